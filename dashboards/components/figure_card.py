@@ -1,7 +1,7 @@
 """A plotly figure in a card, with buttons that save it."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import dash_mantine_components as dmc
 import plotly.graph_objects as go
@@ -11,12 +11,11 @@ from dash.development.base_component import Component
 from hvdprof.dashboards import ids
 from hvdprof.dashboards.components.section import section
 from hvdprof.dashboards.in_browser import run_in_browser
+from hvdprof.figures.style.plot_config import BUTTONS_REMOVED, PLOT_CONFIG
 
-_CONFIG: dcc.Graph.Config = {
-    "displaylogo": False,
-    "responsive": True,
-    "modeBarButtonsToRemove": ["select2d", "lasso2d", "autoScale2d", "toImage"],
-}
+# A card has its own button for PNG.
+_REMOVED = [*BUTTONS_REMOVED, "toImage"]
+_CONFIG = cast(dcc.Graph.Config, PLOT_CONFIG | {"modeBarButtonsToRemove": _REMOVED})
 _FORMATS = ("png", "svg")
 
 
@@ -26,6 +25,7 @@ def figure_card(
     figure: go.Figure,
     *extra: Component,
     about: str = "",
+    hint: str = "",
     above: Sequence[Component] = (),
     graph_id: str | None = None,
 ) -> dmc.Paper:
@@ -37,6 +37,7 @@ def figure_card(
         figure: The figure, of ``hvdprof.figures``.
         extra: Content below the figure.
         about: How to read it.
+        hint: The same beside the heading, for a card that must be low.
         above: Content between the heading and the figure.
         graph_id: Id of the graph, for callbacks.
     """
@@ -52,7 +53,7 @@ def figure_card(
         for form in _FORMATS
     ]
     graph = figure_graph(figure, name, **named)
-    return section(title, *above, graph, *extra, about=about, tools=buttons)
+    return section(title, *above, graph, *extra, about=about, hint=hint, tools=buttons)
 
 
 def figure_graph(figure: go.Figure, label: str, **properties: Any) -> html.Div:

@@ -1,21 +1,28 @@
-"""Findings, worst first: title, cost, potential gain, evidence, and how to fix them."""
+"""Findings, worst first: title, evidence, cost with potential gain, and how to fix them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import dash_mantine_components as dmc
 import pandas as pd
+from dash import html
 from dash.development.base_component import Component
 
 from hvdprof import units
 from hvdprof.dashboards.components.copied_text import copied_text
 from hvdprof.model.cell_key import short_name
 from hvdprof.model.frame_row import FrameRow
-from hvdprof.report.finding_texts import finding_texts
+from hvdprof.report.finding_texts import FindingTexts, finding_texts
+
+MOST_OPEN = 3
+"""Findings whose card is open; the others show their title and cost."""
 
 _FIRST = 8
 
+SEVERITY_ICONS: dict[str, str] = {"error": "✖", "warning": "▲", "note": "●"}
+"""A shape beside the colour of each severity."""
 
-Look = Callable[[str, int, str], Component | str | None]
+Look = Callable[[FrameRow], Sequence[Component]]
 
 
 def finding_list(findings: pd.DataFrame, look: Look) -> list[Component]:
@@ -23,59 +30,66 @@ def finding_list(findings: pd.DataFrame, look: Look) -> list[Component]:
 
     Args:
         findings: Rows of ``FINDINGS`` in the order in which they are to be read.
-        look: The link from a model, a number of ranks and an engine to its events; ``None``
-            without events.
+        look: The links from a finding to the places that show it.
     """
-    cards = [_card(row, look) for row in findings.to_dict("records")]
+    rows = findings.to_dict("records")
+    cards = [_card(row, look, is_open=place < MOST_OPEN) for place, row in enumerate(rows)]
     if len(cards) <= _FIRST:
         return cards
-    more = dmc.Accordion(
-        dmc.AccordionItem(
-            [
-                dmc.AccordionControl(f"{units.count(len(cards) - _FIRST)} more"),
-                dmc.AccordionPanel(dmc.Stack(cards[_FIRST:], gap="sm")),
-            ],
-            value="more",
-        )
+    more = html.Details(
+        [
+            html.Summary(f"{units.count(len(cards) - _FIRST)} more"),
+            dmc.Stack(cards[_FIRST:], gap="xs", mt="xs"),
+        ],
+        className="finding",
     )
     return [*cards[:_FIRST], more]
 
 
-def _card(row: FrameRow, look: Look) -> dmc.Paper:
+def _card(row: FrameRow, look: Look, *, is_open: bool) -> html.Details:
     texts = finding_texts(row)
-    head = dmc.Group(
-        [
-            dmc.Badge(
-                texts.severity,
-                variant="outline",
-                className=f"severity severity-{texts.severity}",
-            ),
-            dmc.Text(_about(row), size="sm", className="about"),
-        ],
-        gap="xs",
-    )
-    parts: list[Component | str] = [head, dmc.Text(texts.title, fw=700), dmc.Text(texts.evidence)]
+    parts: list[Component] = [dmc.Text(texts.evidence, size="sm")]
     if texts.figures:
-        parts.append(dmc.Text(texts.figures))
+        parts.append(dmc.Text(texts.figures, size="sm", fw=600))
     if texts.quote:
         parts.append(dmc.Code(texts.quote, block=True, className="keep-lines"))
     if texts.action:
-        action = dmc.Text(texts.action, fw=600, size="sm", className="keep-lines")
-        parts.append(copied_text(texts.action, action))
-    link = look(*_cell(row)) if _is_of_cell(row) else None
-    if link is not None:
-        parts.append(link)
-    return dmc.Paper(dmc.Stack(parts, gap=6), withBorder=True, p="sm", radius="sm")
+        parts += _action(texts)
+    if links := look(row):
+        parts.append(dmc.Group(list(links), gap="md"))
+    return html.Details(
+        [_summary(row, texts), dmc.Stack(parts, gap=6, mt=6)],
+        open=is_open,
+        className=f"finding severity-{texts.severity}",
+    )
 
 
-def _about(row: FrameRow) -> str:
-    where = short_name(*_cell(row)) if _is_of_cell(row) else ""
-    return ", ".join(text for text in (str(row["confidence"]), where) if text)
+def _summary(row: FrameRow, texts: FindingTexts) -> html.Summary:
+    hidden: dict[str, Any] = {"aria-hidden": "true"}
+    icon = html.Span(f"{SEVERITY_ICONS[texts.severity]} ", className="severity", **hidden)
+    about = ", ".join(text for text in (_where(row), str(row["confidence"])) if text)
+    share = float(row["cost_share"])
+    cost = [] if share != share else [f"{units.percent(share)} of the step"]
+    return html.Summary(
+        [
+            icon,
+            html.Span(f"{texts.severity}: ", className="unseen"),
+            html.Span(texts.title, className="finding-title"),
+            html.Span(about, className="about"),
+            *[html.Span(text, className="finding-cost") for text in cost],
+        ]
+    )
 
 
-def _cell(row: FrameRow) -> tuple[str, int, str]:
-    return str(row["model"]), int(row["np"]), str(row["engine"])
+def _action(texts: FindingTexts) -> list[Component]:
+    action = dmc.Text(texts.action, size="sm", className="keep-lines")
+    if not texts.command:
+        return [action]
+    command = dmc.Code(texts.command, block=True, className="keep-lines")
+    return [action, copied_text(texts.command, command)]
 
 
-def _is_of_cell(row: FrameRow) -> bool:
-    return bool(row["model"]) and not pd.isna(row["np"])
+def _where(row: FrameRow) -> str:
+    if not row["model"] or pd.isna(row["np"]):
+        return ""
+    return short_name(str(row["model"]), int(row["np"]), str(row["engine"]))

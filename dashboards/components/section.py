@@ -9,7 +9,11 @@ from hvdprof.dashboards.components.term_link import linked_terms
 
 
 def section(
-    title: str, *children: Component | None, about: str = "", tools: Sequence[Component] = ()
+    title: str,
+    *children: Component | None,
+    about: str = "",
+    hint: str = "",
+    tools: Sequence[Component] = (),
 ) -> dmc.Paper:
     """A card with a heading and, below it, how to read it.
 
@@ -17,9 +21,12 @@ def section(
         title: Heading.
         children: Content of the card.
         about: How to read it; terms of the glossary become links with their definition.
+        hint: How to read it, shown on hover and focus of a sign beside the heading.
         tools: Small buttons, to the right of the heading.
     """
-    heading = dmc.Title(title, order=2, size="h4")
+    heading: Component = dmc.Title(title, order=2, size="h5" if hint else "h4")
+    if hint:
+        heading = dmc.Group([heading, _hint(title, hint)], gap=6, wrap="nowrap")
     top = [heading]
     if tools:
         top = [
@@ -32,8 +39,20 @@ def section(
     if about:
         top.append(dmc.Text(linked_terms(about), size="sm", className="about"))
     return dmc.Paper(
-        dmc.Stack([dmc.Stack(top, gap=2), *children], gap="sm"),
+        dmc.Stack([dmc.Stack(top, gap=2), *children], gap="xs" if hint else "sm"),
         withBorder=True,
-        p="md",
+        p="xs" if hint else "md",
         radius="md",
+    )
+
+
+def _hint(title: str, text: str) -> dmc.Tooltip:
+    label: dict[str, str] = {"aria-label": f"How to read {title}: {text}"}
+    return dmc.Tooltip(
+        dmc.ActionIcon("?", size="xs", variant="default", radius="xl", **label),
+        label=text,
+        multiline=True,
+        w=320,
+        withArrow=True,
+        events={"hover": True, "focus": True, "touch": True},
     )

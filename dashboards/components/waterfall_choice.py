@@ -1,4 +1,4 @@
-"""The cell of the waterfall: from the address, else that of the verdict."""
+"""The cell of the first screen's numbers and figures: from the address, else the verdict's."""
 
 from collections.abc import Sequence
 
@@ -12,6 +12,7 @@ KEYS = ("np", "model", "toggles")
 """The keys of the address; a page that uses this names them in its ``KEYS``."""
 
 _PLAIN = "none average"
+_WIDTHS = {"model": 120, "np": 90, "toggles": 130}
 
 
 def chosen_cell(
@@ -47,12 +48,27 @@ def cell_selects(cells: Sequence[WaterfallCell], chosen: WaterfallCell) -> dmc.G
     )
     return dmc.Group(
         [
-            view_select(key, label, list(dict.fromkeys(values)), value, description=label, w=160)
+            view_select(
+                key,
+                label,
+                [{"value": text, "label": _option(key, text)} for text in dict.fromkeys(values)],
+                value,
+                size="xs",
+                w=_WIDTHS[key],
+            )
             for key, label, values, value in offers
             if len(set(values)) > 1 or key == "np"
         ],
-        gap="sm",
+        gap=6,
+        className="page-choices",
     )
+
+
+def _option(key: str, text: str) -> str:
+    """The text of a choice: the number of ranks with its noun, toggles without those that are off."""
+    if key == "np":
+        return "1 rank" if text == "1" else f"{text} ranks"
+    return "no toggles" if text == _PLAIN else text
 
 
 def _place(value: object, *preferred: object) -> int:

@@ -1,10 +1,9 @@
 """The first page: scaling efficiency, largest losses, findings, and data quality."""
 
 import shlex
-from functools import cache
 
 import dash_mantine_components as dmc
-from dash import Dash
+from dash import Dash, html
 from dash.development.base_component import Component
 
 from hvdprof import units
@@ -14,15 +13,26 @@ from hvdprof.dashboards.components.empty_state import empty_state
 from hvdprof.dashboards.components.fact_table import fact_table
 from hvdprof.dashboards.components.figure_card import figure_card
 from hvdprof.dashboards.components.finding_cards import finding_list
+from hvdprof.dashboards.components.finding_links import finding_links
+from hvdprof.dashboards.components.first_screen import (
+    headline_bar,
+    open_points_card,
+    phase_strip,
+    tile_row,
+)
 from hvdprof.dashboards.components.section import section
-from hvdprof.dashboards.components.timeline_link import timeline_link
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.view import View
-from hvdprof.figures.catalogue import FIGURES, FigureKind
-from hvdprof.figures.step_window import longest_step, step_windows
-from hvdprof.figures.waterfall_figure import waterfall_cells, waterfall_figure
+from hvdprof.figures.catalogue import FIGURES, figure_kind
+from hvdprof.figures.scaling_curve import scaling_curve
+from hvdprof.figures.waterfall_figure import WaterfallCell, waterfall_cells, waterfall_figure
+from hvdprof.model.cell_key import CELL_KEY
+from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.standalone_files import Fact, FilePage, FilesAnalysis
+from hvdprof.report.screen.open_points import open_points
+from hvdprof.report.screen.rank_phases import rank_phases
+from hvdprof.report.screen.tiles import headline, tiles, verdict_cell
 from hvdprof.report.terminal.report_page import Page, shape_page
 from hvdprof.report.terminal.run_facts import run_facts
 
@@ -30,8 +40,11 @@ PATH = "/"
 TITLE = "Overview"
 KEYS: tuple[str, ...] = waterfall_choice.KEYS
 
-_LOOK = "Longest step in the timeline"
-_WATERFALL = "waterfall"
+_SCALING, _WATERFALL, _EVERY = "scaling", "waterfall", "all"
+_LOW = 220
+"""Pixels of a figure of the first screen."""
+
+_QUALITY = "Data quality"
 _FINDINGS_ABOUT = (
     "Problems in order of their cost. The potential gain is computed by replaying the measured "
     "steps without the problem."
@@ -51,16 +64,33 @@ def register(app: Dash, runs: RunStore) -> None:
 
 
 def content(analysis: RunAnalysis, view: View) -> dmc.Stack:
-    """The page of a run directory."""
+    """The page of a run directory: what matters first, everything else below it."""
     page = shape_page(analysis)
+    cells = waterfall_cells(analysis)
+    verdict = analysis.verdict
+    chosen = waterfall_choice.chosen_cell(cells, view, verdict.model, verdict.np)
+    row = _scaling_row(analysis, chosen)
     parts = [
-        _verdict(page.verdict, page.caveat, page.stop),
-        *_findings(analysis, view),
-        *_figures(analysis, view),
+        None if chosen is None else waterfall_choice.cell_selects(cells, chosen),
+        headline_bar(headline(analysis)),
+        tile_row(tiles(analysis, row)),
+        _figures(analysis, chosen),
+        _findings(analysis, view, row),
+        _data_quality(page),
+        _not_measured(page),
+        _tables(page),
+        *_further(analysis, chosen),
+        _facts(analysis, page),
     ]
-    parts.append(_tables(page))
-    parts += [part for part in (_not_measured(page), _warnings(page)) if part is not None]
-    return dmc.Stack([*parts, _facts(analysis, page)], gap="md")
+    return dmc.Stack([part for part in parts if part is not None], gap="xs")
+
+
+def _scaling_row(analysis: RunAnalysis, cell: WaterfallCell | None) -> FrameRow | None:
+    """The row of SCALING of a cell; that of the verdict where there is none."""
+    for row in analysis.scaling.to_dict("records"):
+        if cell is not None and all(row[key] == getattr(cell, key) for key in CELL_KEY):
+            return row
+    return verdict_cell(analysis)
 
 
 def found_content(found: FilesAnalysis) -> dmc.Stack:
@@ -98,45 +128,61 @@ def _verdict(sentence: str, caveat: str, stop: str = "") -> dmc.Paper:
     return dmc.Paper(dmc.Stack(parts, gap=4), p="md", radius="md", className="verdict")
 
 
-def _figures(analysis: RunAnalysis, view: View) -> list[Component]:
-    return [
-        _waterfall(analysis, view, kind)
-        if kind.name == _WATERFALL
-        else figure_card(kind.name, kind.title, kind.draw(analysis), about=kind.about)
-        for kind in FIGURES
-    ]
-
-
-def _waterfall(analysis: RunAnalysis, view: View, kind: FigureKind) -> dmc.Paper:
-    cells = waterfall_cells(analysis)
-    verdict = analysis.verdict
-    cell = waterfall_choice.chosen_cell(cells, view, verdict.model, verdict.np)
-    if cell is None:
-        return figure_card(kind.name, kind.title, kind.draw(analysis))
-    return figure_card(
-        kind.name,
-        kind.title,
-        waterfall_figure(analysis, cell),
-        about=kind.about,
-        above=[waterfall_choice.cell_selects(cells, cell)],
+def _figures(analysis: RunAnalysis, cell: WaterfallCell | None) -> html.Div:
+    """Scaling curve and waterfall side by side, low enough for the first screen."""
+    scaling, waterfall = figure_kind(_SCALING), figure_kind(_WATERFALL)
+    rows = analysis.scaling
+    if cell is not None:
+        rows = rows[(rows["model"] == cell.model).to_numpy(dtype=bool)]
+    return html.Div(
+        [
+            figure_card(
+                scaling.name, scaling.title, scaling_curve(rows, _LOW), hint=scaling.about
+            ),
+            figure_card(
+                waterfall.name,
+                waterfall.title,
+                waterfall_figure(analysis, cell, compact=True),
+                hint=waterfall.about,
+            ),
+        ],
+        className="pair",
     )
 
 
-def _findings(analysis: RunAnalysis, view: View) -> list[Component]:
-    if analysis.findings.empty:
-        return []
+def _further(analysis: RunAnalysis, cell: WaterfallCell | None) -> list[Component]:
+    """The waterfall with every cause and its interval, and the parts of the lost time."""
+    waterfall = figure_kind(_WATERFALL)
+    return [
+        figure_card(
+            f"{waterfall.name}-{_EVERY}",
+            "Every cause with its interval",
+            waterfall_figure(analysis, cell),
+            about=waterfall.about,
+        ),
+        *[
+            figure_card(kind.name, kind.title, kind.draw(analysis), about=kind.about)
+            for kind in FIGURES
+            if kind.name not in (_SCALING, _WATERFALL)
+        ],
+    ]
 
-    @cache
-    def look(model: str, np: int, engine: str) -> Component | str | None:
-        found = longest_step(analysis, model, np, engine)
-        if found is None:
-            return None
-        launch, step = found
-        windows = step_windows(analysis.run, launch, [step])
-        return timeline_link(view, launch, step, windows, _LOOK) if windows else None
 
-    cards = finding_list(analysis.findings, look)
-    return [section("Findings", *cards, about=_FINDINGS_ABOUT)]
+def _findings(analysis: RunAnalysis, view: View, row: FrameRow | None) -> html.Div:
+    """The findings, and beside them the ranks by phase."""
+    points = open_points(analysis)
+    cards = [] if points is None else [open_points_card(points)]
+    cards += finding_list(
+        analysis.findings, lambda finding: finding_links(analysis, view, finding)
+    )
+    if not cards:
+        cards = [dmc.Text("No finding.", size="sm")]
+    strip = None if row is None else rank_phases(analysis, row)
+    beside = [] if strip is None else [phase_strip(strip)]
+    return html.Div(
+        [section("Findings", *cards, hint=_FINDINGS_ABOUT), *beside],
+        className="findings-row" if beside else "",
+    )
 
 
 def _tables(page: Page) -> dmc.Paper:
@@ -168,13 +214,20 @@ def _not_measured(page: Page) -> dmc.Paper | None:
     return dmc.Stack(parts, gap="md") if parts else None
 
 
-def _warnings(page: Page) -> dmc.Alert | None:
-    if not page.warnings:
+def _data_quality(page: Page) -> dmc.Alert | None:
+    """What limits the numbers: the caveat of the verdict, then the warnings."""
+    notes = [*([page.caveat] if page.caveat else []), *page.warnings]
+    if not notes and not page.stop:
         return None
+    parts: list[Component] = []
+    if page.stop:
+        parts.append(dmc.Text(page.stop, size="sm"))
+    if notes:
+        parts.append(dmc.List([dmc.ListItem(note) for note in notes], size="sm"))
     return dmc.Alert(
-        dmc.List([dmc.ListItem(warning) for warning in page.warnings], size="sm"),
-        title="Warnings",
-        color="yellow",
+        dmc.Stack(parts, gap=4),
+        title=_QUALITY,
+        color="yellow" if notes else "blue",
         variant="light",
         className="caution",
     )

@@ -1,6 +1,9 @@
 """Scaling efficiency over the number of ranks."""
 
+import itertools
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -27,14 +30,26 @@ _TOP = 1.2
 
 _ONE_SIZE = "One number of ranks alone: scaling efficiency requires a second one, or a baseline."
 
+_MOST_LABELS = 4
+"""More lines have a legend."""
+
+_LABEL_HEIGHT = 17
+_MARGINS = 90
+"""Pixels of a line of text, and of everything above and below the axes."""
+
+_NO_TOGGLE = " none average"
+_INK = "#5c5c5c"
+_IDEAL_TOP = 1.17
+
 _CONFIGURATION = ["model", "engine", "compression", "reduction"]
 
 
-def scaling_curve(scaling: pd.DataFrame) -> go.Figure:
+def scaling_curve(scaling: pd.DataFrame, height: int = 430) -> go.Figure:
     """Efficiency over np: one line per configuration, its 95 % interval as band, ideal at 100 %.
 
     The axis ends at 120 %, with arrows for what lies beyond. Points whose interval is wider than
-    ±10 % are grey.
+    ±10 % are grey. Bands that overlap are not filled. Up to four lines carry their name; more have
+    a legend.
 
     A model that was measured at one size alone, without a baseline of another, has no scaling, so
     it is not drawn; where that is all, a sentence says so.
@@ -44,8 +59,9 @@ def scaling_curve(scaling: pd.DataFrame) -> go.Figure:
 
     Args:
         scaling: The table SCALING of ``hvdprof.model.tables.scaling_tables``.
+        height: Height in pixels.
     """
-    figure = empty_figure()
+    figure = empty_figure(height)
     cells = scaling[with_engine(scaling) & scaling["efficiency"].notna()]
     if cells.empty:
         return say(figure, "No efficiency was measured.")
@@ -54,18 +70,32 @@ def scaling_curve(scaling: pd.DataFrame) -> go.Figure:
         return say(figure, _ONE_SIZE)
     sizes = sorted(int(size) for size in cells["np"].unique())
     figure.add_trace(_ideal(sizes))
-    for index, (names, rows) in enumerate(cells.groupby(_CONFIGURATION, sort=False)):
+    groups = [
+        (tuple(str(name) for name in names), rows.sort_values("np"))
+        for names, rows in cells.groupby(_CONFIGURATION, sort=False)
+    ]
+    has_labels = len(groups) <= _MOST_LABELS
+    overlapping = _overlapping([rows for _, rows in groups])
+    ends: list[_End] = []
+    for index, (names, rows) in enumerate(groups):
         colour = LINE_COLOURS[index % len(LINE_COLOURS)]
         symbol = LINE_SYMBOLS[index % len(LINE_SYMBOLS)]
-        model, *setting = (str(name) for name in names)
-        label = f"{plain(model, _LABEL_CHARACTERS)} {setting_name(*setting)}"
-        rows = rows.sort_values("np")
-        figure.add_trace(_band(rows[~rows["oversubscribed"]], label, colour))
-        figure.add_trace(_line(rows[~rows["oversubscribed"]], label, colour, symbol))
-        figure.add_trace(_hollow(rows[rows["oversubscribed"]], label, colour, symbol))
+        label = f"{plain(names[0], _LABEL_CHARACTERS)} {setting_name(*names[1:])}"
+        valid, crowded = rows[~rows["oversubscribed"]], rows[rows["oversubscribed"]]
+        if index not in overlapping:
+            figure.add_trace(_band(valid, label, colour))
+        line = _line(valid, label, colour, symbol)
+        figure.add_trace(line.update(showlegend=False) if has_labels else line)
+        figure.add_trace(_hollow(crowded, label, colour, symbol))
         beyond = rows[(rows["efficiency_high"] > _TOP) | (rows["efficiency"] > _TOP)]
         if not beyond.empty:
             figure.add_trace(_arrows(beyond, label, colour))
+        last = (valid if len(valid) else rows).iloc[-1]
+        name = label.removesuffix(_NO_TOGGLE)
+        ends.append(_End(name, colour, int(last["np"]), float(last["efficiency"])))
+    if has_labels:
+        figure.data[0].update(showlegend=False, x=_log_ends(sizes))
+        _add_labels(figure, ends, height)
     if is_wide(cells[~cells["oversubscribed"]]).any():
         figure.add_trace(_legend_of_wide())
     if cells["oversubscribed"].any():
@@ -75,6 +105,54 @@ def scaling_curve(scaling: pd.DataFrame) -> go.Figure:
     )
     figure.update_yaxes(title_text="scaling efficiency", tickformat=".0%", range=[0, _TOP])
     return figure
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """Where a line ends, for its name."""
+
+    label: str
+    colour: str
+    np: int
+    efficiency: float
+
+
+def _overlapping(lines: Sequence[pd.DataFrame]) -> set[int]:
+    """The places of the lines whose intervals overlap those of another at some size."""
+    found: set[int] = set()
+    for (one, rows), (other, others) in itertools.combinations(enumerate(lines), 2):
+        both = rows[~rows["oversubscribed"]].merge(others[~others["oversubscribed"]], on="np")
+        is_apart = (both["efficiency_low_x"] > both["efficiency_high_y"]) | (
+            both["efficiency_low_y"] > both["efficiency_high_x"]
+        )
+        if not is_apart.all():
+            found |= {one, other}
+    return found
+
+
+def _add_labels(figure: go.Figure, ends: Sequence[_End], height: int) -> None:
+    """The names of the lines at their last points, apart from each other, and that of the ideal."""
+    gap = _TOP * _LABEL_HEIGHT / max(height - _MARGINS, _LABEL_HEIGHT)
+    free = math.inf
+    for end in sorted(ends, key=lambda one: -one.efficiency):
+        # Below the point: lines mostly fall, so that they are above it on its left.
+        top = min(end.efficiency - gap / 4, free)
+        free = top - gap
+        _add_label(figure, end.label, end.colour, math.log10(end.np), max(top, gap))
+    ideal = figure.data[0]
+    _add_label(figure, "ideal", _INK, math.log10(ideal.x[1]), _IDEAL_TOP)
+
+
+def _add_label(figure: go.Figure, text: str, colour: str, x: float, top: float) -> None:
+    figure.add_annotation(
+        text=text,
+        x=x,
+        y=top,
+        xanchor="right",
+        yanchor="top",
+        showarrow=False,
+        font={"color": colour, "size": 12},
+    )
 
 
 def _has_scaling(cells: pd.DataFrame) -> NDArray[np.bool_]:
@@ -222,3 +300,8 @@ def _log_range(sizes: list[int]) -> list[float]:
     low, high = pd.Series([sizes[0], sizes[-1]]).map(math.log10)
     room = max(0.05 * (high - low), 0.06)
     return [low - room, high + room]
+
+
+def _log_ends(sizes: list[int]) -> list[float]:
+    """The numbers of ranks at both ends of the axis."""
+    return [10**end for end in _log_range(sizes)]

@@ -5,40 +5,12 @@ from collections.abc import Iterable
 import numpy as np
 
 from hvdprof.figures.launch import rows_of_launch
-from hvdprof.model.cell_key import HOROVOD_ENGINE, of_base_cell
-from hvdprof.model.launch_key import LAUNCH, LaunchKey, Mode
-from hvdprof.model.run import Run, RunAnalysis
+from hvdprof.model.launch_key import LaunchKey
+from hvdprof.model.run import Run
 from hvdprof.model.tables.timeline_tables import INFERRED_STEPS
 
 _DRAWN = ("part", "negotiation", "operation", "activity")
 _MARGIN = 0.1
-
-
-def longest_step(
-    analysis: RunAnalysis, model: str, num_ranks: int, engine: str = HOROVOD_ENGINE
-) -> tuple[LaunchKey, int] | None:
-    """The longest steady step of a cell without toggles, as (launch, step); None without any.
-
-    A traced launch is preferred, because its time axis also shows the engine.
-
-    Args:
-        analysis: The finished analysis.
-        model: Model of the cell.
-        num_ranks: Its number of ranks.
-        engine: Its engine.
-    """
-    cell_segments = of_base_cell(analysis.run.segments, model, num_ranks, engine)
-    traced_first = cell_segments.iloc[
-        np.argsort(cell_segments["mode"] != Mode.TRACE, kind="stable")
-    ]
-    steps = analysis.job_steps[analysis.job_steps["steady"].to_numpy(dtype=bool)]
-    for pass_id, segment in traced_first[LAUNCH].itertuples(index=False):
-        launch = (str(pass_id), str(segment))
-        rows = rows_of_launch(steps, launch)
-        if len(rows):
-            longest = int(rows["dur_ns"].to_numpy().argmax())
-            return launch, int(rows["step"].iloc[longest])
-    return None
 
 
 def step_windows(run: Run, launch: LaunchKey, steps: Iterable[int]) -> dict[int, tuple[int, int]]:

@@ -19,6 +19,12 @@ from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.waterfall_tables import WATERFALL
 
 _HEIGHT, _HEIGHT_OF_BAR = 520, 56
+_COMPACT_HEIGHT, _MOST_COMPACT, _COMPACT_CHARACTERS = 220, 4, 30
+_TEXT_ROOM = 1.45
+_SMALLEST_SHARE = 0.005
+_WIDE = 0.5
+"""Half of an interval, as a share of its value, beyond which a time has one digit."""
+
 _SHORT = 0.5
 _LABEL_CHARACTERS = 24
 
@@ -48,14 +54,17 @@ def waterfall_cells(analysis: RunAnalysis) -> list[WaterfallCell]:
     ]
 
 
-def waterfall_figure(analysis: RunAnalysis, cell: WaterfallCell | None = None) -> go.Figure:
+def waterfall_figure(
+    analysis: RunAnalysis, cell: WaterfallCell | None = None, *, compact: bool = False
+) -> go.Figure:
     """From the step time of the baseline to that of the cell, one bar per cause.
 
     Args:
         analysis: The finished analysis.
         cell: Which cell; that of the verdict, without toggles, by default.
+        compact: 220 px high: the four largest causes, and the sum of the others.
     """
-    figure = empty_figure(_HEIGHT)
+    figure = empty_figure(_COMPACT_HEIGHT if compact else _HEIGHT)
     verdict = analysis.verdict
     cell = WaterfallCell(verdict.model, verdict.np, verdict.engine) if cell is None else cell
     rows = analysis.table(WATERFALL.name)
@@ -72,10 +81,11 @@ def waterfall_figure(analysis: RunAnalysis, cell: WaterfallCell | None = None) -
     step_ns = largest["time_ns"] / largest["share"]
     base_ns = step_ns - sum(row["time_ns"] for row in records)
     reached = base_ns
+    causes = [row for row in records if row["term"] in CAUSES]
+    if compact:
+        return _compact(figure, analysis, cell, causes, (base_ns, step_ns))
     figure.add_trace(_whole(_reference(analysis, cell, records), base_ns, step_ns))
-    for row in records:
-        if row["term"] not in CAUSES:
-            continue
+    for row in causes:
         figure.add_trace(_bar(row, reached))
         reached += row["time_ns"]
     figure.add_trace(_whole(_name(cell), step_ns, base_ns))
@@ -84,6 +94,83 @@ def waterfall_figure(analysis: RunAnalysis, cell: WaterfallCell | None = None) -
     figure.update_xaxes(title_text="step time, ms", rangemode="tozero")
     figure.update_yaxes(ticks="", autorange="reversed")
     return figure
+
+
+def _compact(
+    figure: go.Figure,
+    analysis: RunAnalysis,
+    cell: WaterfallCell,
+    causes: Sequence[FrameRow],
+    ends_ns: tuple[float, float],
+) -> go.Figure:
+    """Bars of one line each, with milliseconds and points beside them."""
+    base_ns, step_ns = ends_ns
+    reference = _reference(analysis, cell, causes).partition(",")[0]
+    largest = sorted(causes, key=lambda row: -abs(row["share"]))[:_MOST_COMPACT]
+    shown = [
+        row
+        for row in causes
+        if any(row is one for one in largest) and abs(row["share"]) >= _SMALLEST_SHARE
+    ]
+    others = [row for row in causes if not any(row is one for one in shown)]
+    reached = base_ns
+    figure.add_trace(_whole(reference, base_ns, step_ns))
+    for row in shown:
+        figure.add_trace(_line_of(_bar(row, reached), cause_name(row), row))
+        reached += row["time_ns"]
+    time_ns, share = (sum(float(row[key]) for row in others) for key in ("time_ns", "share"))
+    if abs(share) >= _SMALLEST_SHARE:
+        figure.add_trace(_sum_of(len(others), reached, time_ns, share))
+    ranks = "1 rank" if cell.np == 1 else f"{units.count(cell.np)} ranks"
+    figure.add_trace(_whole(ranks, step_ns, base_ns))
+    highest = max(base_ns, step_ns, *(base_ns + row["time_ns"] for row in shown), 0.0)
+    figure.update_layout(bargap=0.25)
+    # Room for the texts beside the bars.
+    figure.update_xaxes(title_text="step time, ms", range=[0, highest / 1e6 * _TEXT_ROOM])
+    figure.update_yaxes(ticks="", autorange="reversed", tickfont={"size": 12})
+    return figure
+
+
+def _line_of(bar: go.Bar, name: str, row: FrameRow) -> go.Bar:
+    """A bar with a name of one line, and its time and share beside it."""
+    short = name if len(name) <= _COMPACT_CHARACTERS else f"{name[: _COMPACT_CHARACTERS - 1]}…"
+    text = f"{_time_text(row)} · {units.points(row['share'])}"
+    return bar.update(
+        y=[short],
+        text=[text],
+        textposition="outside",
+        textangle=0,
+        textfont={"size": 12},
+        cliponaxis=False,
+        constraintext="none",
+        error_x={"visible": False},
+    )
+
+
+def _time_text(row: FrameRow) -> str:
+    """The time; with two digits where its interval supports no more."""
+    low, high = float(row["time_low_ns"]), float(row["time_high_ns"])
+    half = (high - low) / 2
+    if half > _WIDE * abs(row["time_ns"]):
+        rounded = float("{:.1g}".format(row["time_ns"]))
+        return f"≈ {units.milliseconds(rounded)}"
+    return units.milliseconds(row["time_ns"])
+
+
+def _sum_of(number: int, reached_ns: float, time_ns: float, share: float) -> go.Bar:
+    return go.Bar(
+        y=[f"{number} other causes"],  # type: ignore[arg-type]
+        x=[time_ns / 1e6],
+        base=[reached_ns / 1e6],
+        orientation="h",
+        marker={"color": NEUTRAL_COLOUR},
+        text=[f"{units.milliseconds(time_ns)} · {units.points(share)}"],
+        textposition="outside",
+        textfont={"size": 12},
+        cliponaxis=False,
+        hoverinfo="skip",
+        showlegend=False,
+    )
 
 
 def _reference(analysis: RunAnalysis, cell: WaterfallCell, records: Sequence[FrameRow]) -> str:
@@ -96,7 +183,7 @@ def _reference(analysis: RunAnalysis, cell: WaterfallCell, records: Sequence[Fra
 def _bar(row: FrameRow, reached_ns: float) -> go.Bar:
     name = cause_name(row)
     return go.Bar(
-        y=[_label(name, row["share"])],  # type: ignore[arg-type]
+        y=[_label(name, row)],  # type: ignore[arg-type]
         x=[row["time_ns"] / 1e6],
         base=[reached_ns / 1e6],
         orientation="h",
@@ -156,6 +243,7 @@ def _bars(value: float, low: float, high: float) -> dict[str, object]:
     }
 
 
-def _label(name: str, share: float) -> str:
+def _label(name: str, row: FrameRow) -> str:
     lines = textwrap.wrap(name, _LABEL_CHARACTERS)
-    return "<br>".join([*lines, f"<b>{units.points(share)}</b>"])
+    size = f"{_time_text(row)} · {units.points(row['share'])}"
+    return "<br>".join([*lines, f"<b>{size}</b>"])

@@ -1,11 +1,18 @@
 """The texts of a finding, the same in the terminal, in documents and on the dashboard."""
 
+import re
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 
 import pandas as pd
 
 from hvdprof import units
+
+_COMMAND = re.compile(
+    r"`(?P<command>[a-z][^`]* [^`]*)`"
+    r"|\b[Ss]et (?P<setting>[A-Z][A-Z0-9]*_[A-Z0-9_]+=[^\s;)]+)"
+    r"|\b[Uu]nset (?P<unset>[A-Z][A-Z0-9]*_[A-Z0-9_]+)"
+)
 
 _SMALLEST_GAIN = 0.0005
 """A smaller gain would read 0.0 %."""
@@ -23,6 +30,7 @@ class FindingTexts:
         gain: ``Potential gain if fixed: up to 16.8 % of step time``.
         quote: The log line or setting behind its file and line.
         action: How to fix it.
+        command: The first command or setting of the action, to be copied; empty without one.
     """
 
     severity: str
@@ -32,6 +40,7 @@ class FindingTexts:
     gain: str
     quote: str
     action: str
+    command: str = ""
 
     @property
     def figures(self) -> str:
@@ -49,12 +58,23 @@ def finding_texts(row: Mapping[Hashable, object]) -> FindingTexts:
         gain=_gain(_number(row["gain_share"])),
         quote=_quote(row),
         action=str(row["action"]),
+        command=command_of(str(row["action"])),
     )
 
 
 def findings_texts(findings: pd.DataFrame) -> list[FindingTexts]:
     """The texts of rows of FINDINGS in their order."""
     return [finding_texts(row) for row in findings.to_dict("records")]
+
+
+def command_of(action: str) -> str:
+    """The first command in backticks, or variable with a value, of an action; else empty."""
+    found = _COMMAND.search(action)
+    if found is None:
+        return ""
+    if found["unset"]:
+        return f"unset {found['unset']}"
+    return found["command"] or f"export {found['setting'].rstrip('.,:')}"
 
 
 def _cost(cost_ns: float, share: float) -> str:

@@ -19,6 +19,13 @@ ARGUMENTS = [
 # A machine that others use too may take its time.
 _PATIENCE_MS = 120_000
 
+CLOUD_BUTTON = ".modebar-btn[data-title*='hare'], .modebar-btn[data-title*='loud']"
+"""The button of plotly.js that uploads a figure."""
+
+SERVERS = """() => [...new Set(
+    [...document.querySelectorAll('.js-plotly-plot')].map(one => one._context.plotlyServerURL))]"""
+"""Where figures would be uploaded to."""
+
 
 class WatchedPage:
     """A page, what its console complained about, and which other hosts it asked."""

@@ -9,7 +9,14 @@ import pytest
 from benchmarks import generate_timeline
 from hvdprof.dashboards.app import PAGES
 from hvdprof.dashboards.run_store import RunStore
-from tests.builders.browser import serious_violations, show, wait_until, watched_page
+from tests.builders.browser import (
+    CLOUD_BUTTON,
+    SERVERS,
+    serious_violations,
+    show,
+    wait_until,
+    watched_page,
+)
 from tests.builders.served_dashboard import empty_run, measured_run, served, standalone_timeline
 
 pytestmark = pytest.mark.browser
@@ -84,7 +91,7 @@ def test_a_reader_goes_from_the_verdict_to_the_event_behind_it(measured, width):
         wait_until(page, ROWS_NAME, arg="1 rank")
         page.go_back()
         wait_until(page, ROWS_NAME, arg="2 ranks")
-        page.get_by_role("link", name="Longest step in the timeline").first.click()
+        page.get_by_role("link", name="Typical step in the timeline").first.click()
         page.wait_for_url("**/timeline?*from=*")
         page.wait_for_selector(BARS, state="attached", timeout=60_000)
         assert "each drawn" in page.inner_text("#timeline-caption")
@@ -197,6 +204,9 @@ def test_nothing_jumps_while_a_page_is_drawn(measured):
             page.wait_for_timeout(500)
             # What web vitals call good.
             assert page.evaluate("window.moved") < 0.1, one.TITLE
+            # No figure offers to upload it, names of tensors and hosts included.
+            assert page.locator(CLOUD_BUTTON).count() == 0, one.TITLE
+            assert page.evaluate(SERVERS) in ([], [""]), one.TITLE
 
 
 def test_runs_of_every_kind_stand_side_by_side(tmp_path):

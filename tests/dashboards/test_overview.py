@@ -4,11 +4,21 @@ import pytest
 from plotly.utils import PlotlyJSONEncoder
 
 from hvdprof.dashboards.app import PAGES
+from hvdprof.dashboards.components.finding_links import _PAGE_OF
 from hvdprof.dashboards.pages import overview
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.view import View
+from hvdprof.model.tables.finding_tables import FINDINGS
 from hvdprof.rundir.stopping import Stop, StopReason
-from tests.builders.finished_analysis import SENTENCE, analysis, full_analysis, manifest, run
+from tests.builders.finished_analysis import (
+    SENTENCE,
+    analysis,
+    finding,
+    full_analysis,
+    manifest,
+    run,
+)
+from tests.builders.places import ROOT
 from tests.builders.served_dashboard import measured_run, page_text
 
 
@@ -23,7 +33,7 @@ def shown(tmp_path, finished):
 def test_it_shows_the_verdict_every_cell_and_what_went_wrong(tmp_path):
     text = shown(tmp_path, full_analysis())
     for expected in (
-        SENTENCE,
+        SENTENCE.replace(" against torch np=1", ""),
         "84.2 ± 2.3 %",
         "57.4 % (52.4 to 60.8)",
         "1,200 ± 110",
@@ -53,10 +63,25 @@ def test_it_says_why_the_measurement_stopped(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_finding_leads_to_the_longest_step_of_its_cell_on_the_time_axis(tmp_path):
+def test_a_finding_leads_to_a_typical_step_and_to_the_page_with_its_numbers(tmp_path):
     text = page_text(overview, measured_run(tmp_path / "run"))
-    assert "Longest step in the timeline" in text
+    assert "Typical step in the timeline" in text
     assert "/timeline?run=run&pass=09-np2-trace-r1&from=" in text
+    assert "/stalls?run=run&np=2" in text
+
+
+def test_every_rule_with_a_page_is_one_that_exists():
+    rules = (ROOT / "docs/reference/findings.md").read_text(encoding="utf-8")
+    assert [rule for rule in _PAGE_OF if f"`{rule}`" not in rules] == []
+
+
+def test_at_most_three_findings_are_open_and_only_the_command_is_copied(tmp_path):
+    rows = [finding(subject=str(number)) for number in range(12)]
+    text = shown(tmp_path, full_analysis(findings=FINDINGS.frame(rows)))
+    assert text.count('"open": true') == 3
+    assert "4 more" in text
+    assert '"value": "unset NCCL_P2P_DISABLE"' in text
+    assert '"value": "Unset NCCL_P2P_DISABLE."' not in text
 
 
 @pytest.mark.slow
@@ -67,7 +92,7 @@ def test_the_waterfall_is_that_of_the_chosen_ranks(tmp_path):
     assert "mnist<br>2 ranks<br>fp16 average" in page_text(overview, run, toggles="fp16 average")
 
 
-@pytest.mark.parametrize("heading", ["Failed", "Skipped", "Warnings"])
+@pytest.mark.parametrize("heading", ["Failed", "Skipped", "Data quality"])
 def test_a_clean_run_has_no_empty_sections(tmp_path, heading):
     assert f'"{heading}"' not in shown(tmp_path, analysis())
 

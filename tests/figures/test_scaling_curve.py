@@ -1,3 +1,4 @@
+import itertools
 import json
 
 from hvdprof.figures.scaling_curve import scaling_curve
@@ -8,7 +9,8 @@ from tests.builders.finished_analysis import NAN, cell, torch_cell, two_toggles
 
 def drawn(rows):
     figure = scaling_curve(SCALING.frame(rows))
-    return figure, {trace.name: trace for trace in figure.data if trace.showlegend is not False}
+    shown = [one for one in figure.data if one.showlegend is not False or one.line.width]
+    return figure, {trace.name: trace for trace in shown if trace.fill != "toself"}
 
 
 def test_one_line_a_configuration_and_the_ideal():
@@ -37,6 +39,28 @@ def test_a_band_reaches_over_the_intervals_of_what_is_not_oversubscribed():
     bands = [trace for trace in figure.data if trace.fill == "toself"]
     assert list(bands[0].x) == [1, 2, 2, 1]
     assert list(bands[0].y) == [0.995, 0.865, 0.819, 0.969]
+    assert len(bands) == 3
+
+
+def test_bands_that_overlap_are_not_filled():
+    near = [cell(), cell(compression="fp16", efficiency=0.85), cell(reduction="adasum")]
+    apart = cell(engine="ddp", efficiency=0.5, efficiency_low=0.45, efficiency_high=0.55)
+    figure, _ = drawn([*near, apart])
+    bands = [trace for trace in figure.data if trace.fill == "toself"]
+    assert [trace.name for trace in bands] == ["resnet18 DDP none average"]
+
+
+def test_up_to_four_lines_carry_their_names_apart_from_each_other():
+    rows = [cell(efficiency=0.8 + 0.001 * place, model=f"m{place}") for place in range(4)]
+    figure, _ = drawn(rows)
+    labels = [one for one in figure.layout.annotations if one.text != "ideal"]
+    assert [one.text for one in labels] == ["m3", "m2", "m1", "m0"]
+    gaps = [above.y - below.y for above, below in itertools.pairwise(labels)]
+    assert min(gaps) * (430 - 90) / 1.2 >= 16
+    assert not any(trace.showlegend for trace in figure.data)
+    many, _ = drawn([*rows, cell(model="m4")])
+    assert not many.layout.annotations
+    assert any(trace.showlegend is not False and trace.name == "ideal" for trace in many.data)
 
 
 def test_oversubscribed_points_are_hollow_and_off_the_line():

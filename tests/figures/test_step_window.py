@@ -1,9 +1,7 @@
-import numpy as np
 import pytest
 
 from hvdprof.api import load_run
-from hvdprof.figures.step_window import longest_step, step_windows
-from tests.builders.analysis import analysis_of
+from hvdprof.figures.step_window import step_windows
 from tests.builders.run_directory import PassSpec, SegmentSpec, write_run
 
 
@@ -25,23 +23,3 @@ def test_steps_that_are_not_there_are_left_out(tmp_path):
     launch = (str(run.segments["pass_id"].iloc[0]), str(run.segments["segment"].iloc[0]))
     assert step_windows(run, launch, [99, -1]) == {}
     assert step_windows(run, ("elsewhere", "x"), [1]) == {}
-
-
-def test_the_longest_steady_step_is_one_of_the_traced_launch(tmp_path):
-    lengths = np.full((2, 62), 8.0)
-    lengths[:, 40] += 5.0
-    lengths[:, 1] += 50.0
-    traced = SegmentSpec(parts_ms={"backward": lengths, "blocked": 2.0}, timeline=True)
-    plain = SegmentSpec(parts_ms={"backward": 8.0, "blocked": 2.0})
-    analysis = analysis_of(
-        tmp_path / "run",
-        [
-            PassSpec(size=2, segments=[plain]),
-            PassSpec(size=2, mode="trace", segments=[traced]),
-        ],
-    )
-    launch = ("02-np2-trace-r1", "mnist-horovod-none-average")
-    assert longest_step(analysis, "mnist", 2) == (launch, 40)
-    assert longest_step(analysis, "mnist", 2, "ddp") is None
-    assert longest_step(analysis, "mnist", 3) is None
-    assert longest_step(analysis, "other", 2) is None

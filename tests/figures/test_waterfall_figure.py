@@ -26,10 +26,34 @@ def test_a_straggler_has_a_bar_with_its_name(tmp_path):
     figure = waterfall_figure(analysis_of(tmp_path / "run", with_a_straggler()))
 
     (own,) = [bar for bar in figure.data if "rank 1" in bar.y[0]]
-    assert own.y == ("straggler: rank 1,<br>forward phase<br><b>+23.1 points</b>",)
+    assert own.y == ("straggler: rank 1,<br>forward phase<br><b>3.00 ms · +23.1 points</b>",)
     assert own.x[0] == pytest.approx(3.0, rel=0.02)
     assert own.marker.color == CAUSE_COLOURS[STRAGGLER]
     assert "alone: 3.0" in own.hovertext[0]
+
+
+def test_the_low_one_has_bars_of_one_line_that_end_at_the_cell(tmp_path):
+    analysis = analysis_of(tmp_path / "run", with_a_straggler())
+    figure = waterfall_figure(analysis, compact=True)
+
+    assert figure.layout.height <= 280
+    assert len(figure.data) <= 7
+    (own,) = [bar for bar in figure.data if "rank 1" in bar.y[0]]
+    assert own.y == ("straggler: rank 1, forward ph…",)
+    assert own.text == ("3.00 ms · +23.1 points",)
+    reached = figure.data[0].x[0] + sum(bar.x[0] for bar in figure.data[1:-1])
+    assert reached == pytest.approx(figure.data[-1].x[0], rel=0.01)
+
+
+def test_a_time_has_no_more_digits_than_its_interval(tmp_path):
+    step_ms = {0: 10.0, 2: 12.5}
+    passes = sweep(step_ms, blocked_ms={2: 2.0})
+    passes += [
+        PassSpec(size=2, repeat=4, segments=[SegmentSpec(parts_ms={"forward": 9, "blocked": 9})])
+    ]
+    figure = waterfall_figure(analysis_of(tmp_path / "run", passes), compact=True)
+    (text,) = [bar.text[0] for bar in figure.data if bar.y[0] == "exposed transfer"]
+    assert text.startswith("≈ ")
 
 
 def test_without_a_baseline_the_bars_begin_at_the_compute(tmp_path):

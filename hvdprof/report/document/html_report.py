@@ -1,10 +1,13 @@
 """The finished analysis as one HTML file that needs nothing else: no network, no server."""
 
-from typing import IO, ClassVar
+from typing import IO, Any, ClassVar
 
 from hvdprof.errors import MissingExtraError
 from hvdprof.model.run import RunAnalysis
 from hvdprof.report.format_names import Format
+
+_LOW = 220
+"""Pixels of a figure of the first screen."""
 
 
 class HtmlReporter:
@@ -35,27 +38,45 @@ def html_page(analysis: RunAnalysis) -> str:
         from markupsafe import Markup
         from plotly.offline import get_plotlyjs
 
-        from hvdprof.figures.catalogue import DETAIL_FIGURES, FIGURES, FigureKind
+        from hvdprof.figures.catalogue import DETAIL_FIGURES, FIGURES, figure_kind
+        from hvdprof.figures.scaling_curve import scaling_curve
+        from hvdprof.figures.style.plot_config import PLOT_CONFIG
+        from hvdprof.figures.waterfall_figure import waterfall_figure
         from hvdprof.report.document.templated import fill
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("hvdprof"):
             raise
         raise MissingExtraError("The HTML report", extra="report") from error
 
-    def drawn(kind: FigureKind) -> dict[str, str]:
-        figure = kind.draw(analysis).to_html(
+    def drawn(name: str, figure: Any = None, *, title: str = "", div: str = "") -> dict[str, str]:
+        kind = figure_kind(name)
+        text = (kind.draw(analysis) if figure is None else figure).to_html(
             full_html=False,
             include_plotlyjs=False,
-            div_id=f"figure-{kind.name}",
-            config={"displaylogo": False, "responsive": True},
+            div_id=f"figure-{div or name}",
+            config=PLOT_CONFIG | _saved_as(analysis, name),
         )
-        return {"title": kind.title, "about": kind.about, "html": Markup(figure)}
+        return {"title": title or kind.title, "about": kind.about, "html": Markup(text)}
 
+    first = [
+        drawn("scaling", scaling_curve(analysis.scaling, _LOW)),
+        drawn("waterfall", waterfall_figure(analysis, compact=True)),
+    ]
+    others = [kind.name for kind in FIGURES if kind.name not in ("scaling", "waterfall")]
     return fill(
         "report.html.j2",
         analysis,
         is_html=True,
-        figures=[drawn(kind) for kind in FIGURES],
-        details=[drawn(kind) for kind in DETAIL_FIGURES if kind.has_data(analysis)],
+        first=first,
+        figures=[
+            drawn("waterfall", title="Every cause with its interval", div="waterfall-all"),
+            *[drawn(name) for name in others],
+        ],
+        details=[drawn(kind.name) for kind in DETAIL_FIGURES if kind.has_data(analysis)],
         plotly_js=Markup(get_plotlyjs()),
     )
+
+
+def _saved_as(analysis: RunAnalysis, name: str) -> dict[str, object]:
+    """The name of the file of a saved figure: it holds the run, which the figure does not."""
+    return {"toImageButtonOptions": {"filename": f"{analysis.run.manifest.name}-{name}"}}

@@ -12,9 +12,12 @@ import jinja2
 from hvdprof.model.run import RunAnalysis
 from hvdprof.report.finding_texts import findings_texts
 from hvdprof.report.forecast.forecast_section import FORECAST_HEADS, shape_forecasts
+from hvdprof.report.screen.open_points import open_points
+from hvdprof.report.screen.rank_phases import PHASES, rank_phases
+from hvdprof.report.screen.tiles import headline, tiles, verdict_cell
 from hvdprof.report.terminal.network_section import NET_HEADS, shape_network
 from hvdprof.report.terminal.report_page import CELL_HEADS, shape_page
-from hvdprof.report.terminal.run_facts import run_facts
+from hvdprof.report.terminal.run_facts import run_created, run_facts
 from hvdprof.report.terminal.sessions_section import SESSION_HEADS, shape_sessions
 
 _MARKDOWN_SIGNS = re.compile(r"([\\`*_{}\[\]<>|#])")
@@ -35,8 +38,15 @@ def fill(template: str, analysis: RunAnalysis, *, is_html: bool, **more: object)
     )
     environment.filters["md"] = markdown_text
     manifest = analysis.run.manifest
+    cell = verdict_cell(analysis)
     return environment.from_string(source.read_text(encoding="utf-8")).render(
         page=shape_page(analysis),
+        headline=headline(analysis),
+        tiles=tiles(analysis),
+        strip=None if cell is None else rank_phases(analysis, cell),
+        phases=list(PHASES.values()),
+        open_points=open_points(analysis),
+        created=run_created(manifest),
         findings=findings_texts(analysis.findings),
         facts=run_facts(analysis),
         cell_heads=CELL_HEADS,

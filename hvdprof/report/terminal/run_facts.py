@@ -16,7 +16,7 @@ def run_facts(analysis: RunAnalysis) -> list[tuple[str, str]]:
     """Label and text of each fact that is known, for a table of two columns."""
     manifest = analysis.run.manifest
     facts = [
-        ("started", _started(manifest)),
+        ("started", run_created(manifest)),
         ("hosts", _hosts(manifest)),
         ("versions", ", ".join(f"{name} {one}" for name, one in manifest.versions.items())),
         ("measured", _measured(manifest)),
@@ -37,7 +37,8 @@ def observer_overhead(row: FrameRow) -> str:
     )
 
 
-def _started(manifest: Manifest) -> str:
+def run_created(manifest: Manifest) -> str:
+    """When the run was started, ``2026-11-20 22:48:41 UTC``; empty where unknown."""
     created = manifest.created_at.replace("T", " ").removesuffix("+00:00")
     return f"{created} UTC" if created else ""
 

@@ -13,6 +13,7 @@ from hvdprof.report.terminal.caused_wait_section import print_caused_wait, shape
 from hvdprof.report.terminal.engines_section import print_engines, shape_engines
 from hvdprof.report.terminal.findings_section import print_findings
 from hvdprof.report.terminal.hanging_text import print_hanging, print_verdict
+from hvdprof.report.terminal.key_numbers import print_key_numbers, print_open_points
 from hvdprof.report.terminal.network_section import print_network, shape_network
 from hvdprof.report.terminal.report_page import CellRow, ModelTable, Page, shape_page
 from hvdprof.report.terminal.sessions_section import print_sessions, shape_sessions
@@ -24,7 +25,7 @@ _Justify = Literal["left", "right"]
 
 
 class TerminalReporter:
-    """Verdict, caveat, waterfall, scaling tables, findings, caused wait, details, warnings.
+    """Verdict, caveat, waterfall, key numbers, scaling, findings, caused wait, details, warnings.
 
     Readable from 80 columns on; wider terminals get one line per cell. Colours only where the
     stream is a terminal.
@@ -47,10 +48,12 @@ class TerminalReporter:
         if page.stop:
             print_hanging(console, "", page.stop, style="dim")
         print_waterfall(console, shape_waterfall(analysis))
+        print_key_numbers(console, analysis)
         for table in page.tables:
             console.print()
             _print_table(console, table)
         print_findings(console, analysis.findings)
+        print_open_points(console, analysis)
         print_caused_wait(console, shape_caused_wait(analysis))
         print_engines(console, shape_engines(analysis))
         print_sessions(console, shape_sessions(analysis))

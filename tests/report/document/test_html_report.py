@@ -9,7 +9,7 @@ from hvdprof.report.document.markdown_report import MarkdownReporter
 from hvdprof.rundir.stopping import Stop, StopReason
 from tests.builders import finished_analysis
 from tests.builders.analysis import analysis_of, sweep
-from tests.builders.browser import serious_violations, watched_page
+from tests.builders.browser import CLOUD_BUTTON, SERVERS, serious_violations, watched_page
 
 WIDEST_FIGURE = """() => Math.max(
     ...[...document.querySelectorAll('.main-svg')].map(one => one.getBoundingClientRect().width))"""
@@ -33,7 +33,8 @@ def test_the_same_analysis_gives_the_same_bytes():
 def test_the_verdict_and_every_figure_are_in_it():
     page = html_page(finished_analysis.full_analysis())
 
-    assert f"<h1>{finished_analysis.SENTENCE}</h1>" in page
+    headline = finished_analysis.SENTENCE.replace(" against torch np=1", "")
+    assert f"<h1>{headline}</h1>" in page
     assert 'id="figure-scaling"' in page
     assert 'id="figure-losses"' in page
 
@@ -104,10 +105,21 @@ def test_both_say_why_the_measurement_stopped():
         assert "Stopped" not in text(finished_analysis.full_analysis())
 
 
-def test_what_to_do_stands_before_the_figures():
+def test_the_first_page_holds_the_tiles_two_low_figures_and_what_to_do():
     page = html_page(finished_analysis.full_analysis())
 
-    assert page.index("Unset NCCL_P2P_DISABLE") < page.index('id="figure-scaling"')
+    body = page[page.index("<main>") :]
+    order = ("against torch np=1", 'id="figure-scaling"', 'id="figure-waterfall"', "Unset NCCL_")
+    places = [body.index(text) for text in (*order, 'id="figure-waterfall-all"', "All numbers")]
+    assert places == sorted(places)
+    assert "2026-11-20" in body[: places[0]]
+
+
+def test_no_figure_offers_to_send_it_to_a_service():
+    page = html_page(finished_analysis.full_analysis())
+
+    assert page.count('"showSendToCloud": false') == page.count('<div id="figure-')
+    assert 'Plotly.setPlotConfig({plotlyServerURL: ""})' in page
 
 
 @pytest.mark.browser
@@ -119,6 +131,10 @@ def test_every_figure_fits_on_the_paper_and_loads_nothing(tmp_path):
         page.goto(file.as_uri())
         page.wait_for_selector("#figure-losses .main-svg", state="attached")
         assert serious_violations(page) == []
+        page.hover("#figure-scaling")
+        assert page.locator(".modebar-btn").count() > 0
+        assert page.locator(CLOUD_BUTTON).count() == 0
+        assert page.evaluate(SERVERS) == [""]
         wide = page.evaluate(WIDEST_FIGURE)
         page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
         page.wait_for_function(f"({WIDEST_FIGURE})() <= 680")

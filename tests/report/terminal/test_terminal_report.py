@@ -5,6 +5,7 @@ import pytest
 from rich.console import Console
 
 from hvdprof.report.terminal.terminal_report import TerminalReporter
+from tests.builders.analysis import analysis_of, with_a_straggler
 from tests.builders.finished_analysis import (
     NAN,
     analysis,
@@ -20,6 +21,12 @@ from tests.builders.finished_analysis import (
 AT_80_COLUMNS = """\
 resnet18 on 2 ranks: 84.2 ± 2.3 % scaling efficiency against torch np=1.
 Largest loss: exposed transfer, 3.50 ms per step (11.3 %).
+
+  Scaling efficiency     [#################...]  84.2 ± 2.3 %
+  Throughput, samples/s  1,031 ± 28  (ideal 1,224)
+  Potential efficiency   -  (no finding here has a known gain)
+  Trust                  limited  (np=4 on 2 cores is oversubscribed: its
+                         numbers say nothing about scaling)
 
 resnet18  16 samples per rank and step, efficiency against torch np=1
                           step time         scaling              observer
@@ -155,7 +162,21 @@ def test_a_baseline_is_named_instead_of_100_percent():
     rows = [cell(np=1, baseline="horovod np=1", efficiency=1.0), cell(baseline="horovod np=1")]
     lines = rendered(analysis(rows)).splitlines()
     assert "baseline" in next(line for line in lines if line.startswith(" 1"))
-    assert "efficiency against horovod np=1" in lines[3]
+    assert "efficiency against horovod np=1" in next(
+        line for line in lines if line.startswith("resnet18  16")
+    )
+
+
+def test_a_low_efficiency_without_a_finding_says_what_is_next():
+    low = cell(efficiency=0.65, efficiency_low=0.6, efficiency_high=0.7)
+    text = rendered(analysis([torch_cell(), low]))
+    assert "\n65.0 % efficiency without a finding\n  known: The cell loses 35.0 points" in text
+    assert "\n  > hvdprof bench --preset quick --repeats 6\n" in text
+
+
+def test_the_rank_that_differs_is_named(tmp_path):
+    text = rendered(analysis_of(tmp_path / "run", with_a_straggler()))
+    assert "  Ranks by phase         Rank 1 is 3.00 ms slower in forward (23 %).\n" in text
 
 
 def test_a_run_without_results_still_says_why_and_where():

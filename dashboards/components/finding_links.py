@@ -1,0 +1,82 @@
+"""Links from a finding to the pages that show it: a typical step, and the numbers behind it.
+
+Tested in ``tests/dashboards/test_overview.py``.
+"""
+
+from collections.abc import Sequence
+
+import dash_mantine_components as dmc
+import pandas as pd
+from dash.development.base_component import Component
+
+from hvdprof.dashboards.components.timeline_link import timeline_link
+from hvdprof.dashboards.view import View
+from hvdprof.figures.step_window import step_windows
+from hvdprof.figures.typical_step import typical_step
+from hvdprof.model.frame_row import FrameRow
+from hvdprof.model.run import RunAnalysis
+
+_TYPICAL = "Typical step in the timeline"
+_STALLS = ("/stalls", "Stalls")
+_BREAKDOWN = ("/breakdown", "Step breakdown")
+_COMMUNICATION = ("/communication", "Communication")
+_COMPARE = ("/compare", "Compare")
+_NCCL = ("/nccl", "NCCL")
+
+_PAGE_OF: dict[str, tuple[str, str]] = {
+    "persistent-straggler": _STALLS,
+    "transient-straggler": _STALLS,
+    "stalled-steps": _STALLS,
+    "rotating-stragglers": _STALLS,
+    "stalled-tensors": _STALLS,
+    "input-bound": _BREAKDOWN,
+    "compute-inflation": _BREAKDOWN,
+    "inter-step-overhead": _BREAKDOWN,
+    "size-cliff": _COMPARE,
+    "fp16-costs": _COMPARE,
+    "adasum-costs": _COMPARE,
+    "exposed-transfer": _COMMUNICATION,
+    "shared-memory-transfer": _COMMUNICATION,
+    "gloo-transfer": _COMMUNICATION,
+    "below-network": _COMMUNICATION,
+    "network-bound": _COMMUNICATION,
+    "cycle-bound": _COMMUNICATION,
+    "cycle-too-long": _COMMUNICATION,
+    "fusion-too-small": _COMMUNICATION,
+    "fusion-too-large": _COMMUNICATION,
+    "many-small-messages": _COMMUNICATION,
+    "slow-host-link": _COMMUNICATION,
+    "far-host": _COMMUNICATION,
+}
+"""The page with the numbers behind a rule; those on NCCL's logs begin with ``nccl-``."""
+
+
+def finding_links(analysis: RunAnalysis, view: View, finding: FrameRow) -> Sequence[Component]:
+    """The links of a finding: a typical step where it is about a cell, and the page on its rule.
+
+    Args:
+        analysis: The finished analysis.
+        view: The view of the page with the links.
+        finding: A row of FINDINGS.
+    """
+    links: list[Component] = []
+    is_of_cell = bool(finding["model"]) and not pd.isna(finding["np"])
+    if is_of_cell:
+        links += _typical_step(analysis, view, finding)
+    rule = str(finding["id"])
+    page = _NCCL if rule.startswith("nccl-") else _PAGE_OF.get(rule)
+    if page is not None:
+        path, title = page
+        changes = {"np": int(finding["np"])} if is_of_cell else {}
+        links.append(dmc.Anchor(title, href=view.at(path).changed(**changes).href, size="sm"))
+    return links
+
+
+def _typical_step(analysis: RunAnalysis, view: View, finding: FrameRow) -> list[Component]:
+    found = typical_step(analysis, finding)
+    if found is None:
+        return []
+    launch, step = found
+    windows = step_windows(analysis.run, launch, [step])
+    link = timeline_link(view, launch, step, windows, _TYPICAL)
+    return [] if isinstance(link, str) else [link]

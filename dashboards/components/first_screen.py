@@ -1,0 +1,105 @@
+"""The first screen of a run: headline, five tiles, and the strip of each rank's phases."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import dash_mantine_components as dmc
+from dash import html
+from dash.development.base_component import Component
+
+from hvdprof import units
+from hvdprof.dashboards.components.copied_text import copied_text
+from hvdprof.dashboards.components.section import section
+from hvdprof.dashboards.components.term_link import linked_terms
+from hvdprof.report.screen.open_points import OpenPoints
+from hvdprof.report.screen.rank_phases import PHASES, Deviation, RankPhases
+from hvdprof.report.screen.tiles import Bar, Tile
+
+_TONE_ICONS = {"good": "✔", "caution": "▲", "bad": "✖"}
+_HIDDEN: dict[str, Any] = {"aria-hidden": "true"}
+
+_STRIP_ABOUT = "Time of each phase minus the median of the other ranks; mean of the steady steps."
+
+
+def headline_bar(sentence: str) -> html.Div:
+    """The verdict in one line."""
+    return html.Div(
+        dmc.Title(sentence, order=1, size="15px", fw=600), className="verdict headline"
+    )
+
+
+def tile_row(tiles: Sequence[Tile]) -> html.Div:
+    """The tiles side by side; two per row on narrow screens."""
+    return html.Div([_tile(tile) for tile in tiles], className="tiles")
+
+
+def phase_strip(strip: RankPhases) -> dmc.Paper:
+    """A row for each rank, a column for each phase, tinted by the deviation."""
+    head = html.Tr([html.Th("rank", scope="col"), *[html.Th(p, scope="col") for p in _names()]])
+    rows = [
+        html.Tr([html.Th(str(rank), scope="row"), *[_deviation(one) for one in row]])
+        for rank, row in zip(strip.ranks, strip.rows, strict=True)
+    ]
+    about = _STRIP_ABOUT
+    if strip.num_ranks > len(strip.ranks):
+        shown = units.count(len(strip.ranks))
+        about += f" The {shown} of {units.count(strip.num_ranks)} ranks that deviate most."
+    table = html.Table([html.Thead(head), html.Tbody(rows)], className="strip")
+    return section(
+        "Ranks by phase",
+        dmc.Text(strip.sentence, size="sm", fw=600),
+        html.Div(table, className="sideways", tabIndex="0"),
+        hint=about,
+    )
+
+
+def open_points_card(points: OpenPoints) -> html.Div:
+    """What is known, suspected and to be measured next, in place of a finding."""
+    groups = (("Known", points.known), ("Suspected", points.suspected))
+    parts: list[Component] = [dmc.Text(points.title, fw=700)]
+    for title, sentences in groups:
+        if sentences:
+            text = [html.B(f"{title}: "), *linked_terms(" ".join(sentences))]
+            parts.append(dmc.Text(text, size="sm"))
+    parts.append(dmc.Text([html.B("Next: "), points.next_step], size="sm"))
+    code = dmc.Code(points.command, block=True, className="keep-lines")
+    parts.append(copied_text(points.command, code))
+    return html.Div(dmc.Stack(parts, gap=6), className="finding")
+
+
+def _names() -> list[str]:
+    return list(PHASES.values())
+
+
+def _tile(tile: Tile) -> html.Div:
+    icon = [html.Span(f"{_TONE_ICONS[tile.tone]} ", **_HIDDEN)] if tile.tone else []
+    parts: list[Component] = [
+        html.Div(linked_terms(tile.title), className="tile-title"),
+        html.Div([*icon, tile.value], className="tile-value"),
+    ]
+    if tile.bar is not None:
+        parts.append(_bar(tile.bar))
+    if tile.detail:
+        parts.append(html.Div(tile.detail, className="tile-detail", title=tile.detail))
+    return html.Div(parts, className=f"tile tone-{tile.tone}" if tile.tone else "tile")
+
+
+def _bar(bar: Bar) -> html.Div:
+    """The value and, darker, its interval on a scale from 0 to 100 %."""
+    low, high = (min(max(end, 0.0), 1.0) for end in (bar.low, bar.high))
+    parts = [html.Div(className="bar-value", style={"width": _percent(bar.value)})]
+    if low == low and high == high:
+        ends = {"left": _percent(low), "width": _percent(high - low)}
+        parts.append(html.Div(className="bar-interval", style=ends))
+    return html.Div(parts, className="bar", **_HIDDEN)
+
+
+def _percent(ratio: float) -> str:
+    return f"{100 * min(max(ratio, 0.0), 1.0):.1f}%"
+
+
+def _deviation(one: Deviation) -> html.Td:
+    side = "slower" if one.tint > 0 else "faster"
+    strength = f"{100 * min(abs(one.tint), 1.0) * 0.75:.0f}%"
+    style = {"--strength": strength} if one.tint else {}
+    return html.Td(one.text, className=side if one.tint else "", style=style)

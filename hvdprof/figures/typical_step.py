@@ -1,0 +1,96 @@
+"""A step that shows a finding: one of those in which its cause acts, of typical length."""
+
+from collections.abc import Hashable, Mapping
+
+import numpy as np
+import pandas as pd
+
+from hvdprof.figures.launch import rows_of_launch
+from hvdprof.model.arrays import Bools, Float64s
+from hvdprof.model.cause_names import ranks_of
+from hvdprof.model.causes import JITTER, PAUSE, STRAGGLER
+from hvdprof.model.cell_key import of_base_cell
+from hvdprof.model.frame_row import FrameRow
+from hvdprof.model.launch_key import LAUNCH, LaunchKey, Mode
+from hvdprof.model.run import RunAnalysis
+from hvdprof.model.tables.waiting_tables import LATENESS
+from hvdprof.model.tables.waterfall_tables import WATERFALL
+
+_LATE_QUANTILE = 0.75
+
+
+def typical_step(
+    analysis: RunAnalysis, finding: Mapping[Hashable, object]
+) -> tuple[LaunchKey, int] | None:
+    """A steady step of the cell in which the cause of a finding acts, as (launch, step).
+
+    Of a straggler, a step in which its rank is the last and as late as usual; of a pause, a step
+    as long as those with a pause are; otherwise a step of median length. A traced launch is
+    preferred, because its time axis also shows the engine. None where there is no such step.
+
+    Args:
+        analysis: The finished analysis.
+        finding: A row of FINDINGS on a cell.
+    """
+    model, engine = str(finding["model"]), str(finding["engine"])
+    num_ranks = int(str(finding["np"]))
+    cell = of_base_cell(analysis.run.segments, model, num_ranks, engine)
+    traced_first = cell.iloc[np.argsort(cell["mode"] != Mode.TRACE, kind="stable")]
+    cause = _cause(analysis, finding, model, num_ranks, engine)
+    for pass_id, segment in traced_first[LAUNCH].itertuples(index=False):
+        launch = (str(pass_id), str(segment))
+        step = _step_of_launch(analysis, launch, cause)
+        if step is not None:
+            return launch, step
+    return None
+
+
+def _cause(
+    analysis: RunAnalysis,
+    finding: Mapping[Hashable, object],
+    model: str,
+    num_ranks: int,
+    engine: str,
+) -> FrameRow | None:
+    """The row of WATERFALL that the finding is about: the one of the same cost."""
+    rows = of_base_cell(analysis.table(WATERFALL.name), model, num_ranks, engine)
+    same = rows[(rows["time_ns"] == finding["cost_ns"]).to_numpy(dtype=bool)]
+    return None if same.empty else same.iloc[0].to_dict()
+
+
+def _step_of_launch(analysis: RunAnalysis, launch: LaunchKey, cause: FrameRow | None) -> int | None:
+    steps = rows_of_launch(analysis.job_steps, launch)
+    steady = steps[steps["steady"].to_numpy(dtype=bool)]
+    if steady.empty:
+        return None
+    term = None if cause is None else cause["term"]
+    if cause is not None and term in (STRAGGLER, JITTER):
+        late = rows_of_launch(analysis.table(LATENESS.name), launch)
+        late = late[late["step"].isin(steady["step"]).to_numpy(dtype=bool)]
+        if len(late):
+            return _late_step(late, cause)
+    lengths = steady["dur_ns"].to_numpy(dtype=np.float64)
+    acts = np.ones(len(lengths), dtype=bool)
+    if cause is not None and term == PAUSE:
+        acts = lengths >= np.median(lengths) + float(cause["delay_ns"]) / 2
+    return int(steady["step"].to_numpy()[_middle(lengths, acts)])
+
+
+def _late_step(late: pd.DataFrame, cause: FrameRow) -> int:
+    by_step = late.pivot_table(index="step", columns="rank", values="lateness_ns")
+    of_all = by_step.to_numpy(dtype=np.float64)
+    latest = np.nanmax(of_all, axis=1)
+    ranks = [rank for rank in ranks_of(cause) if rank in by_step.columns]
+    if ranks:
+        own = by_step[ranks].max(axis=1).to_numpy(dtype=np.float64)
+        acts = (own >= latest) & (own >= float(cause["delay_ns"]) / 2)
+    else:
+        own, acts = latest, latest >= np.quantile(latest, _LATE_QUANTILE)
+    return int(by_step.index[_middle(own, acts)])
+
+
+def _middle(values: Float64s, chosen: Bools) -> int:
+    """The place of the value nearest to the median of the chosen ones; of all without any."""
+    places = np.flatnonzero(chosen) if chosen.any() else np.arange(len(values))
+    distance = np.abs(values[places] - np.median(values[places]))
+    return int(places[distance.argmin()])

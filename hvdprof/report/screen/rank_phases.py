@@ -1,0 +1,135 @@
+"""Each rank's phases against the other ranks: the strip that shows which rank is slow, and where.
+
+The time of a phase minus the median of the other ranks. Unlike the wait, which all other ranks
+share, it points at the rank itself.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from hvdprof import units
+from hvdprof.model.arrays import Float64s
+from hvdprof.model.cell_key import of_base_cell
+from hvdprof.model.frame_row import FrameRow
+from hvdprof.model.launch_key import LAUNCH, Mode
+from hvdprof.model.run import RunAnalysis
+from hvdprof.model.tables.collective_tables import BREAKDOWN
+
+PHASES: dict[str, str] = {
+    "data": "data",
+    "forward": "forward",
+    "backward": "backward",
+    "optimizer": "optimizer",
+    "unattributed": "outside",
+}
+"""The phases of the strip by their name in BREAKDOWN; blocked time is that of the others."""
+
+MOST_RANKS = 6
+"""Ranks of the strip: those that deviate most."""
+
+_NOTABLE = 0.02
+"""A smaller share of the step is not tinted."""
+
+_FULL = 0.2
+"""The tint is full from this share of the step on, as for an error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deviation:
+    """A phase of a rank against the other ranks.
+
+    Attributes:
+        text: ``+40.2 ms``; ``0`` where it is below 2 % of the step.
+        tint: From -1 (faster by a fifth of the step) to 1 (slower by as much); 0 for none.
+    """
+
+    text: str
+    tint: float
+
+
+@dataclass(frozen=True, slots=True)
+class RankPhases:
+    """The strip: a row for each rank, a column for each phase.
+
+    Attributes:
+        ranks: The ranks, ascending; at most six, those that deviate most.
+        rows: By rank, a deviation for each phase of ``PHASES``.
+        num_ranks: Number of ranks of the cell.
+        sentence: What stands out, with numbers.
+    """
+
+    ranks: tuple[int, ...]
+    rows: tuple[tuple[Deviation, ...], ...]
+    num_ranks: int
+    sentence: str
+
+
+def rank_phases(analysis: RunAnalysis, cell: FrameRow) -> RankPhases | None:
+    """The strip of a cell: mean over its launches; None with fewer than two recorded ranks.
+
+    Args:
+        analysis: The finished analysis.
+        cell: A row of SCALING; its toggles are ignored.
+    """
+    times = _times_by_rank(analysis, str(cell["model"]), int(cell["np"]), str(cell["engine"]))
+    if times is None:
+        return None
+    ranks, of_phase, step_ns = times
+    apart = np.stack([_against_others(own) for own in of_phase.T], axis=1)
+    order = np.argsort(-np.abs(apart).max(axis=1), kind="stable")[:MOST_RANKS]
+    shown = np.sort(order)
+    return RankPhases(
+        ranks=tuple(int(ranks[place]) for place in shown),
+        rows=tuple(_row(apart[place], step_ns) for place in shown),
+        num_ranks=len(ranks),
+        sentence=_sentence(ranks, apart, step_ns),
+    )
+
+
+def _times_by_rank(
+    analysis: RunAnalysis, model: str, num_ranks: int, engine: str
+) -> tuple[Sequence[int], Float64s, float] | None:
+    """Ranks, their phases [ranks, phases] and the mean step, ns."""
+    segments = of_base_cell(analysis.run.segments, model, num_ranks, engine)
+    timed = segments[(segments["mode"] == Mode.THROUGHPUT).to_numpy(dtype=bool)]
+    names = dict.fromkeys(LAUNCH, str)
+    own = (timed if len(timed) else segments)[list(LAUNCH)].astype(names)
+    rows = analysis.table(BREAKDOWN.name).astype(names).merge(own, on=list(LAUNCH))
+    if rows["rank"].nunique() < 2:
+        return None
+    by_part = pd.pivot_table(rows, values="time_ns", index="rank", columns="part", aggfunc="mean")
+    of_phase = by_part.reindex(columns=list(PHASES)).fillna(0.0).to_numpy(dtype=np.float64)
+    step_ns = float(by_part.sum(axis=1).mean())
+    return [int(rank) for rank in by_part.index], of_phase, step_ns
+
+
+def _against_others(times: Float64s) -> Float64s:
+    """[ranks] Each value minus the median of the others."""
+    others = [np.median(np.delete(times, place)) for place in range(len(times))]
+    return times - np.array(others, dtype=np.float64)
+
+
+def _row(apart: Float64s, step_ns: float) -> tuple[Deviation, ...]:
+    return tuple(_deviation(float(value), step_ns) for value in apart)
+
+
+def _deviation(value: float, step_ns: float) -> Deviation:
+    share = value / step_ns
+    if abs(share) < _NOTABLE:
+        return Deviation("0", 0.0)
+    sign = "+" if value > 0 else ""
+    return Deviation(f"{sign}{units.milliseconds(value)}", max(-1.0, min(share / _FULL, 1.0)))
+
+
+def _sentence(ranks: Sequence[int], apart: Float64s, step_ns: float) -> str:
+    rank, phase = np.unravel_index(int(apart.argmax()), apart.shape)
+    largest = float(apart[rank, phase])
+    if largest < _NOTABLE * step_ns:
+        return "No rank differs by 2 % of the step or more in any phase."
+    where = list(PHASES.values())[int(phase)]
+    place = "outside all phases" if where == "outside" else f"in {where}"
+    share = units.percent(largest / step_ns, 0)
+    return f"Rank {ranks[int(rank)]} is {units.milliseconds(largest)} slower {place} ({share})."

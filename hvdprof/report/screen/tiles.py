@@ -1,0 +1,205 @@
+"""The five numbers of the first screen: efficiency, throughput, cause, potential and trust."""
+
+import math
+import re
+from dataclasses import dataclass
+
+from hvdprof import units
+from hvdprof.model.cause_names import cause_name
+from hvdprof.model.causes import CAUSES, PAUSE, STRAGGLER
+from hvdprof.model.cell_key import CELL_KEY, place_name, setting_of_row
+from hvdprof.model.frame_row import FrameRow
+from hvdprof.model.run import RunAnalysis
+from hvdprof.model.tables.waterfall_tables import WATERFALL
+from hvdprof.model.wide_intervals import WIDE_SHARE
+
+GOOD, CAUTION, BAD = "good", "caution", "bad"
+
+CAUSE_TITLE = "Largest cause"
+
+TRUST_WORDS: dict[str, str] = {GOOD: "good", CAUTION: "limited", BAD: "low"}
+"""What the tile of trust says for each tone."""
+
+_SMALLEST_CAUSE = 0.05
+"""The share of the step from which a cause is named, as in the verdict."""
+
+_VERY_WIDE = 0.25
+"""Half of an interval, as a share of its value, beyond which a number is not to be trusted."""
+
+_THROUGHPUT, _POTENTIAL = "Throughput, samples/s", "Potential efficiency"
+
+_SENTENCE_END = re.compile(r"(?<=[.!?]) (?=[A-Z])")
+_FIX = re.compile(r"; fix: .*$", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A ratio with its interval on a scale from 0 to 1; NaN where an end is unknown."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """One number of the first screen.
+
+    Attributes:
+        title: Name of the number.
+        value: The number as text.
+        detail: What it refers to, or the reason for it; may be empty.
+        tone: ``good``, ``caution`` or ``bad``; empty where the number is no judgement.
+        bar: The number as a bar; None where it has none.
+    """
+
+    title: str
+    value: str
+    detail: str
+    tone: str = ""
+    bar: Bar | None = None
+
+
+def headline(analysis: RunAnalysis) -> str:
+    """The verdict in one line: the fix stands in the findings, the baseline in the first tile."""
+    sentence = _FIX.sub(".", analysis.verdict.sentence)
+    row = verdict_cell(analysis)
+    return sentence if row is None else sentence.replace(f" against {row['baseline']}.", ".", 1)
+
+
+def tiles(analysis: RunAnalysis, cell: FrameRow | None = None) -> tuple[Tile, ...]:
+    """The five tiles of a cell.
+
+    Args:
+        analysis: The finished analysis.
+        cell: A row of SCALING; that of the verdict by default.
+    """
+    row = verdict_cell(analysis) if cell is None else cell
+    if row is None:
+        missing = units.MISSING
+        return (
+            Tile("Scaling efficiency", missing, "No throughput is measured yet."),
+            Tile(_THROUGHPUT, missing, ""),
+            Tile(CAUSE_TITLE, missing, ""),
+            Tile(_POTENTIAL, missing, ""),
+            _trust(analysis, None),
+        )
+    return (
+        _efficiency(row),
+        _throughput(row),
+        _cause(analysis, row),
+        _potential(analysis, row),
+        _trust(analysis, row),
+    )
+
+
+def verdict_cell(analysis: RunAnalysis) -> FrameRow | None:
+    """The row of SCALING that the verdict is about; None where nothing is measured."""
+    verdict = analysis.verdict
+    wanted = (verdict.model, verdict.np, verdict.engine, "none", "average")
+    rows = analysis.scaling.to_dict("records")
+    for row in rows:
+        if tuple(row[key] for key in CELL_KEY) == wanted:
+            return row
+    same = [row for row in rows if (row["model"], row["np"]) == (verdict.model, verdict.np)]
+    return same[-1] if same else None
+
+
+def _efficiency(row: FrameRow) -> Tile:
+    title = "Scaling efficiency"
+    setting = setting_of_row(row)
+    toggles = "" if setting.endswith("none average") else f", {setting}"
+    place = f"{place_name(row['model'], int(row['np']), str(row['engine']))}{toggles}"
+    value, low, high = (float(row[f"efficiency{end}"]) for end in ("", "_low", "_high"))
+    if math.isnan(value) or row["baseline"] == f"{row['engine']} np={row['np']}":
+        return Tile(title, units.MISSING, f"{place}: no baseline to compare with")
+    if row["oversubscribed"]:
+        detail = f"{place}: oversubscribed, no statement on scaling"
+        return Tile(title, units.MISSING, detail, CAUTION)
+    text = units.percent_interval(value, low, high)
+    return Tile(title, text, f"{place}, against {row['baseline']}", bar=Bar(value, low, high))
+
+
+def _throughput(row: FrameRow) -> Tile:
+    rate = units.rate_interval(
+        row["samples_per_s"], row["samples_per_s_low"], row["samples_per_s_high"]
+    )
+    efficiency = float(row["efficiency"])
+    known = efficiency > 0 and not row["oversubscribed"]
+    ideal = f"ideal {units.rate(row['samples_per_s'] / efficiency)}" if known else ""
+    return Tile(_THROUGHPUT, rate, ideal)
+
+
+def _cause(analysis: RunAnalysis, row: FrameRow) -> Tile:
+    title, verdict = CAUSE_TITLE, analysis.verdict
+    if verdict.biggest_loss and _is_of_verdict(analysis, row):
+        name, share = verdict.biggest_loss, verdict.biggest_loss_share
+        return Tile(title, f"{units.percent(share)} of the step", name)
+    waterfall = analysis.table(WATERFALL.name)
+    costly = [
+        one
+        for one in waterfall.to_dict("records")
+        if all(one[key] == row[key] for key in CELL_KEY) and _is_costly(one)
+    ]
+    if not costly:
+        return Tile(title, "none", "no cause of 5 % of the step or more")
+    worst = max(costly, key=lambda one: float(one["share"]))
+    share = units.percent(float(worst["share"]))
+    return Tile(title, f"{share} of the step", cause_name(worst))
+
+
+def _is_of_verdict(analysis: RunAnalysis, row: FrameRow) -> bool:
+    own = verdict_cell(analysis)
+    return own is not None and all(own[key] == row[key] for key in CELL_KEY)
+
+
+def _is_costly(row: FrameRow) -> bool:
+    if row["term"] not in CAUSES or not row["share"] >= _SMALLEST_CAUSE:
+        return False
+    return row["term"] in (STRAGGLER, PAUSE) or not row["share_low"] <= 0
+
+
+def _potential(analysis: RunAnalysis, row: FrameRow) -> Tile:
+    """The efficiency after the fix that saves most; a share saved shortens the step by it."""
+    title = _POTENTIAL
+    of_cell = [
+        one
+        for one in analysis.findings.to_dict("records")
+        # Findings on the whole run have no number of ranks.
+        if all(str(one[key]) == str(row[key]) for key in ("model", "np", "engine"))
+        and 0 < float(one["gain_share"]) < 1
+    ]
+    if not of_cell:
+        return Tile(title, units.MISSING, "no finding here has a known gain")
+    best = max(of_cell, key=lambda one: float(one["gain_share"]))
+    factor = 1 / (1 - float(best["gain_share"]))
+    efficiency = float(row["efficiency"])
+    detail = f"if fixed: {best['title']}"
+    if math.isnan(efficiency) or row["oversubscribed"]:
+        return Tile(title, f"up to {units.percent(factor - 1, 0)} more samples/s", detail)
+    return Tile(title, f"up to {units.percent(efficiency * factor, 0)}", detail)
+
+
+def _trust(analysis: RunAnalysis, row: FrameRow | None) -> Tile:
+    tone, reason = _tone(analysis, row)
+    return Tile("Trust", TRUST_WORDS[tone], reason, tone)
+
+
+def _tone(analysis: RunAnalysis, row: FrameRow | None) -> tuple[str, str]:
+    """How far to trust the number of a cell, and the first reason."""
+    if row is None:
+        return BAD, "nothing is measured"
+    if row["oversubscribed"]:
+        return BAD, "more ranks than cores or GPUs"
+    half = (float(row["efficiency_high"]) - float(row["efficiency_low"])) / 2
+    width = half / float(row["efficiency"])
+    if width > WIDE_SHARE:
+        reason = f"95 % CI of ±{units.percent(width, 0)}: measure more repeats"
+        return BAD if width > _VERY_WIDE else CAUTION, reason
+    if row["num_launches"] == 1:
+        return CAUTION, "one launch per cell: add --repeats"
+    notes = [text for text in (analysis.verdict.caveat, *analysis.warnings) if text]
+    if not notes:
+        return GOOD, f"{units.count(row['num_launches'])} launches agree, no warnings"
+    first = _SENTENCE_END.split(notes[0])[0].rstrip(".")
+    return CAUTION, first

@@ -1,0 +1,41 @@
+import numpy as np
+
+from hvdprof.report.screen.rank_phases import MOST_RANKS, PHASES, rank_phases
+from hvdprof.report.screen.tiles import verdict_cell
+from tests.builders.analysis import analysis_of, sweep, with_a_straggler
+from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts
+
+
+def test_it_points_at_the_phase_of_the_slow_rank(tmp_path):
+    finished = analysis_of(tmp_path / "run", with_a_straggler(4, rank=2))
+    strip = rank_phases(finished, verdict_cell(finished))
+    assert strip.ranks == (0, 1, 2, 3)
+    forward = list(PHASES.values()).index("forward")
+    assert strip.rows[2][forward].text == "+3.00 ms"
+    assert strip.rows[2][forward].tint == 1.0
+    # The others have the median of the others: one slow rank among four does not move it.
+    assert {row[forward].text for place, row in enumerate(strip.rows) if place != 2} == {"0"}
+    assert strip.sentence == "Rank 2 is 3.00 ms slower in forward (23 %)."
+
+
+def test_ranks_alike_say_so(tmp_path):
+    finished = analysis_of(tmp_path / "run", sweep({0: 10.0, 2: 12.0}, blocked_ms={2: 2.0}))
+    strip = rank_phases(finished, verdict_cell(finished))
+    assert strip.sentence == "No rank differs by 2 % of the step or more in any phase."
+    assert all(one.tint == 0 for row in strip.rows for one in row)
+
+
+def test_of_many_ranks_those_that_deviate_most_are_shown(tmp_path):
+    parts = {name: np.full((12, 1), float(ms)) for name, ms in typical_parts(10.0, 2.0).items()}
+    parts["data"][7] += 1.0
+    spec = PassSpec(size=12, segments=[SegmentSpec(parts_ms=parts)])
+    finished = analysis_of(tmp_path / "run", [*sweep({0: 10.0}), spec])
+    strip = rank_phases(finished, verdict_cell(finished))
+    assert len(strip.ranks) == MOST_RANKS
+    assert 7 in strip.ranks
+    assert strip.num_ranks == 12
+
+
+def test_one_rank_has_nothing_to_compare_with(tmp_path):
+    finished = analysis_of(tmp_path / "run", sweep({0: 10.0, 1: 10.5}))
+    assert rank_phases(finished, verdict_cell(finished)) is None

@@ -1,0 +1,109 @@
+import pytest
+
+from hvdprof.model.tables.finding_tables import FINDINGS
+from hvdprof.report.screen.tiles import BAD, CAUTION, GOOD, headline, tiles
+from tests.builders.finished_analysis import (
+    NAN,
+    analysis,
+    cell,
+    finding,
+    torch_cell,
+    two_toggles,
+    verdict,
+)
+
+
+def of_cell(**values):
+    return finding(**({"model": "resnet18", "np": 2, "engine": "horovod"} | values))
+
+
+def by_title(finished, row=None):
+    return {tile.title: tile for tile in tiles(finished, row)}
+
+
+def test_the_five_numbers_of_the_verdicts_cell():
+    gains = [of_cell(gain_share=0.1, title="Exposed transfer"), of_cell(gain_share=0.05)]
+    shown = by_title(analysis(findings=FINDINGS.frame(gains)))
+    assert {title: tile.value for title, tile in shown.items()} == {
+        "Scaling efficiency": "84.2 ± 2.3 %",
+        "Throughput, samples/s": "1,031 ± 28",
+        "Largest cause": "11.3 % of the step",
+        # 0.842 / (1 - 0.1): a tenth of the step less.
+        "Potential efficiency": "up to 94 %",
+        "Trust": "good",
+    }
+    assert shown["Scaling efficiency"].detail == "resnet18 on 2 ranks, against torch np=1"
+    assert shown["Throughput, samples/s"].detail == "ideal 1,224"
+    assert shown["Largest cause"].detail == "exposed transfer"
+    assert shown["Potential efficiency"].detail == "if fixed: Exposed transfer"
+    bar = shown["Scaling efficiency"].bar
+    assert (bar.value, bar.low, bar.high) == (0.842, 0.819, 0.865)
+
+
+def test_another_cell_has_its_own_numbers():
+    rows = two_toggles()
+    shown = by_title(analysis(rows), rows[3])
+    assert shown["Scaling efficiency"].value == "89.7 ± 2.6 %"
+    assert shown["Scaling efficiency"].detail == (
+        "resnet18 on 2 ranks, fp16 average, against torch np=1"
+    )
+    assert shown["Largest cause"].value == "none"
+    assert shown["Potential efficiency"].value == "-"
+
+
+@pytest.mark.parametrize(
+    ("values", "tone", "reason"),
+    [
+        ({}, GOOD, "3 launches agree, no warnings"),
+        ({"oversubscribed": True}, BAD, "more ranks than cores or GPUs"),
+        (
+            {"efficiency_low": 0.7, "efficiency_high": 0.98},
+            CAUTION,
+            "95 % CI of ±17 %: measure more repeats",
+        ),
+        (
+            {"efficiency_low": 0.2, "efficiency_high": 1.4},
+            BAD,
+            "95 % CI of ±71 %: measure more repeats",
+        ),
+        ({"num_launches": 1}, CAUTION, "one launch per cell: add --repeats"),
+    ],
+)
+def test_trust_names_its_reason(values, tone, reason):
+    shown = by_title(analysis([torch_cell(), cell(**values)]))["Trust"]
+    assert (shown.tone, shown.detail) == (tone, reason)
+
+
+def test_trust_is_limited_by_the_caveat_and_then_by_warnings():
+    caveat = "Other processes kept up to 1.7 of 2 cores busy. Measure again."
+    shown = by_title(analysis(verdict=verdict(caveat=caveat), warnings=("Few steps. More.",)))
+    assert shown["Trust"].tone == CAUTION
+    assert shown["Trust"].detail == "Other processes kept up to 1.7 of 2 cores busy"
+    assert by_title(analysis(warnings=("Few steps. More.",)))["Trust"].detail == "Few steps"
+
+
+def test_an_oversubscribed_cell_has_no_efficiency():
+    shown = by_title(analysis([torch_cell(), cell(oversubscribed=True)]))
+    assert shown["Scaling efficiency"].value == "-"
+    assert "no statement on scaling" in shown["Scaling efficiency"].detail
+    assert shown["Throughput, samples/s"].detail == ""
+
+
+def test_a_run_without_results_has_five_tiles_too():
+    shown = tiles(analysis([], verdict=verdict(model="", np=0)))
+    assert [tile.value for tile in shown] == ["-", "-", "-", "-", "low"]
+
+
+def test_a_baseline_has_no_efficiency_of_its_own():
+    own = cell(np=2, efficiency=1.0, efficiency_low=NAN, efficiency_high=NAN)
+    shown = by_title(analysis([own | {"baseline": "horovod np=2"}]))
+    assert shown["Scaling efficiency"].detail.endswith("no baseline to compare with")
+
+
+def test_the_headline_leaves_the_fix_to_the_findings():
+    long = "resnet18 on 2 ranks: 84.2 ± 2.3 % scaling efficiency against torch np=1. "
+    loss = "Largest loss: straggler (rank 1), 3.5 ms per step (11.3 %)"
+    sentence = f"{long}{loss}; fix: raise num_workers= on rank 1."
+    assert headline(analysis(verdict=verdict(sentence=sentence))) == (
+        f"resnet18 on 2 ranks: 84.2 ± 2.3 % scaling efficiency. {loss}."
+    )
