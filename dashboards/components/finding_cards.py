@@ -33,7 +33,7 @@ def finding_list(findings: pd.DataFrame, look: Look) -> list[Component]:
         look: The links from a finding to the places that show it.
     """
     rows = findings.to_dict("records")
-    cards = [_card(row, look, is_open=place < MOST_OPEN) for place, row in enumerate(rows)]
+    cards: list[Component] = [_card(row, look, is_open=place < MOST_OPEN) for place, row in enumerate(rows)]
     if len(cards) <= _FIRST:
         return cards
     more = html.Details(
@@ -90,6 +90,5 @@ def _action(texts: FindingTexts) -> list[Component]:
 
 
 def _where(row: FrameRow) -> str:
-    if not row["model"] or pd.isna(row["np"]):
-        return ""
-    return short_name(str(row["model"]), int(row["np"]), str(row["engine"]))
+    is_of_cell = bool(row["model"]) and not pd.isna(row["np"])
+    return short_name(str(row["model"]), int(row["np"]), str(row["engine"])) if is_of_cell else ""

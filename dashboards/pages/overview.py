@@ -171,7 +171,7 @@ def _further(analysis: RunAnalysis, cell: WaterfallCell | None) -> list[Componen
 def _findings(analysis: RunAnalysis, view: View, row: FrameRow | None) -> html.Div:
     """The findings, and beside them the ranks by phase."""
     points = open_points(analysis)
-    cards = [] if points is None else [open_points_card(points)]
+    cards: list[Component] = [] if points is None else [open_points_card(points)]
     cards += finding_list(
         analysis.findings, lambda finding: finding_links(analysis, view, finding)
     )

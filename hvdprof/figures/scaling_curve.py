@@ -69,12 +69,12 @@ def scaling_curve(scaling: pd.DataFrame, height: int = 430) -> go.Figure:
     if cells.empty:
         return say(figure, _ONE_SIZE)
     sizes = sorted(int(size) for size in cells["np"].unique())
-    figure.add_trace(_ideal(sizes))
     groups = [
         (tuple(str(name) for name in names), rows.sort_values("np"))
         for names, rows in cells.groupby(_CONFIGURATION, sort=False)
     ]
     has_labels = len(groups) <= _MOST_LABELS
+    figure.add_trace(_ideal(sizes, in_legend=not has_labels))
     overlapping = _overlapping([rows for _, rows in groups])
     ends: list[_End] = []
     for index, (names, rows) in enumerate(groups):
@@ -85,7 +85,8 @@ def scaling_curve(scaling: pd.DataFrame, height: int = 430) -> go.Figure:
         if index not in overlapping:
             figure.add_trace(_band(valid, label, colour))
         line = _line(valid, label, colour, symbol)
-        figure.add_trace(line.update(showlegend=False) if has_labels else line)
+        line.showlegend = not has_labels and not valid.empty
+        figure.add_trace(line)
         figure.add_trace(_hollow(crowded, label, colour, symbol))
         beyond = rows[(rows["efficiency_high"] > _TOP) | (rows["efficiency"] > _TOP)]
         if not beyond.empty:
@@ -94,8 +95,8 @@ def scaling_curve(scaling: pd.DataFrame, height: int = 430) -> go.Figure:
         name = label.removesuffix(_NO_TOGGLE)
         ends.append(_End(name, colour, int(last["np"]), float(last["efficiency"])))
     if has_labels:
-        figure.data[0].update(showlegend=False, x=_log_ends(sizes))
         _add_labels(figure, ends, height)
+        _add_label(figure, "ideal", _INK, _log_range(sizes)[1], _IDEAL_TOP)
     if is_wide(cells[~cells["oversubscribed"]]).any():
         figure.add_trace(_legend_of_wide())
     if cells["oversubscribed"].any():
@@ -131,7 +132,7 @@ def _overlapping(lines: Sequence[pd.DataFrame]) -> set[int]:
 
 
 def _add_labels(figure: go.Figure, ends: Sequence[_End], height: int) -> None:
-    """The names of the lines at their last points, apart from each other, and that of the ideal."""
+    """The names of the lines at their last points, apart from each other."""
     gap = _TOP * _LABEL_HEIGHT / max(height - _MARGINS, _LABEL_HEIGHT)
     free = math.inf
     for end in sorted(ends, key=lambda one: -one.efficiency):
@@ -139,8 +140,6 @@ def _add_labels(figure: go.Figure, ends: Sequence[_End], height: int) -> None:
         top = min(end.efficiency - gap / 4, free)
         free = top - gap
         _add_label(figure, end.label, end.colour, math.log10(end.np), max(top, gap))
-    ideal = figure.data[0]
-    _add_label(figure, "ideal", _INK, math.log10(ideal.x[1]), _IDEAL_TOP)
 
 
 def _add_label(figure: go.Figure, text: str, colour: str, x: float, top: float) -> None:
@@ -165,12 +164,13 @@ def _has_scaling(cells: pd.DataFrame) -> NDArray[np.bool_]:
     return cells["model"].isin(scaled).to_numpy(dtype=bool)
 
 
-def _ideal(sizes: list[int]) -> go.Scatter:
+def _ideal(sizes: list[int], *, in_legend: bool) -> go.Scatter:
     return go.Scatter(
         x=[sizes[0] / 2, sizes[-1] * 2],
         y=[1.0, 1.0],
         mode="lines",
         name="ideal",
+        showlegend=in_legend,
         line={"color": NEUTRAL_COLOUR, "dash": "dash", "width": 1.5},
         hoverinfo="skip",
     )
@@ -202,7 +202,6 @@ def _line(rows: pd.DataFrame, label: str, colour: str, symbol: str) -> go.Scatte
         mode="lines+markers",
         name=label,
         legendgroup=label,
-        showlegend=not rows.empty,
         line={"color": colour, "width": 2},
         marker={
             "size": 9,
@@ -300,8 +299,3 @@ def _log_range(sizes: list[int]) -> list[float]:
     low, high = pd.Series([sizes[0], sizes[-1]]).map(math.log10)
     room = max(0.05 * (high - low), 0.06)
     return [low - room, high + room]
-
-
-def _log_ends(sizes: list[int]) -> list[float]:
-    """The numbers of ranks at both ends of the axis."""
-    return [10**end for end in _log_range(sizes)]

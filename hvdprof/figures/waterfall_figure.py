@@ -135,7 +135,7 @@ def _line_of(bar: go.Bar, name: str, row: FrameRow) -> go.Bar:
     """A bar with a name of one line, and its time and share beside it."""
     short = name if len(name) <= _COMPACT_CHARACTERS else f"{name[: _COMPACT_CHARACTERS - 1]}…"
     text = f"{_time_text(row)} · {units.points(row['share'])}"
-    return bar.update(
+    bar.update(
         y=[short],
         text=[text],
         textposition="outside",
@@ -145,6 +145,7 @@ def _line_of(bar: go.Bar, name: str, row: FrameRow) -> go.Bar:
         constraintext="none",
         error_x={"visible": False},
     )
+    return bar
 
 
 def _time_text(row: FrameRow) -> str:

@@ -96,10 +96,11 @@ def _suspected(analysis: RunAnalysis, cell: FrameRow) -> Iterator[str]:
     waits = analysis.table(CAUSED_WAIT.name)
     own = waits.astype(dict.fromkeys(LAUNCH, str)).merge(segments, on=list(LAUNCH))
     if len(own):
-        last = own.groupby("rank")["share_last"].mean()
-        if float(last.max()) >= _OFTEN_LAST:
-            often = units.percent(float(last.max()), 0)
-            yield f"Rank {int(last.idxmax())} is the last to arrive in {often} of the steps."
+        last = own.groupby("rank", as_index=False)["share_last"].mean()
+        worst = last.iloc[int(last["share_last"].to_numpy().argmax())]
+        if worst["share_last"] >= _OFTEN_LAST:
+            often = units.percent(float(worst["share_last"]), 0)
+            yield f"Rank {int(worst['rank'])} is the last to arrive in {often} of the steps."
     strip = rank_phases(analysis, cell)
     if strip is not None:
         yield strip.sentence

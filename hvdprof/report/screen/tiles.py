@@ -144,8 +144,8 @@ def _cause(analysis: RunAnalysis, row: FrameRow) -> Tile:
     if not costly:
         return Tile(title, "none", "no cause of 5 % of the step or more")
     worst = max(costly, key=lambda one: float(one["share"]))
-    share = units.percent(float(worst["share"]))
-    return Tile(title, f"{share} of the step", cause_name(worst))
+    worst_share = units.percent(float(worst["share"]))
+    return Tile(title, f"{worst_share} of the step", cause_name(worst))
 
 
 def _is_of_verdict(analysis: RunAnalysis, row: FrameRow) -> bool:

@@ -228,6 +228,26 @@ def test_slow_ranks_of_different_phases_are_two_causes() -> None:
     assert {(one.ranks, one.phase) for one in causes} == {((1,), "forward"), ((4,), "data")}
 
 
+@pytest.mark.parametrize(
+    ("data_ms", "backward_ms", "phase"),
+    [
+        (40.0, 14.0, "data"),
+        (30.0, 20.0, "unattributed"),
+        (10.0, 28.0, "unattributed"),
+        (2.0, 38.0, "backward"),
+    ],
+)
+def test_a_phase_that_dominates_is_named(data_ms: float, backward_ms: float, phase: str) -> None:
+    data, backward = np.zeros((100, 2)), np.zeros((100, 2))
+    data[:, 1], backward[:, 1] = data_ms, backward_ms
+
+    (cause,) = named_causes(simulated(100, 2, extra_ms={"data": data, "backward": backward}))
+
+    assert (cause.ranks, cause.phase) == ((1,), phase)
+    largest = max(data_ms, backward_ms)
+    assert cause.phase_share == pytest.approx(largest / (data_ms + backward_ms), abs=0.03)
+
+
 def test_steps_that_do_not_count_hide_no_period() -> None:
     # Validation after every 24 steps; the checkpoint of every 10th falls on its steps, too.
     extra = np.zeros((STEPS, 2))
