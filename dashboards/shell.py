@@ -10,7 +10,7 @@ from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
 from hvdprof.dashboards import ids
-from hvdprof.dashboards.components.empty_state import no_run
+from hvdprof.dashboards.components.empty_state import no_page, no_run, no_such_run
 from hvdprof.dashboards.components.problem_alert import fault_alert, problem_alert
 from hvdprof.dashboards.components.view_control import view_select
 from hvdprof.dashboards.guard import text_or_none
@@ -84,23 +84,27 @@ def register(app: Dash, runs: RunStore, pages: Sequence[Page]) -> None:
     run_in_browser(app, "settleAddress", Input(ids.DRAWN, "data"))
 
 
-def page_for(pages: Sequence[Page], path: str) -> Page:
-    """The page at a path; the first page for an unknown path."""
-    return next((page for page in pages if path == page.PATH), pages[0])
+def page_for(pages: Sequence[Page], path: str) -> Page | None:
+    """The page at a path; None for an unknown path."""
+    return next((page for page in pages if path == page.PATH), None)
 
 
 def resolved(runs: RunStore, pathname: str | None, search: str | None) -> View:
-    """The view at an address; the first run where the address names no available run."""
+    """The view at an address; the first run where the address names none."""
     view = View.of_address(pathname, search)
-    if view.run in runs.ids:
+    if view.run is not None:
         return view
     return view.changed(run=next(iter(runs.ids), None))
 
 
-def content(page: Page, runs: RunStore, view: View) -> Component | dmc.Paper:
+def content(page: Page | None, runs: RunStore, view: View) -> Component | dmc.Paper:
     """The content of a page for a view, or the reason why it cannot be shown."""
-    if view.run is None:
+    if page is None:
+        return no_page(view)
+    if view.run is None or not runs.ids:
         return no_run()
+    if view.run not in runs.ids:
+        return no_such_run(view.run, view.changed(run=None).href)
     try:
         return page.layout(runs, view)
     except HvdprofError as error:
@@ -122,14 +126,21 @@ def _register_page(app: Dash, runs: RunStore, pages: Sequence[Page]) -> None:
     def show(pathname: object, search: object, drawn: object) -> tuple[object, object]:
         view = resolved(runs, text_or_none(pathname), text_or_none(search))
         page = page_for(pages, view.path)
-        keys = [[key, view.text(key)] for key in ("run", *page.KEYS)]
-        new = {"path": page.PATH, "title": f"{page.TITLE} · hvdprof", "keys": keys}
+        known_keys, title = ((), "Not found") if page is None else (page.KEYS, page.TITLE)
+        keys = [[key, view.text(key)] for key in ("run", *known_keys)]
+        is_there = page is not None and view.run in runs.ids
+        new = {
+            "path": view.path,
+            "title": f"{title} · hvdprof",
+            "keys": keys,
+            "is_there": is_there,
+        }
         if isinstance(drawn, dict) and new == {key: drawn.get(key) for key in new}:
             raise PreventUpdate
         changed_ns = _changed_ns(runs, view.run)
-        heading = [] if page is pages[0] else [html.H1(page.TITLE, className="unseen")]
+        heading = [] if page is pages[0] else [html.H1(title, className="unseen")]
         return [*heading, content(page, runs, view)], new | {
-            "run": view.run,
+            "run": view.run if is_there else None,
             # Larger than the integers that a browser represents exactly.
             "changed": str(changed_ns),
         }
@@ -149,7 +160,7 @@ def _register_header(app: Dash, runs: RunStore, pages: Sequence[Page]) -> None:
     ) -> tuple[object, object]:
         view = resolved(runs, text_or_none(pathname), text_or_none(search))
         page = page_for(pages, view.path)
-        new = [page.PATH, view.at("/").href, runs.ids]
+        new = [view.path, view.at("/").href, runs.ids]
         if drawn == new:
             raise PreventUpdate
         return _header(pages, page, view, runs.ids), new
@@ -225,7 +236,11 @@ def _changed_ns(runs: RunStore, run_id: str | None) -> int | None:
         return None
 
 
-def _header(pages: Sequence[Page], page: Page, view: View, run_ids: list[str]) -> list[Component]:
+def _header(
+    pages: Sequence[Page], page: Page | None, view: View, run_ids: list[str]
+) -> list[Component]:
+    if view.run not in run_ids:
+        view = view.changed(run=next(iter(run_ids), None))
     links = [
         dmc.Anchor(
             one.TITLE,

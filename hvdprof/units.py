@@ -4,6 +4,16 @@ import math
 from collections.abc import Callable
 
 MISSING = "-"
+UNBOUNDED = "(CI unbounded: too noisy)"
+
+_LARGEST_RATIO = 100.0
+"""10,000 %: an interval that reaches so far says that its value is not known."""
+
+_LARGEST_FACTOR = 1000.0
+"""The same for a rate, as a multiple of its value."""
+
+_LONGEST_NS = 1e10
+"""From here on, a duration is in seconds."""
 
 
 def percent(ratio: float, digits: int = 1) -> str:
@@ -20,6 +30,8 @@ def percent_interval(ratio: float, low: float, high: float) -> str:
     """
     if math.isnan(low) or math.isnan(high) or math.isnan(ratio):
         return percent(ratio)
+    if not high < _LARGEST_RATIO:
+        return f"{percent(ratio, 0)} {UNBOUNDED}"
     if _is_even(ratio - low, high - ratio, smallest=0.001):
         half = 100 * (high - low) / 2
         digits = _decimals_of_percent(half)
@@ -63,7 +75,8 @@ def milliseconds(duration_ns: float) -> str:
     """Nanoseconds as milliseconds with three significant digits, ``'12.3 ms'``.
 
     Less than 1 ms is in microseconds, ``'26.7 µs'``, and less than 1 µs in whole nanoseconds. Less
-    than half a nanosecond is a rounding error and becomes 0.
+    than half a nanosecond is a rounding error and becomes 0. From 10 s on it is in seconds and
+    minutes.
     """
     if math.isnan(duration_ns):
         return MISSING
@@ -74,6 +87,8 @@ def milliseconds(duration_ns: float) -> str:
         return f"{duration_ns:.0f} ns"
     if size < _ROUNDED_TO_NEXT * 1e6:
         return f"{_three_digits(duration_ns / 1e3)} µs"
+    if size >= _LONGEST_NS:
+        return ("-" if duration_ns < 0 else "") + seconds(size / 1e9)
     return f"{_three_digits(duration_ns / 1e6)} ms"
 
 
@@ -122,6 +137,8 @@ def rate_interval(per_second: float, low: float, high: float) -> str:
         return MISSING
     if math.isnan(low) or math.isnan(high):
         return rate(per_second) + _open_ends(low, high, rate)
+    if not high < _LARGEST_FACTOR * abs(per_second) and per_second:
+        return f"{rate(per_second)} {UNBOUNDED}"
     if _is_even(per_second - low, high - per_second, smallest=0.01 * abs(per_second)):
         half = (high - low) / 2
         place = _place_of(half)
@@ -182,7 +199,10 @@ def interval_of_unit(value: float, low: float, high: float, unit: str) -> str:
     if math.isnan(value):
         return MISSING
     text = of_unit(value, unit)
-    sign = text.rpartition(" ")[2]
+    if unit == "ratio" and max(-low, high) >= _LARGEST_RATIO:
+        return f"{text} {UNBOUNDED}"
+    # A time of several units keeps them at its ends.
+    sign = "" if " min " in text else text.rpartition(" ")[2]
 
     def end_text(end: float) -> str:
         return of_unit(end, unit).removesuffix(f" {sign}")

@@ -105,3 +105,30 @@ def test_an_interval_with_one_end_says_so() -> None:
 )
 def test_a_small_share_with_its_interval(values, text):
     assert units.fraction_interval(*values) == text
+
+
+def test_an_interval_that_says_nothing_is_unbounded() -> None:
+    assert units.percent_interval(0.576, 0.0, 8.66e15) == "58 % (CI unbounded: too noisy)"
+    assert units.rate_interval(120.0, 0.0, 1e18) == "120 (CI unbounded: too noisy)"
+    wide = units.interval_of_unit(0.1, -9e9, 9e9, "ratio")
+    assert wide == "10.0 % (CI unbounded: too noisy)"
+    assert units.percent_interval(0.001, -0.2, 0.6) == "0 % (-20 to 60)"
+
+
+@pytest.mark.parametrize(
+    ("duration_ns", "text"),
+    [
+        (9.99e9, "9,990 ms"),
+        (12.34e9, "12.3 s"),
+        (-12.34e9, "-12.3 s"),
+        (10_092_502e6, "168 min 13 s"),
+    ],
+)
+def test_long_times_scale_their_unit(duration_ns: float, text: str) -> None:
+    assert units.milliseconds(duration_ns) == text
+
+
+def test_the_ends_of_a_long_time_keep_their_units() -> None:
+    assert units.interval_of_unit(600e9, 590e9, 615e9, "ns") == (
+        "10 min 00 s (9 min 50 s to 10 min 15 s)"
+    )

@@ -3,6 +3,7 @@
 import dash_mantine_components as dmc
 
 from hvdprof.dashboards.components.copied_text import copied_text
+from hvdprof.dashboards.view import View
 
 
 def empty_state(why: str, *commands: str, about: str = "") -> dmc.Paper:
@@ -33,4 +34,31 @@ def no_run() -> dmc.Paper:
         "No run yet.",
         "hvdprof bench --preset quick",
         about="This page shows the first run that appears in the opened folder.",
+    )
+
+
+def no_such_run(run_id: str, others: str) -> dmc.Paper:
+    """A run that the address names and that is not there.
+
+    Args:
+        run_id: Its id in the address.
+        others: Address of the same page without a run.
+    """
+    return _not_found(f"Not found: there is no run {run_id!r} here.", others, "Show the other runs")
+
+
+def no_page(view: View) -> dmc.Paper:
+    """An address whose path is that of no page."""
+    return _not_found(
+        f"Not found: there is no page {view.path!r}.", view.at("/").href, "Go to the overview"
+    )
+
+
+def _not_found(sentence: str, href: str, link: str) -> dmc.Paper:
+    return dmc.Paper(
+        dmc.Stack([dmc.Text(sentence, fw=600), dmc.Anchor(link, href=href, size="sm")], gap="xs"),
+        withBorder=True,
+        p="lg",
+        radius="md",
+        className="empty",
     )

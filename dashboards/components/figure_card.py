@@ -25,7 +25,6 @@ def figure_card(
     figure: go.Figure,
     *extra: Component,
     about: str = "",
-    hint: str = "",
     above: Sequence[Component] = (),
     graph_id: str | None = None,
 ) -> dmc.Paper:
@@ -37,12 +36,28 @@ def figure_card(
         figure: The figure, of ``hvdprof.figures``.
         extra: Content below the figure.
         about: How to read it.
-        hint: The same beside the heading, for a card that must be low.
         above: Content between the heading and the figure.
         graph_id: Id of the graph, for callbacks.
     """
     named = {"id": graph_id} if graph_id else {}
-    buttons = [
+    graph = figure_graph(figure, name, **named)
+    return section(title, *above, graph, *extra, about=about, tools=_save_buttons(name, title))
+
+
+def low_figure_card(name: str, title: str, figure: go.Figure, hint: str) -> dmc.Paper:
+    """The same for the first screen, with how to read it beside the heading.
+
+    Args:
+        name: Unique on its page, lower case with hyphens; the name of the saved file.
+        title: Heading.
+        figure: The figure, of ``hvdprof.figures``.
+        hint: How to read it, shown on hover and focus.
+    """
+    return section(title, figure_graph(figure, name), hint=hint, tools=_save_buttons(name, title))
+
+
+def _save_buttons(name: str, title: str) -> list[Component]:
+    return [
         dmc.Button(
             form.upper(),
             id={"type": ids.FIGURE_SAVE, "name": name, "format": form},
@@ -52,8 +67,6 @@ def figure_card(
         )
         for form in _FORMATS
     ]
-    graph = figure_graph(figure, name, **named)
-    return section(title, *above, graph, *extra, about=about, hint=hint, tools=buttons)
 
 
 def figure_graph(figure: go.Figure, label: str, **properties: Any) -> html.Div:

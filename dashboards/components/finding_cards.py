@@ -33,7 +33,9 @@ def finding_list(findings: pd.DataFrame, look: Look) -> list[Component]:
         look: The links from a finding to the places that show it.
     """
     rows = findings.to_dict("records")
-    cards: list[Component] = [_card(row, look, is_open=place < MOST_OPEN) for place, row in enumerate(rows)]
+    cards: list[Component] = [
+        _card(row, look, is_open=place < MOST_OPEN) for place, row in enumerate(rows)
+    ]
     if len(cards) <= _FIRST:
         return cards
     more = html.Details(

@@ -23,9 +23,7 @@ _STRIP_ABOUT = "Time of each phase minus the median of the other ranks; mean of 
 
 def headline_bar(sentence: str) -> html.Div:
     """The verdict in one line."""
-    return html.Div(
-        dmc.Title(sentence, order=1, size="15px", fw=600), className="verdict headline"
-    )
+    return html.Div(dmc.Title(sentence, order=1, size="15px", fw=600), className="verdict headline")
 
 
 def tile_row(tiles: Sequence[Tile]) -> html.Div:

@@ -65,7 +65,7 @@ def cell_selects(cells: Sequence[WaterfallCell], chosen: WaterfallCell) -> dmc.G
 
 
 def _option(key: str, text: str) -> str:
-    """The text of a choice: the number of ranks with its noun, toggles without those that are off."""
+    """The text of a choice: ranks with their noun; no toggles where all are off."""
     if key == "np":
         return "1 rank" if text == "1" else f"{text} ranks"
     return "no toggles" if text == _PLAIN else text

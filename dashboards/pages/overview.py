@@ -11,7 +11,7 @@ from hvdprof.dashboards.components import waterfall_choice
 from hvdprof.dashboards.components.cell_tables import cell_table
 from hvdprof.dashboards.components.empty_state import empty_state
 from hvdprof.dashboards.components.fact_table import fact_table
-from hvdprof.dashboards.components.figure_card import figure_card
+from hvdprof.dashboards.components.figure_card import figure_card, low_figure_card
 from hvdprof.dashboards.components.finding_cards import finding_list
 from hvdprof.dashboards.components.finding_links import finding_links
 from hvdprof.dashboards.components.first_screen import (
@@ -134,17 +134,11 @@ def _figures(analysis: RunAnalysis, cell: WaterfallCell | None) -> html.Div:
     rows = analysis.scaling
     if cell is not None:
         rows = rows[(rows["model"] == cell.model).to_numpy(dtype=bool)]
+    low = waterfall_figure(analysis, cell, compact=True)
     return html.Div(
         [
-            figure_card(
-                scaling.name, scaling.title, scaling_curve(rows, _LOW), hint=scaling.about
-            ),
-            figure_card(
-                waterfall.name,
-                waterfall.title,
-                waterfall_figure(analysis, cell, compact=True),
-                hint=waterfall.about,
-            ),
+            low_figure_card(scaling.name, scaling.title, scaling_curve(rows, _LOW), scaling.about),
+            low_figure_card(waterfall.name, waterfall.title, low, waterfall.about),
         ],
         className="pair",
     )
@@ -172,9 +166,7 @@ def _findings(analysis: RunAnalysis, view: View, row: FrameRow | None) -> html.D
     """The findings, and beside them the ranks by phase."""
     points = open_points(analysis)
     cards: list[Component] = [] if points is None else [open_points_card(points)]
-    cards += finding_list(
-        analysis.findings, lambda finding: finding_links(analysis, view, finding)
-    )
+    cards += finding_list(analysis.findings, lambda finding: finding_links(analysis, view, finding))
     if not cards:
         cards = [dmc.Text("No finding.", size="sm")]
     strip = None if row is None else rank_phases(analysis, row)

@@ -4,6 +4,7 @@ import ipaddress
 import sys
 import threading
 import webbrowser
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -60,6 +61,7 @@ def dashboard(
     --host names another address. The printed address carries a token: who has it sees the runs.
     """
     paths, watched = _split(runs or [Path("runs")])
+    sys.stderr.writelines(_notes(watched))
     try:
         from hvdprof.dashboards.access import Access
         from hvdprof.dashboards.app import serve
@@ -100,14 +102,19 @@ def _split(given: list[Path]) -> tuple[list[Path], list[Path]]:
             raise UnreadableInputError(
                 f"There is no folder {path}.", hint="hvdprof dashboard runs/<time>-<name>"
             )
-        elif not api.list_runs(path):
-            raise UnreadableInputError(
-                f"{path} holds no run directory.",
-                hint="`hvdprof bench` makes one; give its folder, or the folder that holds it.",
-            )
         else:
             watched.append(path)
     return paths, watched
+
+
+def _notes(watched: list[Path]) -> Iterator[str]:
+    """A line for each folder that holds no run yet."""
+    for folder in watched:
+        if not api.list_runs(folder):
+            yield (
+                f"{folder} holds no run directory yet: its runs are shown as they appear. "
+                "`hvdprof bench` makes one.\n"
+            )
 
 
 def _is_loopback(host: str) -> bool:

@@ -73,14 +73,14 @@ def export(
 
         paths = write_chakra(loaded, output, pass_id, model, overwrite=force)
         many = f" to {paths[-1].name}" if len(paths) > 1 else ""
-        sys.stderr.write(f"Wrote {paths[0]}{many}; simulators take the prefix {output}\n")
+        sys.stderr.write(f"Wrote {paths[0].resolve()}{many}; simulators take the prefix {output}\n")
         return
     from hvdprof.report.chrome.chrome_trace import ChromeTraceReporter
     from hvdprof.report.formats import write_with
 
     reporter = ChromeTraceReporter(pass_id=pass_id, model=model)
     write_with(reporter, api.analyze_run(loaded), output, overwrite=force)
-    sys.stderr.write(f"Wrote {output}; open it at ui.perfetto.dev or chrome://tracing\n")
+    sys.stderr.write(f"Wrote {output.resolve()}; open it at ui.perfetto.dev or chrome://tracing\n")
 
 
 def _is_something_else(run: Path) -> bool:

@@ -67,9 +67,16 @@ def test_without_a_folder_the_runs_here_are_offered(tmp_path, offered, monkeypat
     assert "http://127.0.0.1:1/" in result.stdout
 
 
-def test_a_folder_without_runs_and_a_missing_one_are_reported(tmp_path):
-    with pytest.raises(UnreadableInputError, match="holds no run directory"):
-        dashboard(tmp_path)
+def test_a_folder_without_runs_is_watched_and_said(tmp_path, offered):
+    write_run(tmp_path / "runs" / "one", [PassSpec()])
+    (tmp_path / "empty").mkdir()
+    result = dashboard(tmp_path / "runs", tmp_path / "empty", "--no-open")
+    assert offered["watched"] == ["runs", "empty"]
+    assert f"{tmp_path / 'empty'} holds no run directory yet" in result.stderr
+    assert "runs holds" not in result.stderr
+
+
+def test_a_missing_folder_is_reported(tmp_path):
     with pytest.raises(UnreadableInputError, match="There is no folder"):
         dashboard(tmp_path / "gone")
 

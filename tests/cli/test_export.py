@@ -40,7 +40,7 @@ def export(*arguments):
 def test_a_recorded_run_becomes_a_valid_trace(run_folder, tmp_path, name):
     output = tmp_path / name
     assert export(run_folder, "-o", output).stderr == (
-        f"Wrote {output}; open it at ui.perfetto.dev or chrome://tracing\n"
+        f"Wrote {output.resolve()}; open it at ui.perfetto.dev or chrome://tracing\n"
     )
     data = output.read_bytes()
     text = (gzip.decompress(data) if name.endswith(".gz") else data).decode()

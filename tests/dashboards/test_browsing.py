@@ -86,7 +86,7 @@ def test_a_reader_goes_from_the_verdict_to_the_event_behind_it(measured, width):
         assert serious_violations(page) == []
         assert "2 ranks" in page.text_content(".waterfall .yaxislayer-above")
         page.get_by_role("textbox", name="Ranks").click()
-        page.get_by_role("option", name="1", exact=True).click()
+        page.get_by_role("option", name="1 rank", exact=True).click()
         page.wait_for_url("**np=1*")
         wait_until(page, ROWS_NAME, arg="1 rank")
         page.go_back()

@@ -20,6 +20,9 @@ LARGEST_DRIFT = 0.05
 CLEAR_ERRORS = 3.0
 MOST_NOTES = 8
 
+_SAID_ELSEWHERE = ("no recording of", "faults were injected on purpose")
+"""Notes with a warning or a finding of their own."""
+
 
 def warnings_of(
     run: Run, launches: pd.DataFrame, scaling: pd.DataFrame, failed: Sequence[FailedSegment]
@@ -101,7 +104,9 @@ def _damaged_recordings(run: Run) -> Iterator[str]:
     # Failed passes have no numbers here, and a warning of their own.
     counted = tuple(f"{one.id}:" for one in run.manifest.passes if one.status == Status.DONE)
     notes = [
-        note for note in run.notes if note.startswith(counted) and "no recording of" not in note
+        note
+        for note in run.notes
+        if note.startswith(counted) and not any(text in note for text in _SAID_ELSEWHERE)
     ]
     yield from notes[:MOST_NOTES]
     if len(notes) > MOST_NOTES:

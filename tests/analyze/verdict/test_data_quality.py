@@ -1,3 +1,4 @@
+import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -70,6 +71,14 @@ def test_what_happened_in_one_pass(
     tmp_path: Path, fields: dict[str, object], sentence: str
 ) -> None:
     assert warnings(tmp_path, changed(**fields)) == [sentence]
+
+
+def test_injected_faults_are_a_finding_and_no_damaged_recording(tmp_path: Path) -> None:
+    finished = analysis_of(tmp_path / "run", sweep(TWO))
+    ids = [one.id for one in finished.run.manifest.passes]
+    notes = tuple(f"{id_}: rank 1: faults were injected on purpose: x." for id_ in ids * 4)
+    run = dataclasses.replace(finished.run, notes=notes)
+    assert warnings_of(run, finished.launches, finished.scaling, ()) == ()
 
 
 def test_a_reason_that_ends_a_sentence_ends_it_once(tmp_path: Path) -> None:
