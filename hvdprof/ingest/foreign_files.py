@@ -14,8 +14,9 @@ _THREADS = re.compile(rb'"tid"\s*:')
 _DISTRIBUTED = re.compile(rb'"distributedInfo"\s*:\s*\{(.{0,400})', re.DOTALL)
 _NUMBER = rb'"%s"\s*:\s*(\d{1,7})\b'
 _RANK, _WORLD_SIZE = re.compile(_NUMBER % b"rank"), re.compile(_NUMBER % b"world_size")
-_FLIGHT_RECORDER = re.compile(rb"pg_config.{0,65536}?(?:pg_status|entries|record_id)", re.DOTALL)
-_FLIGHT_VERSION = re.compile(rb"^(?:\x80.|\s*\{).{0,80}?version", re.DOTALL)
+_DUMP_BEGINS = re.compile(rb"\x80[\x02-\x05]|\s*\{")
+_DUMP_HOLDS = re.compile(rb"pg_config.*entries|pg_status|collective_seq_id", re.DOTALL)
+_PICKLE = re.compile(rb"\x80[\x02-\x05]")
 _NSYS = re.compile(rb"CUPTI_ACTIVITY_KIND|TARGET_INFO_|NVTX_EVENTS")
 _BINARY_FORMATS = (
     (b"PAR1", "a Parquet file"),
@@ -46,9 +47,14 @@ def foreign_binary(head: bytes) -> ForeignFile | None:
         if _NSYS.search(head):
             return ForeignFile("an export of Nsight Systems (SQLite)", _recording(None))
         return ForeignFile("a SQLite database")
-    if _FLIGHT_VERSION.search(head[:128]) and _FLIGHT_RECORDER.search(head):
-        return ForeignFile("a dump of PyTorch's flight recorder", _recording(None))
+    if _PICKLE.match(head):
+        return ForeignFile("a Python pickle, which may run code when it is loaded")
     return None
+
+
+def is_flight_recorder(head: bytes, tail: bytes) -> bool:
+    """Whether a file with these ends is a dump of PyTorch's Flight Recorder, JSON or pickle."""
+    return bool(_DUMP_BEGINS.match(head) and (_DUMP_HOLDS.search(head) or _DUMP_HOLDS.search(tail)))
 
 
 def foreign_trace(text: bytes) -> ForeignFile | None:

@@ -62,15 +62,17 @@ def load_files(found: Found, first: Path, *, progress: ProgressCallback | None =
     done = 0
     entries = []
     recorders: list[Recognised] = []
+    dumps = [one for one in files if one.kind == Kind.FLIGHT_RECORDER]
     for one in files:
         report(one.name, done, total)
         if one.kind == Kind.RECORDER:
             recorders.append(one)
-        else:
+        elif one.kind != Kind.FLIGHT_RECORDER:
             within = functools.partial(_progress_within, report, one, done, total)
             entries.append(_add_file(one, builder, within))
         done += one.size_bytes
     entries += _add_recordings(recorders, builder)
+    entries += _add_dumps(dumps, builder)
     _add_nccl(entries, builder, report)
     if not any(entry.num_rows for entry in entries):
         refuse_all([(entry.found, entry.kind) for entry in entries], builder.notes)
@@ -143,6 +145,15 @@ def _add_nccl(entries: Sequence[_Entry], builder: RunBuilder, report: ProgressCa
             entry = by_path[path]
             entry.num_rows += int(num_lines.get(entry.found.name, 0))
             entry.kind = "NCCL log" if entry.kind == Kind.TEXT else f"NCCL log, {entry.kind}"
+
+
+def _add_dumps(found: Sequence[Recognised], builder: RunBuilder) -> list[_Entry]:
+    if not found:
+        return []
+    from hvdprof.ingest.flight_recorder.dump_tables import add_dumps
+
+    num_rows = add_dumps(found, builder)
+    return [_Entry(one, one.what, num_rows=num_rows.get(one.name, 0)) for one in found]
 
 
 def _add_recordings(found: Sequence[Recognised], builder: RunBuilder) -> list[_Entry]:

@@ -9,7 +9,12 @@ from pathlib import Path
 from typing import IO
 
 from hvdprof.errors import UnreadableInputError
-from hvdprof.ingest.foreign_files import ForeignFile, foreign_binary, foreign_trace
+from hvdprof.ingest.foreign_files import (
+    ForeignFile,
+    foreign_binary,
+    foreign_trace,
+    is_flight_recorder,
+)
 from hvdprof.ingest.sources.archives import is_archive, unpack
 from hvdprof.ingest.sources.listing import listing_of, matching, missing, unreadable
 from hvdprof.ingest.sources.streams import descriptor_of, file_of_stream
@@ -37,6 +42,7 @@ class Kind(StrEnum):
     RUN = "run directory"
     RECORDER = "recorder file"
     TIMELINE = "Horovod timeline"
+    FLIGHT_RECORDER = "PyTorch Flight Recorder dump"
     TEXT = "text"
     ARCHIVE = "archive"
     FOREIGN = "foreign"
@@ -203,6 +209,8 @@ def _kind_of(head: bytes, tail: bytes) -> tuple[Kind, ForeignFile]:
         return Kind.TIMELINE, _NOT_FOREIGN
     if is_archive(head):
         return Kind.ARCHIVE, _NOT_FOREIGN
+    if is_flight_recorder(head, tail):
+        return Kind.FLIGHT_RECORDER, _NOT_FOREIGN
     if foreign := foreign_binary(head):
         return Kind.FOREIGN, foreign
     both = head + b"\n" + tail

@@ -89,6 +89,7 @@ class RecordedTables(Described):
     pending_negotiations = TableAttribute()
     turns = TableAttribute()
     rank_collectives = TableAttribute()
+    collective_progress = TableAttribute()
     net_transfers = TableAttribute()
     session_ranks = TableAttribute()
     sessions = TableAttribute()

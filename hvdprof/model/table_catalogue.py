@@ -6,6 +6,7 @@ Tested in ``tests/model/tables/test_run_tables.py``.
 from hvdprof.errors import UsageError
 from hvdprof.model.schema import Table
 from hvdprof.model.tables.bandwidth_tables import BANDWIDTH_TABLES
+from hvdprof.model.tables.collective_progress_tables import COLLECTIVE_PROGRESS
 from hvdprof.model.tables.collective_tables import COLLECTIVE_TABLES
 from hvdprof.model.tables.collective_timeout_tables import COLLECTIVE_TIMEOUTS
 from hvdprof.model.tables.finding_tables import FINDINGS
@@ -57,6 +58,7 @@ TABLES: tuple[Table, ...] = (
     *WAITING_TABLES,
     *COLLECTIVE_TABLES,
     *RANK_COLLECTIVE_TABLES,
+    COLLECTIVE_PROGRESS,
     *NET_TABLES,
     *SESSION_TABLES,
     TIMELINES,

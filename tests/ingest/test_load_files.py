@@ -433,7 +433,6 @@ def test_traces_of_the_profiler_say_what_they_are_and_what_to_run(tmp_path: Path
         ("kineto/hta_sampled_rank0.json.gz", "(Kineto) of rank 0 of 128"),
         ("kineto/tracelens_resnet_act_checkpoint.json.gz", "(Kineto) of rank 0 of 8"),
         ("nsys/mfu_2gpu_before.sqlite", "export of Nsight Systems"),
-        ("flight_recorder/gpu_error_1st/_dump_3", "dump of PyTorch's flight recorder"),
     ],
 )
 def test_recordings_of_other_tools(name: str, said: str) -> None:

@@ -12,6 +12,9 @@ from hvdprof.model.schema import Column, Table
 NO_MATCH = -1
 """``match_id`` of a call without a partner on the other ranks of its group."""
 
+UNBOUNDED_CLOCK_NS = 2**61
+"""``clock_error_ns`` where nothing in a file bounds the clock of its host; two of them add up."""
+
 RANK_COLLECTIVES = Table(
     "rank_collectives",
     "One collective on one rank, as a profiler trace, a flight recorder dump or an export of "
@@ -90,7 +93,8 @@ RANK_COLLECTIVES = Table(
             "clock_error_ns",
             "int64",
             "ns",
-            "Largest error of the alignment of this rank's clock to rank 0's.",
+            "Largest error of the alignment of this rank's clock to rank 0's; 2^61 where nothing "
+            "bounds it.",
         ),
     ),
 )

@@ -1,0 +1,104 @@
+"""The pages of Flight Recorder dumps: one page for the dumps of one job."""
+
+import pandas as pd
+
+from hvdprof.analyze.files.hang_verdict import (
+    hang_facts,
+    hang_sentence,
+    no_hang_verdict,
+    progress_hang,
+)
+from hvdprof.analyze.files.last_to_submit import last_to_submit_facts
+from hvdprof.analyze.files.next_recording import recording_command
+from hvdprof.model.frame_row import FrameRow
+from hvdprof.model.run import Run
+from hvdprof.model.standalone_files import Fact, FilePage, FileVerdict, Unanswered
+from hvdprof.model.tables.collective_progress_tables import COLLECTIVE_PROGRESS
+from hvdprof.model.tables.rank_collective_tables import RANK_COLLECTIVES
+
+FLIGHT_RECORDER = "PyTorch Flight Recorder dump"
+_MOST_NAMED = 8
+
+
+def dump_pages(run: Run, files: list[FrameRow]) -> list[FilePage]:
+    """A page for each job, in the order of its first file.
+
+    Args:
+        run: The run with the tables.
+        files: Rows of FILES that are dumps.
+    """
+    progress = run.table(COLLECTIVE_PROGRESS.name)
+    calls = run.table(RANK_COLLECTIVES.name)
+    pages = []
+    for job in progress.loc[(progress["source"] == "flight-recorder").to_numpy(), "job"].unique():
+        own = progress[(progress["job"] == job).to_numpy()]
+        members = [row for row in files if row["file"] in set(own["file"])]
+        pages.append(_page(str(job), own, calls[(calls["pass_id"] == job).to_numpy()], members))
+    return pages
+
+
+def _page(
+    job: str, progress: pd.DataFrame, calls: pd.DataFrame, members: list[FrameRow]
+) -> FilePage:
+    hang = progress_hang(progress)
+    ranks = sorted({int(rank) for rank in progress["rank"]})
+    absent = _absent(progress, ranks)
+    sentence = hang_sentence(hang)
+    if sentence:
+        verdict = FileVerdict(sentence, _caveat(absent, is_hang=True))
+    elif len(ranks) == 1:
+        verdict = FileVerdict("One dump alone does not show which rank is behind.", "")
+    else:
+        verdict = FileVerdict(no_hang_verdict(hang, len(ranks), absent).sentence, _caveat(absent))
+    number = len(members)
+    return FilePage(
+        file=job,
+        kind=FLIGHT_RECORDER if number == 1 else f"{number} {FLIGHT_RECORDER}s",
+        size_bytes=sum(int(row["size_bytes"]) for row in members),
+        facts=(
+            Fact("num_ranks", "ranks", len(ranks)),
+            *([Fact("missing_dumps", "no dump of ranks", _listed(absent))] if absent else []),
+            Fact("num_groups", "process groups", int(progress["group"].nunique())),
+            *hang_facts(hang),
+            Fact("num_calls", "collectives recorded, all ranks", len(calls)),
+            *last_to_submit_facts(calls),
+        ),
+        unanswered=(
+            Unanswered(
+                "how long ranks wait and what a step loses (submissions have no ends)",
+                recording_command(len(ranks)),
+            ),
+        ),
+        verdict=verdict.sentence,
+        caveat=verdict.caveat,
+    )
+
+
+def _absent(progress: pd.DataFrame, ranks: list[int]) -> list[int]:
+    """Ranks of any group without a dump."""
+    named = {
+        int(rank) for text in progress["group_ranks"].unique() for rank in str(text).split(",")
+        if rank.strip()
+    }  # fmt: skip
+    return sorted(named - set(ranks))
+
+
+def _caveat(absent: list[int], *, is_hang: bool = False) -> str:
+    parts = []
+    if absent:
+        verb = "is" if len(absent) == 1 else "are"
+        parts.append(
+            f"No dump of {_listed(absent)}: {'it' if len(absent) == 1 else 'they'} may be behind, "
+            f"and {verb} not compared."
+        )
+    if is_hang:
+        parts.append(
+            "If the job still ran, ranks differ by the moments of their dumps: compare two dumps."
+        )
+    return " ".join(parts)
+
+
+def _listed(ranks: list[int]) -> str:
+    more = f" and {len(ranks) - _MOST_NAMED} more" if len(ranks) > _MOST_NAMED else ""
+    noun = "rank" if len(ranks) == 1 else "ranks"
+    return f"{noun} {', '.join(map(str, ranks[:_MOST_NAMED]))}{more}"

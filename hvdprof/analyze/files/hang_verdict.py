@@ -1,0 +1,144 @@
+"""Verdict and facts of a hang: from Flight Recorder dumps, the watchdog's lines and RAS reports.
+
+Tested in ``tests/analyze/files/test_dump_pages.py``.
+"""
+
+import re
+from collections.abc import Sequence
+
+import pandas as pd
+
+from hvdprof import units
+from hvdprof.analyze.files.blocked_ranks import (
+    MISSING,
+    STUCK,
+    BlockedCollective,
+    Hang,
+    RankInGroup,
+    groups_of,
+    hang_of,
+)
+from hvdprof.model.frame_row import is_missing
+from hvdprof.model.standalone_files import Fact, FileVerdict
+
+_MOST_RANKS = 12
+_MOST_COLLECTIVES = 4
+_GROUP_NUMBER = re.compile(r"^(\S+)")
+_STUCK_FIX = "look for GPU and network errors on their hosts (dmesg, nvidia-smi -q)"
+_MISSING_FIX = "look at what these processes do (py-spy dump --pid)"
+
+
+def progress_hang(progress: pd.DataFrame) -> Hang:
+    """The hang of one job, from its rows of COLLECTIVE_PROGRESS."""
+    return hang_of(groups_of(progress))
+
+
+def timeouts_hang(timeouts: pd.DataFrame) -> Hang:
+    """The hang of one job, from rows of COLLECTIVE_TIMEOUTS with last sequence numbers."""
+    groups: dict[str, dict[int, RankInGroup]] = {}
+    for row in timeouts.to_dict("records"):
+        if is_missing(row["rank"]) or is_missing(row["last_enqueued"]):
+            continue
+        number = _GROUP_NUMBER.match(str(row["group"]))
+        done = row["last_completed"]
+        rank = int(row["rank"])
+        # The default group has every rank; others have the same number on different ranks.
+        if number is None or number[1] != "0":
+            continue
+        groups.setdefault("process group 0", {})[rank] = RankInGroup(
+            rank,
+            int(row["last_enqueued"]),
+            None if is_missing(done) else int(done),
+            str(row["operation"]),
+        )
+    return hang_of({name: list(members.values()) for name, members in groups.items()})
+
+
+def hang_sentence(hang: Hang) -> str:
+    """Which ranks are behind in which collective, and how to find out why; empty without any."""
+    if not hang.culprits:
+        return ""
+    clauses = []
+    absent = tuple(rank for rank in hang.missing if rank not in hang.stuck)
+    if absent:
+        clauses.append(f"{_have(absent)} not submitted {_what(_widest(hang, MISSING, absent))}")
+    if hang.stuck:
+        what = _what(_widest(hang, STUCK, hang.stuck))
+        clauses.append(f"{_have(hang.stuck)} not completed {what}, which other ranks completed")
+    if hang.blocked:
+        clauses.append(f"{units.counted(len(hang.blocked), 'other rank')} blocked")
+    fix = _STUCK_FIX if hang.stuck else _MISSING_FIX
+    return f"Hang: {'; '.join(clauses)}. Fix: {fix}."
+
+
+def hang_facts(hang: Hang) -> list[Fact]:
+    """The ranks behind, those blocked, and the first collectives, a line for each."""
+    if not hang.culprits:
+        return []
+    lines = [_line(one) for one in hang.first[:_MOST_COLLECTIVES]]
+    if more := len(hang.first) - len(lines):
+        lines.append(f"and {more} more")
+    facts = [
+        Fact("hang_ranks", "hang begins with ranks", _listed(hang.culprits)),
+        Fact("missing_in", "first collectives affected", "\n".join(lines)),
+    ]
+    if hang.stuck:
+        facts.append(Fact("stuck_ranks", "stuck in a completed one", _listed(hang.stuck)))
+    facts.append(Fact("num_blocked", "ranks blocked by them", len(hang.blocked)))
+    return facts
+
+
+def no_hang_verdict(hang: Hang, num_ranks: int, absent: Sequence[int]) -> FileVerdict:
+    """What ranks have in common that are not behind each other.
+
+    Args:
+        hang: Without culprits.
+        num_ranks: Ranks with a dump.
+        absent: Ranks without one.
+    """
+    if hang.pending and absent:
+        return FileVerdict(
+            f"Suspects: {_list_of(absent)} wrote no dump, and {_list_of(hang.pending)} "
+            f"wait{'s' if len(hang.pending) == 1 else ''} in collectives that all other ranks "
+            f"submitted. Fix: {_MISSING_FIX}."
+        )
+    if hang.pending:
+        count = units.counted(len(hang.pending), "rank")
+        return FileVerdict(
+            f"No rank is behind: all {num_ranks} ranks submitted the same collectives, and on "
+            f"{count} some are not completed. Fix: look for network and GPU errors (dmesg)."
+        )
+    done = "submitted and completed" if hang.completions_known else "submitted"
+    return FileVerdict(f"No rank is behind: all {num_ranks} ranks {done} the same collectives.")
+
+
+def _widest(hang: Hang, kind: str, ranks: Sequence[int]) -> BlockedCollective:
+    """The collective that most of these ranks are missing in; the first of them."""
+    of_kind = [one for one in hang.first if one.kind == kind]
+    return max(of_kind, key=lambda one: len(set(one.ranks) & set(ranks)))
+
+
+def _have(ranks: Sequence[int]) -> str:
+    return f"{_list_of(ranks)} {'has' if len(ranks) == 1 else 'have'}"
+
+
+def _line(one: BlockedCollective) -> str:
+    verb = "not submitted" if one.kind == MISSING else "not completed"
+    return f"{_what(one)} of {one.group}: {verb} by {_list_of(one.ranks)}"
+
+
+def _what(one: BlockedCollective) -> str:
+    return f"{one.name or 'collective'} {one.seq}"
+
+
+def _list_of(ranks: Sequence[int]) -> str:
+    if len(ranks) == 1:
+        return f"rank {ranks[0]}"
+    if len(ranks) > _MOST_RANKS:
+        return f"ranks {_listed(ranks)}"
+    return f"ranks {', '.join(map(str, ranks[:-1]))} and {ranks[-1]}"
+
+
+def _listed(ranks: Sequence[int]) -> str:
+    more = f" and {len(ranks) - _MOST_RANKS} more" if len(ranks) > _MOST_RANKS else ""
+    return ", ".join(map(str, ranks[:_MOST_RANKS])) + more

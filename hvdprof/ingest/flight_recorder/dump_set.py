@@ -1,0 +1,100 @@
+"""Dumps of the ranks of one job, put together: whose each file is, and what does not belong.
+
+Tested in ``tests/ingest/flight_recorder/test_dump_tables.py``.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hvdprof.errors import HvdprofError
+from hvdprof.ingest.flight_recorder.dump_file import Dump, read_dump
+from hvdprof.ingest.recognise import Recognised
+from hvdprof.rundir.shown_names import shown_name
+
+_LAST_NUMBER = re.compile(r"(\d{1,7})(?=\D*$)")
+
+
+@dataclass(slots=True)
+class DumpSet:
+    """The dumps of one job by rank; ``files`` has the names of their files, ``notes`` sentences."""
+
+    name: str
+    dumps: dict[int, Dump] = field(default_factory=dict)
+    files: dict[int, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+
+def read_dump_sets(found: Sequence[Recognised]) -> list[DumpSet]:
+    """The jobs that some dumps are of: files of one folder whose names differ in the rank alone.
+
+    A file that cannot be read, a second file of a rank, and one of another job are left out and
+    noted.
+    """
+    members: dict[str, list[Recognised]] = {}
+    for one in found:
+        members.setdefault(_set_name(one.path), []).append(one)
+    return [_read_set(name, files) for name, files in members.items()]
+
+
+def _set_name(path: Path) -> str:
+    """The name with ``*`` in place of the rank, which PyTorch puts at its end."""
+    name = path.name.removesuffix(".gz")
+    stem, dot, suffix = name.partition(".json")
+    return shown_name(path.parent / f"{_LAST_NUMBER.sub('*', stem)}{dot}{suffix}")
+
+
+def _read_set(name: str, files: Sequence[Recognised]) -> DumpSet:
+    dumps = DumpSet(files[0].name if len(files) == 1 else name)
+    for one in files:
+        try:
+            _add(one, read_dump(one.path), dumps)
+        except HvdprofError as error:
+            dumps.notes.append(error.message)
+        except OSError as error:
+            dumps.notes.append(f"{one.name}: {error.strerror or error}.")
+    return dumps
+
+
+def _add(found: Recognised, dump: Dump, dumps: DumpSet) -> None:
+    rank, problem = _rank(found.path, dump)
+    if rank is None:
+        dumps.notes.append(f"{found.name}: {problem}; left out.")
+        return
+    if rank in dumps.dumps:
+        dumps.notes.append(
+            f"{found.name}: {dumps.files[rank]} is a dump of rank {rank} too; left out."
+        )
+        return
+    for other, known in dumps.dumps.items():
+        if dump.calls and dump.calls == known.calls:
+            dumps.notes.append(
+                f"{found.name}: a copy of {dumps.files[other]}, which is rank {other}'s; left out."
+            )
+            return
+        if dump.world and known.world and dump.world != known.world:
+            dumps.notes.append(
+                f"{found.name}: of another job than {dumps.files[other]} "
+                f"({len(dump.world)} ranks instead of {len(known.world)}); left out."
+            )
+            return
+    dumps.dumps[rank] = dump
+    dumps.files[rank] = found.name
+
+
+def _rank(path: Path, dump: Dump) -> tuple[int | None, str]:
+    """The rank of a dump, or why none can be said: a dump states groups, not its own rank."""
+    number = _LAST_NUMBER.search(path.name.removesuffix(".gz").removesuffix(".json"))
+    named = int(number[1]) if number else None
+    possible = dump.possible_ranks
+    if possible is not None and len(possible) == 1:
+        (only,) = possible
+        if named is not None and named != only:
+            return None, f"named as rank {named}, but its process groups are those of rank {only}"
+        return only, ""
+    if named is None:
+        return None, "neither its name nor its process groups say whose it is"
+    if possible is not None and named not in possible:
+        return None, f"named as rank {named}, but its process groups do not include that rank"
+    return named, ""
