@@ -73,6 +73,7 @@ def test_ddp_alone_is_its_own_baseline_and_what_the_verdict_is_about(tmp_path):
     assert found.verdict.sentence.startswith("mnist on 2 ranks under DDP: 90.")
 
 
+@pytest.mark.slow
 def test_the_verdict_is_about_horovod_where_both_were_measured(compared):
     assert compared.verdict.engine == "horovod"
     assert compared.verdict.sentence.startswith("mnist on 2 ranks: 76.")

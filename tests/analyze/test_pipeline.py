@@ -62,6 +62,7 @@ def test_ranks_that_finished_without_a_recording_are_reported(tmp_path: Path) ->
     assert analysis.verdict.sentence.startswith("Nothing was measured")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("missing", [[0], [1]])
 def test_waiting_for_a_rank_that_did_not_record_is_no_transfer(
     tmp_path: Path, missing: list[int]

@@ -43,18 +43,21 @@ def test_it_prints_the_verdict_first(run_folder):
     assert "efficiency against torch np=1" in text
 
 
+@pytest.mark.slow
 def test_json_on_standard_output_is_nothing_but_json(run_folder):
     result = json.loads(invoke("analyze", run_folder, "--format", "json").stdout)
     assert result["verdict"]["np"] == 2
     assert result["verdict"]["efficiency"] == pytest.approx(0.8, abs=0.01)
 
 
+@pytest.mark.slow
 def test_the_file_name_chooses_the_format(run_folder, tmp_path):
     output = tmp_path / "scaling.csv"
     assert invoke("analyze", run_folder, "-o", output).stderr == f"Wrote {output}\n"
     assert output.read_text(encoding="utf-8").startswith("model,np,engine,")
 
 
+@pytest.mark.slow
 def test_the_format_wins_over_the_file_name(run_folder, tmp_path):
     output = tmp_path / "result.out"
     invoke("analyze", run_folder, "-o", output, "--format", "json")
@@ -120,10 +123,12 @@ def test_a_problem_in_the_nccl_logs_of_all_passes_is_reported_once(run_folder):
     assert "NCCL_P2P_DISABLE" in shown.split("Findings")[1]
 
 
+@pytest.mark.slow
 def test_a_section_is_one_table_and_nothing_else(run_folder):
     assert invoke("analyze", run_folder, "--section", "launches").stdout.startswith("launches\n")
 
 
+@pytest.mark.slow
 def test_a_section_that_is_not_there_names_those_that_are(run_folder):
     with pytest.raises(UsageError) as raised:
         invoke("analyze", run_folder, "--section", "nothing")

@@ -90,6 +90,7 @@ def test_nothing_usable_is_one_error(tmp_path: Path) -> None:
         invoke("analyze", tmp_path)
 
 
+@pytest.mark.slow
 @needs_corpus
 def test_findings_stand_below_their_log() -> None:
     text = invoke("analyze", CORPUS / "horovod_logs" / "stackhpc_TCP-8GPU-4PF.log").stdout

@@ -37,16 +37,19 @@ def test_it_prints_the_verdict_first_and_ends_well_without_a_gate(slower):
     assert result.exit_code == 0
 
 
+@pytest.mark.slow
 def test_a_condition_that_fails_is_exit_code_20_after_the_report(slower):
     with pytest.raises(RegressedError, match="step_time>5% by mnist on 2 ranks") as error:
         invoke(*slower, "--fail-on", "step_time>5%")
     assert error.value.exit_code == 20
 
 
+@pytest.mark.slow
 def test_a_condition_that_holds_passes(slower):
     assert invoke(*slower, "--fail-on", "step_time>20%").exit_code == 0
 
 
+@pytest.mark.slow
 def test_an_undecided_gate_fails_only_where_asked(slower):
     assert invoke(*slower, "--fail-on", "step_time>10%").exit_code == 0
     with pytest.raises(InconclusiveError) as error:
@@ -54,6 +57,7 @@ def test_an_undecided_gate_fails_only_where_asked(slower):
     assert error.value.exit_code == 21
 
 
+@pytest.mark.slow
 def test_runs_that_are_not_comparable_are_exit_code_22(slower, tmp_path):
     other = write_run(tmp_path / "other", sweep({2: 12.0}), versions={"torch": "9"})
     with pytest.raises(NotComparableError) as error:
@@ -62,6 +66,7 @@ def test_runs_that_are_not_comparable_are_exit_code_22(slower, tmp_path):
     assert invoke(slower[0], other, "--force").exit_code == 0
 
 
+@pytest.mark.slow
 def test_a_file_is_written_whole_and_not_over_another(slower, tmp_path):
     output = tmp_path / "gate.json"
     invoke(*slower, "-o", output)

@@ -29,6 +29,7 @@ def invoke(*arguments):
     return result
 
 
+@pytest.mark.slow
 def test_the_run_from_which_on_it_is_slower_is_the_first_line(series):
     out = invoke(series).stdout
     assert out.startswith("mnist on 2 ranks: step time +10.")
@@ -36,6 +37,7 @@ def test_the_run_from_which_on_it_is_slower_is_the_first_line(series):
     assert "mnist on 1 rank" in out
 
 
+@pytest.mark.slow
 def test_json_and_csv(series):
     content = json.loads(invoke(series, "--format", "json").stdout)
     changed = [row for row in content["history"] if row["is_change"]]
@@ -46,6 +48,7 @@ def test_json_and_csv(series):
     assert float(rows[4]["mnist_np2_horovod_step_time_ns"]) == pytest.approx(13.2e6, rel=0.01)
 
 
+@pytest.mark.slow
 def test_one_run_and_unknown_metrics_are_refused(series, tmp_path):
     with pytest.raises(UnreadableInputError, match="needs two runs"):
         invoke(series / "r0")

@@ -31,6 +31,7 @@ def _time_ns() -> int:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [("-c", WORKER), ("-c", BELOW, WORKER)])
 def test_workers_count_while_they_live_and_afterwards(command: tuple[str, ...]) -> None:
     before_ns, own_ns = _time_ns(), time.process_time_ns()

@@ -46,6 +46,7 @@ def test_other_peoples_logs(path, heading):
     assert heading in page_text(nccl, CORPUS / path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [measured_run, standalone_timeline])
 def test_without_data_it_says_how_to_get_them(tmp_path, make):
     folder = tmp_path / "run" if make is measured_run else tmp_path

@@ -57,6 +57,7 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pair", pairs(), ids=range(len(pairs())))
 def test_an_answer_takes_three_lines_and_both_ways_agree(job: Path, pair: tuple[str, str]) -> None:
     from hvdprof.report.tables.table_query import query

@@ -30,6 +30,7 @@ def test_the_straggler_has_its_injected_delay(tmp_path):
     assert figure.layout.xaxis.title.text == "step"
 
 
+@pytest.mark.slow
 def test_many_steps_are_binned_and_the_axis_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "_MOST_STEPS", 20)
     figure = lateness_map(straggler_run(tmp_path / "run").table("lateness"))

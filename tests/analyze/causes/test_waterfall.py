@@ -161,6 +161,7 @@ def with_pauses(one, part, repeats):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", ["other", "forward"])
 @pytest.mark.parametrize("repeats", [(1, 2, 3), (2,)])
 def test_pauses_of_the_baseline_are_its_credit_and_no_gain_of_the_cell(tmp_path, part, repeats):

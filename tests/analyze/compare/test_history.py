@@ -58,6 +58,7 @@ def test_the_order_is_that_of_time_not_of_the_arguments():
     assert found.rows["run"].tolist() == [f"r{number}" for number in range(12)]
 
 
+@pytest.mark.slow
 def test_noise_alone_rarely_has_a_change_point():
     random = np.random.default_rng(5)
     alarms = sum(bool(change_points(random.normal(0, 0.02, 20))) for _ in range(100))

@@ -89,6 +89,7 @@ def test_ranks_that_are_late_by_chance_are_not_named(tmp_path, seed):
     assert "is a straggler" not in verdict_of(tmp_path, delays, 8)
 
 
+@pytest.mark.slow
 def test_one_of_512_ranks_is_named(tmp_path):
     delays = [{}] + [{347: 25}] * 30
     assert "Rank 347 is a straggler: last in 30 of 30 steady" in verdict_of(tmp_path, delays, 512)

@@ -268,6 +268,7 @@ def test_one_rank_alone_is_not_enough(tmp_path: Path) -> None:
     assert "--np 1,2" in str(raised.value.hint)
 
 
+@pytest.mark.slow
 def test_oversubscribed_cells_are_not_extrapolated(tmp_path: Path) -> None:
     passes = sweep({0: 40.0, 1: 41.0, 2: 50.0}, blocked_ms={2: 8.0}, num_steps=40)
     crowded = [

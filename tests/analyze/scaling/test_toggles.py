@@ -29,6 +29,7 @@ def toggle_row(tmp_path, specs):
     return rows[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("step_ms", "verdict"), [(8.0, "pays"), (12.5, "costs"), (10.0, "no effect")]
 )

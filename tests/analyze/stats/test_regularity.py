@@ -73,6 +73,7 @@ def test_a_grid_is_counted_around_the_end_of_the_period(width: int) -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_events", [3, 4, 5, 8, 15, 40])
 @pytest.mark.parametrize("num_steps", [60, 100, 400])
 @pytest.mark.parametrize("has_gaps", [False, True])

@@ -109,6 +109,7 @@ def predicted(given, name) -> Candidate:
     return next(one for one in every if one.name == name)
 
 
+@pytest.mark.slow
 def test_the_gain_of_a_default_cycle_is_predicted(long_cycle) -> None:
     found = predicted(long_cycle, f"{CYCLE}=1")
     assert found.not_predicted == ""
@@ -125,6 +126,7 @@ def test_the_replay_of_the_present_setting_is_the_measured_step(long_cycle) -> N
     assert abs(found.error) < 0.06
 
 
+@pytest.mark.slow
 def test_the_same_seed_predicts_the_same(long_cycle) -> None:
     assert predicted(long_cycle, f"{CYCLE}=1") == predicted(long_cycle, f"{CYCLE}=1")
 
@@ -158,6 +160,7 @@ def test_accumulation_saves_all_waits_but_one(long_cycle) -> None:
     assert found.predicted.value == pytest.approx(0.4, abs=0.04)
 
 
+@pytest.mark.slow
 def test_a_run_without_a_timeline_says_so(tmp_path) -> None:
     given = recorded_job(tmp_path / "run", blocked_ms=40.0, environment={CYCLE: "50"})
     tables = dict(given.evidence.tables)

@@ -114,6 +114,7 @@ def test_the_bar_names_the_files_of_a_folder_by_their_names_in_it(
     assert "Reading ranks/one.log" in stream.getvalue()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["analyze", "convert", "export"])
 def test_a_run_directory_that_takes_long_shows_the_bar(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: str

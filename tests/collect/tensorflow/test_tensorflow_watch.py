@@ -237,6 +237,7 @@ def test_a_failure_ends_the_recording_and_not_the_training(script, folder, capsy
     assert "the training continues" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_failure_at_an_evaluation_ends_the_recording_and_not_the_training(
     script, folder, monkeypatch
 ):

@@ -25,6 +25,7 @@ def busy_ns(intervals, lane, category, first, last):
     return len(on & set(range(first, last)))
 
 
+@pytest.mark.slow
 @given(INTERVALS, st.integers(980, 1_080), st.integers(1, 100), st.integers(1, 40))
 def test_bins_hold_the_busy_time_to_the_nanosecond(intervals, first, length, most):
     index = spans(intervals)

@@ -44,6 +44,7 @@ def test_an_impossible_time_is_missing(tmp_path: Path, stamp: str) -> None:
     assert tables["horovod_log"]["time_ns"].isna().all()
 
 
+@pytest.mark.slow
 @needs_corpus
 def test_the_trace_of_the_corpus(tmp_path: Path) -> None:
     content = (CORPUS / "horovod_logs" / "huyutuo_vgg16_trace_rank0of4.log").read_bytes()

@@ -28,6 +28,7 @@ def log(form: str) -> str:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_a_log_without_hosts_is_a_log(tmp_path: Path, form: str) -> None:
     path = tmp_path / "job.out"

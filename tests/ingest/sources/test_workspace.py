@@ -41,6 +41,7 @@ def test_the_room_on_the_disk_bounds_it_too(monkeypatch: pytest.MonkeyPatch) -> 
     assert Workspace().most_bytes() == 100_000_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_terminated_command_leaves_nothing_behind(tmp_path: Path, number: int) -> None:
     command = [sys.executable, "-m", "hvdprof", "analyze", "-"]

@@ -180,6 +180,7 @@ def test_other_content_of_the_same_size_and_time_is_read_again(source: Path) -> 
     assert build.calls == 2
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(place=st.floats(0, 1), change=st.integers(1, 255))
 def test_one_byte_that_rots_anywhere_in_the_cache_changes_nothing(

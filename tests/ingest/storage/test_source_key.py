@@ -2,6 +2,8 @@ import os
 import time
 from pathlib import Path
 
+import pytest
+
 from hvdprof.ingest.storage.source_key import source_key
 
 
@@ -13,6 +15,7 @@ def test_the_same_file_has_the_same_key(tmp_path: Path) -> None:
     assert source_key([tmp_path / "link"]) == source_key([path])
 
 
+@pytest.mark.slow
 def test_a_change_right_after_the_key_changes_the_key(tmp_path: Path) -> None:
     """The kernel stamps changes coarsely: without a pause some of these would look alike."""
     path = tmp_path / "a"

@@ -40,6 +40,7 @@ def feed(reader: PartReader, path: Path) -> None:
         reader.take(line)
 
 
+@pytest.mark.slow
 @needs_corpus
 @pytest.mark.parametrize(
     "path", [*CORPUS.glob("*_logs/*"), *CORPUS.glob("nccl_tests/*")], ids=lambda path: path.name
@@ -79,6 +80,7 @@ def test_ordinary_output_costs_little(tmp_path: Path) -> None:
     assert seconds < 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", [b"x", b"loss 0.1, ", b"a.b", b"Error: ", b"12:3 ", b"\0", b"# "])
 def test_a_line_without_end_costs_little(tmp_path: Path, unit: bytes) -> None:
     path = tmp_path / "job.out"
@@ -90,6 +92,7 @@ def test_a_line_without_end_costs_little(tmp_path: Path, unit: bytes) -> None:
     assert seconds < 1.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", [b"step 7, ", b"work: 7, "])
 def test_the_beginning_of_an_endless_line_is_read_and_that_is_said(
     tmp_path: Path, text: bytes

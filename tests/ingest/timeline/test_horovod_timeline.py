@@ -170,6 +170,7 @@ def test_a_file_cut_anywhere_keeps_what_came_before(data: st.DataObject) -> None
     assert intact == starts[: len(intact)]
 
 
+@pytest.mark.slow
 @given(st.text(max_size=200) | st.text(alphabet='[]{}",:phBEXiM 01', max_size=200))
 def test_no_text_is_a_traceback(text: str) -> None:
     parse_timeline(text)

@@ -51,6 +51,7 @@ def test_what_a_session_raises_is_the_end_of_the_launch_and_among_its_errors(tmp
     assert "RuntimeError: Process name: 1" in launch.paths.stderr.read_text()
 
 
+@pytest.mark.slow
 def test_a_stalled_launch_is_ended(tmp_path):
     standing = Standing()
     watch = Watch(progress=lambda: 5, timeout_s=0.6)
@@ -68,6 +69,7 @@ def test_a_launch_that_has_to_end_is_ended_at_once(tmp_path):
     assert call_session(standing, launch_into(tmp_path, watch=watch), standing.end).outcome.hung
 
 
+@pytest.mark.slow
 def test_ranks_that_record_elsewhere_are_not_taken_for_hung(tmp_path):
     def slow():
         time.sleep(1.6)

@@ -47,6 +47,7 @@ def test_a_process_in_another_session_is_gone_when_the_launcher_has_ended(tmp_pa
     assert not is_running(int(pid_file.read_text()))
 
 
+@pytest.mark.slow
 def test_no_progress_counts_as_a_hang_and_leaves_nothing_behind(tmp_path: Path) -> None:
     pid_file = tmp_path / "pid"
     outcome = _run(
@@ -58,6 +59,7 @@ def test_no_progress_counts_as_a_hang_and_leaves_nothing_behind(tmp_path: Path) 
     assert not is_running(int(pid_file.read_text()))
 
 
+@pytest.mark.slow
 def test_progress_keeps_a_slow_launchis_running(tmp_path: Path) -> None:
     ticks: Iterator[int] = iter(range(10_000))
     outcome = _run(tmp_path, "sleep 1.5", Watch(progress=lambda: next(ticks), timeout_s=0.6))
@@ -74,6 +76,7 @@ def test_a_launcher_that_outlives_its_ranks_is_ended_with_what_they_left(tmp_pat
     assert not is_running(int(pid_file.read_text()))
 
 
+@pytest.mark.slow
 def test_a_launcher_that_ignores_being_asked_is_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -83,6 +86,7 @@ def test_a_launcher_that_ignores_being_asked_is_killed(
     assert outcome.exit_code == -signal.SIGKILL
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_every_process_and_a_second_one_does_not_cut_that_short(
     tmp_path: Path, sign: signal.Signals, monkeypatch: pytest.MonkeyPatch

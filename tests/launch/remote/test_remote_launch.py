@@ -168,6 +168,7 @@ def test_a_launch_that_fails_by_itself_keeps_its_own_reason(tmp_path: Path) -> N
     assert (outcome.exit_code, outcome.failure) == (3, None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reason", [StorageError("no space left"), InterruptedRunError("SIGTERM")])
 def test_every_end_of_the_watch_over_a_launch_ends_its_ranks(
     tmp_path: Path, reason: HvdprofError

@@ -66,6 +66,7 @@ def statuses(sweeps):
     return [str(Manifest.read(sweep.paths.folder).status) for sweep in sweeps]
 
 
+@pytest.mark.slow
 def test_passes_of_both_are_neighbours_in_the_order_a_b_b_a(pair):
     sweeps = pair(sizes=(2,), repeats=2)
     run_interleaved(sweeps, lambda repeat: False)
@@ -80,6 +81,7 @@ def test_passes_of_both_are_neighbours_in_the_order_a_b_b_a(pair):
     assert statuses(sweeps) == ["done", "done"]
 
 
+@pytest.mark.slow
 def test_the_rest_is_dropped_once_enough_is_known(pair):
     sweeps = pair(sizes=(2,), repeats=4)
     asked = []
@@ -91,6 +93,7 @@ def test_the_rest_is_dropped_once_enough_is_known(pair):
         assert manifest.status == Status.DONE
 
 
+@pytest.mark.slow
 def test_one_that_fails_does_not_end_the_other(pair):
     sweeps = pair(sizes=(2,), repeats=2, fault="start:")
     run_interleaved(sweeps, lambda repeat: False)
@@ -140,6 +143,7 @@ def test_a_race_runs_forwards_and_backwards_and_drops_who_is_named(pair):
     assert statuses(sweeps) == ["done", "done"]
 
 
+@pytest.mark.slow
 def test_sweeps_that_race_are_shown_as_one(pair):
     sweeps = pair(sizes=(2,), repeats=2)
     shown = _Seen()

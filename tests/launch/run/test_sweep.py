@@ -283,6 +283,7 @@ def test_a_script_that_fails_beside_another_launch_is_run_by_itself(
     assert manifest.settings["no_turns"] == "np=2 failed beside the others"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("available_bytes", [None, 2**20])
 def test_launches_of_a_script_without_room_are_run_one_after_the_other(
     sweep_of: Callable[..., Sweep], monkeypatch: pytest.MonkeyPatch, available_bytes: int | None

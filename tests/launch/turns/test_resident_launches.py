@@ -65,6 +65,7 @@ def _run(*launches: ResidentLaunch) -> list[int]:
     return [outcome.exit_code for outcome in outcomes]
 
 
+@pytest.mark.slow
 def test_only_one_launch_runs_at_a_time(tmp_path: Path) -> None:
     folders = [tmp_path / "a", tmp_path / "b", tmp_path / "c"]
     assert _run(*(_resident(folder) for folder in folders)) == [0, 0, 0]
@@ -89,6 +90,7 @@ def test_only_one_launch_runs_at_a_time(tmp_path: Path) -> None:
             assert turn["other_cores"] is None or turn["other_cores"] >= 0
 
 
+@pytest.mark.slow
 def test_a_stopped_launch_does_not_even_poll(tmp_path: Path) -> None:
     folders = [tmp_path / "a", tmp_path / "b"]
     _run(*(_resident(folder) for folder in folders))
@@ -107,6 +109,7 @@ def test_a_stopped_launch_does_not_even_poll(tmp_path: Path) -> None:
         assert inside == 0
 
 
+@pytest.mark.slow
 def test_what_a_rank_has_started_is_stopped_with_it(tmp_path: Path) -> None:
     folders = [tmp_path / "a", tmp_path / "b"]
     _run(*(_resident(folder, "--worker") for folder in folders))
@@ -121,6 +124,7 @@ def test_what_a_rank_has_started_is_stopped_with_it(tmp_path: Path) -> None:
     assert inside == 0
 
 
+@pytest.mark.slow
 def test_launches_that_do_not_fit_together_run_one_after_the_other(tmp_path: Path) -> None:
     counted = replace(SHORT, max_seconds=None, num_steps=50)
     folders = [tmp_path / "a", tmp_path / "b"]
@@ -139,6 +143,7 @@ def test_launches_that_do_not_fit_together_run_one_after_the_other(tmp_path: Pat
     assert steps[0][-1][3] < steps[1][0][2]
 
 
+@pytest.mark.slow
 def test_ranks_that_stop_at_different_steps_run_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -157,6 +162,7 @@ def test_ranks_that_stop_at_different_steps_run_on(
     assert last["num_steps"] == WITHOUT_END
 
 
+@pytest.mark.slow
 def test_ranks_that_stop_at_different_steps_run_on_before_that_is_reported_as_a_stall(
     tmp_path: Path,
 ) -> None:
@@ -168,6 +174,7 @@ def test_ranks_that_stop_at_different_steps_run_on_before_that_is_reported_as_a_
     assert time.monotonic() - begin_s < resident_launch.APART_S / 2
 
 
+@pytest.mark.slow
 def test_segments_of_one_model_follow_each_other(tmp_path: Path) -> None:
     fp16 = (SHORT, replace(SHORT, id="mnist-fp16"), SEGMENTS[1])
     _run(_resident(tmp_path / "a"), _resident(tmp_path / "b", segments=fp16))
@@ -180,6 +187,7 @@ def test_segments_of_one_model_follow_each_other(tmp_path: Path) -> None:
     assert last_fp16 < first_of_a
 
 
+@pytest.mark.slow
 def test_a_launch_that_fails_leaves_the_others_their_turns(tmp_path: Path) -> None:
     failing = _resident(tmp_path / "a", "--die", "resnet18")
     assert _run(failing, _resident(tmp_path / "b")) == [7, 0]
@@ -187,6 +195,7 @@ def test_a_launch_that_fails_leaves_the_others_their_turns(tmp_path: Path) -> No
     assert {turn["segment"] for turn in _turns(tmp_path / "b")} == {"mnist", "resnet18"}
 
 
+@pytest.mark.slow
 def test_a_launch_that_hangs_in_its_turn_is_ended_and_no_other(tmp_path: Path) -> None:
     hanging = _resident(tmp_path / "a", "--hang", "resnet18", timeout_s=1.0)
     other = _resident(tmp_path / "b", timeout_s=1.0)
@@ -195,12 +204,14 @@ def test_a_launch_that_hangs_in_its_turn_is_ended_and_no_other(tmp_path: Path) -
     assert {turn["segment"] for turn in _turns(tmp_path / "b")} == {"mnist", "resnet18"}
 
 
+@pytest.mark.slow
 def test_a_long_wait_for_the_turn_is_no_hang(tmp_path: Path) -> None:
     longer = replace(SHORT, max_seconds=2.0)
     waiting = _resident(tmp_path / "a", segments=(SHORT,), timeout_s=1.0)
     assert _run(waiting, _resident(tmp_path / "b", segments=(longer,), timeout_s=1.0)) == [0, 0]
 
 
+@pytest.mark.slow
 def test_an_interruption_leaves_no_process_behind_stopped_or_not(tmp_path: Path) -> None:
     longer = (replace(SHORT, max_seconds=60.0),)
     launches = [_resident(tmp_path / name, segments=longer) for name in "ab"]
@@ -221,6 +232,7 @@ def test_an_interruption_leaves_no_process_behind_stopped_or_not(tmp_path: Path)
     assert _turns(tmp_path / "a")
 
 
+@pytest.mark.slow
 def test_a_launching_side_that_is_killed_leaves_no_process_behind(tmp_path: Path) -> None:
     script = tmp_path / "launching.py"
     script.write_text(

@@ -61,6 +61,7 @@ def test_a_browser_that_does_not_answer_is_ended_and_started_again(
         os.kill(int(hung), 0)
 
 
+@pytest.mark.slow
 def test_a_browser_that_never_answers_is_reported_and_leaves_no_file(
     analysis, drawn_by, monkeypatch, tmp_path
 ):

@@ -35,6 +35,7 @@ def test_declared_tables_without_rows_are_there() -> None:
     assert names == NCCL_TESTS.column_names
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("statement", "said"),
     [

@@ -137,6 +137,7 @@ def test_public_recordings_are_the_same_on_both_paths() -> None:
         assert_same(fast, parse_plain(path.read_bytes()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_mutants_are_the_same_on_both_paths(seed: int) -> None:
     numbers = random.Random(seed)

@@ -101,10 +101,12 @@ def parts_that_say_the_same(paths: Iterable[Path], rows_at_once: int) -> int:
     return num_parts
 
 
+@pytest.mark.slow
 def test_compressed_recordings_say_the_same_in_parts() -> None:
     assert parts_that_say_the_same(COMPRESSED, rows_at_once=200) > 100
 
 
+@pytest.mark.slow
 @needs_corpus
 def test_public_recordings_say_the_same_in_parts() -> None:
     public = sorted((CORPUS / "horovod_timelines").rglob("*.json"))
