@@ -1,6 +1,7 @@
 """The scaling table of each model, with the same texts as the terminal report."""
 
 import dash_mantine_components as dmc
+import pandas as pd
 
 from hvdprof.dashboards.components.text_table import save_button, saveable, text_table
 from hvdprof.report.terminal.report_page import CELL_HEADS, CellRow, ModelTable
@@ -9,8 +10,13 @@ _LEFT = 2
 _NARROWEST = 900
 
 
-def cell_table(table: ModelTable) -> dmc.Stack:
-    """One model's cells; on a narrow screen the table scrolls sideways, never the page."""
+def cell_table(table: ModelTable, scaling: pd.DataFrame) -> dmc.Stack:
+    """One model's cells; on a narrow screen the table scrolls sideways, never the page.
+
+    Args:
+        table: The cells as texts.
+        scaling: SCALING, whose rows of that model are saved.
+    """
     name = f"scaling-{table.model}"
     caption = [dmc.Text(table.model, span=True, fw=700), f"  {table.caption}"]
     cells = text_table(
@@ -31,7 +37,7 @@ def cell_table(table: ModelTable) -> dmc.Stack:
                 gap="xs",
                 wrap="nowrap",
             ),
-            saveable(name, cells),
+            saveable(name, cells, scaling[(scaling["model"] == table.model).to_numpy(dtype=bool)]),
         ],
         gap=4,
     )

@@ -6,13 +6,14 @@ Tested in ``tests/dashboards/test_compare.py``.
 from collections.abc import Sequence
 
 import dash_mantine_components as dmc
+import pandas as pd
 from dash.development.base_component import Component
 
 from hvdprof.api import History, compare_analyses, history_of_analyses
 from hvdprof.dashboards.components.empty_state import empty_state
 from hvdprof.dashboards.components.figure_card import figure_card
 from hvdprof.dashboards.components.section import section
-from hvdprof.dashboards.components.text_table import text_card
+from hvdprof.dashboards.components.text_table import TextRows, text_card
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.errors import HvdprofError
 from hvdprof.figures.history_figure import history_figure
@@ -39,10 +40,14 @@ def outcome_cards(
     if first[0] == second[0]:
         return []
     try:
-        texts = comparison_texts(compare_analyses(first[1], second[1]))
+        comparison = compare_analyses(first[1], second[1])
     except HvdprofError as error:
         return [empty_state(f"{first[0]} and {second[0]} are not compared: {error.message}")]
-    cards: list[Component] = [_verdict(texts, first[0], second[0]), _metrics(texts)]
+    texts = comparison_texts(comparison)
+    cards: list[Component] = [
+        _verdict(texts, first[0], second[0]),
+        _metrics(texts, comparison.cells),
+    ]
     if texts.settings:
         cards.append(
             section(
@@ -106,7 +111,7 @@ def _verdict(texts: ComparisonTexts, first: str, second: str) -> dmc.Paper:
     )
 
 
-def _metrics(texts: ComparisonTexts) -> dmc.Paper:
+def _metrics(texts: ComparisonTexts, cells: pd.DataFrame) -> dmc.Paper:
     heads = (*_HEADS[:4], texts.change_head, _HEADS[4])
     rows = [
         (cell.name, line.title, line.first, line.second, line.change, line.outcome)
@@ -116,8 +121,7 @@ def _metrics(texts: ComparisonTexts) -> dmc.Paper:
     return text_card(
         "outcomes",
         "Every metric",
-        heads,
-        rows,
+        TextRows(heads, rows, cells),
         narrowest=_SIX,
         about="The interval of each change, held against the margin. Regressed and improved are "
         "corrected for the number of cells.",

@@ -1,9 +1,11 @@
 """A small table of texts and links, for content without a declared table."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import dash_mantine_components as dmc
+import pandas as pd
 from dash import MATCH, Dash, Input, State, html
 from dash.development.base_component import Component
 
@@ -14,33 +16,59 @@ from hvdprof.dashboards.in_browser import run_in_browser
 _NARROWEST = 560
 
 
+@dataclass(frozen=True, slots=True)
+class TextRows:
+    """Rows as they are shown, and as they are saved.
+
+    Attributes:
+        head: Names of the columns; the first is left-aligned, the others right-aligned.
+        rows: One cell per column: a text, or a component such as a link.
+        saved: The same rows with full numbers in the declared units, the ends of intervals in
+            columns of their own, under the declared names.
+    """
+
+    head: Sequence[str]
+    rows: Sequence[Sequence[Component | str]]
+    saved: pd.DataFrame
+
+
 def text_card(
-    name: str,
-    title: str,
-    head: Sequence[str],
-    rows: Sequence[Sequence[Component | str]],
-    *,
-    about: str = "",
-    narrowest: int = _NARROWEST,
+    name: str, title: str, table: TextRows, *, about: str = "", narrowest: int = _NARROWEST
 ) -> dmc.Paper:
-    """A card with rows of texts that can be saved as CSV, as they are shown.
+    """A card with rows of texts whose numbers can be saved as CSV.
 
     Args:
         name: Unique on its page, lower case with hyphens; the name of the saved file.
         title: Heading.
-        head: Names of the columns; the first is left-aligned, the others right-aligned.
-        rows: One cell per column: a text, or a component such as a link.
+        table: The rows.
         about: How to read it.
         narrowest: Pixels below which the table scrolls sideways.
     """
-    table = text_table(head, rows, left=1, narrowest=narrowest)
-    return section(title, saveable(name, table), about=about, tools=[save_button(name, title)])
+    shown = text_table(table.head, table.rows, left=1, narrowest=narrowest)
+    return section(
+        title,
+        saveable(name, shown, table.saved),
+        about=about,
+        tools=[save_button(name, title)],
+    )
 
 
-def saveable(name: str, table: Component) -> html.Div:
-    """A table whose rows ``save_button`` of the same name writes."""
-    marked: dict[str, Any] = {"data-rows": name}
+def saveable(name: str, table: Component, saved: pd.DataFrame) -> html.Div:
+    """A table whose numbers ``save_button`` of the same name writes.
+
+    Args:
+        name: The name given to ``save_button``.
+        table: The table as it is shown.
+        saved: Its rows with full numbers.
+    """
+    text = saved.to_csv(index=False, lineterminator="\r\n")
+    marked: dict[str, Any] = {"data-rows": name, "data-csv": text}
     return html.Div(table, **marked)
+
+
+def href_of(link: Component | str) -> str:
+    """The address of a link for a saved table; empty where there is none."""
+    return "" if isinstance(link, str) else str(getattr(link, "href", ""))
 
 
 def save_button(name: str, title: str) -> dmc.Button:

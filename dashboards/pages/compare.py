@@ -16,7 +16,7 @@ from hvdprof.dashboards.components.empty_state import empty_state
 from hvdprof.dashboards.components.figure_card import figure_card
 from hvdprof.dashboards.components.run_outcome import history_cards, outcome_cards
 from hvdprof.dashboards.components.section import section
-from hvdprof.dashboards.components.text_table import text_card
+from hvdprof.dashboards.components.text_table import TextRows, text_card
 from hvdprof.dashboards.components.view_control import view_select
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.view import View
@@ -201,8 +201,7 @@ def _difference(one: Side, other: Side) -> list[Component]:
         text_card(
             "side-by-side",
             "Side by side",
-            ("what", "first", "second"),
-            _side_by_side(one, other),
+            TextRows(("what", "first", "second"), _side_by_side(one, other), _saved((one, other))),
             narrowest=_THREE,
             about="Throughput and scaling efficiency with their 95 % CI over launches.",
         ),
@@ -220,8 +219,7 @@ def _difference(one: Side, other: Side) -> list[Component]:
             text_card(
                 "difference-numbers",
                 "The same in numbers",
-                _DIFFERENCE_HEAD,
-                rows,
+                TextRows(_DIFFERENCE_HEAD, rows, differences),
                 about="Time per step that each cause adds to the step time of the cell's baseline.",
             )
         )
@@ -245,12 +243,18 @@ def _all_sides(runs: Sequence[tuple[str, RunAnalysis]]) -> list[Component]:
         text_card(
             "all-configurations",
             "Every configuration",
-            _HEADS,
-            [_numbers(side) for side in sides],
+            TextRows(_HEADS, [_numbers(side) for side in sides], _saved(sides)),
             narrowest=_SIX,
             about="All measured configurations of the compared runs, with the same intervals.",
         )
     ]
+
+
+def _saved(sides: Sequence[Side]) -> pd.DataFrame:
+    """The rows of SCALING of these sides, with the run of each."""
+    rows = pd.DataFrame([side.scaling for side in sides]).reset_index(drop=True)
+    rows.insert(0, "run", [side.run_id for side in sides])
+    return rows
 
 
 def _numbers(side: Side) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from hvdprof.dashboards.components.data_table import table_card
 from hvdprof.dashboards.components.empty_state import empty_state
 from hvdprof.dashboards.components.figure_card import figure_card
 from hvdprof.dashboards.components.section import section
-from hvdprof.dashboards.components.text_table import text_card
+from hvdprof.dashboards.components.text_table import TextRows, text_card
 from hvdprof.dashboards.components.view_control import view_select
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.view import View
@@ -149,11 +149,11 @@ def _numbers(forecast: Forecast, scenario: str) -> dmc.Paper:
         for row in rows.to_dict("records")
     ]
     knees = [knee_of(one) for one in forecast.limits if one.scenario == scenario]
+    heads = tuple(goal + " likely" if head.startswith("80") else head for head in _HEADS)
     return text_card(
         "forecast-numbers",
         f"Over {network_name(scenario)}",
-        tuple(goal + " likely" if head.startswith("80") else head for head in _HEADS),
-        lines,
+        TextRows(heads, lines, rows),
         narrowest=_NARROWEST,
         about=" ".join([f"Against {forecast.baseline}.", *knees]),
     )

@@ -78,7 +78,7 @@ def content(analysis: RunAnalysis, view: View) -> dmc.Stack:
         _findings(analysis, view, row),
         _data_quality(page),
         _not_measured(page),
-        _tables(page),
+        _tables(page, analysis),
         *_further(analysis, chosen),
         _facts(analysis, page),
     ]
@@ -177,8 +177,8 @@ def _findings(analysis: RunAnalysis, view: View, row: FrameRow | None) -> html.D
     )
 
 
-def _tables(page: Page) -> dmc.Paper:
-    return section("All numbers", *[cell_table(table) for table in page.tables])
+def _tables(page: Page, analysis: RunAnalysis) -> dmc.Paper:
+    return section("All numbers", *[cell_table(table, analysis.scaling) for table in page.tables])
 
 
 def _not_measured(page: Page) -> dmc.Paper | None:

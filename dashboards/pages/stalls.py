@@ -10,7 +10,7 @@ from hvdprof.dashboards.components.data_table import table_card
 from hvdprof.dashboards.components.empty_state import empty_state
 from hvdprof.dashboards.components.figure_card import figure_card
 from hvdprof.dashboards.components.launch_choice import KEY, chosen_launch, launch_select
-from hvdprof.dashboards.components.text_table import text_card
+from hvdprof.dashboards.components.text_table import TextRows, href_of, text_card
 from hvdprof.dashboards.components.timeline_link import timeline_link
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.view import View
@@ -168,8 +168,11 @@ def _stalls(
         text_card(
             "longest-stalls",
             "Longest stalls",
-            ("tensor", "step", "last", "first to last rank", "show"),
-            rows,
+            TextRows(
+                ("tensor", "step", "last", "first to last rank", "show"),
+                rows,
+                found.assign(timeline=[href_of(row[-1]) for row in rows]),
+            ),
             about="The tensor with the longest wait in each steady step.",
         )
     ]
@@ -207,8 +210,11 @@ def _negotiated(runs: RunStore, view: View) -> list[Component]:
                 text_card(
                     "longest-negotiations",
                     "Longest negotiations",
-                    ("tensor", "step", "negotiation", "show"),
-                    rows,
+                    TextRows(
+                        ("tensor", "step", "negotiation", "show"),
+                        rows,
+                        found.assign(timeline=[href_of(row[-1]) for row in rows]),
+                    ),
                     about="The longest negotiation of each step. Horovod's timeline rarely names "
                     "the rank; the recorder does.",
                 )

@@ -132,8 +132,18 @@ def test_figures_and_tables_are_saved(measured):
         assert float(by_rank["1"]["lateness_ns"]) > 2e6
         assert page.get_by_role("columnheader", name="lateness", exact=True).count() == 1
         stalls = saved(page, "Save Longest stalls as CSV")
-        assert stalls[0][0] == "tensor"
+        assert stalls[0] == ["step", "tensor", "wait_ns", "last_rank", "decided", "timeline"]
+        assert float(stalls[1][2]) > 2e6
         assert "/timeline?run=run" in stalls[1][-1]
+        show(watched, address)
+        cells = saved(page, "Save the numbers of mnist as CSV")
+        (two,) = [
+            row
+            for row in (dict(zip(cells[0], line, strict=True)) for line in cells[1:])
+            if (row["np"], row["compression"]) == ("2", "none")
+        ]
+        low, value, high = (float(two[f"samples_per_s{end}"]) for end in ("_low", "", "_high"))
+        assert low < value < high
         for form, begin in (("PNG", b"\x89PNG"), ("SVG", b"<svg")):
             with page.expect_download(timeout=30_000) as download:
                 page.get_by_role("button", name=f"Save Wait and caused wait as {form}").click()
