@@ -11,6 +11,7 @@ HvdprofError                     exit 1   any failure without a class of its own
 |-- RegressedError               exit 20  a gate of a comparison failed
 |-- InconclusiveError            exit 21  a gate could not be decided, and --fail-on inconclusive
 |-- NotComparableError           exit 22  two runs cannot be compared
+|-- SelftestFailedError          exit 23  an injected fault was not found, or something else was
 `-- InterruptedRunError          exit 130 Ctrl-C or SIGTERM; what was measured is kept
 """
 
@@ -97,6 +98,12 @@ class NotComparableError(HvdprofError):
     """Two runs cannot be compared; what differs is printed."""
 
     exit_code = 22
+
+
+class SelftestFailedError(HvdprofError):
+    """An injected fault was not found, a rank without a fault was named, or marks disagree."""
+
+    exit_code = 23
 
 
 class InterruptedRunError(HvdprofError):

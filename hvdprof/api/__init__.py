@@ -82,6 +82,7 @@ if TYPE_CHECKING:
         NetOptions,
         PredictOptions,
         RunOptions,
+        SelftestOptions,
         TuneOptions,
     )
     from hvdprof.api.paired_measurement import (
@@ -118,6 +119,11 @@ if TYPE_CHECKING:
         small_text,
         write_report,
     )
+    from hvdprof.api.selftest import (
+        CaseResult,
+        Selftest,
+        SelftestMeasurement,
+    )
     from hvdprof.api.slurm_job import (
         job_script,
         queue,
@@ -138,6 +144,7 @@ __all__ = [
     "AttachedFiles",
     "AttachedJob",
     "BenchOptions",
+    "CaseResult",
     "CompareOptions",
     "Comparison",
     "Finding",
@@ -163,6 +170,9 @@ __all__ = [
     "ProgressCallback",
     "RacePlan",
     "RunOptions",
+    "Selftest",
+    "SelftestMeasurement",
+    "SelftestOptions",
     "SilentObserver",
     "Stall",
     "SweepObserver",
@@ -263,6 +273,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "NetOptions",
         "PredictOptions",
         "RunOptions",
+        "SelftestOptions",
         "TuneOptions",
     ),
     "paired_measurement": ("PairedMeasurement",),
@@ -296,6 +307,11 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "scaling_of_text",
         "small_text",
         "write_report",
+    ),
+    "selftest": (
+        "CaseResult",
+        "Selftest",
+        "SelftestMeasurement",
     ),
     "slurm_job": (
         "job_script",

@@ -9,6 +9,7 @@ from hvdprof.launch.plan.option_field import Option, option
 from hvdprof.launch.plan.options import OUTPUT, RankOptions, arguments_of, declared, default_of
 from hvdprof.launch.plan.predict_options import PredictOptions
 from hvdprof.launch.plan.run_options import FunctionOptions, RunOptions
+from hvdprof.launch.plan.selftest_options import SelftestOptions
 from hvdprof.launch.plan.tune_options import TuneOptions
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "PredictOptions",
     "RankOptions",
     "RunOptions",
+    "SelftestOptions",
     "TuneOptions",
     "arguments_of",
     "declared",

@@ -19,6 +19,7 @@ from hvdprof.errors import HvdprofError
 COMMANDS = (
     "doctor",
     "install-horovod",
+    "selftest",
     "bench",
     "run",
     "net",

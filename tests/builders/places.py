@@ -23,6 +23,7 @@ needs_corpus = pytest.mark.skipif(
 needs_tutorials = pytest.mark.skipif(
     not TUTORIALS.is_dir(), reason="no copies of public tutorials (HVDPROF_TUTORIALS)"
 )
+needs_gpu = pytest.mark.skipif(not Path("/dev/nvidiactl").exists(), reason="no NVIDIA GPU")
 
 
 def recording(name: str) -> Path:
