@@ -15,6 +15,7 @@ from hvdprof.launch.plan.bench_settings import check_bench_options
 from hvdprof.launch.run.bench_run import Tools, find_tools, prepare_bench, read_for_resuming
 from hvdprof.launch.run.script_run import check_run_options, prepare_script
 from hvdprof.launch.run.sweep_observer import SweepObserver
+from hvdprof.launch.run.torchrun_command import launcher_name
 from hvdprof.rundir.json_codec import decode
 from hvdprof.rundir.manifest import Manifest
 
@@ -108,7 +109,7 @@ def plan_measurement(
         manifest = prepare_bench(options, KNOWN_MODELS, tools)
     else:
         check_run_options(options)
-        tools = tools or find_tools()
+        tools = tools or find_tools(launcher_name(options))
         manifest = prepare_script(options, tools)
     return Measurement(manifest, tools, observer, output=options.folder, net=options.net)
 
@@ -129,7 +130,8 @@ def plan_resume(
     options = options_of(manifest)
     if net is None:
         net = options is None or options.net
-    return Measurement(manifest, find_tools(), observer, resumed=Path(folder), net=net)
+    tools = find_tools(str(manifest.settings["launcher"]))
+    return Measurement(manifest, tools, observer, resumed=Path(folder), net=net)
 
 
 def check_bench(options: BenchOptions) -> None:

@@ -1,6 +1,6 @@
-"""Which rank this process is, as Horovod or the launcher's environment has it.
+"""Which rank this process is, as its engine or the launcher's environment has it.
 
-Horovod's part is tested by tests/collect/clock/test_horovod_group.py.
+The engines' part is tested by tests/collect/clock.
 """
 
 import os
@@ -49,6 +49,29 @@ def identity_from_horovod() -> Identity | None:
     if hvd is None:
         return None
     return Identity(hvd.rank(), hvd.size(), hvd.local_rank(), hvd.local_size())
+
+
+def loaded_torch_distributed() -> ModuleType | None:
+    """The module ``torch.distributed`` where the script has made its process group, else None."""
+    module = sys.modules.get("torch.distributed")
+    # A module that is being imported has no functions yet.
+    is_ready = getattr(module, "is_available", bool)() and getattr(module, "is_initialized", bool)()
+    return module if is_ready else None
+
+
+def identity_from_distributed(environment: Mapping[str, str] = os.environ) -> Identity | None:
+    """The identity that ``torch.distributed`` has; None before ``init_process_group()``.
+
+    Local rank and size are those of the launcher where it has set the same rank and size. Else each
+    host counts as one rank.
+    """
+    distributed = loaded_torch_distributed()
+    if distributed is None:
+        return None
+    own = Identity(distributed.get_rank(), distributed.get_world_size(), 0, 1)
+    started = identity_from_environment(environment)
+    is_same = started is not None and (started.rank, started.size) == (own.rank, own.size)
+    return started if is_same else own
 
 
 def identity_from_environment(environment: Mapping[str, str] = os.environ) -> Identity | None:

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 from hvdprof.collect.clock.clock_exchange import ClockTurns
-from hvdprof.collect.clock.torch_group import loaded_torch_distributed
 from hvdprof.collect.diagnostics import print_problem
 from hvdprof.collect.engines.torch_collectives import COLLECTIVES, CollectiveWaits
 from hvdprof.collect.guarded_context import Guarded, GuardedContext, guarded
+from hvdprof.collect.identity import loaded_torch_distributed
 from hvdprof.collect.recorder_parts import (
     RecordedGradients,
     RecordedLines,

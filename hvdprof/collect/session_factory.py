@@ -13,7 +13,12 @@ from hvdprof.collect.diagnostics import print_problem
 from hvdprof.collect.faults.clock_faults import ClockFault, clock_of
 from hvdprof.collect.faults.fault_plan import FAULTS, Fault, parse_faults, to_text
 from hvdprof.collect.faults.injection import InjectingSession
-from hvdprof.collect.identity import Identity, identity_from_environment, identity_from_horovod
+from hvdprof.collect.identity import (
+    Identity,
+    identity_from_distributed,
+    identity_from_environment,
+    identity_from_horovod,
+)
 from hvdprof.collect.recorder import Recorder
 from hvdprof.collect.session import Session, SilentSession
 from hvdprof.collect.steps.header import header_line
@@ -30,8 +35,9 @@ _SINGLE = Identity(rank=0, size=1, local_rank=0, local_size=1)
 
 
 def own_identity() -> Identity:
-    """The identity from Horovod, else from the environment, else that of a single process."""
-    return identity_from_horovod() or identity_from_environment() or _SINGLE
+    """The identity from the engine, else from the environment, else that of a single process."""
+    engine = identity_from_horovod() or identity_from_distributed()
+    return engine or identity_from_environment() or _SINGLE
 
 
 def faults_from_environment() -> tuple[Fault | ClockFault, ...]:

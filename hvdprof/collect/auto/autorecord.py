@@ -33,7 +33,7 @@ from hvdprof.collect.auto.step_tracker import StepTracker
 from hvdprof.collect.auto.torch_calls import hook_torch
 from hvdprof.collect.diagnostics import print_problem
 from hvdprof.collect.engines.forward_watch import first_length
-from hvdprof.collect.engines.torch_types import Optimizer
+from hvdprof.collect.engines.torch_types import Model, Optimizer
 from hvdprof.collect.guarded_context import opened
 from hvdprof.collect.segment_recording import IMPLICIT_SEGMENT
 from hvdprof.collect.session_factory import RECORDER_DIR
@@ -50,9 +50,13 @@ class AutoRecorder(ProcessRecording):
 
     That of an elastic job consists of sessions, each from the call of the script's function to the
     reset that ends it.
+
+    Args:
+        hvd: The module ``horovod.torch``; None where something else reduces.
+        settings: What `hvdprof run` asked for.
     """
 
-    def __init__(self, hvd: ModuleType, settings: AutoSettings) -> None:
+    def __init__(self, hvd: ModuleType | None, settings: AutoSettings) -> None:
         super().__init__(StepTracker(settings))
         self._hvd = hvd
         self._settings = settings
@@ -68,6 +72,7 @@ class AutoRecorder(ProcessRecording):
     def hook_horovod(self) -> None:
         """Replace the functions of Horovod that a script calls."""
         hvd = self._hvd
+        assert hvd is not None
         replace_call(hvd, "DistributedOptimizer", self._starting)
         replace_call(hvd, "shutdown", self.ending)
         for name in BLOCKING:
@@ -152,23 +157,34 @@ class AutoRecorder(ProcessRecording):
             return False
         if self._optimizers:
             # A second model, as in adversarial training.
-            if self.is_here():
+            if optimizer not in self._optimizers and self.is_here():
                 self._forwards.add(optimizer, self.tracker.num_ended)
                 time_updates(optimizer, self.is_here)
             return self.is_here()
-        # A rank on its own has nothing to reduce. Others may train something of their own.
-        trains = self.has_begun or is_reduced or self._is_alone()
+        trains = self.has_begun or self.trains(optimizer, is_reduced=is_reduced)
         if not trains or not (self.has_begun or self.begin()):
             return False
         self.trains_here()
-        self._optimizers.add(optimizer, is_watched=False)
-        time_updates(optimizer, self.is_here)
+        self.add_first(optimizer)
         self._follow(optimizer)
         self.tracker.step_ended()
         return True
 
-    def _is_alone(self) -> bool:
-        return bool(self._hvd.is_initialized()) and self._hvd.size() == 1
+    def trains(self, optimizer: Optimizer, *, is_reduced: bool) -> bool:
+        """Whether the first update of a plain optimizer begins the recording."""
+        # A rank on its own has nothing to reduce. Others may train something of their own.
+        hvd = self._hvd
+        is_alone = hvd is not None and hvd.is_initialized() and hvd.size() == 1
+        return is_reduced or is_alone
+
+    def add_first(self, optimizer: Optimizer) -> None:
+        """Record a plain optimizer from here on; its updates end the steps."""
+        self._optimizers.add(optimizer, is_watched=False)
+        time_updates(optimizer, self.is_here)
+
+    def model_of(self, optimizer: Optimizer) -> Model:
+        """What names the gradients of an optimizer, and how they are reduced."""
+        return Nameless()
 
     def _follow(self, optimizer: Optimizer) -> None:
         # First: a rank whose recording fails still has to end its steps with the others.
@@ -184,7 +200,7 @@ class AutoRecorder(ProcessRecording):
         # end the steps.
         self._optimizers.add(optimizer, is_watched=True)
         if self._forwards.is_watching and not self.tracker.has_begun:
-            collect.watch(Nameless(), optimizer)
+            collect.watch(self.model_of(optimizer), optimizer)
             self._forwards.add(optimizer, self.tracker.num_ended)
         elif self._forwards.is_watching and self.is_own():
             self._report_once(
@@ -208,7 +224,7 @@ class AutoRecorder(ProcessRecording):
         if self._sessions is not None:
             _hooks.note(self._sessions.line())
         for optimizer in self._optimizers.watched():
-            collect.watch(Nameless(), optimizer)
+            collect.watch(self.model_of(optimizer), optimizer)
         self._forwards.start(optimizers)
 
     def fetching(self) -> AbstractContextManager[None]:

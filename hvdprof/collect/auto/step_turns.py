@@ -13,8 +13,8 @@ from collections import deque
 from collections.abc import Mapping
 
 from hvdprof.collect.diagnostics import print_problem
-from hvdprof.collect.identity import identity_from_environment, identity_from_horovod
 from hvdprof.collect.segment_recording import IMPLICIT_SEGMENT
+from hvdprof.collect.session_factory import own_identity
 from hvdprof.collect.turn_gate import SETTLING_STEPS, TURNS, TurnGate, turn_gate
 
 MOST_TIMES = 64
@@ -62,9 +62,7 @@ class StepTurns:
     def _next_turn(self, num_recorded: int) -> int:
         try:
             if self._gate is None:
-                identity = identity_from_horovod() or identity_from_environment()
-                rank = 0 if identity is None else identity.rank
-                self._gate = turn_gate(rank, self._environment)
+                self._gate = turn_gate(own_identity().rank, self._environment)
             assert self._gate is not None
         except OSError as error:
             print_problem(f"no turns: {error}")

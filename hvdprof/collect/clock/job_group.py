@@ -2,7 +2,7 @@
 
 from hvdprof.collect.clock import horovod_group, torch_group
 from hvdprof.collect.clock.clock_exchange import RankGroup
-from hvdprof.collect.identity import Identity, loaded_horovod
+from hvdprof.collect.identity import Identity, loaded_horovod, loaded_torch_distributed
 
 
 def rank_group(identity: Identity) -> RankGroup:
@@ -11,7 +11,7 @@ def rank_group(identity: Identity) -> RankGroup:
     Raises:
         OSError: There are more ranks, but neither is initialised in this process.
     """
-    distributed = torch_group.loaded_torch_distributed()
+    distributed = loaded_torch_distributed()
     if identity.size > 1 and distributed is not None and loaded_horovod() is None:
         gather = torch_group.gather_over_store(distributed)
         return RankGroup(identity.rank, identity.size, gather)

@@ -3,7 +3,6 @@
 import datetime as dt
 import itertools
 import json
-import sys
 from collections.abc import Iterator
 from types import ModuleType
 from typing import Protocol, TypeVar
@@ -29,13 +28,6 @@ class Store(Protocol):
 
     def get(self, key: str, /) -> bytes:
         """The value of a key."""
-
-
-def loaded_torch_distributed() -> ModuleType | None:
-    """The module ``torch.distributed`` where the script has made its process group, else None."""
-    module = sys.modules.get("torch.distributed")
-    is_ready = module is not None and module.is_available() and module.is_initialized()
-    return module if is_ready else None
 
 
 def gather_over_store(distributed: ModuleType, turns: Iterator[int] = _TURNS) -> AllGather:

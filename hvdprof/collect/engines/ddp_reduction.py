@@ -75,7 +75,6 @@ class DdpReduction:
         self._model = weakref.ref(model)
         self._names = {id(one): name for name, one in model.module.named_parameters()}
         self._queue = queue or _end_of_backward
-        self._is_queued = False
         self._begin: Mark | None = None
 
     def name(self, parameter: Parameter) -> str | None:
@@ -85,9 +84,9 @@ class DdpReduction:
     def sent_bytes(self, parameter: Parameter) -> int:
         """The bytes after compression by DDP's own hooks; any other hook counts as none."""
         model = self._model()
-        if model is None or model.process_group.size() == 1:
+        if model is None or model.process_group.size() == 1 or id(parameter) not in self._names:
             return 0
-        hooks = [hook.__name__ for hook, _ in getattr(model, "_comm_hooks", ())]
+        hooks = [getattr(hook, "__name__", "") for hook, _ in getattr(model, "_comm_hooks", ())]
         halved = any(name.startswith(_HALF_WIDTH_HOOKS) for name in hooks)
         width = parameter.element_size()
         return parameter.numel() * (min(width, _HALF_WIDTH) if halved else width)
@@ -97,16 +96,22 @@ class DdpReduction:
         return {}
 
     def begin_step(self) -> None:
-        """Expect a new backward, also where an exception ended the last one."""
-        self._is_queued = False
+        """Nothing."""
 
     def attach(self, marks: StepMarks) -> list[Callable[[], None]]:
-        """Mark DDP's callback in every backward that reaches the first parameter."""
+        """Nothing: ``on_ready`` marks the waits."""
+        return []
 
-        def expect(_parameter: object) -> None:
-            # DDP has not queued its callback yet: this gradient is still missing there.
-            if not self._is_queued:
-                self._is_queued = True
+    def on_ready(self, marks: StepMarks) -> Callable[[], None]:
+        """Called at each gradient: surrounds DDP's callback of this backward with two others.
+
+        The first gradient of a backward counts. DDP asks for its callback at the last one, and is
+        called for a gradient after this.
+        """
+
+        def expect() -> None:
+            if not marks.is_wait_expected and self._synchronizes():
+                marks.is_wait_expected = True
                 self._queue(harmless(marks, begin))
 
         def begin() -> None:
@@ -115,16 +120,16 @@ class DdpReduction:
             self._queue(harmless(marks, end))
 
         def end() -> None:
-            self._is_queued = False
+            marks.is_wait_expected = False
             marks.engine_waits(-1)
             marks.add_blocked(self._begin, marks.leave(COLLECTIVE_PHASE))
 
+        return expect
+
+    def _synchronizes(self) -> bool:
+        # False in a backward of which the forward pass was within no_sync().
         model = self._model()
-        parameters = () if model is None else model.module.named_parameters()
-        first = next((one for _, one in parameters if one.requires_grad), None)
-        if first is None:
-            return []
-        return [first.register_post_accumulate_grad_hook(harmless(marks, expect)).remove]
+        return model is not None and getattr(model, "require_forward_param_sync", True)
 
 
 def recorded_hook(hook: CommHook, marks: StepMarks, now: Callable[[], Mark]) -> CommHook:

@@ -67,6 +67,9 @@ class FsdpReduction:
         """Nothing: the collectives themselves are recorded."""
         return []
 
+    def on_ready(self, marks: StepMarks) -> None:
+        """Nothing."""
+
     def ready_clock(self, now: Callable[[], Mark]) -> Callable[[], Mark]:
         """What marks a gradient as ready when its hook is called, after it was reduced.
 

@@ -71,11 +71,11 @@ class GradientWatch:
         self._index_of = {id(parameter): index for index, (_, parameter) in enumerate(parameters)}
         self._none_ready: list[Mark | None] = [None] * len(parameters)
         self.ready: list[Mark | None] = list(self._none_ready)
-        now = source.now
+        now, on_ready = source.now, self._backend.on_ready(self._marks)
         if isinstance(self._backend, FsdpReduction):
             now = self._backend.ready_clock(now)
         for index, (_, parameter) in enumerate(parameters):
-            hook = _ready_hook(self.ready, index, now, self._marks)
+            hook = _ready_hook(self.ready, index, now, self._marks, on_ready)
             self._removers.append(parameter.register_post_accumulate_grad_hook(hook).remove)
         self._removers += [
             optimizer.register_step_pre_hook(harmless(self._marks, self._before_step)).remove,
@@ -155,12 +155,18 @@ def _backend_of(model: Model, optimizer: Optimizer) -> ReductionBackend:
 
 
 def _ready_hook(
-    ready: list[Mark | None], index: int, now: Callable[[], Mark], marks: StepMarks
+    ready: list[Mark | None],
+    index: int,
+    now: Callable[[], Mark],
+    marks: StepMarks,
+    on_ready: Callable[[], None] | None,
 ) -> Callable[[object], None]:
     def mark_ready(_parameter: object) -> None:
         # With several backward passes per step the last one counts.
         try:
             ready[index] = now()
+            if on_ready is not None:
+                on_ready()
         except Exception as error:
             marks.failure = error
 

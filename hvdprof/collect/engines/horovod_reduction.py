@@ -112,6 +112,9 @@ class HorovodReduction:
         optimizer.synchronize = timed
         return [functools.partial(_restore, self._optimizer, weakref.ref(timed), is_own)]
 
+    def on_ready(self, marks: StepMarks) -> None:
+        """Nothing: ``synchronize`` is marked."""
+
     def _enter(self, marks: StepMarks) -> Mark | None:
         if self._looks:
             self._look()

@@ -33,6 +33,9 @@ class ReductionBackend(Protocol):
     def attach(self, marks: StepMarks) -> list[Callable[[], None]]:
         """Mark from here on when the rank waits; the calls that end that."""
 
+    def on_ready(self, marks: StepMarks) -> Callable[[], None] | None:
+        """What to call within backward whenever a gradient is ready; None for nothing."""
+
 
 class NoReduction:
     """Plain torch: every rank keeps its gradients.
@@ -64,3 +67,6 @@ class NoReduction:
     def attach(self, marks: StepMarks) -> list[Callable[[], None]]:
         """Nothing: the rank never waits."""
         return []
+
+    def on_ready(self, marks: StepMarks) -> None:
+        """Nothing."""

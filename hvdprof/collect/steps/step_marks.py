@@ -66,7 +66,8 @@ class StepMarks:
     Phases may nest: the inner phase interrupts the outer one, which continues after it, so that
     the pieces of all phases never overlap and their lengths may be summed. ``num_waits`` counts
     the nested collectives in which the rank waits now, ``num_engine_waits`` those of them in which
-    an engine waits for gradients, and ``waits_in`` is the outermost of them. ``waits`` says of each
+    an engine waits for gradients, and ``waits_in`` is the outermost of them. ``is_wait_expected``
+    says that a wait is to be marked at the end of the running backward. ``waits`` says of each
     interval of ``blocked`` what it was. ``sees_blocked`` is false where the rank may have been
     blocked in the step without a mark; ``has_evaluation`` says that the step contains an
     evaluation.
@@ -83,6 +84,7 @@ class StepMarks:
         "has_evaluation",
         "is_open",
         "is_overfull",
+        "is_wait_expected",
         "loss",
         "num_engine_waits",
         "num_waits",
@@ -97,6 +99,7 @@ class StepMarks:
         self.is_open = self.is_overfull = False
         self.num_waits = self.num_engine_waits = 0
         self.waits_in = UNKNOWN_COLLECTIVE
+        self.is_wait_expected = False
         self.failure: Exception | None = None
         self._clear()
 
@@ -116,6 +119,8 @@ class StepMarks:
         """Start a step; what remains of an unfinished step is dropped."""
         self._clear()
         self.num_waits = self.num_engine_waits = 0
+        # Also where an exception ended the last backward.
+        self.is_wait_expected = False
         self.begin = begin
         self.is_open, self.is_overfull = True, False
 

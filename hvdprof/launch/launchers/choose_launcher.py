@@ -13,7 +13,7 @@ from hvdprof.launch.launchers.launch_job import Launcher
 from hvdprof.launch.launchers.mpirun import MpichExec, OpenMpiRun
 from hvdprof.launch.launchers.slurm_allocation import find_allocation, find_srun, require_pmix
 from hvdprof.launch.launchers.srun import SrunGloo, SrunMpi
-from hvdprof.launch.plan.options import HOROVODRUN, LAUNCHER_NAMES, MPIRUN, SRUN
+from hvdprof.launch.plan.options import HOROVODRUN, LAUNCHER_NAMES, MPIRUN, SRUN, TORCHRUN
 from hvdprof.launch.plan.preflight import AUTO, GLOO, MPI
 from hvdprof.launch.plan.settings import ElasticSettings
 from hvdprof.launch.plan.validators import check_known
@@ -37,6 +37,11 @@ def find_launcher(
     check_known("--launcher", name, LAUNCHER_NAMES)
     chosen = name if name != AUTO else {MPI: MPIRUN, GLOO: HOROVODRUN}[controller]
     make = _MAKERS.get((chosen, controller))
+    if chosen == TORCHRUN:
+        raise UsageError(
+            "--launcher torchrun starts scripts of torch.distributed, not ranks of Horovod.",
+            hint="hvdprof bench --engine ddp, or hvdprof run --launcher torchrun",
+        )
     if make is None:
         raise UsageError(
             f"--launcher {chosen} cannot start ranks of --controller {controller}.",

@@ -17,8 +17,10 @@ class Torchrun:
     """Starts ranks by ``torchrun`` on this host alone: it does not start itself on others.
 
     A free port is its own choice. The ranks meet on the loopback address, which needs no name of
-    the host that can be looked up.
+    the host that can be looked up. ``options`` are further options of the user's own.
     """
+
+    options: tuple[str, ...] = ()
 
     def command(self, job: Job) -> list[str]:
         """``python -m torch.distributed.run --standalone --nproc-per-node N PROGRAM``."""
@@ -28,6 +30,7 @@ class Torchrun:
             f"--nproc-per-node={job.size}",
             # A failed rank is a failed launch: torchrun must not start ranks again.
             "--max-restarts=0",
+            *self.options,
             "--no-python",
             *job.program,
         ]

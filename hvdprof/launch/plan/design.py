@@ -66,6 +66,7 @@ def _script_groups(settings: BenchSettings, skipped: list[Skipped]) -> Iterator[
     model = settings.models[0]
     for size in settings.sizes:
         reason = _reason_by_hosts(settings, size)
+        (engine,) = settings.engines
         if reason:
             skipped.append(
                 Skipped(
@@ -74,11 +75,12 @@ def _script_groups(settings: BenchSettings, skipped: list[Skipped]) -> Iterator[
                     compression=NO_COMPRESSION,
                     reduction=AVERAGE,
                     reason=reason,
+                    engine=engine,
                 )
             )
             continue
-        segment = _segment(settings, model, size, engine=HOROVOD_ENGINE)
-        yield _Group(size, HOROVOD_ENGINE, (replace(segment, id=SCRIPT_SEGMENT),))
+        segment = _segment(settings, model, size, engine=engine)
+        yield _Group(size, engine, (replace(segment, id=SCRIPT_SEGMENT),))
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,8 @@ Sizes = str | int | Sequence[int]
 Amount = str | float
 """A duration, ``"5m"`` or seconds, or a share, ``"3%"`` or 0.03."""
 
-HOROVODRUN, MPIRUN, SRUN = "horovodrun", "mpirun", "srun"
-LAUNCHER_NAMES = (AUTO, HOROVODRUN, MPIRUN, SRUN)
+HOROVODRUN, MPIRUN, SRUN, TORCHRUN = "horovodrun", "mpirun", "srun", "torchrun"
+LAUNCHER_NAMES = (AUTO, HOROVODRUN, MPIRUN, SRUN, TORCHRUN)
 DEVICES = (AUTO, "cpu", "cuda")
 
 DESIGN = "Design"
@@ -55,8 +55,8 @@ class RankOptions:
     )
     launcher: str = option(
         AUTO,
-        f"{', '.join(LAUNCHER_NAMES)}; auto is mpirun for mpi and horovodrun for gloo, srun works "
-        "inside a Slurm allocation.",
+        f"{', '.join(LAUNCHER_NAMES)}; auto is mpirun for mpi and horovodrun for gloo; srun works "
+        "inside a Slurm allocation, torchrun with scripts of torch.distributed.",
         "--launcher",
         panel=RANKS,
         known=LAUNCHER_NAMES,

@@ -50,7 +50,8 @@ class ScriptSettings:
     With ``sets_threads`` its ranks get the number of threads of the settings; without it they keep
     theirs. ``variables`` are set for its ranks. ``trace`` adds a pass in which Horovod writes its
     timeline, of ``num_timeline_steps`` steps. ``is_function`` stands for a function that a Python
-    caller passed; ``command`` then only names it.
+    caller passed; ``command`` then only names it. ``torchrun_options`` are those that the user
+    gave to ``torchrun``.
     """
 
     command: tuple[str, ...]
@@ -60,6 +61,7 @@ class ScriptSettings:
     is_function: bool = False
     elastic: ElasticSettings | None = None
     variables: dict[str, str] = field(default_factory=dict)
+    torchrun_options: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +73,8 @@ class BenchSettings:
     ``cuda``. ``timeout_s`` bounds the time without any progress of any rank.
     ``launcher`` is one of ``options.LAUNCHER_NAMES``. Ranks that are blocked on a stalled rank for
     ``stall_warn_s`` are reported (0 for never); after ``stall_kill_s`` the launch is ended.
-    ``engines`` are those that reduce the gradients: ``horovod``, ``ddp``. With
+    ``engines`` are those that reduce the gradients: ``horovod``, ``ddp``. A script that
+    ``torchrun`` starts has ``ddp`` alone. With
     ``threads_by_cores`` the cores decided ``num_threads``, not the user.
 
     The launches of a repeat are resident together and take turns of ``turn_s``; they run one after

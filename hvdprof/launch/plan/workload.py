@@ -5,16 +5,19 @@ from pathlib import Path
 
 from hvdprof.collect.auto.auto_settings import AUTORECORD, AutoSettings
 from hvdprof.collect.auto.startup import FOLDER as STARTUP_FOLDER
+from hvdprof.launch.plan.options import TORCHRUN
 from hvdprof.launch.plan.provenance import python_program
 from hvdprof.launch.plan.settings import BenchSettings
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import Mode, PassRecord
+from hvdprof.rundir.plan import DDP_ENGINE
 
 TRAINING_MODULE = "hvdprof.bench_models.train"
 SCRIPT_SEGMENT = "main"
 LEAST_STEPS = 20
 
-_TORCH_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
+OMP_THREADS = "OMP_NUM_THREADS"
+_TORCH_THREADS = (OMP_THREADS, "MKL_NUM_THREADS")
 
 # Otherwise a program that starts in a clone of Horovod's source would import the clone.
 INSTALLED_ALONE = {"PYTHONSAFEPATH": "1"}
@@ -50,7 +53,7 @@ def workload_environment(
         num_warmup_steps=settings.num_warmup_batches,
         num_steps=settings.num_steps,
         batch_size=settings.models[0].batch_size or None,
-        timeline=str(paths.timeline(SCRIPT_SEGMENT)) if record.mode != Mode.THROUGHPUT else "",
+        timeline=str(paths.timeline(SCRIPT_SEGMENT)) if _has_timeline(record) else "",
         num_timeline_steps=script.num_timeline_steps,
     )
     variables = {AUTORECORD: automatic.to_text()}
@@ -59,7 +62,15 @@ def workload_environment(
         variables["PYTHONPATH"] = os.pathsep.join(folders)
     if script.sets_threads:
         variables |= thread_variables(settings.num_threads)
+    elif settings.launcher == TORCHRUN and OMP_THREADS not in os.environ:
+        # torchrun does so itself, but not for a single rank: the baseline would have more threads.
+        variables[OMP_THREADS] = "1"
     return variables
+
+
+def _has_timeline(record: PassRecord) -> bool:
+    # Horovod writes it; DDP has none.
+    return record.mode != Mode.THROUGHPUT and record.engine != DDP_ENGINE
 
 
 def least_partial_steps(settings: BenchSettings) -> int | None:

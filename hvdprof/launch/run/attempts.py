@@ -166,9 +166,10 @@ def _not_recorded(record: PassRecord, progress: PassProgress, *, is_script: bool
         reason += f": no recorder file of ranks {', '.join(map(str, missing))}"
     if len(missing) == record.size and is_script:
         reason += (
-            "; a script is recorded from hvd.DistributedOptimizer on, or from its first "
-            "optimizer.step() after a reduction by Horovod, and not where its Python does not see "
-            "PYTHONPATH (-E, -I, -S, env -i)"
+            "; a script is recorded from hvd.DistributedOptimizer on, from its first "
+            "optimizer.step() after a reduction by Horovod, or from the first update of a model "
+            "inside DistributedDataParallel, and not where its Python does not see PYTHONPATH (-E, "
+            "-I, -S, env -i)"
         )
     return Failure(reason=reason, lines=problems)
 

@@ -13,15 +13,15 @@ from hvdprof.errors import EnvironmentNotReadyError, UnreadableInputError, Usage
 from hvdprof.launch.launchers.choose_launcher import find_elastic_launcher, find_launcher
 from hvdprof.launch.launchers.launch_job import Launcher
 from hvdprof.launch.launchers.slurm_allocation import find_allocation
-from hvdprof.launch.launchers.torchrun import TorchrunForDdp
+from hvdprof.launch.launchers.torchrun import Torchrun, TorchrunForDdp
 from hvdprof.launch.plan.bench_options import BenchOptions
 from hvdprof.launch.plan.bench_settings import KnownModel, Machine, bench_settings
 from hvdprof.launch.plan.capacity import Capacity
 from hvdprof.launch.plan.design import plan_design
 from hvdprof.launch.plan.environment import inherited_environment
 from hvdprof.launch.plan.hosts import is_this_host, parse_hosts
-from hvdprof.launch.plan.options import DEVICES, SRUN, record_of
-from hvdprof.launch.plan.preflight import choose_controller
+from hvdprof.launch.plan.options import DEVICES, SRUN, TORCHRUN, record_of
+from hvdprof.launch.plan.preflight import AUTO, GLOO, choose_controller
 from hvdprof.launch.plan.provenance import git_state, versions
 from hvdprof.launch.plan.settings import BenchSettings, read_settings
 from hvdprof.launch.plan.validators import check_known
@@ -31,7 +31,7 @@ from hvdprof.launch.run.sweep import Sweep
 from hvdprof.launch.run.sweep_observer import SweepObserver
 from hvdprof.launch.run.time_plan import fit_budget
 from hvdprof.machine.install.build_tools import available_memory_bytes
-from hvdprof.machine.install.horovod_features import HorovodBuild, require_horovod
+from hvdprof.machine.install.horovod_features import HorovodBuild, require_horovod, require_torch
 from hvdprof.machine.mpi import Mpi, find_mpi
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import MANIFEST_SCHEMA_VERSION, Manifest, Status
@@ -47,12 +47,16 @@ class Tools:
     mpi: Mpi | None
 
 
-def find_tools() -> Tools:
+def find_tools(launcher: str = AUTO) -> Tools:
     """What this interpreter's Horovod was built with and the MPI beside it.
 
+    Scripts that ``torchrun`` starts need PyTorch alone: without Horovod, it is asked instead.
+
     Raises:
-        EnvironmentNotReadyError: Horovod is not there or cannot be imported.
+        EnvironmentNotReadyError: What the launcher needs is not there or cannot be imported.
     """
+    if launcher == TORCHRUN:
+        return Tools(require_torch(), None)
     return Tools(require_horovod(), find_mpi())
 
 
@@ -83,15 +87,20 @@ def prepare_bench(
     return manifest
 
 
-def machine_of(tools: Tools, *, controller: str, device: str) -> Machine:
+def machine_of(tools: Tools, *, controller: str, device: str, launcher: str = AUTO) -> Machine:
     """The properties of this machine, with the controller and the device to use on it.
+
+    Ranks of ``torchrun`` need no controller of Horovod; their backend is the script's choice.
 
     Raises:
         UsageError: No controller or device has that name.
         EnvironmentNotReadyError: This machine does not have it.
     """
+    needs_horovod = launcher != TORCHRUN
     return Machine(
-        controller=choose_controller(controller, tools.horovod, tools.mpi),
+        controller=choose_controller(controller, tools.horovod, tools.mpi)
+        if needs_horovod
+        else GLOO,
         device=_choose_device(device, tools.horovod),
         num_cores=usable_cores(),
         num_gpus=tools.horovod.cuda_device_count,
@@ -191,6 +200,8 @@ def launcher_of(settings: BenchSettings, tools: Tools) -> Launcher:
     """
     if settings.script is not None and settings.script.elastic is not None:
         return find_elastic_launcher(settings.script.elastic)
+    if settings.script is not None and settings.launcher == TORCHRUN:
+        return Torchrun(settings.script.torchrun_options)
     launcher = find_launcher(
         settings.controller,
         tools.mpi,

@@ -20,7 +20,7 @@ def with_own_python(command: tuple[str, ...]) -> tuple[str, ...]:
 
     Launchers search their own PATH, where ``python`` may be one without Horovod.
     """
-    start = _num_of_env(command)
+    start = num_of_env(command)
     if command[start] not in ("python", "python3"):
         return command
     return (*command[:start], sys.executable, *command[start + 1 :])
@@ -28,7 +28,7 @@ def with_own_python(command: tuple[str, ...]) -> tuple[str, ...]:
 
 def variables_of_env(command: tuple[str, ...]) -> tuple[str, ...]:
     """The words of ``env`` in front of a command that change its environment; empty for none."""
-    return tuple(command[1 : _num_of_env(command)])
+    return tuple(command[1 : num_of_env(command)])
 
 
 def script_name(command: tuple[str, ...]) -> str:
@@ -37,8 +37,8 @@ def script_name(command: tuple[str, ...]) -> str:
     ``python -u train.py --epochs 3`` is ``train``, ``python -m pkg.train`` is ``pkg.train``, and
     ``env X=1 python train.py`` is ``train``.
     """
-    command = command[_num_of_env(command) :]
-    option, value = _what_runs(command)
+    command = command[num_of_env(command) :]
+    option, value = what_runs(command)
     names = {"-m": value, "-c": "", "": Path(value).stem}
     return names[option] or Path(command[0]).stem
 
@@ -48,14 +48,14 @@ def script_of(command: tuple[str, ...]) -> Path | None:
 
     Neither a module (`-m`) nor code (`-c`) nor what Python reads from its input is a script.
     """
-    command = command[_num_of_env(command) :]
+    command = command[num_of_env(command) :]
     if not _PYTHON.fullmatch(Path(command[0]).name):
         return None
-    option, value = _what_runs(command)
+    option, value = what_runs(command)
     return Path(value) if not option and value.endswith(".py") else None
 
 
-def _num_of_env(command: tuple[str, ...]) -> int:
+def num_of_env(command: tuple[str, ...]) -> int:
     """How many words of ``env`` and its variables stand before the command that it runs."""
     if Path(command[0]).name != "env":
         return 0
@@ -68,8 +68,8 @@ def _num_of_env(command: tuple[str, ...]) -> int:
     return 0
 
 
-def _what_runs(command: tuple[str, ...]) -> tuple[str, str]:
-    """The option that says what a Python runs, ``""`` for a path, and its value."""
+def what_runs(command: tuple[str, ...]) -> tuple[str, str]:
+    """The option that says what a Python runs, ``-m``, ``-c`` or ``""`` for a path; its value."""
     words = iter(command[1:])
     for word in words:
         if word == "-":

@@ -9,7 +9,7 @@ from hvdprof.launch.launchers.elastic_job import prepare_elastic
 from hvdprof.launch.plan.bench_settings import parse_sizes
 from hvdprof.launch.plan.design import AVERAGE, NO_COMPRESSION
 from hvdprof.launch.plan.hosts import is_this_host, parse_hosts
-from hvdprof.launch.plan.options import HOROVODRUN, SRUN, check_options, record_of
+from hvdprof.launch.plan.options import HOROVODRUN, SRUN, TORCHRUN, check_options, record_of
 from hvdprof.launch.plan.preflight import AUTO, GLOO
 from hvdprof.launch.plan.run_options import (
     MOST_REPEATS,
@@ -35,7 +35,9 @@ from hvdprof.launch.run.bench_run import Tools, machine_of, planned_manifest
 from hvdprof.launch.run.run_folder import runs_folder
 from hvdprof.launch.run.script_command import script_name, script_of, with_own_python
 from hvdprof.launch.run.time_plan import fit_budget
+from hvdprof.launch.run.torchrun_command import check_torchrun, started_by_torchrun
 from hvdprof.rundir.manifest import Manifest
+from hvdprof.rundir.plan import DDP_ENGINE, HOROVOD_ENGINE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +49,7 @@ class _Training:
     sizes: tuple[int, ...]
     is_function: bool = False
     elastic: ElasticSettings | None = None
+    torchrun_options: tuple[str, ...] = ()
 
 
 def prepare_script(options: RunOptions, tools: Tools) -> Manifest:
@@ -57,6 +60,7 @@ def prepare_script(options: RunOptions, tools: Tools) -> Manifest:
         EnvironmentNotReadyError: This machine cannot run it.
     """
     check_run_options(options)
+    asked, (options, torchrun_options) = options, started_by_torchrun(options)
     sizes = sizes_of(options)
     elastic, waits, controller = elastic_of(options), list[str](), options.controller
     if elastic is not None:
@@ -69,10 +73,14 @@ def prepare_script(options: RunOptions, tools: Tools) -> Manifest:
         elastic, waits = prepare_elastic(elastic, sizes)
     name = script_name(options.command)
     training = _Training(
-        name=name, command=with_own_python(options.command), sizes=sizes, elastic=elastic
+        name=name,
+        command=with_own_python(options.command),
+        sizes=sizes,
+        elastic=elastic,
+        torchrun_options=torchrun_options,
     )
     manifest = _prepare(options, training, tools, controller)
-    manifest.name = options.name or name
+    manifest.name, manifest.options = options.name or name, record_of(asked)
     manifest.warnings += waits
     fit_budget(manifest, runs_folder(options.folder), is_given=options.budget is not None)
     return manifest
@@ -106,7 +114,9 @@ def prepare_function(
 def _prepare(
     options: TrainingOptions, training: _Training, tools: Tools, controller: str
 ) -> Manifest:
-    machine = machine_of(tools, controller=controller, device=options.device)
+    machine = machine_of(
+        tools, controller=controller, device=options.device, launcher=options.launcher
+    )
     model = ModelSettings(name=training.name, batch_size=options.batch_size or 0, image_size=0)
     precision, budget_s = _stopping(options)
     is_asked_for = not isinstance(options, RunOptions) or options.interleave
@@ -142,6 +152,7 @@ def _prepare(
         stall_kill_s=options.stall_kill_s,
         turn_s=LONGEST_TURN_S if takes_turns and not no_turns else None,
         no_turns=no_turns,
+        engines=(DDP_ENGINE if options.launcher == TORCHRUN else HOROVOD_ENGINE,),
         script=ScriptSettings(
             command=training.command,
             num_timeline_steps=options.num_timeline_steps,
@@ -150,6 +161,7 @@ def _prepare(
             is_function=training.is_function,
             elastic=training.elastic,
             variables=_variables(options),
+            torchrun_options=training.torchrun_options,
         ),
     )
     manifest = planned_manifest(settings, machine, tools)
@@ -188,6 +200,7 @@ def sizes_of(options: RunOptions) -> tuple[int, ...]:
     Raises:
         UsageError: They are not given, or are no positive whole numbers.
     """
+    options, _ = started_by_torchrun(options)
     elastic = elastic_of(options)
     if options.np is not None:
         return parse_sizes(options.np)
@@ -255,6 +268,8 @@ def check_run_options(options: RunOptions) -> None:
     """
     if not options.command:
         raise _incomplete()
+    options, _ = started_by_torchrun(options)
+    check_torchrun(options)
     sizes_of(options)
     _stopping(options)
     _variables(options)

@@ -59,6 +59,23 @@ print({_MARK!r} + json.dumps({{
 }}))
 """
 
+_TORCH_QUESTION = f"""
+import json
+import torch
+nccl = torch.cuda.nccl.version() if torch.version.cuda else None
+gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+print({_MARK!r} + json.dumps({{
+    "installed": True,
+    "version": "",
+    "torch_version": torch.__version__,
+    **dict.fromkeys(("mpi", "gloo", "nccl", "tensorflow"), False),
+    "torch": True,
+    "cuda_available": gpus > 0,
+    "cuda_device_count": gpus,
+    "nccl_version": None if nccl is None else ".".join(map(str, nccl)),
+}}))
+"""
+
 
 @dataclass(frozen=True)
 class HorovodBuild:
@@ -114,6 +131,41 @@ def require_horovod(python: str = sys.executable) -> HorovodBuild:
             hint=f"{INSTALL_HINT} --force",
         )
     return answer
+
+
+def require_torch(python: str = sys.executable) -> HorovodBuild:
+    """The Horovod of an interpreter, or its PyTorch alone as one without a version.
+
+    Raises:
+        EnvironmentNotReadyError: There is no PyTorch that can be imported.
+    """
+    answer = ask_horovod(python)
+    if isinstance(answer, HorovodBuild) and answer.torch:
+        return answer
+    found = _ask_torch(python)
+    if isinstance(found, HorovodProblem):
+        raise EnvironmentNotReadyError(
+            f"PyTorch cannot be imported: {found.reason}", hint="pip install torch"
+        )
+    return found
+
+
+@functools.cache
+def _ask_torch(python: str) -> HorovodBuild | HorovodProblem:
+    try:
+        answer = subprocess.run(
+            [python, "-P", "-c", _TORCH_QUESTION],
+            capture_output=True,
+            text=True,
+            timeout=180,
+            check=False,
+        )
+    except OSError as error:
+        return HorovodProblem(f"{python} could not be started: {error.strerror}")
+    except subprocess.TimeoutExpired:
+        return HorovodProblem("its import did not end within 180 s")
+    found = parse_answer(answer.returncode, answer.stdout, answer.stderr)
+    return found or HorovodProblem("it is not installed")
 
 
 @functools.cache

@@ -107,6 +107,43 @@ def test_a_process_without_horovod_feels_next_to_nothing():
     }
 
 
+def fake_torch(folder):
+    package = folder / "torch" / "distributed"
+    package.mkdir(parents=True)
+    (package.parent / "__init__.py").write_text("import torch.distributed\n")
+    (package / "__init__.py").write_text("from torch.distributed.distributed_c10d import *\n")
+    (package / "distributed_c10d.py").write_text(
+        "def init_process_group(backend): return backend\ndef other(): pass\n"
+    )
+
+
+def test_torch_alone_loads_no_recorder(tmp_path):
+    fake_torch(tmp_path)
+
+    ended = python(
+        "import sys, torch.distributed as d; print('hvdprof' in sys.modules, d.other.__name__)",
+        tmp_path,
+    )
+
+    assert ended.stdout.split() == ["False", "other"]
+    assert ended.stderr == ""
+
+
+def test_the_recorder_comes_with_the_first_process_group(tmp_path):
+    fake_torch(tmp_path)
+
+    ended = python(
+        "import sys; from torch.distributed import init_process_group as make\n"
+        "print(make('gloo'), make.__name__, make.__wrapped__.__name__, 'hvdprof' in sys.modules)\n"
+        "make('gloo')",
+        tmp_path,
+    )
+
+    # This one has nothing to hook, which is reported once and harms nothing.
+    assert ended.stdout.split() == ["gloo", "init_process_group", "init_process_group", "True"]
+    assert ended.stderr.count("nothing is recorded: KeyError") == 1
+
+
 def fake_horovod(folder, *, begin=""):
     package = folder / "horovod"
     package.mkdir()
@@ -174,7 +211,7 @@ def test_a_loader_that_cannot_be_hooked_loads_as_ever(tmp_path):
         "    def find_spec(self, name, path=None, target=None):\n"
         "        if name == 'horovod.torch':\n"
         "            return machinery.ModuleSpec(name, Sealed())\n"
-        "sys.meta_path.insert(2, Finder())\n"
+        "sys.meta_path.insert(3, Finder())\n"
         "import horovod.torch as hvd; print(hvd.DistributedOptimizer)"
     )
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from hvdprof.collect.clock import horovod_group, torch_group
+from hvdprof.collect.clock import horovod_group, job_group, torch_group
 from hvdprof.collect.clock.job_group import rank_group
 from hvdprof.collect.identity import Identity
 
@@ -31,7 +31,7 @@ def loaded(monkeypatch):
         monkeypatch.setattr(horovod_group, "_all_gather", gather_over("horovod"))
         monkeypatch.setattr(torch_group, "gather_over_store", lambda _: gather_over("store"))
         found = object() if distributed else None
-        monkeypatch.setattr(torch_group, "loaded_torch_distributed", lambda: found)
+        monkeypatch.setattr(job_group, "loaded_torch_distributed", lambda: found)
         return calls
 
     return load

@@ -1,4 +1,4 @@
-"""Waits for a script to import `horovod.torch` or `horovod.tensorflow`.
+"""Waits for a script to import a Horovod, or to make a process group of `torch.distributed`.
 
 Every Python process below `hvdprof run` loads this, on its own, from the folder in front of
 PYTHONPATH. So it imports `sys` alone: a module of the standard library that is loaded here would
@@ -20,6 +20,12 @@ RECORDERS = {
     "horovod.tensorflow": "hvdprof.collect.tensorflow.tensorflow_watch",
 }
 """The awaited module, and the module whose ``record_training`` is called with it."""
+
+GROUPS = "torch.distributed.distributed_c10d"
+"""Defines ``init_process_group``. `import torch` loads it, so its import alone says nothing."""
+
+DISTRIBUTED_RECORDER = "hvdprof.collect.auto.distributed_recording"
+"""The module whose ``record_training`` is called at the first process group."""
 
 
 class AfterImport:
@@ -87,12 +93,43 @@ class AfterImport:
 def install() -> None:
     """Record the training of this process as soon as it imports a Horovod, or has."""
     is_waiting = any(type(finder).__name__ == AfterImport.__name__ for finder in sys.meta_path)
-    for name in RECORDERS:
+    awaited = {**dict.fromkeys(RECORDERS, _record), GROUPS: _await_group}
+    for name, act in awaited.items():
         if name in sys.modules:
-            _record(sys.modules[name])
+            act(sys.modules[name])
         elif not is_waiting:
             # Duck typing: the class of finders would have to be imported.
-            sys.meta_path.insert(0, AfterImport(name, _record))
+            sys.meta_path.insert(0, AfterImport(name, act))
+
+
+def _await_group(module: "ModuleType") -> None:
+    """Record from the first process group on; importing torch alone costs nothing."""
+    make = getattr(module, "init_process_group", None)
+    if make is None or hasattr(make, "hvdprof_awaits"):
+        return
+    is_recorded = False
+
+    def init_process_group(*args: object, **kwargs: object) -> object:
+        nonlocal is_recorded
+        made = make(*args, **kwargs)
+        if not is_recorded:
+            is_recorded = True
+            try:
+                recorder = __import__(DISTRIBUTED_RECORDER, fromlist=["record_training"])
+                recorder.record_training(sys.modules["torch.distributed"])
+            except Exception as error:
+                _report(error)
+        return made
+
+    # As functools.wraps, which is not imported here.
+    for name in ("__module__", "__name__", "__qualname__", "__doc__"):
+        setattr(init_process_group, name, getattr(make, name))
+    init_process_group.__dict__.update(make.__dict__, __wrapped__=make, hvdprof_awaits=True)
+    # Where torch was loaded before, also in the modules that have imported it by name.
+    for home in (GROUPS, "torch.distributed", "torch.distributed.device_mesh"):
+        names = vars(sys.modules[home]) if home in sys.modules else {}
+        if names.get("init_process_group") is make:
+            names["init_process_group"] = init_process_group
 
 
 def _record(module: "ModuleType") -> None:

@@ -1,0 +1,74 @@
+"""The models that a script wraps by ``DistributedDataParallel``, and their optimizers.
+
+Tested by tests/collect/auto/test_distributed_recording.py.
+"""
+
+import functools
+import gc
+import weakref
+from collections.abc import Callable, Iterable
+from types import ModuleType
+from typing import Any
+
+from hvdprof.collect.engines.ddp_reduction import DdpModel
+from hvdprof.collect.engines.torch_types import Optimizer, parameters_of
+
+
+class DdpModels:
+    """Wrapped models in the order in which the script made them, none of them kept alive.
+
+    Args:
+        fails: Called with an exception of this part, which never reaches the script.
+    """
+
+    def __init__(self, fails: Callable[[Exception], None]) -> None:
+        self._fails = fails
+        self._made: list[weakref.ref[DdpModel]] = []
+
+    def hook(self, kind: Any) -> None:
+        """Note each model that the class, or a subclass of it, wraps from here on."""
+        make = kind.__init__
+
+        @functools.wraps(make)
+        def make_and_note(model: Any, *args: object, **kwargs: object) -> None:
+            make(model, *args, **kwargs)
+            try:
+                self._made.append(weakref.ref(model))
+            except Exception as error:
+                self._fails(error)
+
+        kind.__init__ = make_and_note
+
+    def model_of(self, optimizer: Optimizer) -> DdpModel | None:
+        """The model that holds most of the parameters that an optimizer trains; None without."""
+        trained = {id(one) for one in parameters_of(optimizer) if one.requires_grad}
+        shares = [
+            (sum(id(one) in trained for _, one in model.module.named_parameters()), model)
+            for made in self._made
+            if (model := made()) is not None
+        ]
+        most, model = max(shares, key=lambda share: share[0], default=(0, None))
+        return model if most else None
+
+    def optimizers(self, torch: ModuleType, first: Optimizer) -> list[Optimizer]:
+        """The optimizers that train wrapped models, ``first`` in front.
+
+        An object of a framework around another optimizer is not a further one.
+        """
+        found = [first]
+        taken = {id(one) for one in parameters_of(first)}
+        for one in _complete_optimizers(torch):
+            parameters = {id(parameter) for parameter in parameters_of(one)}
+            if parameters & taken or self.model_of(one) is None:
+                continue
+            taken |= parameters
+            found.append(one)
+        return found
+
+
+def _complete_optimizers(torch: ModuleType) -> Iterable[Any]:
+    base = torch.optim.Optimizer
+    for one in gc.get_objects():
+        # By its type: an object may answer for its class in a way of its own.
+        if issubclass(type(one), base) and "_optimizer_step_post_hooks" in vars(one):
+            yield one

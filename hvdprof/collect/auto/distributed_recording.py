@@ -1,0 +1,81 @@
+"""Records the training of an unmodified script that reduces by ``torch.distributed``.
+
+It waits for a process group and for the first update of an optimizer that trains a model inside
+``DistributedDataParallel``. Data, forward and backward passes and updates are seen as in
+``autorecord``. A failure in here ends the recording and never the training.
+"""
+
+import functools
+import sys
+from collections.abc import Callable
+from types import ModuleType
+from typing import ParamSpec, TypeVar
+
+from hvdprof.collect._hooks import PROCESS
+from hvdprof.collect.auto.auto_settings import AutoSettings
+from hvdprof.collect.auto.autorecord import AutoRecorder
+from hvdprof.collect.auto.ddp_models import DdpModels
+from hvdprof.collect.auto.discovery import Nameless
+from hvdprof.collect.auto.horovod_calls import replace_call
+from hvdprof.collect.diagnostics import print_problem
+from hvdprof.collect.engines.torch_types import Model, Optimizer
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class DistributedRecorder(AutoRecorder):
+    """The recording of one process of ``torch.distributed``.
+
+    Args:
+        distributed: The module ``torch.distributed``, whose process group has been made.
+        settings: What `hvdprof run` asked for.
+    """
+
+    def __init__(self, distributed: ModuleType, settings: AutoSettings) -> None:
+        super().__init__(None, settings)
+        self._distributed = distributed
+        self._ddp = DdpModels(self.fails)
+
+    def hook_distributed(self) -> None:
+        """Replace the functions of ``torch.distributed`` that a script calls."""
+        self._ddp.hook(sys.modules["torch.nn.parallel.distributed"].DistributedDataParallel)
+        replace_call(self._distributed, "destroy_process_group", self._destroying)
+        self._updates.hook()
+
+    def trains(self, optimizer: Optimizer, *, is_reduced: bool) -> bool:
+        """Whether the first update of an optimizer begins the recording."""
+        return self._ddp.model_of(optimizer) is not None
+
+    def add_first(self, optimizer: Optimizer) -> None:
+        """Record an optimizer, and those of the other wrapped models, from here on."""
+        for one in self._ddp.optimizers(sys.modules["torch"], optimizer):
+            self._optimizers.add(one, is_watched=True)
+
+    def model_of(self, optimizer: Optimizer) -> Model:
+        """What names the gradients of an optimizer, and how they are reduced."""
+        wrapped = self._ddp.model_of(optimizer)
+        # DDP itself is a module, too.
+        return Nameless() if wrapped is None else wrapped  # type: ignore[return-value]
+
+    def _destroying(self, destroy: Callable[P, R]) -> Callable[P, R]:
+        @functools.wraps(destroy)
+        def end_and_destroy(*args: P.args, **kwargs: P.kwargs) -> R:
+            group = args[0] if args else kwargs.get("group")
+            # The clocks of several hosts are compared through the store of the main group.
+            if group is None or group is self._distributed.group.WORLD:
+                self.end()
+            return destroy(*args, **kwargs)
+
+        return end_and_destroy
+
+
+def record_training(distributed: ModuleType) -> None:
+    """Hook ``torch.distributed`` as `hvdprof run` asked for; nothing where that fails."""
+    try:
+        recorder = DistributedRecorder(distributed, AutoSettings.from_environment())
+        recorder.hook_distributed()
+        if PROCESS.begin_for_script is None:
+            PROCESS.begin_for_script = recorder.begin_for_script
+    except Exception as error:
+        print_problem(f"nothing is recorded: {type(error).__name__}: {error}")
