@@ -10,7 +10,7 @@ Real launches are in ``tests/test_run_fsdp.py``.
 
 import argparse
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -156,9 +156,9 @@ def markdown(found: dict[Setting, list[Outcome]]) -> str:
         "|---|---|---|---|---|---|---|---|",
     ]
     for num_ranks, share in itertools.product(RANKS, SHARES):
-        own = _of(found, lambda one, n=num_ranks, s=share: (one.num_ranks, one.share) == (n, s))
+        own = _of(found, num_ranks, (share,))
         lines.append(f"| {num_ranks} | {share:.0%} | {len(own)} | {_row(own)} |")
-    faulty = _of(found, lambda one: one.share > 0)
+    faulty = [one for num_ranks in RANKS for one in _of(found, num_ranks, SHARES)]
     lines += [
         "",
         "| what the fault costs, of a step | launches | right rank first | right phase "
@@ -171,14 +171,21 @@ def markdown(found: dict[Setting, list[Outcome]]) -> str:
         lines.append(f"| {_between(low, high)} | {len(own)} | {_row(own)} |")
     lines += ["", "| ranks | clean launches | of them naming anything |", "|---|---|---|"]
     for num_ranks in RANKS:
-        own = _of(found, lambda one, n=num_ranks: (one.num_ranks, one.share) == (n, 0.0))
+        own = _of(found, num_ranks, (0.0,))
         alarms = sum(one.names_another for one in own)
         lines.append(f"| {num_ranks} | {len(own)} | {alarms} ({alarms / len(own):.2%}) |")
     return "\n".join(lines)
 
 
-def _of(found: dict[Setting, list[Outcome]], is_wanted: Callable[[Setting], bool]) -> list[Outcome]:
-    wanted = (own for setting, own in found.items() if is_wanted(setting))
+def _of(
+    found: dict[Setting, list[Outcome]], num_ranks: int, shares: tuple[float, ...]
+) -> list[Outcome]:
+    """The launches of so many ranks with one of these delays."""
+    wanted = (
+        own
+        for setting, own in found.items()
+        if setting.num_ranks == num_ranks and setting.share in shares
+    )
     return list(itertools.chain.from_iterable(wanted))
 
 

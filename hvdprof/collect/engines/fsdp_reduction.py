@@ -10,7 +10,6 @@ Tested by tests/collect/engines/test_torch_collectives.py.
 
 import sys
 from collections.abc import Callable, Mapping
-from typing import TypeGuard
 
 from hvdprof.collect.engines.torch_collectives import COLLECTIVES
 from hvdprof.collect.engines.torch_types import Model, Optimizer, Parameter, parameters_of
@@ -21,9 +20,14 @@ _WRAPPED = "FSDPModule"
 _SHARDED_IN = ("torch.distributed.fsdp._fully_shard", "torch.distributed._composable.fsdp")
 
 
-def is_fsdp(model: object, optimizer: Optimizer) -> TypeGuard[Model]:
+def is_sharded(kind: type) -> bool:
+    """Whether ``fully_shard`` made the class of a module."""
+    return any(one.__name__ == _WRAPPED for one in kind.__mro__)
+
+
+def is_fsdp(model: object, optimizer: Optimizer) -> bool:
     """Whether ``fully_shard`` was called on a model, or on modules whose parameters are updated."""
-    if any(kind.__name__ == _WRAPPED for kind in type(model).__mro__):
+    if is_sharded(type(model)):
         return True
     if not any(name in sys.modules for name in _SHARDED_IN):
         return False

@@ -133,10 +133,15 @@ class CollectiveWaits:
 
 
 class CollectiveHooks:
-    """The replaced functions of this process, and the recording that they belong to."""
+    """The replaced functions of this process, and the recording that they belong to.
+
+    ``listener`` is called at each collective of all ranks before anything is recorded; None where
+    no recording is to begin with one. It raises nothing.
+    """
 
     def __init__(self) -> None:
         self.recording: CollectiveWaits | None = None
+        self.listener: Callable[[], None] | None = None
         self._is_hooked = False
 
     def record(self, recording: CollectiveWaits) -> None:
@@ -179,6 +184,8 @@ class CollectiveHooks:
             if self._is_compiling():
                 return call(*args, **kwargs)
             recording = self.recording
+            if recording is None and self.listener is not None and name in ALL_WAIT:
+                self.listener()
             if recording is None or not recording.is_recording():
                 return call(*args, **kwargs)
             caller = str(sys._getframe(1).f_globals.get("__name__", ""))

@@ -226,6 +226,20 @@ def test_a_failure_of_the_recorder_does_not(distributed):
     assert distributed.recorded == []
 
 
+def test_a_listener_hears_of_collectives_before_anything_is_recorded(distributed):
+    heard: list[str] = []
+    distributed.hooks.listener = lambda: heard.append("collective")
+    distributed.call_from("__main__", "all_reduce")
+    assert not heard
+
+    distributed.hooks.forget(distributed.waits)
+    distributed.call_from("__main__", "all_reduce")
+    distributed.call_from("__main__", "broadcast")
+
+    # Parameters are broadcast before the training.
+    assert heard == ["collective"]
+
+
 def test_functions_are_replaced_once(distributed):
     before = distributed.home.all_reduce
     other = CollectiveWaits(distributed.marks, distributed.source, distributed.torch)
