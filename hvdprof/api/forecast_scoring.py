@@ -5,6 +5,7 @@ Tested in ``tests/api/test_forecast_scoring.py``.
 
 import dataclasses
 import json
+import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -24,7 +25,7 @@ from hvdprof.model.stored_forecast import StoredForecast
 from hvdprof.model.tables.forecast_tables import FORECAST_SCORES
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import Manifest
-from hvdprof.rundir.regular_file import read_regular
+from hvdprof.rundir.regular_file import NotRegularFileError, read_regular
 from hvdprof.rundir.whole_file import write_whole
 
 __all__ = ["ForecastScores", "score_forecasts"]
@@ -38,7 +39,7 @@ class ForecastScores:
         scores: FORECAST_SCORES.
         errors: FORECAST_ERRORS of these and of all earlier scores in the same folder.
         num_forecasts: Forecasts that were looked at.
-        notes: Runs that could not be read.
+        notes: Runs and earlier scores that could not be read.
     """
 
     scores: pd.DataFrame
@@ -73,12 +74,12 @@ def score_forecasts(runs: Sequence[Path]) -> ForecastScores:
         own = forecast_scores([Predicted(folder.name, found.run.forecasts)], measured)
         _write_scores(folder, own)
         scores.append(own)
-    history = [_read_scores(one) for one in _scored_folders({one.parent for one in holding})]
+    history, problems = _read_all_scores({one.parent for one in holding})
     return ForecastScores(
         scores=FORECAST_SCORES.frame(pd.concat(scores)),
-        errors=forecast_errors(FORECAST_SCORES.frame(pd.concat(history))),
+        errors=forecast_errors(history),
         num_forecasts=len(stored),
-        notes=tuple(notes),
+        notes=(*notes, *problems),
     )
 
 
@@ -109,19 +110,29 @@ def _scored_folders(parents: Iterable[Path]) -> list[Path]:
     ]
 
 
-def _read_scores(folder: Path) -> pd.DataFrame:
-    """The scores of a run directory; none where the file is damaged: --score writes it again."""
-    try:
-        rows = json.loads(read_regular(RunPaths(folder).forecast_scores))
-        return FORECAST_SCORES.frame(rows)
-    except (OSError, ValueError, TypeError):
-        return FORECAST_SCORES.empty()
+def _read_all_scores(parents: Iterable[Path]) -> tuple[pd.DataFrame, list[str]]:
+    """The scores of all runs in some folders, and a sentence on each file that is damaged."""
+    frames, problems = [FORECAST_SCORES.empty()], []
+    for folder in _scored_folders(parents):
+        try:
+            rows = json.loads(read_regular(RunPaths(folder).forecast_scores))
+            frames.append(FORECAST_SCORES.frame(rows))
+        except (OSError, ValueError, TypeError, NotRegularFileError) as error:
+            problems.append(
+                f"The scores of earlier forecasts in {folder.name} are not used: {error}. "
+                f"hvdprof predict --score {shlex.quote(str(folder))} writes them again."
+            )
+    return FORECAST_SCORES.frame(pd.concat(frames)), problems
 
 
-def earlier_errors(parent: Path) -> tuple[tuple[float, float], ...]:
-    """Extrapolation and log error of each counted score of the runs in a folder."""
-    found = [_read_scores(folder) for folder in _scored_folders([parent])]
-    return past_errors(FORECAST_SCORES.frame(pd.concat(found))) if found else ()
+def earlier_errors(parent: Path) -> tuple[tuple[tuple[float, float], ...], list[str]]:
+    """What earlier forecasts of the runs in a folder were off by.
+
+    Returns:
+        Extrapolation and log error of each counted score; a sentence on each damaged file.
+    """
+    scores, problems = _read_all_scores([parent])
+    return past_errors(scores), problems
 
 
 def _add_siblings(analyses: dict[Path, RunAnalysis], stored: Sequence[StoredForecast]) -> list[str]:

@@ -63,9 +63,10 @@ def predict(run: Path | RunAnalysis, options: PredictOptions, *, store: bool = T
     analysis = run if isinstance(run, RunAnalysis) else run_analysis(run)
     folder = analysis.run.folder
     sizes, note = _sizes(analysis, options)
-    question = _question(options, sizes, earlier_errors(folder.parent))
+    earlier, problems = earlier_errors(folder.parent)
+    question = _question(options, sizes, earlier)
     found = forecast(analysis, question)
-    notes = [*([note] if note else []), *_progress_note(analysis.run.manifest)]
+    notes = [*([note] if note else []), *_progress_note(analysis.run.manifest), *problems]
     found = dataclasses.replace(found, assumptions=(*found.assumptions, *notes))
     if store:
         _store(folder, found)

@@ -16,7 +16,7 @@ from hvdprof.cli.progress.load_progress import load_progress
 from hvdprof.errors import UsageError
 from hvdprof.report.format_names import ANALYSES, Format
 
-_TABLE_OPTIONS = ("np", "target", "scaling")
+_TABLE_OPTIONS = ("np", "target", "scaling", "unit")
 
 
 @takes(PredictOptions)
@@ -37,6 +37,15 @@ def predict(
             "--table",
             metavar="FILE|-",
             help="Predict from a table of ranks and speeds alone, as `hvdprof scaling` reads it.",
+            show_default=False,
+        ),
+    ] = None,
+    unit: Annotated[
+        str | None,
+        typer.Option(
+            "--unit",
+            help="With --table: unit of the speeds: samples/s, steps/s, s/step, ms/step or "
+            "speed-up; the name of the column when not given.",
             show_default=False,
         ),
     ] = None,
@@ -73,10 +82,12 @@ def predict(
     """
     options.check()
     _check(options, context, runs or [], table, score=score, price=price)
+    if unit is not None and table is None:
+        raise UsageError("--unit is for --table.", hint="hvdprof predict --table FILE --np 64")
     if score:
         render = _scored(runs or [], format_)
     elif table is not None:
-        render = _of_table(options, table, format_)
+        render = _of_table(options, table, unit, format_)
     elif runs:
         found = _of_run(options, runs[0])
         render = forecast_renderer(found, format_, run=shlex.quote(str(runs[0])), price=price)
@@ -140,12 +151,13 @@ def _refuse_others(context: typer.Context, allowed: tuple[str, ...]) -> None:
         )
 
 
-def _of_table(options: PredictOptions, table: str, format_: Format) -> Render:
+def _of_table(options: PredictOptions, table: str, unit: str | None, format_: Format) -> Render:
     name = "standard input" if table == "-" else table
     found = api.predict_throughput(
         api.small_text(Path(table)).splitlines(),
         options.np,
         name=name,
+        unit=unit,
         strong=options.scaling == "strong",
         target=options.target,
     )

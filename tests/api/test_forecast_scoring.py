@@ -54,11 +54,12 @@ def test_a_later_run_beside_it_scores_a_forecast(tmp_path):
 def test_scores_are_used_by_later_forecasts_of_the_same_folder(tmp_path):
     run = predicted(tmp_path / "small")
     measured(tmp_path / "large", 4)
-    assert earlier_errors(tmp_path) == ()
+    assert earlier_errors(tmp_path) == ((), [])
 
     found = api.score_forecasts([run])
 
-    ((ratio, error),) = earlier_errors(tmp_path)
+    ((ratio, error),), problems = earlier_errors(tmp_path)
+    assert not problems
     assert ratio == found.scores["extrapolation"].iloc[0]
     assert error == pytest.approx(found.scores["log_error"].iloc[0])
 
@@ -67,11 +68,14 @@ def test_damaged_scores_are_written_again(tmp_path):
     run = predicted(tmp_path / "small")
     measured(tmp_path / "large", 4)
     RunPaths(run).forecast_scores.write_text("{")
-    assert earlier_errors(tmp_path) == ()
+    errors, (problem,) = earlier_errors(tmp_path)
+    assert errors == ()
+    assert problem.startswith("The scores of earlier forecasts in small are not used: ")
+    assert f"hvdprof predict --score {run} writes them again" in problem
 
     api.score_forecasts([run])
 
-    assert len(earlier_errors(tmp_path)) == 1
+    assert len(earlier_errors(tmp_path)[0]) == 1
 
 
 def test_a_size_that_nobody_measured_has_no_score(tmp_path):

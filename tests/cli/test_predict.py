@@ -51,6 +51,17 @@ def test_a_table_is_predicted_as_by_scaling():
     assert 44_000 < float(row["samples_per_s_p50"]) < 48_000
 
 
+def test_step_times_of_a_table_are_predicted_with_their_unit():
+    table = "1:100\n2:104\n4:108\n8:113\n"
+    words = ("--table", "-", "--np", "16", "--format", "csv", "--scaling", "strong")
+    as_times = predict(*words, "--unit", "ms/step", text=table)
+
+    assert as_times.returncode == 0, as_times.stderr
+    (row,) = csv.DictReader(io.StringIO(as_times.stdout))
+    assert float(row["efficiency_p50"]) < 0.1
+    assert predict("--unit", "s/step", "--model", "mnist", "--samples-per-s", "9").returncode == 2
+
+
 def test_a_result_goes_to_a_file_that_is_not_replaced(tmp_path):
     file = tmp_path / "f.txt"
     first = predict("--table", "-", "--np", "64", "-o", file, text=TABLE)
