@@ -16,6 +16,8 @@ _NUMBER = rb'"%s"\s*:\s*(\d{1,7})\b'
 _RANK, _WORLD_SIZE = re.compile(_NUMBER % b"rank"), re.compile(_NUMBER % b"world_size")
 _DUMP_BEGINS = re.compile(rb"\x80[\x02-\x05]|\s*\{")
 _DUMP_HOLDS = re.compile(rb"pg_config.*entries|pg_status|collective_seq_id", re.DOTALL)
+_RAS = re.compile(rb"\s*(?:OK\s*)?\{\s*\"nccl_version\"")
+_RAS_HOLDS = re.compile(rb"\"communicators(?:_count)?\"")
 _PICKLE = re.compile(rb"\x80[\x02-\x05]")
 _NSYS = re.compile(rb"CUPTI_ACTIVITY_KIND|TARGET_INFO_|NVTX_EVENTS")
 _BINARY_FORMATS = (
@@ -55,6 +57,11 @@ def foreign_binary(head: bytes) -> ForeignFile | None:
 def is_flight_recorder(head: bytes, tail: bytes) -> bool:
     """Whether a file with these ends is a dump of PyTorch's Flight Recorder, JSON or pickle."""
     return bool(_DUMP_BEGINS.match(head) and (_DUMP_HOLDS.search(head) or _DUMP_HOLDS.search(tail)))
+
+
+def is_ras_report(head: bytes) -> bool:
+    """Whether a file that begins so is a status of NCCL's RAS subsystem in JSON."""
+    return bool(_RAS.match(head) and _RAS_HOLDS.search(head))
 
 
 def foreign_trace(text: bytes) -> ForeignFile | None:

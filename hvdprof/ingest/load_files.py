@@ -95,6 +95,10 @@ def _add_file(found: Recognised, builder: RunBuilder, within: Callable[[int, int
             from hvdprof.ingest.tables.standalone_timeline import add_standalone_timeline
 
             entry.num_rows = add_standalone_timeline(found.path, builder, within)
+        elif found.kind == Kind.RAS:
+            from hvdprof.ingest.nccl.ras_json import read_ras_json
+
+            entry.num_rows = builder.add_tables(read_ras_json(found.path))
         elif found.kind == Kind.TEXT:
             _add_printed(entry, builder, within)
         elif found.kind == Kind.ARCHIVE:

@@ -14,6 +14,7 @@ from hvdprof.ingest.foreign_files import (
     foreign_binary,
     foreign_trace,
     is_flight_recorder,
+    is_ras_report,
 )
 from hvdprof.ingest.sources.archives import is_archive, unpack
 from hvdprof.ingest.sources.listing import listing_of, matching, missing, unreadable
@@ -43,6 +44,7 @@ class Kind(StrEnum):
     RECORDER = "recorder file"
     TIMELINE = "Horovod timeline"
     FLIGHT_RECORDER = "PyTorch Flight Recorder dump"
+    RAS = "NCCL RAS report (JSON)"
     TEXT = "text"
     ARCHIVE = "archive"
     FOREIGN = "foreign"
@@ -203,14 +205,20 @@ def _unpacked(stream: IO[bytes], size: int, head: bytes) -> bytes:
     return head if chunks.broken and not text.strip() else text
 
 
+def _kind_of_report(head: bytes, tail: bytes) -> Kind | None:
+    if is_ras_report(head):
+        return Kind.RAS
+    return Kind.FLIGHT_RECORDER if is_flight_recorder(head, tail) else None
+
+
 def _kind_of(head: bytes, tail: bytes) -> tuple[Kind, ForeignFile]:
     # Where it cannot be unpacked, the reader of timelines says what is wrong with it.
     if head.startswith(_ZSTD):
         return Kind.TIMELINE, _NOT_FOREIGN
     if is_archive(head):
         return Kind.ARCHIVE, _NOT_FOREIGN
-    if is_flight_recorder(head, tail):
-        return Kind.FLIGHT_RECORDER, _NOT_FOREIGN
+    if known := _kind_of_report(head, tail):
+        return known, _NOT_FOREIGN
     if foreign := foreign_binary(head):
         return Kind.FOREIGN, foreign
     both = head + b"\n" + tail

@@ -17,6 +17,7 @@ from hvdprof.analyze.files.log_verdict import (
 )
 from hvdprof.analyze.files.nccl_facts import job_join_facts, nccl_facts
 from hvdprof.analyze.files.pending_sentence import pending_fact
+from hvdprof.analyze.files.ras_report import ras_verdict
 from hvdprof.analyze.files.steady_steps import steady_steps
 from hvdprof.analyze.files.timeline_facts import timeline_facts, timeline_unanswered
 from hvdprof.analyze.files.timeline_sums import (
@@ -37,6 +38,7 @@ from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import Run
 from hvdprof.model.standalone_files import Fact, FilePage, FilesAnalysis, FileVerdict, Unanswered
 from hvdprof.model.tables.bandwidth_tables import ALLREDUCE_BENCH, NCCL_TEST_RUNS, NCCL_TESTS
+from hvdprof.model.tables.collective_progress_tables import COLLECTIVE_PROGRESS
 from hvdprof.model.tables.finding_tables import FINDINGS
 from hvdprof.model.tables.log_tables import (
     FILES,
@@ -95,6 +97,8 @@ def _page(run: Run, row: FrameRow, joins: JobJoins, findings: pd.DataFrame) -> F
     if not verdict.sentence:
         stalls, incidents = (_of_file(run, name, file) for name in (STALLS.name, INCIDENTS.name))
         verdict = log_verdict(findings[findings["file"] == file], stalls, incidents)
+    if not verdict.sentence:
+        verdict = ras_verdict(_of_file(run, COLLECTIVE_PROGRESS.name, file))
     if not verdict.sentence:
         runs, rows = (_of_file(run, name, file) for name in (NCCL_TEST_RUNS.name, NCCL_TESTS.name))
         verdict = nccl_tests_verdict(runs, rows)

@@ -1,9 +1,8 @@
-"""Verdict and facts of a hang: from Flight Recorder dumps, the watchdog's lines and RAS reports.
+"""Verdict and facts of a hang, from the progress of each rank in each process group.
 
 Tested in ``tests/analyze/files/test_dump_pages.py``.
 """
 
-import re
 from collections.abc import Sequence
 
 import pandas as pd
@@ -14,16 +13,13 @@ from hvdprof.analyze.files.blocked_ranks import (
     STUCK,
     BlockedCollective,
     Hang,
-    RankInGroup,
     groups_of,
     hang_of,
 )
-from hvdprof.model.frame_row import is_missing
 from hvdprof.model.standalone_files import Fact, FileVerdict
 
 _MOST_RANKS = 12
 _MOST_COLLECTIVES = 4
-_GROUP_NUMBER = re.compile(r"^(\S+)")
 _STUCK_FIX = "look for GPU and network errors on their hosts (dmesg, nvidia-smi -q)"
 _MISSING_FIX = "look at what these processes do (py-spy dump --pid)"
 
@@ -31,27 +27,6 @@ _MISSING_FIX = "look at what these processes do (py-spy dump --pid)"
 def progress_hang(progress: pd.DataFrame) -> Hang:
     """The hang of one job, from its rows of COLLECTIVE_PROGRESS."""
     return hang_of(groups_of(progress))
-
-
-def timeouts_hang(timeouts: pd.DataFrame) -> Hang:
-    """The hang of one job, from rows of COLLECTIVE_TIMEOUTS with last sequence numbers."""
-    groups: dict[str, dict[int, RankInGroup]] = {}
-    for row in timeouts.to_dict("records"):
-        if is_missing(row["rank"]) or is_missing(row["last_enqueued"]):
-            continue
-        number = _GROUP_NUMBER.match(str(row["group"]))
-        done = row["last_completed"]
-        rank = int(row["rank"])
-        # The default group has every rank; others have the same number on different ranks.
-        if number is None or number[1] != "0":
-            continue
-        groups.setdefault("process group 0", {})[rank] = RankInGroup(
-            rank,
-            int(row["last_enqueued"]),
-            None if is_missing(done) else int(done),
-            str(row["operation"]),
-        )
-    return hang_of({name: list(members.values()) for name, members in groups.items()})
 
 
 def hang_sentence(hang: Hang) -> str:

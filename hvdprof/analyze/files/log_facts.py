@@ -14,8 +14,10 @@ from hvdprof.analyze.files.bandwidth_facts import (
     numbered_lines,
 )
 from hvdprof.analyze.files.next_recording import SCALING_COMMAND
+from hvdprof.analyze.files.ras_report import ras_facts
 from hvdprof.model.standalone_files import Fact, Unanswered
 from hvdprof.model.tables.bandwidth_tables import ALLREDUCE_BENCH, NCCL_TEST_RUNS
+from hvdprof.model.tables.collective_progress_tables import COLLECTIVE_PROGRESS
 from hvdprof.model.tables.collective_timeout_tables import COLLECTIVE_TIMEOUTS
 from hvdprof.model.tables.log_tables import (
     AUTOTUNE,
@@ -169,6 +171,7 @@ BY_TABLE: tuple[tuple[str, Callable[[pd.DataFrame], list[Fact]]], ...] = (
     (STALLS.name, stall_facts),
     (INCIDENTS.name, incident_facts),
     (COLLECTIVE_TIMEOUTS.name, timeout_facts),
+    (COLLECTIVE_PROGRESS.name, ras_facts),
     (AUTOTUNE.name, autotune_facts),
     (NCCL_TEST_RUNS.name, nccl_run_facts),
     (ALLREDUCE_BENCH.name, allreduce_bench_facts),

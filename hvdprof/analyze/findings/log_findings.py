@@ -8,6 +8,7 @@ import pandas as pd
 from hvdprof.analyze.findings.finding import Finding
 from hvdprof.analyze.findings.log_rules import printed_warning_rules as warnings
 from hvdprof.analyze.findings.log_rules.collective_timeout_rule import collective_timeout
+from hvdprof.analyze.findings.log_rules.ranks_behind_rule import ranks_behind
 from hvdprof.model.nccl_recording import NcclRecording
 from hvdprof.model.run import Run
 from hvdprof.model.tables.collective_timeout_tables import COLLECTIVE_TIMEOUTS
@@ -43,6 +44,7 @@ def with_log_findings(run: Run, of_nccl: pd.DataFrame) -> pd.DataFrame:
 
 def _findings(run: Run) -> Iterator[Finding]:
     timeouts, incidents = run.table(COLLECTIVE_TIMEOUTS.name), run.table(INCIDENTS.name)
+    yield from ranks_behind(timeouts)
     for file in dict.fromkeys(str(file) for file in timeouts["file"]):
         own = timeouts[(timeouts["file"] == file).to_numpy()]
         yield from collective_timeout(own, _num_ranks(run.nccl, file))

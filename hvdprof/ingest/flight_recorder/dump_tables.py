@@ -44,8 +44,10 @@ def _progress(dumps: DumpSet) -> pd.DataFrame:
             rows.add(
                 job=dumps.name,
                 file=dumps.files[rank],
+                line=None,
                 source=SOURCE,
                 rank=rank,
+                status="",
                 group=group.name,
                 description=group.desc,
                 group_ranks=", ".join(map(str, group.ranks)),

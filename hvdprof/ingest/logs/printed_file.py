@@ -15,6 +15,7 @@ from hvdprof.ingest.logs.horovod_log import HorovodLog
 from hvdprof.ingest.logs.incidents import Incidents
 from hvdprof.ingest.logs.nccl_tests_output import NcclTests
 from hvdprof.ingest.logs.part_reader import PartReader
+from hvdprof.ingest.logs.ras_text import RasText
 from hvdprof.ingest.logs.stall_warnings import StallWarnings
 from hvdprof.ingest.logs.throughput_table import ThroughputTable
 from hvdprof.ingest.nccl.line_prefixes import find_head, read_head
@@ -30,6 +31,7 @@ PARTS: tuple[Callable[[str], PartReader], ...] = (
     StallWarnings,
     Incidents,
     CollectiveTimeouts,
+    RasText,
     Autotune,
     NcclTests,
     AllreduceBench,

@@ -12,6 +12,7 @@ COLLECTIVE_PROGRESS = Table(
     (
         Column("job", "category", "", "The set of dumps of one job, or the file of a report."),
         Column("file", "category", "", "The file, as it was named to hvdprof."),
+        Column("line", "Int64", "", "Line in a report in text, from 1; missing elsewhere."),
         Column("source", "category", "", "Recorder: flight-recorder or ras."),
         Column("rank", "int32", "", "Rank in the job; in a RAS report, within the communicator."),
         Column("group", "category", "", "Process group or communicator, as the source names it."),
@@ -22,6 +23,12 @@ COLLECTIVE_PROGRESS = Table(
             "bool",
             "",
             "The group carries sends and receives, whose counts differ between ranks by design.",
+        ),
+        Column(
+            "status",
+            "category",
+            "",
+            "unresponsive, dead or missing in a RAS report; empty elsewhere.",
         ),
         Column("last_enqueued", "Int64", "", "Number of the last collective submitted."),
         Column("last_completed", "Int64", "", "Number of the last one completed."),

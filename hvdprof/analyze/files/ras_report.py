@@ -1,0 +1,92 @@
+"""Verdict and facts of a report of NCCL's RAS subsystem: who does not answer, and who is behind.
+
+Tested in ``tests/ingest/logs/test_ras_text.py``.
+"""
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from hvdprof import units
+from hvdprof.model.standalone_files import Fact, FileVerdict
+
+_MOST_RANKS = 12
+_RUNNING = (
+    "In a running job the counts differ from moment to moment: query again. In a hang "
+    "they do not grow."
+)
+
+
+def ras_verdict(progress: pd.DataFrame) -> FileVerdict:
+    """Ranks that do not answer first, then ranks with fewer operations; empty without a report.
+
+    Args:
+        progress: Rows of COLLECTIVE_PROGRESS of one file.
+    """
+    rows = _of_reports(progress)
+    if rows.empty:
+        return FileVerdict("")
+    silent = rows[(rows["status"] != "").to_numpy()]
+    if len(silent):
+        status = str(silent["status"].iloc[0])
+        named = _ranks(silent["rank"])
+        where = f" of communicator {silent['group'].iloc[0]}"
+        verb = "is" if len(set(silent["rank"])) == 1 else "are"
+        return FileVerdict(
+            f"{named}{where} {verb} {status}. Fix: look at the process and its host (dmesg)."
+        )
+    behind = _behind(rows)
+    if behind is None:
+        return FileVerdict("All ranks launched the same number of collectives.", _RUNNING)
+    group, low, high, ranks = behind
+    verb = "is" if len(ranks) == 1 else "are"
+    return FileVerdict(
+        f"{_ranks(ranks)} of communicator {group} {verb} behind: {low} of {high} collectives "
+        f"launched. Fix: look at what the ranks do (py-spy dump --pid).",
+        _RUNNING,
+    )
+
+
+def ras_facts(progress: pd.DataFrame) -> list[Fact]:
+    """Communicators, ranks, and those that do not answer or are behind."""
+    rows = _of_reports(progress)
+    if rows.empty:
+        return []
+    silent = rows[(rows["status"] != "").to_numpy()]
+    behind = _behind(rows)
+    facts = [
+        Fact("num_communicators", "communicators", int(rows["group"].nunique())),
+        Fact("num_nccl_ranks", "ranks reported", len(rows.drop_duplicates(["group", "rank"]))),
+    ]
+    if len(silent):
+        facts.append(Fact("silent_ranks", "without an answer", _listed(silent["rank"])))
+    if behind is not None:
+        facts.append(Fact("behind_ranks", "fewest collectives launched", _listed(behind[3])))
+    return facts
+
+
+def _of_reports(progress: pd.DataFrame) -> pd.DataFrame:
+    return progress[(progress["source"] == "ras").to_numpy()]
+
+
+def _behind(rows: pd.DataFrame) -> tuple[str, int, int, list[int]] | None:
+    """Communicator, fewest and most operations and the ranks with the fewest, largest gap first."""
+    found = []
+    for group, members in rows.dropna(subset=["last_enqueued"]).groupby("group", observed=True):
+        low, high = int(members["last_enqueued"].min()), int(members["last_enqueued"].max())
+        if low < high:
+            ranks = sorted(int(one) for one in members.loc[members["last_enqueued"] == low, "rank"])
+            found.append((str(group), low, high, ranks))
+    return max(found, key=lambda one: one[2] - one[1], default=None)
+
+
+def _ranks(ranks: Sequence[int] | pd.Series) -> str:
+    number = len({int(rank) for rank in ranks})
+    return f"Rank{'s' if number > 1 else ''} {_listed(ranks)}"
+
+
+def _listed(ranks: Sequence[int] | pd.Series) -> str:
+    distinct = sorted({int(rank) for rank in ranks})
+    more = len(distinct) - _MOST_RANKS
+    text = ", ".join(map(str, distinct[:_MOST_RANKS]))
+    return f"{text} and {units.counted(more, 'more rank')}" if more > 0 else text

@@ -1,0 +1,94 @@
+"""A status of NCCL's RAS subsystem in JSON (``ncclras -f json``, NCCL 2.28.7 and later).
+
+Tested in ``tests/ingest/logs/test_ras_text.py``.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pandas as pd
+
+from hvdprof.errors import UnreadableInputError
+from hvdprof.ingest.storage.row_buffer import Rows
+from hvdprof.model.tables.collective_progress_tables import COLLECTIVE_PROGRESS
+from hvdprof.rundir.regular_file import open_regular
+from hvdprof.rundir.shown_names import shown_name
+
+SOURCE = "ras"
+_MOST_BYTES = 64 * 2**20
+
+
+def read_ras_json(path: Path) -> list[tuple[str, pd.DataFrame]]:
+    """How far each rank of each communicator came, as COLLECTIVE_PROGRESS by its name.
+
+    A rank's last collective is the sum of its counts over all kinds.
+
+    Raises:
+        UnreadableInputError: It is torn, too large, or no report.
+        OSError: It cannot be read.
+    """
+    name = shown_name(path)
+    with open_regular(path) as stream:
+        data = stream.read(_MOST_BYTES + 1)
+    try:
+        if len(data) > _MOST_BYTES:
+            raise ValueError("it is too large")
+        # The server says OK before a report that was asked for by hand.
+        report = json.loads(data[data.index(b"{") :])
+        communicators = [_mapping(one) for one in _items(_mapping(report).get("communicators"))]
+    except (ValueError, RecursionError) as error:
+        raise UnreadableInputError(
+            f"{name} is a damaged RAS report; it is not read.",
+            hint="Query again: ncclras -v -f json.",
+        ) from error
+    rows = Rows(COLLECTIVE_PROGRESS)
+    for communicator in communicators:
+        for key, default in (("ranks", ""), ("missing_ranks", "missing")):
+            for rank in map(_mapping, _items(communicator.get(key))):
+                number = rank.get("rank")
+                if isinstance(number, int) and 0 <= number < 2**31:
+                    rows.add(
+                        job=name,
+                        file=name,
+                        line=None,
+                        source=SOURCE,
+                        rank=number,
+                        status=_status(rank, default),
+                        group=str(communicator.get("hash", "")),
+                        description="",
+                        group_ranks="",
+                        point_to_point=False,
+                        last_enqueued=_launched(rank),
+                        last_completed=None,
+                        pending_name="",
+                        pending_since_ns=None,
+                        timeout_ns=None,
+                    )
+    return [(COLLECTIVE_PROGRESS.name, rows.frame())]
+
+
+def _status(rank: Mapping[str, object], default: str) -> str:
+    status = rank.get("status")
+    said = _mapping(status) if isinstance(status, dict) else {}
+    if said.get("considered_dead") is True:
+        return "dead"
+    return "unresponsive" if said.get("unresponsive") is True else default
+
+
+def _launched(rank: Mapping[str, object]) -> int | None:
+    counts = rank.get("collective_counts")
+    if not isinstance(counts, dict) or not all(isinstance(one, int) for one in counts.values()):
+        return None
+    total = sum(counts.values())
+    return total if total < 2**62 else None
+
+
+def _items(value: object) -> list[object]:
+    return value if isinstance(value, list) else []
+
+
+def _mapping(value: object) -> Mapping[str, object]:
+    if not isinstance(value, dict):
+        raise ValueError("no mapping")
+    return value

@@ -1,0 +1,110 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from hvdprof.api import analyze_files, load_run
+from hvdprof.errors import UnreadableInputError
+from hvdprof.ingest.logs.ras_text import RasText
+from tests.builders.printed import read_part
+
+MISMATCH = """\
+Job summary
+===========
+
+  Group     Comms     Nodes     Ranks     Ranks     Ranks    Status  Errors
+      0         1         1         8         8         8   RUNNING  MISMATCH
+
+Warnings
+========
+
+#0-0 (27a079b828ff1a75) MISMATCH
+  Communicator ranks have different collective operation counts
+  5 ranks have launched up to operation 6650
+  2 ranks have launched up to operation 6649
+  Rank 0 -- GPU 0 managed by process 483072 on node 10.0.0.1
+  Rank 2 -- GPU 2 managed by process 483074 on node 10.0.0.1
+  Rank 7 has launched up to operation 6640 -- GPU 7 managed by process 9 on node 10.0.0.1
+
+"""
+INCOMPLETE = """\
+#0-0 (cf264af53edbe986) INCOMPLETE
+  Missing communicator data from 2 ranks
+  The missing ranks: 3,5
+
+"""
+
+
+def test_text_names_the_ranks_of_every_count(tmp_path: Path) -> None:
+    tables, reader = read_part(RasText, MISMATCH, tmp_path)
+    rows = tables["collective_progress"]
+    assert dict(zip(rows["rank"], rows["last_enqueued"], strict=True)) == {
+        0: 6649, 2: 6649, 7: 6640, 1: 6650, 3: 6650, 4: 6650, 5: 6650, 6: 6650,
+    }  # fmt: skip
+    assert set(rows["group"]) == {"27a079b828ff1a75"}
+    assert reader.kinds() == ["NCCL RAS report"]
+
+
+def test_ranks_whose_count_is_ambiguous_are_left_out(tmp_path: Path) -> None:
+    text = MISMATCH.replace("  Rank 2 -- GPU 2", "  Note 2 -- GPU 2")
+    rows = read_part(RasText, text, tmp_path)[0]["collective_progress"]
+    assert sorted(rows["rank"]) == [0, 7]
+
+
+def test_verdicts_name_who_is_behind_and_who_does_not_answer(tmp_path: Path) -> None:
+    path = tmp_path / "ras.txt"
+    path.write_text(MISMATCH)
+    (page,) = analyze_files(load_run(path)).files
+    assert page.verdict.startswith(
+        "Rank 7 of communicator 27a079b828ff1a75 is behind: 6640 of 6650 collectives launched."
+    )
+    assert "query again" in page.caveat
+    path.write_text(MISMATCH + INCOMPLETE)
+    (page,) = analyze_files(load_run(path)).files
+    assert page.verdict.startswith("Ranks 3, 5 of communicator cf264af53edbe986 are missing.")
+
+
+def report(counts: dict[int, int], silent: tuple[int, ...] = ()) -> dict[str, object]:
+    ranks = [
+        {"rank": rank, "status": {}, "collective_counts": {"AllReduce": count, "AllGather": 3}}
+        for rank, count in counts.items()
+    ]
+    status = {"unresponsive": True, "considered_dead": False}
+    missing = [{"rank": rank, "status": status} for rank in silent]
+    return {
+        "nccl_version": "2.29.1",
+        "communicators_count": 1,
+        "communicators": [{"hash": "0xab", "size": 4, "ranks": ranks, "missing_ranks": missing}],
+    }
+
+
+@pytest.mark.parametrize("before", ["", "OK\n"])
+def test_json_sums_the_counts_of_a_rank(tmp_path: Path, before: str) -> None:
+    path = tmp_path / "ras.json"
+    path.write_text(before + json.dumps(report({0: 7, 1: 7, 2: 5}), indent=2))
+    run = load_run(path)
+    assert list(run.collective_progress["last_enqueued"]) == [10, 10, 8]
+    (page,) = analyze_files(run).files
+    assert page.kind == "NCCL RAS report (JSON)"
+    assert page.verdict.startswith("Rank 2 of communicator 0xab is behind: 8 of 10 collectives")
+
+
+def test_a_rank_that_does_not_answer_comes_first(tmp_path: Path) -> None:
+    path = tmp_path / "ras.json"
+    path.write_text(json.dumps(report({0: 7, 2: 5}, silent=(1,))))
+    (page,) = analyze_files(load_run(path)).files
+    assert page.verdict.startswith("Rank 1 of communicator 0xab is unresponsive.")
+
+
+def test_equal_counts_name_no_rank(tmp_path: Path) -> None:
+    path = tmp_path / "ras.json"
+    path.write_text(json.dumps(report({0: 7, 1: 7})))
+    (page,) = analyze_files(load_run(path)).files
+    assert page.verdict == "All ranks launched the same number of collectives."
+
+
+def test_a_torn_report_ends_in_one_message(tmp_path: Path) -> None:
+    path = tmp_path / "ras.json"
+    path.write_text(json.dumps(report({0: 7}))[:-20])
+    with pytest.raises(UnreadableInputError, match="damaged RAS report"):
+        load_run(path)
