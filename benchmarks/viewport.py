@@ -1,17 +1,27 @@
-"""What the dashboard costs on the server: a zoom or pan of the timeline, and the first page.
+"""What the timeline costs: views on the server, gestures in a browser, and the first page.
 
     python -m benchmarks.viewport 1000000 10000000
+    python -m benchmarks.viewport --browser timeline.json runs/20261120-224841-quick
     python -m benchmarks.viewport --pages timeline.json runs/20261120-224841-quick
 
 Numbers of events: synthetic passes, ranks that record five parts a step, and a Horovod timeline of
-as many rows. Each view is what the page does for one request: window, lanes, bins or bars, and the
-figure as JSON. ``--pages``: files and run directories that are there (``generate_timeline`` makes a
-large one); each page is asked for over HTTP, by a dashboard that has just started.
+as many rows. Each view is what the server does for one request: window, rows, bins or bars,
+counters, and the answer as compressed JSON; times are those of the processor.
 
-Times are those of the processor, since the machine may be shared; one request uses one core.
+``--browser``: files and run directories that are there (``generate_timeline`` makes a large one),
+in a real Chromium. A gesture is a turn of the wheel, timed by the clock from the event to the
+first frame that shows the new window, and to the frame with the exact answer of the server.
+
+``--pages``: each page is asked for over HTTP, by a dashboard that has just started.
 """
 
 import argparse
+import gzip
+import json
+import resource
+import shutil
+import socket
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -20,10 +30,14 @@ import numpy as np
 import pandas as pd
 
 from hvdprof.dashboards.app import PAGES, create_app
+from hvdprof.dashboards.bounded_server import bounded_server
 from hvdprof.dashboards.run_store import RunStore, read_and_analyze
-from hvdprof.figures.timeline.timeline_figure import timeline_view
+from hvdprof.figures.timeline.counters import executions_of
 from hvdprof.figures.timeline.timeline_lanes import LaneKind, Lanes, pass_lanes
+from hvdprof.figures.timeline.timeline_rows import RowChoice, timeline_rows
+from hvdprof.figures.timeline.view_data import Asked, view_data
 from hvdprof.model.run import Run
+from hvdprof.model.tables.collective_tables import COLLECTIVES
 from hvdprof.model.tables.run_tables import EVENTS
 from hvdprof.rundir.manifest import Manifest
 
@@ -32,18 +46,41 @@ _PARTS = (("data", 0, 1), ("forward", 1, 14), ("backward", 15, 25), ("optimizer"
 _ACTIVITIES = ("MEMCPY_IN_FUSION_BUFFER", "NCCL_ALLREDUCE", "MEMCPY_OUT_FUSION_BUFFER")
 _NUM_TENSORS = 161
 _NUM_VIEWS = 100
+_NUM_GESTURES = 30
+_PIXELS = 1_100
 _MANIFEST = Manifest.of_files("synthetic")
+# Frames are seen where attributes of the timeline change, which its drawing sets.
+_WATCH = """() => {
+    window.gestures = [];
+    const tool = document.getElementById('timeline');
+    document.querySelector('.timeline-lanes').addEventListener('wheel', () => {
+        const before = tool.dataset.first + tool.dataset.last;
+        window.gestures.push({began: performance.now(), before});
+    }, {capture: true});
+    new MutationObserver(() => {
+        const last = window.gestures[window.gestures.length - 1];
+        if (!last || last.before === tool.dataset.first + tool.dataset.last) { return; }
+        const taken = performance.now() - last.began;
+        last.painted = last.painted || taken;
+        if (tool.dataset.exact === 'true') { last.exact = last.exact || taken; }
+    }).observe(tool, {attributes: true});
+}"""
+_IS_EXACT = "document.getElementById('timeline')?.dataset.exact === 'true'"
+_IS_DONE = "window.gestures.length && window.gestures[window.gestures.length - 1].exact > 0"
 
 
 def main() -> None:
-    """Print p50 and p95 of views, the largest payload and the memory; or the times of pages."""
+    """Print p50 and p95 of views or gestures, the largest answer, and the memory."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("events", type=int, nargs="*", default=[])
     parser.add_argument("--ranks", type=int, default=16)
+    parser.add_argument("--browser", type=Path, nargs="+", default=[], metavar="PATH")
     parser.add_argument("--pages", type=Path, nargs="+", default=[], metavar="PATH")
     arguments = parser.parse_args()
     for number in arguments.events:
         print_views(number, arguments.ranks)
+    for path in arguments.browser:
+        print_gestures(path)
     for path in arguments.pages:
         print_pages(path)
 
@@ -62,10 +99,72 @@ def print_views(number: int, num_ranks: int) -> None:
         print(
             f"{events:,} events, {num_ranks} ranks, {kind}: "
             f"p50 {np.percentile(millis, 50):.0f} ms, p95 {np.percentile(millis, 95):.0f} ms, "
-            f"payload at most {max(sizes) / 1000:.0f} kB, "
+            f"answer at most {max(sizes) / 1000:.0f} kB, "
             f"{(table + index) / events:.0f} bytes per event ({table / events:.0f} of the table), "
             f"built in {built_s:.1f} s"
         )
+
+
+def print_gestures(path: Path) -> None:
+    """Turns of the wheel over a run or file in a browser, and the peak memory of the server."""
+    store = RunStore([path])
+    started = time.process_time()
+    events = len(store.run(store.ids[0]).events)
+    read_s = time.process_time() - started
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        server = bounded_server(create_app(store).server, listening)
+        threading.Thread(target=server.run, daemon=True).start()
+        address = f"http://127.0.0.1:{server.effective_port}/timeline"
+        first_s, gestures = gestures_of(address)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    print(f"{path.name}, {events:,} events, read and analyzed in {read_s:.1f} s of processor time:")
+    print(f"  first view after {first_s:.2f} s")
+    for name in ("painted", "exact"):
+        millis = [one[name] for one in gestures]
+        print(
+            f"  {name}: p50 {np.percentile(millis, 50):.0f} ms, "
+            f"p95 {np.percentile(millis, 95):.0f} ms of {len(millis)} gestures"
+        )
+    print(f"  peak memory of the server {peak:.2f} GB")
+
+
+def gestures_of(address: str) -> tuple[float, list[dict[str, float]]]:
+    """Seconds to the first view, and milliseconds of each gesture.
+
+    Raises:
+        FileNotFoundError: There is no Chromium on this machine.
+    """
+    from playwright.sync_api import sync_playwright
+
+    executable = shutil.which("chromium") or shutil.which("google-chrome")
+    if executable is None:
+        raise FileNotFoundError("chromium")
+    rng = np.random.default_rng(5)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=executable, args=["--no-sandbox", "--disable-gpu"]
+        )
+        page = browser.new_page(viewport={"width": 1280, "height": 860})
+        started = time.monotonic()
+        page.goto(address)
+        while not page.evaluate(_IS_EXACT):
+            page.wait_for_timeout(10)
+        first_s = time.monotonic() - started
+        page.evaluate(_WATCH)
+        box = page.locator(".timeline-lanes").bounding_box()
+        assert box is not None
+        for _ in range(_NUM_GESTURES):
+            x = box["x"] + box["width"] * rng.uniform(0.3, 0.95)
+            page.mouse.move(x, box["y"] + 10)
+            page.mouse.wheel(0, -240 if rng.uniform() < 0.7 else 200)
+            deadline = time.monotonic() + 20
+            while not page.evaluate(_IS_DONE) and time.monotonic() < deadline:
+                page.wait_for_timeout(5)
+            # A hand pauses, and what follows a gesture (the address) is not part of the next one.
+            page.wait_for_timeout(300)
+        gestures = [one for one in page.evaluate("window.gestures") if one.get("exact")]
+        browser.close()
+    return first_s, gestures
 
 
 def print_pages(path: Path) -> None:
@@ -105,15 +204,19 @@ def page_request(path: str) -> dict[str, object]:
 def views(lanes: Lanes) -> tuple[list[float], list[int]]:
     """Milliseconds of one core and bytes of random views, from the whole pass to a few steps."""
     rng = np.random.default_rng(5)
-    shown = np.arange(len(lanes.names))
+    choice = RowChoice()
+    executions = executions_of(COLLECTIVES.empty(), lanes.pass_id)
     millis, sizes = [], []
     for _ in range(_NUM_VIEWS):
         length = int(lanes.length_ns * 10 ** rng.uniform(-5, 0))
         first = int(rng.integers(0, lanes.length_ns - length + 1))
         started = time.process_time()
-        text = timeline_view(lanes, shown, first, first + length).figure.to_json()
+        rows, _left_out = timeline_rows(lanes, choice)
+        asked = Asked(first, first + length, first, first + length, _PIXELS)
+        text = json.dumps(view_data(lanes, rows, choice, asked, executions))
+        packed = gzip.compress(text.encode(), 3)
         millis.append(1000 * (time.process_time() - started))
-        sizes.append(len(text))
+        sizes.append(len(packed))
     return millis, sizes
 
 

@@ -7,10 +7,11 @@ from typing import cast
 
 from dash import Dash
 
-from hvdprof.dashboards import guard, shell
+from hvdprof.dashboards import guard, shell, timeline_answers
 from hvdprof.dashboards.access import Access, address_with_token
 from hvdprof.dashboards.bounded_server import bounded_server
 from hvdprof.dashboards.components import data_table, figure_card, text_table
+from hvdprof.dashboards.compression import compress
 from hvdprof.dashboards.pages import (
     breakdown,
     communication,
@@ -84,9 +85,11 @@ def create_app(runs: RunStore, *, access: Access | None = None) -> Dash:
     text_table.register(app)
     for page in PAGES:
         page.register(app, runs)
+    timeline_answers.register(app, runs)
     # What may not be seen is not parsed either.
     (access or Access(with_token=False)).restrict(app)
     guard.guard(app)
+    compress(app)
     return app
 
 

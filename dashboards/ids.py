@@ -11,11 +11,7 @@ CLOCK = "clock"
 CONTROL = "view-control"
 """Type of the ids of ``components.view_control``; their other parts are ``key`` and ``shown``."""
 
-TIMELINE_FIGURE = "timeline-figure"
-TIMELINE_CAPTION = "timeline-caption"
-TIMELINE_DETAILS = "timeline-details"
-TIMELINE_MOVE = "timeline-move"
-TIMELINE_STEP = "timeline-step"
+TIMELINE = "timeline"
 
 FIGURE_SAVE = "figure-save"
 TABLE = "table"

@@ -18,7 +18,7 @@ from hvdprof.model.standalone_files import FilesAnalysis
 from hvdprof.model.table_catalogue import declared_table
 
 _MOST_CACHED = 8
-_MOST_MADE = 4
+_MOST_MADE = 8
 
 Made = TypeVar("Made")
 Looked = RunAnalysis | FilesAnalysis
@@ -119,7 +119,7 @@ class RunStore:
         return declared_table(name).empty() if frame is None else frame
 
     def made(self, run_id: str, key: Hashable, make: Callable[[], Made]) -> Made:
-        """The result that a page computed from a run, cached with the run; only the latest four.
+        """The result that a page computed from a run, cached with the run; only the latest eight.
 
         Args:
             run_id: Id of the run.

@@ -41,7 +41,7 @@ class View:
 VIEWS = (
     View("dashboard", "/", ".scaling .scatterlayer .trace"),
     View("waterfall", "/", ".waterfall-all .barlayer path", first=".waterfall-all"),
-    View("timeline", "/timeline", ".timeline .barlayer path", query="&step=8"),
+    View("timeline", "/timeline", ".timeline[data-exact=true]", query="&step=8"),
     View("stalls", "/stalls", ".lateness .heatmaplayer image"),
     View("communication", "/communication", ".transfer-by-size .scatterlayer .trace"),
     View("breakdown", "/breakdown", ".parts-by-rank .barlayer path"),

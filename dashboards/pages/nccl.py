@@ -128,7 +128,7 @@ def _communicator(runs: RunStore, view: View) -> list[Component]:
         figure_card(
             "ring",
             f"Ring of channel {channel}",
-            ring_graph(rings, channels, connections, ranks, channel),
+            ring_graph(rings, channels, connections, ranks, channel, _size(communicators, chosen)),
             about=about,
         ),
         figure_card(
@@ -172,6 +172,12 @@ def _chosen_communicator(communicators: pd.DataFrame, view: View) -> int:
         return asked
     most = communicators["num_ranks_seen"].to_numpy().argmax()
     return int(numbers.iloc[int(most)])
+
+
+def _size(communicators: pd.DataFrame, chosen: int) -> int | None:
+    """The number of ranks of a communicator; ``None`` where unknown."""
+    known = _of(communicators, chosen)["num_ranks"].dropna()
+    return int(known.iloc[0]) if len(known) else None
 
 
 def _of(table: pd.DataFrame, communicator: int) -> pd.DataFrame:

@@ -21,18 +21,13 @@ from tests.builders.served_dashboard import empty_run, measured_run, served, sta
 
 pytestmark = pytest.mark.browser
 
-BARS = ".timeline .barlayer path"
 A_MILLION = 1_000_000
-A_DRAG_MEASURES = """() => {
-    const graph = document.querySelector('.timeline .js-plotly-plot');
-    return Boolean(graph && graph._fullLayout && graph._fullLayout.dragmode === 'drawrect');
+IS_EXACT = """() => {
+    const tool = document.getElementById('timeline');
+    return Boolean(tool && tool.dataset.exact === 'true');
 }"""
-PLACE_OF_THE_AXES = """() => {
-    const axes = document.querySelector('.timeline .nsewdrag');
-    if (!axes) { return null; }
-    const {x, y, width, height} = axes.getBoundingClientRect();
-    return width > 0 && height > 0 ? {x, y, width, height} : null;
-}"""
+THE_ADDRESS_IS_THE_WINDOW = """() => location.search.includes(
+    `from=${document.getElementById('timeline').dataset.first}`)"""
 ROWS_NAME = """text =>
     document.querySelector('.waterfall .yaxislayer-above').textContent.includes(text)"""
 CAPTION_IS_NEW = "old => document.querySelector('#timeline-caption').innerText !== old"
@@ -41,25 +36,6 @@ COUNT_JUMPS = """
     const count = list => list.getEntries().forEach(one => { window.moved += one.value; });
     new PerformanceObserver(count).observe({type: 'layout-shift', buffered: true});
 """
-
-
-def drag_until(page, parameter: str) -> None:
-    """Drag over a quarter of the time axis until the address has the parameter.
-
-    A figure that is drawn anew at that moment notices no drag, and the reader tries again.
-    """
-    for _ in range(10):
-        box = wait_until(page, PLACE_OF_THE_AXES)
-        middle = box["y"] + box["height"] / 2
-        page.mouse.move(box["x"] + box["width"] / 4, middle)
-        page.mouse.down()
-        page.mouse.move(box["x"] + box["width"] / 2, middle, steps=5)
-        page.mouse.up()
-        for _ in range(20):
-            if parameter in page.url:
-                return
-            page.wait_for_timeout(250)
-    pytest.fail(f"no drag brought {parameter} into {page.url}")
 
 
 def saved(page, button) -> list[list[str]]:
@@ -93,32 +69,12 @@ def test_a_reader_goes_from_the_verdict_to_the_event_behind_it(measured, width):
         wait_until(page, ROWS_NAME, arg="2 ranks")
         page.get_by_role("link", name="Typical step in the timeline").first.click()
         page.wait_for_url("**/timeline?*from=*")
-        page.wait_for_selector(BARS, state="attached", timeout=60_000)
+        wait_until(page, IS_EXACT)
         assert "each drawn" in page.inner_text("#timeline-caption")
         assert serious_violations(page) == []
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         assert watched.complaints == []
         assert watched.foreign_requests == []
-
-
-def test_a_stretch_of_time_is_measured_and_the_link_brings_it_back(measured):
-    with served(measured) as address, watched_page(address) as watched:
-        page = watched.page
-        show(watched, f"{address}/timeline?run=run&step=5")
-        page.wait_for_selector(BARS, state="attached", timeout=60_000)
-        page.get_by_text("Drag measures").click()
-        page.wait_for_url("**drag=measure*")
-        wait_until(page, A_DRAG_MEASURES)
-        page.wait_for_load_state("networkidle")
-        drag_until(page, "measure_to=")
-        annotation = ".timeline .annotation-text"
-        page.locator(annotation, has_text=" ms").last.wait_for(timeout=60_000)
-        label = page.locator(annotation, has_text=" ms").last.text_content()
-        link = page.url
-        page.goto("about:blank")
-        show(watched, link)
-        page.locator(annotation, has_text=label).last.wait_for(timeout=60_000)
-        assert watched.complaints == []
 
 
 def test_figures_and_tables_are_saved(measured):
@@ -189,6 +145,7 @@ def test_a_million_events_are_shown_and_zoomed(million, width):
             assert page.evaluate("document.documentElement.scrollWidth") <= width, one.TITLE
             assert watched.complaints == [], one.TITLE
         show(watched, f"{address}/timeline")
+        wait_until(page, IS_EXACT)
         assert "binned, " in page.inner_text("#timeline-caption")
         for _ in range(14):
             caption = page.inner_text("#timeline-caption")
@@ -196,11 +153,13 @@ def test_a_million_events_are_shown_and_zoomed(million, width):
             wait_until(page, CAPTION_IS_NEW, arg=caption)
             if "each drawn" in page.inner_text("#timeline-caption"):
                 break
-        page.wait_for_selector(BARS, state="attached")
+        wait_until(page, IS_EXACT)
+        wait_until(page, THE_ADDRESS_IS_THE_WINDOW)
         link = page.url
         caption = page.inner_text("#timeline-caption")
         page.goto("about:blank")
         show(watched, link)
+        wait_until(page, IS_EXACT)
         assert page.inner_text("#timeline-caption") == caption
         assert watched.complaints == []
 

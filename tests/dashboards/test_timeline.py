@@ -1,54 +1,32 @@
-from urllib.parse import parse_qs, urlsplit
+"""The page of the timeline and its answers; its gestures are in ``test_timeline_tool.py``."""
 
 import pytest
 
+from hvdprof.dashboards.access import Access
 from hvdprof.dashboards.app import create_app
-from hvdprof.dashboards.pages import timeline
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.timeline_window import (
     Window,
-    dragged,
-    drawn_span,
     fitted,
-    measured_of,
-    moved,
+    lane_kind_of,
+    row_choice_of,
+    selection_of,
     window_of,
 )
 from hvdprof.dashboards.view import View
-from hvdprof.figures.timeline.timeline_lanes import pass_lanes
-from tests.builders.browser import wait_until, watched_page
+from hvdprof.errors import UnreadableInputError
+from hvdprof.figures.timeline.timeline_lanes import LaneKind, pass_lanes
+from hvdprof.model.tables.run_tables import EVENTS, STEPS
+from tests.builders.browser import serious_violations, wait_until, watched_page
 from tests.builders.run_directory import PassSpec, SegmentSpec, write_run
 from tests.builders.served_dashboard import served
 from tests.builders.timeline_text import timeline_text
-from tests.builders.traced_run import MS, PASS_ID, traced_run
+from tests.builders.traced_run import MS, PASS_ID, START_NS, part_rows, step_row, traced_run
 
-MIDDLE_OF_A_WHOLE_BAR = """() => {
-    document.querySelector('.timeline').scrollIntoView({block: 'center'});
-    const plot = document.querySelector('.timeline .nsewdrag').getBoundingClientRect();
-    const boxes = [...document.querySelectorAll('.timeline .barlayer .point path')]
-        .map(path => path.getBoundingClientRect())
-        .filter(box => box.left >= plot.left && box.right <= plot.right)
-        .sort((one, other) => other.width - one.width);
-    return [boxes[0].left + boxes[0].width / 2, boxes[0].top + boxes[0].height / 2];
+IS_EXACT = """() => {
+    const tool = document.getElementById('timeline');
+    return Boolean(tool && tool.dataset.exact === 'true');
 }"""
-
-AXIS_BEGINS_AT = """ms => Math.abs(
-    document.querySelector('.timeline .js-plotly-plot')._fullLayout.xaxis.range[0] - ms) < 1e-6"""
-SOMETHING_IS_POINTED_AT = (
-    "(document.querySelector('.timeline .js-plotly-plot')._hoverdata || []).length > 0"
-)
-
-
-def pointed_at_bar(page):
-    """The middle of a bar, which the mouse is moved to until the figure has noticed."""
-    for attempt in range(60):
-        x, y = page.evaluate(MIDDLE_OF_A_WHOLE_BAR)
-        # A figure that was drawn anew meanwhile notices only what moves.
-        page.mouse.move(x, y + attempt % 2)
-        page.wait_for_timeout(500)
-        if page.evaluate(SOMETHING_IS_POINTED_AT):
-            break
-    return x, y
 
 
 def lanes():
@@ -74,32 +52,6 @@ def test_a_window_is_shifted_into_the_pass(first, last, expected):
     assert (window.first_ns, window.last_ns) == expected
 
 
-@pytest.mark.parametrize(
-    ("relayout", "expected"),
-    [
-        ({"xaxis.range[0]": 0.001, "xaxis.range[1]": 0.002}, Window(1_000, 2_000)),
-        ({"xaxis.range": [0.002, 0.001]}, Window(1_000, 2_000)),
-        ({"xaxis.autorange": True}, Window(0, 5_000)),
-        ({"autosize": True}, None),
-        ({"xaxis.range[0]": "x", "xaxis.range[1]": 2}, None),
-        ({"xaxis.range[0]": float("inf"), "xaxis.range[1]": 2}, None),
-        ({}, None),
-        (None, None),
-    ],
-)
-def test_a_gesture_becomes_a_window(relayout, expected):
-    assert dragged(relayout, 5_000) == expected
-
-
-def test_buttons_move_by_half_a_window_and_zoom_about_its_middle():
-    window = Window(4_000, 6_000)
-    assert moved(window, "left", 10_000) == Window(3_000, 5_000)
-    assert moved(window, "right", 10_000) == Window(5_000, 7_000)
-    assert moved(window, "in", 10_000) == Window(4_500, 5_500)
-    assert moved(window, "out", 10_000) == Window(3_000, 7_000)
-    assert moved(window, "whole", 10_000) == Window(0, 10_000)
-
-
 def test_the_address_is_the_window():
     asked = window_of(view(**{"from": "1000000", "to": "2000000"}), lanes())
     assert asked == Window(1 * MS, 2 * MS)
@@ -109,58 +61,40 @@ def test_the_address_is_the_window():
     assert window_of(view(step="99"), lanes()) == Window(0, whole)
 
 
-def test_a_click_on_an_event_or_a_bin_goes_into_the_address():
-    event = timeline.clicked(view(), lanes(), {"points": [{"customdata": 7, "x": 1.0, "y": 0}]})
-    assert event.whole("event") == 7
-    place = timeline.clicked(event, lanes(), {"points": [{"x": 2.5, "y": 1}]})
-    assert (place.whole("event"), place.whole("lane"), place.whole("at")) == (None, 1, 2_500_000)
-    mark = timeline.clicked(view(), lanes(), {"points": [{"x": 2.5, "y": 1.46}]})
-    assert mark.whole("lane") == 1
-
-
-@pytest.mark.parametrize(
-    "click", [{}, {"points": 1}, {"points": [None]}, {"points": [{"x": 1, "y": 99}]}]
-)
-def test_what_is_no_click_changes_nothing(click):
-    assert timeline.clicked(view(), lanes(), click) == view()
-
-
-@pytest.mark.parametrize(
-    ("relayout", "expected"),
-    [
-        ({"shapes": [{"x0": 9, "x1": 9}, {"x0": 0.002, "x1": 0.001}]}, Window(1_000, 2_000)),
-        ({"shapes": [{"x0": "a", "x1": 1}]}, None),
-        ({"shapes": [{"x0": float("nan"), "x1": 1}]}, None),
-        ({"shapes": [1]}, None),
-        ({"shapes": []}, None),
-        ({"xaxis.range[0]": 1, "xaxis.range[1]": 2}, None),
-        (None, None),
-    ],
-)
-def test_a_drawn_span_of_time_is_read(relayout, expected):
-    assert drawn_span(relayout) == expected
-
-
-def test_what_was_measured_is_in_the_address_and_in_the_figure():
-    asked = view(drag="measure", measure_from="1000000", measure_to="3500000")
-    assert measured_of(asked) == Window(1 * MS, 3_500_000)
-    figure = timeline.drawing(lanes(), asked).figure
-    assert figure.layout.dragmode == "drawrect"
-    assert [(shape.x0, shape.x1) for shape in figure.layout.shapes] == [(1.0, 3.5)]
-    assert "2.50 ms" in figure.layout.annotations[-1].text
+def test_a_segment_and_its_step_are_windows():
+    rows = [step_row(0, step) for step in range(3)] + [
+        step_row(0, step, segment="later", start_ns=START_NS + (200 + 20 * step) * MS)
+        for step in range(3)
+    ]
+    late = part_rows(0, 1)[0] | {"start_ns": START_NS + 300 * MS}
+    found = pass_lanes(
+        traced_run(steps=STEPS.frame(rows), events=EVENTS.frame([*part_rows(0, 1), late])), PASS_ID
+    )
+    # The first event of the pass is 20 ms after the first step.
+    assert window_of(view(step="2"), found) == Window(19 * MS, 41 * MS)
+    assert window_of(view(step="2", segment="later"), found) == Window(219 * MS, 241 * MS)
+    assert window_of(view(segment="later"), found) == Window(177 * MS, 243 * MS)
+    assert window_of(view(segment="gone"), found) == Window(0, found.length_ns)
 
 
 @pytest.mark.parametrize(
     "values",
-    [
-        {"measure_from": "1", "measure_to": "2"},
-        {"drag": "measure", "measure_from": "2", "measure_to": "1"},
-        {"drag": "measure", "measure_from": "x", "measure_to": "1"},
-    ],
+    [{"sel_from": "1"}, {"sel_from": "2", "sel_to": "1"}, {"sel_from": "x", "sel_to": "1"}],
 )
-def test_nothing_is_measured_without_a_stretch(values):
-    assert measured_of(view(**values)) is None
-    assert not timeline.drawing(lanes(), view(**values)).figure.layout.shapes
+def test_nothing_is_selected_without_a_range(values):
+    assert selection_of(view(**values)) is None
+
+
+def test_the_address_chooses_rows():
+    found = row_choice_of(
+        view(tensor="fc", ranks="0-3", open="all,node1", pins="2,x,-1", hide="forward,nothing")
+    )
+    assert found.tensor == "fc"
+    assert found.opened == {"all", "node1"}
+    assert found.pins == (2,)
+    assert found.hidden == {"forward"}
+    assert lane_kind_of(view(tensor="fc")) is LaneKind.TENSORS
+    assert lane_kind_of(view()) is LaneKind.EXECUTIONS
 
 
 @pytest.fixture
@@ -170,45 +104,50 @@ def run_folder(tmp_path):
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("width", [1280, 390])
-def test_one_can_zoom_click_and_pass_the_link_on(run_folder, width):
-    runs = RunStore([run_folder])
-    with served(runs) as address, watched_page(address, width=width) as watched:
+def test_a_phone_shows_the_timeline_and_the_link_brings_the_event_back(run_folder):
+    with served(RunStore([run_folder])) as address, watched_page(address, width=390) as watched:
         page = watched.page
-        page.goto(f"{address}/timeline")
-        page.wait_for_selector(".timeline .barlayer path", state="attached", timeout=60_000)
-        page.wait_for_load_state("networkidle")
+        page.goto(f"{address}/timeline?run=quick&step=8&event=0")
+        wait_until(page, IS_EXACT)
         caption = page.inner_text("#timeline-caption")
         assert "events, each drawn" in caption
+        page.locator("#timeline-details").get_by_text("duration").wait_for()
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        assert serious_violations(page) == []
         page.get_by_role("button", name="Zoom in").click()
-        page.wait_for_url("**from=*", timeout=60_000)
-        wait_until(
-            page,
-            "before => document.querySelector('#timeline-caption').innerText !== before",
-            arg=caption,
-        )
-        zoomed = page.inner_text("#timeline-caption")
-        begin_ns = int(parse_qs(urlsplit(page.url).query)["from"][0])
-        wait_until(page, AXIS_BEGINS_AT, arg=begin_ns / 1e6)
-        page.wait_for_load_state("networkidle")
-        page.mouse.click(*pointed_at_bar(page))
-        page.wait_for_url("**event=*", timeout=60_000)
-        wait_until(
-            page, "document.querySelector('#timeline-details').innerText.includes('duration')"
-        )
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        page.wait_for_url("**from=*")
+        wait_until(page, IS_EXACT)
         link = page.url
+        zoomed = page.inner_text("#timeline-caption")
+        assert zoomed != caption
         page.goto("about:blank")
         page.goto(link)
-        page.wait_for_selector(".timeline .barlayer path", state="attached", timeout=60_000)
+        wait_until(page, IS_EXACT)
         assert page.inner_text("#timeline-caption") == zoomed
-        assert "duration" in page.inner_text("#timeline-details")
-        page.get_by_role("button", name="Show the whole pass").click()
-        page.wait_for_url(lambda url: "from=" not in url)
-        page.go_back()
-        page.wait_for_url(lambda url: "from=" in url)
         assert watched.complaints == []
         assert watched.foreign_requests == []
+
+
+@pytest.mark.browser
+def test_another_pass_begins_with_its_whole_window(tmp_path):
+    segments = (SegmentSpec(timeline=True),)
+    folder = write_run(
+        tmp_path / "two",
+        [
+            PassSpec(mode="trace", size=2, segments=segments),
+            PassSpec(mode="throughput", size=2, segments=(SegmentSpec(),)),
+        ],
+    )
+    with served(RunStore([folder])) as address, watched_page(address) as watched:
+        page = watched.page
+        page.goto(f"{address}/timeline?run=two&step=8")
+        wait_until(page, IS_EXACT)
+        page.get_by_role("textbox", name="Pass").click()
+        page.get_by_role("option").filter(has_text="throughput").click()
+        page.wait_for_url(lambda url: "pass=" in url and "step=" not in url)
+        page.get_by_text("No Horovod timeline in this pass").wait_for()
+        assert page.evaluate("document.getElementById('timeline').dataset.first") == "0"
+        assert watched.complaints == []
 
 
 @pytest.mark.browser
@@ -221,8 +160,8 @@ def test_a_standalone_timeline_is_shown(tmp_path):
         page.wait_for_selector("h2", timeout=60_000)
         assert "timeline.json" in page.inner_text("main")
         page.get_by_role("link", name="Timeline").click()
-        page.wait_for_selector(".timeline .barlayer path", state="attached", timeout=60_000)
-        assert "executions" in page.text_content(".timeline .yaxislayer-above")
+        wait_until(page, IS_EXACT)
+        assert "events" in page.inner_text("#timeline-caption")
         assert watched.complaints == []
 
 
@@ -237,6 +176,45 @@ def test_a_run_without_recordings_says_how_to_get_them(tmp_path):
         assert watched.complaints == []
 
 
-def test_every_callback_of_the_page_is_there(tmp_path):
-    app = create_app(RunStore([tmp_path]))
-    assert any("timeline-figure.figure" in name for name in app.callback_map)
+@pytest.fixture
+def client(run_folder):
+    return create_app(RunStore([run_folder])).server.test_client()
+
+
+def test_the_server_answers_what_the_browser_asks(client):
+    found = client.get("/timeline-data/view?run=quick&step=8").json
+    assert found["window"][0] > found["from"] >= 0
+    assert [row["name"] for row in found["rows"]][:2] == ["rank 0", "rank 1"]
+    assert client.get("/timeline-data/details?run=quick&event=0").json["title"] == "data"
+    chosen = "run=quick&lane=0&at=100000000"
+    assert client.get(f"/timeline-data/details?{chosen}").json["facts"][0][0] == "lane"
+    assert client.get("/timeline-data/range?run=quick&sel_from=0&sel_to=99000000").json["rows"]
+    assert client.get("/timeline-data/hits?run=quick&steps=longest").json["number"] > 5
+    assert client.get("/timeline-data/hits?run=quick&find=forward").json["hits"][0]["place"]
+
+
+@pytest.mark.parametrize("what", ["details", "range", "hits"])
+def test_nothing_is_answered_where_nothing_is_asked(client, what):
+    assert client.get(f"/timeline-data/{what}?run=quick&event=99999999&steps=none").json == {}
+
+
+@pytest.mark.parametrize("address", ["nothing?run=quick", "view?run=gone", "view"])
+def test_what_is_not_there_is_not_found(client, address):
+    answer = client.get(f"/timeline-data/{address}")
+    assert answer.status_code == 404
+    assert answer.json["problem"]
+
+
+def test_a_run_that_cannot_be_read_is_said(tmp_path):
+    def refuse(folder):
+        raise UnreadableInputError("It is damaged.", hint="Run it again.")
+
+    client = create_app(RunStore([tmp_path], read=refuse)).server.test_client()
+    answer = client.get(f"/timeline-data/view?run={tmp_path.name}")
+    assert answer.status_code == 409
+    assert answer.json == {"problem": "It is damaged.", "hint": "Run it again."}
+
+
+def test_the_timeline_asks_with_the_token(run_folder):
+    client = create_app(RunStore([run_folder]), access=Access()).server.test_client()
+    assert client.get("/timeline-data/view?run=quick").status_code == 401

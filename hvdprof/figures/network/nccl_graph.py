@@ -2,11 +2,13 @@
 
 import math
 from collections.abc import Mapping
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from hvdprof import units
 from hvdprof.figures.network.nccl_transport import KINDS, connection_kinds
 from hvdprof.figures.style.palette import (
     LINE_COLOURS,
@@ -31,6 +33,7 @@ def ring_graph(
     connections: pd.DataFrame,
     ranks: pd.DataFrame,
     channel: int,
+    num_ranks: int | None = None,
 ) -> go.Figure:
     """The ring of one channel: ranks on a circle in ring order, edges coloured by connection.
 
@@ -43,6 +46,8 @@ def ring_graph(
         connections: Its rows of NCCL_CONNECTIONS.
         ranks: Its rows of NCCL_RANKS, for the hosts.
         channel: Number of the channel.
+        num_ranks: Ranks of the communicator where known. With fewer in the logs the ring stays
+            open where its order ends, and the figure says so.
     """
     of_channel = rings[(rings["channel"] == channel).to_numpy(dtype=bool)]
     linked = connections[
@@ -51,7 +56,7 @@ def ring_graph(
     ]
     edges = (
         _pairs(of_channel, "rank", "next")
-        or _ordered(channels[(channels["channel"] == channel).to_numpy(dtype=bool)])
+        or _ordered(channels[(channels["channel"] == channel).to_numpy(dtype=bool)], num_ranks)
         or _pairs(linked, "source", "destination")
     )
     if not edges:
@@ -67,6 +72,9 @@ def ring_graph(
     )
     figure = _graph(edges, places, kinds, _hosts(ranks))
     figure.update_yaxes(scaleanchor="x")
+    if num_ranks is not None and len(order) < num_ranks:
+        text = f"{units.count(len(order))} of {units.count(num_ranks)} ranks in the log"
+        figure.add_annotation(text=text, x=0, y=0, showarrow=False)
     return figure
 
 
@@ -109,12 +117,16 @@ def _pairs(rows: pd.DataFrame, source: str, destination: str) -> Edges:
     return [(int(of), int(to)) for of, to in zip(rows[source], rows[destination], strict=True)]
 
 
-def _ordered(channels: pd.DataFrame) -> Edges:
-    """The ring of a channel by the order of its ranks as rank 0 prints it."""
+def _ordered(channels: pd.DataFrame, num_ranks: int | None) -> Edges:
+    """The ring of a channel by the order of its ranks as rank 0 prints it.
+
+    A line that was cut holds the beginning of the order, whose last rank does not close the ring.
+    """
     if channels.empty:
         return []
     order = [int(rank) for rank in str(channels["order"].iloc[0]).split()]
-    return list(zip(order, [*order[1:], *order[:1]], strict=True))
+    is_whole = num_ranks is None or len(order) >= num_ranks
+    return list(pairwise([*order, *order[:1]] if is_whole else order))
 
 
 def _hosts(ranks: pd.DataFrame) -> dict[int, str]:

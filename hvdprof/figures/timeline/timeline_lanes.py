@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from hvdprof.figures.timeline.rank_times import StepTimes, step_times
 from hvdprof.figures.timeline.viewport import Ints, Spans
 from hvdprof.model.run import Run
-from hvdprof.model.tables.timeline_tables import INFERRED_STEPS
 
 RANK_PARTS: tuple[str, ...] = ("data", "forward", "backward", "optimizer", "blocked")
 HOROVOD_KINDS: tuple[str, ...] = (
@@ -27,6 +27,11 @@ CATEGORIES: tuple[str, ...] = RANK_PARTS + HOROVOD_KINDS
 INSIDE: dict[str, str] = {"blocked": "optimizer"} | dict.fromkeys(HOROVOD_KINDS[2:], "operation")
 """Inner category to outer category: the inner is drawn on top and not counted twice."""
 
+_COLUMNS = (
+    *("segment", "source", "rank", "phase", "activity", "tensor", "fusion_id"),
+    *("start_ns", "dur_ns"),
+)
+_BELOW = ("segment", "phase", "tensor", "fusion_id", "start_ns")
 _BEGINNINGS = (
     ("INIT_", "init"),
     ("WAIT_", "wait"),
@@ -59,47 +64,36 @@ class Marks:
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
-    """Steps in order of time: number, start and end of each, ns."""
-
-    number: Ints
-    start_ns: Ints
-    end_ns: Ints
-
-
-@dataclass(frozen=True, slots=True)
 class Lanes:
     """One pass on a time axis that begins with its first event at ``origin_ns``.
 
-    The rows of ``spans`` are those of ``run.events``. Lanes of ranks come first; ``num_ranks`` is
-    their number.
+    The rows of ``spans`` are those of ``run.events``. Lanes of ranks come first; ``ranks`` are
+    their numbers and ``hosts`` their hosts, empty where unknown. ``written_ns`` [segments, 2] is
+    the first start and the last end of Horovod's events in each segment of ``steps``; -1 where it
+    has none.
     """
 
     run: Run
     pass_id: str
+    kind: LaneKind
     names: tuple[str, ...]
-    num_ranks: int
+    ranks: Ints
+    hosts: tuple[str, ...]
     spans: Spans
     marks: Marks
-    steps: Steps
+    steps: StepTimes
+    written_ns: Ints
     origin_ns: int
+
+    @property
+    def num_ranks(self) -> int:
+        """Number of lanes of ranks."""
+        return len(self.ranks)
 
     @property
     def length_ns(self) -> int:
         """From the first event to the last end of one; at least a microsecond."""
         return max(self.spans.last_ns - self.origin_ns, 1_000)
-
-    def matching(self, text: str) -> Ints:
-        """Lanes of ranks, and the others whose name contains the text in any case."""
-        wanted = text.casefold()
-        return np.array(
-            [
-                number
-                for number, name in enumerate(self.names)
-                if number < self.num_ranks or wanted in name.casefold()
-            ],
-            dtype=np.int64,
-        )
 
 
 def pass_lanes(run: Run, pass_id: str, kind: LaneKind = LaneKind.EXECUTIONS) -> Lanes:
@@ -116,7 +110,8 @@ def pass_lanes(run: Run, pass_id: str, kind: LaneKind = LaneKind.EXECUTIONS) -> 
     """
     events = run.events
     here = np.flatnonzero(_is(events["pass_id"], pass_id))
-    part = events.iloc[here]
+    # A pass that is the whole table, as that of a standalone timeline, is not copied.
+    part = events if len(here) == len(events) else events[list(_COLUMNS)].iloc[here]
     phase = part["phase"].astype(str) if part["phase"].dtype == object else part["phase"]
     recorded = _is(part["source"], "recorder") & _is(phase, "part")
     recorded &= part["activity"].isin(RANK_PARTS).to_numpy()
@@ -124,7 +119,7 @@ def pass_lanes(run: Run, pass_id: str, kind: LaneKind = LaneKind.EXECUTIONS) -> 
         phase.isin(["negotiation", "operation", "activity"]).to_numpy()
     )
     ranks, rank_lane = np.unique(part["rank"].to_numpy()[recorded], return_inverse=True)
-    below, lane_below, drawn = _lanes_below(part[written], kind)
+    below, lane_below, drawn = _lanes_below(part.loc[written, list(_BELOW)], kind)
     category = _categories(part)
     chosen = np.concatenate([np.flatnonzero(recorded), np.flatnonzero(written)[drawn]])
     lane = np.concatenate([rank_lane, len(ranks) + lane_below[drawn]]).astype(np.int64)
@@ -133,18 +128,26 @@ def pass_lanes(run: Run, pass_id: str, kind: LaneKind = LaneKind.EXECUTIONS) -> 
     end = start + np.maximum(length, 0)
     if len(end):
         end[length < 0] = end.max()
-    names = (*_rank_names(run, pass_id, ranks), *below)
+    hosts = _hosts(run, pass_id, ranks)
+    names = (
+        *(f"rank {rank} {host}".strip() for rank, host in zip(ranks, hosts, strict=True)),
+        *below,
+    )
     shape = (len(names), len(CATEGORIES))
     spans = Spans(lane, category[chosen], start, end, shape, here[chosen])
     marks = _marks(run, pass_id, ranks, part, here, len(ranks) if below else 0)
+    steps = step_times(run, pass_id)
     return Lanes(
         run=run,
         pass_id=pass_id,
+        kind=kind,
         names=names,
-        num_ranks=len(ranks),
+        ranks=ranks.astype(np.int64),
+        hosts=hosts,
         spans=spans,
         marks=marks,
-        steps=_steps(run, pass_id),
+        steps=steps,
+        written_ns=_written(part, written, steps.segments),
         origin_ns=spans.first_ns,
     )
 
@@ -205,9 +208,21 @@ def _of_first_tensor(rows: pd.DataFrame) -> NDArray[np.bool_]:
     return drawn
 
 
-def _rank_names(run: Run, pass_id: str, ranks: NDArray[np.integer]) -> list[str]:
+def _hosts(run: Run, pass_id: str, ranks: NDArray[np.integer]) -> tuple[str, ...]:
     hosts = run.ranks[_is(run.ranks["pass_id"], pass_id)].set_index("rank")["hostname"].to_dict()
-    return [f"rank {rank} {hosts.get(rank, '')}".strip() for rank in ranks]
+    return tuple(str(hosts.get(rank, "")) for rank in ranks)
+
+
+def _written(part: pd.DataFrame, written: NDArray[np.bool_], segments: tuple[str, ...]) -> Ints:
+    """First start and last end of Horovod's events in each segment; -1 where it has none."""
+    spans = np.full((len(segments), 2), -1, dtype=np.int64)
+    start = part["start_ns"].to_numpy(np.int64)
+    end = start + part["dur_ns"].to_numpy(np.int64).clip(min=0)
+    for number, segment in enumerate(segments):
+        own = written & _is(part["segment"], segment)
+        if own.any():
+            spans[number] = start[own].min(), end[own].max()
+    return spans
 
 
 def _marks(
@@ -235,21 +250,3 @@ def _marks(
     lanes = np.concatenate([lane, np.full(len(written), marks_lane)]).astype(np.int64)
     rows = np.concatenate([ready, here[written]]).astype(np.int64)
     return Marks(time[order], lanes[order], is_ready[order], rows[order])
-
-
-def _steps(run: Run, pass_id: str) -> Steps:
-    """The steps of all ranks together; inferred from the timeline without recorder files."""
-    steps = run.steps if len(run.steps) else run.table(INFERRED_STEPS.name)
-    steps = steps[_is(steps["pass_id"], pass_id)]
-    whole = pd.DataFrame(
-        {
-            "segment": pd.factorize(steps["segment"])[0],
-            "step": steps["step"].to_numpy(np.int64),
-            "start": steps["start_ns"].to_numpy(np.int64),
-            "end": steps["start_ns"].to_numpy(np.int64)
-            + steps["dur_ns"].fillna(0).to_numpy(np.int64),
-        }
-    )
-    found = whole.groupby(["segment", "step"], as_index=False).agg({"start": "min", "end": "max"})
-    found = found.sort_values("start", kind="stable")
-    return Steps(found["step"].to_numpy(), found["start"].to_numpy(), found["end"].to_numpy())

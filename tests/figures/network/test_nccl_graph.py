@@ -50,7 +50,7 @@ def tree_row(rank, up, *down):
     }
 
 
-def ring_of(rings=(), order=None, linked=()):
+def ring_of(rings=(), order=None, linked=(), num_ranks=None):
     channels = [{**SAID, "num_channels": 1, "order": order}] if order else []
     return ring_graph(
         NCCL_RINGS.frame(list(rings)) if rings else NCCL_RINGS.empty(),
@@ -58,6 +58,7 @@ def ring_of(rings=(), order=None, linked=()):
         connections(*linked),
         NCCL_RANKS.empty(),
         0,
+        num_ranks,
     )
 
 
@@ -172,3 +173,16 @@ def test_hosts_stay_text():
     )
     figure = tree_graph(NCCL_TREES.frame([tree_row(0, -1)]), connections(), ranks, 0)
     assert figure.data[-1].hovertext == ("rank 0 on &lt;b&gt;node&lt;/b&gt;",)
+
+
+@pytest.mark.parametrize(("num_ranks", "lines"), [(4, 4), (None, 4), (64, 3)])
+def test_the_beginning_of_an_order_is_no_closed_ring(num_ranks, lines):
+    figure = ring_of(order="0 1 2 3", num_ranks=num_ranks)
+    assert sum(x is not None and x != x for x in figure.data[0].x) == lines
+    said = [one.text for one in figure.layout.annotations]
+    assert said == (["4 of 64 ranks in the log"] if num_ranks == 64 else [])
+
+
+def test_a_ring_whose_ranks_are_not_all_in_the_log_says_so():
+    rings = [{**SAID, "rank": 0, "previous": 9, "next": 1}]
+    assert ring_of(rings, num_ranks=64).layout.annotations[0].text == "2 of 64 ranks in the log"

@@ -2,10 +2,9 @@ import numpy as np
 import pytest
 
 from hvdprof.figures.timeline.event_details import bin_facts, event_facts, timeline_passes
-from hvdprof.figures.timeline.timeline_figure import MOST_BARS, timeline_view
 from hvdprof.figures.timeline.timeline_lanes import CATEGORIES, LaneKind, pass_lanes
 from hvdprof.model.tables.run_tables import EVENTS
-from tests.builders.traced_run import MS, PASS_ID, event_row, fused_events, part_rows, traced_run
+from tests.builders.traced_run import MS, PASS_ID, event_row, fused_events, traced_run
 
 
 def lanes_of(kind=LaneKind.EXECUTIONS, **tables):
@@ -49,71 +48,45 @@ def test_an_interval_without_an_end_reaches_to_the_end_of_the_pass():
     assert busy_ms(lanes, 0, "negotiation") == pytest.approx(6.5 + 17.8 - 16.0, abs=0.01)
 
 
-def test_a_search_keeps_the_ranks_and_the_tensors_of_that_name():
-    assert lanes_of(LaneKind.TENSORS).matching("WEIGHT").tolist() == [0, 1, 3]
+def row_of(lanes, activity, place=0):
+    return int(np.flatnonzero(lanes.run.events["activity"] == activity)[place])
 
 
-def test_few_events_are_bars_and_many_are_bins_and_both_say_so():
+def test_an_event_has_its_facts_and_its_whole_execution():
     lanes = lanes_of()
-    few = timeline_view(lanes, np.arange(4), 0, lanes.length_ns)
-    assert not few.is_binned
-    assert few.caption.startswith("15 events, each drawn, and ")
-    bars = [trace for trace in few.figure.data if trace.type == "bar"]
-    assert len([x for trace in bars for x in trace.x]) == 15
-    copies = [
-        row | {"start_ns": row["start_ns"] + 30 * MS * number, "fusion_id": -1}
-        for number in range(300)
-        for row in part_rows(0, 1) + part_rows(1, 1)
-    ]
-    lanes = lanes_of(events=EVENTS.frame(copies))
-    many = timeline_view(lanes, np.arange(2), 0, lanes.length_ns)
-    assert many.is_binned
-    assert many.caption.startswith("binned, 3,000 events")
-    assert len(copies) > MOST_BARS
-    grid = next(trace for trace in many.figure.data if trace.type == "heatmap")
-    assert grid.z.shape == (2, 1_500)
-    assert grid.z.dtype == np.uint8
-
-
-def test_the_colour_of_a_bin_is_what_took_most_of_it():
-    copies = [
-        row | {"start_ns": row["start_ns"] + 30 * MS * number}
-        for number in range(500)
-        for row in part_rows(0, 1)
-    ]
-    lanes = lanes_of(events=EVENTS.frame(copies))
-    view = timeline_view(lanes, np.arange(1), 0, 15_000 * MS)
-    grid = next(trace for trace in view.figure.data if trace.type == "heatmap")
-    # Bins are 10 ms, from the begin of the first part on: data and forward lie in the first.
-    assert grid.dx == pytest.approx(10, rel=1e-3)
-    names = [CATEGORIES[(int(code) - 1) // 12] if code else "" for code in grid.z[0]]
-    assert names[:3] == ["forward", "backward", ""]
-
-
-def test_nothing_recorded_is_said():
-    lanes = lanes_of(events=EVENTS.empty())
-    view = timeline_view(lanes, np.arange(0), 0, lanes.length_ns)
-    assert view.caption == "No events in this view."
-
-
-def test_hostile_names_are_shown_letter_for_letter():
-    name = '<a href="javascript:alert(1)">x</a>'
-    rows = [event_row("operation", "ALLREDUCE", 1, 2, tensor=name, fusion_id=1)]
-    lanes = lanes_of(LaneKind.TENSORS, events=EVENTS.frame(rows))
-    figure = timeline_view(lanes, np.arange(1), 0, lanes.length_ns).figure
-    assert "<a" not in figure.to_json().replace("\\u003c", "<")
-    assert "&lt;" in figure.layout.yaxis.ticktext[0]
-
-
-def test_an_event_has_its_facts_and_its_batch_mates():
-    lanes = lanes_of()
-    row = int(np.flatnonzero(lanes.run.events["activity"] == "GLOO_ALLREDUCE")[0])
-    facts = event_facts(lanes, row)
+    facts = event_facts(lanes, row_of(lanes, "GLOO_ALLREDUCE"))
     assert facts.title == "GLOO_ALLREDUCE"
     assert dict(facts.facts)["duration"] == "2.50 ms"
-    assert facts.mates == (("allreduce.fc.bias", "200 B"), ("allreduce.fc.weight", "400 B"))
+    assert facts.execution == (("allreduce.fc.bias", "200 B"), ("allreduce.fc.weight", "400 B"))
+    assert dict(facts.execution_facts) == {
+        "starts": "14.600 ms",
+        "takes": "3.20 ms",
+        "payload": "600 B",
+        "MEMCPY_IN_FUSION_BUFFER": "400 µs",
+        "GLOO_ALLREDUCE": "2.50 ms",
+    }
     assert facts.lane == 3
+    assert facts.values["dur_ns"] == 2_500_000
     assert event_facts(lanes, 10**9) is None
+    assert event_facts(lanes, -1) is None
+
+
+def test_an_event_of_a_later_tensor_is_drawn_where_its_execution_is():
+    lanes = lanes_of()
+    second = event_facts(lanes, row_of(lanes, "GLOO_ALLREDUCE", 1))
+    assert dict(second.facts)["tensor"] == "allreduce.fc.weight"
+    assert second.lane == 3
+
+
+def test_the_previous_and_the_next_event_have_the_same_name_rank_and_tensor():
+    rows = [
+        event_row("negotiation", "NEGOTIATE_ALLREDUCE", at, 1, tensor=tensor)
+        for at, tensor in ((9, "a"), (1, "a"), (5, "b"), (7, "a"))
+    ]
+    lanes = lanes_of(events=EVENTS.frame(rows))
+    facts = event_facts(lanes, 3)
+    assert (facts.previous, facts.next) == (1, 0)
+    assert event_facts(lanes, 1).previous == -1
 
 
 def test_a_bin_says_how_it_was_spent():

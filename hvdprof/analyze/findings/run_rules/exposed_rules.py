@@ -28,7 +28,9 @@ from hvdprof.model.causes import EXPOSED_TRANSFER
 from hvdprof.model.tables.net_tables import NET_USE
 from hvdprof.rundir.plan import DDP_ENGINE
 
-CYCLES_OF_A_SHORT_STEP = 8
+CYCLES_OF_A_SHORT_STEP = 20
+"""In a step of more cycles of Horovod, the wait for one is below 5 % of the step."""
+
 DEFAULT_CYCLE_MS = 1.0
 LARGE_COPIES = 0.05
 """Share of exposed transfer from which copies into and out of the fusion buffer are named."""
@@ -102,8 +104,7 @@ def _likely(evidence: Evidence, term: CostlyCause) -> Likely:
     if cell["engine"] == DDP_ENGINE:
         return _under_ddp(setting)
     cycle_ns = _cycle_ms(evidence) * 1e6
-    short_ns = CYCLES_OF_A_SHORT_STEP * cycle_ns
-    if term.cost_ns <= short_ns and step_ns(cell) <= 10 * short_ns:
+    if step_ns(cell) <= CYCLES_OF_A_SHORT_STEP * cycle_ns:
         return Likely(
             "cycle-bound",
             "Steps short against Horovod's cycle",

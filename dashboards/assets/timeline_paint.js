@@ -1,0 +1,205 @@
+// Drawing of the timeline on a canvas, or on what takes the same calls (timeline_image.js).
+window.hvdprofTimeline = window.hvdprofTimeline || {};
+(() => {
+  const FONT = "system-ui, sans-serif";
+  const LANE_SPACE = 1100;
+  const HEIGHTS = {group: 20, bands: 46, bytes: 32, busbw: 32};
+  const STRIP = 26;
+  const SEGMENTS = 14;
+  const AXIS = 34;
+
+  const rgb = (text) => (text.match(/[\d.]+/g) || [0, 0, 0]).map(Number);
+  const hex = (text) => [1, 3, 5].map((at) => parseInt(text.slice(at, at + 2), 16));
+  const luminance = ([red, green, blue]) => (0.2126 * red + 0.7152 * green + 0.0722 * blue) / 255;
+
+  // Dark hues are hard to tell from dark paper: they are mixed with white there.
+  const onPaper = (colour, isDark) => {
+    const parts = hex(colour);
+    if (!isDark || luminance(parts) > 0.42) { return parts; }
+    const share = (0.42 - luminance(parts)) / (1 - luminance(parts));
+    return parts.map((one) => Math.round(one + share * (255 - one)));
+  };
+
+  const themeOf = (element, kinds) => {
+    const style = window.getComputedStyle(element);
+    const isDark = luminance(rgb(style.backgroundColor)) < 0.4;
+    return {
+      paper: style.backgroundColor,
+      ink: style.color,
+      soft: style.outlineColor,
+      grid: style.borderTopColor,
+      isDark,
+      colours: kinds.map(([, colour]) => onPaper(colour, isDark)),
+      tint: isDark ? "rgba(255,140,80,0.16)" : "rgba(213,94,0,0.12)",
+      wash: isDark ? "rgba(255,255,255,0.08)" : "rgba(0,0,0,0.06)",
+      chosen: isDark ? "rgba(86,180,233,0.28)" : "rgba(0,114,178,0.18)",
+      accent: isDark ? "#7cc7f2" : "#005a8e",
+    };
+  };
+  const css = (parts, alpha = 1) => `rgba(${parts[0]},${parts[1]},${parts[2]},${alpha})`;
+
+  // Places of the rows from the top: pinned ones in the sticky part, the others below it.
+  const placed = (rows, width) => {
+    const gutter = width < 700 ? 86 : 168;
+    const lanes = rows.filter((row) => row.lane >= 0 && !row.pinned).length;
+    const height = Math.min(Math.max(Math.floor(LANE_SPACE / Math.max(lanes, 1)), 7), 26);
+    const tops = {pinned: 0, other: 0};
+    let slot = 0;
+    const places = rows.map((row, at) => {
+      const tall = row.pinned ? 24 : HEIGHTS[row.kind] || height;
+      const group = row.pinned ? "pinned" : "other";
+      const place = {row, at, top: tops[group], height: tall, pinned: row.pinned,
+        slot: row.lane >= 0 ? slot++ : -1};
+      tops[group] += tall;
+      return place;
+    });
+    return {gutter, width, places, pinnedHeight: tops.pinned, height: tops.other + 4};
+  };
+
+  const UNITS = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]];
+  const unitOf = (ns) => UNITS.find(([size]) => Math.abs(ns) >= size) || UNITS[3];
+  const lengthText = (ns) => {
+    const [size, unit] = unitOf(ns);
+    return `${Number((ns / size).toPrecision(3)).toLocaleString("en-US")} ${unit}`;
+  };
+  const ticksOf = (first, last, room) => {
+    const raw = (last - first) / Math.max(room / 110, 1);
+    const power = 10 ** Math.floor(Math.log10(raw));
+    const step = [1, 2, 5, 10].map((one) => one * power).find((one) => one >= raw);
+    const [size, unit] = unitOf(Math.max(last, 1) >= 1e10 ? 1e9 : Math.max(step * 10, 1e3));
+    const digits = Math.max(0, Math.ceil(Math.log10(size / step) - 1e-9));
+    const ticks = [];
+    for (let at = Math.ceil(first / step) * step; at <= last; at += step) {
+      const text = (at / size).toLocaleString(
+        "en-US", {minimumFractionDigits: digits, maximumFractionDigits: digits});
+      ticks.push([at, `${text} ${unit}`]);
+    }
+    return ticks;
+  };
+
+  // The longest text that fits, cut in the middle.
+  const fitted = (ctx, text, room) => {
+    if (ctx.measureText(text).width <= room) { return text; }
+    let keep = Math.floor(text.length * room / Math.max(ctx.measureText(text).width, 1)) - 1;
+    for (; keep > 2; keep -= 1) {
+      const head = Math.ceil(keep / 2);
+      const cut = `${text.slice(0, head)}…${text.slice(text.length - (keep - head))}`;
+      if (ctx.measureText(cut).width <= room) { return cut; }
+    }
+    return keep > 0 ? text.slice(0, 1) : "";
+  };
+
+  // A byte per bin and lane as pixels, once per answer and theme.
+  const binImage = (data, theme) => {
+    const key = theme.isDark ? "dark" : "light";
+    data.images = data.images || {};
+    if (data.images[key]) { return data.images[key]; }
+    if (!data.codes) {
+      data.codes = Uint8Array.from(window.atob(data.bins.codes), (one) => one.charCodeAt(0));
+    }
+    const codes = data.codes;
+    const canvas = document.createElement("canvas");
+    canvas.width = data.bins.width;
+    canvas.height = Math.max(codes.length / data.bins.width, 1);
+    const ctx = canvas.getContext("2d");
+    const image = ctx.createImageData(canvas.width, canvas.height);
+    for (let at = 0; at < codes.length; at += 1) {
+      if (!codes[at]) { continue; }
+      const colour = theme.colours[Math.floor((codes[at] - 1) / data.shades)];
+      const shade = (codes[at] - 1) % data.shades + 1;
+      image.data.set(colour, 4 * at);
+      image.data[4 * at + 3] = 255 * (0.3 + 0.7 * shade / data.shades);
+    }
+    ctx.putImageData(image, 0, 0);
+    data.images[key] = canvas;
+    return canvas;
+  };
+
+  // Bins of one lane between two times, without smoothing; those of an image file as rectangles.
+  const drawBins = (ctx, data, theme, slot, scale, top, height) => {
+    const width = data.bins.width;
+    const perBin = (data.to - data.from) / width;
+    const from = Math.max(data.from, scale.first);
+    const to = Math.min(data.to, scale.last);
+    if (to <= from) { return; }
+    const image = binImage(data, theme);
+    if (slot >= image.height) { return; }
+    if (!ctx.drawImage) {
+      const low = Math.floor((from - data.from) / perBin);
+      const high = Math.min(Math.ceil((to - data.from) / perBin), width);
+      for (let at = low; at < high;) {
+        const code = data.codes[slot * width + at];
+        let stop = at + 1;
+        while (stop < high && data.codes[slot * width + stop] === code) { stop += 1; }
+        if (code) {
+          const shade = (code - 1) % data.shades + 1;
+          ctx.fillStyle = css(
+            theme.colours[Math.floor((code - 1) / data.shades)], 0.3 + 0.7 * shade / data.shades);
+          const left = Math.max(scale.x(data.from + at * perBin), scale.left);
+          const right = Math.min(scale.x(data.from + stop * perBin), scale.right);
+          ctx.fillRect(left, top, right - left, height);
+        }
+        at = stop;
+      }
+      return;
+    }
+    ctx.imageSmoothingEnabled = false;
+    ctx.drawImage(image, (from - data.from) / perBin, slot, (to - from) / perBin, 1,
+      scale.x(from), top, scale.x(to) - scale.x(from), height);
+  };
+
+  const INNER = new Set(["blocked", "init", "wait", "queue", "copy", "transfer"]);
+
+  const drawBars = (ctx, data, theme, place, scale, top, withText) => {
+    const {bars} = data;
+    for (const at of barsOf(data, place.row.lane)) {
+      const end = bars.start[at] + bars.length[at];
+      if (end < scale.first || bars.start[at] > scale.last) { continue; }
+      const left = Math.max(scale.x(bars.start[at]), scale.left);
+      const right = Math.min(scale.x(end), scale.right);
+      const isInner = INNER.has(data.kinds[bars.kind[at]][0]);
+      const height = Math.max(place.height * (isInner ? 0.5 : 0.84), Math.min(place.height, 2));
+      const colour = theme.colours[bars.kind[at]];
+      const width = Math.max(right - left, 1);
+      ctx.fillStyle = css(colour);
+      ctx.fillRect(left, top + (place.height - height) / 2, width, height);
+      if (withText && width > 46 && height >= 12) {
+        ctx.font = `11px ${FONT}`;
+        ctx.fillStyle = luminance(colour) > 0.5 ? "#111" : "#fff";
+        const text = bars.tensors[bars.tensor[at]] || bars.activities[bars.activity[at]] || "";
+        const shown = isInner ? bars.activities[bars.activity[at]] || text : text;
+        ctx.fillText(fitted(ctx, shown, width - 8), left + 4, top + place.height / 2);
+      }
+    }
+  };
+
+  const barsOf = (data, lane) => {
+    if (!data.byLane) {
+      data.byLane = new Map();
+      data.bars.lane.forEach((one, at) => {
+        if (!data.byLane.has(one)) { data.byLane.set(one, []); }
+        data.byLane.get(one).push(at);
+      });
+    }
+    return data.byLane.get(lane) || [];
+  };
+
+  // The events of one lane from an answer of either kind.
+  const drawLane = (ctx, data, theme, place, scale, top, withText = true) => {
+    if (data.binned) {
+      drawBins(ctx, data, theme, place.slot, scale, top + 0.5, Math.max(place.height - 1, Math.min(place.height, 2)));
+    } else {
+      drawBars(ctx, data, theme, place, scale, top, withText);
+    }
+  };
+
+  const scaleOf = (first, last, left, right) => ({
+    first, last, left, right,
+    x: (ns) => left + (ns - first) / (last - first) * (right - left),
+    ns: (x) => first + (x - left) / (right - left) * (last - first),
+  });
+
+  Object.assign(window.hvdprofTimeline, {
+    FONT, STRIP, SEGMENTS, AXIS, css, themeOf, placed, lengthText, ticksOf, fitted, drawLane, barsOf, scaleOf,
+  });
+})();

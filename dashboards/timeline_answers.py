@@ -1,0 +1,187 @@
+"""What the timeline in the browser asks the server for, one request each, as JSON.
+
+The requests are those of the address: a view is asked for with the same query that restores it.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+
+from dash import Dash
+from flask import Response, jsonify, request
+
+from hvdprof.dashboards.run_store import RunStore
+from hvdprof.dashboards.timeline_window import (
+    fitted,
+    lane_kind_of,
+    row_choice_of,
+    selection_of,
+    window_of,
+)
+from hvdprof.dashboards.view import View
+from hvdprof.errors import HvdprofError
+from hvdprof.figures.timeline.counters import Executions, executions_of
+from hvdprof.figures.timeline.event_details import bin_facts, event_facts, timeline_passes
+from hvdprof.figures.timeline.event_search import Hits, events_named, steps_of_kind
+from hvdprof.figures.timeline.lane_notes import lane_notes, segment_spans
+from hvdprof.figures.timeline.range_table import range_facts
+from hvdprof.figures.timeline.rank_times import STEP_KINDS, StepKind
+from hvdprof.figures.timeline.time_text import length_text, place_text
+from hvdprof.figures.timeline.timeline_lanes import CATEGORIES, Lanes, pass_lanes
+from hvdprof.figures.timeline.timeline_rows import Row, timeline_rows
+from hvdprof.figures.timeline.view_data import COLOURS, SHADES, Asked, Json, view_data
+
+PATH = "/timeline-data/<what>"
+
+_BESIDE = 0.5
+_BINS = 1_500
+_WIDEST = 4_000
+
+
+def register(app: Dash, runs: RunStore) -> None:
+    """Answer the requests of the timeline."""
+
+    def answer(what: str) -> tuple[Response, int]:
+        view = View.of_address("/timeline", request.query_string.decode("utf-8", "replace"))
+        make = ANSWERS.get(what)
+        if make is None or view.run not in runs.ids:
+            return jsonify({"problem": "There is no such run here."}), 404
+        try:
+            return jsonify(make(runs, view)), 200
+        except HvdprofError as error:
+            return jsonify({"problem": str(error), "hint": error.hint}), 409
+
+    app.server.add_url_rule(PATH, "timeline-data", answer, methods=["GET"])
+
+
+def passes_of(runs: RunStore, run_id: str) -> dict[str, str]:
+    """The passes of a run with events on a time axis, by id, computed once per run."""
+    return runs.made(run_id, "passes", lambda: timeline_passes(runs.run(run_id)))
+
+
+def chosen_pass(passes: Mapping[str, str], view: View) -> str:
+    """The pass in the address if it exists, else the first one with that number of ranks."""
+    if view.pass_id in passes:
+        return str(view.pass_id)
+    ranks = " 1 rank)" if view.np == 1 else f" {view.np or 0:,} ranks)"
+    return next((one for one, label in passes.items() if label.endswith(ranks)), next(iter(passes)))
+
+
+def lanes_of_view(runs: RunStore, view: View) -> Lanes:
+    """The lanes of the pass in the address."""
+    run_id = str(view.run)
+    pass_id = chosen_pass(passes_of(runs, run_id), view)
+    kind = lane_kind_of(view)
+    return runs.made(
+        run_id, ("lanes", pass_id, kind), lambda: pass_lanes(runs.run(run_id), pass_id, kind)
+    )
+
+
+def view_answer(runs: RunStore, view: View) -> Json:
+    """The rows, and what is drawn of them from ``from`` to ``to`` and half as much beside it."""
+    lanes = lanes_of_view(runs, view)
+    choice = row_choice_of(view)
+    rows, num_left_out = timeline_rows(lanes, choice)
+    window = window_of(view, lanes)
+    beside = round(window.length_ns * _BESIDE)
+    sent = fitted(window.first_ns - beside, window.last_ns + beside, lanes.length_ns)
+    pixels = min(max(view.whole("px") or _BINS, 100), _WIDEST)
+    wider = round(pixels * sent.length_ns / max(window.length_ns, 1))
+    asked = Asked(window.first_ns, window.last_ns, sent.first_ns, sent.last_ns, wider)
+    data = view_data(lanes, rows, choice, asked, _executions(runs, view, lanes))
+    return data | {
+        "pass": lanes.pass_id,
+        "length": lanes.length_ns,
+        "window": [window.first_ns, window.last_ns],
+        "rows": [_row(row) for row in rows],
+        "left_out": num_left_out,
+        "segments": segment_spans(lanes),
+        "notes": lane_notes(lanes, rows, runs.run(str(view.run)).segments),
+        "kinds": [[name, COLOURS[name]] for name in CATEGORIES],
+        "shades": SHADES,
+    }
+
+
+def details_answer(runs: RunStore, view: View) -> Json:
+    """The facts of the event or the bin in the address; empty without one."""
+    lanes = lanes_of_view(runs, view)
+    row = view.whole("event")
+    facts = None if row is None else event_facts(lanes, row)
+    if facts is not None:
+        return {"event": row} | asdict(facts)
+    lane, at = view.whole("lane"), view.whole("at")
+    if lane is None or at is None or not 0 <= lane < len(lanes.names):
+        return {}
+    width = max(window_of(view, lanes).length_ns // _BINS, 1)
+    return {
+        "title": f"Around {place_text(at)}, {length_text(width)} wide",
+        "facts": bin_facts(lanes, lane, at, width),
+        "lane": lane,
+        "start_ns": at - width // 2,
+        "dur_ns": width,
+    }
+
+
+def range_answer(runs: RunStore, view: View) -> Json:
+    """The table of the selected range; empty without one."""
+    lanes = lanes_of_view(runs, view)
+    chosen = selection_of(view)
+    if chosen is None:
+        return {}
+    choice = row_choice_of(view)
+    rows, _ = timeline_rows(lanes, choice)
+    executions = _executions(runs, view, lanes)
+    window = (chosen.first_ns, chosen.last_ns)
+    return asdict(range_facts(lanes, rows, choice, executions, window))
+
+
+def hits_answer(runs: RunStore, view: View) -> Json:
+    """The hits of the search in the address, or the steps of the kind in it."""
+    lanes = lanes_of_view(runs, view)
+    kind = view.text("steps")
+    if view.text("find"):
+        return _hits(events_named(lanes, str(view.text("find"))))
+    if kind in set(StepKind):
+        return _hits(steps_of_kind(lanes, StepKind(str(kind)))) | {
+            "kind": STEP_KINDS[StepKind(kind)]
+        }
+    return {}
+
+
+ANSWERS: Mapping[str, Callable[[RunStore, View], Json]] = {
+    "view": view_answer,
+    "details": details_answer,
+    "range": range_answer,
+    "hits": hits_answer,
+}
+"""The requests by the last part of their path."""
+
+
+def _hits(found: Hits) -> Json:
+    return {
+        "number": found.number,
+        "hits": [asdict(hit) | {"place": place_text(hit.start_ns)} for hit in found.hits],
+    }
+
+
+def _executions(runs: RunStore, view: View, lanes: Lanes) -> Executions:
+    run_id = str(view.run)
+    # Outside of ``made``, which a table of a standalone file uses itself.
+    collectives = runs.table(run_id, "collectives")
+    return runs.made(
+        run_id,
+        ("executions", lanes.pass_id),
+        lambda: executions_of(collectives, lanes.pass_id),
+    )
+
+
+def _row(row: Row) -> Json:
+    return {
+        "kind": row.kind.value,
+        "name": row.name,
+        "full": row.full,
+        "lane": row.lane,
+        "ranks": len(row.ranks),
+        "opens": row.opens,
+        "open": row.is_open,
+        "pinned": row.is_pinned,
+    }

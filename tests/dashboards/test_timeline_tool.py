@@ -1,0 +1,333 @@
+"""Gestures, keys and controls of the timeline, in a real browser: one page of one run for all."""
+
+import csv
+import json
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import numpy as np
+import pytest
+
+from hvdprof.dashboards.run_store import RunStore
+from tests.builders.browser import serious_violations, wait_until, watched_page
+from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts, write_run
+from tests.builders.served_dashboard import served
+
+pytestmark = pytest.mark.browser
+
+IS_EXACT = """() => {
+    const tool = document.getElementById('timeline');
+    return Boolean(tool && tool.dataset.exact === 'true');
+}"""
+WINDOW = """() => {
+    const {first, last} = document.getElementById('timeline').dataset;
+    return [Number(first), Number(last)];
+}"""
+BOX = """() => {
+    const {x, y, width, height} = document.querySelector('.timeline-lanes').getBoundingClientRect();
+    return {x, y, width, height};
+}"""
+GUTTER = 168
+"""Pixels of the names, in a window of 1,280."""
+
+
+@pytest.fixture(scope="module")
+def run_folder(tmp_path_factory):
+    """Two segments of 20 steps with a timeline; rank 1 needs 30 ms more in step 12 of the first."""
+    tensors = {"allreduce.net.fc.weight": 80_000, "allreduce.net.fc.bias": 400}
+    forward = np.full((2, 22), 5.0)
+    forward[1, 12] = 35.0
+    slow = {"forward": forward, "backward": 4.0, "blocked": 1.0, "optimizer": 0.5}
+    first = SegmentSpec(parts_ms=slow, num_steps=20, tensors=tensors, timeline=True)
+    second = SegmentSpec(
+        parts_ms=typical_parts(10.0, 2.0),
+        num_steps=20,
+        tensors=tensors,
+        timeline=True,
+        compression="fp16",
+    )
+    folder = tmp_path_factory.mktemp("tool") / "run"
+    return write_run(folder, [PassSpec(mode="trace", size=2, segments=(first, second))])
+
+
+@pytest.fixture(scope="module")
+def browser(run_folder):
+    with served(RunStore([run_folder])) as address, watched_page(address) as watched:
+        watched.address = f"{address}/timeline?run=run"
+        yield watched
+
+
+@pytest.fixture
+def shown(browser):
+    """A function that opens the timeline with a query, and waits until it is drawn."""
+
+    def open_at(query=""):
+        browser.page.goto("about:blank")
+        browser.page.goto(browser.address + query)
+        settled(browser.page)
+        return browser.page
+
+    yield open_at
+    assert browser.complaints == []
+    assert browser.foreign_requests == []
+
+
+def settled(page):
+    """The window on the screen, once it is exact."""
+    page.wait_for_selector(".timeline-lanes")
+    page.wait_for_timeout(60)
+    wait_until(page, IS_EXACT)
+    return page.evaluate(WINDOW)
+
+
+def query_of(page):
+    return {key: values[0] for key, values in parse_qs(urlsplit(page.url).query).items()}
+
+
+def at(page, share, y=10.0):
+    """A point on the lanes: its share of the time axis, and pixels from their top."""
+    box = page.evaluate(BOX)
+    return box["x"] + GUTTER + share * (box["width"] - GUTTER - 6), box["y"] + y
+
+
+def drag(page, start, end):
+    page.mouse.move(*start)
+    page.mouse.down()
+    page.mouse.move(*end, steps=6)
+    page.mouse.up()
+
+
+def test_the_wheel_zooms_at_the_pointer(shown):
+    page = shown()
+    first, last = page.evaluate(WINDOW)
+    pointed = first + 0.25 * (last - first)
+    page.mouse.move(*at(page, 0.25))
+    for _ in range(4):
+        page.mouse.wheel(0, -100)
+    page.wait_for_url("**from=*")
+    low, high = settled(page)
+    assert high - low < 0.5 * (last - first)
+    assert low + 0.25 * (high - low) == pytest.approx(pointed, abs=0.02 * (high - low))
+    page.go_back()
+    page.wait_for_url(lambda url: "from=" not in url)
+    assert settled(page) == [first, last]
+
+
+def test_a_drag_pans_and_the_address_keeps_the_window(shown):
+    page = shown("&from=100000000&to=200000000")
+    drag(page, at(page, 0.6), at(page, 0.3))
+    page.wait_for_url(lambda url: "from=100000000" not in url)
+    first, last = settled(page)
+    assert last - first == 100_000_000
+    assert first == pytest.approx(130_000_000, abs=2_000_000)
+    assert query_of(page)["from"] == str(first)
+
+
+@pytest.mark.parametrize("how", ["Shift", "Drag selects"])
+def test_a_drag_selects_a_range_whose_table_is_sorted_and_saved(shown, how):
+    page = shown("&from=100000000&to=200000000")
+    if how == "Shift":
+        page.keyboard.down("Shift")
+    else:
+        page.get_by_role("button", name="Select a range by dragging").click()
+    # Sloped, as hands draw.
+    drag(page, at(page, 0.25), at(page, 0.75, y=60))
+    if how == "Shift":
+        page.keyboard.up("Shift")
+    page.wait_for_url("**sel_to=*")
+    query = query_of(page)
+    assert int(query["sel_from"]) == pytest.approx(125_000_000, abs=1_000_000)
+    assert int(query["sel_to"]) == pytest.approx(175_000_000, abs=1_000_000)
+    table = page.locator(".timeline-range")
+    table.wait_for()
+    assert "busbw" in page.inner_text("#timeline-range")
+    sums = page.locator(".timeline-range tbody tr td:nth-child(4)")
+    page.get_by_role("button", name="Events that lie at least partly").click()
+    counts = [int(text) for text in sums.all_inner_texts()]
+    assert counts == sorted(counts, reverse=True)
+    page.get_by_role("button", name="Events that lie at least partly").click()
+    assert [int(text) for text in sums.all_inner_texts()] == counts[::-1]
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Save the selected range as CSV").click()
+    rows = list(csv.DictReader(Path(download.value.path()).read_text().splitlines()))
+    assert {"name", "rank", "count", "sum_ns", "mean_ns", "p95_ns", "share"} <= set(rows[0])
+    assert all(float(row["sum_ns"]) >= 0 for row in rows)
+    page.keyboard.press("f")
+    first, last = settled(page)
+    assert [first, last] == [int(query["sel_from"]), int(query["sel_to"])]
+    page.keyboard.press("Escape")
+    page.wait_for_url(lambda url: "sel_to" not in url)
+
+
+def test_keys_zoom_pan_mark_and_help(shown):
+    page = shown("&from=100000000&to=200000000")
+    page.mouse.move(*at(page, 0.5))
+    page.keyboard.press("d")
+    assert settled(page) == [125_000_000, 225_000_000]
+    page.keyboard.press("a")
+    assert settled(page) == [100_000_000, 200_000_000]
+    page.keyboard.press("w")
+    first, last = settled(page)
+    assert last - first == pytest.approx(64_000_000, rel=1e-3)
+    page.keyboard.press("s")
+    first, last = settled(page)
+    assert last - first == pytest.approx(100_000_000, rel=1e-3)
+    page.locator(".timeline-lanes").focus()
+    page.keyboard.press("ArrowRight")
+    assert settled(page)[0] == pytest.approx(first + 25_000_000, rel=1e-3)
+    page.mouse.move(*at(page, 0.5))
+    page.keyboard.press("m")
+    page.wait_for_url("**marks=*")
+    page.keyboard.press("m")
+    page.wait_for_url(lambda url: "marks=" not in url)
+    page.keyboard.press("?")
+    assert "select a range" in page.inner_text("#timeline-help")
+    page.keyboard.press("?")
+    page.keyboard.press("/")
+    assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "Search events"
+    page.keyboard.type("w")
+    assert settled(page)[0] == pytest.approx(first + 25_000_000, rel=1e-3)
+
+
+def test_an_event_has_facts_its_execution_and_its_last_rank_and_is_copied(shown):
+    page = shown("&step=8")
+    page.get_by_role("textbox", name="Search events").or_(
+        page.get_by_role("searchbox", name="Search events")
+    ).fill("fc.weight")
+    page.keyboard.press("Enter")
+    page.locator(".timeline-hits button").first.wait_for()
+    page.wait_for_url("**event=*")
+    hits = page.locator(".timeline-hits button").all_inner_texts()
+    assert "step" in hits[0]
+    assert "rank 0" in hits[0]
+    page.get_by_role("button", name="Next hit").click()
+    page.wait_for_url("**hit=1*")
+    details = page.locator("#timeline-details")
+    details.get_by_text("Ready times for this tensor").wait_for()
+    assert details.locator(".timeline-last").inner_text().startswith("rank 1")
+    page.get_by_role("button", name="Next event of this name").click()
+    page.wait_for_url(lambda url: query_of(page).get("event") not in (None, hits[1]))
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.get_by_role("button", name="Copy the event as JSON").click()
+    details.get_by_text("Copied").wait_for()
+    copied = json.loads(page.evaluate("navigator.clipboard.readText()"))
+    assert copied["tensor"] == "allreduce.net.fc.weight"
+    assert copied["arrivals"]["ranks"][0] == [1, 0]
+    search = page.get_by_role("searchbox", name="Search events")
+    search.fill("no such name")
+    search.press("Enter")
+    page.get_by_text('No event of this pass contains "no such name".').wait_for()
+
+
+def test_a_click_chooses_an_event_and_the_names_pin_a_lane(shown):
+    page = shown("&step=8")
+    x, y = at(page, 0.3)
+    page.mouse.click(x, y)
+    page.wait_for_url("**event=*")
+    page.locator("#timeline-details").get_by_text("duration").wait_for()
+    before = page.evaluate(BOX)
+    page.mouse.click(before["x"] + 20, y)
+    page.wait_for_url("**pins=0*")
+    settled(page)
+    # The pinned lane stands in the sticky part, so the other lanes begin lower.
+    assert page.evaluate(BOX)["y"] > before["y"]
+
+
+def test_one_goes_through_segments_and_steps_of_a_kind(shown):
+    page = shown()
+    segments = page.get_by_label("Segment")
+    names = [text for text in segments.locator("option").all_inner_texts() if "steps" in text]
+    assert len(names) == 2
+    page.get_by_label("Steps of a kind").select_option("straggler")
+    page.wait_for_url("**hit=0*")
+    hits = page.locator(".timeline-hits button")
+    hits.first.wait_for()
+    assert hits.count() == 1
+    assert "step 12" in hits.first.inner_text()
+    assert "rank 1" in hits.first.inner_text()
+    assert page.get_by_role("button", name="Next hit").is_disabled()
+    first_pass = settled(page)
+    segments.select_option(index=2)
+    page.wait_for_url("**segment=*")
+    settled(page)
+    page.get_by_label("Go to step").fill("12")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**step=12*")
+    second = settled(page)
+    assert second[0] > first_pass[1]
+
+
+def test_activities_tensors_and_ranks_are_filtered(shown):
+    page = shown("&step=8")
+    caption = page.inner_text("#timeline-caption")
+    page.get_by_label("Filter lanes by tensor").fill("bias")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**tensor=bias*")
+    wait_until(
+        page, "old => document.querySelector('#timeline-caption').innerText !== old", caption
+    )
+    height = settled(page) and page.evaluate(BOX)["height"]
+    page.get_by_label("Filter ranks").fill("1")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**ranks=1*")
+    settled(page)
+    assert page.evaluate(BOX)["height"] < height
+    page.get_by_role("button", name="forward", exact=True).click()
+    page.wait_for_url("**hide=forward*")
+    assert page.get_by_role("button", name="forward", exact=True).get_attribute("aria-pressed") == (
+        "false"
+    )
+
+
+def test_the_overview_moves_the_window_and_a_double_click_shows_the_whole_pass(shown):
+    page = shown("&from=100000000&to=200000000")
+    box = page.evaluate(BOX)
+    top = page.evaluate("document.querySelector('.timeline-top').getBoundingClientRect().y")
+    drag(
+        page,
+        (box["x"] + GUTTER + 0.7 * (box["width"] - GUTTER), top + 12),
+        (box["x"] + GUTTER + 0.9 * (box["width"] - GUTTER), top + 12),
+    )
+    page.wait_for_url(lambda url: "from=100000000" not in url)
+    first, _ = settled(page)
+    assert first > 200_000_000
+    page.mouse.dblclick(*at(page, 0.5))
+    page.wait_for_url(lambda url: "from=" not in url)
+    assert settled(page)[0] == 0
+
+
+def test_a_figure_is_saved_with_the_name_of_the_run(shown):
+    page = shown("&step=8")
+    for form, begin in (("PNG", b"\x89PNG"), ("SVG", b"<svg")):
+        with page.expect_download() as download:
+            page.get_by_role("button", name=f"Save Timeline as {form}").click()
+        saved = Path(download.value.path()).read_bytes()
+        assert saved.startswith(begin)
+    assert b">run \xc2\xb7 " in saved
+    assert b"rank 1" in saved
+
+
+def test_the_axis_stays_in_sight_and_nothing_offends_a_reader(shown):
+    page = shown("&lanes=tensors&sel_from=100000000&sel_to=200000000")
+    page.locator(".timeline-range").wait_for()
+    assert serious_violations(page) == []
+    page.set_viewport_size({"width": 1280, "height": 400})
+    page.locator(".timeline-lanes").evaluate("lanes => lanes.scrollIntoView({block: 'end'})")
+    page.evaluate("window.scrollBy(0, 60)")
+    top = page.evaluate("document.querySelector('.timeline-top').getBoundingClientRect().y")
+    below = page.evaluate(BOX)["y"]
+    page.set_viewport_size({"width": 1280, "height": 900})
+    assert top >= 0
+    # The lanes have moved under it.
+    assert below < top + 60
+
+
+def test_one_zoom_asks_the_server_once(shown):
+    page = shown("&from=100000000&to=200000000")
+    page.wait_for_load_state("networkidle")
+    asked = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.get_by_role("button", name="Zoom in").click()
+    settled(page)
+    assert len([url for url in asked if "/timeline-data/view" in url]) == 1
+    assert [url for url in asked if "_dash" in url and "timeline" in url] == []
