@@ -23,6 +23,9 @@ from hvdprof.dashboards.pages import (
     stalls,
     timeline,
 )
+from hvdprof.dashboards.pages import (
+    runs as runs_page,
+)
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.shell import Page
 from hvdprof.errors import EnvironmentNotReadyError
@@ -56,6 +59,7 @@ PAGES: tuple[Page, ...] = tuple(
         breakdown,
         nccl,
         compare,
+        runs_page,
         forecast,
         glossary,
     )

@@ -62,6 +62,22 @@ def mapping_or_none(value: object) -> dict[str, object] | None:
     raise BadRequest("An object was expected.")
 
 
+def row_names(value: object) -> list[str]:
+    """The ids of rows that are selected in the browser.
+
+    Raises:
+        BadRequest: It is no list of rows with an id each.
+    """
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise BadRequest("A list of rows was expected.")
+    names = [row.get("id") if isinstance(row, dict) else None for row in value]
+    if not all(isinstance(name, str) for name in names):
+        raise BadRequest("A row has no id.")
+    return [str(name) for name in names]
+
+
 def _check_payload(app: Dash, payload: object) -> None:
     if not isinstance(payload, dict):
         raise BadRequest("The body is no JSON object.")

@@ -13,6 +13,13 @@ CONTROL = "view-control"
 
 TIMELINE = "timeline"
 
+RUNS_GRID = "runs-grid"
+RUNS_SEARCH = "runs-search"
+RUNS_COMPARE = "runs-compare"
+RUNS_DELETE = "runs-delete"
+RUNS_NOTE = "runs-note"
+RUNS_TICK = "runs-tick"
+
 FIGURE_SAVE = "figure-save"
 TABLE = "table"
 TABLE_SAVE = "table-save"

@@ -11,12 +11,24 @@ from typing import TypeVar, cast
 
 import pandas as pd
 
-from hvdprof.api import all_tables, analyze_files, analyze_run, list_runs, load_run
+from hvdprof.api import (
+    all_tables,
+    analyze_files,
+    analyze_run,
+    is_run_directory,
+    list_runs,
+    load_run,
+)
+from hvdprof.api.runs import run_entry
 from hvdprof.errors import UnreadableInputError, UsageError
-from hvdprof.model.run import Run, RunAnalysis
+from hvdprof.model.run import Run, RunAnalysis, RunEntry, Verdict
 from hvdprof.model.standalone_files import FilesAnalysis
 from hvdprof.model.table_catalogue import declared_table
 
+TRASH = ".trash"
+"""The folder beside runs that takes those that the dashboard deletes."""
+
+_RUNNING = "running"
 _MOST_CACHED = 8
 _MOST_MADE = 8
 
@@ -68,6 +80,7 @@ class RunStore:
         self._cached: OrderedDict[str, _CachedRun] = OrderedDict()
         self._reading: dict[str, threading.Lock] = {}
         self._seen: dict[str, tuple[float, object]] = {}
+        self._verdicts: dict[str, tuple[int, Verdict]] = {}
 
     @property
     def ids(self) -> list[str]:
@@ -135,6 +148,51 @@ class RunStore:
                 entry.made.popitem(last=False)
             return cast(Made, entry.made[key])
 
+    def entry(self, run_id: str) -> RunEntry | None:
+        """What the manifest of a run directory says; None for a standalone file.
+
+        Raises:
+            UsageError: There is no run of that id.
+        """
+        path = self._path(run_id)
+        if not is_run_directory(path):
+            return None
+        return self._lately(f"entry {run_id}", lambda: run_entry(path))
+
+    def known_verdict(self, run_id: str) -> Verdict | None:
+        """The verdict of a run that was analyzed in its present state; None of any other."""
+        at_ns, verdict = self._verdicts.get(run_id, (None, None))
+        return verdict if at_ns == self.changed_ns(run_id) else None
+
+    def move_to_trash(self, run_id: str) -> Path:
+        """Move a run directory into the folder ``.trash`` beside it, and return its new place.
+
+        Raises:
+            UsageError: There is no run of that id, it is being measured, or it is no run directory.
+            UnreadableInputError: It cannot be moved.
+        """
+        entry = self.entry(run_id)
+        if entry is None:
+            raise UsageError(f"{run_id} is a standalone file, which the dashboard does not move.")
+        if entry.status == _RUNNING:
+            raise UsageError(f"{run_id} is being measured.", hint="End the measurement first.")
+        path = self._path(run_id)
+        folder = path.parent / TRASH
+        target, number = folder / path.name, 1
+        try:
+            folder.mkdir(exist_ok=True)
+            while target.exists():
+                number += 1
+                target = folder / f"{path.name} ({number})"
+            path.rename(target)
+        except OSError as error:
+            raise UnreadableInputError(f"Could not move {path}: {error.strerror}.") from error
+        with self._lock:
+            self._paths = [one for one in self._paths if one != path]
+            self._cached.pop(run_id, None)
+            self._seen.clear()
+        return target
+
     def changed_ns(self, run_id: str) -> int:
         """Last change of a file of the run, ns since the epoch; raises as ``look``."""
         path = self._path(run_id)
@@ -151,6 +209,8 @@ class RunStore:
                 entry = self._cached.get(run_id)
             if entry is None or entry.changed_ns != changed_ns:
                 entry = _CachedRun(changed_ns, self._read(path))
+                if isinstance(entry.looked, RunAnalysis):
+                    self._verdicts[run_id] = (changed_ns, entry.looked.verdict)
             with self._lock:
                 self._cached[run_id] = entry
                 self._cached.move_to_end(run_id)

@@ -21,6 +21,10 @@ from hvdprof.errors import HvdprofError
 
 _LOG = logging.getLogger(__name__)
 _LOOK_EVERY_MS = 10_000
+
+RUNS_PATH = "/runs"
+"""The page of all runs, which is about none of them."""
+
 _THEME = {
     "fontFamily": "system-ui, sans-serif",
     "primaryColor": "blue",
@@ -89,6 +93,16 @@ def page_for(pages: Sequence[Page], path: str) -> Page | None:
     return next((page for page in pages if path == page.PATH), None)
 
 
+def start_page(
+    pages: Sequence[Page], runs: RunStore, pathname: str | None, search: str | None
+) -> Page | None:
+    """The page at an address; the list of runs where the address names none of several."""
+    view = View.of_address(pathname, search)
+    if view.path == pages[0].PATH and view.run is None and len(runs.ids) > 1:
+        return page_for(pages, RUNS_PATH)
+    return page_for(pages, view.path)
+
+
 def resolved(runs: RunStore, pathname: str | None, search: str | None) -> View:
     """The view at an address; the first run where the address names none."""
     view = View.of_address(pathname, search)
@@ -125,12 +139,13 @@ def _register_page(app: Dash, runs: RunStore, pages: Sequence[Page]) -> None:
     )
     def show(pathname: object, search: object, drawn: object) -> tuple[object, object]:
         view = resolved(runs, text_or_none(pathname), text_or_none(search))
-        page = page_for(pages, view.path)
+        page = start_page(pages, runs, text_or_none(pathname), text_or_none(search))
         known_keys, title = ((), "Not found") if page is None else (page.KEYS, page.TITLE)
         keys = [[key, view.text(key)] for key in ("run", *known_keys)]
         is_there = page is not None and view.run in runs.ids
+        is_of_run = is_there and (page is None or page.PATH != RUNS_PATH)
         new = {
-            "path": view.path,
+            "path": view.path if page is None else page.PATH,
             "title": f"{title} · hvdprof",
             "keys": keys,
             "is_there": is_there,
@@ -140,7 +155,7 @@ def _register_page(app: Dash, runs: RunStore, pages: Sequence[Page]) -> None:
         changed_ns = _changed_ns(runs, view.run)
         heading = [] if page is pages[0] else [html.H1(title, className="unseen")]
         return [*heading, content(page, runs, view)], new | {
-            "run": view.run if is_there else None,
+            "run": view.run if is_of_run else None,
             # Larger than the integers that a browser represents exactly.
             "changed": str(changed_ns),
         }
@@ -159,8 +174,9 @@ def _register_header(app: Dash, runs: RunStore, pages: Sequence[Page]) -> None:
         pathname: object, search: object, _ticks: object, drawn: object
     ) -> tuple[object, object]:
         view = resolved(runs, text_or_none(pathname), text_or_none(search))
-        page = page_for(pages, view.path)
-        new = [view.path, view.at("/").href, runs.ids]
+        page = start_page(pages, runs, text_or_none(pathname), text_or_none(search))
+        is_list = page is not None and page.PATH == RUNS_PATH
+        new = [view.path, is_list, view.at("/").href, runs.ids]
         if drawn == new:
             raise PreventUpdate
         return _header(pages, page, view, runs.ids), new
@@ -241,6 +257,10 @@ def _header(
 ) -> list[Component]:
     if view.run not in run_ids:
         view = view.changed(run=next(iter(run_ids), None))
+    is_list = page is not None and page.PATH == RUNS_PATH
+    chooser = html.Div(className="shell-run")
+    if not is_list:
+        chooser = view_select("run", "Run", run_ids, view.run, className="shell-run")
     links = [
         dmc.Anchor(
             one.TITLE,
@@ -255,7 +275,7 @@ def _header(
         dmc.Group(
             [
                 dmc.Text("hvdprof", fw=700, size="lg"),
-                view_select("run", "Run", run_ids, view.run, className="shell-run"),
+                chooser,
                 dmc.ColorSchemeToggle(
                     lightIcon=html.Span("☀", **_HIDDEN),
                     darkIcon=html.Span("☾", **_HIDDEN),

@@ -21,6 +21,10 @@ window.dash_clientside = Object.assign({}, window.dash_clientside, {
         });
       }
     },
+    // Rows of the list of runs that hold the text.
+    searchRuns(text) {
+      window.dash_ag_grid.getApi("runs-grid").setGridOption("quickFilterText", text || "");
+    },
     saveFigure(clicks, id) {
       const graph = document.querySelector(`.figure.${CSS.escape(id.name)} .js-plotly-plot`);
       if (clicks && graph) {
@@ -49,3 +53,11 @@ window.dash_clientside = Object.assign({}, window.dash_clientside, {
     },
   },
 });
+
+// A name of a run as a link; React shows it as text.
+window.dashAgGridComponentFunctions = Object.assign(
+  window.dashAgGridComponentFunctions || {}, {
+    RunLink(props) {
+      return window.React.createElement("a", {href: props.data.href, dir: "auto"}, props.value);
+    },
+  });

@@ -18,6 +18,8 @@ from hvdprof.report.screen.tiles import Bar, Tile
 _TONE_ICONS = {"good": "✔", "caution": "▲", "bad": "✖"}
 _HIDDEN: dict[str, Any] = {"aria-hidden": "true"}
 
+_LONGEST = 18
+
 _STRIP_ABOUT = "Time of each phase minus the median of the other ranks; mean of the steady steps."
 
 
@@ -73,13 +75,18 @@ def _tile(tile: Tile) -> html.Div:
     icon = [html.Span(f"{_TONE_ICONS[tile.tone]} ", **_HIDDEN)] if tile.tone else []
     parts: list[Component] = [
         html.Div(linked_terms(tile.title), className="tile-title"),
-        html.Div([*icon, tile.value], className="tile-value"),
+        html.Div([*icon, tile.value], className=f"tile-value{_length(tile.value)}"),
     ]
     if tile.bar is not None:
         parts.append(_bar(tile.bar))
     if tile.detail:
         parts.append(html.Div(tile.detail, className="tile-detail", title=tile.detail))
     return html.Div(parts, className=f"tile tone-{tile.tone}" if tile.tone else "tile")
+
+
+def _length(value: str) -> str:
+    """A class for values that would take two lines in full size."""
+    return " long" if len(value) > _LONGEST else ""
 
 
 def _bar(bar: Bar) -> html.Div:

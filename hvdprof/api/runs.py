@@ -11,7 +11,9 @@ from hvdprof.errors import HvdprofError, UnreadableInputError
 from hvdprof.ingest import load
 from hvdprof.ingest.load import ProgressCallback as ProgressCallback
 from hvdprof.rundir.layout import MANIFEST_NAME
-from hvdprof.rundir.manifest import Manifest
+from hvdprof.rundir.manifest import Manifest, Status
+
+_NOT_ENDED = (Status.PLANNED, Status.RUNNING)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -178,15 +180,27 @@ def list_runs(folder: Path) -> "tuple[RunEntry, ...]":
         raise UnreadableInputError(
             f"{folder} is not a folder.", hint="hvdprof bench makes it with its first run."
         )
-    entries = [_entry(path.parent) for path in manifests]
+    entries = [run_entry(path.parent) for path in manifests]
     return tuple(sorted(entries, key=lambda entry: (entry.created_at, entry.name), reverse=True))
 
 
-def _entry(folder: Path) -> "RunEntry":
+def run_entry(folder: Path) -> "RunEntry":
+    """A run directory as in a list of runs, from its manifest alone; never raises."""
     from hvdprof.model.run import RunEntry
 
     try:
         manifest = Manifest.read(folder)
     except HvdprofError as error:
         return RunEntry(folder, folder.name, "", "", error.message)
-    return RunEntry(folder, manifest.name, manifest.created_at, manifest.status, "")
+    models = [one.segment.model for record in manifest.passes for one in record.segments]
+    return RunEntry(
+        folder,
+        manifest.name,
+        manifest.created_at,
+        manifest.status,
+        "",
+        models=tuple(dict.fromkeys(models)),
+        sizes=tuple(sorted({record.size for record in manifest.passes})),
+        num_passes=len(manifest.passes),
+        num_ended=sum(record.status not in _NOT_ENDED for record in manifest.passes),
+    )

@@ -20,7 +20,7 @@ from hvdprof.model.tables.waterfall_tables import WATERFALL
 
 _HEIGHT, _HEIGHT_OF_BAR = 520, 56
 _COMPACT_HEIGHT, _MOST_COMPACT, _COMPACT_CHARACTERS = 220, 4, 30
-_TEXT_ROOM = 1.45
+_TEXT_ROOM = 1.6
 _SMALLEST_SHARE = 0.005
 _WIDE = 0.5
 """Half of an interval, as a share of its value, beyond which a time has one digit."""
@@ -153,9 +153,13 @@ def _time_text(row: FrameRow) -> str:
     low, high = float(row["time_low_ns"]), float(row["time_high_ns"])
     half = (high - low) / 2
     if half > _WIDE * abs(row["time_ns"]):
-        rounded = float("{:.1g}".format(row["time_ns"]))
-        return f"≈ {units.milliseconds(rounded)}"
+        return f"≈ {_one_digit(float(row['time_ns']))}"
     return units.milliseconds(row["time_ns"])
+
+
+def _one_digit(time_ns: float) -> str:
+    number, unit = units.milliseconds(time_ns).split(" ", 1)
+    return f"{float(format(float(number.replace(',', '')), '.1g')):g} {unit}"
 
 
 def _sum_of(number: int, reached_ns: float, time_ns: float, share: float) -> go.Bar:

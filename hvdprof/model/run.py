@@ -76,13 +76,21 @@ class Run(RecordedTables):
 
 @dataclass(frozen=True, slots=True)
 class RunEntry:
-    """A run directory in a list of runs; ``problem`` is empty where its manifest can be read."""
+    """A run directory in a list of runs; ``problem`` is empty where its manifest can be read.
+
+    ``models`` are the reference models or the script, ``sizes`` the numbers of ranks, ascending.
+    ``num_ended`` of ``num_passes`` passes have ended, well or not.
+    """
 
     folder: Path
     name: str
     created_at: str
     status: str
     problem: str
+    models: tuple[str, ...] = ()
+    sizes: tuple[int, ...] = ()
+    num_passes: int = 0
+    num_ended: int = 0
 
 
 @dataclass(frozen=True, slots=True)

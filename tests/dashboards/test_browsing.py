@@ -186,7 +186,7 @@ def test_runs_of_every_kind_stand_side_by_side(tmp_path):
     ]
     with served(RunStore(paths)) as address, watched_page(address) as watched:
         page = watched.page
-        show(watched, address)
+        show(watched, f"{address}/?run=run")
         for name in ("none", "timeline.json", "run"):
             page.get_by_role("textbox", name="Run").click()
             page.get_by_role("option", name=name, exact=True).click()

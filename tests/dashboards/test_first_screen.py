@@ -1,0 +1,137 @@
+"""The first screen and the list of runs in a real browser: one browser and one app for all."""
+
+import shutil
+
+import pytest
+
+from hvdprof.dashboards.run_store import RunStore
+from tests.builders.browser import serious_violations, show, wait_until, watched_page
+from tests.builders.run_directory import PassSpec, write_run
+from tests.builders.served_dashboard import measured_run, served
+
+pytestmark = pytest.mark.browser
+
+FOLD = 800
+BOTTOM = "one => one.getBoundingClientRect().bottom"
+TOP = "one => one.getBoundingClientRect().top"
+COPIED = """() => { window.copied = []; Object.defineProperty(navigator, 'clipboard', {value: {
+    writeText: text => { window.copied.push(text); return Promise.resolve(); }}}); }"""
+EFFICIENCIES = """() => [...document.querySelectorAll('[col-id=efficiency].ag-cell')]
+    .map(one => one.textContent).filter(text => text.includes('%')).length"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    runs = tmp_path_factory.mktemp("runs")
+    first = measured_run(runs / "first")
+    shutil.copytree(first, runs / "second")
+    planned = [PassSpec(size=2), PassSpec(size=2, status="planned", repeat=2)]
+    write_run(runs / "third", planned, status="running")
+    return runs
+
+
+@pytest.fixture(scope="module")
+def opened(folder):
+    with (
+        served(RunStore([], watched=[folder], check_every_s=0.1)) as address,
+        watched_page(address, height=FOLD) as watched,
+    ):
+        yield address, watched
+
+
+def test_numbers_figures_and_the_first_finding_are_above_the_fold(opened):
+    address, watched = opened
+    page = watched.page
+    show(watched, f"{address}/?run=first")
+    page.wait_for_selector(".waterfall .barlayer path", state="attached")
+    assert page.locator(".tile").count() == 5
+    assert page.locator("h1").evaluate("one => one.getBoundingClientRect().height") < 25
+    for name in (".tiles", ".figure.scaling", ".figure.waterfall", ".finding summary"):
+        assert page.locator(name).first.evaluate(BOTTOM) <= FOLD, name
+    assert page.locator(".strip").first.evaluate(TOP) <= FOLD
+    for name in ("scaling", "waterfall"):
+        height = "one => one.getBoundingClientRect().height"
+        assert page.locator(f".figure.{name}").first.evaluate(height) <= 280
+    assert "slower in forward" in page.inner_text(".findings-row")
+    assert serious_violations(page) == []
+    assert watched.complaints == []
+
+
+def test_model_and_ranks_are_chosen_once_for_tiles_and_figures(opened):
+    address, watched = opened
+    page = watched.page
+    show(watched, f"{address}/?run=first")
+    page.get_by_role("textbox", name="Toggles").click()
+    page.get_by_role("option", name="fp16 average").click()
+    page.wait_for_url("**toggles=fp16*")
+    wait_until(page, "document.querySelector('.tile').textContent.includes('fp16 average')")
+
+
+def test_folded_findings_open_and_only_the_command_is_copied(opened):
+    address, watched = opened
+    page = watched.page
+    show(watched, f"{address}/?run=first")
+    assert page.locator("details.finding[open]").count() <= 3
+    summary = page.locator("details.finding summary").first
+    summary.focus()
+    page.keyboard.press("Enter")
+    assert not page.locator("details.finding").first.evaluate("one => one.open")
+    page.keyboard.press("Enter")
+    page.evaluate(COPIED)
+    buttons = page.locator(".finding").get_by_role("button", name="Copy")
+    commands = page.locator(".finding .grow .mantine-Code-root").all_text_contents()
+    assert buttons.count() == len(commands)
+    for place, command in enumerate(commands):
+        buttons.nth(place).click()
+        assert page.evaluate("window.copied")[-1] == command
+
+
+def test_several_runs_begin_with_their_list(opened):
+    address, watched = opened
+    page = watched.page
+    show(watched, address)
+    page.wait_for_selector(".ag-row")
+    assert page.locator(".ag-center-cols-container .ag-row").count() == 3
+    assert "running: 1 of 2 passes" in page.inner_text("main")
+    # Analyzed one after the other, without a click.
+    wait_until(page, f"({EFFICIENCIES})() >= 2")
+    page.get_by_role("textbox", name="Search runs").fill("sec")
+    wait_until(page, "document.querySelectorAll('.ag-center-cols-container .ag-row').length === 1")
+    page.get_by_role("textbox", name="Search runs").fill("")
+    assert serious_violations(page) == []
+    page.get_by_role("link", name="second", exact=True).click()
+    page.wait_for_url("**/?run=second")
+    page.wait_for_selector(".tiles")
+    assert watched.complaints == []
+
+
+def test_two_runs_are_compared_and_one_goes_to_the_trash(opened, folder):
+    address, watched = opened
+    page = watched.page
+    show(watched, f"{address}/runs")
+    page.wait_for_selector(".ag-row")
+    page.get_by_role("button", name="Compare the two selected").click()
+    page.get_by_text("Select two runs to compare.").wait_for()
+    for name in ("first", "second"):
+        page.locator(f"[row-id='{name}'] input[type=checkbox]").check()
+    page.get_by_role("button", name="Compare the two selected").click()
+    page.wait_for_url("**/compare?run=*&with=*")
+    show(watched, f"{address}/runs")
+    page.on("dialog", lambda dialog: dialog.accept())
+    for name in ("second", "third"):
+        page.locator(f"[row-id='{name}'] input[type=checkbox]").check()
+    page.get_by_role("button", name="Delete the selected").click()
+    page.get_by_text("third is being measured.").wait_for()
+    assert (folder / ".trash" / "second" / "manifest.json").exists()
+    assert (folder / "third" / "manifest.json").exists()
+    wait_until(page, "!document.querySelector('[row-id=second]')")
+
+
+def test_what_is_not_there_is_not_found(opened):
+    address, watched = opened
+    page = watched.page
+    show(watched, f"{address}/stalls?run=nosuchrun")
+    assert "Not found: there is no run 'nosuchrun' here." in page.inner_text("main")
+    assert "run=nosuchrun" in page.url
+    show(watched, f"{address}/nowhere?run=first")
+    assert "Not found: there is no page '/nowhere'." in page.inner_text("main")
