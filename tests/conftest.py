@@ -51,6 +51,12 @@ settings.register_profile("reproducible", deadline=None, derandomize=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "reproducible"))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _own_state(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Commands of the tests seal runs with a key of their own, not with that of the user."""
+    os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """``--fast``, which ``make test-fast`` passes."""
     parser.addoption("--fast", action="store_true", help="omit tests marked as one of NOT_FAST")

@@ -143,10 +143,11 @@ def test_an_interrupt_ends_every_rank_and_resume_continues(tmp_path: Path) -> No
 
 
 def _resumes_for_a_few_steps(folder: Path, *, instead_of: int) -> None:
-    manifest_file = folder / "run/manifest.json"
-    text = manifest_file.read_text()
-    manifest_file.write_text(text.replace(f'"num_steps": {instead_of}', '"num_steps": 12'))
-    resumed = hvdprof("bench", "--resume", "run", "--quiet", cwd=folder)
+    for name in ("manifest.json", "resume.json"):
+        text = (folder / "run" / name).read_text()
+        changed = text.replace(f'"num_steps": {instead_of}', '"num_steps": 12')
+        (folder / "run" / name).write_text(changed)
+    resumed = hvdprof("bench", "--resume", "run", "--yes", "--quiet", cwd=folder)
     assert resumed.returncode == 0, resumed.stderr
     assert Manifest.read(folder / "run").status == Status.DONE
 

@@ -111,10 +111,10 @@ def test_resuming_keeps_the_sessions_and_makes_the_launch_once_more(tmp_path):
         _, stderr = process.communicate(timeout=300)
     assert process.returncode == 130, stderr
     assert "hvdprof run --resume run" in stderr
-    manifest_file = RunPaths(tmp_path / "run").manifest
-    manifest_file.write_text(manifest_file.read_text().replace("99999", "60"))
+    stored = RunPaths(tmp_path / "run").resume
+    stored.write_text(stored.read_text().replace("99999", "60"))
 
-    resumed = hvdprof("run", "--resume", "run", "-q", cwd=tmp_path)
+    resumed = hvdprof("run", "--resume", "run", "--yes", "-q", cwd=tmp_path)
     assert resumed.returncode == 0, resumed.stderr
     manifest = Manifest.read(tmp_path / "run")
     assert manifest.status == Status.DONE

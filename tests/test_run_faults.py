@@ -128,9 +128,13 @@ def test_ctrl_c_keeps_the_steps_before_and_resume_continues(
     assert nothing_runs(tmp_path / "run")
     readable(tmp_path)
 
-    manifest_file = RunPaths(tmp_path / "run").manifest
-    manifest_file.write_text(manifest_file.read_text().replace("99999", "25"))
-    resumed = hvdprof("run", "--resume", "run", "-q", cwd=tmp_path)
+    paths = RunPaths(tmp_path / "run")
+    for changed in (paths.manifest, paths.resume):
+        changed.write_text(changed.read_text().replace("99999", "25"))
+    refused = hvdprof("run", "--resume", "run", "-q", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "was changed since" in refused.stderr and "Add --yes" in refused.stderr
+    resumed = hvdprof("run", "--resume", "run", "-y", "-q", cwd=tmp_path)
     assert resumed.returncode == 0, resumed.stderr
     (record,) = Manifest.read(tmp_path / "run").passes
     assert (record.id, record.status) == ("01-np2-throughput-r1-attempt2", Status.DONE)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hvdprof.api.measurement import Measurement
 from hvdprof.api.options import KNOWN_MODELS, BenchOptions, RunOptions
-from hvdprof.errors import UnreadableInputError
+from hvdprof.errors import UnreadableInputError, UsageError
 from hvdprof.launch.plan.bench_settings import check_bench_options
 from hvdprof.launch.run.bench_run import Tools, find_tools, prepare_bench, read_for_resuming
 from hvdprof.launch.run.script_run import check_run_options, prepare_script
@@ -41,7 +41,11 @@ def measure(options: BenchOptions | RunOptions, *, observer: SweepObserver | Non
 
 
 def resume(
-    folder: str | Path, *, net: bool | None = None, observer: SweepObserver | None = None
+    folder: str | Path,
+    *,
+    net: bool | None = None,
+    observer: SweepObserver | None = None,
+    yes: bool = False,
 ) -> Path:
     """Run what an unfinished run has left, with its own options and settings.
 
@@ -49,22 +53,33 @@ def resume(
         folder: The run directory.
         net: Measure the network first; what the run began with when not given.
         observer: Shows the progress.
+        yes: Resume a run that this user's hvdprof did not write, or that was changed since:
+            ``plan_resume(folder).what_starts()`` says what it would start.
 
     Returns:
         The run directory.
 
     Raises:
         UnreadableInputError: The folder holds no run that this version can resume.
-        UsageError: The run is complete, is still running, or is of a function.
+        UsageError: The run is complete, is still running, is of a function, or is of another
+            user and ``yes`` is not given.
         HvdprofError: As ``measure``.
     """
-    return plan_resume(folder, net=net, observer=observer).measure()
+    planned = plan_resume(folder, net=net, observer=observer)
+    if not planned.is_own and not yes:
+        raise UsageError(
+            f"{folder} was not written by this user's hvdprof, or was changed since. It would "
+            f"start {'; '.join(planned.what_starts())}.",
+            hint="Where you trust it: resume(folder, yes=True)",
+        )
+    return planned.measure()
 
 
 def options_of(run: Manifest) -> BenchOptions | RunOptions | None:
     """The options that a run was started with; None where its manifest records none.
 
     ``measure(replace(options, output=None))`` measures the same again, into a new run directory.
+    Secrets of a script's command are ``***`` in a manifest that was read.
 
     Args:
         run: The manifest, ``load_run(folder).manifest``.
@@ -124,14 +139,16 @@ def plan_resume(
         UsageError: The run is complete, is still running, or is of a function.
         EnvironmentNotReadyError: This machine cannot run it.
     """
-    manifest = read_for_resuming(Path(folder))
+    manifest, is_own = read_for_resuming(Path(folder))
     # What is measured from now on has no neighbours of the other variant.
     manifest.paired_by = ""
     options = options_of(manifest)
     if net is None:
         net = options is None or options.net
     tools = find_tools(str(manifest.settings["launcher"]))
-    return Measurement(manifest, tools, observer, resumed=Path(folder), net=net)
+    planned = Measurement(manifest, tools, observer, resumed=Path(folder), net=net)
+    planned.is_own = is_own
+    return planned
 
 
 def check_bench(options: BenchOptions) -> None:

@@ -1,5 +1,6 @@
 """A measurement that is ready to start: Measurement."""
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from hvdprof.launch.run.sweep import Sweep
 from hvdprof.launch.run.sweep_observer import SweepObserver
 from hvdprof.launch.run.time_plan import TimePlan, time_plan
 from hvdprof.model.cell_key import setting_name
+from hvdprof.plain_text import printable
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import Manifest
 from hvdprof.rundir.masking import mask_command, mask_value
@@ -44,6 +46,8 @@ class Measurement:
 
     Attributes:
         manifest: Settings, passes and warnings of the run.
+        is_own: False for a resumed run that this user's hvdprof did not write, or that was changed
+            since: what it starts is the choice of another user.
     """
 
     def __init__(
@@ -57,6 +61,7 @@ class Measurement:
         net: bool = True,
     ) -> None:
         self.manifest = manifest
+        self.is_own = True
         self._tools = tools
         self._observer = observer or SilentObserver()
         self._output = output
@@ -72,15 +77,34 @@ class Measurement:
         return self._folder or new_run_folder(self._output, self.manifest.name)
 
     @property
-    def manifest_path(self) -> Path:
-        """The file of the manifest in the run directory."""
-        return RunPaths(self.folder).manifest
+    def resume_path(self) -> Path:
+        """The file of the run directory that holds the command with its secrets."""
+        return RunPaths(self.folder).resume
+
+    def what_starts(self) -> list[str]:
+        """Clauses on what the settings start, unmasked: command, variables, hosts."""
+        settings = self.settings
+        script = settings.script
+        variables = settings.variables if script is None else script.variables
+        words = [*(f"{name}={value}" for name, value in variables.items())]
+        words += ["hvdprof bench"] if script is None else [shlex.join(script.command)]
+        elastic = script.elastic if script else None
+        return [
+            printable(clause)
+            for clause in (
+                " ".join(words),
+                f"on the hosts {settings.hosts}" if settings.hosts else "",
+                f"on the hosts of {elastic.discovery_script}" if elastic else "",
+                f"with data of {settings.data_dir}" if settings.data_dir else "",
+            )
+            if clause
+        ]
 
     @property
     def has_secret(self) -> bool:
         """Whether the command of the script, or a variable of ``--env``, seems to hold a secret.
 
-        The manifest keeps the command as it is, because ``resume`` needs it.
+        ``resume_path`` keeps the command as it is, because ``resume`` needs it.
         """
         script = self.manifest.settings.get("script") or {}
         command = list(script.get("command", ()))
@@ -125,14 +149,18 @@ class Measurement:
             by_reason.setdefault(cell.reason, []).append(what)
         return by_reason
 
-    def make_folder(self) -> Path:
+    def make_folder(self, *, share: bool = False) -> Path:
         """Make the run directory with its manifest; that of a resumed run is there already.
+
+        Args:
+            share: Whether the group of the user may read it.
 
         Raises:
             StorageError: The folder exists with something in it, or cannot be made.
         """
         if self._folder is None:
-            self._folder = make_run_folder(self.manifest, self._output, self.manifest.name)
+            name = self.manifest.name
+            self._folder = make_run_folder(self.manifest, self._output, name, share=share)
         return self._folder
 
     def ready_hosts(self) -> None:

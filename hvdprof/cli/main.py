@@ -14,6 +14,7 @@ import typer
 
 from hvdprof import __version__
 from hvdprof.errors import HvdprofError
+from hvdprof.plain_text import printable_lines
 
 # In the order of a user's work, for --help.
 COMMANDS = (
@@ -71,9 +72,10 @@ def main() -> NoReturn:
         wanted = sys.argv[1:2]
         build_app(wanted if wanted and wanted[0] in COMMANDS else COMMANDS)()
     except HvdprofError as error:
-        sys.stderr.write(f"hvdprof: {error.message}\n")
+        # Messages quote files and output of strangers.
+        sys.stderr.write(f"hvdprof: {printable_lines(error.message)}\n")
         if error.hint:
-            sys.stderr.write(f"  {error.hint}\n")
+            sys.stderr.write(f"  {printable_lines(error.hint)}\n")
         sys.exit(error.exit_code)
     sys.exit(0)
 

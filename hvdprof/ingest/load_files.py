@@ -23,8 +23,9 @@ from hvdprof.ingest.timeline.meaning.joined_recordings import sessions_of
 from hvdprof.model.run import Run
 from hvdprof.model.tables.log_tables import FILES
 from hvdprof.model.tables.timeline_file_tables import TIMELINES
+from hvdprof.plain_text import printable
 from hvdprof.rundir.manifest import Manifest
-from hvdprof.rundir.shown_names import printable, shown_name
+from hvdprof.rundir.shown_names import shown_name
 
 if TYPE_CHECKING:
     from hvdprof.ingest.recorder.recorder_file import RecorderFile

@@ -8,6 +8,7 @@ from hvdprof.rundir.turn_format import TURNS_FILE
 
 MANIFEST_NAME = "manifest.json"
 NET_NAME = "net.jsonl"
+RESUME_NAME = "resume.json"
 TUNING_NAME = "tuning.json"
 
 
@@ -116,6 +117,11 @@ class RunPaths:
     def manifest(self) -> Path:
         """The manifest, the one file that makes a folder a run."""
         return self.folder / MANIFEST_NAME
+
+    @property
+    def resume(self) -> Path:
+        """What ``--resume`` starts again, with its secrets; readable by its owner alone."""
+        return self.folder / RESUME_NAME
 
     @property
     def net(self) -> Path:

@@ -5,7 +5,7 @@ History of the schema:
 """
 
 import shlex
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from hvdprof.rundir.layout import MANIFEST_NAME, RunPaths
 from hvdprof.rundir.plain_names import check_plain, is_host_name
 from hvdprof.rundir.plan import HOROVOD_ENGINE, Segment
 from hvdprof.rundir.regular_file import checked_inside
+from hvdprof.rundir.resume_file import masked_options, masked_settings, write_resume_file
 from hvdprof.rundir.shown_names import shown_name
 from hvdprof.rundir.stopping import Look, Stop
 from hvdprof.rundir.whole_file import write_whole
@@ -197,12 +198,20 @@ class Manifest:
         return f"hvdprof {'run' if script else 'bench'} --resume {shlex.quote(str(folder))}"
 
     def write(self, paths: RunPaths) -> None:
-        """Write the manifest whole into the run directory.
+        """Write the manifest whole into the run directory, without the secrets of a command.
+
+        What ``--resume`` needs of them is written beside it. Who may read the folder may read the
+        manifest.
 
         Raises:
-            StorageError: The file could not be written.
+            StorageError: A file could not be written.
         """
-        write_whole(paths.manifest, to_text(self))
+        if self.options and not (self.settings.get("script") or {}).get("is_function"):
+            write_resume_file(paths, self.settings, self.options)
+        shown = replace(
+            self, settings=masked_settings(self.settings), options=masked_options(self.options)
+        )
+        write_whole(paths.manifest, to_text(shown), mode=_mode_in(paths.folder))
 
     @classmethod
     def read(cls, folder: Path) -> "Manifest":
@@ -213,7 +222,14 @@ class Manifest:
                 newer hvdprof wrote it.
         """
         paths = RunPaths(folder)
-        if not paths.manifest.is_file():
+        try:
+            is_there = paths.manifest.is_file()
+        except OSError as error:
+            raise UnreadableInputError(
+                f"{shown_name(folder)} cannot be read: {error.strerror}.",
+                hint="Its owner lets a group read it with `chmod -R g+rX RUN`.",
+            ) from error
+        if not is_there:
             raise UnreadableInputError(
                 f"{shown_name(folder)} is not a run directory: it holds no {MANIFEST_NAME}.",
                 hint="Give the folder that `hvdprof bench` named, usually runs/<time>-<name>.",
@@ -241,12 +257,20 @@ class Manifest:
         return manifest
 
 
+def _mode_in(folder: Path) -> int:
+    readers = 0o044 & folder.stat().st_mode if folder.exists() else 0
+    return 0o600 | readers
+
+
 def _check_names(manifest: Manifest) -> None:
     """Check every name that becomes a path or a word of a command line.
 
     Raises:
-        ValueError: One is not plain.
+        ValueError: One is not plain, or the settings of a script are none.
     """
+    script = manifest.settings.get("script")
+    if script is not None and not isinstance(script, dict):
+        raise ValueError("settings.script is no object")
     for record in manifest.passes:
         check_plain(record.id, "pass id")
         for segment in record.segments:

@@ -6,12 +6,10 @@ stream.
 """
 
 import os
-import re
 from pathlib import Path
 
-_UNPRINTABLE = re.compile(
-    r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029\u202a-\u202e\u2066-\u2069]"
-)
+from hvdprof.plain_text import printable
+
 _stand_ins: dict[str, str] = {}
 
 
@@ -25,11 +23,6 @@ def shown_name(path: Path) -> str:
     return printable(name)
 
 
-def printable(name: str) -> str:
-    """A text without control characters and what is not UTF-8: they are shown as escapes."""
-    return _UNPRINTABLE.sub(_escaped, name)
-
-
 def show_as(path: Path, name: str) -> None:
     """Show a path, and all paths below it, as another name from now on."""
     _stand_ins[str(path)] = name
@@ -39,12 +32,3 @@ def show_as_they_are(folder: Path) -> None:
     """Show the paths below a folder that is removed by their own names again."""
     for name in [name for name in _stand_ins if Path(name).is_relative_to(folder)]:
         del _stand_ins[name]
-
-
-def _escaped(match: re.Match[str]) -> str:
-    character = match[0]
-    number = ord(character)
-    # A byte that is not UTF-8 stands as U+DC80 to U+DCFF (PEP 383).
-    if 0xDC80 <= number <= 0xDCFF:
-        number -= 0xDC00
-    return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}"

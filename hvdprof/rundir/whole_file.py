@@ -14,7 +14,9 @@ _LONGEST_PREFIX = 50
 
 
 @contextlib.contextmanager
-def open_whole(path: Path, *, binary: bool = False, overwrite: bool = True) -> Iterator[IO[str]]:
+def open_whole(
+    path: Path, *, binary: bool = False, overwrite: bool = True, mode: int | None = None
+) -> Iterator[IO[str]]:
     """A file to write to, which takes its name only when the block ends without an exception.
 
     A name that ends in ``.gz`` is compressed on the way.
@@ -23,6 +25,7 @@ def open_whole(path: Path, *, binary: bool = False, overwrite: bool = True) -> I
         path: The file; its folder is made when missing.
         binary: Open for bytes instead of UTF-8 text.
         overwrite: Whether a file of that name may be replaced.
+        mode: Who may read it; as the user's umask says when not given.
 
     Raises:
         StorageError: The file exists and may not be replaced, or cannot be written.
@@ -37,7 +40,7 @@ def open_whole(path: Path, *, binary: bool = False, overwrite: bool = True) -> I
         os.close(handle)
         with _open(temporary, compressed=path.suffix == ".gz", binary=binary) as file:
             yield file
-        _give_the_usual_mode(temporary)
+        Path(temporary).chmod(_usual_mode() if mode is None else mode)
         Path(temporary).replace(path)
     except OSError as error:
         raise StorageError(
@@ -65,9 +68,9 @@ def check_new(path: Path, *, overwrite: bool) -> None:
         raise StorageError(f"{path} exists and is not overwritten.", hint="Add --force.")
 
 
-def write_whole(path: Path, text: str, *, overwrite: bool = True) -> None:
+def write_whole(path: Path, text: str, *, overwrite: bool = True, mode: int | None = None) -> None:
     """Write a text file whole or not at all; see ``open_whole``."""
-    with open_whole(path, overwrite=overwrite) as file:
+    with open_whole(path, overwrite=overwrite, mode=mode) as file:
         file.write(text)
 
 
@@ -79,8 +82,8 @@ def _open(name: str, *, compressed: bool, binary: bool) -> IO[str]:
     return Path(name).open(mode, encoding=encoding)
 
 
-def _give_the_usual_mode(name: str) -> None:
+def _usual_mode() -> int:
     # mkstemp makes files that no other user may read; a report is meant to be shared.
     mask = os.umask(0)
     os.umask(mask)
-    Path(name).chmod(0o666 & ~mask)
+    return 0o666 & ~mask

@@ -1,15 +1,18 @@
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from hvdprof.api import measured_runs, measurement
-from hvdprof.api.measured_runs import options_of, plan_measurement, plan_resume
+from hvdprof.api.measured_runs import options_of, plan_measurement, plan_resume, resume
 from hvdprof.api.measurement import Measurement
 from hvdprof.api.options import BenchOptions, RunOptions
 from hvdprof.errors import UnreadableInputError, UsageError
 from hvdprof.launch.plan.options import record_of
 from hvdprof.launch.run.bench_run import Tools, planned_manifest
 from hvdprof.launch.run.sweep import Sweep
+from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import Manifest
 from tests.builders.bench_settings import FOUR_CORES, bench_options, bench_settings
 from tests.builders.run_directory import write_run
@@ -38,7 +41,7 @@ def _planned(options: BenchOptions) -> Manifest:
 def test_options_are_planned_by_their_class(
     options: BenchOptions | RunOptions, launches: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(measured_runs, "find_tools", lambda: TOOLS)
+    monkeypatch.setattr(measured_runs, "find_tools", lambda *_: TOOLS)
     planned = plan_measurement(options)
     assert [launch.id for launch in planned.launches()] == launches
     assert options_of(planned.manifest) == options
@@ -80,10 +83,55 @@ def test_a_resumed_run_measures_the_network_as_it_began(
     given: bool | None,
     net: bool,
 ) -> None:
-    monkeypatch.setattr(measured_runs, "find_tools", lambda: TOOLS)
+    monkeypatch.setattr(measured_runs, "find_tools", lambda *_: TOOLS)
     manifest = _planned(bench_options(net=recorded))
     folder = Measurement(manifest, TOOLS, None, output=tmp_path / "r").make_folder()
     asked: list[Sweep] = []
     monkeypatch.setattr(measurement, "measure_network", asked.append)
     plan_resume(folder, net=given).ready_hosts()
     assert bool(asked) == net
+
+
+def _made(folder: Path, options: BenchOptions | RunOptions) -> Path:
+    return plan_measurement(replace(options, output=folder)).make_folder()
+
+
+@pytest.fixture
+def script_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(measured_runs, "find_tools", lambda *_: TOOLS)
+    command = ("bash", "-c", "true", "--api-key", "Zq7wX2kLpR9vT4")
+    return _made(tmp_path / "run", RunOptions(np=2, command=command, env=("A=1",)))
+
+
+def test_a_run_is_resumed_with_the_secrets_of_its_command(script_run: Path) -> None:
+    assert "Zq7wX2kLpR9vT4" not in RunPaths(script_run).manifest.read_text()
+    planned = plan_resume(script_run)
+    assert planned.is_own
+    assert planned.settings.script is not None
+    assert planned.settings.script.command[-1] == "Zq7wX2kLpR9vT4"
+    assert script_run.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_run_of_somebody_else_starts_nothing_by_itself(
+    script_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "other"))
+    planned = plan_resume(script_run)
+    assert not planned.is_own
+    with pytest.raises(UsageError, match="would start A=1 bash -c true --api-key"):
+        resume(script_run)
+    started = []
+    monkeypatch.setattr(Measurement, "measure", lambda one: started.append(one) or one.folder)
+    assert resume(script_run, yes=True) == script_run and started
+
+
+def test_a_run_of_an_earlier_version_is_resumed_after_a_question(script_run: Path) -> None:
+    stored = json.loads(RunPaths(script_run).resume.read_text())
+    RunPaths(script_run).resume.unlink()
+    with pytest.raises(UsageError, match=r"lacks resume\.json, which holds the secrets"):
+        plan_resume(script_run)
+    manifest = RunPaths(script_run).manifest
+    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | stored))
+    planned = plan_resume(script_run)
+    assert not planned.is_own
+    assert planned.what_starts() == ["A=1 bash -c true --api-key Zq7wX2kLpR9vT4"]

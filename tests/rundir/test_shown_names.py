@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hvdprof.rundir.shown_names import printable, show_as, show_as_they_are, shown_name
+from hvdprof.plain_text import printable
+from hvdprof.rundir.shown_names import show_as, show_as_they_are, shown_name
 
 
 @pytest.mark.parametrize(

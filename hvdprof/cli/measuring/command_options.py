@@ -19,6 +19,19 @@ class CommandOptions:
         "--resume",
         panel=OUTPUT,
     )
+    yes: bool = option(
+        False,
+        "Resume a run of another user without a question.",
+        "--yes",
+        "-y",
+        panel=OUTPUT,
+    )
+    share: bool = option(
+        False,
+        "Let your group read the run directory; by default, you alone can.",
+        "--share",
+        panel=OUTPUT,
+    )
     dry_run: bool = option(
         False,
         "Print every command with its environment, and what is skipped; start nothing.",

@@ -4,7 +4,8 @@ Tested in ``tests/test_bench_end_to_end.py``.
 """
 
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
 
 import typer
 
@@ -21,11 +22,12 @@ from hvdprof.errors import (
     SweepIncompleteError,
     UsageError,
 )
+from hvdprof.plain_text import printable
 
 if TYPE_CHECKING:
     from hvdprof.report.reporter import Reporter
 
-_ALLOWED_WITH_RESUME = frozenset({"resume", "silent", "format", "dry_run", "net"})
+_ALLOWED_WITH_RESUME = frozenset({"resume", "yes", "silent", "format", "dry_run", "net"})
 
 
 def measure_command(
@@ -44,6 +46,9 @@ def measure_command(
         refuse_other_options(context)
         net = _net_of_resume(context)
         measurement = api.plan_resume(chosen.resume, net=net, observer=observer)
+        _refuse_other_kind(options, measurement, chosen.resume)
+        if not (measurement.is_own or chosen.yes or chosen.dry_run):
+            confirm(measurement, sys.stdin, sys.stderr)
     elif chosen.sbatch:
         queue_job(options, chosen)
         return
@@ -52,10 +57,50 @@ def measure_command(
     if chosen.dry_run:
         print_launches(measurement, sys.stdout)
         return
-    measurement.make_folder()
+    measurement.make_folder(share=chosen.share)
     if not chosen.silent:
         announce(measurement, sys.stderr)
     measure_and_report(measurement, reporter)
+
+
+def confirm(measurement: "api.Measurement", answers: IO[str], stream: IO[str]) -> None:
+    """Show what a run of another user would start, and ask.
+
+    Raises:
+        UsageError: The answer is no, or there is no terminal to ask on.
+    """
+    folder = printable(str(measurement.folder))
+    stream.write(
+        f"{folder} was not written by your hvdprof, or was changed since: it may be a copy, of an "
+        "earlier version, or of another user. It starts\n"
+    )
+    stream.write("".join(f"  {clause}\n" for clause in measurement.what_starts()))
+    refused = UsageError(
+        f"{folder} is not resumed.", hint="Add --yes where you trust what it starts."
+    )
+    if not answers.isatty():
+        raise refused
+    stream.write("Resume it? [y/N] ")
+    stream.flush()
+    if answers.readline().strip().lower() not in ("y", "yes"):
+        raise refused
+
+
+def _refuse_other_kind(
+    options: BenchOptions | RunOptions, measurement: "api.Measurement", folder: Path
+) -> None:
+    """Check that ``bench`` resumes no script: it starts nothing but reference models.
+
+    Raises:
+        UsageError: The run is of the other command.
+    """
+    is_script = measurement.settings.script is not None
+    if is_script != isinstance(options, RunOptions):
+        kind = "a script" if is_script else "reference models"
+        raise UsageError(
+            f"{printable(str(folder))} is a run of {kind}.",
+            hint=measurement.manifest.resume_command(folder),
+        )
 
 
 def measure_and_report(measurement: "api.Measurement", reporter: "Reporter") -> None:

@@ -27,8 +27,8 @@ def announce(measurement: "api.Measurement", stream: IO[str]) -> None:
     if measurement.has_secret:
         stream.write(
             "! The command of the script seems to hold a secret. --resume needs the command, so "
-            f"{measurement.manifest_path} keeps it. Pass secrets in the environment: no secret of "
-            "the environment is written.\n"
+            f"{measurement.resume_path} keeps it, for your eyes only. Pass secrets in the "
+            "environment: no secret of the environment is written.\n"
         )
 
 

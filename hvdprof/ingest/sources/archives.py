@@ -28,8 +28,9 @@ from hvdprof.ingest.sources.tar_members import (
     tar_members,
 )
 from hvdprof.ingest.sources.workspace import Workspace
+from hvdprof.plain_text import printable
 from hvdprof.rundir.regular_file import open_regular
-from hvdprof.rundir.shown_names import printable, show_as, shown_name
+from hvdprof.rundir.shown_names import show_as, shown_name
 from hvdprof.units import byte_size, count
 
 MOST_FILES = 10_000

@@ -20,9 +20,9 @@ from typing import IO
 
 from hvdprof import units
 from hvdprof.errors import HvdprofError, StorageError, UnreadableInputError
+from hvdprof.plain_text import printable
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.plain_names import check_relative
-from hvdprof.rundir.shown_names import printable
 from hvdprof.rundir.whole_file import open_whole
 
 MAX_BYTES = 8_000_000_000

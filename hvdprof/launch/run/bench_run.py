@@ -33,10 +33,11 @@ from hvdprof.launch.run.time_plan import fit_budget
 from hvdprof.machine.install.build_tools import available_memory_bytes
 from hvdprof.machine.install.horovod_features import HorovodBuild, require_horovod, require_torch
 from hvdprof.machine.mpi import Mpi, find_mpi
-from hvdprof.rundir.layout import RunPaths
+from hvdprof.rundir.layout import RESUME_NAME, RunPaths
 from hvdprof.rundir.manifest import MANIFEST_SCHEMA_VERSION, Manifest, Status
 from hvdprof.rundir.masking import mask_command, recorded_environment
 from hvdprof.rundir.plan import DDP_ENGINE
+from hvdprof.rundir.resume_file import is_masked, read_resume_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,15 +212,19 @@ def launcher_of(settings: BenchSettings, tools: Tools) -> Launcher:
     return TorchrunForDdp(launcher) if DDP_ENGINE in settings.engines else launcher
 
 
-def read_for_resuming(folder: Path) -> Manifest:
-    """The manifest of a run to resume.
+def read_for_resuming(folder: Path) -> tuple[Manifest, bool]:
+    """The manifest of a run to resume with its secrets, and whether this user's hvdprof wrote it.
 
     Raises:
         UnreadableInputError: The folder holds no run, or none that this version can resume.
-        UsageError: The run is complete, is still running, or is of a function.
+        UsageError: The run is complete, is still running, is of a function, or was copied without
+            the secrets of its command.
     """
     with exclusive_run(folder):
         manifest = Manifest.read(folder)
+        given = read_resume_file(folder)
+    if given is not None:
+        manifest.settings, manifest.options = given.settings, given.options
     if manifest.status == Status.DONE:
         raise UsageError(
             f"{folder} is complete; there is nothing to resume.",
@@ -237,7 +242,12 @@ def read_for_resuming(folder: Path) -> Manifest:
             f"{folder} is of a function, and functions are not stored in run directories.",
             hint="Measure the function again: hvdprof.api.FunctionRunner(...).run(...)",
         )
-    return manifest
+    if given is None and is_masked(manifest.settings):
+        raise UsageError(
+            f"{folder} lacks {RESUME_NAME}, which holds the secrets of its command.",
+            hint="Start a new run with the whole command.",
+        )
+    return manifest, given is not None and given.is_own
 
 
 def _choose_device(wanted: str, horovod: HorovodBuild) -> str:

@@ -10,6 +10,7 @@ from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import Manifest
 
 RUNS_FOLDER = Path("runs")
+_OF_OWNER, _OF_GROUP = 0o700, 0o750
 
 
 def runs_folder(output: Path | None) -> Path:
@@ -17,13 +18,18 @@ def runs_folder(output: Path | None) -> Path:
     return RUNS_FOLDER if output is None else output.parent
 
 
-def make_run_folder(manifest: Manifest, output: Path | None, name: str) -> Path:
+def make_run_folder(
+    manifest: Manifest, output: Path | None, name: str, *, share: bool = False
+) -> Path:
     """Make the run directory and write the manifest into it.
+
+    Other users cannot look into it: output and commands may hold secrets.
 
     Args:
         manifest: The manifest of the prepared run; gets its name.
         output: The run directory itself; None for ``runs/<time>-<name>``.
         name: A name for the run.
+        share: Whether the group of the user may read it.
 
     Raises:
         StorageError: The folder exists with something in it, or cannot be made.
@@ -32,6 +38,8 @@ def make_run_folder(manifest: Manifest, output: Path | None, name: str) -> Path:
     try:
         require_space(output or RUNS_FOLDER)
         folder = _make_named(output) if output else _make_new(name)
+        if share:
+            folder.chmod(_OF_GROUP)
     except OSError as error:
         where = error.filename or output or RUNS_FOLDER
         raise StorageError(f"Could not make {where}: {error.strerror}.") from error
@@ -45,7 +53,8 @@ def _make_named(folder: Path) -> Path:
             f"{folder} is not empty, and runs are not overwritten.",
             hint=f"Name a new folder, or resume that run with --resume {folder}.",
         )
-    folder.mkdir(parents=True, exist_ok=True)
+    # One that exists keeps the mode that the user gave it.
+    folder.mkdir(_OF_OWNER, parents=True, exist_ok=True)
     return folder
 
 
@@ -55,7 +64,7 @@ def _make_new(name: str) -> Path:
     while True:
         folder = new_run_folder(None, name)
         try:
-            folder.mkdir()
+            folder.mkdir(_OF_OWNER)
         except FileExistsError:
             # Another run that started in the same second has this name.
             continue

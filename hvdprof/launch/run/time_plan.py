@@ -10,6 +10,7 @@ from hvdprof.launch.plan.pass_times import PassTimes
 from hvdprof.launch.plan.settings import BenchSettings, read_settings
 from hvdprof.rundir.layout import MANIFEST_NAME
 from hvdprof.rundir.manifest import Manifest, Mode, PassRecord, Status
+from hvdprof.rundir.masking import mask_command
 from hvdprof.units import seconds
 
 MOST_EARLIER_RUNS = 30
@@ -116,7 +117,7 @@ def _kind(manifest: Manifest, settings: BenchSettings) -> tuple[object, ...]:
         [host.get("hostname") for host in manifest.hosts[:1]],
         settings.hosts,
         settings.models,
-        settings.script and settings.script.command,
+        settings.script and mask_command(settings.script.command),
         settings.num_threads,
         settings.num_warmup_batches,
         settings.num_steps,

@@ -39,7 +39,7 @@ def test_a_secret_in_the_command_of_a_script_is_reported_and_not_repeated(
 
     text = stream.getvalue()
     assert ("seems to hold a secret" in text) == is_secret
-    assert ("runs/mine/manifest.json" in text) == is_secret
+    assert ("runs/mine/resume.json" in text) == is_secret
     assert "abc" not in text
 
 

@@ -1,0 +1,129 @@
+"""What ``--resume`` starts again, as it was given: the one file of a run that may hold secrets.
+
+``manifest.json`` has the same settings with secrets masked. The file is readable by its owner
+alone, and sealed with a key of this user: a run that another user wrote or changed is resumed only
+after a question. Reports and tables never read it.
+
+History of the schema:
+    1   first version
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from hvdprof.errors import UnreadableInputError
+from hvdprof.rundir.json_codec import JsonObject, decode
+from hvdprof.rundir.json_text import parse_json
+from hvdprof.rundir.layout import RunPaths
+from hvdprof.rundir.masking import MASK, mask_command, mask_text, mask_value
+from hvdprof.rundir.regular_file import checked_inside, read_regular
+from hvdprof.rundir.shown_names import shown_name
+from hvdprof.rundir.user_key import is_sealed, seal
+from hvdprof.rundir.whole_file import write_whole
+
+RESUME_SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResumeFile:
+    """Settings and options of a run as they were given; ``seal`` is this user's for both."""
+
+    schema_version: int
+    settings: JsonObject
+    options: JsonObject
+    seal: str
+
+    @property
+    def is_own(self) -> bool:
+        """Whether this user's hvdprof wrote it, and it was not changed since."""
+        return is_sealed(_sealed(self.settings, self.options), self.seal)
+
+
+def write_resume_file(paths: RunPaths, settings: JsonObject, options: JsonObject) -> None:
+    """Write the file into a run directory, unless it says the same already.
+
+    Raises:
+        StorageError: It could not be written.
+    """
+    content = {
+        "schema_version": RESUME_SCHEMA_VERSION,
+        "settings": settings,
+        "options": options,
+        "seal": seal(_sealed(settings, options)),
+    }
+    text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+    try:
+        # A full disk has no room for what is there already.
+        is_there = read_regular(paths.resume) == text
+    except (OSError, ValueError):
+        is_there = False
+    if not is_there:
+        write_whole(paths.resume, text, mode=0o600)
+
+
+def read_resume_file(folder: Path) -> ResumeFile | None:
+    """The file of a run directory; None where there is none, as in runs of earlier versions.
+
+    Raises:
+        UnreadableInputError: It cannot be read, is damaged, or a newer hvdprof wrote it.
+    """
+    path = RunPaths(folder).resume
+    try:
+        content = parse_json(read_regular(checked_inside(folder, path)))
+        found = decode(ResumeFile, content, path.name)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UnreadableInputError(f"{shown_name(path)} cannot be read: {reason}.") from error
+    if found.schema_version > RESUME_SCHEMA_VERSION:
+        raise UnreadableInputError(
+            f"{shown_name(path)} has schema version {found.schema_version}; "
+            f"this hvdprof reads up to {RESUME_SCHEMA_VERSION}.",
+            hint="pip install --upgrade hvdprof",
+        )
+    return found
+
+
+def masked_settings(settings: Mapping[str, object]) -> JsonObject:
+    """The settings of a run without the secrets of its command and its variables."""
+    masked = dict(settings)
+    if isinstance(variables := masked.get("variables"), Mapping):
+        masked["variables"] = _masked_variables(variables)
+    if isinstance(given := masked.get("script"), Mapping):
+        script = dict(given)
+        script["command"] = mask_command(map(str, script.get("command", ())))
+        script["variables"] = _masked_variables(script.get("variables") or {})
+        if isinstance(script.get("elastic"), Mapping):
+            elastic = dict(script["elastic"])
+            elastic["discovery_script"] = mask_text(str(elastic.get("discovery_script", "")))
+            script["elastic"] = elastic
+        masked["script"] = script
+    return masked
+
+
+def masked_options(options: Mapping[str, object]) -> JsonObject:
+    """The options of a run without the secrets of its command and its variables."""
+    masked = dict(options)
+    for name in ("command", "env"):
+        if isinstance(words := masked.get(name), list | tuple):
+            masked[name] = mask_command(map(str, words))
+    if isinstance(script := masked.get("host_discovery_script"), str):
+        masked["host_discovery_script"] = mask_text(script)
+    return masked
+
+
+def is_masked(settings: Mapping[str, object]) -> bool:
+    """Whether secrets of these settings were replaced, so that they start something else."""
+    return MASK in json.dumps([settings.get("script"), settings.get("variables")])
+
+
+def _masked_variables(variables: Mapping[str, object]) -> dict[str, str]:
+    return {name: mask_value(name, str(value)) for name, value in variables.items()}
+
+
+def _sealed(settings: JsonObject, options: JsonObject) -> bytes:
+    # Tuples become lists: what is sealed is what is read again.
+    return json.dumps([settings, options], sort_keys=True, ensure_ascii=True).encode()
