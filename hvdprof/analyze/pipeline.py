@@ -27,6 +27,7 @@ from hvdprof.analyze.verdict.attached_verdict import attached_verdict
 from hvdprof.analyze.verdict.data_quality import warnings_of
 from hvdprof.analyze.verdict.failures import failed_segments
 from hvdprof.analyze.verdict.run_verdict import verdict
+from hvdprof.analyze.verdict.traced_verdict import is_traced, traced_verdict
 from hvdprof.analyze.verdict.verdict_caveat import verdict_caveat
 from hvdprof.model.run import Run, RunAnalysis
 from hvdprof.model.tables.collective_tables import COLLECTIVES
@@ -107,9 +108,12 @@ def analyze_run(run: Run) -> RunAnalysis:
     }
     failed = failed_segments(run.manifest)
     found = findings(Evidence(run, tables))
-    answer = attached_verdict(
-        run, verdict(by_cell, derived[WATERFALL.name], found, failed, run.manifest)
-    )
+    if is_traced(run):
+        answer = traced_verdict(run, by_cell, derived[WATERFALL.name], found, waits.caused_wait)
+    else:
+        answer = attached_verdict(
+            run, verdict(by_cell, derived[WATERFALL.name], found, failed, run.manifest)
+        )
     answer = network_verdict(run, derived[NET_LINKS.name], answer)
     return RunAnalysis(
         run=run,

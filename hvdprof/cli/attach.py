@@ -26,6 +26,15 @@ def attach(
             rich_help_panel=FILES,
         ),
     ] = None,
+    trace: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="GLOB",
+            help="Traces of torch.profiler, one per rank, such as 'traces/*.json.gz'.",
+            show_default=False,
+            rich_help_panel=FILES,
+        ),
+    ] = None,
     nccl_log: Annotated[
         list[Path] | None,
         typer.Option(
@@ -68,14 +77,19 @@ def attach(
         typer.Option("--force", help="Replace a run directory that this command made before."),
     ] = False,
 ) -> None:
-    """Make a run directory of an existing timeline, NCCL logs and printed output.
+    """Make a run directory of an existing timeline, profiler traces, NCCL logs and output.
 
     Files are recognised by their content and copied. Their names and the launcher's tags in them
     show the ranks.
     """
     manifest = api.attach(
         run,
-        api.AttachedFiles(timelines=timeline or (), nccl_logs=nccl_log or (), outputs=stdout or ()),
+        api.AttachedFiles(
+            timelines=timeline or (),
+            traces=trace or (),
+            nccl_logs=nccl_log or (),
+            outputs=stdout or (),
+        ),
         api.AttachedJob(name=name, size=np, batch_size=batch_size),
         overwrite=force,
     )

@@ -47,7 +47,7 @@ def foreign_binary(head: bytes) -> ForeignFile | None:
             return ForeignFile(name)
     if head.startswith(_SQLITE):
         if _NSYS.search(head):
-            return ForeignFile("an export of Nsight Systems (SQLite)", _recording(None))
+            return ForeignFile("an export of Nsight Systems (SQLite)", recording_hint(None))
         return ForeignFile("a SQLite database")
     if _PICKLE.match(head):
         return ForeignFile("a Python pickle, which may run code when it is loaded")
@@ -64,17 +64,19 @@ def is_ras_report(head: bytes) -> bool:
     return bool(_RAS.match(head) and _RAS_HOLDS.search(head))
 
 
+def profiler_trace(text: bytes) -> str:
+    """What a trace of torch.profiler with this text in it is; empty for any other file."""
+    if not _KINETO.search(text):
+        return ""
+    job = _DISTRIBUTED.search(text)
+    rank, size = (_found(number, job[1] if job else b"") for number in (_RANK, _WORLD_SIZE))
+    return f"PyTorch profiler trace{_of_rank(rank, size)}"
+
+
 def foreign_trace(text: bytes) -> ForeignFile | None:
     """The Chrome trace of another program with this text in it; None where it may be Horovod's."""
-    if _KINETO.search(text):
-        job = _DISTRIBUTED.search(text)
-        rank, size = (_found(number, job[1] if job else b"") for number in (_RANK, _WORLD_SIZE))
-        return ForeignFile(
-            f"a trace of the PyTorch profiler (Kineto){_of_rank(rank, size)}, not Horovod's",
-            _recording(size),
-        )
     if _THREADS.search(text):
-        return ForeignFile("a Chrome trace of another program, not Horovod's", _recording(None))
+        return ForeignFile("a Chrome trace of another program, not Horovod's", recording_hint(None))
     return None
 
 
@@ -89,6 +91,7 @@ def _of_rank(rank: int | None, size: int | None) -> str:
     return f" of rank {rank}" if size is None else f" of rank {rank} of {size}"
 
 
-def _recording(size: int | None) -> str:
+def recording_hint(size: int | None) -> str:
+    """The command that records every rank of a script."""
     ranks = "N" if size is None else size
     return f"Record a Horovod script: hvdprof run --np {ranks} -- python train.py. {_DOCS}"

@@ -6,13 +6,13 @@ The readers of a kind of file are imported with its first file: each takes longe
 import functools
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from hvdprof.errors import HvdprofError
+from hvdprof.errors import HvdprofError, UnreadableInputError
 from hvdprof.ingest.load_progress import ProgressCallback
 from hvdprof.ingest.nccl.nccl_jobs import Process, jobs_of
 from hvdprof.ingest.recognise import Found, Kind, Recognised
@@ -64,8 +64,11 @@ def load_files(found: Found, first: Path, *, progress: ProgressCallback | None =
     entries = []
     recorders: list[Recognised] = []
     dumps = [one for one in files if one.kind == Kind.FLIGHT_RECORDER]
+    traces = [one for one in files if one.kind == Kind.TRACE]
     for one in files:
         report(one.name, done, total)
+        if one.kind == Kind.TRACE:
+            continue
         if one.kind == Kind.RECORDER:
             recorders.append(one)
         elif one.kind != Kind.FLIGHT_RECORDER:
@@ -75,12 +78,57 @@ def load_files(found: Found, first: Path, *, progress: ProgressCallback | None =
     entries += _add_recordings(recorders, builder)
     entries += _add_dumps(dumps, builder)
     _add_nccl(entries, builder, report)
+    manifest = _add_traces(traces, entries, builder, report)
     if not any(entry.num_rows for entry in entries):
         refuse_all([(entry.found, entry.kind) for entry in entries], builder.notes)
     _note_sessions(builder)
     builder.add_tables([(FILES.name, _file_rows(entries))])
     name = printable(first.name) if len(files) == 1 else f"{len(files)} files"
+    if manifest is not None:
+        return builder.run(first, replace(manifest, name=name))
     return builder.run(first, Manifest.of_files(name), recorded=False)
+
+
+def _add_traces(
+    traces: Sequence[Recognised],
+    entries: list[_Entry],
+    builder: RunBuilder,
+    report: ProgressCallback,
+) -> Manifest | None:
+    """The manifest of the job that profiler traces are of; None without a usable one.
+
+    Raises:
+        UnreadableInputError: Traces alone were given, and they are not of one job.
+    """
+    if not traces:
+        return None
+    from hvdprof.ingest.kineto.standalone_traces import add_standalone_traces
+
+    sizes = {one.path: one.size_bytes for one in traces}
+    before = dict(zip(sizes, itertools.accumulate(sizes.values(), initial=0), strict=False))
+    total = sum(sizes.values())
+    has_others = any(entry.num_rows for entry in entries)
+    own = {one.path: _Entry(one, one.what) for one in traces}
+    entries += own.values()
+    try:
+        manifest, num_events = add_standalone_traces(
+            list(sizes),
+            builder,
+            lambda path, done, size: report(shown_name(path), before[path] + done, total),
+        )
+    except UnreadableInputError as error:
+        if not has_others:
+            raise
+        builder.notes.append(error.message)
+        return None
+    for path, number in num_events.items():
+        own[path].num_rows = number
+    if has_others:
+        builder.notes.append(
+            "The other files are in the tables alone; analyze them without the traces for their "
+            "facts."
+        )
+    return manifest
 
 
 def _progress_within(

@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from hvdprof.errors import UnreadableInputError
+from hvdprof.ingest.kineto.traced_pass import read_traces, traced_blocks
 from hvdprof.ingest.load_progress import ProgressCallback
 from hvdprof.ingest.recorder.clock_alignment import alignment_of
 from hvdprof.ingest.recorder.job_evaluations import exclude_evaluations
@@ -27,6 +29,7 @@ from hvdprof.ingest.tables.run_builder import RunBuilder
 from hvdprof.ingest.timeline.horovod_timeline import read_timeline_file
 from hvdprof.model.run import Run
 from hvdprof.model.tables.log_tables import NOTES
+from hvdprof.model.tables.rank_collective_tables import RANK_COLLECTIVES
 from hvdprof.model.tables.run_tables import (
     ARRIVALS,
     EVENTS,
@@ -44,7 +47,7 @@ from hvdprof.model.tables.timeline_tables import (
     PENDING_NEGOTIATIONS,
     TENSOR_USES,
 )
-from hvdprof.rundir.attached import attached_files
+from hvdprof.rundir.attached import AttachedKind, attached_files
 from hvdprof.rundir.layout import PassPaths, RunPaths
 from hvdprof.rundir.manifest import Manifest, Mode, PassRecord, SegmentRecord, Status
 from hvdprof.rundir.regular_file import NotRegularFileError, checked_inside
@@ -64,6 +67,7 @@ _TABLES = (
     PENDING_NEGOTIATIONS,
     TIMELINES,
     SESSION_RANKS,
+    RANK_COLLECTIVES,
     NOTES,
 )
 _STARTED = (Status.RUNNING, Status.DONE, Status.FAILED, Status.INTERRUPTED)
@@ -164,12 +168,32 @@ def _frames_of(run: Run) -> dict[str, pd.DataFrame]:
 def _parsed(folder: Path, manifest: Manifest, reading: _Reading) -> Run:
     tables = RunBuilder()
     attached = bool(attached_files(manifest))
+    traced = [one for one in attached_files(manifest) if one.kind == AttachedKind.TRACE]
     for record in manifest.passes:
+        if traced:
+            _add_traces(record, [folder / one.copy for one in traced], tables, reading)
+            continue
         # What an elastic launch recorded lies with its sessions.
         has_recorder = not attached and record.session != 0
         paths = RunPaths(folder).of_pass(record.id)
         _load_pass(record, paths, tables, reading, has_recorder=has_recorder)
     return tables.run(folder, manifest)
+
+
+def _add_traces(
+    record: PassRecord, paths: Sequence[Path], tables: RunBuilder, reading: _Reading
+) -> None:
+    try:
+        with contextlib.ExitStack() as stack:
+            within = {path: stack.enter_context(reading.file(path)) for path in paths}
+            found = read_traces(
+                paths, tables.notes, progress=lambda path, done, size: within[path](done, size)
+            )
+    except UnreadableInputError as error:
+        tables.notes.append(f"{record.id}: {error.message}")
+        return
+    for table, block in traced_blocks(found, record):
+        tables.add_block(table, block)
 
 
 def _load_pass(

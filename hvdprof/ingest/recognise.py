@@ -15,6 +15,7 @@ from hvdprof.ingest.foreign_files import (
     foreign_trace,
     is_flight_recorder,
     is_ras_report,
+    profiler_trace,
 )
 from hvdprof.ingest.sources.archives import is_archive, unpack
 from hvdprof.ingest.sources.listing import listing_of, matching, missing, unreadable
@@ -45,6 +46,7 @@ class Kind(StrEnum):
     TIMELINE = "Horovod timeline"
     FLIGHT_RECORDER = "PyTorch Flight Recorder dump"
     RAS = "NCCL RAS report (JSON)"
+    TRACE = "PyTorch profiler trace"
     TEXT = "text"
     ARCHIVE = "archive"
     FOREIGN = "foreign"
@@ -227,11 +229,19 @@ def _kind_of(head: bytes, tail: bytes) -> tuple[Kind, ForeignFile]:
     if _RECORDER.match(head):
         return Kind.RECORDER, _NOT_FOREIGN
     if _PHASE.search(both):
-        foreign = None if _HOROVOD.search(both) else foreign_trace(both)
-        return (Kind.FOREIGN, foreign) if foreign else (Kind.TIMELINE, _NOT_FOREIGN)
+        return _of_trace(both)
     if head.strip(b" \t\r\n\xef\xbb\xbf") in (b"[", b"[]"):
         return Kind.TIMELINE, _NOT_FOREIGN
     controls = len(both) - len(both.translate(None, delete=_CONTROL))
     if controls * 20 > len(both) or not both.strip(b"\0 \r\n"):
         return Kind.FOREIGN, ForeignFile("binary data of an unknown format")
     return Kind.TEXT, _NOT_FOREIGN
+
+
+def _of_trace(text: bytes) -> tuple[Kind, ForeignFile]:
+    if _HOROVOD.search(text):
+        return Kind.TIMELINE, _NOT_FOREIGN
+    if what := profiler_trace(text):
+        return Kind.TRACE, ForeignFile(what)
+    foreign = foreign_trace(text)
+    return (Kind.FOREIGN, foreign) if foreign else (Kind.TIMELINE, _NOT_FOREIGN)

@@ -11,11 +11,12 @@ from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.recognise import Kind, Recognised
 
 LOOKED_FOR = (
-    "Looked for: a run directory, a Horovod timeline (.json, .gz, .zst), a recorder file, an NCCL "
-    "log, output of nccl-tests, of Horovod and its launchers, an autotuning log, output of "
-    "tf_cnn_benchmarks or a synthetic benchmark, a table of (np, samples/s)."
+    "Looked for: a run directory, a Horovod timeline (.json, .gz, .zst), traces of torch.profiler, "
+    "a recorder file, an NCCL log, output of nccl-tests, of Horovod and its launchers, an "
+    "autotuning log, output of tf_cnn_benchmarks or a synthetic benchmark, a table of "
+    "(np, samples/s)."
 )
-_READS = "hvdprof reads run directories, timelines, logs and benchmark output."
+_READS = "hvdprof reads run directories, timelines, profiler traces, logs and benchmark output."
 _MOST_KINDS = 3
 
 

@@ -19,6 +19,7 @@ class AttachedKind(StrEnum):
     """What an attached file holds."""
 
     TIMELINE = "timeline"
+    TRACE = "trace"
     NCCL_LOG = "nccl-log"
     OUTPUT = "output"
 

@@ -90,6 +90,11 @@ class PassPaths:
         """Horovod's timeline of one segment, written by rank 0 alone."""
         return self.folder / "timeline" / f"{segment}.json"
 
+    @property
+    def trace_folder(self) -> Path:
+        """Profiler traces of the ranks: attached files alone."""
+        return self.folder / "traces"
+
     def session(self, number: int) -> "PassPaths":
         """The files of a session of an elastic launch: a pass of its own beside the launch."""
         return PassPaths(self.folder.with_name(session_id(self.folder.name, number)))

@@ -31,13 +31,13 @@ def found_in(paths: list[Path]) -> list[Recognised]:
         (
             b'{"distributedInfo": {"backend": "nccl", "rank": 3, "world_size": 8}, "traceEvents": '
             b'[{"ph": "X", "cat": "cpu_op", "name": "a", "tid": 1}]}',
-            Kind.FOREIGN,
-            "a trace of the PyTorch profiler (Kineto) of rank 3 of 8, not Horovod's",
+            Kind.TRACE,
+            "PyTorch profiler trace of rank 3 of 8",
         ),
         (
             b'{"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "a", "tid": 1}]}',
-            Kind.FOREIGN,
-            "a trace of the PyTorch profiler (Kineto), not Horovod's",
+            Kind.TRACE,
+            "PyTorch profiler trace",
         ),
         (
             b'[{"ph": "X", "name": "a", "tid": 1, "ts": 1}]',

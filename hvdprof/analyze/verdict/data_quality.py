@@ -32,6 +32,7 @@ def warnings_of(
         run.segments.astype(dict.fromkeys(LAUNCH, str)), on=LAUNCH
     )
     throughput = measured[measured["mode"] == Mode.THROUGHPUT]
+    # What a job that exists was started with is not known, nor can it be measured again.
     found = [
         *run.manifest.warnings,
         *_failed_cells(failed),
@@ -41,10 +42,10 @@ def warnings_of(
         *_damaged_recordings(run),
         *_unaligned_clocks(run),
         *host_condition_warnings(run),
-        *_not_pinned(scaling),
+        *(() if attached_files(run.manifest) else _not_pinned(scaling)),
         *_steadiness(throughput),
         *_few_steps(throughput),
-        *_one_launch(scaling),
+        *(() if attached_files(run.manifest) else _one_launch(scaling)),
         *_wide_intervals(scaling),
         *_negative_overhead(scaling),
     ]

@@ -3,26 +3,26 @@
 Tested in ``tests/ingest/rundir/test_attached_run.py``.
 """
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.recognise import Kind, Recognised, recognise_all
+from hvdprof.ingest.sources.rank_names import rank_in_name
 from hvdprof.ingest.sources.workspace import Workspace
 from hvdprof.rundir.attached import AttachedKind
 from hvdprof.rundir.shown_names import shown_name
 
-# rank.0/stdout of horovodrun and mpirun, rank-0.log, job_rank3.out; task.3 of srun.
-_RANK_IN_NAME = re.compile(r"(?:^|[^A-Za-z])(?:rank|task)[._-]?(\d{1,6})(?!\d)", re.IGNORECASE)
 _WANTED = {
     AttachedKind.TIMELINE: Kind.TIMELINE,
+    AttachedKind.TRACE: Kind.TRACE,
     AttachedKind.NCCL_LOG: Kind.TEXT,
     AttachedKind.OUTPUT: Kind.TEXT,
 }
 _OPTION = {
     AttachedKind.TIMELINE: "--timeline",
+    AttachedKind.TRACE: "--trace",
     AttachedKind.NCCL_LOG: "--nccl-log",
     AttachedKind.OUTPUT: "--stdout",
 }
@@ -33,6 +33,7 @@ class Given:
     """Files, folders and patterns by what they are said to hold."""
 
     timelines: Sequence[Path] = ()
+    traces: Sequence[Path] = ()
     nccl_logs: Sequence[Path] = ()
     outputs: Sequence[Path] = ()
 
@@ -60,6 +61,7 @@ def sources_of(given: Given, workspace: Workspace) -> list[Source]:
     """
     by_kind = {
         AttachedKind.TIMELINE: given.timelines,
+        AttachedKind.TRACE: given.traces,
         AttachedKind.NCCL_LOG: given.nccl_logs,
         AttachedKind.OUTPUT: given.outputs,
     }
@@ -91,17 +93,8 @@ def _how_to_see(file: Recognised, workspace: Workspace) -> str:
 
 def _with_ranks(outputs: list[Source]) -> list[Source]:
     """The outputs with the ranks in their names, where these differ."""
-    ranks = [_rank_in_name(one.path) for one in outputs]
+    ranks = [rank_in_name(one.path) for one in outputs]
     # kill_rank1.out is the output of a whole job: a single name decides nothing.
     if None in ranks or len(set(ranks)) < 2:
         return outputs
     return [replace(one, rank=rank) for one, rank in zip(outputs, ranks, strict=True)]
-
-
-def _rank_in_name(path: Path) -> int | None:
-    """The rank that a file's name or its folder's names."""
-    for name in (path.name, path.parent.name):
-        ranks = _RANK_IN_NAME.findall(name)
-        if ranks:
-            return int(ranks[-1])
-    return None

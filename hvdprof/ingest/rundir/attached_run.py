@@ -1,4 +1,4 @@
-"""A run directory made of files that the user has: timelines, NCCL logs, output of jobs."""
+"""A run directory made of files that the user has: timelines, traces, NCCL logs, output."""
 
 import contextlib
 import datetime as dt
@@ -11,8 +11,10 @@ from pathlib import Path
 
 from hvdprof import __version__
 from hvdprof.errors import StorageError, UnreadableInputError, UsageError
+from hvdprof.ingest.kineto.trace_set import TraceSet
+from hvdprof.ingest.kineto.traced_pass import read_traces, traced_pass
 from hvdprof.ingest.rundir.attach_sources import Given, Source, sources_of
-from hvdprof.ingest.rundir.attached_size import attached_size
+from hvdprof.ingest.rundir.attached_size import Counted, attached_size
 from hvdprof.ingest.sources.workspace import Workspace
 from hvdprof.rundir.attached import (
     AttachedFile,
@@ -73,20 +75,28 @@ def attach(folder: Path, given: Given, stated: Stated, *, overwrite: bool = Fals
         sources = sources_of(given, workspace)
         if not sources:
             raise UsageError(
-                "There is nothing to attach.", hint="Add --timeline, --nccl-log or --stdout."
+                "There is nothing to attach.",
+                hint="Add --timeline, --trace, --nccl-log or --stdout.",
             )
         _refuse_what_is_there(folder, overwrite=overwrite)
+        traces = [one.path for one in sources if one.kind == AttachedKind.TRACE]
+        traced = _traced(traces, sources)
         counted = attached_size(
             timelines=[one.path for one in sources if one.kind == AttachedKind.TIMELINE],
             nccl_logs=[one.path for one in sources if one.kind == AttachedKind.NCCL_LOG],
             outputs={one.path: one.rank for one in sources if one.kind == AttachedKind.OUTPUT},
         )
+        if traced is not None:
+            counted = Counted(traced.size, "the traces are those of", is_uncached=False)
         size = stated.size or counted.size
         if size is None:
             raise UsageError(
                 "Nothing in these files says how many ranks the job had.", hint="Add --np N."
             )
-        record = _pass(sources, size, stated, is_uncached=counted.is_uncached)
+        if traced is None:
+            record = _pass(sources, size, stated, is_uncached=counted.is_uncached)
+        else:
+            record = traced_pass(size, stated.name, traced.controller, stated.batch_size or 0)
         copies = _copies(sources, record)
         manifest = _manifest(record, copies, stated.name)
         if counted.size is not None and counted.size != size:
@@ -98,6 +108,24 @@ def attach(folder: Path, given: Given, stated: Stated, *, overwrite: bool = Fals
                 _copy(source.path, building / copy.copy)
             manifest.write(RunPaths(building))
         return manifest
+
+
+def _traced(traces: Sequence[Path], sources: Sequence[Source]) -> TraceSet | None:
+    """The traces as those of one job; None without any.
+
+    Raises:
+        UnreadableInputError: They are not of one job, or none is whole.
+        UsageError: A Horovod timeline is among the files.
+    """
+    if not traces:
+        return None
+    if any(one.kind == AttachedKind.TIMELINE for one in sources):
+        raise UsageError(
+            "Profiler traces and Horovod timelines are of different jobs.",
+            hint="Make one run directory of each.",
+        )
+    notes: list[str] = []
+    return read_traces(traces, notes)
 
 
 def _refuse_what_is_there(folder: Path, *, overwrite: bool) -> None:
@@ -160,6 +188,7 @@ def _copies(sources: Sequence[Source], record: PassRecord) -> list[tuple[Source,
     by_kind = {kind: [one for one in sources if one.kind == kind] for kind in AttachedKind}
     segments = [one.segment.id for one in record.segments]
     logs = _distinct([_name(one.path) for one in by_kind[AttachedKind.NCCL_LOG]])
+    traces = _distinct([_name(one.path) for one in by_kind[AttachedKind.TRACE]])
     outputs = by_kind[AttachedKind.OUTPUT]
     # The one output of a whole job lies where a measured run has it, so that all commands see it.
     if len(outputs) == 1 and outputs[0].rank is None:
@@ -169,6 +198,7 @@ def _copies(sources: Sequence[Source], record: PassRecord) -> list[tuple[Source,
         output_paths = [paths.output_folder / name for name in names]
     targets = {
         AttachedKind.TIMELINE: [paths.timeline(segment) for segment in segments],
+        AttachedKind.TRACE: [paths.trace_folder / name for name in traces],
         AttachedKind.NCCL_LOG: [paths.nccl_folder / name for name in logs],
         AttachedKind.OUTPUT: output_paths,
     }

@@ -15,6 +15,7 @@ from hvdprof.model.run import FailedSegment, RunAnalysis
 from hvdprof.model.wide_intervals import WIDE_MARK, is_wide
 from hvdprof.report.stop_text import stop_text
 from hvdprof.report.terminal.run_facts import observer_overhead
+from hvdprof.rundir.attached import attached_files
 from hvdprof.rundir.manifest import Manifest, Mode, Skipped, Status
 from hvdprof.rundir.plan import TORCH_ENGINE
 
@@ -216,10 +217,18 @@ def _where(manifest: Manifest) -> str:
     )
     versions = ", ".join(f"{name} {version}" for name, version in manifest.versions.items())
     created = manifest.created_at.replace("T", " ").removesuffix("+00:00")
-    return "; ".join(part for part in (f"{created} UTC", hosts, versions) if part)
+    return "; ".join(
+        part for part in (f"{created} UTC" if created else "", hosts, versions) if part
+    )
 
 
 def _next_commands(analysis: RunAnalysis) -> tuple[tuple[str, str], ...]:
+    manifest = analysis.run.manifest
+    if not manifest.created_at:
+        # Files that lie anywhere: pages and traces are made of run directories.
+        files = " ".join(f"--trace {shlex.quote(one.given)}" for one in attached_files(manifest))
+        command = f"hvdprof attach runs/{shlex.quote(manifest.passes[0].id)} {files}"
+        return ((command, "for dashboard and export"),)
     folder = shlex.quote(_shortest(analysis.run.folder))
     commands = [(f"hvdprof dashboard {folder}", "open in the browser")]
     if any(

@@ -1,0 +1,134 @@
+"""The verdict on profiler traces: length of a step, largest loss, and what the traces lack.
+
+Tested in ``tests/ingest/kineto/test_traced_run.py``.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pandas as pd
+
+from hvdprof import units
+from hvdprof.analyze.files.next_recording import SCALING_COMMAND, recording_command
+from hvdprof.analyze.stragglers.delay import LEAST_STEPS, SMALLEST_SHARE
+from hvdprof.analyze.verdict.largest_loss import largest_loss
+from hvdprof.model.causes import CAUSES, EXPOSED_TRANSFER, INPUT_BOUND, SERIALIZATION
+from hvdprof.model.cell_key import place_name
+from hvdprof.model.run import Run, Verdict
+from hvdprof.model.tables.rank_collective_tables import RANK_COLLECTIVES
+from hvdprof.rundir.attached import AttachedKind, attached_files
+
+_MOST_RANKS = 8
+_MOST_STEPS = 0.5
+_OF_FEW_STEPS = (EXPOSED_TRANSFER, INPUT_BOUND, SERIALIZATION)
+"""Terms that a few steps show; which rank is late, and how regularly, takes more."""
+
+
+def is_traced(run: Run) -> bool:
+    """Whether the steps of a run come from profiler traces."""
+    return any(one.kind == AttachedKind.TRACE for one in attached_files(run.manifest))
+
+
+def traced_verdict(
+    run: Run,
+    scaling: pd.DataFrame,
+    waterfall: pd.DataFrame,
+    findings: pd.DataFrame,
+    caused_wait: pd.DataFrame,
+) -> Verdict:
+    """The verdict on the traces of a job.
+
+    1.  The length of a step and its blocked part, with the profiler on.
+    2.  The largest loss, where there is a trace of every rank and steps enough; else why none
+        is named.
+    3.  What is open, with the command that answers it.
+
+    Args:
+        run: A run whose steps come from traces.
+        scaling: SCALING.
+        waterfall: WATERFALL.
+        findings: FINDINGS.
+        caused_wait: CAUSED_WAIT.
+    """
+    record = run.manifest.passes[0]
+    name = record.segments[0].segment.model
+    if scaling.empty:
+        answer = Verdict(_without_steps(run), name, record.size, *(float("nan"),) * 3, "", 0.0)
+        return replace(answer, biggest_loss_share=float("nan"), engine=record.engine)
+    cell = scaling.iloc[-1]
+    length = units.milliseconds(cell["step_time_median_ns"])
+    blocked = f"{units.percent(cell['blocked_share'])} of it blocked in collectives"
+    missing = _missing_ranks(run)
+    if missing:
+        ranks = ", ".join(map(str, sorted(set(run.ranks["rank"]))))
+        place = f"rank{'s' if ',' in ranks else ''} {ranks} of {record.size}"
+    else:
+        place = place_name(name, record.size, record.engine).removeprefix(f"{name} on ")
+    number = f"{name}, {place}: {length} per step, {blocked}."
+    num_steps = int(cell["num_steps"])
+    few = num_steps < LEAST_STEPS
+    terms = _OF_FEW_STEPS if few else tuple(CAUSES)
+    loss = None if missing else largest_loss(waterfall, findings, cell, terms=terms)
+    rest = "" if missing else "No single loss stands out."
+    if few and (last := _last_rank(caused_wait, num_steps)):
+        loss, rest = None, last
+    return Verdict(
+        sentence=" ".join(filter(None, (number, rest if loss is None else loss.sentence))),
+        model=name,
+        np=record.size,
+        efficiency=float("nan"),
+        efficiency_low=float("nan"),
+        efficiency_high=float("nan"),
+        biggest_loss="" if loss is None else loss.name,
+        biggest_loss_share=float("nan") if loss is None else loss.share,
+        engine=record.engine,
+        caveat=" ".join(_caveats(run, num_steps, missing)),
+    )
+
+
+def _last_rank(caused_wait: pd.DataFrame, num_steps: int) -> str:
+    """Which rank most steps wait for, of steps too few to name a straggler; may be empty."""
+    late = caused_wait[(caused_wait["share_last"] > _MOST_STEPS).to_numpy()]
+    late = late[(late["cost_share"] >= SMALLEST_SHARE).to_numpy()]
+    if late.empty:
+        return ""
+    row = late.iloc[0]
+    times = round(float(row["share_last"]) * num_steps)
+    return (
+        f"Rank {row['rank']} arrives last in {times} of {num_steps} steps, "
+        f"{units.milliseconds(row['wait_as_last_ns'])} per step after the others."
+    )
+
+
+def _missing_ranks(run: Run) -> list[int]:
+    size = run.manifest.passes[0].size
+    return sorted(set(range(size)) - set(run.ranks["rank"].tolist()))
+
+
+def _without_steps(run: Run) -> str:
+    num_calls = len(run.table(RANK_COLLECTIVES.name))
+    return (
+        f"The traces hold no steps, but {units.count(num_calls)} collectives. Call "
+        "profiler.step() after each step, and record again."
+    )
+
+
+def _caveats(run: Run, num_steps: int, missing: list[int]) -> Iterator[str]:
+    size = run.manifest.passes[0].size
+    if missing:
+        listed = ", ".join(map(str, missing[:_MOST_RANKS]))
+        more = f" and {len(missing) - _MOST_RANKS} more" if len(missing) > _MOST_RANKS else ""
+        plural = "s" if len(missing) > 1 else ""
+        yield (
+            f"Wait attribution unavailable: no trace of rank{plural} {listed}{more}. Give the "
+            f"traces of all ranks, or run `{recording_command(size)}`."
+        )
+    elif num_steps < LEAST_STEPS and size > 1:
+        yield (
+            f"{num_steps} steps are too few to name a straggler, which takes {LEAST_STEPS}. "
+            "Record more with schedule(active=20)."
+        )
+    yield (
+        "The profiler was on and makes steps longer. Traces hold no baseline: "
+        f"`{SCALING_COMMAND}` measures how the job scales."
+    )

@@ -1,0 +1,1 @@
+"""Traces of torch.profiler (Kineto) of one or several ranks to tables."""

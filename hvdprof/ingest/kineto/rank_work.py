@@ -1,0 +1,72 @@
+"""What one rank did in each step of its trace: parts of the step, and when it waited.
+
+Tested in ``tests/ingest/kineto/test_traced_run.py``.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from hvdprof.ingest.kineto.collective_calls import CollectiveCall
+from hvdprof.ingest.kineto.trace_phases import (
+    Piece,
+    host_phases,
+    on_gpu,
+    waits_on_cpu,
+    waits_on_gpu,
+)
+from hvdprof.ingest.kineto.trace_set import RankTrace
+from hvdprof.ingest.recorder.step_phases import summed_lengths
+from hvdprof.model.step_parts import RECORDED_PARTS
+
+BLOCKED = "blocked"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkedStep:
+    """One step: its times in ns of the trace's clock, the length of its parts, and its pieces."""
+
+    number: int
+    start_ns: int
+    end_ns: int
+    parts: Mapping[str, int]
+    pieces: tuple[Piece, ...]
+
+
+def worked_steps(one: RankTrace) -> list[WorkedStep]:
+    """The steps of a rank with phases and blocked time; the parts of each sum to its length."""
+    calls_of: dict[int, list[CollectiveCall]] = {}
+    for call, number in zip(one.calls, one.step_of, strict=True):
+        calls_of.setdefault(number, []).append(call)
+    starts, ends = waits_on_gpu(one.file) if one.file.on_gpu else (np.empty(0, np.int64),) * 2
+    found = []
+    for step in one.steps.steps:
+        phases = host_phases(one.file, step)
+        if one.file.on_gpu:
+            pieces = on_gpu(phases, one.clock)
+            low, high = np.searchsorted(ends, step.start_ns), np.searchsorted(starts, step.end_ns)
+            waits = list(zip(starts[low:high].tolist(), ends[low:high].tolist(), strict=True))
+        else:
+            pieces = list(phases.pieces)
+            waits = waits_on_cpu(one.file, step, phases, calls_of.get(step.number, ()))
+            pieces = _with_waits(pieces, waits)
+        pieces += [(BLOCKED, start, end) for start, end in waits]
+        inside = tuple(
+            (name, max(start, step.start_ns), min(end, step.end_ns))
+            for name, start, end in pieces
+            if min(end, step.end_ns) > max(start, step.start_ns)
+        )
+        lengths = dict.fromkeys(RECORDED_PARTS, 0) | summed_lengths(inside)
+        lengths["other"] = step.end_ns - step.start_ns - sum(lengths.values())
+        found.append(WorkedStep(step.number, step.start_ns, step.end_ns, lengths, inside))
+    return found
+
+
+def _with_waits(pieces: list[Piece], waits: list[tuple[int, int]]) -> list[Piece]:
+    """Backward with the wait at its end, as the recorder has it: DDP waits within backward()."""
+    ends = dict(waits)
+    return [
+        (name, start, ends.get(end, end) if name == "backward" else end)
+        for name, start, end in pieces
+    ]

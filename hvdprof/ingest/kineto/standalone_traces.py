@@ -1,0 +1,54 @@
+"""Profiler traces that lie anywhere, as a run of their own: its manifest and its tables.
+
+Tested in ``tests/ingest/kineto/test_traced_run.py``.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from hvdprof.ingest.kineto.traced_pass import FileProgress, read_traces, traced_blocks, traced_pass
+from hvdprof.ingest.tables.run_builder import RunBuilder
+from hvdprof.plain_text import printable
+from hvdprof.rundir.attached import AttachedFile, AttachedKind, attached_settings
+from hvdprof.rundir.manifest import Manifest
+from hvdprof.rundir.shown_names import shown_name
+
+_OF_ONE_RANK = re.compile(r"[-_.]*(?:rank)?[-_.]*\d*$", re.IGNORECASE)
+
+
+def add_standalone_traces(
+    paths: Sequence[Path], builder: RunBuilder, progress: FileProgress | None = None
+) -> tuple[Manifest, Mapping[Path, int]]:
+    """Add the tables of the traces of one job; returns its manifest and the events of each file.
+
+    Args:
+        paths: The traces.
+        builder: Receives tables and notes.
+        progress: Called while a file is read.
+
+    Raises:
+        UnreadableInputError: They are not of one job, or none is whole.
+    """
+    found = read_traces(paths, builder.notes, progress=progress)
+    name = _name_of([one.path for one in found.ranks.values()])
+    record = traced_pass(found.size, name, found.controller)
+    for table, block in traced_blocks(found, record):
+        builder.add_block(table, block)
+    files = [
+        AttachedFile(
+            kind=AttachedKind.TRACE,
+            given=shown_name(one.path),
+            copy=printable(one.path.name),
+            rank=one.rank,
+        )
+        for one in found.ranks.values()
+    ]
+    manifest = replace(Manifest.of_files(name), passes=[record], settings=attached_settings(files))
+    return manifest, {one.path: one.file.num_records for one in found.ranks.values()}
+
+
+def _name_of(paths: Sequence[Path]) -> str:
+    """The name of the first file without its rank and endings."""
+    return _OF_ONE_RANK.sub("", printable(paths[0].name).partition(".")[0]) or "trace"

@@ -1,0 +1,185 @@
+"""The phases of the steps of one rank's trace, and when it waited for collectives.
+
+On CPUs a rank waits where its thread has nothing to do until a collective ends: DDP after the last
+function of backward, a collective of the script's own right after its submission. On GPUs it waits
+while NCCL runs and nothing else does.
+
+Tested in ``tests/ingest/kineto/test_traced_run.py``.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hvdprof.ingest.kineto.busy_intervals import merged, uncovered
+from hvdprof.ingest.kineto.collective_calls import CollectiveCall
+from hvdprof.ingest.kineto.gpu_clock import GpuClock
+from hvdprof.ingest.kineto.trace_file import Annotation, TraceFile
+from hvdprof.ingest.kineto.trace_steps import TraceStep
+from hvdprof.model.arrays import Int64s
+
+_PHASES = (
+    ("data", re.compile(r"enumerate\(DataLoader\)#|#+ *data[ _]?load\w* *#*$", re.IGNORECASE)),
+    (
+        "forward",
+        re.compile(
+            r"DistributedDataParallel\.forward$|FSDP::root_pre_forward|"
+            r"FullyShardedDataParallel\.forward$|#+ *forward *#+$",
+            re.IGNORECASE,
+        ),
+    ),
+    ("optimizer", re.compile(r"Optimizer\.step#")),
+)
+
+Piece = tuple[str, int, int]
+"""Name, start and end of a part of a step, ns of the trace's clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostPhases:
+    """Phases of one step on the host, by start."""
+
+    pieces: tuple[Piece, ...]
+
+    def named(self, name: str) -> list[tuple[int, int]]:
+        """Starts and ends of the pieces of a phase."""
+        return [(start, end) for piece, start, end in self.pieces if piece == name]
+
+
+def host_phases(file: TraceFile, step: TraceStep) -> HostPhases:
+    """Data, forward, backward and optimizer of one step as the host ran them.
+
+    Forward reaches to the backward pass that follows it, so that the loss is part of it. Backward
+    is what autograd executes up to the next forward pass, update or batch.
+    """
+    named = [
+        (phase, one.start_ns, min(one.end_ns, step.host_end_ns))
+        for one in _within(file, step)
+        for phase, pattern in _PHASES
+        if pattern.match(one.name)
+    ]
+    outer = list(_outermost(named))
+    pieces = []
+    borders = [start for _, start, _ in outer] + [step.host_end_ns]
+    if not outer or borders[0] > step.host_start_ns:
+        borders.insert(0, step.host_start_ns)
+        outer.insert(0, ("", step.host_start_ns, step.host_start_ns))
+    for (phase, start, end), border in zip(outer, borders[1:], strict=True):
+        backward = _autograd(file, end, border)
+        if backward is not None:
+            pieces.append(("backward", *backward))
+            if phase == "forward":
+                end = backward[0]
+        if phase and end > start:
+            pieces.append((phase, start, end))
+    return HostPhases(tuple(sorted(pieces, key=lambda piece: piece[1])))
+
+
+def waits_on_cpu(
+    file: TraceFile, step: TraceStep, phases: HostPhases, calls: Sequence[CollectiveCall]
+) -> list[tuple[int, int]]:
+    """When the rank waited for collectives in one step, merged.
+
+    Args:
+        file: The trace.
+        step: The step.
+        phases: Its phases on the host.
+        calls: The collectives submitted in it.
+    """
+    backward = phases.named("backward")
+    waits = []
+    for start, end in backward:
+        ends = [
+            call.end_ns
+            for call in calls
+            if call.end_ns is not None and start <= _submitted(call) <= end
+        ]
+        following = _next_start(file, end, step.host_end_ns)
+        if ends:
+            waits.append((end, min(max(ends), following)))
+    for call in calls:
+        at = _submitted(call)
+        if call.end_ns is None or any(start <= at <= end for start, end in backward):
+            continue
+        begin = call.submitted_end_ns if call.submitted_end_ns is not None else at
+        waits.append((begin, min(call.end_ns, _next_start(file, begin, step.host_end_ns))))
+    return _merged_list(waits)
+
+
+def waits_on_gpu(file: TraceFile) -> tuple[Int64s, Int64s]:
+    """When the GPU communicated and did not compute, merged, over the whole trace."""
+    timed = [
+        (call.start_ns, call.end_ns)
+        for call in file.calls
+        if call.start_ns is not None and call.end_ns is not None
+    ]
+    times = np.asarray(timed, dtype=np.int64).reshape(-1, 2)
+    _, starts, ends = file.launches
+    return uncovered(merged(times[:, 0], times[:, 1]), merged(starts, ends))
+
+
+def on_gpu(phases: HostPhases, clock: GpuClock) -> list[Piece]:
+    """Phases of the host as the GPU ran them, without overlap.
+
+    Data counts as far as the GPU had nothing left to do when the batch came.
+    """
+    pieces = []
+    reached = 0
+    for name, start, end in phases.pieces:
+        if name == "data":
+            begin, until = clock.done_ns(end), clock.next_begin_ns(end)
+            begin = max(begin, min(start, until))
+        else:
+            begin, until = clock.done_ns(start), clock.done_ns(end)
+        begin = max(begin, reached)
+        if until > begin:
+            pieces.append((name, begin, until))
+            reached = until
+    return pieces
+
+
+def _within(file: TraceFile, step: TraceStep) -> Iterator[Annotation]:
+    for one in file.annotations:
+        if one.start_ns >= step.host_end_ns:
+            return
+        if one.start_ns >= step.host_start_ns:
+            yield one
+
+
+def _outermost(pieces: Sequence[Piece]) -> Iterator[Piece]:
+    reached = 0
+    for piece in pieces:
+        if piece[1] >= reached:
+            reached = piece[2]
+            yield piece
+
+
+def _autograd(file: TraceFile, low: int, high: int) -> tuple[int, int] | None:
+    starts, ends = file.autograd
+    first, last = np.searchsorted(starts, [low, high])
+    if first == last:
+        return None
+    return int(starts[first]), min(int(ends[first:last].max()), high)
+
+
+def _submitted(call: CollectiveCall) -> int:
+    return call.arrival_ns if call.submitted_ns is None else call.submitted_ns
+
+
+def _next_start(file: TraceFile, moment: int, limit: int) -> int:
+    """When the thread of the steps began something new, at the latest the limit."""
+    thread = file.thread
+    starts = [
+        one.start_ns
+        for one in file.annotations
+        if one.thread == thread and moment <= one.start_ns < limit
+    ]
+    return min(starts, default=limit)
+
+
+def _merged_list(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    times = np.asarray(pairs, dtype=np.int64).reshape(-1, 2)
+    starts, ends = merged(times[:, 0], times[:, 1])
+    return list(zip(starts.tolist(), ends.tolist(), strict=True))

@@ -1,0 +1,286 @@
+"""The traces of the ranks of one job, checked against each other and on one clock."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from hvdprof.errors import UnreadableInputError
+from hvdprof.ingest.foreign_files import recording_hint
+from hvdprof.ingest.kineto.collective_calls import CollectiveCall
+from hvdprof.ingest.kineto.gpu_clock import GpuClock
+from hvdprof.ingest.kineto.trace_file import TraceFile
+from hvdprof.ingest.kineto.trace_steps import TraceStep, TraceSteps, trace_steps
+from hvdprof.ingest.sources.rank_names import rank_in_name
+from hvdprof.ingest.tables.collective_matching import (
+    Matching,
+    SubmittedCall,
+    match_collectives,
+)
+from hvdprof.model.arrays import Int64s
+from hvdprof.rundir.recorder_format import SAME_CLOCK
+from hvdprof.rundir.shown_names import shown_name
+
+UNKNOWN_ERROR_NS = 1_000_000_000
+"""Stands for the unknown error of wall clocks of two hosts; collectives bound it afterwards."""
+
+MOST_UNMATCHED = 0.5
+"""Share of calls without a partner from which the traces are of different jobs."""
+
+_ONE_JOB = "Give the traces of all ranks of one job, of one recording."
+
+
+@dataclass(slots=True)
+class RankTrace:
+    """The trace of one rank.
+
+    ``steps`` are numbered alike on all ranks. ``offset_ns`` leads to the clock of the job, whose
+    time 0 is the first event of all ranks. ``step_of`` is the number of the step of each call, -1
+    outside steps.
+    """
+
+    rank: int
+    path: Path
+    file: TraceFile
+    steps: TraceSteps
+    clock: GpuClock
+    clock_method: str = SAME_CLOCK
+    clock_error_ns: int = 0
+    offset_ns: int = 0
+    step_of: list[int] = field(default_factory=list)
+
+    @property
+    def first_ns(self) -> int:
+        """Its first step or collective, on the clock of the trace."""
+        times = [step.host_start_ns for step in self.steps.steps[:1]]
+        return min(times + [call.arrival_ns for call in self.calls[:1]], default=0)
+
+    @property
+    def calls(self) -> list[CollectiveCall]:
+        """Its collectives by arrival."""
+        return self.file.calls
+
+
+@dataclass(slots=True)
+class TraceSet:
+    """Traces by rank, the number of ranks of their job, and how their collectives match."""
+
+    size: int
+    ranks: dict[int, RankTrace]
+    matching: Matching
+    notes: list[str]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether there is a trace of every rank."""
+        return len(self.ranks) == self.size
+
+    @property
+    def controller(self) -> str:
+        """What moved the data: gloo, nccl; empty where unknown."""
+        return " ".join(sorted({one.file.backend for one in self.ranks.values()} - {""}))
+
+    @property
+    def missing(self) -> list[int]:
+        """Ranks without a trace."""
+        return sorted(set(range(self.size)) - set(self.ranks))
+
+
+def trace_set(files: Sequence[tuple[Path, TraceFile]]) -> TraceSet:
+    """Traces as those of one job.
+
+    A trace that breaks off is left out: its events are not in order of time, so that any of them
+    may be missing.
+
+    Args:
+        files: Each trace with what it holds.
+
+    Raises:
+        UnreadableInputError: They are not of one job or not of one recording, two are of one rank,
+            or none is whole.
+    """
+    notes: list[str] = []
+    whole = _whole(files, notes)
+    sizes = _checked_sizes(whole)
+    size = max([*sizes.values(), *(rank + 1 for rank in whole)])
+    ranks = {}
+    for rank, (path, file) in sorted(whole.items()):
+        clock = GpuClock.of(*file.launches)
+        ranks[rank] = RankTrace(rank, path, file, trace_steps(file, clock), clock)
+    if not any(one.calls or one.steps.steps for one in ranks.values()):
+        raise UnreadableInputError(
+            f"{shown_name(files[0][0])} holds neither steps nor collectives.",
+            hint=f"Call profiler.step() after each step. {recording_hint(size)}",
+        )
+    _place_on_one_clock(ranks, notes)
+    _check_times(ranks)
+    origin = min(one.first_ns + one.offset_ns for one in ranks.values())
+    for one in ranks.values():
+        # Times since 1970 are no exact floating-point numbers of nanoseconds.
+        one.offset_ns -= origin
+    _number_alike(ranks, notes)
+    for one in ranks.values():
+        one.step_of = _steps_of_calls(one)
+    matching = match_collectives({rank: _submitted(one) for rank, one in ranks.items()})
+    if matching.num_unmatched > MOST_UNMATCHED * max(matching.num_calls, 1):
+        raise UnreadableInputError(
+            f"{matching.num_unmatched} of {matching.num_calls} collectives differ between the "
+            "ranks in kind, type or size: these traces are not of one job.",
+            hint=_ONE_JOB,
+        )
+    if matching.num_unmatched:
+        notes.append(
+            f"{matching.num_unmatched} of {matching.num_calls} collectives have no partner on "
+            "another rank and are left out of waiting."
+        )
+    return TraceSet(size, ranks, matching, notes)
+
+
+def _whole(
+    files: Sequence[tuple[Path, TraceFile]], notes: list[str]
+) -> dict[int, tuple[Path, TraceFile]]:
+    found: dict[int, tuple[Path, TraceFile]] = {}
+    for path, file in files:
+        name = shown_name(path)
+        if file.notes:
+            notes.append(f"{name}: {file.notes[0]}; it is left out.")
+            continue
+        rank = _rank_of(path, file, len(files))
+        if rank in found:
+            raise UnreadableInputError(
+                f"{shown_name(found[rank][0])} and {name} are both traces of rank {rank}.",
+                hint="Give one trace per rank, of one recording.",
+            )
+        found[rank] = path, file
+    if not found:
+        raise UnreadableInputError(
+            notes[0] if len(notes) == 1 else f"None of the {len(files)} traces is whole.",
+            hint="Export the trace again, or copy the file again: the end is missing.",
+        )
+    return found
+
+
+def _rank_of(path: Path, file: TraceFile, num_files: int) -> int:
+    """The rank in the trace, else in its name, else 0 for the trace of a single process."""
+    if file.rank is not None:
+        if file.size is not None and file.rank >= file.size:
+            raise UnreadableInputError(
+                f"{shown_name(path)} says that it is of rank {file.rank} of {file.size} ranks.",
+                hint="Export the trace again; its distributedInfo contradicts itself.",
+            )
+        return file.rank
+    named = rank_in_name(path)
+    if named is not None:
+        return named
+    if num_files > 1:
+        raise UnreadableInputError(
+            f"{shown_name(path)} does not say which rank wrote it.",
+            hint="Name the files by rank, such as trace_rank0.json.gz.",
+        )
+    return 0
+
+
+def _checked_sizes(whole: Mapping[int, tuple[Path, TraceFile]]) -> dict[int, int]:
+    sizes = {rank: file.size for rank, (_, file) in whole.items() if file.size is not None}
+    if len(set(sizes.values())) > 1:
+        by_size = {size: rank for rank, size in sizes.items()}
+        (one, rank), (other, of_other) = list(by_size.items())[:2]
+        raise UnreadableInputError(
+            f"The traces are of different jobs: {shown_name(whole[rank][0])} of {one} ranks, "
+            f"{shown_name(whole[of_other][0])} of {other}.",
+            hint=_ONE_JOB,
+        )
+    return sizes
+
+
+def _place_on_one_clock(ranks: Mapping[int, RankTrace], notes: list[str]) -> None:
+    first = next(iter(ranks.values()))
+    for one in ranks.values():
+        zero = one.file.zero_ns
+        if zero is None:
+            notes.append(
+                f"{shown_name(one.path)} has no base time: its clock is not that of other ranks."
+            )
+        one.offset_ns = zero or 0
+        is_same_host = one is first or (
+            bool(one.file.host) and one.file.host == first.file.host and zero is not None
+        )
+        one.clock_method = SAME_CLOCK if is_same_host else "wall-clock"
+        one.clock_error_ns = 0 if is_same_host else UNKNOWN_ERROR_NS
+
+
+def _check_times(ranks: Mapping[int, RankTrace]) -> None:
+    """Raise where two traces hold no common time: they are of different recordings."""
+    spans = {}
+    for rank, one in ranks.items():
+        times = [call.arrival_ns for call in one.calls]
+        times += [step.host_start_ns for step in one.steps.steps]
+        if times and one.file.zero_ns is not None:
+            spans[rank] = min(times) + one.offset_ns, max(times) + one.offset_ns
+    if len(spans) < 2:
+        return
+    latest = max(spans, key=lambda rank: spans[rank][0])
+    earliest = min(spans, key=lambda rank: spans[rank][1])
+    between_ns = spans[latest][0] - spans[earliest][1]
+    if between_ns > UNKNOWN_ERROR_NS:
+        raise UnreadableInputError(
+            f"{shown_name(ranks[latest].path)} begins {between_ns / 1e9:.0f} s after "
+            f"{shown_name(ranks[earliest].path)} ends: they are not of one recording.",
+            hint=_ONE_JOB,
+        )
+
+
+def _number_alike(ranks: Mapping[int, RankTrace], notes: list[str]) -> None:
+    """Number inferred steps of all ranks by those of the first rank that end nearest."""
+    marked = [one for one in ranks.values() if one.steps.are_marked and one.steps.steps]
+    inferred = [one for one in ranks.values() if not one.steps.are_marked and one.steps.steps]
+    if inferred:
+        notes.append(
+            "The traces mark no steps (ProfilerStep#N): steps are inferred from optimizer "
+            "updates. Call profiler.step() after each step to mark them."
+        )
+    if not inferred:
+        return
+    reference = (marked or inferred)[0]
+    ends = np.array([step.end_ns + reference.offset_ns for step in reference.steps.steps])
+    numbers = np.array([step.number for step in reference.steps.steps])
+    for one in inferred:
+        if one is not reference:
+            one.steps = _renumbered(one, ends, numbers)
+
+
+def _renumbered(one: RankTrace, ends: Int64s, numbers: Int64s) -> TraceSteps:
+    nearest_steps: dict[int, TraceStep] = {}
+    for step in one.steps.steps:
+        nearest = int(np.abs(ends - (step.end_ns + one.offset_ns)).argmin())
+        nearest_steps.setdefault(int(numbers[nearest]), step)
+    return TraceSteps(
+        tuple(replace(step, number=number) for number, step in sorted(nearest_steps.items())), False
+    )
+
+
+def _steps_of_calls(one: RankTrace) -> list[int]:
+    """The step in which the host submitted each call, else in which it arrived; -1 outside."""
+    steps = one.steps.steps
+    hosted = np.array([step.host_start_ns for step in steps] or [0], dtype=np.int64)
+    worked = np.array([step.start_ns for step in steps] or [0], dtype=np.int64)
+    found = []
+    for call in one.calls:
+        is_hosted = call.submitted_ns is not None
+        at = call.submitted_ns if call.submitted_ns is not None else call.arrival_ns
+        place = int(np.searchsorted(hosted if is_hosted else worked, at, side="right")) - 1
+        if not steps or place < 0:
+            found.append(-1)
+            continue
+        step = steps[place]
+        end = step.host_end_ns if is_hosted else step.end_ns
+        found.append(step.number if at < end else -1)
+    return found
+
+
+def _submitted(one: RankTrace) -> list[SubmittedCall]:
+    return [
+        SubmittedCall(f"{call.group} {call.ranks}", step, call.seq, call.signature)
+        for call, step in zip(one.calls, one.step_of, strict=True)
+    ]

@@ -1,0 +1,129 @@
+"""The pass that profiler traces are of, and their tables.
+
+Tested in ``tests/ingest/kineto/test_traced_run.py``.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from hvdprof.errors import HvdprofError
+from hvdprof.ingest.kineto.trace_file import TraceFile, read_trace_file
+from hvdprof.ingest.kineto.trace_set import TraceSet, trace_set
+from hvdprof.ingest.kineto.trace_tables import trace_blocks
+from hvdprof.ingest.storage.blocks import Block
+from hvdprof.model.schema import Table
+from hvdprof.model.tables.run_tables import SEGMENTS, STEPS
+from hvdprof.rundir.manifest import Mode, PassRecord, SegmentRecord, Status
+from hvdprof.rundir.plan import DDP_ENGINE, Segment
+from hvdprof.rundir.shown_names import shown_name
+
+UNKNOWN = "unknown"
+SEGMENT = "main"
+
+FileProgress = Callable[[Path, int, int], None]
+"""Called with the file, the bytes of it read so far, and its size."""
+
+
+def traced_pass(size: int, name: str, controller: str, batch_size: int = 0) -> PassRecord:
+    """A pass of one segment that torch.profiler recorded.
+
+    Its steps count as those of a throughput pass, so that the analysis of steps applies; the
+    verdict says that the profiler was on.
+
+    Args:
+        size: Ranks of the job.
+        name: A name for the job.
+        controller: What moved the data; empty where unknown.
+        batch_size: Samples per rank and step; 0 where unknown.
+    """
+    segment = Segment(
+        id=SEGMENT,
+        engine=DDP_ENGINE,
+        model=name,
+        compression="none",
+        reduction="average",
+        batch_size=batch_size,
+        image_size=0,
+        num_warmup_batches=0,
+        num_steps=None,
+        max_seconds=None,
+        timeline=False,
+    )
+    return PassRecord(
+        id=f"01-np{size}-traces",
+        mode=Mode.THROUGHPUT,
+        size=size,
+        repeat=1,
+        controller=controller or UNKNOWN,
+        oversubscribed=False,
+        pinned=False,
+        segments=[SegmentRecord(segment=segment, status=Status.DONE)],
+        status=Status.DONE,
+    )
+
+
+def read_traces(
+    paths: Sequence[Path], notes: list[str], *, progress: FileProgress | None = None
+) -> TraceSet:
+    """The traces of one job; what cannot be read is noted.
+
+    Args:
+        paths: The traces.
+        notes: Receives sentences on what is left out.
+        progress: Called while a file is read.
+
+    Raises:
+        UnreadableInputError: They are not of one job, or none is whole.
+    """
+    files: list[tuple[Path, TraceFile]] = []
+    for path in paths:
+
+        def within(done: int, size: int, path: Path = path) -> None:
+            if progress is not None:
+                progress(path, done, size)
+
+        try:
+            files.append((path, read_trace_file(path, progress=within)))
+        except HvdprofError as error:
+            notes.append(error.message)
+        except OSError as error:
+            notes.append(f"{shown_name(path)}: {error.strerror or error}.")
+    found = trace_set(files)
+    notes += found.notes
+    return found
+
+
+def traced_blocks(found: TraceSet, record: PassRecord) -> list[tuple[Table, Block]]:
+    """The blocks of all tables of some traces, SEGMENTS among them.
+
+    Args:
+        found: The traces.
+        record: Their pass.
+    """
+    segment = record.segments[0].segment
+    blocks = list(trace_blocks(found, (record.id, segment.id)))
+    samples = max(segment.batch_size, 1)
+    row: Block = {
+        "pass_id": record.id,
+        "segment": segment.id,
+        "mode": record.mode,
+        "repeat": record.repeat,
+        "engine": segment.engine,
+        "model": segment.model,
+        "size": record.size,
+        "compression": segment.compression,
+        "reduction": segment.reduction,
+        "batch_size": samples,
+        "image_size": segment.image_size,
+        "status": record.segments[0].status,
+        "num_ranks_recorded": sum(table is STEPS for table, _ in blocks),
+        **dict.fromkeys(("num_tensors", "gradient_bytes", "sent_bytes"), 0),
+        "oversubscribed": record.oversubscribed,
+        "pinned": record.pinned,
+        **dict.fromkeys(("busy_cores", "startup_ns"), float("nan")),
+    }
+    counted = [
+        (table, {**block, "samples": block["samples"] * samples} if table is STEPS else block)
+        for table, block in blocks
+    ]
+    return [(SEGMENTS, row), *counted]

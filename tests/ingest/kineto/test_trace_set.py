@@ -1,0 +1,121 @@
+"""Traces of one job, on one clock, with steps of the same number; other sets are refused."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+
+from hvdprof.errors import UnreadableInputError
+from hvdprof.ingest.kineto.trace_file import read_trace_file
+from hvdprof.ingest.kineto.trace_set import TraceSet, trace_set
+from tests.builders.profiler_traces import TracedJob, write_traces
+
+JOB = TracedJob(num_steps=4)
+
+
+def _set(*paths: Path) -> TraceSet:
+    return trace_set([(path, read_trace_file(path)) for path in paths])
+
+
+def _refused(*paths: Path) -> str:
+    with pytest.raises(UnreadableInputError) as caught:
+        _set(*paths)
+    assert caught.value.hint
+    return caught.value.message
+
+
+def test_all_ranks_make_one_job_whose_collectives_match(tmp_path: Path) -> None:
+    found = _set(*write_traces(tmp_path, JOB))
+    assert (found.size, found.is_complete, found.missing) == (2, True, [])
+    assert [ids.tolist() for ids in found.matching.ids.values()] == [[0, 1, 2, 3]] * 2
+    assert [step.number for step in found.ranks[1].steps.steps] == [2, 3, 4, 5]
+    assert found.notes == []
+
+
+def test_a_rank_alone_is_a_part_of_its_job(tmp_path: Path) -> None:
+    found = _set(*write_traces(tmp_path, JOB, [1]))
+    assert (found.size, found.is_complete, found.missing) == (2, False, [0])
+
+
+def test_two_traces_of_one_rank_are_refused(tmp_path: Path) -> None:
+    first = write_traces(tmp_path / "a", JOB, [0])
+    assert "are both traces of rank 0" in _refused(*first, *write_traces(tmp_path / "b", JOB, [0]))
+
+
+def test_traces_of_jobs_of_other_sizes_are_refused(tmp_path: Path) -> None:
+    first = write_traces(tmp_path / "a", JOB, [0])
+    other = write_traces(tmp_path / "b", TracedJob(size=8, num_steps=4), [1])
+    assert "of different jobs" in _refused(*first, *other)
+
+
+def test_a_rank_outside_its_job_is_refused(tmp_path: Path) -> None:
+    (path,) = write_traces(tmp_path, JOB, [0])
+    path.write_text(path.read_text().replace('"world_size": 2', '"world_size": 0'))
+    assert "rank 0 of 0" in _refused(path)
+
+
+def test_traces_of_other_times_are_refused(tmp_path: Path) -> None:
+    first = write_traces(tmp_path / "a", JOB, [0])
+    later = dataclasses.replace(JOB, shift_us=lambda rank: 60e6)
+    assert "not of one recording" in _refused(*first, *write_traces(tmp_path / "b", later, [1]))
+
+
+def test_traces_whose_collectives_differ_are_refused(tmp_path: Path) -> None:
+    first, second = write_traces(tmp_path, JOB)
+    second.write_text(second.read_text().replace("all_reduce", "broadcast"))
+    assert "8 of 8 collectives differ" in _refused(first, second)
+
+
+def test_a_trace_that_breaks_off_is_left_out_and_named(tmp_path: Path) -> None:
+    first, second = write_traces(tmp_path, JOB)
+    text = second.read_text()
+    second.write_text(text[: len(text) // 2])
+    found = _set(first, second)
+    assert found.missing == [1]
+    assert found.notes == [
+        f"{second}: it breaks off: the list of events has no end; it is left out."
+    ]
+    assert "breaks off" in _refused(second)
+
+
+def test_ranks_come_from_names_where_the_traces_have_none(tmp_path: Path) -> None:
+    paths = write_traces(tmp_path, JOB)
+    for path in paths:
+        trace = json.loads(path.read_text())
+        del trace["distributedInfo"]
+        path.write_text(json.dumps(trace))
+    assert sorted(_set(*paths).ranks) == [0, 1]
+    unnamed = [path.rename(path.with_name(f"{number}.json")) for number, path in enumerate(paths)]
+    assert "does not say which rank wrote it" in _refused(*unnamed)
+    assert list(_set(unnamed[0]).ranks) == [0]
+
+
+def test_steps_without_marks_are_inferred_alike_on_all_ranks(tmp_path: Path) -> None:
+    found = _set(*write_traces(tmp_path, dataclasses.replace(JOB, marked=False, num_steps=5)))
+    for one in found.ranks.values():
+        assert [step.number for step in one.steps.steps] == [0, 1, 2, 3]
+        assert {step.end_ns - step.start_ns for step in one.steps.steps} == {10_500_000}
+    assert "inferred from optimizer updates" in found.notes[0]
+
+
+def test_the_same_mark_on_the_gpu_counts_once(tmp_path: Path) -> None:
+    (path,) = write_traces(tmp_path, dataclasses.replace(JOB, backend="nccl"), [0])
+    trace = json.loads(path.read_text())
+    marks = [one for one in trace["traceEvents"] if one["name"].startswith("ProfilerStep#")]
+    trace["traceEvents"] += [mark | {"cat": "gpu_user_annotation"} for mark in marks]
+    path.write_text(json.dumps(trace))
+    assert len(_set(path).ranks[0].steps.steps) == 4
+
+
+def test_hosts_that_differ_have_an_unknown_clock_error(tmp_path: Path) -> None:
+    job = dataclasses.replace(JOB, host=lambda rank: f"node{rank}")
+    found = _set(*write_traces(tmp_path, job))
+    assert [one.clock_method for one in found.ranks.values()] == ["same-clock", "wall-clock"]
+    assert found.ranks[1].clock_error_ns == 1_000_000_000
+
+
+def test_a_trace_without_steps_and_collectives_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    path.write_text('{"traceEvents": [{"ph": "X", "name": "a", "tid": 1, "cat": "cpu_op"}]}')
+    assert "neither steps nor collectives" in _refused(path)

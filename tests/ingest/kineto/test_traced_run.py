@@ -1,0 +1,186 @@
+"""Profiler traces give the tables that the recorder fills, and the same verdict."""
+
+import dataclasses
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from hvdprof.api import (
+    AttachedFiles,
+    AttachedJob,
+    analyze_run,
+    attach,
+    load_run,
+)
+from hvdprof.cli.main import build_app
+from hvdprof.errors import UnreadableInputError, UsageError
+from hvdprof.model.run import Run
+from hvdprof.model.step_parts import RECORDED_PARTS
+from tests.builders.places import RECORDINGS
+from tests.builders.profiler_traces import TracedJob, write_traces
+
+RECORDED = RECORDINGS / "kineto_gloo_backward_rank1"
+TRACES = [RECORDED / f"trace_rank{rank}.json.gz" for rank in (0, 1)]
+LATE = TracedJob(size=3, late={(1, "backward"): 2000.0})
+
+
+def _mean_parts(run: Run, rank: int) -> dict[str, float]:
+    """The mean of each part over the steps that the profiler and the recorder both hold, ms."""
+    steps = run.steps[(run.steps["rank"] == rank) & (run.steps["step"] >= 3)]
+    return {part: steps[f"{part}_ns"].astype("float64").mean() / 1e6 for part in RECORDED_PARTS}
+
+
+@pytest.mark.parametrize("backend", ["gloo", "nccl"])
+def test_phases_and_waits_are_those_of_the_job(tmp_path: Path, backend: str) -> None:
+    run = load_run(write_traces(tmp_path, dataclasses.replace(LATE, backend=backend)))
+    steps = run.steps[run.steps["step"] > 2]
+    assert set(run.steps["warmup"][run.steps["step"] == 2]) == {True}
+    by_rank = steps.groupby("rank").mean(numeric_only=True) / 1e6
+    assert by_rank["dur_ns"].tolist() == pytest.approx([12.5] * 3)
+    assert by_rank["data_ns"].tolist() == pytest.approx([1.0] * 3)
+    assert by_rank["forward_ns"].tolist() == pytest.approx([3.0] * 3)
+    assert by_rank["backward_ns"].tolist() == pytest.approx([5.0, 7.0, 5.0])
+    assert by_rank["blocked_ns"].tolist() == pytest.approx([3.0, 1.0, 3.0])
+    assert by_rank["optimizer_ns"].tolist() == pytest.approx([0.5] * 3)
+
+
+@pytest.mark.parametrize("backend", ["gloo", "nccl"])
+@pytest.mark.parametrize("phase", ["data", "forward", "backward"])
+def test_the_straggler_is_named_with_phase_and_cost(
+    tmp_path: Path, backend: str, phase: str
+) -> None:
+    job = dataclasses.replace(LATE, backend=backend, late={(1, phase): 2000.0})
+    analysis = analyze_run(load_run(write_traces(tmp_path, job)))
+    (late,) = analysis.stragglers[analysis.stragglers["pattern"] == "persistent"].to_dict("records")
+    assert (late["rank"], late["phase"]) == (1, phase)
+    assert late["cost_ns"] == pytest.approx(2e6, rel=0.01)
+    assert f"straggler (rank 1, {phase} phase), 2.00 ms per step" in analysis.verdict.sentence
+    assert "The profiler was on" in analysis.verdict.caveat
+
+
+@pytest.mark.parametrize("backend", ["gloo", "nccl"])
+def test_collectives_have_wait_transfer_and_exposed_time(tmp_path: Path, backend: str) -> None:
+    analysis = analyze_run(
+        load_run(write_traces(tmp_path, dataclasses.replace(LATE, backend=backend)))
+    )
+    found = analysis.matched_collectives
+    assert len(found) == 12
+    assert set(found["last_rank"]) == {1}
+    assert found["wait_sum_ns"].tolist() == [4_000_000] * 12
+    # The submission of Gloo lies 1 µs before the end of backward.
+    assert found["transfer_ns"].tolist() == pytest.approx([1_000_000] * 12, abs=1000)
+    assert found["busbw_gb_per_s"].iloc[0] == pytest.approx(1000 / 1e6 * 4 / 3, rel=0.01)
+    calls = analysis.run.rank_collectives
+    exposed = calls.groupby("rank")["exposed_ns"].mean()
+    assert exposed.tolist() == pytest.approx([3e6, 1e6, 3e6])
+
+
+def test_clocks_of_other_hosts_are_bounded_by_the_collectives(tmp_path: Path) -> None:
+    job = dataclasses.replace(
+        LATE, host=lambda rank: f"node{rank}", shift_us=lambda rank: 40_000.0 * rank
+    )
+    analysis = analyze_run(load_run(write_traces(tmp_path, job)))
+    clocks = analysis.clocks.set_index("rank")
+    middle = (clocks["offset_low_ns"] + clocks["offset_high_ns"]) / 2
+    for rank in (1, 2):
+        assert clocks["consistent"][rank]
+        assert abs(middle[rank] + 40e6 * rank) <= clocks["u_ns"][rank] < 4e6
+    # Lateness is measured on the clock of each rank alone.
+    late = analysis.stragglers[analysis.stragglers["pattern"] == "persistent"]
+    assert late["rank"].tolist() == [1]
+    assert late["lateness_ns"].tolist() == pytest.approx([2e6])
+
+
+def test_one_rank_alone_gives_facts_and_names_no_straggler(tmp_path: Path) -> None:
+    analysis = analyze_run(load_run(write_traces(tmp_path, LATE, [1])))
+    assert analysis.verdict.sentence == (
+        "trace, rank 1 of 3: 12.5 ms per step, 8.0 % of it blocked in collectives."
+    )
+    assert "no trace of ranks 0, 2" in analysis.verdict.caveat
+    assert "hvdprof run --np 3" in analysis.verdict.caveat
+    assert analysis.stragglers.empty
+    assert analysis.caused_wait.empty
+    assert analysis.waterfall.empty
+
+
+def test_few_steps_name_no_straggler_and_say_why(tmp_path: Path) -> None:
+    analysis = analyze_run(load_run(write_traces(tmp_path, dataclasses.replace(LATE, num_steps=3))))
+    assert "2 steps are too few to name a straggler" in analysis.verdict.caveat
+    assert "Rank 1 arrives last in 2 of 2 steps, 2.00 ms per step" in analysis.verdict.sentence
+    assert "jitter" not in analysis.verdict.sentence
+    assert analysis.caused_wait["wait_as_last_ns"].tolist() == pytest.approx([0, 2e6, 0])
+
+
+def test_traces_without_steps_say_what_marks_them(tmp_path: Path) -> None:
+    paths = write_traces(tmp_path, dataclasses.replace(LATE, marked=False))
+    for path in paths:
+        path.write_text(path.read_text().replace("Optimizer.step#SGD.step", "update"))
+    analysis = analyze_run(load_run(paths))
+    assert "hold no steps, but 36 collectives" in analysis.verdict.sentence
+    assert len(analysis.matched_collectives) == 12
+
+
+def test_the_profiler_and_the_recorder_agree_on_one_run() -> None:
+    traced = load_run(TRACES)
+    recorded = load_run([RECORDED / f"rank-{rank}.jsonl" for rank in (0, 1)])
+    for rank in (0, 1):
+        ours, theirs = _mean_parts(recorded, rank), _mean_parts(traced, rank)
+        for part in ("data", "forward", "backward", "blocked", "optimizer"):
+            assert theirs[part] == pytest.approx(ours[part], rel=0.1, abs=0.2), part
+    analysis = analyze_run(traced)
+    (late,) = analysis.stragglers[analysis.stragglers["pattern"] == "persistent"].to_dict("records")
+    assert (late["rank"], late["phase"]) == (1, "backward")
+    # Rank 1 slept 15 ms in each backward pass.
+    assert late["lateness_ns"] == pytest.approx(15e6, rel=0.1)
+
+
+def test_attached_traces_are_a_run_directory_with_the_same_answer(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    manifest = attach(folder, AttachedFiles(traces=TRACES), AttachedJob(name="mine", batch_size=4))
+    assert manifest.passes[0].size == 2
+    analysis = analyze_run(load_run(folder))
+    assert "straggler (rank 1, backward phase)" in analysis.verdict.sentence
+    assert set(analysis.run.steps["samples"]) == {4}
+    alone = load_run(TRACES)
+    pd.testing.assert_frame_equal(
+        analysis.run.rank_collectives.drop(columns="pass_id"),
+        alone.rank_collectives.drop(columns="pass_id"),
+    )
+
+
+def test_attached_traces_of_other_jobs_and_timelines_are_refused(tmp_path: Path) -> None:
+    job = AttachedJob(name="mine")
+    with pytest.raises(UnreadableInputError, match="both traces of rank 0"):
+        attach(tmp_path / "a", AttachedFiles(traces=[TRACES[0], *_copies(tmp_path)]), job)
+    timeline = RECORDINGS / "06_mpi_adasum.json"
+    with pytest.raises(UsageError, match="different jobs"):
+        attach(tmp_path / "b", AttachedFiles(traces=TRACES, timelines=[timeline]), job)
+    with pytest.raises(UnreadableInputError, match="--trace cannot take it"):
+        attach(tmp_path / "c", AttachedFiles(traces=[timeline]), job)
+
+
+def _copies(folder: Path) -> list[Path]:
+    copy = folder / "copy.json.gz"
+    copy.write_bytes(TRACES[0].read_bytes())
+    return [copy]
+
+
+def test_the_terminal_names_the_straggler_and_how_to_open_the_dashboard() -> None:
+    result = CliRunner().invoke(build_app(), ["analyze", *map(str, TRACES)])
+    assert result.exit_code == 0, result.output
+    text = " ".join(result.output.split())
+    assert "straggler (rank 1, backward phase)" in text
+    assert "--trace" in text
+    assert "Add --repeats" not in text
+    assert "pinned" not in text
+
+
+def test_other_files_beside_traces_stay_in_the_tables(tmp_path: Path) -> None:
+    log = tmp_path / "nccl.log"
+    log.write_text("node0:1:1 [0] NCCL INFO Bootstrap : Using eth0:10.0.0.1<0>\n")
+    run = load_run([*TRACES, log])
+    assert run.recorded
+    assert len(run.steps)
+    assert any("in the tables alone" in note for note in run.notes)
