@@ -100,6 +100,7 @@ class RecordedTables(Described):
     stalls = TableAttribute()
     incidents = TableAttribute()
     collective_timeouts = TableAttribute()
+    inspector_collectives = TableAttribute()
     autotune = TableAttribute()
     nccl_test_runs = TableAttribute()
     nccl_tests = TableAttribute()

@@ -10,6 +10,7 @@ from hvdprof.model.tables.collective_progress_tables import COLLECTIVE_PROGRESS
 from hvdprof.model.tables.collective_tables import COLLECTIVE_TABLES
 from hvdprof.model.tables.collective_timeout_tables import COLLECTIVE_TIMEOUTS
 from hvdprof.model.tables.finding_tables import FINDINGS
+from hvdprof.model.tables.inspector_tables import INSPECTOR_COLLECTIVES
 from hvdprof.model.tables.log_tables import LOG_TABLES
 from hvdprof.model.tables.nccl_call_tables import NCCL_CALL_TABLES
 from hvdprof.model.tables.nccl_tables import NCCL_TABLES
@@ -64,6 +65,7 @@ TABLES: tuple[Table, ...] = (
     TIMELINES,
     *LOG_TABLES,
     COLLECTIVE_TIMEOUTS,
+    INSPECTOR_COLLECTIVES,
     *BANDWIDTH_TABLES,
     *NCCL_TABLES,
     *NCCL_CALL_TABLES,

@@ -9,6 +9,7 @@ import pandas as pd
 
 from hvdprof.analyze.communication.communication_tables import communication_tables
 from hvdprof.analyze.files.dump_pages import FLIGHT_RECORDER, dump_pages
+from hvdprof.analyze.files.inspector_pages import INSPECTOR, inspector_pages
 from hvdprof.analyze.files.log_facts import BY_TABLE, NOT_IN_RECORDINGS, recording_facts
 from hvdprof.analyze.files.log_verdict import (
     allreduce_bench_verdict,
@@ -59,6 +60,7 @@ from hvdprof.model.tables.timeline_tables import (
 from hvdprof.model.tables.waiting_tables import COLLECTIVE_ARRIVALS
 
 _RECORDER = "recorder file"
+_TOGETHER = (_RECORDER, FLIGHT_RECORDER, INSPECTOR)
 _ROWS_OF_TIMELINES = (TENSOR_USES.name, EXECUTIONS.name, INFERRED_STEPS.name)
 
 
@@ -74,9 +76,10 @@ def analyze_files(run: Run) -> FilesAnalysis:
         # Searching all tables for a file costs milliseconds; most files of a folder hold nothing.
         _page(run, row, joins, findings) if row["num_rows"] else _empty_page(row)
         for row in files
-        if row["kind"] not in (_RECORDER, FLIGHT_RECORDER) or not row["num_rows"]
+        if row["kind"] not in _TOGETHER or not row["num_rows"]
     ]
     pages += dump_pages(run, [row for row in files if row["kind"] == FLIGHT_RECORDER])
+    pages += inspector_pages(run, [row for row in files if row["kind"] == INSPECTOR])
     pages += _recordings(run, [row for row in files if row["kind"] == _RECORDER])
     scaling = throughput_scaling(run.table(THROUGHPUT.name))
     derived = {

@@ -13,6 +13,7 @@ from hvdprof.ingest.logs.benchmark_output import BenchmarkOutput
 from hvdprof.ingest.logs.collective_timeouts import CollectiveTimeouts
 from hvdprof.ingest.logs.horovod_log import HorovodLog
 from hvdprof.ingest.logs.incidents import Incidents
+from hvdprof.ingest.logs.nccl_inspector import NcclInspector
 from hvdprof.ingest.logs.nccl_tests_output import NcclTests
 from hvdprof.ingest.logs.part_reader import PartReader
 from hvdprof.ingest.logs.ras_text import RasText
@@ -33,6 +34,7 @@ PARTS: tuple[Callable[[str], PartReader], ...] = (
     CollectiveTimeouts,
     RasText,
     Autotune,
+    NcclInspector,
     NcclTests,
     AllreduceBench,
     BenchmarkOutput,

@@ -1,0 +1,176 @@
+"""The pages of NCCL Inspector logs: one page for the files of a folder, one per process.
+
+Tested in ``tests/ingest/logs/test_nccl_inspector.py``.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from hvdprof import units
+from hvdprof.analyze.files.next_recording import recording_command
+from hvdprof.model.frame_row import FrameRow
+from hvdprof.model.run import Run
+from hvdprof.model.standalone_files import Fact, FilePage, FileVerdict, Unanswered
+from hvdprof.model.tables.inspector_tables import INSPECTOR_COLLECTIVES
+
+INSPECTOR = "NCCL Inspector log"
+_MOST_SIZES = 8
+_MOST_GAPS = 4
+_INCLUDES_WAITING = "Times and bandwidths include waiting for the last rank."
+
+
+def inspector_pages(run: Run, files: Sequence[FrameRow]) -> list[FilePage]:
+    """A page for each folder of logs, in the order of its first file.
+
+    Args:
+        run: The run with the table.
+        files: Rows of FILES that are Inspector logs.
+    """
+    rows = run.table(INSPECTOR_COLLECTIVES.name)
+    folders: dict[str, list[FrameRow]] = {}
+    for row in files:
+        folders.setdefault(str(Path(str(row["file"])).parent), []).append(row)
+    return [
+        _page(folder, members, rows[rows["file"].isin([row["file"] for row in members])])
+        for folder, members in folders.items()
+    ]
+
+
+def _page(folder: str, members: list[FrameRow], rows: pd.DataFrame) -> FilePage:
+    calls = rows[~rows["point_to_point"].to_numpy()]
+    groups = _by_size(calls)
+    split = _wait_split(calls)
+    verdict = _verdict(groups, split)
+    number = len(members)
+    num_ranks = rows[["communicator", "rank"]].dropna().drop_duplicates()
+    facts = [
+        Fact("num_communicators", "communicators", int(rows["communicator"].nunique())),
+        Fact("num_nccl_ranks", "ranks of communicators recorded", len(num_ranks)),
+        Fact("num_collectives", "collectives recorded, all ranks", len(calls)),
+        Fact("num_sends", "sends and receives", int(rows["point_to_point"].sum())),
+        *_gap_facts(calls),
+        *_size_facts(groups),
+        *_split_facts(split),
+    ]
+    unanswered = [
+        Unanswered(
+            "what a step loses, and how much of it is hidden by computation",
+            recording_command(int(calls["num_ranks"].max()) if len(calls) else None),
+        )
+    ]
+    if split.empty:
+        unanswered.insert(
+            0,
+            Unanswered(
+                "how long each rank waits (no kernel times, or of one rank alone)",
+                "NCCL_INSPECTOR_DUMP_VERBOSE=1 on all ranks",
+            ),
+        )
+    return FilePage(
+        file=str(members[0]["file"]) if number == 1 else folder,
+        kind=INSPECTOR if number == 1 else f"{number} {INSPECTOR}s",
+        size_bytes=sum(int(row["size_bytes"]) for row in members),
+        facts=tuple(facts),
+        unanswered=tuple(unanswered),
+        verdict=verdict.sentence,
+        caveat=verdict.caveat,
+    )
+
+
+def _by_size(calls: pd.DataFrame) -> pd.DataFrame:
+    """Total time, number and median bus bandwidth of each collective and size, longest first."""
+    groups = calls.groupby(["collective", "size_bytes", "num_ranks"], observed=True).agg(
+        number=("exec_ns", "size"),
+        total_ns=("exec_ns", "sum"),
+        median_ns=("exec_ns", "median"),
+        busbw_gb_s=("busbw_gb_s", "median"),
+    )
+    return groups.sort_values("total_ns", ascending=False, kind="stable").reset_index()
+
+
+def _verdict(groups: pd.DataFrame, split: pd.DataFrame) -> FileVerdict:
+    if groups.empty:
+        return FileVerdict("")
+    top = groups.iloc[0].to_dict()
+    share = float(top["total_ns"]) / max(float(groups["total_ns"].sum()), 1.0)
+    sentence = (
+        f"{top['collective']} of {units.byte_size(top['size_bytes'])} on "
+        f"{units.counted(int(top['num_ranks']), 'rank')} takes {units.percent(share)} of the time "
+        f"in collectives; median bus bandwidth {units.of_unit(top['busbw_gb_s'], 'GB/s')}."
+    )
+    if split.empty:
+        return FileVerdict(sentence, _INCLUDES_WAITING)
+    last = split["last_rank"].mode()
+    number = int((split["last_rank"] == last.iloc[0]).sum())
+    waited = float(split["wait_ns"].sum()) / float(split["total_ns"].sum())
+    return FileVerdict(
+        f"{sentence} {units.percent(waited)} of that time is waiting; rank {last.iloc[0]} is last "
+        f"in {number} of {len(split)}.",
+        "Waiting is by the hosts' own clocks.",
+    )
+
+
+def _gap_facts(calls: pd.DataFrame) -> list[Fact]:
+    """Numbers of collectives that are absent between the first and the last of each rank."""
+    lines, total = [], 0
+    for (name, rank), members in calls.groupby(["communicator", "rank"], observed=True):
+        seqs = np.unique(members["seq"].to_numpy())
+        absent = int(seqs[-1] - seqs[0] + 1 - len(seqs))
+        if absent:
+            total += absent
+            lines.append(f"rank {rank} of {name}: {absent} of {int(seqs[-1] - seqs[0] + 1)}")
+    if not total:
+        return [Fact("num_lost", "collectives not recorded in between", 0)]
+    more = [f"and {len(lines) - _MOST_GAPS} more ranks"] if len(lines) > _MOST_GAPS else []
+    text = "\n".join([str(total), *lines[:_MOST_GAPS], *more])
+    return [Fact("num_lost", "collectives not recorded in between", total, text=text)]
+
+
+def _size_facts(groups: pd.DataFrame) -> list[Fact]:
+    if groups.empty:
+        return []
+    lines = [
+        f"{row['collective']} {units.byte_size(row['size_bytes'])}: {row['number']} calls, median "
+        f"{units.milliseconds(float(row['median_ns']))}, "
+        f"{units.of_unit(row['busbw_gb_s'], 'GB/s')}"
+        for row in groups.head(_MOST_SIZES).to_dict("records")
+    ]
+    if more := len(groups) - len(lines):
+        lines.append(f"and {units.counted(more, 'size')} more")
+    return [Fact("each_size", "by size: time, bus bandwidth", "\n".join(lines))]
+
+
+def _wait_split(calls: pd.DataFrame) -> pd.DataFrame:
+    """Waiting and total time of each collective whose kernel times all its ranks recorded."""
+    timed = calls[(calls["start_ns"].notna() & calls["rank"].notna()).to_numpy()]
+    timed = timed.drop_duplicates(["communicator", "seq", "rank"])
+    rows = []
+    for _, members in timed.groupby(["communicator", "seq"], observed=True):
+        if len(members) < 2 or len(members) != int(members["num_ranks"].iloc[0]):
+            continue
+        starts = members["start_ns"].to_numpy(dtype=np.int64)
+        ends = members["end_ns"].to_numpy(dtype=np.int64)
+        last = int(starts.max())
+        rows.append(
+            {
+                "wait_ns": int((last - starts).sum()),
+                "total_ns": int((ends - starts).sum()),
+                "transfer_ns": int(ends.max()) - last,
+                "last_rank": int(members["rank"].iloc[int(starts.argmax())]),
+            }
+        )
+    return pd.DataFrame(rows, columns=["wait_ns", "total_ns", "transfer_ns", "last_rank"])
+
+
+def _split_facts(split: pd.DataFrame) -> list[Fact]:
+    if split.empty:
+        return []
+    waited, transfer = int(split["wait_ns"].sum()), float(split["transfer_ns"].median())
+    return [
+        Fact("num_matched", "collectives with kernel times of all ranks", len(split)),
+        Fact("wait_sum_ns", "waiting for the last rank, all ranks", waited, "ns"),
+        Fact("transfer_median_ns", "last start to last end, median", transfer, "ns"),
+    ]

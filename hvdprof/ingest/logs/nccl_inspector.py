@@ -1,0 +1,134 @@
+"""What NCCL's Inspector plugin writes: one JSON object per line and completed collective.
+
+Up to format 4.0 each line has its header and metadata. From 4.4 on they stand in a line of their
+own, and hold for the lines behind it, up to the next such line.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+
+from hvdprof.ingest.logs.part_reader import PartReader
+from hvdprof.ingest.text.line_filter import anywhere
+from hvdprof.ingest.text.log_lines import PrintedLine
+from hvdprof.model.tables.inspector_tables import INSPECTOR_COLLECTIVES
+
+_WANTED = anywhere(r'"coll_perf"', r'"p2p_perf"', r'"inspector_output_format_version"')
+_PER_RANK = ("allgather", "reducescatter")
+
+
+class NcclInspector(PartReader):
+    """Collectives of an Inspector log, as rows of INSPECTOR_COLLECTIVES."""
+
+    TABLES = (INSPECTOR_COLLECTIVES,)
+    KIND = "NCCL Inspector log"
+
+    def __init__(self, file: str) -> None:
+        super().__init__(file)
+        self._header: Mapping[str, object] = {}
+        self._metadata: Mapping[str, object] = {}
+        self._num_damaged = 0
+        self._num_headless = 0
+
+    @property
+    def wanted(self) -> str:
+        """Lines with a collective or a header."""
+        return _WANTED
+
+    def take(self, line: PrintedLine) -> None:
+        """Look at the next line."""
+        text = line.text
+        begin = text.find("{")
+        if begin < 0 or ("_perf" not in text and "inspector_output_format_version" not in text):
+            return
+        try:
+            record = json.loads(text[begin:])
+        except (ValueError, RecursionError):
+            # Only what looks like a record is one that was cut.
+            self._num_damaged += '"coll_perf"' in text or '"p2p_perf"' in text
+            return
+        if not isinstance(record, dict):
+            return
+        header, metadata = record.get("header"), record.get("metadata")
+        if isinstance(header, dict):
+            self._header = header
+        if isinstance(metadata, dict):
+            self._metadata = metadata
+        for key, prefix in (("coll_perf", "coll"), ("p2p_perf", "p2p")):
+            perf = record.get(key)
+            if isinstance(perf, dict):
+                self._take_perf(line.number, perf, prefix)
+
+    def notes(self) -> list[str]:
+        """Damaged records, and those that stand before the first header."""
+        found = []
+        if self._num_damaged:
+            found.append(f"{self._num_damaged} damaged Inspector records are left out")
+        if self._num_headless:
+            found.append(
+                f"{self._num_headless} Inspector records stand before the first header: their "
+                "communicator and rank are unknown"
+            )
+        return found
+
+    def _take_perf(self, line: int, perf: Mapping[str, object], prefix: str) -> None:
+        name = str(perf.get(prefix, ""))
+        seq, size, micros = (
+            _whole(perf.get(f"{prefix}_{key}")) for key in ("sn", "msg_size_bytes", "exec_time_us")
+        )
+        if not name or seq is None or size is None or micros is None:
+            self._num_damaged += 1
+            return
+        header = self._header
+        self._num_headless += not header
+        num_ranks = _whole(header.get("n_ranks"))
+        times = list(_kernel_times(perf))
+        total = size * num_ranks if num_ranks and name.lower() in _PER_RANK else size
+        self.add(
+            line,
+            communicator=str(header.get("id", "")),
+            communicator_name=str(header.get("comm_name", "")),
+            rank=_whole(header.get("rank")),
+            num_ranks=num_ranks,
+            num_nodes=_whole(header.get("nnodes")),
+            host=str(self._metadata.get("hostname", "")),
+            point_to_point=prefix == "p2p",
+            collective=name,
+            seq=seq,
+            message_bytes=size,
+            size_bytes=total,
+            exec_ns=micros * 1000,
+            timing_source=str(perf.get(f"{prefix}_timing_source", "")),
+            algbw_gb_s=_number(perf.get(f"{prefix}_algobw_gbs")),
+            busbw_gb_s=_number(perf.get(f"{prefix}_busbw_gbs")),
+            algorithm=_known(perf.get("coll_algo")),
+            protocol=_known(perf.get("coll_proto")),
+            start_ns=min((start for start, _ in times), default=None),
+            end_ns=max((end for _, end in times), default=None),
+        )
+
+
+def _kernel_times(perf: Mapping[str, object]) -> Iterator[tuple[int, int]]:
+    """Start and stop of the kernel on each channel, in Unix ns."""
+    trace = perf.get("event_trace_ts")
+    events = trace.get("kernel_events") if isinstance(trace, dict) else None
+    for event in events if isinstance(events, list) else ():
+        if isinstance(event, dict):
+            start, stop = (_whole(event.get(f"kernel_{end}_ts")) for end in ("start", "stop"))
+            # A callback that did not fire leaves 0.
+            if start and stop and stop >= start:
+                yield start * 1000, stop * 1000
+
+
+def _whole(value: object) -> int | None:
+    # Sizes and times stay far below, also multiplied with ranks or by 1000.
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**52:
+        return value
+    return None
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, int | float) else float("nan")
+
+
+def _known(value: object) -> str:
+    return "" if value in (None, "unknown") else str(value)

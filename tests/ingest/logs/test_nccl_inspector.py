@@ -1,0 +1,133 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from hvdprof.api import analyze_files, load_run
+from hvdprof.ingest.logs.nccl_inspector import NcclInspector
+from hvdprof.model.standalone_files import FilePage
+from tests.builders.printed import read_part
+
+START_US = 1_752_867_229_000_000
+
+
+def perf(seq: int, *, coll: str = "AllReduce", size: int = 2**20, micros: int = 100, **more):
+    return {
+        "coll": coll,
+        "coll_sn": seq,
+        "coll_msg_size_bytes": size,
+        "coll_exec_time_us": micros,
+        "coll_timing_source": "kernel_gpu",
+        "coll_algobw_gbs": 10.0,
+        "coll_busbw_gbs": 15.0,
+        **more,
+    }
+
+
+def header(rank: int = 0, num_ranks: int = 2, version: str = "v4.0"):
+    return {
+        "header": {"id": "0xab", "rank": rank, "n_ranks": num_ranks, "nnodes": 1},
+        "metadata": {
+            "inspector_output_format_version": version,
+            "git_rev": "x",
+            "rec_mechanism": "nccl_profiler_interface",
+            "dump_timestamp_us": START_US,
+            "hostname": "node-1",
+            "pid": 7,
+        },
+    }
+
+
+def kernel_times(start_us: int, stop_us: int):
+    events = [
+        {"channel_id": 0, "kernel_start_ts": START_US + start_us, "kernel_stop_ts": START_US + 50},
+        {"channel_id": 1, "kernel_start_ts": 0, "kernel_stop_ts": 0},
+        {"channel_id": 2, "kernel_start_ts": START_US + 90, "kernel_stop_ts": START_US + stop_us},
+    ]
+    return {"event_trace_ts": {"kernel_events": events}}
+
+
+def text(*records: object) -> str:
+    return "".join(json.dumps(record) + "\n" for record in records)
+
+
+def pages(folder: Path) -> list[FilePage]:
+    return list(analyze_files(load_run(folder)).files)
+
+
+def test_every_line_of_4_0_has_its_header(tmp_path: Path) -> None:
+    lines = [{**header(rank), "coll_perf": perf(3)} for rank in (0, 1)]
+    rows = read_part(NcclInspector, text(*lines), tmp_path)[0]["inspector_collectives"]
+    assert list(rows["rank"]) == [0, 1]
+    assert list(rows["exec_ns"]) == [100_000, 100_000]
+    assert list(rows["busbw_gb_s"]) == [15.0, 15.0]
+
+
+def test_bare_lines_of_4_4_inherit_the_last_header(tmp_path: Path) -> None:
+    records = [
+        {**header(0, version="v4.4"), "dump_stats": {}},
+        {"coll_perf": perf(1, coll_algo="RING", coll_proto="unknown")},
+        {"p2p_perf": {"p2p": "Send", "p2p_sn": 4, "p2p_msg_size_bytes": 8, "p2p_exec_time_us": 2}},
+        {"proxy_op": {"total_us": 3}},
+        {**header(1, version="v4.4"), "dump_stats": {}},
+        {"coll_perf": perf(1)},
+    ]
+    rows = read_part(NcclInspector, text(*records), tmp_path)[0]["inspector_collectives"]
+    assert list(rows["rank"]) == [0, 0, 1]
+    assert list(rows["algorithm"]) == ["RING", "", ""]
+    assert list(rows["protocol"]) == ["", "", ""]
+    assert list(rows["point_to_point"]) == [False, True, False]
+
+
+def test_sizes_of_gathers_and_scatters_are_those_of_all_ranks(tmp_path: Path) -> None:
+    record = {**header(num_ranks=8), "coll_perf": perf(1, coll="ReduceScatter", size=100)}
+    (row,) = read_part(NcclInspector, text(record), tmp_path)[0]["inspector_collectives"].to_dict(
+        "records"
+    )
+    assert (row["message_bytes"], row["size_bytes"]) == (100, 800)
+
+
+def test_cut_and_headless_records_are_counted(tmp_path: Path) -> None:
+    whole = text({"coll_perf": perf(1)})
+    _, reader = read_part(NcclInspector, whole + text({"coll_perf": perf(2)})[:-30], tmp_path)
+    assert [note.split(" Inspector")[0] for note in reader.notes()] == ["1 damaged", "1"]
+
+
+def test_the_verdict_is_the_longest_collective_with_its_bandwidth(tmp_path: Path) -> None:
+    lines = [{**header(), "coll_perf": perf(1, micros=300)}]
+    lines += [{**header(), "coll_perf": perf(2, size=2**10, micros=100)}]
+    (tmp_path / "log").write_text(text(*lines))
+    (page,) = pages(tmp_path)
+    assert page.verdict == (
+        "AllReduce of 1.05 MB on 2 ranks takes 75.0 % of the time in collectives; median bus "
+        "bandwidth 15.0 GB/s."
+    )
+    assert page.caveat == "Times and bandwidths include waiting for the last rank."
+
+
+def test_lost_numbers_are_counted_per_rank(tmp_path: Path) -> None:
+    lines = [{**header(rank), "coll_perf": perf(seq)} for rank in (0, 1) for seq in (1, 2, 5)]
+    (tmp_path / "log").write_text(text(*lines, {**header(1), "coll_perf": perf(3)}))
+    (page,) = pages(tmp_path)
+    (lost,) = [fact for fact in page.facts if fact.name == "num_lost"]
+    assert lost.value == 3
+    assert "rank 0 of 0xab: 2 of 5" in lost.text
+
+
+def test_kernel_times_of_all_ranks_split_waiting_from_transfer(tmp_path: Path) -> None:
+    for rank, start in enumerate((0, 40)):
+        trace = kernel_times(start, 100)
+        record = {**header(rank), "coll_perf": perf(1, **trace)}
+        (tmp_path / f"node-pid{rank}.log").write_text(text(record))
+    (page,) = pages(tmp_path)
+    facts = {fact.name: fact.value for fact in page.facts}
+    assert facts["wait_sum_ns"] == 40_000
+    assert facts["transfer_median_ns"] == 60_000
+    assert "25.0 % of that time is waiting; rank 1 is last in 1 of 1." in page.verdict
+    assert page.kind == "2 NCCL Inspector logs"
+
+
+@pytest.mark.parametrize("record", [{"coll_perf": 3}, {"coll_perf": {"coll": "AllReduce"}}, []])
+def test_odd_records_are_no_error(tmp_path: Path, record: object) -> None:
+    tables, _ = read_part(NcclInspector, text(record), tmp_path)
+    assert tables["inspector_collectives"].empty
