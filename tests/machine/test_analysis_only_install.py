@@ -91,6 +91,16 @@ def test_the_sdist_holds_no_link_and_each_linked_folder_once(sdist: Path) -> Non
     assert [name.split("/", 1)[1] for name in applications] == ["hvdprof/dashboards/app.py"]
 
 
+def test_the_sdist_holds_what_its_tests_read(sdist: Path) -> None:
+    with tarfile.open(sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert {
+        *(".ci/run", "Makefile", "README.md", "constraints.txt", "mkdocs.yml", "pyproject.toml"),
+        *("benchmarks/attribution.py", "benchmarks/scripts/fault.py", "docs/generate.py"),
+        *("tests/conftest.py", "hvdprof/machine/install/horovod.txt"),
+    } <= names
+
+
 def test_help_lists_every_command(commands: Path) -> None:
     answer = run(commands, "--help")
     assert answer.returncode == 0, answer.stderr

