@@ -114,11 +114,17 @@ class Measurement:
 
     @property
     def shown_command(self) -> list[str]:
-        """The command of a script with the variables of ``--env`` before it, secrets masked."""
-        script = self.manifest.settings.get("script") or {}
-        variables = dict(script.get("variables") or {})
+        """The command of a script, or of ``bench``, after the variables of ``--env``; masked."""
+        settings = self.manifest.settings
+        script = settings.get("script")
+        if script:
+            variables, command = script.get("variables") or {}, list(script["command"])
+        else:
+            models = ",".join(one.name for one in self.settings.models)
+            variables = settings.get("variables") or {}
+            command = ["hvdprof", "bench", "--models", models]
         words = [f"{name}={mask_value(name, value)}" for name, value in variables.items()]
-        return [*words, *mask_command(list(script.get("command", ())))]
+        return [*words, *mask_command(command)]
 
     @property
     def settings(self) -> BenchSettings:

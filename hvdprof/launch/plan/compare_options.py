@@ -1,12 +1,14 @@
-"""The options of ``hvdprof compare --run``: two variants of a script, measured interleaved.
+"""The options of ``hvdprof compare --run``: two variants of a script or model, by turns.
 
-Tested in ``tests/launch/plan/test_options.py``.
+Tested in ``tests/launch/plan/test_compare_options.py``.
 """
 
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from hvdprof.errors import UsageError
+from hvdprof.launch.plan.bench_options import BenchOptions
+from hvdprof.launch.plan.model_options import model_options
 from hvdprof.launch.plan.option_field import option
 from hvdprof.launch.plan.options import DESIGN, MEASUREMENT, OUTPUT, Amount
 from hvdprof.launch.plan.run_options import MOST_REPEATS, RunOptions
@@ -31,6 +33,13 @@ class CompareOptions(RunOptions):
         False,
         "Measure two variants of a script by turns (A B B A), and compare them.",
         "--run",
+        panel=DESIGN,
+    )
+    models: str | None = option(
+        None,
+        "With --run: measure reference models of `hvdprof bench` instead of a script: mnist, "
+        "resnet50, ...; --env-a and --env-b make the difference.",
+        "--models",
         panel=DESIGN,
     )
     env_a: tuple[str, ...] = option(
@@ -65,15 +74,20 @@ class CompareOptions(RunOptions):
     )
 
 
-def variants_of(options: CompareOptions) -> tuple[RunOptions, RunOptions]:
-    """The options of both variants, as ``hvdprof run`` takes them.
+def variants_of(
+    options: CompareOptions,
+) -> tuple[RunOptions | BenchOptions, RunOptions | BenchOptions]:
+    """The options of both variants, as ``hvdprof run``, or ``bench`` for a model, takes them.
 
     Raises:
-        UsageError: There is no script, nothing differs, or ``--precision`` is given.
+        UsageError: There is no script, or there are two sources; nothing differs; ``--precision``
+            is given.
     """
     if options.precision is not None:
         raise UsageError("A comparison stops where it is decided.", hint="Omit --precision.")
-    commands = _commands(options.command)
+    if options.models is not None and options.command:
+        raise _incomplete("Either a script or --models is measured.")
+    commands = _commands(options.command) if options.models is None else ((), ())
     if commands[0] == commands[1] and sorted(options.env_a) == sorted(options.env_b):
         raise UsageError(
             "Both variants are the same.",
@@ -81,12 +95,21 @@ def variants_of(options: CompareOptions) -> tuple[RunOptions, RunOptions]:
             "--env-b HOROVOD_CYCLE_TIME=5 -- python train.py; or a second command: "
             f"-- python a.py {AGAINST} -- python b.py",
         )
-    shared = {field.name: getattr(options, field.name) for field in fields(RunOptions)}
     # Each variant is measured alone: the other one is its neighbour in time.
-    base = RunOptions(**shared | {"interleave": False, "budget": None})
+    alone = {"interleave": False, "budget": None}
+    environments = [(*options.env, *env) for env in (options.env_a, options.env_b)]
+    if options.models is not None:
+        # The default number of launches is that of a comparison.
+        own = {**alone, "repeats": options.repeats}
+        of_model = [
+            model_options(options, options.models, {**own, "env": one}) for one in environments
+        ]
+        return of_model[0], of_model[1]
+    shared = {field.name: getattr(options, field.name) for field in fields(RunOptions)}
+    base = RunOptions(**shared | alone)
     first, second = (
-        replace(base, command=command, env=(*options.env, *env))
-        for command, env in zip(commands, (options.env_a, options.env_b), strict=True)
+        replace(base, command=command, env=one)
+        for command, one in zip(commands, environments, strict=True)
     )
     return first, second
 

@@ -12,6 +12,7 @@ from hvdprof.errors import UsageError
 from hvdprof.launch.plan.bench_options import BenchOptions
 from hvdprof.launch.plan.bench_settings import parse_sizes
 from hvdprof.launch.plan.hosts import parse_hosts
+from hvdprof.launch.plan.model_options import given_options, model_options
 from hvdprof.launch.plan.option_field import option
 from hvdprof.launch.plan.options import (
     DESIGN,
@@ -19,7 +20,6 @@ from hvdprof.launch.plan.options import (
     OUTPUT,
     Amount,
     Sizes,
-    default_of,
     record_of,
 )
 from hvdprof.launch.plan.run_options import MOST_REPEATS, RunOptions
@@ -28,9 +28,6 @@ from hvdprof.model.tuning import Candidate
 from hvdprof.rundir.json_codec import decode
 
 MOST_ROUNDS = 6
-BENCH_SECONDS = 5.0
-"""Measured seconds of a launch of reference models."""
-
 OPTION_VARIABLES: Mapping[str, str] = {
     "cycle_time_ms": "HOROVOD_CYCLE_TIME",
     "fusion_threshold_mb": "HOROVOD_FUSION_THRESHOLD",
@@ -196,13 +193,6 @@ def present_options(options: TuneOptions, sizes: Sequence[int], folder: Path) ->
         sizes: The numbers of ranks.
         folder: Its run directory.
     """
-    kind = RunOptions if options.models is None else BenchOptions
-    shared = {one.name for one in fields(kind)} & {one.name for one in fields(RunOptions)}
-    given = {
-        name: getattr(options, name)
-        for name in shared
-        if getattr(options, name) != default_of(RunOptions, name)
-    }
     own = {
         "np": tuple(sizes),
         "output": str(folder),
@@ -211,10 +201,10 @@ def present_options(options: TuneOptions, sizes: Sequence[int], folder: Path) ->
         "precision": None,
     }
     if options.models is None:
-        return RunOptions(**given | own)
-    seconds = {} if options.num_steps is not None else {"max_seconds": BENCH_SECONDS}
-    models = {"models": options.models, "preset": "quick", "compression": "none"}
-    return BenchOptions(**given | own | seconds | models)
+        names = {one.name for one in fields(RunOptions)}
+        record = {**given_options(options, names), **own}
+        return decode(RunOptions, record, "options", unknown_keys=False)
+    return model_options(options, options.models, own)
 
 
 def variant_options(

@@ -3,6 +3,7 @@ import pytest
 
 from hvdprof.analyze.stats.distributions import student_quantile
 from hvdprof.errors import UsageError
+from hvdprof.launch.plan.bench_options import BenchOptions
 from hvdprof.launch.plan.compare_options import CompareOptions, variants_of
 from hvdprof.launch.plan.variables import parse_variables
 from hvdprof.rundir.comparison_looks import comparison_looks, look_level
@@ -28,6 +29,15 @@ def test_one_command_runs_with_two_environments():
     assert (first.env, second.env) == (("A=1", "C=1"), ("A=1", "C=5"))
 
 
+def test_a_reference_model_runs_with_two_environments():
+    options = CompareOptions(models="mnist", np="2", env=("A=1",), env_b=("C=5",), repeats=4)
+    first, second = variants_of(options)
+    assert isinstance(first, BenchOptions) and isinstance(second, BenchOptions)
+    assert (first.models, first.np, first.repeats, first.compression) == ("mnist", "2", 4, "none")
+    assert (first.env, second.env) == (("A=1",), ("A=1", "C=5"))
+    assert not first.interleave
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -36,6 +46,9 @@ def test_one_command_runs_with_two_environments():
         ({"command": (*SCRIPT, "--against", "--", *SCRIPT)}, "the same"),
         ({"command": (*SCRIPT, "--against")}, "between two commands"),
         ({"command": SCRIPT, "env_a": ("A=1",), "precision": "3%"}, "decided"),
+        ({"models": "mnist"}, "the same"),
+        ({"models": "mnist", "trace": False, "env_b": ("A=1",)}, "^--no-trace is for scripts"),
+        ({"models": "mnist", "command": SCRIPT, "env_a": ("A=1",)}, "Either"),
     ],
 )
 def test_what_is_no_comparison_is_refused_with_an_example(options, message):
