@@ -5,6 +5,7 @@ It waits for a process group and for the first update of an optimizer that train
 ``autorecord``. A failure in here ends the recording and never the training.
 """
 
+import atexit
 import functools
 import sys
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from hvdprof.collect.auto.auto_settings import AutoSettings
 from hvdprof.collect.auto.autorecord import AutoRecorder
 from hvdprof.collect.auto.ddp_models import DdpModels
 from hvdprof.collect.auto.discovery import Nameless
+from hvdprof.collect.auto.gloo_threads import wait_for_gloo
 from hvdprof.collect.auto.horovod_calls import replace_call
 from hvdprof.collect.diagnostics import print_problem
 from hvdprof.collect.engines.torch_types import Model, Optimizer
@@ -42,6 +44,8 @@ class DistributedRecorder(AutoRecorder):
         self._ddp.hook(sys.modules["torch.nn.parallel.distributed"].DistributedDataParallel)
         replace_call(self._distributed, "destroy_process_group", self._destroying)
         self._updates.hook()
+        # Before the end of a recording is registered, so it comes after it.
+        atexit.register(wait_for_gloo)
 
     def trains(self, optimizer: Optimizer, *, is_reduced: bool) -> bool:
         """Whether the first update of an optimizer begins the recording."""

@@ -1,0 +1,81 @@
+"""`hvdprof run` on unmodified DDP scripts under real torchrun, with 2 ranks over Gloo."""
+
+from pathlib import Path
+
+import pytest
+
+from hvdprof.api import analyze_run, load_run
+from hvdprof.model.run import RunAnalysis
+from hvdprof.rundir.manifest import Manifest, Status
+from tests.builders import ddp_script
+from tests.builders.running_command import hvdprof
+
+pytestmark = [pytest.mark.torch, pytest.mark.timing, pytest.mark.timeout(600)]
+
+SCRIPT = ddp_script.__file__
+FAULT_NS = 15e6
+
+
+def measured(folder: Path, *command: str) -> tuple[str, RunAnalysis]:
+    """What `hvdprof run` prints, and the analysis of the run."""
+    ended = hvdprof("run", "-q", "-o", str(folder), *command)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert Manifest.read(folder).status == Status.DONE
+    return " ".join(ended.stdout.split()), analyze_run(load_run(folder))
+
+
+def stragglers(analysis: RunAnalysis) -> list[str]:
+    return [str(one) for one in analysis.findings["id"] if "straggler" in str(one)]
+
+
+@pytest.fixture(scope="module")
+def clean(tmp_path_factory):
+    """A script without a bug on one and two ranks, whose launches take turns."""
+    folder = tmp_path_factory.mktemp("ddp") / "clean"
+    own = ("--np", "1,2", "--", "torchrun", "--nproc-per-node", "2", "--standalone")
+    return measured(folder, *own, SCRIPT)
+
+
+def test_a_torchrun_command_is_a_sweep_against_ddp_of_one_rank(clean):
+    printed, analysis = clean
+
+    assert printed.startswith("ddp_script on 2 ranks under DDP:")
+    assert "scaling efficiency against ddp np=1" in printed
+    assert analysis.scaling["np"].tolist() == [1, 2]
+    assert set(analysis.scaling["engine"]) == {"ddp"}
+    modes = [record.mode for record in analysis.run.manifest.passes]
+    assert modes == ["throughput", "throughput", "trace"]
+
+
+def test_a_clean_script_names_nobody(clean):
+    assert stragglers(clean[1]) == []
+
+
+def test_steps_hold_phases_waits_and_gradients(clean):
+    run = clean[1].run
+    steps = run.steps[~run.steps["warmup"]]
+
+    assert set(steps["samples"]) == {ddp_script.BATCH}
+    for part in ("data", "forward", "backward", "optimizer"):
+        assert (steps[f"{part}_ns"] > 0).all(), part
+    assert (steps["blocked_ns"] > 0).all()
+    gradients = run.table("gradients")
+    sent = gradients["sent_bytes"] / gradients["size_bytes"]
+    assert sent.groupby(gradients["pass_id"], observed=True).max().tolist() == [0, 1, 1]
+    assert set(gradients["tensor"]) == {"begin.weight", "begin.bias", "end.weight", "end.bias"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "place", "num_per_step"),
+    [("loop", "forward", 1), ("accumulate", "backward", 2), ("trainer", "data", 1)],
+)
+def test_the_slow_rank_is_named_with_phase_and_cost(tmp_path, kind, place, num_per_step):
+    fault = f"{place}:rank=1:ms={FAULT_NS / 1e6:g}"
+    own = ("--launcher", "torchrun", "--np", "2", "--no-trace", "--", "python", SCRIPT)
+    printed, analysis = measured(tmp_path / "run", *own, "--kind", kind, "--fault", fault)
+
+    headline = printed.partition("Where the time goes")[0]
+    assert f"Largest loss: straggler (rank 1, {place} phase)" in headline
+    assert stragglers(analysis) == ["persistent-straggler"]
+    (cost_ns,) = analysis.table("stragglers").query("rank == 1")["cost_ns"]
+    assert 0.7 < cost_ns / (num_per_step * FAULT_NS) < 1.3
