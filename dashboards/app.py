@@ -10,7 +10,7 @@ from dash import Dash
 from hvdprof.dashboards import guard, shell, timeline_answers
 from hvdprof.dashboards.access import Access, address_with_token
 from hvdprof.dashboards.bounded_server import bounded_server
-from hvdprof.dashboards.components import data_table, figure_card, text_table
+from hvdprof.dashboards.components import data_table, figure_card, table_buttons, text_table
 from hvdprof.dashboards.compression import compress
 from hvdprof.dashboards.pages import (
     breakdown,
@@ -87,6 +87,7 @@ def create_app(runs: RunStore, *, access: Access | None = None) -> Dash:
     figure_card.register(app)
     data_table.register(app)
     text_table.register(app)
+    table_buttons.register(app)
     for page in PAGES:
         page.register(app, runs)
     timeline_answers.register(app, runs)

@@ -28,7 +28,9 @@ from hvdprof.model.table_catalogue import declared_table
 TRASH = ".trash"
 """The folder beside runs that takes those that the dashboard deletes."""
 
-_RUNNING = "running"
+RUNNING = "running"
+"""The status of a run that is being measured."""
+
 _MOST_CACHED = 8
 _MOST_MADE = 8
 
@@ -174,7 +176,7 @@ class RunStore:
         entry = self.entry(run_id)
         if entry is None:
             raise UsageError(f"{run_id} is a standalone file, which the dashboard does not move.")
-        if entry.status == _RUNNING:
+        if entry.status == RUNNING:
             raise UsageError(f"{run_id} is being measured.", hint="End the measurement first.")
         path = self._path(run_id)
         folder = path.parent / TRASH

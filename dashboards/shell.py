@@ -15,7 +15,7 @@ from hvdprof.dashboards.components.problem_alert import fault_alert, problem_ale
 from hvdprof.dashboards.components.view_control import view_select
 from hvdprof.dashboards.guard import text_or_none
 from hvdprof.dashboards.in_browser import run_in_browser
-from hvdprof.dashboards.run_store import RunStore
+from hvdprof.dashboards.run_store import RUNNING, RunStore
 from hvdprof.dashboards.view import View
 from hvdprof.errors import HvdprofError
 
@@ -135,9 +135,12 @@ def _register_page(app: Dash, runs: RunStore, pages: Sequence[Page]) -> None:
         Output(ids.DRAWN, "data"),
         Input(ids.LOCATION, "pathname"),
         Input(ids.LOCATION, "search"),
+        Input(ids.CLOCK, "n_intervals"),
         State(ids.DRAWN, "data"),
     )
-    def show(pathname: object, search: object, drawn: object) -> tuple[object, object]:
+    def show(
+        pathname: object, search: object, _ticks: object, drawn: object
+    ) -> tuple[object, object]:
         view = resolved(runs, text_or_none(pathname), text_or_none(search))
         page = start_page(pages, runs, text_or_none(pathname), text_or_none(search))
         known_keys, title = ((), "Not found") if page is None else (page.KEYS, page.TITLE)
@@ -149,6 +152,8 @@ def _register_page(app: Dash, runs: RunStore, pages: Sequence[Page]) -> None:
             "title": f"{title} · hvdprof",
             "keys": keys,
             "is_there": is_there,
+            # The overview follows a run that is being measured.
+            "progress": _progress(runs, view.run) if page is pages[0] else "",
         }
         if isinstance(drawn, dict) and new == {key: drawn.get(key) for key in new}:
             raise PreventUpdate
@@ -225,6 +230,8 @@ def _register_notice(app: Dash, runs: RunStore) -> None:
             return None
         if drawn.get("changed") == str(_changed_ns(runs, drawn["run"])):
             return None
+        if drawn.get("progress"):
+            return None
         view = resolved(runs, text_or_none(pathname), text_or_none(search))
         return dmc.Alert(
             dmc.Anchor("Reload the run", href=view.href, refresh=True),
@@ -240,6 +247,18 @@ def _is_drawn_by(drawn: object, changes: Mapping[str, object]) -> bool:
     named = keys if isinstance(keys, list) else []
     names = [key[0] for key in named if isinstance(key, list) and key]
     return any(name in names for name in changes)
+
+
+def _progress(runs: RunStore, run_id: str | None) -> str:
+    """How many passes of a run have ended while it is measured; empty of any other."""
+    try:
+        entry = None if run_id is None else runs.entry(run_id)
+    except HvdprofError:
+        # Deleted: the page itself reports it.
+        return ""
+    if entry is None or entry.status != RUNNING:
+        return ""
+    return f"{entry.num_ended} of {entry.num_passes}"
 
 
 def _changed_ns(runs: RunStore, run_id: str | None) -> int | None:

@@ -1,4 +1,40 @@
 // Functions in the browser: the address, and saving files.
+
+// A figure with its heading and the run as title: a saved picture stands alone.
+function titledFigure(graph, name) {
+  const plain = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+  const card = graph.closest(".mantine-Paper-root");
+  const heading = card && card.querySelector("h2");
+  const run = new URLSearchParams(window.location.search).get("run") || "";
+  const {width, height} = graph._fullLayout;
+  const margin = graph.layout.margin || {};
+  const title = {
+    text: `${plain(heading ? heading.textContent : name)}<br><sub>${plain(run)}</sub>`,
+    x: 0, xref: "paper", xanchor: "left", y: 1, yref: "container", yanchor: "top", pad: {t: 8},
+  };
+  const room = 56;
+  return {
+    data: graph.data,
+    layout: {
+      ...graph.layout, title, width, height: height + room,
+      margin: {...margin, t: (margin.t || 0) + room},
+    },
+  };
+}
+
+// A grid draws only the rows in its window: for paper it draws all.
+function drawAllRows(layouts) {
+  document.querySelectorAll(".data-table[id]").forEach((grid) => {
+    const api = window.dash_ag_grid && window.dash_ag_grid.getApi(grid.id);
+    if (!api) { return; }
+    if (layouts) { layouts.set(grid.id, api.getGridOption("domLayout")); }
+    api.setGridOption("domLayout", layouts ? "print" : usualLayouts.get(grid.id) || "normal");
+  });
+}
+const usualLayouts = new Map();
+window.addEventListener("beforeprint", () => drawAllRows(usualLayouts));
+window.addEventListener("afterprint", () => drawAllRows(null));
+
 window.dash_clientside = Object.assign({}, window.dash_clientside, {
   hvdprof: {
     // Put the shown run into the address, without a step in the history, and follow the fragment.
@@ -28,8 +64,20 @@ window.dash_clientside = Object.assign({}, window.dash_clientside, {
     saveFigure(clicks, id) {
       const graph = document.querySelector(`.figure.${CSS.escape(id.name)} .js-plotly-plot`);
       if (clicks && graph) {
-        window.Plotly.downloadImage(graph, {format: id.format, filename: id.name, scale: 2});
+        window.Plotly.downloadImage(
+          titledFigure(graph, id.name), {format: id.format, filename: id.name, scale: 2});
       }
+    },
+    // To the clipboard, in the form that spreadsheets take.
+    copyTable(clicks, id) {
+      if (!clicks) { return; }
+      const rows = document.querySelector(`[data-rows="${CSS.escape(id.name)}"]`);
+      const text = rows ? rows.dataset.tabs : window.dash_ag_grid.getApi(
+        {name: id.name, type: "table"}).getDataAsCsv({
+        columnSeparator: "\t", allColumns: true,
+        processHeaderCallback: ({column}) => column.getColId(),
+      });
+      navigator.clipboard.writeText(text);
     },
     // With the declared names of the columns, and the ends of intervals that the grid hides.
     saveTable(clicks, id) {

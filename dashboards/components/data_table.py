@@ -10,6 +10,7 @@ from dash import MATCH, Dash, Input, State
 from hvdprof import units
 from hvdprof.dashboards import ids
 from hvdprof.dashboards.components.section import section
+from hvdprof.dashboards.components.table_buttons import copy_button
 from hvdprof.dashboards.in_browser import run_in_browser
 from hvdprof.model.schema import Column, Table
 from hvdprof.report.terminal.table_text import (
@@ -79,7 +80,8 @@ def table_card(
         variant="default",
         **{"aria-label": f"Save {title} as CSV"},
     )
-    return section(title, grid, about=about.strip(), tools=[save])
+    tools = [copy_button(table.name, title), save]
+    return section(title, grid, about=about.strip(), tools=tools)
 
 
 def register(app: Dash) -> None:

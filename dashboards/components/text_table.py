@@ -11,6 +11,7 @@ from dash.development.base_component import Component
 
 from hvdprof.dashboards import ids
 from hvdprof.dashboards.components.section import section
+from hvdprof.dashboards.components.table_buttons import copy_button
 from hvdprof.dashboards.in_browser import run_in_browser
 
 _NARROWEST = 560
@@ -49,7 +50,7 @@ def text_card(
         title,
         saveable(name, shown, table.saved),
         about=about,
-        tools=[save_button(name, title)],
+        tools=[copy_button(name, title), save_button(name, title)],
     )
 
 
@@ -61,8 +62,12 @@ def saveable(name: str, table: Component, saved: pd.DataFrame) -> html.Div:
         table: The table as it is shown.
         saved: Its rows with full numbers.
     """
-    text = saved.to_csv(index=False, lineterminator="\r\n")
-    marked: dict[str, Any] = {"data-rows": name, "data-csv": text}
+    marked: dict[str, Any] = {
+        "data-rows": name,
+        "data-csv": saved.to_csv(index=False, lineterminator="\r\n"),
+        # Spreadsheets take columns from the clipboard where tabs separate them.
+        "data-tabs": saved.to_csv(index=False, sep="\t"),
+    }
     return html.Div(table, **marked)
 
 

@@ -20,6 +20,7 @@ from hvdprof.dashboards.components.first_screen import (
     phase_strip,
     tile_row,
 )
+from hvdprof.dashboards.components.progress_card import progress_card
 from hvdprof.dashboards.components.section import section
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.view import View
@@ -31,6 +32,7 @@ from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.standalone_files import Fact, FilePage, FilesAnalysis
 from hvdprof.report.screen.open_points import open_points
+from hvdprof.report.screen.progress import progress_of
 from hvdprof.report.screen.rank_phases import rank_phases
 from hvdprof.report.screen.tiles import headline, tiles, verdict_cell
 from hvdprof.report.terminal.report_page import Page, shape_page
@@ -70,7 +72,9 @@ def content(analysis: RunAnalysis, view: View) -> dmc.Stack:
     verdict = analysis.verdict
     chosen = waterfall_choice.chosen_cell(cells, view, verdict.model, verdict.np)
     row = _scaling_row(analysis, chosen)
+    progress = progress_of(analysis.run.manifest)
     parts = [
+        None if progress is None else progress_card(progress),
         None if chosen is None else waterfall_choice.cell_selects(cells, chosen),
         headline_bar(headline(analysis)),
         tile_row(tiles(analysis, row)),

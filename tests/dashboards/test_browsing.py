@@ -30,6 +30,8 @@ THE_ADDRESS_IS_THE_WINDOW = """() => location.search.includes(
     `from=${document.getElementById('timeline').dataset.first}`)"""
 ROWS_NAME = """text =>
     document.querySelector('.waterfall .yaxislayer-above').textContent.includes(text)"""
+NOTE_COPIES = """() => { window.copied = []; Object.defineProperty(navigator, 'clipboard', {value: {
+    writeText: text => { window.copied.push(text); return Promise.resolve(); }}}); }"""
 CAPTION_IS_NEW = "old => document.querySelector('#timeline-caption').innerText !== old"
 COUNT_JUMPS = """
     window.moved = 0;
@@ -91,6 +93,24 @@ def test_figures_and_tables_are_saved(measured):
         assert stalls[0] == ["step", "tensor", "wait_ns", "last_rank", "decided", "timeline"]
         assert float(stalls[1][2]) > 2e6
         assert "/timeline?run=run" in stalls[1][-1]
+        for form, begin in (("PNG", b"\x89PNG"), ("SVG", b"<svg")):
+            with page.expect_download(timeout=30_000) as download:
+                page.get_by_role("button", name=f"Save Wait and caused wait as {form}").click()
+            saved_figure = Path(download.value.path()).read_bytes()
+            assert saved_figure.startswith(begin)
+        # A picture stands alone: it names what it shows, and the run.
+        assert b">Wait and caused wait<" in saved_figure
+        assert b">run<" in saved_figure
+        page.evaluate(NOTE_COPIES)
+        for title in ("Stragglers", "Longest stalls"):
+            page.get_by_role("button", name=f"Copy {title}").click()
+        by_rank, longest = page.evaluate("window.copied")
+        assert by_rank.splitlines()[0].split("\t")[0].strip('"') == "rank"
+        assert longest.startswith("step\ttensor\twait_ns")
+        page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+        assert page.locator(".ag-layout-print").count() > 0
+        page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+        assert page.locator(".ag-layout-print").count() == 0
         show(watched, address)
         cells = saved(page, "Save the numbers of mnist as CSV")
         (two,) = [
@@ -100,10 +120,6 @@ def test_figures_and_tables_are_saved(measured):
         ]
         low, value, high = (float(two[f"samples_per_s{end}"]) for end in ("_low", "", "_high"))
         assert low < value < high
-        for form, begin in (("PNG", b"\x89PNG"), ("SVG", b"<svg")):
-            with page.expect_download(timeout=30_000) as download:
-                page.get_by_role("button", name=f"Save Wait and caused wait as {form}").click()
-            assert Path(download.value.path()).read_bytes().startswith(begin)
         assert watched.complaints == []
 
 

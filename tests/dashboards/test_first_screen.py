@@ -1,5 +1,6 @@
 """The first screen and the list of runs in a real browser: one browser and one app for all."""
 
+import json
 import shutil
 
 import pytest
@@ -103,6 +104,24 @@ def test_several_runs_begin_with_their_list(opened):
     page.wait_for_url("**/?run=second")
     page.wait_for_selector(".tiles")
     assert watched.complaints == []
+
+
+def test_the_overview_follows_a_run_that_is_being_measured(opened, folder):
+    address, watched = opened
+    page = watched.page
+    show(watched, f"{address}/?run=third")
+    page.get_by_text("1 of 2 passes ended").wait_for()
+    assert page.get_by_text("This run has changed").count() == 0
+    file = folder / "third" / "manifest.json"
+    record = json.loads(file.read_text())
+    record["passes"][1]["status"] = "done"
+    record["status"] = "done"
+    file.write_text(json.dumps(record))
+    # The clock of the shell ticks every ten seconds.
+    page.get_by_text("1 of 2 passes ended").wait_for(state="detached", timeout=60_000)
+    page.wait_for_selector(".tiles")
+    record["passes"][1]["status"], record["status"] = "planned", "running"
+    file.write_text(json.dumps(record))
 
 
 def test_two_runs_are_compared_and_one_goes_to_the_trash(opened, folder):

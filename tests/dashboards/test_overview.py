@@ -16,7 +16,9 @@ from tests.builders.finished_analysis import (
     finding,
     full_analysis,
     manifest,
+    pass_record,
     run,
+    segment,
 )
 from tests.builders.places import ROOT
 from tests.builders.served_dashboard import measured_run, page_text
@@ -24,7 +26,7 @@ from tests.builders.served_dashboard import measured_run, page_text
 
 def shown(tmp_path, finished):
     folder = tmp_path / "quick"
-    folder.mkdir()
+    folder.mkdir(parents=True)
     runs = RunStore([folder], read=lambda _: finished)
     text = json.dumps(overview.layout(runs, View("/", {"run": "quick"})), cls=PlotlyJSONEncoder)
     return text.encode().decode("unicode_escape")
@@ -90,6 +92,18 @@ def test_the_waterfall_is_that_of_the_chosen_ranks(tmp_path):
     assert "mnist<br>2 ranks<br>none average" in page_text(overview, run)
     assert "mnist<br>1 rank<br>none average" in page_text(overview, run, np=1)
     assert "mnist<br>2 ranks<br>fp16 average" in page_text(overview, run, toggles="fp16 average")
+
+
+def test_a_run_that_is_measured_says_how_far_it_is(tmp_path):
+    passes = [
+        pass_record("01-np1-throughput-r1", [segment("s")], duration_s=30.0),
+        pass_record("02-np2-throughput-r1", [segment("s")], status="running"),
+        pass_record("03-np2-trace-r1", [segment("s")], status="planned"),
+    ]
+    measured = run(manifest=manifest(status="running", passes=passes))
+    text = shown(tmp_path, full_analysis(run=measured))
+    assert "1 of 3 passes ended, now 02-np2-throughput-r1, about 1 min left." in text
+    assert "Being measured" not in shown(tmp_path / "x", full_analysis())
 
 
 @pytest.mark.parametrize("heading", ["Failed", "Skipped", "Data quality"])

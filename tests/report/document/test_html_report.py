@@ -145,6 +145,18 @@ def test_every_figure_fits_on_the_paper_and_loads_nothing(tmp_path):
         assert watched.foreign_requests == []
 
 
+@pytest.mark.browser
+def test_it_is_legible_in_the_dark(tmp_path):
+    file = tmp_path / "report.html"
+    file.write_text(html_page(finished_analysis.full_analysis()), encoding="utf-8")
+    with watched_page("file:", width=1280, dark=True) as watched:
+        watched.page.goto(file.as_uri())
+        watched.page.wait_for_selector("#figure-losses .main-svg", state="attached")
+        background = watched.page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert background == "rgb(30, 30, 30)"
+        assert serious_violations(watched.page) == []
+
+
 def test_every_row_of_a_markdown_table_has_as_many_cells_as_its_head():
     text = markdown(finished_analysis.full_analysis())
 

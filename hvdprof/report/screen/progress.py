@@ -1,0 +1,43 @@
+"""How far a run is that is being measured.
+
+Tested in ``tests/dashboards/test_overview.py``.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hvdprof import units
+from hvdprof.rundir.manifest import Manifest, PassRecord, Status
+
+_WAITING = (Status.PLANNED, Status.RUNNING)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Progress as a sentence, ``1 of 3 passes ended, about 1 min left.``, and as a share 0..1."""
+
+    text: str
+    share: float
+
+
+def progress_of(manifest: Manifest) -> Progress | None:
+    """Passes that ended, the present one, and the time that is left; None of an ended run."""
+    if manifest.status != Status.RUNNING:
+        return None
+    ended = [one for one in manifest.passes if one.status not in _WAITING]
+    total = len(manifest.passes)
+    now = next((one.id for one in manifest.passes if one.status == Status.RUNNING), "")
+    texts = [f"{units.count(len(ended))} of {units.count(total)} passes ended"]
+    if now:
+        texts.append(f"now {now}")
+    if left := _left(ended, total):
+        texts.append(f"about {left} left")
+    return Progress(f"{', '.join(texts)}.", len(ended) / total if total else 0.0)
+
+
+def _left(ended: Sequence[PassRecord], total: int) -> str:
+    """The mean duration of a pass times the passes that are left."""
+    durations = [one.duration_s for one in ended if one.duration_s]
+    if not durations:
+        return ""
+    return units.duration((total - len(ended)) * sum(durations) / len(durations))
