@@ -46,8 +46,6 @@ def foreign_binary(head: bytes) -> ForeignFile | None:
         if head.startswith(magic):
             return ForeignFile(name)
     if head.startswith(_SQLITE):
-        if _NSYS.search(head):
-            return ForeignFile("an export of Nsight Systems (SQLite)", recording_hint(None))
         return ForeignFile("a SQLite database")
     if _PICKLE.match(head):
         return ForeignFile("a Python pickle, which may run code when it is loaded")
@@ -57,6 +55,11 @@ def foreign_binary(head: bytes) -> ForeignFile | None:
 def is_flight_recorder(head: bytes, tail: bytes) -> bool:
     """Whether a file with these ends is a dump of PyTorch's Flight Recorder, JSON or pickle."""
     return bool(_DUMP_BEGINS.match(head) and (_DUMP_HOLDS.search(head) or _DUMP_HOLDS.search(tail)))
+
+
+def is_nsys_export(head: bytes, tail: bytes) -> bool:
+    """Whether a file with these ends is an export of Nsight Systems in SQLite."""
+    return head.startswith(_SQLITE) and bool(_NSYS.search(head) or _NSYS.search(tail))
 
 
 def is_ras_report(head: bytes) -> bool:

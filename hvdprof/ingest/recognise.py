@@ -14,6 +14,7 @@ from hvdprof.ingest.foreign_files import (
     foreign_binary,
     foreign_trace,
     is_flight_recorder,
+    is_nsys_export,
     is_ras_report,
     profiler_trace,
 )
@@ -46,6 +47,7 @@ class Kind(StrEnum):
     TIMELINE = "Horovod timeline"
     FLIGHT_RECORDER = "PyTorch Flight Recorder dump"
     RAS = "NCCL RAS report (JSON)"
+    NSYS = "export of Nsight Systems (SQLite)"
     TRACE = "PyTorch profiler trace"
     TEXT = "text"
     ARCHIVE = "archive"
@@ -210,6 +212,8 @@ def _unpacked(stream: IO[bytes], size: int, head: bytes) -> bytes:
 def _kind_of_report(head: bytes, tail: bytes) -> Kind | None:
     if is_ras_report(head):
         return Kind.RAS
+    if is_nsys_export(head, tail):
+        return Kind.NSYS
     return Kind.FLIGHT_RECORDER if is_flight_recorder(head, tail) else None
 
 

@@ -101,6 +101,8 @@ class RecordedTables(Described):
     incidents = TableAttribute()
     collective_timeouts = TableAttribute()
     inspector_collectives = TableAttribute()
+    nsys_gpus = TableAttribute()
+    nsys_nccl_kernels = TableAttribute()
     autotune = TableAttribute()
     nccl_test_runs = TableAttribute()
     nccl_tests = TableAttribute()

@@ -15,6 +15,7 @@ from hvdprof.model.tables.log_tables import LOG_TABLES
 from hvdprof.model.tables.nccl_call_tables import NCCL_CALL_TABLES
 from hvdprof.model.tables.nccl_tables import NCCL_TABLES
 from hvdprof.model.tables.net_tables import NET_TABLES
+from hvdprof.model.tables.nsys_tables import NSYS_TABLES
 from hvdprof.model.tables.rank_collective_tables import RANK_COLLECTIVE_TABLES
 from hvdprof.model.tables.run_tables import (
     ARRIVALS,
@@ -66,6 +67,7 @@ TABLES: tuple[Table, ...] = (
     *LOG_TABLES,
     COLLECTIVE_TIMEOUTS,
     INSPECTOR_COLLECTIVES,
+    *NSYS_TABLES,
     *BANDWIDTH_TABLES,
     *NCCL_TABLES,
     *NCCL_CALL_TABLES,

@@ -422,16 +422,3 @@ def test_traces_without_steps_and_collectives_say_what_to_run(tmp_path: Path) ->
         load_run(tmp_path)
     assert "holds neither steps nor collectives" in caught.value.message
     assert "hvdprof run --np 2 -- python" in caught.value.hint
-
-
-@needs_corpus
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("nsys/mfu_2gpu_before.sqlite", "export of Nsight Systems"),
-    ],
-)
-def test_recordings_of_other_tools(name: str, said: str) -> None:
-    with pytest.raises(UnreadableInputError) as caught:
-        load_run(CORPUS / "imports" / name)
-    assert said in caught.value.message

@@ -3,6 +3,7 @@
 Tested in ``tests/cli/test_analyze_files.py``.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -17,6 +18,7 @@ from hvdprof.analyze.files.log_verdict import (
     nccl_tests_verdict,
 )
 from hvdprof.analyze.files.nccl_facts import job_join_facts, nccl_facts
+from hvdprof.analyze.files.nsys_report import nsys_unanswered, nsys_verdict
 from hvdprof.analyze.files.pending_sentence import pending_fact
 from hvdprof.analyze.files.ras_report import ras_verdict
 from hvdprof.analyze.files.steady_steps import steady_steps
@@ -49,6 +51,7 @@ from hvdprof.model.tables.log_tables import (
     THROUGHPUT_SCALING,
 )
 from hvdprof.model.tables.nccl_call_tables import NCCL_JOINED_CALLS
+from hvdprof.model.tables.nsys_tables import NSYS_GPUS
 from hvdprof.model.tables.scaling_tables import JOB_STEPS
 from hvdprof.model.tables.timeline_file_tables import TIMELINES
 from hvdprof.model.tables.timeline_tables import (
@@ -61,6 +64,12 @@ from hvdprof.model.tables.waiting_tables import COLLECTIVE_ARRIVALS
 
 _RECORDER = "recorder file"
 _TOGETHER = (_RECORDER, FLIGHT_RECORDER, INSPECTOR)
+_VERDICTS: tuple[tuple[str, Callable[[pd.DataFrame], FileVerdict]], ...] = (
+    (COLLECTIVE_PROGRESS.name, ras_verdict),
+    (ALLREDUCE_BENCH.name, allreduce_bench_verdict),
+    (NSYS_GPUS.name, nsys_verdict),
+)
+"""The first sentence that the rows of a file give is its verdict."""
 _ROWS_OF_TIMELINES = (TENSOR_USES.name, EXECUTIONS.name, INFERRED_STEPS.name)
 
 
@@ -101,12 +110,11 @@ def _page(run: Run, row: FrameRow, joins: JobJoins, findings: pd.DataFrame) -> F
         stalls, incidents = (_of_file(run, name, file) for name in (STALLS.name, INCIDENTS.name))
         verdict = log_verdict(findings[findings["file"] == file], stalls, incidents)
     if not verdict.sentence:
-        verdict = ras_verdict(_of_file(run, COLLECTIVE_PROGRESS.name, file))
-    if not verdict.sentence:
         runs, rows = (_of_file(run, name, file) for name in (NCCL_TEST_RUNS.name, NCCL_TESTS.name))
         verdict = nccl_tests_verdict(runs, rows)
-    if not verdict.sentence:
-        verdict = allreduce_bench_verdict(_of_file(run, ALLREDUCE_BENCH.name, file))
+    for name, of_rows in _VERDICTS:
+        if not verdict.sentence:
+            verdict = of_rows(_of_file(run, name, file))
     if not verdict.sentence:
         verdict = _of_throughput(run, file)
     return FilePage(
@@ -114,7 +122,7 @@ def _page(run: Run, row: FrameRow, joins: JobJoins, findings: pd.DataFrame) -> F
         kind=str(row["kind"]),
         size_bytes=int(row["size_bytes"]),
         facts=(*facts, *_facts_of_logs(run, file, joins)),
-        unanswered=unanswered,
+        unanswered=(*unanswered, *nsys_unanswered(_of_file(run, NSYS_GPUS.name, file))),
         verdict=verdict.sentence,
         caveat=verdict.caveat,
     )

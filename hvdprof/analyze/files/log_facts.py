@@ -14,6 +14,7 @@ from hvdprof.analyze.files.bandwidth_facts import (
     numbered_lines,
 )
 from hvdprof.analyze.files.next_recording import SCALING_COMMAND
+from hvdprof.analyze.files.nsys_report import nsys_facts, nsys_kernel_facts
 from hvdprof.analyze.files.ras_report import ras_facts
 from hvdprof.model.standalone_files import Fact, Unanswered
 from hvdprof.model.tables.bandwidth_tables import ALLREDUCE_BENCH, NCCL_TEST_RUNS
@@ -27,6 +28,7 @@ from hvdprof.model.tables.log_tables import (
     STALLS,
     THROUGHPUT,
 )
+from hvdprof.model.tables.nsys_tables import NSYS_GPUS, NSYS_NCCL_KERNELS
 
 _MOST_NAMES = 6
 _SEVERE = ("warning", "error", "fatal")
@@ -172,6 +174,8 @@ BY_TABLE: tuple[tuple[str, Callable[[pd.DataFrame], list[Fact]]], ...] = (
     (INCIDENTS.name, incident_facts),
     (COLLECTIVE_TIMEOUTS.name, timeout_facts),
     (COLLECTIVE_PROGRESS.name, ras_facts),
+    (NSYS_GPUS.name, nsys_facts),
+    (NSYS_NCCL_KERNELS.name, nsys_kernel_facts),
     (AUTOTUNE.name, autotune_facts),
     (NCCL_TEST_RUNS.name, nccl_run_facts),
     (ALLREDUCE_BENCH.name, allreduce_bench_facts),

@@ -1,0 +1,87 @@
+"""Verdict and facts of an export of Nsight Systems: exposed communication of each GPU.
+
+Tested in ``tests/ingest/nsys/test_export_tables.py``.
+"""
+
+import pandas as pd
+
+from hvdprof import units
+from hvdprof.analyze.files.next_recording import recording_command
+from hvdprof.model.frame_row import FrameRow
+from hvdprof.model.standalone_files import Fact, FileVerdict, Unanswered
+
+_MOST_LINES = 8
+
+
+def nsys_verdict(gpus: pd.DataFrame) -> FileVerdict:
+    """The GPU with the most exposed communication; empty without an export.
+
+    Args:
+        gpus: Rows of NSYS_GPUS of one file.
+    """
+    if gpus.empty:
+        return FileVerdict("")
+    if not int(gpus["num_nccl_kernels"].sum()):
+        return FileVerdict("No NCCL kernels were recorded: this export shows no communication.")
+    share = gpus["exposed_ns"] / gpus["span_ns"].clip(lower=1)
+    row = gpus.iloc[int(share.to_numpy().argmax())].to_dict()
+    hidden = 1 - float(row["exposed_ns"]) / max(float(row["communicating_ns"]), 1.0)
+    which = "" if len(gpus) == 1 else f" on {_gpu(row)}, the most of {len(gpus)} GPUs"
+    return FileVerdict(
+        f"Exposed communication: {units.percent(float(share.max()))} of the recorded time{which} "
+        f"({units.milliseconds(float(row['exposed_ns']))}); computation hides "
+        f"{units.percent(hidden)} of the NCCL time.",
+        "NCCL kernels include waiting for other ranks.",
+    )
+
+
+def nsys_facts(gpus: pd.DataFrame) -> list[Fact]:
+    """What each GPU did."""
+    lines = [
+        f"{_gpu(row)}: span {_ms(row['span_ns'])}, computation {_ms(row['computing_ns'])}, NCCL "
+        f"{_ms(row['communicating_ns'])}, exposed {_ms(row['exposed_ns'])}, idle "
+        f"{_ms(row['idle_ns'])}"
+        for row in gpus.head(_MOST_LINES).to_dict("records")
+    ]
+    if more := len(gpus) - len(lines):
+        lines.append(f"and {units.counted(more, 'GPU')} more")
+    calls = gpus.drop_duplicates(["pid"])["num_nccl_calls"]
+    return [
+        Fact("num_gpus", "GPUs recorded", len(gpus)),
+        Fact("num_kernels", "kernels", int(gpus["num_kernels"].sum())),
+        Fact("num_nccl_calls", "NCCL calls (NVTX)", int(calls.sum())),
+        Fact("each_gpu", "time by GPU", "\n".join(lines)),
+    ]
+
+
+def nsys_kernel_facts(kernels: pd.DataFrame) -> list[Fact]:
+    """NCCL kernels by name, the longest first."""
+    ordered = kernels.sort_values("total_ns", ascending=False, kind="stable")
+    lines = [
+        f"{row['name']} on {_gpu(row)}: {row['number']}, median {_ms(row['median_ns'])}, total "
+        f"{_ms(row['total_ns'])}, exposed {_ms(row['exposed_ns'])}"
+        for row in ordered.head(_MOST_LINES).to_dict("records")
+    ]
+    if more := len(ordered) - len(lines):
+        lines.append(f"and {more} more")
+    return [Fact("each_nccl_kernel", "NCCL kernels", "\n".join(lines))]
+
+
+def nsys_unanswered(gpus: pd.DataFrame) -> tuple[Unanswered, ...]:
+    """What an export does not hold: ranks, steps, sizes."""
+    if gpus.empty:
+        return ()
+    return (
+        Unanswered(
+            "which rank the others wait for, and what a step loses (no ranks and no steps)",
+            recording_command(len(gpus) if len(gpus) > 1 else None),
+        ),
+    )
+
+
+def _gpu(row: FrameRow) -> str:
+    return f"GPU {row['device']} (pid {row['pid']})" if row["pid"] else f"GPU {row['device']}"
+
+
+def _ms(duration_ns: float) -> str:
+    return units.milliseconds(float(duration_ns))

@@ -1,0 +1,1 @@
+"""Exports of Nsight Systems (SQLite): kernels, NCCL's own ranges, and what hides what."""

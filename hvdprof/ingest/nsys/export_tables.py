@@ -1,0 +1,82 @@
+"""The kernels of an export to tables: computation, communication, and what is exposed of it."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from hvdprof.ingest.kineto.busy_intervals import covered_ns, merged, uncovered
+from hvdprof.ingest.kineto.collective_calls import collective_of
+from hvdprof.ingest.nsys.export_file import Export, read_export
+from hvdprof.ingest.storage.row_buffer import Rows
+from hvdprof.model.arrays import Int64s
+from hvdprof.model.tables.nsys_tables import NSYS_GPUS, NSYS_NCCL_KERNELS
+from hvdprof.rundir.shown_names import shown_name
+
+
+def read_nsys_export(path: Path) -> list[tuple[str, pd.DataFrame]]:
+    """NSYS_GPUS and NSYS_NCCL_KERNELS of a file, by name.
+
+    Raises:
+        UnreadableInputError: It is damaged or holds no kernels.
+    """
+    export = read_export(path)
+    is_nccl = np.isin(
+        export.name_ids,
+        [number for number, name in export.names.items() if name.lower().startswith("nccl")],
+    )
+    gpus, kernels = Rows(NSYS_GPUS), Rows(NSYS_NCCL_KERNELS)
+    file = shown_name(path)
+    places = np.unique(np.stack([export.pids, export.devices], axis=1), axis=0)
+    for pid, device in places.tolist():
+        own = (export.pids == pid) & (export.devices == device)
+        computing = merged(export.starts[own & ~is_nccl], export.ends[own & ~is_nccl])
+        communicating = merged(export.starts[own & is_nccl], export.ends[own & is_nccl])
+        span = int(export.ends[own].max() - export.starts[own].min())
+        busy = _length(merged(export.starts[own], export.ends[own]))
+        gpus.add(
+            file=file,
+            pid=pid,
+            device=device,
+            num_kernels=int(own.sum()),
+            num_nccl_kernels=int((own & is_nccl).sum()),
+            num_nccl_calls=export.nccl_calls.get(pid, 0),
+            span_ns=span,
+            computing_ns=_length(computing),
+            communicating_ns=_length(communicating),
+            exposed_ns=_length(uncovered(communicating, computing)),
+            idle_ns=span - busy,
+        )
+        _add_kernels(kernels, export, own & is_nccl, computing, (file, pid, device))
+    return [(NSYS_GPUS.name, gpus.frame()), (NSYS_NCCL_KERNELS.name, kernels.frame())]
+
+
+def _add_kernels(
+    rows: Rows,
+    export: Export,
+    chosen: np.ndarray,
+    computing: tuple[Int64s, Int64s],
+    place: tuple[str, int, int],
+) -> None:
+    file, pid, device = place
+    for number in np.unique(export.name_ids[chosen]).tolist():
+        own = chosen & (export.name_ids == number)
+        starts, ends = export.starts[own], export.ends[own]
+        hidden = covered_ns(starts, ends, computing)
+        name = export.names[number]
+        rows.add(
+            file=file,
+            pid=pid,
+            device=device,
+            name=name,
+            collective=collective_of(name),
+            number=len(starts),
+            total_ns=int((ends - starts).sum()),
+            median_ns=float(np.median(ends - starts)),
+            exposed_ns=int((ends - starts - hidden).sum()),
+        )
+
+
+def _length(intervals: tuple[Int64s, Int64s]) -> int:
+    starts, ends = intervals
+    return int((ends - starts).sum())
