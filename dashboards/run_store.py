@@ -32,7 +32,7 @@ RUNNING = "running"
 """The status of a run that is being measured."""
 
 _MOST_CACHED = 8
-_MOST_MADE = 8
+_MOST_MADE = 6
 
 Made = TypeVar("Made")
 Looked = RunAnalysis | FilesAnalysis
@@ -134,7 +134,7 @@ class RunStore:
         return declared_table(name).empty() if frame is None else frame
 
     def made(self, run_id: str, key: Hashable, make: Callable[[], Made]) -> Made:
-        """The result that a page computed from a run, cached with the run; only the latest eight.
+        """The result that a page computed from a run, cached with the run; only the latest six.
 
         Args:
             run_id: Id of the run.
