@@ -39,6 +39,9 @@ class DdpModels:
 
         kind.__init__ = make_and_note
 
+    def __bool__(self) -> bool:
+        return bool(self._made)
+
     def model_of(self, optimizer: Optimizer) -> DdpModel | None:
         """The model that holds most of the parameters that an optimizer trains; None without."""
         trained = {id(one) for one in parameters_of(optimizer) if one.requires_grad}

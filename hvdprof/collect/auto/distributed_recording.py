@@ -1,8 +1,10 @@
 """Records the training of an unmodified script that reduces by ``torch.distributed``.
 
 It waits for a process group and for the first update of an optimizer that trains a model inside
-``DistributedDataParallel``. Data, forward and backward passes and updates are seen as in
-``autorecord``. A failure in here ends the recording and never the training.
+``DistributedDataParallel``, or one sharded by ``fully_shard``. In a script without either, the
+first update after a collective of all ranks begins the recording. Data, forward and backward passes
+and updates are seen as in ``autorecord``. A failure in here ends the recording and never the
+training.
 """
 
 import atexit
@@ -17,9 +19,12 @@ from hvdprof.collect.auto.auto_settings import AutoSettings
 from hvdprof.collect.auto.autorecord import AutoRecorder
 from hvdprof.collect.auto.ddp_models import DdpModels
 from hvdprof.collect.auto.discovery import Nameless
+from hvdprof.collect.auto.fsdp_models import fsdp_model_of
 from hvdprof.collect.auto.gloo_threads import wait_for_gloo
 from hvdprof.collect.auto.horovod_calls import replace_call
 from hvdprof.collect.diagnostics import print_problem
+from hvdprof.collect.engines.fsdp_reduction import is_fsdp
+from hvdprof.collect.engines.torch_collectives import COLLECTIVES
 from hvdprof.collect.engines.torch_types import Model, Optimizer
 
 P = ParamSpec("P")
@@ -43,24 +48,37 @@ class DistributedRecorder(AutoRecorder):
         """Replace the functions of ``torch.distributed`` that a script calls."""
         self._ddp.hook(sys.modules["torch.nn.parallel.distributed"].DistributedDataParallel)
         replace_call(self._distributed, "destroy_process_group", self._destroying)
+        COLLECTIVES.hook()
+        COLLECTIVES.listener = self._collective_called
         self._updates.hook()
         # Before the end of a recording is registered, so it comes after it.
         atexit.register(wait_for_gloo)
 
+    def _collective_called(self) -> None:
+        if self._updates.is_looking:
+            self.guarded(self._updates.reduced)
+
     def trains(self, optimizer: Optimizer, *, is_reduced: bool) -> bool:
         """Whether the first update of an optimizer begins the recording."""
-        return self._ddp.model_of(optimizer) is not None
+        if self._ddp:
+            return self._ddp.model_of(optimizer) is not None
+        return is_fsdp(None, optimizer) or is_reduced
 
     def add_first(self, optimizer: Optimizer) -> None:
         """Record an optimizer, and those of the other wrapped models, from here on."""
+        if not self._ddp:
+            self._optimizers.add(optimizer, is_watched=True)
+            return
         for one in self._ddp.optimizers(sys.modules["torch"], optimizer):
             self._optimizers.add(one, is_watched=True)
 
     def model_of(self, optimizer: Optimizer) -> Model:
         """What names the gradients of an optimizer, and how they are reduced."""
         wrapped = self._ddp.model_of(optimizer)
-        # DDP itself is a module, too.
-        return Nameless() if wrapped is None else wrapped  # type: ignore[return-value]
+        if wrapped is not None:
+            # DDP itself is a module, too.
+            return wrapped  # type: ignore[return-value]
+        return fsdp_model_of(optimizer) or Nameless()
 
     def _destroying(self, destroy: Callable[P, R]) -> Callable[P, R]:
         @functools.wraps(destroy)

@@ -13,8 +13,15 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol, TypeGuard
 
 from hvdprof.collect.engines.torch_types import Model, Parameter
-from hvdprof.collect.steps.step_marks import COLLECTIVE_PHASE, BucketMarks, StepMarks, harmless
+from hvdprof.collect.steps.step_marks import (
+    COLLECTIVE_PHASE,
+    BucketMarks,
+    StepMarks,
+    WaitMarks,
+    harmless,
+)
 from hvdprof.collect.steps.time_source import Mark
+from hvdprof.rundir.recorder_format import GRAD_REDUCE
 
 Queue = Callable[[Callable[[], None]], None]
 
@@ -122,9 +129,14 @@ class DdpReduction:
         def end() -> None:
             marks.is_wait_expected = False
             marks.engine_waits(-1)
-            marks.add_blocked(self._begin, marks.leave(COLLECTIVE_PHASE))
+            wait = WaitMarks(GRAD_REDUCE, num_ranks=self._num_ranks())
+            marks.add_blocked(self._begin, marks.leave(COLLECTIVE_PHASE), wait)
 
         return expect
+
+    def _num_ranks(self) -> int:
+        model = self._model()
+        return 0 if model is None else int(model.process_group.size())
 
     def _synchronizes(self) -> bool:
         # False in a backward of which the forward pass was within no_sync().

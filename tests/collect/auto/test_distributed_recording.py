@@ -204,3 +204,64 @@ def test_an_update_of_something_else_begins_nothing(script, folder):
 
     assert not script.recorder.has_begun
     assert not folder.exists()
+
+
+def test_a_loop_that_reduces_by_hand_is_recorded_from_its_first_update_on(script, folder):
+    script.model = script.net
+    optimizer = torch.optim.SGD(script.net.parameters(), lr=0.1)
+    for inputs, labels in script.loader:
+        optimizer.zero_grad()
+        script.loss(inputs, labels).backward()
+        for parameter in script.net.parameters():
+            distributed.all_reduce(parameter.grad)
+        optimizer.step()
+
+    steps = script.steps(folder)
+    assert len(steps) == NUM_BATCHES - 1
+    for step in steps:
+        assert [kind for kind, _, _ in step["waits"]] == 4 * ["user"]
+        assert {num_ranks for _, _, num_ranks in step["waits"]} == {1}
+        assert all(submitted >= 0 for _, submitted, _ in step["waits"])
+        assert all(phase_ns(step, one) > 0 for one in ("data", "forward", "backward", "optimizer"))
+
+
+def test_an_asynchronous_reduction_waits_for_its_work(script, folder):
+    script.wrap()
+    for inputs, labels in script.loader:
+        loss = script.loss(inputs, labels)
+        work = distributed.all_reduce(loss.detach().clone(), async_op=True)
+        loss.backward()
+        script.optimizer.step()
+        work.wait()
+
+    for step in script.steps(folder)[1:]:
+        # The one of the step before is waited for after its update, which ends the step.
+        assert sorted(kind for kind, _, _ in step["waits"]) == ["grad_reduce", "user"]
+        (user,) = [wait for wait in step["waits"] if wait[0] == "user"]
+        assert user[2] == 1
+        assert user[1] < 0
+
+
+def test_a_sharded_model_is_recorded_from_its_first_update_on(script, folder):
+    from torch.distributed.fsdp import fully_shard
+
+    script.model = script.net
+    for module in script.net:
+        fully_shard(module)
+    fully_shard(script.net)
+    script.optimizer = torch.optim.SGD(script.net.parameters(), lr=0.1)
+    script.train()
+
+    steps = script.steps(folder)
+    (segment,) = of_kind(script.lines, "segment")
+    # One rank gathers and reduces nothing.
+    assert [tensor["name"] for tensor in segment["tensors"]] == [
+        "0.weight",
+        "0.bias",
+        "1.weight",
+        "1.bias",
+    ]
+    assert len(steps) == NUM_BATCHES - 1
+    for step in steps:
+        assert step["blocked"] == []
+        assert all(phase_ns(step, one) > 0 for one in ("data", "forward", "backward", "optimizer"))
