@@ -17,6 +17,7 @@ PLAN_SCHEMA_VERSION = 1
 TORCH_ENGINE = "torch"
 HOROVOD_ENGINE = "horovod"
 DDP_ENGINE = "ddp"
+FSDP_ENGINE = "fsdp"
 
 EMULATED = "emulate:"
 MAX_EMULATED_S = 600.0

@@ -12,7 +12,7 @@ from hvdprof.model.run import FailedSegment, Run
 from hvdprof.model.wide_intervals import WIDE_MARK, is_wide
 from hvdprof.rundir.attached import attached_files
 from hvdprof.rundir.manifest import Mode, Status
-from hvdprof.rundir.plan import DDP_ENGINE
+from hvdprof.rundir.plan import DDP_ENGINE, FSDP_ENGINE
 
 MIN_STEPS = 30
 MIN_EFFECTIVE_STEPS = 10
@@ -214,7 +214,8 @@ def _cell(launch: pd.Series) -> str:
 
 
 def _setting(row: pd.Series) -> str:
-    under = f", {ENGINE_TITLES[DDP_ENGINE]}" if row["engine"] == DDP_ENGINE else ""
+    engine = row["engine"]
+    under = f", {ENGINE_TITLES[engine]}" if engine in (DDP_ENGINE, FSDP_ENGINE) else ""
     return f"{row['compression']}, {row['reduction']}{under}"
 
 

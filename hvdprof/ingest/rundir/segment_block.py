@@ -1,6 +1,6 @@
 """A row of SEGMENTS: what a launch measured of one model, from the manifest and the recordings.
 
-Tested in ``tests/ingest/test_load_run.py``.
+Tested in ``tests/ingest/test_load_run.py`` and ``tests/ingest/rundir/test_segment_block.py``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,6 +10,8 @@ import numpy as np
 from hvdprof.ingest.recorder.recorder_file import RecorderFile, SegmentRecording
 from hvdprof.ingest.storage.blocks import Block
 from hvdprof.rundir.manifest import PassRecord, SegmentRecord
+from hvdprof.rundir.plan import DDP_ENGINE, FSDP_ENGINE
+from hvdprof.rundir.recorder_format import UNSHARD_BACKWARD, UNSHARD_FORWARD
 
 
 def _recorded_batch_size(recordings: Sequence[SegmentRecording]) -> int:
@@ -53,6 +55,31 @@ def segment_block(
         "busy_cores": _busy_cores(recordings),
         "startup_ns": _startup_ns(record, segment, files.get(0)),
     }
+
+
+def with_fsdp(segments: Sequence[Block], waits: Sequence[Block]) -> list[Block]:
+    """The rows of SEGMENTS, with FSDP2 as the engine of the models whose ranks gather parameters.
+
+    The launcher of DDP starts such scripts, too, and one rank alone gathers nothing.
+
+    Args:
+        segments: The rows of all launches.
+        waits: Pieces of WAITS.
+    """
+    gathering = {
+        (block["pass_id"], block["segment"])
+        for block in waits
+        if {UNSHARD_FORWARD, UNSHARD_BACKWARD} & set(block["kind"].categories)
+    }
+    models = {
+        block["model"] for block in segments if (block["pass_id"], block["segment"]) in gathering
+    }
+    return [
+        {**block, "engine": FSDP_ENGINE}
+        if block["engine"] == DDP_ENGINE and block["model"] in models
+        else block
+        for block in segments
+    ]
 
 
 def _busy_cores(recordings: Sequence[SegmentRecording]) -> float:

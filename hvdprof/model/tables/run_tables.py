@@ -24,7 +24,12 @@ SEGMENTS = Table(
         _SEGMENT,
         Column("mode", "category", "", "Way of measuring: throughput, trace or attribution."),
         Column("repeat", "int32", "", "Number of the repeat, from 1."),
-        Column("engine", "category", "", "horovod, ddp, or torch for plain PyTorch alone."),
+        Column(
+            "engine",
+            "category",
+            "",
+            "horovod, ddp, fsdp for FSDP2, or torch for plain PyTorch alone.",
+        ),
         Column("model", "category", "", "Name of the reference model."),
         Column("size", "int32", "", "Number of ranks, as `hvd.size()` returns it."),
         Column("compression", "category", "", "Gradient compression: none or fp16."),
