@@ -47,6 +47,12 @@ def sql(
         Path | None,
         typer.Option("--output", "-o", help="File to write, .csv or .json.", show_default=False),
     ] = None,
+    memory_limit: Annotated[
+        float, typer.Option("--memory-limit", help="GB of memory that the query may take.")
+    ] = 4.0,
+    timeout: Annotated[
+        float, typer.Option("--timeout", help="Seconds after which the query is ended.")
+    ] = 300.0,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
     """Query the tables of a run, a timeline or a log with SQL.
@@ -54,6 +60,7 @@ def sql(
     The statement can read these tables and nothing else: no files, no network, no changes.
     """
     from hvdprof.report.formats import write_text
+    from hvdprof.report.tables.bounded_query import QueryLimits
     from hvdprof.report.tables.query_result import render_catalogue
     from hvdprof.report.tables.table_query import query
 
@@ -62,13 +69,17 @@ def sql(
             "Give one statement, or --tables.",
             hint='hvdprof sql RUN "SELECT model, np, efficiency FROM scaling"',
         )
+    for name, value in (("--memory-limit", memory_limit), ("--timeout", timeout)):
+        # Threads cannot wait for longer than some centuries.
+        if not 0.01 <= value <= 1e9:
+            raise UsageError(f"{name} {value:g}: give 0.01 or more, at most 1e9.")
     chosen = format_ or _format_of(output)
     with load_progress([path]) as progress:
         tables = api.load_tables([path], progress=progress)
     if statement is None:
         render_catalogue(tables, sys.stdout)
         return
-    result = query(tables, statement)
+    result = query(tables, statement, QueryLimits(memory_limit, timeout))
     write = _writer(chosen)
     if output is None:
         write(result, sys.stdout)

@@ -1,7 +1,6 @@
 """SQL over declared tables, with DuckDB: one SELECT, no files, no network, nothing changed."""
 
 import re
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ import pyarrow as pa
 from hvdprof.errors import MissingExtraError, UsageError
 from hvdprof.model.cached_rows import CachedRows
 from hvdprof.model.table_catalogue import TABLES
+from hvdprof.report.tables.bounded_query import QueryLimits, run_bounded
 from hvdprof.report.tables.table_files import arrow_table
 
 if TYPE_CHECKING:
@@ -20,17 +20,24 @@ if TYPE_CHECKING:
 _AT_LINE = re.compile(r"\n\nLINE (?P<line>\d+): (?P<text>[^\n]*)\n(?P<caret> *)\^")
 
 
-def query(tables: Mapping[str, pd.DataFrame | CachedRows], statement: str) -> pa.Table:
+def query(
+    tables: Mapping[str, pd.DataFrame | CachedRows],
+    statement: str,
+    limits: QueryLimits = QueryLimits(),  # noqa: B008 - immutable
+) -> pa.Table:
     """The result of a SELECT over some tables; declared tables that are not given are empty.
 
     Args:
         tables: Declared tables by name; of one that is cached in a file only the columns and rows
             that the statement needs are read.
         statement: One SELECT (or WITH, FROM, DESCRIBE, SUMMARIZE) in DuckDB's SQL.
+        limits: Of memory and time.
 
     Raises:
         MissingExtraError: DuckDB is not installed.
-        UsageError: The statement is none, more than one, no SELECT, or wrong.
+        UsageError: The statement is none, more than one, no SELECT, or wrong; or it needs more than
+            the limits.
+        InterruptedRunError: Ctrl-C.
     """
     try:
         import duckdb
@@ -54,13 +61,16 @@ def query(tables: Mapping[str, pd.DataFrame | CachedRows], statement: str) -> pa
         allowed = ", ".join(_quoted(rows.path) for rows in cached.values())
         # From here on SQL reaches the tables above and nothing else.
         for setting in (
+            f"memory_limit = '{limits.memory_gb:f}GB'",
+            # Without it, DuckDB would fill a folder of the working directory instead.
+            "temp_directory = ''",
             f"allowed_paths = [{allowed}]",
             "python_enable_replacements = false",
             "enable_external_access = false",
             "lock_configuration = true",
         ):
             connection.execute(f"SET {setting}")
-        return _materialised(connection.execute(statement))
+        return run_bounded(connection, statement, limits)
     except duckdb.Error as error:
         raise UsageError(_message(str(error), statement), hint=_HINT) from error
     finally:
@@ -80,13 +90,6 @@ def _add_view(connection: "duckdb.DuckDBPyConnection", rows: CachedRows) -> None
 
 def _quoted(text: str | Path) -> str:
     return "'" + str(text).replace("'", "''") + "'"
-
-
-def _materialised(result: "duckdb.DuckDBPyConnection") -> pa.Table:
-    with warnings.catch_warnings():
-        # DuckDB warns of a copy here; its method without a copy gives no position of an error.
-        warnings.simplefilter("ignore", UserWarning)
-        return result.to_arrow_table()
 
 
 def _refuse_other_than_select(connection: "duckdb.DuckDBPyConnection", statement: str) -> None:

@@ -1,11 +1,16 @@
+import os
+import signal
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
 
-from hvdprof.errors import MissingExtraError, UsageError
+from hvdprof.errors import InterruptedRunError, MissingExtraError, UsageError
 from hvdprof.model.tables.bandwidth_tables import NCCL_TESTS
 from hvdprof.model.tables.log_tables import FILES
+from hvdprof.report.tables.bounded_query import QueryLimits
 from hvdprof.report.tables.table_query import query
 
 pytest.importorskip("duckdb", reason="the extra sql is not installed")
@@ -46,6 +51,10 @@ def test_declared_tables_without_rows_are_there() -> None:
         ("", "No SQL statements"),
         ("SELECT 1; SELECT 2", "2 SQL statements"),
         ("SELECT 'a'::INTEGER", "Could not convert"),
+        (
+            "SELECT CASE WHEN range = 500000 THEN ('x' || range)::INT END FROM range(1000000)",
+            "Could not convert string 'x500000' to INT32",
+        ),
     ],
 )
 def test_a_wrong_statement_is_one_message_with_its_position(statement: str, said: str) -> None:
@@ -86,6 +95,43 @@ def test_the_list_of_databases_names_no_file() -> None:
     except UsageError:
         return
     assert "/" not in str(rows.to_pylist())
+
+
+ENDLESS = "SELECT count(*) FROM range(10000000) a, range(10000000) b WHERE a.range + b.range = 7"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "statement", ["SELECT list(range) FROM range(100000000)", "SELECT * FROM range(1000000000)"]
+)
+def test_memory_is_bounded_and_no_file_takes_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statement: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match=r"more than 0\.1 GB of memory"):
+        query(TABLES, statement, QueryLimits(memory_gb=0.1))
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+def test_time_is_bounded() -> None:
+    with pytest.raises(UsageError, match=r"took longer than 0\.2 s"):
+        query(TABLES, ENDLESS, QueryLimits(timeout_s=0.2))
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_a_query() -> None:
+    def interrupt() -> None:
+        while all(one.name != "hvdprof-sql" for one in threading.enumerate()):
+            time.sleep(0.01)
+        time.sleep(0.2)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    user = threading.Thread(target=interrupt)
+    user.start()
+    with pytest.raises(InterruptedRunError, match="The query was interrupted"):
+        query(TABLES, ENDLESS)
+    user.join()
 
 
 def test_without_duckdb_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
