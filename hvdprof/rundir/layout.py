@@ -76,6 +76,11 @@ class PassPaths:
         """The folder of the recorder files, one per rank."""
         return self.folder / "recorder"
 
+    @property
+    def unrecorded(self) -> Path:
+        """There where a rank trains what cannot be recorded."""
+        return self.recorder_folder / "unrecorded.txt"
+
     def recorder_file(self, rank: int) -> Path:
         """The recorder file of a rank."""
         return self.recorder_folder / f"rank-{rank}.jsonl"

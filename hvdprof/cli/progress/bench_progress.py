@@ -57,6 +57,7 @@ class _Lines:
         self._left = TimeLeft()
         self._total = 0
         self._number = 0
+        self._noticed: set[str] = set()
 
     def sweep_started(self, passes: "list[PassRecord]") -> None:
         """Remember how many passes there are, behind those of earlier sweeps."""
@@ -72,7 +73,11 @@ class _Lines:
         """Write nothing: the line of a pass follows at its end."""
 
     def pass_progressed(self, record: "PassRecord", progress: "PassProgress") -> None:
-        """Write nothing: a log needs no line per step."""
+        """Write once what cannot be recorded; a log needs no line per step."""
+        if progress.notice and record.id not in self._noticed:
+            self._noticed.add(record.id)
+            self._stream.write(f"    {api.launch_title(record)}: {progress.notice}\n")
+            self._stream.flush()
 
     def stalled(self, record: "PassRecord", stall: "Stall") -> None:
         """Write the stall and the stack of the stalled rank at once."""
@@ -114,6 +119,7 @@ class _Bar:
         self._left = TimeLeft()
         self._task = TaskID(0)
         self._shown_at = 0.0
+        self._noticed: set[str] = set()
 
     def sweep_started(self, passes: "list[PassRecord]") -> None:
         """Show the bar, in place of that of an earlier sweep."""
@@ -134,7 +140,11 @@ class _Bar:
         self._show(record, "starting")
 
     def pass_progressed(self, record: "PassRecord", progress: "PassProgress") -> None:
-        """Show the segment that runs and the step of rank 0."""
+        """Show the segment that runs and the step of rank 0, and once what cannot be recorded."""
+        if progress.notice and record.id not in self._noticed:
+            self._noticed.add(record.id)
+            line = f"{api.launch_title(record)}: {progress.notice}"
+            self._progress.console.print(line, markup=False, highlight=False)
         now = time.monotonic()
         state = progress.ranks.get(0)
         if state is None or state.segment is None or now - self._shown_at < 0.4:

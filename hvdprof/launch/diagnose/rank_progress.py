@@ -6,6 +6,7 @@ Only the short lines are parsed; of the step lines, by far the most, just the la
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hvdprof.collect.auto.startup.hvdprof_import_hook import NOTICE
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.recorder_codec import from_bytes, is_step
 from hvdprof.rundir.recorder_format import HeaderLine
@@ -32,18 +33,24 @@ class RankState:
 
 
 class PassProgress:
-    """The states of all ranks of a pass; ``update`` reads what was added since."""
+    """The states of all ranks of a pass; ``update`` reads what was added since.
+
+    ``notice`` says that a rank trains what cannot be recorded, and what can; empty otherwise.
+    """
 
     def __init__(self, paths: PassPaths) -> None:
         self._paths = paths
         self._carried: dict[int, bytes] = {}
         self.ranks: dict[int, RankState] = {}
+        self.notice = ""
 
     def update(self) -> int:
         """Continue to read every recorder file; the bytes read so far, which grow with progress."""
         for path in self._paths.recorder_files():
             rank = int(path.stem.removeprefix("rank-"))
             self._continue(path, self.ranks.setdefault(rank, RankState(rank)))
+        if not self.ranks and not self.notice and self._paths.unrecorded.exists():
+            self.notice = NOTICE
         return sum(state.size_bytes for state in self.ranks.values())
 
     def _continue(self, path: Path, state: RankState) -> None:

@@ -154,6 +154,8 @@ def _is_enough(record: PassRecord, progress: PassProgress, least_steps: int | No
 def _not_recorded(record: PassRecord, progress: PassProgress, *, is_script: bool) -> Failure:
     problems = [problem for state in progress.ranks.values() for problem in state.problems]
     missing = sorted(set(range(record.size)) - progress.ranks.keys())
+    if progress.notice and not progress.ranks:
+        return Failure(reason=progress.notice)
     if record.size > 1 and _sizes_in_headers(progress) == {1}:
         return Failure(
             reason="every process was a job of its own, rank 0 of 1 instead of one of "

@@ -9,6 +9,8 @@ import pytest
 
 from hvdprof.collect.auto.auto_settings import AUTORECORD, AutoSettings
 from hvdprof.collect.auto.startup import FOLDER
+from hvdprof.collect.auto.startup.hvdprof_import_hook import NOTICE
+from hvdprof.rundir.layout import PassPaths
 from tests.builders.places import ROOT
 
 SETTINGS = AutoSettings(
@@ -144,6 +146,33 @@ def test_the_recorder_comes_with_the_first_process_group(tmp_path):
     assert ended.stderr.count("nothing is recorded: KeyError") == 1
 
 
+SGD = (
+    "import torch; one = torch.zeros(1, requires_grad=True); sgd = torch.optim.SGD([one]); "
+    "one.sum().backward(); "
+)
+
+
+@pytest.mark.torch
+def test_a_training_that_cannot_be_recorded_says_so_at_its_first_update(tmp_path):
+    ended = python(f"{SGD}sgd.step(); sgd.step(); print('on')", HVDPROF_RECORDER_DIR=str(tmp_path))
+
+    assert ended.stdout.split() == ["on"]
+    assert ended.stderr == f"hvdprof recorder: {NOTICE}\n"
+    assert PassPaths(tmp_path.parent).unrecorded.name in {one.name for one in tmp_path.iterdir()}
+
+
+@pytest.mark.torch
+def test_an_update_beside_a_process_group_says_nothing(tmp_path):
+    make = (
+        "torch.distributed.init_process_group('gloo', init_method='file://"
+        f"{tmp_path}/store', rank=0, world_size=1); "
+    )
+    ended = python(f"{SGD}{make}sgd.step()", HVDPROF_RECORDER_DIR=str(tmp_path / "recorder"))
+
+    assert "hvdprof" not in ended.stderr
+    assert not (tmp_path / "recorder").exists()
+
+
 def fake_horovod(folder, *, begin=""):
     package = folder / "horovod"
     package.mkdir()
@@ -211,7 +240,7 @@ def test_a_loader_that_cannot_be_hooked_loads_as_ever(tmp_path):
         "    def find_spec(self, name, path=None, target=None):\n"
         "        if name == 'horovod.torch':\n"
         "            return machinery.ModuleSpec(name, Sealed())\n"
-        "sys.meta_path.insert(3, Finder())\n"
+        "sys.meta_path.insert(4, Finder())\n"
         "import horovod.torch as hvd; print(hvd.DistributedOptimizer)"
     )
 

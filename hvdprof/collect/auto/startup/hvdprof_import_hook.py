@@ -1,12 +1,14 @@
 """Waits for a script to import a Horovod, or to make a process group of `torch.distributed`.
 
 Every Python process below `hvdprof run` loads this, on its own, from the folder in front of
-PYTHONPATH. So it imports `sys` alone: a module of the standard library that is loaded here would
-hide a file of the same name beside the user's script, and every start would take longer.
+PYTHONPATH. So it imports `sys` alone, and `os`, which Python has loaded: another module of the
+standard library that is loaded here would hide a file of the same name beside the user's script,
+and every start would take longer.
 
 Tested by tests/collect/auto/test_startup.py.
 """
 
+import os
 import sys
 
 TYPE_CHECKING = False
@@ -23,6 +25,18 @@ RECORDERS = {
 
 GROUPS = "torch.distributed.distributed_c10d"
 """Defines ``init_process_group``. `import torch` loads it, so its import alone says nothing."""
+
+UPDATES = "torch.optim.optimizer"
+"""Defines torch's global hook on updates."""
+
+NOTICE_FILE = "unrecorded.txt"
+"""In the folder of the recorder files, where a rank trains what cannot be recorded."""
+
+NOTICE = (
+    "the script trains without Horovod and without a process group of torch.distributed, so "
+    "nothing can be recorded; hvdprof run records hvd.DistributedOptimizer, loops that reduce by "
+    "Horovod, and DistributedDataParallel (--launcher torchrun)"
+)
 
 DISTRIBUTED_RECORDER = "hvdprof.collect.auto.distributed_recording"
 """The module whose ``record_training`` is called at the first process group."""
@@ -93,7 +107,7 @@ class AfterImport:
 def install() -> None:
     """Record the training of this process as soon as it imports a Horovod, or has."""
     is_waiting = any(type(finder).__name__ == AfterImport.__name__ for finder in sys.meta_path)
-    awaited = {**dict.fromkeys(RECORDERS, _record), GROUPS: _await_group}
+    awaited = {**dict.fromkeys(RECORDERS, _record), GROUPS: _await_group, UPDATES: _await_update}
     for name, act in awaited.items():
         if name in sys.modules:
             act(sys.modules[name])
@@ -130,6 +144,48 @@ def _await_group(module: "ModuleType") -> None:
         names = vars(sys.modules[home]) if home in sys.modules else {}
         if names.get("init_process_group") is make:
             names["init_process_group"] = init_process_group
+
+
+def _await_update(module: "ModuleType") -> None:
+    """Say at the first update of a script where nothing can be recorded."""
+    torch = sys.modules["torch"]
+    is_over = False
+
+    def look(_optimizer: object, _args: object, _kwargs: object) -> None:
+        nonlocal is_over
+        if is_over or torch.compiler.is_compiling():
+            return
+        is_over = True
+        if not _has_engine():
+            _give_notice()
+
+    hook = getattr(module, "register_optimizer_step_post_hook", None)
+    if hook is not None:
+        hook(look)
+
+
+def _has_engine() -> bool:
+    names = ("horovod.torch", "horovod.tensorflow", "torch.distributed")
+    loaded = (sys.modules.get(name) for name in names)
+    # A script that calls the recorder itself has more to come.
+    return "hvdprof.collect" in sys.modules or any(
+        getattr(one, "is_available", lambda: True)() and getattr(one, "is_initialized", bool)()
+        for one in loaded
+    )
+
+
+def _give_notice() -> None:
+    folder = os.environ.get("HVDPROF_RECORDER_DIR", "")
+    try:
+        # The first of all ranks.
+        os.close(os.open(f"{folder}/{NOTICE_FILE}", os.O_WRONLY | os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return
+    except OSError:
+        # Another host, which does not see the folder: its output is all that there is.
+        pass
+    if sys.stderr is not None:
+        sys.stderr.write(f"hvdprof recorder: {NOTICE}\n")
 
 
 def _record(module: "ModuleType") -> None:
