@@ -2,10 +2,12 @@
 
 ``python -m benchmarks.scripts.profiled_ddp FOLDER --fault backward:rank=1:ms=12`` in each rank.
 Places: data, forward, backward, optimizer. Computation is a sleep, so that two ranks fit on two
-cores; FOLDER receives ``trace_rankN.json.gz``.
+cores; FOLDER receives ``trace_rankN.json.gz``, and ``flight_rankN.json`` where
+TORCH_FR_BUFFER_SIZE is set.
 """
 
 import argparse
+import os
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -119,6 +121,10 @@ def main() -> None:
                 optimizer.zero_grad()
             profiler.step()
     profiler.export_chrome_trace(str(options.folder / f"trace_rank{rank}.json.gz"))
+    if os.environ.get("TORCH_FR_BUFFER_SIZE", "0") != "0":
+        # The stubs of torch do not declare it.
+        dump = vars(torch._C._distributed_c10d)["_dump_fr_trace_json"](True, False)
+        (options.folder / f"flight_rank{rank}.json").write_bytes(dump)
     dist.destroy_process_group()
 
 

@@ -27,7 +27,7 @@ from hvdprof.analyze.verdict.attached_verdict import attached_verdict
 from hvdprof.analyze.verdict.data_quality import warnings_of
 from hvdprof.analyze.verdict.failures import failed_segments
 from hvdprof.analyze.verdict.run_verdict import verdict
-from hvdprof.analyze.verdict.traced_verdict import is_traced, traced_verdict
+from hvdprof.analyze.verdict.traced_verdict import is_traced, traced_verdict, without_rates
 from hvdprof.analyze.verdict.verdict_caveat import verdict_caveat
 from hvdprof.model.run import Run, RunAnalysis
 from hvdprof.model.tables.collective_tables import COLLECTIVES
@@ -71,6 +71,8 @@ def analyze_run(run: Run) -> RunAnalysis:
     curves = loss_curves(run.steps)
     learned = final_losses(curves, throughput_cells(times))
     by_cell = scaling(times, facts, learned, _sent_bytes(run))
+    if is_traced(run):
+        by_cell = without_rates(run, by_cell)
     lost = losses(times, facts)
     recorded = step_work(run.steps, run.events, of_job, run.table(WAITS.name))
     waits = waiting_tables(run.arrivals, with_all_ranks(recorded, run.segments))

@@ -29,6 +29,14 @@ def is_traced(run: Run) -> bool:
     return any(one.kind == AttachedKind.TRACE for one in attached_files(run.manifest))
 
 
+def without_rates(run: Run, scaling: pd.DataFrame) -> pd.DataFrame:
+    """SCALING without what traces do not hold: a baseline, and samples where none were stated."""
+    unknown = ["efficiency", "efficiency_low", "efficiency_high"]
+    if not run.manifest.passes[0].segments[0].segment.batch_size:
+        unknown += ["samples_per_s", "samples_per_s_low", "samples_per_s_high"]
+    return scaling.assign(baseline="", **dict.fromkeys(unknown, float("nan")))
+
+
 def traced_verdict(
     run: Run,
     scaling: pd.DataFrame,

@@ -32,7 +32,8 @@ from hvdprof.ingest.text.text_chunks import Progress
 from hvdprof.model.arrays import Int64s
 
 _WANTED_OP = re.compile(
-    rb'"name"\s*:\s*"(record_param_comms|c10d::|autograd::engine::evaluate_function)'
+    rb'"name"\s*:\s*"(record_param_comms|c10d::|autograd::engine::evaluate_function|'
+    rb"torch\.distributed\.ddp\.reducer::copy_bucket_to_grad)"
 )
 _COMMUNICATES = re.compile(rb'"name"\s*:\s*"(?:void\s+)?(?:nccl|rccl)')
 _EXTERNAL_ID = re.compile(rb'"External id"\s*:\s*(\d+)')
@@ -67,6 +68,7 @@ class TraceFile:
         annotations: Those of the host by start.
         calls: The collectives by arrival.
         autograd: Start and end of the functions of backward, by start.
+        copies: Start and end of DDP's copies of reduced buckets into gradients, by start.
         launches: Start on the host and start and end on the GPU of every kernel that computes.
         on_gpu: It holds kernels.
         notes: Clauses on what is missing or damaged.
@@ -81,6 +83,7 @@ class TraceFile:
     annotations: list[Annotation] = field(default_factory=list)
     calls: list[CollectiveCall] = field(default_factory=list)
     autograd: tuple[Int64s, Int64s] = (np.empty(0, np.int64), np.empty(0, np.int64))
+    copies: tuple[Int64s, Int64s] = (np.empty(0, np.int64), np.empty(0, np.int64))
     launches: tuple[Int64s, Int64s, Int64s] = (np.empty(0, np.int64),) * 3
     on_gpu: bool = False
     notes: list[str] = field(default_factory=list)
@@ -112,6 +115,9 @@ class _Collected:
     on_gpu: list[GpuAnnotation] = field(default_factory=list)
     kernels: list[Kernel] = field(default_factory=list)
     autograd: tuple["array[int]", "array[int]"] = field(
+        default_factory=lambda: (array("q"), array("q"))
+    )
+    copies: tuple["array[int]", "array[int]"] = field(
         default_factory=lambda: (array("q"), array("q"))
     )
     compute: tuple["array[int]", "array[int]", "array[int]"] = field(
@@ -166,8 +172,9 @@ def _cpu_op(record: bytes, collected: _Collected) -> None:
         if collective_of(name):
             collected.submissions.append((start, start + length, name))
     else:
-        collected.autograd[0].append(start)
-        collected.autograd[1].append(start + length)
+        found = collected.autograd if kind.startswith(b"autograd") else collected.copies
+        found[0].append(start)
+        found[1].append(start + length)
 
 
 def _annotation(record: bytes, collected: _Collected) -> None:
@@ -272,6 +279,7 @@ def _fill(file: TraceFile, collected: _Collected) -> None:
     ]
     file.on_gpu = bool(collected.kernels or len(collected.compute[0]))
     file.autograd = _by_start(*collected.autograd)
+    file.copies = _by_start(*collected.copies)
     if file.on_gpu:
         file.launches = _launches(collected)
         file.calls = with_kernels(collected.with_args, named, collected.kernels, collected.on_gpu)

@@ -98,7 +98,7 @@ def waits_on_cpu(
         ]
         following = _next_start(file, end, step.host_end_ns)
         if ends:
-            waits.append((end, min(max(ends), following)))
+            waits.append((end, min(max([*ends, *_copied(file, end, following)]), following)))
     for call in calls:
         at = _submitted(call)
         if call.end_ns is None or any(start <= at <= end for start, end in backward):
@@ -162,6 +162,13 @@ def _autograd(file: TraceFile, low: int, high: int) -> tuple[int, int] | None:
     if first == last:
         return None
     return int(starts[first]), min(int(ends[first:last].max()), high)
+
+
+def _copied(file: TraceFile, low: int, high: int) -> list[int]:
+    """When DDP had copied the buckets into the gradients: its thread wakes after the reduction."""
+    starts, ends = file.copies
+    first, last = np.searchsorted(starts, [low, high])
+    return [int(end) for end in ends[first:last]]
 
 
 def _submitted(call: CollectiveCall) -> int:

@@ -196,7 +196,8 @@ def _tone(analysis: RunAnalysis, row: FrameRow | None) -> tuple[str, str]:
     if width > WIDE_SHARE:
         reason = f"95 % CI of ±{units.percent(width, 0)}: measure more repeats"
         return BAD if width > _VERY_WIDE else CAUTION, reason
-    if row["num_launches"] == 1:
+    # Without a baseline the job exists already, and cannot be launched again.
+    if row["num_launches"] == 1 and row["baseline"]:
         return CAUTION, "one launch per cell: add --repeats"
     notes = [text for text in (analysis.verdict.caveat, *analysis.warnings) if text]
     if not notes:

@@ -122,12 +122,18 @@ def _model_table(cells: pd.DataFrame) -> ModelTable:
     sizes = [row["np"] for row in rows]
     return ModelTable(
         model=str(rows[0]["model"]),
-        caption=f"{_batch_sizes(cells)} samples per rank and step, {_reference(cells)}",
+        caption=_caption(cells),
         rows=tuple(
             _cell_row(row, last_of_size=size != following)
             for row, size, following in zip(rows, sizes, [*sizes[1:], None], strict=True)
         ),
     )
+
+
+def _caption(cells: pd.DataFrame) -> str:
+    if cells["samples_per_s"].isna().all():
+        return "samples per step unknown, no baseline"
+    return f"{_batch_sizes(cells)} samples per rank and step, {_reference(cells)}"
 
 
 def _reference(cells: pd.DataFrame) -> str:

@@ -1,6 +1,7 @@
 """Profiler traces give the tables that the recorder fills, and the same verdict."""
 
 import dataclasses
+import json
 from pathlib import Path
 
 import pandas as pd
@@ -19,7 +20,7 @@ from hvdprof.errors import UnreadableInputError, UsageError
 from hvdprof.model.run import Run
 from hvdprof.model.step_parts import RECORDED_PARTS
 from tests.builders.places import RECORDINGS
-from tests.builders.profiler_traces import TracedJob, write_traces
+from tests.builders.profiler_traces import TracedJob, operation, write_traces
 
 RECORDED = RECORDINGS / "kineto_gloo_backward_rank1"
 TRACES = [RECORDED / f"trace_rank{rank}.json.gz" for rank in (0, 1)]
@@ -44,6 +45,21 @@ def test_phases_and_waits_are_those_of_the_job(tmp_path: Path, backend: str) -> 
     assert by_rank["backward_ns"].tolist() == pytest.approx([5.0, 7.0, 5.0])
     assert by_rank["blocked_ns"].tolist() == pytest.approx([3.0, 1.0, 3.0])
     assert by_rank["optimizer_ns"].tolist() == pytest.approx([0.5] * 3)
+
+
+def test_the_wait_of_ddp_reaches_to_its_copies_of_the_buckets(tmp_path: Path) -> None:
+    (path,) = write_traces(tmp_path, dataclasses.replace(LATE, size=1, num_steps=2, late={}))
+    trace = json.loads(path.read_text())
+    name = "torch.distributed.ddp.reducer::copy_bucket_to_grad"
+    # The update begins 200 µs later, behind the copy.
+    for event in trace["traceEvents"]:
+        if event["name"] == "Optimizer.step#SGD.step":
+            event["ts"] += 200
+            event["dur"] -= 200
+    trace["traceEvents"].append(operation(name, 1_010_150.0, 40.0))
+    path.write_text(json.dumps(trace))
+    blocked = load_run([path]).steps["blocked_ns"].tolist()
+    assert blocked == [1_190_000, 1_000_000]
 
 
 @pytest.mark.parametrize("backend", ["gloo", "nccl"])
