@@ -10,7 +10,7 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 # Two pips in one environment would disturb each other.
 .NOTPARALLEL:
-.PHONY: help setup bench test test-fast test-lowest test-tensorflow check docs docs-check clean
+.PHONY: help setup bench test test-fast test-lowest test-tensorflow gpu-pack gpu-check check docs docs-check clean
 
 # The first that runs and is new enough: a name in PATH may be an empty shell of a version manager.
 PYTHON ?= $(shell for name in python3.11 python3 python3.12 python3.13; do \
@@ -80,6 +80,14 @@ test: setup $(VENV)/.hvdprof-sessions  ## Run every test: the fast ones with cov
 
 test-tensorflow: $(TENSORFLOW_VENV)/.hvdprof-horovod  ## Run the tests of TensorFlow and Keras, in an environment of their own.
 	$(TENSORFLOW_VENV)/bin/python -m pytest -m tensorflow tests/test_run_tensorflow.py $(ARGS)
+
+gpu-pack: $(VENV)/.hvdprof-core  ## Pack build/hvdprof-gpu-check.tar for a machine with one NVIDIA GPU and no network.
+	$(BIN)/python -m benchmarks.gpu_check_pack $(ARGS)
+
+# In the unpacked folder, with the torch that is there: no environment of this Makefile.
+gpu-check:  ## Check the GPU paths on such a machine: docs/gpu.md.
+	@[ -n "$(PYTHON)" ] || { echo "Python 3.11 or newer is missing: make gpu-check PYTHON=/path/to/python3.11" >&2; exit 1; }
+	$(PYTHON) -m benchmarks.gpu_check $(ARGS)
 
 check: $(VENV)/.hvdprof-dev docs-check docs  ## Format, lint, types, import layers, generated documentation.
 	$(BIN)/ruff format --check .
