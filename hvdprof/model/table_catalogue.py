@@ -36,6 +36,7 @@ from hvdprof.model.tables.timeline_tables import (
     PENDING_NEGOTIATIONS,
     TENSOR_USES,
 )
+from hvdprof.model.tables.training_log_tables import TRAINING_LOG_TABLES
 from hvdprof.model.tables.waiting_tables import WAITING_TABLES
 from hvdprof.model.tables.waterfall_tables import WATERFALL_TABLES
 
@@ -68,6 +69,7 @@ TABLES: tuple[Table, ...] = (
     COLLECTIVE_TIMEOUTS,
     INSPECTOR_COLLECTIVES,
     *NSYS_TABLES,
+    *TRAINING_LOG_TABLES,
     *BANDWIDTH_TABLES,
     *NCCL_TABLES,
     *NCCL_CALL_TABLES,

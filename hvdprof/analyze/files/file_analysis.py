@@ -31,6 +31,13 @@ from hvdprof.analyze.files.timeline_sums import (
     sums_of,
 )
 from hvdprof.analyze.files.timeline_verdict import verdict_of_sums
+from hvdprof.analyze.files.training_log_report import (
+    comms_unanswered,
+    comms_verdict,
+    iterations_unanswered,
+    iterations_verdict,
+    straggler_verdict,
+)
 from hvdprof.analyze.findings.log_findings import with_log_findings
 from hvdprof.analyze.findings.nccl_findings import findings_of_jobs
 from hvdprof.analyze.nccl_join.nccl_job_join import JobJoins, join_jobs
@@ -60,6 +67,11 @@ from hvdprof.model.tables.timeline_tables import (
     PENDING_NEGOTIATIONS,
     TENSOR_USES,
 )
+from hvdprof.model.tables.training_log_tables import (
+    COMMS_LOG,
+    STRAGGLER_REPORTS,
+    TRAINING_ITERATIONS,
+)
 from hvdprof.model.tables.waiting_tables import COLLECTIVE_ARRIVALS
 
 _RECORDER = "recorder file"
@@ -68,8 +80,16 @@ _VERDICTS: tuple[tuple[str, Callable[[pd.DataFrame], FileVerdict]], ...] = (
     (COLLECTIVE_PROGRESS.name, ras_verdict),
     (ALLREDUCE_BENCH.name, allreduce_bench_verdict),
     (NSYS_GPUS.name, nsys_verdict),
+    (COMMS_LOG.name, comms_verdict),
+    (STRAGGLER_REPORTS.name, straggler_verdict),
+    (TRAINING_ITERATIONS.name, iterations_verdict),
 )
 """The first sentence that the rows of a file give is its verdict."""
+_UNANSWERED: tuple[tuple[str, Callable[[pd.DataFrame], tuple[Unanswered, ...]]], ...] = (
+    (NSYS_GPUS.name, nsys_unanswered),
+    (COMMS_LOG.name, comms_unanswered),
+    (TRAINING_ITERATIONS.name, iterations_unanswered),
+)
 _ROWS_OF_TIMELINES = (TENSOR_USES.name, EXECUTIONS.name, INFERRED_STEPS.name)
 
 
@@ -122,10 +142,14 @@ def _page(run: Run, row: FrameRow, joins: JobJoins, findings: pd.DataFrame) -> F
         kind=str(row["kind"]),
         size_bytes=int(row["size_bytes"]),
         facts=(*facts, *_facts_of_logs(run, file, joins)),
-        unanswered=(*unanswered, *nsys_unanswered(_of_file(run, NSYS_GPUS.name, file))),
+        unanswered=(*unanswered, *_unanswered_by_logs(run, file)),
         verdict=verdict.sentence,
         caveat=verdict.caveat,
     )
+
+
+def _unanswered_by_logs(run: Run, file: str) -> tuple[Unanswered, ...]:
+    return tuple(one for name, of in _UNANSWERED for one in of(_of_file(run, name, file)))
 
 
 def _empty_page(row: FrameRow) -> FilePage:

@@ -16,6 +16,12 @@ from hvdprof.analyze.files.bandwidth_facts import (
 from hvdprof.analyze.files.next_recording import SCALING_COMMAND
 from hvdprof.analyze.files.nsys_report import nsys_facts, nsys_kernel_facts
 from hvdprof.analyze.files.ras_report import ras_facts
+from hvdprof.analyze.files.training_log_report import (
+    comms_facts,
+    iteration_facts,
+    straggler_facts,
+    timer_facts,
+)
 from hvdprof.model.standalone_files import Fact, Unanswered
 from hvdprof.model.tables.bandwidth_tables import ALLREDUCE_BENCH, NCCL_TEST_RUNS
 from hvdprof.model.tables.collective_progress_tables import COLLECTIVE_PROGRESS
@@ -29,6 +35,12 @@ from hvdprof.model.tables.log_tables import (
     THROUGHPUT,
 )
 from hvdprof.model.tables.nsys_tables import NSYS_GPUS, NSYS_NCCL_KERNELS
+from hvdprof.model.tables.training_log_tables import (
+    COMMS_LOG,
+    RANK_TIMERS,
+    STRAGGLER_REPORTS,
+    TRAINING_ITERATIONS,
+)
 
 _MOST_NAMES = 6
 _SEVERE = ("warning", "error", "fatal")
@@ -176,6 +188,10 @@ BY_TABLE: tuple[tuple[str, Callable[[pd.DataFrame], list[Fact]]], ...] = (
     (COLLECTIVE_PROGRESS.name, ras_facts),
     (NSYS_GPUS.name, nsys_facts),
     (NSYS_NCCL_KERNELS.name, nsys_kernel_facts),
+    (COMMS_LOG.name, comms_facts),
+    (TRAINING_ITERATIONS.name, iteration_facts),
+    (RANK_TIMERS.name, timer_facts),
+    (STRAGGLER_REPORTS.name, straggler_facts),
     (AUTOTUNE.name, autotune_facts),
     (NCCL_TEST_RUNS.name, nccl_run_facts),
     (ALLREDUCE_BENCH.name, allreduce_bench_facts),

@@ -11,8 +11,10 @@ from hvdprof.ingest.logs.allreduce_bench_output import AllreduceBench
 from hvdprof.ingest.logs.autotune_log import Autotune
 from hvdprof.ingest.logs.benchmark_output import BenchmarkOutput
 from hvdprof.ingest.logs.collective_timeouts import CollectiveTimeouts
+from hvdprof.ingest.logs.deepspeed_comms import DeepSpeedComms
 from hvdprof.ingest.logs.horovod_log import HorovodLog
 from hvdprof.ingest.logs.incidents import Incidents
+from hvdprof.ingest.logs.megatron_log import MegatronLog
 from hvdprof.ingest.logs.nccl_inspector import NcclInspector
 from hvdprof.ingest.logs.nccl_tests_output import NcclTests
 from hvdprof.ingest.logs.part_reader import PartReader
@@ -35,6 +37,8 @@ PARTS: tuple[Callable[[str], PartReader], ...] = (
     RasText,
     Autotune,
     NcclInspector,
+    DeepSpeedComms,
+    MegatronLog,
     NcclTests,
     AllreduceBench,
     BenchmarkOutput,

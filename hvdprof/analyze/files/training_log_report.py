@@ -1,0 +1,157 @@
+"""Verdicts and facts of DeepSpeed's comms logger and of Megatron's output.
+
+Tested in ``tests/analyze/files/test_training_log_report.py``.
+"""
+
+import pandas as pd
+
+from hvdprof import units
+from hvdprof.analyze.files.next_recording import recording_command
+from hvdprof.model.standalone_files import Fact, FileVerdict, Unanswered
+
+_MOST_LINES = 8
+_EVEN = 0.95
+"""Ranks whose throughputs differ by less have no straggler: reports vary by some percent."""
+_SYNCHRONISED = "The comms logger synchronises every call: nothing overlaps while it logs."
+
+
+def comms_verdict(rows: pd.DataFrame) -> FileVerdict:
+    """The operation and size with the most time; empty without a comms log."""
+    groups = _by_size(rows)
+    if groups.empty:
+        return FileVerdict("")
+    top = groups.iloc[0].to_dict()
+    share = float(top["total_ns"]) / max(float(groups["total_ns"].sum()), 1.0)
+    return FileVerdict(
+        f"{top['operation']} of {units.byte_size(top['size_bytes'])} takes {units.percent(share)} "
+        f"of the logged time in collectives; mean bus bandwidth "
+        f"{units.of_unit(float(top['busbw_gb_s']), 'GB/s')}.",
+        _SYNCHRONISED,
+    )
+
+
+def comms_facts(rows: pd.DataFrame) -> list[Fact]:
+    """Number of calls and a line for each operation and size."""
+    groups = _by_size(rows)
+    lines = [
+        f"{row['operation']} {units.byte_size(row['size_bytes'])}: {int(row['number'])} calls, "
+        f"total {units.milliseconds(float(row['total_ns']))}, "
+        f"{units.of_unit(float(row['busbw_gb_s']), 'GB/s')}"
+        for row in groups.head(_MOST_LINES).to_dict("records")
+    ]
+    if more := len(groups) - len(lines):
+        lines.append(f"and {units.counted(more, 'size')} more")
+    return [
+        Fact("num_collectives", "collectives logged", int(groups["number"].sum())),
+        Fact("each_size", "by size: time, bus bandwidth", "\n".join(lines)),
+    ]
+
+
+def iterations_verdict(rows: pd.DataFrame) -> FileVerdict:
+    """Median length of an iteration without the first line; empty without iterations."""
+    steady = rows.iloc[1:]
+    if len(steady) < 2:
+        return FileVerdict("")
+    step = float(steady["step_ns"].median())
+    tflops = float(steady["tflops_per_gpu"].median())
+    rate = (steady["global_batch_size"] * 1e9 / steady["step_ns"]).dropna()
+    parts = [f"Iteration: median {units.milliseconds(step)}"]
+    if len(rate):
+        parts.append(units.of_unit(float(rate.median()), "samples/s"))
+    if tflops == tflops:
+        parts.append(f"{tflops:.1f} TFLOP/s per GPU")
+    return FileVerdict(
+        f"{', '.join(parts)}.",
+        "One log has no baseline: give the logs of several rank counts together for scaling.",
+    )
+
+
+def iteration_facts(rows: pd.DataFrame) -> list[Fact]:
+    """Number and length of iterations, ranks and batch size."""
+    # The first line holds start-up and compilation.
+    median = float((rows.iloc[1:] if len(rows) > 1 else rows)["step_ns"].median())
+    np, batch = rows["np"].dropna(), rows["global_batch_size"].dropna()
+    return [
+        Fact("num_iteration_lines", "lines on iterations", len(rows)),
+        Fact("num_ranks", "ranks", int(np.iloc[-1]) if len(np) else None),
+        Fact("global_batch_size", "global batch size", int(batch.iloc[-1]) if len(batch) else None),
+        Fact("iteration_median_ns", "iteration, median", median, "ns"),
+    ]
+
+
+def timer_facts(rows: pd.DataFrame) -> list[Fact]:
+    """The timers with the largest difference between ranks."""
+    known = rows.dropna(subset=["min_ns"])
+    if known.empty:
+        return []
+    spread = (known["max_ns"] - known["min_ns"]).astype("int64")
+    groups = (
+        known.assign(spread_ns=spread)
+        .groupby("timer", observed=True)
+        .agg(spread_ns=("spread_ns", "median"), max_ns=("max_ns", "median"))
+        .sort_values("spread_ns", ascending=False, kind="stable")
+    )
+    lines = [
+        f"{timer}: {units.milliseconds(float(row['spread_ns']))} between the fastest and the "
+        f"slowest rank, slowest {units.milliseconds(float(row['max_ns']))}"
+        for timer, row in groups.head(_MOST_LINES).iterrows()
+    ]
+    return [Fact("each_timer", "timers over ranks, medians", "\n".join(lines))]
+
+
+def straggler_verdict(rows: pd.DataFrame) -> FileVerdict:
+    """The rank with the lowest estimated throughput most often; empty where ranks hardly differ."""
+    lowest = rows[((rows["metric"] == "Etpt") & (rows["extreme"] == "min")).to_numpy()]
+    highest = rows[((rows["metric"] == "Etpt") & (rows["extreme"] == "max")).to_numpy()]
+    if lowest.empty or highest.empty:
+        return FileVerdict("")
+    rank = int(lowest["rank"].mode().iloc[0])
+    number = int((lowest["rank"] == rank).sum())
+    low, high = float(lowest["value"].median()), float(highest["value"].median())
+    if low > _EVEN * high:
+        return FileVerdict("")
+    return FileVerdict(
+        f"Rank {rank} has the lowest estimated throughput in {number} of {len(lowest)} reports; "
+        f"medians {low:.1f} TF lowest, {high:.1f} TF highest "
+        f"({units.percent(1 - low / high)} less)."
+    )
+
+
+def straggler_facts(rows: pd.DataFrame) -> list[Fact]:
+    """The rank that is most often extreme in each metric."""
+    lines = []
+    for (metric, extreme), members in rows.groupby(["metric", "extreme"], observed=True):
+        rank = int(members["rank"].mode().iloc[0])
+        number = int((members["rank"] == rank).sum())
+        value, unit = float(members["value"].median()), members["unit"].iloc[0]
+        lines.append(
+            f"{extreme} {metric}: median {value:g} {unit}, rank {rank} in {number} of "
+            f"{len(members)}"
+        )
+    return [Fact("each_extreme", "Megatron's straggler reports", "\n".join(lines))]
+
+
+def comms_unanswered(rows: pd.DataFrame) -> tuple[Unanswered, ...]:
+    """What a comms log does not hold."""
+    question = "who waits for whom, and what overlaps (every call is synchronised)"
+    return () if rows.empty else (Unanswered(question, recording_command(None)),)
+
+
+def iterations_unanswered(rows: pd.DataFrame) -> tuple[Unanswered, ...]:
+    """What lines on iterations do not hold."""
+    question = "which rank the others wait for, and in which collective"
+    known = rows["np"].dropna()
+    size = int(known.iloc[-1]) if len(known) else None
+    return () if rows.empty else (Unanswered(question, recording_command(size)),)
+
+
+def _by_size(rows: pd.DataFrame) -> pd.DataFrame:
+    """Time and mean bus bandwidth by operation and size, of the last summary where there is one."""
+    summaries = rows["summary"].dropna()
+    chosen = rows[rows["summary"].eq(summaries.max()).fillna(False)] if len(summaries) else rows
+    weighted = chosen.assign(weight=chosen["busbw_gb_s"] * chosen["number"])
+    groups = weighted.groupby(["operation", "size_bytes"], observed=True).agg(
+        number=("number", "sum"), total_ns=("total_ns", "sum"), weight=("weight", "sum")
+    )
+    groups["busbw_gb_s"] = groups["weight"] / groups["number"].clip(lower=1)
+    return groups.sort_values("total_ns", ascending=False, kind="stable").reset_index()

@@ -1,0 +1,168 @@
+"""What Megatron and NeMo print of iterations, of timers over the ranks and of stragglers.
+
+An iteration line states the mean since the line before. Its batch size and the number of ranks
+together give samples per second, which is the throughput of the job.
+"""
+
+import re
+import statistics
+from collections.abc import Mapping
+
+import pandas as pd
+
+from hvdprof.ingest.logs.part_reader import PartReader
+from hvdprof.ingest.text.line_filter import EVERY_LINE, anywhere
+from hvdprof.ingest.text.log_lines import PrintedLine
+from hvdprof.model.tables.log_tables import THROUGHPUT
+from hvdprof.model.tables.training_log_tables import (
+    RANK_TIMERS,
+    STRAGGLER_REPORTS,
+    TRAINING_ITERATIONS,
+)
+
+_ITERATION = re.compile(r"\biteration +(\d{1,12})/ *\d{1,12} \|")
+_ELAPSED = re.compile(r"elapsed time per iteration \(ms\): (\d+(?:\.\d+)?) \|")
+_BATCH = re.compile(r"global batch size: +(\d{1,9}) \|")
+_TFLOPS = re.compile(r"throughput (?:per GPU )?\(TFLOP/s(?:ec)?/GPU\): (\d+(?:\.\d+)?) \|")
+_WORLD = re.compile(r"(?:using world size: |^\s*world_size \.+ )(\d{1,7})\b")
+_ARGUMENT = re.compile(r"^\s*global_batch_size \.+ (\d{1,9})\s*$")
+_HEAD = re.compile(r"((?:\(min, max\)|max) time|times) across ranks \(ms\):\s*$")
+_TIMER = re.compile(r"^\s*(\S[^.:]{0,80}?) \.*: \(?(\d+(?:\.\d+)?)(?:, (\d+(?:\.\d+)?)\))?\s*$")
+_TIMER_NAME = re.compile(r"^\s*([\w/-]{1,80}):\s*$")
+_OF_RANK = re.compile(r"^\s*rank +(\d{1,7}): (\d+(?:\.\d+)?)\s*$")
+_EXTREME = re.compile(
+    r"\b(Mn|Mx)(Rtt|Pwr|Tmp|Utl|Clk|DRtt|Etpt)/Rnk: (\d+(?:\.\d+)?)(ms|us|W|C|%|MHz|TF)/(\d{1,7})\b"
+)
+_WANTED = anywhere(
+    r"elapsed time per iteration", r"across ranks \(ms\):", "MnRtt/Rnk: ", "using world size: ",
+    r"world_size \.", r"global_batch_size \.",
+)  # fmt: skip
+_LONGEST_NS = 2**62
+
+
+class MegatronLog(PartReader):
+    """Iterations, timers and straggler reports of one job."""
+
+    TABLES = (TRAINING_ITERATIONS, RANK_TIMERS, STRAGGLER_REPORTS, THROUGHPUT)
+    KIND = "Megatron log"
+
+    def __init__(self, file: str) -> None:
+        super().__init__(file)
+        self._np: int | None = None
+        self._batch: int | None = None
+        self._iteration: int | None = None
+        self._in_timers = False
+        self._timer = ""
+        self._of_ranks: list[tuple[float, int]] = []
+        self._steps: list[tuple[int, float, int]] = []
+
+    @property
+    def wanted(self) -> str:
+        """Lines with one of the heads; every line within a list of timers."""
+        return EVERY_LINE if self._in_timers else _WANTED
+
+    def take(self, line: PrintedLine) -> None:
+        """Look at the next line."""
+        text = line.text
+        if self._in_timers and self._take_timer(line):
+            return
+        self._close_timer(line.number)
+        self._in_timers = False
+        if "elapsed time per iteration" in text:
+            self._take_iteration(line)
+        elif _HEAD.search(text):
+            self._in_timers = True
+        elif "MnRtt/Rnk: " in text:
+            for extreme, metric, value, unit, rank in _EXTREME.findall(text):
+                self.add_to(
+                    STRAGGLER_REPORTS,
+                    line.number,
+                    metric=metric,
+                    extreme="min" if extreme == "Mn" else "max",
+                    value=float(value),
+                    unit=unit,
+                    rank=int(rank),
+                )
+        elif found := _WORLD.search(text):
+            self._np = self._np or int(found[1])
+        elif found := _ARGUMENT.match(text):
+            self._batch = self._batch or int(found[1])
+
+    def tables(self) -> Mapping[str, pd.DataFrame]:
+        """The tables with rows; THROUGHPUT where ranks and batch size are printed."""
+        self._close_timer(0)
+        # The first line holds start-up and compilation.
+        steady = self._steps[1:]
+        if self._np and len(steady) > 1:
+            rates = [batch * 1e9 / step for _, step, batch in steady]
+            self.add_to(
+                THROUGHPUT,
+                steady[0][0],
+                series="Megatron iterations",
+                np=self._np,
+                samples_per_s=statistics.median(rates),
+            )
+        self._steps = []
+        return super().tables()
+
+    def kinds(self) -> list[str]:
+        """``Megatron log`` where iterations, timers or stragglers are in it."""
+        return [self.KIND] if any(len(rows) for rows in self._rows.values()) else []
+
+    def _take_iteration(self, line: PrintedLine) -> None:
+        number, elapsed = _ITERATION.search(line.text), _ELAPSED.search(line.text)
+        if number is None or elapsed is None:
+            return
+        batch, tflops = _BATCH.search(line.text), _TFLOPS.search(line.text)
+        self._batch = int(batch[1]) if batch else self._batch
+        step_ns = round(float(elapsed[1]) * 1e6)
+        if not 0 < step_ns < _LONGEST_NS:
+            return
+        self._iteration = int(number[1])
+        if self._batch:
+            self._steps.append((line.number, step_ns, self._batch))
+        self.add(
+            line.number,
+            iteration=self._iteration,
+            step_ns=step_ns,
+            global_batch_size=self._batch,
+            tflops_per_gpu=float(tflops[1]) if tflops else float("nan"),
+            np=self._np,
+        )
+
+    def _take_timer(self, line: PrintedLine) -> bool:
+        """Whether the line belongs to the list of timers."""
+        if found := _OF_RANK.match(line.text):
+            if self._timer:
+                self._of_ranks.append((float(found[2]), int(found[1])))
+            return bool(self._timer)
+        if found := _TIMER_NAME.match(line.text):
+            self._close_timer(line.number)
+            self._timer = found[1]
+            return True
+        if found := _TIMER.match(line.text):
+            low = float(found[2]) if found[3] else None
+            self._add_timer(line.number, found[1], low, float(found[3] or found[2]), None)
+            return True
+        return False
+
+    def _close_timer(self, line: int) -> None:
+        if self._timer and self._of_ranks:
+            longest, rank = max(self._of_ranks)
+            shortest = min(time for time, _ in self._of_ranks)
+            self._add_timer(line, self._timer, shortest, longest, rank)
+        self._timer, self._of_ranks = "", []
+
+    def _add_timer(
+        self, line: int, name: str, low: float | None, high: float, rank: int | None
+    ) -> None:
+        if high * 1e6 < _LONGEST_NS:
+            self.add_to(
+                RANK_TIMERS,
+                line,
+                iteration=self._iteration,
+                timer=name,
+                min_ns=None if low is None else round(low * 1e6),
+                max_ns=round(high * 1e6),
+                slowest_rank=rank,
+            )

@@ -1,0 +1,77 @@
+"""The tables of what DeepSpeed's comms logger and Megatron print.
+
+Tested in ``tests/model/tables/test_run_tables.py``.
+"""
+
+from hvdprof.model.schema import Column, Table
+
+_FILE = Column("file", "category", "", "The file, as it was named to hvdprof.")
+_LINE = Column("line", "int64", "", "Number of the line in the file, from 1.")
+
+COMMS_LOG = Table(
+    "comms_log",
+    "One collective, or all of one size in a summary, as DeepSpeed's comms logger prints it.",
+    (
+        _FILE,
+        _LINE,
+        Column("rank", "Int32", "", "The rank that printed it; missing where not stated."),
+        Column("summary", "Int64", "", "Number of the summary, from 0; missing for single calls."),
+        Column("operation", "category", "", "all_reduce, reduce_scatter_tensor ... as printed."),
+        Column("caller", "category", "", "Calling function; empty without `debug`."),
+        Column("size_bytes", "int64", "bytes", "Message size, rounded as printed."),
+        Column("number", "int64", "", "Calls: 1 for a single call."),
+        Column("total_ns", "int64", "ns", "Time of all of them, each synchronised."),
+        Column("mean_ns", "int64", "ns", "Time of one; in a summary a mean without the extremes."),
+        Column(
+            "algbw_gb_s",
+            "float64",
+            "GB/s",
+            "Algorithm bandwidth, from Gbit/s; of all_reduce twice that of nccl-tests.",
+        ),
+        Column("busbw_gb_s", "float64", "GB/s", "Bus bandwidth, from Gbit/s."),
+    ),
+)
+
+TRAINING_ITERATIONS = Table(
+    "training_iterations",
+    "One line on iterations that Megatron or NeMo prints.",
+    (
+        _FILE,
+        _LINE,
+        Column("iteration", "int64", "", "Number of the last iteration that it is on."),
+        Column("step_ns", "int64", "ns", "Mean length of an iteration since the line before."),
+        Column("global_batch_size", "Int64", "", "Samples of an iteration on all ranks."),
+        Column("tflops_per_gpu", "float64", "", "Throughput per GPU in TFLOP/s; NaN if absent."),
+        Column("np", "Int64", "", "Ranks, from the lines before; missing where not printed."),
+    ),
+)
+
+RANK_TIMERS = Table(
+    "rank_timers",
+    "One timer of Megatron over the ranks, as it prints it for some iterations.",
+    (
+        _FILE,
+        _LINE,
+        Column("iteration", "Int64", "", "Iteration of the line before; missing at startup."),
+        Column("timer", "category", "", "forward-compute, optimizer ... as printed."),
+        Column("min_ns", "Int64", "ns", "Shortest time of a rank; missing where not printed."),
+        Column("max_ns", "int64", "ns", "Longest time of a rank."),
+        Column("slowest_rank", "Int32", "", "That rank; missing where ranks are not printed."),
+    ),
+)
+
+STRAGGLER_REPORTS = Table(
+    "straggler_reports",
+    "One extreme value in a report of Megatron's straggler detector, with its rank.",
+    (
+        _FILE,
+        _LINE,
+        Column("metric", "category", "", "Rtt, DRtt, Pwr, Tmp, Utl, Clk or Etpt as printed."),
+        Column("extreme", "category", "", "min or max over ranks."),
+        Column("value", "float64", "", "The value in `unit`."),
+        Column("unit", "category", "", "ms, us, W, C, %, MHz or TF as printed."),
+        Column("rank", "int32", "", "The rank."),
+    ),
+)
+
+TRAINING_LOG_TABLES = (COMMS_LOG, TRAINING_ITERATIONS, RANK_TIMERS, STRAGGLER_REPORTS)
