@@ -1,0 +1,132 @@
+"""Speed and memory of reading a profiler trace: ``python -m benchmarks.kineto_ingest --mb 500``.
+
+The trace is synthetic in Kineto's own spacing: CUDA with Python stacks, one of 12 events a kernel,
+two collectives per step. Every reading runs in a process of its own, whose largest memory counts.
+"""
+
+import argparse
+import gzip
+import json
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks.page_section import write_section
+
+_EVENT = """  {{
+    "ph": "X", "cat": "{cat}", "name": "{name}", "pid": {pid}, "tid": {tid},
+    "ts": {ts:.3f}, "dur": {dur:.3f},
+    "args": {{
+      {args}
+    }}
+  }},
+"""
+_HEAD = """{
+  "schemaVersion": 1,
+  "deviceProperties": [{"id": 0, "name": "A100"}],
+  "distributedInfo": {"backend": "nccl", "rank": 0, "world_size": 8},
+  "traceEvents": [
+"""
+_END = '{"name": "Record Window End", "ph": "i", "ts": 1}\n], "baseTimeNanoseconds": 1}\n'
+_STEP_US = 100_000.0
+_OPERATIONS = 2000
+
+
+def main() -> None:
+    """Print the table, and put it into a page with ``--write``."""
+    parser = argparse.ArgumentParser(description=__doc__.partition(":")[0])
+    parser.add_argument("--mb", type=int, default=500)
+    parser.add_argument("--write", type=Path, help="page whose section is replaced")
+    parser.add_argument("--read", type=Path, help="read this trace, and print the numbers")
+    options = parser.parse_args()
+    if options.read:
+        read(options.read)
+        return
+    lines = [
+        "| trace | events | CPU seconds | MB of text per CPU second | peak memory |",
+        "|---|---|---|---|---|",
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        plain = Path(folder) / "trace.json"
+        write(plain, options.mb * 1_000_000)
+        packed = plain.with_suffix(".json.gz")
+        with plain.open("rb") as source, gzip.open(packed, "wb", compresslevel=1) as target:
+            shutil.copyfileobj(source, target, 1 << 20)
+        text_mb = plain.stat().st_size / 1e6
+        for path in (plain, packed):
+            command = [sys.executable, "-m", "benchmarks.kineto_ingest", "--read", str(path)]
+            output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+            found = json.loads(output)
+            size = path.stat().st_size / 1e6
+            kind = f"{size:,.0f} MB {'gzip' if path is packed else 'plain'}"
+            lines.append(
+                f"| {kind} | {found['events']:,} | {found['seconds']:.1f} "
+                f"| {text_mb / found['seconds']:.0f} | {found['peak_mb']:.0f} MB |"
+            )
+    table = "\n".join(lines)
+    print(table)
+    if options.write:
+        write_section(options.write, "kineto", table)
+
+
+def read(path: Path) -> None:
+    """Read one trace, and print its events, the CPU seconds and the largest memory as JSON."""
+    from hvdprof.ingest.kineto.trace_file import read_trace_file
+
+    began = time.process_time()
+    file = read_trace_file(path)
+    seconds = time.process_time() - began
+    peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
+    print(json.dumps({"events": file.num_records, "seconds": seconds, "peak_mb": peak_mb}))
+
+
+def write(path: Path, num_bytes: int) -> None:
+    """Write a trace of at least so many bytes."""
+    with path.open("w", encoding="ascii") as target:
+        target.write(_HEAD)
+        step = 0
+        while target.tell() < num_bytes:
+            target.writelines(_step(step))
+            step += 1
+        target.write(_END)
+
+
+def _step(number: int) -> Iterator[str]:
+    begin = 1_000_000.0 + number * _STEP_US
+    yield _event("user_annotation", f"ProfilerStep#{number}", begin, _STEP_US)
+    for place in range(_OPERATIONS):
+        at, key = begin + place * _STEP_US / _OPERATIONS, number * _OPERATIONS + place
+        for depth in range(4):
+            yield _event("python_function", f"torch/nn/modules/module.py(17{depth}): _call", at, 40)
+        backward = "autograd::engine::evaluate_function: MmBackward0"
+        name = backward if place % 8 == 5 else "aten::addmm"
+        for _ in range(4):
+            shapes = '"Input Dims": [[32, 1024], [1024, 1024]], "Input type": ["float", "float"]'
+            yield _event("cpu_op", name, at, 30, f'{shapes}, "Ev Idx": {key}')
+        yield _event("cuda_runtime", "cudaLaunchKernel", at, 5, f'"correlation": {key}')
+        yield _event("kernel", "ampere_sgemm_128x64_tn", at, 35, f'"correlation": {key}', 7)
+        yield _event("ac2g", "ac2g", at, 1)
+    for place in range(2):
+        ended = begin + _STEP_US - 900 + 400 * place
+        said = (
+            f'"External id": {2 * number + place}, "Collective name": "allreduce", "dtype": "Float"'
+            ', "In msg nelems": 1000000, "Out msg nelems": 1000000, "Group size": 8'
+        )
+        yield _event("cpu_op", "record_param_comms", ended, 20, said)
+        linked = f'"External id": {2 * number + place}'
+        yield _event("kernel", "ncclDevKernel_AllReduce_Sum_f32_RING_LL", ended, 300, linked, 40)
+
+
+def _event(
+    cat: str, name: str, ts: float, dur: float, args: str = '"Ev Idx": 0', tid: int = 542
+) -> str:
+    return _EVENT.format(cat=cat, name=name, pid=542, tid=tid, ts=ts, dur=dur, args=args)
+
+
+if __name__ == "__main__":
+    main()
