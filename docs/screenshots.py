@@ -89,8 +89,9 @@ def photograph(browser: Browser, address: str, view: View) -> Path:
     page = browser.new_page(viewport=_SIZE, color_scheme="light")
     page.goto(address)
     page.wait_for_url("**run=*")
-    query = page.url.partition("?")[2]
-    page.goto(f"{address}{view.path}?{query}{view.query}")
+    # The printed address carries the token, which the browser has exchanged for a cookie.
+    place, _, query = page.url.partition("?")
+    page.goto(f"{place.rstrip('/')}{view.path}?{query}{view.query}")
     page.locator(view.drawn).first.wait_for(state="attached", timeout=60_000)
     page.wait_for_load_state("networkidle")
     if view.first:

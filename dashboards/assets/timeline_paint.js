@@ -150,6 +150,9 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
 
   const INNER = new Set(["blocked", "init", "wait", "queue", "copy", "transfer"]);
 
+  // What is drawn on top of them would cut their texts.
+  const OUTER = new Set(["optimizer", "operation"]);
+
   const drawBars = (ctx, data, theme, place, scale, top, withText) => {
     const {bars} = data;
     for (const at of barsOf(data, place.row.lane)) {
@@ -157,13 +160,14 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
       if (end < scale.first || bars.start[at] > scale.last) { continue; }
       const left = Math.max(scale.x(bars.start[at]), scale.left);
       const right = Math.min(scale.x(end), scale.right);
-      const isInner = INNER.has(data.kinds[bars.kind[at]][0]);
+      const kind = data.kinds[bars.kind[at]][0];
+      const isInner = INNER.has(kind);
       const height = Math.max(place.height * (isInner ? 0.5 : 0.84), Math.min(place.height, 2));
       const colour = theme.colours[bars.kind[at]];
       const width = Math.max(right - left, 1);
       ctx.fillStyle = css(colour);
       ctx.fillRect(left, top + (place.height - height) / 2, width, height);
-      if (withText && width > 46 && height >= 12) {
+      if (withText && width > 46 && height >= 12 && !OUTER.has(kind)) {
         ctx.font = `11px ${FONT}`;
         ctx.fillStyle = luminance(colour) > 0.5 ? "#111" : "#fff";
         const text = bars.tensors[bars.tensor[at]] || bars.activities[bars.activity[at]] || "";

@@ -144,7 +144,7 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
   const lane = (ctx, scene, place, top) => {
     const {theme, scale, data, base, event} = scene;
     if (place.height >= 10 || place.at % Math.ceil(11 / place.height) === 0) {
-      label(ctx, scene, (place.pinned ? "📌 " : "") + place.row.name, top + place.height / 2, theme.ink);
+      label(ctx, scene, (place.pinned ? "◆ " : "") + place.row.name, top + place.height / 2, theme.ink);
     }
     // What the last answer does not cover comes from the overview until the next answer.
     const covered = data.from <= scale.first && data.to >= scale.last;
@@ -184,11 +184,13 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
   const bands = (ctx, scene, place, top) => {
     const {theme, scale, data} = scene;
     label(ctx, scene, `${place.row.open ? "▾" : "▸"} ${place.row.name}`, top + 14, theme.ink);
-    label(ctx, scene, "own work: median, 25-75, 5-95 %", top + 30);
     const one = data.bands.find((found) => found.row === place.at);
     if (!one || !one.quantiles.length) { return; }
-    const most = Math.max(...one.quantiles[4], 1);
-    const y = (value) => top + place.height - 3 - (place.height - 6) * value / most;
+    const [least, most] = [Math.min(...one.quantiles[0]), Math.max(...one.quantiles[4])];
+    label(ctx, scene, `own ${T.lengthText(least)} to ${T.lengthText(most)}`, top + 30);
+    // The differences between ranks are a small part of their work.
+    const room = Math.max(most - least, 0.02 * most, 1);
+    const y = (value) => top + place.height - 5 - (place.height - 10) * (value - least) / room;
     one.start.forEach((start, at) => {
       if (one.end[at] < scale.first || start > scale.last) { return; }
       const left = inside(scale, scale.x(start));

@@ -2,6 +2,7 @@
 
 import pytest
 
+from hvdprof.dashboards import timeline_answers
 from hvdprof.dashboards.access import Access
 from hvdprof.dashboards.app import create_app
 from hvdprof.dashboards.run_store import RunStore
@@ -15,6 +16,7 @@ from hvdprof.dashboards.timeline_window import (
 )
 from hvdprof.dashboards.view import View
 from hvdprof.errors import UnreadableInputError
+from hvdprof.figures.timeline.event_details import timeline_passes
 from hvdprof.figures.timeline.timeline_lanes import LaneKind, pass_lanes
 from hvdprof.model.tables.run_tables import EVENTS, STEPS
 from tests.builders.browser import serious_violations, wait_until, watched_page
@@ -191,6 +193,19 @@ def test_the_server_answers_what_the_browser_asks(client):
     assert client.get("/timeline-data/range?run=quick&sel_from=0&sel_to=99000000").json["rows"]
     assert client.get("/timeline-data/hits?run=quick&steps=longest").json["number"] > 5
     assert client.get("/timeline-data/hits?run=quick&find=forward").json["hits"][0]["place"]
+
+
+def test_the_passes_of_a_run_are_listed_once(client, monkeypatch):
+    calls = []
+
+    def counted(run):
+        calls.append(run)
+        return timeline_passes(run)
+
+    monkeypatch.setattr(timeline_answers, "timeline_passes", counted)
+    for step in (8, 9, 10):
+        client.get(f"/timeline-data/view?run=quick&step={step}")
+    assert len(calls) == 1
 
 
 @pytest.mark.parametrize("what", ["details", "range", "hits"])

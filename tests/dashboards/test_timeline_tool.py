@@ -51,9 +51,21 @@ def run_folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def browser(run_folder):
-    with served(RunStore([run_folder])) as address, watched_page(address) as watched:
-        watched.address = f"{address}/timeline?run=run"
+def many_ranks(tmp_path_factory):
+    """40 ranks, of which rank 17 needs 3 ms more in forward."""
+    forward = np.full((40, 22), 5.0) + np.random.default_rng(1).normal(0, 0.05, (40, 22))
+    forward[17] += 3.0
+    parts = {"forward": forward, "backward": 4.0, "blocked": 12.0 - forward, "optimizer": 0.5}
+    segment = SegmentSpec(parts_ms=parts, num_steps=20, timeline=True)
+    folder = tmp_path_factory.mktemp("tool") / "many"
+    return write_run(folder, [PassSpec(mode="trace", size=40, segments=(segment,))])
+
+
+@pytest.fixture(scope="module")
+def browser(run_folder, many_ranks):
+    store = RunStore([run_folder, many_ranks])
+    with served(store) as address, watched_page(address) as watched:
+        watched.address = f"{address}/timeline"
         yield watched
 
 
@@ -61,9 +73,9 @@ def browser(run_folder):
 def shown(browser):
     """A function that opens the timeline with a query, and waits until it is drawn."""
 
-    def open_at(query=""):
+    def open_at(query="", run="run"):
         browser.page.goto("about:blank")
-        browser.page.goto(browser.address + query)
+        browser.page.goto(f"{browser.address}?run={run}{query}")
         settled(browser.page)
         return browser.page
 
@@ -329,3 +341,54 @@ def test_one_zoom_asks_the_server_once(shown):
     settled(page)
     assert len([url for url in asked if "/timeline-data/view" in url]) == 1
     assert [url for url in asked if "_dash" in url and "timeline" in url] == []
+
+
+def test_two_fingers_zoom_at_their_middle(shown):
+    page = shown("&from=100000000&to=200000000")
+    session = page.context.new_cdp_session(page)
+    session.send("Emulation.setTouchEmulationEnabled", {"enabled": True, "maxTouchPoints": 2})
+    (left, y), (right, _) = at(page, 0.4), at(page, 0.6)
+
+    def touch(kind, *places):
+        points = [{"x": x, "y": y, "id": number} for number, x in enumerate(places)]
+        session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+
+    touch("touchStart", left, right)
+    for by in range(10, 101, 10):
+        touch("touchMove", left - by, right + by)
+    touch("touchEnd")
+    session.send("Emulation.setTouchEmulationEnabled", {"enabled": False})
+    page.wait_for_url(lambda url: "from=100000000" not in url)
+    first, last = settled(page)
+    apart = right - left
+    assert last - first == pytest.approx(1e8 * apart / (apart + 200), rel=0.02)
+    assert (first + last) / 2 == pytest.approx(150_000_000, rel=0.01)
+
+
+def test_many_ranks_are_folded_beside_their_outlier_and_opened_by_a_click(shown):
+    page = shown("&step=8", run="many")
+    folded = page.evaluate(BOX)["height"]
+    page.mouse.click(page.evaluate(BOX)["x"] + 20, at(page, 0, y=12)[1])
+    page.wait_for_url("**open=all*")
+    settled(page)
+    assert page.evaluate(BOX)["height"] > folded + 39 * 7
+
+
+def test_the_state_of_the_view_survives_a_reload(shown):
+    page = shown(
+        "&step=8&pins=1&marks=140000000&sel_from=130000000&sel_to=150000000&hide=data&event=0"
+    )
+    page.locator(".timeline-range").wait_for()
+    page.locator("#timeline-details").get_by_text("duration").wait_for()
+    page.keyboard.press("d")
+    page.wait_for_url(lambda _: "from" in query_of(page))
+    window = settled(page)
+    page.reload()
+    assert settled(page) == window
+    query = query_of(page)
+    assert {
+        "pins": "1",
+        "marks": "140000000",
+        "hide": "data",
+        "event": "0",
+    }.items() <= query.items()

@@ -161,7 +161,8 @@ def _rank_rows(lanes: Lanes, choice: RowChoice) -> Iterator[Row]:
 
 
 def _bands(name: str, ranks: Sequence[int], opens: str, *, is_open: bool) -> Row:
-    return Row(RowKind.BANDS, name, name, ranks=tuple(ranks), opens=opens, is_open=is_open)
+    full = f"{name}: own work per step, the median, 25 to 75 % and 5 to 95 % of the ranks"
+    return Row(RowKind.BANDS, name, full, ranks=tuple(ranks), opens=opens, is_open=is_open)
 
 
 def _single(lanes: Lanes, ranks: Sequence[int]) -> Iterator[Row]:
