@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from hvdprof import api
+from hvdprof.plain_text import printable_lines
 
 FILES = "Files"
 JOB = "The job"
@@ -94,5 +95,5 @@ def attach(
         overwrite=force,
     )
     for warning in manifest.warnings:
-        sys.stderr.write(f"hvdprof: {warning}\n")
+        sys.stderr.write(f"hvdprof: {printable_lines(warning)}\n")
     sys.stderr.write(f"Wrote {run}   hvdprof analyze {run}\n")

@@ -13,6 +13,7 @@ from typing import NoReturn
 import typer
 
 from hvdprof import __version__
+from hvdprof.cli.terminal_stream import TerminalStream
 from hvdprof.errors import HvdprofError
 from hvdprof.plain_text import printable_lines
 
@@ -68,6 +69,8 @@ def main() -> NoReturn:
         # In a locale without UTF-8 a character is escaped, and the result is still printed.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    if sys.stdout.isatty():
+        sys.stdout = TerminalStream(sys.stdout)
     try:
         wanted = sys.argv[1:2]
         build_app(wanted if wanted and wanted[0] in COMMANDS else COMMANDS)()

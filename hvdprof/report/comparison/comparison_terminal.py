@@ -15,6 +15,7 @@ from hvdprof.report.comparison.comparison_texts import (
     ComparisonTexts,
     comparison_texts,
 )
+from hvdprof.report.plain_console import report_console
 from hvdprof.report.terminal.hanging_text import print_hanging, print_verdict
 from hvdprof.report.terminal.whole_table import plain_frame, print_whole
 
@@ -29,7 +30,7 @@ _STYLES = {
 
 def render_comparison(comparison: Comparison, stream: IO[str], *, width: int | None = None) -> None:
     """Write the comparison for a reader: the verdict in the first lines."""
-    console = Console(file=stream, width=width, highlight=False, emoji=False)
+    console = report_console(stream, width)
     page = comparison_texts(comparison)
     print_verdict(console, "", page.sentence, page.caveat)
     _print_lines(console, "Gate", page.gate)

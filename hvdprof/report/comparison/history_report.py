@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import IO
 
 from rich import box
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -20,6 +19,7 @@ from hvdprof.model.history import History
 from hvdprof.report.comparison.comparison_csv import metric_column, number_text
 from hvdprof.report.format_names import Format
 from hvdprof.report.json_values import json_rows, write_json
+from hvdprof.report.plain_console import report_console
 from hvdprof.report.terminal.hanging_text import print_hanging, print_verdict
 
 HISTORY_SCHEMA_VERSION = 1
@@ -27,7 +27,7 @@ HISTORY_SCHEMA_VERSION = 1
 
 def render_history(found: History, stream: IO[str], *, width: int | None = None) -> None:
     """Write the verdict, a table for every cell, and what was left out."""
-    console = Console(file=stream, width=width, highlight=False, emoji=False)
+    console = report_console(stream, width)
     print_verdict(console, "", found.sentence, "")
     labels = [cell_label(row) for row in found.rows.to_dict("records")]
     for label in dict.fromkeys(labels):

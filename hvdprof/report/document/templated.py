@@ -10,6 +10,7 @@ from importlib import resources
 import jinja2
 
 from hvdprof.model.run import RunAnalysis
+from hvdprof.plain_text import printable_lines
 from hvdprof.report.finding_texts import findings_texts
 from hvdprof.report.forecast.forecast_section import FORECAST_HEADS, shape_forecasts
 from hvdprof.report.screen.open_points import open_points
@@ -35,6 +36,7 @@ def fill(template: str, analysis: RunAnalysis, *, is_html: bool, **more: object)
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
+        finalize=_shown,
     )
     environment.filters["md"] = markdown_text
     manifest = analysis.run.manifest
@@ -62,6 +64,11 @@ def fill(template: str, analysis: RunAnalysis, *, is_html: bool, **more: object)
         version=manifest.hvdprof_version,
         **more,
     )
+
+
+def _shown(value: object) -> object:
+    """A text of a file without control characters; markup of hvdprof itself as it is."""
+    return printable_lines(value) if type(value) is str else value
 
 
 def markdown_text(text: str) -> str:

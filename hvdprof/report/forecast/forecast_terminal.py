@@ -25,6 +25,7 @@ from hvdprof.report.forecast.forecast_texts import (
     verdict_of,
     width_sentence,
 )
+from hvdprof.report.plain_console import report_console
 from hvdprof.report.terminal.hanging_text import print_hanging, print_verdict
 
 _SMALLEST_SHARE = 0.0005
@@ -48,7 +49,7 @@ def render_forecast(
         price: Price of one rank for an hour, which adds a column; in any currency.
         width: Columns of the console; those of the terminal when not given.
     """
-    console = Console(file=stream, width=width, highlight=False, emoji=False)
+    console = report_console(stream, width)
     print_hanging(console, "", verdict_of(forecast), style="bold")
     print_hanging(console, "", reach_of(forecast), style="bold")
     print_verdict(console, "", "", caveat_of(forecast))

@@ -9,13 +9,13 @@ from typing import IO
 
 import pandas as pd
 from rich import box
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from hvdprof import units
 from hvdprof.report.format_names import Format
 from hvdprof.report.json_values import json_rows, write_json
+from hvdprof.report.plain_console import report_console
 from hvdprof.report.terminal.hanging_text import print_hanging, print_verdict
 
 SCORE_SCHEMA_VERSION = 1
@@ -39,7 +39,7 @@ def render_scores(
         stream: Where to write.
         width: Columns of the console; those of the terminal when not given.
     """
-    console = Console(file=stream, width=width, highlight=False, emoji=False)
+    console = report_console(stream, width)
     print_verdict(console, "", score_verdict(scores), _caveat(scores, errors))
     if len(scores):
         console.print(Text("\nPredicted and measured", style=_TITLE))

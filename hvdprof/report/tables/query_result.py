@@ -13,12 +13,12 @@ from typing import IO
 
 import pyarrow as pa
 from rich import box
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from hvdprof import units
 from hvdprof.model.table_catalogue import TABLES
+from hvdprof.report.plain_console import report_console
 
 _MOST_ROWS = 1000
 
@@ -37,7 +37,7 @@ def render_result(result: pa.Table, stream: IO[str]) -> None:
         )
     for row in _rows(result.slice(0, _MOST_ROWS)):
         frame.add_row(*(Text("" if value is None else str(value)) for value in row))
-    console = Console(file=stream, highlight=False, emoji=False)
+    console = report_console(stream)
     # A number that is cut is a wrong number: narrow terminals wrap the line instead.
     wide = console.options.update(width=100_000, max_width=100_000)
     console.width = max(console.width, console.measure(frame, options=wide).maximum)
@@ -63,7 +63,7 @@ def write_json(result: pa.Table, stream: IO[str]) -> None:
 
 def render_catalogue(tables: Mapping[str, Sized], stream: IO[str]) -> None:
     """Write every declared table that has rows with its columns, then the names of the others."""
-    console = Console(file=stream, highlight=False, emoji=False)
+    console = report_console(stream)
     for table in TABLES:
         if table.name not in tables:
             continue

@@ -14,6 +14,7 @@ from hvdprof.model.standalone_files import Fact, FilePage, FilesAnalysis
 from hvdprof.model.tables.bandwidth_tables import NCCL_TEST_RUNS, NCCL_TESTS
 from hvdprof.model.tables.finding_tables import FINDINGS
 from hvdprof.report.json_values import JsonObject, json_rows, json_value, write_json
+from hvdprof.report.plain_console import report_console
 from hvdprof.report.terminal.bandwidth_section import print_nccl_tests
 from hvdprof.report.terminal.findings_section import print_findings
 from hvdprof.report.terminal.hanging_text import print_hanging, print_verdict
@@ -29,7 +30,7 @@ def render_files(found: FilesAnalysis, stream: IO[str], *, width: int | None = N
         stream: Where to write.
         width: Columns to write for; those of the terminal, or 80, where not given.
     """
-    console = Console(file=stream, width=width, highlight=False, emoji=False)
+    console = report_console(stream, width)
     for number, page in enumerate(found.files):
         if number:
             console.print()

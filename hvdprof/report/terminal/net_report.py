@@ -4,7 +4,6 @@ from typing import IO
 
 import pandas as pd
 from rich import box
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -13,6 +12,7 @@ from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.finding_tables import NETWORK_RULES
 from hvdprof.model.tables.net_tables import NET_LINKS
 from hvdprof.report.json_values import JsonObject, json_rows, json_value, write_json
+from hvdprof.report.plain_console import report_console
 from hvdprof.report.terminal.findings_section import print_findings
 from hvdprof.report.terminal.hanging_text import print_hanging
 from hvdprof.report.terminal.network_section import NET_HEADS, net_row
@@ -29,7 +29,7 @@ def render_net(analysis: RunAnalysis, stream: IO[str], *, width: int | None = No
         stream: Where to.
         width: Columns to write for; those of the terminal, or 80, where not given.
     """
-    console = Console(file=stream, width=width, highlight=False, emoji=False)
+    console = report_console(stream, width)
     links = analysis.table(NET_LINKS.name)
     if links.empty:
         console.print("No network measurement here. Run `hvdprof net --hosts h1,h2`.")

@@ -7,13 +7,13 @@ from typing import IO
 
 import pandas as pd
 from rich import box
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from hvdprof import units
 from hvdprof.model.standalone_files import ScalingOfText
 from hvdprof.report.json_values import JsonObject, json_rows, json_value, write_json
+from hvdprof.report.plain_console import report_console
 from hvdprof.report.terminal.hanging_text import print_hanging, print_verdict
 
 SCALING_SCHEMA_VERSION = 2
@@ -21,7 +21,7 @@ SCALING_SCHEMA_VERSION = 2
 
 def render_scaling(found: ScalingOfText, stream: IO[str], *, width: int | None = None) -> None:
     """Write a verdict, its caveat and a table for every series, then what was left out."""
-    console = Console(file=stream, width=width, highlight=False, emoji=False)
+    console = report_console(stream, width)
     groups = found.scaling.groupby("series", observed=True, sort=False)
     judged = zip(groups, found.verdicts, strict=True)
     for number, ((series, members), verdict) in enumerate(judged):

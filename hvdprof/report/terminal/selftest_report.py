@@ -17,6 +17,7 @@ from hvdprof.model.selftest import (
     Selftest,
 )
 from hvdprof.report.json_values import JsonObject, json_value, write_json
+from hvdprof.report.plain_console import report_console
 from hvdprof.report.terminal.hanging_text import print_hanging
 from hvdprof.report.terminal.whole_table import plain_frame, print_whole
 
@@ -28,7 +29,7 @@ _UNKNOWN = "-"
 
 def render_selftest(selftest: Selftest, stream: IO[str], *, width: int | None = None) -> None:
     """Write the verdict in line 1, then a row per launch, the recorder, and a GPU's marks."""
-    console = Console(file=stream, width=width, highlight=False, emoji=False)
+    console = report_console(stream, width)
     console.print(Text(verdict(selftest), style="bold"), soft_wrap=True)
     where = selftest.hosts or "this host"
     ranks = f"{selftest.num_ranks} ranks on {where}, {selftest.device}, {selftest.controller}"

@@ -14,6 +14,7 @@ from hvdprof.errors import UsageError
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.schema import Column, Table
 from hvdprof.model.table_catalogue import declared_table
+from hvdprof.report.plain_console import report_console
 from hvdprof.report.terminal.hanging_text import print_hanging
 from hvdprof.report.terminal.table_text import column_texts, ends_of_intervals, heading, is_number
 
@@ -40,7 +41,7 @@ def print_sections(
         UsageError: The analysis has no table of that name.
     """
     chosen = [section_table(analysis, name) for name in names]
-    console = Console(file=stream, width=width, highlight=False, emoji=False)
+    console = report_console(stream, width)
     for number, (table, frame) in enumerate(chosen):
         if number:
             console.print()

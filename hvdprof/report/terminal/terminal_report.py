@@ -9,6 +9,7 @@ from rich.text import Text
 
 from hvdprof.model.run import RunAnalysis
 from hvdprof.report.format_names import Format
+from hvdprof.report.plain_console import report_console
 from hvdprof.report.terminal.caused_wait_section import print_caused_wait, shape_caused_wait
 from hvdprof.report.terminal.engines_section import print_engines, shape_engines
 from hvdprof.report.terminal.findings_section import print_findings
@@ -42,7 +43,7 @@ class TerminalReporter:
 
     def render(self, analysis: RunAnalysis, stream: IO[str]) -> None:
         """Write the analysis as text."""
-        console = Console(file=stream, width=self._width, highlight=False, emoji=False)
+        console = report_console(stream, self._width)
         page = shape_page(analysis)
         print_verdict(console, "", page.verdict, page.caveat)
         if page.stop:

@@ -8,7 +8,6 @@ from typing import IO
 
 import pandas as pd
 from rich import box
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -16,6 +15,7 @@ from hvdprof import units
 from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.throughput_forecast import NextSize, ThroughputForecast
 from hvdprof.report.json_values import JsonObject, json_rows, json_value, write_json
+from hvdprof.report.plain_console import report_console
 from hvdprof.report.terminal.hanging_text import print_hanging, print_verdict
 
 THROUGHPUT_FORECAST_SCHEMA_VERSION = 1
@@ -25,7 +25,7 @@ def render_throughput_forecast(
     found: ThroughputForecast, stream: IO[str], *, width: int | None = None
 ) -> None:
     """Write a verdict, its caveat and the bands of every series, then what was left out."""
-    console = Console(file=stream, width=width, highlight=False, emoji=False)
+    console = report_console(stream, width)
     next_sizes = {one.series: one for one in found.next_sizes}
     groups = found.rows.groupby("series", observed=True, sort=False)
     for number, ((name, rows), verdict) in enumerate(zip(groups, found.verdicts, strict=True)):

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from hvdprof.model.tuning import TrialOutcome, Tuning
+from hvdprof.report.plain_console import report_console
 from hvdprof.report.terminal.hanging_text import print_hanging
 from hvdprof.report.terminal.whole_table import plain_frame, print_whole
 from hvdprof.report.tuning.tuning_texts import CHECK_HEAD, HEAD, tuning_texts
@@ -24,7 +25,7 @@ _STYLES = {
 
 def render_tuning(tuning: Tuning, stream: IO[str], *, width: int | None = None) -> None:
     """Write the result for a reader: the verdict in line 1, the command to copy in 2."""
-    console = Console(file=stream, width=width, highlight=False, emoji=False)
+    console = report_console(stream, width)
     page = tuning_texts(tuning)
     # Each whole on one line, however long: scripts read the first, and the second is copied.
     console.print(Text(page.sentence, style="bold"), soft_wrap=True)
