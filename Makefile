@@ -63,7 +63,7 @@ test-fast: $(VENV)/.hvdprof-fast  ## Run what needs nothing but Python, in an en
 	$(FAST) $(ARGS)
 
 test-lowest: $(LOWEST_VENV)/.hvdprof-lowest  ## Run the fast tests with the lowest versions that pyproject.toml allows.
-	$(LOWEST_VENV)/bin/python -m pytest --fast -n logical --dist worksteal $(ARGS)
+	$(LOWEST_VENV)/bin/python -m pytest --fast -n logical --dist worksteal -W ignore::DeprecationWarning $(ARGS)
 
 # Real ranks and browsers: two files at a time on any machine, the longest first (tests/conftest.py).
 # What measures time runs alone.
@@ -151,7 +151,7 @@ $(VENV)/.hvdprof-core: $(VENV)/.hvdprof-pip pyproject.toml constraints.txt
 	@$(PIP_INSTALL) --editable '.[bench]' | $(PIP_PROGRESS)
 	@touch $@
 
-# Of what pyproject.toml names; what that needs in turn is new.
+# Of what pyproject.toml names; what that needs in turn is new, and warns of what is old.
 $(LOWEST_VENV)/.hvdprof-lowest: pyproject.toml
 	$(PYTHON) -m venv $(LOWEST_VENV)
 	$(LOWEST_VENV)/bin/python -m pip --disable-pip-version-check install --quiet uv==$(UV_VERSION)
