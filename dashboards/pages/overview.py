@@ -105,11 +105,23 @@ def found_content(found: FilesAnalysis) -> dmc.Stack:
 def _file(file: FilePage) -> list[Component]:
     facts = fact_table([(fact.label, _value(fact)) for fact in file.facts if fact.label])
     about = f"{file.kind}, {units.byte_size(file.size_bytes)}"
-    parts = [_verdict(file.verdict, file.caveat)] if file.verdict else []
+    parts: list[Component] = []
+    if file.verdict:
+        parts.append(headline_bar(file.verdict))
+    if file.caveat:
+        parts.append(dmc.Text(f"Caveat: {file.caveat}", size="sm"))
     parts.append(section(file.file, facts, about=about))
     if file.unanswered:
         open_ = [empty_state(one.question, one.command) for one in file.unanswered]
-        parts.append(section("Not in this file", *open_))
+        number = units.counted(len(open_), "question")
+        folded = html.Details(
+            [
+                html.Summary(f"{number} that this file does not answer, with the commands that do"),
+                dmc.Stack(open_, gap="xs", mt="xs"),
+            ],
+            className="finding",
+        )
+        parts.append(folded)
     return parts
 
 
@@ -121,15 +133,6 @@ def _value(fact: Fact) -> str:
     if isinstance(fact.value, str):
         return fact.value
     return units.of_unit(fact.value, fact.unit)
-
-
-def _verdict(sentence: str, caveat: str, stop: str = "") -> dmc.Paper:
-    parts: list[Component] = [dmc.Title(sentence, order=1, size="h3", fw=600)]
-    if caveat:
-        parts.append(dmc.Text(f"Caveat: {caveat}", size="sm"))
-    if stop:
-        parts.append(dmc.Text(stop, size="sm", className="about"))
-    return dmc.Paper(dmc.Stack(parts, gap=4), p="md", radius="md", className="verdict")
 
 
 def _figures(analysis: RunAnalysis, cell: WaterfallCell | None) -> html.Div:
@@ -196,17 +199,10 @@ def _not_measured(page: Page) -> dmc.Paper | None:
         )
         for cell in page.failed
     ]
-    skipped = [
-        dmc.Stack(
-            [dmc.Text(group.reason), dmc.Text("; ".join(group.cells), className="about")], gap=0
-        )
-        for group in page.skipped
-    ]
-    parts = [
-        section(title, *entries)
-        for title, entries in (("Failed", failed), ("Skipped", skipped))
-        if entries
-    ]
+    parts: list[Component] = [section("Failed", *failed)] if failed else []
+    if page.skipped:
+        texts = [f"{group.reason} ({'; '.join(group.cells)})" for group in page.skipped]
+        parts.append(dmc.Text([html.B("Skipped: "), "; ".join(texts)], className="about"))
     return dmc.Stack(parts, gap="md") if parts else None
 
 

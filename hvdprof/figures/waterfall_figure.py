@@ -19,8 +19,8 @@ from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.waterfall_tables import WATERFALL
 
 _HEIGHT, _HEIGHT_OF_BAR = 520, 56
-_COMPACT_HEIGHT, _MOST_COMPACT, _COMPACT_CHARACTERS = 220, 4, 30
-_TEXT_ROOM = 1.6
+_COMPACT_HEIGHT, _MOST_COMPACT, _COMPACT_CHARACTERS = 220, 4, 20
+_TEXT_ROOM = 1.9
 _SMALLEST_SHARE = 0.005
 _WIDE = 0.5
 """Half of an interval, as a share of its value, beyond which a time has one digit."""
@@ -126,21 +126,26 @@ def _compact(
     highest = max(base_ns, step_ns, *(base_ns + row["time_ns"] for row in shown), 0.0)
     figure.update_layout(bargap=0.25)
     # Room for the texts beside the bars.
-    figure.update_xaxes(title_text="step time, ms", range=[0, highest / 1e6 * _TEXT_ROOM])
+    figure.update_xaxes(
+        title_text="step time, ms (pts: share of the step)", range=[0, highest / 1e6 * _TEXT_ROOM]
+    )
     figure.update_yaxes(ticks="", autorange="reversed", tickfont={"size": 12})
     return figure
 
 
 def _line_of(bar: go.Bar, name: str, row: FrameRow) -> go.Bar:
     """A bar with a name of one line, and its time and share beside it."""
-    short = name if len(name) <= _COMPACT_CHARACTERS else f"{name[: _COMPACT_CHARACTERS - 1]}…"
-    text = f"{_time_text(row)} · {units.points(row['share'])}"
+    # The phase of a straggler stands in the headline and in its finding.
+    short = name.partition(",")[0].partition(" (")[0]
+    if len(short) > _COMPACT_CHARACTERS:
+        short = f"{short[: _COMPACT_CHARACTERS - 1]}…"
+    text = f"{_time_text(row)}, {units.points(row['share']).replace('points', 'pts')}"
     bar.update(
         y=[short],
         text=[text],
         textposition="outside",
         textangle=0,
-        textfont={"size": 12},
+        textfont={"size": 11},
         cliponaxis=False,
         constraintext="none",
         error_x={"visible": False},
@@ -169,9 +174,9 @@ def _sum_of(number: int, reached_ns: float, time_ns: float, share: float) -> go.
         base=[reached_ns / 1e6],
         orientation="h",
         marker={"color": NEUTRAL_COLOUR},
-        text=[f"{units.milliseconds(time_ns)} · {units.points(share)}"],
+        text=[f"{units.milliseconds(time_ns)}, {units.points(share).replace('points', 'pts')}"],
         textposition="outside",
-        textfont={"size": 12},
+        textfont={"size": 11},
         cliponaxis=False,
         hoverinfo="skip",
         showlegend=False,

@@ -13,6 +13,7 @@ from tests.builders.served_dashboard import measured_run, served
 pytestmark = pytest.mark.browser
 
 FOLD = 800
+LONG_NAME = "n" * 120
 BOTTOM = "one => one.getBoundingClientRect().bottom"
 TOP = "one => one.getBoundingClientRect().top"
 COPIED = """() => { window.copied = []; Object.defineProperty(navigator, 'clipboard', {value: {
@@ -25,7 +26,8 @@ EFFICIENCIES = """() => [...document.querySelectorAll('[col-id=efficiency].ag-ce
 def folder(tmp_path_factory):
     runs = tmp_path_factory.mktemp("runs")
     first = measured_run(runs / "first")
-    shutil.copytree(first, runs / "second")
+    for name in ("second", LONG_NAME):
+        shutil.copytree(first, runs / name)
     planned = [PassSpec(size=2), PassSpec(size=2, status="planned", repeat=2)]
     write_run(runs / "third", planned, status="running")
     return runs
@@ -92,7 +94,7 @@ def test_several_runs_begin_with_their_list(opened):
     page = watched.page
     show(watched, address)
     page.wait_for_selector(".ag-row")
-    assert page.locator(".ag-center-cols-container .ag-row").count() == 3
+    assert page.locator(".ag-center-cols-container .ag-row").count() == 4
     assert "running: 1 of 2 passes" in page.inner_text("main")
     # Analyzed one after the other, without a click.
     wait_until(page, f"({EFFICIENCIES})() >= 2")
@@ -154,3 +156,19 @@ def test_what_is_not_there_is_not_found(opened):
     assert "run=nosuchrun" in page.url
     show(watched, f"{address}/nowhere?run=first")
     assert "Not found: there is no page '/nowhere'." in page.inner_text("main")
+
+
+def test_on_a_phone_nothing_is_wider_than_the_page_and_tabs_scroll(opened):
+    address, watched = opened
+    page = watched.page
+    page.set_viewport_size({"width": 390, "height": FOLD})
+    page.emulate_media(color_scheme="dark")
+    show(watched, f"{address}/?run={LONG_NAME}")
+    page.wait_for_selector(".waterfall .barlayer path", state="attached")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    tabs = page.locator(".shell-nav")
+    assert tabs.evaluate("one => one.scrollWidth > one.clientWidth")
+    assert "gradient" in tabs.evaluate("one => getComputedStyle(one).backgroundImage")
+    assert page.locator(".modebar-container").first.is_hidden()
+    assert serious_violations(page) == []
+    assert watched.complaints == []
