@@ -6,6 +6,7 @@ import pytest
 
 from hvdprof.api import analyze_run, load_run
 from hvdprof.model.run import RunAnalysis
+from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import Manifest, Status
 from tests.builders import ddp_script
 from tests.builders.running_command import hvdprof
@@ -63,6 +64,20 @@ def test_steps_hold_phases_waits_and_gradients(clean):
     sent = gradients["sent_bytes"] / gradients["size_bytes"]
     assert sent.groupby(gradients["pass_id"], observed=True).max().tolist() == [0, 1, 1]
     assert set(gradients["tensor"]) == {"begin.weight", "begin.bias", "end.weight", "end.bias"}
+
+
+def test_the_trace_launch_holds_the_arrival_of_every_collective(clean):
+    run = clean[1].run
+    (trace,) = [record.id for record in run.manifest.passes if record.mode == "trace"]
+    folder = RunPaths(run.folder).of_pass(trace).flight_folder
+
+    calls = load_run(folder).table("rank_collectives")
+
+    reduced = calls[(calls["collective"] == "ALLREDUCE") & (calls["match_id"] >= 0)]
+    assert set(reduced["rank"]) == {0, 1}
+    # One bucket per step on each rank.
+    assert reduced.groupby("rank")["seq"].count().min() >= 40
+    assert (reduced["submitted_ns"] > 0).all()
 
 
 @pytest.mark.parametrize(

@@ -77,6 +77,11 @@ class PassPaths:
         return self.folder / "recorder"
 
     @property
+    def flight_folder(self) -> Path:
+        """The folder of PyTorch's Flight Recorder files, one per rank."""
+        return self.folder / "flight"
+
+    @property
     def unrecorded(self) -> Path:
         """There where a rank trains what cannot be recorded."""
         return self.recorder_folder / "unrecorded.txt"

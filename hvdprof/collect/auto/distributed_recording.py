@@ -19,6 +19,7 @@ from hvdprof.collect.auto.auto_settings import AutoSettings
 from hvdprof.collect.auto.autorecord import AutoRecorder
 from hvdprof.collect.auto.ddp_models import DdpModels
 from hvdprof.collect.auto.discovery import Nameless
+from hvdprof.collect.auto.flight_dump import write_flight_dump
 from hvdprof.collect.auto.fsdp_models import fsdp_model_of
 from hvdprof.collect.auto.gloo_threads import wait_for_gloo
 from hvdprof.collect.auto.horovod_calls import replace_call
@@ -26,6 +27,7 @@ from hvdprof.collect.diagnostics import print_problem
 from hvdprof.collect.engines.fsdp_reduction import is_fsdp
 from hvdprof.collect.engines.torch_collectives import COLLECTIVES
 from hvdprof.collect.engines.torch_types import Model, Optimizer
+from hvdprof.collect.session_factory import own_identity
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -79,6 +81,12 @@ class DistributedRecorder(AutoRecorder):
             # DDP itself is a module, too.
             return wrapped  # type: ignore[return-value]
         return fsdp_model_of(optimizer) or Nameless()
+
+    def end(self) -> None:
+        """Complete the recording, and write the Flight Recorder where that is asked for."""
+        if not self.is_over() and self.has_begun:
+            write_flight_dump(own_identity().rank)
+        super().end()
 
     def _destroying(self, destroy: Callable[P, R]) -> Callable[P, R]:
         @functools.wraps(destroy)

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping
 
+from hvdprof.collect.auto.flight_dump import FLIGHT_FOLDER
 from hvdprof.collect.watchdog import STALL_WARN
 from hvdprof.launch.plan.options import SRUN
 from hvdprof.launch.plan.preflight import MPI
@@ -15,6 +16,9 @@ from hvdprof.rundir.plan import DDP_ENGINE
 
 PASS_MARK = "HVDPROF_PASS_MARK"
 RECORDER_DIR = "HVDPROF_RECORDER_DIR"
+
+FLIGHT_ENTRIES = 2000
+"""Latest collectives that PyTorch's Flight Recorder keeps per rank in trace passes, 1 MB."""
 
 OPENMPI_TRANSPORTS, NOT_LIBFABRIC = "OMPI_MCA_btl", "^ofi"
 """The transport of one-sided operations over libfabric, which nothing here uses: it makes
@@ -118,6 +122,8 @@ def pass_environment(
         variables[STALL_WARN] = str(settings.stall_warn_s)
     if record.engine != DDP_ENGINE:
         variables |= _of_horovod(settings, record)
+    elif settings.script is not None and record.mode != Mode.THROUGHPUT:
+        variables |= _of_flight_recorder(paths)
     if settings.device == "cuda":
         variables["NCCL_DEBUG"] = "INFO"
         # Newer versions write a TUNING line for every collective: not where time is measured.
@@ -146,6 +152,13 @@ def _needs_no_libfabric(settings: BenchSettings, mpi: Mpi) -> bool:
 def _tags_pieces(record: PassRecord, mpi: Mpi | None) -> bool:
     # Unbuffered, Python writes a line in pieces, of which such a launcher tags each.
     return mpi is not None and record.controller == MPI and mpi.tags_pieces
+
+
+def _of_flight_recorder(paths: PassPaths) -> dict[str, str]:
+    # Two names: before torch 2.13 and since.
+    names = ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE")
+    sizes = {name: str(FLIGHT_ENTRIES) for name in names if name not in os.environ}
+    return {FLIGHT_FOLDER: str(paths.flight_folder), **sizes}
 
 
 def _of_horovod(settings: BenchSettings, record: PassRecord) -> dict[str, str]:
