@@ -19,7 +19,7 @@ from hvdprof.ingest.recorder.session_rows import session_ranks
 from hvdprof.ingest.rundir.forecast_file import with_forecasts
 from hvdprof.ingest.rundir.net_file import with_network
 from hvdprof.ingest.rundir.pass_logs import with_logs
-from hvdprof.ingest.rundir.segment_block import segment_block, with_fsdp
+from hvdprof.ingest.rundir.segment_block import segment_block, with_seen_engines
 from hvdprof.ingest.rundir.turn_file import with_turns
 from hvdprof.ingest.sources.listing import unreadable
 from hvdprof.ingest.storage import parquet_cache
@@ -179,7 +179,7 @@ def _parsed(folder: Path, manifest: Manifest, reading: _Reading) -> Run:
         _load_pass(record, paths, tables, reading, has_recorder=has_recorder)
     blocks = tables.blocks
     if WAITS.name in blocks:
-        blocks[SEGMENTS.name] = with_fsdp(blocks[SEGMENTS.name], blocks[WAITS.name])
+        blocks[SEGMENTS.name] = with_seen_engines(blocks[SEGMENTS.name], blocks[WAITS.name])
     return tables.run(folder, manifest)
 
 

@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hvdprof.model.schema import Column
+from hvdprof.rundir.plan import COLLECTIVES_ENGINE as COLLECTIVES_ENGINE
 from hvdprof.rundir.plan import DDP_ENGINE as DDP_ENGINE
 from hvdprof.rundir.plan import FSDP_ENGINE as FSDP_ENGINE
 from hvdprof.rundir.plan import HOROVOD_ENGINE as HOROVOD_ENGINE
@@ -45,10 +46,11 @@ ENGINE_TITLES: dict[str, str] = {
     HOROVOD_ENGINE: "Horovod",
     DDP_ENGINE: "DDP",
     FSDP_ENGINE: "FSDP2",
+    COLLECTIVES_ENGINE: "torch.distributed",
 }
 """Names of the engines in texts, in the order of tables."""
 
-_OF_TORCH = (DDP_ENGINE, FSDP_ENGINE)
+_OF_TORCH = (DDP_ENGINE, FSDP_ENGINE, COLLECTIVES_ENGINE)
 
 
 def without_toggles(rows: pd.DataFrame) -> NDArray[np.bool_]:

@@ -18,6 +18,7 @@ TORCH_ENGINE = "torch"
 HOROVOD_ENGINE = "horovod"
 DDP_ENGINE = "ddp"
 FSDP_ENGINE = "fsdp"
+COLLECTIVES_ENGINE = "collectives"
 
 EMULATED = "emulate:"
 MAX_EMULATED_S = 600.0

@@ -63,8 +63,7 @@ def _check_step(step: dict[str, Any], num_tensors: int) -> None:
     assert end <= step["dur_ns"]
     for begin, length in step["blocked"] or ():
         assert 0 <= begin <= begin + length <= step["dur_ns"]
-        # Collectives of torch are waits within the phase that calls them.
-        assert "waits" in step or any(
+        assert any(
             name in ("optimizer", "collective") and at <= begin and begin + length <= at + long
             for name, at, long in step["phases"]
         ), "blocked outside its phase"

@@ -14,6 +14,7 @@ from hvdprof.analyze.steps.measured_launches import MeasuredLaunches
 from hvdprof.analyze.steps.step_time_ratio import PairedRatios
 from hvdprof.errors import UsageError
 from hvdprof.model.cell_key import (
+    COLLECTIVES_ENGINE,
     ENGINE_TITLES,
     FSDP_ENGINE,
     HOROVOD_ENGINE,
@@ -85,13 +86,13 @@ def forecast_cells(measured: MeasuredLaunches, question: Question) -> ForecastCe
     """The cells for a question.
 
     Raises:
-        UsageError: The model trains under FSDP2; or the run holds no cell of two ranks or more
-            that can be used, or several models without a choice.
+        UsageError: The model trains under neither Horovod nor DDP; or the run holds no cell of two
+            ranks or more that can be used, or several models without a choice.
     """
     cells = throughput_cells(measured.times)
     model = _model(cells, question)
     engine = question.engine or _engine(cells, model)
-    if engine == FSDP_ENGINE:
+    if engine in (FSDP_ENGINE, COLLECTIVES_ENGINE):
         raise UsageError(
             f"{model} trains under {ENGINE_TITLES[engine]}, and forecasts know Horovod and DDP",
             hint="Measure it at the rank counts in question.",

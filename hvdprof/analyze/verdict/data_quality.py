@@ -12,7 +12,7 @@ from hvdprof.model.run import FailedSegment, Run
 from hvdprof.model.wide_intervals import WIDE_MARK, is_wide
 from hvdprof.rundir.attached import attached_files
 from hvdprof.rundir.manifest import Mode, Status
-from hvdprof.rundir.plan import DDP_ENGINE, FSDP_ENGINE
+from hvdprof.rundir.plan import HOROVOD_ENGINE, TORCH_ENGINE
 
 MIN_STEPS = 30
 MIN_EFFECTIVE_STEPS = 10
@@ -215,7 +215,8 @@ def _cell(launch: pd.Series) -> str:
 
 def _setting(row: pd.Series) -> str:
     engine = row["engine"]
-    under = f", {ENGINE_TITLES[engine]}" if engine in (DDP_ENGINE, FSDP_ENGINE) else ""
+    is_named = engine not in (HOROVOD_ENGINE, TORCH_ENGINE)
+    under = f", {ENGINE_TITLES[engine]}" if is_named else ""
     return f"{row['compression']}, {row['reduction']}{under}"
 
 

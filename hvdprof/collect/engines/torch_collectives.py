@@ -15,7 +15,12 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from hvdprof.collect.steps.step_marks import StepMarks, WaitMarks, harmless
+from hvdprof.collect.steps.step_marks import (
+    COLLECTIVE_PHASE,
+    StepMarks,
+    WaitMarks,
+    harmless,
+)
 from hvdprof.collect.steps.time_source import HostClock, Mark, TimeSource
 from hvdprof.rundir.recorder_format import (
     REDUCE_SCATTER,
@@ -80,7 +85,7 @@ class CollectiveWaits:
         self.submit = harmless(marks, self._submit)
         self.remember = harmless(marks, self._remember)
         self.recall = harmless(marks, self._recall)
-        self.now = harmless(marks, source.now)
+        self.begin = harmless(marks, functools.partial(marks.enter, COLLECTIVE_PHASE))
         self.end = harmless(marks, self._end)
 
     def is_recording(self) -> bool:
@@ -96,15 +101,15 @@ class CollectiveWaits:
         # On a GPU, backward passes run in threads of autograd.
         return threading.get_ident() == self._owner or self._graph_task() != _NO_GRAPH_TASK
 
-    def _submit(self, name: str, caller: str, group: Any) -> WaitMarks | None:
-        """What the rank is about to wait for; None where that is recorded elsewhere."""
+    def _submit(self, name: str, caller: str, group: Any, is_async: bool) -> WaitMarks | None:
+        """What the rank is about to wait for; None where that is not recorded."""
         kind = USER
         if caller.startswith(_OF_FSDP):
             # On a GPU these calls only queue the collective on a stream of its own.
             if not self._is_on_host:
                 return None
             kind = self._kind_of_fsdp(name)
-        submitted = self._now()
+        submitted = self._now() if is_async else self.marks.enter(COLLECTIVE_PHASE)
         if kind == REDUCE_SCATTER:
             self.last_reduce_scatter = submitted
         num_ranks = self._size_of(group) if name in ALL_WAIT else 0
@@ -129,7 +134,8 @@ class CollectiveWaits:
     def _end(self, wait: WaitMarks | None, begin: Mark | None = None) -> None:
         self.marks.num_waits -= 1
         if wait is not None:
-            self.marks.add_blocked(wait.submitted if begin is None else begin, self._now(), wait)
+            end = self.marks.leave(COLLECTIVE_PHASE)
+            self.marks.add_blocked(wait.submitted if begin is None else begin, end, wait)
 
 
 class CollectiveHooks:
@@ -189,8 +195,9 @@ class CollectiveHooks:
             if recording is None or not recording.is_recording():
                 return call(*args, **kwargs)
             caller = str(sys._getframe(1).f_globals.get("__name__", ""))
-            wait = recording.submit(name, caller, argument("group", args, kwargs))
-            if wait is not None and argument("async_op", args, kwargs):
+            is_async = bool(argument("async_op", args, kwargs))
+            wait = recording.submit(name, caller, argument("group", args, kwargs), is_async)
+            if wait is not None and is_async:
                 work = call(*args, **kwargs)
                 recording.remember(work, wait)
                 return work
@@ -223,7 +230,7 @@ class CollectiveHooks:
             if recording is None or not recording.is_recording():
                 return call(waited_for, *args, **kwargs)
             wait = recording.recall(waited_for) if has_work else WaitMarks(USER)
-            begin = recording.now()
+            begin = recording.begin()
             recording.marks.waits_in = "the wait for a collective", ""
             recording.marks.num_waits += 1
             try:

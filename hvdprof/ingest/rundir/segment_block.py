@@ -10,8 +10,8 @@ import numpy as np
 from hvdprof.ingest.recorder.recorder_file import RecorderFile, SegmentRecording
 from hvdprof.ingest.storage.blocks import Block
 from hvdprof.rundir.manifest import PassRecord, SegmentRecord
-from hvdprof.rundir.plan import DDP_ENGINE, FSDP_ENGINE
-from hvdprof.rundir.recorder_format import UNSHARD_BACKWARD, UNSHARD_FORWARD
+from hvdprof.rundir.plan import COLLECTIVES_ENGINE, DDP_ENGINE, FSDP_ENGINE
+from hvdprof.rundir.recorder_format import GRAD_REDUCE, UNSHARD_BACKWARD, UNSHARD_FORWARD
 
 
 def _recorded_batch_size(recordings: Sequence[SegmentRecording]) -> int:
@@ -57,26 +57,32 @@ def segment_block(
     }
 
 
-def with_fsdp(segments: Sequence[Block], waits: Sequence[Block]) -> list[Block]:
-    """The rows of SEGMENTS, with FSDP2 as the engine of the models whose ranks gather parameters.
+def with_seen_engines(segments: Sequence[Block], waits: Sequence[Block]) -> list[Block]:
+    """The rows of SEGMENTS with the engines that the waits of the ranks show.
 
-    The launcher of DDP starts such scripts, too, and one rank alone gathers nothing.
+    The launcher of DDP starts scripts of FSDP2, too, whose ranks gather parameters, and loops that
+    reduce by collectives of their own. One rank of FSDP2 alone gathers nothing, so the launches of
+    a model have one engine.
 
     Args:
         segments: The rows of all launches.
         waits: Pieces of WAITS.
     """
-    gathering = {
-        (block["pass_id"], block["segment"])
-        for block in waits
-        if {UNSHARD_FORWARD, UNSHARD_BACKWARD} & set(block["kind"].categories)
-    }
-    models = {
-        block["model"] for block in segments if (block["pass_id"], block["segment"]) in gathering
-    }
+    engine_of: dict[tuple[object, object], str] = {}
+    for block in waits:
+        kinds = set(block["kind"].categories)
+        launch = block["pass_id"], block["segment"]
+        if kinds & {UNSHARD_FORWARD, UNSHARD_BACKWARD}:
+            engine_of[launch] = FSDP_ENGINE
+        elif GRAD_REDUCE not in kinds:
+            engine_of.setdefault(launch, COLLECTIVES_ENGINE)
+    by_model: dict[object, set[str]] = {}
+    for block in segments:
+        own = engine_of.get((block["pass_id"], block["segment"]))
+        by_model.setdefault(block["model"], set()).update([own] if own else [])
     return [
-        {**block, "engine": FSDP_ENGINE}
-        if block["engine"] == DDP_ENGINE and block["model"] in models
+        {**block, "engine": FSDP_ENGINE if FSDP_ENGINE in seen else COLLECTIVES_ENGINE}
+        if block["engine"] == DDP_ENGINE and (seen := by_model[block["model"]])
         else block
         for block in segments
     ]

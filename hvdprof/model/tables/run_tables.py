@@ -28,7 +28,8 @@ SEGMENTS = Table(
             "engine",
             "category",
             "",
-            "horovod, ddp, fsdp for FSDP2, or torch for plain PyTorch alone.",
+            "horovod, ddp, fsdp for FSDP2, collectives for a loop that calls torch.distributed "
+            "itself, or torch for plain PyTorch alone.",
         ),
         Column("model", "category", "", "Name of the reference model."),
         Column("size", "int32", "", "Number of ranks, as `hvd.size()` returns it."),

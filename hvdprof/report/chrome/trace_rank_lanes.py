@@ -10,7 +10,7 @@ import pandas as pd
 from hvdprof.model.cell_key import setting_name
 from hvdprof.report.chrome.trace_event import Lane, TraceEvent, in_order_of_time, rows_of
 from hvdprof.report.chrome.trace_selection import TracedPass
-from hvdprof.rundir.plan import DDP_ENGINE
+from hvdprof.rundir.plan import COLLECTIVES_ENGINE, DDP_ENGINE, FSDP_ENGINE
 
 # The nearest to hvdprof.figures.style.palette among the names that chrome://tracing knows; Perfetto
 # chooses its own.
@@ -22,7 +22,11 @@ _COLOURS = {
     "blocked": "rail_animation",
 }
 _BLOCKED = "blocked in synchronize()"
-_BLOCKED_UNDER_DDP = "blocked at the end of backward()"
+_BLOCKED_UNDER = {
+    DDP_ENGINE: "blocked at the end of backward()",
+    FSDP_ENGINE: "blocked in a collective",
+    COLLECTIVES_ENGINE: "blocked in a collective",
+}
 
 
 def rank_lanes(traced: TracedPass, rank: int) -> tuple[list[Lane], Iterator[TraceEvent]]:
@@ -83,8 +87,8 @@ def _steps(steps: pd.DataFrame, lane: Lane) -> Iterator[TraceEvent]:
 
 
 def _blocked_label(traced: TracedPass) -> str:
-    under_ddp = bool((traced.segments["engine"] == DDP_ENGINE).any())
-    return _BLOCKED_UNDER_DDP if under_ddp else _BLOCKED
+    engines = set(traced.segments["engine"].astype(str))
+    return next((label for engine, label in _BLOCKED_UNDER.items() if engine in engines), _BLOCKED)
 
 
 def _phases(parts: pd.DataFrame, lane: Lane, blocked: str) -> Iterator[TraceEvent]:

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from hvdprof.ingest.rundir.segment_block import with_fsdp
+from hvdprof.ingest.rundir.segment_block import with_seen_engines
 
 
 def segment(pass_id: str, engine: str = "ddp", model: str = "train") -> dict[str, object]:
@@ -14,7 +14,7 @@ def waits(pass_id: str, *kinds: str) -> dict[str, object]:
 
 
 def engines(segments: list[dict[str, object]], *pieces: dict[str, object]) -> list[object]:
-    return [block["engine"] for block in with_fsdp(segments, pieces)]
+    return [block["engine"] for block in with_seen_engines(segments, pieces)]
 
 
 def test_a_model_whose_ranks_gather_parameters_is_one_of_fsdp_at_every_size() -> None:
@@ -24,6 +24,15 @@ def test_a_model_whose_ranks_gather_parameters_is_one_of_fsdp_at_every_size() ->
 
     # Of both models of the pass, since they share its segment id; one rank alone gathers nothing.
     assert found == ["fsdp", "fsdp", "fsdp"]
+
+
+def test_a_loop_with_collectives_of_its_own_alone_has_no_engine_of_ddp() -> None:
+    segments = [segment("np1"), segment("np2"), segment("np2", model="other")]
+    segments[2]["segment"] = "second"
+
+    found = engines(segments, waits("np1", "user"), waits("np2", "user"))
+
+    assert found == ["collectives", "collectives", "ddp"]
 
 
 def test_other_waits_and_engines_stay_what_they_are() -> None:

@@ -26,7 +26,7 @@ from hvdprof.analyze.findings.finding import (
 from hvdprof.analyze.steps.cell_setting import CellSetting, cell_setting
 from hvdprof.model.causes import EXPOSED_TRANSFER
 from hvdprof.model.tables.net_tables import NET_USE
-from hvdprof.rundir.plan import DDP_ENGINE, FSDP_ENGINE
+from hvdprof.rundir.plan import COLLECTIVES_ENGINE, DDP_ENGINE, FSDP_ENGINE
 
 CYCLES_OF_A_SHORT_STEP = 20
 """In a step of more cycles of Horovod, the wait for one is below 5 % of the step."""
@@ -82,7 +82,7 @@ def exposed_transfer(evidence: Evidence) -> Iterator[Finding]:
 
 def _split(term: CostlyCause) -> str:
     """How much of it is execution; DDP and FSDP2 negotiate nothing and have no timeline."""
-    if term.cell["engine"] in (DDP_ENGINE, FSDP_ENGINE):
+    if term.cell["engine"] in (DDP_ENGINE, *_OF_TORCH):
         return ""
     share = float(term.row["executing_share"])
     if math.isnan(share):
@@ -103,8 +103,8 @@ def _likely(evidence: Evidence, term: CostlyCause) -> Likely:
     setting = cell_setting(evidence.run, cell)
     if cell["engine"] == DDP_ENGINE:
         return _under_ddp(setting)
-    if cell["engine"] == FSDP_ENGINE:
-        return _UNDER_FSDP
+    if cell["engine"] in _OF_TORCH:
+        return _OF_TORCH[cell["engine"]]
     cycle_ns = _cycle_ms(evidence) * 1e6
     if step_ns(cell) <= CYCLES_OF_A_SHORT_STEP * cycle_ns:
         return Likely(
@@ -128,15 +128,24 @@ def _likely(evidence: Evidence, term: CostlyCause) -> Likely:
     return _on_cores(setting)
 
 
-_UNDER_FSDP = Likely(
-    "exposed-transfer",
-    "Exposed all-gathers and reduce-scatters of FSDP2",
-    "No computation covers them.",
-    "Call fully_shard on larger groups of modules. Pass reshard_after_forward=False to gather "
-    "parameters once per step. Call set_modules_to_forward_prefetch() and "
-    "set_modules_to_backward_prefetch() to gather them earlier. The table `waits` has the time of "
-    "each kind.",
-)
+_OF_TORCH: dict[str, Likely] = {
+    FSDP_ENGINE: Likely(
+        "exposed-transfer",
+        "Exposed all-gathers and reduce-scatters of FSDP2",
+        "No computation covers them.",
+        "Call fully_shard on larger groups of modules. Pass reshard_after_forward=False to gather "
+        "parameters once per step. Call set_modules_to_forward_prefetch() and "
+        "set_modules_to_backward_prefetch() to gather them earlier. The table `waits` has the time "
+        "of each kind.",
+    ),
+    COLLECTIVES_ENGINE: Likely(
+        "exposed-transfer",
+        "Exposed collectives of the script",
+        "No computation covers them.",
+        "Wrap the model by DistributedDataParallel: it reduces gradients while backward runs. "
+        "Alternatively, reduce fewer and larger tensors. The table `waits` has each collective.",
+    ),
+}
 
 
 def _under_ddp(setting: CellSetting) -> Likely:
