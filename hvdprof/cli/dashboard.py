@@ -93,10 +93,10 @@ def dashboard(
 
 
 def _split(given: list[Path]) -> tuple[list[Path], list[Path]]:
-    """Runs and standalone files, and folders whose runs are listed as they appear."""
+    """Runs, files and folders of them, and folders whose runs are listed as they appear."""
     paths, watched = [], []
     for path in given:
-        if api.is_run_directory(path) or path.is_file():
+        if api.is_run_directory(path) or path.is_file() or _holds_recordings(path):
             paths.append(path)
         elif not path.is_dir():
             raise UnreadableInputError(
@@ -105,6 +105,13 @@ def _split(given: list[Path]) -> tuple[list[Path], list[Path]]:
         else:
             watched.append(path)
     return paths, watched
+
+
+def _holds_recordings(folder: Path) -> bool:
+    """Whether files lie in a folder and no run directory: dumps or logs of the ranks of a job."""
+    if not folder.is_dir() or api.list_runs(folder):
+        return False
+    return any(one.is_file() and not one.name.startswith(".") for one in folder.iterdir())
 
 
 def _notes(watched: list[Path]) -> Iterator[str]:

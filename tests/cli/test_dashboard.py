@@ -10,8 +10,10 @@ from typer.testing import CliRunner
 
 from hvdprof.cli.main import build_app
 from hvdprof.dashboards.app import create_app
+from hvdprof.dashboards.pages.overview import found_content
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.errors import MissingExtraError, UnreadableInputError
+from tests.builders.flight_dumps import dump, write_dumps
 from tests.builders.run_directory import PassSpec, write_run
 
 
@@ -74,6 +76,18 @@ def test_a_folder_without_runs_is_watched_and_said(tmp_path, offered):
     assert offered["watched"] == ["runs", "empty"]
     assert f"{tmp_path / 'empty'} holds no run directory yet" in result.stderr
     assert "runs holds" not in result.stderr
+
+
+def test_a_folder_of_dumps_is_one_page_with_its_verdict_first(tmp_path, offered):
+    dumps = {rank: dump(enqueued=6 - rank, late_ns=rank) for rank in range(2)}
+    folder = write_dumps(tmp_path / "dumps", dumps)
+    (folder / ".hidden").write_text("")
+    dashboard(folder, "--no-open")
+    assert (offered["folders"], offered["watched"]) == (["dumps"], [])
+    store = RunStore([folder])
+    shown = str(found_content(store.look(store.ids[0])))
+    assert "Hang: rank 1 has not submitted nccl:all_reduce 6" in shown
+    assert shown.index("Hang: ") < shown.index("process groups")
 
 
 def test_a_missing_folder_is_reported(tmp_path):
