@@ -8,7 +8,7 @@ from hvdprof.ingest.kineto.trace_file import read_trace_file
 
 def test_the_trace_has_steps_collectives_and_kernels(tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
-    write(path, 1)
+    write(path, 1000)
     file = read_trace_file(path)
     assert [one.name for one in file.annotations] == ["ProfilerStep#0"]
     assert len(file.calls) == 2

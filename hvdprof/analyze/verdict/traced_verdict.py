@@ -13,7 +13,6 @@ from hvdprof.analyze.files.next_recording import SCALING_COMMAND, recording_comm
 from hvdprof.analyze.stragglers.delay import LEAST_STEPS, SMALLEST_SHARE
 from hvdprof.analyze.verdict.largest_loss import largest_loss
 from hvdprof.model.causes import CAUSES, EXPOSED_TRANSFER, INPUT_BOUND, SERIALIZATION
-from hvdprof.model.cell_key import place_name
 from hvdprof.model.run import Run, Verdict
 from hvdprof.model.tables.rank_collective_tables import RANK_COLLECTIVES
 from hvdprof.rundir.attached import AttachedKind, attached_files
@@ -65,19 +64,20 @@ def traced_verdict(
         return replace(answer, biggest_loss_share=float("nan"), engine=record.engine)
     cell = scaling.iloc[-1]
     length = units.milliseconds(cell["step_time_median_ns"])
-    blocked = f"{units.percent(cell['blocked_share'])} of it blocked in collectives"
+    is_hidden = bool(run.steps["blocked_ns"].isna().any())
+    blocked = f", {units.percent(cell['blocked_share'])} of it blocked in collectives"
     missing = _missing_ranks(run)
     if missing:
         ranks = ", ".join(map(str, sorted(set(run.ranks["rank"]))))
         place = f"rank{'s' if ',' in ranks else ''} {ranks} of {record.size}"
     else:
-        place = place_name(name, record.size, record.engine).removeprefix(f"{name} on ")
-    number = f"{name}, {place}: {length} per step, {blocked}."
+        place = f"{record.size} rank{'s' if record.size > 1 else ''}"
+    number = f"{name}, {place}: {length} per step{'' if is_hidden else blocked}."
     num_steps = int(cell["num_steps"])
     few = num_steps < LEAST_STEPS
     terms = _OF_FEW_STEPS if few else tuple(CAUSES)
     loss = None if missing else largest_loss(waterfall, findings, cell, terms=terms)
-    rest = "" if missing else "No single loss stands out."
+    rest = "" if missing or is_hidden else "No single loss stands out."
     if few and (last := _last_rank(caused_wait, num_steps)):
         loss, rest = None, last
     return Verdict(
@@ -130,6 +130,11 @@ def _caveats(run: Run, num_steps: int, missing: list[int]) -> Iterator[str]:
         yield (
             f"Wait attribution unavailable: no trace of rank{plural} {listed}{more}. Give the "
             f"traces of all ranks, or run `{recording_command(size)}`."
+        )
+    elif run.steps["blocked_ns"].isna().any():
+        yield (
+            "FSDP on CPUs waits several times in a step, which traces do not separate from work: "
+            "no straggler is named. `matched_collectives` holds the wait in each collective."
         )
     elif num_steps < LEAST_STEPS and size > 1:
         yield (

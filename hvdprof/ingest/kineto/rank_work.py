@@ -33,6 +33,12 @@ class WorkedStep:
     parts: Mapping[str, int]
     pieces: tuple[Piece, ...]
 
+    @property
+    def released_ns(self) -> int:
+        """The end of its last wait; its own end without one."""
+        ends = [end for name, _, end in self.pieces if name == BLOCKED]
+        return max(ends, default=self.end_ns)
+
 
 def worked_steps(one: RankTrace) -> list[WorkedStep]:
     """The steps of a rank with phases and blocked time; the parts of each sum to its length."""
@@ -47,6 +53,8 @@ def worked_steps(one: RankTrace) -> list[WorkedStep]:
             pieces = on_gpu(phases, one.clock)
             low, high = np.searchsorted(ends, step.start_ns), np.searchsorted(starts, step.end_ns)
             waits = list(zip(starts[low:high].tolist(), ends[low:high].tolist(), strict=True))
+        elif one.file.hides_waits:
+            pieces, waits = list(phases.pieces), []
         else:
             pieces = list(phases.pieces)
             waits = waits_on_cpu(one.file, step, phases, calls_of.get(step.number, ()))

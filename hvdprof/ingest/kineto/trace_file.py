@@ -99,6 +99,12 @@ class TraceFile:
         return 0 if times and min(times) > _EPOCH_FROM_US * 1000 else None
 
     @property
+    def hides_waits(self) -> bool:
+        """Whether a step waits several times, and nothing says when: FSDP on CPUs."""
+        sharded = ("FSDP::", "FullyShardedDataParallel.")
+        return not self.on_gpu and any(one.name.startswith(sharded) for one in self.annotations)
+
+    @property
     def thread(self) -> int:
         """The thread that runs the steps: that of most annotations."""
         threads = [one.thread for one in self.annotations]

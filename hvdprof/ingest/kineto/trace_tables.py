@@ -34,11 +34,12 @@ def trace_blocks(found: TraceSet, origin: Origin) -> Iterator[tuple[Table, Block
         found: The traces.
         origin: The pass and the segment that they are of.
     """
-    places = _arrival_names(found) if found.is_complete and len(found.ranks) > 1 else {}
+    works = {rank: worked_steps(one) for rank, one in found.ranks.items()}
+    places = _arrival_names(found, works) if found.is_complete and len(found.ranks) > 1 else {}
     shortest = _shortest(found)
     for number, one in enumerate(found.ranks.values()):
         common = {"pass_id": origin[0], "segment": origin[1]}
-        steps = worked_steps(one)
+        steps = works[one.rank]
         yield RANKS, {"pass_id": origin[0], **_rank(one)}
         if steps:
             yield STEPS, {**common, **_steps(one, steps)}
@@ -91,7 +92,9 @@ def _steps(one: RankTrace, steps: list[WorkedStep]) -> Block:
         "start_ns": start + one.offset_ns,
         "dur_ns": end - start,
         **parts,
-        "blocked_ns": pd.array(parts["blocked_ns"], dtype="Int64"),
+        "blocked_ns": pd.arrays.IntegerArray(
+            parts["blocked_ns"].copy(), np.full(len(steps), one.file.hides_waits)
+        ),
         "samples": np.ones(len(steps), dtype=np.int64),
         "loss": np.full(len(steps), np.nan),
         "evaluation": np.zeros(len(steps), dtype=bool),
@@ -164,22 +167,31 @@ def _exposed(one: RankTrace, steps: list[WorkedStep]) -> "pd.api.extensions.Exte
         exposed = spans[:, 1] - spans[:, 0] - computing
     else:
         exposed = covered_ns(spans[:, 0], spans[:, 1], merged(times[:, 0], times[:, 1]))
-        known &= np.array(one.step_of) >= 0
+        known &= (np.array(one.step_of) >= 0) & (not one.file.hides_waits)
     return pd.arrays.IntegerArray(exposed, ~known)
 
 
-def _arrival_names(found: TraceSet) -> dict[int, str]:
-    """By collective in which every rank takes part, its name and place within its step."""
+def _arrival_names(found: TraceSet, works: Mapping[int, list[WorkedStep]]) -> dict[int, str]:
+    """By collective that holds up every rank, its name and place within its step.
+
+    One that ends after the last wait of a step is hidden behind work: the rank continues before the
+    others have arrived, so that it says nothing of their clocks.
+    """
     num_ranks: dict[int, int] = {}
-    for ids in found.matching.ids.values():
-        for number in ids[ids != NO_MATCH].tolist():
-            num_ranks[number] = num_ranks.get(number, 0) + 1
+    for rank, one in found.ranks.items():
+        released = {step.number: step.released_ns for step in works[rank]}
+        for number, step, call in zip(
+            found.matching.ids[rank].tolist(), one.step_of, one.calls, strict=True
+        ):
+            is_over = call.end_ns is not None and call.end_ns <= released.get(step, 0)
+            if number != NO_MATCH and is_over:
+                num_ranks[number] = num_ranks.get(number, 0) + 1
     first = next(iter(found.ranks.values()))
     names_of: dict[int, str] = {}
     seen: dict[tuple[int, str], int] = {}
     ids = found.matching.ids[first.rank].tolist()
     for number, step, call in zip(ids, first.step_of, first.calls, strict=True):
-        if number != NO_MATCH and step >= 0 and num_ranks[number] == found.size:
+        if number != NO_MATCH and step >= 0 and num_ranks.get(number) == found.size:
             place = seen.get((step, call.name), 0)
             seen[step, call.name] = place + 1
             names_of[number] = f"{call.name} {place}"

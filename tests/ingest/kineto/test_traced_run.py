@@ -20,7 +20,7 @@ from hvdprof.errors import UnreadableInputError, UsageError
 from hvdprof.model.run import Run
 from hvdprof.model.step_parts import RECORDED_PARTS
 from tests.builders.places import RECORDINGS
-from tests.builders.profiler_traces import TracedJob, operation, write_traces
+from tests.builders.profiler_traces import TracedJob, kernel, operation, write_traces
 
 RECORDED = RECORDINGS / "kineto_gloo_backward_rank1"
 TRACES = [RECORDED / f"trace_rank{rank}.json.gz" for rank in (0, 1)]
@@ -127,6 +127,45 @@ def test_few_steps_name_no_straggler_and_say_why(tmp_path: Path) -> None:
     assert "Rank 1 arrives last in 2 of 2 steps, 2.00 ms per step" in analysis.verdict.sentence
     assert "jitter" not in analysis.verdict.sentence
     assert analysis.caused_wait["wait_as_last_ns"].tolist() == pytest.approx([0, 2e6, 0])
+
+
+def test_fsdp_on_cpus_hides_its_waits_so_that_no_rank_is_named(tmp_path: Path) -> None:
+    paths = write_traces(tmp_path, LATE)
+    for path in paths:
+        text = path.read_text().replace("DistributedDataParallel.forward", "FSDP::root_pre_forward")
+        path.write_text(text)
+    analysis = analyze_run(load_run(paths))
+    assert analysis.verdict.sentence == "trace, 3 ranks: 12.5 ms per step."
+    assert "no straggler is named" in analysis.verdict.caveat
+    assert analysis.run.steps["blocked_ns"].isna().all()
+    assert analysis.run.rank_collectives["exposed_ns"].isna().all()
+    assert analysis.stragglers.empty
+    assert analysis.findings.empty
+    assert analysis.matched_collectives["wait_sum_ns"].tolist() == [4_000_000] * 12
+
+
+def test_a_collective_hidden_behind_work_bounds_no_clock(tmp_path: Path) -> None:
+    paths = write_traces(tmp_path, dataclasses.replace(LATE, backend="nccl"))
+    for rank, path in enumerate(paths):
+        trace = json.loads(path.read_text())
+        trace["traceEvents"] += [
+            kernel("ncclDevKernel_Broadcast_RING_LL(x)", event["ts"] + 50 * rank, 20, 41,
+                   {"External id": 5000 + number})
+            for number, event in enumerate(trace["traceEvents"])
+            if event["name"] == "optimizer_kernel"
+        ]  # fmt: skip
+        trace["traceEvents"] += [
+            operation("record_param_comms", event["ts"] - 1, 1,
+                      {"External id": event["args"]["External id"], "Collective name": "broadcast",
+                       "Group size": 3, "dtype": "Float", "In msg nelems": 5})
+            for event in trace["traceEvents"]
+            if "Broadcast" in event["name"]
+        ]  # fmt: skip
+        path.write_text(json.dumps(trace))
+    analysis = analyze_run(load_run(paths))
+    assert set(analysis.run.rank_collectives["collective"]) == {"ALLREDUCE", "BROADCAST"}
+    assert set(analysis.run.arrivals["tensor"]) == {"allreduce 0"}
+    assert analysis.clocks["consistent"].all()
 
 
 def test_traces_without_steps_say_what_marks_them(tmp_path: Path) -> None:
