@@ -16,6 +16,7 @@ _NUMBER = rb'"%s"\s*:\s*(\d{1,7})\b'
 _RANK, _WORLD_SIZE = re.compile(_NUMBER % b"rank"), re.compile(_NUMBER % b"world_size")
 _DUMP_BEGINS = re.compile(rb"\x80[\x02-\x05]|\s*\{")
 _DUMP_HOLDS = re.compile(rb"pg_config.*entries|pg_status|collective_seq_id", re.DOTALL)
+_JSON = re.compile(rb"\s*\{")
 _RAS = re.compile(rb"\s*(?:OK\s*)?\{\s*\"nccl_version\"")
 _RAS_HOLDS = re.compile(rb"\"communicators(?:_count)?\"")
 _PICKLE = re.compile(rb"\x80[\x02-\x05]")
@@ -60,6 +61,11 @@ def is_flight_recorder(head: bytes, tail: bytes) -> bool:
 def is_nsys_export(head: bytes, tail: bytes) -> bool:
     """Whether a file with these ends is an export of Nsight Systems in SQLite."""
     return head.startswith(_SQLITE) and bool(_NSYS.search(head) or _NSYS.search(tail))
+
+
+def is_comms_summary(head: bytes) -> bool:
+    """Whether a file that begins so is a summary of DeepSpeed's comms logger in JSON."""
+    return bool(_JSON.match(head)) and b'"busbw_avg_gbps"' in head
 
 
 def is_ras_report(head: bytes) -> bool:

@@ -148,6 +148,10 @@ def _add_file(found: Recognised, builder: RunBuilder, within: Callable[[int, int
             from hvdprof.ingest.nccl.ras_json import read_ras_json
 
             entry.num_rows = builder.add_tables(read_ras_json(found.path))
+        elif found.kind == Kind.COMMS:
+            from hvdprof.ingest.logs.deepspeed_json import read_comms_json
+
+            entry.num_rows = builder.add_tables(read_comms_json(found.path))
         elif found.kind == Kind.NSYS:
             from hvdprof.ingest.nsys.export_tables import read_nsys_export
 

@@ -13,6 +13,7 @@ from hvdprof.ingest.foreign_files import (
     ForeignFile,
     foreign_binary,
     foreign_trace,
+    is_comms_summary,
     is_flight_recorder,
     is_nsys_export,
     is_ras_report,
@@ -47,6 +48,7 @@ class Kind(StrEnum):
     TIMELINE = "Horovod timeline"
     FLIGHT_RECORDER = "PyTorch Flight Recorder dump"
     RAS = "NCCL RAS report (JSON)"
+    COMMS = "DeepSpeed comms summary (JSON)"
     NSYS = "export of Nsight Systems (SQLite)"
     TRACE = "PyTorch profiler trace"
     TEXT = "text"
@@ -212,6 +214,8 @@ def _unpacked(stream: IO[bytes], size: int, head: bytes) -> bytes:
 def _kind_of_report(head: bytes, tail: bytes) -> Kind | None:
     if is_ras_report(head):
         return Kind.RAS
+    if is_comms_summary(head):
+        return Kind.COMMS
     if is_nsys_export(head, tail):
         return Kind.NSYS
     return Kind.FLIGHT_RECORDER if is_flight_recorder(head, tail) else None

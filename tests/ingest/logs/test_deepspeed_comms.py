@@ -1,8 +1,11 @@
 # ruff: noqa: E501  (lines of logs are as long as they are)
+import json
 from pathlib import Path
 
 import pytest
 
+from hvdprof.api import analyze_files, load_run
+from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.logs.deepspeed_comms import DeepSpeedComms
 from tests.builders.printed import read_part
 
@@ -53,6 +56,29 @@ def test_a_summary_ends_where_other_lines_begin(tmp_path: Path) -> None:
 
 def test_summaries_are_numbered(tmp_path: Path) -> None:
     assert [row["summary"] for row in rows_of(SUMMARY * 2, tmp_path)] == [0, 0, 0, 1, 1, 1]
+
+
+def test_the_dictionary_of_a_summary_as_json(tmp_path: Path) -> None:
+    entry = {
+        "count": 40, "total_latency_ms": 602.5, "avg_latency_ms": 9.69, "tput_avg_gbps": 1468.0,
+        "busbw_avg_gbps": 1376.0, "msg_size_bytes": 2**20, "msg_size_str": "1.0 MB",
+    }  # fmt: skip
+    content = {
+        "summary": {"all_reduce": {str(2**20): entry, "8": {"count": 1}}},
+        "straggler_analysis": None,
+        "metadata": {"world_size": 4, "rank": 0, "timestamp": "2026-01-01"},
+    }
+    path = tmp_path / "comms.json"
+    path.write_text(json.dumps(content, indent=1))
+    run = load_run(path)
+    (row,) = run.comms_log.to_dict("records")
+    assert (row["operation"], row["size_bytes"], row["number"]) == ("all_reduce", 2**20, 40)
+    assert (row["total_ns"], row["busbw_gb_s"]) == (602_500_000, 172.0)
+    (page,) = analyze_files(run).files
+    assert page.verdict.startswith("all_reduce of 1.05 MB takes 100.0 % of the logged time")
+    path.write_text(json.dumps(content)[:-30])
+    with pytest.raises(UnreadableInputError, match="damaged DeepSpeed summary"):
+        load_run(path)
 
 
 def test_a_cut_line_is_no_row(tmp_path: Path) -> None:
