@@ -148,7 +148,7 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
   };
 
   const KEYS = [
-    ["W S, wheel, pinch, ↑ ↓", "zoom in and out at the pointer"],
+    ["W S, wheel, pinch, ↑ ↓", "zoom in and out at the pointer; over the names the wheel scrolls"],
     ["A D, ← →, drag", "pan; Shift with the wheel pans, too"],
     ["Shift-drag", "select a range and show its table"],
     ["double-click, 0", "the whole pass"],

@@ -10,6 +10,7 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
       this.pointer = null;
       this.selecting = null;
       this.serials = {details: 0, range: 0, hits: 0};
+      this.found = {details: {}, range: {}, hits: {}};
       this.model = new T.Model(root.dataset.run, (what) => this.changed(what));
       this.panel = new T.Panel({
         event: (row) => this.goToEvent(row), pin: (lane) => this.pin(lane), fit: () => this.fit(),
@@ -55,6 +56,7 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
         if (this.model.base && !this.model.base.rowsKey) { this.model.base.rowsKey = this.model.baseKey; }
         this.caption.textContent = this.captionText(this.model.data);
         this.controls.showData(this.model);
+        this.lookUp();
       }
       if (what === "state") { this.lookUp(); this.controls.showState(this.model); }
       this.draw();
@@ -70,7 +72,8 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
     lookUp() {
       const {model} = this;
       const asked = {
-        details: [model.get("event"), model.get("lane"), model.get("at")].join(),
+        // A bin is as wide as those in view.
+        details: model.get("event") || [model.get("lane"), model.get("at"), model.window].join(),
         range: [model.get("sel_from"), model.get("sel_to"), model.rowsKey()].join(),
         hits: [model.get("find"), model.get("steps"), model.get("pass"), model.get("lanes")].join(),
       };
@@ -78,7 +81,8 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
         hits: model.get("find") || model.get("steps")};
       for (const what of Object.keys(asked)) {
         if (this.asked && this.asked[what] === asked[what]) { continue; }
-        this.found = {...this.found, [what]: {}};
+        // Details stay until others arrive, so that nothing flickers while the window moves.
+        if (!isAsked[what] || what !== "details") { this.found = {...this.found, [what]: {}}; }
         const serial = ++this.serials[what];
         if (isAsked[what]) {
           model.fetch(what, model.params).then((found) => {

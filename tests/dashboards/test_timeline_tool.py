@@ -392,3 +392,13 @@ def test_the_state_of_the_view_survives_a_reload(shown):
         "hide": "data",
         "event": "0",
     }.items() <= query.items()
+
+
+def test_the_facts_of_a_bin_follow_the_window(shown):
+    page = shown("&lane=0&at=150000000&from=100000000&to=200000000")
+    title = page.locator("#timeline-details h2")
+    title.get_by_text("66.7 µs wide").wait_for()
+    page.mouse.move(*at(page, 0.5))
+    page.keyboard.press("w")
+    title.get_by_text("42.7 µs wide").wait_for()
+    assert "Around 150.000 ms" in title.inner_text()
