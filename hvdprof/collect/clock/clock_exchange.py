@@ -6,10 +6,11 @@ them.
 """
 
 import fcntl
+import os
 import socket
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -134,7 +135,7 @@ class ClockExchange:
     def _open_server(self, deadline_s: float) -> tuple[PingServer | None, Sent]:
         if self._group.rank != 0:
             return None, ""
-        addresses = ["127.0.0.1"] if self._one_host else own_addresses()
+        addresses = ["127.0.0.1"] if self._one_host else job_addresses()
         try:
             server = PingServer(addresses, len(self._askers), deadline_s, self._clock)
         except (OSError, RuntimeError) as error:
@@ -173,6 +174,20 @@ def own_addresses() -> list[str]:
             if address and not address.startswith("127."):
                 addresses.append(address)
     return addresses[:_MAX_ADDRESSES]
+
+
+def job_addresses(environment: Mapping[str, str] = os.environ) -> list[str]:
+    """Where other hosts of the job reach this one: the address of Horovod's interface if known.
+
+    Horovod's Gloo launchers set ``HOROVOD_GLOO_IFACE`` to a network that all hosts share.
+    """
+    name = environment.get("HOROVOD_GLOO_IFACE", "")
+    if name:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            address = _interface_address(probe, name)
+        if address and not address.startswith("127."):
+            return [address]
+    return own_addresses()
 
 
 def _askers(hosts: list[Host], force_tcp: bool) -> dict[int, int]:

@@ -6,20 +6,20 @@ however the network behaved. The round with the shortest trip has the smallest b
 "Probabilistic clock synchronization", Distributed Computing 3, 1989).
 """
 
-import contextlib
 import socket
 import struct
-import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from hvdprof.collect.clock.handshake import Offer, accept_asker, connect, listen, prepare, receive
+from hvdprof.collect.clock.asker_service import AskerService
+from hvdprof.collect.clock.handshake import Offer, connect, receive
 
 __all__ = ["Clock", "Offer", "PingResult", "PingServer", "ping"]
 
 MAX_ROUNDS = 100
 MAX_ROUNDS_S = 0.2
+MOST_MESSAGE_S = 1.0
 _QUESTION = b"hvdprof?"
 _ANSWER = struct.Struct("!q")
 
@@ -59,43 +59,21 @@ class PingServer:
         deadline_s: float,
         clock: Clock = time.monotonic_ns,
     ) -> None:
-        self._listener, self.offer = listen(addresses, num_askers)
-        self._num_askers = num_askers
-        self._deadline_s = deadline_s
         self._clock = clock
-        self._thread = threading.Thread(target=self._serve, name="hvdprof-clock", daemon=True)
-        self._thread.start()
+        self._service = AskerService(
+            addresses, num_askers, deadline_s, self._serve_one, at_most_s=MOST_MESSAGE_S
+        )
+        self.offer = self._service.offer
 
     def join(self) -> None:
         """Wait until every asker has been served, at most until the deadline."""
-        self._thread.join(max(0.0, self._deadline_s - time.monotonic()) + 1.0)
+        self._service.join()
 
-    def _serve(self) -> None:
-        num_served = 0
-        with self._listener:
-            while num_served < self._num_askers:
-                remaining_s = self._deadline_s - time.monotonic()
-                if remaining_s <= 0:
-                    return
-                self._listener.settimeout(remaining_s)
-                try:
-                    connection, _ = self._listener.accept()
-                except OSError:
-                    # The deadline: missing askers report it themselves.
-                    return
-                # A broken connection, or another program, must not end the service.
-                with connection, contextlib.suppress(OSError):
-                    num_served += self._serve_one(connection)
-
-    def _serve_one(self, connection: socket.socket) -> bool:
-        prepare(connection, self._deadline_s, at_most_s=1.0)
-        if not accept_asker(connection, self.offer.token):
-            return False
+    def _serve_one(self, connection: socket.socket) -> None:
         for _ in range(MAX_ROUNDS):
             if not _receive_question(connection):
-                break
+                return
             connection.sendall(_ANSWER.pack(self._clock()))
-        return True
 
 
 def ping(offer: Offer, deadline_s: float, clock: Clock = time.monotonic_ns) -> PingResult:

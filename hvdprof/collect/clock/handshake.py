@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 _CONNECT_S = 2.0
+_GREETED_S = 5.0
 _NONCE_BYTES = 16
 _PROOF_BYTES = 32
 
@@ -31,33 +32,62 @@ def listen(addresses: Sequence[str], backlog: int) -> tuple[socket.socket, Offer
     """A socket that listens, and the offer of it with a new token.
 
     Args:
-        addresses: Names and addresses to offer. Where all are loopback, the first is bound alone,
-            else all interfaces, since it is unknown which of them the others can reach.
+        addresses: Names and addresses to offer. A single address is bound alone, and so is the
+            first where all are loopback; else all interfaces, since it is unknown which of them the
+            others can reach.
         backlog: How many may wait to be served.
 
     Raises:
         OSError: No port could be opened.
     """
     loopback_only = all(address.startswith("127.") for address in addresses)
-    listener = _listener(addresses[0] if loopback_only else "", backlog)
+    is_bound = loopback_only or (len(addresses) == 1 and _is_address(addresses[0]))
+    listener = _listener(addresses[0] if is_bound else "", backlog)
     token = os.urandom(32).hex()
     return listener, Offer(tuple(addresses), listener.getsockname()[1], token)
 
 
-def accept_asker(connection: socket.socket, token: str) -> bool:
-    """Whether the asker knows the token; the answering side's part of the greeting.
+class Greeting:
+    """The answering side's part of the greeting of one asker, on a connection that never blocks.
+
+    ``until_s`` on ``time.monotonic`` is the deadline for all of it.
 
     Raises:
         OSError: The connection broke.
     """
-    nonce = os.urandom(_NONCE_BYTES)
-    connection.sendall(nonce)
-    hello = receive(connection, _NONCE_BYTES + _PROOF_BYTES)
-    asker_nonce, proof = hello[:_NONCE_BYTES], hello[_NONCE_BYTES:]
-    if not hmac.compare_digest(proof, _proof(token, b"asker", nonce)):
-        return False
-    connection.sendall(_proof(token, b"server", asker_nonce))
-    return True
+
+    def __init__(self, connection: socket.socket, token: str, until_s: float) -> None:
+        self.connection, self.until_s = connection, until_s
+        self._token = token
+        self._nonce = os.urandom(_NONCE_BYTES)
+        self._hello = b""
+        # A new connection has room for so few bytes.
+        connection.sendall(self._nonce)
+
+    def take(self) -> bool:
+        """Take what has arrived; whether the asker has proven now that it knows the token.
+
+        Raises:
+            OSError: The connection broke, or the proof is wrong.
+        """
+        piece = self.connection.recv(_NONCE_BYTES + _PROOF_BYTES - len(self._hello))
+        if not piece:
+            raise ConnectionError("the connection was closed")
+        self._hello += piece
+        if len(self._hello) < _NONCE_BYTES + _PROOF_BYTES:
+            return False
+        proof = self._hello[_NONCE_BYTES:]
+        if not hmac.compare_digest(proof, _proof(self._token, b"asker", self._nonce)):
+            raise ConnectionError("another program asked")
+        return True
+
+    def answer(self) -> None:
+        """Prove to the asker that this side knows the token, too.
+
+        Raises:
+            OSError: The connection broke.
+        """
+        self.connection.sendall(_proof(self._token, b"server", self._hello[:_NONCE_BYTES]))
 
 
 def connect(address: str, offer: Offer, deadline_s: float) -> socket.socket:
@@ -75,10 +105,13 @@ def connect(address: str, offer: Offer, deadline_s: float) -> socket.socket:
     connection = socket.create_connection((address, offer.port), timeout_s)
     try:
         prepare(connection, deadline_s)
-        server_nonce = receive(connection, _NONCE_BYTES)
+        # A server of the job greets at once; its answer comes when it is this asker's turn.
+        greeted_s = min(deadline_s, time.monotonic() + _GREETED_S)
+        server_nonce = _receive_until(connection, _NONCE_BYTES, greeted_s)
         nonce = os.urandom(_NONCE_BYTES)
         connection.sendall(nonce + _proof(offer.token, b"asker", server_nonce))
-        answer = receive(connection, _PROOF_BYTES)
+        answer = _receive_until(connection, _PROOF_BYTES, deadline_s)
+        prepare(connection, deadline_s)
         if not hmac.compare_digest(answer, _proof(offer.token, b"server", nonce)):
             raise ConnectionError("another program answered")
     except OSError:
@@ -112,6 +145,33 @@ def receive_into(connection: socket.socket, buffer: memoryview) -> None:
         if not number:
             raise ConnectionError("the connection was closed")
         buffer = buffer[number:]
+
+
+def _is_address(text: str) -> bool:
+    try:
+        socket.inet_aton(text)
+    except OSError:
+        return False
+    return True
+
+
+def _receive_until(connection: socket.socket, size: int, deadline_s: float) -> bytes:
+    """Exactly as many bytes before a deadline, however they arrive.
+
+    Raises:
+        OSError: The connection broke, was closed, or took too long.
+    """
+    content = b""
+    while len(content) < size:
+        left_s = deadline_s - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError("timed out")
+        connection.settimeout(left_s)
+        piece = connection.recv(size - len(content))
+        if not piece:
+            raise ConnectionError("the connection was closed")
+        content += piece
+    return content
 
 
 def _listener(address: str, backlog: int) -> socket.socket:

@@ -16,7 +16,7 @@ from dataclasses import asdict
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from hvdprof.collect.clock.clock_exchange import RankGroup, own_addresses
+from hvdprof.collect.clock.clock_exchange import RankGroup, job_addresses
 from hvdprof.collect.clock.handshake import Offer
 from hvdprof.collect.clock.horovod_group import rank_group
 from hvdprof.collect.network.net_tcp import (
@@ -70,7 +70,7 @@ class Probe:
     def _over_tcp(self, pairs: Sequence[Pair]) -> None:
         own = _pair_of(self._group.rank, pairs)
         deadline_s = time.monotonic() + PAIR_DEADLINE_S
-        server = EchoServer(own_addresses(), deadline_s) if own and own[0] == self._rank else None
+        server = EchoServer(job_addresses(), deadline_s) if own and own[0] == self._rank else None
         offers = self._group.all_gather(asdict(server.offer) if server else None)
         measured: Mapping[int, list[int]] = {}
         problem = ""

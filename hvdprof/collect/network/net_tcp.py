@@ -4,23 +4,14 @@ Half of a round trip counts as the way of one message (the convention of ping-po
 Hockney, "The communication challenge for MPP", Parallel Computing 20, 1994).
 """
 
-import contextlib
 import socket
 import struct
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from hvdprof.collect.clock.handshake import (
-    Offer,
-    accept_asker,
-    connect,
-    listen,
-    prepare,
-    receive,
-    receive_into,
-)
+from hvdprof.collect.clock.asker_service import AskerService
+from hvdprof.collect.clock.handshake import Offer, connect, receive, receive_into
 
 MIN_ROUNDS = 3
 MIN_SHORT_ROUNDS, SHORT_ROUND_S = 6, 0.25
@@ -60,31 +51,14 @@ class EchoServer:
     """
 
     def __init__(self, addresses: Sequence[str], deadline_s: float) -> None:
-        self._listener, self.offer = listen(addresses, 1)
-        self._deadline_s = deadline_s
-        self._thread = threading.Thread(target=self._serve, name="hvdprof-echo", daemon=True)
-        self._thread.start()
+        left_s = max(0.01, deadline_s - time.monotonic())
+        # A large message may take long on a slow link.
+        self._service = AskerService(addresses, 1, deadline_s, _echo, at_most_s=left_s)
+        self.offer = self._service.offer
 
     def join(self) -> None:
         """Wait until the asker has ended, at most until the deadline."""
-        self._thread.join(max(0.0, self._deadline_s - time.monotonic()) + 1.0)
-
-    def _serve(self) -> None:
-        served = False
-        with self._listener:
-            while not served and time.monotonic() < self._deadline_s:
-                self._listener.settimeout(max(0.01, self._deadline_s - time.monotonic()))
-                try:
-                    connection, _ = self._listener.accept()
-                except OSError:
-                    # The deadline: the asker reports that it got no answer.
-                    return
-                # Another program, or a broken connection, must not end the service.
-                with connection, contextlib.suppress(OSError):
-                    prepare(connection, self._deadline_s)
-                    served = accept_asker(connection, self.offer.token)
-                    if served:
-                        _echo(connection)
+        self._service.join()
 
 
 def time_messages(offer: Offer, effort: Effort, deadline_s: float) -> Mapping[int, list[int]]:

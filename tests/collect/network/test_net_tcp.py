@@ -86,3 +86,13 @@ def test_the_number_of_rounds_is_bounded() -> None:
     assert effort.rounds(0.2) == net_tcp.MIN_SHORT_ROUNDS
     assert effort.rounds(0.9) == net_tcp.MIN_ROUNDS
     assert effort.rounds(9.0) == 1
+
+
+@pytest.mark.timing
+def test_a_silent_stranger_holds_no_pair_up() -> None:
+    server = EchoServer(["127.0.0.1"], soon(40))
+    with socket.create_connection(("127.0.0.1", server.offer.port), 5):
+        began_s = time.monotonic()
+        assert list(time_messages(server.offer, Effort((4,), 0.01), soon(40))) == [4]
+        server.join()
+        assert time.monotonic() - began_s < 10
