@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from hvdprof.analyze.stats.theil_sen import theil_sen
 from hvdprof.analyze.stats.uncertainty import CONFIDENCE, NAN
 from hvdprof.model.launch_key import LaunchKey
 from hvdprof.model.tables.collective_tables import LINK_FIT
@@ -60,11 +61,8 @@ def _row(num_ranks: int, collective: str, members: pd.DataFrame) -> dict[str, ob
 
 
 def _fit(sizes: NDArray[np.float64], times: NDArray[np.float64]) -> dict[str, object]:
-    # Importing scipy.stats takes half a second: only commands with a fit pay for it.
-    from scipy.stats import theilslopes
-
-    found = theilslopes(times, sizes, CONFIDENCE)
-    slope, low, high = float(found.slope), float(found.low_slope), float(found.high_slope)
+    found = theil_sen(sizes, times, CONFIDENCE)
+    slope, low, high = found.value, found.low, found.high
 
     def empty_message(beta: float) -> float:
         return float(np.median(times - beta * sizes))
