@@ -11,11 +11,11 @@ from tests.builders.running_command import hvdprof
 
 pytestmark = [pytest.mark.horovod, pytest.mark.timeout(600)]
 
-LATE_MS = 120.0
+LATE_MS = 200.0
 """Longer than all else in a step, also on a busy machine."""
 
 SCRIPT = fsdp_script.__file__
-OPTIONS = ("-q", "--no-trace", "--num-steps", "30", "--num-warmup-batches", "3")
+OPTIONS = ("-q", "--no-trace", "--num-steps", "25", "--num-warmup-batches", "3")
 
 
 def analysed(folder: Path, *command: str) -> RunAnalysis:
@@ -37,15 +37,15 @@ def test_the_late_rank_is_named_with_phase_and_cost(tmp_path, phase):
     table = analysis.table("stragglers").set_index("rank")
     assert table.loc[1, ["pattern", "phase"]].tolist() == ["persistent", phase]
     assert table.loc[0, "pattern"] == "none"
-    # Sleeping work of a busy machine takes longer, and never less.
-    assert 0.8 * LATE_MS < table.loc[1, "lateness_ns"] / 1e6 < 1.5 * LATE_MS
-    assert 0.8 * LATE_MS < table.loc[1, "cost_ns"] / 1e6 < 1.5 * LATE_MS
+    # On a busy machine sleeping work takes longer, and the other rank is slowed at times.
+    assert 0.7 * LATE_MS < table.loc[1, "lateness_ns"] / 1e6 < 1.6 * LATE_MS
+    assert 0.7 * LATE_MS < table.loc[1, "cost_ns"] / 1e6 < 1.6 * LATE_MS
     waits = analysis.run.table("waits")
     kinds = waits.groupby(["rank", "kind"], observed=True).size().unstack()
-    steps = len(analysis.run.steps) // 2
-    # Three blocks and what is left in the root: all but the last one are gathered twice.
-    assert (kinds["unshard_forward"] == 4 * steps).all()
-    assert (kinds["reduce_scatter"] == 4 * steps).all()
+    steps = analysis.run.steps.groupby("rank").size()
+    # Three blocks, and what is left in the root.
+    assert kinds["unshard_forward"].tolist() == (4 * steps).tolist()
+    assert kinds["reduce_scatter"].tolist() == (4 * steps).tolist()
     assert (kinds["unshard_backward"] > 2 * steps).all()
     assert (waits["num_ranks"] == 2).all()
     gradients = analysis.run.gradients
