@@ -14,8 +14,9 @@ _THREADS = re.compile(rb'"tid"\s*:')
 _DISTRIBUTED = re.compile(rb'"distributedInfo"\s*:\s*\{(.{0,400})', re.DOTALL)
 _NUMBER = rb'"%s"\s*:\s*(\d{1,7})\b'
 _RANK, _WORLD_SIZE = re.compile(_NUMBER % b"rank"), re.compile(_NUMBER % b"world_size")
-_DUMP_BEGINS = re.compile(rb"\x80[\x02-\x05]|\s*\{")
-_DUMP_HOLDS = re.compile(rb"pg_config.*entries|pg_status|collective_seq_id", re.DOTALL)
+_PICKLED_DUMP = re.compile(rb"pg_config|pg_status|collective_seq_id")
+# With the quotes of a key: a log in JSON quotes them once more. Traces have pg_config, too.
+_JSON_DUMP = re.compile(rb"\"(?:pg_status|collective_seq_id)\"\s*:")
 _JSON = re.compile(rb"\s*\{")
 _RAS = re.compile(rb"\s*(?:OK\s*)?\{\s*\"nccl_version\"")
 _RAS_HOLDS = re.compile(rb"\"communicators(?:_count)?\"")
@@ -55,7 +56,9 @@ def foreign_binary(head: bytes) -> ForeignFile | None:
 
 def is_flight_recorder(head: bytes, tail: bytes) -> bool:
     """Whether a file with these ends is a dump of PyTorch's Flight Recorder, JSON or pickle."""
-    return bool(_DUMP_BEGINS.match(head) and (_DUMP_HOLDS.search(head) or _DUMP_HOLDS.search(tail)))
+    if _PICKLE.match(head):
+        return bool(_PICKLED_DUMP.search(head) or _PICKLED_DUMP.search(tail))
+    return bool(_JSON.match(head) and (_JSON_DUMP.search(head) or _JSON_DUMP.search(tail)))
 
 
 def is_nsys_export(head: bytes, tail: bytes) -> bool:

@@ -27,6 +27,15 @@ def found_in(paths: list[Path]) -> list[Recognised]:
         (b'{"kind": "header", "rank": 0}\n', Kind.RECORDER, "recorder file"),
         (b'{"kind": "step", "rank"', Kind.RECORDER, "recorder file"),
         (b"np,samples/s\n1,2\n", Kind.TEXT, "text"),
+        (b'{"pg_status": {}}', Kind.FLIGHT_RECORDER, "PyTorch Flight Recorder dump"),
+        (b"\x80\x02}X\x09\0\0\0pg_statusq\0", Kind.FLIGHT_RECORDER, "PyTorch Flight Recorder dump"),
+        (b'{"log":"{\\"pg_status\\": 1}\\n","stream":"stdout"}\n', Kind.TEXT, "text"),
+        (
+            b'{"distributedInfo": {"pg_config": []}, "traceEvents": [{"ph": "X", "cat": "cpu_op"',
+            Kind.TRACE,
+            "PyTorch profiler trace",
+        ),
+        (b'{"nccl_version": "2.29.1", "communicators": []}', Kind.RAS, "NCCL RAS report (JSON)"),
         (b"a log\n" + b"\0" * 4096 + b"\nthat goes on\n", Kind.TEXT, "text"),
         (
             b'{"distributedInfo": {"backend": "nccl", "rank": 3, "world_size": 8}, "traceEvents": '
