@@ -130,6 +130,9 @@ class HeaderLine(TypedDict):
     host: Annotated[
         HostFacts, Key("name, cores, memory, network interfaces and GPUs (`HostFacts`)")
     ]
+    engine: NotRequired[
+        Annotated[str, Key("`ddp` where `torch.distributed` connects the ranks, and no Horovod")]
+    ]
 
 
 class ClockLine(TypedDict):

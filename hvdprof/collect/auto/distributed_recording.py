@@ -11,6 +11,7 @@ import atexit
 import functools
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from types import ModuleType
 from typing import ParamSpec, TypeVar
 
@@ -42,7 +43,8 @@ class DistributedRecorder(AutoRecorder):
     """
 
     def __init__(self, distributed: ModuleType, settings: AutoSettings) -> None:
-        super().__init__(None, settings)
+        # Horovod writes that one, and is not there.
+        super().__init__(None, replace(settings, timeline=""))
         self._distributed = distributed
         self._ddp = DdpModels(self.fails)
 

@@ -8,7 +8,8 @@ import time
 from collections.abc import Callable
 
 from hvdprof.collect.host_facts import given_cores, host_facts
-from hvdprof.collect.identity import Identity
+from hvdprof.collect.identity import Identity, loaded_horovod, loaded_torch_distributed
+from hvdprof.rundir.plan import DDP_ENGINE
 from hvdprof.rundir.recorder_format import RECORDER_SCHEMA_VERSION, HeaderLine, Versions
 
 
@@ -16,7 +17,7 @@ def header_line(
     identity: Identity, device: str, clock: Callable[[], int] = time.monotonic_ns
 ) -> HeaderLine:
     """The ``header`` line of this process; ``clock`` gives nanoseconds."""
-    return {
+    line: HeaderLine = {
         "kind": "header",
         "schema_version": RECORDER_SCHEMA_VERSION,
         "rank": identity.rank,
@@ -34,6 +35,9 @@ def header_line(
         "versions": _versions(),
         "host": host_facts(),
     }
+    if loaded_horovod() is None and loaded_torch_distributed() is not None:
+        line["engine"] = DDP_ENGINE
+    return line
 
 
 def _versions() -> Versions:

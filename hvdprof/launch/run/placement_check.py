@@ -1,8 +1,11 @@
 """Where the ranks ran by their own recordings, against the plan."""
 
+from dataclasses import replace
+
 from hvdprof.launch.diagnose.rank_progress import PassProgress
 from hvdprof.launch.plan.settings import BenchSettings
 from hvdprof.rundir.manifest import Manifest, PassRecord
+from hvdprof.rundir.plan import DDP_ENGINE
 from hvdprof.rundir.recorder_format import HeaderLine
 
 
@@ -11,6 +14,7 @@ def refine_from_ranks(
 ) -> None:
     """Correct a pass by the headers of its recorder files, and add hosts that were not known.
 
+    Which engine a script uses is known to its ranks alone, where mpirun or srun starts them.
     Cores and GPUs of other hosts are only known there; whether a rank really got cores of its own
     is only known to the rank.
     """
@@ -23,8 +27,16 @@ def refine_from_ranks(
     known = {host["hostname"] for host in manifest.hosts}
     new = [ranks[0]["host"] for name, ranks in by_host.items() if name not in known]
     manifest.hosts += [dict(host) for host in new]
+    if all(header.get("engine") == DDP_ENGINE for header in headers):
+        _name_ddp(record)
     record.oversubscribed = any(_too_many(ranks, settings) for ranks in by_host.values())
     record.pinned = all(_own_cores(ranks, settings.num_threads) for ranks in by_host.values())
+
+
+def _name_ddp(record: PassRecord) -> None:
+    for one in record.segments:
+        # No Horovod writes the timeline that was planned.
+        one.segment = replace(one.segment, engine=DDP_ENGINE, timeline=False)
 
 
 def _too_many(ranks: list[HeaderLine], settings: BenchSettings) -> bool:

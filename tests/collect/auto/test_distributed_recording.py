@@ -14,7 +14,11 @@ pytestmark = pytest.mark.torch
 
 BATCH, NUM_BATCHES = 4, 6
 SETTINGS = AutoSettings(
-    num_warmup_steps=1, num_steps=None, batch_size=None, timeline="", num_timeline_steps=5
+    num_warmup_steps=1,
+    num_steps=None,
+    batch_size=None,
+    timeline="/nowhere/timeline.json",
+    num_timeline_steps=5,
 )
 
 

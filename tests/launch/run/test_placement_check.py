@@ -1,4 +1,5 @@
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,8 @@ import pytest
 from hvdprof.launch.diagnose.rank_progress import PassProgress
 from hvdprof.launch.run.placement_check import refine_from_ranks
 from hvdprof.rundir.layout import PassPaths
-from hvdprof.rundir.manifest import PassRecord
+from hvdprof.rundir.manifest import PassRecord, SegmentRecord
+from hvdprof.rundir.plan import Segment
 from tests.builders.bench_settings import bench_settings
 from tests.builders.finished_analysis import manifest
 from tests.builders.recorder_lines import host_of
@@ -24,7 +26,12 @@ def _header(rank: int, given: list[int], affinity: list[int], **values: Any) -> 
     return header | values
 
 
-def _refined(folder: Path, headers: list[dict[str, Any]], device: str = "cpu") -> PassRecord:
+def _refined(
+    folder: Path,
+    headers: list[dict[str, Any]],
+    device: str = "cpu",
+    segments: Sequence[SegmentRecord] = (),
+) -> PassRecord:
     paths = PassPaths(folder)
     paths.recorder_folder.mkdir()
     for header in headers:
@@ -39,7 +46,7 @@ def _refined(folder: Path, headers: list[dict[str, Any]], device: str = "cpu") -
         controller="mpi",
         oversubscribed=False,
         pinned=True,
-        segments=[],
+        segments=list(segments),
     )
     refine_from_ranks(record, manifest(), progress, bench_settings(device=device))
     return record
@@ -77,3 +84,36 @@ def test_cores(
 def test_gpus(tmp_path: Path, num_gpus: list[int | None], oversubscribed: bool) -> None:
     headers = [_header(rank, [0], [0], num_gpus=count) for rank, count in enumerate(num_gpus)]
     assert _refined(tmp_path, headers, device="cuda").oversubscribed is oversubscribed
+
+
+def test_a_script_of_ddp_that_mpirun_started_is_named_by_its_ranks(tmp_path: Path) -> None:
+    planned = SegmentRecord(segment=segment("horovod", timeline=True))
+    headers = [_header(rank, [0, 1], [0, 1], engine="ddp") for rank in (0, 1)]
+
+    record = _refined(tmp_path, headers, segments=[planned])
+
+    assert record.engine == "ddp"
+    assert not record.segments[0].segment.timeline
+
+
+def test_one_rank_alone_does_not_name_the_engine(tmp_path: Path) -> None:
+    planned = SegmentRecord(segment=segment("horovod", timeline=True))
+    headers = [_header(0, [0, 1], [0, 1], engine="ddp"), _header(1, [0, 1], [0, 1])]
+
+    assert _refined(tmp_path, headers, segments=[planned]).engine == "horovod"
+
+
+def segment(engine: str, *, timeline: bool) -> Segment:
+    return Segment(
+        id="main",
+        engine=engine,
+        model="train",
+        compression="none",
+        reduction="average",
+        batch_size=0,
+        image_size=0,
+        num_warmup_batches=5,
+        num_steps=None,
+        max_seconds=None,
+        timeline=timeline,
+    )
