@@ -50,7 +50,10 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
 
     changed(what) {
       if (!this.model || !this.panel) { return; }
-      if (what === "problem" && this.model.problem) { this.caption.textContent = this.model.problem; }
+      if (what === "problem" && this.model.problem) {
+        this.root.dataset.problem = "true";
+        this.caption.textContent = this.model.problem;
+      }
       if (what === "data" && this.model.data) {
         this.model.data.rowsKey = this.model.rowsKey();
         if (this.model.base && !this.model.base.rowsKey) { this.model.base.rowsKey = this.model.baseKey; }
