@@ -101,7 +101,7 @@ class CollectiveWaits:
         # On a GPU, backward passes run in threads of autograd.
         return threading.get_ident() == self._owner or self._graph_task() != _NO_GRAPH_TASK
 
-    def _submit(self, name: str, caller: str, group: Any, is_async: bool) -> WaitMarks | None:
+    def _submit(self, name: str, caller: str, group: object, is_async: bool) -> WaitMarks | None:
         """What the rank is about to wait for; None where that is not recorded."""
         kind = USER
         if caller.startswith(_OF_FSDP):
@@ -175,17 +175,17 @@ class CollectiveHooks:
                 _replace_everywhere(name, call, self._recorded(name, call))
         self._hook_waits(home)
 
-    def _recorded(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+    def _recorded(self, name: str, call: Callable[..., object]) -> Callable[..., object]:
         places = list(inspect.signature(call).parameters)
 
-        def argument(key: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        def argument(key: str, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
             if key in kwargs or key not in places:
                 return kwargs.get(key)
             place = places.index(key)
             return args[place] if place < len(args) else None
 
         @functools.wraps(call)
-        def recorded(*args: Any, **kwargs: Any) -> Any:
+        def recorded(*args: object, **kwargs: object) -> object:
             # The compiler of torch looks into functions: it must not see more than the call.
             if self._is_compiling():
                 return call(*args, **kwargs)
@@ -221,9 +221,9 @@ class CollectiveHooks:
             call = functional.wait_tensor
             _replace_everywhere("wait_tensor", call, self._waiting(call, has_work=False))
 
-    def _waiting(self, call: Callable[..., Any], *, has_work: bool) -> Callable[..., Any]:
+    def _waiting(self, call: Callable[..., object], *, has_work: bool) -> Callable[..., object]:
         @functools.wraps(call)
-        def waiting(waited_for: Any, *args: Any, **kwargs: Any) -> Any:
+        def waiting(waited_for: Any, *args: object, **kwargs: object) -> object:
             if self._is_compiling():
                 return call(waited_for, *args, **kwargs)
             recording = self.recording
