@@ -21,6 +21,7 @@ from hvdprof.rundir.stopping import Look, Stop
 from hvdprof.rundir.whole_file import write_whole
 
 MANIFEST_SCHEMA_VERSION = 1
+MOST_RANKS = 100_000
 
 
 class Mode(StrEnum):
@@ -252,7 +253,7 @@ class Manifest:
         except ValueError as error:
             raise UnreadableInputError(
                 f"{shown_name(paths.manifest)} is not read: {error}.",
-                hint="hvdprof does not write such names: someone changed the file.",
+                hint="hvdprof does not write this: the file was changed.",
             ) from error
         return manifest
 
@@ -263,16 +264,22 @@ def _mode_in(folder: Path) -> int:
 
 
 def _check_names(manifest: Manifest) -> None:
-    """Check every name that becomes a path or a word of a command line.
+    """Check every name that becomes a path or a word of a command line, and what is counted by.
 
     Raises:
-        ValueError: One is not plain, or the settings of a script are none.
+        ValueError: One is not plain, or a value is none that hvdprof writes.
     """
     script = manifest.settings.get("script")
     if script is not None and not isinstance(script, dict):
         raise ValueError("settings.script is no object")
+    for facts in manifest.hosts:
+        if not isinstance(facts.get("num_cores") or 0, int):
+            raise ValueError("num_cores of a host is no number")
     for record in manifest.passes:
         check_plain(record.id, "pass id")
+        # Every rank has a file that is looked for.
+        if not 0 <= record.size <= MOST_RANKS:
+            raise ValueError(f"pass {record.id} has {record.size} ranks")
         for segment in record.segments:
             check_plain(segment.segment.id, "segment")
         for host in record.left_behind:

@@ -171,3 +171,24 @@ def test_names_that_lead_out_of_the_run_are_refused(tmp_path: Path, name: str, p
     manifest.write(RunPaths(tmp_path))
     with pytest.raises(UnreadableInputError, match="no plain name"):
         Manifest.read(tmp_path)
+
+
+@pytest.mark.parametrize("size", [-1, 10**9, 2**62])
+def test_a_number_of_ranks_that_no_job_has_is_refused(tmp_path: Path, size: int) -> None:
+    manifest = _manifest()
+    manifest.passes[0].size = size
+    manifest.write(RunPaths(tmp_path))
+    with pytest.raises(UnreadableInputError, match=f"has {size} ranks"):
+        Manifest.read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "changed", [{"settings": {"script": "x"}}, {"hosts": [{"num_cores": "x"}]}]
+)
+def test_values_of_another_type_are_refused(tmp_path: Path, changed: dict[str, Any]) -> None:
+    manifest = _manifest()
+    manifest.write(RunPaths(tmp_path))
+    path = RunPaths(tmp_path).manifest
+    path.write_text(json.dumps(json.loads(path.read_text()) | changed))
+    with pytest.raises(UnreadableInputError, match="is no"):
+        Manifest.read(tmp_path)
