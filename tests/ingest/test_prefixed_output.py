@@ -87,6 +87,27 @@ Total img/sec on 8 GPU(s): 1184.0 +-2.4
 | 8 | 2722.0 | 7.5 |
 | 16 | 5099.4 | 14.1 |
 """,
+    "ras": """\
+#0-0 (27a079b828ff1a75) MISMATCH
+  Communicator ranks have different collective operation counts
+  3 ranks have launched up to operation 6650
+  Rank 2 has launched up to operation 6649 -- GPU 2 managed by process 9 on node 10.0.0.1
+""",
+    "inspector": """\
+{"header": {"id": "0xab", "rank": 1, "n_ranks": 2, "nnodes": 1}, "metadata": {"inspector_output_format_version": "v4.4", "hostname": "oak1"}}
+{"coll_perf": {"coll": "AllReduce", "coll_sn": 3, "coll_msg_size_bytes": 1024, "coll_exec_time_us": 20, "coll_timing_source": "kernel_gpu", "coll_algobw_gbs": 1.0, "coll_busbw_gbs": 1.5}}
+""",
+    "deepspeed": """\
+[2022-06-26 01:39:55,722] [INFO] [logging.py:69:log_dist] [Rank 0] rank=0 | comm op: reduce_scatter_base | time (ms): 9.46 | msg size: 678.86 MB | algbw (Gbps): 1204.52  | busbw (Gbps): 1129.23
+""",
+    "megatron": """\
+using world size: 8, data-parallel size: 8
+ [2026-03-01 10:00:01] iteration        1/     500 | elapsed time per iteration (ms): 900.0 | global batch size:   256 |
+ [2026-03-01 10:00:02] iteration        2/     500 | elapsed time per iteration (ms): 500.0 | global batch size:   256 |
+ [2026-03-01 10:00:03] iteration        3/     500 | elapsed time per iteration (ms): 510.0 | global batch size:   256 |
+(min, max) time across ranks (ms):
+    forward-backward ...............................: (26094.39, 26195.09)
+""",
     "csv": "np,samples/s\n1,362.4\n8,2722.0\n16,5099.4\n",
 }
 NCCL = (
