@@ -11,7 +11,7 @@ import pandas as pd
 from hvdprof import units
 from hvdprof.figures.timeline.event_arrivals import Arrivals, event_arrivals
 from hvdprof.figures.timeline.time_text import length_text, place_text
-from hvdprof.figures.timeline.timeline_lanes import CATEGORIES, INSIDE, Lanes
+from hvdprof.figures.timeline.timeline_lanes import CATEGORIES, Lanes, own_times
 from hvdprof.figures.timeline.viewport import Ints
 from hvdprof.model.run import Run
 
@@ -135,10 +135,7 @@ def bin_facts(lanes: Lanes, lane: int, at_ns: int, width_ns: int) -> tuple[tuple
     first = lanes.origin_ns + at_ns - width_ns // 2
     last = first + max(width_ns, 1)
     one = np.array([lane])
-    busy = lanes.spans.bins(first, last, one, most=1).busy[0, :, 0]
-    own = busy.copy()
-    for inner, outer in INSIDE.items():
-        own[CATEGORIES.index(outer)] -= busy[CATEGORIES.index(inner)]
+    own = own_times(lanes.spans.bins(first, last, one, most=1).busy, lanes.blocked_in)[0, :, 0]
     shares = [
         (category, units.percent(float(own[number])))
         for number, category in enumerate(CATEGORIES)

@@ -7,8 +7,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from hvdprof.figures.timeline.blocked_shares import blocked_shares
 from hvdprof.figures.timeline.rank_times import StepTimes, step_times
 from hvdprof.figures.timeline.viewport import Ints, Spans
+from hvdprof.model.arrays import Float64s
 from hvdprof.model.run import Run
 
 RANK_PARTS: tuple[str, ...] = ("data", "forward", "backward", "optimizer", "blocked")
@@ -24,8 +26,10 @@ HOROVOD_KINDS: tuple[str, ...] = (
 CATEGORIES: tuple[str, ...] = RANK_PARTS + HOROVOD_KINDS
 """Categories of a lane, in the order of ``Spans`` and of the legend."""
 
-INSIDE: dict[str, str] = {"blocked": "optimizer"} | dict.fromkeys(HOROVOD_KINDS[2:], "operation")
-"""Inner category to outer category: the inner is drawn on top and not counted twice."""
+BLOCKED = "blocked"
+INSIDE: dict[str, str] = dict.fromkeys(HOROVOD_KINDS[2:], "operation")
+"""Inner category to outer category: the inner is drawn on top and not counted twice. Blocked time
+is inside the phases that ``Lanes.blocked_in`` tells."""
 
 _COLUMNS = (
     *("segment", "source", "rank", "phase", "activity", "tensor", "fusion_id"),
@@ -70,7 +74,8 @@ class Lanes:
     The rows of ``spans`` are those of ``run.events``. Lanes of ranks come first; ``ranks`` are
     their numbers and ``hosts`` their hosts, empty where unknown. ``written_ns`` [segments, 2] is
     the first start and the last end of Horovod's events in each segment of ``steps``; -1 where it
-    has none.
+    has none. ``blocked_in`` [categories] is the share of the ranks' blocked time that lies inside
+    each phase.
     """
 
     run: Run
@@ -84,6 +89,7 @@ class Lanes:
     steps: StepTimes
     written_ns: Ints
     origin_ns: int
+    blocked_in: Float64s
 
     @property
     def num_ranks(self) -> int:
@@ -134,6 +140,7 @@ def pass_lanes(run: Run, pass_id: str, kind: LaneKind = LaneKind.EXECUTIONS) -> 
         *below,
     )
     shape = (len(names), len(CATEGORIES))
+    of_ranks = slice(int(recorded.sum()))
     spans = Spans(lane, category[chosen], start, end, shape, here[chosen])
     marks = _marks(run, pass_id, ranks, part, here, len(ranks) if below else 0)
     steps = step_times(run, pass_id)
@@ -149,7 +156,29 @@ def pass_lanes(run: Run, pass_id: str, kind: LaneKind = LaneKind.EXECUTIONS) -> 
         steps=steps,
         written_ns=_written(part, written, steps.segments),
         origin_ns=spans.first_ns,
+        blocked_in=blocked_shares(
+            lane[of_ranks],
+            category[chosen][of_ranks],
+            start[of_ranks],
+            end[of_ranks],
+            blocked=CATEGORIES.index(BLOCKED),
+            num_categories=len(CATEGORIES),
+        ),
     )
+
+
+def own_times(busy: Float64s, blocked_in: Float64s) -> Float64s:
+    """[lanes, categories, bins] Busy times less those of the categories inside; at least 0.
+
+    Args:
+        busy: Of the categories that are shown.
+        blocked_in: ``Lanes.blocked_in``.
+    """
+    own = busy.copy()
+    for inner, outer in INSIDE.items():
+        own[:, CATEGORIES.index(outer)] -= busy[:, CATEGORIES.index(inner)]
+    own -= blocked_in[None, :, None] * busy[:, [CATEGORIES.index(BLOCKED)]]
+    return own.clip(min=0)
 
 
 def _is(column: pd.Series, value: str) -> NDArray[np.bool_]:

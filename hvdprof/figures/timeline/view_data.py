@@ -17,9 +17,10 @@ from hvdprof.figures.timeline.counters import Executions
 from hvdprof.figures.timeline.rank_times import QUANTILES
 from hvdprof.figures.timeline.release_arrows import release_arrows
 from hvdprof.figures.timeline.time_text import length_text
-from hvdprof.figures.timeline.timeline_lanes import CATEGORIES, INSIDE, Lanes
+from hvdprof.figures.timeline.timeline_lanes import BLOCKED, CATEGORIES, INSIDE, Lanes, own_times
 from hvdprof.figures.timeline.timeline_rows import Row, RowChoice, RowKind, lanes_of
 from hvdprof.figures.timeline.viewport import Bins, Ints, SomeSpans
+from hvdprof.model.arrays import Float64s
 
 COLOURS: dict[str, str] = PART_COLOURS | HOROVOD_COLOURS
 MOST_BARS = 2_500
@@ -86,20 +87,15 @@ def view_data(
     }
     if is_binned:
         most = int(np.clip(asked.pixels, 200, 2_000))
-        data["bins"] = _bins(lanes.spans.bins(first, last, drawn, most=most), shown)
+        data["bins"] = _bins(lanes, lanes.spans.bins(first, last, drawn, most=most), shown)
     else:
         data["bars"] = _bars(lanes, lanes.spans.within(first, last, drawn), shown)
     return data
 
 
-def bin_codes(bins: Bins, shown: NDArray[np.bool_]) -> NDArray[np.uint8]:
+def bin_codes(bins: Bins, shown: NDArray[np.bool_], blocked_in: Float64s) -> NDArray[np.uint8]:
     """A byte a bin and lane: its largest category times ``SHADES`` plus its shade; 0 where idle."""
-    busy = bins.busy.copy()
-    for inner, outer in INSIDE.items():
-        if shown[CATEGORIES.index(inner)]:
-            busy[:, CATEGORIES.index(outer)] -= bins.busy[:, CATEGORIES.index(inner)]
-    busy = busy.clip(min=0)
-    busy[:, ~shown] = 0
+    busy = own_times(bins.busy * shown[None, :, None], blocked_in)
     most = busy.argmax(axis=1)
     shade = np.ceil(busy.sum(axis=1).clip(max=1) * SHADES)
     codes: NDArray[np.uint8] = np.where(shade > 0, most * SHADES + shade, 0).astype(np.uint8)
@@ -112,8 +108,8 @@ def _caption(asked: Asked, number: int, marks: str, *, is_binned: bool) -> str:
     return f"{how.format(units.count(number))}{marks}; {in_view} in view."
 
 
-def _bins(bins: Bins, shown: NDArray[np.bool_]) -> Json:
-    codes = bin_codes(bins, shown)
+def _bins(lanes: Lanes, bins: Bins, shown: NDArray[np.bool_]) -> Json:
+    codes = bin_codes(bins, shown, lanes.blocked_in)
     return {"width": codes.shape[1], "codes": base64.b64encode(codes.tobytes()).decode("ascii")}
 
 
@@ -122,7 +118,7 @@ def _bars(lanes: Lanes, spans: SomeSpans, shown: NDArray[np.bool_]) -> Json:
     row, lane, category = spans.row[is_shown], spans.lane[is_shown], spans.category[is_shown]
     start, length = spans.start_ns[is_shown], (spans.end_ns - spans.start_ns)[is_shown]
     # Outer categories first, so that the inner ones are drawn on top of them.
-    inner = [CATEGORIES.index(name) for name in INSIDE]
+    inner = [CATEGORIES.index(name) for name in (BLOCKED, *INSIDE)]
     order = np.argsort(np.isin(category, inner), kind="stable")
     # Rows before values: only the names of the drawn rows are decoded.
     names = lanes.run.events[["activity", "tensor"]].iloc[row[order]].astype("object")
