@@ -175,7 +175,9 @@ def _potential(analysis: RunAnalysis, row: FrameRow) -> Tile:
     factor = 1 / (1 - float(best["gain_share"]))
     efficiency = float(row["efficiency"])
     detail = f"if fixed: {best['title']}"
-    if math.isnan(efficiency) or row["oversubscribed"]:
+    # A cell that is its own baseline has no efficiency to gain.
+    is_above = efficiency * factor > 1
+    if math.isnan(efficiency) or is_above or row["oversubscribed"]:
         return Tile(title, f"up to {units.percent(factor - 1, 0)} more samples/s", detail)
     return Tile(title, f"up to {units.percent(efficiency * factor, 0)}", detail)
 
