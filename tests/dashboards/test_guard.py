@@ -22,6 +22,7 @@ def page_payload(search="", pathname="/", **changes):
         "inputs": [
             {"id": "location", "property": "pathname", "value": pathname},
             {"id": "location", "property": "search", "value": search},
+            {"id": "clock", "property": "n_intervals", "value": 0},
         ],
         "changedPropIds": ["location.pathname"],
         "state": [{"id": "drawn", "property": "data", "value": None}],

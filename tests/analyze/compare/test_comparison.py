@@ -192,14 +192,18 @@ def script_settings(**variables):
     return {"scaling": "weak", "num_threads": 1, "script": script}
 
 
-def test_secrets_of_commands_and_variables_are_masked_and_still_differ(tmp_path):
+def test_secrets_of_commands_and_variables_are_not_in_the_manifests_that_are_compared(tmp_path):
     one, other = (
-        analysis_of(tmp_path / name, sweep({2: 12.0}), settings=script_settings(WANDB_API_KEY=key))
+        analysis_of(
+            tmp_path / name,
+            sweep({2: 12.0}),
+            settings=script_settings(WANDB_API_KEY=key, BUCKETS=name),
+        )
         for name, key in (("a", "abc-secret"), ("b", "def-secret"))
     )
     settings = compare_analyses(one, other).settings
-    assert settings["name"].tolist() == ["--env WANDB_API_KEY"]
-    shown = settings.to_csv()
+    assert settings["name"].tolist() == ["--env BUCKETS"]
+    shown = settings.to_csv() + str(one.run.manifest.settings)
     assert "secret" not in shown
     assert "hunter2" not in shown
 
