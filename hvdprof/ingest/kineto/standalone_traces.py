@@ -33,7 +33,7 @@ def add_standalone_traces(
     """
     found = read_traces(paths, builder.notes, progress=progress)
     name = _name_of([one.path for one in found.ranks.values()])
-    record = traced_pass(found.size, name, found.controller)
+    record = traced_pass(found.size, name, found.controller, found.engine)
     for table, block in traced_blocks(found, record):
         builder.add_block(table, block)
     files = [

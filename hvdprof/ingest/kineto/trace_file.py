@@ -41,6 +41,7 @@ _CORRELATION = re.compile(rb'"correlation"\s*:\s*(\d+)')
 _BASE = re.compile(rb'"baseTimeNanoseconds"\s*:\s*(\d+)')
 _HOST = re.compile(rb'"host_name"\s*:\s*"([^"\\]{1,255})"')
 _JOB = re.compile(rb'"distributedInfo"\s*:\s*(\{)')
+_FSDP2 = "FSDP::"
 _EPOCH_FROM_US = 10**15
 """Microseconds since 1970 have been above this since 2001; times since boot never are."""
 
@@ -101,8 +102,13 @@ class TraceFile:
     @property
     def hides_waits(self) -> bool:
         """Whether a step waits several times, and nothing says when: FSDP on CPUs."""
-        sharded = ("FSDP::", "FullyShardedDataParallel.")
+        sharded = (_FSDP2, "FullyShardedDataParallel.")
         return not self.on_gpu and any(one.name.startswith(sharded) for one in self.annotations)
+
+    @property
+    def is_of_fsdp2(self) -> bool:
+        """Whether FSDP2 gathers and reduces its parameters."""
+        return any(one.name.startswith(_FSDP2) for one in self.annotations)
 
     @property
     def thread(self) -> int:

@@ -19,6 +19,7 @@ from hvdprof.ingest.tables.collective_matching import (
     match_collectives,
 )
 from hvdprof.model.arrays import Int64s
+from hvdprof.rundir.plan import DDP_ENGINE, FSDP_ENGINE
 from hvdprof.rundir.recorder_format import SAME_CLOCK
 from hvdprof.rundir.shown_names import shown_name
 
@@ -80,6 +81,12 @@ class TraceSet:
     def controller(self) -> str:
         """What moved the data: gloo, nccl; empty where unknown."""
         return " ".join(sorted({one.file.backend for one in self.ranks.values()} - {""}))
+
+    @property
+    def engine(self) -> str:
+        """What reduces the gradients: FSDP2 where a rank says so, else DDP."""
+        is_fsdp2 = any(one.file.is_of_fsdp2 for one in self.ranks.values())
+        return FSDP_ENGINE if is_fsdp2 else DDP_ENGINE
 
     @property
     def missing(self) -> list[int]:

@@ -14,7 +14,7 @@ from hvdprof.ingest.storage.blocks import Block
 from hvdprof.model.schema import Table
 from hvdprof.model.tables.run_tables import SEGMENTS, STEPS
 from hvdprof.rundir.manifest import Mode, PassRecord, SegmentRecord, Status
-from hvdprof.rundir.plan import DDP_ENGINE, Segment
+from hvdprof.rundir.plan import Segment
 from hvdprof.rundir.shown_names import shown_name
 
 UNKNOWN = "unknown"
@@ -24,7 +24,9 @@ FileProgress = Callable[[Path, int, int], None]
 """Called with the file, the bytes of it read so far, and its size."""
 
 
-def traced_pass(size: int, name: str, controller: str, batch_size: int = 0) -> PassRecord:
+def traced_pass(
+    size: int, name: str, controller: str, engine: str, batch_size: int = 0
+) -> PassRecord:
     """A pass of one segment that torch.profiler recorded.
 
     Its steps count as those of a throughput pass, so that the analysis of steps applies; the
@@ -34,11 +36,12 @@ def traced_pass(size: int, name: str, controller: str, batch_size: int = 0) -> P
         size: Ranks of the job.
         name: A name for the job.
         controller: What moved the data; empty where unknown.
+        engine: What reduces the gradients.
         batch_size: Samples per rank and step; 0 where unknown.
     """
     segment = Segment(
         id=SEGMENT,
-        engine=DDP_ENGINE,
+        engine=engine,
         model=name,
         compression="none",
         reduction="average",

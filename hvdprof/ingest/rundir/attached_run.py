@@ -96,7 +96,9 @@ def attach(folder: Path, given: Given, stated: Stated, *, overwrite: bool = Fals
         if traced is None:
             record = _pass(sources, size, stated, is_uncached=counted.is_uncached)
         else:
-            record = traced_pass(size, stated.name, traced.controller, stated.batch_size or 0)
+            record = traced_pass(
+                size, stated.name, traced.controller, traced.engine, stated.batch_size or 0
+            )
         copies = _copies(sources, record)
         manifest = _manifest(record, copies, stated.name)
         if counted.size is not None and counted.size != size:

@@ -137,6 +137,8 @@ def test_fsdp_on_cpus_hides_its_waits_so_that_no_rank_is_named(tmp_path: Path) -
     analysis = analyze_run(load_run(paths))
     assert analysis.verdict.sentence == "trace, 3 ranks: 12.5 ms per step."
     assert "no straggler is named" in analysis.verdict.caveat
+    # Advice for DDP, such as no_sync() or its communication hooks, does not apply.
+    assert set(analysis.run.segments["engine"]) == {"fsdp"}
     assert analysis.run.steps["blocked_ns"].isna().all()
     assert analysis.run.rank_collectives["exposed_ns"].isna().all()
     assert analysis.stragglers.empty
