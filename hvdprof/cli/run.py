@@ -1,4 +1,4 @@
-"""``hvdprof run``: a Horovod script of the user's, unmodified.
+"""``hvdprof run``: a script of the user's, under Horovod or torch.distributed, unmodified.
 
 Tested in ``tests/test_run_end_to_end.py``.
 """
@@ -13,5 +13,5 @@ from hvdprof.cli.measuring.option_signature import takes
 
 @takes(RunOptions, CommandOptions)
 def run(options: RunOptions, chosen: CommandOptions, context: typer.Context) -> None:
-    """Run an unmodified Horovod script; report how well it scales and where its time goes."""
+    """Run an unmodified Horovod or DDP script; report how well it scales, and why not better."""
     measure_command(context, options, chosen)
