@@ -29,7 +29,7 @@ CATEGORIES: tuple[str, ...] = RANK_PARTS + HOROVOD_KINDS
 BLOCKED = "blocked"
 INSIDE: dict[str, str] = dict.fromkeys(HOROVOD_KINDS[2:], "operation")
 """Inner category to outer category: the inner is drawn on top and not counted twice. Blocked time
-is inside the phases that ``Lanes.blocked_in`` tells."""
+is inside the phases that ``Lanes.blocked_in`` names."""
 
 _COLUMNS = (
     *("segment", "source", "rank", "phase", "activity", "tensor", "fusion_id"),
