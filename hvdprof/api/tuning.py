@@ -120,8 +120,8 @@ class TuningMeasurement:
 
     @property
     def command(self) -> tuple[str, ...]:
-        """The command of the script with its variables, secrets masked; or the model."""
-        return tuple(self.present.shown_command) or (str(self._options.models),)
+        """The command of the script, or of ``bench``, after its variables; secrets masked."""
+        return tuple(self.present.shown_command)
 
     @property
     def budget_s(self) -> float:
