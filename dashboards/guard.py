@@ -27,7 +27,7 @@ def guard(app: Dash) -> None:
 
     def refuse() -> None:
         if request.path == _CALLBACK_PATH and request.method == "POST":
-            _check_payload(app, request.get_json(silent=True))
+            _check_payload(app, _json_of_request())
 
     def harden(response: Response) -> Response:
         for name, value in _HEADERS.items():
@@ -38,6 +38,13 @@ def guard(app: Dash) -> None:
 
     app.server.before_request(refuse)
     app.server.after_request(harden)
+
+
+def _json_of_request() -> object:
+    try:
+        return request.get_json(silent=True)
+    except RecursionError:
+        raise BadRequest("The body is nested too deeply.") from None
 
 
 def text_or_none(value: object) -> str | None:

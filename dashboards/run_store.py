@@ -20,12 +20,12 @@ from hvdprof.api import (
     load_run,
 )
 from hvdprof.api.runs import run_entry
+from hvdprof.dashboards.trash import move_beside
 from hvdprof.errors import UnreadableInputError, UsageError
 from hvdprof.model.run import Run, RunAnalysis, RunEntry, Verdict
 from hvdprof.model.standalone_files import FilesAnalysis
 from hvdprof.model.table_catalogue import declared_table
 
-TRASH = ".trash"
 """The folder beside runs that takes those that the dashboard deletes."""
 
 RUNNING = "running"
@@ -170,7 +170,8 @@ class RunStore:
         """Move a run directory into the folder ``.trash`` beside it, and return its new place.
 
         Raises:
-            UsageError: There is no run of that id, it is being measured, or it is no run directory.
+            UsageError: There is no run of that id, it is being measured, or it is no run directory;
+                it is a link to another folder, or belongs to another user.
             UnreadableInputError: It cannot be moved.
         """
         entry = self.entry(run_id)
@@ -179,16 +180,9 @@ class RunStore:
         if entry.status == RUNNING:
             raise UsageError(f"{run_id} is being measured.", hint="End the measurement first.")
         path = self._path(run_id)
-        folder = path.parent / TRASH
-        target, number = folder / path.name, 1
-        try:
-            folder.mkdir(exist_ok=True)
-            while target.exists():
-                number += 1
-                target = folder / f"{path.name} ({number})"
-            path.rename(target)
-        except OSError as error:
-            raise UnreadableInputError(f"Could not move {path}: {error.strerror}.") from error
+        if path not in self._paths and path.parent not in self._watched:
+            raise UsageError(f"{run_id} is a link to {path}.", hint="Delete it by hand.")
+        target = move_beside(path)
         with self._lock:
             self._paths = [one for one in self._paths if one != path]
             self._cached.pop(run_id, None)

@@ -18,7 +18,7 @@ from hvdprof.dashboards.timeline_window import (
     window_of,
 )
 from hvdprof.dashboards.view import View
-from hvdprof.errors import HvdprofError
+from hvdprof.errors import HvdprofError, UnreadableInputError
 from hvdprof.figures.timeline.counters import Executions, executions_of
 from hvdprof.figures.timeline.event_details import bin_facts, event_facts, timeline_passes
 from hvdprof.figures.timeline.event_search import Hits, events_named, steps_of_kind
@@ -59,7 +59,16 @@ def passes_of(runs: RunStore, run_id: str) -> dict[str, str]:
 
 
 def chosen_pass(passes: Mapping[str, str], view: View) -> str:
-    """The pass in the address if it exists, else the first one with that number of ranks."""
+    """The pass in the address if it exists, else the first one with that number of ranks.
+
+    Raises:
+        UnreadableInputError: The run has none.
+    """
+    if not passes:
+        raise UnreadableInputError(
+            "The run has no pass with events on a time axis.",
+            hint="hvdprof bench and run record one unless --no-trace is given.",
+        )
     if view.pass_id in passes:
         return str(view.pass_id)
     ranks = " 1 rank)" if view.np == 1 else f" {view.np or 0:,} ranks)"

@@ -88,3 +88,10 @@ def test_pages_may_run_only_what_the_app_itself_serves(tmp_path):
     assert rules["frame-ancestors"] == "'none'"
     assert "unsafe" not in rules["script-src"]
     assert "'sha256-" in rules["script-src"]
+
+
+def test_a_deeply_nested_body_is_a_bad_request(tmp_path):
+    answer = client(tmp_path).post(
+        "/_dash-update-component", data="[" * 90_000, content_type="application/json"
+    )
+    assert answer.status_code == 400

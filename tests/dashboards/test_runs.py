@@ -3,8 +3,9 @@ import pytest
 from hvdprof.dashboards.app import PAGES
 from hvdprof.dashboards.guard import row_names
 from hvdprof.dashboards.pages.runs import rows_of
-from hvdprof.dashboards.run_store import TRASH, RunStore
+from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.shell import RUNS_PATH, start_page
+from hvdprof.dashboards.trash import TRASH
 from hvdprof.errors import UsageError
 from tests.builders.analysis import with_a_straggler
 from tests.builders.run_directory import PassSpec, write_run

@@ -230,6 +230,15 @@ def test_a_run_that_cannot_be_read_is_said(tmp_path):
     assert answer.json == {"problem": "It is damaged.", "hint": "Run it again."}
 
 
+@pytest.mark.parametrize("what", ["view", "details", "range", "hits"])
+def test_a_run_without_passes_is_said(tmp_path, what):
+    write_run(tmp_path / "empty", [])
+    client = create_app(RunStore([tmp_path / "empty"])).server.test_client()
+    answer = client.get(f"/timeline-data/{what}?run=empty")
+    assert answer.status_code == 409
+    assert "no pass with events" in answer.json["problem"]
+
+
 def test_the_timeline_asks_with_the_token(run_folder):
     client = create_app(RunStore([run_folder]), access=Access()).server.test_client()
     assert client.get("/timeline-data/view?run=quick").status_code == 401
