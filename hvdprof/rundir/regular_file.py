@@ -60,7 +60,9 @@ def checked_inside(folder: Path, path: Path) -> Path:
         NotRegularFileError: A link leads elsewhere, or in a circle.
     """
     try:
-        is_inside = path.resolve().is_relative_to(folder.resolve())
+        resolved = path.resolve()
+        # Python from 3.13 on leaves a circle of links as it is.
+        is_inside = resolved.is_relative_to(folder.resolve()) and not resolved.is_symlink()
     except RuntimeError:
         # Python below 3.13 raises this for a circle of links.
         is_inside = False

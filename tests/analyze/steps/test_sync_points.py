@@ -35,8 +35,9 @@ def test_one_synchronization_per_step_is_the_special_case(make, num_ranks):
     u_ns = np.full(num_ranks, 1000.0)
 
     named = named_causes(work)
-    assert [dataclasses.replace(one, affected=None) for one in named_causes(other)] == [
-        dataclasses.replace(one, affected=None) for one in named
+    # As texts: equality of dataclasses tells missing numbers apart since Python 3.13.
+    assert [repr(dataclasses.replace(one, affected=None)) for one in named_causes(other)] == [
+        repr(dataclasses.replace(one, affected=None)) for one in named
     ]
     members = [[one] for one in named]
     assert launch_causes(other, members) == launch_causes(work, members)
