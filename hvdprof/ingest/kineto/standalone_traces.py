@@ -15,7 +15,7 @@ from hvdprof.rundir.attached import AttachedFile, AttachedKind, attached_setting
 from hvdprof.rundir.manifest import Manifest
 from hvdprof.rundir.shown_names import shown_name
 
-_OF_ONE_RANK = re.compile(r"[-_.]*(?:rank)?[-_.]*\d*$", re.IGNORECASE)
+_OF_ONE_RANK = re.compile(r"[-_.]*(?:rank)?[-_.]*\d*(?:of\d+)?$", re.IGNORECASE)
 
 
 def add_standalone_traces(

@@ -35,7 +35,7 @@ def test_one_synchronization_per_step_is_the_special_case(make, num_ranks):
     u_ns = np.full(num_ranks, 1000.0)
 
     named = named_causes(work)
-    # As texts: equality of dataclasses tells missing numbers apart since Python 3.13.
+    # As texts: since Python 3.13 dataclasses that hold NaN differ from each other.
     assert [repr(dataclasses.replace(one, affected=None)) for one in named_causes(other)] == [
         repr(dataclasses.replace(one, affected=None)) for one in named
     ]

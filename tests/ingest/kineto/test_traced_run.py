@@ -17,6 +17,7 @@ from hvdprof.api import (
 )
 from hvdprof.cli.main import build_app
 from hvdprof.errors import UnreadableInputError, UsageError
+from hvdprof.ingest.kineto.standalone_traces import _name_of
 from hvdprof.model.run import Run
 from hvdprof.model.step_parts import RECORDED_PARTS
 from tests.builders.places import RECORDINGS
@@ -241,3 +242,11 @@ def test_other_files_beside_traces_stay_in_the_tables(tmp_path: Path) -> None:
     assert run.recorded
     assert len(run.steps)
     assert any("in the tables alone" in note for note in run.notes)
+
+
+@pytest.mark.parametrize(
+    ("name", "job"),
+    [("run_rank0of8.json", "run"), ("trace_rank12.json.gz", "trace"), ("rank_3.json", "trace")],
+)
+def test_the_name_of_a_job_has_no_rank(name: str, job: str) -> None:
+    assert _name_of([Path(name)]) == job

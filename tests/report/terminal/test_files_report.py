@@ -14,3 +14,11 @@ def test_bracketed_text_in_the_name_of_a_file_is_shown(tmp_path: Path) -> None:
     stream = io.StringIO()
     render_files(api.analyze_files(api.load_run(tmp_path)), stream, width=200)
     assert stream.getvalue().count("one[bold].txt") == 2
+
+
+def test_a_file_that_says_nothing_comes_last(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("no number here\n")
+    (tmp_path / "b.txt").write_text("Total img/sec on 4 CPU(s): 1960.0 +-1.0\n")
+    stream = io.StringIO()
+    render_files(api.analyze_files(api.load_run(tmp_path)), stream, width=200)
+    assert stream.getvalue().index("b.txt  ") < stream.getvalue().index("a.txt  ")
