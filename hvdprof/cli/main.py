@@ -72,8 +72,7 @@ def main() -> NoReturn:
     if sys.stdout.isatty():
         sys.stdout = TerminalStream(sys.stdout)
     try:
-        wanted = sys.argv[1:2]
-        build_app(wanted if wanted and wanted[0] in COMMANDS else COMMANDS)()
+        build_app(_needed_commands(sys.argv[1:]))()
     except HvdprofError as error:
         # Messages quote files and output of strangers.
         sys.stderr.write(f"hvdprof: {printable_lines(error.message)}\n")
@@ -81,6 +80,14 @@ def main() -> NoReturn:
             sys.stderr.write(f"  {printable_lines(error.hint)}\n")
         sys.exit(error.exit_code)
     sys.exit(0)
+
+
+def _needed_commands(arguments: Sequence[str]) -> Sequence[str]:
+    """The commands to import: help and messages about unknown commands list all of them."""
+    wanted = arguments[:1]
+    if wanted == ["--version"]:
+        return ()
+    return wanted if wanted and wanted[0] in COMMANDS else COMMANDS
 
 
 def _print_version(wanted: bool) -> None:

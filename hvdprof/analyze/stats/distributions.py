@@ -1,29 +1,64 @@
-"""Quantiles and tails of distributions, from scipy.
+"""Quantiles and tails of distributions.
 
-Importing scipy takes a tenth of a second: only commands with an interval pay for it.
+Importing ``scipy.special`` takes a tenth of a second: only the rarer ones pay for it.
 """
 
 import math
+from functools import lru_cache
 from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hvdprof.analyze.stats.incomplete_beta import incomplete_beta
+
 _NORMAL = NormalDist()
+_NEARLY_NORMAL = 1e7
+"""Degrees of freedom from which Student's t is the normal distribution, to 1e-7."""
+_MOST_STEPS = 2_000
 
 
+@lru_cache(maxsize=4096)
 def student_quantile(degrees: float, level: float) -> float:
     """The value below which Student's t lies with the probability ``level``."""
-    from scipy.special import stdtrit
+    if math.isnan(degrees) or math.isnan(level) or degrees <= 0 or not 0 <= level <= 1:
+        return math.nan
+    if level < 0.5:
+        return -_student_reach(degrees, level)
+    # Beyond the middle 1 - level is exact.
+    return _student_reach(degrees, 1 - level)
 
-    return float(stdtrit(degrees, level))
+
+def _student_reach(degrees: float, above: float) -> float:
+    """The value that Student's t exceeds with a probability of at most 0.5.
+
+    The tail is convex: Newton's steps from the normal quantile never pass the value.
+    """
+    if above in (0, 0.5):
+        return math.inf if above == 0 else 0.0
+    value = -normal_quantile(above)
+    if degrees > _NEARLY_NORMAL:
+        return value
+    log_norm = (
+        math.lgamma((degrees + 1) / 2) - math.lgamma(degrees / 2) - math.log(degrees * math.pi) / 2
+    )
+    for _ in range(_MOST_STEPS):
+        log_density = log_norm - (degrees + 1) / 2 * math.log1p(value * value / degrees)
+        step = (student_below(degrees, -value) - above) / math.exp(log_density)
+        value += step
+        if abs(step) <= 1e-13 * value:
+            break
+    return value
 
 
 def student_below(degrees: float, value: float) -> float:
     """The probability with which Student's t lies below a value."""
-    from scipy.special import stdtr
-
-    return float(stdtr(degrees, value))
+    if math.isnan(degrees) or math.isnan(value) or degrees <= 0:
+        return math.nan
+    if degrees > _NEARLY_NORMAL:
+        return normal_below(value)
+    tail = incomplete_beta(degrees / 2, 0.5, degrees / (degrees + value * value)) / 2
+    return tail if value < 0 else 1 - tail
 
 
 def noncentral_student_above(degrees: float, shift: float, value: float) -> float:
@@ -48,22 +83,37 @@ def normal_quantile(level: float) -> float:
 def fair_coin_quantile(share: float, num: int) -> int:
     """Quantile of the number of heads in ``num`` throws of a fair coin.
 
-    As ``scipy.stats.binom.ppf``; importing ``scipy.stats`` takes half a second of every command.
+    As ``scipy.stats.binom.ppf``.
     """
     if num < 1:
         return 0
-    from scipy.special import bdtr, bdtrik
+    spread = normal_quantile(share) * math.sqrt(num) / 2
+    heads = min(max(round(num / 2 + spread), 0), num)
+    # Of an odd number of throws, half of the probability is a rounding error away.
+    share *= 1 - 1e-9
+    while heads > 0 and _fair_coin_below(heads - 1, num) >= share:
+        heads -= 1
+    while _fair_coin_below(heads, num) < share:
+        heads += 1
+    return heads
 
-    heads = math.ceil(bdtrik(share, num, 0.5))
-    one_less = max(heads - 1, 0)
-    return one_less if bdtr(one_less, num, 0.5) >= share else heads
+
+def _fair_coin_below(heads: int, num: int) -> float:
+    """The probability of at most so many heads in ``num`` throws."""
+    return 1.0 if heads >= num else incomplete_beta(num - heads, heads + 1, 0.5)
 
 
 def binomial_tail(counts: NDArray[np.int64], num: int, share: float) -> NDArray[np.float64]:
     """The probability of at least so many successes in ``num`` trials, for each count."""
-    from scipy.special import bdtrc
+    distinct, places = np.unique(counts, return_inverse=True)
+    tails = [_at_least(int(count), num, share) for count in distinct]
+    return np.asarray(tails, dtype=np.float64)[places].reshape(np.shape(counts))
 
-    return np.asarray(bdtrc(counts - 1.0, num, share))
+
+def _at_least(count: int, num: int, share: float) -> float:
+    if count <= 0 or count > num:
+        return float(count <= 0)
+    return incomplete_beta(count, num - count + 1, share)
 
 
 def hypergeometric_tail(
