@@ -4,7 +4,6 @@ import importlib.metadata
 import os
 import re
 import shutil
-import subprocess
 import sysconfig
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,19 +13,8 @@ from hvdprof.errors import EnvironmentNotReadyError, MissingExtraError
 
 APT_INSTALL = ("apt-get", "install", "-y", "--no-install-recommends")
 
-# The modules that Horovod's setup.py and its CMake files ask of the interpreter that builds it.
-_NEEDED_PACKAGES = (
-    "torch",
-    "setuptools",
-    "wheel",
-    "packaging",
-    "cloudpickle",
-    "psutil",
-    "pyyaml",
-    "cffi",
-)
-_CMAKE_FIRST = (3, 21)
-_CMAKE_ADVICE = "python -m pip install 'cmake>=3.21,<4'"
+# What Horovod's setup.py asks of the interpreter that builds it, and Horovod when it runs.
+_NEEDED_PACKAGES = ("torch", "packaging", "cloudpickle", "psutil", "pyyaml", "cffi")
 _MEMORY_PER_JOB_BYTES = 1_500_000_000
 
 
@@ -88,47 +76,14 @@ def provide_tools(run: Callable[[Sequence[str]], int], path: str | None = None) 
 
 
 def check_python_packages() -> None:
-    """Make sure that the interpreter has what Horovod's build imports.
+    """Make sure that the interpreter has what Horovod needs.
 
     Raises:
         MissingExtraError: Something is not installed.
-        EnvironmentNotReadyError: setuptools is too new for Horovod's setup.py.
     """
     absent = [name for name in _NEEDED_PACKAGES if _version(name) is None]
     if absent:
         raise MissingExtraError(f"Building Horovod ({', '.join(absent)} missing)", extra="bench")
-    setuptools = _version("setuptools") or "0"
-    if int(setuptools.split(".", 1)[0]) >= 80:
-        raise EnvironmentNotReadyError(
-            f"Horovod's setup.py does not work with setuptools {setuptools}.",
-            hint="python -m pip install 'setuptools<80'",
-        )
-
-
-def check_cmake(path: str | None = None) -> str:
-    """The version of the CMake that the build will use.
-
-    Raises:
-        EnvironmentNotReadyError: There is none, or it is too old to read a toolchain file named
-            by the environment.
-    """
-    program = shutil.which("cmake", path=path)
-    if program is None:
-        raise EnvironmentNotReadyError(
-            "Horovod cannot be built here: CMake missing.", hint=_CMAKE_ADVICE
-        )
-    answer = subprocess.run(
-        [program, "--version"], capture_output=True, text=True, timeout=60, check=False
-    )
-    match = re.search(r"version (\d+)\.(\d+)[.\d]*", answer.stdout)
-    if match is None:
-        raise EnvironmentNotReadyError(f"{program} does not print its version.", hint=_CMAKE_ADVICE)
-    if (int(match.group(1)), int(match.group(2))) < _CMAKE_FIRST:
-        raise EnvironmentNotReadyError(
-            f"{program} is {match.group(0)}; 3.21 is the first that can build Horovod.",
-            hint=_CMAKE_ADVICE,
-        )
-    return match.group(0).removeprefix("version ")
 
 
 def default_jobs(num_cores: int, memory_bytes: int | None) -> int:

@@ -18,9 +18,9 @@ from hvdprof.errors import (
     StorageError,
 )
 from hvdprof.machine.install import build_log
+from hvdprof.machine.install.build_packages import cmake_version, provide_packages
 from hvdprof.machine.install.build_tools import (
     available_memory_bytes,
-    check_cmake,
     check_python_packages,
     default_jobs,
     provide_tools,
@@ -200,17 +200,27 @@ class Installer:
             self.progress.stage(f"running {' '.join(command[:2])}")
             return self.run(command, os.environ, log, _ignore)
 
-        path = self._path()
-        installed = provide_tools(run, path)
+        installed = provide_tools(run, self._path())
         if installed:
             self.progress.note(f"Installed the Debian packages {', '.join(installed)}.")
-        log.write(f"cmake {check_cmake(path)}\n")
+
+    def _provide_packages(
+        self, environment: Mapping[str, str], folder: Path, log: IO[str]
+    ) -> dict[str, str]:
+        def run(command: Sequence[str]) -> int:
+            self.progress.stage("downloading CMake, setuptools and wheel for the build")
+            return self.run(command, os.environ, log, _ignore)
+
+        provided = provide_packages(run, environment, folder, self.python)
+        log.write(f"CMake {cmake_version(provided['PATH'])}\n")
+        return provided
 
     def _build(
         self, recipe: Recipe, toolkit: GpuToolkit | None, folder: Path, log: IO[str]
     ) -> Path:
         gpu_variables = self._gpu_variables(recipe, toolkit) if toolkit else {}
         environment = recipe.environment(os.environ, Path(self.python).parent, gpu_variables)
+        environment = self._provide_packages(environment, folder / "packages", log)
         self.progress.stage(f"compiling with {recipe.jobs} jobs")
         code = self.run(build_command(self.python, folder), environment, log, self._on_output)
         wheels = sorted(folder.glob("horovod-*.whl"))

@@ -102,7 +102,8 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> FakeMachine:
         "require_horovod": lambda python: fake.installed,
         "forget_horovod": lambda: None,
         "check_python_packages": lambda: None,
-        "check_cmake": lambda path: "3.31.10",
+        "cmake_version": lambda path: "3.31.10",
+        "provide_packages": lambda run, environment, folder, python: dict(environment),
         "provide_tools": lambda run, path: [],
     }
     for name, function in replaced.items():

