@@ -3,6 +3,7 @@
 Tested in ``tests/model/test_cached_rows.py`` and ``tests/api/test_tables.py``.
 """
 
+import contextlib
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -13,9 +14,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hvdprof.ingest.storage.arrow_block import schema_of
+from hvdprof.ingest.storage.mapped_frame import can_be_mapped, mapped_frame
 from hvdprof.ingest.storage.sealed_file import opened
 from hvdprof.model.schema import Table
 from hvdprof.rundir.shown_names import shown_name
+
+MAPPED_FROM_ROWS = 250_000
+"""Fewer rows are faster in memory, and take little of it."""
 
 
 class CachedTable:
@@ -76,7 +81,12 @@ class CachedTable:
             yield table.empty()
 
     def frame(self) -> pd.DataFrame:
-        """All rows at once."""
+        """All rows at once; the columns of many are mapped from a file (``mapped_frame``)."""
+        if len(self) >= MAPPED_FROM_ROWS and can_be_mapped(self.table):
+            # Without room for that file the rows go into memory.
+            with contextlib.suppress(OSError):
+                rows = mapped_frame(self.table, len(self), self.pieces(), self.path.parent)
+                return self.table.frame(rows)
         content = pq.ParquetFile(self._opened, read_dictionary=category_names(self.table)).read()
         return self.table.frame(frame_of(self._renamed(content)))
 
