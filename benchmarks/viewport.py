@@ -37,7 +37,6 @@ from hvdprof.figures.timeline.timeline_lanes import LaneKind, Lanes, pass_lanes
 from hvdprof.figures.timeline.timeline_rows import RowChoice, timeline_rows
 from hvdprof.figures.timeline.view_data import Asked, view_data
 from hvdprof.model.run import Run
-from hvdprof.model.tables.collective_tables import COLLECTIVES
 from hvdprof.model.tables.run_tables import EVENTS
 from hvdprof.rundir.manifest import Manifest
 
@@ -205,7 +204,7 @@ def views(lanes: Lanes) -> tuple[list[float], list[int]]:
     """Milliseconds of one core and bytes of random views, from the whole pass to a few steps."""
     rng = np.random.default_rng(5)
     choice = RowChoice()
-    executions = executions_of(COLLECTIVES.empty(), lanes.pass_id)
+    executions = executions_of([], lanes.pass_id)
     millis, sizes = [], []
     for _ in range(_NUM_VIEWS):
         length = int(lanes.length_ns * 10 ** rng.uniform(-5, 0))

@@ -5,14 +5,13 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar, cast
 
 import pandas as pd
 
 from hvdprof.api import (
-    all_tables,
     analyze_files,
     analyze_run,
     is_run_directory,
@@ -20,11 +19,11 @@ from hvdprof.api import (
     load_run,
 )
 from hvdprof.api.runs import run_entry
+from hvdprof.api.tables import tables_of_files
 from hvdprof.dashboards.trash import move_beside
 from hvdprof.errors import UnreadableInputError, UsageError
 from hvdprof.model.run import Run, RunAnalysis, RunEntry, Verdict
 from hvdprof.model.standalone_files import FilesAnalysis
-from hvdprof.model.table_catalogue import declared_table
 
 """The folder beside runs that takes those that the dashboard deletes."""
 
@@ -32,7 +31,7 @@ RUNNING = "running"
 """The status of a run that is being measured."""
 
 _MOST_CACHED = 8
-_MOST_MADE = 6
+_MOST_MADE = 8
 
 Made = TypeVar("Made")
 Looked = RunAnalysis | FilesAnalysis
@@ -130,11 +129,12 @@ class RunStore:
             return own
         if isinstance(looked, RunAnalysis):
             return looked.table(name)
-        frame = self.made(run_id, "tables", lambda: all_tables(_in_memory(looked.run))).get(name)
-        return declared_table(name).empty() if frame is None else frame
+        tables = self.made(run_id, "tables", lambda: tables_of_files(looked))
+        # Those of a large timeline stay in the cache until one is asked for.
+        return self.made(run_id, ("table", name), lambda: tables.table(name))
 
     def made(self, run_id: str, key: Hashable, make: Callable[[], Made]) -> Made:
-        """The result that a page computed from a run, cached with the run; only the latest six.
+        """The result that a page computed from a run, cached with the run; only the latest eight.
 
         Args:
             run_id: Id of the run.
@@ -246,11 +246,6 @@ class RunStore:
             seen = look()
             self._seen[what] = (now, seen)
         return cast(Made, seen)
-
-
-def _in_memory(run: Run) -> Run:
-    """The same run without cached tables, whose analysis omits the largest tables."""
-    return replace(run, cached={})
 
 
 def _last_change_ns(path: Path) -> int:

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from dash import Dash
 from flask import Response, jsonify, request
 
+from hvdprof.api.tables import large_executions
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.timeline_window import (
     fitted,
@@ -29,6 +30,7 @@ from hvdprof.figures.timeline.time_text import length_text, place_text
 from hvdprof.figures.timeline.timeline_lanes import CATEGORIES, Lanes, pass_lanes
 from hvdprof.figures.timeline.timeline_rows import Row, timeline_rows
 from hvdprof.figures.timeline.view_data import COLOURS, SHADES, Asked, Json, view_data
+from hvdprof.model.tables.collective_tables import COLLECTIVES
 
 PATH = "/timeline-data/<what>"
 
@@ -175,11 +177,11 @@ def _hits(found: Hits) -> Json:
 def _executions(runs: RunStore, view: View, lanes: Lanes) -> Executions:
     run_id = str(view.run)
     # Outside of ``made``, which a table of a standalone file uses itself.
-    collectives = runs.table(run_id, "collectives")
+    pieces = large_executions(runs.run(run_id), lanes.pass_id)
+    if pieces is None:
+        pieces = iter([runs.table(run_id, COLLECTIVES.name)])
     return runs.made(
-        run_id,
-        ("executions", lanes.pass_id),
-        lambda: executions_of(collectives, lanes.pass_id),
+        run_id, ("executions", lanes.pass_id), lambda: executions_of(pieces, lanes.pass_id)
     )
 
 

@@ -5,15 +5,23 @@ from collections.abc import Iterator, Mapping
 
 import pandas as pd
 
+from hvdprof.analyze.communication.collectives import bus_bandwidths
 from hvdprof.analyze.communication.communication_tables import communication_tables
 from hvdprof.api.cached_communication import cached_communication
 from hvdprof.api.runs import Paths, ProgressCallback, all_tables, analyze_files, load_run
 from hvdprof.model.run import Run
+from hvdprof.model.standalone_files import FilesAnalysis
 from hvdprof.model.table_attributes import DerivedTables, RecordedTables, TableAttribute
 from hvdprof.model.table_catalogue import TABLES, declared_table
 from hvdprof.model.tables.scaling_tables import JOB_STEPS
+from hvdprof.model.tables.timeline_tables import EXECUTIONS
 from hvdprof.model.tables.waiting_tables import COLLECTIVE_ARRIVALS
 from hvdprof.report.tables.table_files import Rows
+
+_EXECUTION_COLUMNS = (
+    *("pass_id", "segment", "fusion_id", "collective", "start_ns", "dur_ns"),
+    *("size_bytes", "transfer_ns"),
+)
 
 
 class Tables(RecordedTables, DerivedTables, Mapping[str, Rows]):
@@ -78,14 +86,51 @@ def load_tables(paths: Paths, *, progress: ProgressCallback | None = None) -> Ta
         UnreadableInputError: The paths hold nothing usable.
     """
     run = load_run(paths, progress=progress)
-    if not run.cached:
+    if run.recorded:
         return Tables(all_tables(run))
-    several = len(run.timelines) > 1
-    tables = _of_several(run) if several else _of_one(run, progress or _silent)
-    tables |= analyze_files(run).derived
+    return tables_of_files(analyze_files(run), progress=progress)
+
+
+def tables_of_files(analysis: FilesAnalysis, *, progress: ProgressCallback | None = None) -> Tables:
+    """All tables of standalone files and of their analysis, as ``load_tables`` gives them.
+
+    Args:
+        analysis: The finished analysis.
+        progress: Called while tables on communication of a large timeline are made.
+    """
+    run = analysis.run
+    tables: dict[str, Rows] = {}
+    if not run.cached:
+        tables |= run.tables
+    elif len(run.timelines) > 1:
+        tables |= _of_several(run)
+    else:
+        tables |= _of_one(run, progress or _silent)
+    tables |= analysis.derived
     return Tables(
         {table.name: tables[table.name] for table in TABLES if len(tables.get(table.name, ()))}
     )
+
+
+def large_executions(run: Run, pass_id: str) -> Iterator[pd.DataFrame] | None:
+    """The executions of a timeline whose tables are in the cache, piece by piece.
+
+    They have the columns of COLLECTIVES that need no joined uses of tensors: start, length,
+    payload, transfer and busbw.
+
+    Args:
+        run: Standalone files.
+        pass_id: The timeline.
+
+    Returns:
+        ``None`` where its tables are in memory.
+    """
+    if pass_id not in run.cached:
+        return None
+    size = run.timelines.loc[(run.timelines["pass_id"] == pass_id).to_numpy(bool), "np"].iloc[0]
+    ranks_of = {} if pd.isna(size) else {(pass_id, ""): int(size)}
+    pieces = run.cached[pass_id][EXECUTIONS.name].frames(_EXECUTION_COLUMNS)
+    return (piece.assign(busbw_gb_per_s=bus_bandwidths(piece, ranks_of)) for piece in pieces)
 
 
 def _silent(file: str, done: int, total: int) -> None:

@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 
 from hvdprof.api import cached_communication
-from hvdprof.api.tables import load_tables
+from hvdprof.api.runs import load_run
+from hvdprof.api.tables import large_executions, load_tables
 from hvdprof.errors import UsageError
 from hvdprof.ingest.storage import parquet_cache, table_writer
 from hvdprof.ingest.tables import standalone_timeline
@@ -74,6 +75,20 @@ def executions_reported(timeline: Path) -> tuple[int, list[int]]:
     tables = load_tables([timeline], progress=lambda *call: calls.append(call))
     num = len(tables["executions"])
     return num, [done for file, done, total in calls if (file, total) == (str(timeline), num)]
+
+
+def test_executions_of_a_large_timeline_have_the_numbers_of_its_collectives(
+    timeline: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = load_tables([timeline]).table("collectives")
+    assert large_executions(load_run(timeline), str(timeline)) is None
+    large(monkeypatch)
+    pieces = large_executions(load_run(timeline), str(timeline))
+    assert pieces is not None
+    found = pd.concat(pieces, ignore_index=True)
+    assert len(found) > 10
+    for name in ("start_ns", "dur_ns", "size_bytes", "transfer_ns", "busbw_gb_per_s", "fusion_id"):
+        pd.testing.assert_series_equal(found[name], expected[name], obj=name)
 
 
 @pytest.mark.parametrize("ending", ["csv", "json"])

@@ -61,13 +61,33 @@ def collectives(
     table["queue_ns"] += table["wait_ns"]
     table["hold_ns"] = start - table["first_negotiated_ns"]
     table["lag_ns"] = start - table["last_ready_ns"]
-    # Bytes per nanosecond are GB/s; a transfer of 0 microseconds has no bandwidth.
-    transfer = table["transfer_ns"].where(table["transfer_ns"] > 0).astype("float64")
-    size = table["size_bytes"].astype("Float64").to_numpy(dtype="float64", na_value=np.nan)
-    table["algbw_gb_per_s"] = size / transfer
-    table["busbw_gb_per_s"] = table["algbw_gb_per_s"] * _factors(table, ranks_of)
-    table["fill"] = size / _looked_up(table, threshold_of)
+    table["algbw_gb_per_s"] = _algorithm_bandwidths(table)
+    table["busbw_gb_per_s"] = bus_bandwidths(table, ranks_of)
+    table["fill"] = _sizes(table) / _looked_up(table, threshold_of)
     return COLLECTIVES.frame(table[COLLECTIVES.column_names])
+
+
+def bus_bandwidths(
+    executions: pd.DataFrame, ranks_of: Mapping[LaunchKey, int]
+) -> NDArray[np.float64]:
+    """Busbw of each execution, GB/s; NaN where its payload or the number of ranks is unknown.
+
+    Args:
+        executions: Rows of EXECUTIONS.
+        ranks_of: Number of ranks by launch where known.
+    """
+    return _algorithm_bandwidths(executions) * _factors(executions, ranks_of)
+
+
+def _algorithm_bandwidths(executions: pd.DataFrame) -> NDArray[np.float64]:
+    # Bytes per nanosecond are GB/s; a transfer of 0 microseconds has no bandwidth.
+    transfer = executions["transfer_ns"].to_numpy(np.float64)
+    return _sizes(executions) / np.where(transfer > 0, transfer, np.nan)
+
+
+def _sizes(executions: pd.DataFrame) -> NDArray[np.float64]:
+    sizes = executions["size_bytes"].astype("Float64")
+    return sizes.to_numpy(dtype="float64", na_value=np.nan)
 
 
 def _of_tensors(uses: pd.DataFrame, arrivals: pd.DataFrame) -> pd.DataFrame:
@@ -93,14 +113,19 @@ def _of_tensors(uses: pd.DataFrame, arrivals: pd.DataFrame) -> pd.DataFrame:
 
 def _factors(table: pd.DataFrame, ranks_of: Mapping[LaunchKey, int]) -> NDArray[np.float64]:
     num_ranks = _looked_up(table, ranks_of)
-    names = table["collective"].astype(str).to_numpy()
+    code, names = pd.factorize(table["collective"])
     factors = np.ones(len(table))
-    for name in np.unique(names):
-        chosen = names == name
-        factors[chosen] = [bus_factor(str(name), size) for size in num_ranks[chosen]]
+    for number, name in enumerate(names):
+        chosen = code == number
+        for size in np.unique(num_ranks[chosen]):
+            factors[chosen & (num_ranks == size)] = bus_factor(str(name), float(size))
     return np.where(np.isnan(num_ranks), np.nan, factors)
 
 
 def _looked_up(table: pd.DataFrame, known: Mapping[LaunchKey, int]) -> NDArray[np.float64]:
-    keys = zip(table["pass_id"], table["segment"], strict=True)
-    return np.array([known.get(key, np.nan) for key in keys], dtype=np.float64)
+    launch = table.groupby(LAUNCH, sort=False, observed=True).ngroup().to_numpy()
+    numbers, first = np.unique(launch, return_index=True)
+    values = np.full(len(numbers), np.nan)
+    for place, row in enumerate(table[LAUNCH].iloc[first].itertuples(index=False, name=None)):
+        values[place] = known.get((str(row[0]), str(row[1])), np.nan)
+    return values[launch]

@@ -1,6 +1,8 @@
 """Counters over the executions of a pass: bytes in flight, and bus bandwidth."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -9,6 +11,16 @@ from numpy.typing import NDArray
 from hvdprof.figures.timeline.viewport import Ints
 
 Floats = NDArray[np.float64]
+Int16s = NDArray[np.int16]
+
+_COLUMNS = (
+    *("segment", "start_ns", "dur_ns", "size_bytes", "busbw_gb_per_s", "transfer_ns"),
+    "fusion_id",
+)
+_NOTHING = tuple(
+    np.empty(0, kind)
+    for kind in (np.int64, np.int64, np.float64, np.float64, np.float64, np.int64, np.int16)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +28,7 @@ class Executions:
     """The fused executions of a pass, in order of their start.
 
     ``bytes`` and ``busbw`` (GB/s) are NaN where unknown; ``transfer_ns`` is the transfer alone.
+    ``segment`` numbers ``segments``.
     """
 
     start_ns: Ints
@@ -24,7 +37,8 @@ class Executions:
     busbw: Floats
     transfer_ns: Floats
     fusion_id: Ints
-    segment: tuple[str, ...]
+    segment: Int16s
+    segments: tuple[str, ...]
 
     def __len__(self) -> int:
         return len(self.start_ns)
@@ -50,25 +64,43 @@ class Executions:
         return bandwidth
 
 
-def executions_of(collectives: pd.DataFrame, pass_id: str) -> Executions:
+def executions_of(pieces: Iterable[pd.DataFrame], pass_id: str) -> Executions:
     """The executions of a pass.
 
     Args:
-        collectives: Rows of COLLECTIVES.
+        pieces: Rows of COLLECTIVES, some at a time; they need the columns that are used alone.
         pass_id: The pass.
     """
-    rows = collectives[(collectives["pass_id"] == pass_id).to_numpy(dtype=bool)]
-    rows = rows[rows["dur_ns"].notna().to_numpy()]
-    rows = rows.iloc[np.argsort(rows["start_ns"].to_numpy(np.int64), kind="stable")]
-    start = rows["start_ns"].to_numpy(np.int64)
+    parts: list[tuple[NDArray[Any], ...]] = [_NOTHING]
+    segments: dict[str, int] = {}
+    for piece in pieces:
+        own = (piece["pass_id"] == pass_id).to_numpy(bool) & piece["dur_ns"].notna().to_numpy(bool)
+        rows = piece.loc[own, list(_COLUMNS)]
+        code, names = pd.factorize(rows["segment"])
+        number = [segments.setdefault(str(name), len(segments)) for name in names]
+        parts.append(
+            (
+                rows["start_ns"].to_numpy(np.int64),
+                rows["dur_ns"].to_numpy(np.int64),
+                np.asarray(rows["size_bytes"].astype("float64"), dtype=np.float64),
+                rows["busbw_gb_per_s"].to_numpy(np.float64),
+                rows["transfer_ns"].to_numpy(np.float64),
+                rows["fusion_id"].to_numpy(np.int64),
+                np.array([*number, -1], np.int16)[code],
+            )
+        )
+    columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
+    order = np.argsort(columns[0], kind="stable")
+    start, length, size, busbw, transfer, fusion, segment = (column[order] for column in columns)
     return Executions(
         start_ns=start,
-        end_ns=start + rows["dur_ns"].to_numpy(np.int64),
-        bytes=np.asarray(rows["size_bytes"].astype("float64"), dtype=np.float64),
-        busbw=rows["busbw_gb_per_s"].to_numpy(np.float64),
-        transfer_ns=rows["transfer_ns"].to_numpy(np.float64),
-        fusion_id=rows["fusion_id"].to_numpy(np.int64),
-        segment=tuple(rows["segment"].astype(str)),
+        end_ns=start + length,
+        bytes=size,
+        busbw=busbw,
+        transfer_ns=transfer,
+        fusion_id=fusion,
+        segment=segment,
+        segments=tuple(segments),
     )
 
 

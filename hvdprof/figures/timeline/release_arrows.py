@@ -86,7 +86,7 @@ def _operations(lanes: Lanes, executions: Executions, places: Ints) -> pd.DataFr
     named = pd.DataFrame(
         {
             "place": places,
-            "segment": [executions.segment[place] for place in places],
+            "segment": [executions.segments[executions.segment[place]] for place in places],
             "fusion_id": executions.fusion_id[places],
         }
     )

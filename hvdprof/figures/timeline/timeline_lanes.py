@@ -8,9 +8,16 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hvdprof.figures.timeline.blocked_shares import blocked_shares
+from hvdprof.figures.timeline.lane_rows import (
+    categories_of,
+    execution_lanes,
+    pass_rows,
+    tensor_lanes,
+    written_spans,
+)
 from hvdprof.figures.timeline.rank_times import StepTimes, step_times
 from hvdprof.figures.timeline.viewport import Ints, Spans
-from hvdprof.model.arrays import Float64s
+from hvdprof.model.arrays import Float64s, Int32s
 from hvdprof.model.run import Run
 
 RANK_PARTS: tuple[str, ...] = ("data", "forward", "backward", "optimizer", "blocked")
@@ -31,11 +38,6 @@ INSIDE: dict[str, str] = dict.fromkeys(HOROVOD_KINDS[2:], "operation")
 """Inner category to outer category: the inner is drawn on top and not counted twice. Blocked time
 is inside the phases that ``Lanes.blocked_in`` names."""
 
-_COLUMNS = (
-    *("segment", "source", "rank", "phase", "activity", "tensor", "fusion_id"),
-    *("start_ns", "dur_ns"),
-)
-_BELOW = ("segment", "phase", "tensor", "fusion_id", "start_ns")
 _BEGINNINGS = (
     ("INIT_", "init"),
     ("WAIT_", "wait"),
@@ -43,6 +45,7 @@ _BEGINNINGS = (
     ("MEMCPY_", "copy"),
     ("ALLOCATE_", "copy"),
 )
+_BY_PHASE = {phase: CATEGORIES.index(phase) for phase in ("negotiation", "operation")}
 
 
 class LaneKind(StrEnum):
@@ -57,9 +60,9 @@ class Marks:
     """Instants in order of time: ``lane`` and the text of each; ``row`` is that of its table."""
 
     time_ns: Ints
-    lane: Ints
+    lane: Int32s
     is_ready: NDArray[np.bool_]
-    row: Ints
+    row: Int32s
 
     def in_view(self, first_ns: int, last_ns: int) -> slice:
         """The marks between two times."""
@@ -115,55 +118,47 @@ def pass_lanes(run: Run, pass_id: str, kind: LaneKind = LaneKind.EXECUTIONS) -> 
         kind: Whether the lanes below the ranks are Horovod's work or its tensors.
     """
     events = run.events
-    here = np.flatnonzero(_is(events["pass_id"], pass_id))
-    # A pass that is the whole table, as that of a standalone timeline, is not copied.
-    part = events if len(here) == len(events) else events[list(_COLUMNS)].iloc[here]
-    phase = part["phase"].astype(str) if part["phase"].dtype == object else part["phase"]
-    recorded = _is(part["source"], "recorder") & _is(phase, "part")
-    recorded &= part["activity"].isin(RANK_PARTS).to_numpy()
-    written = _is(part["source"], "timeline") & (
-        phase.isin(["negotiation", "operation", "activity"]).to_numpy()
+    rows = pass_rows(events, pass_id, RANK_PARTS)
+    ranks, rank_lane = np.unique(
+        events["rank"].to_numpy()[rows.recorded].astype(np.int64), return_inverse=True
     )
-    ranks, rank_lane = np.unique(part["rank"].to_numpy()[recorded], return_inverse=True)
-    below, lane_below, drawn = _lanes_below(part.loc[written, list(_BELOW)], kind)
-    category = _categories(part)
-    chosen = np.concatenate([np.flatnonzero(recorded), np.flatnonzero(written)[drawn]])
-    lane = np.concatenate([rank_lane, len(ranks) + lane_below[drawn]]).astype(np.int64)
-    start = part["start_ns"].to_numpy(np.int64)[chosen]
-    length = part["dur_ns"].to_numpy(np.int64)[chosen]
-    end = start + np.maximum(length, 0)
-    if len(end):
-        end[length < 0] = end.max()
+    lay_out = tensor_lanes if kind is LaneKind.TENSORS else execution_lanes
+    below = lay_out(events, rows.written)
+    drawn = np.concatenate([rows.recorded, below.rows])
+    lane = np.concatenate([rank_lane.astype(np.int32), below.lane + np.int32(len(ranks))])
+    category = categories_of(events, drawn, _category, _BY_PHASE)
+    start = events["start_ns"].to_numpy(np.int64)[drawn]
+    end = _ends(start, events["dur_ns"].to_numpy(np.int64)[drawn])
     hosts = _hosts(run, pass_id, ranks)
     names = (
         *(f"rank {rank} {host}".strip() for rank, host in zip(ranks, hosts, strict=True)),
-        *below,
+        *below.names,
     )
     shape = (len(names), len(CATEGORIES))
-    of_ranks = slice(int(recorded.sum()))
-    spans = Spans(lane, category[chosen], start, end, shape, here[chosen])
-    marks = _marks(run, pass_id, ranks, part, here, len(ranks) if below else 0)
+    of_ranks = slice(len(rows.recorded))
+    shares = blocked_shares(
+        lane[of_ranks].astype(np.int64),
+        category[of_ranks].astype(np.int64),
+        start[of_ranks],
+        end[of_ranks],
+        blocked=CATEGORIES.index(BLOCKED),
+        num_categories=len(CATEGORIES),
+    )
+    spans = Spans(lane, category, start, end, shape, drawn)
     steps = step_times(run, pass_id)
     return Lanes(
         run=run,
         pass_id=pass_id,
         kind=kind,
         names=names,
-        ranks=ranks.astype(np.int64),
+        ranks=ranks,
         hosts=hosts,
         spans=spans,
-        marks=marks,
+        marks=_marks(run, pass_id, ranks, rows.marks, len(ranks) if below.names else 0),
         steps=steps,
-        written_ns=_written(part, written, steps.segments),
+        written_ns=written_spans(events, rows.written, steps.segments),
         origin_ns=spans.first_ns,
-        blocked_in=blocked_shares(
-            lane[of_ranks],
-            category[chosen][of_ranks],
-            start[of_ranks],
-            end[of_ranks],
-            blocked=CATEGORIES.index(BLOCKED),
-            num_categories=len(CATEGORIES),
-        ),
+        blocked_in=shares,
     )
 
 
@@ -186,55 +181,22 @@ def _is(column: pd.Series, value: str) -> NDArray[np.bool_]:
     return answer
 
 
-def _categories(part: pd.DataFrame) -> NDArray[np.int64]:
-    """Number of the category of each row, by its phase and the name of its activity."""
-    codes, names = pd.factorize(part["activity"])
-    kinds = np.array([CATEGORIES.index(_kind(str(name))) for name in names], dtype=np.int64)
-    category = kinds[codes] if len(kinds) else np.zeros(len(part), np.int64)
-    for phase in ("negotiation", "operation"):
-        category = np.where(_is(part["phase"], phase), CATEGORIES.index(phase), category)
-    return category
-
-
 def _kind(activity: str) -> str:
     if activity in RANK_PARTS:
         return activity
     return next((kind for start, kind in _BEGINNINGS if activity.startswith(start)), "transfer")
 
 
-def _lanes_below(
-    rows: pd.DataFrame, kind: LaneKind
-) -> tuple[tuple[str, ...], NDArray[np.int64], NDArray[np.bool_]]:
-    """Names of lanes, the lane of each row, and whether the row is drawn."""
-    if rows.empty:
-        return (), np.empty(0, np.int64), np.empty(0, bool)
-    if kind is LaneKind.TENSORS:
-        in_time = rows.iloc[np.argsort(rows["start_ns"].to_numpy(), kind="stable")]
-        names = pd.unique(in_time["tensor"])
-        lane = pd.Index(names).get_indexer(pd.Index(rows["tensor"]))
-        return tuple(map(str, names)), lane.astype(np.int64), np.ones(len(rows), bool)
-    negotiated = _is(rows["phase"], "negotiation")
-    return (
-        ("negotiation", "executions"),
-        np.where(negotiated, 0, 1).astype(np.int64),
-        negotiated | _of_first_tensor(rows),
-    )
+def _category(activity: str) -> int:
+    return CATEGORIES.index(_kind(activity))
 
 
-def _of_first_tensor(rows: pd.DataFrame) -> NDArray[np.bool_]:
-    """Rows of the first tensor of each execution, and those that belong to none."""
-    segment = pd.factorize(rows["segment"])[0].astype(np.int64)
-    tensor = pd.factorize(rows["tensor"])[0]
-    fusion = rows["fusion_id"].to_numpy(np.int64)
-    execution = segment * (int(fusion.max()) + 2) + fusion
-    operations = np.flatnonzero(_is(rows["phase"], "operation") & (fusion >= 0))
-    known, first = np.unique(execution[operations], return_index=True)
-    if not len(known):
-        return np.ones(len(rows), bool)
-    place = np.searchsorted(known, execution).clip(max=len(known) - 1)
-    is_known = (known[place] == execution) & (fusion >= 0)
-    drawn: NDArray[np.bool_] = ~is_known | (tensor == tensor[operations[first]][place])
-    return drawn
+def _ends(start: Ints, length: Ints) -> Ints:
+    """Ends of intervals; one without an end reaches to the last end of all."""
+    end: Ints = start + np.maximum(length, 0)
+    if len(end):
+        end[length < 0] = end.max()
+    return end
 
 
 def _hosts(run: Run, pass_id: str, ranks: NDArray[np.integer]) -> tuple[str, ...]:
@@ -242,40 +204,21 @@ def _hosts(run: Run, pass_id: str, ranks: NDArray[np.integer]) -> tuple[str, ...
     return tuple(str(hosts.get(rank, "")) for rank in ranks)
 
 
-def _written(part: pd.DataFrame, written: NDArray[np.bool_], segments: tuple[str, ...]) -> Ints:
-    """First start and last end of Horovod's events in each segment; -1 where it has none."""
-    spans = np.full((len(segments), 2), -1, dtype=np.int64)
-    start = part["start_ns"].to_numpy(np.int64)
-    end = start + part["dur_ns"].to_numpy(np.int64).clip(min=0)
-    for number, segment in enumerate(segments):
-        own = written & _is(part["segment"], segment)
-        if own.any():
-            spans[number] = start[own].min(), end[own].max()
-    return spans
-
-
 def _marks(
-    run: Run,
-    pass_id: str,
-    ranks: NDArray[np.integer],
-    part: pd.DataFrame,
-    here: NDArray[np.integer],
-    marks_lane: int,
+    run: Run, pass_id: str, ranks: NDArray[np.integer], written: Int32s, marks_lane: int
 ) -> Marks:
     """Gradients as they became ready, and the instants of Horovod's timeline on one lane."""
     ready = np.flatnonzero(_is(run.arrivals["pass_id"], pass_id))
     rank = run.arrivals["rank"].to_numpy()[ready]
     ready = ready[np.isin(rank, ranks)]
     lane = np.searchsorted(ranks, run.arrivals["rank"].to_numpy()[ready])
-    written = np.flatnonzero(_is(part["phase"], "mark") & _is(part["source"], "timeline"))
     time = np.concatenate(
         [
             run.arrivals["ready_ns"].to_numpy(np.int64)[ready],
-            part["start_ns"].to_numpy(np.int64)[written],
+            run.events["start_ns"].to_numpy(np.int64)[written],
         ]
     )
-    order = np.argsort(time, kind="stable")
-    is_ready = np.arange(len(time)) < len(ready)
-    lanes = np.concatenate([lane, np.full(len(written), marks_lane)]).astype(np.int64)
-    rows = np.concatenate([ready, here[written]]).astype(np.int64)
-    return Marks(time[order], lanes[order], is_ready[order], rows[order])
+    order = np.argsort(time, kind="stable").astype(np.int32)
+    lanes = np.concatenate([lane, np.full(len(written), marks_lane)]).astype(np.int32)
+    rows = np.concatenate([ready, written]).astype(np.int32)
+    return Marks(time[order], lanes[order], order < len(ready), rows[order])

@@ -64,16 +64,21 @@ class Spans:
         self.first_ns = int(start_ns.min()) if len(start_ns) else 0
         self.last_ns = int(end_ns.max()) if len(end_ns) else 0
         self._span = self.last_ns - self.first_ns + 2
-        group = lane.astype(np.int64) * self.num_categories + category
+        offset = lane.astype(np.int64) * self.num_categories + category
         self._is_known = np.zeros(self.num_lanes * self.num_categories, bool)
-        self._is_known[group] = True
-        offset = group * self._span
-        start = offset + (start_ns - self.first_ns)
-        # Most tables are sorted already, and then nothing is copied twice.
+        self._is_known[offset] = True
+        # In place: each array of so many rows takes tens of megabytes.
+        offset *= self._span
+        offset -= self.first_ns
+        start = offset + start_ns
+        # 32 bits: a pass has fewer rows.
         order = np.argsort(start, kind="stable").astype(np.int32)
         self._row = order if row is None else row[order].astype(np.int32)
         self._start = start[order]
-        self._end = (offset + (end_ns - self.first_ns))[order]
+        del start
+        offset += end_ns
+        self._end = offset[order]
+        del offset, order
         self._sort_ends()
         self._join()
 

@@ -8,21 +8,23 @@ from tests.builders.declared_rows import declared_rows
 
 def executions(*rows):
     """Executions of (start, length, bytes, busbw)."""
-    return executions_of(
-        declared_rows(
-            COLLECTIVES,
-            *(
-                {
-                    "pass_id": "p",
-                    "start_ns": start,
-                    "dur_ns": length,
-                    "size_bytes": size,
-                    "busbw_gb_per_s": busbw,
-                }
-                for start, length, size, busbw in rows
-            ),
+    return executions_of([collectives(*rows)], "p")
+
+
+def collectives(*rows, **values):
+    return declared_rows(
+        COLLECTIVES,
+        *(
+            {
+                "pass_id": "p",
+                "start_ns": start,
+                "dur_ns": length,
+                "size_bytes": size,
+                "busbw_gb_per_s": busbw,
+            }
+            | values
+            for start, length, size, busbw in rows
         ),
-        "p",
     )
 
 
@@ -54,3 +56,18 @@ def test_executions_in_view():
     assert found.start_ns.tolist() == [0, 20]
     assert found.between(10, 20).tolist() == []
     assert found.between(9, 21).tolist() == [0, 1]
+
+
+def test_pieces_give_the_executions_of_the_pass_in_order_of_time():
+    found = executions_of(
+        [
+            collectives((20, 10, 40, 6.0), segment="second"),
+            collectives((5, 10, 7, 1.0), pass_id="other"),
+            collectives((0, 10, 100, 2.0), (15, None, 1, 1.0), segment="first"),
+        ],
+        "p",
+    )
+    assert found.start_ns.tolist() == [0, 20]
+    assert found.bytes.tolist() == [100, 40]
+    assert [found.segments[one] for one in found.segment] == ["first", "second"]
+    assert len(executions_of([], "p")) == 0

@@ -27,7 +27,7 @@ def facts_of(first_ms, last_ms, **choice):
         lanes,
         timeline_rows(lanes, chosen)[0],
         chosen,
-        executions_of(executions, PASS_ID),
+        executions_of([executions], PASS_ID),
         (round(first_ms * MS), round(last_ms * MS)),
     )
 

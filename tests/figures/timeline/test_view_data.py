@@ -43,7 +43,7 @@ def data_of(run, kind=LaneKind.EXECUTIONS, window=None, pixels=1_500, **choice):
         timeline_rows(lanes, chosen)[0],
         chosen,
         Asked(first, last, first, last, pixels),
-        executions_of(declared_rows(COLLECTIVES, execution), PASS_ID),
+        executions_of([declared_rows(COLLECTIVES, execution)], PASS_ID),
     )
 
 
