@@ -31,6 +31,7 @@ from hvdprof.model.cell_key import CELL_KEY
 from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.standalone_files import Fact, FilePage, FilesAnalysis
+from hvdprof.report.screen.file_tiles import file_tiles
 from hvdprof.report.screen.open_points import open_points
 from hvdprof.report.screen.progress import progress_of
 from hvdprof.report.screen.rank_phases import rank_phases
@@ -45,6 +46,8 @@ KEYS: tuple[str, ...] = waterfall_choice.KEYS
 _SCALING, _WATERFALL, _EVERY = "scaling", "waterfall", "all"
 _LOW = 220
 """Pixels of a figure of the first screen."""
+
+_MOST_NAMED = 6
 
 _QUALITY = "Data quality"
 _FINDINGS_ABOUT = (
@@ -98,19 +101,32 @@ def _scaling_row(analysis: RunAnalysis, cell: WaterfallCell | None) -> FrameRow 
 
 
 def found_content(found: FilesAnalysis) -> dmc.Stack:
-    """The page of standalone files: verdict and facts of each, and open questions."""
-    return dmc.Stack([part for file in found.files for part in _file(file)], gap="md")
+    """The page of standalone files: tiles, verdict and facts of each, and open questions."""
+    said = [file for file in found.files if file.facts or file.verdict or file.unanswered]
+    parts = [part for file in said for part in _file(file)]
+    silent = [file.file for file in found.files if file not in said]
+    if silent:
+        number = units.counted(len(silent), "file")
+        holds = "holds" if len(silent) == 1 else "hold"
+        text = f"{number} {holds} nothing that hvdprof reads: {', '.join(silent[:_MOST_NAMED])}"
+        more = len(silent) - _MOST_NAMED
+        text += f" and {units.count(more)} more" if more > 0 else ""
+        parts.append(dmc.Text(f"{text}.", size="sm", className="about"))
+    return dmc.Stack(parts, gap="md")
 
 
 def _file(file: FilePage) -> list[Component]:
-    facts = fact_table([(fact.label, _value(fact)) for fact in file.facts if fact.label])
-    about = f"{file.kind}, {units.byte_size(file.size_bytes)}"
     parts: list[Component] = []
     if file.verdict:
         parts.append(headline_bar(file.verdict))
+    if shown := file_tiles(file):
+        parts.append(tile_row(shown))
     if file.caveat:
         parts.append(dmc.Text(f"Caveat: {file.caveat}", size="sm"))
-    parts.append(section(file.file, facts, about=about))
+    known = [(fact.label, _value(fact)) for fact in file.facts if fact.label]
+    facts = [(label, value) for label, value in known if value != units.MISSING]
+    about = f"{file.kind}, {units.byte_size(file.size_bytes)}"
+    parts.append(section(file.file, fact_table(facts) if facts else None, about=about))
     if file.unanswered:
         open_ = [empty_state(one.question, one.command) for one in file.unanswered]
         number = units.counted(len(open_), "question")

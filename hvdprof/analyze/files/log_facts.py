@@ -168,10 +168,14 @@ def recording_facts(steps: pd.DataFrame, ranks: pd.DataFrame) -> list[Fact]:
     """The recorder files of one launch."""
     steady = steps[~steps["warmup"]]
     median = float(steady["dur_ns"].median()) if len(steady) else None
+    blocked = steady[steady["blocked_ns"].notna() & (steady["dur_ns"] > 0)]
+    total = float(blocked["dur_ns"].sum())
+    share = float(blocked["blocked_ns"].sum()) / total if total else None
     return [
         Fact("num_ranks", "ranks", len(ranks)),
         Fact("num_steps", "steps of all ranks", len(steps)),
         Fact("step_median_ns", "step, median", median, "ns"),
+        Fact("blocked_share", "exposed communication (steady)", share, "ratio"),
         Fact("ended", "ended on their own", int(ranks["ended"].sum())),
     ]
 

@@ -50,8 +50,17 @@ def nsys_facts(gpus: pd.DataFrame) -> list[Fact]:
         Fact("num_gpus", "GPUs recorded", len(gpus)),
         Fact("num_kernels", "kernels", int(gpus["num_kernels"].sum())),
         Fact("num_nccl_calls", "NCCL calls (NVTX)", int(calls.sum())),
+        # The verdict and the line of its GPU state it.
+        Fact("exposed_share", "", _most_exposed(gpus), "ratio"),
         Fact("each_gpu", "time by GPU", "\n".join(lines)),
     ]
+
+
+def _most_exposed(gpus: pd.DataFrame) -> float | None:
+    """Largest share of the recorded time that is exposed communication; None without NCCL."""
+    if not int(gpus["num_nccl_kernels"].sum()):
+        return None
+    return float((gpus["exposed_ns"] / gpus["span_ns"].clip(lower=1)).max())
 
 
 def nsys_kernel_facts(kernels: pd.DataFrame) -> list[Fact]:

@@ -56,6 +56,9 @@ def timeline_facts(sums: TimelineSums, row: FrameRow) -> tuple[Fact, ...]:
         ),
         _startup(sums),
         Fact("negotiating_share", "negotiating (steady)", _steady_share(sums), "ratio"),
+        # The verdict states it.
+        Fact("executing_steady_share", "", _executing_steady_share(sums), "ratio"),
+        *_waiting(sums, str(row["rank_ticks"])),
         *_payload(sums),
     )
 
@@ -117,6 +120,26 @@ def _startup(sums: TimelineSums) -> Fact:
 def _steady_share(sums: TimelineSums) -> float | None:
     span_ns = sums.steady_ns
     return sums.negotiating.length / span_ns if span_ns and len(sums.negotiating) else None
+
+
+def _executing_steady_share(sums: TimelineSums) -> float | None:
+    span_ns = sums.steady_ns
+    return sums.executing_steady.length / span_ns if span_ns and sums.num_steady else None
+
+
+def _waiting(sums: TimelineSums, rank_ticks: str) -> tuple[Fact, ...]:
+    """Waits for the last rank, where the file names every rank at every use."""
+    if sums.size == 1 or not sums.steady_ns or not sums.names_every_rank(rank_ticks):
+        return ()
+    share = sums.waiting.length / sums.steady_ns
+    waiting = Fact("waiting_share", "waiting for the last rank (steady)", share, "ratio")
+    steady = sums.steps.steady
+    found = sums.last_ranks.of_rounds(steady if len(steady) else None)
+    if not found:
+        return (waiting,)
+    top = found[0]
+    text = f"{top.rank} ({units.percent(top.share)} of the waiting)"
+    return waiting, Fact("most_waited_for", "rank waited for most", top.rank, text=text)
 
 
 def _payload(sums: TimelineSums) -> tuple[Fact, ...]:
