@@ -6,6 +6,7 @@ The requests are those of the address: a view is asked for with the same query t
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 
+import pandas as pd
 from dash import Dash
 from flask import Response, jsonify, request
 
@@ -30,6 +31,7 @@ from hvdprof.figures.timeline.time_text import length_text, place_text
 from hvdprof.figures.timeline.timeline_lanes import CATEGORIES, Lanes, pass_lanes
 from hvdprof.figures.timeline.timeline_rows import Row, timeline_rows
 from hvdprof.figures.timeline.view_data import COLOURS, SHADES, Asked, Json, view_data
+from hvdprof.model.cell_key import setting_of_row
 from hvdprof.model.tables.collective_tables import COLLECTIVES
 
 PATH = "/timeline-data/<what>"
@@ -60,8 +62,13 @@ def passes_of(runs: RunStore, run_id: str) -> dict[str, str]:
     return runs.made(run_id, "passes", lambda: timeline_passes(runs.run(run_id)))
 
 
-def chosen_pass(passes: Mapping[str, str], view: View) -> str:
-    """The pass in the address if it exists, else the first one with that number of ranks.
+def chosen_pass(passes: Mapping[str, str], segments: pd.DataFrame, view: View) -> str:
+    """The pass in the address if it exists, else the first one with the nearest cell to it.
+
+    Args:
+        passes: The passes with events, the default first.
+        segments: SEGMENTS of the run.
+        view: The view in the address.
 
     Raises:
         UnreadableInputError: The run has none.
@@ -73,14 +80,24 @@ def chosen_pass(passes: Mapping[str, str], view: View) -> str:
         )
     if view.pass_id in passes:
         return str(view.pass_id)
-    ranks = " 1 rank)" if view.np == 1 else f" {view.np or 0:,} ranks)"
-    return next((one for one, label in passes.items() if label.endswith(ranks)), next(iter(passes)))
+    asked = (view.text("model"), view.np, view.text("toggles"))
+    nearest = dict.fromkeys(passes, tuple(one is not None for one in asked))
+    for row in segments.to_dict("records"):
+        pass_id = str(row["pass_id"])
+        has = (str(row["model"]), int(row["size"]), setting_of_row(row))
+        distance = tuple(
+            one is not None and one != of_row for one, of_row in zip(asked, has, strict=True)
+        )
+        if pass_id in nearest:
+            nearest[pass_id] = min(nearest[pass_id], distance)
+    return min(passes, key=lambda pass_id: nearest[pass_id])
 
 
 def lanes_of_view(runs: RunStore, view: View) -> Lanes:
     """The lanes of the pass in the address."""
     run_id = str(view.run)
-    pass_id = chosen_pass(passes_of(runs, run_id), view)
+    segments = runs.run(run_id).segments
+    pass_id = chosen_pass(passes_of(runs, run_id), segments, view)
     kind = lane_kind_of(view)
     return runs.made(
         run_id, ("lanes", pass_id, kind), lambda: pass_lanes(runs.run(run_id), pass_id, kind)

@@ -10,6 +10,9 @@ _LONGEST_VALUE = 400
 _MOST_KEYS = 20
 _RUN = "run"
 
+CELL_KEYS = ("np", "model", "toggles")
+"""The keys of the cell that all pages of a run show, chosen in the header of the overview."""
+
 
 @dataclass(frozen=True, slots=True)
 class View:
@@ -79,8 +82,9 @@ class View:
         return View(self.path, values)
 
     def at(self, path: str) -> "View":
-        """The same run, number of ranks and pass on another page."""
-        return View(path, {key: self.values[key] for key in (_RUN, "np") if key in self.values})
+        """The same run and cell on another page."""
+        kept = (_RUN, *CELL_KEYS)
+        return View(path, {key: self.values[key] for key in kept if key in self.values})
 
     @property
     def search(self) -> str:

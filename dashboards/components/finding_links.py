@@ -13,6 +13,7 @@ from hvdprof.dashboards.components.timeline_link import timeline_link
 from hvdprof.dashboards.view import View
 from hvdprof.figures.step_window import step_windows
 from hvdprof.figures.typical_step import typical_step
+from hvdprof.model.cell_key import setting_name
 from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import RunAnalysis
 
@@ -67,8 +68,13 @@ def finding_links(analysis: RunAnalysis, view: View, finding: FrameRow) -> Seque
     page = _NCCL if rule.startswith("nccl-") else _PAGE_OF.get(rule)
     if page is not None:
         path, title = page
-        changes = {"np": int(finding["np"])} if is_of_cell else {}
-        links.append(dmc.Anchor(title, href=view.at(path).changed(**changes).href, size="sm"))
+        target = view.at(path)
+        if is_of_cell:
+            # The cell of the finding, whichever the page of the link shows.
+            setting = setting_name(str(finding["engine"]), "none", "average")
+            model, num_ranks = str(finding["model"]), int(finding["np"])
+            target = target.changed(np=num_ranks, model=model, toggles=setting)
+        links.append(dmc.Anchor(title, href=target.href, size="sm"))
     return links
 
 

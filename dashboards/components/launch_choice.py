@@ -7,13 +7,14 @@ import pandas as pd
 
 from hvdprof.dashboards.components.view_control import view_select
 from hvdprof.dashboards.run_store import RunStore
-from hvdprof.dashboards.view import View
+from hvdprof.dashboards.view import CELL_KEYS, View
 from hvdprof.figures.launch import launch_label, launches_in, opening_launch
 from hvdprof.model.launch_key import LaunchKey
 from hvdprof.model.run import RunAnalysis
 
 KEY = "launch"
-"""The key of the address; a page that uses this names it in its ``KEYS``, and ``np``."""
+KEYS = (KEY, *CELL_KEYS)
+"""The keys of the address; a page that uses this names them in its ``KEYS``."""
 
 _BETWEEN = "|"
 _CONTROL = {"description": "Launch", "w": 440, "maw": "100%"}
@@ -24,8 +25,8 @@ def chosen_launch(
 ) -> LaunchKey | None:
     """The launch (pass_id, segment) of the address, if it is one of those in a table.
 
-    Else the launch of the verdict's cell, at the number of ranks of the address if it names one;
-    None where the table is empty.
+    Else a launch of the cell in the address, and where that names none, of the verdict's; None
+    where the table is empty.
 
     Args:
         runs: The runs.
@@ -41,7 +42,9 @@ def chosen_launch(
     model, num_ranks = "", 0
     if isinstance(looked, RunAnalysis):
         model, num_ranks = looked.verdict.model, looked.verdict.np
-    return opening_launch(looked.run.segments, table, model, view.np or num_ranks)
+    segments, setting = looked.run.segments, view.text("toggles") or ""
+    model = view.text("model") or model
+    return opening_launch(segments, table, model, view.np or num_ranks, setting)
 
 
 def launch_select(

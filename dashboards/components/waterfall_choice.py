@@ -8,9 +8,6 @@ from hvdprof.dashboards.components.view_control import view_select
 from hvdprof.dashboards.view import View
 from hvdprof.figures.waterfall_figure import WaterfallCell
 
-KEYS = ("np", "model", "toggles")
-"""The keys of the address; a page that uses this names them in its ``KEYS``."""
-
 _PLAIN = "none average"
 _WIDTHS = {"model": 120, "np": 90, "toggles": 130}
 

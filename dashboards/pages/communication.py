@@ -7,7 +7,8 @@ from dash.development.base_component import Component
 from hvdprof.dashboards.components.data_table import table_card
 from hvdprof.dashboards.components.empty_state import empty_state
 from hvdprof.dashboards.components.figure_card import figure_card
-from hvdprof.dashboards.components.launch_choice import KEY, chosen_launch, launch_select
+from hvdprof.dashboards.components.launch_choice import KEYS as LAUNCH_KEYS
+from hvdprof.dashboards.components.launch_choice import chosen_launch, launch_select
 from hvdprof.dashboards.components.network_cards import network_cards
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.view import View
@@ -20,7 +21,7 @@ from hvdprof.model.tables.collective_tables import COLLECTIVES, LINK_FIT, OVERLA
 
 PATH = "/communication"
 TITLE = "Communication"
-KEYS: tuple[str, ...] = ("np", KEY)
+KEYS: tuple[str, ...] = LAUNCH_KEYS
 
 _FIT_COLUMNS = (
     "np",

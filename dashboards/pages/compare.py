@@ -19,7 +19,7 @@ from hvdprof.dashboards.components.section import section
 from hvdprof.dashboards.components.text_table import TextRows, text_card
 from hvdprof.dashboards.components.view_control import view_select
 from hvdprof.dashboards.run_store import RunStore
-from hvdprof.dashboards.view import View
+from hvdprof.dashboards.view import CELL_KEYS, View
 from hvdprof.errors import HvdprofError
 from hvdprof.figures.toggle_effects import learning_curves, toggle_speedups
 from hvdprof.figures.waterfall_difference import waterfall_difference
@@ -31,7 +31,7 @@ from hvdprof.model.tables.waterfall_tables import TOGGLES
 
 PATH = "/compare"
 TITLE = "Compare"
-KEYS: tuple[str, ...] = ("np", "one", "with", "other")
+KEYS: tuple[str, ...] = (*CELL_KEYS, "one", "with", "other")
 
 _BETWEEN = "|"
 _THREE = 340
@@ -125,14 +125,22 @@ def _chosen(cells: dict[str, pd.Series], asked: str | None, default: str) -> str
 def _defaults(analysis: RunAnalysis, other: RunAnalysis, view: View) -> tuple[str, str]:
     """The default cells to compare.
 
-    With another run: the cell of the verdict in both. Within one run: that cell and one with a
-    toggle or under DDP, otherwise the same model on the fewest ranks.
+    With another run: the cell of the address in both, and where it names none, that of the
+    verdict. Within one run: that cell without toggles and one with a toggle or under DDP,
+    otherwise the same model on the fewest ranks.
     """
     cells = list(_cells(analysis))
     verdict = analysis.verdict
-    size = str(view.np or verdict.np)
-    wanted = _BETWEEN.join((verdict.model, size, verdict.engine, "none", "average"))
-    main = wanted if wanted in cells else cells[0]
+    model, size = view.text("model") or verdict.model, str(view.np or verdict.np)
+    plain = _BETWEEN.join((model, size, verdict.engine, "none", "average"))
+    asked = [
+        cell
+        for cell in cells
+        if _names(cell)[:2] == [model, size] and setting_name(*_names(cell)[2:]) == _setting(view)
+    ]
+    if asked and other is analysis and plain in cells and asked[0] != plain:
+        return plain, asked[0]
+    main = next(iter([*asked, *([plain] if plain in cells else [])]), cells[0])
     if other is not analysis:
         there = list(_cells(other))
         return main, main if main in there else there[0]
@@ -142,6 +150,10 @@ def _defaults(analysis: RunAnalysis, other: RunAnalysis, view: View) -> tuple[st
     if with_toggle:
         return main, with_toggle[0]
     return (alike or cells)[0], main
+
+
+def _setting(view: View) -> str:
+    return view.text("toggles") or ""
 
 
 def _names(cell: str) -> list[str]:

@@ -23,7 +23,7 @@ from hvdprof.dashboards.components.first_screen import (
 from hvdprof.dashboards.components.progress_card import progress_card
 from hvdprof.dashboards.components.section import section
 from hvdprof.dashboards.run_store import RunStore
-from hvdprof.dashboards.view import View
+from hvdprof.dashboards.view import CELL_KEYS, View
 from hvdprof.figures.catalogue import FIGURES, figure_kind
 from hvdprof.figures.scaling_curve import scaling_curve
 from hvdprof.figures.waterfall_figure import WaterfallCell, waterfall_cells, waterfall_figure
@@ -41,7 +41,7 @@ from hvdprof.report.terminal.run_facts import run_facts
 
 PATH = "/"
 TITLE = "Overview"
-KEYS: tuple[str, ...] = waterfall_choice.KEYS
+KEYS: tuple[str, ...] = CELL_KEYS
 
 _SCALING, _WATERFALL, _EVERY = "scaling", "waterfall", "all"
 _LOW = 220

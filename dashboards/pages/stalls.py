@@ -9,7 +9,8 @@ from hvdprof import units
 from hvdprof.dashboards.components.data_table import table_card
 from hvdprof.dashboards.components.empty_state import empty_state
 from hvdprof.dashboards.components.figure_card import figure_card
-from hvdprof.dashboards.components.launch_choice import KEY, chosen_launch, launch_select
+from hvdprof.dashboards.components.launch_choice import KEYS as LAUNCH_KEYS
+from hvdprof.dashboards.components.launch_choice import chosen_launch, launch_select
 from hvdprof.dashboards.components.text_table import TextRows, href_of, text_card
 from hvdprof.dashboards.components.timeline_link import timeline_link
 from hvdprof.dashboards.run_store import RunStore
@@ -25,7 +26,7 @@ from hvdprof.model.tables.waiting_tables import CAUSED_WAIT, CLOCKS, LATENESS, P
 
 PATH = "/stalls"
 TITLE = "Stalls"
-KEYS: tuple[str, ...] = ("np", KEY)
+KEYS: tuple[str, ...] = LAUNCH_KEYS
 
 _CAUSED_WAIT_COLUMNS = (
     "rank",

@@ -14,11 +14,11 @@ from hvdprof.dashboards.components.empty_state import empty_state
 from hvdprof.dashboards.components.view_control import view_select
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.timeline_answers import chosen_pass, passes_of
-from hvdprof.dashboards.view import View
+from hvdprof.dashboards.view import CELL_KEYS, View
 
 PATH = "/timeline"
 TITLE = "Timeline"
-KEYS = ("np", "pass")
+KEYS = (*CELL_KEYS, "pass")
 
 
 def layout(runs: RunStore, view: View) -> dmc.Stack:
@@ -32,7 +32,7 @@ def layout(runs: RunStore, view: View) -> dmc.Stack:
             about="This page shows the phases of every rank, from recorder files of hvdprof bench "
             "or hvdprof run, and Horovod's timeline, also from a standalone timeline.json.",
         )
-    pass_id = chosen_pass(passes, view)
+    pass_id = chosen_pass(passes, runs.run(run_id).segments, view)
     options = [{"value": one, "label": label} for one, label in passes.items()]
     shown: dict[str, Any] = {"data-run": run_id, "data-pass": pass_id}
     return dmc.Stack(

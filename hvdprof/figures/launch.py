@@ -44,34 +44,46 @@ def rows_of_cell(segments: pd.DataFrame, table: pd.DataFrame, launch: LaunchKey)
 
 
 def opening_launch(
-    segments: pd.DataFrame, table: pd.DataFrame, model: str = "", num_ranks: int = 0
+    segments: pd.DataFrame,
+    table: pd.DataFrame,
+    model: str = "",
+    num_ranks: int = 0,
+    setting: str = "",
 ) -> LaunchKey | None:
     """The default launch of a table; None without any.
 
-    That is the first of the given cell without toggles, preferably in throughput mode; otherwise
-    the first without toggles and with the most ranks. A failed launch is chosen only where the
-    cell has no other.
+    That is the first of the given model, of these at the number of ranks, of these with the
+    setting, else without toggles; preferably in throughput mode; otherwise the first without
+    toggles and with the most ranks. A failed launch is chosen only where the cell has no other.
 
     Args:
         segments: SEGMENTS.
         table: Any table with pass_id and segment.
         model: Model of the cell, such as that of the verdict.
         num_ranks: Its number of ranks.
+        setting: Its engine and toggles, as ``cell_key.setting_name`` writes them.
     """
     found = launches_in(table)
     rows = {(str(row["pass_id"]), str(row["segment"])): row for row in segments.to_dict("records")}
     finished = set(finished_launches(segments))
     order = {mode: place for place, mode in enumerate(_PREFERRED)}
 
-    def badness(launch: LaunchKey) -> tuple[bool, bool, int, bool, int]:
+    def badness(launch: LaunchKey) -> tuple[bool | int, ...]:
         row = rows.get(launch)
         if row is None:
-            return (True, True, 0, True, len(order))
-        is_cell = (row["model"], row["size"]) == (model, num_ranks)
+            return (True, True, True, True, 0, True, len(order))
         toggles = (row["compression"], row["reduction"])
         is_plain = toggles == ("none", "average") and row["engine"] != DDP_ENGINE
         mode = order.get(str(row["mode"]), len(order))
-        return (not is_cell, not is_plain, -int(row["size"]), launch not in finished, mode)
+        return (
+            row["model"] != model,
+            row["size"] != num_ranks,
+            bool(setting) and setting_of_row(row) != setting,
+            not is_plain,
+            -int(row["size"]),
+            launch not in finished,
+            mode,
+        )
 
     return min(found, key=badness, default=None)
 

@@ -6,6 +6,7 @@ from hvdprof.dashboards import timeline_answers
 from hvdprof.dashboards.access import Access
 from hvdprof.dashboards.app import create_app
 from hvdprof.dashboards.run_store import RunStore
+from hvdprof.dashboards.timeline_answers import chosen_pass
 from hvdprof.dashboards.timeline_window import (
     Window,
     fitted,
@@ -18,8 +19,9 @@ from hvdprof.dashboards.view import View
 from hvdprof.errors import UnreadableInputError
 from hvdprof.figures.timeline.event_details import timeline_passes
 from hvdprof.figures.timeline.timeline_lanes import LaneKind, pass_lanes
-from hvdprof.model.tables.run_tables import EVENTS, STEPS
+from hvdprof.model.tables.run_tables import EVENTS, SEGMENTS, STEPS
 from tests.builders.browser import serious_violations, wait_until, watched_page
+from tests.builders.declared_rows import declared_rows
 from tests.builders.run_directory import PassSpec, SegmentSpec, write_run
 from tests.builders.served_dashboard import served
 from tests.builders.timeline_text import timeline_text
@@ -242,3 +244,44 @@ def test_a_run_without_passes_is_said(tmp_path, what):
 def test_the_timeline_asks_with_the_token(run_folder):
     client = create_app(RunStore([run_folder]), access=Access()).server.test_client()
     assert client.get("/timeline-data/view?run=quick").status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({}, "p1"),
+        ({"np": "2"}, "p2"),
+        ({"np": "2", "toggles": "fp16 average"}, "p3"),
+        ({"model": "mnist"}, "p4"),
+        ({"model": "mnist", "np": "4", "toggles": "fp16 average"}, "p4"),
+        ({"pass": "p3", "np": "4"}, "p3"),
+        ({"model": "../etc", "np": "99"}, "p1"),
+    ],
+)
+def test_the_pass_is_the_first_one_with_the_cell_in_the_address(values, expected):
+    cells = (
+        ("p1", "resnet18", 4, "none"),
+        ("p2", "resnet18", 2, "none"),
+        ("p3", "resnet18", 2, "none"),
+        ("p3", "resnet18", 2, "fp16"),
+        ("p4", "mnist", 2, "none"),
+    )
+    segments = declared_rows(
+        SEGMENTS,
+        *(
+            {
+                "pass_id": pass_id,
+                "engine": "horovod",
+                "model": model,
+                "size": size,
+                "compression": compression,
+                "reduction": "average",
+            }
+            for pass_id, model, size, compression in cells
+        ),
+    )
+    passes = {f"p{number}": f"p{number} (trace)" for number in range(1, 5)}
+    assert chosen_pass(passes, segments, View("/timeline", values)) == expected
+    assert chosen_pass({"file.json": "file.json"}, SEGMENTS.empty(), View("/", values)) == (
+        "file.json"
+    )

@@ -36,6 +36,7 @@ def test_another_run_starts_afresh():
     assert view.changed(run="a", step=None).values == {"run": "a", "np": "4"}
 
 
-def test_another_page_keeps_the_run_and_the_ranks():
-    view = View("/timeline", {"run": "a b", "np": "4", "step": "7"})
-    assert view.at("/stalls").href == "/stalls?run=a+b&np=4"
+def test_another_page_keeps_the_run_and_the_cell():
+    values = {"run": "a b", "toggles": "fp16 average", "np": "4", "step": "7", "model": "mnist"}
+    there = View("/timeline", values).at("/stalls")
+    assert there.href == "/stalls?run=a+b&np=4&model=mnist&toggles=fp16+average"

@@ -52,6 +52,24 @@ def test_else_with_the_most_ranks_without_toggle_and_without_timeline():
     assert found == ("04", "resnet18-none-average")
 
 
+@pytest.mark.parametrize(
+    ("model", "num_ranks", "setting", "expected"),
+    [
+        ("resnet18", 4, "fp16 average", "02"),
+        ("resnet18", 4, "none adasum", "04"),
+        ("resnet18", 1, "fp16 average", "01"),
+        ("resnet18", 99, "fp16 average", "02"),
+        ("vgg16", 1, "", "01"),
+    ],
+)
+def test_the_nearest_launch_has_the_model_then_the_ranks_then_the_toggles(
+    model, num_ranks, setting, expected
+):
+    found = opening_launch(SEGMENTS_OF_SWEEP, LAUNCHES_OF_SWEEP, model, num_ranks, setting)
+    assert found is not None
+    assert found[0] == expected
+
+
 def test_a_standalone_file_has_no_segments():
     standalone = LAUNCHES.frame([launch_row("timeline.json", "")])
     launch = opening_launch(SEGMENTS.empty(), standalone)
