@@ -73,7 +73,7 @@ class View:
         Another run resets all choices, because they do not apply to it.
         """
         values = dict(self.values)
-        if changes.get(_RUN, self.run) != self.run:
+        if self.run is not None and changes.get(_RUN, self.run) != self.run:
             values = {}
         for key, value in changes.items():
             values.pop(key, None)

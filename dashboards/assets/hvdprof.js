@@ -43,9 +43,9 @@ window.dash_clientside = Object.assign({}, window.dash_clientside, {
       document.title = drawn.title;
       const query = new URLSearchParams(window.location.search);
       if (drawn.run && query.get("run") !== drawn.run) {
+        query.set("run", drawn.run);
         window.history.replaceState(
-          null, "", window.location.pathname + "?" + new URLSearchParams({run: drawn.run}) +
-            window.location.hash);
+          null, "", window.location.pathname + "?" + query + window.location.hash);
         window.dispatchEvent(new CustomEvent("_dashprivate_pushstate"));
       }
       const target = window.location.hash.slice(1);

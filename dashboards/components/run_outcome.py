@@ -69,17 +69,38 @@ def history_cards(runs: RunStore, run_id: str) -> list[Component]:
     chosen = tuple(runs.ids[:MOST_RUNS])
     if len(chosen) < _FEWEST_RUNS:
         return []
-    found = runs.made(run_id, ("history", chosen), lambda: _history(runs, chosen))
+    found = _kept(runs, run_id, chosen)
+    return [] if found is None else [_history_card("All runs in order of time", found)]
+
+
+def chosen_history(runs: RunStore, chosen: Sequence[str]) -> Component:
+    """The step time over some runs, or why there is no such series.
+
+    Args:
+        runs: The runs of the dashboard.
+        chosen: Ids of the runs, at most ``MOST_RUNS``.
+    """
+    found = _kept(runs, chosen[0], tuple(chosen)) if chosen else None
     if found is None:
-        return []
-    return [
-        figure_card(
-            "history",
-            "All runs in order of time",
-            history_figure(found),
-            about=f"{found.sentence} hvdprof history follows other metrics.",
+        return empty_state(
+            "No history of these runs: no cell was measured in two of them.",
+            "hvdprof history runs/",
+            about="A cell is a model with its number of ranks, engine and toggles.",
         )
-    ]
+    return _history_card("History of these runs", found)
+
+
+def _kept(runs: RunStore, run_id: str, chosen: tuple[str, ...]) -> History | None:
+    return runs.made(run_id, ("history", chosen), lambda: _history(runs, chosen))
+
+
+def _history_card(title: str, found: History) -> Component:
+    return figure_card(
+        "history",
+        title,
+        history_figure(found),
+        about=f"{found.sentence} hvdprof history follows other metrics.",
+    )
 
 
 def _history(runs: RunStore, chosen: Sequence[str]) -> History | None:

@@ -1,6 +1,7 @@
 """All runs: name, date, model, ranks, efficiency, largest cause and status."""
 
 import math
+from collections.abc import Sequence
 
 import dash_ag_grid as dag
 import dash_mantine_components as dmc
@@ -9,8 +10,9 @@ from dash.exceptions import PreventUpdate
 
 from hvdprof import units
 from hvdprof.dashboards import ids
+from hvdprof.dashboards.components.run_outcome import MOST_RUNS, chosen_history
 from hvdprof.dashboards.components.section import section
-from hvdprof.dashboards.guard import row_names
+from hvdprof.dashboards.guard import row_names, text_or_none
 from hvdprof.dashboards.in_browser import run_in_browser
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.view import View
@@ -19,7 +21,7 @@ from hvdprof.model.run import RunEntry, Verdict
 
 PATH = "/runs"
 TITLE = "Runs"
-KEYS: tuple[str, ...] = ()
+KEYS: tuple[str, ...] = ("history",)
 
 MOST_READ = 20
 """Runs that the page analyzes by itself, newest first; the others when they are opened."""
@@ -27,8 +29,13 @@ MOST_READ = 20
 _TICK_MS = 1_000
 _ABOUT = (
     "Efficiency and largest cause of the latest runs are computed one after the other. Select two "
-    "runs to compare them. Deleted runs move into the folder .trash beside them."
+    "runs to compare them, or several for their history. Deleted runs move into the folder .trash "
+    "beside them."
 )
+_ALL, _BETWEEN = "*", "|"
+_LONGEST = 400
+"""Characters of a value in the address."""
+
 _COLUMNS = (
     ("name", "run", 220),
     ("started", "started (UTC)", 160),
@@ -41,7 +48,7 @@ _COLUMNS = (
 
 
 def layout(runs: RunStore, view: View) -> dmc.Stack:
-    """The page of all runs."""
+    """The page of all runs, and the history of those in the address."""
     grid = dag.AgGrid(
         id=ids.RUNS_GRID,
         columnDefs=[_column(*one) for one in _COLUMNS],
@@ -66,6 +73,7 @@ def layout(runs: RunStore, view: View) -> dmc.Stack:
                 **{"aria-label": "Search runs"},
             ),
             dmc.Button("Compare the two selected", id=ids.RUNS_COMPARE, size="xs"),
+            dmc.Button("History of these runs", id=ids.RUNS_HISTORY, size="xs", variant="default"),
             dcc.ConfirmDialogProvider(
                 dmc.Button("Delete the selected", size="xs", variant="default"),
                 id=ids.RUNS_DELETE,
@@ -74,8 +82,11 @@ def layout(runs: RunStore, view: View) -> dmc.Stack:
         ],
         gap="xs",
     )
+    asked = view.text("history")
+    history = [] if asked is None else [chosen_history(runs, runs_in(asked, runs.ids))]
     return dmc.Stack(
         [
+            *history,
             section("Runs", tools, html.Div(id=ids.RUNS_NOTE, role="status"), grid, about=_ABOUT),
             dcc.Interval(id=ids.RUNS_TICK, interval=_TICK_MS),
         ],
@@ -84,7 +95,7 @@ def layout(runs: RunStore, view: View) -> dmc.Stack:
 
 
 def register(app: Dash, runs: RunStore) -> None:
-    """Analyze what is missing run by run, search, compare and delete."""
+    """Analyze what is missing run by run, search, compare, follow and delete."""
     run_in_browser(app, "searchRuns", Input(ids.RUNS_SEARCH, "value"), first=False)
 
     @app.callback(
@@ -119,6 +130,25 @@ def register(app: Dash, runs: RunStore) -> None:
         return view.path, view.search, None
 
     @app.callback(
+        Output(ids.LOCATION, "search", allow_duplicate=True),
+        Output(ids.RUNS_NOTE, "children", allow_duplicate=True),
+        Input(ids.RUNS_HISTORY, "n_clicks"),
+        State(ids.RUNS_GRID, "selectedRows"),
+        State(ids.LOCATION, "search"),
+        prevent_initial_call=True,
+    )
+    def history(clicks: object, selected: object, search: object) -> tuple[object, object]:
+        if not clicks:
+            raise PreventUpdate
+        names = row_names(selected)
+        if len(names) == 1:
+            return no_update, "Select two runs or more, or none for the history of all."
+        text = _BETWEEN.join(names) or _ALL
+        if len(text) > _LONGEST or len(names) > MOST_RUNS:
+            return no_update, "Select fewer runs, or none for the history of all."
+        return View.of_address(PATH, text_or_none(search)).changed(history=text).search, None
+
+    @app.callback(
         Output(ids.RUNS_GRID, "rowData", allow_duplicate=True),
         Output(ids.RUNS_GRID, "selectedRows"),
         Output(ids.RUNS_NOTE, "children"),
@@ -131,6 +161,19 @@ def register(app: Dash, runs: RunStore) -> None:
             raise PreventUpdate
         notes = [_deleted(runs, name) for name in row_names(selected)]
         return rows_of(runs), [], " ".join(notes) or "Select the runs to delete."
+
+
+def runs_in(text: str, known: Sequence[str]) -> list[str]:
+    """The runs of a history in the address, the latest 50 for ``*``.
+
+    Args:
+        text: Value of ``history`` in the address.
+        known: Ids of all runs.
+    """
+    if text == _ALL:
+        return list(known[:MOST_RUNS])
+    asked = dict.fromkeys(text.split(_BETWEEN))
+    return [run_id for run_id in asked if run_id in known][:MOST_RUNS]
 
 
 def rows_of(runs: RunStore) -> list[dict[str, object]]:

@@ -34,6 +34,8 @@ def test_another_run_starts_afresh():
     view = View("/timeline", {"run": "a", "np": "4", "step": "7"})
     assert view.changed(run="b").values == {"run": "b"}
     assert view.changed(run="a", step=None).values == {"run": "a", "np": "4"}
+    # An address without a run is completed.
+    assert View("/runs", {"np": "4"}).changed(run="b").values == {"np": "4", "run": "b"}
 
 
 def test_another_page_keeps_the_run_and_the_cell():
