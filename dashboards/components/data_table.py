@@ -11,6 +11,7 @@ from hvdprof import units
 from hvdprof.dashboards import ids
 from hvdprof.dashboards.components.section import section
 from hvdprof.dashboards.components.table_buttons import copy_button
+from hvdprof.dashboards.components.term_link import term_list, terms_in
 from hvdprof.dashboards.in_browser import run_in_browser
 from hvdprof.model.schema import Column, Table
 from hvdprof.report.terminal.table_text import (
@@ -81,7 +82,10 @@ def table_card(
         **{"aria-label": f"Save {title} as CSV"},
     )
     tools = [copy_button(table.name, title), save]
-    return section(title, grid, about=about.strip(), tools=tools)
+    # Headings of a grid hold no links: a line of their terms is reached by the keyboard too.
+    linked = [term.name for term in terms_in(title, about)]
+    terms = term_list([heading(column) for column in shown], linked)
+    return section(title, terms, grid, about=about.strip(), tools=tools)
 
 
 def register(app: Dash) -> None:
@@ -116,10 +120,11 @@ def _definitions(
 def _definition(column: Column, *, has_filter: bool) -> dict[str, object]:
     unit = f", {column.unit}" if column.unit else ""
     numeric = is_number(column)
+    meanings = [term.definition.replace("`", "") for term in terms_in(heading(column))]
     shape: dict[str, object] = {
         "field": column.name,
         "headerName": heading(column),
-        "headerTooltip": f"{column.doc} (CSV: {column.name}{unit})",
+        "headerTooltip": " ".join([*meanings, f"{column.doc} (CSV: {column.name}{unit})"]),
         "useValueFormatterForExport": False,
     }
     if has_filter:

@@ -3,6 +3,7 @@
 import dash_mantine_components as dmc
 
 from hvdprof.dashboards.components.copied_text import copied_text
+from hvdprof.dashboards.components.term_link import linked_terms
 from hvdprof.dashboards.view import View
 
 
@@ -18,7 +19,7 @@ def empty_state(why: str, *commands: str, about: str = "") -> dmc.Paper:
         copied_text(command, dmc.Code(command, block=True, className="keep-lines"))
         for command in commands
     ]
-    texts = [dmc.Text(why, fw=600)] + ([dmc.Text(about, size="sm")] if about else [])
+    texts = [dmc.Text(why, fw=600)] + ([dmc.Text(linked_terms(about), size="sm")] if about else [])
     return dmc.Paper(
         dmc.Stack([*texts, *lines], gap="xs"),
         withBorder=True,

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 
 import dash_mantine_components as dmc
 
+from hvdprof.dashboards.components.term_link import titled
+
 
 def fact_table(rows: Sequence[tuple[str, str]]) -> dmc.Table:
     """One row per fact; a long value wraps, so that nothing scrolls sideways.
@@ -12,7 +14,7 @@ def fact_table(rows: Sequence[tuple[str, str]]) -> dmc.Table:
         rows: Label and text of each.
     """
     body = [
-        dmc.TableTr([dmc.TableTh(label), dmc.TableTd(text, className="keep-lines")])
+        dmc.TableTr([dmc.TableTh(titled(label)), dmc.TableTd(text, className="keep-lines")])
         for label, text in rows
     ]
     return dmc.Table(dmc.TableTbody(body), maw=900, className="facts")

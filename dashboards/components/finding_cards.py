@@ -10,6 +10,7 @@ from dash.development.base_component import Component
 
 from hvdprof import units
 from hvdprof.dashboards.components.copied_text import copied_text
+from hvdprof.dashboards.components.term_link import linked_terms
 from hvdprof.model.cell_key import short_name
 from hvdprof.model.frame_row import FrameRow
 from hvdprof.report.finding_texts import FindingTexts, finding_texts
@@ -50,7 +51,7 @@ def finding_list(findings: pd.DataFrame, look: Look) -> list[Component]:
 
 def _card(row: FrameRow, look: Look, *, is_open: bool) -> html.Details:
     texts = finding_texts(row)
-    parts: list[Component] = [dmc.Text(texts.evidence, size="sm")]
+    parts: list[Component] = [dmc.Text(linked_terms(texts.evidence), size="sm")]
     if texts.figures:
         parts.append(dmc.Text(texts.figures, size="sm", fw=600))
     if texts.quote:

@@ -10,7 +10,7 @@ from dash.development.base_component import Component
 from hvdprof import units
 from hvdprof.dashboards.components.copied_text import copied_text
 from hvdprof.dashboards.components.section import section
-from hvdprof.dashboards.components.term_link import linked_terms
+from hvdprof.dashboards.components.term_link import linked_terms, titled
 from hvdprof.report.screen.open_points import OpenPoints
 from hvdprof.report.screen.rank_phases import PHASES, Deviation, RankPhases
 from hvdprof.report.screen.tiles import Bar, Tile
@@ -25,7 +25,9 @@ _STRIP_ABOUT = "Time of each phase minus the median of the other ranks; mean of 
 
 def headline_bar(sentence: str) -> html.Div:
     """The verdict in one line."""
-    return html.Div(dmc.Title(sentence, order=1, size="15px", fw=600), className="verdict headline")
+    return html.Div(
+        dmc.Title(titled(sentence), order=1, size="15px", fw=600), className="verdict headline"
+    )
 
 
 def tile_row(tiles: Sequence[Tile]) -> html.Div:

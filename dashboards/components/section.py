@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import dash_mantine_components as dmc
 from dash.development.base_component import Component
 
-from hvdprof.dashboards.components.term_link import linked_terms
+from hvdprof.dashboards.components.term_link import linked_terms, terms_in, titled
 
 
 def section(
@@ -18,13 +18,13 @@ def section(
     """A card with a heading and, below it, how to read it.
 
     Args:
-        title: Heading.
+        title: Heading; its terms are links too.
         children: Content of the card.
         about: How to read it; terms of the glossary become links with their definition.
         hint: How to read it, shown on hover and focus of a sign beside the heading.
         tools: Small buttons, to the right of the heading.
     """
-    heading: Component = dmc.Title(title, order=2, size="h5" if hint else "h4")
+    heading: Component = dmc.Title(titled(title), order=2, size="h5" if hint else "h4")
     if hint:
         heading = dmc.Group([heading, _hint(title, hint)], gap=6, wrap="nowrap")
     top = [heading]
@@ -37,7 +37,8 @@ def section(
             )
         ]
     if about:
-        top.append(dmc.Text(linked_terms(about), size="sm", className="about"))
+        known = [term.name for term in terms_in(title)]
+        top.append(dmc.Text(linked_terms(about, known), size="sm", className="about"))
     return dmc.Paper(
         dmc.Stack([dmc.Stack(top, gap=2), *children], gap="xs" if hint else "sm"),
         withBorder=True,

@@ -1,7 +1,7 @@
 """Terms of the glossary within a text: each shows its definition and links to its page."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 import dash_mantine_components as dmc
 from dash.development.base_component import Component
@@ -17,13 +17,42 @@ _WIDTH = 320
 _SHORT = re.compile(r" \([^)]*\)$")
 
 
-def linked_terms(text: str) -> list[Component | str]:
+def linked_terms(text: str, known: Collection[str] = ()) -> list[Component | str]:
     """The text with a link at the first use of each term of the glossary.
 
     Args:
         text: Plain text.
+        known: Names of terms that get no link, because they have one close by.
     """
-    return list(_pieces(text))
+    return list(_pieces(text, known))
+
+
+def titled(text: str) -> list[Component | str] | str:
+    """A title or heading with its terms linked; the text itself where it holds none."""
+    pieces = linked_terms(text)
+    return text if pieces == [text] else pieces
+
+
+def terms_in(*texts: str) -> list[Term]:
+    """The terms that are linked in texts, in order of their first use."""
+    found = [_BY_SPELLING[match[0].lower()] for text in texts for match in _PATTERN.finditer(text)]
+    return list({one.name: one for one in found}.values())
+
+
+def term_list(texts: Sequence[str], known: Collection[str] = ()) -> dmc.Text | None:
+    """A line of links to the terms in texts that hold no links themselves; None without any.
+
+    Args:
+        texts: Texts such as the headings of a grid.
+        known: Names of terms that have a link close by.
+    """
+    found = [one for one in terms_in(*texts) if one.name not in known]
+    if not found:
+        return None
+    links: list[Component | str] = ["Terms: "]
+    for one in found:
+        links += [term_link(one, one.name), ", "]
+    return dmc.Text(links[:-1], size="sm", className="about")
 
 
 def term_link(term: Term, text: str) -> dmc.Tooltip:
@@ -51,8 +80,8 @@ def term_link(term: Term, text: str) -> dmc.Tooltip:
     )
 
 
-def _pieces(text: str) -> Iterator[Component | str]:
-    at, seen = 0, set()
+def _pieces(text: str, known: Collection[str]) -> Iterator[Component | str]:
+    at, seen = 0, set(known)
     for match in _PATTERN.finditer(text):
         term = _BY_SPELLING[match[0].lower()]
         if term.name in seen:

@@ -12,6 +12,7 @@ from dash.development.base_component import Component
 from hvdprof.dashboards import ids
 from hvdprof.dashboards.components.section import section
 from hvdprof.dashboards.components.table_buttons import copy_button
+from hvdprof.dashboards.components.term_link import titled
 from hvdprof.dashboards.in_browser import run_in_browser
 
 _NARROWEST = 560
@@ -22,7 +23,8 @@ class TextRows:
     """Rows as they are shown, and as they are saved.
 
     Attributes:
-        head: Names of the columns; the first is left-aligned, the others right-aligned.
+        head: Names of the columns, their terms as links; the first is left-aligned, the others
+            right-aligned.
         rows: One cell per column: a text, or a component such as a link.
         saved: The same rows with full numbers in the declared units, the ends of intervals in
             columns of their own, under the declared names.
@@ -111,7 +113,7 @@ def text_table(
     """
     sides = ["left" if place < left else "right" for place in range(len(head))]
     classes = row_classes or [""] * len(rows)
-    above = [dmc.TableTh(name, ta=side) for name, side in zip(head, sides, strict=True)]
+    above = [dmc.TableTh(titled(name), ta=side) for name, side in zip(head, sides, strict=True)]
     below = [
         dmc.TableTr(
             [dmc.TableTd(cell, ta=side) for cell, side in zip(row, sides, strict=True)],

@@ -97,7 +97,31 @@ def layout(runs: RunStore, view: View) -> dmc.Stack:
 def register(app: Dash, runs: RunStore) -> None:
     """Analyze what is missing run by run, search, compare, follow and delete."""
     run_in_browser(app, "searchRuns", Input(ids.RUNS_SEARCH, "value"), first=False)
+    _register_rows(app, runs)
+    _register_comparison(app)
+    _register_history(app)
+    _register_trash(app, runs)
 
+
+def runs_in(text: str, known: Sequence[str]) -> list[str]:
+    """The runs of a history in the address, the latest 50 for ``*``.
+
+    Args:
+        text: Value of ``history`` in the address.
+        known: Ids of all runs.
+    """
+    if text == _ALL:
+        return list(known[:MOST_RUNS])
+    asked = dict.fromkeys(text.split(_BETWEEN))
+    return [run_id for run_id in asked if run_id in known][:MOST_RUNS]
+
+
+def rows_of(runs: RunStore) -> list[dict[str, object]]:
+    """A row for each run: what its manifest says, and its verdict where it is known."""
+    return [_row(runs, run_id) for run_id in runs.ids]
+
+
+def _register_rows(app: Dash, runs: RunStore) -> None:
     @app.callback(
         Output(ids.RUNS_GRID, "rowData"),
         Input(ids.RUNS_TICK, "n_intervals"),
@@ -111,6 +135,8 @@ def register(app: Dash, runs: RunStore) -> None:
             raise PreventUpdate
         return rows
 
+
+def _register_comparison(app: Dash) -> None:
     @app.callback(
         Output(ids.LOCATION, "pathname", allow_duplicate=True),
         Output(ids.LOCATION, "search", allow_duplicate=True),
@@ -129,6 +155,8 @@ def register(app: Dash, runs: RunStore) -> None:
         view = View("/compare", {"run": names[0], "with": names[1]})
         return view.path, view.search, None
 
+
+def _register_history(app: Dash) -> None:
     @app.callback(
         Output(ids.LOCATION, "search", allow_duplicate=True),
         Output(ids.RUNS_NOTE, "children", allow_duplicate=True),
@@ -148,6 +176,8 @@ def register(app: Dash, runs: RunStore) -> None:
             return no_update, "Select fewer runs, or none for the history of all."
         return View.of_address(PATH, text_or_none(search)).changed(history=text).search, None
 
+
+def _register_trash(app: Dash, runs: RunStore) -> None:
     @app.callback(
         Output(ids.RUNS_GRID, "rowData", allow_duplicate=True),
         Output(ids.RUNS_GRID, "selectedRows"),
@@ -161,24 +191,6 @@ def register(app: Dash, runs: RunStore) -> None:
             raise PreventUpdate
         notes = [_deleted(runs, name) for name in row_names(selected)]
         return rows_of(runs), [], " ".join(notes) or "Select the runs to delete."
-
-
-def runs_in(text: str, known: Sequence[str]) -> list[str]:
-    """The runs of a history in the address, the latest 50 for ``*``.
-
-    Args:
-        text: Value of ``history`` in the address.
-        known: Ids of all runs.
-    """
-    if text == _ALL:
-        return list(known[:MOST_RUNS])
-    asked = dict.fromkeys(text.split(_BETWEEN))
-    return [run_id for run_id in asked if run_id in known][:MOST_RUNS]
-
-
-def rows_of(runs: RunStore) -> list[dict[str, object]]:
-    """A row for each run: what its manifest says, and its verdict where it is known."""
-    return [_row(runs, run_id) for run_id in runs.ids]
 
 
 def _column(field: str, title: str, width: int) -> dict[str, object]:

@@ -45,8 +45,31 @@ def served(runs: RunStore) -> Iterator[str]:
 def page_text(page, path: Path, **values: object) -> str:
     """Everything that a page shows of a run or file, as text."""
     runs = RunStore([path])
-    shown = page.layout(runs, View(page.PATH, {"run": runs.ids[0]}).changed(**values))
-    return json.dumps(shown, cls=PlotlyJSONEncoder, ensure_ascii=False)
+    return shown_text(page.layout(runs, View(page.PATH, {"run": runs.ids[0]}).changed(**values)))
+
+
+def shown_text(component) -> str:
+    """A component as JSON text, and after it the texts that links to terms break up."""
+    # The encoder escapes whatever it is told.
+    tree = json.loads(json.dumps(component, cls=PlotlyJSONEncoder))
+    return "\n".join(json.dumps(one, ensure_ascii=False) for one in (tree, *_broken_texts(tree)))
+
+
+def _broken_texts(node) -> Iterator[str]:
+    for one in node if isinstance(node, list) else node.values() if isinstance(node, dict) else ():
+        yield from _broken_texts(one)
+    children = node.get("children") if isinstance(node, dict) else None
+    if isinstance(children, list) and any(isinstance(one, str) for one in children):
+        yield _plain(children)
+
+
+def _plain(node) -> str:
+    """The text of a component or of several."""
+    if isinstance(node, list):
+        return "".join(map(_plain, node))
+    if isinstance(node, dict):
+        return _plain(node.get("props", {}).get("children"))
+    return node if isinstance(node, str) else ""
 
 
 def measured_run(folder: Path) -> Path:

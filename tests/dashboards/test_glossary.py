@@ -4,9 +4,11 @@ import pytest
 
 from hvdprof.dashboards.pages import breakdown
 from hvdprof.dashboards.run_store import RunStore
-from hvdprof.model.glossary import term
+from hvdprof.model.glossary import GLOSSARY, term
 from tests.builders.browser import serious_violations, show, wait_until, watched_page
 from tests.builders.served_dashboard import measured_run, served
+
+DEFINITIONS = {one.definition.replace("`", "") for one in GLOSSARY}
 
 
 @pytest.mark.browser
@@ -21,6 +23,15 @@ def test_a_term_shows_its_definition_on_focus_and_links_to_its_entry(tmp_path, w
         link.focus()
         page.wait_for_selector("[role=tooltip]")
         assert page.inner_text("[role=tooltip]") == exposed.definition
+        assert serious_violations(page) == []
+        # Titles, headings of tables and the lines above grids are reached by the same keys.
+        show(watched, f"{address}/stalls?run=run")
+        for place in ("h2 a.term", "th a.term", "p.about a.term"):
+            page.locator(place).first.focus()
+            page.wait_for_selector("[role=tooltip]")
+            assert page.inner_text("[role=tooltip]") in DEFINITIONS, place
+            page.evaluate("document.activeElement.blur()")
+            page.wait_for_selector("[role=tooltip]", state="detached")
         assert serious_violations(page) == []
         show(watched, f"{address}/glossary?run=run#{exposed.anchor}")
         wait_until(

@@ -1,7 +1,4 @@
-import json
-
 import pytest
-from plotly.utils import PlotlyJSONEncoder
 
 from hvdprof.dashboards.app import PAGES
 from hvdprof.dashboards.components.finding_links import _PAGE_OF
@@ -21,15 +18,14 @@ from tests.builders.finished_analysis import (
     segment,
 )
 from tests.builders.places import ROOT
-from tests.builders.served_dashboard import measured_run, page_text
+from tests.builders.served_dashboard import measured_run, page_text, shown_text
 
 
 def shown(tmp_path, finished):
     folder = tmp_path / "quick"
     folder.mkdir(parents=True)
     runs = RunStore([folder], read=lambda _: finished)
-    text = json.dumps(overview.layout(runs, View("/", {"run": "quick"})), cls=PlotlyJSONEncoder)
-    return text.encode().decode("unicode_escape")
+    return shown_text(overview.layout(runs, View("/", {"run": "quick"})))
 
 
 def test_it_shows_the_verdict_every_cell_and_what_went_wrong(tmp_path):

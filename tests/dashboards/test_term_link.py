@@ -5,9 +5,15 @@ import re
 import dash_mantine_components as dmc
 import pytest
 
-from hvdprof.dashboards.components.term_link import linked_terms
+from hvdprof.dashboards.components.data_table import table_card
+from hvdprof.dashboards.components.fact_table import fact_table
+from hvdprof.dashboards.components.section import section
+from hvdprof.dashboards.components.term_link import linked_terms, term_list
+from hvdprof.dashboards.components.text_table import text_table
 from hvdprof.dashboards.pages import glossary
 from hvdprof.model.glossary import GLOSSARY, term
+from hvdprof.model.tables.collective_tables import COLLECTIVES
+from tests.builders.served_dashboard import shown_text
 
 
 def links(text):
@@ -42,6 +48,31 @@ def test_words_of_every_sentence_and_parts_of_words_are_no_links():
     assert linked_terms("a step of a rank in a launch, overlapped") == [
         "a step of a rank in a launch, overlapped"
     ]
+
+
+def test_a_term_with_a_link_close_by_gets_no_second_one():
+    assert linked_terms("Overlap and negotiation", ["overlap"])[0] == "Overlap and "
+    shown = section("Overlap with computation", about="Overlap costs nothing; negotiation does.")
+    text = shown_text(shown)
+    assert text.count("/glossary#overlap") == 1
+    assert text.count("/glossary#negotiation") == 1
+    # Also titles that are broken up by a link are read as one.
+    assert '"Overlap with computation"' in text
+
+
+def test_the_headings_of_a_grid_have_their_terms_in_a_line_above_it():
+    shown = shown_text(table_card("Pairs", COLLECTIVES, COLLECTIVES.empty(), about="By overlap."))
+    assert "Terms: " in shown
+    assert shown.count("/glossary#negotiation") == 1
+    assert term("negotiation").definition in shown
+    assert term_list(["tensor", "step"]) is None
+
+
+def test_headings_of_tables_and_labels_of_facts_are_linked():
+    assert "/glossary#negotiation" in shown_text(
+        text_table(["negotiation"], [], left=1, narrowest=9)
+    )
+    assert "/glossary#busbw" in shown_text(fact_table([("peak busbw", "1 GB/s")]))
 
 
 def test_every_link_leads_to_an_entry_of_the_page():
