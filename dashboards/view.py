@@ -83,8 +83,8 @@ class View:
 
     def at(self, path: str) -> "View":
         """The same run and cell on another page."""
-        kept = (_RUN, *CELL_KEYS)
-        return View(path, {key: self.values[key] for key in kept if key in self.values})
+        keys = (_RUN, *CELL_KEYS)
+        return View(path, {key: self.values[key] for key in keys if key in self.values})
 
     @property
     def search(self) -> str:

@@ -69,18 +69,18 @@ def history_cards(runs: RunStore, run_id: str) -> list[Component]:
     chosen = tuple(runs.ids[:MOST_RUNS])
     if len(chosen) < _FEWEST_RUNS:
         return []
-    found = _kept(runs, run_id, chosen)
+    found = _stored_history(runs, run_id, chosen)
     return [] if found is None else [_history_card("All runs in order of time", found)]
 
 
-def chosen_history(runs: RunStore, chosen: Sequence[str]) -> Component:
+def chosen_history(runs: RunStore, chosen: Sequence[str]) -> dmc.Paper:
     """The step time over some runs, or why there is no such series.
 
     Args:
         runs: The runs of the dashboard.
         chosen: Ids of the runs, at most ``MOST_RUNS``.
     """
-    found = _kept(runs, chosen[0], tuple(chosen)) if chosen else None
+    found = _stored_history(runs, chosen[0], tuple(chosen)) if chosen else None
     if found is None:
         return empty_state(
             "No history of these runs: no cell was measured in two of them.",
@@ -90,11 +90,11 @@ def chosen_history(runs: RunStore, chosen: Sequence[str]) -> Component:
     return _history_card("History of these runs", found)
 
 
-def _kept(runs: RunStore, run_id: str, chosen: tuple[str, ...]) -> History | None:
+def _stored_history(runs: RunStore, run_id: str, chosen: tuple[str, ...]) -> History | None:
     return runs.made(run_id, ("history", chosen), lambda: _history(runs, chosen))
 
 
-def _history_card(title: str, found: History) -> Component:
+def _history_card(title: str, found: History) -> dmc.Paper:
     return figure_card(
         "history",
         title,

@@ -50,7 +50,7 @@ def page_text(page, path: Path, **values: object) -> str:
 
 def shown_text(component) -> str:
     """A component as JSON text, and after it the texts that links to terms break up."""
-    # The encoder escapes whatever it is told.
+    # The encoder escapes all but ASCII.
     tree = json.loads(json.dumps(component, cls=PlotlyJSONEncoder))
     return "\n".join(json.dumps(one, ensure_ascii=False) for one in (tree, *_broken_texts(tree)))
 

@@ -67,21 +67,22 @@ def test_model_and_ranks_are_chosen_once_for_tiles_and_figures(opened):
     page.get_by_role("textbox", name="Toggles").click()
     page.get_by_role("option", name="fp16 average").click()
     page.wait_for_url("**toggles=fp16*")
-    wait_until(page, "document.querySelector('.tile').textContent.includes('fp16 average')")
+    wait_until(page, "document.querySelector('.tile')?.textContent.includes('fp16 average')")
     # The choice stays on every page of the run, and in the address.
+    pages = page.get_by_role("navigation", name="Pages")
     for title in ("Stalls", "Step breakdown"):
-        page.get_by_role("link", name=title, exact=True).click()
+        pages.get_by_role("link", name=title, exact=True).click()
         page.wait_for_url("**toggles=fp16*")
-        page.get_by_role("heading", name=title).wait_for(state="attached")
+        page.get_by_role("heading", name=title, exact=True).wait_for(state="attached")
         launch = page.get_by_role("textbox", name="Launch")
         assert "fp16 average" in launch.input_value(), title
-    page.get_by_role("link", name="Compare", exact=True).click()
+    pages.get_by_role("link", name="Compare", exact=True).click()
     second = page.get_by_role("textbox", name="Second")
     second.wait_for()
     assert "fp16 average" in second.input_value()
-    page.get_by_role("link", name="Overview", exact=True).click()
+    pages.get_by_role("link", name="Overview", exact=True).click()
     page.wait_for_url("**/?*toggles=fp16*")
-    wait_until(page, "document.querySelector('.tile').textContent.includes('fp16 average')")
+    wait_until(page, "document.querySelector('.tile')?.textContent.includes('fp16 average')")
 
 
 def test_folded_findings_open_and_only_the_command_is_copied(opened):

@@ -76,18 +76,22 @@ def bus_bandwidths(
         executions: Rows of EXECUTIONS.
         ranks_of: Number of ranks by launch where known.
     """
-    return _algorithm_bandwidths(executions) * _factors(executions, ranks_of)
+    bandwidths: NDArray[np.float64] = _algorithm_bandwidths(executions) * _factors(
+        executions, ranks_of
+    )
+    return bandwidths
 
 
 def _algorithm_bandwidths(executions: pd.DataFrame) -> NDArray[np.float64]:
     # Bytes per nanosecond are GB/s; a transfer of 0 microseconds has no bandwidth.
     transfer = executions["transfer_ns"].to_numpy(np.float64)
-    return _sizes(executions) / np.where(transfer > 0, transfer, np.nan)
+    known: NDArray[np.float64] = np.where(transfer > 0, transfer, np.nan)
+    return _sizes(executions) / known
 
 
 def _sizes(executions: pd.DataFrame) -> NDArray[np.float64]:
     sizes = executions["size_bytes"].astype("Float64")
-    return sizes.to_numpy(dtype="float64", na_value=np.nan)
+    return np.asarray(sizes.to_numpy(dtype="float64", na_value=np.nan), dtype=np.float64)
 
 
 def _of_tensors(uses: pd.DataFrame, arrivals: pd.DataFrame) -> pd.DataFrame:

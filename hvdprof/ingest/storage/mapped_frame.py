@@ -61,7 +61,7 @@ def mapped_frame(
         if done != num_rows:
             raise ValueError(f"table {table.name}: {done} instead of {num_rows} rows")
         file.truncate(size)
-        # Private: whoever writes into a column gets pages of memory instead.
+        # Private: pages of a column that is written into become memory.
         mapped = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_COPY)
     return pd.DataFrame(
         {stored.column.name: stored.values(mapped) for stored in columns}, copy=False
@@ -141,7 +141,7 @@ class _Stored:
 
 
 def _write(file: int, at: int, values: np.ndarray[Any, Any]) -> None:
-    left = memoryview(np.ascontiguousarray(values)).cast("B") if values.size else memoryview(b"")
+    left = memoryview(values.tobytes())
     while left:
         written = os.pwrite(file, left, at)
         left, at = left[written:], at + written
