@@ -97,6 +97,7 @@ def steps_of(num_steps: int, num_ranks: int) -> tuple[pd.DataFrame, pd.DataFrame
     )
     parts = {f"{name}_ns": STEP_NS * share // 100 for name, share in SHARES.items()}
     start = step * STEP_NS
+    parts |= {"num_steps": 1}
     steps = filled(STEPS, len(step), rank=rank, step=step, start_ns=start, dur_ns=STEP_NS, **parts)
     begins = np.cumsum([0, *SHARES.values()])[:-1] * STEP_NS // 100
     pieces = filled(
@@ -111,7 +112,8 @@ def steps_of(num_steps: int, num_ranks: int) -> tuple[pd.DataFrame, pd.DataFrame
         start_ns=np.repeat(start, len(SHARES)) + np.tile(begins, len(step)),
         dur_ns=np.tile([STEP_NS * share // 100 for share in SHARES.values()], len(step)),
     )
-    job_steps = filled(JOB_STEPS, num_steps, step=np.arange(num_steps), dur_ns=STEP_NS, steady=True)
+    of_job = {"step": np.arange(num_steps), "dur_ns": STEP_NS, "num_steps": 1, "steady": True}
+    job_steps = filled(JOB_STEPS, num_steps, **of_job)
     return steps, pieces, job_steps
 
 

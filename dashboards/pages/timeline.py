@@ -15,6 +15,7 @@ from hvdprof.dashboards.components.view_control import view_select
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.timeline_answers import chosen_pass, passes_of
 from hvdprof.dashboards.view import CELL_KEYS, View
+from hvdprof.model.tables.window_tables import WINDOWS
 
 PATH = "/timeline"
 TITLE = "Timeline"
@@ -25,6 +26,13 @@ def layout(runs: RunStore, view: View) -> dmc.Stack:
     """The choice of the pass, and the place of the timeline."""
     run_id = str(view.run)
     passes = passes_of(runs, run_id)
+    if not passes and len(runs.table(run_id, WINDOWS.name)):
+        return empty_state(
+            "A light recording holds windows of steps, no single steps on a time axis.",
+            "hvdprof run -np 4 -- python train.py",
+            about="Without --light this page shows the phases of every rank and Horovod's "
+            "timeline. Warm-up, drift and parts over time are on the page Step breakdown.",
+        )
     if not passes:
         return empty_state(
             "No events on a time axis in this run.",

@@ -26,6 +26,7 @@ from hvdprof.analyze.stragglers.waiting import waiting_tables
 from hvdprof.analyze.verdict.attached_verdict import attached_verdict
 from hvdprof.analyze.verdict.data_quality import warnings_of
 from hvdprof.analyze.verdict.failures import failed_segments
+from hvdprof.analyze.verdict.light_caveat import light_caveat
 from hvdprof.analyze.verdict.run_verdict import verdict
 from hvdprof.analyze.verdict.traced_verdict import is_traced, traced_verdict, without_rates
 from hvdprof.analyze.verdict.verdict_caveat import verdict_caveat
@@ -121,7 +122,11 @@ def analyze_run(run: Run) -> RunAnalysis:
         run=run,
         verdict=replace(
             answer,
-            caveat=" ".join(text for text in (verdict_caveat(run, answer), answer.caveat) if text),
+            caveat=" ".join(
+                text
+                for text in (verdict_caveat(run, answer), answer.caveat, light_caveat(run))
+                if text
+            ),
         ),
         launches=measured.by_launch,
         scaling=by_cell,

@@ -41,6 +41,7 @@ class Recorder(Guarded, Session):
         clocks: The clock exchanges of the job.
         on_end: Called once when the recording has ended, with the session that succeeds it.
         clock: The monotonic clock, ns.
+        is_light: Whether windows of steps are written instead of steps and their gradients.
     """
 
     def __init__(
@@ -50,6 +51,8 @@ class Recorder(Guarded, Session):
         clocks: ClockTurns,
         on_end: Callable[[Session], None],
         clock: Callable[[], int] = time.monotonic_ns,
+        *,
+        is_light: bool = False,
     ) -> None:
         super().__init__(self.give_up)
         self._file = file
@@ -58,7 +61,7 @@ class Recorder(Guarded, Session):
         self._on_end = on_end
         self._has_ended = False
         self._switch = TimelineSwitch(file, clock, self._report)
-        self._recording = StepRecording(file, source, self._report)
+        self._recording = StepRecording(file, source, self._report, is_light=is_light)
         self._collectives = _collectives(self._recording.marks, source)
         self._segments = SegmentRecording(file, self._recording, source, clock)
         self.steps = RecordedSteps(self.give_up, self._recording, self._segments, clock)

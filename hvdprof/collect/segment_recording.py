@@ -80,8 +80,14 @@ class SegmentRecording:
                 "kind": "segment",
                 "id": segment_id,
                 "monotonic_ns": self._begin_ns,
-                "tensors": tensors,
+                "tensors": [] if self._steps.is_light else tensors,
             }
+            if self._steps.is_light:
+                line["totals"] = {
+                    "num_tensors": len(tensors),
+                    "size_bytes": sum(tensor["size_bytes"] for tensor in tensors),
+                    "sent_bytes": sum(_sent_bytes(tensors)),
+                }
             self._file.write(_with_process_time(line))
             self._declared_bytes = _sent_bytes(tensors)
         return segment_id
@@ -108,7 +114,8 @@ class SegmentRecording:
             # Known only after the first step, where the script compresses by means of its own.
             declared = self._declared_bytes
             if sent_bytes != declared and len(sent_bytes) == len(declared):
-                line["sent_bytes"] = sent_bytes
+                is_light = self._steps.is_light
+                line["sent_bytes"] = [sum(sent_bytes)] if is_light else sent_bytes
             self._file.write(_with_process_time(line))
         self.current = None
         self.is_declared = False

@@ -27,6 +27,7 @@ from hvdprof.collect.steps.time_source import time_source_of
 from hvdprof.collect.watchdog import watch_over
 from hvdprof.errors import UsageError
 from hvdprof.rundir.layout import PassPaths
+from hvdprof.rundir.window_line import LIGHT
 
 RECORDER_DIR = "HVDPROF_RECORDER_DIR"
 CLOCK_EXCHANGE = "HVDPROF_CLOCK_EXCHANGE"
@@ -93,7 +94,8 @@ def open_session(
             message = f"faults were injected on purpose: {to_text(faults)}"
             file.write({"kind": "problem", "message": message})
             install = with_faults(faults, identity, install)
-        recorder = Recorder(file, time_source_of(device, clock), clocks, install, clock)
+        source, is_light = time_source_of(device, clock), os.environ.get(LIGHT) == "1"
+        recorder = Recorder(file, source, clocks, install, clock, is_light=is_light)
     except Exception as error:
         print_problem(f"nothing is recorded: {type(error).__name__}: {error}")
         silent = SilentSession(clocks)

@@ -10,6 +10,7 @@ from hvdprof.collect.steps.line_writer import LineWriter
 from hvdprof.collect.steps.step_marks import MAX_PIECES, StepMarks
 from hvdprof.collect.steps.step_writer import FinishedStep, StepWriter
 from hvdprof.collect.steps.time_source import TimeSource
+from hvdprof.collect.steps.window_writer import WindowWriter
 
 
 class StepRecording:
@@ -19,19 +20,33 @@ class StepRecording:
         file: Takes their lines.
         source: Where their marks come from.
         report: Called with a message where steps are skipped.
+        is_light: Whether windows of steps are written instead of steps and their gradients.
     """
 
-    def __init__(self, file: LineWriter, source: TimeSource, report: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        file: LineWriter,
+        source: TimeSource,
+        report: Callable[[str], None],
+        *,
+        is_light: bool = False,
+    ) -> None:
         self.marks = StepMarks(source)
         self.watches = WatchList(source, self.marks)
         self.number = 0
         self._file = file
         self._source = source
         self._report = report
-        self._writer = StepWriter(file, source)
+        self._windows = WindowWriter(file, report) if is_light else None
+        self._writer = StepWriter(self._windows.add if self._windows else file.write, source)
         self._samples = 0
         self._warmup = False
         self._is_full_reported = False
+
+    @property
+    def is_light(self) -> bool:
+        """Whether windows of steps are written instead of steps and their gradients."""
+        return self._windows is not None
 
     def expect(self, samples: int, warmup: bool) -> None:
         """Samples of the next step as far as they are known, and whether results exclude it."""
@@ -76,17 +91,20 @@ class StepRecording:
             self._finish(segment)
 
     def write_rest(self) -> None:
-        """Wait for the remaining steps and write them.
+        """Wait for the remaining steps and write them, or the open window.
 
         Raises:
             OSError: The recorder file took no more.
         """
         self._writer.write_rest()
+        if self._windows is not None:
+            self._windows.flush()
 
     def _finish(self, segment: str) -> None:
         marks = self.marks
         end = self._source.now()
         marks.close(end)
+        is_whole = self._windows is None
         step = FinishedStep(
             segment=segment,
             number=self.number,
@@ -96,10 +114,10 @@ class StepRecording:
             begin=marks.begin,
             end=end,
             phases=marks.phases,
-            ready=self.watches.ready(),
+            ready=self.watches.ready() if is_whole else [],
             blocked=marks.blocked if marks.sees_blocked else None,
             waits=marks.waits,
-            buckets=[self.watches.placed(bucket) for bucket in marks.buckets],
+            buckets=[self.watches.placed(bucket) for bucket in marks.buckets] if is_whole else [],
             loss=marks.loss,
             has_evaluation=marks.has_evaluation,
         )

@@ -30,8 +30,10 @@ def step_time_distribution(job_steps: pd.DataFrame) -> go.Figure:
         times = rows_of_launch(steady, launch)["dur_ns"].to_numpy(dtype=np.float64) / 1e6
         colour = LINE_COLOURS[place % len(LINE_COLOURS)]
         figure.add_trace(outline(times, edges, plain(launch[0]), colour))
-    figure.update_xaxes(title_text="step time of the job, ms")
-    figure.update_yaxes(title_text="steps", rangemode="tozero")
+    has_windows = bool((job_steps["num_steps"] > 1).any())
+    mean = "step time of the job, mean of a window, ms"
+    figure.update_xaxes(title_text=mean if has_windows else "step time of the job, ms")
+    figure.update_yaxes(title_text="windows" if has_windows else "steps", rangemode="tozero")
     return figure
 
 
@@ -72,7 +74,7 @@ def _points(rows: pd.DataFrame, name: str, colour: str, symbol: str) -> go.Scatt
         x=rows["step"].to_numpy()[starts],
         y=bin_largest(times, starts),
         mode="markers",
-        name=f"{name}: {units.count(len(rows))} steps",
+        name=f"{name}: {units.count(int(rows['num_steps'].sum()))} steps",
         marker={"color": colour, "size": 5, "symbol": symbol},
         hovertemplate="step %{x}: %{y:.4~g} ms<extra></extra>",
     )

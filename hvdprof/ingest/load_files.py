@@ -234,6 +234,7 @@ def _add_recordings_of(
     """The recordings of one launch: those that lie in one folder."""
     from hvdprof.ingest.recorder.clock_alignment import alignment_of
     from hvdprof.ingest.recorder.job_evaluations import exclude_evaluations
+    from hvdprof.ingest.recorder.light_steps import steps_from_windows
     from hvdprof.ingest.recorder.recorder_lines import read_recorder_file
 
     files: dict[int, RecorderFile] = {}
@@ -255,8 +256,11 @@ def _add_recordings_of(
         if not file.ended:
             clauses.append("it has no end: the rank did not end on its own")
         builder.notes.extend(f"{one.name}: {clause}." for clause in clauses)
-        entry.num_rows = sum(segment.num_steps for segment in file.segments.values())
+        entry.num_rows = sum(
+            segment.num_steps or len(segment.windows) for segment in file.segments.values()
+        )
         entry.num_rows += len(file.marks) + bool(file.header)
+    steps_from_windows(files.values())
     # Ranks whose recordings are not given may have trained on in a step with an evaluation.
     if len(files) >= max((file.header_number("size", 0) for file in files.values()), default=0):
         exclude_evaluations(files.values())

@@ -13,6 +13,7 @@ from hvdprof.ingest.kineto.traced_pass import read_traces, traced_blocks
 from hvdprof.ingest.load_progress import ProgressCallback
 from hvdprof.ingest.recorder.clock_alignment import alignment_of
 from hvdprof.ingest.recorder.job_evaluations import exclude_evaluations
+from hvdprof.ingest.recorder.light_steps import steps_from_windows
 from hvdprof.ingest.recorder.recorder_file import RecorderFile
 from hvdprof.ingest.recorder.recorder_lines import read_recorder_file
 from hvdprof.ingest.recorder.session_rows import session_ranks
@@ -47,6 +48,7 @@ from hvdprof.model.tables.timeline_tables import (
     PENDING_NEGOTIATIONS,
     TENSOR_USES,
 )
+from hvdprof.model.tables.window_tables import WINDOWS
 from hvdprof.rundir.attached import AttachedKind, attached_files
 from hvdprof.rundir.layout import PassPaths, RunPaths
 from hvdprof.rundir.manifest import Manifest, Mode, PassRecord, SegmentRecord, Status
@@ -60,6 +62,7 @@ _TABLES = (
     GRADIENTS,
     ARRIVALS,
     WAITS,
+    WINDOWS,
     EVENTS,
     TENSOR_USES,
     EXECUTIONS,
@@ -208,6 +211,7 @@ def _load_pass(
     has_recorder: bool,
 ) -> None:
     files = _recorder_files(record, paths, tables.notes, reading) if has_recorder else {}
+    steps_from_windows(files.values())
     exclude_evaluations(files.values())
     if record.session:
         tables.add_tables([(SESSION_RANKS.name, session_ranks(record, files))])

@@ -39,11 +39,13 @@ from hvdprof.model.tables.timeline_tables import (
 from hvdprof.model.tables.training_log_tables import TRAINING_LOG_TABLES
 from hvdprof.model.tables.waiting_tables import WAITING_TABLES
 from hvdprof.model.tables.waterfall_tables import WATERFALL_TABLES
+from hvdprof.model.tables.window_tables import WINDOWS
 
 TABLES: tuple[Table, ...] = (
     SEGMENTS,
     RANKS,
     STEPS,
+    WINDOWS,
     GRADIENTS,
     ARRIVALS,
     WAITS,

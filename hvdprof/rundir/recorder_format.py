@@ -5,12 +5,15 @@ these lines, ``ingest.recorder`` reads them, ``launch.diagnose.rank_progress`` f
 they grow (all through ``recorder_codec``). docs/reference/recorder_lines.md is generated from them.
 
 History of the schema:
-    1   first version
+    1   first version; `window` lines were added without a new number
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal, NotRequired, TypedDict, get_args, get_type_hints
+
+from hvdprof.rundir.line_key import Key
+from hvdprof.rundir.window_line import WindowLine
 
 RECORDER_SCHEMA_VERSION = 1
 
@@ -32,14 +35,6 @@ forward or backward, its reduce-scatter; a collective that the script calls itse
 
 NOT_SUBMITTED = -1
 """In place of the offset at which a rank submitted a collective, where it is unknown."""
-
-
-@dataclass(frozen=True, slots=True)
-class Key:
-    """What a key holds; ``unit`` is empty for names, numbers and flags."""
-
-    doc: str
-    unit: str = ""
 
 
 Phase = tuple[str, int, int]
@@ -96,6 +91,14 @@ class Versions(TypedDict):
     torch: str | None
     horovod: str | None
     tensorflow: NotRequired[str | None]
+
+
+class GradientTotals(TypedDict):
+    """All gradients of a segment together."""
+
+    num_tensors: int
+    size_bytes: int
+    sent_bytes: int
 
 
 class Tensor(TypedDict):
@@ -157,6 +160,16 @@ class SegmentLine(TypedDict):
     tensors: Annotated[
         Sequence[Tensor],
         Key("`name` as the engine knows it, `size_bytes`, `sent_bytes` after compression", "bytes"),
+    ]
+    totals: NotRequired[
+        Annotated[
+            GradientTotals,
+            Key(
+                "only in a light recording, in place of `tensors`: `num_tensors`, `size_bytes`, "
+                "`sent_bytes` of all gradients",
+                "bytes",
+            ),
+        ]
     ]
     process_time_ns: NotRequired[
         Annotated[int, Key("processor time of the process and its workers so far", "ns")]
@@ -255,7 +268,7 @@ class SegmentEndLine(TypedDict):
             Sequence[int],
             Key(
                 "per tensor, only where it differs from the `segment` line (a compression of the "
-                "script's own); replaces it",
+                "script's own); replaces it. One number for all where that has `totals`",
                 "bytes",
             ),
         ]
@@ -306,6 +319,7 @@ RecorderLine = (
     | ClockLine
     | SegmentLine
     | StepLine
+    | WindowLine
     | MarkLine
     | TimelineLine
     | SegmentEndLine

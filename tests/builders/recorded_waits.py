@@ -58,6 +58,7 @@ def _step(recorded: dict[str, Any], shift: int) -> dict[str, Any]:
         "other_ns": 0,
         "samples": 1,
         "loss": float("nan"),
+        "num_steps": 1,
         "evaluation": False,
         "clock_error_ns": 0,
     }

@@ -107,6 +107,7 @@ def tables_of(work: StepWork) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]
             "other_ns": 0,
             "samples": 8,
             "loss": np.nan,
+            "num_steps": 1,
             "evaluation": work.evaluates.ravel(),
             "clock_error_ns": 0,
         }
@@ -134,6 +135,7 @@ def tables_of(work: StepWork) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]
             "step": work.steps,
             "end_ns": work.end.max(axis=1),
             "dur_ns": work.step_times,
+            "num_steps": 1,
             "steady": True,
         }
     )

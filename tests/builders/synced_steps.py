@@ -150,6 +150,7 @@ def _tables(
             "other_ns": 0,
             "samples": 8,
             "loss": np.nan,
+            "num_steps": 1,
             "evaluation": False,
             "clock_error_ns": 0,
         }
@@ -187,6 +188,7 @@ def _tables(
             "step": np.arange(num_steps),
             "end_ns": ends.max(axis=1),
             "dur_ns": (ends.max(axis=1) - begins.max(axis=1)),
+            "num_steps": 1,
             "steady": np.arange(num_steps) > 0,
         }
     )

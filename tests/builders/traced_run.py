@@ -58,6 +58,7 @@ def step_row(rank: int, step: int, **values: Any) -> dict[str, Any]:
         "other_ns": 1 * MS,
         "samples": 16,
         "loss": 2.5 - step,
+        "num_steps": 1,
         "evaluation": False,
         "clock_error_ns": 0,
     }

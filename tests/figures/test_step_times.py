@@ -14,6 +14,7 @@ def job_step_rows(pass_id, times_ms, num_cut=0):
             "step": step,
             "end_ns": 0,
             "dur_ns": round(time * 1e6),
+            "num_steps": 1,
             "steady": step >= num_cut,
         }
         for step, time in enumerate(times_ms)

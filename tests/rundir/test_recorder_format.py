@@ -239,11 +239,14 @@ def test_every_kind_is_declared_with_its_keys() -> None:
     ]
     assert optional == [
         ("header", "engine"),
+        ("segment", "totals"),
         ("segment", "process_time_ns"),
         ("step", "waits"),
         ("step", "buckets"),
         ("step", "evaluation"),
         ("step", "loss"),
+        ("window", "evaluation_ns"),
+        ("window", "loss"),
         ("segment_end", "process_time_ns"),
         ("segment_end", "sent_bytes"),
     ]

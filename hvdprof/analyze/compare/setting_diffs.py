@@ -28,7 +28,7 @@ _NOTED_HOST_FACTS = ("hostname", "kernel", "memory_bytes")
 _NOTED_VERSIONS = ("hvdprof", "system")
 """Versions that are listed, and change neither the job nor the machine."""
 
-_FORBIDDING_SETTINGS = ("device", "num_threads", "data", "scaling", "seed")
+_FORBIDDING_SETTINGS = ("device", "num_threads", "data", "scaling", "seed", "light")
 _UNTOLD_SETTINGS = (
     "repeats",
     "precision",
@@ -96,7 +96,8 @@ def _settings(manifest: Manifest) -> dict[str, object]:
     """The settings by name; those of a script one level below it."""
     found: dict[str, object] = {}
     for name, value in manifest.settings.items():
-        if name in _UNTOLD_SETTINGS:
+        # Manifests of earlier versions do not know light recordings.
+        if name in _UNTOLD_SETTINGS or (name == "light" and not value):
             continue
         if not isinstance(value, dict):
             found[name] = value

@@ -97,7 +97,7 @@ def cells_of_run(analysis: RunAnalysis) -> dict[CellKey, SideCell]:
                     _spread_of(time).variance,
                     _spread_of(time).degrees,
                 ),
-                STEP_TIME_P95.name: spread(list(own_tails.values())),
+                **({STEP_TIME_P95.name: spread(list(own_tails.values()))} if own_tails else {}),
                 **({STARTUP.name: spread(own_startups)} if own_startups else {}),
                 **points.get(key, {}),
             },
@@ -201,13 +201,17 @@ def _of_interval(value: float, low: float, high: float, degrees: float) -> Sprea
 
 
 def _tails(job_steps: pd.DataFrame) -> dict[LaunchKey, float]:
-    """The logarithm of the 95th percentile of the steady steps of each launch."""
+    """The logarithm of the 95th percentile of the steady steps of each launch that recorded steps.
+
+    The percentiles of the windows of a light recording are not those of its steps.
+    """
     durations = job_steps["dur_ns"].to_numpy(dtype=np.float64)
     steady = job_steps["steady"].to_numpy(dtype=bool)
+    number = job_steps["num_steps"].to_numpy()
     return {
         key: math.log(float(np.percentile(durations[rows[steady[rows]]], 95)))
         for key, rows in rows_by_launch(job_steps)
-        if steady[rows].any()
+        if steady[rows].any() and (number[rows] == 1).all()
     }
 
 

@@ -171,10 +171,11 @@ def recording_facts(steps: pd.DataFrame, ranks: pd.DataFrame) -> list[Fact]:
     blocked = steady[steady["blocked_ns"].notna() & (steady["dur_ns"] > 0)]
     total = float(blocked["dur_ns"].sum())
     share = float(blocked["blocked_ns"].sum()) / total if total else None
+    is_light = (steps["num_steps"] > 1).any()
     return [
         Fact("num_ranks", "ranks", len(ranks)),
-        Fact("num_steps", "steps of all ranks", len(steps)),
-        Fact("step_median_ns", "step, median", median, "ns"),
+        Fact("num_steps", "steps of all ranks", int(steps["num_steps"].sum())),
+        Fact("step_median_ns", f"step, median{' of windows' if is_light else ''}", median, "ns"),
         Fact("blocked_share", "exposed communication (steady)", share, "ratio"),
         Fact("ended", "ended on their own", int(ranks["ended"].sum())),
     ]

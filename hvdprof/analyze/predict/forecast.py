@@ -34,14 +34,16 @@ from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.analyze.steps.baseline import baseline_name
 from hvdprof.analyze.steps.measured_launches import measured_launches
 from hvdprof.analyze.steps.step_work import StepWork, step_work, with_all_ranks
+from hvdprof.analyze.verdict.light_caveat import full_command
 from hvdprof.errors import UsageError
 from hvdprof.model.arrays import Float64s
 from hvdprof.model.cell_key import DDP_ENGINE
 from hvdprof.model.forecast import Forecast, Missing, Question
-from hvdprof.model.launch_key import LaunchKey
+from hvdprof.model.launch_key import LAUNCH, LaunchKey
 from hvdprof.model.run import Run, RunAnalysis
 from hvdprof.model.tables.run_tables import GRADIENTS, WAITS
 from hvdprof.model.tables.timeline_tables import TENSOR_USES
+from hvdprof.model.tables.window_tables import WINDOWS
 
 _LASTING = ("persistent", "from-step")
 _OF_RANKS = (*_LASTING, "periodic", "irregular")
@@ -63,6 +65,7 @@ def forecast(analysis: RunAnalysis, question: Question) -> Forecast:
     run = analysis.run
     measured = measured_launches(run)
     cells = forecast_cells(measured, question)
+    _check_holds_steps(run, cells)
     recorded = step_work(run.steps, run.events, measured.of_job, run.table(WAITS.name))
     works = with_all_ranks(recorded, run.segments)
     rng = np.random.default_rng(question.seed)
@@ -95,6 +98,18 @@ def forecast(analysis: RunAnalysis, question: Question) -> Forecast:
     )
     named = replace(question, model=cells.model, engine=cells.engine)
     return job_forecast(job, named, _facts(analysis, cells, job, evidence, links, question))
+
+
+def _check_holds_steps(run: Run, cells: ForecastCells) -> None:
+    """Refuse light recordings: windows average out how ranks differ from step to step."""
+    windows = run.table(WINDOWS.name)[LAUNCH].drop_duplicates()
+    light = {(str(pass_id), str(segment)) for pass_id, segment in windows.to_numpy()}
+    if light & set(cells.reference.launches):
+        raise UsageError(
+            f"The launches at np={cells.reference.cell.np} are light recordings: no single steps, "
+            "and no gradients.",
+            hint=f"Measure it without --light: {full_command(run)}",
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,6 +112,8 @@ def _row(
     reached = efficiency(time, baseline, facts, ratios, confidence)
     step_times = np.concatenate([facts[key].step_times_ns for key in time.launches])
     blocked_share = part_share(time, facts, "blocked")
+    # Of a light recording these are means of windows, whose percentiles are not those of steps.
+    p95_ns = NAN if len(step_times) < time.num_steps else float(np.percentile(step_times, 95))
     return {
         **cell.key,
         "batch_size": cell.batch_size,
@@ -119,7 +121,7 @@ def _row(
         "samples_per_s_low": samples / step_time.high,
         "samples_per_s_high": samples / step_time.low,
         "step_time_median_ns": float(np.median(step_times)),
-        "step_time_p95_ns": float(np.percentile(step_times, 95)),
+        "step_time_p95_ns": p95_ns,
         "efficiency": reached.value,
         "efficiency_low": reached.low,
         "efficiency_high": reached.high,

@@ -35,7 +35,7 @@ def launches(
         num_turns: The number of counted turns of each launch that took turns.
     """
     rows_of = dict(rows_by_launch(job_steps))
-    steady = job_steps["steady"].to_numpy()
+    steady, sizes = (job_steps[name].to_numpy() for name in ("steady", "num_steps"))
     rows = []
     for key in finished_launches(segments):
         if key not in rows_of:
@@ -48,8 +48,8 @@ def launches(
             {
                 "pass_id": key[0],
                 "segment": key[1],
-                "num_steps": len(counted),
-                "num_cut_steps": len(measured) - len(counted),
+                "num_steps": int(sizes[counted].sum()),
+                "num_cut_steps": int(sizes[measured].sum() - sizes[counted].sum()),
                 "num_turns": num_turns.get(key, 0),
                 "step_time_ns": mean.value,
                 "step_time_error_ns": mean.error,

@@ -106,7 +106,7 @@ def step_work(
     job_steps: pd.DataFrame,
     waits: pd.DataFrame | None = None,
 ) -> dict[LaunchKey, StepWork]:
-    """The steady steps recorded on all ranks, by launch.
+    """The steady steps recorded on all ranks, by launch; of a light recording mean steps.
 
     Launches without such a step, or without a measured blocked time, are omitted.
 
@@ -176,6 +176,12 @@ def _releases(events: pd.DataFrame) -> dict[LaunchKey, pd.DataFrame]:
     return {key: table.iloc[rows] for key, rows in rows_by_launch(table)}
 
 
+def _releases_of_windows(waits: pd.DataFrame) -> pd.DataFrame:
+    """The end of the last wait of each rank and window, as ``_releases`` gives that of steps."""
+    ends = waits[["rank", "step"]].assign(release_ns=waits["start_ns"] + waits["dur_ns"])
+    return ends.groupby(["rank", "step"], sort=False)["release_ns"].max().reset_index()
+
+
 def _of_launch(
     rows: pd.DataFrame,
     wanted: NDArray[np.int64],
@@ -194,10 +200,16 @@ def _of_launch(
     def grid(name: str) -> Times:
         return ordered[name].to_numpy(dtype=np.float64).reshape(shape)
 
+    number = grid("num_steps")
+    if releases is None and waits is not None and (number > 1).any():
+        releases = _releases_of_windows(waits)
     start, length = grid("start_ns"), grid("dur_ns")
-    end = start + length
-    follows = np.diff(complete, prepend=complete[0] - 2) == 1
+    end = start + length * number
+    ends_at = complete + number.max(axis=1)
+    follows = np.append(False, complete[1:] == ends_at[:-1])
     begin = np.where(follows[:, None], np.roll(end, 1, axis=0), start)
+    # A window of several steps stands for its mean step, at its end.
+    begin = end - (end - begin) / number
     blocked = grid("blocked_ns")
     if np.isnan(blocked).any():
         return None

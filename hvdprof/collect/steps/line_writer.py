@@ -35,6 +35,11 @@ class LineWriter:
         return self._descriptor < 0
 
     @property
+    def size_bytes(self) -> int:
+        """What was written so far."""
+        return self._size_bytes
+
+    @property
     def is_full(self) -> bool:
         """Whether it has reached ``MAX_BYTES``; it still takes what is written."""
         return self._size_bytes >= MAX_BYTES

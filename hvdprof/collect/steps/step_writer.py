@@ -4,10 +4,9 @@ Tested by tests/collect/test_recorder.py.
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from hvdprof.collect.steps.line_writer import LineWriter
 from hvdprof.collect.steps.step_marks import Number, WaitMarks
 from hvdprof.collect.steps.time_source import Mark, TimeSource
 from hvdprof.rundir.recorder_format import GRAD_REDUCE, NOT_READY, NOT_SUBMITTED, StepLine
@@ -57,10 +56,15 @@ class FinishedStep:
 
 
 class StepWriter:
-    """Writes steps in their order as soon as their marks can be read without waiting."""
+    """Passes steps on in their order as soon as their marks can be read without waiting.
 
-    def __init__(self, file: LineWriter, source: TimeSource) -> None:
-        self._file = file
+    Args:
+        take: Takes the line of each step.
+        source: Where the marks come from.
+    """
+
+    def __init__(self, take: Callable[[StepLine], None], source: TimeSource) -> None:
+        self._take = take
         self._source = source
         self._unread: deque[FinishedStep] = deque()
 
@@ -131,5 +135,5 @@ class StepWriter:
             line["evaluation"] = True
         if step.loss is not None:
             line["loss"] = float(step.loss)
-        self._file.write(line)
+        self._take(line)
         self._source.recycle(step.marks_to_read())

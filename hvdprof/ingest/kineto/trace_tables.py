@@ -97,6 +97,7 @@ def _steps(one: RankTrace, steps: list[WorkedStep]) -> Block:
         ),
         "samples": np.ones(len(steps), dtype=np.int64),
         "loss": np.full(len(steps), np.nan),
+        "num_steps": np.ones(len(steps), dtype=np.int64),
         "evaluation": np.zeros(len(steps), dtype=bool),
         "clock_error_ns": np.full(len(steps), one.clock_error_ns),
     }

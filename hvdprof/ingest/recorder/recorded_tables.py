@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from hvdprof.ingest.recorder.clock_alignment import Alignment
+from hvdprof.ingest.recorder.recorded_windows import SPREAD_PARTS, UNKNOWN
 from hvdprof.ingest.recorder.recorder_file import RecorderFile, SegmentRecording
 from hvdprof.ingest.recorder.step_phases import UNSEEN
 from hvdprof.ingest.storage.blocks import Block, names
@@ -38,7 +39,13 @@ def rank_block(
 def step_block(pass_id: str, rank: int, segment: SegmentRecording, alignment: Alignment) -> Block:
     """The steps of one rank in one segment."""
     table = segment.step_table()
+    counts = segment.steps_of_rows()
     start_ns = table[:, 2]
+    dur_ns = table[:, 3]
+    if segment.counts:
+        # Over a window the clocks of two hosts part: its end is aligned as its begin is.
+        end_ns = alignment.aligned_ns(start_ns + dur_ns * counts)
+        dur_ns = np.rint((end_ns - alignment.aligned_ns(start_ns)) / counts).astype(np.int64)
     parts = {f"{part}_ns": table[:, 5 + i] for i, part in enumerate(RECORDED_PARTS)}
     blocked = parts["blocked_ns"]
     return {
@@ -48,13 +55,57 @@ def step_block(pass_id: str, rank: int, segment: SegmentRecording, alignment: Al
         "step": table[:, 0],
         "warmup": table[:, 1].astype(bool),
         "start_ns": alignment.aligned_ns(start_ns),
-        "dur_ns": table[:, 3],
+        "dur_ns": dur_ns,
+        "num_steps": counts,
         "samples": table[:, 4],
         **parts,
         "blocked_ns": pd.arrays.IntegerArray(blocked.copy(), mask=blocked == UNSEEN),
         "loss": np.asarray(segment.losses),
         "evaluation": np.asarray(segment.evaluation_ns) >= 0,
         "clock_error_ns": alignment.errors_ns(start_ns),
+    }
+
+
+def window_block(pass_id: str, rank: int, segment: SegmentRecording, alignment: Alignment) -> Block:
+    """The windows of a light recording of one rank in one segment, as it wrote them."""
+    windows = segment.windows
+    table = windows.table()
+    start_ns, end_ns = table["start_ns"], table["end_ns"]
+    blocked = table["longest_blocked_ns"]
+    phases = pd.Index(list(windows.phases), dtype=str)
+    parts = {
+        f"{part}_{what}": table[f"{part}_{what}"]
+        for part in SPREAD_PARTS
+        for what in ("sum_ns", "median_ns", "p95_ns", "max_ns")
+        if part != "blocked"
+    }
+    is_unseen = table["is_seen"] == 0
+    waited = {
+        f"blocked_{what}": pd.arrays.IntegerArray(table[f"blocked_{what}"].copy(), mask=is_unseen)
+        for what in ("sum_ns", "median_ns", "p95_ns", "max_ns")
+    }
+    aligned_ns = alignment.aligned_ns(start_ns)
+    return {
+        "pass_id": pass_id,
+        "segment": segment.id,
+        "rank": np.full(len(windows), rank),
+        "step": table["step"],
+        "last_step": table["last_step"],
+        "num_steps": table["num_steps"],
+        "warmup": table["warmup"].astype(bool),
+        "start_ns": aligned_ns,
+        "dur_ns": alignment.aligned_ns(end_ns) - aligned_ns,
+        "wall_ns": table["wall_ns"],
+        "samples": table["samples"],
+        **{f"step_{name}": table[name] for name in ("sum_ns", "median_ns", "p95_ns", "max_ns")},
+        **parts,
+        **waited,
+        "longest_step": table["longest_step"],
+        "longest_phase": pd.Categorical.from_codes(table["longest_phase"], categories=phases),
+        "longest_phase_ns": table["longest_phase_ns"],
+        "longest_blocked_ns": pd.arrays.IntegerArray(blocked.copy(), mask=blocked == UNKNOWN),
+        "loss": np.asarray(windows.losses),
+        "clock_error_ns": alignment.errors_ns(end_ns),
     }
 
 

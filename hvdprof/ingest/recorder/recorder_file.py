@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from hvdprof.ingest.recorder.recorded_windows import RecordedWindows
 from hvdprof.ingest.recorder.step_phases import NUM_STEP_PARTS, UNSEEN, summed_lengths
 from hvdprof.model.step_parts import RECORDED_PARTS
 from hvdprof.rundir.recorder_format import SessionEndLine, SessionLine
@@ -56,6 +57,9 @@ class SegmentRecording:
     the other; ``size_of`` the size of each gradient and ``sent_of`` what a rank submits of it, in
     bytes; ``process_times_ns`` the processor time of the rank with its workers at the first step
     and at the end; ``excluded_ns`` what ``begin_after_evaluation`` has taken from the steps.
+    ``windows`` is what a light recording holds instead of steps, ``counts`` the steps of which each
+    row of its ``step_table`` is the mean (empty in a full recording), ``totals`` its number of
+    gradients, their size and what is submitted of them.
     """
 
     id: str
@@ -76,6 +80,9 @@ class SegmentRecording:
     buckets: "array[int]" = field(default_factory=_int64s)
     bucket_members: "array[int]" = field(default_factory=_int64s)
     process_times_ns: list[int] = field(default_factory=list)
+    windows: RecordedWindows = field(default_factory=RecordedWindows)
+    counts: "array[int]" = field(default_factory=_int64s)
+    totals: tuple[int, int, int] | None = None
     excluded_ns: int = 0
 
     @property
@@ -87,21 +94,32 @@ class SegmentRecording:
     @property
     def recorded_ns(self) -> int:
         """The time of all steps, with what was taken from them: that of ``busy_ns``."""
-        return int(self.step_table()[:, 3].sum()) + self.excluded_ns
+        return int((self.step_table()[:, 3] * self.steps_of_rows()).sum()) + self.excluded_ns
+
+    @property
+    def num_tensors(self) -> int:
+        """The number of gradients."""
+        return len(self.tensors) if self.totals is None else self.totals[0]
 
     @property
     def size_bytes(self) -> int:
         """Bytes of all gradients before compression."""
-        return sum(self.size_of)
+        return sum(self.size_of) if self.totals is None else self.totals[1]
 
     @property
     def sent_bytes(self) -> int:
         """Bytes that a rank submits of all tensors per step."""
-        return sum(self.sent_of)
+        return sum(self.sent_of) if self.totals is None else self.totals[2]
+
+    def steps_of_rows(self) -> NDArray[np.int64]:
+        """The number of steps of which each row of ``step_table`` is the mean."""
+        if not self.counts:
+            return np.ones(self.num_steps, dtype=np.int64)
+        return np.asarray(self.counts, dtype=np.int64)
 
     @property
     def num_steps(self) -> int:
-        """The number of steps."""
+        """The number of rows of ``step_table``."""
         return len(self.losses)
 
     @property

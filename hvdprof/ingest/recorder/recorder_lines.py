@@ -36,6 +36,7 @@ from hvdprof.rundir.recorder_format import (
     TimelineLine,
 )
 from hvdprof.rundir.regular_file import open_regular
+from hvdprof.rundir.window_line import WindowLine
 
 _LONGEST_LINE = 1 << 24
 _LARGEST = 2**62
@@ -83,6 +84,7 @@ class _Reader:
             "clock": self.clock,
             "segment": self.segment,
             "step": self.step,
+            "window": self.window,
             "mark": self.mark,
             "timeline": self.timeline,
             "segment_end": self.segment_end,
@@ -137,6 +139,7 @@ class _Reader:
             size_of=[whole(tensor["size_bytes"]) for tensor in tensors],
             sent_of=[whole(tensor["sent_bytes"]) for tensor in tensors],
             process_times_ns=_process_time(line),
+            totals=_totals(line),
         )
 
     def step(self, line: StepLine) -> None:
@@ -181,6 +184,10 @@ class _Reader:
         recording.losses.append(loss)
         recording.evaluation_ns.append(evaluation_ns)
 
+    def window(self, line: WindowLine) -> None:
+        name = str(line["segment"])
+        self.file.segments.setdefault(name, SegmentRecording(id=name)).windows.add(line)
+
     def mark(self, line: MarkLine) -> None:
         time_ns = whole(line["monotonic_ns"])
         self.file.marks.append(Mark(str(line["name"]), self.current_segment, time_ns))
@@ -217,7 +224,9 @@ class _Reader:
         self.current_segment = ""
         recording = self.file.segments.get(str(line.get("id")))
         sent = [whole(one) for one in line.get("sent_bytes", ())]
-        if recording is not None and sent and len(sent) == len(recording.sent_of):
+        if recording is not None and recording.totals is not None and len(sent) == 1:
+            recording.totals = (*recording.totals[:2], sent[0])
+        elif recording is not None and sent and len(sent) == len(recording.sent_of):
             recording.sent_of = sent
         if recording is not None:
             recording.process_times_ns += _process_time(line)
@@ -243,6 +252,13 @@ class _Reader:
 
 def _process_time(line: SegmentLine | SegmentEndLine) -> list[int]:
     return [whole(line["process_time_ns"])] if "process_time_ns" in line else []
+
+
+def _totals(line: SegmentLine) -> tuple[int, int, int] | None:
+    totals = line.get("totals")
+    if totals is None:
+        return None
+    return whole(totals["num_tensors"]), whole(totals["size_bytes"]), whole(totals["sent_bytes"])
 
 
 def _is_usable(name: str, value: object) -> bool:

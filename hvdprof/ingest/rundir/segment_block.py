@@ -47,7 +47,7 @@ def segment_block(
         "image_size": plan.image_size,
         "status": segment.status,
         "num_ranks_recorded": len(recordings),
-        "num_tensors": len(recordings[0].tensors) if recordings else 0,
+        "num_tensors": recordings[0].num_tensors if recordings else 0,
         "gradient_bytes": recordings[0].size_bytes if recordings else 0,
         "sent_bytes": recordings[0].sent_bytes if recordings else 0,
         "oversubscribed": record.oversubscribed,

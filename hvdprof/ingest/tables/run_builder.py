@@ -20,8 +20,16 @@ from hvdprof.model.run import Run
 from hvdprof.model.schema import Table
 from hvdprof.model.table_catalogue import TABLES, declared_table
 from hvdprof.model.tables.log_tables import NOTES
-from hvdprof.model.tables.run_tables import ARRIVALS, EVENTS, GRADIENTS, RANKS, STEPS, WAITS
+from hvdprof.model.tables.run_tables import (
+    ARRIVALS,
+    EVENTS,
+    GRADIENTS,
+    RANKS,
+    STEPS,
+    WAITS,
+)
 from hvdprof.model.tables.timeline_file_tables import TIMELINES
+from hvdprof.model.tables.window_tables import WINDOWS
 from hvdprof.rundir.manifest import Manifest
 
 if TYPE_CHECKING:
@@ -62,12 +70,15 @@ class RunBuilder:
             rank_block,
             step_block,
             wait_block,
+            window_block,
         )
         from hvdprof.ingest.tables.bucket_tables import bucket_blocks
         from hvdprof.ingest.tables.event_tables import mark_block
 
         last_ns = file.header_number("monotonic_ns", 0)
         for segment in file.segments.values():
+            if len(segment.windows):
+                self.add_block(WINDOWS, window_block(pass_id, rank, segment, alignment))
             if not segment.num_steps:
                 continue
             last_ns = max(last_ns, segment.last_start_ns)

@@ -91,6 +91,8 @@ def _read(state: RankState, text: bytes) -> None:
         state.header = line
     elif line["kind"] == "segment":
         state.segment, state.num_steps = line["id"], 0
+    elif line["kind"] == "window":
+        state.num_steps += line["num_steps"]
     elif line["kind"] == "segment_end":
         state.ended.add(line["id"])
         state.segment = None

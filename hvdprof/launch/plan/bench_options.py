@@ -159,6 +159,13 @@ class BenchOptions(MeasureOptions):
         panel=MEASUREMENT,
         lowest=1,
     )
+    light: bool = option(
+        False,
+        "Record means over windows of steps in the measured launches instead of steps and "
+        "gradients, as `run --light` does; implies --no-interleave.",
+        "--light",
+        panel=MEASUREMENT,
+    )
     attribution: bool = option(
         False,
         "Add a pass without Horovod's response cache; its timeline names stragglers.",

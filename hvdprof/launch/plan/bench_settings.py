@@ -88,6 +88,8 @@ def bench_settings(
     precision, budget_s = _stopping(options, preset)
     known = [known_models[ModelName.parse(name).reference] for name in names]
     no_turns = _no_turns(options, machine, sizes, known)
+    # A window may hold steps of a turn and steps before it.
+    takes_turns = options.interleave and not options.light
     return BenchSettings(
         sizes=sizes,
         models=tuple(
@@ -133,8 +135,9 @@ def bench_settings(
         stall_warn_s=options.stall_warn_s,
         stall_kill_s=options.stall_kill_s,
         variables=parse_variables("--env", options.env),
-        turn_s=None if no_turns or not options.interleave else _turn_s(options, preset),
-        no_turns=no_turns if options.interleave else "",
+        turn_s=_turn_s(options, preset) if takes_turns and not no_turns else None,
+        no_turns=no_turns if takes_turns else "",
+        light=options.light,
     )
 
 

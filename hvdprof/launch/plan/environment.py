@@ -13,6 +13,7 @@ from hvdprof.machine.mpi import OPENMPI, Mpi
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import Mode, PassRecord
 from hvdprof.rundir.plan import DDP_ENGINE
+from hvdprof.rundir.window_line import LIGHT
 
 PASS_MARK = "HVDPROF_PASS_MARK"
 RECORDER_DIR = "HVDPROF_RECORDER_DIR"
@@ -118,6 +119,8 @@ def pass_environment(
         "PYTHONFAULTHANDLER": "1",
         "PYTHONUNBUFFERED": "" if _tags_pieces(record, mpi) else "1",
     }
+    if settings.light and record.mode == Mode.THROUGHPUT:
+        variables[LIGHT] = "1"
     if settings.stall_warn_s and (record.size > 1 or record.session is not None):
         variables[STALL_WARN] = str(settings.stall_warn_s)
     if record.engine != DDP_ENGINE:

@@ -52,6 +52,14 @@ class TrainingOptions(MeasureOptions):
     num_timeline_steps: int = option(
         50, "Steps in the timeline.", "--timeline-steps", panel=MEASUREMENT, lowest=1
     )
+    light: bool = option(
+        False,
+        "Record means over windows of steps instead of steps and gradients: at most 1 MB per rank "
+        "and hour, for jobs that are always recorded. Names stragglers, not gradients or "
+        "collectives; implies --no-trace and --no-interleave.",
+        "--light",
+        panel=MEASUREMENT,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

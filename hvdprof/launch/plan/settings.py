@@ -80,6 +80,8 @@ class BenchSettings:
     The launches of a repeat are resident together and take turns of ``turn_s``; they run one after
     the other where it is None, and ``no_turns`` says why where that is not by choice.
 
+    With ``light`` the ranks of throughput launches record windows instead of steps.
+
     ``variables`` are set for the ranks of reference models; those of a script are its own.
 
     With a ``precision`` (half of the 95 % interval of an efficiency, 0..1) or a ``budget_s`` the
@@ -118,6 +120,7 @@ class BenchSettings:
     precision: float | None = None
     budget_s: float | None = None
     variables: dict[str, str] = field(default_factory=dict)
+    light: bool = False
 
     @property
     def stops_early(self) -> bool:

@@ -120,7 +120,8 @@ def _prepare(
     model = ModelSettings(name=training.name, batch_size=options.batch_size or 0, image_size=0)
     precision, budget_s = _stopping(options)
     is_asked_for = not isinstance(options, RunOptions) or options.interleave
-    takes_turns = len(training.sizes) > 1 and is_asked_for
+    # A window may hold steps of a turn and steps before it.
+    takes_turns = len(training.sizes) > 1 and is_asked_for and not options.light
     no_turns = _no_turns(options, training, machine.device) if takes_turns else ""
     exact = precision is None and budget_s is None
     settings = BenchSettings(
@@ -152,12 +153,13 @@ def _prepare(
         stall_kill_s=options.stall_kill_s,
         turn_s=LONGEST_TURN_S if takes_turns and not no_turns else None,
         no_turns=no_turns,
+        light=options.light,
         engines=(DDP_ENGINE if options.launcher == TORCHRUN else HOROVOD_ENGINE,),
         script=ScriptSettings(
             command=training.command,
             num_timeline_steps=options.num_timeline_steps,
             sets_threads=options.num_threads is not None,
-            trace=options.trace,
+            trace=options.trace and not options.light,
             is_function=training.is_function,
             elastic=training.elastic,
             variables=_variables(options),

@@ -8,6 +8,13 @@ _RANK = Column("rank", "int32", "", "Rank as `hvd.rank()` returns it.")
 _STEP = Column(
     "step", "int64", "", "Number of the step within its segment, from 0; -1 outside steps."
 )
+_NUM_STEPS = Column(
+    "num_steps",
+    "int64",
+    "",
+    "1; in a light recording the number of steps of the window whose mean step this is: it "
+    "begins at `start_ns` and lasts `num_steps` times `dur_ns`.",
+)
 _START = Column("start_ns", "int64", "ns", "Start on rank 0's monotonic clock.")
 _CLOCK_ERROR = Column(
     "clock_error_ns",
@@ -65,7 +72,8 @@ SEGMENTS = Table(
 
 STEPS = Table(
     "steps",
-    "One optimizer step on one rank, from its recorder file.",
+    "One optimizer step on one rank, from its recorder file; in a light recording the mean step of "
+    "a window.",
     (
         _PASS,
         _SEGMENT,
@@ -79,6 +87,7 @@ STEPS = Table(
         ),
         _START,
         Column("dur_ns", "int64", "ns", "Length of the step."),
+        _NUM_STEPS,
         Column("data_ns", "int64", "ns", "Time in the data phase."),
         Column("forward_ns", "int64", "ns", "Time in the forward phase, the loss included."),
         Column("backward_ns", "int64", "ns", "Time in the backward phase."),

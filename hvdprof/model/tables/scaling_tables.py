@@ -29,6 +29,12 @@ JOB_STEPS = Table(
             "rank started it.",
         ),
         Column(
+            "num_steps",
+            "int64",
+            "",
+            "1; in a light recording the number of steps whose mean `dur_ns` is.",
+        ),
+        Column(
             "steady",
             "bool",
             "",

@@ -9,6 +9,7 @@ import pandas as pd
 
 from hvdprof.errors import UnreadableInputError, UsageError
 from hvdprof.model.run import Run
+from hvdprof.model.tables.window_tables import WINDOWS
 from hvdprof.rundir.manifest import Mode
 
 
@@ -35,7 +36,7 @@ def select_pass(run: Run, pass_id: str | None = None, model: str | None = None) 
         model: Name of a model; without it every segment of the pass.
 
     Raises:
-        UsageError: No pass or no model of that name was recorded.
+        UsageError: No pass or no model of that name was recorded, or the pass is a light recording.
         UnreadableInputError: The run holds no recorded step and no timeline.
     """
     # A timeline can be shown alone where no rank recorded steps beside it.
@@ -55,7 +56,13 @@ def select_pass(run: Run, pass_id: str | None = None, model: str | None = None) 
         if wanted.empty:
             where = f" in pass {pass_id}" if pass_id else ""
             raise UsageError(f"No model {model!r} was recorded{where}.", hint=_list_of(recorded))
-    return _cut(run, wanted, _best(wanted))
+    chosen = _best(wanted)
+    if chosen in set(run.table(WINDOWS.name)["pass_id"]):
+        raise UsageError(
+            f"Pass {chosen} is a light recording: it holds means over windows, no single steps.",
+            hint="Record the job without --light.",
+        )
+    return _cut(run, wanted, chosen)
 
 
 def _best(segments: pd.DataFrame) -> str:

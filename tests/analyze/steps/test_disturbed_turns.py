@@ -81,6 +81,7 @@ def test_steps_outside_the_counted_turns_are_dropped() -> None:
                 "step": step,
                 "end_ns": 0,
                 "dur_ns": 1,
+                "num_steps": 1,
                 "steady": True,
             }
             for name in ("np2", "alone")

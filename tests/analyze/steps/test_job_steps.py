@@ -16,6 +16,7 @@ def steps_of(ends: dict[int, dict[int, int]], starts: dict[int, dict[int, int]])
     """STEPS after warm-up from the start and end of each rank and step."""
     rows = [
         dict.fromkeys(STEPS.column_names, 0)
+        | {"num_steps": 1}
         | {"pass_id": "p", "segment": "s", "rank": rank, "step": step, "warmup": False}
         | {"start_ns": starts[rank][step], "dur_ns": end - starts[rank][step]}
         for rank, of_rank in ends.items()

@@ -52,7 +52,8 @@ def test_keys_of_the_object():
 
 def test_other_tables_are_written_out_unless_they_are_long():
     rows = [
-        {"pass_id": "a", "segment": "b", "step": step, "end_ns": 2, "dur_ns": 1, "steady": True}
+        {"pass_id": "a", "segment": "b", "step": step, "end_ns": 2, "dur_ns": 1}
+        | {"num_steps": 1, "steady": True}
         for step in range(MOST_ROWS + 1)
     ]
     short, long = JOB_STEPS.frame(rows[:2]), JOB_STEPS.frame(rows)
