@@ -110,7 +110,7 @@ def test_one_rank_ends_with_one_message(tmp_path):
         cwd=tmp_path,
     )
     assert ended.returncode == 2
-    assert ended.stderr.startswith("hvdprof: Settings of Horovod have no effect on one rank.")
+    assert ended.stderr.startswith("hvdprof: Settings of communication have no effect on one rank.")
 
 
 def test_an_interruption_leaves_a_result(tmp_path):

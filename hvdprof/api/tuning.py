@@ -31,6 +31,7 @@ from hvdprof.errors import (
     SweepIncompleteError,
     UsageError,
 )
+from hvdprof.launch.plan.preflight import AUTO
 from hvdprof.launch.plan.time_budget import TimeBudget
 from hvdprof.launch.plan.tune_options import (
     MOST_ROUNDS,
@@ -47,10 +48,12 @@ from hvdprof.launch.run.bench_run import find_tools
 from hvdprof.launch.run.run_folder import new_run_folder
 from hvdprof.launch.run.silent_observer import SilentObserver
 from hvdprof.launch.run.sweep_observer import SweepObserver
+from hvdprof.launch.run.torchrun_command import launcher_name, torchrun_command
 from hvdprof.model.comparison import DEFAULT_MARGIN
 from hvdprof.model.run import RunAnalysis as RunAnalysis
 from hvdprof.model.tuning import Candidate as Candidate
 from hvdprof.model.tuning import Tuning
+from hvdprof.rundir.ddp_format import ddp_call
 from hvdprof.rundir.layout import TuningPaths
 from hvdprof.rundir.manifest import Status
 
@@ -101,10 +104,10 @@ class TuningMeasurement:
             )
         self._options, self._margin = options, margin
         self._observer, self._shown = observer or SilentObserver(), shown
-        self._tools = find_tools()
+        self._tools = find_tools(AUTO if options.models else launcher_name(options))
         on_gpus = self._tools.horovod.cuda_available and options.device != "cpu"
         sizes = tuned_sizes(
-            options,
+            _with_ranks_of_torchrun(options),
             num_cores=usable_cores(),
             num_gpus=self._tools.horovod.cuda_device_count if on_gpus else 0,
         )
@@ -280,6 +283,7 @@ class TuningMeasurement:
             options=dict(setting.options),
             arguments=setting.arguments,
             line=line,
+            in_code=ddp_call(named.environment),
             gain=confirmed[0].gain if raced.named else None,
             beyond=None if raced.named else tuning_result.beyond(raced),
             margin=self._margin,
@@ -291,3 +295,11 @@ class TuningMeasurement:
             folder=str(self.folder),
             notes=choice.notes,
         )
+
+
+def _with_ranks_of_torchrun(options: TuneOptions) -> TuneOptions:
+    """The options with the number of ranks that a ``torchrun`` command names, unless given."""
+    found = torchrun_command(options.command) if options.command else None
+    if found is None or options.np is not None:
+        return options
+    return replace(options, np=1 if found.num_ranks is None else found.num_ranks)

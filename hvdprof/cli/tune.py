@@ -37,7 +37,7 @@ def tune(
     force: Annotated[bool, force_option("Replace an existing file of --output.")] = False,
     silent: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
 ) -> None:
-    """Try settings of Horovod on a job; name those that pay, with their gain.
+    """Try settings of Horovod or DDP on a job; name those that pay, with their gain.
 
     The settings follow from a run of the present one. They race against it by turns, and what wins
     is measured anew. Line 1 is the verdict, line 2 the command to copy. `hvdprof tune FOLDER` shows

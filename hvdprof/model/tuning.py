@@ -159,6 +159,8 @@ class Tuning:
         options: The options of ``hvdprof run`` or ``bench`` to set beside them.
         arguments: Words to add behind the command of the script.
         line: The command with all of it, for a shell, secrets masked; empty where nothing pays.
+        in_code: The call of ``DistributedDataParallel`` that a script makes in place of its
+            variables; empty where none of them is an argument of DDP.
         gain: The gain of these over the present setting; None where nothing pays.
         beyond: The largest gain that is not excluded for the candidates that ran; None where none
             ran, or where something pays.
@@ -192,3 +194,4 @@ class Tuning:
     elapsed_s: float
     folder: str
     notes: tuple[str, ...] = ()
+    in_code: str = ""

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from hvdprof.rundir.ddp_format import FACTS_FILE
 from hvdprof.rundir.stall_format import STALLS_FILE
 from hvdprof.rundir.turn_format import TURNS_FILE
 
@@ -85,6 +86,11 @@ class PassPaths:
     def unrecorded(self) -> Path:
         """There where a rank trains what cannot be recorded."""
         return self.recorder_folder / "unrecorded.txt"
+
+    @property
+    def ddp_facts(self) -> Path:
+        """How a script wraps its largest model in DDP; absent where it wraps none."""
+        return self.recorder_folder / FACTS_FILE
 
     def recorder_file(self, rank: int) -> Path:
         """The recorder file of a rank."""

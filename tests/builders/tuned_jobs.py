@@ -1,11 +1,13 @@
 """Jobs to be tuned, built from declared tables: a test states what matters."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from hvdprof.analyze.tune.tuned_job import Means, TunedJob, tuned_job
 from hvdprof.model.causes import INPUT_BOUND
 from hvdprof.model.table_catalogue import TABLES
 from hvdprof.model.tables.finding_tables import FINDINGS
+from hvdprof.rundir.ddp_format import DdpFacts
 from tests.builders.declared_rows import declared_rows
 from tests.builders.finished_analysis import (
     analysis,
@@ -65,9 +67,14 @@ def job(
     exposed=0.3,
     engine="horovod",
     bench=False,
+    ddp: DdpFacts | None = None,
+    ready: Sequence[Sequence[str]] = (),
     **values: Any,
 ) -> TunedJob:
-    """resnet18 on 2 ranks that are blocked for 11 % of a step of 31 ms."""
+    """resnet18 on 2 ranks that are blocked for 11 % of a step of 31 ms.
+
+    ``ready`` are the gradients that each rank has in each of three steps.
+    """
     own = {"engine": engine}
     record = pass_record(
         "p",
@@ -117,6 +124,15 @@ def job(
             },
         ),
         "ranks": table("ranks", *ranks),
+        "arrivals": table(
+            "arrivals",
+            *(
+                NAMES | {"rank": rank, "step": step, "tensor": tensor, "ready_ns": 1_000 * step}
+                for step in range(3)
+                for rank, tensors in enumerate(ready)
+                for tensor in tensors
+            ),
+        ),
     }
     here = CELL | own | {"np": len(hosts)}
     term = here | {"term": "exposed-transfer", "share": exposed, "share_high": exposed}
@@ -132,4 +148,4 @@ def job(
         },
         findings=FINDINGS.frame([finding(id=one) for one in findings]),
     )
-    return tuned_job(found, Means(controllers, text), margin=0.02)
+    return tuned_job(found, Means(controllers, text, ddp), margin=0.02)

@@ -8,12 +8,15 @@ value is found also where no finding names it. Ladders of values replace one gue
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from hvdprof.analyze.tune import ddp_rules as ddp
 from hvdprof.analyze.tune import horovod_rules as horovod
 from hvdprof.analyze.tune import placement_rules as placement
 from hvdprof.analyze.tune import script_rules as script
+from hvdprof.analyze.tune import switch_rules as switch
 from hvdprof.analyze.tune.proposal import Proposal, Untried
 from hvdprof.analyze.tune.tuned_job import TunedJob
 from hvdprof.model.tuning import Candidate
+from hvdprof.rundir.ddp_format import DDP_ARGUMENTS
 
 Rule = Callable[[TunedJob], Iterator[Proposal]]
 
@@ -22,13 +25,17 @@ RULES: tuple[Rule, ...] = (
     horovod.fusion_threshold,
     placement.threads,
     placement.wait_policy,
+    placement.binding,
     horovod.cache_capacity,
-    horovod.switches,
+    switch.switches,
     placement.controller,
     horovod.hierarchical_allreduce,
     placement.thread_affinity,
     placement.ranks_per_host,
-    script.ddp_buckets,
+    ddp.buckets,
+    ddp.bucket_view,
+    ddp.unused_parameters,
+    ddp.static_graph,
     script.fp16_compression,
     script.accumulation,
 )
@@ -38,11 +45,13 @@ VARIABLES: tuple[str, ...] = (
     horovod.FUSION.variable,
     horovod.CACHE.variable,
     horovod.HIERARCHICAL,
-    *(one.variable for one in horovod.SWITCHES),
+    *(one.variable for one in switch.SWITCHES),
+    *DDP_ARGUMENTS,
     placement.THREADS.variable,
     placement.MKL_THREADS,
     placement.WAIT_POLICY,
     placement.AFFINITY,
+    placement.BINDING,
 )
 """The variables that candidates set."""
 

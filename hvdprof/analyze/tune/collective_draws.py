@@ -96,8 +96,27 @@ def collective_draws(
     known = collectives[collectives["size_bytes"].notna() & (collectives["dur_ns"] > 0)]
     if len(known) < LEAST_EXECUTIONS:
         return f"a timeline holds {len(known)} of its collectives; {LEAST_EXECUTIONS} are needed"
-    sizes = known["size_bytes"].to_numpy(dtype=np.float64)
-    times = known["dur_ns"].to_numpy(dtype=np.float64)
+    found = draws_of_times(
+        known["size_bytes"].to_numpy(dtype=np.float64),
+        known["dur_ns"].to_numpy(dtype=np.float64),
+        num_draws,
+        rng,
+    )
+    negotiation, wakeups = _cycle_draws(known, cycle_ns, found.alpha_ns, rng)
+    return replace(found, negotiation_ns=negotiation, wakeups_ns=wakeups)
+
+
+def draws_of_times(
+    sizes: Float64s, times: Float64s, num_draws: int, rng: np.random.Generator
+) -> CollectiveDraws:
+    """The costs that measured collectives show, of a job that negotiates nothing.
+
+    Args:
+        sizes: [collectives] Payload, bytes.
+        times: [collectives] Their times, ns.
+        num_draws: The number of draws.
+        rng: Source of randomness.
+    """
     if sizes.max() >= LEAST_SPAN * sizes.min():
         alpha, beta = _fits(sizes, times, num_draws, rng)
     else:
@@ -105,8 +124,7 @@ def collective_draws(
         alpha = _any_magnitude(min(SHORTEST_NS, middle), middle, num_draws, rng)
         beta = (middle - alpha) / max(float(np.median(sizes)), 1.0)
     fitted = float(np.median(alpha)) + float(np.median(beta)) * sizes
-    negotiation, wakeups = _cycle_draws(known, cycle_ns, alpha, rng)
-    return CollectiveDraws(alpha, beta, times - fitted, negotiation, wakeups)
+    return CollectiveDraws(alpha, beta, times - fitted, np.zeros(num_draws), np.zeros(1))
 
 
 def _fits(

@@ -1,4 +1,4 @@
-"""Rules on Horovod's own settings: cycle, fusion, cache, hierarchical allreduce, switches.
+"""Rules on Horovod's own settings: cycle, fusion, cache, hierarchical allreduce.
 
 Defaults are those of Horovod 0.28: a cycle of 1 ms, a fusion buffer of 128 MiB, a cache of 1024
 responses. Tested in ``tests/analyze/tune/test_candidates.py``.
@@ -6,7 +6,6 @@ responses. Tested in ``tests/analyze/tune/test_candidates.py``.
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from hvdprof import units
 from hvdprof.analyze.tune.proposal import Knob, Proposal, Untried, settings_of
@@ -154,50 +153,6 @@ def hierarchical_allreduce(job: TunedJob) -> Iterator[Proposal]:
             why=f"{job.setting.num_hosts} hosts with {job.ranks_per_host} ranks each can reduce "
             "inside each host first.",
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Switch:
-    """A variable that is off its default by hand, and the value that undoes it."""
-
-    variable: str
-    bad: tuple[str, ...]
-    good: str
-    what: str
-    on_gpus: bool = True
-    between_hosts: bool = False
-
-
-SWITCHES: tuple[Switch, ...] = (
-    Switch("NCCL_P2P_DISABLE", ("1",), "0", "NCCL copies between GPUs through the host"),
-    Switch("NCCL_SHM_DISABLE", ("1",), "0", "NCCL uses the network inside a host"),
-    Switch("NCCL_IB_DISABLE", ("1",), "0", "NCCL uses sockets instead of InfiniBand", True, True),
-    Switch("HOROVOD_BATCH_D2D_MEMCOPIES", ("0",), "1", "Horovod copies gradients one by one"),
-    Switch(
-        "HOROVOD_DISABLE_GROUP_FUSION",
-        ("1",),
-        "0",
-        "Horovod keeps groups of gradients apart",
-        False,
-    ),
-)
-"""Values that someone sets for a test and forgets."""
-
-
-def switches(job: TunedJob) -> Iterator[Proposal]:
-    """Switches that are off their default by hand."""
-    if not job.is_horovod:
-        return
-    for one in SWITCHES:
-        applies = (job.setting.on_gpus or not one.on_gpus) and (
-            job.setting.num_hosts > 1 or not one.between_hosts
-        )
-        if applies and job.variable(one.variable) in one.bad:
-            yield Candidate(
-                name=f"{one.variable}={one.good}",
-                environment={one.variable: one.good},
-                why=f"{one.what}, because {one.variable}={job.variable(one.variable)} is set.",
-            )
 
 
 def _buffer(size: float) -> str:

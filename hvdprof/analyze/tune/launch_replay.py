@@ -1,20 +1,23 @@
-"""A measured launch replayed step after step with other settings of Horovod's loop.
+"""A measured launch replayed step after step with other settings of what reduces its gradients.
 
 Every rank repeats the own work that it recorded: when each gradient is ready after the end of its
 previous step, when it blocks, and what it does behind its release. Horovod's loop reduces the
 gradients as ``analyze.predict.horovod_loop`` describes it, and continues from step to step, so that
-its phase against the steps is the one that they give each other.
+its phase against the steps is the one that they give each other. DDP reduces them by buckets as
+``analyze.predict.ddp_buckets`` describes it, anew in each step.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from hvdprof.analyze.predict.ddp_buckets import bucket_limits, ddp_buckets, simulate_ddp
 from hvdprof.analyze.predict.gradient_trace import Gradients, GradientTrace
 from hvdprof.analyze.predict.horovod_loop import LoopSettings, random_phase, simulate_loop
 from hvdprof.analyze.tune.collective_draws import CollectiveDraws
-from hvdprof.model.arrays import Float64s
+from hvdprof.model.arrays import Float64s, Int64s
 
 MOST_STEPS = 40
 """More steps make a replay longer, and hardly more certain."""
@@ -24,6 +27,38 @@ BISECTIONS = 7
 
 AGREES = 0.02
 """Where a replay misses less of the measured step time, it is left as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class BucketSettings:
+    """The buckets of DDP.
+
+    Attributes:
+        cap_mb: Their size in MiB as the script gives it; None for DDP's own.
+        order: Names of the gradients in the order in which they fill buckets; that of their ready
+            times where empty.
+    """
+
+    cap_mb: float | None = None
+    order: tuple[str, ...] = ()
+
+    def places(self, gradients: Gradients) -> tuple[Int64s, ...]:
+        """The places of the gradients of each bucket.
+
+        Args:
+            gradients: In the order of their ready times.
+        """
+        place = {name: number for number, name in enumerate(gradients.names)}
+        filled = [place[name] for name in self.order] if self.order else range(len(place))
+        order = np.array(filled, dtype=np.int64)
+        found = ddp_buckets(
+            gradients.size_bytes[order], bucket_limits(self.cap_mb), gradients.dtype_codes[order]
+        )
+        return tuple(order[one] for one in found)
+
+
+Settings = LoopSettings | BucketSettings
+"""Of what reduces the gradients."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,21 +76,36 @@ class LaunchReplay:
     draws: CollectiveDraws
     seed: int
 
-    def step_ns(self, settings: LoopSettings, gradients: Gradients | None = None) -> Float64s:
+    def step_ns(self, settings: Settings, gradients: Gradients | None = None) -> Float64s:
         """[draws] The mean step time of the job.
 
         Args:
-            settings: Of the loop.
+            settings: Of Horovod's loop or of DDP's buckets.
             gradients: What is sent; the launch's own where not given.
         """
         trace = self.trace
         sent = trace.gradients if gradients is None else gradients
         rng = np.random.default_rng(self.seed)
+        if isinstance(settings, BucketSettings):
+            reduced = self._by_buckets(settings, sent, rng)
+        else:
+            reduced = self._by_loop(settings, sent, rng)
         end = np.zeros((len(self.draws.alpha_ns), len(trace.ranks)))
-        cycle = None
         steps = range(min(len(trace.steps), MOST_STEPS))
         for step in steps:
-            ready = self._ready(end, step)
+            done_ns = reduced(self._ready(end, step))
+            arrived = end + trace.arrived[step]
+            end = np.maximum(arrived, done_ns[:, np.newaxis]) + trace.after[step]
+        return np.asarray(end.max(axis=1) / len(steps))
+
+    def _by_loop(
+        self, settings: LoopSettings, sent: Gradients, rng: np.random.Generator
+    ) -> Callable[[Float64s], Float64s]:
+        """From ready times to the end of a step's last collective, step after step."""
+        cycle: Float64s | None = None
+
+        def reduced(ready: Float64s) -> Float64s:
+            nonlocal cycle
             loop = self.draws.in_a_step(settings, rng)
             if cycle is None:
                 cycle = random_phase(rng, ready, loop)
@@ -68,14 +118,32 @@ class LaunchReplay:
                 dtype_codes=sent.dtype_codes,
             )
             cycle = done.last_cycle_ns
-            arrived = end + trace.arrived[step]
-            end = np.maximum(arrived, done.end_ns[:, np.newaxis]) + trace.after[step]
-        return np.asarray(end.max(axis=1) / len(steps))
+            return done.end_ns
 
-    def calibrated(self, settings: LoopSettings) -> "LaunchReplay":
+        return reduced
+
+    def _by_buckets(
+        self, settings: BucketSettings, sent: Gradients, rng: np.random.Generator
+    ) -> Callable[[Float64s], Float64s]:
+        """As ``_by_loop`` for DDP, whose steps are independent of each other."""
+        places = settings.places(sent)
+
+        def reduced(ready: Float64s) -> Float64s:
+            done = simulate_ddp(
+                ready,
+                sent.size_bytes,
+                places,
+                cost_ns=lambda size: self.draws.cost_ns(size, rng),
+            )
+            return done.end_ns
+
+        return reduced
+
+    def calibrated(self, settings: Settings) -> "LaunchReplay":
         """The same launch with communication scaled towards what explains its step time.
 
-        What collectives cost comes from a launch with a timeline, whose writer takes a core.
+        What collectives cost comes from a launch with a timeline, whose writer takes a core, or
+        under DDP from collectives before the training.
         A factor that makes the replay agree with this launch is found by bisection; every draw uses
         a power of it between 0 and 1, because other causes may explain the difference. Where no
         factor does, communication stays as it was measured.
@@ -97,7 +165,7 @@ class LaunchReplay:
         powers = np.random.default_rng(self.seed).random(len(self.draws.alpha_ns))
         return replace(self, draws=replace(self.draws, scale=math.sqrt(low * high) ** powers))
 
-    def _scaled(self, scale: float, settings: LoopSettings) -> float:
+    def _scaled(self, scale: float, settings: Settings) -> float:
         scaled = replace(self, draws=replace(self.draws, scale=scale))
         return float(scaled.step_ns(settings).mean())
 

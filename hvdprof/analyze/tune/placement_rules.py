@@ -13,6 +13,7 @@ THREADS = Knob("OMP_NUM_THREADS", "num_threads")
 MKL_THREADS = "MKL_NUM_THREADS"
 WAIT_POLICY = "OMP_WAIT_POLICY"
 AFFINITY = "HOROVOD_THREAD_AFFINITY"
+BINDING = "OMP_PROC_BIND"
 
 _SETS_THREADS = "set_num_threads("
 
@@ -38,7 +39,7 @@ def threads(job: TunedJob) -> Iterator[Proposal]:
         f"{job.ranks_per_host} ranks with {own} threads each on {cores} cores: "
         f"{'more threads than cores' if own > fair else 'cores are left'}."
         if own != fair
-        else "One thread less leaves a core for Horovod's own thread."
+        else "One thread less leaves a core for the thread that communicates."
     )
     if not job.sets_threads:
         yield from _by_variables(job, values, why)
@@ -75,6 +76,23 @@ def wait_policy(job: TunedJob) -> Iterator[Proposal]:
             environment={WAIT_POLICY: "passive"},
             why=f"{WAIT_POLICY}=active is set: threads without work keep cores busy.",
         )
+
+
+def binding(job: TunedJob) -> Iterator[Proposal]:
+    """Threads that are bound to cores: all ranks of a host read the same list of cores."""
+    if job.setting.on_gpus or job.ranks_per_host < 2:
+        return
+    # OMP_PROC_BIND=false also overrides the list of libgomp.
+    for name in (BINDING, "GOMP_CPU_AFFINITY"):
+        present = job.variable(name) or "false"
+        if present.lower() != "false":
+            yield Candidate(
+                name=f"{BINDING}=false",
+                environment={BINDING: "false"},
+                why=f"{name}={present} binds threads, and {job.ranks_per_host} ranks of a host may "
+                "share the same cores.",
+            )
+            return
 
 
 def _is_hard_coded(job: TunedJob) -> bool:

@@ -23,7 +23,9 @@ from hvdprof.analyze.predict.gradient_trace import (
     recorded_gradients,
 )
 from hvdprof.analyze.predict.horovod_loop import LoopSettings, rounded_threshold
-from hvdprof.analyze.tune.collective_draws import collective_draws
+from hvdprof.analyze.tune.collective_draws import CollectiveDraws, collective_draws
+from hvdprof.analyze.tune.ddp_costs import bucket_draws, present_buckets
+from hvdprof.analyze.tune.ddp_rules import BUCKET_FLAGS
 from hvdprof.analyze.tune.horovod_rules import (
     CACHE,
     CYCLE,
@@ -31,8 +33,8 @@ from hvdprof.analyze.tune.horovod_rules import (
     DEFAULT_FUSION_BYTES,
     FUSION,
 )
-from hvdprof.analyze.tune.launch_replay import LaunchReplay
-from hvdprof.analyze.tune.placement_rules import AFFINITY, THREADS, WAIT_POLICY
+from hvdprof.analyze.tune.launch_replay import BucketSettings, LaunchReplay, Settings
+from hvdprof.analyze.tune.placement_rules import AFFINITY, BINDING, THREADS, WAIT_POLICY
 from hvdprof.analyze.tune.script_rules import FP16_FLAGS, PASSES_FLAGS
 from hvdprof.analyze.tune.tuned_job import TunedJob
 from hvdprof.model.arrays import Float64s
@@ -41,6 +43,7 @@ from hvdprof.model.launch_key import LaunchKey
 from hvdprof.model.tables.run_tables import GRADIENTS
 from hvdprof.model.tables.timeline_tables import TENSOR_USES
 from hvdprof.model.tuning import Candidate, Estimate
+from hvdprof.rundir.ddp_format import BUCKET_CAP, DDP_ARGUMENTS, DEFAULT
 
 NUM_DRAWS = 200
 CONFIDENCE = 0.9
@@ -58,13 +61,13 @@ class Replays:
 
     Attributes:
         launches: At least one.
-        present: The settings of Horovod's loop.
+        present: The settings of what reduces the gradients.
         ranks_per_host: By which Horovod rounds its fusion threshold.
         present_ns: [launches][draws] The replayed step time with them.
     """
 
     launches: tuple[LaunchReplay, ...]
-    present: LoopSettings
+    present: Settings
     ranks_per_host: int
     present_ns: tuple[Float64s, ...]
 
@@ -115,18 +118,20 @@ def job_replays(job: TunedJob, seed: int = 0) -> Replays | str:
         job: The present setting.
         seed: Of the draws.
     """
-    if not job.is_horovod:
-        return "The replay is one of Horovod's loop, and Horovod reduces nothing here."
+    if not (job.is_horovod or job.is_ddp):
+        return "The replay is one of Horovod or DDP, and neither reduces gradients here."
     if job.setting.on_gpus:
-        return "The replay is one of Horovod's loop on CPUs."
-    present = LoopSettings(
-        cycle_ns=_cycle_ns(job.number(CYCLE.variable, DEFAULT_CYCLE_MS)),
-        fusion_bytes=rounded_threshold(
-            int(job.number(FUSION.variable, DEFAULT_FUSION_BYTES)), job.ranks_per_host
-        ),
-    )
+        return f"The replay is one of {'DDP' if job.is_ddp else 'Horovod'} on CPUs."
     rng = np.random.default_rng(seed)
-    draws = collective_draws(job.collectives, present.cycle_ns, NUM_DRAWS, rng)
+    draws: CollectiveDraws | str
+    present: Settings | str
+    if job.is_ddp:
+        present, draws = present_buckets(job), bucket_draws(job, NUM_DRAWS, rng)
+    else:
+        present = loop = _present_loop(job)
+        draws = collective_draws(job.collectives, loop.cycle_ns, NUM_DRAWS, rng)
+    if isinstance(present, str):
+        return present
     if isinstance(draws, str):
         return f"There is nothing to replay: {draws}."
     launches, reason = [], "no launch of it was recorded"
@@ -140,6 +145,15 @@ def job_replays(job: TunedJob, seed: int = 0) -> Replays | str:
         return f"There is nothing to replay: {reason}."
     times = tuple(one.step_ns(present) for one in launches)
     return Replays(tuple(launches), present, job.ranks_per_host, times)
+
+
+def _present_loop(job: TunedJob) -> LoopSettings:
+    return LoopSettings(
+        cycle_ns=_cycle_ns(job.number(CYCLE.variable, DEFAULT_CYCLE_MS)),
+        fusion_bytes=rounded_threshold(
+            int(job.number(FUSION.variable, DEFAULT_FUSION_BYTES)), job.ranks_per_host
+        ),
+    )
 
 
 def _trace(job: TunedJob, key: LaunchKey) -> GradientTrace | NoTrace:
@@ -162,12 +176,24 @@ def _predicted(job: TunedJob, candidate: Candidate, replays: Replays | str) -> C
     return replace(candidate, predicted=found, not_predicted="")
 
 
-def _with_cycle(candidate: Candidate, replays: Replays) -> Estimate:
+def _with_cycle(candidate: Candidate, replays: Replays) -> Estimate | str:
+    if isinstance(replays.present, BucketSettings):
+        return "DDP has no cycle."
     settings = replace(replays.present, cycle_ns=_cycle_ns(_value(candidate)))
     return replays.gain(lambda launch: launch.step_ns(settings))
 
 
-def _with_fusion(candidate: Candidate, replays: Replays) -> Estimate:
+def _with_buckets(candidate: Candidate, replays: Replays) -> Estimate | str:
+    if not isinstance(replays.present, BucketSettings):
+        return "Horovod has no buckets."
+    size = None if candidate.environment.get(BUCKET_CAP) == DEFAULT else _value(candidate)
+    settings = replace(replays.present, cap_mb=size)
+    return replays.gain(lambda launch: launch.step_ns(settings))
+
+
+def _with_fusion(candidate: Candidate, replays: Replays) -> Estimate | str:
+    if isinstance(replays.present, BucketSettings):
+        return _with_buckets(candidate, replays)
     in_mb = FUSION.option in candidate.options
     size = _value(candidate) * (FUSION.per_unit if in_mb else 1.0)
     threshold = rounded_threshold(round(size), replays.ranks_per_host)
@@ -199,13 +225,15 @@ _BY_REPLAY: Mapping[str, Callable[[Candidate, Replays], Estimate | str]] = {
     CYCLE.option: _with_cycle,
     FUSION.variable: _with_fusion,
     FUSION.option: _with_fusion,
+    BUCKET_CAP: _with_buckets,
+    **dict.fromkeys(BUCKET_FLAGS, _with_buckets),
     "compression": _with_fp16,
     **dict.fromkeys(FP16_FLAGS, _with_fp16),
     **dict.fromkeys(PASSES_FLAGS, _with_accumulation),
 }
 """What a replay says, by the variable, option or argument that a candidate sets."""
 
-_OF_COMPUTATION = (THREADS.variable, THREADS.option, WAIT_POLICY, AFFINITY)
+_OF_COMPUTATION = (THREADS.variable, THREADS.option, WAIT_POLICY, AFFINITY, BINDING)
 
 
 def _no_replay(job: TunedJob, candidate: Candidate) -> str:
@@ -218,6 +246,8 @@ def _no_replay(job: TunedJob, candidate: Candidate) -> str:
         return f"At most {units.percent(waiting)}: negotiation and cycle without computation."
     if knobs & {*_BY_REPLAY}:
         return ""
+    if knobs & {*DDP_ARGUMENTS}:
+        return f"It changes forward and backward too. {_of_computation(job)}"
     share = units.percent(job.communication_share)
     return f"At most {share}: communication. How long it takes then is in no recording."
 

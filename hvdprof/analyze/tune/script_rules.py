@@ -1,10 +1,9 @@
-"""Rules on what the script itself must take: fp16, accumulation, the buckets of DDP.
+"""Rules on what the script itself must take: fp16 and accumulation.
 
 No variable sets them. A script that has an argument for one is tuned by that argument; of a script
 that has none, hvdprof says so. Tested in ``tests/analyze/tune/test_candidates.py``.
 """
 
-import math
 import re
 from collections.abc import Iterator, Sequence
 
@@ -21,10 +20,6 @@ PASSES_FLAGS = (
     "--batches-per-allreduce",
     "--batches_per_allreduce",
 )
-BUCKET_FLAGS = ("--bucket-cap-mb", "--bucket_cap_mb")
-
-DEFAULT_BUCKET_MB = 25.0
-BUCKETS_MB = (5.0, 10.0, 25.0, 50.0, 100.0)
 LEAST_EXPOSED = 0.05
 
 
@@ -61,7 +56,7 @@ def accumulation(job: TunedJob) -> Iterator[Proposal]:
     if job.is_bench:
         yield Untried(what, "The reference models reduce after every backward pass.")
         return
-    flag = _flag(job, PASSES_FLAGS)
+    flag = flag_of(job, PASSES_FLAGS)
     if not flag:
         yield _takes_no_argument(job, what, f"{what}=")
         return
@@ -69,7 +64,7 @@ def accumulation(job: TunedJob) -> Iterator[Proposal]:
     if why_not:
         yield Untried(what, why_not)
         return
-    present = _value(job.arguments, flag) or 1
+    present = value_of(job.arguments, flag) or 1
     for factor in (2, 4):
         number = round(present * factor)
         yield Candidate(
@@ -97,47 +92,10 @@ def _uncounted_samples(job: TunedJob) -> str:
     return ""
 
 
-def ddp_buckets(job: TunedJob) -> Iterator[Proposal]:
-    """The size of DDP's buckets; a size that changes none of them is not tried."""
-    if not job.is_ddp or not job.matters:
-        return
-    if job.is_bench:
-        given = job.evidence.run.manifest.settings.get("fusion_threshold_mb")
-        flag, present = "", None if given is None else float(given)
-    else:
-        flag = _flag(job, BUCKET_FLAGS)
-        if not flag:
-            yield _takes_no_argument(job, "bucket_cap_mb", "bucket_cap_mb=")
-            return
-        present = _value(job.arguments, flag)
-    whole = job.sent_bytes / 2**20
-    now = _num_buckets(whole, present)
-    seen = {now}
-    for size in BUCKETS_MB:
-        number = _num_buckets(whole, size)
-        if size == present or number in seen:
-            continue
-        seen.add(number)
-        yield Candidate(
-            name=f"bucket_cap_mb={size:g}",
-            options={} if flag else {"fusion_threshold_mb": size},
-            arguments=(flag, f"{size:g}") if flag else (),
-            why=f"{units.byte_size(job.sent_bytes)} of gradients in about {number} buckets instead "
-            f"of {now}.",
-        )
-
-
-def _num_buckets(whole_mb: float, size_mb: float | None) -> int:
-    """How many buckets hold the gradients; a first one of 1 MiB where no size is given."""
-    if size_mb is None:
-        return 1 + math.ceil(max(0.0, whole_mb - 1) / DEFAULT_BUCKET_MB)
-    return max(1, math.ceil(whole_mb / size_mb))
-
-
 def _by_switch(
     job: TunedJob, name: str, flags: Sequence[str], why: str, in_code: str
 ) -> Iterator[Proposal]:
-    flag = _flag(job, flags)
+    flag = flag_of(job, flags)
     if not flag:
         yield _takes_no_argument(job, name, in_code)
     elif not any(word.partition("=")[0] == flag for word in job.arguments):
@@ -150,13 +108,13 @@ def _takes_no_argument(job: TunedJob, name: str, in_code: str) -> Untried:
     return Untried(name, f"The script takes no argument for it; change {in_code} in its code.")
 
 
-def _flag(job: TunedJob, flags: Sequence[str]) -> str:
+def flag_of(job: TunedJob, flags: Sequence[str]) -> str:
     """The first of these arguments that the source of the script names; empty where none."""
     text = job.means.script_text
     return next((flag for flag in flags if re.search(rf"['\"]{flag}['\"]", text)), "")
 
 
-def _value(arguments: Sequence[str], flag: str) -> float | None:
+def value_of(arguments: Sequence[str], flag: str) -> float | None:
     """The number behind the last ``--flag`` of a command line; None where it is not there."""
     found = None
     for word, following in zip(arguments, [*arguments[1:], ""], strict=True):

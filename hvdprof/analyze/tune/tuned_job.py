@@ -14,6 +14,7 @@ from hvdprof.analyze.findings.evidence import Cell, Evidence, is_base
 from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.analyze.steps.cell_setting import CellSetting, cell_setting
 from hvdprof.analyze.steps.step_work import StepWork, step_work, with_all_ranks
+from hvdprof.analyze.stragglers.arrivals import NOT_READY, arrival_cubes
 from hvdprof.errors import UsageError
 from hvdprof.model.causes import EXPOSED_TRANSFER
 from hvdprof.model.cell_key import of_base_cell
@@ -25,6 +26,7 @@ from hvdprof.model.tables.finding_tables import FINDINGS
 from hvdprof.model.tables.run_tables import WAITS
 from hvdprof.model.tables.scaling_tables import JOB_STEPS
 from hvdprof.model.tables.waterfall_tables import WATERFALL
+from hvdprof.rundir.ddp_format import DdpFacts
 from hvdprof.rundir.plan import DDP_ENGINE, HOROVOD_ENGINE
 
 GLOO, MPI = "gloo", "mpi"
@@ -38,10 +40,13 @@ class Means:
         controllers: Those that Horovod was built with: gloo, mpi.
         script_text: The source of the script, for the arguments that it takes; empty where there
             is none, or where it cannot be read.
+        ddp: How the script wraps its model in DDP; None where it does not, or where that was not
+            recorded.
     """
 
     controllers: tuple[str, ...] = ()
     script_text: str = ""
+    ddp: DdpFacts | None = None
 
 
 @dataclass(frozen=True)
@@ -97,8 +102,12 @@ class TunedJob:
         return cell_setting(self.evidence.run, self.cell)
 
     def variable(self, name: str) -> str | None:
-        """A variable as the ranks had it; None where it was not set."""
-        return self.evidence.setting(name)
+        """A variable as the ranks of this engine had it; None where it was not set."""
+        manifest = self.evidence.run.manifest
+        for record in manifest.passes:
+            if record.engine == self.cell["engine"] and name in record.environment:
+                return record.environment[name]
+        return manifest.environment.get(name)
 
     def number(self, name: str, default: float) -> float:
         """A variable as Horovod reads it, by ``strtod``: 0 where it is no number."""
@@ -222,6 +231,24 @@ class TunedJob:
         of_job = self.evidence.table(JOB_STEPS.name)
         recorded = step_work(run.steps, run.events, of_job, run.table(WAITS.name))
         return with_all_ranks(recorded, run.segments)
+
+    @cached_property
+    def uses_all_gradients(self) -> bool | None:
+        """Whether each rank had every gradient ready in each recorded step; None if unknown."""
+        arrivals = self.evidence.run.arrivals
+        segments = self._segments[["pass_id", "segment", "num_tensors"]].astype(
+            {"pass_id": str, "segment": str}
+        )
+        expected = {(one, other): int(number) for one, other, number in segments.to_numpy()}
+        found = None
+        for cube in arrival_cubes(arrivals):
+            if cube.key not in expected:
+                continue
+            is_whole = len(cube.tensors) >= expected[cube.key]
+            if not is_whole or (cube.ready == NOT_READY).any():
+                return False
+            found = True
+        return found
 
     @property
     def num_gradients(self) -> int:

@@ -3,6 +3,7 @@
 Tested by tests/collect/auto/test_distributed_recording.py.
 """
 
+import contextlib
 import functools
 import gc
 import weakref
@@ -10,6 +11,7 @@ from collections.abc import Callable, Iterable
 from types import ModuleType
 from typing import Any
 
+from hvdprof.collect.auto.ddp_arguments import DdpNotes, changed_arguments
 from hvdprof.collect.engines.ddp_reduction import DdpModel
 from hvdprof.collect.engines.torch_types import Optimizer, parameters_of
 
@@ -23,17 +25,25 @@ class DdpModels:
 
     def __init__(self, fails: Callable[[Exception], None]) -> None:
         self._fails = fails
+        self._notes = DdpNotes()
         self._made: list[weakref.ref[DdpModel]] = []
 
     def hook(self, kind: Any) -> None:
-        """Note each model that the class, or a subclass of it, wraps from here on."""
+        """Note each model that the class, or a subclass of it, wraps from here on.
+
+        It is wrapped with the arguments that the launch asks for.
+        """
         make = kind.__init__
 
         @functools.wraps(make)
         def make_and_note(model: Any, *args: object, **kwargs: object) -> None:
+            # Wrong arguments are refused by the class itself.
+            with contextlib.suppress(TypeError):
+                args, kwargs = changed_arguments(make, args, kwargs)
             make(model, *args, **kwargs)
             try:
                 self._made.append(weakref.ref(model))
+                self._notes.wrapped(model, make, args, kwargs)
             except Exception as error:
                 self._fails(error)
 

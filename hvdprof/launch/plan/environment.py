@@ -10,6 +10,7 @@ from hvdprof.launch.plan.preflight import MPI
 from hvdprof.launch.plan.settings import BenchSettings
 from hvdprof.launch.plan.workload import workload_environment
 from hvdprof.machine.mpi import OPENMPI, Mpi
+from hvdprof.rundir.ddp_format import DDP_ARGUMENTS
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import Mode, PassRecord
 from hvdprof.rundir.plan import DDP_ENGINE
@@ -71,6 +72,8 @@ _OF_THIS_HOST = ("CUDA_VISIBLE_DEVICES",)
 
 def sets_itself(name: str) -> bool:
     """Whether hvdprof decides over a variable in every launch, so that a user cannot set it."""
+    if name in DDP_ARGUMENTS:
+        return False
     return (
         name in _DISTURBING
         or name.startswith(_OF_A_SURROUNDING_JOB)

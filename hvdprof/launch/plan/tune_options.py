@@ -180,7 +180,7 @@ def tuned_sizes(options: TuneOptions, *, num_cores: int, num_gpus: int) -> tuple
         sizes = (num_gpus or num_cores,)
     if sizes[-1] < 2:
         raise UsageError(
-            "Settings of Horovod have no effect on one rank.", hint=f"At least two: {EXAMPLE}"
+            "Settings of communication have no effect on one rank.", hint=f"At least two: {EXAMPLE}"
         )
     return sizes
 

@@ -12,6 +12,7 @@ from hvdprof.launch.plan.run_options import RunOptions
 from hvdprof.launch.plan.tune_options import OPTION_VARIABLES, Options, OptionValues, with_changes
 from hvdprof.launch.plan.workload import thread_variables
 from hvdprof.model.tuning import Candidate
+from hvdprof.rundir.ddp_format import BUCKET_CAP, DDP_ARGUMENTS
 from hvdprof.rundir.masking import mask_command, mask_value
 
 _THREADS = "num_threads"
@@ -38,7 +39,7 @@ class TunedSetting:
         """All of it in a row, for a sentence; the shell reads each word as it was measured."""
         return " ".join(
             [
-                *_assignments(self.environment),
+                *_shown(self.environment),
                 *(f"--{name.replace('_', '-')} {value}" for name, value in self.options.items()),
                 *map(shlex.quote, self.arguments),
             ]
@@ -100,6 +101,17 @@ def _variables_of(name: str, value: str | float) -> dict[str, str]:
     if name == "fusion_threshold_mb":
         return {OPTION_VARIABLES[name]: str(round(float(value) * 2**20))}
     return {OPTION_VARIABLES[name]: str(value)}
+
+
+def _shown(environment: Mapping[str, str]) -> list[str]:
+    """Variables as a sentence names them: those of DDP by the argument that a script writes."""
+    others = {name: value for name, value in environment.items() if name not in DDP_ARGUMENTS}
+    arguments = [
+        f"{argument}={environment[name] if name == BUCKET_CAP else environment[name] == '1'}"
+        for name, argument in DDP_ARGUMENTS.items()
+        if name in environment
+    ]
+    return [*_assignments(others), *arguments]
 
 
 def _assignments(environment: Mapping[str, str]) -> list[str]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from hvdprof.errors import UsageError
 from hvdprof.launch.plan.environment import sets_itself
+from hvdprof.rundir.ddp_format import BUCKET_CAP, DDP_ARGUMENTS, ddp_argument
 
 
 def parse_variables(flag: str, given: Sequence[str]) -> dict[str, str]:
@@ -26,7 +27,8 @@ def variable_pairs(flag: str, given: Sequence[str]) -> tuple[tuple[str, str], ..
         given: The texts.
 
     Raises:
-        UsageError: A text has no name or no ``=``, or names a variable that hvdprof sets itself.
+        UsageError: A text has no name or no ``=``, names a variable that hvdprof sets itself, or
+            gives DDP a value that it cannot have.
     """
     found: list[tuple[str, str]] = []
     for text in given:
@@ -40,5 +42,16 @@ def variable_pairs(flag: str, given: Sequence[str]) -> tuple[tuple[str, str], ..
                 f"{flag} {name}: hvdprof sets this variable itself in every launch.",
                 hint="Omit it.",
             )
+        _check_argument(flag, name, value)
         found.append((name, value))
     return tuple(found)
+
+
+def _check_argument(flag: str, name: str, value: str) -> None:
+    if name not in DDP_ARGUMENTS:
+        return
+    try:
+        ddp_argument(name, value)
+    except ValueError as error:
+        example = "25" if name == BUCKET_CAP else "1"
+        raise UsageError(f"{flag}: {error}.", hint=f"{flag} {name}={example}") from error

@@ -21,6 +21,8 @@ def _lines(page: TuningTexts) -> Iterator[str]:
     yield f"**{escaped(page.sentence)}**"
     if page.line:
         yield from ("", f"    {page.line}")
+    if page.in_code:
+        yield from ("", escaped(page.in_code))
     if page.caveat:
         yield from ("", f"Caveat: {escaped(page.caveat)}")
     yield from ("", escaped(page.job), "", f"Present setting: {escaped(page.present)}")

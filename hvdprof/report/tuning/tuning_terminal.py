@@ -31,6 +31,8 @@ def render_tuning(tuning: Tuning, stream: IO[str], *, width: int | None = None) 
     console.print(Text(page.sentence, style="bold"), soft_wrap=True)
     if page.line:
         console.print(Text(page.line, style="bold green"), soft_wrap=True)
+    if page.in_code:
+        console.print(Text(page.in_code, style="green"), soft_wrap=True)
     if page.caveat:
         print_hanging(console, "", f"Caveat: {page.caveat}", style="yellow")
     console.print()

@@ -46,6 +46,7 @@ class TuningTexts:
     Attributes:
         sentence: The verdict.
         line: The command to copy; empty where nothing pays.
+        in_code: What to write in the script in place of its variables; empty without any.
         caveat: What limits the verdict.
         job: The training and the number of ranks.
         present: The verdict on the present setting.
@@ -60,6 +61,7 @@ class TuningTexts:
 
     sentence: str
     line: str
+    in_code: str
     caveat: str
     job: str
     present: str
@@ -78,6 +80,7 @@ def tuning_texts(tuning: Tuning) -> TuningTexts:
     return TuningTexts(
         sentence=tuning.sentence,
         line=tuning.line,
+        in_code=f"In the script: {tuning.in_code}" if tuning.in_code else "",
         caveat=tuning.caveat,
         job=f"{shlex.join(tuning.command)} on {tuning.num_ranks} ranks",
         present=tuning.present,

@@ -191,6 +191,18 @@ def test_spinning_threads_are_put_to_sleep() -> None:
     assert "OMP_WAIT_POLICY=passive" not in names(job(environment=spinning, threads=1))
 
 
+def test_bound_threads_are_freed_where_ranks_share_a_host() -> None:
+    bound = {"OMP_PROC_BIND": "close", THREADS: "1"}
+    assert named(job(environment=bound), "OMP_PROC_BIND=false").environment == {
+        "OMP_PROC_BIND": "false"
+    }
+    # libgomp's own list ends as well.
+    assert "OMP_PROC_BIND=false" in names(job(environment={"GOMP_CPU_AFFINITY": "0-1"}))
+    assert "OMP_PROC_BIND=false" not in names(job(environment={"OMP_PROC_BIND": "FALSE"}))
+    assert "OMP_PROC_BIND=false" not in names(job(environment=bound, hosts=("node1", "node2")))
+    assert "OMP_PROC_BIND=false" not in names(job(environment=bound, cuda=True))
+
+
 # ---- affinity, controller, hosts
 
 
@@ -289,25 +301,6 @@ def test_accumulation_is_not_tried_where_its_samples_do_not_count(present, reaso
 def test_accumulation_is_tried_where_a_data_loader_counts_its_samples() -> None:
     given = job(text='add_argument("--batches-per-allreduce", type=int)', input_bound=1e6)
     assert "--batches-per-allreduce 2" in names(given)
-
-
-def test_buckets_of_ddp_are_tried_where_they_change_anything() -> None:
-    given = job(engine="ddp", bench=True, sent_bytes=46 * MB)
-    # 10, 5, 2 and 1 buckets instead of 3: without a size the first one holds 1 MiB.
-    assert values(given, "bucket_cap_mb") == ["5", "10", "25", "50"]
-    set_to_25 = job(
-        engine="ddp", bench=True, sent_bytes=46 * MB, settings={"fusion_threshold_mb": 25}
-    )
-    assert values(set_to_25, "bucket_cap_mb") == ["5", "10", "50"]
-    assert named(given, "bucket_cap_mb=5").options == {"fusion_threshold_mb": 5.0}
-    assert values(job(engine="ddp", bench=True, sent_bytes=MB // 2), "bucket_cap_mb") == []
-
-
-def test_buckets_of_a_script_are_its_argument() -> None:
-    text = "add_argument('--bucket-cap-mb')"
-    given = job(engine="ddp", text=text, sent_bytes=46 * MB)
-    assert named(given, "bucket_cap_mb=5").arguments == ("--bucket-cap-mb", "5")
-    assert "takes no argument" in untried(job(engine="ddp", text="x"))["bucket_cap_mb"]
 
 
 # ---- as a whole

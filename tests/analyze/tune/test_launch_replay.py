@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from hvdprof.analyze.predict.horovod_loop import LoopSettings
+from hvdprof.analyze.tune.launch_replay import BucketSettings
 from tests.builders.replayed_jobs import MS, known_launch, known_trace
 
 OWN_MS = 13.0
@@ -87,3 +88,27 @@ def test_communication_is_scaled_towards_the_measured_step() -> None:
 def test_a_step_that_no_factor_explains_leaves_communication_as_it_is() -> None:
     launch = known_launch(known_trace(step_ms=500.0), alpha_ms=1.0)
     assert launch.calibrated(NO_CYCLE) is launch
+
+
+# ---- buckets of DDP
+
+
+def test_one_bucket_starts_when_all_gradients_are_ready() -> None:
+    launch = known_launch(alpha_ms=1.0, ms_per_mb=1.0)
+    # Four gradients of 1 MB in one bucket: 1 + 4 ms behind backward.
+    assert step_ms(launch, BucketSettings(100)) == pytest.approx(OWN_MS + 5.0, rel=1e-3)
+
+
+def test_small_buckets_run_under_backward() -> None:
+    launch = known_launch(alpha_ms=0.5, ms_per_mb=1.0)
+    # A bucket of 1.5 ms for each gradient, and one is ready every 2 ms.
+    assert step_ms(launch, BucketSettings(0.5)) == pytest.approx(OWN_MS + 1.5, rel=1e-3)
+
+
+def test_the_order_of_gradients_decides_which_of_them_share_a_bucket() -> None:
+    launch = known_launch(alpha_ms=0.5, ms_per_mb=1.0)
+    names = launch.trace.gradients.names
+    # Reversed, the first bucket of two waits for the last gradient, the second one for it.
+    reverse = BucketSettings(1.5, names[::-1])
+    assert step_ms(launch, BucketSettings(1.5)) == pytest.approx(OWN_MS + 2.5, rel=1e-3)
+    assert step_ms(launch, reverse) == pytest.approx(OWN_MS + 5.0, rel=1e-3)

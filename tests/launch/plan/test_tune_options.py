@@ -18,6 +18,7 @@ from hvdprof.launch.plan.tune_options import (
 from hvdprof.model.tuning import Candidate
 
 SCRIPT = ("python", "train.py")
+DDP = "HVDPROF_DDP_BUCKET_CAP_MB=12.5"
 FOLDER = Path("runs/t")
 
 
@@ -36,6 +37,8 @@ FOLDER = Path("runs/t")
         ({"command": SCRIPT, "try_": ("HOROVOD_CYCLE_TIME=inf",)}, "inf: Horovod reads"),
         ({"command": SCRIPT, "try_": ("HOROVOD_CYCLE_TIME=1e400",)}, "1e400: Horovod reads"),
         ({"command": SCRIPT, "try_": ("HOROVOD_CYCLE_TIME=-1",)}, "-1: Horovod reads"),
+        ({"command": SCRIPT, "try_": ("HVDPROF_DDP_BUCKET_CAP_MB=big",)}, "is no size in MiB"),
+        ({"command": SCRIPT, "try_": ("HVDPROF_DDP_STATIC_GRAPH=yes",)}, "is neither 0 nor 1"),
     ],
 )
 def test_what_cannot_be_tuned_is_refused(options: dict[str, object], message: str) -> None:
@@ -44,7 +47,9 @@ def test_what_cannot_be_tuned_is_refused(options: dict[str, object], message: st
     assert error.value.hint
 
 
-@pytest.mark.parametrize("text", ["HOROVOD_CYCLE_TIME=2.5", "HOROVOD_FUSION_THRESHOLD=0", "A=x"])
+@pytest.mark.parametrize(
+    "text", ["HOROVOD_CYCLE_TIME=2.5", "HOROVOD_FUSION_THRESHOLD=0", "A=x", DDP]
+)
 def test_numbers_of_horovod_and_other_variables_can_be_tried(text: str) -> None:
     check_tune_options(TuneOptions(command=SCRIPT, try_=(text,)))
 

@@ -82,3 +82,16 @@ def test_other_hosts_get_the_variables_by_an_option() -> None:
 def test_secrets_are_masked() -> None:
     present = RunOptions(command=("python", "t.py", "--token=hunter2"), env=("API_TOKEN=hunter3",))
     assert "hunter" not in command_of(present, environment={"A": "1"})
+
+
+def test_arguments_of_ddp_are_variables_in_the_command_and_named_in_the_sentence() -> None:
+    variables = {"HVDPROF_DDP_BUCKET_CAP_MB": "25", "HVDPROF_DDP_STATIC_GRAPH": "1"}
+    present = RunOptions(command=("torchrun", "--nproc-per-node", "2", "train.py"))
+    named = tuned_setting(
+        Candidate(name="x", environment={"OMP_NUM_THREADS": "1", **variables}), present
+    )
+    assert named.text == "OMP_NUM_THREADS=1 bucket_cap_mb=25 static_graph=True"
+    assert tuned_command(named, present, 2) == (
+        "OMP_NUM_THREADS=1 HVDPROF_DDP_BUCKET_CAP_MB=25 HVDPROF_DDP_STATIC_GRAPH=1 "
+        "hvdprof run --np 2 -- torchrun --nproc-per-node 2 train.py"
+    )

@@ -1,5 +1,6 @@
 """Every format of a tuning, against golden texts of one with known numbers."""
 
+import dataclasses
 import io
 import json
 from pathlib import Path
@@ -139,3 +140,14 @@ def test_the_name_of_a_file_chooses_its_format():
 )
 def test_gains_as_text(gain, text):
     assert gain_text(gain) == text
+
+
+@pytest.mark.parametrize("name", [TuningFormat.TERMINAL, TuningFormat.MARKDOWN])
+def test_an_argument_of_ddp_is_shown_as_the_script_writes_it(name) -> None:
+    call = "DistributedDataParallel(..., bucket_cap_mb=25)"
+    stream = io.StringIO()
+    RENDERERS[name](dataclasses.replace(tuning(), in_code=call), stream)
+    text = stream.getvalue().replace("\\", "")
+    line = next(one for one in text.splitlines() if one.startswith("In the script: "))
+    assert line == f"In the script: {call}"
+    assert text.index("hvdprof run --np 2") < text.index(line) < text.index("Caveat: ")

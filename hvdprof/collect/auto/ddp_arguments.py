@@ -1,0 +1,171 @@
+"""What a launch gives to every call of ``DistributedDataParallel``, and what rank 0 notes of it.
+
+Tested by tests/collect/auto/test_ddp_arguments.py.
+"""
+
+import inspect
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Protocol, cast
+
+from hvdprof.collect.auto.flight_dump import FLIGHT_FOLDER
+from hvdprof.collect.diagnostics import print_problem
+from hvdprof.collect.engines.ddp_reduction import DdpModel, ProcessGroup
+from hvdprof.collect.engines.torch_types import Parameter
+from hvdprof.collect.session_factory import RECORDER_DIR
+from hvdprof.rundir.ddp_format import BUCKET_CAP, DDP_ARGUMENTS, FACTS_FILE, DdpFacts, ddp_argument
+from hvdprof.rundir.json_codec import to_text
+from hvdprof.rundir.whole_file import write_whole
+
+MEASURED_BYTES = (2**10, 2**14, 2**17, 2**20, 2**22, 2**24)
+"""Payloads of the allreduces that are measured; at most one is larger than the model."""
+
+LEAST_PAYLOADS = 3
+
+NUM_WARMUP, NUM_MEASURED = 2, 6
+"""Allreduces of each payload; all ranks make as many, so no rank may decide over their number."""
+
+_FLOAT_BYTES = 4
+
+Make = Callable[..., None]
+"""The constructor of a class."""
+
+
+class Work(Protocol):
+    """A collective that was submitted."""
+
+    def wait(self) -> object:
+        """Block until it is complete."""
+
+
+class Reducing(ProcessGroup, Protocol):
+    """What is used of the process group of a model."""
+
+    def rank(self) -> int:
+        """The rank in the group."""
+
+    def allreduce(self, tensors: list[object], /) -> Work:
+        """Submit an allreduce of one tensor."""
+
+
+def changed_arguments(
+    make: Make,
+    args: tuple[object, ...],
+    kwargs: Mapping[str, object],
+    environment: Mapping[str, str] = os.environ,
+) -> tuple[tuple[object, ...], dict[str, object]]:
+    """The arguments of a call with those that variables of the launch set.
+
+    One line on stderr names a variable that this PyTorch cannot follow.
+
+    Args:
+        make: The constructor.
+        args: Of the script, without the object itself.
+        kwargs: Of the script.
+        environment: Holds the variables.
+
+    Raises:
+        TypeError: The constructor takes no such arguments.
+    """
+    known = inspect.signature(make).parameters
+    given = inspect.signature(make).bind(None, *args, **kwargs)
+    for name, argument in DDP_ARGUMENTS.items():
+        if name not in environment:
+            continue
+        if argument not in known:
+            print_problem(f"{name} has no effect: this PyTorch has no {argument}")
+            continue
+        try:
+            value = ddp_argument(name, environment[name])
+        except ValueError as error:
+            print_problem(f"it has no effect: {error}")
+            continue
+        is_default = name == BUCKET_CAP and value is None
+        given.arguments[argument] = known[argument].default if is_default else value
+    return given.args[1:], given.kwargs
+
+
+class DdpNotes:
+    """Writes what rank 0 knows of the largest wrapped model.
+
+    Args:
+        environment: Names the folder of the recorder files, and says whether allreduces are
+            measured: in trace passes alone, whose times are in no result.
+    """
+
+    def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
+        self._environment = environment
+        self._largest = -1
+        self._allreduces: list[tuple[int, int]] = []
+
+    def wrapped(
+        self,
+        model: DdpModel,
+        make: Make,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+    ) -> None:
+        """A model has been wrapped on all of its ranks, and none of them trains it yet.
+
+        Args:
+            model: The wrapped model.
+            make: The constructor.
+            args: That it got, without the object itself.
+            kwargs: That it got.
+        """
+        trained = [one for _, one in model.module.named_parameters() if one.requires_grad]
+        size = sum(one.numel() * one.element_size() for one in trained)
+        group = cast(Reducing, model.process_group)
+        if self._measures(group, trained):
+            self._allreduces = _allreduce_times(group, size)
+        if size <= self._largest or group.rank() != 0:
+            return
+        self._largest = size
+        call = inspect.signature(make).bind(None, *args, **kwargs)
+        call.apply_defaults()
+        given = call.arguments
+        facts = DdpFacts(
+            gradient_bytes=size,
+            bucket_cap_mb=_cap_mb(given.get("bucket_cap_mb"), make),
+            has_cap_list=bool(given.get("bucket_cap_mb_list")),
+            gradient_as_bucket_view=bool(given.get("gradient_as_bucket_view")),
+            static_graph=bool(given.get("static_graph")),
+            find_unused_parameters=bool(given.get("find_unused_parameters")),
+            allreduces=self._allreduces,
+        )
+        folder = self._environment.get(RECORDER_DIR)
+        if folder:
+            write_whole(Path(folder) / FACTS_FILE, to_text(facts))
+
+    def _measures(self, group: Reducing, trained: list[Parameter]) -> bool:
+        """Whether all ranks of the job are here for the first time, and communicate on cores."""
+        if self._allreduces or FLIGHT_FOLDER not in self._environment:
+            return False
+        # A rank of several smaller groups would keep the ranks of one of them waiting.
+        is_whole = 1 < group.size() == sys.modules["torch.distributed"].get_world_size()
+        return is_whole and all(str(one.device) == "cpu" for one in trained)
+
+
+def _allreduce_times(group: Reducing, model_bytes: int) -> list[tuple[int, int]]:
+    """Payload in bytes and ns of allreduces, up to one that is larger than the model."""
+    torch = sys.modules["torch"]
+    found = []
+    num_smaller = sum(one < model_bytes for one in MEASURED_BYTES)
+    for payload in MEASURED_BYTES[: max(LEAST_PAYLOADS, num_smaller + 1)]:
+        tensor = torch.zeros(payload // _FLOAT_BYTES, dtype=torch.float32)
+        for number in range(NUM_WARMUP + NUM_MEASURED):
+            began = time.monotonic_ns()
+            # Not torch.distributed.all_reduce, which counts as one of the script's.
+            group.allreduce([tensor]).wait()
+            if number >= NUM_WARMUP:
+                found.append((payload, time.monotonic_ns() - began))
+    return found
+
+
+def _cap_mb(value: object, make: Make) -> float | None:
+    """The size of buckets that a script gives; None where it is the default of its PyTorch."""
+    usual = inspect.signature(make).parameters["bucket_cap_mb"].default
+    return None if value is None or value == usual else float(value)  # type: ignore[arg-type]

@@ -1,0 +1,96 @@
+"""What a launch changes in the calls of ``DistributedDataParallel``, and what rank 0 notes of them.
+
+A variable holds the value of one argument. The recorder in the ranks gives it to every call of the
+constructor, so that a script is tuned without a change. Tested in
+``tests/rundir/test_ddp_format.py``.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+BUCKET_CAP = "HVDPROF_DDP_BUCKET_CAP_MB"
+BUCKET_VIEW = "HVDPROF_DDP_GRADIENT_AS_BUCKET_VIEW"
+STATIC_GRAPH = "HVDPROF_DDP_STATIC_GRAPH"
+FIND_UNUSED = "HVDPROF_DDP_FIND_UNUSED_PARAMETERS"
+
+DDP_ARGUMENTS: Mapping[str, str] = {
+    BUCKET_CAP: "bucket_cap_mb",
+    BUCKET_VIEW: "gradient_as_bucket_view",
+    STATIC_GRAPH: "static_graph",
+    FIND_UNUSED: "find_unused_parameters",
+}
+"""The argument of the constructor that each variable sets."""
+
+DEFAULT = "default"
+"""Of ``BUCKET_CAP``: the buckets that DDP makes where the script gives no size."""
+
+FACTS_FILE = "ddp.json"
+"""In the folder of the recorder files."""
+
+_LARGEST_CAP_MB = 2.0**20
+_SWITCHES = {"0": False, "1": True}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DdpFacts:
+    """How a script wraps the largest of its models, as rank 0 saw it.
+
+    Attributes:
+        gradient_bytes: Bytes of its trained parameters.
+        bucket_cap_mb: As the constructor got it, MiB; None where it got none.
+        has_cap_list: Whether the constructor got a size for each bucket, which overrides the cap.
+        gradient_as_bucket_view: As the constructor got it.
+        static_graph: As the constructor got it.
+        find_unused_parameters: As the constructor got it.
+        allreduces: Payload in bytes and time in ns of allreduces between the ranks of the model
+            before the training, where the launch asks for them; empty otherwise.
+    """
+
+    gradient_bytes: int
+    bucket_cap_mb: float | None = None
+    has_cap_list: bool = False
+    gradient_as_bucket_view: bool = False
+    static_graph: bool = False
+    find_unused_parameters: bool = False
+    allreduces: list[tuple[int, int]] = field(default_factory=list)
+
+
+def ddp_argument(name: str, text: str) -> float | bool | None:
+    """The value that a variable gives to its argument; None for DDP's own buckets.
+
+    Args:
+        name: One of ``DDP_ARGUMENTS``.
+        text: Its value.
+
+    Raises:
+        ValueError: The variable cannot have this value.
+    """
+    if name != BUCKET_CAP:
+        if text not in _SWITCHES:
+            raise ValueError(f"{name}={text} is neither 0 nor 1")
+        return _SWITCHES[text]
+    if text == DEFAULT:
+        return None
+    try:
+        size = float(text)
+    except ValueError:
+        size = 0.0
+    if not 0 < size <= _LARGEST_CAP_MB:
+        raise ValueError(f"{name}={text} is no size in MiB, nor {DEFAULT}")
+    return int(size) if size == int(size) else size
+
+
+def ddp_call(environment: Mapping[str, str]) -> str:
+    """What to write in a script in place of these variables; empty where none is of DDP.
+
+    ``DistributedDataParallel(..., bucket_cap_mb=25)``
+    """
+    own = [(one, environment[one]) for one in DDP_ARGUMENTS if one in environment]
+    if not own:
+        return ""
+    written = [
+        f"{DDP_ARGUMENTS[name]}={ddp_argument(name, text)}" for name, text in own if text != DEFAULT
+    ]
+    call = f"DistributedDataParallel({', '.join(['...', *written])})"
+    omitted = [DDP_ARGUMENTS[name] for name, text in own if text == DEFAULT]
+    return f"{call} without {', '.join(omitted)}" if omitted else call

@@ -1,0 +1,69 @@
+"""`hvdprof tune`: real ranks of an unmodified DDP script with a bucket for each gradient."""
+
+import json
+
+import pytest
+
+from hvdprof.rundir.layout import RunPaths, TuningPaths
+from hvdprof.rundir.manifest import Manifest
+from tests.builders import tiny_buckets
+from tests.builders.running_command import hvdprof
+
+pytestmark = [pytest.mark.torch, pytest.mark.timing, pytest.mark.timeout(600)]
+
+SCRIPT = tiny_buckets.__file__
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory):
+    """What is printed, and the folder of the tuning."""
+    folder = tmp_path_factory.mktemp("tune") / "ddp"
+    ended = hvdprof(
+        *("tune", "-q", "--repeats", "3", "--num-steps", "30", "--runs", str(folder)),
+        *("--only", "bucket_cap_mb=default", "--", "torchrun", "--nproc-per-node", "2", SCRIPT),
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    return ended.stdout, folder
+
+
+def test_the_better_size_is_found_and_line_3_says_what_to_write(tuned):
+    first, second, third = tuned[0].splitlines()[:3]
+    assert first.startswith("Set bucket_cap_mb=default: step time -")
+    assert second == (
+        f"HVDPROF_DDP_BUCKET_CAP_MB=default hvdprof run --np 2 --num-steps 30 -- torchrun "
+        f"--nproc-per-node 2 {SCRIPT}"
+    )
+    assert third == "In the script: DistributedDataParallel(...) without bucket_cap_mb"
+
+
+def test_the_gain_is_predicted_by_a_replay_of_buckets_and_scored(tuned):
+    content = json.loads(TuningPaths(tuned[1]).result.read_text())
+    (trial,) = [one for one in content["trials"] if one["outcome"] == "confirmed"]
+    predicted = trial["candidate"]["predicted"]
+    assert predicted is not None, trial["candidate"]["not_predicted"]
+    assert predicted["low"] > 0
+    assert content["gain"]["low"] > 0
+    assert content["score"]["num_scored"] == 1
+
+
+def test_ranks_had_the_buckets_that_were_tried(tuned):
+    paths = TuningPaths(tuned[1])
+    caps = {
+        folder.name: {
+            json.loads(RunPaths(folder).of_pass(one.id).ddp_facts.read_text())["bucket_cap_mb"]
+            for one in Manifest.read(folder).passes
+            if one.status == "done"
+        }
+        for folder in paths.race.iterdir()
+    }
+    assert caps == {"present": {0.001}, "01-bucket_cap_mb=default": {None}}
+
+
+def test_allreduces_are_measured_in_the_trace_launch_alone(tuned):
+    present = RunPaths(TuningPaths(tuned[1]).present)
+    measured = {
+        str(one.mode): len(json.loads(present.of_pass(one.id).ddp_facts.read_text())["allreduces"])
+        for one in Manifest.read(present.folder).passes
+    }
+    assert measured["throughput"] == 0
+    assert measured["trace"] >= 10
