@@ -32,7 +32,7 @@ NO_DATA_PHASE = (
 )
 """The caveat of a finding on time between steps, where batches come from a generator or a call."""
 
-MARK_DATA = 'Write `with collect.phase("data"):` around data loading to measure it by itself.'
+MARK_DATA = 'Write `with collect.phase("data"):` around data loading, to see whether it is that.'
 
 
 def crowding(run: Run, cell: Cell) -> str:

@@ -3,6 +3,7 @@
 import pandas as pd
 import pytest
 
+from hvdprof.analyze.findings.finding import first_fix
 from hvdprof.analyze.findings.run_findings import findings
 from tests.analyze.findings.test_run_findings import (
     crowded,
@@ -203,6 +204,18 @@ def test_time_between_steps_may_be_data_where_no_loader_fetches_it(data, phase, 
     assert style_faults(row) == []
 
 
+@pytest.mark.parametrize(
+    ("pattern", "is_first"),
+    [("persistent", True), ("from-step", True), ("irregular", False), ("periodic", False)],
+)
+def test_a_rank_that_is_always_late_between_steps_is_first_asked_for_its_input(pattern, is_first):
+    row = only(straggler(pattern, phase="pause"), term("input-bound", 0.0))
+    marks = 'Write `with collect.phase("data"):` around data loading, to see whether it is that.'
+
+    assert row["action"].startswith(marks) == is_first
+    assert row["action"].endswith(marks) != is_first
+
+
 def test_without_phases_nothing_is_said_of_data():
     assert "DataLoader" not in only(straggler("persistent", phase="pause"))["evidence"]
 
@@ -212,6 +225,17 @@ def test_overhead_between_steps_may_be_data_where_no_loader_fetches_it():
 
     assert row["id"] == "inter-step-overhead"
     assert "data source is not a DataLoader." in row["evidence"]
-    assert row["action"].endswith(
-        '`with collect.phase("data"):` around data loading to measure it by itself.'
+    assert row["title"] == "Data loading or inter-step overhead of all ranks"
+    # The headline takes the first sentence as the fix.
+    assert first_fix(row["action"]) == (
+        'write `with collect.phase("data"):` around data loading, to see whether it is that'
     )
+    assert row["action"].endswith("logging, checkpoints. Do it less often.")
+    assert style_faults(row) == []
+
+
+def test_overhead_beside_a_data_phase_is_none_of_the_input():
+    row = only(term("serialization", 0.3), term("input-bound", 0.01))
+
+    assert row["title"] == "Inter-step overhead of all ranks"
+    assert first_fix(row["action"]).startswith("look for what the loop does between steps")

@@ -91,6 +91,12 @@ def _of_baseline(cause: CostlyCause, share: float) -> str:
     return f"With what the baseline spends, it is {units.percent(cause.whole_share)} of the step."
 
 
+_BETWEEN_STEPS = (
+    "Look for what the loop does between steps: metrics that call .item(), logging, checkpoints. "
+    "Do it less often."
+)
+
+
 def jitter(evidence: Evidence) -> Iterator[Finding]:
     """The slowest rank changes from step to step, besides named stragglers."""
     for cause in costly_causes(evidence, JITTER):
@@ -124,18 +130,16 @@ def inter_step_overhead(evidence: Evidence) -> Iterator[Finding]:
             "inter-step-overhead",
             severity_of_cost(share),
             cell_name(cause.cell),
-            "Inter-step overhead of all ranks",
+            "Inter-step overhead of all ranks"
+            if has_data
+            else "Data loading or inter-step overhead of all ranks",
             sentences(
                 f"{cell_place(cause.cell)}: {_spent(cause, share)} in no phase: between steps, or "
                 "outside data, forward, backward and optimizer.",
                 "" if has_data else NO_DATA_PHASE,
                 _of_baseline(cause, share),
             ),
-            sentences(
-                "Look for what the loop does between steps: metrics that call .item(), logging, "
-                "checkpoints. Do it less often.",
-                "" if has_data else MARK_DATA,
-            ),
+            sentences("" if has_data else MARK_DATA, _BETWEEN_STEPS),
             "likely",
             **cost,
         )

@@ -90,6 +90,13 @@ def named_causes(evidence: Evidence) -> Iterator[Finding]:
         crowd, sharing = _crowd(evidence, cause), crowding(evidence.run, cause.cell)
         is_between = cause.row["phase"] == _BETWEEN_STEPS
         may_be_data = is_between and not has_data_phase(evidence, cause.cell)
+        # A pause now and then is hardly the input; a rank that is always late may well load slowly.
+        loads_slowly = may_be_data and cause.row["pattern"] in (PERSISTENT, FROM_STEP)
+        action = sentences(
+            MARK_DATA if loads_slowly else "",
+            _action(evidence, cause),
+            MARK_DATA if may_be_data and not loads_slowly else "",
+        )
         yield Finding(
             _id(cause),
             severity_of_cost(cause.share),
@@ -103,10 +110,7 @@ def named_causes(evidence: Evidence) -> Iterator[Finding]:
                 sharing,
                 as_sentence(crowd),
             ),
-            sentences(
-                otherwise(END_OTHER_PROCESSES if crowd else "", _action(evidence, cause)),
-                MARK_DATA if may_be_data else "",
-            ),
+            otherwise(END_OTHER_PROCESSES if crowd else "", action),
             _confidence(cause, crowd or sharing),
             **cause.cost,
         )
