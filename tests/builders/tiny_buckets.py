@@ -1,4 +1,4 @@
-"""A DDP script that asks for a bucket per gradient; its layers are many and small, and it sleeps."""
+"""A DDP script that asks for a bucket per gradient; its layers are small, and it sleeps."""
 
 import argparse
 import time

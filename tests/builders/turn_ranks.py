@@ -2,6 +2,7 @@
 
     python turn_ranks.py FOLDER SIZE SEGMENT... [--die SEGMENT | --hang SEGMENT | --apart]
 
+With `--late-s` the last rank comes so many seconds later to each boundary, as from a slow step.
 With `--apart` the last rank stops at no boundary after its second turn, and all end by themselves
 after some steps. With `--worker` each rank has a child that polls.
 
@@ -30,6 +31,7 @@ def main() -> None:
     parser.add_argument("--die", default="")
     parser.add_argument("--hang", default="")
     parser.add_argument("--apart", action="store_true")
+    parser.add_argument("--late-s", type=float, default=0.0)
     parser.add_argument("--worker", action="store_true")
     options = parser.parse_args()
     children = []
@@ -76,6 +78,8 @@ def _train(rank: int, options: argparse.Namespace) -> None:
                     file.write(f"{segment} {step} {begin_ns} {time.monotonic_ns()}\n")
                     step += 1
                 file.flush()
+                if rank == options.size - 1:
+                    time.sleep(options.late_s)
                 if options.apart and num_turns > 1 and (is_last or count == 40):
                     break
     gate.close()

@@ -13,7 +13,7 @@ from hvdprof.launch.processes.launch_process import Launch, Outcome, Watch
 from hvdprof.launch.run.pass_plan import make_pass_folders, plan_of, planned_segments
 from hvdprof.launch.run.sweep_state import SweepState
 from hvdprof.launch.run.watched_pass import Watched, WatchedPass, watch_pass
-from hvdprof.launch.turns.resident_launch import ResidentLaunch
+from hvdprof.launch.turns.resident_launch import ResidentLaunch, resident_warn_s
 from hvdprof.launch.turns.resident_launches import run_residents
 from hvdprof.machine.install.build_tools import available_memory_bytes
 from hvdprof.machine.load import CpuUse
@@ -126,6 +126,11 @@ class PassLaunches:
                 settings=state.settings,
                 save=state.save,
                 on_stall=lambda stall: state.observer.stalled(record, stall),
+                warn_s=(
+                    resident_warn_s(state.settings.stall_warn_s)
+                    if state.takes_turns(record)
+                    else state.settings.stall_warn_s
+                ),
             )
         )
 

@@ -34,7 +34,8 @@ _TAIL_BYTES = 8_000_000
 class Watched:
     """The pass that is watched.
 
-    ``save`` writes the manifest; ``on_stall`` is called with each stall.
+    ``save`` writes the manifest; ``on_stall`` is called with each stall, from ``warn_s`` seconds
+    on (0 for never).
     """
 
     record: PassRecord
@@ -43,13 +44,14 @@ class Watched:
     settings: BenchSettings
     save: Callable[[], None]
     on_stall: Callable[[Stall], None]
+    warn_s: float
 
     def stalls_of(self, paths: PassPaths, size: int) -> StallWatch:
         """The watch over that many ranks with those files."""
         return StallWatch(
             paths,
             size,
-            warn_s=self.settings.stall_warn_s,
+            warn_s=self.warn_s,
             kill_s=self.settings.stall_kill_s,
             on_stall=self.on_stall,
         )

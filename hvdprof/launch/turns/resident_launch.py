@@ -31,8 +31,22 @@ Half the time after which a stall is reported where that is shorter: the ranks t
 in a collective for those at the boundary, which is no stall of the script.
 """
 
+LEAST_APART_S = 2.0
+"""Ranks that stop at the same step arrive within this time, however early stalls are reported."""
+
 GLOO_TIMEOUT, LONG_S = "HOROVOD_GLOO_TIMEOUT_SECONDS", "86400"
 """Gloo's 30 s also pass while the ranks are stopped, within a cycle of Horovod."""
+
+
+def resident_warn_s(stall_warn_s: float) -> float:
+    """Seconds after which a stall of a launch that takes turns is reported, 0 for never.
+
+    At least the time in which ranks turn out not to stop together: some then wait for others.
+
+    Args:
+        stall_warn_s: Seconds that the user asked for, 0 for never.
+    """
+    return max(stall_warn_s, 2 * LEAST_APART_S) if stall_warn_s else 0.0
 
 
 class ResidentLaunch:
@@ -42,7 +56,8 @@ class ResidentLaunch:
         launch: The launch, about to start.
         segments: What its ranks train, in this order.
         turn_s: The length that a turn aims at.
-        stall_warn_s: Seconds after which a stall is reported, 0 for never.
+        stall_warn_s: Seconds after which a stall is reported, 0 for never; those of
+            ``resident_warn_s`` count.
     """
 
     def __init__(
@@ -66,7 +81,7 @@ class ResidentLaunch:
         self._has_stood = False
         self._never_stood = False
         self._is_alone = False
-        self._apart_s = min(APART_S, stall_warn_s / 2 or APART_S)
+        self._apart_s = min(APART_S, resident_warn_s(stall_warn_s) / 2 or APART_S)
         self._apart_since_s: float | None = None
         self._uses: list[CpuUseResult] = []
 

@@ -17,7 +17,7 @@ from hvdprof.launch.processes.interruption import interruptible
 from hvdprof.launch.processes.launch_process import Watch
 from hvdprof.launch.processes.marked_processes import marked_processes
 from hvdprof.launch.turns import resident_launch
-from hvdprof.launch.turns.resident_launch import ResidentLaunch
+from hvdprof.launch.turns.resident_launch import ResidentLaunch, resident_warn_s
 from hvdprof.launch.turns.resident_launches import run_residents
 from hvdprof.launch.turns.turn_schedule import WITHOUT_END
 from hvdprof.rundir.plan import Segment
@@ -172,6 +172,27 @@ def test_ranks_that_stop_at_different_steps_run_on_before_that_is_reported_as_a_
     assert _run(apart) == [0]
     assert apart.stood_apart
     assert time.monotonic() - begin_s < resident_launch.APART_S / 2
+
+
+@pytest.mark.slow
+def test_a_short_stall_warning_leaves_ranks_time_to_arrive(tmp_path: Path) -> None:
+    """With `--stall-warn 1`, half a second between two ranks is no other boundary."""
+    counted = (replace(SHORT, max_seconds=None, num_steps=6),)
+    late = _resident(tmp_path / "a", "--late-s", "0.8", segments=counted, stall_warn_s=1.0)
+    other = _resident(tmp_path / "b", segments=counted, stall_warn_s=1.0)
+
+    assert _run(late, other) == [0, 0]
+    assert not late.stood_apart
+    assert len(_turns(tmp_path / "a")) == 2
+
+
+@pytest.mark.parametrize(
+    ("asked_s", "reported_s"), [(0.0, 0.0), (0.5, 4.0), (1.0, 4.0), (4.0, 4.0), (60.0, 60.0)]
+)
+def test_stalls_of_turns_are_reported_later_than_ranks_turn_out_apart(
+    asked_s: float, reported_s: float
+) -> None:
+    assert resident_warn_s(asked_s) == reported_s
 
 
 @pytest.mark.slow
