@@ -30,8 +30,8 @@ def test_the_better_size_is_found_and_line_3_says_what_to_write(tuned):
     first, second, third = tuned[0].splitlines()[:3]
     assert first.startswith("Set bucket_cap_mb=default: step time -")
     assert second == (
-        f"HVDPROF_DDP_BUCKET_CAP_MB=default hvdprof run --np 2 --num-steps 30 -- torchrun "
-        f"--nproc-per-node 2 {SCRIPT}"
+        "HVDPROF_DDP_BUCKET_CAP_MB=default hvdprof run --np 2 -- torchrun --nproc-per-node 2 "
+        f"{SCRIPT}"
     )
     assert third == "In the script: DistributedDataParallel(...) without bucket_cap_mb"
 

@@ -62,13 +62,16 @@ def buckets(job: TunedJob) -> Iterator[Proposal]:
             continue
         seen.add(number)
         text = DEFAULT if size is None else f"{size:g}"
-        why = f"{units.byte_size(job.sent_bytes)} of gradients in about {number} buckets instead "
+        why = (
+            f"{units.byte_size(job.sent_bytes)} of gradients in about "
+            f"{units.counted(number, 'bucket')} instead of {now}."
+        )
         yield Candidate(
             name=f"bucket_cap_mb={text}",
             environment={} if flag or job.is_bench else {BUCKET_CAP: text},
             options={BUCKET_OPTION: float(text)} if job.is_bench else {},
             arguments=(flag, text) if flag else (),
-            why=f"{why}of {now}.",
+            why=why,
         )
 
 
