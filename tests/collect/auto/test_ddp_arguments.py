@@ -140,8 +140,9 @@ def test_ddp_itself_follows_the_variables(tmp_path, monkeypatch) -> None:
     )
     try:
         model = DistributedDataParallel(torch.nn.Linear(3, 2), bucket_cap_mb=100)
+        wrong = {"no_such_argument": 1}
         with pytest.raises(TypeError):
-            DistributedDataParallel(torch.nn.Linear(3, 2), no_such_argument=1)
+            DistributedDataParallel(torch.nn.Linear(3, 2), **wrong)
     finally:
         distributed.destroy_process_group()
     assert failed == []
