@@ -10,13 +10,14 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 # Two pips in one environment would disturb each other.
 .NOTPARALLEL:
-.PHONY: help setup bench test test-fast test-lowest test-tensorflow gpu-pack gpu-check check docs docs-check clean
+.PHONY: help setup bench test test-fast test-lowest test-tensorflow test-frameworks gpu-pack gpu-check check docs docs-check clean
 
 # The first that runs and is new enough: a name in PATH may be an empty shell of a version manager.
 PYTHON ?= $(shell for name in python3.11 python3 python3.12 python3.13; do \
   $$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$name && break; done)
 VENV ?= .venv
 TENSORFLOW_VENV ?= .venv-tensorflow
+FRAMEWORKS_VENV ?= .venv-frameworks
 LOWEST_VENV ?= .venv-lowest
 ARGS ?=
 INSTALL_HOROVOD_ARGS ?=
@@ -81,6 +82,9 @@ test: setup $(VENV)/.hvdprof-sessions  ## Run every test: the fast ones with cov
 test-tensorflow: $(TENSORFLOW_VENV)/.hvdprof-horovod  ## Run the tests of TensorFlow and Keras, in an environment of their own.
 	$(TENSORFLOW_VENV)/bin/python -m pytest -m tensorflow tests/test_run_tensorflow.py $(ARGS)
 
+test-frameworks: $(FRAMEWORKS_VENV)/.hvdprof-frameworks  ## Run the tests of Lightning, Accelerate and Transformers, in an environment of their own.
+	$(FRAMEWORKS_VENV)/bin/python -m pytest -m frameworks tests/test_run_frameworks.py $(ARGS)
+
 gpu-pack: $(VENV)/.hvdprof-core  ## Pack build/hvdprof-gpu-check.tar for a machine with one NVIDIA GPU and no network.
 	$(BIN)/python -m benchmarks.gpu_check_pack $(ARGS)
 
@@ -102,8 +106,8 @@ docs: $(VENV)/.hvdprof-dev  ## Build the documentation site into build/site; fai
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 clean:  ## Remove the virtual environment and every cache here; runs/ and the kept wheels stay.
-	rm -rf $(VENV) $(TENSORFLOW_VENV) $(LOWEST_VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
-	find . -name __pycache__ -type d -not -path './$(VENV)/*' -not -path './$(TENSORFLOW_VENV)/*' -not -path './$(LOWEST_VENV)/*' -prune -exec rm -rf {} +
+	rm -rf $(VENV) $(TENSORFLOW_VENV) $(FRAMEWORKS_VENV) $(LOWEST_VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -not -path './$(VENV)/*' -not -path './$(TENSORFLOW_VENV)/*' -not -path './$(FRAMEWORKS_VENV)/*' -not -path './$(LOWEST_VENV)/*' -prune -exec rm -rf {} +
 
 # TensorFlow 2.15 is the last with the Keras that Horovod 0.28.1 knows; it ends at Python 3.11. The
 # built wheel is kept where hvdprof keeps its own.
@@ -129,6 +133,18 @@ $(TENSORFLOW_VENV)/.hvdprof-horovod: $(TENSORFLOW_VENV)/.hvdprof-tensorflow
 	  $(TENSORFLOW_PIP) wheel --no-build-isolation --no-deps --no-cache-dir --wheel-dir $(TENSORFLOW_VENV)/wheels horovod==0.28.1; \
 	  mkdir -p $(TENSORFLOW_WHEELS); mv $(TENSORFLOW_VENV)/wheels/horovod-*.whl $(TENSORFLOW_WHEELS); }
 	$(TENSORFLOW_PIP) install --quiet --no-deps --force-reinstall $(TENSORFLOW_WHEELS)/horovod-*.whl
+	touch $@
+
+# Beside the torch of VENV, whose packages are seen here and never replaced.
+FRAMEWORKS := lightning==2.6.6 accelerate==1.15.0 transformers==5.23.0
+PURELIB = -c 'import sysconfig; print(sysconfig.get_path("purelib"))'
+
+$(FRAMEWORKS_VENV)/.hvdprof-frameworks: $(VENV)/.hvdprof-dev
+	$(BIN)/python -m venv $(FRAMEWORKS_VENV)
+	echo "import site; site.addsitedir('$$($(BIN)/python $(PURELIB))')" \
+	  > "$$($(FRAMEWORKS_VENV)/bin/python $(PURELIB))/packages_of_hvdprof.pth"
+	$(FRAMEWORKS_VENV)/bin/python -m pip --disable-pip-version-check install --quiet --no-compile \
+	  --constraint constraints.txt $(FRAMEWORKS)
 	touch $@
 
 # The stamps: a second call does nothing.

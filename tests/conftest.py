@@ -12,6 +12,7 @@ NOT_FAST = {
     "browser",
     "install",
     "tensorflow",
+    "frameworks",
     "torch",
     "gpu",
     "root",

@@ -31,8 +31,8 @@ def test_the_recipe_runs_the_fast_part_and_three_others() -> None:
 
 
 def test_every_combination_of_markers_is_in_exactly_one_part() -> None:
-    # The tests of TensorFlow start real ranks too, and run in an environment of their own.
-    names = sorted(NOT_FAST - {"tensorflow"})
+    # These tests start real ranks too, and run in environments of their own.
+    names = sorted(NOT_FAST - {"tensorflow", "frameworks"})
     for number in (1, 2, 3):
         for markers in combinations(names, number):
             values = {name: name in markers for name in names}

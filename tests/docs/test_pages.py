@@ -12,7 +12,7 @@ MANUAL = sorted(DOCS.rglob("*.md"))
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *MANUAL]
 NAMES = COMMANDS
 WIDTH = 100
-NOT_OURS = {"runs", "passes", "build", ".venv-tensorflow"}
+NOT_OURS = {"runs", "passes", "build", ".venv-tensorflow", ".venv-frameworks"}
 """Folders that a page names and that are not in the repository."""
 OPENING_LINES = 20
 MEASURED = re.compile(r"<!-- (\w+) begin -->.*?<!-- \1 end -->", re.DOTALL)

@@ -36,10 +36,16 @@ class ProcessGroup(Protocol):
         """Number of ranks."""
 
 
+class InnerModel(Model, Protocol):
+    """A model that has been wrapped."""
+
+    training: bool
+
+
 class DdpModel(Protocol):
     """A model inside ``DistributedDataParallel``."""
 
-    module: Model
+    module: InnerModel
     process_group: ProcessGroup
 
 

@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 from types import ModuleType
 from typing import Any, Protocol
 
+from hvdprof.collect.engines.ddp_reduction import is_ddp
 from hvdprof.collect.engines.torch_types import Parameter
 from hvdprof.collect.guarded_context import opened
 
@@ -154,7 +155,7 @@ class ForwardWatch:
             return None
         self._outermost.add(type(module))
         self._is_compiled |= _is_compiled(module)
-        if module.training and self._torch.is_grad_enabled():
+        if _is_in_training(module) and self._torch.is_grad_enabled():
             return self._begin(inputs)
         return self._evaluates()
 
@@ -164,6 +165,11 @@ class ForwardWatch:
             holds = any(id(parameter) in self._trained for parameter in module.parameters())
             self._holds[module] = holds
         return holds
+
+
+def _is_in_training(module: Module) -> bool:
+    # Lightning switches the model alone between training and evaluation, never DDP around it.
+    return module.module.training if is_ddp(module) else module.training
 
 
 def _call_of(kind: type) -> Callable[..., object]:

@@ -89,6 +89,31 @@ def test_evaluation_is_distinguished(watch, model, seen, settled):
     assert seen == ["evaluation", "evaluation"]
 
 
+class Wrapped(torch.nn.Module):
+    """Has the attributes by which DDP is known."""
+
+    reducer, process_group = object(), object()
+
+    def __init__(self, module):
+        super().__init__()
+        self.module = module
+
+    def forward(self, inputs):
+        return self.module(inputs)
+
+
+def test_the_model_inside_ddp_says_whether_it_trains(model, seen):
+    # As under Lightning, which sets the mode of the model alone.
+    wrapped = Wrapped(model).eval()
+    watch = watching(wrapped, seen)
+    for mode in (True, False):
+        model.train(mode)
+        wrapped(torch.zeros(8, 4))
+    watch.remove()
+
+    assert seen == [8, "evaluation"]
+
+
 def test_models_that_are_not_trained_here_are_no_ones_business(watch, seen):
     Net()(torch.zeros(8, 4))
 
