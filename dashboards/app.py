@@ -93,7 +93,7 @@ def create_app(runs: RunStore, *, access: Access | None = None) -> Dash:
     timeline_answers.register(app, runs)
     # What may not be seen is not parsed either.
     (access or Access(with_token=False)).restrict(app)
-    guard.guard(app)
+    guard.guard(app, [page.PATH for page in PAGES])
     compress(app)
     return app
 

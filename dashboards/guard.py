@@ -1,9 +1,13 @@
 """Only payloads that Dash can send, and headers that forbid what the pages do not need."""
 
+from collections.abc import Collection
+from http import HTTPStatus
+
 from dash import Dash
 from flask import Response, request
 from werkzeug.exceptions import BadRequest
 
+_ANY_PATH = "/<path:path>"
 _CALLBACK_PATH = "/_dash-update-component"
 _HEADERS = {
     "X-Content-Type-Options": "nosniff",
@@ -18,16 +22,24 @@ _POLICY = (
 )
 
 
-def guard(app: Dash) -> None:
+def guard(app: Dash, paths: Collection[str]) -> None:
     """Refuse malformed requests with 400, and let pages load and run what is the app's own.
 
     Args:
         app: The app; its callbacks are those registered when a request arrives.
+        paths: Those of the pages. Dash answers every other one with 200 as well, and a page that
+            says "not found": it gets 404.
     """
 
     def refuse() -> None:
         if request.path == _CALLBACK_PATH and request.method == "POST":
             _check_payload(app, _json_of_request())
+
+    def mark_unknown(response: Response) -> Response:
+        rule = request.url_rule if response.status_code == HTTPStatus.OK else None
+        if rule is not None and rule.rule == _ANY_PATH and request.path not in paths:
+            response.status_code = HTTPStatus.NOT_FOUND
+        return response
 
     def harden(response: Response) -> Response:
         for name, value in _HEADERS.items():
@@ -38,6 +50,7 @@ def guard(app: Dash) -> None:
 
     app.server.before_request(refuse)
     app.server.after_request(harden)
+    app.server.after_request(mark_unknown)
 
 
 def _json_of_request() -> object:

@@ -12,6 +12,9 @@ from hvdprof.cli.terminal_stream import TerminalStream
         ("a\n\tb é\n", "a\n\tb é\n"),
         ("\x1b[1;31mred\x1b[0m", "\x1b[1;31mred\x1b[0m"),
         ("\x1b[2J\x1b]0;owned\x07", r"\x1b[2J\x1b]0;owned\x07"),
+        ("\x1b[8mhidden\x1b[0;08m", r"\x1b[8mhidden\x1b[0;08m"),
+        ("\x1b[38;5;8;1mgrey", "\x1b[38;5;8;1mgrey"),
+        ('{"a": "\x9b2J\u202e"}', r'{"a": "\x9b2J\u202e"}'),
         ("up\x1b[1A\rover", r"up\x1b[1A\x0dover"),
     ],
 )

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from hvdprof.dashboards.app import create_app
+from hvdprof.dashboards.app import PAGES, create_app
 from hvdprof.dashboards.run_store import RunStore
 from tests.builders.finished_analysis import full_analysis
 
@@ -38,6 +38,17 @@ def test_what_dash_sends_is_answered(tmp_path):
     answer = post(client(tmp_path), page_payload())
     assert answer.status_code == 200
     assert "scaling efficiency" in answer.text
+
+
+def test_an_unknown_path_is_404_with_the_page_that_says_so(tmp_path):
+    asking = client(tmp_path)
+    known = [asking.get(page.PATH) for page in PAGES]
+    unknown = [asking.get(path) for path in ("/nowhere", "/timeline/x", "/wp-login.php")]
+    assert {answer.status_code for answer in known} == {200}
+    assert {answer.status_code for answer in unknown} == {404}
+    assert all("DashRenderer()" in answer.text for answer in unknown)
+    assert unknown[0].content_type.startswith("text/html")
+    assert asking.get("/_dash-layout").status_code == 200
 
 
 @pytest.mark.parametrize(
