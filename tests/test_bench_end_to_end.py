@@ -88,7 +88,16 @@ def test_three_ranks_by_gloo(tmp_path: Path) -> None:
     assert done.stdout.startswith("mnist on 3 ranks: ")
     modes = [record.mode for record in Manifest.read(tmp_path / "run").passes]
     assert modes == ["throughput", "trace", "attribution"]
+    _is_closed_to_others(tmp_path / "run")
     _joins_timeline_and_steps(tmp_path, "gloo")
+
+
+def _is_closed_to_others(run: Path) -> None:
+    places = [run, *run.rglob("*")]
+    # Horovod itself writes the timelines, by the umask.
+    own = [one for one in places if one.is_dir() or one.parent.name != "timeline"]
+    assert any(one.name == "rank-2.jsonl" for one in own)
+    assert [one for one in own if one.stat().st_mode & 0o077] == []
 
 
 def _joins_timeline_and_steps(folder: Path, controller: str) -> None:

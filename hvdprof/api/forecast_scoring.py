@@ -26,6 +26,7 @@ from hvdprof.model.tables.forecast_tables import FORECAST_SCORES
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import Manifest
 from hvdprof.rundir.regular_file import NotRegularFileError, read_regular
+from hvdprof.rundir.run_file import file_mode
 from hvdprof.rundir.whole_file import write_whole
 
 __all__ = ["ForecastScores", "score_forecasts"]
@@ -99,7 +100,8 @@ def run_analysis(path: Path) -> RunAnalysis:
 
 def _write_scores(folder: Path, scores: pd.DataFrame) -> None:
     rows = scores.to_dict("records")
-    write_whole(RunPaths(folder).forecast_scores, json.dumps(rows, indent=1) + "\n")
+    path = RunPaths(folder).forecast_scores
+    write_whole(path, json.dumps(rows, indent=1) + "\n", mode=file_mode(path))
 
 
 def _scored_folders(parents: Iterable[Path]) -> list[Path]:

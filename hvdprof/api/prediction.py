@@ -24,6 +24,7 @@ from hvdprof.model.throughput_forecast import ThroughputForecast
 from hvdprof.report.forecast.forecast_json import write_forecast
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import Manifest, Status
+from hvdprof.rundir.run_file import file_mode
 from hvdprof.rundir.whole_file import open_whole
 
 __all__ = [
@@ -199,7 +200,7 @@ def _progress_note(manifest: Manifest) -> list[str]:
 def _store(folder: Path, found: Forecast) -> None:
     now = dt.datetime.now(dt.UTC)
     path = RunPaths(folder).forecasts / f"{now:%Y%m%d-%H%M%S-%f}.json"
-    with open_whole(path, overwrite=False) as file:
+    with open_whole(path, overwrite=False, mode=file_mode(path)) as file:
         write_forecast(
             found, file, created_at=now.isoformat(timespec="seconds"), version=__version__
         )

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from hvdprof.collect.clock import horovod_group
 from hvdprof.collect.steps.line_writer import LineWriter
+from hvdprof.rundir.run_file import make_run_folders
 
 
 class TimelineSwitch:
@@ -37,7 +38,7 @@ class TimelineSwitch:
         """
         moment = self._moment()
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_run_folders(path.parent)
             horovod_group.start_timeline(str(path))
         except (OSError, ValueError) as error:
             self._report(f"no timeline: {error}")

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from hvdprof.collect.diagnostics import print_problem
 from hvdprof.rundir.layout import PassPaths
+from hvdprof.rundir.run_file import make_run_folders, open_run_file
 
 STALL_WARN = "HVDPROF_STALL_WARN"
 
@@ -108,16 +109,17 @@ class Watchdog:
             **asdict(standing),
         }
         path = self._paths.watch_file(self._rank)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_run_folders(path.parent)
         temporary = path.with_suffix(".new")
-        temporary.write_text(json.dumps(state), encoding="utf-8")
+        with open_run_file(temporary, "w") as file:
+            json.dump(state, file)
         temporary.replace(path)
 
     def _dump_stacks(self) -> None:
-        self._paths.watch_folder.mkdir(parents=True, exist_ok=True)
+        make_run_folders(self._paths.watch_folder)
         import faulthandler
 
-        with self._paths.stack_file(self._rank).open("w", encoding="utf-8") as file:
+        with open_run_file(self._paths.stack_file(self._rank), "w") as file:
             faulthandler.dump_traceback(file, all_threads=True)
 
 

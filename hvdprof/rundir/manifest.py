@@ -16,6 +16,7 @@ from hvdprof.rundir.plain_names import check_plain, is_host_name
 from hvdprof.rundir.plan import HOROVOD_ENGINE, Segment
 from hvdprof.rundir.regular_file import checked_inside
 from hvdprof.rundir.resume_file import masked_options, masked_settings, write_resume_file
+from hvdprof.rundir.run_file import mode_of_files
 from hvdprof.rundir.shown_names import shown_name
 from hvdprof.rundir.stopping import Look, Stop
 from hvdprof.rundir.whole_file import write_whole
@@ -212,7 +213,7 @@ class Manifest:
         shown = replace(
             self, settings=masked_settings(self.settings), options=masked_options(self.options)
         )
-        write_whole(paths.manifest, to_text(shown), mode=_mode_in(paths.folder))
+        write_whole(paths.manifest, to_text(shown), mode=mode_of_files(paths.folder))
 
     @classmethod
     def read(cls, folder: Path) -> "Manifest":
@@ -256,11 +257,6 @@ class Manifest:
                 hint="hvdprof does not write this: the file was changed.",
             ) from error
         return manifest
-
-
-def _mode_in(folder: Path) -> int:
-    readers = 0o044 & folder.stat().st_mode if folder.exists() else 0
-    return 0o600 | readers
 
 
 def _check_names(manifest: Manifest) -> None:

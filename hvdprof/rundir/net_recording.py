@@ -16,6 +16,7 @@ from hvdprof.rundir.json_codec import JsonObject
 from hvdprof.rundir.json_text import parse_json
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.regular_file import checked_inside, read_regular
+from hvdprof.rundir.run_file import file_mode
 from hvdprof.rundir.whole_file import write_whole
 
 NET_SCHEMA_VERSION = 1
@@ -50,7 +51,8 @@ class NetRecording:
             "device": self.device,
             "hosts": self.hosts,
         }
-        write_whole(RunPaths(folder).net, _lines([header, *self.records]))
+        path = RunPaths(folder).net
+        write_whole(path, _lines([header, *self.records]), mode=file_mode(path))
 
     @classmethod
     def read(cls, folder: Path) -> "NetRecording | None":

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from hvdprof.errors import UsageError
 from hvdprof.rundir.json_codec import read_json, to_text
+from hvdprof.rundir.run_file import file_mode
 from hvdprof.rundir.whole_file import write_whole
 
 PLAN_SCHEMA_VERSION = 1
@@ -113,7 +114,7 @@ class Plan:
 
     def write(self, path: Path) -> None:
         """Write the plan as JSON."""
-        write_whole(path, to_text(self))
+        write_whole(path, to_text(self), mode=file_mode(path))
 
     @classmethod
     def read(cls, path: Path) -> "Plan":

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from hvdprof.collect.diagnostics import print_problem
+from hvdprof.rundir.run_file import file_mode, make_run_folders
 from hvdprof.rundir.whole_file import write_whole
 
 FLIGHT_FOLDER = "HVDPROF_FLIGHT_FOLDER"
@@ -45,8 +46,9 @@ def write_flight_dump(
         dump = dump or sys.modules["torch._C._distributed_c10d"]._dump_fr_trace_json
         content = json.loads(dump(True, False))
         content["hvdprof_clock"] = {"wall_ns": time.time_ns(), "monotonic_ns": time.monotonic_ns()}
-        Path(folder).mkdir(parents=True, exist_ok=True)
-        write_whole(Path(folder) / f"rank-{rank}.json", json.dumps(content))
+        make_run_folders(Path(folder))
+        path = Path(folder) / f"rank-{rank}.json"
+        write_whole(path, json.dumps(content), mode=file_mode(path))
     except Exception as error:
         # An older PyTorch has no such function.
         print_problem(f"no Flight Recorder file: {type(error).__name__}: {error}")

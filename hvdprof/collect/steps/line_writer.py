@@ -5,6 +5,7 @@ from pathlib import Path
 
 from hvdprof.rundir.recorder_codec import to_bytes
 from hvdprof.rundir.recorder_format import RecorderLine
+from hvdprof.rundir.run_file import make_run_folders, open_descriptor
 
 MAX_BYTES = 2**29
 """Of a file to which steps are added: 300,000 steps of 161 gradients, some days of training."""
@@ -22,10 +23,10 @@ class LineWriter:
     """
 
     def __init__(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_run_folders(path.parent)
         self.path = path
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | getattr(os, "O_CLOEXEC", 0)
-        self._descriptor = os.open(path, flags, 0o666)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
+        self._descriptor = open_descriptor(path, flags)
         self._size_bytes = 0
         self._pid = os.getpid()
 

@@ -34,6 +34,7 @@ from hvdprof.rundir.manifest import (
 from hvdprof.rundir.masking import mask_command
 from hvdprof.rundir.plan import HOROVOD_ENGINE, Segment
 from hvdprof.rundir.regular_file import open_regular
+from hvdprof.rundir.run_file import append_run_bytes, make_run_folders
 from hvdprof.rundir.shown_names import shown_name
 
 UNKNOWN = "unknown"
@@ -295,12 +296,12 @@ def _take_place(content: Path, folder: Path, old: Path) -> None:
 
 def _copy(source: Path, target: Path) -> None:
     # Not by `open_whole`: it packs what is named .gz, and here the whole folder appears at once.
-    target.parent.mkdir(parents=True, exist_ok=True)
+    make_run_folders(target.parent)
     try:
         reading = open_regular(source)
     except OSError as error:
         raise UnreadableInputError(
             f"{shown_name(source)} cannot be read: {error.strerror}."
         ) from error
-    with reading, target.open("wb") as writing:
+    with reading, append_run_bytes(target) as writing:
         shutil.copyfileobj(reading, writing)

@@ -19,6 +19,7 @@ from hvdprof.launch.diagnose.stall import Stall, StalledRank
 from hvdprof.launch.diagnose.watch_state import ABSENT, ENDED, RUNS, SILENT, WatchState
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import Failure
+from hvdprof.rundir.run_file import open_run_file
 from hvdprof.rundir.stall_format import StallLine, StallOverLine
 
 GRACE_S = 3.0
@@ -177,7 +178,7 @@ class StallWatch:
 
     def _write(self, record: StallLine | StallOverLine) -> None:
         # The stall is reported all the same, and a full disk ends the sweep after this pass.
-        with contextlib.suppress(OSError), self._paths.stalls.open("a", encoding="utf-8") as file:
+        with contextlib.suppress(OSError), open_run_file(self._paths.stalls) as file:
             file.write(json.dumps(record) + "\n")
 
 

@@ -20,6 +20,7 @@ from hvdprof.errors import StorageError, UsageError
 from hvdprof.launch.plan.environment import CHANGING_WHAT_IS_MEASURED
 from hvdprof.launch.processes.launch_process import Launch, Outcome
 from hvdprof.rundir.layout import PassPaths
+from hvdprof.rundir.run_file import append_run_bytes, make_run_folders, open_run_file
 
 
 @dataclass(slots=True)
@@ -85,7 +86,7 @@ class FunctionJob:
             _keep_files(end, launch.paths)
         raised = [end for end in ends if end.error]
         if raised:
-            with launch.paths.stderr.open("a") as errors:
+            with open_run_file(launch.paths.stderr) as errors:
                 errors.writelines(_tagged(raised))
         values: list[bytes | None] = [None] * launch.job.size
         for end in ends:
@@ -110,7 +111,7 @@ def _keep_files(end: RankEnd, paths: PassPaths) -> None:
         path = (root / name).resolve()
         if not path.is_relative_to(root):
             raise StorageError(f"Rank {end.rank} named a file outside of the run: {name}.")
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_run_folders(path.parent)
         _write(path, zlib.decompress(data))
 
 
@@ -127,6 +128,8 @@ def _write_mark(path: Path, mark: str) -> None:
 
 def _write(path: Path, data: bytes) -> None:
     try:
-        path.write_bytes(data)
+        path.unlink(missing_ok=True)
+        with append_run_bytes(path) as file:
+            file.write(data)
     except OSError as error:
         raise StorageError(f"Could not write {path}: {error.strerror}.") from error

@@ -17,6 +17,7 @@ from hvdprof.launch.processes.launch_process import (
     ProgressTimeout,
     Watch,
 )
+from hvdprof.rundir.run_file import open_run_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ def call_session(
     """
     started = time.monotonic()
     for output in (launch.paths.stdout, launch.paths.stderr):
-        output.touch()
+        open_run_file(output).close()
     is_over, has_hung = threading.Event(), threading.Event()
     watching = threading.Thread(
         target=_watch, args=(launch.watch, is_over, has_hung, end), daemon=True
@@ -88,5 +89,5 @@ def _progress_where_seen(watch: Watch) -> Callable[[], int]:
 
 
 def _note(error: Exception, launch: Launch) -> None:
-    with launch.paths.stderr.open("a") as errors:
+    with open_run_file(launch.paths.stderr) as errors:
         errors.writelines(traceback.format_exception(error))

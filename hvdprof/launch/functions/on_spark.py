@@ -25,6 +25,7 @@ from hvdprof.launch.processes.launch_process import Launch, Outcome
 from hvdprof.launch.processes.marked_processes import end_marked
 from hvdprof.launch.processes.orphan_guard import OrphanGuard
 from hvdprof.rundir.log_prefixes import TAG
+from hvdprof.rundir.run_file import open_run_file
 
 _GROUP = "horovod.spark.run.{number}"
 _JOB_THREAD = "(run_spark)"
@@ -142,7 +143,7 @@ class TaskLines:
     @contextlib.contextmanager
     def into(cls, path: Path) -> Iterator["TaskLines"]:
         """Append to a file as long as the context lasts."""
-        with path.open("a", encoding="utf-8") as file:
+        with open_run_file(path) as file:
             lines = cls(file)
             try:
                 yield lines

@@ -22,6 +22,7 @@ from hvdprof.launch.processes.process_state import process_name
 from hvdprof.launch.processes.process_tree import with_descendants
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import Failure
+from hvdprof.rundir.run_file import append_run_bytes
 
 POLL_INTERVAL_S = 0.5
 
@@ -201,7 +202,7 @@ class ProgressTimeout:
 
 def _appended(path: Path) -> IO[bytes]:
     try:
-        return path.open("ab")
+        return append_run_bytes(path)
     except OSError as error:
         raise StorageError(f"Could not write {path}: {error.strerror}.") from error
 

@@ -23,6 +23,7 @@ from hvdprof.errors import HvdprofError, StorageError, UnreadableInputError
 from hvdprof.plain_text import printable
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.plain_names import check_relative
+from hvdprof.rundir.run_file import file_mode, make_run_folders
 from hvdprof.rundir.whole_file import open_whole
 
 MAX_BYTES = 8_000_000_000
@@ -93,7 +94,7 @@ def unpack(stream: IO[bytes], folder: Path, allowed: Sequence[Path] | None = Non
                         f"the files unpack to more than {units.byte_size(MAX_BYTES)}"
                     )
                 target = _target(folder, member.name, allowed)
-                with open_whole(target, binary=True) as file:
+                with open_whole(target, binary=True, mode=file_mode(target)) as file:
                     shutil.copyfileobj(content, file, _BLOCK_BYTES)  # type: ignore[misc]
                 number += 1
     except (tarfile.TarError, EOFError, ValueError, zlib.error) as error:
@@ -107,12 +108,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     folder = Path(where)
     try:
         if verb == "put":
+            make_run_folders(folder)
             with tempfile.TemporaryFile() as stream:
                 shutil.copyfileobj(sys.stdin.buffer, stream, _BLOCK_BYTES)
                 stream.seek(0)
                 unpack(stream, folder)
             for written in written_folders(PassPaths(folder)):
-                written.mkdir(parents=True, exist_ok=True)
+                make_run_folders(written)
         else:
             pack(folder, sorted(_files(folder, names)), sys.stdout.buffer)
     except HvdprofError as error:

@@ -10,6 +10,7 @@ from hvdprof.launch.plan.settings import BenchSettings
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import PassRecord, Status
 from hvdprof.rundir.plan import PLAN_SCHEMA_VERSION, Plan, Segment
+from hvdprof.rundir.run_file import make_run_folders
 
 
 def make_pass_folders(paths: PassPaths) -> None:
@@ -29,7 +30,7 @@ def make_folder(folder: Path) -> None:
         StorageError: It could not be made.
     """
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_run_folders(folder)
     except OSError as error:
         raise StorageError(f"Could not make {folder}: {error.strerror}.") from error
 

@@ -22,6 +22,7 @@ from hvdprof.launch.turns.turn_schedule import SegmentTurns
 from hvdprof.launch.turns.turn_socket import Standing, TurnSocket
 from hvdprof.machine.load import CpuUse, CpuUseResult, own_cpu_seconds, processes_cpu_seconds
 from hvdprof.rundir.plan import Segment
+from hvdprof.rundir.run_file import open_run_file
 from hvdprof.rundir.turn_format import TurnLine
 
 APART_S = 30.0
@@ -309,7 +310,7 @@ class ResidentLaunch:
     def _record(self, line: TurnLine) -> None:
         path = self.launch.paths.turns
         try:
-            with path.open("a", encoding="utf-8") as file:
+            with open_run_file(path) as file:
                 file.write(json.dumps(line) + "\n")
         except OSError as error:
             raise StorageError(f"Could not write {path}: {error.strerror}.") from error

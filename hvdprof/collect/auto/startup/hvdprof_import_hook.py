@@ -178,7 +178,8 @@ def _give_notice() -> None:
     folder = os.environ.get("HVDPROF_RECORDER_DIR", "")
     try:
         # The first of all ranks.
-        os.close(os.open(f"{folder}/{NOTICE_FILE}", os.O_WRONLY | os.O_CREAT | os.O_EXCL))
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        os.close(os.open(f"{folder}/{NOTICE_FILE}", flags, 0o600))
     except FileExistsError:
         return
     except OSError:

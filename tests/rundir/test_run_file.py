@@ -1,0 +1,81 @@
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hvdprof.rundir.layout import RunPaths
+from hvdprof.rundir.run_file import (
+    append_run_bytes,
+    file_mode,
+    make_run_folders,
+    mode_of_files,
+    open_descriptor,
+    open_run_file,
+)
+
+
+@pytest.fixture(params=[0o000, 0o022, 0o077], ids=oct)
+def _umask(request: pytest.FixtureRequest) -> Iterator[None]:
+    before = os.umask(request.param)
+    yield
+    os.umask(before)
+
+
+def made_run(folder: Path, mode: int) -> Path:
+    folder.mkdir(exist_ok=True)
+    RunPaths(folder).manifest.touch()
+    folder.chmod(mode)
+    return folder
+
+
+def mode_of(path: Path) -> int:
+    return path.stat().st_mode & 0o777
+
+
+@pytest.mark.usefixtures("_umask")
+@pytest.mark.parametrize(
+    ("run_mode", "folder_mode", "mode"),
+    [(0o700, 0o700, 0o600), (0o750, 0o750, 0o640), (0o755, 0o755, 0o644), (0o770, 0o750, 0o640)],
+    ids=["own", "shared", "given by the user", "never writable for others"],
+)
+def test_files_and_folders_are_as_open_as_their_run(
+    tmp_path: Path, run_mode: int, folder_mode: int, mode: int
+) -> None:
+    folder = RunPaths(made_run(tmp_path / "run", run_mode)).of_pass("01-np2").recorder_folder
+
+    make_run_folders(folder)
+    with open_run_file(folder / "text") as text, append_run_bytes(folder / "bytes") as data:
+        text.write("é\n")
+        data.write(b"a")
+    os.close(open_descriptor(folder / "new", os.O_WRONLY | os.O_CREAT | os.O_EXCL))
+
+    assert {mode_of(one) for one in (folder, folder.parent, folder.parent.parent)} == {folder_mode}
+    assert {mode_of(folder / name) for name in ("text", "bytes", "new")} == {mode}
+    assert file_mode(folder / "text") == mode_of_files(tmp_path / "run") == mode
+
+
+@pytest.mark.usefixtures("_umask")
+def test_where_no_manifest_is_seen_the_owner_alone_reads(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    folder = tmp_path / "on-another-host" / "passes" / "01"
+    make_run_folders(folder)
+    open_run_file(folder / "stdout.txt", "w").close()
+    assert mode_of(folder) == mode_of(folder.parent.parent) == 0o700
+    assert mode_of(folder / "stdout.txt") == mode_of_files(tmp_path / "none") == 0o600
+
+
+def test_a_file_that_exists_is_continued_and_keeps_its_mode(tmp_path: Path) -> None:
+    path = made_run(tmp_path, 0o700) / "stdout.txt"
+    path.write_text("a")
+    path.chmod(0o644)
+    with append_run_bytes(path) as file:
+        file.write(b"b")
+    assert (path.read_text(), mode_of(path)) == ("ab", 0o644)
+    with open_run_file(path, "w") as text:
+        text.write("c")
+    assert path.read_text() == "c"
+    with pytest.raises(FileExistsError):
+        open_descriptor(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+    with pytest.raises(FileNotFoundError):
+        open_descriptor(tmp_path / "none", os.O_RDONLY)
