@@ -3,7 +3,7 @@
     .venv/bin/python docs/screenshots.py runs/20261120-224841-quick
 
 Needs Chromium and the tools of development (``make setup``). What is in the pictures depends on the
-run; what is looked at is the list ``VIEWS``.
+run; what is looked at is the list ``VIEWS``. A forecast is stored beside the run first.
 """
 
 import argparse
@@ -19,6 +19,12 @@ from playwright.sync_api import Browser, sync_playwright
 
 IMAGES = Path(__file__).parent / "images"
 MOST_BYTES = 170_000
+
+FORECAST = (
+    *("--model", "resnet18", "--np", "4,8,16,32,64"),
+    *("--hosts-of", "4", "--link", "25Gbit,15us"),
+)
+"""What the page of forecasts shows."""
 
 _SIZE = {"width": 1280, "height": 860}
 _SETTLED_MS = 1_500
@@ -46,6 +52,7 @@ VIEWS = (
     View("communication", "/communication", ".transfer-by-size .scatterlayer .trace"),
     View("breakdown", "/breakdown", ".parts-by-rank .barlayer path"),
     View("compare", "/compare", ".difference .barlayer path"),
+    View("forecast", "/forecast", ".forecast-curve .scatterlayer .trace", first=".forecast-curve"),
 )
 
 
@@ -57,6 +64,8 @@ def main() -> None:
     executable = shutil.which("chromium") or shutil.which("google-chrome")
     if executable is None:
         parser.error("no chromium on this machine (Debian: apt-get install chromium)")
+    predict = [sys.executable, "-m", "hvdprof", "predict", str(options.run), *FORECAST]
+    subprocess.run(predict, check=True, stdout=subprocess.DEVNULL)
     with dashboard(options.run) as address, sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=executable, args=["--no-sandbox", "--disable-gpu"]
