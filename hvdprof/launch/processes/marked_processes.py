@@ -2,8 +2,10 @@
 
 Launchers move their ranks into sessions and process groups of their own, so a group cannot be
 ended as a whole. Every process of a pass carries a mark in its environment instead, by which it is
-found again and ended by pid. ``python -m hvdprof.launch.processes.marked_processes MARK`` ends
-those of a launch whose launching side is gone.
+found again and ended by pid. One that has cleared its environment is found below the others, as
+long as they live: a daemon with neither parent nor environment stays.
+``python -m hvdprof.launch.processes.marked_processes MARK`` ends those of a launch whose launching
+side is gone.
 
 Tested in ``tests/launch/processes/test_launch_process.py``.
 """
@@ -13,38 +15,51 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from hvdprof.launch.plan.environment import PASS_MARK
+from hvdprof.launch.processes.process_tree import with_descendants
 
 GRACE_S = 10.0
 STARTING_S = 1.0
-_ENV_END = 48  # proc_pid_stat(5) counts it as 51, from the process id on
+# proc_pid_stat(5) counts from the process id on, and two more.
+_STATE, _STARTED, _ENV_END = 0, 19, 48
 
 
 def end_marked(
     mark: str, child: "subprocess.Popen[bytes] | None", *, variable: str = PASS_MARK
 ) -> None:
-    """End a launcher and every process that carries its mark: asked first, then killed.
+    """End a launcher, what carries its mark, and all below: asked first, then killed.
 
     Args:
         mark: The value of the variable.
         child: The launcher, where it is a child of this process.
         variable: The variable in the environment that marks the processes.
     """
+    launcher = [child.pid] if child is not None and child.poll() is None else []
+    marked = marked_processes(mark, variable)
+    below = {pid: _started(pid) for pid in with_descendants([*launcher, *marked])}
+    # Their parents end first, and others may get their numbers.
+    unmarked = {pid: one for pid, one in below.items() if pid not in (*launcher, os.getpid())}
+
+    def left_over() -> list[int]:
+        alive = [pid for pid, since in unmarked.items() if since and _started(pid) == since]
+        return list(dict.fromkeys([*marked_processes(mark, variable), *alive]))
+
     if child is not None and child.poll() is None:
         # The launcher knows its remote ranks and ends them when it is asked to.
         child.terminate()
         _wait_or_kill(child, GRACE_S)
     for sign in (signal.SIGTERM, signal.SIGKILL):
-        left = marked_processes(mark, variable)
+        left = left_over()
         if not left:
             break
         for pid in left:
             _send(pid, sign)
             # A stopped process takes a signal only when it continues.
             _send(pid, signal.SIGCONT)
-        _until_gone(mark, variable, GRACE_S)
+        _until_gone(left_over, GRACE_S)
     if child is not None:
         child.wait()
 
@@ -72,9 +87,9 @@ def _wait_or_kill(child: "subprocess.Popen[bytes]", seconds: float) -> None:
         child.kill()
 
 
-def _until_gone(mark: str, variable: str, seconds: float) -> None:
+def _until_gone(left_over: Callable[[], list[int]], seconds: float) -> None:
     deadline = time.monotonic() + seconds
-    while marked_processes(mark, variable) and time.monotonic() < deadline:
+    while left_over() and time.monotonic() < deadline:
         time.sleep(0.05)
 
 
@@ -106,8 +121,20 @@ def _is_starting(folder: Path) -> bool:
         OSError: It has no program: it is a thread of the kernel, or has ended.
     """
     (folder / "exe").readlink()
-    fields = (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()
-    return fields[_ENV_END] == "0"
+    return _fields(folder)[_ENV_END] == "0"
+
+
+def _started(pid: int) -> str | None:
+    """When a process was started, in ticks of the kernel; None where it has ended."""
+    try:
+        fields = _fields(Path(f"/proc/{pid}"))
+    except OSError:
+        return None
+    return None if fields[_STATE] == "Z" else fields[_STARTED]
+
+
+def _fields(folder: Path) -> list[str]:
+    return (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()
 
 
 if __name__ == "__main__":

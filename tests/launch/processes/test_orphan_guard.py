@@ -23,7 +23,7 @@ from hvdprof.launch.processes.launch_process import Watch, run_to_end
 
 folder = Path(sys.argv[1])
 run_to_end(
-    ["bash", "-c", f"setsid sleep 321.5 & echo $! > {folder}/pid; disown; sleep 3600"],
+    ["bash", "-c", f"{sys.argv[2]} sleep 321.5 & echo $! > {folder}/pid; disown; sleep 3600"],
     dict(os.environ),
     stdout=folder / "out",
     stderr=folder / "err",
@@ -43,9 +43,12 @@ def _is_written(path: Path) -> bool:
     return path.exists() and bool(path.read_text().strip())
 
 
-def test_a_launching_side_that_is_killed_leaves_no_rank_behind(tmp_path: Path) -> None:
+@pytest.mark.parametrize("started_by", ["setsid", "env -i setsid"])
+def test_a_launching_side_that_is_killed_leaves_no_rank_behind(
+    tmp_path: Path, started_by: str
+) -> None:
     with subprocess.Popen(
-        [sys.executable, "-c", LAUNCHING, str(tmp_path)],
+        [sys.executable, "-c", LAUNCHING, str(tmp_path), started_by],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         # As a shell that is killed with all that it started, but for what has left its group.
         start_new_session=True,
@@ -53,6 +56,7 @@ def test_a_launching_side_that_is_killed_leaves_no_rank_behind(tmp_path: Path) -
         assert _wait_for(lambda: _is_written(tmp_path / "pid"))
         rank = int((tmp_path / "pid").read_text())
         assert is_running(rank)
+        assert _wait_for(lambda: "sleep" in Path(f"/proc/{rank}/cmdline").read_text())
         os.killpg(launching.pid, signal.SIGKILL)
     assert _wait_for(lambda: not is_running(rank))
 
