@@ -1,6 +1,7 @@
 """What the GPU paths need to be checked, on a machine with one NVIDIA GPU and no network.
 
     make gpu-check         in the folder that `make gpu-pack` packed; Python's own library alone
+    make gpu-check ARGS=--without-gpu      a rehearsal: all that runs on a machine without a GPU
 
 Steps run in the order of ``STEPS``; one whose needs failed is skipped. Everything lands in
 ``results/``: a log per step, the run directories, ``report.md``, and ``results.tar.gz`` of all.
@@ -32,6 +33,8 @@ print(json.dumps({"version": torch.__version__, "cuda": torch.version.cuda,
                   "gpus": torch.cuda.device_count()}))
 """
 _MARKED = "gpu"
+_ON_CPU = ("--device", "cpu", "--model", "mnist", "--steps", "20")
+NO_GPU = "not run: no GPU here"
 USUAL_NVCC = Path("/usr/local/cuda/bin/nvcc")
 
 
@@ -47,11 +50,13 @@ class Check:
         pack: The unpacked folder: the source tree with ``wheels/``.
         results: The folder of everything that is written.
         python: The interpreter whose torch is used.
+        has_gpu: Whether steps that need a GPU run; launches train on the CPU where not.
     """
 
     pack: Path
     results: Path
     python: str = sys.executable
+    has_gpu: bool = True
 
     @property
     def own_python(self) -> str:
@@ -105,6 +110,7 @@ class Step:
     what: str
     act: Callable[[Check], list[str]]
     needs: tuple[str, ...] = ()
+    on_gpu: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,14 +125,7 @@ class Result:
 
 def missing_on(machine: Check) -> list[str]:
     """What the machine lacks, each as one sentence; empty where the check can run."""
-    missing = []
-    if shutil.which("nvidia-smi") is None:
-        missing.append("nvidia-smi is not in PATH: no NVIDIA driver.")
-    homes = [os.environ.get(name, "") for name in ("HOROVOD_CUDA_HOME", "CUDA_HOME", "CUDA_PATH")]
-    places = [Path(home) / "bin" / "nvcc" for home in homes if home]
-    places.append(USUAL_NVCC)
-    if shutil.which("nvcc") is None and not any(place.is_file() for place in places):
-        missing.append("nvcc is not in PATH, CUDA_HOME or /usr/local/cuda: no CUDA toolkit.")
+    missing = _missing_of_cuda() if machine.has_gpu else []
     missing += [f"{name} is not in PATH." for name in ("g++", "make") if shutil.which(name) is None]
     if not (Path(sysconfig.get_paths()["include"]) / "Python.h").is_file():
         missing.append("Python's headers (Python.h) are missing.")
@@ -135,10 +134,22 @@ def missing_on(machine: Check) -> list[str]:
     except (StepFailedError, ValueError) as error:
         missing.append(f"{machine.python} cannot import torch ({error}).")
     else:
-        if torch["cuda"] is None:
+        if machine.has_gpu and torch["cuda"] is None:
             missing.append(f"torch {torch['version']} is a build for the CPU.")
-        elif not torch["available"]:
+        elif machine.has_gpu and not torch["available"]:
             missing.append(f"torch {torch['version']} sees no GPU.")
+    return missing
+
+
+def _missing_of_cuda() -> list[str]:
+    missing = []
+    if shutil.which("nvidia-smi") is None:
+        missing.append("nvidia-smi is not in PATH: no NVIDIA driver.")
+    homes = [os.environ.get(name, "") for name in ("HOROVOD_CUDA_HOME", "CUDA_HOME", "CUDA_PATH")]
+    places = [Path(home) / "bin" / "nvcc" for home in homes if home]
+    places.append(USUAL_NVCC)
+    if shutil.which("nvcc") is None and not any(place.is_file() for place in places):
+        missing.append("nvcc is not in PATH, CUDA_HOME or /usr/local/cuda: no CUDA toolkit.")
     return missing
 
 
@@ -151,6 +162,8 @@ def survey(check: Check) -> list[str]:
     missing = missing_on(check)
     if missing:
         raise StepFailedError(" ".join(missing))
+    if not check.has_gpu:
+        return [check.run(MACHINE, [check.python, "-c", _TORCH]).strip()]
     query = "--query-gpu=name,driver_version,memory.total,compute_cap"
     gpus = check.run(MACHINE, ["nvidia-smi", query, "--format=csv,noheader"]).splitlines()
     torch = check.run(MACHINE, [check.python, "-c", _TORCH]).strip()
@@ -196,15 +209,16 @@ def one_rank(check: Check) -> list[str]:
 
 
 def two_ranks(check: Check) -> list[str]:
-    """Two ranks on one GPU, by Gloo and by MPI."""
-    lines = []
+    """Two ranks on one GPU, by Gloo and by MPI; without a GPU, one rank on the CPU before."""
+    lines = [] if check.has_gpu else _launch(check, "np1-cpu", "--np", "1", "--controller", "gloo")
     for controller in ("gloo", "mpi"):
         lines += _launch(check, f"np2-{controller}", "--np", "2", "--controller", controller)
     return lines
 
 
 def _launch(check: Check, name: str, *options: str) -> list[str]:
-    command = [check.own_python, "-m", "benchmarks.gpu_check_launch", "--device", "cuda", *options]
+    device = ("--device", "cuda") if check.has_gpu else _ON_CPU
+    command = [check.own_python, "-m", "benchmarks.gpu_check_launch", *device, *options]
     printed = check.run(name, [*command, "--output", str(check.results / name)])
     return [line for line in printed.splitlines() if line.startswith("np ")]
 
@@ -253,13 +267,13 @@ def gpu_tests(check: Check) -> list[str]:
 STEPS: tuple[Step, ...] = (
     Step(MACHINE, "what the machine has", survey),
     Step("environment", "an environment without network", make_environment, (MACHINE,)),
-    Step("marks", "CUDA events against torch.profiler", marks, ("environment",)),
+    Step("marks", "CUDA events against torch.profiler", marks, ("environment",), True),
     Step("gpu-tests", "tests marked gpu", gpu_tests, ("environment",)),
-    Step("build-nccl", "Horovod with NCCL", build_with_nccl, ("environment",)),
-    Step("np1", "one rank with NCCL", one_rank, ("build-nccl",)),
-    Step("nccl-log", "the NCCL log of that run", nccl_log, ("np1",)),
+    Step("build-nccl", "Horovod with NCCL", build_with_nccl, ("environment",), True),
+    Step("np1", "one rank with NCCL", one_rank, ("build-nccl",), True),
+    Step("nccl-log", "the NCCL log of that run", nccl_log, ("np1",), True),
     Step("build-cpu", "Horovod without NCCL", build_without_nccl, ("environment",)),
-    Step("np2", "two ranks on one GPU", two_ranks, ("build-cpu",)),
+    Step("np2", "two ranks on one device", two_ranks, ("build-cpu",)),
 )
 
 
@@ -269,7 +283,9 @@ def run_steps(check: Check, steps: Sequence[Step] = STEPS) -> list[Result]:
     for step in steps:
         done = {one.step.name for one in results if one.status == DONE}
         lacking = [need for need in step.needs if need not in done]
-        if lacking:
+        if step.on_gpu and not check.has_gpu:
+            result = Result(step, SKIPPED, lines=[NO_GPU])
+        elif lacking:
             result = Result(step, SKIPPED, lines=[f"needs {', '.join(lacking)}"])
         else:
             begin_s = time.monotonic()
@@ -306,19 +322,22 @@ def report(results: Sequence[Result]) -> str:
 
 
 def exit_code(results: Sequence[Result]) -> int:
-    """0 where all is done, 5 where the machine lacks something, else 1."""
+    """0 where all is done that can be, 5 where the machine lacks something, else 1."""
     if results and results[0].step.name == MACHINE and results[0].status == FAILED:
         return NOT_READY
-    return 0 if all(one.status == DONE for one in results) else 1
+    return 0 if all(one.status == DONE or one.lines == [NO_GPU] for one in results) else 1
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the check and write the report."""
     parser = argparse.ArgumentParser(prog="make gpu-check", description=__doc__)
     parser.add_argument("--results", type=Path, default=Path("results"))
+    parser.add_argument(
+        "--without-gpu", action="store_true", help="train on the CPU, and omit what needs a GPU"
+    )
     options = parser.parse_args(arguments)
     pack = Path(__file__).resolve().parents[1]
-    check = Check(pack, options.results.resolve())
+    check = Check(pack, options.results.resolve(), has_gpu=not options.without_gpu)
     if not (pack / "wheels").is_dir():
         sys.stderr.write(f"{pack} has no wheels/. Pack it with network: make gpu-pack\n")
         return NOT_READY

@@ -28,7 +28,10 @@ LEFT_OUT = ("tests/ingest/recordings/", "tests/truth/", "benchmarks/scripts/")
 
 BUILD = ("cffi", "cloudpickle", "cmake>=3.21,<4", "packaging", "psutil", "pycparser", "pyyaml")
 TOOLS = ("setuptools>=78.1.1,<80", "wheel")
-COMMAND_LINE = ("click", "markdown-it-py", "mdurl", "pygments", "rich", "shellingham", "typer")
+COMMAND_LINE = (
+    *("annotated-doc", "annotated-types", "markdown-it-py", "mdurl", "pydantic", "pydantic-core"),
+    *("pygments", "rich", "shellingham", "typer", "typing-extensions", "typing-inspection"),
+)
 TESTS = (
     *("attrs", "execnet", "hypothesis", "iniconfig", "pluggy", "pytest", "pytest-rerunfailures"),
     *("pytest-timeout", "sortedcontainers"),

@@ -1,19 +1,24 @@
 """The check of the GPU paths: its steps, its report, and what it packs. No GPU is needed."""
 
+import importlib.metadata
 import json
 import os
 import subprocess
 import sys
 import tarfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from benchmarks import gpu_check, gpu_check_launch, gpu_check_pack
 from benchmarks.gpu_check import (
     DONE,
     FAILED,
+    NO_GPU,
     SKIPPED,
     STEPS,
     Check,
@@ -21,6 +26,7 @@ from benchmarks.gpu_check import (
     Step,
     StepFailedError,
     exit_code,
+    missing_on,
     report,
     run_steps,
 )
@@ -97,6 +103,52 @@ def test_a_machine_without_a_gpu_gets_a_list_of_all_that_it_lacks(
     assert exit_code(results) == 5
 
 
+def test_a_rehearsal_runs_what_needs_no_gpu_and_says_what_did_not_run(check: Check) -> None:
+    check.has_gpu = False
+    ran = []
+
+    def noted(step: Step) -> Step:
+        def act(_: Check) -> list[str]:
+            ran.append(step.name)
+            return []
+
+        return replace(step, act=act)
+
+    steps = [noted(step) for step in STEPS]
+
+    results = run_steps(check, steps)
+
+    assert ran == ["machine", "environment", "gpu-tests", "build-cpu", "np2"]
+    not_run = [one for one in results if one.status == SKIPPED]
+    assert {one.step.name for one in not_run} == {"marks", "build-nccl", "np1", "nccl-log"}
+    assert all(one.lines == [NO_GPU] for one in not_run)
+    assert exit_code(results) == 0
+    assert exit_code([*results, Result(STEPS[-1], SKIPPED, lines=["needs build-cpu"])]) == 1
+
+
+def test_a_rehearsal_asks_for_no_driver_and_no_cuda(
+    check: Check, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Check, "run", lambda *_: '{"version": "2.13.0", "cuda": null}')
+    check.has_gpu = False
+    assert [line for line in missing_on(check) if "CUDA" in line or "GPU" in line] == []
+    check.has_gpu = True
+    assert any("build for the CPU" in line for line in missing_on(check))
+
+
+def test_a_launch_of_a_rehearsal_trains_on_the_cpu(
+    check: Check, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commands = []
+    monkeypatch.setattr(Check, "run", lambda _, name, command: commands.append(command) or "")
+    gpu_check.two_ranks(check)
+    check.has_gpu = False
+    gpu_check.two_ranks(check)
+    devices = [command[command.index("--device") + 1] for command in commands]
+    assert devices == ["cuda", "cuda", "cpu", "cpu", "cpu"]
+    assert [command[command.index("--np") + 1] for command in commands[2:]] == ["1", "2", "2"]
+
+
 def test_without_a_pack_it_says_how_to_make_one(capsys: pytest.CaptureFixture[str]) -> None:
     if (ROOT / "wheels").exists():
         pytest.skip("this is a pack")
@@ -145,6 +197,25 @@ def test_everything_is_pinned_or_constrained_and_nothing_is_resolved(tmp_path: P
     assert wheels[wheels.index("--python-version") + 1] == "3.12"
     assert wheels[wheels.index("-c") + 1] == "constraints.txt"
     assert set(gpu_check_pack.WHEELS) <= set(wheels)
+
+
+def test_no_wheel_needs_one_that_is_not_packed() -> None:
+    packed = {canonicalize_name(Requirement(word).name) for word in gpu_check_pack.WHEELS}
+    missing = {}
+    for name in packed:
+        try:
+            wanted = map(Requirement, importlib.metadata.requires(name) or [])
+        except importlib.metadata.PackageNotFoundError:
+            # cmake, setuptools and wheel may be absent here, and need nothing.
+            continue
+        needs = {
+            canonicalize_name(one.name)
+            for one in wanted
+            if one.marker is None or one.marker.evaluate({"extra": ""})
+        }
+        if needs - packed:
+            missing[name] = needs - packed
+    assert missing == {}
 
 
 def test_a_pack_has_the_tree_and_the_wheels_and_a_limit(

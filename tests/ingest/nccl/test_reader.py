@@ -183,7 +183,8 @@ def test_init_timings_by_name(tmp_path: Path) -> None:
         of_rank(1, "Bootstrap timings total 0.001083 (create 0.000022, delay 0.000000)"),
     ]
     timings = recorded(tmp_path, lines).init_timings
-    parts = timings.groupby("stage", observed=True)["part"].agg(list).to_dict()
+    by_stage = timings.groupby("stage", observed=True)["part"]
+    parts = {stage: names.tolist() for stage, names in by_stage}
     assert parts["init"] == ["total", "kernels", "bootstrap", "total", "alloc"]
     assert parts["bootstrap"] == ["total", "create", "delay"]
     assert timings["dur_ns"].iloc[0] == 3_380_000_000
