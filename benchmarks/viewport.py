@@ -194,6 +194,7 @@ def page_request(path: str) -> dict[str, object]:
         "inputs": [
             {"id": "location", "property": "pathname", "value": path},
             {"id": "location", "property": "search", "value": ""},
+            {"id": "clock", "property": "n_intervals", "value": 0},
         ],
         "changedPropIds": ["location.pathname"],
         "state": [{"id": "drawn", "property": "data", "value": None}],

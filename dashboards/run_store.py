@@ -19,7 +19,7 @@ from hvdprof.api import (
     load_run,
 )
 from hvdprof.api.runs import run_entry
-from hvdprof.api.tables import tables_of_files
+from hvdprof.api.tables import release_tables, tables_of_files
 from hvdprof.dashboards.trash import move_beside
 from hvdprof.errors import UnreadableInputError, UsageError
 from hvdprof.model.run import Run, RunAnalysis, RunEntry, Verdict
@@ -145,6 +145,8 @@ class RunStore:
         with entry.lock:
             if key not in entry.made:
                 entry.made[key] = make()
+                # What was made of whole tables no longer needs them.
+                release_tables()
             entry.made.move_to_end(key)
             while len(entry.made) > _MOST_MADE:
                 entry.made.popitem(last=False)

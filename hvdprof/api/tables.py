@@ -9,6 +9,7 @@ from hvdprof.analyze.communication.collectives import bus_bandwidths
 from hvdprof.analyze.communication.communication_tables import communication_tables
 from hvdprof.api.cached_communication import cached_communication
 from hvdprof.api.runs import Paths, ProgressCallback, all_tables, analyze_files, load_run
+from hvdprof.ingest.load import release_pages
 from hvdprof.model.run import Run
 from hvdprof.model.standalone_files import FilesAnalysis
 from hvdprof.model.table_attributes import DerivedTables, RecordedTables, TableAttribute
@@ -110,6 +111,11 @@ def tables_of_files(analysis: FilesAnalysis, *, progress: ProgressCallback | Non
     return Tables(
         {table.name: tables[table.name] for table in TABLES if len(tables.get(table.name, ()))}
     )
+
+
+def release_tables() -> None:
+    """Take large tables that are mapped from files out of memory; what is used again comes back."""
+    release_pages()
 
 
 def large_executions(run: Run, pass_id: str) -> Iterator[pd.DataFrame] | None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from hvdprof.ingest.rundir.attached_run import Stated, attach
     from hvdprof.ingest.sources.small_text import small_text
     from hvdprof.ingest.storage.cached_pieces import cached_pieces
+    from hvdprof.ingest.storage.mapped_frame import release_pages
     from hvdprof.ingest.timeline.machine_code import numba_refusal
     from hvdprof.ingest.timeline.parse import SLOW_HINT, is_slow
     from hvdprof.model.run import Run
@@ -45,6 +46,7 @@ __all__ = [
     "numba_refusal",
     "read_scaling_text",
     "recognise",
+    "release_pages",
     "small_text",
 ]
 
@@ -59,6 +61,7 @@ _MODULES = {
     "is_slow": "timeline.parse",
     "numba_refusal": "timeline.machine_code",
     "read_scaling_text": "logs.scaling_text",
+    "release_pages": "storage.mapped_frame",
     "small_text": "sources.small_text",
 }
 

@@ -70,17 +70,26 @@ class Spans:
         # In place: each array of so many rows takes tens of megabytes.
         offset *= self._span
         offset -= self.first_ns
-        start = offset + start_ns
+        offset += start_ns
         # 32 bits: a pass has fewer rows.
-        order = np.argsort(start, kind="stable").astype(np.int32)
+        order = np.argsort(offset, kind="stable").astype(np.int32)
         self._row = order if row is None else row[order].astype(np.int32)
-        self._start = start[order]
-        del start
+        self._start = offset[order]
+        offset -= start_ns
         offset += end_ns
         self._end = offset[order]
         del offset, order
-        self._sort_ends()
-        self._join()
+        # The latest end so far: intervals before the first that exceeds a time have ended by then.
+        in_order = bool(np.all(self._end[1:] >= self._end[:-1]))
+        self._sorted_end = self._end if in_order else np.sort(self._end)
+        self._reach = self._end if in_order else np.maximum.accumulate(self._end)
+        # Busy time before the start of each interval; overlapping ones are one span of it.
+        self._busy = np.zeros(len(self._start), np.int64)
+        if len(self._start):
+            busy = self._busy[1:]
+            np.minimum(self._start[1:], self._reach[:-1], out=busy)
+            busy -= self._start[:-1]
+            np.cumsum(busy, out=busy)
 
     @property
     def nbytes(self) -> int:
@@ -130,8 +139,7 @@ class Spans:
         groups = self._groups(lanes)
         after = self._at(groups, first_ns)
         stop = np.searchsorted(self._start, self._at(groups, last_ns), side="left")
-        block = np.searchsorted(self._block_end, after, side="right")
-        first = block if self._block_first is None else self._block_first[block].astype(np.int64)
+        first = np.searchsorted(self._reach, after, side="right")
         found = _ranges(first, np.maximum(stop, first))
         limits = np.repeat(after, np.maximum(stop - first, 0))
         found = found[self._end[found] > limits]
@@ -161,36 +169,15 @@ class Spans:
 
     def _busy_before(self, groups: Ints, edges: Ints) -> Ints:
         """Busy time on the long axis before each edge of each group, [groups, edges]."""
-        if not len(self._block_start):
+        if not len(self._start):
             return np.zeros((len(groups), len(edges)), np.int64)
         inside = np.clip(edges - self.first_ns, 0, self._span - 1)
         asked = (groups[:, None] * self._span + inside).ravel()
-        block = np.searchsorted(self._block_start, asked, side="right") - 1
-        known = np.maximum(block, 0)
-        partly = np.minimum(asked, self._block_end[known]) - self._block_start[known]
-        total: Ints = np.where(block >= 0, self._block_sum[known] + partly, 0)
+        latest = np.searchsorted(self._start, asked, side="right") - 1
+        known = np.maximum(latest, 0)
+        partly = np.minimum(asked, self._reach[known]) - self._start[known]
+        total: Ints = np.where(latest >= 0, self._busy[known] + partly, 0)
         return total.reshape(len(groups), len(edges))
-
-    def _sort_ends(self) -> None:
-        in_order = bool(np.all(self._end[1:] >= self._end[:-1]))
-        self._sorted_end = self._end if in_order else np.sort(self._end)
-
-    def _join(self) -> None:
-        """Blocks: overlapping intervals are one span of busy time."""
-        reach = np.maximum.accumulate(self._end)
-        begins = np.ones(len(self._start), bool)
-        begins[1:] = self._start[1:] >= reach[:-1]
-        number = int(np.count_nonzero(begins))
-        # Without overlap, the most frequent case, each interval is its own block.
-        self._block_first: NDArray[np.int32] | None = None
-        self._block_start, self._block_end = self._start, self._end
-        if number < len(self._start):
-            first = np.append(np.flatnonzero(begins), len(self._start)).astype(np.int32)
-            self._block_first = first
-            self._block_start = self._start[first[:-1]]
-            self._block_end = reach[first[1:] - 1]
-        length = self._block_end - self._block_start
-        self._block_sum = np.cumsum(length) - length
 
 
 def _ranges(first: Ints, stop: Ints) -> Ints:

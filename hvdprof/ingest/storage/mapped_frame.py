@@ -6,6 +6,7 @@ A column that is not looked at takes no memory, and the system takes pages back 
 import mmap
 import os
 import tempfile
+import weakref
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +24,7 @@ _CATEGORY, _NULLABLE = "category", "Int64"
 _PLAIN = ("int64", "int32", "float64", "bool")
 _WIDEST_CODE = 4
 _PAGE = mmap.ALLOCATIONGRANULARITY
+_mappings: "weakref.WeakSet[mmap.mmap]" = weakref.WeakSet()
 
 
 def can_be_mapped(table: Table) -> bool:
@@ -33,7 +35,7 @@ def can_be_mapped(table: Table) -> bool:
 def mapped_frame(
     table: Table, num_rows: int, pieces: Iterable[pa.Table], folder: Path
 ) -> pd.DataFrame:
-    """The rows of all pieces as a frame of the declared columns and dtypes.
+    """The rows of all pieces as a frame of the declared columns and dtypes, which are read-only.
 
     Args:
         table: The declared table; ``can_be_mapped`` holds.
@@ -61,11 +63,20 @@ def mapped_frame(
         if done != num_rows:
             raise ValueError(f"table {table.name}: {done} instead of {num_rows} rows")
         file.truncate(size)
-        # Private: pages of a column that is written into become memory.
-        mapped = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_COPY)
+        mapped = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
+    _mappings.add(mapped)
     return pd.DataFrame(
         {stored.column.name: stored.values(mapped) for stored in columns}, copy=False
     )
+
+
+def release_pages() -> None:
+    """Take the columns of all mapped frames out of memory; those that are used again come back.
+
+    Their pages stay in the page cache of the system as long as it has room.
+    """
+    for mapped in list(_mappings):
+        mapped.madvise(mmap.MADV_DONTNEED)
 
 
 @dataclass(slots=True)

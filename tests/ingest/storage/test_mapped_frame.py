@@ -9,7 +9,7 @@ import pytest
 from hvdprof.ingest.storage import cached_table
 from hvdprof.ingest.storage.arrow_block import schema_of
 from hvdprof.ingest.storage.cached_pieces import cached_pieces
-from hvdprof.ingest.storage.mapped_frame import can_be_mapped, mapped_frame
+from hvdprof.ingest.storage.mapped_frame import can_be_mapped, mapped_frame, release_pages
 from hvdprof.ingest.storage.parquet_cache import FOLDER
 from hvdprof.model.schema import Column, Table
 
@@ -66,6 +66,30 @@ def test_values_that_are_changed_are_those_of_one_frame_alone(tmp_path: Path) ->
     changed.loc[0, "start_ns"] = -1
     assert found["start_ns"].iloc[0] == 0
     assert found["rank"].tolist() == list(range(-5, 5))
+
+
+def test_released_pages_come_back_when_they_are_used(tmp_path: Path) -> None:
+    number = 1_000_000
+    found = mapped_frame(TABLE, number, arrow([rows(0, number, 5)]), tmp_path)
+    total = int(found["start_ns"].max())
+    mapped = _mapped_kb(tmp_path)
+    assert mapped > 7_000
+    release_pages()
+    assert _mapped_kb(tmp_path) < mapped / 4
+    assert int(found["start_ns"].max()) == total
+    del found
+    release_pages()
+
+
+def _mapped_kb(folder: Path) -> int:
+    """Resident kB of the files that are mapped from a folder."""
+    found, name = 0, ""
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        if not line.split()[0].endswith(":"):
+            name = line
+        elif line.startswith("Rss:") and str(folder) in name:
+            found += int(line.split()[1])
+    return found
 
 
 def test_another_number_of_rows_is_an_error(tmp_path: Path) -> None:
