@@ -9,8 +9,9 @@ as many rows. Each view is what the server does for one request: window, rows, b
 counters, and the answer as compressed JSON; times are those of the processor.
 
 ``--browser``: files and run directories that are there (``generate_timeline`` makes a large one),
-in a real Chromium. A gesture is a turn of the wheel, timed by the clock from the event to the
-first frame that shows the new window, and to the frame with the exact answer of the server.
+in a real Chromium, with the dashboard in a process of its own. A gesture is a turn of the wheel,
+timed by the clock from the event to the first frame that shows the new window, and to the frame
+with the exact answer of the server.
 
 ``--pages``: each page is asked for over HTTP, by a dashboard that has just started.
 """
@@ -18,10 +19,7 @@ first frame that shows the new window, and to the frame with the exact answer of
 import argparse
 import gzip
 import json
-import resource
-import shutil
-import socket
-import threading
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -29,8 +27,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from benchmarks.dashboard_process import chromium, served
 from hvdprof.dashboards.app import PAGES, create_app
-from hvdprof.dashboards.bounded_server import bounded_server
 from hvdprof.dashboards.run_store import RunStore, read_and_analyze
 from hvdprof.figures.timeline.counters import executions_of
 from hvdprof.figures.timeline.timeline_lanes import LaneKind, Lanes, pass_lanes
@@ -64,6 +62,9 @@ _WATCH = """() => {
         if (tool.dataset.exact === 'true') { last.exact = last.exact || taken; }
     }).observe(tool, {attributes: true});
 }"""
+_ANSWERS = """() => performance.getEntriesByType('resource')
+    .filter(one => one.name.includes('/timeline-data/view'))
+    .map(one => ({millis: one.responseEnd - one.requestStart, bytes: one.encodedBodySize}))"""
 _IS_EXACT = "document.getElementById('timeline')?.dataset.exact === 'true'"
 _IS_DONE = "window.gestures.length && window.gestures[window.gestures.length - 1].exact > 0"
 
@@ -105,44 +106,34 @@ def print_views(number: int, num_ranks: int) -> None:
 
 
 def print_gestures(path: Path) -> None:
-    """Turns of the wheel over a run or file in a browser, and the peak memory of the server."""
-    store = RunStore([path])
-    started = time.process_time()
-    events = len(store.run(store.ids[0]).events)
-    read_s = time.process_time() - started
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        server = bounded_server(create_app(store).server, listening)
-        threading.Thread(target=server.run, daemon=True).start()
-        address = f"http://127.0.0.1:{server.effective_port}/timeline"
-        first_s, gestures = gestures_of(address)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-    print(f"{path.name}, {events:,} events, read and analyzed in {read_s:.1f} s of processor time:")
-    print(f"  first view after {first_s:.2f} s")
+    """Turns of the wheel over a run or file in a browser, and what its server needs for them."""
+    with tempfile.TemporaryDirectory() as cache, served(path, Path(cache)) as server:
+        first_s, gestures, views = gestures_of(f"{server.address}/timeline")
+        peak_gb, own_gb = server.peak_gb, server.now_gb
+    print(f"{path.name}: first view after {first_s:.2f} s")
     for name in ("painted", "exact"):
         millis = [one[name] for one in gestures]
         print(
             f"  {name}: p50 {np.percentile(millis, 50):.0f} ms, "
             f"p95 {np.percentile(millis, 95):.0f} ms of {len(millis)} gestures"
         )
-    print(f"  peak memory of the server {peak:.2f} GB")
+    millis = [one["millis"] for one in views]
+    print(
+        f"  answers of the server: p50 {np.percentile(millis, 50):.0f} ms, "
+        f"p95 {np.percentile(millis, 95):.0f} ms, "
+        f"at most {max(one['bytes'] for one in views) / 1000:.0f} kB"
+    )
+    print(f"  memory of the server: peak {peak_gb:.2f} GB, {own_gb:.2f} GB of its own at the end")
 
 
-def gestures_of(address: str) -> tuple[float, list[dict[str, float]]]:
-    """Seconds to the first view, and milliseconds of each gesture.
+def gestures_of(address: str) -> tuple[float, list[dict[str, float]], list[dict[str, float]]]:
+    """Seconds to the first view; milliseconds of each gesture; those and bytes of each answer.
 
     Raises:
         FileNotFoundError: There is no Chromium on this machine.
     """
-    from playwright.sync_api import sync_playwright
-
-    executable = shutil.which("chromium") or shutil.which("google-chrome")
-    if executable is None:
-        raise FileNotFoundError("chromium")
     rng = np.random.default_rng(5)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=executable, args=["--no-sandbox", "--disable-gpu"]
-        )
+    with chromium() as browser:
         page = browser.new_page(viewport={"width": 1280, "height": 860})
         started = time.monotonic()
         page.goto(address)
@@ -162,8 +153,7 @@ def gestures_of(address: str) -> tuple[float, list[dict[str, float]]]:
             # A hand pauses, and what follows a gesture (the address) is not part of the next one.
             page.wait_for_timeout(300)
         gestures = [one for one in page.evaluate("window.gestures") if one.get("exact")]
-        browser.close()
-    return first_s, gestures
+        return first_s, gestures, page.evaluate(_ANSWERS)
 
 
 def print_pages(path: Path) -> None:

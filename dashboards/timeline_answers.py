@@ -81,6 +81,8 @@ def chosen_pass(passes: Mapping[str, str], segments: pd.DataFrame, view: View) -
     if view.pass_id in passes:
         return str(view.pass_id)
     asked = (view.text("model"), view.np, view.text("toggles"))
+    if not any(asked):
+        return next(iter(passes))
     nearest = dict.fromkeys(passes, tuple(one is not None for one in asked))
     for row in segments.to_dict("records"):
         pass_id = str(row["pass_id"])

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from pandas.api.types import union_categoricals
 
 from hvdprof.model.schema import Table
 
@@ -48,15 +47,19 @@ def _single(value: Any) -> bool:
 
 
 def _joined_names(values: Sequence[Any], lengths: Sequence[int]) -> Any:
-    parts = [
-        pd.Categorical.from_codes(
-            np.zeros(length, dtype=np.int8), categories=pd.Index([value], dtype=str)
-        )
-        if isinstance(value, str)
-        else value
-        for value, length in zip(values, lengths, strict=True)
-    ]
-    return union_categoricals(parts)
+    """The codes of all pieces under one set of names: a thousand ranks give thousands of pieces."""
+    code_of: dict[str, int] = {}
+    parts = []
+    for value, length in zip(values, lengths, strict=True):
+        if isinstance(value, str):
+            parts.append(np.full(length, code_of.setdefault(value, len(code_of)), np.int32))
+            continue
+        own = [code_of.setdefault(name, len(code_of)) for name in value.categories.tolist()]
+        # A missing name has the code -1, which is the last place.
+        parts.append(np.array([*own, -1], np.int32)[value.codes])
+    return pd.Categorical.from_codes(
+        np.concatenate(parts), categories=pd.Index(list(code_of), dtype=str)
+    )
 
 
 def _joined(values: Sequence[Any], lengths: Sequence[int], dtype: str) -> Any:

@@ -31,6 +31,19 @@ def test_pieces_are_stacked_in_order_and_single_values_hold_for_all_rows() -> No
     assert [str(dtype) for dtype in frame.dtypes] == ["category", "int64", "Int64"]
 
 
+def test_names_of_many_pieces_are_one_category_and_missing_ones_stay_missing() -> None:
+    pieces = [
+        {"file": names([f"f{one}", "same"]), "step": one, "size": pd.array([one, 1], dtype="Int64")}
+        for one in range(300)
+    ]
+    missing = pd.Categorical(["same", None])
+    pieces.append({"file": missing, "step": 0, "size": pd.array([0, 0], dtype="Int64")})
+    frame = stacked(TABLE, pieces)
+    assert frame["file"].tolist()[:4] == ["f0", "same", "f1", "same"]
+    assert len(frame["file"].cat.categories) == 301
+    assert frame["file"].isna().tolist() == [False] * 601 + [True]
+
+
 def test_a_frame_as_a_piece_is_the_same_frame_again() -> None:
     frame = TABLE.frame({"file": ["x", "y"], "step": [1, 2], "size": [None, 3]})
 
