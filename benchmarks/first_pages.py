@@ -15,7 +15,6 @@ from pathlib import Path
 
 from benchmarks.dashboard_process import Served, chromium, fresh_copy, served
 
-_SCREEN = {"width": 1280, "height": 860}
 _PAGES: tuple[tuple[str, str, str], ...] = (
     ("overview", "/", "document.querySelector('.tile, .verdict, .empty') !== null"),
     ("timeline", "/timeline", "document.getElementById('timeline')?.dataset.exact === 'true'"),
@@ -35,7 +34,7 @@ def main() -> None:
 
 def _looked_at(path: Path, cache: Path) -> list[str]:
     with served(path, cache) as server, chromium() as browser:
-        context = browser.new_context(viewport=_SCREEN)
+        context = browser.new_context(viewport={"width": 1280, "height": 860})
         texts = []
         for name, where, painted in _PAGES:
             page = context.new_page()

@@ -9,6 +9,7 @@ import argparse
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tests.builders.run_directory import PassSpec, SegmentSpec, write_run
 
@@ -31,11 +32,16 @@ def write_many_ranks(folder: Path, num_ranks: int, num_steps: int) -> Path:
     rng = np.random.default_rng(1)
     forward = 5.0 + rng.normal(0, 0.05, (num_ranks, num_steps + 2))
     forward[num_ranks // 3] += _SLOW_MS
-    parts = {"forward": forward, "backward": 4.0, "blocked": 12.0 - forward, "optimizer": 0.5}
-    values = {"parts_ms": parts, "num_steps": num_steps, "tensors": _TENSORS}
+    blocked = 12.0 - forward
+    parts: dict[str, ArrayLike] = {"forward": forward, "backward": 4.0, "blocked": blocked}
+    parts["optimizer"] = 0.5
+    plain, traced = (
+        SegmentSpec(parts_ms=parts, num_steps=num_steps, tensors=_TENSORS, timeline=is_traced)
+        for is_traced in (False, True)
+    )
     passes = [
-        PassSpec(size=num_ranks, segments=[SegmentSpec(**values)]),
-        PassSpec(mode="trace", size=num_ranks, segments=[SegmentSpec(timeline=True, **values)]),
+        PassSpec(size=num_ranks, segments=[plain]),
+        PassSpec(mode="trace", size=num_ranks, segments=[traced]),
     ]
     return write_run(folder, passes)
 
