@@ -1,5 +1,6 @@
 """The main job under Slurm: a real one of one node, of the test's own."""
 
+import socket
 import subprocess
 import sys
 import tempfile
@@ -11,7 +12,7 @@ import pytest
 
 from hvdprof.api import analyze_run, load_run
 from hvdprof.rundir.manifest import Manifest, Status
-from tests.builders import user_script
+from tests.builders import ddp_script, user_script
 from tests.builders.running_command import wait_for
 from tests.builders.slurm import NoSlurmError, SlurmNode, slurm_node
 
@@ -95,6 +96,24 @@ def test_a_job_script_is_written_submitted_and_runs(
 
 def _has_ended(folder: Path) -> bool:
     return Manifest.read(folder).status in (Status.DONE, Status.FAILED, Status.INTERRUPTED)
+
+
+def test_a_ddp_script_that_finds_its_rank_by_itself(slurm: SlurmNode, tmp_path: Path) -> None:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port = one.getsockname()[1]
+    done = within_allocation(
+        slurm,
+        *(*RUN, "--np", "2", "--no-trace", "--controller", "gloo", "--num-threads", "1"),
+        *("--env", f"MASTER_PORT={port}", "--quiet", "--output", str(tmp_path / "run")),
+        # Longer than all else in a step, also on a busy machine.
+        *("--", "python", ddp_script.__file__, "--fault", "data:rank=1:ms=200", "--steps", "30"),
+    )
+    assert done.returncode == 0, done.stderr
+    analysis = analyze_run(load_run(tmp_path / "run"))
+    assert set(analysis.scaling["engine"]) == {"ddp"}
+    assert "rank 1, data phase" in analysis.verdict.sentence
+    assert sorted(analysis.run.ranks["local_rank"]) == [0, 1]
 
 
 def test_outside_an_allocation_it_says_so(slurm: SlurmNode, tmp_path: Path) -> None:

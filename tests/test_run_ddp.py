@@ -1,5 +1,6 @@
-"""`hvdprof run` on unmodified DDP scripts under real torchrun, with 2 ranks over Gloo."""
+"""`hvdprof run` on unmodified DDP scripts by torchrun and mpirun, with 2 ranks over Gloo."""
 
+import socket
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,12 @@ def measured(folder: Path, *command: str) -> tuple[str, RunAnalysis]:
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert Manifest.read(folder).status == Status.DONE
     return " ".join(ended.stdout.split()), analyze_run(load_run(folder))
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
 
 
 def stragglers(analysis: RunAnalysis) -> list[str]:
@@ -94,3 +101,17 @@ def test_the_slow_rank_is_named_with_phase_and_cost(tmp_path, kind, place, num_p
     assert stragglers(analysis) == ["persistent-straggler"]
     (cost_ns,) = analysis.table("stragglers").query("rank == 1")["cost_ns"]
     assert 0.7 < cost_ns / (num_per_step * FAULT_NS) < 1.3
+
+
+def test_a_script_that_finds_its_rank_by_itself_is_recorded_below_mpirun(tmp_path):
+    # As users do it: the script reads the variables of Open MPI, and hvdprof sets none of its own.
+    own = ("--launcher", "mpirun", "--np", "2", "--no-trace", "--num-threads", "1")
+    own += ("--env", f"MASTER_PORT={free_port()}")
+    fault = ("--fault", f"data:rank=1:ms={FAULT_NS / 1e6:g}")
+    printed, analysis = measured(tmp_path / "run", *own, "--", "python", SCRIPT, *fault)
+
+    assert printed.startswith("ddp_script on 2 ranks under DDP:")
+    assert "Largest loss: straggler (rank 1, data phase)" in printed
+    assert sorted(analysis.run.ranks["local_rank"]) == [0, 1]
+    steps = analysis.run.steps
+    assert (steps["blocked_ns"] > 0).all()

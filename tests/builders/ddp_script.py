@@ -4,10 +4,13 @@ Kinds: ``loop``, a training loop; ``accumulate``, two micro-batches per update, 
 ``no_sync()``, with a communication hook of its own; ``trainer``, a trainer that wraps late, in a
 subclass, and steps with a closure, as frameworks do.
 
+Under ``mpirun`` and ``srun`` it finds its rank itself, as the scripts of users do.
+
 Layers and batches sleep instead of computing, so that two ranks share a core without harm.
 """
 
 import argparse
+import os
 import time
 
 import torch
@@ -137,6 +140,16 @@ def trainer(net: Net, loader: DataLoader) -> None:
         schedule.step()
 
 
+def take_rank_of_launcher() -> None:
+    """Set what ``env://`` reads, from the variables of Open MPI or of Slurm on one host."""
+    for prefix, size in (("OMPI_COMM_WORLD_", "SIZE"), ("SLURM_", "NTASKS")):
+        rank = "RANK" if prefix.startswith("OMPI") else "PROCID"
+        if prefix + rank in os.environ:
+            os.environ.setdefault("RANK", os.environ[prefix + rank])
+            os.environ.setdefault("WORLD_SIZE", os.environ[prefix + size])
+    os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
+
+
 def main() -> None:
     """Train one epoch."""
     parser = argparse.ArgumentParser()
@@ -144,6 +157,7 @@ def main() -> None:
     parser.add_argument("--fault", type=Fault.parse, default=Fault())
     parser.add_argument("--steps", type=int, default=40)
     args = parser.parse_args()
+    take_rank_of_launcher()
     dist.init_process_group("gloo")
     torch.manual_seed(0)
     work = Work(args.fault)

@@ -1,0 +1,71 @@
+"""How the ends of launches are counted; no launch is made."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from benchmarks import soak
+
+TORCHRUN = "Root Cause (first observed failure):\n  exitcode  : -6 (pid: 12)\n"
+
+
+class Launched:
+    """In place of ``subprocess.run``: leaves the files of a launch, and ends it."""
+
+    def __init__(self, code=0, stderr="", *, last="end", num_dumps=2):
+        self.code, self.stderr, self.last, self.num_dumps = code, stderr, last, num_dumps
+        self.environments = []
+
+    def __call__(self, command, *, env, **_options):
+        self.environments.append(env)
+        if soak.RECORDER_DIR in env:
+            for rank in range(soak.NUM_RANKS):
+                lines = [{"kind": "header"}, {"kind": self.last}]
+                with open(f"{env[soak.RECORDER_DIR]}/rank-{rank}.jsonl", "w") as file:
+                    file.writelines(json.dumps(one) + "\n" for one in lines)
+            flight = soak.Path(env[soak.FLIGHT_FOLDER])
+            flight.mkdir()
+            for rank in range(self.num_dumps):
+                (flight / f"rank-{rank}.json").touch()
+        return subprocess.CompletedProcess(command, self.code, "", self.stderr)
+
+
+def end_of(monkeypatch, tmp_path, launched, *, is_bare=False):
+    monkeypatch.setattr(soak.subprocess, "run", launched)
+    return soak.launch(tmp_path, is_bare=is_bare)
+
+
+@pytest.mark.parametrize(
+    ("launched", "end"),
+    [
+        (Launched(), "done"),
+        (Launched(1, TORCHRUN), "signal 6"),
+        (Launched(1, "Traceback"), "exit code 1"),
+        (Launched(last="step"), "incomplete recording"),
+        (Launched(num_dumps=1), "no Flight Recorder file"),
+    ],
+)
+def test_the_end_of_a_launch(monkeypatch, tmp_path, launched, end):
+    assert end_of(monkeypatch, tmp_path, launched) == end
+    assert launched.environments[0]["TORCH_FR_BUFFER_SIZE"] == "2000"
+
+
+def test_a_bare_launch_has_no_recorder(monkeypatch, tmp_path):
+    launched = Launched()
+
+    assert end_of(monkeypatch, tmp_path, launched, is_bare=True) == "done"
+    assert soak.AUTORECORD not in launched.environments[0]
+
+
+def test_bad_ends_are_counted_and_stop_the_release(monkeypatch, tmp_path, capsys):
+    ends = iter(["done", "signal 6", "done"])
+    monkeypatch.setattr(soak, "launch", lambda folder, *, is_bare: next(ends))
+    monkeypatch.setattr(sys, "argv", ["soak", "--launches", "3"])
+
+    assert soak.main() == 1
+
+    printed = capsys.readouterr().out
+    assert "1 of 3 launches ended badly: {'done': 2, 'signal 6': 1}" in printed
+    assert "confidence" not in printed
