@@ -53,6 +53,9 @@ def test_a_torchrun_command_is_a_sweep_against_ddp_of_one_rank(clean):
     assert set(analysis.scaling["engine"]) == {"ddp"}
     modes = [record.mode for record in analysis.run.manifest.passes]
     assert modes == ["throughput", "throughput", "trace"]
+    names = [record.id.partition("-")[2] for record in analysis.run.manifest.passes]
+    assert names == ["np1-throughput-r1", "np2-throughput-r1", "np2-trace-r1"]
+    assert {record.engine for record in analysis.run.manifest.passes} == {"ddp"}
 
 
 def test_a_clean_script_names_nobody(clean):
@@ -105,8 +108,8 @@ def test_the_slow_rank_is_named_with_phase_and_cost(tmp_path, kind, place, num_p
 
 def test_a_script_that_finds_its_rank_by_itself_is_recorded_below_mpirun(tmp_path):
     # As users do it: the script reads the variables of Open MPI, and hvdprof sets none of its own.
-    own = ("--launcher", "mpirun", "--np", "2", "--no-trace", "--num-threads", "1")
-    own += ("--env", f"MASTER_PORT={free_port()}")
+    launch = ("--launcher", "mpirun", "--np", "2", "--no-trace", "--num-threads", "1")
+    own = (*launch, "--env", f"MASTER_PORT={free_port()}")
     fault = ("--fault", f"data:rank=1:ms={FAULT_NS / 1e6:g}")
     printed, analysis = measured(tmp_path / "run", *own, "--", "python", SCRIPT, *fault)
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hvdprof.api import analyze_run, load_run
+from hvdprof.api import analyze_run, launch_title, load_run
 from hvdprof.model.run import RunAnalysis
 from tests.builders import fsdp_script
 from tests.builders.running_command import hvdprof
@@ -57,5 +57,7 @@ def test_a_clean_run_below_torchrun_accuses_no_rank(tmp_path):
     analysis = analysed(tmp_path / "run", *launch)
 
     assert "straggler" not in analysis.verdict.sentence, analysis.verdict.sentence
+    (record,) = analysis.run.manifest.passes
+    assert launch_title(record) == "2 ranks, FSDP2, throughput, repeat 1"
     table = analysis.table("stragglers")
     assert set(table["pattern"]) <= {"none", "rotating"}

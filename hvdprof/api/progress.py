@@ -6,7 +6,7 @@ from hvdprof.launch.run.silent_observer import SilentObserver
 from hvdprof.launch.run.sweep_observer import SweepObserver
 from hvdprof.model.cell_key import ENGINE_TITLES
 from hvdprof.rundir.manifest import PassRecord
-from hvdprof.rundir.plan import DDP_ENGINE, TORCH_ENGINE
+from hvdprof.rundir.plan import TORCH_DISTRIBUTED_ENGINES, TORCH_ENGINE
 
 __all__ = [
     "PassProgress",
@@ -25,5 +25,6 @@ def launch_title(record: PassRecord) -> str:
     ranks = "1 rank" if record.size == 1 else f"{record.size} ranks"
     if all(segment.segment.engine == TORCH_ENGINE for segment in record.segments):
         return f"{ranks}, {ENGINE_TITLES[TORCH_ENGINE]}, repeat {record.repeat}"
-    engine = f"{ENGINE_TITLES[DDP_ENGINE]}, " if record.engine == DDP_ENGINE else ""
+    is_named = record.engine in TORCH_DISTRIBUTED_ENGINES
+    engine = f"{ENGINE_TITLES[record.engine]}, " if is_named else ""
     return f"{ranks}, {engine}{record.mode}, repeat {record.repeat}"

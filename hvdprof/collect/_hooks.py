@@ -19,13 +19,15 @@ class ProcessSession:
     ``session`` records, or does nothing. ``marked_step`` makes each step of a script that
     `hvdprof run` records, from its samples and whether it is warm-up; None elsewhere.
     ``begin_for_script`` lets the recorder of `horovod.torch` begin where the script starts the
-    recording itself, and says whether it does; None where it does not wait.
+    recording itself, and says whether it does; None where it does not wait. ``engine`` is what
+    reduces under ``torch.distributed``, empty where that is not known.
     """
 
     def __init__(self) -> None:
         self.session = Session()
         self.marked_step: MarkedStep | None = None
         self.begin_for_script: Callable[[], bool] | None = None
+        self.engine = ""
 
     def install(self, session: Session) -> None:
         """Let a session take the calls from here on."""

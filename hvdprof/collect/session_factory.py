@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from hvdprof.collect._hooks import PROCESS
 from hvdprof.collect.clock.clock_exchange import ClockTurns, RankGroup, single_rank
 from hvdprof.collect.clock.job_group import rank_group
 from hvdprof.collect.diagnostics import print_problem
@@ -89,7 +90,7 @@ def open_session(
     clocks = ClockTurns(lambda: _group_of(identity, always), force_tcp=always, clock=clock)
     try:
         file = LineWriter(folder / PassPaths(folder.parent).recorder_file(identity.rank).name)
-        file.write(header_line(identity, device, clock))
+        file.write(header_line(identity, device, clock, PROCESS.engine))
         if faults:
             message = f"faults were injected on purpose: {to_text(faults)}"
             file.write({"kind": "problem", "message": message})

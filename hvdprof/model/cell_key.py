@@ -14,6 +14,7 @@ from hvdprof.rundir.plan import COLLECTIVES_ENGINE as COLLECTIVES_ENGINE
 from hvdprof.rundir.plan import DDP_ENGINE as DDP_ENGINE
 from hvdprof.rundir.plan import FSDP_ENGINE as FSDP_ENGINE
 from hvdprof.rundir.plan import HOROVOD_ENGINE as HOROVOD_ENGINE
+from hvdprof.rundir.plan import TORCH_DISTRIBUTED_ENGINES
 from hvdprof.rundir.plan import TORCH_ENGINE as TORCH_ENGINE
 
 CELL_COLUMNS: tuple[Column, ...] = (
@@ -49,8 +50,6 @@ ENGINE_TITLES: dict[str, str] = {
     COLLECTIVES_ENGINE: "torch.distributed",
 }
 """Names of the engines in texts, in the order of tables."""
-
-_OF_TORCH = (DDP_ENGINE, FSDP_ENGINE, COLLECTIVES_ENGINE)
 
 
 def without_toggles(rows: pd.DataFrame) -> NDArray[np.bool_]:
@@ -110,13 +109,15 @@ def setting_of_row(row: CellRow) -> str:
 
 def place_name(model: object, np_: int, engine: str) -> str:
     """Name of a cell in a sentence: ``resnet18 on 2 ranks``, ``resnet18 on 2 ranks under DDP``."""
-    under = f" under {ENGINE_TITLES[engine]}" if engine in _OF_TORCH else ""
+    under = f" under {ENGINE_TITLES[engine]}" if engine in TORCH_DISTRIBUTED_ENGINES else ""
     return f"{model} on {np_} rank{'s' if np_ > 1 else ''}{under}"
 
 
 def short_name(model: object, np_: int, engine: str) -> str:
     """Name of a cell as the subject of a finding: ``resnet18 np=2``, ``resnet18 np=2 DDP``."""
-    return f"{model} np={np_}" + (f" {ENGINE_TITLES[engine]}" if engine in _OF_TORCH else "")
+    return f"{model} np={np_}" + (
+        f" {ENGINE_TITLES[engine]}" if engine in TORCH_DISTRIBUTED_ENGINES else ""
+    )
 
 
 def cell_label(row: CellRow) -> str:

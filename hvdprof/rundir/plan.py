@@ -21,6 +21,12 @@ DDP_ENGINE = "ddp"
 FSDP_ENGINE = "fsdp"
 COLLECTIVES_ENGINE = "collectives"
 
+TORCH_DISTRIBUTED_ENGINES = (DDP_ENGINE, FSDP_ENGINE, COLLECTIVES_ENGINE)
+"""Those of a script that ``torch.distributed`` connects.
+
+A script that ``torchrun`` starts is planned as the last one: its ranks name the engine.
+"""
+
 EMULATED = "emulate:"
 MAX_EMULATED_S = 600.0
 

@@ -134,7 +134,13 @@ class HeaderLine(TypedDict):
         HostFacts, Key("name, cores, memory, network interfaces and GPUs (`HostFacts`)")
     ]
     engine: NotRequired[
-        Annotated[str, Key("`ddp` where `torch.distributed` connects the ranks, and no Horovod")]
+        Annotated[
+            str,
+            Key(
+                "`ddp`, `fsdp` or `collectives` where `torch.distributed` connects the ranks, and "
+                "no Horovod"
+            ),
+        ]
     ]
 
 

@@ -3,10 +3,14 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from benchmarks import soak
+from hvdprof.collect.auto.auto_settings import AUTORECORD
+from hvdprof.collect.auto.flight_dump import FLIGHT_FOLDER
+from hvdprof.collect.session_factory import RECORDER_DIR
 
 TORCHRUN = "Root Cause (first observed failure):\n  exitcode  : -6 (pid: 12)\n"
 
@@ -20,12 +24,12 @@ class Launched:
 
     def __call__(self, command, *, env, **_options):
         self.environments.append(env)
-        if soak.RECORDER_DIR in env:
+        if RECORDER_DIR in env:
             for rank in range(soak.NUM_RANKS):
                 lines = [{"kind": "header"}, {"kind": self.last}]
-                with open(f"{env[soak.RECORDER_DIR]}/rank-{rank}.jsonl", "w") as file:
-                    file.writelines(json.dumps(one) + "\n" for one in lines)
-            flight = soak.Path(env[soak.FLIGHT_FOLDER])
+                path = Path(env[RECORDER_DIR]) / f"rank-{rank}.jsonl"
+                path.write_text("".join(json.dumps(one) + "\n" for one in lines))
+            flight = Path(env[FLIGHT_FOLDER])
             flight.mkdir()
             for rank in range(self.num_dumps):
                 (flight / f"rank-{rank}.json").touch()
@@ -33,7 +37,7 @@ class Launched:
 
 
 def end_of(monkeypatch, tmp_path, launched, *, is_bare=False):
-    monkeypatch.setattr(soak.subprocess, "run", launched)
+    monkeypatch.setattr(subprocess, "run", launched)
     return soak.launch(tmp_path, is_bare=is_bare)
 
 
@@ -56,10 +60,10 @@ def test_a_bare_launch_has_no_recorder(monkeypatch, tmp_path):
     launched = Launched()
 
     assert end_of(monkeypatch, tmp_path, launched, is_bare=True) == "done"
-    assert soak.AUTORECORD not in launched.environments[0]
+    assert AUTORECORD not in launched.environments[0]
 
 
-def test_bad_ends_are_counted_and_stop_the_release(monkeypatch, tmp_path, capsys):
+def test_bad_ends_are_counted_and_fail_the_command(monkeypatch, capsys):
     ends = iter(["done", "signal 6", "done"])
     monkeypatch.setattr(soak, "launch", lambda folder, *, is_bare: next(ends))
     monkeypatch.setattr(sys, "argv", ["soak", "--launches", "3"])

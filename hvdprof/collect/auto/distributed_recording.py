@@ -29,6 +29,7 @@ from hvdprof.collect.engines.fsdp_reduction import is_fsdp
 from hvdprof.collect.engines.torch_collectives import COLLECTIVES
 from hvdprof.collect.engines.torch_types import Model, Optimizer
 from hvdprof.collect.session_factory import own_identity
+from hvdprof.rundir.plan import COLLECTIVES_ENGINE, DDP_ENGINE, FSDP_ENGINE
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -70,11 +71,17 @@ class DistributedRecorder(AutoRecorder):
 
     def add_first(self, optimizer: Optimizer) -> None:
         """Record an optimizer, and those of the other wrapped models, from here on."""
+        PROCESS.engine = self._engine_of(optimizer)
         if not self._ddp:
             self._optimizers.add(optimizer, is_watched=True)
             return
         for one in self._ddp.optimizers(sys.modules["torch"], optimizer):
             self._optimizers.add(one, is_watched=True)
+
+    def _engine_of(self, optimizer: Optimizer) -> str:
+        if self._ddp:
+            return DDP_ENGINE
+        return FSDP_ENGINE if is_fsdp(None, optimizer) else COLLECTIVES_ENGINE
 
     def model_of(self, optimizer: Optimizer) -> Model:
         """What names the gradients of an optimizer, and how they are reduced."""

@@ -14,9 +14,20 @@ from hvdprof.rundir.recorder_format import RECORDER_SCHEMA_VERSION, HeaderLine, 
 
 
 def header_line(
-    identity: Identity, device: str, clock: Callable[[], int] = time.monotonic_ns
+    identity: Identity,
+    device: str,
+    clock: Callable[[], int] = time.monotonic_ns,
+    engine: str = "",
 ) -> HeaderLine:
-    """The ``header`` line of this process; ``clock`` gives nanoseconds."""
+    """The ``header`` line of this process.
+
+    Args:
+        identity: Which rank it is.
+        device: Where the model computes.
+        clock: Nanoseconds.
+        engine: What reduces under ``torch.distributed``; empty where that is not known, which
+            counts as DDP.
+    """
     line: HeaderLine = {
         "kind": "header",
         "schema_version": RECORDER_SCHEMA_VERSION,
@@ -36,7 +47,7 @@ def header_line(
         "host": host_facts(),
     }
     if loaded_horovod() is None and loaded_torch_distributed() is not None:
-        line["engine"] = DDP_ENGINE
+        line["engine"] = engine or DDP_ENGINE
     return line
 
 

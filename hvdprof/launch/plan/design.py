@@ -12,7 +12,13 @@ from hvdprof.launch.plan.hosts import parse_hosts, ranks_by_host
 from hvdprof.launch.plan.settings import BenchSettings, ModelSettings
 from hvdprof.launch.plan.workload import SCRIPT_SEGMENT
 from hvdprof.rundir.manifest import Mode, PassRecord, SegmentRecord, Skipped
-from hvdprof.rundir.plan import DDP_ENGINE, HOROVOD_ENGINE, TORCH_ENGINE, Segment
+from hvdprof.rundir.plan import (
+    DDP_ENGINE,
+    HOROVOD_ENGINE,
+    TORCH_DISTRIBUTED_ENGINES,
+    TORCH_ENGINE,
+    Segment,
+)
 
 NO_COMPRESSION, FP16 = "none", "fp16"
 AVERAGE, ADASUM = "average", "adasum"
@@ -125,6 +131,7 @@ def _pass(
     size, segments, engine = launch.group.size, launch.group.segments, launch.group.engine
     # DDP writes no timeline: the communication hook records into the recorder files.
     timeline = launch.mode is not Mode.THROUGHPUT and engine == HOROVOD_ENGINE
+    # What a script reduces with is known to its ranks alone.
     what = {TORCH_ENGINE: TORCH_ENGINE, DDP_ENGINE: f"{DDP_ENGINE}-{launch.mode}"}
     ranks = "elastic" if _is_elastic(settings) else f"np{size}"
     placed = placement(settings, size)
@@ -133,7 +140,9 @@ def _pass(
         mode=launch.mode,
         size=size,
         repeat=launch.repeat,
-        controller=_backend(settings) if engine == DDP_ENGINE else settings.controller,
+        controller=_backend(settings)
+        if engine in TORCH_DISTRIBUTED_ENGINES
+        else settings.controller,
         oversubscribed=bool(crowds(settings, capacity, placed)),
         # A script places itself; its ranks record afterwards whether each had cores of its own.
         pinned=settings.script is None and can_pin(settings, capacity, placed, timeline=timeline),
@@ -150,7 +159,7 @@ def _is_elastic(settings: BenchSettings) -> bool:
 
 
 def _backend(settings: BenchSettings) -> str:
-    """What DDP reduces with."""
+    """What ``torch.distributed`` reduces with."""
     return "nccl" if settings.device == "cuda" else "gloo"
 
 

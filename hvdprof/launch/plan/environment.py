@@ -13,7 +13,7 @@ from hvdprof.machine.mpi import OPENMPI, Mpi
 from hvdprof.rundir.ddp_format import DDP_ARGUMENTS
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import Mode, PassRecord
-from hvdprof.rundir.plan import DDP_ENGINE
+from hvdprof.rundir.plan import TORCH_DISTRIBUTED_ENGINES
 from hvdprof.rundir.window_line import LIGHT
 
 PASS_MARK = "HVDPROF_PASS_MARK"
@@ -126,7 +126,7 @@ def pass_environment(
         variables[LIGHT] = "1"
     if settings.stall_warn_s and (record.size > 1 or record.session is not None):
         variables[STALL_WARN] = str(settings.stall_warn_s)
-    if record.engine != DDP_ENGINE:
+    if record.engine not in TORCH_DISTRIBUTED_ENGINES:
         variables |= _of_horovod(settings, record)
     elif settings.script is not None and record.mode != Mode.THROUGHPUT:
         variables |= _of_flight_recorder(paths)

@@ -10,7 +10,7 @@ from hvdprof.launch.plan.provenance import python_program
 from hvdprof.launch.plan.settings import BenchSettings
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import Mode, PassRecord
-from hvdprof.rundir.plan import DDP_ENGINE
+from hvdprof.rundir.plan import TORCH_DISTRIBUTED_ENGINES
 
 TRAINING_MODULE = "hvdprof.bench_models.train"
 SCRIPT_SEGMENT = "main"
@@ -69,8 +69,9 @@ def workload_environment(
 
 
 def _has_timeline(record: PassRecord) -> bool:
-    # Horovod writes it; DDP has none.
-    return record.mode != Mode.THROUGHPUT and record.engine != DDP_ENGINE
+    # Horovod alone writes one.
+    is_of_torch = record.engine in TORCH_DISTRIBUTED_ENGINES
+    return record.mode != Mode.THROUGHPUT and not is_of_torch
 
 
 def least_partial_steps(settings: BenchSettings) -> int | None:

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from hvdprof.launch.diagnose.rank_progress import PassProgress
 from hvdprof.launch.plan.settings import BenchSettings
-from hvdprof.rundir.manifest import Manifest, PassRecord
-from hvdprof.rundir.plan import DDP_ENGINE
+from hvdprof.rundir.manifest import Manifest, PassRecord, Status
+from hvdprof.rundir.plan import COLLECTIVES_ENGINE, TORCH_DISTRIBUTED_ENGINES
 from hvdprof.rundir.recorder_format import HeaderLine
 
 
@@ -14,7 +14,8 @@ def refine_from_ranks(
 ) -> None:
     """Correct a pass by the headers of its recorder files, and add hosts that were not known.
 
-    Which engine a script uses is known to its ranks alone, where mpirun or srun starts them.
+    Which engine a script uses is known to its ranks alone. The launches of torchrun that are still
+    planned get it, too.
     Cores and GPUs of other hosts are only known there; whether a rank really got cores of its own
     is only known to the rank.
     """
@@ -27,16 +28,20 @@ def refine_from_ranks(
     known = {host["hostname"] for host in manifest.hosts}
     new = [ranks[0]["host"] for name, ranks in by_host.items() if name not in known]
     manifest.hosts += [dict(host) for host in new]
-    if all(header.get("engine") == DDP_ENGINE for header in headers):
-        _name_ddp(record)
+    engines = {header.get("engine") for header in headers}
+    if len(engines) == 1 and (engine := engines.pop()) in TORCH_DISTRIBUTED_ENGINES:
+        _name(record, engine)
+        for one in manifest.passes:
+            if one.status == Status.PLANNED and one.engine == COLLECTIVES_ENGINE:
+                _name(one, engine)
     record.oversubscribed = any(_too_many(ranks, settings) for ranks in by_host.values())
     record.pinned = all(_own_cores(ranks, settings.num_threads) for ranks in by_host.values())
 
 
-def _name_ddp(record: PassRecord) -> None:
+def _name(record: PassRecord, engine: str) -> None:
     for one in record.segments:
         # No Horovod writes the timeline that was planned.
-        one.segment = replace(one.segment, engine=DDP_ENGINE, timeline=False)
+        one.segment = replace(one.segment, engine=engine, timeline=False)
 
 
 def _too_many(ranks: list[HeaderLine], settings: BenchSettings) -> bool:

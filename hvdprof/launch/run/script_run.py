@@ -37,7 +37,7 @@ from hvdprof.launch.run.script_command import script_name, script_of, with_own_p
 from hvdprof.launch.run.time_plan import fit_budget
 from hvdprof.launch.run.torchrun_command import check_torchrun, started_by_torchrun
 from hvdprof.rundir.manifest import Manifest
-from hvdprof.rundir.plan import DDP_ENGINE, HOROVOD_ENGINE
+from hvdprof.rundir.plan import COLLECTIVES_ENGINE, HOROVOD_ENGINE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +154,7 @@ def _prepare(
         turn_s=LONGEST_TURN_S if takes_turns and not no_turns else None,
         no_turns=no_turns,
         light=options.light,
-        engines=(DDP_ENGINE if options.launcher == TORCHRUN else HOROVOD_ENGINE,),
+        engines=(COLLECTIVES_ENGINE if options.launcher == TORCHRUN else HOROVOD_ENGINE,),
         script=ScriptSettings(
             command=training.command,
             num_timeline_steps=options.num_timeline_steps,

@@ -58,6 +58,10 @@ class DdpScript:
         assert of_kind(self.lines, "problem") == []
         return steps_of(self.lines, "main")
 
+    def engine(self):
+        """What the header says that reduces, after ``steps``."""
+        return of_kind(self.lines, "header")[0]["engine"]
+
 
 @pytest.fixture
 def script(folder, tmp_path, monkeypatch):
@@ -81,6 +85,7 @@ def test_a_ddp_script_is_recorded_from_its_first_update_on(script, folder, kind)
     script.train()
 
     steps = script.steps(folder)
+    assert script.engine() == "ddp"
     assert len(steps) == NUM_BATCHES - 1
     for step in steps:
         assert step["samples"] == BATCH
@@ -207,7 +212,7 @@ def test_an_update_of_something_else_begins_nothing(script, folder):
     aside.step()
 
     assert not script.recorder.has_begun
-    assert not folder.exists()
+    assert not (folder / "rank-0.jsonl").exists()
 
 
 def test_a_loop_that_reduces_by_hand_is_recorded_from_its_first_update_on(script, folder):
@@ -221,6 +226,7 @@ def test_a_loop_that_reduces_by_hand_is_recorded_from_its_first_update_on(script
         optimizer.step()
 
     steps = script.steps(folder)
+    assert script.engine() == "collectives"
     assert len(steps) == NUM_BATCHES - 1
     for step in steps:
         assert [kind for kind, _, _ in step["waits"]] == 4 * ["user"]
@@ -257,6 +263,7 @@ def test_a_sharded_model_is_recorded_from_its_first_update_on(script, folder):
     script.train()
 
     steps = script.steps(folder)
+    assert script.engine() == "fsdp"
     (segment,) = of_kind(script.lines, "segment")
     # One rank gathers and reduces nothing.
     assert [tensor["name"] for tensor in segment["tensors"]] == [

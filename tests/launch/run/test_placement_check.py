@@ -1,5 +1,6 @@
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +27,30 @@ def _header(rank: int, given: list[int], affinity: list[int], **values: Any) -> 
     return header | values
 
 
+def _record(size: int, segments: Sequence[SegmentRecord]) -> PassRecord:
+    return PassRecord(
+        id="p",
+        mode="throughput",
+        size=size,
+        repeat=1,
+        controller="mpi",
+        oversubscribed=False,
+        pinned=True,
+        segments=list(segments),
+    )
+
+
+def launch(engine: str, status: str) -> PassRecord:
+    one = _record(2, [SegmentRecord(segment=segment(engine, timeline=False))])
+    return replace(one, status=status)
+
+
 def _refined(
     folder: Path,
     headers: list[dict[str, Any]],
     device: str = "cpu",
     segments: Sequence[SegmentRecord] = (),
+    others: Sequence[PassRecord] = (),
 ) -> PassRecord:
     paths = PassPaths(folder)
     paths.recorder_folder.mkdir()
@@ -38,17 +58,9 @@ def _refined(
         paths.recorder_file(header["rank"]).write_text(json.dumps(header) + "\n")
     progress = PassProgress(paths)
     progress.update()
-    record = PassRecord(
-        id="p",
-        mode="throughput",
-        size=len(headers),
-        repeat=1,
-        controller="mpi",
-        oversubscribed=False,
-        pinned=True,
-        segments=list(segments),
-    )
-    refine_from_ranks(record, manifest(), progress, bench_settings(device=device))
+    record = _record(len(headers), segments)
+    whole = replace(manifest(), passes=[record, *others])
+    refine_from_ranks(record, whole, progress, bench_settings(device=device))
     return record
 
 
@@ -94,6 +106,24 @@ def test_a_script_of_ddp_that_mpirun_started_is_named_by_its_ranks(tmp_path: Pat
 
     assert record.engine == "ddp"
     assert not record.segments[0].segment.timeline
+
+
+@pytest.mark.parametrize("engine", ["ddp", "fsdp", "collectives"])
+def test_the_ranks_of_torchrun_name_their_launch_and_those_that_are_planned(
+    tmp_path: Path, engine: str
+) -> None:
+    planned = SegmentRecord(segment=segment("collectives", timeline=False))
+    headers = [_header(rank, [0, 1], [0, 1], engine=engine) for rank in (0, 1)]
+    others = [
+        launch("collectives", "done"),
+        launch("horovod", "planned"),
+        launch("collectives", "planned"),
+    ]
+
+    record = _refined(tmp_path, headers, segments=[planned], others=others)
+
+    assert record.engine == engine
+    assert [one.engine for one in others] == ["collectives", "horovod", engine]
 
 
 def test_one_rank_alone_does_not_name_the_engine(tmp_path: Path) -> None:
