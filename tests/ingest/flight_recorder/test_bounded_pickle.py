@@ -91,10 +91,30 @@ def test_a_memo_of_many_places_is_refused() -> None:
         load_plain(b"\x80\x02]r\xff\xff\xff\x7f.")
 
 
-def test_too_many_opcodes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounded_pickle, "MOST_OPCODES", 1000)
-    with pytest.raises(RefusedPickleError, match="opcodes"):
-        load_plain(pickle.dumps(list(range(2000)), protocol=2))
+def test_too_many_containers_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounded_pickle, "MOST_CONTAINERS", 1000)
+    for value in ([{} for _ in range(2000)], [(number,) for number in range(2000)]):
+        with pytest.raises(RefusedPickleError, match="containers"):
+            load_plain(pickle.dumps(value, protocol=2))
+
+
+def test_values_shared_at_every_level_are_read_once() -> None:
+    value: list[object] = []
+    for _ in range(DEEPEST - 2):
+        value = [value, value]
+    assert isinstance(load_plain(pickle.dumps(value, protocol=2)), list)
+
+
+def test_a_value_that_holds_itself_is_refused() -> None:
+    value: list[object] = []
+    value.append(value)
+    with pytest.raises(RefusedPickleError, match="nested"):
+        load_plain(pickle.dumps(value, protocol=2))
+
+
+def test_long_runs_of_opcodes_are_read_whole() -> None:
+    value = {"numbers": [(number, 0.5, number % 3 == 0, 2**40) for number in range(30_000)]}
+    assert load_plain(pickle.dumps(value, protocol=2)) == value
 
 
 def test_every_cut_is_refused() -> None:
@@ -106,7 +126,14 @@ def test_every_cut_is_refused() -> None:
 
 @pytest.mark.parametrize(
     "data",
-    [b"\x80\x02.", b"\x80\x02a.", b"\x80\x02h\x05.", b"\x80\x02e.", b"\x80\x02X\xff\xff\xff\xffa."],
+    [
+        b"\x80\x02.",
+        b"\x80\x02a.",
+        b"\x80\x02h\x05.",
+        b"\x80\x02}K\x01a.",
+        b"\x80\x02e.",
+        b"\x80\x02X\xff\xff\xff\xffa.",
+    ],
 )
 def test_nonsense_is_refused(data: bytes) -> None:
     with pytest.raises(RefusedPickleError):
