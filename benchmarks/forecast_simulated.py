@@ -10,8 +10,9 @@ distributions, and has copies, congestion and stalls that the model does not hol
 
 import argparse
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +28,7 @@ from benchmarks.simulated_jobs import (
 )
 from hvdprof.analyze.predict.algorithm_choice import choose_algorithm
 from hvdprof.analyze.predict.algorithm_rules import GLOO
-from hvdprof.analyze.predict.draws import draw
+from hvdprof.analyze.predict.draws import Draws, draw
 from hvdprof.analyze.predict.gradient_trace import Gradients
 from hvdprof.analyze.predict.horovod_loop import LoopSettings
 from hvdprof.analyze.predict.jitter import jitter_of
@@ -36,6 +37,7 @@ from hvdprof.analyze.predict.observations import Observations
 from hvdprof.analyze.predict.own_work import OwnWork, StepParts
 from hvdprof.analyze.predict.predicted_step import StepModel, Target
 from hvdprof.analyze.predict.rank_spread import RankSpread, rank_variances
+from hvdprof.analyze.predict.width_sources import width_sources
 from hvdprof.analyze.stats.uncertainty import LogEstimate
 from hvdprof.model.arrays import Float64s
 
@@ -48,7 +50,10 @@ BATCH = 32.0
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One predicted size: quantiles of the efficiency, and the truth."""
+    """One predicted size: quantiles of the efficiency, the truth, and the share of each input.
+
+    ``sources`` are first-order indices, by the names of ``model.forecast.INPUTS``.
+    """
 
     num_ranks: int
     low: float
@@ -57,13 +62,15 @@ class Outcome:
     high_half: float
     high: float
     truth: float
+    sources: Mapping[str, float]
 
 
 def main() -> None:
     """Simulate and print, or write the section of a page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=15)
+    # The errors of the model were chosen with jobs of seed 15: another seed checks them.
+    parser.add_argument("--seed", type=int, default=16)
     parser.add_argument("--write", type=Path)
     options = parser.parse_args()
     found = outcomes(options.jobs, options.seed)
@@ -88,17 +95,23 @@ def of_job(job: SimulatedJob, rng: np.random.Generator) -> list[Outcome]:
     several = _on_the_same_ranks(job, rng)
     inputs = _inputs(job, alone, several, rng)
     targets = [Target(size, RANKS_PER_HOST, inputs.reduction) for size in SIZES]
-    draws = draw(inputs, rng, NUM_DRAWS, targets[-1].topology)
+    draws, others = (draw(inputs, rng, NUM_DRAWS, targets[-1].topology) for _ in range(2))
     truth_alone = _mean_step(job, 1, rng)
-    found = []
-    for step in StepModel(inputs, targets).steps(draws):
+    model, found = StepModel(inputs, targets), []
+    for place, step in enumerate(model.steps(draws)):
         size = step.target.num_ranks
+        sources = width_sources(partial(_efficiency, model, place), draws, others)
         low, low_half, median, high_half, high = (
             float(np.quantile(step.efficiency, share)) for share in (0.05, 0.25, 0.5, 0.75, 0.95)
         )
         truth = truth_alone / _mean_step(job, size, rng)
-        found.append(Outcome(size, low, low_half, median, high_half, high, truth))
+        shares = {name: one.first_order for name, one in sources.items()}
+        found.append(Outcome(size, low, low_half, median, high_half, high, truth, shares))
     return found
+
+
+def _efficiency(model: StepModel, place: int, draws: Draws) -> Float64s:
+    return model.steps(draws)[place].efficiency
 
 
 def coverage(found: Sequence[Outcome]) -> tuple[float, float]:
@@ -210,7 +223,22 @@ def _lines(found: Sequence[Outcome], num_jobs: int) -> list[str]:
         )
     half, whole = coverage(found)
     lines.append(f"| all | | {half:.1%} | {whole:.1%} | | |")
-    return lines
+    return [*lines, "", *_source_lines(found)]
+
+
+def _source_lines(found: Sequence[Outcome]) -> list[str]:
+    """Where the width comes from: the mean share of each input, the largest first."""
+    by_size = [[one.sources for one in found if one.num_ranks == size] for size in SIZES]
+    means = {
+        name: [float(np.mean([one[name] for one in own])) for own in by_size]
+        for name in found[0].sources
+    }
+    order = sorted(means, key=lambda name: -sum(means[name]))
+    return [
+        f"| share of the variance, mean | {' | '.join(f'{size} ranks' for size in SIZES)} |",
+        f"|---|{'---|' * len(SIZES)}",
+        *(f"| {name} | {' | '.join(f'{share:.0%}' for share in means[name])} |" for name in order),
+    ]
 
 
 if __name__ == "__main__":
