@@ -11,6 +11,7 @@ distribution). The direct cost is the time that the calls of one step take in a 
 """
 
 import argparse
+import contextlib
 import itertools
 import json
 import math
@@ -19,7 +20,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -32,6 +33,7 @@ from hvdprof.bench_models.synthetic_data import SyntheticBatches
 from hvdprof.bench_models.training import Job, make_model
 from hvdprof.collect.session_factory import RECORDER_DIR
 from hvdprof.rundir.plan import PLAN_SCHEMA_VERSION, Plan, Segment
+from hvdprof.rundir.window_line import LIGHT
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,12 @@ class Block:
 
 
 class Training:
-    """A model that trains as ``bench_models`` does, with or without the recorder."""
+    """A model that trains as ``bench_models`` does, with or without the recorder.
+
+    ``is_light`` says that the recorder writes windows instead of steps.
+    """
+
+    is_light = False
 
     def __init__(self, job: Job, name: str, image_size: int, batch_size: int) -> None:
         self.entry: BenchModel = model_named(name)
@@ -96,32 +103,32 @@ class Training:
 
     def recorded_block(self, num_steps: int) -> Block:
         """The same with the recorder on."""
+        with self._recorder():
+            return self.block(num_steps)
+
+    @contextlib.contextmanager
+    def _recorder(self) -> Iterator[None]:
+        """The recorder on, with a folder of its own."""
         with tempfile.TemporaryDirectory() as folder:
-            os.environ[RECORDER_DIR] = folder
+            os.environ |= {RECORDER_DIR: folder, LIGHT: str(int(self.is_light))}
             collect.start()
             collect.watch(self.model, self.optimizer)
             try:
-                return self.block(num_steps)
+                yield
             finally:
                 collect.stop()
-                del os.environ[RECORDER_DIR]
+                del os.environ[RECORDER_DIR], os.environ[LIGHT]
 
     def direct_cost_s(self, num_steps: int = 2000) -> float:
         """Time of the recorder's own code in one step: every call and hook, and nothing else."""
         loss = torch.zeros(())
-        with tempfile.TemporaryDirectory() as folder:
-            os.environ[RECORDER_DIR] = folder
-            collect.start()
-            collect.watch(self.model, self.optimizer)
+        with self._recorder():
             call = self._calls_of_a_step(loss)
             call()
             begin_s = time.perf_counter()
             for _ in range(num_steps):
                 call()
-            duration_s = time.perf_counter() - begin_s
-            collect.stop()
-            del os.environ[RECORDER_DIR]
-        return duration_s / num_steps
+            return (time.perf_counter() - begin_s) / num_steps
 
     def _calls_of_a_step(self, loss: torch.Tensor) -> Callable[[], None]:
         parameters = [one for one in self.model.parameters() if one.requires_grad]
@@ -148,13 +155,22 @@ class Training:
         return call
 
 
-def measured_cost(training: Training, *, num_pairs: int, num_steps: int) -> MeasuredCost:
-    """Alternate blocks with and without the recorder, then time the recorder's own code."""
+def measured_cost(
+    training: Training, *, num_pairs: int, num_steps: int, has_direct: bool = True
+) -> MeasuredCost:
+    """Alternate blocks with and without the recorder, then time the recorder's own code.
+
+    Args:
+        training: What trains.
+        num_pairs: Pairs of blocks.
+        num_steps: Steps of a block.
+        has_direct: Whether the hooks can be called alone; ``direct_s`` is NaN otherwise.
+    """
     training.block(num_steps)
     blocks = [_pair(training, pair, num_steps) for pair in range(num_pairs)]
     return MeasuredCost(
         step_s=statistics.median(off.wall_s for _, off in blocks),
-        direct_s=training.direct_cost_s(),
+        direct_s=training.direct_cost_s() if has_direct else math.nan,
         wall=median_interval([on.wall_s / off.wall_s for on, off in blocks]),
         cpu=median_interval([on.cpu_s / off.cpu_s for on, off in blocks]),
     )

@@ -2,52 +2,194 @@
 
     python benchmarks/recorder_cost.py                        one process, plain torch
     mpirun -np 2 python benchmarks/recorder_cost.py           two ranks under Horovod
+    torchrun --nproc-per-node 2 benchmarks/recorder_cost.py --engine ddp,fsdp
 
 The method is that of ``hvdprof.bench_models.recorder_cost``, which `hvdprof selftest` uses too.
+Each case has a row for the full and one for the light recording (`--light`). Cases of layers sleep
+instead of computing: the ranks do not compete for cores, so that costs of some µs are visible.
+
+Tested by tests/benchmarks/test_recorder_cost.py.
 """
 
 import argparse
+import math
 import os
 import platform
 import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import torch
+from torch import Tensor, nn
+from torch.distributed.fsdp import fully_shard
+from torch.nn.parallel import DistributedDataParallel
 
+from hvdprof.bench_models.ddp_engine import DdpEngine
+from hvdprof.bench_models.engine import Engine
 from hvdprof.bench_models.horovod_engine import HorovodEngine
-from hvdprof.bench_models.recorder_cost import Training, cost_plan, measured_cost, plain_job
+from hvdprof.bench_models.recorder_cost import (
+    MeasuredCost,
+    Training,
+    cost_plan,
+    measured_cost,
+    plain_job,
+)
 from hvdprof.bench_models.training import Job
 from hvdprof.collect.identity import identity_from_environment
 
-CASES = (("mnist", 28, 64), ("resnet18", 32, 16))
+MODELS = {"mnist": (28, 64), "resnet18": (32, 16)}
+"""Reference models: edge of the image and batch size."""
+
+LAYERS_MS = (2.0, 50.0)
+NUM_LAYERS, WIDTH, BATCH = 8, 64, 8
+TORCHRUN_ENGINES = ("ddp", "fsdp")
 
 
-def main() -> int:
+class _SleepInBackward(torch.autograd.Function):
+    """Passes its input on, and sleeps in backward."""
+
+    @staticmethod
+    def forward(ctx: Any, tensor: Tensor, seconds: float) -> Tensor:
+        ctx.seconds = seconds
+        return tensor.view_as(tensor)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        time.sleep(ctx.seconds)
+        return gradients[0], None
+
+
+_sleep_in_backward: Callable[[Tensor, float], Tensor] = _SleepInBackward.apply
+
+
+class _Layer(nn.Module):
+    """A layer that takes at least a known time in forward, and twice as long in backward."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self.linear = nn.Linear(WIDTH, WIDTH)
+        self._seconds = seconds
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        time.sleep(self._seconds)
+        return torch.relu(_sleep_in_backward(self.linear(inputs), 2 * self._seconds))
+
+
+class _OneBatch:
+    """The same batch again and again."""
+
+    def __init__(self) -> None:
+        self._batch = torch.randn(BATCH, WIDTH), torch.randint(WIDTH, (BATCH,))
+
+    def next_batch(self) -> tuple[Tensor, Tensor]:
+        """The batch."""
+        return self._batch
+
+
+class LayerTraining(Training):
+    """Layers that sleep, under DDP, FSDP2 or alone.
+
+    Args:
+        engine: ``ddp``, ``fsdp``, or anything else for plain torch.
+        step_s: Time that all layers sleep in a step.
+    """
+
+    def __init__(self, engine: str, step_s: float) -> None:
+        self.batch_size = BATCH
+        torch.manual_seed(1)
+        model = nn.Sequential(*(_Layer(step_s / 3 / NUM_LAYERS) for _ in range(NUM_LAYERS)))
+        self.model: Any = model
+        if engine == "ddp":
+            self.model = DistributedDataParallel(model)
+        elif engine == "fsdp":
+            for layer in model:
+                fully_shard(layer)
+            fully_shard(model)
+        # After it is sharded: its parameters are others then.
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.01)
+        self._batches: Any = _OneBatch()
+        self._loss = nn.functional.cross_entropy
+
+
+def cases(job: Job, engine: str, wanted: Sequence[str]) -> Iterator[tuple[str, Training]]:
+    """The trainings of an engine by their names."""
+    if engine != "fsdp":
+        # The reference models are not sharded.
+        for name, (image_size, batch_size) in MODELS.items():
+            if name in wanted:
+                title = f"{name} {image_size}x{image_size}, batch {batch_size}"
+                yield title, Training(job, name, image_size, batch_size)
+    if engine != "horovod":
+        for step_ms in LAYERS_MS:
+            name = f"layers-{step_ms:.0f}ms"
+            if name in wanted:
+                yield name, LayerTraining(engine, step_ms / 1e3)
+
+
+def measured(training: Training, engine: str, options: argparse.Namespace) -> MeasuredCost:
+    """The cost of a training; without the direct cost under DDP and FSDP2.
+
+    Their hooks ask the running ``backward()`` for callbacks, so they cannot be called alone.
+    """
+    return measured_cost(
+        training,
+        num_pairs=options.pairs,
+        num_steps=options.steps,
+        has_direct=engine not in TORCHRUN_ENGINES,
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print a table on rank 0."""
+    known = (*MODELS, *(f"layers-{step_ms:.0f}ms" for step_ms in LAYERS_MS))
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pairs", type=int, default=20, help="pairs of blocks, on and off")
     parser.add_argument("--steps", type=int, default=20, help="steps of a block")
-    options = parser.parse_args()
+    parser.add_argument("--engine", default="", help="ddp, fsdp or both, below torchrun")
+    parser.add_argument("--cases", default=",".join(known), help=f"any of {', '.join(known)}")
+    options = parser.parse_args(arguments)
     torch.set_num_threads(1)
-    job = _job()
-    if job.engine.identity.rank == 0:
-        print(
-            f"np {job.engine.identity.size}, torch {torch.__version__}, {os.cpu_count()} cores, "
-            f"{platform.machine()}, load average {os.getloadavg()[0]:.1f}"
-        )
-        print("| model | step off | wall on / off | CPU on / off | direct cost | of a step |")
-        print("|---|---|---|---|---|---|")
-    for name, image_size, batch_size in CASES:
-        training = Training(job, name, image_size, batch_size)
-        cost = measured_cost(training, num_pairs=options.pairs, num_steps=options.steps)
-        if job.engine.identity.rank == 0:
-            print(
-                f"| {name} {image_size}x{image_size}, batch {batch_size} "
-                f"| {cost.step_s * 1e3:.1f} ms | {_interval_text(cost.wall)} "
-                f"| {_interval_text(cost.cpu)} | {cost.direct_s * 1e6:.0f} µs "
-                f"| {100 * cost.direct_s / cost.step_s:.2f} % |",
-                flush=True,
-            )
+    engines = [one for one in options.engine.split(",") if one]
+    if unknown := set(engines) - set(TORCHRUN_ENGINES):
+        parser.error(f"unknown engine {', '.join(sorted(unknown))}")
+    job, engines = _job(engines)
+    is_first = job.engine.identity.rank == 0
+    if is_first:
+        _print_head(job.engine)
+    for engine in engines:
+        for title, training in cases(job, engine, options.cases.split(",")):
+            for is_light in (False, True):
+                training.is_light = is_light
+                cost = measured(training, engine, options)
+                if is_first:
+                    _print_row(engine, title, cost, is_light=is_light)
+    job.engine.close()
     return 0
+
+
+def _print_head(engine: Engine) -> None:
+    print(
+        f"np {engine.identity.size}, torch {torch.__version__}, {os.cpu_count()} cores, "
+        f"{platform.machine()}, load average {os.getloadavg()[0]:.1f}"
+    )
+    print(
+        "| engine | model | recording | step off | wall on / off | CPU on / off "
+        "| direct cost | of a step |"
+    )
+    print("|---|---|---|---|---|---|---|---|")
+
+
+def _print_row(engine: str, title: str, cost: MeasuredCost, *, is_light: bool) -> None:
+    direct, share = "-", "-"
+    if not math.isnan(cost.direct_s):
+        direct = f"{cost.direct_s * 1e6:.0f} µs"
+        share = f"{100 * cost.direct_s / cost.step_s:.2f} %"
+    print(
+        f"| {engine} | {title} | {'light' if is_light else 'full'} | {cost.step_s * 1e3:.1f} ms "
+        f"| {_interval_text(cost.wall)} | {_interval_text(cost.cpu)} | {direct} | {share} |",
+        flush=True,
+    )
 
 
 def _interval_text(interval: tuple[float, float, float]) -> str:
@@ -55,12 +197,15 @@ def _interval_text(interval: tuple[float, float, float]) -> str:
     return f"{middle:.4f} ({low:.4f} to {high:.4f})"
 
 
-def _job() -> Job:
+def _job(engines: list[str]) -> tuple[Job, list[str]]:
+    """The ranks of this launch, and the engines to measure."""
     identity = identity_from_environment()
     if identity is None:
-        return plain_job()
+        return plain_job(), ["torch"]
     plan = cost_plan(identity.size)
-    return Job(plan, "cpu", HorovodEngine(plan))
+    if engines:
+        return Job(plan, "cpu", DdpEngine(plan)), engines
+    return Job(plan, "cpu", HorovodEngine(plan)), ["horovod"]
 
 
 if __name__ == "__main__":
