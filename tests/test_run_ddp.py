@@ -32,6 +32,28 @@ def free_port() -> int:
         return int(one.getsockname()[1])
 
 
+def test_a_light_recording_names_the_slow_rank_without_steps_and_gradients(tmp_path):
+    own = ("--light", "--np", "2", "--launcher", "torchrun", "--", "python", SCRIPT)
+    fault = f"forward:rank=1:ms={FAULT_NS / 1e6:g}"
+    printed, analysis = measured(tmp_path / "run", *own, "--steps", "150", "--fault", fault)
+
+    assert "Light recording: means over windows" in printed
+    assert "hvdprof run -q" in printed
+    (late,) = analysis.table("stragglers").query("rank == 1").to_dict("records")
+    assert (late["pattern"], late["phase"]) == ("persistent", "forward")
+    assert 0.7 < late["cost_ns"] / FAULT_NS < 1.3
+    run = analysis.run
+    measured_steps = run.windows.query("not warmup")["num_steps"].sum()
+    assert measured_steps >= 2 * 140
+    (launch,) = analysis.launches.to_dict("records")
+    assert 2 * (launch["num_steps"] + launch["num_cut_steps"]) == measured_steps
+    assert not len(run.arrivals) + len(run.events) + len(run.gradients)
+    files = sorted((tmp_path / "run").glob("passes/*/recorder/*.jsonl"))
+    assert len(files) == 2
+    assert not any(b'"kind":"step"' in file.read_bytes() for file in files)
+    assert not (tmp_path / "run" / "passes" / "01-np2-ddp-throughput-r1" / "flight").exists()
+
+
 def stragglers(analysis: RunAnalysis) -> list[str]:
     return [str(one) for one in analysis.findings["id"] if "straggler" in str(one)]
 

@@ -101,14 +101,23 @@ def _recorded(runs: RunStore, view: View) -> list[Component]:
             "the ranks still missing. Wait as last rank: the gap before the last arrival.",
         ),
         *_ranks(runs, run_id, launch),
+        *_tensors(arrivals),
+        *_stalls(runs, view, arrivals, launch),
+    ]
+
+
+def _tensors(arrivals: pd.DataFrame) -> list[Component]:
+    """Waits by tensor; nothing where no gradients are recorded, as in a light recording."""
+    if arrivals.empty:
+        return []
+    return [
         figure_card(
             "wait-by-tensor",
             "Tensors with the longest wait",
             wait_by_tensor(arrivals),
             about="Wait for the last rank after each ready time, summed over ranks; mean of the "
             "steady steps. Hover over a bar to see the last rank.",
-        ),
-        *_stalls(runs, view, arrivals, launch),
+        )
     ]
 
 

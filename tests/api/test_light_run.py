@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from hvdprof.analyze.compare.setting_diffs import setting_diffs
 from hvdprof.analyze.pipeline import analyze_run
-from hvdprof.analyze.verdict.light_caveat import full_command, is_light
+from hvdprof.analyze.steps.light_recording import full_command, is_light
 from hvdprof.api import load_run
 from hvdprof.cli.main import build_app
 from hvdprof.dashboards.app import PAGES
@@ -98,6 +98,23 @@ def test_a_rank_that_becomes_late_is_late_from_about_that_step_on(tmp_path: Path
     named = analyze_run(run).stragglers.set_index("rank").loc[LATE_RANK]
     assert (named["pattern"], named["phase"]) == ("from-step", "forward")
     assert named["first_step"] == pytest.approx(190, abs=16)
+
+
+def test_pauses_show_in_the_windows_that_hold_them(tmp_path: Path) -> None:
+    parts, pause_ms = coupled_parts(late_ms=0.0), 900.0
+    pausing = np.arange(WARMUP + NUM_STEPS) % 80 == 40
+    parts["other"][:, pausing] += pause_ms
+    segments = [SegmentSpec(num_steps=NUM_STEPS, parts_ms=parts)]
+    run = load_run(made_light(write_run(tmp_path, [PassSpec(size=RANKS, segments=segments)])))
+    analysis = analyze_run(run)
+    (found,) = analysis.findings[analysis.findings["id"] == "stalled-steps"].to_dict("records")
+    assert "of the windows, for" in found["evidence"]
+    assert "per step" in found["evidence"]
+    lost_ns = found["cost_ns"]
+    assert lost_ns == pytest.approx(pause_ms * 1e6 * pausing.sum() / NUM_STEPS, rel=0.3)
+    windows = run.windows
+    longest = windows.loc[windows["step_max_ns"] > 900e6]
+    assert set(longest["longest_step"] % 80) == {40}
 
 
 def test_clocks_of_two_hosts_are_aligned_at_both_ends_of_a_window(tmp_path: Path) -> None:

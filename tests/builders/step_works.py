@@ -167,6 +167,7 @@ def without_steps(work: StepWork, dropped: ArrayLike) -> StepWork:
         "follows",
         "parts",
         "syncs",
+        "steps_per_row",
     }
     arrays = {name: getattr(work, name)[keep] for name in names}
     follows = np.diff(arrays["steps"], prepend=arrays["steps"][0] - 2) == 1

@@ -32,9 +32,9 @@ from hvdprof.analyze.predict.stated_links import assumed_draws, with_rule
 from hvdprof.analyze.predict.what_if import checked
 from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.analyze.steps.baseline import baseline_name
+from hvdprof.analyze.steps.light_recording import full_command
 from hvdprof.analyze.steps.measured_launches import measured_launches
 from hvdprof.analyze.steps.step_work import StepWork, step_work, with_all_ranks
-from hvdprof.analyze.verdict.light_caveat import full_command
 from hvdprof.errors import UsageError
 from hvdprof.model.arrays import Float64s
 from hvdprof.model.cell_key import DDP_ENGINE

@@ -39,7 +39,8 @@ class StepWork:
     ``previous_after`` and ``previous_optimizer`` are ``after`` and the optimizer phase of the
     previous step, also where that is no steady one; NaN where it was not recorded on all ranks.
     ``evaluates`` is true where the rank also evaluates in the step. ``syncs`` are the
-    synchronizations of steps that have several; None where each step has one.
+    synchronizations of steps that have several; None where each step has one. In a light recording
+    a row is the mean step of ``steps_per_row`` steps, and ``steps`` are their first ones.
     """
 
     ranks: NDArray[np.int64]
@@ -56,6 +57,7 @@ class StepWork:
     previous_optimizer: Times
     evaluates: Bools
     syncs: SyncPoints | None = None
+    steps_per_row: int = 1
 
     @property
     def points(self) -> SyncPoints:
@@ -247,6 +249,7 @@ def _of_launch(
         previous_optimizer=of_previous(grid("optimizer_ns"), follows)[steady],
         evaluates=ordered["evaluation"].to_numpy(dtype=bool).reshape(shape)[steady],
         syncs=None if waits is None else sync_points(grid_of_steps, waits),
+        steps_per_row=int(np.median(number[steady])),
     )
 
 

@@ -82,14 +82,14 @@ def _search(spans: Windows, step_ns: float) -> list[Delay]:
     for delay in delays:
         rest = without(rest, delay)
     for _ in range(MOST_SEARCHES):
-        found = _sparse_delay(rest, step_ns, spans.steps)
+        found = _sparse_delay(rest, step_ns, spans.numbers)
         if found is None:
             break
         # Stalls that cost too little to be named are no lead of their rank either.
         if saving(rest, found) >= SMALLEST_SHARE * step_ns:
             delays.append(found)
         rest = without(rest, found)
-    leads = leading_ranks(rest, step_ns, spans.steps) if has_others else ()
+    leads = leading_ranks(rest, step_ns, spans.numbers) if has_others else ()
     return delays + [one for one in leads if not slow & set(one.places)]
 
 
@@ -216,7 +216,7 @@ def _named(work: StepWork, spans: Windows, found: _Found) -> NamedCause:
         phase=found.phase,
         phase_share=found.phase_share,
         pattern=delay.pattern,
-        period_steps=delay.period,
+        period_steps=delay.period * spans.steps_per_row,
         num_events=int(events.sum()),
         first_step=int(spans.steps[in_step.argmax()]),
         affected=affected,

@@ -31,13 +31,20 @@ class Windows:
     """From release to arrival [steps, ranks], ns, and its phases.
 
     ``phases`` is empty where the recording holds no phases. ``rows`` are those of the StepWork, and
-    ``steps`` the numbers of the steps of the script: some may be missing between two rows.
+    ``steps`` the numbers of the steps of the script: some may be missing between two rows. A row is
+    the mean of ``steps_per_row`` steps.
     """
 
     length: Times
     phases: Mapping[str, Times]
     rows: Int64s
     steps: Int64s
+    steps_per_row: int = 1
+
+    @property
+    def numbers(self) -> Int64s:
+        """The places of the rows among all rows, in which a regular distance is looked for."""
+        return np.asarray(self.steps // self.steps_per_row)
 
 
 def windows(work: StepWork) -> Windows:
@@ -46,7 +53,7 @@ def windows(work: StepWork) -> Windows:
     after = work.previous_after[rows]
     length, steps = after + work.before[rows], work.steps[rows]
     if not work.own.any():
-        return Windows(length, {}, rows, steps)
+        return Windows(length, {}, rows, steps, work.steps_per_row)
     phases = {name: work.parts[name][rows] for name in _PARTS_BEFORE}
     # What follows the optimizer in the previous step is outside every phase.
     phases["optimizer"] = np.minimum(after, work.previous_optimizer[rows])
@@ -54,7 +61,7 @@ def windows(work: StepWork) -> Windows:
     phases[PAUSE_PHASE] = np.where(evaluates, 0.0, outside)
     if evaluates.any():
         phases[EVALUATION_PHASE] = np.where(evaluates, outside, 0.0)
-    return Windows(length, phases, rows, steps)
+    return Windows(length, phases, rows, steps, work.steps_per_row)
 
 
 def lateness_of(work: StepWork, spans: Windows) -> Times:

@@ -3,18 +3,8 @@
 Tested in ``tests/api/test_light_run.py``.
 """
 
-import shlex
-
+from hvdprof.analyze.steps.light_recording import full_command, is_light
 from hvdprof.model.run import Run
-from hvdprof.model.tables.window_tables import WINDOWS
-
-LIGHT_FLAG = "--light"
-FULL_COMMAND = "hvdprof run --np 1,2,4 -- python train.py"
-
-
-def is_light(run: Run) -> bool:
-    """Whether a run holds windows of steps instead of steps."""
-    return len(run.table(WINDOWS.name)) > 0
 
 
 def light_caveat(run: Run) -> str:
@@ -25,12 +15,3 @@ def light_caveat(run: Run) -> str:
         "Light recording: means over windows of steps, so jitter within a window counts as exposed "
         f"transfer; for single steps, gradients and collectives run `{full_command(run)}`."
     )
-
-
-def full_command(run: Run) -> str:
-    """The command of a light run without its flag; an example where the command is unknown."""
-    command = run.manifest.command
-    if LIGHT_FLAG not in command:
-        return FULL_COMMAND
-    place = command.index(LIGHT_FLAG)
-    return shlex.join([*command[:place], *command[place + 1 :]])

@@ -2,14 +2,14 @@
 
 Windows end at multiples of a power of two of steps, counted from the same step on every rank. So
 the windows of ranks that choose different lengths nest, and the reader finds ends that all ranks
-share without any communication. A window takes 1/64 of the time so far, between half a second and
-10 s: a short run has enough of them, and a long one writes at a constant rate. Beside that, bytes
-are bounded: where they would be exceeded, windows stay open.
+share without any communication. A window takes 1/64 of the time so far, between 0.25 s and 10 s: a
+short run has enough of them, and a long one writes at a constant rate. Beside that, bytes are
+bounded: where they would be exceeded, windows stay open.
 
 Tested by tests/collect/steps/test_window_writer.py.
 """
 
-SHORTEST_NS, LONGEST_NS = 500_000_000, 10_000_000_000
+SHORTEST_NS, LONGEST_NS = 250_000_000, 10_000_000_000
 SHARE_OF_TIME = 64
 MOST_STEPS = 1 << 20
 

@@ -18,6 +18,9 @@ from hvdprof.ingest.recorder.recorder_file import RecorderFile, SegmentRecording
 from hvdprof.ingest.recorder.step_phases import UNSEEN
 from hvdprof.model.arrays import Bools, Float64s, Int64s
 
+LEAST_ROWS = 24
+"""Windows of which a launch consists at least, where it has short enough ones."""
+
 Columns = Mapping[str, Int64s]
 
 
@@ -72,12 +75,11 @@ def _shared_edges(tables: Sequence[Columns]) -> Int64s:
 
 
 def _about_equal(starts: Int64s, ends: Int64s, apart: Bools) -> tuple[Int64s, Int64s]:
-    """Neighbouring windows added up to the length at which half of all steps are in longer ones."""
-    plain = (ends - starts)[~apart]
-    usual = 1
-    if len(plain):
-        ordered = np.sort(plain)
-        usual = int(ordered[np.searchsorted(np.cumsum(ordered), ordered.sum() / 2)])
+    """Neighbouring windows added up to the length of the longest of which there would be many."""
+    plain = np.unique((ends - starts)[~apart])
+    num_steps = int((ends - starts)[~apart].sum())
+    many = plain[plain * LEAST_ROWS <= num_steps]
+    usual = int(many[-1]) if len(many) else 1
     merged: list[list[int]] = []
     is_open = False
     for start, end, is_apart in zip(starts.tolist(), ends.tolist(), apart.tolist(), strict=True):
@@ -92,11 +94,14 @@ def _about_equal(starts: Int64s, ends: Int64s, apart: Bools) -> tuple[Int64s, In
 
 
 def _with_rests(merged: list[list[int]], usual: int) -> list[list[int]]:
-    """The last window of a run, where it is less than half as long as usual, with that before."""
+    """The last window of a run, where it is shorter than usual, with that before.
+
+    Every window has the weight of one in what follows; a rest of its own would count too much.
+    """
     if len(merged) < 2:
         return merged
     (before, end), (start, last) = merged[-2:]
-    if end == start and last - start < usual / 2 and end - before >= usual:
+    if end == start and last - start < usual <= end - before:
         return [*merged[:-2], [before, last]]
     return merged
 

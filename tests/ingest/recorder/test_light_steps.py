@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
+from hvdprof.ingest.recorder import light_steps
 from hvdprof.ingest.recorder.light_steps import shared_windows, steps_from_windows
 from hvdprof.ingest.recorder.recorded_windows import RecordedWindows
 from hvdprof.ingest.recorder.recorder_file import RecorderFile, SegmentRecording
@@ -12,6 +13,12 @@ from hvdprof.ingest.recorder.step_phases import UNSEEN
 from hvdprof.rundir.window_line import WindowLine
 
 STEP_NS = 100
+
+
+@pytest.fixture(autouse=True)
+def few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Launches of this module are short."""
+    monkeypatch.setattr(light_steps, "LEAST_ROWS", 2)
 
 
 def window(first: int, end: int, **values: object) -> WindowLine:
@@ -63,7 +70,14 @@ def test_short_windows_at_the_begin_become_windows_of_the_usual_length() -> None
 
 def test_a_short_rest_at_the_end_belongs_to_the_window_before() -> None:
     assert shared(of_ends(16, 32, 48, 51)) == [(0, 16), (16, 32), (32, 51)]
-    assert shared(of_ends(16, 32, 48, 60)) == [(0, 16), (16, 32), (32, 48), (48, 60)]
+    assert shared(of_ends(16, 32, 48, 60)) == [(0, 16), (16, 32), (32, 60)]
+
+
+def test_one_very_long_window_does_not_make_all_others_as_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(light_steps, "LEAST_ROWS", 4)
+    assert shared(of_ends(2, 4, 6, 8, 24)) == [(0, 2), (2, 4), (4, 6), (6, 8), (8, 24)]
 
 
 def test_a_rank_that_was_killed_does_not_shorten_the_others() -> None:

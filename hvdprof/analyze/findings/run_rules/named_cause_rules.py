@@ -27,6 +27,7 @@ from hvdprof.analyze.findings.finding import (
 )
 from hvdprof.analyze.findings.nccl_rules.nccl_rule import hosts_of, is_several, ranks_text
 from hvdprof.analyze.steps.cell_setting import cell_setting
+from hvdprof.analyze.steps.light_recording import is_light, row_noun
 from hvdprof.analyze.stragglers.named_cause import FROM_STEP, IRREGULAR, PERIODIC, PERSISTENT
 from hvdprof.model.cause_names import cause_title, ranks_of
 from hvdprof.model.causes import PAUSE, STRAGGLER
@@ -137,14 +138,16 @@ def _what(evidence: Evidence, cause: CostlyCause) -> str:
     row, ranks = cause.row, ranks_of(cause.row)
     often = units.percent(float(row["affected_share"]), 0)
     late = units.milliseconds(float(row["delay_ns"]))
-    place = cell_place(cause.cell)
+    place, of_rows = cell_place(cause.cell), f"{often} of the {row_noun(evidence.run)}"
+    if is_light(evidence.run):
+        late += " per step"
     if row["term"] == PAUSE:
-        return f"{place}: all ranks pause in {often} of the steps, for {late} each."
+        return f"{place}: all ranks pause in {of_rows}, for {late} each."
     if not ranks:
-        return f"{place}: in {often} of the steps one of the ranks is late, by {late}."
+        return f"{place}: in {of_rows} one of the ranks is late, by {late}."
     who = f"{ranks_text(list(ranks))}{_hosts(evidence, cause)}"
     each = "each " if len(ranks) > 1 else ""
-    return f"{place}: the other ranks wait for {who} in {often} of the steps, {each}by {late}."
+    return f"{place}: the other ranks wait for {who} in {of_rows}, {each}by {late}."
 
 
 def _how_often(cause: CostlyCause, num_launches: int) -> str:

@@ -22,6 +22,7 @@ from hvdprof.analyze.findings.finding import (
     severity_of_cost,
 )
 from hvdprof.analyze.steps.cell_setting import cell_setting
+from hvdprof.analyze.steps.light_recording import is_light, row_noun
 from hvdprof.model.launch_key import LAUNCH
 from hvdprof.model.tables.scaling_tables import JOB_STEPS, SCALING
 
@@ -58,6 +59,8 @@ def stalled_steps(evidence: Evidence) -> Iterator[Finding]:
     """
     measured = evidence.measured()
     measured = measured[measured["size"] == 1]
+    rows = row_noun(evidence.run)
+    per_step = "per step " if is_light(evidence.run) else ""
     steps = evidence.table(JOB_STEPS.name).astype(dict.fromkeys(LAUNCH, str))
     joined = steps[steps["steady"]].merge(measured[~measured["oversubscribed"]], on=LAUNCH)
     for (model, size, engine), of_cell in joined.groupby(
@@ -82,9 +85,9 @@ def stalled_steps(evidence: Evidence) -> Iterator[Finding]:
             cell_name(cell),
             "Stalled steps" + ("" if regular is None else " at a regular distance"),
             sentences(
-                f"{cell_place(cell)}: {_which(regular)} take {units.milliseconds(each_ns)} longer "
-                f"than the others, {units.percent(share)} of all time.",
-                f"{sum(stall.number for stall in found)} such steps occur in {len(found)} of "
+                f"{cell_place(cell)}: {_which(regular, rows)} take {units.milliseconds(each_ns)} "
+                f"{per_step}longer than the others, {units.percent(share)} of all time.",
+                f"{sum(stall.number for stall in found)} such {rows} occur in {len(found)} of "
                 f"{len(launches)} launches.",
                 _IN_BASELINE if _is_baseline(evidence, cell) else "",
                 as_sentence(crowd),
@@ -137,5 +140,7 @@ def _distance(numbers: NDArray[np.float64]) -> float | None:
     return mean if mean >= 2 and float(gaps.std()) <= most * mean else None
 
 
-def _which(distance: float | None) -> str:
-    return "single steps" if distance is None else f"steps at a distance of {distance:.0f}"
+def _which(distance: float | None, rows: str) -> str:
+    if distance is None:
+        return f"single {rows}"
+    return f"{rows} at a distance of {distance:.0f}{'' if rows == 'steps' else ' steps'}"
