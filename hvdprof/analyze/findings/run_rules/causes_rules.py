@@ -32,6 +32,7 @@ from hvdprof.analyze.findings.finding import (
     sentences,
     severity_of_cost,
 )
+from hvdprof.analyze.findings.run_rules.unequal_ranks import RankAlone, rank_alone
 from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.analyze.steps.cell_setting import CellSetting, cell_setting
 from hvdprof.model.causes import COMPUTE_INFLATION, INPUT_BOUND, JITTER, SERIALIZATION
@@ -46,17 +47,20 @@ def input_bound(evidence: Evidence) -> Iterator[Finding]:
         cell = cause.cell
         sharing = crowding(evidence.run, cell)
         pinned = ", and set pin_memory=True" if cell_setting(evidence.run, cell).on_gpus else ""
+        alone = rank_alone(evidence, cause, is_loss=share == cause.share)
         yield Finding(
             "input-bound",
             severity_of_cost(share),
             cell_name(cell),
-            f"Input-bound: {'every' if cell['np'] > 1 else 'the'} rank waits for data",
+            f"Input-bound: {_whose(cause, alone)} waits for data",
             sentences(
-                f"{cell_place(cell)}: {_spent(cause, share)} in the data phase.",
+                f"{cell_place(cell)}: {_spent(cause, share, alone)} in the data phase.",
+                alone.sentence if alone else "",
                 _of_baseline(cause, share),
                 sharing,
             ),
-            f"Raise num_workers= and prefetch_factor= of the DataLoader{pinned}. With tf.data, "
+            f"Raise num_workers= and prefetch_factor= of the DataLoader"
+            f"{f' on rank {alone.rank}' if alone else ''}{pinned}. With tf.data, "
             "use .map(..., num_parallel_calls=) and .prefetch(). Otherwise, use faster storage.",
             "possible" if sharing else "certain",
             **cost,
@@ -73,8 +77,16 @@ def _with_those_of_baseline(
         yield cause, cause.whole_share, cause.whole_cost
 
 
-def _spent(cause: CostlyCause, share: float) -> str:
+def _whose(cause: CostlyCause, alone: RankAlone | None) -> str:
+    if alone:
+        return f"rank {alone.rank}"
+    return "every rank" if cause.cell["np"] > 1 else "the rank"
+
+
+def _spent(cause: CostlyCause, share: float, alone: RankAlone | None) -> str:
     whose = "normal ranks spend" if cause.cell["np"] > 1 else "the rank spends"
+    if alone:
+        whose = "ranks average"
     is_lost = share == cause.share
     if not cause.has_baseline or not is_lost:
         return f"{whose} {cause.share_text if is_lost else units.percent(share)} of the step"
@@ -94,6 +106,11 @@ def _of_baseline(cause: CostlyCause, share: float) -> str:
 _BETWEEN_STEPS = (
     "Look for what the loop does between steps: metrics that call .item(), logging, checkpoints. "
     "Do it less often."
+)
+
+_ON_ONE_RANK = (
+    "Look for what only rank {} does in no phase: logging, checkpoints, evaluation, work between "
+    "backward and the update. Do it less often."
 )
 
 
@@ -126,20 +143,26 @@ def inter_step_overhead(evidence: Evidence) -> Iterator[Finding]:
     """All ranks spend time outside all phases, most of it between steps."""
     for cause, share, cost in _with_those_of_baseline(evidence, SERIALIZATION):
         has_data = has_data_phase(evidence, cause.cell)
+        alone = rank_alone(evidence, cause, is_loss=share == cause.share)
+        whose = f"rank {alone.rank}" if alone else "all ranks"
         yield Finding(
             "inter-step-overhead",
             severity_of_cost(share),
             cell_name(cause.cell),
-            "Inter-step overhead of all ranks"
+            f"Inter-step overhead of {whose}"
             if has_data
-            else "Data loading or inter-step overhead of all ranks",
+            else f"Data loading or inter-step overhead of {whose}",
             sentences(
-                f"{cell_place(cause.cell)}: {_spent(cause, share)} in no phase: between steps, or "
-                "outside data, forward, backward and optimizer.",
+                f"{cell_place(cause.cell)}: {_spent(cause, share, alone)} in no phase: between "
+                "steps, or outside data, forward, backward and optimizer.",
+                alone.sentence if alone else "",
                 "" if has_data else NO_DATA_PHASE,
                 _of_baseline(cause, share),
             ),
-            sentences("" if has_data else MARK_DATA, _BETWEEN_STEPS),
+            sentences(
+                "" if has_data else MARK_DATA,
+                _ON_ONE_RANK.format(alone.rank) if alone else _BETWEEN_STEPS,
+            ),
             "likely",
             **cost,
         )

@@ -1,0 +1,79 @@
+"""Whether time in the data phase or between steps is that of all ranks, or of one alone.
+
+The mean of the normal ranks says nothing about each of them: of two ranks, one may spend twice the
+mean and the other nothing.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hvdprof import units
+from hvdprof.analyze.findings.cell_finding import CostlyCause
+from hvdprof.analyze.findings.evidence import Evidence
+from hvdprof.model.cause_names import ranks_of
+from hvdprof.model.causes import INPUT_BOUND, SERIALIZATION, STRAGGLER
+from hvdprof.model.launch_key import LAUNCH
+from hvdprof.model.tables.collective_tables import BREAKDOWN
+
+_PART_OF = {INPUT_BOUND: "data", SERIALIZATION: "unattributed"}
+"""The part of BREAKDOWN of each term that this module knows."""
+
+_OF_OTHERS = 0.5
+"""All ranks spend what is claimed only where the others spend at least this part of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankAlone:
+    """A rank that spends nearly all of a time by itself; times are means per step, ns."""
+
+    rank: int
+    own_ns: float
+    others_ns: float
+
+    @property
+    def sentence(self) -> str:
+        """The times of that rank and of the others."""
+        return (
+            f"Rank {self.rank} spends {units.milliseconds(self.own_ns)} per step there, the "
+            f"other ranks {units.milliseconds(self.others_ns)}."
+        )
+
+
+def rank_alone(evidence: Evidence, cause: CostlyCause, *, is_loss: bool) -> RankAlone | None:
+    """The rank whose time alone makes up a cause; None where the others spend it as well.
+
+    Args:
+        evidence: The run.
+        cause: A row of WATERFALL on the data phase or on time outside all phases.
+        is_loss: Whether the cause is what exceeds the baseline, else all of the time.
+    """
+    times = _times_by_rank(evidence, cause)
+    if len(times) < 2:
+        return None
+    slowest = max(times, key=lambda rank: times[rank])
+    others = float(np.median([times[rank] for rank in times if rank != slowest]))
+    baseline = float(cause.row["baseline_ns"]) if cause.has_baseline else 0.0
+    claimed = cause.cost_ns if is_loss else cause.cost_ns + baseline
+    if others - (baseline if is_loss else 0.0) >= _OF_OTHERS * claimed:
+        return None
+    return RankAlone(slowest, times[slowest], others)
+
+
+def _times_by_rank(evidence: Evidence, cause: CostlyCause) -> dict[int, float]:
+    """Mean time by rank over the launches, ns, without the ranks that are named stragglers."""
+    cell = cause.cell
+    launches = evidence.measured()
+    of_cell = (launches["model"] == cell["model"]) & (launches["size"] == cell["np"])
+    segments = launches[of_cell & (launches["engine"] == cell["engine"])]
+    names = dict.fromkeys(LAUNCH, "str")
+    rows = evidence.table(BREAKDOWN.name).astype(names).merge(segments[list(LAUNCH)])
+    rows = rows[rows["part"] == _PART_OF[str(cause.row["term"])]]
+    named = {
+        rank
+        for row in evidence.causes_of(cell)
+        if row["term"] == STRAGGLER
+        for rank in ranks_of(row)
+    }
+    means = rows.groupby("rank", observed=True)["time_ns"].mean()
+    return {int(str(rank)): float(ns) for rank, ns in means.items() if int(str(rank)) not in named}

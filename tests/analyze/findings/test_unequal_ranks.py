@@ -1,0 +1,76 @@
+"""Time in the data phase or between steps that one rank alone spends."""
+
+import pandas as pd
+import pytest
+
+from hvdprof.analyze.findings.run_findings import findings
+from hvdprof.model.tables.collective_tables import BREAKDOWN
+from tests.analyze.findings.test_run_findings import NAMES, evidence, straggler, term
+from tests.builders.declared_rows import declared_rows
+from tests.builders.finding_style import style_faults
+
+STEP_NS = 31e6
+PART_OF = {"input-bound": "data", "serialization": "unattributed"}
+
+
+def spent(name, *milliseconds):
+    """BREAKDOWN with the time of each rank in the part of a term."""
+    rows = [
+        {**NAMES, "rank": rank, "part": PART_OF[name], "time_ns": own * 1e6}
+        for rank, own in enumerate(milliseconds)
+    ]
+    return ("breakdown", declared_rows(BREAKDOWN, *rows))
+
+
+def only(name, times, **values):
+    mean = sum(times) / len(times) * 1e6 / STEP_NS
+    cause = term(name, values.pop("share", mean), **values)
+    (row,) = findings(evidence([cause, spent(name, *times)])).to_dict("records")
+    return row
+
+
+@pytest.mark.parametrize(
+    ("name", "title"),
+    [
+        ("input-bound", "Input-bound: rank 1 waits for data"),
+        ("serialization", "Inter-step overhead of rank 1"),
+    ],
+)
+def test_what_one_rank_alone_spends_accuses_no_other_rank(name, title):
+    row = only(name, (0.7, 13.3))
+
+    assert row["title"] == title
+    words = "Rank 1 spends 13.3 ms per step there, the other ranks 700 µs."
+    assert words in row["evidence"]
+    assert "normal ranks" not in row["evidence"]
+    assert "rank 1" in row["action"].partition(". ")[0]
+    assert style_faults(row) == []
+
+
+@pytest.mark.parametrize("name", ["input-bound", "serialization"])
+@pytest.mark.parametrize("times", [(6.0, 7.0), (4.0, 8.0), (7.0, 7.0, 7.0, 9.0)])
+def test_what_all_ranks_spend_is_that_of_all_ranks(name, times):
+    row = only(name, times)
+
+    assert row["title"].endswith(("of all ranks", "every rank waits for data"))
+    assert "normal ranks spend" in row["evidence"]
+
+
+@pytest.mark.parametrize("name", ["input-bound", "serialization"])
+def test_only_what_exceeds_the_baseline_is_compared(name):
+    of_baseline = {"share": 0.2, "baseline_share": 0.3, "baseline_ns": 0.3 * STEP_NS}
+
+    # The mean is 6.2 ms above the 9.3 ms of the baseline; rank 0 spends as much as the baseline.
+    assert "rank 1" in only(name, (9.3, 21.7), **of_baseline)["title"]
+    assert "rank 1" not in only(name, (15.0, 16.0), **of_baseline)["title"]
+
+
+def test_a_named_straggler_is_not_compared_with_the_normal_ranks():
+    causes = pd.concat(
+        [straggler("persistent", phase="pause")[1], term("serialization", 0.3)[1]],
+        ignore_index=True,
+    )
+    rows = findings(evidence([("waterfall", causes), spent("serialization", 9.3, 25.0)]))
+    titles = set(rows["title"])
+
+    assert not any("overhead of rank" in title for title in titles)
