@@ -64,7 +64,8 @@ def export(
     if _is_something_else(run):
         raise UsageError(
             f"{run} is no run directory, which hvdprof export needs.",
-            hint="Make one with `hvdprof attach`, or open a timeline in ui.perfetto.dev as it is.",
+            hint="`hvdprof attach` makes one of timelines, profiler traces, NCCL logs and output. "
+            f"Anything else: hvdprof convert {run} -o TABLES",
         )
     with load_progress([run]) as progress:
         loaded = api.load_run(run, progress=progress)

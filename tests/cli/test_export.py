@@ -63,7 +63,7 @@ def test_a_standalone_timeline_is_refused_with_what_to_do_instead(tmp_path):
     with pytest.raises(UsageError, match=r"timeline\.json is no run directory") as raised:
         export(timeline, "-o", tmp_path / "trace.json")
     assert "hvdprof attach" in str(raised.value.hint)
-    assert "ui.perfetto.dev" in str(raised.value.hint)
+    assert f"hvdprof convert {timeline}" in str(raised.value.hint)
     assert not (tmp_path / "trace.json").exists()
 
 

@@ -73,7 +73,7 @@ def sources_of(given: Given, workspace: Workspace) -> list[Source]:
             is_left_empty = may_be_empty and not file.size_bytes
             if file.kind != _WANTED[kind] and not is_left_empty:
                 raise UnreadableInputError(
-                    f"{file.name} is {file.what}, so {_OPTION[kind]} cannot take it.",
+                    f"{file.name} is recognised as {file.what}, so {_OPTION[kind]} cannot take it.",
                     hint=_how_to_see(file, workspace),
                 )
             sources.append(Source(kind, file.path, None))

@@ -1,0 +1,115 @@
+"""What other tools recorded, under each command that takes files."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hvdprof.dashboards.pages import overview
+from hvdprof.errors import UsageError
+from tests.builders.flight_dumps import dump, write_dumps
+from tests.builders.nsys_exports import write_export
+from tests.builders.served_dashboard import page_text
+from tests.cli.test_convert import invoke
+
+INSPECTED = {
+    "header": {"id": "0xab", "rank": 0, "n_ranks": 2, "nnodes": 1},
+    "metadata": {"inspector_output_format_version": "v4.0", "hostname": "node-1", "pid": 7},
+    "coll_perf": {
+        "coll": "AllReduce",
+        "coll_sn": 3,
+        "coll_msg_size_bytes": 2**20,
+        "coll_exec_time_us": 100,
+        "coll_timing_source": "kernel_gpu",
+        "coll_algobw_gbs": 10.0,
+        "coll_busbw_gbs": 15.0,
+    },
+}
+RAS = """\
+#0-0 (cf264af53edbe986) INCOMPLETE
+  Missing communicator data from 2 ranks
+  The missing ranks: 3,5
+
+"""
+
+
+def _dumps(folder: Path) -> Path:
+    folder.mkdir()
+    return write_dumps(folder, {0: dump(), 1: dump(enqueued=4, completed=4)})
+
+
+def _json_dumps(folder: Path) -> Path:
+    folder.mkdir()
+    return write_dumps(folder, {0: dump(), 1: dump(enqueued=4, completed=4)}, as_json=True)
+
+
+def _nsys(folder: Path) -> Path:
+    return write_export(folder, [(0, 1000, 0, "ncclDevKernel_AllReduce_Sum_f32_RING_LL")])
+
+
+def _inspector(folder: Path) -> Path:
+    folder.write_text(json.dumps(INSPECTED) + "\n")
+    return folder
+
+
+def _ras(folder: Path) -> Path:
+    folder.write_text(RAS)
+    return folder
+
+
+@pytest.fixture(
+    params=[
+        (_dumps, "rank_collectives"),
+        (_json_dumps, "collective_progress"),
+        (_nsys, "nsys_nccl_kernels"),
+        (_inspector, "inspector_collectives"),
+        (_ras, "collective_progress"),
+    ],
+    ids=["pickled dumps", "JSON dumps", "nsys", "inspector", "ras"],
+)
+def foreign(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, str]:
+    make: Callable[[Path], Path] = request.param[0]
+    return make(tmp_path / "recorded"), request.param[1]
+
+
+def test_analyze_names_the_file_first(foreign: tuple[Path, str]) -> None:
+    result = invoke("analyze", foreign[0])
+    assert result.exit_code == 0
+    assert len(result.stdout.splitlines()) > 1
+
+
+def test_convert_writes_its_table(foreign: tuple[Path, str], tmp_path: Path) -> None:
+    assert invoke("convert", foreign[0], "-o", tmp_path / "tables").exit_code == 0
+    assert (tmp_path / "tables" / f"{foreign[1]}.parquet").stat().st_size
+
+
+@pytest.mark.slow
+def test_sql_counts_its_rows(foreign: tuple[Path, str]) -> None:
+    pytest.importorskip("duckdb", reason="the extra sql is not installed")
+    counted = invoke("sql", foreign[0], f"SELECT count(*) > 0 AS any FROM {foreign[1]}")
+    assert counted.stdout.split()[-1].lower() == "true"
+
+
+def test_the_overview_of_the_dashboard_shows_it(foreign: tuple[Path, str]) -> None:
+    assert "Traceback" not in page_text(overview, foreign[0])
+
+
+def test_export_says_which_files_become_a_run(foreign: tuple[Path, str], tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is no run directory") as raised:
+        invoke("export", foreign[0], "-o", tmp_path / "trace.json")
+    assert f"hvdprof convert {foreign[0]}" in str(raised.value.hint)
+    assert not (tmp_path / "trace.json").exists()
+
+
+@pytest.mark.parametrize("option", ["--timeline", "--trace", "--nccl-log"])
+def test_attach_says_what_the_file_is_not(
+    foreign: tuple[Path, str], tmp_path: Path, option: str
+) -> None:
+    path = foreign[0]
+    file = next(path.iterdir()) if path.is_dir() else path
+    with pytest.raises(Exception) as raised:
+        invoke("attach", tmp_path / "run", option, file)
+    assert type(raised.value).__module__ == "hvdprof.errors"
+    assert file.name in str(raised.value)
+    assert not (tmp_path / "run").exists()
