@@ -9,7 +9,6 @@ from hvdprof.report.terminal.engines_section import print_engines, shape_engines
 from tests.analyze.test_engines import both_engines
 from tests.builders.analysis import analysis_of, sweep
 
-
 TEXT = """
 DDP against Horovod
   mnist on 2 ranks: Horovod 76.9 ± 1.3 % and DDP 90.9 ± 1.6 % efficient; the throughput of DDP is \
