@@ -183,6 +183,9 @@ def test_what_is_not_there_is_not_found(opened):
     assert "run=nosuchrun" in page.url
     show(watched, f"{address}/nowhere?run=first")
     assert "Not found: there is no page '/nowhere'." in page.inner_text("main")
+    # The browser notes the status of that address; the page is that of all tests here.
+    assert all("404" in text for text in watched.complaints)
+    watched.complaints.clear()
 
 
 def test_on_a_phone_nothing_is_wider_than_the_page_and_tabs_scroll(opened):
