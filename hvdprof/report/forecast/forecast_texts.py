@@ -80,7 +80,7 @@ def knee_of(limits: Limits) -> str:
         return "No knee in the predicted sizes."
     chance = units.percent(limits.knee_probability, 0)
     return (
-        f"Knee at {units.count(limits.knee)} ranks: the next doubling costs more than 5 points "
+        f"Knee at {units.counted(limits.knee, 'rank')}: the next doubling costs more than 5 points "
         f"of efficiency (probability {chance})."
     )
 

@@ -144,3 +144,8 @@ def test_no_knee_is_said():
     limits = dataclasses.replace(finished_forecast().limits[0], knee=None)
 
     assert knee_of(limits) == "No knee in the predicted sizes."
+
+
+def test_a_knee_at_one_rank_is_singular():
+    limits = dataclasses.replace(finished_forecast().limits[0], knee=1)
+    assert knee_of(limits).startswith("Knee at 1 rank: ")
