@@ -550,6 +550,13 @@ def test_rotating_stragglers_beside_other_processes_name_them_first():
     assert row["action"].startswith("End the other processes")
 
 
+def test_a_handful_of_steps_has_no_rotating_stragglers():
+    few = evidence([term("jitter", 0.3), ("scaling", scaling(cell(num_steps=7)))])
+    enough = evidence([term("jitter", 0.3), ("scaling", scaling(cell(num_steps=8)))])
+    assert "rotating-stragglers" not in ids(few)
+    assert "rotating-stragglers" in ids(enough)
+
+
 def twice(status):
     """Two launches of the cell, the second one with this status."""
     both = [segments(size=1, segment="s"), segments(size=1, segment="t", status=status)]

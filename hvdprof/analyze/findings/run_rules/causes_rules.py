@@ -103,6 +103,9 @@ def _of_baseline(cause: CostlyCause, share: float) -> str:
     return f"With what the baseline spends, it is {units.percent(cause.whole_share)} of the step."
 
 
+FEWEST_STEPS_OF_JITTER = 8
+"""With fewer steps, one or two long ones pass for a slowest rank that changes."""
+
 _BETWEEN_STEPS = (
     "Look for what the loop does between steps: metrics that call .item(), logging, checkpoints. "
     "Do it less often."
@@ -117,6 +120,8 @@ _ON_ONE_RANK = (
 def jitter(evidence: Evidence) -> Iterator[Finding]:
     """The slowest rank changes from step to step, besides named stragglers."""
     for cause in costly_causes(evidence, JITTER):
+        if cause.cell["num_steps"] < FEWEST_STEPS_OF_JITTER:
+            continue
         crowd = cell_setting(evidence.run, cause.cell).crowd
         yield Finding(
             "rotating-stragglers",
