@@ -25,6 +25,7 @@ from hvdprof.analyze.stragglers.stragglers import lateness_table
 from hvdprof.analyze.stragglers.waiting import waiting_tables
 from hvdprof.analyze.verdict.attached_verdict import attached_verdict
 from hvdprof.analyze.verdict.data_quality import warnings_of
+from hvdprof.analyze.verdict.failure_caveat import failure_caveat
 from hvdprof.analyze.verdict.failures import failed_segments
 from hvdprof.analyze.verdict.light_caveat import light_caveat
 from hvdprof.analyze.verdict.run_verdict import verdict
@@ -124,7 +125,12 @@ def analyze_run(run: Run) -> RunAnalysis:
             answer,
             caveat=" ".join(
                 text
-                for text in (verdict_caveat(run, answer), answer.caveat, light_caveat(run))
+                for text in (
+                    failure_caveat(failed, answer),
+                    verdict_caveat(run, answer),
+                    answer.caveat,
+                    light_caveat(run),
+                )
                 if text
             ),
         ),

@@ -1,0 +1,20 @@
+"""The caveat of a verdict on a run in which a measurement failed."""
+
+from collections.abc import Sequence
+
+from hvdprof.model.run import FailedSegment, Verdict
+
+
+def failure_caveat(failed: Sequence[FailedSegment], answer: Verdict) -> str:
+    """``1 measurement failed, at np=2: rank 1 raised ValueError: ...``, or empty.
+
+    Args:
+        failed: The failed measurements of the run, first failure first.
+        answer: The verdict; one on no cell says by itself what failed.
+    """
+    if not failed or not answer.model:
+        return ""
+    first, several = failed[0], len(failed) > 1
+    number = f"{len(failed)} measurements failed, first" if several else "1 measurement failed,"
+    counted = "Its steps before that count." if first.is_counted else ""
+    return f"{number} at np={first.np}: {first.reason.rstrip('.')}. {counted}".rstrip()
