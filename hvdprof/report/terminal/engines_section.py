@@ -1,5 +1,6 @@
 """DDP against Horovod in a terminal: which is faster on the same ranks, and by what."""
 
+import math
 from dataclasses import dataclass
 
 import pandas as pd
@@ -50,19 +51,35 @@ def print_engines(console: Console, comparisons: tuple[EngineComparison, ...]) -
 
 def _sentence(analysis: RunAnalysis, row: pd.Series) -> str:
     model, np_ = str(row["model"]), int(row["np"])
+    ratio = units.interval_of_unit(row["speedup"], row["speedup_low"], row["speedup_high"], "ratio")
+    sentence = (
+        f"{model} on {np_} ranks: {_judgement(row)}; the throughput of DDP is {ratio} of Horovod's."
+    )
+    if reached := _efficiencies(analysis, model, np_):
+        sentence += f" Scaling efficiency: {reached}."
+    return sentence
+
+
+def _judgement(row: pd.Series) -> str:
+    judged = _JUDGED.get(str(row["verdict"]))
+    if judged is not None:
+        return judged
+    is_undecided = row["speedup_low"] <= 1 <= row["speedup_high"]
+    return f"{'undecided' if is_undecided else 'not comparable'} ({row['reason']})"
+
+
+def _efficiencies(analysis: RunAnalysis, model: str, np_: int) -> str:
+    """Both efficiencies; empty where one of the two is the baseline itself."""
     reached = []
     for engine in _SHOWN:
         cell = of_base_cell(analysis.scaling, model, np_, engine).iloc[0]
+        if math.isnan(cell["efficiency_low"]):
+            return ""
         efficiency = units.percent_interval(
             cell["efficiency"], cell["efficiency_low"], cell["efficiency_high"]
         )
         reached.append(f"{ENGINE_TITLES[engine]} {efficiency}")
-    ratio = units.interval_of_unit(row["speedup"], row["speedup_low"], row["speedup_high"], "ratio")
-    verdict = _JUDGED.get(str(row["verdict"]), f"not comparable, {row['reason']}")
-    return (
-        f"{model} on {np_} ranks: {' and '.join(reached)} efficient; the throughput of DDP is "
-        f"{ratio} of Horovod's: {verdict}."
-    )
+    return ", ".join(reached)
 
 
 def _causes(analysis: RunAnalysis, model: str, np_: int) -> tuple[str, ...]:
