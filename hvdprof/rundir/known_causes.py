@@ -72,6 +72,11 @@ KNOWN_CAUSES = (
         "run hvdprof doctor",
     ),
     KnownCause(
+        re.compile(r"distributed collective mismatch in your code"),
+        "ranks are in different collectives: one skips or reorders a call",
+        "set TORCH_DISTRIBUTED_DEBUG=DETAIL, which names both calls",
+    ),
+    KnownCause(
         re.compile(r"No Adasum operation enabled"),
         "Horovod has no Adasum under Gloo",
         "use --controller mpi",

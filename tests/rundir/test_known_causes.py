@@ -31,6 +31,11 @@ from hvdprof.rundir.known_causes import KNOWN_CAUSES, known_cause, with_known_ca
             "mpirun",
         ),
         ("the launch ended with exit code 1: opal_init failed", "another libmpi", "doctor"),
+        (
+            "  what():  72 vs 4. Is there a distributed collective mismatch in your code?",
+            "different collectives",
+            "TORCH_DISTRIBUTED_DEBUG=DETAIL",
+        ),
         ("rank 0 raised RuntimeError: No Adasum operation enabled.", "Gloo", "--controller mpi"),
         (
             "rank 0 raised RuntimeError: operator torchvision::nms does not exist",

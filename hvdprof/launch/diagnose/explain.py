@@ -173,7 +173,8 @@ def _ended_by_signal(evidence: _Evidence) -> Failure | None:
         return None
     return Failure(
         reason=with_known_cause(
-            f"{_named(evidence.rank)} was ended by {sign.name}", evidence.errors.lines_of(None)
+            f"{_named(evidence.rank)} was ended by {sign.name}",
+            [*evidence.errors.lines_of(evidence.rank), *evidence.errors.lines_of(None)],
         ),
         rank=evidence.rank,
         exit_code=evidence.ended.exit_code,

@@ -161,7 +161,7 @@ def test_ranks_that_printed_nothing_have_files_too(tmp_path: Path, nccl_logs: Pa
 @pytest.mark.parametrize("option", ["timelines", "nccl_logs", "outputs"])
 def test_files_that_are_all_empty_are_refused(tmp_path: Path, option: str) -> None:
     paths = [output(tmp_path, name, "") for name in ("a.out", "b.out")]
-    with pytest.raises(UnreadableInputError, match=r"a\.out is an empty file"):
+    with pytest.raises(UnreadableInputError, match=r"a\.out is recognised as an empty file"):
         attach(tmp_path / "run", Given(**{option: paths}), Stated(name="a", size=2))
 
 
@@ -198,7 +198,9 @@ def test_a_wrong_member_of_an_archive_is_looked_at_by_the_archive(tmp_path: Path
     archive = tmp_path / "job.zip"
     with zipfile.ZipFile(archive, "w") as file:
         file.writestr("job/x.log", KILLED)
-    with pytest.raises(UnreadableInputError, match=r"job\.zip/job/x\.log is text") as error:
+    with pytest.raises(
+        UnreadableInputError, match=r"job\.zip/job/x\.log is recognised as text"
+    ) as error:
         attach(tmp_path / "run", Given(timelines=[archive]), Stated(name="a", size=2))
     assert error.value.hint == f"See what the archive holds: hvdprof analyze {archive}"
 

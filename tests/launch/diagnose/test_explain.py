@@ -106,6 +106,18 @@ def test_an_exit_code_under_hydra_is_no_signal(tmp_path: Path) -> None:
     assert failure.signal is None
 
 
+def test_an_abort_of_gloo_over_different_collectives_says_so(tmp_path: Path) -> None:
+    stderr = (
+        "[1,0]<stderr>:  what():  [enforce fail at pair.cc:456] 72 vs 4. "
+        "Is there a distributed collective mismatch in your code?\n"
+        "mpirun noticed that process rank 0 with PID 11103 on node node1 exited on "
+        "signal 6 (Aborted).\n"
+    )
+    failure = _explained(tmp_path, "", stderr, exit_code=134)
+    assert failure.reason.startswith("rank 0 was ended by SIGABRT (ranks are in different")
+    assert "TORCH_DISTRIBUTED_DEBUG=DETAIL" in failure.reason
+
+
 def test_open_mpi_5_breaks_its_line(tmp_path: Path) -> None:
     stderr = (
         "prterun noticed that process rank 1 with PID 11103 on node node1 exited on\n"
