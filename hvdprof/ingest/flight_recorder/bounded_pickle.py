@@ -18,19 +18,20 @@ DEEPEST = 32
 _STOP = b"."
 _CONTAINERS = (b"}", b"]", b")", b"t", b"\x85", b"\x86", b"\x87")
 # Runs of opcodes whose operands have a fixed length: N, booleans, numbers, containers, marks,
-# memo places, short integers, protocol and frame. Bounded, because a pattern remembers each turn.
+# memo places (below 4 million: 64 MB), short integers, protocol and frame. Bounded, because a
+# pattern remembers each turn.
 _FIXED = re.compile(
     rb"(?:[N\x88\x89}\])(taseu\x85\x86\x87\x94]++"
-    rb"|[Kqh\x80].|M.{2}|[Jj].{4}|[G\x95].{8}"
+    rb"|[Kqh\x80].|M.{2}|[Jj].{4}|[G\x95].{8}|r.{2}[\x00-\x3f]\x00"
     rb"|\x8a(?:\x00|\x01.|\x02.{2}|\x03.{3}|\x04.{4}|\x05.{5}|\x06.{6}|\x07.{7}|\x08.{8})"
     rb"){1,10000}+",
     re.DOTALL,
 )
 # Texts and integers, by the bytes of their length.
 _LENGTHS = {b"X": 4, b"\x8c": 1, b"\x8d": 8, b"\x8a": 1}
-_LONG_PUT = b"r"
-# The operand of these is missing where no run matches; nothing at all is a pickle without an end.
-_WITH_OPERAND = (b"", *(bytes([code]) for code in b"Kqh\x80MJjG\x95"))
+_FAR_PUT = b"r"
+# Nothing matches these where their operand is cut off.
+_WITH_OPERAND = tuple(bytes([code]) for code in b"Kqhr\x80MJjG\x95")
 _NESTS = (dict, list, tuple)
 
 
@@ -70,39 +71,33 @@ class _PlainUnpickler(pickle.Unpickler):
 
 def _check(data: bytes) -> None:
     """Step over all opcodes up to the end, and refuse what a dump does not hold."""
-    at, num_containers = 0, 0
-    while True:
-        if run := _FIXED.match(data, at):
-            # Bytes of operands count as well: few, as most are places of the memo and zeros.
-            num_containers += sum(data.count(code, at, run.end()) for code in _CONTAINERS)
+    # A container takes a byte: a short pickle needs no count.
+    is_counted = len(data) > MOST_CONTAINERS
+    at = num_containers = 0
+    while code := data[at : at + 1]:
+        if width := _LENGTHS.get(code):
+            operand = at + 1 + width
+            at = operand + int.from_bytes(data[at + 1 : operand], "little")
+        elif run := _FIXED.match(data, at):
+            if is_counted:
+                # Bytes of operands count as well: few, as most are places and zeros.
+                num_containers += sum(data.count(one, at, run.end()) for one in _CONTAINERS)
             if num_containers > MOST_CONTAINERS:
                 raise RefusedPickleError(f"holds more than {MOST_CONTAINERS:,} containers")
             at = run.end()
-        elif data.startswith(_STOP, at):
+        elif code == _STOP:
             return
+        elif code == _FAR_PUT and at + 4 < len(data):
+            place = int.from_bytes(data[at + 1 : at + 5], "little")
+            # Unpickling allocates a memo as long as the largest place.
+            if place > at:
+                raise RefusedPickleError(f"has a memo of {place:,} places")
+            at += 5
+        elif code in _WITH_OPERAND:
+            break
         else:
-            at = _after(data, at)
-
-
-def _after(data: bytes, at: int) -> int:
-    """The place behind an opcode whose operand states its length, or that puts far away."""
-    code = data[at : at + 1]
-    if code in _LENGTHS:
-        operand = at + 1 + _LENGTHS[code]
-        end = operand + int.from_bytes(data[at + 1 : operand], "little")
-    elif code == _LONG_PUT:
-        end = at + 5
-        place = int.from_bytes(data[at + 1 : end], "little")
-        # Unpickling allocates a memo as long as the largest place.
-        if place > at:
-            raise RefusedPickleError(f"has a memo of {place:,} places")
-    elif code in _WITH_OPERAND:
-        end = len(data) + 1
-    else:
-        raise RefusedPickleError(f"holds more than plain values (opcode {code!r} at byte {at})")
-    if end > len(data):
-        raise RefusedPickleError("ends in the middle")
-    return end
+            raise RefusedPickleError(f"holds more than plain values (opcode {code!r} at byte {at})")
+    raise RefusedPickleError("ends in the middle")
 
 
 def _check_depth(value: object) -> None:
