@@ -66,9 +66,17 @@ def fraction_interval(fraction: float, low: float, high: float) -> str:
     return f"{percent(fraction, digits)} ({lower:.{digits}f} to {upper:.{digits}f})"
 
 
-def points(ratio: float) -> str:
-    """A signed difference of ratios as percentage points, ``-0.021 -> '-2.1 points'``."""
-    return MISSING if math.isnan(ratio) else f"{100 * ratio:+.1f} points"
+def points(ratio: float, low: float = math.nan, high: float = math.nan) -> str:
+    """A signed difference of ratios as percentage points, ``-0.021 -> '-2.1 points'``.
+
+    Whole points where its interval has no more digits, as in ``percent_interval``. What rounds to
+    zero is ``'+0.0 points'``: a minus would claim a gain.
+    """
+    if math.isnan(ratio):
+        return MISSING
+    half = 100 * (high - low) / 2
+    digits = 1 if math.isnan(half) else _decimals_of_percent(half)
+    return f"{100 * ratio:+z.{digits}f} points"
 
 
 def milliseconds(duration_ns: float) -> str:

@@ -139,7 +139,7 @@ def _line_of(bar: go.Bar, name: str, row: FrameRow) -> go.Bar:
     short = name.partition(",")[0].partition(" (")[0]
     if len(short) > _COMPACT_CHARACTERS:
         short = f"{short[: _COMPACT_CHARACTERS - 1]}…"
-    text = f"{_time_text(row)}, {units.points(row['share']).replace('points', 'pts')}"
+    text = f"{_time_text(row)}, {_points_text(row).replace('points', 'pts')}"
     bar.update(
         y=[short],
         text=[text],
@@ -160,6 +160,10 @@ def _time_text(row: FrameRow) -> str:
     if half > _WIDE * abs(row["time_ns"]):
         return f"≈ {_one_digit(float(row['time_ns']))}"
     return units.milliseconds(row["time_ns"])
+
+
+def _points_text(row: FrameRow) -> str:
+    return units.points(row["share"], row["share_low"], row["share_high"])
 
 
 def _one_digit(time_ns: float) -> str:
@@ -255,5 +259,5 @@ def _bars(value: float, low: float, high: float) -> dict[str, object]:
 
 def _label(name: str, row: FrameRow) -> str:
     lines = textwrap.wrap(name, _LABEL_CHARACTERS)
-    size = f"{_time_text(row)} · {units.points(row['share'])}"
+    size = f"{_time_text(row)} · {_points_text(row)}"
     return "<br>".join([*lines, f"<b>{size}</b>"])

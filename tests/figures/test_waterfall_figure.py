@@ -54,6 +54,8 @@ def test_a_time_has_no_more_digits_than_its_interval(tmp_path):
     figure = waterfall_figure(analysis_of(tmp_path / "run", passes), compact=True)
     (text,) = [bar.text[0] for bar in figure.data if bar.y[0] == "exposed transfer"]
     assert text.startswith("≈ ")
+    time, _, points = text.partition(", ")
+    assert "." not in points, f"{points} beside {time}"
 
 
 def test_without_a_baseline_the_bars_begin_at_the_compute(tmp_path):
