@@ -89,6 +89,16 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
     return keep > 0 ? text.slice(0, 1) : "";
   };
 
+  // The beginning of a sentence; nothing where less than half of it fits.
+  const begun = (ctx, text, room) => {
+    if (ctx.measureText(text).width <= room) { return text; }
+    for (let keep = text.length - 1; keep > text.length / 2; keep -= 1) {
+      const cut = `${text.slice(0, keep).trimEnd()}…`;
+      if (ctx.measureText(cut).width <= room) { return cut; }
+    }
+    return "";
+  };
+
   // A byte per bin and lane as pixels, once per answer and theme.
   const binImage = (data, theme) => {
     const key = theme.isDark ? "dark" : "light";
@@ -204,6 +214,6 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
   });
 
   Object.assign(window.hvdprofTimeline, {
-    FONT, STRIP, SEGMENTS, AXIS, css, themeOf, placed, lengthText, ticksOf, fitted, drawLane, barsOf, scaleOf,
+    FONT, STRIP, SEGMENTS, AXIS, css, themeOf, placed, lengthText, ticksOf, fitted, begun, drawLane, barsOf, scaleOf,
   });
 })();

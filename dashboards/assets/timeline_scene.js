@@ -260,7 +260,7 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
       if (room < 60) { continue; }
       ctx.font = `italic 11px ${T.FONT}`;
       ctx.fillStyle = theme.soft;
-      ctx.fillText(T.fitted(ctx, note.text, room - 6), left + 3, place.top + place.height / 2);
+      ctx.fillText(T.begun(ctx, note.text, room - 6), left + 3, place.top + place.height / 2);
     }
   };
 

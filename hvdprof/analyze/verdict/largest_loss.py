@@ -27,6 +27,9 @@ _RULE_OF = {INPUT_BOUND: "input-bound", SERIALIZATION: "inter-step-overhead"}
 SMALLEST_OFFSET = 0.02
 """Gains are named from here on: the largest loss then exceeds the whole lost efficiency."""
 
+ABOUT_AS_LARGE = 0.9
+"""A second cause of this part of the largest one is named beside it, where intervals overlap."""
+
 
 @dataclass(frozen=True, slots=True)
 class LargestLoss:
@@ -66,8 +69,9 @@ def largest_loss(
     ]
     if not costly:
         return None
-    row = max(costly, key=lambda row: float(row["share"]))
+    row, *others = sorted(costly, key=lambda row: -float(row["share"]))
     cost = _cost(float(row["time_ns"]), float(row["share"]))
+    cost += _rivals(row, others)
     name = cause_name(row)
     of_cell = findings[
         (findings["model"] == model)
@@ -116,6 +120,17 @@ def cost_of_baseline(
 def _whole_share(row: FrameRow) -> float:
     """The share with that of the baseline; NaN without a baseline."""
     return float(row["share"]) + float(row["baseline_share"])
+
+
+def _rivals(row: FrameRow, others: Sequence[FrameRow]) -> str:
+    """The second cause, where it is about as large and their intervals overlap; may be empty."""
+    if not others or others[0]["share"] < ABOUT_AS_LARGE * row["share"]:
+        return ""
+    second = others[0]
+    # Where intervals are not known, they may overlap.
+    if second["share_high"] < row["share_low"]:
+        return ""
+    return f", about as large as {cause_name(second)} ({units.percent(second['share'])})"
 
 
 def _cost(time_ns: float, share: float) -> str:

@@ -51,6 +51,20 @@ def test_the_costliest_cause_is_named_with_its_cost_and_fix():
     assert (found.name, found.share) == ("straggler: rank 1, data phase", 0.381)
 
 
+@pytest.mark.parametrize(
+    ("share", "low", "high", "is_named"),
+    [(0.37, 0.3, 0.44, True), (0.37, 0.36, 0.38, False), (0.3, 0.1, 0.5, False)],
+    ids=["as large", "apart", "smaller"],
+)
+def test_a_cause_that_may_be_as_large_is_named_beside(share, low, high, is_named):
+    first = SLOW.assign(share_low=0.3805, share_high=0.3815) if not is_named else SLOW
+    second = cause("jitter", share, low, share_high=high)
+    found = loss([first, second], FINDING)
+
+    assert (", about as large as jitter (37.0 %); fix: " in found.sentence) == is_named
+    assert found.sentence.startswith("Largest loss: straggler (rank 1, data phase), 38.1 ms")
+
+
 def test_other_processes_are_for_the_caveat_and_the_fix_is_that_of_the_cause():
     action = (
         "End the other processes or use an idle machine, then measure again. Otherwise, raise x."

@@ -12,8 +12,8 @@ def test_efficiency_and_the_biggest_loss(tmp_path: Path) -> None:
     passes = sweep({0: 10, 1: 10.1, 2: 12.5}, blocked_ms={2: 2.0})
     verdict = analysis_of(tmp_path, passes).verdict
     assert verdict.sentence == (
-        "mnist on 2 ranks: 80.0 ± 1.8 % scaling efficiency against torch np=1. Largest loss: steps "
-        "short against Horovod's cycle, 2.00 ms per step (16.0 %); fix: set "
+        "mnist on 2 ranks: 80.0 ± 1.8 % scaling efficiency against torch np=1. Largest loss: "
+        "waiting for Horovod's cycle, 2.00 ms per step (16.0 %); fix: set "
         "HOROVOD_CYCLE_TIME=0.1."
     )
     assert (verdict.model, verdict.np) == ("mnist", 2)

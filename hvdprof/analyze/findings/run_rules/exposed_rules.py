@@ -38,10 +38,7 @@ LARGE_COPIES = 0.05
 NETWORK_SHARE = 0.7
 """Transfers that reach as much of what the network gives are limited by the network."""
 
-_SEND_LESS = (
-    "Use compression=hvd.Compression.fp16 to send less (check with `hvdprof bench "
-    "--fp16-allreduce`)."
-)
+_SEND_LESS = "Use compression=hvd.Compression.fp16 to send less, and measure both."
 _SEND_LESS_OFTEN = "Set backward_passes_per_step= or a larger batch to send less often."
 _NO_NETWORK_HELPS = "On one host no faster network helps."
 
@@ -109,7 +106,7 @@ def _likely(evidence: Evidence, term: CostlyCause) -> Likely:
     if step_ns(cell) <= CYCLES_OF_A_SHORT_STEP * cycle_ns:
         return Likely(
             "cycle-bound",
-            "Steps short against Horovod's cycle",
+            "Waiting for Horovod's cycle",
             f"A step takes {units.milliseconds(step_ns(cell))} and a cycle of Horovod "
             f"{units.milliseconds(cycle_ns)}, so the wait for cycles matters.",
             "Set HOROVOD_CYCLE_TIME=0.1 (milliseconds). Alternatively, do more work per step: a "
@@ -255,8 +252,7 @@ def _on_cores(setting: CellSetting) -> Likely:
             less,
             _SEND_LESS_OFTEN,
             _NO_NETWORK_HELPS,
-            "fp16 may cost more by its conversions than it saves (check with `hvdprof bench "
-            "--fp16-allreduce`).",
+            "fp16 may cost more by its conversions than it saves.",
         ),
         crowd,
     )
