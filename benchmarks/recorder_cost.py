@@ -99,7 +99,7 @@ class LayerTraining(Training):
         self.batch_size = BATCH
         torch.manual_seed(1)
         model = nn.Sequential(*(_Layer(step_s / 3 / NUM_LAYERS) for _ in range(NUM_LAYERS)))
-        self.model: Any = model
+        self.model: nn.Module = model
         if engine == "ddp":
             self.model = DistributedDataParallel(model)
         elif engine == "fsdp":

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -71,7 +70,7 @@ def executions_of(pieces: Iterable[pd.DataFrame], pass_id: str) -> Executions:
         pieces: Rows of COLLECTIVES, some at a time; they need the columns that are used alone.
         pass_id: The pass.
     """
-    parts: list[tuple[NDArray[Any], ...]] = [_NOTHING]
+    parts: list[tuple[NDArray[np.generic], ...]] = [_NOTHING]
     segments: dict[str, int] = {}
     for piece in pieces:
         own = (piece["pass_id"] == pass_id).to_numpy(bool) & piece["dur_ns"].notna().to_numpy(bool)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from hvdprof.model.arrays import Int64s
 from hvdprof.model.schema import Column, Table
@@ -121,7 +122,7 @@ class _Stored:
         return plain
 
     @property
-    def _plain(self) -> np.dtype[Any]:
+    def _plain(self) -> np.dtype[np.generic]:
         return np.dtype("int64" if self.column.dtype == _NULLABLE else self.column.dtype)
 
     @property
@@ -151,7 +152,7 @@ class _Stored:
         _write(file, self.first + done * np.dtype(kind).itemsize, codes.astype(kind))
 
 
-def _write(file: int, at: int, values: np.ndarray[Any, Any]) -> None:
+def _write(file: int, at: int, values: NDArray[np.generic]) -> None:
     left = memoryview(values.tobytes())
     while left:
         written = os.pwrite(file, left, at)
