@@ -7,19 +7,11 @@ import plotly.graph_objects as go
 from hvdprof import units
 from hvdprof.figures.style.palette import PART_COLOURS, empty_figure, say, translucent
 from hvdprof.figures.style.step_bins import bin_means, bin_starts
-from hvdprof.model.step_parts import RECORDED_PARTS
+from hvdprof.model.step_parts import PART_NAMES, RECORDED_PARTS
 
 _MOST_STEPS = 500
 _MOST_TICKS = 16
 
-_NAMES = {
-    "data": "data",
-    "forward": "forward",
-    "backward": "backward",
-    "blocked": "blocked",
-    "optimizer": "optimizer",
-    "other": "outside all phases",
-}
 _PART_IN_BREAKDOWN = {"other": "unattributed"}
 
 
@@ -39,10 +31,10 @@ def parts_by_rank(breakdown: pd.DataFrame) -> go.Figure:
             go.Bar(
                 x=rows["rank"],
                 y=rows["time_ns"] / 1e6,
-                name=_NAMES[part],
+                name=PART_NAMES[part],
                 marker={"color": PART_COLOURS[part]},
                 hovertext=[
-                    f"<b>rank {row['rank']}, {_NAMES[part]}</b><br>"
+                    f"<b>rank {row['rank']}, {PART_NAMES[part]}</b><br>"
                     + units.interval_of_unit(
                         row["time_ns"], row["time_low_ns"], row["time_high_ns"], "ns"
                     )
@@ -85,10 +77,10 @@ def parts_over_steps(steps: pd.DataFrame) -> go.Figure:
                 y=bin_means(times, starts) / 1e6,
                 mode="lines",
                 stackgroup="parts",
-                name=_NAMES[part],
+                name=PART_NAMES[part],
                 line={"color": PART_COLOURS[part], "width": 0.5},
                 fillcolor=translucent(PART_COLOURS[part], 0.85),
-                hovertemplate=f"step %{{x}}, {_NAMES[part]}: %{{y:.3~g}} ms<extra></extra>",
+                hovertemplate=f"step %{{x}}, {PART_NAMES[part]}: %{{y:.3~g}} ms<extra></extra>",
             )
         )
     warm = steps.loc[steps["warmup"].to_numpy(dtype=bool), "step"]

@@ -1,18 +1,18 @@
-"""The parts of a step's time, in the order of reports, with their names in texts.
+"""The parts of a step's time, in the order of reports, with their names.
 
 Tested in ``tests/model/tables/test_run_tables.py``.
 """
 
 PART_NAMES: dict[str, str] = {
-    "data": "data loading",
-    "forward": "the forward pass",
-    "backward": "the backward pass",
+    "data": "data",
+    "forward": "forward",
+    "backward": "backward",
     "blocked": "blocked",
-    "optimizer": "the parameter update",
-    "other": "time outside all phases",
-    "residual": "time between steps and waits between ranks",
+    "optimizer": "optimizer",
+    "other": "outside all phases",
+    "residual": "between steps and waits between ranks",
 }
-"""Names of the parts of ``model.tables.scaling_tables.LOSSES``, as used in a sentence."""
+"""Names of the parts of ``model.tables.scaling_tables.LOSSES``, as figures show them."""
 
 RECORDED_PARTS: tuple[str, ...] = ("data", "forward", "backward", "blocked", "optimizer", "other")
 """The parts that the recorder measures on every rank; ``STEPS`` holds each as ``<part>_ns``."""
