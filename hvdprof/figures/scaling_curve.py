@@ -253,7 +253,7 @@ def _legend_of_wide() -> go.Scatter:
         x=[math.nan],
         y=[math.nan],
         mode="markers",
-        name="95 % CI wider than ±10 %",
+        name="95 % CI wider than ±10 % of the value",
         marker={"size": 9, "symbol": "circle", "color": NEUTRAL_COLOUR},
     )
 

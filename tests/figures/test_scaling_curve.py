@@ -171,6 +171,6 @@ def test_points_with_a_wide_interval_are_grey_and_named_once():
     ]
     _, lines = drawn(rows)
     assert list(lines["resnet18 none average"].marker.color) == [NEUTRAL_COLOUR, LINE_COLOURS[0]]
-    assert "95 % CI wider than ±10 %" in lines
+    assert "95 % CI wider than ±10 % of the value" in lines
     _, narrow = drawn(rows[1:])
-    assert "95 % CI wider than ±10 %" not in narrow
+    assert "95 % CI wider than ±10 % of the value" not in narrow

@@ -183,7 +183,8 @@ def _wide_intervals(scaling: pd.DataFrame) -> Iterator[str]:
         worst = _last_by(wide, half[wide.index])
         yield (
             f"{_number(len(wide), 'efficiency', 'efficiencies')} with a 95 % CI wider than ±10 % "
-            f"({WIDE_MARK}). Worst: {worst['model']} at np={worst['np']} ({_setting(worst)}), "
+            f"of the value ({WIDE_MARK}). Worst: {worst['model']} at np={worst['np']} "
+            f"({_setting(worst)}), "
             + units.percent_interval(
                 worst["efficiency"], worst["efficiency_low"], worst["efficiency_high"]
             )

@@ -112,19 +112,18 @@ def _cause(facts: Facts) -> Tile | None:
 
 
 def _negotiation(facts: Facts) -> Tile | None:
-    if "negotiating_share" not in facts:
-        return None
-    longest = _number(facts, "negotiation_p95_ns")
-    share = units.percent(_number(facts, "negotiating_share"))
-    return Tile("Negotiation", f"{share} of the time", f"p95 {units.milliseconds(longest)}")
+    return _share(facts, "Negotiation", "negotiating_share", "time", "negotiation_p95_ns")
 
 
 def _executing(facts: Facts) -> Tile | None:
-    if "executing_share" not in facts:
+    return _share(facts, "Collectives", "executing_share", "file", "execution_p95_ns")
+
+
+def _share(facts: Facts, title: str, share: str, whole: str, p95_ns: str) -> Tile | None:
+    if share not in facts:
         return None
-    longest = _number(facts, "execution_p95_ns")
-    share = units.percent(_number(facts, "executing_share"))
-    return Tile("Collectives", f"{share} of the file", f"p95 {units.milliseconds(longest)}")
+    longest = units.milliseconds(_number(facts, p95_ns))
+    return Tile(title, f"{units.percent(_number(facts, share))} of the {whole}", f"p95 {longest}")
 
 
 def _exposed(facts: Facts) -> Tile | None:

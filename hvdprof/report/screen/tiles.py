@@ -196,7 +196,7 @@ def _tone(analysis: RunAnalysis, row: FrameRow | None) -> tuple[str, str]:
     half = (float(row["efficiency_high"]) - float(row["efficiency_low"])) / 2
     width = half / float(row["efficiency"])
     if width > WIDE_SHARE:
-        reason = f"95 % CI of ±{units.percent(width, 0)}: measure more repeats"
+        reason = f"95 % CI is ±{units.percent(width, 0)} of the value: measure more repeats"
         return BAD if width > _VERY_WIDE else CAUTION, reason
     # Without a baseline the job exists already, and cannot be launched again.
     if row["num_launches"] == 1 and row["baseline"]:

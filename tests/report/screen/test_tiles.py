@@ -65,12 +65,12 @@ def test_a_cell_that_is_its_own_baseline_gains_samples_and_no_efficiency():
         (
             {"efficiency_low": 0.7, "efficiency_high": 0.98},
             CAUTION,
-            "95 % CI of ±17 %: measure more repeats",
+            "95 % CI is ±17 % of the value: measure more repeats",
         ),
         (
             {"efficiency_low": 0.2, "efficiency_high": 1.4},
             BAD,
-            "95 % CI of ±71 %: measure more repeats",
+            "95 % CI is ±71 % of the value: measure more repeats",
         ),
         ({"num_launches": 1}, CAUTION, "one launch per cell: add --repeats"),
     ],
