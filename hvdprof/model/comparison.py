@@ -62,6 +62,9 @@ METRICS: tuple[Metric, ...] = (
 _COARSE_POINTS = 10.0
 """Beyond this half width a decimal of a change says nothing."""
 
+_NEAR_ZERO_POINTS = 0.5
+"""An end of an interval closer to 0 has a decimal: it decides, and rounds to 0."""
+
 DEFAULT_LEVEL = 0.05
 
 DEFAULT_MARGIN = 0.02
@@ -168,15 +171,16 @@ def change_text(row: FrameRow, metric: Metric) -> str:
     if is_missing(low) or is_missing(high):
         return size_text(float(row["change"]), metric)
     unit = _change_unit(metric)
-    digits = 1 if min(high - value, value - low) < _COARSE_POINTS else 0
-    return f"{value:+.{digits}f} {unit} ({low:+.{digits}f} to {high:+.{digits}f})"
+    is_coarse = min(high - value, value - low) >= _COARSE_POINTS
+    digits = 0 if is_coarse and min(abs(low), abs(high)) >= _NEAR_ZERO_POINTS else 1
+    return f"{value:+z.{digits}f} {unit} ({low:+z.{digits}f} to {high:+z.{digits}f})"
 
 
 def size_text(change: float, metric: Metric) -> str:
     """A change without an interval: ``+6.1 %`` or ``-2.0 points``; ``-`` for NaN."""
     if is_missing(change):
         return "-"
-    return f"{100 * change:+.1f} {_change_unit(metric)}"
+    return f"{100 * change:+z.1f} {_change_unit(metric)}"
 
 
 def _change_unit(metric: Metric) -> str:

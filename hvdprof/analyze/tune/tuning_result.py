@@ -240,4 +240,4 @@ def _value(trial: Trial) -> float:
 
 
 def _percent(ratio: float) -> str:
-    return f"{100 * ratio:+.1f} %"
+    return f"{100 * ratio:+z.1f} %"

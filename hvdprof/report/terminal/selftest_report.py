@@ -85,7 +85,7 @@ def case_texts(result: CaseResult) -> tuple[str, ...]:
         result.case.name,
         str(result.outcome) + (" (2nd try)" if result.attempts > 1 else ""),
         named or _UNKNOWN,
-        _UNKNOWN if error is None else f"{100 * error:+.0f} %",
+        _UNKNOWN if error is None else f"{100 * error:+z.0f} %",
         _UNKNOWN if clocks is None else _nanoseconds(clocks.largest_error_ns),
         _UNKNOWN if clocks is None else _nanoseconds(clocks.largest_bound_ns),
     )
@@ -104,8 +104,8 @@ def busy_text(results: Sequence[CaseResult]) -> str:
 
 def recorder_text(cost: RecorderCost) -> str:
     """What the recorder costs, one sentence."""
-    ratio = f"{100 * (cost.cpu_ratio - 1):+.1f} %"
-    ends = f"{100 * (cost.cpu_ratio_low - 1):+.1f} to {100 * (cost.cpu_ratio_high - 1):+.1f} %"
+    ratio = f"{100 * (cost.cpu_ratio - 1):+z.1f} %"
+    ends = f"{100 * (cost.cpu_ratio_low - 1):+z.1f} to {100 * (cost.cpu_ratio_high - 1):+z.1f} %"
     return (
         f"Recorder: {cost.direct_ns / 1e3:.0f} µs per step of {cost.model}, "
         f"{units.percent(cost.direct_ns / cost.step_ns, 2)} of "

@@ -169,5 +169,5 @@ def _untried(tuning: Tuning) -> Iterator[str]:
 def _change(change: Estimate) -> str:
     value, low, high = (100 * one for one in (change.value, change.low, change.high))
     if math.isnan(low):
-        return f"{value:+.1f} %"
-    return f"{value:+.1f} % ({low:+.1f} to {high:+.1f})"
+        return f"{value:+z.1f} %"
+    return f"{value:+z.1f} % ({low:+z.1f} to {high:+z.1f})"

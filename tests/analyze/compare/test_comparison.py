@@ -5,7 +5,7 @@ import pytest
 
 from hvdprof.api import analyze_run, compare, compare_analyses, load_run
 from hvdprof.errors import UnreadableInputError, UsageError
-from hvdprof.model.comparison import Outcome
+from hvdprof.model.comparison import STEP_TIME, Outcome, change_text
 from tests.builders.analysis import analysis_of, sweep
 from tests.builders.run_directory import PassSpec, SegmentSpec, host_of, typical_parts, write_run
 
@@ -284,3 +284,17 @@ def test_runs_without_a_known_startup_have_no_row_of_it(tmp_path):
     one, other = runs(tmp_path, sweep({2: 10.0}), sweep({2: 10.0}))
 
     assert rows_of(compare_analyses(one, other), "startup").empty
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "text"),
+    [
+        (-0.2, -0.35, -0.004, "-20.0 % (-35.0 to -0.4)"),
+        (-0.2, -0.35, -0.08, "-20 % (-35 to -8)"),
+        (0.0, -0.0001, 0.0001, "+0.0 % (+0.0 to +0.0)"),
+    ],
+)
+def test_an_end_near_zero_keeps_its_sign_or_has_none(value, low, high, text):
+    row = {"change": value, "change_low": low, "change_high": high}
+
+    assert change_text(row, STEP_TIME) == text
