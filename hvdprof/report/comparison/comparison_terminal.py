@@ -38,6 +38,9 @@ def render_comparison(comparison: Comparison, stream: IO[str], *, width: int | N
     print_hanging(console, "", page.sides, style="dim")
     for cell in page.cells:
         _print_cell(console, cell, page.change_head)
+        # The verdict gives the reason that holds for the whole.
+        if cell.reason and cell.reason not in page.sentence:
+            print_hanging(console, "  ", f"Not comparable: {cell.reason}.", style="dim")
     _print_lines(console, "Mean of all cells", page.pooled)
     _print_causes(console, page)
     _print_lines(console, "What differs", page.settings)
@@ -55,8 +58,6 @@ def _print_cell(console: Console, cell: CellLines, change_head: str) -> None:
             line.title, line.first, line.second, line.change, Text(line.outcome, style=style)
         )
     print_whole(console, frame)
-    if cell.reason:
-        print_hanging(console, "  ", f"Not comparable: {cell.reason}.", style="dim")
 
 
 def _print_causes(console: Console, page: ComparisonTexts) -> None:

@@ -214,3 +214,15 @@ def test_a_file_name_chooses_the_format(tmp_path):
     )
     with pytest.raises(UsageError, match=r"gate\.pdf"):
         format_of_file(tmp_path / "gate.pdf", SUFFIXES, "a comparison")
+
+
+def test_the_terminal_gives_a_reason_once():
+    refused = comparison(cells=3, outcome=Outcome.NOT_COMPARABLE, reason="other load")
+
+    of_cells = written(render_comparison, refused)
+    of_whole = written(
+        render_comparison, replace(refused, sentence="NOT COMPARABLE: other load. Add --force.")
+    )
+
+    assert of_cells.count("other load") == 3
+    assert of_whole.count("other load") == 1
