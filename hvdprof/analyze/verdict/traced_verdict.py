@@ -135,8 +135,9 @@ def _caveats(run: Run, num_steps: int, missing: list[int]) -> Iterator[str]:
         )
     elif run.steps["blocked_ns"].isna().any():
         yield (
-            "FSDP on CPUs waits several times in a step, which traces do not separate from work: "
-            "no straggler is named. `matched_collectives` holds the wait in each collective."
+            "FSDP1 on CPUs waits several times in a step, which traces do not separate from work "
+            "(those of FSDP2 do, by their FSDP::all_gather ranges): no straggler is named. "
+            "`matched_collectives` holds the wait in each collective."
         )
     elif num_steps < LEAST_STEPS and size > 1:
         yield (

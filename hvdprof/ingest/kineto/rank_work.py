@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hvdprof.ingest.kineto.collective_calls import CollectiveCall
+from hvdprof.ingest.kineto.sharded_waits import SyncWait, waits_of_fsdp2
 from hvdprof.ingest.kineto.trace_phases import (
     Piece,
     host_phases,
@@ -25,13 +26,17 @@ BLOCKED = "blocked"
 
 @dataclass(frozen=True, slots=True)
 class WorkedStep:
-    """One step: its times in ns of the trace's clock, the length of its parts, and its pieces."""
+    """One step: its times in ns of the trace's clock, the length of its parts, and its pieces.
+
+    ``waits`` are those of FSDP2, which waits several times.
+    """
 
     number: int
     start_ns: int
     end_ns: int
     parts: Mapping[str, int]
     pieces: tuple[Piece, ...]
+    waits: tuple[SyncWait, ...] = ()
 
     @property
     def released_ns(self) -> int:
@@ -46,15 +51,21 @@ def worked_steps(one: RankTrace) -> list[WorkedStep]:
     for call, number in zip(one.calls, one.step_of, strict=True):
         calls_of.setdefault(number, []).append(call)
     starts, ends = waits_on_gpu(one.file) if one.file.on_gpu else (np.empty(0, np.int64),) * 2
+    hides_waits, is_of_fsdp2 = one.file.hides_waits, one.file.is_of_fsdp2
     found = []
     for step in one.steps.steps:
+        sharded: tuple[SyncWait, ...] = ()
         phases = host_phases(one.file, step)
         if one.file.on_gpu:
             pieces = on_gpu(phases, one.clock)
             low, high = np.searchsorted(ends, step.start_ns), np.searchsorted(starts, step.end_ns)
             waits = list(zip(starts[low:high].tolist(), ends[low:high].tolist(), strict=True))
-        elif one.file.hides_waits:
+        elif hides_waits:
             pieces, waits = list(phases.pieces), []
+        elif is_of_fsdp2:
+            calls = calls_of.get(step.number, ())
+            sharded = tuple(waits_of_fsdp2(one.file, step, phases, calls))
+            pieces, waits = list(phases.pieces), [(w.start_ns, w.end_ns) for w in sharded]
         else:
             pieces = list(phases.pieces)
             waits = waits_on_cpu(one.file, step, phases, calls_of.get(step.number, ()))
@@ -67,7 +78,7 @@ def worked_steps(one: RankTrace) -> list[WorkedStep]:
         )
         lengths = dict.fromkeys(RECORDED_PARTS, 0) | summed_lengths(inside)
         lengths["other"] = step.end_ns - step.start_ns - sum(lengths.values())
-        found.append(WorkedStep(step.number, step.start_ns, step.end_ns, lengths, inside))
+        found.append(WorkedStep(step.number, step.start_ns, step.end_ns, lengths, inside, sharded))
     return found
 
 

@@ -3,6 +3,7 @@
 import json
 import re
 from array import array
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,6 +43,10 @@ _BASE = re.compile(rb'"baseTimeNanoseconds"\s*:\s*(\d+)')
 _HOST = re.compile(rb'"host_name"\s*:\s*"([^"\\]{1,255})"')
 _JOB = re.compile(rb'"distributedInfo"\s*:\s*(\{)')
 _FSDP2 = "FSDP::"
+_FSDP1 = "FullyShardedDataParallel."
+FSDP2_GATHERS, FSDP2_REDUCES = "FSDP::all_gather", "FSDP::post_backward_reduce"
+"""First word of the ranges of FSDP2 around its collectives; the group of parameters follows."""
+
 _EPOCH_FROM_US = 10**15
 """Microseconds since 1970 have been above this since 2001; times since boot never are."""
 
@@ -74,6 +79,7 @@ class TraceFile:
         on_gpu: It holds kernels.
         notes: Clauses on what is missing or damaged.
         num_records: Events in the file.
+        thread: The thread that runs the steps: that of most annotations; -1 without any.
     """
 
     rank: int | None = None
@@ -89,6 +95,7 @@ class TraceFile:
     on_gpu: bool = False
     notes: list[str] = field(default_factory=list)
     num_records: int = 0
+    thread: int = -1
 
     @property
     def zero_ns(self) -> int | None:
@@ -101,20 +108,22 @@ class TraceFile:
 
     @property
     def hides_waits(self) -> bool:
-        """Whether a step waits several times, and nothing says when: FSDP on CPUs."""
-        sharded = (_FSDP2, "FullyShardedDataParallel.")
-        return not self.on_gpu and any(one.name.startswith(sharded) for one in self.annotations)
+        """Whether a step waits several times, and nothing says when.
+
+        That is FSDP1 on CPUs, and FSDP2 without the ranges around its collectives.
+        """
+        if self.on_gpu:
+            return False
+        names = {one.name for one in self.annotations}
+        if any(name.startswith(_FSDP1) for name in names):
+            return True
+        has_ranges = any(name.partition(" ")[0] in (FSDP2_GATHERS, FSDP2_REDUCES) for name in names)
+        return bool(self.calls) and self.is_of_fsdp2 and not has_ranges
 
     @property
     def is_of_fsdp2(self) -> bool:
         """Whether FSDP2 gathers and reduces its parameters."""
         return any(one.name.startswith(_FSDP2) for one in self.annotations)
-
-    @property
-    def thread(self) -> int:
-        """The thread that runs the steps: that of most annotations."""
-        threads = [one.thread for one in self.annotations]
-        return max(set(threads), key=threads.count) if threads else -1
 
 
 @dataclass(slots=True)
@@ -284,6 +293,8 @@ def _read_header(text: TraceText, file: TraceFile) -> None:
 def _fill(file: TraceFile, collected: _Collected) -> None:
     annotations = sorted(collected.annotations, key=lambda one: one[0].start_ns)
     file.annotations = [one for one, record in annotations if not record]
+    threads = Counter(one.thread for one in file.annotations)
+    file.thread = max(threads, key=threads.__getitem__, default=-1)
     named = [
         call
         for one, record in annotations

@@ -8,6 +8,7 @@ Tested in ``tests/ingest/kineto/test_traced_run.py``.
 """
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -32,6 +33,8 @@ _PHASES = (
     ),
     ("optimizer", re.compile(r"Optimizer\.step#")),
 )
+_FORWARD_END, _BACKWARD_END = "FSDP::post_forward", "FSDP::root_post_backward_callback"
+"""FSDP2 marks the end of forward and of backward: ``root_pre_forward`` ends before forward runs."""
 
 Piece = tuple[str, int, int]
 """Name, start and end of a part of a step, ns of the trace's clock."""
@@ -52,11 +55,13 @@ def host_phases(file: TraceFile, step: TraceStep) -> HostPhases:
     """Data, forward, backward and optimizer of one step as the host ran them.
 
     Forward reaches to the backward pass that follows it, so that the loss is part of it. Backward
-    is what autograd executes up to the next forward pass, update or batch.
+    is what autograd executes up to the next forward pass, update or batch, with the last reductions
+    of FSDP2.
     """
+    annotations = list(annotations_within(file, step))
     named = [
         (phase, one.start_ns, min(one.end_ns, step.host_end_ns))
-        for one in _within(file, step)
+        for one in annotations
         for phase, pattern in _PHASES
         if pattern.match(one.name)
     ]
@@ -69,9 +74,14 @@ def host_phases(file: TraceFile, step: TraceStep) -> HostPhases:
     for (phase, start, end), border in zip(outer, borders[1:], strict=True):
         backward = _autograd(file, end, border)
         if backward is not None:
-            pieces.append(("backward", *backward))
+            first, last = backward
+            pieces.append(
+                ("backward", first, max(last, _last(annotations, _BACKWARD_END, last, border)))
+            )
             if phase == "forward":
-                end = backward[0]
+                end = first
+        elif phase == "forward":
+            end = max(end, _last(annotations, _FORWARD_END, end, border))
         if phase and end > start:
             pieces.append((phase, start, end))
     return HostPhases(tuple(sorted(pieces, key=lambda piece: piece[1])))
@@ -96,7 +106,7 @@ def waits_on_cpu(
             for call in calls
             if call.end_ns is not None and start <= _submitted(call) <= end
         ]
-        following = _next_start(file, end, step.host_end_ns)
+        following = next_start_ns(file, end, step.host_end_ns)
         if ends:
             waits.append((end, min(max([*ends, *_copied(file, end, following)]), following)))
     for call in calls:
@@ -104,7 +114,7 @@ def waits_on_cpu(
         if call.end_ns is None or any(start <= at <= end for start, end in backward):
             continue
         begin = call.submitted_end_ns if call.submitted_end_ns is not None else at
-        waits.append((begin, min(call.end_ns, _next_start(file, begin, step.host_end_ns))))
+        waits.append((begin, min(call.end_ns, next_start_ns(file, begin, step.host_end_ns))))
     return _merged_list(waits)
 
 
@@ -140,12 +150,34 @@ def on_gpu(phases: HostPhases, clock: GpuClock) -> list[Piece]:
     return pieces
 
 
-def _within(file: TraceFile, step: TraceStep) -> Iterator[Annotation]:
-    for one in file.annotations:
-        if one.start_ns >= step.host_end_ns:
+def _last(annotations: Sequence[Annotation], prefix: str, low: int, high: int) -> int:
+    """The end of the last annotation of that name between two moments; 0 without one."""
+    ends = [
+        one.end_ns
+        for one in annotations
+        if low <= one.start_ns < high and one.name.startswith(prefix)
+    ]
+    return min(max(ends, default=0), high)
+
+
+def annotations_within(file: TraceFile, step: TraceStep) -> Iterator[Annotation]:
+    """The annotations that begin in a step, by start."""
+    return _annotations(file, step.host_start_ns, step.host_end_ns)
+
+
+def next_start_ns(file: TraceFile, moment: int, limit: int) -> int:
+    """When the thread of the steps began something new, at the latest the limit."""
+    following = _annotations(file, moment, limit)
+    return next((one.start_ns for one in following if one.thread == file.thread), limit)
+
+
+def _annotations(file: TraceFile, low: int, high: int) -> Iterator[Annotation]:
+    first = bisect_left(file.annotations, low, key=lambda one: one.start_ns)
+    for place in range(first, len(file.annotations)):
+        one = file.annotations[place]
+        if one.start_ns >= high:
             return
-        if one.start_ns >= step.host_start_ns:
-            yield one
+        yield one
 
 
 def _outermost(pieces: Sequence[Piece]) -> Iterator[Piece]:
@@ -173,17 +205,6 @@ def _copied(file: TraceFile, low: int, high: int) -> list[int]:
 
 def _submitted(call: CollectiveCall) -> int:
     return call.arrival_ns if call.submitted_ns is None else call.submitted_ns
-
-
-def _next_start(file: TraceFile, moment: int, limit: int) -> int:
-    """When the thread of the steps began something new, at the latest the limit."""
-    thread = file.thread
-    starts = [
-        one.start_ns
-        for one in file.annotations
-        if one.thread == thread and moment <= one.start_ns < limit
-    ]
-    return min(starts, default=limit)
 
 
 def _merged_list(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -16,7 +16,7 @@ from hvdprof.model.arrays import Int64s
 from hvdprof.model.schema import Table
 from hvdprof.model.step_parts import RECORDED_PARTS
 from hvdprof.model.tables.rank_collective_tables import NO_MATCH, RANK_COLLECTIVES
-from hvdprof.model.tables.run_tables import ARRIVALS, EVENTS, RANKS, STEPS
+from hvdprof.model.tables.run_tables import ARRIVALS, EVENTS, RANKS, STEPS, WAITS
 from hvdprof.model.tables.timeline_tables import EXECUTIONS
 
 SOURCE = "kineto"
@@ -28,7 +28,7 @@ Origin = tuple[str, str]
 
 
 def trace_blocks(found: TraceSet, origin: Origin) -> Iterator[tuple[Table, Block]]:
-    """Blocks of RANKS, STEPS, EVENTS, ARRIVALS, RANK_COLLECTIVES and EXECUTIONS.
+    """Blocks of RANKS, STEPS, EVENTS, WAITS, ARRIVALS, RANK_COLLECTIVES and EXECUTIONS.
 
     Args:
         found: The traces.
@@ -45,6 +45,8 @@ def trace_blocks(found: TraceSet, origin: Origin) -> Iterator[tuple[Table, Block
             yield STEPS, {**common, **_steps(one, steps)}
             if any(step.pieces for step in steps):
                 yield EVENTS, {**common, **_pieces(one, steps)}
+            if any(step.waits for step in steps):
+                yield WAITS, {**common, **_waits(one, steps)}
         if one.calls:
             ids = found.matching.ids[one.rank]
             yield RANK_COLLECTIVES, {**common, **_calls(one, ids, steps)}
@@ -120,6 +122,26 @@ def _pieces(one: RankTrace, steps: list[WorkedStep]) -> Block:
         "start_ns": start + one.offset_ns,
         "dur_ns": end - start,
         "size_bytes": pd.array([None] * len(rows), dtype="Int64"),
+        "clock_error_ns": np.full(len(rows), one.clock_error_ns),
+    }
+
+
+def _waits(one: RankTrace, steps: list[WorkedStep]) -> Block:
+    rows = [(step.number, number, wait) for step in steps for number, wait in enumerate(step.waits)]
+    waits = [wait for _, _, wait in rows]
+    submitted, start, end = (
+        np.array([getattr(wait, name) for wait in waits], dtype=np.int64)
+        for name in ("submitted_ns", "start_ns", "end_ns")
+    )
+    return {
+        "rank": np.full(len(rows), one.rank),
+        "step": np.array([step for step, _, _ in rows], dtype=np.int64),
+        "number": np.array([number for _, number, _ in rows], dtype=np.int64),
+        "kind": names([wait.kind for wait in waits]),
+        "num_ranks": np.array([wait.num_ranks for wait in waits], dtype=np.int64),
+        "submitted_ns": pd.array(submitted + one.offset_ns, dtype="Int64"),
+        "start_ns": start + one.offset_ns,
+        "dur_ns": end - start,
         "clock_error_ns": np.full(len(rows), one.clock_error_ns),
     }
 

@@ -1,9 +1,9 @@
-"""A DDP script on Gloo that torch.profiler and hvdprof's recorder record at once.
+"""A DDP or FSDP2 script on Gloo that torch.profiler and hvdprof's recorder record at once.
 
-``python -m benchmarks.scripts.profiled_ddp FOLDER --fault backward:rank=1:ms=12`` in each rank.
-Places: data, forward, backward, optimizer. Computation is a sleep, so that two ranks fit on two
-cores; FOLDER receives ``trace_rankN.json.gz``, and ``flight_rankN.json`` where
-TORCH_FR_BUFFER_SIZE is set.
+``python -m benchmarks.scripts.profiled_training FOLDER --engine fsdp --fault
+backward:rank=1:ms=12`` in each rank. Places: data, forward, backward, optimizer. FSDP2 gathers and
+reduces each layer by itself. Computation is a sleep, so that two ranks fit on two cores; FOLDER
+receives ``trace_rankN.json.gz``, and ``flight_rankN.json`` where TORCH_FR_BUFFER_SIZE is set.
 """
 
 import argparse
@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 from torch.profiler import ProfilerActivity, profile, schedule
 from torch.utils.data import DataLoader, Dataset
@@ -85,10 +86,21 @@ class Update(torch.optim.SGD):
         return super().step(closure)
 
 
+def _reduced(model: Net, engine: str) -> torch.nn.Module:
+    """The model under DDP; under FSDP2 with a group of parameters per layer."""
+    if engine == "ddp":
+        return DistributedDataParallel(model)
+    for layer in (model.first, model.last):
+        fully_shard(layer)
+    fully_shard(model)
+    return model
+
+
 def main() -> None:
     """Train, and write the trace of this rank."""
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
+    parser.add_argument("--engine", choices=("ddp", "fsdp"), default="ddp")
     parser.add_argument("--fault", default="")
     parser.add_argument("--steps", type=int, default=30)
     options = parser.parse_args()
@@ -97,7 +109,7 @@ def main() -> None:
     rank = dist.get_rank()
     work = Work(Fault.parse(options.fault), rank)
     torch.manual_seed(0)
-    model = DistributedDataParallel(Net(work))
+    model = _reduced(Net(work), options.engine)
     optimizer = Update(model.parameters(), work)
     num_steps = options.steps + SKIPPED
     batches = iter(DataLoader(Samples(BATCH * num_steps, work), batch_size=BATCH))
