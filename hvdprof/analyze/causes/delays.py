@@ -28,6 +28,10 @@ RARE_SHARE = 1 / 3
 DATA, COMPUTE, OUTSIDE = "data", "compute", "outside"
 """Parts of a window: the data phase; forward, backward and optimizer; outside all phases."""
 
+FORWARD, BACKWARD, OPTIMIZER = "forward", "backward", "optimizer"
+COMPUTE_PHASES = (FORWARD, BACKWARD, OPTIMIZER)
+"""The phases of COMPUTE."""
+
 
 @dataclass(frozen=True, slots=True)
 class Rows:
@@ -93,8 +97,8 @@ def rows_of(work: StepWork) -> Rows:
         tail=joined(nothing, points.at(-1, points.tail)),
         begin=np.ascontiguousarray(begin.T),
         parts={
-            DATA: joined(parts["data"], nothing),
-            COMPUTE: joined(parts["forward"] + parts["backward"], parts["optimizer"]),
+            **{name: joined(parts[name], nothing) for name in (DATA, FORWARD, BACKWARD)},
+            OPTIMIZER: joined(nothing, parts["optimizer"]),
         },
         is_window=np.append(~starts, np.zeros(len(ends), dtype=bool)),
         carried=np.append(carried(work.after).mean(axis=1), np.zeros(len(ends))),

@@ -7,6 +7,7 @@ import numpy as np
 
 from hvdprof.analyze.causes.delays import (
     COMPUTE,
+    COMPUTE_PHASES,
     DATA,
     OUTSIDE,
     Delays,
@@ -45,7 +46,8 @@ class LaunchCauses:
     """What makes up the step time of a launch, as shares of its mean step time.
 
     The credits and ``normal_share``, the time of the normal ranks, sum to 1. ``normal`` splits the
-    latter into DATA, COMPUTE and OUTSIDE; it is empty for steps without phases.
+    latter into DATA, COMPUTE and OUTSIDE, and ``phases`` COMPUTE into its phases; both are empty
+    for steps without phases.
     """
 
     named: tuple[Credit, ...]
@@ -54,6 +56,7 @@ class LaunchCauses:
     transfer: Credit
     normal_share: float
     normal: Mapping[str, float]
+    phases: Mapping[str, float]
 
 
 def launch_causes(work: StepWork, named: Sequence[Sequence[NamedCause]]) -> LaunchCauses:
@@ -78,6 +81,7 @@ def launch_causes(work: StepWork, named: Sequence[Sequence[NamedCause]]) -> Laun
     credits = shapley(_joined([one.begin for one in rows]), players)
     delays = _of_steps(parts)
     whole = float(work.step_times.sum())
+    in_phase = _in_phases(first, delays, whole) if work.own.any() else {}
     *of_named, jitter, transfer = (
         Credit(value / whole, alone / whole)
         for value, alone in zip(credits.values, credits.alone, strict=True)
@@ -88,7 +92,8 @@ def launch_causes(work: StepWork, named: Sequence[Sequence[NamedCause]]) -> Laun
         jitter=jitter,
         transfer=transfer,
         normal_share=float(delays.normal.sum()) / whole,
-        normal=_of_normal_ranks(first, delays, whole) if work.own.any() else {},
+        normal=_of_normal_ranks(in_phase, float(delays.normal.sum()) / whole),
+        phases={name: in_phase[name] for name in COMPUTE_PHASES} if in_phase else {},
     )
 
 
@@ -120,8 +125,8 @@ def _extent(delay: Times, num_steps: int) -> Extent:
     return Extent(min(1.0, float(acts.sum()) / num_steps), float(longest[acts].mean()))
 
 
-def _of_normal_ranks(rows: Rows, delays: Delays, whole: float) -> dict[str, float]:
-    """Parts of the time of the normal ranks, as shares; they sum to the mean of ``normal``.
+def _in_phases(rows: Rows, delays: Delays, whole: float) -> dict[str, float]:
+    """The time of the normal ranks in each phase, as a share.
 
     Steps without a normal rank have the shares of the others.
     """
@@ -133,5 +138,15 @@ def _of_normal_ranks(rows: Rows, delays: Delays, whole: float) -> dict[str, floa
     }
     seen = float(delays.normal[known].sum())
     scale = float(delays.normal.sum()) / seen if seen else 0.0
-    shares = {name: float(means[name].sum()) * scale / whole for name in (DATA, COMPUTE)}
-    return shares | {OUTSIDE: float(delays.normal.sum()) / whole - sum(shares.values())}
+    return {name: float(times.sum()) * scale / whole for name, times in means.items()}
+
+
+def _of_normal_ranks(in_phase: Mapping[str, float], normal_share: float) -> dict[str, float]:
+    """DATA, COMPUTE and OUTSIDE, which sum to the share of the normal ranks."""
+    if not in_phase:
+        return {}
+    shares = {
+        DATA: in_phase[DATA],
+        COMPUTE: sum(in_phase[name] for name in COMPUTE_PHASES),
+    }
+    return shares | {OUTSIDE: normal_share - sum(shares.values())}

@@ -1,0 +1,123 @@
+"""What the delay of one rank in one phase costs a launch, and the launch without it."""
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hvdprof.analyze.causes.delays import OPTIMIZER, later_rows, rows_of
+from hvdprof.analyze.causes.shapley import shapley
+from hvdprof.analyze.steps.step_work import StepWork, Times
+from hvdprof.analyze.steps.sync_points import SyncPoints
+from hvdprof.analyze.stragglers.windows import PAUSE_PHASE, UNATTRIBUTED, lateness
+
+
+@dataclass(frozen=True, slots=True)
+class RankDelay:
+    """A rank, by its column, takes so much longer in a phase of every step; negative: less.
+
+    ``phase`` is one of ``OWN_PARTS``, PAUSE_PHASE (outside every phase), or UNATTRIBUTED where the
+    steps have no phases.
+    """
+
+    place: int
+    phase: str
+    delay_ns: float
+
+
+def phase_times(work: StepWork) -> dict[str, Times]:
+    """[steps, ranks] Own time in each phase and outside; UNATTRIBUTED alone without phases."""
+    if not work.own.any():
+        return {UNATTRIBUTED: work.before + work.after}
+    own = {name: times for name, times in work.parts.items() if name != "other"}
+    return {**own, PAUSE_PHASE: work.parts["other"]}
+
+
+def without_delays(work: StepWork, delays: Sequence[RankDelay]) -> StepWork:
+    """The steps without these delays: own times alone change, and not the clocks.
+
+    No step loses more of a phase than it has.
+
+    Args:
+        work: The steady steps of a launch.
+        delays: At most one for each rank and phase.
+    """
+    parts = {name: times.copy() for name, times in work.parts.items()}
+    before, after = work.before.copy(), work.after.copy()
+    previous_after, previous_optimizer = work.previous_after.copy(), work.previous_optimizer.copy()
+    points = work.points
+    before_points, after_points = points.before.copy(), points.after.copy()
+    for delay in delays:
+        column = (slice(None), delay.place)
+        taken = _taken(delay, parts, before)
+        if delay.phase != UNATTRIBUTED:
+            name = "other" if delay.phase == PAUSE_PHASE else delay.phase
+            parts[name][column] -= taken
+        if delay.phase == OPTIMIZER:
+            # The optimizer runs after the release: it is in the window of the next step.
+            after[column] -= taken
+            after_points[points.per_step - 1 :: points.per_step, delay.place] -= taken
+            previous = np.minimum(delay.delay_ns, previous_optimizer[column])
+            previous_after[column] -= previous
+            previous_optimizer[column] -= previous
+        else:
+            of_points = np.outer(taken, _shares_of_points(points, delay)).ravel()
+            of_points = np.minimum(of_points, before_points[column])
+            before_points[column] -= of_points
+            before[column] -= points.of_steps(of_points)
+    changed = dataclasses.replace(points, before=before_points, after=after_points)
+    return dataclasses.replace(
+        work,
+        before=before,
+        after=after,
+        parts=parts,
+        previous_after=previous_after,
+        previous_optimizer=previous_optimizer,
+        syncs=None if work.syncs is None else changed,
+    )
+
+
+def delay_costs(work: StepWork, delays: Sequence[RankDelay]) -> list[float]:
+    """The cost of each delay: what the replayed step loses without it, ns per step.
+
+    Several overlap: each has its Shapley value, and the sum is what the step loses without all.
+
+    Args:
+        work: The steady steps of a launch.
+        delays: The delays, at most ``shapley.MOST_PLAYERS``.
+    """
+    whole = _windows(work)
+    players = [whole - _windows(without_delays(work, [delay])) for delay in delays]
+    base = whole - np.sum(players, axis=0) if players else whole
+    first = [rows_of(work), *later_rows(work)]
+    base = base + np.concatenate([rows.begin + rows.tail for rows in first], axis=1)
+    return [value / len(work.steps) for value in shapley(base, players).values]
+
+
+def _taken(delay: RankDelay, parts: dict[str, Times], before: Times) -> Times:
+    if delay.phase == UNATTRIBUTED:
+        own = before
+    else:
+        own = parts["other" if delay.phase == PAUSE_PHASE else delay.phase]
+    return np.minimum(delay.delay_ns, own[:, delay.place])
+
+
+def _shares_of_points(points: SyncPoints, delay: RankDelay) -> Times:
+    """[points of a step] Where in the step the rank loses its delay: where it is late, too.
+
+    A rank that is late at none of them loses it in proportion to its own time.
+    """
+    if points.per_step == 1:
+        return np.ones(1)
+    late = lateness(points.before)[:, delay.place] * np.sign(delay.delay_ns)
+    own = np.array([points.at(place, late).mean() for place in range(points.per_step)]).clip(0)
+    if not own.any():
+        times = points.before[:, delay.place]
+        own = np.array([points.at(place, times).mean() for place in range(points.per_step)])
+    return np.asarray(own / own.sum()) if own.any() else np.full(len(own), 1 / len(own))
+
+
+def _windows(work: StepWork) -> Times:
+    rows = [rows_of(work), *later_rows(work)]
+    return np.concatenate([one.window for one in rows], axis=1)
