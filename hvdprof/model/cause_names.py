@@ -1,7 +1,20 @@
 """Names of the causes of lost time: one name for waterfall, findings and verdict."""
 
 from hvdprof import units
-from hvdprof.model.causes import ALL_RANKS, ANY_RANK, CAUSES, PAUSE, STRAGGLER, TERMS
+from hvdprof.model.causes import (
+    ALL_RANKS,
+    ANY_RANK,
+    CAUSES,
+    COMPARED_TERMS,
+    INPUT_BOUND,
+    OWN_WORK,
+    PAUSE,
+    RANK_CHANGE,
+    SERIALIZATION,
+    SHARED_PHASES,
+    STRAGGLER,
+    TERMS,
+)
 from hvdprof.model.frame_row import FrameRow, is_missing
 
 MOST_NAMED_RANKS = 2
@@ -11,11 +24,26 @@ _BETWEEN_STEPS = "pause"
 _EVALUATION = "evaluation"
 _UNATTRIBUTED = "unattributed"
 
+_PHASE_OF = {
+    INPUT_BOUND: "data",
+    SERIALIZATION: _BETWEEN_STEPS,
+    OWN_WORK: _UNATTRIBUTED,
+    **{phase: phase for phase in SHARED_PHASES},
+}
+"""The phases of the terms that all ranks share."""
+
 
 def cause_name(row: FrameRow) -> str:
-    """Name of the cause of a row of WATERFALL, such as ``straggler: rank 1, data phase``."""
-    if row["term"] not in (STRAGGLER, PAUSE):
-        return TERMS[str(row["term"])]
+    """Name of the cause of a row of WATERFALL, such as ``straggler: rank 1, data phase``.
+
+    Rows of MOVED_CAUSES have names, too: ``rank 1 slower in forward``.
+    """
+    term = str(row["term"])
+    if term == RANK_CHANGE:
+        how = "slower" if float(row["own_change_ns"]) > 0 else "faster"
+        return f"rank {row['ranks']} {how}{_within(str(row['phase']))}"
+    if term not in (STRAGGLER, PAUSE):
+        return TERMS[term] if term in TERMS else COMPARED_TERMS[term]
     name = _name(row)
     return name[0].lower() + name[1:]
 
@@ -41,10 +69,40 @@ def where(phase: str) -> str:
     return "no single phase" if phase == _UNATTRIBUTED else f"{phase} phase"
 
 
+def change_sentence(row: FrameRow) -> str:
+    """What moved in a row of MOVED_CAUSES, as a sentence."""
+    interval = units.interval_of_unit(row["difference_ns"], row["low_ns"], row["high_ns"], "ns")
+    how = "slower" if float(row["difference_ns"]) > 0 else "faster"
+    term = str(row["term"])
+    if term == RANK_CHANGE:
+        own, low, high = (float(row[f"own_change{end}_ns"]) for end in ("", "_low", "_high"))
+        ends = (own, low, high) if own > 0 else (-own, -high, -low)
+        how = "slower" if own > 0 else "faster"
+        by = units.interval_of_unit(ends[0], ends[1], ends[2], "ns")
+        effect = "costs" if float(row["difference_ns"]) > 0 else "saves"
+        cost = units.of_unit(abs(float(row["difference_ns"])), "ns")
+        where_slow = _within(str(row["phase"]))
+        return f"Rank {row['ranks']} is {how}{where_slow} by {by}, which {effect} {cost} per step."
+    phase = _PHASE_OF.get(term)
+    if phase is not None:
+        value, low, high = (abs(float(row[f"{end}_ns"])) for end in ("difference", "low", "high"))
+        by = units.interval_of_unit(value, min(low, high), max(low, high), "ns")
+        return f"All ranks are {how}{_within(phase)} by {by}."
+    return f"Largest part: {cause_name(row)}, {interval} per step."
+
+
 def ranks_of(row: FrameRow) -> tuple[int, ...]:
     """The ranks of a straggler; empty where they are any or all ranks."""
     text = str(row["ranks"])
     return () if text in ("", ANY_RANK, ALL_RANKS) else tuple(map(int, text.split(", ")))
+
+
+def _within(phase: str) -> str:
+    if phase == _UNATTRIBUTED:
+        return ""
+    return {_BETWEEN_STEPS: " outside all phases", "optimizer": " in the optimizer"}.get(
+        phase, f" in {phase}"
+    )
 
 
 def _name(row: FrameRow, *, with_phase: bool = True) -> str:

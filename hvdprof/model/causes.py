@@ -15,8 +15,14 @@ RESIDUAL_TERM = "residual"
 MODEL_ERROR = "model-error"
 """What a forecast adds for effects outside its model, a term of forecasts alone."""
 
-REFERENCE_TERM = "reference"
-"""What the waterfall starts from, a term of differences of waterfalls alone."""
+RANK_CHANGE = "rank-change"
+"""A rank whose own time changed against the others, a term of comparisons alone."""
+
+OWN_WORK = "own-work"
+"""Time of the normal ranks in steps without phases, a term of comparisons alone."""
+
+SHARED_PHASES: tuple[str, ...] = ("forward", "backward", "optimizer")
+"""Time of the normal ranks in these phases, terms of comparisons alone."""
 
 CAUSES: dict[str, str] = {
     STRAGGLER: "straggler",
@@ -36,9 +42,17 @@ A cell has a row for each named straggler and pause, and at most one for each ot
 TERMS: dict[str, str] = {
     **CAUSES,
     RESIDUAL_TERM: "rounding residual",
-    REFERENCE_TERM: "step of the baseline",
 }
-"""Names of all terms of ``WATERFALL`` and of its differences, those that are no causes last."""
+"""Names of all terms of ``WATERFALL``, those that are no causes last."""
+
+COMPARED_TERMS: dict[str, str] = {
+    RANK_CHANGE: "change of one rank",
+    **{term: CAUSES[term] for term in (STRAGGLER, PAUSE, JITTER, EXPOSED_TRANSFER)},
+    **{term: CAUSES[term] for term in (INPUT_BOUND, SERIALIZATION)},
+    **{phase: f"{phase} (all ranks)" for phase in SHARED_PHASES},
+    OWN_WORK: "own work (all ranks)",
+}
+"""Names of the terms of ``model.tables.comparison_tables.MOVED_CAUSES``: they make up a step."""
 
 FORECAST_TERMS: dict[str, str] = {
     **{term: CAUSES[term] for term in (EXPOSED_TRANSFER, STRAGGLER, JITTER)},

@@ -286,9 +286,14 @@ GLOSSARY: tuple[Term, ...] = (
     ),
     Term("rounding residual", "Rounding of floating-point sums that the terms leave."),
     Term(
-        "step of the baseline",
-        "What the waterfall starts from: the step time of the baseline for as many samples. "
-        "Without a baseline it is the compute of the normal ranks.",
+        "change of one rank",
+        "One rank takes longer in a phase than in the first run, the other ranks do not. Its term "
+        "is what the replayed step loses when the change is taken out.",
+    ),
+    Term(
+        "forward (all ranks)",
+        "Time of the normal ranks in forward, a term of comparisons. Backward and optimizer have "
+        "the same terms.",
     ),
     Term(
         "potential gain",

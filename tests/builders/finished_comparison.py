@@ -85,6 +85,6 @@ def _cause_rows(key: dict[str, object]) -> pd.DataFrame:
         | {"difference_ns": 5.2e6, "low_ns": 4.1e6, "high_ns": 6.3e6}
         | {"significant": True, "moved": True},
         key
-        | {"term": "reference", "one_ns": 75.2e6, "other_ns": 75.2e6}
+        | {"term": "forward", "one_ns": 75.2e6, "other_ns": 75.2e6}
         | {"difference_ns": 0.0, "low_ns": -1e6, "high_ns": 1e6},
     )

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import pandas as pd
 
 from hvdprof.analyze.compare.cell_changes import changes_of, shared_cells
+from hvdprof.analyze.compare.cell_launches import ReadWorks, launch_works, no_works
 from hvdprof.analyze.compare.comparable import cell_reason, run_reasons
 from hvdprof.analyze.compare.compared_rows import Limits, compared_cells, compared_pooled
 from hvdprof.analyze.compare.comparison_verdict import comparison_caveat, comparison_sentence
@@ -27,7 +29,6 @@ from hvdprof.model.comparison import (
 )
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.comparison_tables import SETTING_DIFFS
-from hvdprof.model.tables.waterfall_tables import WATERFALL
 from hvdprof.rundir.comparison_looks import look_level
 from hvdprof.rundir.manifest import Manifest, Status
 
@@ -40,7 +41,7 @@ class ComparedSide:
         name: Its name in texts; the path where both have the same.
         path: Where it lies.
         cells: Its measured cells.
-        waterfall: WATERFALL; without rows for a table of throughputs.
+        read_works: Gives the steps of some launches; none for a table of throughputs.
         manifest: The manifest of a run; None for a table.
         notes: What of it is missing.
     """
@@ -48,7 +49,7 @@ class ComparedSide:
     name: str
     path: str
     cells: Mapping[CellKey, SideCell]
-    waterfall: pd.DataFrame
+    read_works: ReadWorks
     manifest: Manifest | None = None
     notes: Sequence[str] = ()
 
@@ -59,7 +60,7 @@ def side_of_run(analysis: RunAnalysis) -> ComparedSide:
         name=analysis.run.folder.name,
         path=str(analysis.run.folder),
         cells=cells_of_run(analysis),
-        waterfall=analysis.table(WATERFALL.name),
+        read_works=partial(launch_works, analysis),
         manifest=analysis.run.manifest,
         notes=tuple(_notes(analysis)),
     )
@@ -74,7 +75,7 @@ def side_of_throughput(name: str, scaling: pd.DataFrame, throughput: pd.DataFram
         throughput: Its rows of THROUGHPUT; several of one size are repeats.
     """
     cells = cells_of_throughput(scaling, throughput)
-    return ComparedSide(name, name, cells, WATERFALL.empty())
+    return ComparedSide(name, name, cells, no_works)
 
 
 def compare_sides(first: ComparedSide, second: ComparedSide, rules: Rules) -> Comparison:
@@ -119,9 +120,10 @@ def compare_sides(first: ComparedSide, second: ComparedSide, rules: Rules) -> Co
         _pooled_outcome(pooled, metric),
     )
     causes = moved_causes(
-        (first.waterfall, second.waterfall),
-        (first.cells, second.cells),
+        (first.read_works, second.read_works),
         [pair for pair, reason in zip(pairs, reasons, strict=True) if not reason],
+        is_paired=is_paired,
+        level=rules.level,
     )
     return Comparison(
         first=side_name(first),

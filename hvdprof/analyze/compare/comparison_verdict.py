@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import pandas as pd
 
 from hvdprof import units
-from hvdprof.model.cause_names import cause_name
+from hvdprof.model.cause_names import change_sentence
 from hvdprof.model.cell_key import CELL_KEY, TORCH_ENGINE, cell_label
 from hvdprof.model.comparison import Metric, Outcome, Rules, change_text
 from hvdprof.model.frame_row import FrameRow, is_missing
@@ -41,7 +41,7 @@ def comparison_sentence(
     if outcome is Outcome.EQUAL:
         text = _equal(rows, metric)
     elif outcome is Outcome.INCONCLUSIVE:
-        text = _inconclusive(rows, metric)
+        text = _inconclusive(rows, metric, causes)
     else:
         text = _decided(outcome, metric, rows, pooled, causes)
     return f"{outcome.upper()}: {text}"
@@ -107,17 +107,22 @@ def _equal(rows: Sequence[FrameRow], metric: Metric) -> str:
     return f"{metric.title} of {which} within {margin}. Largest change: {largest}."
 
 
-def _inconclusive(rows: Sequence[FrameRow], metric: Metric) -> str:
-    """The open cell that changed most, and what would decide."""
+def _inconclusive(rows: Sequence[FrameRow], metric: Metric, causes: pd.DataFrame) -> str:
+    """The open cell that changed most; what moved in it nevertheless, and what would decide."""
     row = max((one for one in rows if one["outcome"] == Outcome.INCONCLUSIVE), key=_size)
-    text = f"{cell_label(row)}: {metric.title} {change_text(row, metric)}."
+    text = f"{cell_label(row)}: {metric.title} {change_text(row, metric)}"
     if row["reason"]:
-        return f"{text} {row['reason'][0].upper()}{row['reason'][1:]}: measure at least 3."
+        return f"{text}. {row['reason'][0].upper()}{row['reason'][1:]}: measure at least 3."
+    needed = None if is_missing(row["launches_needed"]) else int(row["launches_needed"])
+    moved = _moved(causes, row)
+    if moved:
+        would = "" if needed is None else f"; about {needed} launches a side would decide"
+        return f"{text}{would}. {change_sentence(max(moved, key=_difference))}"
     detects = units.two_digit_percent(float(row["detectable"]))
-    text = f"{text} These launches detect a change of {detects}"
-    if is_missing(row["launches_needed"]):
+    text = f"{text}. These launches detect a change of {detects}"
+    if needed is None:
         return f"{text}, and this one is as large as the margin."
-    return f"{text}: about {int(row['launches_needed'])} launches a side would decide."
+    return f"{text}: about {needed} launches a side would decide."
 
 
 def _decided(
@@ -142,17 +147,22 @@ def _decided(
 
 def _largest_cause(causes: pd.DataFrame, row: FrameRow) -> Iterator[str]:
     """The cause that moved most in the direction of the change, where one moved."""
+    sign = 1 if row["change"] > 0 else -1
+    moved = [one for one in _moved(causes, row) if sign * one["difference_ns"] > 0]
+    if moved:
+        yield change_sentence(max(moved, key=_difference))
+
+
+def _moved(causes: pd.DataFrame, row: FrameRow) -> list[FrameRow]:
+    """The causes of a cell that moved."""
     own = causes[causes["moved"]]
     for name in CELL_KEY:
         own = own[own[name] == row[name]]
-    sign = 1 if row["change"] > 0 else -1
-    moved = [one for one in own.to_dict("records") if sign * one["difference_ns"] > 0]
-    if moved:
-        largest = max(moved, key=lambda one: abs(one["difference_ns"]))
-        interval = units.interval_of_unit(
-            largest["difference_ns"], largest["low_ns"], largest["high_ns"], "ns"
-        )
-        yield f"Largest part: {cause_name(largest)}, {interval} per step."
+    return list(own.to_dict("records"))
+
+
+def _difference(row: FrameRow) -> float:
+    return abs(float(row["difference_ns"]))
 
 
 def _size(row: FrameRow) -> float:

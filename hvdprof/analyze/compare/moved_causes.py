@@ -1,125 +1,150 @@
-"""Which causes of lost time moved between two runs.
+"""Which parts of the step moved between two runs, and which rank alone."""
 
-Tested in ``tests/analyze/compare/test_comparison.py``.
-"""
+from collections.abc import Sequence
+from dataclasses import replace
 
-import math
-from collections.abc import Mapping, Sequence
-
-import numpy as np
 import pandas as pd
 
-from hvdprof.analyze.causes.waterfall_diff import waterfall_diff
+from hvdprof.analyze.compare.cell_launches import (
+    CellLaunches,
+    ReadWorks,
+    are_pairs,
+    cell_launches,
+)
+from hvdprof.analyze.compare.cell_terms import Term, cell_terms
+from hvdprof.analyze.compare.launch_change import chance_of, change_of
 from hvdprof.analyze.compare.outcomes import holm
+from hvdprof.analyze.compare.rank_changes import RankChange, own_times, rank_changes
 from hvdprof.analyze.compare.sides import CellKey, SideCell
-from hvdprof.analyze.stats.distributions import normal_below, normal_quantile
-from hvdprof.analyze.stats.uncertainty import CONFIDENCE, NAN, Interval
-from hvdprof.model.causes import REFERENCE_TERM, RESIDUAL_TERM
+from hvdprof.analyze.stats.launch_spread import Spread, less, spread
+from hvdprof.analyze.stats.uncertainty import NAN, Interval
+from hvdprof.analyze.stragglers.named_cause import FROM_STEP
 from hvdprof.model.cell_key import CELL_KEY
-from hvdprof.model.comparison import DEFAULT_LEVEL, STEP_TIME
-from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.tables.comparison_tables import MOVED_CAUSES
-from hvdprof.model.tables.waterfall_tables import WATERFALL_DIFF
-
-Cells = Mapping[CellKey, SideCell]
+from hvdprof.rundir.plan import TORCH_ENGINE
 
 
 def moved_causes(
-    waterfalls: tuple[pd.DataFrame, pd.DataFrame],
-    sides: tuple[Cells, Cells],
+    read_works: tuple[ReadWorks, ReadWorks],
     pairs: Sequence[tuple[SideCell, SideCell]],
+    *,
+    is_paired: bool,
+    level: float,
 ) -> pd.DataFrame:
-    """MOVED_CAUSES of the given cells: their terms, largest difference first, the reference last.
+    """MOVED_CAUSES of the given cells: their terms, largest difference first.
 
-    The reference is what the waterfall starts from: the step of the baseline for as many samples,
-    or the compute of normal ranks without one. Rows of a cell sum to the difference of the step
-    times. Terms are called moved at 5 % over all terms of a cell (Holm). The chance of a difference
-    follows from its 95 % interval as of a normal variable.
+    1.  Ranks whose own time in a phase changed alone (``rank_changes``) are named, whether either
+        run alone shows them as stragglers or not. What the replayed step loses when the change is
+        taken out of the second run is their term.
+    2.  What is left has the same terms in both runs (``cell_terms``), tested over the launches:
+        Student t, of pairs where the launches are pairs, Holm over the terms of a cell.
+
+    Rows of a cell sum to the difference of the step times. Plain torch, and cells without recorded
+    steps, have none.
 
     Args:
-        waterfalls: WATERFALL of the first and of the second run.
-        sides: All cells of both.
+        read_works: Gives the steps of launches of the first and of the second run.
         pairs: The cells that are compared.
+        is_paired: Whether the repeats of both runs are pairs.
+        level: Accepted probability that any term of a cell is called moved without a change.
     """
-    frames = [_of_cell(waterfalls, sides, pair) for pair in pairs]
-    known = [frame for frame in frames if len(frame)]
-    return MOVED_CAUSES.frame(pd.concat(known)) if known else MOVED_CAUSES.empty()
+    own = [pair for pair in pairs if pair[0].key[CELL_KEY.index("engine")] != TORCH_ENGINE]
+    works = [
+        read([key for pair in own for key in pair[side].repeat_of])
+        for side, read in enumerate(read_works)
+    ]
+    frames = []
+    for pair in own:
+        first, second = (cell_launches(cell, one) for cell, one in zip(pair, works, strict=True))
+        if first is not None and second is not None and first.is_alike(second):
+            pairing = is_paired and are_pairs(first, second)
+            frames.append(_of_cell(pair[0].key, first, second, is_paired=pairing, level=level))
+    return MOVED_CAUSES.frame(pd.concat(frames)) if frames else MOVED_CAUSES.empty()
+
+
+def found_changes(
+    first: CellLaunches, second: CellLaunches, *, is_paired: bool, level: float
+) -> tuple[RankChange, ...]:
+    """The ranks of a cell that changed alone, without those that are slow from a step on.
+
+    The latter are named causes with a beginning, and their mean over a launch means little.
+
+    Args:
+        first: The launches of the first run.
+        second: Those of the second run.
+        is_paired: Whether the repeats of both are pairs.
+        level: Accepted probability that any rank is named without a change.
+    """
+    changes = rank_changes(
+        [own_times(*one) for one in zip(first.works, first.named, strict=True)],
+        [own_times(*one) for one in zip(second.works, second.named, strict=True)],
+        is_paired=is_paired,
+        step_ns=first.step_ns,
+        level=level,
+    )
+    late = {
+        rank
+        for side in (first, second)
+        for cause in side.causes
+        if cause.pattern == FROM_STEP
+        for one in cause.every
+        for rank in one.ranks
+    }
+    return tuple(one for one in changes if int(first.works[0].ranks[one.place]) not in late)
 
 
 def _of_cell(
-    waterfalls: tuple[pd.DataFrame, pd.DataFrame],
-    sides: tuple[Cells, Cells],
-    pair: tuple[SideCell, SideCell],
+    key: CellKey, first: CellLaunches, second: CellLaunches, *, is_paired: bool, level: float
 ) -> pd.DataFrame:
-    one, other = (
-        _of_key(waterfall, cell.key) for waterfall, cell in zip(waterfalls, pair, strict=True)
-    )
-    rows = waterfall_diff(one, other)
-    if rows.empty:
-        return MOVED_CAUSES.empty()
-    rows = rows.iloc[np.argsort(-rows["difference_ns"].abs().to_numpy(), kind="stable")]
-    references = [
-        _reference(cell, float(rows[name].sum()), cells)
-        for cell, name, cells in zip(pair, ("one_ns", "other_ns"), sides, strict=True)
-    ]
-    rows = pd.concat([rows, _reference_row(*references)], ignore_index=True)
-    chances = holm([_chance(row) for row in rows.to_dict("records")])
-    named = [dict(zip(CELL_KEY, pair[0].key, strict=True))] * len(rows)
-    moved = rows.assign(moved=[chance <= DEFAULT_LEVEL for chance in chances])
-    return MOVED_CAUSES.frame(pd.concat([pd.DataFrame(named), moved], axis=1))
-
-
-def _of_key(waterfall: pd.DataFrame, key: CellKey) -> pd.DataFrame:
-    rows = waterfall[waterfall["term"] != RESIDUAL_TERM]
-    for name, value in zip(CELL_KEY, key, strict=True):
-        rows = rows[rows[name] == value]
-    return rows
-
-
-def _reference(cell: SideCell, lost_ns: float, cells: Cells) -> Interval:
-    """Step time without the lost time, with the relative interval of the baseline's step time."""
-    own_ns = math.exp(cell.spreads[STEP_TIME.name].value) - lost_ns
-    baseline = next((one for one in cells.values() if _is_baseline(one, cell)), None)
-    if baseline is None:
-        return Interval(own_ns, NAN, NAN)
-    log = baseline.spreads[STEP_TIME.name].interval()
-    low, high = (math.exp(end - log.value) for end in (log.low, log.high))
-    return Interval(own_ns, own_ns * low, own_ns * high)
-
-
-def _is_baseline(one: SideCell, of: SideCell) -> bool:
-    model, np_, engine, *toggles = one.key
-    is_named = f"{engine} np={np_}" == of.baseline
-    return is_named and model == of.key[0] and toggles == ["none", "average"]
-
-
-def _reference_row(one: Interval, other: Interval) -> pd.DataFrame:
-    difference = other.value - one.value
-    low = difference - math.hypot(other.value - other.low, one.high - one.value)
-    high = difference + math.hypot(other.high - other.value, one.value - one.low)
-    return WATERFALL_DIFF.frame(
-        [
+    changes = found_changes(first, second, is_paired=is_paired, level=level)
+    terms = cell_terms(first, second, changes)
+    tested = [_change(term, is_paired=is_paired) for term in terms]
+    chances = holm([chance_of(change, first.step_ns) for change in tested])
+    rows = []
+    for term, change, chance in zip(terms, tested, chances, strict=True):
+        one_ns, other_ns = term.first.mean() * first.scale, term.second.mean() * second.scale
+        rows.append(
             {
-                "term": REFERENCE_TERM,
-                "ranks": "",
-                "phase": "",
-                "pattern": "",
-                "one_ns": one.value,
-                "other_ns": other.value,
-                "difference_ns": difference,
-                "low_ns": low,
-                "high_ns": high,
-                "significant": low > 0 or high < 0,
+                **dict(zip(CELL_KEY, key, strict=True)),
+                "term": term.term,
+                "ranks": term.ranks,
+                "phase": term.phase,
+                "pattern": term.pattern,
+                "one_ns": one_ns,
+                "other_ns": other_ns,
+                **_difference(replace(change, value=float(other_ns - one_ns)).interval()),
+                "moved": chance <= level,
+                **_own_change(term),
             }
-        ]
-    )
+        )
+    rows.sort(key=lambda row: -abs(float(str(row["difference_ns"]))))
+    return MOVED_CAUSES.frame(rows)
 
 
-def _chance(row: FrameRow) -> float:
-    """The two-sided p-value of a difference, from its 95 % interval; 1 without one."""
-    value = float(row["difference_ns"])
-    reach = value - row["low_ns"] if value > 0 else row["high_ns"] - value
-    if not reach > 0:
-        return 1.0
-    quantile = normal_quantile((1 + CONFIDENCE) / 2)
-    return 2 * normal_below(-quantile * abs(value) / float(reach))
+def _change(term: Term, *, is_paired: bool) -> Spread:
+    """The change of a term; the cost of a rank's change is as uncertain as that change, too."""
+    if term.change is None:
+        return change_of(term.first, term.second, is_paired=is_paired)
+    cost = spread((term.second - term.first).tolist())
+    own = term.change.change
+    slope = cost.value / own.value
+    return less(cost, Spread(0.0, slope**2 * own.variance, own.degrees))
+
+
+def _difference(interval: Interval) -> dict[str, float | bool]:
+    return {
+        "difference_ns": interval.value,
+        "low_ns": interval.low,
+        "high_ns": interval.high,
+        # A comparison with NaN is false: an unknown interval is never significant.
+        "significant": interval.low > 0 or interval.high < 0,
+    }
+
+
+def _own_change(term: Term) -> dict[str, float]:
+    own = Interval(NAN, NAN, NAN) if term.change is None else term.change.change.interval()
+    return {
+        "own_change_ns": own.value,
+        "own_change_low_ns": own.low,
+        "own_change_high_ns": own.high,
+    }

@@ -51,6 +51,7 @@ class SideCell:
         conditions: What has to be the same on both sides, by name.
         losses: The loss curves of its launches: samples seen and loss, by step.
         baseline: Name of the baseline of its efficiency; empty without one.
+        repeat_of: The launches in its numbers with the repeat of each.
     """
 
     key: CellKey
@@ -60,6 +61,7 @@ class SideCell:
     conditions: Mapping[str, object] = field(default_factory=dict)
     losses: Sequence[tuple[NDArray[np.float64], NDArray[np.float64]]] = ()
     baseline: str = ""
+    repeat_of: Mapping[LaunchKey, int] = field(default_factory=dict)
 
     @property
     def name(self) -> tuple[str, int]:
@@ -113,6 +115,7 @@ def cells_of_run(analysis: RunAnalysis) -> dict[CellKey, SideCell]:
             conditions=_conditions(time, segments),
             losses=[curves[one] for one in time.launches if one in curves],
             baseline=str(row["baseline"]),
+            repeat_of={one: repeats[one] for one in time.launches},
         )
     return found
 

@@ -5,7 +5,7 @@ Tested in ``tests/model/tables/test_run_tables.py``.
 
 from hvdprof.model.cell_key import CELL_COLUMNS
 from hvdprof.model.schema import Column, Table
-from hvdprof.model.tables.waterfall_tables import WATERFALL_DIFF
+from hvdprof.model.tables.waterfall_tables import CAUSE_COLUMNS, DIFFERENCE_TIMES
 
 _CHANGE_COLUMNS = (
     Column(
@@ -68,17 +68,28 @@ COMPARED_POOLED = Table(
 
 MOVED_CAUSES = Table(
     "moved_causes",
-    "Difference of one cause between the waterfalls of a cell in both runs; with the step time of "
-    "the reference, `baseline`, the differences of a cell sum to that of its step time.",
+    "What makes up the step time of a cell in both runs, term by term; the terms of a cell sum to "
+    "its step time, and their differences to that of the step times.",
     (
         *CELL_COLUMNS,
-        *WATERFALL_DIFF.columns,
+        Column("term", "str", "", "One of `hvdprof.model.causes.COMPARED_TERMS`."),
+        *CAUSE_COLUMNS[1:],
+        *DIFFERENCE_TIMES,
         Column(
             "moved",
             "bool",
             "",
             "The difference is significant after correction for the number of terms (Holm).",
         ),
+        Column(
+            "own_change_ns",
+            "float64",
+            "ns",
+            "Of a rank that changed alone: how much longer it takes in the phase than the other "
+            "ranks, compared with the first run; else NaN. The difference is what that costs.",
+        ),
+        Column("own_change_low_ns", "float64", "ns", "Lower end of its 95 % interval."),
+        Column("own_change_high_ns", "float64", "ns", "Upper end of its 95 % interval."),
     ),
 )
 

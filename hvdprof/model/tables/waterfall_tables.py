@@ -121,8 +121,7 @@ WATERFALL = Table(
     ),
 )
 
-_DIFFERENCE_COLUMNS = (
-    *CAUSE_COLUMNS,
+DIFFERENCE_TIMES = (
     Column("one_ns", "float64", "ns", "Time per step of the term in the first cell."),
     Column("other_ns", "float64", "ns", "Time per step of the term in the second cell."),
     Column("difference_ns", "float64", "ns", "`other_ns` minus `one_ns`."),
@@ -130,6 +129,9 @@ _DIFFERENCE_COLUMNS = (
     Column("high_ns", "float64", "ns", "Upper end of the 95 % CI; NaN without a CI of both."),
     Column("significant", "bool", "", "The 95 % CI is known and does not contain 0."),
 )
+"""A term in two cells with the difference."""
+
+_DIFFERENCE_COLUMNS = (*CAUSE_COLUMNS, *DIFFERENCE_TIMES)
 
 WATERFALL_DIFF = Table(
     "waterfall_diff",

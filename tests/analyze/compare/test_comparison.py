@@ -6,7 +6,7 @@ import pytest
 from hvdprof.api import analyze_run, compare, compare_analyses, load_run
 from hvdprof.errors import UnreadableInputError, UsageError
 from hvdprof.model.comparison import STEP_TIME, Outcome, change_text
-from tests.builders.analysis import analysis_of, sweep
+from tests.builders.analysis import analysis_of, sweep, with_a_straggler
 from tests.builders.run_directory import PassSpec, SegmentSpec, host_of, typical_parts, write_run
 
 
@@ -298,3 +298,48 @@ def test_an_end_near_zero_keeps_its_sign_or_has_none(value, low, high, text):
     row = {"change": value, "change_low": low, "change_high": high}
 
     assert change_text(row, STEP_TIME) == text
+
+
+def test_a_rank_below_the_threshold_of_a_straggler_is_named_from_both_runs(tmp_path):
+    """Rank 1 takes 4 % of the step longer: neither run alone calls it a straggler."""
+    one, other = runs(
+        tmp_path,
+        with_a_straggler(extra_ms=(0.02, 0.0, 0.01)),
+        with_a_straggler(extra_ms=(0.42, 0.38, 0.41)),
+    )
+    assert "straggler" not in set(other.table("waterfall")["term"])
+    found = compare_analyses(one, other)
+
+    assert found.outcome is Outcome.REGRESSED
+    assert "Rank 1 is slower in forward by 393 µs (" in found.sentence
+    assert found.sentence.endswith(", which costs 389 µs per step.")
+    own = found.causes[found.causes["np"] == 2]
+    step = rows_of(found, "step_time").loc[("horovod", 2)]
+    assert own["difference_ns"].sum() == pytest.approx(step["second"] - step["first"], rel=1e-6)
+    assert own[own["moved"]]["term"].tolist() == ["rank-change"]
+
+
+def test_an_undecided_comparison_still_names_the_rank_that_changed(tmp_path):
+    shared = (-1.0, 0.0, 1.0)
+    sides = [
+        [
+            PassSpec(
+                size=2,
+                repeat=repeat,
+                segments=[SegmentSpec(parts_ms=parts_of(12.0 + drift, late_ms + 0.01 * repeat))],
+            )
+            for repeat, drift in enumerate(shared, start=1)
+        ]
+        for late_ms in (0.0, 0.5)
+    ]
+    found = compare_analyses(*runs(tmp_path, *sides))
+
+    assert found.outcome is Outcome.INCONCLUSIVE
+    assert "launches a side would decide. Rank 1 is slower in forward by 500 µs" in found.sentence
+
+
+def parts_of(step_ms, late_ms):
+    parts = {name: np.full((2, 1), one) for name, one in typical_parts(step_ms, 1.0).items()}
+    parts["forward"][1] += late_ms
+    parts["blocked"][0] += late_ms
+    return parts

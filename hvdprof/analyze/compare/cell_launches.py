@@ -1,0 +1,146 @@
+"""The steps of the launches of a cell, with their named causes, for a comparison.
+
+Tested in ``tests/analyze/compare/test_moved_causes.py``.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+
+from hvdprof.analyze.causes.cell_causes import CellCause, cell_causes
+from hvdprof.analyze.causes.launch_scatter import outlasts_launches
+from hvdprof.analyze.compare.sides import SideCell
+from hvdprof.analyze.steps.step_work import StepWork, Times, step_work, with_all_ranks
+from hvdprof.analyze.stragglers.clock_bounds import corrected, remaining_offsets
+from hvdprof.analyze.stragglers.named_cause import NamedCause
+from hvdprof.analyze.stragglers.patterns import named_causes
+from hvdprof.model.comparison import STEP_TIME
+from hvdprof.model.launch_key import LAUNCH, LaunchKey, rows_by_launch
+from hvdprof.model.run import RunAnalysis
+from hvdprof.model.tables.run_tables import WAITS
+from hvdprof.model.tables.waiting_tables import CLOCKS
+
+Works = Mapping[LaunchKey, StepWork]
+ReadWorks = Callable[[Sequence[LaunchKey]], Works]
+
+
+@dataclass(frozen=True)
+class CellLaunches:
+    """The launches of a cell that recorded all ranks, in the order of their repeats.
+
+    Attributes:
+        works: Their steady steps.
+        repeats: The repeat of each.
+        step_ns: Step time of the cell.
+    """
+
+    works: tuple[StepWork, ...]
+    repeats: tuple[int, ...]
+    step_ns: float
+
+    @property
+    def num_ranks(self) -> int:
+        """Ranks of the cell."""
+        return len(self.works[0].ranks)
+
+    @property
+    def has_phases(self) -> bool:
+        """Whether the steps of all launches have phases."""
+        return all(bool(work.own.any()) for work in self.works)
+
+    @cached_property
+    def means_ns(self) -> Times:
+        """[launches] Mean step time of each, ns."""
+        return np.array([float(work.step_times.mean()) for work in self.works])
+
+    @property
+    def scale(self) -> float:
+        """The step time of the cell, a geometric mean, divided by the mean over launches."""
+        return self.step_ns / float(self.means_ns.mean())
+
+    @cached_property
+    def named(self) -> tuple[Sequence[NamedCause], ...]:
+        """The named causes of each launch."""
+        return tuple(named_causes(work) for work in self.works)
+
+    @cached_property
+    def causes(self) -> tuple[CellCause, ...]:
+        """The named causes of the cell, as in its waterfall."""
+        return tuple(
+            cause
+            for cause in cell_causes(self.named, self.num_ranks)
+            if outlasts_launches(cause, self.works, self.named)
+        )
+
+    def is_alike(self, other: "CellLaunches") -> bool:
+        """Whether all launches of both have the same ranks."""
+        ranks = self.works[0].ranks.tolist()
+        return all(work.ranks.tolist() == ranks for work in (*self.works, *other.works))
+
+    def with_works(self, works: Sequence[StepWork]) -> "CellLaunches":
+        """The same launches with other steps."""
+        return replace(self, works=tuple(works))
+
+
+def no_works(keys: Sequence[LaunchKey]) -> Works:
+    """The steps of launches that recorded none."""
+    del keys
+    return {}
+
+
+def launch_works(analysis: RunAnalysis, keys: Sequence[LaunchKey]) -> dict[LaunchKey, StepWork]:
+    """The steady steps of some launches, on clocks corrected by the bounds of collectives.
+
+    Args:
+        analysis: The run.
+        keys: The launches.
+    """
+    run, of_job = analysis.run, analysis.job_steps
+    chosen = set(keys)
+    wanted = [rows for key, rows in rows_by_launch(of_job) if key in chosen]
+    if not wanted:
+        return {}
+    of_job = of_job.iloc[np.concatenate(wanted)]
+    works = step_work(run.steps, run.events, of_job, run.table(WAITS.name))
+    clocks = analysis.table(CLOCKS.name)
+    return {
+        key: _on_one_clock(work, clocks, key)
+        for key, work in with_all_ranks(works, run.segments).items()
+    }
+
+
+def cell_launches(cell: SideCell, works: Works) -> CellLaunches | None:
+    """The launches of a cell; None where none recorded its steps on all ranks.
+
+    Args:
+        cell: The cell.
+        works: The steps of each launch of the run.
+    """
+    known = sorted((repeat, key) for key, repeat in cell.repeat_of.items() if key in works)
+    if not known:
+        return None
+    return CellLaunches(
+        works=tuple(works[key] for _, key in known),
+        repeats=tuple(repeat for repeat, _ in known),
+        step_ns=math.exp(cell.spreads[STEP_TIME.name].value),
+    )
+
+
+def are_pairs(first: CellLaunches, second: CellLaunches) -> bool:
+    """Whether both have one launch of each repeat, and the same repeats, two or more."""
+    repeats = first.repeats
+    return repeats == second.repeats and len(set(repeats)) == len(repeats) > 1
+
+
+def _on_one_clock(work: StepWork, clocks: pd.DataFrame, key: LaunchKey) -> StepWork:
+    is_own = np.ones(len(clocks), dtype=bool)
+    for name, value in zip(LAUNCH, key, strict=True):
+        is_own &= (clocks[name].astype(str) == value).to_numpy()
+    rows = clocks[is_own]
+    if rows["rank"].tolist() != work.ranks.tolist():
+        return work
+    return corrected(work, remaining_offsets(rows))

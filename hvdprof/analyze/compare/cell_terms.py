@@ -1,0 +1,177 @@
+"""The step time of a cell in both runs as the same terms, launch by launch.
+
+The terms are those of the waterfall without a baseline: named causes, jitter, exposed transfer, and
+the time of the normal ranks, which is split into phases. Changes of single ranks are taken out of
+the second run first and have terms of their own. So the terms of each launch sum to its step.
+
+Tested in ``tests/analyze/compare/test_moved_causes.py``.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from hvdprof.analyze.causes.cell_causes import MOST_NAMED, CellCause
+from hvdprof.analyze.causes.delays import DATA, OUTSIDE
+from hvdprof.analyze.causes.launch_causes import LaunchCauses, launch_causes
+from hvdprof.analyze.causes.rank_delay import delay_costs, without_delays
+from hvdprof.analyze.compare.cell_launches import CellLaunches
+from hvdprof.analyze.compare.rank_changes import RankChange
+from hvdprof.analyze.steps.step_work import StepWork, Times
+from hvdprof.analyze.stragglers.named_cause import PERSISTENT, STRAGGLER, NamedCause
+from hvdprof.model.arrays import Bools
+from hvdprof.model.causes import (
+    EXPOSED_TRANSFER,
+    INPUT_BOUND,
+    JITTER,
+    OWN_WORK,
+    RANK_CHANGE,
+    SERIALIZATION,
+    SHARED_PHASES,
+)
+
+Members = tuple[NamedCause, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A term in each launch of both runs [launches], ns per step.
+
+    ``term``, ``ranks``, ``phase`` and ``pattern`` are as in WATERFALL. ``change`` is the change of
+    a rank that the term is the cost of, else None.
+    """
+
+    term: str
+    ranks: str
+    phase: str
+    pattern: str
+    first: Times
+    second: Times
+    change: RankChange | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _SharedCause:
+    """A named cause with its members in each launch of both runs."""
+
+    cause: CellCause
+    first: tuple[Members, ...]
+    second: tuple[Members, ...]
+
+
+def cell_terms(
+    first: CellLaunches, second: CellLaunches, changes: Sequence[RankChange]
+) -> list[Term]:
+    """The terms of both runs; those of a launch sum to its mean step time.
+
+    Args:
+        first: The launches of the first run.
+        second: Those of the second run.
+        changes: The ranks that changed alone.
+    """
+    delays = [one.delay for one in changes]
+    costs = np.array([delay_costs(work, delays) for work in second.works])
+    if delays:
+        second = second.with_works([without_delays(work, delays) for work in second.works])
+    shared = _shared_causes(first, second)
+    sides = [
+        [launch_causes(work, [one[number] for one in members]) for number, work in enumerate(works)]
+        for works, members in (
+            (first.works, [one.first for one in shared]),
+            (second.works, [one.second for one in shared]),
+        )
+    ]
+    means = [first.means_ns, second.means_ns]
+    has_phases = first.has_phases and second.has_phases
+    shares = [[_shares(one, has_phases=has_phases) for one in side] for side in sides]
+    found = [_of_change(change, costs[:, number], first) for number, change in enumerate(changes)]
+    for number, one in enumerate(shared):
+        own = [np.array([launch.named[number].share for launch in side]) for side in sides]
+        found.append(_of_cause(one.cause, own[0] * means[0], own[1] * means[1]))
+    for name in shares[0][0]:
+        both = [np.array([launch[name] for launch in side]) for side in shares]
+        found.append(Term(name, "", "", "", both[0] * means[0], both[1] * means[1]))
+    return found
+
+
+def _shares(one: LaunchCauses, *, has_phases: bool) -> dict[str, float]:
+    """The terms without a name, as shares of the step."""
+    terms = {JITTER: one.jitter.share, EXPOSED_TRANSFER: one.transfer.share}
+    if not has_phases:
+        return terms | {OWN_WORK: one.normal_share}
+    return (
+        terms
+        | {INPUT_BOUND: one.normal[DATA], SERIALIZATION: one.normal[OUTSIDE]}
+        | {phase: one.phases[phase] for phase in SHARED_PHASES}
+    )
+
+
+def _of_change(change: RankChange, costs: Times, first: CellLaunches) -> Term:
+    """The cost of a change: in the run where the rank takes longer, and 0 in the other."""
+    nothing = np.zeros_like(costs)
+    if costs.mean() >= 0:
+        times = (nothing, costs)
+    else:
+        times = (nothing - costs.mean(), costs - costs.mean())
+    rank = str(first.works[0].ranks[change.place])
+    return Term(RANK_CHANGE, rank, change.phase, PERSISTENT, *times, change)
+
+
+def _of_cause(cause: CellCause, first: Times, second: Times) -> Term:
+    return Term(cause.kind, cause.ranks, cause.phase, cause.pattern, first, second)
+
+
+def _shared_causes(first: CellLaunches, second: CellLaunches) -> list[_SharedCause]:
+    """The named causes of both, those that cost most steps first, at most ``MOST_NAMED``.
+
+    Noise may blur the phase: causes of the same ranks and pattern are the same one. A persistent
+    straggler of one run alone may just miss the threshold in the other: it is taken out of both.
+    """
+    left = list(second.causes)
+    found = []
+    for cause in first.causes:
+        other = _partner(cause, left)
+        if other is not None:
+            left.remove(other)
+        members = (
+            other.members if other is not None else tuple(_missing(cause, second, second.causes))
+        )
+        found.append(_SharedCause(cause, cause.members, members))
+    for cause in left:
+        missing = tuple(_missing(cause, first, first.causes))
+        found.append(_SharedCause(cause, missing, cause.members))
+    return found[:MOST_NAMED]
+
+
+def _partner(cause: CellCause, others: Sequence[CellCause]) -> CellCause | None:
+    alike = [
+        one
+        for one in others
+        if (one.kind, one.ranks, one.pattern) == (cause.kind, cause.ranks, cause.pattern)
+    ]
+    same = [one for one in alike if one.phase == cause.phase]
+    return next(iter([*same, *alike]), None)
+
+
+def _missing(
+    cause: CellCause, launches: CellLaunches, others: Sequence[CellCause]
+) -> Iterator[Members]:
+    """The members of a cause in launches that do not name it."""
+    is_lasting = (cause.kind, cause.pattern) == (STRAGGLER, PERSISTENT)
+    for number, work in enumerate(launches.works):
+        if is_lasting and cause.every:
+            claimed = [one.affected for other in others for one in other.members[number]]
+            yield (_throughout(cause.every[0], work, claimed),)
+        else:
+            yield ()
+
+
+def _throughout(one: NamedCause, work: StepWork, claimed: Sequence[Bools]) -> NamedCause:
+    """The cause in all steps of a launch that are free of others."""
+    affected = np.zeros(work.before.shape, dtype=bool)
+    affected[:, np.isin(work.ranks, one.ranks)] = True
+    affected &= ~np.isnan(work.previous_after).any(axis=1, keepdims=True)
+    for taken in claimed:
+        affected &= ~taken
+    return replace(one, affected=affected)
