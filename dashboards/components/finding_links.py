@@ -42,6 +42,7 @@ _PAGE_OF: dict[str, tuple[str, str]] = {
     "below-network": _COMMUNICATION,
     "network-bound": _COMMUNICATION,
     "cycle-bound": _COMMUNICATION,
+    "small-buckets": _COMMUNICATION,
     "cycle-too-long": _COMMUNICATION,
     "fusion-too-small": _COMMUNICATION,
     "fusion-too-large": _COMMUNICATION,

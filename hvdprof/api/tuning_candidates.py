@@ -3,7 +3,6 @@
 Tested in ``tests/api/test_tuning_candidates.py``.
 """
 
-import contextlib
 import difflib
 import re
 import shlex
@@ -15,7 +14,7 @@ from hvdprof.analyze.tune.candidates import VARIABLES, proposals
 from hvdprof.analyze.tune.predicted_gain import with_predictions
 from hvdprof.analyze.tune.tuned_job import GLOO, MPI, Means, TunedJob, tuned_job
 from hvdprof.api.options import TuneOptions
-from hvdprof.errors import UnreadableInputError, UsageError
+from hvdprof.errors import UsageError
 from hvdprof.launch.plan.tune_options import OPTION_VARIABLES
 from hvdprof.launch.plan.variables import variable_pairs
 from hvdprof.launch.run.bench_run import Tools
@@ -23,9 +22,7 @@ from hvdprof.launch.run.script_command import script_of, variables_of_env
 from hvdprof.launch.run.torchrun_command import started_by_torchrun
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tuning import Candidate, Trial, TrialOutcome
-from hvdprof.rundir.ddp_format import DDP_ARGUMENTS, DdpFacts
-from hvdprof.rundir.json_codec import read_json
-from hvdprof.rundir.layout import RunPaths
+from hvdprof.rundir.ddp_format import DDP_ARGUMENTS
 from hvdprof.rundir.masking import mask_command, mask_value
 
 LARGEST_SCRIPT_BYTES = 1_000_000
@@ -102,7 +99,6 @@ def job_of(analysis: RunAnalysis, options: TuneOptions, tools: Tools, margin: fl
     means = Means(
         controllers=tuple(name for name, is_there in built if is_there),
         script_text=_script_text(options),
-        ddp=ddp_facts(analysis),
     )
     return tuned_job(analysis, means, margin=margin)
 
@@ -172,27 +168,6 @@ def _asked_for(job: TunedJob, name: str, value: str) -> Candidate:
         whole = int(number) if number == int(number) else number
         return Candidate(name=named, options={by_option[name]: whole}, why=_ASKED_FOR)
     return Candidate(name=named, environment={name: value}, why=_ASKED_FOR)
-
-
-def ddp_facts(analysis: RunAnalysis) -> DdpFacts | None:
-    """How the script wraps its model in DDP on the most ranks; None where that is not known.
-
-    The launch with a trace also measures allreduces.
-
-    Args:
-        analysis: Of the present setting.
-    """
-    passes = analysis.run.manifest.passes
-    paths = RunPaths(analysis.run.folder)
-    most = max((one.size for one in passes), default=0)
-    found = []
-    for record in passes:
-        path = paths.of_pass(record.id).ddp_facts
-        if record.size == most and path.exists():
-            # A damaged file is as none: the settings of DDP are then not tried, with that reason.
-            with contextlib.suppress(UnreadableInputError):
-                found.append(read_json(DdpFacts, path))
-    return max(found, key=lambda one: len(one.allreduces), default=None)
 
 
 def _script_text(options: TuneOptions) -> str:

@@ -16,6 +16,7 @@ from hvdprof.model.table_attributes import DerivedTables, RecordedTables
 from hvdprof.model.table_catalogue import TABLES, declared_table
 from hvdprof.model.tables.finding_tables import FINDINGS
 from hvdprof.model.tables.scaling_tables import JOB_STEPS, LAUNCHES, LOSSES, SCALING
+from hvdprof.rundir.ddp_format import DdpFacts
 from hvdprof.rundir.manifest import Manifest, Skipped
 from hvdprof.rundir.plan import HOROVOD_ENGINE
 
@@ -35,6 +36,8 @@ class Run(RecordedTables):
         nccl: The NCCL logs of each job.
         cached: By file, the tables of large timelines, to be read piece by piece.
         forecasts: What ``hvdprof predict`` kept beside the run, oldest first.
+        ddp: How the script wraps its model in DDP; None where it does not, or where that was not
+            recorded.
     """
 
     folder: Path
@@ -45,6 +48,7 @@ class Run(RecordedTables):
     nccl: tuple[NcclRecording, ...] = ()
     cached: Mapping[str, Mapping[str, CachedRows]] = field(default_factory=dict)
     forecasts: tuple[StoredForecast, ...] = ()
+    ddp: DdpFacts | None = None
 
     @property
     def tables(self) -> dict[str, pd.DataFrame]:

@@ -1,18 +1,14 @@
 """What a tuning tries."""
 
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
 from hvdprof.api import tuning_candidates
 from hvdprof.api.options import TuneOptions
-from hvdprof.api.tuning_candidates import check_command, check_only, choose, ddp_facts
+from hvdprof.api.tuning_candidates import check_command, check_only, choose
 from hvdprof.errors import UsageError
 from hvdprof.model.tuning import Candidate, Estimate
-from hvdprof.rundir.ddp_format import DdpFacts
-from hvdprof.rundir.json_codec import to_text
-from hvdprof.rundir.layout import RunPaths
 
 CYCLE = Candidate(name="HOROVOD_CYCLE_TIME=1", environment={"HOROVOD_CYCLE_TIME": "1"})
 FUSION = Candidate(
@@ -152,28 +148,3 @@ def test_an_argument_of_ddp_is_also_named_as_the_script_does(monkeypatch):
     monkeypatch.setattr(tuning_candidates, "proposals", lambda job: proposed)
     for only in ("bucket_cap_mb", "bucket_cap_mb=25", "HVDPROF_DDP_BUCKET_CAP_MB"):
         assert names(chosen(only=only).candidates) == [buckets.name]
-
-
-def ddp_run(tmp_path, *passes):
-    """A run with these passes: size, and what rank 0 noted of DDP if anything."""
-    records = []
-    for number, (size, facts) in enumerate(passes):
-        records.append(SimpleNamespace(id=f"p{number}", size=size))
-        path = RunPaths(tmp_path).of_pass(f"p{number}").ddp_facts
-        if facts is not None:
-            path.parent.mkdir(parents=True)
-            path.write_text(to_text(facts))
-    run = SimpleNamespace(folder=tmp_path, manifest=SimpleNamespace(passes=records))
-    return SimpleNamespace(run=run)
-
-
-def test_what_ddp_does_is_read_from_the_launch_that_measured_allreduces(tmp_path):
-    plain = DdpFacts(gradient_bytes=8, bucket_cap_mb=0.5)
-    traced = replace(plain, allreduces=[(4, 100)])
-    of_one = replace(plain, allreduces=[(4, 100), (4, 100)])
-    found = ddp_facts(ddp_run(tmp_path, (1, of_one), (2, plain), (2, traced), (2, None)))
-    assert found == traced
-    assert ddp_facts(ddp_run(tmp_path / "none", (2, None))) is None
-    damaged = ddp_run(tmp_path / "damaged", (2, plain))
-    RunPaths(tmp_path / "damaged").of_pass("p0").ddp_facts.write_text("{")
-    assert ddp_facts(damaged) is None

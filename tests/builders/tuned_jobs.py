@@ -141,11 +141,11 @@ def job(
         terms.append(here | {"term": INPUT_BOUND, "time_ns": input_bound})
     found = analysis(
         [cell(**(own | {"np": len(hosts)} | values))],
-        run=run(manifest=recorded, **of_run),
+        run=run(manifest=recorded, ddp=ddp, **of_run),
         derived={
             "collectives": table("collectives", *executions(*sizes)),
             "waterfall": table("waterfall", *terms),
         },
         findings=FINDINGS.frame([finding(id=one) for one in findings]),
     )
-    return tuned_job(found, Means(controllers, text, ddp), margin=0.02)
+    return tuned_job(found, Means(controllers, text), margin=0.02)

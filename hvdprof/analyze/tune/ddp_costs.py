@@ -24,7 +24,7 @@ def present_buckets(job: TunedJob) -> BucketSettings | str:
     compressed = gradients["sent_bytes"] != gradients["size_bytes"]
     if compressed.any():
         return "A communication hook changes what is sent, and the replay knows no cost of it."
-    facts = job.means.ddp
+    facts = job.evidence.run.ddp
     if facts is None or not facts.find_unused_parameters or facts.static_graph:
         return BucketSettings(given[0])
     # With a search for unused parameters DDP keeps the order in which they were registered.
@@ -42,7 +42,7 @@ def bucket_draws(job: TunedJob, num_draws: int, rng: np.random.Generator) -> Col
         num_draws: The number of draws.
         rng: Source of randomness.
     """
-    facts = job.means.ddp
+    facts = job.evidence.run.ddp
     if facts is not None and len(facts.allreduces) >= LEAST_EXECUTIONS:
         sizes, times = np.asarray(facts.allreduces, dtype=np.float64).T
         return draws_of_times(sizes, times, num_draws, rng)

@@ -7,10 +7,10 @@ has an argument for it is tuned by that argument.
 Tested in ``tests/analyze/tune/test_ddp_rules.py``.
 """
 
-import math
 from collections.abc import Iterator
 
 from hvdprof import units
+from hvdprof.analyze.communication.ddp_buckets import num_buckets
 from hvdprof.analyze.tune.proposal import Proposal, Untried
 from hvdprof.analyze.tune.script_rules import flag_of, value_of
 from hvdprof.analyze.tune.tuned_job import TunedJob
@@ -28,7 +28,6 @@ from hvdprof.rundir.ddp_format import (
 BUCKET_FLAGS = ("--bucket-cap-mb", "--bucket_cap_mb")
 BUCKET_OPTION = "fusion_threshold_mb"
 
-DEFAULT_BUCKET_MB = 25.0
 BUCKETS_MB = (5.0, 10.0, 25.0, 50.0, 100.0)
 SMALLEST_PIECE_MB = 0.5
 """Smaller buckets cost more latency than they can cover."""
@@ -51,13 +50,13 @@ def buckets(job: TunedJob) -> Iterator[Proposal]:
         return
     present, flag = given
     whole = job.sent_bytes / 2**20
-    now = num_buckets(job, present)
+    now = _num_buckets(job, present)
     seen = {now}
     sizes: list[float | None] = [*BUCKETS_MB, *_pieces(whole)] if job.matters else []
     if present is not None and not flag and not job.is_bench:
         sizes.insert(0, None)
     for size in sizes:
-        number = num_buckets(job, size)
+        number = _num_buckets(job, size)
         if size == present or number in seen:
             continue
         seen.add(number)
@@ -83,7 +82,7 @@ def given_cap(job: TunedJob) -> tuple[float | None, str] | Untried:
     flag = flag_of(job, BUCKET_FLAGS)
     if flag:
         return value_of(job.arguments, flag), flag
-    facts = job.means.ddp
+    facts = job.evidence.run.ddp
     if facts is None:
         return Untried("bucket_cap_mb", "How the script calls DistributedDataParallel is unknown.")
     if facts.has_cap_list:
@@ -91,19 +90,8 @@ def given_cap(job: TunedJob) -> tuple[float | None, str] | Untried:
     return facts.bucket_cap_mb, ""
 
 
-def num_buckets(job: TunedJob, size_mb: float | None) -> int:
-    """About how many buckets hold the gradients; a gradient is never divided.
-
-    Args:
-        job: With the bytes and the number of its gradients.
-        size_mb: The size; None for DDP's own, with a first bucket of 1 MiB.
-    """
-    whole_mb = job.sent_bytes / 2**20
-    if size_mb is None:
-        number = 1 + math.ceil(max(0.0, whole_mb - 1) / DEFAULT_BUCKET_MB)
-    else:
-        number = max(1, math.ceil(whole_mb / size_mb))
-    return min(number, job.num_gradients or number)
+def _num_buckets(job: TunedJob, size_mb: float | None) -> int:
+    return num_buckets(job.sent_bytes, job.num_gradients, size_mb)
 
 
 def _pieces(whole_mb: float) -> list[float]:
@@ -171,7 +159,7 @@ def _not_all_used(job: TunedJob) -> str:
 
 
 def _facts(job: TunedJob) -> DdpFacts | None:
-    return job.means.ddp if job.is_ddp and not job.is_bench else None
+    return job.evidence.run.ddp if job.is_ddp and not job.is_bench else None
 
 
 def _switch(variable: str, value: bool, why: str) -> Candidate:

@@ -26,7 +26,6 @@ from hvdprof.model.tables.finding_tables import FINDINGS
 from hvdprof.model.tables.run_tables import WAITS
 from hvdprof.model.tables.scaling_tables import JOB_STEPS
 from hvdprof.model.tables.waterfall_tables import WATERFALL
-from hvdprof.rundir.ddp_format import DdpFacts
 from hvdprof.rundir.plan import DDP_ENGINE, HOROVOD_ENGINE
 
 GLOO, MPI = "gloo", "mpi"
@@ -40,13 +39,10 @@ class Means:
         controllers: Those that Horovod was built with: gloo, mpi.
         script_text: The source of the script, for the arguments that it takes; empty where there
             is none, or where it cannot be read.
-        ddp: How the script wraps its model in DDP; None where it does not, or where that was not
-            recorded.
     """
 
     controllers: tuple[str, ...] = ()
     script_text: str = ""
-    ddp: DdpFacts | None = None
 
 
 @dataclass(frozen=True)

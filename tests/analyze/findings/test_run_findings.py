@@ -12,6 +12,7 @@ from hvdprof.analyze.findings.finding import Finding, by_gravity, severity_of_co
 from hvdprof.analyze.findings.run_findings import findings
 from hvdprof.ingest.rundir.net_file import net_transfers
 from hvdprof.model.table_catalogue import TABLES
+from hvdprof.rundir.ddp_format import DdpFacts
 from tests.builders.declared_rows import declared_rows
 from tests.builders.finding_style import style_faults
 from tests.builders.finished_analysis import cell, manifest, pass_record, run, segment
@@ -79,6 +80,11 @@ def term(name, share, low=None, **values):
     row = {"term": name, "share": share, "time_ns": share * 31e6, "alone_share": share}
     row["share_low"] = share / 2 if low is None else low
     return ("waterfall", table("waterfall", CELL | row | values))
+
+
+def under_ddp(*given):
+    name, rows = term(*given)
+    return [(name, rows.assign(engine="ddp")), ("scaling", scaling(cell(engine="ddp")))]
 
 
 def straggler(pattern, *, share=0.2, **values):
@@ -191,7 +197,13 @@ def incident(kind):
     return ("incidents", table("incidents", {"file": "f", "line": 3, "kind": kind}))
 
 
+TINY_BUCKETS = DdpFacts(gradient_bytes=45_000_000, bucket_cap_mb=0.01)
+
 CASES = {
+    "small-buckets": (
+        evidence(under_ddp("exposed-transfer", 0.4), ddp=TINY_BUCKETS),
+        evidence(under_ddp("exposed-transfer", 0.4)),
+    ),
     "persistent-straggler": (
         evidence([straggler("persistent")]),
         evidence([straggler("persistent", share=0.04)]),

@@ -1,5 +1,7 @@
 """What a replay of DDP knows of its buckets and of allreduces, and the gain that it predicts."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -87,7 +89,8 @@ def recorded_job(folder, blocked_ms, compressed=False, **values) -> TunedJob:
         PassSpec(size=2, mode="throughput", segments=[spec], repeat=repeat) for repeat in (1, 2)
     ]
     found = analysis_of(folder, passes, settings={"script": {"command": ["train.py"]}})
-    return tuned_job(found, Means(ddp=facts(**values)), margin=0.02)
+    with_facts = replace(found, run=replace(found.run, ddp=facts(**values)))
+    return tuned_job(with_facts, Means(), margin=0.02)
 
 
 @pytest.fixture(scope="module")

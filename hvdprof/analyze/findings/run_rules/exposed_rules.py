@@ -5,7 +5,6 @@ Tested in ``tests/analyze/findings/test_run_findings.py``.
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from hvdprof import units
 from hvdprof.analyze.findings.cell_finding import (
@@ -23,6 +22,8 @@ from hvdprof.analyze.findings.finding import (
     sentences,
     severity_of_cost,
 )
+from hvdprof.analyze.findings.run_rules.ddp_transfer import under_ddp
+from hvdprof.analyze.findings.run_rules.likely_cause import Likely
 from hvdprof.analyze.steps.cell_setting import CellSetting, cell_setting
 from hvdprof.model.causes import EXPOSED_TRANSFER
 from hvdprof.model.tables.net_tables import NET_USE
@@ -41,17 +42,6 @@ NETWORK_SHARE = 0.7
 _SEND_LESS = "Use compression=hvd.Compression.fp16 to send less, and measure both."
 _SEND_LESS_OFTEN = "Set backward_passes_per_step= or a larger batch to send less often."
 _NO_NETWORK_HELPS = "On one host no faster network helps."
-
-
-@dataclass(frozen=True, slots=True)
-class Likely:
-    """What is likely behind exposed communication: rule, title, reason, action, more evidence."""
-
-    id: str
-    title: str
-    why: str
-    action: str
-    evidence: str = ""
 
 
 def exposed_transfer(evidence: Evidence) -> Iterator[Finding]:
@@ -99,7 +89,7 @@ def _likely(evidence: Evidence, term: CostlyCause) -> Likely:
     cell = term.cell
     setting = cell_setting(evidence.run, cell)
     if cell["engine"] == DDP_ENGINE:
-        return _under_ddp(setting)
+        return under_ddp(evidence, term, setting)
     if cell["engine"] in _OF_TORCH:
         return _OF_TORCH[cell["engine"]]
     cycle_ns = _cycle_ms(evidence) * 1e6
@@ -143,24 +133,6 @@ _OF_TORCH: dict[str, Likely] = {
         "Alternatively, reduce fewer and larger tensors. The table `waits` has each collective.",
     ),
 }
-
-
-def _under_ddp(setting: CellSetting) -> Likely:
-    # On one host of CPUs there is no wire that fewer bytes would relieve.
-    has_wire = setting.num_hosts > 1 or setting.on_gpus
-    return Likely(
-        "exposed-transfer",
-        "Exposed communication of DDP's last buckets",
-        "Backward does not cover the last buckets.",
-        sentences(
-            "Call register_comm_hook(None, default_hooks.fp16_compress_hook) to send less."
-            if has_wire
-            else "",
-            "Use no_sync() or a larger batch to send less often.",
-            "Set bucket_cap_mb= to other sizes, and compare them with `hvdprof bench --engine ddp "
-            "--fusion-threshold-mb`.",
-        ),
-    )
 
 
 def _over_network(evidence: Evidence, cell: Cell, setting: CellSetting) -> Likely:

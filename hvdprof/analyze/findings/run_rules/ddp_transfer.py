@@ -1,0 +1,98 @@
+"""The rule on exposed communication under DDP: buckets that are too small, or the last ones.
+
+Tested in ``tests/analyze/findings/test_ddp_transfer.py``.
+"""
+
+import numpy as np
+
+from hvdprof import units
+from hvdprof.analyze.communication.ddp_buckets import num_buckets
+from hvdprof.analyze.findings.cell_finding import CostlyCause
+from hvdprof.analyze.findings.evidence import Evidence
+from hvdprof.analyze.findings.finding import sentences
+from hvdprof.analyze.findings.run_rules.likely_cause import Likely
+from hvdprof.analyze.findings.tune_command import tune_command
+from hvdprof.analyze.steps.cell_setting import CellSetting
+from hvdprof.rundir.ddp_format import DdpFacts
+
+TIMES_THE_DEFAULT = 4
+"""With fewer buckets than so many times DDP's own number, their latency hardly matters."""
+
+LEAST_SHARE = 0.2
+"""Latency of the buckets that explains less of the exposed time is not named."""
+
+_SEND_LESS = "Call register_comm_hook(None, default_hooks.fp16_compress_hook) to send less."
+_SEND_LESS_OFTEN = "Use no_sync() or a larger batch to send less often."
+
+
+def under_ddp(evidence: Evidence, term: CostlyCause, setting: CellSetting) -> Likely:
+    """What is likely behind exposed transfers of DDP.
+
+    Args:
+        evidence: The run.
+        term: Its exposed transfer in a cell of DDP.
+        setting: Placement of the cell.
+    """
+    small = _small_buckets(evidence, term)
+    if small is not None:
+        return small
+    # On one host of CPUs there is no wire that fewer bytes would relieve.
+    has_wire = setting.num_hosts > 1 or setting.on_gpus
+    return Likely(
+        "exposed-transfer",
+        "Exposed communication of DDP's last buckets",
+        "Backward does not cover the last buckets.",
+        sentences(
+            _SEND_LESS if has_wire else "",
+            _SEND_LESS_OFTEN,
+            _try_sizes(evidence, int(term.cell["np"])),
+        ),
+    )
+
+
+def _small_buckets(evidence: Evidence, term: CostlyCause) -> Likely | None:
+    facts = evidence.run.ddp
+    if facts is None or facts.bucket_cap_mb is None or facts.has_cap_list:
+        return None
+    segments = evidence.run.segments
+    gradients = int(segments["num_tensors"].max()) if len(segments) else 0
+    payload = int(term.cell["sent_bytes"]) or facts.gradient_bytes
+    now = num_buckets(payload, gradients, facts.bucket_cap_mb)
+    usual = num_buckets(payload, gradients, None)
+    if now < TIMES_THE_DEFAULT * usual:
+        return None
+    latency = _latency(facts)
+    added_ns = (now - usual) * latency[1] if latency else None
+    if added_ns is not None and added_ns < LEAST_SHARE * term.cost_ns:
+        return None
+    cap = f"bucket_cap_mb={facts.bucket_cap_mb:g}"
+    return Likely(
+        "small-buckets",
+        "DDP's buckets are too small",
+        f"With {cap} DDP sends {units.byte_size(payload)} of gradients in about {now} buckets. "
+        f"With its default of 25 MiB it sends about {usual}.",
+        f"Omit {cap} or set it to 25. {_try_sizes(evidence, int(term.cell['np']))}",
+        ""
+        if latency is None
+        else f"An allreduce of {units.byte_size(latency[0])} takes "
+        f"{units.milliseconds(latency[1])} here, and each bucket costs about that.",
+    )
+
+
+def _latency(facts: DdpFacts) -> tuple[int, float] | None:
+    """The smallest measured payload in bytes and the median time of its allreduce, ns."""
+    if not facts.allreduces:
+        return None
+    smallest = min(payload for payload, _ in facts.allreduces)
+    times = [time_ns for payload, time_ns in facts.allreduces if payload == smallest]
+    return smallest, float(np.median(times))
+
+
+def _try_sizes(evidence: Evidence, num_ranks: int) -> str:
+    if evidence.run.manifest.settings.get("script") is None:
+        return (
+            "Set bucket_cap_mb= to other sizes, and compare them with `hvdprof bench --engine ddp "
+            "--fusion-threshold-mb`."
+        )
+    command = tune_command(evidence.run, num_ranks)
+    return f"Run `{command}` to compare other sizes of bucket_cap_mb=." if command else ""

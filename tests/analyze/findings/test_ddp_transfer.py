@@ -1,0 +1,116 @@
+import pytest
+
+from hvdprof.analyze.findings.evidence import Evidence
+from hvdprof.analyze.findings.run_findings import findings
+from hvdprof.model.table_catalogue import TABLES
+from hvdprof.rundir.ddp_format import DdpFacts
+from tests.builders.declared_rows import declared_rows
+from tests.builders.finished_analysis import cell, manifest, pass_record, run, segment
+
+NAMES = {"pass_id": "p", "segment": "s"}
+STEP_NS, SHARE = 50e6, 0.4
+WHOLE = 6_000_000
+SCRIPT = {
+    "command": ["python", "train.py"],
+    "is_function": False,
+    "elastic": None,
+}
+
+
+def table(name, *rows):
+    return declared_rows(next(one for one in TABLES if one.name == name), *rows)
+
+
+def finding(ddp, *, settings=None, num_tensors=50):
+    """The finding on 20 ms of exposed transfer of 2 ranks that send 6 MB under DDP."""
+    key = {"model": "train", "np": 2, "engine": "ddp"}
+    no_toggles = {"compression": "none", "reduction": "average"}
+    of_launch = {"mode": "throughput", "size": 2, "status": "done", "num_ranks_recorded": 2}
+    segments = table(
+        "segments",
+        NAMES
+        | of_launch
+        | no_toggles
+        | {"model": "train", "engine": "ddp", "num_tensors": num_tensors},
+    )
+    lost = {"term": "exposed-transfer", "share": SHARE, "time_ns": SHARE * STEP_NS}
+    lost |= {"share_low": 0.3, "alone_share": SHARE}
+    tables = {
+        "waterfall": table("waterfall", key | no_toggles | lost),
+        "scaling": table("scaling", cell(**key, step_time_median_ns=STEP_NS, sent_bytes=WHOLE)),
+    }
+    record = pass_record("p", [segment("s", engine="ddp")], mode="throughput", controller="gloo")
+    recorded = manifest(
+        passes=[record],
+        command=[
+            "hvdprof",
+            "run",
+            "--launcher",
+            "torchrun",
+            "--np",
+            "2",
+            "--",
+            "python",
+            "train.py",
+        ],
+        settings={"script": SCRIPT, "launcher": "torchrun"} if settings is None else settings,
+    )
+    given = Evidence(run(manifest=recorded, segments=segments, ddp=ddp), tables)
+    (row,) = findings(given).to_dict("records")
+    return row
+
+
+def facts(cap_mb, latency_ms=None, **values):
+    times = [] if latency_ms is None else [(1024, int(latency_ms * 1e6)), (2**20, 5_000_000)]
+    return DdpFacts(gradient_bytes=WHOLE, bucket_cap_mb=cap_mb, allreduces=times, **values)
+
+
+def test_a_size_that_divides_the_gradients_into_many_buckets_is_named():
+    row = finding(facts(0.01, latency_ms=0.3))
+
+    assert row["id"] == "small-buckets"
+    assert (
+        "With bucket_cap_mb=0.01 DDP sends 6.00 MB of gradients in about 50 buckets"
+        in (row["evidence"])
+    )
+    assert "of 25 MiB it sends about 2" in row["evidence"]
+    assert "An allreduce of 1.02 kB takes 300 µs here" in row["evidence"]
+    assert row["action"].startswith("Omit bucket_cap_mb=0.01 or set it to 25.")
+    assert "`hvdprof tune --launcher torchrun --np 2 -- python train.py`" in row["action"]
+
+
+def test_without_a_measured_allreduce_the_number_of_buckets_is_the_evidence():
+    row = finding(facts(0.01))
+
+    assert row["id"] == "small-buckets"
+    assert "An allreduce of" not in row["evidence"]
+
+
+@pytest.mark.parametrize(
+    "ddp",
+    [
+        None,
+        facts(None),
+        facts(25.0),
+        facts(2.0),
+        facts(0.01, latency_ms=0.01),
+        facts(0.01, has_cap_list=True),
+    ],
+    ids=["unknown", "default", "as the default", "few", "fast", "one size each"],
+)
+def test_other_buckets_are_not_too_small(ddp):
+    row = finding(ddp)
+
+    assert row["id"] == "exposed-transfer"
+    assert "no_sync()" in row["action"]
+    assert "`hvdprof tune --launcher torchrun --np 2 -- python train.py`" in row["action"]
+
+
+def test_a_few_large_gradients_are_not_divided():
+    assert finding(facts(0.01), num_tensors=4)["id"] == "exposed-transfer"
+
+
+def test_a_reference_model_names_the_option_of_bench():
+    row = finding(None, settings={"script": None})
+
+    assert "`hvdprof bench --engine ddp --fusion-threshold-mb`" in row["action"]
