@@ -61,7 +61,8 @@ def launch(folder: Path, *, is_bare: bool) -> str:
     try:
         ended = subprocess.run(
             command,
-            env={**os.environ, "OMP_NUM_THREADS": "1", **own},
+            # torchrun leaves a folder of logs behind.
+            env={**os.environ, "OMP_NUM_THREADS": "1", "TMPDIR": str(folder), **own},
             capture_output=True,
             text=True,
             timeout=TIMEOUT_S,
