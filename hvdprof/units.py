@@ -21,6 +21,12 @@ def percent(ratio: float, digits: int = 1) -> str:
     return MISSING if math.isnan(ratio) else f"{100 * ratio:.{digits}f} %"
 
 
+def percent_within(ratio: float, low: float, high: float) -> str:
+    """A ratio as percent with no more digits than its interval supports, without the interval."""
+    half = 100 * (high - low) / 2
+    return percent(ratio, 1 if math.isnan(half) else _decimals_of_percent(half))
+
+
 def percent_interval(ratio: float, low: float, high: float) -> str:
     """A ratio with its interval as percent text.
 
@@ -79,8 +85,8 @@ def points(ratio: float, low: float = math.nan, high: float = math.nan) -> str:
     return f"{100 * ratio:+z.{digits}f} points"
 
 
-def milliseconds(duration_ns: float) -> str:
-    """Nanoseconds as milliseconds with three significant digits, ``'12.3 ms'``.
+def milliseconds(duration_ns: float, digits: int = 3) -> str:
+    """Nanoseconds as milliseconds with three significant digits, ``'12.3 ms'``, or ``digits``.
 
     Less than 1 ms is in microseconds, ``'26.7 µs'``, and less than 1 µs in whole nanoseconds. Less
     than half a nanosecond is a rounding error and becomes 0. From 10 s on it is in seconds and
@@ -94,10 +100,23 @@ def milliseconds(duration_ns: float) -> str:
     if size < _ROUNDED_TO_NEXT * 1e3:
         return f"{duration_ns:.0f} ns"
     if size < _ROUNDED_TO_NEXT * 1e6:
-        return f"{_three_digits(duration_ns / 1e3)} µs"
+        return f"{_significant(duration_ns / 1e3, digits)} µs"
     if size >= _LONGEST_NS:
         return ("-" if duration_ns < 0 else "") + seconds(size / 1e9)
-    return f"{_three_digits(duration_ns / 1e6)} ms"
+    return f"{_significant(duration_ns / 1e6, digits)} ms"
+
+
+def milliseconds_within(duration_ns: float, low_ns: float, high_ns: float) -> str:
+    """A duration with no more digits than its interval supports, ``'41 ms'`` of 41.3 (12 to 70).
+
+    The last digit is the second one of the half width. Three digits where the interval is unknown.
+    """
+    half = (high_ns - low_ns) / 2
+    if not 0 < half < math.inf or not duration_ns:
+        return milliseconds(duration_ns)
+    last = math.floor(math.log10(half)) - 1
+    digits = math.floor(math.log10(abs(duration_ns))) - last + 1
+    return milliseconds(duration_ns, min(max(digits, 1), 3))
 
 
 def seconds(duration_s: float, *, whole: bool = False) -> str:

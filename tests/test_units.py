@@ -135,3 +135,24 @@ def test_the_ends_of_a_long_time_keep_their_units() -> None:
     assert units.interval_of_unit(600e9, 590e9, 615e9, "ns") == (
         "10 min 00 s (9 min 50 s to 10 min 15 s)"
     )
+
+
+@pytest.mark.parametrize(
+    ("low_ms", "high_ms", "text"),
+    [
+        (12, 70, "41 ms"),
+        (41.0, 41.6, "41.3 ms"),
+        (41.29, 41.31, "41.3 ms"),
+        (-600, 680, "41 ms"),
+        (math.nan, math.nan, "41.3 ms"),
+        (41.3, math.inf, "41.3 ms"),
+    ],
+)
+def test_a_duration_has_the_digits_of_its_interval(low_ms, high_ms, text):
+    assert units.milliseconds_within(41.3e6, low_ms * 1e6, high_ms * 1e6) == text
+
+
+def test_a_share_has_the_digits_of_its_interval():
+    assert units.percent_within(0.566, 0.2, 0.9) == "57 %"
+    assert units.percent_within(0.566, 0.55, 0.58) == "56.6 %"
+    assert units.percent_within(0.566, math.nan, math.nan) == "56.6 %"

@@ -249,7 +249,7 @@ def _efficiency(verdict: Verdict | None) -> str:
 def _cause(verdict: Verdict | None) -> str:
     if verdict is None or not verdict.biggest_loss:
         return ""
-    return f"{verdict.biggest_loss}, {units.percent(verdict.biggest_loss_share)}"
+    return f"{verdict.biggest_loss}, {units.percent(verdict.biggest_loss_share, 0)}"
 
 
 def _read_next(runs: RunStore) -> None:

@@ -22,9 +22,6 @@ _HEIGHT, _HEIGHT_OF_BAR = 520, 56
 _COMPACT_HEIGHT, _MOST_COMPACT, _COMPACT_CHARACTERS = 220, 4, 20
 _TEXT_ROOM = 1.9
 _SMALLEST_SHARE = 0.005
-_WIDE = 0.5
-"""Half of an interval, as a share of its value, beyond which a time has one digit."""
-
 _SHORT = 0.5
 _LABEL_CHARACTERS = 24
 
@@ -154,21 +151,11 @@ def _line_of(bar: go.Bar, name: str, row: FrameRow) -> go.Bar:
 
 
 def _time_text(row: FrameRow) -> str:
-    """The time; with two digits where its interval supports no more."""
-    low, high = float(row["time_low_ns"]), float(row["time_high_ns"])
-    half = (high - low) / 2
-    if half > _WIDE * abs(row["time_ns"]):
-        return f"≈ {_one_digit(float(row['time_ns']))}"
-    return units.milliseconds(row["time_ns"])
+    return units.milliseconds_within(row["time_ns"], row["time_low_ns"], row["time_high_ns"])
 
 
 def _points_text(row: FrameRow) -> str:
     return units.points(row["share"], row["share_low"], row["share_high"])
-
-
-def _one_digit(time_ns: float) -> str:
-    number, unit = units.milliseconds(time_ns).split(" ", 1)
-    return f"{float(format(float(number.replace(',', '')), '.1g')):g} {unit}"
 
 
 def _sum_of(number: int, reached_ns: float, time_ns: float, share: float) -> go.Bar:

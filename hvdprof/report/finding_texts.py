@@ -1,5 +1,6 @@
 """The texts of a finding, the same in the terminal, in documents and on the dashboard."""
 
+import math
 import re
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
@@ -54,7 +55,7 @@ def finding_texts(row: Mapping[Hashable, object]) -> FindingTexts:
         severity=str(row["severity"]),
         title=str(row["title"]),
         evidence=str(row["evidence"]),
-        cost=_cost(_number(row["cost_ns"]), _number(row["cost_share"])),
+        cost=_cost(row),
         gain=_gain(_number(row["gain_share"])),
         quote=_quote(row),
         action=str(row["action"]),
@@ -77,11 +78,15 @@ def command_of(action: str) -> str:
     return found["command"] or f"export {found['setting'].rstrip('.,:')}"
 
 
-def _cost(cost_ns: float, share: float) -> str:
-    if cost_ns != cost_ns:
-        return f"Costs {units.percent(share)} of step time" if share == share else ""
-    percent = f" ({units.percent(share)} of step time)" if share == share else ""
-    return f"Costs {units.milliseconds(cost_ns)} per step{percent}"
+def _cost(row: Mapping[Hashable, object]) -> str:
+    cost_ns, low, high = (_number(row[f"cost_{end}ns"]) for end in ("", "low_", "high_"))
+    share = _number(row["cost_share"])
+    if math.isnan(cost_ns):
+        return "" if math.isnan(share) else f"Costs {units.percent(share)} of step time"
+    step_ns = cost_ns / share if share else math.nan
+    percent = units.percent_within(share, low / step_ns, high / step_ns)
+    of_step = "" if math.isnan(share) else f" ({percent} of step time)"
+    return f"Costs {units.milliseconds_within(cost_ns, low, high)} per step{of_step}"
 
 
 def _gain(share: float) -> str:

@@ -228,6 +228,8 @@ def finding(**values: Any) -> dict[str, Any]:
         "np": None,
         "engine": "",
         "cost_ns": NAN,
+        "cost_low_ns": NAN,
+        "cost_high_ns": NAN,
         "cost_share": NAN,
         "gain_share": NAN,
     }

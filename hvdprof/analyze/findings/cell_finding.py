@@ -11,6 +11,7 @@ from typing import TypedDict
 from hvdprof import units
 from hvdprof.analyze.findings.evidence import Cell, Evidence, is_base
 from hvdprof.analyze.findings.finding import SMALLEST_COST, WARNING_COST
+from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.analyze.steps.cell_setting import cell_setting
 from hvdprof.model.causes import (
     BASELINE_CREDIT,
@@ -51,6 +52,8 @@ class CellCost(TypedDict):
     np: int
     engine: str
     cost_ns: float
+    cost_low_ns: float
+    cost_high_ns: float
     cost_share: float
     gain_share: float
 
@@ -102,7 +105,8 @@ class CostlyCause:
     def cost(self) -> CellCost:
         """The fields of a finding, with what the cause alone would save as potential gain."""
         gain = float(self.row["alone_share"]) + self.baseline_share
-        return cost_of(self.cell, self.share, self.cost_ns, gain)
+        ends = float(self.row["time_low_ns"]), float(self.row["time_high_ns"])
+        return cost_of(self.cell, self.share, self.cost_ns, gain, ends)
 
     @property
     def whole_cost(self) -> CellCost:
@@ -180,13 +184,21 @@ def has_data_phase(evidence: Evidence, cell: Cell) -> bool:
     return not rows or sum(data_ns) >= 1.0
 
 
-def cost_of(cell: Cell, share: float, cost_ns: float, gain: float) -> CellCost:
+def cost_of(
+    cell: Cell,
+    share: float,
+    cost_ns: float,
+    gain: float,
+    ends_ns: tuple[float, float] = (NAN, NAN),
+) -> CellCost:
     """The fields of a finding that say of which cell it is, and what it costs there."""
     return {
         "model": str(cell["model"]),
         "np": int(cell["np"]),
         "engine": str(cell["engine"]),
         "cost_ns": cost_ns,
+        "cost_low_ns": ends_ns[0],
+        "cost_high_ns": ends_ns[1],
         "cost_share": share,
         "gain_share": gain,
     }

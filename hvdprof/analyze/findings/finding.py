@@ -43,6 +43,8 @@ class Finding:
     np: int | None = None
     engine: str = ""
     cost_ns: float = NAN
+    cost_low_ns: float = NAN
+    cost_high_ns: float = NAN
     cost_share: float = NAN
     gain_share: float = NAN
 

@@ -70,7 +70,9 @@ def largest_loss(
     if not costly:
         return None
     row, *others = sorted(costly, key=lambda row: -float(row["share"]))
-    cost = _cost(float(row["time_ns"]), float(row["share"]))
+    time = units.milliseconds_within(row["time_ns"], row["time_low_ns"], row["time_high_ns"])
+    share = units.percent_within(row["share"], row["share_low"], row["share_high"])
+    cost = _cost(time, share)
     cost += _rivals(row, others)
     name = cause_name(row)
     of_cell = findings[
@@ -111,7 +113,8 @@ def cost_of_baseline(
     if not rows:
         return ""
     row = max(rows, key=_whole_share)
-    cost = _cost(float(row["time_ns"]) + float(row["baseline_ns"]), _whole_share(row))
+    whole_ns = float(row["time_ns"]) + float(row["baseline_ns"])
+    cost = _cost(units.milliseconds(whole_ns), units.percent(_whole_share(row)))
     known = findings[(findings["model"] == model) & (findings["id"] == _RULE_OF[str(row["term"])])]
     fix = "" if known.empty else f"; fix: {_fix(known.iloc[0])}"
     return f"Largest cost, in the baseline as well: {cause_name(row)}, {cost}{fix}."
@@ -133,8 +136,8 @@ def _rivals(row: FrameRow, others: Sequence[FrameRow]) -> str:
     return f", about as large as {cause_name(second)} ({units.percent(second['share'])})"
 
 
-def _cost(time_ns: float, share: float) -> str:
-    return f"{units.milliseconds(time_ns)} per step ({units.percent(share)})"
+def _cost(time: str, share: str) -> str:
+    return f"{time} per step ({share})"
 
 
 def _fix(finding: pd.Series) -> str:

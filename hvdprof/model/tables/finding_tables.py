@@ -29,6 +29,8 @@ FINDINGS = Table(
         Column("np", "Int64", "", "Ranks of that cell; missing where of the whole run."),
         Column("engine", "str", "", "Engine of that cell; empty where of the whole run."),
         Column("cost_ns", "float64", "ns", "Cost per step; NaN where unknown."),
+        Column("cost_low_ns", "float64", "ns", "Its 95 % interval; NaN where unknown."),
+        Column("cost_high_ns", "float64", "ns", "Upper end."),
         Column("cost_share", "float64", "ratio", "Cost divided by the step time of the cell."),
         Column(
             "gain_share",

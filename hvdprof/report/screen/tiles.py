@@ -132,20 +132,25 @@ def _throughput(row: FrameRow) -> Tile:
 
 def _cause(analysis: RunAnalysis, row: FrameRow) -> Tile:
     title, verdict = CAUSE_TITLE, analysis.verdict
-    if verdict.biggest_loss and _is_of_verdict(analysis, row):
-        name, share = verdict.biggest_loss, verdict.biggest_loss_share
-        return Tile(title, f"{units.percent(share)} of the step", name)
-    waterfall = analysis.table(WATERFALL.name)
-    costly = [
+    of_cell = [
         one
-        for one in waterfall.to_dict("records")
-        if all(one[key] == row[key] for key in CELL_KEY) and _is_costly(one)
+        for one in analysis.table(WATERFALL.name).to_dict("records")
+        if all(one[key] == row[key] for key in CELL_KEY)
     ]
+    if verdict.biggest_loss and _is_of_verdict(analysis, row):
+        share = verdict.biggest_loss_share
+        same = [_share_text(one) for one in of_cell if one["share"] == share]
+        text = same[0] if same else units.percent(share)
+        return Tile(title, f"{text} of the step", verdict.biggest_loss)
+    costly = [one for one in of_cell if _is_costly(one)]
     if not costly:
         return Tile(title, "none", "no cause of 5 % of the step or more")
     worst = max(costly, key=lambda one: float(one["share"]))
-    worst_share = units.percent(float(worst["share"]))
-    return Tile(title, f"{worst_share} of the step", cause_name(worst))
+    return Tile(title, f"{_share_text(worst)} of the step", cause_name(worst))
+
+
+def _share_text(row: FrameRow) -> str:
+    return units.percent_within(row["share"], row["share_low"], row["share_high"])
 
 
 def _is_of_verdict(analysis: RunAnalysis, row: FrameRow) -> bool:

@@ -67,7 +67,7 @@ def _bar(row: FrameRow, longest: float) -> Bar:
     share = units.interval_of_unit(row["share"], row["share_low"], row["share_high"], "ratio")
     return Bar(
         name=cause_name(row),
-        time=units.milliseconds(row["time_ns"]),
+        time=units.milliseconds_within(row["time_ns"], row["time_low_ns"], row["time_high_ns"]),
         share=share,
         length=abs(row["time_ns"]) / longest,
         is_gain=row["time_ns"] < 0,
