@@ -1,6 +1,9 @@
 """From a run to its finished analysis: the list of steps."""
 
+from collections.abc import Mapping
 from dataclasses import replace
+
+import pandas as pd
 
 from hvdprof.analyze.causes.bucket_replay import bucket_replays
 from hvdprof.analyze.causes.ceilings import ceilings
@@ -31,6 +34,7 @@ from hvdprof.analyze.verdict.light_caveat import light_caveat
 from hvdprof.analyze.verdict.run_verdict import verdict
 from hvdprof.analyze.verdict.traced_verdict import is_traced, traced_verdict, without_rates
 from hvdprof.analyze.verdict.verdict_caveat import verdict_caveat
+from hvdprof.model.cached_rows import LazyFrames
 from hvdprof.model.run import Run, RunAnalysis
 from hvdprof.model.tables.collective_tables import COLLECTIVES
 from hvdprof.model.tables.net_tables import NET_LINKS
@@ -97,9 +101,6 @@ def analyze_run(run: Run) -> RunAnalysis:
         STRAGGLERS.name: without_observer(waits.stragglers, run.segments),
         LATENESS.name: lateness_table(recorded),
         **communication_tables(run, of_job, waits.collective_arrivals),
-        MATCHED_COLLECTIVES.name: matched_collectives(
-            run.table(RANK_COLLECTIVES.name), waits.clocks
-        ),
         **session_tables(run, of_job),
     }
     derived[ENGINE_DIFFS.name] = engine_diffs(derived[WATERFALL.name])
@@ -142,8 +143,21 @@ def analyze_run(run: Run) -> RunAnalysis:
         warnings=warnings_of(run, measured.by_launch, by_cell, failed),
         job_steps=of_job,
         findings=found,
-        derived=derived,
+        derived=_with_matched(derived, run, waits.clocks),
     )
+
+
+def _with_matched(
+    derived: Mapping[str, pd.DataFrame], run: Run, clocks: pd.DataFrame
+) -> Mapping[str, pd.DataFrame]:
+    """The tables with MATCHED_COLLECTIVES; at its first use where its calls are not yet read."""
+
+    def matched() -> pd.DataFrame:
+        return matched_collectives(run.table(RANK_COLLECTIVES.name), clocks)
+
+    if RANK_COLLECTIVES.name in run.unread:
+        return LazyFrames(derived, {MATCHED_COLLECTIVES.name: matched}, {})
+    return {**derived, MATCHED_COLLECTIVES.name: matched()}
 
 
 def _sent_bytes(run: Run) -> dict[tuple[str, str], int]:

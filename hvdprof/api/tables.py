@@ -8,8 +8,9 @@ import pandas as pd
 from hvdprof.analyze.communication.collectives import bus_bandwidths
 from hvdprof.analyze.communication.communication_tables import communication_tables
 from hvdprof.api.cached_communication import cached_communication
-from hvdprof.api.runs import Paths, ProgressCallback, all_tables, analyze_files, load_run
+from hvdprof.api.runs import Paths, ProgressCallback, analyze_files, analyze_run, load_run
 from hvdprof.ingest.load import release_pages
+from hvdprof.model.cached_rows import LazyFrames
 from hvdprof.model.run import Run
 from hvdprof.model.standalone_files import FilesAnalysis
 from hvdprof.model.table_attributes import DerivedTables, RecordedTables, TableAttribute
@@ -41,15 +42,19 @@ class Tables(RecordedTables, DerivedTables, Mapping[str, Rows]):
     findings = TableAttribute()
 
     def __init__(self, tables: Mapping[str, Rows]) -> None:
-        self._tables = dict(tables)
+        self._tables = tables if isinstance(tables, LazyFrames) else dict(tables)
 
     def __getitem__(self, name: str) -> Rows:
         """The rows of a table."""
         return self._tables[name]
 
+    def __contains__(self, name: object) -> bool:
+        """Whether there is a table of a name; no file is read for it."""
+        return name in self._tables
+
     def __iter__(self) -> Iterator[str]:
         """The names, in the order of the docs."""
-        return iter(self._tables)
+        return (table.name for table in TABLES if table.name in self._tables)
 
     def __len__(self) -> int:
         """The number of tables."""
@@ -88,7 +93,7 @@ def load_tables(paths: Paths, *, progress: ProgressCallback | None = None) -> Ta
     """
     run = load_run(paths, progress=progress)
     if run.recorded:
-        return Tables(all_tables(run))
+        return Tables(_of_run(run))
     return tables_of_files(analyze_files(run), progress=progress)
 
 
@@ -137,6 +142,21 @@ def large_executions(run: Run, pass_id: str) -> Iterator[pd.DataFrame] | None:
     ranks_of = {} if pd.isna(size) else {(pass_id, ""): int(size)}
     pieces = run.cached[pass_id][EXECUTIONS.name].frames(_EXECUTION_COLUMNS)
     return (piece.assign(busbw_gb_per_s=bus_bandwidths(piece, ranks_of)) for piece in pieces)
+
+
+def _of_run(run: Run) -> LazyFrames:
+    """The tables of ``all_tables``; those that files have to be read for at their first use."""
+    analysis = analyze_run(run)
+    ready: dict[str, pd.DataFrame] = {}
+    loaders = {}
+    for table in TABLES:
+        name = table.name
+        holder = analysis if name in analysis.unread or len(analysis.table(name)) else run
+        if name in holder.unread:
+            loaders[name] = functools.partial(holder.table, name)
+        elif len(frame := holder.table(name)):
+            ready[name] = frame
+    return LazyFrames(ready, loaders, {})
 
 
 def _silent(file: str, done: int, total: int) -> None:

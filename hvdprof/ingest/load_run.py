@@ -18,6 +18,7 @@ from hvdprof.ingest.recorder.recorder_file import RecorderFile
 from hvdprof.ingest.recorder.recorder_lines import read_recorder_file
 from hvdprof.ingest.recorder.session_rows import session_ranks
 from hvdprof.ingest.rundir.ddp_file import with_ddp_facts
+from hvdprof.ingest.rundir.flight_files import with_flight_files
 from hvdprof.ingest.rundir.forecast_file import with_forecasts
 from hvdprof.ingest.rundir.net_file import with_network
 from hvdprof.ingest.rundir.pass_logs import with_logs
@@ -127,7 +128,9 @@ def load_run_directory(folder: Path, *, progress: ProgressCallback | None = None
         run = _loaded(folder, manifest, progress)
     except OSError as error:
         raise unreadable(Path(error.filename or folder), error) from error
-    return with_forecasts(with_ddp_facts(with_network(with_logs(with_turns(run)))))
+    return with_flight_files(
+        with_forecasts(with_ddp_facts(with_network(with_logs(with_turns(run)))))
+    )
 
 
 def _loaded(folder: Path, manifest: Manifest, progress: ProgressCallback | None) -> Run:

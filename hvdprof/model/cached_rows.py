@@ -50,7 +50,7 @@ class LazyFrames(Mapping[str, pd.DataFrame]):
     Args:
         ready: Tables in memory.
         loaders: Load the other tables.
-        num_rows: The number of rows of each of these.
+        num_rows: The number of rows of those of them whose number is known.
     """
 
     def __init__(
@@ -63,6 +63,11 @@ class LazyFrames(Mapping[str, pd.DataFrame]):
         self._loaders = dict(loaders)
         self.num_rows = {name: len(frame) for name, frame in ready.items()} | dict(num_rows)
 
+    @property
+    def unread(self) -> frozenset[str]:
+        """The names of tables that no one has used yet, and whose number of rows is unknown."""
+        return frozenset(self._loaders) - frozenset(self._ready) - frozenset(self.num_rows)
+
     def __getitem__(self, name: str) -> pd.DataFrame:
         """The table of a name."""
         if name not in self._ready and name in self._loaders:
@@ -71,12 +76,12 @@ class LazyFrames(Mapping[str, pd.DataFrame]):
 
     def __contains__(self, name: object) -> bool:
         """Whether there is a table of a name; this loads none."""
-        return name in self.num_rows
+        return name in self._ready or name in self._loaders
 
     def __iter__(self) -> Iterator[str]:
         """The names."""
-        return iter(self.num_rows)
+        return iter({**self._ready, **self._loaders})
 
     def __len__(self) -> int:
         """The number of tables."""
-        return len(self.num_rows)
+        return len({**self._ready, **self._loaders})

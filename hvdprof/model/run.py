@@ -51,6 +51,11 @@ class Run(RecordedTables):
     ddp: DdpFacts | None = None
 
     @property
+    def unread(self) -> frozenset[str]:
+        """The tables whose files have not been read, and whose number of rows is unknown."""
+        return self.frames.unread if isinstance(self.frames, LazyFrames) else frozenset()
+
+    @property
     def tables(self) -> dict[str, pd.DataFrame]:
         """Every table that has rows, by name, in the order of ``model.table_catalogue``."""
         return {name: self.table(name) for name in self.row_counts}
@@ -59,7 +64,7 @@ class Run(RecordedTables):
     def row_counts(self) -> dict[str, int]:
         """The number of rows of every table that has some, by name, in the order of ``tables``.
 
-        No table is loaded for it.
+        No table is loaded for it but those ``unread``.
         """
         known = self.frames.num_rows if isinstance(self.frames, LazyFrames) else {}
         found = {
@@ -164,13 +169,22 @@ class RunAnalysis(DerivedTables):
     derived: Mapping[str, pd.DataFrame] = field(default_factory=dict)
 
     @property
+    def unread(self) -> frozenset[str]:
+        """The tables whose files have not been read, and whose number of rows is unknown."""
+        return self.derived.unread if isinstance(self.derived, LazyFrames) else frozenset()
+
+    @property
     def tables(self) -> dict[str, pd.DataFrame]:
         """Every table of the analysis that has rows, by name, in the order of the docs."""
-        return {
-            table.name: self.table(table.name)
-            for table in TABLES
-            if len(self._tables().get(table.name, ()))
-        }
+        frames = {table.name: self.table(table.name) for table in TABLES}
+        return {name: frame for name, frame in frames.items() if len(frame)}
+
+    @property
+    def ready_tables(self) -> dict[str, pd.DataFrame]:
+        """The tables of ``tables`` that need no further file to be read."""
+        unread = self.unread
+        known = [table.name for table in TABLES if table.name not in unread]
+        return {name: frame for name in known if len(frame := self.table(name))}
 
     @property
     def row_counts(self) -> dict[str, int]:
@@ -183,15 +197,13 @@ class RunAnalysis(DerivedTables):
         Raises:
             UsageError: No table has that name.
         """
-        frame = self._tables().get(name)
-        return declared_table(name).empty() if frame is None else frame
-
-    def _tables(self) -> dict[str, pd.DataFrame]:
-        return {
+        own = {
             JOB_STEPS.name: self.job_steps,
             LAUNCHES.name: self.launches,
             SCALING.name: self.scaling,
             LOSSES.name: self.losses,
             FINDINGS.name: self.findings,
-            **self.derived,
         }
+        if name in self.derived:
+            return self.derived[name]
+        return own[name] if name in own else declared_table(name).empty()

@@ -3,12 +3,13 @@
 Tested in ``tests/ingest/flight_recorder/test_dump_tables.py``.
 """
 
+import contextlib
 import gzip
 import json
 import math
 import re
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,8 +19,10 @@ from hvdprof.rundir.regular_file import open_regular
 from hvdprof.rundir.shown_names import shown_name
 
 MOST_BYTES = 128 * 2**20
-# Gloo leaves every call "scheduled", and counts completions later on one rank than on another.
-_ARRIVALS_ONLY = "gloo:"
+ARRIVALS_ONLY = "gloo:"
+"""Gloo leaves every call "scheduled", and counts completions later on one rank than on another."""
+
+_WORLD = "default_pg"
 _GZIP = b"\x1f\x8b"
 _MOST_CALLS = 1_000_000
 _DTYPE_BYTES = {
@@ -59,6 +62,12 @@ class DumpCall:
     state: str
     is_p2p: bool
     timeout_ns: int | None
+    group_desc: str = ""
+
+    @property
+    def is_world(self) -> bool:
+        """Whether all ranks of the job are members of its group."""
+        return self.group_desc == _WORLD
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +98,29 @@ def read_dump(path: Path) -> Dump:
         UnreadableInputError: It is torn, too large, or no dump.
         OSError: It cannot be read.
     """
+    with _explained(path):
+        return _dump(_mapping(_parsed(_content(path))))
+
+
+def parsed_dump(path: Path) -> dict[str, object]:
+    """The keys and values of a dump, JSON or pickle, compressed with gzip or not.
+
+    Raises:
+        UnreadableInputError: It is torn, too large, or no dump.
+        OSError: It cannot be read.
+    """
+    with _explained(path):
+        content = dict(_mapping(_parsed(_content(path))))
+        _checked_entries(content)
+        return content
+
+
+@contextlib.contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    """Raise what is wrong with a dump as one message with its name."""
     name = shown_name(path)
     try:
-        parsed = _parsed(_content(path))
-        return _dump(_mapping(parsed))
+        yield
     except RefusedPickleError as error:
         raise UnreadableInputError(
             f"{name} {error}; it is not read.",
@@ -129,14 +157,9 @@ def _parsed(data: bytes) -> object:
 
 
 def _dump(content: Mapping[str, object]) -> Dump:
-    entries = content.get("entries", [])
-    if "pg_config" not in content and "pg_status" not in content and not entries:
-        raise _NoDumpError("has no process groups and no entries")
-    if not isinstance(entries, list | tuple) or len(entries) > _MOST_CALLS:
-        raise _NoDumpError("has no usable list of entries")
-    raw = [_mapping(entry) for entry in entries]
-    calls = [call for call in map(_call, raw) if call is not None]
-    if any(call.name.startswith(_ARRIVALS_ONLY) for call in calls):
+    raw = [_mapping(entry) for entry in _checked_entries(content)]
+    calls = [call for call in map(call_of, raw) if call is not None]
+    if any(call.name.startswith(ARRIVALS_ONLY) for call in calls):
         calls = [replace(call, state="") for call in calls]
     library = content.get("comm_lib_version", content.get("nccl_version"))
     return Dump(
@@ -147,13 +170,22 @@ def _dump(content: Mapping[str, object]) -> Dump:
     )
 
 
+def _checked_entries(content: Mapping[str, object]) -> Sequence[object]:
+    entries = content.get("entries", [])
+    if "pg_config" not in content and "pg_status" not in content and not entries:
+        raise _NoDumpError("has no process groups and no entries")
+    if not isinstance(entries, list | tuple) or len(entries) > _MOST_CALLS:
+        raise _NoDumpError("has no usable list of entries")
+    return entries
+
+
 def _groups(
     content: Mapping[str, object], raw: Sequence[Mapping[str, object]], calls: Sequence[DumpCall]
 ) -> dict[str, DumpGroup]:
     described = _described(content, raw)
     names = _names_by_id(content, raw, list(described))
     states = _mapping(content.get("pg_status", {}))
-    arrivals_only = any(call.name.startswith(_ARRIVALS_ONLY) for call in calls)
+    arrivals_only = any(call.name.startswith(ARRIVALS_ONLY) for call in calls)
     groups = {}
     for pg_id, state in states.items():
         name = names.get(pg_id)
@@ -216,18 +248,20 @@ def _names_by_id(
     return known
 
 
-def _call(entry: Mapping[str, object]) -> DumpCall | None:
+def call_of(entry: Mapping[str, object]) -> DumpCall | None:
+    """The call of an entry; None where it says neither when nor which one it is."""
     created = _whole(entry.get("time_created_ns"))
     seq, p2p_seq = _whole(entry.get("collective_seq_id")), _whole(entry.get("p2p_seq_id"))
     if created is None or (seq is None and p2p_seq is None):
         return None
     name = _text(entry.get("profiling_name"))
+    group, desc = _group_of(entry)
     operation = name.partition(":")[2] or name
     is_p2p = entry.get("is_p2p") is True or operation.startswith(("send ", "recv "))
     timeout_ms = _whole(entry.get("timeout_ms"))
     dtypes = [str(one) for one in _sequence(entry.get("input_dtypes"))]
     return DumpCall(
-        group=_group_of(entry)[0],
+        group=group,
         seq=(p2p_seq if is_p2p else seq) or 0,
         name=name,
         collective=_collective(operation),
@@ -237,6 +271,7 @@ def _call(entry: Mapping[str, object]) -> DumpCall | None:
         state=_text(entry.get("state")),
         is_p2p=is_p2p,
         timeout_ns=None if timeout_ms is None else timeout_ms * 1_000_000,
+        group_desc=desc,
     )
 
 

@@ -4,6 +4,7 @@ The file of a killed rank ends in the middle of a line; a full disk leaves holes
 is used, what cannot is counted and reported in ``problems``.
 """
 
+import re
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -40,6 +41,7 @@ from hvdprof.rundir.window_line import WindowLine
 
 _LONGEST_LINE = 1 << 24
 _LARGEST = 2**62
+_OF_CLOCK = re.compile(rb'\{"kind": ?"(?:header|clock)"')
 _HEADER_NUMBERS = ("size", "local_rank", "local_size", "pid", "num_gpus", "num_threads")
 
 
@@ -59,6 +61,20 @@ def read_recorder_file(path: Path) -> RecorderFile:
             elif not reader.take(line):
                 reader.counts["torn"] += 1
     return reader.finished()
+
+
+def read_recorder_clock(path: Path) -> RecorderFile:
+    """The header and the clock exchanges of a recorder file, without what it recorded.
+
+    Raises:
+        OSError: The file cannot be read at all.
+    """
+    reader = _Reader()
+    with open_regular(path) as stream:
+        for line in _whole_lines(stream):
+            if line is not None and _OF_CLOCK.match(line):
+                reader.take(line)
+    return reader.file
 
 
 def _whole_lines(stream: IO[bytes]) -> Iterator[bytes | None]:

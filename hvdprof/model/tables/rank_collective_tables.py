@@ -18,7 +18,8 @@ UNBOUNDED_CLOCK_NS = 2**61
 RANK_COLLECTIVES = Table(
     "rank_collectives",
     "One collective on one rank, as a profiler trace, a flight recorder dump or an export of "
-    "Nsight Systems records it.",
+    "Nsight Systems records it. Trace launches of DDP and FSDP2 scripts leave flight recorder "
+    "files in the run, which are read at the first use of this table.",
     (
         Column("pass_id", "category", "", "Folder name of the pass, as in the manifest."),
         Column("segment", "category", "", "Id of the segment within the pass, as in the plan."),

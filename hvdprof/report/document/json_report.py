@@ -35,10 +35,13 @@ def json_object(analysis: RunAnalysis) -> JsonObject:
     Rows of ``scaling``, ``losses``, ``findings`` and of every table in ``tables`` have exactly the
     columns declared in ``hvdprof.model``, with their units; ratios are 0..1. ``row_counts`` holds
     the number of rows of every other table of the analysis, also of those too long for ``tables``.
+    Tables of which files have yet to be read, such as those of the Flight Recorder, are in neither.
     """
     manifest = analysis.run.manifest
     stop = manifest.stop
-    others = {name: one for name, one in analysis.tables.items() if name not in _KEYS_OF_THEIR_OWN}
+    others = {
+        name: one for name, one in analysis.ready_tables.items() if name not in _KEYS_OF_THEIR_OWN
+    }
     return {
         "schema_version": JSON_SCHEMA_VERSION,
         "verdict": json_value(dataclasses.asdict(analysis.verdict)),

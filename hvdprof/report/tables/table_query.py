@@ -47,17 +47,16 @@ def query(
     try:
         _refuse_other_than_select(connection, statement)
         cached = {}
+        words = statement.lower()
         for table in TABLES:
-            rows = tables.get(table.name)
+            # Files of some tables are read at their first use, or put into the cache.
+            rows = tables.get(table.name) if table.name in words else None
             if rows is None or isinstance(rows, pd.DataFrame):
                 frame = table.empty() if rows is None else rows
                 connection.register(table.name, arrow_table(table.name, frame))
-            # Some tables are put into the cache at their first use.
-            elif table.name in statement.lower():
+            else:
                 cached[table.name] = rows
                 _add_view(connection, rows)
-            else:
-                connection.register(table.name, arrow_table(table.name, table.empty()))
         allowed = ", ".join(_quoted(rows.path) for rows in cached.values())
         # From here on SQL reaches the tables above and nothing else.
         for setting in (

@@ -13,7 +13,7 @@ from hvdprof import units
 from hvdprof.errors import UsageError
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.schema import Column, Table
-from hvdprof.model.table_catalogue import declared_table
+from hvdprof.model.table_catalogue import TABLES, declared_table
 from hvdprof.report.plain_console import report_console
 from hvdprof.report.terminal.hanging_text import print_hanging
 from hvdprof.report.terminal.table_text import column_texts, ends_of_intervals, heading, is_number
@@ -50,7 +50,8 @@ def print_sections(
 
 def sections_of(analysis: RunAnalysis) -> list[str]:
     """The names of the tables that have rows, in the order of the docs."""
-    return list(analysis.tables)
+    names = {*analysis.ready_tables, *analysis.unread}
+    return [table.name for table in TABLES if table.name in names]
 
 
 def section_table(analysis: RunAnalysis, name: str) -> tuple[Table, pd.DataFrame]:
@@ -59,8 +60,8 @@ def section_table(analysis: RunAnalysis, name: str) -> tuple[Table, pd.DataFrame
     Raises:
         UsageError: The analysis has no table of that name with rows.
     """
-    frame = analysis.tables.get(name)
-    if frame is None:
+    frame = analysis.table(name) if name in sections_of(analysis) else None
+    if frame is None or frame.empty:
         raise UsageError(
             f"This analysis has no section {name!r}.",
             hint=f"Sections with rows here: {', '.join(sections_of(analysis))}.",
