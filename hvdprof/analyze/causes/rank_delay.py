@@ -15,7 +15,7 @@ from hvdprof.analyze.stragglers.windows import PAUSE_PHASE, UNATTRIBUTED, latene
 
 @dataclass(frozen=True, slots=True)
 class RankDelay:
-    """A rank, by its column, takes so much longer in a phase of every step; negative: less.
+    """A rank, by its column, takes so much longer in a phase of every step.
 
     ``phase`` is one of ``OWN_PARTS``, PAUSE_PHASE (outside every phase), or UNATTRIBUTED where the
     steps have no phases.
@@ -110,7 +110,7 @@ def _shares_of_points(points: SyncPoints, delay: RankDelay) -> Times:
     """
     if points.per_step == 1:
         return np.ones(1)
-    late = lateness(points.before)[:, delay.place] * np.sign(delay.delay_ns)
+    late = lateness(points.before)[:, delay.place]
     own = np.array([points.at(place, late).mean() for place in range(points.per_step)]).clip(0)
     if not own.any():
         times = points.before[:, delay.place]

@@ -1,8 +1,9 @@
 """The step time of a cell in both runs as the same terms, launch by launch.
 
 The terms are those of the waterfall without a baseline: named causes, jitter, exposed transfer, and
-the time of the normal ranks, which is split into phases. Changes of single ranks are taken out of
-the second run first and have terms of their own. So the terms of each launch sum to its step.
+the time of the normal ranks, which is split into phases. Changes of single ranks are first taken
+out of the run in which the rank takes longer, and have terms of their own. So the terms of each
+launch sum to its step.
 
 Tested in ``tests/analyze/compare/test_moved_causes.py``.
 """
@@ -70,10 +71,13 @@ def cell_terms(
         second: Those of the second run.
         changes: The ranks that changed alone.
     """
-    delays = [one.delay for one in changes]
-    costs = np.array([delay_costs(work, delays) for work in second.works])
-    if delays:
-        second = second.with_works([without_delays(work, delays) for work in second.works])
+    longer = [tuple(one for one in changes if one.is_of(side)) for side in (0, 1)]
+    named = [
+        _of_change(one, costs, side, int(of_run.works[0].ranks[one.place]))
+        for side, of_run in enumerate((first, second))
+        for one, costs in zip(longer[side], _costs(of_run, longer[side]), strict=True)
+    ]
+    first, second = _without(first, longer[0]), _without(second, longer[1])
     shared = _shared_causes(first, second)
     sides = [
         [launch_causes(work, [one[number] for one in members]) for number, work in enumerate(works)]
@@ -85,7 +89,7 @@ def cell_terms(
     means = [first.means_ns, second.means_ns]
     has_phases = first.has_phases and second.has_phases
     shares = [[_shares(one, has_phases=has_phases) for one in side] for side in sides]
-    found = [_of_change(change, costs[:, number], first) for number, change in enumerate(changes)]
+    found = named
     for number, one in enumerate(shared):
         own = [np.array([launch.named[number].share for launch in side]) for side in sides]
         found.append(_of_cause(one.cause, own[0] * means[0], own[1] * means[1]))
@@ -107,15 +111,24 @@ def _shares(one: LaunchCauses, *, has_phases: bool) -> dict[str, float]:
     )
 
 
-def _of_change(change: RankChange, costs: Times, first: CellLaunches) -> Term:
-    """The cost of a change: in the run where the rank takes longer, and 0 in the other."""
+def _costs(launches: CellLaunches, changes: Sequence[RankChange]) -> Times:
+    """[changes, launches] What each launch loses by the changes, ns per step."""
+    delays = [one.delay for one in changes]
+    return np.array([delay_costs(work, delays) for work in launches.works]).T
+
+
+def _without(launches: CellLaunches, changes: Sequence[RankChange]) -> CellLaunches:
+    if not changes:
+        return launches
+    delays = [one.delay for one in changes]
+    return launches.with_works([without_delays(work, delays) for work in launches.works])
+
+
+def _of_change(change: RankChange, costs: Times, side: int, rank: int) -> Term:
+    """The cost of a change in the run where the rank takes longer; in the other it is 0."""
     nothing = np.zeros_like(costs)
-    if costs.mean() >= 0:
-        times = (nothing, costs)
-    else:
-        times = (nothing - costs.mean(), costs - costs.mean())
-    rank = str(first.works[0].ranks[change.place])
-    return Term(RANK_CHANGE, rank, change.phase, PERSISTENT, *times, change)
+    times = (nothing, costs) if side else (costs, nothing)
+    return Term(RANK_CHANGE, str(rank), change.phase, PERSISTENT, *times, change)
 
 
 def _of_cause(cause: CellCause, first: Times, second: Times) -> Term:

@@ -35,7 +35,7 @@ def moved_causes(
 
     1.  Ranks whose own time in a phase changed alone (``rank_changes``) are named, whether either
         run alone shows them as stragglers or not. What the replayed step loses when the change is
-        taken out of the second run is their term.
+        taken out of the run in which the rank takes longer is their term.
     2.  What is left has the same terms in both runs (``cell_terms``), tested over the launches:
         Student t, of pairs where the launches are pairs, Holm over the terms of a cell.
 

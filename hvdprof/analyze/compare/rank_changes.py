@@ -35,10 +35,14 @@ class RankChange:
     phase: str
     change: Spread
 
+    def is_of(self, side: int) -> bool:
+        """Whether the rank takes longer in the first run (0), or in the second (1)."""
+        return (self.change.value > 0) == bool(side)
+
     @property
     def delay(self) -> RankDelay:
-        """The change as a delay of the second run."""
-        return RankDelay(self.place, self.phase, self.change.value)
+        """The change as a delay of the run in which the rank takes longer."""
+        return RankDelay(self.place, self.phase, abs(self.change.value))
 
 
 def own_times(work: StepWork, named: Sequence[NamedCause]) -> dict[str, Times]:

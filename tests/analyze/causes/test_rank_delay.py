@@ -58,12 +58,6 @@ def test_two_delays_share_the_cost_that_neither_has_alone():
     assert delay_costs(work, delays) == [pytest.approx(4.0 * MS)] * 2
 
 
-def test_a_rank_that_became_faster_saves_what_the_slow_one_would_cost():
-    work = launch("forward", (0.0, 0.0), noise=0.0)
-
-    assert delay_costs(work, [RankDelay(1, "forward", -7.0 * MS)]) == [pytest.approx(-7.0 * MS)]
-
-
 def test_no_step_loses_more_of_a_phase_than_it_has():
     without = without_delays(launch("forward", (0.0, 6.0)), [RankDelay(0, "data", 50.0 * MS)])
 

@@ -66,13 +66,31 @@ def test_all_ranks_slower_in_a_phase_are_named_as_such(phase, name):
 
 def test_a_rank_that_became_faster_is_named_with_what_that_saves():
     slow = launches(4, extra_ms={"backward": np.array([6.0, 0.0])}, seed=7)
-    row = only(compared(slow, launches(4, seed=8)), "rank-change")
+    fast = launches(4, seed=8)
+    found = compared(slow, fast)
+    row = only(found, "rank-change")
 
     assert cause_name(row) == "rank 0 faster in backward"
     assert row["difference_ns"] == pytest.approx(-5.2 * MS, rel=0.1)
-    assert row["other_ns"] == pytest.approx(0, abs=1)
+    assert row["other_ns"] == 0
+    assert found["one_ns"].sum() == pytest.approx(step_ns(slow), rel=1e-9)
+    assert found["other_ns"].sum() == pytest.approx(step_ns(fast), rel=1e-9)
     assert change_sentence(row).startswith("Rank 0 is faster in backward by 6.")
     assert ", which saves 5." in change_sentence(row)
+
+
+def test_the_other_way_round_every_difference_has_the_other_sign():
+    extra = {"forward": np.array([0.0, 5.0]), "data": np.array([4.0, 0.0])}
+    one, other = launches(4, seed=18), launches(4, extra_ms=extra, seed=19)
+    there, back = (
+        found.set_index(["term", "ranks", "phase"])
+        for found in (compared(one, other), compared(other, one))
+    )
+
+    assert list(there.index) == list(back.index)
+    assert (there.index.get_level_values("term") == "rank-change").sum() == 2
+    for name in ("difference_ns", "own_change_ns"):
+        assert there[name].to_numpy() == pytest.approx(-back[name].to_numpy(), nan_ok=True)
 
 
 def test_a_straggler_of_both_runs_has_not_moved():
