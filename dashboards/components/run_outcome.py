@@ -26,6 +26,7 @@ MOST_RUNS = 50
 _FEWEST_RUNS = 3
 _SIX = 760
 _HEADS = ("cell", "metric", "first", "second", "outcome")
+_CAUSE_HEADS = ("cause", "cell", "first", "second", "difference (95 % CI)", "beyond chance")
 
 
 def outcome_cards(
@@ -48,6 +49,8 @@ def outcome_cards(
         _verdict(texts, first[0], second[0]),
         _metrics(texts, comparison.cells),
     ]
+    if texts.causes:
+        cards.append(_causes(texts, comparison.causes))
     if texts.settings:
         cards.append(
             section(
@@ -146,4 +149,27 @@ def _metrics(texts: ComparisonTexts, cells: pd.DataFrame) -> dmc.Paper:
         narrowest=_SIX,
         about="The interval of each change, held against the margin. Regressed and improved are "
         "corrected for the number of cells.",
+    )
+
+
+def _causes(texts: ComparisonTexts, causes: pd.DataFrame) -> dmc.Paper:
+    rows = [
+        (
+            line.name,
+            cell.name,
+            line.first,
+            line.second,
+            line.difference,
+            "yes" if line.moved else "no",
+        )
+        for cell in texts.causes
+        for line in cell.lines
+    ]
+    return text_card(
+        "moved",
+        "What moved",
+        TextRows(_CAUSE_HEADS, rows, causes),
+        narrowest=_SIX,
+        about="Parts of the step in both runs; all of them sum to its time. A rank that changed "
+        "alone has a row with its cost. Beyond chance: 5 % over all parts of a cell (Holm).",
     )

@@ -8,7 +8,7 @@ from hvdprof.dashboards.pages import compare
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.view import View
 from tests.analyze.test_engines import both_engines
-from tests.builders.analysis import sweep
+from tests.builders.analysis import sweep, with_a_straggler
 from tests.builders.run_directory import PassSpec, SegmentSpec, write_run
 from tests.builders.served_dashboard import (
     check_in_browser,
@@ -65,6 +65,19 @@ def test_two_runs_are_compared_by_the_same_cell(tmp_path):
     assert compared(text, "run") == ("one", "two")
     # The same run twice: no cause differs significant.
     assert '"children": "yes"' not in text
+
+
+def test_the_rank_that_changed_between_two_runs_is_named_with_its_cost(tmp_path):
+    for name, extra in (("one", (0.02, 0.0, 0.01)), ("two", (0.42, 0.38, 0.41))):
+        write_run(tmp_path / name, with_a_straggler(extra_ms=extra))
+    view = View(compare.PATH, {"run": "one", "with": "two"})
+    shown = compare.layout(RunStore([tmp_path / "one", tmp_path / "two"]), view)
+    text = json.dumps(shown, cls=PlotlyJSONEncoder, ensure_ascii=False)
+
+    assert "Rank 1 is slower in forward by 393 µs" in text
+    moved = text[text.index("What moved") :]
+    assert moved.index("rank 1 slower in forward") < moved.index('"children": "yes"')
+    assert "rank-change" in moved
 
 
 def test_a_run_that_cannot_be_compared_is_named_and_the_page_continues(tmp_path):

@@ -9,7 +9,10 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from hvdprof.errors import StorageError, UsageError
+from hvdprof.model.cause_names import change_sentence
+from hvdprof.model.cell_key import CELL_KEY
 from hvdprof.model.comparison import Outcome
+from hvdprof.model.tables.comparison_tables import MOVED_CAUSES
 from hvdprof.report.comparison.comparison_csv import render_comparison_csv
 from hvdprof.report.comparison.comparison_formats import RENDERERS, SUFFIXES
 from hvdprof.report.comparison.comparison_github import (
@@ -23,6 +26,7 @@ from hvdprof.report.comparison.comparison_markdown import render_comparison_mark
 from hvdprof.report.comparison.comparison_terminal import render_comparison
 from hvdprof.report.format_names import ComparisonFormat
 from hvdprof.report.formats import format_of_file
+from tests.builders.declared_rows import declared_rows
 from tests.builders.finished_comparison import comparison
 
 TERMINAL = """\
@@ -96,6 +100,49 @@ def test_json_keeps_every_digit_and_has_no_nan():
         "commit": "aaaa",
     }
     assert content["cells"][1]["launches_needed"] == 9
+
+
+def with_a_slower_rank():
+    """Rank 1 takes 5.60 ms longer in forward, which costs all of the 5.20 ms."""
+    row = {
+        "term": "rank-change",
+        "ranks": "1",
+        "phase": "forward",
+        "pattern": "persistent",
+        "one_ns": 0.0,
+        "other_ns": 5.2e6,
+        "difference_ns": 5.2e6,
+        "low_ns": 4.1e6,
+        "high_ns": 6.3e6,
+        "significant": True,
+        "moved": True,
+        "own_change_ns": 5.6e6,
+        "own_change_low_ns": 4.9e6,
+        "own_change_high_ns": 6.3e6,
+    }
+    value = comparison()
+    names = dict(zip(CELL_KEY, value.causes[list(CELL_KEY)].iloc[0], strict=True))
+    same = names | {"term": "forward", "one_ns": 85.2e6, "other_ns": 85.2e6, "difference_ns": 0.0}
+    causes = declared_rows(MOVED_CAUSES, names | row, same)
+    return replace(value, causes=causes, sentence=f"REGRESSED: {change_sentence(row)}")
+
+
+def test_every_format_for_readers_names_the_rank_that_changed(monkeypatch):
+    monkeypatch.delenv(SUMMARY_VARIABLE, raising=False)
+    value = with_a_slower_rank()
+    sentence = (
+        "Rank 1 is slower in forward by 5.60 ms (4.90 to 6.30), which costs 5.20 ms per step."
+    )
+    texts = {name: written(render, value) for name, render in RENDERERS.items()}
+
+    for name in (ComparisonFormat.TERMINAL, ComparisonFormat.MARKDOWN, ComparisonFormat.GITHUB):
+        assert "rank 1 slower in forward" in texts[name]
+    for name in set(ComparisonFormat) - {ComparisonFormat.CSV}:
+        assert sentence in " ".join(texts[name].split())
+    row, rest = json.loads(texts[ComparisonFormat.JSON])["causes"]
+    assert (row["term"], row["ranks"], row["phase"]) == ("rank-change", "1", "forward")
+    assert row["own_change_ns"] == 5.6e6
+    assert rest["own_change_ns"] is None
 
 
 def test_junit_fails_the_metric_of_the_gate():
