@@ -21,7 +21,7 @@ def test_a_row_holds_what_the_manifest_says_and_the_verdict_once_it_is_known(tmp
     verdict = runs.analysis("one").verdict
     (row,) = rows_of(runs)
     assert row["efficiency"] == verdict.efficiency
-    assert row["cause"] == "straggler: rank 1, forward phase, 23.1 %"
+    assert row["cause"] == "straggler: rank 1, forward phase, 23 %"
 
 
 def test_progress_files_and_damaged_runs_are_rows(tmp_path):
