@@ -22,7 +22,7 @@ def announce(measurement: "api.Measurement", stream: IO[str]) -> None:
         stream.write(f"  {line}\n")
     for reason, cells in measurement.skipped().items():
         stream.write(f"skipped: {', '.join(cells)}: {reason}\n")
-    for warning in measurement.manifest.warnings:
+    for warning in [*_oversubscribed(measurement), *measurement.manifest.warnings]:
         stream.write(f"! {warning}\n")
     if measurement.has_secret:
         stream.write(
@@ -56,7 +56,11 @@ def print_launches(measurement: "api.Measurement", stream: IO[str]) -> None:
 def _summary(measurement: "api.Measurement") -> list[str]:
     """The plan with its time, and the meaning of the names of launches."""
     kinds = list(dict.fromkeys(one.id.split("-")[2] for one in measurement.manifest.passes))
-    lines = [*_plan(measurement), "Names: NUMBER-npRANKS-KIND-rREPEAT."]
+    lines = [
+        *_plan(measurement),
+        *_oversubscribed(measurement),
+        "Names: NUMBER-npRANKS-KIND-rREPEAT.",
+    ]
     return lines + [f"  {kind}: {_KINDS[kind]}" for kind in kinds if kind in _KINDS]
 
 
@@ -87,6 +91,22 @@ def _plan(measurement: "api.Measurement") -> list[str]:
         f"Stops {', '.join(ends[:-1])}, or {ends[-1]}.",
         *_turns(measurement),
         _time(measurement),
+    ]
+
+
+def _oversubscribed(measurement: "api.Measurement") -> list[str]:
+    """The sizes with more ranks than this host has cores or GPUs.
+
+    What other hosts have is known once they were asked, and is a warning of the run then.
+    """
+    if measurement.settings.hosts:
+        return []
+    sizes = sorted({one.size for one in measurement.manifest.passes if one.oversubscribed})
+    if not sizes:
+        return []
+    return [
+        f"np={', '.join(map(str, sizes))}: more ranks than cores or GPUs (oversubscribed). "
+        "Excluded from statements on scaling."
     ]
 
 

@@ -58,6 +58,23 @@ def test_skipped_cells_and_warnings_are_announced() -> None:
     assert lines[4] == "! one host has 1 core"
 
 
+@pytest.mark.parametrize("engine", ["horovod", "collectives"])
+def test_more_ranks_than_cores_are_a_warning_before_the_first_launch(engine: str) -> None:
+    warning = (
+        "np=8, 1000: more ranks than cores or GPUs (oversubscribed). "
+        "Excluded from statements on scaling."
+    )
+    measurement = _measurement(sizes=(1, 8, 1000), engines=(engine,), script=SCRIPT)
+    announced, printed = io.StringIO(), io.StringIO()
+    announce(measurement, announced)
+    print_launches(measurement, printed)
+    assert f"! {warning}\n" in announced.getvalue()
+    assert f"# {warning}\n" in printed.getvalue()
+    fits = io.StringIO()
+    announce(_measurement(sizes=(1, 2), engines=(engine,), script=SCRIPT), fits)
+    assert "oversubscribed" not in fits.getvalue()
+
+
 def test_a_run_that_stops_early_says_when_and_how_long_it_takes() -> None:
     measurement = _measurement(
         precision=0.03, budget_s=300.0, repeats=6, max_seconds=1.5, num_steps=None
