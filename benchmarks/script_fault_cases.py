@@ -19,7 +19,7 @@ PHASES_OF_PLACE = {
     "batch": ("unattributed", "backward"),
     "optimizer": ("optimizer",),
     # Between the wait and the update, in no function of the optimizer.
-    "update": ("optimizer", "pause"),
+    "update": ("before_update",),
     "evaluation": ("evaluation",),
 }
 """Phases that are right for a place of a script; every other place lies between two steps."""

@@ -37,6 +37,7 @@ NAMING_FINDINGS = {
 PHASE_WORDS = {
     "data": ("data", "input"),
     "pause": ("between steps", "pause"),
+    "before_update": ("before the update",),
     "evaluation": ("evaluates alone",),
     "unattributed": ("",),
 }

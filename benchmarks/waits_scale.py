@@ -101,10 +101,17 @@ def made_up(num_ranks: int, num_steps: int, num_tensors: int) -> Launch:
         arrived=arrived,
         tail=np.full(shape, 0.2 * MS),
         after=after,
-        parts={**parts, "optimizer": after, "other": np.zeros(shape)},
+        parts={
+            **parts,
+            "before_update": np.zeros(shape),
+            "optimizer": after,
+            "other": np.zeros(shape),
+        },
         clock_error=np.full(shape, EXCHANGE_ERROR_NS),
+        behind_release=np.zeros(shape),
         previous_after=of_previous(after, np.arange(num_steps) > 0),
         previous_optimizer=of_previous(after, np.arange(num_steps) > 0),
+        previous_behind_release=np.zeros(shape),
         evaluates=np.zeros(shape, dtype=bool),
     )
     offsets = rng.uniform(-MS, MS, size=num_ranks)

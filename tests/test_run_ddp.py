@@ -34,13 +34,14 @@ def free_port() -> int:
 
 def test_a_light_recording_names_the_slow_rank_without_steps_and_gradients(tmp_path):
     own = ("--light", "--np", "2", "--launcher", "torchrun", "--", "python", SCRIPT)
-    fault = f"forward:rank=1:ms={FAULT_NS / 1e6:g}"
+    fault = f"update:rank=1:ms={FAULT_NS / 1e6:g}"
     printed, analysis = measured(tmp_path / "run", *own, "--steps", "150", "--fault", fault)
 
     assert "Light recording: means over windows" in printed
     assert "hvdprof run -q" in printed
     (late,) = analysis.table("stragglers").query("rank == 1").to_dict("records")
-    assert (late["pattern"], late["phase"]) == ("persistent", "forward")
+    assert (late["pattern"], late["phase"]) == ("persistent", "before_update")
+    assert "straggler (rank 1, before the update)" in printed
     assert 0.7 < late["cost_ns"] / FAULT_NS < 1.3
     run = analysis.run
     measured_steps = run.windows.query("not warmup")["num_steps"].sum()

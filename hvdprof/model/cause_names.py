@@ -21,6 +21,7 @@ MOST_NAMED_RANKS = 2
 """More ranks are counted instead of named."""
 
 _BETWEEN_STEPS = "pause"
+_BEFORE_UPDATE = "before_update"
 _EVALUATION = "evaluation"
 _UNATTRIBUTED = "unattributed"
 
@@ -61,9 +62,11 @@ def cause_title(row: FrameRow) -> str:
 
 
 def where(phase: str) -> str:
-    """A phase as a place: ``data phase``, ``between steps``, ``no single phase``."""
+    """A phase as a place: ``data phase``, ``before the update``, ``between steps``."""
     if phase == _BETWEEN_STEPS:
         return "between steps"
+    if phase == _BEFORE_UPDATE:
+        return "before the update"
     if phase == _EVALUATION:
         return "between steps (evaluation)"
     return "no single phase" if phase == _UNATTRIBUTED else f"{phase} phase"

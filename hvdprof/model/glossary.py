@@ -269,8 +269,8 @@ GLOSSARY: tuple[Term, ...] = (
     ),
     Term(
         "inter-step overhead (serialization)",
-        "Time of the normal ranks outside all phases, within and between steps, beyond that of the "
-        "baseline.",
+        "Time of the normal ranks before the update and outside all phases, within and between "
+        "steps, beyond that of the baseline.",
         "O - w O_1",
     ),
     Term(

@@ -8,13 +8,22 @@ PART_NAMES: dict[str, str] = {
     "forward": "forward",
     "backward": "backward",
     "blocked": "blocked",
+    "before_update": "before the update",
     "optimizer": "optimizer",
     "other": "outside all phases",
     "residual": "between steps and waits between ranks",
 }
 """Names of the parts of ``model.tables.scaling_tables.LOSSES``, as figures show them."""
 
-RECORDED_PARTS: tuple[str, ...] = ("data", "forward", "backward", "blocked", "optimizer", "other")
+RECORDED_PARTS: tuple[str, ...] = (
+    "data",
+    "forward",
+    "backward",
+    "blocked",
+    "before_update",
+    "optimizer",
+    "other",
+)
 """The parts that the recorder measures on every rank; ``STEPS`` holds each as ``<part>_ns``."""
 
 RESIDUAL = "residual"

@@ -54,6 +54,7 @@ def _step(recorded: dict[str, Any], shift: int) -> dict[str, Any]:
         "forward_ns": 1000 * (recorded["bwd_begin"] - recorded["step_begin"]),
         "backward_ns": 1000 * (recorded["bwd_end"] - recorded["bwd_begin"]),
         "blocked_ns": 1000 * blocked,
+        "before_update_ns": 0,
         "optimizer_ns": 1000 * (recorded["step_end"] - recorded["bwd_end"] - blocked),
         "other_ns": 0,
         "samples": 1,

@@ -12,7 +12,7 @@ from hvdprof.model.tables.run_tables import ARRIVALS, EVENTS, STEPS
 from hvdprof.model.tables.scaling_tables import JOB_STEPS
 
 MS = 1_000_000
-PARTS_MS = {"data": 2.0, "forward": 30.0, "backward": 60.0, "optimizer": 3.0}
+PARTS_MS = {"data": 2.0, "forward": 30.0, "backward": 60.0, "optimizer": 3.0, "before_update": 0.0}
 
 Times = NDArray[np.float64]
 
@@ -28,7 +28,7 @@ def simulated(
 ) -> StepWork:
     """A launch of ranks that differ by noise alone, plus ``extra_ms`` [steps, ranks] by phase.
 
-    ``pause`` in ``extra_ms`` is time in no phase, between two steps.
+    ``before_update`` in it lies behind the release; ``pause`` is time in no phase, between steps.
     """
     rng = np.random.default_rng(seed)
     shape = (num_steps + 1, num_ranks)
@@ -42,7 +42,7 @@ def simulated(
     pause = MS * added["pause"]
     tail = np.full(shape, MS * tail_ms)
     before = parts["data"] + parts["forward"] + parts["backward"] + pause
-    after = parts["optimizer"]
+    after = parts["before_update"] + parts["optimizer"]
     begin, arrived, end = np.zeros(shape), np.zeros(shape), np.zeros(num_ranks)
     for k in range(num_steps + 1):
         begin[k] = end
@@ -61,7 +61,9 @@ def simulated(
         parts={**{name: one[rows] for name, one in parts.items()}, "other": pause[rows]},
         clock_error=np.zeros((num_steps, num_ranks)),
         previous_after=of_previous(after[rows], np.arange(num_steps) > 0),
+        behind_release=parts["before_update"][rows],
         previous_optimizer=of_previous(parts["optimizer"][rows], np.arange(num_steps) > 0),
+        previous_behind_release=of_previous(parts["before_update"][rows], np.arange(num_steps) > 0),
         evaluates=np.zeros((num_steps, num_ranks), dtype=bool),
     )
 

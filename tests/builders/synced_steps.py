@@ -136,7 +136,7 @@ def _tables(
     step, rank = (grid.ravel() for grid in np.indices((num_steps, num_ranks)))
     parts = {
         f"{name}_ns": own[:, phases == name].sum(axis=1).ravel()
-        for name in ("data", "forward", "backward", "optimizer")
+        for name in ("data", "forward", "backward", "before_update", "optimizer")
     }
     base: dict[str, object] = {**names, "rank": rank, "step": step}
     steps = STEPS.frame(

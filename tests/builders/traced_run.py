@@ -54,6 +54,7 @@ def step_row(rank: int, step: int, **values: Any) -> dict[str, Any]:
         "forward_ns": 5 * MS,
         "backward_ns": 8 * MS,
         "blocked_ns": 4 * MS,
+        "before_update_ns": 0,
         "optimizer_ns": 1 * MS,
         "other_ns": 1 * MS,
         "samples": 16,

@@ -13,7 +13,8 @@ PARTS_MS = {
     "forward": 5.0,
     "backward": 8.0,
     "blocked": 4.0,
-    "optimizer": 1.0,
+    "before_update": 0.4,
+    "optimizer": 0.6,
     "unattributed": 1.0,
 }
 

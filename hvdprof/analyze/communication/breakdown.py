@@ -12,6 +12,7 @@ _NAMES = {
     "forward": "forward",
     "backward": "backward",
     "blocked": "blocked",
+    "before_update": "before_update",
     "optimizer": "optimizer",
     "other": "unattributed",
 }

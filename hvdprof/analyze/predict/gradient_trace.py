@@ -153,11 +153,12 @@ def gradient_trace(
         arrived=(work.arrived - work.begin)[usable],
         after=work.after[usable],
         **{part: work.parts[part][usable] for part in _PARTS},
+        other=(work.parts["other"] + work.parts["before_update"])[usable],
         step_times=work.step_times[usable],
     )
 
 
-_PARTS = ("forward", "backward", "data", "optimizer", "other")
+_PARTS = ("forward", "backward", "data", "optimizer")
 
 
 def recorded_gradients(

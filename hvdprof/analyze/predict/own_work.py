@@ -195,7 +195,8 @@ def _parts(
     data, update = mean("data"), mean("optimizer")
     compute = mean("forward") + mean("backward")
     # A baseline has no other rank to wait for; its waits are what it loses itself.
-    whole = data + update + compute + mean("other") if window is None else window * step_ns
+    outside = mean("before_update") + mean("other")
+    whole = data + update + compute + outside if window is None else window * step_ns
     return StepParts(
         batch_size=float(np.mean([facts[key].samples for key in launches])),
         step_ns=step_ns,

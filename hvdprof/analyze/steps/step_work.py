@@ -19,7 +19,7 @@ from hvdprof.analyze.steps.sync_rows import StepGrid, sync_points
 from hvdprof.model.arrays import Bools
 from hvdprof.model.launch_key import LAUNCH, LaunchKey, rows_by_launch
 
-OWN_PARTS: tuple[str, ...] = ("data", "forward", "backward", "optimizer")
+OWN_PARTS: tuple[str, ...] = ("data", "forward", "backward", "before_update", "optimizer")
 """The parts of a rank's own work; ``blocked`` is waiting, ``other`` is outside all phases."""
 
 Times = NDArray[np.float64]
@@ -36,8 +36,10 @@ class StepWork:
     each of ``OWN_PARTS``, ``other`` the time outside all phases. ``follows`` [steps] is true where
     the row before is the previous step.
 
-    ``previous_after`` and ``previous_optimizer`` are ``after`` and the optimizer phase of the
-    previous step, also where that is no steady one; NaN where it was not recorded on all ranks.
+    ``behind_release`` is the part of ``before_update`` in ``after``: all of it where gradients are
+    reduced by then. ``previous_after``, ``previous_optimizer`` and ``previous_behind_release`` are
+    those of the previous step, also where that is no steady one; NaN where it was not recorded on
+    all ranks.
     ``evaluates`` is true where the rank also evaluates in the step. ``syncs`` are the
     synchronizations of steps that have several; None where each step has one. In a light recording
     a row is the mean step of ``steps_per_row`` steps, and ``steps`` are their first ones.
@@ -53,8 +55,10 @@ class StepWork:
     after: Times
     parts: Mapping[str, Times]
     clock_error: Times
+    behind_release: Times
     previous_after: Times
     previous_optimizer: Times
+    previous_behind_release: Times
     evaluates: Bools
     syncs: SyncPoints | None = None
     steps_per_row: int = 1
@@ -100,6 +104,17 @@ def of_previous(times: Times, follows: Bools) -> Times:
         follows: [steps] Whether the row before is the previous step.
     """
     return np.where(follows[:, None], np.roll(times, 1, axis=0), NAN)
+
+
+def behind_release(before_update: Times, optimizer: Times, after: Times) -> Times:
+    """The part of the time before the update that lies behind the release of the step.
+
+    Args:
+        before_update: From the end of backward to the update.
+        optimizer: The update.
+        after: From the release to the end of the step.
+    """
+    return np.minimum(before_update, np.maximum(after - optimizer, 0.0))
 
 
 def step_work(
@@ -222,6 +237,7 @@ def _of_launch(
     tail = release - arrived.max(axis=1, keepdims=True)
     parts = {part: grid(f"{part}_ns")[steady] for part in (*OWN_PARTS, "other")}
     after = end - release
+    behind = behind_release(grid("before_update_ns"), grid("optimizer_ns"), after)
     # A steady step after an excluded step still starts at the end of that step.
     previous_is_steady = np.concatenate([[False], steady[:-1]])
     follows_steady = (follows & previous_is_steady)[steady]
@@ -245,8 +261,10 @@ def _of_launch(
         after=after[steady],
         parts=parts,
         clock_error=grid("clock_error_ns")[steady],
+        behind_release=behind[steady],
         previous_after=of_previous(after, follows)[steady],
         previous_optimizer=of_previous(grid("optimizer_ns"), follows)[steady],
+        previous_behind_release=of_previous(behind, follows)[steady],
         evaluates=ordered["evaluation"].to_numpy(dtype=bool).reshape(shape)[steady],
         syncs=None if waits is None else sync_points(grid_of_steps, waits),
         steps_per_row=int(np.median(number[steady])),

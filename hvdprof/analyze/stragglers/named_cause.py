@@ -20,7 +20,8 @@ class NamedCause:
 
     ``ranks`` are rank numbers, ascending; those of a pause are all ranks. A straggler of all ranks
     is any rank at random: ``affected`` says which one in which step. ``phase`` is data,
-    forward, backward, optimizer, pause (outside every phase), evaluation (the same, of a rank that
+    forward, backward, before_update (from the end of backward to the update), optimizer, pause
+    (outside every phase), evaluation (the same, of a rank that
     evaluates while others do not) or unattributed, and ``phase_share`` the share of the excess in
     the largest phase. ``period_steps`` is NaN unless the pattern is
     periodic. ``num_events`` counts runs of affected steps; of a persistent or from-step straggler,

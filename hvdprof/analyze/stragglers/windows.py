@@ -18,6 +18,9 @@ from hvdprof.model.arrays import Int64s
 PAUSE_PHASE = "pause"
 """Time outside every phase."""
 
+BEFORE_UPDATE = "before_update"
+"""Time from the end of backward to the update."""
+
 EVALUATION_PHASE = "evaluation"
 """Time outside every phase where the rank evaluates, which other ranks do not."""
 
@@ -57,6 +60,9 @@ def windows(work: StepWork) -> Windows:
     phases = {name: work.parts[name][rows] for name in _PARTS_BEFORE}
     # What follows the optimizer in the previous step is outside every phase.
     phases["optimizer"] = np.minimum(after, work.previous_optimizer[rows])
+    # It lies behind the release where gradients are reduced by then, else before the arrival.
+    before = work.parts["before_update"] - work.behind_release
+    phases[BEFORE_UPDATE] = before[rows] + work.previous_behind_release[rows]
     outside, evaluates = length - sum(phases.values()), work.evaluates[rows]
     phases[PAUSE_PHASE] = np.where(evaluates, 0.0, outside)
     if evaluates.any():

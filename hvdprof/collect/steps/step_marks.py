@@ -12,6 +12,12 @@ R = TypeVar("R")
 
 DATA_PHASE, FORWARD_PHASE, BACKWARD_PHASE = "data", "forward", "backward"
 OPTIMIZER_PHASE = "optimizer"
+BEFORE_UPDATE_PHASE = "before_update"
+"""From the end of backward to the update: clipping, unscaling, norms of gradients."""
+
+SHORTEST_GAP_NS = 20_000
+"""A shorter one between two pieces is none: a loop that reduces by hand has one per tensor."""
+
 COLLECTIVE_PHASE = "collective"
 EVALUATION_PHASE = "evaluation"
 
@@ -74,6 +80,7 @@ class StepMarks:
     """
 
     __slots__ = (
+        "_after_backward",
         "_evaluation_from",
         "_now",
         "_open",
@@ -114,6 +121,7 @@ class StepMarks:
         self.buckets: list[BucketMarks] = []
         self.loss: Number | None = None
         self._open: list[tuple[str, Mark]] = []
+        self._after_backward: int | None = None
 
     def open(self, begin: Mark) -> None:
         """Start a step; what remains of an unfinished step is dropped."""
@@ -145,6 +153,8 @@ class StepMarks:
             return None
         mark = self._now()
         since = mark
+        if name == OPTIMIZER_PHASE and not self._open:
+            self._fill_before_update(mark)
         if self._open and self._open[-1][0] == name:
             since = self._open[-1][1]
         elif self._open:
@@ -254,7 +264,31 @@ class StepMarks:
             self.phases.append((name, since, mark))
             if outer is not None:
                 self._open[-1] = (outer, mark)
+            elif name == BACKWARD_PHASE:
+                self._after_backward = len(self.phases) - 1
         return name
+
+    def _fill_before_update(self, now: Mark) -> None:
+        """Let the time since backward that lies in no phase be one: an update begins now."""
+        if self._after_backward is None or self._after_backward >= len(self.phases):
+            return
+        pieces = self.phases[self._after_backward :]
+        filled, end = [pieces[0]], pieces[0][2]
+        for piece in (*pieces[1:], (OPTIMIZER_PHASE, now, now)):
+            if _is_gap(end, piece[1]):
+                filled.append((BEFORE_UPDATE_PHASE, end, piece[1]))
+            filled.append(piece)
+            end = piece[2]
+        self.phases[self._after_backward :] = filled[:-1]
+        # A script with an optimizer per parameter makes thousands of updates in a step.
+        self._after_backward = len(self.phases) - 1
+
+
+def _is_gap(end: Mark, begin: Mark) -> bool:
+    """Whether time worth a piece lies between two; marks of a GPU are not comparable yet."""
+    if isinstance(end, int) and isinstance(begin, int):
+        return begin - end >= SHORTEST_GAP_NS
+    return begin is not end
 
 
 def harmless(marks: StepMarks, hook: Callable[P, R]) -> Callable[P, R | None]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from hvdprof.rundir.recorder_format import GRAD_REDUCE, Interval, Phase, StepLine
 
-PHASE_PARTS = ("data", "forward", "backward", "optimizer")
+PHASE_PARTS = ("data", "forward", "backward", "before_update", "optimizer")
 BLOCKED = "blocked"
 
 

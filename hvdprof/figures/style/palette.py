@@ -22,6 +22,7 @@ _BLACK = "#222222"
 _ORANGE = "#e69f00"
 _SKY_BLUE = "#56b4e9"
 _GREEN = "#009e73"
+_LIGHT_GREEN = "#8fd3b6"
 _YELLOW = "#f0e442"
 _BLUE = "#0072b2"
 _VERMILION = "#d55e00"
@@ -34,6 +35,7 @@ PART_COLOURS: dict[str, str] = {
     "forward": _SKY_BLUE,
     "backward": _BLUE,
     "blocked": _VERMILION,
+    "before_update": _LIGHT_GREEN,
     "optimizer": _GREEN,
     "other": _PURPLE,
     "residual": _GREY,

@@ -20,7 +20,14 @@ from hvdprof.figures.timeline.viewport import Ints, Spans
 from hvdprof.model.arrays import Float64s, Int32s
 from hvdprof.model.run import Run
 
-RANK_PARTS: tuple[str, ...] = ("data", "forward", "backward", "optimizer", "blocked")
+RANK_PARTS: tuple[str, ...] = (
+    "data",
+    "forward",
+    "backward",
+    "before_update",
+    "optimizer",
+    "blocked",
+)
 HOROVOD_KINDS: tuple[str, ...] = (
     "negotiation",
     "operation",

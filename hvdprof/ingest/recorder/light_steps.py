@@ -148,6 +148,7 @@ def _add_rows(recording: SegmentRecording, table: Columns, begins: Int64s, lengt
         np.maximum(_rounded(total("samples"), recorded), 1),
         *(parts[part] for part in ("data", "forward", "backward")),
         np.where(is_seen, blocked, UNSEEN),
+        parts["before_update"],
         parts["optimizer"],
         other,
     )

@@ -99,6 +99,13 @@ STEPS = Table(
             "waiting for stragglers and decompression. Missing where the recorder cannot measure "
             "it.",
         ),
+        Column(
+            "before_update_ns",
+            "int64",
+            "ns",
+            "Time from the end of backward to the update, outside other phases: clipping, "
+            "unscaling. 0 in recordings of earlier versions, which count it as `other_ns`.",
+        ),
         Column("optimizer_ns", "int64", "ns", "Local parameter update, blocked time excluded."),
         Column("other_ns", "int64", "ns", "Rest of the step: outside all phases, or not measured."),
         Column("samples", "int64", "samples", "Samples this rank trained on in the step."),

@@ -151,7 +151,8 @@ STRAGGLERS = Table(
             "phase",
             "str",
             "",
-            "Phase of the delay: data, forward, backward, optimizer, pause (outside every phase), "
+            "Phase of the delay: data, forward, backward, before_update (from the end of backward "
+            "to the update), optimizer, pause (outside every phase), "
             "evaluation (the same, of a rank that evaluates while others do not), or unattributed; "
             "empty without a straggler, and of jitter without single stalls.",
         ),

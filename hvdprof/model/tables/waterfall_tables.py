@@ -19,8 +19,8 @@ CAUSE_COLUMNS: tuple[Column, ...] = (
         "phase",
         "str",
         "",
-        "Phase of a straggler or pause: data, forward, backward, optimizer, pause (between "
-        "steps), unattributed; else empty.",
+        "Phase of a straggler or pause: data, forward, backward, before_update (from the end of "
+        "backward to the update), optimizer, pause (between steps), unattributed; else empty.",
     ),
     Column(
         "pattern",

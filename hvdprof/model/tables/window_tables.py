@@ -12,6 +12,7 @@ _PARTS = {
     "data": "Time in the data phase",
     "forward": "Time in the forward phase",
     "backward": "Time in the backward phase",
+    "before_update": "Time from the end of backward to the update, outside other phases",
     "optimizer": "Local parameter update",
     "blocked": "Blocked time; missing where the recorder cannot measure it",
 }

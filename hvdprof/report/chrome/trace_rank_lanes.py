@@ -18,6 +18,7 @@ _COLOURS = {
     "data": "yellow",
     "forward": "thread_state_runnable",
     "backward": "rail_response",
+    "before_update": "thread_state_runnable",
     "optimizer": "thread_state_running",
     "blocked": "rail_animation",
 }

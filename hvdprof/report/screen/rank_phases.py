@@ -22,6 +22,7 @@ PHASES: dict[str, str] = {
     "data": "data",
     "forward": "forward",
     "backward": "backward",
+    "before_update": "before update",
     "optimizer": "optimizer",
     "unattributed": "outside",
 }

@@ -126,7 +126,7 @@ def _pattern(rows: pd.DataFrame, launches: int) -> str:
         rotating = bool((rows["pattern"] == "rotating").mean() > 1 / 2) if len(rows) else False
         return "rotating" if rotating else "-"
     first = named.iloc[0]
-    where = "" if first["phase"] == "unattributed" else f" in {first['phase']}"
+    where = "" if first["phase"] == "unattributed" else f" in {first['phase'].replace('_', ' ')}"
     often = "" if len(named) == launches else f", {len(named)} of {launches} launches"
     return f"{named['pattern'].mode().iloc[0]}{where}{often}"
 

@@ -36,12 +36,15 @@ def _work(*forward_ms: list[float]) -> StepWork:
             "data": data,
             "forward": forward,
             "backward": zero,
+            "before_update": zero,
             "optimizer": after,
             "other": zero,
         },
         clock_error=zero,
+        behind_release=zero,
         previous_after=of_previous(after, np.arange(num_steps) > 0),
         previous_optimizer=of_previous(after, np.arange(num_steps) > 0),
+        previous_behind_release=zero,
         evaluates=np.zeros(zero.shape, dtype=bool),
     )
 

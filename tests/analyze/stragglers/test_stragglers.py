@@ -27,7 +27,9 @@ def late(which, rank, amount_ms):
     return extra
 
 
-@pytest.mark.parametrize("phase", ["data", "forward", "backward", "optimizer", "pause"])
+@pytest.mark.parametrize(
+    "phase", ["data", "forward", "backward", "before_update", "optimizer", "pause"]
+)
 @pytest.mark.parametrize("num_ranks", [2, 4])
 def test_a_rank_that_is_always_slow_is_named_with_its_phase(phase, num_ranks):
     extra = np.zeros((STEPS, num_ranks))

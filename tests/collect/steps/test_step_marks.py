@@ -241,3 +241,57 @@ def test_the_next_step_has_no_evaluation():
     marks.open(0)
 
     assert not marks.has_evaluation
+
+
+MS = 1_000_000
+
+
+def passed(time: FakeTime, marks: StepMarks, *names: str) -> None:
+    """Each phase takes 10 ms, and 3 ms follow it."""
+    for name in names:
+        marks.enter(name)
+        time.advance(10 * MS)
+        marks.leave(name)
+        time.advance(3 * MS)
+
+
+def before_update_ms(marks: StepMarks) -> list[tuple[float, float]]:
+    return [(b / MS, e / MS) for name, b, e in marks.phases if name == "before_update"]
+
+
+def test_time_between_backward_and_the_update_is_a_phase_of_its_own():
+    time = FakeTime(0)
+    marks = marks_at(time)
+    passed(time, marks, "data", "forward", "backward", "optimizer")
+    assert before_update_ms(marks) == [(36, 39)]
+    assert [name for name, _, _ in marks.phases][-2:] == ["before_update", "optimizer"]
+
+
+def test_each_part_between_backward_and_the_update_counts_once():
+    time = FakeTime(0)
+    marks = marks_at(time)
+    # Two micro-batches, a collective of the script, and synchronize() apart from step().
+    passed(time, marks, "backward", "forward", "backward", "collective", "optimizer", "optimizer")
+    assert before_update_ms(marks) == [(36, 39), (49, 52), (62, 65)]
+    # A further optimizer without a backward of its own.
+    passed(time, marks, "optimizer")
+    assert before_update_ms(marks)[3:] == [(75, 78)]
+
+
+def test_without_backward_or_update_no_time_lies_before_an_update():
+    time = FakeTime(0)
+    marks = marks_at(time)
+    passed(time, marks, "data", "forward", "optimizer", "backward", "data")
+    assert before_update_ms(marks) == []
+    marks.open(time())
+    passed(time, marks, "forward", "optimizer")
+    assert before_update_ms(marks) == []
+
+
+def test_a_closure_within_the_update_has_no_time_before_it():
+    time = FakeTime(0)
+    marks = marks_at(time)
+    marks.enter("optimizer")
+    passed(time, marks, "forward", "backward", "optimizer")
+    marks.leave("optimizer")
+    assert before_update_ms(marks) == []

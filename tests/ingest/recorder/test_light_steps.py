@@ -115,8 +115,9 @@ def test_a_step_is_the_mean_of_its_window_and_lasts_with_what_is_between_steps()
     recording = recorded(of_ends(10, 20))
     table = recording.step_table()
     assert recording.steps_of_rows().tolist() == [10, 10]
-    # step, warmup, start, length, samples, data, forward, backward, blocked, optimizer, other
-    assert table[1].tolist() == [10, 0, 1100, 109, 8, 0, 40, 0, 30, 0, 39]
+    # step, warmup, start, length, samples, data, forward, backward, blocked, before
+    # the update, optimizer, other
+    assert table[1].tolist() == [10, 0, 1100, 109, 8, 0, 40, 0, 30, 0, 0, 39]
     assert recording.num_steps == 2
     assert np.isnan(recording.losses).all()
     assert recording.recorded_ns == 2 * 1090

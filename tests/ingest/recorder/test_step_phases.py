@@ -14,7 +14,13 @@ def parts(dur_ns: int, phases: list[list[object]], blocked: list[list[int]]) -> 
 def test_blocked_time_is_taken_out_of_the_phase_it_lies_in() -> None:
     found = parts(
         100,
-        [["data", 0, 10], ["forward", 10, 20], ["backward", 30, 30], ["optimizer", 60, 30]],
+        [
+            ["data", 0, 10],
+            ["forward", 10, 20],
+            ["backward", 30, 26],
+            ["before_update", 56, 4],
+            ["optimizer", 60, 30],
+        ],
         [[55, 10], [70, 5]],
     )
     assert found == {
@@ -22,6 +28,7 @@ def test_blocked_time_is_taken_out_of_the_phase_it_lies_in() -> None:
         "forward": 20,
         "backward": 25,
         "blocked": 15,
+        "before_update": 0,
         "optimizer": 20,
         "other": 10,
     }

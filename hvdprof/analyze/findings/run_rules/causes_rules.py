@@ -32,7 +32,11 @@ from hvdprof.analyze.findings.finding import (
     sentences,
     severity_of_cost,
 )
-from hvdprof.analyze.findings.run_rules.unequal_ranks import RankAlone, rank_alone
+from hvdprof.analyze.findings.run_rules.unequal_ranks import (
+    RankAlone,
+    lies_before_update,
+    rank_alone,
+)
 from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.analyze.steps.cell_setting import CellSetting, cell_setting
 from hvdprof.model.causes import COMPUTE_INFLATION, INPUT_BOUND, JITTER, SERIALIZATION
@@ -111,9 +115,18 @@ _BETWEEN_STEPS = (
     "Do it less often."
 )
 
+_IN_NO_PHASE = "in no phase: between steps, or outside data, forward, backward and optimizer"
+_BEFORE_THE_UPDATE = "before the update and in no phase, most of it between backward and the update"
+
+_BEFORE_UPDATE = (
+    "Look for what the loop does between backward() and optimizer.step(): norms of gradients, "
+    ".item(), logging, copies to the host. Do it every few steps. Clip with "
+    "clip_grad_norm_(..., foreach=True)."
+)
+
 _ON_ONE_RANK = (
-    "Look for what only rank {} does in no phase: logging, checkpoints, evaluation, work between "
-    "backward and the update. Do it less often."
+    "Look for what only rank {} does in no phase: logging, checkpoints, evaluation. Do it less "
+    "often."
 )
 
 
@@ -150,6 +163,13 @@ def inter_step_overhead(evidence: Evidence) -> Iterator[Finding]:
         has_data = has_data_phase(evidence, cause.cell)
         alone = rank_alone(evidence, cause, is_loss=share == cause.share)
         whose = f"rank {alone.rank}" if alone else "all ranks"
+        is_before = lies_before_update(evidence, cause)
+        has_data |= is_before
+        where = _IN_NO_PHASE
+        action = _ON_ONE_RANK.format(alone.rank) if alone else _BETWEEN_STEPS
+        if is_before:
+            whose += ", before the update"
+            where, action = _BEFORE_THE_UPDATE, _BEFORE_UPDATE
         yield Finding(
             "inter-step-overhead",
             severity_of_cost(share),
@@ -158,15 +178,14 @@ def inter_step_overhead(evidence: Evidence) -> Iterator[Finding]:
             if has_data
             else f"Data loading or inter-step overhead of {whose}",
             sentences(
-                f"{cell_place(cause.cell)}: {_spent(cause, share, alone)} in no phase: between "
-                "steps, or outside data, forward, backward and optimizer.",
+                f"{cell_place(cause.cell)}: {_spent(cause, share, alone)} {where}.",
                 alone.sentence if alone else "",
                 "" if has_data else NO_DATA_PHASE,
                 _of_baseline(cause, share),
             ),
             sentences(
                 "" if has_data else MARK_DATA,
-                _ON_ONE_RANK.format(alone.rank) if alone else _BETWEEN_STEPS,
+                action,
             ),
             "likely",
             **cost,

@@ -43,6 +43,7 @@ _INPUT = (
     "tf.data, use .prefetch(). Check that all ranks read equal shards."
 )
 _BETWEEN_STEPS, _EVALUATION, _UNATTRIBUTED = "pause", "evaluation", "unattributed"
+_BEFORE_UPDATE = "before_update"
 
 _EVALUATE = (
     "Split the evaluation among all ranks, and average the metric with hvd.allreduce(). Or "
@@ -55,6 +56,8 @@ _LASTING: dict[str, str] = {
     "backward": _SLOW_COMPUTE,
     "optimizer": "Move work that only {ranks} {do} out of optimizer.step(). Checkpoints and "
     "logging on one rank delay all.",
+    _BEFORE_UPDATE: "Move what only {ranks} {do} between backward() and optimizer.step() "
+    "out of the step: norms of gradients, .item(), logging, copies to the host.",
     _BETWEEN_STEPS: "Look for what only {ranks} {do} between steps: logging, checkpoints, "
     "evaluation. For garbage collection, call gc.freeze().",
     _EVALUATION: _EVALUATE,
@@ -170,6 +173,8 @@ def _how_often(cause: CostlyCause, num_launches: int) -> str:
 def _explained(phase: str, share: float) -> str:
     """How much of the delay a phase explains; beyond all of it, other phases offset some."""
     which = "The largest phase" if phase == _UNATTRIBUTED else f"The {phase} phase"
+    if phase == _BEFORE_UPDATE:
+        which = "Time between backward and the update"
     if phase in (_BETWEEN_STEPS, _EVALUATION):
         which = "Time between steps"
     if phase == _EVALUATION:

@@ -4,6 +4,7 @@ The mean of the normal ranks says nothing about each of them: of two ranks, one 
 mean and the other nothing.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,8 +17,9 @@ from hvdprof.model.causes import INPUT_BOUND, SERIALIZATION, STRAGGLER
 from hvdprof.model.launch_key import LAUNCH
 from hvdprof.model.tables.collective_tables import BREAKDOWN
 
-_PART_OF = {INPUT_BOUND: "data", SERIALIZATION: "unattributed"}
-"""The part of BREAKDOWN of each term that this module knows."""
+_BEFORE_UPDATE = "before_update"
+_PARTS_OF = {INPUT_BOUND: ("data",), SERIALIZATION: ("unattributed", _BEFORE_UPDATE)}
+"""The parts of BREAKDOWN of each term that this module knows."""
 
 _OF_OTHERS = 0.5
 """All ranks spend what is claimed only where the others spend at least this part of it."""
@@ -48,7 +50,7 @@ def rank_alone(evidence: Evidence, cause: CostlyCause, *, is_loss: bool) -> Rank
         cause: A row of WATERFALL on the data phase or on time outside all phases.
         is_loss: Whether the cause is what exceeds the baseline, else all of the time.
     """
-    times = _times_by_rank(evidence, cause)
+    times = _times_by_rank(evidence, cause, _PARTS_OF[str(cause.row["term"])])
     if len(times) < 2:
         return None
     slowest = max(times, key=lambda rank: times[rank])
@@ -60,7 +62,16 @@ def rank_alone(evidence: Evidence, cause: CostlyCause, *, is_loss: bool) -> Rank
     return RankAlone(slowest, times[slowest], others)
 
 
-def _times_by_rank(evidence: Evidence, cause: CostlyCause) -> dict[int, float]:
+def lies_before_update(evidence: Evidence, cause: CostlyCause) -> bool:
+    """Whether most of a time outside all phases lies between backward and the update."""
+    whole = sum(_times_by_rank(evidence, cause, _PARTS_OF[SERIALIZATION]).values())
+    before = sum(_times_by_rank(evidence, cause, (_BEFORE_UPDATE,)).values())
+    return before > whole / 2
+
+
+def _times_by_rank(
+    evidence: Evidence, cause: CostlyCause, parts: Sequence[str]
+) -> dict[int, float]:
     """Mean time by rank over the launches, ns, without the ranks that are named stragglers."""
     cell = cause.cell
     launches = evidence.measured()
@@ -68,12 +79,13 @@ def _times_by_rank(evidence: Evidence, cause: CostlyCause) -> dict[int, float]:
     segments = launches[of_cell & (launches["engine"] == cell["engine"])]
     names = dict.fromkeys(LAUNCH, "str")
     rows = evidence.table(BREAKDOWN.name).astype(names).merge(segments[list(LAUNCH)])
-    rows = rows[rows["part"] == _PART_OF[str(cause.row["term"])]]
+    rows = rows[rows["part"].isin(parts)]
     named = {
         rank
         for row in evidence.causes_of(cell)
         if row["term"] == STRAGGLER
         for rank in ranks_of(row)
     }
-    means = rows.groupby("rank", observed=True)["time_ns"].mean()
+    by_launch = rows.groupby([*LAUNCH, "rank"], observed=True)["time_ns"].sum()
+    means = by_launch.groupby("rank").mean()
     return {int(str(rank)): float(ns) for rank, ns in means.items() if int(str(rank)) not in named}
