@@ -11,6 +11,7 @@ from dash import Dash
 from flask import Response, jsonify, request
 
 from hvdprof.api.tables import large_executions
+from hvdprof.dashboards.components.launch_choice import pass_of_launch
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.timeline_window import (
     fitted,
@@ -78,8 +79,9 @@ def chosen_pass(passes: Mapping[str, str], segments: pd.DataFrame, view: View) -
             "The run has no pass with events on a time axis.",
             hint="hvdprof bench and run record one unless --no-trace is given.",
         )
-    if view.pass_id in passes:
-        return str(view.pass_id)
+    for asked_for in (view.pass_id, pass_of_launch(view)):
+        if asked_for in passes:
+            return str(asked_for)
     asked = (view.text("model"), view.np, view.text("toggles"))
     if not any(asked):
         return next(iter(passes))

@@ -13,6 +13,9 @@ _RUN = "run"
 CELL_KEYS = ("np", "model", "toggles")
 """The keys of the cell that all pages of a run show, chosen in the header of the overview."""
 
+LAUNCH_KEY, PASS_KEY = "launch", "pass"
+"""What is chosen of a cell: a launch, or on the timeline the pass that holds it; never both."""
+
 
 @dataclass(frozen=True, slots=True)
 class View:
@@ -54,7 +57,7 @@ class View:
     @property
     def pass_id(self) -> str | None:
         """The id of the pass; ``None`` where the address names none. May not exist."""
-        return self.values.get("pass")
+        return self.values.get(PASS_KEY)
 
     def text(self, key: str) -> str | None:
         """One value of the address."""
@@ -70,9 +73,13 @@ class View:
     def changed(self, **changes: str | int | None) -> "View":
         """The view with other values; ``None`` removes one.
 
-        Another run resets all choices, because they do not apply to it.
+        Another run resets all choices, because they do not apply to it. Another cell, launch or
+        pass resets the launch and the pass.
         """
         values = dict(self.values)
+        if any(key in changes for key in (*CELL_KEYS, LAUNCH_KEY, PASS_KEY)):
+            values.pop(LAUNCH_KEY, None)
+            values.pop(PASS_KEY, None)
         if self.run is not None and changes.get(_RUN, self.run) != self.run:
             values = {}
         for key, value in changes.items():
@@ -82,8 +89,8 @@ class View:
         return View(self.path, values)
 
     def at(self, path: str) -> "View":
-        """The same run and cell on another page."""
-        keys = (_RUN, *CELL_KEYS)
+        """The same run, cell and launch on another page."""
+        keys = (_RUN, *CELL_KEYS, LAUNCH_KEY, PASS_KEY)
         return View(path, {key: self.values[key] for key in keys if key in self.values})
 
     @property

@@ -7,13 +7,12 @@ import pandas as pd
 
 from hvdprof.dashboards.components.view_control import view_select
 from hvdprof.dashboards.run_store import RunStore
-from hvdprof.dashboards.view import CELL_KEYS, View
+from hvdprof.dashboards.view import CELL_KEYS, LAUNCH_KEY, PASS_KEY, View
 from hvdprof.figures.launch import launch_label, launches_in, opening_launch
-from hvdprof.model.launch_key import LaunchKey
+from hvdprof.model.launch_key import LAUNCH, LaunchKey
 from hvdprof.model.run import RunAnalysis
 
-KEY = "launch"
-KEYS = (KEY, *CELL_KEYS)
+KEYS = (LAUNCH_KEY, PASS_KEY, *CELL_KEYS)
 """The keys of the address; a page that uses this names them in its ``KEYS``."""
 
 _BETWEEN = "|"
@@ -25,8 +24,8 @@ def chosen_launch(
 ) -> LaunchKey | None:
     """The launch (pass_id, segment) of the address, if it is one of those in a table.
 
-    Else a launch of the cell in the address, and where that names none, of the verdict's; None
-    where the table is empty.
+    Else one of the pass in the address, else a launch of the cell in the address, and where that
+    names none, of the verdict's; None where the table is empty.
 
     Args:
         runs: The runs.
@@ -34,10 +33,13 @@ def chosen_launch(
         table: A table with rows of the launches to choose from.
         launches: The launches of the table, where already known.
     """
-    asked = view.text(KEY)
-    for launch in launches or launches_in(table):
-        if _BETWEEN.join(launch) == asked:
+    launches = launches or launches_in(table)
+    for launch in launches:
+        if _BETWEEN.join(launch) == view.text(LAUNCH_KEY):
             return launch
+    if any(launch[0] == view.pass_id for launch in launches):
+        # A pass holds a launch of each cell.
+        table = table[(table["pass_id"].astype(str) == view.pass_id).to_numpy()]
     looked = runs.look(str(view.run))
     model, num_ranks = "", 0
     if isinstance(looked, RunAnalysis):
@@ -50,7 +52,10 @@ def chosen_launch(
 def launch_select(
     runs: RunStore, view: View, table: pd.DataFrame, launch: LaunchKey
 ) -> dmc.Group | None:
-    """A list of the launches in a table; nothing where there is only one."""
+    """A list of the launches in a table; nothing where there is only one.
+
+    A launch that another page chose and that has no rows here is said to have none.
+    """
     launches = launches_in(table)
     if len(launches) < 2:
         return None
@@ -58,4 +63,26 @@ def launch_select(
     options = [
         {"value": _BETWEEN.join(one), "label": launch_label(segments, one)} for one in launches
     ]
-    return dmc.Group([view_select(KEY, "Launch", options, _BETWEEN.join(launch), **_CONTROL)])
+    shown = view_select(LAUNCH_KEY, "Launch", options, _BETWEEN.join(launch), **_CONTROL)
+    missing = "" if _is_asked_for(launch, view) else _missing(segments, view)
+    note = [dmc.Text(f"No data here of {missing}.", size="sm", c="dimmed")] if missing else []
+    return dmc.Group([shown, *note])
+
+
+def _is_asked_for(launch: LaunchKey, view: View) -> bool:
+    asked = view.text(LAUNCH_KEY)
+    return _BETWEEN.join(launch) == asked if asked else launch[0] == view.pass_id
+
+
+def pass_of_launch(view: View) -> str:
+    """The pass of the launch in the address; empty where it names none."""
+    return (view.text(LAUNCH_KEY) or "").partition(_BETWEEN)[0]
+
+
+def _missing(segments: pd.DataFrame, view: View) -> str:
+    """The launch in the address, if the run has it; empty otherwise."""
+    for row in segments[[*LAUNCH]].astype(str).itertuples(index=False, name=None):
+        launch = (row[0], row[1])
+        if _is_asked_for(launch, view):
+            return launch_label(segments, launch)
+    return ""

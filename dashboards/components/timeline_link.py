@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import dash_mantine_components as dmc
 
 from hvdprof import units
-from hvdprof.dashboards.view import View
+from hvdprof.dashboards.view import PASS_KEY, View
 from hvdprof.model.launch_key import LaunchKey
 
 _TIMELINE = "/timeline"
@@ -30,6 +30,6 @@ def timeline_link(
     if step not in windows:
         return units.MISSING
     first_ns, last_ns = windows[step]
-    where: dict[str, str | int] = {"pass": launch[0], "from": first_ns, "to": last_ns}
+    where: dict[str, str | int] = {PASS_KEY: launch[0], "from": first_ns, "to": last_ns}
     target = view.at(_TIMELINE).changed(**where)
     return dmc.Anchor(text, href=target.href, size="sm")

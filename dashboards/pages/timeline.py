@@ -14,12 +14,12 @@ from hvdprof.dashboards.components.empty_state import empty_state
 from hvdprof.dashboards.components.view_control import view_select
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.timeline_answers import chosen_pass, passes_of
-from hvdprof.dashboards.view import CELL_KEYS, View
+from hvdprof.dashboards.view import CELL_KEYS, LAUNCH_KEY, PASS_KEY, View
 from hvdprof.model.tables.window_tables import WINDOWS
 
 PATH = "/timeline"
 TITLE = "Timeline"
-KEYS = (*CELL_KEYS, "pass")
+KEYS = (*CELL_KEYS, PASS_KEY, LAUNCH_KEY)
 
 
 def layout(runs: RunStore, view: View) -> dmc.Stack:
@@ -47,7 +47,7 @@ def layout(runs: RunStore, view: View) -> dmc.Stack:
         [
             dmc.Group(
                 view_select(
-                    "pass", "Pass", options, pass_id, description="Pass", className="choice"
+                    PASS_KEY, "Pass", options, pass_id, description="Pass", className="choice"
                 )
             ),
             html.Div(id=ids.TIMELINE, className="timeline", **shown),

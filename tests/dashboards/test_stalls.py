@@ -37,6 +37,23 @@ def test_another_launch_can_be_asked_for_and_a_wrong_one_is_ignored(tmp_path):
     assert "pass=03-np2-throughput-r1&" in wrong
 
 
+def test_the_pass_of_the_timeline_is_the_launch_here(tmp_path):
+    run = measured_run(tmp_path / "run")
+
+    assert "pass=04-np2-throughput-r1&" in page_text(
+        stalls, run, **{"pass": "04-np2-throughput-r1"}
+    )
+
+
+def test_a_launch_without_data_here_is_said_to_have_none(tmp_path):
+    run = measured_run(tmp_path / "run")
+    of_one_rank = "02-np1-throughput-r1|mnist-horovod-none-average"
+
+    text = page_text(stalls, run, launch=of_one_rank)
+
+    assert "No data here of mnist np=1, none average (02-np1-throughput-r1)." in text
+
+
 def test_a_standalone_timeline_shows_its_negotiations(tmp_path):
     text = page_text(stalls, standalone_timeline(tmp_path))
     assert "Negotiation time of tensors" in text
