@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.page_section import write_section
-from hvdprof.analyze.tune.prediction_score import agrees
+from hvdprof.analyze.tune.prediction_score import agrees, measured_gain
 from hvdprof.api import load_tuning
 from hvdprof.model.tuning import Estimate, Tuning
 from hvdprof.rundir.layout import TuningPaths
@@ -148,7 +148,7 @@ def predictions(tunings: Mapping[Job, Tuning]) -> Iterator[str]:
     yield "|---|---|---|---|---|"
     for job, found in tunings.items():
         for trial in found.trials:
-            one, gain = trial.candidate.predicted, trial.gain
+            one, gain = trial.candidate.predicted, measured_gain(trial, found.checks)
             if one is None or gain is None:
                 continue
             agree = {True: "yes", False: "no", None: "-"}[agrees(one, gain)]

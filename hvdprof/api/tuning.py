@@ -290,7 +290,7 @@ class TuningMeasurement:
             confidence=CONFIDENCE,
             trials=trials,
             checks=checks,
-            score=prediction_score(trials),
+            score=prediction_score(trials, checks),
             elapsed_s=round(self._budget.used_s, 1),
             folder=str(self.folder),
             notes=choice.notes,

@@ -127,6 +127,8 @@ class PredictionScore:
         num_scored: Those of them whose measured gain has an interval that is closed, and no wider
             than the whole step time.
         num_covered: Those whose predicted and measured intervals overlap.
+        num_anew: Those of the scored ones whose measured gain is that of a check, by fresh
+            launches; of the others it is that of the race.
         median_error: Median absolute difference of predicted and measured gain, a share of the
             step time; None where none is scored.
         bias: Mean of predicted minus measured gain; None where none is scored.
@@ -142,6 +144,7 @@ class PredictionScore:
     bias: float | None
     rank_correlation: float | None
     sentence: str
+    num_anew: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

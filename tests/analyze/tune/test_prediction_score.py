@@ -2,8 +2,8 @@
 
 import pytest
 
-from hvdprof.analyze.tune.prediction_score import prediction_score
-from hvdprof.model.tuning import Candidate, Estimate, Trial, TrialOutcome
+from hvdprof.analyze.tune.prediction_score import measured_gain, prediction_score
+from hvdprof.model.tuning import Candidate, Check, Estimate, Trial, TrialOutcome
 
 NAN = float("nan")
 
@@ -68,3 +68,37 @@ def test_the_sentence_holds_the_numbers() -> None:
         "3 of 4 predicted gains agree with the measured interval: median error 2.0 points, bias "
         "-11.5 points, rank correlation 0.40."
     )
+
+
+def check(gain, *names, width=0.02):
+    """Fresh launches of these settings together."""
+    measured = None if gain is None else Estimate(gain, gain - width, gain + width)
+    return Check(names=names, gain=measured, num_repeats=5, is_confirmed=True)
+
+
+def test_the_winner_is_scored_against_fresh_launches_and_not_its_lucky_race() -> None:
+    lucky = trial(0.2, 0.4)
+    assert prediction_score([lucky]).num_covered == 0
+    found = prediction_score([lucky], [check(0.22, "c")])
+    assert (found.num_scored, found.num_anew, found.num_covered) == (1, 1, 1)
+    assert found.bias == pytest.approx(-0.02)
+    assert found.sentence == (
+        "1 of 1 predicted gain agrees with the measured interval: median error 2.0 points, bias "
+        "-2.0 points. 1 measured gain of 1 is from the fresh launches after the race."
+    )
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [check(0.22, "c", "d"), check(0.22, "d"), check(None, "c"), check(0.2, "c", width=NAN)],
+)
+def test_without_usable_fresh_launches_of_it_alone_the_race_counts(beside) -> None:
+    raced = trial(0.2, 0.4)
+    assert measured_gain(raced, [beside]) is raced.gain
+    assert prediction_score([raced], [beside]).num_anew == 0
+
+
+def test_the_sentence_says_what_is_too_wide_to_score() -> None:
+    found = prediction_score([trial(0.2, 0.22), trial(0.2, 0.3, width=0.6)])
+    assert found.num_scored == 1
+    assert found.sentence.endswith(" 1 predicted gain has a measured interval too wide to score.")
