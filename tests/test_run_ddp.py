@@ -111,6 +111,16 @@ def test_the_trace_launch_holds_the_arrival_of_every_collective(clean):
     # One bucket per step on each rank.
     assert reduced.groupby("rank")["seq"].count().min() >= 40
     assert (reduced["submitted_ns"] > 0).all()
+    # The tables of the run hold the same calls, in their steps and on the clock of rank 0.
+    own = run.rank_collectives
+    assert len(own) == len(calls)
+    waits = run.steps[(run.steps["pass_id"] == trace) & ~run.steps["warmup"]]
+    steps = waits.set_index(["rank", "step"])
+    placed = own[(own["collective"] == "ALLREDUCE") & (own["step"] >= waits["step"].min())]
+    assert len(placed) >= 40
+    for call in placed.to_dict("records"):
+        step = steps.loc[(call["rank"], call["step"])]
+        assert step["start_ns"] <= call["arrival_ns"] < step["start_ns"] + step["dur_ns"]
 
 
 @pytest.mark.parametrize(

@@ -165,6 +165,23 @@ def test_the_phase_of_a_straggler_is_right_in_every_loop(tmp_path, kinds, slow, 
     assert of_rank.loc[0, "pattern"] == "none"
 
 
+def test_a_light_recording_names_the_straggler_of_a_horovod_script(tmp_path):
+    own = ("-np", "2", "--light", "--controller", "gloo")
+    ended = run(tmp_path / "r", *own, "--", "--epochs", "8", "--slow", "backward")
+
+    assert ended.returncode == 0, ended.stderr
+    printed = " ".join(ended.stdout.split())
+    assert "Light recording: means over windows" in printed
+    # The run directory is taken: the command of a full recording makes another one.
+    assert "`hvdprof run -q -np 2 --controller gloo -- python" in printed
+    analysis = analyze_run(load_run(tmp_path / "r"))
+    of_rank = analysis.table("stragglers").set_index("rank")
+    assert (of_rank.loc[1, "pattern"], of_rank.loc[1, "phase"]) == ("persistent", "backward")
+    files = sorted((tmp_path / "r").glob("passes/*/recorder/*.jsonl"))
+    assert len(files) == 2
+    assert not any(b'"kind":"step"' in file.read_bytes() for file in files)
+
+
 def test_a_rank_that_others_wait_for_is_named_and_ended(tmp_path):
     limits = ("--stall-warn", "4", "--stall-kill", "8", "--controller", "gloo", "--no-trace")
     ended = run(tmp_path / "r", "-np", "2", *limits, "--", "--hang-at", "8")

@@ -148,6 +148,23 @@ def test_the_command_of_a_full_recording_is_that_of_the_run_without_the_flag(
     assert full_command(run) == "hvdprof run --np 1,4 -- python train.py"
 
 
+@pytest.mark.parametrize(
+    ("given", "full"),
+    [
+        (
+            "run --light -o runs/a -q -- python train.py -o x --light",
+            "run -q -- python train.py -o x --light",
+        ),
+        ("run -o runs/a --light torchrun train.py -o x", "run torchrun train.py -o x"),
+        ("bench --light --np 1,2 --output=runs/a", "bench --np 1,2"),
+        ("bench --output runs/a --light --repeats 1", "bench --repeats 1"),
+    ],
+)
+def test_that_command_writes_into_a_new_folder(tmp_path: Path, given: str, full: str) -> None:
+    run = load_run(write_run(tmp_path, passes(), command=["hvdprof", *given.split()]))
+    assert full_command(run) == f"hvdprof {full}"
+
+
 def run_cli(*arguments: object) -> tuple[int, str]:
     result = CliRunner().invoke(build_app(), [str(one) for one in arguments])
     if isinstance(result.exception, HvdprofError):

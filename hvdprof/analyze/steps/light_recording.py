@@ -4,11 +4,15 @@ Tested in ``tests/api/test_light_run.py``.
 """
 
 import shlex
+from collections.abc import Sequence
 
 from hvdprof.model.run import Run
 from hvdprof.model.tables.window_tables import WINDOWS
 
 LIGHT_FLAG = "--light"
+_BENCH = "bench"
+_FOLDER = ("-o", "--output")
+_FOLDER_WITH_VALUE = "--output="
 FULL_COMMAND = "hvdprof run --np 1,2,4 -- python train.py"
 
 
@@ -23,9 +27,26 @@ def row_noun(run: Run) -> str:
 
 
 def full_command(run: Run) -> str:
-    """The command of a light run without its flag; an example where the command is unknown."""
-    command = run.manifest.command
+    """The command of a light run without its flag; an example where the command is unknown.
+
+    It does not name the folder of the light run, which no other run may be written into.
+    """
+    command = list(run.manifest.command)
     if LIGHT_FLAG not in command:
         return FULL_COMMAND
-    place = command.index(LIGHT_FLAG)
-    return shlex.join([*command[:place], *command[place + 1 :]])
+    # What follows is another program's, which may have options of the same names.
+    if "--" in command:
+        end = command.index("--")
+    else:
+        end = len(command) if _BENCH in command[:2] else command.index(LIGHT_FLAG) + 1
+    own = [one for one in command[:end] if one != LIGHT_FLAG]
+    return shlex.join([*_without_folder(own), *command[end:]])
+
+
+def _without_folder(options: Sequence[str]) -> list[str]:
+    kept, is_value = [], False
+    for one in options:
+        if not is_value and one not in _FOLDER and not one.startswith(_FOLDER_WITH_VALUE):
+            kept.append(one)
+        is_value = one in _FOLDER
+    return kept
