@@ -1,6 +1,7 @@
 """What the terminal report says, as plain texts: shaping apart from drawing."""
 
 import os
+import re
 import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -34,6 +35,7 @@ CELL_HEADS = (
 """Headings of the columns of a table of cells, one line each."""
 
 _MOST_LINES = 8
+_LOAD = re.compile(r"Other processes kept up to [0-9.]+ of [0-9]+ cores busy\.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,18 +101,29 @@ class Page:
 def shape_page(analysis: RunAnalysis) -> Page:
     """The texts of the terminal report; models in the order in which they were measured."""
     scaling = analysis.scaling
+    caveat, warnings = _once(analysis.verdict.caveat, analysis.warnings)
     models = list(dict.fromkeys(scaling["model"]))
     return Page(
         verdict=analysis.verdict.sentence,
-        caveat=analysis.verdict.caveat,
+        caveat=caveat,
         stop=stop_text(analysis.run.manifest.stop),
         tables=tuple(_model_table(scaling[scaling["model"] == model]) for model in models),
         failed=_failed_cells(analysis.failed),
         skipped=_by_reason(analysis.skipped),
-        warnings=analysis.warnings,
+        warnings=warnings,
         where=_where(analysis.run.manifest),
         next_commands=_next_commands(analysis),
     )
+
+
+def _once(caveat: str, warnings: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+    """Caveat and warnings, with the load of the machine in the caveat alone where both hold it."""
+    of_load = [one for one in warnings if one.startswith("Other processes kept")]
+    if not of_load or not _LOAD.search(caveat):
+        return caveat, warnings
+    # The warning has the number of passes, too.
+    longer = _LOAD.sub(lambda _: of_load[0], caveat)
+    return longer, tuple(one for one in warnings if one != of_load[0])
 
 
 def _model_table(cells: pd.DataFrame) -> ModelTable:

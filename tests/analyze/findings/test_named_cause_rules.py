@@ -175,7 +175,8 @@ def test_a_phase_longer_than_the_delay_is_explained():
 def test_a_rank_late_beside_other_processes_may_be_theirs():
     cause = straggler("persistent", num_launches=3)
     row = only(cause, **crowded(1.7))
-    assert row["evidence"].endswith(" Other processes kept up to 1.7 of 2 cores busy.")
+    # The caveat of the verdict and a warning hold their number: once is enough.
+    assert "Other processes" not in row["evidence"]
     assert row["action"].startswith("End the other processes or use an idle machine, then")
     assert ". Otherwise, raise num_workers=" in row["action"]
     assert row["confidence"] == "possible"

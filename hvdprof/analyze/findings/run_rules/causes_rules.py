@@ -27,7 +27,6 @@ from hvdprof.analyze.findings.evidence import Evidence, is_base
 from hvdprof.analyze.findings.finding import (
     END_OTHER_PROCESSES,
     Finding,
-    as_sentence,
     otherwise,
     sentences,
     severity_of_cost,
@@ -145,7 +144,6 @@ def jitter(evidence: Evidence) -> Iterator[Finding]:
                 f"{cell_place(cause.cell)}: the slowest rank changes from step to step, which "
                 f"costs {cause.share_text} of the step.",
                 "Stragglers and pauses that have a finding of their own are not in it.",
-                as_sentence(crowd),
             ),
             otherwise(
                 END_OTHER_PROCESSES if crowd else "",
@@ -207,7 +205,6 @@ def compute_inflation(evidence: Evidence) -> Iterator[Finding]:
             sentences(
                 f"{cell_place(cell)}: compute takes {units.milliseconds(term.cost_ns)} more per "
                 f"step than {reference}, {term.share_text} of the step.",
-                as_sentence(setting.crowd),
             ),
             _why_slower(setting),
             "possible" if setting.crowd else "likely",

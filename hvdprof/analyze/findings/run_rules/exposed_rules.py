@@ -18,7 +18,6 @@ from hvdprof.analyze.findings.evidence import Cell, Evidence
 from hvdprof.analyze.findings.finding import (
     END_OTHER_PROCESSES,
     Finding,
-    as_sentence,
     sentences,
     severity_of_cost,
 )
@@ -194,7 +193,6 @@ def _on_cores(setting: CellSetting) -> Likely:
         END_OTHER_PROCESSES if setting.crowd else "",
         _free_cores(setting) if setting.every_core_computes else "",
     )
-    crowd = as_sentence(setting.crowd)
     if setting.controller == "gloo":
         return Likely(
             "gloo-transfer",
@@ -206,7 +204,6 @@ def _on_cores(setting: CellSetting) -> Likely:
                 _SEND_LESS_OFTEN,
                 _NO_NETWORK_HELPS,
             ),
-            crowd,
         )
     if setting.controller != "mpi":
         return Likely(
@@ -214,7 +211,6 @@ def _on_cores(setting: CellSetting) -> Likely:
             "Exposed allreduce on one host",
             f"The allreduce runs on {cores}.",
             sentences(less, _SEND_LESS_OFTEN, _NO_NETWORK_HELPS),
-            crowd,
         )
     return Likely(
         "shared-memory-transfer",
@@ -226,7 +222,6 @@ def _on_cores(setting: CellSetting) -> Likely:
             _NO_NETWORK_HELPS,
             "fp16 may cost more by its conversions than it saves.",
         ),
-        crowd,
     )
 
 

@@ -20,7 +20,6 @@ from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.finding import (
     END_OTHER_PROCESSES,
     Finding,
-    as_sentence,
     otherwise,
     sentences,
     severity_of_cost,
@@ -112,7 +111,6 @@ def named_causes(evidence: Evidence) -> Iterator[Finding]:
                 _explained(str(cause.row["phase"]), float(cause.row["phase_share"])),
                 NO_DATA_PHASE if may_be_data else "",
                 sharing,
-                as_sentence(crowd),
             ),
             otherwise(END_OTHER_PROCESSES if crowd else "", action),
             _confidence(cause, crowd or sharing),

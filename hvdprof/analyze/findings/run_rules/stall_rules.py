@@ -16,7 +16,6 @@ from hvdprof.analyze.findings.evidence import Cell, Evidence
 from hvdprof.analyze.findings.finding import (
     SMALLEST_COST,
     Finding,
-    as_sentence,
     otherwise,
     sentences,
     severity_of_cost,
@@ -90,7 +89,6 @@ def stalled_steps(evidence: Evidence) -> Iterator[Finding]:
                 f"{sum(stall.number for stall in found)} such {rows} occur in {len(found)} of "
                 f"{len(launches)} launches.",
                 _IN_BASELINE if _is_baseline(evidence, cell) else "",
-                as_sentence(crowd),
             ),
             _action(regular, crowd),
             "possible" if regular is None else "likely",
