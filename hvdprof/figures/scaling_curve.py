@@ -37,6 +37,12 @@ _LABEL_HEIGHT = 17
 _MARGINS = 90
 """Pixels of a line of text, and of everything above and below the axes."""
 
+_BESIDE_POINT, _CHARACTER_WIDTH = 9, 7
+"""Pixels from a point to its label, and of a character of it."""
+
+_NARROW_PLOT, _MOST_ROOM = 320, 0.5
+"""Pixels between the ends of the axis of a narrow figure; share of it that labels take at most."""
+
 _NO_TOGGLE = " none average"
 _INK = "#5c5c5c"
 _IDEAL_TOP = 1.17
@@ -91,18 +97,19 @@ def scaling_curve(scaling: pd.DataFrame, height: int = 430) -> go.Figure:
         beyond = rows[(rows["efficiency_high"] > _TOP) | (rows["efficiency"] > _TOP)]
         if not beyond.empty:
             figure.add_trace(_arrows(beyond, label, colour))
-        last = (valid if len(valid) else rows).iloc[-1]
+        last = rows.iloc[-1]
         name = label.removesuffix(_NO_TOGGLE)
         ends.append(_End(name, colour, int(last["np"]), float(last["efficiency"])))
+    labels = [end.label for end in ends] if has_labels else []
     if has_labels:
         _add_labels(figure, ends, height)
-        _add_label(figure, "ideal", _INK, _log_range(sizes)[1], _IDEAL_TOP)
+        _add_label(figure, "ideal", _INK, _log_range(sizes, labels)[1], _IDEAL_TOP, anchor="right")
     if is_wide(cells[~cells["oversubscribed"]]).any():
         figure.add_trace(_legend_of_wide())
     if cells["oversubscribed"].any():
         figure.add_trace(_legend_of_hollow())
     figure.update_xaxes(
-        title_text="ranks (np)", type="log", tickvals=sizes, range=_log_range(sizes)
+        title_text="ranks (np)", type="log", tickvals=sizes, range=_log_range(sizes, labels)
     )
     figure.update_yaxes(title_text="scaling efficiency", tickformat=".0%", range=[0, _TOP])
     return figure
@@ -132,22 +139,25 @@ def _overlapping(lines: Sequence[pd.DataFrame]) -> set[int]:
 
 
 def _add_labels(figure: go.Figure, ends: Sequence[_End], height: int) -> None:
-    """The names of the lines at their last points, apart from each other."""
+    """The names of the lines to the right of their last points, apart from each other."""
     gap = _TOP * _LABEL_HEIGHT / max(height - _MARGINS, _LABEL_HEIGHT)
-    free = math.inf
+    # The name of the ideal stands above its line.
+    free = _IDEAL_TOP - gap
     for end in sorted(ends, key=lambda one: -one.efficiency):
-        # Below the point: lines mostly fall, so that they are above it on its left.
-        top = min(end.efficiency - gap / 4, free)
+        top = min(end.efficiency + gap / 2, free)
         free = top - gap
         _add_label(figure, end.label, end.colour, math.log10(end.np), max(top, gap))
 
 
-def _add_label(figure: go.Figure, text: str, colour: str, x: float, top: float) -> None:
+def _add_label(
+    figure: go.Figure, text: str, colour: str, x: float, top: float, anchor: str = "left"
+) -> None:
     figure.add_annotation(
         text=text,
         x=x,
         y=top,
-        xanchor="right",
+        xanchor=anchor,
+        xshift=_BESIDE_POINT if anchor == "left" else 0,
         yanchor="top",
         showarrow=False,
         font={"color": colour, "size": 12},
@@ -295,7 +305,11 @@ def _interval(row: dict[object, float]) -> str:
     return units.percent_interval(row["efficiency"], row["efficiency_low"], row["efficiency_high"])
 
 
-def _log_range(sizes: list[int]) -> list[float]:
+def _log_range(sizes: list[int], labels: Sequence[str]) -> list[float]:
+    """The ends of the axis, with room for labels to the right of the last points."""
     low, high = pd.Series([sizes[0], sizes[-1]]).map(math.log10)
     room = max(0.05 * (high - low), 0.06)
-    return [low - room, high + room]
+    longest = max((len(label) for label in labels), default=0)
+    share = min((_BESIDE_POINT + _CHARACTER_WIDTH * longest) / _NARROW_PLOT, _MOST_ROOM)
+    end = high + room if not labels else low - room + (high - low + room) / (1 - share)
+    return [low - room, max(end, high + room)]

@@ -20,9 +20,12 @@ from hvdprof.model.tables.waterfall_tables import WATERFALL
 
 _HEIGHT, _HEIGHT_OF_BAR = 520, 56
 _COMPACT_HEIGHT, _MOST_COMPACT, _COMPACT_CHARACTERS = 220, 4, 20
-_TEXT_ROOM = 1.9
+_PLOT_WIDTH, _CHARACTER_WIDTH = 400, 6.5
+"""Pixels of the bars of the compact waterfall at 1280 px, and of a character beside them."""
+
 _SMALLEST_SHARE = 0.005
 _SHORT = 0.5
+_MARGIN = 1.03
 _LABEL_CHARACTERS = 24
 
 
@@ -120,14 +123,22 @@ def _compact(
         figure.add_trace(_sum_of(len(others), reached, time_ns, share))
     ranks = "1 rank" if cell.np == 1 else f"{units.count(cell.np)} ranks"
     figure.add_trace(_whole(ranks, step_ns, base_ns))
-    highest = max(base_ns, step_ns, *(base_ns + row["time_ns"] for row in shown), 0.0)
+    axis_ms = max(_needed_ms(bar) for bar in figure.data if isinstance(bar, go.Bar))
     figure.update_layout(bargap=0.25)
     # Room for the texts beside the bars.
-    figure.update_xaxes(
-        title_text="step time, ms (pts: share of the step)", range=[0, highest / 1e6 * _TEXT_ROOM]
-    )
+    figure.update_xaxes(title_text="step time, ms (pts: share of the step)", range=[0, axis_ms])
     figure.update_yaxes(ticks="", autorange="reversed", tickfont={"size": 12})
     return figure
+
+
+def _needed_ms(bar: go.Bar) -> float:
+    """The end of the axis from which a bar and the text beside it fit, ms."""
+    begin = float(bar.base[0]) if bar.base is not None else 0.0
+    end = max(begin, begin + float(bar.x[0]))
+    if bar.textposition == "inside":
+        return end * _MARGIN
+    text_share = _CHARACTER_WIDTH * len(bar.text[0]) / _PLOT_WIDTH
+    return end / max(1.0 - text_share, 0.5)
 
 
 def _line_of(bar: go.Bar, name: str, row: FrameRow) -> go.Bar:

@@ -1,5 +1,6 @@
 import itertools
 import json
+import math
 
 from hvdprof.figures.scaling_curve import scaling_curve
 from hvdprof.figures.style.palette import LINE_COLOURS, NEUTRAL_COLOUR
@@ -55,12 +56,21 @@ def test_up_to_four_lines_carry_their_names_apart_from_each_other():
     figure, _ = drawn(rows)
     labels = [one for one in figure.layout.annotations if one.text != "ideal"]
     assert [one.text for one in labels] == ["m3", "m2", "m1", "m0"]
+    # Lines come from the left, so that no name covers its own.
+    assert {one.xanchor for one in labels} == {"left"}
     gaps = [above.y - below.y for above, below in itertools.pairwise(labels)]
     assert min(gaps) * (430 - 90) / 1.2 >= 16
     assert not any(trace.showlegend for trace in figure.data)
     many, _ = drawn([*rows, cell(model="m4")])
     assert not many.layout.annotations
     assert any(trace.showlegend is not False and trace.name == "ideal" for trace in many.data)
+
+
+def test_the_axis_has_room_for_the_name_behind_the_last_point():
+    figure, _ = drawn([cell(np=1), cell(np=2)])
+    begin, end = figure.layout.xaxis.range
+    (label,) = [one for one in figure.layout.annotations if one.text != "ideal"]
+    assert (end - math.log10(2)) / (end - begin) * 320 >= 7 * len(label.text)
 
 
 def test_oversubscribed_points_are_hollow_and_off_the_line():

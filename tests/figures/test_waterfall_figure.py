@@ -43,6 +43,8 @@ def test_the_low_one_has_bars_of_one_line_that_end_at_the_cell(tmp_path):
     assert own.text == ("3.00 ms, +23.1 pts",)
     reached = figure.data[0].x[0] + sum(bar.x[0] for bar in figure.data[1:-1])
     assert reached == pytest.approx(figure.data[-1].x[0], rel=0.01)
+    # The texts beside the bars, and little more.
+    assert reached < figure.layout.xaxis.range[1] < 1.6 * reached
 
 
 def test_a_time_has_no_more_digits_than_its_interval(tmp_path):
