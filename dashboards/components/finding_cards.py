@@ -4,13 +4,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import dash_mantine_components as dmc
+import numpy as np
 import pandas as pd
 from dash import html
 from dash.development.base_component import Component
+from numpy.typing import NDArray
 
 from hvdprof import units
 from hvdprof.dashboards.components.copied_text import copied_text
-from hvdprof.dashboards.components.term_link import linked_terms
+from hvdprof.dashboards.components.term_link import linked_terms, with_code
 from hvdprof.model.cell_key import short_name
 from hvdprof.model.frame_row import FrameRow
 from hvdprof.report.finding_texts import FindingTexts, finding_texts
@@ -39,14 +41,40 @@ def finding_list(findings: pd.DataFrame, look: Look) -> list[Component]:
     ]
     if len(cards) <= _FIRST:
         return cards
-    more = html.Details(
-        [
-            html.Summary(f"{units.count(len(cards) - _FIRST)} more"),
-            dmc.Stack(cards[_FIRST:], gap="xs", mt="xs"),
-        ],
-        className="finding",
-    )
-    return [*cards[:_FIRST], more]
+    return [*cards[:_FIRST], _folded(f"{units.count(len(cards) - _FIRST)} more", cards[_FIRST:])]
+
+
+def folded_findings(title: str, findings: pd.DataFrame, look: Look) -> html.Details:
+    """All findings of a kind behind one heading, each folded.
+
+    Args:
+        title: The heading.
+        findings: Rows of ``FINDINGS``.
+        look: As in ``finding_list``.
+    """
+    cards = [_card(row, look, is_open=False) for row in findings.to_dict("records")]
+    return _folded(title, cards)
+
+
+def is_of_cell(findings: pd.DataFrame, cell: FrameRow) -> NDArray[np.bool_]:
+    """Mask of the findings on a cell or on the whole run; the toggles of the cell do not count.
+
+    Args:
+        findings: Rows of ``FINDINGS``.
+        cell: A row of SCALING.
+    """
+
+    def is_of(name: str, missing: object) -> NDArray[np.bool_]:
+        values = findings[name].astype(object)
+        values = values.where(values.notna(), missing)
+        return values.isin([cell[name], missing]).to_numpy(dtype=bool)
+
+    return is_of("model", "") & is_of("np", 0) & is_of("engine", "")
+
+
+def _folded(title: str, cards: Sequence[Component]) -> html.Details:
+    parts = [html.Summary(title), dmc.Stack(list(cards), gap="xs", mt="xs")]
+    return html.Details(parts, className="finding")
 
 
 def _card(row: FrameRow, look: Look, *, is_open: bool) -> html.Details:
@@ -85,7 +113,7 @@ def _summary(row: FrameRow, texts: FindingTexts) -> html.Summary:
 
 
 def _action(texts: FindingTexts) -> list[Component]:
-    action = dmc.Text(texts.action, size="sm", className="keep-lines")
+    action = dmc.Text(with_code(texts.action), size="sm", className="keep-lines")
     if not texts.command:
         return [action]
     command = dmc.Code(texts.command, block=True, className="keep-lines")

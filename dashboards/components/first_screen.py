@@ -63,7 +63,7 @@ def open_points_card(points: OpenPoints) -> html.Div:
         if sentences:
             text = [html.B(f"{title}: "), *linked_terms(" ".join(sentences))]
             parts.append(dmc.Text(text, size="sm"))
-    parts.append(dmc.Text([html.B("Next: "), points.next_step], size="sm"))
+    parts.append(dmc.Text([html.B("Next: "), *linked_terms(points.next_step)], size="sm"))
     code = dmc.Code(points.command, block=True, className="keep-lines")
     parts.append(copied_text(points.command, code))
     return html.Div(dmc.Stack(parts, gap=6), className="finding")

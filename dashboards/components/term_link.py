@@ -27,6 +27,12 @@ def linked_terms(text: str, known: Collection[str] = ()) -> list[Component | str
     return list(_pieces(text, known))
 
 
+def with_code(text: str) -> list[Component | str]:
+    """The text with what stands in backticks as code, without the backticks."""
+    pieces = re.split(r"`([^`]+)`", text)
+    return [dmc.Code(piece) if place % 2 else piece for place, piece in enumerate(pieces) if piece]
+
+
 def titled(text: str) -> list[Component | str] | str:
     """A title or heading with its terms linked; the text itself where it holds none."""
     pieces = linked_terms(text)
@@ -81,7 +87,17 @@ def term_link(term: Term, text: str) -> dmc.Tooltip:
 
 
 def _pieces(text: str, known: Collection[str]) -> Iterator[Component | str]:
-    at, seen = 0, set(known)
+    seen = set(known)
+    for piece in with_code(text):
+        if isinstance(piece, str):
+            yield from _terms(piece, seen)
+        else:
+            yield piece
+
+
+def _terms(text: str, seen: set[str]) -> Iterator[Component | str]:
+    """The pieces of a text without code; terms that get a link are added to ``seen``."""
+    at = 0
     for match in _PATTERN.finditer(text):
         term = _BY_SPELLING[match[0].lower()]
         if term.name in seen:

@@ -1,8 +1,10 @@
 """The first page: scaling efficiency, largest losses, findings, and data quality."""
 
 import shlex
+from collections.abc import Sequence
 
 import dash_mantine_components as dmc
+import numpy as np
 from dash import Dash, html
 from dash.development.base_component import Component
 
@@ -12,7 +14,7 @@ from hvdprof.dashboards.components.cell_tables import cell_table
 from hvdprof.dashboards.components.empty_state import empty_state
 from hvdprof.dashboards.components.fact_table import fact_table
 from hvdprof.dashboards.components.figure_card import figure_card, low_figure_card
-from hvdprof.dashboards.components.finding_cards import finding_list
+from hvdprof.dashboards.components.finding_cards import finding_list, folded_findings, is_of_cell
 from hvdprof.dashboards.components.finding_links import finding_links
 from hvdprof.dashboards.components.first_screen import (
     headline_bar,
@@ -22,6 +24,7 @@ from hvdprof.dashboards.components.first_screen import (
 )
 from hvdprof.dashboards.components.progress_card import progress_card
 from hvdprof.dashboards.components.section import section
+from hvdprof.dashboards.components.term_link import with_code
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.view import CELL_KEYS, View
 from hvdprof.figures.catalogue import FIGURES, figure_kind
@@ -87,7 +90,7 @@ def content(analysis: RunAnalysis, view: View) -> dmc.Stack:
         _not_measured(page),
         _tables(page, analysis),
         *_further(analysis, chosen),
-        _facts(analysis, page),
+        _facts(analysis, page, view.run),
     ]
     return dmc.Stack([part for part in parts if part is not None], gap="xs")
 
@@ -189,15 +192,27 @@ def _findings(analysis: RunAnalysis, view: View, row: FrameRow | None) -> html.D
     """The findings, and beside them the ranks by phase."""
     points = open_points(analysis)
     cards: list[Component] = [] if points is None else [open_points_card(points)]
-    cards += finding_list(analysis.findings, lambda finding: finding_links(analysis, view, finding))
+
+    def links(finding: FrameRow) -> Sequence[Component]:
+        return finding_links(analysis, view, finding)
+
+    findings = analysis.findings
+    is_own = np.ones(len(findings), dtype=bool) if row is None else is_of_cell(findings, row)
+    cards += finding_list(findings[is_own], links)
     if not cards:
         cards = [dmc.Text("No finding.", size="sm")]
+    if len(others := findings[~is_own]):
+        cards.append(folded_findings(_of_others(len(others)), others, links))
     strip = None if row is None else rank_phases(analysis, row)
     beside = [] if strip is None else [phase_strip(strip)]
     return html.Div(
         [section("Findings", *cards, hint=_FINDINGS_ABOUT), *beside],
         className="findings-row" if beside else "",
     )
+
+
+def _of_others(number: int) -> str:
+    return f"{units.counted(number, 'finding')} on other models or numbers of ranks"
 
 
 def _tables(page: Page, analysis: RunAnalysis) -> dmc.Paper:
@@ -231,7 +246,7 @@ def _data_quality(page: Page) -> dmc.Alert | None:
     if page.stop:
         parts.append(dmc.Text(page.stop, size="sm"))
     if notes:
-        parts.append(dmc.List([dmc.ListItem(note) for note in notes], size="sm"))
+        parts.append(dmc.List([dmc.ListItem(with_code(note)) for note in notes], size="sm"))
     return dmc.Alert(
         dmc.Stack(parts, gap=4),
         title=_QUALITY,
@@ -241,7 +256,7 @@ def _data_quality(page: Page) -> dmc.Alert | None:
     )
 
 
-def _facts(analysis: RunAnalysis, page: Page) -> dmc.Paper:
+def _facts(analysis: RunAnalysis, page: Page, run_id: str | None) -> dmc.Paper:
     manifest = analysis.run.manifest
     lines = [
         fact_table(run_facts(analysis)),
@@ -253,7 +268,7 @@ def _facts(analysis: RunAnalysis, page: Page) -> dmc.Paper:
             dmc.Text("In a terminal:", size="sm"),
             _code("\n".join(exports)),
         ]
-    return section(f"About the run {manifest.name}", *lines)
+    return section(f"About the run {run_id or manifest.name}", *lines)
 
 
 def _code(text: str) -> dmc.Code:

@@ -195,7 +195,9 @@ def _register_trash(app: Dash, runs: RunStore) -> None:
 
 def _column(field: str, title: str, width: int) -> dict[str, object]:
     column: dict[str, object] = {"field": field, "headerName": title, "width": width}
-    column["tooltipField"] = field
+    column["tooltipField"] = "efficiency_text" if field == "efficiency" else field
+    # Cut texts cannot be read on a touch screen, which has no pointer to hover with.
+    column |= {"wrapText": True, "autoHeight": True, "cellClass": "wrapped"}
     if field == "name":
         column["cellRenderer"] = "RunLink"
     if field == "efficiency":

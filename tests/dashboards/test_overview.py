@@ -1,11 +1,15 @@
+from dataclasses import replace
+
 import pytest
 
 from hvdprof.dashboards.app import PAGES
+from hvdprof.dashboards.components.finding_cards import is_of_cell
 from hvdprof.dashboards.components.finding_links import _PAGE_OF
 from hvdprof.dashboards.pages import overview
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.view import View
 from hvdprof.model.tables.finding_tables import FINDINGS
+from hvdprof.report.terminal.report_page import shape_page
 from hvdprof.rundir.stopping import Stop, StopReason
 from tests.builders.finished_analysis import (
     SENTENCE,
@@ -114,3 +118,41 @@ def test_a_run_without_results_is_shown(tmp_path):
 def test_every_page_has_a_path_and_a_title_of_its_own():
     assert len({page.PATH for page in PAGES}) == len({page.TITLE for page in PAGES}) == len(PAGES)
     assert PAGES[0].PATH == "/"
+
+
+def test_findings_on_other_cells_stand_folded_after_those_of_the_chosen_one(tmp_path):
+    rows = [
+        finding(subject="other", title="Slow resnet", model="resnet18", np=2, engine="horovod"),
+        finding(subject="size", title="Slow at 4", model="mnist", np=4, engine="horovod"),
+        finding(subject="own", title="Slow mnist", model="mnist", np=2, engine="horovod"),
+        finding(subject="run", title="Of the run", model="", np=None, engine=""),
+    ]
+    findings = FINDINGS.frame(rows)
+    cell = {"model": "mnist", "np": 2, "engine": "horovod"}
+    assert sorted(findings[is_of_cell(findings, cell)]["title"]) == ["Of the run", "Slow mnist"]
+    text = shown(tmp_path, full_analysis(findings=findings))
+    heading = text.index("2 findings on other models or numbers of ranks")
+    assert text.index("Of the run") < heading
+    assert text.index('"Slow resnet"') < heading < text.index('"Slow mnist"')
+
+
+def test_commands_in_actions_are_code_without_backticks(tmp_path):
+    rows = [finding(action="Use `--controller mpi`, then measure.")]
+    text = shown(tmp_path, full_analysis(findings=FINDINGS.frame(rows)))
+    assert "`" not in text
+    assert "--controller mpi" in text
+
+
+def test_the_heading_of_the_facts_names_the_run_as_the_list_of_runs_does(tmp_path):
+    assert "About the run quick" in shown(tmp_path, full_analysis())
+
+
+def test_the_load_of_the_machine_is_stated_once(tmp_path):
+    finished = full_analysis(
+        warnings=("Other processes kept cores busy during 2 of 2 passes, up to 1.7 cores in p.",)
+    )
+    caveat = "Other processes kept up to 1.7 of 2 cores busy. Measure again."
+    finished = replace(finished, verdict=replace(finished.verdict, caveat=caveat))
+    page = shape_page(finished)
+    assert page.warnings == ()
+    assert page.caveat.endswith("in p. Measure again.")

@@ -2,14 +2,15 @@ import pytest
 
 from hvdprof.dashboards.app import PAGES
 from hvdprof.dashboards.guard import row_names
-from hvdprof.dashboards.pages.runs import rows_of, runs_in
+from hvdprof.dashboards.pages.runs import layout, rows_of, runs_in
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.shell import RUNS_PATH, start_page
 from hvdprof.dashboards.trash import TRASH
+from hvdprof.dashboards.view import View
 from hvdprof.errors import UsageError
 from tests.builders.analysis import with_a_straggler
 from tests.builders.run_directory import PassSpec, write_run
-from tests.builders.served_dashboard import empty_run, standalone_timeline
+from tests.builders.served_dashboard import empty_run, shown_text, standalone_timeline
 
 
 def test_a_row_holds_what_the_manifest_says_and_the_verdict_once_it_is_known(tmp_path):
@@ -84,3 +85,10 @@ def test_malformed_selections_are_refused(value):
 )
 def test_the_address_names_the_runs_of_a_history(text, expected):
     assert runs_in(text, ["c", "b", "a"]) == expected
+
+
+def test_long_texts_of_the_list_wrap_instead_of_being_cut(tmp_path):
+    write_run(tmp_path / "one", [PassSpec()])
+    page = shown_text(layout(RunStore([tmp_path / "one"]), View("/runs", {})))
+    assert page.count('"wrapText": true') == page.count('"autoHeight": true') == 7
+    assert '"tooltipField": "efficiency_text"' in page
