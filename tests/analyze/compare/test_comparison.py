@@ -7,6 +7,7 @@ from hvdprof.api import analyze_run, compare, compare_analyses, load_run
 from hvdprof.errors import UnreadableInputError, UsageError
 from hvdprof.model.comparison import STEP_TIME, Outcome, change_text
 from tests.builders.analysis import analysis_of, sweep, with_a_straggler
+from tests.builders.light_recording import made_light
 from tests.builders.run_directory import PassSpec, SegmentSpec, host_of, typical_parts, write_run
 
 
@@ -317,6 +318,15 @@ def test_a_rank_below_the_threshold_of_a_straggler_is_named_from_both_runs(tmp_p
     step = rows_of(found, "step_time").loc[("horovod", 2)]
     assert own["difference_ns"].sum() == pytest.approx(step["second"] - step["first"], rel=1e-6)
     assert own[own["moved"]]["term"].tolist() == ["rank-change"]
+
+
+def test_light_recordings_name_the_rank_that_changed_as_well(tmp_path):
+    for name, extra in (("a", (0.02, 0.0, 0.01)), ("b", (0.42, 0.38, 0.41))):
+        passes = [one for one in with_a_straggler(extra_ms=extra) if one.size == 2]
+        made_light(write_run(tmp_path / name, passes))
+    found = compare(tmp_path / "a", tmp_path / "b")
+
+    assert "Rank 1 is slower in forward by 393 µs (" in found.sentence
 
 
 def test_an_undecided_comparison_still_names_the_rank_that_changed(tmp_path):
