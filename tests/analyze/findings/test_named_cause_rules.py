@@ -83,7 +83,7 @@ def test_the_evidence_says_who_how_often_how_late_and_where():
             "persistent-straggler",
             "Straggler from step 300: rank 1, forward phase",
             "It begins at step 300, in 1 of 3 launches.",
-            "Check clocks, temperature and other processes",
+            "Run `top -H` on the straggler's host during the job, and end what shares cores with",
         ),
         (
             pause("irregular", affected_share=0.02, num_events=1),
@@ -97,7 +97,7 @@ def test_the_evidence_says_who_how_often_how_late_and_where():
             "persistent-straggler",
             "Stragglers: 4 ranks, backward phase",
             "wait for ranks 0, 1, 2 and 3 in 90 % of the steps, each by 6.00 ms.",
-            "Check clocks, temperature",
+            "Run `top -H` on ",
         ),
     ],
 )
@@ -161,7 +161,8 @@ def test_the_hosts_of_the_ranks_are_named():
     own = {"ranks": ranks(0, 1, hosts=("node1", "node2"))}
     row = only(straggler("persistent", ranks="0, 1", phase="forward"), **own)
     assert "wait for ranks 0 and 1 (node1 and node2) in" in row["evidence"]
-    assert row["action"].startswith("Check clocks, temperature and other processes of node1 and")
+    assert row["action"].startswith("Run `top -H` on node1 and node2 during the job")
+    assert "`grep MHz /proc/cpuinfo` with another" in row["action"]
 
 
 def test_a_phase_longer_than_the_delay_is_explained():
@@ -240,3 +241,37 @@ def test_overhead_beside_a_data_phase_is_none_of_the_input():
 
     assert row["title"] == "Inter-step overhead of all ranks"
     assert first_fix(row["action"]).startswith("look for what the loop does between steps")
+
+
+def test_a_straggler_before_the_update_is_sent_to_no_checkpoint():
+    row = only(straggler("persistent", phase="before_update"))
+    assert row["title"] == "Straggler: rank 1, before the update"
+    assert "Time between backward and the update explains 90 % of the delay." in row["evidence"]
+    assert row["action"].startswith("Move what only rank 1 does between backward() and optimizer")
+    assert style_faults(row) == []
+
+
+@pytest.mark.parametrize("phase", ["forward", "unattributed"])
+@pytest.mark.parametrize("device", ["cpu", "cuda:0"])
+@pytest.mark.parametrize("hosts", [("node1", "node1"), ("node1", "node2")])
+def test_a_slow_rank_is_compared_with_its_neighbour_by_a_command(phase, device, hosts):
+    own = ranks(0, 1, device=device, hosts=hosts)
+    row = only(straggler("persistent", phase=phase), ranks=own)
+    on_gpus, is_alone = device != "cpu", hosts[0] == hosts[1]
+    neighbour = "another GPU" if on_gpus else "another rank"
+    assert f"with {neighbour if is_alone else 'another host'}." in row["action"]
+    tool = "`nvidia-smi -q -d CLOCK,PERFORMANCE`" if on_gpus else "`top -H`"
+    assert first_fix(row["action"]).startswith(f"run {tool} on {hosts[1]} during the job")
+    assert ("vmstat" in row["action"]) == (phase == "unattributed")
+    assert style_faults(row) == []
+
+
+@pytest.mark.parametrize(
+    ("engine", "call"),
+    [("horovod", "hvd.allreduce()"), ("ddp", "torch.distributed.all_reduce()")],
+)
+def test_the_metric_of_a_split_evaluation_is_averaged_by_the_engine_of_the_job(engine, call):
+    name, rows = straggler("periodic", ranks="0", phase="evaluation", period_steps=20.0)
+    tables = [(name, rows.assign(engine=engine)), ("scaling", scaling(cell(engine=engine)))]
+    (row,) = findings(evidence(tables)).to_dict("records")
+    assert f"average the metric with {call}." in row["action"]

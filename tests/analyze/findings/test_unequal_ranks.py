@@ -74,3 +74,27 @@ def test_a_named_straggler_is_not_compared_with_the_normal_ranks():
     titles = set(rows["title"])
 
     assert not any("overhead of rank" in title for title in titles)
+
+
+def both_parts(between, before):
+    """BREAKDOWN with the time of each rank between steps and before the update, ms."""
+    rows = [
+        {**NAMES, "rank": rank, "part": part, "time_ns": own * 1e6}
+        for part, times in (("unattributed", between), ("before_update", before))
+        for rank, own in enumerate(times)
+    ]
+    return ("breakdown", declared_rows(BREAKDOWN, *rows))
+
+
+def test_time_before_the_update_of_all_ranks_is_named():
+    given = [term("serialization", 7 / 31), both_parts((1.0, 1.0), (6.0, 6.0))]
+    (row,) = findings(evidence(given)).to_dict("records")
+    assert row["title"] == "Inter-step overhead of all ranks, before the update"
+    assert "between backward() and optimizer.step()" in row["action"].partition(":")[0]
+    assert style_faults(row) == []
+
+
+def test_ranks_that_lose_as_much_in_different_places_are_all_ranks():
+    given = [term("serialization", 7 / 31), both_parts((1.0, 6.0), (6.0, 1.0))]
+    (row,) = findings(evidence(given)).to_dict("records")
+    assert row["title"] == "Inter-step overhead of all ranks"

@@ -115,7 +115,7 @@ _BETWEEN_STEPS = (
 )
 
 _IN_NO_PHASE = "in no phase: between steps, or outside data, forward, backward and optimizer"
-_BEFORE_THE_UPDATE = "before the update and in no phase, most of it between backward and the update"
+_BEFORE_THE_UPDATE = "in no other phase, most of it between backward and the update"
 
 _BEFORE_UPDATE = (
     "Look for what the loop does between backward() and optimizer.step(): norms of gradients, "
@@ -148,7 +148,8 @@ def jitter(evidence: Evidence) -> Iterator[Finding]:
             otherwise(
                 END_OTHER_PROCESSES if crowd else "",
                 "Pin ranks to cores and even out the work per sample (bucket by length, equal "
-                "shards). Look for jitter: other processes, power capping, shared storage.",
+                "shards). Run `pidstat 1` and `iostat -x 1` on the hosts during the job, to find "
+                "other processes and slow storage.",
             ),
             "possible" if crowd else "likely",
             **cause.cost,
@@ -218,8 +219,9 @@ def _why_slower(setting: CellSetting) -> str:
         return END_OTHER_PROCESSES
     if setting.on_gpus:
         return (
-            "Compare clocks and power with a run of one rank (`nvidia-smi -q -d CLOCK,POWER`). "
-            "Check NCCL's share of the SMs."
+            "Run `nvidia-smi -q -d CLOCK,POWER` during this job and during one rank alone, and "
+            "compare. If clocks are equal, set NCCL_MAX_CTAS=8 and measure again: kernels of NCCL "
+            "occupy SMs."
         )
     if setting.every_core_computes:
         fewer = (

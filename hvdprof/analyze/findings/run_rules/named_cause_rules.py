@@ -30,13 +30,18 @@ from hvdprof.analyze.steps.light_recording import is_light, row_noun
 from hvdprof.analyze.stragglers.named_cause import FROM_STEP, IRREGULAR, PERIODIC, PERSISTENT
 from hvdprof.model.cause_names import cause_title, ranks_of
 from hvdprof.model.causes import PAUSE, STRAGGLER
+from hvdprof.rundir.plan import HOROVOD_ENGINE
 
-_SLOW_COMPUTE = (
-    "Check clocks, temperature and other processes of {host} ({tools}). Check for uneven work per "
-    "sample."
+_EVEN_WORK = "Otherwise, even out the work per sample: bucket by length, equal shards."
+_SLOW_ON_GPUS = (
+    "Run `nvidia-smi -q -d CLOCK,PERFORMANCE` on {host} during the job, and compare clocks and "
+    "throttle reasons with {other}. Cool or replace a GPU that throttles. "
 )
-_TOOLS_OF_GPUS = "`nvidia-smi -q -d CLOCK,PERFORMANCE`, `top`"
-_TOOLS_OF_CPUS = "`top`, `grep MHz /proc/cpuinfo`"
+_SLOW_ON_CPUS = (
+    "Run `top -H` on {host} during the job, and end what shares cores with {ranks}. Compare "
+    "`taskset -cp PID` and `grep MHz /proc/cpuinfo` with {other}. Pin every rank to its own cores. "
+)
+_MEMORY = "Run `vmstat 1` there as well, to see swapping."
 _INPUT = (
     "Raise num_workers= and prefetch_factor= on {ranks}, or move the input to faster storage. With "
     "tf.data, use .prefetch(). Check that all ranks read equal shards."
@@ -45,25 +50,21 @@ _BETWEEN_STEPS, _EVALUATION, _UNATTRIBUTED = "pause", "evaluation", "unattribute
 _BEFORE_UPDATE = "before_update"
 
 _EVALUATE = (
-    "Split the evaluation among all ranks, and average the metric with hvd.allreduce(). Or "
+    "Split the evaluation among all ranks, and average the metric with {allreduce}. Or "
     "evaluate less often."
 )
 
 _LASTING: dict[str, str] = {
     "data": _INPUT,
-    "forward": _SLOW_COMPUTE,
-    "backward": _SLOW_COMPUTE,
     "optimizer": "Move work that only {ranks} {do} out of optimizer.step(). Checkpoints and "
     "logging on one rank delay all.",
     _BEFORE_UPDATE: "Move what only {ranks} {do} between backward() and optimizer.step() "
     "out of the step: norms of gradients, .item(), logging, copies to the host.",
     _BETWEEN_STEPS: "Look for what only {ranks} {do} between steps: logging, checkpoints, "
-    "evaluation. For garbage collection, call gc.freeze().",
+    "evaluation. `py-spy dump --pid PID` shows the line. For garbage collection, call gc.freeze().",
     _EVALUATION: _EVALUATE,
-    _UNATTRIBUTED: "Check load, clocks and memory of {host} ({tools}). No single phase explains "
-    "the delay.",
 }
-"""What to do about ranks that are slower throughout, by phase."""
+"""What to do about ranks that are slower throughout, by phase; others depend on the device."""
 
 _PERIODIC_RANK = (
     "Look for what only {ranks} {do} every {period} steps: a checkpoint, logging, evaluation. Do "
@@ -74,11 +75,12 @@ _PERIODIC_ALL = (
     "shard. For garbage collection, call gc.freeze()."
 )
 _RANDOM_RANK = (
-    "Look for what interrupts {ranks} at no regular steps: other processes of {host}, slow "
-    "storage. For garbage collection, call gc.freeze()."
+    "Run `pidstat 1` and `iostat -x 1` on {host} during the job, to find what interrupts {ranks}: "
+    "other processes, slow storage. For garbage collection, call gc.freeze()."
 )
 _RANDOM_ALL = (
     "Look for what shares the machine or the storage: other jobs, snapshots, a shared file system. "
+    "`pidstat 1` and `iostat -x 1` show them during the job. "
     "For garbage collection, call gc.freeze()."
 )
 
@@ -185,11 +187,14 @@ def _explained(phase: str, share: float) -> str:
 
 def _action(evidence: Evidence, cause: CostlyCause) -> str:
     row, ranks = cause.row, ranks_of(cause.row)
-    on_gpus = cell_setting(evidence.run, cause.cell).on_gpus
+    setting = cell_setting(evidence.run, cause.cell)
     hosts = _hosts(evidence, cause).strip(" ()")
     is_one = len(ranks) == 1
-    return _text(cause).format(
-        tools=_TOOLS_OF_GPUS if on_gpus else _TOOLS_OF_CPUS,
+    neighbour = "another GPU" if setting.on_gpus else "another rank"
+    of_horovod = cause.cell["engine"] == HOROVOD_ENGINE
+    return _text(cause, on_gpus=setting.on_gpus).format(
+        other="another host" if setting.num_hosts > 1 else neighbour,
+        allreduce="hvd.allreduce()" if of_horovod else "torch.distributed.all_reduce()",
         ranks=f"rank {ranks[0]}" if is_one else "these ranks" if ranks else "the ranks",
         do="does" if is_one else "do",
         host=hosts or ("the straggler's host" if is_one else "their hosts"),
@@ -197,7 +202,7 @@ def _action(evidence: Evidence, cause: CostlyCause) -> str:
     )
 
 
-def _text(cause: CostlyCause) -> str:
+def _text(cause: CostlyCause, *, on_gpus: bool) -> str:
     pattern, phase = str(cause.row["pattern"]), str(cause.row["phase"])
     of_all = not ranks_of(cause.row)
     if phase == _EVALUATION:
@@ -208,7 +213,10 @@ def _text(cause: CostlyCause) -> str:
         return _INPUT
     if pattern == IRREGULAR:
         return _RANDOM_ALL if of_all else _RANDOM_RANK
-    return _LASTING[phase]
+    if phase in _LASTING:
+        return _LASTING[phase]
+    last = _MEMORY if phase == _UNATTRIBUTED else _EVEN_WORK
+    return (_SLOW_ON_GPUS if on_gpus else _SLOW_ON_CPUS) + last
 
 
 def _crowd(evidence: Evidence, cause: CostlyCause) -> str:

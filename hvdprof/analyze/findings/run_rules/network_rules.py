@@ -33,7 +33,8 @@ _SLOW_LIBRARY = (
 )
 _FAR = (
     "Run `tracepath HOST` to find another switch, room or network on its path. Small messages pay "
-    "this latency, so fuse more: a longer HOROVOD_CYCLE_TIME, fewer and larger steps."
+    "this latency, so send fewer: a longer HOROVOD_CYCLE_TIME, a larger bucket_cap_mb= of DDP, "
+    "larger batches."
 )
 _OVER = {"tcp": "TCP", "broadcast": "Horovod"}
 

@@ -20,7 +20,7 @@ _READ_STACK = (
 )
 _MISSING = (
     "Look at what the missing ranks did at that time: evaluation, a checkpoint, an exception. With "
-    "uneven numbers of batches, use hvd.join()."
+    "uneven numbers of batches, use hvd.join() of Horovod or model.join() of DDP."
 )
 _HUNG = (
     "Check the network between the hosts (`hvdprof net --hosts`) and the log of NCCL or Gloo. "
