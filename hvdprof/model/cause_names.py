@@ -103,9 +103,11 @@ def ranks_of(row: FrameRow) -> tuple[int, ...]:
 def _within(phase: str) -> str:
     if phase == _UNATTRIBUTED:
         return ""
-    return {_BETWEEN_STEPS: " outside all phases", "optimizer": " in the optimizer"}.get(
-        phase, f" in {phase}"
-    )
+    return {
+        _BETWEEN_STEPS: " outside all phases",
+        _BEFORE_UPDATE: " before the update",
+        "optimizer": " in the optimizer",
+    }.get(phase, f" in {phase}")
 
 
 def _name(row: FrameRow, *, with_phase: bool = True) -> str:

@@ -10,7 +10,12 @@ from hvdprof.analyze.causes.delays import OPTIMIZER, later_rows, rows_of
 from hvdprof.analyze.causes.shapley import shapley
 from hvdprof.analyze.steps.step_work import StepWork, Times
 from hvdprof.analyze.steps.sync_points import SyncPoints
-from hvdprof.analyze.stragglers.windows import PAUSE_PHASE, UNATTRIBUTED, lateness
+from hvdprof.analyze.stragglers.windows import (
+    BEFORE_UPDATE,
+    PAUSE_PHASE,
+    UNATTRIBUTED,
+    lateness,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +51,10 @@ def without_delays(work: StepWork, delays: Sequence[RankDelay]) -> StepWork:
     parts = {name: times.copy() for name, times in work.parts.items()}
     before, after = work.before.copy(), work.after.copy()
     previous_after, previous_optimizer = work.previous_after.copy(), work.previous_optimizer.copy()
+    behind_release, previous_behind = (
+        work.behind_release.copy(),
+        work.previous_behind_release.copy(),
+    )
     points = work.points
     before_points, after_points = points.before.copy(), points.after.copy()
     for delay in delays:
@@ -55,17 +64,23 @@ def without_delays(work: StepWork, delays: Sequence[RankDelay]) -> StepWork:
             name = "other" if delay.phase == PAUSE_PHASE else delay.phase
             parts[name][column] -= taken
         if delay.phase == OPTIMIZER:
-            # The optimizer runs after the release: it is in the window of the next step.
-            after[column] -= taken
-            after_points[points.per_step - 1 :: points.per_step, delay.place] -= taken
-            previous = np.minimum(delay.delay_ns, previous_optimizer[column])
-            previous_after[column] -= previous
+            behind, previous = taken, np.minimum(delay.delay_ns, previous_optimizer[column])
             previous_optimizer[column] -= previous
+        elif delay.phase == BEFORE_UPDATE:
+            behind = np.minimum(taken, behind_release[column])
+            previous = np.minimum(delay.delay_ns, previous_behind[column])
+            behind_release[column] -= behind
+            previous_behind[column] -= previous
         else:
-            of_points = np.outer(taken, _shares_of_points(points, delay)).ravel()
-            of_points = np.minimum(of_points, before_points[column])
-            before_points[column] -= of_points
-            before[column] -= points.of_steps(of_points)
+            behind, previous = np.zeros_like(taken), np.zeros_like(taken)
+        # What runs after the release is in the window of the next step.
+        after[column] -= behind
+        after_points[points.per_step - 1 :: points.per_step, delay.place] -= behind
+        previous_after[column] -= previous
+        of_points = np.outer(taken - behind, _shares_of_points(points, delay)).ravel()
+        of_points = np.minimum(of_points, before_points[column])
+        before_points[column] -= of_points
+        before[column] -= points.of_steps(of_points)
     changed = dataclasses.replace(points, before=before_points, after=after_points)
     return dataclasses.replace(
         work,
@@ -74,6 +89,8 @@ def without_delays(work: StepWork, delays: Sequence[RankDelay]) -> StepWork:
         parts=parts,
         previous_after=previous_after,
         previous_optimizer=previous_optimizer,
+        behind_release=behind_release,
+        previous_behind_release=previous_behind,
         syncs=None if work.syncs is None else changed,
     )
 

@@ -93,6 +93,14 @@ def test_the_other_way_round_every_difference_has_the_other_sign():
         assert there[name].to_numpy() == pytest.approx(-back[name].to_numpy(), nan_ok=True)
 
 
+def test_a_rank_that_clips_its_gradients_longer_is_slower_before_the_update():
+    second = launches(4, extra_ms={"before_update": np.array([0.0, 5.0])}, seed=22)
+    found = compared(launches(4, seed=21), second)
+
+    assert moved(found) == ["rank 1 slower before the update"]
+    assert only(found, "rank-change")["own_change_ns"] == pytest.approx(5.0 * MS, rel=0.05)
+
+
 def test_a_straggler_of_both_runs_has_not_moved():
     extra = {"forward": np.array([0.0, 20.0])}
     found = compared(launches(4, extra_ms=extra, seed=9), launches(4, extra_ms=extra, seed=10))

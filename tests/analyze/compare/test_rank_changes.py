@@ -6,10 +6,10 @@ import pytest
 from hvdprof.analyze.compare.launch_change import chance_of, change_of
 from hvdprof.analyze.compare.rank_changes import own_times, rank_changes
 from hvdprof.analyze.stats.launch_spread import Spread
-from tests.builders.step_works import MS, simulated
+from tests.builders.step_works import MS, PARTS_MS, simulated
 
 STEP_NS = 100.0 * MS
-PHASES = {"data": 2.0, "forward": 30.0, "backward": 60.0, "optimizer": 3.0, "pause": 0.0}
+PHASES = {**PARTS_MS, "pause": 0.0}
 
 
 def side(num, num_ranks, seed, *, scatter_ms=0.2, shared_ms=0.0, **extra_ms):
