@@ -160,7 +160,14 @@ def loss_rows(cell_: dict[str, Any], **parts_ms: float) -> list[dict[str, Any]]:
 
 def typical_losses() -> list[dict[str, Any]]:
     """Losses of the Horovod cells of ``two_toggles`` on 2 ranks."""
-    parts = {"data": 0.1, "forward": 0.4, "backward": 0.7, "blocked": 3.5, "optimizer": 0.05}
+    parts = {
+        "data": 0.1,
+        "forward": 0.4,
+        "backward": 0.7,
+        "blocked": 3.5,
+        "before_update": 0.02,
+        "optimizer": 0.03,
+    }
     adasum = {"data": 0.1, "forward": 0.5, "backward": 0.3, "blocked": 18.6, "optimizer": 0.0}
     return [
         *loss_rows(cell(), **parts, other=0.05, residual=0.1),
