@@ -16,7 +16,14 @@ _ENDINGS = (".json", ".json.gz")
 
 
 def export(
-    run: Annotated[Path, typer.Argument(help="Run directory.", show_default=False)],
+    paths: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="PATH...",
+            help="Run directory; or dumps of PyTorch's Flight Recorder, of all ranks of a job.",
+            show_default=False,
+        ),
+    ],
     output: Annotated[
         Path,
         typer.Option(
@@ -40,7 +47,8 @@ def export(
         str | None,
         typer.Option(
             "--pass",
-            help="Id of the pass; the trace pass of the most ranks when not given.",
+            help="Id of the pass; the trace pass of the most ranks when not given. Of dumps: the "
+            "job.",
             show_default=False,
         ),
     ] = None,
@@ -53,7 +61,8 @@ def export(
     """Write a Chrome trace: every rank's steps and Horovod's own timeline on one clock.
 
     Open it at ui.perfetto.dev or chrome://tracing. Needs the run directory alone.
-    With --format chakra, write the graph of the measured steps as Chakra execution traces.
+    With --format chakra, write the graph of the measured steps as Chakra execution traces. Dumps
+    of the Flight Recorder become one lane per rank and process group.
     """
     if format_ is TraceFormat.CHROME and not output.name.endswith(_ENDINGS):
         raise UsageError(
@@ -61,14 +70,11 @@ def export(
             f"{' nor '.join(_ENDINGS)}.",
             hint="hvdprof export RUN -o trace.json.gz",
         )
-    if _is_something_else(run):
-        raise UsageError(
-            f"{run} is no run directory, which hvdprof export needs.",
-            hint="`hvdprof attach` makes one of timelines, profiler traces, NCCL logs and output. "
-            f"Anything else: hvdprof convert {run} -o TABLES",
-        )
-    with load_progress([run]) as progress:
-        loaded = api.load_run(run, progress=progress)
+    if len(paths) > 1 or _is_something_else(paths[0]):
+        _export_files(paths, output, format_, pass_id, model, force=force)
+        return
+    with load_progress(paths) as progress:
+        loaded = api.load_run(paths[0], progress=progress)
     if format_ is TraceFormat.CHAKRA:
         from hvdprof.report.chakra.chakra_trace import write_chakra
 
@@ -81,6 +87,36 @@ def export(
 
     reporter = ChromeTraceReporter(pass_id=pass_id, model=model)
     write_with(reporter, api.analyze_run(loaded), output, overwrite=force)
+    _say_where(output)
+
+
+def _export_files(
+    paths: list[Path],
+    output: Path,
+    format_: TraceFormat,
+    job: str | None,
+    model: str | None,
+    *,
+    force: bool,
+) -> None:
+    """The collectives of files that are no run directory."""
+    if format_ is TraceFormat.CHAKRA or model is not None:
+        raise UsageError(
+            "--format chakra and --model need a run directory.",
+            hint="`hvdprof attach` makes one of timelines, profiler traces, NCCL logs and output.",
+        )
+    from hvdprof.report.chrome.chrome_trace import write_trace
+    from hvdprof.report.chrome.collective_trace import collective_content
+    from hvdprof.report.formats import write_text
+
+    with load_progress(paths) as progress:
+        run = api.load_run(paths, progress=progress)
+    content = collective_content(run, job)
+    write_text(output, lambda file: write_trace(content, file), overwrite=force)
+    _say_where(output)
+
+
+def _say_where(output: Path) -> None:
     sys.stderr.write(f"Wrote {output.resolve()}; open it at ui.perfetto.dev or chrome://tracing\n")
 
 

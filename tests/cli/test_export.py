@@ -59,7 +59,11 @@ def test_a_recorded_run_becomes_a_valid_trace(run_folder, tmp_path, name):
 
 def test_a_standalone_timeline_is_refused_with_what_to_do_instead(tmp_path):
     timeline = tmp_path / "timeline.json"
-    timeline.write_text("[\n", encoding="utf-8")
+    timeline.write_text(
+        '[\n{"name": "process_name", "ph": "M", "pid": 1, "args": {"name": "grad"}},\n'
+        '{"ph": "B", "name": "NEGOTIATE_ALLREDUCE", "ts": 1, "pid": 1},\n',
+        encoding="utf-8",
+    )
     with pytest.raises(UsageError, match=r"timeline\.json is no run directory") as raised:
         export(timeline, "-o", tmp_path / "trace.json")
     assert "hvdprof attach" in str(raised.value.hint)

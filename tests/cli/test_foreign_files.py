@@ -95,11 +95,18 @@ def test_the_overview_of_the_dashboard_shows_it(foreign: tuple[Path, str]) -> No
     assert "Traceback" not in page_text(overview, foreign[0])
 
 
-def test_export_says_which_files_become_a_run(foreign: tuple[Path, str], tmp_path: Path) -> None:
+def test_export_writes_collectives_or_says_which_files_become_a_run(
+    foreign: tuple[Path, str], tmp_path: Path
+) -> None:
+    trace = tmp_path / "trace.json"
+    if foreign[0].is_dir() and next(foreign[0].iterdir()).name.startswith("dump_"):
+        assert invoke("export", foreign[0], "-o", trace).exit_code == 0
+        assert json.loads(trace.read_text())["otherData"]["recorder"] == "flight-recorder"
+        return
     with pytest.raises(UsageError, match="is no run directory") as raised:
-        invoke("export", foreign[0], "-o", tmp_path / "trace.json")
+        invoke("export", foreign[0], "-o", trace)
     assert f"hvdprof convert {foreign[0]}" in str(raised.value.hint)
-    assert not (tmp_path / "trace.json").exists()
+    assert not trace.exists()
 
 
 @pytest.mark.parametrize("option", ["--timeline", "--trace", "--nccl-log"])

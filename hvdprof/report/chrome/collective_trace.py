@@ -1,0 +1,132 @@
+"""The collectives of every rank as a Chrome trace: of dumps of the Flight Recorder and others.
+
+A lane holds the calls of a rank in one process group. Where several are in progress at once, the
+group has several lanes.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+
+from hvdprof.errors import UsageError
+from hvdprof.model.run import Run
+from hvdprof.model.tables.rank_collective_tables import (
+    NO_MATCH,
+    RANK_COLLECTIVES,
+    UNBOUNDED_CLOCK_NS,
+)
+from hvdprof.report.chrome.chrome_trace import TraceContent
+from hvdprof.report.chrome.trace_event import (
+    Lane,
+    TraceEvent,
+    in_order_of_time,
+    lanes_without_overlap,
+    rows_of,
+)
+from hvdprof.report.json_values import JsonObject
+
+COMPLETED = "completed"
+_UNMATCHED_COLOUR, _OPEN_COLOUR = "bad", "terrible"
+
+
+def collective_content(run: Run, job: str | None = None) -> TraceContent:
+    """What ``chrome_trace.write_trace`` writes; times are ns on the clock of the job's rank 0.
+
+    Args:
+        run: Standalone files.
+        job: Name of the job, as ``rank_collectives`` has it; the one with the most calls if None.
+
+    Raises:
+        UsageError: The files hold no collective of a rank, or no job of that name.
+    """
+    calls = _calls_of(run, job)
+    starts = calls["submitted_ns"].fillna(calls["arrival_ns"]).astype("int64")
+    ends = calls["end_ns"].astype("Int64")
+    last_ns = int(max(starts.max(), ends.max() if ends.notna().any() else 0))
+    is_open = ends.isna() & (calls["state"].astype(str) != COMPLETED)
+    calls = calls.assign(
+        begin_ns=starts, finish_ns=ends.where(~is_open, last_ns), is_open=is_open
+    ).sort_values("begin_ns", kind="stable")
+    lanes: list[Lane] = []
+    sources: list[list[TraceEvent]] = []
+    ranks = sorted({int(rank) for rank in calls["rank"]})
+    for rank in ranks:
+        own = calls[(calls["rank"] == rank).to_numpy()]
+        for group, of_group in own.groupby("group", sort=True, observed=True):
+            made = _lanes(rank, len([one for one in lanes if one.process == rank]), group, of_group)
+            lanes += made[0]
+            sources.append(list(_events(*made, of_group)))
+    errors = calls["clock_error_ns"]
+    bounded = errors[errors < UNBOUNDED_CLOCK_NS]
+    return TraceContent(
+        processes={rank: f"rank {rank}" for rank in ranks},
+        lanes=lanes,
+        events=in_order_of_time(sources),
+        origin_ns=int(calls["begin_ns"].min()),
+        about={
+            "job": str(calls["pass_id"].iloc[0]),
+            "recorder": ", ".join(sorted(set(calls["source"].astype(str)))),
+            "np": len(ranks),
+            "clock": f"clock of rank {ranks[0]}",
+            "origin_ns": int(calls["begin_ns"].min()),
+            "largest_clock_error_us": float(bounded.max()) / 1000
+            if len(bounded) == len(errors)
+            else None,
+        },
+    )
+
+
+def _calls_of(run: Run, job: str | None) -> pd.DataFrame:
+    calls = run.table(RANK_COLLECTIVES.name)
+    if calls.empty:
+        raise UsageError(
+            f"{run.folder} is no run directory, and holds no collectives of ranks to export.",
+            hint="`hvdprof attach` makes a run directory of timelines, profiler traces, NCCL logs "
+            f"and output. Anything else: hvdprof convert {run.folder} -o TABLES",
+        )
+    jobs = calls["pass_id"].astype(str)
+    if job is not None and job not in set(jobs):
+        known = ", ".join(sorted(set(jobs)))
+        raise UsageError(f"No job {job!r} is in the files.", hint=f"--pass with one of: {known}")
+    chosen = jobs.mode().iloc[0] if job is None else job
+    return calls[(jobs == chosen).to_numpy()]
+
+
+def _lanes(
+    rank: int, first: int, group: object, calls: pd.DataFrame
+) -> tuple[list[Lane], "np.ndarray[tuple[int], np.dtype[np.int64]]"]:
+    """The lanes of a group on a rank, and the place of each call in them."""
+    begins = calls["begin_ns"].to_numpy(np.int64)
+    finishes = calls["finish_ns"].fillna(calls["begin_ns"]).to_numpy(np.int64)
+    # An instant and an interval that ends with the next one's begin share a lane.
+    place = lanes_without_overlap(begins, np.maximum(finishes, begins))
+    name = f"group {group}" if str(group) else "group unknown"
+    names = [name if not one else f"{name} ({one + 1})" for one in range(int(place.max()) + 1)]
+    return [Lane(rank, first + number, one) for number, one in enumerate(names)], place
+
+
+def _events(
+    lanes: list[Lane], place: "np.ndarray[tuple[int], np.dtype[np.int64]]", calls: pd.DataFrame
+) -> Iterator[TraceEvent]:
+    for row, lane in zip(rows_of(calls), place.tolist(), strict=True):
+        begin = int(row.begin_ns)
+        is_unmatched = row.match_id == NO_MATCH
+        args: JsonObject = {
+            "name": str(row.name),
+            "seq": None if pd.isna(row.seq) else int(row.seq),
+            "size_bytes": None if pd.isna(row.size_bytes) else int(row.size_bytes),
+            "dtype": str(row.dtype),
+            "state": str(row.state),
+            "step": int(row.step),
+            "matched": not is_unmatched,
+        }
+        colour = _UNMATCHED_COLOUR if is_unmatched else ""
+        yield TraceEvent(
+            lane=lanes[lane],
+            name=f"{row.collective} (not completed)" if row.is_open else str(row.collective),
+            start_ns=begin,
+            dur_ns=None if pd.isna(row.finish_ns) else max(int(row.finish_ns) - begin, 0),
+            args={name: value for name, value in args.items() if value not in (None, "")},
+            colour=_OPEN_COLOUR if row.is_open else colour,
+        )

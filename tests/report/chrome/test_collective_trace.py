@@ -1,0 +1,80 @@
+import json
+
+import pytest
+
+from hvdprof.api import load_run
+from hvdprof.errors import UsageError
+from hvdprof.report.chrome.chrome_trace import write_trace
+from hvdprof.report.chrome.collective_trace import collective_content
+from tests.builders.flight_dumps import STARTED_NS, dump, write_dumps
+
+SECOND_NS = 10**9
+
+
+@pytest.fixture
+def job(tmp_path):
+    """Two ranks complete call 1; rank 1 never makes call 3, for which rank 0 waits."""
+    first, second = dump(enqueued=3, completed=1), dump(enqueued=2, completed=1, late_ns=1000)
+    return load_run([write_dumps(tmp_path / "job", {0: first, 1: second})])
+
+
+def events(content):
+    return [
+        (one.lane.process, one.args.get("seq"), one.name, one.start_ns - STARTED_NS, one.dur_ns)
+        for one in content.events
+    ]
+
+
+def test_each_rank_has_its_calls_from_their_submission_on(job):
+    content = collective_content(job)
+
+    assert content.processes == {0: "rank 0", 1: "rank 1"}
+    assert [lane.name for lane in content.lanes] == ["group 0", "group 0"]
+    assert events(content) == [
+        # Dumps do not hold the end of a completed call.
+        (0, 1, "ALLREDUCE", SECOND_NS, None),
+        (1, 1, "ALLREDUCE", SECOND_NS + 1000, None),
+        (0, 2, "ALLREDUCE (not completed)", 2 * SECOND_NS, SECOND_NS),
+        (1, 2, "ALLREDUCE (not completed)", 2 * SECOND_NS + 1000, SECOND_NS - 1000),
+        (0, 3, "ALLREDUCE (not completed)", 3 * SECOND_NS, 0),
+    ]
+
+
+def test_calls_in_progress_at_once_have_lanes_of_their_own(tmp_path):
+    pending = dump(enqueued=3, completed=0)
+
+    content = collective_content(load_run([write_dumps(tmp_path / "job", {0: pending})]))
+
+    assert [lane.name for lane in content.lanes] == ["group 0", "group 0 (2)"]
+    (first, second, third) = events(content)
+    assert first[-1] == 2 * SECOND_NS
+    assert second[-1] == SECOND_NS
+    assert third[-1] == 0
+
+
+def test_the_file_is_a_chrome_trace(job, tmp_path):
+    path = tmp_path / "trace.json"
+
+    with path.open("w") as file:
+        write_trace(collective_content(job), file)
+
+    written = json.loads(path.read_text())
+    drawn = [one for one in written["traceEvents"] if one["ph"] != "M"]
+    assert [one["ph"] for one in drawn] == ["i", "i", "X", "X", "X"]
+    assert drawn[0]["ts"] == 0
+    assert drawn[0]["args"] == {
+        "name": "nccl:all_reduce",
+        "seq": 1,
+        "size_bytes": 4096,
+        "dtype": "Float",
+        "state": "completed",
+        "step": -1,
+        "matched": True,
+    }
+    assert not drawn[-1]["args"]["matched"]
+    assert written["otherData"]["np"] == 2
+
+
+def test_another_job_than_those_in_the_files_is_refused(job):
+    with pytest.raises(UsageError, match="No job 'other'"):
+        collective_content(job, "other")
