@@ -221,18 +221,21 @@ def of_unit(value: float, unit: str) -> str:
 def interval_of_unit(value: float, low: float, high: float, unit: str) -> str:
     """A number with the ends of its interval, the unit once, ``'12.3 ms (11.0 to 14.2)'``.
 
-    Where one end alone is known: ``'12.3 ms (11.0 or more)'``.
+    Where one end alone is known: ``'12.3 ms (11.0 or more)'``. A ratio is in whole percent where
+    its interval has no more digits, as in ``percent_interval``.
     """
     if math.isnan(value):
         return MISSING
-    text = of_unit(value, unit)
+    text = percent_within(value, low, high) if unit == "ratio" else of_unit(value, unit)
     if unit == "ratio" and max(-low, high) >= _LARGEST_RATIO:
-        return f"{text} {UNBOUNDED}"
+        return f"{percent(value)} {UNBOUNDED}"
     # A time of several units keeps them at its ends.
     sign = "" if " min " in text else text.rpartition(" ")[2]
 
     def end_text(end: float) -> str:
-        return of_unit(end, unit).removesuffix(f" {sign}")
+        digits = _decimals_of_percent(50 * (high - low)) if unit == "ratio" else 1
+        shown = percent(end, digits) if unit == "ratio" else of_unit(end, unit)
+        return shown.removesuffix(f" {sign}")
 
     if math.isnan(low) or math.isnan(high):
         return text + _open_ends(low, high, end_text)

@@ -156,3 +156,9 @@ def test_a_share_has_the_digits_of_its_interval():
     assert units.percent_within(0.566, 0.2, 0.9) == "57 %"
     assert units.percent_within(0.566, 0.55, 0.58) == "56.6 %"
     assert units.percent_within(0.566, math.nan, math.nan) == "56.6 %"
+
+
+def test_a_share_has_no_more_digits_than_its_interval():
+    assert units.interval_of_unit(0.566, 0.351, 0.780, "ratio") == "57 % (35 to 78)"
+    assert units.interval_of_unit(0.566, 0.561, 0.571, "ratio") == "56.6 % (56.1 to 57.1)"
+    assert units.interval_of_unit(0.3, 0.15, float("nan"), "ratio") == "30.0 % (15.0 or more)"

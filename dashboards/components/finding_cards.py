@@ -99,8 +99,7 @@ def _summary(row: FrameRow, texts: FindingTexts) -> html.Summary:
     hidden: dict[str, Any] = {"aria-hidden": "true"}
     icon = html.Span(f"{SEVERITY_ICONS[texts.severity]} ", className="severity", **hidden)
     about = ", ".join(text for text in (_where(row), str(row["confidence"])) if text)
-    share = float(row["cost_share"])
-    cost = [] if share != share else [f"{units.percent(share)} of the step"]
+    cost = [f"{texts.cost_share} of the step"] if texts.cost_share else []
     return html.Summary(
         [
             icon,

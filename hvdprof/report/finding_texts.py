@@ -32,6 +32,7 @@ class FindingTexts:
         quote: The log line or setting behind its file and line.
         action: How to fix it.
         command: The first command or setting of the action, to be copied; empty without one.
+        cost_share: ``16.8 %``, the cost as a share of step time.
     """
 
     severity: str
@@ -42,6 +43,7 @@ class FindingTexts:
     quote: str
     action: str
     command: str = ""
+    cost_share: str = ""
 
     @property
     def figures(self) -> str:
@@ -56,10 +58,11 @@ def finding_texts(row: Mapping[Hashable, object]) -> FindingTexts:
         title=str(row["title"]),
         evidence=str(row["evidence"]),
         cost=_cost(row),
-        gain=_gain(_number(row["gain_share"])),
+        gain=_gain(row),
         quote=_quote(row),
         action=str(row["action"]),
         command=command_of(str(row["action"])),
+        cost_share=_share(row, "cost_share"),
     )
 
 
@@ -80,19 +83,27 @@ def command_of(action: str) -> str:
 
 def _cost(row: Mapping[Hashable, object]) -> str:
     cost_ns, low, high = (_number(row[f"cost_{end}ns"]) for end in ("", "low_", "high_"))
-    share = _number(row["cost_share"])
+    percent = _share(row, "cost_share")
     if math.isnan(cost_ns):
-        return "" if math.isnan(share) else f"Costs {units.percent(share)} of step time"
-    step_ns = cost_ns / share if share else math.nan
-    percent = units.percent_within(share, low / step_ns, high / step_ns)
-    of_step = "" if math.isnan(share) else f" ({percent} of step time)"
+        return percent and f"Costs {percent} of step time"
+    of_step = percent and f" ({percent} of step time)"
     return f"Costs {units.milliseconds_within(cost_ns, low, high)} per step{of_step}"
 
 
-def _gain(share: float) -> str:
-    if not share >= _SMALLEST_GAIN:
+def _gain(row: Mapping[Hashable, object]) -> str:
+    if not _number(row["gain_share"]) >= _SMALLEST_GAIN:
         return ""
-    return f"Potential gain if fixed: up to {units.percent(share)} of step time"
+    return f"Potential gain if fixed: up to {_share(row, 'gain_share')} of step time"
+
+
+def _share(row: Mapping[Hashable, object], name: str) -> str:
+    """A share of the step with the digits of the cost's interval; empty where unknown."""
+    cost_ns, low, high = (_number(row[f"cost_{end}ns"]) for end in ("", "low_", "high_"))
+    share, of_cost = _number(row[name]), _number(row["cost_share"])
+    if math.isnan(share):
+        return ""
+    step_ns = cost_ns / of_cost if of_cost else math.nan
+    return units.percent_within(share, low / step_ns, high / step_ns)
 
 
 def _quote(row: Mapping[Hashable, object]) -> str:

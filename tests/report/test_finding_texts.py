@@ -17,6 +17,17 @@ from tests.builders.finished_analysis import NAN, finding
         ),
         ({"cost_ns": 6e6, "gain_share": 0.0001}, "Costs 6.00 ms per step."),
         ({"cost_ns": NAN, "gain_share": NAN}, ""),
+        (
+            {
+                "cost_ns": 41.3e6,
+                "cost_low_ns": 12e6,
+                "cost_high_ns": 70e6,
+                "cost_share": 0.566,
+                "gain_share": 0.537,
+            },
+            "Costs 41 ms per step (57 % of step time). "
+            "Potential gain if fixed: up to 54 % of step time.",
+        ),
     ],
 )
 def test_cost_and_gain_are_sentences(values, figures):

@@ -133,7 +133,8 @@ def _rivals(row: FrameRow, others: Sequence[FrameRow]) -> str:
     # Where intervals are not known, they may overlap.
     if second["share_high"] < row["share_low"]:
         return ""
-    return f", about as large as {cause_name(second)} ({units.percent(second['share'])})"
+    share = units.percent_within(second["share"], second["share_low"], second["share_high"])
+    return f", about as large as {cause_name(second)} ({share})"
 
 
 def _cost(time: str, share: str) -> str:

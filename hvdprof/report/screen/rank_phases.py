@@ -34,6 +34,9 @@ MOST_RANKS = 6
 _NOTABLE = 0.02
 """A smaller share of the step is not tinted."""
 
+_DIGITS = 2
+"""Significant digits: a mean without an interval supports no more."""
+
 _FULL = 0.2
 """The tint is full from this share of the step on, as for an error."""
 
@@ -122,7 +125,9 @@ def _deviation(value: float, step_ns: float) -> Deviation:
     if abs(share) < _NOTABLE:
         return Deviation("0", 0.0)
     sign = "+" if value > 0 else ""
-    return Deviation(f"{sign}{units.milliseconds(value)}", max(-1.0, min(share / _FULL, 1.0)))
+    return Deviation(
+        f"{sign}{units.milliseconds(value, _DIGITS)}", max(-1.0, min(share / _FULL, 1.0))
+    )
 
 
 def _sentence(ranks: Sequence[int], apart: Float64s, step_ns: float) -> str:
@@ -133,4 +138,5 @@ def _sentence(ranks: Sequence[int], apart: Float64s, step_ns: float) -> str:
     where = list(PHASES.values())[int(phase)]
     place = "outside all phases" if where == "outside" else f"in {where}"
     share = units.percent(largest / step_ns, 0)
-    return f"Rank {ranks[int(rank)]} is {units.milliseconds(largest)} slower {place} ({share})."
+    slower = units.milliseconds(largest, _DIGITS)
+    return f"Rank {ranks[int(rank)]} is {slower} slower {place} ({share})."

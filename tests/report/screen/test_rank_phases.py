@@ -11,11 +11,11 @@ def test_it_points_at_the_phase_of_the_slow_rank(tmp_path):
     strip = rank_phases(finished, verdict_cell(finished))
     assert strip.ranks == (0, 1, 2, 3)
     forward = list(PHASES.values()).index("forward")
-    assert strip.rows[2][forward].text == "+3.00 ms"
+    assert strip.rows[2][forward].text == "+3.0 ms"
     assert strip.rows[2][forward].tint == 1.0
     # The others have the median of the others: one slow rank among four does not move it.
     assert {row[forward].text for place, row in enumerate(strip.rows) if place != 2} == {"0"}
-    assert strip.sentence == "Rank 2 is 3.00 ms slower in forward (23 %)."
+    assert strip.sentence == "Rank 2 is 3.0 ms slower in forward (23 %)."
 
 
 def test_ranks_alike_say_so(tmp_path):

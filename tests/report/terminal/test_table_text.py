@@ -72,7 +72,7 @@ def test_texts_hold_unit_and_interval_and_missing_stays_missing():
     assert texts["tensor"] == ["w", ""]
     assert texts["num_steps"] == ["1,234", "-"]
     assert texts["beta_ns_per_mb"] == ["820 µs/MB (800 to 840)", "-"]
-    assert texts["share"] == ["50.0 % (40.0 to 60.0)", "25.0 %"]
+    assert texts["share"] == ["50 % (40 to 60)", "25.0 %"]
     assert texts["waited_s"] == ["1.00 s", "2.00 s"]
 
 

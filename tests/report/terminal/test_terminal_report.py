@@ -176,7 +176,7 @@ def test_a_low_efficiency_without_a_finding_says_what_is_next():
 
 def test_the_rank_that_differs_is_named(tmp_path):
     text = rendered(analysis_of(tmp_path / "run", with_a_straggler()))
-    assert "  Ranks by phase         Rank 1 is 3.00 ms slower in forward (23 %).\n" in text
+    assert "  Ranks by phase         Rank 1 is 3.0 ms slower in forward (23 %).\n" in text
 
 
 def test_a_run_without_results_still_says_why_and_where():

@@ -149,6 +149,9 @@ def _what(evidence: Evidence, cause: CostlyCause) -> str:
     if not ranks:
         return f"{place}: in {of_rows} one of the ranks is late, by {late}."
     who = f"{ranks_text(list(ranks))}{_hosts(evidence, cause)}"
+    if len(ranks) == 1 and row["pattern"] == PERSISTENT:
+        # The cost says by how much: a median beside that mean reads as a contradiction.
+        return f"{place}: the other ranks wait for {who} in {of_rows}."
     each = "each " if len(ranks) > 1 else ""
     return f"{place}: the other ranks wait for {who} in {of_rows}, {each}by {late}."
 
