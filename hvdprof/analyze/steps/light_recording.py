@@ -44,9 +44,9 @@ def full_command(run: Run) -> str:
 
 
 def _without_folder(options: Sequence[str]) -> list[str]:
-    kept, is_value = [], False
+    others, is_value = [], False
     for one in options:
         if not is_value and one not in _FOLDER and not one.startswith(_FOLDER_WITH_VALUE):
-            kept.append(one)
+            others.append(one)
         is_value = one in _FOLDER
-    return kept
+    return others

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import IO
 
 from hvdprof import api, units
+from hvdprof.rundir.plan import TORCH_DISTRIBUTED_ENGINES
 
 _KINDS = {
     "torch": "baseline without Horovod",
@@ -12,6 +13,10 @@ _KINDS = {
     "trace": "writes Horovod's timeline",
     "attribution": "writes Horovod's timeline without the response cache",
     "ddp": "PyTorch's DistributedDataParallel instead of Horovod",
+}
+_KINDS_OF_TORCH = {
+    "throughput": "measures the speed, without PyTorch's Flight Recorder",
+    "trace": "notes with PyTorch's Flight Recorder when each rank submits each collective",
 }
 
 
@@ -61,7 +66,9 @@ def _summary(measurement: "api.Measurement") -> list[str]:
         *_oversubscribed(measurement),
         "Names: NUMBER-npRANKS-KIND-rREPEAT.",
     ]
-    return lines + [f"  {kind}: {_KINDS[kind]}" for kind in kinds if kind in _KINDS]
+    engines = {one.engine for one in measurement.manifest.passes}
+    meant = _KINDS | (_KINDS_OF_TORCH if engines <= set(TORCH_DISTRIBUTED_ENGINES) else {})
+    return lines + [f"  {kind}: {meant[kind]}" for kind in kinds if kind in meant]
 
 
 def _plan(measurement: "api.Measurement") -> list[str]:

@@ -58,6 +58,17 @@ def test_skipped_cells_and_warnings_are_announced() -> None:
     assert lines[4] == "! one host has 1 core"
 
 
+@pytest.mark.parametrize(
+    ("engine", "writes"), [("horovod", "Horovod's timeline"), ("collectives", "Flight Recorder")]
+)
+def test_a_dry_run_says_what_trace_launches_write(engine: str, writes: str) -> None:
+    stream = io.StringIO()
+    script = replace(SCRIPT, trace=True)
+    print_launches(_measurement(engines=(engine,), script=script), stream)
+    (line,) = [one for one in stream.getvalue().splitlines() if one.startswith("#   trace: ")]
+    assert writes in line
+
+
 @pytest.mark.parametrize("engine", ["horovod", "collectives"])
 def test_more_ranks_than_cores_are_a_warning_before_the_first_launch(engine: str) -> None:
     warning = (
