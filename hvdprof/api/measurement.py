@@ -21,6 +21,7 @@ from hvdprof.plain_text import printable
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import Manifest
 from hvdprof.rundir.masking import mask_command, mask_value
+from hvdprof.rundir.plan import TORCH_DISTRIBUTED_ENGINES
 from hvdprof.rundir.stopping import KnownCell
 
 
@@ -130,6 +131,12 @@ class Measurement:
     def settings(self) -> BenchSettings:
         """What the run does, after presets and defaults are filled in."""
         return read_settings(self.manifest.settings)
+
+    @property
+    def is_torch_distributed(self) -> bool:
+        """Whether no launch reduces by Horovod: trace launches write no Horovod timeline then."""
+        engines = {one.engine for one in self.manifest.passes}
+        return engines <= set(TORCH_DISTRIBUTED_ENGINES)
 
     def time_plan(self) -> TimePlan:
         """How long the launches take, estimated by those of this run, else of an earlier one."""

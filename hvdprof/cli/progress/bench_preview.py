@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from typing import IO
 
 from hvdprof import api, units
-from hvdprof.rundir.plan import TORCH_DISTRIBUTED_ENGINES
 
 _KINDS = {
     "torch": "baseline without Horovod",
@@ -66,8 +65,7 @@ def _summary(measurement: "api.Measurement") -> list[str]:
         *_oversubscribed(measurement),
         "Names: NUMBER-npRANKS-KIND-rREPEAT.",
     ]
-    engines = {one.engine for one in measurement.manifest.passes}
-    meant = _KINDS | (_KINDS_OF_TORCH if engines <= set(TORCH_DISTRIBUTED_ENGINES) else {})
+    meant = _KINDS | (_KINDS_OF_TORCH if measurement.is_torch_distributed else {})
     return lines + [f"  {kind}: {meant[kind]}" for kind in kinds if kind in meant]
 
 
