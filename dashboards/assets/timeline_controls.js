@@ -96,7 +96,7 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
           title: "Show or hide", onclick: () => {
             if (!hidden.delete(name)) { hidden.add(name); }
             model.set({hide: [...hidden].join(",")});
-          }}, box, name);
+          }}, box, name.replaceAll("_", " "));
       }));
     }
 

@@ -1,5 +1,7 @@
 """What the job reaches at other numbers of ranks: forecasts stored beside the run."""
 
+import shlex
+
 import dash_mantine_components as dmc
 from dash import Dash
 from dash.development.base_component import Component
@@ -11,7 +13,7 @@ from hvdprof.dashboards.components.figure_card import figure_card
 from hvdprof.dashboards.components.section import section
 from hvdprof.dashboards.components.text_table import TextRows, text_card
 from hvdprof.dashboards.components.view_control import view_select
-from hvdprof.dashboards.run_store import RunStore
+from hvdprof.dashboards.run_store import Looked, RunStore
 from hvdprof.dashboards.view import View
 from hvdprof.figures.forecast_figure import forecast_causes, forecast_curve
 from hvdprof.model.forecast import Forecast
@@ -45,7 +47,7 @@ def layout(runs: RunStore, view: View) -> dmc.Stack:
     if not isinstance(looked, RunAnalysis) or not stored:
         return empty_state(
             "No forecast is stored beside this run.",
-            "hvdprof predict RUN --np 16,32,64,128",
+            f"hvdprof predict {_shown_folder(looked)} --np 16,32,64,128",
             about="This page then shows the efficiency at these numbers of ranks with 50 and 90 % "
             "bands, what limits it, and what to measure next.",
         )
@@ -84,6 +86,11 @@ def layout(runs: RunStore, view: View) -> dmc.Stack:
 
 def register(app: Dash, runs: RunStore) -> None:
     """The page has no callbacks of its own."""
+
+
+def _shown_folder(looked: Looked) -> str:
+    """The run directory for a command; a standalone file cannot be predicted from."""
+    return shlex.quote(str(looked.run.folder)) if isinstance(looked, RunAnalysis) else "RUN"
 
 
 def _chosen(stored: tuple[StoredForecast, ...], name: str | None) -> StoredForecast:

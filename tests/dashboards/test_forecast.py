@@ -58,7 +58,9 @@ def test_a_network_is_chosen_in_the_address_and_an_unknown_one_is_the_first(tmp_
 
 
 def test_without_a_forecast_the_page_names_the_command(tmp_path):
-    assert NOTHING in page_text(forecast, empty_run(tmp_path / "empty"))
+    without = page_text(forecast, empty_run(tmp_path / "empty"))
+    assert NOTHING in without
+    assert f"hvdprof predict {tmp_path / 'empty'} --np" in without
     assert NOTHING in page_text(forecast, standalone_timeline(tmp_path))
 
 
