@@ -35,8 +35,9 @@ SECTION = "prediction"
 SMALL_DIFFERENCE = 0.05
 """Cells whose launches differ by less have a table of their own."""
 
-_LEFT_OUT = ("manifest.json", "passes", "cache", "net.jsonl")
-"""Its allreduces ran at the largest number of ranks of the sweep, which is predicted."""
+_LEFT_OUT = ("manifest.json", "resume.json", "passes", "cache", "net.jsonl")
+"""The allreduces of the last ran at the largest number of ranks of the sweep, which is predicted;
+the first two are written anew."""
 
 _DRAWS, _SEED = 4000, 1
 _FORECAST_DRAWS = 800

@@ -155,7 +155,7 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
     ["F", "fit the selection, or the chosen event, into the window"],
     ["M", "set or remove a mark at the pointer"],
     ["/", "search events by activity or tensor; Enter goes to the next hit"],
-    ["Escape", "clear the selection and the chosen event"],
+    ["Escape", "close this help; else clear the selection and the chosen event"],
     ["?", "this help"],
   ];
   const help = (isShown, act) => (isShown

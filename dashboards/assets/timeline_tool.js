@@ -320,6 +320,7 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
     }
 
     clear() {
+      if (this.helps) { this.toggleHelp(); return; }
       this.selecting = null;
       this.model.set({sel_from: null, sel_to: null, event: null, lane: null, at: null});
     }

@@ -194,7 +194,8 @@ def test_keys_zoom_pan_mark_and_help(shown):
     page.wait_for_url(lambda url: "marks=" not in url)
     page.keyboard.press("?")
     assert "select a range" in page.inner_text("#timeline-help")
-    page.keyboard.press("?")
+    page.keyboard.press("Escape")
+    page.wait_for_selector("#timeline-help", state="hidden")
     page.keyboard.press("/")
     assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "Search events"
     page.keyboard.type("w")

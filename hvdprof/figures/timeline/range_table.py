@@ -121,7 +121,8 @@ def _facts(
         transfer = float(executions.transfer_ns[inside].sum())
         size = executions.bytes[inside]
         facts += [
-            ("executions", units.count(len(inside))),
+            # A part of an execution has no payload of its own.
+            ("executions", f"{units.count(len(inside))}, counted whole"),
             ("payload", units.byte_size(float(np.nansum(size)))),
             ("transfer", length_text(transfer)),
         ]
