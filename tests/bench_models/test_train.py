@@ -88,7 +88,9 @@ def test_every_gradient_is_ready_within_backward(mpi_job):
 def test_steps_are_covered_by_their_phases(mpi_job):
     for step in steps_of(both_ranks(mpi_job)[0], "average"):
         names = [name for name, *_ in step["phases"]]
-        assert names == ["data", "forward", "backward", "optimizer"]
+        # A busy machine may need 20 µs from backward to the update, which is a phase then.
+        update = ["before_update", "optimizer"] if "before_update" in names else ["optimizer"]
+        assert names == ["data", "forward", "backward", *update]
         covered = sum(length for _, _, length in step["phases"])
         assert covered <= step["dur_ns"] < covered + 20_000_000
 
