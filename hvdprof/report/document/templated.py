@@ -21,6 +21,7 @@ from hvdprof.report.terminal.report_page import CELL_HEADS, shape_page
 from hvdprof.report.terminal.run_facts import run_created, run_facts
 from hvdprof.report.terminal.sessions_section import SESSION_HEADS, shape_sessions
 
+_IN_BACKTICKS = re.compile(r"`([^`]+)`")
 _MARKDOWN_SIGNS = re.compile(r"([\\`*_{}\[\]<>|#])")
 
 
@@ -39,6 +40,7 @@ def fill(template: str, analysis: RunAnalysis, *, is_html: bool, **more: object)
         finalize=_shown,
     )
     environment.filters["md"] = markdown_text
+    environment.filters["code_pieces"] = _IN_BACKTICKS.split
     manifest = analysis.run.manifest
     cell = verdict_cell(analysis)
     return environment.from_string(source.read_text(encoding="utf-8")).render(

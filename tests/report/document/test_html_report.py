@@ -66,6 +66,13 @@ def markdown(analysis):
     return stream.getvalue()
 
 
+def test_what_stands_in_backticks_is_code():
+    row = finished_analysis.finding(action="Run `hvdprof net <H>` and read it.")
+    page = html_page(finished_analysis.analysis(findings=FINDINGS.frame([row])))
+
+    assert "Run <code>hvdprof net &lt;H&gt;</code> and read it." in page
+
+
 def test_every_finding_is_an_item_of_its_own_in_markdown():
     rows = [finished_analysis.finding(subject=name, action=name) for name in ("a", "b", "c")]
     text = markdown(finished_analysis.full_analysis(findings=FINDINGS.frame(rows)))
