@@ -1,7 +1,7 @@
 """A training loop whose settings all come from the environment, so that `tune` can change them.
 
 A tower of small layers has many gradients; it computes with as many threads as the environment
-gives it. ``--wait-ms`` adds work that takes no core.
+gives it. ``--wait-ms`` adds work that takes no core; ``--fp16`` is the variant of a comparison.
 """
 
 import argparse
@@ -28,12 +28,15 @@ def main() -> None:
     parser.add_argument("--batch-size", type=int, default=64)
     parser.add_argument("--steps", type=int, default=400)
     parser.add_argument("--wait-ms", type=float, default=0.0)
+    parser.add_argument("--fp16", action="store_true", help="send gradients as 16-bit floats")
     args = parser.parse_args()
     hvd.init()
     torch.manual_seed(1)
     model = tower(args.layers, args.width)
     optimizer = hvd.DistributedOptimizer(
-        torch.optim.SGD(model.parameters(), lr=1e-3), named_parameters=model.named_parameters()
+        torch.optim.SGD(model.parameters(), lr=1e-3),
+        named_parameters=model.named_parameters(),
+        compression=hvd.Compression.fp16 if args.fp16 else hvd.Compression.none,
     )
     hvd.broadcast_parameters(model.state_dict(), root_rank=0)
     inputs = torch.randn(args.batch_size, args.width)
