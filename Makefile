@@ -60,7 +60,7 @@ setup: $(VENV)/.hvdprof-horovod $(VENV)/.hvdprof-dev  ## Install hvdprof, Horovo
 bench: $(VENV)/.hvdprof-horovod  ## Measure on this machine; ARGS="..." goes to `hvdprof bench`.
 	$(BIN)/hvdprof bench --preset quick $(ARGS)
 
-test-fast: $(VENV)/.hvdprof-fast  ## Run what needs nothing but Python, in an environment without torch: a minute on two cores.
+test-fast: $(VENV)/.hvdprof-fast  ## Run what needs nothing but Python, in an environment without torch: two minutes on two cores.
 	$(FAST) $(ARGS)
 
 test-lowest: $(LOWEST_VENV)/.hvdprof-lowest  ## Run the fast tests with the lowest versions that pyproject.toml allows.
