@@ -106,6 +106,12 @@ def _lanes(
     return [Lane(rank, first + number, one) for number, one in enumerate(names)], place
 
 
+def _event_name(collective: str, *, is_open: bool, is_unmatched: bool) -> str:
+    # Perfetto ignores colours, so that the name alone shows them.
+    marks = ["not completed"] * is_open + ["on this rank alone"] * is_unmatched
+    return f"{collective} ({', '.join(marks)})" if marks else collective
+
+
 def _events(
     lanes: list[Lane], place: "np.ndarray[tuple[int], np.dtype[np.int64]]", calls: pd.DataFrame
 ) -> Iterator[TraceEvent]:
@@ -124,7 +130,9 @@ def _events(
         colour = _UNMATCHED_COLOUR if is_unmatched else ""
         yield TraceEvent(
             lane=lanes[lane],
-            name=f"{row.collective} (not completed)" if row.is_open else str(row.collective),
+            name=_event_name(
+                str(row.collective), is_open=bool(row.is_open), is_unmatched=bool(is_unmatched)
+            ),
             start_ns=begin,
             dur_ns=None if pd.isna(row.finish_ns) else max(int(row.finish_ns) - begin, 0),
             args={name: value for name, value in args.items() if value not in (None, "")},

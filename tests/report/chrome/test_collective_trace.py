@@ -36,7 +36,7 @@ def test_each_rank_has_its_calls_from_their_submission_on(job):
         (1, 1, "ALLREDUCE", SECOND_NS + 1000, None),
         (0, 2, "ALLREDUCE (not completed)", 2 * SECOND_NS, SECOND_NS),
         (1, 2, "ALLREDUCE (not completed)", 2 * SECOND_NS + 1000, SECOND_NS - 1000),
-        (0, 3, "ALLREDUCE (not completed)", 3 * SECOND_NS, 0),
+        (0, 3, "ALLREDUCE (not completed, on this rank alone)", 3 * SECOND_NS, 0),
     ]
 
 
