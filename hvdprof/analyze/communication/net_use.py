@@ -1,5 +1,7 @@
 """Bus bandwidth of the job's allreduces against that of the network between its hosts."""
 
+import math
+
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -15,6 +17,9 @@ from hvdprof.rundir.plan import HOROVOD_ENGINE
 LEAST_EXECUTIONS = 10
 MOST_LATENCY = 0.2
 """Largest share of latency in an allreduce that counts as limited by bandwidth."""
+
+MOST_SHARE = 1.1
+"""A job cannot get more than its network gives: beyond, what was measured is not that."""
 
 _ALLREDUCE = "ALLREDUCE"
 _ENDS = ("", "_low", "_high")
@@ -90,16 +95,29 @@ def _compared(rows: pd.DataFrame, link: FrameRow) -> dict[str, object]:
     share = np.exp(_interval(np.log(reached / allowed[0])))
     at_median = np.argsort(sizes)[len(sizes) // 2]
     of_allowed = allowed[:, at_median]
+    median = float(np.median(sizes))
+    low = share[1] * of_allowed[0] / of_allowed[2]
+    high = share[2] * of_allowed[0] / of_allowed[1]
+    reason = _unusable(low, high, median)
+    shares = (NAN, NAN, NAN) if reason else (float(share[0]), float(low), float(high))
     return {
         "num_executions": len(sizes),
-        "size_bytes": float(np.median(sizes)),
+        "size_bytes": median,
         **_named("busbw{}_gb_per_s", np.exp(_interval(np.log(reached)))),
         **_named("allowed{}_gb_per_s", of_allowed),
-        "share": share[0],
-        "share_low": share[1] * of_allowed[0] / of_allowed[2],
-        "share_high": share[2] * of_allowed[0] / of_allowed[1],
-        "reason": "",
+        **dict(zip(("share", "share_low", "share_high"), shares, strict=True)),
+        "reason": reason,
     }
+
+
+def _unusable(low: float, high: float, size_bytes: float) -> str:
+    """Why a share says nothing of the network, or an empty string."""
+    size = units.byte_size(size_bytes)
+    if math.isnan(low) or math.isnan(high):
+        return f"the measured allreduce is too uncertain at {size}, the payload of the job's"
+    if low > MOST_SHARE:
+        return f"the job's allreduces of {size} were faster than the measured one"
+    return ""
 
 
 def _too_few(number: int, latency_ns: float, link: FrameRow) -> str:

@@ -8,24 +8,20 @@ import math
 from collections.abc import Iterator
 
 from hvdprof import units
+from hvdprof.analyze.findings.horovod_cycle import CYCLE_TIME, DEFAULT_CYCLE_MS, longer_cycles
 from hvdprof.analyze.tune.proposal import Knob, Proposal, Untried, settings_of
 from hvdprof.analyze.tune.tuned_job import TunedJob
 from hvdprof.model.tuning import Candidate
 
-CYCLE = Knob("HOROVOD_CYCLE_TIME", "cycle_time_ms")
+CYCLE = Knob(CYCLE_TIME, "cycle_time_ms")
 FUSION = Knob("HOROVOD_FUSION_THRESHOLD", "fusion_threshold_mb", 2.0**20)
 CACHE = Knob("HOROVOD_CACHE_CAPACITY", "cache_capacity")
 HIERARCHICAL = "HOROVOD_HIERARCHICAL_ALLREDUCE"
 
-DEFAULT_CYCLE_MS = 1.0
 DEFAULT_FUSION_BYTES = 2**27
 DEFAULT_CACHE = 1024
 
 SHORT_CYCLES_MS = (0.1, 0.5)
-LONG_CYCLES_MS = (2.5, 5.0, 10.0)
-MOST_OF_A_STEP = 0.25
-"""A longer cycle than this share of a step is not tried: it delays every gradient by as much."""
-
 SMALLEST_PIECE_BYTES = 2**20
 """Smaller executions cost more latency than they can cover."""
 
@@ -56,11 +52,10 @@ def cycle_time(job: TunedJob) -> Iterator[Proposal]:
             finding=job.finding("cycle-bound"),
         )
     if job.finding("many-small-messages") or job.executions_per_step > 2:
-        long = [one for one in LONG_CYCLES_MS if present < one <= MOST_OF_A_STEP * step_ms]
         yield from settings_of(
             job,
             CYCLE,
-            long,
+            longer_cycles(present, step_ms),
             why="A longer cycle fuses more gradients into one collective: now "
             f"{job.executions_per_step:.0f} per step.",
             finding=job.finding("many-small-messages"),

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hvdprof import units
+from hvdprof.analyze.findings.horovod_cycle import DEFAULT_CYCLE_MS
 from hvdprof.analyze.predict.gradient_trace import (
     GradientTrace,
     NoTrace,
@@ -29,7 +30,6 @@ from hvdprof.analyze.tune.ddp_rules import BUCKET_FLAGS
 from hvdprof.analyze.tune.horovod_rules import (
     CACHE,
     CYCLE,
-    DEFAULT_CYCLE_MS,
     DEFAULT_FUSION_BYTES,
     FUSION,
 )

@@ -101,3 +101,20 @@ def test_a_measured_allreduce_without_a_fit_gives_its_reason():
     assert use(executions(0.5), links=no_fit)["reason"].item() == (
         "the measured allreduce has no fit: only 3 different payloads"
     )
+
+
+def test_a_job_faster_than_what_was_measured_is_not_compared():
+    (row,) = use(executions(3.0)).to_dict("records")
+    assert row["reason"] == "the job's allreduces of 4.00 MB were faster than the measured one"
+    assert np.isnan(row["share"])
+    assert row["busbw_gb_per_s"] == pytest.approx(0.03, rel=0.03)
+
+
+@pytest.mark.parametrize("end", ["low", "high"])
+def test_an_open_end_of_the_measured_allreduce_is_no_comparison(end):
+    open_end = LINKS.assign(**{f"beta_{end}_ns_per_mb": np.nan})
+    (row,) = use(executions(0.5), links=open_end).to_dict("records")
+    assert row["reason"] == (
+        "the measured allreduce is too uncertain at 4.00 MB, the payload of the job's"
+    )
+    assert np.isnan(row["share"])

@@ -710,6 +710,42 @@ def test_collectives_of_one_rank_send_nothing():
     assert "many-small-messages" not in ids(alone)
 
 
+def small_collectives(step_ns=100e6, environment=None, launches=("s",)):
+    rows = pd.concat([collectives(1000).assign(segment=name) for name in launches])
+    given = evidence(
+        [("collectives", rows), ("scaling", steps_of(step_ns))],
+        environment=environment,
+        segments=pd.concat([segments().assign(segment=name) for name in launches]),
+    )
+    table_of = findings(given)
+    (row,) = table_of[table_of["id"] == "many-small-messages"].to_dict("records")
+    return row
+
+
+def test_many_small_collectives_of_a_run_are_one_finding():
+    assert small_collectives()["evidence"] == (
+        "resnet18 on 2 ranks: 30 of 30 collectives per step carry less than 65.5 kB. Their latency "
+        "dominates, not the bandwidth."
+    )
+    evidence_of_three = small_collectives(launches=("s", "t", "u"))["evidence"]
+    assert evidence_of_three.endswith("The same holds for 2 other launches.")
+
+
+@pytest.mark.parametrize(
+    ("step_ns", "environment", "begin"),
+    [
+        (100e6, {}, "Set HOROVOD_CYCLE_TIME=2.5 or pass groups="),
+        (100e6, {"HOROVOD_CYCLE_TIME": "5"}, "Set HOROVOD_CYCLE_TIME=10 or pass groups="),
+        (9e6, {}, "Pass groups="),
+        (100e6, {"HOROVOD_CYCLE_TIME": "10"}, "Pass groups="),
+    ],
+)
+def test_a_cycle_is_advised_that_the_run_did_not_have_and_its_step_can_bear(
+    step_ns, environment, begin
+):
+    assert small_collectives(step_ns, environment)["action"].startswith(begin)
+
+
 def test_settings_of_horovod_say_nothing_of_ddp_alone():
     given = {
         "HOROVOD_FUSION_THRESHOLD": "0",

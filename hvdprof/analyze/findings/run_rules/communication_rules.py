@@ -9,8 +9,11 @@ import numpy as np
 import pandas as pd
 
 from hvdprof import units
-from hvdprof.analyze.findings.evidence import Evidence
+from hvdprof.analyze.findings.evidence import Evidence, is_base
 from hvdprof.analyze.findings.finding import SMALLEST_COST, Finding, severity_of_cost
+from hvdprof.analyze.findings.horovod_cycle import CYCLE_TIME, cycle_ms, longer_cycles
+from hvdprof.model.cell_key import place_name
+from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.tables.collective_tables import COLLECTIVES, OVERLAP
 from hvdprof.rundir.plan import DDP_ENGINE
 
@@ -23,24 +26,59 @@ _LAUNCH = ["pass_id", "segment"]
 
 
 def many_small_messages(evidence: Evidence) -> Iterator[Finding]:
-    """Many small executions per step."""
-    for (pass_id, segment), rows in _steady(evidence).groupby(_LAUNCH, observed=True):
-        steps = len(rows["step"].unique())
-        small = rows["size_bytes"].astype("float64") < SMALL_MESSAGE_BYTES
-        per_step = float(small.sum()) / steps
-        if per_step >= MANY_MESSAGES and small.mean() >= 0.5:
-            limit = units.byte_size(SMALL_MESSAGE_BYTES)
-            yield Finding(
-                "many-small-messages",
-                "warning",
-                f"{pass_id} {segment}",
-                "Many small collectives",
-                f"{pass_id}: {per_step:.0f} of {len(rows) / steps:.0f} collectives per step carry "
-                f"less than {limit}. Their latency dominates, not the bandwidth.",
-                "Set HOROVOD_CYCLE_TIME=5 or a larger HOROVOD_FUSION_THRESHOLD, so that Horovod "
-                "fuses more gradients. Alternatively, pass groups= to DistributedOptimizer.",
-                "certain",
-            )
+    """Many small executions per step: one finding for the run, on the launch with the most."""
+    steady = _steady(evidence)
+    small = steady["size_bytes"].astype("float64") < SMALL_MESSAGE_BYTES
+    groups = steady.assign(small=small).groupby(_LAUNCH, observed=True)
+    counts = groups.agg(small=("small", "sum"), all=("small", "size"), steps=("step", "nunique"))
+    per_step = counts[["small", "all"]].div(counts["steps"], axis=0)
+    often = (per_step["small"] >= MANY_MESSAGES) & (per_step["small"] >= 0.5 * per_step["all"])
+    found = per_step[often].sort_values("small", ascending=False, kind="stable").reset_index()
+    if found.empty:
+        return
+    worst = found.to_dict("records")[0]
+    launch = _segment(evidence, worst)
+    yield Finding(
+        "many-small-messages",
+        "warning",
+        "collectives",
+        "Many small collectives",
+        f"{place_name(launch['model'], int(launch['size']), str(launch['engine']))}: "
+        f"{worst['small']:.0f} of {worst['all']:.0f} collectives per step carry less than "
+        f"{units.byte_size(SMALL_MESSAGE_BYTES)}. Their latency dominates, not the bandwidth."
+        f"{_in_others(len(found) - 1)}",
+        _fuse_more(evidence, launch),
+        "certain",
+    )
+
+
+def _in_others(number: int) -> str:
+    if not number:
+        return ""
+    return f" The same holds for {number} other launch{'es' if number > 1 else ''}."
+
+
+def _segment(evidence: Evidence, launch: FrameRow) -> FrameRow:
+    segments = evidence.run.segments
+    own = (segments["pass_id"] == launch["pass_id"]) & (segments["segment"] == launch["segment"])
+    row: FrameRow = segments[own].to_dict("records")[0]
+    return row
+
+
+def _fuse_more(evidence: Evidence, launch: FrameRow) -> str:
+    place = (launch["model"], launch["size"], launch["engine"])
+    step_ns = [
+        float(cell["step_time_median_ns"])
+        for cell in evidence.cells(oversubscribed=True)
+        if is_base(cell) and (cell["model"], cell["np"], cell["engine"]) == place
+    ]
+    cycles = longer_cycles(cycle_ms(evidence), step_ns[0] / 1e6) if step_ns else []
+    if not cycles:
+        return "Pass groups= to DistributedOptimizer, so that Horovod fuses more gradients."
+    return (
+        f"Set {CYCLE_TIME}={cycles[0]:g} or pass groups= to DistributedOptimizer, so that Horovod "
+        "fuses more gradients. Measure both."
+    )
 
 
 def fusion_too_large(evidence: Evidence) -> Iterator[Finding]:

@@ -21,6 +21,7 @@ from hvdprof.analyze.findings.finding import (
     sentences,
     severity_of_cost,
 )
+from hvdprof.analyze.findings.horovod_cycle import cycle_ms
 from hvdprof.analyze.findings.run_rules.ddp_transfer import under_ddp
 from hvdprof.analyze.findings.run_rules.likely_cause import Likely
 from hvdprof.analyze.steps.cell_setting import CellSetting, cell_setting
@@ -31,7 +32,6 @@ from hvdprof.rundir.plan import COLLECTIVES_ENGINE, DDP_ENGINE, FSDP_ENGINE
 CYCLES_OF_A_SHORT_STEP = 20
 """In a step of more cycles of Horovod, the wait for one is below 5 % of the step."""
 
-DEFAULT_CYCLE_MS = 1.0
 LARGE_COPIES = 0.05
 """Share of exposed transfer from which copies into and out of the fusion buffer are named."""
 
@@ -91,7 +91,7 @@ def _likely(evidence: Evidence, term: CostlyCause) -> Likely:
         return under_ddp(evidence, term, setting)
     if cell["engine"] in _OF_TORCH:
         return _OF_TORCH[cell["engine"]]
-    cycle_ns = _cycle_ms(evidence) * 1e6
+    cycle_ns = cycle_ms(evidence) * 1e6
     if step_ns(cell) <= CYCLES_OF_A_SHORT_STEP * cycle_ns:
         return Likely(
             "cycle-bound",
@@ -136,8 +136,10 @@ _OF_TORCH: dict[str, Likely] = {
 
 def _over_network(evidence: Evidence, cell: Cell, setting: CellSetting) -> Likely:
     rows = evidence.table(NET_USE.name)
-    known = rows[(rows["np"] == cell["np"]) & (rows["reason"] == "")].to_dict("records")
+    measured = rows[rows["np"] == cell["np"]].to_dict("records")
+    known = [row for row in measured if not row["reason"]]
     if not known:
+        reasons = [f"What the network gives is not known: {row['reason']}." for row in measured]
         return Likely(
             "exposed-transfer",
             f"Exposed communication between {setting.num_hosts} hosts",
@@ -148,6 +150,7 @@ def _over_network(evidence: Evidence, cell: Cell, setting: CellSetting) -> Likel
                 "Run `hvdprof net --hosts` to measure what the network gives.",
                 "With NCCL_DEBUG=INFO, the log shows what NCCL chose." if setting.on_gpus else "",
             ),
+            sentences(*reasons),
         )
     row = known[0]
     share = units.interval_of_unit(row["share"], row["share_low"], row["share_high"], "ratio")
@@ -229,11 +232,3 @@ def _free_cores(setting: CellSetting) -> str:
     if setting.one_thread:
         return "Run fewer ranks than cores, so that Horovod's threads get cores."
     return "Set a smaller OMP_NUM_THREADS or run fewer ranks, so that Horovod's threads get cores."
-
-
-def _cycle_ms(evidence: Evidence) -> float:
-    text = evidence.setting("HOROVOD_CYCLE_TIME")
-    try:
-        return float(text) if text else DEFAULT_CYCLE_MS
-    except ValueError:
-        return DEFAULT_CYCLE_MS
