@@ -22,18 +22,51 @@ function titledFigure(graph, name) {
   };
 }
 
-// A grid draws only the rows in its window: for paper it draws all.
-function drawAllRows(layouts) {
-  document.querySelectorAll(".data-table[id]").forEach((grid) => {
-    const api = window.dash_ag_grid && window.dash_ag_grid.getApi(grid.id);
-    if (!api) { return; }
-    if (layouts) { layouts.set(grid.id, api.getGridOption("domLayout")); }
-    api.setGridOption("domLayout", layouts ? "print" : usualLayouts.get(grid.id) || "normal");
-  });
+// A grid draws its rows in later frames and only those in its window; paper is drawn at once. So a
+// plain table with every row stands in for it.
+function tableForPaper(grid) {
+  const api = window.dash_ag_grid && window.dash_ag_grid.getApi(grid.id);
+  if (!api) { return; }
+  const columns = api.getAllDisplayedColumns();
+  const table = document.createElement("table");
+  table.className = "for-paper";
+  const addRow = (section, kind, texts) => {
+    const row = section.insertRow();
+    texts.forEach((text, place) => {
+      const cell = document.createElement(kind);
+      cell.textContent = text;
+      cell.dir = "auto";
+      if (columns[place].getColDef().type === "rightAligned") { cell.className = "right"; }
+      row.append(cell);
+    });
+  };
+  addRow(table.createTHead(), "th", columns.map(
+    (column) => api.getDisplayNameForColumn(column, "header")));
+  const body = table.createTBody();
+  api.forEachNodeAfterFilterAndSort((node) => addRow(body, "td", columns.map((column) =>
+    api.getCellValue({rowNode: node, colKey: column, useFormatter: true}) ?? "")));
+  grid.after(table);
 }
-const usualLayouts = new Map();
-window.addEventListener("beforeprint", () => drawAllRows(usualLayouts));
-window.addEventListener("afterprint", () => drawAllRows(null));
+
+// A figure keeps the width of the screen: with a view box it shrinks to that of the paper.
+function figureForPaper(svg) {
+  svg.setAttribute("viewBox", `0 0 ${svg.getAttribute("width")} ${svg.getAttribute("height")}`);
+}
+
+function removeTablesForPaper() {
+  document.querySelectorAll(".for-paper").forEach((table) => table.remove());
+}
+
+window.addEventListener("beforeprint", () => {
+  removeTablesForPaper();
+  document.querySelectorAll(".data-table[id]").forEach(tableForPaper);
+  document.querySelectorAll(".js-plotly-plot .main-svg").forEach(figureForPaper);
+});
+window.addEventListener("afterprint", () => {
+  removeTablesForPaper();
+  document.querySelectorAll(".js-plotly-plot .main-svg").forEach(
+    (svg) => svg.removeAttribute("viewBox"));
+});
 
 window.dash_clientside = Object.assign({}, window.dash_clientside, {
   hvdprof: {

@@ -76,6 +76,7 @@ def figure_graph(figure: go.Figure, label: str, **properties: Any) -> html.Div:
         dcc.Graph(figure=figure, config=_CONFIG, className=f"figure {label}", **properties),
         # Reserve the height while plotly loads, so that the page does not jump.
         style={"minHeight": f"{height}px"} if height else {},
+        className="figure-room",
     )
 
 

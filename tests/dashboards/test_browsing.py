@@ -32,6 +32,21 @@ ROWS_NAME = """text =>
     document.querySelector('.waterfall .yaxislayer-above').textContent.includes(text)"""
 NOTE_COPIES = """() => { window.copied = []; Object.defineProperty(navigator, 'clipboard', {value: {
     writeText: text => { window.copied.push(text); return Promise.resolve(); }}}); }"""
+MOST_SHOWN = 12
+"""Rows of a grid in its window on the screen."""
+# In one task, as a browser prints: what a later frame would draw is not on the paper.
+ON_PAPER = """() => {
+    window.dispatchEvent(new Event('beforeprint'));
+    const over = [...document.querySelectorAll('.js-plotly-plot .main-svg')].map(svg =>
+        svg.getBoundingClientRect().right -
+        svg.closest('.mantine-Paper-root').getBoundingClientRect().right);
+    const grids = [...document.querySelectorAll('.data-table')];
+    return [
+        [...document.querySelectorAll('.for-paper')].map(table => table.rows.length),
+        Math.max(...over),
+        grids.every(grid => grid.offsetHeight === 0),
+    ];
+}"""
 CAPTION_IS_NEW = "old => document.querySelector('#timeline-caption').innerText !== old"
 COUNT_JUMPS = """
     window.moved = 0;
@@ -107,10 +122,6 @@ def test_figures_and_tables_are_saved(measured):
         by_rank, longest = page.evaluate("window.copied")
         assert by_rank.splitlines()[0].split("\t")[0].strip('"') == "rank"
         assert longest.startswith("step\ttensor\twait_ns")
-        page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
-        assert page.locator(".ag-layout-print").count() > 0
-        page.evaluate("window.dispatchEvent(new Event('afterprint'))")
-        assert page.locator(".ag-layout-print").count() == 0
         show(watched, address)
         cells = saved(page, "Save the numbers of mnist as CSV")
         (two,) = [
@@ -120,6 +131,25 @@ def test_figures_and_tables_are_saved(measured):
         ]
         low, value, high = (float(two[f"samples_per_s{end}"]) for end in ("_low", "", "_high"))
         assert low < value < high
+        assert watched.complaints == []
+
+
+def test_paper_holds_all_rows_of_a_grid_and_the_whole_width_of_a_figure(measured):
+    rows = len(measured.table("run", "collectives"))
+    assert rows > MOST_SHOWN
+    with served(measured) as address, watched_page(address) as watched:
+        page = watched.page
+        show(watched, f"{address}/communication?run=run")
+        page.wait_for_selector(".data-table .ag-row", timeout=60_000)
+        page.emulate_media(media="print")
+        # The width of an A4 sheet with its margins.
+        page.set_viewport_size({"width": 718, "height": 1000})
+        printed, over, hidden = page.evaluate(ON_PAPER)
+        assert printed[-1] == rows + 1
+        assert over <= 0
+        assert hidden
+        page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+        assert page.locator(".for-paper").count() == 0
         assert watched.complaints == []
 
 
