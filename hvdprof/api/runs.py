@@ -16,8 +16,11 @@ from hvdprof.rundir.manifest import Manifest, Status
 _NOT_ENDED = (Status.PLANNED, Status.RUNNING)
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     import pandas as pd
 
+    from hvdprof.model.nsys_events import NsysEvents
     from hvdprof.model.run import Run as Run
     from hvdprof.model.run import RunAnalysis, RunEntry
     from hvdprof.model.standalone_files import FilesAnalysis, ScalingOfText
@@ -56,6 +59,26 @@ def load_run(paths: Paths, *, progress: ProgressCallback | None = None) -> "Run"
 def is_run_directory(path: Path) -> bool:
     """Whether a folder is a run directory: it has a manifest, even if no launch has run yet."""
     return load.is_run_directory(path)
+
+
+def is_nsys_export(path: Path) -> bool:
+    """Whether a file is an export of Nsight Systems (SQLite), by its content.
+
+    Raises:
+        UnreadableInputError: It cannot be read.
+    """
+    return load.recognise(path).kind == load.Kind.NSYS
+
+
+def nsys_events(path: Path) -> "AbstractContextManager[NsysEvents]":
+    """Kernels and NVTX ranges of an export of Nsight Systems, read while they are used.
+
+    Times are ns on the clock of the export; see ``NsysEvents``.
+
+    Raises:
+        UnreadableInputError: It is damaged, or holds neither kernels nor NVTX ranges.
+    """
+    return load.nsys_events(path)
 
 
 def analyze_files(run: "Run") -> "FilesAnalysis":

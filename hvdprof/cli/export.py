@@ -20,7 +20,8 @@ def export(
         list[Path],
         typer.Argument(
             metavar="PATH...",
-            help="Run directory; or dumps of PyTorch's Flight Recorder, of all ranks of a job.",
+            help="Run directory; dumps of PyTorch's Flight Recorder, of all ranks of a job; or one "
+            "SQLite export of Nsight Systems.",
             show_default=False,
         ),
     ],
@@ -62,7 +63,8 @@ def export(
 
     Open it at ui.perfetto.dev or chrome://tracing. Needs the run directory alone.
     With --format chakra, write the graph of the measured steps as Chakra execution traces. Dumps
-    of the Flight Recorder become one lane per rank and process group.
+    of the Flight Recorder become one lane per rank and process group. An export of Nsight Systems
+    becomes lanes of NVTX ranges, computation and NCCL kernels by process.
     """
     if format_ is TraceFormat.CHROME and not output.name.endswith(_ENDINGS):
         raise UsageError(
@@ -105,6 +107,9 @@ def _export_files(
             "--format chakra and --model need a run directory.",
             hint="`hvdprof attach` makes one of timelines, profiler traces, NCCL logs and output.",
         )
+    if any(path.is_file() and api.is_nsys_export(path) for path in paths):
+        _export_nsys(paths, output, job, force=force)
+        return
     from hvdprof.report.chrome.chrome_trace import write_trace
     from hvdprof.report.chrome.collective_trace import collective_content
     from hvdprof.report.formats import write_text
@@ -113,6 +118,24 @@ def _export_files(
         run = api.load_run(paths, progress=progress)
     content = collective_content(run, job)
     write_text(output, lambda file: write_trace(content, file), overwrite=force)
+    _say_where(output)
+
+
+def _export_nsys(paths: list[Path], output: Path, job: str | None, *, force: bool) -> None:
+    if len(paths) > 1 or job is not None:
+        raise UsageError(
+            "An export of Nsight Systems is exported alone, and without --pass: its events are on "
+            "a clock of its own.",
+            hint="Export each file by itself: hvdprof export REPORT.sqlite -o trace.json.gz",
+        )
+    from hvdprof.report.chrome.chrome_trace import write_trace
+    from hvdprof.report.chrome.nsys_trace import nsys_content
+    from hvdprof.report.formats import check_output, write_text
+
+    check_output(output, overwrite=force)
+    with api.nsys_events(paths[0]) as source:
+        content = nsys_content(source, paths[0].name)
+        write_text(output, lambda file: write_trace(content, file), overwrite=force)
     _say_where(output)
 
 

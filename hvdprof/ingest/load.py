@@ -21,6 +21,7 @@ from hvdprof.rundir.layout import MANIFEST_NAME
 
 if TYPE_CHECKING:
     from hvdprof.ingest.logs.scaling_text import SAMPLES_PER_S, read_scaling_text
+    from hvdprof.ingest.nsys.export_events import nsys_events
     from hvdprof.ingest.rundir.attach_sources import Given
     from hvdprof.ingest.rundir.attached_run import Stated, attach
     from hvdprof.ingest.sources.small_text import small_text
@@ -43,6 +44,7 @@ __all__ = [
     "is_slow",
     "load_run",
     "load_throughput",
+    "nsys_events",
     "numba_refusal",
     "read_scaling_text",
     "recognise",
@@ -59,6 +61,7 @@ _MODULES = {
     "attach": "rundir.attached_run",
     "cached_pieces": "storage.cached_pieces",
     "is_slow": "timeline.parse",
+    "nsys_events": "nsys.export_events",
     "numba_refusal": "timeline.machine_code",
     "read_scaling_text": "logs.scaling_text",
     "release_pages": "storage.mapped_frame",

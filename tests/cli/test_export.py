@@ -1,10 +1,13 @@
 import gzip
+import sqlite3
+from contextlib import closing
 
 import pytest
 from typer.testing import CliRunner
 
 from hvdprof.cli.main import build_app
-from hvdprof.errors import HvdprofError, StorageError, UsageError
+from hvdprof.errors import HvdprofError, StorageError, UnreadableInputError, UsageError
+from tests.builders.nsys_exports import write_export
 from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts, write_run
 from tests.builders.trace_format import checked_trace, named_threads
 
@@ -130,3 +133,57 @@ def test_a_path_that_is_too_long_is_refused_without_a_traceback(run_folder, tmp_
         with pytest.raises(HvdprofError) as raised:
             export(run, "-o", output)
         assert "File name too long" in raised.value.message
+
+
+KERNELS = [(0, 5_000_000, 0, "gemm"), (1_000_000, 4_000_000, 0, "ncclDevKernel_AllReduce_f32")]
+
+
+def test_an_export_of_nsight_systems_becomes_a_trace(tmp_path):
+    output = tmp_path / "trace.json.gz"
+    shown = export(write_export(tmp_path / "a.sqlite", KERNELS, ["step"]), "-o", output)
+    assert shown.stderr.startswith(f"Wrote {output.resolve()}; open it at")
+    trace = checked_trace(gzip.decompress(output.read_bytes()).decode())
+    assert set(named_threads(trace).values()) == {
+        "GPU 0, pid 4242 / NVTX ranges, thread 7",
+        "GPU 0, pid 4242 / GPU 0 stream 7: computation",
+        "GPU 0, pid 4242 / GPU 0 stream 7: NCCL",
+    }
+    assert trace["otherData"]["file"] == "a.sqlite"
+
+
+def _empty(path):
+    return write_export(path)
+
+
+def _torn(path):
+    whole = write_export(path, KERNELS * 500)
+    whole.write_bytes(whole.read_bytes()[: whole.stat().st_size // 2])
+    return whole
+
+
+def _of_something_else(path):
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("CREATE TABLE books (title TEXT)")
+        database.commit()
+    return path
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (_empty, "without CUDA kernels and NVTX ranges"),
+        (_torn, "damaged SQLite file"),
+        (_of_something_else, "SQLite"),
+    ],
+)
+def test_a_database_without_events_is_refused_and_leaves_no_file(make, message, tmp_path):
+    path = make(tmp_path / "a.sqlite")
+    with pytest.raises(UnreadableInputError, match=message):
+        export(path, "-o", tmp_path / "trace.json")
+    assert [one.name for one in tmp_path.iterdir()] == ["a.sqlite"]
+
+
+def test_exports_of_nsight_systems_are_exported_one_by_one(tmp_path):
+    paths = [write_export(tmp_path / f"{name}.sqlite", KERNELS) for name in "ab"]
+    with pytest.raises(UsageError, match="exported alone"):
+        export(*paths, "-o", tmp_path / "trace.json")

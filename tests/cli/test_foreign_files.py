@@ -103,6 +103,10 @@ def test_export_writes_collectives_or_says_which_files_become_a_run(
         assert invoke("export", foreign[0], "-o", trace).exit_code == 0
         assert json.loads(trace.read_text())["otherData"]["recorder"] == "flight-recorder"
         return
+    if foreign[1] == "nsys_nccl_kernels":
+        assert invoke("export", foreign[0], "-o", trace).exit_code == 0
+        assert json.loads(trace.read_text())["otherData"]["file"] == foreign[0].name
+        return
     with pytest.raises(UsageError, match="is no run directory") as raised:
         invoke("export", foreign[0], "-o", trace)
     assert f"hvdprof convert {foreign[0]}" in str(raised.value.hint)

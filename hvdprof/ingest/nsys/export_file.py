@@ -1,31 +1,30 @@
-"""An export of Nsight Systems: its kernels by GPU, read without changing the file.
-
-Tables exist only where something of their kind was recorded, and columns differ by version: both
-are asked for first. The file is opened read-only and as immutable, so that no lock and no journal
-appears beside it; only tables are read, never views.
+"""An export of Nsight Systems: its kernels by GPU.
 
 Tested in ``tests/ingest/nsys/test_export_tables.py``.
 """
 
 import sqlite3
-import urllib.parse
 from collections import Counter
 from collections.abc import Mapping
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from hvdprof.errors import UnreadableInputError
+from hvdprof.ingest.nsys.export_database import (
+    DOMAIN_CREATED,
+    KERNELS,
+    RANGES,
+    STRINGS,
+    columns_of,
+    opened_export,
+    version_of,
+)
 from hvdprof.model.arrays import Int64s
 from hvdprof.rundir.shown_names import shown_name
 
-_KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
-_RANGES = "NVTX_EVENTS"
-_STRINGS = "StringIds"
 _NEEDED = {"start", "end", "deviceId"}
-_DOMAIN_CREATED = 75
 _MOST_KERNELS = 50_000_000
 _ROWS_AT_ONCE = 100_000
 
@@ -53,22 +52,12 @@ def read_export(path: Path) -> Export:
     Raises:
         UnreadableInputError: It is damaged, holds no kernels, or far too many.
     """
-    name = shown_name(path)
-    uri = f"file:{urllib.parse.quote(str(path.absolute()))}?mode=ro&immutable=1"
-    try:
-        with closing(sqlite3.connect(uri, uri=True)) as database:
-            database.text_factory = lambda raw: raw.decode("utf-8", "replace")
-            database.execute("PRAGMA trusted_schema = OFF")
-            return _read(database, name)
-    except sqlite3.Error as error:
-        raise UnreadableInputError(
-            f"{name} is a damaged SQLite file ({error}); it is not read.",
-            hint="Export it again: nsys export --type sqlite REPORT.nsys-rep.",
-        ) from error
+    with opened_export(path) as database:
+        return _read(database, shown_name(path))
 
 
 def _read(database: sqlite3.Connection, name: str) -> Export:
-    columns = _columns(database, _KERNELS)
+    columns = columns_of(database, KERNELS)
     if not columns >= _NEEDED:
         raise UnreadableInputError(
             f"{name} is an export of Nsight Systems without CUDA kernels.",
@@ -76,7 +65,7 @@ def _read(database: sqlite3.Connection, name: str) -> Export:
         )
     text = next((one for one in ("shortName", "demangledName") if one in columns), "0")
     process = "globalPid" if "globalPid" in columns else "0"
-    query = f"SELECT start, end, deviceId, {process}, {text} FROM {_KERNELS} WHERE end >= start"
+    query = f"SELECT start, end, deviceId, {process}, {text} FROM {KERNELS} WHERE end >= start"
     pieces = []
     number = 0
     cursor = database.execute(query)
@@ -96,7 +85,7 @@ def _read(database: sqlite3.Connection, name: str) -> Export:
         name_ids=kernels[:, 4],
         names=_strings(database, used),
         nccl_calls=_nccl_calls(database),
-        version=_version(database),
+        version=version_of(database),
     )
 
 
@@ -109,42 +98,25 @@ def _whole_rows(rows: list[tuple[object, ...]], name: str) -> Int64s:
         raise UnreadableInputError(f"{name} holds kernels whose times are no numbers.") from error
 
 
-def _columns(database: sqlite3.Connection, table: str) -> set[str]:
-    """The columns of a table; empty where it does not exist."""
-    kinds = database.execute("SELECT type FROM sqlite_master WHERE name = ?", (table,)).fetchall()
-    if ("table",) not in kinds:
-        return set()
-    return {str(row[1]) for row in database.execute(f"PRAGMA table_info({table})")}
-
-
 def _strings(database: sqlite3.Connection, wanted: set[int]) -> dict[int, str]:
-    if not _columns(database, _STRINGS) >= {"id", "value"}:
+    if not columns_of(database, STRINGS) >= {"id", "value"}:
         return {}
-    rows = database.execute(f"SELECT id, value FROM {_STRINGS}")
+    rows = database.execute(f"SELECT id, value FROM {STRINGS}")
     return {int(number): str(value) for number, value in rows if number in wanted}
 
 
 def _nccl_calls(database: sqlite3.Connection) -> dict[int, int]:
     """Ranges of NCCL by process: by name, because exports that were cut lack the domain's."""
-    columns = _columns(database, _RANGES)
-    if not columns >= {"text", "textId", "globalTid", "eventType"} or not _columns(
-        database, _STRINGS
+    columns = columns_of(database, RANGES)
+    if not columns >= {"text", "textId", "globalTid", "eventType"} or not columns_of(
+        database, STRINGS
     ):
         return {}
     rows = database.execute(
-        f"SELECT (n.globalTid >> 24) & 0xFFFFFF, count(*) FROM {_RANGES} n "
-        f"LEFT JOIN {_STRINGS} s ON s.id = n.textId "
+        f"SELECT (n.globalTid >> 24) & 0xFFFFFF, count(*) FROM {RANGES} n "
+        f"LEFT JOIN {STRINGS} s ON s.id = n.textId "
         "WHERE coalesce(n.text, s.value) GLOB 'nccl[A-Z]*' AND n.eventType != ? "
         "AND n.globalTid IS NOT NULL GROUP BY 1",
-        (_DOMAIN_CREATED,),
+        (DOMAIN_CREATED,),
     )
     return Counter({int(pid): int(number) for pid, number in rows})
-
-
-def _version(database: sqlite3.Connection) -> str:
-    if not _columns(database, "META_DATA_EXPORT") >= {"name", "value"}:
-        return ""
-    row = database.execute(
-        "SELECT value FROM META_DATA_EXPORT WHERE name = 'EXPORT_PRODUCT_VERSION'"
-    ).fetchone()
-    return "" if row is None else str(row[0])

@@ -7,6 +7,7 @@ import pandas as pd
 
 from hvdprof.ingest.kineto.busy_intervals import covered_ns, merged, uncovered
 from hvdprof.ingest.kineto.collective_calls import collective_of
+from hvdprof.ingest.nsys.export_database import is_nccl_kernel
 from hvdprof.ingest.nsys.export_file import Export, read_export
 from hvdprof.ingest.storage.row_buffer import Rows
 from hvdprof.model.arrays import Int64s
@@ -23,7 +24,7 @@ def read_nsys_export(path: Path) -> list[tuple[str, pd.DataFrame]]:
     export = read_export(path)
     is_nccl = np.isin(
         export.name_ids,
-        [number for number, name in export.names.items() if name.lower().startswith("nccl")],
+        [number for number, name in export.names.items() if is_nccl_kernel(name)],
     )
     gpus, kernels = Rows(NSYS_GPUS), Rows(NSYS_NCCL_KERNELS)
     file = shown_name(path)

@@ -18,7 +18,10 @@ from hvdprof.rundir.plan import DDP_ENGINE
 
 @dataclass(frozen=True, slots=True)
 class TraceContent:
-    """What is written: names of the processes by number, lanes, events in order of time."""
+    """What is written: names of the processes by number, lanes, events in order of time.
+
+    A lane that is not in ``lanes`` is named before its first event.
+    """
 
     processes: dict[int, str]
     lanes: list[Lane]
@@ -105,11 +108,19 @@ def _records(content: TraceContent) -> Iterator[str]:
     for order, (process, name) in enumerate(content.processes.items()):
         yield _metadata("process_name", process, 0, {"name": name})
         yield _metadata("process_sort_index", process, 0, {"sort_index": order})
+    named = set(content.lanes)
     for lane in content.lanes:
-        yield _metadata("thread_name", lane.process, lane.thread, {"name": lane.name})
-        yield _metadata("thread_sort_index", lane.process, lane.thread, {"sort_index": lane.thread})
+        yield from _names_of(lane)
     for event in content.events:
+        if event.lane not in named:
+            named.add(event.lane)
+            yield from _names_of(event.lane)
         yield _record(event, content.origin_ns)
+
+
+def _names_of(lane: Lane) -> Iterator[str]:
+    yield _metadata("thread_name", lane.process, lane.thread, {"name": lane.name})
+    yield _metadata("thread_sort_index", lane.process, lane.thread, {"sort_index": lane.thread})
 
 
 def _metadata(name: str, process: int, thread: int, args: JsonObject) -> str:

@@ -83,7 +83,8 @@ def _calls_of(run: Run, job: str | None) -> pd.DataFrame:
         raise UsageError(
             f"{run.folder} is no run directory, and holds no collectives of ranks to export.",
             hint="`hvdprof attach` makes a run directory of timelines, profiler traces, NCCL logs "
-            f"and output. Anything else: hvdprof convert {run.folder} -o TABLES",
+            "and output. An export of Nsight Systems: name the file itself. Anything else: "
+            f"hvdprof convert {run.folder} -o TABLES",
         )
     jobs = calls["pass_id"].astype(str)
     if job is not None and job not in set(jobs):
