@@ -2,20 +2,25 @@
 
 The trace is synthetic in Kineto's own spacing: CUDA with Python stacks, one of 12 events a kernel,
 two collectives per step. Every reading runs in a process of its own, whose largest memory counts.
+
+With ``--jobs 1x100,8x900`` it writes the traces of all ranks of two jobs (see ``kineto_job``), one
+of 100 MB and eight of 900 MB each, and runs ``hvdprof analyze`` on each job.
 """
 
 import argparse
 import gzip
 import json
+import os
 import resource
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from benchmarks.kineto_job import write_job
 from benchmarks.page_section import write_section
 
 _EVENT = """  {{
@@ -43,9 +48,17 @@ def main() -> None:
     parser.add_argument("--mb", type=int, default=500)
     parser.add_argument("--write", type=Path, help="page whose section is replaced")
     parser.add_argument("--read", type=Path, help="read this trace, and print the numbers")
+    parser.add_argument("--jobs", help="ranks x MB of each trace, such as 1x100,8x900")
     options = parser.parse_args()
     if options.read:
         read(options.read)
+        return
+    if options.jobs:
+        jobs = [tuple(map(int, one.split("x"))) for one in options.jobs.split(",")]
+        table = table_of_jobs(jobs)
+        print(table)
+        if options.write:
+            write_section(options.write, "kineto jobs", table)
         return
     lines = [
         "| trace | events | CPU seconds | MB of text per CPU second | peak memory |",
@@ -83,6 +96,44 @@ def read(path: Path) -> None:
     seconds = time.process_time() - began
     peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
     print(json.dumps({"events": file.num_records, "seconds": seconds, "peak_mb": peak_mb}))
+
+
+def table_of_jobs(jobs: Sequence[tuple[int, ...]]) -> str:
+    """The table of jobs, each of so many ranks with so many MB per trace; files are deleted."""
+    lines = [
+        "| traces | text in all | CPU seconds | MB of text per CPU second | peak memory |",
+        "|---|---|---|---|---|",
+    ]
+    for ranks, megabytes in jobs:
+        with tempfile.TemporaryDirectory() as folder:
+            paths = write_job(Path(folder) / "job", ranks, megabytes * 1_000_000)
+            text_mb = sum(path.stat().st_size for path in paths) / 1e6
+            seconds, peak_mb = analyze(paths, Path(folder) / "cache")
+        lines.append(
+            f"| {ranks} of {text_mb / ranks:,.0f} MB | {text_mb:,.0f} MB | {seconds:.1f} "
+            f"| {text_mb / seconds:.0f} | {peak_mb:.0f} MB |"
+        )
+    return "\n".join(lines)
+
+
+def analyze(paths: Sequence[Path], cache: Path) -> tuple[float, float]:
+    """CPU seconds and largest resident memory, in MB, of ``hvdprof analyze``.
+
+    Raises:
+        RuntimeError: The command failed.
+    """
+    command = [sys.executable, "-m", "hvdprof", "analyze", *map(str, paths)]
+    environment = {**os.environ, "XDG_CACHE_HOME": str(cache)}
+    with (
+        tempfile.TemporaryFile() as output,
+        subprocess.Popen(command, stdout=output, stderr=output, env=environment) as process,
+    ):
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            output.seek(0)
+            raise RuntimeError(output.read().decode("utf-8", "replace"))
+    return used.ru_utime + used.ru_stime, used.ru_maxrss / 1000
 
 
 def write(path: Path, num_bytes: int) -> None:
