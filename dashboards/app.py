@@ -18,6 +18,7 @@ from hvdprof.dashboards.pages import (
     compare,
     forecast,
     glossary,
+    history,
     nccl,
     overview,
     stalls,
@@ -60,6 +61,7 @@ PAGES: tuple[Page, ...] = tuple(
         nccl,
         compare,
         runs_page,
+        history,
         forecast,
         glossary,
     )

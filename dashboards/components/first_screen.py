@@ -1,7 +1,7 @@
 """The first screen of a run: headline, five tiles, and the strip of each rank's phases."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import dash_mantine_components as dmc
 from dash import html
@@ -23,10 +23,15 @@ _LONGEST = 18
 _STRIP_ABOUT = "Time of each phase minus the median of the other ranks; mean of the steady steps."
 
 
-def headline_bar(sentence: str) -> html.Div:
-    """The verdict in one line."""
+def headline_bar(sentence: str, *, order: Literal[1, 2] = 2) -> html.Div:
+    """The verdict in one line.
+
+    Args:
+        sentence: The verdict.
+        order: Rank of the heading: 1 on the overview, which has no other of that rank.
+    """
     return html.Div(
-        dmc.Title(titled(sentence), order=1, size="15px", fw=600), className="verdict headline"
+        dmc.Title(titled(sentence), order=order, size="15px", fw=600), className="verdict headline"
     )
 
 

@@ -1,29 +1,20 @@
-"""Two runs against each other, and all runs in order of time: cards of the Compare page.
+"""Two runs against each other: cards of the Compare page.
 
 Tested in ``tests/dashboards/test_compare.py``.
 """
-
-from collections.abc import Sequence
 
 import dash_mantine_components as dmc
 import pandas as pd
 from dash.development.base_component import Component
 
-from hvdprof.api import History, compare_analyses, history_of_analyses
+from hvdprof.api import compare_analyses
 from hvdprof.dashboards.components.empty_state import empty_state
-from hvdprof.dashboards.components.figure_card import figure_card
 from hvdprof.dashboards.components.section import section
 from hvdprof.dashboards.components.text_table import TextRows, text_card
-from hvdprof.dashboards.run_store import RunStore
 from hvdprof.errors import HvdprofError
-from hvdprof.figures.history_figure import history_figure
 from hvdprof.model.run import RunAnalysis
 from hvdprof.report.comparison.comparison_texts import ComparisonTexts, comparison_texts
 
-MOST_RUNS = 50
-"""Runs in the series; reading more would keep the page waiting."""
-
-_FEWEST_RUNS = 3
 _SIX = 760
 _HEADS = ("cell", "metric", "first", "second", "outcome")
 _CAUSE_HEADS = ("cause", "cell", "first", "second", "difference (95 % CI)", "beyond chance")
@@ -60,66 +51,6 @@ def outcome_cards(
             )
         )
     return cards
-
-
-def history_cards(runs: RunStore, run_id: str) -> list[Component]:
-    """The step time over all runs, where there are enough of the same cell.
-
-    Args:
-        runs: The runs of the dashboard.
-        run_id: The run shown; the series is computed once for it.
-    """
-    chosen = tuple(runs.ids[:MOST_RUNS])
-    if len(chosen) < _FEWEST_RUNS:
-        return []
-    found = _stored_history(runs, run_id, chosen)
-    return [] if found is None else [_history_card("All runs in order of time", found)]
-
-
-def chosen_history(runs: RunStore, chosen: Sequence[str]) -> dmc.Paper:
-    """The step time over some runs, or why there is no such series.
-
-    Args:
-        runs: The runs of the dashboard.
-        chosen: Ids of the runs, at most ``MOST_RUNS``.
-    """
-    found = _stored_history(runs, chosen[0], tuple(chosen)) if chosen else None
-    if found is None:
-        return empty_state(
-            "No history of these runs: no cell was measured in two of them.",
-            "hvdprof history runs/",
-            about="A cell is a model with its number of ranks, engine and toggles.",
-        )
-    return _history_card("History of these runs", found)
-
-
-def _stored_history(runs: RunStore, run_id: str, chosen: tuple[str, ...]) -> History | None:
-    return runs.made(run_id, ("history", chosen), lambda: _history(runs, chosen))
-
-
-def _history_card(title: str, found: History) -> dmc.Paper:
-    return figure_card(
-        "history",
-        title,
-        history_figure(found),
-        about=f"{found.sentence} hvdprof history follows other metrics.",
-    )
-
-
-def _history(runs: RunStore, chosen: Sequence[str]) -> History | None:
-    analyses = []
-    for run_id in chosen:
-        try:
-            analyses.append(runs.analysis(run_id))
-        except HvdprofError:
-            # A standalone file or a run that cannot be read is no point of the series; the list of
-            # runs says so.
-            continue
-    try:
-        return history_of_analyses(analyses)
-    except HvdprofError:
-        # No cell is in two of the runs: there is no series to show.
-        return None
 
 
 def _verdict(texts: ComparisonTexts, first: str, second: str) -> dmc.Paper:

@@ -23,8 +23,7 @@ class TextRows:
     """Rows as they are shown, and as they are saved.
 
     Attributes:
-        head: Names of the columns, their terms as links; the first is left-aligned, the others
-            right-aligned.
+        head: Names of the columns, their terms as links.
         rows: One cell per column: a text, or a component such as a link.
         saved: The same rows with full numbers in the declared units, the ends of intervals in
             columns of their own, under the declared names.
@@ -36,7 +35,13 @@ class TextRows:
 
 
 def text_card(
-    name: str, title: str, table: TextRows, *, about: str = "", narrowest: int = _NARROWEST
+    name: str,
+    title: str,
+    table: TextRows,
+    *,
+    about: str = "",
+    left: int = 1,
+    narrowest: int = _NARROWEST,
 ) -> dmc.Paper:
     """A card with rows of texts whose numbers can be saved as CSV.
 
@@ -45,9 +50,10 @@ def text_card(
         title: Heading.
         table: The rows.
         about: How to read it.
+        left: Number of left-aligned columns, which hold names.
         narrowest: Pixels below which the table scrolls sideways.
     """
-    shown = text_table(table.head, table.rows, left=1, narrowest=narrowest)
+    shown = text_table(table.head, table.rows, left=left, narrowest=narrowest)
     return section(
         title,
         saveable(name, shown, table.saved),

@@ -14,7 +14,7 @@ from hvdprof.api import waterfall_diff
 from hvdprof.dashboards.components.data_table import table_card
 from hvdprof.dashboards.components.empty_state import empty_state
 from hvdprof.dashboards.components.figure_card import figure_card
-from hvdprof.dashboards.components.run_outcome import history_cards, outcome_cards
+from hvdprof.dashboards.components.run_outcome import outcome_cards
 from hvdprof.dashboards.components.section import section
 from hvdprof.dashboards.components.text_table import TextRows, text_card
 from hvdprof.dashboards.components.view_control import view_select
@@ -91,7 +91,6 @@ def layout(runs: RunStore, view: View) -> dmc.Stack:
             *_all_sides([(str(view.run), looked), (str(other_id), other)]),
             *_toggles(looked),
             _learning(looked, one_cell),
-            *history_cards(runs, str(view.run)),
         ],
         gap="md",
     )

@@ -82,7 +82,7 @@ def content(analysis: RunAnalysis, view: View) -> dmc.Stack:
     parts = [
         None if progress is None else progress_card(progress),
         None if chosen is None else waterfall_choice.cell_selects(cells, chosen),
-        headline_bar(headline(analysis)),
+        headline_bar(headline(analysis), order=1),
         tile_row(tiles(analysis, row)),
         _figures(analysis, chosen),
         _findings(analysis, view, row),
@@ -121,7 +121,7 @@ def found_content(found: FilesAnalysis) -> dmc.Stack:
 def _file(file: FilePage) -> list[Component]:
     parts: list[Component] = []
     if file.verdict:
-        parts.append(headline_bar(file.verdict))
+        parts.append(headline_bar(file.verdict, order=1))
     if shown := file_tiles(file):
         parts.append(tile_row(shown))
     if file.caveat:

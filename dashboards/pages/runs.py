@@ -1,7 +1,6 @@
 """All runs: name, date, model, ranks, efficiency, largest cause and status."""
 
 import math
-from collections.abc import Sequence
 
 import dash_ag_grid as dag
 import dash_mantine_components as dmc
@@ -10,9 +9,9 @@ from dash.exceptions import PreventUpdate
 
 from hvdprof import units
 from hvdprof.dashboards import ids
-from hvdprof.dashboards.components.run_outcome import MOST_RUNS, chosen_history
+from hvdprof.dashboards.components.run_series import text_of_runs
 from hvdprof.dashboards.components.section import section
-from hvdprof.dashboards.guard import row_names, text_or_none
+from hvdprof.dashboards.guard import row_names
 from hvdprof.dashboards.in_browser import run_in_browser
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.view import View
@@ -21,21 +20,19 @@ from hvdprof.model.run import RunEntry, Verdict
 
 PATH = "/runs"
 TITLE = "Runs"
-KEYS: tuple[str, ...] = ("history",)
+KEYS: tuple[str, ...] = ()
 
 MOST_READ = 20
 """Runs that the page analyzes by itself, newest first; the others when they are opened."""
 
 _TICK_MS = 1_000
+_HISTORY_PATH = "/history"
 _ABOUT = (
     "Efficiency and largest cause of the latest runs are computed one after the other. Select two "
-    "runs to compare them, or several for their history. Deleted runs move into the folder .trash "
+    "runs to compare them, or several for their history; without a selection, history shows the "
+    "latest runs. Deleted runs move into the folder .trash "
     "beside them."
 )
-_ALL, _BETWEEN = "*", "|"
-_LONGEST = 400
-"""Characters of a value in the address."""
-
 _COLUMNS = (
     ("name", "run", 220),
     ("started", "started (UTC)", 160),
@@ -48,7 +45,7 @@ _COLUMNS = (
 
 
 def layout(runs: RunStore, view: View) -> dmc.Stack:
-    """The page of all runs, and the history of those in the address."""
+    """The page of all runs."""
     grid = dag.AgGrid(
         id=ids.RUNS_GRID,
         columnDefs=[_column(*one) for one in _COLUMNS],
@@ -82,11 +79,8 @@ def layout(runs: RunStore, view: View) -> dmc.Stack:
         ],
         gap="xs",
     )
-    asked = view.text("history")
-    history = [] if asked is None else [chosen_history(runs, runs_in(asked, runs.ids))]
     return dmc.Stack(
         [
-            *history,
             section("Runs", tools, html.Div(id=ids.RUNS_NOTE, role="status"), grid, about=_ABOUT),
             dcc.Interval(id=ids.RUNS_TICK, interval=_TICK_MS),
         ],
@@ -101,19 +95,6 @@ def register(app: Dash, runs: RunStore) -> None:
     _register_comparison(app)
     _register_history(app)
     _register_trash(app, runs)
-
-
-def runs_in(text: str, known: Sequence[str]) -> list[str]:
-    """The runs of a history in the address, the latest 50 for ``*``.
-
-    Args:
-        text: Value of ``history`` in the address.
-        known: Ids of all runs.
-    """
-    if text == _ALL:
-        return list(known[:MOST_RUNS])
-    asked = dict.fromkeys(text.split(_BETWEEN))
-    return [run_id for run_id in asked if run_id in known][:MOST_RUNS]
 
 
 def rows_of(runs: RunStore) -> list[dict[str, object]]:
@@ -158,23 +139,27 @@ def _register_comparison(app: Dash) -> None:
 
 def _register_history(app: Dash) -> None:
     @app.callback(
+        Output(ids.LOCATION, "pathname", allow_duplicate=True),
         Output(ids.LOCATION, "search", allow_duplicate=True),
         Output(ids.RUNS_NOTE, "children", allow_duplicate=True),
         Input(ids.RUNS_HISTORY, "n_clicks"),
         State(ids.RUNS_GRID, "selectedRows"),
-        State(ids.LOCATION, "search"),
         prevent_initial_call=True,
     )
-    def history(clicks: object, selected: object, search: object) -> tuple[object, object]:
+    def history(clicks: object, selected: object) -> tuple[object, object, object]:
         if not clicks:
             raise PreventUpdate
         names = row_names(selected)
+        if not names:
+            return _HISTORY_PATH, "", None
         if len(names) == 1:
-            return no_update, "Select two runs or more, or none for the history of all."
-        text = _BETWEEN.join(names) or _ALL
-        if len(text) > _LONGEST or len(names) > MOST_RUNS:
-            return no_update, "Select fewer runs, or none for the history of all."
-        return View.of_address(PATH, text_or_none(search)).changed(history=text).search, None
+            # The runs of the same model as the selected one.
+            return _HISTORY_PATH, View(_HISTORY_PATH, {"run": names[0]}).search, None
+        text = text_of_runs(names)
+        if text is None:
+            return no_update, no_update, "Select fewer runs, or none for the latest."
+        view = View(_HISTORY_PATH, {"run": names[0], "history": text})
+        return view.path, view.search, None
 
 
 def _register_trash(app: Dash, runs: RunStore) -> None:

@@ -3,6 +3,8 @@
 Tested in ``tests/analyze/compare/test_comparison.py``.
 """
 
+import contextlib
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -41,8 +43,8 @@ __all__ = [
     "Outcome",
     "compare",
     "compare_analyses",
+    "histories_of_analyses",
     "history",
-    "history_of_analyses",
     "waterfall_diff",
 ]
 
@@ -134,19 +136,35 @@ def history(
     return history_of_sides([_side(folder) for folder in folders], followed, margin)
 
 
-def history_of_analyses(
+def histories_of_analyses(
     analyses: Sequence[RunAnalysis], *, margin: float = DEFAULT_MARGIN
-) -> History:
-    """The step time over runs that are analysed already.
+) -> dict[tuple[str, str], History]:
+    """Every series of runs that are analyzed already, by model and name of the metric.
+
+    A model and metric that fewer than two of the runs hold is left out.
 
     Args:
-        analyses: The runs, at least two.
+        analyses: The runs.
         margin: Largest change that does not matter.
-
-    Raises:
-        UnreadableInputError: No cell is in two of the runs.
     """
-    return history_of_sides([_side_of(one) for one in analyses], STEP_TIME, margin)
+    sides = [_side_of(one) for one in analyses]
+    models = dict.fromkeys(str(key[0]) for side in sides for key in side.cells)
+    found = {}
+    for model in models:
+        of_model = [_of_model(side, model) for side in sides]
+        own = [side for side in of_model if side.cells]
+        for metric in METRICS:
+            if metric is FINAL_LOSS:
+                continue
+            # Without a cell in two of the runs there is no series.
+            with contextlib.suppress(UnreadableInputError):
+                found[model, metric.name] = history_of_sides(own, metric, margin)
+    return found
+
+
+def _of_model(side: ComparedSide, model: str) -> ComparedSide:
+    own = {key: cell for key, cell in side.cells.items() if key[0] == model}
+    return dataclasses.replace(side, cells=own)
 
 
 def _runs_in(path: Path) -> list[Path]:

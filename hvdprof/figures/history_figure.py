@@ -5,7 +5,7 @@ Tested in ``tests/figures/test_history_figure.py``.
 
 import plotly.graph_objects as go
 
-from hvdprof.figures.style.palette import LINE_COLOURS, NEUTRAL_COLOUR, empty_figure, say
+from hvdprof.figures.style.palette import LINE_COLOURS, empty_figure, say
 from hvdprof.figures.style.plain_text import plain
 from hvdprof.model.cell_key import cell_label
 from hvdprof.model.comparison import Metric, size_text
@@ -18,6 +18,9 @@ _SCALES = {
     "samples/s": (1.0, "samples/s"),
     "": (1.0, ""),
 }
+
+_LONGEST = 24
+"""Characters of a run's name below the axis; the whole name is shown on hover."""
 
 
 def history_figure(found: History) -> go.Figure:
@@ -39,7 +42,7 @@ def history_figure(found: History) -> go.Figure:
         known = rows["low"].notna() & rows["high"].notna()
         figure.add_trace(
             go.Scatter(
-                x=[plain(run) for run in rows["run"]],
+                x=list(rows["run"]),
                 y=rows["value"] * factor,
                 name=plain(cell),
                 mode="lines+markers+text",
@@ -54,14 +57,24 @@ def history_figure(found: History) -> go.Figure:
                     "arrayminus": ((rows["value"] - rows["low"]) * factor).where(known, 0),
                     "thickness": 1,
                     "width": 3,
-                    "color": NEUTRAL_COLOUR,
+                    "color": colour,
                 },
                 hovertext=[_hover(row) for row in rows.to_dict("records")],
                 hoverinfo="text+y",
             )
         )
     figure.update_yaxes(title_text=f"{found.metric.title}, {unit}" if unit else found.metric.title)
-    figure.update_xaxes(title_text="run", type="category")
+    names = list(dict.fromkeys(found.rows.sort_values("time", kind="stable")["run"]))
+    figure.update_xaxes(
+        title_text="run",
+        type="category",
+        categoryorder="array",
+        categoryarray=names,
+        automargin=True,
+        tickmode="array",
+        tickvals=names,
+        ticktext=[plain(name, _LONGEST) for name in names],
+    )
     return figure
 
 

@@ -139,12 +139,3 @@ def test_the_outcome_of_two_runs_is_above_their_difference(tmp_path):
     assert "REGRESSED: mnist on 2 ranks: step time +10.0 %" in text
     assert text.index("Second run against the first") < text.index("Side by side")
     assert '"regressed"' in text
-    assert "All runs in order of time" not in text
-
-
-def test_three_runs_are_a_series(tmp_path):
-    paths = [write_run(tmp_path / name, sweep({2: 12.0})) for name in ("a", "b", "c")]
-    view = View(compare.PATH, {"run": "a", "with": "b"})
-    text = json.dumps(compare.layout(RunStore(paths), view), cls=PlotlyJSONEncoder)
-    assert "All runs in order of time" in text
-    assert "Change points need 8 runs of a cell." in text

@@ -2,7 +2,7 @@ import pytest
 
 from hvdprof.dashboards.app import PAGES
 from hvdprof.dashboards.guard import row_names
-from hvdprof.dashboards.pages.runs import layout, rows_of, runs_in
+from hvdprof.dashboards.pages.runs import layout, rows_of
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.shell import RUNS_PATH, start_page
 from hvdprof.dashboards.trash import TRASH
@@ -72,19 +72,6 @@ def test_malformed_selections_are_refused(value):
 
     with pytest.raises(BadRequest):
         row_names(value)
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("*", ["c", "b", "a"]),
-        ("a|c", ["a", "c"]),
-        ("a|a|../etc|", ["a"]),
-        ("", []),
-    ],
-)
-def test_the_address_names_the_runs_of_a_history(text, expected):
-    assert runs_in(text, ["c", "b", "a"]) == expected
 
 
 def test_long_texts_of_the_list_wrap_instead_of_being_cut(tmp_path):

@@ -74,7 +74,8 @@ def _rows(
                 "commit": name.commit,
                 "run": name.name,
                 "value": scale(interval.value),
-                "low": scale(interval.low),
+                # No metric is below 0; a symmetric interval of few launches can reach there.
+                "low": max(scale(interval.low), 0.0),
                 "high": scale(interval.high),
                 "segment": sum(one <= place for one in found),
                 "is_change": place in found,

@@ -7,7 +7,7 @@ from hvdprof.analyze.compare.history import history
 from hvdprof.analyze.compare.sides import SideCell
 from hvdprof.analyze.stats.launch_spread import Spread
 from hvdprof.errors import UnreadableInputError
-from hvdprof.model.comparison import STEP_TIME, THROUGHPUT
+from hvdprof.model.comparison import EFFICIENCY, STEP_TIME, THROUGHPUT
 from hvdprof.model.tables.waterfall_tables import WATERFALL
 from hvdprof.rundir.manifest import Manifest
 
@@ -90,3 +90,12 @@ def test_runs_without_a_common_cell_are_refused():
         history([run(0, 50.0), run(1, 50.0, other)], STEP_TIME, 0.02)
     with pytest.raises(UnreadableInputError, match="throughput"):
         history([run(0, 50.0), run(1, 50.0)], THROUGHPUT, 0.02)
+
+
+def test_no_interval_of_few_launches_reaches_below_zero():
+    sides = [run(number, 50.0) for number in range(2)]
+    for side in sides:
+        side.cells[KEY].spreads[EFFICIENCY.name] = Spread(0.5, 0.1, 1.0)
+    rows = history(sides, EFFICIENCY, 0.02).rows
+    assert rows["low"].tolist() == [0.0, 0.0]
+    assert (rows["high"] > 1).all()
