@@ -34,6 +34,13 @@ _PHASE_OF = {
 """The phases of the terms that all ranks share."""
 
 
+_OF_RANK_ALONE = {
+    INPUT_BOUND: "input (rank {})",
+    SERIALIZATION: "inter-step overhead (rank {})",
+}
+"""Names of terms that lie mostly on one rank."""
+
+
 def cause_name(row: FrameRow) -> str:
     """Name of the cause of a row of WATERFALL, such as ``straggler: rank 1, data phase``.
 
@@ -43,6 +50,8 @@ def cause_name(row: FrameRow) -> str:
     if term == RANK_CHANGE:
         how = "slower" if float(row["own_change_ns"]) > 0 else "faster"
         return f"rank {row['ranks']} {how}{_within(str(row['phase']))}"
+    if term in _OF_RANK_ALONE and row.get("ranks"):
+        return _OF_RANK_ALONE[term].format(row["ranks"])
     if term not in (STRAGGLER, PAUSE):
         return TERMS[term] if term in TERMS else COMPARED_TERMS[term]
     name = _name(row)
@@ -95,7 +104,7 @@ def change_sentence(row: FrameRow) -> str:
 
 
 def ranks_of(row: FrameRow) -> tuple[int, ...]:
-    """The ranks of a straggler; empty where they are any or all ranks."""
+    """The ranks of a straggler, or the rank alone; empty where they are any or all ranks."""
     text = str(row["ranks"])
     return () if text in ("", ANY_RANK, ALL_RANKS) else tuple(map(int, text.split(", ")))
 

@@ -264,13 +264,15 @@ GLOSSARY: tuple[Term, ...] = (
     Term(
         "input (all ranks)",
         "Time that the normal ranks spend in the data phase, beyond that of the baseline: every "
-        "rank waits for its input.",
+        "rank waits for its input. Where one rank alone waits longer, its cost is in it, and the "
+        "name is input (rank 1).",
         "D - w D_1",
     ),
     Term(
         "inter-step overhead (serialization)",
         "Time of the normal ranks before the update and outside all phases, within and between "
-        "steps, beyond that of the baseline.",
+        "steps, beyond that of the baseline. Where one rank alone spends more, its cost is in it, "
+        "and the name is inter-step overhead (rank 1).",
         "O - w O_1",
     ),
     Term(

@@ -90,6 +90,12 @@ def test_the_name_of_a_row_has_no_numbers_of_its_events():
     assert cause_name(row("residual", "", "", "")) == "rounding residual"
 
 
+def test_input_and_overhead_of_one_rank_alone_name_it():
+    assert cause_name(row("input-bound", "1", "", "")) == "input (rank 1)"
+    assert cause_name(row("input-bound", "", "", "")) == "input (all ranks)"
+    assert cause_name(row("serialization", "3", "", "")) == "inter-step overhead (rank 3)"
+
+
 def test_a_difference_of_two_cells_has_no_period():
     names = {"term": "pause", "ranks": "all", "phase": "pause"}
     rows = declared_rows(

@@ -16,6 +16,7 @@ from hvdprof.analyze.causes.delays import (
     later_rows,
     rows_of,
 )
+from hvdprof.analyze.causes.rank_delay import RankDelay, windows_of, without_delays
 from hvdprof.analyze.causes.shapley import shapley
 from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.analyze.steps.step_work import StepWork, Times
@@ -45,12 +46,13 @@ class Extent:
 class LaunchCauses:
     """What makes up the step time of a launch, as shares of its mean step time.
 
-    The credits and ``normal_share``, the time of the normal ranks, sum to 1. ``normal`` splits the
-    latter into DATA, COMPUTE and OUTSIDE, and ``phases`` COMPUTE into its phases; both are empty
-    for steps without phases.
+    The credits and ``normal_share``, the time of the normal ranks, sum to 1. ``alone`` holds those
+    of ranks that exceed the others, by part. ``normal`` splits the latter into DATA, COMPUTE and
+    OUTSIDE, and ``phases`` COMPUTE into its phases; both are empty for steps without phases.
     """
 
     named: tuple[Credit, ...]
+    alone: Mapping[str, Credit]
     extents: tuple[Extent, ...]
     jitter: Credit
     transfer: Credit
@@ -58,36 +60,52 @@ class LaunchCauses:
     normal: Mapping[str, float]
     phases: Mapping[str, float]
 
+    def part(self, name: str) -> float:
+        """Share of DATA, COMPUTE or OUTSIDE, with the cost of a rank alone in it."""
+        return self.normal[name] + (self.alone[name].share if name in self.alone else 0.0)
 
-def launch_causes(work: StepWork, named: Sequence[Sequence[NamedCause]]) -> LaunchCauses:
+
+def launch_causes(
+    work: StepWork,
+    named: Sequence[Sequence[NamedCause]],
+    alone: Mapping[str, Sequence[RankDelay]] | None = None,
+) -> LaunchCauses:
     """The causes of one launch (``analyze.causes.delays``), with their Shapley values.
 
     The time of the normal ranks shifts all ranks alike, so it adds to the step time by itself.
-    Named delays, jitter and the time after the last arrival overlap: they are the players
-    of the game.
+    Named delays, those of ranks alone, jitter and the time after the last arrival overlap: they are
+    the players of the game.
 
     Args:
         work: Its steady steps.
         named: For each named cause of the cell its members in this launch.
+        alone: By part, what a rank spends more than the others; taken out of the steps first.
     """
+    whole = float(work.step_times.sum())
+    of_alone: dict[str, Times] = {}
+    for part, of_part in (alone or {}).items():
+        without = without_delays(work, of_part)
+        of_alone[part] = windows_of(work) - windows_of(without)
+        work = without
     first = rows_of(work)
     rows = [first, *later_rows(work)]
     parts = [delays_of(one, named) for one in rows]
     players = [
         *(_joined([one.named[number] for one in parts]) for number in range(len(named))),
+        *of_alone.values(),
         _joined([one.jitter for one in parts]),
         _joined([one.tail for one in rows]),
     ]
     credits = shapley(_joined([one.begin for one in rows]), players)
     delays = _of_steps(parts)
-    whole = float(work.step_times.sum())
     in_phase = _in_phases(first, delays, whole) if work.own.any() else {}
-    *of_named, jitter, transfer = (
-        Credit(value / whole, alone / whole)
-        for value, alone in zip(credits.values, credits.alone, strict=True)
+    *of_causes, jitter, transfer = (
+        Credit(value / whole, saved / whole)
+        for value, saved in zip(credits.values, credits.alone, strict=True)
     )
     return LaunchCauses(
-        named=tuple(of_named),
+        named=tuple(of_causes[: len(named)]),
+        alone=dict(zip(of_alone, of_causes[len(named) :], strict=True)),
         extents=tuple(_extent(delay, len(work.steps)) for delay in delays.named),
         jitter=jitter,
         transfer=transfer,

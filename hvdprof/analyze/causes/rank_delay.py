@@ -22,13 +22,14 @@ from hvdprof.analyze.stragglers.windows import (
 class RankDelay:
     """A rank, by its column, takes so much longer in a phase of every step.
 
-    ``phase`` is one of ``OWN_PARTS``, PAUSE_PHASE (outside every phase), or UNATTRIBUTED where the
-    steps have no phases.
+    ``delay_ns`` is that of every step, or of each [steps]; where it is negative, the rank takes
+    less time there. ``phase`` is one of ``OWN_PARTS``, PAUSE_PHASE (outside every phase), or
+    UNATTRIBUTED where the steps have no phases.
     """
 
     place: int
     phase: str
-    delay_ns: float
+    delay_ns: float | Times
 
 
 def phase_times(work: StepWork) -> dict[str, Times]:
@@ -63,12 +64,13 @@ def without_delays(work: StepWork, delays: Sequence[RankDelay]) -> StepWork:
         if delay.phase != UNATTRIBUTED:
             name = "other" if delay.phase == PAUSE_PHASE else delay.phase
             parts[name][column] -= taken
+        of_previous = _of_previous_step(delay, work)
         if delay.phase == OPTIMIZER:
-            behind, previous = taken, np.minimum(delay.delay_ns, previous_optimizer[column])
+            behind, previous = taken, np.minimum(of_previous, previous_optimizer[column])
             previous_optimizer[column] -= previous
         elif delay.phase == BEFORE_UPDATE:
             behind = np.minimum(taken, behind_release[column])
-            previous = np.minimum(delay.delay_ns, previous_behind[column])
+            previous = np.minimum(of_previous, previous_behind[column])
             behind_release[column] -= behind
             previous_behind[column] -= previous
         else:
@@ -95,6 +97,12 @@ def without_delays(work: StepWork, delays: Sequence[RankDelay]) -> StepWork:
     )
 
 
+def windows_of(work: StepWork) -> Times:
+    """[ranks, rows] The windows up to all synchronizations (``delays.Rows``), ns."""
+    rows = [rows_of(work), *later_rows(work)]
+    return np.concatenate([one.window for one in rows], axis=1)
+
+
 def delay_costs(work: StepWork, delays: Sequence[RankDelay]) -> list[float]:
     """The cost of each delay: what the replayed step loses without it, ns per step.
 
@@ -104,8 +112,8 @@ def delay_costs(work: StepWork, delays: Sequence[RankDelay]) -> list[float]:
         work: The steady steps of a launch.
         delays: The delays, at most ``shapley.MOST_PLAYERS``.
     """
-    whole = _windows(work)
-    players = [whole - _windows(without_delays(work, [delay])) for delay in delays]
+    whole = windows_of(work)
+    players = [whole - windows_of(without_delays(work, [delay])) for delay in delays]
     base = whole - np.sum(players, axis=0) if players else whole
     first = [rows_of(work), *later_rows(work)]
     base = base + np.concatenate([rows.begin + rows.tail for rows in first], axis=1)
@@ -118,6 +126,12 @@ def _taken(delay: RankDelay, parts: dict[str, Times], before: Times) -> Times:
     else:
         own = parts["other" if delay.phase == PAUSE_PHASE else delay.phase]
     return np.minimum(delay.delay_ns, own[:, delay.place])
+
+
+def _of_previous_step(delay: RankDelay, work: StepWork) -> Times:
+    """[steps] The delay in the step before; its mean where that is no row."""
+    of_steps = np.broadcast_to(delay.delay_ns, len(work.steps))
+    return np.where(work.follows, np.roll(of_steps, 1), of_steps.mean())
 
 
 def _shares_of_points(points: SyncPoints, delay: RankDelay) -> Times:
@@ -133,8 +147,3 @@ def _shares_of_points(points: SyncPoints, delay: RankDelay) -> Times:
         times = points.before[:, delay.place]
         own = np.array([points.at(place, times).mean() for place in range(points.per_step)])
     return np.asarray(own / own.sum()) if own.any() else np.full(len(own), 1 / len(own))
-
-
-def _windows(work: StepWork) -> Times:
-    rows = [rows_of(work), *later_rows(work)]
-    return np.concatenate([one.window for one in rows], axis=1)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from hvdprof.analyze.causes.cell_causes import CellCause, cell_causes
+from hvdprof.analyze.causes.cell_causes import CellCause
+from hvdprof.analyze.causes.cell_split import CellSplit, cell_split
 from hvdprof.analyze.causes.delays import COMPUTE, DATA, OUTSIDE
-from hvdprof.analyze.causes.launch_causes import LaunchCauses, launch_causes
-from hvdprof.analyze.causes.launch_scatter import outlasts_launches
+from hvdprof.analyze.causes.launch_causes import LaunchCauses
 from hvdprof.analyze.causes.transfer_split import UNKNOWN, transfer_splits
 from hvdprof.analyze.scaling.efficiency import in_order, samples_per_rank
 from hvdprof.analyze.stats.launch_spread import Spread, less, spread
@@ -21,6 +21,7 @@ from hvdprof.analyze.steps.cells import Cell, CellTime, throughput_cells
 from hvdprof.analyze.steps.launch_facts import Facts
 from hvdprof.analyze.steps.step_time_ratio import PairedRatios
 from hvdprof.analyze.steps.step_work import StepWork
+from hvdprof.analyze.stragglers.delay import SMALLEST_SHARE
 from hvdprof.analyze.stragglers.named_cause import NamedCause
 from hvdprof.model.causes import (
     BASELINE_CREDIT,
@@ -41,29 +42,16 @@ Causes = dict[str, "_Term"]
 
 
 @dataclass(frozen=True, slots=True)
-class _CellCauses:
-    """The causes of a cell: those with a name, and what each launch consists of."""
-
-    named: tuple[CellCause, ...]
-    launches: tuple[LaunchCauses, ...]
-
-    @property
-    def has_phases(self) -> bool:
-        """Whether the steps of all launches have phases."""
-        return all(one.normal for one in self.launches)
-
-    def normal(self, part: str) -> Spread:
-        """The share of the normal ranks' time in one part."""
-        return spread([one.normal[part] for one in self.launches])
-
-
-@dataclass(frozen=True, slots=True)
 class _Term:
-    """A term as a share of the step, the share that its removal alone saves, and the baseline's."""
+    """A term as a share of the step, the share that its removal alone saves, and the baseline's.
+
+    ``rank`` is the rank that most of it lies on; empty where it is that of all ranks.
+    """
 
     share: Spread
     alone: float
     of_baseline: float = NAN
+    rank: str = ""
 
 
 def waterfall(
@@ -86,6 +74,10 @@ def waterfall(
         compute slowdown    C - w * C_1
         baseline credit     - w * (T_1 - C_1 - D_1 - O_1)
 
+    Where one rank alone spends more than the others in the data phase or outside all phases, D and
+    O are those of the others, and the term has the cost of that rank as well: what the replayed
+    step loses without it.
+
     Pauses of the baseline are in its credit, since steps in which it pauses are not normal.
     Together the terms are ``T - w * T_1``, and ``residual`` is the rounding error. Cells without
     another cell as baseline have neither compute slowdown nor credit, and their input and
@@ -106,7 +98,7 @@ def waterfall(
     splits = transfer_splits(times, works, executions)
     baseline_of = baselines(cells)
     ratios = PairedRatios(cells, baseline_of)
-    causes = {time.cell: _causes(time, works, named) for time in cells}
+    causes = {time.cell: cell_split(time, works, named) for time in cells}
     rows: list[dict[str, object]] = []
     for time in in_order(cells):
         own, baseline = causes[time.cell], baseline_of.get(time.cell.model)
@@ -136,14 +128,14 @@ class _Reference:
     rest: Spread
 
 
-def _reference(ratio: LogEstimate, of_baseline: _CellCauses, work: float) -> _Reference:
+def _reference(ratio: LogEstimate, of_baseline: CellSplit, work: float) -> _Reference:
     """From the logarithm of the baseline's step time divided by the cell's."""
     step = work * math.exp(ratio.value)
-    rest = spread([1.0 - sum(one.normal.values()) for one in of_baseline.launches])
+    rest = spread([1.0 - sum(map(one.part, one.normal)) for one in of_baseline.launches])
     return _Reference(
         step=step,
         parts={
-            part: _with_error_of(ratio, step, of_baseline.normal(part))
+            part: _with_error_of(ratio, step, of_baseline.part(part))
             for part in (DATA, OUTSIDE, COMPUTE)
         },
         rest=_with_error_of(ratio, step, rest),
@@ -157,29 +149,7 @@ def _with_error_of(ratio: LogEstimate, base_time: float, share: Spread) -> Sprea
     return Spread(exact.value, variance, min(exact.degrees, ratio.degrees))
 
 
-def _causes(
-    time: CellTime,
-    works: Mapping[LaunchKey, StepWork],
-    named: Mapping[LaunchKey, Sequence[NamedCause]],
-) -> _CellCauses:
-    known = [key for key in time.launches if key in works]
-    by_launch = [named.get(key, ()) for key in known]
-    own_works = [works[key] for key in known]
-    of_cell = tuple(
-        cause
-        for cause in cell_causes(by_launch, time.cell.np)
-        if outlasts_launches(cause, own_works, by_launch)
-    )
-    launches = (
-        launch_causes(work, [cause.members[number] for cause in of_cell])
-        for number, work in enumerate(own_works)
-    )
-    return _CellCauses(of_cell, tuple(launches))
-
-
-def _rows(
-    time: CellTime, own: _CellCauses, reference: _Reference | None
-) -> list[dict[str, object]]:
+def _rows(time: CellTime, own: CellSplit, reference: _Reference | None) -> list[dict[str, object]]:
     launches = own.launches
     step_ns = math.exp(time.log_step_time.value)
     named = [
@@ -207,7 +177,10 @@ def _rows(
         _row(time.cell, cause.kind, term, step_ns) | _named(cause, number, launches)
         for cause, number, term in named
     ]
-    return rows + [_row(time.cell, name, term, step_ns) | _UNNAMED for name, term in others.items()]
+    return rows + [
+        _row(time.cell, name, term, step_ns) | _UNNAMED | {"ranks": term.rank}
+        for name, term in others.items()
+    ]
 
 
 def _useful(one: LaunchCauses) -> float:
@@ -215,7 +188,7 @@ def _useful(one: LaunchCauses) -> float:
     return one.normal.get(COMPUTE, one.normal_share)
 
 
-def _other_terms(own: _CellCauses, reference: _Reference | None) -> dict[str, _Term]:
+def _other_terms(own: CellSplit, reference: _Reference | None) -> dict[str, _Term]:
     terms = {
         JITTER: _Term(
             spread([one.jitter.share for one in own.launches]),
@@ -236,14 +209,21 @@ def _other_terms(own: _CellCauses, reference: _Reference | None) -> dict[str, _T
     return terms
 
 
-def _of_part(part: str, own: _CellCauses, reference: _Reference | None) -> _Term:
-    """Time of all normal ranks, without what the baseline spends; it adds to the step by itself."""
-    share = own.normal(part)
-    if reference is None:
-        return _Term(share, share.value)
-    of_baseline = reference.parts[part]
-    more = less(share, of_baseline)
-    return _Term(more, more.value, of_baseline.value)
+def _of_part(part: str, own: CellSplit, reference: _Reference | None) -> _Term:
+    """Time of all normal ranks, without what the baseline spends; it adds to the step by itself.
+
+    What one rank spends more than the others is in it by its cost.
+    """
+    share, other = own.part(part), own.saved_alone(part)
+    of_baseline = reference.parts[part] if reference is not None else None
+    lost = share if of_baseline is None else less(share, of_baseline)
+    explained = share if lost.value < SMALLEST_SHARE else lost
+    return _Term(
+        lost,
+        lost.value + other,
+        NAN if of_baseline is None else of_baseline.value,
+        own.rank_of(part, explained.value),
+    )
 
 
 _UNNAMED: dict[str, object] = {

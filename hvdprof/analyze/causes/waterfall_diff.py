@@ -61,7 +61,9 @@ def waterfall_diff(one: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
 
 def _by_cause(rows: pd.DataFrame) -> pd.DataFrame:
     known = rows[rows["term"].isin(CAUSES)]
-    return known[[*_KEY, *_TIMES]].astype(dict.fromkeys(_KEY, str))
+    keyed = known[[*_KEY, *_TIMES]].astype(dict.fromkeys(_KEY, str))
+    # Without a pattern a term has one row: which rank most of it lies on is no part of its name.
+    return keyed.assign(ranks=keyed["ranks"].where(keyed["pattern"] != "", ""))
 
 
 def engine_diffs(waterfall: pd.DataFrame) -> pd.DataFrame:

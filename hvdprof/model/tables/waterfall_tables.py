@@ -13,7 +13,7 @@ CAUSE_COLUMNS: tuple[Column, ...] = (
         "str",
         "",
         "Ranks of a straggler, such as 1, 3; any where they differ from event to event; all of a "
-        "pause; else empty.",
+        "pause. Of input and serialization the rank that most of it lies on. Else empty.",
     ),
     Column(
         "phase",

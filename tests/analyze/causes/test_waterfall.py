@@ -151,6 +151,46 @@ def test_a_loop_that_sleeps_at_every_size_scales_and_its_cost_is_named(tmp_path)
     assert "Largest cost, in the baseline as well: inter-step" in analysis.verdict.sentence
 
 
+def waits_alone(size, extra_ms):
+    """Rank 1 alone waits longer for data, in too few steps for a named straggler."""
+    passes = []
+    for one in sweep({1: 10.0, size: 10.0}, num_steps=6):
+        parts = {name: np.full((one.size, 1), ms) for name, ms in one.segments[0].parts_ms.items()}
+        if one.size > 1:
+            parts["data"][1] += extra_ms
+            parts["blocked"][np.arange(size) != 1] += extra_ms
+        passes.append(replace(one, segments=[replace(one.segments[0], parts_ms=parts)]))
+    return passes
+
+
+@pytest.mark.parametrize("size", [2, 4])
+def test_a_rank_that_waits_alone_costs_as_much_in_waterfall_finding_and_verdict(tmp_path, size):
+    analysis = waterfall_of(tmp_path, waits_alone(size, 40.0))
+    rows = of_cell(analysis, size)
+
+    assert STRAGGLER not in rows.index
+    cost = rows.loc[INPUT_BOUND]
+    assert cost["ranks"] == "1"
+    assert cost["time_ns"] == pytest.approx(40e6, rel=0.05)
+    assert cost["alone_ns"] == pytest.approx(40e6, rel=0.05)
+    assert rows.loc[JITTER, "time_ns"] == pytest.approx(0, abs=0.3e6)
+    assert rows.loc[RESIDUAL_TERM, "share"] == 0
+    efficiency = analysis.scaling.set_index("np")["efficiency"]
+    assert rows["share"].sum() == pytest.approx(1 - efficiency[size], abs=1e-12)
+    found = analysis.findings
+    finding = found[(found["id"] == "input-bound") & (found["np"] == size)].iloc[0]
+    assert finding["title"] == "Input-bound: rank 1 waits for data"
+    assert finding["cost_ns"] == cost["time_ns"]
+    assert analysis.verdict.biggest_loss == "input (rank 1)"
+    assert analysis.verdict.biggest_loss_share == cost["share"]
+
+
+def test_a_clean_twin_names_no_rank_that_waits_alone(tmp_path):
+    rows = of_cell(waterfall_of(tmp_path, waits_alone(2, 0.0)), 2)
+
+    assert set(rows["ranks"]) == {""}
+
+
 def with_pauses(one, part, repeats):
     """A launch with a pause of 60 ms in every 8th step, if its repeat is among these."""
     segment = one.segments[0]

@@ -3,7 +3,7 @@
 import pandas as pd
 
 from hvdprof.analyze.causes.waterfall_diff import engine_diffs, waterfall_diff
-from hvdprof.model.causes import CAUSES, COMPUTE_INFLATION, JITTER, PAUSE, STRAGGLER
+from hvdprof.model.causes import CAUSES, COMPUTE_INFLATION, INPUT_BOUND, JITTER, PAUSE, STRAGGLER
 from hvdprof.model.tables.waterfall_tables import WATERFALL
 from tests.analyze.test_engines import both_engines
 from tests.builders.analysis import analysis_of, sweep
@@ -62,3 +62,10 @@ def test_terms_against_a_baseline_that_one_cell_lacks_are_omitted():
     one = pd.concat([row(JITTER, 5.0), row(COMPUTE_INFLATION, 9.0)])
 
     assert waterfall_diff(one, row(JITTER, 4.0))["term"].tolist() == [JITTER]
+
+
+def test_input_that_lies_on_one_rank_of_one_cell_is_the_same_term():
+    diff = waterfall_diff(row(INPUT_BOUND, 40.0, ranks="1"), row(INPUT_BOUND, 5.0))
+
+    assert diff["ranks"].tolist() == [""]
+    assert diff["difference_ns"].tolist() == [-35e6]

@@ -50,7 +50,7 @@ def input_bound(evidence: Evidence) -> Iterator[Finding]:
         cell = cause.cell
         sharing = crowding(evidence.run, cell)
         pinned = ", and set pin_memory=True" if cell_setting(evidence.run, cell).on_gpus else ""
-        alone = rank_alone(evidence, cause, is_loss=share == cause.share)
+        alone = rank_alone(evidence, cause)
         yield Finding(
             "input-bound",
             severity_of_cost(share),
@@ -87,13 +87,13 @@ def _whose(cause: CostlyCause, alone: RankAlone | None) -> str:
 
 
 def _spent(cause: CostlyCause, share: float, alone: RankAlone | None) -> str:
-    whose = "normal ranks spend" if cause.cell["np"] > 1 else "the rank spends"
-    if alone:
-        whose = "ranks average"
     is_lost = share == cause.share
-    if not cause.has_baseline or not is_lost:
-        return f"{whose} {cause.share_text if is_lost else units.percent(share)} of the step"
-    return f"{whose} {cause.share_text} of the step more than the baseline"
+    text = f"{cause.share_text if is_lost else units.percent(share)} of the step"
+    if alone:
+        return f"rank {alone.rank} costs {text}"
+    whose = "normal ranks spend" if cause.cell["np"] > 1 else "the rank spends"
+    more = " more than the baseline" if cause.has_baseline and is_lost else ""
+    return f"{whose} {text}{more}"
 
 
 def _of_baseline(cause: CostlyCause, share: float) -> str:
@@ -160,7 +160,7 @@ def inter_step_overhead(evidence: Evidence) -> Iterator[Finding]:
     """All ranks spend time outside all phases, most of it between steps."""
     for cause, share, cost in _with_those_of_baseline(evidence, SERIALIZATION):
         has_data = has_data_phase(evidence, cause.cell)
-        alone = rank_alone(evidence, cause, is_loss=share == cause.share)
+        alone = rank_alone(evidence, cause)
         whose = f"rank {alone.rank}" if alone else "all ranks"
         is_before = lies_before_update(evidence, cause)
         has_data |= is_before

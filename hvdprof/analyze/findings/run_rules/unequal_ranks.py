@@ -1,8 +1,4 @@
-"""Whether time in the data phase or between steps is that of all ranks, or of one alone.
-
-The mean of the normal ranks says nothing about each of them: of two ranks, one may spend twice the
-mean and the other nothing.
-"""
+"""What the rank spends that alone waits for data, or alone spends time outside all phases."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,13 +17,10 @@ _BEFORE_UPDATE = "before_update"
 _PARTS_OF = {INPUT_BOUND: ("data",), SERIALIZATION: ("unattributed", _BEFORE_UPDATE)}
 """The parts of BREAKDOWN of each term that this module knows."""
 
-_OF_OTHERS = 0.5
-"""All ranks spend what is claimed only where the others spend at least this part of it."""
-
 
 @dataclass(frozen=True, slots=True)
 class RankAlone:
-    """A rank that spends nearly all of a time by itself; times are means per step, ns."""
+    """A rank that most of a cause lies on; times are means per step, ns."""
 
     rank: int
     own_ns: float
@@ -42,24 +35,19 @@ class RankAlone:
         )
 
 
-def rank_alone(evidence: Evidence, cause: CostlyCause, *, is_loss: bool) -> RankAlone | None:
-    """The rank whose time alone makes up a cause; None where the others spend it as well.
+def rank_alone(evidence: Evidence, cause: CostlyCause) -> RankAlone | None:
+    """The rank that most of a cause lies on, by WATERFALL; None where it is that of all ranks.
 
     Args:
         evidence: The run.
         cause: A row of WATERFALL on the data phase or on time outside all phases.
-        is_loss: Whether the cause is what exceeds the baseline, else all of the time.
     """
     times = _times_by_rank(evidence, cause, _PARTS_OF[str(cause.row["term"])])
-    if len(times) < 2:
-        return None
-    slowest = max(times, key=lambda rank: times[rank])
-    others = float(np.median([times[rank] for rank in times if rank != slowest]))
-    baseline = float(cause.row["baseline_ns"]) if cause.has_baseline else 0.0
-    claimed = cause.cost_ns if is_loss else cause.cost_ns + baseline
-    if others - (baseline if is_loss else 0.0) >= _OF_OTHERS * claimed:
-        return None
-    return RankAlone(slowest, times[slowest], others)
+    for rank in ranks_of(cause.row):
+        others = [ns for other, ns in times.items() if other != rank]
+        if rank in times and others:
+            return RankAlone(rank, times[rank], float(np.median(others)))
+    return None
 
 
 def lies_before_update(evidence: Evidence, cause: CostlyCause) -> bool:

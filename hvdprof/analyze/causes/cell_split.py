@@ -1,0 +1,86 @@
+"""What each launch of a cell consists of: named causes, ranks alone, jitter, transfer, the rest.
+
+Tested in ``tests/analyze/causes/test_waterfall.py``.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hvdprof.analyze.causes.cell_causes import MOST_NAMED, CellCause, cell_causes
+from hvdprof.analyze.causes.launch_causes import LaunchCauses, launch_causes
+from hvdprof.analyze.causes.launch_scatter import outlasts_launches
+from hvdprof.analyze.causes.rank_alone import RankAlone, ranks_alone
+from hvdprof.analyze.stats.launch_spread import Spread, spread
+from hvdprof.analyze.steps.cells import CellTime
+from hvdprof.analyze.steps.step_work import StepWork
+from hvdprof.analyze.stragglers.named_cause import NamedCause
+from hvdprof.model.launch_key import LaunchKey
+
+
+@dataclass(frozen=True, slots=True)
+class CellSplit:
+    """The causes of a cell: those with a name, ranks alone, and what each launch consists of."""
+
+    named: tuple[CellCause, ...]
+    alone: tuple[RankAlone, ...]
+    launches: tuple[LaunchCauses, ...]
+
+    @property
+    def has_phases(self) -> bool:
+        """Whether the steps of all launches have phases."""
+        return all(one.normal for one in self.launches)
+
+    def part(self, name: str) -> Spread:
+        """The share of a part: time of the normal ranks, and the cost of a rank alone in it."""
+        return spread([one.part(name) for one in self.launches])
+
+    def saved_alone(self, name: str) -> float:
+        """How much less than its cost the removal of the rank alone in a part saves, a share."""
+        costs = [one.alone[name] for one in self.launches if name in one.alone]
+        return float(np.mean([one.alone - one.share for one in costs])) if costs else 0.0
+
+    def rank_of(self, name: str, share: float) -> str:
+        """The rank that most of so large a share lies on, as text; empty where it is no one's.
+
+        Args:
+            name: The part.
+            share: What of the part is to be explained.
+        """
+        costs = [one.alone[name].share for one in self.launches if name in one.alone]
+        if not costs or np.mean(costs) <= share / 2:
+            return ""
+        return next(str(one.rank) for one in self.alone if one.part == name)
+
+
+def cell_split(
+    time: CellTime,
+    works: Mapping[LaunchKey, StepWork],
+    named: Mapping[LaunchKey, Sequence[NamedCause]],
+) -> CellSplit:
+    """The causes of a cell, in the launches with recorded steps.
+
+    Args:
+        time: The step time of the cell.
+        works: The steps of each launch.
+        named: The named causes of each launch, largest first.
+    """
+    known = [key for key in time.launches if key in works]
+    by_launch = [named.get(key, ()) for key in known]
+    own_works = [works[key] for key in known]
+    of_cell = tuple(
+        cause
+        for cause in cell_causes(by_launch, time.cell.np)
+        if outlasts_launches(cause, own_works, by_launch)
+    )
+    alone = ranks_alone(own_works, of_cell)[: MOST_NAMED - len(of_cell)] if own_works else ()
+    launches = (
+        launch_causes(
+            work,
+            [cause.members[number] for cause in of_cell],
+            {one.part: one.delays[number] for one in alone},
+        )
+        for number, work in enumerate(own_works)
+    )
+    return CellSplit(of_cell, alone, tuple(launches))
