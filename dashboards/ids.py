@@ -12,6 +12,7 @@ CONTROL = "view-control"
 """Type of the ids of ``components.view_control``; their other parts are ``key`` and ``shown``."""
 
 TIMELINE = "timeline"
+TIMELINE_ANSWER = "timeline-answer"
 
 RUNS_GRID = "runs-grid"
 RUNS_SEARCH = "runs-search"

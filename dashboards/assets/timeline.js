@@ -17,6 +17,19 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
   const button = (text, name, onclick, more = {}) =>
     element("button", {type: "button", "aria-label": name, title: name, onclick, ...more}, text);
 
+  // Replace the children of a part; a button in it that has the focus keeps it.
+  const refill = (part, children) => {
+    const buttons = () => [...part.querySelectorAll("button")];
+    const before = buttons();
+    const at = before.indexOf(document.activeElement);
+    part.replaceChildren(...children);
+    if (at < 0) { return; }
+    const name = before[at].getAttribute("aria-label") || before[at].textContent;
+    const usable = buttons().filter((one) => !one.disabled);
+    const same = usable.find((one) => (one.getAttribute("aria-label") || one.textContent) === name);
+    (same || usable[Math.min(at, usable.length - 1)])?.focus({preventScroll: true});
+  };
+
   const save = (name, blob) => {
     const link = document.createElement("a");
     link.href = URL.createObjectURL(blob);
@@ -25,5 +38,5 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
     setTimeout(() => URL.revokeObjectURL(link.href), 1000);
   };
 
-  Object.assign(window.hvdprofTimeline, {element, button, save});
+  Object.assign(window.hvdprofTimeline, {element, button, refill, save});
 })();

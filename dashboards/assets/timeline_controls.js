@@ -89,7 +89,7 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
     showLegend(model) {
       const theme = T.themeOf(this.tool.stage, model.data.kinds);
       const hidden = new Set(model.list("hide"));
-      this.legend.replaceChildren(...model.data.kinds.map(([name], at) => {
+      T.refill(this.legend, model.data.kinds.map(([name], at) => {
         const box = element("span", {class: "timeline-colour"});
         box.style.background = T.css(theme.colours[at]);
         return element("button", {type: "button", "aria-pressed": String(!hidden.has(name)),

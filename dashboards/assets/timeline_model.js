@@ -164,7 +164,7 @@ window.hvdprofTimeline.Model = class {
   async fetch(what, params) {
     const query = new URLSearchParams(params);
     query.set("px", String(Math.round(this.pixels)));
-    for (const key of ["marks", "hit", "drag"]) { query.delete(key); }
+    for (const key of ["marks", "hit", "drag", "sort"]) { query.delete(key); }
     try {
       const answer = await window.fetch(`/timeline-data/${what}?${query}`, {credentials: "same-origin"});
       const found = await answer.json();

@@ -63,7 +63,7 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
     return `${Number((ns / size).toPrecision(3)).toLocaleString("en-US")} ${unit}`;
   };
   const ticksOf = (first, last, room) => {
-    const raw = (last - first) / Math.max(room / 110, 1);
+    const raw = (last - first) / Math.max(room / (room < 400 ? 75 : 110), 2);
     const power = 10 ** Math.floor(Math.log10(raw));
     const step = [1, 2, 5, 10].map((one) => one * power).find((one) => one >= raw);
     const [size, unit] = unitOf(Math.max(last, 1) >= 1e10 ? 1e9 : Math.max(step * 10, 1e3));
@@ -87,6 +87,16 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
       if (ctx.measureText(cut).width <= room) { return cut; }
     }
     return keep > 0 ? text.slice(0, 1) : "";
+  };
+
+  // The end of a name, by which tensors of one model differ.
+  const ending = (ctx, text, room) => {
+    if (ctx.measureText(text).width <= room) { return text; }
+    for (let keep = Math.min(text.length - 1, Math.ceil(room / 4)); keep > 3; keep -= 1) {
+      const cut = `…${text.slice(text.length - keep)}`;
+      if (ctx.measureText(cut).width <= room) { return cut; }
+    }
+    return "";
   };
 
   // The beginning of a sentence; nothing where less than half of it fits.
@@ -180,9 +190,12 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
       if (withText && width > 46 && height >= 12 && !OUTER.has(kind)) {
         ctx.font = `11px ${FONT}`;
         ctx.fillStyle = luminance(colour) > 0.5 ? "#111" : "#fff";
-        const text = bars.tensors[bars.tensor[at]] || bars.activities[bars.activity[at]] || "";
-        const shown = isInner ? bars.activities[bars.activity[at]] || text : text;
-        ctx.fillText(fitted(ctx, shown, width - 8), left + 4, top + place.height / 2);
+        const tensor = bars.tensors[bars.tensor[at]];
+        const activity = bars.activities[bars.activity[at]] || "";
+        // The lane of a tensor has its name.
+        const shown = isInner || !tensor || place.row.full === tensor
+          ? fitted(ctx, activity, width - 8) : ending(ctx, tensor, width - 8);
+        ctx.fillText(shown, left + 4, top + place.height / 2);
       }
     }
   };

@@ -69,30 +69,43 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
     return isEvent ? [...parts, ...arrivalTable(found.arrivals)] : parts;
   };
 
+  const FILE_COLUMNS = ["name", "lane", "rank", "count", "sum_ns", "mean_ns", "p95_ns", "share"];
   const COLUMNS = [
     ["name", "name", "Name of the events"],
-    ["lane", "lane", "Lane of the events"],
-    ["rank", "rank", "Rank; Horovod's timeline is written by rank 0"],
+    ["lane", "lane", "Rank or lane of the events"],
     ["count", "count", "Events that lie at least partly in the range"],
     ["sum_ns", "sum", "Time inside of the range"],
     ["mean_ns", "mean", "Mean length of the whole events"],
     ["p95_ns", "p95", "95th percentile of the length of the whole events"],
     ["share", "share", "Sum divided by the length of the range; events that overlap each count"],
   ];
+  // Ranks in their order, and before the lanes below them.
+  const RANK_LANE = /^rank (\d+)/;
+  const orderOf = (row, key) => {
+    const match = key === "lane" ? RANK_LANE.exec(row.lane) : null;
+    return match ? Number(match[1]) : key === "lane" ? Infinity : row[key];
+  };
+  const shortLane = (lane) => (RANK_LANE.exec(lane) || [lane])[0];
   const cellText = (name, value) => {
-    if (name === "share") { return `${(100 * value).toFixed(1)} %`; }
+    if (name === "lane") { return shortLane(value); }
+    if (name === "share") { return `${(100 * value).toFixed(value < 0.995 ? 1 : 0)} %`; }
+    // A break after each part of a name.
+    if (name === "name") { return value.split(/(?<=_)/).flatMap((part) => [part, element("wbr")]); }
     if (name.endsWith("_ns")) { return T.lengthText(value); }
     return typeof value === "number" ? value.toLocaleString("en-US") : value;
   };
 
   const rangeRows = (found, order) => {
     const [key, sign] = order;
-    return [...found.rows].sort((one, other) => sign * (one[key] < other[key] ? -1 : one[key] > other[key] ? 1 : 0));
+    return [...found.rows].sort((one, other) => {
+      const [low, high] = [orderOf(one, key), orderOf(other, key)];
+      return sign * (low < high ? -1 : low > high ? 1 : one.lane < other.lane ? -1 : Number(one.lane > other.lane));
+    });
   };
 
   const rangeCsv = (rows) => {
     const quoted = (value) => `"${String(value).replaceAll('"', '""')}"`;
-    const lines = [COLUMNS.map(([key]) => key), ...rows.map((row) => COLUMNS.map(([key]) => row[key]))];
+    const lines = [FILE_COLUMNS, ...rows.map((row) => FILE_COLUMNS.map((key) => row[key]))];
     return lines.map((cells) => cells.map(quoted).join(",")).join("\r\n") + "\r\n";
   };
 
@@ -104,7 +117,8 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
     }, button(name + (key === order[0] ? (order[1] > 0 ? " ▴" : " ▾") : ""), meaning,
       () => setOrder([key, key === order[0] ? -order[1] : -1]))));
     const body = rows.map((row) => element("tr", {}, COLUMNS.map(([key]) =>
-      element("td", {class: typeof row[key] === "number" ? "number" : ""}, cellText(key, row[key])))));
+      element("td", {class: typeof row[key] === "number" ? "number" : "", title: key === "lane" ? row.lane : null},
+        cellText(key, row[key])))));
     return [
       element("h2", {}, "Selected range"),
       element("div", {class: "timeline-buttons"},
@@ -132,8 +146,8 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
       type: "button", onclick: () => act.hit(at), "aria-current": at === current ? "true" : null,
     }, element("span", {class: "timeline-hit"}, hit.name),
       element("span", {class: "about"}, [hit.event >= 0 && hit.step >= 0 ? `step ${hit.step}` : "",
-        hit.rank >= 0 ? `${hit.event < 0 ? "slowest: " : ""}rank ${hit.rank}` : "", hit.place,
-        T.lengthText(hit.dur_ns)].filter(Boolean).join(" · ")))));
+        hit.rank >= 0 ? `${hit.event < 0 ? "slowest: " : ""}rank ${hit.rank}` : "", `at ${hit.place}`,
+        `${T.lengthText(hit.dur_ns)} long`].filter(Boolean).join(" · ")))));
     const place = current >= 0 ? `${current + 1} of ` : "";
     const cut = found.number > found.hits.length ? `; the first ${found.hits.length} are listed` : "";
     return [
@@ -152,6 +166,8 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
     ["A D, ← →, drag", "pan; Shift with the wheel pans, too"],
     ["Shift-drag", "select a range and show its table"],
     ["double-click, 0", "the whole pass"],
+    ["R", "select what is in view, as a range"],
+    ["O", "open or fold the groups of many ranks"],
     ["F", "fit the selection, or the chosen event, into the window"],
     ["M", "set or remove a mark at the pointer"],
     ["/", "search events by activity or tensor; Enter goes to the next hit"],
@@ -165,7 +181,6 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
   T.Panel = class {
     constructor(act) {
       this.act = act;
-      this.order = ["sum_ns", -1];
       this.parts = Object.fromEntries(["help", "details", "range", "hits"].map((name) =>
         [name, element("section", {id: `timeline-${name}`})]));
       this.root = element("aside", {class: "timeline-panel", "aria-label": "Details"},
@@ -173,17 +188,18 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
     }
 
     fill(name, children) {
-      this.parts[name].replaceChildren(...children.filter(Boolean));
+      T.refill(this.parts[name], children.filter(Boolean));
       this.parts[name].hidden = !children.length;
     }
 
     showDetails(found) { this.fill("details", details(found || {}, this.act)); }
 
-    showRange(found) {
-      this.fill("range", range(found || {}, this.act, this.order, (order) => {
-        this.order = order;
-        this.showRange(found);
-      }));
+    // The order is a column, after "-" for the largest first.
+    showRange(found, asked) {
+      const column = asked.replace(/^-/, "");
+      const order = COLUMNS.some(([key]) => key === column) ? [column, asked === column ? 1 : -1] : ["sum_ns", -1];
+      this.fill("range", range(found || {}, this.act, order, ([key, sign]) =>
+        this.act.sort(`${sign < 0 ? "-" : ""}${key}`)));
     }
 
     showHits(found, current, asked) {

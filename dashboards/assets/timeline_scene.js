@@ -73,27 +73,33 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
 
   const axis = (ctx, scene, top) => {
     const {scale, theme} = scene;
-    label(ctx, scene, "time in the pass", top + 8);
+    label(ctx, scene, scene.layout.gutter < 100 ? "time" : "time in the pass", top + 8);
     label(ctx, scene, "step", top + 25);
     ctx.font = `11px ${T.FONT}`;
-    ctx.textAlign = "center";
+    let taken = -Infinity;
     for (const [at, text] of T.ticksOf(scale.first, scale.last, scale.right - scale.left)) {
       const x = scale.x(at);
       line(ctx, [[x, top + 15], [x, top + 18]], theme.soft);
-      const half = ctx.measureText(text).width / 2;
-      if (x - half < scale.left || x + half > scale.right) { continue; }
+      const width = ctx.measureText(text).width;
+      const from = Math.min(Math.max(x - width / 2, scale.left), scale.right - width);
+      if (from < taken) { continue; }
       ctx.fillStyle = theme.ink;
-      ctx.fillText(text, x, top + 8);
+      ctx.fillText(text, from, top + 8);
+      taken = from + width + 6;
     }
-    ctx.textAlign = "left";
     let free = scale.left;
     const {steps} = scene.data;
     steps.number.forEach((number, at) => {
       if (steps.end[at] < scale.first || steps.start[at] > scale.last) { return; }
       const x = Math.max(scale.x(steps.start[at]), scale.left);
-      const text = `${number}${steps.warmup[at] ? " warm-up" : ""}`;
+      const end = inside(scale, scale.x(steps.end[at]));
+      const plain = `${number}${steps.warmup[at] ? " warm-up" : ""}`;
+      const full = steps.straggler[at] >= 0 ? `${plain} straggler rank ${steps.straggler[at]}` : plain;
+      const text = ctx.measureText(full).width < end - x - 6 ? full : plain;
       const width = ctx.measureText(text).width;
-      if (x < free || x + width > scale.right) { return; }
+      // The rest of a step that begins before the window leaves its place to the next one.
+      const isCut = steps.start[at] < scale.first && width > end - x;
+      if (x < free || isCut || x + width > scale.right) { return; }
       ctx.fillStyle = steps.straggler[at] >= 0 ? theme.accent : theme.soft;
       ctx.fillText(text, x + 2, top + 25);
       free = x + width + 12;
@@ -168,7 +174,7 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
     const one = data.counters.find((found) => found.row === place.at);
     if (!one) { return; }
     label(ctx, scene, place.row.name, top + place.height / 2 - 6, theme.ink);
-    label(ctx, scene, one.missing || `at most ${one.text}`, top + place.height / 2 + 8);
+    label(ctx, scene, one.missing || (scene.layout.gutter < 100 ? one.text : `at most ${one.text}`), top + place.height / 2 + 8);
     const per = (data.to - data.from) / one.values.length;
     ctx.fillStyle = T.css(theme.colours[place.row.kind === "bytes" ? 2 : 3], 0.8);
     one.values.forEach((value, at) => {
@@ -229,12 +235,16 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
     for (const arrow of data.arrows) {
       const from = byLane.get(arrow.lane);
       if (!from || arrow.to < scale.first || arrow.from > scale.last) { continue; }
-      const start = [inside(scale, scale.x(arrow.from)), from.top + from.height / 2];
+      const start = [scale.x(arrow.from), from.top + from.height / 2];
       for (const other of arrow.others) {
         const to = byLane.get(other);
         if (!to) { continue; }
-        const end = [inside(scale, scale.x(arrow.to)), to.top + to.height / 2];
-        line(ctx, [start, end], theme.ink, 1.2);
+        const end = [scale.x(arrow.to), to.top + to.height / 2];
+        // The part between the ends of the window, which keeps its slope.
+        const at = (x) => [x, start[1] + (end[1] - start[1]) * (x - start[0]) / Math.max(end[0] - start[0], 1e-9)];
+        line(ctx, [start[0] < scale.left ? at(scale.left) : start, end[0] > scale.right ? at(scale.right) : end],
+          theme.ink, 1.2);
+        if (arrow.to > scale.last) { continue; }
         const angle = Math.atan2(end[1] - start[1], end[0] - start[0]);
         ctx.fillStyle = theme.ink;
         ctx.beginPath();
@@ -245,6 +255,7 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
         ctx.closePath();
         ctx.fill();
       }
+      if (arrow.from < scale.first) { continue; }
       ctx.fillStyle = theme.ink;
       ctx.fillRect(start[0] - 2, start[1] - 2, 4, 4);
     }

@@ -15,13 +15,13 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
       this.panel = new T.Panel({
         event: (row) => this.goToEvent(row), pin: (lane) => this.pin(lane), fit: () => this.fit(),
         clear: () => this.clear(), hit: (at) => this.goToHit(at), help: () => this.toggleHelp(),
-        closeHits: () => this.model.set({find: null, steps: null, hit: null}),
+        sort: (order) => this.model.set({sort: order}), closeHits: () => this.model.set({find: null, steps: null, hit: null}),
       });
       this.top = element("canvas", {class: "timeline-top", "aria-hidden": "true"});
       this.lanes = element("canvas", {class: "timeline-lanes", tabindex: "0", role: "img",
         "aria-label": "Timeline of all ranks. Press ? for the keys."});
       this.tip = element("div", {class: "timeline-tip", hidden: true});
-      this.caption = element("div", {id: "timeline-caption", class: "about", role: "status"}, "Loading…");
+      this.caption = element("div", {id: "timeline-caption", class: "about"}, "Loading…");
       this.controls = new T.Controls(this);
       this.stage = element("div", {class: "timeline-stage"},
         element("div", {class: "timeline-sticky"}, this.top), this.lanes, this.tip);
@@ -58,6 +58,8 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
         this.model.data.rowsKey = this.model.rowsKey();
         if (this.model.base && !this.model.base.rowsKey) { this.model.base.rowsKey = this.model.baseKey; }
         this.caption.textContent = this.captionText(this.model.data);
+        const answer = document.getElementById("timeline-answer");
+        if (answer) { answer.textContent = this.model.data.answer; }
         this.controls.showData(this.model);
         this.lookUp();
       }
@@ -101,13 +103,15 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
       }
       if (this.asked && this.hitShown !== model.get("hit")) { this.showPanel("hits"); }
       this.hitShown = model.get("hit");
+      if (this.asked && this.orderShown !== model.get("sort")) { this.showPanel("range"); }
+      this.orderShown = model.get("sort");
       this.asked = asked;
     }
 
     showPanel(what) {
       const {model, panel, found} = this;
       if (what === "details") { panel.showDetails(found.details); }
-      if (what === "range") { panel.showRange(found.range); }
+      if (what === "range") { panel.showRange(found.range, model.get("sort")); }
       if (what === "hits") {
         const current = model.number("hit");
         panel.showHits(found.hits, current === null ? -1 : current, model.get("find") || model.get("steps"));
@@ -229,6 +233,16 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
       const [first, last] = this.selecting;
       this.selecting = null;
       if (last > first) { this.model.set({sel_from: first, sel_to: last}); } else { this.draw(); }
+    }
+
+    selectView() {
+      const [first, last] = this.model.window;
+      this.model.set({sel_from: first, sel_to: last});
+    }
+
+    openGroups() {
+      const groups = (this.model.data || {rows: []}).rows.filter((row) => row.opens).map((row) => row.opens);
+      if (groups.length) { this.model.set({open: groups.every((one) => this.model.list("open").includes(one)) ? null : groups.join(",")}); }
     }
 
     pointed() {

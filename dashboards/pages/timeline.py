@@ -1,7 +1,8 @@
 """The time axis of all ranks and of Horovod, down to the single event.
 
-The page holds the choice of the pass and an empty place, which ``assets/timeline_tool.js`` fills:
-gestures move what is drawn at once, and one request of ``timeline_answers`` brings what is missing.
+The page holds the choice of the pass and two empty places, which ``assets/timeline_tool.js`` fills:
+what the shown window says, and the timeline. Gestures move what is drawn at once, and one request
+of ``timeline_answers`` brings what is missing.
 """
 
 from typing import Any
@@ -23,7 +24,7 @@ KEYS = (*CELL_KEYS, PASS_KEY, LAUNCH_KEY)
 
 
 def layout(runs: RunStore, view: View) -> dmc.Stack:
-    """The choice of the pass, and the place of the timeline."""
+    """What the window says, the choice of the pass, and the place of the timeline."""
     run_id = str(view.run)
     passes = passes_of(runs, run_id)
     if not passes and len(runs.table(run_id, WINDOWS.name)):
@@ -46,9 +47,14 @@ def layout(runs: RunStore, view: View) -> dmc.Stack:
     return dmc.Stack(
         [
             dmc.Group(
-                view_select(
-                    PASS_KEY, "Pass", options, pass_id, description="Pass", className="choice"
-                )
+                [
+                    html.P(id=ids.TIMELINE_ANSWER, className="timeline-answer", role="status"),
+                    view_select(
+                        PASS_KEY, "Pass", options, pass_id, description="Pass", className="choice"
+                    ),
+                ],
+                justify="space-between",
+                align="flex-start",
             ),
             html.Div(id=ids.TIMELINE, className="timeline", **shown),
         ],

@@ -3,7 +3,6 @@
 import csv
 import json
 from pathlib import Path
-from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 import pytest
@@ -12,23 +11,9 @@ from hvdprof.dashboards.run_store import RunStore
 from tests.builders.browser import serious_violations, wait_until, watched_page
 from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts, write_run
 from tests.builders.served_dashboard import served
+from tests.builders.timeline_page import BOX, GUTTER, WINDOW, at, drag, query_of, settled
 
 pytestmark = pytest.mark.browser
-
-IS_EXACT = """() => {
-    const tool = document.getElementById('timeline');
-    return Boolean(tool && tool.dataset.exact === 'true');
-}"""
-WINDOW = """() => {
-    const {first, last} = document.getElementById('timeline').dataset;
-    return [Number(first), Number(last)];
-}"""
-BOX = """() => {
-    const {x, y, width, height} = document.querySelector('.timeline-lanes').getBoundingClientRect();
-    return {x, y, width, height};
-}"""
-GUTTER = 168
-"""Pixels of the names, in a window of 1,280."""
 
 
 @pytest.fixture(scope="module")
@@ -84,31 +69,6 @@ def shown(browser):
     assert browser.foreign_requests == []
 
 
-def settled(page):
-    """The window on the screen, once it is exact."""
-    page.wait_for_selector(".timeline-lanes")
-    page.wait_for_timeout(60)
-    wait_until(page, IS_EXACT)
-    return page.evaluate(WINDOW)
-
-
-def query_of(page):
-    return {key: values[0] for key, values in parse_qs(urlsplit(page.url).query).items()}
-
-
-def at(page, share, y=10.0):
-    """A point on the lanes: its share of the time axis, and pixels from their top."""
-    box = page.evaluate(BOX)
-    return box["x"] + GUTTER + share * (box["width"] - GUTTER - 6), box["y"] + y
-
-
-def drag(page, start, end):
-    page.mouse.move(*start)
-    page.mouse.down()
-    page.mouse.move(*end, steps=6)
-    page.mouse.up()
-
-
 def test_the_wheel_zooms_at_the_pointer(shown):
     page = shown()
     first, last = page.evaluate(WINDOW)
@@ -153,7 +113,7 @@ def test_a_drag_selects_a_range_whose_table_is_sorted_and_saved(shown, how):
     table = page.locator(".timeline-range")
     table.wait_for()
     assert "busbw" in page.inner_text("#timeline-range")
-    sums = page.locator(".timeline-range tbody tr td:nth-child(4)")
+    sums = page.locator(".timeline-range tbody tr td:nth-child(3)")
     page.get_by_role("button", name="Events that lie at least partly").click()
     counts = [int(text) for text in sums.all_inner_texts()]
     assert counts == sorted(counts, reverse=True)

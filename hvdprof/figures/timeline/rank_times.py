@@ -53,7 +53,10 @@ class StepTimes:
 
     ``segment`` numbers ``segments``. ``own_ns`` [steps, ranks] is the time in which a rank is not
     blocked, NaN where it recorded no such step; without ranks (steps inferred from a timeline) it
-    has no columns. ``ranks`` are the numbers of its columns.
+    has no columns. ``ranks`` are the numbers of its columns. ``blocked_ns`` is the blocked time of
+    a step summed over the ranks, of ``spent_ns`` in which they recorded any; both 0 where unknown.
+    ``excess_ns`` is the own work of the slowest rank minus the median of the others, NaN without
+    others.
     """
 
     number: Ints
@@ -64,7 +67,9 @@ class StepTimes:
     is_warmup: Bools
     own_ns: Floats
     ranks: Ints
-
+    blocked_ns: Ints
+    spent_ns: Ints
+    excess_ns: Floats
     slowest: Ints
     has_straggler: Bools
     has_stall: Bools
@@ -139,15 +144,19 @@ def step_times(run: Run, pass_id: str) -> StepTimes:
     is_warmup = np.zeros(len(keys), bool)
     ranks = np.empty(0, np.int64)
     own = np.empty((len(keys), 0))
+    blocked_ns, spent_ns = np.zeros((2, len(keys)), np.int64)
     if recorded and len(rows):
         np.logical_or.at(is_warmup, place, rows["warmup"].to_numpy(bool))
         ranks, column = np.unique(rows["rank"].to_numpy(np.int64), return_inverse=True)
         own = np.full((len(keys), len(ranks)), np.nan)
         blocked = rows["blocked_ns"].fillna(0).to_numpy(np.int64)
         own[place, column] = length - blocked
+        np.add.at(blocked_ns, place, blocked)
+        np.add.at(spent_ns, place, length * rows["blocked_ns"].notna().to_numpy(bool))
     order = np.argsort(first, kind="stable")
     length_ns, is_warmup, segment = (last - first)[order], is_warmup[order], (keys // most)[order]
     own = own[order]
+    excess = _excess(own)
     usual = _usual_length(segment, length_ns, is_warmup)
     return StepTimes(
         number=(keys % most)[order],
@@ -158,8 +167,11 @@ def step_times(run: Run, pass_id: str) -> StepTimes:
         is_warmup=is_warmup,
         own_ns=own,
         ranks=ranks,
+        blocked_ns=blocked_ns[order],
+        spent_ns=spent_ns[order],
+        excess_ns=excess,
         slowest=_slowest(own, ranks),
-        has_straggler=np.nan_to_num(_excess(own)) > STRAGGLER_SHARE * usual,
+        has_straggler=np.nan_to_num(excess) > STRAGGLER_SHARE * usual,
         has_stall=(length_ns > LONG_STEP * usual) & ~is_warmup,
     )
 
