@@ -31,9 +31,11 @@ from hvdprof.figures.catalogue import FIGURES, figure_kind
 from hvdprof.figures.scaling_curve import scaling_curve
 from hvdprof.figures.waterfall_figure import WaterfallCell, waterfall_cells, waterfall_figure
 from hvdprof.model.cell_key import CELL_KEY
+from hvdprof.model.file_page import Fact, FilePage
 from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import RunAnalysis
-from hvdprof.model.standalone_files import Fact, FilePage, FilesAnalysis
+from hvdprof.model.standalone_files import FilesAnalysis
+from hvdprof.report.screen.attached_pages import attached_pages
 from hvdprof.report.screen.file_tiles import file_tiles
 from hvdprof.report.screen.open_points import open_points
 from hvdprof.report.screen.progress import progress_of
@@ -86,6 +88,7 @@ def content(analysis: RunAnalysis, view: View) -> dmc.Stack:
         tile_row(tiles(analysis, row)),
         _figures(analysis, chosen),
         _findings(analysis, view, row),
+        *(part for file in attached_pages(analysis) for part in _file(file)),
         _data_quality(page),
         _not_measured(page),
         _tables(page, analysis),

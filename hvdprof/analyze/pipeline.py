@@ -13,6 +13,7 @@ from hvdprof.analyze.causes.waterfall_diff import engine_diffs
 from hvdprof.analyze.communication.communication_tables import communication_tables
 from hvdprof.analyze.communication.matched_collectives import matched_collectives
 from hvdprof.analyze.communication.network import network_tables, network_verdict
+from hvdprof.analyze.files.file_analysis import file_pages
 from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.run_findings import findings
 from hvdprof.analyze.scaling.efficiency import scaling
@@ -37,6 +38,7 @@ from hvdprof.analyze.verdict.verdict_caveat import verdict_caveat
 from hvdprof.model.cached_rows import LazyFrames
 from hvdprof.model.run import Run, RunAnalysis
 from hvdprof.model.tables.collective_tables import COLLECTIVES
+from hvdprof.model.tables.log_tables import FILES
 from hvdprof.model.tables.net_tables import NET_LINKS
 from hvdprof.model.tables.rank_collective_tables import MATCHED_COLLECTIVES, RANK_COLLECTIVES
 from hvdprof.model.tables.run_tables import WAITS
@@ -113,11 +115,12 @@ def analyze_run(run: Run) -> RunAnalysis:
     }
     failed = failed_segments(run.manifest)
     found = findings(Evidence(run, tables))
+    pages = tuple(file_pages(run, found)) if FILES.name in run.frames else ()
     if is_traced(run):
         answer = traced_verdict(run, by_cell, derived[WATERFALL.name], found, waits.caused_wait)
     else:
         answer = attached_verdict(
-            run, verdict(by_cell, derived[WATERFALL.name], found, failed, run.manifest)
+            run, verdict(by_cell, derived[WATERFALL.name], found, failed, run.manifest), pages
         )
     answer = network_verdict(run, derived[NET_LINKS.name], answer)
     return RunAnalysis(
@@ -144,6 +147,7 @@ def analyze_run(run: Run) -> RunAnalysis:
         job_steps=of_job,
         findings=found,
         derived=_with_matched(derived, run, waits.clocks),
+        pages=pages,
     )
 
 

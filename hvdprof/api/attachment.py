@@ -16,7 +16,7 @@ __all__ = ["AttachedFiles", "AttachedJob", "attach"]
 def attach(
     folder: str | Path, files: AttachedFiles, job: AttachedJob, *, overwrite: bool = False
 ) -> Manifest:
-    """Copy timelines, NCCL logs and printed output into a new run directory.
+    """Copy timelines, traces, logs, output and other recordings into a new run directory.
 
     Args:
         folder: The run directory to make.

@@ -54,6 +54,16 @@ def attach(
             rich_help_panel=FILES,
         ),
     ] = None,
+    recording: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="GLOB",
+            help="Files of other recorders: dumps of PyTorch's Flight Recorder, exports of Nsight "
+            "Systems, logs of NCCL's Inspector, RAS reports, output of Megatron or DeepSpeed.",
+            show_default=False,
+            rich_help_panel=FILES,
+        ),
+    ] = None,
     np: Annotated[
         int | None,
         typer.Option(
@@ -78,7 +88,7 @@ def attach(
         typer.Option("--force", help="Replace a run directory that this command made before."),
     ] = False,
 ) -> None:
-    """Make a run directory of an existing timeline, profiler traces, NCCL logs and output.
+    """Make a run directory of existing timelines, traces, logs, output and other recordings.
 
     Files are recognised by their content and copied. Their names and the launcher's tags in them
     show the ranks.
@@ -90,6 +100,7 @@ def attach(
             traces=trace or (),
             nccl_logs=nccl_log or (),
             outputs=stdout or (),
+            recordings=recording or (),
         ),
         api.AttachedJob(name=name, size=np, batch_size=batch_size),
         overwrite=force,

@@ -17,6 +17,7 @@ from hvdprof.ingest.recorder.light_steps import steps_from_windows
 from hvdprof.ingest.recorder.recorder_file import RecorderFile
 from hvdprof.ingest.recorder.recorder_lines import read_recorder_file
 from hvdprof.ingest.recorder.session_rows import session_ranks
+from hvdprof.ingest.rundir.attached_recordings import with_recordings
 from hvdprof.ingest.rundir.ddp_file import with_ddp_facts
 from hvdprof.ingest.rundir.flight_files import with_flight_files
 from hvdprof.ingest.rundir.forecast_file import with_forecasts
@@ -129,7 +130,7 @@ def load_run_directory(folder: Path, *, progress: ProgressCallback | None = None
     except OSError as error:
         raise unreadable(Path(error.filename or folder), error) from error
     return with_flight_files(
-        with_forecasts(with_ddp_facts(with_network(with_logs(with_turns(run)))))
+        with_forecasts(with_ddp_facts(with_network(with_recordings(with_logs(with_turns(run))))))
     )
 
 

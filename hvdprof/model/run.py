@@ -10,6 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from hvdprof.model.cached_rows import CachedRows, LazyFrames
+from hvdprof.model.file_page import FilePage
 from hvdprof.model.nccl_recording import NcclRecording
 from hvdprof.model.stored_forecast import StoredForecast
 from hvdprof.model.table_attributes import DerivedTables, RecordedTables
@@ -153,7 +154,8 @@ class RunAnalysis(DerivedTables):
     """Finished tables and sentences; figures and reports only format them.
 
     ``derived`` holds the tables of the attribution by name: caused wait, collectives, waterfall.
-    Each table is an attribute too: ``analysis.collectives``.
+    Each table is an attribute too: ``analysis.collectives``. ``pages`` say what attached files of
+    other recorders hold.
     """
 
     run: Run
@@ -167,6 +169,7 @@ class RunAnalysis(DerivedTables):
     job_steps: pd.DataFrame = field(default_factory=JOB_STEPS.empty)
     findings: pd.DataFrame = field(default_factory=FINDINGS.empty)
     derived: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+    pages: tuple[FilePage, ...] = ()
 
     @property
     def unread(self) -> frozenset[str]:

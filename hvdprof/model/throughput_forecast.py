@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 
 import pandas as pd
 
+from hvdprof.model.file_page import FileVerdict
 from hvdprof.model.forecast import DEFAULT_TARGET, Limits
-from hvdprof.model.standalone_files import FileVerdict
 from hvdprof.model.tables.forecast_tables import QUANTILES, THROUGHPUT_FORECAST
 
 

@@ -22,6 +22,7 @@ class AttachedKind(StrEnum):
     TRACE = "trace"
     NCCL_LOG = "nccl-log"
     OUTPUT = "output"
+    RECORDING = "recording"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

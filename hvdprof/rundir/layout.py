@@ -111,6 +111,11 @@ class PassPaths:
         """Profiler traces of the ranks: attached files alone."""
         return self.folder / "traces"
 
+    @property
+    def recording_folder(self) -> Path:
+        """Files of other recorders: attached files alone."""
+        return self.folder / "recordings"
+
     def session(self, number: int) -> "PassPaths":
         """The files of a session of an elastic launch: a pass of its own beside the launch."""
         return PassPaths(self.folder.with_name(session_id(self.folder.name, number)))

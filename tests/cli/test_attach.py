@@ -6,7 +6,8 @@ import pytest
 from typer.testing import CliRunner
 
 from hvdprof.cli.main import build_app
-from hvdprof.errors import StorageError
+from hvdprof.errors import StorageError, UnreadableInputError
+from tests.builders.flight_dumps import dump, write_dumps
 from tests.builders.run_spec import SegmentSpec
 from tests.builders.timeline_text import timeline_text
 
@@ -44,6 +45,26 @@ def test_every_command_reads_an_attached_run(run: Path, tmp_path: Path) -> None:
     assert (tmp_path / "tables" / "inferred_steps.parquet").exists()
     counted = invoke("sql", run, "SELECT count(*) AS n FROM executions", "--format", "json")
     assert json.loads(counted.stdout)[0]["n"] > 0
+
+
+def test_a_recording_is_said_in_full_and_its_verdict_once(tmp_path: Path) -> None:
+    dumps = {rank: dump(enqueued=6 - rank, completed=5, late_ns=rank) for rank in range(2)}
+    folder = tmp_path / "run"
+    invoke("attach", folder, "--recording", write_dumps(tmp_path / "dumps", dumps))
+    text = " ".join(invoke("analyze", folder).stdout.split())
+    assert text.startswith(
+        "Hang: rank 1 has not submitted nccl:all_reduce 6; 1 other rank blocked."
+    )
+    assert text.count("has not submitted") == 1
+    assert "hang begins with ranks 1" in text
+    (page,) = json.loads(invoke("analyze", folder, "--format", "json").stdout)["files"]
+    assert page["verdict"].startswith("Hang: rank 1")
+    assert page["facts"]["hang_ranks"] == "1"
+    with pytest.raises(UnreadableInputError) as error:
+        invoke("export", folder, "-o", tmp_path / "trace.json")
+    command = error.value.hint.partition("hvdprof ")[2].split()
+    assert invoke(*command[:-1], tmp_path / "trace.json").exit_code == 0
+    assert json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
 
 
 def test_an_attached_run_is_not_overwritten(run: Path, tmp_path: Path) -> None:

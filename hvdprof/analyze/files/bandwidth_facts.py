@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import pandas as pd
 
 from hvdprof import units
+from hvdprof.model.file_page import Fact
 from hvdprof.model.frame_row import FrameRow, is_missing
-from hvdprof.model.standalone_files import Fact
 
 _MOST_RUNS = 12
 

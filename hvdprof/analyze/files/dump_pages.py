@@ -10,9 +10,9 @@ from hvdprof.analyze.files.hang_verdict import (
 )
 from hvdprof.analyze.files.last_to_submit import last_to_submit_facts
 from hvdprof.analyze.files.next_recording import recording_command
+from hvdprof.model.file_page import Fact, FilePage, FileVerdict, Unanswered
 from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import Run
-from hvdprof.model.standalone_files import Fact, FilePage, FileVerdict, Unanswered
 from hvdprof.model.tables.collective_progress_tables import COLLECTIVE_PROGRESS
 from hvdprof.model.tables.rank_collective_tables import RANK_COLLECTIVES
 

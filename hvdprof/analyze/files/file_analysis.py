@@ -44,9 +44,10 @@ from hvdprof.analyze.nccl_join.nccl_job_join import JobJoins, join_jobs
 from hvdprof.analyze.scaling.scaling_verdict import scaling_verdicts
 from hvdprof.analyze.scaling.stated_speedups import contradicted_speedups
 from hvdprof.analyze.scaling.throughput_scaling import throughput_scaling
+from hvdprof.model.file_page import Fact, FilePage, FileVerdict, Unanswered
 from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import Run
-from hvdprof.model.standalone_files import Fact, FilePage, FilesAnalysis, FileVerdict, Unanswered
+from hvdprof.model.standalone_files import FilesAnalysis
 from hvdprof.model.tables.bandwidth_tables import ALLREDUCE_BENCH, NCCL_TEST_RUNS, NCCL_TESTS
 from hvdprof.model.tables.collective_progress_tables import COLLECTIVE_PROGRESS
 from hvdprof.model.tables.finding_tables import FINDINGS
@@ -98,18 +99,15 @@ def analyze_files(run: Run) -> FilesAnalysis:
 
     The tables on communication are left out where a timeline is in the cache: they are as large.
     """
-    files = run.table(FILES.name).to_dict("records")
     joins = _joined_calls(run)
     findings = with_log_findings(run, findings_of_jobs(run.nccl))
     pages = [
-        # Searching all tables for a file costs milliseconds; most files of a folder hold nothing.
-        _page(run, row, joins, findings) if row["num_rows"] else _empty_page(row)
-        for row in files
-        if row["kind"] not in _TOGETHER or not row["num_rows"]
+        *file_pages(run, findings, joins),
+        *_recordings(
+            run,
+            [row for row in run.table(FILES.name).to_dict("records") if row["kind"] == _RECORDER],
+        ),
     ]
-    pages += dump_pages(run, [row for row in files if row["kind"] == FLIGHT_RECORDER])
-    pages += inspector_pages(run, [row for row in files if row["kind"] == INSPECTOR])
-    pages += _recordings(run, [row for row in files if row["kind"] == _RECORDER])
     scaling = throughput_scaling(run.table(THROUGHPUT.name))
     derived = {
         THROUGHPUT_SCALING.name: scaling,
@@ -121,6 +119,27 @@ def analyze_files(run: Run) -> FilesAnalysis:
     return FilesAnalysis(
         run, tuple(pages), scaling, {name: frame for name, frame in derived.items() if len(frame)}
     )
+
+
+def file_pages(run: Run, findings: pd.DataFrame, joins: JobJoins | None = None) -> list[FilePage]:
+    """The pages of the files that FILES lists, without recorder files.
+
+    Args:
+        run: Standalone files, or a run directory with files of other recorders.
+        findings: FINDINGS on the output of jobs.
+        joins: NCCL's calls with the executions of timelines, where both are there.
+    """
+    files = run.table(FILES.name).to_dict("records")
+    known = joins or JobJoins(NCCL_JOINED_CALLS.empty(), {})
+    pages = [
+        # Searching all tables for a file costs milliseconds; most files of a folder hold nothing.
+        _page(run, row, known, findings) if row["num_rows"] else _empty_page(row)
+        for row in files
+        if row["kind"] not in _TOGETHER or not row["num_rows"]
+    ]
+    pages += dump_pages(run, [row for row in files if row["kind"] == FLIGHT_RECORDER])
+    pages += inspector_pages(run, [row for row in files if row["kind"] == INSPECTOR])
+    return pages
 
 
 def _page(run: Run, row: FrameRow, joins: JobJoins, findings: pd.DataFrame) -> FilePage:

@@ -16,7 +16,7 @@ from hvdprof.analyze.files.blocked_ranks import (
     groups_of,
     hang_of,
 )
-from hvdprof.model.standalone_files import Fact, FileVerdict
+from hvdprof.model.file_page import Fact, FileVerdict
 
 _MOST_RANKS = 12
 _MOST_COLLECTIVES = 4

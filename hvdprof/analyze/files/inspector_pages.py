@@ -11,9 +11,9 @@ import pandas as pd
 
 from hvdprof import units
 from hvdprof.analyze.files.next_recording import recording_command
+from hvdprof.model.file_page import Fact, FilePage, FileVerdict, Unanswered
 from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import Run
-from hvdprof.model.standalone_files import Fact, FilePage, FileVerdict, Unanswered
 from hvdprof.model.tables.inspector_tables import INSPECTOR_COLLECTIVES
 
 INSPECTOR = "NCCL Inspector log"

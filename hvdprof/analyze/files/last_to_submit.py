@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from hvdprof import units
-from hvdprof.model.standalone_files import Fact
+from hvdprof.model.file_page import Fact
 from hvdprof.model.tables.rank_collective_tables import NO_MATCH
 
 _MOST_RANKS = 4

@@ -22,7 +22,7 @@ from hvdprof.analyze.files.training_log_report import (
     straggler_facts,
     timer_facts,
 )
-from hvdprof.model.standalone_files import Fact, Unanswered
+from hvdprof.model.file_page import Fact, Unanswered
 from hvdprof.model.tables.bandwidth_tables import ALLREDUCE_BENCH, NCCL_TEST_RUNS
 from hvdprof.model.tables.collective_progress_tables import COLLECTIVE_PROGRESS
 from hvdprof.model.tables.collective_timeout_tables import COLLECTIVE_TIMEOUTS

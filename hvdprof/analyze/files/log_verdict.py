@@ -8,8 +8,8 @@ import pandas as pd
 from hvdprof import units
 from hvdprof.analyze.files.stalled_ranks import stall_sentence
 from hvdprof.analyze.findings.finding import first_fix, title_inside
+from hvdprof.model.file_page import FileVerdict
 from hvdprof.model.frame_row import FrameRow, is_missing
-from hvdprof.model.standalone_files import FileVerdict
 from hvdprof.rundir.known_causes import KnownCause, known_cause
 
 _PROBLEMS = ("error", "warning")

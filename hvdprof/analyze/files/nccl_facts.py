@@ -8,8 +8,8 @@ import pandas as pd
 from hvdprof import units
 from hvdprof.analyze.nccl_join.nccl_call_join import CallJoin
 from hvdprof.analyze.nccl_join.nccl_job_join import JobJoin
+from hvdprof.model.file_page import Fact
 from hvdprof.model.nccl_recording import NcclRecording
-from hvdprof.model.standalone_files import Fact
 
 _MOST_NAMES = 6
 

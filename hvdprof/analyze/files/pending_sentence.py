@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from hvdprof import units
-from hvdprof.model.standalone_files import Fact, FileVerdict
+from hvdprof.model.file_page import Fact, FileVerdict
 
 SHORTEST_HANG_NS = 1_000_000_000
 LEAST_TIMES_USUAL = 5.0

@@ -9,7 +9,7 @@ from hvdprof.analyze.files.last_ranks import Change, LastRank
 from hvdprof.analyze.files.timeline_sums import TimelineSums
 from hvdprof.analyze.findings.finding import SMALLEST_COST
 from hvdprof.analyze.stats.distributions import binomial_tail
-from hvdprof.model.standalone_files import FileVerdict
+from hvdprof.model.file_page import FileVerdict
 
 LEAST_EXPLAINED = 0.8
 LEAST_ROUNDS = 4

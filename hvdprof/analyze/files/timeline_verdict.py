@@ -13,7 +13,7 @@ from hvdprof.analyze.files.straggler_sentence import (
 )
 from hvdprof.analyze.files.timeline_sums import TimelineSums, size_of, sums_of
 from hvdprof.analyze.findings.finding import SMALLEST_COST
-from hvdprof.model.standalone_files import FileVerdict
+from hvdprof.model.file_page import FileVerdict
 
 LEAST_EXECUTIONS = 5
 

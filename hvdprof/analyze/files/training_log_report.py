@@ -7,7 +7,7 @@ import pandas as pd
 
 from hvdprof import units
 from hvdprof.analyze.files.next_recording import recording_command
-from hvdprof.model.standalone_files import Fact, FileVerdict, Unanswered
+from hvdprof.model.file_page import Fact, FileVerdict, Unanswered
 
 _MOST_LINES = 8
 _EVEN = 0.95

@@ -3,15 +3,15 @@
 Tested in ``tests/ingest/rundir/test_attached_run.py``.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import pandas as pd
 
 from hvdprof.analyze.files.next_recording import SCALING_COMMAND
 from hvdprof.analyze.files.timeline_verdict import timeline_verdict
+from hvdprof.model.file_page import FilePage, FileVerdict
 from hvdprof.model.run import Run, Verdict
-from hvdprof.model.standalone_files import FileVerdict
 from hvdprof.model.tables.log_tables import INCIDENTS
 from hvdprof.model.tables.timeline_file_tables import TIMELINES
 from hvdprof.model.tables.timeline_tables import (
@@ -26,24 +26,33 @@ _TABLES = (TENSOR_USES, EXECUTIONS, INFERRED_STEPS, PENDING_NEGOTIATIONS)
 _NO_BASELINE = f"Attached files hold no baseline: `{SCALING_COMMAND}` measures how the job scales."
 
 
-def attached_verdict(run: Run, answer: Verdict) -> Verdict:
-    """The verdict on attached files: the first failure in the output, then each timeline.
+def attached_verdict(run: Run, answer: Verdict, pages: Sequence[FilePage]) -> Verdict:
+    """The verdict on attached files: the first failure in the output, other recorders, timelines.
 
     Args:
         run: Any run.
         answer: The verdict that holds where no file was attached.
+        pages: What the files of other recorders say.
     """
     if not attached_files(run.manifest):
         return answer
-    verdicts = [*_of_output(run), *_of_timelines(run)]
+    of_recordings = list(_of_recordings(pages))
+    verdicts = [*_of_output(run), *of_recordings, *_of_timelines(run)]
     if not verdicts:
         return replace(answer, sentence="The attached files hold no steps and no failure.")
     caveats = dict.fromkeys(one.caveat for one in verdicts if one.caveat)
     return replace(
         answer,
         sentence=" ".join(one.sentence for one in verdicts),
-        caveat=" ".join((*caveats, _NO_BASELINE)),
+        caveat=" ".join((*caveats, *([] if of_recordings else [_NO_BASELINE]))),
     )
+
+
+def _of_recordings(pages: Sequence[FilePage]) -> Iterator[FileVerdict]:
+    speaking = [page for page in pages if page.verdict]
+    for page in speaking:
+        name = f"{page.file}: " if len(speaking) > 1 else ""
+        yield FileVerdict(f"{name}{page.verdict}", page.caveat)
 
 
 def _of_timelines(run: Run) -> Iterator[FileVerdict]:

@@ -15,16 +15,20 @@ from hvdprof.rundir.attached import AttachedKind
 from hvdprof.rundir.shown_names import shown_name
 
 _WANTED = {
-    AttachedKind.TIMELINE: Kind.TIMELINE,
-    AttachedKind.TRACE: Kind.TRACE,
-    AttachedKind.NCCL_LOG: Kind.TEXT,
-    AttachedKind.OUTPUT: Kind.TEXT,
+    AttachedKind.TIMELINE: (Kind.TIMELINE,),
+    AttachedKind.TRACE: (Kind.TRACE,),
+    AttachedKind.NCCL_LOG: (Kind.TEXT,),
+    AttachedKind.OUTPUT: (Kind.TEXT,),
+    # Logs of NCCL's Inspector, of Megatron and of DeepSpeed are text.
+    AttachedKind.RECORDING: (Kind.FLIGHT_RECORDER, Kind.NSYS, Kind.RAS, Kind.COMMS, Kind.TEXT),
 }
+_MAY_BE_EMPTY = (AttachedKind.NCCL_LOG, AttachedKind.OUTPUT)
 _OPTION = {
     AttachedKind.TIMELINE: "--timeline",
     AttachedKind.TRACE: "--trace",
     AttachedKind.NCCL_LOG: "--nccl-log",
     AttachedKind.OUTPUT: "--stdout",
+    AttachedKind.RECORDING: "--recording",
 }
 
 
@@ -36,6 +40,7 @@ class Given:
     traces: Sequence[Path] = ()
     nccl_logs: Sequence[Path] = ()
     outputs: Sequence[Path] = ()
+    recordings: Sequence[Path] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +69,15 @@ def sources_of(given: Given, workspace: Workspace) -> list[Source]:
         AttachedKind.TRACE: given.traces,
         AttachedKind.NCCL_LOG: given.nccl_logs,
         AttachedKind.OUTPUT: given.outputs,
+        AttachedKind.RECORDING: given.recordings,
     }
     sources = []
     for kind, paths in by_kind.items():
         recognised = recognise_all(list(paths), workspace).files
-        may_be_empty = _WANTED[kind] == Kind.TEXT and any(one.size_bytes for one in recognised)
+        may_be_empty = kind in _MAY_BE_EMPTY and any(one.size_bytes for one in recognised)
         for file in recognised:
             is_left_empty = may_be_empty and not file.size_bytes
-            if file.kind != _WANTED[kind] and not is_left_empty:
+            if file.kind not in _WANTED[kind] and not is_left_empty:
                 raise UnreadableInputError(
                     f"{file.name} is recognised as {file.what}, so {_OPTION[kind]} cannot take it.",
                     hint=_how_to_see(file, workspace),

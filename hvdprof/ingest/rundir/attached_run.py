@@ -1,4 +1,4 @@
-"""A run directory made of files that the user has: timelines, traces, NCCL logs, output."""
+"""A run directory made of files that the user has: timelines, traces, logs, other recordings."""
 
 import contextlib
 import datetime as dt
@@ -14,6 +14,7 @@ from hvdprof.errors import StorageError, UnreadableInputError, UsageError
 from hvdprof.ingest.kineto.trace_set import TraceSet
 from hvdprof.ingest.kineto.traced_pass import read_traces, traced_pass
 from hvdprof.ingest.rundir.attach_sources import Given, Source, sources_of
+from hvdprof.ingest.rundir.attached_recordings import read_recordings
 from hvdprof.ingest.rundir.attached_size import Counted, attached_size
 from hvdprof.ingest.sources.workspace import Workspace
 from hvdprof.rundir.attached import (
@@ -77,7 +78,7 @@ def attach(folder: Path, given: Given, stated: Stated, *, overwrite: bool = Fals
         if not sources:
             raise UsageError(
                 "There is nothing to attach.",
-                hint="Add --timeline, --trace, --nccl-log or --stdout.",
+                hint="Add --timeline, --trace, --nccl-log, --stdout or --recording.",
             )
         _refuse_what_is_there(folder, overwrite=overwrite)
         traces = [one.path for one in sources if one.kind == AttachedKind.TRACE]
@@ -86,6 +87,9 @@ def attach(folder: Path, given: Given, stated: Stated, *, overwrite: bool = Fals
             timelines=[one.path for one in sources if one.kind == AttachedKind.TIMELINE],
             nccl_logs=[one.path for one in sources if one.kind == AttachedKind.NCCL_LOG],
             outputs={one.path: one.rank for one in sources if one.kind == AttachedKind.OUTPUT},
+            recordings=read_recordings(
+                [one.path for one in sources if one.kind == AttachedKind.RECORDING]
+            ),
         )
         if traced is not None:
             counted = Counted(traced.size, "the traces are those of", is_uncached=False)
@@ -192,6 +196,7 @@ def _copies(sources: Sequence[Source], record: PassRecord) -> list[tuple[Source,
     segments = [one.segment.id for one in record.segments]
     logs = _distinct([_name(one.path) for one in by_kind[AttachedKind.NCCL_LOG]])
     traces = _distinct([_name(one.path) for one in by_kind[AttachedKind.TRACE]])
+    recordings = _apart([_name(one.path) for one in by_kind[AttachedKind.RECORDING]])
     outputs = by_kind[AttachedKind.OUTPUT]
     # The one output of a whole job lies where a measured run has it, so that all commands see it.
     if len(outputs) == 1 and outputs[0].rank is None:
@@ -204,6 +209,7 @@ def _copies(sources: Sequence[Source], record: PassRecord) -> list[tuple[Source,
         AttachedKind.TRACE: [paths.trace_folder / name for name in traces],
         AttachedKind.NCCL_LOG: [paths.nccl_folder / name for name in logs],
         AttachedKind.OUTPUT: output_paths,
+        AttachedKind.RECORDING: [paths.recording_folder / name for name in recordings],
     }
     return [
         (
@@ -238,6 +244,20 @@ def _distinct(names: Sequence[str]) -> list[str]:
             candidate, number = f"{number}-{visible}", number + 1
         taken.add(candidate)
         result.append(candidate)
+    return result
+
+
+def _apart(names: Sequence[str]) -> list[str]:
+    """Names as they are, in folders of their own where they are alike.
+
+    A number before a name would be taken for the rank of a dump.
+    """
+    seen: dict[str, int] = {}
+    result = []
+    for name in names:
+        number = seen[name] = seen.get(name, 0) + 1
+        visible = name.lstrip(".") or "file"
+        result.append(visible if number == 1 else f"{number}/{visible}")
     return result
 
 

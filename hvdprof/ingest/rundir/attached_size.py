@@ -12,6 +12,10 @@ from hvdprof.ingest.nccl.reader import read_nccl_logs
 from hvdprof.ingest.text.printed_lines import printed_lines
 from hvdprof.ingest.text.text_lines import BrokenEndError
 from hvdprof.ingest.timeline.horovod_timeline import TimelineFile, read_timeline_file
+from hvdprof.model.run import Run
+from hvdprof.model.tables.collective_progress_tables import COLLECTIVE_PROGRESS
+from hvdprof.model.tables.inspector_tables import INSPECTOR_COLLECTIVES
+from hvdprof.model.tables.training_log_tables import TRAINING_ITERATIONS
 from hvdprof.rundir.shown_names import shown_name
 
 EVERY_USE = "every use"
@@ -31,7 +35,11 @@ class Counted:
 
 
 def attached_size(
-    *, timelines: Sequence[Path], nccl_logs: Sequence[Path], outputs: Mapping[Path, int | None]
+    *,
+    timelines: Sequence[Path],
+    nccl_logs: Sequence[Path],
+    outputs: Mapping[Path, int | None],
+    recordings: Run | None = None,
 ) -> Counted:
     """The number of ranks that some files show, from the surest of them.
 
@@ -43,6 +51,7 @@ def attached_size(
         timelines: Horovod timelines.
         nccl_logs: NCCL logs of one job.
         outputs: Printed output, with the rank in its name.
+        recordings: What the files of other recorders hold.
 
     Raises:
         UnreadableInputError: A file cannot be read, or is not what it is given for.
@@ -53,6 +62,7 @@ def attached_size(
     sizes = {
         "the timeline names": max((file.facts.size or 0 for file in files), default=0),
         "NCCL made a communicator of": _largest_communicator(nccl_logs),
+        "the recordings have process groups of": _largest_group(recordings),
         "there are files of": max(named, default=-1) + 1,
     }
     for reason, size in sizes.items():
@@ -76,6 +86,19 @@ def _largest_communicator(paths: Sequence[Path]) -> int:
         return 0
     sizes = read_nccl_logs(paths).communicators["num_ranks"].dropna()
     return int(sizes.max()) if len(sizes) else 0
+
+
+def _largest_group(recordings: Run | None) -> int:
+    """Ranks of the largest group that any recording states; 0 where none does."""
+    if recordings is None:
+        return 0
+    listed = recordings.table(COLLECTIVE_PROGRESS.name)["group_ranks"].unique()
+    sizes = [len([rank for rank in str(one).split(",") if rank.strip()]) for one in listed]
+    stated = (
+        recordings.table(INSPECTOR_COLLECTIVES.name)["num_ranks"],
+        recordings.table(TRAINING_ITERATIONS.name)["np"],
+    )
+    return max([0, *sizes, *(int(size) for column in stated for size in column.dropna().unique())])
 
 
 def _highest_tag(path: Path) -> int:

@@ -155,7 +155,7 @@ class RunBuilder:
             if table.name in self.blocks:
                 pieces.append(stacked(table, self.blocks[table.name]))
             if pieces:
-                frames[table.name] = _below_each_other(table, pieces)
+                frames[table.name] = below_each_other(table, pieces)
         return Run(
             folder=folder,
             manifest=manifest,
@@ -182,14 +182,15 @@ def _lazy(
     def load(name: str) -> pd.DataFrame:
         ready = [frames[name]] if name in frames else []
         cached_frames = [rows.frame() for rows in tables_of[name]]
-        return _below_each_other(declared_table(name), [*ready, *cached_frames])
+        return below_each_other(declared_table(name), [*ready, *cached_frames])
 
     ready = {name: frame for name, frame in frames.items() if name not in tables_of}
     loaders = {name: functools.partial(load, name) for name in tables_of}
     return LazyFrames(ready, loaders, num_rows)
 
 
-def _below_each_other(table: Table, frames: list[pd.DataFrame]) -> pd.DataFrame:
+def below_each_other(table: Table, frames: list[pd.DataFrame]) -> pd.DataFrame:
+    """One frame of a table made of several, in their order, with the categories of all."""
     if len(frames) == 1:
         return frames[0]
     columns = {}

@@ -8,6 +8,7 @@ from hvdprof.model.tables.finding_tables import FINDINGS
 from hvdprof.model.tables.scaling_tables import LOSSES, SCALING
 from hvdprof.report.format_names import Format
 from hvdprof.report.json_values import JsonObject, JsonValue, json_rows, json_value, write_json
+from hvdprof.report.terminal.file_page import page_json
 from hvdprof.rundir.manifest import Skipped
 
 JSON_SCHEMA_VERSION = 2
@@ -50,6 +51,7 @@ def json_object(analysis: RunAnalysis) -> JsonObject:
         "skipped": [_skipped(cell) for cell in analysis.skipped],
         "failed": [json_value(dataclasses.asdict(cell)) for cell in analysis.failed],
         "findings": json_rows(analysis.findings),
+        "files": [page_json(page) for page in analysis.pages],
         "warnings": list(analysis.warnings),
         "tables": {
             name: json_rows(frame) for name, frame in others.items() if len(frame) <= MOST_ROWS

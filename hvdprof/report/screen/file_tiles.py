@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from hvdprof import units
-from hvdprof.model.standalone_files import Fact, FilePage
+from hvdprof.model.file_page import Fact, FilePage
 from hvdprof.report.screen.tiles import BAD, CAUSE_TITLE, CAUTION, GOOD, TRUST_WORDS, Tile
 
 MOST_TILES = 5

@@ -10,14 +10,15 @@ from rich.table import Table
 from rich.text import Text
 
 from hvdprof import units
-from hvdprof.model.standalone_files import Fact, FilePage, FilesAnalysis
+from hvdprof.model.standalone_files import FilesAnalysis
 from hvdprof.model.tables.bandwidth_tables import NCCL_TEST_RUNS, NCCL_TESTS
 from hvdprof.model.tables.finding_tables import FINDINGS
 from hvdprof.report.json_values import JsonObject, json_rows, json_value, write_json
 from hvdprof.report.plain_console import report_console
 from hvdprof.report.terminal.bandwidth_section import print_nccl_tests
+from hvdprof.report.terminal.file_page import page_json, print_page
 from hvdprof.report.terminal.findings_section import print_findings
-from hvdprof.report.terminal.hanging_text import print_hanging, print_verdict
+from hvdprof.report.terminal.hanging_text import print_hanging
 
 FILES_SCHEMA_VERSION = 2
 
@@ -35,7 +36,7 @@ def render_files(found: FilesAnalysis, stream: IO[str], *, width: int | None = N
     for number, page in enumerate(sorted(found.files, key=lambda page: not page.facts)):
         if number:
             console.print()
-        _print_page(console, page)
+        print_page(console, page)
     print_nccl_tests(
         console, found.run.table(NCCL_TEST_RUNS.name), found.run.table(NCCL_TESTS.name)
     )
@@ -54,21 +55,7 @@ def files_json(found: FilesAnalysis) -> JsonObject:
     """
     return {
         "schema_version": FILES_SCHEMA_VERSION,
-        "files": [
-            {
-                "file": page.file,
-                "kind": page.kind,
-                "size_bytes": page.size_bytes,
-                "verdict": page.verdict or None,
-                "caveat": page.caveat or None,
-                "facts": {fact.name: json_value(fact.value) for fact in page.facts},
-                "unanswered": [
-                    {"question": open_.question, "command": open_.command}
-                    for open_ in page.unanswered
-                ],
-            }
-            for page in found.files
-        ],
+        "files": [page_json(page) for page in found.files],
         "tables": {name: json_rows(frame) for name, frame in found.derived.items()},
         "row_counts": json_value(found.run.row_counts),
         "notes": json_value(found.run.notes),
@@ -78,35 +65,6 @@ def files_json(found: FilesAnalysis) -> JsonObject:
 def render_files_json(found: FilesAnalysis, stream: IO[str]) -> None:
     """Write one indented JSON object and a newline."""
     write_json(files_json(found), stream)
-
-
-def _print_page(console: Console, page: FilePage) -> None:
-    heading = Text(page.file, style="bold cyan")
-    heading.append(f"  {page.kind}, {units.byte_size(page.size_bytes)}", style="not bold default")
-    console.print(heading, soft_wrap=True)
-    print_verdict(console, "  ", page.verdict, page.caveat)
-    width = max((len(fact.label) for fact in page.facts), default=0)
-    for fact in (fact for fact in page.facts if fact.label):
-        for number, line in enumerate(_text(fact).splitlines()):
-            label = "" if number else fact.label
-            print_hanging(console, f"  {label.ljust(width)}  ", line)
-    if not page.facts:
-        print_hanging(console, "  ", "No content that hvdprof reads.")
-    if page.unanswered:
-        console.print(Text("  Not in this file", style="bold"))
-    for open_question in page.unanswered:
-        question = open_question.question
-        print_hanging(console, "    ", f"{question[0].upper()}{question[1:]}.")
-        console.print(Text(f"      {open_question.command}", style="cyan"), soft_wrap=True)
-
-
-def _text(fact: Fact) -> str:
-    value = fact.text or fact.value
-    if value is None:
-        return units.MISSING
-    if isinstance(value, str):
-        return value
-    return units.of_unit(value, fact.unit)
 
 
 def _print_scaling(console: Console, found: FilesAnalysis) -> None:

@@ -10,8 +10,10 @@ from rich.text import Text
 from hvdprof.model.run import RunAnalysis
 from hvdprof.report.format_names import Format
 from hvdprof.report.plain_console import report_console
+from hvdprof.report.screen.attached_pages import attached_pages
 from hvdprof.report.terminal.caused_wait_section import print_caused_wait, shape_caused_wait
 from hvdprof.report.terminal.engines_section import print_engines, shape_engines
+from hvdprof.report.terminal.file_page import print_page
 from hvdprof.report.terminal.findings_section import print_findings
 from hvdprof.report.terminal.hanging_text import print_hanging, print_verdict
 from hvdprof.report.terminal.key_numbers import print_key_numbers, print_open_points
@@ -53,6 +55,9 @@ class TerminalReporter:
         for table in page.tables:
             console.print()
             _print_table(console, table)
+        for file in attached_pages(analysis):
+            console.print()
+            print_page(console, file)
         print_findings(console, analysis.findings)
         print_open_points(console, analysis)
         print_caused_wait(console, shape_caused_wait(analysis))

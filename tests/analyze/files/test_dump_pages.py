@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from hvdprof.api import analyze_files, load_run
-from hvdprof.model.standalone_files import FilePage
+from hvdprof.model.file_page import FilePage
 from tests.builders.flight_dumps import dump, write_dumps
 from tests.builders.places import CORPUS, needs_corpus
 

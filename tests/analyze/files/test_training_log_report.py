@@ -1,7 +1,8 @@
 from pathlib import Path
 
 from hvdprof.api import analyze_files, load_run
-from hvdprof.model.standalone_files import FilePage, FilesAnalysis
+from hvdprof.model.file_page import FilePage
+from hvdprof.model.standalone_files import FilesAnalysis
 from tests.ingest.logs.test_deepspeed_comms import SUMMARY, VERBOSE
 from tests.ingest.logs.test_megatron_log import OF_RANKS, STRAGGLERS, WORLD, iteration
 

@@ -5,7 +5,7 @@ import pytest
 
 from hvdprof.api import analyze_files, load_run
 from hvdprof.ingest.logs.nccl_inspector import NcclInspector
-from hvdprof.model.standalone_files import FilePage
+from hvdprof.model.file_page import FilePage
 from tests.builders.printed import read_part
 
 START_US = 1_752_867_229_000_000

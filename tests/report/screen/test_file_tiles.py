@@ -1,7 +1,7 @@
 import pytest
 
 from hvdprof.api import analyze_files, load_run
-from hvdprof.model.standalone_files import Fact, FilePage
+from hvdprof.model.file_page import Fact, FilePage
 from hvdprof.report.screen.file_tiles import file_tiles
 from hvdprof.report.screen.tiles import BAD, CAUTION, GOOD
 from tests.builders.places import RECORDINGS

@@ -1,0 +1,53 @@
+"""What a file says, on its page: facts, verdict, open questions.
+
+Tested in ``tests/ingest/test_fault_recordings.py``.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One fact; ``name`` is its key in JSON, ``unit`` one of model.schema's or empty.
+
+    A page shows ``text`` where it is given, and omits a fact whose ``label`` is empty: the line of
+    another fact states it. A text may have several lines.
+    """
+
+    name: str
+    label: str
+    value: str | int | float | None
+    unit: str = ""
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Unanswered:
+    """A question that the file cannot answer, why, and the command whose result can."""
+
+    question: str
+    command: str
+
+
+@dataclass(frozen=True, slots=True)
+class FileVerdict:
+    """At most two sentences on a file or a table, and what limits them; both may be empty."""
+
+    sentence: str
+    caveat: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FilePage:
+    """One file: what it is, its facts, its open questions, its verdict with a caveat.
+
+    ``verdict`` is empty where the file is not of a kind that gives one.
+    """
+
+    file: str
+    kind: str
+    size_bytes: int
+    facts: tuple[Fact, ...]
+    unanswered: tuple[Unanswered, ...]
+    verdict: str = ""
+    caveat: str = ""
