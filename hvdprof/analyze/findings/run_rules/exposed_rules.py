@@ -23,6 +23,11 @@ from hvdprof.analyze.findings.finding import (
 )
 from hvdprof.analyze.findings.horovod_cycle import cycle_ms
 from hvdprof.analyze.findings.run_rules.ddp_transfer import under_ddp
+from hvdprof.analyze.findings.run_rules.gpu_transfer import (
+    LOOK_AT_NCCL,
+    ONLY_NEGOTIATES,
+    negotiation,
+)
 from hvdprof.analyze.findings.run_rules.likely_cause import Likely
 from hvdprof.analyze.steps.cell_setting import CellSetting, cell_setting
 from hvdprof.model.causes import EXPOSED_TRANSFER
@@ -101,6 +106,9 @@ def _likely(evidence: Evidence, term: CostlyCause) -> Likely:
             "Set HOROVOD_CYCLE_TIME=0.1 (milliseconds). Alternatively, do more work per step: a "
             "larger batch, or backward_passes_per_step=.",
         )
+    likely = negotiation(evidence, term) if setting.on_gpus else None
+    if likely is not None:
+        return likely
     if setting.num_hosts > 1:
         return _over_network(evidence, cell, setting)
     if setting.on_gpus:
@@ -170,20 +178,19 @@ def _over_network(evidence: Evidence, cell: Cell, setting: CellSetting) -> Likel
             f"{_SEND_LESS} {_SEND_LESS_OFTEN} Otherwise, use a faster network.",
             use,
         )
-    cores = (
-        "GPU kernels and copies delay the transfers"
-        if setting.on_gpus
-        else "the ranks' cores compute and take part in every transfer"
-    )
-    return Likely(
-        "below-network",
-        "Transfers below the bandwidth of the network",
-        f"The network would allow more: {cores}.",
-        f"{_free_cores(setting)} Try the other controller (`--controller mpi` or "
-        "`--controller gloo`). "
-        f"{_SEND_LESS_OFTEN} A faster network alone brings little.",
-        use,
-    )
+    if setting.on_gpus:
+        why = "The network would allow more: NCCL's choices, GPU kernels and copies limit them."
+        action = sentences(LOOK_AT_NCCL, _SEND_LESS_OFTEN, ONLY_NEGOTIATES)
+    else:
+        why = (
+            "The network would allow more: the ranks' cores compute and take part in every "
+            "transfer."
+        )
+        action = (
+            f"{_free_cores(setting)} Try the other controller (`--controller mpi` or "
+            f"`--controller gloo`). {_SEND_LESS_OFTEN} A faster network alone brings little."
+        )
+    return Likely("below-network", "Transfers below the bandwidth of the network", why, action, use)
 
 
 def _on_cores(setting: CellSetting) -> Likely:

@@ -1,0 +1,82 @@
+"""Exposed communication on GPUs: what negotiates, and what carries the data."""
+
+import pytest
+
+from hvdprof.analyze.findings.run_findings import findings
+from tests.analyze.findings.test_run_findings import evidence, ranks, segments, table, term
+from tests.builders.finding_style import style_faults
+
+ONE_HOST = ("node1", "node1")
+TWO_HOSTS = ("node1", "node2")
+
+
+def exposed(hosts, device, *, executing=float("nan"), share=None, **values):
+    """The finding on exposed transfer; ``share`` is what transfers reach of the network."""
+    tables = [term("exposed-transfer", 0.4, executing_share=executing)]
+    if share is not None:
+        use = {"np": 2, "num_hosts": 2, "share": share, "share_low": share - 0.05}
+        use |= {"share_high": share + 0.05, "busbw_gb_per_s": 0.02, "allowed_gb_per_s": 0.025}
+        tables.append(("net_use", table("net_use", use)))
+    given = evidence(tables, ranks=ranks(0, 1, hosts=hosts, device=device), **values)
+    (row,) = findings(given).to_dict("records")
+    assert style_faults(row) == []
+    return row
+
+
+def test_below_the_network_the_action_is_nccl_on_gpus_and_cores_on_cpus():
+    on_gpus = exposed(TWO_HOSTS, "cuda:0", executing=0.9, share=0.3)
+    on_cpus = exposed(TWO_HOSTS, "cpu", executing=0.9, share=0.3)
+
+    assert on_gpus["id"] == on_cpus["id"] == "below-network"
+    assert on_gpus["action"].startswith("Run with NCCL_DEBUG=INFO")
+    assert "--controller" not in on_gpus["action"]
+    assert "OMP_NUM_THREADS" not in on_gpus["action"]
+    assert "`--controller mpi` or `--controller gloo`" in on_cpus["action"]
+
+
+@pytest.mark.parametrize("hosts", [ONE_HOST, TWO_HOSTS])
+def test_negotiation_of_gpus_is_shortened_and_not_the_transfer(hosts):
+    row = exposed(hosts, "cuda:0", executing=0.2, share=0.3)
+
+    assert row["title"] == "Exposed negotiation between GPUs"
+    assert row["action"].startswith("Set HOROVOD_CYCLE_TIME=0.1")
+    assert "`--controller mpi` and `--controller gloo`" in row["action"]
+    assert "fp16" not in row["action"]
+    assert "HOROVOD_CACHE_CAPACITY" not in row["action"]
+
+
+@pytest.mark.parametrize("executing", [float("nan"), 0.6])
+def test_transfer_of_gpus_is_what_nccl_does(executing):
+    row = exposed(ONE_HOST, "cuda:0", executing=executing)
+
+    assert row["title"] == "Exposed communication between GPUs of one host"
+    assert "NCCL_DEBUG=INFO" in row["action"]
+    assert "--controller" not in row["action"]
+    assert "CYCLE_TIME" not in row["action"]
+
+
+def test_on_cpus_the_controller_carries_the_data_as_well():
+    row = exposed(ONE_HOST, "cpu", executing=0.2, controller="gloo")
+
+    assert row["id"] == "gloo-transfer"
+    assert "--controller mpi" in row["action"]
+
+
+def test_a_cycle_that_is_short_already_is_not_advised():
+    row = exposed(ONE_HOST, "cuda:0", executing=0.2, environment={"HOROVOD_CYCLE_TIME": "0.1"})
+
+    assert "CYCLE_TIME" not in row["action"]
+
+
+@pytest.mark.parametrize(("capacity", "is_small"), [("", True), ("8192", False)])
+def test_a_response_cache_that_is_too_small_for_the_gradients_is_named(capacity, is_small):
+    environment = {"HOROVOD_CACHE_CAPACITY": capacity} if capacity else {}
+    row = exposed(
+        ONE_HOST,
+        "cuda:0",
+        executing=0.2,
+        environment=environment,
+        segments=segments(num_tensors=1500),
+    )
+
+    assert ("HOROVOD_CACHE_CAPACITY=3000" in row["action"]) == is_small
