@@ -18,7 +18,7 @@ from hvdprof.report.screen.rank_phases import PHASES, rank_phases
 from hvdprof.report.screen.tiles import headline, tiles, verdict_cell
 from hvdprof.report.terminal.network_section import NET_HEADS, shape_network
 from hvdprof.report.terminal.report_page import CELL_HEADS, shape_page
-from hvdprof.report.terminal.run_facts import run_created, run_facts
+from hvdprof.report.terminal.run_facts import run_created, run_facts, run_label
 from hvdprof.report.terminal.sessions_section import SESSION_HEADS, shape_sessions
 
 _IN_BACKTICKS = re.compile(r"`([^`]+)`")
@@ -60,7 +60,7 @@ def fill(template: str, analysis: RunAnalysis, *, is_html: bool, **more: object)
         network_heads=NET_HEADS,
         forecasts=shape_forecasts(analysis),
         forecast_heads=FORECAST_HEADS,
-        name=manifest.name,
+        name=run_label(analysis.run),
         command=shlex.join(manifest.command),
         fence=_fence(shlex.join(manifest.command)),
         version=manifest.hvdprof_version,

@@ -30,6 +30,7 @@ _THROUGHPUT, _POTENTIAL = "Throughput, samples/s", "Potential efficiency"
 
 _SENTENCE_END = re.compile(r"(?<=[.!?]) (?=[A-Z])")
 _FIX = re.compile(r"; fix: .*$", re.DOTALL)
+_RIVAL = re.compile(r", (about as large as [^;]+? \([^)]*%\))(?=[;.])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +62,11 @@ class Tile:
 
 
 def headline(analysis: RunAnalysis) -> str:
-    """The verdict in one line: the fix stands in the findings, the baseline in the first tile."""
-    sentence = _FIX.sub(".", analysis.verdict.sentence)
+    """The verdict in one line: the fix stands in the findings, the rest in the tiles.
+
+    These are the baseline, and a second cause about as large as the first.
+    """
+    sentence = _FIX.sub(".", _RIVAL.sub("", analysis.verdict.sentence))
     row = verdict_cell(analysis)
     return sentence if row is None else sentence.replace(f" against {row['baseline']}.", ".", 1)
 
@@ -141,7 +145,9 @@ def _cause(analysis: RunAnalysis, row: FrameRow) -> Tile:
         share = verdict.biggest_loss_share
         same = [_share_text(one) for one in of_cell if one["share"] == share]
         text = same[0] if same else units.percent(share)
-        return Tile(title, f"{text} of the step", verdict.biggest_loss)
+        rival = _RIVAL.search(verdict.sentence)
+        detail = f"{verdict.biggest_loss}, {rival[1]}" if rival else verdict.biggest_loss
+        return Tile(title, f"{text} of the step", detail)
     costly = [one for one in of_cell if _is_costly(one)]
     if not costly:
         return Tile(title, "none", "no cause of 5 % of the step or more")

@@ -7,7 +7,7 @@ import pandas as pd
 from hvdprof import units
 from hvdprof.model.cell_key import short_name
 from hvdprof.model.frame_row import FrameRow
-from hvdprof.model.run import RunAnalysis
+from hvdprof.model.run import Run, RunAnalysis
 from hvdprof.model.tables.waiting_tables import CLOCKS
 from hvdprof.rundir.manifest import Manifest
 
@@ -35,6 +35,12 @@ def observer_overhead(row: FrameRow) -> str:
     return units.percent_interval(
         row["observer_cost"], row["observer_cost_low"], row["observer_cost_high"]
     )
+
+
+def run_label(run: Run) -> str:
+    """The folder of a run, which holds its date, after the name where the folder has another."""
+    folder, name = run.folder.resolve().name, run.manifest.name
+    return folder if name in folder else f"{name} ({folder})"
 
 
 def run_created(manifest: Manifest) -> str:

@@ -43,6 +43,7 @@ def test_keys_of_the_object():
         "skipped",
         "failed",
         "findings",
+        "files",
         "warnings",
         "tables",
         "row_counts",

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from hvdprof.model.tables.finding_tables import FINDINGS
@@ -104,6 +106,16 @@ def test_a_baseline_has_no_efficiency_of_its_own():
     own = cell(np=2, efficiency=1.0, efficiency_low=NAN, efficiency_high=NAN)
     shown = by_title(analysis([own | {"baseline": "horovod np=2"}]))
     assert shown["Scaling efficiency"].detail.endswith("no baseline to compare with")
+
+
+def test_a_second_cause_about_as_large_stands_in_the_tile_of_the_first():
+    number = "resnet18 on 2 ranks: 84.2 ± 2.3 % scaling efficiency."
+    loss = "Largest loss: straggler (rank 1), 3.5 ms per step (11.3 %)"
+    rival = "about as large as straggler (rank 3, data) (10.9 %)"
+    said = verdict(sentence=f"{number} {loss}, {rival}; fix: look at rank 1.")
+    found = analysis(verdict=replace(said, biggest_loss="straggler (rank 1)"))
+    assert headline(found) == f"{number} {loss}."
+    assert by_title(found)["Largest cause"].detail == f"straggler (rank 1), {rival}"
 
 
 def test_the_headline_leaves_the_fix_to_the_findings():

@@ -4,7 +4,7 @@ import pytest
 
 from hvdprof.model.tables.scaling_tables import SCALING
 from hvdprof.model.tables.waiting_tables import CLOCKS
-from hvdprof.report.terminal.run_facts import run_facts
+from hvdprof.report.terminal.run_facts import run_facts, run_label
 from tests.builders import finished_analysis
 
 
@@ -67,3 +67,15 @@ def test_observer_overhead_is_printed_per_engine():
     printed = dict(run_facts(replace(finished_analysis.full_analysis(), scaling=scaling)))
     assert "resnet18 np=2: 1.2" in printed["observer overhead"]
     assert "resnet18 np=2 DDP: 3.4" in printed["observer overhead"]
+
+
+@pytest.mark.parametrize(
+    ("folder", "name", "label"),
+    [
+        ("20261123-041115-bench", "bench", "20261123-041115-bench"),
+        ("monday", "attached", "attached (monday)"),
+    ],
+)
+def test_a_run_is_named_by_its_folder(folder, name, label, tmp_path):
+    run = replace(finished_analysis.analysis().run, folder=tmp_path / folder)
+    assert run_label(replace(run, manifest=replace(run.manifest, name=name))) == label
