@@ -86,6 +86,7 @@ def register(app: Dash, runs: RunStore, pages: Sequence[Page]) -> None:
     _register_controls(app, runs)
     _register_notice(app, runs)
     run_in_browser(app, "settleAddress", Input(ids.DRAWN, "data"))
+    run_in_browser(app, "showTab", Input(ids.HEADER_DRAWN, "data"))
 
 
 def page_for(pages: Sequence[Page], path: str) -> Page | None:

@@ -90,6 +90,16 @@ window.dash_clientside = Object.assign({}, window.dash_clientside, {
         });
       }
     },
+    // The tab of the page, which a narrow screen can hide.
+    showTab() {
+      window.requestAnimationFrame(() => {
+        const here = document.querySelector(".shell-here");
+        if (!here) { return; }
+        // scrollIntoView would also move the place from which the Tab key goes on.
+        const [tab, tabs] = [here.getBoundingClientRect(), here.parentElement.getBoundingClientRect()];
+        here.parentElement.scrollLeft += tab.left + tab.width / 2 - tabs.left - tabs.width / 2;
+      });
+    },
     // Rows of the list of runs that hold the text.
     searchRuns(text) {
       window.dash_ag_grid.getApi("runs-grid").setGridOption("quickFilterText", text || "");

@@ -1,6 +1,6 @@
 """A declared table as a grid that can be sorted, filtered and saved as CSV."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import dash_ag_grid as dag
 import dash_mantine_components as dmc
@@ -26,6 +26,15 @@ _MOST_ROWS = 400
 _ROW_HEIGHT = 34
 _MOST_SHOWN = 12
 _TEXT = "_text"
+_LONG_TEXT = 60
+"""Characters of a text from which on its column wraps instead of growing."""
+_WRAPPED: dict[str, object] = {
+    "wrapText": True,
+    "autoHeight": True,
+    "cellClass": "wrapped",
+    "width": 420,
+    "suppressAutoSize": True,
+}
 
 
 def table_card(
@@ -58,10 +67,11 @@ def table_card(
             "`hvdprof convert` writes all."
         )
     is_long = len(rows) > _MOST_SHOWN
+    records = _records(rows, table, shown)
     grid = dag.AgGrid(
         id={"type": ids.TABLE, "name": table.name},
-        columnDefs=_definitions(table, shown, has_filters=is_long),
-        rowData=_records(rows, table, shown),
+        columnDefs=_definitions(table, shown, records, has_filters=is_long),
+        rowData=records,
         defaultColDef={"sortable": True, "resizable": True},
         columnSize="autoSize",
         dashGridOptions={
@@ -106,11 +116,18 @@ def _shown(table: Table, columns: Sequence[str] | None) -> list[Column]:
 
 
 def _definitions(
-    table: Table, shown: Sequence[Column], *, has_filters: bool
+    table: Table,
+    shown: Sequence[Column],
+    records: Sequence[Mapping[str, object]],
+    *,
+    has_filters: bool,
 ) -> list[dict[str, object]]:
     definitions = []
     for column in shown:
-        definitions.append(_definition(column, has_filter=has_filters))
+        definition = _definition(column, has_filter=has_filters)
+        if max((len(str(row[column.name])) for row in records), default=0) > _LONG_TEXT:
+            definition |= _WRAPPED
+        definitions.append(definition)
         definitions += [
             {"field": end.name, "hide": True} for end in interval_ends(column, table) or ()
         ]

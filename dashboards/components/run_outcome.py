@@ -3,13 +3,16 @@
 Tested in ``tests/dashboards/test_compare.py``.
 """
 
+import shlex
+from dataclasses import dataclass
+
 import dash_mantine_components as dmc
 import pandas as pd
 from dash.development.base_component import Component
 
 from hvdprof.api import compare_analyses
-from hvdprof.dashboards.components.empty_state import empty_state
 from hvdprof.dashboards.components.section import section
+from hvdprof.dashboards.components.term_link import with_code
 from hvdprof.dashboards.components.text_table import TextRows, text_card
 from hvdprof.errors import HvdprofError
 from hvdprof.model.run import RunAnalysis
@@ -20,26 +23,29 @@ _HEADS = ("cell", "metric", "first", "second", "outcome")
 _CAUSE_HEADS = ("cause", "cell", "first", "second", "difference (95 % CI)", "beyond chance")
 
 
-def outcome_cards(
-    first: tuple[str, RunAnalysis], second: tuple[str, RunAnalysis]
-) -> list[Component]:
-    """The outcome of two runs with every metric, and what differs; nothing for one run twice.
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The outcome of two runs: its sentence, and the cards with what it rests on."""
+
+    sentence: str
+    cards: list[Component]
+
+
+def outcome_of(first: tuple[str, RunAnalysis], second: tuple[str, RunAnalysis]) -> Outcome | None:
+    """The outcome of two runs with every metric, and what differs; None for one run twice.
 
     Args:
         first: Id and analysis of the run that the other is compared with.
         second: Those of the other run.
     """
     if first[0] == second[0]:
-        return []
+        return None
     try:
         comparison = compare_analyses(first[1], second[1])
     except HvdprofError as error:
-        return [empty_state(f"{first[0]} and {second[0]} are not compared: {error.message}")]
+        return Outcome(f"{first[0]} and {second[0]} are not compared: {error.message}", [])
     texts = comparison_texts(comparison)
-    cards: list[Component] = [
-        _verdict(texts, first[0], second[0]),
-        _metrics(texts, comparison.cells),
-    ]
+    cards: list[Component] = [_metrics(texts, comparison.cells)]
     if texts.causes:
         cards.append(_causes(texts, comparison.causes))
     if texts.settings:
@@ -50,20 +56,16 @@ def outcome_cards(
                 about="Settings, versions, hosts and environment of both runs.",
             )
         )
-    return cards
+    return Outcome(texts.sentence, [*_notes(texts, first[0], second[0]), *cards])
 
 
-def _verdict(texts: ComparisonTexts, first: str, second: str) -> dmc.Paper:
-    parts = [dmc.Text(texts.sentence, fw=600)]
-    if texts.caveat:
-        parts.append(dmc.Text(f"Caveat: {texts.caveat}", size="sm", c="dimmed"))
-    parts += [dmc.Text(note, size="sm", c="dimmed") for note in texts.notes]
-    return section(
-        "Second run against the first",
-        dmc.Stack(parts, gap=4),
-        about=f"{second} against {first}, with a margin of 2 %. In the terminal: "
-        f"hvdprof compare {first} {second}",
-    )
+def _notes(texts: ComparisonTexts, first: str, second: str) -> list[Component]:
+    """How both were compared, its caveat, and the command that prints it."""
+    caveat = [f"Caveat: {texts.caveat}"] if texts.caveat else []
+    how = f"{second} (second) against {first} (first), with a margin of 2 %. In the terminal: "
+    command = f"`hvdprof compare {shlex.quote(first)} {shlex.quote(second)}`"
+    lines = [with_code(text) for text in (*caveat, *texts.notes, how + command)]
+    return [dmc.Stack([dmc.Text(line, size="sm", className="about") for line in lines], gap=2)]
 
 
 def _metrics(texts: ComparisonTexts, cells: pd.DataFrame) -> dmc.Paper:
@@ -77,6 +79,7 @@ def _metrics(texts: ComparisonTexts, cells: pd.DataFrame) -> dmc.Paper:
         "outcomes",
         "Every metric",
         TextRows(heads, rows, cells),
+        left=2,
         narrowest=_SIX,
         about="The interval of each change, held against the margin. Regressed and improved are "
         "corrected for the number of cells.",
@@ -100,6 +103,7 @@ def _causes(texts: ComparisonTexts, causes: pd.DataFrame) -> dmc.Paper:
         "moved",
         "What moved",
         TextRows(_CAUSE_HEADS, rows, causes),
+        left=2,
         narrowest=_SIX,
         about="Parts of the step in both runs; all of them sum to its time. A rank that changed "
         "alone has a row with its cost. Beyond chance: 5 % over all parts of a cell (Holm).",

@@ -4,9 +4,11 @@ import dash_mantine_components as dmc
 from dash import Dash
 from dash.development.base_component import Component
 
+from hvdprof import units
 from hvdprof.dashboards.components.data_table import table_card
 from hvdprof.dashboards.components.empty_state import empty_state
 from hvdprof.dashboards.components.figure_card import figure_card
+from hvdprof.dashboards.components.first_screen import headline_bar
 from hvdprof.dashboards.components.launch_choice import KEYS as LAUNCH_KEYS
 from hvdprof.dashboards.components.launch_choice import chosen_launch, launch_select
 from hvdprof.dashboards.components.network_cards import network_cards
@@ -17,6 +19,7 @@ from hvdprof.figures.fusion_figure import fusion_fill, messages_per_step
 from hvdprof.figures.launch import rows_of_launch
 from hvdprof.figures.overlap_figure import overlap_per_step
 from hvdprof.figures.transfer_sizes import bus_bandwidth, transfer_by_size
+from hvdprof.model.launch_key import LaunchKey
 from hvdprof.model.tables.collective_tables import COLLECTIVES, LINK_FIT, OVERLAP
 
 PATH = "/communication"
@@ -63,12 +66,36 @@ def layout(runs: RunStore, view: View) -> dmc.Stack:
             "works too: hvdprof dashboard timeline.json",
         )
         return dmc.Stack([*network, nothing], gap="md")
-    cards = [*_of_run(runs, view), *network, *_of_launch(runs, view, launch)]
+    answer = headline_bar(_answer(runs, str(view.run), launch))
+    cards = [answer, *_of_run(runs, view), *network, *_of_launch(runs, view, launch)]
     return dmc.Stack(cards, gap="md")
 
 
 def register(app: Dash, runs: RunStore) -> None:
     """The page has no callbacks of its own."""
+
+
+def _answer(runs: RunStore, run_id: str, launch: LaunchKey) -> str:
+    """What a collective of the launch costs, and how much of it computation hides."""
+    rows = rows_of_launch(runs.table(run_id, COLLECTIVES.name), launch)
+    median_ns = float(rows["transfer_ns"].median())
+    number = units.counted(len(rows), "collective")
+    sentences = [f"{number} in this launch, transfer {units.milliseconds(median_ns)} (median)."]
+    overlap = rows_of_launch(runs.table(run_id, OVERLAP.name), launch)
+    whole = float(overlap["communication_ns"].sum())
+    if whole > 0:
+        hidden = units.percent(float(overlap["overlapped_ns"].sum()) / whole, 0)
+        sentences.append(f"Computation hides {hidden} of the communication time.")
+    fits = runs.table(run_id, LINK_FIT.name)
+    fitted = fits[(fits["reason"] == "").to_numpy(dtype=bool)]
+    if len(fitted):
+        best = fitted.to_dict("records")[int(fitted["num_executions"].to_numpy().argmax())]
+        sentences.append(
+            f"{best['collective']} on {units.counted(best['np'], 'rank')}: "
+            f"{units.milliseconds(best['alpha_ns'])} latency, "
+            f"{units.of_unit(best['bandwidth_gb_per_s'], 'GB/s')}."
+        )
+    return " ".join(sentences)
 
 
 def _of_run(runs: RunStore, view: View) -> list[Component]:
@@ -137,7 +164,7 @@ def _cycles(runs: RunStore, run_id: str) -> list[Component]:
     ]
 
 
-def _of_launch(runs: RunStore, view: View, launch: tuple[str, str]) -> list[Component]:
+def _of_launch(runs: RunStore, view: View, launch: LaunchKey) -> list[Component]:
     run_id = str(view.run)
     collectives = runs.table(run_id, COLLECTIVES.name)
     rows = rows_of_launch(collectives, launch)

@@ -11,23 +11,22 @@ from dash.development.base_component import Component
 
 from hvdprof import units
 from hvdprof.api import waterfall_diff
-from hvdprof.dashboards.components.data_table import table_card
 from hvdprof.dashboards.components.empty_state import empty_state
 from hvdprof.dashboards.components.figure_card import figure_card
-from hvdprof.dashboards.components.run_outcome import outcome_cards
+from hvdprof.dashboards.components.first_screen import headline_bar
+from hvdprof.dashboards.components.run_outcome import outcome_of
 from hvdprof.dashboards.components.section import section
 from hvdprof.dashboards.components.text_table import TextRows, text_card
+from hvdprof.dashboards.components.toggle_cards import loss_cards, toggle_cards
 from hvdprof.dashboards.components.view_control import view_select
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.view import CELL_KEYS, View
 from hvdprof.errors import HvdprofError
-from hvdprof.figures.toggle_effects import learning_curves, toggle_speedups
 from hvdprof.figures.waterfall_difference import waterfall_difference
 from hvdprof.model.cause_names import cause_name
 from hvdprof.model.cell_key import CELL_KEY, setting_name, with_engine
 from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import RunAnalysis
-from hvdprof.model.tables.waterfall_tables import TOGGLES
 
 PATH = "/compare"
 TITLE = "Compare"
@@ -38,19 +37,6 @@ _THREE = 340
 _SIX = 760
 _HEADS = ("configuration", "run", "samples/s", "efficiency", "step, median", "blocked")
 _DIFFERENCE_HEAD = ("cause", "first", "second", "difference (95 % CI)", "significant")
-_TOGGLE_COLUMNS = (
-    "model",
-    "np",
-    "engine",
-    "toggle",
-    "verdict",
-    "speedup",
-    "sent_bytes_ratio",
-    "blocked_saved_ns",
-    "own_work_added_ns",
-    "loss_ratio",
-    "reason",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,15 +68,17 @@ def layout(runs: RunStore, view: View) -> dmc.Stack:
     other_cell = _chosen(_cells(other), view.text("other"), second_cell)
     one = _side(looked, str(view.run), one_cell)
     second = _side(other, str(other_id), other_cell)
+    outcome = outcome_of((str(view.run), looked), (str(other_id), other))
     return dmc.Stack(
         [
+            headline_bar(_sentence(one, second) if outcome is None else outcome.sentence),
             _controls(runs, str(other_id), (looked, one_cell), (other, other_cell)),
             *([problem] if problem is not None else []),
-            *outcome_cards((str(view.run), looked), (str(other_id), other)),
+            *([] if outcome is None else outcome.cards),
             *_difference(one, second),
             *_all_sides([(str(view.run), looked), (str(other_id), other)]),
-            *_toggles(looked),
-            _learning(looked, one_cell),
+            *toggle_cards(looked),
+            *loss_cards(looked, *_names(one_cell)[:2]),
         ],
         gap="md",
     )
@@ -196,6 +184,24 @@ def _controls(
     )
 
 
+def _sentence(one: Side, other: Side) -> str:
+    """Both steps of one run side by side, and the largest difference that is significant."""
+    if (one.run_id, one.label) == (other.run_id, other.label):
+        return f"{one.run_id} has one configuration: choose another run to compare it with."
+    times = [units.milliseconds(side.scaling["step_time_median_ns"]) for side in (one, other)]
+    steps = f"{other.label}: {times[1]} per step (median), against {times[0]} of {one.label}."
+    differences = waterfall_diff(one.waterfall, other.waterfall)
+    certain = differences[differences["significant"].to_numpy(dtype=bool)]
+    if differences.empty:
+        return steps
+    if certain.empty:
+        return f"{steps} No cause differs significantly."
+    sizes = certain["difference_ns"].abs().to_numpy()
+    row = certain.to_dict("records")[int(sizes.argmax())]
+    change = units.interval_of_unit(row["difference_ns"], row["low_ns"], row["high_ns"], "ns")
+    return f"{steps} Largest significant difference: {cause_name(row)}, {change}."
+
+
 def _difference(one: Side, other: Side) -> list[Component]:
     differences = waterfall_diff(one.waterfall, other.waterfall)
     rows = [
@@ -216,24 +222,24 @@ def _difference(one: Side, other: Side) -> list[Component]:
             narrowest=_THREE,
             about="Throughput and scaling efficiency with their 95 % CI over launches.",
         ),
-        figure_card(
-            "difference",
-            "Difference by cause, second minus first",
-            waterfall_difference(differences),
-            about="Difference of the two waterfalls, term by term, with its 95 % CI. Both are "
-            "taken as independent; with a common baseline the interval is conservative. Pale bars "
-            "are not significant: their interval contains 0.",
-        ),
     ]
     if rows:
-        cards.append(
+        cards += [
+            figure_card(
+                "difference",
+                "Difference by cause, second minus first",
+                waterfall_difference(differences),
+                about="Difference of the two waterfalls, term by term, with its 95 % CI. Both are "
+                "taken as independent; with a common baseline the interval is conservative. Pale "
+                "bars are not significant: their interval contains 0.",
+            ),
             text_card(
                 "difference-numbers",
                 "The same in numbers",
                 TextRows(_DIFFERENCE_HEAD, rows, differences),
                 about="Time per step that each cause adds to the step time of the cell's baseline.",
-            )
-        )
+            ),
+        ]
     return cards
 
 
@@ -255,6 +261,7 @@ def _all_sides(runs: Sequence[tuple[str, RunAnalysis]]) -> list[Component]:
             "all-configurations",
             "Every configuration",
             TextRows(_HEADS, [_numbers(side) for side in sides], _saved(sides)),
+            left=2,
             narrowest=_SIX,
             about="All measured configurations of the compared runs, with the same intervals.",
         )
@@ -286,38 +293,3 @@ def _judged(row: FrameRow) -> str:
     if math.isnan(row["low_ns"]) or math.isnan(row["high_ns"]):
         return "unknown"
     return "yes" if row["significant"] else "no"
-
-
-def _toggles(analysis: RunAnalysis) -> list[Component]:
-    toggles = analysis.table(TOGGLES.name)
-    if toggles.empty:
-        return [
-            empty_state(
-                "No toggle was measured together with the same configuration without it.",
-                "hvdprof bench --np 1,2 --fp16-allreduce --use-adasum --engine horovod,ddp",
-                about="With both, this page shows the speedup of fp16 compression, Adasum and DDP.",
-            )
-        ]
-    return [
-        figure_card(
-            "toggles",
-            "Speedup of fp16, Adasum and DDP",
-            toggle_speedups(toggles),
-            about="Throughput divided by that of the same cell without the toggle (DDP: by that of "
-            "Horovod), paired by repeat. Intervals are corrected for the number of comparisons; "
-            "the dashed line marks no change.",
-        ),
-        table_card("Toggles", TOGGLES, toggles, columns=_TOGGLE_COLUMNS),
-    ]
-
-
-def _learning(analysis: RunAnalysis, cell: str) -> dmc.Paper:
-    model, num_ranks, *_ = _names(cell)
-    recording = analysis.run
-    return figure_card(
-        "learning",
-        "Training loss",
-        learning_curves(recording.steps, recording.segments, model, int(num_ranks)),
-        about=f"Training loss of {model} at np={num_ranks}, one line per launch. A speedup counts "
-        "only at the same loss.",
-    )

@@ -47,9 +47,9 @@ def layout(runs: RunStore, view: View) -> dmc.Stack:
     if not isinstance(looked, RunAnalysis) or not stored:
         return empty_state(
             "No forecast is stored beside this run.",
-            f"hvdprof predict {_shown_folder(looked)} --np 16,32,64,128",
-            about="This page then shows the efficiency at these numbers of ranks with 50 and 90 % "
-            "bands, what limits it, and what to measure next.",
+            f"hvdprof predict {_source(looked)} --np 16,32,64,128",
+            about="This page then shows the efficiency at more ranks with 50 and 90 % bands, what "
+            "limits it, and what to measure next.",
         )
     chosen = _chosen(stored, view.text("forecast"))
     forecast = chosen.forecast
@@ -88,9 +88,14 @@ def register(app: Dash, runs: RunStore) -> None:
     """The page has no callbacks of its own."""
 
 
-def _shown_folder(looked: Looked) -> str:
-    """The run directory for a command; a standalone file cannot be predicted from."""
-    return shlex.quote(str(looked.run.folder)) if isinstance(looked, RunAnalysis) else "RUN"
+def _source(looked: Looked) -> str:
+    """The run directory and its model for a command; a standalone file gives no forecast."""
+    if not isinstance(looked, RunAnalysis):
+        return "RUN"
+    folder = shlex.quote(str(looked.run.folder))
+    # A forecast is of one model; of several, that of the verdict.
+    several = looked.scaling["model"].nunique() > 1
+    return f"{folder} --model {shlex.quote(looked.verdict.model)}" if several else folder
 
 
 def _chosen(stored: tuple[StoredForecast, ...], name: str | None) -> StoredForecast:

@@ -7,15 +7,18 @@ import pandas as pd
 from dash import Dash
 from dash.development.base_component import Component
 
+from hvdprof import units
 from hvdprof.dashboards.components.data_table import table_card
 from hvdprof.dashboards.components.empty_state import empty_state
 from hvdprof.dashboards.components.figure_card import figure_card
+from hvdprof.dashboards.components.first_screen import headline_bar
 from hvdprof.dashboards.components.view_control import view_select
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.view import View
 from hvdprof.figures.network.nccl_graph import ring_graph, tree_graph
 from hvdprof.figures.network.nccl_transport import transport_matrix
 from hvdprof.figures.transfer_sizes import bus_bandwidth
+from hvdprof.model.frame_row import FrameRow, is_missing
 from hvdprof.model.tables.bandwidth_tables import NCCL_TESTS
 from hvdprof.model.tables.finding_tables import FINDINGS
 from hvdprof.model.tables.nccl_call_tables import NCCL_PROBLEMS
@@ -24,6 +27,7 @@ from hvdprof.model.tables.nccl_tables import (
     NCCL_COMMUNICATORS,
     NCCL_CONNECTIONS,
     NCCL_NETWORKS,
+    NCCL_RANKS,
     NCCL_SETTINGS,
 )
 
@@ -36,7 +40,7 @@ _PROBLEM_COLUMNS = ("kind", "text", "host", "where", "count", "file", "line")
 _NETWORK_COLUMNS = ("subject", "state", "text", "host", "pid")
 _SETTING_COLUMNS = ("variable", "value", "origin", "host", "pid")
 _CONTROLS: dict[str, dict[str, Any]] = {
-    "comm": {"description": "Communicator", "w": 220},
+    "comm": {"description": "Communicator", "w": 300, "maw": "100%"},
     "channel": {"description": "Channel", "w": 120},
 }
 _TEST_COLUMNS = ("size_bytes", "in_place", "time_ns", "algbw_gb_s", "busbw_gb_s", "num_wrong")
@@ -52,7 +56,7 @@ def layout(runs: RunStore, view: View) -> dmc.Stack:
         *_environment(runs, run_id),
     ]
     if parts:
-        return dmc.Stack(parts, gap="md")
+        return dmc.Stack([headline_bar(_answer(runs, run_id)), *parts], gap="md")
     return empty_state(
         "No NCCL log and no nccl-tests output.",
         "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,GRAPH,NET,TUNING,COLL "
@@ -67,9 +71,50 @@ def register(app: Dash, runs: RunStore) -> None:
     """The page has no callbacks of its own."""
 
 
-def _trouble(runs: RunStore, run_id: str) -> list[Component]:
+def _answer(runs: RunStore, run_id: str) -> str:
+    """The worst finding on NCCL, else what the logs hold."""
+    findings = _findings(runs, run_id).to_dict("records")
+    problems = runs.table(run_id, NCCL_PROBLEMS.name)
+    communicators = runs.table(run_id, NCCL_COMMUNICATORS.name)
+    parts = []
+    if findings:
+        parts.append(f"{str(findings[0]['severity']).capitalize()}: {findings[0]['title']}.")
+    if len(problems):
+        lines = units.counted(int(problems["count"].sum()), "line")
+        parts.append(f"{lines} with a warning or an error in the logs.")
+    elif not findings:
+        parts.append("No problem found.")
+    if len(communicators):
+        seen = communicators["num_ranks_seen"]
+        largest = communicators.to_dict("records")[int(seen.to_numpy().argmax())]
+        hosts = units.counted(int(largest["num_hosts"]), "host")
+        number = units.counted(int(communicators["num_joined"].sum()), "communicator")
+        lost = int((~runs.table(run_id, NCCL_RANKS.name)["complete"].astype(bool)).sum())
+        parts.append(f"{number}, the largest of {_members(largest)} on {hosts}.")
+        if lost:
+            parts.append(f"{units.counted(lost, 'rank')} did not complete the init.")
+    tests = runs.table(run_id, NCCL_TESTS.name)
+    if len(tests):
+        busbw = float(tests["busbw_gb_s"].max())
+        parts.append(f"nccl-tests: up to {units.of_unit(busbw, 'GB/s')} bus bandwidth.")
+    return " ".join(parts)
+
+
+def _members(communicator: FrameRow) -> str:
+    """How many of the ranks of a communicator have a line in the logs."""
+    seen, size = communicator["num_ranks_seen"], communicator["num_ranks"]
+    if is_missing(size) or int(size) == int(seen):
+        return units.counted(int(seen), "rank")
+    return f"{units.count(seen)} of {units.counted(int(size), 'rank')} in the log"
+
+
+def _findings(runs: RunStore, run_id: str) -> pd.DataFrame:
     findings = runs.table(run_id, FINDINGS.name)
-    of_nccl = findings[findings["id"].astype(str).str.startswith("nccl")]
+    return findings[findings["id"].astype(str).str.startswith("nccl")]
+
+
+def _trouble(runs: RunStore, run_id: str) -> list[Component]:
+    of_nccl = _findings(runs, run_id)
     problems = runs.table(run_id, NCCL_PROBLEMS.name)
     cards = []
     if len(of_nccl):
@@ -151,8 +196,8 @@ def _controls(
     options = [
         {
             "value": str(row["communicator"]),
-            "label": f"{row['communicator']}: {row['num_ranks_seen']} ranks "
-            f"on {row['num_hosts']} hosts",
+            "label": f"{row['communicator']}: {_members(row)} "
+            f"on {units.counted(int(row['num_hosts']), 'host')}",
         }
         for row in communicators.to_dict("records")
     ]

@@ -32,6 +32,10 @@ ROWS_NAME = """text =>
     document.querySelector('.waterfall .yaxislayer-above').textContent.includes(text)"""
 NOTE_COPIES = """() => { window.copied = []; Object.defineProperty(navigator, 'clipboard', {value: {
     writeText: text => { window.copied.push(text); return Promise.resolve(); }}}); }"""
+TAB_IN_SIGHT = """() => {
+    const place = document.querySelector('.shell-here').getBoundingClientRect();
+    return place.left >= 0 && place.right <= window.innerWidth;
+}"""
 MOST_SHOWN = 12
 """Rows of a grid in its window on the screen."""
 # In one task, as a browser prints: what a later frame would draw is not on the paper.
@@ -134,6 +138,14 @@ def test_figures_and_tables_are_saved(measured):
         assert watched.complaints == []
 
 
+def test_the_tab_of_the_page_is_in_sight_on_a_phone(measured):
+    with served(measured) as address, watched_page(address, width=390) as watched:
+        page = watched.page
+        show(watched, f"{address}/glossary")
+        wait_until(page, TAB_IN_SIGHT)
+        assert watched.complaints == []
+
+
 def test_paper_holds_all_rows_of_a_grid_and_the_whole_width_of_a_figure(measured):
     rows = len(measured.table("run", "collectives"))
     assert rows > MOST_SHOWN
@@ -160,7 +172,7 @@ def test_what_scrolls_and_saves_can_be_reached_by_keys(measured):
         page.keyboard.press("Tab")
         assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
         reached = set()
-        for _ in range(40):
+        for _ in range(45):
             page.keyboard.press("Tab")
             reached.add(page.evaluate("document.activeElement.getAttribute('aria-label')"))
             reached.add(page.evaluate("document.activeElement.textContent"))

@@ -26,6 +26,9 @@ def test_a_traced_run_shows_size_fusion_and_overlap(tmp_path):
     ):
         assert f'"{heading}"' in text
     assert "overlapped by computation" in text
+    assert "in this launch, transfer " in text
+    assert "of the communication time." in text
+    assert text.index("in this launch, transfer ") < text.index('"Size against time"')
     assert "HOROVOD_TIMELINE_MARK_CYCLES=1" in text
 
 

@@ -15,6 +15,7 @@ from tests.builders.served_dashboard import (
     empty_run,
     measured_run,
     page_text,
+    shown_text,
     standalone_timeline,
 )
 
@@ -72,7 +73,7 @@ def test_the_rank_that_changed_between_two_runs_is_named_with_its_cost(tmp_path)
         write_run(tmp_path / name, with_a_straggler(extra_ms=extra))
     view = View(compare.PATH, {"run": "one", "with": "two"})
     shown = compare.layout(RunStore([tmp_path / "one", tmp_path / "two"]), view)
-    text = json.dumps(shown, cls=PlotlyJSONEncoder, ensure_ascii=False)
+    text = shown_text(shown)
 
     assert "Rank 1 is slower in forward by 393 µs" in text
     moved = text[text.index("What moved") :]
@@ -129,13 +130,26 @@ def test_the_name_of_a_script_may_hold_any_sign(tmp_path):
     )
 
 
+def test_the_answer_is_above_the_choices(tmp_path):
+    paths = [measured_run(tmp_path / name) for name in ("one", "two")]
+    for other, answer in (
+        (None, "mnist np=2, fp16 average: "),
+        ("two", "EQUAL: "),
+    ):
+        view = View(compare.PATH, {"run": "one"}).changed(**{"with": other})
+        first, second, *_ = compare.layout(RunStore(paths), view).children
+        assert answer in shown_text(first)
+        assert '"What to compare"' in shown_text(second)
+
+
 def test_the_outcome_of_two_runs_is_above_their_difference(tmp_path):
     paths = [
         write_run(tmp_path / name, sweep({1: 10.0, 2: step_ms}))
         for name, step_ms in (("one", 12.0), ("two", 13.2))
     ]
     view = View(compare.PATH, {"run": "one", "with": "two"})
-    text = json.dumps(compare.layout(RunStore(paths), view), cls=PlotlyJSONEncoder)
+    text = shown_text(compare.layout(RunStore(paths), view))
     assert "REGRESSED: mnist on 2 ranks: step time +10.0 %" in text
-    assert text.index("Second run against the first") < text.index("Side by side")
+    assert text.index("Every metric") < text.index("Side by side")
+    assert "hvdprof compare one two" in text
     assert '"regressed"' in text

@@ -67,3 +67,13 @@ def test_without_a_choice_all_columns_are_shown_and_ends_of_intervals_hidden(tab
     grid = grid_of(table_card("Fit", table, table.empty()))
     assert {one["field"] for one in grid.columnDefs} == set(table.column_names)
     assert names <= {one["field"] for one in grid.columnDefs if one.get("hide")}
+
+
+def test_a_long_text_wraps_in_a_column_of_bounded_width():
+    grid = grid_of(
+        table_card("Late", STRAGGLERS, stragglers(pattern="w " * 40), columns=["rank", "pattern"])
+    )
+    by_name = {one["field"]: one for one in grid.columnDefs}
+    assert by_name["pattern"]["wrapText"]
+    assert by_name["pattern"]["autoHeight"]
+    assert "wrapText" not in by_name["rank"]

@@ -8,6 +8,7 @@ from hvdprof.report.forecast.forecast_json import write_forecast
 from hvdprof.rundir.layout import RunPaths
 from tests.builders.browser import serious_violations, show, watched_page
 from tests.builders.finished_forecast import finished_forecast
+from tests.builders.run_directory import PassSpec, SegmentSpec, write_run
 from tests.builders.served_dashboard import (
     empty_run,
     measured_run,
@@ -55,6 +56,14 @@ def test_a_network_is_chosen_in_the_address_and_an_unknown_one_is_the_first(tmp_
 
     assert "Over 25Gbit" in page_text(forecast, run, network="25Gbit")
     assert "Over 1Gbit" in page_text(forecast, run, network="<b>")
+
+
+def test_of_several_models_the_command_names_one(tmp_path):
+    segments = [SegmentSpec(model=model) for model in ("mnist", "resnet18")]
+    run = write_run(tmp_path / "run", [PassSpec(size=size, segments=segments) for size in (1, 2)])
+    model = RunStore([run]).analysis("run").verdict.model
+    assert model
+    assert f"hvdprof predict {run} --model {model} --np" in page_text(forecast, run)
 
 
 def test_without_a_forecast_the_page_names_the_command(tmp_path):

@@ -1,12 +1,15 @@
 import pytest
 
 from hvdprof.dashboards.pages import nccl
+from hvdprof.dashboards.run_store import RunStore
+from hvdprof.dashboards.view import View
 from tests.builders.places import CORPUS, needs_corpus
 from tests.builders.served_dashboard import (
     check_in_browser,
     measured_run,
     nccl_file,
     page_text,
+    shown_text,
     standalone_timeline,
 )
 
@@ -25,6 +28,20 @@ def test_a_log_shows_communicators_ring_tree_and_transports(tmp_path):
         assert f'"{heading}"' in text
     assert "network with GPUDirect RDMA" in text
     assert "direct between GPUs (P2P)" in text
+
+
+def test_the_answer_stands_first(tmp_path):
+    log = nccl_file(tmp_path)
+    runs = RunStore([log])
+    first, *_ = nccl.layout(runs, View(nccl.PATH, {"run": log.name})).children
+    assert "No problem found. 1 communicator, the largest of 8 ranks on 4 hosts." in shown_text(
+        first
+    )
+
+
+def test_members_of_a_ring_without_a_line_in_the_log_are_named_missing():
+    assert nccl._members({"num_ranks_seen": 20, "num_ranks": 64}) == "20 of 64 ranks in the log"
+    assert nccl._members({"num_ranks_seen": 8, "num_ranks": 8}) == "8 ranks"
 
 
 @pytest.mark.slow
