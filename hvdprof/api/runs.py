@@ -85,8 +85,9 @@ def analyze_files(run: "Run") -> "FilesAnalysis":
     """The analysis of standalone files: a page of facts per file, and tables made of all files.
 
     ``throughput_scaling`` holds the efficiency of every series of throughputs against its smallest
-    number of ranks (ratio 0..1, without an interval: these are single numbers). ``unanswered`` of a
-    page names the questions that the file cannot answer, each with a command whose result can.
+    number of ranks (ratio 0..1); single numbers have no interval, the lines on iterations of
+    training logs give one. ``unanswered`` of a page names the questions that the file cannot
+    answer, each with a command whose result can.
 
     Args:
         run: A run of ``load_run`` whose ``recorded`` is false.
@@ -124,6 +125,51 @@ def scaling_of_text(
         # Steps/s and speed-ups compare sizes; they do not contain samples/s.
         scaling = scaling.assign(samples_per_s=float("nan"))
     return ScalingOfText(scaling, scaling_verdicts(scaling), text.notes)
+
+
+def scaling_of_files(paths: Paths, *, progress: ProgressCallback | None = None) -> "ScalingOfText":
+    """The scaling efficiency of a job, from the files of several rank counts together.
+
+    The lines on iterations in logs of Megatron and NeMo give every size a 95 % interval that takes
+    their autocorrelation into account. Files of one size are repeats.
+
+    Args:
+        paths: Logs, tables and outputs that state throughputs; folders of them, or patterns.
+        progress: As for ``load_run``.
+
+    Raises:
+        UnreadableInputError: No series of throughputs in them has two sizes.
+    """
+    from hvdprof.analyze.scaling.iteration_series import (
+        estimates_of,
+        iteration_series,
+        notes_on,
+    )
+    from hvdprof.analyze.scaling.scaling_verdict import scaling_verdicts
+    from hvdprof.analyze.scaling.throughput_scaling import throughput_scaling
+    from hvdprof.model.standalone_files import ScalingOfText
+    from hvdprof.model.tables.log_tables import THROUGHPUT
+    from hvdprof.model.tables.training_log_tables import TRAINING_ITERATIONS
+
+    run = load_run(paths, progress=progress)
+    throughput = run.table(THROUGHPUT.name)
+    sizes = throughput.groupby("series", observed=True)["np"].nunique()
+    several = [str(name) for name in sizes[sizes > 1].index]
+    if not several:
+        found = ", ".join(f"np={size}" for size in sorted(set(throughput["np"])))
+        raise UnreadableInputError(
+            f"Throughputs at two rank counts or more are needed; found {found or 'none'}.",
+            hint="Give the logs of several rank counts together. Logs of Megatron and NeMo need "
+            "iteration lines, the world size and the global batch size.",
+        )
+    logs = iteration_series(run.table(TRAINING_ITERATIONS.name))
+    chosen = throughput[throughput["series"].astype(str).isin(several)]
+    scaling = throughput_scaling(chosen, repeats=True, logs=estimates_of(logs))
+    notes = (
+        *run.notes,
+        *notes_on({name: logs[name] for name in logs if name in set(chosen["file"])}),
+    )
+    return ScalingOfText(scaling, scaling_verdicts(scaling), notes)
 
 
 def small_text(path: Path) -> str:

@@ -1,6 +1,7 @@
 """``hvdprof scaling``: how well a job scales, from a table of ranks and speeds."""
 
 import sys
+from collections.abc import Hashable
 from pathlib import Path
 from typing import Annotated
 
@@ -9,15 +10,18 @@ import typer
 from hvdprof import api
 from hvdprof.cli.measuring.choice import format_option
 from hvdprof.cli.measuring.shown_forecast import throughput_forecast_renderer
+from hvdprof.cli.progress.load_progress import load_progress
+from hvdprof.errors import UsageError
 from hvdprof.report.format_names import RESULTS, Format
 
 
 def scaling(
-    file: Annotated[
-        str,
+    files: Annotated[
+        list[str],
         typer.Argument(
-            metavar="FILE|-",
-            help="A table of ranks and speeds as CSV, Markdown or `1:872 8:6679`; - for stdin.",
+            metavar="FILE...|-",
+            help="A table of ranks and speeds as CSV, Markdown or `1:872 8:6679`; - for stdin. Or "
+            "several files or a folder: logs of Megatron or NeMo at several rank counts.",
             show_default=False,
         ),
     ],
@@ -53,18 +57,44 @@ def scaling(
 ) -> None:
     """Report how well measured speeds scale: efficiency, serial fraction, warnings.
 
-    Rows of one size are repeats; they give the efficiency its 95 % CI.
+    Rows of one size are repeats; they give the efficiency its 95 % CI. The iteration lines of
+    training logs give one, too: several logs of different rank counts are one curve.
     """
     from hvdprof.report.terminal.scaling_report import render_scaling, render_scaling_json
 
+    render = render_scaling_json if format_ is Format.JSON else render_scaling
+    if len(files) > 1 or Path(files[0]).is_dir():
+        _check_for_files(files, unit, strong=strong)
+        paths = [Path(file) for file in files]
+        with load_progress(paths) as progress:
+            found = api.scaling_of_files(paths, progress=progress)
+        if np is not None:
+            raise _not_predicted(found.scaling.to_dict("records"), np)
+        render(found, sys.stdout)
+        return
+    (file,) = files
     name = "standard input" if file == "-" else file
     lines = api.small_text(Path(file)).splitlines()
     if np is not None:
         forecast = api.predict_throughput(lines, np, name=name, unit=unit, strong=strong)
         throughput_forecast_renderer(forecast, format_)(sys.stdout)
         return
-    result = api.scaling_of_text(lines, name=name, unit=unit, strong=strong)
-    if format_ is Format.JSON:
-        render_scaling_json(result, sys.stdout)
-    else:
-        render_scaling(result, sys.stdout)
+    render(api.scaling_of_text(lines, name=name, unit=unit, strong=strong), sys.stdout)
+
+
+def _check_for_files(files: list[str], unit: str | None, *, strong: bool) -> None:
+    if "-" in files:
+        raise UsageError("Standard input is read alone, not beside files.", hint="Name a file.")
+    if unit is not None or strong:
+        raise UsageError(
+            "--unit and --strong are for one table: logs state samples per second.",
+            hint=f"hvdprof scaling {' '.join(files)}",
+        )
+
+
+def _not_predicted(rows: list[dict[Hashable, object]], np: str) -> UsageError:
+    pairs = " ".join(f"{row['np']}:{row['samples_per_s']:.6g}" for row in rows)
+    return UsageError(
+        "--np predicts from one table, not from several files.",
+        hint=f"echo {pairs} | hvdprof scaling - --np {np}",
+    )

@@ -1,8 +1,12 @@
 import json
+import re
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+
+from tests.builders.iteration_logs import correlated_steps, write_log
 
 pytestmark = pytest.mark.slow
 
@@ -79,3 +83,53 @@ def test_sizes_that_the_table_holds_are_refused():
     assert ended.stderr == (
         "hvdprof: Nothing to predict at np=8: np=128 is measured.\n  --np 256,512,1024\n"
     )
+
+
+@pytest.fixture
+def logs(tmp_path):
+    rng = np.random.default_rng(6)
+    return [
+        str(
+            write_log(
+                tmp_path / f"np{size}.log",
+                size,
+                correlated_steps(rng, 100, mean, spread=0.02, correlation=0.5),
+            )
+        )
+        for size, mean in ((8, 500.0), (16, 270.0), (32, 150.0))
+    ]
+
+
+def test_logs_of_several_sizes_are_one_curve_with_intervals(logs, tmp_path):
+    ended = scaling(*logs)
+
+    assert ended.returncode == 0, ended.stderr
+    assert re.match(r"Megatron iterations: 8\d\.\d ± \d\.\d % scaling efficiency", ended.stdout)
+    (row,) = [line for line in ended.stdout.splitlines() if line.startswith("32 ")]
+    assert row.count("±") == 3
+    assert scaling(str(tmp_path)).stdout == ended.stdout
+    found = json.loads(scaling(*logs, "--format", "json").stdout)["throughput_scaling"]
+    assert [row["np"] for row in found] == [8, 16, 32]
+    assert all(row["samples_per_s_low"] < row["samples_per_s_high"] for row in found)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--np", "64"), "echo 8:5"),
+        (("--unit", "ms/step"), "logs state samples per second"),
+        (("-",), "Standard input is read alone"),
+    ],
+)
+def test_what_several_logs_do_not_take_is_refused(logs, arguments, message):
+    ended = scaling(*logs, *arguments)
+
+    assert ended.returncode == 2
+    assert message in ended.stderr
+
+
+def test_one_log_alone_is_refused_with_what_is_missing(logs):
+    ended = scaling(logs[0])
+
+    assert ended.returncode == 3
+    assert "the logs of several rank counts together" in ended.stderr

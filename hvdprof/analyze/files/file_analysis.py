@@ -41,6 +41,7 @@ from hvdprof.analyze.files.training_log_report import (
 from hvdprof.analyze.findings.log_findings import with_log_findings
 from hvdprof.analyze.findings.nccl_findings import findings_of_jobs
 from hvdprof.analyze.nccl_join.nccl_job_join import JobJoins, join_jobs
+from hvdprof.analyze.scaling.iteration_series import estimates_of, iteration_series
 from hvdprof.analyze.scaling.scaling_verdict import scaling_verdicts
 from hvdprof.analyze.scaling.stated_speedups import contradicted_speedups
 from hvdprof.analyze.scaling.throughput_scaling import throughput_scaling
@@ -108,7 +109,8 @@ def analyze_files(run: Run) -> FilesAnalysis:
             [row for row in run.table(FILES.name).to_dict("records") if row["kind"] == _RECORDER],
         ),
     ]
-    scaling = throughput_scaling(run.table(THROUGHPUT.name))
+    logs = estimates_of(iteration_series(run.table(TRAINING_ITERATIONS.name)))
+    scaling = throughput_scaling(run.table(THROUGHPUT.name), logs=logs)
     derived = {
         THROUGHPUT_SCALING.name: scaling,
         FINDINGS.name: findings,

@@ -122,7 +122,10 @@ def _caveats(rows: Sequence[FrameRow]) -> Iterator[str]:
             f"({units.points(lost)}). Check what changes there."
         )
     if max(row["num_repeats"] for row in rows) == 1:
-        yield "Uncertainty unknown (no repeats)."
+        if math.isnan(rows[-1]["efficiency_low"]):
+            yield "Uncertainty unknown (no repeats)."
+        else:
+            yield "The 95 % CI holds within these launches; other launches can differ (no repeats)."
 
 
 def _end(row: FrameRow, end: str) -> float:

@@ -1,7 +1,8 @@
 """Scaling of given throughputs against the smallest number of ranks."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -9,11 +10,33 @@ import pandas as pd
 from hvdprof.analyze.scaling.karp_flatt import karp_flatt
 from hvdprof.analyze.stats.uncertainty import NAN, LogEstimate, difference
 from hvdprof.model.tables.log_tables import THROUGHPUT_SCALING
+from hvdprof.model.tables.training_log_tables import ITERATION_SERIES
 
 _POOL = "series"
 
 
-def throughput_scaling(throughput: pd.DataFrame, *, repeats: bool = False) -> pd.DataFrame:
+@dataclass(frozen=True, slots=True)
+class _Rate:
+    """A throughput, samples/s, and its logarithm with its error, NaN where unknown."""
+
+    rate: float
+    log: LogEstimate
+
+    @classmethod
+    def of(cls, log: LogEstimate) -> "_Rate":
+        return cls(math.exp(log.value), log)
+
+    @classmethod
+    def without_error(cls, rate: float) -> "_Rate":
+        return cls(rate, LogEstimate(math.log(rate) if rate > 0 else NAN, NAN, 0))
+
+
+def throughput_scaling(
+    throughput: pd.DataFrame,
+    *,
+    repeats: bool = False,
+    logs: Mapping[str, LogEstimate] | None = None,
+) -> pd.DataFrame:
     """The rows of THROUGHPUT_SCALING for rows of THROUGHPUT.
 
     Efficiency is (x_N / N) / (x_N0 / N0), speed-up x_N / x_N0, for a fixed batch size
@@ -25,81 +48,90 @@ def throughput_scaling(throughput: pd.DataFrame, *, repeats: bool = False) -> pd
             counts, and their spread, pooled over the sizes, gives the intervals (Student t).
             Otherwise such rows stay separate, and at the smallest size they leave the series
             without a baseline: two jobs differ in something that the series does not state.
+        logs: By file, the logarithm of the samples/s of its ITERATION_SERIES with its error, which
+            then stand for its row. They give the intervals where no size is repeated; repeats
+            never make an interval narrower than they do.
     """
     rows: list[dict[str, object]] = []
     for series, members in throughput.groupby("series", observed=True, sort=False):
+        known = (logs or {}) if str(series) == ITERATION_SERIES else {}
         valid = members[members["samples_per_s"] > 0] if repeats else members
         ordered = valid.sort_values("np", kind="stable")
-        own = _of_repeats(ordered) if repeats else _of_single_rows(ordered)
+        own = _of_repeats(ordered, known) if repeats else _of_single_rows(ordered, known)
         rows += [{"series": str(series), **row} for row in own]
     return THROUGHPUT_SCALING.frame(rows)
 
 
-def _of_single_rows(ordered: pd.DataFrame) -> Iterator[dict[str, object]]:
-    smallest = ordered[ordered["np"] == ordered["np"].iloc[0]]
-    base = smallest.iloc[0] if len(smallest) == 1 and len(ordered) > 1 else None
-    if base is not None and not float(base["samples_per_s"]) > 0:
-        base = None
-    for i in range(len(ordered)):
-        row = ordered.iloc[i]
-        np_, rate = int(row["np"]), float(row["samples_per_s"])
-        speedup = NAN if base is None else rate / float(base["samples_per_s"])
-        own = _row(np_, None if base is None else int(base["np"]), rate, speedup, row["file"])
-        yield own | {"stated_speedup": float(row["stated_speedup"])}
+def _of_single_rows(
+    ordered: pd.DataFrame, logs: Mapping[str, LogEstimate]
+) -> Iterator[dict[str, object]]:
+    sizes = [int(size) for size in ordered["np"]]
+    rates = _rates(ordered, logs)
+    has_base = sizes.count(sizes[0]) == 1 and len(sizes) > 1 and rates[0].rate > 0
+    base = rates[0] if has_base else None
+    for size, own, stated, file in zip(
+        sizes, rates, ordered["stated_speedup"], ordered["file"], strict=True
+    ):
+        found = _compared(size, own, base, sizes[0])
+        yield found | {"stated_speedup": float(stated), "file": file}
 
 
-def _of_repeats(ordered: pd.DataFrame) -> Iterator[dict[str, object]]:
+def _of_repeats(
+    ordered: pd.DataFrame, logs: Mapping[str, LogEstimate]
+) -> Iterator[dict[str, object]]:
     groups = [(int(str(size)), rows) for size, rows in ordered.groupby("np", sort=True)]
-    logs = [np.log(rows["samples_per_s"].to_numpy(dtype=np.float64)) for _, rows in groups]
-    degrees = sum(len(values) - 1 for values in logs)
-    squares = sum(float(np.square(values - values.mean()).sum()) for values in logs)
-    variance = squares / degrees if degrees else NAN
-    estimates = [
-        LogEstimate(float(values.mean()), math.sqrt(variance / len(values)), degrees, _POOL)
-        for values in logs
+    by_size = [_rates(rows, logs) for _, rows in groups]
+    values = [np.array([one.log.value for one in own]) for own in by_size]
+    degrees = sum(len(own) - 1 for own in values)
+    squares = sum(float(np.square(own - own.mean()).sum()) for own in values)
+    pooled = squares / degrees if degrees else NAN
+    rates = [_mean_of_repeats(own, pooled, degrees) if degrees else own[0] for own in by_size]
+    base = rates[0] if len(groups) > 1 else None
+    for (size, rows), own in zip(groups, rates, strict=True):
+        found = _compared(size, own, base, groups[0][0])
+        yield found | {"num_repeats": len(rows), "file": rows["file"].iloc[0]}
+
+
+def _rates(rows: pd.DataFrame, logs: Mapping[str, LogEstimate]) -> list[_Rate]:
+    return [
+        _Rate.of(logs[file]) if file in logs else _Rate.without_error(float(rate))
+        for file, rate in zip(rows["file"].astype(str), rows["samples_per_s"], strict=True)
     ]
-    for (size, rows), own in zip(groups, estimates, strict=True):
-        base_np, base = groups[0][0], estimates[0]
-        is_base = size == base_np
-        found = difference(own, base).interval()
-        row = _row(
-            size,
-            base_np if len(groups) > 1 else None,
-            math.exp(own.value),
-            found.value if len(groups) > 1 else NAN,
-            rows["file"].iloc[0],
-        )
-        low, high = (NAN, NAN) if is_base else (found.low, found.high)
-        scale = size / base_np
-        yield row | {
-            "efficiency_low": low / scale,
-            "efficiency_high": high / scale,
-            "speedup_low": low,
-            "speedup_high": high,
-            # The fraction falls as the efficiency rises.
-            "karp_flatt_low": karp_flatt(high / scale, scale),
-            "karp_flatt_high": karp_flatt(low / scale, scale),
-            "num_repeats": len(rows),
-        }
 
 
-def _row(size: int, base: int | None, rate: float, speedup: float, file: str) -> dict[str, object]:
-    scale = NAN if base is None else size / base
+def _mean_of_repeats(own: Sequence[_Rate], pooled: float, degrees: int) -> _Rate:
+    within = [one.log.error**2 for one in own if not math.isnan(one.log.error)]
+    variance = max(pooled, sum(within) / len(within)) if within else pooled
+    value = sum(one.log.value for one in own) / len(own)
+    return _Rate.of(LogEstimate(value, math.sqrt(variance / len(own)), degrees, _POOL))
+
+
+def _compared(size: int, own: _Rate, base: _Rate | None, base_np: int) -> dict[str, object]:
+    """A row without series and file; the base has no intervals against itself."""
+    within = own.log.interval()
+    scale, speedup, low, high = (NAN,) * 4
+    if base is not None:
+        scale, speedup = size / base_np, own.rate / base.rate
+    if base is not None and base is not own:
+        found = difference(own.log, base.log).interval()
+        low, high = found.low, found.high
     efficiency = speedup / scale
     return {
         "np": size,
-        "samples_per_s": rate,
-        "baseline_np": base,
+        "samples_per_s": own.rate,
+        "samples_per_s_low": within.low,
+        "samples_per_s_high": within.high,
+        "baseline_np": None if base is None else base_np,
         "speedup": speedup,
         "stated_speedup": NAN,
         "efficiency": efficiency,
-        "efficiency_low": NAN,
-        "efficiency_high": NAN,
-        "speedup_low": NAN,
-        "speedup_high": NAN,
+        "efficiency_low": low / scale,
+        "efficiency_high": high / scale,
+        "speedup_low": low,
+        "speedup_high": high,
         "karp_flatt": karp_flatt(efficiency, scale),
-        "karp_flatt_low": NAN,
-        "karp_flatt_high": NAN,
+        # The fraction falls as the efficiency rises.
+        "karp_flatt_low": karp_flatt(high / scale, scale),
+        "karp_flatt_high": karp_flatt(low / scale, scale),
         "num_repeats": 1,
-        "file": file,
     }

@@ -15,6 +15,7 @@ from hvdprof.ingest.text.line_filter import EVERY_LINE, anywhere
 from hvdprof.ingest.text.log_lines import PrintedLine
 from hvdprof.model.tables.log_tables import THROUGHPUT
 from hvdprof.model.tables.training_log_tables import (
+    ITERATION_SERIES,
     RANK_TIMERS,
     STRAGGLER_REPORTS,
     TRAINING_ITERATIONS,
@@ -98,7 +99,7 @@ class MegatronLog(PartReader):
             self.add_to(
                 THROUGHPUT,
                 steady[0][0],
-                series="Megatron iterations",
+                series=ITERATION_SERIES,
                 np=self._np,
                 samples_per_s=statistics.median(rates),
             )

@@ -97,7 +97,8 @@ def read_scaling_text(
         raise UnreadableInputError(
             f"{name} holds no table of two numbers of ranks or more.",
             hint="Two columns, np and samples/s (or steps/s, step time, speed-up), or pairs: "
-            "echo 1:872 8:6679 | hvdprof scaling -",
+            "echo 1:872 8:6679 | hvdprof scaling -; or the logs of several rank counts together: "
+            "hvdprof scaling np8.log np16.log",
         )
     notes = list(_omitted(text, valid, given))
     rates = valid.assign(samples_per_s=_rates(valid, given, strong=strong))

@@ -196,11 +196,14 @@ THROUGHPUT = Table(
 THROUGHPUT_SCALING = Table(
     "throughput_scaling",
     "Scaling of one series of `throughput` against its smallest number of ranks. Single numbers "
-    "have no interval; `hvdprof scaling` treats rows of the same size as repeats.",
+    "have no interval; the lines on iterations of a training log give one, of that launch. "
+    "`hvdprof scaling` treats rows of the same size as repeats.",
     (
         Column("series", "category", "", "Name of the series: heading, or tool and model."),
         Column("np", "int64", "", "Number of ranks."),
         Column("samples_per_s", "float64", "samples/s", "Samples of all ranks per second."),
+        Column("samples_per_s_low", "float64", "samples/s", "Lower end of the 95 % interval."),
+        Column("samples_per_s_high", "float64", "samples/s", "Upper end of the 95 % interval."),
         Column("baseline_np", "Int64", "", "Ranks of the baseline; missing where there is none."),
         Column(
             "speedup",

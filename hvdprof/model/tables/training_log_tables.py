@@ -32,6 +32,9 @@ COMMS_LOG = Table(
     ),
 )
 
+ITERATION_SERIES = "Megatron iterations"
+"""Series of `throughput` that lines on iterations form."""
+
 TRAINING_ITERATIONS = Table(
     "training_iterations",
     "One line on iterations that Megatron or NeMo prints.",

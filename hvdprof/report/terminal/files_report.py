@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hvdprof import units
+from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.standalone_files import FilesAnalysis
 from hvdprof.model.tables.bandwidth_tables import NCCL_TEST_RUNS, NCCL_TESTS
 from hvdprof.model.tables.finding_tables import FINDINGS
@@ -72,7 +73,9 @@ def _print_scaling(console: Console, found: FilesAnalysis) -> None:
     several = len(scaling["file"].unique()) > 1
     for series, members in scaling.groupby("series", observed=True, sort=False):
         base = members["baseline_np"].iloc[0]
-        against = "no baseline" if pd.isna(base) else f"against np={base}, no repeats"
+        has_intervals = bool(members["efficiency_low"].notna().any())
+        known = "95 % CI within each launch" if has_intervals else "no repeats"
+        against = "no baseline" if pd.isna(base) else f"against np={base}, {known}"
         heading = Text("\n" + (str(series) or "throughput"), style="bold cyan")
         heading.append(f"  {against}", style="not bold default")
         console.print(heading, soft_wrap=True)
@@ -82,14 +85,18 @@ def _print_scaling(console: Console, found: FilesAnalysis) -> None:
         for row in members.to_dict("records"):
             frame.add_row(
                 units.count(row["np"]),
-                units.rate(row["samples_per_s"]),
-                units.rate(row["speedup"]),
+                units.rate_interval(*_with_ends(row, "samples_per_s")),
+                units.rate_interval(*_with_ends(row, "speedup")),
                 *(units.rate(row["stated_speedup"]) for _ in stated),
-                units.percent(row["efficiency"]),
+                units.percent_interval(*_with_ends(row, "efficiency")),
                 # As text: rich would take [a name] for a style.
                 *(Text(Path(str(row["file"])).name) for _ in files),
             )
         console.print(frame)
+
+
+def _with_ends(row: FrameRow, name: str) -> tuple[float, float, float]:
+    return row[name], row[f"{name}_low"], row[f"{name}_high"]
 
 
 def _frame(*columns: str) -> Table:

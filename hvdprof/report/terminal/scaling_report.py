@@ -18,6 +18,8 @@ from hvdprof.report.terminal.hanging_text import print_hanging, print_verdict
 
 SCALING_SCHEMA_VERSION = 2
 
+_RATE = ["samples_per_s", "samples_per_s_low", "samples_per_s_high"]
+
 
 def render_scaling(found: ScalingOfText, stream: IO[str], *, width: int | None = None) -> None:
     """Write a verdict, its caveat and a table for every series, then what was left out."""
@@ -48,10 +50,15 @@ def render_scaling_json(found: ScalingOfText, stream: IO[str]) -> None:
 
 def _table(members: pd.DataFrame) -> Table:
     frame = Table(box=box.HORIZONTALS, show_edge=False, pad_edge=False, border_style="dim")
+    # Of repeats, the interval of a rate would push the others out of 80 columns.
+    of_logs = members["num_repeats"].max() == 1
     columns = {
         "np": [units.count(size) for size in members["np"]],
         "repeats": [units.count(number) for number in members["num_repeats"]],
-        "samples/s": [units.rate(rate) for rate in members["samples_per_s"]],
+        "samples/s": [
+            units.rate_interval(*row) if of_logs else units.rate(row[0])
+            for row in members[_RATE].to_numpy()
+        ],
         "speed-up": [
             units.rate_interval(*row)
             for row in members[["speedup", "speedup_low", "speedup_high"]].to_numpy()
@@ -68,7 +75,8 @@ def _table(members: pd.DataFrame) -> Table:
     if members["samples_per_s"].isna().all():
         del columns["samples/s"]
     for name in columns:
-        frame.add_column(name, justify="right", no_wrap=True)
+        # A wide interval wraps: without its end it would say nothing.
+        frame.add_column(name, justify="right", no_wrap=name in ("np", "repeats", "samples/s"))
     for row in zip(*columns.values(), strict=True):
         frame.add_row(*row)
     return frame

@@ -1,8 +1,14 @@
+import re
+from io import StringIO
 from pathlib import Path
+
+import numpy as np
 
 from hvdprof.api import analyze_files, load_run
 from hvdprof.model.file_page import FilePage
 from hvdprof.model.standalone_files import FilesAnalysis
+from hvdprof.report.terminal.files_report import render_files
+from tests.builders.iteration_logs import correlated_steps, write_log
 from tests.ingest.logs.test_deepspeed_comms import SUMMARY, VERBOSE
 from tests.ingest.logs.test_megatron_log import OF_RANKS, STRAGGLERS, WORLD, iteration
 
@@ -40,6 +46,21 @@ def test_logs_of_several_rank_counts_give_scaling(tmp_path: Path) -> None:
     slower = "".join(iteration(number, 300) for number in range(1, 5))
     both = analysed(tmp_path, a=WORLD + steps, b=WORLD.replace("8,", "16,") + slower)
     assert sorted(both.throughput_scaling["np"]) == [8, 16]
+
+
+def test_the_scaling_of_logs_has_the_intervals_of_their_iterations(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    for size, mean in ((8, 500.0), (16, 270.0)):
+        steps = correlated_steps(rng, 100, mean, spread=0.02, correlation=0.5)
+        write_log(tmp_path / f"np{size}.log", size, steps)
+    found = analyze_files(load_run(tmp_path))
+    base, last = found.throughput_scaling.to_dict("records")
+    assert base["samples_per_s_low"] < base["samples_per_s"] < base["samples_per_s_high"]
+    assert last["efficiency_low"] < last["efficiency"] < last["efficiency_high"]
+    shown = StringIO()
+    render_files(found, shown)
+    assert "against np=8, 95 % CI within each launch" in shown.getvalue()
+    assert re.search(r"16 +9\d\d ± \d+ +1\.\d+ ± 0\.\d+ +9\d\.\d ± ", shown.getvalue())
 
 
 def test_the_rank_with_the_lowest_throughput_is_named(tmp_path: Path) -> None:
