@@ -81,20 +81,28 @@ def content(analysis: RunAnalysis, view: View) -> dmc.Stack:
     chosen = waterfall_choice.chosen_cell(cells, view, verdict.model, verdict.np)
     row = _scaling_row(analysis, chosen)
     progress = progress_of(analysis.run.manifest)
-    parts = [
-        None if progress is None else progress_card(progress),
-        None if chosen is None else waterfall_choice.cell_selects(cells, chosen),
-        headline_bar(headline(analysis), order=1),
-        tile_row(tiles(analysis, row)),
-        _figures(analysis, chosen),
-        _findings(analysis, view, row),
-        *(part for file in attached_pages(analysis) for part in _file(file)),
-        _data_quality(page),
-        _not_measured(page),
-        _tables(page, analysis),
-        *_further(analysis, chosen),
-        _facts(analysis, page, view.run),
-    ]
+    of_files = [part for file in attached_pages(analysis) for part in _file(file)]
+    end = [_data_quality(page), _not_measured(page)]
+    first = headline_bar(headline(analysis), order=1)
+    parts: list[Component | None]
+    if analysis.scaling.empty and analysis.pages:
+        # Files of others hold no throughput: its tiles and figures would be empty.
+        found = [] if analysis.findings.empty else [_findings(analysis, view, row)]
+        parts = [first, *of_files, *found, *end]
+    else:
+        parts = [
+            None if progress is None else progress_card(progress),
+            None if chosen is None else waterfall_choice.cell_selects(cells, chosen),
+            first,
+            tile_row(tiles(analysis, row)),
+            _figures(analysis, chosen),
+            _findings(analysis, view, row),
+            *of_files,
+            *end,
+            _tables(page, analysis),
+            *_further(analysis, chosen),
+        ]
+    parts.append(_facts(analysis, page, view.run))
     return dmc.Stack([part for part in parts if part is not None], gap="xs")
 
 

@@ -30,6 +30,7 @@ _THROUGHPUT, _POTENTIAL = "Throughput, samples/s", "Potential efficiency"
 
 _SENTENCE_END = re.compile(r"(?<=[.!?]) (?=[A-Z])")
 _FIX = re.compile(r"; fix: .*$", re.DOTALL)
+_SHARE = re.compile(r"(?<= per step) \([^)]*%\)(?=[.;])")
 _RIVAL = re.compile(r", (about as large as [^;]+? \([^)]*%\))(?=[;.])")
 
 
@@ -64,9 +65,9 @@ class Tile:
 def headline(analysis: RunAnalysis) -> str:
     """The verdict in one line: the fix stands in the findings, the rest in the tiles.
 
-    These are the baseline, and a second cause about as large as the first.
+    These are the baseline, the share of the largest cause, and a second one about as large.
     """
-    sentence = _FIX.sub(".", _RIVAL.sub("", analysis.verdict.sentence))
+    sentence = _FIX.sub(".", _SHARE.sub("", _RIVAL.sub("", analysis.verdict.sentence)))
     row = verdict_cell(analysis)
     return sentence if row is None else sentence.replace(f" against {row['baseline']}.", ".", 1)
 

@@ -110,9 +110,9 @@ def test_a_baseline_has_no_efficiency_of_its_own():
 
 def test_a_second_cause_about_as_large_stands_in_the_tile_of_the_first():
     number = "resnet18 on 2 ranks: 84.2 ± 2.3 % scaling efficiency."
-    loss = "Largest loss: straggler (rank 1), 3.5 ms per step (11.3 %)"
+    loss = "Largest loss: straggler (rank 1), 3.5 ms per step"
     rival = "about as large as straggler (rank 3, data) (10.9 %)"
-    said = verdict(sentence=f"{number} {loss}, {rival}; fix: look at rank 1.")
+    said = verdict(sentence=f"{number} {loss} (11.3 %), {rival}; fix: look at rank 1.")
     found = analysis(verdict=replace(said, biggest_loss="straggler (rank 1)"))
     assert headline(found) == f"{number} {loss}."
     assert by_title(found)["Largest cause"].detail == f"straggler (rank 1), {rival}"
@@ -120,8 +120,8 @@ def test_a_second_cause_about_as_large_stands_in_the_tile_of_the_first():
 
 def test_the_headline_leaves_the_fix_to_the_findings():
     long = "resnet18 on 2 ranks: 84.2 ± 2.3 % scaling efficiency against torch np=1. "
-    loss = "Largest loss: straggler (rank 1), 3.5 ms per step (11.3 %)"
-    sentence = f"{long}{loss}; fix: raise num_workers= on rank 1."
+    loss = "Largest loss: straggler (rank 1), 3.5 ms per step"
+    sentence = f"{long}{loss} (11.3 %); fix: raise num_workers= on rank 1."
     assert headline(analysis(verdict=verdict(sentence=sentence))) == (
         f"resnet18 on 2 ranks: 84.2 ± 2.3 % scaling efficiency. {loss}."
     )
