@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -12,7 +14,10 @@ from hvdprof.analyze.stragglers.named_cause import (
     STRAGGLER,
     NamedCause,
 )
-from tests.builders.step_works import simulated, without_steps
+from hvdprof.analyze.stragglers.patterns import named_causes
+from hvdprof.rundir.recorder_format import USER
+from tests.builders.step_works import MS, simulated, without_steps
+from tests.builders.synced_steps import Piece, fsdp_step, launch_of, own_work
 
 STEPS = 200
 
@@ -214,3 +219,38 @@ def test_a_launch_of_one_rank_has_normal_time_and_transfer_alone():
 
     assert found.jitter.share == 0
     assert whole(found) == pytest.approx(1, abs=1e-12)
+
+
+FSDP_STEP = fsdp_step(2)
+
+
+def clipped(extra_ms):
+    """FSDP2 whose ranks agree on the norm of the gradients before the update."""
+    pieces = (*FSDP_STEP, Piece("before_update", 0.5, USER))
+    own = own_work(pieces, (60, 2), extra_ms={len(FSDP_STEP): np.array([0.0, extra_ms])})
+    return launch_of(pieces, own).work
+
+
+def unscaled(extra_ms):
+    """FSDP2 whose ranks do something on their own between their last wait and the update."""
+    extra = np.array([0.0, extra_ms])
+    own = own_work(FSDP_STEP, (60, 2), extra_ms={len(FSDP_STEP): extra})
+    launch = launch_of(FSDP_STEP, own)
+    before_ns = extra[launch.steps["rank"].to_numpy()] * MS
+    steps = launch.steps.assign(
+        optimizer_ns=launch.steps["optimizer_ns"] - before_ns,
+        before_update_ns=launch.steps["before_update_ns"] + before_ns,
+    )
+    return replace(launch, steps=steps.astype(launch.steps.dtypes)).work
+
+
+@pytest.mark.parametrize("launch", [clipped, unscaled])
+def test_a_delay_before_the_update_of_fsdp_has_its_phase_and_its_cost(launch):
+    work = launch(30.0)
+
+    (named,) = named_causes(work)
+    assert (named.ranks, named.phase) == ((1,), "before_update")
+    found = launch_causes(work, [[named]])
+    assert ms(found.named[0], work) == pytest.approx(30.0, rel=0.1)
+    assert whole(found) == pytest.approx(1, abs=1e-12)
+    assert named_causes(launch(0.0)) == ()

@@ -2,6 +2,7 @@
 
 import queue
 import threading
+import time
 
 import pytest
 import torch
@@ -75,6 +76,25 @@ def test_a_hand_written_loop_is_recorded_from_its_first_update_on(script, folder
         # A step ends with its update.
         _, begin, length = step["phases"][-1]
         assert begin + length <= step["dur_ns"]
+
+
+@pytest.mark.parametrize("is_reduced_first", [False, True])
+def test_time_between_backward_and_the_update_is_a_phase(script, folder, is_reduced_first):
+    """As norms of gradients or a GradScaler take it, before or after the reduction."""
+    slept_s = 0.02
+
+    def reduce_and_clip():
+        if is_reduced_first:
+            ByHand.reduce(script)
+        time.sleep(slept_s)
+        if not is_reduced_first:
+            ByHand.reduce(script)
+
+    script.reduce = reduce_and_clip
+    script.train()
+
+    for step in steps_with(script, folder, *ALL):
+        assert phase_ns(step, "before_update") >= slept_s * 1e9
 
 
 def test_all_updates_count_for_the_end_of_the_script(folder):
