@@ -4,6 +4,12 @@
 network namespaces, each with one rank, whose links have a rate; models wait instead of computing,
 so ranks need few cores, and have 1/256 of the gradients: VGG-16 over 100 Mbit/s transfers as long
 as over 25.6 Gbit/s. Each run is a run directory ``CONTROLLER-RATE-npN``. Needs root.
+
+``--dilation K`` lets everything that the job waits for take K times as long: forward and backward,
+the links and Horovod's cycle. The ranks need the same processor time for that, so that K times as
+many share a core. The method is that of Gupta et al., "To Infinity and Beyond: Time-Warped Network
+Emulation" (NSDI 2006). Names keep the rate before dilation. The latency of the machine and the
+processor time of a rank stay as they are, so they count 1/K.
 """
 
 import argparse
@@ -44,6 +50,7 @@ class Sweep:
     controller: str
     rate_mbit: int
     sizes: tuple[int, ...]
+    dilation: float = 1.0
 
     @property
     def name(self) -> str:
@@ -51,24 +58,26 @@ class Sweep:
         return f"{self.controller}-{self.rate_mbit}-np{'-'.join(map(str, self.sizes))}"
 
 
-def sweeps() -> Iterator[Sweep]:
+def sweeps(dilation: float = 1.0) -> Iterator[Sweep]:
     """All runs, the fits and the smaller sizes first, so that a budget cuts the largest off."""
     for sizes in (FIT_SIZES, *((size,) for size in LARGER_SIZES)):
         for rate in RATES_MBIT:
             for controller in CONTROLLERS:
-                yield Sweep(controller=controller, rate_mbit=rate, sizes=sizes)
+                yield Sweep(controller=controller, rate_mbit=rate, sizes=sizes, dilation=dilation)
 
 
-def model_names() -> list[str]:
+def model_names(dilation: float = 1.0) -> list[str]:
     """The scale models as `hvdprof bench` takes them."""
-    return [f"emulate:{name}:{DIVISOR}@{step_s:g}" for name, step_s in MODELS.items()]
+    waits = {name: step_s * dilation for name, step_s in MODELS.items()}
+    return [f"emulate:{name}:{DIVISOR}@{step_s:g}" for name, step_s in waits.items()]
 
 
 def arguments_of(sweep: Sweep, hosts: str, folder: Path) -> list[str]:
     """The command line of a sweep; those that are fitted have two launches per number of ranks."""
     fitted = len(sweep.sizes) > 1
     return [
-        *("bench", "--np", ",".join(map(str, sweep.sizes)), "--models", ",".join(model_names())),
+        *("bench", "--np", ",".join(map(str, sweep.sizes))),
+        *("--models", ",".join(model_names(sweep.dilation))),
         *("--hosts", hosts, "--controller", sweep.controller, "--output", str(folder), "--quiet"),
         *(
             "--num-steps",
@@ -78,7 +87,8 @@ def arguments_of(sweep: Sweep, hosts: str, folder: Path) -> list[str]:
             "--repeats",
             "2" if fitted else "1",
         ),
-        *("--fusion-threshold-mb", f"{FUSION_MB:g}", "--cycle-time-ms", f"{CYCLE_MS:g}"),
+        *("--fusion-threshold-mb", f"{FUSION_MB:g}", "--cycle-time-ms"),
+        f"{CYCLE_MS * sweep.dilation:g}",
         *("--batch-size", "64", "--image-size", "75", "--num-threads", "1"),
         *(() if fitted else ("--no-net",)),
     ]
@@ -91,10 +101,10 @@ def record(sweep: Sweep, folder: Path, hosts: NetworkHosts) -> None:
         subprocess.CalledProcessError: The sweep failed.
     """
     burst = int(BURST_S * sweep.rate_mbit * 1e6 / 8)
-    hosts.limit(f"{sweep.rate_mbit}mbit", burst=f"{burst}b")
+    hosts.limit(f"{sweep.rate_mbit / sweep.dilation:g}mbit", burst=f"{burst}b")
     names = ",".join(f"{name}:1" for name in hosts.names[: max(sweep.sizes)])
     command = hosts.hvdprof_command(*arguments_of(sweep, names, folder / sweep.name))
-    subprocess.run(command, check=True, timeout=1800)
+    subprocess.run(command, check=True, timeout=1800 * sweep.dilation)
 
 
 def main() -> None:
@@ -103,11 +113,18 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--budget", type=float, default=float("inf"), metavar="SECONDS")
     parser.add_argument("--controllers", default=",".join(CONTROLLERS))
+    parser.add_argument("--rates", default=",".join(map(str, RATES_MBIT)), help="Mbit/s")
+    parser.add_argument("--dilation", type=float, default=1.0, help="of all waits and links")
     parser.add_argument("--sizes", help="only runs up to this number of ranks", type=int)
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     begin_s = time.monotonic()
-    wanted = [sweep for sweep in sweeps() if sweep.controller in options.controllers.split(",")]
+    controllers, rates = options.controllers.split(","), options.rates.split(",")
+    wanted = [
+        sweep
+        for sweep in sweeps(options.dilation)
+        if sweep.controller in controllers and str(sweep.rate_mbit) in rates
+    ]
     for sweep in wanted:
         done = options.folder / f"{sweep.name}.done"
         if done.exists() or (options.sizes and max(sweep.sizes) > options.sizes):

@@ -1,6 +1,8 @@
+import subprocess
 from pathlib import Path
+from typing import ClassVar
 
-from benchmarks.prediction_runs import arguments_of, model_names, sweeps
+from benchmarks.prediction_runs import arguments_of, model_names, record, sweeps
 from hvdprof.analyze.predict.jitter import LEAST_EXCEEDANCES, TAIL_SHARE
 from hvdprof.rundir.plan import ModelName
 
@@ -21,6 +23,34 @@ def test_models_are_scaled_alike_with_the_fusion_threshold():
     assert divisors == {64 / threshold_mb}
     # Two launches per number of ranks, or nothing says how far launches differ.
     assert words[words.index("--repeats") + 1] == "2"
+
+
+def test_dilation_lengthens_waits_and_cycle_and_leaves_sizes():
+    plain, dilated = (arguments_of(next(sweeps(by)), "a:1,b:1", Path("run")) for by in (1, 4))
+    changed = [(one, other) for one, other in zip(plain, dilated, strict=True) if one != other]
+    assert changed[1] == ("5", "20")
+    models = [[ModelName.parse(name) for name in names.split(",")] for names in changed[0]]
+    for one, other in zip(*models, strict=True):
+        assert other.emulated_step_s == 4 * one.emulated_step_s
+        assert (other.reference, other.divisor) == (one.reference, one.divisor)
+
+
+def test_a_sweep_limits_its_links_by_the_dilated_rate(monkeypatch):
+    class Hosts:
+        names = ("a", "b", "c", "d")
+        limits: ClassVar[list[tuple[str, str]]] = []
+
+        def limit(self, rate, burst):
+            self.limits.append((rate, burst))
+
+        def hvdprof_command(self, *arguments):
+            return list(arguments)
+
+    monkeypatch.setattr(subprocess, "run", lambda *_arguments, **_options: None)
+    for dilation in (1.0, 8.0):
+        record(next(sweeps(dilation)), Path("runs"), Hosts())
+    # As many bytes pass at once, for as many more milliseconds.
+    assert Hosts.limits == [("100mbit", "125000b"), ("12.5mbit", "125000b")]
 
 
 def test_the_runs_of_a_fit_show_the_tail_of_the_jitter():
