@@ -14,7 +14,7 @@ from hvdprof.model.cell_key import CELL_KEY
 from hvdprof.rundir.manifest import Mode
 from hvdprof.rundir.plan import TORCH_ENGINE
 
-LEAST_DEGREES = 2.0
+_LEAST_DEGREES = 2.0
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -72,8 +72,8 @@ def cell_times(launches: pd.DataFrame, segments: pd.DataFrame) -> dict[Cell, Cel
     1.  The launch is the unit: the value is the mean of the logarithms of the launch means.
     2.  Few cells have more than three launches, so the spread of launches is pooled twice: over all
         cells of the same number of ranks, and over all cells of the same model. The largest of
-        these and of the cell's own spread counts, with its degrees of freedom (at least 2 for the
-        cell's own: one degree is not informative).
+        these and of the cell's own spread counts, with its degrees of freedom (``own_degrees`` for
+        the cell's own).
     3.  The error is never below the error of the steps within the launches.
     4.  If no cell of that number of ranks or model has two launches, only 3 is available.
     """
@@ -109,6 +109,21 @@ def _pools_of(own: "Sequence[_Launch]") -> tuple[str, str]:
     # Ranks that share cores vary far more, which is no estimate for cells that do not.
     crowd = " oversubscribed" if own[0].oversubscribed else ""
     return f"np={cell.np}", f"model={cell.model}{crowd}"
+
+
+def own_degrees(num: int, pooled: Sequence[float]) -> float:
+    """Degrees of freedom of the spread of a cell's own launches.
+
+    They are ``num - 1``, and at least 2 where a pool has 2: one degree is not informative, and the
+    largest of several spreads is above the true one more often than not. Where the cell's own two
+    launches are all that is known, the one degree counts: with two, 85 % of the 95 % intervals
+    cover the truth.
+
+    Args:
+        num: Number of launches, at least 2.
+        pooled: Degrees of freedom of the pools that the cell belongs to.
+    """
+    return max(num - 1.0, min(_LEAST_DEGREES, max(pooled, default=1.0)))
 
 
 def throughput_cells(times: Mapping[Cell, CellTime]) -> list[CellTime]:
@@ -194,7 +209,8 @@ def _estimate(own: Sequence[_Launch], pools: Sequence[_Pool]) -> LogEstimate:
     estimate = (widest.variance, float(widest.degrees), widest.name)
     if num > 1:
         alone = _squares(own) / (num - 1)
-        estimate = max(estimate, (alone, max(num - 1.0, LEAST_DEGREES), ""))
+        degrees = own_degrees(num, [float(pool.degrees) for pool in known])
+        estimate = max((alone, degrees, ""), estimate, key=lambda one: one[:2])
     variance, degrees, pool = estimate
     if not math.isnan(within):
         variance = max(variance, within * num)

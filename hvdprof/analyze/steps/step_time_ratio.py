@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from hvdprof.analyze.stats.uncertainty import LogEstimate, difference
-from hvdprof.analyze.steps.cells import LEAST_DEGREES, CellTime
+from hvdprof.analyze.steps.cells import CellTime, own_degrees
 
 
 @dataclass(slots=True)
@@ -46,16 +46,17 @@ class PairedRatios:
         1.  Paired where both have the same repeats, at least two, and took turns in all of them:
             the mean of the differences ``y_of - y_to`` of the repeats.
         2.  Its variance is the largest of the spread of these differences and of the two pooled
-            ones, with the degrees of freedom of that one (at least 2 for its own).
+            ones, with the degrees of freedom of that one (``own_degrees`` for its own).
         3.  Otherwise the two step times count as independent.
         """
         differences = _differences(of, to)
         num = len(differences)
         if num < 2:
             return difference(of.log_step_time, to.log_step_time)
-        alone = (_squares(differences) / (num - 1), max(num - 1.0, LEAST_DEGREES), "")
-        larger = max(of, to, key=lambda time: time.cell.np)
-        variance, degrees, pool = max([alone, *self._pooled(larger)])
+        pooled = list(self._pooled(max(of, to, key=lambda time: time.cell.np)))
+        own = own_degrees(num, [degrees for _, degrees, _ in pooled])
+        alone = (_squares(differences) / (num - 1), own, "")
+        variance, degrees, pool = max([alone, *pooled], key=lambda one: one[:2])
         value = sum(differences) / num
         return LogEstimate(value, math.sqrt(variance / num), degrees, pool)
 

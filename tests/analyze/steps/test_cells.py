@@ -45,7 +45,8 @@ def test_the_launch_is_the_unit_and_the_logarithm_the_scale() -> None:
     # log 10 and log 40 are log 2 away from log 20; (log 2)^2 + (log 2)^2 over 1 degree, 2 launches.
     assert time.log_step_time.value == pytest.approx(math.log(20 * MS))
     assert time.log_step_time.error == pytest.approx(math.log(2))
-    assert time.log_step_time.degrees == 2
+    # Two degrees would cover the truth in 85 % of the cases.
+    assert time.log_step_time.degrees == 1
     assert time.log_step_time.pool == ""
     assert time.launches == (("p0", "s"), ("p1", "s"))
     assert time.num_steps == 100

@@ -66,6 +66,15 @@ def test_launches_without_turns_or_other_repeats_are_independent(pair: CellTime)
     assert found.error == pytest.approx(0.2 * math.sqrt(2))
 
 
+def test_two_repeats_alone_have_one_degree_and_two_with_another_pair() -> None:
+    one, pair = _cell(10, 20, np=1, engine="torch"), _cell(12.5, 25 * 1.02, np=2)
+    found = PairedRatios([one, pair], {"resnet18": one}).ratio(one, pair)
+    assert (found.degrees, found.pool) == (1, "")
+    even = _cell(11, 22, np=1)
+    found = PairedRatios([one, pair, even], {"resnet18": one}).ratio(one, pair)
+    assert (found.degrees, found.pool) == (2, "")
+
+
 def test_one_repeat_has_no_spread() -> None:
     one, pair = _cell(10, np=1), _cell(12.5, np=2)
     found = PairedRatios([one, pair], {"resnet18": one}).ratio(one, pair)
