@@ -1,9 +1,12 @@
 """What the timeline draws and lists, in a real browser: a job of two hosts, and one of 40 ranks."""
 
+import re
+
 import numpy as np
 import pytest
 
 from hvdprof.dashboards.run_store import RunStore
+from hvdprof.rundir.layout import RunPaths
 from tests.builders.browser import serious_violations, wait_until, watched_page
 from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts, write_run
 from tests.builders.served_dashboard import served
@@ -39,10 +42,16 @@ def job(tmp_path_factory):
         parts_ms=parts | {"optimizer": 0.5}, num_steps=20, tensors=tensors, timeline=True
     )
     hosts = ("nodeA", "nodeA", "nodeB", "nodeB")
-    folder = tmp_path_factory.mktemp("drawn") / "job"
-    return write_run(
-        folder, [PassSpec(mode="trace", size=4, segments=(plain, traced), hosts=hosts)]
+    folder = write_run(
+        tmp_path_factory.mktemp("drawn") / "job",
+        [PassSpec(mode="trace", size=4, segments=(plain, traced), hosts=hosts)],
     )
+    # Negotiations of 6 ms in place of 0.
+    written = RunPaths(folder).of_pass("01-np4-trace-r1").timeline(traced.id)
+    begin = r'(?<="NEGOTIATE_ALLREDUCE", "ts": )\d+'
+    text = re.sub(begin, lambda ts: str(int(ts[0]) - 6_000), written.read_text(encoding="utf-8"))
+    written.write_text(text, encoding="utf-8")
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -249,7 +258,12 @@ def test_lanes_and_events_of_tensors_drop_what_all_names_begin_with(shown):
     texts = drawing_of(page).texts
     assert {"layer0.weight", "layer7.weight"} <= set(texts)
     assert any(text.startswith("8 tensors") for text in texts)
+    # The names of the lanes are not said again in them.
+    assert any(text.startswith("NEG") for text in texts)
     assert not [text for text in texts if text.startswith("allreduce")]
+    # In a lane of all tensors, events are named by what differs.
+    texts = drawing_of(shown(f"&step=12{TRACED}")).texts
+    assert any(text.startswith("…") and text.endswith(".weight") for text in texts)
 
 
 def test_the_overview_moves_its_window_and_its_strip_chooses_a_segment(shown):
@@ -298,7 +312,8 @@ def test_each_theme_and_width_is_legible(browser, shown, width, dark):
             "getComputedStyle(document.querySelector('.timeline-stage')).backgroundColor"
         )
         assert (paper == "rgb(27, 27, 27)") == dark
-        times = [text for text in drawing_of(page).texts if text.endswith(" ms")]
+        # On the axis.
+        times = [text for text in drawing_of(page).texts if re.fullmatch(r"[\d,.]+ ms", text)]
         assert len(times) >= 2
     finally:
         page.set_viewport_size({"width": 1280, "height": 900})
