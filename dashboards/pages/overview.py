@@ -25,6 +25,7 @@ from hvdprof.dashboards.components.first_screen import (
 from hvdprof.dashboards.components.progress_card import progress_card
 from hvdprof.dashboards.components.section import section
 from hvdprof.dashboards.components.term_link import with_code
+from hvdprof.dashboards.components.unread_files import unread_files
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.view import CELL_KEYS, View
 from hvdprof.figures.catalogue import FIGURES, figure_kind
@@ -35,8 +36,9 @@ from hvdprof.model.file_page import Fact, FilePage
 from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.standalone_files import FilesAnalysis
+from hvdprof.model.tables.waterfall_tables import WATERFALL
 from hvdprof.report.screen.attached_pages import attached_pages
-from hvdprof.report.screen.file_tiles import file_tiles
+from hvdprof.report.screen.file_tiles import file_headline, file_tiles
 from hvdprof.report.screen.open_points import open_points
 from hvdprof.report.screen.progress import progress_of
 from hvdprof.report.screen.rank_phases import rank_phases
@@ -51,8 +53,6 @@ KEYS: tuple[str, ...] = CELL_KEYS
 _SCALING, _WATERFALL, _EVERY = "scaling", "waterfall", "all"
 _LOW = 220
 """Pixels of a figure of the first screen."""
-
-_MOST_NAMED = 6
 
 _QUALITY = "Data quality"
 _FINDINGS_ABOUT = (
@@ -94,7 +94,7 @@ def content(analysis: RunAnalysis, view: View) -> dmc.Stack:
             None if progress is None else progress_card(progress),
             None if chosen is None else waterfall_choice.cell_selects(cells, chosen),
             first,
-            tile_row(tiles(analysis, row)),
+            tile_row([tile for tile in tiles(analysis, row) if tile.value != units.MISSING]),
             _figures(analysis, chosen),
             _findings(analysis, view, row),
             *of_files,
@@ -118,21 +118,14 @@ def found_content(found: FilesAnalysis) -> dmc.Stack:
     """The page of standalone files: tiles, verdict and facts of each, and open questions."""
     said = [file for file in found.files if file.facts or file.verdict or file.unanswered]
     parts = [part for file in said for part in _file(file)]
-    silent = [file.file for file in found.files if file not in said]
-    if silent:
-        number = units.counted(len(silent), "file")
-        holds = "holds" if len(silent) == 1 else "hold"
-        text = f"{number} {holds} nothing that hvdprof reads: {', '.join(silent[:_MOST_NAMED])}"
-        more = len(silent) - _MOST_NAMED
-        text += f" and {units.count(more)} more" if more > 0 else ""
-        parts.append(dmc.Text(f"{text}.", size="sm", className="about"))
+    parts += unread_files([file for file in found.files if file not in said])
     return dmc.Stack(parts, gap="md")
 
 
 def _file(file: FilePage) -> list[Component]:
     parts: list[Component] = []
-    if file.verdict:
-        parts.append(headline_bar(file.verdict, order=1))
+    if sentence := file_headline(file):
+        parts.append(headline_bar(sentence, order=1))
     if shown := file_tiles(file):
         parts.append(tile_row(shown))
     if file.caveat:
@@ -165,8 +158,20 @@ def _value(fact: Fact) -> str:
     return units.of_unit(fact.value, fact.unit)
 
 
-def _figures(analysis: RunAnalysis, cell: WaterfallCell | None) -> html.Div:
+def _is_compared(analysis: RunAnalysis) -> bool:
+    """Whether a cell has a baseline or a waterfall; traces of another tool have neither.
+
+    A run without any cell counts, too: its figures say that nothing was measured.
+    """
+    known = analysis.scaling["efficiency"].notna()
+    is_empty = analysis.scaling.empty
+    return is_empty or bool(known.any()) or not analysis.table(WATERFALL.name).empty
+
+
+def _figures(analysis: RunAnalysis, cell: WaterfallCell | None) -> html.Div | None:
     """Scaling curve and waterfall side by side, low enough for the first screen."""
+    if not _is_compared(analysis):
+        return None
     scaling, waterfall = figure_kind(_SCALING), figure_kind(_WATERFALL)
     rows = analysis.scaling
     if cell is not None:
@@ -183,6 +188,8 @@ def _figures(analysis: RunAnalysis, cell: WaterfallCell | None) -> html.Div:
 
 def _further(analysis: RunAnalysis, cell: WaterfallCell | None) -> list[Component]:
     """The waterfall with every cause and its interval, and the parts of the lost time."""
+    if not _is_compared(analysis):
+        return []
     waterfall = figure_kind(_WATERFALL)
     return [
         figure_card(
@@ -269,9 +276,9 @@ def _data_quality(page: Page) -> dmc.Alert | None:
 
 def _facts(analysis: RunAnalysis, page: Page, run_id: str | None) -> dmc.Paper:
     manifest = analysis.run.manifest
-    lines = [
+    lines: list[Component] = [
         fact_table(run_facts(analysis)),
-        _code(shlex.join(manifest.command)),
+        *([_code(shlex.join(manifest.command))] if manifest.command else []),
     ]
     exports = [f"{line}  # {use}" for line, use in page.next_commands if " export " in line]
     if exports:

@@ -6,6 +6,8 @@ Tested in ``tests/ingest/test_recognise.py``.
 import re
 from dataclasses import dataclass
 
+from hvdprof.model.file_page import PROFILER_TRACE
+
 _KINETO = re.compile(
     rb'"deviceProperties"|"Kineto|"cuda_runtime"|"cpu_op"|"ProfilerStep#|"Trace id"'
     rb'|"distributedInfo"'
@@ -82,7 +84,7 @@ def profiler_trace(text: bytes) -> str:
         return ""
     job = _DISTRIBUTED.search(text)
     rank, size = (_found(number, job[1] if job else b"") for number in (_RANK, _WORLD_SIZE))
-    return f"PyTorch profiler trace{_of_rank(rank, size)}"
+    return f"{PROFILER_TRACE}{_of_rank(rank, size)}"
 
 
 def foreign_trace(text: bytes) -> ForeignFile | None:

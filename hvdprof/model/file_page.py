@@ -5,6 +5,9 @@ Tested in ``tests/ingest/test_fault_recordings.py``.
 
 from dataclasses import dataclass
 
+PROFILER_TRACE = "PyTorch profiler trace"
+"""How the kind of a trace of torch.profiler begins; those of a job are analyzed by themselves."""
+
 
 @dataclass(frozen=True, slots=True)
 class Fact:

@@ -6,9 +6,11 @@ from hvdprof.api import AttachedFiles, AttachedJob, analyze_run, attach, load_ru
 from hvdprof.dashboards.app import PAGES
 from hvdprof.dashboards.components.finding_cards import is_of_cell
 from hvdprof.dashboards.components.finding_links import _PAGE_OF
+from hvdprof.dashboards.components.unread_files import unread_files
 from hvdprof.dashboards.pages import overview
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.view import View
+from hvdprof.model.file_page import PROFILER_TRACE, FilePage
 from hvdprof.model.tables.finding_tables import FINDINGS
 from hvdprof.report.terminal.report_page import shape_page
 from hvdprof.rundir.stopping import Stop, StopReason
@@ -24,6 +26,7 @@ from tests.builders.finished_analysis import (
 )
 from tests.builders.flight_dumps import dump, write_dumps
 from tests.builders.places import ROOT
+from tests.builders.profiler_traces import TracedJob, write_traces
 from tests.builders.served_dashboard import measured_run, page_text, shown_text
 
 
@@ -171,3 +174,22 @@ def test_attached_files_alone_have_no_tiles_and_figures_of_throughput(tmp_path):
     assert "hang begins with ranks" in text
     for empty in ("Potential efficiency", "All numbers", "Why a step takes longer"):
         assert empty not in text
+
+
+def test_profiler_traces_beside_other_files_are_not_called_unreadable():
+    files = [
+        FilePage("a b.json", f"{PROFILER_TRACE} of rank 0 of 2", 9, (), (), "", ""),
+        FilePage("notes.txt", "text", 9, (), (), "", ""),
+    ]
+    text = shown_text(unread_files(files))
+    assert "1 trace (a b.json) of torch.profiler" in text
+    assert "hvdprof dashboard 'a b.json'" in text
+    assert "1 file (notes.txt) holds nothing that hvdprof reads." in text
+
+
+def test_traces_of_another_tool_have_no_cards_without_content(tmp_path):
+    text = page_text(overview, write_traces(tmp_path, TracedJob())[0])
+    assert "per step" in text
+    for empty in ("No efficiency was measured", "Every cause with its interval", "No cell has a"):
+        assert empty not in text
+    assert '"children": "-"' not in text.split("All numbers")[0]

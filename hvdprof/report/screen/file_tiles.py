@@ -11,6 +11,7 @@ MOST_TILES = 5
 
 Facts = Mapping[str, Fact]
 _NO_NUMBERS = ("No verdict:", "Too short to judge:")
+_TRUST = "Trust"
 _SMALLEST_SHARE = 0.05
 _FEW_STEPS = 10
 _SENTENCE_END = re.compile(r"(?<=[.!?]) (?=[A-Z])")
@@ -33,6 +34,26 @@ def file_tiles(page: FilePage) -> tuple[Tile, ...]:
     if trust.tone == GOOD and all(tile.tone in (BAD, CAUTION) for tile in shown):
         return tuple(shown)
     return (*shown, trust)
+
+
+def file_headline(page: FilePage) -> str:
+    """The verdict on a file, otherwise its first two numbers; empty where it says nothing.
+
+    Args:
+        page: The page of the file.
+    """
+    if page.verdict:
+        return page.verdict
+    shown = [tile for tile in file_tiles(page) if tile.title != _TRUST][:2]
+    if not shown:
+        return ""
+    numbers = "; ".join(f"{_inside(tile.title)}: {tile.value}" for tile in shown)
+    return f"No finding. {numbers[0].upper()}{numbers[1:]}."
+
+
+def _inside(title: str) -> str:
+    """A title within a sentence; abbreviations stay as they are."""
+    return title if title[:2].isupper() else title[:1].lower() + title[1:]
 
 
 def _is_known(fact: Fact) -> bool:
@@ -122,8 +143,9 @@ def _executing(facts: Facts) -> Tile | None:
 def _share(facts: Facts, title: str, share: str, whole: str, p95_ns: str) -> Tile | None:
     if share not in facts:
         return None
-    longest = units.milliseconds(_number(facts, p95_ns))
-    return Tile(title, f"{units.percent(_number(facts, share))} of the {whole}", f"p95 {longest}")
+    # A file without a steady part has no percentile.
+    longest = f"p95 {units.milliseconds(_number(facts, p95_ns))}" if p95_ns in facts else ""
+    return Tile(title, f"{units.percent(_number(facts, share))} of the {whole}", longest)
 
 
 def _exposed(facts: Facts) -> Tile | None:
@@ -191,7 +213,7 @@ _TILES: tuple[Callable[[Facts], Tile | None], ...] = (
 
 def _trust(page: FilePage, facts: Facts) -> Tile:
     tone, reason = _tone(page, facts)
-    return Tile("Trust", TRUST_WORDS[tone], reason, tone)
+    return Tile(_TRUST, TRUST_WORDS[tone], reason, tone)
 
 
 def _tone(page: FilePage, facts: Facts) -> tuple[str, str]:
@@ -203,6 +225,8 @@ def _tone(page: FilePage, facts: Facts) -> tuple[str, str]:
     if unknown:
         counted = f"{units.count(unknown)} of {units.count(lines)} NCCL lines not understood"
         return CAUTION, counted
+    if "missing_dumps" in facts:
+        return CAUTION, f"no dump of {_text(facts, 'missing_dumps')}"
     num_steps = _number(facts, "num_steps")
     if 0 < num_steps < _FEW_STEPS:
         return CAUTION, f"only {units.counted(int(num_steps), 'step')}"

@@ -3,11 +3,13 @@
 Tested in ``tests/cli/test_analyze_files.py``.
 """
 
+import shlex
+
 from rich.console import Console
 from rich.text import Text
 
 from hvdprof import units
-from hvdprof.model.file_page import Fact, FilePage
+from hvdprof.model.file_page import PROFILER_TRACE, Fact, FilePage
 from hvdprof.report.json_values import JsonObject, json_value
 from hvdprof.report.terminal.hanging_text import print_hanging, print_verdict
 
@@ -23,7 +25,11 @@ def print_page(console: Console, page: FilePage) -> None:
         for number, line in enumerate(_text(fact).splitlines()):
             label = "" if number else fact.label
             print_hanging(console, f"  {label.ljust(width)}  ", line)
-    if not page.facts:
+    if not page.facts and page.kind.startswith(PROFILER_TRACE):
+        print_hanging(console, "  ", "The traces of one job are analyzed apart from other files:")
+        command = f"hvdprof analyze {shlex.quote(page.file)}"
+        console.print(Text(f"    {command}", style="cyan"), soft_wrap=True)
+    elif not page.facts:
         print_hanging(console, "  ", "No content that hvdprof reads.")
     if page.unanswered:
         console.print(Text("  Not in this file", style="bold"))
