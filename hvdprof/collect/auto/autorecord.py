@@ -26,6 +26,7 @@ from hvdprof.collect.auto.discovery import (
     device_of,
 )
 from hvdprof.collect.auto.horovod_calls import BLOCKING, replace_call, tensor_name_of
+from hvdprof.collect.auto.loop_input import LoopInput, interpreter_monitoring
 from hvdprof.collect.auto.plain_updates import REDUCING, PlainUpdates, time_updates
 from hvdprof.collect.auto.process_recording import ProcessRecording
 from hvdprof.collect.auto.session_recording import ELASTIC, ElasticSessions
@@ -63,6 +64,7 @@ class AutoRecorder(ProcessRecording):
         self._optimizers = TrainedOptimizers()
         self._forwards = ForwardDiscovery(self._forward, self.tracker.evaluates, self.fails)
         self._updates = PlainUpdates(self._updated, self.fails)
+        self._loop_input = LoopInput(self, interpreter_monitoring())
         self._is_torch_hooked = self._is_of_script = False
         self._device = ""
         self._reported: set[str] = set()
@@ -188,12 +190,16 @@ class AutoRecorder(ProcessRecording):
 
     def _follow(self, optimizer: Optimizer) -> None:
         # First: a rank whose recording fails still has to end its steps with the others.
-        self.tracker.follow(optimizer, self.guarded, self.trains_here)
+        self.tracker.follow(optimizer, self.guarded, self._updates_begin)
         if not self._is_torch_hooked:
             self._is_torch_hooked = True
             hook_torch(sys.modules["torch"], self)
         if self._sessions is None or self._session_number is not None:
             self._begin()
+
+    def _updates_begin(self) -> None:
+        self.trains_here()
+        self._loop_input.updates()
 
     def _attach_further(self, optimizer: Optimizer) -> None:
         # A second model, as in adversarial training: its gradients count, the first one's updates
@@ -238,6 +244,8 @@ class AutoRecorder(ProcessRecording):
     def computes_gradients(self, *, accumulates: bool) -> AbstractContextManager[None]:
         """A backward pass; within a model it is a part of the forward pass."""
         self.guarded(self._discover)
+        if accumulates:
+            self.guarded(self._loop_input.computes_gradients)
         return opened(self.fails, self._backward, accumulates)
 
     def _backward(self, accumulates: bool) -> AbstractContextManager[None]:
@@ -311,6 +319,7 @@ class AutoRecorder(ProcessRecording):
 
     def end(self) -> None:
         """Complete the recording; a rank that failed does not wait for the others."""
+        self.guarded(self._loop_input.remove)
         self.guarded(self._forwards.remove)
         super().end()
 

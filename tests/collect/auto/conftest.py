@@ -8,6 +8,7 @@ import pytest
 
 from hvdprof import collect
 from hvdprof.collect._hooks import PROCESS
+from hvdprof.collect.auto.loop_input import TOOL, interpreter_monitoring
 from hvdprof.collect.session import Session
 
 
@@ -33,3 +34,16 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.setattr(PROCESS, "begin_for_script", None)
     yield path
     collect.stop()
+    _end_callbacks()
+
+
+def _end_callbacks() -> None:
+    """A recorder that a test leaves running would see the loops of the next one."""
+    monitoring = interpreter_monitoring()
+    if monitoring is None:
+        return
+    for number in (2, 3, 4):
+        if monitoring.get_tool(number) == TOOL:
+            for event in (one for one in vars(monitoring.events).values() if one):
+                monitoring.register_callback(number, event, None)
+            monitoring.free_tool_id(number)

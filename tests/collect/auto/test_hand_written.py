@@ -10,6 +10,7 @@ import torch
 from hvdprof import collect
 from hvdprof.collect._hooks import PROCESS
 from hvdprof.collect.auto.auto_settings import AUTORECORD
+from hvdprof.collect.auto.loop_input import interpreter_monitoring
 from tests.builders.local_script import BATCH, Script
 from tests.builders.recorded import blocked_ns, of_kind, phase_ns, steps_of
 
@@ -303,3 +304,28 @@ def test_a_failure_of_the_hook_never_reaches_the_script(script, folder, capsys):
 
     assert "no size today" in capsys.readouterr().err
     assert not (folder / "rank-0.jsonl").exists()
+
+
+@pytest.mark.skipif(interpreter_monitoring() is None, reason="sys.monitoring came with Python 3.12")
+@pytest.mark.parametrize("by_next", [False, True])
+def test_batches_of_a_generator_are_data(script, folder, by_next):
+    def batches():
+        for batch in script.loader:
+            time.sleep(0.01)
+            yield batch
+
+    if by_next:
+        own = batches()
+        for _ in range(5):
+            inputs, labels = next(own)
+            script.compute(inputs, labels)
+            script.reduce()
+            script.optimizer.step()
+    else:
+        script.train(batches())
+
+    steps = steps_with(script, folder, "forward", "backward", "optimizer")
+    assert len(steps) == 4
+    # The loop is known from the second update on. A loader within the generator counts once.
+    for step in steps[1:]:
+        assert 1e7 < phase_ns(step, "data") < step["dur_ns"]

@@ -62,7 +62,7 @@ def input_bound(evidence: Evidence) -> Iterator[Finding]:
                 _of_baseline(cause, share),
                 sharing,
             ),
-            f"Raise num_workers= and prefetch_factor= of the DataLoader"
+            f"Use more DataLoader workers (num_workers=, prefetch_factor=)"
             f"{f' on rank {alone.rank}' if alone else ''}{pinned}. With tf.data, "
             "use .map(..., num_parallel_calls=) and .prefetch(). Otherwise, use faster storage.",
             "possible" if sharing else "certain",

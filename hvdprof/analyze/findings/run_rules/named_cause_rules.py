@@ -43,8 +43,8 @@ _SLOW_ON_CPUS = (
 )
 _MEMORY = "Run `vmstat 1` there as well, to see swapping."
 _INPUT = (
-    "Raise num_workers= and prefetch_factor= on {ranks}, or move the input to faster storage. With "
-    "tf.data, use .prefetch(). Check that all ranks read equal shards."
+    "Use more DataLoader workers (num_workers=) on {ranks}, or move the input to faster storage. "
+    "With tf.data, use .prefetch(). Check that all ranks read equal shards."
 )
 _BETWEEN_STEPS, _EVALUATION, _UNATTRIBUTED = "pause", "evaluation", "unattributed"
 _BEFORE_UPDATE = "before_update"

@@ -1,0 +1,140 @@
+"""Where the loop that trains fetches its batches, by the bytecode of a script.
+
+Tested by tests/collect/auto/test_training_loop.py.
+"""
+
+import dis
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from types import CodeType, FrameType
+
+Place = tuple[int, CodeType, int]
+"""The identity of a frame, its code, and the offset of the instruction that it executes.
+
+No frame is kept: it would keep the tensors of its variables alive.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Fetches:
+    """The places in a function at which the loop that trains waits for batches.
+
+    Attributes:
+        code: The code of the function.
+        headers: Offsets to which ``for`` loops jump back to fetch.
+        iterations: Offsets at which they have fetched.
+        first: Begin of the range in which calls of ``next`` fetch.
+        last: Its end, included.
+    """
+
+    code: CodeType
+    headers: frozenset[int]
+    iterations: frozenset[int]
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Loop:
+    """A loop; ``iteration`` is the offset of FOR_ITER, None of a loop by a condition."""
+
+    header: int
+    last: int
+    iteration: int | None = None
+    is_counter: bool = False
+
+    def holds(self, offset: int) -> bool:
+        return self.header <= offset <= self.last
+
+
+def places_of(frame: FrameType | None) -> list[Place]:
+    """What a frame and those that called it execute now, the innermost first."""
+    places = []
+    while frame is not None:
+        places.append((id(frame), frame.f_code, frame.f_lasti))
+        frame = frame.f_back
+    return places
+
+
+def fetches_of(backward: Sequence[Place], update: Sequence[Place]) -> Fetches | None:
+    """Where the innermost loop around a backward pass and its update fetches; None without one.
+
+    Of loops within it, those around the backward pass count, too: they fetch micro-batches. A loop
+    over ``range`` counts and fetches nothing by itself.
+
+    Args:
+        backward: The places at a backward pass.
+        update: The places at the update that follows.
+    """
+    before = {(identity, code): offset for identity, code, offset in backward}
+    for identity, code, after in update:
+        offset = before.get((identity, code))
+        if offset is None:
+            continue
+        around = [loop for loop in _loops_of(code) if loop.holds(offset)]
+        common = [loop for loop in around if loop.holds(after)]
+        if not common:
+            continue
+        # Of two loops around one place, one holds the other.
+        innermost = max(common, key=lambda loop: loop.header)
+        fetching = [
+            loop
+            for loop in around
+            if loop.iteration is not None and not loop.is_counter and innermost.holds(loop.header)
+        ]
+        return Fetches(
+            code,
+            frozenset(loop.header for loop in fetching),
+            frozenset(loop.iteration for loop in fetching if loop.iteration is not None),
+            innermost.header,
+            innermost.last,
+        )
+    return None
+
+
+def _loops_of(code: CodeType) -> Iterator[_Loop]:
+    instructions = list(dis.get_instructions(code))
+    ends: dict[int, int] = {}
+    for one in instructions:
+        target = _target(one)
+        if target is not None and target <= one.offset:
+            ends[target] = max(ends.get(target, 0), one.offset)
+    header = 0
+    for number, one in enumerate(instructions):
+        if number == 0 or instructions[number - 1].opname != "EXTENDED_ARG":
+            header = one.offset
+        if header not in ends or one.opname == "EXTENDED_ARG":
+            continue
+        if one.opname == "FOR_ITER":
+            # What leaves the loop early, as by `break`, lies behind its last jump back.
+            last = max(ends[header], one.argval - 1)
+            yield _Loop(header, last, one.offset, _is_counter(instructions[:number]))
+        else:
+            yield _Loop(header, ends[header])
+
+
+def _target(one: dis.Instruction) -> int | None:
+    if one.opcode in dis.hasjrel or one.opcode in dis.hasjabs:
+        return int(one.argval)
+    return None
+
+
+def _is_counter(before: Sequence[dis.Instruction]) -> bool:
+    """Whether instructions in front of a loop end with ``range(...)``."""
+    if len(before) < 2 or before[-1].opname != "GET_ITER":
+        return False
+    begin = _begin_of(before[-2])
+    names = [
+        one.argval
+        for one in before
+        if one.opname in ("LOAD_GLOBAL", "LOAD_NAME") and _begin_of(one) == begin
+    ]
+    return begin is not None and names[-1:] == ["range"]
+
+
+def _begin_of(one: dis.Instruction) -> tuple[int, int] | None:
+    """Line and column at which the expression of an instruction begins."""
+    where = one.positions
+    if where is None or where.lineno is None or where.col_offset is None:
+        return None
+    return where.lineno, where.col_offset
