@@ -141,6 +141,22 @@ def test_the_verdict_says_what_a_light_recording_cannot_say_and_how_to_get_it(
     assert f"`{full_command(light.run)}`" in light.verdict.caveat
 
 
+def test_exposed_transfer_of_windows_may_be_jitter(
+    both: tuple[RunAnalysis, RunAnalysis],
+) -> None:
+    ids = ("gloo-transfer", "shared-memory-transfer", "exposed-transfer")
+    full, found = (
+        next(row for row in run.findings.to_dict("records") if row["id"] in ids) for run in both
+    )
+    assert "jitter" not in full["title"]
+    assert found["title"] == "Exposed transfer or jitter"
+    assert found["confidence"] == "possible"
+    # Not what helps against transfer alone.
+    command = full_command(both[1].run)
+    assert found["action"] == f"Record single steps, which separates them: run `{command}`."
+    assert found["cost_ns"] == pytest.approx(full["cost_ns"], rel=0.1)
+
+
 def test_the_command_of_a_full_recording_is_that_of_the_run_without_the_flag(
     tmp_path: Path,
 ) -> None:

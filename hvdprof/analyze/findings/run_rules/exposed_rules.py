@@ -30,6 +30,7 @@ from hvdprof.analyze.findings.run_rules.gpu_transfer import (
 )
 from hvdprof.analyze.findings.run_rules.likely_cause import Likely
 from hvdprof.analyze.steps.cell_setting import CellSetting, cell_setting
+from hvdprof.analyze.steps.light_recording import full_command, is_light
 from hvdprof.model.causes import EXPOSED_TRANSFER
 from hvdprof.model.tables.net_tables import NET_USE
 from hvdprof.rundir.plan import COLLECTIVES_ENGINE, DDP_ENGINE, FSDP_ENGINE
@@ -52,7 +53,8 @@ def exposed_transfer(evidence: Evidence) -> Iterator[Finding]:
     """Transfers that no computation covers."""
     for term in costly_causes(evidence, EXPOSED_TRANSFER):
         cell = term.cell
-        likely = _likely(evidence, term)
+        light = is_light(evidence.run)
+        likely = _of_windows(evidence) if light else _likely(evidence, term)
         yield Finding(
             likely.id,
             severity_of_cost(term.share),
@@ -61,14 +63,24 @@ def exposed_transfer(evidence: Evidence) -> Iterator[Finding]:
             sentences(
                 f"{cell_place(cell)}: exposed transfer takes {term.share_text} of the step "
                 "after the last rank has arrived.",
-                _split(term),
+                "" if light else _split(term),
                 likely.why,
                 likely.evidence,
             ),
             likely.action,
-            "likely",
+            "possible" if light else "likely",
             **term.cost,
         )
+
+
+def _of_windows(evidence: Evidence) -> Likely:
+    """What is likely by means over windows, in which late steps of all ranks look like transfer."""
+    return Likely(
+        "exposed-transfer",
+        "Exposed transfer or jitter",
+        "Means over windows of steps do not separate them.",
+        f"Record single steps, which separates them: run `{full_command(evidence.run)}`.",
+    )
 
 
 def _split(term: CostlyCause) -> str:
