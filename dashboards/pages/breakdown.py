@@ -7,6 +7,7 @@ from dash.development.base_component import Component
 from hvdprof.dashboards.components.data_table import table_card
 from hvdprof.dashboards.components.empty_state import empty_state
 from hvdprof.dashboards.components.figure_card import figure_card
+from hvdprof.dashboards.components.first_screen import headline_bar
 from hvdprof.dashboards.components.launch_choice import KEYS as LAUNCH_KEYS
 from hvdprof.dashboards.components.launch_choice import chosen_launch, launch_select
 from hvdprof.dashboards.run_store import RunStore
@@ -18,6 +19,7 @@ from hvdprof.model.tables.collective_tables import BREAKDOWN
 from hvdprof.model.tables.run_tables import STEPS
 from hvdprof.model.tables.scaling_tables import LAUNCHES
 from hvdprof.model.tables.timeline_tables import INFERRED_STEPS
+from hvdprof.report.screen.launch_answers import parts_answer
 
 PATH = "/breakdown"
 TITLE = "Step breakdown"
@@ -60,6 +62,7 @@ def _of_launch(runs: RunStore, view: View, launch: tuple[str, str]) -> list[Comp
     select = launch_select(runs, view, recording.steps, launch)
     cards = [
         *([select] if select is not None else []),
+        *([headline_bar(parts_answer(breakdown))] if len(breakdown) else []),
         figure_card(
             "parts-by-rank",
             "Mean step of each rank",
@@ -71,7 +74,8 @@ def _of_launch(runs: RunStore, view: View, launch: tuple[str, str]) -> list[Comp
             "parts-over-steps",
             "Parts over the steps",
             parts_over_steps(rows_of_launch(recording.steps, launch)),
-            about="The same parts in each step, mean over ranks.",
+            about="The same parts in each step, mean over ranks. Pale steps do not count: warm-up, "
+            "and the first step of each turn.",
         ),
         figure_card(
             "step-times",

@@ -9,6 +9,7 @@ from hvdprof import units
 from hvdprof.dashboards.components.data_table import table_card
 from hvdprof.dashboards.components.empty_state import empty_state
 from hvdprof.dashboards.components.figure_card import figure_card
+from hvdprof.dashboards.components.first_screen import headline_bar
 from hvdprof.dashboards.components.launch_choice import KEYS as LAUNCH_KEYS
 from hvdprof.dashboards.components.launch_choice import chosen_launch, launch_select
 from hvdprof.dashboards.components.text_table import TextRows, href_of, text_card
@@ -23,6 +24,7 @@ from hvdprof.figures.waits import longest_stalls, steady_arrivals, wait_by_rank,
 from hvdprof.model.launch_key import LaunchKey
 from hvdprof.model.tables.log_tables import INCIDENTS, STALLS
 from hvdprof.model.tables.waiting_tables import CAUSED_WAIT, CLOCKS, LATENESS, PATTERNS, STRAGGLERS
+from hvdprof.report.screen.launch_answers import waiting_answer
 
 PATH = "/stalls"
 TITLE = "Stalls"
@@ -84,8 +86,10 @@ def _recorded(runs: RunStore, view: View) -> list[Component]:
         rows_of_launch(runs.table(run_id, "job_steps"), launch),
     )
     select = launch_select(runs, view, caused_wait, launch)
+    late = rows_of_launch(runs.table(run_id, STRAGGLERS.name), launch)
     return [
         *([select] if select is not None else []),
+        headline_bar(waiting_answer(rows_of_launch(caused_wait, launch), late)),
         figure_card(
             "lateness",
             "Lateness of each rank, step by step",

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
+from numpy.typing import NDArray
 
 from hvdprof import units
 from hvdprof.figures.style.palette import PART_COLOURS, empty_figure, say, translucent
@@ -11,6 +12,7 @@ from hvdprof.model.step_parts import PART_NAMES, RECORDED_PARTS
 
 _MOST_STEPS = 500
 _MOST_TICKS = 16
+_MOST_SHADES = 40
 
 _PART_IN_BREAKDOWN = {"other": "unattributed"}
 
@@ -53,7 +55,7 @@ def parts_by_rank(breakdown: pd.DataFrame) -> go.Figure:
 
 
 def parts_over_steps(steps: pd.DataFrame) -> go.Figure:
-    """The parts of each step, means over ranks, stacked; counted warm-up batches included.
+    """The parts of each step, means over ranks, stacked; steps that do not count are shaded.
 
     Above 500 steps, means over neighbouring steps are drawn, and the axis says so.
 
@@ -83,9 +85,8 @@ def parts_over_steps(steps: pd.DataFrame) -> go.Figure:
                 hovertemplate=f"step %{{x}}, {PART_NAMES[part]}: %{{y:.3~g}} ms<extra></extra>",
             )
         )
-    warm = steps.loc[steps["warmup"].to_numpy(dtype=bool), "step"]
-    if len(warm):
-        _shade_warmup(figure, float(by_step.index.min()), float(warm.max()) + 0.5)
+    is_warm = steps.groupby("step")["warmup"].any().to_numpy(dtype=bool)
+    _shade_excluded(figure, by_step.index.to_numpy(dtype=np.float64), is_warm)
     binned = f" (means of {len(by_step)} steps in {len(starts)})" * (len(starts) < len(by_step))
     figure.update_layout(legend={"traceorder": "normal"})
     figure.update_xaxes(title_text=f"step{binned}")
@@ -93,14 +94,28 @@ def parts_over_steps(steps: pd.DataFrame) -> go.Figure:
     return figure
 
 
-def _shade_warmup(figure: go.Figure, first: float, last: float) -> None:
-    figure.add_vrect(
-        x0=first,
-        x1=last,
-        fillcolor="#ffffff",
-        opacity=0.55,
-        line_width=0,
-        layer="above",
-        annotation_text="warm-up",
-        annotation_position="top left",
-    )
+def _shade_excluded(
+    figure: go.Figure, steps: NDArray[np.float64], is_warm: NDArray[np.bool_]
+) -> None:
+    """Shade runs of excluded steps: the warm-up, and the first step of each turn."""
+    edges = np.flatnonzero(np.diff(is_warm.astype(np.int8), prepend=0, append=0)).reshape(-1, 2)
+    # Hundreds of shapes are slow to draw; the warm-up is the first of them.
+    for begin, end in edges[:_MOST_SHADES]:
+        figure.add_vrect(
+            x0=steps[begin] - 0.5 if begin else steps[begin],
+            x1=steps[end - 1] + 0.5,
+            fillcolor="#ffffff",
+            opacity=0.55,
+            line_width=0,
+            layer="above",
+        )
+    if is_warm[0]:
+        figure.add_annotation(
+            x=steps[0],
+            y=1,
+            yref="paper",
+            text="warm-up",
+            showarrow=False,
+            xanchor="left",
+            yanchor="top",
+        )

@@ -57,6 +57,15 @@ def test_over_steps_parts_are_means_over_ranks_and_warmup_is_shaded():
     assert (shade.x0, shade.x1) == (0, 0.5)
 
 
+def test_steps_that_do_not_count_later_are_shaded_alone():
+    rows = [step_row(0, step) for step in range(6)]
+    for row, warmup in zip(rows, (True, False, False, True, True, False), strict=True):
+        row["warmup"] = warmup
+    figure = parts_over_steps(STEPS.frame(rows))
+    assert [(shade.x0, shade.x1) for shade in figure.layout.shapes] == [(0, 0.5), (2.5, 4.5)]
+    assert [note.text for note in figure.layout.annotations] == ["warm-up"]
+
+
 def test_many_steps_are_binned_and_the_axis_says_so(monkeypatch):
     monkeypatch.setattr(module, "_MOST_STEPS", 4)
     rows = [step_row(0, step) for step in range(1, 11)]

@@ -93,6 +93,20 @@ def rank_phases(analysis: RunAnalysis, cell: FrameRow) -> RankPhases | None:
     )
 
 
+def slowest_phase(breakdown: pd.DataFrame) -> str:
+    """The rank and phase that stand out in one launch; empty with fewer than two ranks.
+
+    Args:
+        breakdown: Rows of BREAKDOWN of the launch.
+    """
+    times = _by_rank(breakdown)
+    if times is None:
+        return ""
+    ranks, of_phase, step_ns = times
+    apart = np.stack([_against_others(own) for own in of_phase.T], axis=1)
+    return _sentence(ranks, apart, step_ns)
+
+
 def _times_by_rank(
     analysis: RunAnalysis, model: str, num_ranks: int, engine: str
 ) -> tuple[Sequence[int], Float64s, float] | None:
@@ -101,7 +115,10 @@ def _times_by_rank(
     timed = segments[(segments["mode"] == Mode.THROUGHPUT).to_numpy(dtype=bool)]
     names = dict.fromkeys(LAUNCH, str)
     own = (timed if len(timed) else segments)[list(LAUNCH)].astype(names)
-    rows = analysis.table(BREAKDOWN.name).astype(names).merge(own, on=list(LAUNCH))
+    return _by_rank(analysis.table(BREAKDOWN.name).astype(names).merge(own, on=list(LAUNCH)))
+
+
+def _by_rank(rows: pd.DataFrame) -> tuple[Sequence[int], Float64s, float] | None:
     if rows["rank"].nunique() < 2:
         return None
     by_part = pd.pivot_table(rows, values="time_ns", index="rank", columns="part", aggfunc="mean")

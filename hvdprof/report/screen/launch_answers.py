@@ -1,0 +1,70 @@
+"""The first line of the pages that show one launch: who waits for whom, and the parts of a step.
+
+Tested in ``tests/report/screen/test_launch_answers.py``.
+"""
+
+import pandas as pd
+
+from hvdprof import units
+from hvdprof.model.cause_names import where
+from hvdprof.model.step_parts import PART_NAMES
+from hvdprof.model.tables.waiting_tables import STRAGGLER_PATTERNS
+from hvdprof.report.screen.rank_phases import slowest_phase
+
+_NOTABLE_COST = 0.05
+"""A smaller share of the step is no loss worth a name, as for findings."""
+
+_MOST_PARTS = 3
+_UNATTRIBUTED = "unattributed"
+
+
+def waiting_answer(caused_wait: pd.DataFrame, stragglers: pd.DataFrame) -> str:
+    """The rank that costs most and how often it is last; empty without recorded waits.
+
+    Args:
+        caused_wait: Rows of CAUSED_WAIT of one launch.
+        stragglers: Rows of STRAGGLERS of it; may be empty.
+    """
+    if caused_wait.empty:
+        return ""
+    row = caused_wait.sort_values("cost_ns", ascending=False).iloc[0]
+    share = float(row["cost_share"])
+    if not share >= _NOTABLE_COST:
+        waited = units.milliseconds(float(caused_wait["waited_ns"].mean()))
+        return (
+            f"No rank costs 5 % of the step in this launch. A rank waits {waited} per step for the "
+            "others (mean)."
+        )
+    own = stragglers[stragglers["rank"] == row["rank"]].to_dict("records")
+    is_named = bool(own) and own[0]["pattern"] in STRAGGLER_PATTERNS
+    place = f" ({where(str(own[0]['phase']))})" if is_named and own[0]["phase"] else ""
+    last = units.percent(float(row["share_last"]), 0)
+    cost = units.milliseconds(float(row["cost_ns"]))
+    sentence = (
+        f"Rank {row['rank']}{place} is last in {last} of the steps of this launch, which costs "
+        f"{cost} per step ({units.percent(share, 0)})."
+    )
+    return sentence if is_named else f"{sentence} Too few or too irregular to be a straggler."
+
+
+def parts_answer(breakdown: pd.DataFrame) -> str:
+    """The mean step with its largest parts, and the rank and phase that stand out.
+
+    Args:
+        breakdown: Rows of BREAKDOWN of one launch; empty for an empty sentence.
+    """
+    if breakdown.empty:
+        return ""
+    means = breakdown.groupby("part", observed=True)["time_ns"].mean()
+    step_ns = float(means.sum())
+    largest = means.sort_values(ascending=False).head(_MOST_PARTS)
+    parts = ", ".join(
+        f"{_name(str(part))} {units.percent(float(time_ns) / step_ns, 0)}"
+        for part, time_ns in largest.items()
+    )
+    sentence = f"A step of this launch takes {units.milliseconds(step_ns)}: {parts}."
+    return f"{sentence} {slowest_phase(breakdown)}".rstrip()
+
+
+def _name(part: str) -> str:
+    return PART_NAMES["other" if part == _UNATTRIBUTED else part]

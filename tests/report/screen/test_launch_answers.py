@@ -1,0 +1,83 @@
+import pandas as pd
+
+from hvdprof.model.tables.collective_tables import BREAKDOWN
+from hvdprof.model.tables.waiting_tables import CAUSED_WAIT, STRAGGLERS
+from hvdprof.report.screen.launch_answers import parts_answer, waiting_answer
+from tests.builders.declared_rows import declared_rows
+
+MS = 1e6
+
+
+def waits(*costs_ms: float) -> pd.DataFrame:
+    return declared_rows(
+        CAUSED_WAIT,
+        *(
+            {
+                "rank": rank,
+                "cost_ns": cost * MS,
+                "cost_share": cost / 100,
+                "share_last": 0.92 if rank == 0 else 0.08,
+                "waited_ns": 2 * MS,
+            }
+            for rank, cost in enumerate(costs_ms)
+        ),
+    )
+
+
+def straggler(pattern: str, phase: str) -> pd.DataFrame:
+    return declared_rows(STRAGGLERS, {"rank": 0, "pattern": pattern, "phase": phase})
+
+
+def test_a_straggler_is_named_with_its_phase_and_cost():
+    assert waiting_answer(waits(42.0, 0.5), straggler("persistent", "forward")) == (
+        "Rank 0 (forward phase) is last in 92 % of the steps of this launch, which costs 42.0 ms "
+        "per step (42 %)."
+    )
+
+
+def test_a_rank_without_a_pattern_is_no_straggler():
+    for late in (straggler("none", ""), STRAGGLERS.empty()):
+        sentence = waiting_answer(waits(42.0, 0.5), late)
+        assert sentence.startswith("Rank 0 is last in 92 %")
+        assert sentence.endswith("Too few or too irregular to be a straggler.")
+
+
+def test_ranks_that_cost_little_are_not_named():
+    assert waiting_answer(waits(4.0, 3.0), straggler("persistent", "forward")) == (
+        "No rank costs 5 % of the step in this launch. A rank waits 2.00 ms per step for the "
+        "others (mean)."
+    )
+    assert waiting_answer(CAUSED_WAIT.empty(), STRAGGLERS.empty()) == ""
+
+
+def parts(*backward_ms: float) -> pd.DataFrame:
+    return declared_rows(
+        BREAKDOWN,
+        *(
+            {"rank": rank, "part": part, "time_ns": length * MS}
+            for rank, backward in enumerate(backward_ms)
+            for part, length in (
+                ("forward", 20.0),
+                ("backward", backward),
+                ("blocked", 100.0 - 20.0 - backward - 5.0),
+                ("unattributed", 5.0),
+            )
+        ),
+    )
+
+
+def test_a_step_begins_with_its_largest_parts_and_the_rank_that_stands_out():
+    assert parts_answer(parts(50.0, 30.0)) == (
+        "A step of this launch takes 100 ms: backward 40 %, blocked 35 %, forward 20 %. Rank 0 is "
+        "20 ms slower in backward (20 %)."
+    )
+
+
+def test_one_rank_is_compared_with_none():
+    assert parts_answer(parts(60.0)) == (
+        "A step of this launch takes 100 ms: backward 60 %, forward 20 %, blocked 15 %."
+    )
+    alone = parts(70.0)
+    alone.loc[alone["part"] == "unattributed", "time_ns"] = 30 * MS
+    assert "outside all phases 24 %" in parts_answer(alone)
+    assert parts_answer(BREAKDOWN.empty()) == ""
