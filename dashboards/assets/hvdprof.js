@@ -53,6 +53,22 @@ function figureForPaper(svg) {
   svg.setAttribute("viewBox", `0 0 ${svg.getAttribute("width")} ${svg.getAttribute("height")}`);
 }
 
+// Beside the bars of the waterfall a phone has room for the time, and none for the share.
+const PHONE_PX = 600;
+
+function shortenWaterfalls() {
+  if (window.innerWidth > PHONE_PX || !window.Plotly) { return; }
+  document.querySelectorAll(".figure.waterfall .js-plotly-plot").forEach((graph) => {
+    // A new figure has new traces.
+    if (!graph.data || !graph._fullLayout || graph.shortened === graph.data) { return; }
+    graph.shortened = graph.data;
+    const texts = graph.data.map((bar) => (bar.text || []).map((text) => text.split(", ")[0]));
+    window.Plotly.update(graph, {text: texts}, {"xaxis.title.text": "step time, ms"});
+  });
+}
+
+new MutationObserver(shortenWaterfalls).observe(document, {childList: true, subtree: true});
+
 function removeTablesForPaper() {
   document.querySelectorAll(".for-paper").forEach((table) => table.remove());
 }

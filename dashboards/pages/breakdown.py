@@ -74,7 +74,7 @@ def _of_launch(runs: RunStore, view: View, launch: tuple[str, str]) -> list[Comp
             "parts-over-steps",
             "Parts over the steps",
             parts_over_steps(rows_of_launch(recording.steps, launch)),
-            about="The same parts in each step, mean over ranks. Pale steps do not count: warm-up, "
+            about="The same parts in each step, mean over ranks. Grey steps do not count: warm-up, "
             "and the first step of each turn.",
         ),
         figure_card(

@@ -6,7 +6,13 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from hvdprof import units
-from hvdprof.figures.style.palette import PART_COLOURS, empty_figure, say, translucent
+from hvdprof.figures.style.palette import (
+    NEUTRAL_COLOUR,
+    PART_COLOURS,
+    empty_figure,
+    say,
+    translucent,
+)
 from hvdprof.figures.style.step_bins import bin_means, bin_starts
 from hvdprof.model.step_parts import PART_NAMES, RECORDED_PARTS
 
@@ -104,8 +110,9 @@ def _shade_excluded(
         figure.add_vrect(
             x0=steps[begin] - 0.5 if begin else steps[begin],
             x1=steps[end - 1] + 0.5,
-            fillcolor="#ffffff",
-            opacity=0.55,
+            # Grey: on a dark page white would glare.
+            fillcolor=NEUTRAL_COLOUR,
+            opacity=0.45,
             line_width=0,
             layer="above",
         )

@@ -21,6 +21,13 @@ COPIED = """() => { window.copied = []; Object.defineProperty(navigator, 'clipbo
 EFFICIENCIES = """() => [...document.querySelectorAll('[col-id=efficiency].ag-cell')]
     .map(one => one.textContent).filter(text => text.includes('%')).length"""
 
+PHONE_TEXTS = """(() => {
+  const texts = [...document.querySelectorAll(".waterfall .barlayer text")];
+  const end = document.querySelector(".waterfall .main-svg").getBoundingClientRect().right;
+  return texts.length > 2 && texts.every((text) => text.getBoundingClientRect().right <= end)
+    && texts.every((text) => !text.textContent.includes("pts"));
+})()"""
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
@@ -201,5 +208,7 @@ def test_on_a_phone_nothing_is_wider_than_the_page_and_tabs_scroll(opened):
     assert tabs.evaluate("one => one.scrollWidth > one.clientWidth")
     assert "gradient" in tabs.evaluate("one => getComputedStyle(one).backgroundImage")
     assert page.locator(".modebar-container").first.is_hidden()
+    # The texts beside the bars stay within the figure.
+    wait_until(page, PHONE_TEXTS)
     assert serious_violations(page) == []
     assert watched.complaints == []

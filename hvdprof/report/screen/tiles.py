@@ -150,10 +150,16 @@ def _cause(analysis: RunAnalysis, row: FrameRow) -> Tile:
         detail = f"{verdict.biggest_loss}, {rival[1]}" if rival else verdict.biggest_loss
         return Tile(title, f"{text} of the step", detail)
     costly = [one for one in of_cell if _is_costly(one)]
-    if not costly:
-        return Tile(title, "none", "no cause of 5 % of the step or more")
-    worst = max(costly, key=lambda one: float(one["share"]))
-    return Tile(title, f"{_share_text(worst)} of the step", cause_name(worst))
+    worst = max(costly, key=lambda one: float(one["share"]), default=None)
+    least = _SMALLEST_CAUSE if worst is None else float(worst["share"])
+    # Larger in the figure beside it, and perhaps nothing.
+    unsure = [one for one in of_cell if one["term"] in CAUSES and float(one["share"]) >= least]
+    names = ", ".join(cause_name(one) for one in unsure if one is not worst)
+    if worst is None:
+        none = "no cause of 5 % of the step or more"
+        return Tile(title, "none", f"{names}: uncertain, the 95 % CI includes 0" if names else none)
+    more = f"; {names}: larger, but uncertain" if names else ""
+    return Tile(title, f"{_share_text(worst)} of the step", f"{cause_name(worst)}{more}")
 
 
 def _share_text(row: FrameRow) -> str:

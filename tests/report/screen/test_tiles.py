@@ -1,9 +1,14 @@
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from hvdprof.model.causes import COMPUTE_INFLATION, EXPOSED_TRANSFER, JITTER
+from hvdprof.model.cell_key import CELL_KEY
 from hvdprof.model.tables.finding_tables import FINDINGS
+from hvdprof.model.tables.waterfall_tables import WATERFALL
 from hvdprof.report.screen.tiles import BAD, CAUTION, GOOD, headline, tiles
+from tests.builders.declared_rows import declared_rows
 from tests.builders.finished_analysis import (
     NAN,
     analysis,
@@ -125,3 +130,37 @@ def test_the_headline_leaves_the_fix_to_the_findings():
     assert headline(analysis(verdict=verdict(sentence=sentence))) == (
         f"resnet18 on 2 ranks: 84.2 ± 2.3 % scaling efficiency. {loss}."
     )
+
+
+def cause(term: str, share: float, low: float, high: float) -> dict[str, Any]:
+    key = {name: cell()[name] for name in CELL_KEY}
+    ends = {"share": share, "share_low": low, "share_high": high}
+    return key | {"term": term, "pattern": "", "ranks": "", "phase": ""} | ends
+
+
+@pytest.mark.parametrize(
+    ("transfer", "value", "detail"),
+    [
+        (
+            (0.06, 0.01, 0.11),
+            "6.0 % of the step",
+            "exposed transfer; jitter, compute slowdown: larger, but uncertain",
+        ),
+        (
+            (0.01, 0.0, 0.02),
+            "none",
+            "jitter, compute slowdown: uncertain, the 95 % CI includes 0",
+        ),
+    ],
+)
+def test_larger_causes_that_may_be_nothing_are_named_as_such(transfer, value, detail):
+    rows = [
+        cause(JITTER, 0.2, -0.06, 0.46),
+        cause(EXPOSED_TRANSFER, *transfer),
+        cause(COMPUTE_INFLATION, 0.23, -0.33, 0.78),
+    ]
+    finished = analysis(
+        derived={"waterfall": declared_rows(WATERFALL, *rows)}, verdict=verdict(biggest_loss="")
+    )
+    shown = by_title(finished)["Largest cause"]
+    assert (shown.value, shown.detail) == (value, detail)
