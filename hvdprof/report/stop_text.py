@@ -7,6 +7,10 @@ _REPEATS_TO_PREDICT = 2
 """One launch of each cell does not show how much launches differ."""
 
 
+_LONGEST_S = 86_400.0
+"""Half an interval falls with the square root of the time: no such estimate is a plan."""
+
+
 def stop_text(stop: Stop | None) -> str:
     """``Stopped after 3 of at most 6 repeats: ±2.4 % reached (3 % asked).``, empty without a stop.
 
@@ -39,6 +43,8 @@ def _reached(stop: Stop) -> str:
         return f"{reached} ({asked} asked)"
     if stop.missing_s is None or stop.num_repeats < _REPEATS_TO_PREDICT:
         return f"{reached} ({asked} asked)"
+    if stop.missing_s > _LONGEST_S:
+        return f"{reached}, {asked} is out of reach here (more than a day)"
     return f"{reached}, {asked} needs about {units.duration(_rounded(stop.missing_s))} more"
 
 

@@ -33,6 +33,11 @@ STOP = Stop(
             "Stopped after 6 of at most 6 repeats: ±4.0 % reached, 3 % needs about 40 s more.",
         ),
         (
+            {"reason": "budget", "half_width": 0.84, "missing_s": 6_556_140.0},
+            "Stopped at 3 min 32 s, after 3 repeats: ±84 % reached, 3 % is out of reach here (more "
+            "than a day).",
+        ),
+        (
             {"reason": "budget", "precision": None, "half_width": 0.04},
             "Stopped at 3 min 32 s, after 3 repeats: ±4.0 % reached.",
         ),
