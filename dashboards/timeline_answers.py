@@ -30,7 +30,7 @@ from hvdprof.figures.timeline.range_table import range_facts
 from hvdprof.figures.timeline.rank_times import STEP_KINDS, StepKind
 from hvdprof.figures.timeline.time_text import length_text, place_text
 from hvdprof.figures.timeline.timeline_lanes import CATEGORIES, Lanes, pass_lanes
-from hvdprof.figures.timeline.timeline_rows import Row, timeline_rows
+from hvdprof.figures.timeline.timeline_rows import Row, missed_filters, timeline_rows
 from hvdprof.figures.timeline.view_data import COLOURS, SHADES, Asked, Json, view_data
 from hvdprof.model.cell_key import setting_of_row
 from hvdprof.model.tables.collective_tables import COLLECTIVES
@@ -126,6 +126,7 @@ def view_answer(runs: RunStore, view: View) -> Json:
         "window": [window.first_ns, window.last_ns],
         "rows": [_row(row) for row in rows],
         "left_out": num_left_out,
+        "missed": missed_filters(rows, lanes, choice),
         "segments": segment_spans(lanes),
         "notes": lane_notes(lanes, rows, runs.run(str(view.run)).segments),
         "kinds": [[name, COLOURS[name]] for name in CATEGORIES],

@@ -9,6 +9,7 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
     (target.isContentEditable || ["INPUT", "TEXTAREA", "SELECT"].includes(target.tagName));
 
   // On one canvas; tool gives scale(), model, choose(x, y), openRow(y), isSelecting() and hover().
+  // What comes back ends the drag without effect.
   T.lanesGestures = (canvas, tool) => {
     const pointers = new Map();
     let start = null;
@@ -52,6 +53,7 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
       const scale = tool.scale();
       if (!scale) { return; }
       if (pointers.size === 2) {
+        tool.select(null, false);
         start = {kind: "pinch", window: tool.model.window.slice(), ...pinched()};
         return;
       }
@@ -93,7 +95,8 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
       const done = start;
       if (pointers.size) { return; }
       start = null;
-      if (!done || !done.place || event.type === "pointercancel") { return; }
+      if (event.type === "pointercancel") { tool.select(null, false); return; }
+      if (!done || !done.place) { return; }
       if (done.kind === "select" && done.moved) { tool.select(null, true); return; }
       if (done.moved) { return; }
       if (done.kind === "names") { tool.openRow(done.place[1]); } else { tool.choose(...done.place); }
@@ -102,6 +105,7 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
     canvas.addEventListener("pointercancel", end);
     canvas.addEventListener("pointerleave", () => tool.hover(null));
     canvas.addEventListener("dblclick", () => tool.model.showWhole());
+    return () => { start = null; };
   };
 
   // The overview: a drag inside of the window moves it, one beside it draws another.

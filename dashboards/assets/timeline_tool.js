@@ -27,7 +27,7 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
         element("div", {class: "timeline-sticky"}, this.top), this.lanes, this.tip);
       root.replaceChildren(this.controls.root, this.caption,
         element("div", {class: "timeline-columns"}, this.stage, this.panel.root));
-      T.lanesGestures(this.lanes, this);
+      this.endDrag = T.lanesGestures(this.lanes, this);
       T.overviewGestures(this.top, this);
       this.onKey = T.keys(this);
       document.addEventListener("keydown", this.onKey);
@@ -70,7 +70,7 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
     captionText(data) {
       const alone = data.notes.filter((note) => note.lane < 0).map((note) => note.text);
       const left = data.left_out ? [`${data.left_out} more lanes are not drawn: filter them.`] : [];
-      return [data.caption, ...left, ...alone].join(" ");
+      return [...data.missed, data.caption, ...left, ...alone].join(" ");
     }
 
     // Ask for the details, the range and the hits that the address names.
@@ -335,7 +335,7 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
 
     clear() {
       if (this.helps) { this.toggleHelp(); return; }
-      this.selecting = null;
+      if (this.selecting) { this.endDrag(); this.select(null, false); return; }
       this.model.set({sel_from: null, sel_to: null, event: null, lane: null, at: null});
     }
 

@@ -131,6 +131,22 @@ def test_a_drag_selects_a_range_whose_table_is_sorted_and_saved(shown, how):
     page.wait_for_url(lambda url: "sel_to" not in url)
 
 
+def test_escape_ends_a_drag_and_keeps_the_selection_of_before(shown):
+    page = shown("&from=100000000&to=200000000&sel_from=110000000&sel_to=120000000")
+    page.locator(".timeline-range").wait_for()
+    page.keyboard.down("Shift")
+    page.mouse.move(*at(page, 0.3))
+    page.mouse.down()
+    page.mouse.move(*at(page, 0.5), steps=4)
+    page.keyboard.press("Escape")
+    page.mouse.move(*at(page, 0.7), steps=4)
+    page.mouse.up()
+    page.keyboard.up("Shift")
+    page.keyboard.press("f")
+    page.wait_for_url("**from=110000000&to=120000000*")
+    assert settled(page) == [110_000_000, 120_000_000]
+
+
 def test_keys_zoom_pan_mark_and_help(shown):
     page = shown("&from=100000000&to=200000000")
     page.mouse.move(*at(page, 0.5))
@@ -250,6 +266,13 @@ def test_activities_tensors_and_ranks_are_filtered(shown):
     assert page.get_by_role("button", name="forward", exact=True).get_attribute("aria-pressed") == (
         "false"
     )
+
+
+def test_filters_that_nothing_fits_are_said(shown):
+    page = shown("&step=8&tensor=nosuch&ranks=7")
+    caption = page.inner_text("#timeline-caption")
+    assert 'No tensor of this pass contains "nosuch".' in caption
+    assert 'No rank of this pass is in "7": all are shown.' in caption
 
 
 def test_the_overview_moves_the_window_and_a_double_click_shows_the_whole_pass(shown):

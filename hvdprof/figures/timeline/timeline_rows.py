@@ -95,8 +95,30 @@ def lanes_of(rows: Sequence[Row]) -> Ints:
     return np.array([row.lane for row in rows if row.lane >= 0], dtype=np.int64)
 
 
+def missed_filters(rows: Sequence[Row], lanes: Lanes, choice: RowChoice) -> list[str]:
+    """A sentence for each filter that nothing fits: an unknown rank, or part of no tensor's name.
+
+    Args:
+        rows: The rows that are shown.
+        lanes: The lanes of a pass.
+        choice: What is asked for.
+    """
+    missed = []
+    if choice.ranks and lanes.num_ranks and not len(_ranks_named(choice.ranks, lanes.ranks)):
+        missed.append(f'No rank of this pass is in "{choice.ranks}": all are shown.')
+    has_tensor = any(row.lane >= lanes.num_ranks and not row.is_pinned for row in rows)
+    if choice.tensor and lanes.kind is LaneKind.TENSORS and not has_tensor:
+        missed.append(f'No tensor of this pass contains "{choice.tensor}".')
+    return missed
+
+
 def ranks_in(text: str, ranks: Ints) -> Ints:
     """The ranks that a text such as ``0-3,7`` names; all of them where it names none."""
+    chosen = _ranks_named(text, ranks)
+    return chosen if len(chosen) else ranks
+
+
+def _ranks_named(text: str, ranks: Ints) -> Ints:
     wanted: set[int] = set()
     for part in text.split(","):
         match = re.fullmatch(r"\s*(\d{1,6})(?:\s*-\s*(\d{1,6}))?\s*", part)
@@ -104,8 +126,7 @@ def ranks_in(text: str, ranks: Ints) -> Ints:
             first = int(match[1])
             last = int(match[2]) if match[2] else first
             wanted.update(int(rank) for rank in ranks if first <= rank <= last)
-    chosen = np.array([rank for rank in ranks if int(rank) in wanted], dtype=np.int64)
-    return chosen if len(chosen) else ranks
+    return np.array([rank for rank in ranks if int(rank) in wanted], dtype=np.int64)
 
 
 def dropped_prefix(names: Sequence[str]) -> str:

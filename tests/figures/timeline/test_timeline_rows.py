@@ -7,6 +7,7 @@ from hvdprof.figures.timeline.timeline_rows import (
     RowKind,
     dropped_prefix,
     lanes_of,
+    missed_filters,
     ranks_in,
     timeline_rows,
 )
@@ -124,6 +125,24 @@ def test_a_choice_of_few_ranks_is_not_folded():
 )
 def test_ranks_are_named_by_numbers_and_ranges(text, expected):
     assert ranks_in(text, np.arange(4)).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("choice", "expected"),
+    [
+        (RowChoice(), []),
+        (RowChoice(ranks="1", tensor="FC"), []),
+        (RowChoice(ranks="7-9"), ['No rank of this pass is in "7-9": all are shown.']),
+        (RowChoice(ranks="abc"), ['No rank of this pass is in "abc": all are shown.']),
+        (RowChoice(tensor="nosuch"), ['No tensor of this pass contains "nosuch".']),
+        # A pinned lane is no hit.
+        (RowChoice(tensor="nosuch", pins=(3,)), ['No tensor of this pass contains "nosuch".']),
+    ],
+)
+def test_a_filter_that_nothing_fits_is_said(choice, expected):
+    found = lanes(LaneKind.TENSORS)
+    rows, _ = timeline_rows(found, choice)
+    assert missed_filters(rows, found, choice) == expected
 
 
 def test_pinned_lanes_stand_on_top_and_unknown_ones_nowhere():
