@@ -174,7 +174,7 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
     const one = data.counters.find((found) => found.row === place.at);
     if (!one) { return; }
     label(ctx, scene, place.row.name, top + place.height / 2 - 6, theme.ink);
-    label(ctx, scene, one.missing || (scene.layout.gutter < 100 ? one.text : `at most ${one.text}`), top + place.height / 2 + 8);
+    label(ctx, scene, one.missing || (scene.layout.gutter < 100 ? one.text : `mean up to ${one.text}`), top + place.height / 2 + 8);
     const per = (data.to - data.from) / one.values.length;
     ctx.fillStyle = T.css(theme.colours[place.row.kind === "bytes" ? 2 : 3], 0.8);
     one.values.forEach((value, at) => {

@@ -120,7 +120,7 @@ def test_a_step_with_a_straggler_is_tinted_with_arrows_from_its_last_rank_and_co
         ]
         assert min(box.x for box in bars) == pytest.approx(executed[0].x, abs=4), counter
         assert max(box.x + box.width for box in bars) == pytest.approx(release, abs=4), counter
-    assert any(text.startswith("at most 640 kB") for text in drawing.texts)
+    assert any(text.startswith("mean up to 640 kB") for text in drawing.texts)
     # No straggler, no tint.
     other = drawing_of(shown(f"&step=8{TRACED}"))
     assert [box for box in other.boxes if box.fill == TINT] == []

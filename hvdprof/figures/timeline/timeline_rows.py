@@ -196,8 +196,12 @@ def _below(lanes: Lanes, choice: RowChoice) -> Iterator[Row]:
     names = lanes.names[lanes.num_ranks :]
     if not names:
         return
-    yield Row(RowKind.BYTES, "bytes in flight", "Payload of the executions that run")
-    yield Row(RowKind.BUSBW, "busbw", "Bus bandwidth of the executions that run, GB/s")
+    yield Row(
+        RowKind.BYTES, "bytes in flight", "Payload of the executions that run: mean of each bin"
+    )
+    yield Row(
+        RowKind.BUSBW, "busbw", "Bus bandwidth of the executions that run, GB/s: mean of each bin"
+    )
     if lanes.kind is LaneKind.EXECUTIONS:
         for number, name in enumerate(names):
             yield Row(RowKind.LANE, name, f"Horovod: {name}", lane=lanes.num_ranks + number)
