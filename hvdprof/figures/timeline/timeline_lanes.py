@@ -135,7 +135,8 @@ def pass_lanes(run: Run, pass_id: str, kind: LaneKind = LaneKind.EXECUTIONS) -> 
     lane = np.concatenate([rank_lane.astype(np.int32), below.lane + np.int32(len(ranks))])
     category = categories_of(events, drawn, _category, _BY_PHASE)
     start = events["start_ns"].to_numpy(np.int64)[drawn]
-    end = _ends(start, events["dur_ns"].to_numpy(np.int64)[drawn])
+    marked = events["start_ns"].to_numpy(np.int64)[rows.marks]
+    end = _ends(start, events["dur_ns"].to_numpy(np.int64)[drawn], marked)
     hosts = _hosts(run, pass_id, ranks)
     names = (
         *(f"rank {rank} {host}".strip() for rank, host in zip(ranks, hosts, strict=True)),
@@ -198,11 +199,12 @@ def _category(activity: str) -> int:
     return CATEGORIES.index(_kind(activity))
 
 
-def _ends(start: Ints, length: Ints) -> Ints:
-    """Ends of intervals; one without an end reaches to the last end of all."""
+def _ends(start: Ints, length: Ints, marked: Ints) -> Ints:
+    """Ends of intervals; one without an end reaches to the last end or mark of all."""
     end: Ints = start + np.maximum(length, 0)
     if len(end):
-        end[length < 0] = end.max()
+        # In a hang, ranks that arrive late leave marks where no interval ends any more.
+        end[length < 0] = max(end.max(), marked.max(initial=end.max()))
     return end
 
 

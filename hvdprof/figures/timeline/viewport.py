@@ -150,6 +150,26 @@ class Spans:
         row = self._row[found].astype(np.int64)
         return SomeSpans(row, lane, category, start + self.first_ns, end + self.first_ns)
 
+    def longest(self, first_ns: int, last_ns: int, lanes: Ints, category: int) -> int | None:
+        """Row of the longest interval of a category that lies at least partly between two times.
+
+        ``None`` where the lanes have none there.
+        """
+        groups = lanes * self.num_categories + category
+        groups = groups[self._is_known[groups]]
+        first = np.searchsorted(self._reach, self._at(groups, first_ns), side="right")
+        stop = np.searchsorted(self._start, self._at(groups, last_ns), side="left")
+        found: tuple[int, int] | None = None
+        for low, high in zip(first, stop, strict=True):
+            if high <= low:
+                continue
+            # Those between that have ended before are nested in a longer one, which has not.
+            lengths = self._end[low:high] - self._start[low:high]
+            place = int(lengths.argmax())
+            if found is None or lengths[place] > found[0]:
+                found = int(lengths[place]), int(self._row[low + place])
+        return None if found is None else found[1]
+
     def where(self, row: int) -> int | None:
         """The lane of the interval of that row; ``None`` where there is none."""
         places = np.flatnonzero(self._row == row)

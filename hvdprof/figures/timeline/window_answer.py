@@ -6,7 +6,7 @@ from hvdprof import units
 from hvdprof.figures.timeline.counters import Executions
 from hvdprof.figures.timeline.rank_times import StepTimes
 from hvdprof.figures.timeline.time_text import length_text
-from hvdprof.figures.timeline.timeline_lanes import Lanes
+from hvdprof.figures.timeline.timeline_lanes import CATEGORIES, Lanes
 from hvdprof.figures.timeline.viewport import Ints
 
 
@@ -14,7 +14,8 @@ def window_answer(lanes: Lanes, executions: Executions, first_ns: int, last_ns: 
     """The line about the steps that lie at least half in a window.
 
     Warm-up counts only where nothing else is in view. Without ranks (steps inferred from a
-    timeline) it names the executions in view instead of blocked time and stragglers.
+    timeline) it names the executions in view and the longest negotiation instead of blocked time
+    and stragglers.
 
     Args:
         lanes: The lanes of a pass.
@@ -26,7 +27,9 @@ def window_answer(lanes: Lanes, executions: Executions, first_ns: int, last_ns: 
     near = np.flatnonzero((steps.end_ns > first_ns) & (steps.start_ns < last_ns))
     inside = np.minimum(steps.end_ns[near], last_ns) - np.maximum(steps.start_ns[near], first_ns)
     whole = near[2 * inside >= steps.length_ns[near]]
-    work = _work(executions, first_ns, last_ns) if not lanes.num_ranks else ""
+    work = ""
+    if not lanes.num_ranks:
+        work = _work(executions, first_ns, last_ns) + _negotiation(lanes, first_ns, last_ns)
     if not len(near):
         return f"No step in view{work}."
     if not len(whole):
@@ -102,3 +105,16 @@ def _work(executions: Executions, first_ns: int, last_ns: int) -> str:
     payload = f", {units.byte_size(size)}" if size else ""
     transfer = length_text(float(np.nansum(executions.transfer_ns[inside])))
     return f"; {units.counted(len(inside), 'execution')}{payload}, transfer {transfer}"
+
+
+def _negotiation(lanes: Lanes, first_ns: int, last_ns: int) -> str:
+    every = np.arange(len(lanes.names), dtype=np.int64)
+    row = lanes.spans.longest(first_ns, last_ns, every, CATEGORIES.index("negotiation"))
+    if row is None:
+        return ""
+    event = lanes.run.events.iloc[row]
+    length = int(event["dur_ns"])
+    if length < 0:
+        waited = length_text(lanes.spans.last_ns - int(event["start_ns"]))
+        return f"; negotiation without an end after {waited} ({event['tensor']})"
+    return f"; longest negotiation {length_text(length)} ({event['tensor']})"
