@@ -64,7 +64,7 @@ class AutoRecorder(ProcessRecording):
         self._optimizers = TrainedOptimizers()
         self._forwards = ForwardDiscovery(self._forward, self.tracker.evaluates, self.fails)
         self._updates = PlainUpdates(self._updated, self.fails)
-        self._loop_input = LoopInput(self, interpreter_monitoring())
+        self._loop_input = LoopInput(self, self._report_once, interpreter_monitoring())
         self._is_torch_hooked = self._is_of_script = False
         self._device = ""
         self._reported: set[str] = set()

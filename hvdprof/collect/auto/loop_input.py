@@ -22,7 +22,7 @@ TOOL = "hvdprof"
 
 
 class _Events(Protocol):
-    JUMP: int
+    INSTRUCTION: int
     BRANCH: int
     CALL: int
     C_RETURN: int
@@ -73,11 +73,17 @@ class LoopInput:
 
     Args:
         recording: Its context is around every fetch of the thread that is recorded.
+        report: Called with what is not recorded, and why.
         monitoring: The module ``sys.monitoring``; None before Python 3.12, where nothing is timed.
     """
 
-    def __init__(self, recording: InputRecording, monitoring: Monitoring | None) -> None:
-        self._recording = recording
+    def __init__(
+        self,
+        recording: InputRecording,
+        report: Callable[[str], None],
+        monitoring: Monitoring | None,
+    ) -> None:
+        self._recording, self._report = recording, report
         self._monitoring = monitoring
         self._num_left = LEARNING_UPDATES if monitoring is not None else 0
         self._backward: list[Place] = []
@@ -126,28 +132,31 @@ class LoopInput:
         assert monitoring is not None
         self._tool = _free_tool(monitoring)
         if self._tool is None:
-            # Without it time is as it is before Python 3.12: in no phase.
+            self._report(
+                "batches that come from no DataLoader are in no phase: other tools, such as a "
+                "debugger or a profiler, have taken sys.monitoring"
+            )
             return
         self._fetches = fetches
         for event, call in self._calls().items():
             monitoring.register_callback(self._tool, event, call)
         events = monitoring.events
-        chosen = events.CALL | (events.JUMP | events.BRANCH if fetches.headers else 0)
-        monitoring.set_local_events(self._tool, fetches.code, chosen)
+        of_loops = events.INSTRUCTION | events.BRANCH if fetches.iterations else 0
+        monitoring.set_local_events(self._tool, fetches.code, events.CALL | of_loops)
 
     def _calls(self) -> dict[int, Callable[..., object]]:
         assert self._monitoring is not None
         events = self._monitoring.events
         return {
-            events.JUMP: self._jumped,
+            events.INSTRUCTION: self._begins,
             events.BRANCH: self._branched,
             events.CALL: self._called,
             events.C_RETURN: self._returned,
             events.C_RAISE: self._returned,
         }
 
-    def _jumped(self, code: CodeType, offset: int, destination: int) -> object:
-        if self._fetches is None or destination not in self._fetches.headers:
+    def _begins(self, code: CodeType, offset: int) -> object:
+        if self._fetches is None or offset not in self._fetches.iterations:
             return self._disabled
         self._fetch()
         return None
@@ -204,7 +213,7 @@ def interpreter_monitoring() -> Monitoring | None:
 
 
 def _free_tool(monitoring: Monitoring) -> int | None:
-    # 0 to 2 and 5 belong to debuggers, coverage, profilers and optimizers.
+    # That of profilers, and two that no kind of tool has a right to.
     for number in (2, 3, 4):
         try:
             monitoring.use_tool_id(number, TOOL)

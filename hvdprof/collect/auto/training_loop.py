@@ -21,14 +21,12 @@ class Fetches:
 
     Attributes:
         code: The code of the function.
-        headers: Offsets to which ``for`` loops jump back to fetch.
-        iterations: Offsets at which they have fetched.
+        iterations: Offsets of the instructions by which ``for`` loops fetch.
         first: Begin of the range in which calls of ``next`` fetch.
         last: Its end, included.
     """
 
     code: CodeType
-    headers: frozenset[int]
     iterations: frozenset[int]
     first: int
     last: int
@@ -84,7 +82,6 @@ def fetches_of(backward: Sequence[Place], update: Sequence[Place]) -> Fetches | 
         ]
         return Fetches(
             code,
-            frozenset(loop.header for loop in fetching),
             frozenset(loop.iteration for loop in fetching if loop.iteration is not None),
             innermost.header,
             innermost.last,

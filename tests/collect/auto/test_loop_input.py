@@ -1,3 +1,4 @@
+import dis
 import threading
 from contextlib import contextmanager
 
@@ -20,7 +21,7 @@ class Recording:
     """Notes fetches and what else a script does."""
 
     def __init__(self):
-        self.did, self.errors = [], []
+        self.did, self.errors, self.problems = [], [], []
         self.thread = threading.get_ident()
 
     def is_here(self):
@@ -41,7 +42,8 @@ class Script:
 
     def __init__(self, monitoring):
         self.recording, self.monitoring = Recording(), monitoring
-        self.input = LoopInput(self.recording, monitoring)
+        self.zero = 0
+        self.input = LoopInput(self.recording, self.recording.problems.append, monitoring)
 
     def step(self):
         self.input.computes_gradients()
@@ -79,6 +81,27 @@ def test_fetches_of_a_generator_are_timed_from_the_second_batch_on(script):
     script.over_generator()
     assert script.recording.did == ["makes", "step", *3 * FETCHED, "fetch", "fetched"]
     assert script.recording.errors == []
+
+
+@on_new_python
+def test_the_first_batch_of_a_later_loop_is_timed(script):
+    script.over_generator()
+    script.recording.did.clear()
+    script.over_generator()
+    assert script.recording.did == [*4 * FETCHED, "fetch", "fetched"]
+
+
+@on_new_python
+def test_micro_batches_are_timed_from_the_first_on(script):
+    def train():
+        for _ in range(3):
+            for _ in script.batches(2):
+                script.input.computes_gradients()
+                script.recording.did.append("step")
+            script.input.updates()
+
+    train()
+    assert script.recording.did[4:] == 2 * [*2 * FETCHED, "fetch", "fetched"]
 
 
 @on_new_python
@@ -133,13 +156,15 @@ def test_where_other_tools_have_all_numbers_nothing_is_timed(script):
         for number in taken:
             monitoring.free_tool_id(number)
     assert "fetch" not in script.recording.did
+    (problem,) = script.recording.problems
+    assert "other tools" in problem
     assert script.recording.errors == []
 
 
 @on_new_python
 def test_only_instructions_of_the_loop_call_back(script, monkeypatch):
     calls = []
-    for name in ("_jumped", "_branched", "_called"):
+    for name in ("_begins", "_branched", "_called"):
         own = getattr(LoopInput, name)
 
         def counted(self, *arguments, own=own):
@@ -148,8 +173,20 @@ def test_only_instructions_of_the_loop_call_back(script, monkeypatch):
 
         monkeypatch.setattr(LoopInput, name, counted)
     script.over_generator(100)
-    # At the 99 fetches that follow, and at the end of the iterator; once at the call of `step`.
-    assert [calls.count(name) for name in ("_jumped", "_branched", "_called")] == [100, 100, 1]
+    # At the 99 fetches that follow and at the end of the iterator, and once at other instructions.
+    num_instructions = len(list(dis.get_instructions(Script.over_generator)))
+    assert [calls.count(name) for name in ("_branched", "_called")] == [100, 1]
+    assert 100 <= calls.count("_begins") < 100 + num_instructions
+
+
+@on_new_python
+def test_a_loop_with_a_long_body_is_timed(script):
+    body = "".join(f"        value{number} = {number} + script.zero\n" for number in range(400))
+    text = f"def train(script):\n    for _ in script.batches(4):\n{body}        script.step()\n"
+    scope = {}
+    exec(compile(text, "long.py", "exec"), scope)
+    scope["train"](script)
+    assert script.recording.did == ["makes", "step", *3 * FETCHED, "fetch", "fetched"]
 
 
 def test_before_python_3_12_nothing_is_timed():
@@ -161,7 +198,7 @@ def test_before_python_3_12_nothing_is_timed():
 
 def test_a_script_that_trains_in_no_loop_is_not_watched_for_long():
     class Events:
-        JUMP, BRANCH, CALL, C_RETURN, C_RAISE = 1, 2, 4, 8, 16
+        INSTRUCTION, BRANCH, CALL, C_RETURN, C_RAISE = 1, 2, 4, 8, 16
 
     class Nothing:
         events = Events()
@@ -181,5 +218,5 @@ def test_a_recording_that_fails_does_not_reach_the_script():
             raise RuntimeError("no clock")
 
     recording = Failing()
-    LoopInput(recording, None)._fetch()
+    LoopInput(recording, recording.problems.append, None)._fetch()
     assert [str(error) for error in recording.errors] == ["no clock"]
