@@ -130,6 +130,7 @@ def view_answer(runs: RunStore, view: View) -> Json:
         "segments": segment_spans(lanes),
         "notes": lane_notes(lanes, rows, runs.run(str(view.run)).segments),
         "kinds": [[name, COLOURS[name]] for name in CATEGORIES],
+        "used": [CATEGORIES[number] for number in lanes.spans.categories()],
         "shades": SHADES,
     }
 

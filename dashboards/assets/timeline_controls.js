@@ -89,7 +89,9 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
     showLegend(model) {
       const theme = T.themeOf(this.tool.stage, model.data.kinds);
       const hidden = new Set(model.list("hide"));
-      T.refill(this.legend, model.data.kinds.map(([name], at) => {
+      // Kinds of which the pass has no event would filter nothing.
+      const used = [...model.data.kinds.entries()].filter(([, [name]]) => model.data.used.includes(name));
+      T.refill(this.legend, used.map(([at, [name]]) => {
         const box = element("span", {class: "timeline-colour"});
         box.style.background = T.css(theme.colours[at]);
         return element("button", {type: "button", "aria-pressed": String(!hidden.has(name)),

@@ -38,10 +38,7 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
   };
 
   const details = (found, act) => {
-    if (!found.title) {
-      return [element("p", {class: "about"},
-        "Click an event for its facts. Shift-drag selects a range for a table. Press ? for all keys.")];
-    }
+    if (!found.title) { return []; }
     const isEvent = found.event !== undefined;
     const parts = [element("h2", {}, found.title)];
     if (isEvent) {

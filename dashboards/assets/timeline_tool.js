@@ -22,11 +22,13 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
         "aria-label": "Timeline of all ranks. Press ? for the keys."});
       this.tip = element("div", {class: "timeline-tip", hidden: true});
       this.caption = element("div", {id: "timeline-caption", class: "about"}, "Loading…");
+      const hint = element("div", {class: "about"},
+        "Click an event for its facts. Shift-drag selects a range for a table. Press ? for all keys.");
       this.controls = new T.Controls(this);
       this.stage = element("div", {class: "timeline-stage"},
         element("div", {class: "timeline-sticky"}, this.top), this.lanes, this.tip);
       root.replaceChildren(this.controls.root, this.caption,
-        element("div", {class: "timeline-columns"}, this.stage, this.panel.root));
+        element("div", {class: "timeline-columns"}, this.stage, this.panel.root), hint);
       this.endDrag = T.lanesGestures(this.lanes, this);
       T.overviewGestures(this.top, this);
       this.onKey = T.keys(this);

@@ -166,6 +166,10 @@ def test_a_standalone_timeline_is_shown(tmp_path):
         page.get_by_role("link", name="Timeline").click()
         wait_until(page, IS_EXACT)
         assert "events" in page.inner_text("#timeline-caption")
+        # A timeline has no phases of ranks, so nothing offers to hide them.
+        shown = page.locator(".timeline-legend button").all_inner_texts()
+        assert "transfer" in shown
+        assert not {"data", "forward", "blocked"} & set(shown)
         assert watched.complaints == []
 
 

@@ -222,6 +222,20 @@ def test_a_click_chooses_an_event_and_the_names_pin_a_lane(shown):
     assert page.evaluate(BOX)["y"] > before["y"]
 
 
+def test_the_lanes_have_the_full_width_until_something_is_chosen(shown):
+    page = shown("&step=8")
+    whole = page.evaluate(BOX)["width"]
+    assert whole > 0.9 * page.viewport_size["width"]
+    page.mouse.click(*at(page, 0.3))
+    page.locator("#timeline-details").get_by_text("duration").wait_for()
+    settled(page)
+    assert page.evaluate(BOX)["width"] < 0.8 * whole
+    page.keyboard.press("Escape")
+    page.locator("#timeline-details").wait_for(state="hidden")
+    settled(page)
+    assert page.evaluate(BOX)["width"] == whole
+
+
 def test_one_goes_through_segments_and_steps_of_a_kind(shown):
     page = shown()
     segments = page.get_by_label("Segment")

@@ -100,6 +100,11 @@ class Spans:
     def __len__(self) -> int:
         return len(self._start)
 
+    def categories(self) -> Ints:
+        """Numbers of the categories that at least one interval has, ascending."""
+        known = self._is_known.reshape(self.num_lanes, self.num_categories)
+        return np.flatnonzero(known.any(axis=0))
+
     def bins(self, first_ns: int, last_ns: int, lanes: Ints, *, most: int = _MOST_BINS) -> Bins:
         """Busy shares of the lanes between two times, in bins of equal length.
 

@@ -60,6 +60,14 @@ def test_what_is_in_view_is_counted_and_found(intervals, first, length):
     assert index.count(first, last, lanes) == len(expected)
 
 
+@pytest.mark.parametrize(
+    ("intervals", "expected"),
+    [([], []), ([(2, 1, 0, 5)], [1]), ([(0, 1, 0, 5), (1, 0, 3, 2)], [0, 1])],
+)
+def test_the_categories_are_those_of_any_lane(intervals, expected):
+    assert spans(intervals).categories().tolist() == expected
+
+
 def test_many_lanes_get_fewer_bins_and_no_bin_is_shorter_than_a_nanosecond():
     index = Spans(np.arange(512), np.zeros(512, int), np.arange(512), np.arange(512) + 5, (512, 1))
     assert index.bins(0, 500, np.arange(512)).busy.shape == (512, 1, 468)
