@@ -354,6 +354,7 @@ def main() -> None:
     parser.add_argument("--cells", type=Path, help="file that keeps every cell, as JSON")
     parser.add_argument("--largest", type=int, default=2**31, help="leave larger sizes out")
     parser.add_argument("--write", type=Path, nargs="*", default=[], help="pages to write into")
+    parser.add_argument("--section", default=SECTION, help="of these pages")
     options = parser.parse_args()
     if options.cells and options.cells.exists():
         rows = json.loads(options.cells.read_text(encoding="utf-8"))
@@ -366,7 +367,7 @@ def main() -> None:
     text = page_text(cells)
     print(text)
     for page in options.write:
-        write_section(page, SECTION, text)
+        write_section(page, options.section, text)
 
 
 if __name__ == "__main__":

@@ -187,3 +187,13 @@ def test_cells_and_pages_are_written(recorded, monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(prediction, "cells_of", lambda _: 1 / 0)
     prediction.main()
     assert "x4" not in page.read_text(encoding="utf-8")
+
+
+def test_another_section_of_a_page_is_written(recorded, monkeypatch, tmp_path):
+    monkeypatch.setattr(prediction, "forecast", lambda *_: (_ for _ in ()).throw(UsageError("no")))
+    page = tmp_path / "page.md"
+    page.write_text("a\n<!-- dilated begin -->\n<!-- dilated end -->\nb\n", encoding="utf-8")
+    words = ["prediction", "--runs", str(recorded), "--section", "dilated", "--write", str(page)]
+    monkeypatch.setattr("sys.argv", words)
+    prediction.main()
+    assert "| throughput alone |" in page.read_text(encoding="utf-8")
