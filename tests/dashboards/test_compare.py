@@ -131,12 +131,13 @@ def test_the_name_of_a_script_may_hold_any_sign(tmp_path):
 
 
 def test_the_answer_is_above_the_choices(tmp_path):
-    paths = [measured_run(tmp_path / name) for name in ("one", "two")]
-    for other, answer in (
-        (None, "mnist np=2, fp16 average: "),
-        ("two", "EQUAL: "),
+    paths = [measured_run(tmp_path / "one")]
+    paths += [write_run(tmp_path / name, sweep({1: 10.0, 2: 12.0})) for name in ("two", "three")]
+    for run, other, answer in (
+        ("one", None, "mnist np=2, fp16 average: "),
+        ("two", "three", "EQUAL: "),
     ):
-        view = View(compare.PATH, {"run": "one"}).changed(**{"with": other})
+        view = View(compare.PATH, {"run": run}).changed(**{"with": other})
         first, second, *_ = compare.layout(RunStore(paths), view).children
         assert answer in shown_text(first)
         assert '"What to compare"' in shown_text(second)
