@@ -228,6 +228,12 @@ def test_all_columns_of_the_range_fit_and_are_sorted_by_keys(shown):
     table.wait_for()
     assert table.locator("tbody td:nth-child(2)").all_inner_texts() == lanes
     assert table.locator("th[aria-sort=ascending]").inner_text().startswith("lane")
+    whole = page.viewport_size
+    page.set_viewport_size({"width": 390, "height": 844})
+    settled(page)
+    assert page.evaluate(fits)
+    assert table.locator("tbody tr:first-child td:last-child").inner_text().endswith("%")
+    page.set_viewport_size(whole)
 
 
 def test_ranks_are_grouped_by_host_and_folded_to_bands_beside_the_outlier(shown):
