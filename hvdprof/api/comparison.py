@@ -20,7 +20,7 @@ from hvdprof.analyze.compare.history import history as history_of_sides
 from hvdprof.analyze.scaling.throughput_scaling import throughput_scaling
 from hvdprof.api.runs import analyze_run, is_run_directory, list_runs, load_run
 from hvdprof.errors import UnreadableInputError, UsageError
-from hvdprof.ingest.load import read_scaling_text
+from hvdprof.ingest.load import missing, read_scaling_text
 from hvdprof.model.comparison import (
     DEFAULT_LEVEL,
     DEFAULT_MARGIN,
@@ -207,6 +207,8 @@ def _check_margin(margin: float) -> None:
 def _side(path: Path) -> ComparedSide:
     if is_run_directory(path):
         return _side_of(analyze_run(load_run(path)))
+    if not path.exists():
+        raise missing(path)
     if path.is_dir():
         raise UnreadableInputError(
             f"{path} is not a run directory: it holds no manifest.json.",

@@ -20,6 +20,7 @@ from hvdprof.analyze.predict.forecast_score import (
 )
 from hvdprof.api.runs import analyze_run, is_run_directory, list_runs, load_run
 from hvdprof.errors import UnreadableInputError
+from hvdprof.ingest.load import missing
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.stored_forecast import StoredForecast
 from hvdprof.model.tables.forecast_tables import FORECAST_SCORES
@@ -91,6 +92,8 @@ def run_analysis(path: Path) -> RunAnalysis:
         UnreadableInputError: The path is none.
     """
     if not is_run_directory(path):
+        if not path.exists():
+            raise missing(path)
         raise UnreadableInputError(
             f"{path} is not a run directory: it holds no manifest.json.",
             hint="A table of ranks and speeds: hvdprof predict --table FILE.csv --np 64",

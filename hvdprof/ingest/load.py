@@ -15,7 +15,7 @@ from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.load_progress import ProgressCallback
 from hvdprof.ingest.recognise import Found, Kind, recognise, recognise_all
 from hvdprof.ingest.refusal import refuse_all, refuse_runs
-from hvdprof.ingest.sources.listing import unreadable
+from hvdprof.ingest.sources.listing import missing, unreadable
 from hvdprof.ingest.sources.workspace import Workspace
 from hvdprof.rundir.layout import MANIFEST_NAME
 
@@ -44,6 +44,7 @@ __all__ = [
     "is_slow",
     "load_run",
     "load_throughput",
+    "missing",
     "nsys_events",
     "numba_refusal",
     "read_scaling_text",

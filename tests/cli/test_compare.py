@@ -9,6 +9,7 @@ from hvdprof.errors import (
     NotComparableError,
     RegressedError,
     StorageError,
+    UnreadableInputError,
     UsageError,
 )
 from tests.builders.analysis import sweep
@@ -79,6 +80,13 @@ def test_a_file_is_written_whole_and_not_over_another(slower, tmp_path):
 def test_a_margin_that_is_no_percentage_is_refused(slower):
     with pytest.raises(UsageError, match="--margin 'two'"):
         invoke(*slower, "--margin", "two")
+
+
+def test_a_run_that_is_not_there_is_said_with_what_is_near(slower):
+    before, after = slower
+    with pytest.raises(UnreadableInputError, match=r"afte does not exist\.$") as error:
+        invoke(before, after.with_name("afte"))
+    assert "after" in error.value.hint
 
 
 def test_a_condition_on_what_neither_run_has_is_no_silent_pass(tmp_path):

@@ -97,7 +97,7 @@ def test_a_run_without_forecasts_cannot_be_scored(tmp_path):
         (("RUN", "--price", "0"), 2, "--price 0: must be above 0."),
         (("--score",), 2, "--score requires run directories."),
         (("--table", "x.csv", "--link", "25Gbit"), 2, "--link has no effect here"),
-        (("nowhere",), 3, "nowhere is not a run directory"),
+        (("nowhere",), 3, "nowhere does not exist."),
         (("--samples-per-s", "154"), 2, "--samples-per-s requires --model."),
     ],
 )
