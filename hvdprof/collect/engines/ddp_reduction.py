@@ -116,28 +116,28 @@ class DdpReduction:
         return []
 
     def on_ready(self, marks: StepMarks) -> Callable[[], None]:
-        """Called at each gradient: surrounds DDP's callback of this backward with two others.
+        """Called at the first gradient: surrounds DDP's callback of this backward with two others.
 
-        The first gradient of a backward counts. DDP asks for its callback at the last one, and is
-        called for a gradient after this.
+        DDP asks for its callback at the last gradient, and is called for a gradient after this.
         """
+        wait = WaitMarks(GRAD_REDUCE, num_ranks=self._num_ranks())
 
         def expect() -> None:
-            if not marks.is_wait_expected and self._synchronizes():
+            if self._synchronizes():
                 marks.is_wait_expected = True
-                self._queue(harmless(marks, begin))
+                self._queue(begin_wait)
 
         def begin() -> None:
             self._begin = marks.enter(COLLECTIVE_PHASE)
             marks.engine_waits(1)
-            self._queue(harmless(marks, end))
+            self._queue(end_wait)
 
         def end() -> None:
             marks.is_wait_expected = False
             marks.engine_waits(-1)
-            wait = WaitMarks(GRAD_REDUCE, num_ranks=self._num_ranks())
             marks.add_blocked(self._begin, marks.leave(COLLECTIVE_PHASE), wait)
 
+        begin_wait, end_wait = harmless(marks, begin), harmless(marks, end)
         return expect
 
     def _num_ranks(self) -> int:

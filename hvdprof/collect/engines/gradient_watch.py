@@ -165,7 +165,7 @@ def _ready_hook(
         # With several backward passes per step the last one counts.
         try:
             ready[index] = now()
-            if on_ready is not None:
+            if on_ready is not None and not marks.is_wait_expected:
                 on_ready()
         except Exception as error:
             marks.failure = error

@@ -34,7 +34,10 @@ class ReductionBackend(Protocol):
         """Mark from here on when the rank waits; the calls that end that."""
 
     def on_ready(self, marks: StepMarks) -> Callable[[], None] | None:
-        """What to call within backward whenever a gradient is ready; None for nothing."""
+        """What to call within backward when a gradient is ready; None for nothing.
+
+        It is called until it has set ``marks.is_wait_expected``.
+        """
 
 
 class NoReduction:
