@@ -6,12 +6,14 @@
 
 The method is that of ``hvdprof.bench_models.recorder_cost``, which `hvdprof selftest` uses too.
 Each case has a row for the full and one for the light recording (`--light`). Cases of layers sleep
-instead of computing: the ranks do not compete for cores, so that costs of some µs are visible.
+once in forward and once in backward instead of computing: the ranks do not compete for cores, so
+that costs of some µs are visible.
 
 Tested by tests/benchmarks/test_recorder_cost.py.
 """
 
 import argparse
+import gc
 import math
 import os
 import platform
@@ -64,7 +66,7 @@ _sleep_in_backward: Callable[[Tensor, float], Tensor] = _SleepInBackward.apply
 
 
 class _Layer(nn.Module):
-    """A layer that takes at least a known time in forward, and twice as long in backward."""
+    """A small layer that first sleeps in forward, and twice as long in backward."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__()
@@ -72,8 +74,10 @@ class _Layer(nn.Module):
         self._seconds = seconds
 
     def forward(self, inputs: Tensor) -> Tensor:
-        time.sleep(self._seconds)
-        return torch.relu(_sleep_in_backward(self.linear(inputs), 2 * self._seconds))
+        if self._seconds:
+            time.sleep(self._seconds)
+            inputs = _sleep_in_backward(inputs, 2 * self._seconds)
+        return torch.relu(self.linear(inputs))
 
 
 class _OneBatch:
@@ -88,17 +92,19 @@ class _OneBatch:
 
 
 class LayerTraining(Training):
-    """Layers that sleep, under DDP, FSDP2 or alone.
+    """Layers of which the middle one sleeps, under DDP, FSDP2 or alone.
 
     Args:
         engine: ``ddp``, ``fsdp``, or anything else for plain torch.
-        step_s: Time that all layers sleep in a step.
+        step_s: Time that it sleeps in a step.
     """
 
     def __init__(self, engine: str, step_s: float) -> None:
         self.batch_size = BATCH
         torch.manual_seed(1)
-        model = nn.Sequential(*(_Layer(step_s / 3 / NUM_LAYERS) for _ in range(NUM_LAYERS)))
+        # Each further sleep would add the time of a wake-up, which varies more than the cost.
+        sleeps_s = [step_s / 3 if place == NUM_LAYERS // 2 else 0.0 for place in range(NUM_LAYERS)]
+        model = nn.Sequential(*map(_Layer, sleeps_s))
         self.model: nn.Module = model
         if engine == "ddp":
             self.model = DistributedDataParallel(model)
@@ -154,18 +160,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if unknown := set(engines) - set(TORCHRUN_ENGINES):
         parser.error(f"unknown engine {', '.join(sorted(unknown))}")
     job, engines = _job(engines)
-    is_first = job.engine.identity.rank == 0
-    if is_first:
+    if job.engine.identity.rank == 0:
         _print_head(job.engine)
     for engine in engines:
-        for title, training in cases(job, engine, options.cases.split(",")):
-            for is_light in (False, True):
-                training.is_light = is_light
-                cost = measured(training, engine, options)
-                if is_first:
-                    _print_row(engine, title, cost, is_light=is_light)
+        _measure(job, engine, options)
+    # A model that outlived the process group would end that itself: Gloo's threads then wait for
+    # the interpreter's lock, and it for them (torch 2.13, sometimes).
+    gc.collect()
     job.engine.close()
     return 0
+
+
+def _measure(job: Job, engine: str, options: argparse.Namespace) -> None:
+    for title, training in cases(job, engine, options.cases.split(",")):
+        for is_light in (False, True):
+            training.is_light = is_light
+            cost = measured(training, engine, options)
+            if job.engine.identity.rank == 0:
+                _print_row(engine, title, cost, is_light=is_light)
 
 
 def _print_head(engine: Engine) -> None:
