@@ -4,6 +4,7 @@ A failure of the recorder itself never reaches the script: it ends the recording
 on stderr and, where the disk still takes it, a ``problem`` line.
 """
 
+import atexit
 import contextlib
 import sys
 import time
@@ -68,6 +69,8 @@ class Recorder(Guarded, Session):
         self.waits = RecordedWaits(self.give_up, self._recording.marks)
         self.gradients = RecordedGradients(self.give_up, self._recording, self._segments, source)
         self.lines = RecordedLines(self.give_up, file, self._switch, clock)
+        # For a script that ends without stop().
+        atexit.register(self._write_passed)
 
     def segment(self, segment_id: str) -> AbstractContextManager[None]:
         """A context; hooks that were attached in it are removed at its end."""
@@ -136,6 +139,9 @@ class Recorder(Guarded, Session):
             return
         message = f"recording stopped: {type(error).__name__}: {error}"
         print_problem(f"{message}; the training continues")
+        # The failure is reported: a second one, of the steps before it, would reach the training.
+        with contextlib.suppress(Exception):
+            self._recording.write_passed()
         # Where the file does not take this line either, stderr has it.
         with contextlib.suppress(OSError):
             self._file.write({"kind": "problem", "message": message})
@@ -150,6 +156,10 @@ class Recorder(Guarded, Session):
         if not self._has_ended:
             self._segments.end(ran_to_its_end)
 
+    @guarded
+    def _write_passed(self) -> None:
+        self._recording.write_passed()
+
     def _report(self, message: str) -> None:
         print_problem(message)
         self._file.write({"kind": "problem", "message": message})
@@ -161,6 +171,7 @@ class Recorder(Guarded, Session):
 
     def _end(self, successor: Session) -> None:
         self._has_ended = True
+        atexit.unregister(self._write_passed)
         self._recording.marks.drop()
         self._recording.watches.detach()
         if self._collectives is not None:

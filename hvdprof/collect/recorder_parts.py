@@ -66,7 +66,9 @@ class RecordedSteps(Guarded, StepCalls):
         """A context; outside a step it records nothing."""
         context = self._phase_contexts.get(name)
         if context is None:
-            context = GuardedContext(lambda: self._enter(name), lambda _: self._leave(name))
+            context = GuardedContext(
+                functools.partial(self._enter, name), functools.partial(self._leave, name)
+            )
             self._phase_contexts[name] = context
         return context
 
@@ -117,7 +119,7 @@ class RecordedSteps(Guarded, StepCalls):
         self._marks.enter(name)
 
     @guarded
-    def _leave(self, name: str) -> None:
+    def _leave(self, name: str, _ran_to_its_end: bool) -> None:
         self._marks.leave(name)
 
     @guarded

@@ -90,6 +90,14 @@ class StepRecording:
         else:
             self._finish(segment)
 
+    def write_passed(self) -> None:
+        """Write the finished steps that can be written without waiting.
+
+        Raises:
+            OSError: The recorder file took no more.
+        """
+        self._writer.write_passed()
+
     def write_rest(self) -> None:
         """Wait for the remaining steps and write them, or the open window.
 

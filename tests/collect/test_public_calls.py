@@ -1,5 +1,6 @@
 """The module-level calls as a script makes them."""
 
+import os
 import subprocess
 import sys
 
@@ -91,6 +92,19 @@ def test_after_stop_calls_do_nothing(folder):
     train(1)
     collect.stop()
     assert (folder / "rank-0.jsonl").stat().st_size == size
+
+
+def test_a_script_that_ends_without_stop_has_all_its_steps(tmp_path):
+    script = (
+        "from hvdprof import collect\ncollect.start()\n"
+        "for _ in range(5):\n    with collect.step():\n        pass\n"
+    )
+    folder = tmp_path / "recorder"
+    environment = os.environ | {"HVDPROF_RECORDER_DIR": str(folder)}
+    subprocess.run([sys.executable, "-c", script], env=environment, check=True)
+    lines = recorded(folder / "rank-0.jsonl")
+    assert [step["step"] for step in steps_of(lines, "main")] == [0, 1, 2, 3, 4]
+    assert of_kind(lines, "end") == []
 
 
 def test_second_recording_into_the_same_folder_is_refused(folder, capsys):

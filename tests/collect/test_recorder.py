@@ -12,6 +12,7 @@ import torch
 from hvdprof.collect.clock.clock_exchange import ClockTurns, RankGroup
 from hvdprof.collect.recorder import Recorder
 from hvdprof.collect.session import Session, SilentSession
+from hvdprof.collect.steps import step_writer
 from hvdprof.collect.steps.line_writer import LineWriter
 from hvdprof.collect.steps.step_marks import MAX_PIECES
 from hvdprof.collect.steps.step_writer import MAX_UNREAD_STEPS
@@ -27,7 +28,7 @@ from tests.builders.fake_torch import (
 )
 from tests.builders.recorded import KEYS, blocked_ns, of_kind, phase_ns, recorded, steps_of
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("steps_written_singly")]
 
 SINGLE = RankGroup(0, 1, lambda value: [value])
 
@@ -186,12 +187,6 @@ def test_processor_time_is_recorded_at_the_ends_of_a_segment(recording):
     assert read_recorder_file(recording.file.path).segments["main"].busy_ns == busy_ns
 
 
-def test_step_line_is_in_the_file_as_soon_as_the_step_has_ended(recording):
-    for num_steps in range(1, 4):
-        recording.train_step()
-        assert len(steps_of(recording.lines, "main")) == num_steps
-
-
 def test_step_that_an_exception_leaves_is_not_recorded(recording):
     with pytest.raises(ZeroDivisionError), recording.recorder.steps.step(8, False):
         raise ZeroDivisionError
@@ -283,6 +278,25 @@ def test_a_failure_of_what_calls_it_ends_the_recording(recording, capsys):
     assert len(steps_of(recording.lines, "main")) == 1
     assert "the training continues" in capsys.readouterr().err
     assert [type(one) for one in recording.successors] == [SilentSession]
+
+
+def test_short_steps_before_a_failure_are_written(recording, monkeypatch):
+    monkeypatch.setattr(step_writer, "STEPS_AT_ONCE", 32)
+    for _ in range(3):
+        recording.train_step()
+    assert len(steps_of(recording.lines, "main")) == 1
+    recording.recorder.give_up(ValueError("odd batch"))
+    assert [line["kind"] for line in recording.lines[-4:]] == ["step", "step", "step", "problem"]
+
+
+def test_a_step_that_cannot_be_written_does_not_reach_the_training(recording, monkeypatch, capsys):
+    monkeypatch.setattr(step_writer, "STEPS_AT_ONCE", 32)
+    recording.train_step()
+    recording.train_step(loss="no number")
+    recording.train_step()
+    recording.recorder.give_up(ValueError("odd batch"))
+    assert of_kind(recording.lines, "problem")[0]["message"].endswith("odd batch")
+    assert capsys.readouterr().err.count("\n") == 1
 
 
 def test_loss_that_is_not_a_number_is_recorded(recording):

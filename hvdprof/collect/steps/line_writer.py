@@ -1,4 +1,4 @@
-"""The recorder file of a rank: whole lines, each written at once."""
+"""The recorder file of a rank: whole lines."""
 
 import os
 from pathlib import Path
@@ -12,7 +12,7 @@ MAX_BYTES = 2**29
 
 
 class LineWriter:
-    """A new recorder file that only grows, by one whole line per write.
+    """A new recorder file that only grows, by whole lines.
 
     It belongs to the process that made it: in a forked process, writing does nothing.
 
@@ -45,17 +45,18 @@ class LineWriter:
         """Whether it has reached ``MAX_BYTES``; it still takes what is written."""
         return self._size_bytes >= MAX_BYTES
 
-    def write(self, line: RecorderLine) -> None:
-        """Append one line; a line that does not fit as a whole is removed again.
+    def write(self, *lines: RecorderLine) -> None:
+        """Append lines with one call of the system; of a line that does not fit nothing stays.
 
         Raises:
             OSError: The disk is full, the file is closed, or the like.
         """
         if os.getpid() != self._pid:
             return
-        data = to_bytes(line)
+        data = b"".join(map(to_bytes, lines))
         written = os.write(self._descriptor, data)
         if written < len(data):
+            self._size_bytes += data.rfind(b"\n", 0, written) + 1
             os.ftruncate(self._descriptor, self._size_bytes)
             # The kernel writes a part only when the disk is full.
             raise OSError(f"disk full: only {written} of {len(data)} bytes fitted into {self.path}")

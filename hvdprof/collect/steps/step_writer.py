@@ -3,15 +3,25 @@
 Tested by tests/collect/test_recorder.py.
 """
 
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 from hvdprof.collect.steps.step_marks import Number, WaitMarks
 from hvdprof.collect.steps.time_source import Mark, TimeSource
 from hvdprof.rundir.recorder_format import GRAD_REDUCE, NOT_READY, NOT_SUBMITTED, StepLine
 
 MAX_UNREAD_STEPS = 16
+
+STEPS_AT_ONCE = 32
+"""Short steps are written together: code that runs once per step runs from cold caches, five times
+as long as in a loop. All ranks write after the same steps, or they would delay each other in turn.
+"""
+
+LONGEST_DELAY_NS = 100_000_000
+"""Steps at least as long are written one by one; what a killed rank may lose."""
 
 MarkedBucket = tuple[Mark, Mark | None, list[int]]
 """Marks of the begin and the end of a reduction, and the places of its tensors."""
@@ -55,35 +65,67 @@ class FinishedStep:
             yield from (mark for mark in (begin, end) if mark is not None)
 
 
+class LineTaker(Protocol):
+    """What the lines of steps are passed to."""
+
+    def __call__(self, *lines: StepLine) -> None:
+        """Take them in their order."""
+
+
 class StepWriter:
-    """Passes steps on in their order as soon as their marks can be read without waiting.
+    """Passes steps on in their order, once their marks can be read without waiting.
 
     Args:
-        take: Takes the line of each step.
+        take: Takes the lines of the steps.
         source: Where the marks come from.
+        clock: Monotonic nanoseconds of the host.
     """
 
-    def __init__(self, take: Callable[[StepLine], None], source: TimeSource) -> None:
+    def __init__(
+        self,
+        take: LineTaker,
+        source: TimeSource,
+        clock: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
         self._take = take
         self._source = source
+        self._clock = clock
+        self._written_ns: int | None = None
         self._unread: deque[FinishedStep] = deque()
 
     def add(self, step: FinishedStep) -> None:
-        """Take a step, and write the steps whose marks can be read.
+        """Take a step; after ``STEPS_AT_ONCE`` steps or ``LONGEST_DELAY_NS`` write what is passed.
 
-        Where a GPU is more than ``MAX_UNREAD_STEPS`` behind, this waits for the oldest step.
+        Where a GPU is more than ``MAX_UNREAD_STEPS`` behind then, this waits for the oldest step.
 
         Raises:
             OSError: The recorder file took no more.
         """
         self._unread.append(step)
-        while self._unread:
-            oldest = self._unread[0]
-            if not self._source.is_passed(oldest.end):
-                if len(self._unread) <= MAX_UNREAD_STEPS:
-                    return
-                self._source.wait_for(oldest.end)
-            self._write(self._unread.popleft())
+        now_ns = self._clock()
+        is_due = self._written_ns is None or now_ns - self._written_ns >= LONGEST_DELAY_NS
+        if not is_due and (step.number + 1) % STEPS_AT_ONCE:
+            return
+        self._written_ns = now_ns
+        self.write_passed()
+        while len(self._unread) > MAX_UNREAD_STEPS:
+            self._source.wait_for(self._unread[0].end)
+            self.write_passed()
+
+    def write_passed(self) -> None:
+        """Write the steps whose marks can be read without waiting.
+
+        Raises:
+            OSError: The recorder file took no more.
+        """
+        lines: list[StepLine] = []
+        try:
+            while self._unread and self._source.is_passed(self._unread[0].end):
+                lines.append(self._line_of(self._unread.popleft()))
+        finally:
+            # Also those before a step that cannot be written.
+            if lines:
+                self._take(*lines)
 
     def write_rest(self) -> None:
         """Wait for the remaining steps and write them.
@@ -92,11 +134,10 @@ class StepWriter:
             OSError: The recorder file took no more.
         """
         while self._unread:
-            step = self._unread.popleft()
-            self._source.wait_for(step.end)
-            self._write(step)
+            self._source.wait_for(self._unread[0].end)
+            self.write_passed()
 
-    def _write(self, step: FinishedStep) -> None:
+    def _line_of(self, step: FinishedStep) -> StepLine:
         start_ns, offset = self._source.begin_ns(step.begin), self._source.offset_ns
         blocked = None
         if step.blocked is not None:
@@ -135,5 +176,5 @@ class StepWriter:
             line["evaluation"] = True
         if step.loss is not None:
             line["loss"] = float(step.loss)
-        self._take(line)
         self._source.recycle(step.marks_to_read())
+        return line

@@ -173,12 +173,16 @@ class WindowWriter:
         self._length = 1
         self._is_reported = False
 
-    def add(self, line: StepLine) -> None:
-        """Count a finished step, and write the window that ends with it.
+    def add(self, *lines: StepLine) -> None:
+        """Count finished steps, and write the windows that end with them.
 
         Raises:
             OSError: The recorder file took no more.
         """
+        for line in lines:
+            self._add(line)
+
+    def _add(self, line: StepLine) -> None:
         if self._begin_ns is None:
             self._begin_ns = line["start_ns"]
         part = line["segment"], line["warmup"]

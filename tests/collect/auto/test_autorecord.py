@@ -16,7 +16,7 @@ from hvdprof.collect.auto.autorecord import AutoRecorder
 from tests.builders.local_script import BATCH, Script
 from tests.builders.recorded import blocked_ns, of_kind, phase_ns, recorded, steps_of
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("steps_written_singly")]
 
 
 @pytest.fixture

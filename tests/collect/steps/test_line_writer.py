@@ -34,6 +34,24 @@ def test_line_that_fits_in_part_is_taken_back(tmp_path, monkeypatch):
     assert file.path.read_bytes() == before
 
 
+def test_of_several_lines_those_that_fit_stay(tmp_path, monkeypatch):
+    file = LineWriter(tmp_path / "rank-0.jsonl")
+    lines = [{"kind": "mark", "name": name, "monotonic_ns": 1} for name in ("a", "b", "c")]
+    length = len(json.dumps(lines[0], separators=(",", ":"))) + 1
+    write = os.write
+    with monkeypatch.context() as patch:
+        # The second line fits without its end.
+        patch.setattr(
+            os, "write", lambda descriptor, data: write(descriptor, data[: 2 * length - 1])
+        )
+        with pytest.raises(OSError, match="disk full"):
+            file.write(*lines)
+    assert [json.loads(line) for line in file.path.read_text().splitlines()] == lines[:1]
+    assert file.size_bytes == length
+    file.write(lines[2])
+    assert [json.loads(line)["name"] for line in file.path.read_text().splitlines()] == ["a", "c"]
+
+
 def test_closing_twice_is_fine_and_writing_afterwards_is_an_error(tmp_path):
     file = LineWriter(tmp_path / "rank-0.jsonl")
     file.close()

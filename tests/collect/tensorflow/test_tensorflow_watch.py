@@ -12,6 +12,8 @@ from hvdprof.collect.tensorflow.tensorflow_watch import TensorFlowRecorder, reco
 from tests.builders.fake_tensorflow import FakeTensor, FakeTensorFlow, fake_horovod
 from tests.builders.recorded import blocked_ns, of_kind, phase_ns, recorded, steps_of
 
+pytestmark = pytest.mark.usefixtures("steps_written_singly")
+
 PARTS = ("forward", "backward", "collective", "optimizer")
 
 

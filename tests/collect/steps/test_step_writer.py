@@ -1,0 +1,138 @@
+import pytest
+
+from hvdprof.collect.steps.step_writer import (
+    LONGEST_DELAY_NS,
+    MAX_UNREAD_STEPS,
+    STEPS_AT_ONCE,
+    FinishedStep,
+    StepWriter,
+)
+from hvdprof.collect.steps.time_source import HostClock
+from tests.builders.fake_torch import FakeTime
+
+
+class LateSource(HostClock):
+    """Marks that can be read once ``passed`` has come to them, or after a wait."""
+
+    def __init__(self):
+        super().__init__()
+        self.passed = -1
+        self.num_waits = 0
+
+    def is_passed(self, mark):
+        return mark <= self.passed
+
+    def wait_for(self, mark):
+        self.num_waits += 1
+        self.passed = max(self.passed, mark)
+
+
+class Writing:
+    """A writer on a clock that moves by hand, and the numbers of the steps that it passed on."""
+
+    def __init__(self, source=None):
+        self.written = []
+        self.time = FakeTime()
+        self.writer = StepWriter(self.take, source or HostClock(), self.time)
+
+    def take(self, *lines):
+        self.written += [line["step"] for line in lines]
+
+    def add(self, number, length_ns=1000, loss=None):
+        self.time.advance(length_ns)
+        self.writer.add(
+            FinishedStep(
+                segment="main",
+                number=number,
+                samples=1,
+                warmup=False,
+                begin=number,
+                end=number,
+                phases=[],
+                ready=[],
+                blocked=[],
+                waits=[],
+                buckets=[],
+                loss=loss,
+                has_evaluation=False,
+            )
+        )
+
+
+@pytest.fixture
+def writing():
+    return Writing()
+
+
+def test_the_first_step_is_written_at_once(writing):
+    writing.add(0)
+    assert writing.written == [0]
+
+
+def test_short_steps_are_written_together_and_in_order(writing):
+    for number in range(2 * STEPS_AT_ONCE):
+        writing.add(number)
+        whole = (number + 1) // STEPS_AT_ONCE * STEPS_AT_ONCE
+        assert writing.written == list(range(max(whole, 1)))
+
+
+def test_ranks_write_after_the_same_steps(writing):
+    # One that began to record late numbers its steps like the others.
+    other = Writing()
+    for number in range(5 * STEPS_AT_ONCE):
+        writing.add(number)
+        if number >= 3:
+            other.add(number)
+    assert writing.written == list(range(5 * STEPS_AT_ONCE))
+    assert other.written == writing.written[3:]
+
+
+def test_a_long_step_is_written_at_once(writing):
+    for number in range(4):
+        writing.add(number, LONGEST_DELAY_NS)
+        assert writing.written[-1] == number
+
+
+def test_steps_of_middle_length_wait_no_longer_than_the_delay(writing):
+    length_ns = LONGEST_DELAY_NS // 3 + 1
+    for number in range(4):
+        writing.add(number, length_ns)
+    assert writing.written == [0, 1, 2, 3]
+
+
+def test_the_rest_is_written_at_the_end(writing):
+    for number in range(4):
+        writing.add(number)
+    writing.writer.write_rest()
+    assert writing.written == [0, 1, 2, 3]
+
+
+def test_steps_before_one_that_cannot_be_written_are_written(writing):
+    writing.add(0)
+    writing.add(1)
+    writing.add(2, loss="no number")
+    writing.add(3)
+    with pytest.raises(ValueError, match="no number"):
+        writing.writer.write_rest()
+    assert writing.written == [0, 1]
+    writing.writer.write_passed()
+    assert writing.written == [0, 1, 3]
+
+
+def test_steps_that_a_gpu_has_not_passed_stay():
+    source = LateSource()
+    writing = Writing(source)
+    source.passed = STEPS_AT_ONCE - 3
+    for number in range(STEPS_AT_ONCE):
+        writing.add(number)
+    assert writing.written == list(range(STEPS_AT_ONCE - 2))
+    assert not source.num_waits
+
+
+def test_few_steps_stay_where_a_gpu_is_far_behind():
+    source = LateSource()
+    writing = Writing(source)
+    for number in range(2 * STEPS_AT_ONCE):
+        writing.add(number, LONGEST_DELAY_NS)
+    assert len(writing.written) == 2 * STEPS_AT_ONCE - MAX_UNREAD_STEPS
+    assert source.num_waits
