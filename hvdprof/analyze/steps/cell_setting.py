@@ -27,7 +27,8 @@ class CellSetting:
         one_thread: Whether every rank had one thread; False where unknown.
         num_cores: Cores of the launching host; 0 where unknown.
         other_cores: Largest number of cores of that host used by other processes in a pass of the
-            run, where the ranks of the cell lacked cores for them; else 0.
+            run, where they used more than ``BUSY_CORES`` in the mean of the cell's passes and its
+            ranks lacked cores for them; else 0.
         busy_cores: Largest number of cores that were busy during a launch, with its ranks or with
             other processes; NaN where unknown.
     """
@@ -76,8 +77,9 @@ def cell_setting(run: Run, cell: Mapping[str, object]) -> CellSetting:
     cores = int(here.get("num_cores") or 0)
     of_here = ranks[(ranks["hostname"].astype(str) == str(here.get("hostname"))).to_numpy()]
     threads = _threads(of_here)
-    others = _most_other_cores(passes)
-    compete = others > BUSY_CORES and threads + others > cores > 0
+    # Costs are means over launches: a load in one of many explains little of them.
+    is_busy = _mean_other_cores(passes) > BUSY_CORES
+    compete = is_busy and threads + _most_other_cores(passes) > cores > 0
     return CellSetting(
         num_hosts=len(set(ranks["hostname"].astype(str)) - {""}) or len(manifest.hosts),
         on_gpus=bool(ranks["device"].astype(str).str.startswith("cuda").any())
@@ -108,6 +110,10 @@ def _busy_cores(
 
 def _most_other_cores(passes: Sequence[PassRecord]) -> float:
     return max((one.other_cpu_cores or 0.0 for one in passes), default=0.0)
+
+
+def _mean_other_cores(passes: Sequence[PassRecord]) -> float:
+    return sum(one.other_cpu_cores or 0.0 for one in passes) / max(1, len(passes))
 
 
 def _threads(ranks: pd.DataFrame) -> int:

@@ -127,6 +127,12 @@ def test_ranks_that_other_processes_keep_from_the_cores_do_not_count_as_waiting(
     assert not setting.ranks_mostly_wait
 
 
+def test_a_load_in_one_of_many_launches_explains_no_cost() -> None:
+    idle = [{"other_cpu_cores": 0.02}] * 9
+    assert _setting({"other_cpu_cores": 0.9}, *idle).other_cores == 0
+    assert _setting({"other_cpu_cores": 1.9}, *idle).other_cores == 1.9
+
+
 def test_an_unknown_host_has_no_cores() -> None:
     setting = _setting({"other_cpu_cores": 3.0}, hosts=[])
     assert (setting.num_cores, setting.every_core_computes, setting.other_cores) == (0, False, 0)
