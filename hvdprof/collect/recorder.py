@@ -27,7 +27,7 @@ from hvdprof.collect.session import Session, SilentSession
 from hvdprof.collect.step_recording import StepRecording
 from hvdprof.collect.steps.line_writer import LineWriter
 from hvdprof.collect.steps.step_marks import StepMarks
-from hvdprof.collect.steps.time_source import TimeSource
+from hvdprof.collect.steps.time_source import HostClock, TimeSource
 from hvdprof.collect.timeline_switch import TimelineSwitch
 from hvdprof.collect.watchdog import Standing
 from hvdprof.rundir.recorder_format import ClockLine
@@ -57,6 +57,7 @@ class Recorder(Guarded, Session):
     ) -> None:
         super().__init__(self.give_up)
         self._file = file
+        self._is_on_host = isinstance(source, HostClock)
         self._clock = clock
         self._clocks = clocks
         self._on_end = on_end
@@ -111,6 +112,19 @@ class Recorder(Guarded, Session):
             missing=[name for name, is_ready in readiness if not is_ready],
             ended=self._has_ended,
         )
+
+    def write_at_rest(self) -> None:
+        """Write the short steps that still wait for it; for another thread, raises nothing.
+
+        Where a rank hangs, or trains no more for a while, nothing is left that a kill would lose.
+        On a GPU they wait on: to ask for its events would end the capture of a graph.
+        """
+        try:
+            if self._is_on_host:
+                self._recording.write_passed()
+        except Exception as error:
+            # It ends the recording in the thread that trains, whose hooks may be running.
+            self._recording.marks.failure = error
 
     @guarded
     def abandon(self) -> None:

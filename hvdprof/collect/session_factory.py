@@ -104,7 +104,7 @@ def open_session(
         silent.take_turn()
         return
     install(recorder)
-    watch_over(recorder.standing, folder, identity.rank)
+    watch_over(recorder.standing, recorder.write_at_rest, folder, identity.rank)
     recorder.exchange_clocks("start")
 
 

@@ -55,6 +55,7 @@ class Watchdog:
         paths: The files of the pass; their folder is made when missing.
         rank: The rank.
         still_after_s: Seconds without any change after which the rank reports that it is blocked.
+        at_rest: Called at each look that sees no change since the one before; raises nothing.
         clock: Seconds of a monotonic clock.
     """
 
@@ -64,9 +65,11 @@ class Watchdog:
         paths: PassPaths,
         rank: int,
         still_after_s: float,
+        at_rest: Callable[[], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._standing = standing
+        self._at_rest = at_rest
         self._paths = paths
         self._rank = rank
         self._still_after_s = still_after_s
@@ -90,7 +93,9 @@ class Watchdog:
             if self._reported_s is not None or standing.ended or not self._beat:
                 self._write_state(standing, now_s)
             self._reported_s = None
-        elif now_s - self._since_s >= self._still_after_s:
+            return not standing.ended
+        self._at_rest()
+        if now_s - self._since_s >= self._still_after_s:
             if self._reported_s is None:
                 self._dump_stacks()
             if self._reported_s is None or now_s - self._reported_s >= self._beat_every_s:
@@ -125,11 +130,20 @@ class Watchdog:
 
 def watch_over(
     standing: Callable[[], Standing],
+    at_rest: Callable[[], None],
     recorder_folder: Path,
     rank: int,
     environment: Mapping[str, str] = os.environ,
 ) -> None:
-    """Start to watch this rank where ``HVDPROF_STALL_WARN`` asks for it, seconds above 0."""
+    """Start to watch this rank where ``HVDPROF_STALL_WARN`` asks for it, seconds above 0.
+
+    Args:
+        standing: Where the rank is now; called from another thread, as ``at_rest`` is.
+        at_rest: Called where nothing has changed for a second or two; raises nothing.
+        recorder_folder: The folder of the recorder files.
+        rank: The rank.
+        environment: Holds the variable.
+    """
     try:
         warn_s = float(environment.get(STALL_WARN, "0"))
     except ValueError:
@@ -137,7 +151,7 @@ def watch_over(
     if not 0 < warn_s < float("inf"):
         return
     # Reported a little before the launching side asks for it.
-    watchdog = Watchdog(standing, PassPaths(recorder_folder.parent), rank, 0.8 * warn_s)
+    watchdog = Watchdog(standing, PassPaths(recorder_folder.parent), rank, 0.8 * warn_s, at_rest)
 
     def keep_looking() -> None:
         try:

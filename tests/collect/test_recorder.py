@@ -2,6 +2,7 @@ import math
 import os
 import subprocess
 import sys
+import threading
 import time
 from types import SimpleNamespace
 
@@ -287,6 +288,46 @@ def test_short_steps_before_a_failure_are_written(recording, monkeypatch):
     assert len(steps_of(recording.lines, "main")) == 1
     recording.recorder.give_up(ValueError("odd batch"))
     assert [line["kind"] for line in recording.lines[-4:]] == ["step", "step", "step", "problem"]
+
+
+def test_short_steps_of_a_rank_at_rest_are_written_by_another_thread(recording, monkeypatch):
+    monkeypatch.setattr(step_writer, "STEPS_AT_ONCE", 32)
+    for _ in range(3):
+        recording.train_step()
+    thread = threading.Thread(target=recording.recorder.write_at_rest)
+    thread.start()
+    thread.join()
+    assert len(steps_of(recording.lines, "main")) == 3
+    recording.train_step()
+    recording.recorder.stop()
+    assert [step["step"] for step in steps_of(recording.lines, "main")] == [0, 1, 2, 3]
+
+
+def test_a_failure_at_rest_ends_the_recording_in_the_thread_that_trains(
+    recording, monkeypatch, capsys
+):
+    monkeypatch.setattr(step_writer, "STEPS_AT_ONCE", 32)
+    recording.train_step()
+    recording.train_step(loss="no number")
+    recording.recorder.write_at_rest()
+    assert recording.successors == []
+    recording.train_step()
+    assert "could not convert" in of_kind(recording.lines, "problem")[0]["message"]
+    assert [type(one) for one in recording.successors] == [SilentSession]
+    assert "the training continues" in capsys.readouterr().err
+
+
+def test_at_rest_a_gpu_is_not_asked_for_its_events(tmp_path, monkeypatch):
+    monkeypatch.setattr(step_writer, "STEPS_AT_ONCE", 32)
+    recording, _ = on_gpu(tmp_path, lag_ns=0)
+    for _ in range(2):
+        recording.train_step(10)
+    num_written = len(steps_of(recording.lines, "main"))
+    assert num_written < 2
+    recording.recorder.write_at_rest()
+    assert len(steps_of(recording.lines, "main")) == num_written
+    recording.recorder.stop()
+    assert len(steps_of(recording.lines, "main")) == 2
 
 
 def test_a_step_that_cannot_be_written_does_not_reach_the_training(recording, monkeypatch, capsys):

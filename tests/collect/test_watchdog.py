@@ -13,6 +13,10 @@ from hvdprof.rundir.layout import PassPaths
 WAITING = Standing(segment="main", step=4, is_open=True, waits=True, ready=["a"], missing=["b"])
 
 
+def nothing() -> None:
+    pass
+
+
 class Rank:
     """A rank whose state and clock a test sets."""
 
@@ -20,7 +24,13 @@ class Rank:
         self.paths = PassPaths(folder)
         self.standing = Standing(segment="main", step=3)
         self.now_s = 100.0
-        self.dog = Watchdog(lambda: self.standing, self.paths, 1, 10.0, lambda: self.now_s)
+        self.num_at_rest = 0
+        self.dog = Watchdog(
+            lambda: self.standing, self.paths, 1, 10.0, self.at_rest, lambda: self.now_s
+        )
+
+    def at_rest(self) -> None:
+        self.num_at_rest += 1
 
     def look(self, now_s: float) -> bool:
         self.now_s = now_s
@@ -41,6 +51,15 @@ def test_a_rank_that_makes_progress_writes_once_and_then_nothing(rank: Rank) -> 
         assert rank.look(100.0 + second)
     assert rank.reported()["beat"] == 1
     assert not rank.paths.stack_file(1).exists()
+
+
+def test_a_rank_at_rest_is_asked_to_write_at_once(rank: Rank) -> None:
+    rank.look(100.0)
+    rank.standing = WAITING
+    rank.look(101.0)
+    assert rank.num_at_rest == 0
+    rank.look(102.0)
+    assert rank.num_at_rest == 1
 
 
 def test_a_stalled_rank_names_the_place_and_shows_its_stack(rank: Rank) -> None:
@@ -84,14 +103,14 @@ def test_the_end_of_the_recording_is_reported_and_ends_the_watch(rank: Rank) -> 
 @pytest.mark.parametrize("value", [None, "0", "soon", "-1", "inf", "nan"])
 def test_no_watchdog_runs_unless_requested(tmp_path: Path, value: str | None) -> None:
     environment = {} if value is None else {STALL_WARN: value}
-    watch_over(lambda: Standing(), tmp_path / "recorder", 0, environment)
+    watch_over(lambda: Standing(), nothing, tmp_path / "recorder", 0, environment)
     time.sleep(0.05)
     assert not (tmp_path / "watch").exists()
 
 
 def test_the_watchdog_thread_writes_progress(tmp_path: Path) -> None:
     states = [Standing(ended=True)]
-    watch_over(lambda: states[0], tmp_path / "recorder", 0, {STALL_WARN: "5"})
+    watch_over(lambda: states[0], nothing, tmp_path / "recorder", 0, {STALL_WARN: "5"})
     path = PassPaths(tmp_path).watch_file(0)
     deadline = time.monotonic() + 10
     while not path.exists() and time.monotonic() < deadline:
@@ -106,7 +125,7 @@ def test_a_system_without_another_thread_is_reported_and_does_not_stop_the_scrip
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr("threading.Thread.start", none_left)
-    watch_over(Standing, tmp_path / "recorder", 0, {STALL_WARN: "10"})
+    watch_over(Standing, nothing, tmp_path / "recorder", 0, {STALL_WARN: "10"})
     assert "stall reporting disabled: can't start new thread" in capsys.readouterr().err
 
 
@@ -115,7 +134,7 @@ def test_what_fails_within_the_watch_is_reported_in_one_line(tmp_path, capsys):
         raise ValueError("odd name of a tensor")
 
     before = set(threading.enumerate())
-    watch_over(broken, tmp_path / "recorder", 0, {STALL_WARN: "10"})
+    watch_over(broken, nothing, tmp_path / "recorder", 0, {STALL_WARN: "10"})
     for thread in set(threading.enumerate()) - before:
         thread.join(10)
     error = capsys.readouterr().err

@@ -1,6 +1,7 @@
 """The recorder file of a rank: whole lines."""
 
 import os
+import threading
 from pathlib import Path
 
 from hvdprof.rundir.recorder_codec import to_bytes
@@ -29,6 +30,7 @@ class LineWriter:
         self._descriptor = open_descriptor(path, flags)
         self._size_bytes = 0
         self._pid = os.getpid()
+        self._lock = threading.Lock()
 
     @property
     def is_closed(self) -> bool:
@@ -54,13 +56,16 @@ class LineWriter:
         if os.getpid() != self._pid:
             return
         data = b"".join(map(to_bytes, lines))
-        written = os.write(self._descriptor, data)
-        if written < len(data):
+        # The watchdog's thread writes, too.
+        with self._lock:
+            written = os.write(self._descriptor, data)
+            if written == len(data):
+                self._size_bytes += written
+                return
             self._size_bytes += data.rfind(b"\n", 0, written) + 1
             os.ftruncate(self._descriptor, self._size_bytes)
-            # The kernel writes a part only when the disk is full.
-            raise OSError(f"disk full: only {written} of {len(data)} bytes fitted into {self.path}")
-        self._size_bytes += written
+        # The kernel writes a part only when the disk is full.
+        raise OSError(f"disk full: only {written} of {len(data)} bytes fitted into {self.path}")
 
     def close(self) -> None:
         """Close the file; a second call does nothing."""

@@ -3,6 +3,8 @@
 Tested by tests/collect/test_recorder.py.
 """
 
+import os
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -91,6 +93,8 @@ class StepWriter:
         self._source = source
         self._clock = clock
         self._written_ns: int | None = None
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
         self._unread: deque[FinishedStep] = deque()
 
     def add(self, step: FinishedStep) -> None:
@@ -113,19 +117,24 @@ class StepWriter:
             self.write_passed()
 
     def write_passed(self) -> None:
-        """Write the steps whose marks can be read without waiting.
+        """Write the steps whose marks can be read without waiting; any thread may.
 
         Raises:
             OSError: The recorder file took no more.
         """
-        lines: list[StepLine] = []
-        try:
-            while self._unread and self._source.is_passed(self._unread[0].end):
-                lines.append(self._line_of(self._unread.popleft()))
-        finally:
-            # Also those before a step that cannot be written.
-            if lines:
-                self._take(*lines)
+        # A forked process writes nothing; another thread may have held the lock when it was made.
+        if os.getpid() != self._pid:
+            self._unread.clear()
+            return
+        with self._lock:
+            lines: list[StepLine] = []
+            try:
+                while self._unread and self._source.is_passed(self._unread[0].end):
+                    lines.append(self._line_of(self._unread.popleft()))
+            finally:
+                # Also those before a step that cannot be written.
+                if lines:
+                    self._take(*lines)
 
     def write_rest(self) -> None:
         """Wait for the remaining steps and write them.
