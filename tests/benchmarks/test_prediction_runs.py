@@ -38,10 +38,10 @@ def test_dilation_lengthens_waits_and_cycle_and_leaves_sizes():
 def test_a_sweep_limits_its_links_by_the_dilated_rate(monkeypatch):
     class Hosts:
         names = ("a", "b", "c", "d")
-        limits: ClassVar[list[tuple[str, str]]] = []
+        limits: ClassVar[list[tuple[str, str, str]]] = []
 
-        def limit(self, rate, burst):
-            self.limits.append((rate, burst))
+        def limit(self, rate, burst, latency):
+            self.limits.append((rate, burst, latency))
 
         def hvdprof_command(self, *arguments):
             return list(arguments)
@@ -49,8 +49,8 @@ def test_a_sweep_limits_its_links_by_the_dilated_rate(monkeypatch):
     monkeypatch.setattr(subprocess, "run", lambda *_arguments, **_options: None)
     for dilation in (1.0, 8.0):
         record(next(sweeps(dilation)), Path("runs"), Hosts())
-    # As many bytes pass at once, for as many more milliseconds.
-    assert Hosts.limits == [("100mbit", "125000b"), ("12.5mbit", "125000b")]
+    # The queue holds as many bytes, which take longer; a burst passes for the same 10 ms.
+    assert Hosts.limits == [("100mbit", "125000b", "0.1s"), ("12.5mbit", "15625b", "0.8s")]
 
 
 def test_the_runs_of_a_fit_show_the_tail_of_the_jitter():

@@ -86,12 +86,13 @@ class NetworkHosts:
         program = (sys.executable, "-m", "hvdprof", *arguments)
         return self.command(self.names[0], "env", *settings, *program)
 
-    def limit(self, rate: str, burst: str = "64kb") -> None:
+    def limit(self, rate: str, burst: str = "64kb", latency: str = "100ms") -> None:
         """Give every link a rate in both directions, as ``tc`` spells it: ``200mbit``.
 
         ``burst`` is what passes at once after a pause, so that small messages seem faster.
+        ``latency`` is the longest wait in the queue; packets beyond it are dropped.
         """
-        shaping = ["root", "tbf", "rate", rate, "burst", burst, "latency", "100ms"]
+        shaping = ["root", "tbf", "rate", rate, "burst", burst, "latency", latency]
         for name in self.names:
             _run(["ip", "netns", "exec", name, "tc", "qdisc", "replace", "dev", "eth0", *shaping])
             outer = ["tc", "qdisc", "replace", "dev", f"p{name}", *shaping]
