@@ -1,6 +1,7 @@
 import ast
 import gc
 import os
+import signal
 from collections import Counter
 from pathlib import Path
 
@@ -56,6 +57,13 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "reproducible"))
 def _own_state(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Commands of the tests seal runs with a key of their own, not with that of the user."""
     os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _ctrl_c_ends() -> None:
+    """A shell lets what it starts in the background ignore Ctrl-C, which tests send."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
