@@ -3,9 +3,9 @@
     python tests/builders/faulty_train.py --plan plan.json
         --fault kill|raise|hang|delay --fault-rank 1 --fault-segment ID --fault-step 3
 
-``kill`` is SIGKILL to itself, ``raise`` an exception, ``hang`` sleeps for an hour, ``delay`` sleeps
-for ``--fault-delay-s`` in this and every later step of the segment. The fault strikes at the
-begin of the step, inside it.
+``kill`` is SIGKILL to itself, after steps that each sleep for ``--fault-delay-s``; ``raise`` is an
+exception; ``hang`` sleeps for an hour; ``delay`` sleeps for ``--fault-delay-s`` in this and every
+later step of the segment. The fault strikes at the begin of the step, inside it.
 """
 
 import argparse
@@ -48,7 +48,9 @@ class FaultyCalls:
         options = self._options
         if not self._in_segment or own_identity().rank != options.fault_rank:
             return
-        if options.fault == "delay" and number >= options.fault_step:
+        delays_before = options.fault == "kill"
+        delays_after = options.fault == "delay" and number >= options.fault_step
+        if delays_before or delays_after:
             time.sleep(options.fault_delay_s)
         if number != options.fault_step:
             return
@@ -85,7 +87,7 @@ def main() -> int:
     parser.add_argument("--fault-rank", type=int, required=True)
     parser.add_argument("--fault-step", type=int, required=True)
     parser.add_argument("--fault-segment", required=True)
-    parser.add_argument("--fault-delay-s", type=float, default=0.1)
+    parser.add_argument("--fault-delay-s", type=float, default=0.0)
     options, rest = parser.parse_known_args()
     calls = FaultyCalls(options)
     collect.segment, collect.step = calls.segment, calls.step
