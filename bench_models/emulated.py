@@ -6,12 +6,13 @@ It measures the network and Horovod itself where there are no GPUs: ranks that w
 import time
 import types
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 
+from hvdprof.bench_models.core_queue import CoreQueue
 from hvdprof.bench_models.layer_costs import layer_costs, on_meta
 
 FORWARD_SHARE = 1 / 3
@@ -27,16 +28,27 @@ class _Context(Protocol):
 
 @dataclass(slots=True)
 class _Waiting:
-    """Waits for the requested time in sum: a wait that took too long shortens the next ones."""
+    """Waits for the requested time in sum, less the time that the thread waited for a core.
+
+    A wait that took too long shortens the next ones. So does a core that other threads had: the
+    accelerator that is emulated would not have waited for it.
+    """
 
     debt_s: float = 0.0
+    queue: CoreQueue = field(default_factory=CoreQueue)
 
     def wait(self, length_s: float) -> None:
-        planned_s = length_s - self.debt_s
+        planned_s = length_s - self.debt_s - self.queue.passed_s()
         begin_s = time.perf_counter()
         if planned_s > 0:
             time.sleep(planned_s)
         self.debt_s = time.perf_counter() - begin_s - planned_s
+        # What the thread queued for within the wait is in the debt.
+        self.forget_queue()
+
+    def forget_queue(self) -> None:
+        """Let what the thread has queued for so far shorten nothing: it was blocked, or updated."""
+        self.queue.passed_s()
 
 
 def emulate(model: nn.Module, costs: dict[str, int], num_classes: int, step_s: float) -> nn.Module:
@@ -45,7 +57,8 @@ def emulate(model: nn.Module, costs: dict[str, int], num_classes: int, step_s: f
     Forward waits for ``FORWARD_SHARE`` of the step and backward for the rest, since the gradients
     by weights and by inputs cost as much as forward each. Within backward, layers come in reverse
     order and wait in proportion to their costs; the gradients of a layer, all zero, are ready when
-    its wait is over. Updates and communication are real and come on top of ``step_s``.
+    its wait is over. Updates and communication are real and come on top of ``step_s``. Where the
+    thread waits for a core within backward, the next layers wait less by as much.
 
     Args:
         model: Changed in place; its parameters keep their names.
@@ -64,6 +77,7 @@ def emulate(model: nn.Module, costs: dict[str, int], num_classes: int, step_s: f
     layer: Any = _Layer.apply
 
     def forward(_model: nn.Module, images: Tensor) -> Tensor:
+        waiting.forget_queue()
         waiting.wait(step_s * FORWARD_SHARE)
         output = images.new_zeros((len(images), num_classes))
         for parameters, cost in layers:
