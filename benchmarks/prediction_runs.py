@@ -41,10 +41,15 @@ QUEUE_S = 0.1
 CYCLE_MS = 5.0
 """Of 2018. At 1 ms the negotiations of 16 ranks would fill both cores of a small machine."""
 
-NUM_STEPS = 50
-"""Two launches of 50 steps give 100 residuals, as many as the tail of the jitter needs."""
+NUM_STEPS, NUM_STEPS_LARGER = 25, 10
+"""Two launches of 25 steps on 2 ranks give 100 residuals, as many as the tail of the jitter needs.
+The larger sizes are measured alone, and no jitter is fitted to them."""
 
 FUSION_MB = 64 / DIVISOR
+
+SHARED_CORES = {"OMPI_MCA_mpi_yield_when_idle": "1"}
+"""Open MPI's ranks poll while they wait. Each believes to have a host alone, so none would let the
+others of this machine run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +90,7 @@ def arguments_of(sweep: Sweep, hosts: str, folder: Path) -> list[str]:
         *("--hosts", hosts, "--controller", sweep.controller, "--output", str(folder), "--quiet"),
         *(
             "--num-steps",
-            str(NUM_STEPS),
+            str(NUM_STEPS if fitted else NUM_STEPS_LARGER),
             "--num-warmup-batches",
             "3",
             "--repeats",
@@ -111,7 +116,8 @@ def record(sweep: Sweep, folder: Path, hosts: NetworkHosts) -> None:
         latency=f"{QUEUE_S * sweep.dilation:g}s",
     )
     names = ",".join(f"{name}:1" for name in hosts.names[: max(sweep.sizes)])
-    command = hosts.hvdprof_command(*arguments_of(sweep, names, folder / sweep.name))
+    arguments = arguments_of(sweep, names, folder / sweep.name)
+    command = hosts.hvdprof_command(*arguments, **SHARED_CORES)
     subprocess.run(command, check=True, timeout=1800 * sweep.dilation)
 
 
@@ -139,7 +145,9 @@ def main() -> None:
             continue
         if time.monotonic() - begin_s > options.budget:
             break
-        with network_hosts(options.folder / "hosts" / sweep.name, max(sweep.sizes)) as hosts:
+        with network_hosts(
+            options.folder / "hosts" / sweep.name, max(sweep.sizes), one_core=True
+        ) as hosts:
             started_s = time.monotonic()
             try:
                 record(sweep, options.folder, hosts)

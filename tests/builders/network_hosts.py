@@ -39,6 +39,9 @@ exec "{folder}/on" "$host" /bin/bash -c "${{left[*]}}"
 _ON = """#!/bin/bash
 host=$1; shift
 mounts={folder}/$host.mounts
+if [ -e "{folder}/$host.core" ]; then
+  set -- taskset --cpu-list "$(cat "{folder}/$host.core")" "$@"
+fi
 exec ip netns exec "$host" unshare --uts --mount /bin/bash -c '
   hostname "$0"; mounts=$1; shift
   if [ -e "$mounts" ]; then
@@ -122,8 +125,14 @@ class NetworkHosts:
 
 
 @contextlib.contextmanager
-def network_hosts(folder: Path, number: int = 2) -> Iterator[NetworkHosts]:
-    """Hosts that live as long as the block; the test is skipped where none can be made."""
+def network_hosts(
+    folder: Path, number: int = 2, *, one_core: bool = False
+) -> Iterator[NetworkHosts]:
+    """Hosts that live as long as the block; the test is skipped where none can be made.
+
+    Every host may use all cores of the machine, and ranks that pin themselves all take the first
+    one. With ``one_core`` each may use one alone, and the hosts take turns over the cores.
+    """
     if os.geteuid() != 0:
         pytest.skip("network namespaces need root")
     if shutil.which("ip") is None or shutil.which("tc") is None:
@@ -141,6 +150,9 @@ def network_hosts(folder: Path, number: int = 2) -> Iterator[NetworkHosts]:
     try:
         _write_program(folder / "on", _ON.format(folder=folder))
         _write_program(folder / "bin" / "ssh", _SSH.format(folder=folder))
+        cores = itertools.cycle(sorted(os.sched_getaffinity(0)))
+        for name, core in zip(names if one_core else (), cores, strict=False):
+            (folder / f"{name}.core").write_text(str(core))
         yield NetworkHosts(names, folder, switch)
     finally:
         for pid in NetworkHosts(names, folder, switch).processes():
