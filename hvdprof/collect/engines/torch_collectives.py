@@ -9,14 +9,16 @@ reduce-scatters do: the rank is blocked in the call itself, or where it waits fo
 import functools
 import inspect
 import sys
-import threading
 import weakref
 from collections.abc import Callable
+from dataclasses import dataclass
+from threading import get_ident
 from types import ModuleType
 from typing import Any
 
 from hvdprof.collect.steps.step_marks import (
     COLLECTIVE_PHASE,
+    Collective,
     StepMarks,
     WaitMarks,
     harmless,
@@ -80,43 +82,46 @@ class CollectiveWaits:
         self._graph_task: Callable[[], int] = getattr(
             torch._C, "_current_graph_task_id", lambda: _NO_GRAPH_TASK
         )
-        self._owner = threading.get_ident()
+        self._owner = get_ident()
         self._submitted: weakref.WeakKeyDictionary[object, WaitMarks] = weakref.WeakKeyDictionary()
-        self.submit = harmless(marks, self._submit)
         self.remember = harmless(marks, self._remember)
         self.recall = harmless(marks, self._recall)
         self.begin = harmless(marks, functools.partial(marks.enter, COLLECTIVE_PHASE))
-        self.end = harmless(marks, self._end)
 
     def is_recording(self) -> bool:
         """Whether a call of this thread is a wait of the open step, and not a part of another."""
         marks = self.marks
-        return marks.is_open and not marks.num_waits and self._is_here()
+        if not marks.is_open or marks.num_waits:
+            return False
+        # On a GPU, backward passes run in threads of autograd.
+        return get_ident() == self._owner or self._graph_task() != _NO_GRAPH_TASK
 
     def move_here(self) -> None:
         """Record the calls of this thread, instead of those of the one that made the recording."""
-        self._owner = threading.get_ident()
+        self._owner = get_ident()
 
-    def _is_here(self) -> bool:
-        # On a GPU, backward passes run in threads of autograd.
-        return threading.get_ident() == self._owner or self._graph_task() != _NO_GRAPH_TASK
+    def submit(
+        self, call: "CollectiveCall", caller: str, group: object, is_async: bool
+    ) -> WaitMarks | None:
+        """What the rank is about to wait for; None where that is not recorded. Raises nothing."""
+        # Not by `harmless`: FSDP2 makes dozens of calls in a step.
+        try:
+            kind = USER
+            if caller.startswith(_OF_FSDP):
+                # On a GPU these calls only queue the collective on a stream of its own.
+                if not self._is_on_host:
+                    return None
+                kind = self._kind_of_fsdp(call)
+            submitted = self._now() if is_async else self.marks.enter(COLLECTIVE_PHASE)
+            if kind == REDUCE_SCATTER:
+                self.last_reduce_scatter = submitted
+            return WaitMarks(kind, submitted, self._size_of(group) if call.all_wait else 0)
+        except Exception as error:
+            self.marks.failure = error
+            return None
 
-    def _submit(self, name: str, caller: str, group: object, is_async: bool) -> WaitMarks | None:
-        """What the rank is about to wait for; None where that is not recorded."""
-        kind = USER
-        if caller.startswith(_OF_FSDP):
-            # On a GPU these calls only queue the collective on a stream of its own.
-            if not self._is_on_host:
-                return None
-            kind = self._kind_of_fsdp(name)
-        submitted = self._now() if is_async else self.marks.enter(COLLECTIVE_PHASE)
-        if kind == REDUCE_SCATTER:
-            self.last_reduce_scatter = submitted
-        num_ranks = self._size_of(group) if name in ALL_WAIT else 0
-        return WaitMarks(kind, submitted, num_ranks)
-
-    def _kind_of_fsdp(self, name: str) -> str:
-        if not name.startswith("all_gather"):
+    def _kind_of_fsdp(self, call: "CollectiveCall") -> str:
+        if not call.gathers:
             return REDUCE_SCATTER
         is_backward = self._graph_task() != _NO_GRAPH_TASK
         return UNSHARD_BACKWARD if is_backward else UNSHARD_FORWARD
@@ -131,11 +136,46 @@ class CollectiveWaits:
     def _recall(self, work: object) -> WaitMarks:
         return self._submitted.get(work, WaitMarks(USER))
 
-    def _end(self, wait: WaitMarks | None, begin: Mark | None = None) -> None:
-        self.marks.num_waits -= 1
-        if wait is not None:
-            end = self.marks.leave(COLLECTIVE_PHASE)
-            self.marks.add_blocked(wait.submitted if begin is None else begin, end, wait)
+    def end(self, wait: WaitMarks | None, begin: Mark | None = None) -> None:
+        """The rank has waited, since ``begin`` where that is not when it submitted.
+
+        Raises nothing.
+        """
+        marks = self.marks
+        try:
+            marks.num_waits -= 1
+            if wait is not None:
+                end = marks.leave(COLLECTIVE_PHASE)
+                marks.add_blocked(wait.submitted if begin is None else begin, end, wait)
+        except Exception as error:
+            marks.failure = error
+
+
+@dataclass(frozen=True, slots=True)
+class CollectiveCall:
+    """A function of ``torch.distributed``: what is asked at each of its calls, found out once.
+
+    ``shown`` is how a rank that hangs in it is described. ``group_place`` and ``async_place`` are
+    the places of these arguments where they are not given by name.
+    """
+
+    shown: Collective
+    all_wait: bool
+    gathers: bool
+    group_place: int
+    async_place: int
+
+    @classmethod
+    def of(cls, name: str, function: Callable[..., object]) -> "CollectiveCall":
+        """That of a function with this name."""
+        places = {one: place for place, one in enumerate(inspect.signature(function).parameters)}
+        return cls(
+            shown=(name, ""),
+            all_wait=name in ALL_WAIT,
+            gathers=name.startswith("all_gather"),
+            group_place=places.get("group", len(places)),
+            async_place=places.get("async_op", len(places)),
+        )
 
 
 class CollectiveHooks:
@@ -176,13 +216,9 @@ class CollectiveHooks:
         self._hook_waits(home)
 
     def _recorded(self, name: str, call: Callable[..., object]) -> Callable[..., object]:
-        places = list(inspect.signature(call).parameters)
-
-        def argument(key: str, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
-            if key in kwargs or key not in places:
-                return kwargs.get(key)
-            place = places.index(key)
-            return args[place] if place < len(args) else None
+        described = CollectiveCall.of(name, call)
+        shown, all_wait = described.shown, described.all_wait
+        group_place, async_place = described.group_place, described.async_place
 
         @functools.wraps(call)
         def recorded(*args: object, **kwargs: object) -> object:
@@ -190,20 +226,23 @@ class CollectiveHooks:
             if self._is_compiling():
                 return call(*args, **kwargs)
             recording = self.recording
-            if recording is None and self.listener is not None and name in ALL_WAIT:
+            if recording is None and self.listener is not None and all_wait:
                 self.listener()
             if recording is None or not recording.is_recording():
                 return call(*args, **kwargs)
             caller = str(sys._getframe(1).f_globals.get("__name__", ""))
-            is_async = bool(argument("async_op", args, kwargs))
-            wait = recording.submit(name, caller, argument("group", args, kwargs), is_async)
+            num = len(args)
+            group = args[group_place] if num > group_place else kwargs.get("group")
+            is_async = bool(args[async_place] if num > async_place else kwargs.get("async_op"))
+            wait = recording.submit(described, caller, group, is_async)
             if wait is not None and is_async:
                 work = call(*args, **kwargs)
                 recording.remember(work, wait)
                 return work
             # Also around a call that is not recorded: it waits in calls that are.
-            recording.marks.waits_in = name, ""
-            recording.marks.num_waits += 1
+            marks = recording.marks
+            marks.waits_in = shown
+            marks.num_waits += 1
             try:
                 return call(*args, **kwargs)
             finally:

@@ -4,7 +4,6 @@ The parts are those of a full recording (``ingest.recorder.step_phases``): phase
 blocked time in them. Tested by tests/collect/steps/test_step_sums.py.
 """
 
-from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -48,15 +47,17 @@ def part_lengths(line: StepLine) -> dict[str, int]:
     for name, _, length in phases:
         if name in PHASE_PARTS:
             lengths[name] = lengths.get(name, 0) + length
-    starts = [start for _, start, _ in phases]
-    for start, length in line["blocked"] or ():
-        # Phases never overlap, so those that a wait lies in are neighbours.
-        place = max(bisect_right(starts, start) - 1, 0)
-        while place < len(phases) and phases[place][1] < start + length:
+    first, num = 0, len(phases)
+    for start, length in sorted(line["blocked"] or ()):
+        end = start + length
+        # Phases never overlap: those that end before this wait end before all later ones.
+        while first < num and phases[first][1] + phases[first][2] <= start:
+            first += 1
+        place = first
+        while place < num and phases[place][1] < end:
             name, begin, span = phases[place]
-            covered = min(start + length, begin + span) - max(start, begin)
-            if covered > 0 and name in lengths:
-                lengths[name] -= covered
+            if name in lengths:
+                lengths[name] -= min(end, begin + span) - max(start, begin)
             place += 1
     return lengths
 
@@ -75,9 +76,15 @@ def waits_by_kind(line: StepLine) -> dict[str, KindOfWait]:
     found: dict[str, KindOfWait] = {}
     released = 0
     for (start, length), (kind, num_ranks) in sorted(zip(blocked, kinds, strict=True)):
-        own = max(start - released, 0)
+        one = found.get(kind)
+        if one is None:
+            one = found[kind] = KindOfWait(num_ranks=num_ranks)
+        elif one.num_ranks != num_ranks:
+            one.num_ranks = 0
+        one.number += 1
+        one.own_ns += max(start - released, 0)
+        one.blocked_ns += length
         released = max(released, start + length)
-        found.setdefault(kind, KindOfWait()).add(KindOfWait(1, own, length, num_ranks))
     return found
 
 
