@@ -15,7 +15,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
 from benchmarks.page_section import write_section
 from hvdprof import api
@@ -73,6 +72,11 @@ class Cell:
     def error(self) -> float:
         """Predicted divided by measured throughput, minus 1."""
         return self.predicted / self.measured - 1
+
+    @property
+    def place(self) -> tuple[str, str, tuple[int, ...], int]:
+        """What is predicted from what: job, model, fitted and predicted numbers of ranks."""
+        return self.job, self.model, self.fitted, self.size
 
     def covers(self, share: int) -> bool | None:
         """Whether a band of 50 or 90 % holds the measured rate; None without two ends."""
@@ -253,40 +257,65 @@ def _forecasts(blank: Cell, analysis: RunAnalysis, measured: Rates) -> Iterator[
 
 
 def table(cells: Sequence[Cell]) -> str:
-    """The Markdown table: a row per method, a column per extrapolation ratio."""
-    ratios = sorted({cell.ratio for cell in cells})
-    lines = [
-        "| model | " + " | ".join(f"x{ratio}: {_HEAD}" for ratio in ratios) + " |",
-        "|---" * (len(ratios) + 1) + "|",
-    ]
-    for method in (FORECAST, EMPIRICAL, *NAIVE):
-        own = [cell for cell in cells if cell.method == method]
-        if own:
-            texts = [_summary([cell for cell in own if cell.ratio == ratio]) for ratio in ratios]
-            lines.append(f"| {method} | " + " | ".join(texts) + " |")
+    """The Markdown table: a row per extrapolation ratio and method."""
+    lines = ["| " + " | ".join(_HEAD) + " |", "|---" * len(_HEAD) + "|"]
+    for ratio in sorted({cell.ratio for cell in cells}):
+        own = [cell for cell in cells if cell.ratio == ratio]
+        for method in (FORECAST, EMPIRICAL, *NAIVE):
+            found = [cell for cell in own if cell.method == method]
+            if found:
+                texts = [f"x{ratio}", method, *_summary(found), _closer(method, own)]
+                lines.append("| " + " | ".join(texts) + " |")
     return "\n".join(lines)
 
 
 _HEAD = (
-    "median error / 90 % of errors / bias; covered by bands with two ends; "
-    "below the upper end of open 90 % bands"
+    "predicted",
+    "model",
+    "cells",
+    "median error",
+    "90 % of errors below",
+    "bias",
+    "in 50 % band",
+    "in 90 % band",
+    "closer than the forecast",
 )
 
 
-def _summary(cells: Sequence[Cell]) -> str:
-    if not cells:
-        return ""
-    errors = np.array([cell.error for cell in cells])
-    text = (
-        f"{100 * np.median(np.abs(errors)):.1f} / {100 * np.quantile(np.abs(errors), 0.9):.1f} / "
-        f"{100 * errors.mean():+.1f} %"
-    )
-    for share in (50, 90):
-        known = [covered for cell in cells if (covered := cell.covers(share)) is not None]
-        if known:
-            text += f"; {share} %: {sum(known)} of {len(known)}"
+def _summary(cells: Sequence[Cell]) -> list[str]:
+    errors = 100 * np.array([cell.error for cell in cells])
+    sizes = np.abs(errors)
+    return [
+        str(len(cells)),
+        f"{np.median(sizes):.1f} %",
+        f"{np.quantile(sizes, 0.9):.1f} %",
+        f"{errors.mean():+.1f} %",
+        _covered(cells, 50),
+        _covered(cells, 90),
+    ]
+
+
+def _covered(cells: Sequence[Cell], share: int) -> str:
+    """How many bands with two ends hold the measurement, and of open ones of 90 % how many do."""
+    held = [covered for cell in cells if (covered := cell.covers(share)) is not None]
     opened = [below for cell in cells if (below := cell.lies_below()) is not None]
-    return f"{text}; open: {sum(opened)} of {len(opened)}" if opened else text
+    texts = [f"{sum(held)} of {len(held)}"] if held else []
+    if share == 90 and opened:
+        texts.append(f"open: {sum(opened)} of {len(opened)}")
+    return ", ".join(texts)
+
+
+def _closer(method: str, cells: Sequence[Cell]) -> str:
+    """In how many cells a method is closer to the measurement than the forecast."""
+    errors = {
+        one: {cell.place: abs(cell.error) for cell in cells if cell.method == one}
+        for one in (method, FORECAST)
+    }
+    both = errors[method].keys() & errors[FORECAST].keys()
+    if method == FORECAST or not both:
+        return ""
+    closer = sum(errors[method][place] < errors[FORECAST][place] for place in both)
+    return f"{closer} of {len(both)}"
 
 
 def repeat_differences(cells: Sequence[Cell]) -> str:
@@ -308,43 +337,24 @@ def repeat_differences(cells: Sequence[Cell]) -> str:
 
 
 def page_text(cells: Sequence[Cell]) -> str:
-    """Errors by controller, of all cells and of those that repeat well, and the noise floor."""
-    parts = []
-    for controller in sorted({cell.job.partition("-")[0] for cell in cells}):
+    """Errors of all cells and by controller, of those that repeat well, and the noise floor."""
+    controllers = sorted({cell.job.partition("-")[0] for cell in cells})
+    parts = [f"**All**, {_counted(cells)}:", table(cells)] if len(controllers) > 1 else []
+    for controller in controllers:
         own = [cell for cell in cells if cell.job.startswith(controller)]
-        parts += [f"**{controller}**, {_counted(own)}:", table(own), worse_than_naive(own)]
-        repeated = [cell for cell in own if cell.repeat_difference < SMALL_DIFFERENCE]
-        limit = f"{100 * SMALL_DIFFERENCE:g} %"
-        if repeated:
-            parts += [
-                f"**{controller}**, launches differ by less than {limit}, {_counted(repeated)}:",
-                table(repeated),
-                worse_than_naive(repeated),
-            ]
-        else:
-            parts.append(f"In no cell of {controller} do launches differ by less than {limit}.")
+        parts += [f"**{controller}**, {_counted(own)}:", table(own)]
+        noisy = [cell for cell in own if cell.repeat_difference >= SMALL_DIFFERENCE]
+        if noisy:
+            rest = [cell for cell in own if cell not in noisy]
+            less = f"without launches that differ by {100 * SMALL_DIFFERENCE:g} % or more"
+            parts += [f"**{controller}**, {less}, {_counted(rest)}:", table(rest)]
     floor = "**Noise floor**: difference of two launches of the predicted size, of their mean:"
     return "\n\n".join([*parts, floor, repeat_differences(cells)])
 
 
 def _counted(cells: Sequence[Cell]) -> str:
-    number = len({(cell.job, cell.model, cell.fitted, cell.size) for cell in cells})
+    number = len({cell.place for cell in cells})
     return f"{number} cell" if number == 1 else f"{number} cells"
-
-
-def worse_than_naive(cells: Sequence[Cell]) -> str:
-    """One sentence per extrapolation ratio: how often a naive model is closer than the forecast."""
-    frame = pd.DataFrame(
-        [asdict(cell) | {"ratio": cell.ratio, "error": cell.error} for cell in cells]
-    )
-    key = ["job", "model", "fitted", "size"]
-    own = frame[frame["method"] == FORECAST].set_index(key)["error"].abs()
-    lines = []
-    for name in NAIVE:
-        other = frame[frame["method"] == name].set_index(key)["error"].abs().reindex(own.index)
-        closer = int((other < own).sum())
-        lines.append(f"* `{name}` is closer than the forecast in {closer} of {len(own)} cells.")
-    return "\n".join(lines)
 
 
 def main() -> None:

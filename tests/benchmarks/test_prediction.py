@@ -11,7 +11,6 @@ from benchmarks.prediction import (
     Cell,
     page_text,
     table,
-    worse_than_naive,
 )
 from hvdprof import api
 from hvdprof.errors import UsageError
@@ -68,25 +67,32 @@ def test_a_band_without_a_lower_end_covers_nothing_and_is_counted_apart():
     assert (outside.covers(90), outside.lies_below()) == (None, False)
     assert _cell(FORECAST, 90.0, low90=80.0, high90=110.0).lies_below() is None
     assert _cell(EMPIRICAL, 90.0).lies_below() is None
-    assert "%; open: 1 of 2 |" in table([inside, outside])
+    assert "| open: 1 of 2 |" in table([inside, outside])
 
 
-def test_repeatable_cells_have_a_table_of_their_own():
+def test_cells_that_do_not_repeat_are_left_out_of_a_further_table():
     names = (FORECAST, "efficiency stays")
     noisy = [_cell(name, 150.0, job="gloo-50", repeat_difference=0.12) for name in names]
     repeated = [_cell(name, 102.0, repeat_difference=0.04) for name in names]
     text = page_text([*noisy, *repeated])
     assert "**gloo**, 2 cells:" in text
-    assert "less than 5 %, 1 cell:\n\n| model |" in text
-    assert "| forecast | 26.0 /" in text
-    assert "| forecast | 2.0 /" in text
+    assert "differ by 5 % or more, 1 cell:\n\n| predicted |" in text
+    assert "| forecast | 2 | 26.0 % |" in text
+    assert "| forecast | 1 | 2.0 % |" in text
     assert "| gloo-50 | 8 | 12.0 % |" in text
     assert "Median: 8.0 %." in text
-    assert "In no cell of gloo" in page_text(noisy)
+    assert "5 % or more" not in page_text(repeated)
     assert "| gloo-100 | 8 | one launch |" in page_text([_cell(name, 90.0) for name in names])
 
 
-def test_the_table_has_a_column_per_ratio():
+def test_several_controllers_have_a_table_of_all():
+    cells = [_cell(FORECAST, 90.0, job=job) for job in ("gloo-100", "mpi-100")]
+    text = page_text(cells)
+    assert text.startswith("**All**, 2 cells:")
+    assert text.count("| predicted |") == 3
+
+
+def test_the_table_has_a_row_per_ratio_and_model():
     naive = "efficiency stays"
     cells = [
         _cell(FORECAST, 90.0, size=4, low50=1.0, high50=2.0, low90=1.0, high90=200.0),
@@ -94,16 +100,12 @@ def test_the_table_has_a_column_per_ratio():
         _cell(naive, 130.0, size=4),
         _cell(naive, 103.0),
     ]
-    lines = table(cells).splitlines()
-    assert lines[0].startswith("| model | x2: ")
-    assert "| x4: " in lines[0]
-    assert lines[2] == "| forecast | 10.0 / 10.0 / -10.0 %; 50 %: 0 of 1; 90 %: 1 of 1 " + (
-        "| 4.0 / 4.0 / +4.0 %; 50 %: 1 of 1; 90 %: 0 of 1 |"
-    )
-    assert lines[3] == "| efficiency stays | 30.0 / 30.0 / +30.0 % | 3.0 / 3.0 / +3.0 % |"
-    assert "`efficiency stays` is closer than the forecast in 1 of 2 cells" in (
-        worse_than_naive(cells)
-    )
+    assert table(cells).splitlines()[2:] == [
+        "| x2 | forecast | 1 | 10.0 % | 10.0 % | -10.0 % | 0 of 1 | 1 of 1 |  |",
+        "| x2 | efficiency stays | 1 | 30.0 % | 30.0 % | +30.0 % |  |  | 0 of 1 |",
+        "| x4 | forecast | 1 | 4.0 % | 4.0 % | +4.0 % | 1 of 1 | 0 of 1 |  |",
+        "| x4 | efficiency stays | 1 | 3.0 % | 3.0 % | +3.0 % |  |  | 1 of 1 |",
+    ]
 
 
 @pytest.fixture
