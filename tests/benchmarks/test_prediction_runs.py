@@ -2,7 +2,7 @@ import subprocess
 from pathlib import Path
 from typing import ClassVar
 
-from benchmarks.prediction_runs import arguments_of, model_names, record, sweeps
+from benchmarks.prediction_runs import OPEN_MPI, arguments_of, model_names, record, sweeps
 from hvdprof.analyze.predict.jitter import LEAST_EXCEEDANCES, TAIL_SHARE
 from hvdprof.rundir.plan import ModelName
 
@@ -44,8 +44,7 @@ def test_a_sweep_limits_its_links_by_the_dilated_rate(monkeypatch):
             self.limits.append((rate, burst, latency))
 
         def hvdprof_command(self, *arguments, **environment):
-            # Four ranks that poll share two cores.
-            assert environment == {"OMPI_MCA_mpi_yield_when_idle": "1"}
+            assert environment == OPEN_MPI
             return list(arguments)
 
     monkeypatch.setattr(subprocess, "run", lambda *_arguments, **_options: None)
