@@ -26,6 +26,7 @@ from hvdprof.model.forecast import Question
 from hvdprof.model.run import RunAnalysis
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import Manifest, Mode
+from hvdprof.rundir.plan import ModelName
 from hvdprof.rundir.whole_file import write_whole
 
 FITS = ((1, 2), (1, 2, 4))
@@ -320,7 +321,11 @@ def _closer(method: str, cells: Sequence[Cell]) -> str:
 
 def repeat_differences(cells: Sequence[Cell]) -> str:
     """The noise floor: a row per job and predicted size, a column per model."""
-    every = {(cell.job, cell.size, cell.model): cell.repeat_difference for cell in cells}
+    # Scale models of other dilations have other names.
+    every = {
+        (cell.job, cell.size, ModelName.parse(cell.model).reference): cell.repeat_difference
+        for cell in cells
+    }
     models = sorted({model for _, _, model in every})
     lines = [
         "| job | ranks | " + " | ".join(models) + " |",

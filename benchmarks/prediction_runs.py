@@ -41,7 +41,7 @@ QUEUE_S = 0.1
 CYCLE_MS = 5.0
 """Of 2018. At 1 ms the negotiations of 16 ranks would fill both cores of a small machine."""
 
-NUM_STEPS, NUM_STEPS_LARGER = 25, 10
+NUM_STEPS, NUM_STEPS_LARGER = 25, 8
 """Two launches of 25 steps on 2 ranks give 100 residuals, as many as the tail of the jitter needs.
 The larger sizes are measured alone, and no jitter is fitted to them."""
 
