@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -123,12 +123,21 @@ def run_case(case: Case, folder: Path) -> dict[str, Any]:
     if done.returncode:
         raise CaseFailedError(done.stderr)
     result = asdict(case) | {"name": case.name, "load": os.getloadavg()[0]}
-    result |= _found(run, case.rank) | _clocks(run, case)
+    result |= found_in(run, case.rank) | _clocks(run, case)
     shutil.rmtree(run)
     return result
 
 
-def _found(folder: Path, rank: int) -> dict[str, Any]:
+def found_in(folder: Path, rank: int) -> dict[str, Any]:
+    """The ranks that the analysis of a launch names, and the step; times in ns.
+
+    Args:
+        folder: The run directory.
+        rank: The rank that is slow in truth, whose cost is given in any case.
+
+    Raises:
+        CaseFailedError: It could not be analysed.
+    """
     try:
         run = api.load_run(folder)
         derived = api.analyze_run(run).derived
@@ -269,26 +278,33 @@ def _fault_row(cases: Sequence[dict[str, Any]]) -> str:
     )
 
 
-def main() -> None:
-    """Run what is missing and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--folder", type=Path, required=True)
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--budget", type=float, default=float("inf"), metavar="SECONDS")
-    parser.add_argument("--write", type=Path, help="page to write the table into")
-    options = parser.parse_args()
-    options.folder.mkdir(parents=True, exist_ok=True)
-    log = options.folder / "cases.jsonl"
+def run_missing(
+    cases: Sequence[Case],
+    folder: Path,
+    budget_s: float,
+    run: Callable[[Case, Path], dict[str, Any]],
+) -> list[dict[str, Any]]:
+    """Run the cases that ``cases.jsonl`` of the folder does not hold; all results.
+
+    Args:
+        cases: The grid.
+        folder: Made where it is missing.
+        budget_s: After that time no new case starts.
+        run: Runs a case into a folder, or raises ``CaseFailedError``.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    log = folder / "cases.jsonl"
     results = read_results(log)
     known = {result["name"] for result in results}
-    missing = [case for case in grid(options.quick) if case.name not in known]
     begin_s = time.monotonic()
     num_failed = 0
-    for case in missing:
-        if time.monotonic() - begin_s > options.budget or num_failed >= MOST_FAILURES:
+    for case in cases:
+        if case.name in known:
+            continue
+        if time.monotonic() - begin_s > budget_s or num_failed >= MOST_FAILURES:
             break
         try:
-            result = run_case(case, options.folder)
+            result = run(case, folder)
         except CaseFailedError as error:
             num_failed += 1
             print(f"{case.name} failed:\n{error}", file=sys.stderr, flush=True)
@@ -297,9 +313,21 @@ def main() -> None:
         with log.open("a", encoding="utf-8") as file:
             file.write(json.dumps(result) + "\n")
         print(f"{case.name}: {result['named']}", file=sys.stderr, flush=True)
-    left = len(grid(options.quick)) - len(results)
+    left = len(cases) - len(results)
     if left:
         print(f"{left} cases have no result yet, {num_failed} failed.", file=sys.stderr)
+    return results
+
+
+def main() -> None:
+    """Run what is missing and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--budget", type=float, default=float("inf"), metavar="SECONDS")
+    parser.add_argument("--write", type=Path, help="page to write the table into")
+    options = parser.parse_args()
+    results = run_missing(grid(options.quick), options.folder, options.budget, run_case)
     if results:
         text = table(results)
         print(text)

@@ -86,7 +86,7 @@ class Update(torch.optim.SGD):
         return super().step(closure)
 
 
-def _reduced(model: Net, engine: str) -> torch.nn.Module:
+def reduced(model: Net, engine: str) -> torch.nn.Module:
     """The model under DDP; under FSDP2 with a group of parameters per layer."""
     if engine == "ddp":
         return DistributedDataParallel(model)
@@ -109,7 +109,7 @@ def main() -> None:
     rank = dist.get_rank()
     work = Work(Fault.parse(options.fault), rank)
     torch.manual_seed(0)
-    model = _reduced(Net(work), options.engine)
+    model = reduced(Net(work), options.engine)
     optimizer = Update(model.parameters(), work)
     num_steps = options.steps + SKIPPED
     batches = iter(DataLoader(Samples(BATCH * num_steps, work), batch_size=BATCH))
