@@ -50,6 +50,8 @@ FUSION_MB = 64 / DIVISOR
 OPEN_MPI = {
     "OMPI_MCA_mpi_yield_when_idle": "1",
     "OMPI_MCA_btl_tcp_eager_limit": str(4 * 2**20),
+    "OMPI_MCA_btl_tcp_sndbuf": str(2**14),
+    "OMPI_MCA_btl_tcp_rcvbuf": str(2**14),
 }
 """Open MPI's ranks poll while they wait. Each believes to have a host alone, so none would let the
 others of this machine run.
@@ -57,6 +59,8 @@ others of this machine run.
 From 64 kB on, a message waits for an answer of its receiver. That is nothing beside whole models,
 but with 1/256 of their bytes the answer waits behind as many in the other direction: VGG-16 over
 100 Mbit/s took half as long again on two ranks as under Gloo. So all messages are sent at once.
+Acknowledgements of TCP wait behind data, too: with buffers of the kernel's size, an allreduce of
+1.6 MB on 4 ranks took 1.7 to 2.7 s instead of 1.6.
 """
 
 
