@@ -25,7 +25,7 @@ from hvdprof.model.cell_key import HOROVOD_ENGINE
 from hvdprof.model.forecast import Question
 from hvdprof.model.run import RunAnalysis
 from hvdprof.rundir.layout import RunPaths
-from hvdprof.rundir.manifest import Manifest, Mode
+from hvdprof.rundir.manifest import Manifest, Mode, Status
 from hvdprof.rundir.plan import ModelName
 from hvdprof.rundir.whole_file import write_whole
 
@@ -183,10 +183,10 @@ def _measured(folder: Path) -> tuple[dict[str, Rates], dict[tuple[str, int], flo
 
 
 def _restricted(folder: Path, sizes: Sequence[int], target: Path) -> Path:
-    """A run directory with the passes of some numbers of ranks alone."""
+    """A run directory with the finished passes of some numbers of ranks alone."""
     target.mkdir(parents=True)
     manifest = Manifest.read(folder)
-    chosen = [one for one in manifest.passes if one.size in sizes]
+    chosen = [one for one in manifest.passes if one.size in sizes and one.status == Status.DONE]
     replace(manifest, passes=chosen).write(RunPaths(target))
     for path in folder.iterdir():
         if path.name not in _LEFT_OUT and not path.name.startswith("."):
