@@ -102,12 +102,15 @@ def _unfinished(run: Run) -> Iterator[str]:
 
 
 def _damaged_recordings(run: Run) -> Iterator[str]:
-    # Failed passes have no numbers here, and a warning of their own.
+    # Failed passes have no numbers here, and a warning of their own. Notes on files of other tools
+    # begin with the name of the file, and nothing else says that one of them is not used.
     counted = tuple(f"{one.id}:" for one in run.manifest.passes if one.status == Status.DONE)
+    is_attached = bool(attached_files(run.manifest))
     notes = [
         note
         for note in run.notes
-        if note.startswith(counted) and not any(text in note for text in _SAID_ELSEWHERE)
+        if (is_attached or note.startswith(counted))
+        and not any(text in note for text in _SAID_ELSEWHERE)
     ]
     yield from notes[:MOST_NOTES]
     if len(notes) > MOST_NOTES:

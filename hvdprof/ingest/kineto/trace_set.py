@@ -29,6 +29,7 @@ UNKNOWN_ERROR_NS = 1_000_000_000
 MOST_UNMATCHED = 0.5
 """Share of calls without a partner from which the traces are of different jobs."""
 
+_MOST_NAMED = 3
 _ONE_JOB = "Give the traces of all ranks of one job, of one recording."
 
 
@@ -65,12 +66,17 @@ class RankTrace:
 
 @dataclass(slots=True)
 class TraceSet:
-    """Traces by rank, the number of ranks of their job, and how their collectives match."""
+    """Traces by rank, the number of ranks of their job, and how their collectives match.
+
+    ``left_out`` has a sentence for each file of which nothing is used, ``notes`` has those on the
+    set.
+    """
 
     size: int
     ranks: dict[int, RankTrace]
     matching: Matching
     notes: list[str]
+    left_out: dict[Path, str] = field(default_factory=dict)
 
     @property
     def is_complete(self) -> bool:
@@ -94,7 +100,9 @@ class TraceSet:
         return sorted(set(range(self.size)) - set(self.ranks))
 
 
-def trace_set(files: Sequence[tuple[Path, TraceFile]]) -> TraceSet:
+def trace_set(
+    files: Sequence[tuple[Path, TraceFile]], unreadable: Mapping[Path, str] | None = None
+) -> TraceSet:
     """Traces as those of one job.
 
     A trace that breaks off is left out: its events are not in order of time, so that any of them
@@ -102,13 +110,15 @@ def trace_set(files: Sequence[tuple[Path, TraceFile]]) -> TraceSet:
 
     Args:
         files: Each trace with what it holds.
+        unreadable: The other files that were given, each with why it holds nothing.
 
     Raises:
         UnreadableInputError: They are not of one job or not of one recording, two are of one rank,
             or none is whole.
     """
     notes: list[str] = []
-    whole = _whole(files, notes)
+    left_out = dict(unreadable or {})
+    whole = _whole(files, left_out)
     sizes = _checked_sizes(whole)
     size = max([*sizes.values(), *(rank + 1 for rank in whole)])
     ranks = {}
@@ -141,19 +151,20 @@ def trace_set(files: Sequence[tuple[Path, TraceFile]]) -> TraceSet:
             f"{matching.num_unmatched} of {matching.num_calls} collectives have no partner on "
             "another rank and are left out of waiting."
         )
-    return TraceSet(size, ranks, matching, notes)
+    return TraceSet(size, ranks, matching, notes, left_out)
 
 
 def _whole(
-    files: Sequence[tuple[Path, TraceFile]], notes: list[str]
+    files: Sequence[tuple[Path, TraceFile]], left_out: dict[Path, str]
 ) -> dict[int, tuple[Path, TraceFile]]:
     found: dict[int, tuple[Path, TraceFile]] = {}
+    num_given = len(files) + len(left_out)
     for path, file in files:
         name = shown_name(path)
         if file.notes:
-            notes.append(f"{name}: {file.notes[0]}; it is left out.")
+            left_out[path] = f"{name}: {file.notes[0]}; it is left out."
             continue
-        rank = _rank_of(path, file, len(files))
+        rank = _rank_of(path, file, num_given)
         if rank in found:
             raise UnreadableInputError(
                 f"{shown_name(found[rank][0])} and {name} are both traces of rank {rank}.",
@@ -162,8 +173,13 @@ def _whole(
         found[rank] = path, file
     if not found:
         raise UnreadableInputError(
-            notes[0] if len(notes) == 1 else f"None of the {len(files)} traces is whole.",
-            hint="Export the trace again, or copy the file again: the end is missing.",
+            " ".join(
+                [
+                    *([f"None of the {num_given} traces is whole."] if num_given > 1 else []),
+                    *list(left_out.values())[:_MOST_NAMED],
+                ]
+            ),
+            hint="Export the trace again, or copy the file again.",
         )
     return found
 

@@ -79,6 +79,7 @@ def read_traces(
         UnreadableInputError: They are not of one job, or none is whole.
     """
     files: list[tuple[Path, TraceFile]] = []
+    unreadable: dict[Path, str] = {}
     for path in paths:
 
         def within(done: int, size: int, path: Path = path) -> None:
@@ -88,11 +89,11 @@ def read_traces(
         try:
             files.append((path, read_trace_file(path, progress=within)))
         except HvdprofError as error:
-            notes.append(error.message)
+            unreadable[path] = error.message
         except OSError as error:
-            notes.append(f"{shown_name(path)}: {error.strerror or error}.")
-    found = trace_set(files)
-    notes += found.notes
+            unreadable[path] = f"{shown_name(path)}: {error.strerror or error}."
+    found = trace_set(files, unreadable)
+    notes += [*found.left_out.values(), *found.notes]
     return found
 
 

@@ -66,7 +66,7 @@ def attach(folder: Path, given: Given, stated: Stated, *, overwrite: bool = Fals
         overwrite: Whether a run directory that was made of files before may be replaced.
 
     Returns:
-        The manifest; ``warnings`` holds what the files contradict.
+        The manifest; ``warnings`` holds what the files contradict, and the traces left out.
 
     Raises:
         UsageError: No file was given, or nothing says how many ranks there were.
@@ -83,6 +83,7 @@ def attach(folder: Path, given: Given, stated: Stated, *, overwrite: bool = Fals
         _refuse_what_is_there(folder, overwrite=overwrite)
         traces = [one.path for one in sources if one.kind == AttachedKind.TRACE]
         traced = _traced(traces, sources)
+        left_out = {} if traced is None else traced.left_out
         counted = attached_size(
             timelines=[one.path for one in sources if one.kind == AttachedKind.TIMELINE],
             nccl_logs=[one.path for one in sources if one.kind == AttachedKind.NCCL_LOG],
@@ -104,8 +105,10 @@ def attach(folder: Path, given: Given, stated: Stated, *, overwrite: bool = Fals
             record = traced_pass(
                 size, stated.name, traced.controller, traced.engine, stated.batch_size or 0
             )
-        copies = _copies(sources, record)
+        # A later reader of the run directory cannot see a file that was never of use.
+        copies = _copies([one for one in sources if one.path not in left_out], record)
         manifest = _manifest(record, copies, stated.name)
+        manifest.warnings += left_out.values()
         if counted.size is not None and counted.size != size:
             manifest.warnings.append(
                 f"--np {size} was stated, but {counted.reason} {counted.size} ranks."

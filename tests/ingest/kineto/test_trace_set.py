@@ -73,9 +73,9 @@ def test_a_trace_that_breaks_off_is_left_out_and_named(tmp_path: Path) -> None:
     second.write_text(text[: len(text) // 2])
     found = _set(first, second)
     assert found.missing == [1]
-    assert found.notes == [
-        f"{second}: it breaks off: the list of events has no end; it is left out."
-    ]
+    assert found.left_out == {
+        second: f"{second}: it breaks off: the list of events has no end; it is left out."
+    }
     assert "breaks off" in _refused(second)
 
 

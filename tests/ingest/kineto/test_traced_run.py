@@ -20,6 +20,7 @@ from hvdprof.errors import UnreadableInputError, UsageError
 from hvdprof.ingest.kineto.standalone_traces import _name_of
 from hvdprof.model.run import Run
 from hvdprof.model.step_parts import RECORDED_PARTS
+from hvdprof.rundir.manifest import Manifest
 from tests.builders.places import RECORDINGS
 from tests.builders.profiler_traces import TracedJob, kernel, operation, write_traces
 
@@ -206,6 +207,51 @@ def test_attached_traces_are_a_run_directory_with_the_same_answer(tmp_path: Path
         analysis.run.rank_collectives.drop(columns="pass_id"),
         alone.rank_collectives.drop(columns="pass_id"),
     )
+
+
+def _torn_set(folder: Path, *, packed: bool) -> list[Path]:
+    """Traces of two ranks, of which that of rank 1 breaks off."""
+    paths = write_traces(folder, dataclasses.replace(LATE, size=2), packed=packed)
+    content = paths[1].read_bytes()
+    paths[1].write_bytes(content[: -len(content) // 4])
+    return paths
+
+
+@pytest.mark.parametrize(
+    ("packed", "reason"), [(True, "the gzip data ends early"), (False, "it breaks off")]
+)
+def test_a_torn_trace_is_named_with_its_reason_in_every_output(
+    tmp_path: Path, packed: bool, reason: str
+) -> None:
+    torn = _torn_set(tmp_path / "traces", packed=packed)[1]
+    command = ["analyze", str(tmp_path / "traces"), "--format", "json"]
+    result = CliRunner().invoke(build_app(), command)
+    (warning,) = [one for one in json.loads(result.output)["warnings"] if reason in one]
+    assert warning.startswith(f"{torn}: ")
+    folder = tmp_path / "run"
+    result = CliRunner().invoke(
+        build_app(), ["attach", str(folder), "--trace", str(tmp_path / "traces" / "*")]
+    )
+    assert f"{torn}: " in result.output
+    assert reason in result.output
+    assert not list(folder.rglob(torn.name))
+    assert warning in Manifest.read(folder).warnings
+    for format_ in ("terminal", "html", "json"):
+        output = tmp_path / f"report.{format_}"
+        command = ["analyze", str(folder)]
+        command += [] if format_ == "terminal" else ["-o", str(output)]
+        result = CliRunner().invoke(build_app(), command, env={"COLUMNS": "400"})
+        text = result.output if format_ == "terminal" else output.read_text()
+        assert text.count(reason) == 1, format_
+
+
+def test_of_torn_traces_alone_the_message_has_the_reasons(tmp_path: Path) -> None:
+    first, second = _torn_set(tmp_path, packed=True)
+    first.write_bytes(second.read_bytes())
+    with pytest.raises(UnreadableInputError, match="None of the 2 traces is whole") as caught:
+        load_run([tmp_path])
+    assert f"{first}: the gzip data ends early" in caught.value.message
+    assert f"{second}: the gzip data ends early" in caught.value.message
 
 
 def test_attached_traces_of_other_jobs_and_timelines_are_refused(tmp_path: Path) -> None:
