@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hvdprof.errors import UnreadableInputError
+from hvdprof.ingest.file_entry import FileEntry
 from hvdprof.ingest.load_progress import ProgressCallback
 from hvdprof.ingest.recognise import Found, Kind, recognise, recognise_all
 from hvdprof.ingest.refusal import refuse_all, refuse_runs
@@ -115,7 +116,7 @@ def load_run(paths: Sequence[Path], *, progress: ProgressCallback | None = None)
 def _load_files(found: Found, first: Path, progress: ProgressCallback | None) -> "Run":
     refuse_runs(found.files)
     if all(one.kind in (Kind.FOREIGN, Kind.ARCHIVE) for one in found.files):
-        refuse_all([(one, one.what) for one in found.files], found.notes)
+        refuse_all([FileEntry(one, one.what) for one in found.files], found.notes)
     from hvdprof.ingest.load_files import load_files
 
     return load_files(found, first, progress=progress)

@@ -6,15 +6,16 @@ The readers of a kind of file are imported with its first file: each takes longe
 import functools
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from hvdprof.errors import HvdprofError, UnreadableInputError
+from hvdprof.ingest.file_entry import FileEntry
 from hvdprof.ingest.load_progress import ProgressCallback
-from hvdprof.ingest.nccl.nccl_jobs import Process, jobs_of
+from hvdprof.ingest.nccl.nccl_jobs import jobs_of
 from hvdprof.ingest.recognise import Found, Kind, Recognised
 from hvdprof.ingest.refusal import refuse_all
 from hvdprof.ingest.storage.row_buffer import Rows
@@ -29,17 +30,6 @@ from hvdprof.rundir.shown_names import shown_name
 
 if TYPE_CHECKING:
     from hvdprof.ingest.recorder.recorder_file import RecorderFile
-
-
-@dataclass(slots=True)
-class _Entry:
-    """A row of FILES in the making."""
-
-    found: Recognised
-    kind: str
-    num_lines: int | None = None
-    num_rows: int = 0
-    nccl_processes: set[Process] = field(default_factory=set)
 
 
 def load_files(found: Found, first: Path, *, progress: ProgressCallback | None = None) -> Run:
@@ -80,7 +70,7 @@ def load_files(found: Found, first: Path, *, progress: ProgressCallback | None =
     _add_nccl(entries, builder, report)
     manifest = _add_traces(traces, entries, builder, report)
     if not any(entry.num_rows for entry in entries):
-        refuse_all([(entry.found, entry.kind) for entry in entries], builder.notes)
+        refuse_all(entries, builder.notes)
     _note_sessions(builder)
     builder.add_tables([(FILES.name, _file_rows(entries))])
     name = printable(first.name) if len(files) == 1 else f"{len(files)} files"
@@ -91,7 +81,7 @@ def load_files(found: Found, first: Path, *, progress: ProgressCallback | None =
 
 def _add_traces(
     traces: Sequence[Recognised],
-    entries: list[_Entry],
+    entries: list[FileEntry],
     builder: RunBuilder,
     report: ProgressCallback,
 ) -> Manifest | None:
@@ -108,10 +98,10 @@ def _add_traces(
     before = dict(zip(sizes, itertools.accumulate(sizes.values(), initial=0), strict=False))
     total = sum(sizes.values())
     has_others = any(entry.num_rows for entry in entries)
-    own = {one.path: _Entry(one, one.what) for one in traces}
+    own = {one.path: FileEntry(one, one.what) for one in traces}
     entries += own.values()
     try:
-        manifest, num_events = add_standalone_traces(
+        manifest, traced = add_standalone_traces(
             list(sizes),
             builder,
             lambda path, done, size: report(shown_name(path), before[path] + done, total),
@@ -119,10 +109,12 @@ def _add_traces(
     except UnreadableInputError as error:
         if not has_others:
             raise
-        builder.notes.append(error.message)
+        builder.notes += dict.fromkeys(entry.fail(error) for entry in own.values())
         return None
-    for path, number in num_events.items():
-        own[path].num_rows = number
+    for one in traced.ranks.values():
+        own[one.path].num_rows = one.file.num_records
+    for path, reason in traced.left_out.items():
+        own[path].fail(UnreadableInputError(reason))
     if has_others:
         builder.notes.append(
             "The other files are in the tables alone; analyze them without the traces for their "
@@ -137,8 +129,10 @@ def _progress_within(
     report(found.name, before + min(done, size), total)
 
 
-def _add_file(found: Recognised, builder: RunBuilder, within: Callable[[int, int], None]) -> _Entry:
-    entry = _Entry(found, found.what)
+def _add_file(
+    found: Recognised, builder: RunBuilder, within: Callable[[int, int], None]
+) -> FileEntry:
+    entry = FileEntry(found, found.what)
     try:
         if found.kind == Kind.TIMELINE:
             from hvdprof.ingest.tables.standalone_timeline import add_standalone_timeline
@@ -159,15 +153,15 @@ def _add_file(found: Recognised, builder: RunBuilder, within: Callable[[int, int
         elif found.kind == Kind.TEXT:
             _add_printed(entry, builder, within)
         elif found.kind == Kind.ARCHIVE:
-            builder.notes.append(f"{found.name} is an archive; name it to read what it holds.")
-    except HvdprofError as error:
-        builder.notes.append(error.message)
-    except OSError as error:
-        builder.notes.append(f"{found.name}: {error.strerror or error}.")
+            raise UnreadableInputError(
+                f"{found.name} is an archive; name it to read what it holds."
+            )
+    except (HvdprofError, OSError) as error:
+        builder.notes.append(entry.fail(error))
     return entry
 
 
-def _add_printed(entry: _Entry, builder: RunBuilder, within: Callable[[int, int], None]) -> None:
+def _add_printed(entry: FileEntry, builder: RunBuilder, within: Callable[[int, int], None]) -> None:
     from hvdprof.ingest.logs.printed_file import read_printed_file
 
     file = read_printed_file(entry.found.path, progress=within)
@@ -178,7 +172,7 @@ def _add_printed(entry: _Entry, builder: RunBuilder, within: Callable[[int, int]
     entry.nccl_processes = file.nccl_processes
 
 
-def _add_nccl(entries: Sequence[_Entry], builder: RunBuilder, report: ProgressCallback) -> None:
+def _add_nccl(entries: Sequence[FileEntry], builder: RunBuilder, report: ProgressCallback) -> None:
     by_path = {entry.found.path: entry for entry in entries if entry.nccl_processes}
     if not by_path:
         return
@@ -208,16 +202,24 @@ def _add_nccl(entries: Sequence[_Entry], builder: RunBuilder, report: ProgressCa
             entry.kind = "NCCL log" if entry.kind == Kind.TEXT else f"NCCL log, {entry.kind}"
 
 
-def _add_dumps(found: Sequence[Recognised], builder: RunBuilder) -> list[_Entry]:
+def _add_dumps(found: Sequence[Recognised], builder: RunBuilder) -> list[FileEntry]:
     if not found:
         return []
     from hvdprof.ingest.flight_recorder.dump_tables import add_dumps
 
-    num_rows = add_dumps(found, builder)
-    return [_Entry(one, one.what, num_rows=num_rows.get(one.name, 0)) for one in found]
+    added = add_dumps(found, builder)
+    return [
+        FileEntry(
+            one,
+            one.what,
+            num_rows=added.num_rows.get(one.name, 0),
+            error=added.left_out.get(one.name),
+        )
+        for one in found
+    ]
 
 
-def _add_recordings(found: Sequence[Recognised], builder: RunBuilder) -> list[_Entry]:
+def _add_recordings(found: Sequence[Recognised], builder: RunBuilder) -> list[FileEntry]:
     by_folder: dict[Path, list[Recognised]] = {}
     for one in found:
         by_folder.setdefault(one.path.parent, []).append(one)
@@ -230,7 +232,7 @@ def _add_recordings(found: Sequence[Recognised], builder: RunBuilder) -> list[_E
 
 def _add_recordings_of(
     folder: Path, found: Sequence[Recognised], builder: RunBuilder
-) -> list[_Entry]:
+) -> list[FileEntry]:
     """The recordings of one launch: those that lie in one folder."""
     from hvdprof.ingest.recorder.clock_alignment import alignment_of
     from hvdprof.ingest.recorder.job_evaluations import exclude_evaluations
@@ -240,16 +242,17 @@ def _add_recordings_of(
     files: dict[int, RecorderFile] = {}
     entries = []
     for number, one in enumerate(found):
-        entry = _Entry(one, one.what)
+        entry = FileEntry(one, one.what)
         entries.append(entry)
         try:
             file = read_recorder_file(one.path)
         except OSError as error:
-            builder.notes.append(f"{one.name}: {error.strerror or error}.")
+            builder.notes.append(entry.fail(error))
             continue
         rank = file.header_number("rank", number)
         if rank in files:
-            builder.notes.append(f"{one.name}: another file holds rank {rank}; left out.")
+            reason = f"{one.name}: another file holds rank {rank}; left out."
+            builder.notes.append(entry.fail(UnreadableInputError(reason)))
             continue
         files[rank] = file
         clauses = list(file.problems)
@@ -288,7 +291,7 @@ def _axes(timelines: pd.DataFrame) -> list[tuple[str, int | None]]:
     ]
 
 
-def _file_rows(entries: Sequence[_Entry]) -> pd.DataFrame:
+def _file_rows(entries: Sequence[FileEntry]) -> pd.DataFrame:
     rows = Rows(FILES)
     for entry in entries:
         rows.add(
@@ -297,5 +300,6 @@ def _file_rows(entries: Sequence[_Entry]) -> pd.DataFrame:
             size_bytes=entry.found.size_bytes,
             num_lines=entry.num_lines,
             num_rows=entry.num_rows,
+            left_out=entry.left_out,
         )
     return rows.frame()

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from hvdprof.errors import UnreadableInputError
+from hvdprof.ingest.file_entry import FileEntry
 from hvdprof.ingest.recognise import Kind, Recognised
 
 LOOKED_FOR = (
@@ -19,6 +20,7 @@ LOOKED_FOR = (
 )
 _READS = "hvdprof reads run directories, timelines, traces, dumps, logs and benchmarks."
 _MOST_KINDS = 3
+_MOST_REASONS = 5
 
 
 def refuse_runs(found: Sequence[Recognised]) -> None:
@@ -35,24 +37,44 @@ def refuse_runs(found: Sequence[Recognised]) -> None:
         )
 
 
-def refuse_all(files: Sequence[tuple[Recognised, str]], notes: Sequence[str]) -> NoReturn:
-    """Raise the error for files of which none holds anything usable.
+def refuse_all(entries: Sequence[FileEntry], notes: Sequence[str]) -> NoReturn:
+    """Raise the error for files of which none holds anything usable, each with its reason.
 
     Args:
-        files: Each with what it is.
+        entries: The files.
         notes: What reading them said.
 
     Raises:
         UnreadableInputError: Always.
     """
-    if len(files) != 1:
-        kinds = Counter(kind for _, kind in files).most_common(_MOST_KINDS)
-        raise UnreadableInputError(
-            f"None of the {len(files)} files holds anything that hvdprof reads "
-            f"({', '.join(f'{number}: {kind}' for kind, number in kinds)}).",
-            hint=next((found.hint for found, _ in files if found.hint), LOOKED_FOR),
-        )
-    ((found, kind),) = files
+    errors = {entry.error.message: entry.error for entry in entries if entry.error}
+    unexplained = [entry for entry in entries if not entry.error]
+    if len(errors) == 1 and not unexplained:
+        (error,) = errors.values()
+        raise UnreadableInputError(error.message, hint=error.hint)
+    if len(entries) == 1:
+        _refuse_one(entries[0], notes)
+    kinds = Counter(entry.kind for entry in unexplained).most_common(_MOST_KINDS)
+    counted = ", ".join(f"{number}: {kind}" for kind, number in kinds)
+    lines = list(errors)[:_MOST_REASONS]
+    if more := len(errors) - len(lines):
+        lines.append(f"and {more} more")
+    hints = [error.hint for error in errors.values()]
+    hints += [entry.found.hint for entry in unexplained]
+    raise UnreadableInputError(
+        "\n  ".join(
+            [
+                f"None of the {len(entries)} files holds anything that hvdprof reads"
+                f"{f' ({counted})' if counted else ''}.",
+                *lines,
+            ]
+        ),
+        hint=next(filter(None, hints), LOOKED_FOR if unexplained else ""),
+    )
+
+
+def _refuse_one(entry: FileEntry, notes: Sequence[str]) -> NoReturn:
+    found, kind = entry.found, entry.kind
     if notes:
         raise UnreadableInputError(notes[0].rstrip(".") + ".", hint=LOOKED_FOR)
     if kind == Kind.TEXT:

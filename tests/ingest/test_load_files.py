@@ -1,6 +1,7 @@
 import io
 import json
 import os
+import pickle
 import tarfile
 import zipfile
 from pathlib import Path
@@ -15,6 +16,7 @@ from hvdprof.errors import UnreadableInputError
 from hvdprof.model.table_catalogue import TABLES
 from hvdprof.report.tables.table_files import Rows
 from hvdprof.report.terminal.files_report import render_files_json
+from tests.builders.flight_dumps import dump, write_dumps
 from tests.builders.nccl_log import call_line, job
 from tests.builders.places import CORPUS, needs_corpus
 from tests.builders.recorder_lines import recorder_lines
@@ -422,3 +424,34 @@ def test_traces_without_steps_and_collectives_say_what_to_run(tmp_path: Path) ->
         load_run(tmp_path)
     assert "holds neither steps nor collectives" in caught.value.message
     assert "hvdprof run --np 2 -- python" in caught.value.hint
+
+
+def test_each_refused_file_of_a_folder_has_its_own_reason(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("nothing\n")
+    (tmp_path / "dump_0").write_bytes(pickle.dumps({"pg_status": print}, protocol=2))
+    (tmp_path / "dump_1").write_bytes(pickle.dumps(dump(), protocol=2)[:-300])
+    with pytest.raises(UnreadableInputError, match="None of the 3 files") as caught:
+        load_run(tmp_path)
+    head, *reasons = caught.value.message.split("\n  ")
+    assert head.endswith("(1: text).")
+    assert [reason.partition(" ")[0] for reason in reasons] == [
+        str(tmp_path / f"dump_{rank}") for rank in (0, 1)
+    ]
+    assert "would call" in reasons[0]
+    assert "ends in the middle" in reasons[1]
+    assert "Looked for" not in caught.value.hint
+
+
+def test_a_file_with_a_reason_lists_nothing_that_was_looked_for(tmp_path: Path) -> None:
+    write_dumps(tmp_path, {1: dump(ranks=(3,))})
+    with pytest.raises(UnreadableInputError) as caught:
+        load_run(tmp_path)
+    assert "are those of rank 3" in caught.value.message
+    assert "Looked for" not in caught.value.hint
+
+
+def test_a_table_of_files_says_why_a_file_is_left_out(tmp_path: Path) -> None:
+    write_dumps(tmp_path, {0: dump(), 5: dump(late_ns=7)})
+    left_out = load_run(tmp_path).files.set_index("file")["left_out"]
+    assert left_out[str(tmp_path / "dump_0")] == ""
+    assert "do not include that rank" in left_out[str(tmp_path / "dump_5")]

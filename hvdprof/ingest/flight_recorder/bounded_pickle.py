@@ -30,6 +30,9 @@ _FIXED = re.compile(
 # Texts and integers, by the bytes of their length.
 _LENGTHS = {b"X": 4, b"\x8c": 1, b"\x8d": 8, b"\x8a": 1}
 _FAR_PUT = b"r"
+# GLOBAL, STACK_GLOBAL, INST, OBJ, NEWOBJ, NEWOBJ_EX, REDUCE, BUILD, and the codes of extensions.
+_CALLS = (b"c", b"\x93", b"i", b"o", b"\x81", b"\x92", b"R", b"b", b"\x82", b"\x83", b"\x84")
+_OUTSIDE = (b"P", b"Q")
 # Nothing matches these where their operand is cut off.
 _WITH_OPERAND = tuple(bytes([code]) for code in b"Kqhr\x80MJjG\x95")
 _NESTS = (dict, list, tuple)
@@ -96,8 +99,16 @@ def _check(data: bytes) -> None:
         elif code in _WITH_OPERAND:
             break
         else:
-            raise RefusedPickleError(f"holds more than plain values (opcode {code!r} at byte {at})")
+            raise RefusedPickleError(f"{_what_it_holds(code)} (byte {at})")
     raise RefusedPickleError("ends in the middle")
+
+
+def _what_it_holds(code: bytes) -> str:
+    if code in _CALLS:
+        return "would call a function or class when loaded"
+    if code in _OUTSIDE:
+        return "refers to an object outside the file"
+    return "holds more than plain values"
 
 
 def _check_depth(value: object) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hvdprof.errors import HvdprofError
+from hvdprof.errors import HvdprofError, UnreadableInputError
 from hvdprof.ingest.flight_recorder.dump_file import Dump, read_dump
 from hvdprof.ingest.recognise import Recognised
 from hvdprof.rundir.shown_names import shown_name
@@ -18,12 +18,15 @@ _LAST_NUMBER = re.compile(r"(\d{1,7})(?=\D*$)")
 
 @dataclass(slots=True)
 class DumpSet:
-    """The dumps of one job by rank; ``files`` has the names of their files, ``notes`` sentences."""
+    """The dumps of one job by rank; ``files`` has the names of their files.
+
+    ``left_out`` says of other files, by their names, why nothing of them is used.
+    """
 
     name: str
     dumps: dict[int, Dump] = field(default_factory=dict)
     files: dict[int, str] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
+    left_out: dict[str, HvdprofError] = field(default_factory=dict)
 
 
 def read_dump_sets(found: Sequence[Recognised]) -> list[DumpSet]:
@@ -51,34 +54,31 @@ def _read_set(name: str, files: Sequence[Recognised]) -> DumpSet:
         try:
             _add(one, read_dump(one.path), dumps)
         except HvdprofError as error:
-            dumps.notes.append(error.message)
+            dumps.left_out[one.name] = error
         except OSError as error:
-            dumps.notes.append(f"{one.name}: {error.strerror or error}.")
+            reason = f"{one.name}: {error.strerror or error}."
+            dumps.left_out[one.name] = UnreadableInputError(reason)
     return dumps
 
 
 def _add(found: Recognised, dump: Dump, dumps: DumpSet) -> None:
     rank, problem = _rank(found.path, dump)
     if rank is None:
-        dumps.notes.append(f"{found.name}: {problem}; left out.")
-        return
+        raise UnreadableInputError(f"{found.name}: {problem}; left out.")
     if rank in dumps.dumps:
-        dumps.notes.append(
+        raise UnreadableInputError(
             f"{found.name}: {dumps.files[rank]} is a dump of rank {rank} too; left out."
         )
-        return
     for other, known in dumps.dumps.items():
         if dump.calls and dump.calls == known.calls:
-            dumps.notes.append(
+            raise UnreadableInputError(
                 f"{found.name}: a copy of {dumps.files[other]}, which is rank {other}'s; left out."
             )
-            return
         if dump.world and known.world and dump.world != known.world:
-            dumps.notes.append(
+            raise UnreadableInputError(
                 f"{found.name}: of another job than {dumps.files[other]} "
                 f"({len(dump.world)} ranks instead of {len(known.world)}); left out."
             )
-            return
     dumps.dumps[rank] = dump
     dumps.files[rank] = found.name
 

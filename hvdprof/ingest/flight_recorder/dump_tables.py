@@ -1,9 +1,11 @@
 """Dumps of a job to tables: the calls of each rank, and how far it came in each group."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import pandas as pd
 
+from hvdprof.errors import HvdprofError
 from hvdprof.ingest.flight_recorder.dump_file import Dump, DumpCall, DumpGroup
 from hvdprof.ingest.flight_recorder.dump_set import DumpSet, read_dump_sets
 from hvdprof.ingest.recognise import Recognised
@@ -17,22 +19,29 @@ SOURCE = "flight-recorder"
 _UNDESCRIBED = ("", "undefined")
 
 
-def add_dumps(found: Sequence[Recognised], builder: RunBuilder) -> dict[str, int]:
-    """Add the tables of all dumps; returns the number of rows by the name of each file.
+@dataclass(frozen=True, slots=True)
+class AddedDumps:
+    """By the name of each file, the number of its rows, or why nothing of it is used."""
 
-    A file that cannot be used has no entry, and the notes say why.
-    """
-    num_rows: dict[str, int] = {}
+    num_rows: dict[str, int] = field(default_factory=dict)
+    left_out: dict[str, HvdprofError] = field(default_factory=dict)
+
+
+def add_dumps(found: Sequence[Recognised], builder: RunBuilder) -> AddedDumps:
+    """Add the tables of all dumps, and notes on those that are left out."""
+    added = AddedDumps()
     for dumps in read_dump_sets(found):
-        builder.notes += dumps.notes
+        builder.notes += dict.fromkeys(error.message for error in dumps.left_out.values())
+        added.left_out.update(dumps.left_out)
         if not dumps.dumps:
             continue
         progress, calls = _progress(dumps), _calls(dumps)
         builder.add_tables([(COLLECTIVE_PROGRESS.name, progress), (RANK_COLLECTIVES.name, calls)])
         for rank, file in dumps.files.items():
             # A rank that hangs before its first collective has a dump, too.
-            num_rows[file] = len(dumps.dumps[rank].calls) + len(dumps.dumps[rank].groups)
-    return num_rows
+            dump = dumps.dumps[rank]
+            added.num_rows[file] = len(dump.calls) + len(dump.groups)
+    return added
 
 
 def _progress(dumps: DumpSet) -> pd.DataFrame:

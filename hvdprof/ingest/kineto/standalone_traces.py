@@ -4,10 +4,11 @@ Tested in ``tests/ingest/kineto/test_traced_run.py``.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from hvdprof.ingest.kineto.trace_set import TraceSet
 from hvdprof.ingest.kineto.traced_pass import FileProgress, read_traces, traced_blocks, traced_pass
 from hvdprof.ingest.tables.run_builder import RunBuilder
 from hvdprof.plain_text import printable
@@ -20,8 +21,8 @@ _OF_ONE_RANK = re.compile(r"[-_.]*(?:rank)?[-_.]*\d*(?:of\d+)?$", re.IGNORECASE)
 
 def add_standalone_traces(
     paths: Sequence[Path], builder: RunBuilder, progress: FileProgress | None = None
-) -> tuple[Manifest, Mapping[Path, int]]:
-    """Add the tables of the traces of one job; returns its manifest and the events of each file.
+) -> tuple[Manifest, TraceSet]:
+    """Add the tables of the traces of one job; returns its manifest, and what they hold.
 
     Args:
         paths: The traces.
@@ -46,7 +47,7 @@ def add_standalone_traces(
         for one in found.ranks.values()
     ]
     manifest = replace(Manifest.of_files(name), passes=[record], settings=attached_settings(files))
-    return manifest, {one.path: one.file.num_records for one in found.ranks.values()}
+    return manifest, found
 
 
 def _name_of(paths: Sequence[Path]) -> str:

@@ -35,20 +35,14 @@ def read_recordings(paths: Sequence[Path]) -> Run | None:
         name = str(row["file"])
         if not row["num_rows"]:
             raise UnreadableInputError(
-                _why_unused(name, run.notes), hint=f"See what it holds: hvdprof analyze {name}"
+                str(row["left_out"]) or f"{name} holds nothing of another recorder.",
+                hint=f"See what it holds: hvdprof analyze {name}",
             )
         if str(row["kind"]).startswith("NCCL log"):
             raise UnreadableInputError(
                 f"{name} is an NCCL log, so --recording cannot take it.", hint="Use --nccl-log."
             )
     return run
-
-
-def _why_unused(name: str, notes: Sequence[str]) -> str:
-    own = [note for note in notes if note.startswith((f"{name}:", f"{name} "))]
-    if not own:
-        return f"{name} holds nothing of another recorder."
-    return f"{own[0].removesuffix('.').removesuffix('; left out')}."
 
 
 def with_recordings(run: Run) -> Run:

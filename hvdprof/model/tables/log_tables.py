@@ -33,6 +33,12 @@ FILES = Table(
         Column("size_bytes", "int64", "bytes", "Size of the file on disk."),
         Column("num_lines", "Int64", "", "Lines; missing where the file is not read by lines."),
         Column("num_rows", "int64", "", "Rows from this file in the other tables."),
+        Column(
+            "left_out",
+            "str",
+            "",
+            "Why nothing of the file is used; empty where something is, or nothing is known in it.",
+        ),
     ),
 )
 

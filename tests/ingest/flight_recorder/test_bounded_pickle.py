@@ -29,6 +29,10 @@ class Calls:
         return self.call
 
 
+_HOLDS_CODE = r"would call a function or class when loaded \(byte \d+\)"
+_HOLDS_MORE = r"holds more than plain values \(byte \d+\)"
+
+
 @pytest.mark.parametrize("protocol", [2, 3, 4, 5])
 def test_plain_values_come_back(protocol: int) -> None:
     assert load_plain(pickle.dumps(PLAIN, protocol=protocol)) == PLAIN
@@ -38,14 +42,14 @@ def test_plain_values_come_back(protocol: int) -> None:
 def test_a_call_is_refused_and_does_not_run(tmp_path: Path, protocol: int) -> None:
     witness = tmp_path / "ran"
     data = pickle.dumps({"entries": Calls(os.mkdir, str(witness))}, protocol=protocol)
-    with pytest.raises(RefusedPickleError, match="more than plain values"):
+    with pytest.raises(RefusedPickleError, match=_HOLDS_CODE if protocol else _HOLDS_MORE):
         load_plain(data)
     assert not witness.exists()
 
 
 @pytest.mark.parametrize("value", [Path, subprocess.Popen, ValueError("no"), {1, 2}, b"bytes"])
 def test_a_class_and_other_types_are_refused(value: object) -> None:
-    with pytest.raises(RefusedPickleError, match="more than plain values"):
+    with pytest.raises(RefusedPickleError, match=f"{_HOLDS_MORE}|{_HOLDS_CODE}"):
         load_plain(pickle.dumps([value], protocol=4))
 
 
@@ -62,7 +66,7 @@ def test_a_class_and_other_types_are_refused(value: object) -> None:
     ids=["global", "inst", "stack-global", "persistent", "extension", "build"],
 )
 def test_every_opcode_that_can_reach_code_is_refused(data: bytes) -> None:
-    with pytest.raises(RefusedPickleError, match="more than plain values"):
+    with pytest.raises(RefusedPickleError, match=f"{_HOLDS_CODE}|outside the file"):
         load_plain(data)
 
 

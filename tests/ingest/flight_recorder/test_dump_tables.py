@@ -115,7 +115,9 @@ def test_a_pickle_with_a_call_ends_in_one_message(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "dump_0").write_bytes(pickle.dumps({"pg_status": Calls()}, protocol=2))
-    with pytest.raises(UnreadableInputError, match="more than plain values"):
+    with pytest.raises(
+        UnreadableInputError, match=r"would call a function or class when loaded \(byte \d+\)"
+    ):
         load_run([tmp_path / "dump_0"])
     assert capsys.readouterr().out == ""
 
