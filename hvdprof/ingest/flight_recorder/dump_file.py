@@ -85,11 +85,6 @@ class Dump:
         listed = [set(group.ranks) for group in self.groups.values() if group.ranks]
         return frozenset(set.intersection(*listed)) if listed else None
 
-    @property
-    def world(self) -> tuple[int, ...]:
-        """The ranks of its largest group; empty where none are listed."""
-        return max((group.ranks for group in self.groups.values()), key=len, default=())
-
 
 def read_dump(path: Path) -> Dump:
     """Read one dump, JSON or pickle, compressed with gzip or not.

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from hvdprof.errors import HvdprofError, UnreadableInputError
 from hvdprof.ingest.flight_recorder.dump_file import Dump, read_dump
+from hvdprof.ingest.flight_recorder.one_job import check_one_job
 from hvdprof.ingest.recognise import Recognised
 from hvdprof.rundir.shown_names import shown_name
 
@@ -32,8 +33,8 @@ class DumpSet:
 def read_dump_sets(found: Sequence[Recognised]) -> list[DumpSet]:
     """The jobs that some dumps are of: files of one folder whose names differ in the rank alone.
 
-    A file that cannot be read, a second file of a rank, and one of another job are left out and
-    noted.
+    A file that cannot be read and a second file of a rank are left out. Nothing of a set is used
+    whose files are of several jobs.
     """
     members: dict[str, list[Recognised]] = {}
     for one in found:
@@ -58,6 +59,12 @@ def _read_set(name: str, files: Sequence[Recognised]) -> DumpSet:
         except OSError as error:
             reason = f"{one.name}: {error.strerror or error}."
             dumps.left_out[one.name] = UnreadableInputError(reason)
+    try:
+        check_one_job({dumps.files[rank]: dump for rank, dump in dumps.dumps.items()})
+    except UnreadableInputError as error:
+        # Which of them are the job that the user means, nothing says.
+        refused = dict.fromkeys(dumps.files.values(), error)
+        return DumpSet(dumps.name, left_out={**dumps.left_out, **refused})
     return dumps
 
 
@@ -73,11 +80,6 @@ def _add(found: Recognised, dump: Dump, dumps: DumpSet) -> None:
         if dump.calls and dump.calls == known.calls:
             raise UnreadableInputError(
                 f"{found.name}: a copy of {dumps.files[other]}, which is rank {other}'s; left out."
-            )
-        if dump.world and known.world and dump.world != known.world:
-            raise UnreadableInputError(
-                f"{found.name}: of another job than {dumps.files[other]} "
-                f"({len(dump.world)} ranks instead of {len(known.world)}); left out."
             )
     dumps.dumps[rank] = dump
     dumps.files[rank] = found.name

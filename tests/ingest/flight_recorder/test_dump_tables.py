@@ -84,11 +84,6 @@ def test_a_copy_under_the_name_of_another_rank_is_left_out(tmp_path: Path) -> No
     assert "a copy of" in note_of(tmp_path)
 
 
-def test_a_dump_of_another_job_is_left_out(tmp_path: Path) -> None:
-    write_dumps(tmp_path, {0: dump(), 1: dump(ranks=(0, 1, 2, 3), late_ns=7)})
-    assert "of another job" in note_of(tmp_path)
-
-
 def test_a_rank_that_the_groups_contradict_is_left_out(tmp_path: Path) -> None:
     write_dumps(tmp_path, {0: dump(), 5: dump(late_ns=7)})
     assert "named as rank 5, but its process groups do not include that rank" in note_of(tmp_path)

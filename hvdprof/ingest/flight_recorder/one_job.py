@@ -1,0 +1,98 @@
+"""Whether dumps are of one job: their process groups, and the times of what they recorded.
+
+Tested in ``tests/ingest/flight_recorder/test_one_job.py``.
+"""
+
+from collections.abc import Mapping
+
+from hvdprof import units
+from hvdprof.errors import UnreadableInputError
+from hvdprof.ingest.flight_recorder.dump_file import Dump
+
+_LONGEST_TIMEOUT_NS = 1_800_000_000_000
+"""The longest timeout that PyTorch sets by itself; calls that the ring lost may have had it."""
+
+_MOST_RANKS = 8
+_HINT = "Give the dumps of all ranks of one job, written in one incident."
+
+
+def check_one_job(dumps: Mapping[str, Dump]) -> None:
+    """Check that dumps are of one job and one time.
+
+    Ranks that are blocked end by the timeout of their collectives. Calls of one job that are
+    further apart than that are of another incident.
+
+    Args:
+        dumps: By the name of the file.
+
+    Raises:
+        UnreadableInputError: Two are of different jobs.
+    """
+    _check_groups(dumps)
+    stated = (call.timeout_ns or 0 for dump in dumps.values() for call in dump.calls)
+    limit_ns = max(stated, default=0)
+    limit_ns = max(limit_ns, _LONGEST_TIMEOUT_NS)
+    _check_spans(dumps, limit_ns)
+    _check_numbers(dumps, limit_ns)
+
+
+def _check_groups(dumps: Mapping[str, Dump]) -> None:
+    """Raise where a rank is in two groups of one name: names are unique to a rank of a job."""
+    seen: dict[str, dict[tuple[int, ...], str]] = {}
+    for file, dump in dumps.items():
+        for group in dump.groups.values():
+            known = seen.setdefault(group.name, {})
+            if group.ranks in known:
+                continue
+            for ranks, other in known.items():
+                if not set(ranks).isdisjoint(group.ranks):
+                    raise UnreadableInputError(
+                        f"{other} and {file} are dumps of different jobs: process group "
+                        f"{group.name} has {_listed(ranks)} in the first, {_listed(group.ranks)} "
+                        "in the second.",
+                        hint=_HINT,
+                    )
+            known[group.ranks] = file
+
+
+def _check_spans(dumps: Mapping[str, Dump], limit_ns: int) -> None:
+    spans = {
+        file: (dump.calls[0].created_ns, dump.calls[-1].created_ns)
+        for file, dump in dumps.items()
+        if dump.calls
+    }
+    if not spans:
+        return
+    latest = max(spans, key=lambda file: spans[file][0])
+    earliest = min(spans, key=lambda file: spans[file][1])
+    between_ns = spans[latest][0] - spans[earliest][1]
+    if between_ns > limit_ns:
+        raise UnreadableInputError(
+            f"{earliest} and {latest} are not dumps of one incident: the first call of the second "
+            f"is {units.duration(between_ns / 1e9)} after the last one of the first.",
+            hint=_HINT,
+        )
+
+
+def _check_numbers(dumps: Mapping[str, Dump], limit_ns: int) -> None:
+    """Raise where the ranks of a group submit the call of one number at very different times."""
+    first: dict[tuple[str, tuple[int, ...], int], tuple[str, int]] = {}
+    for file, dump in dumps.items():
+        for call in dump.calls:
+            group = dump.groups.get(call.group)
+            if call.is_p2p or group is None or not group.ranks:
+                continue
+            key = (call.group, group.ranks, call.seq)
+            other, created_ns = first.setdefault(key, (file, call.created_ns))
+            apart_ns = abs(call.created_ns - created_ns)
+            if apart_ns > limit_ns:
+                raise UnreadableInputError(
+                    f"{other} and {file} are dumps of different jobs: call {call.seq} of process "
+                    f"group {call.group} is {units.duration(apart_ns / 1e9)} apart.",
+                    hint=_HINT,
+                )
+
+
+def _listed(ranks: tuple[int, ...]) -> str:
+    more = f" and {len(ranks) - _MOST_RANKS} more" if len(ranks) > _MOST_RANKS else ""
+    return f"ranks {', '.join(map(str, ranks[:_MOST_RANKS]))}{more}"

@@ -1,0 +1,87 @@
+"""Dumps of different jobs are refused together, by analyze, attach and export alike."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from hvdprof.api import load_run
+from hvdprof.cli.main import build_app
+from hvdprof.errors import UnreadableInputError
+from tests.builders.flight_dumps import Content, dump, write_dumps
+from tests.builders.places import CORPUS, needs_corpus
+
+HOUR_NS = 3_600_000_000_000
+OTHERS: dict[str, tuple[Content, str]] = {
+    "ranks": (dump(ranks=(0, 1, 2, 3), late_ns=7), "process group 0 has ranks 0, 1 in the first"),
+    "times": (dump(late_ns=8 * HOUR_NS), "is 7 h 59 min after the last one of the first"),
+}
+
+
+def _mixed(folder: Path, other: Content) -> Path:
+    return write_dumps(folder, {0: dump(), 1: other})
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_every_command_refuses_dumps_of_two_jobs(tmp_path: Path, name: str) -> None:
+    other, reason = OTHERS[name]
+    folder = _mixed(tmp_path / "dumps", other)
+    for command in (
+        ["analyze", folder],
+        ["attach", tmp_path / "run", "--recording", folder],
+        ["export", folder, "-o", tmp_path / "trace.json"],
+    ):
+        result = CliRunner().invoke(build_app(), list(map(str, command)))
+        assert isinstance(result.exception, UnreadableInputError), command
+        assert reason in result.exception.message
+        assert "of one job" in result.exception.hint
+    assert not (tmp_path / "run").exists()
+
+
+def test_calls_of_one_number_hours_apart_are_of_two_jobs(tmp_path: Path) -> None:
+    # Rings that reach back for hours overlap in time.
+    contents = dump(), dump(late_ns=7)
+    for number, content in enumerate(contents):
+        entries = content["entries"]
+        assert isinstance(entries, list)
+        entries[0]["time_created_ns"] -= 5 * HOUR_NS
+        for entry in entries:
+            entry["collective_seq_id"] += number
+    write_dumps(tmp_path, dict(enumerate(contents)))
+    with pytest.raises(UnreadableInputError, match="call 2 of process group 0 is 5 h 1 s apart"):
+        load_run([tmp_path])
+
+
+def test_other_files_of_the_folder_are_read(tmp_path: Path) -> None:
+    _mixed(tmp_path / "dumps", OTHERS["times"][0])
+    write_dumps(tmp_path / "whole", {0: dump(), 1: dump(late_ns=7)})
+    run = load_run([tmp_path])
+    assert len(run.rank_collectives) == 10
+    (note,) = run.notes
+    assert "not dumps of one incident" in note
+    assert sum(run.files["left_out"] == note) == 2
+
+
+@pytest.mark.parametrize("late_ns", [0, 9 * 60 * 10**9])
+def test_ranks_within_the_timeout_are_one_job(tmp_path: Path, late_ns: int) -> None:
+    run = load_run([_mixed(tmp_path, dump(late_ns=late_ns + 7))])
+    assert not run.notes
+
+
+@pytest.mark.parametrize("groups", [((0, 1), (2, 3)), ((), ())])
+def test_groups_of_one_name_without_common_ranks_are_no_contradiction(
+    tmp_path: Path, groups: tuple[tuple[int, ...], ...]
+) -> None:
+    write_dumps(tmp_path, {0: dump(ranks=groups[0]), 2: dump(ranks=groups[1], late_ns=7)})
+    assert not load_run([tmp_path]).notes
+
+
+@needs_corpus
+def test_halves_of_two_recorded_jobs_are_refused(tmp_path: Path) -> None:
+    recorded = CORPUS / "imports" / "flight_recorder"
+    for number, name in enumerate(("gpu_error_1st", "lock_gil_1st")):
+        for rank in range(8 * number, 8 * number + 8):
+            shutil.copy(recorded / name / f"_dump_{rank}", tmp_path)
+    with pytest.raises(UnreadableInputError, match="are dumps of different jobs"):
+        load_run([tmp_path])
