@@ -123,8 +123,26 @@ def _without_steps(run: Run) -> str:
     )
 
 
+def _uneven_steps(run: Run) -> Iterator[str]:
+    """Which rank has the fewest steps: a trace that was not written to its end is valid, too."""
+    steady = run.steps[~run.steps["warmup"].to_numpy(dtype=bool)]
+    by_rank = {int(rank): set(rows["step"]) for rank, rows in steady.groupby("rank")}
+    if not by_rank:
+        return
+    fewest = min(by_rank, key=lambda rank: len(by_rank[rank]))
+    most = max(by_rank, key=lambda rank: len(by_rank[rank]))
+    common = set.intersection(*by_rank.values())
+    if len(common) < len(by_rank[most]):
+        yield (
+            f"After warm-up, rank {fewest} has {units.counted(len(by_rank[fewest]), 'step')}, "
+            f"rank {most} has {len(by_rank[most])}: only the {len(common)} common to all ranks "
+            "count."
+        )
+
+
 def _caveats(run: Run, num_steps: int, missing: list[int]) -> Iterator[str]:
     size = run.manifest.passes[0].size
+    yield from _uneven_steps(run)
     if missing:
         listed = ", ".join(map(str, missing[:_MOST_RANKS]))
         more = f" and {len(missing) - _MOST_RANKS} more" if len(missing) > _MOST_RANKS else ""

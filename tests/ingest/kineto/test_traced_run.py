@@ -245,6 +245,21 @@ def test_a_torn_trace_is_named_with_its_reason_in_every_output(
         assert text.count(reason) == 1, format_
 
 
+def test_a_trace_with_fewer_steps_than_others_is_named(tmp_path: Path) -> None:
+    paths = write_traces(tmp_path, dataclasses.replace(LATE, num_steps=15))
+    assert "common to all ranks" not in analyze_run(load_run(paths)).verdict.caveat
+    trace = json.loads(paths[1].read_text())
+    events = sorted(trace["traceEvents"], key=lambda event: float(event["ts"]))
+    trace["traceEvents"] = events[: len(events) // 2]
+    paths[1].write_text(json.dumps(trace))
+    analysis = analyze_run(load_run(paths))
+    assert (
+        "After warm-up, rank 1 has 7 steps, rank 0 has 14: only the 7 common to all ranks count."
+        in analysis.verdict.caveat
+    )
+    assert analysis.launches["num_steps"].tolist() == [7]
+
+
 def test_of_torn_traces_alone_the_message_has_the_reasons(tmp_path: Path) -> None:
     first, second = _torn_set(tmp_path, packed=True)
     first.write_bytes(second.read_bytes())
