@@ -113,7 +113,8 @@ class Rows:
 
 
 def _coded(values: Values, codes: dict[str, int]) -> Packed:
-    for value in set(values):
+    # A set has another order in each process, and groups of rows follow this one.
+    for value in dict.fromkeys(values):
         if value not in codes:
             codes[value] = len(codes)
     return _narrow(np.fromiter((codes[value] for value in values), np.int32, len(values)))

@@ -68,3 +68,12 @@ def test_columns_are_those_of_the_table() -> None:
         buffer.add(n=1, other=2)
     with pytest.raises(KeyError):
         buffer.add()
+
+
+def test_categories_are_in_the_order_of_their_first_rows() -> None:
+    table = Table("names", "A row.", (Column("name", "category", "", "x"),))
+    buffer = Rows(table)
+    names = [f"name {number * 7 % 30}" for number in range(60)]
+    for name in names:
+        buffer.append(name)
+    assert list(buffer.frame()["name"].cat.categories) == names[:30]
