@@ -3,7 +3,6 @@
 Tested in ``tests/dashboards/test_overview.py``.
 """
 
-import shlex
 from collections.abc import Sequence
 
 import dash_mantine_components as dmc
@@ -11,24 +10,18 @@ from dash.development.base_component import Component
 
 from hvdprof import units
 from hvdprof.dashboards.components.empty_state import empty_state
-from hvdprof.model.file_page import PROFILER_TRACE, FilePage
+from hvdprof.model.file_page import FilePage
 
 _MOST_NAMED = 6
 
 
 def unread_files(files: Sequence[FilePage]) -> list[Component]:
-    """How traces of torch.profiler are opened, and which files hold nothing known."""
-    traces = [file.file for file in files if file.kind.startswith(PROFILER_TRACE)]
-    others = [file.file for file in files if file.file not in traces]
-    parts: list[Component] = []
-    if traces:
-        parts.append(
-            empty_state(
-                f"{_listed(traces, 'trace')} of torch.profiler: the traces of one job are opened "
-                "apart from other files.",
-                f"hvdprof dashboard {shlex.quote(traces[0])}",
-            )
-        )
+    """Why files are left out, and which files hold nothing known."""
+    reasons = list(dict.fromkeys(file.left_out for file in files if file.left_out))
+    others = [file.file for file in files if not file.left_out]
+    parts: list[Component] = [empty_state(reason) for reason in reasons[:_MOST_NAMED]]
+    if more := len(reasons) - len(parts):
+        parts.append(empty_state(f"{units.counted(more, 'more file')} left out."))
     if others:
         holds = "holds" if len(others) == 1 else "hold"
         text = f"{_listed(others, 'file')} {holds} nothing that hvdprof reads."

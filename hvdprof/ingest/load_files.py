@@ -117,8 +117,8 @@ def _add_traces(
         own[path].fail(UnreadableInputError(reason))
     if has_others:
         builder.notes.append(
-            "The other files are in the tables alone; analyze them without the traces for their "
-            "facts."
+            "Files beside traces have their facts alone: analyze them without the traces for "
+            "findings and scaling."
         )
     return manifest
 

@@ -6,7 +6,7 @@ Tested in ``tests/ingest/test_fault_recordings.py``.
 from dataclasses import dataclass
 
 PROFILER_TRACE = "PyTorch profiler trace"
-"""How the kind of a trace of torch.profiler begins; those of a job are analyzed by themselves."""
+"""How the kind of a trace of torch.profiler begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,8 @@ class FileVerdict:
 class FilePage:
     """One file: what it is, its facts, its open questions, its verdict with a caveat.
 
-    ``verdict`` is empty where the file is not of a kind that gives one.
+    ``verdict`` is empty where the file is not of a kind that gives one. ``left_out`` says why
+    nothing of a file is used that should hold something.
     """
 
     file: str
@@ -54,3 +55,4 @@ class FilePage:
     unanswered: tuple[Unanswered, ...]
     verdict: str = ""
     caveat: str = ""
+    left_out: str = ""

@@ -176,14 +176,15 @@ def test_attached_files_alone_have_no_tiles_and_figures_of_throughput(tmp_path):
         assert empty not in text
 
 
-def test_profiler_traces_beside_other_files_are_not_called_unreadable():
+def test_files_that_are_left_out_have_their_reason():
+    reason = "a.json and b.json are both traces of rank 0."
     files = [
-        FilePage("a b.json", f"{PROFILER_TRACE} of rank 0 of 2", 9, (), (), "", ""),
-        FilePage("notes.txt", "text", 9, (), (), "", ""),
+        FilePage("a.json", f"{PROFILER_TRACE} of rank 0 of 2", 9, (), (), left_out=reason),
+        FilePage("b.json", f"{PROFILER_TRACE} of rank 0 of 2", 9, (), (), left_out=reason),
+        FilePage("notes.txt", "text", 9, (), ()),
     ]
     text = shown_text(unread_files(files))
-    assert "1 trace (a b.json) of torch.profiler" in text
-    assert "hvdprof dashboard 'a b.json'" in text
+    assert text.count(reason) == 1
     assert "1 file (notes.txt) holds nothing that hvdprof reads." in text
 
 

@@ -31,6 +31,7 @@ from hvdprof.analyze.files.timeline_sums import (
     sums_of,
 )
 from hvdprof.analyze.files.timeline_verdict import verdict_of_sums
+from hvdprof.analyze.files.trace_pages import is_used_trace, trace_pages
 from hvdprof.analyze.files.training_log_report import (
     comms_unanswered,
     comms_verdict,
@@ -137,8 +138,9 @@ def file_pages(run: Run, findings: pd.DataFrame, joins: JobJoins | None = None) 
         # Searching all tables for a file costs milliseconds; most files of a folder hold nothing.
         _page(run, row, known, findings) if row["num_rows"] else _empty_page(row)
         for row in files
-        if row["kind"] not in _TOGETHER or not row["num_rows"]
+        if not (is_used_trace(row) or (row["kind"] in _TOGETHER and row["num_rows"]))
     ]
+    pages += trace_pages(run, [row for row in files if is_used_trace(row)])
     pages += dump_pages(run, [row for row in files if row["kind"] == FLIGHT_RECORDER])
     pages += inspector_pages(run, [row for row in files if row["kind"] == INSPECTOR])
     return pages
@@ -182,6 +184,7 @@ def _empty_page(row: FrameRow) -> FilePage:
         unanswered=(),
         verdict="",
         caveat="",
+        left_out=str(row["left_out"]),
     )
 
 

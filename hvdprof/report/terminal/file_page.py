@@ -3,13 +3,11 @@
 Tested in ``tests/cli/test_analyze_files.py``.
 """
 
-import shlex
-
 from rich.console import Console
 from rich.text import Text
 
 from hvdprof import units
-from hvdprof.model.file_page import PROFILER_TRACE, Fact, FilePage
+from hvdprof.model.file_page import Fact, FilePage
 from hvdprof.report.json_values import JsonObject, json_value
 from hvdprof.report.terminal.hanging_text import print_hanging, print_verdict
 
@@ -25,10 +23,8 @@ def print_page(console: Console, page: FilePage) -> None:
         for number, line in enumerate(_text(fact).splitlines()):
             label = "" if number else fact.label
             print_hanging(console, f"  {label.ljust(width)}  ", line)
-    if not page.facts and page.kind.startswith(PROFILER_TRACE):
-        print_hanging(console, "  ", "The traces of one job are analyzed apart from other files:")
-        command = f"hvdprof analyze {shlex.quote(page.file)}"
-        console.print(Text(f"    {command}", style="cyan"), soft_wrap=True)
+    if page.left_out:
+        print_hanging(console, "  ", "Left out: see Warnings.")
     elif not page.facts:
         print_hanging(console, "  ", "No content that hvdprof reads.")
     if page.unanswered:
@@ -56,6 +52,7 @@ def page_json(page: FilePage) -> JsonObject:
         "size_bytes": page.size_bytes,
         "verdict": page.verdict or None,
         "caveat": page.caveat or None,
+        "left_out": page.left_out or None,
         "facts": {fact.name: json_value(fact.value) for fact in page.facts},
         "unanswered": [
             {"question": open_.question, "command": open_.command} for open_ in page.unanswered

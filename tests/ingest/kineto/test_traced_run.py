@@ -302,7 +302,35 @@ def test_other_files_beside_traces_stay_in_the_tables(tmp_path: Path) -> None:
     run = load_run([*TRACES, log])
     assert run.recorded
     assert len(run.steps)
-    assert any("in the tables alone" in note for note in run.notes)
+    assert any("without the traces for findings" in note for note in run.notes)
+
+
+def test_a_folder_of_traces_and_others_has_one_page_of_the_traces(tmp_path: Path) -> None:
+    paths = write_traces(tmp_path, LATE)
+    (tmp_path / "nccl.log").write_text("node0:1:1 [0] NCCL INFO Bootstrap : Using eth0:10.0.0.1\n")
+    analysis = analyze_run(load_run([tmp_path]))
+    assert "straggler (rank 1, backward phase)" in analysis.verdict.sentence
+    (page,) = [one for one in analysis.pages if "PyTorch" in one.kind]
+    assert (page.file, page.kind) == (f"{paths[0]} and 2 more", "3 PyTorch profiler traces")
+    facts = {fact.name: fact.value for fact in page.facts}
+    assert facts["num_ranks"] == 3
+    assert "num_traces" not in facts
+    text = CliRunner().invoke(build_app(), ["analyze", str(tmp_path)]).output
+    assert "apart from other files" not in text
+    assert "straggler (rank 1, backward phase)" in " ".join(text.split())
+    (alone,) = analyze_run(load_run(paths[:1])).pages
+    assert {fact.name: fact.value for fact in alone.facts}["num_traces"] == 1
+
+
+def test_traces_that_are_no_set_are_left_out_beside_others(tmp_path: Path) -> None:
+    write_traces(tmp_path / "a", LATE, [0])
+    write_traces(tmp_path / "b", LATE, [0])
+    (tmp_path / "nccl.log").write_text("node0:1:1 [0] NCCL INFO Bootstrap : Using eth0:10.0.0.1\n")
+    text = (
+        CliRunner().invoke(build_app(), ["analyze", str(tmp_path)], env={"COLUMNS": "400"}).output
+    )
+    assert text.count("Left out: see Warnings.") == 2
+    assert text.count("are both traces of rank 0") == 1
 
 
 @pytest.mark.parametrize(
