@@ -27,7 +27,7 @@ from hvdprof.analyze.steps.step_work import step_work, with_all_ranks
 from hvdprof.analyze.stragglers.observer_rank import without_observer
 from hvdprof.analyze.stragglers.stragglers import lateness_table
 from hvdprof.analyze.stragglers.waiting import waiting_tables
-from hvdprof.analyze.verdict.attached_verdict import attached_verdict
+from hvdprof.analyze.verdict.attached_verdict import attached_verdict, led_by_errors
 from hvdprof.analyze.verdict.data_quality import warnings_of
 from hvdprof.analyze.verdict.failure_caveat import failure_caveat
 from hvdprof.analyze.verdict.failures import failed_segments
@@ -115,9 +115,11 @@ def analyze_run(run: Run) -> RunAnalysis:
     }
     failed = failed_segments(run.manifest)
     found = findings(Evidence(run, tables))
-    pages = tuple(file_pages(run, found)) if FILES.name in run.frames else ()
+    pages = file_pages(run, found) if FILES.name in run.frames else ()
     if is_traced(run):
-        answer = traced_verdict(run, by_cell, derived[WATERFALL.name], found, waits.caused_wait)
+        answer = led_by_errors(
+            traced_verdict(run, by_cell, derived[WATERFALL.name], found, waits.caused_wait), pages
+        )
     else:
         answer = attached_verdict(
             run, verdict(by_cell, derived[WATERFALL.name], found, failed, run.manifest), pages

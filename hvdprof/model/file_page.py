@@ -4,6 +4,7 @@ Tested in ``tests/ingest/test_fault_recordings.py``.
 """
 
 from dataclasses import dataclass
+from enum import IntEnum
 
 PROFILER_TRACE = "PyTorch profiler trace"
 """How the kind of a trace of torch.profiler begins."""
@@ -32,12 +33,22 @@ class Unanswered:
     command: str
 
 
+class Gravity(IntEnum):
+    """How grave a verdict is: the gravest is shown first."""
+
+    HANG = 0
+    ERROR = 1
+    WARNING = 2
+    NONE = 3
+
+
 @dataclass(frozen=True, slots=True)
 class FileVerdict:
     """At most two sentences on a file or a table, and what limits them; both may be empty."""
 
     sentence: str
     caveat: str = ""
+    gravity: Gravity = Gravity.NONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,3 +67,4 @@ class FilePage:
     verdict: str = ""
     caveat: str = ""
     left_out: str = ""
+    gravity: Gravity = Gravity.NONE

@@ -10,6 +10,7 @@ from hvdprof.dashboards.pages import overview
 from hvdprof.errors import UsageError
 from tests.builders.flight_dumps import dump, write_dumps
 from tests.builders.nsys_exports import write_export
+from tests.builders.profiler_traces import TracedJob, write_traces
 from tests.builders.served_dashboard import page_text
 from tests.cli.test_convert import invoke
 
@@ -124,3 +125,40 @@ def test_attach_says_what_the_file_is_not(
     assert type(raised.value).__module__ == "hvdprof.errors"
     assert file.name in str(raised.value)
     assert not (tmp_path / "run").exists()
+
+
+def _hung(folder: Path) -> Path:
+    """Dumps of two ranks, of which rank 1 has not submitted call 6."""
+    return write_dumps(folder, {0: dump(enqueued=6), 1: dump(late_ns=7)})
+
+
+def test_the_gravest_file_of_a_folder_comes_first(tmp_path: Path) -> None:
+    _nsys(tmp_path / "a.sqlite")
+    _ras(tmp_path / "b.txt")
+    (tmp_path / "c.txt").write_text("nothing known\n")
+    _hung(tmp_path / "d")
+    found = json.loads(invoke("analyze", tmp_path, "--format", "json").stdout)["files"]
+    names = [Path(page["file"]).relative_to(tmp_path).as_posix() for page in found]
+    assert names == ["d/dump_*", "b.txt", "a.sqlite", "c.txt"]
+    assert found[0]["verdict"].startswith("Hang: ")
+    text = invoke("analyze", tmp_path).stdout
+    assert text.index("Hang: ") < text.index("a.sqlite")
+
+
+def test_a_hang_leads_the_verdict_on_traces_beside_it(tmp_path: Path) -> None:
+    write_traces(tmp_path, TracedJob(num_steps=3))
+    _hung(tmp_path / "d")
+    text = invoke("analyze", tmp_path).stdout
+    assert text.startswith("Hang: rank 1 has not submitted")
+    assert text.count("Hang: ") == 1
+    assert "per step" in text
+    found = json.loads(invoke("analyze", tmp_path, "--format", "json").stdout)
+    assert found["verdict"]["sentence"].startswith("Hang: rank 1")
+
+
+def test_a_hang_leads_the_verdict_on_attached_files(tmp_path: Path) -> None:
+    _hung(tmp_path / "d")
+    export = _nsys(tmp_path / "a.sqlite")
+    invoke("attach", tmp_path / "run", "--recording", export, "--recording", tmp_path / "d")
+    text = invoke("analyze", tmp_path / "run").stdout
+    assert text.index("Hang: ") < text.index("Exposed")

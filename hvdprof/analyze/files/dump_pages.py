@@ -1,5 +1,7 @@
 """The pages of Flight Recorder dumps: one page for the dumps of one job."""
 
+from dataclasses import replace
+
 import pandas as pd
 
 from hvdprof.analyze.files.hang_verdict import (
@@ -10,7 +12,7 @@ from hvdprof.analyze.files.hang_verdict import (
 )
 from hvdprof.analyze.files.last_to_submit import last_to_submit_facts
 from hvdprof.analyze.files.next_recording import recording_command
-from hvdprof.model.file_page import Fact, FilePage, FileVerdict, Unanswered
+from hvdprof.model.file_page import Fact, FilePage, FileVerdict, Gravity, Unanswered
 from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import Run
 from hvdprof.model.tables.collective_progress_tables import COLLECTIVE_PROGRESS
@@ -45,11 +47,11 @@ def _page(
     absent = _absent(progress, ranks)
     sentence = hang_sentence(hang)
     if sentence:
-        verdict = FileVerdict(sentence, _caveat(absent, is_hang=True))
+        verdict = FileVerdict(sentence, _caveat(absent, is_hang=True), Gravity.HANG)
     elif len(ranks) == 1:
         verdict = FileVerdict("One dump alone does not show which rank is behind.", "")
     else:
-        verdict = FileVerdict(no_hang_verdict(hang, len(ranks), absent).sentence, _caveat(absent))
+        verdict = replace(no_hang_verdict(hang, len(ranks), absent), caveat=_caveat(absent))
     number = len(members)
     return FilePage(
         file=job,
@@ -71,6 +73,7 @@ def _page(
         ),
         verdict=verdict.sentence,
         caveat=verdict.caveat,
+        gravity=verdict.gravity,
     )
 
 

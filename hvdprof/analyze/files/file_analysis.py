@@ -3,7 +3,7 @@
 Tested in ``tests/cli/test_analyze_files.py``.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pandas as pd
@@ -120,12 +120,17 @@ def analyze_files(run: Run) -> FilesAnalysis:
     if not run.cached:
         derived |= communication_tables(run, JOB_STEPS.empty(), COLLECTIVE_ARRIVALS.empty())
     return FilesAnalysis(
-        run, tuple(pages), scaling, {name: frame for name, frame in derived.items() if len(frame)}
+        run,
+        _gravest_first(pages),
+        scaling,
+        {name: frame for name, frame in derived.items() if len(frame)},
     )
 
 
-def file_pages(run: Run, findings: pd.DataFrame, joins: JobJoins | None = None) -> list[FilePage]:
-    """The pages of the files that FILES lists, without recorder files.
+def file_pages(
+    run: Run, findings: pd.DataFrame, joins: JobJoins | None = None
+) -> tuple[FilePage, ...]:
+    """The pages of the files that FILES lists, without recorder files, the gravest first.
 
     Args:
         run: Standalone files, or a run directory with files of other recorders.
@@ -143,7 +148,12 @@ def file_pages(run: Run, findings: pd.DataFrame, joins: JobJoins | None = None) 
     pages += trace_pages(run, [row for row in files if is_used_trace(row)])
     pages += dump_pages(run, [row for row in files if row["kind"] == FLIGHT_RECORDER])
     pages += inspector_pages(run, [row for row in files if row["kind"] == INSPECTOR])
-    return pages
+    return _gravest_first(pages)
+
+
+def _gravest_first(pages: Iterable[FilePage]) -> tuple[FilePage, ...]:
+    """The pages by their verdicts; files that say nothing come last."""
+    return tuple(sorted(pages, key=lambda page: (page.gravity, not page.facts)))
 
 
 def _page(run: Run, row: FrameRow, joins: JobJoins, findings: pd.DataFrame) -> FilePage:
@@ -168,6 +178,7 @@ def _page(run: Run, row: FrameRow, joins: JobJoins, findings: pd.DataFrame) -> F
         unanswered=(*unanswered, *_unanswered_by_logs(run, file)),
         verdict=verdict.sentence,
         caveat=verdict.caveat,
+        gravity=verdict.gravity,
     )
 
 

@@ -16,7 +16,7 @@ from hvdprof.analyze.files.blocked_ranks import (
     groups_of,
     hang_of,
 )
-from hvdprof.model.file_page import Fact, FileVerdict
+from hvdprof.model.file_page import Fact, FileVerdict, Gravity
 
 _MOST_RANKS = 12
 _MOST_COLLECTIVES = 4
@@ -75,13 +75,15 @@ def no_hang_verdict(hang: Hang, num_ranks: int, absent: Sequence[int]) -> FileVe
         return FileVerdict(
             f"Suspects: {_list_of(absent)} wrote no dump, and {_list_of(hang.pending)} "
             f"wait{'s' if len(hang.pending) == 1 else ''} in collectives that all other ranks "
-            f"submitted. Fix: {_MISSING_FIX}."
+            f"submitted. Fix: {_MISSING_FIX}.",
+            gravity=Gravity.HANG,
         )
     if hang.pending:
         count = units.counted(len(hang.pending), "rank")
         return FileVerdict(
             f"No rank is behind: all {num_ranks} ranks submitted the same collectives, and on "
-            f"{count} some are not completed. Fix: look for network and GPU errors (dmesg)."
+            f"{count} some are not completed. Fix: look for network and GPU errors (dmesg).",
+            gravity=Gravity.WARNING,
         )
     done = "submitted and completed" if hang.completions_known else "submitted"
     return FileVerdict(f"No rank is behind: all {num_ranks} ranks {done} the same collectives.")

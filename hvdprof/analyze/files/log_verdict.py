@@ -8,7 +8,7 @@ import pandas as pd
 from hvdprof import units
 from hvdprof.analyze.files.stalled_ranks import stall_sentence
 from hvdprof.analyze.findings.finding import first_fix, title_inside
-from hvdprof.model.file_page import FileVerdict
+from hvdprof.model.file_page import FileVerdict, Gravity
 from hvdprof.model.frame_row import FrameRow, is_missing
 from hvdprof.rundir.known_causes import KnownCause, known_cause
 
@@ -53,13 +53,16 @@ def log_verdict(
         earlier = failures[(failures["line"] < errors["line"].min()).fillna(False).to_numpy()]
         earlier = earlier[~earlier["kind"].isin(_REPORTS).to_numpy()]
         if not len(earlier):
-            return FileVerdict(_of_findings(problems))
-        return FileVerdict(f"{_of_failures(earlier)} Behind it: {_titles(errors)}.")
+            return FileVerdict(_of_findings(problems), gravity=Gravity.ERROR)
+        sentence = f"{_of_failures(earlier)} Behind it: {_titles(errors)}."
+        return FileVerdict(sentence, gravity=Gravity.ERROR)
     if len(failures):
-        return FileVerdict(_of_failures(failures))
+        return FileVerdict(_of_failures(failures), gravity=Gravity.ERROR)
     if len(stalls):
-        return FileVerdict(stall_sentence(stalls))
-    return FileVerdict(_of_findings(problems) if len(problems) else "")
+        return FileVerdict(stall_sentence(stalls), gravity=Gravity.HANG)
+    if len(problems):
+        return FileVerdict(_of_findings(problems), gravity=Gravity.WARNING)
+    return FileVerdict("")
 
 
 def _titles(errors: pd.DataFrame) -> str:
@@ -82,12 +85,14 @@ def nccl_tests_verdict(runs: pd.DataFrame, rows: pd.DataFrame) -> FileVerdict:
     if len(failed):
         several = f"{len(failed)} of {number} runs failed, first" if number > 1 else ""
         begins = f"the run that begins in line {failed.iloc[0]['line']}"
-        return FileVerdict(f"Error: {several} {begins}." if several else f"Error: {begins} failed.")
+        clause = f"{several} {begins}" if several else f"{begins} failed"
+        return FileVerdict(f"Error: {clause}.", gravity=Gravity.ERROR)
     wrong = runs[(runs["num_wrong"].fillna(0) > 0).to_numpy()]
     if len(wrong):
         elements = units.counted(int(wrong["num_wrong"].sum()), "wrong element")
         where = f" in {_runs_of(wrong)}" if number > 1 else ""
-        return FileVerdict(f"Error: {elements}{where}; fix: run `dcgmi diag -r 3` on each host.")
+        fix = "run `dcgmi diag -r 3` on each host"
+        return FileVerdict(f"Error: {elements}{where}; fix: {fix}.", gravity=Gravity.ERROR)
     measured = runs[runs["peak_busbw_gb_s"].notna().to_numpy()]
     if not len(measured):
         return FileVerdict("")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from hvdprof import units
-from hvdprof.model.file_page import Fact, FileVerdict
+from hvdprof.model.file_page import Fact, FileVerdict, Gravity
 
 SHORTEST_HANG_NS = 1_000_000_000
 LEAST_TIMES_USUAL = 5.0
@@ -32,7 +32,7 @@ def pending_verdict(pending: pd.DataFrame, usual_ns: float | None) -> FileVerdic
     longest_ns = int(pending["pending_ns"].max())
     if longest_ns >= max(SHORTEST_HANG_NS, LEAST_TIMES_USUAL * (usual_ns or 0)):
         waited = f"for {units.seconds(longest_ns / 1e9)} until the end of the file"
-        return FileVerdict(f"{_who(pending)} {waited}{_mutual(pending)}.", _ENDED)
+        return FileVerdict(f"{_who(pending)} {waited}{_mutual(pending)}.", _ENDED, Gravity.HANG)
     return FileVerdict(
         "",
         f"At the end of the file, {_who(pending, capital=False)}: the recording ended there, or "

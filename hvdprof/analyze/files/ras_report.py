@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from hvdprof import units
-from hvdprof.model.file_page import Fact, FileVerdict
+from hvdprof.model.file_page import Fact, FileVerdict, Gravity
 
 _MOST_RANKS = 12
 _RUNNING = (
@@ -33,7 +33,8 @@ def ras_verdict(progress: pd.DataFrame) -> FileVerdict:
         where = f" of communicator {silent['group'].iloc[0]}"
         verb = "is" if len(set(silent["rank"])) == 1 else "are"
         return FileVerdict(
-            f"{named}{where} {verb} {status}. Fix: look at the process and its host (dmesg)."
+            f"{named}{where} {verb} {status}. Fix: look at the process and its host (dmesg).",
+            gravity=Gravity.ERROR,
         )
     behind = _behind(rows)
     if behind is None:
@@ -44,6 +45,7 @@ def ras_verdict(progress: pd.DataFrame) -> FileVerdict:
         f"{_ranks(ranks)} of communicator {group} {verb} behind: {low} of {high} collectives "
         f"launched. Fix: look at what the ranks do (py-spy dump --pid).",
         _RUNNING,
+        Gravity.WARNING,
     )
 
 

@@ -64,6 +64,7 @@ def verdict_of_sums(
     return FileVerdict(
         " ".join(part.sentence for part in parts if part.sentence),
         " ".join(part.caveat for part in (hang, straggler, communication) if part.caveat),
+        hang.gravity,
     )
 
 

@@ -7,7 +7,7 @@ import pandas as pd
 
 from hvdprof import units
 from hvdprof.analyze.files.next_recording import recording_command
-from hvdprof.model.file_page import Fact, FileVerdict, Unanswered
+from hvdprof.model.file_page import Fact, FileVerdict, Gravity, Unanswered
 
 _MOST_LINES = 8
 _EVEN = 0.95
@@ -113,7 +113,8 @@ def straggler_verdict(rows: pd.DataFrame) -> FileVerdict:
     return FileVerdict(
         f"Rank {rank} has the lowest estimated throughput in {number} of {len(lowest)} reports; "
         f"medians {low:.1f} TF lowest, {high:.1f} TF highest "
-        f"({units.percent(1 - low / high)} less)."
+        f"({units.percent(1 - low / high)} less).",
+        gravity=Gravity.WARNING,
     )
 
 

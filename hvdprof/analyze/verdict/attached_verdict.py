@@ -10,7 +10,7 @@ import pandas as pd
 
 from hvdprof.analyze.files.next_recording import SCALING_COMMAND
 from hvdprof.analyze.files.timeline_verdict import timeline_verdict
-from hvdprof.model.file_page import FilePage, FileVerdict
+from hvdprof.model.file_page import FilePage, FileVerdict, Gravity
 from hvdprof.model.run import Run, Verdict
 from hvdprof.model.tables.log_tables import INCIDENTS
 from hvdprof.model.tables.timeline_file_tables import TIMELINES
@@ -23,11 +23,12 @@ from hvdprof.model.tables.timeline_tables import (
 from hvdprof.rundir.attached import AttachedKind, attached_files
 
 _TABLES = (TENSOR_USES, EXECUTIONS, INFERRED_STEPS, PENDING_NEGOTIATIONS)
+_MOST_ERRORS = 3
 _NO_BASELINE = f"Attached files hold no baseline: `{SCALING_COMMAND}` measures how the job scales."
 
 
 def attached_verdict(run: Run, answer: Verdict, pages: Sequence[FilePage]) -> Verdict:
-    """The verdict on attached files: the first failure in the output, other recorders, timelines.
+    """The verdict on attached files: output, other recorders and timelines, the gravest first.
 
     Args:
         run: Any run.
@@ -38,6 +39,7 @@ def attached_verdict(run: Run, answer: Verdict, pages: Sequence[FilePage]) -> Ve
         return answer
     of_recordings = list(_of_recordings(pages))
     verdicts = [*_of_output(run), *of_recordings, *_of_timelines(run)]
+    verdicts.sort(key=lambda one: one.gravity)
     if not verdicts:
         return replace(answer, sentence="The attached files hold no steps and no failure.")
     caveats = dict.fromkeys(one.caveat for one in verdicts if one.caveat)
@@ -48,11 +50,29 @@ def attached_verdict(run: Run, answer: Verdict, pages: Sequence[FilePage]) -> Ve
     )
 
 
+def led_by_errors(answer: Verdict, pages: Sequence[FilePage]) -> Verdict:
+    """The verdict on traces behind the hangs and errors that files beside them show.
+
+    Args:
+        answer: The verdict on the traces.
+        pages: What the other files say, the gravest first.
+    """
+    grave = [page for page in pages if page.verdict and page.gravity <= Gravity.ERROR]
+    verdicts = list(_of_recordings(grave[:_MOST_ERRORS]))
+    return replace(
+        answer,
+        sentence=" ".join((*(one.sentence for one in verdicts), answer.sentence)),
+        caveat=" ".join(
+            filter(None, (*dict.fromkeys(one.caveat for one in verdicts), answer.caveat))
+        ),
+    )
+
+
 def _of_recordings(pages: Sequence[FilePage]) -> Iterator[FileVerdict]:
     speaking = [page for page in pages if page.verdict]
     for page in speaking:
         name = f"{page.file}: " if len(speaking) > 1 else ""
-        yield FileVerdict(f"{name}{page.verdict}", page.caveat)
+        yield FileVerdict(f"{name}{page.verdict}", page.caveat, page.gravity)
 
 
 def _of_timelines(run: Run) -> Iterator[FileVerdict]:
@@ -77,4 +97,5 @@ def _of_output(run: Run) -> Iterator[FileVerdict]:
         if not pd.isna(first["rank"]):
             where += f", by rank {first['rank']}"
         message = str(first["message"]).rstrip(".")
-        yield FileVerdict(f"The output reports a failure, first in {where}: {message}.")
+        sentence = f"The output reports a failure, first in {where}: {message}."
+        yield FileVerdict(sentence, gravity=Gravity.ERROR)

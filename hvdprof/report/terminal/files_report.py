@@ -33,8 +33,7 @@ def render_files(found: FilesAnalysis, stream: IO[str], *, width: int | None = N
         width: Columns to write for; those of the terminal, or 80, where not given.
     """
     console = report_console(stream, width)
-    # Files that say nothing come last.
-    for number, page in enumerate(sorted(found.files, key=lambda page: not page.facts)):
+    for number, page in enumerate(found.files):
         if number:
             console.print()
         print_page(console, page)
