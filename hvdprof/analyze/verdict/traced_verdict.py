@@ -126,7 +126,9 @@ def _without_steps(run: Run) -> str:
 def _uneven_steps(run: Run) -> Iterator[str]:
     """Which rank has the fewest steps: a trace that was not written to its end is valid, too."""
     steady = run.steps[~run.steps["warmup"].to_numpy(dtype=bool)]
-    by_rank = {int(rank): set(rows["step"]) for rank, rows in steady.groupby("rank")}
+    by_rank: dict[int, set[int]] = {}
+    for rank, step in zip(steady["rank"].tolist(), steady["step"].tolist(), strict=True):
+        by_rank.setdefault(rank, set()).add(step)
     if not by_rank:
         return
     fewest = min(by_rank, key=lambda rank: len(by_rank[rank]))
