@@ -108,6 +108,13 @@ using world size: 8, data-parallel size: 8
 (min, max) time across ranks (ms):
     forward-backward ...............................: (26094.39, 26195.09)
 """,
+    "nemo": """\
+All distributed processes registered. Starting with 8 processes
+Training epoch 0, iteration 0/99 | lr: 0 | global_batch_size: 128 | global_step: 0 | reduced_train_loss: 11.9 | train_step_timing in s: 23.52
+Training epoch 0, iteration 1/99 | lr: 2e-05 | global_batch_size: 128 | global_step: 1 | reduced_train_loss: 11.8 | train_step_timing in s: 2.262 | consumed_samples: 256
+Training epoch 0, iteration 2/99 | lr: 4e-05 | global_batch_size: 128 | global_step: 2 | reduced_train_loss: 11.7 | train_step_timing in s: 2.245 | consumed_samples: 384
+Epoch 1: :   3%|▎         | 3/100 [00:31<18:29, v_num=0, reduced_train_loss=6.870, global_step=102.0, consumed_samples=13184.0, train_step_timing in s=1.230]
+""",
     "csv": "np,samples/s\n1,362.4\n8,2722.0\n16,5099.4\n",
 }
 NCCL = (

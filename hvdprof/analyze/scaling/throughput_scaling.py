@@ -54,7 +54,7 @@ def throughput_scaling(
     """
     rows: list[dict[str, object]] = []
     for series, members in throughput.groupby("series", observed=True, sort=False):
-        known = (logs or {}) if str(series) == ITERATION_SERIES else {}
+        known = (logs or {}) if str(series) in ITERATION_SERIES else {}
         valid = members[members["samples_per_s"] > 0] if repeats else members
         ordered = valid.sort_values("np", kind="stable")
         own = _of_repeats(ordered, known) if repeats else _of_single_rows(ordered, known)

@@ -1,21 +1,19 @@
-"""What Megatron and NeMo print of iterations, of timers over the ranks and of stragglers.
+"""What Megatron prints of iterations, of timers over the ranks and of stragglers.
 
-An iteration line states the mean since the line before. Its batch size and the number of ranks
-together give samples per second, which is the throughput of the job.
+An iteration line states the mean since the line before.
 """
 
 import re
-import statistics
 from collections.abc import Mapping
 
 import pandas as pd
 
-from hvdprof.ingest.logs.part_reader import PartReader
+from hvdprof.ingest.logs.iteration_log import LONGEST_NS, WANTED_SETTINGS, IterationLog
 from hvdprof.ingest.text.line_filter import EVERY_LINE, anywhere
 from hvdprof.ingest.text.log_lines import PrintedLine
 from hvdprof.model.tables.log_tables import THROUGHPUT
 from hvdprof.model.tables.training_log_tables import (
-    ITERATION_SERIES,
+    MEGATRON_SERIES,
     RANK_TIMERS,
     STRAGGLER_REPORTS,
     TRAINING_ITERATIONS,
@@ -25,8 +23,6 @@ _ITERATION = re.compile(r"\biteration +(\d{1,12})/ *\d{1,12} \|")
 _ELAPSED = re.compile(r"elapsed time per iteration \(ms\): (\d+(?:\.\d+)?) \|")
 _BATCH = re.compile(r"global batch size: +(\d{1,9}) \|")
 _TFLOPS = re.compile(r"throughput (?:per GPU )?\(TFLOP/s(?:ec)?/GPU\): (\d+(?:\.\d+)?) \|")
-_WORLD = re.compile(r"(?:using world size: |^\s*world_size \.+ )(\d{1,7})\b")
-_ARGUMENT = re.compile(r"^\s*global_batch_size \.+ (\d{1,9})\s*$")
 _HEAD = re.compile(r"((?:\(min, max\)|max) time|times) across ranks \(ms\):\s*$")
 _TIMER = re.compile(r"^\s*(\S[^.:]{0,80}?) \.*: \(?(\d+(?:\.\d+)?)(?:, (\d+(?:\.\d+)?)\))?\s*$")
 _TIMER_NAME = re.compile(r"^\s*([\w/-]{1,80}):\s*$")
@@ -35,27 +31,23 @@ _EXTREME = re.compile(
     r"\b(Mn|Mx)(Rtt|Pwr|Tmp|Utl|Clk|DRtt|Etpt)/Rnk: (\d+(?:\.\d+)?)(ms|us|W|C|%|MHz|TF)/(\d{1,7})\b"
 )
 _WANTED = anywhere(
-    r"elapsed time per iteration", r"across ranks \(ms\):", "MnRtt/Rnk: ", "using world size: ",
-    r"world_size \.", r"global_batch_size \.",
-)  # fmt: skip
-_LONGEST_NS = 2**62
+    "elapsed time per iteration", r"across ranks \(ms\):", "MnRtt/Rnk: ", *WANTED_SETTINGS
+)
 
 
-class MegatronLog(PartReader):
+class MegatronLog(IterationLog):
     """Iterations, timers and straggler reports of one job."""
 
     TABLES = (TRAINING_ITERATIONS, RANK_TIMERS, STRAGGLER_REPORTS, THROUGHPUT)
     KIND = "Megatron log"
+    SERIES = MEGATRON_SERIES
 
     def __init__(self, file: str) -> None:
         super().__init__(file)
-        self._np: int | None = None
-        self._batch: int | None = None
         self._iteration: int | None = None
         self._in_timers = False
         self._timer = ""
         self._of_ranks: list[tuple[float, int]] = []
-        self._steps: list[tuple[int, float, int]] = []
 
     @property
     def wanted(self) -> str:
@@ -84,26 +76,12 @@ class MegatronLog(PartReader):
                     unit=unit,
                     rank=int(rank),
                 )
-        elif found := _WORLD.search(text):
-            self._np = self._np or int(found[1])
-        elif found := _ARGUMENT.match(text):
-            self._batch = self._batch or int(found[1])
+        else:
+            self.take_setting(text)
 
     def tables(self) -> Mapping[str, pd.DataFrame]:
-        """The tables with rows; THROUGHPUT where ranks and batch size are printed."""
+        """The tables with rows, the last list of timers closed."""
         self._close_timer(0)
-        # The first line holds start-up and compilation.
-        steady = self._steps[1:]
-        if self._np and len(steady) > 1:
-            rates = [batch * 1e9 / step for _, step, batch in steady]
-            self.add_to(
-                THROUGHPUT,
-                steady[0][0],
-                series=ITERATION_SERIES,
-                np=self._np,
-                samples_per_s=statistics.median(rates),
-            )
-        self._steps = []
         return super().tables()
 
     def kinds(self) -> list[str]:
@@ -116,20 +94,9 @@ class MegatronLog(PartReader):
             return
         batch, tflops = _BATCH.search(line.text), _TFLOPS.search(line.text)
         self._batch = int(batch[1]) if batch else self._batch
-        step_ns = round(float(elapsed[1]) * 1e6)
-        if not 0 < step_ns < _LONGEST_NS:
-            return
-        self._iteration = int(number[1])
-        if self._batch:
-            self._steps.append((line.number, step_ns, self._batch))
-        self.add(
-            line.number,
-            iteration=self._iteration,
-            step_ns=step_ns,
-            global_batch_size=self._batch,
-            tflops_per_gpu=float(tflops[1]) if tflops else float("nan"),
-            np=self._np,
-        )
+        printed = float(tflops[1]) if tflops else float("nan")
+        if self.add_iteration(line.number, int(number[1]), float(elapsed[1]), printed):
+            self._iteration = int(number[1])
 
     def _take_timer(self, line: PrintedLine) -> bool:
         """Whether the line belongs to the list of timers."""
@@ -157,7 +124,7 @@ class MegatronLog(PartReader):
     def _add_timer(
         self, line: int, name: str, low: float | None, high: float, rank: int | None
     ) -> None:
-        if high * 1e6 < _LONGEST_NS:
+        if high * 1e6 < LONGEST_NS:
             self.add_to(
                 RANK_TIMERS,
                 line,

@@ -17,6 +17,7 @@ from hvdprof.ingest.logs.incidents import Incidents
 from hvdprof.ingest.logs.megatron_log import MegatronLog
 from hvdprof.ingest.logs.nccl_inspector import NcclInspector
 from hvdprof.ingest.logs.nccl_tests_output import NcclTests
+from hvdprof.ingest.logs.nemo_log import NemoLog
 from hvdprof.ingest.logs.part_reader import PartReader
 from hvdprof.ingest.logs.ras_text import RasText
 from hvdprof.ingest.logs.stall_warnings import StallWarnings
@@ -39,6 +40,7 @@ PARTS: tuple[Callable[[str], PartReader], ...] = (
     NcclInspector,
     DeepSpeedComms,
     MegatronLog,
+    NemoLog,
     NcclTests,
     AllreduceBench,
     BenchmarkOutput,

@@ -1,4 +1,4 @@
-"""The tables of what DeepSpeed's comms logger and Megatron print.
+"""The tables of what DeepSpeed's comms logger, Megatron and NeMo print.
 
 Tested in ``tests/model/tables/test_run_tables.py``.
 """
@@ -32,7 +32,9 @@ COMMS_LOG = Table(
     ),
 )
 
-ITERATION_SERIES = "Megatron iterations"
+MEGATRON_SERIES = "Megatron iterations"
+NEMO_SERIES = "NeMo iterations"
+ITERATION_SERIES = (MEGATRON_SERIES, NEMO_SERIES)
 """Series of `throughput` that lines on iterations form."""
 
 TRAINING_ITERATIONS = Table(
@@ -41,8 +43,19 @@ TRAINING_ITERATIONS = Table(
     (
         _FILE,
         _LINE,
-        Column("iteration", "int64", "", "Number of the last iteration that it is on."),
-        Column("step_ns", "int64", "ns", "Mean length of an iteration since the line before."),
+        Column(
+            "iteration",
+            "int64",
+            "",
+            "Number of the last iteration that it is on; NeMo counts within an epoch.",
+        ),
+        Column(
+            "step_ns",
+            "int64",
+            "ns",
+            "Mean length of an iteration since the line before; in NeMo's progress bars that of "
+            "the last one.",
+        ),
         Column("global_batch_size", "Int64", "", "Samples of an iteration on all ranks."),
         Column("tflops_per_gpu", "float64", "", "Throughput per GPU in TFLOP/s; NaN if absent."),
         Column("np", "Int64", "", "Ranks, from the lines before; missing where not printed."),
