@@ -107,6 +107,7 @@ class RecordedTables(Described):
     training_iterations = TableAttribute()
     rank_timers = TableAttribute()
     straggler_reports = TableAttribute()
+    nsys_nccl_calls = TableAttribute()
     nsys_nccl_kernels = TableAttribute()
     autotune = TableAttribute()
     nccl_test_runs = TableAttribute()

@@ -1,6 +1,7 @@
 """Exports of Nsight Systems with known kernels: (start, end, device, name) in ns."""
 
 import sqlite3
+import struct
 from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import dataclass
@@ -23,6 +24,44 @@ class Range:
     domain: int = 0
     thread: int = 7
     payload: object = None
+    data: object = None
+
+
+# Schemas as in exports of 2026.2 with NCCL 2.27: names and types of the entries, and their offsets,
+# of which the first is not written.
+MADE, REDUCED, COLLECTED = 16777218, 16777223, 16777220
+_COMMUNICATOR, _SIZE = ("NCCL communicator ID", 18, None), ("Message size [bytes]", 22, 8)
+_SCHEMAS = {
+    MADE: (_COMMUNICATOR, ("No. of ranks", 5, 8), ("Rank", 5, 12), ("CUDA device", 5, 16)),
+    REDUCED: (_COMMUNICATOR, _SIZE, ("Reduction operation", 16777232, 16)),
+    COLLECTED: (_COMMUNICATOR, _SIZE),
+}
+
+
+def payload(schema: int, *values: int, domain: int = 1) -> bytes:
+    """``binaryData`` of a range of NCCL, with values in the order of the schema's entries."""
+    form = {MADE: "<Qiii4x", REDUCED: "<QQi4x", COLLECTED: "<QQ"}[schema]
+    body = struct.pack(form, *values)
+    return struct.pack("<QQQQ", domain, schema, len(body), 32) + body
+
+
+def add_schemas(path: Path, *, schemas: Iterable[int] = tuple(_SCHEMAS), times: int = 2) -> Path:
+    """Add the schemas of NCCL's payloads, once for each of several processes as real exports do."""
+    with closing(sqlite3.connect(path)) as database:
+        database.execute(
+            "CREATE TABLE NVTX_PAYLOAD_SCHEMA_ENTRIES (domainId INTEGER NOT NULL, schemaId INTEGER "
+            "NOT NULL, idx INTEGER NOT NULL, flags INTEGER, type INTEGER, name TEXT, description "
+            "TEXT, arrayOrUnionDetail INTEGER, offset INTEGER)"
+        )
+        for schema in [*schemas] * times:
+            for index, (name, kind, offset) in enumerate(_SCHEMAS[schema]):
+                database.execute(
+                    "INSERT INTO NVTX_PAYLOAD_SCHEMA_ENTRIES VALUES (1, ?, ?, NULL, ?, ?, NULL, "
+                    "NULL, ?)",
+                    [schema, index, kind, name, offset],
+                )
+        database.commit()
+    return path
 
 
 def write_export(
@@ -60,15 +99,19 @@ def write_export(
         if rows_of_nvtx := list(ranges):
             run(
                 "CREATE TABLE NVTX_EVENTS (start INTEGER, end INTEGER, eventType INTEGER, "
-                "text TEXT, textId INTEGER, globalTid INTEGER, domainId INTEGER, int64Value)"
+                "text TEXT, textId INTEGER, globalTid INTEGER, domainId INTEGER, int64Value, "
+                "binaryData TEXT)"
             )
             for row in rows_of_nvtx:
                 one = Range(1, 2, row) if isinstance(row, str) else row
                 number = strings.setdefault(one.name, len(strings) + 1)
                 thread = (PID << 24) + one.thread
                 run(
-                    "INSERT INTO NVTX_EVENTS VALUES (?, ?, ?, NULL, ?, ?, ?, ?)",
-                    [one.start, one.end, one.kind, number, thread, one.domain, one.payload],
+                    "INSERT INTO NVTX_EVENTS VALUES (?, ?, ?, NULL, ?, ?, ?, ?, ?)",
+                    [
+                        *(one.start, one.end, one.kind, number, thread, one.domain),
+                        *(one.payload, one.data),
+                    ],
                 )
         for value, number in strings.items():
             run("INSERT INTO StringIds VALUES (?, ?)", [number, value])

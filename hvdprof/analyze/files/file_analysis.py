@@ -18,7 +18,7 @@ from hvdprof.analyze.files.log_verdict import (
     nccl_tests_verdict,
 )
 from hvdprof.analyze.files.nccl_facts import job_join_facts, nccl_facts
-from hvdprof.analyze.files.nsys_report import nsys_unanswered, nsys_verdict
+from hvdprof.analyze.files.nsys_report import nsys_calls_unanswered, nsys_unanswered, nsys_verdict
 from hvdprof.analyze.files.pending_sentence import pending_fact
 from hvdprof.analyze.files.ras_report import ras_verdict
 from hvdprof.analyze.files.steady_steps import steady_steps
@@ -61,7 +61,7 @@ from hvdprof.model.tables.log_tables import (
     THROUGHPUT_SCALING,
 )
 from hvdprof.model.tables.nccl_call_tables import NCCL_JOINED_CALLS
-from hvdprof.model.tables.nsys_tables import NSYS_GPUS
+from hvdprof.model.tables.nsys_tables import NSYS_GPUS, NSYS_NCCL_CALLS
 from hvdprof.model.tables.scaling_tables import JOB_STEPS
 from hvdprof.model.tables.timeline_file_tables import TIMELINES
 from hvdprof.model.tables.timeline_tables import (
@@ -90,6 +90,7 @@ _VERDICTS: tuple[tuple[str, Callable[[pd.DataFrame], FileVerdict]], ...] = (
 """The first sentence that the rows of a file give is its verdict."""
 _UNANSWERED: tuple[tuple[str, Callable[[pd.DataFrame], tuple[Unanswered, ...]]], ...] = (
     (NSYS_GPUS.name, nsys_unanswered),
+    (NSYS_NCCL_CALLS.name, nsys_calls_unanswered),
     (COMMS_LOG.name, comms_unanswered),
     (TRAINING_ITERATIONS.name, iterations_unanswered),
 )

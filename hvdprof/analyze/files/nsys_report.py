@@ -8,9 +8,12 @@ import pandas as pd
 from hvdprof import units
 from hvdprof.analyze.files.next_recording import recording_command
 from hvdprof.model.file_page import Fact, FileVerdict, Unanswered
-from hvdprof.model.frame_row import FrameRow
+from hvdprof.model.frame_row import FrameRow, is_missing
 
 _MOST_LINES = 8
+_WITH_PAYLOADS = (
+    "nsys export --type sqlite --include-blobs true --force-overwrite true REPORT.nsys-rep"
+)
 
 
 def nsys_verdict(gpus: pd.DataFrame) -> FileVerdict:
@@ -76,6 +79,32 @@ def nsys_kernel_facts(kernels: pd.DataFrame) -> list[Fact]:
     return [Fact("each_nccl_kernel", "NCCL kernels", "\n".join(lines))]
 
 
+def nsys_call_facts(calls: pd.DataFrame) -> list[Fact]:
+    """NCCL calls by function, size and communicator size, those that move most first."""
+    known = calls[calls["message_bytes"].notna().to_numpy()]
+    if known.empty:
+        return []
+    keys = ["function", "message_bytes", "num_ranks"]
+    groups = known.groupby(keys, observed=True, dropna=False)["number"].sum().reset_index()
+    moved = groups["message_bytes"].astype("float64") * groups["number"]
+    ordered = groups.iloc[moved.to_numpy().argsort(kind="stable")[::-1]]
+    lines = [
+        f"{row['function']} of {units.byte_size(row['message_bytes'])}{_of_ranks(row)}: "
+        f"{units.counted(int(row['number']), 'call')}"
+        for row in ordered.head(_MOST_LINES).to_dict("records")
+    ]
+    if more := len(ordered) - len(lines):
+        lines.append(f"and {more} more")
+    return [Fact("each_nccl_call", "NCCL calls by message size", "\n".join(lines))]
+
+
+def nsys_calls_unanswered(calls: pd.DataFrame) -> tuple[Unanswered, ...]:
+    """The export that holds NCCL's payloads, where this one holds none."""
+    if calls.empty or calls["message_bytes"].notna().any():
+        return ()
+    return (Unanswered("message sizes, ranks and communicators of the NCCL calls", _WITH_PAYLOADS),)
+
+
 def nsys_unanswered(gpus: pd.DataFrame) -> tuple[Unanswered, ...]:
     """What an export does not hold: ranks, steps, sizes."""
     if gpus.empty:
@@ -88,8 +117,14 @@ def nsys_unanswered(gpus: pd.DataFrame) -> tuple[Unanswered, ...]:
     )
 
 
+def _of_ranks(row: FrameRow) -> str:
+    return "" if is_missing(row["num_ranks"]) else f" on {int(row['num_ranks'])} ranks"
+
+
 def _gpu(row: FrameRow) -> str:
-    return f"GPU {row['device']} (pid {row['pid']})" if row["pid"] else f"GPU {row['device']}"
+    known = [] if is_missing(row["rank"]) else [f"rank {int(row['rank'])}"]
+    known += [f"pid {row['pid']}"] if row["pid"] else []
+    return f"GPU {row['device']} ({', '.join(known)})" if known else f"GPU {row['device']}"
 
 
 def _ms(duration_ns: float) -> str:

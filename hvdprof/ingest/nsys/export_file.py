@@ -1,4 +1,4 @@
-"""An export of Nsight Systems: its kernels by GPU.
+"""An export of Nsight Systems: its kernels by GPU, and its calls of NCCL.
 
 Tested in ``tests/ingest/nsys/test_export_tables.py``.
 """
@@ -21,6 +21,7 @@ from hvdprof.ingest.nsys.export_database import (
     opened_export,
     version_of,
 )
+from hvdprof.ingest.nsys.nccl_payloads import NcclRanges, read_nccl_ranges
 from hvdprof.model.arrays import Int64s
 from hvdprof.rundir.shown_names import shown_name
 
@@ -33,7 +34,7 @@ _ROWS_AT_ONCE = 100_000
 class Export:
     """What a file holds: kernels as columns, ``names`` by the number in ``name_ids``.
 
-    ``nccl_calls`` counts ranges of NCCL's domain by process.
+    ``num_nccl_ranges`` counts ranges of NCCL's domain by process, ``nccl`` is what they state.
     """
 
     starts: Int64s
@@ -42,7 +43,8 @@ class Export:
     pids: Int64s
     name_ids: Int64s
     names: Mapping[int, str]
-    nccl_calls: Mapping[int, int]
+    num_nccl_ranges: Mapping[int, int]
+    nccl: NcclRanges
     version: str
 
 
@@ -84,7 +86,8 @@ def _read(database: sqlite3.Connection, name: str) -> Export:
         pids=(kernels[:, 3] >> 24) & 0xFFFFFF,
         name_ids=kernels[:, 4],
         names=_strings(database, used),
-        nccl_calls=_nccl_calls(database),
+        num_nccl_ranges=_nccl_ranges(database),
+        nccl=read_nccl_ranges(database),
         version=version_of(database),
     )
 
@@ -105,7 +108,7 @@ def _strings(database: sqlite3.Connection, wanted: set[int]) -> dict[int, str]:
     return {int(number): str(value) for number, value in rows if number in wanted}
 
 
-def _nccl_calls(database: sqlite3.Connection) -> dict[int, int]:
+def _nccl_ranges(database: sqlite3.Connection) -> dict[int, int]:
     """Ranges of NCCL by process: by name, because exports that were cut lack the domain's."""
     columns = columns_of(database, RANGES)
     if not columns >= {"text", "textId", "globalTid", "eventType"} or not columns_of(

@@ -1,4 +1,4 @@
-"""The kernels of an export to tables: computation, communication, and what is exposed of it."""
+"""An export to tables: computation, communication, what is exposed of it, and calls of NCCL."""
 
 from pathlib import Path
 
@@ -11,12 +11,15 @@ from hvdprof.ingest.nsys.export_database import is_nccl_kernel
 from hvdprof.ingest.nsys.export_file import Export, read_export
 from hvdprof.ingest.storage.row_buffer import Rows
 from hvdprof.model.arrays import Int64s
-from hvdprof.model.tables.nsys_tables import NSYS_GPUS, NSYS_NCCL_KERNELS
+from hvdprof.model.tables.nsys_tables import NSYS_GPUS, NSYS_NCCL_CALLS, NSYS_NCCL_KERNELS
 from hvdprof.rundir.shown_names import shown_name
+
+_LARGEST = 2**62
+_PER_RANK = ("ncclAllGather", "ncclReduceScatter")
 
 
 def read_nsys_export(path: Path) -> list[tuple[str, pd.DataFrame]]:
-    """NSYS_GPUS and NSYS_NCCL_KERNELS of a file, by name.
+    """NSYS_GPUS, NSYS_NCCL_KERNELS and NSYS_NCCL_CALLS of a file, by name.
 
     Raises:
         UnreadableInputError: It is damaged or holds no kernels.
@@ -31,6 +34,7 @@ def read_nsys_export(path: Path) -> list[tuple[str, pd.DataFrame]]:
     places = np.unique(np.stack([export.pids, export.devices], axis=1), axis=0)
     for pid, device in places.tolist():
         own = (export.pids == pid) & (export.devices == device)
+        rank = export.nccl.rank_of(pid, device)
         computing = merged(export.starts[own & ~is_nccl], export.ends[own & ~is_nccl])
         communicating = merged(export.starts[own & is_nccl], export.ends[own & is_nccl])
         span = int(export.ends[own].max() - export.starts[own].min())
@@ -39,17 +43,43 @@ def read_nsys_export(path: Path) -> list[tuple[str, pd.DataFrame]]:
             file=file,
             pid=pid,
             device=device,
+            rank=rank,
             num_kernels=int(own.sum()),
             num_nccl_kernels=int((own & is_nccl).sum()),
-            num_nccl_calls=export.nccl_calls.get(pid, 0),
+            num_nccl_calls=export.num_nccl_ranges.get(pid, 0),
             span_ns=span,
             computing_ns=_length(computing),
             communicating_ns=_length(communicating),
             exposed_ns=_length(uncovered(communicating, computing)),
             idle_ns=span - busy,
         )
-        _add_kernels(kernels, export, own & is_nccl, computing, (file, pid, device))
-    return [(NSYS_GPUS.name, gpus.frame()), (NSYS_NCCL_KERNELS.name, kernels.frame())]
+        _add_kernels(kernels, export, own & is_nccl, computing, (file, pid, device, rank))
+    return [
+        (NSYS_GPUS.name, gpus.frame()),
+        (NSYS_NCCL_KERNELS.name, kernels.frame()),
+        (NSYS_NCCL_CALLS.name, _calls(export, file)),
+    ]
+
+
+def _calls(export: Export, file: str) -> pd.DataFrame:
+    rows = Rows(NSYS_NCCL_CALLS)
+    for one in sorted(export.nccl.calls, key=lambda call: (call.pid, -call.number, call.function)):
+        num_ranks = one.member.num_ranks if one.member else None
+        factor = (num_ranks or None) if one.function in _PER_RANK else 1
+        size = one.message_bytes
+        total = size * factor if size is not None and factor else None
+        rows.add(
+            file=file,
+            pid=one.pid,
+            function=one.function,
+            communicator=one.communicator,
+            rank=one.member.rank if one.member else None,
+            num_ranks=num_ranks,
+            message_bytes=size,
+            size_bytes=total if total is None or total < _LARGEST else None,
+            number=one.number,
+        )
+    return rows.frame()
 
 
 def _add_kernels(
@@ -57,9 +87,9 @@ def _add_kernels(
     export: Export,
     chosen: np.ndarray,
     computing: tuple[Int64s, Int64s],
-    place: tuple[str, int, int],
+    place: tuple[str, int, int, int | None],
 ) -> None:
-    file, pid, device = place
+    file, pid, device, rank = place
     for number in np.unique(export.name_ids[chosen]).tolist():
         own = chosen & (export.name_ids == number)
         starts, ends = export.starts[own], export.ends[own]
@@ -69,6 +99,7 @@ def _add_kernels(
             file=file,
             pid=pid,
             device=device,
+            rank=rank,
             name=name,
             collective=collective_of(name),
             number=len(starts),

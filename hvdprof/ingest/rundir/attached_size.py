@@ -15,6 +15,7 @@ from hvdprof.ingest.timeline.horovod_timeline import TimelineFile, read_timeline
 from hvdprof.model.run import Run
 from hvdprof.model.tables.collective_progress_tables import COLLECTIVE_PROGRESS
 from hvdprof.model.tables.inspector_tables import INSPECTOR_COLLECTIVES
+from hvdprof.model.tables.nsys_tables import NSYS_NCCL_CALLS
 from hvdprof.model.tables.training_log_tables import TRAINING_ITERATIONS
 from hvdprof.rundir.shown_names import shown_name
 
@@ -97,6 +98,7 @@ def _largest_group(recordings: Run | None) -> int:
     stated = (
         recordings.table(INSPECTOR_COLLECTIVES.name)["num_ranks"],
         recordings.table(TRAINING_ITERATIONS.name)["np"],
+        recordings.table(NSYS_NCCL_CALLS.name)["num_ranks"],
     )
     return max([0, *sizes, *(int(size) for column in stated for size in column.dropna().unique())])
 

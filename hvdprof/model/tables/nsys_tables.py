@@ -1,4 +1,4 @@
-"""The tables of exports of Nsight Systems: what each GPU did, and its NCCL kernels.
+"""The tables of exports of Nsight Systems: what each GPU did, its NCCL kernels and NCCL calls.
 
 Tested in ``tests/model/tables/test_run_tables.py``.
 """
@@ -8,6 +8,12 @@ from hvdprof.model.schema import Column, Table
 _FILE = Column("file", "category", "", "The file, as it was named to hvdprof.")
 _PROCESS = Column("pid", "int64", "", "Process; 0 where the export does not say.")
 _DEVICE = Column("device", "int64", "", "Number of the GPU, as the process sees it.")
+_RANK = Column(
+    "rank",
+    "Int32",
+    "",
+    "Rank in the largest communicator of the process; missing without NCCL's payloads.",
+)
 
 NSYS_GPUS = Table(
     "nsys_gpus",
@@ -16,6 +22,7 @@ NSYS_GPUS = Table(
         _FILE,
         _PROCESS,
         _DEVICE,
+        _RANK,
         Column("num_kernels", "int64", "", "Kernels, those of NCCL included."),
         Column("num_nccl_kernels", "int64", "", "Kernels of NCCL or RCCL."),
         Column(
@@ -44,6 +51,7 @@ NSYS_NCCL_KERNELS = Table(
         _FILE,
         _PROCESS,
         _DEVICE,
+        _RANK,
         Column("name", "category", "", "Name of the kernel, verbatim."),
         Column("collective", "category", "", "ALLREDUCE, SENDRECV ...; empty where unnamed."),
         Column("number", "int64", "", "How many ran."),
@@ -53,4 +61,30 @@ NSYS_NCCL_KERNELS = Table(
     ),
 )
 
-NSYS_TABLES = (NSYS_GPUS, NSYS_NCCL_KERNELS)
+NSYS_NCCL_CALLS = Table(
+    "nsys_nccl_calls",
+    "All calls of one NCCL function and size by one process, from NCCL's NVTX ranges.",
+    (
+        _FILE,
+        _PROCESS,
+        Column("function", "category", "", "ncclAllReduce, ncclSend ... as NCCL names its range."),
+        Column("communicator", "category", "", "Hash of the communicator; empty if not stated."),
+        Column("rank", "Int32", "", "Rank in the communicator; missing where not stated."),
+        Column("num_ranks", "Int64", "", "Ranks of the communicator; missing where not stated."),
+        Column(
+            "message_bytes",
+            "Int64",
+            "bytes",
+            "Message size as NCCL states it: of one rank; missing without a payload.",
+        ),
+        Column(
+            "size_bytes",
+            "Int64",
+            "bytes",
+            "Payload as nccl-tests counts it: of all ranks for AllGather and ReduceScatter.",
+        ),
+        Column("number", "int64", "", "How many calls."),
+    ),
+)
+
+NSYS_TABLES = (NSYS_GPUS, NSYS_NCCL_KERNELS, NSYS_NCCL_CALLS)

@@ -1,0 +1,168 @@
+"""What NCCL states of each call in the payload of its NVTX range: bytes, communicator, rank.
+
+``NVTX_PAYLOAD_SCHEMA_ENTRIES`` says where each value lies in a payload. The payload itself is
+``binaryData`` of the range, which ``nsys export`` writes with ``--include-blobs true`` alone: four
+little-endian words of 8 bytes (domain, schema, length of the payload, and one that is not used
+here), then the payload. A call states its communicator, and the rank in it stands in the payload of
+the call that made the communicator.
+
+Tested in ``tests/ingest/nsys/test_nccl_payloads.py``.
+"""
+
+import re
+import sqlite3
+import struct
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
+
+from hvdprof.ingest.nsys.export_database import DOMAIN_CREATED, RANGES, STRINGS, columns_of
+
+_ENTRIES = "NVTX_PAYLOAD_SCHEMA_ENTRIES"
+_HEADER = struct.Struct("<QQQQ")
+# NVTX_PAYLOAD_ENTRY_TYPE_*: the C types, those of a stated size, and size_t.
+_TYPES = {
+    1: "b", 2: "B", 3: "h", 4: "H", 5: "i", 6: "I", 7: "q", 8: "Q", 9: "q", 10: "Q",
+    11: "b", 12: "B", 13: "h", 14: "H", 15: "i", 16: "I", 17: "q", 18: "Q", 22: "Q",
+}  # fmt: skip
+_COMMUNICATOR, _BYTES = "NCCL communicator ID", "Message size [bytes]"
+_RANK, _NUM_RANKS, _DEVICE = "Rank", "No. of ranks", "CUDA device"
+_MOVES_DATA = re.compile(r"nccl(?!Group|Comm|Get|Mem|Redop|RedOp)[A-Z]\w*")
+_LARGEST = 2**62
+_MOST_RANKS = 2**31
+
+Layout = Mapping[str, tuple[int, struct.Struct]]
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """A rank's place in a communicator; ``device`` is the GPU as the process numbers it."""
+
+    rank: int
+    num_ranks: int
+    device: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class NcclCalls:
+    """Calls of one function that are alike; what an export does not state is None or empty."""
+
+    pid: int
+    function: str
+    communicator: str
+    member: Membership | None
+    message_bytes: int | None
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class NcclRanges:
+    """The calls that move data, alike ones together, and the memberships of each process."""
+
+    calls: Sequence[NcclCalls]
+    members: Mapping[int, Set[Membership]]
+
+    def rank_of(self, pid: int, device: int) -> int | None:
+        """The rank of a GPU in the largest communicator of its process; None where not stated."""
+        own = self.members.get(pid, set())
+        largest = max((one.num_ranks for one in own), default=0)
+        places = {(one.rank, one.device) for one in own if one.num_ranks == largest}
+        ranks = {rank for rank, _ in places}
+        if len(ranks) > 1:
+            ranks = {rank for rank, of_rank in places if of_rank == device}
+        return next(iter(ranks)) if len(ranks) == 1 else None
+
+
+def read_nccl_ranges(database: sqlite3.Connection) -> NcclRanges:
+    """What the ranges of NCCL state; without payloads, calls by name alone."""
+    columns = columns_of(database, RANGES)
+    if not columns >= {"text", "textId", "globalTid", "eventType"} or not columns_of(
+        database, STRINGS
+    ):
+        return NcclRanges((), {})
+    # A column of texts may hold blobs, which would be decoded as texts.
+    blob = "CAST(n.binaryData AS BLOB)" if "binaryData" in columns else "NULL"
+    domain = "n.domainId" if "domainId" in columns else "NULL"
+    rows = database.execute(
+        f"SELECT n.globalTid, coalesce(n.text, s.value), {domain}, {blob}, count(*) "
+        f"FROM {RANGES} n LEFT JOIN {STRINGS} s ON s.id = n.textId "
+        "WHERE coalesce(n.text, s.value) GLOB 'nccl[A-Z]*' AND n.eventType != ? "
+        "AND n.globalTid IS NOT NULL GROUP BY 1, 2, 3, 4",
+        (DOMAIN_CREATED,),
+    )
+    layouts = _layouts(database)
+    members: dict[tuple[int, str], set[tuple[int, Membership]]] = defaultdict(set)
+    calls: Counter[tuple[int, str, str, int | None]] = Counter()
+    for thread, name, number, data, times in rows:
+        if not isinstance(thread, int):
+            continue
+        values = _values(data, number, layouts)
+        communicator = f"{values[_COMMUNICATOR]:#x}" if _COMMUNICATOR in values else ""
+        if _MOVES_DATA.fullmatch(str(name)):
+            calls[thread, str(name), communicator, values.get(_BYTES)] += int(times)
+        elif _RANK in values and _NUM_RANKS in values:
+            member = Membership(values[_RANK], values[_NUM_RANKS], values.get(_DEVICE))
+            if 0 <= member.rank < member.num_ranks < _MOST_RANKS:
+                members[_pid(thread), communicator].add((thread, member))
+    merged: Counter[tuple[int, str, str, Membership | None, int | None]] = Counter()
+    for (thread, name, communicator, size), times in calls.items():
+        known = members.get((_pid(thread), communicator), set())
+        merged[_pid(thread), name, communicator, _member(known, thread), size] += times
+    of_processes: dict[int, set[Membership]] = defaultdict(set)
+    for (pid, _), of_communicator in members.items():
+        of_processes[pid] |= {member for _, member in of_communicator}
+    return NcclRanges([NcclCalls(*key, number) for key, number in merged.items()], of_processes)
+
+
+def _pid(thread: int) -> int:
+    return (thread >> 24) & 0xFFFFFF
+
+
+def _member(known: set[tuple[int, Membership]], thread: int) -> Membership | None:
+    """The one membership of a process, else that of the thread; None where several are left."""
+    of_process = {member for _, member in known}
+    if len(of_process) > 1:
+        of_process = {member for own, member in known if own == thread}
+    return next(iter(of_process)) if len(of_process) == 1 else None
+
+
+def _layouts(database: sqlite3.Connection) -> Mapping[tuple[int, int], Layout]:
+    """Place and type of each named number, by domain and schema; those that differ are left out."""
+    if not columns_of(database, _ENTRIES) >= {
+        "domainId", "schemaId", "idx", "type", "name", "offset",
+    }:  # fmt: skip
+        return {}
+    found: dict[tuple[int, int], dict[str, tuple[int, struct.Struct]]] = defaultdict(dict)
+    odd: set[tuple[int, int, str]] = set()
+    rows = database.execute(f"SELECT domainId, schemaId, idx, type, name, offset FROM {_ENTRIES}")
+    for domain, schema, index, kind, name, offset in rows:
+        # The first entry has no offset in exports; any other one without is not placed.
+        place = 0 if offset is None and index == 0 else offset
+        known = kind in _TYPES and isinstance(place, int) and 0 <= place < _LARGEST
+        if not known or not isinstance(domain, int) or not isinstance(schema, int):
+            continue
+        entry = place, struct.Struct(f"<{_TYPES[kind]}")
+        before = found[domain, schema].setdefault(str(name), entry)
+        if (before[0], before[1].format) != (place, entry[1].format):
+            odd.add((domain, schema, str(name)))
+    for domain, schema, name in odd:
+        del found[domain, schema][name]
+    return found
+
+
+def _values(
+    data: object, domain: object, layouts: Mapping[tuple[int, int], Layout]
+) -> dict[str, int]:
+    """The numbers of a payload by name; empty where it is missing, cut or of unknown layout."""
+    if not isinstance(data, bytes) or len(data) < _HEADER.size or not isinstance(domain, int):
+        return {}
+    of_domain, schema, length, _ = _HEADER.unpack_from(data)
+    if of_domain != domain or length > len(data) - _HEADER.size:
+        return {}
+    values = {}
+    for name, (place, kind) in layouts.get((domain, schema), {}).items():
+        if place + kind.size <= length:
+            value = int(kind.unpack_from(data, _HEADER.size + place)[0])
+            if name == _COMMUNICATOR or 0 <= value < _LARGEST:
+                values[name] = value
+    return values
