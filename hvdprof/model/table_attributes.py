@@ -103,6 +103,7 @@ class RecordedTables(Described):
     collective_timeouts = TableAttribute()
     inspector_collectives = TableAttribute()
     nsys_gpus = TableAttribute()
+    nsys_steps = TableAttribute()
     comms_log = TableAttribute()
     training_iterations = TableAttribute()
     rank_timers = TableAttribute()

@@ -70,6 +70,7 @@ def write_export(
     ranges: Iterable[str | Range] = (),
     *,
     with_process: bool = True,
+    launches: Iterable[int] = (),
 ) -> Path:
     """Write an export; tables without rows are absent, as in real ones.
 
@@ -78,6 +79,7 @@ def write_export(
         kernels: The kernels of one process.
         ranges: NVTX ranges; of those that are names alone, the times are 1 to 2 ns.
         with_process: Whether kernels state their process, as newer exports do.
+        launches: When the host launched each of the first kernels, by ``correlationId``.
     """
     path.unlink(missing_ok=True)
     strings: dict[str, int] = {}
@@ -89,13 +91,23 @@ def write_export(
             process = ", globalPid INTEGER" if with_process else ""
             run(
                 "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, end INTEGER, "
-                f"deviceId INTEGER, shortName INTEGER, streamId INTEGER{process})"
+                "deviceId INTEGER, shortName INTEGER, streamId INTEGER, "
+                f"correlationId INTEGER{process})"
             )
-            for start, end, device, name in rows:
+            for number, (start, end, device, name) in enumerate(rows, 1):
                 values = [start, end, device, strings.setdefault(name, len(strings) + 1), STREAM]
+                values += [number]
                 values += [PID << 24] * with_process
                 marks = ", ".join("?" * len(values))
                 run(f"INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES ({marks})", values)
+        if calls := list(launches):
+            run(
+                "CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INTEGER, end INTEGER, "
+                "globalTid INTEGER, correlationId INTEGER)"
+            )
+            for number, start in enumerate(calls, 1):
+                values = [start, start + 1, (PID << 24) + 7, number]
+                run("INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (?, ?, ?, ?)", values)
         if rows_of_nvtx := list(ranges):
             run(
                 "CREATE TABLE NVTX_EVENTS (start INTEGER, end INTEGER, eventType INTEGER, "

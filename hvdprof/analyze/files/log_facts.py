@@ -14,7 +14,12 @@ from hvdprof.analyze.files.bandwidth_facts import (
     numbered_lines,
 )
 from hvdprof.analyze.files.next_recording import SCALING_COMMAND
-from hvdprof.analyze.files.nsys_report import nsys_call_facts, nsys_facts, nsys_kernel_facts
+from hvdprof.analyze.files.nsys_report import (
+    nsys_call_facts,
+    nsys_facts,
+    nsys_kernel_facts,
+    nsys_step_facts,
+)
 from hvdprof.analyze.files.ras_report import ras_facts
 from hvdprof.analyze.files.training_log_report import (
     comms_facts,
@@ -34,7 +39,12 @@ from hvdprof.model.tables.log_tables import (
     STALLS,
     THROUGHPUT,
 )
-from hvdprof.model.tables.nsys_tables import NSYS_GPUS, NSYS_NCCL_CALLS, NSYS_NCCL_KERNELS
+from hvdprof.model.tables.nsys_tables import (
+    NSYS_GPUS,
+    NSYS_NCCL_CALLS,
+    NSYS_NCCL_KERNELS,
+    NSYS_STEPS,
+)
 from hvdprof.model.tables.training_log_tables import (
     COMMS_LOG,
     RANK_TIMERS,
@@ -192,6 +202,7 @@ BY_TABLE: tuple[tuple[str, Callable[[pd.DataFrame], list[Fact]]], ...] = (
     (COLLECTIVE_TIMEOUTS.name, timeout_facts),
     (COLLECTIVE_PROGRESS.name, ras_facts),
     (NSYS_GPUS.name, nsys_facts),
+    (NSYS_STEPS.name, nsys_step_facts),
     (NSYS_NCCL_KERNELS.name, nsys_kernel_facts),
     (NSYS_NCCL_CALLS.name, nsys_call_facts),
     (COMMS_LOG.name, comms_facts),

@@ -11,6 +11,7 @@ from hvdprof.model.file_page import Fact, FileVerdict, Unanswered
 from hvdprof.model.frame_row import FrameRow, is_missing
 
 _MOST_LINES = 8
+_WITH_STEPS = 'with torch.cuda.nvtx.range(f"step {step}"): ...'
 _WITH_PAYLOADS = (
     "nsys export --type sqlite --include-blobs true --force-overwrite true REPORT.nsys-rep"
 )
@@ -79,6 +80,29 @@ def nsys_kernel_facts(kernels: pd.DataFrame) -> list[Fact]:
     return [Fact("each_nccl_kernel", "NCCL kernels", "\n".join(lines))]
 
 
+def nsys_step_facts(steps: pd.DataFrame) -> list[Fact]:
+    """Steps of each GPU without its first: medians of length, communication and exposed part."""
+    lines, exposed = [], []
+    for _, own in steps.groupby(["pid", "device"], sort=True):
+        # The first step holds start-up.
+        steady = own.sort_values("start_ns").iloc[1:] if len(own) > 1 else own
+        medians = steady[["host_ns", "communicating_ns", "exposed_ns"]].median()
+        exposed.append(float(medians["exposed_ns"]))
+        total = float(steady["communicating_ns"].sum())
+        hidden = float(steady["overlapped_ns"].sum()) / total if total else 0.0
+        lines.append(
+            f"{_gpu(own.iloc[0].to_dict())}: {units.counted(len(steady), 'step')}, median "
+            f"{_ms(medians['host_ns'])}, NCCL {_ms(medians['communicating_ns'])}, exposed "
+            f"{_ms(medians['exposed_ns'])}, {units.percent(hidden)} of NCCL overlapped"
+        )
+    if (more := len(lines) - _MOST_LINES) > 0:
+        lines = [*lines[:_MOST_LINES], f"and {units.counted(more, 'GPU')} more"]
+    return [
+        Fact("exposed_step_ns", "", max(exposed), "ns"),
+        Fact("each_gpu_step", "steps by GPU, without the first", "\n".join(lines)),
+    ]
+
+
 def nsys_call_facts(calls: pd.DataFrame) -> list[Fact]:
     """NCCL calls by function, size and communicator size, those that move most first."""
     known = calls[calls["message_bytes"].notna().to_numpy()]
@@ -106,15 +130,15 @@ def nsys_calls_unanswered(calls: pd.DataFrame) -> tuple[Unanswered, ...]:
 
 
 def nsys_unanswered(gpus: pd.DataFrame) -> tuple[Unanswered, ...]:
-    """What an export does not hold: ranks, steps, sizes."""
+    """What an export does not hold: who waits, and steps where NVTX marks none."""
     if gpus.empty:
         return ()
-    return (
-        Unanswered(
-            "which rank the others wait for, and what a step loses (no ranks and no steps)",
-            recording_command(len(gpus) if len(gpus) > 1 else None),
-        ),
-    )
+    command = recording_command(len(gpus) if len(gpus) > 1 else None)
+    waits = Unanswered("which rank the others wait for (NCCL kernels include waiting)", command)
+    if gpus["num_steps"].any():
+        return (waits,)
+    steps = "exposed communication per step: the split needs NVTX ranges of steps"
+    return (waits, Unanswered(steps, _WITH_STEPS))
 
 
 def _of_ranks(row: FrameRow) -> str:

@@ -18,7 +18,10 @@ from hvdprof.rundir.shown_names import shown_name
 
 KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
 RANGES = "NVTX_EVENTS"
+RUNTIME = "CUPTI_ACTIVITY_KIND_RUNTIME"
 STRINGS = "StringIds"
+PUSH_POP_RANGES = (59, 70)
+"""``eventType`` of ranges that nest on one thread; the second is that of NVTXT files."""
 DOMAIN_CREATED = 75
 """``eventType`` of a row that names an NVTX domain."""
 

@@ -22,6 +22,7 @@ from hvdprof.ingest.nsys.export_database import (
     version_of,
 )
 from hvdprof.ingest.nsys.nccl_payloads import NcclRanges, read_nccl_ranges
+from hvdprof.ingest.nsys.step_ranges import StepRanges, launch_times, step_ranges
 from hvdprof.model.arrays import Int64s
 from hvdprof.rundir.shown_names import shown_name
 
@@ -35,6 +36,8 @@ class Export:
     """What a file holds: kernels as columns, ``names`` by the number in ``name_ids``.
 
     ``num_nccl_ranges`` counts ranges of NCCL's domain by process, ``nccl`` is what they state.
+    ``launches`` are times of the host, which only an export with ``steps`` has: else they are
+    ``starts``.
     """
 
     starts: Int64s
@@ -45,6 +48,8 @@ class Export:
     names: Mapping[int, str]
     num_nccl_ranges: Mapping[int, int]
     nccl: NcclRanges
+    steps: Mapping[int, StepRanges]
+    launches: Int64s
     version: str
 
 
@@ -67,7 +72,11 @@ def _read(database: sqlite3.Connection, name: str) -> Export:
         )
     text = next((one for one in ("shortName", "demangledName") if one in columns), "0")
     process = "globalPid" if "globalPid" in columns else "0"
-    query = f"SELECT start, end, deviceId, {process}, {text} FROM {KERNELS} WHERE end >= start"
+    correlation = "correlationId" if "correlationId" in columns else "0"
+    query = (
+        f"SELECT start, end, deviceId, {process}, {text}, {correlation} FROM {KERNELS} "
+        "WHERE end >= start"
+    )
     pieces = []
     number = 0
     cursor = database.execute(query)
@@ -76,18 +85,22 @@ def _read(database: sqlite3.Connection, name: str) -> Export:
         if number > _MOST_KERNELS:
             raise UnreadableInputError(f"{name} holds more than {_MOST_KERNELS:,} kernels.")
         pieces.append(_whole_rows(rows, name))
-    kernels = np.concatenate(pieces) if pieces else np.empty((0, 5), dtype=np.int64)
+    kernels = np.concatenate(pieces) if pieces else np.empty((0, 6), dtype=np.int64)
     used = {int(one) for one in np.unique(kernels[:, 4])}
+    # The process is in the middle of the number that names it across machines.
+    pids = (kernels[:, 3] >> 24) & 0xFFFFFF
+    steps, starts = step_ranges(database), kernels[:, 0]
     return Export(
-        starts=kernels[:, 0],
+        starts=starts,
         ends=kernels[:, 1],
         devices=kernels[:, 2],
-        # The process is in the middle of the number that names it across machines.
-        pids=(kernels[:, 3] >> 24) & 0xFFFFFF,
+        pids=pids,
         name_ids=kernels[:, 4],
         names=_strings(database, used),
         num_nccl_ranges=_nccl_ranges(database),
         nccl=read_nccl_ranges(database),
+        steps=steps,
+        launches=launch_times(database, pids, kernels[:, 5], starts) if steps else starts,
         version=version_of(database),
     )
 

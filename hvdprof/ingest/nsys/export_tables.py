@@ -9,9 +9,16 @@ from hvdprof.ingest.kineto.busy_intervals import covered_ns, merged, uncovered
 from hvdprof.ingest.kineto.collective_calls import collective_of
 from hvdprof.ingest.nsys.export_database import is_nccl_kernel
 from hvdprof.ingest.nsys.export_file import Export, read_export
+from hvdprof.ingest.nsys.step_overlap import GpuKernels, add_steps
+from hvdprof.ingest.nsys.step_ranges import only_process
 from hvdprof.ingest.storage.row_buffer import Rows
 from hvdprof.model.arrays import Int64s
-from hvdprof.model.tables.nsys_tables import NSYS_GPUS, NSYS_NCCL_CALLS, NSYS_NCCL_KERNELS
+from hvdprof.model.tables.nsys_tables import (
+    NSYS_GPUS,
+    NSYS_NCCL_CALLS,
+    NSYS_NCCL_KERNELS,
+    NSYS_STEPS,
+)
 from hvdprof.rundir.shown_names import shown_name
 
 _LARGEST = 2**62
@@ -19,7 +26,7 @@ _PER_RANK = ("ncclAllGather", "ncclReduceScatter")
 
 
 def read_nsys_export(path: Path) -> list[tuple[str, pd.DataFrame]]:
-    """NSYS_GPUS, NSYS_NCCL_KERNELS and NSYS_NCCL_CALLS of a file, by name.
+    """The tables of NSYS_TABLES of a file, by name.
 
     Raises:
         UnreadableInputError: It is damaged or holds no kernels.
@@ -29,7 +36,7 @@ def read_nsys_export(path: Path) -> list[tuple[str, pd.DataFrame]]:
         export.name_ids,
         [number for number, name in export.names.items() if is_nccl_kernel(name)],
     )
-    gpus, kernels = Rows(NSYS_GPUS), Rows(NSYS_NCCL_KERNELS)
+    gpus, kernels, of_steps = Rows(NSYS_GPUS), Rows(NSYS_NCCL_KERNELS), Rows(NSYS_STEPS)
     file = shown_name(path)
     places = np.unique(np.stack([export.pids, export.devices], axis=1), axis=0)
     for pid, device in places.tolist():
@@ -39,6 +46,12 @@ def read_nsys_export(path: Path) -> list[tuple[str, pd.DataFrame]]:
         communicating = merged(export.starts[own & is_nccl], export.ends[own & is_nccl])
         span = int(export.ends[own].max() - export.starts[own].min())
         busy = _length(merged(export.starts[own], export.ends[own]))
+        place, num_steps = (file, pid, device, rank), 0
+        if steps := only_process(export.steps, pid):
+            of_gpu = GpuKernels(
+                export.launches[own], export.starts[own], export.ends[own], is_nccl[own]
+            )
+            num_steps = add_steps(of_steps, place, steps, of_gpu, computing)
         gpus.add(
             file=file,
             pid=pid,
@@ -46,6 +59,7 @@ def read_nsys_export(path: Path) -> list[tuple[str, pd.DataFrame]]:
             rank=rank,
             num_kernels=int(own.sum()),
             num_nccl_kernels=int((own & is_nccl).sum()),
+            num_steps=num_steps,
             num_nccl_calls=export.num_nccl_ranges.get(pid, 0),
             span_ns=span,
             computing_ns=_length(computing),
@@ -53,11 +67,12 @@ def read_nsys_export(path: Path) -> list[tuple[str, pd.DataFrame]]:
             exposed_ns=_length(uncovered(communicating, computing)),
             idle_ns=span - busy,
         )
-        _add_kernels(kernels, export, own & is_nccl, computing, (file, pid, device, rank))
+        _add_kernels(kernels, export, own & is_nccl, computing, place)
     return [
         (NSYS_GPUS.name, gpus.frame()),
         (NSYS_NCCL_KERNELS.name, kernels.frame()),
         (NSYS_NCCL_CALLS.name, _calls(export, file)),
+        (NSYS_STEPS.name, of_steps.frame()),
     ]
 
 

@@ -1,4 +1,4 @@
-"""The tables of exports of Nsight Systems: what each GPU did, its NCCL kernels and NCCL calls.
+"""The tables of exports of Nsight Systems: GPUs, their steps, NCCL kernels, calls.
 
 Tested in ``tests/model/tables/test_run_tables.py``.
 """
@@ -31,6 +31,7 @@ NSYS_GPUS = Table(
             "",
             "NVTX ranges of NCCL's own domain, of the whole process.",
         ),
+        Column("num_steps", "int64", "", "Steps marked by NVTX ranges, in which it has kernels."),
         Column("span_ns", "int64", "ns", "From the first start of a kernel to the last end."),
         Column("computing_ns", "int64", "ns", "Time with a kernel that is not NCCL's."),
         Column(
@@ -87,4 +88,32 @@ NSYS_NCCL_CALLS = Table(
     ),
 )
 
-NSYS_TABLES = (NSYS_GPUS, NSYS_NCCL_KERNELS, NSYS_NCCL_CALLS)
+NSYS_STEPS = Table(
+    "nsys_steps",
+    "One step of one GPU in an export of Nsight Systems, where NVTX ranges mark the steps.",
+    (
+        _FILE,
+        _PROCESS,
+        _DEVICE,
+        _RANK,
+        Column("step", "int64", "", "Number in the name of the range."),
+        Column("range_name", "category", "", "What the names of the ranges have in common."),
+        Column("start_ns", "int64", "ns", "Begin of the range on the clock of the recording."),
+        Column("host_ns", "int64", "ns", "Length of the range on the host."),
+        Column("num_kernels", "int64", "", "Kernels that the host launched in it."),
+        Column("span_ns", "int64", "ns", "From their first start to their last end."),
+        Column("computing_ns", "int64", "ns", "Time with one of them that is not NCCL's."),
+        Column(
+            "communicating_ns",
+            "int64",
+            "ns",
+            "Time with one of NCCL's, waiting for other ranks included.",
+        ),
+        Column(
+            "exposed_ns", "int64", "ns", "Part of it without computation of any step beside it."
+        ),
+        Column("overlapped_ns", "int64", "ns", "Part of it that computation hides."),
+    ),
+)
+
+NSYS_TABLES = (NSYS_GPUS, NSYS_STEPS, NSYS_NCCL_KERNELS, NSYS_NCCL_CALLS)

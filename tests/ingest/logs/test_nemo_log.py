@@ -30,7 +30,7 @@ def bar(number: int, step: float, seconds: str, samples: str | None = None) -> s
 
 def read(text: str, folder: Path) -> dict[str, list[object]]:
     rows = read_part(NemoLog, text, folder)[0]["training_iterations"]
-    return {name: rows[name].tolist() for name in rows}
+    return {str(name): rows[name].tolist() for name in rows}
 
 
 def test_lines_of_nemo_2_are_iterations_and_a_throughput() -> None:

@@ -10,8 +10,8 @@ from hvdprof.api import analyze_files, load_run
 from hvdprof.ingest.rundir.attached_size import attached_size
 from hvdprof.model.run import Run
 from tests.builders.nsys_exports import (
-    DOMAIN,
     COLLECTED,
+    DOMAIN,
     MADE,
     REDUCED,
     Range,
