@@ -10,6 +10,7 @@ from hvdprof.errors import HvdprofError, StorageError, UnreadableInputError, Usa
 from tests.builders.nsys_exports import write_export
 from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts, write_run
 from tests.builders.trace_format import checked_trace, named_threads
+from tests.ingest.logs.test_nccl_inspector import header, kernel_times, perf, text
 
 
 @pytest.fixture
@@ -149,6 +150,18 @@ def test_an_export_of_nsight_systems_becomes_a_trace(tmp_path):
         "GPU 0, pid 4242 / GPU 0 stream 7: NCCL",
     }
     assert trace["otherData"]["file"] == "a.sqlite"
+
+
+def test_verbose_logs_of_the_inspector_become_a_trace(tmp_path):
+    logs, output = tmp_path / "logs", tmp_path / "trace.json"
+    logs.mkdir()
+    for rank in (0, 1):
+        record = {**header(rank), "coll_perf": perf(1, **kernel_times(rank, 100))}
+        (logs / f"pid{rank}.log").write_text(text(record))
+    export(logs, "-o", output)
+    assert set(named_threads(checked_trace(output.read_text())).values()) == {
+        f"rank {rank} (node-1) / communicator 0xab" for rank in (0, 1)
+    }
 
 
 def _empty(path):
