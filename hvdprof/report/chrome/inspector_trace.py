@@ -56,7 +56,7 @@ def inspector_content(run: Run) -> TraceContent:
         labels[number] = _label(own)
         thread = 0
         for name, calls in own.groupby("communicator", sort=True, observed=True):
-            made, place = _lanes(number, thread, f"communicator {name or 'unknown'}", calls)
+            made, place = _lanes(number, thread, f"communicator {str(name) or 'unknown'}", calls)
             thread += len(made)
             lanes += made
             sources.append(list(_events(made, place, calls)))

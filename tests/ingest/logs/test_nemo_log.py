@@ -96,6 +96,11 @@ def test_the_bar_of_the_next_epoch_begins_with_nothing_new(tmp_path: Path) -> No
     assert read(text, tmp_path)["iteration"] == [99, 100]
 
 
+def test_a_bar_with_the_values_of_the_one_before_is_none_of_its_own(tmp_path: Path) -> None:
+    text = "\r".join([bar(1, 0, "9.0"), bar(2, 0, "9.0"), bar(3, 2, "1.2")])
+    assert read(text, tmp_path)["iteration"] == [1, 3]
+
+
 def test_a_line_cut_within_its_length_is_left_out(tmp_path: Path) -> None:
     whole = line(0, "7.126", "") + line(1, "2.505")
     assert read(whole, tmp_path)["step_ns"] == [7_126_000_000, 2_505_000_000]
