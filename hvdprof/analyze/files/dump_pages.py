@@ -11,7 +11,7 @@ from hvdprof.analyze.files.hang_verdict import (
     progress_hang,
 )
 from hvdprof.analyze.files.last_to_submit import last_to_submit_facts
-from hvdprof.analyze.files.next_recording import recording_command
+from hvdprof.analyze.files.next_recording import torch_recording_command
 from hvdprof.model.file_page import Fact, FilePage, FileVerdict, Gravity, Unanswered
 from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import Run
@@ -68,7 +68,7 @@ def _page(
         unanswered=(
             Unanswered(
                 "how long ranks wait and what a step loses (submissions have no ends)",
-                recording_command(len(ranks)),
+                torch_recording_command(_world_size(progress)),
             ),
         ),
         verdict=verdict.sentence,
@@ -79,11 +79,18 @@ def _page(
 
 def _absent(progress: pd.DataFrame, ranks: list[int]) -> list[int]:
     """Ranks of any group without a dump."""
-    named = {
-        int(rank) for text in progress["group_ranks"].unique() for rank in str(text).split(",")
-        if rank.strip()
-    }  # fmt: skip
-    return sorted(named - set(ranks))
+    return sorted(_named(progress) - set(ranks))
+
+
+def _world_size(progress: pd.DataFrame) -> int:
+    """Ranks of the job: its groups name ranks that wrote no dump, or whose dump is not here."""
+    return max(_named(progress) | {int(rank) for rank in progress["rank"]}) + 1
+
+
+def _named(progress: pd.DataFrame) -> set[int]:
+    """Members of any group."""
+    texts = progress["group_ranks"].unique()
+    return {int(rank) for text in texts for rank in str(text).split(",") if rank.strip()}
 
 
 def _caveat(absent: list[int], *, is_hang: bool = False) -> str:

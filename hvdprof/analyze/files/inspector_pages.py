@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from hvdprof import units
-from hvdprof.analyze.files.next_recording import recording_command
+from hvdprof.analyze.files.next_recording import torch_recording_command
 from hvdprof.model.file_page import Fact, FilePage, FileVerdict, Unanswered
 from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import Run
@@ -58,7 +58,7 @@ def _page(folder: str, members: list[FrameRow], rows: pd.DataFrame) -> FilePage:
     unanswered = [
         Unanswered(
             "what a step loses, and how much of it is hidden by computation",
-            recording_command(int(calls["num_ranks"].max()) if len(calls) else None),
+            torch_recording_command(int(calls["num_ranks"].max()) if len(calls) else None),
         )
     ]
     if split.empty:

@@ -6,7 +6,7 @@ Tested in ``tests/ingest/nsys/test_export_tables.py``.
 import pandas as pd
 
 from hvdprof import units
-from hvdprof.analyze.files.next_recording import recording_command
+from hvdprof.analyze.files.next_recording import torch_recording_command
 from hvdprof.model.file_page import Fact, FileVerdict, Unanswered
 from hvdprof.model.frame_row import FrameRow, is_missing
 
@@ -133,7 +133,7 @@ def nsys_unanswered(gpus: pd.DataFrame) -> tuple[Unanswered, ...]:
     """What an export does not hold: who waits, and steps where NVTX marks none."""
     if gpus.empty:
         return ()
-    command = recording_command(len(gpus) if len(gpus) > 1 else None)
+    command = torch_recording_command(len(gpus) if len(gpus) > 1 else None)
     waits = Unanswered("which rank the others wait for (NCCL kernels include waiting)", command)
     if gpus["num_steps"].any():
         return (waits,)

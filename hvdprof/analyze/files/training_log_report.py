@@ -6,7 +6,7 @@ Tested in ``tests/analyze/files/test_training_log_report.py``.
 import pandas as pd
 
 from hvdprof import units
-from hvdprof.analyze.files.next_recording import recording_command
+from hvdprof.analyze.files.next_recording import torch_recording_command
 from hvdprof.model.file_page import Fact, FileVerdict, Gravity, Unanswered
 
 _MOST_LINES = 8
@@ -135,7 +135,7 @@ def straggler_facts(rows: pd.DataFrame) -> list[Fact]:
 def comms_unanswered(rows: pd.DataFrame) -> tuple[Unanswered, ...]:
     """What a comms log does not hold."""
     question = "who waits for whom, and what overlaps (every call is synchronised)"
-    return () if rows.empty else (Unanswered(question, recording_command(None)),)
+    return () if rows.empty else (Unanswered(question, torch_recording_command(None)),)
 
 
 def iterations_unanswered(rows: pd.DataFrame) -> tuple[Unanswered, ...]:
@@ -143,7 +143,7 @@ def iterations_unanswered(rows: pd.DataFrame) -> tuple[Unanswered, ...]:
     question = "which rank the others wait for, and in which collective"
     known = rows["np"].dropna()
     size = int(known.iloc[-1]) if len(known) else None
-    return () if rows.empty else (Unanswered(question, recording_command(size)),)
+    return () if rows.empty else (Unanswered(question, torch_recording_command(size)),)
 
 
 def _by_size(rows: pd.DataFrame) -> pd.DataFrame:

@@ -9,15 +9,13 @@ from dataclasses import replace
 import pandas as pd
 
 from hvdprof import units
+from hvdprof.analyze.files.next_recording import TORCH_SCALING_COMMAND, torch_recording_command
 from hvdprof.analyze.stragglers.delay import LEAST_STEPS, SMALLEST_SHARE
 from hvdprof.analyze.verdict.largest_loss import largest_loss
 from hvdprof.model.causes import CAUSES, EXPOSED_TRANSFER, INPUT_BOUND, SERIALIZATION
 from hvdprof.model.run import Run, Verdict
 from hvdprof.model.tables.rank_collective_tables import RANK_COLLECTIVES
 from hvdprof.rundir.attached import AttachedKind, attached_files
-
-_RECORD = "hvdprof run --launcher torchrun --np {np} -- python train.py"
-"""Traces with collectives of torch.distributed are of jobs that torchrun starts."""
 
 _MOST_RANKS = 8
 _MOST_STEPS = 0.5
@@ -151,7 +149,7 @@ def _caveats(run: Run, num_steps: int, missing: list[int]) -> Iterator[str]:
         plural = "s" if len(missing) > 1 else ""
         yield (
             f"Wait attribution unavailable: no trace of rank{plural} {listed}{more}. Give the "
-            f"traces of all ranks, or run `{_RECORD.format(np=size)}`."
+            f"traces of all ranks, or run `{torch_recording_command(size)}`."
         )
     elif run.steps["blocked_ns"].isna().any():
         yield (
@@ -166,5 +164,5 @@ def _caveats(run: Run, num_steps: int, missing: list[int]) -> Iterator[str]:
         )
     yield (
         "The profiler was on and makes steps longer. Traces hold no baseline: "
-        f"`{_RECORD.format(np='1,2,4')}` measures how the job scales."
+        f"`{TORCH_SCALING_COMMAND}` measures how the job scales."
     )
