@@ -33,7 +33,7 @@ from hvdprof.analyze.verdict.failure_caveat import failure_caveat
 from hvdprof.analyze.verdict.failures import failed_segments
 from hvdprof.analyze.verdict.light_caveat import light_caveat
 from hvdprof.analyze.verdict.run_verdict import verdict
-from hvdprof.analyze.verdict.traced_verdict import is_traced, traced_verdict, without_rates
+from hvdprof.analyze.verdict.traced_verdict import traced_verdict, without_rates
 from hvdprof.analyze.verdict.verdict_caveat import verdict_caveat
 from hvdprof.model.cached_rows import LazyFrames
 from hvdprof.model.run import Run, RunAnalysis
@@ -59,6 +59,7 @@ from hvdprof.model.tables.waterfall_tables import (
     TOGGLES,
     WATERFALL,
 )
+from hvdprof.rundir.attached import has_traces
 
 
 def analyze_run(run: Run) -> RunAnalysis:
@@ -79,7 +80,7 @@ def analyze_run(run: Run) -> RunAnalysis:
     curves = loss_curves(run.steps)
     learned = final_losses(curves, throughput_cells(times))
     by_cell = scaling(times, facts, learned, _sent_bytes(run))
-    if is_traced(run):
+    if has_traces(run.manifest):
         by_cell = without_rates(run, by_cell)
     lost = losses(times, facts)
     recorded = step_work(run.steps, run.events, of_job, run.table(WAITS.name))
@@ -122,7 +123,10 @@ def analyze_run(run: Run) -> RunAnalysis:
         )
     else:
         answer = attached_verdict(
-            run, verdict(by_cell, derived[WATERFALL.name], found, failed, run.manifest), pages
+            run,
+            verdict(by_cell, derived[WATERFALL.name], found, failed, run.manifest),
+            found,
+            pages,
         )
     answer = network_verdict(run, derived[NET_LINKS.name], answer)
     return RunAnalysis(

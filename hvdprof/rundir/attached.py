@@ -61,6 +61,11 @@ def attached_files(manifest: Manifest) -> tuple[AttachedFile, ...]:
         raise UnreadableInputError(f"The list of attached files is damaged: {error}.") from error
 
 
+def has_traces(manifest: Manifest) -> bool:
+    """Whether the steps of a run come from profiler traces."""
+    return any(one.kind == AttachedKind.TRACE for one in attached_files(manifest))
+
+
 def _attached_file(entry: JsonObject) -> AttachedFile:
     copy, rank = entry["kept"], entry.get("rank")
     check_relative(copy, "attached file")

@@ -8,11 +8,13 @@ from dataclasses import replace
 
 import pandas as pd
 
-from hvdprof.analyze.files.next_recording import SCALING_COMMAND
+from hvdprof.analyze.files.log_verdict import log_verdict
+from hvdprof.analyze.files.next_recording import SCALING_COMMAND, TORCH_SCALING_COMMAND
 from hvdprof.analyze.files.timeline_verdict import timeline_verdict
 from hvdprof.model.file_page import FilePage, FileVerdict, Gravity
 from hvdprof.model.run import Run, Verdict
-from hvdprof.model.tables.log_tables import INCIDENTS
+from hvdprof.model.tables.collective_timeout_tables import COLLECTIVE_TIMEOUTS
+from hvdprof.model.tables.log_tables import INCIDENTS, STALLS
 from hvdprof.model.tables.timeline_file_tables import TIMELINES
 from hvdprof.model.tables.timeline_tables import (
     EXECUTIONS,
@@ -20,33 +22,41 @@ from hvdprof.model.tables.timeline_tables import (
     PENDING_NEGOTIATIONS,
     TENSOR_USES,
 )
-from hvdprof.rundir.attached import AttachedKind, attached_files
+from hvdprof.rundir.attached import AttachedFile, AttachedKind, attached_files
 
 _TABLES = (TENSOR_USES, EXECUTIONS, INFERRED_STEPS, PENDING_NEGOTIATIONS)
 _MOST_ERRORS = 3
-_NO_BASELINE = f"Attached files hold no baseline: `{SCALING_COMMAND}` measures how the job scales."
+_NO_BASELINE = "Attached files hold no baseline: `{}` measures how the job scales."
 
 
-def attached_verdict(run: Run, answer: Verdict, pages: Sequence[FilePage]) -> Verdict:
-    """The verdict on attached files: output, other recorders and timelines, the gravest first.
+def attached_verdict(
+    run: Run, answer: Verdict, findings: pd.DataFrame, pages: Sequence[FilePage]
+) -> Verdict:
+    """The verdict on attached files: logs, other recorders and timelines, the gravest first.
 
     Args:
         run: Any run.
         answer: The verdict that holds where no file was attached.
+        findings: FINDINGS, the most severe first.
         pages: What the files of other recorders say.
     """
     if not attached_files(run.manifest):
         return answer
     of_recordings = list(_of_recordings(pages))
-    verdicts = [*_of_output(run), *of_recordings, *_of_timelines(run)]
+    verdicts = [*_of_logs(run, findings), *of_recordings, *_of_timelines(run)]
     verdicts.sort(key=lambda one: one.gravity)
+    if not verdicts:
+        of_warnings = log_verdict(findings, STALLS.empty(), INCIDENTS.empty())
+        verdicts = [of_warnings] if of_warnings.sentence else []
     if not verdicts:
         return replace(answer, sentence="The attached files hold no steps and no failure.")
     caveats = dict.fromkeys(one.caveat for one in verdicts if one.caveat)
+    is_torch = len(run.table(COLLECTIVE_TIMEOUTS.name)) > 0
+    no_baseline = _NO_BASELINE.format(TORCH_SCALING_COMMAND if is_torch else SCALING_COMMAND)
     return replace(
         answer,
         sentence=" ".join(one.sentence for one in verdicts),
-        caveat=" ".join((*caveats, *([] if of_recordings else [_NO_BASELINE]))),
+        caveat=" ".join((*caveats, *([] if of_recordings else [no_baseline]))),
     )
 
 
@@ -86,16 +96,31 @@ def _of_timelines(run: Run) -> Iterator[FileVerdict]:
         yield replace(verdict, sentence=f"{segment}: {verdict.sentence}") if several else verdict
 
 
-def _of_output(run: Run) -> Iterator[FileVerdict]:
-    incidents = run.table(INCIDENTS.name)
+def _of_logs(run: Run, findings: pd.DataFrame) -> Iterator[FileVerdict]:
+    """The file with the most severe error as it says alone; then the first failure elsewhere."""
+    incidents, stalls = run.table(INCIDENTS.name), run.table(STALLS.name)
+    errors = findings[(findings["severity"] == "error").to_numpy()]
+    if len(errors):
+        file = str(errors["file"].iloc[0])
+        own = [rows[(rows["file"] == file).to_numpy()] for rows in (findings, stalls, incidents)]
+        verdict = log_verdict(*own)
+        see = f" See {file}." if len(_outputs(run)) > 1 and file else ""
+        yield replace(verdict, sentence=f"{verdict.sentence}{see}")
+        incidents = incidents[(incidents["file"] != file).to_numpy()]
     if len(incidents):
-        first = incidents.iloc[0]
-        where = f"line {first['line']}"
-        outputs = [one for one in attached_files(run.manifest) if one.kind == AttachedKind.OUTPUT]
-        if len(outputs) > 1:
-            where += f" of {first['file']}"
-        if not pd.isna(first["rank"]):
-            where += f", by rank {first['rank']}"
-        message = str(first["message"]).rstrip(".")
-        sentence = f"The output reports a failure, first in {where}: {message}."
-        yield FileVerdict(sentence, gravity=Gravity.ERROR)
+        yield _first_failure(run, incidents.iloc[0])
+
+
+def _outputs(run: Run) -> list[AttachedFile]:
+    return [one for one in attached_files(run.manifest) if one.kind == AttachedKind.OUTPUT]
+
+
+def _first_failure(run: Run, first: pd.Series) -> FileVerdict:
+    where = f"line {first['line']}"
+    if len(_outputs(run)) > 1:
+        where += f" of {first['file']}"
+    if not pd.isna(first["rank"]):
+        where += f", by rank {first['rank']}"
+    message = str(first["message"]).rstrip(".")
+    sentence = f"The output reports a failure, first in {where}: {message}."
+    return FileVerdict(sentence, gravity=Gravity.ERROR)

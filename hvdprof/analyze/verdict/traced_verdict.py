@@ -15,17 +15,11 @@ from hvdprof.analyze.verdict.largest_loss import largest_loss
 from hvdprof.model.causes import CAUSES, EXPOSED_TRANSFER, INPUT_BOUND, SERIALIZATION
 from hvdprof.model.run import Run, Verdict
 from hvdprof.model.tables.rank_collective_tables import RANK_COLLECTIVES
-from hvdprof.rundir.attached import AttachedKind, attached_files
 
 _MOST_RANKS = 8
 _MOST_STEPS = 0.5
 _OF_FEW_STEPS = (EXPOSED_TRANSFER, INPUT_BOUND, SERIALIZATION)
 """Terms that a few steps show; which rank is late, and how regularly, takes more."""
-
-
-def is_traced(run: Run) -> bool:
-    """Whether the steps of a run come from profiler traces."""
-    return any(one.kind == AttachedKind.TRACE for one in attached_files(run.manifest))
 
 
 def without_rates(run: Run, scaling: pd.DataFrame) -> pd.DataFrame:

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from hvdprof.api import analyze_run, load_run
+from hvdprof.api import analyze_files, analyze_run, load_run
 from hvdprof.errors import StorageError, UnreadableInputError, UsageError
 from hvdprof.ingest.rundir.attach_sources import Given
 from hvdprof.ingest.rundir.attached_run import Stated, attach
+from hvdprof.model.run import Verdict
 from hvdprof.rundir.attached import AttachedKind, attached_files
 from hvdprof.rundir.manifest import Manifest, Mode
 from tests.builders import nccl_log
@@ -277,3 +278,44 @@ def test_a_foreign_list_of_attached_files_is_checked(
     manifest.settings["attached"] = 5
     with pytest.raises(UnreadableInputError, match="list of attached files is damaged"):
         attached_files(manifest)
+
+
+def watchdog(rank: int, enqueued: int) -> str:
+    """What PyTorch's watchdog of one rank prints at a time-out."""
+    return (
+        f"[rank{rank}]:[E1120 10:00:00.000000000 ProcessGroupNCCL.cpp:2168] [PG ID 0 PG GUID "
+        f"0(default_pg) Rank {rank}]  failure detected by watchdog at work sequence id: 5 PG "
+        f"status: last enqueued work: {enqueued}, last completed work: 4\n"
+    )
+
+
+def verdict_of(folder: Path, *outputs: Path) -> Verdict:
+    attach(folder, Given(outputs=list(outputs)), Stated(name="a", size=2))
+    return analyze_run(load_run(folder)).verdict
+
+
+def test_the_verdict_leads_with_the_most_severe_finding(tmp_path: Path) -> None:
+    text = watchdog(0, 9) + watchdog(1, 5)
+    printed = output(tmp_path, "job.out", text)
+    verdict = verdict_of(tmp_path / "run", printed)
+    alone = analyze_files(load_run(printed)).files[0].verdict
+    assert verdict.sentence == alone
+    assert alone.startswith("2 errors, first: rank 1 behind (4 collectives missing); fix: ")
+    assert "hvdprof run --launcher torchrun --np 1,2,4" in verdict.caveat
+
+
+def test_an_error_comes_before_a_failure_in_another_output(tmp_path: Path) -> None:
+    outputs = [
+        output(tmp_path, "out/rank.0/stdout", watchdog(0, 9) + "ValueError: no such thing\n"),
+        output(tmp_path, "out/rank.1/stdout", "ValueError: late\n" + watchdog(1, 5)),
+    ]
+    sentence = verdict_of(tmp_path / "run", *outputs).sentence
+    assert sentence.startswith("Failure in line 1: rank 1: ValueError: late. Behind it: rank 1")
+    assert "See passes/01-np2-attached/output/rank-1-stdout. The output reports" in sentence
+    assert "first in line 2 of passes/01-np2-attached/output/rank-0-stdout" in sentence
+
+
+def test_a_warning_is_the_verdict_where_nothing_else_is(tmp_path: Path) -> None:
+    lines = nccl_log.job(extra=["NCCL_IB_DISABLE set by environment to 1."])
+    printed = output(tmp_path, "a.out", "\n".join(lines))
+    assert verdict_of(tmp_path / "run", printed).sentence.startswith("Warning: ")
