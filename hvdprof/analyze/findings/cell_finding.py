@@ -24,6 +24,7 @@ from hvdprof.model.causes import (
 from hvdprof.model.cell_key import place_name, short_name
 from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import Run
+from hvdprof.rundir.attached import has_traces
 
 CROWDED_CELL = "The ranks share cores or GPUs (oversubscribed), which delays ranks, too."
 """The caveat of a finding on a cell with more ranks than cores."""
@@ -33,7 +34,10 @@ NO_DATA_PHASE = (
 )
 """The caveat of a finding on time between steps, where batches come from a generator or a call."""
 
-MARK_DATA = 'Write `with collect.phase("data"):` around data loading, to see whether it is that.'
+_MARK_DATA = "Write `with {}:` around data loading, to see whether it is that."
+_PHASE = 'collect.phase("data")'
+_ANNOTATION = 'torch.profiler.record_function("## data_load ##")'
+"""A name that the reader of traces takes for the data phase."""
 
 
 def crowding(run: Run, cell: Cell) -> str:
@@ -43,6 +47,11 @@ def crowding(run: Run, cell: Cell) -> str:
     """
     is_crowded = cell["oversubscribed"] and not cell_setting(run, cell).ranks_mostly_wait
     return CROWDED_CELL if is_crowded else ""
+
+
+def mark_data(run: Run) -> str:
+    """How the next recording shows whether time between steps is data loading."""
+    return _MARK_DATA.format(_ANNOTATION if has_traces(run.manifest) else _PHASE)
 
 
 class CellCost(TypedDict):

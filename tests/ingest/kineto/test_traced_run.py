@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -26,6 +27,7 @@ from tests.builders.profiler_traces import TracedJob, kernel, operation, write_t
 
 RECORDED = RECORDINGS / "kineto_gloo_backward_rank1"
 TRACES = [RECORDED / f"trace_rank{rank}.json.gz" for rank in (0, 1)]
+DATA_LOADER = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
 LATE = TracedJob(size=3, late={(1, "backward"): 2000.0})
 
 
@@ -339,3 +341,23 @@ def test_traces_that_are_no_set_are_left_out_beside_others(tmp_path: Path) -> No
 )
 def test_the_name_of_a_job_has_no_rank(name: str, job: str) -> None:
     assert _name_of([Path(name)]) == job
+
+
+def _with_data_named(folder: Path, name: str) -> Run:
+    paths = write_traces(folder, dataclasses.replace(LATE, data=6000.0, late={}))
+    for path in paths:
+        path.write_text(path.read_text().replace(DATA_LOADER, name))
+    return load_run(paths)
+
+
+def test_advice_on_unmarked_data_names_what_the_reader_takes_for_the_data_phase(
+    tmp_path: Path,
+) -> None:
+    findings = analyze_run(_with_data_named(tmp_path / "before", "my_batches")).findings
+    (action,) = findings.loc[findings["id"] == "inter-step-overhead", "action"]
+    named = re.search(r'torch\.profiler\.record_function\("(.+?)"\)', action)
+    assert named is not None, action
+    assert "collect.phase" not in action
+    marked = _with_data_named(tmp_path / "after", named[1])
+    assert marked.steps["data_ns"].max() > 5e6
+    assert "inter-step-overhead" not in set(analyze_run(marked).findings["id"])

@@ -10,7 +10,6 @@ import pandas as pd
 
 from hvdprof import units
 from hvdprof.analyze.findings.cell_finding import (
-    MARK_DATA,
     NO_DATA_PHASE,
     CellCost,
     CostlyCause,
@@ -21,6 +20,7 @@ from hvdprof.analyze.findings.cell_finding import (
     costs_of_baseline,
     crowding,
     has_data_phase,
+    mark_data,
     step_ns,
 )
 from hvdprof.analyze.findings.evidence import Evidence, is_base
@@ -183,7 +183,7 @@ def inter_step_overhead(evidence: Evidence) -> Iterator[Finding]:
                 _of_baseline(cause, share),
             ),
             sentences(
-                "" if has_data else MARK_DATA,
+                "" if has_data else mark_data(evidence.run),
                 action,
             ),
             "likely",

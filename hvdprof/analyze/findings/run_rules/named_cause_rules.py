@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 from hvdprof import units
 from hvdprof.analyze.findings.cell_finding import (
-    MARK_DATA,
     NO_DATA_PHASE,
     CostlyCause,
     cell_name,
@@ -15,6 +14,7 @@ from hvdprof.analyze.findings.cell_finding import (
     costly_causes,
     crowding,
     has_data_phase,
+    mark_data,
 )
 from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.finding import (
@@ -98,9 +98,9 @@ def named_causes(evidence: Evidence) -> Iterator[Finding]:
         # A pause now and then is hardly the input; a rank that is always late may well load slowly.
         loads_slowly = may_be_data and cause.row["pattern"] in (PERSISTENT, FROM_STEP)
         action = sentences(
-            MARK_DATA if loads_slowly else "",
+            mark_data(evidence.run) if loads_slowly else "",
             _action(evidence, cause),
-            MARK_DATA if may_be_data and not loads_slowly else "",
+            mark_data(evidence.run) if may_be_data and not loads_slowly else "",
         )
         yield Finding(
             _id(cause),
