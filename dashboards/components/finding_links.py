@@ -13,7 +13,7 @@ from hvdprof.dashboards.components.timeline_link import timeline_link
 from hvdprof.dashboards.view import View
 from hvdprof.figures.step_window import step_windows
 from hvdprof.figures.typical_step import typical_step
-from hvdprof.model.cell_key import setting_name
+from hvdprof.model.cell_key import of_base_cell, setting_of_row
 from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import RunAnalysis
 
@@ -72,8 +72,10 @@ def finding_links(analysis: RunAnalysis, view: View, finding: FrameRow) -> Seque
         target = view.at(path)
         if is_of_cell:
             # The cell of the finding, whichever the page of the link shows.
-            setting = setting_name(str(finding["engine"]), "none", "average")
             model, num_ranks = str(finding["model"]), int(finding["np"])
+            engine = str(finding["engine"])
+            own = of_base_cell(analysis.scaling, model, num_ranks, engine)
+            setting = setting_of_row(own.iloc[0]) if len(own) else ""
             target = target.changed(np=num_ranks, model=model, toggles=setting)
         links.append(dmc.Anchor(title, href=target.href, size="sm"))
     return links

@@ -24,7 +24,7 @@ from hvdprof.dashboards.view import CELL_KEYS, View
 from hvdprof.errors import HvdprofError
 from hvdprof.figures.waterfall_difference import waterfall_difference
 from hvdprof.model.cause_names import cause_name
-from hvdprof.model.cell_key import CELL_KEY, setting_name, with_engine
+from hvdprof.model.cell_key import CELL_KEY, has_no_toggles, setting_name, with_engine
 from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import RunAnalysis
 
@@ -119,7 +119,14 @@ def _defaults(analysis: RunAnalysis, other: RunAnalysis, view: View) -> tuple[st
     cells = list(_cells(analysis))
     verdict = analysis.verdict
     model, size = view.text("model") or verdict.model, str(view.np or verdict.np)
-    plain = _BETWEEN.join((model, size, verdict.engine, "none", "average"))
+    plain = next(
+        (
+            key
+            for key, row in _cells(analysis).items()
+            if _names(key)[:3] == [model, size, verdict.engine] and has_no_toggles(row)
+        ),
+        "",
+    )
     asked = [
         cell
         for cell in cells

@@ -117,7 +117,7 @@ def analyze_run(run: Run) -> RunAnalysis:
     failed = failed_segments(run.manifest)
     found = findings(Evidence(run, tables))
     pages = file_pages(run, found) if FILES.name in run.frames else ()
-    if is_traced(run):
+    if has_traces(run.manifest):
         answer = led_by_errors(
             traced_verdict(run, by_cell, derived[WATERFALL.name], found, waits.caused_wait), pages
         )

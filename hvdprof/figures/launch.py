@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from hvdprof.model.cell_key import DDP_ENGINE, setting_of_row
+from hvdprof.model.cell_key import DDP_ENGINE, has_no_toggles, setting_of_row
 from hvdprof.model.launch_key import LAUNCH, LaunchKey, finished_launches
 
 _CELL = ["mode", "engine", "model", "size", "compression", "reduction"]
@@ -72,8 +72,7 @@ def opening_launch(
         row = rows.get(launch)
         if row is None:
             return (True, True, True, True, 0, True, len(order))
-        toggles = (row["compression"], row["reduction"])
-        is_plain = toggles == ("none", "average") and row["engine"] != DDP_ENGINE
+        is_plain = has_no_toggles(row) and row["engine"] != DDP_ENGINE
         mode = order.get(str(row["mode"]), len(order))
         return (
             row["model"] != model,

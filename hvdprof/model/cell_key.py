@@ -27,8 +27,18 @@ CELL_COLUMNS: tuple[Column, ...] = (
         "Reduction engine: horovod, ddp for PyTorch's DistributedDataParallel, or torch for plain "
         "PyTorch on one rank.",
     ),
-    Column("compression", "str", "", "Gradient compression: none or fp16."),
-    Column("reduction", "str", "", "Reduction of the gradients: average or adasum."),
+    Column(
+        "compression",
+        "str",
+        "",
+        "Gradient compression: none or fp16; unknown where not recorded, as in profiler traces.",
+    ),
+    Column(
+        "reduction",
+        "str",
+        "",
+        "Reduction of the gradients: average or adasum; unknown where not recorded.",
+    ),
 )
 """The columns that name a cell, the same in every table of cells."""
 
@@ -52,9 +62,22 @@ ENGINE_TITLES: dict[str, str] = {
 """Names of the engines in texts, in the order of tables."""
 
 
+UNKNOWN = "unknown"
+"""The toggle of a cell whose files do not say it."""
+
+NO_COMPRESSION = ("none", UNKNOWN)
+NO_ADASUM = ("average", UNKNOWN)
+"""Values of ``compression`` and ``reduction`` with which no toggle is on, as far as is known."""
+
+
+def has_no_toggles(row: CellRow) -> bool:
+    """Whether a row of a table of cells, or of SEGMENTS, is without compression and Adasum."""
+    return row["compression"] in NO_COMPRESSION and row["reduction"] in NO_ADASUM
+
+
 def without_toggles(rows: pd.DataFrame) -> NDArray[np.bool_]:
     """Mask of the rows of a table of cells, or of SEGMENTS, without compression and Adasum."""
-    plain = (rows["compression"] == "none") & (rows["reduction"] == "average")
+    plain = rows["compression"].isin(NO_COMPRESSION) & rows["reduction"].isin(NO_ADASUM)
     return plain.to_numpy(dtype=bool)
 
 
@@ -93,12 +116,15 @@ def keeps_batches(scaling: pd.DataFrame, model: str) -> bool:
 def setting_name(engine: str, compression: str, reduction: str) -> str:
     """Engine and toggles of a cell in words, such as ``none average`` or ``DDP fp16 average``.
 
-    Horovod is the default and not named; plain torch has no toggles.
+    Horovod is the default and not named; plain torch has no toggles. Toggles that no file says are
+    ``toggles unknown``.
     """
     title = ENGINE_TITLES[engine]
     if engine == TORCH_ENGINE:
         return title
     toggles = f"{compression} {reduction}"
+    if (compression, reduction) == (UNKNOWN, UNKNOWN):
+        toggles = f"toggles {UNKNOWN}"
     return toggles if engine == HOROVOD_ENGINE else f"{title} {toggles}"
 
 
@@ -124,6 +150,5 @@ def cell_label(row: CellRow) -> str:
     """Name of a cell: ``resnet18 on 2 ranks``, with its toggles or plain torch where it has."""
     engine = str(row["engine"])
     place = place_name(row["model"], int(str(row["np"])), engine)
-    is_base = row["compression"] == "none" and row["reduction"] == "average"
-    is_named = engine == TORCH_ENGINE or not is_base
+    is_named = engine == TORCH_ENGINE or not has_no_toggles(row)
     return f"{place}, {setting_of_row(row)}" if is_named else place

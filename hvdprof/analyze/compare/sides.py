@@ -19,7 +19,7 @@ from hvdprof.analyze.steps.baseline import baselines
 from hvdprof.analyze.steps.cells import CellTime, cell_times, throughput_cells
 from hvdprof.analyze.steps.step_time_ratio import PairedRatios
 from hvdprof.model.causes import EXPOSED_TRANSFER as EXPOSED_TRANSFER_TERM
-from hvdprof.model.cell_key import CELL_KEY
+from hvdprof.model.cell_key import CELL_KEY, UNKNOWN
 from hvdprof.model.comparison import (
     EFFICIENCY,
     EXPOSED_TRANSFER,
@@ -253,7 +253,7 @@ def _conditions(time: CellTime, segments: pd.DataFrame) -> dict[str, object]:
     keys = segments["pass_id"].astype(str) + "/" + segments["segment"].astype(str)
     own = segments[keys.isin([f"{pass_id}/{segment}" for pass_id, segment in time.launches])]
     return {
-        "samples per rank and step": _one_of(own["batch_size"]),
+        "samples per rank and step": _one_of(own["batch_size"].replace(0, UNKNOWN)),
         "image size": _one_of(own["image_size"]),
         "more ranks than cores": time.oversubscribed,
         "pinned ranks": time.pinned,

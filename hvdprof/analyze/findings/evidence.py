@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from hvdprof.model.cell_key import CELL_KEY, with_engine, without_toggles
+from hvdprof.model.cell_key import CELL_KEY, has_no_toggles, with_engine, without_toggles
 from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.launch_key import LAUNCH, is_finished
 from hvdprof.model.run import Run
@@ -93,4 +93,4 @@ class Evidence:
 
 def is_base(row: Cell) -> bool:
     """Whether a row of a cell is one without toggles."""
-    return bool(row["compression"] == "none" and row["reduction"] == "average")
+    return has_no_toggles(row)

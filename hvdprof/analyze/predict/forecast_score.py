@@ -16,7 +16,7 @@ import pandas as pd
 from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.model.arrays import Float64s
 from hvdprof.model.forecast import Forecast
-from hvdprof.model.frame_row import FrameRow
+from hvdprof.model.frame_row import FrameRow, is_missing
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.stored_forecast import StoredForecast
 from hvdprof.model.tables.forecast_tables import FORECAST_ERRORS, FORECAST_SCORES
@@ -131,6 +131,8 @@ def _cells_like(row: FrameRow, forecast: Forecast, run: Measured) -> Iterator[Fr
         return
     for cell in run.scaling.to_dict("records"):
         is_same = all(cell[name] == row[name] for name in _CELL) and not cell["oversubscribed"]
+        if is_missing(cell["batch_size"]):
+            continue
         if is_same and abs(cell["batch_size"] / row["batch_size"] - 1) <= _SAME_BATCH:
             yield cell
 

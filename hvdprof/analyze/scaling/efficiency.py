@@ -116,7 +116,7 @@ def _row(
     p95_ns = NAN if len(step_times) < time.num_steps else float(np.percentile(step_times, 95))
     return {
         **cell.key,
-        "batch_size": cell.batch_size,
+        "batch_size": cell.batch_size or None,
         "samples_per_s": samples / step_time.value,
         "samples_per_s_low": samples / step_time.high,
         "samples_per_s_high": samples / step_time.low,

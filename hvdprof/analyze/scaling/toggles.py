@@ -13,7 +13,7 @@ from hvdprof.analyze.stats.distributions import student_quantile
 from hvdprof.analyze.stats.uncertainty import CONFIDENCE, LARGEST_LOG, NAN
 from hvdprof.analyze.steps.cells import Cell, CellTime, throughput_cells
 from hvdprof.analyze.steps.step_work import StepWork
-from hvdprof.model.cell_key import CELL_KEY
+from hvdprof.model.cell_key import CELL_KEY, NO_ADASUM, NO_COMPRESSION
 from hvdprof.model.launch_key import LaunchKey
 from hvdprof.model.tables.waterfall_tables import TOGGLES
 from hvdprof.rundir.plan import DDP_ENGINE, HOROVOD_ENGINE
@@ -60,8 +60,8 @@ def _toggles_on(cell: Cell) -> dict[str, str]:
     """The active toggles of a cell: field of the cell to the name in TOGGLES."""
     on = {
         "engine": DDP_ENGINE if cell.engine == DDP_ENGINE else "",
-        "compression": cell.compression if cell.compression != "none" else "",
-        "reduction": cell.reduction if cell.reduction != "average" else "",
+        "compression": "" if cell.compression in NO_COMPRESSION else cell.compression,
+        "reduction": "" if cell.reduction in NO_ADASUM else cell.reduction,
     }
     if not cell.is_base or cell.np == 1:
         # With a toggle on, both have the same engine; one rank exchanges nothing.
@@ -159,8 +159,9 @@ def _learned(scaling: pd.DataFrame, time: CellTime, base: CellTime) -> dict[str,
 
 def _cell_row(scaling: pd.DataFrame, cell: Cell) -> dict[str, float]:
     rows = scaling
-    for name in (*CELL_KEY, "batch_size"):
+    for name in CELL_KEY:
         rows = rows[rows[name] == getattr(cell, name)]
+    rows = rows[rows["batch_size"].fillna(0) == cell.batch_size]
     row = rows.to_dict("records")[0]
     return {"sent_bytes": float(row["sent_bytes"]), "final_loss": float(row["final_loss"])}
 

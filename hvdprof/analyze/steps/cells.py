@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 import pandas as pd
 
 from hvdprof.analyze.stats.uncertainty import NAN, LogEstimate
-from hvdprof.model.cell_key import CELL_KEY
+from hvdprof.model.cell_key import CELL_KEY, has_no_toggles
 from hvdprof.rundir.manifest import Mode
 from hvdprof.rundir.plan import TORCH_ENGINE
 
@@ -37,7 +37,7 @@ class Cell:
     @property
     def is_base(self) -> bool:
         """Whether no toggle is on."""
-        return self.compression == "none" and self.reduction == "average"
+        return has_no_toggles(self.key)
 
     @property
     def key(self) -> dict[str, object]:

@@ -11,13 +11,13 @@ from hvdprof.ingest.kineto.trace_file import TraceFile, read_trace_file
 from hvdprof.ingest.kineto.trace_set import TraceSet, trace_set
 from hvdprof.ingest.kineto.trace_tables import trace_blocks
 from hvdprof.ingest.storage.blocks import Block
+from hvdprof.model.cell_key import UNKNOWN
 from hvdprof.model.schema import Table
 from hvdprof.model.tables.run_tables import SEGMENTS, STEPS
 from hvdprof.rundir.manifest import Mode, PassRecord, SegmentRecord, Status
 from hvdprof.rundir.plan import Segment
 from hvdprof.rundir.shown_names import shown_name
 
-UNKNOWN = "unknown"
 SEGMENT = "main"
 
 FileProgress = Callable[[Path, int, int], None]
@@ -43,8 +43,8 @@ def traced_pass(
         id=SEGMENT,
         engine=engine,
         model=name,
-        compression="none",
-        reduction="average",
+        compression=UNKNOWN,
+        reduction=UNKNOWN,
         batch_size=batch_size,
         image_size=0,
         num_warmup_batches=0,
@@ -117,7 +117,7 @@ def traced_blocks(found: TraceSet, record: PassRecord) -> list[tuple[Table, Bloc
         "size": record.size,
         "compression": segment.compression,
         "reduction": segment.reduction,
-        "batch_size": samples,
+        "batch_size": segment.batch_size,
         "image_size": segment.image_size,
         "status": record.segments[0].status,
         "num_ranks_recorded": sum(table is STEPS for table, _ in blocks),

@@ -17,6 +17,7 @@ from hvdprof.ingest.rundir.attach_sources import Given, Source, sources_of
 from hvdprof.ingest.rundir.attached_recordings import read_recordings
 from hvdprof.ingest.rundir.attached_size import Counted, attached_size
 from hvdprof.ingest.sources.workspace import Workspace
+from hvdprof.model.cell_key import UNKNOWN
 from hvdprof.rundir.attached import (
     AttachedFile,
     AttachedKind,
@@ -37,8 +38,6 @@ from hvdprof.rundir.plan import HOROVOD_ENGINE, Segment
 from hvdprof.rundir.regular_file import open_regular
 from hvdprof.rundir.run_file import append_run_bytes, make_run_folders
 from hvdprof.rundir.shown_names import shown_name
-
-UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

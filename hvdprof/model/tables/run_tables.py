@@ -42,7 +42,9 @@ SEGMENTS = Table(
         Column("size", "int32", "", "Number of ranks, as `hvd.size()` returns it."),
         Column("compression", "category", "", "Gradient compression: none or fp16."),
         Column("reduction", "category", "", "Reduction of the gradients: average or adasum."),
-        Column("batch_size", "int64", "samples", "Samples per rank and step."),
+        Column(
+            "batch_size", "int64", "samples", "Samples per rank and step; 0 where not recorded."
+        ),
         Column("image_size", "int64", "pixels", "Edge of the square input image."),
         Column(
             "status", "category", "", "planned, done, failed or interrupted, from the manifest."

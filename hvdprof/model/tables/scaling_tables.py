@@ -91,7 +91,12 @@ SCALING = Table(
     "in throughput mode.",
     (
         *CELL_COLUMNS,
-        Column("batch_size", "int64", "samples", "Samples per rank and step."),
+        Column(
+            "batch_size",
+            "Int64",
+            "samples",
+            "Samples per rank and step; missing where not recorded.",
+        ),
         Column(
             "samples_per_s", "float64", "samples/s", "Throughput: samples of all ranks per second."
         ),

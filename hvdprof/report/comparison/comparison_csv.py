@@ -8,10 +8,11 @@ import math
 import re
 from typing import IO
 
-from hvdprof.model.cell_key import CELL_KEY
+from hvdprof.model.cell_key import CELL_KEY, NO_ADASUM, NO_COMPRESSION
 from hvdprof.model.comparison import Comparison
 from hvdprof.model.frame_row import FrameRow
 
+_OFF = (*NO_COMPRESSION, *NO_ADASUM)
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9]+")
 
 
@@ -33,7 +34,7 @@ def render_comparison_csv(comparison: Comparison, stream: IO[str]) -> None:
 
 def metric_column(row: FrameRow, unit: str) -> str:
     """Name of the column of a metric of a cell: ``resnet18_np2_horovod_step_time_ns``."""
-    parts = [str(row[name]) for name in CELL_KEY if row[name] not in ("none", "average")]
+    parts = [str(row[name]) for name in CELL_KEY if row[name] not in _OFF]
     suffix = {"ns": "_ns", "samples/s": "_per_s"}.get(unit, "")
     text = "_".join([parts[0], f"np{parts[1]}", *parts[2:], str(row["metric"])])
     return _NOT_IN_NAMES.sub("_", text) + suffix

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hvdprof import units
 from hvdprof.model.cause_names import cause_name
 from hvdprof.model.causes import CAUSES, PAUSE, STRAGGLER
-from hvdprof.model.cell_key import CELL_KEY, place_name, setting_of_row
+from hvdprof.model.cell_key import CELL_KEY, has_no_toggles, place_name, setting_of_row
 from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.waterfall_tables import WATERFALL
@@ -101,10 +101,10 @@ def tiles(analysis: RunAnalysis, cell: FrameRow | None = None) -> tuple[Tile, ..
 def verdict_cell(analysis: RunAnalysis) -> FrameRow | None:
     """The row of SCALING that the verdict is about; None where nothing is measured."""
     verdict = analysis.verdict
-    wanted = (verdict.model, verdict.np, verdict.engine, "none", "average")
+    wanted = (verdict.model, verdict.np, verdict.engine)
     rows = analysis.scaling.to_dict("records")
     for row in rows:
-        if tuple(row[key] for key in CELL_KEY) == wanted:
+        if (row["model"], row["np"], row["engine"]) == wanted and has_no_toggles(row):
             return row
     same = [row for row in rows if (row["model"], row["np"]) == (verdict.model, verdict.np)]
     return same[-1] if same else None
@@ -112,8 +112,7 @@ def verdict_cell(analysis: RunAnalysis) -> FrameRow | None:
 
 def _efficiency(row: FrameRow) -> Tile:
     title = "Scaling efficiency"
-    setting = setting_of_row(row)
-    toggles = "" if setting.endswith("none average") else f", {setting}"
+    toggles = "" if has_no_toggles(row) else f", {setting_of_row(row)}"
     place = f"{place_name(row['model'], int(row['np']), str(row['engine']))}{toggles}"
     value, low, high = (float(row[f"efficiency{end}"]) for end in ("", "_low", "_high"))
     if math.isnan(value) or row["baseline"] == f"{row['engine']} np={row['np']}":

@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from hvdprof import units
-from hvdprof.model.cell_key import ENGINE_TITLES, setting_name, setting_of_row
+from hvdprof.model.cell_key import ENGINE_TITLES, has_no_toggles, setting_name, setting_of_row
 from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import FailedSegment, RunAnalysis
 from hvdprof.model.wide_intervals import WIDE_MARK, is_wide
@@ -186,14 +186,10 @@ def _cell_row(row: FrameRow, *, last_of_size: bool) -> CellRow:
 def _efficiency(row: FrameRow) -> str:
     if row["oversubscribed"]:
         return "oversubscribed"
-    if row["baseline"] == f"{row['engine']} np={row['np']}" and _has_no_toggle(row):
+    if row["baseline"] == f"{row['engine']} np={row['np']}" and has_no_toggles(row):
         return "baseline"
     text = units.percent_interval(row["efficiency"], row["efficiency_low"], row["efficiency_high"])
     return f"{WIDE_MARK} {text}" if row["is_wide"] else text
-
-
-def _has_no_toggle(row: FrameRow) -> bool:
-    return bool(row["compression"] == "none" and row["reduction"] == "average")
 
 
 def _failed_cells(cells: Iterable[FailedSegment]) -> tuple[FailedCell, ...]:

@@ -5,10 +5,11 @@ from collections import Counter
 import pandas as pd
 
 from hvdprof import units
-from hvdprof.model.cell_key import short_name
+from hvdprof.model.cell_key import has_no_toggles, short_name
 from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import Run, RunAnalysis
 from hvdprof.model.tables.waiting_tables import CLOCKS
+from hvdprof.rundir.attached import attached_files
 from hvdprof.rundir.manifest import Manifest
 
 
@@ -62,6 +63,8 @@ def _hosts(manifest: Manifest) -> str:
 
 
 def _measured(manifest: Manifest) -> str:
+    if attached_files(manifest):
+        return ""
     number = Counter((one.mode, one.controller) for one in manifest.passes)
     return "; ".join(
         f"{units.count(count)} {'pass' if count == 1 else 'passes'} in {mode} mode under {by}"
@@ -81,7 +84,7 @@ def _settings(manifest: Manifest) -> str:
         )
     if settings.get("device"):
         texts.append(f"on {settings['device']}")
-    if manifest.passes:
+    if manifest.passes and not attached_files(manifest):
         pinned = sum(one.pinned for one in manifest.passes)
         texts.append(
             "pinned to cores"
@@ -113,5 +116,5 @@ def _observer(scaling: pd.DataFrame) -> str:
     return "; ".join(
         f"{short_name(row['model'], row['np'], row['engine'])}: " + observer_overhead(row)
         for row in known.to_dict("records")
-        if (row["compression"], row["reduction"]) == ("none", "average")
+        if has_no_toggles(row)
     )

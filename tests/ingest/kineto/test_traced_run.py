@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import re
+from io import StringIO
 from pathlib import Path
 
 import pandas as pd
@@ -19,8 +20,9 @@ from hvdprof.api import (
 from hvdprof.cli.main import build_app
 from hvdprof.errors import UnreadableInputError, UsageError
 from hvdprof.ingest.kineto.standalone_traces import _name_of
-from hvdprof.model.run import Run
+from hvdprof.model.run import Run, RunAnalysis
 from hvdprof.model.step_parts import RECORDED_PARTS
+from hvdprof.report.formats import REPORTERS
 from hvdprof.rundir.manifest import Manifest
 from tests.builders.places import RECORDINGS
 from tests.builders.profiler_traces import TracedJob, kernel, operation, write_traces
@@ -361,3 +363,28 @@ def test_advice_on_unmarked_data_names_what_the_reader_takes_for_the_data_phase(
     marked = _with_data_named(tmp_path / "after", named[1])
     assert marked.steps["data_ns"].max() > 5e6
     assert "inter-step-overhead" not in set(analyze_run(marked).findings["id"])
+
+
+def _rendered(analysis: RunAnalysis, name: str) -> str:
+    stream = StringIO()
+    next(one for one in REPORTERS if one.name == name)().render(analysis, stream)
+    return stream.getvalue()
+
+
+def test_what_traces_do_not_say_is_unknown(tmp_path: Path) -> None:
+    traces = write_traces(tmp_path / "t", dataclasses.replace(LATE, num_steps=4))
+    attach(tmp_path / "run", AttachedFiles(traces=traces), AttachedJob(name="mine"))
+    analysis = analyze_run(load_run(tmp_path / "run"))
+    (cell,) = json.loads(_rendered(analysis, "json"))["scaling"]
+    assert (cell["compression"], cell["reduction"]) == ("unknown", "unknown")
+    assert cell["batch_size"] is None
+    assert "toggles unknown" in _rendered(analysis, "terminal")
+    page = _rendered(analysis, "html")
+    assert "toggles unknown" in page
+    assert all(one not in page for one in ("none average", "passes pinned", "throughput mode"))
+
+
+def test_a_stated_batch_size_is_shown(tmp_path: Path) -> None:
+    traces = write_traces(tmp_path / "t", dataclasses.replace(LATE, num_steps=4))
+    attach(tmp_path / "run", AttachedFiles(traces=traces), AttachedJob(name="a", batch_size=8))
+    assert analyze_run(load_run(tmp_path / "run")).scaling["batch_size"].tolist() == [8]
