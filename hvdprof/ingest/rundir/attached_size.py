@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import pandas as pd
+
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.nccl.reader import read_nccl_logs
 from hvdprof.ingest.text.printed_lines import printed_lines
@@ -93,14 +95,30 @@ def _largest_group(recordings: Run | None) -> int:
     """Ranks of the largest group that any recording states; 0 where none does."""
     if recordings is None:
         return 0
-    listed = recordings.table(COLLECTIVE_PROGRESS.name)["group_ranks"].unique()
+    progress = recordings.table(COLLECTIVE_PROGRESS.name)
+    listed = progress["group_ranks"].unique()
     sizes = [len([rank for rank in str(one).split(",") if rank.strip()]) for one in listed]
+    sizes.append(_largest_reported(progress))
     stated = (
         recordings.table(INSPECTOR_COLLECTIVES.name)["num_ranks"],
         recordings.table(TRAINING_ITERATIONS.name)["np"],
         recordings.table(NSYS_NCCL_CALLS.name)["num_ranks"],
     )
     return max([0, *sizes, *(int(size) for column in stated for size in column.dropna().unique())])
+
+
+def _largest_reported(progress: pd.DataFrame) -> int:
+    """Ranks of the largest communicator of which a RAS report lists every rank; 0 without any.
+
+    A report on absent ranks alone does not say how many others there are.
+    """
+    largest = 0
+    reported = progress[(progress["source"] == "ras").to_numpy()]
+    for _, members in reported.groupby(["file", "group"], observed=True):
+        ranks = set(members["rank"])
+        if members["last_enqueued"].notna().any() and ranks == set(range(len(ranks))):
+            largest = max(largest, len(ranks))
+    return largest
 
 
 def _highest_tag(path: Path) -> int:

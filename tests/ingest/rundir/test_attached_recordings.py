@@ -15,6 +15,7 @@ from tests.builders.flight_dumps import dump, write_dumps
 from tests.builders.nsys_exports import write_export
 from tests.builders.run_spec import SegmentSpec
 from tests.builders.timeline_text import timeline_text
+from tests.ingest.logs.test_ras_text import INCOMPLETE, MISMATCH
 
 MINE = Stated(name="mine")
 ITERATION = (
@@ -101,6 +102,18 @@ def test_iterations_of_megatron_state_the_ranks(tmp_path: Path) -> None:
     assert analysis.run.manifest.passes[0].size == 8
     assert len(analysis.run.table("training_iterations")) == 5
     assert "500 ms" in analysis.verdict.sentence
+
+
+def test_a_ras_report_of_every_rank_states_the_ranks(tmp_path: Path) -> None:
+    analysis = attached(tmp_path, written(tmp_path / "ras.txt", MISMATCH))
+    assert analysis.run.manifest.passes[0].size == 8
+    assert analysis.verdict.sentence.startswith("Rank 7 of communicator 27a079b828ff1a75 is behind")
+
+
+def test_a_ras_report_of_absent_ranks_alone_states_none(tmp_path: Path) -> None:
+    report = written(tmp_path / "ras.txt", INCOMPLETE.replace("3,5", "0,1"))
+    with pytest.raises(UsageError, match="how many ranks"):
+        attach(tmp_path / "run", Given(recordings=[report]), MINE)
 
 
 def test_what_states_no_ranks_needs_them_stated(tmp_path: Path) -> None:
