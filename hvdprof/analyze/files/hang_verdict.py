@@ -58,7 +58,7 @@ def hang_facts(hang: Hang) -> list[Fact]:
         Fact("missing_in", "first collectives affected", "\n".join(lines)),
     ]
     if hang.stuck:
-        facts.append(Fact("stuck_ranks", "stuck in a completed one", _listed(hang.stuck)))
+        facts.append(Fact("stuck_ranks", "ranks stuck where others completed", _listed(hang.stuck)))
     facts.append(Fact("num_blocked", "ranks blocked by them", len(hang.blocked)))
     return facts
 
@@ -101,11 +101,16 @@ def _have(ranks: Sequence[int]) -> str:
 
 def _line(one: BlockedCollective) -> str:
     verb = "not submitted" if one.kind == MISSING else "not completed"
-    return f"{_what(one)} of {one.group}: {verb} by {_list_of(one.ranks)}"
+    return f"{_name(one)}, Seq {one.seq} of {one.group}: {verb} by {_list_of(one.ranks)}"
 
 
 def _what(one: BlockedCollective) -> str:
-    return f"{one.name or 'collective'} {one.seq}"
+    group = one.group.partition(" (")[0]
+    return f"{_name(one)} (Seq {one.seq} of process group {group})"
+
+
+def _name(one: BlockedCollective) -> str:
+    return one.name or "collective"
 
 
 def _list_of(ranks: Sequence[int]) -> str:

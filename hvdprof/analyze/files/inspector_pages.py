@@ -133,8 +133,9 @@ def _size_facts(groups: pd.DataFrame) -> list[Fact]:
     if groups.empty:
         return []
     lines = [
-        f"{row['collective']} {units.byte_size(row['size_bytes'])}: {row['number']} calls, median "
-        f"{units.milliseconds(float(row['median_ns']))}, "
+        f"{row['collective']} {units.byte_size(row['size_bytes'])}: "
+        f"{units.counted(int(row['number']), 'call')}, "
+        f"median {units.milliseconds(float(row['median_ns']))}, "
         f"{units.of_unit(row['busbw_gb_s'], 'GB/s')}"
         for row in groups.head(_MOST_SIZES).to_dict("records")
     ]

@@ -169,8 +169,8 @@ def _of_job(totals: pd.DataFrame) -> str:
 def throughput_facts(rows: pd.DataFrame) -> list[Fact]:
     """How many throughputs of a whole job there are, in how many series."""
     return [
-        Fact("num_throughputs", "throughputs of a job", len(rows)),
-        Fact("num_series", "in series", int(rows["series"].nunique())),
+        Fact("num_throughputs", "throughputs of the whole job", len(rows)),
+        Fact("num_series", "throughput series", int(rows["series"].nunique())),
     ]
 
 

@@ -63,7 +63,10 @@ def ras_facts(progress: pd.DataFrame) -> list[Fact]:
     if len(silent):
         facts.append(Fact("silent_ranks", "without an answer", _listed(silent["rank"])))
     if behind is not None:
-        facts.append(Fact("behind_ranks", "fewest collectives launched", _listed(behind[3])))
+        _, low, high, ranks = behind
+        named = _listed(ranks)
+        text = f"{named} ({low} of {high} launched)"
+        facts.append(Fact("behind_ranks", "ranks with the fewest collectives", named, text=text))
     return facts
 
 

@@ -12,6 +12,19 @@ from hvdprof.model.file_page import Fact, FileVerdict, Gravity, Unanswered
 _MOST_LINES = 8
 _EVEN = 0.95
 """Ranks whose throughputs differ by less have no straggler: reports vary by some percent."""
+_METRICS = {
+    "Rtt": "forward time (Rtt)",
+    "DRtt": "data time (DRtt)",
+    "Pwr": "GPU power (Pwr)",
+    "Tmp": "GPU temperature (Tmp)",
+    "Utl": "GPU utilization (Utl)",
+    "Clk": "GPU clock (Clk)",
+    "Etpt": "estimated throughput (Etpt)",
+}
+"""What Megatron's abbreviations stand for."""
+_SHOWN_UNITS = {"TF": "TFLOP/s"}
+_MOST_WATTS = 10_000
+"""No GPU draws more: Megatron prints the milliwatts of torch.cuda.power_draw as W."""
 _SYNCHRONISED = "The comms logger synchronises every call: nothing overlaps while it logs."
 
 
@@ -34,7 +47,8 @@ def comms_facts(rows: pd.DataFrame) -> list[Fact]:
     """Number of calls and a line for each operation and size."""
     groups = _by_size(rows)
     lines = [
-        f"{row['operation']} {units.byte_size(row['size_bytes'])}: {int(row['number'])} calls, "
+        f"{row['operation']} {units.byte_size(row['size_bytes'])}: "
+        f"{units.counted(int(row['number']), 'call')}, "
         f"total {units.milliseconds(float(row['total_ns']))}, "
         f"{units.of_unit(float(row['busbw_gb_s']), 'GB/s')}"
         for row in groups.head(_MOST_LINES).to_dict("records")
@@ -112,7 +126,7 @@ def straggler_verdict(rows: pd.DataFrame) -> FileVerdict:
         return FileVerdict("")
     return FileVerdict(
         f"Rank {rank} has the lowest estimated throughput in {number} of {len(lowest)} reports; "
-        f"medians {low:.1f} TF lowest, {high:.1f} TF highest "
+        f"medians {low:.1f} TFLOP/s lowest, {high:.1f} TFLOP/s highest "
         f"({units.percent(1 - low / high)} less).",
         gravity=Gravity.WARNING,
     )
@@ -124,12 +138,18 @@ def straggler_facts(rows: pd.DataFrame) -> list[Fact]:
     for (metric, extreme), members in rows.groupby(["metric", "extreme"], observed=True):
         rank = int(members["rank"].mode().iloc[0])
         number = int((members["rank"] == rank).sum())
-        value, unit = float(members["value"].median()), members["unit"].iloc[0]
+        value = _metric_value(float(members["value"].median()), str(members["unit"].iloc[0]))
         lines.append(
-            f"{extreme} {metric}: median {value:g} {unit}, rank {rank} in {number} of "
-            f"{len(members)}"
+            f"{extreme} {_METRICS[str(metric)]}: median {value}, rank {rank} in {number} of "
+            f"{units.counted(len(members), 'report')}"
         )
     return [Fact("each_extreme", "Megatron's straggler reports", "\n".join(lines))]
+
+
+def _metric_value(value: float, unit: str) -> str:
+    if unit == "W" and value > _MOST_WATTS:
+        value = round(value / 1000, 1)
+    return f"{value:g} {_SHOWN_UNITS.get(unit, unit)}"
 
 
 def comms_unanswered(rows: pd.DataFrame) -> tuple[Unanswered, ...]:

@@ -16,6 +16,9 @@ from hvdprof.model.cell_key import ENGINE_TITLES
 from hvdprof.model.launch_key import LaunchKey
 from hvdprof.model.tables.scaling_tables import SCALING
 
+_LEAST_FOR_P95 = 20
+"""Fewer steps have none beyond their 95th percentile: it would be the longest of them."""
+
 
 def scaling(
     times: Mapping[Cell, CellTime],
@@ -113,7 +116,8 @@ def _row(
     step_times = np.concatenate([facts[key].step_times_ns for key in time.launches])
     blocked_share = part_share(time, facts, "blocked")
     # Of a light recording these are means of windows, whose percentiles are not those of steps.
-    p95_ns = NAN if len(step_times) < time.num_steps else float(np.percentile(step_times, 95))
+    is_known = len(step_times) >= max(time.num_steps, _LEAST_FOR_P95)
+    p95_ns = float(np.percentile(step_times, 95)) if is_known else NAN
     return {
         **cell.key,
         "batch_size": cell.batch_size or None,

@@ -6,7 +6,7 @@ import pandas as pd
 
 from hvdprof import units
 from hvdprof.analyze.steps.host_conditions import host_condition_warnings
-from hvdprof.model.cell_key import ENGINE_TITLES
+from hvdprof.model.cell_key import ENGINE_TITLES, UNKNOWN
 from hvdprof.model.launch_key import LAUNCH
 from hvdprof.model.run import FailedSegment, Run
 from hvdprof.model.wide_intervals import WIDE_MARK, is_wide
@@ -163,8 +163,9 @@ def _few_steps(launches: pd.DataFrame) -> Iterator[str]:
     if not few.empty:
         worst = _last_by(few, -few["num_effective_steps"])
         yield (
-            f"{_number(len(few), 'launch', 'launches')} with few steps. Worst: {_cell(worst)}, "
-            f"{worst['num_steps']} steady steps, effective sample size "
+            f"{_number(len(few), 'launch', 'launches')} with too few steady steps: intervals need "
+            f"{MIN_STEPS}, and an effective sample size of {MIN_EFFECTIVE_STEPS}. Worst: "
+            f"{_cell(worst)}, {_number(int(worst['num_steps']), 'step')}, effective sample size "
             f"{worst['num_effective_steps']:.0f}."
         )
 
@@ -221,7 +222,10 @@ def _setting(row: pd.Series) -> str:
     engine = row["engine"]
     is_named = engine not in (HOROVOD_ENGINE, TORCH_ENGINE)
     under = f", {ENGINE_TITLES[engine]}" if is_named else ""
-    return f"{row['compression']}, {row['reduction']}{under}"
+    toggles = (row["compression"], row["reduction"])
+    if toggles == (UNKNOWN, UNKNOWN):
+        return f"toggles {UNKNOWN}{under}"
+    return f"{', '.join(toggles)}{under}"
 
 
 def _number(count: int, one: str, many: str = "") -> str:

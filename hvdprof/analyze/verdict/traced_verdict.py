@@ -18,6 +18,8 @@ from hvdprof.model.tables.rank_collective_tables import RANK_COLLECTIVES
 
 _MOST_RANKS = 8
 _MOST_STEPS = 0.5
+_SAME = 0.01
+"""Median and mean that differ by less are one number."""
 _OF_FEW_STEPS = (EXPOSED_TRANSFER, INPUT_BOUND, SERIALIZATION)
 """Terms that a few steps show; which rank is late, and how regularly, takes more."""
 
@@ -58,8 +60,12 @@ def traced_verdict(
         return replace(answer, biggest_loss_share=float("nan"), engine=record.engine)
     cell = scaling.iloc[-1]
     length = units.milliseconds(cell["step_time_median_ns"])
+    mean_ns = float(cell["blocked_ns"] / cell["blocked_share"]) if cell["blocked_share"] else 0.0
     is_hidden = bool(run.steps["blocked_ns"].isna().any())
     blocked = f", {units.percent(cell['blocked_share'])} of it blocked in collectives"
+    if mean_ns and abs(mean_ns / cell["step_time_median_ns"] - 1) > _SAME:
+        # All shares are of the mean: of the median they would be of another length.
+        blocked = f" (median), mean {units.milliseconds(mean_ns)}{blocked}"
     missing = _missing_ranks(run)
     if missing:
         ranks = ", ".join(map(str, sorted(set(run.ranks["rank"]))))

@@ -156,4 +156,5 @@ def _sentence(ranks: Sequence[int], apart: Float64s, step_ns: float) -> str:
     place = "outside all phases" if where == "outside" else f"in {where}"
     share = units.percent(largest / step_ns, 0)
     slower = units.milliseconds(largest, _DIGITS)
-    return f"Rank {ranks[int(rank)]} is {slower} slower {place} ({share})."
+    # Without what other phases offset: the rank may cost less than it is slower here.
+    return f"Rank {ranks[int(rank)]} is {slower} slower {place} ({share} of the mean step)."

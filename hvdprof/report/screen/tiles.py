@@ -195,7 +195,8 @@ def _potential(analysis: RunAnalysis, row: FrameRow) -> Tile:
     # A cell that is its own baseline has no efficiency to gain.
     is_above = efficiency * factor > 1
     if math.isnan(efficiency) or is_above or row["oversubscribed"]:
-        return Tile(title, f"up to {units.percent(factor - 1, 0)} more samples/s", detail)
+        more = units.percent(factor - 1, 0)
+        return Tile("Potential throughput", f"up to {more} more samples/s", detail)
     return Tile(title, f"up to {units.percent(efficiency * factor, 0)}", detail)
 
 

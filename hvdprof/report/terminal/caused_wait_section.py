@@ -66,11 +66,11 @@ def shape_caused_wait(analysis: RunAnalysis) -> CausedWaitPage | None:
         for rank, row in order.head(_MOST_RANKS).iterrows()
     )
     verdict = analysis.verdict
-    over = "one launch" if launches == 1 else f"mean of {launches} launches"
+    over = "mean over one launch" if launches == 1 else f"mean of {launches} launches"
     left_out = len(order) - len(rows)
     meaning = (
         "Wait caused: the rank's Shapley share of all waiting; as last: wait while only this rank "
-        "was missing. "
+        "was missing. Step-time cost: of all its delays, jitter included. "
     )
     more = f"{left_out} more ranks: --section caused_wait. " if left_out > 0 else ""
     return CausedWaitPage(
@@ -137,8 +137,8 @@ def _clock_sentence(clocks: pd.DataFrame) -> str:
         return "The error of the clocks is not known."
     largest = float(known.max())
     if largest == 0:
-        return "All ranks read the same clock (u = 0)."
+        return "All ranks read the same clock."
     return (
-        f"Clocks are known to u = {units.milliseconds(largest)}; no wait below 2u is attributed "
-        "to a rank."
+        f"The clocks of the ranks are known to ±{units.milliseconds(largest)}: waits below "
+        f"{units.milliseconds(2 * largest)} are attributed to no rank."
     )

@@ -211,5 +211,7 @@ def _print_run(console: Console, page: Page) -> None:
         line = Text(f"  {command.ljust(width)}", style="cyan")
         line.append(f"   # {purpose}", style="dim default")
         fits = len(line) <= console.width
+        if not fits:
+            console.print(Text(f"  # {purpose}", style="dim"))
         # A command must survive being copied, so it is never broken into lines.
         console.print(line if fits else Text(f"  {command}", style="cyan"), soft_wrap=True)

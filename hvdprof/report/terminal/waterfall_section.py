@@ -59,7 +59,7 @@ def shape_waterfall(analysis: RunAnalysis) -> WaterfallPage | None:
     if not bars:
         return None
     has_baseline = BASELINE_CREDIT in set(of_cell["term"])
-    reference = _reference(analysis) if has_baseline else "the compute of normal ranks"
+    reference = _reference(analysis) if has_baseline else ""
     return WaterfallPage(_title(verdict, reference, float(of_cell["time_ns"].sum())), bars)
 
 
@@ -97,7 +97,7 @@ def print_waterfall(console: Console, page: WaterfallPage | None) -> None:
     if page is None:
         return
     console.print(Text("\nWhere the time goes", style="bold"))
-    print_hanging(console, "  ", f"{page.title} (shares of the step)", style="dim")
+    print_hanging(console, "  ", f"{page.title} (means, shares of the mean step)", style="dim")
     widths = [
         max(len(getattr(bar, field)) for bar in page.bars) for field in ("name", "time", "share")
     ]
@@ -123,6 +123,8 @@ def _title(verdict: Verdict, baseline: str, lost_ns: float) -> str:
     more = units.milliseconds(abs(lost_ns))
     compared = "more" if lost_ns >= 0 else "less"
     place = place_name(verdict.model, verdict.np, verdict.engine)
+    if not baseline:
+        return f"{place}: {more} per step beyond the compute of ranks that are no stragglers"
     return f"{place}: {more} {compared} per step than {baseline}"
 
 

@@ -38,18 +38,21 @@ def test_the_verdict_names_rank_collective_and_number_blocked(tmp_path: Path) ->
     }
     page = page_of(write_dumps(tmp_path, dumps))
     assert page.verdict == (
-        "Hang: rank 1 has not submitted nccl:all_reduce 6; 2 other ranks blocked. "
-        "Fix: look at what these processes do (py-spy dump --pid)."
+        "Hang: rank 1 has not submitted nccl:all_reduce (Seq 6 of process group default_pg 0); "
+        "2 other ranks blocked. Fix: look at what these processes do (py-spy dump --pid)."
     )
     assert facts_of(page)["missing_in"] == (
-        "nccl:all_reduce 6 of default_pg 0 (ranks 0, 1, 2): not submitted by rank 1"
+        "nccl:all_reduce, Seq 6 of default_pg 0 (ranks 0, 1, 2): not submitted by rank 1"
     )
 
 
 def test_a_stuck_rank_points_at_its_gpu(tmp_path: Path) -> None:
     dumps = {0: dump(enqueued=9, completed=8), 1: dump(enqueued=9, completed=4, late_ns=1)}
     verdict = page_of(write_dumps(tmp_path, dumps)).verdict
-    assert "rank 1 has not completed nccl:all_reduce 5, which other ranks completed" in verdict
+    assert (
+        "rank 1 has not completed nccl:all_reduce (Seq 5 of process group default_pg 0), which "
+        "other ranks completed" in verdict
+    )
 
 
 def test_ranks_without_a_dump_are_named_and_may_be_behind(tmp_path: Path) -> None:

@@ -66,8 +66,8 @@ def test_the_scaling_of_logs_has_the_intervals_of_their_iterations(tmp_path: Pat
 def test_the_rank_with_the_lowest_throughput_is_named(tmp_path: Path) -> None:
     page = page_of(tmp_path, STRAGGLERS.replace("296.02TF", "250.00TF") * 3)
     assert page.verdict == (
-        "Rank 0 has the lowest estimated throughput in 3 of 3 reports; medians 250.0 TF lowest, "
-        "297.3 TF highest (15.9 % less)."
+        "Rank 0 has the lowest estimated throughput in 3 of 3 reports; medians 250.0 TFLOP/s "
+        "lowest, 297.3 TFLOP/s highest (15.9 % less)."
     )
     assert page_of(tmp_path, STRAGGLERS * 3).verdict == ""
 
@@ -76,3 +76,18 @@ def test_timers_with_the_largest_difference_come_first(tmp_path: Path) -> None:
     page = page_of(tmp_path, OF_RANKS)
     (fact,) = [fact for fact in page.facts if fact.name == "each_timer"]
     assert str(fact.value).startswith("forward-compute: 3.75 ms between the fastest")
+
+
+def test_straggler_reports_spell_out_their_abbreviations_and_units(tmp_path: Path) -> None:
+    (fact,) = [one for one in page_of(tmp_path, STRAGGLERS).facts if one.name == "each_extreme"]
+    lines = str(fact.value).splitlines()
+    assert "min GPU power (Pwr): median 601.8 W, rank 8 in 1 of 1 report" in lines
+    assert "max data time (DRtt): median 34.65 ms, rank 3 in 1 of 1 report" in lines
+    assert (
+        "min estimated throughput (Etpt): median 296.02 TFLOP/s, rank 0 in 1 of 1 report" in lines
+    )
+
+
+def test_one_call_is_singular(tmp_path: Path) -> None:
+    (fact,) = [one for one in page_of(tmp_path, VERBOSE).facts if one.name == "each_size"]
+    assert ": 1 call, total" in str(fact.value)

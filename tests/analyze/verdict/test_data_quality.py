@@ -95,8 +95,9 @@ def test_oversubscribed_sizes(tmp_path: Path) -> None:
 def test_few_steps(tmp_path: Path) -> None:
     (sentence,) = warnings(tmp_path, sweep(TWO, num_steps=12))
     assert sentence == (
-        "6 launches with few steps. Worst: mnist at np=1 (none, average, "
-        "01-np1-throughput-r1), 12 steady steps, effective sample size 12."
+        "6 launches with too few steady steps: intervals need 30, and an effective sample size of "
+        "10. Worst: mnist at np=1 (none, average, 01-np1-throughput-r1), 12 steps, effective "
+        "sample size 12."
     )
 
 

@@ -388,3 +388,16 @@ def test_a_stated_batch_size_is_shown(tmp_path: Path) -> None:
     traces = write_traces(tmp_path / "t", dataclasses.replace(LATE, num_steps=4))
     attach(tmp_path / "run", AttachedFiles(traces=traces), AttachedJob(name="a", batch_size=8))
     assert analyze_run(load_run(tmp_path / "run")).scaling["batch_size"].tolist() == [8]
+
+
+def test_median_and_mean_of_a_step_are_named_where_they_differ() -> None:
+    analysis = analyze_run(load_run(TRACES))
+    assert "80.3 ms per step (median), mean 90.4 ms, 9.4 % of it blocked" in (
+        analysis.verdict.sentence
+    )
+    text = _rendered(analysis, "terminal")
+    assert "per step beyond the compute of ranks that are no stragglers" in " ".join(text.split())
+    assert "# for dashboard and export" in text
+    # Its traces are the run itself, and too few steps have a 95th percentile.
+    assert "PyTorch profiler trace of rank" not in text
+    assert analysis.scaling["step_time_p95_ns"].isna().all()

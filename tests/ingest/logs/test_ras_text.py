@@ -108,3 +108,14 @@ def test_a_torn_report_ends_in_one_message(tmp_path: Path) -> None:
     path.write_text(json.dumps(report({0: 7}))[:-20])
     with pytest.raises(UnreadableInputError, match="damaged RAS report"):
         load_run(path)
+
+
+def test_the_rank_with_the_fewest_collectives_is_named_as_such(tmp_path: Path) -> None:
+    (tmp_path / "ras.txt").write_text(MISMATCH)
+    (page,) = analyze_files(load_run(tmp_path)).files
+    (fact,) = [one for one in page.facts if one.name == "behind_ranks"]
+    assert (fact.label, fact.text) == (
+        "ranks with the fewest collectives",
+        "7 (6640 of 6650 launched)",
+    )
+    assert fact.value == "7"

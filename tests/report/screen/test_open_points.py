@@ -41,5 +41,5 @@ def test_a_rank_that_is_often_last_is_suspected(tmp_path):
     assert "Straggler: rank 1, forward phase: 23.1 % (" in " ".join(points.known)
     assert points.suspected == (
         "Rank 1 is the last to arrive in 100 % of the steps.",
-        "Rank 1 is 3.0 ms slower in forward (23 %).",
+        "Rank 1 is 3.0 ms slower in forward (23 % of the mean step).",
     )

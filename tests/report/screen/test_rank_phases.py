@@ -15,7 +15,7 @@ def test_it_points_at_the_phase_of_the_slow_rank(tmp_path):
     assert strip.rows[2][forward].tint == 1.0
     # The others have the median of the others: one slow rank among four does not move it.
     assert {row[forward].text for place, row in enumerate(strip.rows) if place != 2} == {"0"}
-    assert strip.sentence == "Rank 2 is 3.0 ms slower in forward (23 %)."
+    assert strip.sentence == "Rank 2 is 3.0 ms slower in forward (23 % of the mean step)."
 
 
 def test_ranks_alike_say_so(tmp_path):

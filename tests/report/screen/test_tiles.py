@@ -61,7 +61,7 @@ def test_another_cell_has_its_own_numbers():
 def test_a_cell_that_is_its_own_baseline_gains_samples_and_no_efficiency():
     gains = FINDINGS.frame([of_cell(gain_share=0.2, title="Input-bound")])
     shown = by_title(analysis([torch_cell(), cell(efficiency=1.0)], findings=gains))
-    assert shown["Potential efficiency"].value == "up to 25 % more samples/s"
+    assert shown["Potential throughput"].value == "up to 25 % more samples/s"
 
 
 @pytest.mark.parametrize(

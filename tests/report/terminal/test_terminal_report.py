@@ -71,7 +71,9 @@ Warnings
 
 2026-11-20 22:48:41 UTC; node1 (2 cores); python 3.11.2, torch 2.13.0, horovod
 0.28.1
+  # open in the browser
   hvdprof dashboard runs/20261120-224841-quick
+  # every rank on one clock
   hvdprof export runs/20261120-224841-quick -o trace.json
 """
 
@@ -176,7 +178,10 @@ def test_a_low_efficiency_without_a_finding_says_what_is_next():
 
 def test_the_rank_that_differs_is_named(tmp_path):
     text = rendered(analysis_of(tmp_path / "run", with_a_straggler()))
-    assert "  Ranks by phase         Rank 1 is 3.0 ms slower in forward (23 %).\n" in text
+    assert (
+        "  Ranks by phase         Rank 1 is 3.0 ms slower in forward (23 % of the mean\n"
+        "                         step).\n"
+    ) in text
 
 
 def test_a_run_without_results_still_says_why_and_where():
