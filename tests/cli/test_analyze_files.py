@@ -1,12 +1,16 @@
 import json
 import re
+from io import StringIO
 from pathlib import Path
 
 import pytest
 
+from hvdprof.api import analyze_files, load_run
 from hvdprof.errors import UnreadableInputError, UsageError
+from hvdprof.report.terminal.files_report import render_files
 from tests.builders.places import CORPUS, needs_corpus
 from tests.cli.test_convert import TEXT, invoke
+from tests.ingest.logs.test_ras_text import MISMATCH
 from tests.ingest.test_load_files import MIXED, TIMELINE
 
 
@@ -104,3 +108,14 @@ def test_findings_stand_below_their_log() -> None:
 def test_every_file_of_the_corpus_can_be_reported(kind: str) -> None:
     found = json.loads(invoke("analyze", CORPUS / kind, "--format", "json").stdout)
     assert len(found["files"]) == len(list((CORPUS / kind).iterdir()))
+
+
+def test_the_verdict_of_a_file_comes_before_its_name(tmp_path: Path) -> None:
+    (tmp_path / "ras.txt").write_text(MISMATCH)
+    found, stream = analyze_files(load_run(tmp_path)), StringIO()
+    render_files(found, stream, width=200)
+    lines = stream.getvalue().splitlines()
+    assert lines[0].startswith("Rank 7 of communicator 27a079b828ff1a75 is behind")
+    place = next(place for place, line in enumerate(lines) if "ras.txt" in line)
+    assert "Caveat: " in lines[place - 1]
+    assert "communicators" in lines[place + 1]

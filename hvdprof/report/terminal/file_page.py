@@ -13,11 +13,11 @@ from hvdprof.report.terminal.hanging_text import print_hanging, print_verdict
 
 
 def print_page(console: Console, page: FilePage) -> None:
-    """Print the file, its verdict, its facts and what it does not answer."""
+    """Print the verdict, the file that it is on, its facts and what it does not answer."""
+    print_verdict(console, "", page.verdict, page.caveat)
     heading = Text(page.file, style="bold cyan")
     heading.append(f"  {page.kind}, {units.byte_size(page.size_bytes)}", style="not bold default")
     console.print(heading, soft_wrap=True)
-    print_verdict(console, "  ", page.verdict, page.caveat)
     width = max((len(fact.label) for fact in page.facts), default=0)
     for fact in (fact for fact in page.facts if fact.label):
         for number, line in enumerate(_text(fact).splitlines()):
