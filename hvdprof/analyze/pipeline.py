@@ -1,6 +1,6 @@
 """From a run to its finished analysis: the list of steps."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pandas as pd
