@@ -124,7 +124,8 @@ def _controls(
     forecasts = [
         {
             "value": one.name,
-            "label": f"{_minute(one.created_at)} {one.forecast.model}",
+            "label": f"{_minute(one.created_at)} {one.forecast.model}"
+            f"{one.forecast.question.what_if_clause}",
         }
         for one in reversed(stored)
     ]
@@ -164,7 +165,7 @@ def _numbers(forecast: Forecast, scenario: str) -> dmc.Paper:
     heads = tuple(goal + " likely" if head.startswith("80") else head for head in _HEADS)
     return text_card(
         "forecast-numbers",
-        f"Over {network_name(scenario)}",
+        f"Over {network_name(scenario)}{forecast.question.what_if_clause}",
         TextRows(heads, lines, rows),
         narrowest=_NARROWEST,
         about=" ".join([f"Against {forecast.baseline}.", *knees]),

@@ -48,7 +48,8 @@ def forecast_curve(forecast: Forecast, scaling: pd.DataFrame) -> go.Figure:
     for number, scenario in enumerate(forecast.scenarios):
         rows = forecast.rows[forecast.rows["scenario"] == scenario].sort_values("np")
         colour = LINE_COLOURS[number % len(LINE_COLOURS)]
-        label = "forecast" if scenario == MEASURED else plain(scenario)
+        network = "forecast" if scenario == MEASURED else scenario
+        label = plain(f"{network}{forecast.question.what_if_clause}")
         figure.add_trace(_band(rows, "p5", "p95", colour, _WIDE_OPACITY, label))
         figure.add_trace(_band(rows, "p25", "p75", colour, _NARROW_OPACITY, label))
         figure.add_trace(_median(rows, colour, LINE_DASHES[number % len(LINE_DASHES)], label))

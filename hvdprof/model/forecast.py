@@ -93,6 +93,22 @@ class Question:
     num_draws: int = DEFAULT_NUM_DRAWS
     seed: int = DEFAULT_SEED
 
+    @property
+    def what_if(self) -> tuple[str, ...]:
+        """What is assumed to differ from the measured job; sizes and links between hosts do not."""
+        found = [f"{name}={value}" for name, value in self.settings.items()]
+        found += ["strong scaling"] if self.scaling == STRONG else []
+        found += [f"the algorithm {self.algorithm}"] if self.algorithm else []
+        found += [f"{self.intra} inside hosts"] if self.intra else []
+        found += [] if self.keeps_stragglers else ["no stragglers among added ranks"]
+        return tuple(found)
+
+    @property
+    def what_if_clause(self) -> str:
+        """`` with A, B and C``, to follow a number of ranks; empty for the measured job."""
+        *others, last = self.what_if or ("",)
+        return f" with {' and '.join(filter(None, [', '.join(others), last]))}" if last else ""
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:

@@ -1,3 +1,5 @@
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -91,3 +93,12 @@ def test_a_network_without_causes_is_said():
     figure = forecast_causes(finished_forecast(), "400Gbit")
 
     assert figure.layout.annotations[0].text == "The forecast has no causes."
+
+
+def test_the_legend_says_what_is_assumed():
+    made = finished_forecast()
+    question = dataclasses.replace(made.question, settings={"compression": "fp16"})
+
+    figure = forecast_curve(dataclasses.replace(made, question=question), SCALING.empty())
+
+    assert traces(figure, "forecast with compression=fp16 (50 and 90 % band)")

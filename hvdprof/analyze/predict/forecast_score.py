@@ -153,7 +153,7 @@ def _score(
         "in_50": _within(rate, row, "p25", "p75"),
         "in_90": _within(rate, row, "p5", "p95"),
         "is_open": math.isnan(float(row["samples_per_s_p5"])),
-        "is_counted": len(forecast.scenarios) == 1 and not forecast.question.settings,
+        "is_counted": len(forecast.scenarios) == 1 and not forecast.question.what_if,
     }
 
 

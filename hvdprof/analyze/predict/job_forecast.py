@@ -20,8 +20,10 @@ from hvdprof.analyze.predict.forecast_rows import (
     width_rows,
 )
 from hvdprof.analyze.predict.job_inputs import JobInputs
+from hvdprof.analyze.predict.model_error import draw_model_error
 from hvdprof.analyze.predict.network_scenarios import KnownLinks, Scenario, scenarios
 from hvdprof.analyze.predict.next_measurement import MeasuredSoFar, next_measurements
+from hvdprof.analyze.predict.past_influence import past_influence
 from hvdprof.analyze.predict.predicted_step import PredictedStep, StepModel, Target
 from hvdprof.analyze.predict.what_if import COMPRESSION, NONE, checked, targets
 from hvdprof.analyze.predict.width_sources import width_sources
@@ -111,7 +113,7 @@ def job_forecast(job: JobInputs, question: Question, facts: JobFacts) -> Forecas
         widths=FORECAST_WIDTHS.frame(tables.widths),
         measurements=FORECAST_MEASURE.frame(tables.measurements),
         limits=tuple(tables.limits),
-        assumptions=facts.assumptions,
+        assumptions=(*facts.assumptions, *tables.influence()),
         missing=facts.missing,
         tail_index=job.spread.jitter.tail_index,
     )
@@ -152,6 +154,12 @@ class _Tables:
         self.widths: list[Row] = []
         self.measurements: list[Row] = []
         self.limits: list[Limits] = []
+        self._widened: list[float] = []
+
+    def influence(self) -> Sequence[str]:
+        """A sentence on what the errors of earlier forecasts did to the bands."""
+        past, last = self._question.past_errors, self._question.sizes[-1]
+        return [past_influence(past, self._widened, last)] if past else []
 
     def add(self, network: Scenario) -> None:
         """The rows of one scenario."""
@@ -179,6 +187,15 @@ class _Tables:
             )
         )
         self._add_widths(name, network, steps[-1])
+        if question.past_errors:
+            alone = self._model.steps(self._without_past(drawn))[-1]
+            self._widened.append(band_width(steps[-1].efficiency) - band_width(alone.efficiency))
+
+    def _without_past(self, draws: Draws) -> Draws:
+        rng = np.random.default_rng(self._question.seed)
+        reach = max(self._question.sizes[-1] / self._job.num_ranks, self._job.num_ranks)
+        count = len(draws.contention.share)
+        return replace(draws, model=draw_model_error(rng, count, reach))
 
     def _at_reference(self, draws: Draws) -> list[PredictedStep]:
         return list(self._reference.steps(draws)) if self._reference else []

@@ -6,7 +6,8 @@ has two parts: one of the whole step, and a larger one of what the ranks lose to
 a job that loses little has little to be wrong about. A draw has one path over all sizes.
 
 Errors of earlier forecasts, where there are any, scale both: they join the prior as so many further
-degrees of freedom.
+degrees of freedom. None counts as more than ``LARGEST_PAST_ERROR`` times the nominal error: beyond
+that, the forecast was of another job than the measured one.
 """
 
 import math
@@ -29,6 +30,14 @@ LOSS_ERROR = 0.15
 
 NOMINAL_ERROR = math.hypot(STEP_ERROR, LOSS_ERROR * 0.2)
 """Error of a forecast per doubling that the two make for a job that loses a fifth of its steps."""
+
+LARGEST_PAST_ERROR = 5.0
+"""Bound of a past error per doubling, in nominal errors: 15 %.
+
+A forecast that knows nothing but the efficiency of the largest measured size misses by up to 16 %
+at twice the ranks, in nine of ten public tables (docs/howto/predict.md). A larger error is no
+evidence on the model: the network, the placement or the settings were others.
+"""
 
 _PRIOR_DEGREES = 8.0
 
@@ -85,7 +94,8 @@ def _scale_draws(
 ) -> Float64s:
     """[draws, 1] The unknown size of the errors, relative to the nominal one."""
     known = [(abs(np.log2(ratio)), error) for ratio, error in past_errors if ratio != 1]
-    squares = sum(error**2 / doublings for doublings, error in known) / NOMINAL_ERROR**2
+    relative = [abs(error) / NOMINAL_ERROR / np.sqrt(doublings) for doublings, error in known]
+    squares = sum(min(one, LARGEST_PAST_ERROR) ** 2 for one in relative)
     degrees = _PRIOR_DEGREES + len(known)
     drawn = (_PRIOR_DEGREES + squares) / rng.chisquare(degrees, num_draws)
     return np.asarray(np.sqrt(drawn))[:, None]

@@ -2,7 +2,7 @@
 
 With the window of a rank as in ``own_work`` and the slowest rank as in ``rank_spread``:
 
-    T = (window + slowest + exposed) * error + lost * error of losses
+    T = (window + slowest + exposed) * error + lost * error of losses, not below window * error
     exposed = max(0, simulated + (measured - simulated at the reference))
 
 ``simulated`` is the engine's loop, from the last rank's wait to its last collective. The difference
@@ -252,7 +252,9 @@ def _predicted(job: JobInputs, draws: Draws, target: Target, parts: _Parts) -> P
     lost = lasting + jitter + exposed.total + rest
     of_step, of_loss = draws.model.logs(target.num_ranks / job.num_ranks)
     modelled = window + lost
-    error = modelled * np.expm1(of_step) + np.maximum(lost, 0.0) * np.expm1(of_loss)
+    # All that is lost may disappear, not more: the step keeps its own work.
+    less = np.maximum(np.expm1(of_loss), -np.exp(of_step))
+    error = modelled * np.expm1(of_step) + np.maximum(lost, 0.0) * less
     base = _baseline(job, draws, target)
     causes = {
         **exposed.causes(rest),

@@ -244,8 +244,8 @@ FORECAST_SCORES = Table(
             "is_counted",
             "bool",
             "",
-            "Whether it counts in `forecast_errors`: forecasts for several possible networks and "
-            "for changed settings do not.",
+            "Whether it counts in `forecast_errors`: forecasts for several possible networks, with "
+            "an assumed change of the job, and repeated ones do not.",
         ),
     ),
 )

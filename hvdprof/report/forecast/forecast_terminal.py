@@ -19,9 +19,9 @@ from hvdprof.report.forecast.forecast_texts import (
     limited_by,
     lost_points,
     missing_sentences,
-    network_name,
     next_step_of,
     reach_of,
+    title_of,
     verdict_of,
     width_sentence,
 )
@@ -77,8 +77,8 @@ def _print_scenario(
 ) -> None:
     rows = forecast.rows[forecast.rows["scenario"] == scenario].sort_values("np")
     limits = next((one for one in forecast.limits if one.scenario == scenario), None)
-    title = f"{forecast.model} over {network_name(scenario)}, against {forecast.baseline}"
-    console.print(Text(f"\n{title}", style=_TITLE))
+    console.print()
+    print_hanging(console, "", title_of(forecast, scenario), style=_TITLE)
     console.print(_bands(rows, forecast.question.target, price))
     if limits is not None:
         print_hanging(console, "", knee_of(limits))

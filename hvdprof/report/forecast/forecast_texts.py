@@ -32,6 +32,12 @@ def network_name(scenario: str) -> str:
     return "the measured network" if scenario == MEASURED else scenario
 
 
+def title_of(forecast: Forecast, scenario: str) -> str:
+    """What the bands over a network are of, with all that is assumed."""
+    clause = forecast.question.what_if_clause
+    return f"{forecast.model} over {network_name(scenario)}{clause}, against {forecast.baseline}"
+
+
 def verdict_of(forecast: Forecast) -> str:
     """Two sentences: the efficiency at the largest size, and the largest size at the target."""
     if forecast.rows.empty:
@@ -41,7 +47,8 @@ def verdict_of(forecast: Forecast) -> str:
     last = _last_row(forecast, forecast.scenarios[0])
     cause = limited_by(last)
     what = f" {_capital(cause)} limits it." if cause else " No single cause limits it."
-    return f"{_efficiency(last)} scaling efficiency on {units.count(last['np'])} ranks.{what}"
+    where = f"{units.count(last['np'])} ranks{forecast.question.what_if_clause}"
+    return f"{_efficiency(last)} scaling efficiency on {where}.{what}"
 
 
 def reach_of(forecast: Forecast) -> str:
@@ -150,7 +157,8 @@ def _verdict_of_scenarios(forecast: Forecast) -> str:
     ordered = sorted(lasts, key=lambda row: float(row["efficiency_p50"]))
     worst, best = ordered[0], ordered[-1]
     return (
-        f"Scaling efficiency on {units.count(worst['np'])} ranks: {_efficiency(worst)} over "
+        f"Scaling efficiency on {units.count(worst['np'])} ranks"
+        f"{forecast.question.what_if_clause}: {_efficiency(worst)} over "
         f"{worst['scenario']}, {_efficiency(best)} over {best['scenario']}. The network between "
         "hosts decides."
     )

@@ -1,4 +1,5 @@
 import math
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -131,6 +132,16 @@ def test_past_errors_widen_the_band() -> None:
     narrow, wide = (_forecast(past_errors=past).rows.iloc[-1] for past in ((), wrong))
 
     assert wide["efficiency_p5"] < narrow["efficiency_p5"]
+
+
+def test_the_influence_of_past_errors_is_an_assumption() -> None:
+    wrong = ((2.0, 0.3), (2.0, -0.3), (4.0, 0.5))
+
+    *_, said = _forecast(past_errors=wrong).assumptions
+
+    assert said.startswith("3 earlier forecasts of this folder were off by 35.0 % in the median: ")
+    assert re.search(r"the 90 % band on 64 ranks is \d+ points wider\.$", said)
+    assert not any("earlier" in one for one in _forecast().assumptions)
 
 
 def test_widths_name_every_input_and_measurements_are_ranked() -> None:

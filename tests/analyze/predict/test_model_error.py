@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from hvdprof.analyze.predict.model_error import (
+    LARGEST_PAST_ERROR,
     LOSS_ERROR,
     NOMINAL_ERROR,
     STEP_ERROR,
@@ -62,3 +63,15 @@ def test_a_past_forecast_of_a_measured_size_says_nothing_on_extrapolation() -> N
     without = draw_model_error(np.random.default_rng(0), 10, 8.0)
 
     assert with_it.of_step == pytest.approx(without.of_step)
+
+
+def test_an_error_that_no_model_makes_widens_the_band_by_a_bounded_factor() -> None:
+    def spread(error: float) -> float:
+        past = [(4.0, error)] * 200
+        return float(draw_model_error(np.random.default_rng(0), 20_000, 2.0, past).of_step.std())
+
+    bound = LARGEST_PAST_ERROR * NOMINAL_ERROR * np.sqrt(2)
+
+    assert spread(3.0) == pytest.approx(spread(bound))
+    assert spread(3.0) == pytest.approx(LARGEST_PAST_ERROR * STEP_ERROR, rel=0.05)
+    assert spread(0.5 * bound) < 0.6 * spread(bound)

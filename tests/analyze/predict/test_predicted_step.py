@@ -109,6 +109,20 @@ def test_a_wait_is_never_shorter_than_none() -> None:
     assert found.step_ns == pytest.approx(104 * MS)
 
 
+def test_no_error_of_the_model_makes_a_step_shorter_than_its_own_work() -> None:
+    job = stated_job(exposed_ms=50.0)
+    drawn = _draws(job, 64)
+    errors = replace(
+        drawn.model,
+        of_step=np.full_like(drawn.model.of_step, -0.9),
+        of_loss=np.full_like(drawn.model.of_loss, -9.0),
+    )
+
+    found = _step(job, _plain(job, 64), replace(drawn, model=errors))
+
+    assert found.step_ns == pytest.approx(np.exp(-0.9 * 4) * 104 * MS)
+
+
 def test_what_the_loop_simulates_beyond_the_measured_shrinks_all_parts_alike() -> None:
     # Simulated: two thirds bandwidth, one third latency. Measured: less of both.
     costs = stated_costs(intra=(1e6, 3.0), inter=(1e6, 3.0))

@@ -1,5 +1,8 @@
 import dataclasses
 import io
+from typing import Any
+
+import pytest
 
 from hvdprof.model.forecast import STATED_BASELINE, Forecast
 from hvdprof.model.tables.forecast_tables import FORECAST_MEASURE
@@ -7,6 +10,7 @@ from hvdprof.report.forecast.forecast_terminal import render_forecast
 from hvdprof.report.forecast.forecast_texts import (
     knee_of,
     limited_by,
+    network_name,
     next_step_of,
     reach_of,
     verdict_of,
@@ -61,6 +65,23 @@ def page(forecast: Forecast, width: int = 100, **given: float) -> str:
 
 def test_the_page_begins_with_a_verdict_of_two_lines_and_the_next_measurement():
     assert page(finished_forecast(sizes=(8, 16, 64))) == EXPECTED
+
+
+@pytest.mark.parametrize(
+    ("assumed", "clause"),
+    [
+        ({"settings": {"compression": "fp16"}}, "with compression=fp16"),
+        ({"settings": {"batch": "8"}, "scaling": "strong"}, "with batch=8 and strong scaling"),
+        ({"algorithm": "tree", "intra": "shm"}, "with the algorithm tree and shm inside hosts"),
+        ({"keeps_stragglers": False}, "with no stragglers among added ranks"),
+    ],
+)
+def test_verdict_and_title_say_what_is_assumed(assumed: dict[str, Any], clause: str) -> None:
+    for made in (finished_forecast(), finished_forecast(("1Gbit", "25Gbit"), losses=(0.1, 0.05))):
+        found = dataclasses.replace(made, question=dataclasses.replace(made.question, **assumed))
+        assert f"on 64 ranks {clause}" in verdict_of(found)
+        title = f"resnet50 over {network_name(found.scenarios[0])} {clause}, against torch np=1"
+        assert title in " ".join(page(found).split())
 
 
 def test_a_price_adds_what_the_samples_cost():
