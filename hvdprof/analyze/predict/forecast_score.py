@@ -93,8 +93,8 @@ def forecast_errors(scores: pd.DataFrame) -> pd.DataFrame:
             {
                 "extrapolation": name,
                 "num_scores": len(group),
-                "median_error": math.expm1(float(np.median(np.abs(errors)))),
-                "bias": math.expm1(float(errors.mean())),
+                "median_error": float(np.median(np.abs(np.expm1(errors)))),
+                "bias": float(np.expm1(errors).mean()),
                 "in_50": float(group["in_50"].mean()),
                 "in_90": float(in_90[~is_open].mean()) if not is_open.all() else NAN,
                 "num_open": int(is_open.sum()),

@@ -250,6 +250,8 @@ FORECAST_SCORES = Table(
     ),
 )
 
+_MEDIAN_ERROR = "Median of the absolute error of the step time, relative to the predicted one."
+
 FORECAST_ERRORS = Table(
     "forecast_errors",
     "How wrong earlier forecasts were, by extrapolation. Split conformal quantiles of the absolute "
@@ -257,8 +259,8 @@ FORECAST_ERRORS = Table(
     (
         Column("extrapolation", "str", "", "Group: up to x2, up to x4, beyond x4."),
         Column("num_scores", "int64", "", "Counted scores."),
-        Column("median_error", "float64", "ratio", "Median of the absolute relative error."),
-        Column("bias", "float64", "ratio", "Mean relative error; above 0 jobs were slower."),
+        Column("median_error", "float64", "ratio", _MEDIAN_ERROR),
+        Column("bias", "float64", "ratio", "Mean of it with sign; above 0 jobs were slower."),
         Column("in_50", "float64", "ratio", "Share of measurements in the 50 % band."),
         Column(
             "in_90",

@@ -11,7 +11,6 @@ from rich.text import Text
 from hvdprof import units
 from hvdprof.model.causes import FORECAST_TERMS
 from hvdprof.model.forecast import Forecast
-from hvdprof.model.frame_row import FrameRow
 from hvdprof.report.forecast.forecast_cost import samples_per_currency
 from hvdprof.report.forecast.forecast_texts import (
     caveat_of,
@@ -26,7 +25,16 @@ from hvdprof.report.forecast.forecast_texts import (
     width_sentence,
 )
 from hvdprof.report.plain_console import report_console
+from hvdprof.report.terminal.band_cells import (
+    EFFICIENCY_HEAD,
+    RATE_HEAD,
+    chance_head,
+    efficiency_cell,
+    frame_of,
+    rate_cell,
+)
 from hvdprof.report.terminal.hanging_text import print_hanging, print_verdict
+from hvdprof.report.terminal.whole_table import print_whole
 
 _SMALLEST_SHARE = 0.0005
 _TITLE = "bold cyan"
@@ -46,7 +54,7 @@ def render_forecast(
         forecast: A finished forecast.
         stream: Where to write.
         run: The run directory in commands.
-        price: Price of one rank for an hour, which adds a column; in any currency.
+        price: Price of one rank for an hour, which adds a table; in any currency.
         width: Columns of the console; those of the terminal when not given.
     """
     console = report_console(stream, width)
@@ -79,36 +87,38 @@ def _print_scenario(
     limits = next((one for one in forecast.limits if one.scenario == scenario), None)
     console.print()
     print_hanging(console, "", title_of(forecast, scenario), style=_TITLE)
-    console.print(_bands(rows, forecast.question.target, price))
+    console.print(_bands(rows, forecast.question.target))
     if limits is not None:
         print_hanging(console, "", knee_of(limits))
+    if price:
+        title = f"Samples per unit of currency, at {price:g} per rank and hour"
+        console.print(Text(f"\n{title}", style=_TITLE))
+        console.print(_costs(rows, price))
     if len(forecast.scenarios) == 1:
         points = lost_points(forecast, scenario)
         if not points.empty:
             console.print(Text("\nLost points of efficiency by cause", style=_TITLE))
-            console.print(_points(points))
+            print_whole(console, _points(points))
 
 
-def _bands(rows: pd.DataFrame, target: float, price: float | None) -> Table:
-    heads = ["np", "hosts", "efficiency %\n(90 % band)", "50 %\nband"]
-    heads += ["samples/s\n(90 % band)", f"≥ {units.percent_limit(target)}\nlikely"]
-    heads += ["samples/\ncurrency"] if price else []
-    table = _frame(heads)
-    # Not both fit into 80 columns; the causes are in a table of their own.
-    if not price:
-        table.add_column("limited by")
-    costs = samples_per_currency(rows, price)["samples_per_currency_p50"] if price else rows["np"]
-    for row, cost in zip(rows.to_dict("records"), costs, strict=True):
-        cells = [
-            units.count(row["np"]),
-            units.count(row["num_hosts"]),
-            f"{100 * row['efficiency_p50']:.1f} ({_percents(row, 'p5', 'p95')})",
-            _percents(row, "p25", "p75"),
-            f"{units.rate(row['samples_per_s_p50'])}\n{_rates(row)}",
+def _bands(rows: pd.DataFrame, target: float) -> Table:
+    heads = ["np\n(hosts)", EFFICIENCY_HEAD, RATE_HEAD, chance_head(target)]
+    table = frame_of(heads, "limited by")
+    for row in rows.to_dict("records"):
+        table.add_row(
+            f"{units.count(row['np'])}\n({units.count(row['num_hosts'])})",
+            efficiency_cell(row),
+            rate_cell(row),
             units.percent(row["meets_target"], 0),
-        ]
-        cells += [units.rate(cost) if price else limited_by(row) or "no single cause"]
-        table.add_row(*cells)
+            limited_by(row) or "no single cause",
+        )
+    return table
+
+
+def _costs(rows: pd.DataFrame, price: float) -> Table:
+    table = frame_of(["np", "samples per unit\nof currency\n(90 % band)"])
+    for row in samples_per_currency(rows, price).to_dict("records"):
+        table.add_row(units.count(row["np"]), rate_cell(row, "samples_per_currency"))
     return table
 
 
@@ -124,27 +134,6 @@ def _points(points: pd.DataFrame) -> Table:
     table.add_section()
     table.add_row("sum", *(f"{100 * share:.1f}" for share in points.sum(axis=1)))
     return table
-
-
-def _frame(heads: list[str]) -> Table:
-    table = Table(box=box.HORIZONTALS, show_edge=False, pad_edge=False, border_style="dim")
-    for head in heads:
-        table.add_column(head, justify="right", no_wrap=True)
-    return table
-
-
-def _percents(row: FrameRow, low: str, high: str) -> str:
-    ends = [100 * float(row[f"efficiency_{short}"]) for short in (low, high)]
-    if ends[0] != ends[0]:
-        return f"{ends[1]:.0f} or less"
-    return f"{ends[0]:.0f} to {ends[1]:.0f}"
-
-
-def _rates(row: FrameRow) -> str:
-    low, high = float(row["samples_per_s_p5"]), float(row["samples_per_s_p95"])
-    if low != low:
-        return f"{units.rate(high)} or less"
-    return f"{units.rate(low)} to {units.rate(high)}"
 
 
 def _print_list(console: Console, title: str, sentences: list[str]) -> None:

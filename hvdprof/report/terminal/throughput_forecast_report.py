@@ -7,15 +7,21 @@ from dataclasses import asdict
 from typing import IO
 
 import pandas as pd
-from rich import box
 from rich.table import Table
 from rich.text import Text
 
 from hvdprof import units
-from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.throughput_forecast import NextSize, ThroughputForecast
 from hvdprof.report.json_values import JsonObject, json_rows, json_value, write_json
 from hvdprof.report.plain_console import report_console
+from hvdprof.report.terminal.band_cells import (
+    EFFICIENCY_HEAD,
+    RATE_HEAD,
+    chance_head,
+    efficiency_cell,
+    frame_of,
+    rate_cell,
+)
 from hvdprof.report.terminal.hanging_text import print_hanging, print_verdict
 
 THROUGHPUT_FORECAST_SCHEMA_VERSION = 1
@@ -79,31 +85,14 @@ def next_step(following: NextSize) -> str:
 
 
 def _table(measured: pd.DataFrame, rows: pd.DataFrame, target: float) -> Table:
-    frame = Table(box=box.HORIZONTALS, show_edge=False, pad_edge=False, border_style="dim")
     with_rates = not rows["samples_per_s_p50"].isna().all()
-    heads = ["np", "scaling\nefficiency", "50 % band\n", "90 % band\n"]
-    heads += ["samples/s", "90 % band\n"] * with_rates
-    heads += [f"{units.percent_limit(target)} or more\nlikely"]
-    for head in heads:
-        frame.add_column(head, justify="right", no_wrap=True)
+    heads = ["np", EFFICIENCY_HEAD, *[RATE_HEAD] * with_rates, chance_head(target)]
+    frame = frame_of(heads)
     for row in measured.to_dict("records"):
-        cells = [units.count(row["np"]), units.percent(row["efficiency"]), "measured", ""]
-        cells += [units.rate(row["samples_per_s"]), ""] * with_rates
+        cells = [units.count(row["np"]), f"{100 * row['efficiency']:.1f} measured"]
+        cells += [units.rate(row["samples_per_s"])] * with_rates
         frame.add_row(*cells, "", style="dim")
     for row in rows.to_dict("records"):
-        cells = [
-            units.count(row["np"]),
-            units.percent(row["efficiency_p50"]),
-            _percents(row, "p25", "p75"),
-            _percents(row, "p5", "p95"),
-        ]
-        if with_rates:
-            ends = (units.rate(row[f"samples_per_s_{short}"]) for short in ("p5", "p95"))
-            cells += [units.rate(row["samples_per_s_p50"]), " to ".join(ends)]
+        cells = [units.count(row["np"]), efficiency_cell(row), *[rate_cell(row)] * with_rates]
         frame.add_row(*cells, units.percent(row["meets_target"], 0))
     return frame
-
-
-def _percents(row: FrameRow, low: str, high: str) -> str:
-    ends = (f"{100 * row[f'efficiency_{short}']:.1f}" for short in (low, high))
-    return f"{' to '.join(ends)} %"

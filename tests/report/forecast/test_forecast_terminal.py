@@ -25,15 +25,16 @@ Next: about 1 min on np=2 narrows the 90 % band on 64 ranks from 37 to about 25 
       hvdprof net --hosts HOST1,HOST2
 
 resnet50 over the measured network, against torch np=1
-                efficiency %       50 %        samples/s   ≥ 80 %
-np   hosts       (90 % band)       band      (90 % band)   likely   limited by
-────────────────────────────────────────────────────────────────────────────────────────────────
- 8       2   85.0 (75 to 94)   81 to 89              680     78 %   exposed transfer (bandwidth)
-                                              603 to 752
-16       4   80.0 (67 to 92)   74 to 86            1,280     50 %   exposed transfer (bandwidth)
-                                          1,075 to 1,472
-64      16   70.0 (51 to 88)   62 to 78            4,480     22 %   exposed transfer (bandwidth)
-                                          3,251 to 5,632
+             efficiency %                       chance
+     np       (90 % band)          samples/s   of 80 %
+(hosts)         50 % band        (90 % band)   or more   limited by
+─────────────────────────────────────────────────────────────────────────────────────
+      8   85.0 (75 to 94)                680      78 %   exposed transfer (bandwidth)
+    (2)          81 to 89       (603 to 752)
+     16   80.0 (67 to 92)              1,280      50 %   exposed transfer (bandwidth)
+    (4)          74 to 86   (1,075 to 1,472)
+     64   70.0 (51 to 88)              4,480      22 %   exposed transfer (bandwidth)
+   (16)          62 to 78   (3,251 to 5,632)
 Knee at 16 ranks: the next doubling costs more than 5 points of efficiency (probability 70 %).
 
 Lost points of efficiency by cause
@@ -87,13 +88,24 @@ def test_verdict_and_title_say_what_is_assumed(assumed: dict[str, Any], clause: 
 def test_a_price_adds_what_the_samples_cost():
     assert "currency" not in page(finished_forecast())
     priced = page(finished_forecast(), price=2.5)
-    # 680 samples/s on 8 ranks at 2.5 per rank-hour.
-    assert "currency" in priced
-    assert "122,400" in priced
+    # 680 (603 to 752) samples/s on 8 ranks at 2.5 per rank-hour.
+    assert "Samples per unit of currency, at 2.5 per rank and hour" in priced
+    assert "122,400\n" in priced
+    assert "(108,576 to 135,360)" in priced
+    assert "limited by" in priced
 
 
 def test_a_terminal_of_80_columns_shows_every_number_whole():
-    assert "…" not in page(finished_forecast(sizes=(64, 512)), width=80, price=2.5)
+    made = finished_forecast(sizes=(8, 64, 512, 4096))
+    rates = [name for name in made.rows.columns if name.startswith("samples_per_s")]
+    large = dataclasses.replace(made, rows=made.rows.assign(**(1000 * made.rows[rates])))
+
+    text = page(large, width=80, price=2.5)
+
+    assert "…" not in text
+    assert max(map(len, text.splitlines())) <= 80
+    for whole in ("limited by", "(bandwidth)", "4,096", "(13,414,400 to 41,984,000)"):
+        assert whole in text
 
 
 def test_networks_that_are_unknown_give_a_range_and_a_table_each():

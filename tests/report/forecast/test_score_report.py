@@ -1,5 +1,6 @@
 import io
 import json
+import math
 
 import pandas as pd
 
@@ -45,7 +46,7 @@ def page(rows: pd.DataFrame) -> str:
 
 def test_the_verdict_counts_measurements_within_the_band():
     assert score_verdict(scores(0.03, -0.02, 0.2)) == (
-        "2 of 3 measurements within the 90 % band, median error 3.0 %."
+        "2 of 3 measurements within the 90 % band, median error of the step time 3.0 %."
     )
 
 
@@ -54,7 +55,7 @@ def test_bands_without_a_lower_end_are_counted_apart():
 
     assert score_verdict(both) == (
         "1 of 2 measurements within the 90 % band, 1 of 1 measurement below the upper end "
-        "of an open band, median error 3.0 %."
+        "of an open band, median error of the step time 3.0 %."
     )
     assert score_verdict(scores(0.03, is_open=True)).startswith("1 of 1 measurement below")
     assert "50 %, open" in page(both)
@@ -73,6 +74,42 @@ def test_the_page_has_every_score_and_the_errors_so_far():
 
 def test_nine_scores_give_a_factor():
     assert "x/÷ 1.105" in page(scores(*[0.01] * 8, 0.1))
+
+
+def test_one_measurement_against_forecasts_that_do_not_count_is_no_success():
+    several = scores(*[0.01] * 5, counted=False)
+
+    assert score_verdict(several) == "1 measurement, but no forecast of them counts."
+    assert score_verdict(pd.concat([several, scores(0.2)])).startswith("0 of 1 measurement within")
+    assert "not counted" in page(several)
+
+
+def test_verdict_rows_and_errors_have_one_definition_of_the_error():
+    """A step of a quarter of the predicted time is -75 % of it, not 300 %."""
+    rows = scores(math.log(0.25))
+
+    assert "median error of the step time 75.0 %" in score_verdict(rows)
+    assert page(rows).count("-75.0 %") == 2
+    assert forecast_errors(rows)["median_error"].tolist() == [0.75]
+
+
+def test_a_terminal_of_80_columns_shows_every_head_and_number_whole():
+    rows = scores(*[0.01] * 8, 0.1).assign(
+        predicted_by="20261124-103012-bench",
+        measured_by="20261124-113012-bench",
+        scenario="25Gbit,15us",
+        predicted_samples_per_s=680_000.0,
+        measured_samples_per_s=660_194.0,
+    )
+    stream = io.StringIO()
+
+    render_scores(rows, forecast_errors(rows), (), stream, width=80)
+
+    text = stream.getvalue()
+    assert "…" not in text
+    assert max(map(len, text.splitlines())) <= 80
+    for whole in ("20261124-103012-bench, 25Gbit,15us", "680,000", "660,194", "x/÷ 1.105"):
+        assert whole in text
 
 
 def test_scores_that_are_not_counted_are_named():

@@ -19,15 +19,18 @@ Next: measure np=64 and add its row. The 90 % band on 128 ranks then narrows fro
       points.
 
 throughput
-         scaling        50 % band        90 % band                       90 % band   80 % or more
- np   efficiency                                     samples/s                             likely
-─────────────────────────────────────────────────────────────────────────────────────────────────
-  1      100.0 %         measured                          872
-  8       95.7 %         measured                        6,679
- 16       91.9 %         measured                       12,828
- 32       85.5 %         measured                       23,870
- 64       82.4 %   79.4 to 85.5 %   74.6 to 90.6 %      46,003    41,632 to 50,560           71 %
-128       78.9 %   73.9 to 83.5 %   65.8 to 91.1 %      88,018   73,481 to 101,704           43 %
+         efficiency %                          chance
+          (90 % band)             samples/s   of 80 %
+ np         50 % band           (90 % band)   or more
+─────────────────────────────────────────────────────
+  1    100.0 measured                   872
+  8     95.7 measured                 6,679
+ 16     91.9 measured                12,828
+ 32     85.5 measured                23,870
+ 64   82.4 (75 to 91)                46,003      71 %
+             79 to 85    (41,632 to 50,560)
+128   78.9 (66 to 91)                88,018      43 %
+             74 to 84   (73,481 to 101,704)
 """
 
 
@@ -38,6 +41,18 @@ def test_the_page_has_verdict_caveat_next_step_and_bands():
 
     lines = [line.rstrip() for line in stream.getvalue().splitlines()]
     assert "\n".join(lines) + "\n" == EXPECTED
+
+
+def test_a_terminal_of_80_columns_shows_every_number_whole():
+    stream, large = io.StringIO(), ["8:150872 16:296679 32:512828 64:1023870"]
+
+    render_throughput_forecast(predict_throughput(large, (128, 4096)), stream, width=80)
+
+    text = stream.getvalue()
+    assert "…" not in text
+    assert max(map(len, text.splitlines())) <= 80
+    for whole in ("4,096   ", "66.2 (34 to 99)", "(1,673,712 to 2,267,479)"):
+        assert whole in text
 
 
 def test_json_holds_every_number_and_its_seed():
