@@ -151,6 +151,15 @@ def test_a_model_without_a_run_is_predicted_from_the_throughput_of_one_rank():
     assert content["scenarios"] == ["25Gbit,15us"]
 
 
+def test_a_run_in_progress_without_steps_says_so(tmp_path):
+    passes = [PassSpec(size=1, segments=[SegmentSpec(parts_ms=typical_parts(10))])]
+    ended = predict(write_run(tmp_path / "run", passes, status="running"), "--np", "8")
+
+    assert ended.returncode == 2, ended.stderr
+    assert "It is in progress: 1 of 1 launches have ended." in ended.stderr
+    assert "Repeat the command when more launches have ended." in ended.stderr
+
+
 def test_a_run_in_progress_is_predicted_from_what_has_ended(tmp_path):
     parts = [SegmentSpec(parts_ms=typical_parts(10, 2))]
     passes = [PassSpec(size=size, segments=parts) for size in (1, 2)]

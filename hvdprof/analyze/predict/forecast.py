@@ -64,7 +64,8 @@ def forecast(analysis: RunAnalysis, question: Question) -> Forecast:
     question = checked(question)
     run = analysis.run
     measured = measured_launches(run)
-    cells = forecast_cells(measured, question)
+    cells = forecast_cells(measured, question, run.manifest)
+    command = measure_command(run.manifest, cells.model, cells.engine)
     _check_holds_steps(run, cells)
     recorded = step_work(run.steps, run.events, measured.of_job, run.table(WAITS.name))
     works = with_all_ranks(recorded, run.segments)
@@ -81,10 +82,12 @@ def forecast(analysis: RunAnalysis, question: Question) -> Forecast:
     if own is None or spread is None:
         raise UsageError(
             f"The run holds no steady steps of all ranks at np={cells.reference.cell.np}.",
-            hint="Measure more steps: hvdprof bench --num-steps 50.",
+            hint=f"Measure more steps: {command.at(cells.measured_np, '--num-steps 50')}",
         )
     trace = _trace(analysis, cells, works)
-    evidence = link_evidence(analysis, network_is_stated=bool(question.links))
+    evidence = link_evidence(
+        analysis, command, cells.measured_np, network_is_stated=bool(question.links)
+    )
     links = _costs(evidence, question, rng)
     job = JobInputs(
         num_ranks=cells.reference.cell.np,
@@ -97,7 +100,8 @@ def forecast(analysis: RunAnalysis, question: Question) -> Forecast:
         negotiates=_negotiates(run, cells),
     )
     named = replace(question, model=cells.model, engine=cells.engine)
-    return job_forecast(job, named, _facts(analysis, cells, job, evidence, links, question))
+    facts = _facts(analysis, cells, job, links, question, command)
+    return job_forecast(job, named, facts)
 
 
 def _check_holds_steps(run: Run, cells: ForecastCells) -> None:
@@ -114,6 +118,7 @@ def _check_holds_steps(run: Run, cells: ForecastCells) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Links:
+    evidence: LinkEvidence
     costs: CostDraws
     algorithm: str
     probability: float
@@ -131,7 +136,7 @@ def _costs(evidence: LinkEvidence, question: Question, rng: np.random.Generator)
     if question.algorithm:
         costs = with_rule(costs, always(_algorithm(question.algorithm)))
         name, probability = question.algorithm, NAN
-    return _Links(costs, name, probability)
+    return _Links(evidence, costs, name, probability)
 
 
 def _algorithm(name: str) -> Algorithm:
@@ -223,15 +228,14 @@ def _facts(
     analysis: RunAnalysis,
     cells: ForecastCells,
     job: JobInputs,
-    evidence: LinkEvidence,
     links: _Links,
     question: Question,
+    command: MeasureCommand,
 ) -> JobFacts:
     reference = cells.reference
     num_steps = reference.num_steps / max(len(reference.launches), 1)
     launch_s = math.exp(reference.log_step_time.value) / 1e9 * num_steps
-    command = measure_command(analysis.run.manifest, cells.model, cells.engine)
-    known = KnownLinks(evidence.measured("intra"), evidence.knows_network)
+    known = KnownLinks(links.evidence.measured("intra"), links.evidence.knows_network)
     return JobFacts(
         baseline=baseline_name(cells.baseline),
         measured=cells.efficiencies(analysis.scaling),
@@ -253,7 +257,7 @@ def _facts(
         missing=(
             *_missing(cells, job, command),
             *_missing_inside(question, job, command, known),
-            *evidence.missing,
+            *links.evidence.missing,
         ),
     )
 
@@ -312,6 +316,6 @@ def _missing_inside(
             f"No allreduce between ranks of one host was measured, but {each} ranks per host are "
             "predicted.",
             "the links inside a host are assumptions",
-            replace(command, slots=0).at([1, each], f"--hosts HOST1:{each}"),
+            command.inside(each),
         ),
     )

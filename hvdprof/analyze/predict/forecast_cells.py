@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from hvdprof.analyze.predict.measure_command import measure_command
 from hvdprof.analyze.stats.uncertainty import LogEstimate
 from hvdprof.analyze.steps.baseline import baselines
 from hvdprof.analyze.steps.cells import CellTime, throughput_cells
@@ -25,6 +26,7 @@ from hvdprof.model.forecast import Question
 from hvdprof.model.launch_key import LaunchKey
 from hvdprof.model.run import Run
 from hvdprof.model.tables.run_tables import RANKS
+from hvdprof.rundir.manifest import Manifest, Status
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,15 +84,17 @@ class ForecastCells:
         }
 
 
-def forecast_cells(measured: MeasuredLaunches, question: Question) -> ForecastCells:
-    """The cells for a question.
+def forecast_cells(
+    measured: MeasuredLaunches, question: Question, manifest: Manifest
+) -> ForecastCells:
+    """The cells for a question; the manifest is that of the run.
 
     Raises:
         UsageError: The model trains under neither Horovod nor DDP; or the run holds no cell of two
             ranks or more that can be used, or several models without a choice.
     """
     cells = throughput_cells(measured.times)
-    model = _model(cells, question)
+    model = _model(cells, question, manifest)
     engine = question.engine or _engine(cells, model)
     if engine in (FSDP_ENGINE, COLLECTIVES_ENGINE):
         raise UsageError(
@@ -109,8 +113,8 @@ def forecast_cells(measured: MeasuredLaunches, question: Question) -> ForecastCe
     excluded = tuple(sorted({one.cell.np for one in own if one.oversubscribed}))
     if not used or used[-1].cell.np < 2:
         raise UsageError(
-            _reason(model, engine, excluded, bool(used)),
-            hint=f"Measure 1 and 2 ranks: hvdprof bench --models {model} --np 1,2.",
+            _reason(model, engine, excluded, bool(used)) + _progress(manifest),
+            hint=_hint(manifest, model, engine, [1, 2]),
         )
     baseline_of = baselines(cells)
     reference, baseline = used[-1], baseline_of[model]
@@ -122,11 +126,12 @@ def forecast_cells(measured: MeasuredLaunches, question: Question) -> ForecastCe
     return ForecastCells(reference, baseline, ratio, sizes, excluded)
 
 
-def _model(cells: list[CellTime], question: Question) -> str:
+def _model(cells: list[CellTime], question: Question, manifest: Manifest) -> str:
     models = list(dict.fromkeys(one.cell.model for one in cells))
     if not models:
         raise UsageError(
-            "The run holds no step times to extrapolate.", hint="hvdprof bench measures them."
+            f"The run holds no step times to extrapolate.{_progress(manifest)}",
+            hint=_hint(manifest, question.model or "MODEL", HOROVOD_ENGINE, [1, 2, 4]),
         )
     if question.model in models:
         return question.model
@@ -137,6 +142,19 @@ def _model(cells: list[CellTime], question: Question) -> str:
             hint=f"Name one of {', '.join(models)}.",
         )
     return models[0]
+
+
+def _progress(manifest: Manifest) -> str:
+    if manifest.status != Status.RUNNING:
+        return ""
+    done = sum(one.status == Status.DONE for one in manifest.passes)
+    return f" It is in progress: {done} of {len(manifest.passes)} launches have ended."
+
+
+def _hint(manifest: Manifest, model: str, engine: str, sizes: list[int]) -> str:
+    if manifest.status == Status.RUNNING:
+        return "Repeat the command when more launches have ended."
+    return f"Measure it: {measure_command(manifest, model, engine).at(sizes)}"
 
 
 def _engine(cells: list[CellTime], model: str) -> str:

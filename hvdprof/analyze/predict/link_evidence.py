@@ -10,7 +10,7 @@ Evidence, from the strongest to the weakest:
 4. The general priors of ``algorithm_choice``.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +22,7 @@ from hvdprof.analyze.predict.algorithm_choice import (
     choose_algorithm,
 )
 from hvdprof.analyze.predict.algorithm_rules import GLOO, NCCL, OPEN_MPI_40, OPEN_MPI_41, Rule
+from hvdprof.analyze.predict.measure_command import MeasureCommand
 from hvdprof.analyze.predict.nccl_estimates import nccl_estimates
 from hvdprof.analyze.predict.observations import Observations, observed_allreduces
 from hvdprof.analyze.predict.posterior_draws import Prior
@@ -81,11 +82,19 @@ class LinkEvidence:
         )
 
 
-def link_evidence(analysis: RunAnalysis, *, network_is_stated: bool = False) -> LinkEvidence:
+def link_evidence(
+    analysis: RunAnalysis,
+    command: MeasureCommand,
+    sizes: Sequence[int],
+    *,
+    network_is_stated: bool = False,
+) -> LinkEvidence:
     """The evidence of a run; of a run without any, an object without observations or sources.
 
     Args:
         analysis: The run.
+        command: What measures more of its job.
+        sizes: The numbers of ranks that it measured and that can be used.
         network_is_stated: Whether the question names networks between hosts; what the run lacks
             has another consequence then.
     """
@@ -110,7 +119,7 @@ def link_evidence(analysis: RunAnalysis, *, network_is_stated: bool = False) -> 
     uses_nccl = any(len(recording.communicators) for recording in run.nccl)
     rule = NCCL if uses_nccl else documented_rule(controller, run.manifest.versions.get("mpi", ""))
     without_network = _STATED if network_is_stated else _SCENARIOS
-    missing = _missing(observed, sources, without_network)
+    missing = _missing(observed, sources, without_network, command, sizes)
     return LinkEvidence(observed, priors, sources, rule, missing)
 
 
@@ -153,7 +162,11 @@ def _measured_levels(observed: Observations) -> list[str]:
 
 
 def _missing(
-    observed: Observations, sources: Mapping[str, str], without_network: str
+    observed: Observations,
+    sources: Mapping[str, str],
+    without_network: str,
+    command: MeasureCommand,
+    sizes: Sequence[int],
 ) -> tuple[Missing, ...]:
     """What would narrow the cost of collectives, the widest gap first."""
     found = []
@@ -162,7 +175,7 @@ def _missing(
             Missing(
                 "The run holds nothing on the network between hosts: all of its ranks were on one.",
                 without_network,
-                "hvdprof net --hosts HOST1,HOST2",
+                command.net(),
             )
         )
     if not len(observed):
@@ -170,7 +183,7 @@ def _missing(
             Missing(
                 "No allreduce was traced.",
                 "latency and bandwidth are assumptions",
-                "hvdprof bench --np 1,2,4",
+                command.at(sizes),
             )
         )
         return tuple(found)
@@ -180,16 +193,17 @@ def _missing(
                 "All allreduces have nearly the same payload, which does not separate latency "
                 "from bandwidth.",
                 "general assumptions separate them",
-                "hvdprof net --hosts HOST1,HOST2",
+                command.net(),
             )
         )
     if len(np.unique(observed.num_ranks)) == 1:
+        measured = int(observed.num_ranks[0])
         found.append(
             Missing(
-                f"Allreduces were measured at {observed.num_ranks[0]} ranks alone, which does not "
+                f"Allreduces were measured at {measured} ranks alone, which does not "
                 "show how their latency grows with the number of ranks.",
                 "the algorithm that the library documents decides",
-                "hvdprof bench --np 2,4",
+                command.at([measured, 2 * measured]),
             )
         )
     return tuple(found)

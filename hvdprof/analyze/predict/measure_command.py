@@ -1,9 +1,10 @@
 """The command that measures more of the same job, as the run itself was started."""
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from hvdprof.analyze.predict.recorded_options import recorded_options
 from hvdprof.model.cell_key import HOROVOD_ENGINE
 from hvdprof.rundir.manifest import Manifest
 from hvdprof.rundir.masking import mask_command
@@ -21,34 +22,52 @@ class MeasureCommand:
         slots: Cores or GPUs of the hosts of the run together: more ranks need more hosts. 0 where
             the run does not say.
         hosts: Number of these hosts.
+        named: These hosts with their slots, ``node1:4`` each, where the run was told them.
+        options: Further options of the run with their values: the same job has the same.
     """
 
     start: str
     training: tuple[str, ...] = ()
     slots: int = 0
     hosts: int = 1
+    named: tuple[str, ...] = ()
+    options: tuple[tuple[str, str], ...] = ()
 
     def at(self, sizes: Sequence[int], options: str = "") -> str:
         """The command line for some numbers of ranks.
 
         Args:
             sizes: The numbers of ranks.
-            options: Further options.
+            options: Further options, which take the place of those of the run.
         """
         words = [self.start, "--np", ",".join(map(str, sizes)), *([options] if options else [])]
-        words += self._hosts(max(sizes))
+        given = set(options.split())
+        if "--hosts" not in given:
+            words += self._hosts(max(sizes))
+        for flag, value in self.options:
+            words += [flag, shlex.quote(value)] if flag not in given else []
         if self.training:
             words += ["--", shlex.join(self.training)]
         return " ".join(words)
 
+    def net(self) -> str:
+        """The command that measures the network between two of its hosts."""
+        names = [one.partition(":")[0] for one in self.named]
+        return f"hvdprof net --hosts {','.join([*names, 'HOST1', 'HOST2'][:2])}"
+
+    def inside(self, num_ranks: int) -> str:
+        """The command that measures some ranks on one host."""
+        (first, *_) = [one.partition(":")[0] for one in self.named] or ["HOST1"]
+        return self.at([1, num_ranks], f"--hosts {first}:{num_ranks}")
+
     def _hosts(self, size: int) -> list[str]:
         if not self.slots or size <= self.slots:
-            return []
+            return ["--hosts", ",".join(self.named)] if self.named else []
         each = max(1, self.slots // self.hosts)
         number = -(-size // each)
-        if number <= 2:
-            return ["--hosts", ",".join(f"HOST{place}:{each}" for place in range(1, number + 1))]
-        return ["--hosts", f"HOST1:{each},...,HOST{number}:{each}"]
+        more = [f"HOST{place}:{each}" for place in range(len(self.named) + 1, number + 1)]
+        shown = more if len(more) <= 2 else [more[0], "...", more[-1]]
+        return ["--hosts", ",".join([*self.named, *shown])]
 
 
 def measure_command(manifest: Manifest, model: str, engine: str = HOROVOD_ENGINE) -> MeasureCommand:
@@ -59,14 +78,23 @@ def measure_command(manifest: Manifest, model: str, engine: str = HOROVOD_ENGINE
         model: The model that is asked about.
         engine: What reduces its gradients.
     """
-    slots, hosts = _slots(manifest), max(1, len(manifest.hosts))
     script = manifest.settings.get("script")
-    if isinstance(script, Mapping) or not manifest.settings:
-        words = list(script.get("command", ())) if isinstance(script, Mapping) else []
+    named = tuple(filter(None, str(manifest.settings.get("hosts") or "").split(",")))
+    slots = _named_slots(named) or _slots(manifest)
+    hosts = max(1, len(named) or len(manifest.hosts))
+    options = recorded_options(manifest)
+    if script is not None or not manifest.settings:
+        words = (script or {}).get("command", ())
         training = tuple(mask_command(map(str, words))) or _YOUR_SCRIPT
-        return MeasureCommand("hvdprof run", training, slots, hosts)
+        return MeasureCommand("hvdprof run", training, slots, hosts, named, options)
     by_engine = "" if engine == HOROVOD_ENGINE else f" --engine {engine}"
-    return MeasureCommand(f"hvdprof bench --models {model}{by_engine}", (), slots, hosts)
+    start = f"hvdprof bench --models {shlex.quote(model)}{by_engine}"
+    return MeasureCommand(start, (), slots, hosts, named, options)
+
+
+def _named_slots(named: Sequence[str]) -> int:
+    counts = [one.partition(":")[2] or "1" for one in named]
+    return sum(map(int, counts)) if all(count.isdecimal() for count in counts) else 0
 
 
 def _slots(manifest: Manifest) -> int:

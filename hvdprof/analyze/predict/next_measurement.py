@@ -138,7 +138,7 @@ def _candidates(
             duration_s=_NETWORK_S,
             rank_hours=2 * _NETWORK_S / 3600,
             band_after=math.nan,
-            command="hvdprof net --hosts HOST1,HOST2",
+            command=known.command.net(),
         )
         found.append((network, {"links": 0.05}))
     size = 2 * largest

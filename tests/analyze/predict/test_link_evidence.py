@@ -12,6 +12,7 @@ from hvdprof.analyze.pipeline import analyze_run
 from hvdprof.analyze.predict.algorithm_choice import PRIORS
 from hvdprof.analyze.predict.algorithm_rules import GLOO, OPEN_MPI_40, OPEN_MPI_41, Rule
 from hvdprof.analyze.predict.link_evidence import LinkEvidence, documented_rule, link_evidence
+from hvdprof.analyze.predict.measure_command import MeasureCommand
 from hvdprof.ingest.rundir.net_file import net_transfers
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.collective_tables import COLLECTIVES
@@ -39,12 +40,16 @@ def _analysis(
     return replace(analysis, derived={**analysis.derived, **tables})
 
 
+def _evidence(analysis: RunAnalysis) -> LinkEvidence:
+    return link_evidence(analysis, MeasureCommand("hvdprof bench --models m"), (1, 2))
+
+
 def _missing(evidence: LinkEvidence) -> list[str]:
     return [one.command for one in evidence.missing]
 
 
 def test_a_run_on_one_host_holds_nothing_on_the_network() -> None:
-    found = link_evidence(_analysis([1_000, 10_000, 100_000]))
+    found = _evidence(_analysis([1_000, 10_000, 100_000]))
     assert found.sources == {"intra": "measured allreduces"}
     assert not found.knows_network
     assert found.missing[0].command == "hvdprof net --hosts HOST1,HOST2"
@@ -53,7 +58,7 @@ def test_a_run_on_one_host_holds_nothing_on_the_network() -> None:
 
 
 def test_the_network_of_the_run_is_measured_by_its_allreduces_and_over_tcp() -> None:
-    found = link_evidence(_analysis([1_000, 10_000, 100_000], ranks=TWO_HOSTS, net=True))
+    found = _evidence(_analysis([1_000, 10_000, 100_000], ranks=TWO_HOSTS, net=True))
     assert found.sources == {"inter": "measured allreduces"}
     # net_recording(): TCP at 0.05 ms and 25 MB/s.
     assert found.priors["inter_beta"].median == pytest.approx(40.0, rel=0.01)
@@ -63,14 +68,14 @@ def test_the_network_of_the_run_is_measured_by_its_allreduces_and_over_tcp() -> 
 
 
 def test_one_rank_per_host_measures_nothing_inside_a_host() -> None:
-    between = link_evidence(_analysis([1_000, 10_000, 100_000], ranks=TWO_HOSTS))
+    between = _evidence(_analysis([1_000, 10_000, 100_000], ranks=TWO_HOSTS))
     assert (between.measured("intra"), between.measured("inter")) == (False, True)
-    inside = link_evidence(_analysis([1_000, 10_000, 100_000]))
+    inside = _evidence(_analysis([1_000, 10_000, 100_000]))
     assert (inside.measured("intra"), inside.measured("inter")) == (True, False)
 
 
 def test_a_network_measured_alone_is_known() -> None:
-    found = link_evidence(_analysis([], net=True))
+    found = _evidence(_analysis([], net=True))
     assert found.knows_network
     assert len(found.observations) == 45
     choice = found.choice(np.random.default_rng(0), 200)
@@ -80,26 +85,26 @@ def test_a_network_measured_alone_is_known() -> None:
 
 
 def test_one_payload_does_not_separate_latency_from_bandwidth() -> None:
-    found = link_evidence(_analysis([50_000] * 5))
+    found = _evidence(_analysis([50_000] * 5))
     assert any("nearly the same payload" in one.what for one in found.missing)
     assert not any(
         "nearly the same payload" in one.what
-        for one in link_evidence(_analysis([1_000, 50_000])).missing
+        for one in _evidence(_analysis([1_000, 50_000])).missing
     )
 
 
 def test_one_number_of_ranks_does_not_show_the_growth() -> None:
-    (one,) = [
-        one for one in link_evidence(_analysis([1_000, 50_000])).missing if "--np" in one.command
-    ]
+    (one,) = [one for one in _evidence(_analysis([1_000, 50_000])).missing if "--np" in one.command]
     assert "at 2 ranks alone" in one.what
+    assert one.command == "hvdprof bench --models m --np 2,4"
 
 
 def test_a_run_without_traces_is_assumed() -> None:
-    found = link_evidence(_analysis([]))
+    found = _evidence(_analysis([]))
     assert len(found.observations) == 0
     assert found.choice(np.random.default_rng(0), 10) is None
     assert any("No allreduce was traced" in one.what for one in found.missing)
+    assert "hvdprof bench --models m --np 1,2" in _missing(found)
 
 
 @pytest.mark.parametrize(
