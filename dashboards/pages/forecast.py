@@ -36,7 +36,7 @@ PATH = "/forecast"
 TITLE = "Scaling forecast"
 KEYS: tuple[str, ...] = ("forecast", "network")
 
-_HEADS = ("np", "hosts", "efficiency", "50 % band", "samples/s", "80 % likely", "limited by")
+_HEADS = ("np", "hosts", "efficiency", "50 % band", "samples/s", "chance of 80 %", "limited by")
 _NARROWEST = 620
 
 
@@ -162,7 +162,7 @@ def _numbers(forecast: Forecast, scenario: str) -> dmc.Paper:
         for row in rows.to_dict("records")
     ]
     knees = [knee_of(one) for one in forecast.limits if one.scenario == scenario]
-    heads = tuple(goal + " likely" if head.startswith("80") else head for head in _HEADS)
+    heads = tuple(head.replace("80 %", f"{goal} or more") for head in _HEADS)
     return text_card(
         "forecast-numbers",
         f"Over {network_name(scenario)}{forecast.question.what_if_clause}",

@@ -17,7 +17,7 @@ from hvdprof.figures.style.palette import (
     translucent,
 )
 from hvdprof.figures.style.plain_text import plain
-from hvdprof.model.causes import FORECAST_TERMS
+from hvdprof.model.causes import FORECAST_TERMS, part_of_cause
 from hvdprof.model.cell_key import of_base_cell
 from hvdprof.model.forecast import MEASURED, Forecast
 from hvdprof.model.frame_row import FrameRow
@@ -221,7 +221,7 @@ def _add_limits(figure: go.Figure, forecast: Forecast) -> None:
 def _hover_text(row: FrameRow) -> str:
     efficiency = units.percent_band(*(row[f"efficiency_{q}"] for q in ("p50", "p5", "p95")))
     cause = FORECAST_TERMS.get(row["dominating"], "no single cause")
-    part = f" ({row['dominating_part']})" if row["dominating_part"] else ""
+    part = part_of_cause(str(row["dominating_part"]))
     return (
         f"<b>np={row['np']}, {plain(row['scenario'])}</b><br>efficiency {efficiency}<br>"
         f"{units.rate(row['samples_per_s_p50'])} samples/s<br>limited by {cause}{part}"

@@ -57,7 +57,7 @@ COMPARED_TERMS: dict[str, str] = {
 FORECAST_TERMS: dict[str, str] = {
     **{term: CAUSES[term] for term in (EXPOSED_TRANSFER, STRAGGLER, JITTER)},
     **{term: CAUSES[term] for term in (COMPUTE_INFLATION, INPUT_BOUND, SERIALIZATION)},
-    MODEL_ERROR: "error of the model",
+    MODEL_ERROR: "mean model error",
     BASELINE_CREDIT: CAUSES[BASELINE_CREDIT],
 }
 """Names of the terms of ``model.tables.forecast_tables.FORECAST_CAUSES``, in its order."""
@@ -66,6 +66,18 @@ BANDWIDTH, LATENCY, NEGOTIATION = "bandwidth", "latency", "negotiation"
 NOT_IN_MODEL = "not in the model"
 TRANSFER_PARTS = (BANDWIDTH, LATENCY, NEGOTIATION, NOT_IN_MODEL)
 """Parts of exposed transfer in a forecast; the last is what was measured beyond the simulation."""
+
+TRANSFER_PART_NAMES: dict[str, str] = {
+    **{part: part for part in (BANDWIDTH, LATENCY, NEGOTIATION)},
+    NOT_IN_MODEL: "measured overhead",
+}
+"""Names of these parts in texts."""
+
+
+def part_of_cause(part: str) -> str:
+    """`` (latency)``, to follow the name of a cause; empty without a part."""
+    return f" ({TRANSFER_PART_NAMES[part]})" if part else ""
+
 
 ALL_RANKS, ANY_RANK = "all", "any"
 """Ranks of a pause; ranks of delays that hit now one rank, now another."""

@@ -39,7 +39,7 @@ INPUTS: dict[str, str] = {
     "ready-times": "ready times of the gradients",
     "links": "latency and bandwidth of the links",
     "negotiation": "Horovod's negotiation and cycle",
-    "model": "error of the model beyond the measured sizes",
+    "model": "model error beyond the measured sizes",
 }
 """Inputs of a forecast, by the name that FORECAST_WIDTHS uses."""
 

@@ -20,6 +20,7 @@ def limit_sentence(limits: Limits, target: float) -> str:
         return f"{beyond} ({interval})."
     if limits.largest_np < 1:
         return (
-            f"{goal} is likely missed at every predicted size (90 % interval up to {high} ranks)."
+            f"No predicted size is likely to reach {goal} (90 % interval: up to "
+            f"{units.count(limits.largest_np_high)} ranks{' or more' * limits.is_high_beyond})."
         )
     return f"{goal} is reached up to {units.count(limits.largest_np)} ranks ({interval})."

@@ -9,7 +9,7 @@ import numpy as np
 from hvdprof.analyze.predict.algorithm_rules import GLOO, always
 from hvdprof.analyze.predict.collective_cost import Algorithm
 from hvdprof.analyze.predict.cost_draws import CostDraws
-from hvdprof.analyze.predict.ddp_buckets import bucket_limits, ddp_buckets
+from hvdprof.analyze.predict.ddp_buckets import ddp_buckets
 from hvdprof.analyze.predict.forecast_cells import ForecastCells, forecast_cells
 from hvdprof.analyze.predict.gradient_trace import (
     Gradients,
@@ -26,8 +26,14 @@ from hvdprof.analyze.predict.measure_command import MeasureCommand, measure_comm
 from hvdprof.analyze.predict.negotiation_draws import Negotiates
 from hvdprof.analyze.predict.network_scenarios import KnownLinks
 from hvdprof.analyze.predict.next_measurement import MeasuredSoFar
-from hvdprof.analyze.predict.own_work import OwnWork, own_work
+from hvdprof.analyze.predict.own_work import own_work
 from hvdprof.analyze.predict.rank_spread import rank_spread
+from hvdprof.analyze.predict.recorded_buckets import recorded_buckets
+from hvdprof.analyze.predict.run_assumptions import (
+    missing_inside_hosts,
+    missing_of_run,
+    run_assumptions,
+)
 from hvdprof.analyze.predict.stated_links import assumed_draws, with_rule
 from hvdprof.analyze.predict.what_if import checked
 from hvdprof.analyze.stats.uncertainty import NAN
@@ -38,7 +44,7 @@ from hvdprof.analyze.steps.step_work import StepWork, step_work, with_all_ranks
 from hvdprof.errors import UsageError
 from hvdprof.model.arrays import Float64s
 from hvdprof.model.cell_key import DDP_ENGINE
-from hvdprof.model.forecast import Forecast, Missing, Question
+from hvdprof.model.forecast import Forecast, Question
 from hvdprof.model.launch_key import LAUNCH, LaunchKey
 from hvdprof.model.run import Run, RunAnalysis
 from hvdprof.model.tables.run_tables import GRADIENTS, WAITS
@@ -208,7 +214,7 @@ def _reduction(run: Run, cells: ForecastCells, gradients: Gradients) -> Reductio
             _environment(run, cells), cells.ranks_per_host(run)
         )
         return Reduction(gradients, settings)
-    limits = bucket_limits(None)
+    limits, _ = recorded_buckets(run)
     buckets = ddp_buckets(gradients.size_bytes, limits, gradients.dtype_codes)
     return Reduction(gradients, buckets=buckets)
 
@@ -253,69 +259,13 @@ def _facts(
             rank_degrees=job.spread.of_ranks.degrees,
             has_network=known.inter,
         ),
-        assumptions=_assumptions(job, own=job.own),
-        missing=(
-            *_missing(cells, job, command),
-            *_missing_inside(question, job, command, known),
-            *links.evidence.missing,
+        assumptions=(
+            *run_assumptions(job),
+            *([recorded_buckets(analysis.run)[1]] if job.reduction.buckets is not None else []),
         ),
-    )
-
-
-def _assumptions(job: JobInputs, own: OwnWork) -> tuple[str, ...]:
-    found = [
-        "Own work per rank does not depend on the number of ranks, apart from its slowdown while "
-        "communicating.",
-        f"New ranks differ as the {job.spread.num_ranks} measured ranks do, with Student's t for "
-        "what so few ranks do not show.",
-    ]
-    if job.spread.of_hosts is None:
-        found.append("Hosts do not differ: ranks of one host alone were measured.")
-    if own.slowdown > 0:
-        found.append(
-            "Of the compute slowdown against one rank, an unknown share grows with the overlap "
-            "with communication."
-        )
-    if job.reduction.buckets is not None:
-        found.append("DDP's buckets have their default sizes: 1 MiB first, then 25 MiB.")
-    if math.isnan(own.log_ratio.error):
-        found.append("No launch was repeated: step times are assumed to vary by 2 %.")
-    return tuple(found)
-
-
-def _missing(cells: ForecastCells, job: JobInputs, command: MeasureCommand) -> tuple[Missing, ...]:
-    found = []
-    if len(cells.measured_np) == 1:
-        found.append(
-            Missing(
-                f"The run measured {cells.measured_np[0]} ranks alone.",
-                "efficiencies refer to this size itself",
-                command.at([1, cells.measured_np[0]]),
-            )
-        )
-    if math.isnan(job.spread.jitter.tail_index):
-        found.append(
-            Missing(
-                f"{job.spread.jitter.num_values} residuals do not show the tail of the jitter.",
-                "the band is open below where the tail matters",
-                command.at([job.num_ranks], "--num-steps 200"),
-            )
-        )
-    return tuple(found)
-
-
-def _missing_inside(
-    question: Question, job: JobInputs, command: MeasureCommand, known: KnownLinks
-) -> tuple[Missing, ...]:
-    """The links inside a host, where the question puts several ranks on one."""
-    each = question.ranks_per_host or job.ranks_per_host
-    if known.intra or question.intra or each == 1:
-        return ()
-    return (
-        Missing(
-            f"No allreduce between ranks of one host was measured, but {each} ranks per host are "
-            "predicted.",
-            "the links inside a host are assumptions",
-            command.inside(each),
+        missing=(
+            *missing_of_run(cells, job, command),
+            *missing_inside_hosts(question, job, command, known),
+            *links.evidence.missing,
         ),
     )

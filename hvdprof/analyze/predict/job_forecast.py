@@ -25,6 +25,7 @@ from hvdprof.analyze.predict.network_scenarios import KnownLinks, Scenario, scen
 from hvdprof.analyze.predict.next_measurement import MeasuredSoFar, next_measurements
 from hvdprof.analyze.predict.past_influence import past_influence
 from hvdprof.analyze.predict.predicted_step import PredictedStep, StepModel, Target
+from hvdprof.analyze.predict.question_assumptions import question_assumptions
 from hvdprof.analyze.predict.what_if import COMPRESSION, NONE, checked, targets
 from hvdprof.analyze.predict.width_sources import width_sources
 from hvdprof.analyze.stats.uncertainty import NAN
@@ -113,7 +114,11 @@ def job_forecast(job: JobInputs, question: Question, facts: JobFacts) -> Forecas
         widths=FORECAST_WIDTHS.frame(tables.widths),
         measurements=FORECAST_MEASURE.frame(tables.measurements),
         limits=tuple(tables.limits),
-        assumptions=(*facts.assumptions, *tables.influence()),
+        assumptions=(
+            *facts.assumptions,
+            *question_assumptions(question, facts.algorithm, facts.algorithm_probability),
+            *tables.influence(),
+        ),
         missing=facts.missing,
         tail_index=job.spread.jitter.tail_index,
     )

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from hvdprof import units
 from hvdprof.analyze.predict.algorithm_rules import RULES, Rule, always
 from hvdprof.analyze.predict.collective_cost import Algorithm, Link
 from hvdprof.analyze.predict.cost_draws import CostDraws
@@ -163,6 +164,7 @@ def stated_facts(job: StatedJob, name: str) -> JobFacts:
     cache = "with" if job.is_cached else "without"
     assumptions = (
         f"One rank reaches {stated} samples/s at batch {job.batch_size}, as stated, not measured.",
+        f"Each host has {units.counted(job.ranks_per_host, 'rank')} (--hosts-of).",
         "Backward takes two thirds of a step, shared by layers as their multiplications.",
         f"Ranks vary by {jitter[0]:g} to {jitter[1]:g} % of a step; lasting differences are about "
         "0.5 %.",

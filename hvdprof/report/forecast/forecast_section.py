@@ -12,6 +12,7 @@ from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import RunAnalysis
 from hvdprof.report.forecast.forecast_texts import (
     caveat_of,
+    knee_of,
     limited_by,
     network_name,
     next_step_of,
@@ -24,12 +25,13 @@ FORECAST_HEADS = ("np", "network", "efficiency", "50 % band", "samples/s", "limi
 
 @dataclass(frozen=True, slots=True)
 class ForecastPart:
-    """A forecast as sentences, the command of the next measurement, and cells of a table."""
+    """A forecast as sentences, the command of the next measurement, a table, and assumptions."""
 
     model: str
     sentences: tuple[str, ...]
     command: str
     rows: tuple[tuple[str, ...], ...]
+    assumptions: tuple[str, ...]
 
 
 def shape_forecasts(analysis: RunAnalysis) -> tuple[ForecastPart, ...]:
@@ -44,10 +46,19 @@ def _part(forecast: Forecast, run: str) -> ForecastPart:
     caveat = caveat_of(forecast)
     sentences = [verdict_of(forecast), reach_of(forecast)]
     sentences += [f"Caveat: {caveat}"] if caveat else []
+    several = len(forecast.limits) > 1
+    sentences += [
+        f"Over {network_name(one.scenario)}: {knee_of(one)}" if several else knee_of(one)
+        for one in forecast.limits
+    ]
     sentences += [f"Next: {text}"] if text else []
     ordered = forecast.rows.sort_values(["scenario", "np"], kind="stable").to_dict("records")
     return ForecastPart(
-        forecast.model, tuple(filter(None, sentences)), command, tuple(map(_row, ordered))
+        forecast.model,
+        tuple(filter(None, sentences)),
+        command,
+        tuple(map(_row, ordered)),
+        forecast.assumptions,
     )
 
 

@@ -97,7 +97,11 @@ def _print_scenario(
     if len(forecast.scenarios) == 1:
         points = lost_points(forecast, scenario)
         if not points.empty:
-            console.print(Text("\nLost points of efficiency by cause", style=_TITLE))
+            console.print(
+                Text(
+                    "\nLost points of efficiency by cause, means; gains are negative", style=_TITLE
+                )
+            )
             print_whole(console, _points(points))
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pandas as pd
 
 from hvdprof import units
-from hvdprof.model.causes import FORECAST_TERMS
+from hvdprof.model.causes import FORECAST_TERMS, part_of_cause
 from hvdprof.model.forecast import INPUTS, MEASURED, STATED_BASELINE, Forecast, Limits
 from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.limit_sentence import limit_sentence
@@ -23,8 +23,7 @@ def limited_by(row: FrameRow) -> str:
     """The dominating cause of a row of FORECAST with its part; empty without one."""
     if not row["dominating"]:
         return ""
-    name = FORECAST_TERMS[str(row["dominating"])]
-    return f"{name} ({row['dominating_part']})" if row["dominating_part"] else name
+    return FORECAST_TERMS[str(row["dominating"])] + part_of_cause(str(row["dominating_part"]))
 
 
 def network_name(scenario: str) -> str:
@@ -110,8 +109,11 @@ def next_step_of(forecast: Forecast, run: str = _RUN) -> tuple[str, str]:
     best = order.iloc[0]
     before, after = 100 * float(best["band_before"]), 100 * float(best["band_after"])
     last = units.count(max(forecast.question.sizes))
+    over = _over(forecast, str(best["scenario"]))
     cost = f"about {units.duration(float(best['duration_s']))} on np={best['measure_np']}"
-    gain = f"narrows the 90 % band on {last} ranks from {before:.0f} to about {after:.0f} points"
+    gain = (
+        f"narrows the 90 % band on {last} ranks{over} from {before:.0f} to about {after:.0f} points"
+    )
     return f"{cost} {gain}.", _of_run(str(best["command"]), run)
 
 
@@ -129,8 +131,8 @@ def width_sentence(forecast: Forecast) -> str:
     ]
     if not named:
         return ""
-    size = units.count(max(forecast.question.sizes))
-    return f"Variance of the efficiency on {size} ranks by input: {', '.join(named)}."
+    where = f"{units.count(max(forecast.question.sizes))} ranks{_over(forecast)}"
+    return f"Variance of the efficiency on {where} by input: {', '.join(named)}."
 
 
 def missing_sentences(forecast: Forecast, run: str = _RUN) -> Iterator[str]:
@@ -162,6 +164,13 @@ def _verdict_of_scenarios(forecast: Forecast) -> str:
         f"{worst['scenario']}, {_efficiency(best)} over {best['scenario']}. The network between "
         "hosts decides."
     )
+
+
+def _over(forecast: Forecast, scenario: str = "") -> str:
+    """The network of a number, where the forecast has several; the first when not given."""
+    if len(forecast.scenarios) == 1:
+        return ""
+    return f" over {network_name(scenario or forecast.scenarios[0])}"
 
 
 def _last_row(forecast: Forecast, scenario: str) -> FrameRow:

@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hvdprof.analyze.predict.forecast import _missing_inside, forecast
+from hvdprof.analyze.predict.forecast import forecast
 from hvdprof.analyze.predict.jitter import jitter_of, normal_jitter
 from hvdprof.analyze.predict.job_forecast import JobFacts, job_forecast
 from hvdprof.analyze.predict.job_inputs import JobInputs
 from hvdprof.analyze.predict.measure_command import MeasureCommand
 from hvdprof.analyze.predict.network_scenarios import KnownLinks
 from hvdprof.analyze.predict.next_measurement import MeasuredSoFar
+from hvdprof.analyze.predict.run_assumptions import missing_inside_hosts
 from hvdprof.errors import UsageError
 from hvdprof.model.causes import EXPOSED_TRANSFER, FORECAST_TERMS, JITTER
 from hvdprof.model.forecast import INPUTS, MEASURED, Forecast, Question
@@ -180,7 +181,7 @@ def test_unmeasured_links_inside_hosts_are_missing(
     question = Question(sizes=(8,), ranks_per_host=ranks_per_host, intra=intra)
     command = MeasureCommand("hvdprof run", (), 2)
 
-    found = _missing_inside(question, stated_job(ranks_per_host=1), command, known)
+    found = missing_inside_hosts(question, stated_job(ranks_per_host=1), command, known)
 
     assert [one.command for one in found] == expected
 

@@ -37,6 +37,10 @@ def test_html_and_markdown_have_a_section_where_a_forecast_is_stored():
 
     assert "<h2>Scaling forecast" in page
     assert "figure-forecast" in page
+    assert "<li>The batch per rank stays 32.</li>" in page
+    assert "  `hvdprof net --hosts HOST1,HOST2`" in text
+    assert "Knee at 16 ranks: the next doubling costs" in text
+    assert "- The batch per rank stays 32." in text
     assert "### Scaling forecast of resnet50" in text
     assert "| 64 | the measured network | 70 % (90 % band 51 to 88) |" in text
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from hvdprof.model.causes import NOT_IN_MODEL
 from hvdprof.model.forecast import STATED_BASELINE, Forecast
 from hvdprof.model.tables.forecast_tables import FORECAST_MEASURE
 from hvdprof.report.forecast.forecast_terminal import render_forecast
@@ -14,6 +15,7 @@ from hvdprof.report.forecast.forecast_texts import (
     next_step_of,
     reach_of,
     verdict_of,
+    width_sentence,
 )
 from tests.builders.finished_forecast import finished_forecast
 
@@ -37,17 +39,17 @@ resnet50 over the measured network, against torch np=1
    (16)          62 to 78   (3,251 to 5,632)
 Knee at 16 ranks: the next doubling costs more than 5 points of efficiency (probability 70 %).
 
-Lost points of efficiency by cause
-                     np=8   np=16   np=64
-─────────────────────────────────────────
-exposed transfer     10.5    14.0    21.0
-jitter                3.8     5.0     7.5
-error of the model    0.8     1.0     1.5
-─────────────────────────────────────────
-sum                  15.0    20.0    30.0
+Lost points of efficiency by cause, means; gains are negative
+                   np=8   np=16   np=64
+───────────────────────────────────────
+exposed transfer   10.5    14.0    21.0
+jitter              3.8     5.0     7.5
+mean model error    0.8     1.0     1.5
+───────────────────────────────────────
+sum                15.0    20.0    30.0
 
-Variance of the efficiency on 64 ranks by input: latency and bandwidth of the links 55 %, error of
-the model beyond the measured sizes 30 %, jitter from step to step 10 %.
+Variance of the efficiency on 64 ranks by input: latency and bandwidth of the links 55 %, model
+error beyond the measured sizes 30 %, jitter from step to step 10 %.
 
 Assumptions
 - The batch per rank stays 32.
@@ -120,6 +122,21 @@ def test_networks_that_are_unknown_give_a_range_and_a_table_each():
     assert reach_of(forecast) == "Largest number of ranks at 80 %: 1Gbit: 3, 25Gbit: 16."
     assert "resnet50 over 1Gbit, against torch np=1" in text
     assert "Lost points" not in text
+
+
+def test_of_several_networks_each_number_names_its_own():
+    several = finished_forecast(("1Gbit", "25Gbit"), losses=(0.12, 0.05))
+
+    assert width_sentence(several).startswith("Variance of the efficiency on 64 ranks over 1Gbit ")
+    assert " on 64 ranks over 1Gbit from 37 to" in next_step_of(several)[0]
+    assert " over " not in width_sentence(finished_forecast())
+    assert " over " not in next_step_of(finished_forecast())[0]
+
+
+def test_measured_time_beyond_the_simulation_is_an_overhead():
+    row = finished_forecast().rows.assign(dominating_part=NOT_IN_MODEL).to_dict("records")[0]
+
+    assert limited_by(row) == "exposed transfer (measured overhead)"
 
 
 def test_a_target_that_no_network_reaches_is_one_sentence():

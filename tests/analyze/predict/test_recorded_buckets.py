@@ -1,0 +1,39 @@
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from hvdprof.analyze.predict.recorded_buckets import recorded_buckets
+from hvdprof.model.run import Run
+from hvdprof.rundir.ddp_format import DdpFacts
+from tests.builders.traced_run import traced_run
+
+MIB = 2**20
+DEFAULT = (MIB, 25 * MIB)
+SCRIPT: dict[str, Any] = {"script": {"command": ["python", "train.py"]}}
+
+
+def _run(settings: dict[str, Any], ddp: DdpFacts | None = None) -> Run:
+    run = traced_run()
+    return replace(run, manifest=replace(run.manifest, settings=settings), ddp=ddp)
+
+
+@pytest.mark.parametrize(
+    ("settings", "ddp", "limits", "said"),
+    [
+        ({"fusion_threshold_mb": 8}, None, (8 * MIB,), "their recorded size of 8 MiB"),
+        ({"fusion_threshold_mb": None}, None, DEFAULT, "their recorded sizes: DDP's default"),
+        (SCRIPT, DdpFacts(gradient_bytes=8, bucket_cap_mb=0.5), (MIB // 2,), "size of 0.5 MiB"),
+        (SCRIPT, DdpFacts(gradient_bytes=8), DEFAULT, "their recorded sizes: DDP's default"),
+        (SCRIPT, DdpFacts(gradient_bytes=8, has_cap_list=True), DEFAULT, "size for each bucket"),
+        (SCRIPT, None, DEFAULT, "are not recorded"),
+        ({}, None, DEFAULT, "are not recorded"),
+    ],
+)
+def test_the_limits_are_those_of_the_run(
+    settings: dict[str, Any], ddp: DdpFacts | None, limits: tuple[int, ...], said: str
+) -> None:
+    found, sentence = recorded_buckets(_run(settings, ddp))
+
+    assert found == limits
+    assert said in sentence
