@@ -17,7 +17,7 @@ from hvdprof.ingest.load import SAMPLES_PER_S, read_scaling_text
 from hvdprof.launch.plan.bench_settings import parse_sizes
 from hvdprof.launch.plan.options import Amount, Sizes
 from hvdprof.launch.plan.predict_options import PredictOptions, parse_settings
-from hvdprof.launch.plan.validators import parse_precision
+from hvdprof.launch.plan.validators import parse_target
 from hvdprof.model.forecast import DEFAULT_TARGET, Forecast, Question
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.throughput_forecast import ThroughputForecast
@@ -131,14 +131,15 @@ def predict_throughput(
         text.throughput,
         sizes,
         strong=strong,
-        target=parse_precision("--target", target),
+        target=parse_target("--target", target),
         notes=text.notes,
     )
     if found.rows.empty:
         largest = int(text.throughput["np"].max())
         asked = ", ".join(str(size) for size in sizes)
         raise UsageError(
-            f"Nothing to predict at np={asked}: np={largest} is measured.",
+            f"Nothing to predict at np={asked}: np={largest} is measured, and only larger sizes "
+            "are predicted.",
             hint=f"--np {2 * largest},{4 * largest},{8 * largest}",
         )
     if text.unit == SAMPLES_PER_S:
@@ -161,7 +162,8 @@ def _sizes(analysis: RunAnalysis, options: PredictOptions) -> tuple[tuple[int, .
     if not wanted:
         texts = ", ".join(str(size) for size in asked)
         raise UsageError(
-            f"Nothing to predict at np={texts}: np={largest} is measured.",
+            f"Nothing to predict at np={texts}: np={largest} is measured, and only larger sizes "
+            "are predicted.",
             hint=f"--np {2 * largest},{4 * largest},{8 * largest}",
         )
     left = ", ".join(str(size) for size in asked if size <= largest)
@@ -182,7 +184,7 @@ def _question(
         settings=parse_settings(options.set),
         algorithm=options.algorithm or "",
         keeps_stragglers=not options.exclude_stragglers,
-        target=parse_precision("--target", options.target),
+        target=parse_target("--target", options.target),
         past_errors=earlier,
         num_draws=options.num_draws,
         seed=options.seed,

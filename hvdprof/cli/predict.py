@@ -112,6 +112,12 @@ def _check(
     """
     of_model = options.samples_per_s is not None
     sources = [bool(runs) and not score, table is not None, score, of_model]
+    if not any(sources) and options.model:
+        raise UsageError(
+            "--model without a run requires --samples-per-s: the throughput of one rank alone.",
+            hint=f"hvdprof predict --model {shlex.quote(options.model)} --samples-per-s 154 "
+            "--link 25Gbit,15us --np 64",
+        )
     if sum(sources) != 1:
         raise UsageError(
             "Name one source: a run directory, --table FILE, --score RUN..., or --model with "

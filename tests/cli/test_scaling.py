@@ -53,6 +53,21 @@ def test_unreadable_input_is_an_error_without_a_traceback(tmp_path):
         assert "Traceback" not in ended.stderr
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "standard input is empty."),
+        ("np,imgs\n1,872\n8,6679\n", "standard input has the columns np, imgs: no pair of"),
+        ("nothing", "standard input holds no table of two numbers of ranks or more."),
+    ],
+)
+def test_a_text_without_a_table_is_refused_with_what_it_holds(text, said):
+    ended = scaling("-", text=text)
+
+    assert said in ended.stderr
+    assert "Two columns, np and samples/s" in ended.stderr
+
+
 def test_the_unit_is_read_from_the_column_name_and_no_rate_is_made_up():
     ended = scaling("-", text="np;step_time_ms\n1;262\n4;381\n8;n/a\n")
 
@@ -81,7 +96,8 @@ def test_sizes_that_the_table_holds_are_refused():
 
     assert ended.returncode == 2
     assert ended.stderr == (
-        "hvdprof: Nothing to predict at np=8: np=128 is measured.\n  --np 256,512,1024\n"
+        "hvdprof: Nothing to predict at np=8: np=128 is measured, and only larger sizes are "
+        "predicted.\n  --np 256,512,1024\n"
     )
 
 

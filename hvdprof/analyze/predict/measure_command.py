@@ -22,7 +22,7 @@ class MeasureCommand:
         slots: Cores or GPUs of the hosts of the run together: more ranks need more hosts. 0 where
             the run does not say.
         hosts: Number of these hosts.
-        named: These hosts with their slots, ``node1:4`` each, where the run was told them.
+        named: These hosts with their slots, ``node1:4`` each, where it was given them.
         options: Further options of the run with their values: the same job has the same.
     """
 

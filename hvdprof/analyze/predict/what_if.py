@@ -1,5 +1,6 @@
 """A question's sizes and changed settings, as targets of the forecast."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -82,19 +83,31 @@ def changed_reduction(reduction: Reduction, question: Question, ranks_per_host: 
     if CYCLE in question.settings:
         loop = replace(loop, cycle_ns=_number(question, CYCLE, 1.0) * 1e6)
     if FUSION in question.settings:
-        threshold = int(_number(question, FUSION, 0.0, least=0.0))
+        threshold = int(_number(question, FUSION, 0.0))
         loop = replace(loop, fusion_bytes=rounded_threshold(threshold, ranks_per_host))
     return replace(reduction, gradients=gradients, loop=loop)
 
 
-def _number(question: Question, name: str, default: float, least: float = 1e-3) -> float:
+_VALUES: dict[str, tuple[str, float]] = {
+    FUSION: ("bytes, 0 or more: 67108864 is 64 MiB", 0.0),
+    CYCLE: ("milliseconds, 0.001 or more", 1e-3),
+    PASSES: ("a whole number of 1 or more", 1.0),
+    BATCH: ("samples per rank and step, 1 or more", 1.0),
+}
+"""Unit and range of each number in words, and the least one."""
+
+
+def _number(question: Question, name: str, default: float) -> float:
     text = question.settings.get(name)
     if text is None:
         return default
+    unit, least = _VALUES[name]
     try:
         value = float(text)
     except ValueError:
-        value = -1.0
-    if value < least or (name == PASSES and value != int(value)):
-        raise UsageError(f"{name}={text} is no value that can be predicted.")
+        value = math.nan
+    if not least <= value < math.inf or (name == PASSES and value != int(value)):
+        raise UsageError(
+            f"{name}={text} is not a value that can be predicted.", hint=f"{name}: {unit}."
+        )
     return value

@@ -25,6 +25,7 @@ _ROW = re.compile(r"^[\s|*]*\d+[\s*]*[,;:|\t ]")
 _ABOVE_ZERO = re.compile(r"^(?=.*[1-9])\d[\d, ]*(?:\.\d+)?(?:e[+-]?\d+)?x?$")
 _MOST_SKIPPED = 3
 _MOST_SHOWN = 60
+_MOST_NAMES = 8
 
 _STEP = r"(?:steps?|iterations?|iters?|its?|batch(?:es)?)"
 _PER = r"_?(?:/|per|_per)_?"
@@ -58,7 +59,11 @@ class ScalingText:
 
 
 def read_scaling_text(
-    lines: Iterable[str], *, name: str, unit: str | None = None, strong: bool = False
+    lines: Iterable[str],
+    *,
+    name: str,
+    unit: str | None = None,
+    strong: bool = False,
 ) -> ScalingText:
     """A table in CSV, tab-separated, Markdown, or pairs such as ``8:6679 16:12828``.
 
@@ -95,10 +100,10 @@ def read_scaling_text(
         )
     if not sizes:
         raise UnreadableInputError(
-            f"{name} holds no table of two numbers of ranks or more.",
-            hint="Two columns, np and samples/s (or steps/s, step time, speed-up), or pairs: "
-            "echo 1:872 8:6679 | hvdprof scaling -; or the logs of several rank counts together: "
-            "hvdprof scaling np8.log np16.log",
+            f"{name} {_lack(text)}.",
+            hint="Two columns, np and samples/s (or steps/s, step time, speed-up), or pairs "
+            "such as 1:872 8:6679. `hvdprof scaling` also takes the logs of several rank counts "
+            "together.",
         )
     notes = list(_omitted(text, valid, given))
     rates = valid.assign(samples_per_s=_rates(valid, given, strong=strong))
@@ -106,6 +111,18 @@ def read_scaling_text(
         rates, implied = _with_one_rank(rates)
         notes += ["No row has a speed-up of 1: they are taken against one rank."] * implied
     return ScalingText(rates, given, tuple(notes))
+
+
+def _lack(text: Sequence[str]) -> str:
+    """What a text without a table holds: nothing, a table with other columns, or something else."""
+    filled = [line.strip() for line in text if line.strip()]
+    if not filled:
+        return "is empty"
+    names = [cell.strip(" *") for cell in re.split(r"[|,;\t]", filled[0].strip("|"))]
+    if len(names) > 1 and any(_ROW.match(line) for line in filled[1:]):
+        shown = ", ".join(name[:_MOST_SHOWN] for name in names[:_MOST_NAMES])
+        return f"has the columns {shown}: no pair of a number of ranks and a speed"
+    return "holds no table of two numbers of ranks or more"
 
 
 def _readings(unit: str | None) -> dict[str, re.Pattern[str] | None]:

@@ -17,7 +17,7 @@ from hvdprof.launch.plan.options import (
     Sizes,
     declared,
 )
-from hvdprof.launch.plan.validators import check_known, check_number, parse_precision
+from hvdprof.launch.plan.validators import check_known, check_number, parse_target
 
 WEAK, STRONG = "weak", "strong"
 ENGINES = ("horovod", "ddp")
@@ -167,7 +167,7 @@ class PredictOptions:
                 check_known(one.flags[0], value, one.known)
             if one.lowest is not None:
                 check_number(one.flags[0], value, one.lowest, one.highest)
-        parse_precision("--target", self.target)
+        parse_target("--target", self.target)
         parse_settings(self.set)
 
 

@@ -66,15 +66,34 @@ def parse_precision(flag: str, given: str | float) -> float:
     Raises:
         UsageError: It is no share above 0 and below 1.
     """
+    share = _share(given)
+    if not 0 < share < 1:
+        raise UsageError(f"{flag} {given}: not a precision.", hint=f"{flag} 3% or 0.03")
+    return share
+
+
+def parse_target(flag: str, given: str | float) -> float:
+    """The efficiency 0..1 of ``80%`` or ``0.8``.
+
+    Raises:
+        UsageError: It is no efficiency above 0 and at most 100 %.
+    """
+    share = _share(given)
+    if not 0 < share <= 1:
+        raise UsageError(
+            f"{flag} {given}: must be an efficiency above 0 and at most 100 %.",
+            hint=f"{flag} 80% or 0.8",
+        )
+    return share
+
+
+def _share(given: str | float) -> float:
     text = f"{given}".strip()
     try:
         number = float(text.removesuffix("%"))
     except ValueError:
-        number = math.nan
-    share = number / 100 if text.endswith("%") else number
-    if not 0 < share < 1:
-        raise UsageError(f"{flag} {given}: not a precision.", hint=f"{flag} 3% or 0.03")
-    return share
+        return math.nan
+    return number / 100 if text.endswith("%") else number
 
 
 def check_stall_limits(warn_s: float, kill_s: float | None) -> None:

@@ -99,9 +99,10 @@ FORECAST = Table(
 
 FORECAST_CAUSES = Table(
     "forecast_causes",
-    "Lost time of one predicted size by cause, as means over draws. The shares of a size sum to 1 "
-    "minus `efficiency_mean`, the times to the mean step minus that of the baseline for as many "
-    "samples. Negative rows are gains.",
+    "Lost time of one predicted size by cause, as means over draws, because only means add up: the "
+    "shares of a size sum to 1 minus `efficiency_mean`, the times to the mean step minus that of "
+    "the baseline for as many samples. Negative rows are gains. Where few draws have a cause, its "
+    "distribution is skewed, and its mean may lie outside its own quantiles.",
     (
         *CELL_COLUMNS,
         _SCENARIO,
@@ -115,14 +116,14 @@ FORECAST_CAUSES = Table(
             "Of exposed transfer: bandwidth, latency, negotiation (with Horovod's cycle) or not in "
             "the model (measured beyond the simulation, kept at all sizes); else empty.",
         ),
-        Column("time_ns", "float64", "ns", "Mean time per step."),
+        Column("time_ns", "float64", "ns", "Mean time per step; not a median."),
         Column("time_p5_ns", "float64", "ns", "5 % quantile over draws."),
         Column("time_p95_ns", "float64", "ns", "95 % quantile over draws."),
         Column(
             "share",
             "float64",
             "ratio",
-            "Mean over draws of the time divided by the step: points of efficiency.",
+            "Mean over draws of the time divided by the step, not a median: points of efficiency.",
         ),
         Column("share_p5", "float64", "ratio", "5 % quantile over draws."),
         Column("share_p95", "float64", "ratio", "95 % quantile over draws."),

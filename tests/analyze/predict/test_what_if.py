@@ -65,6 +65,8 @@ def test_settings_change_the_reduction_and_the_batch() -> None:
     [
         {"compression": "int8"},
         {"batch": "-1"},
+        {"batch": "0"},
+        {"HOROVOD_CYCLE_TIME": "inf"},
         {"batch": "many"},
         {"backward_passes_per_step": "1.5"},
         {"HOROVOD_FUSION_THRESHOLD": "-1"},
@@ -86,3 +88,18 @@ def test_ddp_has_no_settings_of_horovod() -> None:
 
     with pytest.raises(UsageError, match="DDP has neither"):
         targets(job, replace(QUESTION, settings={"HOROVOD_CYCLE_TIME": "2"}), 4)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "hint"),
+    [
+        ("HOROVOD_FUSION_THRESHOLD", "1MB", "bytes, 0 or more: 67108864 is 64 MiB"),
+        ("HOROVOD_CYCLE_TIME", "0", "milliseconds, 0.001 or more"),
+        ("batch", "0", "samples per rank and step, 1 or more"),
+        ("backward_passes_per_step", "1.5", "a whole number of 1 or more"),
+    ],
+)
+def test_a_refused_number_gives_unit_and_range(name: str, value: str, hint: str) -> None:
+    with pytest.raises(UsageError, match=f"{name}={value}") as raised:
+        targets(JOB, replace(QUESTION, settings={name: value}), 4)
+    assert hint in str(raised.value.hint)

@@ -46,3 +46,11 @@ def test_a_mistake_is_one_message(given, message):
 
 def test_a_list_becomes_a_tuple():
     assert PredictOptions(link=["25Gbit,15us"]).link == ("25Gbit,15us",)
+
+
+@pytest.mark.parametrize("target", ["120%", "0", "nan", "high", 1.01])
+def test_a_target_is_an_efficiency(target):
+    with pytest.raises(UsageError, match="must be an efficiency above 0 and at most 100 %") as one:
+        PredictOptions(target=target).check()
+    assert one.value.hint == "--target 80% or 0.8"
+    PredictOptions(target="100%").check()
