@@ -36,7 +36,6 @@ from hvdprof.analyze.verdict.run_verdict import verdict
 from hvdprof.analyze.verdict.traced_verdict import traced_verdict, without_rates
 from hvdprof.analyze.verdict.verdict_caveat import verdict_caveat
 from hvdprof.model.cached_rows import LazyFrames
-from hvdprof.model.file_page import PROFILER_TRACE, FilePage
 from hvdprof.model.run import Run, RunAnalysis
 from hvdprof.model.tables.collective_tables import COLLECTIVES
 from hvdprof.model.tables.log_tables import FILES
@@ -117,7 +116,7 @@ def analyze_run(run: Run) -> RunAnalysis:
     }
     failed = failed_segments(run.manifest)
     found = findings(Evidence(run, tables))
-    pages = _file_pages(run, found) if FILES.name in run.frames else ()
+    pages = file_pages(run, found) if FILES.name in run.frames else ()
     if has_traces(run.manifest):
         answer = led_by_errors(
             traced_verdict(run, by_cell, derived[WATERFALL.name], found, waits.caused_wait), pages
@@ -156,12 +155,6 @@ def analyze_run(run: Run) -> RunAnalysis:
         derived=_with_matched(derived, run, waits.clocks),
         pages=pages,
     )
-
-
-def _file_pages(run: Run, found: pd.DataFrame) -> tuple[FilePage, ...]:
-    """The pages of files beside the recording: traces are the recording itself."""
-    pages = file_pages(run, found)
-    return tuple(one for one in pages if not one.kind.startswith(PROFILER_TRACE))
 
 
 def _with_matched(

@@ -17,8 +17,22 @@ from hvdprof.report.tables.table_format import TableFormat
 
 FRAME = FILES.frame(
     [
-        {"file": "a", "kind": "text", "size_bytes": 5, "num_lines": None, "num_rows": 0},
-        {"file": "b", "kind": "text", "size_bytes": 2**60 + 1, "num_lines": 7, "num_rows": 1},
+        {
+            "file": "a",
+            "kind": "text",
+            "size_bytes": 5,
+            "num_lines": None,
+            "num_rows": 0,
+            "left_out": "",
+        },
+        {
+            "file": "b",
+            "kind": "text",
+            "size_bytes": 2**60 + 1,
+            "num_lines": 7,
+            "num_rows": 1,
+            "left_out": "",
+        },
     ]
 )
 TABLES = {"files": FRAME, "stalls": STALLS.empty()}
@@ -37,7 +51,7 @@ def test_parquet_keeps_values_units_and_sentences(tmp_path: Path) -> None:
 
 def test_csv_and_json_keep_missing_missing(tmp_path: Path) -> None:
     write_table("files", FRAME, tmp_path / "a.csv", TableFormat.CSV)
-    assert (tmp_path / "a.csv").read_text().splitlines()[1] == "a,text,5,,0"
+    assert (tmp_path / "a.csv").read_text().splitlines()[1] == "a,text,5,,0,"
     write_table("files", FRAME, tmp_path / "a.json", TableFormat.JSON)
     rows = json.loads((tmp_path / "a.json").read_text())
     assert [row["num_lines"] for row in rows] == [None, 7]

@@ -18,8 +18,22 @@ pytest.importorskip("duckdb", reason="the extra sql is not installed")
 TABLES = {
     "files": FILES.frame(
         [
-            {"file": "a", "kind": "text", "size_bytes": 5, "num_lines": None, "num_rows": 0},
-            {"file": "b", "kind": "text", "size_bytes": 2**60, "num_lines": 7, "num_rows": 1},
+            {
+                "file": "a",
+                "kind": "text",
+                "size_bytes": 5,
+                "num_lines": None,
+                "num_rows": 0,
+                "left_out": "",
+            },
+            {
+                "file": "b",
+                "kind": "text",
+                "size_bytes": 2**60,
+                "num_lines": 7,
+                "num_rows": 1,
+                "left_out": "",
+            },
         ]
     )
 }
