@@ -37,6 +37,9 @@ OFFSET_MS, DRIFT_PPM = 5.0, 20.0
 MOST_FAILURES = 5
 LEAST_SHARE = 0.05
 
+Result = dict[str, Any]
+"""A case and what the analysis says of it: one line of ``cases.jsonl``."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
@@ -101,7 +104,7 @@ class CaseFailedError(Exception):
     """A case gave no result; it is run again the next time."""
 
 
-def run_case(case: Case, folder: Path) -> dict[str, Any]:
+def run_case(case: Case, folder: Path) -> Result:
     """Launch a case and hold what the analysis says beside the truth.
 
     Raises:
@@ -128,7 +131,7 @@ def run_case(case: Case, folder: Path) -> dict[str, Any]:
     return result
 
 
-def found_in(folder: Path, rank: int) -> dict[str, Any]:
+def found_in(folder: Path, rank: int) -> Result:
     """The ranks that the analysis of a launch names, and the step; times in ns.
 
     Args:
@@ -180,7 +183,7 @@ def _clocks(folder: Path, case: Case) -> dict[str, int]:
     }
 
 
-def read_results(log: Path) -> list[dict[str, Any]]:
+def read_results(log: Path) -> list[Result]:
     """The results so far; a truncated last line is removed, so that its case runs again."""
     if not log.exists():
         return []
@@ -190,7 +193,7 @@ def read_results(log: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in whole.splitlines()]
 
 
-def table(results: Sequence[dict[str, Any]]) -> str:
+def table(results: Sequence[Result]) -> str:
     """The Markdown table over all results, one row per rank count and fault size."""
     frame = pd.DataFrame(results)
     lines = [
@@ -218,7 +221,7 @@ def table(results: Sequence[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def _cases(frame: pd.DataFrame) -> list[dict[str, Any]]:
+def _cases(frame: pd.DataFrame) -> list[Result]:
     return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
 
 
@@ -229,7 +232,7 @@ def _load(loads: "pd.Series[float]") -> str:
     )
 
 
-def _together(cases: Sequence[dict[str, Any]]) -> str:
+def _together(cases: Sequence[Result]) -> str:
     large = [case for case in cases if _true_ns(case) >= LEAST_SHARE * case["step_ns"]]
     named = [(case, one) for case in cases for one in case["named"]]
     right = [(case, one) for case, one in named if one["rank"] == case["rank"]]
@@ -256,12 +259,12 @@ def _together(cases: Sequence[dict[str, Any]]) -> str:
     )
 
 
-def _true_ns(case: dict[str, Any]) -> float:
+def _true_ns(case: Result) -> float:
     """What the fault adds to a step in the mean."""
     return float(case["share"] * MODEL_S * 1e9 / case["every"])
 
 
-def _fault_row(cases: Sequence[dict[str, Any]]) -> str:
+def _fault_row(cases: Sequence[Result]) -> str:
     """The row of cases that differ in the rank, its phase and the repeat alone."""
     hits = [(case, one) for case in cases for one in case["named"] if one["rank"] == case["rank"]]
     phases = sum(one["phase"] == case["phase"] for case, one in hits)
@@ -282,8 +285,8 @@ def run_missing(
     cases: Sequence[Case],
     folder: Path,
     budget_s: float,
-    run: Callable[[Case, Path], dict[str, Any]],
-) -> list[dict[str, Any]]:
+    run: Callable[[Case, Path], Result],
+) -> list[Result]:
     """Run the cases that ``cases.jsonl`` of the folder does not hold; all results.
 
     Args:

@@ -13,9 +13,8 @@ import subprocess
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
-from benchmarks.attribution import Case, CaseFailedError, found_in, run_missing, table
+from benchmarks.attribution import Case, CaseFailedError, Result, found_in, run_missing, table
 from benchmarks.page_section import write_section
 from benchmarks.scripts.profiled_training import PARTS, STEP_S
 
@@ -62,7 +61,7 @@ def grid(engines: tuple[str, ...] = tuple(ENGINES)) -> list[TorchCase]:
     ]
 
 
-def run_case(case: Case, folder: Path) -> dict[str, Any]:
+def run_case(case: Case, folder: Path) -> Result:
     """Launch the script and hold what the analysis says beside the truth.
 
     Raises:
@@ -97,7 +96,7 @@ def run_case(case: Case, folder: Path) -> dict[str, Any]:
     return result
 
 
-def page_text(results: list[dict[str, Any]]) -> str:
+def page_text(results: list[Result]) -> str:
     """A table per engine."""
     parts = []
     for engine, title in ENGINES.items():
