@@ -9,20 +9,27 @@ from hvdprof.rundir.manifest import Manifest
 from tests.builders import tiny_buckets
 from tests.builders.running_command import hvdprof
 
-pytestmark = [pytest.mark.torch, pytest.mark.timing, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.torch, pytest.mark.timing, pytest.mark.timeout(900)]
 
 SCRIPT = tiny_buckets.__file__
 
 
 @pytest.fixture(scope="module")
 def tuned(tmp_path_factory):
-    """What is printed, and the folder of the tuning."""
-    folder = tmp_path_factory.mktemp("tune") / "ddp"
-    ended = hvdprof(
-        *("tune", "-q", "--repeats", "3", "--num-steps", "30", "--runs", str(folder)),
-        *("--only", "bucket_cap_mb=default", "--", "torchrun", "--nproc-per-node", "2", SCRIPT),
-    )
-    assert ended.returncode == 0, ended.stdout + ended.stderr
+    """What is printed, and the folder of the tuning.
+
+    Attempts of the tests share this: on a busy machine a tuning may end as undecided, and the next
+    one has more rounds, as its user would try.
+    """
+    for repeats in ("3", "5", "8"):
+        folder = tmp_path_factory.mktemp("tune") / "ddp"
+        ended = hvdprof(
+            *("tune", "-q", "--repeats", repeats, "--num-steps", "30", "--runs", str(folder)),
+            *("--only", "bucket_cap_mb=default", "--", "torchrun", "--nproc-per-node", "2", SCRIPT),
+        )
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+        if not ended.stdout.startswith("Undecided"):
+            break
     return ended.stdout, folder
 
 

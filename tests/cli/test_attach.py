@@ -53,7 +53,8 @@ def test_a_recording_is_said_in_full_and_its_verdict_once(tmp_path: Path) -> Non
     invoke("attach", folder, "--recording", write_dumps(tmp_path / "dumps", dumps))
     text = " ".join(invoke("analyze", folder).stdout.split())
     assert text.startswith(
-        "Hang: rank 1 has not submitted nccl:all_reduce 6; 1 other rank blocked."
+        "Hang: rank 1 has not submitted nccl:all_reduce (Seq 6 of process group default_pg 0); "
+        "1 other rank blocked."
     )
     assert text.count("has not submitted") == 1
     assert "hang begins with ranks 1" in text

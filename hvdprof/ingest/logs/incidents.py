@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from hvdprof.ingest.logs.horovod_log import LONGEST_MESSAGE, LogHeader
 from hvdprof.ingest.logs.part_reader import PartReader
 from hvdprof.ingest.logs.stall_warnings import OPENING
-from hvdprof.ingest.text.line_filter import anywhere
+from hvdprof.ingest.text.line_filter import anywhere, matching_texts
 from hvdprof.ingest.text.log_lines import PrintedLine
 from hvdprof.model.tables.log_tables import INCIDENTS
 from hvdprof.rundir.known_causes import OUT_OF_MEMORY, UNREACHABLE, USAGE_ERROR
@@ -63,6 +63,8 @@ _OPENS = re.compile(
     r"rocess |srun: |BAD TERMINATION|Root Cause|exitcode: |rank \d+ (?:died|exited)"
 )
 _WANTED = anywhere(_INCIDENT.pattern, _EXCEPTION.pattern, _MAY_END.pattern)
+# From this length on, asking RE2 first costs less than the many alternatives of ``re``.
+_LONG = 10_000
 
 
 @dataclass(slots=True)
@@ -91,6 +93,8 @@ class Incidents(PartReader):
 
     def take(self, line: PrintedLine) -> None:
         """Look at the next line."""
+        if len(line.text) > _LONG and not len(matching_texts([line.text], _WANTED)):
+            return
         if _MAY_END.search(line.text) and self._take_end(line):
             return
         kind = _kind_of(line.text)
