@@ -43,7 +43,7 @@ Result = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """A launch and its truth; ``share`` is of ``MODEL_S``, 0 for a clean run."""
+    """A launch and its truth; ``share`` is of the step, 0 for a clean run."""
 
     np: int
     phase: str
@@ -126,13 +126,14 @@ def run_case(case: Case, folder: Path) -> Result:
     if done.returncode:
         raise CaseFailedError(done.stderr)
     result = asdict(case) | {"name": case.name, "load": os.getloadavg()[0]}
+    result["fault_ns"] = case.share * MODEL_S * 1e9 / case.every
     result |= found_in(run, case.rank) | _clocks(run, case)
     shutil.rmtree(run)
     return result
 
 
 def found_in(folder: Path, rank: int) -> Result:
-    """The ranks that the analysis of a launch names, and the step; times in ns.
+    """The ranks that the analysis of a launch names, the costliest one, and the step; times in ns.
 
     Args:
         folder: The run directory.
@@ -152,7 +153,9 @@ def found_in(folder: Path, rank: int) -> Result:
     is_named = late["pattern"].isin(STRAGGLER_PATTERNS)
     named = late[is_named].sort_values("cost_ns", ascending=False)
     own = late[late["rank"] == rank]
+    first = late.sort_values("cost_ns", ascending=False, kind="stable")["rank"].head(1).tolist()
     return {
+        "first": int(first[0]) if first else -1,
         "cost_ns": float(own["cost_ns"].iloc[0]) if len(own) else 0.0,
         "named": [
             {"rank": int(row["rank"]), "phase": str(row["phase"]), "cost_ns": float(row["cost_ns"])}
@@ -193,20 +196,26 @@ def read_results(log: Path) -> list[Result]:
     return [json.loads(line) for line in whole.splitlines()]
 
 
-def table(results: Sequence[Result]) -> str:
-    """The Markdown table over all results, one row per rank count and fault size."""
+def table(results: Sequence[Result], step: str = "a 60 ms step") -> str:
+    """The Markdown table over all results, one row per rank count and fault size.
+
+    Args:
+        results: At least one.
+        step: What the shares are of.
+    """
     frame = pd.DataFrame(results)
     lines = [
-        "| ranks | fault, of a 60 ms step | of the measured step | runs | right rank named "
-        "| right phase named | another rank named | error of the cost, median (largest) |",
-        "|---|---|---|---|---|---|---|---|",
+        f"| ranks | fault, of {step} | of the measured step | runs | right rank costliest "
+        "| right rank named | right phase named | another rank named "
+        "| error of the cost, median (largest) |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     for _, group in frame[frame["share"] > 0].groupby(["np", "share", "every"]):
         lines.append(_fault_row(_cases(group)))
     for (ranks, phase), group in frame[frame["share"] == 0].groupby(["np", "phase"]):
         alarms = sum(bool(named) for named in group["named"])
         what = "a skewed clock" if phase == CLOCK else "none (clean)"
-        lines.append(f"| {ranks} | {what} | | {len(group)} | | | {alarms} of {len(group)} | |")
+        lines.append(f"| {ranks} | {what} | | {len(group)} | | | | {alarms} of {len(group)} | |")
     summary = _together(_cases(frame[frame["share"] > 0]))
     lines += ["", summary] if summary else []
     wrong = frame[frame["phase"] == CLOCK]
@@ -239,6 +248,7 @@ def _together(cases: Sequence[Result]) -> str:
     if not large or not right:
         return ""
     hits = [(case, one) for case, one in right if _true_ns(case) >= LEAST_SHARE * case["step_ns"]]
+    first = sum(case["first"] == case["rank"] for case in large)
     phases = sum(one["phase"] == case["phase"] for case, one in hits)
     missed = [case for case in large if all(case is not hit for hit, _ in hits)]
     below = sum(case["cost_ns"] < LEAST_SHARE * case["step_ns"] for case in missed)
@@ -251,7 +261,7 @@ def _together(cases: Sequence[Result]) -> str:
     shares = errors_ns / np.array([case["step_ns"] for case, _ in right])
     return (
         f"Recall, of {len(large)} faults of {LEAST_SHARE:.0%} of the measured step or more: right "
-        f"rank {len(hits) / len(large):.1%}, right phase {phases / len(large):.1%}"
+        f"rank costliest {first / len(large):.1%}, named {len(hits) / len(large):.1%}, right phase {phases / len(large):.1%}"
         f"{of_missed}. Precision, of {len(named)} ranks named at any size: "
         f"{len(right) / len(named):.1%}. Error of the cost, median and largest: "
         f"{np.median(errors_ns) / 1e6:.2f} and {errors_ns.max() / 1e6:.2f} ms, "
@@ -261,13 +271,14 @@ def _together(cases: Sequence[Result]) -> str:
 
 def _true_ns(case: Result) -> float:
     """What the fault adds to a step in the mean."""
-    return float(case["share"] * MODEL_S * 1e9 / case["every"])
+    return float(case["fault_ns"])
 
 
 def _fault_row(cases: Sequence[Result]) -> str:
     """The row of cases that differ in the rank, its phase and the repeat alone."""
     hits = [(case, one) for case in cases for one in case["named"] if one["rank"] == case["rank"]]
     phases = sum(one["phase"] == case["phase"] for case, one in hits)
+    first = sum(case["first"] == case["rank"] for case in cases)
     wrong = sum(any(one["rank"] != case["rank"] for one in case["named"]) for case in cases)
     errors = np.array([abs(one["cost_ns"] / _true_ns(case) - 1) for case, one in hits])
     of_step = np.median([_true_ns(case) / case["step_ns"] for case in cases])
@@ -276,8 +287,8 @@ def _fault_row(cases: Sequence[Result]) -> str:
     ranks, share, every = (cases[0][name] for name in ("np", "share", "every"))
     how = f"{share:.0%}" + (f", every {every}th step" if every > 1 else "")
     return (
-        f"| {ranks} | {how} | {of_step:.1%} | {number} | {len(hits)} of {number} "
-        f"| {phases} of {number} | {wrong} of {number} | {error} |"
+        f"| {ranks} | {how} | {of_step:.1%} | {number} | {first} of {number} "
+        f"| {len(hits)} of {number} | {phases} of {number} | {wrong} of {number} | {error} |"
     )
 
 

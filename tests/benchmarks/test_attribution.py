@@ -18,6 +18,8 @@ def result(name, *, share=0.1, phase="backward", rank=1, named=(), size=2):
         "share": share,
         "every": 1,
         "repeat": 0,
+        "fault_ns": share * 60e6,
+        "first": named[0][0] if named else -1,
         "named": [{"rank": one, "phase": where, "cost_ns": cost} for one, where, cost in named],
         "step_ns": STEP_NS,
         "cost_ns": 1e6,
@@ -50,10 +52,10 @@ def test_what_was_right_and_what_was_wrong_is_counted():
     )
 
     row, *others = [line for line in text.splitlines() if line.startswith("| 2 |")]
-    assert "| 10% | 8.6% | 4 | 2 of 4 | 1 of 4 | 1 of 4 | 5.0% (10.0%) |" in row
+    assert "| 10% | 8.6% | 4 | 2 of 4 | 2 of 4 | 1 of 4 | 1 of 4 | 5.0% (10.0%) |" in row
     assert "0 of 1" in next(line for line in others if "skewed clock" in line)
     assert "1 of 2" in next(line for line in others if "clean" in line)
-    assert "right rank 50.0%, right phase 25.0%" in text
+    assert "right rank costliest 50.0%, named 50.0%, right phase 25.0%" in text
     assert "in 2 of the 2 missed the rank costs less" in text
     assert "0.5 to 0.5, median 0.5" in text
     assert "of 3 ranks named at any size: 66.7%" in text

@@ -1,3 +1,4 @@
+import json
 import subprocess
 from types import SimpleNamespace
 
@@ -30,14 +31,20 @@ def test_the_fault_is_the_scripts_own(monkeypatch, tmp_path):
         return SimpleNamespace(returncode=0)
 
     case = next(one for one in grid() if one.phase == "backward" and one.engine == "fsdp")
+    clean = next(one for one in grid() if not one.phase and one.engine == "fsdp")
+    with pytest.raises(CaseFailedError, match="no clean launch"):
+        run_case(case, tmp_path)
+    before = result(clean.name, phase="", share=0) | {"engine": "fsdp"}
+    (tmp_path / "cases.jsonl").write_text(json.dumps(before) + "\n")
     monkeypatch.setattr(subprocess, "run", launch)
     monkeypatch.setattr(torch_faults, "found_in", lambda _run, rank: {"named": [rank]})
     found = run_case(case, tmp_path)
     words = launched[0]
     fault = Fault.parse(words[words.index("--fault") + 1])
-    assert (fault.place, fault.ranks, fault.ms) == ("backward", (1,), pytest.approx(4.2))
+    assert (fault.place, fault.ranks, fault.ms) == ("backward", (1,), pytest.approx(4.9))
     assert words[words.index("--engine") + 1] == "fsdp"
     assert (found["engine"], found["named"], found["share"]) == ("fsdp", [1], 0.07)
+    assert found["fault_ns"] == pytest.approx(4.9e6)
     assert not (tmp_path / case.name).exists()
 
 
