@@ -261,7 +261,8 @@ def _together(cases: Sequence[Result]) -> str:
     shares = errors_ns / np.array([case["step_ns"] for case, _ in right])
     return (
         f"Recall, of {len(large)} faults of {LEAST_SHARE:.0%} of the measured step or more: right "
-        f"rank costliest {first / len(large):.1%}, named {len(hits) / len(large):.1%}, right phase {phases / len(large):.1%}"
+        f"rank costliest {first / len(large):.1%}, named {len(hits) / len(large):.1%}, "
+        f"right phase {phases / len(large):.1%}"
         f"{of_missed}. Precision, of {len(named)} ranks named at any size: "
         f"{len(right) / len(named):.1%}. Error of the cost, median and largest: "
         f"{np.median(errors_ns) / 1e6:.2f} and {errors_ns.max() / 1e6:.2f} ms, "

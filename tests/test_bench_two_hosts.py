@@ -1,7 +1,4 @@
-"""The main job and a script over two hosts: network namespaces, so nothing leaves this machine.
-
-By Gloo the main job, and by MPI a script, run over hosts that share no files.
-"""
+"""The main job and scripts over two hosts: network namespaces, so nothing leaves this machine."""
 
 import json
 import subprocess
@@ -12,7 +9,7 @@ import pytest
 
 from hvdprof.api import analyze_run, load_run
 from hvdprof.model.run import Run
-from tests.builders import user_script
+from tests.builders import ddp_script, user_script
 from tests.builders.network_hosts import NetworkHosts, network_hosts
 
 pytestmark = [pytest.mark.horovod, pytest.mark.root, pytest.mark.timeout(900)]
@@ -58,6 +55,38 @@ def test_a_script_by_gloo(hosts: NetworkHosts, tmp_path: Path) -> None:
     # 16 steps, 5 of them for warming up, in the pass for throughput and in that for the trace.
     assert counted.tolist() == [11] * 4
     _finds_its_own_clock_again(run)
+
+
+def test_a_ddp_script_by_torchrun_on_hosts_that_share_no_files(
+    hosts: NetworkHosts, tmp_path: Path
+) -> None:
+    runs, elsewhere = tmp_path / "runs", tmp_path / "elsewhere"
+    for folder in (runs, elsewhere):
+        folder.mkdir()
+    hosts.hide(hosts.names[1], runs, behind=elsewhere)
+    done = _hvdprof(
+        hosts,
+        *("run", "--hosts", hosts.argument, "--no-net", "--quiet", "--output", str(runs / "run")),
+        *("--", "torchrun", "--nnodes", "2", "--nproc-per-node", "1", ddp_script.__file__),
+        *("--steps", "40", "--fault", "backward:rank=1:ms=25"),
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "straggler (rank 1, backward" in " ".join(done.stdout.split())
+    run = load_run(runs / "run")
+    assert {host["hostname"] for host in run.manifest.hosts} >= set(hosts.names)
+    assert {segment.segment.engine for one in run.manifest.passes for segment in one.segments} == {
+        "ddp"
+    }
+    assert run.steps.groupby(["pass_id", "rank"], observed=True).size().index.tolist() == [
+        (record.id, rank) for record in run.manifest.passes for rank in range(2)
+    ]
+    # By the Flight Recorder of the trace pass, on the clock of rank 0.
+    late = run.rank_collectives.groupby("rank").size()
+    assert late.index.tolist() == [0, 1]
+    errors = run.steps.groupby("rank")["clock_error_ns"].max()
+    assert errors[0] == 0
+    assert 0 < errors[1] < 20_000_000
+    assert hosts.processes() == []
 
 
 def _finds_its_own_clock_again(run: Run) -> None:

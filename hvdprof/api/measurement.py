@@ -5,7 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hvdprof.errors import EnvironmentNotReadyError
+from hvdprof.launch.launchers.choose_launcher import find_launcher
 from hvdprof.launch.launchers.launch_job import Launcher
+from hvdprof.launch.plan.options import TORCHRUN
+from hvdprof.launch.plan.preflight import GLOO
 from hvdprof.launch.plan.settings import BenchSettings, read_settings
 from hvdprof.launch.remote.net_measurement import BRIEF, NetProbe
 from hvdprof.launch.remote.remote_launch import ready_hosts
@@ -248,14 +251,16 @@ def measure_network(sweep: Sweep) -> None:
     folder = sweep.paths.folder
     if len(hosts_with_ranks(sweep.settings)) < 2 or RunPaths(folder).net.exists():
         return
-    probe = NetProbe(
-        settings=sweep.settings,
-        launcher=sweep.launcher,
-        mpi=sweep.mpi,
-        effort=BRIEF,
-        environment=sweep.environment,
-    )
     try:
+        # The probe's ranks exchange by Horovod, also where the job's do not.
+        is_torch = sweep.settings.launcher == TORCHRUN
+        probe = NetProbe(
+            settings=sweep.settings,
+            launcher=find_launcher(GLOO, None) if is_torch else sweep.launcher,
+            mpi=sweep.mpi,
+            effort=BRIEF,
+            environment=sweep.environment,
+        )
         probe.measure().write(folder)
     except EnvironmentNotReadyError as error:
         sweep.manifest.warnings.append(" ".join(error.message.split()))

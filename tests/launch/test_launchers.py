@@ -4,7 +4,7 @@ from dataclasses import replace
 from hvdprof.launch.launchers.horovodrun import HorovodrunGloo, HorovodrunMpi
 from hvdprof.launch.launchers.launch_job import Job
 from hvdprof.launch.launchers.mpirun import MpichExec, OpenMpiRun
-from hvdprof.launch.launchers.torchrun import TorchrunForDdp
+from hvdprof.launch.launchers.torchrun import Torchrun, TorchrunForDdp
 
 JOB = Job(
     size=2,
@@ -107,3 +107,19 @@ def test_torchrun_starts_ranks_of_ddp_on_this_host_and_nothing_else() -> None:
     ]
     for engine in ("horovod", "torch"):
         assert launcher.command(replace(JOB, engine=engine))[0] == "mpiexec"
+
+
+def test_torchrun_is_started_on_every_host_that_gets_ranks() -> None:
+    job = replace(JOB, size=3, hosts="a:2,b:2,c:2", environment={"B": "1"}, passed_on=("A", "B"))
+    assert Torchrun(("--tee", "3")).command(job) == [
+        sys.executable,
+        "-m",
+        "hvdprof.launch.remote.torchrun_hosts",
+        "--hosts=a:2,b:1",
+        "--export=A,B",
+        "--",
+        "--tee",
+        "3",
+        "--no-python",
+        *PROGRAM,
+    ]

@@ -1,4 +1,4 @@
-"""``torchrun``, PyTorch's own launcher, for ranks of DDP on this host.
+"""``torchrun``, PyTorch's own launcher, for ranks of DDP on this host or on several.
 
 Tested in ``tests/launch/test_launchers.py``.
 """
@@ -6,33 +6,45 @@ Tested in ``tests/launch/test_launchers.py``.
 from dataclasses import dataclass
 
 from hvdprof.launch.launchers.launch_job import Job, Launcher
+from hvdprof.launch.plan.hosts import parse_hosts, ranks_by_host
 from hvdprof.launch.plan.provenance import python_program
 from hvdprof.rundir.plan import DDP_ENGINE
 
 LOOPBACK = "127.0.0.1"
+_ON_HOSTS = "hvdprof.launch.remote.torchrun_hosts"
 
 
 @dataclass(frozen=True, slots=True)
 class Torchrun:
-    """Starts ranks by ``torchrun`` on this host alone: it does not start itself on others.
+    """Starts ranks by ``torchrun``: on this host, or where hosts are named once on each of them.
 
-    A free port is its own choice. The ranks meet on the loopback address, which needs no name of
-    the host that can be looked up. ``options`` are further options of the user's own.
+    On this host alone a free port is its own choice, and the ranks meet on the loopback address,
+    which needs no name of the host that can be looked up. ``options`` are further options of the
+    user's own.
     """
 
     options: tuple[str, ...] = ()
 
     def command(self, job: Job) -> list[str]:
-        """``python -m torch.distributed.run --standalone --nproc-per-node N PROGRAM``."""
+        """``python -m torch.distributed.run --standalone --nproc-per-node N PROGRAM``.
+
+        With hosts ``python -m hvdprof.launch.remote.torchrun_hosts --hosts HOSTS -- PROGRAM``,
+        which starts one ``torchrun`` on each.
+        """
+        program = (*self.options, "--no-python", *job.program)
+        if job.hosts:
+            placed = ranks_by_host(parse_hosts(job.hosts), job.size)
+            hosts = ",".join(f"{name}:{ranks}" for name, ranks in placed.items())
+            exported = ",".join(sorted({*job.environment, *job.passed_on}))
+            options = (f"--hosts={hosts}", f"--export={exported}", "--")
+            return [*python_program(_ON_HOSTS), *options, *program]
         return [
             *python_program("torch.distributed.run", "--standalone"),
             f"--local-addr={LOOPBACK}",
             f"--nproc-per-node={job.size}",
             # A failed rank is a failed launch: torchrun must not start ranks again.
             "--max-restarts=0",
-            *self.options,
-            "--no-python",
-            *job.program,
+            *program,
         ]
 
 

@@ -240,8 +240,8 @@ def reason_to_skip(
 
 
 def _reason_against_ddp(settings: BenchSettings, reduction: str) -> str:
-    if settings.hosts or settings.launcher == "srun":
-        return "hvdprof starts torchrun on this host alone, so DDP is not measured across hosts"
+    if settings.launcher == "srun":
+        return "the launches of DDP are started by torchrun, not by srun; name the nodes as --hosts"
     if reduction == ADASUM:
         return "DDP has no Adasum"
     return ""

@@ -1,4 +1,4 @@
-"""``python -m hvdprof.launch.remote.host_probe TOKEN``: a short doctor, run on every host.
+"""``python -m hvdprof.launch.remote.host_probe TOKEN [torch]``: a short doctor, run on every host.
 
 Prints one marked line, since login shells print lines of their own: versions, what keeps Horovod
 from working, facts about the host, and whether a file that the asking host has just made is there.
@@ -14,14 +14,17 @@ from pathlib import Path
 
 from hvdprof import __version__
 from hvdprof.collect.host_facts import host_facts
+from hvdprof.errors import EnvironmentNotReadyError
 from hvdprof.launch.plan.provenance import versions
 from hvdprof.machine.hostname import hostname_resolves
-from hvdprof.machine.install.horovod_features import HorovodBuild, ask_horovod
+from hvdprof.machine.install.horovod_features import HorovodBuild, ask_horovod, require_torch
 from hvdprof.machine.mpi import find_mpi
 from hvdprof.rundir.json_text import parse_json
 from hvdprof.rundir.recorder_format import HostFacts
 
 MARK = "hvdprof-host: "
+OF_TORCH = "torch"
+"""The argument where ranks need no Horovod."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,8 +32,8 @@ class HostProbe:
     """What one host reports about itself.
 
     ``versions`` are by name as in the manifest, ``host`` as from ``host_facts``. ``problem`` says
-    why Horovod cannot be used there, empty where it can. ``shares_folder`` is whether the token's
-    file is there: the host sees the run directory.
+    why Horovod, or PyTorch where that alone is needed, cannot be used there, empty where it can.
+    ``shares_folder`` is whether the token's file is there: the host sees the run directory.
     """
 
     versions: dict[str, str]
@@ -40,15 +43,18 @@ class HostProbe:
     host: HostFacts
 
 
-def probe_host(token: Path | None) -> HostProbe:
-    """The probe of this host; a few seconds, most of them Horovod's import in a child process."""
-    horovod = ask_horovod()
-    if isinstance(horovod, HorovodBuild):
-        named, problem = versions(horovod, find_mpi()), ""
+def probe_host(token: Path | None, *, needs_horovod: bool = True) -> HostProbe:
+    """The probe of this host; a few seconds, most of them Horovod's import in a child process.
+
+    Args:
+        token: A file of the run directory.
+        needs_horovod: Whether ranks use Horovod; else PyTorch alone must be there.
+    """
+    build = _horovod() if needs_horovod else _torch()
+    if isinstance(build, str):
+        named, problem = {"hvdprof": __version__, "python": platform.python_version()}, build
     else:
-        named = {"hvdprof": __version__, "python": platform.python_version()}
-        reason = f"cannot be imported: {horovod.reason}" if horovod else "is not installed"
-        problem = f"Horovod {reason}"
+        named, problem = versions(build, find_mpi() if needs_horovod else None), ""
     return HostProbe(
         versions=named,
         problem=problem,
@@ -56,6 +62,20 @@ def probe_host(token: Path | None) -> HostProbe:
         shares_folder=token is not None and token.exists(),
         host=host_facts(),
     )
+
+
+def _horovod() -> HorovodBuild | str:
+    horovod = ask_horovod()
+    if isinstance(horovod, HorovodBuild):
+        return horovod
+    return f"Horovod {f'cannot be imported: {horovod.reason}' if horovod else 'is not installed'}"
+
+
+def _torch() -> HorovodBuild | str:
+    try:
+        return require_torch()
+    except EnvironmentNotReadyError as error:
+        return error.message
 
 
 def parse_probe(printed: str) -> HostProbe | None:
@@ -73,7 +93,8 @@ def parse_probe(printed: str) -> HostProbe | None:
 def main() -> None:
     """Print the probe of this host."""
     token = Path(sys.argv[1]) if len(sys.argv) > 1 else None
-    sys.stdout.write(f"{MARK}{json.dumps(asdict(probe_host(token)))}\n")
+    probe = probe_host(token, needs_horovod=sys.argv[2:] != [OF_TORCH])
+    sys.stdout.write(f"{MARK}{json.dumps(asdict(probe))}\n")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,7 @@
-"""Preflight on every host of a job: reachable, hvdprof and Horovod there, the same versions."""
+"""Preflight on every host of a job: reachable, hvdprof and Horovod there, the same versions.
+
+Where ranks need no Horovod, PyTorch alone is asked.
+"""
 
 import subprocess
 import sys
@@ -14,7 +17,7 @@ from hvdprof import units
 from hvdprof.errors import EnvironmentNotReadyError, StorageError
 from hvdprof.launch.plan.preflight import GLOO
 from hvdprof.launch.plan.provenance import python_program
-from hvdprof.launch.remote.host_probe import HostProbe, parse_probe
+from hvdprof.launch.remote.host_probe import OF_TORCH, HostProbe, parse_probe
 from hvdprof.launch.remote.remote_shell import HostShell
 
 SURVEY_TIMEOUT_S = 180.0
@@ -29,6 +32,7 @@ COMPARED = {
 }
 """What must be the same on all hosts: keys of the versions in a manifest, with their titles."""
 
+_OF_HOROVOD = frozenset({"horovod", "mpi"})
 _MAX_AT_ONCE = 64
 _MAX_NAMED = 8
 _NOT_REACHED = 255
@@ -49,6 +53,7 @@ def survey_hosts(
     *,
     folder: Path,
     controller: str,
+    needs_horovod: bool = True,
     timeout_s: float = SURVEY_TIMEOUT_S,
 ) -> dict[str, HostProbe]:
     """The probes of hosts by name, all asked at once.
@@ -58,37 +63,43 @@ def survey_hosts(
         shell: How they are reached.
         folder: The run directory; whether a host sees it is found out by a file made in it.
         controller: ``mpi`` or ``gloo``.
+        needs_horovod: Whether ranks use Horovod; else PyTorch alone must be there.
         timeout_s: How long a host may take to answer.
 
     Raises:
-        EnvironmentNotReadyError: A host cannot be reached, has no hvdprof or no Horovod, or
+        EnvironmentNotReadyError: A host cannot be reached, lacks hvdprof, Horovod or PyTorch, or
             versions differ; every such host is named.
         StorageError: The run directory cannot be written to.
     """
     with _token(folder) as token, ThreadPoolExecutor(_MAX_AT_ONCE) as pool:
-        answers = list(pool.map(lambda name: _ask(name, shell, token, timeout_s), names))
+        asked_for = (str(token), *(() if needs_horovod else (OF_TORCH,)))
+        program = python_program("hvdprof.launch.remote.host_probe", *asked_for)
+        answers = list(pool.map(lambda name: _ask(name, shell, program, timeout_s), names))
     asked = dict(zip(names, answers, strict=True))
     problems = [answer for answer in answers if isinstance(answer, Problem)]
     probes = {name: answer for name, answer in asked.items() if isinstance(answer, HostProbe)}
-    problems += list(problems_of(probes, controller))
+    problems += list(problems_of(probes, controller, needs_horovod=needs_horovod))
     if problems:
         raise EnvironmentNotReadyError("\n  ".join(_sentences(problems)), hint=problems[0].hint)
     return probes
 
 
-def problems_of(probes: Mapping[str, HostProbe], controller: str) -> Iterator[Problem]:
+def problems_of(
+    probes: Mapping[str, HostProbe], controller: str, *, needs_horovod: bool = True
+) -> Iterator[Problem]:
     """What keeps hosts that answered from running one job together."""
     for name, probe in probes.items():
         if probe.problem:
-            yield Problem(f"{name}: {probe.problem}.", "hvdprof install-horovod   (on that host)")
+            install = "hvdprof install-horovod" if needs_horovod else "pip install torch"
+            yield Problem(f"{name}: {probe.problem}.", f"{install}   (on that host)")
         elif controller == GLOO and not probe.hostname_resolves:
             yield Problem(
-                f"{name} cannot look up its own host name; Gloo crashes in hvd.init() then.",
+                f"{name} cannot look up its own host name; Gloo cannot start then.",
                 'echo "127.0.0.1 $(hostname)" | sudo tee -a /etc/hosts   (on that host)',
             )
     usable = {name: probe for name, probe in probes.items() if not probe.problem}
     for key, title in COMPARED.items():
-        if key == "mpi" and controller == GLOO:
+        if (key == "mpi" and controller == GLOO) or (key in _OF_HOROVOD and not needs_horovod):
             continue
         hosts_of: dict[str, list[str]] = {}
         for name, probe in usable.items():
@@ -109,8 +120,9 @@ def host_records(probes: Mapping[str, HostProbe]) -> list[dict[str, Any]]:
     ]
 
 
-def _ask(name: str, shell: HostShell, token: Path, timeout_s: float) -> HostProbe | Problem:
-    program = python_program("hvdprof.launch.remote.host_probe", str(token))
+def _ask(
+    name: str, shell: HostShell, program: Sequence[str], timeout_s: float
+) -> HostProbe | Problem:
     command = shell.command(name, program, as_horovod=True)
     try:
         done = subprocess.run(

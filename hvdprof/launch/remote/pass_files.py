@@ -36,7 +36,13 @@ _BLOCK_BYTES = 1 << 20
 
 def written_folders(paths: PassPaths) -> tuple[Path, ...]:
     """The folders of a pass that ranks write into, on any host."""
-    return (paths.recorder_folder, paths.timeline("").parent, paths.nccl_folder, paths.watch_folder)
+    return (
+        paths.recorder_folder,
+        paths.timeline("").parent,
+        paths.nccl_folder,
+        paths.watch_folder,
+        paths.flight_folder,
+    )
 
 
 def pack(folder: Path, files: Sequence[Path], out: IO[bytes]) -> None:

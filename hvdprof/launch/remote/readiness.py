@@ -11,6 +11,7 @@ from typing import Any
 
 from hvdprof.errors import EnvironmentNotReadyError
 from hvdprof.launch.plan.hosts import is_this_host
+from hvdprof.launch.plan.options import TORCHRUN
 from hvdprof.launch.plan.settings import BenchSettings
 from hvdprof.launch.remote.host_survey import host_records, survey_hosts
 from hvdprof.launch.remote.remote_shell import HostShell, hosts_with_ranks
@@ -63,7 +64,13 @@ def ask_hosts(
     names = list(hosts_with_ranks(settings))
     # The host that starts the ranks needs the same versions too.
     asker = [] if any(is_this_host(name) for name in names) else [socket.gethostname()]
-    probes = survey_hosts([*names, *asker], shell, folder=folder, controller=settings.controller)
+    probes = survey_hosts(
+        [*names, *asker],
+        shell,
+        folder=folder,
+        controller=settings.controller,
+        needs_horovod=settings.launcher != TORCHRUN,
+    )
     apart = tuple(name for name in names if not probes[name].shares_folder)
     if len(apart) == len(names) and not is_of_function(settings):
         raise EnvironmentNotReadyError(

@@ -13,7 +13,7 @@ from hvdprof.launch.launchers.slurm_allocation import find_allocation, find_srun
 from hvdprof.launch.launchers.srun import placement as srun_placement
 from hvdprof.launch.plan.design import placement
 from hvdprof.launch.plan.hosts import is_this_host
-from hvdprof.launch.plan.options import HOROVODRUN, SRUN
+from hvdprof.launch.plan.options import HOROVODRUN, SRUN, TORCHRUN
 from hvdprof.launch.plan.preflight import GLOO
 from hvdprof.launch.plan.settings import BenchSettings
 from hvdprof.rundir.plain_names import is_host_name
@@ -83,6 +83,21 @@ def host_shell(settings: BenchSettings, environment: Mapping[str, str] = os.envi
     if settings.launcher == SRUN:
         options = ("--overlap", "--overcommit", "--mpi=none", "-N1", "-n1", "--export=ALL")
         return HostShell((find_srun(), *options), environment, takes_words=True)
+    by_horovodrun = settings.controller == GLOO or settings.launcher == HOROVODRUN
+    is_lax = by_horovodrun and settings.launcher != TORCHRUN
+    return ssh_shell(environment, _HOROVOD_OPTIONS if is_lax else ())
+
+
+def ssh_shell(environment: Mapping[str, str], horovod_options: tuple[str, ...] = ()) -> HostShell:
+    """The remote shell that the environment names for launchers, else ssh.
+
+    Args:
+        environment: Of the launcher.
+        horovod_options: What Horovod itself gives to ssh.
+
+    Raises:
+        EnvironmentNotReadyError: There is no such program.
+    """
     given = next((environment[name] for name in _AGENT_VARIABLES if environment.get(name)), "ssh")
     agents = [words for words in map(shlex.split, given.split(":")) if words]
     found = [words for words in agents if shutil.which(words[0], path=environment.get("PATH"))]
@@ -92,11 +107,9 @@ def host_shell(settings: BenchSettings, environment: Mapping[str, str] = os.envi
             hint="apt-get install openssh-client   (inside Slurm: --launcher srun)",
         )
     agent = found[0]
-    horovod_options: tuple[str, ...] = ()
-    if Path(agent[0]).name == "ssh":
-        agent += ["-o", "BatchMode=yes", "-o", f"ConnectTimeout={CONNECT_TIMEOUT_S}"]
-        if settings.controller == GLOO or settings.launcher == HOROVODRUN:
-            horovod_options = _HOROVOD_OPTIONS
+    if Path(agent[0]).name != "ssh":
+        return HostShell(tuple(agent), environment)
+    agent += ["-o", "BatchMode=yes", "-o", f"ConnectTimeout={CONNECT_TIMEOUT_S}"]
     return HostShell(tuple(agent), environment, horovod_options=horovod_options)
 
 

@@ -40,13 +40,14 @@ _FLAGS = (*_MODULE, _NO_PYTHON, "--standalone", "--use-env", "--run-path", *_OWN
 class TorchrunCommand:
     """What ``torchrun`` was asked for.
 
-    ``program`` is what one rank runs, ``num_ranks`` their number, None where the command does not
-    say it, and ``options`` those options that stay.
+    ``program`` is what one rank runs, ``num_ranks`` their number on all its nodes, None where the
+    command does not say it, and ``options`` those options that stay.
     """
 
     program: tuple[str, ...]
     num_ranks: int | None
     options: tuple[str, ...]
+    num_nodes: int = 1
 
 
 def torchrun_command(command: tuple[str, ...]) -> TorchrunCommand | None:
@@ -55,8 +56,8 @@ def torchrun_command(command: tuple[str, ...]) -> TorchrunCommand | None:
     Also ``python -m torch.distributed.run``, and with ``env NAME=VALUE`` in front.
 
     Raises:
-        UsageError: It names several nodes, no fixed number of ranks, no program, or an option that
-            is not known.
+        UsageError: It names no fixed number of nodes or ranks, no program, or an option that is
+            not known.
     """
     start = num_of_env(command)
     first = _num_of_launcher(command[start:])
@@ -65,9 +66,8 @@ def torchrun_command(command: tuple[str, ...]) -> TorchrunCommand | None:
     given, program = _split(command[start + first :])
     if not program:
         raise UsageError("The torchrun command names no script.", hint=_HINT)
-    for number in given.get(_NODES, ()):
-        _check_nodes(number)
-    sizes = [_size(text) for text in given.get(_SIZE, ())]
+    nodes = [_nodes(text) for text in given.get(_NODES, ())][-1:] or [1]
+    sizes = [_size(text) * nodes[0] for text in given.get(_SIZE, ())]
     python = ("python", "-m") if any(name in given for name in _MODULE) else ("python",)
     return TorchrunCommand(
         program=(*command[:start], *(() if _NO_PYTHON in given else python), *program),
@@ -76,6 +76,7 @@ def torchrun_command(command: tuple[str, ...]) -> TorchrunCommand | None:
             *(word for name in _OWN for value in given.get(name, ()) for word in (name, value)),
             *(name for name in _OWN_FLAGS if name in given),
         ),
+        num_nodes=nodes[0],
     )
 
 
@@ -126,6 +127,12 @@ def started_by_torchrun(options: RunOptions) -> tuple[RunOptions, tuple[str, ...
             f"--launcher {options.launcher} would start torchrun in every rank.",
             hint="Omit --launcher, or give the command of one rank: -- python train.py",
         )
+    if found.num_nodes > 1 and options.hosts is None:
+        raise UsageError(
+            f"torchrun {_NODES}={found.num_nodes}: hvdprof starts torchrun on the hosts itself.",
+            hint="Name them: hvdprof run --hosts h1:4,h2:4 -- torchrun ...; inside a Slurm "
+            "allocation: hvdprof run --launcher srun --np 8 -- python train.py",
+        )
     size = options.np if options.np is not None else found.num_ranks
     # As torchrun itself, which starts one rank where the command does not say it.
     sizes = 1 if size is None else size
@@ -141,11 +148,6 @@ def check_torchrun(options: RunOptions) -> None:
     """
     if options.launcher != TORCHRUN:
         return
-    if options.hosts is not None:
-        raise UsageError(
-            "hvdprof starts torchrun on this host alone.",
-            hint="Omit --hosts; inside a Slurm allocation: --launcher srun",
-        )
     if options.controller != AUTO:
         raise UsageError(
             f"--controller {options.controller} is Horovod's.",
@@ -172,9 +174,11 @@ def _size(text: str) -> int:
     )
 
 
-def _check_nodes(text: str) -> None:
-    if text not in ("1", "1:1"):
-        raise UsageError(
-            f"torchrun {_NODES}={text}: hvdprof starts torchrun on this host alone.",
-            hint="Inside a Slurm allocation: hvdprof run --launcher srun --np 8 -- python train.py",
-        )
+def _nodes(text: str) -> int:
+    low, _, high = text.partition(":")
+    if low.isdecimal() and int(low) > 0 and high in ("", low):
+        return int(low)
+    raise UsageError(
+        f"torchrun {_NODES}={text} is no fixed number of nodes.",
+        hint="Name the hosts: hvdprof run --hosts h1:4,h2:4 -- torchrun --nnodes 2 ...",
+    )

@@ -200,8 +200,8 @@ def test_ddp_runs_the_same_cells_in_launches_of_its_own() -> None:
     [
         ({}, "average", ""),
         ({}, "adasum", "DDP has no Adasum"),
-        ({"hosts": "a:1,b:1"}, "average", "torchrun on this host alone"),
-        ({"launcher": "srun"}, "average", "torchrun on this host alone"),
+        ({"hosts": "a:1,b:1"}, "average", ""),
+        ({"launcher": "srun"}, "average", "started by torchrun, not by srun"),
     ],
 )
 def test_reasons_against_ddp(settings: dict[str, str], reduction: str, reason: str) -> None:

@@ -123,6 +123,21 @@ def test_what_a_job_does_not_use_may_differ() -> None:
     assert list(problems_of(briefs, "gloo")) == []
 
 
+def test_ranks_of_torch_need_no_horovod(tmp_path: Path) -> None:
+    briefs = {"n1": _brief(), "n2": _with(horovod="none", mpi="mpich 4")}
+    assert list(problems_of(briefs, "mpi", needs_horovod=False)) == []
+    (found,) = problems_of({"n1": _with(), "n2": _with(torch="2.1")}, "gloo", needs_horovod=False)
+    assert found.sentence.startswith("torch is not the same on all hosts")
+    (found,) = problems_of({"n1": _brief(problem="no PyTorch")}, "gloo", needs_horovod=False)
+    assert (found.sentence, found.hint) == ("n1: no PyTorch.", "pip install torch   (on that host)")
+    says = f"""case "$*" in *host_probe*torch*) {_says(_brief())};; *) exit 3;; esac"""
+    shell = _shell(tmp_path, n1=says)
+    asked = survey_hosts(
+        ["n1"], shell, folder=tmp_path, controller="gloo", needs_horovod=False, timeout_s=20
+    )
+    assert list(asked) == ["n1"]
+
+
 def test_an_unresolvable_host_name_matters_to_gloo_alone() -> None:
     briefs = {"n1": _brief(), "n2": _brief(hostname_resolves=False)}
     assert list(problems_of(briefs, "mpi")) == []
@@ -139,6 +154,14 @@ def test_a_long_list_of_hosts_is_shortened() -> None:
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="Could not write"):
         survey_hosts([], _shell(tmp_path), folder=tmp_path / "missing", controller="mpi")
+
+
+@pytest.mark.slow
+def test_the_brief_of_torch_alone_on_this_host() -> None:
+    brief = probe_host(None, needs_horovod=False)
+    assert brief.problem == ""
+    assert brief.versions["torch"]
+    assert "mpi" not in brief.versions
 
 
 @pytest.mark.slow

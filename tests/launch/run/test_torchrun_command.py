@@ -45,8 +45,8 @@ def test_another_program_is_no_torchrun(command):
     ("command", "message"),
     [
         ("torchrun --nproc-per-node gpu t.py", "no fixed number"),
-        ("torchrun --nnodes 2 t.py", "on this host alone"),
-        ("torchrun --nnodes=1:4 t.py", "on this host alone"),
+        ("torchrun --nnodes=1:4 t.py", "no fixed number of nodes"),
+        ("torchrun --nnodes=x t.py", "no fixed number of nodes"),
         ("torchrun --nproc-per-node 2", "names no script"),
         ("torchrun --no-such-option 2 t.py", "not an option"),
     ],
@@ -81,8 +81,17 @@ def test_another_launcher_would_start_torchrun_in_every_rank():
         started_by_torchrun(options("torchrun t.py", launcher="mpirun"))
 
 
-@pytest.mark.parametrize("change", [{"hosts": "a:1,b:1"}, {"controller": "gloo"}])
-def test_options_of_horovod_do_not_go_with_torchrun(change):
+def test_options_of_horovod_do_not_go_with_torchrun():
     with pytest.raises(UsageError):
-        check_torchrun(options("python t.py", launcher="torchrun", **change))
-    check_torchrun(options("python t.py", **change))
+        check_torchrun(options("python t.py", launcher="torchrun", controller="gloo"))
+    check_torchrun(options("python t.py", controller="gloo"))
+
+
+def test_several_nodes_are_the_hosts_of_hvdprof():
+    command = "torchrun --nnodes=2:2 --node-rank 0 --nproc-per-node 4 t.py"
+    with pytest.raises(UsageError, match="starts torchrun on the hosts itself") as error:
+        started_by_torchrun(options(command))
+    assert "--hosts h1:4,h2:4" in error.value.hint
+    started, _ = started_by_torchrun(options(command, hosts="h1:4,h2:4"))
+    assert (started.np, started.launcher, started.hosts) == (8, "torchrun", "h1:4,h2:4")
+    check_torchrun(started)
