@@ -334,20 +334,39 @@ def run_missing(
     return results
 
 
+def publish(
+    parser: argparse.ArgumentParser,
+    cases: Callable[[argparse.Namespace], Sequence[Case]],
+    run: Callable[[Case, Path], Result],
+    text: Callable[[list[Result]], str],
+    section: str,
+) -> None:
+    """Run what a command asks for and is missing, print the tables, and write them into a page.
+
+    Args:
+        parser: With the options of the grid alone; those of all grids are added.
+        cases: The grid that the options mean.
+        run: As for ``run_missing``.
+        text: The tables over all results.
+        section: The section of the page.
+    """
+    parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--budget", type=float, default=float("inf"), metavar="SECONDS")
+    parser.add_argument("--write", type=Path, help="page to write the tables into")
+    options = parser.parse_args()
+    results = run_missing(cases(options), options.folder, options.budget, run)
+    if results:
+        printed = text(results)
+        print(printed)
+        if options.write is not None:
+            write_section(options.write, section, printed)
+
+
 def main() -> None:
     """Run what is missing and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--budget", type=float, default=float("inf"), metavar="SECONDS")
-    parser.add_argument("--write", type=Path, help="page to write the table into")
-    options = parser.parse_args()
-    results = run_missing(grid(options.quick), options.folder, options.budget, run_case)
-    if results:
-        text = table(results)
-        print(text)
-        if options.write is not None:
-            write_section(options.write, "real", text)
+    publish(parser, lambda options: grid(options.quick), run_case, table, "real")
 
 
 if __name__ == "__main__":

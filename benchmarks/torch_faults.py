@@ -20,11 +20,10 @@ from benchmarks.attribution import (
     CaseFailedError,
     Result,
     found_in,
+    publish,
     read_results,
-    run_missing,
     table,
 )
-from benchmarks.page_section import write_section
 from benchmarks.scripts.profiled_training import PARTS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -131,16 +130,7 @@ def page_text(results: list[Result]) -> str:
 def main() -> None:
     """Run what is missing and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--folder", type=Path, required=True)
-    parser.add_argument("--budget", type=float, default=float("inf"), metavar="SECONDS")
-    parser.add_argument("--write", type=Path, help="page to write the tables into")
-    options = parser.parse_args()
-    results = run_missing(grid(), options.folder, options.budget, run_case)
-    if results:
-        text = page_text(results)
-        print(text)
-        if options.write is not None:
-            write_section(options.write, "torch", text)
+    publish(parser, lambda _options: grid(), run_case, page_text, "torch")
 
 
 if __name__ == "__main__":
