@@ -42,7 +42,7 @@ from hvdprof.model.arrays import Bools, Int64s
 MOST_CAUSES, MOST_SEARCHES = 5, 8
 
 NEARLY = 0.8
-"""Share of the largest cost from which a periodic delay is preferred to an irregular one."""
+"""Share of the largest cost from which a periodic delay goes before, and stalls of one rank."""
 
 SAME_PERIOD = 0.1
 """Largest difference of the periods, or of the first steps, of ranks that are alike."""
@@ -78,7 +78,7 @@ def _search(spans: Windows, step_ns: float) -> list[Delay]:
     has_others = spans.length.shape[1] > 1
     delays = list(slow_ranks(spans.length, step_ns)) if has_others else []
     slow = {place for one in delays for place in one.places}
-    rest = spans.length
+    rest = with_slow = spans.length
     for delay in delays:
         rest = without(rest, delay)
     for _ in range(MOST_SEARCHES):
@@ -88,9 +88,15 @@ def _search(spans: Windows, step_ns: float) -> list[Delay]:
         # Stalls that cost too little to be named are no lead of their rank either.
         if saving(rest, found) >= SMALLEST_SHARE * step_ns:
             delays.append(found)
-        rest = without(rest, found)
+        rest, with_slow = without(rest, found), without(with_slow, found)
     leads = leading_ranks(rest, step_ns, spans.numbers) if has_others else ()
-    return delays + [one for one in leads if not slow & set(one.places)]
+    # A slow rank that varies is below the others in some steps once its mean excess is taken out:
+    # then another one leads in what is left, and never where the slow one is as it was.
+    return delays + [
+        one
+        for one in leads
+        if not slow & set(one.places) and saving(with_slow, one) >= SMALLEST_SHARE * step_ns
+    ]
 
 
 def _sparse_delay(rest: Times, step_ns: float, steps: Int64s) -> Delay | None:
@@ -101,8 +107,13 @@ def _sparse_delay(rest: Times, step_ns: float, steps: Int64s) -> Delay | None:
     largest = _most_expensive(rest, [*found, *rank_stalls(rest, step_ns, steps)])
     if largest is not None and saving(rest, largest) >= SMALLEST_SHARE * step_ns:
         return largest
-    of_any = _most_expensive(rest, list(any_rank_stalls(rest, step_ns, steps)))
-    return largest if of_any is None else of_any
+    found = list(any_rank_stalls(rest, step_ns, steps))
+    of_any = _most_expensive(rest, found)
+    if of_any is None:
+        return largest
+    of_one = _most_expensive(rest, [one for one in found if len(one.places) == 1])
+    is_nearly_all = of_one is not None and saving(rest, of_one) >= NEARLY * saving(rest, of_any)
+    return of_one if is_nearly_all else of_any
 
 
 def _most_expensive(rest: Times, delays: list[Delay]) -> Delay | None:

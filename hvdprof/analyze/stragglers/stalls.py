@@ -132,27 +132,36 @@ def rank_stalls(length: Times, step_ns: float, steps: Int64s) -> Iterator[Delay]
 def any_rank_stalls(length: Times, step_ns: float, steps: Int64s) -> Iterator[Delay]:
     """Definite stalls of any rank at random, or of the rank that had all of them.
 
+    Also the largest ones by themselves, where one rank had all of these: short stalls of any rank
+    beside them do not make them anybody's.
+
     Args:
         length: [steps, ranks]
         step_ns: Mean step time.
         steps: [steps] Their numbers, in which a regular distance is looked for.
     """
     excess = _rank_excess(length, step_ns)
-    flags = excess.times >= excess.definite_ns
-    in_step: Bools = np.asarray(flags.any(axis=1))
-    if not in_step.any() or in_step.mean() > MOST_STEPS:
-        return
-    starts = np.flatnonzero(run_starts(in_step))
-    if not _are_enough(len(starts), flags, excess.times, step_ns):
-        return
-    stalled = np.flatnonzero(flags.any(axis=0))
-    places = (int(stalled[0]),) if len(stalled) == 1 else tuple(range(length.shape[1]))
-    grid = regularity(starts, steps)
-    if grid is not None and grid.chance <= CHANCE_OF_KIND:
-        on_grid = _runs_from(in_step, starts, grid.on_grid)
-        yield Delay(STRAGGLER, places, PERIODIC, flags & on_grid[:, None], grid.period)
-    else:
-        yield Delay(STRAGGLER, places, IRREGULAR, flags)
+    larger = [one for one in excess.thresholds() if one > excess.definite_ns]
+    for threshold in (*larger, excess.definite_ns):
+        flags = excess.times >= threshold
+        in_step: Bools = np.asarray(flags.any(axis=1))
+        if not in_step.any() or in_step.mean() > MOST_STEPS:
+            continue
+        starts = np.flatnonzero(run_starts(in_step))
+        if not _are_enough(len(starts), flags, excess.times, step_ns):
+            continue
+        lower = max(threshold / 2, excess.definite_ns)
+        stalled = np.flatnonzero((excess.times >= lower).any(axis=0))
+        is_of_one = len(stalled) == 1
+        if threshold > excess.definite_ns and not is_of_one:
+            continue
+        places = (int(stalled[0]),) if is_of_one else tuple(range(length.shape[1]))
+        grid = regularity(starts, steps)
+        if grid is not None and grid.chance <= CHANCE_OF_KIND:
+            on_grid = _runs_from(in_step, starts, grid.on_grid)
+            yield Delay(STRAGGLER, places, PERIODIC, flags & on_grid[:, None], grid.period)
+        else:
+            yield Delay(STRAGGLER, places, IRREGULAR, flags)
 
 
 def _rank_excess(length: Times, step_ns: float) -> _Excess:

@@ -120,6 +120,36 @@ def test_irregular_stalls_that_all_fall_on_one_rank_are_its_own(num: int) -> Non
     assert (cause.kind, cause.ranks, cause.num_events) == (STRAGGLER, (1,), num)
 
 
+def test_short_stalls_of_any_rank_do_not_take_the_long_ones_from_their_rank() -> None:
+    extra = np.zeros((100, 2))
+    extra[[7, 13, 40, 91], 1] = 805.0
+    extra[[21, 30, 62, 77], [0, 1, 0, 1]] = 45.0
+
+    first, *others = named_causes(simulated(100, 2, extra_ms={"pause": extra}))
+
+    assert (first.kind, first.ranks, first.num_events) == (STRAGGLER, (1,), 4)
+    assert np.flatnonzero(first.affected[:, 1]).tolist() == [7, 13, 40, 91]
+    assert all(one.ranks == (0, 1) for one in others)
+
+
+@pytest.mark.parametrize("num_ranks", [2, 3, 8])
+@pytest.mark.parametrize("kind", ["bimodal", "exponential", "lognormal", "and periodic"])
+def test_a_slow_rank_that_varies_is_the_only_one(num_ranks: int, kind: str) -> None:
+    rng = np.random.default_rng([num_ranks, len(kind)])
+    slow = num_ranks - 1
+    for _ in range(10):
+        extra = np.zeros((100, num_ranks))
+        extra[:, slow] = {
+            "bimodal": 40.0 + 40.0 * (rng.random(100) < 0.25),
+            "exponential": rng.exponential(40.0, 100),
+            "lognormal": rng.lognormal(np.log(30.0), 0.6, 100),
+            "and periodic": 30.0 + 200.0 * (np.arange(100) % 10 == 3),
+        }[kind]
+        causes = named_causes(simulated(100, num_ranks, extra_ms={"data": extra}))
+        assert {one.ranks for one in causes} == {(slow,)}
+        assert causes[0].phase == "data"
+
+
 def test_one_stall_of_another_rank_makes_them_any_ranks() -> None:
     extra = np.zeros((100, 2))
     extra[[7, 13, 40], 1] = 300.0
