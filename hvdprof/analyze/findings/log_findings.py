@@ -1,6 +1,6 @@
 """What is wrong or unusual, from the output of jobs: the rules, and what applies them."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 
 import pandas as pd
@@ -9,7 +9,6 @@ from hvdprof.analyze.findings.finding import Finding
 from hvdprof.analyze.findings.log_rules import printed_warning_rules as warnings
 from hvdprof.analyze.findings.log_rules.collective_timeout_rule import collective_timeout
 from hvdprof.analyze.findings.log_rules.ranks_behind_rule import ranks_behind
-from hvdprof.model.nccl_recording import NcclRecording
 from hvdprof.model.run import Run
 from hvdprof.model.tables.collective_timeout_tables import COLLECTIVE_TIMEOUTS
 from hvdprof.model.tables.finding_tables import FINDINGS, SEVERITIES
@@ -45,22 +44,32 @@ def with_log_findings(run: Run, of_nccl: pd.DataFrame) -> pd.DataFrame:
 def _findings(run: Run) -> Iterator[Finding]:
     timeouts, incidents = run.table(COLLECTIVE_TIMEOUTS.name), run.table(INCIDENTS.name)
     yield from ranks_behind(timeouts)
-    for file in dict.fromkeys(str(file) for file in timeouts["file"]):
-        own = timeouts[(timeouts["file"] == file).to_numpy()]
-        yield from collective_timeout(own, _num_ranks(run.nccl, file))
+    for own in _by_job(timeouts):
+        yield from collective_timeout(own, _num_ranks(run, set(own["file"])))
     for file in dict.fromkeys(str(file) for file in incidents["file"]):
         own = incidents[(incidents["file"] == file).to_numpy()]
         for rule in RULES:
             yield from rule(own)
 
 
-def _num_ranks(recordings: Sequence[NcclRecording], file: str) -> int | None:
-    """The size of the communicators of a log, where all of them have the same."""
+def _by_job(timeouts: pd.DataFrame) -> Iterator[pd.DataFrame]:
+    """The rows of each job: of all files where each holds one other rank, else of one file."""
+    pairs = timeouts[["file", "rank"]].drop_duplicates()
+    is_by_rank = not (pairs["file"].duplicated() | pairs["rank"].duplicated()).any()
+    if is_by_rank and len(pairs) and pairs["rank"].notna().all():
+        yield timeouts
+        return
+    for file in dict.fromkeys(str(file) for file in timeouts["file"]):
+        yield timeouts[(timeouts["file"] == file).to_numpy()]
+
+
+def _num_ranks(run: Run, files: set[str]) -> int | None:
+    """The size of the communicators of some logs, else of the job, where it is one number."""
     sizes = {
         int(size)
-        for recording in recordings
-        if (recording.line_kinds["file"] == file).any()
+        for recording in run.nccl
+        if recording.line_kinds["file"].isin(files).any()
         for size in recording.communicators["num_ranks"].dropna()
         if size > 1
-    }
+    } or {record.size for record in run.manifest.passes}
     return sizes.pop() if len(sizes) == 1 else None

@@ -7,6 +7,7 @@ from hvdprof.analyze.findings.log_rules.printed_warning_rules import (
     adasum_on_cpu,
     network_timeout,
 )
+from hvdprof.api import analyze_files, load_run
 from hvdprof.model.tables.collective_timeout_tables import COLLECTIVE_TIMEOUTS
 from hvdprof.model.tables.log_tables import INCIDENTS
 from tests.builders.declared_rows import declared_rows
@@ -69,7 +70,7 @@ def test_a_rank_that_had_enqueued_the_collective_is_no_suspect():
     ("ranks", "said"),
     [
         ((0, 1, 2), "Ranks without a time-out, if any, are the suspects."),
-        ((0, 1, 3), "The file holds no time-out of rank 2"),
+        ((0, 1, 3), "No time-out of rank 2 is printed."),
     ],
 )
 def test_an_unknown_number_of_ranks_is_said(ranks, said):
@@ -114,6 +115,17 @@ def test_different_numbers_are_no_proof():
 def test_only_the_first_timeout_of_a_rank_counts():
     rows = timeouts(0, sequence=5) + timeouts(0, sequence=6) + timeouts(1, sequence=5)
     assert "(SeqNum 5)" in found(rows, 2).evidence
+
+
+def test_the_output_of_each_rank_in_a_file_of_its_own_is_one_job(tmp_path):
+    tag = "[E ProcessGroupNCCL.cpp:616] [Rank {}] Watchdog caught collective operation timeout: "
+    work = "WorkNCCL(SeqNum=8, OpType=ALLREDUCE, NumelIn=96, NumelOut=96) ran for 600020 "
+    for rank in (0, 1, 3):
+        text = tag.format(rank) + work + "milliseconds before timing out.\n"
+        (tmp_path / f"rank{rank}.out").write_text(text)
+    findings = analyze_files(load_run([tmp_path])).findings
+    assert findings["title"].tolist() == ["Collective timeout: ALLREDUCE on 3 ranks"]
+    assert "No time-out of rank 2 is printed." in findings["evidence"].iloc[0]
 
 
 def test_states_alone_are_no_finding():

@@ -39,11 +39,11 @@ _COMPARE = (
 
 
 def collective_timeout(timeouts: pd.DataFrame, num_ranks: int | None) -> Iterator[Finding]:
-    """The time-outs of one file as one finding.
+    """The time-outs of one job as one finding.
 
     Args:
-        timeouts: Rows of COLLECTIVE_TIMEOUTS of the file.
-        num_ranks: Ranks of the job where the file says it otherwise, else None.
+        timeouts: Rows of COLLECTIVE_TIMEOUTS of its output, in one file or in one per rank.
+        num_ranks: Ranks of the job where other lines or files state them, else None.
     """
     rows = timeouts[timeouts["timed_out"].to_numpy()]
     if rows.empty:
@@ -86,7 +86,7 @@ def _conclusion(
         gaps = sorted(set(range(max(ranks, default=0))) - set(ranks)) if _is_of_all(first) else []
         evidence = sentences(
             f"{_who(ranks)} timed out in {what}{waited}.",
-            "The file does not state the number of ranks.",
+            "The output does not state the number of ranks.",
             _suspicion(gaps) if gaps else "Ranks without a time-out, if any, are the suspects.",
             _beginning(row),
         )
@@ -109,8 +109,8 @@ def _conclusion(
         # A process group may hold any ranks of the job.
         evidence = sentences(
             f"{_who(ranks)} of a process group of {size} timed out in {what}{waited}.",
-            "The file holds no time-out of its other ranks: if the output is complete, they are "
-            "the suspects.",
+            "No time-out of its other ranks is printed: if the output is complete, they are the "
+            "suspects.",
             _beginning(row),
         )
         return f"{name} on {len(ranks)} of {size} ranks", evidence, _DUMP_FIRST, "possible"
@@ -130,12 +130,10 @@ def _is_of_all(first: pd.DataFrame) -> bool:
 def _suspicion(others: list[int]) -> str:
     named = ranks_text(others)
     verb = "is the suspect" if len(others) == 1 else "are the suspects"
+    pronoun = "it was" if len(others) == 1 else "they were"
     return (
-        f"The file holds no time-out of {named}. If the output is complete and they were not ended "
+        f"No time-out of {named} is printed. If the output is complete and {pronoun} not ended "
         f"first, {named} {verb}."
-        if len(others) > 1
-        else f"The file holds no time-out of {named}. If the output is complete and it was not "
-        f"ended first, {named} {verb}."
     )
 
 
