@@ -118,9 +118,8 @@ def analyze_run(run: Run) -> RunAnalysis:
     found = findings(Evidence(run, tables))
     pages = file_pages(run, found) if FILES.name in run.frames else ()
     if has_traces(run.manifest):
-        answer = led_by_errors(
-            traced_verdict(run, by_cell, derived[WATERFALL.name], found, waits.caused_wait), pages
-        )
+        of_traces = traced_verdict(run, by_cell, derived[WATERFALL.name], found, waits.caused_wait)
+        answer = led_by_errors(run, of_traces, found, pages)
     else:
         answer = attached_verdict(
             run,

@@ -122,7 +122,7 @@ def analyze_files(run: Run) -> FilesAnalysis:
         derived |= communication_tables(run, JOB_STEPS.empty(), COLLECTIVE_ARRIVALS.empty())
     return FilesAnalysis(
         run,
-        _gravest_first(pages),
+        _gravest_first(pages, findings),
         scaling,
         {name: frame for name, frame in derived.items() if len(frame)},
     )
@@ -149,12 +149,17 @@ def file_pages(
     pages += trace_pages(run, [row for row in files if is_used_trace(row)])
     pages += dump_pages(run, [row for row in files if row["kind"] == FLIGHT_RECORDER])
     pages += inspector_pages(run, [row for row in files if row["kind"] == INSPECTOR])
-    return _gravest_first(pages)
+    return _gravest_first(pages, findings)
 
 
-def _gravest_first(pages: Iterable[FilePage]) -> tuple[FilePage, ...]:
-    """The pages by their verdicts; files that say nothing come last."""
-    return tuple(sorted(pages, key=lambda page: (page.gravity, not page.facts)))
+def _gravest_first(pages: Iterable[FilePage], findings: pd.DataFrame) -> tuple[FilePage, ...]:
+    """The pages by their verdicts and errors; files that say nothing come last."""
+    errors = findings.loc[(findings["severity"] == "error").to_numpy(), "file"].unique()
+    # Of the outputs of all ranks, that of the rank behind has the first error.
+    places = {str(file): place for place, file in enumerate(errors, start=1)}
+    return tuple(
+        sorted(pages, key=lambda page: (page.gravity, places.get(page.file, 0), not page.facts))
+    )
 
 
 def _page(run: Run, row: FrameRow, joins: JobJoins, findings: pd.DataFrame) -> FilePage:

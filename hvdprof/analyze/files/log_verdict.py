@@ -8,11 +8,14 @@ import pandas as pd
 from hvdprof import units
 from hvdprof.analyze.files.stalled_ranks import stall_sentence
 from hvdprof.analyze.findings.finding import first_fix, title_inside
+from hvdprof.analyze.findings.log_rules.collective_timeout_rule import TIMEOUT_RULE
+from hvdprof.analyze.findings.log_rules.ranks_behind_rule import BEHIND_RULE
 from hvdprof.model.file_page import FileVerdict, Gravity
 from hvdprof.model.frame_row import FrameRow, is_missing
 from hvdprof.rundir.known_causes import KnownCause, known_cause
 
 _PROBLEMS = ("error", "warning")
+_HANGS = (BEHIND_RULE, TIMEOUT_RULE)
 
 # What follows from the failure of another rank or warns of one, never the failure itself.
 _CONSEQUENCES = (
@@ -50,12 +53,13 @@ def log_verdict(
     if len(stalls):
         failures = failures[(failures["line"] < stalls["line"].min()).to_numpy()]
     if len(errors):
+        gravity = Gravity.HANG if errors["id"].isin(_HANGS).any() else Gravity.ERROR
         earlier = failures[(failures["line"] < errors["line"].min()).fillna(False).to_numpy()]
         earlier = earlier[~earlier["kind"].isin(_REPORTS).to_numpy()]
         if not len(earlier):
-            return FileVerdict(_of_findings(problems), gravity=Gravity.ERROR)
+            return FileVerdict(_of_findings(problems), gravity=gravity)
         sentence = f"{_of_failures(earlier)} Behind it: {_titles(errors)}."
-        return FileVerdict(sentence, gravity=Gravity.ERROR)
+        return FileVerdict(sentence, gravity=gravity)
     if len(failures):
         return FileVerdict(_of_failures(failures), gravity=Gravity.ERROR)
     if len(stalls):

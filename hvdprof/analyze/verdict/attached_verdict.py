@@ -43,7 +43,7 @@ def attached_verdict(
     if not attached_files(run.manifest):
         return answer
     of_recordings = list(_of_recordings(pages))
-    verdicts = [*_of_logs(run, findings), *of_recordings, *_of_timelines(run)]
+    verdicts = [*of_recordings, *_of_logs(run, findings, pages), *_of_timelines(run)]
     verdicts.sort(key=lambda one: one.gravity)
     if not verdicts:
         of_warnings = log_verdict(findings, STALLS.empty(), INCIDENTS.empty())
@@ -60,15 +60,22 @@ def attached_verdict(
     )
 
 
-def led_by_errors(answer: Verdict, pages: Sequence[FilePage]) -> Verdict:
+def led_by_errors(
+    run: Run, answer: Verdict, findings: pd.DataFrame, pages: Sequence[FilePage]
+) -> Verdict:
     """The verdict on traces behind the hangs and errors that files beside them show.
 
     Args:
+        run: The traces with the files beside them.
         answer: The verdict on the traces.
+        findings: FINDINGS, the most severe first.
         pages: What the other files say, the gravest first.
     """
     grave = [page for page in pages if page.verdict and page.gravity <= Gravity.ERROR]
-    verdicts = list(_of_recordings(grave[:_MOST_ERRORS]))
+    quoted = findings[(findings["file"] != "").to_numpy()]
+    verdicts = [*_of_recordings(grave[:_MOST_ERRORS]), *_of_logs(run, quoted, pages)]
+    verdicts.sort(key=lambda one: one.gravity)
+    verdicts = verdicts[:_MOST_ERRORS]
     return replace(
         answer,
         sentence=" ".join((*(one.sentence for one in verdicts), answer.sentence)),
@@ -96,9 +103,16 @@ def _of_timelines(run: Run) -> Iterator[FileVerdict]:
         yield replace(verdict, sentence=f"{segment}: {verdict.sentence}") if several else verdict
 
 
-def _of_logs(run: Run, findings: pd.DataFrame) -> Iterator[FileVerdict]:
-    """The file with the most severe error as it says alone; then the first failure elsewhere."""
-    incidents, stalls = run.table(INCIDENTS.name), run.table(STALLS.name)
+def _of_logs(run: Run, findings: pd.DataFrame, pages: Sequence[FilePage]) -> Iterator[FileVerdict]:
+    """The file with the most severe error as it says alone; then the first failure elsewhere.
+
+    Files with a page speak there.
+    """
+    paged = [page.file for page in pages]
+    findings, incidents, stalls = (
+        rows[~rows["file"].isin(paged).to_numpy()]
+        for rows in (findings, run.table(INCIDENTS.name), run.table(STALLS.name))
+    )
     errors = findings[(findings["severity"] == "error").to_numpy()]
     if len(errors):
         file = str(errors["file"].iloc[0])

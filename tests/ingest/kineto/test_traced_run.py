@@ -401,3 +401,63 @@ def test_median_and_mean_of_a_step_are_named_where_they_differ() -> None:
     # Its traces are the run itself, and too few steps have a 95th percentile.
     assert "PyTorch profiler trace of rank" not in text
     assert analysis.scaling["step_time_p95_ns"].isna().all()
+
+
+def _watchdog(rank: int, sequence: int = 8, enqueued: int = 11) -> str:
+    """What the watchdog of a rank prints of an all-reduce that timed out."""
+    work = f"WorkNCCL(SeqNum={sequence}, OpType=ALLREDUCE, NumelIn=96, NumelOut=96)"
+    tag = f"[rank{rank}]:[E ProcessGroupNCCL.cpp:616]"
+    return (
+        f"{tag} [Rank {rank}] Watchdog caught collective operation timeout: {work} ran for 600020 "
+        f"milliseconds before timing out.\n{tag} [PG ID 0 PG GUID 0(default_pg) Rank {rank}] "
+        f"failure detected by watchdog at work: {sequence}, last enqueued NCCL work: {enqueued}, "
+        f"last completed NCCL work: {sequence - 1}.\n"
+    )
+
+
+def _verdict_beside(tmp_path: Path, texts: dict[str, str], *, is_attached: bool) -> str:
+    """The verdict on traces of four ranks beside the output of their job."""
+    traces = write_traces(tmp_path / "traces", dataclasses.replace(LATE, size=4, backend="nccl"))
+    logs = []
+    for name, text in texts.items():
+        logs.append(tmp_path / name)
+        logs[-1].write_text(text)
+    if not is_attached:
+        return analyze_run(load_run([*traces, *logs])).verdict.sentence
+    given = AttachedFiles(traces=traces, outputs=logs)
+    attach(tmp_path / "run", given, AttachedJob(name="mine"))
+    return analyze_run(load_run(tmp_path / "run")).verdict.sentence
+
+
+@pytest.mark.parametrize("is_attached", [True, False])
+def test_a_time_out_beside_traces_leads_and_names_the_rank_that_is_missing(
+    tmp_path: Path, is_attached: bool
+) -> None:
+    text = "".join(_watchdog(rank) for rank in (0, 1, 3))
+    sentence = _verdict_beside(tmp_path, {"job.out": text}, is_attached=is_attached)
+    assert sentence.startswith("Error: collective timeout (ALLREDUCE, without rank 2); fix: ")
+    assert "straggler (rank 1, backward phase)" in sentence
+
+
+@pytest.mark.parametrize("is_attached", [True, False])
+def test_of_the_output_of_all_ranks_that_of_the_rank_behind_leads(
+    tmp_path: Path, is_attached: bool
+) -> None:
+    texts = {
+        f"rank{rank}.out": _watchdog(rank) if rank < 3 else _watchdog(rank, 7, 7)
+        for rank in range(4)
+    }
+    sentence = _verdict_beside(tmp_path, texts, is_attached=is_attached)
+    behind, steps = (sentence.find(one) for one in ("rank 3 behind", "per step"))
+    assert 0 <= behind < steps
+    assert "collective timeout" not in sentence[:behind]
+
+
+def test_a_time_out_comes_before_the_failure_of_another_rank(tmp_path: Path) -> None:
+    texts = {f"rank{rank}.out": _watchdog(rank) for rank in (1, 2, 3)}
+    texts = {"rank0.out": "RuntimeError: CUDA out of memory. Tried to allocate 2 GiB\n", **texts}
+    sentence = _verdict_beside(tmp_path, texts, is_attached=False)
+    timeout, failure, steps = (
+        sentence.find(one) for one in ("without rank 0", "out of memory", "per step")
+    )
+    assert 0 <= timeout < failure < steps

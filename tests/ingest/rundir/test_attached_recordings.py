@@ -88,6 +88,15 @@ def test_a_dump_is_a_part_of_the_verdict_beside_a_timeline(tmp_path: Path) -> No
     assert 0 <= hang < steps
 
 
+def test_a_time_out_in_a_recording_is_stated_once(tmp_path: Path) -> None:
+    said = "[rank1]:[E ProcessGroupNCCL.cpp:616] [Rank 1] Watchdog caught collective operation "
+    work = "timeout: WorkNCCL(SeqNum=8, OpType=ALLREDUCE, NumelIn=96, NumelOut=96) ran for 600020 "
+    log = written(tmp_path / "job.out", f"{said}{work}milliseconds before timing out.\n")
+    sentence = attached(tmp_path, hung(tmp_path / "dumps"), log).verdict.sentence
+    assert sentence.startswith("recordings/dump_*: Hang: rank 2 ")
+    assert sentence.count("collective timeout") == 1
+
+
 def test_an_inspector_log_states_the_ranks(tmp_path: Path) -> None:
     log = written(tmp_path / "oak-pid7.log", json.dumps(INSPECTOR) + "\n")
     analysis = attached(tmp_path, log)
