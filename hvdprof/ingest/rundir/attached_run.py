@@ -14,6 +14,7 @@ from hvdprof.errors import StorageError, UnreadableInputError, UsageError
 from hvdprof.ingest.kineto.trace_set import TraceSet
 from hvdprof.ingest.kineto.traced_pass import read_traces, traced_pass
 from hvdprof.ingest.rundir.attach_sources import Given, Source, sources_of
+from hvdprof.ingest.rundir.attached_copies import copies_of, distinct, name_in_run
 from hvdprof.ingest.rundir.attached_recordings import read_recordings
 from hvdprof.ingest.rundir.attached_size import Counted, attached_size
 from hvdprof.ingest.sources.workspace import Workspace
@@ -24,7 +25,7 @@ from hvdprof.rundir.attached import (
     attached_files,
     attached_settings,
 )
-from hvdprof.rundir.layout import PassPaths, RunPaths
+from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import (
     MANIFEST_SCHEMA_VERSION,
     Manifest,
@@ -105,7 +106,7 @@ def attach(folder: Path, given: Given, stated: Stated, *, overwrite: bool = Fals
                 size, stated.name, traced.controller, traced.engine, stated.batch_size or 0
             )
         # A later reader of the run directory cannot see a file that was never of use.
-        copies = _copies([one for one in sources if one.path not in left_out], record)
+        copies = copies_of([one for one in sources if one.path not in left_out], record)
         manifest = _manifest(record, copies, stated.name)
         manifest.warnings += left_out.values()
         if counted.size is not None and counted.size != size:
@@ -161,7 +162,7 @@ def _pass(sources: Sequence[Source], size: int, stated: Stated, *, is_uncached: 
     mode = Mode.THROUGHPUT
     if timelines:
         mode = Mode.ATTRIBUTION if is_uncached else Mode.TRACE
-    names = _distinct([_name(path).split(".")[0] for path in timelines]) or ["main"]
+    names = distinct([name_in_run(path).split(".")[0] for path in timelines]) or ["main"]
     segments = [
         Segment(
             id="main" if len(names) == 1 else name,
@@ -189,78 +190,6 @@ def _pass(sources: Sequence[Source], size: int, stated: Stated, *, is_uncached: 
         segments=[SegmentRecord(segment=one, status=Status.DONE) for one in segments],
         status=Status.DONE,
     )
-
-
-def _copies(sources: Sequence[Source], record: PassRecord) -> list[tuple[Source, AttachedFile]]:
-    """Where each file goes: paths in the run directory, no two alike."""
-    paths = PassPaths(RunPaths(Path()).of_pass(record.id).folder)
-    by_kind = {kind: [one for one in sources if one.kind == kind] for kind in AttachedKind}
-    segments = [one.segment.id for one in record.segments]
-    logs = _distinct([_name(one.path) for one in by_kind[AttachedKind.NCCL_LOG]])
-    traces = _distinct([_name(one.path) for one in by_kind[AttachedKind.TRACE]])
-    recordings = _apart([_name(one.path) for one in by_kind[AttachedKind.RECORDING]])
-    outputs = by_kind[AttachedKind.OUTPUT]
-    # The one output of a whole job lies where a measured run has it, so that all commands see it.
-    if len(outputs) == 1 and outputs[0].rank is None:
-        output_paths = [paths.stdout]
-    else:
-        names = _distinct([_output_name(one) for one in outputs])
-        output_paths = [paths.output_folder / name for name in names]
-    targets = {
-        AttachedKind.TIMELINE: [paths.timeline(segment) for segment in segments],
-        AttachedKind.TRACE: [paths.trace_folder / name for name in traces],
-        AttachedKind.NCCL_LOG: [paths.nccl_folder / name for name in logs],
-        AttachedKind.OUTPUT: output_paths,
-        AttachedKind.RECORDING: [paths.recording_folder / name for name in recordings],
-    }
-    return [
-        (
-            one,
-            AttachedFile(
-                kind=one.kind, given=shown_name(one.path), copy=path.as_posix(), rank=one.rank
-            ),
-        )
-        for kind, places in targets.items()
-        for one, path in zip(by_kind[kind], places, strict=False)
-    ]
-
-
-def _output_name(source: Source) -> str:
-    name = _name(source.path)
-    return name if source.rank is None else f"rank-{source.rank}-{name}"
-
-
-def _name(path: Path) -> str:
-    """The name of a file, without its folder, as the manifest can hold it."""
-    return Path(shown_name(path)).name
-
-
-def _distinct(names: Sequence[str]) -> list[str]:
-    """Names made different by a number where they are alike, hidden ones made visible."""
-    taken: set[str] = set()
-    result = []
-    for name in names:
-        visible = name.lstrip(".") or "file"
-        candidate, number = visible, 2
-        while candidate in taken:
-            candidate, number = f"{number}-{visible}", number + 1
-        taken.add(candidate)
-        result.append(candidate)
-    return result
-
-
-def _apart(names: Sequence[str]) -> list[str]:
-    """Names as they are, in folders of their own where they are alike.
-
-    A number before a name would be taken for the rank of a dump.
-    """
-    seen: dict[str, int] = {}
-    result = []
-    for name in names:
-        number = seen[name] = seen.get(name, 0) + 1
-        visible = name.lstrip(".") or "file"
-        result.append(visible if number == 1 else f"{number}/{visible}")
-    return result
 
 
 def _manifest(
