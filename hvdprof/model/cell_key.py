@@ -24,8 +24,9 @@ CELL_COLUMNS: tuple[Column, ...] = (
         "engine",
         "str",
         "",
-        "Reduction engine: horovod, ddp for PyTorch's DistributedDataParallel, or torch for plain "
-        "PyTorch on one rank.",
+        "Reduction engine: horovod, ddp for PyTorch's DistributedDataParallel, fsdp for FSDP2, "
+        "collectives for torch.distributed otherwise, torch for plain PyTorch on one rank, or "
+        "unknown where attached files do not say it.",
     ),
     Column(
         "compression",
@@ -52,18 +53,18 @@ class CellRow(Protocol):
 
 CELL_KEY: tuple[str, ...] = tuple(column.name for column in CELL_COLUMNS)
 
+UNKNOWN = "unknown"
+"""The engine or the toggle of a cell whose files do not say it."""
+
 ENGINE_TITLES: dict[str, str] = {
     TORCH_ENGINE: "plain torch",
     HOROVOD_ENGINE: "Horovod",
     DDP_ENGINE: "DDP",
     FSDP_ENGINE: "FSDP2",
     COLLECTIVES_ENGINE: "torch.distributed",
+    UNKNOWN: "engine unknown",
 }
 """Names of the engines in texts, in the order of tables."""
-
-
-UNKNOWN = "unknown"
-"""The toggle of a cell whose files do not say it."""
 
 NO_COMPRESSION = ("none", UNKNOWN)
 NO_ADASUM = ("average", UNKNOWN)

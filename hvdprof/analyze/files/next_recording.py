@@ -3,11 +3,26 @@
 Tested in ``tests/analyze/files/test_next_recording.py``.
 """
 
+from hvdprof.rundir.plan import HOROVOD_ENGINE, TORCH_DISTRIBUTED_ENGINES
+
 SCALING_COMMAND = "hvdprof run --np 1,2,4 -- python train.py"
 """Measures how well a Horovod script scales, every rank recorded."""
 
 TORCH_SCALING_COMMAND = "hvdprof run --launcher torchrun --np 1,2,4 -- python train.py"
 """The same for a script of torch.distributed."""
+
+
+def scaling_advice(engine: str) -> str:
+    """The command that measures how a script scales, in backquotes; both where none is known.
+
+    Args:
+        engine: What reduces the gradients; may be ``unknown``.
+    """
+    if engine in TORCH_DISTRIBUTED_ENGINES:
+        return f"`{TORCH_SCALING_COMMAND}`"
+    if engine == HOROVOD_ENGINE:
+        return f"`{SCALING_COMMAND}`"
+    return f"`{TORCH_SCALING_COMMAND}` (without `--launcher torchrun` for Horovod)"
 
 
 def recording_command(num_ranks: int | None) -> str:

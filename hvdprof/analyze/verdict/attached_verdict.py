@@ -9,11 +9,10 @@ from dataclasses import replace
 import pandas as pd
 
 from hvdprof.analyze.files.log_verdict import log_verdict
-from hvdprof.analyze.files.next_recording import SCALING_COMMAND, TORCH_SCALING_COMMAND
+from hvdprof.analyze.files.next_recording import scaling_advice
 from hvdprof.analyze.files.timeline_verdict import timeline_verdict
 from hvdprof.model.file_page import FilePage, FileVerdict, Gravity
 from hvdprof.model.run import Run, Verdict
-from hvdprof.model.tables.collective_timeout_tables import COLLECTIVE_TIMEOUTS
 from hvdprof.model.tables.log_tables import INCIDENTS, STALLS
 from hvdprof.model.tables.timeline_file_tables import TIMELINES
 from hvdprof.model.tables.timeline_tables import (
@@ -26,7 +25,7 @@ from hvdprof.rundir.attached import AttachedFile, AttachedKind, attached_files
 
 _TABLES = (TENSOR_USES, EXECUTIONS, INFERRED_STEPS, PENDING_NEGOTIATIONS)
 _MOST_ERRORS = 3
-_NO_BASELINE = "Attached files hold no baseline: `{}` measures how the job scales."
+_NO_BASELINE = "Attached files hold no baseline: {} measures how the job scales."
 
 
 def attached_verdict(
@@ -48,11 +47,11 @@ def attached_verdict(
     if not verdicts:
         of_warnings = log_verdict(findings, STALLS.empty(), INCIDENTS.empty())
         verdicts = [of_warnings] if of_warnings.sentence else []
+    answer = replace(answer, engine=run.manifest.passes[0].engine)
     if not verdicts:
         return replace(answer, sentence="The attached files hold no steps and no failure.")
     caveats = dict.fromkeys(one.caveat for one in verdicts if one.caveat)
-    is_torch = len(run.table(COLLECTIVE_TIMEOUTS.name)) > 0
-    no_baseline = _NO_BASELINE.format(TORCH_SCALING_COMMAND if is_torch else SCALING_COMMAND)
+    no_baseline = _NO_BASELINE.format(scaling_advice(answer.engine))
     return replace(
         answer,
         sentence=" ".join(one.sentence for one in verdicts),

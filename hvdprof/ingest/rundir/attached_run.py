@@ -15,6 +15,7 @@ from hvdprof.ingest.kineto.trace_set import TraceSet
 from hvdprof.ingest.kineto.traced_pass import read_traces, traced_pass
 from hvdprof.ingest.rundir.attach_sources import Given, Source, sources_of
 from hvdprof.ingest.rundir.attached_copies import copies_of, distinct, name_in_run
+from hvdprof.ingest.rundir.attached_engine import attached_engine
 from hvdprof.ingest.rundir.attached_recordings import read_recordings
 from hvdprof.ingest.rundir.attached_size import Counted, attached_size
 from hvdprof.ingest.sources.workspace import Workspace
@@ -35,7 +36,7 @@ from hvdprof.rundir.manifest import (
     Status,
 )
 from hvdprof.rundir.masking import mask_command
-from hvdprof.rundir.plan import HOROVOD_ENGINE, Segment
+from hvdprof.rundir.plan import Segment
 from hvdprof.rundir.regular_file import open_regular
 from hvdprof.rundir.run_file import append_run_bytes, make_run_folders
 from hvdprof.rundir.shown_names import shown_name
@@ -84,13 +85,16 @@ def attach(folder: Path, given: Given, stated: Stated, *, overwrite: bool = Fals
         traces = [one.path for one in sources if one.kind == AttachedKind.TRACE]
         traced = _traced(traces, sources)
         left_out = {} if traced is None else traced.left_out
+        timelines = [one.path for one in sources if one.kind == AttachedKind.TIMELINE]
+        outputs = {one.path: one.rank for one in sources if one.kind == AttachedKind.OUTPUT}
+        recordings = read_recordings(
+            [one.path for one in sources if one.kind == AttachedKind.RECORDING]
+        )
         counted = attached_size(
-            timelines=[one.path for one in sources if one.kind == AttachedKind.TIMELINE],
+            timelines=timelines,
             nccl_logs=[one.path for one in sources if one.kind == AttachedKind.NCCL_LOG],
-            outputs={one.path: one.rank for one in sources if one.kind == AttachedKind.OUTPUT},
-            recordings=read_recordings(
-                [one.path for one in sources if one.kind == AttachedKind.RECORDING]
-            ),
+            outputs=outputs,
+            recordings=recordings,
         )
         if traced is not None:
             counted = Counted(traced.size, "the traces are those of", is_uncached=False)
@@ -100,7 +104,10 @@ def attach(folder: Path, given: Given, stated: Stated, *, overwrite: bool = Fals
                 "Nothing in these files says how many ranks the job had.", hint="Add --np N."
             )
         if traced is None:
-            record = _pass(sources, size, stated, is_uncached=counted.is_uncached)
+            engine = attached_engine(
+                timelines=timelines, outputs=list(outputs), recordings=recordings
+            )
+            record = _pass(sources, size, stated, engine, is_uncached=counted.is_uncached)
         else:
             record = traced_pass(
                 size, stated.name, traced.controller, traced.engine, stated.batch_size or 0
@@ -157,7 +164,9 @@ def _refuse_what_is_there(folder: Path, *, overwrite: bool) -> None:
         )
 
 
-def _pass(sources: Sequence[Source], size: int, stated: Stated, *, is_uncached: bool) -> PassRecord:
+def _pass(
+    sources: Sequence[Source], size: int, stated: Stated, engine: str, *, is_uncached: bool
+) -> PassRecord:
     timelines = [one.path for one in sources if one.kind == AttachedKind.TIMELINE]
     mode = Mode.THROUGHPUT
     if timelines:
@@ -166,7 +175,7 @@ def _pass(sources: Sequence[Source], size: int, stated: Stated, *, is_uncached: 
     segments = [
         Segment(
             id="main" if len(names) == 1 else name,
-            engine=HOROVOD_ENGINE,
+            engine=engine,
             model=stated.name,
             compression=UNKNOWN,
             reduction=UNKNOWN,

@@ -35,8 +35,8 @@ SEGMENTS = Table(
             "engine",
             "category",
             "",
-            "horovod, ddp, fsdp for FSDP2, collectives for a loop that calls torch.distributed "
-            "itself, or torch for plain PyTorch alone.",
+            "horovod, ddp, fsdp for FSDP2, collectives for torch.distributed otherwise, torch for "
+            "plain PyTorch alone, or unknown where attached files do not say it.",
         ),
         Column("model", "category", "", "Name of the reference model."),
         Column("size", "int32", "", "Number of ranks, as `hvd.size()` returns it."),
