@@ -33,7 +33,10 @@ _BINARY_FORMATS = (
     (b"BZh", "a bzip2 file: unpack it first"),
 )
 _SQLITE = b"SQLite format 3\0"
-_DOCS = "docs/howto/engines.md shows the calls that record a DDP script."
+_RECORD = (
+    "Record the script itself: hvdprof run --np N -- python train.py for Horovod, with --launcher "
+    "torchrun for DDP and FSDP2."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +93,7 @@ def profiler_trace(text: bytes) -> str:
 def foreign_trace(text: bytes) -> ForeignFile | None:
     """The Chrome trace of another program with this text in it; None where it may be Horovod's."""
     if _THREADS.search(text):
-        return ForeignFile("a Chrome trace of another program, not Horovod's", recording_hint(None))
+        return ForeignFile("a Chrome trace of another program, not Horovod's", _RECORD)
     return None
 
 
@@ -105,7 +108,11 @@ def _of_rank(rank: int | None, size: int | None) -> str:
     return f" of rank {rank}" if size is None else f" of rank {rank} of {size}"
 
 
-def recording_hint(size: int | None) -> str:
-    """The command that records every rank of a script."""
-    ranks = "N" if size is None else size
-    return f"Record a Horovod script: hvdprof run --np {ranks} -- python train.py. {_DOCS}"
+def torch_recording_hint(size: int) -> str:
+    """The command that records every rank of a script of torch.distributed.
+
+    Args:
+        size: Ranks of its job.
+    """
+    command = f"hvdprof run --launcher torchrun --np {size} -- python train.py"
+    return f"Or record a script of torch.distributed: {command}."

@@ -423,7 +423,8 @@ def test_traces_without_steps_and_collectives_say_what_to_run(tmp_path: Path) ->
     with pytest.raises(UnreadableInputError) as caught:
         load_run(tmp_path)
     assert "holds neither steps nor collectives" in caught.value.message
-    assert "hvdprof run --np 2 -- python" in caught.value.hint
+    assert "hvdprof run --launcher torchrun --np 2 -- python" in caught.value.hint
+    assert "Horovod" not in caught.value.hint
 
 
 def test_each_refused_file_of_a_folder_has_its_own_reason(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from hvdprof.errors import UnreadableInputError
+from hvdprof.ingest.load import load_run
 from hvdprof.ingest.recognise import Kind, Recognised, recognise, recognise_all
 from hvdprof.ingest.sources.workspace import Workspace
 from tests.builders.places import CORPUS, needs_corpus
@@ -66,6 +67,14 @@ def test_content_decides(tmp_path: Path, content: bytes, kind: Kind, what: str) 
     found = recognise(path)
     assert (found.kind, found.what) == (kind, what)
     assert found.size_bytes == len(content)
+
+
+def test_of_a_foreign_trace_the_hint_names_the_launcher_of_torch(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    path.write_text('[{"ph": "X", "name": "a", "ts": 1, "dur": 2, "pid": 1, "tid": 3}]')
+    with pytest.raises(UnreadableInputError) as caught:
+        load_run([path])
+    assert "torchrun for DDP and FSDP2" in caught.value.hint
 
 
 def test_a_timeline_is_known_by_its_end_too(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from hvdprof.errors import UnreadableInputError
-from hvdprof.ingest.foreign_files import recording_hint
+from hvdprof.ingest.foreign_files import torch_recording_hint
 from hvdprof.ingest.kineto.collective_calls import CollectiveCall
 from hvdprof.ingest.kineto.gpu_clock import GpuClock
 from hvdprof.ingest.kineto.trace_file import TraceFile
@@ -128,7 +128,7 @@ def trace_set(
     if not any(one.calls or one.steps.steps for one in ranks.values()):
         raise UnreadableInputError(
             f"{shown_name(files[0][0])} holds neither steps nor collectives.",
-            hint=f"Call profiler.step() after each step. {recording_hint(size)}",
+            hint=f"Call profiler.step() after each step. {torch_recording_hint(size)}",
         )
     _place_on_one_clock(ranks, notes)
     _check_times(ranks)
