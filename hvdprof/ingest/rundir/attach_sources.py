@@ -22,7 +22,7 @@ _WANTED = {
     # Logs of NCCL's Inspector, of Megatron and of DeepSpeed are text.
     AttachedKind.RECORDING: (Kind.FLIGHT_RECORDER, Kind.NSYS, Kind.RAS, Kind.COMMS, Kind.TEXT),
 }
-_MAY_BE_EMPTY = (AttachedKind.NCCL_LOG, AttachedKind.OUTPUT)
+_MAY_BE_EMPTY = (AttachedKind.NCCL_LOG, AttachedKind.OUTPUT, AttachedKind.RECORDING)
 _OPTION = {
     AttachedKind.TIMELINE: "--timeline",
     AttachedKind.TRACE: "--trace",
@@ -55,7 +55,8 @@ class Source:
 def sources_of(given: Given, workspace: Workspace) -> list[Source]:
     """Every file that was given, checked by its content.
 
-    Among several logs or outputs some may be empty: a rank that printed nothing has a file too.
+    Among several logs, outputs or recordings some may be empty: a rank that printed nothing has a
+    file too, and so has one that was killed while it began a dump.
 
     Args:
         given: Files, folders, patterns, archives and streams.

@@ -4,7 +4,8 @@ Tested in ``tests/ingest/rundir/test_attached_recordings.py``.
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from hvdprof.errors import UnreadableInputError
@@ -22,27 +23,39 @@ from hvdprof.rundir.shown_names import show_as, shown_name
 _SHOWN_FOLDER = "recordings"
 
 
-def read_recordings(paths: Sequence[Path]) -> Run | None:
-    """What files of other recorders hold together; None without a file.
+@dataclass(frozen=True, slots=True)
+class Recordings:
+    """What files of other recorders hold together, and why nothing of a file is used.
+
+    ``run`` is None without a file.
+    """
+
+    run: Run | None = None
+    left_out: Mapping[Path, str] = field(default_factory=dict)
+
+
+def read_recordings(paths: Sequence[Path]) -> Recordings:
+    """Files of other recorders; those that hold nothing usable are left out beside others.
 
     Raises:
-        UnreadableInputError: A file holds nothing usable, or belongs to another option.
+        UnreadableInputError: No file holds anything usable, or one belongs to another option.
     """
     if not paths:
-        return None
-    run = load_files(Found([recognise(path) for path in paths]), paths[0])
-    for row in run.table(FILES.name).to_dict("records"):
-        name = str(row["file"])
-        if not row["num_rows"]:
-            raise UnreadableInputError(
-                str(row["left_out"]) or f"{name} holds nothing of another recorder.",
-                hint=f"See what it holds: hvdprof analyze {name}",
-            )
+        return Recordings()
+    found = [recognise(path) for path in paths]
+    run = load_files(Found(found), paths[0])
+    rows = {str(row["file"]): row for row in run.table(FILES.name).to_dict("records")}
+    left_out = {}
+    for one in found:
+        row = rows[one.name]
         if str(row["kind"]).startswith("NCCL log"):
             raise UnreadableInputError(
-                f"{name} is an NCCL log, so --recording cannot take it.", hint="Use --nccl-log."
+                f"{one.name} is an NCCL log, so --recording cannot take it.", hint="Use --nccl-log."
             )
-    return run
+        if not row["num_rows"]:
+            why = "holds nothing of another recorder" if one.size_bytes else "is empty"
+            left_out[one.path] = str(row["left_out"]) or f"{one.name} {why}; it is left out."
+    return Recordings(run, left_out)
 
 
 def with_recordings(run: Run) -> Run:

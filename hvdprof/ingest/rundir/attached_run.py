@@ -67,7 +67,7 @@ def attach(folder: Path, given: Given, stated: Stated, *, overwrite: bool = Fals
         overwrite: Whether a run directory that was made of files before may be replaced.
 
     Returns:
-        The manifest; ``warnings`` holds what the files contradict, and the traces left out.
+        The manifest; ``warnings`` holds what the files contradict, and the files left out.
 
     Raises:
         UsageError: No file was given, or nothing says how many ranks there were.
@@ -84,17 +84,17 @@ def attach(folder: Path, given: Given, stated: Stated, *, overwrite: bool = Fals
         _refuse_what_is_there(folder, overwrite=overwrite)
         traces = [one.path for one in sources if one.kind == AttachedKind.TRACE]
         traced = _traced(traces, sources)
-        left_out = {} if traced is None else traced.left_out
         timelines = [one.path for one in sources if one.kind == AttachedKind.TIMELINE]
         outputs = {one.path: one.rank for one in sources if one.kind == AttachedKind.OUTPUT}
         recordings = read_recordings(
             [one.path for one in sources if one.kind == AttachedKind.RECORDING]
         )
+        left_out = {**(traced.left_out if traced else {}), **recordings.left_out}
         counted = attached_size(
             timelines=timelines,
             nccl_logs=[one.path for one in sources if one.kind == AttachedKind.NCCL_LOG],
             outputs=outputs,
-            recordings=recordings,
+            recordings=recordings.run,
         )
         if traced is not None:
             counted = Counted(traced.size, "the traces are those of", is_uncached=False)
@@ -105,7 +105,7 @@ def attach(folder: Path, given: Given, stated: Stated, *, overwrite: bool = Fals
             )
         if traced is None:
             engine = attached_engine(
-                timelines=timelines, outputs=list(outputs), recordings=recordings
+                timelines=timelines, outputs=list(outputs), recordings=recordings.run
             )
             record = _pass(sources, size, stated, engine, is_uncached=counted.is_uncached)
         else:

@@ -3,8 +3,10 @@ import pickle
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from hvdprof.api import analyze_run, load_run
+from hvdprof.cli.main import build_app
 from hvdprof.errors import UnreadableInputError, UsageError
 from hvdprof.ingest.rundir.attach_sources import Given
 from hvdprof.ingest.rundir.attached_run import Stated, attach
@@ -143,8 +145,6 @@ def test_what_states_no_ranks_needs_them_stated(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "problem"),
     [
-        ("dump_0", pickle.dumps({"entries": 3})[:-3], "dump_0"),
-        ("notes.txt", b"hello\n", "notes.txt holds nothing of another recorder"),
         ("nccl.log", "\n".join(nccl_log.job()).encode(), "nccl.log is an NCCL log"),
         ("horovod.json", b'[{"ph": "B", "name": "NEGOTIATE_ALLREDUCE"}', "Horovod timeline"),
     ],
@@ -159,11 +159,34 @@ def test_a_file_of_no_other_recorder_is_refused_and_nothing_is_written(
     assert not (tmp_path / "run").exists()
 
 
-def test_a_second_dump_of_a_rank_is_refused(tmp_path: Path) -> None:
-    folder = write_dumps(tmp_path / "dumps", {0: dump(), 1: dump(late_ns=9)})
-    (folder / "dump_00").write_bytes(pickle.dumps(dump(late_ns=5), protocol=2))
-    with pytest.raises(UnreadableInputError, match="is a dump of rank 0 too"):
+def test_files_of_no_use_are_left_out_and_named(tmp_path: Path) -> None:
+    folder = hung(tmp_path / "dumps")
+    content = (folder / "dump_3").read_bytes()
+    (folder / "dump_3").write_bytes(content[: len(content) // 2])
+    (folder / "dump_00").write_bytes(pickle.dumps(dump(ranks=range(4), late_ns=5), protocol=2))
+    (folder / "notes.txt").write_text("hello\n")
+    (folder / "dump_4").touch()
+    command = ["attach", str(tmp_path / "run"), "--recording", str(folder)]
+    result = CliRunner().invoke(build_app(), command)
+    assert result.exit_code == 0, result.output
+    analysis = analyze_run(load_run(tmp_path / "run"))
+    for text in (result.output, "\n".join(analysis.warnings)):
+        for name in ("dump_3", "rank 0 too", "notes.txt holds nothing", "dump_4 is empty"):
+            assert text.count(name) == 1, name
+    assert {path.name for path in (tmp_path / "run").rglob("dump_*")} == {
+        "dump_0", "dump_1", "dump_2",
+    }  # fmt: skip
+    assert analysis.verdict.sentence.startswith("Hang: rank 2 has not submitted")
+    assert "No dump of rank 3" in analysis.verdict.caveat
+
+
+def test_files_that_are_all_of_no_use_are_refused(tmp_path: Path) -> None:
+    folder = hung(tmp_path / "dumps")
+    for path in folder.iterdir():
+        path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(UnreadableInputError, match="dump_0"):
         attach(tmp_path / "run", Given(recordings=[folder]), MINE)
+    assert not (tmp_path / "run").exists()
 
 
 def test_files_of_one_name_keep_it(tmp_path: Path) -> None:
