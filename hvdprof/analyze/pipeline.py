@@ -10,6 +10,7 @@ from hvdprof.analyze.causes.ceilings import ceilings
 from hvdprof.analyze.causes.pop import pop
 from hvdprof.analyze.causes.waterfall import waterfall
 from hvdprof.analyze.causes.waterfall_diff import engine_diffs
+from hvdprof.analyze.communication.collective_bandwidths import collective_bandwidths
 from hvdprof.analyze.communication.communication_tables import communication_tables
 from hvdprof.analyze.communication.matched_collectives import matched_collectives
 from hvdprof.analyze.communication.network import network_tables, network_verdict
@@ -40,7 +41,11 @@ from hvdprof.model.run import Run, RunAnalysis
 from hvdprof.model.tables.collective_tables import COLLECTIVES
 from hvdprof.model.tables.log_tables import FILES
 from hvdprof.model.tables.net_tables import NET_LINKS
-from hvdprof.model.tables.rank_collective_tables import MATCHED_COLLECTIVES, RANK_COLLECTIVES
+from hvdprof.model.tables.rank_collective_tables import (
+    COLLECTIVE_BANDWIDTHS,
+    MATCHED_COLLECTIVES,
+    RANK_COLLECTIVES,
+)
 from hvdprof.model.tables.run_tables import WAITS
 from hvdprof.model.tables.scaling_tables import JOB_STEPS, LAUNCHES, LOSSES, SCALING
 from hvdprof.model.tables.timeline_tables import EXECUTIONS, TENSOR_USES
@@ -159,14 +164,22 @@ def analyze_run(run: Run) -> RunAnalysis:
 def _with_matched(
     derived: Mapping[str, pd.DataFrame], run: Run, clocks: pd.DataFrame
 ) -> Mapping[str, pd.DataFrame]:
-    """The tables with MATCHED_COLLECTIVES; at its first use where its calls are not yet read."""
+    """The tables with MATCHED_COLLECTIVES; at its first use where its calls are not yet read.
+
+    Such calls are those of the Flight Recorder, whose ends are unknown: they have no bandwidth.
+    """
 
     def matched() -> pd.DataFrame:
         return matched_collectives(run.table(RANK_COLLECTIVES.name), clocks)
 
     if RANK_COLLECTIVES.name in run.unread:
         return LazyFrames(derived, {MATCHED_COLLECTIVES.name: matched}, {})
-    return {**derived, MATCHED_COLLECTIVES.name: matched()}
+    of_ranks = matched()
+    return {
+        **derived,
+        MATCHED_COLLECTIVES.name: of_ranks,
+        COLLECTIVE_BANDWIDTHS.name: collective_bandwidths(of_ranks),
+    }
 
 
 def _sent_bytes(run: Run) -> dict[tuple[str, str], int]:

@@ -161,6 +161,7 @@ class DerivedTables(Described):
     collectives = TableAttribute()
     link_fit = TableAttribute()
     matched_collectives = TableAttribute()
+    collective_bandwidths = TableAttribute()
     net_links = TableAttribute()
     net_hosts = TableAttribute()
     net_use = TableAttribute()

@@ -142,4 +142,32 @@ MATCHED_COLLECTIVES = Table(
     ),
 )
 
-RANK_COLLECTIVE_TABLES: tuple[Table, ...] = (RANK_COLLECTIVES, MATCHED_COLLECTIVES)
+COLLECTIVE_BANDWIDTHS = Table(
+    "collective_bandwidths",
+    "All collectives of one kind, number of ranks and size class (a power of two) in one launch, "
+    "from `matched_collectives` whose bus bandwidth is known.",
+    (
+        Column("pass_id", "category", "", "Folder name of the pass, as in the manifest."),
+        Column("segment", "category", "", "Id of the segment within the pass, as in the plan."),
+        Column("collective", "category", "", "ALLREDUCE, ALLGATHER, BROADCAST, SEND ..."),
+        Column("num_ranks", "int64", "", "Ranks that take part."),
+        Column("size_low_bytes", "int64", "bytes", "Smallest payload of the class."),
+        Column("size_high_bytes", "int64", "bytes", "Largest payload of the class."),
+        Column("number", "int64", "", "How many collectives."),
+        Column("wait_mean_ns", "float64", "ns", "Mean wait of a rank for the last one."),
+        Column("transfer_sum_ns", "float64", "ns", "Sum of `transfer_ns`."),
+        Column("transfer_median_ns", "float64", "ns", "Median of `transfer_ns`."),
+        Column(
+            "busbw_median_gb_per_s",
+            "float64",
+            "GB/s",
+            "Median of the bus bandwidths of nccl-tests.",
+        ),
+    ),
+)
+
+RANK_COLLECTIVE_TABLES: tuple[Table, ...] = (
+    RANK_COLLECTIVES,
+    MATCHED_COLLECTIVES,
+    COLLECTIVE_BANDWIDTHS,
+)

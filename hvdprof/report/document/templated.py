@@ -16,6 +16,7 @@ from hvdprof.report.forecast.forecast_section import FORECAST_HEADS, shape_forec
 from hvdprof.report.screen.open_points import open_points
 from hvdprof.report.screen.rank_phases import PHASES, rank_phases
 from hvdprof.report.screen.tiles import headline, tiles, verdict_cell
+from hvdprof.report.terminal.collectives_section import COLLECTIVE_HEADS, shape_collectives
 from hvdprof.report.terminal.network_section import NET_HEADS, shape_network
 from hvdprof.report.terminal.report_page import CELL_HEADS, shape_page
 from hvdprof.report.terminal.run_facts import run_created, run_facts, run_label
@@ -54,6 +55,8 @@ def fill(template: str, analysis: RunAnalysis, *, is_html: bool, **more: object)
         findings=findings_texts(analysis.findings),
         facts=run_facts(analysis),
         cell_heads=CELL_HEADS,
+        collectives=shape_collectives(analysis),
+        collective_heads=COLLECTIVE_HEADS,
         launches=shape_sessions(analysis),
         session_heads=SESSION_HEADS,
         network=shape_network(analysis),

@@ -12,6 +12,7 @@ from hvdprof.report.format_names import Format
 from hvdprof.report.plain_console import report_console
 from hvdprof.report.screen.attached_pages import attached_pages
 from hvdprof.report.terminal.caused_wait_section import print_caused_wait, shape_caused_wait
+from hvdprof.report.terminal.collectives_section import print_collectives, shape_collectives
 from hvdprof.report.terminal.engines_section import print_engines, shape_engines
 from hvdprof.report.terminal.file_page import print_page
 from hvdprof.report.terminal.findings_section import print_findings
@@ -28,7 +29,7 @@ _Justify = Literal["left", "right"]
 
 
 class TerminalReporter:
-    """Verdict, caveat, waterfall, key numbers, scaling, findings, caused wait, details, warnings.
+    """Verdict, caveat, waterfall, scaling, findings, caused wait, bandwidth, details, warnings.
 
     Readable from 80 columns on; wider terminals get one line per cell. Colours only where the
     stream is a terminal.
@@ -61,6 +62,7 @@ class TerminalReporter:
         print_findings(console, analysis.findings)
         print_open_points(console, analysis)
         print_caused_wait(console, shape_caused_wait(analysis))
+        print_collectives(console, shape_collectives(analysis))
         print_engines(console, shape_engines(analysis))
         print_sessions(console, shape_sessions(analysis))
         print_network(console, shape_network(analysis))

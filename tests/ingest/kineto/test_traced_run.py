@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+from hvdprof.analyze.communication.collective_bandwidths import collective_bandwidths
 from hvdprof.api import (
     AttachedFiles,
     AttachedJob,
@@ -22,8 +23,10 @@ from hvdprof.errors import UnreadableInputError, UsageError
 from hvdprof.ingest.kineto.standalone_traces import _name_of
 from hvdprof.model.run import Run, RunAnalysis
 from hvdprof.model.step_parts import RECORDED_PARTS
+from hvdprof.model.tables.rank_collective_tables import MATCHED_COLLECTIVES
 from hvdprof.report.formats import REPORTERS
 from hvdprof.rundir.manifest import Manifest
+from tests.builders.declared_rows import declared_rows
 from tests.builders.places import RECORDINGS
 from tests.builders.profiler_traces import TracedJob, kernel, operation, write_traces
 
@@ -461,3 +464,44 @@ def test_a_time_out_comes_before_the_failure_of_another_rank(tmp_path: Path) -> 
         sentence.find(one) for one in ("without rank 0", "out of memory", "per step")
     )
     assert 0 <= timeout < failure < steps
+
+
+@pytest.mark.parametrize("backend", ["gloo", "nccl"])
+def test_bus_bandwidth_by_collective_and_payload_is_in_every_output(
+    tmp_path: Path, backend: str
+) -> None:
+    job = dataclasses.replace(LATE, backend=backend)
+    analysis = analyze_run(load_run(write_traces(tmp_path, job)))
+    (row,) = analysis.collective_bandwidths.to_dict("records")
+    assert (row["collective"], row["num_ranks"], row["number"]) == ("ALLREDUCE", 3, 12)
+    assert row["size_low_bytes"] == row["size_high_bytes"] == 1000
+    # 1000 bytes in 1 ms, times 2 * (3 - 1) / 3; one rank of three is 2 ms late.
+    assert row["busbw_median_gb_per_s"] == pytest.approx(0.001 * 4 / 3, rel=0.01)
+    assert row["wait_mean_ns"] == pytest.approx(2e6 * 2 / 3, rel=0.01)
+    for name in ("terminal", "html", "markdown", "json"):
+        wanted = "busbw_median_gb_per_s" if name == "json" else "median busbw"
+        assert wanted in _rendered(analysis, name), name
+
+
+def test_payloads_of_one_power_of_two_are_one_row_and_the_longest_are_first() -> None:
+    sizes = [600, 1000, 1023, 1024, 5_000_000]
+    matched = declared_rows(
+        MATCHED_COLLECTIVES,
+        *(
+            {
+                "collective": "ALLREDUCE",
+                "size_bytes": size,
+                "num_ranks": 2,
+                "transfer_ns": size,
+                "busbw_gb_per_s": 1.0,
+            }
+            for size in sizes
+        ),
+    )
+    table = collective_bandwidths(matched)
+    columns = ["size_low_bytes", "size_high_bytes", "number"]
+    assert table[columns].to_numpy().tolist() == [
+        [5_000_000, 5_000_000, 1],
+        [600, 1023, 3],
+        [1024, 1024, 1],
+    ]
