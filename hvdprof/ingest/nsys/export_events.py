@@ -26,6 +26,7 @@ from hvdprof.ingest.nsys.export_database import (
     opened_export,
     version_of,
 )
+from hvdprof.ingest.nsys.nccl_payloads import read_nccl_ranges
 from hvdprof.model.nsys_events import NsysEvent, NsysEvents, NsysKind, NsysLane
 from hvdprof.rundir.shown_names import shown_name
 
@@ -256,8 +257,11 @@ def _processes(database: sqlite3.Connection, wanted: list[int]) -> dict[int, str
             for number, name in rows
             if isinstance(number, int) and name
         }
+    nccl = read_nccl_ranges(database)
     labels = {}
     for number in wanted:
         named = f" ({names[number]})" if number in names else ""
-        labels[number] = f"pid {number & _PID}{named}" if number else _PROCESS_UNKNOWN
+        ranks = sorted(nccl.ranks_of(number & _PID))
+        rank = f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))}, " * bool(ranks)
+        labels[number] = f"{rank}pid {number & _PID}{named}" if number else _PROCESS_UNKNOWN
     return labels

@@ -64,13 +64,19 @@ class NcclRanges:
 
     def rank_of(self, pid: int, device: int) -> int | None:
         """The rank of a GPU in the largest communicator of its process; None where not stated."""
+        ranks = self.ranks_of(pid)
+        if len(ranks) > 1:
+            ranks = {one.rank for one in self._largest(pid) if one.device == device}
+        return next(iter(ranks)) if len(ranks) == 1 else None
+
+    def ranks_of(self, pid: int) -> Set[int]:
+        """The ranks of a process in its largest communicator; none where not stated."""
+        return {one.rank for one in self._largest(pid)}
+
+    def _largest(self, pid: int) -> list[Membership]:
         own = self.members.get(pid, set())
         largest = max((one.num_ranks for one in own), default=0)
-        places = {(one.rank, one.device) for one in own if one.num_ranks == largest}
-        ranks = {rank for rank, _ in places}
-        if len(ranks) > 1:
-            ranks = {rank for rank, of_rank in places if of_rank == device}
-        return next(iter(ranks)) if len(ranks) == 1 else None
+        return [one for one in own if one.num_ranks == largest]
 
 
 def read_nccl_ranges(database: sqlite3.Connection) -> NcclRanges:

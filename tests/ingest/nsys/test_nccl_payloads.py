@@ -7,8 +7,10 @@ import pandas as pd
 import pytest
 
 from hvdprof.api import analyze_files, load_run
+from hvdprof.ingest.nsys.export_events import nsys_events
 from hvdprof.ingest.rundir.attached_size import attached_size
 from hvdprof.model.run import Run
+from hvdprof.report.chrome.nsys_trace import nsys_content
 from tests.builders.nsys_exports import (
     COLLECTED,
     DOMAIN,
@@ -90,6 +92,25 @@ def test_threads_of_a_process_have_ranks_of_their_own(tmp_path: Path) -> None:
     run = loaded(tmp_path / "a.sqlite", ranges)
     assert rows(run.nsys_nccl_calls, "rank", "number") == [(1, 1), (None, 1)]
     assert run.nsys_gpus["rank"].isna().all()
+
+
+@pytest.mark.parametrize(
+    ("ranges", "label"),
+    [
+        (RANGES, "rank 5, pid 4242"),
+        ([made(WORLD, rank, 2, thread=rank) for rank in (0, 1)], "ranks 0, 1, pid 4242"),
+        (RANGES[3:], "pid 4242"),
+    ],
+    ids=["of one rank", "of two ranks", "not stated"],
+)
+def test_the_process_of_the_lanes_has_its_ranks(
+    tmp_path: Path, ranges: list[Range], label: str
+) -> None:
+    write_export(tmp_path / "a.sqlite", KERNELS, ranges)
+    with nsys_events(add_schemas(tmp_path / "a.sqlite")) as events:
+        assert list(events.processes.values()) == [label]
+        content = nsys_content(events, "a.sqlite")
+    assert list(content.processes.values()) == [f"GPU 0, {label}"]
 
 
 def test_without_payloads_the_page_names_the_option_of_the_export(tmp_path: Path) -> None:
