@@ -14,6 +14,7 @@ LONGEST = 1 << 16
 
 _CHUNK_BYTES = 1 << 20
 _NEWLINE = 10
+_RETURN = b"\r"
 
 
 class BrokenEndError(Exception):
@@ -21,7 +22,7 @@ class BrokenEndError(Exception):
 
 
 class TextBlock:
-    """Consecutive lines of a file, or pieces of a line that is longer than 64 KiB.
+    """Consecutive lines of a file, or pieces of lines that are longer than 64 KiB.
 
     Args:
         data: The bytes.
@@ -38,7 +39,7 @@ class TextBlock:
         self.data, self.ended = data, ended
         ends = np.flatnonzero(np.frombuffer(data, np.uint8) == _NEWLINE) + 1
         lines = np.concatenate(([0], ends, [len(data)] if not data.endswith(b"\n") else []))
-        self.bounds: npt.NDArray[np.int64] = _with_pieces(lines.astype(np.int64))
+        self.bounds: npt.NDArray[np.int64] = _with_pieces(lines.astype(np.int64), data)
         self.places: npt.NDArray[np.int64] = np.searchsorted(ends, self.bounds[:-1], side="right")
         # Of ASCII, places in bytes are places in the text.
         self._ascii = data.decode("ascii") if data.isascii() else None
@@ -61,8 +62,8 @@ def text_blocks(path: Path, *, progress: Progress | None = None) -> Iterator[Tex
     """The lines of a file, some at a time.
 
     Gzip, zstd, UTF-8 and UTF-16 are recognised by content. At most a few megabytes
-    are held at a time: a line that is longer than 64 KiB comes in pieces of that length, so that a
-    file without any newline costs no more.
+    are held at a time: a line that is longer than 64 KiB comes in pieces of that length at most,
+    cut behind carriage returns where it has some. A file without any newline costs no more.
 
     Args:
         path: The file.
@@ -97,16 +98,25 @@ def _blocks(pieces: Iterator[bytes]) -> Iterator[TextBlock]:
         if newline:
             yield TextBlock(whole + newline, ended=True)
         if len(rest) > LONGEST:
-            end = (len(rest) - 1) // LONGEST * LONGEST
+            # A carriage return that is the last byte may belong to a newline that follows.
+            drawn_over = rest.rfind(_RETURN, 0, len(rest) - 1) + 1
+            end = drawn_over or (len(rest) - 1) // LONGEST * LONGEST
             yield TextBlock(rest[:end], ended=False)
             rest = rest[end:]
     if rest:
         yield TextBlock(rest, ended=True)
 
 
-def _with_pieces(bounds: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def _with_pieces(bounds: npt.NDArray[np.int64], data: bytes) -> npt.NDArray[np.int64]:
     """The bounds of lines, and of the pieces of those that are too long."""
     # A newline does not count.
     too_long = np.flatnonzero(np.diff(bounds) > LONGEST + 1)
-    inner = [np.arange(bounds[i] + LONGEST, bounds[i + 1] - 1, LONGEST) for i in too_long]
-    return np.sort(np.concatenate((bounds, *inner))) if inner else bounds
+    inner = [cut for i in too_long for cut in _cuts(data, int(bounds[i]), int(bounds[i + 1]) - 1)]
+    return np.sort(np.concatenate((bounds, inner))).astype(np.int64) if inner else bounds
+
+
+def _cuts(data: bytes, begin: int, end: int) -> Iterator[int]:
+    """Where a line is cut: behind carriage returns, so that no state of a progress bar is."""
+    while end - begin > LONGEST:
+        begin = data.rfind(_RETURN, begin, begin + LONGEST) + 1 or begin + LONGEST
+        yield begin

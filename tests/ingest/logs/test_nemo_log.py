@@ -1,4 +1,5 @@
 # ruff: noqa: E501  (lines of logs are as long as they are)
+import gzip
 from pathlib import Path
 
 import pytest
@@ -133,3 +134,18 @@ def test_no_damage_is_an_error(
     tables = dict(read_printed_file(path).tables)
     rows = tables.get("training_iterations")
     assert rows is None or (rows["step_ns"] > 0).all()
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_an_epoch_in_one_line_of_a_progress_bar_loses_no_iteration(
+    tmp_path: Path, packed: bool
+) -> None:
+    number = 20_000
+    bars = "\r".join(bar(one + 1, float(one), f"{1 + one % 7 / 10:.3f}") for one in range(number))
+    content = f"{WORLD}{bars}\n".encode()
+    assert len(content) > 3_000_000
+    path = tmp_path / "log"
+    path.write_bytes(gzip.compress(content) if packed else content)
+    rows = load_run(path).training_iterations
+    assert list(rows["iteration"]) == list(range(1, number + 1))
+    assert set(rows["line"]) == {2}
