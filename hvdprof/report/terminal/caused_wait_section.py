@@ -70,7 +70,8 @@ def shape_caused_wait(analysis: RunAnalysis) -> CausedWaitPage | None:
     left_out = len(order) - len(rows)
     meaning = (
         "Wait caused: the rank's Shapley share of all waiting; as last: wait while only this rank "
-        "was missing. Step-time cost: of all its delays, jitter included. "
+        "was missing. Step-time cost: of all its delays; that of a straggler above is without "
+        "jitter. "
     )
     more = f"{left_out} more ranks: --section caused_wait. " if left_out > 0 else ""
     return CausedWaitPage(
@@ -93,7 +94,7 @@ def print_caused_wait(console: Console, page: CausedWaitPage | None) -> None:
         "\nwaited",
         "wait\ncaused",
         "as\nlast",
-        "step-time\ncost",
+        "step-time cost\nwith jitter",
     ):
         frame.add_column(name, justify="right", no_wrap=True)
     frame.add_column("\npattern", overflow="fold")

@@ -27,7 +27,7 @@ CELL_HEADS = (
     "step time, median",
     "p95",
     "scaling efficiency",
-    "blocked",
+    "blocked, mean",
     "of the step",
     "observer overhead",
     "final loss",

@@ -103,7 +103,7 @@ def _wide_table(table: ModelTable) -> Table:
         ("step time\nmedian", "right"),
         ("\np95", "right"),
         ("scaling\nefficiency", "right"),
-        ("\nblocked", "right"),
+        ("blocked\nmean", "right"),
         ("of the\nstep", "right"),
         ("observer\noverhead", "right"),
         ("final\nloss", "right"),
@@ -134,7 +134,7 @@ def _narrow_table(table: ModelTable, *, tight: bool) -> Table:
         ("samples/s", "right"),
         ("step time\nmed., p95", "right"),
         ("scaling\nefficiency", "right"),
-        ("\nblocked", "right"),
+        ("blocked\nmean", "right"),
         ("observer\noverhead", "right"),
     )
     for row in table.rows:

@@ -53,3 +53,10 @@ def test_the_table_fits_eighty_columns(tmp_path):
     section = printed(analysis).split("Who waited for whom")[1].split("\n\n")[0]
 
     assert max(map(len, section.splitlines())) <= 80
+
+
+def test_the_cost_of_a_rank_is_told_from_that_of_a_straggler_in_the_verdict(tmp_path):
+    analysis = analysis_of(tmp_path / "run", sweep({0: 10.0, 2: 14.0}, blocked_ms={2: 3.0}))
+    text = printed(analysis, 120)
+    assert "with jitter" in text
+    assert "a straggler above is without jitter" in " ".join(text.split())

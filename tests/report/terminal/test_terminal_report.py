@@ -29,8 +29,8 @@ Largest loss: exposed transfer, 3.50 ms per step (11.3 %).
                          numbers say nothing about scaling)
 
 resnet18  16 samples per rank and step, efficiency against torch np=1
-                          step time         scaling              observer
-np  toggles    samples/s  med., p95      efficiency  blocked     overhead
+                          step time         scaling  blocked     observer
+np  toggles    samples/s  med., p95      efficiency     mean     overhead
 ─────────────────────────────────────────────────────────────────────────
  1  plain        612 ± 5    26.1 ms        baseline                     -
     torch                   27.0 ms
