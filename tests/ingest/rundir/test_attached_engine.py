@@ -45,9 +45,9 @@ def of(kind: str, folder: Path) -> Given:
             return Given(recordings=[written(path, MEGATRON)])
         case "nccl":
             return Given(nccl_logs=[written(path, "\n".join(nccl_log.job()))])
-    text = {"watchdog": WATCHDOG, "horovod": HOROVOD, "failure": FAILURE}
-    text["both"] = WATCHDOG + HOROVOD
-    return Given(outputs=[written(path, text[kind])])
+    texts = {"watchdog": WATCHDOG, "horovod": HOROVOD, "failure": FAILURE}
+    texts["both"] = WATCHDOG + HOROVOD
+    return Given(outputs=[written(path, texts[kind])])
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ def test_the_table_fits_eighty_columns(tmp_path):
     assert max(map(len, section.splitlines())) <= 80
 
 
-def test_the_cost_of_a_rank_is_told_from_that_of_a_straggler_in_the_verdict(tmp_path):
+def test_the_cost_of_a_rank_says_that_jitter_is_in_it(tmp_path):
     analysis = analysis_of(tmp_path / "run", sweep({0: 10.0, 2: 14.0}, blocked_ms={2: 3.0}))
     text = printed(analysis, 120)
     assert "with jitter" in text
