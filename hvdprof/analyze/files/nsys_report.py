@@ -3,6 +3,8 @@
 Tested in ``tests/ingest/nsys/test_export_tables.py``.
 """
 
+from collections.abc import Sequence
+
 import pandas as pd
 
 from hvdprof import units
@@ -27,7 +29,7 @@ def nsys_verdict(gpus: pd.DataFrame) -> FileVerdict:
         return FileVerdict("")
     if not int(gpus["num_nccl_kernels"].sum()):
         return FileVerdict("No NCCL kernels were recorded: this export shows no communication.")
-    share = gpus["exposed_ns"] / gpus["span_ns"].clip(lower=1)
+    share = _exposed_shares(gpus)
     row = gpus.iloc[int(share.to_numpy().argmax())].to_dict()
     hidden = 1 - float(row["exposed_ns"]) / max(float(row["communicating_ns"]), 1.0)
     which = "" if len(gpus) == 1 else f" on {_gpu(row)}, the most of {len(gpus)} GPUs"
@@ -47,8 +49,6 @@ def nsys_facts(gpus: pd.DataFrame) -> list[Fact]:
         f"{_ms(row['idle_ns'])}"
         for row in gpus.head(_MOST_LINES).to_dict("records")
     ]
-    if more := len(gpus) - len(lines):
-        lines.append(f"and {units.counted(more, 'GPU')} more")
     calls = gpus.drop_duplicates(["pid"])["num_nccl_calls"]
     return [
         Fact("num_gpus", "GPUs recorded", len(gpus)),
@@ -56,7 +56,7 @@ def nsys_facts(gpus: pd.DataFrame) -> list[Fact]:
         Fact("num_nccl_calls", "NCCL calls (NVTX)", int(calls.sum())),
         # The verdict and the line of its GPU state it.
         Fact("exposed_share", "", _most_exposed(gpus), "ratio"),
-        Fact("each_gpu", "time by GPU", "\n".join(lines)),
+        Fact("each_gpu", "time by GPU", _first_lines(lines, len(gpus), "GPU")),
     ]
 
 
@@ -64,7 +64,19 @@ def _most_exposed(gpus: pd.DataFrame) -> float | None:
     """Largest share of the recorded time that is exposed communication; None without NCCL."""
     if not int(gpus["num_nccl_kernels"].sum()):
         return None
-    return float((gpus["exposed_ns"] / gpus["span_ns"].clip(lower=1)).max())
+    return float(_exposed_shares(gpus).max())
+
+
+def _exposed_shares(gpus: pd.DataFrame) -> pd.Series:
+    return gpus["exposed_ns"] / gpus["span_ns"].clip(lower=1)
+
+
+def _first_lines(lines: Sequence[str], number: int, noun: str = "") -> str:
+    """The first lines as one text, and how many of all are not among them."""
+    shown = list(lines[:_MOST_LINES])
+    if more := number - len(shown):
+        shown.append(f"and {units.counted(more, noun) if noun else more} more")
+    return "\n".join(shown)
 
 
 def nsys_kernel_facts(kernels: pd.DataFrame) -> list[Fact]:
@@ -75,9 +87,7 @@ def nsys_kernel_facts(kernels: pd.DataFrame) -> list[Fact]:
         f"{_ms(row['total_ns'])}, exposed {_ms(row['exposed_ns'])}"
         for row in ordered.head(_MOST_LINES).to_dict("records")
     ]
-    if more := len(ordered) - len(lines):
-        lines.append(f"and {more} more")
-    return [Fact("each_nccl_kernel", "NCCL kernels", "\n".join(lines))]
+    return [Fact("each_nccl_kernel", "NCCL kernels", _first_lines(lines, len(ordered)))]
 
 
 def nsys_step_facts(steps: pd.DataFrame) -> list[Fact]:
@@ -95,11 +105,10 @@ def nsys_step_facts(steps: pd.DataFrame) -> list[Fact]:
             f"{_ms(medians['host_ns'])}, NCCL {_ms(medians['communicating_ns'])}, exposed "
             f"{_ms(medians['exposed_ns'])}, {units.percent(hidden)} of NCCL overlapped"
         )
-    if (more := len(lines) - _MOST_LINES) > 0:
-        lines = [*lines[:_MOST_LINES], f"and {units.counted(more, 'GPU')} more"]
+    by_gpu = _first_lines(lines, len(lines), "GPU")
     return [
         Fact("exposed_step_ns", "", max(exposed), "ns"),
-        Fact("each_gpu_step", "steps by GPU, without the first", "\n".join(lines)),
+        Fact("each_gpu_step", "steps by GPU, without the first", by_gpu),
     ]
 
 
@@ -117,9 +126,8 @@ def nsys_call_facts(calls: pd.DataFrame) -> list[Fact]:
         f"{units.counted(int(row['number']), 'call')}"
         for row in ordered.head(_MOST_LINES).to_dict("records")
     ]
-    if more := len(ordered) - len(lines):
-        lines.append(f"and {more} more")
-    return [Fact("each_nccl_call", "NCCL calls by message size", "\n".join(lines))]
+    by_size = _first_lines(lines, len(ordered))
+    return [Fact("each_nccl_call", "NCCL calls by message size", by_size)]
 
 
 def nsys_calls_unanswered(calls: pd.DataFrame) -> tuple[Unanswered, ...]:

@@ -14,15 +14,13 @@ _RANK = Column(
     "",
     "Rank in the largest communicator of the process; missing without NCCL's payloads.",
 )
+_GPU = (_FILE, _PROCESS, _DEVICE, _RANK)
 
 NSYS_GPUS = Table(
     "nsys_gpus",
     "One GPU of one process in an export of Nsight Systems: how long it computed and communicated.",
     (
-        _FILE,
-        _PROCESS,
-        _DEVICE,
-        _RANK,
+        *_GPU,
         Column("num_kernels", "int64", "", "Kernels, those of NCCL included."),
         Column("num_nccl_kernels", "int64", "", "Kernels of NCCL or RCCL."),
         Column(
@@ -49,10 +47,7 @@ NSYS_NCCL_KERNELS = Table(
     "nsys_nccl_kernels",
     "All NCCL kernels of one name on one GPU of an export of Nsight Systems.",
     (
-        _FILE,
-        _PROCESS,
-        _DEVICE,
-        _RANK,
+        *_GPU,
         Column("name", "category", "", "Name of the kernel, verbatim."),
         Column("collective", "category", "", "ALLREDUCE, SENDRECV ...; empty where unnamed."),
         Column("number", "int64", "", "How many ran."),
@@ -92,10 +87,7 @@ NSYS_STEPS = Table(
     "nsys_steps",
     "One step of one GPU in an export of Nsight Systems, where NVTX ranges mark the steps.",
     (
-        _FILE,
-        _PROCESS,
-        _DEVICE,
-        _RANK,
+        *_GPU,
         Column("step", "int64", "", "Number in the name of the range."),
         Column("range_name", "category", "", "What the names of the ranges have in common."),
         Column("start_ns", "int64", "ns", "Begin of the range on the clock of the recording."),
