@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from hvdprof import units
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.flight_recorder.dump_file import Dump
+from hvdprof.ingest.tables.time_spans import widest_gap
 
 _LONGEST_TIMEOUT_NS = 1_800_000_000_000
 """The longest timeout that PyTorch sets by itself; calls that the ring lost may have had it."""
@@ -63,9 +64,7 @@ def _check_spans(dumps: Mapping[str, Dump], limit_ns: int) -> None:
     }
     if not spans:
         return
-    latest = max(spans, key=lambda file: spans[file][0])
-    earliest = min(spans, key=lambda file: spans[file][1])
-    between_ns = spans[latest][0] - spans[earliest][1]
+    earliest, latest, between_ns = widest_gap(spans)
     if between_ns > limit_ns:
         raise UnreadableInputError(
             f"{earliest} and {latest} are not dumps of one incident: the first call of the second "

@@ -18,6 +18,7 @@ from hvdprof.ingest.tables.collective_matching import (
     SubmittedCall,
     match_collectives,
 )
+from hvdprof.ingest.tables.time_spans import widest_gap
 from hvdprof.model.arrays import Int64s
 from hvdprof.rundir.plan import DDP_ENGINE, FSDP_ENGINE
 from hvdprof.rundir.recorder_format import SAME_CLOCK
@@ -243,9 +244,7 @@ def _check_times(ranks: Mapping[int, RankTrace]) -> None:
             spans[rank] = min(times) + one.offset_ns, max(times) + one.offset_ns
     if len(spans) < 2:
         return
-    latest = max(spans, key=lambda rank: spans[rank][0])
-    earliest = min(spans, key=lambda rank: spans[rank][1])
-    between_ns = spans[latest][0] - spans[earliest][1]
+    earliest, latest, between_ns = widest_gap(spans)
     if between_ns > UNKNOWN_ERROR_NS:
         raise UnreadableInputError(
             f"{shown_name(ranks[latest].path)} begins {between_ns / 1e9:.0f} s after "
