@@ -12,6 +12,7 @@ from hvdprof.analyze.files.hang_verdict import (
 )
 from hvdprof.analyze.files.last_to_submit import last_to_submit_facts
 from hvdprof.analyze.files.next_recording import torch_recording_command
+from hvdprof.analyze.files.rank_names import ranks_listed, ranks_named
 from hvdprof.model.file_page import Fact, FilePage, FileVerdict, Gravity, Unanswered
 from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import Run
@@ -19,7 +20,6 @@ from hvdprof.model.tables.collective_progress_tables import COLLECTIVE_PROGRESS
 from hvdprof.model.tables.rank_collective_tables import RANK_COLLECTIVES
 
 FLIGHT_RECORDER = "PyTorch Flight Recorder dump"
-_MOST_NAMED = 8
 
 
 def dump_pages(run: Run, files: list[FrameRow]) -> list[FilePage]:
@@ -59,7 +59,7 @@ def _page(
         size_bytes=sum(int(row["size_bytes"]) for row in members),
         facts=(
             Fact("num_ranks", "ranks", len(ranks)),
-            *([Fact("missing_dumps", "no dump of ranks", _listed(absent))] if absent else []),
+            *([Fact("missing_dumps", "no dump of ranks", ranks_listed(absent))] if absent else []),
             Fact("num_groups", "process groups", int(progress["group"].nunique())),
             *hang_facts(hang),
             Fact("num_calls", "collectives recorded, all ranks", len(calls)),
@@ -96,19 +96,12 @@ def _named(progress: pd.DataFrame) -> set[int]:
 def _caveat(absent: list[int], *, is_hang: bool = False) -> str:
     parts = []
     if absent:
-        verb = "is" if len(absent) == 1 else "are"
+        who, verb = ("it", "is") if len(absent) == 1 else ("they", "are")
         parts.append(
-            f"No dump of {_listed(absent)}: {'it' if len(absent) == 1 else 'they'} may be behind, "
-            f"and {verb} not compared."
+            f"No dump of {ranks_named(absent)}: {who} may be behind, and {verb} not compared."
         )
     if is_hang:
         parts.append(
             "If the job still ran, ranks differ by the moments of their dumps: compare two dumps."
         )
     return " ".join(parts)
-
-
-def _listed(ranks: list[int]) -> str:
-    more = f" and {len(ranks) - _MOST_NAMED} more" if len(ranks) > _MOST_NAMED else ""
-    noun = "rank" if len(ranks) == 1 else "ranks"
-    return f"{noun} {', '.join(map(str, ranks[:_MOST_NAMED]))}{more}"

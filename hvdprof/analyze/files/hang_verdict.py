@@ -16,12 +16,13 @@ from hvdprof.analyze.files.blocked_ranks import (
     groups_of,
     hang_of,
 )
+from hvdprof.analyze.files.rank_names import ranks_listed, ranks_named
 from hvdprof.model.file_page import Fact, FileVerdict, Gravity
 
-_MOST_RANKS = 12
 _MOST_COLLECTIVES = 4
 _STUCK_FIX = "look for GPU and network errors on their hosts (dmesg, nvidia-smi -q)"
 _MISSING_FIX = "look at what these processes do (py-spy dump --pid)"
+_ABSENT_FIX = "look at the end of their output, and collect their dumps"
 
 
 def progress_hang(progress: pd.DataFrame) -> Hang:
@@ -54,11 +55,13 @@ def hang_facts(hang: Hang) -> list[Fact]:
     if more := len(hang.first) - len(lines):
         lines.append(f"and {more} more")
     facts = [
-        Fact("hang_ranks", "hang begins with ranks", _listed(hang.culprits)),
+        Fact("hang_ranks", "hang begins with ranks", ranks_listed(hang.culprits)),
         Fact("missing_in", "first collectives affected", "\n".join(lines)),
     ]
     if hang.stuck:
-        facts.append(Fact("stuck_ranks", "ranks stuck where others completed", _listed(hang.stuck)))
+        facts.append(
+            Fact("stuck_ranks", "ranks stuck where others completed", ranks_listed(hang.stuck))
+        )
     facts.append(Fact("num_blocked", "ranks blocked by them", len(hang.blocked)))
     return facts
 
@@ -73,9 +76,9 @@ def no_hang_verdict(hang: Hang, num_ranks: int, absent: Sequence[int]) -> FileVe
     """
     if hang.pending and absent:
         return FileVerdict(
-            f"Suspects: {_list_of(absent)} wrote no dump, and {_list_of(hang.pending)} "
-            f"wait{'s' if len(hang.pending) == 1 else ''} in collectives that all other ranks "
-            f"submitted. Fix: {_MISSING_FIX}.",
+            f"Suspects: {ranks_named(absent)}, without a dump; {ranks_named(hang.pending)} "
+            f"wait{'s' if len(hang.pending) == 1 else ''} in collectives that all ranks with a "
+            f"dump submitted. Fix: {_ABSENT_FIX}.",
             gravity=Gravity.HANG,
         )
     if hang.pending:
@@ -96,12 +99,12 @@ def _widest(hang: Hang, kind: str, ranks: Sequence[int]) -> BlockedCollective:
 
 
 def _have(ranks: Sequence[int]) -> str:
-    return f"{_list_of(ranks)} {'has' if len(ranks) == 1 else 'have'}"
+    return f"{ranks_named(ranks)} {'has' if len(ranks) == 1 else 'have'}"
 
 
 def _line(one: BlockedCollective) -> str:
     verb = "not submitted" if one.kind == MISSING else "not completed"
-    return f"{_name(one)}, Seq {one.seq} of {one.group}: {verb} by {_list_of(one.ranks)}"
+    return f"{_name(one)}, Seq {one.seq} of {one.group}: {verb} by {ranks_named(one.ranks)}"
 
 
 def _what(one: BlockedCollective) -> str:
@@ -111,16 +114,3 @@ def _what(one: BlockedCollective) -> str:
 
 def _name(one: BlockedCollective) -> str:
     return one.name or "collective"
-
-
-def _list_of(ranks: Sequence[int]) -> str:
-    if len(ranks) == 1:
-        return f"rank {ranks[0]}"
-    if len(ranks) > _MOST_RANKS:
-        return f"ranks {_listed(ranks)}"
-    return f"ranks {', '.join(map(str, ranks[:-1]))} and {ranks[-1]}"
-
-
-def _listed(ranks: Sequence[int]) -> str:
-    more = f" and {len(ranks) - _MOST_RANKS} more" if len(ranks) > _MOST_RANKS else ""
-    return ", ".join(map(str, ranks[:_MOST_RANKS])) + more

@@ -3,7 +3,7 @@
 Tested in ``tests/cli/test_analyze_files.py``.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import pandas as pd
 
@@ -20,6 +20,7 @@ from hvdprof.analyze.files.nsys_report import (
     nsys_kernel_facts,
     nsys_step_facts,
 )
+from hvdprof.analyze.files.rank_names import ranks_listed
 from hvdprof.analyze.files.ras_report import ras_facts
 from hvdprof.analyze.files.training_log_report import (
     comms_facts,
@@ -75,11 +76,10 @@ def stall_facts(stalls: pd.DataFrame) -> list[Fact]:
     ]
     if len(missing):
         ranks = sorted(int(rank) for rank in missing["stalled_rank"].unique())
-        facts.append(Fact("missing_ranks", "ranks that did not submit", _listed(ranks)))
+        facts.append(Fact("missing_ranks", "ranks that did not submit", ranks_listed(ranks)))
     if stalls["shutdown"].any():
         ranks = sorted(int(rank) for rank in stalls.loc[stalls["shutdown"], "stalled_rank"])
-        text = _listed(dict.fromkeys(ranks))
-        facts.append(Fact("shutdown_ranks", "shut down because of ranks", text))
+        facts.append(Fact("shutdown_ranks", "shut down because of ranks", ranks_listed(ranks)))
     return facts
 
 
@@ -103,7 +103,7 @@ def timeout_facts(timeouts: pd.DataFrame) -> list[Fact]:
     names = dict.fromkeys(str(name) for name in rows["operation"] if str(name))
     return [
         Fact("num_timeouts", "collective timeouts", len(rows)),
-        Fact("timeout_ranks", "on ranks", _listed(ranks) or None),
+        Fact("timeout_ranks", "on ranks", ranks_listed(ranks) or None),
         Fact("timeout_operations", "in", ", ".join(list(names)[:_MOST_NAMES]) or None),
     ]
 
@@ -216,12 +216,6 @@ BY_TABLE: tuple[tuple[str, Callable[[pd.DataFrame], list[Fact]]], ...] = (
     (THROUGHPUT.name, throughput_facts),
 )
 """The tables whose rows name their file, in the order of their facts."""
-
-
-def _listed(ranks: Iterable[int]) -> str:
-    texts = [str(rank) for rank in ranks]
-    more = f" and {len(texts) - _MOST_NAMES} more" if len(texts) > _MOST_NAMES else ""
-    return ", ".join(texts[:_MOST_NAMES]) + more
 
 
 def _end_of(row: pd.Series) -> str:

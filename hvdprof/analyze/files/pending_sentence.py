@@ -3,11 +3,10 @@
 Tested in ``tests/analyze/files/test_straggler_sentence.py``.
 """
 
-from collections.abc import Sequence
-
 import pandas as pd
 
 from hvdprof import units
+from hvdprof.analyze.files.rank_names import ranks_named
 from hvdprof.model.file_page import Fact, FileVerdict, Gravity
 
 SHORTEST_HANG_NS = 1_000_000_000
@@ -15,7 +14,6 @@ LEAST_TIMES_USUAL = 5.0
 """A hang lasts so many times the 95th percentile of the negotiations of its file."""
 
 _ENDED = "Pending negotiations are a hang, unless the job was ended while ranks waited."
-_MOST_RANKS = 8
 
 
 def pending_verdict(pending: pd.DataFrame, usual_ns: float | None) -> FileVerdict:
@@ -52,9 +50,9 @@ def pending_fact(pending: pd.DataFrame) -> tuple[Fact, ...]:
     submitted, missing = (_numbers(str(one)) for one in largest.index[0])
     text = f"{_tensors(len(pending))} for {longest}"
     if submitted:
-        text += f", submitted by {_ranks(submitted)}"
+        text += f", submitted by {ranks_named(submitted)}"
     if missing:
-        text += f", not by {_ranks(missing)}"
+        text += f", not by {ranks_named(missing)}"
     return (Fact("num_pending", "pending at the end", len(pending), text=text),)
 
 
@@ -65,7 +63,8 @@ def _who(pending: pd.DataFrame, *, capital: bool = True) -> str:
         unknown = "the file does not name the ranks that have not submitted them"
         return f"{_tensors(len(pending))} pending ({unknown})"
     clauses = [
-        f"{_ranks(ranks)} {'has' if len(ranks) == 1 else 'have'} not submitted {_tensors(number)}"
+        f"{ranks_named(ranks)} {'has' if len(ranks) == 1 else 'have'} not submitted "
+        f"{_tensors(number)}"
         for ranks, number in named[:2]
     ]
     text = " and ".join(clauses)
@@ -83,15 +82,6 @@ def _mutual(pending: pd.DataFrame) -> str:
 
 def _tensors(number: int) -> str:
     return "1 tensor" if number == 1 else f"{units.count(number)} tensors"
-
-
-def _ranks(ranks: Sequence[int]) -> str:
-    if len(ranks) == 1:
-        return f"rank {ranks[0]}"
-    if ranks[-1] - ranks[0] == len(ranks) - 1 and len(ranks) > 2:
-        return f"ranks {ranks[0]} to {ranks[-1]}"
-    more = f" and {len(ranks) - _MOST_RANKS} more" if len(ranks) > _MOST_RANKS else ""
-    return f"ranks {', '.join(map(str, ranks[:_MOST_RANKS]))}{more}"
 
 
 def _numbers(ranks: str) -> list[int]:

@@ -3,14 +3,11 @@
 Tested in ``tests/ingest/logs/test_ras_text.py``.
 """
 
-from collections.abc import Sequence
-
 import pandas as pd
 
-from hvdprof import units
+from hvdprof.analyze.files.rank_names import ranks_listed, ranks_named
 from hvdprof.model.file_page import Fact, FileVerdict, Gravity
 
-_MOST_RANKS = 12
 _RUNNING = (
     "In a running job the counts differ from moment to moment: query again. In a hang "
     "they do not grow."
@@ -29,7 +26,7 @@ def ras_verdict(progress: pd.DataFrame) -> FileVerdict:
     silent = rows[(rows["status"] != "").to_numpy()]
     if len(silent):
         status = str(silent["status"].iloc[0])
-        named = _ranks(silent["rank"])
+        named = ranks_named(silent["rank"]).capitalize()
         where = f" of communicator {silent['group'].iloc[0]}"
         verb = "is" if len(set(silent["rank"])) == 1 else "are"
         return FileVerdict(
@@ -42,8 +39,8 @@ def ras_verdict(progress: pd.DataFrame) -> FileVerdict:
     group, low, high, ranks = behind
     verb = "is" if len(ranks) == 1 else "are"
     return FileVerdict(
-        f"{_ranks(ranks)} of communicator {group} {verb} behind: {low} of {high} collectives "
-        f"launched. Fix: look at what the ranks do (py-spy dump --pid).",
+        f"{ranks_named(ranks).capitalize()} of communicator {group} {verb} behind: {low} of "
+        f"{high} collectives launched. Fix: look at what the ranks do (py-spy dump --pid).",
         _RUNNING,
         Gravity.WARNING,
     )
@@ -61,10 +58,10 @@ def ras_facts(progress: pd.DataFrame) -> list[Fact]:
         Fact("num_nccl_ranks", "ranks reported", len(rows.drop_duplicates(["group", "rank"]))),
     ]
     if len(silent):
-        facts.append(Fact("silent_ranks", "without an answer", _listed(silent["rank"])))
+        facts.append(Fact("silent_ranks", "without an answer", ranks_listed(silent["rank"])))
     if behind is not None:
         _, low, high, ranks = behind
-        named = _listed(ranks)
+        named = ranks_listed(ranks)
         text = f"{named} ({low} of {high} launched)"
         facts.append(Fact("behind_ranks", "ranks with the fewest collectives", named, text=text))
     return facts
@@ -83,15 +80,3 @@ def _behind(rows: pd.DataFrame) -> tuple[str, int, int, list[int]] | None:
             ranks = sorted(int(one) for one in members.loc[members["last_enqueued"] == low, "rank"])
             found.append((str(group), low, high, ranks))
     return max(found, key=lambda one: one[2] - one[1], default=None)
-
-
-def _ranks(ranks: Sequence[int] | pd.Series) -> str:
-    number = len({int(rank) for rank in ranks})
-    return f"Rank{'s' if number > 1 else ''} {_listed(ranks)}"
-
-
-def _listed(ranks: Sequence[int] | pd.Series) -> str:
-    distinct = sorted({int(rank) for rank in ranks})
-    more = len(distinct) - _MOST_RANKS
-    text = ", ".join(map(str, distinct[:_MOST_RANKS]))
-    return f"{text} and {units.counted(more, 'more rank')}" if more > 0 else text

@@ -58,8 +58,8 @@ def test_a_stuck_rank_points_at_its_gpu(tmp_path: Path) -> None:
 def test_ranks_without_a_dump_are_named_and_may_be_behind(tmp_path: Path) -> None:
     dumps = {rank: dump(ranks=range(4), enqueued=6, late_ns=rank) for rank in (0, 2)}
     page = page_of(write_dumps(tmp_path, dumps))
-    assert facts_of(page)["missing_dumps"] == "ranks 1, 3"
-    assert page.verdict.startswith("Suspects: ranks 1 and 3 wrote no dump, and ranks 0 and 2 wait")
+    assert facts_of(page)["missing_dumps"] == "1, 3"
+    assert page.verdict.startswith("Suspects: ranks 1 and 3, without a dump; ranks 0 and 2 wait")
     assert "they may be behind" in page.caveat
 
 

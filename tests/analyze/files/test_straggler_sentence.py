@@ -139,11 +139,11 @@ def test_a_hang_comes_first_with_the_ranks_that_did_not_submit(tmp_path):
     writer.cycle()
     page = page_of(tmp_path, writer)
     assert page.verdict.startswith(
-        "Ranks 1, 3 have not submitted 2 tensors for 6.30 s until the end of the file."
+        "Ranks 1 and 3 have not submitted 2 tensors for 6.30 s until the end of the file."
     )
     assert page.caveat.startswith("Pending negotiations are a hang, unless")
     (pending,) = (fact for fact in page.facts if fact.name == "num_pending")
-    assert pending.text == "2 tensors for 6.30 s, submitted by ranks 0, 2, not by ranks 1, 3"
+    assert pending.text == "2 tensors for 6.30 s, submitted by ranks 0 and 2, not by ranks 1 and 3"
 
 
 def test_a_file_that_ends_in_a_short_negotiation_gets_a_caveat_alone(tmp_path):
@@ -199,8 +199,8 @@ def test_ranks_that_submitted_different_tensors_wait_for_each_other(tmp_path):
     writer.now_us += 90_000_000
     writer.cycle()
     assert page_of(tmp_path, writer).verdict.startswith(
-        "Ranks 2, 3 have not submitted 1 tensor and ranks 0, 1 have not submitted 1 tensor for "
-        "90.0 s until the end of the file: they wait for each other."
+        "Ranks 2 and 3 have not submitted 1 tensor and ranks 0 and 1 have not submitted 1 tensor "
+        "for 90.0 s until the end of the file: they wait for each other."
     )
 
 
@@ -248,7 +248,7 @@ def test_a_file_in_the_cache_gets_the_same_page(tmp_path, monkeypatch, hangs):
         whole.caveat,
         whole.facts,
     )
-    assert ("Ranks 2, 3 have not submitted 2 tensors" in cached.verdict) == hangs
+    assert ("Ranks 2 and 3 have not submitted 2 tensors" in cached.verdict) == hangs
 
 
 @needs_corpus
