@@ -148,8 +148,8 @@ def _caveats(run: Run, num_steps: int, missing: list[int]) -> Iterator[str]:
         more = f" and {len(missing) - _MOST_RANKS} more" if len(missing) > _MOST_RANKS else ""
         plural = "s" if len(missing) > 1 else ""
         yield (
-            f"Wait attribution unavailable: no trace of rank{plural} {listed}{more}. Give the "
-            f"traces of all ranks, or run `{torch_recording_command(size)}`."
+            f"Wait attribution unavailable: no whole trace of rank{plural} {listed}{more}. Give "
+            f"whole traces of all ranks, or run `{torch_recording_command(size)}`."
         )
     elif run.steps["blocked_ns"].isna().any():
         yield (
