@@ -61,7 +61,7 @@ def test_verdicts_name_who_is_behind_and_who_does_not_answer(tmp_path: Path) -> 
     assert "query again" in page.caveat
     path.write_text(MISMATCH + INCOMPLETE)
     (page,) = analyze_files(load_run(path)).files
-    assert page.verdict.startswith("Ranks 3, 5 of communicator cf264af53edbe986 are missing.")
+    assert page.verdict.startswith("Ranks 3 and 5 of communicator cf264af53edbe986 are missing.")
 
 
 def report(counts: dict[int, int], silent: tuple[int, ...] = ()) -> dict[str, object]:
