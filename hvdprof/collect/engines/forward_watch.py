@@ -35,7 +35,9 @@ class ForwardWatch:
     compiled code the replaced calls do nothing; the call of the compiled module is seen.
 
     Until ``settle`` all classes whose modules hold trained parameters are watched, afterwards only
-    those that were outermost, so that a model of a thousand modules does not pay for it.
+    those that were outermost, so that a model of a thousand modules does not pay for it. The class
+    of a model inside DDP stays watched for evaluation alone: a rank that evaluates while the others
+    wait calls the model inside, since DDP may communicate.
 
     Args:
         torch: The module ``torch``.
@@ -62,7 +64,8 @@ class ForwardWatch:
         self._holds: weakref.WeakKeyDictionary[Module, bool] = weakref.WeakKeyDictionary()
         self._restore: dict[type, Callable[[], None]] = {}
         self._outermost: set[type] = set()
-        self._is_compiled = False
+        self._inside_ddp: set[type] = set()
+        self._is_compiled = self._is_settled = False
         self.look_for_modules()
 
     @property
@@ -78,6 +81,7 @@ class ForwardWatch:
 
     def look_for_modules(self) -> None:
         """Watch the classes of all modules that hold trained parameters now."""
+        self._is_settled = False
         base = self._torch.nn.Module
         for one in gc.get_objects():
             kind = type(one)
@@ -92,11 +96,12 @@ class ForwardWatch:
         self._owner = threading.get_ident()
 
     def settle(self) -> None:
-        """Watch only the classes that were outermost so far."""
+        """Watch only the classes that were outermost so far, and those inside DDP."""
         # Compiled code that saw the replaced calls would be compiled once more without them.
         if self._is_compiled or not self._outermost:
             return
-        for kind in self._restore.keys() - self._outermost:
+        self._is_settled = True
+        for kind in self._restore.keys() - self._outermost - self._inside_ddp:
             self._restore.pop(kind)()
 
     def remove(self) -> None:
@@ -142,22 +147,28 @@ class ForwardWatch:
         return types.SimpleNamespace, (), {"is_watched": operator.not_}
 
     def is_watched(self, kind: type) -> bool:
-        """Whether calls of a class are watched in this thread."""
+        """Whether calls of a class are watched in this thread: those outside all other modules."""
         # Other threads serve metrics or data.
-        return kind in self._restore and threading.get_ident() == self._owner
+        return not self._depth and kind in self._restore and threading.get_ident() == self._owner
 
     def _opened(self, module: Module, inputs: object) -> AbstractContextManager[None]:
         # Not in the call itself, which is pickled without this package.
         return opened(self._fails, self._enter, module, inputs)
 
     def _enter(self, module: Module, inputs: object) -> AbstractContextManager[None] | None:
-        if self._depth or not self._is_trained(module):
+        if not self._is_trained(module):
             return None
-        self._outermost.add(type(module))
-        self._is_compiled |= _is_compiled(module)
-        if _is_in_training(module) and self._torch.is_grad_enabled():
-            return self._begin(inputs)
-        return self._evaluates()
+        kind, trains = type(module), _is_in_training(module) and self._torch.is_grad_enabled()
+        if self._is_settled:
+            # Backward computes checkpointed modules once more, which is no pass of its own.
+            if trains and kind not in self._outermost:
+                return None
+        else:
+            self._outermost.add(kind)
+            if is_ddp(module):
+                self._inside_ddp.add(type(module.module))
+            self._is_compiled |= _is_compiled(module)
+        return self._begin(inputs) if trains else self._evaluates()
 
     def _is_trained(self, module: Module) -> bool:
         holds = self._holds.get(module)

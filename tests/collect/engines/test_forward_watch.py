@@ -114,6 +114,37 @@ def test_the_model_inside_ddp_says_whether_it_trains(model, seen):
     assert seen == [8, "evaluation"]
 
 
+def settled_in_ddp(model, seen):
+    wrapped = Wrapped(model)
+    watch = watching(wrapped, seen)
+    wrapped(torch.zeros(1, 4))
+    watch.settle()
+    del seen[:]
+    return wrapped, watch
+
+
+@pytest.mark.parametrize("how", ["eval", "no_grad"])
+def test_evaluation_with_the_model_inside_ddp_is_seen_after_settling(model, seen, how):
+    # As a rank does that evaluates while the others wait: DDP itself may communicate.
+    wrapped, watch = settled_in_ddp(model, seen)
+    wrapped.train(how != "eval")
+    with torch.set_grad_enabled(how != "no_grad"):
+        wrapped.module(torch.zeros(8, 4))
+    watch.remove()
+
+    assert seen == ["evaluation"]
+
+
+def test_the_model_inside_ddp_trains_in_passes_of_ddp_alone_after_settling(model, seen):
+    # Backward computes checkpointed modules once more, which may be of the class of the model.
+    wrapped, watch = settled_in_ddp(model, seen)
+    wrapped(torch.zeros(8, 4))
+    wrapped.module(torch.zeros(8, 4))
+    watch.remove()
+
+    assert seen == [8]
+
+
 def test_models_that_are_not_trained_here_are_no_ones_business(watch, seen):
     Net()(torch.zeros(8, 4))
 
