@@ -27,7 +27,8 @@ class FindingTexts:
         severity: error, warning or note.
         title: The problem as a noun phrase.
         evidence: What was measured, in sentences.
-        cost: ``Costs 4.02 ms per step (16.8 % of step time)``.
+        cost: ``Costs 4.02 ms per step (16.8 % of step time)``, or outside the steps
+            ``Costs 16.8 % of the recorded time``.
         gain: ``Potential gain if fixed: up to 16.8 % of step time``.
         quote: The log line or setting behind its file and line.
         action: How to fix it.
@@ -84,6 +85,9 @@ def command_of(action: str) -> str:
 def _cost(row: Mapping[Hashable, object]) -> str:
     cost_ns, low, high = (_number(row[f"cost_{end}ns"]) for end in ("", "low_", "high_"))
     percent = _share(row, "cost_share")
+    of_job = _number(row["job_share"])
+    if not math.isnan(of_job):
+        return f"Costs {units.percent(of_job)} of the recorded time"
     if math.isnan(cost_ns):
         return percent and f"Costs {percent} of step time"
     of_step = percent and f" ({percent} of step time)"

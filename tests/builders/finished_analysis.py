@@ -239,6 +239,7 @@ def finding(**values: Any) -> dict[str, Any]:
         "cost_high_ns": NAN,
         "cost_share": NAN,
         "gain_share": NAN,
+        "job_share": NAN,
     }
     return row | values
 

@@ -10,6 +10,7 @@ from tests.builders.finished_analysis import NAN, finding
         ({}, ""),
         ({"cost_share": 0.25}, "Costs 25.0 % of step time."),
         ({"cost_ns": 6e6}, "Costs 6.00 ms per step."),
+        ({"job_share": 0.655}, "Costs 65.5 % of the recorded time."),
         (
             {"cost_ns": 6e6, "cost_share": 0.25, "gain_share": 0.2},
             "Costs 6.00 ms per step (25.0 % of step time). "

@@ -3,6 +3,7 @@
 Tested in ``tests/analyze/findings/test_run_findings.py``.
 """
 
+import math
 import re
 from dataclasses import dataclass
 
@@ -47,6 +48,7 @@ class Finding:
     cost_high_ns: float = NAN
     cost_share: float = NAN
     gain_share: float = NAN
+    job_share: float = NAN
 
 
 def as_sentence(clause: str) -> str:
@@ -86,11 +88,16 @@ def severity_of_cost(share: float) -> str:
     return "warning" if share >= WARNING_COST else "note"
 
 
-def by_gravity(finding: Finding) -> tuple[int, bool, float]:
+def by_gravity(finding: Finding, outside: float = 0.0) -> tuple[int, bool, float]:
     """Sorts errors before warnings before notes, and the costlier first.
 
     A cost at one rank stands last of its severity: the baseline has it too, so it is no reason
     for which the job does not scale.
+
+    Args:
+        finding: What to sort.
+        outside: The share of the job outside the steps: costs are compared as shares of the job.
     """
-    cost = finding.cost_share if finding.cost_share == finding.cost_share else 0.0
+    shares = (finding.cost_share * (1 - outside), finding.job_share)
+    cost = max((share for share in shares if not math.isnan(share)), default=0.0)
     return SEVERITIES.index(finding.severity), finding.np == 1, -cost

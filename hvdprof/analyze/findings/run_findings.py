@@ -11,6 +11,7 @@ from hvdprof.analyze.findings.log_findings import with_log_findings
 from hvdprof.analyze.findings.nccl_findings import findings_of_run
 from hvdprof.analyze.findings.run_rules import causes_rules as causes
 from hvdprof.analyze.findings.run_rules import communication_rules as communication
+from hvdprof.analyze.findings.run_rules import evaluation_rules as evaluation
 from hvdprof.analyze.findings.run_rules import evidence_rules as of_evidence
 from hvdprof.analyze.findings.run_rules import exposed_rules as exposed
 from hvdprof.analyze.findings.run_rules import named_cause_rules as named
@@ -33,6 +34,7 @@ RULES: tuple[Rule, ...] = (
     network.slow_host_link,
     network.far_host,
     stalls.stalled_steps,
+    evaluation.evaluations,
     settings.fusion_too_small,
     settings.cycle_too_long,
     settings.cache_off,
@@ -58,7 +60,9 @@ def findings(evidence: Evidence) -> pd.DataFrame:
 
     A loss is a finding from 5 % of the step on, a warning from 10 % and an error from 20 %.
     """
-    of_run = sorted((finding for rule in RULES for finding in rule(evidence)), key=by_gravity)
+    found = [finding for rule in RULES for finding in rule(evidence)]
+    outside = {_cell(one): one.job_share for one in found if one.id == evaluation.EXCLUDED}
+    of_run = sorted(found, key=lambda one: by_gravity(one, outside.get(_cell(one), 0.0)))
     own = FINDINGS.frame([asdict(finding) for finding in of_run])
     of_nccl = with_log_findings(evidence.run, findings_of_run(evidence.run.nccl))
     if own.empty or of_nccl.empty:
@@ -66,3 +70,7 @@ def findings(evidence: Evidence) -> pd.DataFrame:
     both = pd.concat([own.astype(object), of_nccl.astype(object)], ignore_index=True)
     order = both["severity"].map(SEVERITIES.index).astype("int64").sort_values(kind="stable").index
     return FINDINGS.frame(both.loc[order])
+
+
+def _cell(finding: Finding) -> tuple[str, int | None, str]:
+    return finding.model, finding.np, finding.engine

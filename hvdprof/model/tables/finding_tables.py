@@ -39,5 +39,12 @@ FINDINGS = Table(
             "Potential gain: upper bound of the share of the step that a fix saves (replay); NaN "
             "where unknown.",
         ),
+        Column(
+            "job_share",
+            "float64",
+            "ratio",
+            "Cost outside the steps, such as in evaluations, divided by the recorded time of the "
+            "job; NaN for other costs.",
+        ),
     ),
 )

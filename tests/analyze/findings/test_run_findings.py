@@ -14,6 +14,7 @@ from hvdprof.ingest.rundir.net_file import net_transfers
 from hvdprof.model.table_catalogue import TABLES
 from hvdprof.rundir.ddp_format import DdpFacts
 from tests.builders.declared_rows import declared_rows
+from tests.builders.evaluated_steps import evaluated_steps
 from tests.builders.finding_style import style_faults
 from tests.builders.finished_analysis import cell, manifest, pass_record, run, segment
 from tests.builders.net_recording import of_hosts
@@ -275,6 +276,14 @@ CASES = {
         evidence([("collectives", collectives(10_000_000))]),
     ),
     "stalled-steps": (long_steps(range(5, 100, 20)), long_steps([50])),
+    "evaluation-excluded": (
+        evidence(**evaluated_steps([60.0, 60.0])),
+        evidence(**evaluated_steps([5.0, 5.0])),
+    ),
+    "evaluation-straggler": (
+        evidence(**evaluated_steps([10.0, 60.0])),
+        evidence(**evaluated_steps([60.0, 60.0])),
+    ),
     "fusion-too-large": (one_large_collective(0.05), one_large_collective(0.7)),
     "stalled-tensors": (
         evidence([("stalls", table("stalls", {"file": "f", "line": 1, "stalled_rank": 1}))]),

@@ -1,0 +1,112 @@
+"""The time of evaluations of all ranks, which is in no step time, and who waits there for whom.
+
+Tested in ``tests/analyze/steps/test_evaluation_time.py``.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from hvdprof.analyze.steps.step_work import Times
+from hvdprof.model.launch_key import LAUNCH, LaunchKey, rows_by_launch
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationTime:
+    """The evaluations of all ranks of one launch; times in ns.
+
+    Attributes:
+        recorded_ns: From the begin of the first step to the end of the last, median of the ranks.
+        ranks: The recorded ranks.
+        taken: [evaluations, ranks] From the end of the step before to the end of the step with the
+            evaluation, without the median time of a training step.
+        inside: [evaluations, ranks] The part of it until the end of the last evaluation pass.
+        blocked: [evaluations, ranks] Blocked time behind it in the same step, without the median of
+            that of training steps of the rank; NaN where it was not measured.
+    """
+
+    recorded_ns: float
+    ranks: NDArray[np.int64]
+    taken: Times
+    inside: Times
+    blocked: Times
+
+    @property
+    def each_ns(self) -> Times:
+        """[evaluations] The time of each, median of the ranks."""
+        return np.asarray(np.maximum(np.median(self.taken, axis=1), 0.0))
+
+
+def evaluation_times(
+    steps: pd.DataFrame, job_steps: pd.DataFrame
+) -> Mapping[LaunchKey, EvaluationTime]:
+    """The launches in which all recorded ranks evaluate, with those evaluations.
+
+    An evaluation whose previous step was not recorded is omitted: its begin is unknown.
+
+    Args:
+        steps: STEPS.
+        job_steps: JOB_STEPS with ``steady`` set.
+    """
+    if not _is_evaluation(steps).any():
+        return {}
+    steady = job_steps.loc[job_steps["steady"], [*LAUNCH, "step", "dur_ns"]]
+    training = {key: steady.iloc[rows] for key, rows in rows_by_launch(steady)}
+    found = {}
+    for key, rows in rows_by_launch(steps):
+        own = steps.iloc[rows]
+        if key in training and _is_evaluation(own).any():
+            times = _of_launch(own, training[key])
+            if len(times.taken):
+                found[key] = times
+    return found
+
+
+def _is_evaluation(steps: pd.DataFrame) -> NDArray[np.bool_]:
+    # The step of one rank alone counts, and is no warm-up.
+    single = (steps["num_steps"] == 1).to_numpy()
+    return np.asarray(single & steps["evaluation"].to_numpy() & steps["warmup"].to_numpy())
+
+
+def _of_launch(rows: pd.DataFrame, training: pd.DataFrame) -> EvaluationTime:
+    ordered = rows.sort_values(["rank", "step"])
+    rank, step, number, start, length = (
+        ordered[name].to_numpy(dtype=np.int64)
+        for name in ("rank", "step", "num_steps", "start_ns", "dur_ns")
+    )
+    blocked = ordered["blocked_ns"].to_numpy(dtype=np.float64, na_value=np.nan)
+    end = start + length * number
+    follows = np.append(False, (rank[1:] == rank[:-1]) & (step[1:] == (step + number)[:-1]))
+    since = np.where(follows, np.roll(end, 1), start)
+    ranks, column = np.unique(rank, return_inverse=True)
+    is_steady = np.isin(step, training["step"].to_numpy())
+    usual = np.array(
+        [np.median(blocked[is_steady & (column == place)]) for place in range(len(ranks))]
+    )
+    table = pd.DataFrame(
+        {
+            "step": step,
+            "rank": rank,
+            "taken": end - since - float(training["dur_ns"].median()),
+            "inside": (start - since).astype(np.float64),
+            "blocked": blocked - usual[column],
+        }
+    )[_is_evaluation(ordered) & follows]
+    counts = table["step"].value_counts()
+    table = table[table["step"].isin(counts.index[counts == len(ranks)])]
+    table = table.sort_values(["step", "rank"])
+
+    def grid(name: str) -> Times:
+        return np.asarray(table[name].to_numpy(dtype=np.float64).reshape(-1, len(ranks)))
+
+    spans = [np.ptp(np.append(start[rank == one], end[rank == one])) for one in ranks]
+    return EvaluationTime(
+        recorded_ns=float(np.median(spans)),
+        ranks=ranks,
+        taken=grid("taken"),
+        inside=grid("inside"),
+        blocked=grid("blocked"),
+    )

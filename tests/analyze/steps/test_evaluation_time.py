@@ -1,0 +1,52 @@
+import numpy as np
+import pytest
+
+from hvdprof.analyze.steps.evaluation_time import evaluation_times
+from tests.builders.evaluated_steps import evaluated_steps
+
+
+def times_of(tables):
+    return evaluation_times(tables["steps"], tables["job_steps"])
+
+
+def test_the_time_of_each_evaluation_is_without_the_training_step():
+    (own,) = times_of(evaluated_steps([40.0, 60.0])).values()
+
+    assert own.each_ns.tolist() == [60e6] * 3
+    assert own.inside.tolist() == [[40e6, 60e6]] * 3
+    assert own.blocked.tolist() == [[20e6, 0.0]] * 3
+    # 40 steps of 10 ms, and the evaluations.
+    assert own.recorded_ns == 580e6
+
+
+def test_an_evaluation_of_one_rank_alone_is_in_the_step_times():
+    assert times_of(evaluated_steps([60.0, 0.0], without_last=True)) == {}
+
+
+def test_an_evaluation_behind_a_missing_step_has_no_known_begin():
+    tables = evaluated_steps([40.0, 40.0])
+    tables["steps"] = tables["steps"][tables["steps"]["step"] != 9]
+    (own,) = times_of(tables).values()
+
+    assert len(own.taken) == 2
+
+
+@pytest.mark.parametrize("missing", ["rank", "steady"])
+def test_without_all_ranks_or_a_steady_step_nothing_is_known(missing):
+    tables = evaluated_steps([40.0, 40.0])
+    if missing == "steady":
+        tables["job_steps"]["steady"] = False
+    else:
+        steps = tables["steps"]
+        tables["steps"] = steps[~(steps["evaluation"] & (steps["rank"] == 1))]
+
+    assert times_of(tables) == {}
+
+
+def test_blocked_time_that_was_not_measured_is_unknown():
+    tables = evaluated_steps([40.0, 60.0])
+    tables["steps"]["blocked_ns"] = None
+    tables["steps"]["blocked_ns"] = tables["steps"]["blocked_ns"].astype("Int64")
+    (own,) = times_of(tables).values()
+
+    assert np.isnan(own.blocked).all()
