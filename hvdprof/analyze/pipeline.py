@@ -30,6 +30,7 @@ from hvdprof.analyze.stragglers.stragglers import lateness_table
 from hvdprof.analyze.stragglers.waiting import waiting_tables
 from hvdprof.analyze.verdict.attached_verdict import attached_verdict, led_by_errors
 from hvdprof.analyze.verdict.data_quality import warnings_of
+from hvdprof.analyze.verdict.evaluation_loss import evaluation_caveat
 from hvdprof.analyze.verdict.failure_caveat import failure_caveat
 from hvdprof.analyze.verdict.failures import failed_segments
 from hvdprof.analyze.verdict.light_caveat import light_caveat
@@ -141,6 +142,7 @@ def analyze_run(run: Run) -> RunAnalysis:
                 text
                 for text in (
                     failure_caveat(failed, answer),
+                    evaluation_caveat(found, answer),
                     verdict_caveat(run, answer),
                     answer.caveat,
                     light_caveat(run),

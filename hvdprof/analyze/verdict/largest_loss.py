@@ -15,6 +15,8 @@ from hvdprof.analyze.findings.finding import (
     first_fix,
     title_inside,
 )
+from hvdprof.analyze.stats.uncertainty import NAN
+from hvdprof.analyze.verdict.evaluation_loss import evaluation_loss
 from hvdprof.model.cause_names import cause_name
 from hvdprof.model.causes import CAUSES, INPUT_BOUND, SERIALIZATION
 from hvdprof.model.cell_key import of_base_cell
@@ -33,7 +35,11 @@ ABOUT_AS_LARGE = 0.9
 
 @dataclass(frozen=True, slots=True)
 class LargestLoss:
-    """The costliest cause of a cell: its name, its share of the step, and a sentence on it."""
+    """The costliest cause of a step of a cell: its name, its share of the step, and a sentence.
+
+    Where a straggler in evaluations costs the job more, the sentence is on that. Where steps have
+    no cause that costs enough, the name is empty then and the share NaN.
+    """
 
     name: str
     share: float
@@ -48,7 +54,7 @@ def largest_loss(
     smallest: float = SMALLEST_COST,
     terms: Sequence[str] = tuple(CAUSES),
 ) -> LargestLoss | None:
-    """The costliest cause of a cell without toggles; None where no cause costs enough.
+    """The largest loss of a cell without toggles; None where none costs enough.
 
     Without a baseline, time in the data phase and between steps is named from a tenth of the step
     on: every loop has some.
@@ -67,14 +73,17 @@ def largest_loss(
         for row in rows
         if is_costly(row) and row["term"] in terms and row["share"] >= smallest and _is_worth(row)
     ]
+    outside = evaluation_loss(findings, cell)
     if not costly:
-        return None
+        return None if outside is None else LargestLoss("", NAN, outside.sentence)
     row, *others = sorted(costly, key=lambda row: -float(row["share"]))
     time = units.milliseconds_within(row["time_ns"], row["time_low_ns"], row["time_high_ns"])
     share = units.percent_within(row["share"], row["share_low"], row["share_high"])
     cost = _cost(time, share)
     cost += _rivals(row, others)
     name = cause_name(row)
+    if outside is not None and outside.exceeds(float(row["share"])):
+        return LargestLoss(name, float(row["share"]), outside.sentence)
     of_cell = findings[
         (findings["model"] == model)
         & (findings["np"] == np_).fillna(False)
