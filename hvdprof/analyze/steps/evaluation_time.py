@@ -45,7 +45,9 @@ def evaluation_times(
 ) -> Mapping[LaunchKey, EvaluationTime]:
     """The launches in which all recorded ranks evaluate, with those evaluations.
 
-    An evaluation whose previous step was not recorded is omitted: its begin is unknown.
+    An evaluation whose previous step was not recorded is omitted: its begin is unknown. So are
+    those before the first steady step: a model that computes without training in each step is
+    known as a part of the training only after some of them.
 
     Args:
         steps: STEPS.
@@ -94,7 +96,7 @@ def _of_launch(rows: pd.DataFrame, training: pd.DataFrame) -> EvaluationTime:
             "inside": (start - since).astype(np.float64),
             "blocked": blocked - usual[column],
         }
-    )[_is_evaluation(ordered) & follows]
+    )[_is_evaluation(ordered) & follows & (step > training["step"].min())]
     counts = table["step"].value_counts()
     table = table[table["step"].isin(counts.index[counts == len(ranks)])]
     table = table.sort_values(["step", "rank"])

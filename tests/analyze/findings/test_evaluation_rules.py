@@ -39,7 +39,7 @@ def test_a_rank_that_the_others_wait_for_is_named_with_its_cost():
     assert (row["severity"], row["subject"]) == ("error", "rank 2")
 
 
-def test_what_a_rank_does_behind_the_evaluation_is_told_apart():
+def test_what_a_rank_does_behind_the_evaluation_is_distinguished():
     row = rows_of(evaluated_steps([10.0, 10.0], [60.0, 0.0])).loc["evaluation-straggler"]
 
     assert row["title"] == "Straggler after the evaluation: rank 0"

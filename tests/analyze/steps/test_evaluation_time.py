@@ -31,6 +31,14 @@ def test_an_evaluation_behind_a_missing_step_has_no_known_begin():
     assert len(own.taken) == 2
 
 
+def test_passes_without_training_before_the_first_steady_step_are_no_evaluations():
+    tables = evaluated_steps([40.0, 40.0])
+    tables["job_steps"]["steady"] &= tables["job_steps"]["step"] > 15
+    (own,) = times_of(tables).values()
+
+    assert len(own.taken) == 2
+
+
 @pytest.mark.parametrize("missing", ["rank", "steady"])
 def test_without_all_ranks_or_a_steady_step_nothing_is_known(missing):
     tables = evaluated_steps([40.0, 40.0])

@@ -28,7 +28,7 @@ EXCLUDED = "evaluation-excluded"
 STRAGGLER = "evaluation-straggler"
 
 LEAST_EVALUATIONS = 3
-"""Fewer blame no rank."""
+"""Fewer name no straggler."""
 
 LAST_SHARE = 0.8
 """A rank that the others wait for in this share of the evaluations is a straggler there."""
