@@ -46,8 +46,8 @@ def evaluation_times(
     """The launches in which all recorded ranks evaluate, with those evaluations.
 
     An evaluation whose previous step was not recorded is omitted: its begin is unknown. So are
-    those before the first steady step: a model that computes without training in each step is
-    known as a part of the training only after some of them.
+    those before the first step that is no warm-up: a model that computes without training in each
+    step is known as a part of the training only after some of them.
 
     Args:
         steps: STEPS.
@@ -84,6 +84,7 @@ def _of_launch(rows: pd.DataFrame, training: pd.DataFrame) -> EvaluationTime:
     follows = np.append(False, (rank[1:] == rank[:-1]) & (step[1:] == (step + number)[:-1]))
     since = np.where(follows, np.roll(end, 1), start)
     ranks, column = np.unique(rank, return_inverse=True)
+    first = step[~ordered["warmup"].to_numpy(dtype=bool)].min()
     is_steady = np.isin(step, training["step"].to_numpy())
     usual = np.array(
         [np.median(blocked[is_steady & (column == place)]) for place in range(len(ranks))]
@@ -96,7 +97,7 @@ def _of_launch(rows: pd.DataFrame, training: pd.DataFrame) -> EvaluationTime:
             "inside": (start - since).astype(np.float64),
             "blocked": blocked - usual[column],
         }
-    )[_is_evaluation(ordered) & follows & (step > training["step"].min())]
+    )[_is_evaluation(ordered) & follows & (step > first)]
     counts = table["step"].value_counts()
     table = table[table["step"].isin(counts.index[counts == len(ranks)])]
     table = table.sort_values(["step", "rank"])

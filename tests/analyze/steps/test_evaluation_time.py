@@ -31,12 +31,20 @@ def test_an_evaluation_behind_a_missing_step_has_no_known_begin():
     assert len(own.taken) == 2
 
 
-def test_passes_without_training_before_the_first_steady_step_are_no_evaluations():
+def test_passes_without_training_in_warm_up_are_no_evaluations():
+    tables = evaluated_steps([40.0, 40.0])
+    tables["steps"]["warmup"] |= tables["steps"]["step"] < 15
+    (own,) = times_of(tables).values()
+
+    assert len(own.taken) == 2
+
+
+def test_evaluations_before_the_steady_state_count():
     tables = evaluated_steps([40.0, 40.0])
     tables["job_steps"]["steady"] &= tables["job_steps"]["step"] > 15
     (own,) = times_of(tables).values()
 
-    assert len(own.taken) == 2
+    assert len(own.taken) == 3
 
 
 @pytest.mark.parametrize("missing", ["rank", "steady"])

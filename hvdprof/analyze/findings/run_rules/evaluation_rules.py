@@ -45,8 +45,8 @@ _SPLIT = (
     "Split the evaluation evenly with a DistributedSampler. Look for what only rank {} does in it."
 )
 _BEHIND = (
-    "Look for what only rank {} does after the evaluation: a checkpoint, metrics, logging. Do it "
-    "less often, or in a thread of its own."
+    "Look for what only rank {} does after its last evaluation pass: a checkpoint, metrics, "
+    "logging. Do it less often, or in a thread of its own."
 )
 
 
