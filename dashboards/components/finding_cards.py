@@ -99,7 +99,7 @@ def _summary(row: FrameRow, texts: FindingTexts) -> html.Summary:
     hidden: dict[str, Any] = {"aria-hidden": "true"}
     icon = html.Span(f"{SEVERITY_ICONS[texts.severity]} ", className="severity", **hidden)
     about = ", ".join(text for text in (_where(row), str(row["confidence"])) if text)
-    cost = [f"{texts.cost_share} of the step"] if texts.cost_share else []
+    cost = [texts.short_cost] if texts.short_cost else []
     return html.Summary(
         [
             icon,

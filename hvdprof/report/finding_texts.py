@@ -33,7 +33,7 @@ class FindingTexts:
         quote: The log line or setting behind its file and line.
         action: How to fix it.
         command: The first command or setting of the action, to be copied; empty without one.
-        cost_share: ``16.8 %``, the cost as a share of step time.
+        short_cost: ``16.8 % of the step``, or ``16.8 % of the recorded time``; empty where unknown.
     """
 
     severity: str
@@ -44,7 +44,7 @@ class FindingTexts:
     quote: str
     action: str
     command: str = ""
-    cost_share: str = ""
+    short_cost: str = ""
 
     @property
     def figures(self) -> str:
@@ -63,7 +63,7 @@ def finding_texts(row: Mapping[Hashable, object]) -> FindingTexts:
         quote=_quote(row),
         action=str(row["action"]),
         command=command_of(str(row["action"])),
-        cost_share=_share(row, "cost_share"),
+        short_cost=_short_cost(row),
     )
 
 
@@ -87,11 +87,19 @@ def _cost(row: Mapping[Hashable, object]) -> str:
     percent = _share(row, "cost_share")
     of_job = _number(row["job_share"])
     if not math.isnan(of_job):
-        return f"Costs {units.percent(of_job)} of the recorded time"
+        return f"Costs {_short_cost(row)}"
     if math.isnan(cost_ns):
         return percent and f"Costs {percent} of step time"
     of_step = percent and f" ({percent} of step time)"
     return f"Costs {units.milliseconds_within(cost_ns, low, high)} per step{of_step}"
+
+
+def _short_cost(row: Mapping[Hashable, object]) -> str:
+    of_job = _number(row["job_share"])
+    if not math.isnan(of_job):
+        return f"{units.percent(of_job)} of the recorded time"
+    percent = _share(row, "cost_share")
+    return percent and f"{percent} of the step"
 
 
 def _gain(row: Mapping[Hashable, object]) -> str:

@@ -36,6 +36,18 @@ def test_cost_and_gain_are_sentences(values, figures):
 
 
 @pytest.mark.parametrize(
+    ("values", "cost"),
+    [
+        ({}, ""),
+        ({"cost_ns": 6e6, "cost_share": 0.25}, "25.0 % of the step"),
+        ({"job_share": 0.655}, "65.5 % of the recorded time"),
+    ],
+)
+def test_the_cost_in_short_says_what_it_is_a_share_of(values, cost):
+    assert finding_texts(finding(**values)).short_cost == cost
+
+
+@pytest.mark.parametrize(
     ("values", "quote"),
     [
         ({"quote": "a line"}, "nccl.log:7: a line"),
