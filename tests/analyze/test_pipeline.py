@@ -1,12 +1,17 @@
 import io
+import json
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from hvdprof.analyze.pipeline import analyze_run
+from hvdprof.api import load_run
 from hvdprof.model.tables.scaling_tables import JOB_STEPS, LAUNCHES, LOSSES, SCALING
 from hvdprof.report.terminal.terminal_report import TerminalReporter
 from tests.builders.analysis import analysis_of, sweep
-from tests.builders.run_directory import PassSpec, SegmentSpec
+from tests.builders.run_directory import PassSpec, SegmentSpec, write_run
 from tests.builders.run_spec import typical_parts
 
 
@@ -94,3 +99,31 @@ def test_a_single_step_gives_a_number_without_interval(tmp_path: Path) -> None:
     row = analysis_of(tmp_path, [PassSpec(segments=[segment])]).scaling.iloc[0]
     assert row["samples_per_s"] == pytest.approx(3200)
     assert row[["samples_per_s_low", "samples_per_s_high"]].isna().all()
+
+
+def test_evaluations_of_all_ranks_are_in_the_verdict_and_the_findings(tmp_path: Path) -> None:
+    num_steps, evaluated = 40, [10, 20, 30]
+    spec = SegmentSpec(num_warmup_batches=2, num_steps=num_steps - 2)
+    parts = {
+        name: np.full((2, num_steps), float(length))
+        for name, length in typical_parts(10.0, 2.0).items()
+    }
+    parts["data"][:, evaluated] = [[20.0], [100.0]]
+    parts["blocked"][0, evaluated] += 80.0
+    folder = write_run(tmp_path, [PassSpec(size=2, segments=[replace(spec, parts_ms=parts)])])
+    for path in folder.rglob("recorder/rank-*.jsonl"):
+        lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        for line in lines:
+            if line.get("step") in evaluated:
+                line["evaluation"] = True
+                line["phases"][0][0] = "evaluation"
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+
+    analysis = analyze_run(load_run(folder))
+
+    assert set(analysis.findings["id"]) >= {"evaluation-excluded", "evaluation-straggler"}
+    assert "straggler in the evaluation (rank 1)" in analysis.verdict.sentence
+    assert "of the recorded time and is in no rate or step time" in analysis.verdict.caveat
+    stream = io.StringIO()
+    TerminalReporter().render(analysis, stream)
+    assert "Costs 34" in stream.getvalue()
