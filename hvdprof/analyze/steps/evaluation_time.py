@@ -5,6 +5,7 @@ Tested in ``tests/analyze/steps/test_evaluation_time.py``.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -83,12 +84,12 @@ def _of_launch(rows: pd.DataFrame, training: pd.DataFrame) -> EvaluationTime:
     end = start + length * number
     follows = np.append(False, (rank[1:] == rank[:-1]) & (step[1:] == (step + number)[:-1]))
     since = np.where(follows, np.roll(end, 1), start)
-    ranks, column = np.unique(rank, return_inverse=True)
+    ranks, begins, column = np.unique(rank, return_index=True, return_inverse=True)
     first = step[~ordered["warmup"].to_numpy(dtype=bool)].min()
     is_steady = np.isin(step, training["step"].to_numpy())
-    usual = np.array(
-        [np.median(blocked[is_steady & (column == place)]) for place in range(len(ranks))]
-    )
+    # Not by a mask per rank: hundreds of ranks have millions of steps.
+    own = [slice(*ends) for ends in pairwise([*begins, len(rank)])]
+    usual = np.array([np.median(blocked[one][is_steady[one]]) for one in own])
     table = pd.DataFrame(
         {
             "step": step,
@@ -105,7 +106,7 @@ def _of_launch(rows: pd.DataFrame, training: pd.DataFrame) -> EvaluationTime:
     def grid(name: str) -> Times:
         return np.asarray(table[name].to_numpy(dtype=np.float64).reshape(-1, len(ranks)))
 
-    spans = [np.ptp(np.append(start[rank == one], end[rank == one])) for one in ranks]
+    spans = [end[one][-1] - start[one][0] for one in own]
     return EvaluationTime(
         recorded_ns=float(np.median(spans)),
         ranks=ranks,
