@@ -2,19 +2,28 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hvdprof import api
 from hvdprof.cli.measuring.choice import format_option
+from hvdprof.cli.measuring.written_output import Render, show_or_write
 from hvdprof.cli.progress.load_progress import load_progress
 from hvdprof.errors import UsageError
 from hvdprof.report.format_names import DOCUMENTS, Format
 
+if TYPE_CHECKING:
+    from hvdprof.api.runs import Run
+
 
 def report(
-    run: Annotated[Path, typer.Argument(help="Run directory.", show_default=False)],
+    run: Annotated[
+        Path,
+        typer.Argument(
+            metavar="PATH", help="Run directory, or any file or folder.", show_default=False
+        ),
+    ],
     output: Annotated[
         Path | None,
         typer.Option(
@@ -40,9 +49,6 @@ def report(
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
     """Write the analysis as one HTML file that opens offline, as Markdown, or one figure of it."""
-    from hvdprof.report.formats import reporter_for, write_with
-    from hvdprof.report.images.figure_file import write_figure
-
     if figure is not None and (format_ or output is None):
         raise UsageError(
             "A figure is an image file: give --output, and no --format.",
@@ -52,15 +58,41 @@ def report(
     if output is None and chosen is Format.HTML:
         raise UsageError("An HTML report needs a file.", hint="hvdprof report RUN -o report.html")
     with load_progress([run]) as progress:
-        analysis = api.analyze_run(api.load_run(run, progress=progress))
-    if output is None:
-        reporter_for(Format.MARKDOWN).render(analysis, sys.stdout)
-        return
-    if figure is not None:
-        write_figure(analysis, figure, output, overwrite=force)
-    elif chosen is not None:
-        write_with(reporter_for(chosen), analysis, output, overwrite=force)
+        loaded = api.load_run(run, progress=progress)
+        if figure is not None and output is not None:
+            _write_figure(loaded, figure, output, overwrite=force)
+            return
+        render = (_rendered_run if loaded.recorded else _rendered_files)(
+            loaded, chosen or Format.MARKDOWN
+        )
+    show_or_write(render, output, overwrite=force)
+
+
+def _write_figure(run: "Run", figure: str, output: Path, *, overwrite: bool) -> None:
+    from hvdprof.report.images.figure_file import write_figure
+
+    if not run.recorded:
+        raise UsageError(
+            "Figures are made of runs, not of other files.",
+            hint="hvdprof report PATH -o report.html writes all that files say.",
+        )
+    write_figure(api.analyze_run(run), figure, output, overwrite=overwrite)
     sys.stderr.write(f"Wrote {output}\n")
+
+
+def _rendered_run(run: "Run", chosen: Format) -> Render:
+    from hvdprof.report.formats import reporter_for
+
+    reporter, analysis = reporter_for(chosen), api.analyze_run(run)
+    return lambda file: reporter.render(analysis, file)
+
+
+def _rendered_files(run: "Run", chosen: Format) -> Render:
+    from hvdprof.report.document.files_document import render_files_html, render_files_markdown
+
+    render = render_files_html if chosen is Format.HTML else render_files_markdown
+    analysis = api.analyze_files(run)
+    return lambda file: render(analysis, file)
 
 
 def _format_of(output: Path, figure: str | None) -> Format | None:

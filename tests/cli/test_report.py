@@ -3,6 +3,7 @@ from typer.testing import CliRunner
 
 from hvdprof.cli.main import build_app
 from hvdprof.errors import StorageError, UsageError
+from tests.builders.flight_dumps import dump, write_dumps
 from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts, write_run
 
 
@@ -44,6 +45,36 @@ def test_the_name_of_the_file_chooses_the_format(run_folder, tmp_path):
 
     assert (tmp_path / "report.html").read_text(encoding="utf-8").startswith("<!doctype html>")
     assert (tmp_path / "report.md").read_text(encoding="utf-8").startswith("**mnist")
+
+
+@pytest.mark.parametrize("name", ["report.html", "report.md"])
+def test_a_log_gets_a_report_of_its_own(tmp_path, name):
+    log = tmp_path / "bench_<b>.txt"
+    log.write_text("Total img/sec on 4 CPU(s): 1960.0 +-1.0\n", encoding="utf-8")
+
+    invoke(log, "-o", tmp_path / name)
+
+    text = (tmp_path / name).read_text(encoding="utf-8")
+    assert "1,960" in text
+    assert "throughputs of the whole job" in text
+    assert "bench_<b>.txt" not in text
+
+
+def test_a_folder_of_dumps_gets_a_report_of_its_own(tmp_path):
+    write_dumps(tmp_path / "dumps", {0: dump(), 1: dump()})
+
+    text = invoke(tmp_path / "dumps").stdout
+
+    assert "PyTorch Flight Recorder dump" in text
+    assert "Nothing was measured" not in text
+
+
+def test_a_log_has_no_figure(tmp_path):
+    log = tmp_path / "bench.txt"
+    log.write_text("Total img/sec on 4 CPU(s): 1960.0 +-1.0\n", encoding="utf-8")
+
+    with pytest.raises(UsageError, match="Figures are made of runs"):
+        invoke(log, "--figure", "scaling", "-o", tmp_path / "x.svg")
 
 
 def test_nothing_is_replaced_without_force(run_folder, tmp_path):

@@ -29,10 +29,11 @@ class MarkdownReporter:
                 raise
             raise MissingExtraError("The Markdown report", extra="report") from error
         text = fill("report.md.j2", analysis, is_html=False)
-        stream.write(_without_runs_of_empty_lines(text))
+        stream.write(without_runs_of_empty_lines(text))
 
 
-def _without_runs_of_empty_lines(text: str) -> str:
+def without_runs_of_empty_lines(text: str) -> str:
+    """Markdown with at most one empty line in a row, and none in front."""
     lines: list[str] = []
     for line in text.splitlines():
         if line or (lines and lines[-1]):

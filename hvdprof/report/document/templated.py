@@ -9,7 +9,10 @@ from importlib import resources
 
 import jinja2
 
+from hvdprof import __version__, units
 from hvdprof.model.run import RunAnalysis
+from hvdprof.model.standalone_files import FilesAnalysis
+from hvdprof.model.tables.finding_tables import FINDINGS
 from hvdprof.plain_text import printable_lines
 from hvdprof.report.finding_texts import findings_texts
 from hvdprof.report.forecast.forecast_section import FORECAST_HEADS, shape_forecasts
@@ -17,6 +20,8 @@ from hvdprof.report.screen.open_points import open_points
 from hvdprof.report.screen.rank_phases import PHASES, rank_phases
 from hvdprof.report.screen.tiles import headline, tiles, verdict_cell
 from hvdprof.report.terminal.collectives_section import COLLECTIVE_HEADS, shape_collectives
+from hvdprof.report.terminal.file_page import fact_text
+from hvdprof.report.terminal.files_report import shape_throughputs
 from hvdprof.report.terminal.network_section import NET_HEADS, shape_network
 from hvdprof.report.terminal.report_page import CELL_HEADS, shape_page
 from hvdprof.report.terminal.run_facts import run_created, run_facts, run_label
@@ -32,8 +37,59 @@ def fill(template: str, analysis: RunAnalysis, *, is_html: bool, **more: object)
     In HTML every text is escaped; in Markdown the templates' filter ``md`` does it, and makes one
     line of several.
     """
-    source = resources.files("hvdprof.report.document").joinpath("templates", template)
+    manifest = analysis.run.manifest
+    cell = verdict_cell(analysis)
+    return (
+        _environment(is_html=is_html)
+        .get_template(template)
+        .render(
+            page=shape_page(analysis),
+            headline=headline(analysis),
+            tiles=tiles(analysis),
+            strip=None if cell is None else rank_phases(analysis, cell),
+            phases=list(PHASES.values()),
+            open_points=open_points(analysis),
+            created=run_created(manifest),
+            findings=findings_texts(analysis.findings),
+            facts=run_facts(analysis),
+            cell_heads=CELL_HEADS,
+            collectives=shape_collectives(analysis),
+            collective_heads=COLLECTIVE_HEADS,
+            launches=shape_sessions(analysis),
+            session_heads=SESSION_HEADS,
+            network=shape_network(analysis),
+            network_heads=NET_HEADS,
+            forecasts=shape_forecasts(analysis),
+            forecast_heads=FORECAST_HEADS,
+            name=run_label(analysis.run),
+            command=shlex.join(manifest.command),
+            fence=_fence(shlex.join(manifest.command)),
+            version=manifest.hvdprof_version,
+            **more,
+        )
+    )
+
+
+def fill_files(template: str, found: FilesAnalysis, *, is_html: bool) -> str:
+    """The same for the analysis of standalone files."""
+    return (
+        _environment(is_html=is_html)
+        .get_template(template)
+        .render(
+            files=found.files,
+            throughputs=shape_throughputs(found),
+            findings=findings_texts(found.table(FINDINGS.name)),
+            warnings=found.run.notes,
+            name=found.run.manifest.name,
+            version=__version__,
+        )
+    )
+
+
+def _environment(*, is_html: bool) -> jinja2.Environment:
+    folder = resources.files("hvdprof.report.document").joinpath("templates")
     environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(lambda name: folder.joinpath(name).read_text("utf-8")),
         autoescape=is_html,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -42,33 +98,9 @@ def fill(template: str, analysis: RunAnalysis, *, is_html: bool, **more: object)
     )
     environment.filters["md"] = markdown_text
     environment.filters["code_pieces"] = _IN_BACKTICKS.split
-    manifest = analysis.run.manifest
-    cell = verdict_cell(analysis)
-    return environment.from_string(source.read_text(encoding="utf-8")).render(
-        page=shape_page(analysis),
-        headline=headline(analysis),
-        tiles=tiles(analysis),
-        strip=None if cell is None else rank_phases(analysis, cell),
-        phases=list(PHASES.values()),
-        open_points=open_points(analysis),
-        created=run_created(manifest),
-        findings=findings_texts(analysis.findings),
-        facts=run_facts(analysis),
-        cell_heads=CELL_HEADS,
-        collectives=shape_collectives(analysis),
-        collective_heads=COLLECTIVE_HEADS,
-        launches=shape_sessions(analysis),
-        session_heads=SESSION_HEADS,
-        network=shape_network(analysis),
-        network_heads=NET_HEADS,
-        forecasts=shape_forecasts(analysis),
-        forecast_heads=FORECAST_HEADS,
-        name=run_label(analysis.run),
-        command=shlex.join(manifest.command),
-        fence=_fence(shlex.join(manifest.command)),
-        version=manifest.hvdprof_version,
-        **more,
-    )
+    environment.filters["fact_text"] = fact_text
+    environment.filters["byte_size"] = units.byte_size
+    return environment
 
 
 def _shown(value: object) -> object:

@@ -20,7 +20,7 @@ def print_page(console: Console, page: FilePage) -> None:
     console.print(heading, soft_wrap=True)
     width = max((len(fact.label) for fact in page.facts), default=0)
     for fact in (fact for fact in page.facts if fact.label):
-        for number, line in enumerate(_text(fact).splitlines()):
+        for number, line in enumerate(fact_text(fact).splitlines()):
             label = "" if number else fact.label
             print_hanging(console, f"  {label.ljust(width)}  ", line)
     if page.left_out:
@@ -35,7 +35,8 @@ def print_page(console: Console, page: FilePage) -> None:
         console.print(Text(f"      {open_question.command}", style="cyan"), soft_wrap=True)
 
 
-def _text(fact: Fact) -> str:
+def fact_text(fact: Fact) -> str:
+    """The value of a fact with its unit."""
     value = fact.text or fact.value
     if value is None:
         return units.MISSING

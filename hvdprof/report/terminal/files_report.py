@@ -1,5 +1,6 @@
 """The analysis of standalone files, in a terminal and as one JSON object."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
@@ -22,6 +23,16 @@ from hvdprof.report.terminal.findings_section import print_findings
 from hvdprof.report.terminal.hanging_text import print_hanging
 
 FILES_SCHEMA_VERSION = 2
+
+
+@dataclass(frozen=True, slots=True)
+class ThroughputTable:
+    """The throughputs of a series as texts, and what its efficiencies refer to."""
+
+    series: str
+    caption: str
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
 
 
 def render_files(found: FilesAnalysis, stream: IO[str], *, width: int | None = None) -> None:
@@ -67,30 +78,43 @@ def render_files_json(found: FilesAnalysis, stream: IO[str]) -> None:
     write_json(files_json(found), stream)
 
 
-def _print_scaling(console: Console, found: FilesAnalysis) -> None:
+def shape_throughputs(found: FilesAnalysis) -> list[ThroughputTable]:
+    """The throughputs of standalone files, a table per series."""
     scaling = found.throughput_scaling
     several = len(scaling["file"].unique()) > 1
+    tables = []
     for series, members in scaling.groupby("series", observed=True, sort=False):
         base = members["baseline_np"].iloc[0]
         has_intervals = bool(members["efficiency_low"].notna().any())
         known = "95 % CI within each launch" if has_intervals else "no repeats"
         against = "no baseline" if pd.isna(base) else f"against np={base}, {known}"
-        heading = Text("\n" + (str(series) or "throughput"), style="bold cyan")
-        heading.append(f"  {against}", style="not bold default")
-        console.print(heading, soft_wrap=True)
         stated = ["as stated"] * bool(members["stated_speedup"].notna().any())
         files = ["file"] * several
-        frame = _frame("np", "samples/s", "speed-up", *stated, "efficiency", *files)
-        for row in members.to_dict("records"):
-            frame.add_row(
+        rows = [
+            (
                 units.count(row["np"]),
                 units.rate_interval(*_with_ends(row, "samples_per_s")),
                 units.rate_interval(*_with_ends(row, "speedup")),
                 *(units.rate(row["stated_speedup"]) for _ in stated),
                 units.percent_interval(*_with_ends(row, "efficiency")),
-                # As text: rich would take [a name] for a style.
-                *(Text(Path(str(row["file"])).name) for _ in files),
+                *(Path(str(row["file"])).name for _ in files),
             )
+            for row in members.to_dict("records")
+        ]
+        heads = ("np", "samples/s", "speed-up", *stated, "efficiency", *files)
+        tables.append(ThroughputTable(str(series) or "throughput", against, heads, tuple(rows)))
+    return tables
+
+
+def _print_scaling(console: Console, found: FilesAnalysis) -> None:
+    for table in shape_throughputs(found):
+        heading = Text("\n" + table.series, style="bold cyan")
+        heading.append(f"  {table.caption}", style="not bold default")
+        console.print(heading, soft_wrap=True)
+        frame = _frame(*table.heads)
+        for row in table.rows:
+            # As text: rich would take [a name] for a style.
+            frame.add_row(*map(Text, row))
         console.print(frame)
 
 

@@ -240,6 +240,8 @@ def _where(manifest: Manifest) -> str:
 def _next_commands(analysis: RunAnalysis) -> tuple[tuple[str, str], ...]:
     manifest = analysis.run.manifest
     if not manifest.created_at:
+        if not manifest.passes:
+            return ()
         # Files that lie anywhere: pages and traces are made of run directories.
         files = " ".join(f"--trace {shlex.quote(one.given)}" for one in attached_files(manifest))
         command = f"hvdprof attach runs/{shlex.quote(manifest.passes[0].id)} {files}"
