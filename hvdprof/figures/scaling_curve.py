@@ -68,9 +68,11 @@ def scaling_curve(scaling: pd.DataFrame, height: int = 430) -> go.Figure:
         height: Height in pixels.
     """
     figure = empty_figure(height)
-    cells = scaling[with_engine(scaling) & scaling["efficiency"].notna()]
+    cells = scaling[with_engine(scaling)]
+    is_alone = len(cells) > 0 and (cells["baseline"] == "").all()
+    cells = cells[cells["efficiency"].notna()]
     if cells.empty:
-        return say(figure, "No efficiency was measured.")
+        return say(figure, _ONE_SIZE if is_alone else "No efficiency was measured.")
     cells = cells[_has_scaling(cells)]
     if cells.empty:
         return say(figure, _ONE_SIZE)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from hvdprof.analyze.scaling.efficiency import in_order, samples_per_rank
 from hvdprof.analyze.stats.launch_spread import spread
 from hvdprof.analyze.stats.uncertainty import NAN
-from hvdprof.analyze.steps.baseline import baselines
+from hvdprof.analyze.steps.baseline import baselines, unscaled_baselines
 from hvdprof.analyze.steps.cells import Cell, CellTime, throughput_cells
 from hvdprof.analyze.steps.launch_facts import Facts
 from hvdprof.analyze.steps.replay import (
@@ -43,12 +43,13 @@ def ceilings(
     ready earlier are not reduced earlier by as much.
     """
     cells = throughput_cells(times)
-    baseline_of = baselines(cells)
+    baseline_of, alone = baselines(cells), unscaled_baselines(cells)
     rows: list[dict[str, object]] = []
     for time in in_order(cells):
         launches = [works[key] for key in time.launches if key in works]
         if time.cell.np > 1 and launches:
-            ratio = _efficiency(time, baseline_of.get(time.cell.model), facts)
+            baseline = None if time.cell in alone else baseline_of.get(time.cell.model)
+            ratio = _efficiency(time, baseline, facts)
             rows += [
                 _row(time, remedy, rank, launches, change, ratio)
                 for remedy, rank, change in _remedies(launches)

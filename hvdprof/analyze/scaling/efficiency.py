@@ -1,5 +1,6 @@
 """Throughput and scaling efficiency of each cell."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -7,7 +8,7 @@ import pandas as pd
 
 from hvdprof.analyze.scaling.karp_flatt import karp_flatt
 from hvdprof.analyze.stats.uncertainty import CONFIDENCE, NAN, Interval
-from hvdprof.analyze.steps.baseline import baseline_name, baselines
+from hvdprof.analyze.steps.baseline import baseline_name, baselines, unscaled_baselines
 from hvdprof.analyze.steps.cells import Cell, CellTime, throughput_cells
 from hvdprof.analyze.steps.launch_facts import Facts
 from hvdprof.analyze.steps.observer import observer_cost
@@ -32,14 +33,17 @@ def scaling(
 
     ``samples_per_s = np * samples per rank and step / step time`` and, with the throughput x of N
     ranks and that of the baseline's N0, ``efficiency = (x_N / N) / (x_N0 / N0)``. This holds for
-    weak and strong scaling, because the samples per rank are part of x.
+    weak and strong scaling, because the samples per rank are part of x. Where no other number of
+    ranks was measured, the baseline has no efficiency: 1 would read as a job that scales.
     """
     cells = throughput_cells(times)
     baseline_of = baselines(cells)
     ratios = PairedRatios(cells, baseline_of)
+    unscaled = _without_scaling(cells)
     return SCALING.frame(
         [
             _row(time, baseline_of.get(time.cell.model), facts, ratios, confidence)
+            | unscaled.get(time.cell, {})
             | _observed(observer_cost(time.cell, times))
             | {
                 "final_loss": losses.get(time.cell, NAN),
@@ -48,6 +52,15 @@ def scaling(
             for time in in_order(cells)
         ]
     )
+
+
+def _without_scaling(cells: Sequence[CellTime]) -> dict[Cell, dict[str, object]]:
+    """What replaces the efficiency of baselines that no other number of ranks refers to."""
+    number = Counter(time.cell.model for time in cells)
+    return {
+        cell: {"efficiency": NAN, **({} if number[cell.model] > 1 else {"baseline": ""})}
+        for cell in unscaled_baselines(cells)
+    }
 
 
 def in_order(cells: Sequence[CellTime]) -> list[CellTime]:

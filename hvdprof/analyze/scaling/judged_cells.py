@@ -19,7 +19,8 @@ def base_cells(scaling: pd.DataFrame) -> pd.DataFrame:
 
 def scaled_cells(base: pd.DataFrame) -> pd.DataFrame:
     """Those of several ranks that are not the baseline itself, oversubscribed ones included."""
-    scaled = base[base["baseline"] != base["engine"] + " np=" + base["np"].astype(str)]
+    own_name = base["engine"] + " np=" + base["np"].astype(str)
+    scaled = base[(base["baseline"] != own_name) & (base["baseline"] != "")]
     return scaled[scaled["np"] > 1]
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from hvdprof.analyze.steps.cells import CellTime
+from hvdprof.analyze.steps.cells import Cell, CellTime
 from hvdprof.model.cell_key import ENGINE_TITLES
 
 
@@ -23,6 +23,18 @@ def baselines(cells: Sequence[CellTime]) -> dict[str, CellTime]:
         if valid:
             chosen[model] = min(valid, key=_rank_of)
     return chosen
+
+
+def unscaled_baselines(cells: Sequence[CellTime]) -> set[Cell]:
+    """The baselines of models that were measured at one number of ranks.
+
+    They have no efficiency: 1 would read as a job that scales.
+    """
+    chosen = baselines(cells)
+    sizes: dict[str, set[int]] = {}
+    for time in cells:
+        sizes.setdefault(time.cell.model, set()).add(time.cell.np)
+    return {one.cell for model, one in chosen.items() if len(sizes[model]) == 1}
 
 
 def baseline_name(baseline: CellTime) -> str:

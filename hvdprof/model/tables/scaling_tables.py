@@ -123,7 +123,8 @@ SCALING = Table(
             "str",
             "",
             "Reference of the efficiency, such as `torch np=1`; a baseline names itself and has "
-            "efficiency 1 without an interval.",
+            "efficiency 1 without an interval. Where no other number of ranks was measured, it has "
+            "no efficiency, and no name where no other cell refers to it.",
         ),
         Column(
             "blocked_ns",

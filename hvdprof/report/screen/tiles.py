@@ -12,6 +12,7 @@ from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.waterfall_tables import WATERFALL
 from hvdprof.model.wide_intervals import WIDE_SHARE
+from hvdprof.rundir.attached import attached_files
 
 GOOD, CAUTION, BAD = "good", "caution", "bad"
 
@@ -216,8 +217,8 @@ def _tone(analysis: RunAnalysis, row: FrameRow | None) -> tuple[str, str]:
     if width > WIDE_SHARE:
         reason = f"95 % CI is ±{units.percent(width, 0)} of the value: measure more repeats"
         return BAD if width > _VERY_WIDE else CAUTION, reason
-    # Without a baseline the job exists already, and cannot be launched again.
-    if row["num_launches"] == 1 and row["baseline"]:
+    # A job whose files are attached exists already, and cannot be launched again.
+    if row["num_launches"] == 1 and not attached_files(analysis.run.manifest):
         return CAUTION, "one launch per cell: add --repeats"
     notes = [text for text in (analysis.verdict.caveat, *analysis.warnings) if text]
     if not notes:

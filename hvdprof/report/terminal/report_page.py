@@ -10,7 +10,13 @@ from pathlib import Path
 import pandas as pd
 
 from hvdprof import units
-from hvdprof.model.cell_key import ENGINE_TITLES, has_no_toggles, setting_name, setting_of_row
+from hvdprof.model.cell_key import (
+    ENGINE_TITLES,
+    has_no_toggles,
+    setting_name,
+    setting_of_row,
+    without_toggles,
+)
 from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import FailedSegment, RunAnalysis
 from hvdprof.model.wide_intervals import WIDE_MARK, is_wide
@@ -150,9 +156,11 @@ def _caption(cells: pd.DataFrame) -> str:
 
 
 def _reference(cells: pd.DataFrame) -> str:
-    """What the efficiencies refer to; without a cell that has no toggle there is nothing."""
+    """What the efficiencies refer to; one number of ranks, or toggles alone, have nothing."""
     names = " or ".join(dict.fromkeys(filter(None, cells["baseline"])))
-    return f"efficiency against {names}" if names else "no baseline without toggles"
+    if names:
+        return f"efficiency against {names}"
+    return "no baseline" if without_toggles(cells).any() else "no baseline without toggles"
 
 
 def _batch_sizes(cells: pd.DataFrame) -> str:

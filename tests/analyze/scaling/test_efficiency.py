@@ -4,6 +4,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hvdprof.report.screen.tiles import tiles
+from hvdprof.report.terminal.report_page import shape_page
 from tests.builders.analysis import analysis_of, sweep, table_text
 from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts
 
@@ -47,6 +49,26 @@ def test_other_baselines(tmp_path: Path, sizes: dict[int, float], baseline: str)
     assert set(scaling["baseline"]) == {baseline}
     small, large = sizes.values()
     assert scaling["efficiency"].tolist() == pytest.approx([1, small / large])
+
+
+@pytest.mark.parametrize("np_", [1, 2])
+def test_one_number_of_ranks_alone_has_no_efficiency(tmp_path: Path, np_: int) -> None:
+    analysis = analysis_of(tmp_path, sweep({np_: 12}))
+    row = analysis.scaling.iloc[0]
+    assert math.isnan(row["efficiency"])
+    assert row["baseline"] == ""
+    assert math.isnan(analysis.verdict.efficiency)
+    assert analysis.table("ceilings")["efficiency"].isna().all()
+    assert "efficiency against" not in shape_page(analysis).tables[0].caption
+    throughput = tiles(analysis)[1]
+    assert throughput.detail == ""
+
+
+def test_toggles_refer_to_a_baseline_that_has_no_efficiency(tmp_path: Path) -> None:
+    toggles = [SegmentSpec(compression=one) for one in ("none", "fp16")]
+    scaling = analysis_of(tmp_path, [PassSpec(size=2, segments=toggles)]).scaling
+    assert scaling["efficiency"].isna().tolist() == [True, False]
+    assert scaling["baseline"].tolist() == ["horovod np=2"] * 2
 
 
 def test_strong_scaling_counts_samples_not_steps(tmp_path: Path) -> None:
