@@ -2,7 +2,10 @@
 
 from collections.abc import Sequence
 
+from hvdprof.analyze.verdict.failure_sentence import failure_sentence
 from hvdprof.model.run import FailedSegment, Verdict
+
+_ONLY_BEFORE = "Only steps before the failure count."
 
 
 def failure_caveat(failed: Sequence[FailedSegment], answer: Verdict) -> str:
@@ -14,6 +17,11 @@ def failure_caveat(failed: Sequence[FailedSegment], answer: Verdict) -> str:
     """
     if not failed or not answer.model:
         return ""
+    lead = failure_sentence(failed, answer.model, answer.np, answer.engine)
+    if lead and answer.sentence.startswith(lead):
+        number = f"{len(failed)} measurements failed." if len(failed) > 1 else ""
+        is_counted = any(one.is_counted for one in failed)
+        return f"{number} {_ONLY_BEFORE if is_counted else ''}".strip()
     first, several = failed[0], len(failed) > 1
     number = f"{len(failed)} measurements failed, first" if several else "1 measurement failed,"
     counted = "Its steps before that count." if first.is_counted else ""

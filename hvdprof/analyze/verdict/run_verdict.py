@@ -10,6 +10,7 @@ from hvdprof import units
 from hvdprof.analyze.findings.finding import SMALLEST_COST, WARNING_COST
 from hvdprof.analyze.scaling.judged_cells import base_cells, largest_of_each_model, scaled_cells
 from hvdprof.analyze.stats.uncertainty import NAN
+from hvdprof.analyze.verdict.failure_sentence import failure_sentence
 from hvdprof.analyze.verdict.largest_loss import (
     LargestLoss,
     cost_of_baseline,
@@ -54,7 +55,8 @@ def verdict(
         with the fix of its finding: also where there is one number of ranks alone, and where ranks
         share cores (of which a straggler, a pause or the input counts). Where there is none, it is
         the largest cost that the baseline has as well.
-    3.  A stall that was seen comes first, then the number; findings hold the largest loss.
+    3.  A stall that was seen, else the failure of the job, comes first, then the number; findings
+        hold the largest loss.
     4.  Where nothing can be said, the sentence says why.
     """
     stall = stall_sentence(findings)
@@ -67,24 +69,31 @@ def verdict(
         is_lost = cell["efficiency_high"] < 1 or math.isnan(cell["efficiency_high"])
         smallest = SMALLEST_COST if is_lost else WARNING_COST
         loss = largest_loss(waterfall, findings, cell, smallest=smallest)
-        return _scaling_verdict(cell, loss, stall, cost_of_baseline(waterfall, findings, cell))
+        lead = stall or _failure(failed, cell)
+        return _scaling_verdict(cell, loss, lead, cost_of_baseline(waterfall, findings, cell))
     if not many.empty:
         cell = _worst(many)
         loss = largest_loss(waterfall, findings, cell, terms=OF_CROWDED_CELLS)
         of_baseline = cost_of_baseline(waterfall, findings, cell, terms=OF_CROWDED_CELLS)
-        return _oversubscribed_verdict(cell, loss, stall, of_baseline)
+        lead = stall or _failure(failed, cell)
+        return _oversubscribed_verdict(cell, loss, lead, of_baseline)
     if not base.empty:
         cell = base.iloc[-1]
+        lead = stall or _failure(failed, cell)
         return _one_size_verdict(
-            cell, _ONE_SIZE_ALONE, largest_loss(waterfall, findings, cell), stall
+            cell, _ONE_SIZE_ALONE, largest_loss(waterfall, findings, cell), lead
         )
     if not scaling.empty:
         plain = without_toggles(scaling).all()
-        return _one_size_verdict(
-            scaling.iloc[-1], _ONE_SIZE_ALONE if plain else _TOGGLES_ALONE, None, stall
-        )
+        cell = scaling.iloc[-1]
+        lead = stall or _failure(failed, cell)
+        return _one_size_verdict(cell, _ONE_SIZE_ALONE if plain else _TOGGLES_ALONE, None, lead)
     answer = _empty_verdict(failed, manifest)
     return replace(answer, sentence=_joined(stall, answer.sentence))
+
+
+def _failure(failed: Sequence[FailedSegment], cell: pd.Series) -> str:
+    return failure_sentence(failed, str(cell["model"]), int(cell["np"]), str(cell["engine"]))
 
 
 def _worst(cells: pd.DataFrame) -> pd.Series:
@@ -92,34 +101,34 @@ def _worst(cells: pd.DataFrame) -> pd.Series:
 
 
 def _scaling_verdict(
-    cell: pd.Series, loss: LargestLoss | None, stall: str, of_baseline: str
+    cell: pd.Series, loss: LargestLoss | None, lead: str, of_baseline: str
 ) -> Verdict:
     number = f"{_place(cell)}: {_efficiency(cell)} scaling efficiency against {cell['baseline']}."
     if loss is not None:
-        answer = _verdict(_said(stall, number, loss.sentence), cell, loss)
+        answer = _verdict(_said(lead, number, loss.sentence), cell, loss)
         return replace(answer, caveat=_joined(offset(answer), answer.caveat))
     rest = "No single loss stands out."
     if cell["efficiency_low"] > 1:
         rest = "No loss: the whole 95 % CI is above 100 %."
     elif cell["efficiency_high"] >= 1:
         rest = "The 95 % CI includes 100 %: no certain loss."
-    return _verdict(_said(stall, number, of_baseline or rest), cell)
+    return _verdict(_said(lead, number, of_baseline or rest), cell)
 
 
 def _oversubscribed_verdict(
-    cell: pd.Series, loss: LargestLoss | None, stall: str, of_baseline: str
+    cell: pd.Series, loss: LargestLoss | None, lead: str, of_baseline: str
 ) -> Verdict:
     number = (
         f"{_place(cell)}: {_efficiency(cell)} of the throughput per rank of {cell['baseline']}."
     )
     rest = of_baseline if loss is None else loss.sentence
-    if not rest and not stall:
+    if not rest and not lead:
         return _verdict(f"{number} {_OVERSUBSCRIBED}", cell)
-    answer = _verdict(_said(stall, number, rest), cell, loss)
+    answer = _verdict(_said(lead, number, rest), cell, loss)
     return replace(answer, caveat=_joined(_OVERSUBSCRIBED, answer.caveat))
 
 
-def _one_size_verdict(cell: pd.Series, why: str, loss: LargestLoss | None, stall: str) -> Verdict:
+def _one_size_verdict(cell: pd.Series, why: str, loss: LargestLoss | None, lead: str) -> Verdict:
     speed = units.rate_interval(
         cell["samples_per_s"], cell["samples_per_s_low"], cell["samples_per_s_high"]
     )
@@ -128,14 +137,14 @@ def _one_size_verdict(cell: pd.Series, why: str, loss: LargestLoss | None, stall
     if cell["engine"] != TORCH_ENGINE and cell["baseline"].startswith(TORCH_ENGINE):
         number += f", {_efficiency(cell)} of {cell['baseline']}"
     number += "."
-    if loss is None and not stall:
+    if loss is None and not lead:
         return _verdict(f"{number} {why}", cell)
-    answer = _verdict(_said(stall, number, "" if loss is None else loss.sentence), cell, loss)
+    answer = _verdict(_said(lead, number, "" if loss is None else loss.sentence), cell, loss)
     return replace(answer, caveat=_joined(why, answer.caveat))
 
 
-def _said(stall: str, number: str, rest: str) -> str:
-    return f"{stall} {number}" if stall else f"{number} {rest}"
+def _said(lead: str, number: str, rest: str) -> str:
+    return f"{lead} {number}" if lead else f"{number} {rest}"
 
 
 def _joined(*texts: str) -> str:

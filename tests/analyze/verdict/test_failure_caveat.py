@@ -1,6 +1,9 @@
 from dataclasses import replace
 
+import pytest
+
 from hvdprof.analyze.verdict.failure_caveat import failure_caveat
+from hvdprof.analyze.verdict.failure_sentence import failure_sentence
 from hvdprof.model.run import FailedSegment, Verdict
 
 NAN = float("nan")
@@ -39,3 +42,35 @@ def test_of_several_failures_the_first_is_named():
 def test_a_run_without_a_failure_or_without_a_number_needs_no_caveat():
     assert not failure_caveat([], ANSWER)
     assert not failure_caveat([FAILED], replace(ANSWER, model=""))
+
+
+CELL = ("resnet18", 2, "ddp")
+LEAD = "Failed at np=2: rank 1 raised ValueError: label 11 out of range."
+
+
+def test_a_crash_of_the_judged_job_leads_and_the_caveat_does_not_repeat_it():
+    led = replace(ANSWER, engine="ddp", sentence=f"{LEAD} {ANSWER.sentence}")
+
+    assert failure_sentence([FAILED], *CELL) == LEAD
+    assert failure_caveat([FAILED], led) == "Only steps before the failure count."
+
+
+@pytest.mark.parametrize(
+    ("change", "leads"),
+    [
+        ({"np": 4, "is_counted": False}, True),
+        ({"is_counted": False}, False),
+        ({"np": 1}, False),
+        ({"model": "mnist"}, False),
+        ({"compression": "fp16"}, False),
+    ],
+)
+def test_failures_elsewhere_are_a_caveat(change, leads):
+    assert bool(failure_sentence([replace(FAILED, **change)], *CELL)) == leads
+
+
+def test_a_reason_that_prints_a_tensor_is_cut():
+    long = failure_sentence([replace(FAILED, reason="x" * 2_000)], *CELL)
+
+    assert len(long) < 300
+    assert long.endswith(" ….")
