@@ -16,6 +16,10 @@ MISMATCH = "in different collectives"
 """In the message of a stall in which every rank waits, but not all in the same collective."""
 
 
+NO_PROGRESS = "no progress on any rank"
+"""How the reason of a failed launch begins that hvdprof ended because it hung."""
+
+
 class RankWaitRecord(TypedDict):
     """What a rank waits in, as ``launch.diagnose.rank_wait.RankWait`` describes it."""
 

@@ -88,16 +88,23 @@ def severity_of_cost(share: float) -> str:
     return "warning" if share >= WARNING_COST else "note"
 
 
-def by_gravity(finding: Finding, outside: float = 0.0) -> tuple[int, bool, float]:
+def by_gravity(finding: Finding, outside: float = 0.0) -> tuple[int, bool, bool, float]:
     """Sorts errors before warnings before notes, and the costlier first.
 
-    A cost at one rank stands last of its severity: the baseline has it too, so it is no reason
-    for which the job does not scale.
+    An error without a cost comes before every loss: the job hung or failed. A cost at one rank
+    stands last of its severity: the baseline has it too, so it is no reason for which the job does
+    not scale.
 
     Args:
         finding: What to sort.
         outside: The share of the job outside the steps: costs are compared as shares of the job.
     """
     shares = (finding.cost_share * (1 - outside), finding.job_share)
-    cost = max((share for share in shares if not math.isnan(share)), default=0.0)
-    return SEVERITIES.index(finding.severity), finding.np == 1, -cost
+    known = [share for share in shares if not math.isnan(share)]
+    is_loss = bool(known) or finding.severity != "error"
+    return (
+        SEVERITIES.index(finding.severity),
+        is_loss,
+        finding.np == 1,
+        -max(known, default=0.0),
+    )

@@ -1,22 +1,43 @@
-"""The first sentence of a verdict on a run in which ranks stalled."""
+"""The first sentences of a verdict on a run in which ranks stalled."""
 
 import re
+from pathlib import PurePath
 
 import pandas as pd
 
 _RULE = "stalled-tensors"
 _SENTENCES = re.compile(r"(?<=\.) (?=[A-Z])")
 _WHO_SAW_IT = "hvdprof's watchdog saw "
+_STACK = re.compile(
+    r"rank (?P<rank>\d+)(?: in (?P<phase>[^:]+))?: (?P<file>.+):(?P<line>\d+) (?P<function>\S+)"
+)
+_NO_FUNCTION = "<module>"
 
 
 def stall_sentence(findings: pd.DataFrame) -> str:
     """``Stall at step 5: rank 0 blocked for 20.0 s on stalled rank 1.``, or empty.
 
+    Where the stall ended the job, a second sentence names the line at which the rank hangs.
+
     Args:
         findings: FINDINGS of the run.
     """
-    seen = findings.loc[findings["id"] == _RULE, "evidence"]
+    seen = findings[(findings["id"] == _RULE).to_numpy()]
     if seen.empty:
         return ""
-    sentences = _SENTENCES.split(str(seen.iloc[0]))
-    return next((one for one in sentences if not one.startswith(_WHO_SAW_IT)), sentences[0])
+    first = seen.iloc[0]
+    sentences = _SENTENCES.split(str(first["evidence"]))
+    stall = next((one for one in sentences if not one.startswith(_WHO_SAW_IT)), sentences[0])
+    where = _where(str(first["quote"])) if first["severity"] == "error" else ""
+    return f"{stall} {where}".rstrip()
+
+
+def _where(stack: str) -> str:
+    found = _STACK.fullmatch(stack)
+    if found is None:
+        return ""
+    function = "" if found["function"] == _NO_FUNCTION else f"{found['function']}, "
+    phase = f"{found['phase']} phase" if found["phase"] else ""
+    more = (function + phase).removesuffix(", ")
+    place = f"{PurePath(found['file']).name}:{found['line']}"
+    return f"Rank {found['rank']} hangs at {place}{f' ({more})' if more else ''}."

@@ -16,6 +16,7 @@ from hvdprof.launch.processes.launch_process import Outcome
 from hvdprof.rundir.known_causes import with_known_cause
 from hvdprof.rundir.launcher_exits import HOROVODRUN_EXIT, ProcessExit, process_exits
 from hvdprof.rundir.manifest import Failure, WorkerEnd
+from hvdprof.rundir.stall_format import NO_PROGRESS
 
 MAX_NAMED_RANKS = 8
 LEAST_STOPPED_S = 10.0
@@ -131,9 +132,9 @@ def _hung(evidence: _Evidence) -> Failure | None:
         return None
     timeout = units.seconds(evidence.timeout_s)
     return Failure(
-        reason=f"no progress on any rank for {timeout}; {_positions(evidence.progress)}",
+        reason=f"{NO_PROGRESS} for {timeout}; {_positions(evidence.progress)}",
         rank=_rank_behind(evidence.progress),
-        lines=evidence.errors.last_lines(None),
+        lines=evidence.errors.without_own_signal().last_lines(None),
     )
 
 

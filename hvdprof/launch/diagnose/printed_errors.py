@@ -25,6 +25,12 @@ _LOST_PEER = (
 _FROM_SHELL = "Terminated"
 """Printed by the shell that starts a rank when horovodrun ends the rank, which may just exit."""
 
+_CLOSING = re.compile(
+    r"Received \S+ death signal, shutting down workers|Sending process \d+ closing signal SIG"
+)
+_OWN_SIGNAL = re.compile(r"SignalException: Process \d+ got signal: \d+")
+"""The end of the traceback of torchrun's agent."""
+
 _EXCEPTION = re.compile(  # Open MPI 5 puts a space behind its tag, version 4 does not.
     r"^ ?(?:[A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt)\b|hvdprof: |Fatal Python error)"
 )
@@ -44,6 +50,11 @@ class PrintedErrors:
             rank, plain = split_rank(line)
             printed.by_rank.setdefault(rank, []).append(plain[:MAX_CHARACTERS].rstrip())
         return printed
+
+    def without_own_signal(self) -> "PrintedErrors":
+        """Without what torchrun's agent prints when hvdprof ends it: its traceback is no cause."""
+        agent = _without_own_signal(self.lines_of(None))
+        return PrintedErrors({**self.by_rank, None: agent})
 
     def first_cause(self) -> tuple[int | None, str] | None:
         """The first rank whose error is more than a lost peer, and its error line."""
@@ -89,6 +100,21 @@ class PrintedErrors:
         while len(lines) > 1 and lines[-1].strip() == _FROM_SHELL:
             lines.pop()
         return lines[-MAX_LINES:]
+
+
+def _without_own_signal(lines: Iterable[str]) -> list[str]:
+    rest: list[str] = []
+    begin = None
+    for line in lines:
+        if line.startswith("Traceback (most recent call last)"):
+            begin = len(rest)
+        if _CLOSING.search(line):
+            continue
+        rest.append(line)
+        if _OWN_SIGNAL.search(line) and begin is not None:
+            del rest[begin:]
+            begin = None
+    return rest
 
 
 def _errors(lines: Iterable[str]) -> list[str]:

@@ -13,6 +13,7 @@ from hvdprof.analyze.findings.run_findings import findings
 from hvdprof.ingest.rundir.net_file import net_transfers
 from hvdprof.model.table_catalogue import TABLES
 from hvdprof.rundir.ddp_format import DdpFacts
+from hvdprof.rundir.manifest import Failure
 from tests.builders.declared_rows import declared_rows
 from tests.builders.evaluated_steps import evaluated_steps
 from tests.builders.finding_style import style_faults
@@ -559,6 +560,13 @@ def test_stalls_are_a_mean_over_all_launches_of_the_cell():
     assert row["evidence"].endswith("4 such steps occur in 1 of 2 launches.")
 
 
+def test_an_error_without_a_cost_comes_before_every_loss():
+    hang = Finding("a", "error", "", "", "", "", "certain")
+    loss = replace(hang, cost_share=0.9)
+    warning = replace(hang, severity="warning")
+    assert sorted([warning, loss, hang], key=by_gravity) == [hang, loss, warning]
+
+
 def test_findings_of_one_rank_come_last_within_their_severity():
     one = Finding("a", "error", "", "", "", "", "certain", np=1, cost_share=0.9)
     two = replace(one, np=2, cost_share=0.3)
@@ -692,6 +700,28 @@ def test_a_stall_that_the_watchdog_saw_is_not_a_warning_of_horovod():
         "rank 1."
     )
     assert log["quote"] == "One or more tensors were submitted"
+
+
+def test_the_last_stall_of_a_launch_that_hung_is_an_error():
+    file = "passes/p/stalls.jsonl"
+    texts = (
+        "stall at step 2; stack: rank 0: a.py:1 load",
+        "stall at step 9; stack: rank 1: b.py:7",
+    )
+    seen = [
+        {"file": file, "line": line, "kind": "stall", "failed_rank": line, "message": text}
+        for line, text in enumerate(texts)
+    ]
+    for reason, severity, quote in (
+        ("no progress on any rank for 70.0 s; rank 0 had done 39 steps", "error", "rank 1: b.py:7"),
+        ("rank 1 raised ValueError", "warning", "rank 0: a.py:1 load"),
+    ):
+        record = pass_record("p", [segment("s")])
+        record.segments[0].failure = Failure(reason=reason)
+        frames = [("incidents", table("incidents", *seen))]
+        given = evidence(frames, manifest=manifest(passes=[record]))
+        (row,) = findings(given).to_dict("records")
+        assert (row["severity"], row["quote"]) == (severity, quote)
 
 
 def test_a_stall_without_a_stalled_rank_is_a_hung_collective():

@@ -28,3 +28,22 @@ def test_the_stall_is_one_sentence(evidence, sentence):
 
 def test_without_a_stall_it_is_empty():
     assert stall_sentence(FINDINGS.frame([finding()])) == ""
+
+
+@pytest.mark.parametrize(
+    ("severity", "quote", "where"),
+    [
+        ("error", "rank 1: /job/h1.py:7 <module>", " Rank 1 hangs at h1.py:7."),
+        (
+            "error",
+            "rank 1 in data: /job/data.py:33 load",
+            " Rank 1 hangs at data.py:33 (load, data phase).",
+        ),
+        ("error", "", ""),
+        ("warning", "rank 1: /job/h1.py:7 <module>", ""),
+    ],
+)
+def test_a_stall_that_ended_the_job_names_where_the_rank_hangs(severity, quote, where):
+    stall = "Stall at step 5 of main: rank 0 blocked for 20.0 s on stalled rank 1."
+    row = finding(id="stalled-tensors", evidence=stall, severity=severity, quote=quote)
+    assert stall_sentence(FINDINGS.frame([row])) == stall + where

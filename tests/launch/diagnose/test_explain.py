@@ -218,6 +218,33 @@ def test_a_hang_of_all_ranks_at_one_step_names_no_rank(tmp_path: Path) -> None:
     assert failure.rank is None
 
 
+AGENT = """\
+W1124 17:48:01.756000 3918 torch/distributed/elastic/agent/server/api.py:753] Received 15 death \
+signal, shutting down workers
+W1124 17:48:01.756000 3918 torch/distributed/elastic/multiprocessing/api.py:1028] Sending process \
+3946 closing signal SIGTERM
+Traceback (most recent call last):
+  File "torch/distributed/run.py", line 1032, in <module>
+    main()
+torch.distributed.elastic.multiprocessing.api.SignalException: Process 3918 got signal: 15
+"""
+
+
+@pytest.mark.parametrize("before", ["", "train.py: warning: slow disk\n"])
+def test_the_traceback_of_the_agent_that_hvdprof_ended_explains_no_hang(
+    tmp_path: Path, before: str
+) -> None:
+    failure = explain(
+        Outcome(1, hung=True, duration_s=40.0),
+        _progress(tmp_path, {0: 15, 1: 15}),
+        stdout="",
+        stderr=before + AGENT,
+        timeout_s=30.0,
+        stopped_s={},
+    )
+    assert failure.lines == before.splitlines()
+
+
 def test_a_hang_before_any_recording(tmp_path: Path) -> None:
     failure = explain(
         Outcome(-15, hung=True, duration_s=40.0),

@@ -5,14 +5,16 @@ Tested in ``tests/analyze/findings/test_run_findings.py``.
 
 from collections.abc import Iterator
 from pathlib import PurePath
+from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from hvdprof import units
 from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.finding import Finding, as_sentence, sentences
 from hvdprof.analyze.findings.nccl_rules.nccl_rule import ranks_text
-from hvdprof.rundir.stall_format import MISMATCH, STACK_MARK, STALLS_FILE
+from hvdprof.rundir.stall_format import MISMATCH, NO_PROGRESS, STACK_MARK, STALLS_FILE
 
 _READ_STACK = (
     "Look at the quoted line of code, where the stalled rank was: slow input, a checkpoint or a "
@@ -38,7 +40,13 @@ def stalled_tensors(evidence: Evidence) -> Iterator[Finding]:
     incidents = incidents[(incidents["kind"] == "stall").to_numpy()]
     seen = incidents[_by_watchdog(incidents)]
     if len(seen):
-        yield _of_watchdog(seen, stalls[_by_watchdog(stalls)])
+        passes = [PurePath(str(file)).parent.name for file in seen["file"]]
+        hung = seen[np.isin(passes, list(_passes_that_hung(evidence)))]
+        # The last stall of a launch that hung is the hang; those before it ended.
+        first = hung.iloc[-1] if len(hung) else seen.iloc[0]
+        yield _of_watchdog(
+            first, len(seen), stalls[_by_watchdog(stalls)], ended_the_job=len(hung) > 0
+        )
     warned = stalls[~_by_watchdog(stalls)]
     if len(warned):
         yield _of_horovod(warned, incidents)
@@ -48,11 +56,22 @@ def _by_watchdog(rows: pd.DataFrame) -> "pd.Series[bool]":
     return rows["file"].astype(str).map(lambda file: PurePath(file).name == STALLS_FILE).eq(True)
 
 
-def _of_watchdog(seen: pd.DataFrame, stalls: pd.DataFrame) -> Finding:
-    first = seen.iloc[0]
+def _passes_that_hung(evidence: Evidence) -> set[str]:
+    """The launches that hvdprof ended because no rank made progress."""
+    return {
+        record.id
+        for record in evidence.run.manifest.passes
+        for one in record.segments
+        if one.failure is not None and one.failure.reason.startswith(NO_PROGRESS)
+    }
+
+
+def _of_watchdog(
+    first: "pd.Series[Any]", num_seen: int, stalls: pd.DataFrame, *, ended_the_job: bool
+) -> Finding:
     what, _, stack = str(first["message"]).partition(STACK_MARK)
     own = stalls[(stalls["line"] == first["line"]) & (stalls["file"] == first["file"])]
-    number = "a stall" if len(seen) == 1 else f"{units.count(len(seen))} stalls"
+    number = "a stall" if num_seen == 1 else f"{units.count(num_seen)} stalls"
     is_hung = not len(own) and pd.isna(first["failed_rank"])
     title, action = "Stalled tensors", _READ_STACK if stack else _MISSING
     if MISMATCH in what:
@@ -61,7 +80,7 @@ def _of_watchdog(seen: pd.DataFrame, stalls: pd.DataFrame) -> Finding:
         title, action = "Hung collective", _HUNG
     return Finding(
         "stalled-tensors",
-        "warning",
+        "error" if ended_the_job else "warning",
         "ranks" if pd.isna(first["failed_rank"]) else f"rank {int(first['failed_rank'])}",
         title,
         sentences(
