@@ -3,6 +3,7 @@ import pytest
 from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.run_findings import findings
 from hvdprof.model.table_catalogue import TABLES
+from hvdprof.rundir.attached import AttachedFile, AttachedKind, attached_settings
 from hvdprof.rundir.ddp_format import DdpFacts
 from tests.builders.declared_rows import declared_rows
 from tests.builders.finished_analysis import cell, manifest, pass_record, run, segment
@@ -21,7 +22,7 @@ def table(name, *rows):
     return declared_rows(next(one for one in TABLES if one.name == name), *rows)
 
 
-def finding(ddp, *, settings=None, num_tensors=50):
+def finding(ddp, *, settings=None, num_tensors=50, sent_bytes=WHOLE, **tables_of_run):
     """The finding on 20 ms of exposed transfer of 2 ranks that send 6 MB under DDP."""
     key = {"model": "train", "np": 2, "engine": "ddp"}
     no_toggles = {"compression": "none", "reduction": "average"}
@@ -37,8 +38,11 @@ def finding(ddp, *, settings=None, num_tensors=50):
     lost |= {"share_low": 0.3, "alone_share": SHARE}
     tables = {
         "waterfall": table("waterfall", key | no_toggles | lost),
-        "scaling": table("scaling", cell(**key, step_time_median_ns=STEP_NS, sent_bytes=WHOLE)),
+        "scaling": table(
+            "scaling", cell(**key, step_time_median_ns=STEP_NS, sent_bytes=sent_bytes)
+        ),
     }
+    tables |= tables_of_run
     record = pass_record("p", [segment("s", engine="ddp")], mode="throughput", controller="gloo")
     recorded = manifest(
         passes=[record],
@@ -113,4 +117,42 @@ def test_a_few_large_gradients_are_not_divided():
 def test_a_reference_model_names_the_option_of_bench():
     row = finding(None, settings={"script": None})
 
-    assert "`hvdprof bench --engine ddp --fusion-threshold-mb`" in row["action"]
+    assert "`hvdprof bench --engine ddp --fusion-threshold-mb 5`" in row["action"]
+
+
+TRACES = attached_settings(
+    [AttachedFile(kind=AttachedKind.TRACE, given="t", copy="traces/t", rank=0)]
+)
+
+
+@pytest.mark.parametrize(("steps", "is_one"), [((4, 5), True), ((4, 4, 5), False), ((), False)])
+def test_traces_show_one_bucket_by_their_allreduces(steps, is_one):
+    rows = [NAMES | {"step": step, "collective": "ALLREDUCE"} for step in steps]
+    row = finding(None, settings=TRACES, sent_bytes=0, collectives=table("collectives", *rows))
+
+    assert ("DDP sends all gradients in one bucket" in row["evidence"]) == is_one
+    assert ("hvdprof tune" in row["action"]) != is_one
+
+
+def test_traces_get_the_command_that_tunes_the_script_they_are_of():
+    row = finding(None, settings=TRACES)
+
+    assert "`hvdprof tune --launcher torchrun --np 2 -- python train.py`" in row["action"]
+    assert "hvdprof bench" not in row["action"]
+
+
+@pytest.mark.parametrize("ddp", [None, facts(None), facts(25.0)])
+def test_of_one_bucket_no_size_is_tuned(ddp):
+    row = finding(ddp, sent_bytes=2**20)
+
+    assert row["title"] == "Exposed communication of DDP's only bucket"
+    assert "All gradients (1.05 MB) fit DDP's first bucket of 1 MiB" in row["evidence"]
+    assert row["action"] == "Use no_sync() or a larger batch to send less often."
+    assert "tune" in finding(ddp, sent_bytes=2**20 + 1)["action"]
+
+
+def test_small_buckets_of_little_are_not_tuned_either():
+    row = finding(facts(0.01), sent_bytes=2**20)
+
+    assert row["id"] == "small-buckets"
+    assert row["action"] == "Omit bucket_cap_mb=0.01 or set it to 25."

@@ -13,6 +13,9 @@ from hvdprof.analyze.findings.finding import sentences
 from hvdprof.analyze.findings.run_rules.likely_cause import Likely
 from hvdprof.analyze.findings.tune_command import tune_command
 from hvdprof.analyze.steps.cell_setting import CellSetting
+from hvdprof.model.launch_key import LAUNCH
+from hvdprof.model.tables.collective_tables import COLLECTIVES
+from hvdprof.rundir.attached import attached_files, has_traces
 from hvdprof.rundir.ddp_format import DdpFacts
 
 TIMES_THE_DEFAULT = 4
@@ -23,6 +26,9 @@ LEAST_SHARE = 0.2
 
 _SEND_LESS = "Call register_comm_hook(None, default_hooks.fp16_compress_hook) to send less."
 _SEND_LESS_OFTEN = "Use no_sync() or a larger batch to send less often."
+
+_TUNE = "hvdprof tune --launcher torchrun --np {} -- python train.py"
+"""For files of a job whose script hvdprof does not know."""
 
 
 def under_ddp(evidence: Evidence, term: CostlyCause, setting: CellSetting) -> Likely:
@@ -36,16 +42,19 @@ def under_ddp(evidence: Evidence, term: CostlyCause, setting: CellSetting) -> Li
     small = _small_buckets(evidence, term)
     if small is not None:
         return small
+    payload = _payload(evidence, term)
+    # With one bucket there is no size to tune.
+    is_one = _one_allreduce(evidence) if payload == 0 else num_buckets(payload, 0, None) == 1
     # On one host of CPUs there is no wire that fewer bytes would relieve.
     has_wire = setting.num_hosts > 1 or setting.on_gpus
     return Likely(
         "exposed-transfer",
-        "Exposed communication of DDP's last buckets",
-        "Backward does not cover the last buckets.",
+        f"Exposed communication of DDP's {'only bucket' if is_one else 'last buckets'}",
+        _why(payload, is_one=is_one),
         sentences(
             _SEND_LESS if has_wire else "",
             _SEND_LESS_OFTEN,
-            _try_sizes(evidence, int(term.cell["np"])),
+            "" if is_one else _try_sizes(evidence, int(term.cell["np"])),
         ),
     )
 
@@ -56,7 +65,7 @@ def _small_buckets(evidence: Evidence, term: CostlyCause) -> Likely | None:
         return None
     segments = evidence.run.segments
     gradients = int(segments["num_tensors"].max()) if len(segments) else 0
-    payload = int(term.cell["sent_bytes"]) or facts.gradient_bytes
+    payload = _payload(evidence, term)
     now = num_buckets(payload, gradients, facts.bucket_cap_mb)
     usual = num_buckets(payload, gradients, None)
     if now < TIMES_THE_DEFAULT * usual:
@@ -71,12 +80,37 @@ def _small_buckets(evidence: Evidence, term: CostlyCause) -> Likely | None:
         "DDP's buckets are too small",
         f"With {cap} DDP sends {units.byte_size(payload)} of gradients in about {now} buckets. "
         f"With its default of 25 MiB it sends about {usual}.",
-        f"Omit {cap} or set it to 25. {_try_sizes(evidence, int(term.cell['np']))}",
+        sentences(
+            f"Omit {cap} or set it to 25.",
+            "" if usual == 1 else _try_sizes(evidence, int(term.cell["np"])),
+        ),
         ""
         if latency is None
         else f"An allreduce of {units.byte_size(latency[0])} takes "
         f"{units.milliseconds(latency[1])} here, and each bucket costs about that.",
     )
+
+
+def _why(payload: int, *, is_one: bool) -> str:
+    if not is_one:
+        return "Backward does not cover the last buckets."
+    fit = f"All gradients ({units.byte_size(payload)}) fit DDP's first bucket of 1 MiB"
+    sent = fit if payload else "DDP sends all gradients in one bucket"
+    return f"{sent}, which is complete when backward ends."
+
+
+def _one_allreduce(evidence: Evidence) -> bool:
+    """Whether traces, which hold no sizes of gradients, show one allreduce per step."""
+    rows = evidence.table(COLLECTIVES.name)
+    reduced = rows[(rows["collective"].astype(str) == "ALLREDUCE").to_numpy()]
+    steps = reduced[[*LAUNCH, "step"]]
+    return has_traces(evidence.run.manifest) and len(steps) > 0 and not steps.duplicated().any()
+
+
+def _payload(evidence: Evidence, term: CostlyCause) -> int:
+    """Bytes of all gradients; 0 where they are not known."""
+    facts = evidence.run.ddp
+    return int(term.cell["sent_bytes"]) or (0 if facts is None else facts.gradient_bytes)
 
 
 def _latency(facts: DdpFacts) -> tuple[int, float] | None:
@@ -89,10 +123,14 @@ def _latency(facts: DdpFacts) -> tuple[int, float] | None:
 
 
 def _try_sizes(evidence: Evidence, num_ranks: int) -> str:
-    if evidence.run.manifest.settings.get("script") is None:
+    manifest = evidence.run.manifest
+    if attached_files(manifest):
+        command = _TUNE.format(num_ranks)
+    elif manifest.settings.get("script") is None:
         return (
             "Set bucket_cap_mb= to other sizes, and compare them with `hvdprof bench --engine ddp "
-            "--fusion-threshold-mb`."
+            "--fusion-threshold-mb 5`."
         )
-    command = tune_command(evidence.run, num_ranks)
+    else:
+        command = tune_command(evidence.run, num_ranks)
     return f"Run `{command}` to compare other sizes of bucket_cap_mb=." if command else ""
