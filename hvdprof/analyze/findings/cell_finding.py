@@ -34,8 +34,9 @@ NO_DATA_PHASE = (
 )
 """The caveat of a finding on time between steps, where batches come from a generator or a call."""
 
-_MARK_DATA = "Write `with {}:` around data loading, to see whether it is that."
+_MARK_DATA = "Write `with {}:` around data loading{}, to see whether it is that."
 _PHASE = 'collect.phase("data")'
+_IMPORT = " after `from hvdprof import collect`"
 _ANNOTATION = 'torch.profiler.record_function("## data_load ##")'
 """A name that the reader of traces takes for the data phase."""
 
@@ -51,7 +52,9 @@ def crowding(run: Run, cell: Cell) -> str:
 
 def mark_data(run: Run) -> str:
     """How the next recording shows whether time between steps is data loading."""
-    return _MARK_DATA.format(_ANNOTATION if has_traces(run.manifest) else _PHASE)
+    if has_traces(run.manifest):
+        return _MARK_DATA.format(_ANNOTATION, "")
+    return _MARK_DATA.format(_PHASE, _IMPORT)
 
 
 class CellCost(TypedDict):

@@ -212,7 +212,10 @@ def test_time_between_steps_may_be_data_where_no_loader_fetches_it(data, phase, 
 )
 def test_a_rank_that_is_always_late_between_steps_is_first_asked_for_its_input(pattern, is_first):
     row = only(straggler(pattern, phase="pause"), term("input-bound", 0.0))
-    marks = 'Write `with collect.phase("data"):` around data loading, to see whether it is that.'
+    marks = (
+        'Write `with collect.phase("data"):` around data loading after `from hvdprof import '
+        "collect`, to see whether it is that."
+    )
 
     assert row["action"].startswith(marks) == is_first
     assert row["action"].endswith(marks) != is_first
@@ -230,7 +233,8 @@ def test_overhead_between_steps_may_be_data_where_no_loader_fetches_it():
     assert row["title"] == "Data loading or inter-step overhead of all ranks"
     # The headline takes the first sentence as the fix.
     assert first_fix(row["action"]) == (
-        'write `with collect.phase("data"):` around data loading, to see whether it is that'
+        'write `with collect.phase("data"):` around data loading after `from hvdprof import '
+        "collect`, to see whether it is that"
     )
     assert row["action"].endswith("logging, checkpoints. Do it less often.")
     assert style_faults(row) == []
