@@ -13,7 +13,7 @@ from hvdprof.report.comparison.comparison_texts import (
     ComparisonTexts,
     comparison_texts,
 )
-from hvdprof.report.markdown_text import escaped, table_row
+from hvdprof.report.markdown_text import escaped, table_row, with_code
 
 
 def render_comparison_markdown(comparison: Comparison, stream: IO[str]) -> None:
@@ -24,7 +24,7 @@ def render_comparison_markdown(comparison: Comparison, stream: IO[str]) -> None:
 def _lines(page: ComparisonTexts) -> Iterator[str]:
     yield f"**{escaped(page.sentence)}**"
     if page.caveat:
-        yield from ("", f"Caveat: {escaped(page.caveat)}")
+        yield from ("", f"Caveat: {with_code(page.caveat)}")
     yield from _list("Gate", page.gate)
     yield from ("", f"{escaped(page.sides)}", "")
     yield from _row(["cell", "metric", "first", "second", page.change_head, "outcome"])
@@ -59,7 +59,7 @@ def _list(title: str, lines: Sequence[str]) -> Iterator[str]:
     if lines:
         yield from ("", f"### {title}", "")
     for line in lines:
-        yield f"- {escaped(line)}"
+        yield f"- {with_code(line)}"
 
 
 def _row(cells: Sequence[str], *, is_escaped: bool = True) -> Iterator[str]:

@@ -16,6 +16,7 @@ from hvdprof.model.tables.finding_tables import FINDINGS
 from hvdprof.plain_text import printable_lines
 from hvdprof.report.finding_texts import findings_texts
 from hvdprof.report.forecast.forecast_section import FORECAST_HEADS, shape_forecasts
+from hvdprof.report.markdown_text import with_code
 from hvdprof.report.screen.open_points import open_points
 from hvdprof.report.screen.rank_phases import PHASES, rank_phases
 from hvdprof.report.screen.tiles import headline, tiles, verdict_cell
@@ -97,6 +98,7 @@ def _environment(*, is_html: bool) -> jinja2.Environment:
         finalize=_shown,
     )
     environment.filters["md"] = markdown_text
+    environment.filters["md_code"] = _markdown_with_code
     environment.filters["code_pieces"] = _IN_BACKTICKS.split
     environment.filters["fact_text"] = fact_text
     environment.filters["byte_size"] = units.byte_size
@@ -110,7 +112,15 @@ def _shown(value: object) -> object:
 
 def markdown_text(text: str) -> str:
     """A text as one line of Markdown in which no sign has a meaning."""
-    return _MARKDOWN_SIGNS.sub(r"\\\1", " ".join(str(text).split()))
+    return _escaped(" ".join(str(text).split()))
+
+
+def _markdown_with_code(text: str) -> str:
+    return with_code(" ".join(str(text).split()), _escaped)
+
+
+def _escaped(text: str) -> str:
+    return _MARKDOWN_SIGNS.sub(r"\\\1", text)
 
 
 def _fence(text: str) -> str:

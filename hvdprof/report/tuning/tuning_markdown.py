@@ -8,7 +8,7 @@ from dataclasses import astuple
 from typing import IO
 
 from hvdprof.model.tuning import Tuning
-from hvdprof.report.markdown_text import escaped, table_row
+from hvdprof.report.markdown_text import escaped, table_row, with_code
 from hvdprof.report.tuning.tuning_texts import CHECK_HEAD, HEAD, TuningTexts, tuning_texts
 
 
@@ -22,9 +22,9 @@ def _lines(page: TuningTexts) -> Iterator[str]:
     if page.line:
         yield from ("", f"    {page.line}")
     if page.in_code:
-        yield from ("", escaped(page.in_code))
+        yield from ("", with_code(page.in_code))
     if page.caveat:
-        yield from ("", f"Caveat: {escaped(page.caveat)}")
+        yield from ("", f"Caveat: {with_code(page.caveat)}")
     yield from ("", escaped(page.job), "", f"Present setting: {escaped(page.present)}")
     if page.trials:
         yield from _table("Tried", HEAD, [astuple(one) for one in page.trials])
@@ -48,4 +48,4 @@ def _list(title: str, lines: Sequence[str]) -> Iterator[str]:
     if lines:
         yield from ("", f"### {title}", "")
     for line in lines:
-        yield f"- {escaped(line)}"
+        yield f"- {with_code(line)}"

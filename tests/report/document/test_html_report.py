@@ -77,6 +77,16 @@ def test_what_stands_in_backticks_is_code():
     assert "Run <code>hvdprof net &lt;H&gt;</code> and read it." in page
 
 
+def test_a_command_in_markdown_can_be_copied_from_the_raw_file():
+    row = finished_analysis.finding(
+        action="Run `hvdprof tune -- python a1_accum.py [x]` on node_1, not ` .", evidence="a_b"
+    )
+    text = markdown(finished_analysis.full_analysis(findings=FINDINGS.frame([row])))
+
+    assert r"Run `hvdprof tune -- python a1_accum.py [x]` on node\_1, not \` ." in text
+    assert r"a\_b" in text
+
+
 def test_every_finding_is_an_item_of_its_own_in_markdown():
     rows = [finished_analysis.finding(subject=name, action=name) for name in ("a", "b", "c")]
     text = markdown(finished_analysis.full_analysis(findings=FINDINGS.frame(rows)))
