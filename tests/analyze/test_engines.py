@@ -147,5 +147,5 @@ def test_exposed_communication_of_ddp_is_not_fixed_by_horovod_settings(tmp_path)
     found = analysis_of(tmp_path, passes).findings
     (row,) = found[found["id"] == "exposed-transfer"].to_dict("records")
     assert row["engine"] == "ddp"
-    assert "bucket_cap_mb" in row["action"]
+    assert "no_sync()" in row["action"]
     assert "HOROVOD" not in row["action"]
