@@ -18,12 +18,11 @@ from pathlib import Path
 from benchmarks.attribution import (
     Case,
     CaseFailedError,
-    Result,
     found_in,
     publish,
     read_results,
-    table,
 )
+from benchmarks.case_table import Result, table
 from benchmarks.scripts.profiled_training import PARTS
 
 ROOT = Path(__file__).resolve().parents[1]

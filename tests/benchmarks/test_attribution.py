@@ -3,8 +3,9 @@ import json
 import pytest
 
 from benchmarks import attribution
-from benchmarks.attribution import CaseFailedError, grid, main, read_results, table
+from benchmarks.attribution import CaseFailedError, grid, main, read_results
 from benchmarks.attribution_simulated import Setting, markdown, score
+from benchmarks.case_table import table
 
 STEP_NS = 70e6
 
