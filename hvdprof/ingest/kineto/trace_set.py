@@ -169,7 +169,8 @@ def _whole(
         if rank in found:
             raise UnreadableInputError(
                 f"{shown_name(found[rank][0])} and {name} are both traces of rank {rank}.",
-                hint="Give one trace per rank, of one recording.",
+                hint="Give one trace per rank, of one recording. Traces of several recordings: "
+                f"hvdprof analyze {path}",
             )
         found[rank] = path, file
     if not found:
