@@ -94,8 +94,9 @@ def test_a_rank_that_raises(tmp_path: Path, controller: str) -> None:
     assert "Traceback" not in done.stderr
     assert "hvdprof run --resume run" in done.stderr
     assert "rank 1 raised RuntimeError: on purpose" in words(done.stdout)
-    # The steps before are a result.
-    assert "samples/s" in done.stdout.splitlines()[0]
+    # The steps before are a result, behind the failure.
+    assert done.stdout.startswith("Failed at np=2: rank 1 raised RuntimeError: on purpose")
+    assert "samples/s" in words("\n".join(done.stdout.splitlines()[:3]))
     ((segment,),) = [record.segments for record in Manifest.read(tmp_path / "run").passes]
     assert segment.status == Status.PARTIAL
     failure = failure_of(tmp_path / "run")
