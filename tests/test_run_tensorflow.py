@@ -161,7 +161,9 @@ def test_steps_before_a_failure_count(tmp_path):
 
     assert ended.returncode == 6
     assert "rank 1 raised RuntimeError: on purpose" in " ".join(ended.stdout.split())
-    assert "samples/s" in ended.stdout.splitlines()[0]
+    first = " ".join(ended.stdout.splitlines()[:3])
+    assert first.startswith("Failed at np=2: ")
+    assert "samples/s" in " ".join(first.split())
 
 
 def test_a_rank_that_others_wait_for_within_a_compiled_step_is_named(tmp_path):
