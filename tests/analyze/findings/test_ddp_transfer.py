@@ -146,9 +146,22 @@ def test_of_one_bucket_no_size_is_tuned(ddp):
     row = finding(ddp, sent_bytes=2**20)
 
     assert row["title"] == "Exposed communication of DDP's only bucket"
-    assert "All gradients (1.05 MB) fit DDP's first bucket of 1 MiB" in row["evidence"]
+    assert "DDP sends all gradients (1.05 MB) in one bucket" in row["evidence"]
     assert row["action"] == "Use no_sync() or a larger batch to send less often."
     assert "tune" in finding(ddp, sent_bytes=2**20 + 1)["action"]
+
+
+def test_one_bucket_by_a_large_cap_is_said_and_tuned():
+    row = finding(facts(25.0), sent_bytes=5 * 2**20)
+
+    assert row["title"] == "Exposed communication of DDP's only bucket"
+    assert "tune" in row["action"]
+
+
+def test_two_buckets_by_a_cap_of_the_script_are_not_one():
+    row = finding(facts(0.5), sent_bytes=2**20)
+
+    assert row["title"] == "Exposed communication of DDP's last buckets"
 
 
 def test_small_buckets_of_little_are_not_tuned_either():

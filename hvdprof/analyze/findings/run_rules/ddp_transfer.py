@@ -43,8 +43,9 @@ def under_ddp(evidence: Evidence, term: CostlyCause, setting: CellSetting) -> Li
     if small is not None:
         return small
     payload = _payload(evidence, term)
-    # With one bucket there is no size to tune.
-    is_one = _one_allreduce(evidence) if payload == 0 else num_buckets(payload, 0, None) == 1
+    is_one = _is_one_bucket(evidence, payload)
+    # Where DDP's own sizes make one bucket as well, there is nothing to divide.
+    has_sizes = not is_one or num_buckets(payload, 0, None) > 1
     # On one host of CPUs there is no wire that fewer bytes would relieve.
     has_wire = setting.num_hosts > 1 or setting.on_gpus
     return Likely(
@@ -54,7 +55,7 @@ def under_ddp(evidence: Evidence, term: CostlyCause, setting: CellSetting) -> Li
         sentences(
             _SEND_LESS if has_wire else "",
             _SEND_LESS_OFTEN,
-            "" if is_one else _try_sizes(evidence, int(term.cell["np"])),
+            _try_sizes(evidence, int(term.cell["np"])) if has_sizes else "",
         ),
     )
 
@@ -94,9 +95,19 @@ def _small_buckets(evidence: Evidence, term: CostlyCause) -> Likely | None:
 def _why(payload: int, *, is_one: bool) -> str:
     if not is_one:
         return "Backward does not cover the last buckets."
-    fit = f"All gradients ({units.byte_size(payload)}) fit DDP's first bucket of 1 MiB"
-    sent = fit if payload else "DDP sends all gradients in one bucket"
-    return f"{sent}, which is complete when backward ends."
+    size = f" ({units.byte_size(payload)})" if payload else ""
+    return f"DDP sends all gradients{size} in one bucket, which is complete when backward ends."
+
+
+def _is_one_bucket(evidence: Evidence, payload: int) -> bool:
+    facts = evidence.run.ddp
+    if payload == 0:
+        return _one_allreduce(evidence)
+    if facts is not None and facts.has_cap_list:
+        return False
+    # The reference models take their cap from the option for Horovod's fusion buffer.
+    of_bench = evidence.run.manifest.settings.get("fusion_threshold_mb")
+    return num_buckets(payload, 0, of_bench if facts is None else facts.bucket_cap_mb) == 1
 
 
 def _one_allreduce(evidence: Evidence) -> bool:
