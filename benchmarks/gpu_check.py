@@ -33,6 +33,10 @@ print(json.dumps({"version": torch.__version__, "cuda": torch.version.cuda,
                   "gpus": torch.cuda.device_count()}))
 """
 _MARKED = "gpu"
+_GPU_TESTS = (
+    "tests/bench_models/test_gpu_marks.py",
+    "tests/collect/engines/test_stream_waits.py",
+)
 _ON_CPU = ("--device", "cpu", "--model", "mnist", "--steps", "20")
 NO_GPU = "not run: no GPU here"
 USUAL_NVCC = Path("/usr/local/cuda/bin/nvcc")
@@ -261,7 +265,7 @@ def marks(check: Check) -> list[str]:
 def gpu_tests(check: Check) -> list[str]:
     """The tests that are marked ``gpu``."""
     command = [check.own_python, "-m", "pytest", "-m", _MARKED, "-q", "-p", "no:cacheprovider"]
-    printed = check.run("gpu-tests", [*command, "tests/bench_models/test_gpu_marks.py"])
+    printed = check.run("gpu-tests", [*command, *_GPU_TESTS])
     return printed.splitlines()[-1:]
 
 

@@ -65,7 +65,9 @@ class FsdpReduction:
         return {}
 
     def begin_step(self) -> None:
-        """Nothing."""
+        """Forget the reduce-scatters of the step before: their marks may be used again."""
+        if COLLECTIVES.recording is not None:
+            COLLECTIVES.recording.last_reduce_scatter = None
 
     def attach(self, marks: StepMarks) -> list[Callable[[], None]]:
         """Nothing: the collectives themselves are recorded."""

@@ -1,24 +1,23 @@
 """Collectives of ``torch.distributed`` that a script, or FSDP2 in its name, calls from Python.
 
 The functions are replaced for the life of the process, and record the waits of the session that is
-there. DDP reduces in C++ and does not pass here. Under FSDP2 on a host, all-gathers and
-reduce-scatters do: the rank is blocked in the call itself, or where it waits for the returned
-``Work``.
+there. DDP reduces in C++ and does not pass here. Under FSDP2 all-gathers and reduce-scatters do. On
+a host the rank is blocked in the call itself, or where it waits for the returned ``Work``; on a GPU
+where ``stream_waits`` says.
 """
 
 import functools
-import inspect
 import sys
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
 from threading import get_ident
 from types import ModuleType
 from typing import Any
 
+from hvdprof.collect.engines.collective_calls import ALL_WAIT, SOME_WAIT, CollectiveCall
+from hvdprof.collect.engines.stream_waits import StreamHooks, StreamWaits, is_of_fsdp
 from hvdprof.collect.steps.step_marks import (
     COLLECTIVE_PHASE,
-    Collective,
     StepMarks,
     WaitMarks,
     harmless,
@@ -31,36 +30,6 @@ from hvdprof.rundir.recorder_format import (
     USER,
 )
 
-ALL_WAIT = (
-    "all_reduce",
-    "all_reduce_coalesced",
-    "all_gather",
-    "all_gather_coalesced",
-    "all_gather_into_tensor",
-    "all_gather_object",
-    "all_gather_single",
-    "all_to_all",
-    "all_to_all_single",
-    "barrier",
-    "monitored_barrier",
-    "reduce_scatter",
-    "reduce_scatter_single",
-    "reduce_scatter_tensor",
-)
-"""Collectives from which no rank returns before every rank of the group has called them."""
-
-SOME_WAIT = (
-    "broadcast",
-    "broadcast_object_list",
-    "gather",
-    "gather_object",
-    "reduce",
-    "scatter",
-    "scatter_object_list",
-)
-"""Collectives from which some ranks return before others have called them."""
-
-_OF_FSDP = ("torch.distributed.fsdp.", "torch.distributed._composable.fsdp.")
 _NO_GRAPH_TASK = -1
 
 
@@ -77,7 +46,7 @@ class CollectiveWaits:
         self.marks = marks
         self._now = source.now
         self.last_reduce_scatter: Mark | None = None
-        self._is_on_host = isinstance(source, HostClock)
+        self.streams = None if isinstance(source, HostClock) else StreamWaits(torch.cuda)
         self._distributed = torch.distributed
         self._graph_task: Callable[[], int] = getattr(
             torch._C, "_current_graph_task_id", lambda: _NO_GRAPH_TASK
@@ -106,16 +75,20 @@ class CollectiveWaits:
         """What the rank is about to wait for; None where that is not recorded. Raises nothing."""
         # Not by `harmless`: FSDP2 makes dozens of calls in a step.
         try:
+            is_queued = False
             kind = USER
-            if caller.startswith(_OF_FSDP):
+            if is_of_fsdp(caller):
                 # On a GPU these calls only queue the collective on a stream of its own.
-                if not self._is_on_host:
-                    return None
+                is_queued = self.streams is not None
                 kind = self._kind_of_fsdp(call)
-            submitted = self._now() if is_async else self.marks.enter(COLLECTIVE_PHASE)
+            is_later = is_async or is_queued
+            submitted = self._now() if is_later else self.marks.enter(COLLECTIVE_PHASE)
             if kind == REDUCE_SCATTER:
                 self.last_reduce_scatter = submitted
-            return WaitMarks(kind, submitted, self._size_of(group) if call.all_wait else 0)
+            wait = WaitMarks(kind, submitted, self._size_of(group) if call.all_wait else 0)
+            if is_queued and self.streams is not None:
+                self.streams.queued(wait, has_work=is_async)
+            return wait if is_async or not is_queued else None
         except Exception as error:
             self.marks.failure = error
             return None
@@ -136,6 +109,19 @@ class CollectiveWaits:
     def _recall(self, work: object) -> WaitMarks:
         return self._submitted.get(work, WaitMarks(USER))
 
+    def stream_waits(self, wait: WaitMarks, call: Callable[[], None]) -> None:
+        """Mark the wait of the stream that computes, around the call that queues it."""
+        begin = self.begin()
+        self.marks.num_waits += 1
+        try:
+            call()
+        finally:
+            self.end(wait, begin)
+
+    def failed(self, error: Exception) -> None:
+        """Keep an exception of the recorder, which does not reach the training."""
+        self.marks.failure = error
+
     def end(self, wait: WaitMarks | None, begin: Mark | None = None) -> None:
         """The rank has waited, since ``begin`` where that is not when it submitted.
 
@@ -151,33 +137,6 @@ class CollectiveWaits:
             marks.failure = error
 
 
-@dataclass(frozen=True, slots=True)
-class CollectiveCall:
-    """A function of ``torch.distributed``: what is asked at each of its calls, found out once.
-
-    ``shown`` is how a rank that hangs in it is described. ``group_place`` and ``async_place`` are
-    the places of these arguments where they are not given by name.
-    """
-
-    shown: Collective
-    all_wait: bool
-    gathers: bool
-    group_place: int
-    async_place: int
-
-    @classmethod
-    def of(cls, name: str, function: Callable[..., object]) -> "CollectiveCall":
-        """That of a function with this name."""
-        places = {one: place for place, one in enumerate(inspect.signature(function).parameters)}
-        return cls(
-            shown=(name, ""),
-            all_wait=name in ALL_WAIT,
-            gathers=name.startswith("all_gather"),
-            group_place=places.get("group", len(places)),
-            async_place=places.get("async_op", len(places)),
-        )
-
-
 class CollectiveHooks:
     """The replaced functions of this process, and the recording that they belong to.
 
@@ -189,10 +148,14 @@ class CollectiveHooks:
         self.recording: CollectiveWaits | None = None
         self.listener: Callable[[], None] | None = None
         self._is_hooked = False
+        self._streams: StreamHooks | None = None
 
     def record(self, recording: CollectiveWaits) -> None:
         """Let a recording see the collectives of the script; nothing without torch."""
         self.hook()
+        if recording.streams is not None and self._streams is None and self._is_hooked:
+            kind = sys.modules["torch"].cuda.Stream
+            self._streams = StreamHooks(kind, lambda: self.recording, self._is_compiling)
         self.recording = recording
 
     def forget(self, recording: CollectiveWaits) -> None:

@@ -166,13 +166,14 @@ class StepWriter:
             "blocked": blocked,
         }
         if blocked is not None and any(wait.kind != GRAD_REDUCE for wait in step.waits):
+            # A stream of a GPU may reach its collective after another one began to wait for it.
             line["waits"] = [
                 (
                     wait.kind,
-                    NOT_SUBMITTED if wait.submitted is None else offset(wait.submitted),
+                    NOT_SUBMITTED if wait.submitted is None else min(offset(wait.submitted), begin),
                     wait.num_ranks,
                 )
-                for wait in step.waits
+                for wait, (begin, _) in zip(step.waits, blocked, strict=True)
             ]
         reduced = [
             (at := offset(begin), offset(end) - at, members)

@@ -164,15 +164,27 @@ def test_collectives_of_fsdp_have_their_kinds(distributed, module):
 
 
 def test_a_gpu_only_queues_the_collectives_of_fsdp(distributed):
-    waits = CollectiveWaits(
-        distributed.marks, SimpleNamespace(now=distributed.time), distributed.torch
-    )
+    streams: Any = type("Stream", (), {"record_event": None, "wait_event": None})
+    distributed.torch.cuda = SimpleNamespace(Stream=streams, current_stream=lambda: "compute")
+    source = SimpleNamespace(now=distributed.time)
+    waits = CollectiveWaits(distributed.marks, source, distributed.torch)
     distributed.hooks.record(waits)
 
     distributed.call_from("torch.distributed.fsdp.x", "all_gather_into_tensor")
+    work = distributed.call_from(
+        "torch.distributed.fsdp.x", "all_gather_into_tensor", async_op=True
+    )
+    distributed.time.advance(50)
+    work.wait()
     distributed.call_from("__main__", "all_reduce")
 
-    assert [kind for kind, *_ in distributed.recorded] == ["user"]
+    # Where a work is waited for, and not for an event.
+    assert distributed.recorded == [
+        ("unshard_forward", 1150, 1250, 1100, NUM_RANKS),
+        ("user", 1250, 1350, 1250, NUM_RANKS),
+    ]
+    # test_stream_waits.py has the waits for events.
+    assert streams.record_event is not None
 
 
 @pytest.mark.parametrize("why", ["outside a step", "part of a wait", "compiling", "over"])
@@ -267,6 +279,9 @@ def test_a_sharded_gradient_is_ready_when_its_reduction_was_submitted(distribute
     weight.accumulate()
 
     assert watch.ready == [1000]
+    watch.begin_step()
+    # Its mark may be used again in the next step.
+    assert distributed.waits.last_reduce_scatter is None
     assert watch.tensors[0].name == "weight"
     assert watch.tensors[0].sent_bytes == watch.tensors[0].size_bytes > 0
 

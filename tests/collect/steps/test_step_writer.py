@@ -1,5 +1,6 @@
 import pytest
 
+from hvdprof.collect.steps.step_marks import WaitMarks
 from hvdprof.collect.steps.step_writer import (
     LONGEST_DELAY_NS,
     MAX_UNREAD_STEPS,
@@ -136,3 +137,27 @@ def test_few_steps_stay_where_a_gpu_is_far_behind():
         writing.add(number, LONGEST_DELAY_NS)
     assert len(writing.written) == 2 * STEPS_AT_ONCE - MAX_UNREAD_STEPS
     assert source.num_waits
+
+
+def test_a_collective_is_submitted_at_its_wait_at_the_latest():
+    # A stream of a GPU may reach it after the stream that computes began to wait.
+    lines = []
+    writer = StepWriter(lambda *taken: lines.extend(taken), HostClock(), FakeTime())
+    writer.add(
+        FinishedStep(
+            segment="main",
+            number=0,
+            samples=1,
+            warmup=False,
+            begin=100,
+            end=200,
+            phases=[],
+            ready=[],
+            blocked=[(120, 130), (150, 170)],
+            waits=[WaitMarks("unshard_forward", 125, 2), WaitMarks("reduce_scatter", 110, 2)],
+            buckets=[],
+            loss=None,
+            has_evaluation=False,
+        )
+    )
+    assert lines[0]["waits"] == [("unshard_forward", 20, 2), ("reduce_scatter", 10, 2)]

@@ -1,0 +1,162 @@
+"""Waits of FSDP2 on a GPU, where no call blocks: the stream that computes waits for an event.
+
+FSDP2 queues each collective on a stream of its own, records an event there behind it, and lets the
+stream that computes wait for that event before it uses the result. So a collective is submitted
+where its stream reaches it, and the rank is blocked while the stream that computes waits.
+(``torch.distributed.fsdp._fully_shard``, PyTorch 2.6 to 2.13.)
+
+``record_event`` and ``wait_event`` of the streams are replaced for the life of the process; calls
+that FSDP2 does not make pass through.
+"""
+
+import functools
+import sys
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from hvdprof.collect.steps.step_marks import WaitMarks
+from hvdprof.rundir.recorder_format import USER
+
+_OF_FSDP = ("torch.distributed.fsdp.", "torch.distributed._composable.fsdp.")
+
+
+def is_of_fsdp(module: str) -> bool:
+    """Whether the code of FSDP is in the module of that name."""
+    return module.startswith(_OF_FSDP)
+
+
+@dataclass(slots=True)
+class QueuedCollective:
+    """A collective on a stream, and whether its wait is recorded already, or elsewhere."""
+
+    wait: WaitMarks
+    is_awaited: bool
+
+
+class StreamWaits:
+    """Which collectives of one recording the events of streams stand for.
+
+    Args:
+        cuda: The module ``torch.cuda``, or one with its ``current_stream``.
+    """
+
+    def __init__(self, cuda: Any) -> None:
+        self._current_stream = cuda.current_stream
+        self._last_on: dict[object, QueuedCollective] = {}
+        self._of_event: weakref.WeakKeyDictionary[object, QueuedCollective] = (
+            weakref.WeakKeyDictionary()
+        )
+
+    def queued(self, wait: WaitMarks, *, has_work: bool) -> None:
+        """A collective is queued on the current stream.
+
+        Args:
+            wait: What the rank will wait for.
+            has_work: Whether it waits for a ``Work``, and not for an event.
+        """
+        self._last_on[self._current_stream()] = QueuedCollective(wait, is_awaited=has_work)
+
+    def recorded(self, stream: object, event: object) -> None:
+        """FSDP2 recorded an event on a stream: behind the last collective there, if any."""
+        last = self._last_on.get(stream)
+        if last is not None:
+            self._of_event[event] = last
+
+    def computes(self, stream: Any) -> bool:
+        """Whether a stream is the one that computes: FSDP2 makes its waits outside of others."""
+        return bool(stream == self._current_stream(stream.device))
+
+    def awaited(self, event: object) -> WaitMarks | None:
+        """What a stream that computes waits for with an event; None after the first such wait.
+
+        A collective that was queued before the recording began is not known.
+        """
+        collective = self._of_event.get(event)
+        if collective is None:
+            return WaitMarks(USER)
+        if collective.is_awaited:
+            return None
+        collective.is_awaited = True
+        return collective.wait
+
+
+class StreamRecording(Protocol):
+    """A recording that marks waits."""
+
+    @property
+    def streams(self) -> StreamWaits | None:
+        """Its waits of streams; None on a host."""
+
+    def is_recording(self) -> bool:
+        """Whether a call of this thread is a wait of the open step."""
+
+    def stream_waits(self, wait: WaitMarks, call: Callable[[], None]) -> None:
+        """Mark the wait around the call that queues it."""
+
+    def failed(self, error: Exception) -> None:
+        """Keep an exception of the recorder, which does not reach the training."""
+
+
+class StreamHooks:
+    """The replaced methods of a class of streams.
+
+    Args:
+        kind: ``torch.cuda.Stream``.
+        recording: The recording of this moment, if any.
+        is_compiling: Whether the compiler of torch looks into the calls.
+    """
+
+    def __init__(
+        self,
+        kind: Any,
+        recording: Callable[[], StreamRecording | None],
+        is_compiling: Callable[[], bool],
+    ) -> None:
+        self._recording = recording
+        self._is_compiling = is_compiling
+        kind.record_event = self._recorded(kind.record_event)
+        kind.wait_event = self._waiting(kind.wait_event)
+
+    def _of_fsdp(self) -> tuple[StreamRecording, StreamWaits] | None:
+        """The recording, where FSDP2 makes the call of the function that asks."""
+        recording = self._recording()
+        if recording is None or recording.streams is None or self._is_compiling():
+            return None
+        if not is_of_fsdp(str(sys._getframe(2).f_globals.get("__name__", ""))):
+            return None
+        return (recording, recording.streams) if recording.is_recording() else None
+
+    def _recorded(self, call: Callable[..., object]) -> Callable[..., object]:
+        @functools.wraps(call)
+        def recorded(stream: object, *args: object, **kwargs: object) -> object:
+            event = call(stream, *args, **kwargs)
+            found = self._of_fsdp()
+            if found is not None:
+                recording, streams = found
+                try:
+                    streams.recorded(stream, event)
+                except Exception as error:
+                    recording.failed(error)
+            return event
+
+        return recorded
+
+    def _waiting(self, call: Callable[[object, object], None]) -> Callable[..., None]:
+        @functools.wraps(call)
+        def waiting(stream: object, event: object) -> None:
+            found = self._of_fsdp()
+            wait = None
+            if found is not None:
+                recording, streams = found
+                try:
+                    wait = streams.awaited(event) if streams.computes(stream) else None
+                except Exception as error:
+                    recording.failed(error)
+            if found is None or wait is None:
+                call(stream, event)
+            else:
+                found[0].stream_waits(wait, lambda: call(stream, event))
+
+        return waiting
