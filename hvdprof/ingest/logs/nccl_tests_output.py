@@ -12,28 +12,20 @@ from dataclasses import dataclass, field, replace
 
 import pandas as pd
 
-from hvdprof.ingest.logs.algbw import is_consistent, moved_bytes
+from hvdprof.ingest.logs.nccl_tests_rows import (
+    TYPES,
+    PartialRow,
+    RowLayout,
+    layout_of_names,
+    layout_of_row,
+)
 from hvdprof.ingest.logs.part_reader import PartReader
 from hvdprof.ingest.text.line_filter import anywhere
 from hvdprof.ingest.text.log_lines import PrintedLine
 from hvdprof.model.tables.bandwidth_tables import NCCL_TEST_RUNS, NCCL_TESTS
 from hvdprof.units import counted
 
-_TYPES = r"(?:u?int(?:8|32|64)|half|float(?:16)?|double|bfloat16|f8e[45]m[23]|fp8_\w+?)"
-_REDOPS = r"(?:sum|prod|max|min|avg|mulsum|none)"
-# No number that would not fit its column.
-_NUMBER = r"\d{1,12}(?:\.\d{1,12})?(?:e-\d\d|e\+00)?"
 _COLUMNS = re.compile(r"^\s*#?\s*size(?:\s+[a-z#]+)*\s+time\s+algbw\s+busbw(?P<rest>.*)$")
-_HEAD = re.compile(
-    r"^\s*(?P<size>\d[\d_]{0,17})\s+(?P<count>\d{1,18})\s+"
-    rf"(?P<dtype>{_TYPES})(?:\s+(?P<redop>{_REDOPS}))?"
-)
-_ROOTED_HEAD = re.compile(_HEAD.pattern + r"\s+(?P<root>-?\d{1,9})")
-_COUNTED_HEAD = re.compile(r"^\s*(?P<size>\d[\d_]{0,17})\s+(?P<count>\d{1,18})(?=\s)")
-_BARE_HEAD = re.compile(r"^\s*(?P<size>\d[\d_]{0,17})(?=\s)")
-_MEASURED = rf"\s*(?P<time>{_NUMBER})\s+(?P<alg>{_NUMBER})\s+(?P<bus>{_NUMBER})"
-_CHECKED = re.compile(rf"{_MEASURED}\s+(?P<check>N/A|{_NUMBER})")
-_UNCHECKED = re.compile(_MEASURED)
 _BEGIN = re.compile(r"nThreads?:? \d+,? nGpus:? \d+ minBytes")
 _DEVICE = re.compile(
     r"Rank\s+(?P<rank>\d{1,7})\s+(?:Group\s+\d+\s+)?Pid\s+\d+ on\s+(?P<host>\S+)\s+device\s+\d+ "
@@ -44,25 +36,12 @@ _VERSION = re.compile(r"nccl-tests version (\S+)")
 _AVERAGE = re.compile(r"Avg bus bandwidth\s*:\s*(\d+(?:\.\d+)?)")
 _FAILED = re.compile(r"Test (?:NCCL |CUDA )?failure ")
 _IN_PLACE_FIRST = re.compile(r"^#?\s*in-place\s+out-of-place\s*$")
-_BESIDE = re.compile(r"algbw.*\|.*algbw")
 _OF_INTEREST = re.compile(
     r"nGpus|algbw|out-of-place|_perf|nccl-tests|Avg bus|Pid|Test |^\s*[\d_]+\s|^\s*\d+\.\d+\s"
 )
 _HEADERS = anywhere(r"nGpus|algbw|out-of-place|_perf|nccl-tests|Avg bus|Pid|Test ")
-_FIRST = rf"{_HEADERS}|[0-9]\s+{_TYPES}\s"
-_ROWS = rf"{_HEADERS}|[0-9_]\s+(?:[0-9.N]|{_TYPES})|^\s*[0-9_.]+\s"
-
-
-@dataclass(frozen=True, slots=True)
-class _Layout:
-    head: re.Pattern[str]
-    check: str
-    places: tuple[bool | None, ...]
-    is_beside: bool = False
-
-    @property
-    def measured(self) -> re.Pattern[str]:
-        return _CHECKED if self.check else _UNCHECKED
+_FIRST = rf"{_HEADERS}|[0-9]\s+{TYPES}\s"
+_ROWS = rf"{_HEADERS}|[0-9_]\s+(?:[0-9.N]|{TYPES})|^\s*[0-9_.]+\s"
 
 
 @dataclass(slots=True)
@@ -71,26 +50,19 @@ class _Run:
     line: int
     operation: str
     version: str
-    layout: _Layout | None = None
+    layout: RowLayout | None = None
     hosts: set[str] = field(default_factory=set)
     highest_rank: int = -1
     device: str = ""
     num_sizes: int = 0
     num_damaged: int = 0
     num_refused: int = 0
-    half_rows: list["_PartialRow"] = field(default_factory=list)
+    half_rows: list[PartialRow] = field(default_factory=list)
     num_wrong: int | None = None
     peak: tuple[float, int | None] = (float("nan"), None)
     average: float = float("nan")
     failed: bool = False
     ended: bool = False
-
-
-@dataclass(slots=True)
-class _PartialRow:
-    line: int
-    head: Mapping[str, str | None]
-    measured: list[re.Match[str]] = field(default_factory=list)
 
 
 class NcclTests(PartReader):
@@ -104,7 +76,7 @@ class NcclTests(PartReader):
         self._runs: list[_Run] = []
         self._operation = ""
         self._version = ""
-        self._partial: _PartialRow | None = None
+        self._partial: PartialRow | None = None
         self._num_headless = 0
         self._in_place_first = False
 
@@ -169,7 +141,9 @@ class NcclTests(PartReader):
         columns = _COLUMNS.match(line.text) if "algbw" in line.text else None
         if columns is not None:
             self._give_up_row()
-            self._run_of_columns(line.number).layout = _layout_of(line.text, self._in_place_first)
+            self._run_of_columns(line.number).layout = layout_of_names(
+                line.text, self._in_place_first
+            )
             self._in_place_first = False
             return True
         if "out-of-place" in line.text:
@@ -204,7 +178,7 @@ class NcclTests(PartReader):
 
     def _open_headless(self, line: PrintedLine) -> bool:
         """Whether a row that no line of column names precedes opens a run."""
-        layout = _layout_of_row(line.text)
+        layout = layout_of_row(line.text)
         if layout is not None:
             self._open(line.number)
             self._runs[-1].layout = layout
@@ -224,13 +198,12 @@ class NcclTests(PartReader):
         run.failed = run.failed or failed
         return device is not None or average is not None or failed
 
-    def _take_row(self, run: _Run, layout: _Layout, text: str, number: int) -> None:
+    def _take_row(self, run: _Run, layout: RowLayout, text: str, number: int) -> None:
         head = layout.head.match(text)
         # Numbers alone are a head where measurements follow.
-        is_certain = layout.head not in (_COUNTED_HEAD, _BARE_HEAD)
-        if head is not None and (is_certain or layout.measured.match(text, head.end())):
+        if head is not None and (layout.is_head_certain or layout.measured.match(text, head.end())):
             self._give_up_row()
-            self._partial = _PartialRow(number, head.groupdict())
+            self._partial = PartialRow(number, head.groupdict())
             text = text[head.end() :]
         if self._partial is None:
             return
@@ -242,7 +215,7 @@ class NcclTests(PartReader):
             self._add(run, layout, self._partial)
             self._partial = None
 
-    def _run_of_row(self, run: _Run, row: _PartialRow) -> _Run:
+    def _run_of_row(self, run: _Run, row: PartialRow) -> _Run:
         """The run of a finished row; a row behind the average belongs to another run."""
         if run.ended:
             run = _Run(len(self._runs), row.line, self._operation, self._version, run.layout)
@@ -273,9 +246,8 @@ class NcclTests(PartReader):
             else:
                 run.num_damaged += len(halves)
 
-    def _add(self, run: _Run, layout: _Layout, row: _PartialRow) -> None:
-        size = int((row.head["size"] or "0").replace("_", ""))
-        if not all(_is_consistent(row.head, found) for found in row.measured):
+    def _add(self, run: _Run, layout: RowLayout, row: PartialRow) -> None:
+        if not row.is_consistent:
             run.num_refused += 1
             return
         run = self._run_of_row(run, row)
@@ -289,12 +261,12 @@ class NcclTests(PartReader):
             if num_wrong is not None:
                 run.num_wrong = (run.num_wrong or 0) + num_wrong
             if not run.peak[0] >= bandwidth:
-                run.peak = bandwidth, size
+                run.peak = bandwidth, row.size_bytes
             self.add_to(
                 NCCL_TESTS,
                 row.line,
                 run=run.number,
-                size_bytes=size,
+                size_bytes=row.size_bytes,
                 count=int(count) if count else None,
                 dtype=row.head.get("dtype") or "",
                 redop=row.head.get("redop") or "",
@@ -330,33 +302,3 @@ class NcclTests(PartReader):
 def _runs_text(lines: list[int]) -> str:
     begins = f"the run that begins in line {lines[0]}"
     return f"{len(lines)} runs, first in {begins}" if len(lines) > 1 else begins
-
-
-def _is_consistent(head: Mapping[str, str | None], found: re.Match[str]) -> bool:
-    count, dtype = head.get("count"), head.get("dtype")
-    sizes = moved_bytes(int((head["size"] or "0").replace("_", "")), int(count or 0), dtype or "")
-    return any(is_consistent(size, found["time"], found["alg"]) for size in sizes)
-
-
-def _layout_of_row(text: str) -> _Layout | None:
-    """The layout of a whole row, of which each number agrees with the others."""
-    for check, head in (("num_wrong", _ROOTED_HEAD), ("max_error", _HEAD)):
-        begins = head.match(text)
-        first = _CHECKED.match(text, begins.end()) if begins else None
-        second = _CHECKED.match(text, first.end()) if first else None
-        if begins is None or first is None or second is None or text[second.end() :].strip():
-            continue
-        size = int(begins["size"].replace("_", ""))
-        if size and all(_is_consistent(begins.groupdict(), row) for row in (first, second)):
-            return _Layout(head, check, (False, True))
-    return None
-
-
-def _layout_of(text: str, in_place_first: bool) -> _Layout:
-    names = text.partition("|")[0].replace("#wrong", "wrong").replace("#", " ").split()
-    check = "num_wrong" if "wrong" in names else "max_error" if "error" in names else ""
-    bare = _COUNTED_HEAD if "count" in names else _BARE_HEAD
-    head = _ROOTED_HEAD if "root" in names else _HEAD if "type" in names else bare
-    both = (True, False) if in_place_first else (False, True)
-    places = both if names.count("time") > 1 else (None,)
-    return _Layout(head, check, places, is_beside=_BESIDE.search(text) is not None)
