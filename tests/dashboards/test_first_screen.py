@@ -62,7 +62,7 @@ def test_numbers_figures_and_the_first_finding_are_above_the_fold(opened):
     for name in ("scaling", "waterfall"):
         height = "one => one.getBoundingClientRect().height"
         assert page.locator(f".figure.{name}").first.evaluate(height) <= 280
-    assert "slower in forward" in page.inner_text(".findings-row")
+    assert "slower by" in page.inner_text(".findings-row")
     assert serious_violations(page) == []
     assert watched.complaints == []
 

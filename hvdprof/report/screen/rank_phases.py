@@ -1,7 +1,8 @@
 """Each rank's phases against the other ranks: the strip that shows which rank is slow, and where.
 
 The time of a phase minus the median of the other ranks. Unlike the wait, which all other ranks
-share, it points at the rank itself.
+share, it points at the rank itself. It is no cost: other phases offset a part of it, and so does
+what hides behind the communication. The sentence has both, or readers compare it with the verdict.
 """
 
 from collections.abc import Sequence
@@ -12,11 +13,14 @@ import pandas as pd
 
 from hvdprof import units
 from hvdprof.model.arrays import Float64s
+from hvdprof.model.cause_names import ranks_of
+from hvdprof.model.causes import STRAGGLER
 from hvdprof.model.cell_key import of_base_cell
 from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.launch_key import LAUNCH, Mode
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.collective_tables import BREAKDOWN
+from hvdprof.model.tables.waterfall_tables import WATERFALL
 
 PHASES: dict[str, str] = {
     "data": "data",
@@ -62,7 +66,7 @@ class RankPhases:
         ranks: The ranks, ascending; at most six, those that deviate most.
         rows: By rank, a deviation for each phase of ``PHASES``.
         num_ranks: Number of ranks of the cell.
-        sentence: What stands out, with numbers.
+        sentence: What stands out, with numbers, and what the verdict's causes say that rank costs.
     """
 
     ranks: tuple[int, ...]
@@ -78,18 +82,23 @@ def rank_phases(analysis: RunAnalysis, cell: FrameRow) -> RankPhases | None:
         analysis: The finished analysis.
         cell: A row of SCALING; its toggles are ignored.
     """
-    times = _times_by_rank(analysis, str(cell["model"]), int(cell["np"]), str(cell["engine"]))
+    key = str(cell["model"]), int(cell["np"]), str(cell["engine"])
+    times = _times_by_rank(analysis, *key)
     if times is None:
         return None
     ranks, of_phase, step_ns = times
     apart = np.stack([_against_others(own) for own in of_phase.T], axis=1)
+    outlier = _outlier(ranks, apart, step_ns)
+    cost = ""
+    if outlier is not None:
+        cost = _cost(of_base_cell(analysis.table(WATERFALL.name), *key), outlier.rank)
     order = np.argsort(-np.abs(apart).max(axis=1), kind="stable")[:MOST_RANKS]
     shown = np.sort(order)
     return RankPhases(
         ranks=tuple(int(ranks[place]) for place in shown),
         rows=tuple(_row(apart[place], step_ns) for place in shown),
         num_ranks=len(ranks),
-        sentence=_sentence(ranks, apart, step_ns),
+        sentence=f"{_sentence(outlier)} {cost}".rstrip(),
     )
 
 
@@ -104,7 +113,7 @@ def slowest_phase(breakdown: pd.DataFrame) -> str:
         return ""
     ranks, of_phase, step_ns = times
     apart = np.stack([_against_others(own) for own in of_phase.T], axis=1)
-    return _sentence(ranks, apart, step_ns)
+    return _sentence(_outlier(ranks, apart, step_ns))
 
 
 def _times_by_rank(
@@ -147,14 +156,46 @@ def _deviation(value: float, step_ns: float) -> Deviation:
     )
 
 
-def _sentence(ranks: Sequence[int], apart: Float64s, step_ns: float) -> str:
-    rank, phase = np.unravel_index(int(apart.argmax()), apart.shape)
-    largest = float(apart[rank, phase])
+@dataclass(frozen=True, slots=True)
+class _Outlier:
+    """The rank that is slowest in a phase, by how many ns and by which share of the step."""
+
+    rank: int
+    phase: str
+    slower_ns: float
+    share: float
+
+
+def _outlier(ranks: Sequence[int], apart: Float64s, step_ns: float) -> _Outlier | None:
+    row, column = np.unravel_index(int(apart.argmax()), apart.shape)
+    largest = float(apart[row, column])
     if largest < _NOTABLE * step_ns:
+        return None
+    phase = list(PHASES.values())[int(column)]
+    return _Outlier(ranks[int(row)], phase, largest, largest / step_ns)
+
+
+def _sentence(outlier: _Outlier | None) -> str:
+    if outlier is None:
         return "No rank differs by 2 % of the step or more in any phase."
-    where = list(PHASES.values())[int(phase)]
-    place = "outside all phases" if where == "outside" else f"in {where}"
-    share = units.percent(largest / step_ns, 0)
-    slower = units.milliseconds(largest, _DIGITS)
-    # Without what other phases offset: the rank may cost less than it is slower here.
-    return f"Rank {ranks[int(rank)]} is {slower} slower {place} ({share} of the mean step)."
+    place = "outside all phases" if outlier.phase == "outside" else f"in {outlier.phase}"
+    slower = units.milliseconds(outlier.slower_ns, _DIGITS)
+    share = units.percent(outlier.share, 0)
+    return f"Rank {outlier.rank} is slower by {slower} {place} ({share} of the mean step)."
+
+
+def _cost(waterfall: pd.DataFrame, rank: int) -> str:
+    """What the delays of that rank alone cost by the waterfall; empty where none are named."""
+    stragglers = waterfall[waterfall["term"] == STRAGGLER].to_dict("records")
+    own = [row for row in stragglers if ranks_of(row) == (rank,)]
+    if not own:
+        return ""
+    cost_ns, low_ns, high_ns = (
+        sum(float(row[f"time{end}_ns"]) for row in own) for end in ("", "_low", "_high")
+    )
+    share, low, high = (
+        sum(float(row[f"share{end}"]) for row in own) for end in ("", "_low", "_high")
+    )
+    # The digits of the verdict, which the reader compares it with.
+    cost = units.milliseconds_within(cost_ns, low_ns, high_ns)
+    return f"Its delays cost {cost} per step ({units.percent_within(share, low, high)})."

@@ -69,7 +69,7 @@ def parts(*backward_ms: float) -> pd.DataFrame:
 def test_a_step_begins_with_its_largest_parts_and_the_rank_that_stands_out():
     assert parts_answer(parts(50.0, 30.0)) == (
         "A step of this launch takes 100 ms: backward 40 %, blocked 35 %, forward 20 %. Rank 0 is "
-        "20 ms slower in backward (20 % of the mean step)."
+        "slower by 20 ms in backward (20 % of the mean step)."
     )
 
 

@@ -41,5 +41,6 @@ def test_a_rank_that_is_often_last_is_suspected(tmp_path):
     assert "Straggler: rank 1, forward phase: 23.1 % (" in " ".join(points.known)
     assert points.suspected == (
         "Rank 1 is the last to arrive in 100 % of the steps.",
-        "Rank 1 is 3.0 ms slower in forward (23 % of the mean step).",
+        "Rank 1 is slower by 3.0 ms in forward (23 % of the mean step). Its delays cost 3.00 ms "
+        "per step (23.1 %).",
     )

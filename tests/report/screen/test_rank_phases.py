@@ -15,7 +15,27 @@ def test_it_points_at_the_phase_of_the_slow_rank(tmp_path):
     assert strip.rows[2][forward].tint == 1.0
     # The others have the median of the others: one slow rank among four does not move it.
     assert {row[forward].text for place, row in enumerate(strip.rows) if place != 2} == {"0"}
-    assert strip.sentence == "Rank 2 is 3.0 ms slower in forward (23 % of the mean step)."
+    assert strip.sentence == (
+        "Rank 2 is slower by 3.0 ms in forward (23 % of the mean step). "
+        "Its delays cost 3.00 ms per step (23.1 %)."
+    )
+
+
+def test_the_cost_of_the_rank_is_that_of_the_waterfall(tmp_path):
+    finished = analysis_of(tmp_path / "run", with_a_straggler(4, rank=2))
+    causes = finished.table("waterfall")
+    causes.loc[causes["term"] == "straggler", ["time_ns", "time_low_ns", "time_high_ns"]] = 2e6
+    strip = rank_phases(finished, verdict_cell(finished))
+    assert "slower by 3.0 ms in forward" in strip.sentence
+    assert "Its delays cost 2.00 ms per step" in strip.sentence
+
+
+def test_a_slow_rank_that_is_no_named_straggler_has_no_cost(tmp_path):
+    finished = analysis_of(tmp_path / "run", with_a_straggler(4, rank=2))
+    causes = finished.table("waterfall")
+    causes.loc[causes["term"] == "straggler", "ranks"] = "3"
+    strip = rank_phases(finished, verdict_cell(finished))
+    assert strip.sentence == "Rank 2 is slower by 3.0 ms in forward (23 % of the mean step)."
 
 
 def test_ranks_alike_say_so(tmp_path):

@@ -179,8 +179,8 @@ def test_a_low_efficiency_without_a_finding_says_what_is_next():
 def test_the_rank_that_differs_is_named(tmp_path):
     text = rendered(analysis_of(tmp_path / "run", with_a_straggler()))
     assert (
-        "  Ranks by phase         Rank 1 is 3.0 ms slower in forward (23 % of the mean\n"
-        "                         step).\n"
+        "  Ranks by phase         Rank 1 is slower by 3.0 ms in forward (23 % of the mean\n"
+        "                         step). Its delays cost 3.00 ms per step (23.1 %).\n"
     ) in text
 
 
