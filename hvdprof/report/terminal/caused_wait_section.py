@@ -8,10 +8,12 @@ from rich.table import Table
 from rich.text import Text
 
 from hvdprof import units
+from hvdprof.model.causes import STRAGGLER
 from hvdprof.model.cell_key import of_base_cell, place_name
 from hvdprof.model.launch_key import LAUNCH, is_finished
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.waiting_tables import CAUSED_WAIT, CLOCKS, STRAGGLER_PATTERNS, STRAGGLERS
+from hvdprof.model.tables.waterfall_tables import WATERFALL
 from hvdprof.report.terminal.hanging_text import print_hanging
 
 _MOST_RANKS = 8
@@ -68,10 +70,11 @@ def shape_caused_wait(analysis: RunAnalysis) -> CausedWaitPage | None:
     verdict = analysis.verdict
     over = "mean over one launch" if launches == 1 else f"mean of {launches} launches"
     left_out = len(order) - len(rows)
+    has_straggler = (_causes(analysis)["term"] == STRAGGLER).any()
+    without = "; that of a straggler above is without jitter" if has_straggler else ""
     meaning = (
         "Wait caused: the rank's Shapley share of all waiting; as last: wait while only this rank "
-        "was missing. Step-time cost: of all its delays; that of a straggler above is without "
-        "jitter. "
+        f"was missing. Step-time cost: of all its delays{without}. "
     )
     more = f"{left_out} more ranks: --section caused_wait. " if left_out > 0 else ""
     return CausedWaitPage(
@@ -119,6 +122,13 @@ def _of_cell(analysis: RunAnalysis, name: str) -> pd.DataFrame:
     of_cell = of_base_cell(measured, verdict.model, verdict.np, verdict.engine)
     names = dict.fromkeys(LAUNCH, str)
     return analysis.table(name).astype(names).merge(of_cell[LAUNCH].astype(names), on=LAUNCH)
+
+
+def _causes(analysis: RunAnalysis) -> pd.DataFrame:
+    """The waterfall of the verdict's cell, which the report prints above."""
+    verdict = analysis.verdict
+    rows = analysis.table(WATERFALL.name)
+    return of_base_cell(rows, verdict.model, verdict.np, verdict.engine)
 
 
 def _pattern(rows: pd.DataFrame, launches: int) -> str:

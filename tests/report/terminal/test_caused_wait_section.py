@@ -5,7 +5,7 @@ import pytest
 from hvdprof.report.terminal.caused_wait_section import shape_caused_wait
 from hvdprof.report.terminal.terminal_report import TerminalReporter
 from tests.builders import finished_analysis
-from tests.builders.analysis import analysis_of, sweep
+from tests.builders.analysis import analysis_of, sweep, with_a_straggler
 
 
 def printed(analysis, width=80):
@@ -56,7 +56,13 @@ def test_the_table_fits_eighty_columns(tmp_path):
 
 
 def test_the_cost_of_a_rank_says_that_jitter_is_in_it(tmp_path):
-    analysis = analysis_of(tmp_path / "run", sweep({0: 10.0, 2: 14.0}, blocked_ms={2: 3.0}))
-    text = printed(analysis, 120)
+    text = " ".join(printed(analysis_of(tmp_path / "run", with_a_straggler()), 120).split())
     assert "with jitter" in text
-    assert "a straggler above is without jitter" in " ".join(text.split())
+    assert "of all its delays; that of a straggler above is without jitter." in text
+
+
+def test_the_footnote_names_no_straggler_where_there_is_none(tmp_path):
+    analysis = analysis_of(tmp_path / "run", sweep({0: 10.0, 2: 14.0}, blocked_ms={2: 3.0}))
+    text = " ".join(printed(analysis, 120).split())
+    assert "Step-time cost: of all its delays. " in text
+    assert "a straggler above" not in text
