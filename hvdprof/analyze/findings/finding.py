@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass
 
 from hvdprof.analyze.stats.uncertainty import NAN
+from hvdprof.model.job_losses import share_of_job
 from hvdprof.model.tables.finding_tables import SEVERITIES
 
 SMALLEST_COST = 0.05
@@ -99,7 +100,7 @@ def by_gravity(finding: Finding, outside: float = 0.0) -> tuple[int, bool, bool,
         finding: What to sort.
         outside: The share of the job outside the steps: costs are compared as shares of the job.
     """
-    shares = (finding.cost_share * (1 - outside), finding.job_share)
+    shares = (share_of_job(finding.cost_share, outside), finding.job_share)
     known = [share for share in shares if not math.isnan(share)]
     is_loss = bool(known) or finding.severity != "error"
     return (

@@ -19,6 +19,7 @@ from hvdprof.analyze.findings.run_rules import network_rules as network
 from hvdprof.analyze.findings.run_rules import settings_rules as settings
 from hvdprof.analyze.findings.run_rules import stall_rules as stalls
 from hvdprof.analyze.findings.run_rules import watchdog_rules as watchdog
+from hvdprof.model.job_losses import EVALUATION_EXCLUDED
 from hvdprof.model.tables.finding_tables import FINDINGS, SEVERITIES
 
 Rule = Callable[[Evidence], Iterable[Finding]]
@@ -61,7 +62,7 @@ def findings(evidence: Evidence) -> pd.DataFrame:
     A loss is a finding from 5 % of the step on, a warning from 10 % and an error from 20 %.
     """
     found = [finding for rule in RULES for finding in rule(evidence)]
-    outside = {_cell(one): one.job_share for one in found if one.id == evaluation.EXCLUDED}
+    outside = {_cell(one): one.job_share for one in found if one.id == EVALUATION_EXCLUDED}
     of_run = sorted(found, key=lambda one: by_gravity(one, outside.get(_cell(one), 0.0)))
     own = FINDINGS.frame([asdict(finding) for finding in of_run])
     of_nccl = with_log_findings(evidence.run, findings_of_run(evidence.run.nccl))

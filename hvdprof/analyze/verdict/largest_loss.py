@@ -16,7 +16,7 @@ from hvdprof.analyze.findings.finding import (
     title_inside,
 )
 from hvdprof.analyze.stats.uncertainty import NAN
-from hvdprof.analyze.verdict.evaluation_loss import evaluation_loss
+from hvdprof.analyze.verdict.evaluation_loss import loss_beyond_steps
 from hvdprof.model.cause_names import cause_name
 from hvdprof.model.causes import CAUSES, INPUT_BOUND, SERIALIZATION
 from hvdprof.model.cell_key import of_base_cell
@@ -73,17 +73,18 @@ def largest_loss(
         for row in rows
         if is_costly(row) and row["term"] in terms and row["share"] >= smallest and _is_worth(row)
     ]
-    outside = evaluation_loss(findings, cell)
     if not costly:
-        return None if outside is None else LargestLoss("", NAN, outside.sentence)
+        beyond = loss_beyond_steps(findings, cell, NAN)
+        return LargestLoss("", NAN, beyond) if beyond else None
     row, *others = sorted(costly, key=lambda row: -float(row["share"]))
     time = units.milliseconds_within(row["time_ns"], row["time_low_ns"], row["time_high_ns"])
     share = units.percent_within(row["share"], row["share_low"], row["share_high"])
     cost = _cost(time, share)
     cost += _rivals(row, others)
     name = cause_name(row)
-    if outside is not None and outside.exceeds(float(row["share"])):
-        return LargestLoss(name, float(row["share"]), outside.sentence)
+    beyond = loss_beyond_steps(findings, cell, float(row["share"]))
+    if beyond:
+        return LargestLoss(name, float(row["share"]), beyond)
     of_cell = findings[
         (findings["model"] == model)
         & (findings["np"] == np_).fillna(False)

@@ -9,6 +9,7 @@ from hvdprof.model.cause_names import cause_name
 from hvdprof.model.causes import CAUSES, PAUSE, STRAGGLER
 from hvdprof.model.cell_key import CELL_KEY, has_no_toggles, place_name, setting_of_row
 from hvdprof.model.frame_row import FrameRow
+from hvdprof.model.job_losses import JobLosses, job_losses
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.waterfall_tables import WATERFALL
 from hvdprof.model.wide_intervals import WIDE_SHARE
@@ -142,16 +143,22 @@ def _cause(analysis: RunAnalysis, row: FrameRow) -> Tile:
         for one in analysis.table(WATERFALL.name).to_dict("records")
         if all(one[key] == row[key] for key in CELL_KEY)
     ]
-    if verdict.biggest_loss and _is_of_verdict(analysis, row):
-        share = verdict.biggest_loss_share
+    is_of_verdict = bool(verdict.biggest_loss) and _is_of_verdict(analysis, row)
+    costly = [one for one in of_cell if _is_costly(one)]
+    worst = max(costly, key=lambda one: float(one["share"]), default=None)
+    in_steps = math.nan if worst is None else float(worst["share"])
+    share = verdict.biggest_loss_share if is_of_verdict else in_steps
+    beyond = _losses(analysis, row).larger_beyond(share) if has_no_toggles(row) else None
+    if beyond is not None:
+        name = f"{beyond.title[0].lower()}{beyond.title[1:]}"
+        return Tile(title, f"{units.percent(beyond.share)} of the recorded time", name)
+    if is_of_verdict:
         same = [_share_text(one) for one in of_cell if one["share"] == share]
         text = same[0] if same else units.percent(share)
         rival = _RIVAL.search(verdict.sentence)
         detail = f"{verdict.biggest_loss}, {rival[1]}" if rival else verdict.biggest_loss
         return Tile(title, f"{text} of the step", detail)
-    costly = [one for one in of_cell if _is_costly(one)]
-    worst = max(costly, key=lambda one: float(one["share"]), default=None)
-    least = _SMALLEST_CAUSE if worst is None else float(worst["share"])
+    least = _SMALLEST_CAUSE if worst is None else in_steps
     # Larger in the figure beside it, and perhaps nothing.
     unsure = [one for one in of_cell if one["term"] in CAUSES and float(one["share"]) >= least]
     names = ", ".join(cause_name(one) for one in unsure if one is not worst)
@@ -178,27 +185,26 @@ def _is_costly(row: FrameRow) -> bool:
 
 
 def _potential(analysis: RunAnalysis, row: FrameRow) -> Tile:
-    """The efficiency after the fix that saves most; a share saved shortens the step by it."""
-    title = _POTENTIAL
-    of_cell = [
-        one
-        for one in analysis.findings.to_dict("records")
-        # Findings on the whole run have no number of ranks.
-        if all(str(one[key]) == str(row[key]) for key in ("model", "np", "engine"))
-        and 0 < float(one["gain_share"]) < 1
-    ]
-    if not of_cell:
-        return Tile(title, units.MISSING, "no finding here has a known gain")
-    best = max(of_cell, key=lambda one: float(one["gain_share"]))
-    factor = 1 / (1 - float(best["gain_share"]))
-    efficiency = float(row["efficiency"])
-    detail = f"if fixed: {best['title']}"
-    # A cell that is its own baseline has no efficiency to gain.
-    is_above = efficiency * factor > 1
-    if math.isnan(efficiency) or is_above or row["oversubscribed"]:
-        more = units.percent(factor - 1, 0)
-        return Tile("Potential throughput", f"up to {more} more samples/s", detail)
-    return Tile(title, f"up to {units.percent(efficiency * factor, 0)}", detail)
+    """The efficiency after the fix that saves most of the job, or by how much throughput rises.
+
+    Efficiency is that of training steps; throughput is that of the whole loop.
+    """
+    losses = _losses(analysis, row)
+    best = losses.largest_gain
+    if best is None:
+        return Tile(_POTENTIAL, units.MISSING, "no finding here has a known gain")
+    detail = f"if fixed: {best.title}"
+    # A cell that is its own baseline has no efficiency to gain, nor has a loss outside the steps.
+    efficiency = float(row["efficiency"]) / (1 - best.step_gain)
+    if not efficiency <= 1 or row["oversubscribed"]:
+        more = units.percent(1 / (1 - best.gain) - 1, 0)
+        over = "; of the whole loop, evaluation included" if losses.outside else ""
+        return Tile("Potential throughput", f"up to {more} more samples/s", detail + over)
+    return Tile(_POTENTIAL, f"up to {units.percent(efficiency, 0)}", detail)
+
+
+def _losses(analysis: RunAnalysis, row: FrameRow) -> JobLosses:
+    return job_losses(analysis.findings, str(row["model"]), int(row["np"]), str(row["engine"]))
 
 
 def _trust(analysis: RunAnalysis, row: FrameRow | None) -> Tile:

@@ -1,7 +1,7 @@
 import pandas as pd
 import pytest
 
-from hvdprof.analyze.verdict.evaluation_loss import evaluation_caveat, evaluation_loss
+from hvdprof.analyze.verdict.evaluation_loss import evaluation_caveat, loss_beyond_steps
 from hvdprof.analyze.verdict.largest_loss import largest_loss
 from hvdprof.model.tables.finding_tables import FINDINGS
 from tests.analyze.verdict.test_largest_loss import cause
@@ -47,7 +47,7 @@ def test_without_a_loss_in_steps_it_is_named_too():
 def test_findings_on_other_cells_say_nothing():
     other = frame({**STRAGGLER, "np": 4}, finding(job_share=NAN))
 
-    assert evaluation_loss(other, pd.Series(CELL)) is None
+    assert loss_beyond_steps(other, pd.Series(CELL), NAN) == ""
     assert evaluation_caveat(other, verdict(**CELL)) == ""
 
 

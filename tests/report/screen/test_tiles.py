@@ -64,6 +64,36 @@ def test_a_cell_that_is_its_own_baseline_gains_samples_and_no_efficiency():
     assert shown["Potential throughput"].value == "up to 25 % more samples/s"
 
 
+EVALUATION = of_cell(id="evaluation-excluded", title="Evaluation", job_share=0.5, gain_share=NAN)
+IN_EVALUATION = of_cell(
+    id="evaluation-straggler",
+    title="Straggler in the evaluation: rank 1",
+    job_share=0.25,
+    gain_share=NAN,
+)
+
+
+def test_throughput_is_that_of_the_whole_loop_where_evaluation_takes_a_part_of_it():
+    # 80 % of the steps, which are half of the loop: 1 / (1 - 0.4).
+    found = FINDINGS.frame([EVALUATION, of_cell(gain_share=0.8, title="Input-bound")])
+    shown = by_title(analysis([torch_cell(), cell(efficiency=1.0)], findings=found))
+    assert shown["Potential throughput"].value == "up to 67 % more samples/s"
+    assert shown["Potential throughput"].detail == (
+        "if fixed: Input-bound; of the whole loop, evaluation included"
+    )
+
+
+def test_the_tiles_name_the_loss_outside_the_steps_that_the_verdict_names():
+    # 30 % of the steps is 15 % of the loop.
+    in_steps = of_cell(gain_share=0.3, cost_share=0.3, title="Input-bound")
+    found = FINDINGS.frame([EVALUATION, IN_EVALUATION, in_steps])
+    shown = by_title(analysis([torch_cell(), cell()], findings=found))
+    assert shown["Potential throughput"].value == "up to 33 % more samples/s"
+    assert "if fixed: Straggler in the evaluation: rank 1" in shown["Potential throughput"].detail
+    assert shown["Largest cause"].value == "25.0 % of the recorded time"
+    assert shown["Largest cause"].detail == "straggler in the evaluation: rank 1"
+
+
 @pytest.mark.parametrize(
     ("values", "tone", "reason"),
     [

@@ -20,11 +20,11 @@ from hvdprof.analyze.findings.finding import (
 from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.analyze.steps.evaluation_time import EvaluationTime, evaluation_times
 from hvdprof.analyze.steps.step_work import Times, medians_of_others
+from hvdprof.model.job_losses import EVALUATION_EXCLUDED
 from hvdprof.model.launch_key import LAUNCH
 from hvdprof.model.tables.run_tables import STEPS
 from hvdprof.model.tables.scaling_tables import JOB_STEPS
 
-EXCLUDED = "evaluation-excluded"
 STRAGGLER = "evaluation-straggler"
 
 LEAST_EVALUATIONS = 3
@@ -77,7 +77,7 @@ def _of_cell(
     where = f" in {len(found)} of {num_launches} launches" if num_launches > 1 else ""
     what = "1 evaluation takes" if len(each) == 1 else f"{len(each)} evaluations take"
     yield Finding(
-        EXCLUDED,
+        EVALUATION_EXCLUDED,
         "note",
         cell_name(cell),
         "Evaluation outside the step times",

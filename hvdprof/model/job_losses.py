@@ -1,0 +1,102 @@
+"""What the findings on a cell cost its whole job: training steps, and what lies outside them.
+
+Verdict, tiles and the order of findings take it from here. A share of a training step is no share
+of the job where evaluations take a part of it.
+
+Tested in ``tests/model/test_job_losses.py``.
+"""
+
+import math
+from dataclasses import dataclass
+
+import pandas as pd
+
+EVALUATION_EXCLUDED = "evaluation-excluded"
+"""The finding that holds the share of the recorded time outside the training steps."""
+
+
+def share_of_job(step_share: float, outside: float) -> float:
+    """A share of the training steps as a share of the recorded time; NaN where unknown.
+
+    Args:
+        step_share: The share of a training step.
+        outside: The share of the recorded time outside the training steps.
+    """
+    return step_share * (1 - outside)
+
+
+@dataclass(frozen=True, slots=True)
+class JobLoss:
+    """A finding on a cell; shares are of the recorded time of its job.
+
+    Attributes:
+        title: The title of the finding.
+        action: How to fix it.
+        share: What it costs; NaN where unknown.
+        gain: Upper bound of what a fix saves; NaN where unknown.
+        step_gain: The same as a share of a training step; NaN outside the steps.
+    """
+
+    title: str
+    action: str
+    share: float
+    gain: float
+    step_gain: float
+
+
+@dataclass(frozen=True, slots=True)
+class JobLosses:
+    """The losses of a cell.
+
+    Attributes:
+        outside: The share of the recorded time outside the training steps; 0 for none.
+        of_steps: Losses in the training steps.
+        beyond: Losses outside the training steps that have a fix.
+    """
+
+    outside: float
+    of_steps: tuple[JobLoss, ...]
+    beyond: tuple[JobLoss, ...]
+
+    @property
+    def largest_gain(self) -> JobLoss | None:
+        """The loss whose fix saves most of the job; None where no gain is known."""
+        known = [one for one in (*self.of_steps, *self.beyond) if 0 < one.gain < 1]
+        return max(known, key=lambda one: one.gain, default=None)
+
+    def larger_beyond(self, step_share: float) -> JobLoss | None:
+        """The largest loss outside the steps, where it costs more than one in them; else None.
+
+        Args:
+            step_share: The cost of the one in the steps, a share of a step; NaN for none.
+        """
+        largest = max(self.beyond, key=lambda one: one.share, default=None)
+        if largest is None:
+            return None
+        is_larger = not largest.share <= share_of_job(step_share, self.outside)
+        return largest if is_larger else None
+
+
+def job_losses(findings: pd.DataFrame, model: str, size: int, engine: str) -> JobLosses:
+    """The losses of a cell by the findings on it.
+
+    Args:
+        findings: FINDINGS of the run.
+        model: The cell's model.
+        size: Its number of ranks.
+        engine: Its engine.
+    """
+    # Findings on the whole run have no number of ranks.
+    is_own = (findings["model"] == model) & (findings["np"] == size).fillna(False)
+    rows = findings[is_own & (findings["engine"] == engine)].to_dict("records")
+    outside = sum(float(row["job_share"]) for row in rows if row["id"] == EVALUATION_EXCLUDED)
+    of_steps, beyond = [], []
+    for row in rows:
+        title, action = str(row["title"]), str(row["action"])
+        job_share, gain = float(row["job_share"]), float(row["gain_share"])
+        if math.isnan(job_share):
+            share = share_of_job(float(row["cost_share"]), outside)
+            of_steps.append(JobLoss(title, action, share, share_of_job(gain, outside), gain))
+        elif row["id"] != EVALUATION_EXCLUDED:
+            beyond.append(JobLoss(title, action, job_share, job_share, math.nan))
+    return JobLosses(outside, tuple(of_steps), tuple(beyond))
