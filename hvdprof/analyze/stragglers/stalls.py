@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hvdprof.analyze.stats.distributions import binomial_tail
+from hvdprof.analyze.stats.distributions import binomial_tail, weighted_binomial_tail
 from hvdprof.analyze.stats.regularity import LEAST_EVENTS, regularity
 from hvdprof.analyze.steps.step_work import Times
 from hvdprof.analyze.stragglers.delay import (
@@ -38,7 +38,7 @@ CHANCE_OF_KIND = 1 / 16
 
 That they exist is beyond doubt: this is no false alarm of a clean launch. Three stalls on one of
 four ranks have it, and five on one of two. Fewer are named last, as those of any rank, unless one
-rank had all of them.
+rank had all of them or nearly all of their time.
 """
 
 MOST_STEPS = 1 / 3
@@ -52,6 +52,9 @@ LEAST_ALIKE = 0.6
 
 LARGE_SHARE, LARGE_STEPS = 0.1, 3.0
 """Share of the launch, and size in steps, from which one or two stalls are named."""
+
+MOST_OF_TIME = 0.8
+"""Share of the time of all stalls from which they are those of one rank, beside a few others."""
 
 _MOST_LEVELS = 8
 
@@ -130,7 +133,7 @@ def rank_stalls(length: Times, step_ns: float, steps: Int64s) -> Iterator[Delay]
 
 
 def any_rank_stalls(length: Times, step_ns: float, steps: Int64s) -> Iterator[Delay]:
-    """Definite stalls of any rank at random, or of the rank that had all of them.
+    """Definite stalls of any rank at random, or of the rank that had all or most of their time.
 
     Also the largest ones by themselves, where one rank had all of these: short stalls of any rank
     beside them do not make them anybody's.
@@ -155,13 +158,33 @@ def any_rank_stalls(length: Times, step_ns: float, steps: Int64s) -> Iterator[De
         is_of_one = len(stalled) == 1
         if threshold > excess.definite_ns and not is_of_one:
             continue
-        places = (int(stalled[0]),) if is_of_one else tuple(range(length.shape[1]))
+        owner = int(stalled[0]) if is_of_one else _owner(np.where(flags, excess.times, 0.0))
+        if owner is not None and not is_of_one:
+            flags = flags & (np.arange(length.shape[1]) == owner)
+            in_step = flags[:, owner]
+            starts = np.flatnonzero(run_starts(in_step))
+        places = tuple(range(length.shape[1])) if owner is None else (owner,)
         grid = regularity(starts, steps)
         if grid is not None and grid.chance <= CHANCE_OF_KIND:
             on_grid = _runs_from(in_step, starts, grid.on_grid)
             yield Delay(STRAGGLER, places, PERIODIC, flags & on_grid[:, None], grid.period)
         else:
             yield Delay(STRAGGLER, places, IRREGULAR, flags)
+
+
+def _owner(times: Times) -> int | None:
+    """The rank with most of the time of stalls, beyond chance; None without one.
+
+    Where any rank stalls at random, the rank of each stall is independent of its length.
+    """
+    of_rank = times.sum(axis=0)
+    first = int(of_rank.argmax())
+    share = float(of_rank[first] / of_rank.sum())
+    if share < MOST_OF_TIME or np.count_nonzero(times[:, first]) < LEAST_EVENTS:
+        return None
+    num_ranks = times.shape[1]
+    chance = num_ranks * weighted_binomial_tail(times[times > 0], share, 1 / num_ranks)
+    return first if chance <= CHANCE_OF_KIND else None
 
 
 def _rank_excess(length: Times, step_ns: float) -> _Excess:
@@ -220,7 +243,9 @@ def _of_ranks(
     if is_definite:
         is_whose = chance <= (CHANCE_OF_KIND if not elsewhere else LEVEL)
         is_regular = grid is not None and grid.chance <= CHANCE_OF_KIND
-        is_whose |= is_regular and not elsewhere
+        # A checkpoint every 20 steps stays that of its rank beside stalls of any rank.
+        is_certain = grid is not None and grid.chance * num_ranks <= LEVEL
+        is_whose |= is_regular and (is_certain or not elsewhere)
         is_named = is_whose and _are_enough(num, flags[:, alike], excess.times, excess.step_ns)
     else:
         is_regular = grid is not None and grid.chance * num_ranks <= LEVEL

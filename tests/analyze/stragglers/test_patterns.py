@@ -132,6 +132,44 @@ def test_short_stalls_of_any_rank_do_not_take_the_long_ones_from_their_rank() ->
     assert all(one.ranks == (0, 1) for one in others)
 
 
+@pytest.mark.parametrize("num_ranks", [2, 4])
+@pytest.mark.parametrize("seed", range(5))
+def test_checkpoints_stay_those_of_their_rank_beside_stalls_of_any_rank(
+    num_ranks: int, seed: int
+) -> None:
+    rng = np.random.default_rng([seed, num_ranks])
+    extra = np.zeros((150, num_ranks))
+    extra[19::20, 0] = rng.uniform(112.0, 150.0, 7)
+    extra[rng.choice(150, 8, replace=False), rng.integers(num_ranks, size=8)] += 40.0
+
+    first, *others = named_causes(simulated(150, num_ranks, extra_ms={"pause": extra}, seed=seed))
+
+    assert (first.ranks, first.pattern, first.period_steps) == ((0,), PERIODIC, 20)
+    assert others == []
+
+
+def test_a_rank_with_most_of_the_time_of_irregular_stalls_is_named() -> None:
+    extra = np.zeros((100, 2))
+    extra[[7, 13, 40, 58, 81, 91], 1] = [200.0, 130.0, 170.0, 150.0, 120.0, 180.0]
+    extra[[21, 62], 0] = [110.0, 40.0]
+
+    (cause,) = named_causes(simulated(100, 2, extra_ms={"pause": extra}))
+
+    assert (cause.ranks, cause.pattern) == ((1,), IRREGULAR)
+    assert np.flatnonzero(cause.affected[:, 0]).tolist() == []
+    assert np.flatnonzero(cause.affected[:, 1]).tolist() == [7, 13, 40, 58, 81, 91]
+
+
+def test_one_long_stall_makes_no_rank_the_one_with_most_of_the_time() -> None:
+    extra = np.zeros((100, 2))
+    extra[[13, 40, 91], 1] = [900.0, 60.0, 70.0]
+    extra[[21, 30, 62, 77], 0] = [50.0, 60.0, 55.0, 45.0]
+
+    causes = named_causes(simulated(100, 2, extra_ms={"pause": extra}))
+
+    assert [one.ranks for one in causes] == [(0, 1)]
+
+
 @pytest.mark.parametrize("num_ranks", [2, 3, 8])
 @pytest.mark.parametrize("kind", ["bimodal", "exponential", "lognormal", "and periodic"])
 def test_a_slow_rank_that_varies_is_the_only_one(num_ranks: int, kind: str) -> None:
