@@ -32,12 +32,16 @@ from hvdprof.figures.catalogue import FIGURES, figure_kind
 from hvdprof.figures.scaling_curve import scaling_curve
 from hvdprof.figures.waterfall_figure import WaterfallCell, waterfall_cells, waterfall_figure
 from hvdprof.model.cell_key import CELL_KEY
-from hvdprof.model.file_page import Fact, FilePage
+from hvdprof.model.file_page import FilePage
 from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.standalone_files import FilesAnalysis
-from hvdprof.model.tables.waterfall_tables import WATERFALL
-from hvdprof.report.screen.attached_pages import attached_pages
+from hvdprof.report.file_texts import file_texts
+from hvdprof.report.screen.attached_pages import (
+    attached_pages,
+    has_comparison,
+    is_of_files_alone,
+)
 from hvdprof.report.screen.file_tiles import file_headline, file_tiles
 from hvdprof.report.screen.open_points import open_points
 from hvdprof.report.screen.progress import progress_of
@@ -85,8 +89,7 @@ def content(analysis: RunAnalysis, view: View) -> dmc.Stack:
     end = [_data_quality(page), _not_measured(page)]
     first = headline_bar(headline(analysis), order=1)
     parts: list[Component | None]
-    if analysis.scaling.empty and analysis.pages:
-        # Files of others hold no throughput: its tiles and figures would be empty.
+    if is_of_files_alone(analysis):
         found = [] if analysis.findings.empty else [_findings(analysis, view, row)]
         parts = [first, *of_files, *found, *end]
     else:
@@ -130,12 +133,11 @@ def _file(file: FilePage) -> list[Component]:
         parts.append(tile_row(shown))
     if file.caveat:
         parts.append(dmc.Text(f"Caveat: {file.caveat}", size="sm"))
-    known = [(fact.label, _value(fact)) for fact in file.facts if fact.label]
-    facts = [(label, value) for label, value in known if value != units.MISSING]
-    about = f"{file.kind}, {units.byte_size(file.size_bytes)}"
-    parts.append(section(file.file, fact_table(facts) if facts else None, about=about))
-    if file.unanswered:
-        open_ = [empty_state(one.question, one.command) for one in file.unanswered]
+    texts = file_texts(file)
+    facts = [(label, value) for label, value in texts.facts if value != units.MISSING]
+    parts.append(section(texts.file, fact_table(facts) if facts else None, about=texts.about))
+    if texts.unanswered:
+        open_ = [empty_state(question, command) for question, command in texts.unanswered]
         number = units.counted(len(open_), "question")
         folded = html.Details(
             [
@@ -148,29 +150,9 @@ def _file(file: FilePage) -> list[Component]:
     return parts
 
 
-def _value(fact: Fact) -> str:
-    if fact.text:
-        return fact.text
-    if fact.value is None:
-        return units.MISSING
-    if isinstance(fact.value, str):
-        return fact.value
-    return units.of_unit(fact.value, fact.unit)
-
-
-def _is_compared(analysis: RunAnalysis) -> bool:
-    """Whether a cell has a baseline or a waterfall; traces of another tool have neither.
-
-    A run without any cell counts, too: its figures say that nothing was measured.
-    """
-    known = analysis.scaling["efficiency"].notna()
-    is_empty = analysis.scaling.empty
-    return is_empty or bool(known.any()) or not analysis.table(WATERFALL.name).empty
-
-
 def _figures(analysis: RunAnalysis, cell: WaterfallCell | None) -> html.Div | None:
     """Scaling curve and waterfall side by side, low enough for the first screen."""
-    if not _is_compared(analysis):
+    if not has_comparison(analysis):
         return None
     scaling, waterfall = figure_kind(_SCALING), figure_kind(_WATERFALL)
     rows = analysis.scaling
@@ -188,7 +170,7 @@ def _figures(analysis: RunAnalysis, cell: WaterfallCell | None) -> html.Div | No
 
 def _further(analysis: RunAnalysis, cell: WaterfallCell | None) -> list[Component]:
     """The waterfall with every cause and its interval, and the parts of the lost time."""
-    if not _is_compared(analysis):
+    if not has_comparison(analysis):
         return []
     waterfall = figure_kind(_WATERFALL)
     return [

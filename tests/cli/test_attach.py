@@ -1,4 +1,6 @@
+import html
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +68,30 @@ def test_a_recording_is_said_in_full_and_its_verdict_once(tmp_path: Path) -> Non
     command = error.value.hint.partition("hvdprof ")[2].split()
     assert invoke(*command[:-1], tmp_path / "trace.json").exit_code == 0
     assert json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+
+
+def test_documents_hold_the_facts_that_the_terminal_prints(tmp_path: Path) -> None:
+    dumps = {rank: dump(enqueued=6 - rank, completed=5, late_ns=rank) for rank in range(2)}
+    folder = tmp_path / "run"
+    invoke("attach", folder, "--recording", write_dumps(tmp_path / "dumps", dumps))
+    printed = " ".join(invoke("analyze", folder).stdout.split())
+    marked = invoke("report", folder).stdout.replace("\\", "")
+    invoke("report", folder, "-o", tmp_path / "report.html")
+    page = html.unescape((tmp_path / "report.html").read_text(encoding="utf-8"))
+
+    facts = re.findall(r'<th scope="row" class="text">(.*?)</th><td class="text">(.*?)</td>', page)
+    assert ("hang begins with ranks", "1") in facts
+    for label, value in facts[:-1]:  # The last is of the run: when it was attached.
+        lines = value.split("<br>")
+        assert f"{label} {lines[0]}" in printed
+        item = f" {value}" if len(lines) == 1 else "".join(f"\n  - {line}" for line in lines)
+        assert f"- {label}:{item}\n" in marked
+    question = "How long ranks wait and what a step loses (submissions have no ends)."
+    assert all(question in text for text in (printed, marked, page))
+    assert marked.count("has not submitted") == 1
+    # Tiles and figures are of throughput, and plotly of figures.
+    assert "Scaling efficiency" not in page
+    assert "Plotly.setPlotConfig" not in page
 
 
 def test_an_attached_run_is_not_overwritten(run: Path, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from typing import IO, Any, ClassVar
 from hvdprof.errors import MissingExtraError
 from hvdprof.model.run import RunAnalysis
 from hvdprof.report.format_names import Format
+from hvdprof.report.screen.attached_pages import has_comparison
 
 _LOW = 220
 """Pixels of a figure of the first screen."""
@@ -58,22 +59,27 @@ def html_page(analysis: RunAnalysis) -> str:
         )
         return {"title": title or kind.title, "about": kind.about, "html": Markup(text)}
 
-    first = [
-        drawn("scaling", scaling_curve(analysis.scaling, _LOW)),
-        drawn("waterfall", waterfall_figure(analysis, compact=True)),
-    ]
-    others = [kind.name for kind in FIGURES if kind.name not in ("scaling", "waterfall")]
+    first, figures = [], []
+    if has_comparison(analysis):
+        first = [
+            drawn("scaling", scaling_curve(analysis.scaling, _LOW)),
+            drawn("waterfall", waterfall_figure(analysis, compact=True)),
+        ]
+        others = [kind.name for kind in FIGURES if kind.name not in ("scaling", "waterfall")]
+        figures = [
+            drawn("waterfall", title="Every cause with its interval", div="waterfall-all"),
+            *[drawn(name) for name in others],
+        ]
+    details = [drawn(kind.name) for kind in DETAIL_FIGURES if kind.has_data(analysis)]
+    has_figures = bool(first or details)
     return fill(
         "report.html.j2",
         analysis,
         is_html=True,
         first=first,
-        figures=[
-            drawn("waterfall", title="Every cause with its interval", div="waterfall-all"),
-            *[drawn(name) for name in others],
-        ],
-        details=[drawn(kind.name) for kind in DETAIL_FIGURES if kind.has_data(analysis)],
-        plotly_js=Markup(get_plotlyjs()),
+        figures=figures,
+        details=details,
+        plotly_js=Markup(get_plotlyjs()) if has_figures else "",
     )
 
 

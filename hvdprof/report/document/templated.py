@@ -9,19 +9,20 @@ from importlib import resources
 
 import jinja2
 
-from hvdprof import __version__, units
+from hvdprof import __version__
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.standalone_files import FilesAnalysis
 from hvdprof.model.tables.finding_tables import FINDINGS
 from hvdprof.plain_text import printable_lines
+from hvdprof.report.file_texts import NOT_IN_FILE, file_texts
 from hvdprof.report.finding_texts import findings_texts
 from hvdprof.report.forecast.forecast_section import FORECAST_HEADS, shape_forecasts
 from hvdprof.report.markdown_text import with_code
+from hvdprof.report.screen.attached_pages import attached_pages, is_of_files_alone
 from hvdprof.report.screen.open_points import open_points
 from hvdprof.report.screen.rank_phases import PHASES, rank_phases
 from hvdprof.report.screen.tiles import headline, tiles, verdict_cell
 from hvdprof.report.terminal.collectives_section import COLLECTIVE_HEADS, shape_collectives
-from hvdprof.report.terminal.file_page import fact_text
 from hvdprof.report.terminal.files_report import shape_throughputs
 from hvdprof.report.terminal.network_section import NET_HEADS, shape_network
 from hvdprof.report.terminal.report_page import CELL_HEADS, shape_page
@@ -40,13 +41,16 @@ def fill(template: str, analysis: RunAnalysis, *, is_html: bool, **more: object)
     """
     manifest = analysis.run.manifest
     cell = verdict_cell(analysis)
+    shown_tiles = () if is_of_files_alone(analysis) else tiles(analysis)
     return (
         _environment(is_html=is_html)
         .get_template(template)
         .render(
             page=shape_page(analysis),
             headline=headline(analysis),
-            tiles=tiles(analysis),
+            tiles=shown_tiles,
+            files=[file_texts(file) for file in attached_pages(analysis)],
+            not_in_file=NOT_IN_FILE,
             strip=None if cell is None else rank_phases(analysis, cell),
             phases=list(PHASES.values()),
             open_points=open_points(analysis),
@@ -73,11 +77,14 @@ def fill(template: str, analysis: RunAnalysis, *, is_html: bool, **more: object)
 
 def fill_files(template: str, found: FilesAnalysis, *, is_html: bool) -> str:
     """The same for the analysis of standalone files."""
+    files = [file_texts(file) for file in found.files]
     return (
         _environment(is_html=is_html)
         .get_template(template)
         .render(
-            files=found.files,
+            headline=files[0].verdict or files[0].file,
+            files=files,
+            not_in_file=NOT_IN_FILE,
             throughputs=shape_throughputs(found),
             findings=findings_texts(found.table(FINDINGS.name)),
             warnings=found.run.notes,
@@ -100,8 +107,6 @@ def _environment(*, is_html: bool) -> jinja2.Environment:
     environment.filters["md"] = markdown_text
     environment.filters["md_code"] = _markdown_with_code
     environment.filters["code_pieces"] = _IN_BACKTICKS.split
-    environment.filters["fact_text"] = fact_text
-    environment.filters["byte_size"] = units.byte_size
     return environment
 
 
