@@ -33,9 +33,9 @@ class MarkdownReporter:
 
 
 def without_runs_of_empty_lines(text: str) -> str:
-    """Markdown with at most one empty line in a row, and none in front."""
+    """Markdown with at most one empty line in a row, and none at its ends."""
     lines: list[str] = []
     for line in text.splitlines():
         if line or (lines and lines[-1]):
             lines.append(line)
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines).rstrip("\n") + "\n"

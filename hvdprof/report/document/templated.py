@@ -69,7 +69,7 @@ def fill(template: str, analysis: RunAnalysis, *, is_html: bool, **more: object)
             name=run_label(analysis.run),
             command=shlex.join(manifest.command),
             fence=_fence(shlex.join(manifest.command)),
-            version=manifest.hvdprof_version,
+            version=manifest.hvdprof_version or __version__,
             **more,
         )
     )

@@ -3,6 +3,7 @@ import re
 
 import pytest
 
+from hvdprof import __version__
 from hvdprof.model.tables.finding_tables import FINDINGS
 from hvdprof.report.document.html_report import html_page
 from hvdprof.report.document.markdown_report import MarkdownReporter
@@ -198,3 +199,21 @@ def test_a_command_that_holds_a_fence_does_not_end_its_own():
     lines = markdown(finished_analysis.full_analysis(run=run)).splitlines()
     assert lines[-1] == "`````"
     assert lines.count("`````") == 2
+
+
+def test_of_files_that_no_command_made_no_empty_command_is_shown():
+    unknown = finished_analysis.manifest(
+        command=[], hvdprof_version="", created_at="", hosts=[], versions={}, settings={}
+    )
+    analysis = finished_analysis.analysis(
+        run=finished_analysis.run(manifest=unknown),
+        verdict=finished_analysis.verdict(caveat="Run `hvdprof net`."),
+    )
+    text, page = markdown(analysis), html_page(analysis)
+
+    assert "```" not in text
+    assert text.endswith("\n")
+    assert not text.endswith("\n\n")
+    assert "<pre></pre>" not in page
+    assert f"Written by hvdprof {__version__}." in page
+    assert "Caveat: Run <code>hvdprof net</code>." in page
