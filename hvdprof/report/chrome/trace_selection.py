@@ -10,7 +10,7 @@ import pandas as pd
 from hvdprof.errors import UnreadableInputError, UsageError
 from hvdprof.model.run import Run
 from hvdprof.model.tables.window_tables import WINDOWS
-from hvdprof.rundir.attached import AttachedKind, attached_files
+from hvdprof.report.chrome.export_hint import export_hint
 from hvdprof.rundir.manifest import Mode
 
 
@@ -47,7 +47,7 @@ def select_pass(run: Run, pass_id: str | None = None, model: str | None = None) 
         raise UnreadableInputError(
             f"{run.folder} holds no recorded step and no timeline, so there is nothing to "
             "show on a time axis.",
-            hint=_where_else(run),
+            hint=export_hint(run),
         )
     if pass_id is not None and pass_id not in set(recorded["pass_id"]):
         raise UsageError(f"No pass {pass_id!r} was recorded.", hint=_list_of(recorded))
@@ -98,13 +98,3 @@ def _list_of(recorded: pd.DataFrame) -> str:
         for pass_id, rows in recorded.groupby("pass_id", observed=True)
     ]
     return "\n".join(["Recorded passes and their models:", *lines])
-
-
-def _where_else(run: Run) -> str:
-    """The files of other recorders, where the run directory is made of them."""
-    attached = [one for one in attached_files(run.manifest) if one.kind == AttachedKind.RECORDING]
-    if not attached:
-        return "The reason is in passes/*/stderr.txt of the run directory."
-    folders = dict.fromkeys((run.folder / one.copy).parent for one in attached)
-    place = run.folder / attached[0].copy if len(attached) == 1 else next(iter(folders))
-    return f"Export the attached files: hvdprof export {place} -o trace.json"
