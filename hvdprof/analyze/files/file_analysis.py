@@ -36,8 +36,7 @@ from hvdprof.analyze.files.training_log_report import (
     comms_unanswered,
     comms_verdict,
     iterations_unanswered,
-    iterations_verdict,
-    straggler_verdict,
+    training_verdict,
 )
 from hvdprof.analyze.findings.log_findings import with_log_findings
 from hvdprof.analyze.findings.nccl_findings import findings_of_jobs
@@ -72,6 +71,7 @@ from hvdprof.model.tables.timeline_tables import (
 )
 from hvdprof.model.tables.training_log_tables import (
     COMMS_LOG,
+    RANK_TIMERS,
     STRAGGLER_REPORTS,
     TRAINING_ITERATIONS,
 )
@@ -84,8 +84,6 @@ _VERDICTS: tuple[tuple[str, Callable[[pd.DataFrame], FileVerdict]], ...] = (
     (ALLREDUCE_BENCH.name, allreduce_bench_verdict),
     (NSYS_GPUS.name, nsys_verdict),
     (COMMS_LOG.name, comms_verdict),
-    (STRAGGLER_REPORTS.name, straggler_verdict),
-    (TRAINING_ITERATIONS.name, iterations_verdict),
 )
 """The first sentence that the rows of a file give is its verdict."""
 _UNANSWERED: tuple[tuple[str, Callable[[pd.DataFrame], tuple[Unanswered, ...]]], ...] = (
@@ -94,6 +92,7 @@ _UNANSWERED: tuple[tuple[str, Callable[[pd.DataFrame], tuple[Unanswered, ...]]],
     (COMMS_LOG.name, comms_unanswered),
     (TRAINING_ITERATIONS.name, iterations_unanswered),
 )
+_OF_TRAINING = (TRAINING_ITERATIONS.name, RANK_TIMERS.name, STRAGGLER_REPORTS.name)
 _ROWS_OF_TIMELINES = (TENSOR_USES.name, EXECUTIONS.name, INFERRED_STEPS.name)
 
 
@@ -174,6 +173,8 @@ def _page(run: Run, row: FrameRow, joins: JobJoins, findings: pd.DataFrame) -> F
     for name, of_rows in _VERDICTS:
         if not verdict.sentence:
             verdict = of_rows(_of_file(run, name, file))
+    if not verdict.sentence:
+        verdict = training_verdict(*(_of_file(run, name, file) for name in _OF_TRAINING))
     if not verdict.sentence:
         verdict = _of_throughput(run, file)
     return FilePage(

@@ -7,6 +7,7 @@ import pandas as pd
 
 from hvdprof import units
 from hvdprof.analyze.files.next_recording import torch_recording_command
+from hvdprof.analyze.files.timer_verdict import timer_verdict
 from hvdprof.model.file_page import Fact, FileVerdict, Gravity, Unanswered
 
 _MOST_LINES = 8
@@ -61,19 +62,44 @@ def comms_facts(rows: pd.DataFrame) -> list[Fact]:
     ]
 
 
-def iterations_verdict(rows: pd.DataFrame) -> FileVerdict:
-    """Median length of an iteration without the first line; empty without iterations."""
+def training_verdict(
+    iterations: pd.DataFrame, timers: pd.DataFrame, reports: pd.DataFrame
+) -> FileVerdict:
+    """The length of an iteration, then which ranks are slow, by timers or straggler reports.
+
+    Args:
+        iterations: Rows of TRAINING_ITERATIONS of one file.
+        timers: Its rows of RANK_TIMERS.
+        reports: Its rows of STRAGGLER_REPORTS.
+    """
+    number = _iterations_verdict(iterations)
+    by_timers, by_reports = timer_verdict(timers, iterations), _straggler_verdict(reports)
+    # Reports name a rank in each line, timers only where those of all ranks are printed.
+    who = by_reports if by_reports.sentence else by_timers
+    parts = [one for one in (number, who) if one.sentence]
+    return FileVerdict(
+        " ".join(one.sentence for one in parts),
+        " ".join(one.caveat for one in reversed(parts) if one.caveat),
+        min((one.gravity for one in parts), default=Gravity.NONE),
+    )
+
+
+def _iterations_verdict(rows: pd.DataFrame) -> FileVerdict:
+    """Median length of an iteration without the first line; empty without a second one."""
     steady = rows.iloc[1:]
-    if len(steady) < 2:
+    if steady.empty:
         return FileVerdict("")
     step = float(steady["step_ns"].median())
     tflops = float(steady["tflops_per_gpu"].median())
     rate = (steady["global_batch_size"] * 1e9 / steady["step_ns"]).dropna()
-    parts = [f"Iteration: median {units.milliseconds(step)}"]
+    middle = "median " if len(steady) > 1 else ""
+    parts = [f"Iteration: {middle}{units.milliseconds(step)}"]
     if len(rate):
         parts.append(units.of_unit(float(rate.median()), "samples/s"))
     if tflops == tflops:
         parts.append(f"{tflops:.1f} TFLOP/s per GPU")
+    if len(steady) == 1:
+        parts.append("in the one line after the first")
     return FileVerdict(
         f"{', '.join(parts)}.",
         "One log has no baseline: give the logs of several rank counts together for scaling.",
@@ -102,18 +128,24 @@ def timer_facts(rows: pd.DataFrame) -> list[Fact]:
     groups = (
         known.assign(spread_ns=spread)
         .groupby("timer", observed=True)
-        .agg(spread_ns=("spread_ns", "median"), max_ns=("max_ns", "median"))
-        .sort_values("spread_ns", ascending=False, kind="stable")
+        .agg(
+            spread_ns=("spread_ns", "median"),
+            max_ns=("max_ns", "median"),
+            ranks=("num_ranks", "max"),
+        )
+        .sort_values(["spread_ns", "max_ns"], ascending=False, kind="stable")
     )
     lines = [
-        f"{timer}: {units.milliseconds(float(row['spread_ns']))} between the fastest and the "
+        f"{timer}: {units.milliseconds(float(row['max_ns']))} on the rank that prints"
+        if row["ranks"] == 1
+        else f"{timer}: {units.milliseconds(float(row['spread_ns']))} between the fastest and the "
         f"slowest rank, slowest {units.milliseconds(float(row['max_ns']))}"
-        for timer, row in groups.head(_MOST_LINES).iterrows()
+        for timer, row in groups.head(_MOST_LINES).fillna({"ranks": 0}).iterrows()
     ]
-    return [Fact("each_timer", "timers over ranks, medians", "\n".join(lines))]
+    return [Fact("each_timer", "timers, medians", "\n".join(lines))]
 
 
-def straggler_verdict(rows: pd.DataFrame) -> FileVerdict:
+def _straggler_verdict(rows: pd.DataFrame) -> FileVerdict:
     """The rank with the lowest estimated throughput most often; empty where ranks hardly differ."""
     lowest = rows[((rows["metric"] == "Etpt") & (rows["extreme"] == "min")).to_numpy()]
     highest = rows[((rows["metric"] == "Etpt") & (rows["extreme"] == "max")).to_numpy()]

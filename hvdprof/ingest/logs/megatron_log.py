@@ -23,7 +23,15 @@ _ITERATION = re.compile(r"\biteration +(\d{1,12})/ *\d{1,12} \|")
 _ELAPSED = re.compile(r"elapsed time per iteration \(ms\): (\d+(?:\.\d+)?) \|")
 _BATCH = re.compile(r"global batch size: +(\d{1,9}) \|")
 _TFLOPS = re.compile(r"throughput (?:per GPU )?\(TFLOP/s(?:ec)?/GPU\): (\d+(?:\.\d+)?) \|")
-_HEAD = re.compile(r"((?:\(min, max\)|max) time|times) across ranks \(ms\):\s*$")
+_HEAD = re.compile(
+    r"(?:(?:(?:\(min, max\)|max) time|times) across ranks|^\s*(?P<one>time)) \(ms\):\s*$"
+)
+_ONE_RANK = re.compile(r"^\s*time \(ms\) \| ")
+_TIME = re.compile(r"([^|:]{1,80}): (\d+(?:\.\d+)?)(?= \||\s*$)")
+_STAGES = re.compile(
+    r"pipeline-model-parallel[ -]size: (\d{1,5})\b|"
+    r"^\s*pipeline_model_parallel_size \.+ (\d{1,5})\s*$"
+)
 _TIMER = re.compile(r"^\s*(\S[^.:]{0,80}?) \.*: \(?(\d+(?:\.\d+)?)(?:, (\d+(?:\.\d+)?)\))?\s*$")
 _TIMER_NAME = re.compile(r"^\s*([\w/-]{1,80}):\s*$")
 _OF_RANK = re.compile(r"^\s*rank +(\d{1,7}): (\d+(?:\.\d+)?)\s*$")
@@ -31,7 +39,12 @@ _EXTREME = re.compile(
     r"\b(Mn|Mx)(Rtt|Pwr|Tmp|Utl|Clk|DRtt|Etpt)/Rnk: (\d+(?:\.\d+)?)(ms|us|W|C|%|MHz|TF)/(\d{1,7})\b"
 )
 _WANTED = anywhere(
-    "elapsed time per iteration", r"across ranks \(ms\):", "MnRtt/Rnk: ", *WANTED_SETTINGS
+    "elapsed time per iteration",
+    r"across ranks \(ms\):",
+    r"time \(ms\)",
+    "MnRtt/Rnk: ",
+    r"pipeline_model_parallel_size \.",
+    *WANTED_SETTINGS,
 )
 
 
@@ -46,8 +59,10 @@ class MegatronLog(IterationLog):
         super().__init__(file)
         self._iteration: int | None = None
         self._in_timers = False
+        self._is_one_rank = False
         self._timer = ""
         self._of_ranks: list[tuple[float, int]] = []
+        self._stages: int | None = None
 
     @property
     def wanted(self) -> str:
@@ -63,8 +78,10 @@ class MegatronLog(IterationLog):
         self._in_timers = False
         if "elapsed time per iteration" in text:
             self._take_iteration(line)
-        elif _HEAD.search(text):
-            self._in_timers = True
+        elif head := _HEAD.search(text):
+            self._in_timers, self._is_one_rank = True, bool(head["one"])
+        elif _ONE_RANK.match(text):
+            self._take_one_rank(line)
         elif "MnRtt/Rnk: " in text:
             for extreme, metric, value, unit, rank in _EXTREME.findall(text):
                 self.add_to(
@@ -77,6 +94,8 @@ class MegatronLog(IterationLog):
                     rank=int(rank),
                 )
         else:
+            if found := _STAGES.search(text):
+                self._stages = self._stages or int(found[1] or found[2])
             self.take_setting(text)
 
     def tables(self) -> Mapping[str, pd.DataFrame]:
@@ -109,20 +128,41 @@ class MegatronLog(IterationLog):
             self._timer = found[1]
             return True
         if found := _TIMER.match(line.text):
-            low = float(found[2]) if found[3] else None
-            self._add_timer(line.number, found[1], low, float(found[3] or found[2]), None)
+            low = float(found[2]) if found[3] or self._is_one_rank else None
+            high = float(found[3] or found[2])
+            self._add_timer(line.number, found[1], low, high, 1 if self._is_one_rank else None)
             return True
         return False
 
+    def _take_one_rank(self, line: PrintedLine) -> None:
+        """The times of the rank that prints, all in one line, as Megatron wrote them until 2022."""
+        _, _, times = line.text.partition("|")
+        for name, time in _TIME.findall(times):
+            self._add_timer(line.number, name.strip(), float(time), float(time), 1)
+
     def _close_timer(self, line: int) -> None:
         if self._timer and self._of_ranks:
-            longest, rank = max(self._of_ranks)
-            shortest = min(time for time, _ in self._of_ranks)
-            self._add_timer(line, self._timer, shortest, longest, rank)
+            ordered = sorted(self._of_ranks)
+            (shortest, fastest), (longest, slowest) = ordered[0], ordered[-1]
+            others = {}
+            if len(ordered) > 1 and longest * 1e6 < LONGEST_NS:
+                others = {
+                    "slowest_rank": slowest,
+                    "fastest_rank": fastest,
+                    "second_max_ns": round(ordered[-2][0] * 1e6),
+                    "second_min_ns": round(ordered[1][0] * 1e6),
+                }
+            self._add_timer(line, self._timer, shortest, longest, len(ordered), others)
         self._timer, self._of_ranks = "", []
 
     def _add_timer(
-        self, line: int, name: str, low: float | None, high: float, rank: int | None
+        self,
+        line: int,
+        name: str,
+        low: float | None,
+        high: float,
+        num_ranks: int | None,
+        others: Mapping[str, int] | None = None,
     ) -> None:
         if high * 1e6 < LONGEST_NS:
             self.add_to(
@@ -132,5 +172,7 @@ class MegatronLog(IterationLog):
                 timer=name,
                 min_ns=None if low is None else round(low * 1e6),
                 max_ns=round(high * 1e6),
-                slowest_rank=rank,
+                num_ranks=num_ranks,
+                pipeline_stages=self._stages,
+                **(others or {}),
             )

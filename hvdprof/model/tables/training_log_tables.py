@@ -64,7 +64,8 @@ TRAINING_ITERATIONS = Table(
 
 RANK_TIMERS = Table(
     "rank_timers",
-    "One timer of Megatron over the ranks, as it prints it for some iterations.",
+    "One timer of Megatron over the ranks, as it prints it for some iterations. Several iterations "
+    "of one line count as their mean.",
     (
         _FILE,
         _LINE,
@@ -72,7 +73,32 @@ RANK_TIMERS = Table(
         Column("timer", "category", "", "forward-compute, optimizer ... as printed."),
         Column("min_ns", "Int64", "ns", "Shortest time of a rank; missing where not printed."),
         Column("max_ns", "int64", "ns", "Longest time of a rank."),
-        Column("slowest_rank", "Int32", "", "That rank; missing where ranks are not printed."),
+        Column(
+            "num_ranks",
+            "Int32",
+            "",
+            "Ranks with this timer; 1 where the line is of one rank; missing where not printed.",
+        ),
+        Column("slowest_rank", "Int32", "", "The rank of `max_ns`; missing where not printed."),
+        Column("fastest_rank", "Int32", "", "The rank of `min_ns`; missing where not printed."),
+        Column(
+            "second_max_ns",
+            "Int64",
+            "ns",
+            "Longest time of the other ranks than `slowest_rank`; missing without it.",
+        ),
+        Column(
+            "second_min_ns",
+            "Int64",
+            "ns",
+            "Shortest time of the other ranks than `fastest_rank`; missing without it.",
+        ),
+        Column(
+            "pipeline_stages",
+            "Int32",
+            "",
+            "Stages of pipeline parallelism, from the lines before; missing where not printed.",
+        ),
     ),
 )
 

@@ -41,6 +41,13 @@ def test_iterations_give_median_rate_and_the_way_to_scaling(tmp_path: Path) -> N
     assert page.verdict == ("Iteration: median 500 ms, 512 samples/s, 310.5 TFLOP/s per GPU.")
 
 
+def test_one_line_after_the_first_is_not_called_a_median(tmp_path: Path) -> None:
+    page = page_of(tmp_path, WORLD + iteration(1, 900) + iteration(2, 500))
+    assert page.verdict == (
+        "Iteration: 500 ms, 512 samples/s, 310.5 TFLOP/s per GPU, in the one line after the first."
+    )
+
+
 def test_logs_of_several_rank_counts_give_scaling(tmp_path: Path) -> None:
     steps = "".join(iteration(number, 500) for number in range(1, 5))
     slower = "".join(iteration(number, 300) for number in range(1, 5))

@@ -71,7 +71,31 @@ def test_timers_give_the_fastest_and_the_slowest_rank(tmp_path: Path) -> None:
 def test_times_of_all_ranks_name_the_slowest(tmp_path: Path) -> None:
     rows = read_part(MegatronLog, OF_RANKS, tmp_path)[0]["rank_timers"]
     assert list(rows["slowest_rank"]) == [1, 0]
+    assert list(rows["fastest_rank"]) == [0, 1]
     assert list(rows["max_ns"]) == [14_250_000, 3_000_000]
+    assert list(rows["second_max_ns"]) == [10_500_000, 2_000_000]
+    assert list(rows["num_ranks"]) == [2, 2]
+
+
+def test_times_of_one_rank_are_those_of_one_rank(tmp_path: Path) -> None:
+    line = "time (ms) | forward: 1.50 | optimizer-inner-step: 46.00 | batch generator: 5.24\n"
+    alone = "time (ms):\n    optimizer ......................................: 3.00\n"
+    rows = read_part(MegatronLog, iteration(3, 1.0) + line + alone, tmp_path)[0]["rank_timers"]
+    assert list(rows["timer"]) == [
+        "forward",
+        "optimizer-inner-step",
+        "batch generator",
+        "optimizer",
+    ]
+    assert list(rows["max_ns"]) == [1_500_000, 46_000_000, 5_240_000, 3_000_000]
+    assert set(rows["num_ranks"]) == {1}
+    assert rows["slowest_rank"].isna().all()
+
+
+def test_the_pipeline_stages_stand_beside_the_timers(tmp_path: Path) -> None:
+    world = WORLD.replace("size: 8\n", "size: 2, pipeline-model-parallel size: 4 \n")
+    rows = read_part(MegatronLog, world + TIMERS, tmp_path)[0]["rank_timers"]
+    assert set(rows["pipeline_stages"]) == {4}
 
 
 def test_every_extreme_of_a_straggler_report(tmp_path: Path) -> None:
