@@ -1,6 +1,8 @@
 import ast
 import gc
+import itertools
 import os
+import re
 import signal
 from collections import Counter
 from pathlib import Path
@@ -21,6 +23,9 @@ NOT_FAST = {
     "slow",
 }
 """Markers of what needs more than Python and the light environment, or more than its time."""
+
+FAST = f"not ({' or '.join(sorted(NOT_FAST))})"
+"""What ``--fast`` selects, as ``-m`` would spell it."""
 
 ATTEMPTS = {"slow": 2, "horovod": 2, "browser": 2, "root": 2, "timing": 3}
 """How often a test of commands, ranks, browsers, networks or times is tried before it fails.
@@ -72,14 +77,23 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Omit whole files by their ``pytestmark``: importing them needs what the marker names."""
-    if not config.getoption("--fast") or collection_path.suffix != ".py":
+    """Omit whole files of which ``--fast`` or ``-m`` selects no test, without importing them.
+
+    An import takes time, and it needs what the markers of the file name. Files that are named on
+    the command line are not asked for here.
+    """
+    if collection_path.suffix != ".py":
         return None
-    return bool(file_markers(collection_path.read_text(encoding="utf-8")) & NOT_FAST) or None
+    selections = [FAST if config.getoption("--fast") else "", config.option.markexpr]
+    if not any(selections):
+        return None
+    source = collection_path.read_text(encoding="utf-8")
+    return not all(may_select(text, source) for text in selections if text) or None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Omit single tests by their markers, or start with the files that take longest."""
+    _check_markers_are_in_the_files(items)
     if not config.getoption("--fast"):
         places = {name: place for place, name in enumerate(LONGEST_FIRST)}
         items.sort(key=lambda item: places.get(item.path.name, len(places)))
@@ -108,6 +122,61 @@ def file_markers(source: str) -> set[str]:
         for node in ast.walk(value)
         if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "pytest.mark"
     }
+
+
+def written_markers(source: str) -> set[str]:
+    """The markers of NOT_FAST that any test of a file may have: those that its text holds."""
+    return set(re.findall(r"\bmark\.(\w+)", source)) & NOT_FAST
+
+
+def may_select(expression: str, source: str) -> bool:
+    """Whether an expression of ``-m`` may select a test of a file, by the file's text.
+
+    Only what ``file_markers`` and ``written_markers`` decide counts: of everything else, and of an
+    expression that pytest will refuse, the answer is yes.
+    """
+    try:
+        tree = ast.parse(expression.strip(), mode="eval").body
+    except (SyntaxError, ValueError):
+        return True
+    return _truth(tree, file_markers(source), written_markers(source)) is not False
+
+
+def _truth(node: ast.expr, certain: set[str], possible: set[str]) -> bool | None:
+    """Whether a part of an expression holds for every test of a file, for none, or unknown."""
+    match node:
+        case ast.Name(id=name) if name in NOT_FAST and (name in certain or name not in possible):
+            return name in certain
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            value = _truth(operand, certain, possible)
+            return None if value is None else not value
+        case ast.BoolOp(op=operator, values=operands):
+            values = [_truth(operand, certain, possible) for operand in operands]
+            decisive = isinstance(operator, ast.Or)
+            if decisive in values:
+                return decisive
+            return None if None in values else not decisive
+    return None
+
+
+def _check_markers_are_in_the_files(items: list[pytest.Item]) -> None:
+    """Refuse what would let ``may_select`` omit a test that is selected.
+
+    Raises:
+        pytest.UsageError: A test has a marker that the text of its file does not hold, or lacks one
+            that its file gives to all tests.
+    """
+    for path, of_file in itertools.groupby(items, key=lambda item: item.path):
+        source = path.read_text(encoding="utf-8")
+        certain, possible = file_markers(source) & NOT_FAST, written_markers(source)
+        for item in of_file:
+            markers = {mark.name for mark in item.iter_markers()} & NOT_FAST
+            if not certain <= markers <= possible:
+                raise pytest.UsageError(
+                    f"{item.nodeid} has the markers {sorted(markers)}. Its file gives "
+                    f"{sorted(certain)} to every test, and holds {sorted(possible)}. Write the "
+                    "markers of a test as `pytest.mark.NAME` in its own file."
+                )
 
 
 def pytest_collection_finish() -> None:
