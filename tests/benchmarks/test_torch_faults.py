@@ -10,6 +10,9 @@ from benchmarks.scripts.fault import Fault
 from benchmarks.torch_faults import grid, page_text, run_case
 from tests.benchmarks.test_attribution import result
 
+# The script with the fault imports torch.
+pytestmark = pytest.mark.torch
+
 
 def test_every_engine_and_size_has_each_phase_and_a_clean_launch_per_share():
     cases = grid()
