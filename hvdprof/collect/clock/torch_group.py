@@ -14,6 +14,7 @@ T = TypeVar("T")
 GATHER_TIMEOUT_S = 60.0
 
 _PREFIX = "hvdprof"
+_WITHOUT_STORE = "mpi"
 _TURNS = itertools.count()
 
 
@@ -38,7 +39,16 @@ def gather_over_store(distributed: ModuleType, turns: Iterator[int] = _TURNS) ->
     Args:
         distributed: The module ``torch.distributed``.
         turns: Numbers the calls of this process; every rank makes the same calls.
+
+    Raises:
+        OSError: The process group has no store: PyTorch makes none for its backend ``mpi``. A
+            collective instead would pair with one of the script where a rank has no recorder.
     """
+    if distributed.get_backend() == _WITHOUT_STORE:
+        raise OSError(
+            'init_process_group("mpi") makes no key-value store to compare the clocks of hosts '
+            "through; the backends gloo and nccl do"
+        )
     store = distributed.PrefixStore(_PREFIX, distributed.distributed_c10d._get_default_store())
     rank, size = distributed.get_rank(), distributed.get_world_size()
 

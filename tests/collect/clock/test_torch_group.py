@@ -19,15 +19,18 @@ def ranks_of(size: int):
     store = torch.distributed.HashStore()  # type: ignore[attr-defined]
     store.set_timeout(timedelta(seconds=10))
     for rank in range(size):
-        yield gather_over_store(
-            SimpleNamespace(
-                PrefixStore=torch.distributed.PrefixStore,  # type: ignore[attr-defined]
-                distributed_c10d=SimpleNamespace(_get_default_store=lambda: store),
-                get_rank=lambda rank=rank: rank,
-                get_world_size=lambda: size,
-            ),
-            itertools.count(),
-        )
+        yield gather_over_store(distributed_with(store, rank, size), itertools.count())
+
+
+def distributed_with(store, rank: int, size: int, backend: str = "gloo") -> SimpleNamespace:
+    """What is asked of torch.distributed."""
+    return SimpleNamespace(
+        PrefixStore=torch.distributed.PrefixStore,  # type: ignore[attr-defined]
+        get_backend=lambda: backend,
+        distributed_c10d=SimpleNamespace(_get_default_store=lambda: store),
+        get_rank=lambda: rank,
+        get_world_size=lambda: size,
+    )
 
 
 def test_every_rank_gets_the_values_of_all_in_every_turn():
@@ -52,3 +55,10 @@ def test_rank_that_does_not_take_part_is_not_waited_for_long(monkeypatch):
     first, _ = ranks_of(2)
     with pytest.raises(OSError, match="not all ranks took part within 0 s"):
         first("alone")
+
+
+def test_the_mpi_backend_has_no_store_to_gather_over():
+    # As init_process_group("mpi") makes it: every call fails at once.
+    placeholder = torch.distributed.Store()  # type: ignore[attr-defined]
+    with pytest.raises(OSError, match=r'init_process_group\("mpi"\) makes no key-value store'):
+        gather_over_store(distributed_with(placeholder, 0, 2, "mpi"))
