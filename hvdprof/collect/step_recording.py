@@ -128,6 +128,8 @@ class StepRecording:
             buckets=[self.watches.placed(bucket) for bucket in marks.buckets] if is_whole else [],
             loss=marks.loss,
             has_evaluation=marks.has_evaluation,
+            evaluation_blocked_ns=marks.evaluation_blocked_ns,
+            evaluation_waits=marks.evaluation_waits,
         )
         self.number += 1
         self._writer.add(step)

@@ -32,6 +32,7 @@ from hvdprof.ingest.tables.event_tables import StepTimes
 from hvdprof.ingest.tables.run_builder import RunBuilder
 from hvdprof.ingest.timeline.horovod_timeline import read_timeline_file
 from hvdprof.model.run import Run
+from hvdprof.model.tables.evaluation_tables import EVALUATIONS
 from hvdprof.model.tables.log_tables import NOTES
 from hvdprof.model.tables.rank_collective_tables import RANK_COLLECTIVES
 from hvdprof.model.tables.run_tables import (
@@ -62,6 +63,7 @@ _TABLES = (
     SEGMENTS,
     RANKS,
     STEPS,
+    EVALUATIONS,
     GRADIENTS,
     ARRIVALS,
     WAITS,

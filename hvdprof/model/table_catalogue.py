@@ -9,6 +9,7 @@ from hvdprof.model.tables.bandwidth_tables import BANDWIDTH_TABLES
 from hvdprof.model.tables.collective_progress_tables import COLLECTIVE_PROGRESS
 from hvdprof.model.tables.collective_tables import COLLECTIVE_TABLES
 from hvdprof.model.tables.collective_timeout_tables import COLLECTIVE_TIMEOUTS
+from hvdprof.model.tables.evaluation_tables import EVALUATIONS
 from hvdprof.model.tables.finding_tables import FINDINGS
 from hvdprof.model.tables.inspector_tables import INSPECTOR_COLLECTIVES
 from hvdprof.model.tables.log_tables import LOG_TABLES
@@ -45,6 +46,7 @@ TABLES: tuple[Table, ...] = (
     SEGMENTS,
     RANKS,
     STEPS,
+    EVALUATIONS,
     WINDOWS,
     GRADIENTS,
     ARRIVALS,

@@ -237,6 +237,16 @@ class StepLine(TypedDict):
             ),
         ]
     ]
+    evaluation_blocked_ns: NotRequired[
+        Annotated[
+            int,
+            Key(
+                "only with `evaluation`, where no wait may be unseen: waits for other ranks until "
+                "the end of the last piece `evaluation`, which are not in `blocked`",
+                "ns",
+            ),
+        ]
+    ]
     loss: NotRequired[
         Annotated[float, Key("training loss, only where given; may be `NaN`, `Infinity`")]
     ]

@@ -75,6 +75,15 @@ class WindowLine(TypedDict):
             ),
         ]
     ]
+    evaluation_blocked_ns: NotRequired[
+        Annotated[
+            int,
+            Key(
+                "only with `evaluation_ns`, where no wait may be unseen: waits in the evaluation",
+                "ns",
+            ),
+        ]
+    ]
     loss: NotRequired[
         Annotated[float, Key("mean training loss, only where given; may be `NaN`, `Infinity`")]
     ]

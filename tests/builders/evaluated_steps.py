@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from hvdprof.model.tables.evaluation_tables import EVALUATIONS
 from hvdprof.model.tables.run_tables import STEPS
 from hvdprof.model.tables.scaling_tables import JOB_STEPS
 from tests.builders.declared_rows import declared_rows
@@ -22,6 +23,7 @@ def evaluated_steps(
     every: int = 10,
     num_evaluations: int = 3,
     without_last: bool = False,
+    per_batch: bool = False,
 ) -> dict[str, pd.DataFrame]:
     """``every`` training steps, an evaluation, and so on; all ranks are released together.
 
@@ -31,11 +33,13 @@ def evaluated_steps(
         every: Steps to an evaluation.
         num_evaluations: Evaluations.
         without_last: Whether the last rank does not evaluate, so that the step counts.
+        per_batch: Whether the ranks wait for each other in the evaluation, as in a metric that is
+            reduced per batch, and not behind it.
     """
     num_ranks = len(inside_ms)
     behind = behind_ms or [0.0] * num_ranks
     longest = max(one + other for one, other in zip(inside_ms, behind, strict=True))
-    rows, of_job, begin = [], [], 0.0
+    rows, of_job, evaluations, begin = [], [], [], 0.0
     for step in range(every * num_evaluations + every):
         evaluates = step % every == 0 and step > 0
         length = STEP_MS + (longest if evaluates else 0.0)
@@ -43,6 +47,20 @@ def evaluated_steps(
             own = evaluates and not (without_last and rank == num_ranks - 1)
             cut = inside_ms[rank] if own and not without_last else 0.0
             waits = longest - inside_ms[rank] - behind[rank] if evaluates else 0.0
+            if own:
+                within = waits if per_batch else 0.0
+                cut, waits = cut + within, waits - within
+                evaluations.append(
+                    {
+                        "pass_id": "p",
+                        "segment": "s",
+                        "rank": rank,
+                        "step": step,
+                        "start_ns": round(begin * _MS),
+                        "dur_ns": round((inside_ms[rank] + within) * _MS),
+                        "blocked_ns": round(within * _MS),
+                    }
+                )
             rows.append(
                 {
                     "pass_id": "p",
@@ -69,4 +87,5 @@ def evaluated_steps(
     return {
         STEPS.name: declared_rows(STEPS, *rows),
         JOB_STEPS.name: declared_rows(JOB_STEPS, *of_job),
+        EVALUATIONS.name: declared_rows(EVALUATIONS, *evaluations),
     }

@@ -66,6 +66,7 @@ def steps(draw: st.DrawFn, segment: str, num_tensors: int) -> list[Line]:
         optional={
             "waits": st.lists(st.tuples(TEXT, SHORT_NS | st.just(-1), NS), max_size=3),
             "evaluation": st.booleans(),
+            "evaluation_blocked_ns": SHORT_NS,
             "loss": st.floats(),
             "buckets": st.lists(st.tuples(SHORT_NS, SHORT_NS, places), max_size=3),
         },
@@ -145,6 +146,8 @@ def check_steps(recording: SegmentRecording, lines: list[Line]) -> None:
     assert ready.tolist() == [line["ready"] for line in lines if recording.tensors]
     losses = [line.get("loss", math.nan) for line in lines]
     assert [repr(loss) for loss in recording.losses] == [repr(loss) for loss in losses]
+    blocked = [line.get("evaluation_blocked_ns", UNSEEN) for line in lines]
+    assert recording.evaluation_blocked_ns.tolist() == blocked
     names = list(recording.part_names)
     seen = [
         (row, names[code], offset, dur)
@@ -244,8 +247,10 @@ def test_every_kind_is_declared_with_its_keys() -> None:
         ("step", "waits"),
         ("step", "buckets"),
         ("step", "evaluation"),
+        ("step", "evaluation_blocked_ns"),
         ("step", "loss"),
         ("window", "evaluation_ns"),
+        ("window", "evaluation_blocked_ns"),
         ("window", "loss"),
         ("segment_end", "process_time_ns"),
         ("segment_end", "sent_bytes"),

@@ -24,9 +24,10 @@ class EvaluationTime:
         ranks: The recorded ranks.
         taken: [evaluations, ranks] From the end of the step before to the end of the step with the
             evaluation, without the median time of a training step.
-        inside: [evaluations, ranks] The part of it until the end of the last evaluation pass.
-        blocked: [evaluations, ranks] Blocked time behind it in the same step, without the median of
-            that of training steps of the rank; NaN where it was not measured.
+        inside: [evaluations, ranks] The rank's own part of it until the end of the last evaluation
+            pass, without blocked time as far as that was measured.
+        blocked: [evaluations, ranks] Blocked time in it, and behind it in the same step without the
+            median of that of training steps of the rank; NaN where it was not measured.
     """
 
     recorded_ns: float
@@ -42,7 +43,7 @@ class EvaluationTime:
 
 
 def evaluation_times(
-    steps: pd.DataFrame, job_steps: pd.DataFrame
+    steps: pd.DataFrame, job_steps: pd.DataFrame, evaluations: pd.DataFrame
 ) -> Mapping[LaunchKey, EvaluationTime]:
     """The launches in which all recorded ranks evaluate, with those evaluations.
 
@@ -53,16 +54,18 @@ def evaluation_times(
     Args:
         steps: STEPS.
         job_steps: JOB_STEPS with ``steady`` set.
+        evaluations: EVALUATIONS.
     """
     if not _is_evaluation(steps).any():
         return {}
     steady = job_steps.loc[job_steps["steady"], [*LAUNCH, "step", "dur_ns"]]
     training = {key: steady.iloc[rows] for key, rows in rows_by_launch(steady)}
+    recorded = {key: evaluations.iloc[rows] for key, rows in rows_by_launch(evaluations)}
     found = {}
     for key, rows in rows_by_launch(steps):
         own = steps.iloc[rows]
         if key in training and _is_evaluation(own).any():
-            times = _of_launch(own, training[key])
+            times = _of_launch(own, training[key], recorded.get(key, evaluations.iloc[:0]))
             if len(times.taken):
                 found[key] = times
     return found
@@ -74,7 +77,9 @@ def _is_evaluation(steps: pd.DataFrame) -> NDArray[np.bool_]:
     return np.asarray(single & steps["evaluation"].to_numpy() & steps["warmup"].to_numpy())
 
 
-def _of_launch(rows: pd.DataFrame, training: pd.DataFrame) -> EvaluationTime:
+def _of_launch(
+    rows: pd.DataFrame, training: pd.DataFrame, evaluations: pd.DataFrame
+) -> EvaluationTime:
     ordered = rows.sort_values(["rank", "step"])
     rank, step, number, start, length = (
         ordered[name].to_numpy(dtype=np.int64)
@@ -90,13 +95,14 @@ def _of_launch(rows: pd.DataFrame, training: pd.DataFrame) -> EvaluationTime:
     # Not by a mask per rank: hundreds of ranks have millions of steps.
     own = [slice(*ends) for ends in pairwise([*begins, len(rank)])]
     usual = np.array([np.median(blocked[one][is_steady[one]]) for one in own])
+    within = _blocked_within(evaluations, rank, step)
     table = pd.DataFrame(
         {
             "step": step,
             "rank": rank,
             "taken": end - since - float(training["dur_ns"].median()),
-            "inside": (start - since).astype(np.float64),
-            "blocked": blocked - usual[column],
+            "inside": start - since - within,
+            "blocked": blocked - usual[column] + within,
         }
     )[_is_evaluation(ordered) & follows & (step > first)]
     counts = table["step"].value_counts()
@@ -114,3 +120,13 @@ def _of_launch(rows: pd.DataFrame, training: pd.DataFrame) -> EvaluationTime:
         inside=grid("inside"),
         blocked=grid("blocked"),
     )
+
+
+def _blocked_within(
+    evaluations: pd.DataFrame, rank: NDArray[np.int64], step: NDArray[np.int64]
+) -> Times:
+    """Blocked time in the evaluation of each of these steps; 0 without one and where unknown."""
+    of_step = evaluations.set_index(["rank", "step"])["blocked_ns"]
+    wanted = pd.MultiIndex.from_arrays([rank, step])
+    found = of_step.reindex(wanted).to_numpy(dtype=np.float64, na_value=np.nan)
+    return np.asarray(np.nan_to_num(found))

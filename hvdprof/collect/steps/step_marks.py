@@ -76,7 +76,8 @@ class StepMarks:
     says that a wait is to be marked at the end of the running backward. ``waits`` says of each
     interval of ``blocked`` what it was. ``sees_blocked`` is false where the rank may have been
     blocked in the step without a mark; ``has_evaluation`` says that the step contains an
-    evaluation.
+    evaluation, in which the rank was blocked for ``evaluation_blocked_ns`` and in
+    ``evaluation_waits``, of marks that are not readable yet.
     """
 
     __slots__ = (
@@ -87,6 +88,8 @@ class StepMarks:
         "begin",
         "blocked",
         "buckets",
+        "evaluation_blocked_ns",
+        "evaluation_waits",
         "failure",
         "has_evaluation",
         "is_open",
@@ -117,6 +120,8 @@ class StepMarks:
         self.waits: list[WaitMarks] = []
         self.sees_blocked = True
         self.has_evaluation = False
+        self.evaluation_waits: list[tuple[Mark, Mark]] = []
+        self.evaluation_blocked_ns = 0
         self._evaluation_from: tuple[int, int, Mark] = (0, 0, None)
         self.buckets: list[BucketMarks] = []
         self.loss: Number | None = None
@@ -216,6 +221,12 @@ class StepMarks:
         self.phases[num_phases:] = [(EVALUATION_PHASE, begin, end)]
         if self._open:
             self._open[-1] = (self._open[-1][0], end)
+        for begin_wait, end_wait in self.blocked[num_blocked:]:
+            # A number at once: a long evaluation reduces thousands of metrics.
+            if isinstance(begin_wait, int) and isinstance(end_wait, int):
+                self.evaluation_blocked_ns += end_wait - begin_wait
+            else:
+                self.evaluation_waits.append((begin_wait, end_wait))
         del self.blocked[num_blocked:], self.waits[num_blocked:]
         self.has_evaluation = True
 

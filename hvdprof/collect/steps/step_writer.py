@@ -35,7 +35,8 @@ class FinishedStep:
 
     ``ready`` holds None for a gradient that was not produced; ``blocked`` is None where the
     blocked time is unknown, and ``waits`` what each blocked time was for. ``has_evaluation`` says
-    that the rank also evaluated in the step.
+    that the rank also evaluated in the step, where it was blocked for ``evaluation_blocked_ns`` and
+    in ``evaluation_waits``.
     """
 
     segment: str
@@ -51,6 +52,8 @@ class FinishedStep:
     buckets: list[MarkedBucket]
     loss: Number | None
     has_evaluation: bool
+    evaluation_blocked_ns: int
+    evaluation_waits: list[tuple[Mark, Mark]]
 
     def marks_to_read(self) -> Iterator[Mark]:
         """All marks but the begin, some of them more than once."""
@@ -58,7 +61,7 @@ class FinishedStep:
         for _, begin, end in self.phases:
             yield begin
             yield end
-        for begin, end in self.blocked or ():
+        for begin, end in (*(self.blocked or ()), *self.evaluation_waits):
             yield begin
             yield end
         yield from (wait.submitted for wait in self.waits if wait.submitted is not None)
@@ -184,6 +187,10 @@ class StepWriter:
             line["buckets"] = reduced
         if step.has_evaluation:
             line["evaluation"] = True
+            if blocked is not None:
+                line["evaluation_blocked_ns"] = step.evaluation_blocked_ns + sum(
+                    offset(end) - offset(begin) for begin, end in step.evaluation_waits
+                )
         if step.loss is not None:
             line["loss"] = float(step.loss)
         self._source.recycle(step.marks_to_read())

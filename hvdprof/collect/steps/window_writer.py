@@ -81,6 +81,7 @@ class _Window:
     loss: float = 0.0
     num_losses: int = 0
     evaluation_ns: int = -1
+    evaluation_blocked_ns: int | None = None
 
     def add(self, line: StepLine) -> None:
         start_ns, length = line["start_ns"], line["dur_ns"]
@@ -148,6 +149,8 @@ class _Window:
         }
         if self.evaluation_ns >= 0:
             line["evaluation_ns"] = self.evaluation_ns
+            if self.evaluation_blocked_ns is not None:
+                line["evaluation_blocked_ns"] = self.evaluation_blocked_ns
         if self.num_losses:
             line["loss"] = self.loss / self.num_losses
         return line
@@ -196,6 +199,7 @@ class WindowWriter:
         window.add(line)
         if evaluates:
             window.evaluation_ns = _evaluation_end(line)
+            window.evaluation_blocked_ns = line.get("evaluation_blocked_ns")
             self.flush()
         elif self._is_over(window):
             elapsed_ns = window.end_ns - self._begin_ns

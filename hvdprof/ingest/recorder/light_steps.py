@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
-from hvdprof.ingest.recorder.recorded_windows import PHASE_PARTS, RecordedWindows
+from hvdprof.ingest.recorder.recorded_windows import PHASE_PARTS, UNKNOWN, RecordedWindows
 from hvdprof.ingest.recorder.recorder_file import RecorderFile, SegmentRecording
 from hvdprof.ingest.recorder.step_phases import UNSEEN
 from hvdprof.model.arrays import Bools, Float64s, Int64s
@@ -158,6 +158,9 @@ def _add_rows(recording: SegmentRecording, table: Columns, begins: Int64s, lengt
     # Within a longer window the end of the evaluation says nothing about the mean step.
     evaluation_ns = np.where((evaluates >= 0) & (lengths > 1), 0, evaluates)
     recording.evaluation_ns.frombytes(evaluation_ns.astype(np.int64).tobytes())
+    of_window = np.maximum.reduceat(table["evaluation_blocked_ns"], begins)
+    blocked_ns = np.where(of_window == UNKNOWN, UNSEEN, of_window)
+    recording.evaluation_blocked_ns.frombytes(blocked_ns.astype(np.int64).tobytes())
 
 
 def _add_waits(recording: SegmentRecording, rows: Int64s, begins: Int64s) -> None:

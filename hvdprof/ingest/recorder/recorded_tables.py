@@ -66,6 +66,25 @@ def step_block(pass_id: str, rank: int, segment: SegmentRecording, alignment: Al
     }
 
 
+def evaluation_block(
+    pass_id: str, rank: int, segment: SegmentRecording, alignment: Alignment
+) -> Block | None:
+    """The evaluations of one rank in one segment; ``None`` without any."""
+    step, start_ns, dur_ns, blocked_ns = segment.evaluation_table().T
+    if not len(step):
+        return None
+    return {
+        "pass_id": pass_id,
+        "segment": segment.id,
+        "rank": np.full(len(step), rank),
+        "step": step,
+        "start_ns": alignment.aligned_ns(start_ns),
+        "dur_ns": dur_ns,
+        "blocked_ns": pd.arrays.IntegerArray(blocked_ns.copy(), mask=blocked_ns == UNSEEN),
+        "clock_error_ns": alignment.errors_ns(start_ns),
+    }
+
+
 def window_block(pass_id: str, rank: int, segment: SegmentRecording, alignment: Alignment) -> Block:
     """The windows of a light recording of one rank in one segment, as it wrote them."""
     windows = segment.windows

@@ -21,7 +21,7 @@ UNKNOWN = -1
 
 COLUMNS = (
     *("step", "last_step", "num_steps", "warmup", "start_ns", "end_ns", "wall_ns", "samples"),
-    *("after_ns", "is_seen", "evaluation_ns"),
+    *("after_ns", "is_seen", "evaluation_ns", "evaluation_blocked_ns"),
     *("sum_ns", "median_ns", "p95_ns", "max_ns"),
     *(f"{part}_{what}_ns" for part in SPREAD_PARTS for what in ("sum", "median", "p95", "max")),
     *("longest_step", "longest_ns", "longest_blocked_ns", "longest_phase", "longest_phase_ns"),
@@ -92,6 +92,7 @@ class RecordedWindows:
             whole(line["after_ns"]),
             int(line["waits"] is not None),
             whole(line.get("evaluation_ns", UNKNOWN)),
+            whole(line.get("evaluation_blocked_ns", UNKNOWN)),
             *(whole(number) for spread in spreads for number in spread),
             *(whole(longest), whole(length), whole(blocked)),
             self.phases.setdefault(str(phase), len(self.phases)),

@@ -50,13 +50,14 @@ class SegmentRecording:
     Numbers are packed one after the other, eight bytes each, since hundreds of ranks are in memory
     at once: ``step_table``, ``ready_table``, ``part_table``, ``wait_table`` and ``bucket_table``
     give them a shape.
-    ``evaluation_ns`` is the end of the last evaluation in each step, after its begin, -1 for none.
+    ``evaluation_ns`` is the end of the last evaluation in each step, after its begin, -1 for none,
+    ``evaluation_blocked_ns`` the blocked time until then, ``step_phases.UNSEEN`` where unknown.
     ``part_codes`` holds the name of each recorded interval as an index into ``part_names``,
     ``wait_codes`` likewise the kind of each wait,
     ``bucket_members`` the places in ``tensors`` of the gradients of all buckets, one bucket after
     the other; ``size_of`` the size of each gradient and ``sent_of`` what a rank submits of it, in
     bytes; ``process_times_ns`` the processor time of the rank with its workers at the first step
-    and at the end; ``excluded_ns`` what ``begin_after_evaluation`` has taken from the steps.
+    and at the end; ``cut_ns`` what ``begin_after_evaluation`` has taken from each step.
     ``windows`` is what a light recording holds instead of steps, ``counts`` the steps of which each
     row of its ``step_table`` is the mean (empty in a full recording), ``totals`` its number of
     gradients, their size and what is submitted of them.
@@ -69,6 +70,7 @@ class SegmentRecording:
     steps: "array[int]" = field(default_factory=_int64s)
     losses: "array[float]" = field(default_factory=lambda: array("d"))
     evaluation_ns: "array[int]" = field(default_factory=_int64s)
+    evaluation_blocked_ns: "array[int]" = field(default_factory=_int64s)
     ready_row: "array[int]" = field(default_factory=_int64s)
     ready_ns: "array[int]" = field(default_factory=_int64s)
     parts: "array[int]" = field(default_factory=_int64s)
@@ -83,7 +85,7 @@ class SegmentRecording:
     windows: RecordedWindows = field(default_factory=RecordedWindows)
     counts: "array[int]" = field(default_factory=_int64s)
     totals: tuple[int, int, int] | None = None
-    excluded_ns: int = 0
+    cut_ns: "array[int]" = field(default_factory=_int64s)
 
     @property
     def busy_ns(self) -> float:
@@ -94,7 +96,7 @@ class SegmentRecording:
     @property
     def recorded_ns(self) -> int:
         """The time of all steps, with what was taken from them: that of ``busy_ns``."""
-        return int((self.step_table()[:, 3] * self.steps_of_rows()).sum()) + self.excluded_ns
+        return int((self.step_table()[:, 3] * self.steps_of_rows()).sum()) + sum(self.cut_ns)
 
     @property
     def num_tensors(self) -> int:
@@ -144,6 +146,18 @@ class SegmentRecording:
         ends_ns = np.asarray(self.evaluation_ns, dtype=np.int64)
         return np.asarray(self.step_table()[ends_ns >= 0, 0])
 
+    def evaluation_table(self) -> NDArray[np.int64]:
+        """One row per step with an evaluation whose end is known: step, and times in ns.
+
+        These are its begin, where the step before ended; the time from there to the end of the last
+        pass; the blocked time in it, ``step_phases.UNSEEN`` where unknown.
+        """
+        table, ends_ns = self.step_table(), np.asarray(self.evaluation_ns, dtype=np.int64)
+        cut_ns = np.asarray(self.cut_ns, dtype=np.int64) if self.cut_ns else np.zeros_like(ends_ns)
+        blocked_ns = np.asarray(self.evaluation_blocked_ns, dtype=np.int64)
+        rows = np.column_stack([table[:, 0], table[:, 2] - cut_ns, ends_ns, blocked_ns])
+        return np.asarray(rows[(ends_ns > 0) & (self.steps_of_rows() == 1)])
+
     def begin_after_evaluation(self, steps: NDArray[np.int64]) -> None:
         """Let these steps begin where their evaluation ends, as warm-up."""
         table = self.step_table()
@@ -152,7 +166,7 @@ class SegmentRecording:
         table[:, 1] |= cut_ns > 0
         table[:, 2] += cut_ns
         table[:, 3] -= cut_ns
-        self.excluded_ns += int(cut_ns.sum())
+        self.cut_ns = array("q", cut_ns.tobytes())
         # The rest of the step, of which an evaluation is a part.
         table[:, -1] -= cut_ns
         self._cut_parts(table, cut_ns)

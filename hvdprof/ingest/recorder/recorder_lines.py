@@ -18,7 +18,13 @@ from hvdprof.ingest.recorder.recorder_file import (
     SegmentRecording,
     TimelineSwitch,
 )
-from hvdprof.ingest.recorder.step_phases import evaluation_end, intervals, part_lengths, waits
+from hvdprof.ingest.recorder.step_phases import (
+    UNSEEN,
+    evaluation_end,
+    intervals,
+    part_lengths,
+    waits,
+)
 from hvdprof.ingest.text.whole_number import whole
 from hvdprof.rundir.recorder_codec import from_bytes
 from hvdprof.rundir.recorder_format import (
@@ -173,6 +179,8 @@ class _Reader:
         loss = line.get("loss")
         loss = float("nan") if loss is None else float(loss)
         evaluation_ns = evaluation_end(line, recorded)
+        blocked_ns = line.get("evaluation_blocked_ns")
+        evaluation_blocked_ns = UNSEEN if blocked_ns is None else whole(blocked_ns)
         ready = _offsets(line["ready"])
         name = str(line["segment"])
         recording = self.file.segments.setdefault(name, SegmentRecording(id=name))
@@ -199,6 +207,7 @@ class _Reader:
         recording.steps.extend(row)
         recording.losses.append(loss)
         recording.evaluation_ns.append(evaluation_ns)
+        recording.evaluation_blocked_ns.append(evaluation_blocked_ns)
 
     def window(self, line: WindowLine) -> None:
         name = str(line["segment"])

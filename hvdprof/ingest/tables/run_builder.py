@@ -19,6 +19,7 @@ from hvdprof.model.nccl_recording import NcclRecording
 from hvdprof.model.run import Run
 from hvdprof.model.schema import Table
 from hvdprof.model.table_catalogue import TABLES, declared_table
+from hvdprof.model.tables.evaluation_tables import EVALUATIONS
 from hvdprof.model.tables.log_tables import NOTES
 from hvdprof.model.tables.run_tables import (
     ARRIVALS,
@@ -65,6 +66,7 @@ class RunBuilder:
         # Standalone logs are read without the readers of recordings and timelines.
         from hvdprof.ingest.recorder.recorded_tables import (
             arrival_block,
+            evaluation_block,
             gradient_block,
             part_block,
             rank_block,
@@ -83,18 +85,18 @@ class RunBuilder:
                 continue
             last_ns = max(last_ns, segment.last_start_ns)
             self.add_block(STEPS, step_block(pass_id, rank, segment, alignment))
+            for table, make in (
+                (EVALUATIONS, evaluation_block),
+                (ARRIVALS, arrival_block),
+                (WAITS, wait_block),
+                (EVENTS, part_block),
+            ):
+                block = make(pass_id, rank, segment, alignment)
+                if block is not None:
+                    self.add_block(table, block)
             gradients = gradient_block(pass_id, segment) if rank == 0 else None
             if gradients is not None:
                 self.add_block(GRADIENTS, gradients)
-            arrivals = arrival_block(pass_id, rank, segment, alignment)
-            if arrivals is not None:
-                self.add_block(ARRIVALS, arrivals)
-            waits = wait_block(pass_id, rank, segment, alignment)
-            if waits is not None:
-                self.add_block(WAITS, waits)
-            parts = part_block(pass_id, rank, segment, alignment)
-            if parts is not None:
-                self.add_block(EVENTS, parts)
             # As with a timeline, rank 0 stands for all: a reduction ends on all of them together.
             buckets = bucket_blocks(pass_id, segment, alignment) if rank == 0 else {}
             for name, block in buckets.items():

@@ -39,6 +39,14 @@ def test_a_rank_that_the_others_wait_for_is_named_with_its_cost():
     assert (row["severity"], row["subject"]) == ("error", "rank 2")
 
 
+def test_a_metric_that_is_reduced_per_batch_names_the_rank_too():
+    row = rows_of(evaluated_steps([10.0, 10.0, 60.0], per_batch=True)).loc["evaluation-straggler"]
+
+    assert row["title"] == "Straggler in the evaluation: rank 2"
+    assert "explains 100 % of the delay" in row["evidence"]
+    assert row["job_share"] == pytest.approx(150 / 580)
+
+
 def test_what_a_rank_does_behind_the_evaluation_is_distinguished():
     row = rows_of(evaluated_steps([10.0, 10.0], [60.0, 0.0])).loc["evaluation-straggler"]
 

@@ -6,7 +6,7 @@ from tests.builders.evaluated_steps import evaluated_steps
 
 
 def times_of(tables):
-    return evaluation_times(tables["steps"], tables["job_steps"])
+    return evaluation_times(tables["steps"], tables["job_steps"], tables["evaluations"])
 
 
 def test_the_time_of_each_evaluation_is_without_the_training_step():
@@ -66,3 +66,19 @@ def test_blocked_time_that_was_not_measured_is_unknown():
     (own,) = times_of(tables).values()
 
     assert np.isnan(own.blocked).all()
+
+
+def test_waits_in_the_evaluation_are_no_time_of_the_rank_itself():
+    (own,) = times_of(evaluated_steps([40.0, 60.0], per_batch=True)).values()
+
+    assert own.each_ns.tolist() == [60e6] * 3
+    assert own.inside.tolist() == [[40e6, 60e6]] * 3
+    assert own.blocked.tolist() == [[20e6, 0.0]] * 3
+
+
+def test_recordings_without_waits_in_evaluations_have_those_behind_them():
+    tables = evaluated_steps([40.0, 60.0])
+    tables["evaluations"] = tables["evaluations"].iloc[:0]
+    (own,) = times_of(tables).values()
+
+    assert own.blocked.tolist() == [[20e6, 0.0]] * 3

@@ -181,12 +181,14 @@ def test_the_batches_and_metrics_of_an_evaluation_are_one_piece_with_its_passes(
         marks.leave_evaluation()
         marks.enter("collective")
         time.advance(1)
-        marks.add_blocked(7, marks.leave("collective"))
+        marks.add_blocked(time() - 1, marks.leave("collective"))
     marks.close(time())
 
     assert marks.phases == [("evaluation", 0, 23), ("collective", 23, 24)]
     assert len(marks.blocked) == 1
     assert marks.has_evaluation
+    # The last one lies behind the last pass.
+    assert (marks.evaluation_blocked_ns, marks.evaluation_waits) == (2, [])
 
 
 def test_an_evaluation_keeps_the_passes_for_training_before_it():
@@ -202,6 +204,7 @@ def test_an_evaluation_keeps_the_passes_for_training_before_it():
 
     assert marks.phases == [("forward", 0, 3), ("evaluation", 3, 8)]
     assert marks.blocked == [(1, 2)]
+    assert marks.evaluation_blocked_ns == 0
 
 
 def test_an_evaluation_within_a_phase_of_the_script_of_that_name_or_another():
@@ -238,9 +241,21 @@ def test_the_next_step_has_no_evaluation():
     marks = marks_at(FakeTime(0))
     marks.enter_evaluation(after_training=False)
     marks.leave_evaluation()
+    marks.add_blocked(0, 1)
     marks.open(0)
 
     assert not marks.has_evaluation
+    assert marks.evaluation_blocked_ns == 0
+
+
+def test_marks_of_a_gpu_in_an_evaluation_are_read_later():
+    marks = marks_at(FakeTime(0))
+    marks.add_blocked("event 1", "event 2")
+    marks.enter_evaluation(after_training=False)
+    marks.leave_evaluation()
+
+    assert marks.evaluation_waits == [("event 1", "event 2")]
+    assert marks.evaluation_blocked_ns == 0
 
 
 MS = 1_000_000

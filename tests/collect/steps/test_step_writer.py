@@ -32,14 +32,15 @@ class Writing:
     """A writer on a clock that moves by hand, and the numbers of the steps that it passed on."""
 
     def __init__(self, source=None):
-        self.written = []
+        self.written, self.lines = [], []
         self.time = FakeTime()
         self.writer = StepWriter(self.take, source or HostClock(), self.time)
 
     def take(self, *lines):
+        self.lines += lines
         self.written += [line["step"] for line in lines]
 
-    def add(self, number, length_ns=1000, loss=None):
+    def add(self, number, length_ns=1000, loss=None, evaluation=None):
         self.time.advance(length_ns)
         self.writer.add(
             FinishedStep(
@@ -55,7 +56,9 @@ class Writing:
                 waits=[],
                 buckets=[],
                 loss=loss,
-                has_evaluation=False,
+                has_evaluation=evaluation is not None,
+                evaluation_blocked_ns=0 if evaluation is None else evaluation,
+                evaluation_waits=[] if evaluation is None else [(number, number + 30)],
             )
         )
 
@@ -99,6 +102,15 @@ def test_steps_of_middle_length_wait_no_longer_than_the_delay(writing):
     for number in range(4):
         writing.add(number, length_ns)
     assert writing.written == [0, 1, 2, 3]
+
+
+def test_waits_in_an_evaluation_are_summed(writing):
+    writing.add(0)
+    writing.add(1, evaluation=70)
+    writing.writer.write_rest()
+    plain, evaluated = writing.lines
+    assert evaluated["evaluation_blocked_ns"] == 100
+    assert "evaluation_blocked_ns" not in plain
 
 
 def test_the_rest_is_written_at_the_end(writing):

@@ -96,7 +96,8 @@ def test_windows_end_at_multiples_of_powers_of_two(light: Light) -> None:
 def test_warmup_segments_and_evaluations_have_windows_of_their_own(light: Light) -> None:
     light.train(3, 10 * MS, warmup=True)
     light.train(70, 10 * MS)
-    light.train(1, 90 * MS, evaluation=True, phases=[("evaluation", 5 * MS, 60 * MS)])
+    waits = {"evaluation_blocked_ns": 7 * MS}
+    light.train(1, 90 * MS, evaluation=True, **waits, phases=[("evaluation", 5 * MS, 60 * MS)])
     light.train(20, 10 * MS)
     light.train(5, 10 * MS, segment="other")
     light.writer.flush()
@@ -105,6 +106,7 @@ def test_warmup_segments_and_evaluations_have_windows_of_their_own(light: Light)
     (evaluation,) = (one for one in windows if "evaluation_ns" in one)
     assert (evaluation["step"], evaluation["num_steps"]) == (73, 1)
     assert evaluation["evaluation_ns"] == 65 * MS
+    assert evaluation["evaluation_blocked_ns"] == 7 * MS
     assert next(one["step"] for one in windows if one["segment"] == "other") == 94
     covered = [step for one in windows for step in range(one["step"], one["last_step"] + 1)]
     assert covered == list(range(light.step))

@@ -36,6 +36,7 @@ def _evaluates(line: dict) -> None:
     line["start_ns"] -= EVALUATION_NS
     line["dur_ns"] += EVALUATION_NS
     line["evaluation"] = True
+    line["evaluation_blocked_ns"] = 9_000_000
 
 
 def segment(file: RecorderFile) -> SegmentRecording:
@@ -64,6 +65,16 @@ def test_a_step_in_which_all_ranks_evaluate_begins_after_it_and_is_warmup(
     ready = segment(files[0]).ready_table()
     np.testing.assert_array_equal(ready[:, :-1], plain.ready_table()[:, :-1])
     assert ready[3, -1] == -1
+
+
+def test_an_evaluation_begins_where_the_step_before_ended(tmp_path: Path) -> None:
+    files = [recording(tmp_path, rank, {3}) for rank in (0, 1)]
+    before = segment(files[0]).evaluation_table()
+    exclude_evaluations(files)
+
+    start_ns = int(segment(files[0]).step_table()[3, 2]) - EVALUATION_NS
+    assert before.tolist() == [[3, start_ns, EVALUATION_NS, 9_000_000]]
+    np.testing.assert_array_equal(segment(files[0]).evaluation_table(), before)
 
 
 def test_steps_without_gradients_are_cut_too(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from hvdprof.analyze.steps.evaluation_time import EvaluationTime, evaluation_tim
 from hvdprof.analyze.steps.step_work import Times, medians_of_others
 from hvdprof.model.job_losses import EVALUATION_EXCLUDED
 from hvdprof.model.launch_key import LAUNCH
+from hvdprof.model.tables.evaluation_tables import EVALUATIONS
 from hvdprof.model.tables.run_tables import STEPS
 from hvdprof.model.tables.scaling_tables import JOB_STEPS
 
@@ -52,7 +53,8 @@ _BEHIND = (
 
 def evaluations(evidence: Evidence) -> Iterator[Finding]:
     """Evaluations of all ranks from 5 % of the recorded time on, and the rank that delays them."""
-    times = evaluation_times(evidence.table(STEPS.name), evidence.table(JOB_STEPS.name))
+    names = (STEPS.name, JOB_STEPS.name, EVALUATIONS.name)
+    times = evaluation_times(*(evidence.table(name) for name in names))
     if not times:
         return
     measured = evidence.measured()

@@ -1,0 +1,35 @@
+"""The table of evaluations, whose time is in no step time where all ranks evaluate.
+
+Tested in ``tests/model/tables/test_run_tables.py``.
+"""
+
+from hvdprof.model.schema import Column, Table
+
+EVALUATIONS = Table(
+    "evaluations",
+    "One evaluation of one rank: its forward passes without training between two updates. In a "
+    "light recording those that have a window of their own.",
+    (
+        Column("pass_id", "category", "", "Folder name of the pass, as in the manifest."),
+        Column("segment", "category", "", "Id of the segment within the pass, as in the plan."),
+        Column("rank", "int32", "", "Rank as `hvd.rank()` returns it."),
+        Column("step", "int64", "", "Number of the step that it lies in."),
+        Column(
+            "start_ns", "int64", "ns", "Where the step before ended, on rank 0's monotonic clock."
+        ),
+        Column("dur_ns", "int64", "ns", "Time from there to the end of its last forward pass."),
+        Column(
+            "blocked_ns",
+            "Int64",
+            "ns",
+            "Blocked in this time, such as in metrics that are reduced per batch. Missing where "
+            "the recorder cannot measure it, and in recordings of earlier versions.",
+        ),
+        Column(
+            "clock_error_ns",
+            "int64",
+            "ns",
+            "Largest error of the alignment of this rank's clock to rank 0's.",
+        ),
+    ),
+)
