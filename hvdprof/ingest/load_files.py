@@ -14,16 +14,15 @@ import pandas as pd
 
 from hvdprof.errors import HvdprofError, UnreadableInputError
 from hvdprof.ingest.file_entry import FileEntry
+from hvdprof.ingest.files_notes import session_notes, uncompared_throughputs
 from hvdprof.ingest.load_progress import ProgressCallback
 from hvdprof.ingest.nccl.nccl_jobs import jobs_of
 from hvdprof.ingest.recognise import Found, Kind, Recognised
 from hvdprof.ingest.refusal import refuse_all
 from hvdprof.ingest.storage.row_buffer import Rows
 from hvdprof.ingest.tables.run_builder import RunBuilder
-from hvdprof.ingest.timeline.meaning.joined_recordings import sessions_of
 from hvdprof.model.run import Run
 from hvdprof.model.tables.log_tables import FILES
-from hvdprof.model.tables.timeline_file_tables import TIMELINES
 from hvdprof.plain_text import printable
 from hvdprof.rundir.manifest import Manifest
 from hvdprof.rundir.shown_names import shown_name
@@ -71,7 +70,7 @@ def load_files(found: Found, first: Path, *, progress: ProgressCallback | None =
     manifest = _add_traces(traces, entries, builder, report)
     if not any(entry.num_rows for entry in entries):
         refuse_all(entries, builder.notes)
-    _note_sessions(builder)
+    builder.notes += session_notes(builder.frames)
     builder.add_tables([(FILES.name, _file_rows(entries))])
     name = printable(first.name) if len(files) == 1 else f"{len(files)} files"
     if manifest is not None:
@@ -115,11 +114,7 @@ def _add_traces(
         own[one.path].num_rows = one.file.num_records
     for path, reason in traced.left_out.items():
         own[path].fail(UnreadableInputError(reason))
-    if has_others:
-        builder.notes.append(
-            "Files beside traces have their facts alone: analyze them without the traces for "
-            "findings and scaling."
-        )
+    builder.notes += uncompared_throughputs(builder.frames)
     return manifest
 
 
@@ -270,25 +265,6 @@ def _add_recordings_of(
     for rank, file in sorted(files.items()):
         builder.add_recording(shown_name(folder), rank, file, alignment_of(file, files.get(0)))
     return entries
-
-
-def _note_sessions(builder: RunBuilder) -> None:
-    """Say which timelines one process wrote: their times can be compared as they stand."""
-    rows = [row for frame in builder.frames.get(TIMELINES.name, []) for row in _axes(frame)]
-    for session in sessions_of([epoch_ns for _, epoch_ns in rows]):
-        files = [rows[position][0] for position in session]
-        if len(files) > 1:
-            builder.notes.append(
-                f"{' and '.join(files)} were written by one process: their times stand on one axis."
-            )
-
-
-def _axes(timelines: pd.DataFrame) -> list[tuple[str, int | None]]:
-    epochs = timelines["epoch_ns"].array
-    return [
-        (str(file), None if pd.isna(epoch) else int(epoch))
-        for file, epoch in zip(timelines["pass_id"], epochs, strict=True)
-    ]
 
 
 def _file_rows(entries: Sequence[FileEntry]) -> pd.DataFrame:

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import re
+import shlex
 from io import StringIO
 from pathlib import Path
 
@@ -309,7 +310,19 @@ def test_other_files_beside_traces_stay_in_the_tables(tmp_path: Path) -> None:
     run = load_run([*TRACES, log])
     assert run.recorded
     assert len(run.steps)
-    assert any("without the traces for findings" in note for note in run.notes)
+    assert run.notes == ()
+
+
+def test_throughputs_of_several_sizes_beside_traces_name_the_command(tmp_path: Path) -> None:
+    logs = [tmp_path / f"np {size}.log" for size in (1, 4)]
+    for log, size, rate in zip(logs, (1, 4), (612.0, 1_960.0), strict=True):
+        log.write_text(f"Total img/sec on {size} CPU(s): {rate} +-1.0\n")
+    assert load_run([*TRACES, logs[0]]).notes == ()
+    (note,) = load_run([*TRACES, *logs]).notes
+    command = shlex.split(note.split("`")[1])
+    result = CliRunner().invoke(build_app(), command[1:])
+    assert result.exit_code == 0, result.output
+    assert "80.1 %" in result.output
 
 
 def test_a_folder_of_traces_and_others_has_one_page_of_the_traces(tmp_path: Path) -> None:
