@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from hvdprof.rundir.plan import TORCH_DISTRIBUTED_ENGINES
 from tests.builders.run_spec import (
     FIRST_STEP_NS,
     HEADER_NS,
@@ -66,6 +67,7 @@ def recorder_lines(spec: PassSpec, rank: int) -> Iterator[dict[str, Any]]:
 
 def _header(spec: PassSpec, rank: int, clock: _HostClock) -> dict[str, Any]:
     host = spec.hosts[rank] if spec.hosts else "node1"
+    engines = [one.engine for one in spec.segments if one.engine in TORCH_DISTRIBUTED_ENGINES]
     return {
         "kind": "header",
         "schema_version": 1,
@@ -81,6 +83,7 @@ def _header(spec: PassSpec, rank: int, clock: _HostClock) -> dict[str, Any]:
         "num_threads": spec.num_threads[rank] if spec.num_threads else 1,
         "versions": {"python": "3.11.2", "torch": "2.13.0", "horovod": "0.28.1"},
         "host": host_of(host),
+        **({"engine": engines[0]} if engines else {}),
     }
 
 

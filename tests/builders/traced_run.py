@@ -148,6 +148,7 @@ def rank_row(rank: int, hostname: str, **values: Any) -> dict[str, Any]:
         "local_rank": rank,
         "hostname": hostname,
         "device": "cpu",
+        "engine": "",
         "pid": 100 + rank,
         "num_threads": 1,
         "num_affinity_cores": 1,

@@ -11,7 +11,7 @@ import pandas as pd
 from hvdprof.analyze.communication.communication_tables import communication_tables
 from hvdprof.analyze.files.dump_pages import FLIGHT_RECORDER, dump_pages
 from hvdprof.analyze.files.inspector_pages import INSPECTOR, inspector_pages
-from hvdprof.analyze.files.log_facts import BY_TABLE, NOT_IN_RECORDINGS, recording_facts
+from hvdprof.analyze.files.log_facts import BY_TABLE, recording_facts, recording_unanswered
 from hvdprof.analyze.files.log_verdict import (
     allreduce_bench_verdict,
     log_verdict,
@@ -297,7 +297,7 @@ def _recordings(run: Run, files: list[dict[object, object]]) -> list[FilePage]:
                 kind=f"{len(members)} recorder files" if len(members) != 1 else _RECORDER,
                 size_bytes=sum(int(str(row["size_bytes"])) for row in members),
                 facts=tuple(recording_facts(steps, ranks)),
-                unanswered=(NOT_IN_RECORDINGS,),
+                unanswered=(recording_unanswered(ranks),),
             )
         )
     return pages

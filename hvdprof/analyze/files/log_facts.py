@@ -13,7 +13,7 @@ from hvdprof.analyze.files.bandwidth_facts import (
     nccl_run_facts,
     numbered_lines,
 )
-from hvdprof.analyze.files.next_recording import SCALING_COMMAND
+from hvdprof.analyze.files.next_recording import scaling_command
 from hvdprof.analyze.files.nsys_report import (
     nsys_call_facts,
     nsys_facts,
@@ -191,9 +191,14 @@ def recording_facts(steps: pd.DataFrame, ranks: pd.DataFrame) -> list[Fact]:
     ]
 
 
-NOT_IN_RECORDINGS = Unanswered(
-    "how well the job scales (one launch has no baseline)", SCALING_COMMAND
-)
+def recording_unanswered(ranks: pd.DataFrame) -> Unanswered:
+    """What the recorder files of one launch do not hold, and the command for its engine."""
+    engines = [engine for engine in ranks["engine"].astype(str) if engine]
+    return Unanswered(
+        "how well the job scales (one launch has no baseline)",
+        scaling_command(engines[0] if engines else ""),
+    )
+
 
 BY_TABLE: tuple[tuple[str, Callable[[pd.DataFrame], list[Fact]]], ...] = (
     (HOROVOD_LOG.name, log_facts),

@@ -12,16 +12,23 @@ TORCH_SCALING_COMMAND = "hvdprof run --launcher torchrun --np 1,2,4 -- python tr
 """The same for a script of torch.distributed."""
 
 
+def scaling_command(engine: str) -> str:
+    """The command that measures how a recorded script scales.
+
+    Args:
+        engine: As the ranks name it; empty under Horovod.
+    """
+    return TORCH_SCALING_COMMAND if engine in TORCH_DISTRIBUTED_ENGINES else SCALING_COMMAND
+
+
 def scaling_advice(engine: str) -> str:
     """The command that measures how a script scales, in backquotes; both where none is known.
 
     Args:
         engine: What reduces the gradients; may be ``unknown``.
     """
-    if engine in TORCH_DISTRIBUTED_ENGINES:
-        return f"`{TORCH_SCALING_COMMAND}`"
-    if engine == HOROVOD_ENGINE:
-        return f"`{SCALING_COMMAND}`"
+    if engine in (HOROVOD_ENGINE, *TORCH_DISTRIBUTED_ENGINES):
+        return f"`{scaling_command(engine)}`"
     return f"`{TORCH_SCALING_COMMAND}` (without `--launcher torchrun` for Horovod)"
 
 

@@ -27,12 +27,13 @@ Origin = tuple[str, str]
 """The pass and the segment."""
 
 
-def trace_blocks(found: TraceSet, origin: Origin) -> Iterator[tuple[Table, Block]]:
+def trace_blocks(found: TraceSet, origin: Origin, engine: str) -> Iterator[tuple[Table, Block]]:
     """Blocks of RANKS, STEPS, EVENTS, WAITS, ARRIVALS, RANK_COLLECTIVES and EXECUTIONS.
 
     Args:
         found: The traces.
         origin: The pass and the segment that they are of.
+        engine: What reduces the gradients; may be ``unknown``.
     """
     works = {rank: worked_steps(one) for rank, one in found.ranks.items()}
     places = _arrival_names(found, works) if found.is_complete and len(found.ranks) > 1 else {}
@@ -40,7 +41,7 @@ def trace_blocks(found: TraceSet, origin: Origin) -> Iterator[tuple[Table, Block
     for number, one in enumerate(found.ranks.values()):
         common = {"pass_id": origin[0], "segment": origin[1]}
         steps = works[one.rank]
-        yield RANKS, {"pass_id": origin[0], **_rank(one)}
+        yield RANKS, {"pass_id": origin[0], "engine": engine, **_rank(one)}
         if steps:
             yield STEPS, {**common, **_steps(one, steps)}
             if any(step.pieces for step in steps):

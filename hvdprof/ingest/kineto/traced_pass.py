@@ -105,7 +105,7 @@ def traced_blocks(found: TraceSet, record: PassRecord) -> list[tuple[Table, Bloc
         record: Their pass.
     """
     segment = record.segments[0].segment
-    blocks = list(trace_blocks(found, (record.id, segment.id)))
+    blocks = list(trace_blocks(found, (record.id, segment.id), segment.engine))
     samples = max(segment.batch_size, 1)
     row: Block = {
         "pass_id": record.id,

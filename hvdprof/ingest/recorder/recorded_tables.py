@@ -25,6 +25,7 @@ def rank_block(
         "local_rank": file.header_number("local_rank", rank),
         "hostname": file.host_fact("hostname") or "",
         "device": str(header.get("device", "")),
+        "engine": str(header.get("engine", "")),
         "pid": file.header_number("pid", -1),
         "num_threads": file.header_number("num_threads", -1),
         "num_affinity_cores": _count(header.get("affinity")),

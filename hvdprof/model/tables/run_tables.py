@@ -273,6 +273,13 @@ RANKS = Table(
         Column("local_rank", "int32", "", "Rank within its host, as `hvd.local_rank()`."),
         Column("hostname", "category", "", "Host of the rank."),
         Column("device", "category", "", "cpu, or cuda with the index of the GPU."),
+        Column(
+            "engine",
+            "category",
+            "",
+            "ddp, fsdp or collectives where torch.distributed connects the ranks; empty under "
+            "Horovod and without either, unknown where traces do not say it.",
+        ),
         Column("pid", "int64", "", "Process id on its host."),
         Column("num_threads", "int64", "", "Threads of torch; -1 where unknown."),
         Column("num_affinity_cores", "int64", "", "Cores in its affinity mask; 0 where unknown."),

@@ -1,3 +1,4 @@
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -6,6 +7,8 @@ import pytest
 from hvdprof.api import analyze_files, load_run
 from tests.builders.flight_dumps import dump, write_dumps
 from tests.builders.nsys_exports import write_export
+from tests.builders.recorder_lines import recorder_lines
+from tests.builders.run_directory import PassSpec, SegmentSpec
 from tests.ingest.logs.test_deepspeed_comms import SUMMARY
 from tests.ingest.logs.test_megatron_log import WORLD, iteration
 from tests.ingest.logs.test_nccl_inspector import header, perf, text
@@ -39,3 +42,18 @@ def test_files_of_torch_jobs_name_torchrun_and_the_world_size(
 ) -> None:
     (page,) = analyze_files(load_run(source(tmp_path))).files
     assert TORCHRUN.format(num_ranks) in [one.command for one in page.unanswered]
+
+
+@pytest.mark.parametrize(
+    ("engine", "launcher"), [("horovod", ""), ("ddp", "--launcher torchrun "), ("torch", "")]
+)
+def test_recorder_files_name_the_launcher_of_their_engine(
+    tmp_path: Path, engine: str, launcher: str
+) -> None:
+    spec = PassSpec(size=2, segments=[SegmentSpec(engine=engine, num_steps=3)])
+    for rank in range(2):
+        lines = [json.dumps(line) for line in recorder_lines(spec, rank)]
+        (tmp_path / f"rank-{rank}.jsonl").write_text("\n".join(lines) + "\n")
+    (page,) = analyze_files(load_run(tmp_path)).files
+    (unanswered,) = page.unanswered
+    assert unanswered.command == f"hvdprof run {launcher}--np 1,2,4 -- python train.py"
