@@ -1,7 +1,5 @@
 """The pages of Flight Recorder dumps: one page for the dumps of one job."""
 
-from dataclasses import replace
-
 import pandas as pd
 
 from hvdprof.analyze.files.hang_verdict import (
@@ -10,7 +8,7 @@ from hvdprof.analyze.files.hang_verdict import (
     no_hang_verdict,
     progress_hang,
 )
-from hvdprof.analyze.files.last_to_submit import last_to_submit_facts
+from hvdprof.analyze.files.last_to_submit import last_to_submit_facts, last_to_submit_verdict
 from hvdprof.analyze.files.next_recording import torch_recording_command
 from hvdprof.analyze.files.rank_names import ranks_listed, ranks_named
 from hvdprof.model.file_page import Fact, FilePage, FileVerdict, Gravity, Unanswered
@@ -51,7 +49,14 @@ def _page(
     elif len(ranks) == 1:
         verdict = FileVerdict("One dump alone does not show which rank is behind.", "")
     else:
-        verdict = replace(no_hang_verdict(hang, len(ranks), absent), caveat=_caveat(absent))
+        verdict = no_hang_verdict(hang, len(ranks), absent)
+        # Ranks that hang are not last but absent.
+        last = FileVerdict("") if hang.pending else last_to_submit_verdict(calls)
+        verdict = FileVerdict(
+            " ".join(filter(None, (verdict.sentence, last.sentence))),
+            " ".join(filter(None, (_caveat(absent), last.caveat))),
+            min(verdict.gravity, last.gravity),
+        )
     number = len(members)
     return FilePage(
         file=job,

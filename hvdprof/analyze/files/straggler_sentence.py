@@ -87,10 +87,10 @@ def _steady_sentence(sums: TimelineSums, num_ranks: int) -> str:
         return f"No straggler in {where}: waits for the last rank are {waits} of the time"
     top = found[0]
     last = f"last in {units.count(top.num_rounds)} of {where}, by {_wait(top)}"
-    is_persistent = top.share >= LEAST_EXPLAINED and _is_persistent(found, num_ranks)
-    if is_persistent and not has_steps and not _goes_on(sums, top.rank, num_ranks):
+    persists = top.share >= LEAST_EXPLAINED and is_persistent(found, num_ranks)
+    if persists and not has_steps and not _goes_on(sums, top.rank, num_ranks):
         return f"No persistent straggler: rank {top.rank} is {last}, but not in the second half"
-    if is_persistent:
+    if persists:
         return f"Rank {top.rank} is a straggler: {last}{_part(top, num) if has_steps else ''}"
     if top.share >= LEAST_EXPLAINED:
         return f"No persistent straggler: rank {top.rank} is {last}"
@@ -115,14 +115,21 @@ def _holds(change: Change, sums: TimelineSums, num_ranks: int) -> bool:
     for rank, rounds in sides:
         found = sums.last_ranks.of_rounds(rounds)
         chance = LARGEST_CHANCE / len(steady)
-        if found[0].rank != rank or not _is_persistent(found, num_ranks, chance):
+        if found[0].rank != rank or not is_persistent(found, num_ranks, chance):
             return False
     return True
 
 
-def _is_persistent(
+def is_persistent(
     found: Sequence[LastRank], num_ranks: int, largest_chance: float = LARGEST_CHANCE
 ) -> bool:
+    """Whether the first rank is last more often than by chance, in 4 rounds or more.
+
+    Args:
+        found: One or more ranks, the longest wait first.
+        num_ranks: Ranks among which one is last.
+        largest_chance: Of one of them being last so often, were the last one drawn by lot.
+    """
     top = found[0]
     counts = np.asarray([top.num_rounds], dtype=np.int64)
     num = sum(one.num_rounds for one in found)
@@ -138,7 +145,7 @@ def _goes_on(sums: TimelineSums, rank: int, num_ranks: int) -> bool:
         bool(found)
         and found[0].rank == rank
         and found[0].share >= LEAST_EXPLAINED
-        and _is_persistent(found, num_ranks)
+        and is_persistent(found, num_ranks)
     )
 
 
