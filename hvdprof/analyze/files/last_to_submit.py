@@ -187,19 +187,21 @@ def _groups(last: pd.DataFrame) -> Iterator[_Group]:
     for (name, _), members in whole.groupby(["group", "lowest_rank"], sort=False):
         rows = members.sort_values("first_ns", kind="stable")
         first, end = (rows[key].to_numpy(dtype=np.int64) for key in ("first_ns", "last_ns"))
-        reach = np.maximum.accumulate(end)
-        occasion = np.cumsum(np.append(True, first[1:] > reach[:-1])) - 1
-        if occasion[-1] >= LEAST_ROUNDS:
+        is_new = first[1:] > np.maximum.accumulate(end)[:-1]
+        rows = rows.assign(occasion=np.cumsum(np.append(np.zeros(1, dtype=np.int64), is_new)))
+        if rows["occasion"].iloc[-1] >= LEAST_ROUNDS:
             # Processes start at different moments, and wait for that in their first collective.
-            is_later = occasion > 0
-            rows, first, end, occasion = (one[is_later] for one in (rows, first, end, occasion))
+            rows = rows[(rows["occasion"] > 0).to_numpy()]
+        begin, end, ranks, occasions = (
+            rows[key].to_numpy(dtype=np.int64)
+            for key in ("second_last_ns", "last_ns", "rank", "occasion")
+        )
         waits = LastRanks()
-        begin = rows["second_last_ns"].to_numpy(dtype=np.int64)
-        waits.add(occasion.astype(np.int64), rows["rank"].to_numpy(dtype=np.int64), begin, end)
+        waits.add(occasions, ranks, begin, end)
         found = waits.of_rounds()
         if not found:
             continue
-        mine = (rows["rank"] == found[0].rank).to_numpy()
+        mine = ranks == found[0].rank
         waited = RunningUnion()
         waited.add(begin[mine], end[mine])
         yield _Group(
@@ -207,6 +209,6 @@ def _groups(last: pd.DataFrame) -> Iterator[_Group]:
             num_ranks=int(rows["num_ranks"].iloc[0]),
             last=rows,
             found=found,
-            num_occasions=len(np.unique(occasion)),
-            share=waited.length / max(int(end.max() - first[0]), 1),
+            num_occasions=len(np.unique(occasions)),
+            share=waited.length / max(int(end.max() - rows["first_ns"].min()), 1),
         )
