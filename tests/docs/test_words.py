@@ -110,8 +110,8 @@ SEPARATOR = "\0"
 SAMPLES = ("samples", "recordings", "generated")
 
 
-def _texts(tree: ast.Module, source: str) -> Iterator[tuple[int, str]]:
-    for node in ast.walk(tree):
+def _texts(nodes: list[ast.AST], source: str) -> Iterator[tuple[int, str]]:
+    for node in nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.lineno, node.value
     if "#" not in source:
@@ -121,8 +121,8 @@ def _texts(tree: ast.Module, source: str) -> Iterator[tuple[int, str]]:
             yield token.start[0], token.string
 
 
-def _names(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    for node in ast.walk(tree):
+def _names(nodes: list[ast.AST]) -> Iterator[tuple[int, str]]:
+    for node in nodes:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             yield node.lineno, node.name
         elif isinstance(node, ast.arg):
@@ -151,9 +151,9 @@ def dialect(path: Path, root: Path = ROOT) -> Iterator[str]:
     """Each use of a phrase or name in the file: place, what stands there, what to write."""
     source = path.read_text(encoding="utf-8")
     if path.suffix == ".py":
-        tree = ast.parse(source)
-        texts = list(_texts(tree, source))
-        for line, name in _names(tree):
+        nodes = list(ast.walk(ast.parse(source)))
+        texts = list(_texts(nodes, source))
+        for line, name in _names(nodes):
             found = [part for part in _parts_of(name) if NAMES.match(part)]
             if found:
                 yield f"{path.relative_to(root)}:{line}: name {name!r} ({', '.join(found)})"
