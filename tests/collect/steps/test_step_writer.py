@@ -28,6 +28,28 @@ class LateSource(HostClock):
         self.passed = max(self.passed, mark)
 
 
+def finished(number, evaluation=None, **changes):
+    """A step of no length and without content, but for an evaluation of that wait, and changes."""
+    fields = {
+        "segment": "main",
+        "number": number,
+        "samples": 1,
+        "warmup": False,
+        "begin": number,
+        "end": number,
+        "phases": [],
+        "ready": [],
+        "blocked": [],
+        "waits": [],
+        "buckets": [],
+        "loss": None,
+        "has_evaluation": evaluation is not None,
+        "evaluation_blocked_ns": 0 if evaluation is None else evaluation,
+        "evaluation_waits": [] if evaluation is None else [(number, number + 30)],
+    }
+    return FinishedStep(**{**fields, **changes})
+
+
 class Writing:
     """A writer on a clock that moves by hand, and the numbers of the steps that it passed on."""
 
@@ -42,25 +64,7 @@ class Writing:
 
     def add(self, number, length_ns=1000, loss=None, evaluation=None):
         self.time.advance(length_ns)
-        self.writer.add(
-            FinishedStep(
-                segment="main",
-                number=number,
-                samples=1,
-                warmup=False,
-                begin=number,
-                end=number,
-                phases=[],
-                ready=[],
-                blocked=[],
-                waits=[],
-                buckets=[],
-                loss=loss,
-                has_evaluation=evaluation is not None,
-                evaluation_blocked_ns=0 if evaluation is None else evaluation,
-                evaluation_waits=[] if evaluation is None else [(number, number + 30)],
-            )
-        )
+        self.writer.add(finished(number, evaluation, loss=loss))
 
 
 @pytest.fixture
@@ -156,20 +160,12 @@ def test_a_collective_is_submitted_at_its_wait_at_the_latest():
     lines = []
     writer = StepWriter(lambda *taken: lines.extend(taken), HostClock(), FakeTime())
     writer.add(
-        FinishedStep(
-            segment="main",
-            number=0,
-            samples=1,
-            warmup=False,
+        finished(
+            0,
             begin=100,
             end=200,
-            phases=[],
-            ready=[],
             blocked=[(120, 130), (150, 170)],
             waits=[WaitMarks("unshard_forward", 125, 2), WaitMarks("reduce_scatter", 110, 2)],
-            buckets=[],
-            loss=None,
-            has_evaluation=False,
         )
     )
     assert lines[0]["waits"] == [("unshard_forward", 20, 2), ("reduce_scatter", 10, 2)]
