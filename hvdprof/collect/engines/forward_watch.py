@@ -26,6 +26,9 @@ class Module(Protocol):
     def parameters(self) -> Iterable[Parameter]:
         """Its parameters."""
 
+    def children(self) -> "Iterable[Module]":
+        """Its parts."""
+
 
 class ForwardWatch:
     """Finds the outermost modules that hold trained parameters, and watches their passes.
@@ -35,9 +38,10 @@ class ForwardWatch:
     compiled code the replaced calls do nothing; the call of the compiled module is seen.
 
     Until ``settle`` all classes whose modules hold trained parameters are watched, afterwards only
-    those that were outermost, so that a model of a thousand modules does not pay for it. The class
-    of a model inside DDP stays watched for evaluation alone: a rank that evaluates while the others
-    wait calls the model inside, since DDP may communicate.
+    those that were outermost, so that a model of a thousand modules does not pay for it. Some stay
+    watched for evaluation alone: the class of a model inside DDP, since a rank that evaluates while
+    the others wait calls the model inside, and those of the largest parts of a model, such as a
+    backbone, which scripts call by themselves to compute features.
 
     Args:
         torch: The module ``torch``.
@@ -64,7 +68,7 @@ class ForwardWatch:
         self._holds: weakref.WeakKeyDictionary[Module, bool] = weakref.WeakKeyDictionary()
         self._restore: dict[type, Callable[[], None]] = {}
         self._outermost: set[type] = set()
-        self._inside_ddp: set[type] = set()
+        self._for_evaluation: set[type] = set()
         self._is_compiled = self._is_settled = False
         self.look_for_modules()
 
@@ -96,12 +100,12 @@ class ForwardWatch:
         self._owner = threading.get_ident()
 
     def settle(self) -> None:
-        """Watch only the classes that were outermost so far, and those inside DDP."""
+        """Watch only the classes that were outermost so far, and those for evaluation."""
         # Compiled code that saw the replaced calls would be compiled once more without them.
         if self._is_compiled or not self._outermost:
             return
         self._is_settled = True
-        for kind in self._restore.keys() - self._outermost - self._inside_ddp:
+        for kind in self._restore.keys() - self._outermost - self._for_evaluation:
             self._restore.pop(kind)()
 
     def remove(self) -> None:
@@ -165,10 +169,17 @@ class ForwardWatch:
                 return None
         else:
             self._outermost.add(kind)
+            whole: Any = module
             if is_ddp(module):
-                self._inside_ddp.add(type(module.module))
+                whole = module.module
+                self._for_evaluation.add(type(whole))
+            self._for_evaluation.update(type(part) for part in self._parts(whole))
             self._is_compiled |= _is_compiled(module)
         return self._begin(inputs) if trains else self._evaluates()
+
+    def _parts(self, module: Module) -> Iterable[Module]:
+        """The parts of a model that have parts of their own; others are too many to watch."""
+        return [one for one in module.children() if any(one.children()) and self._is_trained(one)]
 
     def _is_trained(self, module: Module) -> bool:
         holds = self._holds.get(module)

@@ -145,6 +145,45 @@ def test_the_model_inside_ddp_trains_in_passes_of_ddp_alone_after_settling(model
     assert seen == [8]
 
 
+class Features(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.backbone = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())
+        self.head = torch.nn.Linear(4, 2)
+
+    def forward(self, inputs):
+        return self.head(self.backbone(inputs))
+
+
+@pytest.mark.parametrize("in_ddp", [False, True])
+def test_evaluation_with_a_part_of_the_model_is_seen_after_settling(seen, in_ddp):
+    model = Features()
+    called = Wrapped(model) if in_ddp else model
+    watch = watching(called, seen)
+    called(torch.zeros(1, 4))
+    watch.settle()
+    del seen[:]
+
+    model.eval()
+    model.backbone(torch.zeros(8, 4))
+    called(torch.zeros(8, 4))
+    model.train()
+    # Backward computes checkpointed parts once more, and a whole pass holds its parts.
+    model.backbone(torch.zeros(8, 4))
+    called(torch.zeros(8, 4))
+    watch.remove()
+
+    assert seen == ["evaluation", "evaluation", 8]
+    assert "__call__" not in vars(torch.nn.Linear)
+
+
+def test_parts_without_parts_of_their_own_are_not_watched_after_settling(watch, model):
+    model(torch.zeros(1, 4))
+    watch.settle()
+
+    assert "__call__" not in vars(torch.nn.Linear)
+
+
 def test_models_that_are_not_trained_here_are_no_ones_business(watch, seen):
     Net()(torch.zeros(8, 4))
 
