@@ -62,9 +62,34 @@ def test_few_evaluations_may_have_one_last_rank_by_chance(number, confidence):
     assert rows_of(tables).loc["evaluation-straggler"]["confidence"] == confidence
 
 
-@pytest.mark.parametrize("why", ["two evaluations", "not measured", "by turns"])
+@pytest.mark.parametrize(("number", "few"), [(1, "one evaluation"), (2, "two evaluations")])
+def test_few_evaluations_say_what_is_known_and_what_is_not(number, few):
+    found = rows_of(evaluated_steps([10.0, 10.0, 200.0], num_evaluations=number))
+    row = found.loc["evaluation-straggler"]
+
+    assert row["title"] == f"Straggler in {few}: rank 2"
+    assert f"in {number} of {number} evaluations, for 190 ms" in row["evidence"]
+    assert (
+        f"{few.capitalize()}: no interval, no evidence that it is always this rank."
+        in row["evidence"]
+    )
+    assert row["job_share"] == pytest.approx(190 * number / (100 + 300 * number))
+    assert (row["severity"], row["confidence"]) == ("warning", "possible")
+    assert "Record three evaluations or more" in row["action"]
+
+
+def test_two_evaluations_with_different_last_ranks_name_none():
+    tables = evaluated_steps([10.0, 60.0], num_evaluations=2)
+    steps = tables["steps"]
+    is_second = steps["evaluation"] & (steps["step"] > 10)
+    steps.loc[is_second, "blocked_ns"] = 62_000_000 - steps.loc[is_second, "blocked_ns"]
+
+    assert list(rows_of(tables).index) == ["evaluation-excluded"]
+
+
+@pytest.mark.parametrize("why", ["not measured", "by turns"])
 def test_no_rank_is_named_without_evidence(why):
-    tables = evaluated_steps([10.0, 60.0], num_evaluations=2 if why == "two evaluations" else 4)
+    tables = evaluated_steps([10.0, 60.0], num_evaluations=4)
     steps = tables["steps"]
     if why == "not measured":
         tables["steps"] = steps.assign(blocked_ns=steps["blocked_ns"].where(~steps["evaluation"]))

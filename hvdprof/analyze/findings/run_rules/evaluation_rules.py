@@ -28,8 +28,10 @@ from hvdprof.model.tables.scaling_tables import JOB_STEPS
 
 STRAGGLER = "evaluation-straggler"
 
-LEAST_EVALUATIONS = 3
-"""Fewer name no straggler."""
+ENOUGH_EVALUATIONS = 3
+"""Fewer do not show that it is always the same rank; what they show is said with that."""
+
+_FEW = {1: "one evaluation", 2: "two evaluations"}
 
 LAST_SHARE = 0.8
 """A rank that the others wait for in this share of the evaluations is a straggler there."""
@@ -49,6 +51,7 @@ _BEHIND = (
     "Look for what only rank {} does after its last evaluation pass: a checkpoint, metrics, "
     "logging. Do it less often, or in a thread of its own."
 )
+_MEASURE = "Record three evaluations or more, to see whether it is always this rank."
 
 
 def evaluations(evidence: Evidence) -> Iterator[Finding]:
@@ -99,19 +102,22 @@ def _of_cell(
     is_inside = last.explained >= EXPLAINED
     sharing = crowding(evidence.run, cell)
     is_chance = cell["np"] ** (1 - last.number) > CHANCE
+    few = _FEW.get(last.num_evaluations, "")
+    severity = severity_of_cost(last.total_ns / recorded_ns)
     yield Finding(
         STRAGGLER,
-        severity_of_cost(last.total_ns / recorded_ns),
+        "warning" if few and severity == "error" else severity,
         f"rank {last.rank}",
-        f"Straggler {'in' if is_inside else 'after'} the evaluation: rank {last.rank}",
+        f"Straggler {'in' if is_inside else 'after'} {few or 'the evaluation'}: rank {last.rank}",
         sentences(
             f"{cell_place(cell)}: the other ranks wait for rank {last.rank} in "
             f"{last.number} of {last.num_evaluations} evaluations, for {_each(last.waits)}.",
             f"Time in evaluation passes explains {units.percent(last.explained, 0)} of the delay.",
+            few and f"{few.capitalize()}: no interval, no evidence that it is always this rank.",
             sharing,
         ),
-        (_SPLIT if is_inside else _BEHIND).format(last.rank),
-        "possible" if sharing or is_chance else "likely",
+        sentences((_SPLIT if is_inside else _BEHIND).format(last.rank), few and _MEASURE),
+        "possible" if sharing or is_chance or few else "likely",
         **_cost(cell),
         job_share=last.total_ns / recorded_ns,
     )
@@ -146,7 +152,7 @@ def _last_rank(found: Sequence[EvaluationTime]) -> _LastRank | None:
     if len(ranks) < 2 or any(not np.array_equal(one.ranks, ranks) for one in found):
         return None
     blocked = np.concatenate([one.blocked for one in found])
-    if len(blocked) < LEAST_EVALUATIONS or np.isnan(blocked).any():
+    if np.isnan(blocked).any():
         return None
     last = blocked.argmin(axis=1)
     column = int(np.bincount(last).argmax())
