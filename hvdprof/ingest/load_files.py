@@ -87,7 +87,7 @@ def _add_traces(
     """The manifest of the job that profiler traces are of; None without a usable one.
 
     Raises:
-        UnreadableInputError: Traces alone were given, and they are not of one job.
+        UnreadableInputError: Traces alone were given, and several recordings are possible.
     """
     if not traces:
         return None

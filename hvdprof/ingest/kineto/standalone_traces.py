@@ -30,7 +30,7 @@ def add_standalone_traces(
         progress: Called while a file is read.
 
     Raises:
-        UnreadableInputError: They are not of one job, or none is whole.
+        UnreadableInputError: Several recordings are possible, or no trace is whole.
     """
     found = read_traces(paths, builder.notes, progress=progress)
     name = _name_of([one.path for one in found.ranks.values()])

@@ -70,6 +70,7 @@ class TraceFile:
         size: Ranks of the job; None where the trace does not say it.
         backend: gloo, nccl; empty where unknown.
         host: Name of the host; empty where unknown.
+        groups: Ranks of the process groups of this rank by their names, where all are listed.
         base_ns: Time 0 of the trace in ns since 1970.
         annotations: Those of the host by start.
         calls: The collectives by arrival.
@@ -86,6 +87,7 @@ class TraceFile:
     size: int | None = None
     backend: str = ""
     host: str = ""
+    groups: dict[str, tuple[int, ...]] = field(default_factory=dict)
     base_ns: int | None = None
     annotations: list[Annotation] = field(default_factory=list)
     calls: list[CollectiveCall] = field(default_factory=list)
@@ -284,10 +286,25 @@ def _read_header(text: TraceText, file: TraceFile) -> None:
     file.rank = rank if isinstance(rank, int) else None
     file.size = size if isinstance(size, int) else None
     file.backend = str(facts.get("backend", ""))
+    file.groups = _groups(facts.get("pg_config"))
     host = _HOST.search(around)
     file.host = host[1].decode("utf-8", "replace") if host else ""
     base = _BASE.search(text.tail) or _BASE.search(text.head)
     file.base_ns = int(base[1]) if base else None
+
+
+def _groups(stated: object) -> dict[str, tuple[int, ...]]:
+    """The process groups whose ranks are listed as numbers, without gaps."""
+    found = {}
+    for one in stated if isinstance(stated, list) else []:
+        if not isinstance(one, dict):
+            continue
+        ranks, size = one.get("ranks"), one.get("pg_size")
+        is_list = isinstance(ranks, list) and all(isinstance(rank, int) for rank in ranks)
+        # Long lists are cut.
+        if isinstance(ranks, list) and is_list and ranks and size in (None, len(ranks)):
+            found[str(one.get("pg_name", ""))] = tuple(ranks)
+    return found
 
 
 def _fill(file: TraceFile, collected: _Collected) -> None:

@@ -10,28 +10,22 @@ from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.foreign_files import torch_recording_hint
 from hvdprof.ingest.kineto.collective_calls import CollectiveCall
 from hvdprof.ingest.kineto.gpu_clock import GpuClock
+from hvdprof.ingest.kineto.recording_choice import one_recording
+from hvdprof.ingest.kineto.recordings import UNKNOWN_ERROR_NS
 from hvdprof.ingest.kineto.trace_file import TraceFile
 from hvdprof.ingest.kineto.trace_steps import TraceStep, TraceSteps, trace_steps
-from hvdprof.ingest.sources.rank_names import rank_in_name
 from hvdprof.ingest.tables.collective_matching import (
     Matching,
     SubmittedCall,
     match_collectives,
 )
-from hvdprof.ingest.tables.time_spans import widest_gap
 from hvdprof.model.arrays import Int64s
 from hvdprof.rundir.plan import DDP_ENGINE, FSDP_ENGINE
 from hvdprof.rundir.recorder_format import SAME_CLOCK
 from hvdprof.rundir.shown_names import shown_name
 
-UNKNOWN_ERROR_NS = 1_000_000_000
-"""Stands for the unknown error of wall clocks of two hosts; collectives bound it afterwards."""
-
 MOST_UNMATCHED = 0.5
 """Share of calls without a partner from which the traces are of different jobs."""
-
-_MOST_NAMED = 3
-_ONE_JOB = "Give the traces of all ranks of one job, of one recording."
 
 
 @dataclass(slots=True)
@@ -107,21 +101,21 @@ def trace_set(
     """Traces as those of one job.
 
     A trace that breaks off is left out: its events are not in order of time, so that any of them
-    may be missing.
+    may be missing. Of several recordings, the only one with a trace of every rank is read.
 
     Args:
         files: Each trace with what it holds.
         unreadable: The other files that were given, each with why it holds nothing.
 
     Raises:
-        UnreadableInputError: They are not of one job or not of one recording, two are of one rank,
-            or none is whole.
+        UnreadableInputError: They are of several recordings of which not just one has a trace of
+            every rank, their collectives differ, or none is whole.
     """
     notes: list[str] = []
     left_out = dict(unreadable or {})
-    whole = _whole(files, left_out)
-    sizes = _checked_sizes(whole)
-    size = max([*sizes.values(), *(rank + 1 for rank in whole)])
+    whole = one_recording(files, left_out)
+    stated = [file.size or 0 for _, file in whole.values()]
+    size = max([*stated, *(rank + 1 for rank in whole)])
     ranks = {}
     for rank, (path, file) in sorted(whole.items()):
         clock = GpuClock.of(*file.launches)
@@ -132,7 +126,6 @@ def trace_set(
             hint=f"Call profiler.step() after each step. {torch_recording_hint(size)}",
         )
     _place_on_one_clock(ranks, notes)
-    _check_times(ranks)
     origin = min(one.first_ns + one.offset_ns for one in ranks.values())
     for one in ranks.values():
         # Times since 1970 are no exact floating-point numbers of nanoseconds.
@@ -145,7 +138,7 @@ def trace_set(
         raise UnreadableInputError(
             f"{matching.num_unmatched} of {matching.num_calls} collectives differ between the "
             "ranks in kind, type or size: these traces are not of one job.",
-            hint=_ONE_JOB,
+            hint="Give the traces of all ranks of one job, of one recording.",
         )
     if matching.num_unmatched:
         notes.append(
@@ -153,70 +146,6 @@ def trace_set(
             "another rank and are left out of waiting."
         )
     return TraceSet(size, ranks, matching, notes, left_out)
-
-
-def _whole(
-    files: Sequence[tuple[Path, TraceFile]], left_out: dict[Path, str]
-) -> dict[int, tuple[Path, TraceFile]]:
-    found: dict[int, tuple[Path, TraceFile]] = {}
-    num_given = len(files) + len(left_out)
-    for path, file in files:
-        name = shown_name(path)
-        if file.notes:
-            left_out[path] = f"{name}: {file.notes[0]}; it is left out."
-            continue
-        rank = _rank_of(path, file, num_given)
-        if rank in found:
-            raise UnreadableInputError(
-                f"{shown_name(found[rank][0])} and {name} are both traces of rank {rank}.",
-                hint="Give one trace per rank, of one recording. Traces of several recordings: "
-                f"hvdprof analyze {path}",
-            )
-        found[rank] = path, file
-    if not found:
-        raise UnreadableInputError(
-            " ".join(
-                [
-                    *([f"None of the {num_given} traces is whole."] if num_given > 1 else []),
-                    *list(left_out.values())[:_MOST_NAMED],
-                ]
-            ),
-            hint="Export the trace again, or copy the file again.",
-        )
-    return found
-
-
-def _rank_of(path: Path, file: TraceFile, num_files: int) -> int:
-    """The rank in the trace, else in its name, else 0 for the trace of a single process."""
-    if file.rank is not None:
-        if file.size is not None and file.rank >= file.size:
-            raise UnreadableInputError(
-                f"{shown_name(path)} says that it is of rank {file.rank} of {file.size} ranks.",
-                hint="Export the trace again; its distributedInfo contradicts itself.",
-            )
-        return file.rank
-    named = rank_in_name(path)
-    if named is not None:
-        return named
-    if num_files > 1:
-        raise UnreadableInputError(
-            f"{shown_name(path)} does not say which rank wrote it.",
-            hint="Name the files by rank, such as trace_rank0.json.gz.",
-        )
-    return 0
-
-
-def _checked_sizes(whole: Mapping[int, tuple[Path, TraceFile]]) -> dict[int, int]:
-    sizes = {rank: file.size for rank, (_, file) in whole.items() if file.size is not None}
-    if len(set(sizes.values())) > 1:
-        by_size = {size: rank for rank, size in sizes.items()}
-        (one, rank), (other, of_other) = list(by_size.items())[:2]
-        raise UnreadableInputError(
-            f"The traces are of different jobs: {shown_name(whole[rank][0])} of {one} ranks, "
-            f"{shown_name(whole[of_other][0])} of {other}.",
-            hint=_ONE_JOB,
-        )
-    return sizes
 
 
 def _place_on_one_clock(ranks: Mapping[int, RankTrace], notes: list[str]) -> None:
@@ -233,25 +162,6 @@ def _place_on_one_clock(ranks: Mapping[int, RankTrace], notes: list[str]) -> Non
         )
         one.clock_method = SAME_CLOCK if is_same_host else "wall-clock"
         one.clock_error_ns = 0 if is_same_host else UNKNOWN_ERROR_NS
-
-
-def _check_times(ranks: Mapping[int, RankTrace]) -> None:
-    """Raise where two traces hold no common time: they are of different recordings."""
-    spans = {}
-    for rank, one in ranks.items():
-        times = [call.arrival_ns for call in one.calls]
-        times += [step.host_start_ns for step in one.steps.steps]
-        if times and one.file.zero_ns is not None:
-            spans[rank] = min(times) + one.offset_ns, max(times) + one.offset_ns
-    if len(spans) < 2:
-        return
-    earliest, latest, between_ns = widest_gap(spans)
-    if between_ns > UNKNOWN_ERROR_NS:
-        raise UnreadableInputError(
-            f"{shown_name(ranks[latest].path)} begins {between_ns / 1e9:.0f} s after "
-            f"{shown_name(ranks[earliest].path)} ends: they are not of one recording.",
-            hint=_ONE_JOB,
-        )
 
 
 def _number_alike(ranks: Mapping[int, RankTrace], notes: list[str]) -> None:

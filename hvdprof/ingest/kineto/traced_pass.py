@@ -76,7 +76,7 @@ def read_traces(
         progress: Called while a file is read.
 
     Raises:
-        UnreadableInputError: They are not of one job, or none is whole.
+        UnreadableInputError: Several recordings are possible, or no trace is whole.
     """
     files: list[tuple[Path, TraceFile]] = []
     unreadable: dict[Path, str] = {}

@@ -131,7 +131,7 @@ def _traced(traces: Sequence[Path], sources: Sequence[Source]) -> TraceSet | Non
     """The traces as those of one job; None without any.
 
     Raises:
-        UnreadableInputError: They are not of one job, or none is whole.
+        UnreadableInputError: Several recordings are possible, or no trace is whole.
         UsageError: A Horovod timeline is among the files.
     """
     if not traces:

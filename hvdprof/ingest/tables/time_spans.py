@@ -1,6 +1,6 @@
 """How far recordings that should be of one job are apart in time.
 
-Tested in ``tests/ingest/flight_recorder/test_one_job.py`` and ``tests/ingest/kineto/``.
+Tested in ``tests/ingest/flight_recorder/test_one_job.py``.
 """
 
 from collections.abc import Mapping

@@ -40,13 +40,18 @@ def test_a_rank_alone_is_a_part_of_its_job(tmp_path: Path) -> None:
 
 def test_two_traces_of_one_rank_are_refused(tmp_path: Path) -> None:
     first = write_traces(tmp_path / "a", JOB, [0])
-    assert "are both traces of rank 0" in _refused(*first, *write_traces(tmp_path / "b", JOB, [0]))
+    other = dataclasses.replace(JOB, num_steps=5)
+    message = _refused(*first, *write_traces(tmp_path / "b", other, [0]))
+    assert "These 2 traces are of 2 recordings" in message
+    assert message.count("- rank 0 of 2 on node0, 2026-10-01 12:17:07 UTC, ") == 2
 
 
 def test_traces_of_jobs_of_other_sizes_are_refused(tmp_path: Path) -> None:
     first = write_traces(tmp_path / "a", JOB, [0])
     other = write_traces(tmp_path / "b", TracedJob(size=8, num_steps=4), [1])
-    assert "of different jobs" in _refused(*first, *other)
+    message = _refused(*first, *other)
+    assert "none of them has a trace of every rank" in message
+    assert "- rank 1 of 8 on node0" in message
 
 
 def test_a_rank_outside_its_job_is_refused(tmp_path: Path) -> None:
@@ -58,7 +63,9 @@ def test_a_rank_outside_its_job_is_refused(tmp_path: Path) -> None:
 def test_traces_of_other_times_are_refused(tmp_path: Path) -> None:
     first = write_traces(tmp_path / "a", JOB, [0])
     later = dataclasses.replace(JOB, shift_us=lambda rank: 60e6)
-    assert "not of one recording" in _refused(*first, *write_traces(tmp_path / "b", later, [1]))
+    message = _refused(*first, *write_traces(tmp_path / "b", later, [1]))
+    assert "2026-10-01 12:17:07 UTC" in message
+    assert "2026-10-01 12:18:07 UTC" in message
 
 
 def test_traces_whose_collectives_differ_are_refused(tmp_path: Path) -> None:

@@ -279,8 +279,11 @@ def test_of_torn_traces_alone_the_message_has_the_reasons(tmp_path: Path) -> Non
 
 def test_attached_traces_of_other_jobs_and_timelines_are_refused(tmp_path: Path) -> None:
     job = AttachedJob(name="mine")
-    with pytest.raises(UnreadableInputError, match="both traces of rank 0"):
-        attach(tmp_path / "a", AttachedFiles(traces=[TRACES[0], *_copies(tmp_path)]), job)
+    other = write_traces(tmp_path / "other", LATE, [0])
+    with pytest.raises(UnreadableInputError, match="These 2 traces are of 2 recordings"):
+        attach(tmp_path / "a", AttachedFiles(traces=[TRACES[0], *other]), job)
+    copied = attach(tmp_path / "d", AttachedFiles(traces=[*TRACES, *_copies(tmp_path)]), job)
+    assert copied.warnings == [f"{tmp_path}/copy.json.gz: a copy of {TRACES[0]}; it is left out."]
     timeline = RECORDINGS / "06_mpi_adasum.json"
     with pytest.raises(UsageError, match="different jobs"):
         attach(tmp_path / "b", AttachedFiles(traces=TRACES, timelines=[timeline]), job)
@@ -344,13 +347,13 @@ def test_a_folder_of_traces_and_others_has_one_page_of_the_traces(tmp_path: Path
 
 def test_traces_that_are_no_set_are_left_out_beside_others(tmp_path: Path) -> None:
     write_traces(tmp_path / "a", LATE, [0])
-    write_traces(tmp_path / "b", LATE, [0])
+    write_traces(tmp_path / "b", dataclasses.replace(LATE, num_steps=5), [0])
     (tmp_path / "nccl.log").write_text("node0:1:1 [0] NCCL INFO Bootstrap : Using eth0:10.0.0.1\n")
     text = (
         CliRunner().invoke(build_app(), ["analyze", str(tmp_path)], env={"COLUMNS": "400"}).output
     )
     assert text.count("Left out: see Warnings.") == 2
-    assert text.count("are both traces of rank 0") == 1
+    assert text.count("These 2 traces are of 2 recordings") == 1
 
 
 @pytest.mark.parametrize(

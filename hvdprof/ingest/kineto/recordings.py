@@ -1,0 +1,135 @@
+"""Traces put together by recording: those of one job whose ranks were traced at one time.
+
+Tested in ``tests/ingest/kineto/test_recordings.py``.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hvdprof.ingest.kineto.trace_file import TraceFile
+from hvdprof.ingest.sources.rank_names import rank_in_name
+
+UNKNOWN_ERROR_NS = 1_000_000_000
+"""Stands for the unknown error of wall clocks of two hosts; collectives bound it afterwards."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankedTrace:
+    """A whole trace; ``rank`` is None where neither the trace nor its name says it."""
+
+    path: Path
+    file: TraceFile
+    rank: int | None
+
+    @property
+    def span(self) -> tuple[int, int] | None:
+        """Its first and last time, ns since 1970; None without such a clock, or without events."""
+        zero = self.file.zero_ns
+        starts = [one.start_ns for one in self.file.annotations]
+        ends = [one.end_ns for one in self.file.annotations]
+        starts += [call.arrival_ns for call in self.file.calls]
+        ends += [call.arrival_ns for call in self.file.calls]
+        return None if zero is None or not starts else (min(starts) + zero, max(ends) + zero)
+
+
+@dataclass(slots=True)
+class Recording:
+    """The traces of one recording by rank; a single trace without a rank counts as rank 0."""
+
+    traces: dict[int, RankedTrace] = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        """Ranks of the job, as far as the traces show."""
+        stated = [one.file.size or 0 for one in self.traces.values()]
+        return max([*stated, *(rank + 1 for rank in self.traces)])
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every rank is known to have a trace."""
+        are_known = all(one.rank is not None for one in self.traces.values())
+        return are_known and len(self.traces) == self.size
+
+    @property
+    def paths(self) -> list[Path]:
+        """Its files by rank."""
+        return [one.path for _, one in sorted(self.traces.items())]
+
+
+def ranked(files: Sequence[tuple[Path, TraceFile]]) -> list[RankedTrace]:
+    """Traces with their ranks: that in the trace, else that in its name."""
+    return [
+        RankedTrace(path, file, rank_in_name(path) if file.rank is None else file.rank)
+        for path, file in files
+    ]
+
+
+def recordings_of(traces: Sequence[RankedTrace]) -> list[Recording]:
+    """The recordings that some traces are of, in the order of their first files.
+
+    Two traces of one recording are of different ranks of a job of one size, backend and set of
+    process groups, and have a common time where their clocks are known. Of several recordings that
+    a trace fits, it is of the one with the longest common time.
+    """
+    found = [Recording({0: one}) for one in traces if one.rank is None]
+    rest = [one for one in traces if one.rank is not None]
+    while rest:
+        ranks = Counter(one.rank for one in rest)
+        most = max(ranks.values())
+        first = min(rank for rank, number in ranks.items() if number == most and rank is not None)
+        # The traces of one rank are of as many recordings.
+        seeds = [one for one in rest if one.rank == first]
+        grown = _grown(seeds, [one for one in rest if one.rank != first])
+        found += grown
+        taken = {one.path for recording in grown for one in recording.traces.values()}
+        rest = [one for one in rest if one.path not in taken]
+    places = {one.path: place for place, one in enumerate(traces)}
+    return sorted(found, key=lambda one: min(places[path] for path in one.paths))
+
+
+def _grown(seeds: Sequence[RankedTrace], others: Sequence[RankedTrace]) -> list[Recording]:
+    recordings = [Recording({seed.rank or 0: seed}) for seed in seeds]
+    scored = [
+        (_common(seed, one), place, number)
+        for place, seed in enumerate(seeds)
+        for number, one in enumerate(others)
+        if _fit(seed, one)
+    ]
+    taken: set[int] = set()
+    for _, place, number in sorted(scored, key=lambda pair: (-pair[0], pair[1], pair[2])):
+        one, traces = others[number], recordings[place].traces
+        rank = one.rank or 0
+        if number in taken or rank in traces:
+            continue
+        if all(_fit(member, one) for member in traces.values()):
+            traces[rank] = one
+            taken.add(number)
+    return recordings
+
+
+def _fit(one: RankedTrace, other: RankedTrace) -> bool:
+    """Whether two traces can be of one recording."""
+    first, second = one.file, other.file
+    if None not in (first.size, second.size) and first.size != second.size:
+        return False
+    if first.backend and second.backend and first.backend != second.backend:
+        return False
+    for name, ranks in first.groups.items():
+        members = second.groups.get(name, ranks)
+        # A name stands for several groups where no rank is in two of them.
+        if members != ranks and not set(members).isdisjoint(ranks):
+            return False
+    return _common(one, other) > -UNKNOWN_ERROR_NS
+
+
+def _common(one: RankedTrace, other: RankedTrace) -> int:
+    """The common time of two traces in ns, below 0 where there is time between them.
+
+    Without known clocks 1 in one folder, else 0.
+    """
+    first, second = one.span, other.span
+    if first is None or second is None:
+        return int(one.path.parent == other.path.parent)
+    return min(first[1], second[1]) - max(first[0], second[0])
