@@ -255,7 +255,7 @@ def _failed(manifest: Manifest) -> Iterator[tuple[PassRecord, SegmentRecord]]:
         for segment in record.segments
         if segment.status != Status.DONE
         and segment.failure is not None
-        and segment.failure.reason != WAS_INTERRUPTED
+        and not segment.failure.reason.startswith(WAS_INTERRUPTED)
     )
 
 

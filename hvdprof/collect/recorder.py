@@ -61,7 +61,7 @@ class Recorder(Guarded, Session):
         self._clock = clock
         self._clocks = clocks
         self._on_end = on_end
-        self._has_ended = False
+        self._has_ended = self._has_failed = False
         self._switch = TimelineSwitch(file, clock, self._report)
         self._recording = StepRecording(file, source, self._report, is_light=is_light)
         self._collectives = _collectives(self._recording.marks, source)
@@ -111,6 +111,7 @@ class Recorder(Guarded, Session):
             ready=[name for name, is_ready in readiness if is_ready],
             missing=[name for name, is_ready in readiness if not is_ready],
             ended=self._has_ended,
+            failed=self._has_failed,
         )
 
     def write_at_rest(self) -> None:
@@ -131,6 +132,7 @@ class Recorder(Guarded, Session):
         """Close the file of a rank that fails: no end of the segment, no exchange."""
         if not self._has_ended:
             self._recording.write_rest()
+            self._has_failed = True
             self._end(Session())
 
     @guarded

@@ -2,19 +2,22 @@
 
 Horovod's own stall check never fires under Gloo (0.28.1). A thread reads the state of the recorder
 every second. While the rank makes progress nothing is written at all. Once it has made none for a
-while its state goes into ``watch/rank-<rank>.json`` beside the recorder files, and the stacks of
-its threads into ``watch/rank-<rank>.stack``. Whether that is a stall is decided by the launching
-side, which sees all ranks (``hvdprof.launch.diagnose.stall_watch``).
+while, or its step takes much longer than usual, its state goes into ``watch/rank-<rank>.json``
+beside the recorder files, and the stacks of its threads into ``watch/rank-<rank>.stack``. Whether
+that is a stall is decided by the launching side, which sees all ranks
+(``hvdprof.launch.diagnose.stall_watch``).
 """
 
+import contextlib
 import json
 import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import IO
 
 from hvdprof.collect.diagnostics import print_problem
 from hvdprof.rundir.layout import PassPaths
@@ -25,6 +28,20 @@ STALL_WARN = "HVDPROF_STALL_WARN"
 LOOK_EVERY_S = 1.0
 LONGEST_BEAT_S = 5.0
 
+STILL_S, LEAST_STILL_S = 8.0, 5.0
+"""Seconds without any change after which a rank writes its state; fewer where its steps are short.
+
+A job that is ended before ``--stall-warn`` leaves behind where its ranks were.
+"""
+
+UNUSUAL = 20.0
+"""A step that takes this many usual ones is too long."""
+
+STOPPED_S = 3.0
+"""Between two looks so far apart the process was stopped, as between turns, or had no core."""
+
+_LEAST_STEPS = 5
+
 
 @dataclass(frozen=True, slots=True)
 class Standing:
@@ -33,7 +50,7 @@ class Standing:
     ``waits`` says that it is in a collective and waits for others, ``collective`` in which, with
     the name of its tensor, where known. ``phase`` is that of the open step (empty outside phases).
     ``ready`` are the gradients of the step that the rank has submitted, ``missing`` the others.
-    ``ended`` says that the recording is over.
+    ``ended`` says that the recording is over, ``failed`` that the rank raised and ended it so.
     """
 
     segment: str = ""
@@ -45,6 +62,35 @@ class Standing:
     ready: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
     ended: bool = False
+    failed: bool = False
+
+
+class StepPace:
+    """How long a step of this rank usually takes, by the looks at it."""
+
+    def __init__(self) -> None:
+        self._segment = ""
+        self._first = self._latest = (0, 0.0)
+
+    def see(self, standing: Standing, now_s: float) -> None:
+        """Note where the rank is now."""
+        if standing.segment != self._segment:
+            self._segment = standing.segment
+            self._first = self._latest = standing.step, now_s
+        elif standing.step != self._latest[0]:
+            self._latest = standing.step, now_s
+
+    @property
+    def usual_s(self) -> float | None:
+        """Mean seconds of a step of the segment so far; None before enough of them."""
+        num_steps = self._latest[0] - self._first[0]
+        if num_steps < _LEAST_STEPS:
+            return None
+        return (self._latest[1] - self._first[1]) / num_steps
+
+    def in_step_s(self, now_s: float) -> float:
+        """Seconds since the last step ended."""
+        return now_s - self._latest[1]
 
 
 class Watchdog:
@@ -54,7 +100,8 @@ class Watchdog:
         standing: Where the rank is now; called from another thread.
         paths: The files of the pass; their folder is made when missing.
         rank: The rank.
-        still_after_s: Seconds without any change after which the rank reports that it is blocked.
+        still_after_s: Seconds without any change after which the rank reports that it is blocked
+            at the latest.
         at_rest: Called at each look that sees no change since the one before; raises nothing.
         clock: Seconds of a monotonic clock.
     """
@@ -76,9 +123,12 @@ class Watchdog:
         # Twice by the time at which the launching side decides whether it is a stall.
         self._beat_every_s = min(LONGEST_BEAT_S, 0.25 * still_after_s)
         self._clock = clock
+        self._pace = StepPace()
         self._seen: Standing | None = None
         self._since_s = 0.0
+        self._looked_s = self._runs_since_s = clock()
         self._reported_s: float | None = None
+        self._reported_still = False
         self._beat = 0
 
     def look(self) -> bool:
@@ -88,44 +138,75 @@ class Watchdog:
             OSError: The files cannot be written.
         """
         now_s, standing = self._clock(), self._standing()
-        if standing != self._seen:
+        if now_s - self._looked_s > STOPPED_S:
+            self._runs_since_s = now_s
+        self._looked_s = now_s
+        self._pace.see(standing, now_s)
+        has_changed = standing != self._seen
+        if has_changed:
             self._seen, self._since_s = standing, now_s
+        else:
+            self._at_rest()
+        is_blocked = not standing.ended and self._is_blocked(standing, now_s)
+        if is_blocked and self._is_due(has_changed, now_s):
+            self._write_stacks()
+            self._write_state(standing, now_s, is_blocked=True)
+            self._reported_s, self._reported_still = now_s, not has_changed
+        elif not is_blocked:
+            # A report is withdrawn at once.
             if self._reported_s is not None or standing.ended or not self._beat:
-                self._write_state(standing, now_s)
+                self._write_state(standing, now_s, is_blocked=False)
             self._reported_s = None
-            return not standing.ended
-        self._at_rest()
-        if now_s - self._since_s >= self._still_after_s:
-            if self._reported_s is None:
-                self._dump_stacks()
-            if self._reported_s is None or now_s - self._reported_s >= self._beat_every_s:
-                self._write_state(standing, now_s)
-                self._reported_s = now_s
         return not standing.ended
 
-    def _write_state(self, standing: Standing, now_s: float) -> None:
+    def _is_blocked(self, standing: Standing, now_s: float) -> bool:
+        """Whether nothing has changed for long, or the step takes much longer than usual."""
+        usual_s = self._pace.usual_s
+        still_s = STILL_S
+        if usual_s is not None:
+            still_s = min(STILL_S, max(LEAST_STILL_S, UNUSUAL * usual_s))
+        running_s = now_s - self._runs_since_s
+        is_still = min(now_s - self._since_s, running_s) >= still_s
+        is_late = now_s - self._since_s >= self._still_after_s
+        if is_still or is_late or usual_s is None or not standing.is_open:
+            return is_still or is_late
+        in_step_s = min(self._pace.in_step_s(now_s), running_s)
+        return in_step_s >= max(STILL_S, UNUSUAL * usual_s)
+
+    def _is_due(self, has_changed: bool, now_s: float) -> bool:
+        if self._reported_s is None or now_s - self._reported_s >= self._beat_every_s:
+            return True
+        # What waited and continues is seen at once; what continues within its long step is not.
+        return has_changed and self._reported_still
+
+    def _write_state(self, standing: Standing, now_s: float, *, is_blocked: bool) -> None:
         self._beat += 1
         state = {
             "rank": self._rank,
             "pid": os.getpid(),
             "hostname": socket.gethostname(),
             "beat": self._beat,
-            "still_s": round(now_s - self._since_s, 3),
+            "still_s": round(now_s - self._since_s, 3) if is_blocked else 0.0,
+            "in_step_s": round(self._pace.in_step_s(now_s), 3) if is_blocked else 0.0,
             **asdict(standing),
         }
-        path = self._paths.watch_file(self._rank)
-        make_run_folders(path.parent)
-        temporary = path.with_suffix(".new")
-        with open_run_file(temporary, "w") as file:
+        with self._written(self._paths.watch_file(self._rank)) as file:
             json.dump(state, file)
-        temporary.replace(path)
 
-    def _dump_stacks(self) -> None:
-        make_run_folders(self._paths.watch_folder)
+    def _write_stacks(self) -> None:
         import faulthandler
 
-        with open_run_file(self._paths.stack_file(self._rank), "w") as file:
+        with self._written(self._paths.stack_file(self._rank)) as file:
             faulthandler.dump_traceback(file, all_threads=True)
+
+    @contextlib.contextmanager
+    def _written(self, path: Path) -> Iterator[IO[str]]:
+        """A file that the launching side sees whole or not at all: the rank may be ended now."""
+        make_run_folders(path.parent)
+        temporary = path.with_suffix(f"{path.suffix}.new")
+        with open_run_file(temporary, "w") as file:
+            yield file
+        temporary.replace(path)
 
 
 def watch_over(

@@ -12,12 +12,24 @@ STACK_MARK = "; stack: "
 """In the message of a stall's row of INCIDENTS, what comes before the innermost stack line."""
 
 
+CALLER_MARK = ", called at "
+"""Behind that line, what comes before the innermost line of the script itself."""
+
+
+UNTIL_END = "until the job ended"
+"""In the message of a stall in which the job was ended, or ended itself."""
+
+
 MISMATCH = "in different collectives"
 """In the message of a stall in which every rank waits, but not all in the same collective."""
 
 
 NO_PROGRESS = "no progress on any rank"
 """How the reason of a failed launch begins that hvdprof ended because it hung."""
+
+
+STALL_CLAUSE = "; stall at step "
+"""In the reason of a launch that was ended, what comes before the stall in which it was."""
 
 
 class RankWaitRecord(TypedDict):
@@ -55,11 +67,13 @@ class StallLine(TypedDict):
     waiting: list[int]
     late: list[StalledRankRecord]
     waits: NotRequired[list[RankWaitRecord]]
+    at_end: NotRequired[bool]
 
 
 class StallOverLine(TypedDict):
-    """The end of the stall with that number, and how long it lasted."""
+    """The end of the stall with that number, how long it lasted, and whether the job ended it."""
 
     kind: Literal["over"]
     number: int
     lasted_s: float
+    at_end: NotRequired[bool]

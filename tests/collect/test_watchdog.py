@@ -93,6 +93,69 @@ def test_a_rank_that_makes_progress_again_withdraws_its_stall(rank: Rank) -> Non
     assert rank.reported()["still_s"] == 0.0
 
 
+def hurry(rank: Rank, *, step_s: float, num_steps: int = 30, still_after_s: float = 48.0) -> float:
+    """Looks once a second at steps of that length; the time of the last one."""
+    paths = rank.paths
+    rank.dog = Watchdog(
+        lambda: rank.standing, paths, 1, still_after_s, rank.at_rest, lambda: rank.now_s
+    )
+    for second in range(int(num_steps * step_s) + 1):
+        rank.standing = Standing(segment="main", step=int(second / step_s), is_open=True)
+        rank.look(100.0 + second)
+    return rank.now_s
+
+
+def seconds_to_report(rank: Rank, since_s: float, change: str = "") -> float:
+    """Seconds without the end of a step until the rank writes its state."""
+    for second in range(1, 120):
+        if change:
+            rank.standing = replace(rank.standing, **{change: f"{change} {second}"})
+        rank.look(since_s + second)
+        if rank.reported()["in_step_s"]:
+            return second
+    raise AssertionError("it reports nothing")
+
+
+@pytest.mark.parametrize(("step_s", "after_s"), [(0.01, 5), (0.3, 6), (2.0, 8)])
+def test_a_rank_whose_steps_are_short_is_missed_early(
+    rank: Rank, step_s: float, after_s: float
+) -> None:
+    """Long before the 48 s of a warning after 60 s: the job may be ended until then."""
+    since_s = hurry(rank, step_s=step_s, num_steps=int(30 / step_s))
+    assert seconds_to_report(rank, since_s) == pytest.approx(after_s, abs=1)
+    assert "test_watchdog.py" in rank.paths.stack_file(1).read_text()
+    assert rank.reported()["still_s"] > 0
+
+
+def test_a_step_that_takes_much_longer_than_usual_is_reported_though_it_goes_on(rank: Rank) -> None:
+    since_s = hurry(rank, step_s=1.0)
+    assert seconds_to_report(rank, since_s, change="phase") == pytest.approx(20, abs=1)
+    assert rank.reported()["still_s"] == 0.0
+    assert rank.reported()["phase"].startswith("phase ")
+    rank.standing = replace(rank.standing, step=31)
+    rank.look(rank.now_s + 1)
+    assert [rank.reported()[key] for key in ("still_s", "in_step_s")] == [0.0, 0.0]
+
+
+def test_a_process_that_was_stopped_between_turns_is_not_blocked(rank: Rank) -> None:
+    since_s = hurry(rank, step_s=0.01, num_steps=1000)
+    rank.look(since_s + 40)
+    assert rank.reported()["in_step_s"] == 0
+    # It counts from there on.
+    for second in range(41, 46):
+        rank.look(since_s + second)
+    assert rank.reported()["still_s"] == 45.0
+
+
+def test_a_rank_reports_the_same_stall_now_and_then(rank: Rank) -> None:
+    since_s = hurry(rank, step_s=0.01, num_steps=1000)
+    beats = set()
+    for second in range(1, 31):
+        rank.look(since_s + second)
+        beats.add(rank.reported()["beat"])
+    assert len(beats) == 1 + len(range(5, 31, 5))
+
+
 def test_the_end_of_the_recording_is_reported_and_ends_the_watch(rank: Rank) -> None:
     rank.look(100.0)
     rank.standing = Standing(ended=True)

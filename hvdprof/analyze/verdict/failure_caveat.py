@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from hvdprof.analyze.verdict.failure_sentence import failure_sentence
 from hvdprof.model.run import FailedSegment, Verdict
+from hvdprof.rundir.stall_format import STALL_CLAUSE, UNTIL_END
 
 _ONLY_BEFORE = "Only steps before the failure count."
 
@@ -25,4 +26,8 @@ def failure_caveat(failed: Sequence[FailedSegment], answer: Verdict) -> str:
     first, several = failed[0], len(failed) > 1
     number = f"{len(failed)} measurements failed, first" if several else "1 measurement failed,"
     counted = "Its steps before that count." if first.is_counted else ""
-    return f"{number} at np={first.np}: {first.reason.rstrip('.')}. {counted}".rstrip()
+    reason = first.reason.rstrip(".")
+    if UNTIL_END in answer.sentence:
+        # It says which stall that was.
+        reason = reason.partition(STALL_CLAUSE)[0]
+    return f"{number} at np={first.np}: {reason}. {counted}".rstrip()

@@ -5,12 +5,13 @@ from pathlib import PurePath
 
 import pandas as pd
 
+from hvdprof.rundir.stall_format import CALLER_MARK
+
 _RULE = "stalled-tensors"
 _SENTENCES = re.compile(r"(?<=\.) (?=[A-Z])")
 _WHO_SAW_IT = "hvdprof's watchdog saw "
-_STACK = re.compile(
-    r"rank (?P<rank>\d+)(?: in (?P<phase>[^:]+))?: (?P<file>.+):(?P<line>\d+) (?P<function>\S+)"
-)
+_STACK = re.compile(r"rank (?P<rank>\d+)(?: in (?P<phase>[^:]+))?: (?P<frames>.+)")
+_FRAME = re.compile(r"(?P<file>.+):(?P<line>\d+) (?P<function>\S+)")
 _NO_FUNCTION = "<module>"
 
 
@@ -36,8 +37,14 @@ def _where(stack: str) -> str:
     found = _STACK.fullmatch(stack)
     if found is None:
         return ""
-    function = "" if found["function"] == _NO_FUNCTION else f"{found['function']}, "
+    innermost, _, caller = found["frames"].partition(CALLER_MARK)
+    frame, inside = _FRAME.fullmatch(caller or innermost), _FRAME.fullmatch(innermost)
+    if frame is None or inside is None:
+        return ""
+    function = "" if inside["function"] == _NO_FUNCTION else inside["function"]
+    if caller:
+        function += f" of {PurePath(inside['file']).name}"
     phase = f"{found['phase']} phase" if found["phase"] else ""
-    more = (function + phase).removesuffix(", ")
-    place = f"{PurePath(found['file']).name}:{found['line']}"
+    more = ", ".join(filter(None, (function, phase)))
+    place = f"{PurePath(frame['file']).name}:{frame['line']}"
     return f"Rank {found['rank']} hangs at {place}{f' ({more})' if more else ''}."

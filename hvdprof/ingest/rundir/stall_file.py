@@ -12,7 +12,14 @@ from hvdprof.ingest.storage.row_buffer import Rows
 from hvdprof.model.tables.log_tables import INCIDENTS, STALLS
 from hvdprof.rundir.json_text import parse_json
 from hvdprof.rundir.regular_file import read_regular
-from hvdprof.rundir.stall_format import MISMATCH, STACK_MARK, StallLine
+from hvdprof.rundir.stack_frames import script_frame
+from hvdprof.rundir.stall_format import (
+    CALLER_MARK,
+    MISMATCH,
+    STACK_MARK,
+    UNTIL_END,
+    StallLine,
+)
 
 KIND = "stall"
 _MOST_NAMED = 8
@@ -38,6 +45,7 @@ def read_stall_file(path: Path, name: str) -> StallFile:
     """
     stalls, incidents = Rows(STALLS), Rows(INCIDENTS)
     lasted: dict[int, float] = {}
+    at_end: set[int] = set()
     seen: list[tuple[int, StallLine]] = []
     clauses = []
     for number, line in enumerate(read_regular(path).splitlines(), start=1):
@@ -47,11 +55,14 @@ def read_stall_file(path: Path, name: str) -> StallFile:
                 seen.append((number, cast(StallLine, record)))
             elif record["kind"] == "over":
                 lasted[int(record["number"])] = float(record["lasted_s"])
+                at_end |= {int(record["number"])} if record.get("at_end") else set()
         except (ValueError, KeyError, TypeError) as error:
             clauses.append(_damage(number, error))
     for number, stall in seen:
         try:
             clause = _clause(stall, lasted.get(int(stall["number"])))
+            if int(stall["number"]) in at_end:
+                clause = f"{clause} {UNTIL_END}"
             incidents.add(**_incident(stall, clause + _stack(stall)), file=name, line=number)
             _add_tensors(stall, number, name, stalls)
             clauses.append(clause)
@@ -79,11 +90,13 @@ def _incident(record: StallLine, message: str) -> dict[str, object]:
 
 
 def _stack(record: StallLine) -> str:
-    """Innermost stack line of the first stalled rank that has one, else empty."""
+    """Innermost stack line of the first stalled rank that has one, and that of the script."""
     for rank in record["late"]:
         if rank.get("stack"):
             phase = f" in {rank['phase']}" if rank["phase"] else ""
-            return f"{STACK_MARK}rank {rank['rank']}{phase}: {rank['stack'][0]}"
+            innermost, of_script = rank["stack"][0], script_frame(rank["stack"])
+            caller = f"{CALLER_MARK}{of_script}" if of_script not in ("", innermost) else ""
+            return f"{STACK_MARK}rank {rank['rank']}{phase}: {innermost}{caller}"
     return ""
 
 

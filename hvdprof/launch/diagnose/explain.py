@@ -6,24 +6,42 @@ whichever process ended first, which often is such a victim.
 
 import signal
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hvdprof import units
 from hvdprof.launch.diagnose.printed_errors import PrintedErrors
-from hvdprof.launch.diagnose.rank_progress import PassProgress, RankState
+from hvdprof.launch.diagnose.rank_positions import first_stack, positions, rank_behind
+from hvdprof.launch.diagnose.rank_progress import PassProgress
 from hvdprof.launch.diagnose.rank_wait import ranks_text
+from hvdprof.launch.diagnose.stall import Stall, StalledRank
 from hvdprof.launch.processes.launch_process import Outcome
 from hvdprof.rundir.known_causes import with_known_cause
 from hvdprof.rundir.launcher_exits import HOROVODRUN_EXIT, ProcessExit, process_exits
 from hvdprof.rundir.manifest import Failure, WorkerEnd
 from hvdprof.rundir.stall_format import NO_PROGRESS
 
-MAX_NAMED_RANKS = 8
 LEAST_STOPPED_S = 10.0
 """A rank that a signal stopped for less is no reason for its peers to fail: Gloo waits 30 s."""
 
 # What the launcher or Horovod itself does to ranks that are left over.
 _CONSEQUENT_SIGNALS = (signal.SIGTERM, signal.SIGABRT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastSeen:
+    """What was seen of the ranks while the launch ran.
+
+    ``stopped_s`` are the seconds for which a signal stopped a rank while another one ran, ``stall``
+    is the one in which the launch ended, and ``blocked`` are the ranks whose step had not ended for
+    long, with their stacks.
+    """
+
+    stopped_s: Mapping[int, float] = field(default_factory=dict)
+    stall: Stall | None = None
+    blocked: Sequence[StalledRank] = ()
+
+
+NOTHING_SEEN = LastSeen()
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +54,7 @@ class _Evidence:
     output: PrintedErrors
     ended: ProcessExit | None
     timeout_s: float
-    stopped_s: Mapping[int, float]
+    seen: LastSeen
 
     @property
     def ended_by(self) -> signal.Signals | None:
@@ -66,7 +84,7 @@ def explain(
     stdout: str,
     stderr: str,
     timeout_s: float,
-    stopped_s: Mapping[int, float],
+    seen: LastSeen = NOTHING_SEEN,
 ) -> Failure:
     """The failure of a pass, from how its launcher ended and what its ranks left behind.
 
@@ -76,7 +94,8 @@ def explain(
         stdout: The end of what was printed.
         stderr: The end of what was printed as errors.
         timeout_s: The time without progress after which a launch counts as hung.
-        stopped_s: For how long a signal stopped a rank, while another one ran.
+        seen: What was seen of the ranks; the sentence of the stall is in the reason where it is
+            why the launch failed.
     """
     evidence = _Evidence(
         outcome=outcome,
@@ -85,7 +104,7 @@ def explain(
         output=PrintedErrors.of(stdout),
         ended=_first_exit(stderr) or _first_exit(stdout),
         timeout_s=timeout_s,
-        stopped_s=stopped_s,
+        seen=seen,
     )
     return next(failure for rule in _RULES if (failure := rule(evidence)) is not None)
 
@@ -130,11 +149,15 @@ def worker_ends(stdout: str, stderr: str) -> list[WorkerEnd]:
 def _hung(evidence: _Evidence) -> Failure | None:
     if not evidence.outcome.hung:
         return None
-    timeout = units.seconds(evidence.timeout_s)
+    why = f"{NO_PROGRESS} for {units.seconds(evidence.timeout_s)}"
+    stall, blocked = evidence.seen.stall, evidence.seen.blocked
+    if stall is not None:
+        sentence, *lines = stall.lines()
+        return Failure(reason=f"{why}; {sentence}", rank=stall.late_rank, lines=lines)
     return Failure(
-        reason=f"{NO_PROGRESS} for {timeout}; {_positions(evidence.progress)}",
-        rank=_rank_behind(evidence.progress),
-        lines=evidence.errors.without_own_signal().last_lines(None),
+        reason=f"{why}; {positions(evidence.progress, blocked)}",
+        rank=rank_behind(evidence.progress),
+        lines=first_stack(blocked) or evidence.errors.without_own_signal().last_lines(None),
     )
 
 
@@ -153,7 +176,7 @@ def _was_stopped(evidence: _Evidence) -> Failure | None:
     lost = evidence.errors.lost_peer_ranks()
     stopped_s = {
         rank: seconds
-        for rank, seconds in evidence.stopped_s.items()
+        for rank, seconds in evidence.seen.stopped_s.items()
         if seconds >= LEAST_STOPPED_S and set(lost) - {rank}
     }
     if not stopped_s:
@@ -271,31 +294,6 @@ def _first_exit(text: str) -> ProcessExit | None:
 def _signal_number(exit_code: int | None) -> int | None:
     number = (exit_code or 0) - 128
     return number if number in {int(sign) for sign in signal.Signals} else None
-
-
-def _positions(progress: PassProgress) -> str:
-    states = sorted(progress.ranks.values(), key=lambda state: state.rank)
-    if not states:
-        return "no rank had begun to record"
-    listed = [f"rank {state.rank} {_position(state)}" for state in states[:MAX_NAMED_RANKS]]
-    num_more = len(states) - MAX_NAMED_RANKS
-    return "; ".join([*listed, f"{num_more} more ranks"] if num_more > 0 else listed)
-
-
-def _position(state: RankState) -> str:
-    if state.finished:
-        return "had finished"
-    if state.segment is None:
-        return "was between segments"
-    return f"had done {state.num_steps} steps"
-
-
-def _rank_behind(progress: PassProgress) -> int | None:
-    running = [state for state in progress.ranks.values() if not state.finished]
-    counts = {state.num_steps for state in running}
-    if len(counts) < 2:
-        return None
-    return min(running, key=lambda state: state.num_steps).rank
 
 
 def _named(rank: int | None) -> str:

@@ -7,11 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hvdprof.rundir.stack_frames import script_frame
+
 MAX_NAMED_TENSORS = 5
 MAX_NAMED_RANKS = 8
-
-_LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python3", "/hvdprof/collect/", "<")
-"""In or before the paths of files that are not the script's own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,8 +88,5 @@ def ranks_text(ranks: Sequence[int]) -> str:
 
 def script_place(stack: Sequence[str]) -> str:
     """The innermost line of a stack in the script itself, ``train.py:31``; empty if none is."""
-    for frame in stack:
-        path, _, _ = frame.rpartition(" ")
-        if not any(library in path for library in _LIBRARIES):
-            return Path(path).name
-    return ""
+    path, _, _ = script_frame(stack).rpartition(" ")
+    return Path(path).name

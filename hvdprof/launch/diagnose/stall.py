@@ -12,14 +12,14 @@ from hvdprof.launch.diagnose.rank_wait import (
     MAX_NAMED_TENSORS,
     RankWait,
     ranks_text,
+    script_place,
     waits_text,
 )
 from hvdprof.launch.diagnose.watch_state import ABSENT, ENDED, GONE, RUNS, SILENT, STOPPED
-from hvdprof.rundir.stall_format import MISMATCH
+from hvdprof.rundir.stall_format import MISMATCH, UNTIL_END
 
 _HUNG = (
-    "every rank has submitted. Check the network (hvdprof net) and the log of NCCL or Gloo, "
-    "then end the job."
+    "every rank has submitted. Check the network (hvdprof net) and the log of NCCL or Gloo{rest}."
 )
 _MISMATCHED = (
     "call the same collectives in the same order on every rank: compare the conditions that lead "
@@ -34,6 +34,14 @@ _ACTIONS = {
     SILENT: "see whether it is slow or in native code: {dump}.",
 }
 """What to do about a stalled rank, by its state."""
+
+_AT_END = {
+    RUNS: "read its stack below: slow input, a checkpoint or a lock.",
+    GONE: "read the last lines of {rank} in stderr.txt of the pass.",
+    STOPPED: "look for what sent SIGSTOP to {rank}.",
+    SILENT: "look at {rank} while it hangs: it was slow, or in native code.",
+}
+"""The same once the job is over, where that differs: its processes are gone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,8 +72,10 @@ class StalledRank:
 
     def activity(self) -> str:
         """What the rank does, and which gradients it lacks."""
+        place = script_place(self.stack)
         state = {
-            RUNS: f"in {self.phase or 'no phase'} of step {self.step}",
+            RUNS: f"in {self.phase or 'no phase'} of step {self.step}"
+            + (f" at {place}" if place else ""),
             ENDED: "has ended its recording",
             ABSENT: "has not begun to record",
             GONE: "has ended",
@@ -79,11 +89,25 @@ class StalledRank:
         more = f" and {units.count(num_more)} more" if num_more > 0 else ""
         return f"{state}; has not submitted {named}{more}"
 
-    def action(self) -> str:
-        """What to do about it, one sentence."""
+    def stack_lines(self) -> list[str]:
+        """The stack with a line above it; empty where none was written."""
+        if not self.stack:
+            return []
+        return [
+            f"stack of rank {self.rank}, innermost first:",
+            *(f"  {frame}" for frame in self.stack),
+        ]
+
+    def action(self, *, at_end: bool = False) -> str:
+        """What to do about it, one sentence.
+
+        Args:
+            at_end: Whether the job is over.
+        """
         there = f" on {self.host}" if self.host else ""
         dump = f"`py-spy dump --pid {self.pid}`{there}"
-        text = _ACTIONS[self.state]
+        actions = {**_ACTIONS, **_AT_END} if at_end else _ACTIONS
+        text = actions[self.state]
         return text.format(rank=f"rank {self.rank}", pid=self.pid, there=there, dump=dump)
 
 
@@ -93,7 +117,8 @@ class Stall:
 
     ``late`` is empty where all ranks wait: then ``waits`` say what each waits in, and the
     collective is hung where these are empty. ``time_ns`` is when the stall was seen, local time
-    since 1970 as if it were UTC; ``waited_s`` the longest wait by then.
+    since 1970 as if it were UTC; ``waited_s`` the longest wait by then. ``at_end`` says that the
+    job ended during the stall.
     """
 
     number: int
@@ -104,14 +129,23 @@ class Stall:
     waiting: list[int]
     late: list[StalledRank]
     waits: list[RankWait] = field(default_factory=list)
+    at_end: bool = False
+
+    @property
+    def late_rank(self) -> int | None:
+        """The rank that all others wait for; None where there is not exactly one."""
+        return self.late[0].rank if len(self.late) == 1 else None
 
     def sentence(self) -> str:
         """What happened, where and since when, in one line."""
         began = self.time_ns / 1e9 - self.waited_s
         clock = dt.datetime.fromtimestamp(began, dt.UTC).strftime("%H:%M:%S")
-        have = "has" if len(self.waiting) == 1 else "have"
-        waiting = f"{ranks_text(self.waiting)} {have} been waiting {units.seconds(self.waited_s)}"
-        what = f"stall at step {self.step} since {clock}: {waiting}"
+        waited = "have been waiting" if len(self.waiting) > 1 else "has been waiting"
+        since = f"since {clock}"
+        if self.at_end:
+            waited, since = "waited", f"{since} {UNTIL_END}"
+        what = f"stall at step {self.step} {since}: {ranks_text(self.waiting)} {waited}"
+        what = f"{what} {units.seconds(self.waited_s)}"
         if self.waits:
             return f"{what} {MISMATCH}: {waits_text(self.waits)}"
         if not self.late:
@@ -126,16 +160,15 @@ class Stall:
         if self.waits:
             return _MISMATCHED
         first = self._first()
-        return f"{first.name}: {first.action()}" if first else _HUNG
+        if first is None:
+            return _HUNG.format(rest="" if self.at_end else ", then end the job")
+        return f"{first.name}: {first.action(at_end=self.at_end)}"
 
     def lines(self) -> list[str]:
         """What happened, what to do, and the stack of the rank to look at where it has one."""
         lines = [self.sentence(), f"to do: {self.action()}"]
         first = self._first()
-        if first is not None and first.stack:
-            lines += [f"stack of rank {first.rank}, innermost first:"]
-            lines += [f"  {frame}" for frame in first.stack]
-        return lines
+        return lines + (first.stack_lines() if first is not None else [])
 
     def _first(self) -> StalledRank | None:
         with_stack = (rank for rank in self.late if rank.stack)

@@ -27,16 +27,18 @@ RUNS, ENDED, ABSENT, GONE, STOPPED, SILENT = (
 class WatchState:
     """The latest state of one rank.
 
-    ``still_s`` are the seconds without progress; ``waits`` says that the rank waits in a
+    ``still_s`` are the seconds without any change, ``in_step_s`` those since its last step ended;
+    both are 0 while its steps take as long as usual. ``waits`` says that the rank waits in a
     collective, and ``collective`` in which, where known. ``phase`` is that of the open step;
     ``ready`` are the gradients of the step that it has submitted. ``ended`` says that its recording
-    is over.
+    is over, and ``failed`` that it raised.
     """
 
     rank: int
     pid: int
     hostname: str
     still_s: float
+    in_step_s: float
     segment: str
     step: int
     is_open: bool
@@ -45,6 +47,7 @@ class WatchState:
     phase: str
     ready: Sequence[str]
     ended: bool
+    failed: bool
 
     @classmethod
     def read(cls, path: Path) -> Self | None:
@@ -56,9 +59,9 @@ class WatchState:
             return None
 
     @property
-    def is_still(self) -> bool:
-        """Whether the rank reports no progress, or has ended its recording."""
-        return self.still_s > 0 or self.ended
+    def is_blocked(self) -> bool:
+        """Whether the rank reports that its step has not ended, or has ended its recording."""
+        return self.still_s > 0 or self.in_step_s > 0 or self.ended
 
     def is_waiting(self, for_s: float, step: int | None = None) -> bool:
         """Whether the rank has been waiting for so many seconds, in that step where given."""

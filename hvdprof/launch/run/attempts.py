@@ -6,12 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from hvdprof.launch.diagnose.rank_progress import PassProgress
+from hvdprof.launch.diagnose.stall import Stall
 from hvdprof.rundir.manifest import Failure, PassRecord, SegmentRecord, Status
 
 MAX_FAILURES = 2
 
 WAS_INTERRUPTED = "it was interrupted"
-"""Why a launch that the user ended has no more than part of its steps."""
+"""How the reason begins why a launch that the user ended has no more than part of its steps."""
 
 _ATTEMPT = re.compile(r"-attempt(\d+)$")
 
@@ -56,13 +57,24 @@ def settle(
 
 
 def interrupt(
-    record: PassRecord, progress: PassProgress, *, least_steps: int | None = None
+    record: PassRecord,
+    progress: PassProgress,
+    *,
+    least_steps: int | None = None,
+    stall: Stall | None = None,
 ) -> None:
     """Give every planned segment of a pass that the user has ended its status.
 
     A segment that all ranks ended is done, and one of a script that got as far as ``least_steps``
-    (as for ``settle``) has a result all the same. The others are open.
+    (as for ``settle``) has a result all the same. The others are open. ``stall`` is the one in
+    which the user ended it.
     """
+    failure = Failure(reason=WAS_INTERRUPTED)
+    if stall is not None:
+        sentence, *lines = stall.lines()
+        failure = Failure(
+            reason=f"{WAS_INTERRUPTED}; {sentence}", rank=stall.late_rank, lines=lines
+        )
     ended = progress.ended_segments(record.size)
     is_enough = _is_enough(record, progress, least_steps)
     for segment in record.segments:
@@ -70,7 +82,7 @@ def interrupt(
             segment.status = Status.DONE
         elif is_enough:
             segment.status = Status.PARTIAL
-            segment.failure = Failure(reason=WAS_INTERRUPTED)
+            segment.failure = failure
         else:
             segment.status = Status.INTERRUPTED
     record.status = Status.INTERRUPTED

@@ -6,6 +6,7 @@ Tested in ``tests/launch/run/test_session_passes.py``.
 from collections.abc import Callable
 
 from hvdprof.launch.diagnose.rank_progress import PassProgress
+from hvdprof.launch.diagnose.stall import Stall, StalledRank
 from hvdprof.launch.diagnose.stall_watch import StallWatch
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import Failure
@@ -73,6 +74,19 @@ class SessionStalls:
             self._watch = self._make(self._paths.session(latest), size)
         if self._watch is not None:
             self._watch.look()
+
+    def cut_off(self) -> Stall | None:
+        """The stall in which the job was ended, or ended itself; None where no rank waited."""
+        return None if self._watch is None else self._watch.cut_off()
+
+    def report_cut_off(self) -> None:
+        """Report the stall that the end of the job cut off, where it was too short before."""
+        if self._watch is not None:
+            self._watch.report_cut_off()
+
+    def blocked(self) -> list[StalledRank]:
+        """The ranks of the session whose step has not ended for long, with their stacks."""
+        return [] if self._watch is None else self._watch.blocked()
 
     def finish(self) -> None:
         """The session has ended, and a stall with it."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from hvdprof.launch.diagnose.explain import explain, explain_last, worker_ends
+from hvdprof.launch.diagnose.explain import LastSeen, explain, explain_last, worker_ends
 from hvdprof.launch.diagnose.failure_place import MemoryWatch, with_place
 from hvdprof.launch.diagnose.printed_errors import PrintedErrors
 from hvdprof.launch.diagnose.rank_processes import EXITED_GRACE_S, RankProcesses
@@ -118,23 +118,28 @@ class FixedPass:
         """The user has ended the launch: what all ranks had ended is done, the rest is open."""
         self.progress.update()
         interrupt(
-            self._of.record, self.progress, least_steps=least_partial_steps(self._of.settings)
+            self._of.record,
+            self.progress,
+            least_steps=least_partial_steps(self._of.settings),
+            stall=self._stalls.cut_off(),
         )
+        self._stalls.report_cut_off()
+        self._stalls.finish()
 
     def settle(self, outcome: Outcome) -> None:
         """The launch has ended: give the pass and its segments their status, and say why."""
         self.progress.update()
-        self._stalls.finish()
         of = self._of
         failure = _stated_failure(outcome, self._stalls)
         if outcome.outlived_by:
             of.manifest.warnings.append(_outlived_text(of.record, outcome.outlived_by))
         if failure is None and self._went_wrong(outcome):
             failure = with_place(
-                _explained(of, outcome, self.progress, self._processes.stopped_s),
+                _explained(of, outcome, self.progress, self._stalls, self._processes.stopped_s),
                 self.progress,
                 self._memory.num_ended(),
             )
+        self._stalls.finish()
         settle(of.record, self.progress, failure, least_steps=least_partial_steps(of.settings))
         refine_from_ranks(of.record, of.manifest, self.progress, of.settings)
         fail_without_timeline(of.record, of.paths, self.progress, _tail(of.paths.stderr))
@@ -177,6 +182,8 @@ class ElasticPass:
     def interrupt(self) -> None:
         """The user has ended the launch: its sessions are done, it is to be started again."""
         self.progress.update()
+        self._stalls.report_cut_off()
+        self._stalls.finish()
         record = self._of.record
         end_sessions(self._of.manifest, record, self.progress, self._of.settings)
         for segment in record.segments:
@@ -186,19 +193,21 @@ class ElasticPass:
     def settle(self, outcome: Outcome) -> None:
         """The launch has ended: give it and its sessions their status, and say why."""
         self.progress.update()
-        self._stalls.finish()
         of = self._of
         of.record.worker_ends = worker_ends(_tail(of.paths.stdout), _tail(of.paths.stderr))
         failure = _stated_failure(outcome, self._stalls)
         if failure is None and outcome.exit_code != 0 and len(self.progress.sessions) > 1:
             failure = explain_last(of.record.worker_ends)
         if failure is None and _went_wrong(outcome):
-            failure = _explained(of, outcome, self.progress, {})
+            failure = _explained(of, outcome, self.progress, self._stalls, {})
+        self._stalls.finish()
         settle_sessions(of.manifest, of.record, self.progress, of.settings, failure)
 
 
 def _stated_failure(outcome: Outcome, stalls: StallWatch | SessionStalls) -> Failure | None:
     # A launch that ended by itself in the meantime was not ended for a stall.
+    if outcome.hung:
+        stalls.report_cut_off()
     return outcome.failure or (stalls.failure() if outcome.hung else None)
 
 
@@ -214,16 +223,25 @@ def _outlived_text(record: PassRecord, names: Sequence[str]) -> str:
 
 
 def _explained(
-    of: Watched, outcome: Outcome, progress: PassProgress, stopped_s: Mapping[int, float]
+    of: Watched,
+    outcome: Outcome,
+    progress: PassProgress,
+    stalls: StallWatch | SessionStalls,
+    stopped_s: Mapping[int, float],
 ) -> Failure:
-    return explain(
+    stall = stalls.cut_off()
+    failure = explain(
         outcome,
         progress,
         stdout=_tail(of.paths.stdout),
         stderr=_tail(of.paths.stderr),
         timeout_s=of.settings.timeout_s,
-        stopped_s=stopped_s,
+        seen=LastSeen(stopped_s=stopped_s, stall=stall, blocked=stalls.blocked()),
     )
+    if stall is not None and stall.sentence() in failure.reason:
+        # Not where a rank fails by itself while another one waits for it.
+        stalls.report_cut_off()
+    return failure
 
 
 def _tail(path: Path) -> str:

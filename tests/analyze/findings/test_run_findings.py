@@ -724,6 +724,12 @@ def test_the_last_stall_of_a_launch_that_hung_is_an_error():
         assert (row["severity"], row["quote"]) == (severity, quote)
 
 
+def test_a_stall_in_which_the_user_ended_the_job_is_an_error():
+    clause = "stall at step 5 of main: rank 0 blocked for 20.0 s on stalled rank 1"
+    assert stalled(clause)["severity"] == "warning"
+    assert stalled(f"{clause} until the job ended")["severity"] == "error"
+
+
 def test_a_stall_without_a_stalled_rank_is_a_hung_collective():
     hung = "stall at step 5 of main: ranks 0, 1 blocked for 20.0 s in a hung collective"
     row = stalled(hung, failed_rank=None)

@@ -31,6 +31,15 @@ def test_a_crash_stands_beside_the_numbers_of_the_steps_before_it():
     )
 
 
+def test_a_stall_that_leads_is_not_repeated():
+    hung = "no progress on any rank for 20.0 s"
+    failed = replace(FAILED, reason=f"{hung}; stall at step 9 since 10:00:00: rank 0 waited 19 s")
+    led = replace(ANSWER, sentence="Stall at step 9: rank 0 blocked for 19 s until the job ended.")
+
+    assert failure_caveat([failed], led).startswith(f"1 measurement failed, at np=2: {hung}. Its")
+    assert "rank 0 waited 19 s" in failure_caveat([failed], ANSWER)
+
+
 def test_of_several_failures_the_first_is_named():
     uncounted = replace(FAILED, is_counted=False)
 

@@ -39,6 +39,11 @@ def test_without_a_stall_it_is_empty():
             "rank 1 in data: /job/data.py:33 load",
             " Rank 1 hangs at data.py:33 (load, data phase).",
         ),
+        (
+            "error",
+            "rank 0: /v/torch/serialization.py:850 save, called at /job/train.py:29 <module>",
+            " Rank 0 hangs at train.py:29 (save of serialization.py).",
+        ),
         ("error", "", ""),
         ("warning", "rank 1: /job/h1.py:7 <module>", ""),
     ],

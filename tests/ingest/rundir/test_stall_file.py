@@ -1,12 +1,13 @@
 import json
 from pathlib import Path
+from typing import Any
 
 from hvdprof.api import analyze_run, load_run
 from hvdprof.ingest.rundir.stall_file import read_stall_file
 from hvdprof.rundir.layout import RunPaths
 from tests.builders.run_directory import PassSpec, write_run
 
-STALL = {
+STALL: dict[str, Any] = {
     "kind": "stall",
     "time_ns": 1_795_000_000_000_000_000,
     "number": 0,
@@ -52,6 +53,26 @@ def test_stalls_are_rows_notes_and_incidents(tmp_path: Path) -> None:
     ]
     assert any("line 3 is damaged" in note for note in loaded.notes)
     assert any("stall at step 5" in warning for warning in analyze_run(loaded).warnings)
+
+
+def test_a_stall_in_which_the_job_ended_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "stalls.jsonl"
+    over = {"kind": "over", "number": 0, "lasted_s": 75.0, "at_end": True}
+    path.write_text("\n".join(map(json.dumps, (STALL, over))))
+    (clause,) = read_stall_file(path, "stalls.jsonl").clauses
+    assert clause.endswith("blocked for 75.0 s on stalled rank 1 until the job ended")
+
+
+def test_a_stack_in_a_library_names_the_line_of_the_script_too(tmp_path: Path) -> None:
+    path = tmp_path / "stalls.jsonl"
+    stack = ["/v/site-packages/torch/serialization.py:850 save", "/job/train.py:29 <module>"]
+    (late,) = STALL["late"]
+    path.write_text(json.dumps(STALL | {"late": [late | {"stack": stack}]}))
+    (message,) = read_stall_file(path, "stalls.jsonl").tables["incidents"]["message"]
+    assert message.endswith(
+        "; stack: rank 1 in data: /v/site-packages/torch/serialization.py:850 save, "
+        "called at /job/train.py:29 <module>"
+    )
 
 
 def test_a_stall_of_all_ranks_is_a_hung_collective(tmp_path: Path) -> None:

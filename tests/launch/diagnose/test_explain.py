@@ -4,15 +4,18 @@ from pathlib import Path
 import pytest
 
 from hvdprof.launch.diagnose.explain import (
+    LastSeen,
     explain,
     explain_last,
     worker_ends,
 )
 from hvdprof.launch.diagnose.printed_errors import MAX_CHARACTERS, MAX_LINES
 from hvdprof.launch.diagnose.rank_progress import PassProgress
+from hvdprof.launch.diagnose.stall import Stall, StalledRank
 from hvdprof.launch.processes.launch_process import Outcome
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import Failure, WorkerEnd
+from hvdprof.rundir.stall_format import STALL_CLAUSE
 
 SAMPLES = Path(__file__).parent / "samples"
 
@@ -33,7 +36,7 @@ def _progress(folder: Path, steps_by_rank: dict[int, int]) -> PassProgress:
 def _explained(tmp_path: Path, stdout: str, stderr: str, exit_code: int = 1) -> Failure:
     progress = _progress(tmp_path, {0: 10, 1: 10})
     outcome = Outcome(exit_code, hung=False, duration_s=3.0)
-    return explain(outcome, progress, stdout=stdout, stderr=stderr, timeout_s=300.0, stopped_s={})
+    return explain(outcome, progress, stdout=stdout, stderr=stderr, timeout_s=300.0)
 
 
 @pytest.mark.parametrize("launcher", ["mpi", "gloo"])
@@ -93,7 +96,7 @@ def test_hydra_names_the_process_alone(
         progress.ranks[number].header = {"pid": pid}
     stdout = (SAMPLES / "hydra_kill.out").read_text()
     outcome = Outcome(9, hung=False, duration_s=3.0)
-    failure = explain(outcome, progress, stdout=stdout, stderr="", timeout_s=300.0, stopped_s={})
+    failure = explain(outcome, progress, stdout=stdout, stderr="", timeout_s=300.0)
     assert failure.reason.startswith(reason)
     assert (failure.rank, failure.signal, failure.exit_code) == (rank, "SIGKILL", 9)
     assert "=   PID 10803 RUNNING AT node1" in failure.lines
@@ -160,7 +163,6 @@ def test_a_hang_names_the_rank_that_is_behind(tmp_path: Path) -> None:
         stdout="",
         stderr="",
         timeout_s=30.0,
-        stopped_s={},
     )
     assert failure.reason == (
         "no progress on any rank for 30.0 s; rank 0 had done 15 steps; rank 1 had done 14 steps"
@@ -187,7 +189,12 @@ def test_a_rank_that_a_signal_stopped_is_the_cause_of_its_peers_timeout(
     outcome = Outcome(1, hung=False, duration_s=60.0)
     progress = _progress(tmp_path, {0: 10, 1: 10})
     failure = explain(
-        outcome, progress, stdout="", stderr=stderr, timeout_s=300.0, stopped_s={1: 30.4}
+        outcome,
+        progress,
+        stdout="",
+        stderr=stderr,
+        timeout_s=300.0,
+        seen=LastSeen(stopped_s={1: 30.4}),
     )
     assert failure.reason.startswith(
         "rank 1 was stopped by a signal for 30.4 s or more, and rank 0 gave up waiting: "
@@ -197,11 +204,21 @@ def test_a_rank_that_a_signal_stopped_is_the_cause_of_its_peers_timeout(
     assert failure.rank == 1
     # A short stop, or one without a peer that fails, explains nothing.
     shortly = explain(
-        outcome, progress, stdout="", stderr=stderr, timeout_s=300.0, stopped_s={1: 3.0}
+        outcome,
+        progress,
+        stdout="",
+        stderr=stderr,
+        timeout_s=300.0,
+        seen=LastSeen(stopped_s={1: 3.0}),
     )
     assert "was stopped" not in shortly.reason
     alone = explain(
-        outcome, progress, stdout="", stderr=RESUMED, timeout_s=300.0, stopped_s={1: 30.4}
+        outcome,
+        progress,
+        stdout="",
+        stderr=RESUMED,
+        timeout_s=300.0,
+        seen=LastSeen(stopped_s={1: 30.4}),
     )
     assert "was stopped" not in alone.reason
 
@@ -213,7 +230,6 @@ def test_a_hang_of_all_ranks_at_one_step_names_no_rank(tmp_path: Path) -> None:
         stdout="",
         stderr="",
         timeout_s=30.0,
-        stopped_s={},
     )
     assert failure.rank is None
 
@@ -240,7 +256,6 @@ def test_the_traceback_of_the_agent_that_hvdprof_ended_explains_no_hang(
         stdout="",
         stderr=before + AGENT,
         timeout_s=30.0,
-        stopped_s={},
     )
     assert failure.lines == before.splitlines()
 
@@ -252,7 +267,6 @@ def test_a_hang_before_any_recording(tmp_path: Path) -> None:
         stdout="",
         stderr="",
         timeout_s=30.0,
-        stopped_s={},
     )
     assert "no rank had begun to record" in failure.reason
 
@@ -396,3 +410,48 @@ def test_a_rank_that_only_slurm_terminated_is_named_without_a_better_one(tmp_pat
     said = "srun: error: vm: task 1: Terminated\n"
     failure = _explained(tmp_path, "", said, exit_code=143)
     assert (failure.rank, failure.exit_code) == (1, 143)
+
+
+def _timed_out(tmp_path: Path, seen: LastSeen) -> Failure:
+    return explain(
+        Outcome(-9, hung=True, duration_s=400.0),
+        _progress(tmp_path, {0: 15, 1: 15}),
+        stdout="",
+        stderr="",
+        timeout_s=30.0,
+        seen=seen,
+    )
+
+
+def test_a_hang_is_explained_by_the_stall_in_which_it_was_ended(tmp_path):
+    rank = StalledRank(
+        rank=1, state="runs", step=15, phase="data", tensors=["a"], stack=["/job/t.py:3 load"]
+    )
+    stall = Stall(
+        number=0,
+        segment="main",
+        step=15,
+        time_ns=0,
+        waited_s=29.0,
+        waiting=[0],
+        late=[rank],
+        at_end=True,
+    )
+    failure = _timed_out(tmp_path, LastSeen(stall=stall))
+    assert failure.reason == f"no progress on any rank for 30.0 s; {stall.sentence()}"
+    assert failure.reason.partition(STALL_CLAUSE)[0] == "no progress on any rank for 30.0 s"
+    assert failure.rank == 1
+    assert failure.lines[1:] == ["stack of rank 1, innermost first:", "  /job/t.py:3 load"]
+
+
+def test_ranks_that_hang_without_a_wait_are_named_with_their_places(tmp_path):
+    blocked = [
+        StalledRank(rank=rank, state="runs", step=15, phase="data", tensors=[], stack=stack)
+        for rank, stack in enumerate((["/job/t.py:3 load"], ["/job/t.py:9 read"]))
+    ]
+    failure = _timed_out(tmp_path, LastSeen(blocked=blocked))
+    assert failure.reason == (
+        "no progress on any rank for 30.0 s; rank 0 had done 15 steps, in data of step 15 at "
+        "t.py:3; rank 1 had done 15 steps, in data of step 15 at t.py:9"
+    )
+    assert failure.lines == ["stack of rank 0, innermost first:", "  /job/t.py:3 load"]

@@ -28,7 +28,7 @@ Current thread 0x00007f02 (most recent call first):
   File "/p/hvdprof/collect/watchdog.py", line 130 in _dump_stacks
 
 Thread 0x00007f03 (most recent call first):
-  File "/p/torch/serialization.py", line 850 in save
+  File "/v/site-packages/torch/serialization.py", line 850 in save
   File "/p/train.py", line 12 in <module>
 """
 
@@ -47,6 +47,7 @@ class Ranks:
             "hostname": socket.gethostname(),
             "beat": 2,
             "still_s": 20.0,
+            "in_step_s": 0.0,
             "segment": "main",
             "step": 7,
             "is_open": True,
@@ -56,6 +57,7 @@ class Ranks:
             "ready": [],
             "missing": [],
             "ended": False,
+            "failed": False,
         }
         self.paths.watch_file(rank).write_text(json.dumps(state | values))
 
@@ -84,11 +86,11 @@ def test_a_stall_is_reported_once_with_tensors_and_stack(ranks: Ranks) -> None:
     here = socket.gethostname()
     assert stall.lines() == [
         f"stall at step 7 since {began}: ranks 0, 2 have been waiting 20.0 s for rank 1 on {here} "
-        "(in backward of step 7; has not submitted a, b)",
+        "(in backward of step 7 at train.py:12; has not submitted a, b)",
         f"to do: rank 1 on {here}: read its stack below: slow input, a checkpoint or a lock. "
         f"Live: `py-spy dump --pid {os.getpid()}` on {here}.",
         "stack of rank 1, innermost first:",
-        "  /p/torch/serialization.py:850 save",
+        "  /v/site-packages/torch/serialization.py:850 save",
         "  /p/train.py:12 <module>",
     ]
     assert not watch.must_end
@@ -257,7 +259,111 @@ def test_a_stall_that_lasts_ends_the_pass_and_says_why(ranks: Ranks) -> None:
     assert failure.reason.startswith("ended by --stall-kill: stall at step 7 since ")
     assert "rank 0 has been waiting 20.0 s for rank 1 on" in failure.reason
     assert failure.lines[0].startswith("to do: rank 1")
-    assert failure.lines[2] == "  /p/torch/serialization.py:850 save"
+    assert failure.lines[2] == "  /v/site-packages/torch/serialization.py:850 save"
+
+
+def cut_off(ranks: Ranks, seen: list[Stall], size: int = 2) -> Stall | None:
+    """The stall at the end of a job, after one look."""
+    watch = ranks.watch(size, seen)
+    watch.look()
+    assert seen == []
+    stall = watch.cut_off()
+    watch.report_cut_off()
+    watch.finish()
+    return stall
+
+
+def test_a_job_that_ends_before_the_warning_reports_who_waited_for_whom(ranks: Ranks) -> None:
+    seen: list[Stall] = []
+    ranks.say(0, waits=True, ready=["a"], still_s=6.0)
+    ranks.say(1, phase="data", still_s=6.0)
+    ranks.paths.stack_file(1).write_text(STACK)
+    stall = cut_off(ranks, seen)
+    assert [stall] == seen
+    assert stall is not None
+    sentence, action, *stack = stall.lines()
+    assert " until the job ended: rank 0 waited 6.00 s for rank 1 on " in sentence
+    assert "(in data of step 7 at train.py:12; has not submitted a)" in sentence
+    # There is no process any more to look at.
+    assert "read its stack below" in action
+    assert "py-spy" not in action
+    assert stack[-1] == "  /p/train.py:12 <module>"
+    records = [json.loads(line) for line in ranks.paths.stalls.read_text().splitlines()]
+    assert [(one["kind"], one["at_end"]) for one in records] == [("stall", True), ("over", True)]
+
+
+def test_a_stall_that_was_reported_before_is_not_reported_again_at_the_end(ranks: Ranks) -> None:
+    seen: list[Stall] = []
+    watch = ranks.watch(2, seen)
+    ranks.say(0, waits=True)
+    ranks.say(1, phase="data")
+    watch.look()
+    assert len(seen) == 1
+    watch.report_cut_off()
+    watch.finish()
+    assert len(seen) == 1
+    kinds = [json.loads(line)["kind"] for line in ranks.paths.stalls.read_text().splitlines()]
+    assert kinds == ["stall", "over"]
+    assert '"at_end": true' in ranks.paths.stalls.read_text()
+
+
+@pytest.mark.parametrize("values", [{"still_s": 3.0}, {"still_s": 0.0}, {"waits": False}])
+def test_a_job_that_ends_without_a_long_wait_has_no_stall(ranks: Ranks, values: Any) -> None:
+    seen: list[Stall] = []
+    ranks.say(0, **{"waits": True, "still_s": 6.0, **values})
+    ranks.say(1, phase="data", still_s=6.0)
+    assert cut_off(ranks, seen) is None
+    assert seen == []
+    assert not ranks.paths.stalls.exists()
+
+
+def test_a_wait_that_was_over_before_the_end_is_no_stall(ranks: Ranks) -> None:
+    seen: list[Stall] = []
+    watch = ranks.watch(2, seen)
+    ranks.say(0, waits=True, still_s=6.0)
+    ranks.say(1, phase="data", still_s=6.0)
+    watch.look()
+    ranks.say(0, step=8, still_s=0.0)
+    watch.look()
+    assert watch.cut_off() is None
+
+
+def test_a_rank_that_raises_leaves_the_stall_as_it_was(ranks: Ranks) -> None:
+    """Its collective has timed out; the end of its recording is a consequence."""
+    seen: list[Stall] = []
+    watch = ranks.watch(2, seen)
+    ranks.say(0, waits=True, still_s=6.0)
+    ranks.say(1, phase="data", still_s=6.0)
+    watch.look()
+    ranks.say(0, ended=True, failed=True, still_s=0.0)
+    watch.look()
+    stall = watch.cut_off()
+    assert stall is not None
+    assert (stall.waiting, stall.late_rank) == ([0], 1)
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        ("gone", "read the last lines of rank 1 in stderr.txt"),
+        ("stopped", "look for what sent SIGSTOP to rank 1"),
+        ("silent", "look at rank 1 while it hangs"),
+    ],
+)
+def test_no_action_at_the_end_needs_the_process(state: str, words: str) -> None:
+    rank = StalledRank(rank=1, state=state, step=7, phase="", tensors=[], host="node3", pid=41)
+    stall = Stall(
+        number=0,
+        segment="main",
+        step=7,
+        time_ns=0,
+        waited_s=60.0,
+        waiting=[0],
+        late=[rank],
+        at_end=True,
+    )
+    assert words in stall.action()
+    assert "41" not in stall.action()
 
 
 def test_files_that_are_not_readable_are_passed_over(ranks: Ranks) -> None:

@@ -3,6 +3,7 @@ import json
 import pytest
 
 from hvdprof.launch.diagnose.rank_progress import PassProgress
+from hvdprof.launch.diagnose.stall import Stall, StalledRank
 from hvdprof.launch.plan.design import plan_design
 from hvdprof.launch.plan.settings import ScriptSettings
 from hvdprof.launch.run.attempts import interrupt, settle, split_unfinished
@@ -106,3 +107,24 @@ def test_a_rank_that_recorded_nothing_leaves_an_interrupted_script_without_a_res
     interrupt(record, progress, least_steps=25)
 
     assert [segment.status for segment in record.segments] == [Status.INTERRUPTED]
+
+
+def test_a_launch_that_the_user_ended_while_ranks_hung_says_who_waited_for_whom(recorded):
+    record, progress = recorded
+    for state in progress.ranks.values():
+        state.ended.clear()
+    stall = Stall(
+        number=0,
+        segment="main",
+        step=30,
+        time_ns=0,
+        waited_s=9.0,
+        waiting=[0],
+        late=[StalledRank(rank=1, state="runs", step=30, phase="data", tensors=[])],
+        at_end=True,
+    )
+    interrupt(record, progress, least_steps=25, stall=stall)
+    (segment,) = record.segments
+    assert segment.failure is not None
+    assert segment.failure.reason == f"it was interrupted; {stall.sentence()}"
+    assert segment.failure.rank == 1

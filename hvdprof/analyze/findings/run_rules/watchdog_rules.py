@@ -14,7 +14,7 @@ from hvdprof import units
 from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.finding import Finding, as_sentence, sentences
 from hvdprof.analyze.findings.nccl_rules.nccl_rule import ranks_text
-from hvdprof.rundir.stall_format import MISMATCH, NO_PROGRESS, STACK_MARK, STALLS_FILE
+from hvdprof.rundir.stall_format import MISMATCH, NO_PROGRESS, STACK_MARK, STALLS_FILE, UNTIL_END
 
 _READ_STACK = (
     "Look at the quoted line of code, where the stalled rank was: slow input, a checkpoint or a "
@@ -41,7 +41,8 @@ def stalled_tensors(evidence: Evidence) -> Iterator[Finding]:
     seen = incidents[_by_watchdog(incidents)]
     if len(seen):
         passes = [PurePath(str(file)).parent.name for file in seen["file"]]
-        hung = seen[np.isin(passes, list(_passes_that_hung(evidence)))]
+        ended = seen["message"].astype(str).str.contains(UNTIL_END, regex=False).to_numpy()
+        hung = seen[ended | np.isin(passes, list(_passes_that_hung(evidence)))]
         # The last stall of a launch that hung is the hang; those before it ended.
         first = hung.iloc[-1] if len(hung) else seen.iloc[0]
         yield _of_watchdog(

@@ -1,0 +1,81 @@
+"""Jobs that hang and end before `--stall-warn`, with 2 ranks over Gloo."""
+
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hvdprof.api import analyze_run, load_run
+from hvdprof.rundir.manifest import Failure, Manifest
+from tests.builders import hanging_script
+from tests.builders.running_command import hvdprof, started, wait_for
+
+pytestmark = [pytest.mark.horovod, pytest.mark.timeout(600)]
+
+SCRIPT = hanging_script.__file__
+TORCHRUN = ("--np", "2", "--", "torchrun", "--nproc-per-node", "2", SCRIPT, "--engine", "ddp")
+HOROVODRUN = (
+    *("--np", "2", "--launcher", "horovodrun", "--controller", "gloo", "--"),
+    *("python", SCRIPT, "--engine", "horovod"),
+)
+LAUNCHERS = pytest.mark.parametrize("job", [TORCHRUN, HOROVODRUN], ids=["torchrun", "horovodrun"])
+
+
+def words(text: str) -> str:
+    return " ".join(text.split())
+
+
+def failure_of(run: Path) -> Failure:
+    ((segment,),) = [record.segments for record in Manifest.read(run).passes]
+    assert segment.failure is not None
+    return segment.failure
+
+
+def first_finding(run: Path) -> dict[str, Any]:
+    return dict(analyze_run(load_run(run)).findings.iloc[0])
+
+
+@LAUNCHERS
+def test_a_hang_that_the_timeout_ends_names_the_rank_and_its_line(tmp_path, job):
+    run = tmp_path / "run"
+    done = hvdprof("run", "-o", str(run), "--no-trace", "--timeout", "25", *job, "--sleep")
+
+    assert done.returncode == 6, done.stderr
+    assert "until the job ended: rank 0 waited" in done.stderr
+    assert "sleep_for_long" in done.stderr
+    printed = words(done.stdout)
+    assert printed.startswith("Stall at step ")
+    assert "blocked for" in printed and "on stalled rank 1 until the job ended" in printed
+    assert "Rank 1 hangs at hanging_script.py:" in printed
+    failure = failure_of(run)
+    assert failure.reason.startswith("no progress on any rank for 25.0 s; stall at step ")
+    assert "at hanging_script.py:" in failure.reason
+    assert failure.rank == 1
+    assert any("sleep_for_long" in line for line in failure.lines)
+    assert "py-spy" not in done.stdout + done.stderr
+    assert first_finding(run)["id"] == "stalled-tensors"
+
+
+@LAUNCHERS
+def test_ctrl_c_during_a_hang_names_the_rank_and_its_line(tmp_path, job):
+    run = tmp_path / "run"
+    with started("run", "-o", str(run), "--no-trace", *job, "--sleep") as process:
+        wait_for(lambda: len(still(run)) == 2)
+        process.send_signal(signal.SIGINT)
+        stdout, stderr = process.communicate(timeout=300)
+
+    assert process.returncode == 130, stderr
+    assert "until the job ended: rank 0 waited" in stderr
+    assert "sleep_for_long" in stderr
+    assert "Rank 1 hangs at hanging_script.py:" in words(stdout)
+    failure = failure_of(run)
+    assert failure.reason.startswith("it was interrupted; stall at step ")
+    assert failure.rank == 1
+
+
+def still(run: Path) -> list[float]:
+    """The seconds without progress of the ranks that have written more than 8."""
+    files = run.glob("passes/*/watch/rank-?.json")
+    return [one for file in files if (one := json.loads(file.read_text())["still_s"]) > 8]
