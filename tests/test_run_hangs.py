@@ -75,6 +75,26 @@ def test_ctrl_c_during_a_hang_names_the_rank_and_its_line(tmp_path, job):
     assert failure.rank == 1
 
 
+@LAUNCHERS
+@pytest.mark.parametrize("stays", [False, True], ids=["exits", "stays"])
+def test_a_rank_with_one_batch_less_is_named_as_such(tmp_path, job, stays):
+    run = tmp_path / "run"
+    more = ("--fewer", "--stay") if stays else ("--fewer",)
+    done = hvdprof("run", "-q", "-o", str(run), "--no-trace", "--timeout", "25", *job, *more)
+
+    assert done.returncode == 6, done.stderr
+    fewer, last = hanging_script.BATCHES - 1, hanging_script.BATCHES
+    assert words(done.stdout).startswith("Unequal numbers of batches per rank: rank 1 ")
+    assert f"ended the training loop after {fewer} steps, rank 0 " in words(done.stdout)
+    assert f"in step {last}" in words(done.stdout)
+    failure = failure_of(run)
+    assert "; unequal numbers of batches per rank: " in failure.reason or stays
+    assert failure.rank == 1
+    found = first_finding(run)
+    assert (found["id"], found["severity"]) == ("unequal-batches", "error")
+    assert found["action"].startswith("Give every rank as many batches: drop_last=True")
+
+
 def still(run: Path) -> list[float]:
     """The seconds without progress of the ranks that have written more than 8."""
     files = run.glob("passes/*/watch/rank-?.json")

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 from hvdprof.collect.session import Session
+from hvdprof.collect.standing import LoopStanding
 from hvdprof.collect.steps.step_marks import OF_GRADIENTS, Collective
 from hvdprof.rundir.recorder_format import GRAD_REDUCE, USER, RecorderLine
 
@@ -20,7 +21,8 @@ class ProcessSession:
     `hvdprof run` records, from its samples and whether it is warm-up; None elsewhere.
     ``begin_for_script`` lets the recorder of `horovod.torch` begin where the script starts the
     recording itself, and says whether it does; None where it does not wait. ``engine`` is what
-    reduces under ``torch.distributed``, empty where that is not known.
+    reduces under ``torch.distributed``, empty where that is not known. ``loop_standing`` says
+    where the rank is in its training loop, for any thread.
     """
 
     def __init__(self) -> None:
@@ -28,6 +30,7 @@ class ProcessSession:
         self.marked_step: MarkedStep | None = None
         self.begin_for_script: Callable[[], bool] | None = None
         self.engine = ""
+        self.loop_standing: Callable[[], LoopStanding] = LoopStanding
 
     def install(self, session: Session) -> None:
         """Let a session take the calls from here on."""

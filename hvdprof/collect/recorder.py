@@ -24,12 +24,12 @@ from hvdprof.collect.recorder_parts import (
 )
 from hvdprof.collect.segment_recording import SegmentRecording
 from hvdprof.collect.session import Session, SilentSession
+from hvdprof.collect.standing import Standing
 from hvdprof.collect.step_recording import StepRecording
 from hvdprof.collect.steps.line_writer import LineWriter
 from hvdprof.collect.steps.step_marks import StepMarks
 from hvdprof.collect.steps.time_source import HostClock, TimeSource
 from hvdprof.collect.timeline_switch import TimelineSwitch
-from hvdprof.collect.watchdog import Standing
 from hvdprof.rundir.recorder_format import ClockLine
 
 

@@ -22,6 +22,7 @@ from hvdprof.collect.identity import (
 )
 from hvdprof.collect.recorder import Recorder
 from hvdprof.collect.session import Session, SilentSession
+from hvdprof.collect.standing import Watched
 from hvdprof.collect.steps.header import header_line
 from hvdprof.collect.steps.line_writer import LineWriter
 from hvdprof.collect.steps.time_source import time_source_of
@@ -104,7 +105,8 @@ def open_session(
         silent.take_turn()
         return
     install(recorder)
-    watch_over(recorder.standing, recorder.write_at_rest, folder, identity.rank)
+    watched = Watched(recorder.standing, recorder.write_at_rest, lambda: PROCESS.loop_standing())
+    watch_over(watched, folder, identity.rank)
     recorder.exchange_clocks("start")
 
 

@@ -8,18 +8,21 @@ that is a stall is decided by the launching side, which sees all ranks
 (``hvdprof.launch.diagnose.stall_watch``).
 """
 
+import atexit
 import contextlib
 import json
 import os
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import IO
 
 from hvdprof.collect.diagnostics import print_problem
+from hvdprof.collect.standing import Standing, Watched
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.run_file import make_run_folders, open_run_file
 
@@ -41,28 +44,6 @@ STOPPED_S = 3.0
 """Between two looks so far apart the process was stopped, as between turns, or had no core."""
 
 _LEAST_STEPS = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """Where a rank is.
-
-    ``waits`` says that it is in a collective and waits for others, ``collective`` in which, with
-    the name of its tensor, where known. ``phase`` is that of the open step (empty outside phases).
-    ``ready`` are the gradients of the step that the rank has submitted, ``missing`` the others.
-    ``ended`` says that the recording is over, ``failed`` that the rank raised and ended it so.
-    """
-
-    segment: str = ""
-    step: int = 0
-    is_open: bool = False
-    waits: bool = False
-    collective: str = ""
-    phase: str = ""
-    ready: list[str] = field(default_factory=list)
-    missing: list[str] = field(default_factory=list)
-    ended: bool = False
-    failed: bool = False
 
 
 class StepPace:
@@ -97,26 +78,24 @@ class Watchdog:
     """Watches one rank.
 
     Args:
-        standing: Where the rank is now; called from another thread.
+        watched: What the rank says where it is; called from another thread.
         paths: The files of the pass; their folder is made when missing.
         rank: The rank.
         still_after_s: Seconds without any change after which the rank reports that it is blocked
             at the latest.
-        at_rest: Called at each look that sees no change since the one before; raises nothing.
         clock: Seconds of a monotonic clock.
     """
 
     def __init__(
         self,
-        standing: Callable[[], Standing],
+        watched: Watched,
         paths: PassPaths,
         rank: int,
         still_after_s: float,
-        at_rest: Callable[[], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._standing = standing
-        self._at_rest = at_rest
+        self._watched = watched
+        self._uncaught_before = _uncaught_exception()
         self._paths = paths
         self._rank = rank
         self._still_after_s = still_after_s
@@ -137,7 +116,7 @@ class Watchdog:
         Raises:
             OSError: The files cannot be written.
         """
-        now_s, standing = self._clock(), self._standing()
+        now_s, standing = self._clock(), self._watched.standing()
         if now_s - self._looked_s > STOPPED_S:
             self._runs_since_s = now_s
         self._looked_s = now_s
@@ -146,7 +125,7 @@ class Watchdog:
         if has_changed:
             self._seen, self._since_s = standing, now_s
         else:
-            self._at_rest()
+            self._watched.at_rest()
         is_blocked = not standing.ended and self._is_blocked(standing, now_s)
         if is_blocked and self._is_due(has_changed, now_s):
             self._write_stacks()
@@ -158,6 +137,17 @@ class Watchdog:
                 self._write_state(standing, now_s, is_blocked=False)
             self._reported_s = None
         return not standing.ended
+
+    def close(self) -> None:
+        """The process ends: write where, and whether by an exception.
+
+        Raises:
+            OSError: The file cannot be written.
+        """
+        failed = _uncaught_exception() is not self._uncaught_before
+        standing = replace(self._watched.standing(), ended=True, waits=False)
+        standing = replace(standing, failed=standing.failed or failed)
+        self._write_state(standing, self._clock(), is_blocked=False)
 
     def _is_blocked(self, standing: Standing, now_s: float) -> bool:
         """Whether nothing has changed for long, or the step takes much longer than usual."""
@@ -189,6 +179,7 @@ class Watchdog:
             "still_s": round(now_s - self._since_s, 3) if is_blocked else 0.0,
             "in_step_s": round(self._pace.in_step_s(now_s), 3) if is_blocked else 0.0,
             **asdict(standing),
+            **asdict(self._watched.loop()),
         }
         with self._written(self._paths.watch_file(self._rank)) as file:
             json.dump(state, file)
@@ -210,8 +201,7 @@ class Watchdog:
 
 
 def watch_over(
-    standing: Callable[[], Standing],
-    at_rest: Callable[[], None],
+    watched: Watched,
     recorder_folder: Path,
     rank: int,
     environment: Mapping[str, str] = os.environ,
@@ -219,8 +209,7 @@ def watch_over(
     """Start to watch this rank where ``HVDPROF_STALL_WARN`` asks for it, seconds above 0.
 
     Args:
-        standing: Where the rank is now; called from another thread, as ``at_rest`` is.
-        at_rest: Called where nothing has changed for a second or two; raises nothing.
+        watched: What the rank says where it is; called from another thread.
         recorder_folder: The folder of the recorder files.
         rank: The rank.
         environment: Holds the variable.
@@ -232,17 +221,36 @@ def watch_over(
     if not 0 < warn_s < float("inf"):
         return
     # Reported a little before the launching side asks for it.
-    watchdog = Watchdog(standing, PassPaths(recorder_folder.parent), rank, 0.8 * warn_s, at_rest)
+    watchdog = Watchdog(watched, PassPaths(recorder_folder.parent), rank, 0.8 * warn_s)
 
-    def keep_looking() -> None:
+    def guarded(act: Callable[[], object]) -> None:
         try:
-            while watchdog.look():
-                time.sleep(LOOK_EVERY_S)
+            act()
         except Exception as error:
             # Such as a full disk: it ends the watch and not the training.
+            atexit.unregister(close)
             print_problem(f"stall reporting disabled: {type(error).__name__}: {error}")
 
+    def keep_looking() -> None:
+        while watchdog.look():
+            time.sleep(LOOK_EVERY_S)
+
+    def close() -> None:
+        # A forked worker ends as well.
+        if os.getpid() == own_pid:
+            guarded(watchdog.close)
+
+    own_pid = os.getpid()
+    atexit.register(close)
     try:
-        threading.Thread(target=keep_looking, name="hvdprof watchdog", daemon=True).start()
+        threading.Thread(
+            target=guarded, args=(keep_looking,), name="hvdprof watchdog", daemon=True
+        ).start()
     except RuntimeError as error:
+        atexit.unregister(close)
         print_problem(f"stall reporting disabled: {error}")
+
+
+def _uncaught_exception() -> object:
+    # Python sets it before it calls `sys.excepthook`, which the script may have replaced.
+    return getattr(sys, "last_value", None)

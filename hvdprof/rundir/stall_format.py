@@ -28,7 +28,16 @@ NO_PROGRESS = "no progress on any rank"
 """How the reason of a failed launch begins that hvdprof ended because it hung."""
 
 
-STALL_CLAUSE = "; stall at step "
+UNEQUAL = "unequal numbers of batches per rank"
+"""In the message of a stall, and in the reason of a failure, of ranks with fewer batches."""
+
+UNEQUAL_FIX = (
+    "give every rank as many batches: drop_last=True, equal shards, or a fixed number of steps per "
+    "epoch. Or wrap the loop in Join([model]) under DDP, call hvd.join() behind it under Horovod."
+)
+
+
+STALL_CLAUSE = "; stall "
 """In the reason of a launch that was ended, what comes before the stall in which it was."""
 
 
@@ -55,6 +64,15 @@ class StalledRankRecord(TypedDict):
     pid: int | None
 
 
+class UnequalRecord(TypedDict):
+    """Ranks with fewer batches, as ``launch.diagnose.unequal_batches`` describes them."""
+
+    ended: list[int]
+    num_steps: int
+    waiting: list[int]
+    step: int
+
+
 class StallLine(TypedDict):
     """A stall that was seen, as ``launch.diagnose.stall.Stall`` describes it."""
 
@@ -68,6 +86,7 @@ class StallLine(TypedDict):
     late: list[StalledRankRecord]
     waits: NotRequired[list[RankWaitRecord]]
     at_end: NotRequired[bool]
+    unequal: NotRequired[UnequalRecord | None]
 
 
 class StallOverLine(TypedDict):

@@ -7,7 +7,20 @@ MOST_TITLE_WORDS = 8
 MOST_SENTENCE_WORDS = 25
 
 IMPERATIVES = (
-    *("Call", "Check", "Compare", "End", "Install", "Look", "Move", "Omit", "Pass", "Pin", "Put"),
+    *(
+        "Call",
+        "Check",
+        "Compare",
+        "End",
+        "Give",
+        "Install",
+        "Look",
+        "Move",
+        "Omit",
+        "Pass",
+        "Pin",
+        "Put",
+    ),
     *("Raise", "Read", "Record", "Run", "Set", "Split", "Start", "Unset", "Use", "Wait", "Write"),
 )
 """With which an action may start."""

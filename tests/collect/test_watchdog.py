@@ -1,20 +1,18 @@
 import json
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hvdprof.collect.watchdog import STALL_WARN, Standing, Watchdog, watch_over
+from hvdprof.collect.standing import IN_LOOP, LoopStanding, Standing, Watched
+from hvdprof.collect.watchdog import STALL_WARN, Watchdog, watch_over
 from hvdprof.rundir.layout import PassPaths
 
 WAITING = Standing(segment="main", step=4, is_open=True, waits=True, ready=["a"], missing=["b"])
-
-
-def nothing() -> None:
-    pass
 
 
 class Rank:
@@ -23,11 +21,13 @@ class Rank:
     def __init__(self, folder: Path) -> None:
         self.paths = PassPaths(folder)
         self.standing = Standing(segment="main", step=3)
+        self.loop = LoopStanding()
         self.now_s = 100.0
         self.num_at_rest = 0
-        self.dog = Watchdog(
-            lambda: self.standing, self.paths, 1, 10.0, self.at_rest, lambda: self.now_s
-        )
+        self.dog = Watchdog(self.watched(), self.paths, 1, 10.0, lambda: self.now_s)
+
+    def watched(self) -> Watched:
+        return Watched(lambda: self.standing, self.at_rest, lambda: self.loop)
 
     def at_rest(self) -> None:
         self.num_at_rest += 1
@@ -96,9 +96,7 @@ def test_a_rank_that_makes_progress_again_withdraws_its_stall(rank: Rank) -> Non
 def hurry(rank: Rank, *, step_s: float, num_steps: int = 30, still_after_s: float = 48.0) -> float:
     """Looks once a second at steps of that length; the time of the last one."""
     paths = rank.paths
-    rank.dog = Watchdog(
-        lambda: rank.standing, paths, 1, still_after_s, rank.at_rest, lambda: rank.now_s
-    )
+    rank.dog = Watchdog(rank.watched(), paths, 1, still_after_s, lambda: rank.now_s)
     for second in range(int(num_steps * step_s) + 1):
         rank.standing = Standing(segment="main", step=int(second / step_s), is_open=True)
         rank.look(100.0 + second)
@@ -163,21 +161,44 @@ def test_the_end_of_the_recording_is_reported_and_ends_the_watch(rank: Rank) -> 
     assert rank.reported()["ended"]
 
 
+def test_the_end_of_the_process_is_written_with_the_place_in_the_loop(
+    rank: Rank, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rank.look(100.0)
+    rank.standing = WAITING
+    rank.loop = LoopStanding(loop=IN_LOOP, num_updates=40, num_epochs=1)
+    rank.dog.close()
+    reported = rank.reported()
+    assert [reported[key] for key in ("ended", "failed", "waits")] == [True, False, False]
+    assert [reported[key] for key in ("loop", "num_updates", "num_epochs")] == [IN_LOOP, 40, 1]
+    monkeypatch.setattr("sys.last_value", ValueError("bad batch"), raising=False)
+    rank.dog.close()
+    assert rank.reported()["failed"]
+
+
 @pytest.mark.parametrize("value", [None, "0", "soon", "-1", "inf", "nan"])
 def test_no_watchdog_runs_unless_requested(tmp_path: Path, value: str | None) -> None:
     environment = {} if value is None else {STALL_WARN: value}
-    watch_over(lambda: Standing(), nothing, tmp_path / "recorder", 0, environment)
+    watch_over(Watched(Standing), tmp_path / "recorder", 0, environment=environment)
     time.sleep(0.05)
     assert not (tmp_path / "watch").exists()
 
 
-def test_the_watchdog_thread_writes_progress(tmp_path: Path) -> None:
+def test_the_watchdog_thread_writes_progress_and_the_end_of_the_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_exit: list[Callable[[], None]] = []
+    monkeypatch.setattr("atexit.register", at_exit.append)
     states = [Standing(ended=True)]
-    watch_over(lambda: states[0], nothing, tmp_path / "recorder", 0, {STALL_WARN: "5"})
+    watch_over(Watched(lambda: states[0]), tmp_path / "recorder", 0, environment={STALL_WARN: "5"})
     path = PassPaths(tmp_path).watch_file(0)
     deadline = time.monotonic() + 10
     while not path.exists() and time.monotonic() < deadline:
         time.sleep(0.02)
+    assert json.loads(path.read_text())["ended"]
+    (close,) = at_exit
+    path.unlink()
+    close()
     assert json.loads(path.read_text())["ended"]
 
 
@@ -188,7 +209,7 @@ def test_a_system_without_another_thread_is_reported_and_does_not_stop_the_scrip
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr("threading.Thread.start", none_left)
-    watch_over(Standing, nothing, tmp_path / "recorder", 0, {STALL_WARN: "10"})
+    watch_over(Watched(Standing), tmp_path / "recorder", 0, environment={STALL_WARN: "10"})
     assert "stall reporting disabled: can't start new thread" in capsys.readouterr().err
 
 
@@ -197,7 +218,7 @@ def test_what_fails_within_the_watch_is_reported_in_one_line(tmp_path, capsys):
         raise ValueError("odd name of a tensor")
 
     before = set(threading.enumerate())
-    watch_over(broken, nothing, tmp_path / "recorder", 0, {STALL_WARN: "10"})
+    watch_over(Watched(broken), tmp_path / "recorder", 0, environment={STALL_WARN: "10"})
     for thread in set(threading.enumerate()) - before:
         thread.join(10)
     error = capsys.readouterr().err

@@ -44,6 +44,7 @@ RULES: tuple[Rule, ...] = (
     communication.many_small_messages,
     communication.fusion_too_large,
     watchdog.stalled_tensors,
+    watchdog.unequal_batches,
     settings.cache_evictions,
     settings.fp16_without_gain,
     settings.adasum_costs,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from hvdprof.analyze.verdict.failure_sentence import failure_sentence
 from hvdprof.model.run import FailedSegment, Verdict
-from hvdprof.rundir.stall_format import STALL_CLAUSE, UNTIL_END
+from hvdprof.rundir.stall_format import STALL_CLAUSE, UNEQUAL, UNTIL_END
 
 _ONLY_BEFORE = "Only steps before the failure count."
 
@@ -30,4 +30,6 @@ def failure_caveat(failed: Sequence[FailedSegment], answer: Verdict) -> str:
     if UNTIL_END in answer.sentence:
         # It says which stall that was.
         reason = reason.partition(STALL_CLAUSE)[0]
+    if UNEQUAL in answer.sentence.lower():
+        reason = reason.partition(f"; {UNEQUAL}")[0]
     return f"{number} at np={first.np}: {reason}. {counted}".rstrip()

@@ -7,7 +7,7 @@ import pandas as pd
 
 from hvdprof.rundir.stall_format import CALLER_MARK
 
-_RULE = "stalled-tensors"
+_RULES = ("stalled-tensors", "unequal-batches")
 _SENTENCES = re.compile(r"(?<=\.) (?=[A-Z])")
 _WHO_SAW_IT = "hvdprof's watchdog saw "
 _STACK = re.compile(r"rank (?P<rank>\d+)(?: in (?P<phase>[^:]+))?: (?P<frames>.+)")
@@ -23,7 +23,7 @@ def stall_sentence(findings: pd.DataFrame) -> str:
     Args:
         findings: FINDINGS of the run.
     """
-    seen = findings[(findings["id"] == _RULE).to_numpy()]
+    seen = findings[findings["id"].isin(_RULES).to_numpy()]
     if seen.empty:
         return ""
     first = seen.iloc[0]

@@ -27,6 +27,7 @@ from hvdprof.collect.auto.discovery import (
 )
 from hvdprof.collect.auto.horovod_calls import BLOCKING, replace_call, tensor_name_of
 from hvdprof.collect.auto.loop_input import LoopInput, interpreter_monitoring
+from hvdprof.collect.auto.loop_progress import LoopProgress, loop_place
 from hvdprof.collect.auto.plain_updates import REDUCING, PlainUpdates, time_updates
 from hvdprof.collect.auto.process_recording import ProcessRecording
 from hvdprof.collect.auto.session_recording import ELASTIC, ElasticSessions
@@ -38,6 +39,7 @@ from hvdprof.collect.engines.torch_types import Model, Optimizer
 from hvdprof.collect.guarded_context import opened
 from hvdprof.collect.segment_recording import IMPLICIT_SEGMENT
 from hvdprof.collect.session_factory import RECORDER_DIR
+from hvdprof.collect.standing import LoopStanding
 from hvdprof.collect.steps.step_marks import BACKWARD_PHASE, OPTIMIZER_PHASE
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.recorder_format import GRAD_REDUCE, LOST_PEER, RAISED, USER
@@ -65,6 +67,7 @@ class AutoRecorder(ProcessRecording):
         self._forwards = ForwardDiscovery(self._forward, self.tracker.evaluates, self.fails)
         self._updates = PlainUpdates(self._updated, self.fails)
         self._loop_input = LoopInput(self, self._report_once, interpreter_monitoring())
+        self._loop_progress = LoopProgress()
         self._is_torch_hooked = self._is_of_script = False
         self._device = ""
         self._reported: set[str] = set()
@@ -199,6 +202,7 @@ class AutoRecorder(ProcessRecording):
 
     def _updates_begin(self) -> None:
         self.trains_here()
+        self._loop_progress.updates()
         self._loop_input.updates()
 
     def _attach_further(self, optimizer: Optimizer) -> None:
@@ -225,6 +229,7 @@ class AutoRecorder(ProcessRecording):
         if not optimizers:
             return
         self._device = device_of(optimizers[0])
+        PROCESS.loop_standing = self.loop_standing
         if not self._is_of_script:
             collect.start(device=self._device, session=self._session_number)
         if self._sessions is not None:
@@ -237,9 +242,22 @@ class AutoRecorder(ProcessRecording):
         """The rank waits for its next batch."""
         return opened(self.fails, self.tracker.fetching)
 
-    def fetched(self, batch: object) -> None:
-        """A batch has come from a data loader."""
+    def fetched(self, batch: object, iterator: object) -> None:
+        """A batch has come from an iterator of a data loader."""
+        self._loop_progress.fetched(iterator)
         self.guarded(lambda: self.tracker.fetched(first_length(batch)))
+
+    def exhausted(self, iterator: object) -> None:
+        """An iterator of a data loader has no more batches."""
+        self._loop_progress.exhausted(iterator)
+
+    def loop_standing(self) -> LoopStanding:
+        """Where the rank is in the loop that trains; for any thread."""
+        return LoopStanding(
+            loop=loop_place(self._loop_input.loop, self._thread, self.own_exception()),
+            num_updates=self.tracker.num_total,
+            num_epochs=self._loop_progress.num_epochs,
+        )
 
     def computes_gradients(self, *, accumulates: bool) -> AbstractContextManager[None]:
         """A backward pass; within a model it is a part of the forward pass."""

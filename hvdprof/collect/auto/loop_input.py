@@ -69,6 +69,8 @@ class InputRecording(Protocol):
 class LoopInput:
     """Learns from the first updates which loop trains, and times what it fetches.
 
+    ``loop`` is that loop, None before it is known or where it has none.
+
     Within a fetch, a data loader may record its own: both are one piece of the phase.
 
     Args:
@@ -85,7 +87,8 @@ class LoopInput:
     ) -> None:
         self._recording, self._report = recording, report
         self._monitoring = monitoring
-        self._num_left = LEARNING_UPDATES if monitoring is not None else 0
+        self._num_left = LEARNING_UPDATES
+        self.loop: Fetches | None = None
         self._backward: list[Place] = []
         self._tool: int | None = None
         self._fetches: Fetches | None = None
@@ -107,7 +110,7 @@ class LoopInput:
         self._num_left -= 1
         found = fetches_of(self._backward, places_of(sys._getframe(1)))
         if found is not None:
-            self._num_left = 0
+            self._num_left, self.loop = 0, found
             self._watch(found)
         if not self._num_left:
             self._backward = []
@@ -129,7 +132,8 @@ class LoopInput:
 
     def _watch(self, fetches: Fetches) -> None:
         monitoring = self._monitoring
-        assert monitoring is not None
+        if monitoring is None:
+            return
         self._tool = _free_tool(monitoring)
         if self._tool is None:
             self._report(

@@ -80,8 +80,13 @@ class ProcessRecording:
         self._is_over = True
         if self.has_begun:
             self.guarded(self.tracker.end)
-            has_failed = _uncaught_exception() is not self._uncaught_before
-            self.guarded(_hooks.abandon if has_failed else collect.stop)
+            self.guarded(_hooks.abandon if self.own_exception() else collect.stop)
+
+    def own_exception(self) -> BaseException | None:
+        """The exception that has ended the script; None where none has."""
+        error = _uncaught_exception()
+        is_own = isinstance(error, BaseException) and error is not self._uncaught_before
+        return error if is_own else None  # type: ignore[return-value]
 
     def guarded(self, act: Callable[[], object]) -> None:
         """Call a function of the recorder; its exception ends the recording, not the training."""

@@ -23,8 +23,11 @@ class TorchRecording(Protocol):
     def fetching(self) -> Context:
         """The rank waits for its next batch."""
 
-    def fetched(self, batch: object) -> None:
-        """A batch has come from a data loader."""
+    def fetched(self, batch: object, iterator: object) -> None:
+        """A batch has come from an iterator of a data loader."""
+
+    def exhausted(self, iterator: object) -> None:
+        """An iterator of a data loader has no more batches."""
 
     def computes_gradients(self, *, accumulates: bool) -> Context:
         """A backward pass, into the gradients of parameters or, by ``autograd.grad``, elsewhere."""
@@ -59,8 +62,12 @@ def _time_batches(iterator: Any, recording: TorchRecording) -> None:
         if not recording.is_here():
             return fetch(own)
         with recording.fetching():
-            batch = fetch(own)
-        recording.fetched(batch)
+            try:
+                batch = fetch(own)
+            except StopIteration:
+                recording.exhausted(own)
+                raise
+        recording.fetched(batch, own)
         return batch
 
     iterator.__next__ = timed_fetch

@@ -17,6 +17,7 @@ from hvdprof.rundir.stall_format import (
     CALLER_MARK,
     MISMATCH,
     STACK_MARK,
+    UNEQUAL,
     UNTIL_END,
     StallLine,
 )
@@ -124,6 +125,13 @@ def _clause(record: StallLine, lasted_s: float | None) -> str:
         if lasted_s is not None
         else f"for at least {units.seconds(float(record['waited_s']))}"
     )
+    unequal = record.get("unequal")
+    if unequal:
+        ended, waiting = _ranks(unequal["ended"]), _ranks(unequal["waiting"])
+        return (
+            f"{UNEQUAL}: {ended} ended the training loop after {unequal['num_steps']} steps, "
+            f"{waiting} blocked {lasted} in step {unequal['step']}"
+        )
     where = f"stall at step {record['step']} of {record['segment']}"
     cause = f"on stalled {stalled}" if stalled else _without_late(record)
     return f"{where}: {_ranks(record['waiting'])} blocked {lasted} {cause}"

@@ -14,11 +14,12 @@ from hvdprof.launch.diagnose.rank_positions import first_stack, positions, rank_
 from hvdprof.launch.diagnose.rank_progress import PassProgress
 from hvdprof.launch.diagnose.rank_wait import ranks_text
 from hvdprof.launch.diagnose.stall import Stall, StalledRank
+from hvdprof.launch.diagnose.unequal_batches import UnequalBatches
 from hvdprof.launch.processes.launch_process import Outcome
 from hvdprof.rundir.known_causes import with_known_cause
 from hvdprof.rundir.launcher_exits import HOROVODRUN_EXIT, ProcessExit, process_exits
 from hvdprof.rundir.manifest import Failure, WorkerEnd
-from hvdprof.rundir.stall_format import NO_PROGRESS
+from hvdprof.rundir.stall_format import NO_PROGRESS, UNEQUAL, UNEQUAL_FIX
 
 LEAST_STOPPED_S = 10.0
 """A rank that a signal stopped for less is no reason for its peers to fail: Gloo waits 30 s."""
@@ -33,12 +34,13 @@ class LastSeen:
 
     ``stopped_s`` are the seconds for which a signal stopped a rank while another one ran, ``stall``
     is the one in which the launch ended, and ``blocked`` are the ranks whose step had not ended for
-    long, with their stacks.
+    long, with their stacks. ``unequal`` are ranks with fewer batches than others.
     """
 
     stopped_s: Mapping[int, float] = field(default_factory=dict)
     stall: Stall | None = None
     blocked: Sequence[StalledRank] = ()
+    unequal: UnequalBatches | None = None
 
 
 NOTHING_SEEN = LastSeen()
@@ -191,6 +193,18 @@ def _was_stopped(evidence: _Evidence) -> Failure | None:
     )
 
 
+def _unequal_batches(evidence: _Evidence) -> Failure | None:
+    """Ranks that lost a peer in a step, whose peer has ended its loop and then itself."""
+    unequal = evidence.seen.unequal
+    if unequal is None or not set(unequal.waiting) & set(evidence.errors.lost_peer_ranks()):
+        return None
+    return Failure(
+        reason=f"{ranks_text(unequal.waiting)} lost a peer; {UNEQUAL}: {unequal.past()}",
+        rank=unequal.ended[0] if len(unequal.ended) == 1 else None,
+        lines=[*evidence.errors.last_lines(unequal.waiting[0]), f"to do: {UNEQUAL_FIX}"],
+    )
+
+
 def _ended_by_signal(evidence: _Evidence) -> Failure | None:
     sign = evidence.ended_by
     if evidence.ended is None or sign is None or sign == signal.SIGTERM:
@@ -271,6 +285,7 @@ _RULES: tuple[Callable[[_Evidence], Failure | None], ...] = (
     _hung,
     _not_started,
     _was_stopped,
+    _unequal_batches,
     _ended_by_signal,
     _raised,
     _ended_silently,

@@ -6,12 +6,13 @@ Tested in ``tests/launch/diagnose/test_stall_watch.py``.
 import datetime as dt
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hvdprof.launch.diagnose.rank_wait import RankWait, different_waits, script_place
 from hvdprof.launch.diagnose.stack_text import training_stack
 from hvdprof.launch.diagnose.stall import Stall, StalledRank
-from hvdprof.launch.diagnose.watch_state import ABSENT, ENDED, RUNS, WatchState
+from hvdprof.launch.diagnose.unequal_batches import unequal_batches
+from hvdprof.launch.diagnose.watch_state import ABSENT, ENDED, LEFT, RUNS, WatchState
 from hvdprof.rundir.layout import PassPaths
 
 States = Mapping[int, WatchState]
@@ -41,13 +42,17 @@ class RankStandings:
         submitted = list(
             dict.fromkeys(name for state in waiting if state.step == step for name in state.ready)
         )
+        unequal = unequal_batches(states)
+        have_left = set(unequal.ended) if unequal else set()
         members = {state.rank for state in waiting}
         late = {}
         for rank in self._ranks:
             state = states.get(rank)
             waits = rank in members or (state is not None and state.is_waiting(0.0, step))
-            if not waits:
+            if not waits or rank in have_left:
                 late[rank] = self._stalled_rank(rank, state, step, submitted)
+            if rank in have_left:
+                late[rank] = replace(late[rank], state=LEFT, tensors=[])
         return Stall(
             number=number,
             segment=waiting[0].segment,
@@ -57,6 +62,7 @@ class RankStandings:
             waiting=[rank for rank in self._ranks if rank not in late],
             late=list(late.values()),
             waits=[] if late else self._waits(states),
+            unequal=unequal,
         )
 
     def blocked(self) -> list[StalledRank]:

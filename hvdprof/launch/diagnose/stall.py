@@ -15,8 +15,17 @@ from hvdprof.launch.diagnose.rank_wait import (
     script_place,
     waits_text,
 )
-from hvdprof.launch.diagnose.watch_state import ABSENT, ENDED, GONE, RUNS, SILENT, STOPPED
-from hvdprof.rundir.stall_format import MISMATCH, UNTIL_END
+from hvdprof.launch.diagnose.unequal_batches import UnequalBatches
+from hvdprof.launch.diagnose.watch_state import (
+    ABSENT,
+    ENDED,
+    GONE,
+    LEFT,
+    RUNS,
+    SILENT,
+    STOPPED,
+)
+from hvdprof.rundir.stall_format import MISMATCH, UNEQUAL, UNEQUAL_FIX, UNTIL_END
 
 _HUNG = (
     "every rank has submitted. Check the network (hvdprof net) and the log of NCCL or Gloo{rest}."
@@ -27,6 +36,7 @@ _MISMATCHED = (
 )
 _ACTIONS = {
     RUNS: "read its stack below: slow input, a checkpoint or a lock. Live: {dump}.",
+    LEFT: UNEQUAL_FIX,
     ENDED: "look for unequal numbers of batches per rank, or an early exit of {rank}.",
     ABSENT: "check that {rank} started: its host, its first lines in stderr.txt of the pass.",
     GONE: "end the job; stderr.txt of the pass has the last lines of {rank}.",
@@ -48,12 +58,13 @@ _AT_END = {
 class StalledRank:
     """A rank that others wait for.
 
-    ``state`` is ``runs`` (it does something else, in ``phase``), ``ended`` (its recording is over),
-    ``absent`` (it has not begun to record), ``gone`` (its process has ended), ``stopped`` (by a
-    signal) or ``silent`` (it makes progress slowly, holds Python's lock, or is on another host and
-    one of the others). ``tensors`` are the gradients of that step that others have submitted and it
-    has not; ``stack`` are the lines of its training thread, innermost first. ``host`` is empty and
-    ``pid`` None where the rank has not written a state.
+    ``state`` is ``runs`` (it does something else, in ``phase``), ``left`` (it has ended its loop,
+    and the others have not), ``ended`` (its recording is over), ``absent`` (it has not begun to
+    record), ``gone`` (its process has ended), ``stopped`` (by a signal) or ``silent`` (it makes
+    progress slowly, holds Python's lock, or is on another host and one of the others). ``tensors``
+    are the gradients of that step that others have submitted and it has not; ``stack`` are the
+    lines of its training thread, innermost first. ``host`` is empty and ``pid`` None where the rank
+    has not written a state.
     """
 
     rank: int
@@ -73,9 +84,10 @@ class StalledRank:
     def activity(self) -> str:
         """What the rank does, and which gradients it lacks."""
         place = script_place(self.stack)
+        at = f" at {place}" if place else ""
         state = {
-            RUNS: f"in {self.phase or 'no phase'} of step {self.step}"
-            + (f" at {place}" if place else ""),
+            RUNS: f"in {self.phase or 'no phase'} of step {self.step}{at}",
+            LEFT: f"behind the loop{at}",
             ENDED: "has ended its recording",
             ABSENT: "has not begun to record",
             GONE: "has ended",
@@ -118,7 +130,7 @@ class Stall:
     ``late`` is empty where all ranks wait: then ``waits`` say what each waits in, and the
     collective is hung where these are empty. ``time_ns`` is when the stall was seen, local time
     since 1970 as if it were UTC; ``waited_s`` the longest wait by then. ``at_end`` says that the
-    job ended during the stall.
+    job ended during the stall. ``unequal`` is given where ``late`` are ranks with fewer batches.
     """
 
     number: int
@@ -130,6 +142,7 @@ class Stall:
     late: list[StalledRank]
     waits: list[RankWait] = field(default_factory=list)
     at_end: bool = False
+    unequal: UnequalBatches | None = None
 
     @property
     def late_rank(self) -> int | None:
@@ -144,8 +157,10 @@ class Stall:
         since = f"since {clock}"
         if self.at_end:
             waited, since = "waited", f"{since} {UNTIL_END}"
+        waited = f"{waited} {units.seconds(self.waited_s)}"
+        if self.unequal is not None:
+            return f"stall {since}: {self._unequal_clause(self.unequal, waited)}"
         what = f"stall at step {self.step} {since}: {ranks_text(self.waiting)} {waited}"
-        what = f"{what} {units.seconds(self.waited_s)}"
         if self.waits:
             return f"{what} {MISMATCH}: {waits_text(self.waits)}"
         if not self.late:
@@ -155,8 +170,21 @@ class Stall:
         more = f" and {num_more} more" if num_more > 0 else ""
         return f"{what} for {', '.join(stalled)}{more}"
 
+    def _unequal_clause(self, unequal: UnequalBatches, waited: str) -> str:
+        ended = ", ".join(
+            f"{one.name} ({one.activity()})" if one.stack else one.name
+            for one in self.late[:MAX_NAMED_RANKS]
+        )
+        have = "have" if len(unequal.ended) > 1 else "has"
+        return (
+            f"{UNEQUAL}: {ended} {have} ended the training loop after {unequal.num_steps} steps, "
+            f"{ranks_text(unequal.waiting)} {waited} in step {unequal.step}"
+        )
+
     def action(self) -> str:
         """What to do: about the first stalled rank, or about the collectives."""
+        if self.unequal is not None:
+            return UNEQUAL_FIX
         if self.waits:
             return _MISMATCHED
         first = self._first()

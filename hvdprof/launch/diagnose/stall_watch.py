@@ -15,6 +15,7 @@ from typing import cast
 
 from hvdprof.launch.diagnose.rank_standings import RankStandings, States, local_time_ns
 from hvdprof.launch.diagnose.stall import Stall, StalledRank
+from hvdprof.launch.diagnose.unequal_batches import UnequalBatches, unequal_batches
 from hvdprof.launch.diagnose.watch_state import SILENT, WatchState
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import Failure
@@ -109,6 +110,10 @@ class StallWatch:
     def blocked(self) -> list[StalledRank]:
         """The ranks whose step has not ended for long, with their stacks; for any pause."""
         return self._standings.blocked()
+
+    def unequal(self) -> UnequalBatches | None:
+        """The ranks with fewer batches, by what all ranks wrote last; None where there are none."""
+        return unequal_batches(self._standings.read())
 
     def finish(self) -> None:
         """The pass has ended, and a stall with it."""

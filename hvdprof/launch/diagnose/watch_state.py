@@ -12,8 +12,9 @@ from typing import Self
 
 from hvdprof.launch.processes.process_state import is_stopped, state_letter
 
-RUNS, ENDED, ABSENT, GONE, STOPPED, SILENT = (
+RUNS, LEFT, ENDED, ABSENT, GONE, STOPPED, SILENT = (
     "runs",
+    "left",
     "ended",
     "absent",
     "gone",
@@ -31,7 +32,8 @@ class WatchState:
     both are 0 while its steps take as long as usual. ``waits`` says that the rank waits in a
     collective, and ``collective`` in which, where known. ``phase`` is that of the open step;
     ``ready`` are the gradients of the step that it has submitted. ``ended`` says that its recording
-    is over, and ``failed`` that it raised.
+    is over, and ``failed`` that it raised. ``loop``, ``num_updates`` and ``num_epochs`` are those
+    of ``collect.standing.LoopStanding``.
     """
 
     rank: int
@@ -48,6 +50,9 @@ class WatchState:
     ready: Sequence[str]
     ended: bool
     failed: bool
+    loop: str
+    num_updates: int
+    num_epochs: int
 
     @classmethod
     def read(cls, path: Path) -> Self | None:

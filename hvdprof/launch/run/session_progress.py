@@ -8,6 +8,7 @@ from collections.abc import Callable
 from hvdprof.launch.diagnose.rank_progress import PassProgress
 from hvdprof.launch.diagnose.stall import Stall, StalledRank
 from hvdprof.launch.diagnose.stall_watch import StallWatch
+from hvdprof.launch.diagnose.unequal_batches import UnequalBatches
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import Failure
 
@@ -87,6 +88,10 @@ class SessionStalls:
     def blocked(self) -> list[StalledRank]:
         """The ranks of the session whose step has not ended for long, with their stacks."""
         return [] if self._watch is None else self._watch.blocked()
+
+    def unequal(self) -> UnequalBatches | None:
+        """The ranks of the session with fewer batches; None where there are none."""
+        return None if self._watch is None else self._watch.unequal()
 
     def finish(self) -> None:
         """The session has ended, and a stall with it."""

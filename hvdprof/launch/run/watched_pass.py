@@ -236,7 +236,9 @@ def _explained(
         stdout=_tail(of.paths.stdout),
         stderr=_tail(of.paths.stderr),
         timeout_s=of.settings.timeout_s,
-        seen=LastSeen(stopped_s=stopped_s, stall=stall, blocked=stalls.blocked()),
+        seen=LastSeen(
+            stopped_s=stopped_s, stall=stall, blocked=stalls.blocked(), unequal=stalls.unequal()
+        ),
     )
     if stall is not None and stall.sentence() in failure.reason:
         # Not where a rank fails by itself while another one waits for it.

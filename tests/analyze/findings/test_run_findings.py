@@ -201,6 +201,14 @@ def incident(kind):
 
 TINY_BUCKETS = DdpFacts(gradient_bytes=45_000_000, bucket_cap_mb=0.01)
 
+
+def failed_with(reason):
+    """The manifest of a run whose launch failed for that reason, by rank 1."""
+    record = pass_record("p", [segment("s")])
+    record.segments[0].failure = Failure(reason=reason, rank=1)
+    return manifest(passes=[record])
+
+
 CASES = {
     "small-buckets": (
         evidence(under_ddp("exposed-transfer", 0.4), ddp=TINY_BUCKETS),
@@ -289,6 +297,12 @@ CASES = {
     "stalled-tensors": (
         evidence([("stalls", table("stalls", {"file": "f", "line": 1, "stalled_rank": 1}))]),
         evidence(),
+    ),
+    "unequal-batches": (
+        evidence(
+            [], manifest=failed_with("rank 0 lost a peer; unequal numbers of batches per rank: x")
+        ),
+        evidence([], manifest=failed_with("rank 0 lost a peer")),
     ),
     "cache-evictions": (evidence([incident("cache-eviction")]), evidence([incident("mpi")])),
     "fp16-costs": (
@@ -728,6 +742,22 @@ def test_a_stall_in_which_the_user_ended_the_job_is_an_error():
     clause = "stall at step 5 of main: rank 0 blocked for 20.0 s on stalled rank 1"
     assert stalled(clause)["severity"] == "warning"
     assert stalled(f"{clause} until the job ended")["severity"] == "error"
+
+
+def test_unequal_numbers_of_batches_lead_with_their_fix():
+    what = "rank 1 ended the training loop after 39 steps, rank 0 blocked for 20.0 s in step 40"
+    row = stalled(f"unequal numbers of batches per rank: {what}; stack: rank 1: /job/t.py:15 save")
+    assert (row["id"], row["title"]) == ("unequal-batches", "Unequal numbers of batches")
+    assert row["action"].startswith("Give every rank as many batches: drop_last=True")
+
+
+def test_a_job_that_failed_by_unequal_numbers_of_batches_says_so():
+    what = "unequal numbers of batches per rank: rank 1 had ended the training loop after 39 steps"
+    given = evidence([], manifest=failed_with(f"rank 0 lost a peer; {what}"))
+    (row,) = findings(given).to_dict("records")
+    assert style_faults(row) == []
+    assert (row["id"], row["severity"], row["subject"]) == ("unequal-batches", "error", "rank 1")
+    assert row["evidence"] == f"{what[0].upper()}{what[1:]}."
 
 
 def test_a_stall_without_a_stalled_rank_is_a_hung_collective():

@@ -40,6 +40,16 @@ def test_a_stall_that_leads_is_not_repeated():
     assert "rank 0 waited 19 s" in failure_caveat([failed], ANSWER)
 
 
+def test_unequal_batches_that_lead_are_not_repeated():
+    unequal = "unequal numbers of batches per rank: rank 1 had ended the training loop"
+    failed = replace(FAILED, reason=f"rank 0 lost a peer; {unequal}")
+    led = replace(ANSWER, sentence=f"U{unequal[1:]}. {ANSWER.sentence}")
+
+    assert failure_caveat([failed], led).startswith(
+        "1 measurement failed, at np=2: rank 0 lost a peer. Its"
+    )
+
+
 def test_of_several_failures_the_first_is_named():
     uncounted = replace(FAILED, is_counted=False)
 

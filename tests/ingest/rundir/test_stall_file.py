@@ -63,6 +63,16 @@ def test_a_stall_in_which_the_job_ended_says_so(tmp_path: Path) -> None:
     assert clause.endswith("blocked for 75.0 s on stalled rank 1 until the job ended")
 
 
+def test_ranks_with_fewer_batches_are_named_as_such(tmp_path: Path) -> None:
+    path = tmp_path / "stalls.jsonl"
+    unequal = {"ended": [1], "num_steps": 39, "waiting": [0, 2], "step": 40}
+    path.write_text(json.dumps(STALL | {"unequal": unequal}))
+    assert read_stall_file(path, "stalls.jsonl").clauses == [
+        "unequal numbers of batches per rank: rank 1 ended the training loop after 39 steps, "
+        "ranks 0, 2 blocked for at least 60.5 s in step 40"
+    ]
+
+
 def test_a_stack_in_a_library_names_the_line_of_the_script_too(tmp_path: Path) -> None:
     path = tmp_path / "stalls.jsonl"
     stack = ["/v/site-packages/torch/serialization.py:850 save", "/job/train.py:29 <module>"]

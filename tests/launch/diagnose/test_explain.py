@@ -12,6 +12,7 @@ from hvdprof.launch.diagnose.explain import (
 from hvdprof.launch.diagnose.printed_errors import MAX_CHARACTERS, MAX_LINES
 from hvdprof.launch.diagnose.rank_progress import PassProgress
 from hvdprof.launch.diagnose.stall import Stall, StalledRank
+from hvdprof.launch.diagnose.unequal_batches import UnequalBatches
 from hvdprof.launch.processes.launch_process import Outcome
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import Failure, WorkerEnd
@@ -455,3 +456,26 @@ def test_ranks_that_hang_without_a_wait_are_named_with_their_places(tmp_path):
         "t.py:3; rank 1 had done 15 steps, in data of step 15 at t.py:9"
     )
     assert failure.lines == ["stack of rank 0, innermost first:", "  /job/t.py:3 load"]
+
+
+LOST = (
+    "[rank0]: Traceback (most recent call last):\n"
+    "[rank0]: RuntimeError: [pair.cc:536] Connection closed by peer [127.0.0.1]:27651\n"
+)
+
+
+def test_a_rank_that_lost_a_peer_with_fewer_batches_says_so(tmp_path):
+    unequal = UnequalBatches(ended=[1], num_steps=39, waiting=[0], step=40)
+    given = {"stdout": "", "timeout_s": 300.0, "seen": LastSeen(unequal=unequal)}
+    outcome, progress = Outcome(1, hung=False, duration_s=9.0), _progress(tmp_path, {0: 38, 1: 38})
+    failure = explain(outcome, progress, stderr=LOST, **given)
+    assert failure.reason == (
+        "rank 0 lost a peer; unequal numbers of batches per rank: rank 1 had ended the training "
+        "loop after 39 steps, rank 0 was in step 40"
+    )
+    assert failure.rank == 1
+    assert "Connection closed by peer" in failure.lines[-2]
+    assert failure.lines[-1].startswith("to do: give every rank as many batches")
+    # A rank that raises something of its own is the cause.
+    other = LOST.replace("Connection closed by peer", "label 11 out of range")
+    assert "batches" not in explain(outcome, progress, stderr=other, **given).reason

@@ -18,6 +18,7 @@ from hvdprof.rundir.stall_format import (
     StalledRankRecord,
     StallLine,
     StallOverLine,
+    UnequalRecord,
 )
 
 STACK = """\
@@ -58,6 +59,9 @@ class Ranks:
             "missing": [],
             "ended": False,
             "failed": False,
+            "loop": "",
+            "num_updates": 0,
+            "num_epochs": 0,
         }
         self.paths.watch_file(rank).write_text(json.dumps(state | values))
 
@@ -260,6 +264,30 @@ def test_a_stall_that_lasts_ends_the_pass_and_says_why(ranks: Ranks) -> None:
     assert "rank 0 has been waiting 20.0 s for rank 1 on" in failure.reason
     assert failure.lines[0].startswith("to do: rank 1")
     assert failure.lines[2] == "  /v/site-packages/torch/serialization.py:850 save"
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_rank_with_fewer_batches_is_named_as_such(ranks: Ranks, waits: bool) -> None:
+    """Also where it waits in another collective behind its loop."""
+    seen: list[Stall] = []
+    watch = ranks.watch(2, seen)
+    ranks.say(0, waits=True, ready=["a"], loop="inside", num_updates=40)
+    ranks.say(1, waits=waits, collective="barrier", loop="left", num_updates=40, num_epochs=1)
+    ranks.paths.stack_file(1).write_text(STACK)
+    watch.look()
+    (stall,) = seen
+    assert [(one.rank, one.state) for one in stall.late] == [(1, "left")]
+    here = socket.gethostname()
+    assert stall.sentence().endswith(
+        f": unequal numbers of batches per rank: rank 1 on {here} (behind the loop at "
+        "train.py:12) has ended the training loop after 40 steps, rank 0 has been waiting 20.0 s "
+        "in step 41"
+    )
+    assert stall.action().startswith("give every rank as many batches: drop_last=True")
+    assert "hvd.join()" in stall.action()
+    (line,) = map(json.loads, ranks.paths.stalls.read_text().splitlines())
+    assert line["unequal"] == {"ended": [1], "num_steps": 40, "waiting": [0], "step": 41}
+    assert line["unequal"].keys() == get_type_hints(UnequalRecord).keys()
 
 
 def cut_off(ranks: Ranks, seen: list[Stall], size: int = 2) -> Stall | None:

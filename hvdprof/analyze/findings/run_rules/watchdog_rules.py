@@ -14,7 +14,16 @@ from hvdprof import units
 from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.finding import Finding, as_sentence, sentences
 from hvdprof.analyze.findings.nccl_rules.nccl_rule import ranks_text
-from hvdprof.rundir.stall_format import MISMATCH, NO_PROGRESS, STACK_MARK, STALLS_FILE, UNTIL_END
+from hvdprof.rundir.manifest import Failure
+from hvdprof.rundir.stall_format import (
+    MISMATCH,
+    NO_PROGRESS,
+    STACK_MARK,
+    STALLS_FILE,
+    UNEQUAL,
+    UNEQUAL_FIX,
+    UNTIL_END,
+)
 
 _READ_STACK = (
     "Look at the quoted line of code, where the stalled rank was: slow input, a checkpoint or a "
@@ -32,6 +41,8 @@ _MISMATCHED = (
     "Call the same collectives in the same order on every rank. Compare the conditions that lead "
     "to these lines, and the number of batches of each rank."
 )
+_UNEQUAL_TITLE = "Unequal numbers of batches"
+_UNEQUAL_ACTION = f"{UNEQUAL_FIX[0].upper()}{UNEQUAL_FIX[1:]}"
 
 
 def stalled_tensors(evidence: Evidence) -> Iterator[Finding]:
@@ -53,6 +64,23 @@ def stalled_tensors(evidence: Evidence) -> Iterator[Finding]:
         yield _of_horovod(warned, incidents)
 
 
+def unequal_batches(evidence: Evidence) -> Iterator[Finding]:
+    """Ranks that lost a peer which had ended its loop: the job failed before anything stalled."""
+    for _, failed in _failures(evidence):
+        _, clause, what = failed.reason.partition(f"; {UNEQUAL}: ")
+        if clause:
+            yield Finding(
+                "unequal-batches",
+                "error",
+                "ranks" if failed.rank is None else f"rank {failed.rank}",
+                _UNEQUAL_TITLE,
+                as_sentence(f"{UNEQUAL}: {what}"),
+                _UNEQUAL_ACTION,
+                "certain",
+            )
+            return
+
+
 def _by_watchdog(rows: pd.DataFrame) -> "pd.Series[bool]":
     return rows["file"].astype(str).map(lambda file: PurePath(file).name == STALLS_FILE).eq(True)
 
@@ -60,11 +88,20 @@ def _by_watchdog(rows: pd.DataFrame) -> "pd.Series[bool]":
 def _passes_that_hung(evidence: Evidence) -> set[str]:
     """The launches that hvdprof ended because no rank made progress."""
     return {
-        record.id
+        pass_id
+        for pass_id, failure in _failures(evidence)
+        if failure.reason.startswith(NO_PROGRESS)
+    }
+
+
+def _failures(evidence: Evidence) -> Iterator[tuple[str, Failure]]:
+    """The failures of the run, each with its launch."""
+    return (
+        (record.id, one.failure)
         for record in evidence.run.manifest.passes
         for one in record.segments
-        if one.failure is not None and one.failure.reason.startswith(NO_PROGRESS)
-    }
+        if one.failure is not None
+    )
 
 
 def _of_watchdog(
@@ -74,13 +111,15 @@ def _of_watchdog(
     own = stalls[(stalls["line"] == first["line"]) & (stalls["file"] == first["file"])]
     number = "a stall" if num_seen == 1 else f"{units.count(num_seen)} stalls"
     is_hung = not len(own) and pd.isna(first["failed_rank"])
-    title, action = "Stalled tensors", _READ_STACK if stack else _MISSING
-    if MISMATCH in what:
+    rule, title, action = "stalled-tensors", "Stalled tensors", _READ_STACK if stack else _MISSING
+    if UNEQUAL in what:
+        rule, title, action = "unequal-batches", _UNEQUAL_TITLE, _UNEQUAL_ACTION
+    elif MISMATCH in what:
         title, action = "Mismatched collectives", _MISMATCHED
     elif is_hung:
         title, action = "Hung collective", _HUNG
     return Finding(
-        "stalled-tensors",
+        rule,
         "error" if ended_the_job else "warning",
         "ranks" if pd.isna(first["failed_rank"]) else f"rank {int(first['failed_rank'])}",
         title,
