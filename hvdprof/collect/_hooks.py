@@ -70,6 +70,11 @@ def evaluation(*, after_training: bool) -> AbstractContextManager[None]:
     return PROCESS.session.steps.evaluation(after_training=after_training)
 
 
+def end_evaluation() -> None:
+    """Record the open step as an evaluation after the last step: the training is over."""
+    PROCESS.session.steps.end_evaluation()
+
+
 def extend_forward() -> None:
     """Let the forward pass of the open step reach to this moment: a backward pass begins."""
     PROCESS.session.steps.extend_forward()

@@ -79,6 +79,11 @@ class RecordedSteps(Guarded, StepCalls):
         )
 
     @guarded
+    def end_evaluation(self) -> None:
+        """Write the open step as an evaluation after the last step; none is open then."""
+        self._steps.end_evaluation(self._segments.current or IMPLICIT_SEGMENT)
+
+    @guarded
     def samples(self, number: int) -> None:
         """Count more samples into the open step."""
         self._steps.add_samples(number)

@@ -36,6 +36,9 @@ class StepCalls:
         """A context that does nothing."""
         return _NOTHING
 
+    def end_evaluation(self) -> None:
+        """Nothing."""
+
     def samples(self, number: int) -> None:
         """Nothing."""
 

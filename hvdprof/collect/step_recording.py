@@ -9,7 +9,7 @@ from hvdprof.collect.engines.watch_list import WatchList
 from hvdprof.collect.steps.line_writer import LineWriter
 from hvdprof.collect.steps.step_marks import MAX_PIECES, StepMarks
 from hvdprof.collect.steps.step_writer import FinishedStep, StepWriter
-from hvdprof.collect.steps.time_source import TimeSource
+from hvdprof.collect.steps.time_source import Mark, TimeSource
 from hvdprof.collect.steps.window_writer import WindowWriter
 
 
@@ -90,6 +90,27 @@ class StepRecording:
         else:
             self._finish(segment)
 
+    def end_evaluation(self, segment: str) -> None:
+        """Write the open step as an evaluation after the last step, and drop it.
+
+        Nothing is written where it holds no evaluation. Waits for the steps before it.
+
+        Args:
+            segment: The segment that it belongs to.
+
+        Raises:
+            OSError: The recorder file took no more.
+            Exception: The exception of a hook.
+        """
+        self._raise_failure()
+        marks = self.marks
+        if marks.is_open and marks.has_evaluation and not self._file.is_full:
+            end = self._source.now()
+            marks.close(end)
+            self._writer.write_rest()
+            self._file.write(self._writer.evaluation_line(self._finished(segment, end)))
+        marks.drop()
+
     def write_passed(self) -> None:
         """Write the finished steps that can be written without waiting.
 
@@ -112,8 +133,17 @@ class StepRecording:
         marks = self.marks
         end = self._source.now()
         marks.close(end)
-        is_whole = self._windows is None
-        step = FinishedStep(
+        step = self._finished(segment, end)
+        if self._windows is None:
+            step.ready = self.watches.ready()
+            step.buckets = [self.watches.placed(bucket) for bucket in marks.buckets]
+        self.number += 1
+        self._writer.add(step)
+
+    def _finished(self, segment: str, end: Mark) -> FinishedStep:
+        """The step of the marks, without gradients and buckets."""
+        marks = self.marks
+        return FinishedStep(
             segment=segment,
             number=self.number,
             # Without a number a step counts as one sample: rates are steps per second then.
@@ -122,17 +152,15 @@ class StepRecording:
             begin=marks.begin,
             end=end,
             phases=marks.phases,
-            ready=self.watches.ready() if is_whole else [],
+            ready=[],
             blocked=marks.blocked if marks.sees_blocked else None,
             waits=marks.waits,
-            buckets=[self.watches.placed(bucket) for bucket in marks.buckets] if is_whole else [],
+            buckets=[],
             loss=marks.loss,
             has_evaluation=marks.has_evaluation,
             evaluation_blocked_ns=marks.evaluation_blocked_ns,
             evaluation_waits=marks.evaluation_waits,
         )
-        self.number += 1
-        self._writer.add(step)
 
     def _raise_failure(self) -> None:
         if self.marks.failure is not None:

@@ -252,6 +252,21 @@ class StepLine(TypedDict):
     ]
 
 
+class EvaluationLine(TypedDict):
+    """The rank evaluated after the last step of a segment."""
+
+    kind: Literal["evaluation"]
+    segment: Annotated[str, Key("id of the segment")]
+    step: Annotated[int, Key("number of the last step, plus 1")]
+    start_ns: Annotated[int, Key("end of the last step", "ns")]
+    dur_ns: Annotated[int, Key("length until the end of the last forward pass", "ns")]
+    rest_ns: Annotated[int, Key("time from there to the end of the last wait, 0 without one", "ns")]
+    blocked_ns: Annotated[
+        int | None, Key("waits for other ranks in `dur_ns`; `null` where one may be unseen", "ns")
+    ]
+    rest_blocked_ns: Annotated[int | None, Key("waits in `rest_ns`, likewise", "ns")]
+
+
 class MarkLine(TypedDict):
     """A moment that the script named."""
 
@@ -336,6 +351,7 @@ RecorderLine = (
     | SegmentLine
     | StepLine
     | WindowLine
+    | EvaluationLine
     | MarkLine
     | TimelineLine
     | SegmentEndLine

@@ -24,6 +24,7 @@ def evaluated_steps(
     num_evaluations: int = 3,
     without_last: bool = False,
     per_batch: bool = False,
+    after_last: bool = False,
 ) -> dict[str, pd.DataFrame]:
     """``every`` training steps, an evaluation, and so on; all ranks are released together.
 
@@ -35,6 +36,7 @@ def evaluated_steps(
         without_last: Whether the last rank does not evaluate, so that the step counts.
         per_batch: Whether the ranks wait for each other in the evaluation, as in a metric that is
             reduced per batch, and not behind it.
+        after_last: Whether one more follows the last step, and a wait follows it.
     """
     num_ranks = len(inside_ms)
     behind = behind_ms or [0.0] * num_ranks
@@ -59,6 +61,7 @@ def evaluated_steps(
                         "start_ns": round(begin * _MS),
                         "dur_ns": round((inside_ms[rank] + within) * _MS),
                         "blocked_ns": round(within * _MS),
+                        "rest_blocked_ns": 0,
                     }
                 )
             rows.append(
@@ -84,6 +87,22 @@ def evaluated_steps(
             }
         )
         begin += length
+    for rank in range(num_ranks if after_last else 0):
+        waits = longest - inside_ms[rank] - behind[rank]
+        evaluations.append(
+            {
+                "pass_id": "p",
+                "segment": "s",
+                "rank": rank,
+                "step": every * num_evaluations + every,
+                "start_ns": round(begin * _MS),
+                "dur_ns": round(inside_ms[rank] * _MS),
+                "blocked_ns": 0,
+                "rest_ns": round((longest - inside_ms[rank]) * _MS),
+                "rest_blocked_ns": round(waits * _MS),
+                "after_last": True,
+            }
+        )
     return {
         STEPS.name: declared_rows(STEPS, *rows),
         JOB_STEPS.name: declared_rows(JOB_STEPS, *of_job),

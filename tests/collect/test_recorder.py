@@ -616,3 +616,40 @@ def test_on_a_gpu_a_loss_goes_to_pinned_memory_so_that_nothing_waits_for_it(tmp_
         recording.train_step(100, loss=Loss())
     (step,) = steps_of(recording.lines, "one")
     assert step["loss"] == 0.5
+
+
+def test_an_evaluation_after_the_last_step_has_a_line_of_its_own(recording):
+    time, recorder = recording.time, recording.recorder
+    recording.train_step(50)
+    last_ns = time()
+    with pytest.raises(RuntimeError, match="over"), recorder.steps.step(1, False):
+        for _ in range(2):
+            time.advance(5)
+            with recorder.steps.evaluation(after_training=False):
+                time.advance(20)
+            with recorder.waits.blocked():
+                time.advance(3)
+        time.advance(100)
+        recorder.steps.end_evaluation()
+        raise RuntimeError("over")
+    recorder.stop()
+
+    (line,) = of_kind(recording.lines, "evaluation")
+    assert (line["segment"], line["step"], line["start_ns"]) == ("main", 1, last_ns)
+    # Two batches, and one metric between their passes; the other one follows the last pass.
+    assert (line["dur_ns"], line["blocked_ns"]) == (53, 3)
+    assert (line["rest_ns"], line["rest_blocked_ns"]) == (3, 3)
+    assert [step["step"] for step in of_kind(recording.lines, "step")] == [0]
+    file = read_recorder_file(recording.file.path)
+    assert file.segments["main"].evaluation_table().tolist() == [[1, last_ns, 53, 3, 3, 3]]
+
+
+def test_a_step_without_an_evaluation_at_the_end_leaves_no_line(recording):
+    recording.train_step(50)
+    with recording.recorder.steps.step(1, False):
+        recording.time.advance(5)
+        recording.recorder.steps.end_evaluation()
+    recording.recorder.stop()
+
+    assert of_kind(recording.lines, "evaluation") == []
+    assert len(of_kind(recording.lines, "step")) == 1

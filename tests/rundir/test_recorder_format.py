@@ -21,6 +21,7 @@ from hvdprof.rundir.recorder_format import (
     RECORDER_SCHEMA_VERSION,
     ClockLine,
     EndLine,
+    EvaluationLine,
     HeaderLine,
     MarkLine,
     ProblemLine,
@@ -95,6 +96,7 @@ def segments(draw: st.DrawFn) -> list[Line]:
     return [
         {"kind": "segment", "id": name, "monotonic_ns": begin_ns, "tensors": tensors},
         *draw(steps(name, len(tensors))),
+        draw(lines_of(EvaluationLine, segment=st.just(name))),
         draw(lines_of(MarkLine)),
         {"kind": "segment_end", "id": name, "monotonic_ns": end_ns, **end},
     ]
@@ -225,6 +227,9 @@ def test_segments_and_steps_are_read_as_written(lines: list[Line]) -> None:
     declared = [tensor["sent_bytes"] for tensor in tensors]
     assert recording.sent_of == lines[-1].get("sent_bytes", declared)
     check_steps(recording, of_kind(lines, "step"))
+    (last,) = of_kind(lines, "evaluation")
+    for key, value in recording.last_evaluation._asdict().items():
+        assert value == (UNSEEN if last[key] is None else last[key])
     assert state.num_steps == recording.num_steps
 
 

@@ -20,7 +20,8 @@ class EvaluationTime:
     """The evaluations of all ranks of one launch; times in ns.
 
     Attributes:
-        recorded_ns: From the begin of the first step to the end of the last, median of the ranks.
+        recorded_ns: From the begin of the first step to the end of the last, and of an evaluation
+            of all ranks after it, median of the ranks.
         ranks: The recorded ranks.
         taken: [evaluations, ranks] From the end of the step before to the end of the step with the
             evaluation, without the median time of a training step.
@@ -28,6 +29,8 @@ class EvaluationTime:
             pass, without blocked time as far as that was measured.
         blocked: [evaluations, ranks] Blocked time in it, and behind it in the same step without the
             median of that of training steps of the rank; NaN where it was not measured.
+        is_followed: [evaluations] Whether all ranks wait for each other in it or after it: after
+            the last step they may not.
     """
 
     recorded_ns: float
@@ -35,6 +38,7 @@ class EvaluationTime:
     taken: Times
     inside: Times
     blocked: Times
+    is_followed: NDArray[np.bool_]
 
     @property
     def each_ns(self) -> Times:
@@ -56,7 +60,7 @@ def evaluation_times(
         job_steps: JOB_STEPS with ``steady`` set.
         evaluations: EVALUATIONS.
     """
-    if not _is_evaluation(steps).any():
+    if not _is_evaluation(steps).any() and not evaluations["after_last"].any():
         return {}
     steady = job_steps.loc[job_steps["steady"], [*LAUNCH, "step", "dur_ns"]]
     training = {key: steady.iloc[rows] for key, rows in rows_by_launch(steady)}
@@ -64,8 +68,9 @@ def evaluation_times(
     found = {}
     for key, rows in rows_by_launch(steps):
         own = steps.iloc[rows]
-        if key in training and _is_evaluation(own).any():
-            times = _of_launch(own, training[key], recorded.get(key, evaluations.iloc[:0]))
+        of_launch = recorded.get(key, evaluations.iloc[:0])
+        if key in training and (_is_evaluation(own).any() or of_launch["after_last"].any()):
+            times = _of_launch(own, training[key], of_launch)
             if len(times.taken):
                 found[key] = times
     return found
@@ -103,8 +108,12 @@ def _of_launch(
             "taken": end - since - float(training["dur_ns"].median()),
             "inside": start - since - within,
             "blocked": blocked - usual[column] + within,
+            "after_last": False,
         }
     )[_is_evaluation(ordered) & follows & (step > first)]
+    last = _after_last(evaluations)
+    if len(last) == len(ranks):
+        table = pd.concat([table, last], ignore_index=True)
     counts = table["step"].value_counts()
     table = table[table["step"].isin(counts.index[counts == len(ranks)])]
     table = table.sort_values(["step", "rank"])
@@ -113,12 +122,34 @@ def _of_launch(
         return np.asarray(table[name].to_numpy(dtype=np.float64).reshape(-1, len(ranks)))
 
     spans = [end[one][-1] - start[one][0] for one in own]
+    is_last = grid("after_last")[:, 0] > 0
+    longer_ns = np.median(grid("taken")[is_last], axis=1).sum()
     return EvaluationTime(
-        recorded_ns=float(np.median(spans)),
+        recorded_ns=float(np.median(spans) + longer_ns),
         ranks=ranks,
         taken=grid("taken"),
         inside=grid("inside"),
         blocked=grid("blocked"),
+        is_followed=~is_last | (grid("blocked") > 0).any(axis=1),
+    )
+
+
+def _after_last(evaluations: pd.DataFrame) -> pd.DataFrame:
+    """The evaluation of each rank after the last step."""
+    own = evaluations[evaluations["after_last"].to_numpy(dtype=bool)]
+    blocked, rest = (
+        own[name].to_numpy(dtype=np.float64, na_value=np.nan)
+        for name in ("blocked_ns", "rest_blocked_ns")
+    )
+    return pd.DataFrame(
+        {
+            "step": own["step"].to_numpy(),
+            "rank": own["rank"].to_numpy(),
+            "taken": (own["dur_ns"] + own["rest_ns"]).to_numpy(),
+            "inside": own["dur_ns"].to_numpy() - np.nan_to_num(blocked),
+            "blocked": blocked + rest,
+            "after_last": True,
+        }
     )
 
 

@@ -79,8 +79,9 @@ class ProcessRecording:
             return
         self._is_over = True
         if self.has_begun:
-            self.guarded(self.tracker.end)
-            self.guarded(_hooks.abandon if self.own_exception() else collect.stop)
+            has_failed = self.own_exception() is not None
+            self.guarded(lambda: self.tracker.end(has_failed=has_failed))
+            self.guarded(_hooks.abandon if has_failed else collect.stop)
 
     def own_exception(self) -> BaseException | None:
         """The exception that has ended the script; None where none has."""

@@ -246,8 +246,15 @@ class StepTracker:
         if wanted is not None and self.num_total - num_warmup >= wanted:
             raise SystemExit(0)
 
-    def end(self) -> None:
-        """The script is over; the open step is dropped."""
+    def end(self, *, has_failed: bool = False) -> None:
+        """The script is over; of the open step, an evaluation is recorded.
+
+        Args:
+            has_failed: Whether the rank failed; an evaluation is then dropped, too.
+        """
+        is_evaluation = self._session.has_evaluation and self.num_ended > 0 and not self._trains
+        if self._step is not None and is_evaluation and not has_failed:
+            _hooks.end_evaluation()
         self._drop()
         num_with_evaluation = self._session.num_with_evaluation
         if num_with_evaluation and num_with_evaluation >= self.num_ended - 1:

@@ -166,6 +166,10 @@ class InjectedSteps(StepCalls):
         """The inner context."""
         return self._inner().evaluation(after_training=after_training)
 
+    def end_evaluation(self) -> None:
+        """To the inner session."""
+        self._inner().end_evaluation()
+
     def samples(self, number: int) -> None:
         """To the inner session."""
         self._inner().samples(number)

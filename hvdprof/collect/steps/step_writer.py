@@ -11,9 +11,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from hvdprof.collect.steps.step_marks import Number, WaitMarks
+from hvdprof.collect.steps.step_marks import EVALUATION_PHASE, Number, WaitMarks
 from hvdprof.collect.steps.time_source import Mark, TimeSource
-from hvdprof.rundir.recorder_format import GRAD_REDUCE, NOT_READY, NOT_SUBMITTED, StepLine
+from hvdprof.rundir.recorder_format import (
+    GRAD_REDUCE,
+    NOT_READY,
+    NOT_SUBMITTED,
+    EvaluationLine,
+    StepLine,
+)
 
 MAX_UNREAD_STEPS = 16
 
@@ -149,6 +155,34 @@ class StepWriter:
             self._source.wait_for(self._unread[0].end)
             self.write_passed()
 
+    def evaluation_line(self, step: FinishedStep) -> EvaluationLine:
+        """The line of an evaluation after the last step, all of which are written.
+
+        Args:
+            step: The open step, as far as it has come; this waits for its marks.
+        """
+        self._source.wait_for(step.end)
+        start_ns, offset = self._source.begin_ns(step.begin), self._source.offset_ns
+        passes_end = max(offset(end) for name, _, end in step.phases if name == EVALUATION_PHASE)
+        waits = [(offset(begin), offset(end)) for begin, end in step.blocked or ()]
+        behind = [(begin, end) for begin, end in waits if begin >= passes_end]
+        is_known = step.blocked is not None
+        return {
+            "kind": "evaluation",
+            "segment": step.segment,
+            "step": step.number,
+            "start_ns": start_ns,
+            "dur_ns": passes_end,
+            "rest_ns": max((end for _, end in behind), default=passes_end) - passes_end,
+            "blocked_ns": self._evaluation_blocked_ns(step) if is_known else None,
+            "rest_blocked_ns": sum(end - begin for begin, end in behind) if is_known else None,
+        }
+
+    def _evaluation_blocked_ns(self, step: FinishedStep) -> int:
+        offset = self._source.offset_ns
+        of_marks = sum(offset(end) - offset(begin) for begin, end in step.evaluation_waits)
+        return step.evaluation_blocked_ns + of_marks
+
     def _line_of(self, step: FinishedStep) -> StepLine:
         start_ns, offset = self._source.begin_ns(step.begin), self._source.offset_ns
         blocked = None
@@ -188,9 +222,7 @@ class StepWriter:
         if step.has_evaluation:
             line["evaluation"] = True
             if blocked is not None:
-                line["evaluation_blocked_ns"] = step.evaluation_blocked_ns + sum(
-                    offset(end) - offset(begin) for begin, end in step.evaluation_waits
-                )
+                line["evaluation_blocked_ns"] = self._evaluation_blocked_ns(step)
         if step.loss is not None:
             line["loss"] = float(step.loss)
         self._source.recycle(step.marks_to_read())

@@ -71,9 +71,14 @@ def evaluation_block(
     pass_id: str, rank: int, segment: SegmentRecording, alignment: Alignment
 ) -> Block | None:
     """The evaluations of one rank in one segment; ``None`` without any."""
-    step, start_ns, dur_ns, blocked_ns = segment.evaluation_table().T
+    step, start_ns, dur_ns, rest_ns, *blocked = segment.evaluation_table().T
     if not len(step):
         return None
+    blocked_ns, rest_blocked_ns = (
+        pd.arrays.IntegerArray(one.copy(), mask=one == UNSEEN) for one in blocked
+    )
+    is_last = np.zeros(len(step), dtype=bool)
+    is_last[-1] = segment.last_evaluation is not None
     return {
         "pass_id": pass_id,
         "segment": segment.id,
@@ -81,7 +86,10 @@ def evaluation_block(
         "step": step,
         "start_ns": alignment.aligned_ns(start_ns),
         "dur_ns": dur_ns,
-        "blocked_ns": pd.arrays.IntegerArray(blocked_ns.copy(), mask=blocked_ns == UNSEEN),
+        "blocked_ns": blocked_ns,
+        "rest_ns": rest_ns,
+        "rest_blocked_ns": rest_blocked_ns,
+        "after_last": is_last,
         "clock_error_ns": alignment.errors_ns(start_ns),
     }
 

@@ -6,6 +6,7 @@ Tested by tests/ingest/recorder/test_recorder_lines.py.
 from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +40,17 @@ class TimelineSwitch:
     wall_ns: int
 
 
+class LastEvaluation(NamedTuple):
+    """An evaluation after the last step, as its line has it; times in ns."""
+
+    step: int
+    start_ns: int
+    dur_ns: int
+    rest_ns: int
+    blocked_ns: int
+    rest_blocked_ns: int
+
+
 def _int64s() -> "array[int]":
     return array("q")
 
@@ -57,7 +69,8 @@ class SegmentRecording:
     ``bucket_members`` the places in ``tensors`` of the gradients of all buckets, one bucket after
     the other; ``size_of`` the size of each gradient and ``sent_of`` what a rank submits of it, in
     bytes; ``process_times_ns`` the processor time of the rank with its workers at the first step
-    and at the end; ``cut_ns`` what ``begin_after_evaluation`` has taken from each step.
+    and at the end; ``cut_ns`` what ``begin_after_evaluation`` has taken from each step;
+    ``last_evaluation`` follows the last step.
     ``windows`` is what a light recording holds instead of steps, ``counts`` the steps of which each
     row of its ``step_table`` is the mean (empty in a full recording), ``totals`` its number of
     gradients, their size and what is submitted of them.
@@ -86,6 +99,7 @@ class SegmentRecording:
     counts: "array[int]" = field(default_factory=_int64s)
     totals: tuple[int, int, int] | None = None
     cut_ns: "array[int]" = field(default_factory=_int64s)
+    last_evaluation: LastEvaluation | None = None
 
     @property
     def busy_ns(self) -> float:
@@ -147,16 +161,20 @@ class SegmentRecording:
         return np.asarray(self.step_table()[ends_ns >= 0, 0])
 
     def evaluation_table(self) -> NDArray[np.int64]:
-        """One row per step with an evaluation whose end is known: step, and times in ns.
+        """One row per evaluation whose end is known, as ``LastEvaluation``.
 
-        These are its begin, where the step before ended; the time from there to the end of the last
-        pass; the blocked time in it, ``step_phases.UNSEEN`` where unknown.
+        The rest of one before the last step lies in its step, and is 0 here. Blocked
+        time is ``step_phases.UNSEEN`` where unknown.
         """
         table, ends_ns = self.step_table(), np.asarray(self.evaluation_ns, dtype=np.int64)
         cut_ns = np.asarray(self.cut_ns, dtype=np.int64) if self.cut_ns else np.zeros_like(ends_ns)
         blocked_ns = np.asarray(self.evaluation_blocked_ns, dtype=np.int64)
-        rows = np.column_stack([table[:, 0], table[:, 2] - cut_ns, ends_ns, blocked_ns])
-        return np.asarray(rows[(ends_ns > 0) & (self.steps_of_rows() == 1)])
+        none = np.zeros_like(ends_ns)
+        rows = np.column_stack(
+            [table[:, 0], table[:, 2] - cut_ns, ends_ns, none, blocked_ns, none]
+        )[(ends_ns > 0) & (self.steps_of_rows() == 1)]
+        last = [] if self.last_evaluation is None else [self.last_evaluation]
+        return np.concatenate([rows, np.array(last, dtype=np.int64).reshape(-1, 6)])
 
     def begin_after_evaluation(self, steps: NDArray[np.int64]) -> None:
         """Let these steps begin where their evaluation ends, as warm-up."""

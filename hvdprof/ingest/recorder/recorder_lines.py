@@ -13,6 +13,7 @@ from typing import IO, Any
 
 from hvdprof.ingest.recorder.recorder_file import (
     Exchange,
+    LastEvaluation,
     Mark,
     RecorderFile,
     SegmentRecording,
@@ -32,6 +33,7 @@ from hvdprof.rundir.recorder_format import (
     Bucket,
     ClockLine,
     EndLine,
+    EvaluationLine,
     HeaderLine,
     MarkLine,
     ProblemLine,
@@ -107,6 +109,7 @@ class _Reader:
             "segment": self.segment,
             "step": self.step,
             "window": self.window,
+            "evaluation": self.evaluation,
             "mark": self.mark,
             "timeline": self.timeline,
             "segment_end": self.segment_end,
@@ -212,6 +215,18 @@ class _Reader:
     def window(self, line: WindowLine) -> None:
         name = str(line["segment"])
         self.file.segments.setdefault(name, SegmentRecording(id=name)).windows.add(line)
+
+    def evaluation(self, line: EvaluationLine) -> None:
+        numbers = [whole(line[key]) for key in ("step", "start_ns", "dur_ns", "rest_ns")]
+        if min(numbers[2:]) < 0:
+            raise ValueError("an evaluation takes time")
+        blocked = [
+            UNSEEN if length is None else whole(length)
+            for length in (line["blocked_ns"], line["rest_blocked_ns"])
+        ]
+        name = str(line["segment"])
+        recording = self.file.segments.setdefault(name, SegmentRecording(id=name))
+        recording.last_evaluation = LastEvaluation(*numbers, *blocked)
 
     def mark(self, line: MarkLine) -> None:
         time_ns = whole(line["monotonic_ns"])

@@ -82,3 +82,41 @@ def test_recordings_without_waits_in_evaluations_have_those_behind_them():
     (own,) = times_of(tables).values()
 
     assert own.blocked.tolist() == [[20e6, 0.0]] * 3
+
+
+def test_an_evaluation_after_the_last_step_is_a_part_of_the_loop():
+    (own,) = times_of(evaluated_steps([40.0, 60.0], after_last=True)).values()
+
+    assert own.each_ns.tolist() == [60e6] * 4
+    assert own.inside.tolist() == [[40e6, 60e6]] * 4
+    assert own.blocked.tolist() == [[20e6, 0.0]] * 4
+    assert own.recorded_ns == 640e6
+    assert own.is_followed.all()
+
+
+def test_the_only_evaluation_may_follow_the_last_step():
+    tables = evaluated_steps([40.0, 60.0], num_evaluations=0, after_last=True)
+    (own,) = times_of(tables).values()
+
+    assert own.each_ns.tolist() == [60e6]
+    assert own.recorded_ns == 160e6
+
+
+def test_after_the_last_step_nobody_may_wait():
+    tables = evaluated_steps([40.0, 60.0], after_last=True)
+    is_last = tables["evaluations"]["after_last"]
+    tables["evaluations"].loc[is_last, ["rest_ns", "rest_blocked_ns"]] = 0
+    (own,) = times_of(tables).values()
+
+    assert own.is_followed.tolist() == [True, True, True, False]
+    assert own.each_ns.tolist() == [60e6] * 3 + [50e6]
+
+
+def test_an_evaluation_of_one_rank_alone_after_the_last_step_is_none_of_all():
+    tables = evaluated_steps([40.0, 60.0], after_last=True)
+    rows = tables["evaluations"]
+    tables["evaluations"] = rows[~(rows["after_last"] & (rows["rank"] == 1))]
+    (own,) = times_of(tables).values()
+
+    assert len(own.taken) == 3
+    assert own.recorded_ns == 580e6

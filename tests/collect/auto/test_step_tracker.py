@@ -42,6 +42,9 @@ class Calls:
         self.log.append("evaluation after training" if after_training else "evaluation")
         yield
 
+    def end_evaluation(self):
+        self.log.append("evaluation ends")
+
     def note(self, line):
         self.log.append(f"{line['kind']} {line['message']}")
 
@@ -212,6 +215,30 @@ def test_at_the_end_nothing_stays_open(calls):
     tracked.end()
 
     assert calls.log[-2:] == ["dropped", "timeline ends"]
+
+
+def test_an_evaluation_after_the_last_step_is_recorded(calls):
+    tracked = tracker()
+    train(tracked)
+    evaluate(tracked)
+    tracked.end()
+
+    assert calls.log[-3:] == ["evaluation", "evaluation ends", "dropped"]
+
+
+@pytest.mark.parametrize("why", ["failed", "no update", "trained again", "no evaluation"])
+def test_what_is_no_evaluation_after_the_last_step_is_dropped(calls, why):
+    tracked = tracker()
+    if why != "no update":
+        train(tracked)
+    if why != "no evaluation":
+        tracked.fetching()
+        tracked.evaluates()
+    if why == "trained again":
+        tracked.forward_begins(8)
+    tracked.end(has_failed=why == "failed")
+
+    assert "evaluation ends" not in calls.log
 
 
 def test_the_step_of_an_optimizer_stays_a_method_that_schedulers_can_take_apart(calls):

@@ -117,6 +117,46 @@ def test_waits_in_an_evaluation_are_summed(writing):
     assert "evaluation_blocked_ns" not in plain
 
 
+def test_an_evaluation_after_the_last_step_ends_with_its_last_wait(writing):
+    step = FinishedStep(
+        segment="main",
+        number=7,
+        samples=1,
+        warmup=False,
+        begin=1000,
+        end=1900,
+        phases=[("data", 1000, 1010), ("evaluation", 1010, 1600), ("collective", 1650, 1700)],
+        ready=[],
+        blocked=[(1650, 1700)],
+        waits=[],
+        buckets=[],
+        loss=None,
+        has_evaluation=True,
+        evaluation_blocked_ns=40,
+        evaluation_waits=[(1100, 1110)],
+    )
+
+    line = writing.writer.evaluation_line(step)
+
+    assert line == {
+        "kind": "evaluation",
+        "segment": "main",
+        "step": 7,
+        "start_ns": 1000,
+        "dur_ns": 600,
+        "rest_ns": 100,
+        "blocked_ns": 50,
+        "rest_blocked_ns": 50,
+    }
+    step.blocked = None
+    unknown = writing.writer.evaluation_line(step)
+    assert (unknown["blocked_ns"], unknown["rest_blocked_ns"], unknown["rest_ns"]) == (
+        None,
+        None,
+        0,
+    )
+
+
 def test_the_rest_is_written_at_the_end(writing):
     for number in range(4):
         writing.add(number)

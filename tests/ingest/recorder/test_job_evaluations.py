@@ -73,7 +73,7 @@ def test_an_evaluation_begins_where_the_step_before_ended(tmp_path: Path) -> Non
     exclude_evaluations(files)
 
     start_ns = int(segment(files[0]).step_table()[3, 2]) - EVALUATION_NS
-    assert before.tolist() == [[3, start_ns, EVALUATION_NS, 9_000_000]]
+    assert before.tolist() == [[3, start_ns, EVALUATION_NS, 0, 9_000_000, 0]]
     np.testing.assert_array_equal(segment(files[0]).evaluation_table(), before)
 
 

@@ -151,8 +151,8 @@ def _last_rank(found: Sequence[EvaluationTime]) -> _LastRank | None:
     ranks = found[0].ranks
     if len(ranks) < 2 or any(not np.array_equal(one.ranks, ranks) for one in found):
         return None
-    blocked = np.concatenate([one.blocked for one in found])
-    if np.isnan(blocked).any():
+    blocked = np.concatenate([one.blocked[one.is_followed] for one in found])
+    if not len(blocked) or np.isnan(blocked).any():
         return None
     last = blocked.argmin(axis=1)
     column = int(np.bincount(last).argmax())
@@ -160,7 +160,7 @@ def _last_rank(found: Sequence[EvaluationTime]) -> _LastRank | None:
     is_last = (last == column) & (waits > 0)
     if is_last.sum() < LAST_SHARE * len(blocked):
         return None
-    inside = np.concatenate([one.inside for one in found])
+    inside = np.concatenate([one.inside[one.is_followed] for one in found])
     longer = (inside - medians_of_others(inside))[is_last, column]
     return _LastRank(
         rank=int(ranks[column]),
