@@ -173,7 +173,7 @@ def test_ranks_in_different_collectives_are_named_with_both(tmp_path: Path) -> N
     done = hvdprof(*command("gloo", *stall), "--alone-at", str(ENOUGH), cwd=tmp_path)
     assert done.returncode == 6, done.stderr
     failure = failure_of(tmp_path / "run")
-    assert "ranks 0, 1 have been waiting" in failure.reason
+    assert "ranks 0 and 1 have been waiting" in failure.reason
     waits = "in different collectives: rank 0 in the reduction of gradients at user_script.py:"
     assert waits in failure.reason
     assert "; rank 1 in allreduce validation at user_script.py:" in failure.reason

@@ -53,6 +53,7 @@ from hvdprof.model.tables.timeline_tables import (
     TENSOR_USES,
 )
 from hvdprof.model.tables.window_tables import WINDOWS
+from hvdprof.rank_names import ranks_named
 from hvdprof.rundir.attached import AttachedKind, attached_files
 from hvdprof.rundir.layout import PassPaths, RunPaths
 from hvdprof.rundir.manifest import Manifest, Mode, PassRecord, SegmentRecord, Status
@@ -252,7 +253,7 @@ def _recorder_files(
             problems.append("it has no end: the rank did not end on its own")
         notes.extend(f"{record.id}: recording of rank {rank}: {clause}." for clause in problems)
     if missing and record.status in _STARTED:
-        notes.append(f"{record.id}: no recording of rank {', '.join(map(str, missing))}.")
+        notes.append(f"{record.id}: no recording of {ranks_named(missing)}.")
     return files
 
 

@@ -16,6 +16,7 @@ from hvdprof.model.causes import (
     TERMS,
 )
 from hvdprof.model.frame_row import FrameRow, is_missing
+from hvdprof.rank_names import ranks_named
 
 MOST_NAMED_RANKS = 2
 """More ranks are counted instead of named."""
@@ -159,7 +160,5 @@ def _who(row: FrameRow) -> str:
     ranks = ranks_of(row)
     if not ranks:
         return "any rank"
-    if len(ranks) == 1:
-        return f"rank {ranks[0]}"
     is_long = len(ranks) > MOST_NAMED_RANKS or row["pattern"] != "persistent"
-    return f"{len(ranks)} ranks" if is_long else f"ranks {ranks[0]} and {ranks[1]}"
+    return f"{len(ranks)} ranks" if is_long and len(ranks) > 1 else ranks_named(ranks)

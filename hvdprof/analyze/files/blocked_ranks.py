@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import pandas as pd
 
 from hvdprof.model.frame_row import is_missing
+from hvdprof.rank_names import ranks_named
 
 MISSING, STUCK = "missing", "stuck"
-_MOST_NAMED = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +69,10 @@ def groups_of(progress: pd.DataFrame) -> dict[str, list[RankInGroup]]:
     rows = progress[~progress["point_to_point"].to_numpy()]
     groups: dict[str, list[RankInGroup]] = {}
     for row in rows.to_dict("records"):
-        listed = str(row["group_ranks"]).split(", ")
-        more = f" and {len(listed) - _MOST_NAMED} more" if len(listed) > _MOST_NAMED else ""
-        ranks = ", ".join(listed[:_MOST_NAMED]) + more
+        listed = str(row["group_ranks"])
+        ranks = ranks_named(map(int, listed.split(", "))) if listed else ""
         named = f"{row['description'] or 'process group'} {row['group']}"
-        key = f"{named} (ranks {ranks})" if ranks else named
+        key = f"{named} ({ranks})" if ranks else named
         groups.setdefault(key, []).append(
             RankInGroup(
                 int(row["rank"]),

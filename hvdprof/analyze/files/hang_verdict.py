@@ -16,8 +16,8 @@ from hvdprof.analyze.files.blocked_ranks import (
     groups_of,
     hang_of,
 )
-from hvdprof.analyze.files.rank_names import ranks_listed, ranks_named
 from hvdprof.model.file_page import Fact, FileVerdict, Gravity
+from hvdprof.rank_names import ranks_listed, ranks_named
 
 _MOST_COLLECTIVES = 4
 _STUCK_FIX = "look for GPU and network errors on their hosts (dmesg, nvidia-smi -q)"

@@ -20,7 +20,6 @@ from hvdprof.analyze.files.nsys_report import (
     nsys_kernel_facts,
     nsys_step_facts,
 )
-from hvdprof.analyze.files.rank_names import ranks_listed
 from hvdprof.analyze.files.ras_report import ras_facts
 from hvdprof.analyze.files.training_log_report import (
     comms_facts,
@@ -52,6 +51,7 @@ from hvdprof.model.tables.training_log_tables import (
     STRAGGLER_REPORTS,
     TRAINING_ITERATIONS,
 )
+from hvdprof.rank_names import ranks_listed
 
 _MOST_NAMES = 6
 _SEVERE = ("warning", "error", "fatal")

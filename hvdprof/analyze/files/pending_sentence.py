@@ -6,8 +6,8 @@ Tested in ``tests/analyze/files/test_straggler_sentence.py``.
 import pandas as pd
 
 from hvdprof import units
-from hvdprof.analyze.files.rank_names import ranks_named
 from hvdprof.model.file_page import Fact, FileVerdict, Gravity
+from hvdprof.rank_names import ranks_named
 
 SHORTEST_HANG_NS = 1_000_000_000
 LEAST_TIMES_USUAL = 5.0

@@ -5,8 +5,8 @@ Tested in ``tests/ingest/logs/test_ras_text.py``.
 
 import pandas as pd
 
-from hvdprof.analyze.files.rank_names import ranks_listed, ranks_named
 from hvdprof.model.file_page import Fact, FileVerdict, Gravity
+from hvdprof.rank_names import ranks_listed, ranks_named
 
 _RUNNING = (
     "In a running job the counts differ from moment to moment: query again. In a hang "

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pandas as pd
 
 from hvdprof import units
-from hvdprof.analyze.findings.nccl_rules.nccl_rule import ranks_text
+from hvdprof.rank_names import ranks_named
 
 _MOST_CHARACTERS = 40
 
@@ -41,7 +41,7 @@ def stall_sentence(stalls: pd.DataFrame) -> str:
         )
     number = units.counted(len(set().union(*lacking.values())), "tensor")
     at_least = "at least " if stalls["cut"].any() else ""
-    return f"Stall: {ranks_text(ranks)} did not submit {at_least}{number}{during}."
+    return f"Stall: {ranks_named(ranks)} did not submit {at_least}{number}{during}."
 
 
 def _short(tensor: str) -> str:

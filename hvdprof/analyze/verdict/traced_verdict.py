@@ -15,8 +15,8 @@ from hvdprof.analyze.verdict.largest_loss import largest_loss
 from hvdprof.model.causes import CAUSES, EXPOSED_TRANSFER, INPUT_BOUND, SERIALIZATION
 from hvdprof.model.run import Run, Verdict
 from hvdprof.model.tables.rank_collective_tables import RANK_COLLECTIVES
+from hvdprof.rank_names import ranks_named
 
-_MOST_RANKS = 8
 _MOST_STEPS = 0.5
 _SAME = 0.01
 """Median and mean that differ by less are one number."""
@@ -68,8 +68,7 @@ def traced_verdict(
         blocked = f" (median), mean {units.milliseconds(mean_ns)}{blocked}"
     missing = _missing_ranks(run)
     if missing:
-        ranks = ", ".join(map(str, sorted(set(run.ranks["rank"]))))
-        place = f"rank{'s' if ',' in ranks else ''} {ranks} of {record.size}"
+        place = f"{ranks_named(run.ranks['rank'])} of {record.size}"
     else:
         place = f"{record.size} rank{'s' if record.size > 1 else ''}"
     number = f"{name}, {place}: {length} per step{'' if is_hidden else blocked}."
@@ -144,12 +143,9 @@ def _caveats(run: Run, num_steps: int, missing: list[int]) -> Iterator[str]:
     size = run.manifest.passes[0].size
     yield from _uneven_steps(run)
     if missing:
-        listed = ", ".join(map(str, missing[:_MOST_RANKS]))
-        more = f" and {len(missing) - _MOST_RANKS} more" if len(missing) > _MOST_RANKS else ""
-        plural = "s" if len(missing) > 1 else ""
         yield (
-            f"Wait attribution unavailable: no whole trace of rank{plural} {listed}{more}. Give "
-            f"whole traces of all ranks, or run `{torch_recording_command(size)}`."
+            f"Wait attribution unavailable: no whole trace of {ranks_named(missing)}. Give whole "
+            f"traces of all ranks, or run `{torch_recording_command(size)}`."
         )
     elif run.steps["blocked_ns"].isna().any():
         yield (

@@ -9,11 +9,11 @@ from hvdprof import units
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.flight_recorder.dump_file import Dump
 from hvdprof.ingest.tables.time_spans import widest_gap
+from hvdprof.rank_names import ranks_named
 
 _LONGEST_TIMEOUT_NS = 1_800_000_000_000
 """The longest timeout that PyTorch sets by itself; calls that the ring lost may have had it."""
 
-_MOST_RANKS = 8
 _HINT = "Give the dumps of all ranks of one job, written in one incident."
 
 
@@ -49,8 +49,8 @@ def _check_groups(dumps: Mapping[str, Dump]) -> None:
                 if not set(ranks).isdisjoint(group.ranks):
                     raise UnreadableInputError(
                         f"{other} and {file} are dumps of different jobs: process group "
-                        f"{group.name} has {_listed(ranks)} in the first, {_listed(group.ranks)} "
-                        "in the second.",
+                        f"{group.name} has {ranks_named(ranks)} in the first, "
+                        f"{ranks_named(group.ranks)} in the second.",
                         hint=_HINT,
                     )
             known[group.ranks] = file
@@ -90,8 +90,3 @@ def _check_numbers(dumps: Mapping[str, Dump], limit_ns: int) -> None:
                     f"group {call.group} is {units.duration(apart_ns / 1e9)} apart.",
                     hint=_HINT,
                 )
-
-
-def _listed(ranks: tuple[int, ...]) -> str:
-    more = f" and {len(ranks) - _MOST_RANKS} more" if len(ranks) > _MOST_RANKS else ""
-    return f"ranks {', '.join(map(str, ranks[:_MOST_RANKS]))}{more}"

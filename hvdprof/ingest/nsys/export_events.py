@@ -28,6 +28,7 @@ from hvdprof.ingest.nsys.export_database import (
 )
 from hvdprof.ingest.nsys.nccl_payloads import read_nccl_ranges
 from hvdprof.model.nsys_events import NsysEvent, NsysEvents, NsysKind, NsysLane
+from hvdprof.rank_names import ranks_named
 from hvdprof.rundir.shown_names import shown_name
 
 # Push/pop and start/end; the second pair is that of NVTXT files.
@@ -261,7 +262,8 @@ def _processes(database: sqlite3.Connection, wanted: list[int]) -> dict[int, str
     labels = {}
     for number in wanted:
         named = f" ({names[number]})" if number in names else ""
-        ranks = sorted(nccl.ranks_of(number & _PID))
-        rank = f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))}, " * bool(ranks)
-        labels[number] = f"{rank}pid {number & _PID}{named}" if number else _PROCESS_UNKNOWN
+        ranks = nccl.ranks_of(number & _PID)
+        rank = [ranks_named(ranks)] if ranks else []
+        process = ", ".join([*rank, f"pid {number & _PID}{named}"])
+        labels[number] = process if number else _PROCESS_UNKNOWN
     return labels

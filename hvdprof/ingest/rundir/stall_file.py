@@ -1,6 +1,6 @@
 """The stalls that hvdprof saw while a pass ran, to tables: ``stalls.jsonl`` of the pass."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
@@ -10,6 +10,7 @@ import pandas as pd
 from hvdprof import units
 from hvdprof.ingest.storage.row_buffer import Rows
 from hvdprof.model.tables.log_tables import INCIDENTS, STALLS
+from hvdprof.rank_names import ranks_named
 from hvdprof.rundir.json_text import parse_json
 from hvdprof.rundir.regular_file import read_regular
 from hvdprof.rundir.stack_frames import script_frame
@@ -119,7 +120,7 @@ def _add_tensors(record: StallLine, number: int, name: str, stalls: Rows) -> Non
 
 
 def _clause(record: StallLine, lasted_s: float | None) -> str:
-    stalled = _ranks([rank["rank"] for rank in record["late"]])
+    stalled = ranks_named([rank["rank"] for rank in record["late"]])
     lasted = (
         f"for {units.seconds(lasted_s)}"
         if lasted_s is not None
@@ -127,14 +128,14 @@ def _clause(record: StallLine, lasted_s: float | None) -> str:
     )
     unequal = record.get("unequal")
     if unequal:
-        ended, waiting = _ranks(unequal["ended"]), _ranks(unequal["waiting"])
+        ended, waiting = ranks_named(unequal["ended"]), ranks_named(unequal["waiting"])
         return (
             f"{UNEQUAL}: {ended} ended the training loop after {unequal['num_steps']} steps, "
             f"{waiting} blocked {lasted} in step {unequal['step']}"
         )
     where = f"stall at step {record['step']} of {record['segment']}"
     cause = f"on stalled {stalled}" if stalled else _without_late(record)
-    return f"{where}: {_ranks(record['waiting'])} blocked {lasted} {cause}"
+    return f"{where}: {ranks_named(record['waiting'])} blocked {lasted} {cause}"
 
 
 def _without_late(record: StallLine) -> str:
@@ -153,8 +154,3 @@ def _without_late(record: StallLine) -> str:
     num_more = len(waits) - len(listed)
     more = [f"{num_more} more ranks"] if num_more else []
     return f"{MISMATCH}: {', '.join([*listed, *more])}"
-
-
-def _ranks(ranks: Sequence[int]) -> str:
-    named = ", ".join(map(str, ranks[:_MOST_NAMED]))
-    return named and f"rank{'s' * (len(ranks) > 1)} {named}"

@@ -12,10 +12,10 @@ from hvdprof import units
 from hvdprof.launch.diagnose.printed_errors import PrintedErrors
 from hvdprof.launch.diagnose.rank_positions import first_stack, positions, rank_behind
 from hvdprof.launch.diagnose.rank_progress import PassProgress
-from hvdprof.launch.diagnose.rank_wait import ranks_text
 from hvdprof.launch.diagnose.stall import Stall, StalledRank
 from hvdprof.launch.diagnose.unequal_batches import UnequalBatches
 from hvdprof.launch.processes.launch_process import Outcome
+from hvdprof.rank_names import ranks_named
 from hvdprof.rundir.known_causes import with_known_cause
 from hvdprof.rundir.launcher_exits import HOROVODRUN_EXIT, ProcessExit, process_exits
 from hvdprof.rundir.manifest import Failure, WorkerEnd
@@ -187,7 +187,7 @@ def _was_stopped(evidence: _Evidence) -> Failure | None:
     others = [other for other in lost if other != rank]
     return Failure(
         reason=f"rank {rank} was stopped by a signal for {units.seconds(stopped_s[rank])} or more, "
-        f"and {ranks_text(others)} gave up waiting: {evidence.errors.lost_peer(others[0])}",
+        f"and {ranks_named(others)} gave up waiting: {evidence.errors.lost_peer(others[0])}",
         rank=rank,
         lines=evidence.errors.last_lines(others[0]),
     )
@@ -199,7 +199,7 @@ def _unequal_batches(evidence: _Evidence) -> Failure | None:
     if unequal is None or not set(unequal.waiting) & set(evidence.errors.lost_peer_ranks()):
         return None
     return Failure(
-        reason=f"{ranks_text(unequal.waiting)} lost a peer; {UNEQUAL}: {unequal.past()}",
+        reason=f"{ranks_named(unequal.waiting)} lost a peer; {UNEQUAL}: {unequal.past()}",
         rank=unequal.ended[0] if len(unequal.ended) == 1 else None,
         lines=[*evidence.errors.last_lines(unequal.waiting[0]), f"to do: {UNEQUAL_FIX}"],
     )
@@ -242,7 +242,7 @@ def _ended_silently(evidence: _Evidence) -> Failure | None:
     if not silent:
         return None
     return Failure(
-        reason=f"{ranks_text(silent)} ended without a message, and the others lost their peer",
+        reason=f"{ranks_named(silent)} ended without a message, and the others lost their peer",
         rank=silent[0] if len(silent) == 1 else None,
         lines=evidence.errors.last_lines(None),
     )

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hvdprof.rank_names import ranks_named
 from hvdprof.rundir.stack_frames import script_frame
 
 MAX_NAMED_TENSORS = 5
@@ -76,14 +77,7 @@ def waits_text(waits: Sequence[RankWait]) -> str:
     ranks: dict[str, list[int]] = {}
     for one in waits:
         ranks.setdefault(one.text(other_steps), []).append(one.rank)
-    return "; ".join(f"{ranks_text(of_it)} in {text}" for text, of_it in ranks.items())
-
-
-def ranks_text(ranks: Sequence[int]) -> str:
-    """The ranks as a subject, ``rank 1`` or ``ranks 1, 2``; a long list is cut with its length."""
-    named = ", ".join(map(str, ranks[:MAX_NAMED_RANKS]))
-    more = f" and {len(ranks) - MAX_NAMED_RANKS} more" if len(ranks) > MAX_NAMED_RANKS else ""
-    return f"rank{'' if len(ranks) == 1 else 's'} {named}{more}"
+    return "; ".join(f"{ranks_named(of_it)} in {text}" for text, of_it in ranks.items())
 
 
 def script_place(stack: Sequence[str]) -> str:

@@ -11,7 +11,6 @@ from hvdprof.launch.diagnose.rank_wait import (
     MAX_NAMED_RANKS,
     MAX_NAMED_TENSORS,
     RankWait,
-    ranks_text,
     script_place,
     waits_text,
 )
@@ -25,6 +24,7 @@ from hvdprof.launch.diagnose.watch_state import (
     SILENT,
     STOPPED,
 )
+from hvdprof.rank_names import ranks_named
 from hvdprof.rundir.stall_format import MISMATCH, UNEQUAL, UNEQUAL_FIX, UNTIL_END
 
 _HUNG = (
@@ -160,7 +160,7 @@ class Stall:
         waited = f"{waited} {units.seconds(self.waited_s)}"
         if self.unequal is not None:
             return f"stall {since}: {self._unequal_clause(self.unequal, waited)}"
-        what = f"stall at step {self.step} {since}: {ranks_text(self.waiting)} {waited}"
+        what = f"stall at step {self.step} {since}: {ranks_named(self.waiting)} {waited}"
         if self.waits:
             return f"{what} {MISMATCH}: {waits_text(self.waits)}"
         if not self.late:
@@ -178,7 +178,7 @@ class Stall:
         have = "have" if len(unequal.ended) > 1 else "has"
         return (
             f"{UNEQUAL}: {ended} {have} ended the training loop after {unequal.num_steps} steps, "
-            f"{ranks_text(unequal.waiting)} {waited} in step {unequal.step}"
+            f"{ranks_named(unequal.waiting)} {waited} in step {unequal.step}"
         )
 
     def action(self) -> str:

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hvdprof.collect.standing import IN_LOOP, LEFT_LOOP
-from hvdprof.launch.diagnose.rank_wait import ranks_text
 from hvdprof.launch.diagnose.watch_state import WatchState
+from hvdprof.rank_names import ranks_named
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,8 +27,8 @@ class UnequalBatches:
         """What happened, once the job is over, one clause."""
         have = "were" if len(self.waiting) > 1 else "was"
         return (
-            f"{ranks_text(self.ended)} had ended the training loop after {self.num_steps} steps, "
-            f"{ranks_text(self.waiting)} {have} in step {self.step}"
+            f"{ranks_named(self.ended)} had ended the training loop after {self.num_steps} steps, "
+            f"{ranks_named(self.waiting)} {have} in step {self.step}"
         )
 
 

@@ -21,6 +21,7 @@ from hvdprof.launch.remote.readiness import ask_hosts, has_other_hosts, is_of_fu
 from hvdprof.launch.remote.remote_shell import HostShell, host_shell, hosts_with_ranks
 from hvdprof.launch.run.placement_check import refine_from_ranks
 from hvdprof.launch.run.sweep import Sweep
+from hvdprof.rank_names import ranks_named
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import Failure, Manifest, PassRecord, Status
 
@@ -206,7 +207,7 @@ def _failure(
     lines: Sequence[str] = (),
 ) -> Failure:
     sentences = [
-        f"host {name}, which ran {_ranks(ranks[name])}, {what} ({reason})"
+        f"host {name}, which ran {ranks_named(ranks[name])}, {what} ({reason})"
         for name, reason in reasons.items()
     ]
     lost_ranks = [rank for name in reasons for rank in ranks[name]]
@@ -216,9 +217,3 @@ def _failure(
 def _last_lines(path: Path, up_to_bytes: int | None) -> list[str]:
     lines = path.read_bytes()[:up_to_bytes].decode("utf-8", "replace").splitlines()
     return [line for line in lines if line.strip()][-_MOST_LINES:]
-
-
-def _ranks(ranks: Sequence[int]) -> str:
-    if len(ranks) == 1:
-        return f"rank {ranks[0]}"
-    return f"ranks {ranks[0]} to {ranks[-1]}"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from hvdprof.launch.diagnose.rank_progress import PassProgress
 from hvdprof.launch.diagnose.stall import Stall
+from hvdprof.rank_names import ranks_named
 from hvdprof.rundir.manifest import Failure, PassRecord, SegmentRecord, Status
 
 MAX_FAILURES = 2
@@ -177,7 +178,7 @@ def _not_recorded(record: PassRecord, progress: PassProgress, *, is_script: bool
         )
     reason = "the launch ended without an error, but the recording is not complete"
     if missing:
-        reason += f": no recorder file of ranks {', '.join(map(str, missing))}"
+        reason += f": no recorder file of {ranks_named(missing)}"
     if len(missing) == record.size and is_script:
         reason += (
             "; a script is recorded from hvd.DistributedOptimizer on, from its first "

@@ -42,7 +42,7 @@ def test_the_verdict_names_rank_collective_and_number_blocked(tmp_path: Path) ->
         "2 other ranks blocked. Fix: look at what these processes do (py-spy dump --pid)."
     )
     assert facts_of(page)["missing_in"] == (
-        "nccl:all_reduce, Seq 6 of default_pg 0 (ranks 0, 1, 2): not submitted by rank 1"
+        "nccl:all_reduce, Seq 6 of default_pg 0 (ranks 0-2): not submitted by rank 1"
     )
 
 

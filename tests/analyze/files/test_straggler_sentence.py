@@ -209,7 +209,7 @@ def test_a_hang_of_most_of_512_ranks_is_short_to_read(tmp_path):
     writer.now_us += 90_000_000
     writer.cycle()
     verdict = page_of(tmp_path, writer).verdict
-    assert verdict.startswith("Ranks 1 to 511 have not submitted 2 tensors for 90.0 s until")
+    assert verdict.startswith("Ranks 1-511 have not submitted 2 tensors for 90.0 s until")
 
 
 def test_a_long_pause_between_steps_is_excluded(tmp_path):

@@ -96,7 +96,7 @@ def test_the_evidence_says_who_how_often_how_late_and_where():
             straggler("persistent", ranks="0, 1, 2, 3", phase="backward"),
             "persistent-straggler",
             "Stragglers: 4 ranks, backward phase",
-            "wait for ranks 0, 1, 2 and 3 in 90 % of the steps, each by 6.00 ms.",
+            "wait for ranks 0-3 in 90 % of the steps, each by 6.00 ms.",
             "Run `top -H` on ",
         ),
     ],

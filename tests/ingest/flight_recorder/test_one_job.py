@@ -14,7 +14,10 @@ from tests.builders.places import CORPUS, needs_corpus
 
 HOUR_NS = 3_600_000_000_000
 OTHERS: dict[str, tuple[Content, str]] = {
-    "ranks": (dump(ranks=(0, 1, 2, 3), late_ns=7), "process group 0 has ranks 0, 1 in the first"),
+    "ranks": (
+        dump(ranks=(0, 1, 2, 3), late_ns=7),
+        "process group 0 has ranks 0 and 1 in the first",
+    ),
     "times": (dump(late_ns=8 * HOUR_NS), "is 7 h 59 min after the last one of the first"),
 }
 

@@ -124,7 +124,7 @@ def test_one_rank_alone_gives_facts_and_names_no_straggler(tmp_path: Path) -> No
     assert analysis.verdict.sentence == (
         "trace, rank 1 of 3: 12.5 ms per step, 8.0 % of it blocked in collectives."
     )
-    assert "no whole trace of ranks 0, 2" in analysis.verdict.caveat
+    assert "no whole trace of ranks 0 and 2" in analysis.verdict.caveat
     assert "hvdprof run --launcher torchrun --np 3" in analysis.verdict.caveat
     assert analysis.stragglers.empty
     assert analysis.caused_wait.empty

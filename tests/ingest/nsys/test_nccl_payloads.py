@@ -98,7 +98,7 @@ def test_threads_of_a_process_have_ranks_of_their_own(tmp_path: Path) -> None:
     ("ranges", "label"),
     [
         (RANGES, "rank 5, pid 4242"),
-        ([made(WORLD, rank, 2, thread=rank) for rank in (0, 1)], "ranks 0, 1, pid 4242"),
+        ([made(WORLD, rank, 2, thread=rank) for rank in (0, 1)], "ranks 0 and 1, pid 4242"),
         (RANGES[3:], "pid 4242"),
     ],
     ids=["of one rank", "of two ranks", "not stated"],

@@ -43,12 +43,12 @@ def test_stalls_are_rows_notes_and_incidents(tmp_path: Path) -> None:
     incidents = loaded.table("incidents")
     assert incidents[["kind", "failed_rank"]].to_numpy().tolist() == [["stall", 1]]
     assert list(incidents["message"]) == [
-        "stall at step 5 of mnist-none-average: ranks 0, 2 blocked for 75.0 s on stalled rank 1; "
-        "stack: rank 1 in data: /job/train.py:15 load"
+        "stall at step 5 of mnist-none-average: ranks 0 and 2 blocked for 75.0 s on stalled "
+        "rank 1; stack: rank 1 in data: /job/train.py:15 load"
     ]
     stall_notes = [note for note in loaded.notes if "stall" in note]
     assert stall_notes == [
-        f"{pass_id}: stall at step 5 of mnist-none-average: ranks 0, 2 blocked for 75.0 s on "
+        f"{pass_id}: stall at step 5 of mnist-none-average: ranks 0 and 2 blocked for 75.0 s on "
         "stalled rank 1.",
     ]
     assert any("line 3 is damaged" in note for note in loaded.notes)
@@ -69,7 +69,7 @@ def test_ranks_with_fewer_batches_are_named_as_such(tmp_path: Path) -> None:
     path.write_text(json.dumps(STALL | {"unequal": unequal}))
     assert read_stall_file(path, "stalls.jsonl").clauses == [
         "unequal numbers of batches per rank: rank 1 ended the training loop after 39 steps, "
-        "ranks 0, 2 blocked for at least 60.5 s in step 40"
+        "ranks 0 and 2 blocked for at least 60.5 s in step 40"
     ]
 
 
@@ -92,8 +92,8 @@ def test_a_stall_of_all_ranks_is_a_hung_collective(tmp_path: Path) -> None:
     assert found.tables["incidents"]["failed_rank"].isna().all()
     assert found.tables["stalls"].empty
     assert found.clauses == [
-        "stall at step 5 of mnist-none-average: ranks 0, 2 blocked for at least 60.5 s in a hung "
-        "collective"
+        "stall at step 5 of mnist-none-average: ranks 0 and 2 blocked for at least 60.5 s "
+        "in a hung collective"
     ]
 
 
@@ -106,6 +106,6 @@ def test_ranks_in_different_collectives_are_each_named(tmp_path: Path) -> None:
     path.write_text(json.dumps(STALL | {"late": [], "waiting": [0, 1], "waits": waits}))
     (clause,) = read_stall_file(path, "stalls.jsonl").clauses
     assert clause == (
-        "stall at step 5 of mnist-none-average: ranks 0, 1 blocked for at least 60.5 s in "
+        "stall at step 5 of mnist-none-average: ranks 0 and 1 blocked for at least 60.5 s in "
         "different collectives: rank 0 in allreduce loss at t.py:31, rank 1 in a collective"
     )

@@ -89,8 +89,8 @@ def test_a_stall_is_reported_once_with_tensors_and_stack(ranks: Ranks) -> None:
     began = time.strftime("%H:%M:%S", time.gmtime(stall.time_ns / 1e9 - 20.0))
     here = socket.gethostname()
     assert stall.lines() == [
-        f"stall at step 7 since {began}: ranks 0, 2 have been waiting 20.0 s for rank 1 on {here} "
-        "(in backward of step 7 at train.py:12; has not submitted a, b)",
+        f"stall at step 7 since {began}: ranks 0 and 2 have been waiting 20.0 s for rank 1 on "
+        f"{here} (in backward of step 7 at train.py:12; has not submitted a, b)",
         f"to do: rank 1 on {here}: read its stack below: slow input, a checkpoint or a lock. "
         f"Live: `py-spy dump --pid {os.getpid()}` on {here}.",
         "stack of rank 1, innermost first:",
@@ -134,7 +134,9 @@ def test_where_all_ranks_wait_the_collective_is_hung(ranks: Ranks) -> None:
     ranks.watch(2, seen).look()
     assert seen[0].late == []
     assert (
-        seen[0].sentence().endswith("ranks 0, 1 have been waiting 20.0 s; the collective is hung")
+        seen[0]
+        .sentence()
+        .endswith("ranks 0 and 1 have been waiting 20.0 s; the collective is hung")
     )
     assert "hvdprof net" in seen[0].lines()[1]
 
@@ -159,7 +161,7 @@ def test_ranks_that_wait_in_different_collectives_are_named_with_both(ranks: Ran
     (stall,) = seen
     assert stall.late == []
     assert stall.sentence().endswith(
-        "ranks 0, 1 have been waiting 20.0 s in different collectives: "
+        "ranks 0 and 1 have been waiting 20.0 s in different collectives: "
         "rank 0 in allreduce loss at train.py:31 with b; "
         "rank 1 in allgather metrics at train.py:35"
     )
@@ -180,7 +182,7 @@ def test_ranks_that_wait_in_different_steps_are_named_with_their_steps(ranks: Ra
     assert (
         seen[0]
         .sentence()
-        .endswith("ranks 0, 2 in allreduce loss in step 7; rank 1 in allreduce loss in step 8")
+        .endswith("ranks 0 and 2 in allreduce loss in step 7; rank 1 in allreduce loss in step 8")
     )
 
 

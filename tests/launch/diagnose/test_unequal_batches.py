@@ -38,7 +38,7 @@ def test_a_rank_behind_its_loop_has_fewer_batches_than_one_that_waits_in_it() ->
     assert (found.ended, found.num_steps) == ([1], 39)
     assert (found.waiting, found.step) == ([0, 2], 40)
     assert found.past() == (
-        "rank 1 had ended the training loop after 39 steps, ranks 0, 2 were in step 40"
+        "rank 1 had ended the training loop after 39 steps, ranks 0 and 2 were in step 40"
     )
 
 

@@ -106,7 +106,7 @@ def test_a_host_that_takes_no_plan_starts_nothing(tmp_path: Path) -> None:
     outcome = on_hosts(_launch(paths, f"touch {tmp_path}/started"))
     assert outcome.failure is not None
     assert outcome.failure.reason == (
-        "host far, which ran ranks 1 to 2, cannot be given the plan (code 255)"
+        "host far, which ran ranks 1 and 2, cannot be given the plan (code 255)"
     )
     assert outcome.failure.rank == 1
     assert not (tmp_path / "started").exists()
@@ -119,7 +119,7 @@ def test_files_that_do_not_come_back_are_remembered_and_fetched_later(tmp_path: 
     outcome = on_hosts(_launch(paths, script))
     assert outcome.failure is not None
     assert outcome.failure.reason == (
-        "host far, which ran ranks 1 to 2, keeps the files of its ranks; --resume fetches them "
+        "host far, which ran ranks 1 and 2, keeps the files of its ranks; --resume fetches them "
         "(exit code 255)"
     )
     assert on_hosts.manifest.passes[0].left_behind == ["far"]
@@ -149,7 +149,7 @@ def test_a_host_that_vanishes_ends_the_launch_and_is_named(
     assert outcome.hung
     assert outcome.failure is not None
     assert outcome.failure.reason.startswith(
-        "host far, which ran ranks 1 to 2, has vanished (no answer for "
+        "host far, which ran ranks 1 and 2, has vanished (no answer for "
     )
     assert outcome.failure.rank == 1
     assert outcome.failure.lines == ["trouble"]
@@ -158,7 +158,7 @@ def test_a_host_that_vanishes_ends_the_launch_and_is_named(
     # The next launch does not wait for it.
     again = on_hosts(replace(_started(paths), command=["touch", str(tmp_path / "started")]))
     assert again.failure is not None
-    assert again.failure.reason == "host far, which ran ranks 1 to 2, has vanished (no answer)"
+    assert again.failure.reason == "host far, which ran ranks 1 and 2, has vanished (no answer)"
     assert not (tmp_path / "started").exists()
 
 

@@ -12,8 +12,8 @@ import pandas as pd
 
 from hvdprof import units
 from hvdprof.analyze.findings.finding import Finding, sentences
-from hvdprof.analyze.findings.nccl_rules.nccl_rule import ranks_text
 from hvdprof.model.frame_row import FrameRow, is_missing
+from hvdprof.rank_names import ranks_named
 
 TIMEOUT_RULE = "collective-timeout"
 
@@ -56,7 +56,7 @@ def collective_timeout(timeouts: pd.DataFrame, num_ranks: int | None) -> Iterato
     yield Finding(
         TIMEOUT_RULE,
         "error",
-        ranks_text(ranks) if ranks else "job",
+        ranks_named(ranks) or "job",
         f"Collective timeout: {title}",
         evidence,
         action,
@@ -90,7 +90,7 @@ def _conclusion(
             _suspicion(gaps) if gaps else "Ranks without a time-out, if any, are the suspects.",
             _beginning(row),
         )
-        first_step = f"Read the output of {ranks_text(gaps)} first." if gaps else _CHECK_NETWORK
+        first_step = f"Read the output of {ranks_named(gaps)} first." if gaps else _CHECK_NETWORK
         return f"{name} on {_short(ranks)}", evidence, f"{first_step} {_DUMP}", "possible"
     if len(ranks) == size:
         evidence = sentences(
@@ -117,7 +117,7 @@ def _conclusion(
     evidence = sentences(
         f"{_who(ranks)} of {size} timed out in {what}{waited}.", _suspicion(others), _beginning(row)
     )
-    action = f"Read the output of {ranks_text(others)} first. {_DUMP}"
+    action = f"Read the output of {ranks_named(others)} first. {_DUMP}"
     return f"{name}, without {_short(others)}", evidence, action, "likely"
 
 
@@ -128,7 +128,7 @@ def _is_of_all(first: pd.DataFrame) -> bool:
 
 
 def _suspicion(others: list[int]) -> str:
-    named = ranks_text(others)
+    named = ranks_named(others)
     verb = "is the suspect" if len(others) == 1 else "are the suspects"
     pronoun = "it was" if len(others) == 1 else "they were"
     return (
@@ -213,11 +213,10 @@ def _that_came(timeouts: pd.DataFrame, row: FrameRow) -> set[int]:
 
 
 def _who(ranks: list[int]) -> str:
-    text = ranks_text(ranks) if ranks else "ranks"
-    return f"{text[0].upper()}{text[1:]}"
+    return (ranks_named(ranks) or "ranks").capitalize()
 
 
 def _short(ranks: list[int]) -> str:
     if not ranks:
         return "unnamed ranks"
-    return ranks_text(ranks) if len(ranks) <= 2 else f"{len(ranks)} ranks"
+    return ranks_named(ranks) if len(ranks) <= 2 else f"{len(ranks)} ranks"

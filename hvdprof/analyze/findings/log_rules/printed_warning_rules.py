@@ -9,7 +9,7 @@ import pandas as pd
 
 from hvdprof import units
 from hvdprof.analyze.findings.finding import Finding
-from hvdprof.analyze.findings.nccl_rules.nccl_rule import ranks_text
+from hvdprof.rank_names import ranks_named
 
 
 def adasum_on_cpu(incidents: pd.DataFrame) -> Iterator[Finding]:
@@ -40,13 +40,13 @@ def network_timeout(incidents: pd.DataFrame) -> Iterator[Finding]:
     if rows.empty:
         return
     ranks = sorted({int(rank) for rank in rows["rank"].dropna()})
-    who = f" of {ranks_text(ranks)}" if ranks else ""
+    who = f" of {ranks_named(ranks)}" if ranks else ""
     number = "A connection" if len(rows) == 1 else f"{units.count(len(rows))} connections"
     row = rows.iloc[0].to_dict()
     yield Finding(
         "network-timeout",
         "error",
-        ranks_text(ranks) if ranks else "job",
+        ranks_named(ranks) or "job",
         "Network timeout",
         f"{number}{who} timed out. The peer did not run, did not get that far, or cannot be "
         "reached.",

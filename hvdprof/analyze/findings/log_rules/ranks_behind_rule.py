@@ -13,7 +13,7 @@ import pandas as pd
 
 from hvdprof import units
 from hvdprof.analyze.findings.finding import Finding, sentences
-from hvdprof.analyze.findings.nccl_rules.nccl_rule import ranks_text
+from hvdprof.rank_names import ranks_named
 
 BEHIND_RULE = "ranks-behind"
 _ACTION = (
@@ -48,7 +48,7 @@ def ranks_behind(timeouts: pd.DataFrame) -> Iterator[Finding]:
     others = sorted({int(rank) for rank in last["rank"]} - set(ranks))
     completed = behind["last_completed"].dropna()
     done = f", completed {int(completed.min())}" if len(completed) else ""
-    named = ranks_text(ranks)
+    named = ranks_named(ranks)
     yield Finding(
         BEHIND_RULE,
         "error",
@@ -56,7 +56,7 @@ def ranks_behind(timeouts: pd.DataFrame) -> Iterator[Finding]:
         f"{named[0].upper()}{named[1:]} behind: {units.counted(high - low, 'collective')} missing",
         sentences(
             f"Last collective enqueued by {named}: {low}{done}.",
-            f"{ranks_text(others)[0].upper()}{ranks_text(others)[1:]} enqueued up to {high}.",
+            f"{ranks_named(others).capitalize()} enqueued up to {high}.",
             "They wait in the first one that is missing.",
         ),
         _ACTION.format(ranks=named),

@@ -1,4 +1,4 @@
-"""What rules on NCCL logs share: rows by pattern, their file and line, hosts and ranks as text.
+"""What rules on NCCL logs share: rows by pattern, their file and line, hosts as text.
 
 Tested in ``tests/analyze/findings/test_nccl_findings.py``.
 """
@@ -38,13 +38,3 @@ def hosts_of(frame: pd.DataFrame) -> str:
     if len(hosts) <= 2:
         return " and ".join(hosts)
     return f"{hosts[0]} and {len(hosts) - 1} more hosts"
-
-
-def ranks_text(ranks: list[int]) -> str:
-    """`rank 3`, `ranks 1, 2 and 5`, `ranks 1, 2, 3 and 12 more`."""
-    ordered = sorted(set(ranks))
-    if len(ordered) == 1:
-        return f"rank {ordered[0]}"
-    if len(ordered) > 6:
-        return f"ranks {', '.join(map(str, ordered[:5]))} and {len(ordered) - 5} more"
-    return f"ranks {', '.join(map(str, ordered[:-1]))} and {ordered[-1]}"

@@ -13,10 +13,10 @@ from hvdprof.analyze.findings.finding import Finding
 from hvdprof.analyze.findings.nccl_rules.nccl_rule import (
     HARMLESS,
     first_row,
-    ranks_text,
     shown,
 )
 from hvdprof.model.nccl_recording import NcclRecording
+from hvdprof.rank_names import ranks_named
 
 _FAILURES = ("warning", "trail", "completion", "watchdog", "failure", "died")
 """Kinds of problems that show a failed job; a connection that is tried again is none yet."""
@@ -53,7 +53,7 @@ def _is_under_way(problems: pd.DataFrame) -> bool:
 
 def _stuck(begun: pd.DataFrame, failed: pd.DataFrame) -> Finding:
     stuck = sorted({int(rank) for rank in begun["rank"]})
-    who = ranks_text(stuck)
+    who = ranks_named(stuck)
     proven = not failed.empty
     clause = (
         f"The log reports a failure in line {int(failed.iloc[0]['line'])}."
@@ -164,7 +164,7 @@ def aborted(recording: NcclRecording) -> Iterator[Finding]:
         yield Finding(
             "nccl-aborted",
             "note",
-            ranks_text([int(rank) for rank in ranks["rank"].dropna()] or [0]),
+            ranks_named([int(rank) for rank in ranks["rank"].dropna()] or [0]),
             "Aborted communicators",
             f"Communicators of {units.counted(len(ranks), 'rank')} were aborted, not destroyed. "
             "Either the job failed, or the program ends that way.",

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.finding import Finding
 from hvdprof.model.launch_key import LAUNCH
+from hvdprof.rank_names import ranks_named
 
 _INJECTED = "faults were injected on purpose: "
-_MOST_RANKS = 8
 
 
 def faults_injected(evidence: Evidence) -> Iterator[Finding]:
@@ -40,11 +40,7 @@ def clocks_contradict(evidence: Evidence) -> Iterator[Finding]:
         return
     num_launches = len(clocks[LAUNCH].drop_duplicates())
     num_wrong = len(wrong[LAUNCH].drop_duplicates())
-    ranks = sorted({int(rank) for rank in wrong["rank"]})
-    listed = ", ".join(map(str, ranks[:_MOST_RANKS])) + (
-        ", ..." if len(ranks) > _MOST_RANKS else ""
-    )
-    which = f"rank {listed}" if len(ranks) == 1 else f"ranks {listed}"
+    which = ranks_named(wrong["rank"])
     yield Finding(
         "clocks-contradict",
         "warning",

@@ -24,12 +24,13 @@ from hvdprof.analyze.findings.finding import (
     sentences,
     severity_of_cost,
 )
-from hvdprof.analyze.findings.nccl_rules.nccl_rule import hosts_of, is_several, ranks_text
+from hvdprof.analyze.findings.nccl_rules.nccl_rule import hosts_of, is_several
 from hvdprof.analyze.steps.cell_setting import cell_setting
 from hvdprof.analyze.steps.light_recording import is_light, row_noun
 from hvdprof.analyze.stragglers.named_cause import FROM_STEP, IRREGULAR, PERIODIC, PERSISTENT
 from hvdprof.model.cause_names import cause_title, ranks_of
 from hvdprof.model.causes import PAUSE, STRAGGLER
+from hvdprof.rank_names import ranks_named
 from hvdprof.rundir.plan import HOROVOD_ENGINE
 
 _EVEN_WORK = "Otherwise, even out the work per sample: bucket by length, equal shards."
@@ -129,7 +130,7 @@ def _id(cause: CostlyCause) -> str:
 
 def _subject(cause: CostlyCause) -> str:
     ranks = ranks_of(cause.row)
-    return ranks_text(list(ranks)) if ranks else cell_name(cause.cell)
+    return ranks_named(ranks) if ranks else cell_name(cause.cell)
 
 
 def _confidence(cause: CostlyCause, disturbed: str) -> str:
@@ -148,7 +149,7 @@ def _what(evidence: Evidence, cause: CostlyCause) -> str:
         return f"{place}: all ranks pause in {of_rows}, for {late} each."
     if not ranks:
         return f"{place}: in {of_rows} one of the ranks is late, by {late}."
-    who = f"{ranks_text(list(ranks))}{_hosts(evidence, cause)}"
+    who = f"{ranks_named(ranks)}{_hosts(evidence, cause)}"
     if len(ranks) == 1 and row["pattern"] == PERSISTENT:
         # The cost says by how much: a median beside that mean reads as a contradiction.
         return f"{place}: the other ranks wait for {who} in {of_rows}."

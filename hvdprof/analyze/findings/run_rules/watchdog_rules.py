@@ -13,7 +13,7 @@ import pandas as pd
 from hvdprof import units
 from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.finding import Finding, as_sentence, sentences
-from hvdprof.analyze.findings.nccl_rules.nccl_rule import ranks_text
+from hvdprof.rank_names import ranks_named
 from hvdprof.rundir.manifest import Failure
 from hvdprof.rundir.stall_format import (
     MISMATCH,
@@ -140,7 +140,7 @@ def _of_horovod(stalls: pd.DataFrame, incidents: pd.DataFrame) -> Finding:
     # Horovod 0.13 and earlier list the ranks that were ready: they wait, too.
     missing = stalls[(stalls["state"] != "ready").to_numpy()]
     ranks = sorted({int(rank) for rank in missing["stalled_rank"] if rank >= 0})
-    where = f", missing on {ranks_text(ranks)}" if ranks else ""
+    where = f", missing on {ranks_named(ranks)}" if ranks else ""
     longest_s = float(stalls["waited_s"].max())
     lasting = f" for {units.seconds(longest_s)} or more" if longest_s > 0 else ""
     first = (stalls if missing.empty else missing).iloc[0]
