@@ -44,6 +44,7 @@ _HOST = re.compile(rb'"host_name"\s*:\s*"([^"\\]{1,255})"')
 _JOB = re.compile(rb'"distributedInfo"\s*:\s*(\{)')
 _FSDP2 = "FSDP::"
 _FSDP1 = "FullyShardedDataParallel."
+_DDP = "DistributedDataParallel."
 FSDP2_GATHERS, FSDP2_REDUCES = "FSDP::all_gather", "FSDP::post_backward_reduce"
 """First word of the ranges of FSDP2 around its collectives; the group of parameters follows."""
 
@@ -126,6 +127,13 @@ class TraceFile:
     def is_of_fsdp2(self) -> bool:
         """Whether FSDP2 gathers and reduces its parameters."""
         return any(one.name.startswith(_FSDP2) for one in self.annotations)
+
+    @property
+    def is_of_ddp(self) -> bool:
+        """Whether DDP runs the model, or copies its reduced buckets."""
+        return bool(len(self.copies[0])) or any(
+            one.name.startswith(_DDP) for one in self.annotations
+        )
 
 
 @dataclass(slots=True)

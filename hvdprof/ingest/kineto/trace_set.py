@@ -20,7 +20,7 @@ from hvdprof.ingest.tables.collective_matching import (
     match_collectives,
 )
 from hvdprof.model.arrays import Int64s
-from hvdprof.rundir.plan import DDP_ENGINE, FSDP_ENGINE
+from hvdprof.rundir.plan import COLLECTIVES_ENGINE, DDP_ENGINE, FSDP_ENGINE
 from hvdprof.rundir.recorder_format import SAME_CLOCK
 from hvdprof.rundir.shown_names import shown_name
 
@@ -85,9 +85,12 @@ class TraceSet:
 
     @property
     def engine(self) -> str:
-        """What reduces the gradients: FSDP2 where a rank says so, else DDP."""
-        is_fsdp2 = any(one.file.is_of_fsdp2 for one in self.ranks.values())
-        return FSDP_ENGINE if is_fsdp2 else DDP_ENGINE
+        """FSDP2 or DDP where a rank shows it; else collectives of torch.distributed."""
+        files = [one.file for one in self.ranks.values()]
+        if any(file.is_of_fsdp2 for file in files):
+            return FSDP_ENGINE
+        is_ddp = any(file.is_of_ddp for file in files)
+        return DDP_ENGINE if is_ddp else COLLECTIVES_ENGINE
 
     @property
     def missing(self) -> list[int]:

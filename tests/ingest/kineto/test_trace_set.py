@@ -9,6 +9,7 @@ import pytest
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.kineto.trace_file import read_trace_file
 from hvdprof.ingest.kineto.trace_set import TraceSet, trace_set
+from hvdprof.rundir.plan import COLLECTIVES_ENGINE, DDP_ENGINE
 from tests.builders.profiler_traces import TracedJob, write_traces
 
 JOB = TracedJob(num_steps=4)
@@ -31,6 +32,26 @@ def test_all_ranks_make_one_job_whose_collectives_match(tmp_path: Path) -> None:
     assert [ids.tolist() for ids in found.matching.ids.values()] == [[0, 1, 2, 3]] * 2
     assert [step.number for step in found.ranks[1].steps.steps] == [2, 3, 4, 5]
     assert found.notes == []
+
+
+def test_only_traces_that_show_ddp_are_of_ddp(tmp_path: Path) -> None:
+    paths = write_traces(tmp_path, JOB)
+    assert _set(*paths).engine == DDP_ENGINE
+    for path in paths:
+        path.write_text(
+            path.read_text().replace("DistributedDataParallel.forward", "## forward ##")
+        )
+    assert _set(*paths).engine == COLLECTIVES_ENGINE
+    text = (
+        paths[0]
+        .read_text()
+        .replace(
+            "autograd::engine::evaluate_function: MmBackward0",
+            "torch.distributed.ddp.reducer::copy_bucket_to_grad",
+        )
+    )
+    paths[0].write_text(text)
+    assert _set(*paths).engine == DDP_ENGINE
 
 
 def test_a_rank_alone_is_a_part_of_its_job(tmp_path: Path) -> None:
