@@ -1,13 +1,14 @@
 """What other tools recorded, under each command that takes files."""
 
 import json
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from hvdprof.dashboards.pages import overview
-from hvdprof.errors import UsageError
+from hvdprof.errors import UnreadableInputError, UsageError
 from tests.builders.flight_dumps import dump, write_dumps
 from tests.builders.nsys_exports import write_export
 from tests.builders.profiler_traces import TracedJob, write_traces
@@ -116,6 +117,20 @@ def test_export_writes_collectives_or_says_which_files_become_a_run(
     fix = "NCCL_INSPECTOR_DUMP_VERBOSE=1" if is_inspector else f"hvdprof convert {foreign[0]}"
     assert fix in str(raised.value.hint)
     assert not trace.exists()
+
+
+def test_what_export_proposes_for_an_attached_run_works(
+    foreign: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = tmp_path / "run"
+    assert invoke("attach", run, "--recording", foreign[0], "--np", "2").exit_code == 0
+    with pytest.raises(UnreadableInputError, match="nothing to show on a time axis") as raised:
+        invoke("export", run, "-o", "trace.json")
+    hint = str(raised.value.hint)
+    command = shlex.split(hint[hint.index("hvdprof ") :])[1:]
+    assert invoke(*command).exit_code == 0
+    assert (tmp_path / command[-1]).exists()
 
 
 @pytest.mark.parametrize("option", ["--timeline", "--trace", "--nccl-log"])

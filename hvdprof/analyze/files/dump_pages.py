@@ -87,9 +87,10 @@ def _absent(progress: pd.DataFrame, ranks: list[int]) -> list[int]:
     return sorted(_named(progress) - set(ranks))
 
 
-def _world_size(progress: pd.DataFrame) -> int:
-    """Ranks of the job: its groups name ranks that wrote no dump, or whose dump is not here."""
-    return max(_named(progress) | {int(rank) for rank in progress["rank"]}) + 1
+def _world_size(progress: pd.DataFrame) -> int | None:
+    """Ranks of the job, of which some may have no dump here; None where one rank shows no other."""
+    size = max(_named(progress) | {int(rank) for rank in progress["rank"]}) + 1
+    return size if size > 1 else None
 
 
 def _named(progress: pd.DataFrame) -> set[int]:

@@ -108,7 +108,7 @@ def _verdict(groups: pd.DataFrame, split: pd.DataFrame) -> FileVerdict:
     waited = float(split["wait_ns"].sum()) / float(split["total_ns"].sum())
     return FileVerdict(
         f"{sentence} {units.percent(waited)} of that time is waiting; rank {last.iloc[0]} is last "
-        f"in {number} of {len(split)}.",
+        f"in {number} of {units.counted(len(split), 'collective')}.",
         "Waiting is by the hosts' own clocks.",
     )
 

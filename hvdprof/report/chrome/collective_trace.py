@@ -4,6 +4,7 @@ A lane holds the calls of a rank in one process group. Where several are in prog
 group has several lanes.
 """
 
+import shlex
 from collections.abc import Iterator
 
 import numpy as np
@@ -11,11 +12,13 @@ import pandas as pd
 
 from hvdprof.errors import UsageError
 from hvdprof.model.run import Run
+from hvdprof.model.tables.nsys_tables import NSYS_GPUS
 from hvdprof.model.tables.rank_collective_tables import (
     NO_MATCH,
     RANK_COLLECTIVES,
     UNBOUNDED_CLOCK_NS,
 )
+from hvdprof.model.tables.timeline_file_tables import TIMELINES
 from hvdprof.report.chrome.chrome_trace import TraceContent
 from hvdprof.report.chrome.trace_event import (
     Lane,
@@ -77,14 +80,28 @@ def collective_content(run: Run, job: str | None = None) -> TraceContent:
     )
 
 
+def _instead(run: Run) -> str:
+    """The command that shows what the files hold."""
+    name = shlex.quote(str(run.folder))
+    if not run.table(NSYS_GPUS.name).empty:
+        return "Name the export of Nsight Systems alone: hvdprof export REPORT.sqlite -o trace.json"
+    if not run.table(TIMELINES.name).empty:
+        return (
+            f"Make a run directory of it, and export that: hvdprof attach RUN --timeline {name}\n  "
+            f"Its tables: hvdprof convert {name} -o TABLES"
+        )
+    return (
+        "Lengths and counts without their place in time cannot be drawn. Their tables: "
+        f"hvdprof convert {name} -o TABLES"
+    )
+
+
 def _calls_of(run: Run, job: str | None) -> pd.DataFrame:
     calls = run.table(RANK_COLLECTIVES.name)
     if calls.empty:
         raise UsageError(
             f"{run.folder} is no run directory, and holds no collectives of ranks to export.",
-            hint="`hvdprof attach` makes a run directory of timelines, profiler traces, NCCL logs "
-            "and output. An export of Nsight Systems: name the file itself. Anything else: "
-            f"hvdprof convert {run.folder} -o TABLES",
+            hint=_instead(run),
         )
     jobs = calls["pass_id"].astype(str)
     if job is not None and job not in set(jobs):

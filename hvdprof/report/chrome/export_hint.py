@@ -39,7 +39,9 @@ def _exportable(run: Run, attached: Sequence[AttachedFile]) -> Path | None:
         # Files are called by the last part of their folder there.
         if f"{path.parent.name}/{path.name}" in exports:
             return path
-    if all(run.table(one.name).empty for one in (RANK_COLLECTIVES, INSPECTOR_COLLECTIVES)):
+    # Inspector has times of kernels only where it was asked for them.
+    is_timed = run.table(INSPECTOR_COLLECTIVES.name)["start_ns"].notna().any()
+    if run.table(RANK_COLLECTIVES.name).empty and not is_timed:
         return None
     return copies[0] if len(copies) == 1 else copies[0].parent
 
@@ -48,9 +50,10 @@ def _attached_alone(run: Run, attached: Sequence[AttachedFile]) -> str:
     first = run.folder / attached[0].copy
     number = units.counted(len(attached), "file")
     which = f"Only {first} is" if len(attached) == 1 else f"{number}, such as {first}, are"
+    command = shlex.join(["hvdprof", "convert", str(run.folder), "-o", "tables"])
     return (
-        f"{which} attached. Attach a timeline, traces of torch.profiler, or dumps of PyTorch's "
-        "Flight Recorder too: hvdprof attach --help"
+        f"{which} attached, without a place in time. Attach a timeline, traces of torch.profiler, "
+        f"or dumps of PyTorch's Flight Recorder too, or read the tables: {command}"
     )
 
 

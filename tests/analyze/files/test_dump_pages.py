@@ -94,3 +94,10 @@ def test_one_dump_alone_compares_nothing(tmp_path: Path) -> None:
     page = page_of(write_dumps(tmp_path, {0: dump()}))
     assert page.verdict == "One dump alone does not show which rank is behind."
     assert page.unanswered
+
+
+def test_a_dump_that_lists_no_ranks_is_not_of_one_rank(tmp_path: Path) -> None:
+    (alone,) = page_of(write_dumps(tmp_path, {0: dump(ranks=(), library="gloo")})).unanswered
+    assert "--np N " in alone.command
+    (of_three,) = page_of(write_dumps(tmp_path / "b", {0: dump(ranks=range(3))})).unanswered
+    assert "--np 3 " in of_three.command

@@ -28,7 +28,7 @@ def test_job_output_alone_is_named_with_what_to_attach(tmp_path):
     output.write_text("Total img/sec on 2 CPU(s): 1960.0 +-1.0\n")
     hint = hint_of(tmp_path / "run", outputs=[output])
 
-    named = hint.removeprefix("Only ").partition(" is attached. ")[0]
+    named = hint.removeprefix("Only ").partition(" is attached, ")[0]
     assert Path(named).read_text() == output.read_text()
     assert "Attach a timeline, traces of torch.profiler" in hint
 
@@ -38,7 +38,7 @@ def test_a_log_that_cannot_be_exported_is_not_proposed(tmp_path):
     log.write_text(MEGATRON)
     hint = hint_of(tmp_path / "run", recordings=[log])
 
-    assert "recordings/megatron.log is attached." in hint
+    assert "recordings/megatron.log is attached, without a place in time." in hint
     assert "hvdprof export" not in hint
 
 
