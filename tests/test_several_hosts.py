@@ -95,7 +95,8 @@ def _measured_apart(
 def test_files_of_hosts_that_share_none_come_back(hosts: NetworkHosts, tmp_path: Path) -> None:
     done = _measured_apart(
         *(hosts, tmp_path, "bench", "--models", "mnist", "--num-steps", "12"),
-        *("--repeats", "1", "--controller", "gloo"),
+        # Each host counts the cores of this machine as its own: threads of ranks would share them.
+        *("--repeats", "1", "--controller", "gloo", "--num-threads", "1", "--batch-size", "2"),
     )
     assert done.returncode == 0, done.stderr
     folder = tmp_path / "runs" / "run"
