@@ -13,7 +13,7 @@ import pytest
 from hvdprof.api import analyze_run, load_run
 from hvdprof.model.run import RunAnalysis
 
-pytestmark = [pytest.mark.horovod, pytest.mark.timing, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.horovod, pytest.mark.timeout(900)]
 
 BENCH = (sys.executable, "-m", "hvdprof", "bench", "--models", "mnist", "--np", "2")
 
@@ -46,6 +46,7 @@ def of_engine(analysis: RunAnalysis, engine: str) -> dict[Hashable, Any]:
     return scaling[scaling["engine"] == engine].iloc[0].to_dict()
 
 
+@pytest.mark.timing
 def test_both_are_measured_alike_and_learn_alike(report_and_run) -> None:
     _, analysis = report_and_run
     horovod, ddp = (of_engine(analysis, engine) for engine in ("horovod", "ddp"))
@@ -58,6 +59,7 @@ def test_both_are_measured_alike_and_learn_alike(report_and_run) -> None:
     assert (toggle["engine"], toggle["toggle"], toggle["num_pairs"]) == ("ddp", "ddp", 2)
 
 
+@pytest.mark.timing
 def test_the_straggler_is_named_under_both(report_and_run) -> None:
     _, analysis = report_and_run
     findings = analysis.findings
@@ -67,6 +69,7 @@ def test_the_straggler_is_named_under_both(report_and_run) -> None:
     assert late["title"].str.endswith("rank 1, forward phase").all()
 
 
+@pytest.mark.timing
 def test_buckets_of_ddp_are_collectives_with_their_overlap(report_and_run) -> None:
     _, analysis = report_and_run
     collectives = analysis.table("collectives")
@@ -81,6 +84,7 @@ def test_buckets_of_ddp_are_collectives_with_their_overlap(report_and_run) -> No
     assert own["blocking_exposed_ns"].sum() > 0
 
 
+@pytest.mark.timing
 def test_the_report_says_which_is_faster(report_and_run) -> None:
     report, _ = report_and_run
     compared = " ".join(report.partition("DDP against Horovod")[2].split())

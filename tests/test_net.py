@@ -14,12 +14,7 @@ from tests.builders.network_hosts import NetworkHosts, network_hosts
 MBIT = 1e6 / 8 / 1e9
 """A million bits a second in GB/s."""
 
-pytestmark = [
-    pytest.mark.horovod,
-    pytest.mark.root,
-    pytest.mark.timing,
-    pytest.mark.timeout(300),
-]
+pytestmark = [pytest.mark.horovod, pytest.mark.root, pytest.mark.timeout(300)]
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +38,7 @@ def _may_be(row: dict[str, Any], least: float, most: float) -> bool:
     return bool(low <= most and (high is None or high >= least))
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize(("controller", "rate"), [("gloo", 40), ("mpi", 200)])
 def test_the_limit_of_a_link_is_found(
     hosts: NetworkHosts, controller: str, rate: int, tmp_path: Path
