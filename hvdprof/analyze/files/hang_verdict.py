@@ -21,7 +21,7 @@ from hvdprof.rank_names import ranks_listed, ranks_named
 
 _MOST_COLLECTIVES = 4
 _STUCK_FIX = "look for GPU and network errors on their hosts (dmesg, nvidia-smi -q)"
-_MISSING_FIX = "look at what these processes do (py-spy dump --pid)"
+_MISSING_FIX = "look at the end of the output of these ranks, and at what they do instead"
 _ABSENT_FIX = "look at the end of their output, and collect their dumps"
 
 

@@ -40,7 +40,8 @@ def ras_verdict(progress: pd.DataFrame) -> FileVerdict:
     verb = "is" if len(ranks) == 1 else "are"
     return FileVerdict(
         f"{ranks_named(ranks).capitalize()} of communicator {group} {verb} behind: {low} of "
-        f"{high} collectives launched. Fix: look at what the ranks do (py-spy dump --pid).",
+        f"{high} collectives launched. Fix: look at the end of their output, and at what they do "
+        "instead.",
         _RUNNING,
         Gravity.WARNING,
     )

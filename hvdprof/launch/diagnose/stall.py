@@ -35,23 +35,24 @@ _MISMATCHED = (
     "to these lines, and the number of batches of each rank."
 )
 _ACTIONS = {
-    RUNS: "read its stack below: slow input, a checkpoint or a lock. Live: {dump}.",
+    RUNS: "read its stack below: slow input, a checkpoint or a lock. Live: `py-spy dump --pid "
+    "{pid}` on {host}.",
     LEFT: UNEQUAL_FIX,
     ENDED: "look for unequal numbers of batches per rank, or an early exit of {rank}.",
     ABSENT: "check that {rank} started: its host, its first lines in stderr.txt of the pass.",
     GONE: "end the job; stderr.txt of the pass has the last lines of {rank}.",
-    STOPPED: "run `kill -CONT {pid}`{there}.",
-    SILENT: "see whether it is slow or in native code: {dump}.",
+    STOPPED: "run `kill -CONT {pid}` on {host}.",
+    SILENT: "see whether it is slow or in native code: `py-spy dump --pid {pid}` on {host}.",
 }
 """What to do about a stalled rank, by its state."""
 
-_AT_END = {
+_WITHOUT_PROCESS = {
     RUNS: "read its stack below: slow input, a checkpoint or a lock.",
     GONE: "read the last lines of {rank} in stderr.txt of the pass.",
     STOPPED: "look for what sent SIGSTOP to {rank}.",
     SILENT: "look at {rank} while it hangs: it was slow, or in native code.",
 }
-"""The same once the job is over, where that differs: its processes are gone."""
+"""The same where the process is unknown, or gone with the job."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,11 +117,11 @@ class StalledRank:
         Args:
             at_end: Whether the job is over.
         """
-        there = f" on {self.host}" if self.host else ""
-        dump = f"`py-spy dump --pid {self.pid}`{there}"
-        actions = {**_ACTIONS, **_AT_END} if at_end else _ACTIONS
-        text = actions[self.state]
-        return text.format(rank=f"rank {self.rank}", pid=self.pid, there=there, dump=dump)
+        # A command that needs a process is proposed where it is known, and still there.
+        is_reachable = not at_end and bool(self.host) and self.pid is not None
+        actions = _ACTIONS if is_reachable else {**_ACTIONS, **_WITHOUT_PROCESS}
+        rank = f"rank {self.rank}"
+        return actions[self.state].format(rank=rank, pid=self.pid, host=self.host)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

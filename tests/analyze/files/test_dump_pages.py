@@ -20,7 +20,10 @@ def facts_of(page: FilePage) -> dict[str, object]:
 @needs_corpus
 @pytest.mark.parametrize(
     ("name", "ranks", "action"),
-    [("lock_gil_1st", "9, 14", "py-spy"), ("gpu_error_1st", "12, 14", "nvidia-smi")],
+    [
+        ("lock_gil_1st", "9, 14", "end of the output"),
+        ("gpu_error_1st", "12, 14", "nvidia-smi"),
+    ],
 )
 def test_dumps_of_16_ranks_name_the_ranks_with_the_fault(
     name: str, ranks: str, action: str
@@ -39,7 +42,8 @@ def test_the_verdict_names_rank_collective_and_number_blocked(tmp_path: Path) ->
     page = page_of(write_dumps(tmp_path, dumps))
     assert page.verdict == (
         "Hang: rank 1 has not submitted nccl:all_reduce (Seq 6 of process group default_pg 0); "
-        "2 other ranks blocked. Fix: look at what these processes do (py-spy dump --pid)."
+        "2 other ranks blocked. Fix: look at the end of the output of these ranks, and at what "
+        "they do instead."
     )
     assert facts_of(page)["missing_in"] == (
         "nccl:all_reduce, Seq 6 of default_pg 0 (ranks 0-2): not submitted by rank 1"

@@ -396,6 +396,17 @@ def test_no_action_at_the_end_needs_the_process(state: str, words: str) -> None:
     assert "41" not in stall.action()
 
 
+@pytest.mark.parametrize("unknown", [{"host": ""}, {"pid": None}])
+@pytest.mark.parametrize("state", ["runs", "silent", "stopped"])
+def test_a_command_names_a_process_that_is_known(state: str, unknown: dict[str, Any]) -> None:
+    known: dict[str, Any] = {"host": "node3", "pid": 41}
+    values: dict[str, Any] = {"rank": 1, "state": state, "step": 7, "phase": "", "tensors": []}
+    assert "41` on node3" in StalledRank(**values, **known).action()
+    action = StalledRank(**values, **(known | unknown)).action()
+    assert action
+    assert "`" not in action
+
+
 def test_files_that_are_not_readable_are_passed_over(ranks: Ranks) -> None:
     seen: list[Stall] = []
     ranks.paths.watch_file(0).write_text('{"rank": 0, "wai')

@@ -17,7 +17,7 @@ from hvdprof.rank_names import ranks_named
 
 BEHIND_RULE = "ranks-behind"
 _ACTION = (
-    "Look at what {ranks} did there: the end of the output, `py-spy dump --pid` while it hangs. "
+    "Look at what {ranks} did there: the end of the output. "
     "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 and TORCH_NCCL_DUMP_ON_TIMEOUT=1 record the collectives of "
     "every rank for `hvdprof analyze`."
 )

@@ -62,7 +62,7 @@ _LASTING: dict[str, str] = {
     _BEFORE_UPDATE: "Move what only {ranks} {do} between backward() and optimizer.step() "
     "out of the step: norms of gradients, .item(), logging, copies to the host.",
     _BETWEEN_STEPS: "Look for what only {ranks} {do} between steps: logging, checkpoints, "
-    "evaluation. `py-spy dump --pid PID` shows the line. For garbage collection, call gc.freeze().",
+    "evaluation. For garbage collection, call gc.freeze().",
     _EVALUATION: _EVALUATE,
 }
 """What to do about ranks that are slower throughout, by phase; others depend on the device."""
