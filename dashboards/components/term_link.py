@@ -7,6 +7,7 @@ import dash_mantine_components as dmc
 from dash.development.base_component import Component
 
 from hvdprof.model.glossary import GLOSSARY, Term
+from hvdprof.report.markdown_text import code_pieces
 
 GLOSSARY_PATH = "/glossary"
 
@@ -29,7 +30,7 @@ def linked_terms(text: str, known: Collection[str] = ()) -> list[Component | str
 
 def with_code(text: str) -> list[Component | str]:
     """The text with what stands in backticks as code, without the backticks."""
-    pieces = re.split(r"`([^`]+)`", text)
+    pieces = code_pieces(text)
     return [dmc.Code(piece) if place % 2 else piece for place, piece in enumerate(pieces) if piece]
 
 

@@ -17,7 +17,7 @@ from hvdprof.plain_text import printable_lines
 from hvdprof.report.file_texts import NOT_IN_FILE, file_texts
 from hvdprof.report.finding_texts import findings_texts
 from hvdprof.report.forecast.forecast_section import FORECAST_HEADS, shape_forecasts
-from hvdprof.report.markdown_text import with_code
+from hvdprof.report.markdown_text import code_pieces, escaped, with_code
 from hvdprof.report.screen.attached_pages import attached_pages, is_of_files_alone
 from hvdprof.report.screen.open_points import open_points
 from hvdprof.report.screen.rank_phases import PHASES, rank_phases
@@ -28,9 +28,6 @@ from hvdprof.report.terminal.network_section import NET_HEADS, shape_network
 from hvdprof.report.terminal.report_page import CELL_HEADS, shape_page
 from hvdprof.report.terminal.run_facts import run_created, run_facts, run_label
 from hvdprof.report.terminal.sessions_section import SESSION_HEADS, shape_sessions
-
-_IN_BACKTICKS = re.compile(r"`([^`]+)`")
-_MARKDOWN_SIGNS = re.compile(r"([\\`*_{}\[\]<>|#])")
 
 
 def fill(template: str, analysis: RunAnalysis, *, is_html: bool, **more: object) -> str:
@@ -104,28 +101,15 @@ def _environment(*, is_html: bool) -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
         finalize=_shown,
     )
-    environment.filters["md"] = markdown_text
-    environment.filters["md_code"] = _markdown_with_code
-    environment.filters["code_pieces"] = _IN_BACKTICKS.split
+    environment.filters["md"] = escaped
+    environment.filters["md_code"] = with_code
+    environment.filters["code_pieces"] = code_pieces
     return environment
 
 
 def _shown(value: object) -> object:
     """A text of a file without control characters; markup of hvdprof itself as it is."""
     return printable_lines(value) if type(value) is str else value
-
-
-def markdown_text(text: str) -> str:
-    """A text as one line of Markdown in which no sign has a meaning."""
-    return _escaped(" ".join(str(text).split()))
-
-
-def _markdown_with_code(text: str) -> str:
-    return with_code(" ".join(str(text).split()), _escaped)
-
-
-def _escaped(text: str) -> str:
-    return _MARKDOWN_SIGNS.sub(r"\\\1", text)
 
 
 def _fence(text: str) -> str:

@@ -26,7 +26,7 @@ from hvdprof.report.comparison.comparison_markdown import render_comparison_mark
 from hvdprof.report.comparison.comparison_terminal import render_comparison
 from hvdprof.report.format_names import ComparisonFormat
 from hvdprof.report.formats import format_of_file
-from hvdprof.report.markdown_text import with_code
+from hvdprof.report.markdown_text import escaped, with_code
 from tests.builders.declared_rows import declared_rows
 from tests.builders.finished_comparison import comparison
 
@@ -280,3 +280,7 @@ def test_commands_stay_code_in_markdown_and_the_rest_means_nothing():
     assert with_code("Run `a_b |  c` on a_b <x>.") == r"Run `a_b | c` on a\_b \<x\>."
     assert with_code("a ` b") == r"a \` b"
     assert with_code("``") == r"\`\`"
+
+
+def test_a_text_of_markdown_is_one_line_without_control_characters():
+    assert escaped("{a}\tb\n  c\x1b[2J") == r"\{a\} b c\\x1b\[2J"
