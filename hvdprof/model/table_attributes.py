@@ -83,6 +83,7 @@ class RecordedTables(Described):
     gradients = TableAttribute()
     arrivals = TableAttribute()
     waits = TableAttribute()
+    evaluations = TableAttribute()
     executions = TableAttribute()
     tensor_uses = TableAttribute()
     events = TableAttribute()

@@ -1,4 +1,7 @@
-"""Collectives of ``torch.distributed``: their names, and what is asked at each of their calls."""
+"""Collectives of ``torch.distributed``: their names, and what is asked at each of their calls.
+
+Tested in ``tests/collect/engines/test_torch_collectives.py``.
+"""
 
 import inspect
 from collections.abc import Callable

@@ -1,4 +1,7 @@
-"""Rows of the tables that programs of nccl-tests print: columns, and whether numbers agree."""
+"""Rows of the tables that programs of nccl-tests print: columns, and whether numbers agree.
+
+Tested in ``tests/ingest/logs/test_nccl_tests_output.py``.
+"""
 
 import re
 from collections.abc import Mapping
