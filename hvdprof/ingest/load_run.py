@@ -237,6 +237,8 @@ def _recorder_files(
 ) -> dict[int, RecorderFile]:
     files = {}
     missing = []
+    # The same problem of all ranks of a large job is one note.
+    ranks_of: dict[str, list[int]] = {}
     for rank in range(record.size):
         path = paths.recorder_file(rank)
         try:
@@ -251,7 +253,10 @@ def _recorder_files(
         problems = list(files[rank].problems)
         if not files[rank].ended and record.status != Status.RUNNING:
             problems.append("it has no end: the rank did not end on its own")
-        notes.extend(f"{record.id}: recording of rank {rank}: {clause}." for clause in problems)
+        for clause in problems:
+            ranks_of.setdefault(clause, []).append(rank)
+    for clause, ranks in ranks_of.items():
+        notes.append(f"{record.id}: recording of {ranks_named(ranks)}: {clause}.")
     if missing and record.status in _STARTED:
         notes.append(f"{record.id}: no recording of {ranks_named(missing)}.")
     return files

@@ -122,9 +122,7 @@ def test_a_missing_rank_a_missing_timeline_and_a_killed_rank_are_notes(tmp_path:
     assert sorted(run.notes) == [
         "01-np3-throughput-r1: no recording of rank 1.",
         "01-np3-throughput-r1: no timeline of mnist-horovod-none-average.",
-        "01-np3-throughput-r1: recording of rank 0: it has no end: "
-        "the rank did not end on its own.",
-        "01-np3-throughput-r1: recording of rank 2: it has no end: "
+        "01-np3-throughput-r1: recording of ranks 0 and 2: it has no end: "
         "the rank did not end on its own.",
     ]
     assert list(run.segments["num_ranks_recorded"]) == [2]
