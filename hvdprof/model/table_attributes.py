@@ -79,6 +79,7 @@ class RecordedTables(Described):
     segments = TableAttribute()
     ranks = TableAttribute()
     steps = TableAttribute()
+    evaluations = TableAttribute()
     windows = TableAttribute()
     gradients = TableAttribute()
     arrivals = TableAttribute()
