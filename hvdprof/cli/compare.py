@@ -9,6 +9,7 @@ import typer
 from hvdprof import api
 from hvdprof.api.options import CompareOptions
 from hvdprof.cli.measuring.choice import format_option, margin_of
+from hvdprof.cli.measuring.given_options import given_options
 from hvdprof.cli.measuring.option_signature import takes
 from hvdprof.cli.measuring.written_output import force_option, output_option, show_or_write
 from hvdprof.cli.progress.bench_progress import observer_for
@@ -122,13 +123,7 @@ def _two_paths(options: CompareOptions, context: typer.Context) -> tuple[Path, P
         UsageError: There are not two, or options of a measurement are given without ``--run``.
     """
     allowed = {"command", "margin", "fail_on", "format_", "report", "force", "silent"}
-    given = [
-        parameter.opts[0]
-        for parameter in context.command.params
-        if str(parameter.name) not in allowed
-        and (source := context.get_parameter_source(str(parameter.name))) is not None
-        and source.name == "COMMANDLINE"
-    ]
+    given = given_options(context, allowed)
     if given:
         raise UsageError(
             f"{', '.join(given)} is for a comparison that measures.",

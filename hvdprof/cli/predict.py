@@ -9,6 +9,7 @@ import typer
 from hvdprof import api
 from hvdprof.api.options import OUTPUT, PredictOptions
 from hvdprof.cli.measuring.choice import format_option
+from hvdprof.cli.measuring.given_options import given_options
 from hvdprof.cli.measuring.option_signature import takes
 from hvdprof.cli.measuring.shown_forecast import forecast_renderer, throughput_forecast_renderer
 from hvdprof.cli.measuring.written_output import Render, force_option, output_option, show_or_write
@@ -143,13 +144,7 @@ def _check(
 
 def _refuse_others(context: typer.Context, allowed: tuple[str, ...]) -> None:
     known = {*allowed, "runs", "table", "score", "format_", "output", "force"}
-    given = [
-        parameter.opts[0]
-        for parameter in context.command.params
-        if str(parameter.name) not in known
-        and (source := context.get_parameter_source(str(parameter.name))) is not None
-        and source.name == "COMMANDLINE"
-    ]
+    given = given_options(context, known)
     if given:
         raise UsageError(
             f"{', '.join(given)} has no effect here: it is for a forecast of a run or a model.",

@@ -12,6 +12,7 @@ import typer
 from hvdprof import api
 from hvdprof.api.options import BenchOptions, RunOptions
 from hvdprof.cli.measuring.command_options import CommandOptions
+from hvdprof.cli.measuring.given_options import given_options, is_given
 from hvdprof.cli.measuring.sbatch import queue_job
 from hvdprof.cli.progress.bench_preview import announce, print_launches
 from hvdprof.cli.progress.bench_progress import observer_for
@@ -128,12 +129,7 @@ def refuse_other_options(context: typer.Context) -> None:
     Raises:
         UsageError: An option was given that cannot change them.
     """
-    given = [
-        parameter.opts[0]
-        for parameter in context.command.params
-        if str(parameter.name) not in _ALLOWED_WITH_RESUME
-        and _is_given(context, str(parameter.name))
-    ]
+    given = given_options(context, _ALLOWED_WITH_RESUME)
     if given:
         raise UsageError(
             f"--resume uses the options that the run began with; {', '.join(given)} cannot "
@@ -144,12 +140,7 @@ def refuse_other_options(context: typer.Context) -> None:
 
 def _net_of_resume(context: typer.Context) -> bool | None:
     """``--net`` or ``--no-net`` as given beside ``--resume``; None where neither was."""
-    return bool(context.params["net"]) if _is_given(context, "net") else None
-
-
-def _is_given(context: typer.Context, name: str) -> bool:
-    source = context.get_parameter_source(name)
-    return source is not None and source.name == "COMMANDLINE"
+    return bool(context.params["net"]) if is_given(context, "net") else None
 
 
 def _run(measurement: "api.Measurement") -> HvdprofError | None:
