@@ -84,7 +84,6 @@ class RecordedTables(Described):
     gradients = TableAttribute()
     arrivals = TableAttribute()
     waits = TableAttribute()
-    evaluations = TableAttribute()
     executions = TableAttribute()
     tensor_uses = TableAttribute()
     events = TableAttribute()
