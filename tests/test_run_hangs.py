@@ -95,6 +95,20 @@ def test_a_rank_with_one_batch_less_is_named_as_such(tmp_path, job, stays):
     assert found["action"].startswith("Give every rank as many batches: drop_last=True")
 
 
+def test_a_timeout_of_gloo_quotes_the_stack_of_the_rank_that_hangs(tmp_path):
+    run = tmp_path / "run"
+    own = ("run", "-q", "-o", str(run), "--no-trace")
+    done = hvdprof(*own, *TORCHRUN, "--sleep", "--timeout", "15")
+
+    assert done.returncode == 6, done.stderr
+    failure = failure_of(run)
+    assert failure.reason.startswith("rank 0 gave up waiting: Timed out waiting 15000ms for ")
+    assert "; stall at step " in failure.reason
+    assert failure.rank == 1
+    assert any("sleep_for_long" in line for line in failure.lines)
+    assert "Rank 1 hangs at hanging_script.py:" in words(done.stdout)
+
+
 def still(run: Path) -> list[float]:
     """The seconds without progress of the ranks that have written more than 8."""
     files = run.glob("passes/*/watch/rank-?.json")

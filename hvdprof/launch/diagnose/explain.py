@@ -5,15 +5,18 @@ whichever process ended first, which often is such a victim.
 """
 
 import signal
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 
 from hvdprof import units
+from hvdprof.launch.diagnose.failure_evidence import (
+    NOTHING_SEEN,
+    Evidence,
+    LastSeen,
+    signal_number,
+)
 from hvdprof.launch.diagnose.printed_errors import PrintedErrors
 from hvdprof.launch.diagnose.rank_positions import first_stack, positions, rank_behind
 from hvdprof.launch.diagnose.rank_progress import PassProgress
-from hvdprof.launch.diagnose.stall import Stall, StalledRank
-from hvdprof.launch.diagnose.unequal_batches import UnequalBatches
 from hvdprof.launch.processes.launch_process import Outcome
 from hvdprof.rank_names import ranks_named
 from hvdprof.rundir.known_causes import with_known_cause
@@ -26,57 +29,6 @@ LEAST_STOPPED_S = 10.0
 
 # What the launcher or Horovod itself does to ranks that are left over.
 _CONSEQUENT_SIGNALS = (signal.SIGTERM, signal.SIGABRT)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LastSeen:
-    """What was seen of the ranks while the launch ran.
-
-    ``stopped_s`` are the seconds for which a signal stopped a rank while another one ran, ``stall``
-    is the one in which the launch ended, and ``blocked`` are the ranks whose step had not ended for
-    long, with their stacks. ``unequal`` are ranks with fewer batches than others.
-    """
-
-    stopped_s: Mapping[int, float] = field(default_factory=dict)
-    stall: Stall | None = None
-    blocked: Sequence[StalledRank] = ()
-    unequal: UnequalBatches | None = None
-
-
-NOTHING_SEEN = LastSeen()
-
-
-@dataclass(frozen=True, slots=True)
-class _Evidence:
-    """Everything that is known of a launch that failed."""
-
-    outcome: Outcome
-    progress: PassProgress
-    errors: PrintedErrors
-    output: PrintedErrors
-    ended: ProcessExit | None
-    timeout_s: float
-    seen: LastSeen
-
-    @property
-    def ended_by(self) -> signal.Signals | None:
-        """The signal that ended the process that the launcher names."""
-        if self.ended is None:
-            return None
-        number = self.ended.signal or _signal_number(self.ended.exit_code)
-        return signal.Signals(number) if number else None
-
-    @property
-    def rank(self) -> int | None:
-        """The rank that the launcher names; Hydra names its process, which must be one rank's."""
-        if self.ended is None or self.ended.rank is not None or self.ended.pid is None:
-            return self.ended.rank if self.ended else None
-        ranks = [
-            rank
-            for rank, state in self.progress.ranks.items()
-            if state.header and state.header.get("pid") == self.ended.pid
-        ]
-        return ranks[0] if len(ranks) == 1 else None
 
 
 def explain(
@@ -99,7 +51,7 @@ def explain(
         seen: What was seen of the ranks; the sentence of the stall is in the reason where it is
             why the launch failed.
     """
-    evidence = _Evidence(
+    evidence = Evidence(
         outcome=outcome,
         progress=progress,
         errors=PrintedErrors.of(stderr),
@@ -117,7 +69,7 @@ def explain_last(ends: Sequence[WorkerEnd]) -> Failure | None:
     The ones before it were survived. None where no worker did more than lose a peer.
     """
     for end in reversed(ends):
-        number = _signal_number(end.exit_code)
+        number = signal_number(end.exit_code)
         raised = PrintedErrors({end.rank: end.lines}).first_cause()
         if number is not None and number not in _CONSEQUENT_SIGNALS:
             what = f"was ended by {signal.Signals(number).name}"
@@ -148,7 +100,7 @@ def worker_ends(stdout: str, stderr: str) -> list[WorkerEnd]:
     ]
 
 
-def _hung(evidence: _Evidence) -> Failure | None:
+def _hung(evidence: Evidence) -> Failure | None:
     if not evidence.outcome.hung:
         return None
     why = f"{NO_PROGRESS} for {units.seconds(evidence.timeout_s)}"
@@ -163,7 +115,7 @@ def _hung(evidence: _Evidence) -> Failure | None:
     )
 
 
-def _not_started(evidence: _Evidence) -> Failure | None:
+def _not_started(evidence: Evidence) -> Failure | None:
     if evidence.ended is None or not evidence.ended.why_not_started:
         return None
     return Failure(
@@ -173,7 +125,7 @@ def _not_started(evidence: _Evidence) -> Failure | None:
     )
 
 
-def _was_stopped(evidence: _Evidence) -> Failure | None:
+def _was_stopped(evidence: Evidence) -> Failure | None:
     """Peers that timed out are the first that fail; the rank that was stopped is the cause."""
     lost = evidence.errors.lost_peer_ranks()
     stopped_s = {
@@ -193,7 +145,27 @@ def _was_stopped(evidence: _Evidence) -> Failure | None:
     )
 
 
-def _unequal_batches(evidence: _Evidence) -> Failure | None:
+def _gave_up_waiting(evidence: Evidence) -> Failure | None:
+    """Gloo or NCCL timed out in a stall: the rank that raised is not the one that hangs."""
+    stall, timed_out = evidence.seen.stall, evidence.errors.timed_out()
+    if stall is None:
+        return None
+    if timed_out is not None:
+        rank, message = timed_out
+    elif evidence.ended_by == signal.SIGABRT:
+        rank, message = evidence.rank, "it was ended by SIGABRT"
+    else:
+        return None
+    sentence, *lines = stall.lines()
+    return Failure(
+        reason=f"{_named(rank)} gave up waiting: {message}; {sentence}",
+        rank=stall.late_rank,
+        exit_code=evidence.ended.exit_code if evidence.ended else None,
+        lines=lines,
+    )
+
+
+def _unequal_batches(evidence: Evidence) -> Failure | None:
     """Ranks that lost a peer in a step, whose peer has ended its loop and then itself."""
     unequal = evidence.seen.unequal
     if unequal is None or not set(unequal.waiting) & set(evidence.errors.lost_peer_ranks()):
@@ -205,7 +177,7 @@ def _unequal_batches(evidence: _Evidence) -> Failure | None:
     )
 
 
-def _ended_by_signal(evidence: _Evidence) -> Failure | None:
+def _ended_by_signal(evidence: Evidence) -> Failure | None:
     sign = evidence.ended_by
     if evidence.ended is None or sign is None or sign == signal.SIGTERM:
         return None
@@ -222,7 +194,7 @@ def _ended_by_signal(evidence: _Evidence) -> Failure | None:
     )
 
 
-def _raised(evidence: _Evidence) -> Failure | None:
+def _raised(evidence: Evidence) -> Failure | None:
     cause = evidence.errors.first_cause()
     if cause is None:
         return None
@@ -237,7 +209,7 @@ def _raised(evidence: _Evidence) -> Failure | None:
     )
 
 
-def _ended_silently(evidence: _Evidence) -> Failure | None:
+def _ended_silently(evidence: Evidence) -> Failure | None:
     silent = evidence.errors.silent_ranks(evidence.progress.ranks)
     if not silent:
         return None
@@ -248,9 +220,9 @@ def _ended_silently(evidence: _Evidence) -> Failure | None:
     )
 
 
-def _launcher_ended_by_signal(evidence: _Evidence) -> Failure | None:
+def _launcher_ended_by_signal(evidence: Evidence) -> Failure | None:
     code = evidence.outcome.exit_code
-    number = _signal_number(128 - code if code < 0 else code)
+    number = signal_number(128 - code if code < 0 else code)
     if evidence.ended is not None or number is None:
         return None
     name = signal.Signals(number).name
@@ -264,7 +236,7 @@ def _launcher_ended_by_signal(evidence: _Evidence) -> Failure | None:
     )
 
 
-def _exit_code(evidence: _Evidence) -> Failure:
+def _exit_code(evidence: Evidence) -> Failure:
     rank, code = evidence.rank, evidence.outcome.exit_code
     if evidence.ended is not None and evidence.ended.exit_code is not None:
         code = evidence.ended.exit_code
@@ -281,10 +253,11 @@ def _exit_code(evidence: _Evidence) -> Failure:
     )
 
 
-_RULES: tuple[Callable[[_Evidence], Failure | None], ...] = (
+_RULES: tuple[Callable[[Evidence], Failure | None], ...] = (
     _hung,
     _not_started,
     _was_stopped,
+    _gave_up_waiting,
     _unequal_batches,
     _ended_by_signal,
     _raised,
@@ -304,11 +277,6 @@ def _first_exit(text: str) -> ProcessExit | None:
             return ended
         terminated = terminated or ended
     return terminated
-
-
-def _signal_number(exit_code: int | None) -> int | None:
-    number = (exit_code or 0) - 128
-    return number if number in {int(sign) for sign in signal.Signals} else None
 
 
 def _named(rank: int | None) -> str:

@@ -22,6 +22,12 @@ _LOST_PEER = (
 )
 """Errors of a rank whose peer has ended: consequences, never the cause."""
 
+_TIMED_OUT = re.compile(
+    r"Timed out waiting \d+ms for (?:send|recv)\b.*|"
+    r"Watchdog caught collective operation timeout.*"
+)
+"""How Gloo, and the watchdog of NCCL under PyTorch, end a collective that takes too long."""
+
 _FROM_SHELL = "Terminated"
 """Printed by the shell that starts a rank when horovodrun ends the rank, which may just exit."""
 
@@ -78,6 +84,14 @@ class PrintedErrors:
         errors = _errors(self.lines_of(rank))
         lost = [line for line in errors if any(part in line for part in _LOST_PEER)]
         return lost[-1].strip() if lost else None
+
+    def timed_out(self) -> tuple[int | None, str] | None:
+        """The first rank whose collective timed out, and the message; None where none did."""
+        for rank, lines in self.by_rank.items():
+            found = next(filter(None, map(_TIMED_OUT.search, lines)), None)
+            if found is not None:
+                return rank, found[0].rstrip(". ")
+        return None
 
     def silent_ranks(self, ranks: Iterable[int]) -> list[int]:
         """Those of the ranks that printed no error while another rank did; empty if none did."""

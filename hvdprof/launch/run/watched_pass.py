@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from hvdprof.launch.diagnose.explain import LastSeen, explain, explain_last, worker_ends
+from hvdprof.launch.diagnose.explain import explain, explain_last, worker_ends
+from hvdprof.launch.diagnose.failure_evidence import LastSeen
 from hvdprof.launch.diagnose.failure_place import MemoryWatch, with_place
 from hvdprof.launch.diagnose.printed_errors import PrintedErrors
 from hvdprof.launch.diagnose.rank_processes import EXITED_GRACE_S, RankProcesses

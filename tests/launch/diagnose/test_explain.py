@@ -4,11 +4,11 @@ from pathlib import Path
 import pytest
 
 from hvdprof.launch.diagnose.explain import (
-    LastSeen,
     explain,
     explain_last,
     worker_ends,
 )
+from hvdprof.launch.diagnose.failure_evidence import LastSeen
 from hvdprof.launch.diagnose.printed_errors import MAX_CHARACTERS, MAX_LINES
 from hvdprof.launch.diagnose.rank_progress import PassProgress
 from hvdprof.launch.diagnose.stall import Stall, StalledRank
@@ -479,3 +479,78 @@ def test_a_rank_that_lost_a_peer_with_fewer_batches_says_so(tmp_path):
     # A rank that raises something of its own is the cause.
     other = LOST.replace("Connection closed by peer", "label 11 out of range")
     assert "batches" not in explain(outcome, progress, stderr=other, **given).reason
+
+
+GLOO_TIMEOUT = "Timed out waiting 10000ms for recv operation to complete"
+NCCL_TIMEOUT = (
+    "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=5, OpType=ALLREDUCE, "
+    "Timeout(ms)=600000) ran for 600010 milliseconds before timing out"
+)
+
+
+@pytest.mark.parametrize(
+    ("printed", "message"),
+    [
+        (
+            "[rank0]: Traceback (most recent call last):\n"
+            f"[rank0]: RuntimeError: [unbound_buffer.cc:78] {GLOO_TIMEOUT}\n",
+            GLOO_TIMEOUT,
+        ),
+        (
+            f"[rank0]:[E1125 10:00:00.5 ProcessGroupNCCL.cpp:632] [Rank 0] {NCCL_TIMEOUT}.\n",
+            NCCL_TIMEOUT,
+        ),
+    ],
+)
+def test_a_collective_that_timed_out_quotes_the_stack_of_the_rank_that_hangs(
+    tmp_path, printed, message
+):
+    late = StalledRank(
+        rank=1, state="runs", step=15, phase="data", tensors=[], stack=["/job/t.py:3 load"]
+    )
+    stall = Stall(
+        number=0,
+        segment="main",
+        step=15,
+        time_ns=0,
+        waited_s=9.0,
+        waiting=[0],
+        late=[late],
+        at_end=True,
+    )
+    outcome, progress = Outcome(1, hung=False, duration_s=9.0), _progress(tmp_path, {0: 15, 1: 15})
+
+    def explained(stderr: str, seen: LastSeen) -> Failure:
+        return explain(outcome, progress, stdout="", stderr=stderr, timeout_s=300.0, seen=seen)
+
+    failure = explained(printed, LastSeen(stall=stall))
+    assert failure.reason == f"rank 0 gave up waiting: {message}; {stall.sentence()}"
+    assert failure.rank == 1
+    assert failure.lines[-1] == "  /job/t.py:3 load"
+    assert "gave up" not in explained(printed, LastSeen()).reason
+    # What a rank raises while others wait for it is the cause.
+    own = "[rank1]: ValueError: label 11 out of range\n"
+    assert explained(own, LastSeen(stall=stall)).reason.startswith("rank 1 raised ValueError")
+
+
+def test_a_rank_that_aborts_in_a_stall_quotes_the_stack(tmp_path):
+    late = StalledRank(rank=1, state="runs", step=15, phase="", tensors=[], stack=["/t.py:3 load"])
+    stall = Stall(
+        number=0,
+        segment="main",
+        step=15,
+        time_ns=0,
+        waited_s=600.0,
+        waiting=[0],
+        late=[late],
+    )
+    failure = explain(
+        Outcome(1, hung=False, duration_s=9.0),
+        _progress(tmp_path, {0: 15, 1: 15}),
+        stdout="",
+        stderr="Process name: 0\nExit code: 134\n",
+        timeout_s=300.0,
+        seen=LastSeen(stall=stall),
+    )
+    assert failure.reason.startswith("rank 0 gave up waiting: it was ended by SIGABRT; stall at")
+    assert (failure.rank, failure.exit_code) == (1, 134)
