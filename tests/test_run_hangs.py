@@ -40,7 +40,7 @@ def first_finding(run: Path) -> dict[str, Any]:
 @LAUNCHERS
 def test_a_hang_that_the_timeout_ends_names_the_rank_and_its_line(tmp_path, job):
     run = tmp_path / "run"
-    done = hvdprof("run", "-o", str(run), "--no-trace", "--timeout", "25", *job, "--sleep")
+    done = hvdprof("run", "-o", str(run), "--no-trace", "--timeout", "40", *job, "--sleep")
 
     assert done.returncode == 6, done.stderr
     assert "until the job ended: rank 0 waited" in done.stderr
@@ -50,7 +50,7 @@ def test_a_hang_that_the_timeout_ends_names_the_rank_and_its_line(tmp_path, job)
     assert "blocked for" in printed and "on stalled rank 1 until the job ended" in printed
     assert "Rank 1 hangs at hanging_script.py:" in printed
     failure = failure_of(run)
-    assert failure.reason.startswith("no progress on any rank for 25.0 s; stall at step ")
+    assert failure.reason.startswith("no progress on any rank for 40.0 s; stall at step ")
     assert "at hanging_script.py:" in failure.reason
     assert failure.rank == 1
     assert any("sleep_for_long" in line for line in failure.lines)
@@ -80,7 +80,7 @@ def test_ctrl_c_during_a_hang_names_the_rank_and_its_line(tmp_path, job):
 def test_a_rank_with_one_batch_less_is_named_as_such(tmp_path, job, stays):
     run = tmp_path / "run"
     more = ("--fewer", "--stay") if stays else ("--fewer",)
-    done = hvdprof("run", "-q", "-o", str(run), "--no-trace", "--timeout", "25", *job, *more)
+    done = hvdprof("run", "-q", "-o", str(run), "--no-trace", "--timeout", "40", *job, *more)
 
     assert done.returncode == 6, done.stderr
     fewer, last = hanging_script.BATCHES - 1, hanging_script.BATCHES

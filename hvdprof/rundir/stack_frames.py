@@ -1,6 +1,14 @@
 """Lines of a Python stack as ``stalls.jsonl`` has them, ``/home/me/train.py:12 main``."""
 
+import re
 from collections.abc import Sequence
+
+_CHECKPOINT = re.compile(
+    r"torch/serialization\.py|distributed/checkpoint/|safetensors/|"
+    r"[ .]save(?:_model|_pretrained|_state\w*|_weights)?$|checkpoint\w*$",
+    re.IGNORECASE,
+)
+"""In the lines of a rank that writes a checkpoint: PyTorch's, and functions named so."""
 
 _LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python3", "/hvdprof/collect/", "<")
 """In or before the paths of files that are not the script's own."""
@@ -17,3 +25,12 @@ def script_frame(stack: Sequence[str]) -> str:
         if not any(library in path for library in _LIBRARIES):
             return frame
     return ""
+
+
+def writes_checkpoint(stack: Sequence[str]) -> bool:
+    """Whether a stack is that of a rank that writes a checkpoint, or reads one.
+
+    Args:
+        stack: The lines.
+    """
+    return any(_CHECKPOINT.search(frame) for frame in stack)

@@ -31,6 +31,12 @@ NO_PROGRESS = "no progress on any rank"
 UNEQUAL = "unequal numbers of batches per rank"
 """In the message of a stall, and in the reason of a failure, of ranks with fewer batches."""
 
+CHECKPOINT_FIX = (
+    "write the checkpoint less often, asynchronously, or to faster storage: the other ranks wait "
+    "for it."
+)
+"""What to do where the stack of the stalled rank is in a checkpoint."""
+
 UNEQUAL_FIX = (
     "give every rank as many batches: drop_last=True, equal shards, or a fixed number of steps per "
     "epoch. Or wrap the loop in Join([model]) under DDP, call hvd.join() behind it under Horovod."

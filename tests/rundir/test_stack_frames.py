@@ -1,4 +1,6 @@
-from hvdprof.rundir.stack_frames import script_frame
+import pytest
+
+from hvdprof.rundir.stack_frames import script_frame, writes_checkpoint
 
 
 def test_the_line_of_the_script_is_the_innermost_that_is_in_no_library():
@@ -11,3 +13,20 @@ def test_the_line_of_the_script_is_the_innermost_that_is_in_no_library():
     ]
     assert script_frame(stack) == "/home/me/train.py:31 main"
     assert script_frame(stack[:3]) == ""
+
+
+@pytest.mark.parametrize(
+    ("frame", "is_one"),
+    [
+        ("/v/site-packages/torch/serialization.py:850 save", True),
+        ("/v/site-packages/torch/distributed/checkpoint/filesystem.py:9 _write", True),
+        ("/job/train.py:31 save_checkpoint", True),
+        ("/job/train.py:31 saveCheckpoint", True),
+        ("/job/train.py:31 save", True),
+        ("/job/checkpoint_free.py:31 load", False),
+        ("/job/train.py:31 saved_batches", False),
+        ("/job/train.py:31 load_batch", False),
+    ],
+)
+def test_a_stack_in_a_checkpoint_is_known(frame, is_one):
+    assert writes_checkpoint(["/job/io.py:3 write", frame]) is is_one

@@ -25,7 +25,8 @@ from hvdprof.launch.diagnose.watch_state import (
     STOPPED,
 )
 from hvdprof.rank_names import ranks_named
-from hvdprof.rundir.stall_format import MISMATCH, UNEQUAL, UNEQUAL_FIX, UNTIL_END
+from hvdprof.rundir.stack_frames import writes_checkpoint
+from hvdprof.rundir.stall_format import CHECKPOINT_FIX, MISMATCH, UNEQUAL, UNEQUAL_FIX, UNTIL_END
 
 _HUNG = (
     "every rank has submitted. Check the network (hvdprof net) and the log of NCCL or Gloo{rest}."
@@ -34,9 +35,9 @@ _MISMATCHED = (
     "call the same collectives in the same order on every rank: compare the conditions that lead "
     "to these lines, and the number of batches of each rank."
 )
+_READ_STACK = "read its stack below: slow input, a checkpoint or a lock."
 _ACTIONS = {
-    RUNS: "read its stack below: slow input, a checkpoint or a lock. Live: `py-spy dump --pid "
-    "{pid}` on {host}.",
+    RUNS: "{what} Live: `py-spy dump --pid {pid}` on {host}.",
     LEFT: UNEQUAL_FIX,
     ENDED: "look for unequal numbers of batches per rank, or an early exit of {rank}.",
     ABSENT: "check that {rank} started: its host, its first lines in stderr.txt of the pass.",
@@ -47,7 +48,7 @@ _ACTIONS = {
 """What to do about a stalled rank, by its state."""
 
 _WITHOUT_PROCESS = {
-    RUNS: "read its stack below: slow input, a checkpoint or a lock.",
+    RUNS: "{what}",
     GONE: "read the last lines of {rank} in stderr.txt of the pass.",
     STOPPED: "look for what sent SIGSTOP to {rank}.",
     SILENT: "look at {rank} while it hangs: it was slow, or in native code.",
@@ -121,7 +122,8 @@ class StalledRank:
         is_reachable = not at_end and bool(self.host) and self.pid is not None
         actions = _ACTIONS if is_reachable else {**_ACTIONS, **_WITHOUT_PROCESS}
         rank = f"rank {self.rank}"
-        return actions[self.state].format(rank=rank, pid=self.pid, host=self.host)
+        what = CHECKPOINT_FIX if writes_checkpoint(self.stack) else _READ_STACK
+        return actions[self.state].format(rank=rank, pid=self.pid, host=self.host, what=what)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -186,6 +186,22 @@ def test_a_rank_late_beside_other_processes_may_be_theirs():
     assert "other processes" not in (row["evidence"] + row["action"]).lower()
 
 
+def test_a_checkpoint_every_few_steps_is_no_other_process():
+    row = only(straggler("periodic", period_steps=10.0, num_events=9), **crowded(1.7))
+    assert row["action"].startswith("Look for what only rank ")
+    assert "every 10 steps: a checkpoint, logging, evaluation" in row["action"]
+    assert "End the other processes" not in row["action"]
+    assert row["confidence"] == "possible"
+
+
+def test_a_checkpoint_now_and_then_before_the_update_leads():
+    row = only(straggler("irregular", phase="before_update", num_events=2), **crowded(1.7))
+    assert row["action"].startswith("Look for what only rank ")
+    assert "between backward() and optimizer.step(): a checkpoint, logging" in row["action"]
+    elsewhere = only(straggler("irregular", phase="forward", num_events=2), **crowded(1.7))
+    assert elsewhere["action"].startswith("End the other processes")
+
+
 @pytest.mark.parametrize(
     ("data", "phase", "says_so"),
     [

@@ -744,6 +744,15 @@ def test_a_stall_in_which_the_user_ended_the_job_is_an_error():
     assert stalled(f"{clause} until the job ended")["severity"] == "error"
 
 
+def test_a_rank_that_hangs_in_a_checkpoint_is_told_to_write_it_less_often():
+    clause = "stall at step 5 of main: rank 1 blocked for 20.0 s on stalled rank 0"
+    for stack in ("/v/torch/serialization.py:850 save, called at /t.py:9 main", "/t.py:9 save"):
+        row = stalled(f"{clause}; stack: rank 0: {stack}")
+        assert row["action"].startswith("Write the checkpoint less often")
+    other = stalled(f"{clause}; stack: rank 0: /t.py:9 load")
+    assert "the quoted line of code" in other["action"]
+
+
 def test_unequal_numbers_of_batches_lead_with_their_fix():
     what = "rank 1 ended the training loop after 39 steps, rank 0 blocked for 20.0 s in step 40"
     row = stalled(f"unequal numbers of batches per rank: {what}; stack: rank 1: /job/t.py:15 save")

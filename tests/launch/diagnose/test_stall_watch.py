@@ -91,8 +91,8 @@ def test_a_stall_is_reported_once_with_tensors_and_stack(ranks: Ranks) -> None:
     assert stall.lines() == [
         f"stall at step 7 since {began}: ranks 0 and 2 have been waiting 20.0 s for rank 1 on "
         f"{here} (in backward of step 7 at train.py:12; has not submitted a, b)",
-        f"to do: rank 1 on {here}: read its stack below: slow input, a checkpoint or a lock. "
-        f"Live: `py-spy dump --pid {os.getpid()}` on {here}.",
+        f"to do: rank 1 on {here}: write the checkpoint less often, asynchronously, or to faster "
+        f"storage: the other ranks wait for it. Live: `py-spy dump --pid {os.getpid()}` on {here}.",
         "stack of rank 1, innermost first:",
         "  /v/site-packages/torch/serialization.py:850 save",
         "  /p/train.py:12 <module>",
@@ -315,7 +315,7 @@ def test_a_job_that_ends_before_the_warning_reports_who_waited_for_whom(ranks: R
     assert " until the job ended: rank 0 waited 6.00 s for rank 1 on " in sentence
     assert "(in data of step 7 at train.py:12; has not submitted a)" in sentence
     # There is no process any more to look at.
-    assert "read its stack below" in action
+    assert "write the checkpoint less often" in action
     assert "py-spy" not in action
     assert stack[-1] == "  /p/train.py:12 <module>"
     records = [json.loads(line) for line in ranks.paths.stalls.read_text().splitlines()]

@@ -71,6 +71,10 @@ _PERIODIC_RANK = (
     "Look for what only {ranks} {do} every {period} steps: a checkpoint, logging, evaluation. Do "
     "it less often, or in a thread of its own."
 )
+_RARE_RANK = (
+    "Look for what only {ranks} {do} now and then between backward() and optimizer.step(): a "
+    "checkpoint, logging, evaluation. Do it less often, or in a thread of its own."
+)
 _PERIODIC_ALL = (
     "Look for what all ranks do every {period} steps: evaluation, checkpoints, the end of a data "
     "shard. For garbage collection, call gc.freeze()."
@@ -98,6 +102,8 @@ def named_causes(evidence: Evidence) -> Iterator[Finding]:
         may_be_data = is_between and not has_data_phase(evidence, cause.cell)
         # A pause now and then is hardly the input; a rank that is always late may well load slowly.
         loads_slowly = may_be_data and cause.row["pattern"] in (PERSISTENT, FROM_STEP)
+        # Other processes know nothing of the steps of the job.
+        follows_steps = cause.row["pattern"] == PERIODIC or _is_rare_work(cause)
         action = sentences(
             mark_data(evidence.run) if loads_slowly else "",
             _action(evidence, cause),
@@ -115,7 +121,7 @@ def named_causes(evidence: Evidence) -> Iterator[Finding]:
                 NO_DATA_PHASE if may_be_data else "",
                 sharing,
             ),
-            otherwise(END_OTHER_PROCESSES if crowd else "", action),
+            action if follows_steps else otherwise(END_OTHER_PROCESSES if crowd else "", action),
             _confidence(cause, crowd or sharing),
             **cause.cost,
         )
@@ -215,12 +221,20 @@ def _text(cause: CostlyCause, *, on_gpus: bool) -> str:
         return _PERIODIC_ALL if of_all else _PERIODIC_RANK
     if phase == "data":
         return _INPUT
+    if _is_rare_work(cause):
+        return _RARE_RANK
     if pattern == IRREGULAR:
         return _RANDOM_ALL if of_all else _RANDOM_RANK
     if phase in _LASTING:
         return _LASTING[phase]
     last = _MEMORY if phase == _UNATTRIBUTED else _EVEN_WORK
     return (_SLOW_ON_GPUS if on_gpus else _SLOW_ON_CPUS) + last
+
+
+def _is_rare_work(cause: CostlyCause) -> bool:
+    """Whether some ranks are late now and then where the script computes no gradients."""
+    phase, pattern = str(cause.row["phase"]), str(cause.row["pattern"])
+    return bool(ranks_of(cause.row)) and pattern == IRREGULAR and phase == _BEFORE_UPDATE
 
 
 def _crowd(evidence: Evidence, cause: CostlyCause) -> str:

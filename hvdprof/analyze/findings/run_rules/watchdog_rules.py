@@ -15,7 +15,10 @@ from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.finding import Finding, as_sentence, sentences
 from hvdprof.rank_names import ranks_named
 from hvdprof.rundir.manifest import Failure
+from hvdprof.rundir.stack_frames import writes_checkpoint
 from hvdprof.rundir.stall_format import (
+    CALLER_MARK,
+    CHECKPOINT_FIX,
     MISMATCH,
     NO_PROGRESS,
     STACK_MARK,
@@ -112,6 +115,8 @@ def _of_watchdog(
     number = "a stall" if num_seen == 1 else f"{units.count(num_seen)} stalls"
     is_hung = not len(own) and pd.isna(first["failed_rank"])
     rule, title, action = "stalled-tensors", "Stalled tensors", _READ_STACK if stack else _MISSING
+    if writes_checkpoint(stack.split(CALLER_MARK)):
+        action = f"{CHECKPOINT_FIX[0].upper()}{CHECKPOINT_FIX[1:]}"
     if UNEQUAL in what:
         rule, title, action = "unequal-batches", _UNEQUAL_TITLE, _UNEQUAL_ACTION
     elif MISMATCH in what:
