@@ -118,6 +118,18 @@ def test_evaluation_is_in_no_step(evaluated):
     assert sorted(marked["step"].unique()) == [16, 32, 48]
 
 
+def test_the_evaluation_after_the_last_step_is_recorded(evaluated):
+    read, _ = counted(evaluated)
+    last = read.evaluations[read.evaluations["after_last"]].set_index("rank")
+    ends_ns = read.steps.assign(end_ns=read.steps["start_ns"] + read.steps["dur_ns"])
+
+    assert last["step"].to_dict() == {0: 64, 1: 64}
+    assert (last["dur_ns"] > 0).all()
+    # It begins where the last step ended, up to the hooks in between.
+    gap_ns = last["start_ns"] - ends_ns.groupby("rank")["end_ns"].max()
+    assert ((gap_ns >= 0) & (gap_ns < 50_000_000)).all()
+
+
 def test_horovodrun_in_front_of_mpirun(evaluated):
     record = Manifest.read(evaluated).passes[0]
     assert any(word.endswith("horovodrun") for word in record.command)
