@@ -100,17 +100,18 @@ def _of_launch(
     # Not by a mask per rank: hundreds of ranks have millions of steps.
     own = [slice(*ends) for ends in pairwise([*begins, len(rank)])]
     usual = np.array([np.median(blocked[one][is_steady[one]]) for one in own])
-    within = _blocked_within(evaluations, rank, step)
+    chosen = _is_evaluation(ordered) & follows & (step > first)
+    within = _blocked_within(evaluations, rank[chosen], step[chosen])
     table = pd.DataFrame(
         {
-            "step": step,
-            "rank": rank,
-            "taken": end - since - float(training["dur_ns"].median()),
-            "inside": start - since - within,
-            "blocked": blocked - usual[column] + within,
+            "step": step[chosen],
+            "rank": rank[chosen],
+            "taken": (end - since)[chosen] - float(training["dur_ns"].median()),
+            "inside": (start - since)[chosen] - within,
+            "blocked": (blocked - usual[column])[chosen] + within,
             "after_last": False,
         }
-    )[_is_evaluation(ordered) & follows & (step > first)]
+    )
     last = _after_last(evaluations)
     if len(last) == len(ranks):
         table = pd.concat([table, last], ignore_index=True)
