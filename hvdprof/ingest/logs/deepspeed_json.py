@@ -3,19 +3,16 @@
 Tested in ``tests/ingest/logs/test_deepspeed_comms.py``.
 """
 
-import json
-from collections.abc import Mapping
 from pathlib import Path
 
 import pandas as pd
 
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.storage.row_buffer import Rows
+from hvdprof.ingest.text.small_json import mapping_of, read_json_mapping
 from hvdprof.model.tables.training_log_tables import COMMS_LOG
-from hvdprof.rundir.regular_file import open_regular
 from hvdprof.rundir.shown_names import shown_name
 
-_MOST_BYTES = 64 * 2**20
 _BITS = 8.0
 _LARGEST = 2.0**62
 
@@ -28,14 +25,10 @@ def read_comms_json(path: Path) -> list[tuple[str, pd.DataFrame]]:
         OSError: It cannot be read.
     """
     name = shown_name(path)
-    with open_regular(path) as stream:
-        data = stream.read(_MOST_BYTES + 1)
     try:
-        if len(data) > _MOST_BYTES:
-            raise ValueError("it is too large")
-        content = _mapping(json.loads(data))
-        summary = _mapping(content.get("summary"))
-    except (ValueError, RecursionError) as error:
+        content = read_json_mapping(path)
+        summary = mapping_of(content.get("summary"))
+    except ValueError as error:
         raise UnreadableInputError(f"{name} is a damaged DeepSpeed summary.") from error
     metadata = content.get("metadata")
     rank = metadata.get("rank") if isinstance(metadata, dict) else None
@@ -73,9 +66,3 @@ def _numbers(size: str, entry: object) -> list[float] | None:
     numbers = [float(size[:19]), *known]
     whole = len(known) == len(keys) and all(0 <= one * 1e6 < _LARGEST for one in numbers)
     return numbers if whole else None
-
-
-def _mapping(value: object) -> Mapping[str, object]:
-    if not isinstance(value, dict):
-        raise ValueError("no mapping")
-    return value

@@ -3,7 +3,6 @@
 Tested in ``tests/ingest/logs/test_ras_text.py``.
 """
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -11,12 +10,11 @@ import pandas as pd
 
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.storage.row_buffer import Rows
+from hvdprof.ingest.text.small_json import mapping_of, read_json_mapping
 from hvdprof.model.tables.collective_progress_tables import COLLECTIVE_PROGRESS
-from hvdprof.rundir.regular_file import open_regular
 from hvdprof.rundir.shown_names import shown_name
 
 SOURCE = "ras"
-_MOST_BYTES = 64 * 2**20
 
 
 def read_ras_json(path: Path) -> list[tuple[str, pd.DataFrame]]:
@@ -29,15 +27,11 @@ def read_ras_json(path: Path) -> list[tuple[str, pd.DataFrame]]:
         OSError: It cannot be read.
     """
     name = shown_name(path)
-    with open_regular(path) as stream:
-        data = stream.read(_MOST_BYTES + 1)
     try:
-        if len(data) > _MOST_BYTES:
-            raise ValueError("it is too large")
         # The server says OK before a report that was asked for by hand.
-        report = json.loads(data[data.index(b"{") :])
-        communicators = [_mapping(one) for one in _items(_mapping(report).get("communicators"))]
-    except (ValueError, RecursionError) as error:
+        report = read_json_mapping(path, after_head=True)
+        communicators = [mapping_of(one) for one in _items(report.get("communicators"))]
+    except ValueError as error:
         raise UnreadableInputError(
             f"{name} is a damaged RAS report; it is not read.",
             hint="Query again: ncclras -v -f json.",
@@ -45,7 +39,7 @@ def read_ras_json(path: Path) -> list[tuple[str, pd.DataFrame]]:
     rows = Rows(COLLECTIVE_PROGRESS)
     for communicator in communicators:
         for key, default in (("ranks", ""), ("missing_ranks", "missing")):
-            for rank in map(_mapping, _items(communicator.get(key))):
+            for rank in map(mapping_of, _items(communicator.get(key))):
                 number = rank.get("rank")
                 if isinstance(number, int) and 0 <= number < 2**31:
                     rows.add(
@@ -70,7 +64,7 @@ def read_ras_json(path: Path) -> list[tuple[str, pd.DataFrame]]:
 
 def _status(rank: Mapping[str, object], default: str) -> str:
     status = rank.get("status")
-    said = _mapping(status) if isinstance(status, dict) else {}
+    said = mapping_of(status) if isinstance(status, dict) else {}
     if said.get("considered_dead") is True:
         return "dead"
     return "unresponsive" if said.get("unresponsive") is True else default
@@ -86,9 +80,3 @@ def _launched(rank: Mapping[str, object]) -> int | None:
 
 def _items(value: object) -> list[object]:
     return value if isinstance(value, list) else []
-
-
-def _mapping(value: object) -> Mapping[str, object]:
-    if not isinstance(value, dict):
-        raise ValueError("no mapping")
-    return value

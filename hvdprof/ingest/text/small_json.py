@@ -1,0 +1,41 @@
+"""Small JSON reports of other tools, which may be torn, hostile or too large."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from hvdprof.rundir.regular_file import open_regular
+
+_MOST_BYTES = 64 * 2**20
+
+
+def read_json_mapping(path: Path, *, after_head: bool = False) -> Mapping[str, object]:
+    """The object that a file holds.
+
+    Args:
+        path: The file.
+        after_head: What stands before the first brace is skipped.
+
+    Raises:
+        ValueError: It is too large, torn, nested too deeply, or holds something else.
+        OSError: It cannot be read.
+    """
+    with open_regular(path) as stream:
+        data = stream.read(_MOST_BYTES + 1)
+    if len(data) > _MOST_BYTES:
+        raise ValueError("it is too large")
+    try:
+        return mapping_of(json.loads(data[data.index(b"{") if after_head else 0 :]))
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+
+
+def mapping_of(value: object) -> Mapping[str, object]:
+    """A value as a mapping.
+
+    Raises:
+        ValueError: It is none.
+    """
+    if not isinstance(value, dict):
+        raise ValueError("no mapping")
+    return value
