@@ -30,35 +30,38 @@ def read_ras_json(path: Path) -> list[tuple[str, pd.DataFrame]]:
     try:
         # The server says OK before a report that was asked for by hand.
         report = read_json_mapping(path, after_head=True)
-        communicators = [mapping_of(one) for one in _items(report.get("communicators"))]
+        ranks = [
+            (str(communicator.get("hash", "")), mapping_of(rank), default)
+            for communicator in map(mapping_of, _items(report.get("communicators")))
+            for key, default in (("ranks", ""), ("missing_ranks", "missing"))
+            for rank in _items(communicator.get(key))
+        ]
     except ValueError as error:
         raise UnreadableInputError(
             f"{name} is a damaged RAS report; it is not read.",
             hint="Query again: ncclras -v -f json.",
         ) from error
     rows = Rows(COLLECTIVE_PROGRESS)
-    for communicator in communicators:
-        for key, default in (("ranks", ""), ("missing_ranks", "missing")):
-            for rank in map(mapping_of, _items(communicator.get(key))):
-                number = rank.get("rank")
-                if isinstance(number, int) and 0 <= number < 2**31:
-                    rows.add(
-                        job=name,
-                        file=name,
-                        line=None,
-                        source=SOURCE,
-                        rank=number,
-                        status=_status(rank, default),
-                        group=str(communicator.get("hash", "")),
-                        description="",
-                        group_ranks="",
-                        point_to_point=False,
-                        last_enqueued=_launched(rank),
-                        last_completed=None,
-                        pending_name="",
-                        pending_since_ns=None,
-                        timeout_ns=None,
-                    )
+    for group, rank, default in ranks:
+        number = rank.get("rank")
+        if isinstance(number, int) and 0 <= number < 2**31:
+            rows.add(
+                job=name,
+                file=name,
+                line=None,
+                source=SOURCE,
+                rank=number,
+                status=_status(rank, default),
+                group=group,
+                description="",
+                group_ranks="",
+                point_to_point=False,
+                last_enqueued=_launched(rank),
+                last_completed=None,
+                pending_name="",
+                pending_since_ns=None,
+                timeout_ns=None,
+            )
     return [(COLLECTIVE_PROGRESS.name, rows.frame())]
 
 

@@ -103,9 +103,17 @@ def test_equal_counts_name_no_rank(tmp_path: Path) -> None:
     assert page.verdict == "All ranks launched the same number of collectives."
 
 
-def test_a_torn_report_ends_in_one_message(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        json.dumps(report({0: 7}))[:-20],
+        json.dumps(report({0: 7})).replace('"ranks": [', '"ranks": [7, '),
+        json.dumps(report({0: 7})).replace('"communicators": [', '"communicators": [7, '),
+    ],
+)
+def test_a_damaged_report_ends_in_one_message(tmp_path: Path, text: str) -> None:
     path = tmp_path / "ras.json"
-    path.write_text(json.dumps(report({0: 7}))[:-20])
+    path.write_text(text)
     with pytest.raises(UnreadableInputError, match="damaged RAS report"):
         load_run(path)
 
