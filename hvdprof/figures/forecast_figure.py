@@ -7,6 +7,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from hvdprof import units
+from hvdprof.figures.style.band import band
 from hvdprof.figures.style.palette import (
     CAUSE_COLOURS,
     LINE_COLOURS,
@@ -125,18 +126,7 @@ def _band(
     rows: pd.DataFrame, low: str, high: str, colour: str, opacity: float, label: str
 ) -> go.Scatter:
     lower = rows[f"efficiency_{low}"].fillna(0.0)
-    return go.Scatter(
-        x=[*rows["np"], *rows["np"][::-1]],
-        y=[*rows[f"efficiency_{high}"], *lower[::-1]],
-        mode="lines",
-        line={"width": 0},
-        fill="toself",
-        fillcolor=translucent(colour, opacity),
-        name=label,
-        legendgroup=label,
-        showlegend=False,
-        hoverinfo="skip",
-    )
+    return band(rows["np"], lower, rows[f"efficiency_{high}"], translucent(colour, opacity), label)
 
 
 def _median(rows: pd.DataFrame, colour: str, dash: str, label: str) -> go.Scatter:

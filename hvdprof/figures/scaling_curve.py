@@ -11,6 +11,7 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from hvdprof import units
+from hvdprof.figures.style.band import band
 from hvdprof.figures.style.palette import (
     LINE_COLOURS,
     LINE_SYMBOLS,
@@ -190,20 +191,8 @@ def _ideal(sizes: list[int], *, in_legend: bool) -> go.Scatter:
 
 def _band(rows: pd.DataFrame, label: str, colour: str) -> go.Scatter:
     known = rows[rows["efficiency_low"].notna() & rows["efficiency_high"].notna()]
-    there_and_back = pd.concat([known, known[::-1]])
-    edge = [*known["efficiency_high"], *known["efficiency_low"][::-1]]
-    return go.Scatter(
-        x=there_and_back["np"],
-        y=edge,
-        mode="lines",
-        line={"width": 0},
-        fill="toself",
-        fillcolor=translucent(colour, _BAND_OPACITY),
-        name=label,
-        legendgroup=label,
-        showlegend=False,
-        hoverinfo="skip",
-    )
+    ends = known["efficiency_low"], known["efficiency_high"]
+    return band(known["np"], *ends, translucent(colour, _BAND_OPACITY), label)
 
 
 def _line(rows: pd.DataFrame, label: str, colour: str, symbol: str) -> go.Scatter:
