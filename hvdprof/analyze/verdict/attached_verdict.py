@@ -11,6 +11,7 @@ import pandas as pd
 from hvdprof.analyze.files.log_verdict import log_verdict
 from hvdprof.analyze.files.next_recording import scaling_advice
 from hvdprof.analyze.files.timeline_verdict import timeline_verdict
+from hvdprof.analyze.files.training_log_report import training_verdict
 from hvdprof.model.file_page import FilePage, FileVerdict, Gravity
 from hvdprof.model.run import Run, Verdict
 from hvdprof.model.tables.log_tables import INCIDENTS, STALLS
@@ -21,9 +22,15 @@ from hvdprof.model.tables.timeline_tables import (
     PENDING_NEGOTIATIONS,
     TENSOR_USES,
 )
+from hvdprof.model.tables.training_log_tables import (
+    RANK_TIMERS,
+    STRAGGLER_REPORTS,
+    TRAINING_ITERATIONS,
+)
 from hvdprof.rundir.attached import AttachedFile, AttachedKind, attached_files
 
 _TABLES = (TENSOR_USES, EXECUTIONS, INFERRED_STEPS, PENDING_NEGOTIATIONS)
+_TRAINING_TABLES = (TRAINING_ITERATIONS, RANK_TIMERS, STRAGGLER_REPORTS)
 _MOST_ERRORS = 3
 _NO_BASELINE = "Attached files hold no baseline: {} measures how the job scales."
 
@@ -42,7 +49,10 @@ def attached_verdict(
     if not attached_files(run.manifest):
         return answer
     of_recordings = list(_of_recordings(pages))
-    verdicts = [*of_recordings, *_of_logs(run, findings, pages), *_of_timelines(run)]
+    of_training = list(_of_training(run, pages))
+    verdicts = [
+        *of_recordings, *_of_logs(run, findings, pages), *of_training, *_of_timelines(run)
+    ]  # fmt: skip
     verdicts.sort(key=lambda one: one.gravity)
     if not verdicts:
         of_warnings = log_verdict(findings, STALLS.empty(), INCIDENTS.empty())
@@ -55,7 +65,7 @@ def attached_verdict(
     return replace(
         answer,
         sentence=" ".join(one.sentence for one in verdicts),
-        caveat=" ".join((*caveats, *([] if of_recordings else [no_baseline]))),
+        caveat=" ".join((*caveats, *([] if of_recordings or of_training else [no_baseline]))),
     )
 
 
@@ -100,6 +110,18 @@ def _of_timelines(run: Run) -> Iterator[FileVerdict]:
         verdict = timeline_verdict(uses, executions, steps, pending, row)
         several = len(timelines) > 1
         yield replace(verdict, sentence=f"{segment}: {verdict.sentence}") if several else verdict
+
+
+def _of_training(run: Run, pages: Sequence[FilePage]) -> Iterator[FileVerdict]:
+    """What outputs say of Megatron's or NeMo's iterations; files with a page speak there."""
+    paged = {page.file for page in pages}
+    tables = [run.table(table.name) for table in _TRAINING_TABLES]
+    files = [file for file in dict.fromkeys(map(str, tables[0]["file"])) if file not in paged]
+    for file in files:
+        verdict = training_verdict(*(rows[(rows["file"] == file).to_numpy()] for rows in tables))
+        if verdict.sentence:
+            name = f"{file}: " if len(files) > 1 else ""
+            yield replace(verdict, sentence=f"{name}{verdict.sentence}")
 
 
 def _of_logs(run: Run, findings: pd.DataFrame, pages: Sequence[FilePage]) -> Iterator[FileVerdict]:

@@ -49,8 +49,12 @@ def read_recordings(paths: Sequence[Path]) -> Recordings:
     for one in found:
         row = rows[one.name]
         if str(row["kind"]).startswith("NCCL log"):
+            # Of a file with more than NCCL's lines, --nccl-log would drop the rest.
+            is_output = "," in str(row["kind"])
+            what = "the output of a job with NCCL's log in it" if is_output else "an NCCL log"
             raise UnreadableInputError(
-                f"{one.name} is an NCCL log, so --recording cannot take it.", hint="Use --nccl-log."
+                f"{one.name} is {what}, so --recording cannot take it.",
+                hint="Use --stdout, which reads all of it." if is_output else "Use --nccl-log.",
             )
         if not row["num_rows"]:
             why = "holds nothing of another recorder" if one.size_bytes else "is empty"

@@ -10,6 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from hvdprof.errors import UnreadableInputError
+from hvdprof.ingest.logs.printed_file import read_printed_file
 from hvdprof.ingest.nccl.reader import read_nccl_logs
 from hvdprof.ingest.text.printed_lines import printed_lines
 from hvdprof.ingest.text.text_lines import BrokenEndError
@@ -48,7 +49,8 @@ def attached_size(
 
     A timeline names the ranks at the first use of a tensor, NCCL the size of its communicators.
     Ranks in names of files, and in launchers' tags before the lines, come after that: some may be
-    missing. Tags of rank 0 alone decide nothing, for in most jobs no other rank prints.
+    missing. Tags of rank 0 alone decide nothing, for in most jobs no other rank prints; then the
+    world size that Megatron and NeMo print counts.
 
     Args:
         timelines: Horovod timelines.
@@ -72,7 +74,10 @@ def attached_size(
         if size:
             return Counted(size, reason, is_uncached)
     tagged = max((_highest_tag(path) for path in outputs), default=-1) + 1
-    return Counted(tagged if tagged > 1 else None, "lines are tagged with", is_uncached)
+    if tagged > 1:
+        return Counted(tagged, "lines are tagged with", is_uncached)
+    stated = max((_stated_size(path) for path in outputs), default=0)
+    return Counted(stated or None, "the output states", is_uncached)
 
 
 def _timeline(path: Path) -> TimelineFile:
@@ -119,6 +124,18 @@ def _largest_reported(progress: pd.DataFrame) -> int:
         if members["last_enqueued"].notna().any() and ranks == set(range(len(ranks))):
             largest = max(largest, len(ranks))
     return largest
+
+
+def _stated_size(path: Path) -> int:
+    """The world size that Megatron or NeMo prints; 0 without any."""
+    try:
+        tables = dict(read_printed_file(path).tables)
+    except OSError as error:
+        raise UnreadableInputError(
+            f"{shown_name(path)} cannot be read: {error.strerror}."
+        ) from error
+    stated = tables.get(TRAINING_ITERATIONS.name, TRAINING_ITERATIONS.empty())["np"].dropna()
+    return int(stated.max()) if len(stated) else 0
 
 
 def _highest_tag(path: Path) -> int:

@@ -123,7 +123,7 @@ def test_kernel_times_of_all_ranks_split_waiting_from_transfer(tmp_path: Path) -
     facts = {fact.name: fact.value for fact in page.facts}
     assert facts["wait_sum_ns"] == 40_000
     assert facts["transfer_median_ns"] == 60_000
-    assert "25.0 % of that time is waiting; rank 1 is last in 1 of 1." in page.verdict
+    assert "25.0 % of that time is waiting; rank 1 is last in 1 of 1 collective." in page.verdict
     assert page.kind == "2 NCCL Inspector logs"
 
 

@@ -159,6 +159,20 @@ def test_a_file_of_no_other_recorder_is_refused_and_nothing_is_written(
     assert not (tmp_path / "run").exists()
 
 
+def test_output_of_megatron_speaks_and_states_the_ranks(tmp_path: Path) -> None:
+    output = tmp_path / "job.out"
+    output.write_text("\n".join(nccl_log.job()) + "\n" + MEGATRON)
+    with pytest.raises(UnreadableInputError, match="output of a job with NCCL's log") as raised:
+        attach(tmp_path / "run", Given(recordings=[output]), MINE)
+    assert raised.value.hint == "Use --stdout, which reads all of it."
+    output.write_text(MEGATRON)
+    manifest = attach(tmp_path / "run", Given(outputs=[output]), MINE)
+    assert manifest.passes[0].size == 8
+    verdict = analyze_run(load_run(tmp_path / "run")).verdict
+    assert verdict.sentence == "Iteration: median 500 ms, 512 samples/s."
+    assert verdict.caveat.count("baseline") == 1
+
+
 def test_files_of_no_use_are_left_out_and_named(tmp_path: Path) -> None:
     folder = hung(tmp_path / "dumps")
     content = (folder / "dump_3").read_bytes()
