@@ -4,6 +4,7 @@ import re
 import pytest
 
 from hvdprof import __version__
+from hvdprof.api import analyze_run, load_run
 from hvdprof.model.tables.finding_tables import FINDINGS
 from hvdprof.report.document.html_report import html_page
 from hvdprof.report.document.markdown_report import MarkdownReporter
@@ -11,6 +12,7 @@ from hvdprof.rundir.stopping import Stop, StopReason
 from tests.builders import finished_analysis
 from tests.builders.analysis import analysis_of, sweep
 from tests.builders.browser import CLOUD_BUTTON, SERVERS, serious_violations, watched_page
+from tests.builders.profiler_traces import TracedJob, write_traces
 
 WIDEST_FIGURE = """() => Math.max(
     ...[...document.querySelectorAll('.main-svg')].map(one => one.getBoundingClientRect().width))"""
@@ -217,3 +219,16 @@ def test_of_files_that_no_command_made_no_empty_command_is_shown():
     assert "<pre></pre>" not in page
     assert f"Written by hvdprof {__version__}." in page
     assert "Caveat: Run <code>hvdprof net</code>." in page
+
+
+def test_traces_without_a_command_have_no_empty_block(tmp_path):
+    """Of one trace nothing is known about the run; of two, their clocks."""
+    paths = write_traces(tmp_path, TracedJob(num_steps=4))
+    for given, has_facts in ((paths[:1], False), (paths, True)):
+        analysis = analyze_run(load_run(given))
+        stream = io.StringIO()
+        MarkdownReporter().render(analysis, stream)
+        for text in (stream.getvalue(), html_page(analysis)):
+            assert ("About the run" in text) == has_facts
+        assert "```\n\n```" not in stream.getvalue()
+        assert "<pre></pre>" not in html_page(analysis)
