@@ -71,6 +71,14 @@ def _ctrl_c_ends() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_configure() -> None:
+    """Let the collector of cycles look less often: it took a tenth of the time of the tests.
+
+    Each time it walks all that collecting the tests has made, and frames have few cycles.
+    """
+    gc.set_threshold(20_000, 20, 20)
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """``--fast``, which ``make test-fast`` passes."""
     parser.addoption("--fast", action="store_true", help="omit tests marked as one of NOT_FAST")
@@ -177,14 +185,6 @@ def _check_markers_are_in_the_files(items: list[pytest.Item]) -> None:
                     f"{sorted(certain)} to every test, and holds {sorted(possible)}. Write the "
                     "markers of a test as `pytest.mark.NAME` in its own file."
                 )
-
-
-def pytest_collection_finish() -> None:
-    """Let the collector of cycles look less often: it took a tenth of the time of the tests.
-
-    Each time it walks all that collecting the tests has made, and frames have few cycles.
-    """
-    gc.set_threshold(20_000, 20, 20)
 
 
 @pytest.hookimpl(trylast=True)
