@@ -2,7 +2,6 @@
 
 import contextlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -10,40 +9,16 @@ from hvdprof import collect
 from hvdprof.collect import _hooks
 from hvdprof.collect.auto.auto_settings import AutoSettings
 from hvdprof.collect.auto.plain_updates import surround_step
+from hvdprof.collect.auto.sample_count import SampleCount
+from hvdprof.collect.auto.session_steps import SessionSteps
 from hvdprof.collect.auto.step_turns import StepTurns
 from hvdprof.collect.diagnostics import print_problem
 
 Context = contextlib.AbstractContextManager[None]
 
-LEARNING_STEPS = 4
-"""First updates that show whether passes without training are a part of every step."""
-
 
 class StepAbandonedError(Exception):
     """Leaves a step that is not to be recorded."""
-
-
-@dataclass(slots=True)
-class SessionSteps:
-    """What is counted anew in each session of an elastic job.
-
-    ``num_before`` are updates of earlier sessions, ``num_ended`` those of this one, and
-    ``num_with_evaluation`` those of its steps that contain one. ``passes`` are the
-    forward passes without training between each of the first updates, ``num_passes`` those since
-    the last update, ``num_usual`` as many as a step of this script contains. ``timeline`` is the
-    file of Horovod's timeline, empty for none.
-    """
-
-    num_before: int
-    timeline: str
-    num_ended: int = 0
-    num_with_evaluation: int = 0
-    num_passes: int = 0
-    num_usual: int = 0
-    passes: list[int] = field(default_factory=list)
-    has_begun: bool = False
-    had_timeline: bool = False
-    has_evaluation: bool = False
 
 
 class StepTracker:
@@ -64,7 +39,7 @@ class StepTracker:
         self._session = SessionSteps(0, settings.timeline)
         self._step: Context | None = None
         self._timeline: Context | None = None
-        self._num_samples = 0
+        self._samples = SampleCount()
         self._trains = self._has_gradients = False
         self._is_marked = False
         self._turns = StepTurns(settings.num_warmup_steps)
@@ -130,7 +105,7 @@ class StepTracker:
 
     def fetched(self, num_samples: int) -> None:
         """A batch has come."""
-        self._num_samples += num_samples
+        self._samples.fetched(num_samples)
 
     def forward_begins(self, num_samples: int) -> Context:
         """A forward pass for training; its phase.
@@ -140,7 +115,7 @@ class StepTracker:
         """
         self._begin()
         self._trains = True
-        self._num_samples = self._num_samples or num_samples
+        self._samples.seen(num_samples)
         return collect.phase("forward")
 
     def computes(self, num_samples: int) -> None:
@@ -151,7 +126,7 @@ class StepTracker:
         """
         self._begin()
         self._trains = True
-        self._num_samples += num_samples
+        self._samples.fetched(num_samples)
 
     def evaluates(self, *, is_over: bool = False) -> Context | None:
         """A forward pass of the trained model without training; its phase, None where it has none.
@@ -173,12 +148,13 @@ class StepTracker:
             self._drop()
             return None
         if not self._trains:
-            self._num_samples = 0
+            self._samples.clear()
         return _hooks.evaluation(after_training=self._trains)
 
     def backward(self) -> Context:
         """A backward pass; its phase."""
         self._has_gradients = self._step is not None
+        self._samples.backward()
         _hooks.extend_forward()
         return collect.phase("backward")
 
@@ -215,23 +191,14 @@ class StepTracker:
         try:
             if self._step is not None:
                 # An unknown batch counts as one sample: rates are steps per second then.
-                _hooks.samples(self._settings.batch_size or self._num_samples or 1)
+                _hooks.samples(self._settings.batch_size or self._samples.total or 1)
                 self._close()
-                self._session.num_with_evaluation += self._session.has_evaluation
-                self._session.has_evaluation = False
-                self._learn_passes()
+                self._session.step_ended()
         finally:
             # Also of a rank whose recording fails: all ranks have to end at the same step.
             self._session.num_passes = 0
             self._count()
         self._begin()
-
-    def _learn_passes(self) -> None:
-        session = self._session
-        if len(session.passes) < LEARNING_STEPS:
-            session.passes.append(session.num_passes)
-            if len(session.passes) == LEARNING_STEPS and min(session.passes):
-                session.num_usual = max(session.passes)
 
     def _count(self) -> None:
         # Also a step that was not seen: all ranks have to end at the same one.
@@ -272,7 +239,8 @@ class StepTracker:
 
     def _open(self, samples: int, warmup: bool) -> None:
         self._session.has_begun = True
-        self._num_samples, self._trains, self._has_gradients = 0, False, False
+        self._samples.clear()
+        self._trains = self._has_gradients = False
         is_early = self.num_ended < self._settings.num_warmup_steps
         if not is_early:
             self._begin_timeline()

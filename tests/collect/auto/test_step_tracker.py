@@ -7,6 +7,7 @@ from hvdprof.collect import _hooks
 from hvdprof.collect._hooks import PROCESS
 from hvdprof.collect.auto import step_tracker
 from hvdprof.collect.auto.auto_settings import AutoSettings
+from hvdprof.collect.auto.session_steps import LEARNING_STEPS
 from hvdprof.collect.session import Session
 
 
@@ -148,7 +149,7 @@ def test_an_evaluation_before_the_first_update_drops_the_open_step_and_marks_the
 
 def test_a_pass_that_is_over_has_no_phase_of_its_own(calls):
     tracked = tracker()
-    for _ in range(step_tracker.LEARNING_STEPS):
+    for _ in range(LEARNING_STEPS):
         tracked.evaluates(is_over=True)
         train(tracked)
 
@@ -185,6 +186,33 @@ def test_batches_add_up_until_the_update(calls):
     tracked.fetched(8)
     train(tracked, 8)
     assert "samples 16" in calls.log
+
+
+def test_without_a_loader_each_accumulated_batch_counts(calls):
+    tracked = tracker()
+    for _ in range(3):
+        # Two models see one batch.
+        with tracked.forward_begins(16), tracked.forward_begins(16):
+            pass
+        with tracked.backward():
+            pass
+    tracked.step_ended()
+    with tracked.forward_begins(16), tracked.backward():
+        pass
+    tracked.step_ended()
+
+    assert [call for call in calls.log if "samples" in call] == ["samples 48", "samples 16"]
+
+
+def test_a_batch_that_is_fetched_ahead_counts_once(calls):
+    tracked = tracker()
+    for _ in range(2):
+        with tracked.forward_begins(16), tracked.backward():
+            pass
+        tracked.fetched(16)
+        tracked.step_ended()
+
+    assert [call for call in calls.log if "samples" in call] == ["samples 16", "samples 16"]
 
 
 def test_the_timeline_holds_the_steps_asked_for(calls):
@@ -317,7 +345,7 @@ def test_a_call_that_trains_begins_a_step_and_counts_its_samples(calls):
 def test_passes_that_come_in_each_step_are_a_part_of_it(calls, capsys):
     # A teacher, or a generator that only makes the input: twice per step.
     tracked = tracker()
-    for _ in range(step_tracker.LEARNING_STEPS):
+    for _ in range(LEARNING_STEPS):
         tracked.evaluates()
         tracked.evaluates()
         train(tracked)
@@ -344,7 +372,7 @@ def test_passes_that_come_in_each_step_are_a_part_of_it(calls, capsys):
 
 def test_a_script_that_evaluates_in_each_of_its_few_steps_is_warned(calls, capsys):
     tracked = tracker()
-    for _ in range(step_tracker.LEARNING_STEPS):
+    for _ in range(LEARNING_STEPS):
         tracked.evaluates()
         train(tracked)
     tracked.end()
