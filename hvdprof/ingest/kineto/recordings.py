@@ -17,21 +17,15 @@ UNKNOWN_ERROR_NS = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class RankedTrace:
-    """A whole trace; ``rank`` is None where neither the trace nor its name says it."""
+    """A whole trace; ``rank`` is None where neither the trace nor its name says it.
+
+    ``span`` is its first and last time, ns since 1970; None without such a clock or events.
+    """
 
     path: Path
     file: TraceFile
     rank: int | None
-
-    @property
-    def span(self) -> tuple[int, int] | None:
-        """Its first and last time, ns since 1970; None without such a clock, or without events."""
-        zero = self.file.zero_ns
-        starts = [one.start_ns for one in self.file.annotations]
-        ends = [one.end_ns for one in self.file.annotations]
-        starts += [call.arrival_ns for call in self.file.calls]
-        ends += [call.arrival_ns for call in self.file.calls]
-        return None if zero is None or not starts else (min(starts) + zero, max(ends) + zero)
+    span: tuple[int, int] | None
 
 
 @dataclass(slots=True)
@@ -61,9 +55,22 @@ class Recording:
 def ranked(files: Sequence[tuple[Path, TraceFile]]) -> list[RankedTrace]:
     """Traces with their ranks: that in the trace, else that in its name."""
     return [
-        RankedTrace(path, file, rank_in_name(path) if file.rank is None else file.rank)
+        RankedTrace(
+            path, file, rank_in_name(path) if file.rank is None else file.rank, _span_of(file)
+        )
         for path, file in files
     ]
+
+
+def _span_of(file: TraceFile) -> tuple[int, int] | None:
+    zero = file.zero_ns
+    starts = [one.start_ns for one in file.annotations[:1]]
+    starts += [call.arrival_ns for call in file.calls[:1]]
+    if zero is None or not starts:
+        return None
+    ends = [call.arrival_ns for call in file.calls[-1:]]
+    ends.append(max((one.end_ns for one in file.annotations), default=starts[0]))
+    return min(starts) + zero, max(ends) + zero
 
 
 def recordings_of(traces: Sequence[RankedTrace]) -> list[Recording]:
