@@ -34,3 +34,13 @@ def writes_checkpoint(stack: Sequence[str]) -> bool:
         stack: The lines.
     """
     return any(_CHECKPOINT.search(frame) for frame in stack)
+
+
+def telling_frames(stack: Sequence[str]) -> Sequence[str]:
+    """The stack from its checkpoint on outwards, where it has one: what that calls tells less.
+
+    Args:
+        stack: The lines, innermost first.
+    """
+    places = (place for place, frame in enumerate(stack) if _CHECKPOINT.search(frame))
+    return stack[next(places, 0) :]

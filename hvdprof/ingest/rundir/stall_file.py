@@ -13,7 +13,7 @@ from hvdprof.model.tables.log_tables import INCIDENTS, STALLS
 from hvdprof.rank_names import ranks_named
 from hvdprof.rundir.json_text import parse_json
 from hvdprof.rundir.regular_file import read_regular
-from hvdprof.rundir.stack_frames import script_frame
+from hvdprof.rundir.stack_frames import script_frame, telling_frames
 from hvdprof.rundir.stall_format import (
     CALLER_MARK,
     MISMATCH,
@@ -92,11 +92,12 @@ def _incident(record: StallLine, message: str) -> dict[str, object]:
 
 
 def _stack(record: StallLine) -> str:
-    """Innermost stack line of the first stalled rank that has one, and that of the script."""
+    """The telling stack line of the first stalled rank that has one, and that of the script."""
     for rank in record["late"]:
         if rank.get("stack"):
             phase = f" in {rank['phase']}" if rank["phase"] else ""
-            innermost, of_script = rank["stack"][0], script_frame(rank["stack"])
+            stack = telling_frames(rank["stack"])
+            innermost, of_script = stack[0], script_frame(stack)
             caller = f"{CALLER_MARK}{of_script}" if of_script not in ("", innermost) else ""
             return f"{STACK_MARK}rank {rank['rank']}{phase}: {innermost}{caller}"
     return ""
