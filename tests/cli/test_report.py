@@ -1,10 +1,13 @@
 import pytest
 from typer.testing import CliRunner
 
+from hvdprof.api import load_run
 from hvdprof.cli.main import build_app
 from hvdprof.errors import StorageError, UsageError
+from hvdprof.report.terminal.bandwidth_section import shape_nccl_tests
 from tests.builders.flight_dumps import dump, write_dumps
 from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts, write_run
+from tests.ingest.logs.test_nccl_tests_output import NEW, row
 
 
 @pytest.fixture
@@ -67,6 +70,27 @@ def test_a_folder_of_dumps_gets_a_report_of_its_own(tmp_path):
 
     assert "PyTorch Flight Recorder dump" in text
     assert "Nothing was measured" not in text
+
+
+@pytest.mark.parametrize("name", ["report.html", "report.md"])
+def test_the_bandwidths_of_nccl_tests_are_those_of_the_terminal(tmp_path, name):
+    log = tmp_path / "all_reduce.txt"
+    rows = [row(2**20 * size, algbw=1.0 + size) for size in range(1, 51)]
+    log.write_text(NEW + "".join(rows))
+    run = load_run(log)
+    (table,) = shape_nccl_tests(run.table("nccl_test_runs"), run.table("nccl_tests"))
+    assert len(table.rows) == 40
+
+    invoke(log, "-o", tmp_path / name)
+
+    text = (tmp_path / name).read_text(encoding="utf-8")
+    cells = (
+        f"<td>{cell}</td>" if name.endswith("html") else f" {cell} |"
+        for line in table.rows
+        for cell in line
+    )
+    assert all(cell in text for cell in cells)
+    assert "10 rows of small messages not shown" in text
 
 
 def test_a_log_has_no_figure(tmp_path):

@@ -12,6 +12,7 @@ import jinja2
 from hvdprof import __version__
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.standalone_files import FilesAnalysis
+from hvdprof.model.tables.bandwidth_tables import NCCL_TEST_RUNS, NCCL_TESTS
 from hvdprof.model.tables.finding_tables import FINDINGS
 from hvdprof.plain_text import printable_lines
 from hvdprof.report.file_texts import NOT_IN_FILE, file_texts
@@ -22,6 +23,7 @@ from hvdprof.report.screen.attached_pages import attached_pages, is_of_files_alo
 from hvdprof.report.screen.open_points import open_points
 from hvdprof.report.screen.rank_phases import PHASES, rank_phases
 from hvdprof.report.screen.tiles import headline, tiles, verdict_cell
+from hvdprof.report.terminal.bandwidth_section import shape_nccl_tests
 from hvdprof.report.terminal.collectives_section import COLLECTIVE_HEADS, shape_collectives
 from hvdprof.report.terminal.files_report import shape_throughputs
 from hvdprof.report.terminal.network_section import NET_HEADS, shape_network
@@ -82,6 +84,9 @@ def fill_files(template: str, found: FilesAnalysis, *, is_html: bool) -> str:
             headline=files[0].verdict or files[0].file,
             files=files,
             not_in_file=NOT_IN_FILE,
+            bandwidths=shape_nccl_tests(
+                found.run.table(NCCL_TEST_RUNS.name), found.run.table(NCCL_TESTS.name)
+            ),
             throughputs=shape_throughputs(found),
             findings=findings_texts(found.table(FINDINGS.name)),
             warnings=found.run.notes,

@@ -1,10 +1,11 @@
-"""The tables of nccl-tests in a terminal, run by run.
+"""The tables of nccl-tests, run by run: as texts, and in a terminal.
 
 Tested in ``tests/cli/test_analyze_files.py``.
 """
 
 import shlex
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
 
 import pandas as pd
 from rich import box
@@ -19,26 +20,55 @@ _MOST_ROWS = 40
 _MOST_RUNS = 3
 
 
-def print_nccl_tests(console: Console, runs: pd.DataFrame, rows: pd.DataFrame) -> None:
-    """Write the rows of each run, the smallest messages left out where a run has many.
+@dataclass(frozen=True, slots=True)
+class BandwidthTable:
+    """A run of nccl-tests as texts; without a title where it is the only one.
 
-    What is left out is said; the row of the highest bandwidth is always shown.
+    ``hints`` say what is left out, with the command that shows it.
+    """
+
+    title: str
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    hints: tuple[str, ...]
+
+
+def shape_nccl_tests(runs: pd.DataFrame, rows: pd.DataFrame) -> list[BandwidthTable]:
+    """The rows of each run, the smallest messages left out where a run has many.
+
+    The row of the highest bandwidth is always there.
 
     Args:
-        console: Where to write.
         runs: Rows of NCCL_TEST_RUNS of all files.
         rows: Rows of NCCL_TESTS of all files.
     """
     measured = runs[(runs["num_sizes"] > 0).to_numpy()].to_dict("records")
-    for run in measured[:_MOST_RUNS]:
+    tables = []
+    for number, run in enumerate(measured[:_MOST_RUNS], start=1):
         own = rows[((rows["file"] == run["file"]) & (rows["run"] == run["run"])).to_numpy()]
+        shaped = _shape_run(_title(run) if len(measured) > 1 else "", own)
+        if number == _MOST_RUNS < len(measured):
+            more = units.counted(len(measured) - _MOST_RUNS, "further run")
+            hint = _hint(more, str(measured[_MOST_RUNS]["file"]))
+            shaped = replace(shaped, hints=(*shaped.hints, hint))
+        tables.append(shaped)
+    return tables
+
+
+def print_nccl_tests(console: Console, runs: pd.DataFrame, rows: pd.DataFrame) -> None:
+    """Write the tables of ``shape_nccl_tests``."""
+    for table in shape_nccl_tests(runs, rows):
         console.print()
-        if len(measured) > 1:
-            console.print(Text(_title(run), style="bold cyan"), soft_wrap=True)
-        _print_run(console, own)
-    if len(measured) > _MOST_RUNS:
-        more = units.counted(len(measured) - _MOST_RUNS, "further run")
-        _print_hint(console, more, str(measured[_MOST_RUNS]["file"]))
+        if table.title:
+            console.print(Text(table.title, style="bold cyan"), soft_wrap=True)
+        frame = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, border_style="dim")
+        for name in table.heads:
+            frame.add_column(name, justify="right", no_wrap=True, header_style="none")
+        for row in table.rows:
+            frame.add_row(*row)
+        console.print(frame)
+        for hint in table.hints:
+            print_hanging(console, "  ", hint)
 
 
 def _title(run: dict[Hashable, object]) -> str:
@@ -46,27 +76,22 @@ def _title(run: dict[Hashable, object]) -> str:
     return f"{run['file']}:{run['line']}{operation}"
 
 
-def _print_run(console: Console, rows: pd.DataFrame) -> None:
+def _shape_run(title: str, rows: pd.DataFrame) -> BandwidthTable:
     kinds = [column for column in ("dtype", "redop", "root") if len(rows[column].unique()) > 1]
-    frame = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, border_style="dim")
-    names = ("size", *kinds, "out of place", "bus bandwidth", "in place", "bus bandwidth")
-    for name in names:
-        frame.add_column(name, justify="right", no_wrap=True, header_style="none")
     lines = rows.groupby("line", sort=True)
     shown = _shown_lines(rows)
-    for line, members in lines:
-        if line in shown:
-            frame.add_row(*_cells(members, kinds))
-    console.print(frame)
     hidden = lines.ngroups - len(shown)
-    if hidden:
-        smaller = f"{units.counted(hidden, 'row')} of small messages"
-        _print_hint(console, smaller, str(rows.iloc[0]["file"]))
+    smaller = f"{units.counted(hidden, 'row')} of small messages"
+    return BandwidthTable(
+        title,
+        ("size", *kinds, "out of place", "bus bandwidth", "in place", "bus bandwidth"),
+        tuple(tuple(_cells(members, kinds)) for line, members in lines if line in shown),
+        (_hint(smaller, str(rows.iloc[0]["file"])),) if hidden else (),
+    )
 
 
-def _print_hint(console: Console, what: str, file: str) -> None:
-    command = f'hvdprof sql {shlex.quote(file)} "SELECT * FROM nccl_tests"'
-    print_hanging(console, "  ", f"{what} not shown: {command}")
+def _hint(what: str, file: str) -> str:
+    return f'{what} not shown: `hvdprof sql {shlex.quote(file)} "SELECT * FROM nccl_tests"`'
 
 
 def _shown_lines(rows: pd.DataFrame) -> set[int]:
