@@ -1,6 +1,5 @@
 """What one profiler trace holds: who wrote it, annotations, collectives, and busy intervals."""
 
-import json
 import re
 from array import array
 from collections import Counter
@@ -19,6 +18,7 @@ from hvdprof.ingest.kineto.collective_calls import (
     with_submissions,
 )
 from hvdprof.ingest.kineto.kernel_calls import GpuAnnotation, Kernel, with_kernels
+from hvdprof.ingest.kineto.trace_header import trace_header
 from hvdprof.ingest.kineto.trace_records import (
     TraceText,
     args_of,
@@ -39,9 +39,6 @@ _WANTED_OP = re.compile(
 _COMMUNICATES = re.compile(rb'"name"\s*:\s*"(?:void\s+)?(?:nccl|rccl)')
 _EXTERNAL_ID = re.compile(rb'"External id"\s*:\s*(\d+)')
 _CORRELATION = re.compile(rb'"correlation"\s*:\s*(\d+)')
-_BASE = re.compile(rb'"baseTimeNanoseconds"\s*:\s*(\d+)')
-_HOST = re.compile(rb'"host_name"\s*:\s*"([^"\\]{1,255})"')
-_JOB = re.compile(rb'"distributedInfo"\s*:\s*(\{)')
 _FSDP2 = "FSDP::"
 _FSDP1 = "FullyShardedDataParallel."
 _DDP = "DistributedDataParallel."
@@ -177,8 +174,17 @@ def read_trace_file(path: Path, *, progress: Progress | None = None) -> TraceFil
         handler = _HANDLERS.get(category_of(record).lower())
         if handler is not None and phase_of(record) == b"X":
             handler(record, collected)
-    file = TraceFile(num_records=text.num_records)
-    _read_header(text, file)
+    header = trace_header(text)
+    file = TraceFile(
+        rank=header.rank,
+        size=header.size,
+        backend=header.backend,
+        host=header.host,
+        groups=header.groups,
+        base_ns=header.base_ns,
+        notes=header.notes,
+        num_records=text.num_records,
+    )
     _fill(file, collected)
     if text.broken:
         file.notes.append(text.broken)
@@ -277,42 +283,6 @@ _HANDLERS: dict[bytes, Callable[[bytes, _Collected], None]] = {
     b"hip_runtime": _runtime,
     b"runtime": _runtime,
 }
-
-
-def _read_header(text: TraceText, file: TraceFile) -> None:
-    around = text.head + b"\n" + text.tail
-    job = _JOB.search(around)
-    facts: dict[str, object] = {}
-    if job is not None:
-        try:
-            facts, _ = json.JSONDecoder().raw_decode(
-                around[job.start(1) :].decode("utf-8", "replace")
-            )
-        except (ValueError, RecursionError):
-            file.notes.append("its distributedInfo is damaged")
-    rank, size = facts.get("rank"), facts.get("world_size")
-    file.rank = rank if isinstance(rank, int) else None
-    file.size = size if isinstance(size, int) else None
-    file.backend = str(facts.get("backend", ""))
-    file.groups = _groups(facts.get("pg_config"))
-    host = _HOST.search(around)
-    file.host = host[1].decode("utf-8", "replace") if host else ""
-    base = _BASE.search(text.tail) or _BASE.search(text.head)
-    file.base_ns = int(base[1]) if base else None
-
-
-def _groups(stated: object) -> dict[str, tuple[int, ...]]:
-    """The process groups whose ranks are listed as numbers, without gaps."""
-    found = {}
-    for one in stated if isinstance(stated, list) else []:
-        if not isinstance(one, dict):
-            continue
-        ranks, size = one.get("ranks"), one.get("pg_size")
-        is_list = isinstance(ranks, list) and all(isinstance(rank, int) for rank in ranks)
-        # Long lists are cut.
-        if isinstance(ranks, list) and is_list and ranks and size in (None, len(ranks)):
-            found[str(one.get("pg_name", ""))] = tuple(ranks)
-    return found
 
 
 def _fill(file: TraceFile, collected: _Collected) -> None:
