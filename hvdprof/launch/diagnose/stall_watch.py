@@ -92,6 +92,9 @@ class StallWatch:
 
     def cut_off(self) -> Stall | None:
         """The stall in which the job was ended, or ended itself; None where no rank waited."""
+        if self._running is None:
+            # The ranks may have written it since the last look.
+            self.look()
         running = self._running
         if running is None:
             return None
@@ -100,7 +103,8 @@ class StallWatch:
 
     def report_cut_off(self) -> None:
         """Report the stall that the end of the job cut off, where it was too short before."""
-        running, stall = self._running, self.cut_off()
+        stall = self.cut_off()
+        running = self._running
         if running is None or stall is None:
             return
         running.stall = stall

@@ -358,6 +358,16 @@ def test_a_wait_that_was_over_before_the_end_is_no_stall(ranks: Ranks) -> None:
     assert watch.cut_off() is None
 
 
+def test_a_stall_that_was_written_since_the_last_look_is_seen(ranks: Ranks) -> None:
+    seen: list[Stall] = []
+    watch = ranks.watch(2, seen)
+    watch.look()
+    ranks.say(0, waits=True, still_s=8.0)
+    ranks.say(1, phase="data", still_s=8.0)
+    watch.report_cut_off()
+    assert [stall.late_rank for stall in seen] == [1]
+
+
 def test_a_rank_that_raises_leaves_the_stall_as_it_was(ranks: Ranks) -> None:
     """Its collective has timed out; the end of its recording is a consequence."""
     seen: list[Stall] = []
