@@ -31,6 +31,12 @@ LEAST_STOPPED_S = 10.0
 _CONSEQUENT_SIGNALS = (signal.SIGTERM, signal.SIGABRT)
 
 
+_BEFORE_STEPS = (
+    "to do: raise --timeout where imports, data or compilation take that long; else look for a "
+    "rank that did not start, or waits for others before its first step."
+)
+
+
 def explain(
     outcome: Outcome,
     progress: PassProgress,
@@ -108,10 +114,13 @@ def _hung(evidence: Evidence) -> Failure | None:
     if stall is not None:
         sentence, *lines = stall.lines()
         return Failure(reason=f"{why}; {sentence}", rank=stall.late_rank, lines=lines)
+    lines = first_stack(blocked) or evidence.errors.without_own_signal().last_lines(None)
+    if not evidence.progress.ranks:
+        lines = [*lines, _BEFORE_STEPS]
     return Failure(
         reason=f"{why}; {positions(evidence.progress, blocked)}",
         rank=rank_behind(evidence.progress),
-        lines=first_stack(blocked) or evidence.errors.without_own_signal().last_lines(None),
+        lines=lines,
     )
 
 

@@ -270,6 +270,7 @@ def test_a_hang_before_any_recording(tmp_path: Path) -> None:
         timeout_s=30.0,
     )
     assert "no rank had begun to record" in failure.reason
+    assert failure.lines[-1].startswith("to do: raise --timeout where imports")
 
 
 @pytest.mark.parametrize(
