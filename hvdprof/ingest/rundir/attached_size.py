@@ -3,7 +3,7 @@
 Tested in ``tests/ingest/rundir/test_attached_run.py``.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,7 +66,7 @@ def attached_size(
     named = [rank for rank in outputs.values() if rank is not None]
     sizes = {
         "the timeline names": max((file.facts.size or 0 for file in files), default=0),
-        "NCCL made a communicator of": _largest_communicator(nccl_logs),
+        "NCCL made a communicator of": _largest_communicator(nccl_logs, outputs),
         "the recordings have process groups of": _largest_group(recordings),
         "there are files of": max(named, default=-1) + 1,
     }
@@ -89,7 +89,10 @@ def _timeline(path: Path) -> TimelineFile:
         ) from error
 
 
-def _largest_communicator(paths: Sequence[Path]) -> int:
+def _largest_communicator(nccl_logs: Sequence[Path], outputs: Iterable[Path]) -> int:
+    """Ranks of the largest communicator in NCCL logs and output; 0 without any."""
+    printed = [path for path in outputs if read_printed_file(path).nccl_processes]
+    paths = [*nccl_logs, *printed]
     if not paths:
         return 0
     sizes = read_nccl_logs(paths).communicators["num_ranks"].dropna()

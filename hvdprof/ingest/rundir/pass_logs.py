@@ -82,8 +82,11 @@ def _add_stalls(run: Run, pass_id: str, read: RunBuilder) -> None:
 
 
 def _output(run: Run, file: AttachedFile, read: RunBuilder) -> list[Path]:
-    """Add what an attached output says; its path again where NCCL's lines are among it."""
-    if file.kind != AttachedKind.OUTPUT:
+    """Add what an attached output says; its path again where NCCL's lines are among it.
+
+    NCCL logs that are not in files of their own hold what the job printed, too.
+    """
+    if file.kind not in (AttachedKind.OUTPUT, AttachedKind.NCCL_LOG):
         return []
     path = run.folder / file.copy
     try:
@@ -96,7 +99,7 @@ def _output(run: Run, file: AttachedFile, read: RunBuilder) -> list[Path]:
         return []
     read.notes.extend(f"{file.copy}: {clause}." for clause in printed.notes)
     read.add_tables((name, _named(frame, file)) for name, frame in printed.tables)
-    return [path] if printed.nccl_processes else []
+    return [path] if printed.nccl_processes and file.kind == AttachedKind.OUTPUT else []
 
 
 def _named(frame: pd.DataFrame, file: AttachedFile) -> pd.DataFrame:

@@ -176,8 +176,17 @@ def test_one_name_with_a_rank_is_that_of_the_whole_job(tmp_path: Path) -> None:
 
 def test_nccl_lines_in_the_output_are_read(tmp_path: Path) -> None:
     printed = output(tmp_path, "job.out", "\n".join(nccl_log.job()))
-    attach(tmp_path / "run", Given(outputs=[printed]), Stated(name="a", size=4))
+    manifest = attach(tmp_path / "run", Given(outputs=[printed]), Stated(name="a"))
+    assert manifest.passes[0].size == 4
     assert load_run(tmp_path / "run").table("nccl_communicators")["num_ranks"].tolist() == [4]
+
+
+def test_what_the_job_printed_into_its_nccl_log_is_read(tmp_path: Path) -> None:
+    log = output(tmp_path, "job.log", "\n".join([*nccl_log.job(), KILLED]))
+    attach(tmp_path / "run", Given(nccl_logs=[log]), Stated(name="a"))
+    run = load_run(tmp_path / "run")
+    assert run.table("nccl_communicators")["num_ranks"].tolist() == [4]
+    assert not run.table("incidents").empty
 
 
 def test_files_of_one_name_get_copies_of_their_own(tmp_path: Path) -> None:
