@@ -11,6 +11,7 @@ import pandas as pd
 
 from hvdprof import units
 from hvdprof.analyze.files.next_recording import torch_recording_command
+from hvdprof.analyze.files.rank_chance import LEAST_ROUNDS, is_beyond_chance
 from hvdprof.model.file_page import Fact, FilePage, FileVerdict, Unanswered
 from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import Run
@@ -103,14 +104,22 @@ def _verdict(groups: pd.DataFrame, split: pd.DataFrame) -> FileVerdict:
     )
     if split.empty:
         return FileVerdict(sentence, _INCLUDES_WAITING)
-    last = split["last_rank"].mode()
-    number = int((split["last_rank"] == last.iloc[0]).sum())
     waited = float(split["wait_ns"].sum()) / float(split["total_ns"].sum())
     return FileVerdict(
-        f"{sentence} {units.percent(waited)} of that time is waiting; rank {last.iloc[0]} is last "
-        f"in {number} of {units.counted(len(split), 'collective')}.",
+        f"{sentence} {units.percent(waited)} of that time is waiting; {_last_clause(split)}.",
         "Waiting is by the hosts' own clocks.",
     )
+
+
+def _last_clause(split: pd.DataFrame) -> str:
+    last = int(split["last_rank"].mode().iloc[0])
+    number = int((split["last_rank"] == last).sum())
+    often = f"rank {last} is last in {number} of {units.counted(len(split), 'collective')}"
+    # In communicators of several sizes, the smallest has the largest chance.
+    if is_beyond_chance(number, len(split), int(split["num_ranks"].min())):
+        return often
+    few = "too few to name a late rank" if len(split) < LEAST_ROUNDS else "no more than by chance"
+    return f"{often}, {few}"
 
 
 def _gap_facts(calls: pd.DataFrame) -> list[Fact]:
@@ -160,10 +169,12 @@ def _wait_split(calls: pd.DataFrame) -> pd.DataFrame:
                 "wait_ns": int((last - starts).sum()),
                 "total_ns": int((ends - starts).sum()),
                 "transfer_ns": int(ends.max()) - last,
+                "num_ranks": len(members),
                 "last_rank": int(members["rank"].iloc[int(starts.argmax())]),
             }
         )
-    return pd.DataFrame(rows, columns=["wait_ns", "total_ns", "transfer_ns", "last_rank"])
+    columns = ["wait_ns", "total_ns", "transfer_ns", "num_ranks", "last_rank"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def _split_facts(split: pd.DataFrame) -> list[Fact]:

@@ -6,17 +6,13 @@ import numpy as np
 
 from hvdprof import units
 from hvdprof.analyze.files.last_ranks import Change, LastRank
+from hvdprof.analyze.files.rank_chance import LARGEST_CHANCE, is_beyond_chance
 from hvdprof.analyze.files.timeline_sums import TimelineSums
 from hvdprof.analyze.findings.finding import SMALLEST_COST
-from hvdprof.analyze.stats.distributions import binomial_tail
 from hvdprof.model.file_page import FileVerdict
 
 LEAST_EXPLAINED = 0.8
-LEAST_ROUNDS = 4
 LEAST_ROUNDS_OF_CHANGE = 10
-LARGEST_CHANCE = 0.02
-"""Of the same rank being last so often, were the last rank drawn by lot."""
-
 SHORTEST_STALL_NS = 1_000_000_000
 STALL_BY_MEDIAN = 20.0
 STALL_BY_STEP = 5.0
@@ -130,11 +126,8 @@ def is_persistent(
         num_ranks: Ranks among which one is last.
         largest_chance: Of one of them being last so often, were the last one drawn by lot.
     """
-    top = found[0]
-    counts = np.asarray([top.num_rounds], dtype=np.int64)
-    num = sum(one.num_rounds for one in found)
-    chance = num_ranks * float(binomial_tail(counts, num, 1 / num_ranks)[0])
-    return top.num_rounds >= LEAST_ROUNDS and chance <= largest_chance
+    total = sum(one.num_rounds for one in found)
+    return is_beyond_chance(found[0].num_rounds, total, num_ranks, largest_chance)
 
 
 def _goes_on(sums: TimelineSums, rank: int, num_ranks: int) -> bool:

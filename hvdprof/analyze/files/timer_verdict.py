@@ -6,13 +6,12 @@ Tested in ``tests/analyze/files/test_timer_verdict.py``.
 import re
 from dataclasses import dataclass
 
-import numpy as np
 import pandas as pd
 
 from hvdprof import units
-from hvdprof.analyze.files.straggler_sentence import LARGEST_CHANCE, LEAST_EXPLAINED, LEAST_ROUNDS
+from hvdprof.analyze.files.rank_chance import LEAST_ROUNDS, is_beyond_chance
+from hvdprof.analyze.files.straggler_sentence import LEAST_EXPLAINED
 from hvdprof.analyze.findings.finding import SMALLEST_COST
-from hvdprof.analyze.stats.distributions import binomial_tail
 from hvdprof.model.file_page import FileVerdict, Gravity
 
 _ONCE = re.compile(r"checkpoint|setup|iterators|eval|model and optimizer|interval-time")
@@ -193,14 +192,12 @@ def _candidate(timer: _Timer, key: str, own: str, others: str) -> _Candidate | N
     rank = int(named[key].mode().iloc[0])
     mine = named[(named[key] == rank).to_numpy()]
     size = int(named["num_ranks"].max())
-    counts = np.asarray([len(mine)], dtype=np.int64)
-    chance = size * float(binomial_tail(counts, timer.num_reports, 1 / size)[0])
     return _Candidate(
         rank,
         len(mine),
         next_ns=float(mine[others].astype("int64").median()),
         apart_ns=float((mine[own].astype("int64") - mine[others].astype("int64")).abs().median()),
-        is_often=len(mine) >= LEAST_ROUNDS and chance <= LARGEST_CHANCE,
+        is_often=is_beyond_chance(len(mine), timer.num_reports, size),
     )
 
 

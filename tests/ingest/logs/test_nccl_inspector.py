@@ -123,8 +123,29 @@ def test_kernel_times_of_all_ranks_split_waiting_from_transfer(tmp_path: Path) -
     facts = {fact.name: fact.value for fact in page.facts}
     assert facts["wait_sum_ns"] == 40_000
     assert facts["transfer_median_ns"] == 60_000
-    assert "25.0 % of that time is waiting; rank 1 is last in 1 of 1 collective." in page.verdict
+    assert page.verdict.endswith(
+        "25.0 % of that time is waiting; rank 1 is last in 1 of 1 collective, too few to name a "
+        "late rank."
+    )
     assert page.kind == "2 NCCL Inspector logs"
+
+
+@pytest.mark.parametrize(
+    ("lasts", "clause"),
+    [
+        ([1] * 8, "rank 1 is last in 8 of 8 collectives."),
+        ([1, 0] * 4, "rank 0 is last in 4 of 8 collectives, no more than by chance."),
+    ],
+)
+def test_a_rank_is_last_beyond_chance_or_not(tmp_path: Path, lasts: list[int], clause: str) -> None:
+    for rank in (0, 1):
+        records = [
+            {**header(rank), "coll_perf": perf(seq, **kernel_times(40 * (rank == last), 100))}
+            for seq, last in enumerate(lasts, start=1)
+        ]
+        (tmp_path / f"node-pid{rank}.log").write_text(text(*records))
+    (page,) = pages(tmp_path)
+    assert page.verdict.endswith(clause)
 
 
 @pytest.mark.parametrize("record", [{"coll_perf": 3}, {"coll_perf": {"coll": "AllReduce"}}, []])
