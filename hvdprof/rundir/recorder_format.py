@@ -8,10 +8,10 @@ History of the schema:
     1   first version; `window` lines were added without a new number
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Annotated, Literal, NotRequired, TypedDict, get_args, get_type_hints
+from collections.abc import Sequence
+from typing import Annotated, Literal, NotRequired, TypedDict
 
+from hvdprof.rundir.host_format import HostFacts
 from hvdprof.rundir.line_key import Key
 from hvdprof.rundir.window_line import WindowLine
 
@@ -48,40 +48,6 @@ Wait = tuple[str, int, int]
 
 Bucket = tuple[int, int, Sequence[int]]
 """Offset at which DDP submitted a bucket, length until it was reduced, places of its tensors."""
-
-
-class NetworkInterface(TypedDict):
-    """A network interface that is up."""
-
-    name: str
-    mtu: int
-    speed_mbit_per_s: int | None
-
-
-class Gpu(TypedDict):
-    """A GPU as ``nvidia-smi`` lists it."""
-
-    index: int
-    name: str
-    memory_mib: int | None
-    driver: str
-
-
-class HostFacts(TypedDict):
-    """A host; what is unknown is None or an empty list.
-
-    ``num_cores`` are the cores that the job may use, ``num_machine_cores`` those of the machine.
-    """
-
-    hostname: str
-    boot_id: str | None
-    kernel: str
-    cpu_model: str | None
-    num_cores: int
-    num_machine_cores: int | None
-    memory_bytes: int | None
-    nics: list[NetworkInterface]
-    gpus: list[Gpu]
 
 
 class Versions(TypedDict):
@@ -360,38 +326,3 @@ RecorderLine = (
     | ProblemLine
     | EndLine
 )
-
-
-@dataclass(frozen=True, slots=True)
-class DeclaredKey:
-    """A key of a kind of line; an optional one may be absent."""
-
-    name: str
-    doc: str
-    unit: str
-    is_optional: bool
-
-
-@dataclass(frozen=True, slots=True)
-class DeclaredKind:
-    """A kind of line, its meaning, and its keys after ``kind`` in their order."""
-
-    name: str
-    doc: str
-    keys: tuple[DeclaredKey, ...]
-
-
-def declared_kinds() -> Iterator[DeclaredKind]:
-    """Every kind of line in the order of the union ``RecorderLine``."""
-    for line in get_args(RecorderLine):
-        hints = get_type_hints(line, include_extras=True)
-        (name,) = get_args(hints.pop("kind"))
-        keys = (_declared(key, hint) for key, hint in hints.items())
-        yield DeclaredKind(name, (line.__doc__ or "").split("\n")[0], tuple(keys))
-
-
-def _declared(name: str, hint: object) -> DeclaredKey:
-    is_optional = not hasattr(hint, "__metadata__")
-    (annotated,) = get_args(hint) if is_optional else (hint,)
-    key = next(one for one in annotated.__metadata__ if isinstance(one, Key))
-    return DeclaredKey(name, key.doc, key.unit, is_optional)

@@ -29,8 +29,8 @@ from hvdprof.rundir.recorder_format import (
     SessionEndLine,
     SessionLine,
     TimelineLine,
-    declared_kinds,
 )
+from hvdprof.rundir.recorder_grammar import declared_kinds
 
 Line = dict[str, Any]
 

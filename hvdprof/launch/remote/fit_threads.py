@@ -11,8 +11,8 @@ from hvdprof.launch.plan.hosts import is_this_host
 from hvdprof.launch.plan.options import SRUN
 from hvdprof.launch.plan.settings import BenchSettings
 from hvdprof.launch.remote.remote_shell import hosts_with_ranks
+from hvdprof.rundir.host_format import HostFacts
 from hvdprof.rundir.manifest import Manifest, PassRecord, Status
-from hvdprof.rundir.recorder_format import HostFacts
 
 
 def capacity_of(settings: BenchSettings, facts: Mapping[str, HostFacts]) -> Capacity:

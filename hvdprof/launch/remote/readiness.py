@@ -15,7 +15,7 @@ from hvdprof.launch.plan.options import TORCHRUN
 from hvdprof.launch.plan.settings import BenchSettings
 from hvdprof.launch.remote.host_survey import host_records, survey_hosts
 from hvdprof.launch.remote.remote_shell import HostShell, hosts_with_ranks
-from hvdprof.rundir.recorder_format import HostFacts
+from hvdprof.rundir.host_format import HostFacts
 
 
 def has_other_hosts(settings: BenchSettings) -> bool:
