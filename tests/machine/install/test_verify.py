@@ -8,6 +8,7 @@ from hvdprof.machine.install.horovod_features import require_horovod
 from hvdprof.machine.install.verify import mpi_try_command, try_horovod
 from hvdprof.machine.mpi import find_mpi
 from tests.builders.processes import is_running
+from tests.builders.running_command import wait_for
 from tests.builders.survey import make_build, make_mpi
 
 
@@ -86,4 +87,5 @@ def test_a_launcher_that_hangs_is_asked_to_take_its_ranks_with_it(
     python = fake_python(tmp_path / "python", "echo hvdprof-allreduce-right")
     trials = try_horovod(make_build(gloo=False), make_mpi(mpirun=launcher), python)
     assert trials[1].reason == "no end within 3.0 s"
-    assert not is_running(int(rank.read_text()))
+    # The launcher has signalled its rank, and does not wait for it.
+    wait_for(lambda: not is_running(int(rank.read_text())), seconds=10)
