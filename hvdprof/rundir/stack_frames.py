@@ -36,8 +36,8 @@ def writes_checkpoint(stack: Sequence[str]) -> bool:
     return any(_CHECKPOINT.search(frame) for frame in stack)
 
 
-def telling_frames(stack: Sequence[str]) -> Sequence[str]:
-    """The stack from its checkpoint on outwards, where it has one: what that calls tells less.
+def frames_from_checkpoint(stack: Sequence[str]) -> Sequence[str]:
+    """The stack from its checkpoint on outwards, where it has one: what that calls is no cause.
 
     Args:
         stack: The lines, innermost first.

@@ -1,6 +1,6 @@
 import pytest
 
-from hvdprof.rundir.stack_frames import script_frame, telling_frames, writes_checkpoint
+from hvdprof.rundir.stack_frames import frames_from_checkpoint, script_frame, writes_checkpoint
 
 
 def test_the_line_of_the_script_is_the_innermost_that_is_in_no_library():
@@ -32,7 +32,7 @@ def test_a_stack_in_a_checkpoint_is_known(frame, is_one):
     assert writes_checkpoint(["/job/io.py:3 write", frame]) is is_one
 
 
-def test_a_checkpoint_tells_more_than_what_it_calls():
+def test_a_checkpoint_comes_before_what_it_calls():
     stack = ["/job/io.py:3 write", "/v/torch/serialization.py:9 save", "/job/train.py:31 main"]
-    assert telling_frames(stack) == stack[1:]
-    assert telling_frames(stack[:1]) == stack[:1]
+    assert frames_from_checkpoint(stack) == stack[1:]
+    assert frames_from_checkpoint(stack[:1]) == stack[:1]

@@ -118,7 +118,7 @@ def _last_clause(split: pd.DataFrame) -> str:
     # In communicators of several sizes, the smallest has the largest chance.
     if is_beyond_chance(number, len(split), int(split["num_ranks"].min())):
         return often
-    few = "too few to name a late rank" if len(split) < LEAST_ROUNDS else "no more than by chance"
+    few = "too few to name a straggler" if len(split) < LEAST_ROUNDS else "no more than by chance"
     return f"{often}, {few}"
 
 

@@ -1,4 +1,4 @@
-"""How many samples a rank trains on in a step.
+"""How many samples each rank trains on, per step.
 
 Tested in ``tests/collect/auto/test_step_tracker.py``.
 """

@@ -13,7 +13,7 @@ from hvdprof.model.tables.log_tables import INCIDENTS, STALLS
 from hvdprof.rank_names import ranks_named
 from hvdprof.rundir.json_text import parse_json
 from hvdprof.rundir.regular_file import read_regular
-from hvdprof.rundir.stack_frames import script_frame, telling_frames
+from hvdprof.rundir.stack_frames import frames_from_checkpoint, script_frame
 from hvdprof.rundir.stall_format import (
     CALLER_MARK,
     MISMATCH,
@@ -92,11 +92,11 @@ def _incident(record: StallLine, message: str) -> dict[str, object]:
 
 
 def _stack(record: StallLine) -> str:
-    """The telling stack line of the first stalled rank that has one, and that of the script."""
+    """The stack line to look at, of the first stalled rank that has one, and that of the script."""
     for rank in record["late"]:
         if rank.get("stack"):
             phase = f" in {rank['phase']}" if rank["phase"] else ""
-            stack = telling_frames(rank["stack"])
+            stack = frames_from_checkpoint(rank["stack"])
             innermost, of_script = stack[0], script_frame(stack)
             caller = f"{CALLER_MARK}{of_script}" if of_script not in ("", innermost) else ""
             return f"{STACK_MARK}rank {rank['rank']}{phase}: {innermost}{caller}"

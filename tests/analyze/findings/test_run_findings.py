@@ -744,7 +744,7 @@ def test_a_stall_in_which_the_user_ended_the_job_is_an_error():
     assert stalled(f"{clause} until the job ended")["severity"] == "error"
 
 
-def test_a_rank_that_hangs_in_a_checkpoint_is_told_to_write_it_less_often():
+def test_the_fix_of_a_hang_in_a_checkpoint_is_to_write_it_less_often():
     clause = "stall at step 5 of main: rank 1 blocked for 20.0 s on stalled rank 0"
     for stack in ("/v/torch/serialization.py:850 save, called at /t.py:9 main", "/t.py:9 save"):
         row = stalled(f"{clause}; stack: rank 0: {stack}")

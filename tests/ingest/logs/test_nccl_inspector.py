@@ -125,7 +125,7 @@ def test_kernel_times_of_all_ranks_split_waiting_from_transfer(tmp_path: Path) -
     assert facts["transfer_median_ns"] == 60_000
     assert page.verdict.endswith(
         "25.0 % of that time is waiting; rank 1 is last in 1 of 1 collective, too few to name a "
-        "late rank."
+        "straggler."
     )
     assert page.kind == "2 NCCL Inspector logs"
 

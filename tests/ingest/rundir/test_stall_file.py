@@ -76,7 +76,7 @@ def test_ranks_with_fewer_batches_are_named_as_such(tmp_path: Path) -> None:
 def test_a_stack_in_a_library_names_the_line_of_the_script_too(tmp_path: Path) -> None:
     path = tmp_path / "stalls.jsonl"
     stack = ["/v/site-packages/torch/serialization.py:850 save", "/job/train.py:29 <module>"]
-    # What a checkpoint calls, such as a file of the script, tells less.
+    # What a checkpoint calls, such as a file of the script, is no cause.
     stack.insert(0, "/job/remote_file.py:8 write")
     (late,) = STALL["late"]
     path.write_text(json.dumps(STALL | {"late": [late | {"stack": stack}]}))
