@@ -56,6 +56,9 @@ LARGE_SHARE, LARGE_STEPS = 0.1, 3.0
 MOST_OF_TIME = 0.8
 """Share of the time of all stalls from which they are those of one rank, beside a few others."""
 
+CHANCE_OF_OWNER = 0.01
+"""Of a rank with as much of the time where any rank stalls at random: it would be named wrongly."""
+
 _MOST_LEVELS = 8
 
 
@@ -184,7 +187,7 @@ def _owner(times: Times) -> int | None:
         return None
     num_ranks = times.shape[1]
     chance = num_ranks * weighted_binomial_tail(times[times > 0], share, 1 / num_ranks)
-    return first if chance <= CHANCE_OF_KIND else None
+    return first if chance <= CHANCE_OF_OWNER else None
 
 
 def _rank_excess(length: Times, step_ns: float) -> _Excess:
