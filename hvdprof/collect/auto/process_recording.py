@@ -86,8 +86,9 @@ class ProcessRecording:
     def own_exception(self) -> BaseException | None:
         """The exception that has ended the script; None where none has."""
         error = _uncaught_exception()
-        is_own = isinstance(error, BaseException) and error is not self._uncaught_before
-        return error if is_own else None  # type: ignore[return-value]
+        if isinstance(error, BaseException) and error is not self._uncaught_before:
+            return error
+        return None
 
     def guarded(self, act: Callable[[], object]) -> None:
         """Call a function of the recorder; its exception ends the recording, not the training."""
