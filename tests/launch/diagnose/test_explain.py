@@ -17,6 +17,7 @@ from hvdprof.launch.processes.launch_process import Outcome
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import Failure, WorkerEnd
 from hvdprof.rundir.stall_format import STALL_CLAUSE
+from tests.builders.stalls import stall_at_end
 
 SAMPLES = Path(__file__).parent / "samples"
 
@@ -429,16 +430,7 @@ def test_a_hang_is_explained_by_the_stall_in_which_it_was_ended(tmp_path):
     rank = StalledRank(
         rank=1, state="runs", step=15, phase="data", tensors=["a"], stack=["/job/t.py:3 load"]
     )
-    stall = Stall(
-        number=0,
-        segment="main",
-        step=15,
-        time_ns=0,
-        waited_s=29.0,
-        waiting=[0],
-        late=[rank],
-        at_end=True,
-    )
+    stall = stall_at_end(rank, 29.0)
     failure = _timed_out(tmp_path, LastSeen(stall=stall))
     assert failure.reason == f"no progress on any rank for 30.0 s; {stall.sentence()}"
     assert failure.reason.partition(STALL_CLAUSE)[0] == "no progress on any rank for 30.0 s"
@@ -509,16 +501,7 @@ def test_a_collective_that_timed_out_quotes_the_stack_of_the_rank_that_hangs(
     late = StalledRank(
         rank=1, state="runs", step=15, phase="data", tensors=[], stack=["/job/t.py:3 load"]
     )
-    stall = Stall(
-        number=0,
-        segment="main",
-        step=15,
-        time_ns=0,
-        waited_s=9.0,
-        waiting=[0],
-        late=[late],
-        at_end=True,
-    )
+    stall = stall_at_end(late, 9.0)
     outcome, progress = Outcome(1, hung=False, duration_s=9.0), _progress(tmp_path, {0: 15, 1: 15})
 
     def explained(stderr: str, seen: LastSeen) -> Failure:

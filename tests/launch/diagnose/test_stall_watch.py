@@ -20,6 +20,7 @@ from hvdprof.rundir.stall_format import (
     StallOverLine,
     UnequalRecord,
 )
+from tests.builders.stalls import stall_at_end
 
 STACK = """\
 Thread 0x00007f01 (most recent call first):
@@ -392,16 +393,7 @@ def test_a_rank_that_raises_leaves_the_stall_as_it_was(ranks: Ranks) -> None:
 )
 def test_no_action_at_the_end_needs_the_process(state: str, words: str) -> None:
     rank = StalledRank(rank=1, state=state, step=7, phase="", tensors=[], host="node3", pid=41)
-    stall = Stall(
-        number=0,
-        segment="main",
-        step=7,
-        time_ns=0,
-        waited_s=60.0,
-        waiting=[0],
-        late=[rank],
-        at_end=True,
-    )
+    stall = stall_at_end(rank, 60.0)
     assert words in stall.action()
     assert "41" not in stall.action()
 

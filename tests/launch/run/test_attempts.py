@@ -3,13 +3,14 @@ import json
 import pytest
 
 from hvdprof.launch.diagnose.rank_progress import PassProgress
-from hvdprof.launch.diagnose.stall import Stall, StalledRank
+from hvdprof.launch.diagnose.stall import StalledRank
 from hvdprof.launch.plan.design import plan_design
 from hvdprof.launch.plan.settings import ScriptSettings
 from hvdprof.launch.run.attempts import interrupt, settle, split_unfinished
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import Failure, Status
 from tests.builders.bench_settings import LOCAL_FOUR_CORES, bench_settings
+from tests.builders.stalls import stall_at_end
 
 FAILURE = Failure(reason="rank 1 ended with exit code 3")
 SCRIPT = ScriptSettings(
@@ -113,16 +114,7 @@ def test_a_launch_that_the_user_ended_while_ranks_hung_says_who_waited_for_whom(
     record, progress = recorded
     for state in progress.ranks.values():
         state.ended.clear()
-    stall = Stall(
-        number=0,
-        segment="main",
-        step=30,
-        time_ns=0,
-        waited_s=9.0,
-        waiting=[0],
-        late=[StalledRank(rank=1, state="runs", step=30, phase="data", tensors=[])],
-        at_end=True,
-    )
+    stall = stall_at_end(StalledRank(rank=1, state="runs", step=30, phase="data", tensors=[]), 9.0)
     interrupt(record, progress, least_steps=25, stall=stall)
     (segment,) = record.segments
     assert segment.failure is not None
