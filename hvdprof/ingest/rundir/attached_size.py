@@ -3,14 +3,14 @@
 Tested in ``tests/ingest/rundir/test_attached_run.py``.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
 from hvdprof.errors import UnreadableInputError
-from hvdprof.ingest.logs.printed_file import read_printed_file
+from hvdprof.ingest.logs.printed_file import PrintedFile, read_printed_file
 from hvdprof.ingest.nccl.reader import read_nccl_logs
 from hvdprof.ingest.text.printed_lines import printed_lines
 from hvdprof.ingest.text.text_lines import BrokenEndError
@@ -64,9 +64,12 @@ def attached_size(
     files = [_timeline(path) for path in timelines]
     is_uncached = any(file.facts.rank_evidence.kind == EVERY_USE for file in files)
     named = [rank for rank in outputs.values() if rank is not None]
+    named_by_timeline = max((file.facts.size or 0 for file in files), default=0)
+    # Output may be large: it is read where no timeline decides, and once.
+    printed = {} if named_by_timeline else {path: _printed(path) for path in outputs}
     sizes = {
-        "the timeline names": max((file.facts.size or 0 for file in files), default=0),
-        "NCCL made a communicator of": _largest_communicator(nccl_logs, outputs),
+        "the timeline names": named_by_timeline,
+        "NCCL made a communicator of": _largest_communicator(nccl_logs, printed),
         "the recordings have process groups of": _largest_group(recordings),
         "there are files of": max(named, default=-1) + 1,
     }
@@ -76,7 +79,7 @@ def attached_size(
     tagged = max((_highest_tag(path) for path in outputs), default=-1) + 1
     if tagged > 1:
         return Counted(tagged, "lines are tagged with", is_uncached)
-    stated = max((_stated_size(path) for path in outputs), default=0)
+    stated = max((_stated_size(one) for one in printed.values()), default=0)
     return Counted(stated or None, "the output states", is_uncached)
 
 
@@ -89,10 +92,18 @@ def _timeline(path: Path) -> TimelineFile:
         ) from error
 
 
-def _largest_communicator(nccl_logs: Sequence[Path], outputs: Iterable[Path]) -> int:
+def _printed(path: Path) -> PrintedFile:
+    try:
+        return read_printed_file(path)
+    except OSError as error:
+        raise UnreadableInputError(
+            f"{shown_name(path)} cannot be read: {error.strerror}."
+        ) from error
+
+
+def _largest_communicator(nccl_logs: Sequence[Path], outputs: Mapping[Path, PrintedFile]) -> int:
     """Ranks of the largest communicator in NCCL logs and output; 0 without any."""
-    printed = [path for path in outputs if read_printed_file(path).nccl_processes]
-    paths = [*nccl_logs, *printed]
+    paths = [*nccl_logs, *(path for path, one in outputs.items() if one.nccl_processes)]
     if not paths:
         return 0
     sizes = read_nccl_logs(paths).communicators["num_ranks"].dropna()
@@ -129,14 +140,9 @@ def _largest_reported(progress: pd.DataFrame) -> int:
     return largest
 
 
-def _stated_size(path: Path) -> int:
+def _stated_size(printed: PrintedFile) -> int:
     """The world size that Megatron or NeMo prints; 0 without any."""
-    try:
-        tables = dict(read_printed_file(path).tables)
-    except OSError as error:
-        raise UnreadableInputError(
-            f"{shown_name(path)} cannot be read: {error.strerror}."
-        ) from error
+    tables = dict(printed.tables)
     stated = tables.get(TRAINING_ITERATIONS.name, TRAINING_ITERATIONS.empty())["np"].dropna()
     return int(stated.max()) if len(stated) else 0
 

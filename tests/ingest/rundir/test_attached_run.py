@@ -7,12 +7,14 @@ import pytest
 
 from hvdprof.api import analyze_files, analyze_run, load_run
 from hvdprof.errors import StorageError, UnreadableInputError, UsageError
+from hvdprof.ingest.rundir import attached_size
 from hvdprof.ingest.rundir.attach_sources import Given
 from hvdprof.ingest.rundir.attached_run import Stated, attach
 from hvdprof.model.run import Verdict
 from hvdprof.rundir.attached import AttachedKind, attached_files
 from hvdprof.rundir.manifest import Manifest, Mode
 from tests.builders import nccl_log
+from tests.builders.places import recording
 from tests.builders.run_spec import SegmentSpec
 from tests.builders.timeline_text import timeline_text
 
@@ -187,6 +189,30 @@ def test_what_the_job_printed_into_its_nccl_log_is_read(tmp_path: Path) -> None:
     run = load_run(tmp_path / "run")
     assert run.table("nccl_communicators")["num_ranks"].tolist() == [4]
     assert not run.table("incidents").empty
+
+
+def test_output_is_not_read_for_the_ranks_that_a_timeline_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path) -> None:
+        raise AssertionError(path)
+
+    monkeypatch.setattr(attached_size, "read_printed_file", refuse)
+    printed = output(tmp_path, "job.out")
+    given = Given(timelines=[recording("04_gloo_straggler_rank1_cache_off")], outputs=[printed])
+    assert attach(tmp_path / "run", given, Stated(name="a")).passes[0].size == 2
+
+
+def test_output_that_cannot_be_read_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(attached_size, "read_printed_file", refuse)
+    printed = output(tmp_path, "job.out")
+    with pytest.raises(UnreadableInputError, match=r"job\.out cannot be read: Input/output error"):
+        attach(tmp_path / "run", Given(outputs=[printed]), Stated(name="a", size=2))
 
 
 def test_files_of_one_name_get_copies_of_their_own(tmp_path: Path) -> None:
