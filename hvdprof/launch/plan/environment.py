@@ -141,18 +141,28 @@ def pass_environment(
     variables |= workload_environment(settings, record, paths, os.environ.get("PYTHONPATH", ""))
     if mpi is not None:
         variables |= mpi.environment(dict(os.environ))
-        if _needs_no_libfabric(settings, mpi):
-            variables[OPENMPI_TRANSPORTS] = NOT_LIBFABRIC
+        if mpi.flavour == OPENMPI and is_on_this_host(settings):
+            variables |= _transports_here(settings)
     return variables
 
 
-def _needs_no_libfabric(settings: BenchSettings, mpi: Mpi) -> bool:
-    """Whether all ranks are on this host and run reference models under Open MPI.
+def is_on_this_host(settings: BenchSettings) -> bool:
+    """Whether all ranks of all launches are on this host; those of an elastic job may move."""
+    elastic = settings.script.elastic if settings.script else None
+    return not settings.hosts and settings.launcher != SRUN and elastic is None
 
-    They send through shared memory; a user's own choice holds.
+
+def _transports_here(settings: BenchSettings) -> dict[str, str]:
+    """What ranks on one host do not need of Open MPI; a user's own choice holds.
+
+    They send through shared memory, and without TCP they listen at no port. ``mpirun`` itself
+    listens on all addresses, with any ``oob_tcp_if_include`` (4.1.8 and 5.0.11).
     """
-    is_here = settings.script is None and not settings.hosts and settings.launcher != SRUN
-    return is_here and mpi.flavour == OPENMPI and OPENMPI_TRANSPORTS not in os.environ
+    if OPENMPI_TRANSPORTS in os.environ:
+        return {}
+    # A script may use one-sided operations.
+    unneeded = "^tcp" if settings.script is not None else f"{NOT_LIBFABRIC},tcp"
+    return {OPENMPI_TRANSPORTS: unneeded}
 
 
 def _tags_pieces(record: PassRecord, mpi: Mpi | None) -> bool:

@@ -18,6 +18,7 @@ from hvdprof.launch.plan.environment import PASS_MARK
 from hvdprof.launch.processes.interruption import to_its_end
 from hvdprof.launch.processes.marked_processes import end_marked, marked_processes
 from hvdprof.launch.processes.orphan_guard import OrphanGuard
+from hvdprof.launch.processes.own_folders import OwnFolders
 from hvdprof.launch.processes.process_state import process_name
 from hvdprof.launch.processes.process_tree import with_descendants
 from hvdprof.rundir.layout import PassPaths
@@ -51,20 +52,22 @@ class Watch:
 
     ``progress`` returns a number that changes when any rank makes progress; when it stays the same
     for ``timeout_s`` seconds the launch counts as hung and is ended. It is ended as hung at once
-    where ``must_end`` returns true after a look, and as over where ``have_exited`` does.
+    where ``must_end`` returns true after a look, and as over where ``have_exited`` does. ``again``
+    is asked with the exit code of a launcher that has ended: whether to start it once more.
     """
 
     progress: Callable[[], int]
     timeout_s: float
     must_end: Callable[[], bool] = lambda: False
     have_exited: Callable[[], bool] = lambda: False
+    again: Callable[[int], bool] = lambda exit_code: False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
     """A job about to start: the command of its launcher with its whole environment.
 
-    ``paths`` are those of its pass, absolute.
+    ``paths`` are those of its pass, absolute. ``is_on_this_host`` says that all ranks are.
     """
 
     job: Job
@@ -72,6 +75,7 @@ class Launch:
     environment: Mapping[str, str]
     paths: PassPaths
     watch: Watch
+    is_on_this_host: bool = False
 
 
 def run_launcher(launch: Launch) -> Outcome:
@@ -87,6 +91,7 @@ def run_launcher(launch: Launch) -> Outcome:
         stdout=launch.paths.stdout,
         stderr=launch.paths.stderr,
         watch=launch.watch,
+        is_on_this_host=launch.is_on_this_host,
     )
 
 
@@ -97,33 +102,46 @@ def run_to_end(
     stdout: Path,
     stderr: Path,
     watch: Watch,
+    is_on_this_host: bool = False,
 ) -> Outcome:
     """Run a launcher until it ends or hangs; every process of it is gone afterwards.
 
-    That holds for exceptions too, ``KeyboardInterrupt`` included.
+    That holds for exceptions too, ``KeyboardInterrupt`` included. It is started anew as long as
+    the watch says so.
 
     Raises:
         EnvironmentNotReadyError: The launcher itself could not be started.
         StorageError: The files for its output cannot be written.
     """
-    processes = LaunchProcesses()
-    try:
-        processes.start(command, environment, stdout=stdout, stderr=stderr)
-        hung = _wait(processes, watch)
-    finally:
-        to_its_end(processes.end)
+    processes = LaunchProcesses(is_on_this_host=is_on_this_host)
+    hung, starts = False, True
+    while starts:
+        try:
+            processes.start(command, environment, stdout=stdout, stderr=stderr)
+            hung = _wait(processes, watch)
+        finally:
+            to_its_end(processes.end)
+        starts = not hung and watch.again(processes.outcome(hung=False).exit_code)
     return processes.outcome(hung=hung)
 
 
 class LaunchProcesses:
-    """A launcher with all that it starts, found again by the mark in their environment."""
+    """A launcher with all that it starts, found again by the mark in their environment.
 
-    def __init__(self) -> None:
+    It can be started again after its ``end``.
+
+    Args:
+        is_on_this_host: Whether all ranks are on this host.
+    """
+
+    def __init__(self, *, is_on_this_host: bool = False) -> None:
+        self._is_on_this_host = is_on_this_host
         self._mark = uuid.uuid4().hex
         self._started_s = self._ended_s = time.monotonic()
         self._launched_ns: int | None = None
         self._launcher: subprocess.Popen[bytes] | None = None
         self._guard: OrphanGuard | None = None
+        self._folders: OwnFolders | None = None
         self._outlived_by: tuple[str, ...] = ()
 
     @property
@@ -141,9 +159,11 @@ class LaunchProcesses:
             StorageError: The files for its output cannot be written.
         """
         self._guard = OrphanGuard.of_mark(self._mark)
+        self._folders = OwnFolders(environment, is_on_this_host=self._is_on_this_host)
+        variables = {**environment, **self._folders.variables, PASS_MARK: self._mark}
         self._started_s, self._launched_ns = time.monotonic(), time.time_ns()
         with _appended(stdout) as out, _appended(stderr) as err:
-            self._launcher = _start(command, {**environment, PASS_MARK: self._mark}, out, err)
+            self._launcher = _start(command, variables, out, err)
 
     def has_ended(self, wait_s: float = 0.0) -> bool:
         """Whether the launcher has ended, after at most that many seconds."""
@@ -170,6 +190,9 @@ class LaunchProcesses:
         if self._guard is not None:
             self._guard.dismiss()
             self._guard = None
+        if self._folders is not None:
+            self._folders.remove()
+            self._folders = None
 
     def outcome(self, *, hung: bool) -> Outcome:
         """How the launch ended; to be asked after ``start`` and ``end``."""

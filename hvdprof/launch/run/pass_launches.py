@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from hvdprof.errors import StorageError
-from hvdprof.launch.plan.environment import inherited_environment
+from hvdprof.launch.plan.environment import inherited_environment, is_on_this_host
 from hvdprof.launch.plan.preflight import require_space
 from hvdprof.launch.plan.resident_memory import have_room
 from hvdprof.launch.plan.turn_plan import BY_MEMORY, NEVER_STOOD, STOOD_APART, failed_beside
@@ -13,8 +13,9 @@ from hvdprof.launch.processes.launch_process import Launch, Outcome, Watch
 from hvdprof.launch.run.pass_plan import make_pass_folders, plan_of, planned_segments
 from hvdprof.launch.run.sweep_state import SweepState
 from hvdprof.launch.run.watched_pass import Watched, WatchedPass, watch_pass
-from hvdprof.launch.turns.resident_launch import ResidentLaunch, resident_warn_s
+from hvdprof.launch.turns.resident_launch import ResidentLaunch
 from hvdprof.launch.turns.resident_launches import run_residents
+from hvdprof.launch.turns.standing_apart import resident_warn_s
 from hvdprof.machine.install.build_tools import available_memory_bytes
 from hvdprof.machine.load import CpuUse
 from hvdprof.rundir.layout import PassPaths
@@ -153,7 +154,9 @@ class PassLaunches:
                 timeout_s=state.settings.timeout_s,
                 must_end=lambda: watched.must_end,
                 have_exited=lambda: watched.have_exited,
+                again=watched.again,
             ),
+            is_on_this_host=is_on_this_host(state.settings),
         )
 
     def _end(self, record: PassRecord, watched: WatchedPass, outcome: Outcome) -> None:

@@ -18,6 +18,7 @@ from hvdprof.launch.processes.launch_process import (
     ProgressTimeout,
 )
 from hvdprof.launch.processes.process_tree import memory_bytes
+from hvdprof.launch.turns.standing_apart import ApartWatch
 from hvdprof.launch.turns.turn_schedule import SegmentTurns
 from hvdprof.launch.turns.turn_socket import Standing, TurnSocket
 from hvdprof.machine.load import CpuUse, CpuUseResult, own_cpu_seconds, processes_cpu_seconds
@@ -25,29 +26,8 @@ from hvdprof.rundir.plan import Segment
 from hvdprof.rundir.run_file import open_run_file
 from hvdprof.rundir.turn_format import TurnLine
 
-APART_S = 30.0
-"""Ranks that wait for others at a boundary for longer do not stop at the same step.
-
-Half the time after which a stall is reported where that is shorter: the ranks that do not stop wait
-in a collective for those at the boundary, which is no stall of the script.
-"""
-
-LEAST_APART_S = 2.0
-"""Ranks that stop at the same step arrive within this time, however early stalls are reported."""
-
 GLOO_TIMEOUT, LONG_S = "HOROVOD_GLOO_TIMEOUT_SECONDS", "86400"
 """Gloo's 30 s also pass while the ranks are stopped, within a cycle of Horovod."""
-
-
-def resident_warn_s(stall_warn_s: float) -> float:
-    """Seconds after which a stall of a launch that takes turns is reported, 0 for never.
-
-    At least the time in which ranks turn out not to stop together: some then wait for others.
-
-    Args:
-        stall_warn_s: Seconds that the user asked for, 0 for never.
-    """
-    return max(stall_warn_s, 2 * LEAST_APART_S) if stall_warn_s else 0.0
 
 
 class ResidentLaunch:
@@ -72,7 +52,7 @@ class ResidentLaunch:
         self.launch = launch
         self._left = deque(SegmentTurns(segment, turn_s) for segment in segments)
         self._socket = TurnSocket(launch.job.size)
-        self._processes = LaunchProcesses()
+        self._processes = LaunchProcesses(is_on_this_host=launch.is_on_this_host)
         self._standing: Standing | None = None
         self._timeout: ProgressTimeout | None = None
         self._next_look_s = 0.0
@@ -82,8 +62,7 @@ class ResidentLaunch:
         self._has_stood = False
         self._never_stood = False
         self._is_alone = False
-        self._apart_s = min(APART_S, resident_warn_s(stall_warn_s) / 2 or APART_S)
-        self._apart_since_s: float | None = None
+        self._apart = ApartWatch(stall_warn_s)
         self._uses: list[CpuUseResult] = []
 
     @property
@@ -104,7 +83,7 @@ class ResidentLaunch:
     @property
     def stood_apart(self) -> bool:
         """Whether its ranks stopped at different steps, so that it ran on without turns."""
-        return self._apart_since_s is not None and self._runs_on
+        return self._apart.has_begun and self._runs_on
 
     @property
     def never_stood(self) -> bool:
@@ -161,14 +140,16 @@ class ResidentLaunch:
         if self._runs_on:
             self._socket.release(self._left[0].steps_to_end())
         elif (standing := self._socket.standing()) is not None:
-            self._standing, self._apart_since_s = standing, None
-            self._has_stood = True
+            self._standing, self._has_stood = standing, True
+            self._apart.end()
             self._socket.stop_ranks()
             return True
-        elif self._is_apart():
+        elif self._apart.is_over(self._socket.num_waiting):
             self.run_on()
         if self._processes.has_ended() or self._is_outlived():
             self.launch.watch.progress()
+            if self._is_started_again():
+                return False
             self.end()
             waits = self._has_stood or self._runs_on
             self._never_stood = not waits and self.outcome.exit_code == 0
@@ -258,15 +239,6 @@ class ResidentLaunch:
         if not self._is_over:
             self.run_on()
 
-    def _is_apart(self) -> bool:
-        """Whether a part of its ranks has waited for the others for too long."""
-        if not self._socket.num_waiting:
-            self._apart_since_s = None
-        elif self._apart_since_s is None:
-            self._apart_since_s = time.monotonic()
-        since_s = self._apart_since_s
-        return since_s is not None and time.monotonic() - since_s > self._apart_s
-
     def end(self) -> None:
         """End every process that is left; nothing stays stopped."""
         if not self._is_over:
@@ -302,6 +274,16 @@ class ResidentLaunch:
         if not self.launch.watch.have_exited():
             return False
         self._processes.note_outlived()
+        return True
+
+    def _is_started_again(self) -> bool:
+        """Whether the launcher failed before any rank began, and was started once more."""
+        if self._has_stood:
+            return False
+        self._processes.end()
+        if not self.launch.watch.again(self._processes.outcome(hung=False).exit_code):
+            return False
+        self.start()
         return True
 
     def _own_cpu_s(self) -> float:

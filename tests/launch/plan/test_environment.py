@@ -1,5 +1,6 @@
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -8,6 +9,7 @@ from hvdprof.launch.plan.environment import (
     names_to_pass_on,
     pass_environment,
 )
+from hvdprof.launch.plan.settings import ElasticSettings, ScriptSettings
 from hvdprof.machine.mpi import Mpi
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import PassRecord, SegmentRecord
@@ -15,6 +17,19 @@ from tests.builders.bench_settings import bench_settings
 from tests.builders.survey import make_mpi
 from tests.builders.training_job import segment
 
+SCRIPT = ScriptSettings(command=("train",), num_timeline_steps=5, sets_threads=False, trace=False)
+ELASTIC = replace(
+    SCRIPT,
+    elastic=ElasticSettings(
+        min_np=1,
+        max_np=None,
+        discovery_script="./hosts.sh",
+        slots=None,
+        network_interface=None,
+        wait_s=None,
+        reset_limit=None,
+    ),
+)
 PATHS = PassPaths(Path("/runs/r/passes/p"))
 
 
@@ -124,16 +139,19 @@ def test_ranks_load_the_mpi_that_starts_them(monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize(
     ("changes", "flavour", "inherited", "expected"),
     [
-        ({}, "openmpi", None, "^ofi"),
+        ({}, "openmpi", None, "^ofi,tcp"),
         ({}, "mpich", None, None),
         ({}, "openmpi", "self,tcp", None),
         ({"hosts": "a:1,b:1"}, "openmpi", None, None),
         ({"launcher": "srun"}, "openmpi", None, None),
+        # A script may use one-sided operations.
+        ({"script": SCRIPT}, "openmpi", None, "^tcp"),
+        ({"script": ELASTIC}, "openmpi", None, None),
     ],
 )
-def test_reference_models_on_one_host_do_not_wait_for_libfabric(
+def test_ranks_on_one_host_use_neither_libfabric_nor_tcp(
     monkeypatch: pytest.MonkeyPatch,
-    changes: dict[str, str],
+    changes: dict[str, Any],
     flavour: str,
     inherited: str | None,
     expected: str | None,

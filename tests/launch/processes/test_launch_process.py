@@ -76,6 +76,26 @@ def test_a_launcher_that_outlives_its_ranks_is_ended_with_what_they_left(tmp_pat
     assert not is_running(int(pid_file.read_text()))
 
 
+def test_a_launch_is_started_again_as_long_as_the_watch_says_so(tmp_path: Path) -> None:
+    codes: list[int] = []
+
+    def again(exit_code: int) -> bool:
+        codes.append(exit_code)
+        return len(codes) < 3
+
+    script = f"echo x >> {tmp_path}/starts; test $(wc -l < {tmp_path}/starts) = 3 || exit 1"
+    outcome = _run(tmp_path, script, Watch(progress=lambda: 0, timeout_s=60.0, again=again))
+    assert (outcome.exit_code, codes) == (0, [1, 1, 0])
+
+
+def test_each_launch_has_a_folder_of_its_own_which_is_gone_afterwards(tmp_path: Path) -> None:
+    _run(tmp_path, "echo $PET_LOG_DIR; touch $PET_LOG_DIR/left")
+    _run(tmp_path, "echo $PET_LOG_DIR; touch $PET_LOG_DIR/left")
+    folders = [Path(line) for line in (tmp_path / "out").read_text().split()]
+    assert len(set(folders)) == 2
+    assert not any(folder.exists() for folder in folders)
+
+
 @pytest.mark.slow
 def test_a_launcher_that_ignores_being_asked_is_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

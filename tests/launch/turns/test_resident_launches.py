@@ -1,6 +1,7 @@
 import itertools
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -16,9 +17,10 @@ from hvdprof.errors import InterruptedRunError, StorageError
 from hvdprof.launch.processes.interruption import interruptible
 from hvdprof.launch.processes.launch_process import Watch
 from hvdprof.launch.processes.marked_processes import marked_processes
-from hvdprof.launch.turns import resident_launch
-from hvdprof.launch.turns.resident_launch import ResidentLaunch, resident_warn_s
+from hvdprof.launch.turns import standing_apart
+from hvdprof.launch.turns.resident_launch import ResidentLaunch
 from hvdprof.launch.turns.resident_launches import run_residents
+from hvdprof.launch.turns.standing_apart import resident_warn_s
 from hvdprof.launch.turns.turn_schedule import WITHOUT_END
 from hvdprof.rundir.plan import Segment
 from hvdprof.rundir.turn_format import TurnLine
@@ -37,8 +39,10 @@ def _resident(
     segments: tuple[Segment, ...] = SEGMENTS,
     timeout_s: float = 30.0,
     stall_warn_s: float = 0.0,
+    watch: Watch | None = None,
 ) -> ResidentLaunch:
-    launch = launch_into(folder, watch=Watch(progress=lambda: 0, timeout_s=timeout_s))
+    plain = Watch(progress=lambda: 0, timeout_s=timeout_s)
+    launch = launch_into(folder, watch=watch or plain)
     names = [one.id for one in segments]
     command = [sys.executable, turn_ranks.__file__, str(folder), "2", *names, *options]
     return ResidentLaunch(
@@ -88,6 +92,25 @@ def test_only_one_launch_runs_at_a_time(tmp_path: Path) -> None:
             _, end = steps[turn["segment"], turn["first_step"] + turn["num_steps"] - 1]
             assert turn["monotonic_ns"] <= begin < end <= turn["monotonic_ns"] + turn["dur_ns"]
             assert turn["other_cores"] is None or turn["other_cores"] >= 0
+
+
+@pytest.mark.slow
+def test_a_launcher_that_fails_before_its_ranks_is_started_again_and_takes_its_turns(
+    tmp_path: Path,
+) -> None:
+    folders = [tmp_path / "a", tmp_path / "b"]
+    codes: list[int] = []
+    watch = Watch(progress=lambda: 0, timeout_s=60.0, again=lambda code: not codes.append(code))
+    first, second = (_resident(folder, watch=watch) for folder in folders)
+    once = tmp_path / "once"
+    command = shlex.join(second.launch.command)
+    second.launch = replace(
+        second.launch,
+        command=["sh", "-c", f"test -e {once} && exec {command}; touch {once}; exit 7"],
+    )
+    assert _run(first, second) == [0, 0]
+    assert codes[0] == 7
+    assert len(_turns(folders[1])) > 1
 
 
 @pytest.mark.slow
@@ -147,7 +170,7 @@ def test_launches_that_do_not_fit_together_run_one_after_the_other(tmp_path: Pat
 def test_ranks_that_stop_at_different_steps_run_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(resident_launch, "APART_S", 0.5)
+    monkeypatch.setattr(standing_apart, "APART_S", 0.5)
     endless = (replace(SHORT, max_seconds=None, num_steps=None),)
     apart = _resident(tmp_path / "a", "--apart", segments=endless)
     counted = replace(SHORT, max_seconds=None, num_steps=50)
@@ -171,7 +194,7 @@ def test_ranks_that_stop_at_different_steps_run_on_before_that_is_reported_as_a_
     begin_s = time.monotonic()
     assert _run(apart) == [0]
     assert apart.stood_apart
-    assert time.monotonic() - begin_s < resident_launch.APART_S / 2
+    assert time.monotonic() - begin_s < standing_apart.APART_S / 2
 
 
 @pytest.mark.slow
