@@ -39,6 +39,10 @@ class PassPaths:
         """Standard error of the launcher and all ranks."""
         return self.folder / "stderr.txt"
 
+    def of_failed_start(self, output: Path, number: int) -> Path:
+        """``stdout`` or ``stderr`` of a start after which the launch was started again."""
+        return output.with_name(f"{output.stem}-start{number}{output.suffix}")
+
     @property
     def output_folder(self) -> Path:
         """Output of single ranks: attached files alone."""

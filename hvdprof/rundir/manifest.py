@@ -97,7 +97,8 @@ class PassRecord:
     ``session`` is 0 for an elastic launch, 1, 2, ... for each of its sessions between two resets,
     which are passes of their own, and None for every other launch; ``worker_ends`` are the
     processes of an elastic launch that failed, in the order in which they did. ``left_behind`` are
-    hosts that still hold files of their ranks, which ``--resume`` fetches.
+    hosts that still hold files of their ranks, which ``--resume`` fetches. ``restarts`` are the
+    reasons why it was started again before any rank had begun: failures of its launcher.
     """
 
     id: str
@@ -120,6 +121,7 @@ class PassRecord:
     session: int | None = None
     worker_ends: list[WorkerEnd] = field(default_factory=list)
     left_behind: list[str] = field(default_factory=list)
+    restarts: list[str] = field(default_factory=list)
 
     @property
     def engine(self) -> str:

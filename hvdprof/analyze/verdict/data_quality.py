@@ -11,7 +11,7 @@ from hvdprof.model.launch_key import LAUNCH
 from hvdprof.model.run import FailedSegment, Run
 from hvdprof.model.wide_intervals import WIDE_MARK, is_wide
 from hvdprof.rundir.attached import attached_files
-from hvdprof.rundir.manifest import Mode, Status
+from hvdprof.rundir.manifest import Mode, PassRecord, Status
 from hvdprof.rundir.plan import HOROVOD_ENGINE, TORCH_ENGINE
 
 MIN_STEPS = 30
@@ -36,6 +36,7 @@ def warnings_of(
     found = [
         *run.manifest.warnings,
         *_failed_cells(failed),
+        *_restarted(run.manifest.passes),
         *_oversubscribed(scaling),
         *_unfinished(run),
         *_missing_ranks(run),
@@ -65,6 +66,15 @@ def _failed_cells(failed: Sequence[FailedSegment]) -> Iterator[str]:
         yield (
             f"{_number(len(failed), 'measurement')} failed and excluded. First: {first.model} at "
             f"np={first.np} ({first.pass_id}). {first.reason.rstrip('.')}."
+        )
+
+
+def _restarted(passes: Sequence[PassRecord]) -> Iterator[str]:
+    again = [one for one in passes if one.restarts]
+    if again:
+        yield (
+            f"{_number(len(again), 'launch', 'launches')} started again, since the launcher had "
+            f"failed before any rank began. First: {again[0].id}. {again[0].restarts[0]}."
         )
 
 

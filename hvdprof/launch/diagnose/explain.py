@@ -5,7 +5,7 @@ whichever process ended first, which often is such a victim.
 """
 
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from hvdprof import units
 from hvdprof.launch.diagnose.failure_evidence import (
@@ -20,16 +20,13 @@ from hvdprof.launch.diagnose.rank_progress import PassProgress
 from hvdprof.launch.processes.launch_process import Outcome
 from hvdprof.rank_names import ranks_named
 from hvdprof.rundir.known_causes import with_known_cause
-from hvdprof.rundir.launcher_exits import HOROVODRUN_EXIT, ProcessExit, process_exits
-from hvdprof.rundir.manifest import Failure, WorkerEnd
+from hvdprof.rundir.launcher_exits import ProcessExit, process_exits
+from hvdprof.rundir.launcher_failures import launcher_failure
+from hvdprof.rundir.manifest import Failure
 from hvdprof.rundir.stall_format import NO_PROGRESS, UNEQUAL, UNEQUAL_FIX
 
 LEAST_STOPPED_S = 10.0
 """A rank that a signal stopped for less is no reason for its peers to fail: Gloo waits 30 s."""
-
-# What the launcher or Horovod itself does to ranks that are left over.
-_CONSEQUENT_SIGNALS = (signal.SIGTERM, signal.SIGABRT)
-
 
 _BEFORE_STEPS = (
     "to do: raise --timeout where imports, data or compilation take that long; else look for a "
@@ -62,48 +59,11 @@ def explain(
         progress=progress,
         errors=PrintedErrors.of(stderr),
         output=PrintedErrors.of(stdout),
-        ended=_first_exit(stderr) or _first_exit(stdout),
+        ended=first_exit(stderr) or first_exit(stdout),
         timeout_s=timeout_s,
         seen=seen,
     )
     return next(failure for rule in _RULES if (failure := rule(evidence)) is not None)
-
-
-def explain_last(ends: Sequence[WorkerEnd]) -> Failure | None:
-    """Why an elastic launch failed: the last worker with an error of its own.
-
-    The ones before it were survived. None where no worker did more than lose a peer.
-    """
-    for end in reversed(ends):
-        number = signal_number(end.exit_code)
-        raised = PrintedErrors({end.rank: end.lines}).first_cause()
-        if number is not None and number not in _CONSEQUENT_SIGNALS:
-            what = f"was ended by {signal.Signals(number).name}"
-        elif number is None and raised is not None:
-            what = f"raised {raised[1]}"
-        else:
-            continue
-        return Failure(
-            reason=with_known_cause(f"{_named(end.rank)} {what}"),
-            rank=end.rank,
-            exit_code=end.exit_code,
-            signal=signal.Signals(number).name if number else None,
-            lines=end.lines,
-        )
-    return None
-
-
-def worker_ends(stdout: str, stderr: str) -> list[WorkerEnd]:
-    """The processes of an elastic launch that failed, in the order of the launcher's lines."""
-    printed = PrintedErrors.of(stderr)
-    return [
-        WorkerEnd(
-            rank=int(match["rank"]),
-            exit_code=int(match["code"]),
-            lines=printed.last_lines_of(int(match["rank"])),
-        )
-        for match in HOROVODRUN_EXIT.finditer(stdout + "\n" + stderr)
-    ]
 
 
 def _hung(evidence: Evidence) -> Failure | None:
@@ -131,6 +91,20 @@ def _not_started(evidence: Evidence) -> Failure | None:
         reason=f"{_named(evidence.rank)} could not be started: {evidence.ended.why_not_started}",
         rank=evidence.rank,
         lines=evidence.errors.last_lines(None),
+    )
+
+
+def _launcher_failed(evidence: Evidence) -> Failure | None:
+    """A launcher that ended before a rank reported in: the causal line, not the last one."""
+    if evidence.progress.ranks:
+        return None
+    known = launcher_failure("\n".join((evidence.errors.text(), evidence.output.text())))
+    if known is None:
+        return None
+    return Failure(
+        reason=f"the launch did not begin: {known.sentence()}",
+        exit_code=evidence.outcome.exit_code,
+        lines=evidence.errors.last_lines(None) or evidence.output.last_lines(None),
     )
 
 
@@ -265,6 +239,7 @@ def _exit_code(evidence: Evidence) -> Failure:
 _RULES: tuple[Callable[[Evidence], Failure | None], ...] = (
     _hung,
     _not_started,
+    _launcher_failed,
     _was_stopped,
     _gave_up_waiting,
     _unequal_batches,
@@ -277,7 +252,7 @@ _RULES: tuple[Callable[[Evidence], Failure | None], ...] = (
 """From the surest evidence to the weakest; the first that applies counts, the last always does."""
 
 
-def _first_exit(text: str) -> ProcessExit | None:
+def first_exit(text: str) -> ProcessExit | None:
     """The first end of a process in a text; Slurm terminates the other tasks after the first."""
     exits = process_exits(text)
     terminated = None

@@ -6,12 +6,16 @@ Tested in ``tests/launch/diagnose/test_explain.py``.
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from hvdprof.rundir.log_prefixes import split_rank
 
 MAX_LINES = 12
 MAX_CHARACTERS = 2_000
 """Of a line: an error may hold a whole tensor."""
+
+_TAIL_BYTES = 8_000_000
+"""Room for a traceback of each of a thousand ranks, of which the first says why it all ended."""
 
 _LOST_PEER = (
     "HorovodInternalError",
@@ -100,6 +104,15 @@ class PrintedErrors:
         }
         return sorted(set(ranks) - with_error) if with_error else []
 
+    def has_ranks(self) -> bool:
+        """Whether a rank printed anything."""
+        return bool(self.by_rank.keys() - {None})
+
+    def text(self) -> str:
+        """Every line, those of the launcher first."""
+        ranks = sorted(self.by_rank, key=lambda rank: -1 if rank is None else rank)
+        return "\n".join(line for rank in ranks for line in self.by_rank[rank])
+
     def lines_of(self, rank: int | None) -> list[str]:
         """Every line of a rank, of the launcher for None."""
         return self.by_rank.get(rank, [])
@@ -114,6 +127,16 @@ class PrintedErrors:
         while len(lines) > 1 and lines[-1].strip() == _FROM_SHELL:
             lines.pop()
         return lines[-MAX_LINES:]
+
+
+def printed_tail(path: Path) -> str:
+    """The end of what a launch printed; empty where nothing was started."""
+    if not path.exists():
+        return ""
+    with path.open("rb") as file:
+        file.seek(0, 2)
+        file.seek(max(0, file.tell() - _TAIL_BYTES))
+        return file.read().decode("utf-8", errors="replace")
 
 
 def _without_own_signal(lines: Iterable[str]) -> list[str]:

@@ -123,6 +123,7 @@ def split_unfinished(
         steal_share=None,
         worker_ends=[],
         left_behind=[],
+        restarts=[],
     )
 
 

@@ -12,6 +12,7 @@ from hvdprof.launch.processes.interruption import interruptible
 from hvdprof.launch.processes.marked_processes import end_marked
 from hvdprof.launch.run.attempts import split_unfinished
 from hvdprof.launch.run.disk_reserve import hold_disk_reserve, release_disk_reserve
+from hvdprof.launch.run.measured_cells import cells_without_result, num_failed
 from hvdprof.launch.run.pass_launches import PassLaunches
 from hvdprof.launch.run.pass_plan import make_folder
 from hvdprof.launch.run.repeats import LookAtRun, Repeats
@@ -40,7 +41,7 @@ class Sweep(SweepState):
             UsageError: Another process is measuring into the run directory.
             InterruptedRunError: Ctrl-C or SIGTERM; what was measured is kept.
             StorageError: The disk is full; what was measured is kept.
-            SweepIncompleteError: All passes ran, but a segment has no result.
+            SweepIncompleteError: All passes ran, but a cell has no result.
         """
         with interruptible(), self.opened():
             while self.advance():
@@ -79,20 +80,28 @@ class Sweep(SweepState):
             finally:
                 self.observer.sweep_ended()
                 release_disk_reserve(self.paths.disk_reserve)
-            self.settle_status(Status.FAILED if self._failures() else Status.DONE)
+            self.settle_status(Status.FAILED if self._num_lacking() else Status.DONE)
 
     def raise_if_failed(self) -> None:
-        """Check that every segment has a result.
+        """Check that every cell has a result; single launches may have failed.
 
         Raises:
-            SweepIncompleteError: A segment has none.
+            SweepIncompleteError: A cell has none.
         """
-        if failures := self._failures():
+        passes = self.manifest.passes
+        if self._num_lacking():
             resume = self.manifest.resume_command(self.paths.folder)
+            count = sum(len(record.segments) for record in passes)
             raise SweepIncompleteError(
-                f"{failures} of {self._count()} measurements failed; the table shows why.",
+                f"{num_failed(passes)} of {count} measurements failed; the table shows why.",
                 hint=f"Retry them with {resume}",
             )
+
+    def _num_lacking(self) -> int:
+        """Cells without a result; of a function every failure, for its values are returned."""
+        passes, script = self.manifest.passes, self.settings.script
+        is_function = script is not None and script.is_function
+        return num_failed(passes) if is_function else cells_without_result(passes)
 
     def _start(self) -> None:
         self._waiting = deque(self._open_passes())
@@ -218,13 +227,3 @@ class Sweep(SweepState):
         # The output of an elastic launch belongs to its sessions as well.
         if not record.segments and record.session is None:
             self.manifest.passes.remove(record)
-
-    def _failures(self) -> int:
-        return sum(
-            segment.status in (Status.FAILED, Status.PARTIAL)
-            for record in self.manifest.passes
-            for segment in record.segments
-        )
-
-    def _count(self) -> int:
-        return sum(len(record.segments) for record in self.manifest.passes)

@@ -5,13 +5,13 @@ Tested in ``tests/launch/run/test_sweep.py``.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
-from hvdprof.launch.diagnose.explain import explain, explain_last, worker_ends
+from hvdprof.launch.diagnose.elastic_failure import explain_last, worker_ends
+from hvdprof.launch.diagnose.explain import explain
 from hvdprof.launch.diagnose.failure_evidence import LastSeen
 from hvdprof.launch.diagnose.failure_place import MemoryWatch, with_place
-from hvdprof.launch.diagnose.printed_errors import PrintedErrors
+from hvdprof.launch.diagnose.printed_errors import PrintedErrors, printed_tail
 from hvdprof.launch.diagnose.rank_processes import EXITED_GRACE_S, RankProcesses
 from hvdprof.launch.diagnose.rank_progress import PassProgress
 from hvdprof.launch.diagnose.stall import Stall
@@ -24,11 +24,9 @@ from hvdprof.launch.run.attempts import interrupt, settle
 from hvdprof.launch.run.placement_check import refine_from_ranks
 from hvdprof.launch.run.session_passes import add_sessions, end_sessions, settle_sessions
 from hvdprof.launch.run.session_progress import ElasticProgress, SessionStalls
+from hvdprof.launch.run.start_again import starts_again
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import Failure, Manifest, PassRecord, Status
-
-_TAIL_BYTES = 8_000_000
-"""Room for a traceback of each of a thousand ranks, of which the first says why it all ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +74,9 @@ class WatchedPass(Protocol):
     def look(self) -> int:
         """Look at all ranks once; a number that grows when any makes progress."""
 
+    def again(self, exit_code: int) -> bool:
+        """Whether to start the launch once more, whose launcher has ended with that code."""
+
     def interrupt(self) -> None:
         """The user has ended the launch: what all ranks had ended is done, the rest is open."""
 
@@ -115,6 +116,12 @@ class FixedPass:
         self._processes.look(self.progress.ranks)
         return seen
 
+    def again(self, exit_code: int) -> bool:
+        """Whether to start the launch once more, of which no rank has reported in."""
+        self.progress.update()
+        has_begun = bool(self.progress.ranks or self.progress.notice)
+        return not has_begun and starts_again(self._of.record, self._of.paths, exit_code)
+
     def interrupt(self) -> None:
         """The user has ended the launch: what all ranks had ended is done, the rest is open."""
         self.progress.update()
@@ -143,14 +150,14 @@ class FixedPass:
         self._stalls.finish()
         settle(of.record, self.progress, failure, least_steps=least_partial_steps(of.settings))
         refine_from_ranks(of.record, of.manifest, self.progress, of.settings)
-        fail_without_timeline(of.record, of.paths, self.progress, _tail(of.paths.stderr))
+        fail_without_timeline(of.record, of.paths, self.progress, printed_tail(of.paths.stderr))
 
     def _went_wrong(self, outcome: Outcome) -> bool:
         if not outcome.outlived_by:
             return _went_wrong(outcome)
         # The exit codes of the ranks are unknown then.
         is_complete = all(state.finished for state in self.progress.ranks.values())
-        errors = PrintedErrors.of(_tail(self._of.paths.stderr))
+        errors = PrintedErrors.of(printed_tail(self._of.paths.stderr))
         return not is_complete or errors.first_cause() is not None
 
 
@@ -180,6 +187,10 @@ class ElasticPass:
         self._stalls.look()
         return seen
 
+    def again(self, exit_code: int) -> bool:
+        """Never: horovodrun itself replaces the workers of an elastic job."""
+        return False
+
     def interrupt(self) -> None:
         """The user has ended the launch: its sessions are done, it is to be started again."""
         self.progress.update()
@@ -195,7 +206,9 @@ class ElasticPass:
         """The launch has ended: give it and its sessions their status, and say why."""
         self.progress.update()
         of = self._of
-        of.record.worker_ends = worker_ends(_tail(of.paths.stdout), _tail(of.paths.stderr))
+        of.record.worker_ends = worker_ends(
+            printed_tail(of.paths.stdout), printed_tail(of.paths.stderr)
+        )
         failure = _stated_failure(outcome, self._stalls)
         if failure is None and outcome.exit_code != 0 and len(self.progress.sessions) > 1:
             failure = explain_last(of.record.worker_ends)
@@ -234,8 +247,8 @@ def _explained(
     failure = explain(
         outcome,
         progress,
-        stdout=_tail(of.paths.stdout),
-        stderr=_tail(of.paths.stderr),
+        stdout=printed_tail(of.paths.stdout),
+        stderr=printed_tail(of.paths.stderr),
         timeout_s=of.settings.timeout_s,
         seen=LastSeen(
             stopped_s=stopped_s, stall=stall, blocked=stalls.blocked(), unequal=stalls.unequal()
@@ -245,13 +258,3 @@ def _explained(
         # Not where a rank fails by itself while another one waits for it.
         stalls.report_cut_off()
     return failure
-
-
-def _tail(path: Path) -> str:
-    if not path.exists():
-        # Nothing was started, since a host was gone before.
-        return ""
-    with path.open("rb") as file:
-        file.seek(0, 2)
-        file.seek(max(0, file.tell() - _TAIL_BYTES))
-        return file.read().decode("utf-8", errors="replace")

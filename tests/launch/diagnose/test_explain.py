@@ -3,11 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from hvdprof.launch.diagnose.explain import (
-    explain,
-    explain_last,
-    worker_ends,
-)
+from hvdprof.launch.diagnose.elastic_failure import explain_last, worker_ends
+from hvdprof.launch.diagnose.explain import explain
 from hvdprof.launch.diagnose.failure_evidence import LastSeen
 from hvdprof.launch.diagnose.printed_errors import MAX_CHARACTERS, MAX_LINES
 from hvdprof.launch.diagnose.rank_progress import PassProgress

@@ -1,5 +1,6 @@
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -37,6 +38,8 @@ from hvdprof.rundir.stopping import KnownCell, StopReason
 from tests.builders import fake_ranks
 from tests.builders.bench_settings import LOCAL_FOUR_CORES, MNIST, RESNET, bench_settings
 from tests.launch.run.test_repeats import known
+
+SESSION_RACE = Path(__file__).parents[2] / "rundir/launcher_failures/ompi4_session_race.txt"
 
 
 class _PlainLauncher:
@@ -179,6 +182,59 @@ def test_a_segment_that_fails_is_explained_and_the_sweep_continues(
     assert failure is not None
     assert failure.reason == "rank 1 raised ValueError: bad batch"
     assert manifest.status == Status.FAILED
+
+
+class _FlakyLauncher:
+    """Fails twice at each start of a pass, as mpirun does that lost a race, or always."""
+
+    def __init__(self, counts: Path, *, failures: int) -> None:
+        self._counts, self._failures = counts, failures
+
+    def command(self, job: Job) -> list[str]:
+        plan = Path(job.program[-1]).parent.name
+        starts = self._counts / plan
+        return [
+            "sh",
+            "-c",
+            f"echo x >> {starts}; test $(wc -l < {starts}) -gt {self._failures} "
+            f"&& exec {shlex.join(job.program)}; cat {SESSION_RACE} >&2; exit 1",
+        ]
+
+
+def test_a_launcher_that_fails_before_its_ranks_is_started_again(
+    sweep_of: Callable[..., Sweep], tmp_path: Path
+) -> None:
+    sweep = sweep_of(sizes=(2,))
+    sweep.launcher = _FlakyLauncher(tmp_path, failures=2)
+    sweep.run()
+    manifest = Manifest.read(sweep.paths.folder)
+    assert manifest.status == Status.DONE
+    assert [len(record.restarts) for record in manifest.passes] == [2, 2]
+    assert "unable to create" in manifest.passes[0].restarts[0]
+
+
+def test_a_launcher_that_keeps_failing_is_a_failure_with_the_advice_of_its_cause(
+    sweep_of: Callable[..., Sweep], tmp_path: Path
+) -> None:
+    sweep = sweep_of(sizes=(2,))
+    sweep.launcher = _FlakyLauncher(tmp_path, failures=9)
+    with pytest.raises(SweepIncompleteError, match="2 of 2"):
+        sweep.run()
+    first = Manifest.read(sweep.paths.folder).passes[0]
+    failure = first.segments[0].failure
+    assert failure is not None
+    assert failure.reason.startswith("the launch did not begin: call to mkdir was unable")
+    assert "set TMPDIR to a folder of this job alone" in failure.reason
+    assert len(first.restarts) == 2
+
+
+@pytest.mark.slow
+def test_one_failed_launch_of_several_leaves_the_run_whole(sweep_of: Callable[..., Sweep]) -> None:
+    sweep = sweep_of(sizes=(2,), repeats=3, fault="raise:mnist-none-average:once")
+    sweep.run()
+    manifest = Manifest.read(sweep.paths.folder)
+    assert manifest.status == Status.DONE
+    assert [str(s.status) for r in manifest.passes for s in r.segments].count("failed") == 1
 
 
 def test_a_segment_measured_before_a_kill_is_preserved(sweep_of: Callable[..., Sweep]) -> None:
