@@ -29,6 +29,7 @@ from hvdprof.analyze.stragglers.observer_rank import without_observer
 from hvdprof.analyze.stragglers.stragglers import lateness_table
 from hvdprof.analyze.stragglers.waiting import waiting_tables
 from hvdprof.analyze.verdict.attached_verdict import attached_verdict, led_by_errors
+from hvdprof.analyze.verdict.busy_machine import busy_sentences, without_fixes
 from hvdprof.analyze.verdict.data_quality import warnings_of
 from hvdprof.analyze.verdict.evaluation_loss import evaluation_caveat
 from hvdprof.analyze.verdict.failure_caveat import failure_caveat
@@ -129,10 +130,19 @@ def analyze_run(run: Run) -> RunAnalysis:
     else:
         answer = attached_verdict(
             run,
-            verdict(by_cell, derived[WATERFALL.name], found, failed, run.manifest),
+            verdict(
+                by_cell,
+                derived[WATERFALL.name],
+                found,
+                failed,
+                run.manifest,
+                busy_of=lambda cell: busy_sentences(run, cell),
+            ),
             found,
             pages,
         )
+    if answer.is_too_busy:
+        found = without_fixes(found, run)
     answer = network_verdict(run, derived[NET_LINKS.name], answer)
     return RunAnalysis(
         run=run,
@@ -141,7 +151,7 @@ def analyze_run(run: Run) -> RunAnalysis:
             caveat=" ".join(
                 text
                 for text in (
-                    failure_caveat(failed, answer),
+                    failure_caveat(failed, answer, len(run.segments)),
                     evaluation_caveat(found, answer),
                     verdict_caveat(run, answer),
                     answer.caveat,

@@ -1,6 +1,7 @@
 """A measurement that is ready to start: Measurement."""
 
 import shlex
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +11,8 @@ from hvdprof.launch.launchers.launch_job import Launcher
 from hvdprof.launch.plan.options import TORCHRUN
 from hvdprof.launch.plan.preflight import GLOO
 from hvdprof.launch.plan.settings import BenchSettings, read_settings
+from hvdprof.launch.plan.validators import parse_duration
+from hvdprof.launch.processes.interruption import interruptible
 from hvdprof.launch.remote.net_measurement import BRIEF, NetProbe
 from hvdprof.launch.remote.remote_launch import ready_hosts
 from hvdprof.launch.remote.remote_shell import hosts_with_ranks
@@ -19,6 +22,7 @@ from hvdprof.launch.run.silent_observer import SilentObserver
 from hvdprof.launch.run.sweep import Sweep
 from hvdprof.launch.run.sweep_observer import SweepObserver
 from hvdprof.launch.run.time_plan import TimePlan, time_plan
+from hvdprof.machine.idle import wait_for_idle
 from hvdprof.model.cell_key import setting_name
 from hvdprof.plain_text import printable
 from hvdprof.rundir.layout import RunPaths
@@ -74,6 +78,7 @@ class Measurement:
         # Found before the run directory is made: without a launcher there is no run.
         self._launcher: Launcher = launcher_of(read_settings(manifest.settings), tools)
         self._sweep: Sweep | None = None
+        self._is_idle = False
 
     @property
     def folder(self) -> Path:
@@ -179,6 +184,27 @@ class Measurement:
             self._folder = make_run_folder(self.manifest, self._output, name, share=share)
         return self._folder
 
+    def wait_for_idle(self, *, on_look: Callable[[float], None] = lambda cores: None) -> float:
+        """Wait once until other processes leave the cores of this host alone, where asked to.
+
+        Args:
+            on_look: Called every second with the cores that they keep busy.
+
+        Returns:
+            The seconds that it took.
+
+        Raises:
+            EnvironmentNotReadyError: They never did within the time, or that is not known.
+        """
+        given = self.manifest.options.get("wait_for_idle")
+        if given is None or self._is_idle:
+            return 0.0
+        limit_s = parse_duration("--wait-for-quiet", str(given))
+        with interruptible():
+            waited_s = wait_for_idle(limit_s, on_look=on_look)
+        self._is_idle = True
+        return waited_s
+
     def ready_hosts(self) -> None:
         """Ask every host what it has, then measure the network between them once.
 
@@ -205,14 +231,15 @@ class Measurement:
         self.started_sweep().run()
 
     def measure(self) -> Path:
-        """Make the run directory, ready the hosts, run the launches.
+        """Wait for an idle machine where asked to, make the run directory, run the launches.
 
         Returns:
             The run directory.
 
         Raises:
-            HvdprofError: As the three steps.
+            HvdprofError: As the steps.
         """
+        self.wait_for_idle()
         folder = self.make_folder()
         self.ready_hosts()
         self.run_launches()

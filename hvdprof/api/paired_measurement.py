@@ -87,6 +87,7 @@ class PairedMeasurement:
             InterruptedRunError: Ctrl-C or SIGTERM; what was measured is kept.
             EnvironmentNotReadyError: A host cannot run its part; no rank was started.
         """
+        self.variants[0].wait_for_idle()
         for one in self.variants:
             one.make_folder()
         for one in self.variants:

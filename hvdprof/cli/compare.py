@@ -10,6 +10,7 @@ from hvdprof import api
 from hvdprof.api.options import CompareOptions
 from hvdprof.cli.measuring.choice import format_option, margin_of
 from hvdprof.cli.measuring.given_options import given_options
+from hvdprof.cli.measuring.idle import wait_for_idle
 from hvdprof.cli.measuring.option_signature import takes
 from hvdprof.cli.measuring.written_output import force_option, output_option, show_or_write
 from hvdprof.cli.progress.bench_progress import observer_for
@@ -87,6 +88,7 @@ def compare(
         )
         if not silent:
             announce_pair(pair, sys.stderr)
+        wait_for_idle(pair.variants[0], None if silent else sys.stderr)
         failure = _measured(pair)
         try:
             comparison = pair.compare()

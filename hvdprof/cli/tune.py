@@ -9,6 +9,7 @@ import typer
 from hvdprof import api
 from hvdprof.api.options import TuneOptions
 from hvdprof.cli.measuring.choice import format_option, margin_of
+from hvdprof.cli.measuring.idle import wait_for_idle
 from hvdprof.cli.measuring.option_signature import takes
 from hvdprof.cli.measuring.written_output import force_option, output_option, show_or_write
 from hvdprof.cli.progress.bench_progress import observer_for
@@ -63,6 +64,7 @@ def tune(
         )
         if not silent:
             announce_tuning(measurement, sys.stderr)
+        wait_for_idle(measurement.present, None if silent else sys.stderr)
         tuning, failure = measurement.measure()
     show_or_write(lambda file: RENDERERS[chosen](tuning, file), report, overwrite=force)
     if failure is not None:

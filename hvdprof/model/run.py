@@ -110,7 +110,8 @@ class Verdict:
     ``model``, ``np``, ``engine`` and the efficiencies are those of the largest valid size of the
     model that scales worst; NaN where the run holds nothing to compare. ``biggest_loss`` is the
     name of the most expensive cause of ``WATERFALL`` there, empty where none stands out.
-    ``caveat`` says what limits the numbers, empty where nothing does.
+    ``caveat`` says what limits the numbers, empty where nothing does. ``is_too_busy`` says that
+    other processes leave no answer.
     """
 
     sentence: str
@@ -123,6 +124,7 @@ class Verdict:
     biggest_loss_share: float
     engine: str = HOROVOD_ENGINE
     caveat: str = ""
+    is_too_busy: bool = False
 
 
 @dataclass(frozen=True, slots=True)

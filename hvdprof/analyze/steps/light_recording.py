@@ -40,10 +40,11 @@ def full_command(run: Run) -> str:
     else:
         end = len(command) if _BENCH in command[:2] else command.index(LIGHT_FLAG) + 1
     own = [one for one in command[:end] if one != LIGHT_FLAG]
-    return shlex.join([*_without_folder(own), *command[end:]])
+    return shlex.join([*without_folder(own), *command[end:]])
 
 
-def _without_folder(options: Sequence[str]) -> list[str]:
+def without_folder(options: Sequence[str]) -> list[str]:
+    """Options of ``bench`` or ``run`` without the one that names the run directory."""
     others, is_value = [], False
     for one in options:
         if not is_value and one not in _FOLDER and not one.startswith(_FOLDER_WITH_VALUE):

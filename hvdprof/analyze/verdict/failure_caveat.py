@@ -1,35 +1,34 @@
-"""The caveat of a verdict on a run in which a measurement failed."""
+"""The caveat of a verdict on a run in which a measurement failed: what of it is in the numbers."""
 
 from collections.abc import Sequence
 
 from hvdprof.analyze.verdict.failure_sentence import failure_sentence
 from hvdprof.model.run import FailedSegment, Verdict
-from hvdprof.rundir.stall_format import STALL_CLAUSE, UNEQUAL, UNTIL_END
 
 _ONLY_BEFORE = "Only steps before the failure count."
 
 
-def failure_caveat(failed: Sequence[FailedSegment], answer: Verdict) -> str:
-    """``1 measurement failed, at np=2: rank 1 raised ValueError: ...``, or empty.
+def failure_caveat(failed: Sequence[FailedSegment], answer: Verdict, num_measured: int) -> str:
+    """``2 of 28 measurements failed and are excluded: see Failed.``, or empty.
+
+    The reasons stand in the section Failed; one that leads the verdict is not counted again.
 
     Args:
         failed: The failed measurements of the run, first failure first.
         answer: The verdict; one on no cell says by itself what failed.
+        num_measured: All measurements of the run.
     """
     if not failed or not answer.model:
         return ""
     lead = failure_sentence(failed, answer.model, answer.np, answer.engine)
-    if lead and answer.sentence.startswith(lead):
-        number = f"{len(failed)} measurements failed." if len(failed) > 1 else ""
-        is_counted = any(one.is_counted for one in failed)
-        return f"{number} {_ONLY_BEFORE if is_counted else ''}".strip()
-    first, several = failed[0], len(failed) > 1
-    number = f"{len(failed)} measurements failed, first" if several else "1 measurement failed,"
-    counted = "Its steps before that count." if first.is_counted else ""
-    reason = first.reason.rstrip(".")
-    if UNTIL_END in answer.sentence:
-        # It says which stall that was.
-        reason = reason.partition(STALL_CLAUSE)[0]
-    if UNEQUAL in answer.sentence.lower():
-        reason = reason.partition(f"; {UNEQUAL}")[0]
-    return f"{number} at np={first.np}: {reason}. {counted}".rstrip()
+    counted = sum(one.is_counted for one in failed)
+    if lead and answer.sentence.startswith(lead) and len(failed) == 1:
+        return _ONLY_BEFORE if counted else ""
+    excluded = len(failed) - counted
+    parts = []
+    if excluded:
+        are = "is" if excluded == 1 else "are"
+        parts.append(f"{excluded} of {num_measured} measurements failed and {are} excluded")
+    if counted:
+        parts.append(f"{counted} of {num_measured} ended early, and only steps before that count")
+    return f"{'; '.join(parts)}: see Failed."

@@ -1,7 +1,7 @@
 """The verdict of a run: the efficiency of its worst cell, the largest loss and its fix."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pandas as pd
@@ -45,6 +45,8 @@ def verdict(
     findings: pd.DataFrame,
     failed: Sequence[FailedSegment],
     manifest: Manifest,
+    *,
+    busy_of: Callable[[pd.Series], tuple[str, str] | None] = lambda cell: None,
 ) -> Verdict:
     """The verdict of a run: at most two sentences, and a caveat.
 
@@ -58,6 +60,14 @@ def verdict(
     3.  A stall that was seen, else the failure of the job, comes first, then the number; findings
         hold the largest loss.
     4.  Where nothing can be said, the sentence says why.
+
+    Args:
+        scaling: SCALING of the run.
+        waterfall: WATERFALL.
+        findings: FINDINGS.
+        failed: The failed measurements, first failure first.
+        manifest: That of the run.
+        busy_of: That other processes leave a cell without an answer, and what to do.
     """
     stall = stall_sentence(findings)
     base = base_cells(scaling)
@@ -65,6 +75,8 @@ def verdict(
     valid = many[~many["oversubscribed"]]
     if not valid.empty:
         cell = _worst(valid)
+        if busy := busy_of(cell):
+            return _busy_verdict(cell, busy, stall or _failure(failed, cell))
         # Where no efficiency is lost for certain, a cause must be worth a warning.
         is_lost = cell["efficiency_high"] < 1 or math.isnan(cell["efficiency_high"])
         smallest = SMALLEST_COST if is_lost else WARNING_COST
@@ -100,10 +112,19 @@ def _worst(cells: pd.DataFrame) -> pd.Series:
     return largest_of_each_model(cells).sort_values("efficiency", kind="stable").iloc[0]
 
 
+def _busy_verdict(cell: pd.Series, busy: tuple[str, str], lead: str) -> Verdict:
+    why, action = busy
+    return replace(_verdict(_joined(lead, why, _number(cell), action), cell), is_too_busy=True)
+
+
+def _number(cell: pd.Series) -> str:
+    return f"{_place(cell)}: {_efficiency(cell)} scaling efficiency against {cell['baseline']}."
+
+
 def _scaling_verdict(
     cell: pd.Series, loss: LargestLoss | None, lead: str, of_baseline: str
 ) -> Verdict:
-    number = f"{_place(cell)}: {_efficiency(cell)} scaling efficiency against {cell['baseline']}."
+    number = _number(cell)
     if loss is not None:
         answer = _verdict(_said(lead, number, loss.sentence), cell, loss)
         return replace(answer, caveat=_joined(offset(answer), answer.caveat))

@@ -12,6 +12,8 @@ def verdict_caveat(run: Run, answer: Verdict) -> str:
         run: The run that was measured.
         answer: The verdict on one of its cells.
     """
+    if answer.is_too_busy:
+        return ""
     cell = {"model": answer.model, "np": answer.np, "engine": answer.engine}
     crowd = cell_setting(run, cell).crowd
     if not crowd:

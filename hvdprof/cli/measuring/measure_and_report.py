@@ -13,6 +13,7 @@ from hvdprof import api
 from hvdprof.api.options import BenchOptions, RunOptions
 from hvdprof.cli.measuring.command_options import CommandOptions
 from hvdprof.cli.measuring.given_options import given_options, is_given
+from hvdprof.cli.measuring.idle import wait_for_idle
 from hvdprof.cli.measuring.sbatch import queue_job
 from hvdprof.cli.progress.bench_preview import announce, print_launches
 from hvdprof.cli.progress.bench_progress import observer_for
@@ -58,6 +59,7 @@ def measure_command(
     if chosen.dry_run:
         print_launches(measurement, sys.stdout)
         return
+    wait_for_idle(measurement, None if chosen.silent else sys.stderr)
     measurement.make_folder(share=chosen.share)
     if not chosen.silent:
         announce(measurement, sys.stderr)

@@ -12,7 +12,13 @@ from pathlib import Path
 from hvdprof.launch.plan.option_field import KEY, Option, option
 from hvdprof.launch.plan.preflight import AUTO, CONTROLLERS
 from hvdprof.launch.plan.settings import DEFAULT_STALL_WARN_S
-from hvdprof.launch.plan.validators import check_known, check_number, check_stall_limits
+from hvdprof.launch.plan.validators import (
+    check_known,
+    check_number,
+    check_stall_limits,
+    parse_duration,
+)
+from hvdprof.machine.idle import IDLE_S
 
 Sizes = str | int | Sequence[int]
 """Numbers of ranks: ``"1,2,4"``, 2 or ``(1, 2, 4)``."""
@@ -132,6 +138,13 @@ class MeasureOptions(RankOptions):
         panel=MEASUREMENT,
         lowest=1,
     )
+    wait_for_idle: Amount | None = option(
+        None,
+        "Start when other processes have left the cores of this host alone for 20 s; give up after "
+        "this time, 10m or 90s.",
+        "--wait-for-quiet",
+        panel=MEASUREMENT,
+    )
     stall_warn_s: float = option(
         DEFAULT_STALL_WARN_S,
         "Seconds that ranks are blocked on a stalled rank before the stall is reported with the "
@@ -173,6 +186,9 @@ def check_options(options: RankOptions) -> None:
             check_number(one.flags[0], value, one.lowest, one.highest)
     if isinstance(options, MeasureOptions):
         check_stall_limits(options.stall_warn_s, options.stall_kill_s)
+        if options.wait_for_idle is not None:
+            limit_s = parse_duration("--wait-for-quiet", options.wait_for_idle)
+            check_number("--wait-for-quiet", limit_s, IDLE_S)
 
 
 def arguments_of(options: object) -> list[str]:

@@ -24,43 +24,29 @@ FAILED = FailedSegment(
 )
 
 
-def test_a_crash_stands_beside_the_numbers_of_the_steps_before_it():
-    assert failure_caveat([FAILED], ANSWER) == (
-        "1 measurement failed, at np=2: rank 1 raised ValueError: label 11 out of range. "
-        "Its steps before that count."
-    )
+UNCOUNTED = replace(FAILED, is_counted=False)
 
 
-def test_a_stall_that_leads_is_not_repeated():
-    hung = "no progress on any rank for 20.0 s"
-    failed = replace(FAILED, reason=f"{hung}; stall at step 9 since 10:00:00: rank 0 waited 19 s")
-    led = replace(ANSWER, sentence="Stall at step 9: rank 0 blocked for 19 s until the job ended.")
-
-    assert failure_caveat([failed], led).startswith(f"1 measurement failed, at np=2: {hung}. Its")
-    assert "rank 0 waited 19 s" in failure_caveat([failed], ANSWER)
-
-
-def test_unequal_batches_that_lead_are_not_repeated():
-    unequal = "unequal numbers of batches per rank: rank 1 had ended the training loop"
-    failed = replace(FAILED, reason=f"rank 0 lost a peer; {unequal}")
-    led = replace(ANSWER, sentence=f"U{unequal[1:]}. {ANSWER.sentence}")
-
-    assert failure_caveat([failed], led).startswith(
-        "1 measurement failed, at np=2: rank 0 lost a peer. Its"
-    )
-
-
-def test_of_several_failures_the_first_is_named():
-    uncounted = replace(FAILED, is_counted=False)
-
-    assert failure_caveat([uncounted, FAILED], ANSWER) == (
-        "2 measurements failed, first at np=2: rank 1 raised ValueError: label 11 out of range."
-    )
+@pytest.mark.parametrize(
+    ("failed", "expected"),
+    [
+        ([UNCOUNTED], "1 of 28 measurements failed and is excluded: see Failed."),
+        ([UNCOUNTED] * 2, "2 of 28 measurements failed and are excluded: see Failed."),
+        ([FAILED], "1 of 28 ended early, and only steps before that count: see Failed."),
+        (
+            [UNCOUNTED, FAILED],
+            "1 of 28 measurements failed and is excluded; 1 of 28 ended early, and only steps "
+            "before that count: see Failed.",
+        ),
+    ],
+)
+def test_the_caveat_counts_and_leaves_the_reasons_to_their_section(failed, expected):
+    assert failure_caveat(failed, ANSWER, 28) == expected
 
 
 def test_a_run_without_a_failure_or_without_a_number_needs_no_caveat():
-    assert not failure_caveat([], ANSWER)
-    assert not failure_caveat([FAILED], replace(ANSWER, model=""))
+    assert not failure_caveat([], ANSWER, 3)
+    assert not failure_caveat([FAILED], replace(ANSWER, model=""), 3)
 
 
 CELL = ("resnet18", 2, "ddp")
@@ -71,7 +57,10 @@ def test_a_crash_of_the_judged_job_leads_and_the_caveat_does_not_repeat_it():
     led = replace(ANSWER, engine="ddp", sentence=f"{LEAD} {ANSWER.sentence}")
 
     assert failure_sentence([FAILED], *CELL) == LEAD
-    assert failure_caveat([FAILED], led) == "Only steps before the failure count."
+    assert failure_caveat([FAILED], led, 3) == "Only steps before the failure count."
+    assert not failure_caveat(
+        [replace(UNCOUNTED, np=4)], replace(led, sentence=LEAD.replace("np=2", "np=4")), 3
+    )
 
 
 @pytest.mark.parametrize(

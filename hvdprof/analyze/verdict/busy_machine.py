@@ -1,0 +1,56 @@
+"""Whether other processes leave a cell without an answer, and what then stands for its fixes.
+
+Tested in ``tests/analyze/verdict/test_busy_machine.py``.
+"""
+
+import shlex
+
+import pandas as pd
+
+from hvdprof.analyze.steps.cell_setting import cell_setting
+from hvdprof.analyze.steps.light_recording import without_folder
+from hvdprof.model.run import Run
+
+TOO_WIDE = 0.2
+"""Half of the 95 % CI of an efficiency from which on the load of others leaves no answer."""
+
+WAIT = "--wait-for-quiet"
+_TEN_MINUTES = (WAIT, "10m")
+
+
+def busy_sentences(run: Run, cell: pd.Series) -> tuple[str, str] | None:
+    """That other processes leave no answer, and what to do; None where they do not.
+
+    Args:
+        run: The run that was measured.
+        cell: A row of SCALING.
+    """
+    half = (float(cell["efficiency_high"]) - float(cell["efficiency_low"])) / 2
+    if not half > TOO_WIDE:
+        return None
+    crowd = cell_setting(run, {key: cell[key] for key in ("model", "np", "engine")}).crowd
+    if not crowd:
+        return None
+    return (
+        f"The machine is too busy to judge: {crowd}.",
+        f"Start when it is idle: {wait_command(run)}",
+    )
+
+
+def wait_command(run: Run) -> str:
+    """The command of the run that waits until other processes leave the cores alone."""
+    command = [word for word in run.manifest.command if word]
+    if command[:1] != ["hvdprof"] or command[1:2] not in (["bench"], ["run"]):
+        return shlex.join(("hvdprof", "bench", *_TEN_MINUTES))
+    end = command.index("--") if "--" in command else len(command)
+    own = without_folder(command[2:end])
+    return shlex.join([*command[:2], *_TEN_MINUTES, *own, *command[end:]])
+
+
+def without_fixes(findings: pd.DataFrame, run: Run) -> pd.DataFrame:
+    """FINDINGS that propose to measure again, where they are about a cell that has no answer."""
+    actions = findings["action"].where(
+        findings["model"].astype(str) == "",
+        f"Measure on an idle machine first: {wait_command(run)}",
+    )
+    return findings.assign(action=actions.astype(findings["action"].dtype))
