@@ -175,7 +175,9 @@ def test_other_bracketed_text_is_not_taken_for_tags(lines):
 
 @needs_corpus
 def test_nothing_of_other_launchers_is_taken_for_hydra():
-    first = (path.read_bytes()[: 1 << 20] for path in CORPUS.rglob("*") if path.is_file())
+    files = (path for path in CORPUS.rglob("*") if path.is_file())
+    # Those are of Hydra.
+    first = (path.read_bytes()[: 1 << 20] for path in files if not path.stem.startswith("mpich_"))
     texts = [block.decode("utf-8", "replace").split("\n") for block in first]
     assert len(texts) > 20
     assert not any(by_hydra(*lines) for lines in texts)
