@@ -11,31 +11,18 @@ from collections.abc import Iterable, Mapping
 
 from hvdprof.rundir.secret_forms import MASK, mask_forms
 from hvdprof.rundir.secret_names import is_secret, is_secret_name, is_working_folder
-from hvdprof.rundir.secret_values import Style, Values
+from hvdprof.rundir.secret_values import Style, value_end
 
 _NUL = "\0"
 _SEPARATORS = (";", "&", "?", ",")
 RECORDED_PREFIXES = (
-    "HOROVOD_",
-    "HVDPROF_",
-    "NCCL_",
-    "OMP_",
-    "OMPI_MCA_",
-    "MKL_",
-    "GLOO_",
-    "GOMP_",
-    "KMP_",
-    "TORCH_DISTRIBUTED_",
-    "TORCH_GLOO_",
-    "TORCH_NCCL_",
+    *("HOROVOD_", "HVDPROF_", "NCCL_", "OMP_", "OMPI_MCA_", "MKL_", "GLOO_", "GOMP_", "KMP_"),
+    *("TORCH_DISTRIBUTED_", "TORCH_GLOO_", "TORCH_NCCL_"),
 )
 RECORDED_NAMES = frozenset(
     {
-        "CUDA_LAUNCH_BLOCKING",
-        "CUDA_VISIBLE_DEVICES",
-        "LD_LIBRARY_PATH",
-        "LD_PRELOAD",
-        "PYTHONPATH",
+        *("CUDA_LAUNCH_BLOCKING", "CUDA_VISIBLE_DEVICES", "PYTHONPATH"),
+        *("LD_LIBRARY_PATH", "LD_PRELOAD"),
     }
 )
 RECORDED_OF_SLURM = re.compile(
@@ -47,20 +34,17 @@ RECORDED_OF_SLURM = re.compile(
 )
 """The variables of Slurm that say where and how a job runs; others, such as its JWT, do not."""
 
-
 _RUN = re.compile(r"[\w.\-]+")
 _LONGEST_NAME = 128
-_CLOSED = r"(?P<closed>(?:\\*[\"'`]|&quot;)?)"
 _ASSIGNED = re.compile(
-    rf"{_CLOSED}[\])]*[ \t]*\0?(?:[:+?]=|=>|(?P<colon>:)|=|%3[AD])"
-    r"(?P<gap>[ \t]*\0?(?:\n\s*(?=\\*[\"'\[{]))?)",
+    r"(?P<closed>(?:\\*[\"'`]|&quot;)?)[\])]*[ \t]*\0?(?:[:+?]=|=>|(?P<colon>:)|=|%3[AD])"
+    r"(?P<gap>[ \t]*\0?(?:\n\s*(?=\\*[\"'\[{])|(?=\n))?)",
     re.IGNORECASE,
 )
 """``NAME=value`` of shells, options and query parameters, ``"name": "value"`` of JSON, headers."""
 
 _PAIRED = re.compile(
-    r"(?:\\*[\"'])?[\s,;]*(?:\\*[\"'])?\b(?:value|val|data)(?P<closed>(?:\\*[\"'])?)"
-    r"(?:\s*(?P<colon>:)\s*|\s*=\s*)",
+    r"(?:\\*[\"'])?[\s,;]*(?:\\*[\"'])?\b(?:value|val|data)(?:\\*[\"'])?\s*(?:(?P<colon>:)|=)\s*",
     re.IGNORECASE,
 )
 """``{"name": "TOKEN", "value": "..."}``"""
@@ -78,12 +62,12 @@ _SETS_NEXT = re.compile(
 )
 """Words after which a name and a value follow as words: those of shells, netrc and SQL."""
 
-_PLURAL = re.compile(r"(?:token|key|secret|password|cookie|cred|credential|pat)s\Z", re.IGNORECASE)
-_MORE_ARGUMENTS = re.compile(r"(?:\0(?!-)[^\0]+)+")
-_MORE_WORDS = re.compile(r"(?:[ \t]+(?!-)[^\s\0;&|]+)+")
+_PLURAL = re.compile(r"-.*(?:token|key|secret|password|cookie|cred|credential|pat)s", re.IGNORECASE)
+_MORE = re.compile(r"(?:\0(?!-)[^\0]+)*(?:[ \t]+(?!-)[^\s\0;&|]+)*")
 _OPENED = re.compile(r"\\*[\"'`]\Z")
 _HEADER = re.compile(r"authorization|cookies?", re.IGNORECASE)
 _SCHEME = re.compile(r"(?:Bearer|Basic|Digest|Token|ApiKey|Negotiate)\s+(?=\S)", re.IGNORECASE)
+_SCALAR = re.compile(r"([\w.\-]+|\*{3})[ \t]*[,}\])#\n]")
 _STRING = re.compile(r"(\\*[\"'`])(.*)\1", re.DOTALL)
 
 
@@ -123,29 +107,25 @@ def mask_text(text: str) -> str:
     connection strings, JSON, YAML, INI, XML and Python write them; NUL separates arguments.
     """
     found = mask_forms(text)
-    values = Values(found)
     pieces: list[str] = []
     copied = position = 0
+    limit = -1
     while run := _RUN.search(found, position):
         begin, position = run.span()
         name = run[0][-_LONGEST_NAME:]
         place = _place(found, begin, position) if is_secret_name(name) else None
         if place is None:
             continue
-        start, style, _ = place
-        end = values.end(begin, *place)
-        if name.startswith("-") and _PLURAL.search(name) and start < end:
-            form = _MORE_ARGUMENTS if style is Style.ARGUMENT else _MORE_WORDS
-            more = form.match(found, end)
-            end = more.end() if more else end
+        start, style, quote = place
+        if limit < start:
+            limit = found.find(_NUL, start) % (len(found) + 1)
+        end = value_end(found, start, limit, style, quote)
+        if _PLURAL.fullmatch(name) and (more := _MORE.match(found, end)):
+            end = more.end()
         value = found[start:end].rstrip()
-        string = _STRING.fullmatch(value)
-        inner = string[2] if string else value
-        is_path = found[begin - 1 : begin] not in _SEPARATORS and is_working_folder(run[0], inner)
-        is_key_of_pair = name.lower() == "key" and _PAIRED.match(found, end)
-        if is_key_of_pair or (is_path and found[position] == "=") or not is_secret(name, inner):
+        if _is_kept(found, run, style, value) or (name == "key" and _PAIRED.match(found, end)):
             continue
-        pieces += found[copied:start], _shown(name, inner, string[1] if string else "")
+        pieces += found[copied:start], _shown(name, value)
         copied = position = start + len(value)
     return "".join([*pieces, found[copied:]])
 
@@ -161,42 +141,40 @@ def _place(text: str, begin: int, end: int) -> tuple[int, Style, str] | None:
     if before == "<" and (element := _ELEMENT.match(text, end)):
         return (element.end() if element[0] == ">" else end), Style.ELEMENT, ""
     if assigned := _ASSIGNED.match(text, end):
-        is_first = text[max(0, begin - 3) : begin].rstrip("+")[-1:] in ("", _NUL)
-        return _assigned_place(
-            text, begin, assigned, "" if assigned["closed"] else opened, is_first
-        )
-    is_word = not before or before.isspace() or before == _NUL or bool(opened)
-    is_option = is_word and text[begin] == "-"
+        start, gap = assigned.end(), assigned["gap"]
+        if _NUL in gap:
+            return None if text.startswith("-", start) else (start, Style.ARGUMENT, "")
+        is_plain = not (assigned["closed"] or assigned["colon"] or gap)
+        if is_plain and text[max(0, begin - 3) : begin].rstrip("+")[-1:] in ("", _NUL):
+            return start, Style.ARGUMENT, ""
+        quote = "" if assigned["closed"] else opened
+        is_field = assigned["closed"] and assigned["colon"]
+        is_line = is_field or gap or text.startswith("\n", start)
+        is_rest = is_line or quote or _HEADER.search(text, begin, end)
+        return start, Style.REST if is_rest else Style.WORD, quote
+    is_option = text[begin] == "-" and (not before.strip(f" \t\n{_NUL}") or opened)
     takes_next = is_option or _SETS_NEXT.search(text, max(0, begin - 80), begin)
-    if takes_next and (gap := _NEXT_WORD.match(text, end)):
-        style = Style.ARGUMENT if _NUL in gap[0] else Style.WORD
-        return gap.end(), style, "" if gap["closed"] else opened
+    if takes_next and (gap_before := _NEXT_WORD.match(text, end)):
+        style = Style.ARGUMENT if _NUL in gap_before[0] else Style.WORD
+        return gap_before.end(), style, "" if gap_before["closed"] else opened
     if paired := _PAIRED.match(text, end):
-        with_colon = Style.ITEM if paired["closed"] else Style.LINE
-        return paired.end(), with_colon if paired["colon"] else Style.WORD, ""
+        return paired.end(), Style.REST if paired["colon"] else Style.WORD, ""
     listed = _LISTED.match(text, end) if opened else None
-    return (listed.end(), Style.ITEM, "") if listed else None
+    return (listed.end(), Style.REST, "") if listed else None
 
 
-def _assigned_place(
-    text: str, begin: int, assigned: re.Match[str], opened: str, is_first: bool
-) -> tuple[int, Style, str] | None:
-    start, gap = assigned.end(), assigned["gap"]
-    if _NUL in gap:
-        return None if text.startswith("-", start) else (start, Style.ARGUMENT, "")
-    is_bare, is_line = not assigned["closed"], bool(gap) or text.startswith("\n", start)
-    if is_bare and is_first and not assigned["colon"] and not gap:
-        style = Style.ARGUMENT
-    elif _HEADER.search(text, begin, assigned.start()) or opened or (is_bare and is_first and gap):
-        style = Style.HEADER
-    elif is_bare or not assigned["colon"]:
-        style = Style.LINE if is_line else Style.WORD
-    else:
-        style = Style.ITEM
-    return start, style, opened
+def _is_kept(text: str, run: re.Match[str], style: Style, value: str) -> bool:
+    """Whether a value is no secret: a switch, a small number, a size or a shell's own folder."""
+    string, scalar = _STRING.fullmatch(value), _SCALAR.match(value)
+    inner = string[2] if string else scalar[1] if scalar and style is Style.REST else value
+    is_variable = text[run.start() - 1 : run.start()] not in _SEPARATORS and text[run.end()] == "="
+    is_folder = is_variable and is_working_folder(run[0], inner)
+    return is_folder or not is_secret(run[0][-_LONGEST_NAME:], inner)
 
 
-def _shown(name: str, value: str, mark: str) -> str:
-    scheme = _SCHEME.match(value) if "authorization" in name.lower() else None
-    masks = _NUL.join(MASK for _ in value.split(_NUL))
+def _shown(name: str, value: str) -> str:
+    string = _STRING.fullmatch(value)
+    mark, inner = string.groups() if string else ("", value)
+    scheme = _SCHEME.match(inner) if "authorization" in name.lower() else None
+    masks = _NUL.join(MASK for _ in inner.split(_NUL))
     return f"{mark}{scheme[0] if scheme else ''}{masks}{mark}"

@@ -20,7 +20,9 @@ _HARMLESS = re.compile(
     r"(?<![A-Z])(?:PAD|EOS|BOS|UNK|CLS|SEP|MASK|STOP|SPECIAL)_TOKENS?|"
     r"(?<![A-Z])(?:TEXT|IMAGE|LABEL|INPUT|OUTPUT|TARGET|SORT)_KEYS?"
 )
-_HARMLESS_VALUE = re.compile(r"(?:true|false|none|null|-?\d{1,3}(?:\.\d{1,6})?)?", re.IGNORECASE)
+_HARMLESS_VALUE = re.compile(
+    r"(?:true|false|none|null|\*{3}|-?\d{1,3}(?:\.\d{1,6})?)?", re.IGNORECASE
+)
 _NUMBER_OF_TOKENS = re.compile(r"[1-9][\d_,.]{0,15}(?:e\d{1,2})?[KMBT]?", re.IGNORECASE)
 _PATH = re.compile(r"/[^;&|=\0\n]*")
 
