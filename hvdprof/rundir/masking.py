@@ -123,7 +123,7 @@ def mask_text(text: str) -> str:
         if _PLURAL.fullmatch(name) and (more := _MORE.match(found, end)):
             end = more.end()
         value = found[start:end].rstrip()
-        if _is_kept(found, run, style, value) or (name == "key" and _PAIRED.match(found, end)):
+        if _is_harmless(found, run, style, value) or (name == "key" and _PAIRED.match(found, end)):
             continue
         pieces += found[copied:start], _shown(name, value)
         copied = position = start + len(value)
@@ -163,7 +163,7 @@ def _place(text: str, begin: int, end: int) -> tuple[int, Style, str] | None:
     return (listed.end(), Style.REST, "") if listed else None
 
 
-def _is_kept(text: str, run: re.Match[str], style: Style, value: str) -> bool:
+def _is_harmless(text: str, run: re.Match[str], style: Style, value: str) -> bool:
     """Whether a value is no secret: a switch, a small number, a size or a shell's own folder."""
     string, scalar = _STRING.fullmatch(value), _SCALAR.match(value)
     inner = string[2] if string else scalar[1] if scalar and style is Style.REST else value
