@@ -37,7 +37,7 @@ RECORDED_OF_SLURM = re.compile(
 _RUN = re.compile(r"[\w.\-]+")
 _LONGEST_NAME = 128
 _ASSIGNED = re.compile(
-    r"(?P<closed>(?:\\*[\"'`]|&quot;)?)[\])]*[ \t]*\0?(?:[:+?]=|=>|(?P<colon>:)|=|%3[AD])"
+    r"(?P<closed>(?:\\*[\"'`]|&quot;)?)[\])]*[ \t]*\0?(?:[:+?]=|=>|(?P<colon>:)|=|%(?:25)*3[AD])"
     r"(?P<gap>[ \t]*\0?(?:\n\s*(?=\\*[\"'\[{])|(?=\n))?)",
     re.IGNORECASE,
 )
@@ -49,7 +49,7 @@ _PAIRED = re.compile(
 )
 """``{"name": "TOKEN", "value": "..."}``"""
 
-_LISTED = re.compile(r"\\*[\"'][\])]?\s*,\s*(?=\\*[\"'\[{(])")
+_LISTED = re.compile(r"\\*[\"'][\])]?\s*,?\s*(?=\\*[\"'\[{(](?!--))")
 """``["--token", "..."]``, ``setenv("TOKEN", "...")``"""
 
 _ELEMENT = re.compile(r"[^<>\0]{0,200}>")
@@ -120,11 +120,12 @@ def mask_text(text: str) -> str:
         if limit < start:
             limit = found.find(_NUL, start) % (len(found) + 1)
         end = value_end(found, start, limit, style, quote)
+        is_one_of_pair = name == "key" and _PAIRED.match(found, end)
+        if is_one_of_pair or _is_harmless(found, run, style, found[start:end].rstrip()):
+            continue
         if _PLURAL.fullmatch(name) and (more := _MORE.match(found, end)):
             end = more.end()
         value = found[start:end].rstrip()
-        if _is_harmless(found, run, style, value) or (name == "key" and _PAIRED.match(found, end)):
-            continue
         pieces += found[copied:start], _shown(name, value)
         copied = position = start + len(value)
     return "".join([*pieces, found[copied:]])

@@ -132,7 +132,7 @@ def test_no_notation_leaves_the_secret(one: Planted, tmp_path: Path) -> None:
     "line",
     [
         "--token-length 128 --token-length 4096 --num-tokens 5 --num_tokens 50000",
-        "--max_tokens=4096 --max-new-tokens 16384 --tokens-per-batch auto --tokens 300B",
+        "--max_tokens=4096 --max-new-tokens 16384 --tokens-per-batch auto --tokens 300B train.py",
         "--tokens=2000000000 --train_tokens 1e9 --pad-token <pad> --eos-token-id 50256",
         "--token-embedding-dim 768 --token_mixer pooling --tokenizer_name=meta-llama/Llama-3",
         "--num-keys 65536 --key-dim 1024 --image-key jpg --label-key cls --key 7",
@@ -146,6 +146,7 @@ def test_no_notation_leaves_the_secret(one: Planted, tmp_path: Path) -> None:
         "env PWD=/path OLDPWD=/a/b python t.py --env PWD=/path --env=PWD=/path",
         "--seed 12345678 --run-name monkey-token-ablation --wandb-project token-study",
         '{"tokenizer":"gpt2","max_tokens":4096,"use_auth":true}',
+        '["--use-auth","--lr","0.1","--token-length","128"]',
     ],
 )
 def test_ordinary_arguments_stay_readable(line: str) -> None:
