@@ -15,6 +15,7 @@ from hvdprof.launch.plan.provenance import python_program
 from hvdprof.launch.run.run_folder import new_run_folder
 from hvdprof.launch.run.script_command import script_name
 from hvdprof.launch.run.script_run import check_run_options, elastic_of, sizes_of
+from hvdprof.rundir.run_file import check_place
 from hvdprof.rundir.whole_file import write_whole
 
 
@@ -79,7 +80,9 @@ def queue(script: JobScript) -> str:
         raise StorageError(
             f"{script.path} exists and is not overwritten.", hint="Name another --output."
         )
-    write_whole(script.path, script.text(), overwrite=False)
+    check_place(script.folder)
+    # It holds the command as it is, and may hold a secret.
+    write_whole(script.path, script.text(), overwrite=False, mode=0o600)
     return submit(script.path)
 
 

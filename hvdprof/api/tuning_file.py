@@ -13,6 +13,7 @@ from hvdprof.model.tuning import TUNING_SCHEMA_VERSION, Tuning
 from hvdprof.rundir.json_codec import decode
 from hvdprof.rundir.layout import TuningPaths
 from hvdprof.rundir.regular_file import read_regular
+from hvdprof.rundir.run_file import mode_of_files
 from hvdprof.rundir.shown_names import shown_name
 from hvdprof.rundir.whole_file import write_whole
 
@@ -27,7 +28,8 @@ def write_tuning(tuning: Tuning, folder: Path) -> None:
     """
     content = {"schema_version": TUNING_SCHEMA_VERSION, **asdict(tuning)}
     text = json.dumps(_without_nan(content), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-    write_whole(TuningPaths(folder).result, text)
+    paths = TuningPaths(folder)
+    write_whole(paths.result, text, mode=mode_of_files(paths.present))
 
 
 def check_folder(folder: Path) -> None:

@@ -1,7 +1,6 @@
 """`hvdprof inject`: a command with faults in its ranks, to check that the analysis finds them."""
 
 import os
-import shlex
 import shutil
 import sys
 from typing import Annotated
@@ -45,7 +44,8 @@ def inject(
             raise UsageError(f"{name} is set already.", hint=f"unset {name}")
     for text in fault:
         sys.stderr.write(f"injecting {text}\n")
-    sys.stderr.write(f"into {shlex.join(command)}\n")
+    # The arguments may hold secrets.
+    sys.stderr.write(f"into {command[0]}\n")
     sys.stderr.flush()
     # In place of this process: signals and the exit code are those of the command.
     os.execve(program, command, {**os.environ, **variables})

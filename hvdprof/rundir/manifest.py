@@ -15,7 +15,7 @@ from hvdprof.rundir.layout import MANIFEST_NAME, RunPaths
 from hvdprof.rundir.plain_names import check_plain, is_host_name
 from hvdprof.rundir.plan import HOROVOD_ENGINE, Segment
 from hvdprof.rundir.regular_file import checked_inside
-from hvdprof.rundir.resume_file import masked_options, masked_settings, write_resume_file
+from hvdprof.rundir.resume_file import masked_settings, write_resume_file
 from hvdprof.rundir.run_file import mode_of_files
 from hvdprof.rundir.shown_names import shown_name
 from hvdprof.rundir.stopping import Look, Stop
@@ -213,7 +213,7 @@ class Manifest:
         if self.options and not (self.settings.get("script") or {}).get("is_function"):
             write_resume_file(paths, self.settings, self.options)
         shown = replace(
-            self, settings=masked_settings(self.settings), options=masked_options(self.options)
+            self, settings=masked_settings(self.settings), options=masked_settings(self.options)
         )
         write_whole(paths.manifest, to_text(shown), mode=mode_of_files(paths.folder))
 

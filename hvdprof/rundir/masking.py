@@ -1,36 +1,28 @@
 """Secrets are replaced before anything about the environment or a command is written down.
 
-Three things give a secret away: the name that it is assigned to, the form of a known token, and
-the place in an address. A text may hold several, as ``sh -c "export TOKEN=x; python train.py"``
-does, so every argument is searched as a text of its own. What looks like an ordinary word
-stays: ``-p x`` names nothing.
+Two things give a secret away: its own form (``secret_forms``), and the name that it is assigned to
+(``secret_names``), up to where its value ends (``secret_values``). A text may hold several, as
+``sh -c "export TOKEN=x; python train.py"`` does. What looks like an ordinary word stays: ``-p x``
+names nothing.
 """
 
 import re
 from collections.abc import Iterable, Mapping
 
-MASK = "***"
+from hvdprof.rundir.secret_forms import MASK, mask_forms
+from hvdprof.rundir.secret_names import is_secret, is_secret_name, is_working_folder
+from hvdprof.rundir.secret_values import Style, value_end
+
+_NUL = "\0"
+_SEPARATORS = (";", "&", "?", ",")
 RECORDED_PREFIXES = (
-    "HOROVOD_",
-    "HVDPROF_",
-    "NCCL_",
-    "OMP_",
-    "OMPI_MCA_",
-    "MKL_",
-    "GLOO_",
-    "GOMP_",
-    "KMP_",
-    "TORCH_DISTRIBUTED_",
-    "TORCH_GLOO_",
-    "TORCH_NCCL_",
+    *("HOROVOD_", "HVDPROF_", "NCCL_", "OMP_", "OMPI_MCA_", "MKL_", "GLOO_", "GOMP_", "KMP_"),
+    *("TORCH_DISTRIBUTED_", "TORCH_GLOO_", "TORCH_NCCL_"),
 )
 RECORDED_NAMES = frozenset(
     {
-        "CUDA_LAUNCH_BLOCKING",
-        "CUDA_VISIBLE_DEVICES",
-        "LD_LIBRARY_PATH",
-        "LD_PRELOAD",
-        "PYTHONPATH",
+        *("CUDA_LAUNCH_BLOCKING", "CUDA_VISIBLE_DEVICES", "PYTHONPATH"),
+        *("LD_LIBRARY_PATH", "LD_PRELOAD"),
     }
 )
 RECORDED_OF_SLURM = re.compile(
@@ -42,45 +34,41 @@ RECORDED_OF_SLURM = re.compile(
 )
 """The variables of Slurm that say where and how a job runs; others, such as its JWT, do not."""
 
-_SECRET_WORD = (
-    r"(?:KEY|TOKEN|SECRET|PASSW|PASSPHRASE|(?<![A-Za-z])PASS(?![A-Za-z])|PWD|CREDENTIAL|AUTH|JWT|"
-    r"COOKIE|BEARER|SIGNATURE|(?<![A-Za-z])(?:SAS|PAT|PW)(?![A-Za-z]))"
-)
-_HARMLESS_WORD = (
-    r"TOKENI[SZ]|TOKENS|KEYPOINT|KEYWORD|KEYFRAME|MONKEY|HOTKEY|KEY_VALUE|KV_|AUTHOR(?!I)|"
-    r"^(?:OLD)?PWD$"
-)
-_SECRET_NAME = re.compile(_SECRET_WORD, re.IGNORECASE)
-_HARMLESS = re.compile(_HARMLESS_WORD, re.IGNORECASE)
-_HARMLESS_VALUE = re.compile(r"(?:true|false|none|null|-?\d{1,3}(?:\.\d{1,6})?)?", re.IGNORECASE)
-
-_NAME = r"[A-Za-z_][\w.\-]{0,127}"
-_QUOTED = r'"(?:[^"\\]|\\.)*"|\'[^\']*\''
-_ASSIGNMENT = re.compile(
-    rf"(?<![\w.])(?!Authorization\b)(?P<name>{_NAME})(?P<gap>[\"']\s*:\s*|:\s+|=)"
-    rf"(?P<value>{_QUOTED}|[^\s\"'&;,}}]+)",
+_RUN = re.compile(r"[\w.\-]+")
+_LONGEST_NAME = 128
+_ASSIGNED = re.compile(
+    r"(?P<closed>(?:\\*[\"'`]|&quot;)?)[\])]*[ \t]*\0?(?:[:+?]=|=>|(?P<colon>:)|=|%(?:25)*3[AD])"
+    r"(?P<gap>[ \t]*\0?(?:\n\s*(?=\\*[\"'\[{])|(?=\n))?)",
     re.IGNORECASE,
 )
 """``NAME=value`` of shells, options and query parameters, ``"name": "value"`` of JSON, headers."""
 
-_OPTION = re.compile(rf"(?P<lead>(?<!\S)--?)(?P<name>{_NAME})(?P<gap>\s+)(?P<value>{_QUOTED}|\S+)")
-"""``--name value`` in the text of one argument, such as the command of ``sh -c``."""
-
-_WHOLE = re.compile(rf"^(?P<lead>\+{{0,2}}|--?)(?P<name>{_NAME})=(?P<value>.*)$", re.DOTALL)
-"""An argument that is one assignment: its value may hold blanks."""
-
-_USER_IN_ADDRESS = re.compile(r"(?<=://)(?:[^@\s/]{1,256}|[^@\s:/]{0,128}:[^@\s]{1,256})@")
-_SCHEME = re.compile(
-    r"\b(Authorization[\"']?\s*[:=]\s*[\"']?(?:(?:Bearer|Basic|Digest|Token|ApiKey)\s+)?|Bearer\s+)"
-    r"[^\s\"']+",
+_PAIRED = re.compile(
+    r"(?:\\*[\"'])?[\s,;]*(?:\\*[\"'])?\b(?:value|val|data)(?:\\*[\"'])?\s*(?:(?P<colon>:)|=)\s*",
     re.IGNORECASE,
 )
-_KNOWN_TOKEN = re.compile(
-    r"(?<![A-Za-z0-9])(?:hf_[A-Za-z0-9]{16,}|gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{16,}|"
-    r"glpat-[\w\-]{16,}|(?:AKIA|ASIA)[0-9A-Z]{16}|sk-[\w\-]{16,}|xox[abeprs]-[\w\-]{10,}|"
-    r"AIza[\w\-]{30,}|npm_[A-Za-z0-9]{30,}|pypi-[\w\-]{30,}|"
-    r"eyJ[\w\-]{8,}\.[\w\-]{8,}\.[\w\-]*)"
+"""``{"name": "TOKEN", "value": "..."}``"""
+
+_LISTED = re.compile(r"\\*[\"'][\])]?\s*,?\s*(?=\\*[\"'\[{(](?!--))")
+"""``["--token", "..."]``, ``setenv("TOKEN", "...")``"""
+
+_ELEMENT = re.compile(r"[^<>\0]{0,200}>")
+_NEXT_WORD = re.compile(r"(?P<closed>(?:\\*[\"'])?)(?:[ \t\n\0]|\\\n)+(?!--)")
+"""The gap of ``--name value``, also where the value is the next argument."""
+
+_SETS_NEXT = re.compile(
+    r"\b(?:setenv|setx|ENV|config(?:ure[\s\0]+set)?|(?:login|machine)[\s\0]+[^\s\0]+|WITH|"
+    r"set(?:[\s\0]+--?\w+)+)(?:[\s\0]+--?\w+)*[\s\0]+\Z"
 )
+"""Words after which a name and a value follow as words: those of shells, netrc and SQL."""
+
+_PLURAL = re.compile(r"-.*(?:token|key|secret|password|cookie|cred|credential|pat)s", re.IGNORECASE)
+_MORE = re.compile(r"(?:\0(?!-)[^\0]+)*(?:[ \t]+(?!-)[^\s\0;&|]+)*")
+_OPENED = re.compile(r"\\*[\"'`]\Z")
+_HEADER = re.compile(r"authorization|cookies?", re.IGNORECASE)
+_SCHEME = re.compile(r"(?:Bearer|Basic|Digest|Token|ApiKey|Negotiate)\s+(?=\S)", re.IGNORECASE)
+_SCALAR = re.compile(r"([\w.\-]+|\*{3})[ \t]*[,}\])#\n]")
+_STRING = re.compile(r"(\\*[\"'`])(.*)\1", re.DOTALL)
 
 
 def recorded_environment(environment: Mapping[str, str]) -> dict[str, str]:
@@ -101,52 +89,93 @@ def mask_value(name: str, value: str) -> str:
         name: Its name, also dotted or dashed; empty for a text without one.
         value: What it is set to; secrets inside of it are masked one by one.
     """
-    return MASK if _is_secret(name, value) else mask_text(value)
-
-
-def mask_text(text: str) -> str:
-    """A text with the secrets that it assigns, sends or spells out replaced by ``***``."""
-    found = _KNOWN_TOKEN.sub(MASK, _USER_IN_ADDRESS.sub(f"{MASK}@", text))
-    found = _SCHEME.sub(lambda match: f"{match[1]}{MASK}", found)
-    for form in (_ASSIGNMENT, _OPTION):
-        found = form.sub(_masked, found)
-    return found
+    if is_secret(name, value) and not is_working_folder(name, value):
+        return MASK
+    return mask_text(value)
 
 
 def mask_command(arguments: Iterable[str]) -> list[str]:
-    """An argument list without its secrets.
+    """An argument list without its secrets, as long as it was; see ``mask_text``."""
+    words = [word.replace(_NUL, " ") for word in arguments]
+    return mask_text(_NUL.join(words)).split(_NUL) if words else []
 
-    Masked are ``NAME=value``, ``--name=value``, ``--name value``, ``-name value``, Hydra's
-    ``a.b.name=value``, headers, query parameters, JSON, and the same inside of an argument.
+
+def mask_text(text: str) -> str:
+    """A text with the secrets that it assigns, sends or spells out replaced by ``***``.
+
+    Masked are values behind the names of secrets, as shells, options, Hydra, headers, addresses,
+    connection strings, JSON, YAML, INI, XML and Python write them; NUL separates arguments.
     """
-    masked: list[str] = []
-    option = ""
-    for argument in arguments:
-        whole = _WHOLE.match(argument)
-        if option and not argument.startswith("--") and _is_secret(option, argument):
-            masked.append(MASK)
-        elif whole:
-            value = mask_value(whole["name"], whole["value"])
-            masked.append(f"{whole['lead']}{whole['name']}={value}")
-        else:
-            masked.append(mask_text(argument))
-        is_option = argument.startswith("-") and not whole and " " not in argument
-        option = argument.lstrip("-") if is_option else ""
-    return masked
+    found = mask_forms(text)
+    pieces: list[str] = []
+    copied = position = 0
+    limit = -1
+    while run := _RUN.search(found, position):
+        begin, position = run.span()
+        name = run[0][-_LONGEST_NAME:]
+        place = _place(found, begin, position) if is_secret_name(name) else None
+        if place is None:
+            continue
+        start, style, quote = place
+        if limit < start:
+            limit = found.find(_NUL, start) % (len(found) + 1)
+        end = value_end(found, start, limit, style, quote)
+        is_one_of_pair = name == "key" and _PAIRED.match(found, end)
+        if is_one_of_pair or _is_harmless(found, run, style, found[start:end].rstrip()):
+            continue
+        if _PLURAL.fullmatch(name) and (more := _MORE.match(found, end)):
+            end = more.end()
+        value = found[start:end].rstrip()
+        pieces += found[copied:start], _shown(name, value)
+        copied = position = start + len(value)
+    return "".join([*pieces, found[copied:]])
 
 
-def _is_secret(name: str, value: str) -> bool:
-    if not value or not _SECRET_NAME.search(_HARMLESS.sub("", name)):
-        return False
-    # Numbers of heads and switches are named like secrets; secrets are neither.
-    return not _HARMLESS_VALUE.fullmatch(value)
+def _place(text: str, begin: int, end: int) -> tuple[int, Style, str] | None:
+    """Where the value of a name begins, what ends it, and the mark of the string that holds both.
+
+    None where no value follows.
+    """
+    before = text[begin - 1 : begin]
+    opening = _OPENED.search(text, max(0, begin - 8), begin)
+    opened = opening[0] if opening else ""
+    if before == "<" and (element := _ELEMENT.match(text, end)):
+        return (element.end() if element[0] == ">" else end), Style.ELEMENT, ""
+    if assigned := _ASSIGNED.match(text, end):
+        start, gap = assigned.end(), assigned["gap"]
+        if _NUL in gap:
+            return None if text.startswith("-", start) else (start, Style.ARGUMENT, "")
+        is_plain = not (assigned["closed"] or assigned["colon"] or gap)
+        if is_plain and text[max(0, begin - 3) : begin].rstrip("+")[-1:] in ("", _NUL):
+            return start, Style.ARGUMENT, ""
+        quote = "" if assigned["closed"] else opened
+        is_field = assigned["closed"] and assigned["colon"]
+        is_line = is_field or gap or text.startswith("\n", start)
+        is_rest = is_line or quote or _HEADER.search(text, begin, end)
+        return start, Style.REST if is_rest else Style.WORD, quote
+    is_option = text[begin] == "-" and (not before.strip(f" \t\n{_NUL}") or opened)
+    takes_next = is_option or _SETS_NEXT.search(text, max(0, begin - 80), begin)
+    if takes_next and (gap_before := _NEXT_WORD.match(text, end)):
+        style = Style.ARGUMENT if _NUL in gap_before[0] else Style.WORD
+        return gap_before.end(), style, "" if gap_before["closed"] else opened
+    if paired := _PAIRED.match(text, end):
+        return paired.end(), Style.REST if paired["colon"] else Style.WORD, ""
+    listed = _LISTED.match(text, end) if opened else None
+    return (listed.end(), Style.REST, "") if listed else None
 
 
-def _masked(match: re.Match[str]) -> str:
-    groups = match.groupdict()
-    value = groups["value"]
-    quote = value[0] if value[0] in "\"'" else ""
-    inner = value[1:-1] if quote else value
-    shown = MASK if _is_secret(groups["name"], inner) else inner
-    lead = groups.get("lead") or ""
-    return f"{lead}{groups['name']}{groups['gap']}{quote}{shown}{quote}"
+def _is_harmless(text: str, run: re.Match[str], style: Style, value: str) -> bool:
+    """Whether a value is no secret: a switch, a small number, a size or a shell's own folder."""
+    string, scalar = _STRING.fullmatch(value), _SCALAR.match(value)
+    inner = string[2] if string else scalar[1] if scalar and style is Style.REST else value
+    is_variable = text[run.start() - 1 : run.start()] not in _SEPARATORS and text[run.end()] == "="
+    is_folder = is_variable and is_working_folder(run[0], inner)
+    return is_folder or not is_secret(run[0][-_LONGEST_NAME:], inner)
+
+
+def _shown(name: str, value: str) -> str:
+    string = _STRING.fullmatch(value)
+    mark, inner = string.groups() if string else ("", value)
+    scheme = _SCHEME.match(inner) if "authorization" in name.lower() else None
+    masks = _NUL.join(MASK for _ in inner.split(_NUL))
+    return f"{mark}{scheme[0] if scheme else ''}{masks}{mark}"

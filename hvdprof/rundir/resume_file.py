@@ -17,8 +17,9 @@ from hvdprof.errors import UnreadableInputError
 from hvdprof.rundir.json_codec import JsonObject, decode
 from hvdprof.rundir.json_text import parse_json
 from hvdprof.rundir.layout import RunPaths
-from hvdprof.rundir.masking import MASK, mask_command, mask_text, mask_value
+from hvdprof.rundir.masking import mask_command, mask_value
 from hvdprof.rundir.regular_file import checked_inside, read_regular
+from hvdprof.rundir.secret_forms import MASK
 from hvdprof.rundir.shown_names import shown_name
 from hvdprof.rundir.user_key import is_sealed, seal
 from hvdprof.rundir.whole_file import write_whole
@@ -88,31 +89,8 @@ def read_resume_file(folder: Path) -> ResumeFile | None:
 
 
 def masked_settings(settings: Mapping[str, object]) -> JsonObject:
-    """The settings of a run without the secrets of its command and its variables."""
-    masked = dict(settings)
-    if isinstance(variables := masked.get("variables"), Mapping):
-        masked["variables"] = _masked_variables(variables)
-    if isinstance(given := masked.get("script"), Mapping):
-        script = dict(given)
-        script["command"] = mask_command(map(str, script.get("command", ())))
-        script["variables"] = _masked_variables(script.get("variables") or {})
-        if isinstance(script.get("elastic"), Mapping):
-            elastic = dict(script["elastic"])
-            elastic["discovery_script"] = mask_text(str(elastic.get("discovery_script", "")))
-            script["elastic"] = elastic
-        masked["script"] = script
-    return masked
-
-
-def masked_options(options: Mapping[str, object]) -> JsonObject:
-    """The options of a run without the secrets of its command and its variables."""
-    masked = dict(options)
-    for name in ("command", "env"):
-        if isinstance(words := masked.get(name), list | tuple):
-            masked[name] = mask_command(map(str, words))
-    if isinstance(script := masked.get("host_discovery_script"), str):
-        masked["host_discovery_script"] = mask_text(script)
-    return masked
+    """Settings or options of a run without the secrets of its command, variables and addresses."""
+    return {name: _masked(name, value) for name, value in settings.items()}
 
 
 def is_masked(settings: Mapping[str, object]) -> bool:
@@ -120,8 +98,14 @@ def is_masked(settings: Mapping[str, object]) -> bool:
     return MASK in json.dumps([settings.get("script"), settings.get("variables")])
 
 
-def _masked_variables(variables: Mapping[str, object]) -> dict[str, str]:
-    return {name: mask_value(name, str(value)) for name, value in variables.items()}
+def _masked(name: str, value: object) -> object:
+    if isinstance(value, Mapping):
+        return masked_settings(value)
+    if isinstance(value, list | tuple):
+        if all(isinstance(one, str) for one in value):
+            return mask_command(value)
+        return [_masked(name, one) for one in value]
+    return mask_value(name, value) if isinstance(value, str) else value
 
 
 def _sealed(settings: JsonObject, options: JsonObject) -> bytes:

@@ -2,16 +2,20 @@
 
 Output, commands and environments of a job may hold secrets. A run directory is closed to other
 users, or open to the group (``--share``); what lies below it stays closed when it is moved or
-copied out. Where a host does not see the manifest, the owner alone can read what is made there.
+copied out. Where a host does not see the manifest, or the run directory is another user's, the
+owner alone can read what is made there. No file of a run is a link: one that is was planted.
 """
 
 import contextlib
+import errno
 import os
 from itertools import islice
 from pathlib import Path
 from typing import IO
 
+from hvdprof.errors import StorageError
 from hvdprof.rundir.layout import MANIFEST_NAME
+from hvdprof.rundir.trusted_file import stranger_at
 
 _OWNER_FILE, _OWNER_FOLDER = 0o600, 0o700
 _READERS, _READERS_AND_ENTRANTS = 0o044, 0o055
@@ -19,10 +23,36 @@ _DEEPEST = 5
 """Folders between a file and its run directory, at most."""
 
 
+def check_place(folder: Path) -> None:
+    """Check that no other user can exchange a run directory, or plant files in it.
+
+    Raises:
+        StorageError: Another user can.
+    """
+    if reason := stranger_at(folder):
+        raise StorageError(
+            f"A run cannot be written to {folder.parent}: {reason}.",
+            hint="Make a folder of your own, and name one in it: "
+            "mkdir -m 700 mine; hvdprof ... --output mine/run",
+        )
+
+
+def make_place(folder: Path) -> None:
+    """Make the folders above a new run directory.
+
+    Raises:
+        StorageError: Another user could exchange the run directory.
+        OSError: One could not be made.
+    """
+    check_place(folder)
+    for missing in reversed([place for place in folder.parents if not place.exists()]):
+        # Without the umask of the user, everyone could write to them.
+        missing.mkdir(0o755, exist_ok=True)
+
+
 def mode_of_files(run_folder: Path) -> int:
     """The mode of every file of a run whose directory this is; of its owner where it is not."""
-    readers = run_folder.stat().st_mode & _READERS if run_folder.exists() else 0
-    return _OWNER_FILE | readers
+    return _OWNER_FILE | (_own_mode(run_folder) & _READERS if run_folder.exists() else 0)
 
 
 def file_mode(path: Path) -> int:
@@ -70,7 +100,7 @@ def open_descriptor(path: str | Path, flags: int) -> int:
     Raises:
         OSError: It cannot be opened; ``FileExistsError`` with ``os.O_EXCL``.
     """
-    flags |= os.O_CLOEXEC
+    flags |= os.O_CLOEXEC | os.O_NOFOLLOW
     if flags & os.O_CREAT:
         mode = file_mode(Path(path))
         try:
@@ -83,12 +113,22 @@ def open_descriptor(path: str | Path, flags: int) -> int:
             with contextlib.suppress(PermissionError):
                 os.fchmod(descriptor, mode)
             return descriptor
-    return os.open(path, flags)
+    try:
+        return os.open(path, flags)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise OSError(errno.ELOOP, "it is a link, as no file of a run is", str(path)) from error
+        raise
+
+
+def _own_mode(folder: Path) -> int:
+    status = folder.stat()
+    return status.st_mode if status.st_uid == os.geteuid() else 0
 
 
 def _run_mode(path: Path) -> int:
     """The mode of the run directory above a path; 0 where there is none."""
     for folder in islice(path.absolute().parents, _DEEPEST):
         if (folder / MANIFEST_NAME).is_file():
-            return folder.stat().st_mode
+            return _own_mode(folder)
     return 0

@@ -77,6 +77,25 @@ def trusted_folder(folder: Path, *, beside: Path | None = None) -> bool:
     return stat.S_ISDIR(status.st_mode) and status.st_uid in _trusted(beside) and not is_open
 
 
+def stranger_at(path: Path) -> str:
+    """Why another user could exchange what lies at a path, or lie in wait there; else empty.
+
+    The folder that holds it, or would, has to be this user's or root's. Not everyone may write to
+    it, unless its sticky bit keeps them from what is not theirs.
+    """
+    real = Path(os.path.realpath(path))
+    if path.is_symlink() and path.lstat().st_uid not in _trusted(None):
+        return f"{path} is a link of another user"
+    there = [place for place in (real, *real.parents) if place.exists()]
+    for place in there[: 2 if there[0] == real else 1]:
+        status = place.stat()
+        if status.st_uid not in _trusted(None):
+            return f"{place} belongs to another user"
+        if status.st_mode & stat.S_IWOTH and not status.st_mode & stat.S_ISVTX:
+            return f"every user may write to {place}"
+    return ""
+
+
 def let_only_owner_write(path: Path) -> None:
     """Take away the right of others to write to a file.
 

@@ -24,6 +24,14 @@ def test_a_result_is_the_same_when_it_is_read_again(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "tuning.json").read_text())["schema_version"] == 1
 
 
+@pytest.mark.parametrize(("of_runs", "mode"), [(0o700, 0o600), (0o750, 0o640)])
+def test_who_may_read_its_runs_may_read_the_result(tmp_path: Path, of_runs: int, mode: int) -> None:
+    (tmp_path / "present").mkdir()
+    (tmp_path / "present").chmod(of_runs)
+    write_tuning(tuning(), tmp_path)
+    assert (tmp_path / "tuning.json").stat().st_mode & 0o777 == mode
+
+
 def test_a_folder_without_a_result_says_where_its_runs_are(tmp_path: Path) -> None:
     with pytest.raises(UnreadableInputError, match="holds no result of a tuning") as error:
         load_tuning(tmp_path)

@@ -1,11 +1,15 @@
 import json
 import time
+from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from hvdprof.rundir.layout import RunPaths
+from hvdprof.rundir.manifest import Manifest
 from hvdprof.rundir.masking import mask_command, mask_text, mask_value, recorded_environment
+from tests.builders.planted_secrets import Planted, planted
 
 SECRET = "Zq7wX2kLpR9vT4"
 
@@ -22,6 +26,11 @@ SECRET = "Zq7wX2kLpR9vT4"
         ("HOROVOD_SECRET_KEY", "", ""),
         ("NCCL_X", "http://user:pw@host/x", "http://***@host/x"),
         ("PWD", "/home/me", "/home/me"),
+        ("PWD", "abc", "***"),
+        ("pwd", "/home/me", "***"),
+        ("DB_PWD", "/home/me", "***"),
+        ("NCCL_X", "https://h/c?sv=1&sig=abc%3D", "https://h/c?sv=1&sig=***"),
+        ("API_TOKENS", "abc", "***"),
         ("backward_passes_per_step", "two", "two"),
         ("tokenizer", "gpt2", "gpt2"),
         ("max_tokens", "4096", "4096"),
@@ -107,6 +116,86 @@ def test_forms_of_secrets(command: list[str], expected: list[str]) -> None:
     assert mask_command(command) == expected
 
 
+@pytest.mark.parametrize("one", planted(), ids=lambda one: one.secret)
+def test_no_notation_leaves_the_secret(one: Planted, tmp_path: Path) -> None:
+    masked = mask_command(one.words)
+    assert one.secret not in "\n".join(masked)
+    assert len(masked) == len(one.words) and mask_command(masked) == masked
+    manifest = Manifest.of_files("x")
+    manifest.settings = {"data_dir": "d", "script": {"command": one.words}}
+    manifest.options = {"np": [1], "command": one.words, "env": one.words}
+    manifest.write(RunPaths(tmp_path))
+    assert one.secret not in RunPaths(tmp_path).manifest.read_text()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "--token-length 128 --token-length 4096 --num-tokens 5 --num_tokens 50000",
+        "--max_tokens=4096 --max-new-tokens 16384 --tokens-per-batch auto --tokens 300B train.py",
+        "--tokens=2000000000 --train_tokens 1e9 --pad-token <pad> --eos-token-id 50256",
+        "--token-embedding-dim 768 --token_mixer pooling --tokenizer_name=meta-llama/Llama-3",
+        "--num-keys 65536 --key-dim 1024 --image-key jpg --label-key cls --key 7",
+        "--auth-type basic --keyword x --bypass-cache yes --forward-pass fast --sigma 0.5",
+        "--patience 3 --path-to data --pattern a.*b --passes 3 --password-length 12",
+        "--signal USR1 --monkey business --key_value_heads eight --hosts a:2,b:4",
+        "python -u -m torch.distributed.run -u train.py",
+        "docker run -u 1000:1000 --image repo/img:1.0@sha256:0123456789abcdef",
+        "https://h/@user/post s3://bucket/keys/a.tar git@github.com:org/repo.git",
+        "PWD=/path",
+        "env PWD=/path OLDPWD=/a/b python t.py --env PWD=/path --env=PWD=/path",
+        "--seed 12345678 --run-name monkey-token-ablation --wandb-project token-study",
+        '{"tokenizer":"gpt2","max_tokens":4096,"use_auth":true}',
+        '["--use-auth","--lr","0.1","--token-length","128"]',
+    ],
+)
+def test_ordinary_arguments_stay_readable(line: str) -> None:
+    assert mask_command(line.split(" ")) == line.split(" ")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "cd /x; python train.py --tokenizer gpt2 --max-tokens 4096 | tee log && echo 'done'",
+        "PWD=/data/x python train.py --lr 0.1",
+        "lr: 0.1\ntokenizer:\n  name: gpt2\nmax_tokens: 4096\n",
+    ],
+)
+def test_ordinary_texts_stay_readable(text: str) -> None:
+    assert mask_text(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('{"token": ["a", "X"], "lr": 1}', '{"token": ***, "lr": 1}'),
+        ("x; python t.py --tokens X Y --lr 1", "x; python t.py --tokens *** --lr 1"),
+        ('x; echo "TOKEN=X Y" --lr 1', 'x; echo "TOKEN=***" --lr 1'),
+        (
+            'mpirun sh -c "t.py --token=X" && echo "done"',
+            'mpirun sh -c "t.py --token=***',
+        ),
+        ("lr: 1\nauth:\n  - X\n  - Y\nx: 1", "lr: 1\nauth:***"),
+        ("Server=h;Pwd=X;Database=d", "Server=h;Pwd=***;Database=d"),
+        ("{token: X Y, lr: 1}", "{token: ***"),
+        ("a=(TOKEN=X) b", "a=(TOKEN=*** b"),
+        # Without an end of its own, a value is taken for the rest of the argument.
+        ('{"token": ["a", "X, "lr": 1}', '{"token": ***'),
+        ("x; TOKEN='a X y", "x; TOKEN=***"),
+    ],
+)
+def test_what_follows_a_secret_stays(text: str, expected: str) -> None:
+    assert mask_text(text) == expected
+
+
+@given(st.lists(st.text(st.sampled_from("key=:;,&|\"'`\\[]{}()<>-u \n\t\0aT@/"), max_size=30)))
+@example(["key", "="])
+def test_any_text_is_masked_once_and_keeps_its_arguments(words: list[str]) -> None:
+    masked = mask_command(words)
+    assert len(masked) == len(words)
+    assert mask_command([]) == []
+
+
 @given(
     name=st.sampled_from(["TOKEN", "api_key", "db.password", "Auth-Secret"]),
     form=st.sampled_from(
@@ -130,7 +219,14 @@ def test_masking_twice_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    "piece", ["a", "a.", "a-", "=", "://", "--a ", "a:b@", "eyJ", '"', "\\", "://u:"]
+    "piece",
+    [
+        *("a", "a.", "a-", "=", "://", "--a ", "a:b@", "eyJ", '"', "\\", "://u:", " ", "\0"),
+        *("key=a ", "key=", 'key="', "key='a' ", "key: a, b: ", "{key:", "key:[", "key={}"),
+        *("key\n: a\n", "key: a\n  ", "--keys a ", 'key\\"=', "key=\\", 'key=a" ', "<key "),
+        *("name: key, value: ", "-----BEGIN PRIVATE KEY-----", "Bearer ", "-u a:", "\0--key"),
+        *("set key ", "key=a;", '"key",', "'key=a\"", "key:|\n ", "[key=a]", "Cookie:", "max_"),
+    ],
 )
 def test_a_long_argument_takes_no_time_of_its_square(piece: str) -> None:
     short, long = (_seconds(piece * number) for number in (2_000, 20_000))

@@ -9,7 +9,6 @@ from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import Manifest
 from hvdprof.rundir.resume_file import (
     is_masked,
-    masked_options,
     masked_settings,
     read_resume_file,
     write_resume_file,
@@ -121,5 +120,5 @@ def test_a_link_and_a_newer_version_are_refused(tmp_path: Path) -> None:
 
 def test_nothing_is_masked_where_there_is_nothing() -> None:
     assert masked_settings({"attached": []}) == {"attached": []}
-    assert masked_options({"np": [1], "command": None}) == {"np": [1], "command": None}
-    assert masked_options(OPTIONS)["env"] == ["WANDB_API_KEY=***"]
+    assert masked_settings({"np": [1], "command": None}) == {"np": [1], "command": None}
+    assert masked_settings(OPTIONS)["env"] == ["WANDB_API_KEY=***"]

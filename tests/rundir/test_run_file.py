@@ -4,10 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from hvdprof.errors import StorageError
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.run_file import (
     append_run_bytes,
+    check_place,
     file_mode,
+    make_place,
     make_run_folders,
     mode_of_files,
     open_descriptor,
@@ -79,3 +82,38 @@ def test_a_file_that_exists_is_continued_and_keeps_its_mode(tmp_path: Path) -> N
         open_descriptor(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     with pytest.raises(FileNotFoundError):
         open_descriptor(tmp_path / "none", os.O_RDONLY)
+
+
+def test_a_planted_link_is_not_followed(tmp_path: Path) -> None:
+    private = tmp_path / "private"
+    private.write_text("mine")
+    folder = made_run(tmp_path / "run", 0o700)
+    (folder / "stdout.txt").symlink_to(private)
+    (folder / "dangling").symlink_to(tmp_path / "new")
+    for name in ("stdout.txt", "dangling"):
+        for opening in (append_run_bytes, open_run_file):
+            with pytest.raises(OSError, match="it is a link, as no file of a run is"):
+                opening(folder / name)
+    assert private.read_text() == "mine"
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
+def test_a_folder_of_another_user_gives_no_one_the_right_to_read(tmp_path: Path) -> None:
+    folder = made_run(tmp_path / "run", 0o755)
+    assert mode_of_files(folder) == file_mode(folder / "a") == 0o644
+    os.chown(folder, 12345, 12345)
+    assert mode_of_files(folder) == file_mode(folder / "a") == 0o600
+
+
+@pytest.mark.usefixtures("_umask")
+def test_the_folders_above_a_run_are_made_for_this_user_to_write_to(tmp_path: Path) -> None:
+    make_place(tmp_path / "a" / "b" / "run")
+    assert {mode_of(tmp_path / "a"), mode_of(tmp_path / "a" / "b")} <= {0o755, 0o700}
+    assert not (tmp_path / "a" / "b" / "run").exists()
+    (tmp_path / "a").chmod(0o777)
+    with pytest.raises(
+        StorageError, match=r"A run cannot be written to .*: every user may write to .*/a\."
+    ) as one:
+        check_place(tmp_path / "a" / "run")
+    assert "mkdir -m 700" in one.value.hint

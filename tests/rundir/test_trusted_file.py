@@ -8,6 +8,7 @@ from hvdprof.rundir.trusted_file import (
     is_trusted,
     let_only_owner_write,
     open_trusted,
+    stranger_at,
     trusted_folder,
 )
 
@@ -82,3 +83,33 @@ def test_owners(tmp_path: Path) -> None:
     os.chown(source, 12345, -1)
     open_trusted(path, beside=source).close()
     assert trusted_folder(tmp_path / "folder", beside=source)
+
+
+@pytest.mark.parametrize(
+    ("mode", "is_refused"), [(0o700, False), (0o775, False), (0o777, True), (0o1777, False)]
+)
+def test_who_may_write_to_a_folder_could_lie_in_wait_there(
+    tmp_path: Path, mode: int, is_refused: bool
+) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    folder.chmod(mode)
+    (folder / "own").mkdir(mode=0o700)
+    (tmp_path / "link").symlink_to("folder")
+    for path in (folder / "new", folder / "own", folder / "a" / "b", tmp_path / "link" / "new"):
+        assert bool(stranger_at(path)) == is_refused, path
+    assert stranger_at(folder / "own" / "new") == ""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
+def test_a_folder_of_another_user_is_refused_with_what_is_in_it(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    (folder / "own").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("folder/own")
+    os.chown(folder, 12345, 12345)
+    for path in (folder, folder / "new", folder / "own"):
+        assert stranger_at(path) == f"{folder} belongs to another user"
+    assert stranger_at(folder / "own" / "new") == ""
+    os.chown(folder, 0, 0)
+    os.chown(tmp_path / "link", 12345, 12345, follow_symlinks=False)
+    assert stranger_at(tmp_path / "link") == f"{tmp_path}/link is a link of another user"

@@ -15,7 +15,7 @@ def announce_pair(pair: "api.PairedMeasurement", stream: IO[str]) -> None:
     for measurement in pair.variants:
         stream.write(f"  {measurement.folder.name}: {shlex.join(measurement.shown_command)}\n")
         if measurement.has_secret:
-            stream.write("! It seems to hold a secret, and its manifest.json keeps it.\n")
+            stream.write("! It seems to hold a secret; resume.json keeps it, for your eyes only.\n")
     repeats, sizes = pair.most_repeats, pair.variants[0].settings.sizes
     stream.write(
         f"  At most {repeats} launches of each at np={','.join(map(str, sizes))}, by turns "

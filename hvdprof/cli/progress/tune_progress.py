@@ -20,7 +20,7 @@ def announce_tuning(tuning: "api.TuningMeasurement", stream: IO[str]) -> None:
     stream.write(f"hvdprof: tuning {shlex.join(tuning.command)}")
     stream.write(f" on {tuning.num_ranks} ranks into {tuning.folder}\n")
     if present.has_secret:
-        stream.write("! It seems to hold a secret, and its manifest.json keeps it.\n")
+        stream.write("! It seems to hold a secret; resume.json keeps it, for your eyes only.\n")
     plan = present.time_plan()
     length = "" if plan.planned_s is None else f", about {units.duration(plan.planned_s)}"
     num = len(present.manifest.passes)

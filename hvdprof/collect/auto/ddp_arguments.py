@@ -18,6 +18,7 @@ from hvdprof.collect.engines.torch_types import Parameter
 from hvdprof.collect.session_factory import RECORDER_DIR
 from hvdprof.rundir.ddp_format import BUCKET_CAP, DDP_ARGUMENTS, FACTS_FILE, DdpFacts, ddp_argument
 from hvdprof.rundir.json_codec import to_text
+from hvdprof.rundir.run_file import file_mode
 from hvdprof.rundir.whole_file import write_whole
 
 MEASURED_BYTES = (2**10, 2**14, 2**17, 2**20, 2**22, 2**24)
@@ -138,7 +139,8 @@ class DdpNotes:
         )
         folder = self._environment.get(RECORDER_DIR)
         if folder:
-            write_whole(Path(folder) / FACTS_FILE, to_text(facts))
+            path = Path(folder) / FACTS_FILE
+            write_whole(path, to_text(facts), mode=file_mode(path))
 
     def _measures(self, group: Reducing, trained: list[Parameter]) -> bool:
         """Whether all ranks of the job are here for the first time, and communicate on cores."""

@@ -38,7 +38,7 @@ from hvdprof.rundir.manifest import (
 from hvdprof.rundir.masking import mask_command
 from hvdprof.rundir.plan import Segment
 from hvdprof.rundir.regular_file import open_regular
-from hvdprof.rundir.run_file import append_run_bytes, make_run_folders
+from hvdprof.rundir.run_file import append_run_bytes, make_place, make_run_folders
 from hvdprof.rundir.shown_names import shown_name
 
 
@@ -225,13 +225,13 @@ def _manifest(
 def _appearing_whole(folder: Path) -> Iterator[Path]:
     """A folder to fill, which takes its name when the block ends without an exception."""
     try:
-        folder.absolute().parent.mkdir(parents=True, exist_ok=True)
+        make_place(folder.absolute())
         building = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.absolute().parent))
     except OSError as error:
         raise StorageError(f"Could not make {folder}: {error.strerror}.") from error
     try:
         content = building / "run"
-        content.mkdir()
+        content.mkdir(0o700)
         yield content
         _take_place(content, folder, building / "old")
     except OSError as error:

@@ -38,6 +38,7 @@ from hvdprof.rundir.manifest import MANIFEST_SCHEMA_VERSION, Manifest, Status
 from hvdprof.rundir.masking import mask_command, recorded_environment
 from hvdprof.rundir.plan import DDP_ENGINE
 from hvdprof.rundir.resume_file import is_masked, read_resume_file
+from hvdprof.rundir.run_file import check_place
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,9 +220,11 @@ def read_for_resuming(folder: Path) -> tuple[Manifest, bool]:
         UnreadableInputError: The folder holds no run, or none that this version can resume.
         UsageError: The run is complete, is still running, is of a function, or was copied without
             the secrets of its command.
+        StorageError: Another user could exchange its files.
     """
     with exclusive_run(folder):
         manifest = Manifest.read(folder)
+        check_place(folder)
         given = read_resume_file(folder)
     if given is not None:
         manifest.settings, manifest.options = given.settings, given.options

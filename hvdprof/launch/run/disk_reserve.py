@@ -3,6 +3,8 @@
 import os
 from pathlib import Path
 
+from hvdprof.rundir.run_file import append_run_bytes
+
 SIZE_BYTES = 1_000_000
 
 
@@ -10,7 +12,8 @@ def hold_disk_reserve(path: Path) -> None:
     """Take space on the disk until ``release_disk_reserve``; none where the disk is full."""
     try:
         # File systems that compress would reserve nothing for zeros.
-        path.write_bytes(os.urandom(SIZE_BYTES))
+        with append_run_bytes(path) as file:
+            file.write(os.urandom(SIZE_BYTES))
     except OSError:
         # The run checks the space itself and reports that there is none.
         release_disk_reserve(path)

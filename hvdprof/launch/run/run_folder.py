@@ -8,6 +8,7 @@ from hvdprof.errors import StorageError
 from hvdprof.launch.plan.preflight import require_space
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import Manifest
+from hvdprof.rundir.run_file import make_place
 
 RUNS_FOLDER = Path("runs")
 _OF_OWNER, _OF_GROUP = 0o700, 0o750
@@ -32,10 +33,12 @@ def make_run_folder(
         share: Whether the group of the user may read it.
 
     Raises:
-        StorageError: The folder exists with something in it, or cannot be made.
+        StorageError: The folder exists with something in it, cannot be made, or another user could
+            exchange it.
     """
     manifest.name = name
     try:
+        make_place(output or RUNS_FOLDER / "run")
         require_space(output or RUNS_FOLDER)
         folder = _make_named(output) if output else _make_new(name)
         if share:
@@ -54,13 +57,11 @@ def _make_named(folder: Path) -> Path:
             hint=f"Name a new folder, or resume that run with --resume {folder}.",
         )
     # One that exists keeps the mode that the user gave it.
-    folder.mkdir(_OF_OWNER, parents=True, exist_ok=True)
+    folder.mkdir(_OF_OWNER, exist_ok=True)
     return folder
 
 
 def _make_new(name: str) -> Path:
-    # Fails once for all names where the folder of runs is a dangling link.
-    RUNS_FOLDER.mkdir(parents=True, exist_ok=True)
     while True:
         folder = new_run_folder(None, name)
         try:

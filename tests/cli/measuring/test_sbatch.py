@@ -47,6 +47,8 @@ def test_a_script_with_its_own_options_is_queued_as_it_was_typed(tmp_path: Path)
 
     assert done.returncode == 0, done.stderr
     assert "This machine has no sbatch" in done.stderr
+    # The command may hold a secret.
+    assert (tmp_path / "my run.sbatch").stat().st_mode & 0o777 == 0o600
     written = lines(tmp_path, "my run")
     assert "#SBATCH --ntasks=4" in written
     assert "#SBATCH --cpus-per-task=3" in written
@@ -107,6 +109,15 @@ def test_a_script_is_not_written_over(tmp_path: Path) -> None:
     # There is no --force here.
     assert "Name another --output." in done.stderr
     assert (tmp_path / "run.sbatch").read_text() == "mine"
+
+
+def test_a_job_that_others_could_exchange_is_not_queued(tmp_path: Path) -> None:
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    done = queue(tmp_path, "bench", *SLURM, "--np", "1,2", "--output", "open/run")
+    assert done.returncode == 7
+    assert "every user may write to" in done.stderr
+    assert list((tmp_path / "open").iterdir()) == []
 
 
 def test_a_dry_run_of_a_job_is_its_script_alone(tmp_path: Path) -> None:

@@ -241,6 +241,16 @@ def test_a_wrong_member_of_an_archive_is_looked_at_by_the_archive(tmp_path: Path
     assert error.value.hint == f"See what the archive holds: hvdprof analyze {archive}"
 
 
+def test_an_attached_run_is_closed_to_others(tmp_path: Path) -> None:
+    run = tmp_path / "new" / "run"
+    attach(run, Given(outputs=[output(tmp_path, "job.out")]), Stated(name="a", size=2))
+    modes = {path.stat().st_mode & 0o777 for path in (run, *run.rglob("*"))}
+    assert modes == {0o700, 0o600}
+    run.parent.chmod(0o777)
+    with pytest.raises(StorageError, match="every user may write to"):
+        attach(run.with_name("b"), Given(outputs=[tmp_path / "job.out"]), Stated(name="a", size=2))
+
+
 def test_no_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="nothing to attach"):
         attach(tmp_path / "run", Given(), Stated(name="a", size=2))

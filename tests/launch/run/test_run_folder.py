@@ -1,5 +1,6 @@
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -43,3 +44,16 @@ def test_a_folder_with_something_in_it_is_not_written_over(tmp_path):
         make_run_folder(manifest, tmp_path / "run", "bench")
     with pytest.raises(StorageError, match=r"Could not make .*run/manifest\.json"):
         make_run_folder(manifest, tmp_path / "run" / "manifest.json" / "under", "bench")
+
+
+@pytest.mark.parametrize("output", ["stranger/run", "stranger", None])
+def test_a_folder_in_which_others_could_plant_files_gets_no_run(tmp_path, monkeypatch, output):
+    manifest = planned_manifest(bench_settings(), FOUR_CORES, Tools(make_build(), None))
+    place = tmp_path / ("runs" if output is None else "stranger")
+    place.mkdir()
+    place.chmod(0o777)
+    monkeypatch.chdir(tmp_path)
+
+    with pytest.raises(StorageError, match="every user may write to"):
+        make_run_folder(manifest, None if output is None else Path(output), "bench")
+    assert list(place.iterdir()) == []

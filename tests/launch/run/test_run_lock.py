@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from hvdprof.errors import UnreadableInputError, UsageError
+from hvdprof.errors import StorageError, UnreadableInputError, UsageError
 from hvdprof.launch.run.bench_run import read_for_resuming
 from hvdprof.launch.run.run_lock import exclusive_run
 from tests.builders.run_directory import write_run
@@ -29,6 +29,13 @@ def test_another_process_is_locked_out_until_the_first_has_ended(tmp_path):
 def test_a_missing_folder_is_not_locked(tmp_path):
     with exclusive_run(tmp_path / "absent"):
         assert not (tmp_path / "absent").exists()
+
+
+def test_a_run_that_others_could_exchange_is_not_resumed(tmp_path):
+    folder = write_run(tmp_path / "run", [], status="interrupted")
+    tmp_path.chmod(0o777)
+    with pytest.raises(StorageError, match="every user may write to"):
+        read_for_resuming(folder)
 
 
 def test_a_run_in_progress_is_not_resumed_by_a_second_process(tmp_path):
