@@ -11,9 +11,7 @@ from hvdprof.errors import HvdprofError, UnreadableInputError
 from hvdprof.ingest import load
 from hvdprof.ingest.load import ProgressCallback as ProgressCallback
 from hvdprof.rundir.layout import MANIFEST_NAME
-from hvdprof.rundir.manifest import Manifest, Status
-
-_NOT_ENDED = (Status.PLANNED, Status.RUNNING)
+from hvdprof.rundir.manifest import NOT_ENDED, Manifest
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -271,5 +269,5 @@ def run_entry(folder: Path) -> "RunEntry":
         models=tuple(dict.fromkeys(models)),
         sizes=tuple(sorted({record.size for record in manifest.passes})),
         num_passes=len(manifest.passes),
-        num_ended=sum(record.status not in _NOT_ENDED for record in manifest.passes),
+        num_ended=sum(record.status not in NOT_ENDED for record in manifest.passes),
     )

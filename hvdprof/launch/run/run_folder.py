@@ -8,6 +8,7 @@ from hvdprof.errors import StorageError
 from hvdprof.launch.plan.preflight import require_space
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import Manifest
+from hvdprof.rundir.run_lock import exclusive_run
 
 RUNS_FOLDER = Path("runs")
 _OF_OWNER, _OF_GROUP = 0o700, 0o750
@@ -21,7 +22,7 @@ def runs_folder(output: Path | None) -> Path:
 def make_run_folder(
     manifest: Manifest, output: Path | None, name: str, *, share: bool = False
 ) -> Path:
-    """Make the run directory and write the manifest into it.
+    """Make the run directory, lock it until it is measured, and write the manifest into it.
 
     Other users cannot look into it: output and commands may hold secrets.
 
@@ -33,29 +34,38 @@ def make_run_folder(
 
     Raises:
         StorageError: The folder exists with something in it, or cannot be made.
+        UsageError: Another process measures into it.
     """
     manifest.name = name
     try:
         require_space(output or RUNS_FOLDER)
         folder = _make_named(output) if output else _make_new(name)
-        if share:
-            folder.chmod(_OF_GROUP)
+        with exclusive_run(folder, keep=True) as manifest.writer:
+            # Another start may have written into it meanwhile.
+            _refuse_filled(folder)
+            if share:
+                folder.chmod(_OF_GROUP)
+            manifest.write(RunPaths(folder))
     except OSError as error:
         where = error.filename or output or RUNS_FOLDER
         raise StorageError(f"Could not make {where}: {error.strerror}.") from error
-    manifest.write(RunPaths(folder))
     return folder
 
 
 def _make_named(folder: Path) -> Path:
-    if folder.exists() and any(folder.iterdir()):
+    if folder.exists():
+        _refuse_filled(folder)
+    # One that exists keeps the mode that the user gave it.
+    folder.mkdir(_OF_OWNER, parents=True, exist_ok=True)
+    return folder
+
+
+def _refuse_filled(folder: Path) -> None:
+    if any(folder.iterdir()):
         raise StorageError(
             f"{folder} is not empty, and runs are not overwritten.",
             hint=f"Name a new folder, or resume that run with --resume {folder}.",
         )
-    # One that exists keeps the mode that the user gave it.
-    folder.mkdir(_OF_OWNER, parents=True, exist_ok=True)
-    return folder
 
 
 def _make_new(name: str) -> Path:

@@ -6,20 +6,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from hvdprof.errors import InterruptedRunError, StorageError, SweepIncompleteError
+from hvdprof.launch.diagnose.rank_progress import PassProgress
 from hvdprof.launch.plan.environment import RECORDER_DIR
 from hvdprof.launch.plan.preflight import require_space
+from hvdprof.launch.plan.workload import least_partial_steps
 from hvdprof.launch.processes.interruption import interruptible
 from hvdprof.launch.processes.marked_processes import end_marked
-from hvdprof.launch.run.attempts import split_unfinished
+from hvdprof.launch.run.attempts import interrupt, split_unfinished
 from hvdprof.launch.run.disk_reserve import hold_disk_reserve, release_disk_reserve
 from hvdprof.launch.run.pass_launches import PassLaunches
 from hvdprof.launch.run.pass_plan import make_folder
 from hvdprof.launch.run.repeats import LookAtRun, Repeats
-from hvdprof.launch.run.run_lock import exclusive_run
 from hvdprof.launch.run.session_passes import place_after, recover_sessions
 from hvdprof.launch.run.sweep_state import SweepState
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import PassRecord, Status
+from hvdprof.rundir.run_lock import exclusive_run
 
 
 @dataclass(slots=True, kw_only=True)
@@ -55,7 +57,7 @@ class Sweep(SweepState):
             UsageError: Another process is measuring into the run directory.
         """
         make_folder(self.paths.folder)
-        with exclusive_run(self.paths.folder):
+        with exclusive_run(self.paths.folder) as self.manifest.writer:
             resume = self.manifest.resume_command(self.paths.folder)
             hold_disk_reserve(self.paths.disk_reserve)
             try:
@@ -209,9 +211,13 @@ class Sweep(SweepState):
         return open_passes
 
     def _end_left_over(self, record: PassRecord) -> None:
-        """End a launch that still runs after the hvdprof that started it was killed."""
-        recordings = PassPaths(self.paths.of_pass(record.id).folder.absolute()).recorder_folder
-        end_marked(str(recordings), None, variable=RECORDER_DIR)
+        """End a launch whose hvdprof was killed; what all of its ranks have ended is done."""
+        paths = PassPaths(self.paths.of_pass(record.id).folder.absolute())
+        end_marked(str(paths.recorder_folder), None, variable=RECORDER_DIR)
+        if record.session is None:
+            progress = PassProgress(paths)
+            progress.update()
+            interrupt(record, progress, least_steps=least_partial_steps(self.settings))
 
     def _insert_after(self, record: PassRecord, rest: PassRecord) -> None:
         self.manifest.passes.insert(place_after(self.manifest, record), rest)

@@ -3,9 +3,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from hvdprof.errors import StorageError
+from hvdprof.errors import StorageError, UsageError
 from hvdprof.launch.run.bench_run import Tools, planned_manifest
 from hvdprof.launch.run.run_folder import make_run_folder
+from hvdprof.rundir.manifest import Manifest, Status
+from hvdprof.rundir.run_lock import exclusive_run
 from tests.builders.bench_settings import FOUR_CORES, bench_settings
 from tests.builders.survey import make_build
 
@@ -43,3 +45,30 @@ def test_a_folder_with_something_in_it_is_not_written_over(tmp_path):
         make_run_folder(manifest, tmp_path / "run", "bench")
     with pytest.raises(StorageError, match=r"Could not make .*run/manifest\.json"):
         make_run_folder(manifest, tmp_path / "run" / "manifest.json" / "under", "bench")
+
+
+def test_of_two_starts_into_one_new_folder_one_gets_it(tmp_path):
+    tools = Tools(make_build(), None)
+    manifests = [planned_manifest(bench_settings(), FOUR_CORES, tools) for _ in range(8)]
+    together = threading.Barrier(len(manifests))
+
+    def make(number):
+        together.wait()
+        try:
+            make_run_folder(manifests[number], tmp_path / "run", f"start {number}")
+        except (StorageError, UsageError):
+            return None
+        return f"start {number}"
+
+    with ThreadPoolExecutor(len(manifests)) as pool:
+        made = [name for name in pool.map(make, range(len(manifests))) if name]
+    assert [Manifest.read(tmp_path / "run").name] == made
+
+
+def test_a_run_that_is_made_counts_as_in_progress(tmp_path):
+    manifest = planned_manifest(bench_settings(), FOUR_CORES, Tools(make_build(), None))
+    folder = make_run_folder(manifest, tmp_path / "run", "bench")
+    assert Manifest.read(folder).status == Status.PLANNED
+    with exclusive_run(folder):
+        pass
+    assert Manifest.read(folder).was_killed
