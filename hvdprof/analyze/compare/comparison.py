@@ -58,7 +58,7 @@ class ComparedSide:
 def side_of_run(analysis: RunAnalysis) -> ComparedSide:
     """An analysed run as one side of a comparison."""
     return ComparedSide(
-        name=analysis.run.folder.name,
+        name=analysis.run.shown_name,
         path=str(analysis.run.folder),
         cells=cells_of_run(analysis),
         read_works=partial(launch_works, analysis),
@@ -191,7 +191,7 @@ def _pooled_outcome(pooled: pd.DataFrame, metric: Metric) -> Outcome:
 
 def _notes(analysis: RunAnalysis) -> Iterator[str]:
     """What of a run is missing in the comparison."""
-    name = analysis.run.folder.name
+    name = analysis.run.shown_name
     if stands := standing(analysis.run.manifest):
         yield f"{name} {stands}: what is measured so far is compared."
     for failed in analysis.failed:

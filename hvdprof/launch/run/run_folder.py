@@ -37,6 +37,9 @@ def make_run_folder(
         UsageError: Another process measures into it.
     """
     manifest.name = name
+    if output and ".." in output.parts:
+        # A script can remove the working directory, from which this leads out.
+        output = output.resolve()
     try:
         require_space(output or RUNS_FOLDER)
         folder = _make_named(output) if output else _make_new(name)

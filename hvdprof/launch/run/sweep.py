@@ -71,7 +71,8 @@ class Sweep(SweepState):
                 # Where even that cannot be written, the earlier manifest shows what had begun.
                 with contextlib.suppress(StorageError):
                     self.settle_status(Status.INTERRUPTED)
-                error.hint = f"What was measured is kept. Free some space, then: {resume}"
+                advice = error.hint or "Free some space."
+                error.hint = f"What was measured is kept. {advice} Then: {resume}"
                 raise
             except BaseException:
                 # Of another sweep as well, where several are open at once.

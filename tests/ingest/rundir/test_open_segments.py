@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hvdprof.api import analyze_run, compare_analyses, load_run
-from hvdprof.api.runs import run_entry
+from hvdprof.api.run_entries import run_entry
 from hvdprof.ingest.storage import parquet_cache
 from hvdprof.model.run import RunAnalysis
 from hvdprof.rundir.layout import RunPaths
