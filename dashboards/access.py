@@ -12,7 +12,7 @@ import socket
 import time
 from collections import OrderedDict
 from collections.abc import Iterable
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 from dash import Dash
 from flask import Request, Response, redirect, request
@@ -153,9 +153,9 @@ def address_with_token(address: str, token: str | None) -> str:
 def _without_token(asked: Request) -> Response:
     """To the same page without the token, which would stay in the history and in copied links."""
     rest = [(key, value) for key, value in asked.args.items(multi=True) if key != TOKEN]
-    # A path of two slashes would be another host.
-    path = "/" + asked.path.lstrip("/\\")
-    found = redirect(f"{path}?{urlencode(rest)}" if rest else path)
+    # A path of two slashes would be another host, and of other characters no address.
+    path = "/" + quote(asked.path.lstrip("/\\"), errors="surrogateescape")
+    found = redirect(f"{path}?{urlencode(rest, errors='surrogateescape')}" if rest else path)
     return Response(found.get_data(), found.status_code, found.headers)
 
 
@@ -164,7 +164,9 @@ def _text(status: int, sentence: str) -> Response:
 
 
 def _same(given: str | None, secret: str) -> bool:
-    return given is not None and hmac.compare_digest(given.encode(), secret.encode())
+    return given is not None and hmac.compare_digest(
+        given.encode(errors="surrogatepass"), secret.encode()
+    )
 
 
 def _host_of(header: str) -> str | None:

@@ -18,17 +18,16 @@ from hvdprof.api import (
     list_runs,
     load_run,
 )
-from hvdprof.api.runs import run_entry
+from hvdprof.api.run_entries import Stamp, manifest_stamp, run_entry
 from hvdprof.api.tables import release_tables, tables_of_files
 from hvdprof.dashboards.trash import move_beside
 from hvdprof.errors import UnreadableInputError, UsageError
 from hvdprof.model.run import Run, RunAnalysis, RunEntry, Verdict
 from hvdprof.model.standalone_files import FilesAnalysis
+from hvdprof.plain_text import printable
 
-"""The folder beside runs that takes those that the dashboard deletes."""
-
-RUNNING = "running"
-"""The status of a run that is being measured."""
+MOST_LISTED = 1_000
+"""Runs of a watched folder that are offered, the latest ones."""
 
 _MOST_CACHED = 8
 _MOST_MADE = 8
@@ -47,7 +46,7 @@ def read_and_analyze(path: Path) -> Looked:
 class _CachedRun:
     """A run in memory, its tables, and the results that pages computed from it."""
 
-    changed_ns: int
+    state: tuple[int, str]
     looked: Looked
     made: OrderedDict[Hashable, object] = field(default_factory=OrderedDict)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -78,10 +77,11 @@ class RunStore:
         self._check_every_s = check_every_s
         self._lock = threading.Lock()
         self._names: dict[Path, str] = {}
+        self._path_of: dict[str, Path] = {}
         self._cached: OrderedDict[str, _CachedRun] = OrderedDict()
         self._reading: dict[str, threading.Lock] = {}
         self._seen: dict[str, tuple[float, object]] = {}
-        self._verdicts: dict[str, tuple[int, Verdict]] = {}
+        self._verdicts: dict[str, tuple[Stamp | None, Verdict | None]] = {}
 
     @property
     def ids(self) -> list[str]:
@@ -164,9 +164,13 @@ class RunStore:
         return self._lately(f"entry {run_id}", lambda: run_entry(path))
 
     def known_verdict(self, run_id: str) -> Verdict | None:
-        """The verdict of a run that was analyzed in its present state; None of any other."""
-        at_ns, verdict = self._verdicts.get(run_id, (None, None))
-        return verdict if at_ns == self.changed_ns(run_id) else None
+        """The verdict of a run whose manifest is as it was analyzed; None of any other."""
+        return self._verdicts[run_id][1] if self.was_analyzed(run_id) else None
+
+    def was_analyzed(self, run_id: str) -> bool:
+        """Whether a run was analyzed, or could not be, with its manifest as it is."""
+        stamp = manifest_stamp(self._path(run_id))
+        return stamp is not None and stamp == self._verdicts.get(run_id, (None,))[0]
 
     def move_to_trash(self, run_id: str) -> Path:
         """Move a run directory into the folder ``.trash`` beside it, and return its new place.
@@ -176,12 +180,12 @@ class RunStore:
                 it is a link to another folder, or belongs to another user.
             UnreadableInputError: It cannot be moved.
         """
-        entry = self.entry(run_id)
-        if entry is None:
-            raise UsageError(f"{run_id} is a standalone file, which the dashboard does not move.")
-        if entry.status == RUNNING:
-            raise UsageError(f"{run_id} is being measured.", hint="End the measurement first.")
         path = self._path(run_id)
+        if not is_run_directory(path):
+            raise UsageError(f"{run_id} is a standalone file, which the dashboard does not move.")
+        # Not as it was seen lately.
+        if run_entry(path).is_open:
+            raise UsageError(f"{run_id} is being measured.", hint="End the measurement first.")
         if path not in self._paths and path.parent not in self._watched:
             raise UsageError(f"{run_id} is a link to {path}.", hint="Delete it by hand.")
         target = move_beside(path)
@@ -202,13 +206,16 @@ class RunStore:
             reading = self._reading.setdefault(run_id, threading.Lock())
         # Without the lock, two requests for the same run would read it twice.
         with reading:
-            changed_ns = self.changed_ns(run_id)
+            listed, stamp = self.entry(run_id), manifest_stamp(path)
+            # No file says that the writer of a run was killed.
+            state = self.changed_ns(run_id), "" if listed is None else listed.status
             with self._lock:
                 entry = self._cached.get(run_id)
-            if entry is None or entry.changed_ns != changed_ns:
-                entry = _CachedRun(changed_ns, self._read(path))
+            if entry is None or entry.state != state:
+                self._verdicts[run_id] = (stamp, None)
+                entry = _CachedRun(state, self._read(path))
                 if isinstance(entry.looked, RunAnalysis):
-                    self._verdicts[run_id] = (changed_ns, entry.looked.verdict)
+                    self._verdicts[run_id] = (stamp, entry.looked.verdict)
             with self._lock:
                 self._cached[run_id] = entry
                 self._cached.move_to_end(run_id)
@@ -217,28 +224,27 @@ class RunStore:
             return entry
 
     def _path(self, run_id: str) -> Path:
-        if run_id in self.ids:
-            for path, name in list(self._names.items()):
-                if name == run_id:
-                    return path
+        if run_id in self._lately("known ids", lambda: frozenset(self.ids)):
+            return self._path_of[run_id]
         raise UsageError(f"There is no run {run_id!r} here.", hint="Choose a run from the list.")
 
     def _list(self) -> list[str]:
         found = list(self._paths)
         for folder in self._watched:
             if folder.is_dir():
-                found += [entry.folder.resolve() for entry in list_runs(folder)]
+                found += [entry.folder.resolve() for entry in list_runs(folder, most=MOST_LISTED)]
         with self._lock:
             return [self._name(path) for path in dict.fromkeys(found)]
 
     def _name(self, path: Path) -> str:
         if path not in self._names:
-            taken = set(self._names.values())
-            name, number = path.name, 1
-            while name in taken:
+            # What is not UTF-8 cannot be part of an address.
+            plain, number = printable(path.name), 1
+            name = plain
+            while name in self._path_of:
                 number += 1
-                name = f"{path.name} ({number})"
-            self._names[path] = name
+                name = f"{plain} ({number})"
+            self._names[path], self._path_of[name] = name, path
         return self._names[path]
 
     def _lately(self, what: str, look: Callable[[], Made]) -> Made:
@@ -254,8 +260,8 @@ def _last_change_ns(path: Path) -> int:
     try:
         latest = path.stat().st_mtime_ns
         for one in path.rglob("*"):
-            # A running job renames its files; a link can be dangling.
-            with contextlib.suppress(FileNotFoundError):
+            # A running job renames its files; a link can lead nowhere, or in a circle.
+            with contextlib.suppress(OSError):
                 latest = max(latest, one.stat().st_mtime_ns)
         return latest
     except OSError as error:

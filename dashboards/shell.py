@@ -15,7 +15,7 @@ from hvdprof.dashboards.components.problem_alert import fault_alert, problem_ale
 from hvdprof.dashboards.components.view_control import view_select
 from hvdprof.dashboards.guard import text_or_none
 from hvdprof.dashboards.in_browser import run_in_browser
-from hvdprof.dashboards.run_store import RUNNING, RunStore
+from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.view import View
 from hvdprof.errors import HvdprofError
 
@@ -257,7 +257,7 @@ def _progress(runs: RunStore, run_id: str | None) -> str:
     except HvdprofError:
         # Deleted: the page itself reports it.
         return ""
-    if entry is None or entry.status != RUNNING:
+    if entry is None or not entry.is_open:
         return ""
     return f"{entry.num_ended} of {entry.num_passes}"
 

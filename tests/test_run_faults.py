@@ -111,6 +111,25 @@ def test_a_rank_that_raises(tmp_path: Path, controller: str) -> None:
     assert "rank 1 raised RuntimeError: on purpose" in words(shown.stdout)
 
 
+def test_a_killed_hvdprof_hides_nothing_that_was_recorded(tmp_path: Path) -> None:
+    arguments = command("gloo", "--no-trace", "--num-steps", "99999")
+    with started(*arguments, cwd=tmp_path) as process:
+        wait_for(lambda: pids_in_step(tmp_path / "run", step=ENOUGH))
+        in_progress = hvdprof("analyze", "run", cwd=tmp_path)
+        assert "Caveat: Provisional: 0 of 1 launches have ended." in words(in_progress.stdout)
+        assert "samples/s" in in_progress.stdout
+        process.send_signal(signal.SIGKILL)
+        process.communicate(timeout=300)
+    killed = hvdprof("analyze", "run", cwd=tmp_path)
+    assert killed.returncode == 0, killed.stderr
+    assert killed.stdout.startswith("Failed at np=2: hvdprof was killed.")
+    assert "hvdprof run --resume run" in words(killed.stdout)
+    assert Manifest.read(tmp_path / "run").was_killed
+    (failed,) = readable(tmp_path).failed
+    assert failed.is_counted
+    wait_for(lambda: nothing_runs(tmp_path / "run"))
+
+
 @pytest.mark.parametrize("controller", ["gloo", "mpi"])
 def test_ctrl_c_keeps_the_steps_before_and_resume_continues(
     tmp_path: Path, controller: str

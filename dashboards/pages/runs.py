@@ -1,5 +1,6 @@
 """All runs: name, date, model, ranks, efficiency, largest cause and status."""
 
+import logging
 import math
 
 import dash_ag_grid as dag
@@ -17,6 +18,9 @@ from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.view import View
 from hvdprof.errors import HvdprofError
 from hvdprof.model.run import RunEntry, Verdict
+from hvdprof.plain_text import printable
+
+_LOG = logging.getLogger(__name__)
 
 PATH = "/runs"
 TITLE = "Runs"
@@ -193,10 +197,14 @@ def _column(field: str, title: str, width: int) -> dict[str, object]:
 def _row(runs: RunStore, run_id: str) -> dict[str, object]:
     try:
         entry, verdict = runs.entry(run_id), runs.known_verdict(run_id)
+        return _texts(run_id, entry, verdict)
     except HvdprofError as error:
-        entry, verdict = None, None
         return _texts(run_id, None, None) | {"status": error.message}
-    return _texts(run_id, entry, verdict)
+    except Exception as error:
+        # One run with unusual data takes no other from the list.
+        _LOG.exception("The row of %s could not be made", run_id)
+        status = f"not shown: {type(error).__name__}; the log of the dashboard has the traceback"
+        return _texts(run_id, None, None) | {"status": status}
 
 
 def _texts(run_id: str, entry: RunEntry | None, verdict: Verdict | None) -> dict[str, object]:
@@ -244,11 +252,14 @@ def _read_next(runs: RunStore) -> None:
     for run_id in runs.ids[:MOST_READ]:
         try:
             entry = runs.entry(run_id)
-            if entry is None or entry.problem or runs.known_verdict(run_id) is not None:
+            if entry is None or entry.problem or runs.was_analyzed(run_id):
                 continue
             runs.look(run_id)
         except HvdprofError:
             # The list says what is wrong with it, as soon as it is opened.
+            continue
+        except Exception:
+            _LOG.exception("%s could not be analyzed", run_id)
             continue
         return
 
@@ -258,4 +269,4 @@ def _deleted(runs: RunStore, run_id: str) -> str:
         target = runs.move_to_trash(run_id)
     except HvdprofError as error:
         return error.message
-    return f"{run_id} is in {target.parent}."
+    return f"{run_id} is in {printable(str(target.parent))}."

@@ -107,6 +107,7 @@ if TYPE_CHECKING:
         numba_refusal,
         slow_hint,
     )
+    from hvdprof.api.run_entries import list_runs
     from hvdprof.api.runs import (
         ProgressCallback,
         all_tables,
@@ -114,7 +115,6 @@ if TYPE_CHECKING:
         analyze_run,
         is_nsys_export,
         is_run_directory,
-        list_runs,
         load_run,
         nsys_events,
         scaling_of_files,
@@ -302,6 +302,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "numba_refusal",
         "slow_hint",
     ),
+    "run_entries": ("list_runs",),
     "runs": (
         "ProgressCallback",
         "all_tables",
@@ -309,7 +310,6 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "analyze_run",
         "is_nsys_export",
         "is_run_directory",
-        "list_runs",
         "load_run",
         "nsys_events",
         "scaling_of_files",

@@ -18,7 +18,8 @@ from hvdprof.analyze.compare.comparison import (
 from hvdprof.analyze.compare.gate import margins_of, parse_condition
 from hvdprof.analyze.compare.history import history as history_of_sides
 from hvdprof.analyze.scaling.throughput_scaling import throughput_scaling
-from hvdprof.api.runs import analyze_run, is_run_directory, list_runs, load_run
+from hvdprof.api.run_entries import list_runs
+from hvdprof.api.runs import analyze_run, is_run_directory, load_run
 from hvdprof.errors import UnreadableInputError, UsageError
 from hvdprof.ingest.load import missing, read_scaling_text
 from hvdprof.model.comparison import (
@@ -228,5 +229,5 @@ def _side_of(analysis: RunAnalysis) -> ComparedSide:
     if analysis.scaling.empty and len(throughput):
         # An attached job: no recorder watched it, but it printed its speed.
         scaling = throughput_scaling(throughput, repeats=True)
-        return side_of_throughput(analysis.run.folder.name, scaling, throughput)
+        return side_of_throughput(analysis.run.shown_name, scaling, throughput)
     return side_of_run(analysis)

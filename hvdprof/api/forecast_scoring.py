@@ -18,12 +18,14 @@ from hvdprof.analyze.predict.forecast_score import (
     measured_of,
     past_errors,
 )
-from hvdprof.api.runs import analyze_run, is_run_directory, list_runs, load_run
+from hvdprof.api.run_entries import list_runs
+from hvdprof.api.runs import analyze_run, is_run_directory, load_run
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.load import missing
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.stored_forecast import StoredForecast
 from hvdprof.model.tables.forecast_tables import FORECAST_SCORES
+from hvdprof.plain_text import printable
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import Manifest
 from hvdprof.rundir.regular_file import NotRegularFileError, read_regular
@@ -73,7 +75,7 @@ def score_forecasts(runs: Sequence[Path]) -> ForecastScores:
     measured = [measured_of(one) for one in analyses.values()]
     scores = []
     for folder, found in holding.items():
-        own = forecast_scores([Predicted(folder.name, found.run.forecasts)], measured)
+        own = forecast_scores([Predicted(found.run.shown_name, found.run.forecasts)], measured)
         _write_scores(folder, own)
         scores.append(own)
     history, problems = _read_all_scores({one.parent for one in holding})
@@ -154,7 +156,7 @@ def _add_siblings(analyses: dict[Path, RunAnalysis], stored: Sequence[StoredFore
             if folder in analyses:
                 continue
             if entry.problem:
-                notes.append(f"{entry.folder.name} was not read: {entry.problem}")
+                notes.append(f"{printable(entry.folder.name)} was not read: {entry.problem}")
             elif wanted & _measured_cells(Manifest.read(folder)):
                 analyses[folder] = run_analysis(folder)
     return notes

@@ -22,6 +22,7 @@ from hvdprof.launch.run.bench_run import find_tools, machine_of
 from hvdprof.launch.run.run_folder import make_run_folder
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import Status
+from hvdprof.rundir.run_lock import exclusive_run
 
 
 def measure_net(
@@ -74,6 +75,7 @@ def measure_net(
             RunPaths(folder).manifest.unlink()
             folder.rmdir()
         raise
-    manifest.status = Status.DONE
-    manifest.write(RunPaths(folder))
+    with exclusive_run(folder):
+        manifest.status = Status.DONE
+        manifest.write(RunPaths(folder))
     return folder

@@ -20,6 +20,7 @@ from hvdprof.launch.plan.predict_options import PredictOptions, parse_settings
 from hvdprof.launch.plan.validators import parse_target
 from hvdprof.model.forecast import DEFAULT_TARGET, Forecast, Question
 from hvdprof.model.run import RunAnalysis
+from hvdprof.model.run_standing import standing
 from hvdprof.model.throughput_forecast import ThroughputForecast
 from hvdprof.report.forecast.forecast_json import write_forecast
 from hvdprof.rundir.layout import RunPaths
@@ -193,10 +194,10 @@ def _question(
 
 def _progress_note(manifest: Manifest) -> list[str]:
     """A sentence on a run whose launches have not all ended."""
-    if manifest.status != Status.RUNNING:
+    if not (stands := standing(manifest)):
         return []
     done = sum(one.status == Status.DONE for one in manifest.passes)
-    return [f"The run is in progress: {done} of {len(manifest.passes)} launches are used."]
+    return [f"The run {stands}: {done} of {len(manifest.passes)} launches have ended."]
 
 
 def _store(folder: Path, found: Forecast) -> None:

@@ -7,13 +7,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hvdprof.errors import HvdprofError, UnreadableInputError
+from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest import load
 from hvdprof.ingest.load import ProgressCallback as ProgressCallback
-from hvdprof.rundir.layout import MANIFEST_NAME
-from hvdprof.rundir.manifest import Manifest, Status
-
-_NOT_ENDED = (Status.PLANNED, Status.RUNNING)
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -22,7 +18,7 @@ if TYPE_CHECKING:
 
     from hvdprof.model.nsys_events import NsysEvents
     from hvdprof.model.run import Run as Run
-    from hvdprof.model.run import RunAnalysis, RunEntry
+    from hvdprof.model.run import RunAnalysis
     from hvdprof.model.standalone_files import FilesAnalysis, ScalingOfText
 
 Paths = str | Path | Sequence[str | Path]
@@ -233,43 +229,3 @@ def write_report(
     from hvdprof.report.formats import reporter_for, write_with
 
     write_with(reporter_for(format or path), analysis, path, overwrite=overwrite)
-
-
-def list_runs(folder: Path) -> "tuple[RunEntry, ...]":
-    """The run directories in a folder, newest first; ``problem`` says why a run is unreadable.
-
-    Raises:
-        UnreadableInputError: The folder does not exist or cannot be listed.
-    """
-    try:
-        manifests = sorted(folder.glob(f"*/{MANIFEST_NAME}")) if folder.is_dir() else None
-    except OSError as error:
-        raise UnreadableInputError(f"Could not list {folder}: {error.strerror}.") from error
-    if manifests is None:
-        raise UnreadableInputError(
-            f"{folder} is not a folder.", hint="hvdprof bench makes it with its first run."
-        )
-    entries = [run_entry(path.parent) for path in manifests]
-    return tuple(sorted(entries, key=lambda entry: (entry.created_at, entry.name), reverse=True))
-
-
-def run_entry(folder: Path) -> "RunEntry":
-    """A run directory as in a list of runs, from its manifest alone; never raises."""
-    from hvdprof.model.run import RunEntry
-
-    try:
-        manifest = Manifest.read(folder)
-    except HvdprofError as error:
-        return RunEntry(folder, folder.name, "", "", error.message)
-    models = [one.segment.model for record in manifest.passes for one in record.segments]
-    return RunEntry(
-        folder,
-        manifest.name,
-        manifest.created_at,
-        manifest.status,
-        "",
-        models=tuple(dict.fromkeys(models)),
-        sizes=tuple(sorted({record.size for record in manifest.passes})),
-        num_passes=len(manifest.passes),
-        num_ended=sum(record.status not in _NOT_ENDED for record in manifest.passes),
-    )

@@ -22,6 +22,7 @@ from hvdprof.ingest.rundir.ddp_file import with_ddp_facts
 from hvdprof.ingest.rundir.flight_files import with_flight_files
 from hvdprof.ingest.rundir.forecast_file import with_forecasts
 from hvdprof.ingest.rundir.net_file import with_network
+from hvdprof.ingest.rundir.open_segments import mark_reached, with_reached_statuses
 from hvdprof.ingest.rundir.pass_logs import with_logs
 from hvdprof.ingest.rundir.segment_block import segment_block, with_seen_engines
 from hvdprof.ingest.rundir.turn_file import with_turns
@@ -129,7 +130,7 @@ def load_run_directory(folder: Path, *, progress: ProgressCallback | None = None
     """
     manifest = Manifest.read(folder)
     try:
-        run = _loaded(folder, manifest, progress)
+        run = with_reached_statuses(_loaded(folder, manifest, progress))
     except OSError as error:
         raise unreadable(Path(error.filename or folder), error) from error
     return with_flight_files(
@@ -187,7 +188,8 @@ def _parsed(folder: Path, manifest: Manifest, reading: _Reading) -> Run:
         # What an elastic launch recorded lies with its sessions.
         has_recorder = not attached and record.session != 0
         paths = RunPaths(folder).of_pass(record.id)
-        _load_pass(record, paths, tables, reading, has_recorder=has_recorder)
+        files = _recorder_files(record, paths, tables.notes, reading) if has_recorder else {}
+        _add_pass(manifest, record, paths, files, tables, reading)
     blocks = tables.blocks
     if WAITS.name in blocks:
         blocks[SEGMENTS.name] = with_seen_engines(blocks[SEGMENTS.name], blocks[WAITS.name])
@@ -210,17 +212,17 @@ def _add_traces(
         tables.add_block(table, block)
 
 
-def _load_pass(
+def _add_pass(
+    manifest: Manifest,
     record: PassRecord,
     paths: PassPaths,
+    files: Mapping[int, RecorderFile],
     tables: RunBuilder,
     reading: _Reading,
-    *,
-    has_recorder: bool,
 ) -> None:
-    files = _recorder_files(record, paths, tables.notes, reading) if has_recorder else {}
     steps_from_windows(files.values())
     exclude_evaluations(files.values())
+    mark_reached(manifest, record, files)
     if record.session:
         tables.add_tables([(SESSION_RANKS.name, session_ranks(record, files))])
     alignments = {rank: alignment_of(file, files.get(0)) for rank, file in files.items()}

@@ -28,7 +28,8 @@ def finished_launches(segments: pd.DataFrame) -> list[LaunchKey]:
 
 def is_finished(segments: pd.DataFrame) -> NDArray[np.bool_]:
     """Mask of the rows of SEGMENTS that ran to their end, or far enough to have a result."""
-    return segments["status"].isin([Status.DONE, Status.PARTIAL]).to_numpy(dtype=bool)
+    far_enough = [Status.DONE, Status.PARTIAL, Status.RUNNING]
+    return segments["status"].isin(far_enough).to_numpy(dtype=bool)
 
 
 def rows_by_launch(table: pd.DataFrame) -> Iterator[tuple[LaunchKey, NDArray[np.intp]]]:

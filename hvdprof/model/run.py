@@ -17,8 +17,9 @@ from hvdprof.model.table_attributes import DerivedTables, RecordedTables
 from hvdprof.model.table_catalogue import TABLES, declared_table
 from hvdprof.model.tables.finding_tables import FINDINGS
 from hvdprof.model.tables.scaling_tables import JOB_STEPS, LAUNCHES, LOSSES, SCALING
+from hvdprof.plain_text import printable
 from hvdprof.rundir.ddp_format import DdpFacts
-from hvdprof.rundir.manifest import Manifest, Skipped
+from hvdprof.rundir.manifest import NOT_ENDED, Manifest, Skipped
 from hvdprof.rundir.plan import HOROVOD_ENGINE
 
 
@@ -50,6 +51,11 @@ class Run(RecordedTables):
     cached: Mapping[str, Mapping[str, CachedRows]] = field(default_factory=dict)
     forecasts: tuple[StoredForecast, ...] = ()
     ddp: DdpFacts | None = None
+
+    @property
+    def shown_name(self) -> str:
+        """The name of the folder for tables and messages; what is not UTF-8 in it as escapes."""
+        return printable(self.folder.name)
 
     @property
     def unread(self) -> frozenset[str]:
@@ -101,6 +107,11 @@ class RunEntry:
     sizes: tuple[int, ...] = ()
     num_passes: int = 0
     num_ended: int = 0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the run is being measured, or about to be."""
+        return self.status in NOT_ENDED
 
 
 @dataclass(frozen=True, slots=True)

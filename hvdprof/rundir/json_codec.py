@@ -7,6 +7,7 @@ Tested by tests/rundir/test_manifest.py.
 
 import collections.abc
 import dataclasses
+import functools
 import json
 import types
 import typing
@@ -112,8 +113,8 @@ def _decode_union(
 def _decode_record(kind: type, data: object, where: str, unknown_keys: bool) -> object:
     _expect((dict,), data, where)
     given = typing.cast("dict[str, object]", data)
-    hints = typing.get_type_hints(kind)
     declared = dataclasses.fields(kind)
+    hints = _types_of(kind)
     unknown = given.keys() - {field.name for field in declared}
     if unknown and not unknown_keys:
         raise ValueError(f"{where} has {', '.join(map(repr, sorted(unknown)))}, unknown here")
@@ -126,6 +127,12 @@ def _decode_record(kind: type, data: object, where: str, unknown_keys: bool) -> 
         elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
             raise ValueError(f"{where} has no {field.name!r}")
     return kind(**values)
+
+
+@functools.cache
+def _types_of(kind: type) -> dict[str, object]:
+    # Most of the time of a long manifest, if each of its records asks anew.
+    return typing.get_type_hints(kind)
 
 
 def _expect(kinds: tuple[type, ...], data: object, where: str) -> None:

@@ -17,6 +17,7 @@ from hvdprof.rundir.plan import HOROVOD_ENGINE, Segment
 from hvdprof.rundir.regular_file import checked_inside
 from hvdprof.rundir.resume_file import masked_settings, write_resume_file
 from hvdprof.rundir.run_file import mode_of_files
+from hvdprof.rundir.run_lock import Writer, is_written
 from hvdprof.rundir.shown_names import shown_name
 from hvdprof.rundir.stopping import Look, Stop
 from hvdprof.rundir.whole_file import write_whole
@@ -45,6 +46,10 @@ class Status(StrEnum):
     FAILED = "failed"
     PARTIAL = "partial"
     INTERRUPTED = "interrupted"
+
+
+NOT_ENDED = (Status.PLANNED, Status.RUNNING)
+"""The status of what is still to come or going on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,6 +158,7 @@ class Manifest:
     its launches have taken, resumed parts included.
 
     Runs whose launches were interleaved have the same ``paired_by``; it is empty for all others.
+    ``writer`` is the hvdprof that measures, until it has said how the run ended.
     """
 
     schema_version: int
@@ -174,6 +180,12 @@ class Manifest:
     looks: list[Look] = field(default_factory=list)
     stop: Stop | None = None
     paired_by: str = ""
+    writer: Writer | None = None
+
+    @property
+    def was_killed(self) -> bool:
+        """Whether the hvdprof that measured is gone and has not said how the run ended."""
+        return self.status == Status.INTERRUPTED and self.writer is not None
 
     @classmethod
     def of_files(cls, name: str) -> "Manifest":
@@ -210,6 +222,8 @@ class Manifest:
         Raises:
             StorageError: A file could not be written.
         """
+        if self.status not in NOT_ENDED:
+            self.writer = None
         if self.options and not (self.settings.get("script") or {}).get("is_function"):
             write_resume_file(paths, self.settings, self.options)
         shown = replace(
@@ -219,7 +233,7 @@ class Manifest:
 
     @classmethod
     def read(cls, folder: Path) -> "Manifest":
-        """The manifest of a run directory.
+        """The manifest of a run directory; interrupted where the hvdprof that measured is gone.
 
         Raises:
             UnreadableInputError: There is none, it is damaged or states a name that is none, or a
@@ -258,6 +272,8 @@ class Manifest:
                 f"{shown_name(paths.manifest)} is not read: {error}.",
                 hint="hvdprof does not write this: the file was changed.",
             ) from error
+        if manifest.status in NOT_ENDED and not is_written(folder, manifest.writer):
+            manifest.status, manifest.writer = Status.INTERRUPTED, manifest.writer or Writer()
         return manifest
 
 

@@ -170,5 +170,5 @@ def test_a_run_in_progress_is_predicted_from_what_has_ended(tmp_path):
     ended = predict(folder, "--np", "8", "--format", "json")
 
     assert ended.returncode == 0, ended.stderr
-    sentence = "The run is in progress: 2 of 2 launches are used."
+    sentence = "The run is in progress: 2 of 2 launches have ended."
     assert sentence in json.loads(ended.stdout)["assumptions"]

@@ -116,3 +116,27 @@ def test_wrong_passwords_are_slowed_down_and_who_is_in_stays_in(tmp_path, monkey
     assert inside.get("/").status_code == 200
     now[0] += 61
     assert outside.get("/", headers=basic("me", "secret")).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "target"),
+    [
+        ("//[", "/%5B"),
+        ("//[::1", "/%5B%3A%3A1"),
+        ("/a\r\nb", "/a%0D%0Ab"),
+        ("/timeline", "/timeline"),
+    ],
+)
+def test_an_odd_address_with_the_token_is_redirected(tmp_path, path, target):
+    access = Access()
+    asking = client(tmp_path, access)
+    answer = asking.get(
+        "/", query_string={"token": access.token}, environ_overrides={"PATH_INFO": path}
+    )
+    assert (answer.status_code, answer.headers["Location"]) == (302, target)
+
+
+def test_a_token_that_is_not_utf8_is_wrong(tmp_path):
+    asking = client(tmp_path, Access())
+    assert asking.get("/?token=%ed%b3%a9").status_code == 401
+    assert asking.get("/?token=%ff").status_code == 401

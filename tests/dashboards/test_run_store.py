@@ -1,14 +1,27 @@
+import importlib
+import json
 import os
 import shutil
 from pathlib import Path
+from urllib.parse import parse_qs
 
 import pytest
 
+from hvdprof.dashboards import run_store
+from hvdprof.dashboards.app import PAGES
+from hvdprof.dashboards.pages.runs import rows_of
 from hvdprof.dashboards.run_store import RunStore
+from hvdprof.dashboards.shell import content
+from hvdprof.dashboards.view import View
 from hvdprof.errors import UnreadableInputError, UsageError
+from hvdprof.rundir.layout import RunPaths
+from hvdprof.rundir.manifest import Manifest
+from hvdprof.rundir.run_lock import exclusive_run
 from tests.builders.finished_analysis import analysis
 from tests.builders.run_directory import PassSpec, SegmentSpec, write_run
 from tests.builders.timeline_text import timeline_text
+
+to_json = importlib.import_module("plotly.io.json").to_json_plotly
 
 
 class CountingRead:
@@ -127,3 +140,86 @@ def test_what_is_made_of_a_run_is_made_once_bounded_and_anew_after_a_change(tmp_
     make("a")
     assert made[-1] == "a"
     assert len(made) == 11
+
+
+def test_a_name_that_is_not_utf8_takes_no_other_run_away(tmp_path):
+    odd = os.fsdecode(b"caf\xe9")
+    for name in ("good", odd):
+        write_run(tmp_path / name, [PassSpec()])
+    run_folder(tmp_path, f"{odd}-damaged")
+    runs = RunStore([], watched=[tmp_path])
+    assert sorted(runs.ids) == ["caf\\xe9", "caf\\xe9-damaged", "good"]
+    rows = rows_of(runs)
+    json.dumps(rows, ensure_ascii=False).encode()
+    assert sorted(parse_qs(row["href"].partition("?")[2])["run"][0] for row in rows) == sorted(
+        runs.ids
+    )
+    for page in PAGES:
+        shown = content(page, runs, View(page.PATH, {"run": "caf\\xe9"}))
+        to_json(shown).encode()
+        assert "could not be drawn" not in str(shown)
+
+
+def test_one_row_that_fails_takes_no_other_away(tmp_path, monkeypatch):
+    for name in ("good", "bad"):
+        write_run(tmp_path / name, [PassSpec()])
+    runs, entry = RunStore([], watched=[tmp_path]), RunStore.entry
+
+    def broken(self, run_id):
+        if run_id == "bad":
+            raise RuntimeError("a bug")
+        return entry(self, run_id)
+
+    monkeypatch.setattr(RunStore, "entry", broken)
+    status_of = {row["name"]: row["status"] for row in rows_of(runs)}
+    assert status_of["good"] == "done"
+    assert status_of["bad"].startswith("not shown: RuntimeError")
+
+
+def test_a_manifest_is_read_once_until_it_changes(tmp_path, monkeypatch):
+    folder = write_run(tmp_path / "run", [PassSpec()])
+    read, seen = Manifest.read, []
+
+    def counted(folder):
+        seen.append(folder)
+        return read(folder)
+
+    monkeypatch.setattr(Manifest, "read", counted)
+    runs = RunStore([], watched=[tmp_path], check_every_s=0)
+    for _ in range(3):
+        assert rows_of(runs)[0]["status"] == "done"
+    assert len(seen) == 1
+    manifest = read(folder)
+    manifest.status = "failed"
+    manifest.write(RunPaths(folder))
+    assert rows_of(runs)[0]["status"] == "failed"
+    assert len(seen) == 2
+
+
+def test_a_watched_folder_offers_its_latest_runs(tmp_path, monkeypatch):
+    monkeypatch.setattr(run_store, "MOST_LISTED", 2)
+    for number in range(3):
+        manifest = write_run(tmp_path / f"run{number}", [PassSpec()]) / "manifest.json"
+        os.utime(manifest, (1e9 + number, 1e9 + number))
+    assert sorted(RunStore([], watched=[tmp_path]).ids) == ["run1", "run2"]
+
+
+def test_a_killed_run_is_read_again_and_can_be_deleted(tmp_path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    runs = RunStore([], watched=[tmp_path], check_every_s=0)
+    with exclusive_run(folder) as writer:
+        write_run(folder, [PassSpec(status="running")], status="running", writer=writer)
+        assert runs.analysis("run").run.manifest.status == "running"
+        assert rows_of(runs)[0]["status"] == "running: 0 of 1 passes"
+        with pytest.raises(UsageError, match="being measured"):
+            runs.move_to_trash("run")
+    assert runs.analysis("run").run.manifest.status == "interrupted"
+    assert rows_of(runs)[0]["status"] == "interrupted: 0 of 1 passes"
+    assert runs.move_to_trash("run").exists()
+
+
+def test_links_in_a_circle_hide_no_run(tmp_path):
+    folder = write_run(tmp_path / "run", [PassSpec()])
+    (folder / "loop").symlink_to("loop")
+    assert RunStore([folder]).analysis("run")

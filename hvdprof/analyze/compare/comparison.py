@@ -28,9 +28,10 @@ from hvdprof.model.comparison import (
     SideName,
 )
 from hvdprof.model.run import RunAnalysis
+from hvdprof.model.run_standing import standing
 from hvdprof.model.tables.comparison_tables import SETTING_DIFFS
 from hvdprof.rundir.comparison_looks import look_level
-from hvdprof.rundir.manifest import Manifest, Status
+from hvdprof.rundir.manifest import Manifest
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ class ComparedSide:
 def side_of_run(analysis: RunAnalysis) -> ComparedSide:
     """An analysed run as one side of a comparison."""
     return ComparedSide(
-        name=analysis.run.folder.name,
+        name=analysis.run.shown_name,
         path=str(analysis.run.folder),
         cells=cells_of_run(analysis),
         read_works=partial(launch_works, analysis),
@@ -190,10 +191,9 @@ def _pooled_outcome(pooled: pd.DataFrame, metric: Metric) -> Outcome:
 
 def _notes(analysis: RunAnalysis) -> Iterator[str]:
     """What of a run is missing in the comparison."""
-    name = analysis.run.folder.name
-    status = analysis.run.manifest.status
-    if status in (Status.RUNNING, Status.PLANNED):
-        yield f"{name} is in progress: what is measured so far is compared."
+    name = analysis.run.shown_name
+    if stands := standing(analysis.run.manifest):
+        yield f"{name} {stands}: what is measured so far is compared."
     for failed in analysis.failed:
         cell = dict(zip(CELL_KEY, _key_of(failed), strict=True))
         yield f"{name}: {cell_label(cell)} failed: {failed.reason}"

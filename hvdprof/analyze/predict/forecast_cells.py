@@ -25,6 +25,7 @@ from hvdprof.model.cell_key import (
 from hvdprof.model.forecast import Question
 from hvdprof.model.launch_key import LaunchKey
 from hvdprof.model.run import Run
+from hvdprof.model.run_standing import standing
 from hvdprof.model.tables.run_tables import RANKS
 from hvdprof.rundir.manifest import Manifest, Status
 
@@ -145,10 +146,10 @@ def _model(cells: list[CellTime], question: Question, manifest: Manifest) -> str
 
 
 def _progress(manifest: Manifest) -> str:
-    if manifest.status != Status.RUNNING:
+    if not (stands := standing(manifest)):
         return ""
     done = sum(one.status == Status.DONE for one in manifest.passes)
-    return f" It is in progress: {done} of {len(manifest.passes)} launches have ended."
+    return f" It {stands}: {done} of {len(manifest.passes)} launches have ended."
 
 
 def _hint(manifest: Manifest, model: str, engine: str, sizes: list[int]) -> str:

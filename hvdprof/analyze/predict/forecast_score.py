@@ -56,7 +56,7 @@ def measured_of(analysis: RunAnalysis) -> Measured:
     hosts: dict[int, int] = {}
     for pass_id, ranks in run.ranks.groupby("pass_id", observed=True):
         hosts[sizes[str(pass_id)]] = int(ranks["hostname"].nunique())
-    return Measured(run.folder.name, analysis.scaling, hosts)
+    return Measured(run.shown_name, analysis.scaling, hosts)
 
 
 def forecast_scores(predicted: Sequence[Predicted], measured: Sequence[Measured]) -> pd.DataFrame:

@@ -102,13 +102,15 @@ def _missing_ranks(run: Run) -> Iterator[str]:
 
 
 def _unfinished(run: Run) -> Iterator[str]:
-    left = int((run.segments["status"] == Status.INTERRUPTED).sum())
-    left += int((run.segments["status"] == Status.PLANNED).sum())
-    if left and run.manifest.status == Status.INTERRUPTED:
-        yield (
-            f"The run was interrupted: {left} of {len(run.segments)} measurements missing. Resume "
-            f"with `{run.manifest.resume_command(run.folder)}`."
-        )
+    manifest, total = run.manifest, len(run.segments)
+    left = int(run.segments["status"].isin([Status.INTERRUPTED, Status.PLANNED]).sum())
+    if manifest.status != Status.INTERRUPTED or not (left or manifest.was_killed):
+        return
+    why = "hvdprof was killed, or this is a copy of a run in progress; "
+    yield (
+        f"The run was interrupted: {why if manifest.was_killed else ''}{left} of {total} "
+        f"measurements missing. Resume with `{manifest.resume_command(run.folder)}`."
+    )
 
 
 def _damaged_recordings(run: Run) -> Iterator[str]:

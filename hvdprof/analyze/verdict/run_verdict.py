@@ -25,7 +25,7 @@ from hvdprof.model.cell_key import (
     without_toggles,
 )
 from hvdprof.model.run import FailedSegment, Verdict
-from hvdprof.rundir.manifest import Manifest, Mode, Status
+from hvdprof.rundir.manifest import NOT_ENDED, Manifest, Mode, Status
 from hvdprof.rundir.plan import TORCH_ENGINE
 
 OF_CROWDED_CELLS = (STRAGGLER, PAUSE, INPUT_BOUND)
@@ -60,6 +60,7 @@ def verdict(
     3.  A stall that was seen, else the failure of the job, comes first, then the number; findings
         hold the largest loss.
     4.  Where nothing can be said, the sentence says why.
+    5.  The caveat begins with the run's progress while it is measured.
 
     Args:
         scaling: SCALING of the run.
@@ -69,6 +70,22 @@ def verdict(
         manifest: That of the run.
         busy_of: That other processes leave a cell without an answer, and what to do.
     """
+    answer = _judged(scaling, waterfall, findings, failed, manifest, busy_of)
+    if manifest.status not in NOT_ENDED or not answer.model:
+        return answer
+    ended = sum(record.status not in NOT_ENDED for record in manifest.passes)
+    begin = f"Provisional: {ended} of {len(manifest.passes)} launches have ended."
+    return replace(answer, caveat=_joined(begin, answer.caveat))
+
+
+def _judged(
+    scaling: pd.DataFrame,
+    waterfall: pd.DataFrame,
+    findings: pd.DataFrame,
+    failed: Sequence[FailedSegment],
+    manifest: Manifest,
+    busy_of: Callable[[pd.Series], tuple[str, str] | None],
+) -> Verdict:
     stall = stall_sentence(findings)
     base = base_cells(scaling)
     many = scaled_cells(base)
@@ -181,8 +198,8 @@ def _empty_verdict(failed: Sequence[FailedSegment], manifest: Manifest) -> Verdi
             f"{what} was measured: {len(failed)} of {num_planned} planned measurements failed. "
             f"First failure, {first.model} at np={first.np}: {first.reason.rstrip('.')}."
         )
-    elif manifest.status in (Status.PLANNED, Status.RUNNING):
-        sentence = f"Nothing is measured yet: the run is {manifest.status}."
+    elif manifest.status in NOT_ENDED:
+        sentence = "Nothing is measured yet: the run is in progress."
     elif not num_planned:
         sentence = "Nothing was measured: every configuration was skipped."
     else:

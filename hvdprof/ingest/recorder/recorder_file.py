@@ -73,7 +73,7 @@ class SegmentRecording:
     ``last_evaluation`` follows the last step.
     ``windows`` is what a light recording holds instead of steps, ``counts`` the steps of which each
     row of its ``step_table`` is the mean (empty in a full recording), ``totals`` its number of
-    gradients, their size and what is submitted of them.
+    gradients, their size and what is submitted of them. ``ended`` says that the rank has ended it.
     """
 
     id: str
@@ -100,6 +100,7 @@ class SegmentRecording:
     totals: tuple[int, int, int] | None = None
     cut_ns: "array[int]" = field(default_factory=_int64s)
     last_evaluation: LastEvaluation | None = None
+    ended: bool = False
 
     @property
     def busy_ns(self) -> float:

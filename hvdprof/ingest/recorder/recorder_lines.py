@@ -269,6 +269,7 @@ class _Reader:
         elif recording is not None and sent and len(sent) == len(recording.sent_of):
             recording.sent_of = sent
         if recording is not None:
+            recording.ended = True
             recording.process_times_ns += _process_time(line)
 
     def finished(self) -> RecorderFile:

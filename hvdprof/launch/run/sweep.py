@@ -6,21 +6,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from hvdprof.errors import InterruptedRunError, StorageError, SweepIncompleteError
+from hvdprof.launch.diagnose.rank_progress import PassProgress
 from hvdprof.launch.plan.environment import RECORDER_DIR
 from hvdprof.launch.plan.preflight import require_space
+from hvdprof.launch.plan.workload import least_partial_steps
 from hvdprof.launch.processes.interruption import interruptible
 from hvdprof.launch.processes.marked_processes import end_marked
-from hvdprof.launch.run.attempts import split_unfinished
+from hvdprof.launch.run.attempts import interrupt, split_unfinished
 from hvdprof.launch.run.disk_reserve import hold_disk_reserve, release_disk_reserve
 from hvdprof.launch.run.measured_cells import cells_without_result, num_failed
 from hvdprof.launch.run.pass_launches import PassLaunches
 from hvdprof.launch.run.pass_plan import make_folder
 from hvdprof.launch.run.repeats import LookAtRun, Repeats
-from hvdprof.launch.run.run_lock import exclusive_run
 from hvdprof.launch.run.session_passes import place_after, recover_sessions
 from hvdprof.launch.run.sweep_state import SweepState
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import PassRecord, Status
+from hvdprof.rundir.run_lock import exclusive_run
 
 
 @dataclass(slots=True, kw_only=True)
@@ -56,7 +58,7 @@ class Sweep(SweepState):
             UsageError: Another process is measuring into the run directory.
         """
         make_folder(self.paths.folder)
-        with exclusive_run(self.paths.folder):
+        with exclusive_run(self.paths.folder) as self.manifest.writer:
             resume = self.manifest.resume_command(self.paths.folder)
             hold_disk_reserve(self.paths.disk_reserve)
             try:
@@ -70,7 +72,8 @@ class Sweep(SweepState):
                 # Where even that cannot be written, the earlier manifest shows what had begun.
                 with contextlib.suppress(StorageError):
                     self.settle_status(Status.INTERRUPTED)
-                error.hint = f"What was measured is kept. Free some space, then: {resume}"
+                advice = error.hint or "Free some space."
+                error.hint = f"What was measured is kept. {advice} Then: {resume}"
                 raise
             except BaseException:
                 # Of another sweep as well, where several are open at once.
@@ -218,9 +221,13 @@ class Sweep(SweepState):
         return open_passes
 
     def _end_left_over(self, record: PassRecord) -> None:
-        """End a launch that still runs after the hvdprof that started it was killed."""
-        recordings = PassPaths(self.paths.of_pass(record.id).folder.absolute()).recorder_folder
-        end_marked(str(recordings), None, variable=RECORDER_DIR)
+        """End a launch whose hvdprof was killed; what all of its ranks have ended is done."""
+        paths = PassPaths(self.paths.of_pass(record.id).folder.absolute())
+        end_marked(str(paths.recorder_folder), None, variable=RECORDER_DIR)
+        if record.session is None:
+            progress = PassProgress(paths)
+            progress.update()
+            interrupt(record, progress, least_steps=least_partial_steps(self.settings))
 
     def _insert_after(self, record: PassRecord, rest: PassRecord) -> None:
         self.manifest.passes.insert(place_after(self.manifest, record), rest)

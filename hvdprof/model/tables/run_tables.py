@@ -47,7 +47,11 @@ SEGMENTS = Table(
         ),
         Column("image_size", "int64", "pixels", "Edge of the square input image."),
         Column(
-            "status", "category", "", "planned, done, failed or interrupted, from the manifest."
+            "status",
+            "category",
+            "",
+            "planned, running or partial (with enough steps for a result), done, failed or "
+            "interrupted.",
         ),
         Column("num_ranks_recorded", "int32", "", "Ranks whose recorder file holds this segment."),
         Column("num_tensors", "int64", "", "Gradient tensors watched by the recorder on rank 0."),

@@ -7,9 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hvdprof import units
-from hvdprof.rundir.manifest import Manifest, PassRecord, Status
-
-_WAITING = (Status.PLANNED, Status.RUNNING)
+from hvdprof.rundir.manifest import NOT_ENDED, Manifest, PassRecord, Status
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +22,7 @@ def progress_of(manifest: Manifest) -> Progress | None:
     """Passes that ended, the present one, and the time that is left; None of an ended run."""
     if manifest.status != Status.RUNNING:
         return None
-    ended = [one for one in manifest.passes if one.status not in _WAITING]
+    ended = [one for one in manifest.passes if one.status not in NOT_ENDED]
     total = len(manifest.passes)
     now = next((one.id for one in manifest.passes if one.status == Status.RUNNING), "")
     texts = [f"{units.count(len(ended))} of {units.count(total)} passes ended"]

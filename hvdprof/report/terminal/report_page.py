@@ -264,5 +264,9 @@ def _next_commands(analysis: RunAnalysis) -> tuple[tuple[str, str], ...]:
 
 
 def _shortest(folder: Path) -> str:
-    relative = os.path.relpath(folder)
+    try:
+        relative = os.path.relpath(folder)
+    except OSError:
+        # A script can have removed the working directory.
+        return str(folder)
     return min(relative, str(folder), key=len)

@@ -9,6 +9,7 @@ from hvdprof.model.cell_key import has_no_toggles, short_name
 from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import Run, RunAnalysis
 from hvdprof.model.tables.waiting_tables import CLOCKS
+from hvdprof.plain_text import printable
 from hvdprof.rundir.attached import attached_files
 from hvdprof.rundir.manifest import Manifest
 
@@ -40,7 +41,7 @@ def observer_overhead(row: FrameRow) -> str:
 
 def run_label(run: Run) -> str:
     """The folder of a run, which holds its date, after the name where the folder has another."""
-    folder, name = run.folder.resolve().name, run.manifest.name
+    folder, name = printable(run.folder.resolve().name), run.manifest.name
     return folder if name in folder else f"{name} ({folder})"
 
 

@@ -138,7 +138,7 @@ def test_everything_failed(tmp_path: Path) -> None:
 def test_a_run_that_has_just_begun(tmp_path: Path) -> None:
     planned = PassSpec(segments=[SegmentSpec(status="planned")], status="planned")
     verdict = analysis_of(tmp_path, [planned], status="running").verdict
-    assert verdict.sentence == "Nothing is measured yet: the run is running."
+    assert verdict.sentence == "Nothing is measured yet: the run is in progress."
 
 
 def test_everything_skipped(tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
+import os
 import re
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -80,3 +82,49 @@ def test_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         preflight.require_space(tmp_path)
     # In `tune` this option names the report, and --runs the folder.
     assert "--output" not in str(error.value.hint)
+
+
+@pytest.fixture
+def space(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What file systems say of themselves, to be changed."""
+    about: dict[str, Any] = {"f_flag": 0, "f_blocks": 1000, "free": {}}
+    monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(**about))
+    monkeypatch.setattr(preflight, "free_bytes", lambda one: about["free"].get(str(one), 10**12))
+    return about
+
+
+def test_a_read_only_folder_is_not_called_short_of_space(
+    space: dict[str, Any], tmp_path: Path
+) -> None:
+    space |= {"f_flag": os.ST_RDONLY, "free": {str(tmp_path): 0}}
+    with pytest.raises(StorageError, match="mounted read-only"):
+        preflight.require_space(tmp_path)
+
+
+def test_a_file_system_without_blocks_says_itself_what_it_refuses(
+    space: dict[str, Any], tmp_path: Path
+) -> None:
+    space |= {"f_blocks": 0, "free": {str(tmp_path): 0}}
+    preflight.require_space(tmp_path)
+
+
+def test_a_full_folder_of_temporary_files_is_named(
+    space: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", "/scratch/me")
+    preflight.require_space(tmp_path)
+    space["free"] = {"/scratch/me": 4_000_000}
+    with pytest.raises(StorageError, match=r"^/scratch/me, .* \(TMPDIR\), has 4\.0 MB") as raised:
+        preflight.require_space(tmp_path)
+    assert "set TMPDIR" in raised.value.hint
+
+
+def test_a_working_directory_that_is_gone_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    with pytest.raises(StorageError, match="working directory is gone"):
+        preflight.require_space(tmp_path)

@@ -7,10 +7,10 @@ import pytest
 from hvdprof.errors import EnvironmentNotReadyError, InterruptedRunError, UsageError
 from hvdprof.launch.run.interleaved_sweeps import run_interleaved, run_race
 from hvdprof.launch.run.joined_observer import JoinedObserver
-from hvdprof.launch.run.run_lock import exclusive_run
 from hvdprof.launch.run.sweep import Sweep
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import Manifest, Status
+from hvdprof.rundir.run_lock import exclusive_run
 from tests.builders import fake_ranks
 from tests.builders.bench_settings import bench_settings
 from tests.launch.run.test_sweep import _manifest, _PlainLauncher, _Seen

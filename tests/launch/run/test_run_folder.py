@@ -4,9 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from hvdprof.errors import StorageError
+from hvdprof.errors import StorageError, UsageError
 from hvdprof.launch.run.bench_run import Tools, planned_manifest
 from hvdprof.launch.run.run_folder import make_run_folder
+from hvdprof.rundir.manifest import Manifest, Status
+from hvdprof.rundir.run_lock import exclusive_run
 from tests.builders.bench_settings import FOUR_CORES, bench_settings
 from tests.builders.survey import make_build
 
@@ -57,3 +59,30 @@ def test_a_folder_in_which_others_could_plant_files_gets_no_run(tmp_path, monkey
     with pytest.raises(StorageError, match="every user may write to"):
         make_run_folder(manifest, None if output is None else Path(output), "bench")
     assert list(place.iterdir()) == []
+
+
+def test_of_two_starts_into_one_new_folder_one_gets_it(tmp_path):
+    tools = Tools(make_build(), None)
+    manifests = [planned_manifest(bench_settings(), FOUR_CORES, tools) for _ in range(8)]
+    together = threading.Barrier(len(manifests))
+
+    def make(number):
+        together.wait()
+        try:
+            make_run_folder(manifests[number], tmp_path / "run", f"start {number}")
+        except (StorageError, UsageError):
+            return None
+        return f"start {number}"
+
+    with ThreadPoolExecutor(len(manifests)) as pool:
+        made = [name for name in pool.map(make, range(len(manifests))) if name]
+    assert [Manifest.read(tmp_path / "run").name] == made
+
+
+def test_a_run_that_is_made_counts_as_in_progress(tmp_path):
+    manifest = planned_manifest(bench_settings(), FOUR_CORES, Tools(make_build(), None))
+    folder = make_run_folder(manifest, tmp_path / "run", "bench")
+    assert Manifest.read(folder).status == Status.PLANNED
+    with exclusive_run(folder):
+        pass
+    assert Manifest.read(folder).was_killed

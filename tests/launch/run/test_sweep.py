@@ -617,6 +617,31 @@ def test_a_launch_that_outlived_its_hvdprof_does_not_compete_with_the_next(
     ]
 
 
+@pytest.mark.slow
+def test_what_all_ranks_had_ended_before_hvdprof_was_killed_is_not_measured_anew(
+    sweep_of: Callable[..., Sweep],
+) -> None:
+    sweep = sweep_of(sizes=(2,), models=(MNIST, RESNET))
+    sweep.run()
+    # As the manifest stood while the first launch ran, and the files when it was cut off.
+    killed = sweep.manifest.passes[0]
+    sweep.manifest.status = killed.status = Status.RUNNING
+    for segment in killed.segments:
+        segment.status = Status.PLANNED
+    sweep.manifest.write(sweep.paths)
+    for rank in range(2):
+        path = sweep.paths.of_pass(killed.id).recorder_file(rank)
+        text = path.read_text()
+        path.write_text(text[: text.index('"segment_end"', text.index('"segment_end"') + 1)])
+
+    sweep_of(Manifest.read(sweep.paths.folder)).run()
+
+    resumed = Manifest.read(sweep.paths.folder)
+    first, second = killed.segments
+    assert _statuses(resumed)[killed.id] == {first.segment.id: "done"}
+    assert _statuses(resumed)[f"{killed.id}-attempt2"] == {second.segment.id: "done"}
+
+
 def test_a_full_disk_ends_the_sweep_with_what_was_measured(
     sweep_of: Callable[..., Sweep], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -22,6 +22,17 @@ def test_a_command_with_a_folder_of_any_name_can_be_copied(tmp_path):
     assert shlex.split(command)[2].endswith("my run; $(x)")
 
 
+def test_a_report_needs_no_working_directory(tmp_path, monkeypatch):
+    analysis = full_analysis()
+    run = replace(analysis.run, folder=tmp_path / "run")
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    (command, _), *_ = shape_page(replace(analysis, run=run)).next_commands
+    assert shlex.split(command)[2] == str(tmp_path / "run")
+
+
 def test_cells_that_refer_to_nothing_say_so():
     analysis = full_analysis()
     scaling = SCALING.frame([cell(baseline="", compression="fp16", efficiency=float("nan"))])
