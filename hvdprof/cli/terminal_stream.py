@@ -1,15 +1,13 @@
-"""Standard output: what it cannot take is one message, and what it must not show takes no effect.
+"""Standard output: what it cannot take is one message, what it must not show takes no effect.
 
 Formats such as CSV hold the control characters of files as they are: a terminal shows escapes.
 """
 
-import contextlib
 import errno
 import io
 import os
 import re
 import sys
-from collections.abc import Iterator
 from typing import TextIO
 
 from hvdprof.errors import StorageError
@@ -19,32 +17,27 @@ _COLOURS = re.compile(r"(\x1b\[[\d;]*m)")
 _INDEXED_OR_RGB = re.compile(r"[34]8;(?:5;\d*|2;\d*;\d*;\d*)")
 
 
-class CheckedStream(io.TextIOBase):
-    """A stream whose errors name it: a full disk, a closed descriptor.
+class TerminalStream(io.TextIOBase):
+    """A stream of a terminal that takes lines and colours, and shows other controls as escapes.
 
-    A pipe whose reader has gone stays an error of its own, which ends a command without a message.
+    Concealed text is shown too.
     """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """Write a text; its length.
-
-        Raises:
-            StorageError: It cannot be written.
-        """
-        with _named_errors():
-            return self._stream.write(text)
+        """Write a text; its length."""
+        parts = _COLOURS.split(text)
+        # Every second part is a sequence of colours.
+        parts[::2] = map(printable_lines, parts[::2])
+        parts[1::2] = [printable_lines(one) if _conceals(one) else one for one in parts[1::2]]
+        self._stream.write("".join(parts))
+        return len(text)
 
     def flush(self) -> None:
-        """Hand on what is written.
-
-        Raises:
-            StorageError: It cannot be written.
-        """
-        with _named_errors():
-            self._stream.flush()
+        """Hand on what is written."""
+        self._stream.flush()
 
     def isatty(self) -> bool:
         """Whether it is a terminal."""
@@ -60,24 +53,24 @@ class CheckedStream(io.TextIOBase):
 
     @property
     def encoding(self) -> str:  # type: ignore[override]
-        """That of the stream."""
+        """That of the terminal."""
         return self._stream.encoding
 
 
-class TerminalStream(CheckedStream):
-    """A stream of a terminal that takes lines and colours, and shows other controls as escapes.
+class _OutputFile(io.FileIO):
+    """Standard output, whose errors name it; a reader that has gone ends a command silently."""
 
-    Concealed text is shown too.
-    """
-
-    def write(self, text: str) -> int:
-        """Write a text; its length."""
-        parts = _COLOURS.split(text)
-        # Every second part is a sequence of colours.
-        parts[::2] = map(printable_lines, parts[::2])
-        parts[1::2] = [printable_lines(one) if _conceals(one) else one for one in parts[1::2]]
-        super().write("".join(parts))
-        return len(text)
+    def write(self, data: object) -> int | None:  # type: ignore[override]
+        try:
+            return super().write(data)  # type: ignore[arg-type]
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            reason = "it is closed" if error.errno == errno.EBADF else error.strerror
+            raise StorageError(
+                f"Standard output could not be written: {reason}.",
+                hint="Send it elsewhere; commands with a result also take --output FILE.",
+            ) from error
 
 
 def open_streams() -> None:
@@ -87,34 +80,31 @@ def open_streams() -> None:
     """
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         if getattr(sys, name) is None:
-            # Nothing is read, and output fails where it is written; messages have no place to go.
+            # Output fails where it is written; messages have no place to go.
             flags = os.O_WRONLY if name == "stderr" else os.O_RDONLY
             os.dup2(os.open(os.devnull, flags), number)
-            setattr(sys, name, open(number, mode, encoding="utf-8"))  # noqa: SIM115, PTH123
-    for stream in (sys.stdout, sys.stderr):
+            stream = os.fdopen(number, mode, encoding="utf-8")
+            setattr(sys, name, stream)
+            setattr(sys, f"__{name}__", stream)
+    if isinstance(sys.stderr, io.TextIOWrapper):
+        sys.stderr.reconfigure(errors="backslashreplace")
+    is_terminal = sys.stdout.isatty()
+    # A test or a notebook may have put its own in place.
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout is sys.__stdout__:
         # In a locale without UTF-8 a character is escaped, and the result is still printed.
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
-    sys.stdout = (TerminalStream if sys.stdout.isatty() else CheckedStream)(sys.stdout)
+        sys.stdout = io.TextIOWrapper(
+            io.BufferedWriter(_OutputFile(1, "w", closefd=False)),
+            sys.stdout.encoding,
+            "backslashreplace",
+            line_buffering=is_terminal or sys.stdout.write_through,
+        )
+    if is_terminal:
+        sys.stdout = TerminalStream(sys.stdout)
 
 
 def drop_output() -> None:
     """Lose what standard output could not take, so that Python does not try again at its end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-
-
-@contextlib.contextmanager
-def _named_errors() -> Iterator[None]:
-    try:
-        yield
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        reason = "it is closed" if error.errno == errno.EBADF else error.strerror
-        raise StorageError(
-            f"Standard output could not be written: {reason}.",
-            hint="Send it elsewhere; commands with a result also take --output FILE.",
-        ) from error
 
 
 def _conceals(colours: str) -> bool:

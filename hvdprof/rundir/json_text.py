@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Callable
 from typing import Any
 
 LARGEST_INTEGER = 2**63 - 1
@@ -19,11 +20,7 @@ def parse_json(text: str | bytes) -> Any:
             bits; NaN is none of these.
     """
     text = text if isinstance(text, str) else text.decode("utf-8")
-    try:
-        value = _DECODER.decode(text)
-    except RecursionError as error:
-        raise ValueError("it is nested too deeply") from error
-    return without_surrogates(value) if "\\u" in text else value
+    return _parsed(_DECODER.decode, text)
 
 
 def parse_first(text: bytes) -> Any:
@@ -32,11 +29,15 @@ def parse_first(text: bytes) -> Any:
     Raises:
         ValueError: As ``parse_json``.
     """
+    return _parsed(_DECODER.raw_decode, text.decode("utf-8", "replace"))[0]
+
+
+def _parsed(decode: Callable[[str], Any], text: str) -> Any:
     try:
-        value, _ = _DECODER.raw_decode(text.decode("utf-8", "replace"))
+        value = decode(text)
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
-    return without_surrogates(value) if b"\\u" in text else value
+    return without_surrogates(value) if "\\u" in text else value
 
 
 def without_surrogates(value: Any) -> Any:
@@ -59,10 +60,4 @@ def _finite(digits: str) -> float:
     return number
 
 
-def _constant(name: str) -> float:
-    if name != "NaN":
-        raise ValueError("a number is infinite")
-    return math.nan
-
-
-_DECODER = json.JSONDecoder(parse_int=_integer, parse_float=_finite, parse_constant=_constant)
+_DECODER = json.JSONDecoder(parse_int=_integer, parse_float=_finite, parse_constant=_finite)

@@ -24,10 +24,7 @@ _MISSING: Mapping[str, object] = {
 """The value of a column that a line does not state, by dtype; other columns must be given."""
 
 
-_LIMITS = {
-    **dict.fromkeys(("int64", "Int64", "float64"), 2**62),
-    **dict.fromkeys(("int32", "Int32"), 2**31 - 1),
-}
+_LIMITS = {"int64": 2**62, "Int64": 2**62, "float64": 2**62, "int32": 2**31, "Int32": 2**31}
 
 
 class PartReader(ABC):
@@ -111,4 +108,4 @@ class PartReader(ABC):
 
 
 def _is_beyond(value: object, limit: int) -> bool:
-    return isinstance(value, int | float) and abs(value) > limit
+    return isinstance(value, int | float) and abs(value) >= limit

@@ -66,35 +66,27 @@ def _batches(
     try:
         _refuse_other_than_select(connection, statement)
         _add_tables(connection, named, limits)
-        reader = _reader(connection, statement)
+        try:
+            relation = connection.sql(statement)
+        except (duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException):
+            # Its other method says at which position, before it runs anything.
+            connection.execute(statement)
+            raise
+        # DuckDB before 2.0 takes some pragmas for a SELECT.
+        if relation is None:
+            raise duckdb.InvalidInputException("the statement gives no rows")
+        reader = relation.to_arrow_reader(_BATCH_ROWS)
         yield reader.schema
         yield from reader
     except (duckdb.OutOfMemoryException, MemoryError) as error:
         raise limits.memory_error() from error
-    except duckdb.Error as error:
-        raise UsageError(_message(str(error), statement), hint=_HINT) from error
-    except (OSError, pa.ArrowException) as error:
+    except (duckdb.Error, OSError, pa.ArrowException) as error:
         # Arrow hands on what goes wrong behind the first batch.
         if "Out of Memory" in str(error):
             raise limits.memory_error() from error
         raise UsageError(_message(str(error), statement), hint=_HINT) from error
     finally:
         connection.close()
-
-
-def _reader(connection: "duckdb.DuckDBPyConnection", statement: str) -> pa.RecordBatchReader:
-    import duckdb
-
-    try:
-        relation = connection.sql(statement)
-    except (duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException):
-        # Its other method says at which position, before it runs anything.
-        connection.execute(statement)
-        raise
-    # DuckDB before 2.0 takes some pragmas for a SELECT.
-    if relation is None:
-        raise duckdb.InvalidInputException("the statement gives no rows")
-    return relation.to_arrow_reader(_BATCH_ROWS)
 
 
 def _add_tables(
