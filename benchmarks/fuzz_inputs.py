@@ -12,6 +12,7 @@ import argparse
 import contextlib
 import importlib
 import io
+import math
 import os
 import random
 import re
@@ -20,7 +21,9 @@ import shutil
 import signal
 import sys
 import tempfile
+import time
 import traceback
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -113,6 +116,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--mutants", type=int, default=1000, help="of each kind")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=3600.0, help="of each kind, at most")
     parser.add_argument("--kind", action="append", choices=[*KINDS, BOTH_PATHS])
     parser.add_argument("--only", type=int, help="run the mutant of this number alone")
     parser.add_argument("--failures", type=Path, default=Path("failed-mutants"))
@@ -120,8 +124,10 @@ def main() -> int:
     numbers = range(options.mutants) if options.only is None else [options.only]
     print(HEAD, flush=True)
     failed = False
-    for kind in options.kind or KINDS:
-        tally = fuzzed(kind, options.seed, numbers, options.failures)
+    for kind in options.kind or [*KINDS, BOTH_PATHS]:
+        tally = fuzzed(
+            kind, options.seed, numbers, failures=options.failures, seconds=options.seconds
+        )
         print(tally.row(kind), flush=True)
         for number, ended in tally.problems:
             last = ended.stderr.strip().rpartition("\n")[2][:300]
@@ -130,7 +136,14 @@ def main() -> int:
     return int(failed)
 
 
-def fuzzed(kind: str, seed: int, numbers: Sequence[int], failures: Path | None = None) -> Tally:
+def fuzzed(
+    kind: str,
+    seed: int,
+    numbers: Sequence[int],
+    *,
+    failures: Path | None = None,
+    seconds: float = math.inf,
+) -> Tally:
     """What came of some mutants of a kind; each depends on its number and the seed alone.
 
     Args:
@@ -138,6 +151,7 @@ def fuzzed(kind: str, seed: int, numbers: Sequence[int], failures: Path | None =
         seed: Of all mutants.
         numbers: Those of the mutants.
         failures: Receives a copy of each mutant that failed.
+        seconds: After these the rest is left out.
     """
     write: Seeds = KINDS.get(kind, timelines)
     tally = Tally()
@@ -146,7 +160,10 @@ def fuzzed(kind: str, seed: int, numbers: Sequence[int], failures: Path | None =
         (home / "seeds").mkdir()
         seeds = write(home / "seeds")
         _import_what_is_needed(kind, seeds, home)
+        deadline = time.monotonic() + seconds
         for number in numbers:
+            if time.monotonic() > deadline:
+                break
             source = random.Random(f"{kind} {seed} {number}")
             given = _mutant(source, source.choice(seeds), home)
             ended = _ended(_work(kind, number, given, home), home)
@@ -214,8 +231,8 @@ def _import_what_is_needed(kind: str, seeds: Sequence[Path], home: Path) -> None
     """Import what the commands import, so that the processes of mutants start with it."""
     (home / "out").mkdir(exist_ok=True)
     names = home / "modules"
-    for number in range(2 * len(COMMANDS)):
-        work = _work(kind, number, seeds[number % len(seeds)], home)
+    for number in range(1, 2 * len(COMMANDS), 2):
+        work = _work(kind, number, seeds[number // 2 % len(seeds)], home)
 
         def listed(work: Callable[[], None] = work) -> None:
             try:
@@ -235,7 +252,10 @@ def _ended(work: Callable[[], None], home: Path) -> Ended:
     """How a process ends that does some work."""
     printed = [home / "stdout", home / "stderr"]
     sys.stdout.flush()
-    process = os.fork()
+    with warnings.catch_warnings():
+        # Arrow's threads, of which Python 3.12 warns, stand the fork.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        process = os.fork()
     if process == 0:
         _become(work, printed)
     _, status, used = os.wait4(process, 0)

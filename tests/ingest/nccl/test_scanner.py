@@ -252,6 +252,6 @@ def test_a_line_with_a_number_beyond_64_bits_is_not_understood(tmp_path: Path) -
     assert len(recording.channels) == len(recorded(tmp_path, job(), "plain.log").channels)
 
 
-def test_a_warning_with_such_a_number_is_kept(tmp_path: Path) -> None:
+def test_a_warning_with_such_a_number_is_a_problem(tmp_path: Path) -> None:
     text = said(f"misc/a.cc:7 NCCL WARN Call failed with {'9' * 25}").replace("NCCL INFO ", "", 1)
     assert len(recorded(tmp_path, [*job(), text]).problems) == 1
