@@ -270,9 +270,12 @@ def _become(work: Callable[[], None], printed: Sequence[Path]) -> None:
         signal.alarm(_TIMEOUT_S)
         resource.setrlimit(resource.RLIMIT_DATA, (_MOST_DATA_BYTES, _MOST_DATA_BYTES))
         os.environ["XDG_CACHE_HOME"] = str(printed[0].parent / "cache")
-        for stream, path in enumerate(printed, start=1):
-            file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            os.dup2(file, stream)
+        for number, (name, path) in enumerate(zip(("stdout", "stderr"), printed, strict=True), 1):
+            os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), number)
+            # A test that captures output has put its own streams in place.
+            stream = os.fdopen(number, "w", encoding="utf-8")
+            setattr(sys, name, stream)
+            setattr(sys, f"__{name}__", stream)
         try:
             work()
             code = 0
