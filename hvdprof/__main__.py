@@ -1,6 +1,19 @@
-"""``python -m hvdprof``."""
+"""``python -m hvdprof``, and the command ``hvdprof``: Ctrl-C ends it in one line at any moment."""
 
-from hvdprof.cli.main import main
+import sys
+
+
+def main() -> None:
+    """Run the command line; does not return."""
+    try:
+        # Its import takes most of a short command.
+        from hvdprof.cli.main import main as run
+
+        run()
+    except KeyboardInterrupt:
+        sys.stderr.write("hvdprof: Interrupted.\n")
+        sys.exit(130)
+
 
 if __name__ == "__main__":
     main()

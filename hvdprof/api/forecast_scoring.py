@@ -26,9 +26,10 @@ from hvdprof.model.run import RunAnalysis
 from hvdprof.model.stored_forecast import StoredForecast
 from hvdprof.model.tables.forecast_tables import FORECAST_SCORES
 from hvdprof.plain_text import printable
+from hvdprof.rundir.json_text import DAMAGE, parse_json
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import Manifest
-from hvdprof.rundir.regular_file import NotRegularFileError, read_regular
+from hvdprof.rundir.regular_file import read_regular
 from hvdprof.rundir.run_file import file_mode
 from hvdprof.rundir.whole_file import write_whole
 
@@ -122,9 +123,9 @@ def _read_all_scores(parents: Iterable[Path]) -> tuple[pd.DataFrame, list[str]]:
     frames, problems = [FORECAST_SCORES.empty()], []
     for folder in _scored_folders(parents):
         try:
-            rows = json.loads(read_regular(RunPaths(folder).forecast_scores))
+            rows = parse_json(read_regular(RunPaths(folder).forecast_scores))
             frames.append(FORECAST_SCORES.frame(rows))
-        except (OSError, ValueError, TypeError, NotRegularFileError) as error:
+        except (OSError, *DAMAGE) as error:
             problems.append(
                 f"The scores of earlier forecasts in {folder.name} are not used: {error}. "
                 f"hvdprof predict --score {shlex.quote(str(folder))} writes them again."

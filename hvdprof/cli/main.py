@@ -5,7 +5,6 @@ Tested in ``tests/cli/test_analyze.py``.
 
 import gc
 import importlib
-import io
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
@@ -13,7 +12,7 @@ from typing import NoReturn
 import typer
 
 from hvdprof import __version__
-from hvdprof.cli.terminal_stream import TerminalStream
+from hvdprof.cli.terminal_stream import drop_output, open_streams
 from hvdprof.errors import HvdprofError
 from hvdprof.plain_text import printable_lines
 
@@ -65,21 +64,30 @@ def main() -> NoReturn:
     """Run the command line; every HvdprofError ends as one message on stderr."""
     # Imports leave no garbage: looking for it often takes a tenth of a short command.
     gc.set_threshold(_OBJECTS_PER_COLLECTION)
-    for stream in (sys.stdout, sys.stderr):
-        # In a locale without UTF-8 a character is escaped, and the result is still printed.
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
-    if sys.stdout.isatty():
-        sys.stdout = TerminalStream(sys.stdout)
+    open_streams()
+    code: str | int | None = 0
     try:
-        build_app(_needed_commands(sys.argv[1:]))()
+        try:
+            build_app(_needed_commands(sys.argv[1:]))()
+        except SystemExit as ended:
+            code = ended.code
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader has seen enough, as `| head` does.
+        drop_output()
+        code = 1
     except HvdprofError as error:
         # Messages quote files and output of strangers.
         sys.stderr.write(f"hvdprof: {printable_lines(error.message)}\n")
         if error.hint:
             sys.stderr.write(f"  {printable_lines(error.hint)}\n")
-        sys.exit(error.exit_code)
-    sys.exit(0)
+        code = error.exit_code
+        try:
+            sys.stdout.flush()
+        except (HvdprofError, OSError):
+            # It has been said, or is less than what has been said.
+            drop_output()
+    sys.exit(code)
 
 
 def _needed_commands(arguments: Sequence[str]) -> Sequence[str]:

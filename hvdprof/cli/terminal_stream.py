@@ -1,9 +1,16 @@
-"""Standard output on a terminal: what formats such as CSV hold as it is takes no effect there."""
+"""Standard output: what it cannot take is one message, what it must not show takes no effect.
 
+Formats such as CSV hold the control characters of files as they are: a terminal shows escapes.
+"""
+
+import errno
 import io
+import os
 import re
+import sys
 from typing import TextIO
 
+from hvdprof.errors import StorageError
 from hvdprof.plain_text import printable_lines
 
 _COLOURS = re.compile(r"(\x1b\[[\d;]*m)")
@@ -48,6 +55,56 @@ class TerminalStream(io.TextIOBase):
     def encoding(self) -> str:  # type: ignore[override]
         """That of the terminal."""
         return self._stream.encoding
+
+
+class _OutputFile(io.FileIO):
+    """Standard output, whose errors name it; a reader that has gone ends a command silently."""
+
+    def write(self, data: object) -> int | None:  # type: ignore[override]
+        try:
+            return super().write(data)  # type: ignore[arg-type]
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            reason = "it is closed" if error.errno == errno.EBADF else error.strerror
+            raise StorageError(
+                f"Standard output could not be written: {reason}.",
+                hint="Send it elsewhere; commands with a result also take --output FILE.",
+            ) from error
+
+
+def open_streams() -> None:
+    """Make the standard streams ready, those too that the shell closed.
+
+    A file that is opened later must not get the descriptor of a closed one.
+    """
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        if getattr(sys, name) is None:
+            # Output fails where it is written; messages have no place to go.
+            flags = os.O_WRONLY if name == "stderr" else os.O_RDONLY
+            os.dup2(os.open(os.devnull, flags), number)
+            stream = os.fdopen(number, mode, encoding="utf-8")
+            setattr(sys, name, stream)
+            setattr(sys, f"__{name}__", stream)
+    if isinstance(sys.stderr, io.TextIOWrapper):
+        sys.stderr.reconfigure(errors="backslashreplace")
+    is_terminal = sys.stdout.isatty()
+    # A test or a notebook may have put its own in place.
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout is sys.__stdout__:
+        # In a locale without UTF-8 a character is escaped, and the result is still printed.
+        sys.stdout = io.TextIOWrapper(
+            io.BufferedWriter(_OutputFile(1, "w", closefd=False)),
+            sys.stdout.encoding,
+            "backslashreplace",
+            line_buffering=is_terminal or sys.stdout.write_through,
+        )
+    if is_terminal:
+        sys.stdout = TerminalStream(sys.stdout)
+
+
+def drop_output() -> None:
+    """Lose what standard output could not take, so that Python does not try again at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def _conceals(colours: str) -> bool:

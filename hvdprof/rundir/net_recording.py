@@ -8,14 +8,15 @@ History of the schema:
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from hvdprof.errors import UnreadableInputError
-from hvdprof.rundir.json_codec import JsonObject
-from hvdprof.rundir.json_text import parse_json
+from hvdprof.rundir.json_codec import JsonObject, decode
+from hvdprof.rundir.json_text import DAMAGE
 from hvdprof.rundir.layout import RunPaths
-from hvdprof.rundir.regular_file import checked_inside, read_regular
+from hvdprof.rundir.line_file import read_lines
+from hvdprof.rundir.regular_file import checked_inside
 from hvdprof.rundir.run_file import file_mode
 from hvdprof.rundir.whole_file import write_whole
 
@@ -29,7 +30,8 @@ class NetRecording:
     ``created_at`` is ISO 8601, UTC; ``hosts`` are the host names by rank;
     ``controller`` is ``mpi`` or ``gloo``. A record has ``what`` (``tcp``, ``broadcast``,
     ``allreduce``), ``from`` and ``to`` (ranks; absent for ``allreduce``), ``size_bytes`` and
-    ``times_ns``, or ``problem`` where the pair could not be measured.
+    ``times_ns``, or ``problem`` where the pair could not be measured. ``problems`` are clauses on
+    damaged lines of the file.
     """
 
     created_at: str
@@ -37,6 +39,7 @@ class NetRecording:
     device: str
     hosts: list[str]
     records: list[JsonObject]
+    problems: list[str] = field(default_factory=list)
 
     def write(self, folder: Path) -> None:
         """Write the file into a run directory, whole or not at all.
@@ -62,27 +65,24 @@ class NetRecording:
             UnreadableInputError: It is damaged, or a newer hvdprof wrote it.
         """
         path = RunPaths(folder).net
+        lines: list[JsonObject] = []
         try:
-            header, *records = map(
-                parse_json, read_regular(checked_inside(folder, path)).splitlines()
-            )
+            problems = read_lines(checked_inside(folder, path), lambda _, line: lines.append(line))
+            header, *records = lines
             version = header.pop("schema_version")
+            if version > NET_SCHEMA_VERSION:
+                raise UnreadableInputError(
+                    f"{path} has schema version {version}; this hvdprof reads up to "
+                    f"{NET_SCHEMA_VERSION}.",
+                    hint="pip install --upgrade hvdprof",
+                )
+            return decode(cls, {**header, "records": records, "problems": problems}, path.name)
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except (OSError, *DAMAGE) as error:
             raise UnreadableInputError(
                 f"{path} is damaged: {error}.", hint="Measure again: hvdprof net --hosts ..."
             ) from error
-        if version > NET_SCHEMA_VERSION:
-            raise UnreadableInputError(
-                f"{path} has schema version {version}; this hvdprof reads up to "
-                f"{NET_SCHEMA_VERSION}.",
-                hint="pip install --upgrade hvdprof",
-            )
-        try:
-            return cls(records=records, **header)
-        except TypeError as error:
-            raise UnreadableInputError(f"{path} is damaged: {error}.") from error
 
 
 def _lines(records: Iterable[Mapping[str, object]]) -> str:

@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import cast
 
+from hvdprof.rundir.json_text import without_surrogates
 from hvdprof.rundir.recorder_format import RecorderLine
 
 _encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
@@ -30,8 +31,7 @@ def from_bytes(text: bytes) -> RecorderLine:
     """
     line = json.loads(text.decode("utf-8"))
     if b"\\u" in text:
-        # Half of a surrogate pair fits into no text column.
-        line = json.loads(json.dumps(line, ensure_ascii=False).encode("utf-8", "replace"))
+        line = without_surrogates(line)
     if not isinstance(line, Mapping) or not isinstance(line.get("kind"), str):
         raise ValueError("not a line of a recorder file")
     return cast(RecorderLine, line)

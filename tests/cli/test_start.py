@@ -4,6 +4,7 @@ import os
 import resource
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -126,3 +127,68 @@ def test_start_takes_no_more_processor_time_than_importing_pandas(tmp_path: Path
     assert processor_seconds("-m", "hvdprof", "--version") < 0.5 * unit
     assert processor_seconds("-m", "hvdprof", "--help") < unit
     assert processor_seconds("-m", "hvdprof", "analyze", str(run)) < 4 * unit
+
+
+def ended(shell: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """A command in a shell, in which `hvdprof` is this one."""
+    (folder / "t.csv").write_text("np,samples/s\n1,100\n2,190\n")
+    script = f'hvdprof() {{ "{sys.executable}" -m hvdprof "$@"; }}\n{shell}'
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(
+        ["bash", "-c", script], cwd=folder, env=environment, capture_output=True, text=True
+    )
+
+
+@pytest.mark.parametrize("command", ["analyze t.csv", "--version", "convert --help"])
+@pytest.mark.parametrize(
+    ("output", "reason"), [(">/dev/full", "No space left on device"), (">&-", "it is closed")]
+)
+def test_output_that_cannot_be_written_is_one_message(
+    tmp_path: Path, command: str, output: str, reason: str
+) -> None:
+    done = ended(f"hvdprof {command} {output}", tmp_path)
+    assert done.returncode == 7
+    assert done.stderr == (
+        f"hvdprof: Standard output could not be written: {reason}.\n"
+        "  Send it elsewhere; commands with a result also take --output FILE.\n"
+    )
+
+
+def test_a_closed_stream_takes_no_file_of_the_command(tmp_path: Path) -> None:
+    done = ended("hvdprof convert t.csv -o out --format csv >&- 2>&- <&-", tmp_path)
+    assert done.returncode == 0
+    assert (tmp_path / "out" / "throughput.csv").read_text().startswith("file,")
+
+
+def test_a_reader_that_goes_ends_a_command_without_a_message(tmp_path: Path) -> None:
+    done = ended("hvdprof analyze --help | head -c 1 >/dev/null", tmp_path)
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("module", ["typer", "hvdprof.cli.terminal_stream", "hvdprof.cli.analyze"])
+def test_ctrl_c_during_the_imports_is_one_line(tmp_path: Path, module: str) -> None:
+    script = (
+        "import signal, sys\n"
+        "from importlib.abc import MetaPathFinder\n"
+        "class Interrupting(MetaPathFinder):\n"
+        "    def find_spec(self, name, path, target=None):\n"
+        f"        if name == {module!r}:\n"
+        "            signal.raise_signal(signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Interrupting())\n"
+        "sys.argv = ['hvdprof', 'analyze', 'nowhere']\n"
+        "from hvdprof.__main__ import main\n"
+        "main()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stderr) == (130, "hvdprof: Interrupted.\n")
+
+
+def test_the_installed_command_starts_where_ctrl_c_is_caught() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["scripts"]["hvdprof"] == "hvdprof.__main__:main"

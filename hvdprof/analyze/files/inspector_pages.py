@@ -59,7 +59,7 @@ def _page(folder: str, members: list[FrameRow], rows: pd.DataFrame) -> FilePage:
     unanswered = [
         Unanswered(
             "what a step loses, and how much of it is hidden by computation",
-            torch_recording_command(int(calls["num_ranks"].max()) if len(calls) else None),
+            torch_recording_command(max(calls["num_ranks"].dropna().tolist(), default=None)),
         )
     ]
     if split.empty:
@@ -102,9 +102,10 @@ def _verdict(groups: pd.DataFrame, split: pd.DataFrame) -> FileVerdict:
         f"{units.counted(int(top['num_ranks']), 'rank')} takes {units.percent(share)} of the time "
         f"in collectives; median bus bandwidth {units.of_unit(top['busbw_gb_s'], 'GB/s')}."
     )
-    if split.empty:
+    total_ns = float(split["total_ns"].sum())
+    if not total_ns:
         return FileVerdict(sentence, _INCLUDES_WAITING)
-    waited = float(split["wait_ns"].sum()) / float(split["total_ns"].sum())
+    waited = float(split["wait_ns"].sum()) / total_ns
     return FileVerdict(
         f"{sentence} {units.percent(waited)} of that time is waiting; {_last_clause(split)}.",
         "Waiting is by the hosts' own clocks.",
@@ -155,7 +156,7 @@ def _size_facts(groups: pd.DataFrame) -> list[Fact]:
 
 def _wait_split(calls: pd.DataFrame) -> pd.DataFrame:
     """Waiting and total time of each collective whose kernel times all its ranks recorded."""
-    timed = calls[(calls["start_ns"].notna() & calls["rank"].notna()).to_numpy()]
+    timed = calls[calls[["start_ns", "rank", "num_ranks"]].notna().all(axis=1).to_numpy()]
     timed = timed.drop_duplicates(["communicator", "seq", "rank"])
     rows = []
     for _, members in timed.groupby(["communicator", "seq"], observed=True):

@@ -136,7 +136,8 @@ def _row(
         "batch_size": cell.batch_size or None,
         "samples_per_s": samples / step_time.value,
         "samples_per_s_low": samples / step_time.high,
-        "samples_per_s_high": samples / step_time.low,
+        # An interval without a bound reaches to steps of no length.
+        "samples_per_s_high": samples / step_time.low if step_time.low else NAN,
         "step_time_median_ns": float(np.median(step_times)),
         "step_time_p95_ns": p95_ns,
         "efficiency": reached.value,

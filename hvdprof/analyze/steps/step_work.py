@@ -125,7 +125,7 @@ def step_work(
 ) -> dict[LaunchKey, StepWork]:
     """The steady steps recorded on all ranks, by launch; of a light recording mean steps.
 
-    Launches without such a step, or without a measured blocked time, are omitted.
+    Launches without such a step, without a measured blocked time, or without any time are omitted.
 
     Args:
         steps: STEPS.
@@ -143,7 +143,8 @@ def step_work(
     for key, rows in rows_by_launch(steps):
         if key in wanted:
             work = _of_launch(steps.iloc[rows], wanted[key], releases.get(key), waits_of.get(key))
-            if work is not None:
+            # Times that contradict each other can leave steps of no length.
+            if work is not None and work.step_times.sum() > 0:
                 found[key] = work
     return found
 

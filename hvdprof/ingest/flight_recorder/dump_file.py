@@ -15,6 +15,7 @@ from pathlib import Path
 
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.flight_recorder.bounded_pickle import RefusedPickleError, load_plain
+from hvdprof.rundir.json_text import without_surrogates
 from hvdprof.rundir.regular_file import open_regular
 from hvdprof.rundir.shown_names import shown_name
 
@@ -148,7 +149,7 @@ def _parsed(data: bytes) -> object:
     if data.startswith(b"\x80"):
         return load_plain(data)
     value: object = json.loads(data)
-    return value
+    return without_surrogates(value) if b"\\u" in data else value
 
 
 def _dump(content: Mapping[str, object]) -> Dump:

@@ -98,7 +98,7 @@ def called_with_args(name: str, args: Args, times: tuple[int, int]) -> Collectiv
     known = [number for number in elements if number is not None]
     width = element_bytes(dtype)
     # The larger side is that of all ranks: the output of a gather, the input of a scatter.
-    total = max(known) * width if known and width is not None else None
+    total = _bounded(max(known) * width) if known and width is not None else None
     return CollectiveCall(
         collective=collective,
         name=what,
@@ -140,7 +140,7 @@ def called_by_name(
         return None
     dtype, payload = shaped_payload(args)
     if payload is not None and collective in _TIMES_GROUP:
-        payload = None if group_size is None else payload * group_size
+        payload = None if group_size is None else _bounded(payload * group_size)
     return CollectiveCall(
         collective=collective,
         name=name,
@@ -167,7 +167,7 @@ def shaped_payload(args: Args) -> tuple[str, int | None]:
         if not isinstance(edge, int):
             return dtype, None
         elements *= edge
-    return dtype, elements * width
+    return dtype, _bounded(elements * width)
 
 
 def element_bytes(dtype: str) -> int | None:
@@ -212,6 +212,11 @@ def _whole(value: object) -> int | None:
     if isinstance(value, bool) or value is None:
         return None
     try:
-        return int(str(value))
+        return _bounded(int(str(value)))
     except ValueError:
         return None
+
+
+def _bounded(number: int) -> int | None:
+    """A number that fits a column; None for any other."""
+    return number if abs(number) < 2**62 else None

@@ -37,8 +37,8 @@ _WANTED_OP = re.compile(
     rb"torch\.distributed\.ddp\.reducer::copy_bucket_to_grad)"
 )
 _COMMUNICATES = re.compile(rb'"name"\s*:\s*"(?:void\s+)?(?:nccl|rccl)')
-_EXTERNAL_ID = re.compile(rb'"External id"\s*:\s*(\d+)')
-_CORRELATION = re.compile(rb'"correlation"\s*:\s*(\d+)')
+_EXTERNAL_ID = re.compile(rb'"External id"\s*:\s*(\d{1,18})(?!\d)')
+_CORRELATION = re.compile(rb'"correlation"\s*:\s*(\d{1,18})(?!\d)')
 _FSDP2 = "FSDP::"
 _FSDP1 = "FullyShardedDataParallel."
 _DDP = "DistributedDataParallel."

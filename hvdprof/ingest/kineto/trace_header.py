@@ -3,13 +3,13 @@
 Tested in ``tests/ingest/kineto/test_trace_file.py``.
 """
 
-import json
 import re
 from dataclasses import dataclass
 
 from hvdprof.ingest.kineto.trace_records import TraceText
+from hvdprof.rundir.json_text import parse_first
 
-_BASE = re.compile(rb'"baseTimeNanoseconds"\s*:\s*(\d+)')
+_BASE = re.compile(rb'"baseTimeNanoseconds"\s*:\s*([0-3]?\d{1,18})(?!\d)')
 _HOST = re.compile(rb'"host_name"\s*:\s*"([^"\\]{1,255})"')
 _JOB = re.compile(rb'"distributedInfo"\s*:\s*(\{)')
 
@@ -35,10 +35,8 @@ def trace_header(text: TraceText) -> TraceHeader:
     notes = []
     if job is not None:
         try:
-            facts, _ = json.JSONDecoder().raw_decode(
-                around[job.start(1) :].decode("utf-8", "replace")
-            )
-        except (ValueError, RecursionError):
+            facts = parse_first(around[job.start(1) :])
+        except ValueError:
             notes.append("its distributedInfo is damaged")
     rank, size = facts.get("rank"), facts.get("world_size")
     host = _HOST.search(around)

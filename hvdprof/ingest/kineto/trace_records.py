@@ -5,7 +5,6 @@ record is what stands between two starts of a record, and its fields are found o
 """
 
 import itertools
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from pathlib import Path
 
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.text.text_chunks import Chunks, Progress
+from hvdprof.rundir.json_text import parse_first
 from hvdprof.rundir.regular_file import open_regular
 from hvdprof.rundir.shown_names import shown_name
 
@@ -25,7 +25,8 @@ HEAD_BYTES = 1 << 20
 # Nested objects stand after a colon, so that they begin no record.
 _START = re.compile(rb'[\[,]\s*\{(?=\s*"(?:ph|cat|name|pid|tid|ts)"\s*:)')
 _LIST_END = re.compile(rb"\}\s*\]\s*[,}]")
-_NUMBER = rb'"%s"\s*:\s*"?(-?\d+)(?:\.(\d*))?'
+# More digits fit no column, however they are used.
+_NUMBER = rb'"%s"\s*:\s*"?(-?\d{1,16})(?!\d)(?:\.(\d*))?'
 _TS, _DUR = re.compile(_NUMBER % b"ts"), re.compile(_NUMBER % b"dur")
 _NAME = re.compile(
     rb'"name"\s*:\s*"(.*?)"\s*(?:,\s*"(?:ph|cat|pid|tid|ts|dur|id|args|s|bp)"\s*:|\}\s*$)',
@@ -33,9 +34,11 @@ _NAME = re.compile(
 )
 _CAT = re.compile(rb'"cat"\s*:\s*"([^"]*)"')
 _PHASE = re.compile(rb'"ph"\s*:\s*"(\w)"')
-_TID = re.compile(rb'"tid"\s*:\s*"?(-?\d+)')
+_TID = re.compile(rb'"tid"\s*:\s*"?(-?\d{1,18})(?!\d)')
 _ARGS = re.compile(rb'"args"\s*:\s*(\{.*)', re.DOTALL)
 _NS_DIGITS = 3
+_LATEST_NS, _LONGEST_NS = 2**62, 2**53
+"""In 2116; 104 days. Sums of them fit 64 bits."""
 
 Args = dict[str, object]
 
@@ -132,11 +135,12 @@ def thread_of(record: bytes) -> int:
 
 
 def times_of(record: bytes) -> tuple[int, int] | None:
-    """Start and length of an event in ns, both exact; None where one is missing."""
+    """Start and length of an event in ns, both exact; None where one is missing or absurd."""
     start, length = _TS.search(record), _DUR.search(record)
     if start is None or length is None:
         return None
-    return _ns(start), _ns(length)
+    times = _ns(start), _ns(length)
+    return times if abs(times[0]) < _LATEST_NS and abs(times[1]) < _LONGEST_NS else None
 
 
 def args_of(record: bytes) -> Args:
@@ -145,8 +149,8 @@ def args_of(record: bytes) -> Args:
     if match is None:
         return {}
     try:
-        args, _ = json.JSONDecoder().raw_decode(match[1].decode("utf-8", "replace"))
-    except (ValueError, RecursionError):
+        args = parse_first(match[1])
+    except ValueError:
         return _found_args(match[1])
     return args if isinstance(args, dict) else {}
 

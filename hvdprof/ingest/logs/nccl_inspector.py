@@ -4,13 +4,13 @@ Up to format 4.0 each line has its header and metadata. From 4.4 on they stand i
 own, and hold for the lines behind it, up to the next such line.
 """
 
-import json
 from collections.abc import Iterator, Mapping
 
 from hvdprof.ingest.logs.part_reader import PartReader
 from hvdprof.ingest.text.line_filter import anywhere
 from hvdprof.ingest.text.log_lines import PrintedLine
 from hvdprof.model.tables.inspector_tables import INSPECTOR_COLLECTIVES
+from hvdprof.rundir.json_text import parse_json
 
 _WANTED = anywhere(r'"coll_perf"', r'"p2p_perf"', r'"inspector_output_format_version"')
 _PER_RANK = ("allgather", "reducescatter")
@@ -41,8 +41,8 @@ class NcclInspector(PartReader):
         if begin < 0 or ("_perf" not in text and "inspector_output_format_version" not in text):
             return
         try:
-            record = json.loads(text[begin:])
-        except (ValueError, RecursionError):
+            record = parse_json(text[begin:])
+        except ValueError:
             # Only what looks like a record is one that was cut.
             self._num_damaged += '"coll_perf"' in text or '"p2p_perf"' in text
             return

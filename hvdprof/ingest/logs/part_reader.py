@@ -24,6 +24,9 @@ _MISSING: Mapping[str, object] = {
 """The value of a column that a line does not state, by dtype; other columns must be given."""
 
 
+_LIMITS = {"int64": 2**62, "Int64": 2**62, "float64": 2**62, "int32": 2**31, "Int32": 2**31}
+
+
 class PartReader(ABC):
     """Takes every line of a file, in order, and keeps what it understands.
 
@@ -31,12 +34,16 @@ class PartReader(ABC):
 
     Args:
         file: Name of the file, for the rows.
+
+    Attributes:
+        num_absurd: Rows that were left out, because a number in them has more than 64 bits.
     """
 
     TABLES: ClassVar[tuple[Table, ...]]
     KIND: ClassVar[str]
 
     def __init__(self, file: str) -> None:
+        self.num_absurd = 0
         self._file = file
         self._rows = {table.name: Rows(table) for table in self.TABLES}
         self._missing = {
@@ -45,6 +52,12 @@ class PartReader(ABC):
                 for column in table.columns
                 if column.dtype in _MISSING
             }
+            for table in self.TABLES
+        }
+        self._limits = {
+            table.name: [
+                (one.name, _LIMITS[one.dtype]) for one in table.columns if one.dtype in _LIMITS
+            ]
             for table in self.TABLES
         }
 
@@ -83,6 +96,16 @@ class PartReader(ABC):
         self.add_to(self.TABLES[0], line, **values)
 
     def add_to(self, table: Table, line: int, **values: object) -> None:
-        """Add a row of a table, found at a line; columns that are not given count as missing."""
+        """Add a row of a table, found at a line; columns that are not given count as missing.
+
+        A row with a number that fits no column is left out, and counted.
+        """
         row = {**self._missing[table.name], "file": self._file, "line": line, **values}
-        self._rows[table.name].add(**row)
+        if any(_is_beyond(row[name], limit) for name, limit in self._limits[table.name]):
+            self.num_absurd += 1
+        else:
+            self._rows[table.name].add(**row)
+
+
+def _is_beyond(value: object, limit: int) -> bool:
+    return isinstance(value, int | float) and abs(value) >= limit

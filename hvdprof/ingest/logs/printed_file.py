@@ -29,6 +29,7 @@ from hvdprof.ingest.text.printed_lines import LogFile
 from hvdprof.ingest.text.text_chunks import Progress
 from hvdprof.ingest.text.text_lines import BrokenEndError
 from hvdprof.rundir.shown_names import shown_name
+from hvdprof.units import counted
 
 PARTS: tuple[Callable[[str], PartReader], ...] = (
     HorovodLog,
@@ -83,7 +84,10 @@ def read_printed_file(path: Path, *, progress: Progress | None = None) -> Printe
             if len(file.nccl_processes) < 2 and " NCCL " in line.text:
                 _note_process(line, file)
             for reader in readers:
-                reader.take(line)
+                try:
+                    reader.take(line)
+                except OverflowError:
+                    reader.num_absurd += 1
     except BrokenEndError as error:
         file.notes.append(str(error))
     file.num_lines = source.num_lines
@@ -92,6 +96,8 @@ def read_printed_file(path: Path, *, progress: Progress | None = None) -> Printe
         file.kinds += reader.kinds()
         file.notes += reader.notes()
         file.tables += [(name, frame) for name, frame in reader.tables().items() if len(frame)]
+    if number := sum(reader.num_absurd for reader in readers):
+        file.notes.append(f"{counted(number, 'row')} omitted: a number has more than 64 bits")
     return file
 
 

@@ -91,9 +91,10 @@ def cells_of(text: str, separator: str) -> list[str]:
 
 
 def number_of(cell: str) -> float | None:
-    """The number in a cell, ``1,190.5``, ``3.84x``; None where it is none."""
+    """The number in a cell, ``1,190.5``, ``3.84x``; None where it is none, or beyond 64 bits."""
     plain = cell.replace(" ", "").rstrip("xX\N{MULTIPLICATION SIGN}")
-    return float(plain.replace(",", "")) if _NUMBER.match(plain) else None
+    number = float(plain.replace(",", "")) if _NUMBER.match(plain) else None
+    return number if number is not None and abs(number) < 2**63 else None
 
 
 def _name(cell: str) -> str:

@@ -15,7 +15,7 @@ _WHERE = r"(?:(?P<where>[^\s\[\]]+:\d{1,7}) (?:\([^\s()]{1,200}\) )?|"
 _WHERE += r"\d+\.\d+ (?P<function>\S+:\d{1,7}) )?"
 
 HEAD = re.compile(
-    r"(?P<host><\w+>|\w[\w.-]{0,253}):(?P<pid>\d{1,9}):(?P<tid>\d{1,9}) "
+    r"(?P<host><\w+>|(?<!\w)\w[\w.-]{0,253}):(?P<pid>\d{1,9}):(?P<tid>\d{1,9}) "
     rf"(?:\[(?P<device>-?\d{{1,4}})\] )?{_WHERE}"
     rf"(?:[NR]CCL )?(?P<level>{LEVELS})(?: |$)"
 )

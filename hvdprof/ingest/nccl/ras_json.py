@@ -78,7 +78,7 @@ def _launched(rank: Mapping[str, object]) -> int | None:
     if not isinstance(counts, dict) or not all(isinstance(one, int) for one in counts.values()):
         return None
     total = sum(counts.values())
-    return total if total < 2**62 else None
+    return total if abs(total) < 2**62 else None
 
 
 def _items(value: object) -> list[object]:

@@ -152,6 +152,7 @@ def _notes(
     notes = (
         (num_unknown, "line", " with NCCL's prefix not understood; nccl_line_kinds has samples"),
         (scanner.num_rejoined, "line", " put together again that another writer had cut"),
+        (scanner.num_cut, "line", " longer than 4 kB, of which only the beginning was read"),
         (log.troubles.num_dropped, "further warning", " not kept one by one"),
         (
             sum(item.num_joined for item in ambiguous),

@@ -16,12 +16,15 @@ from hvdprof.rundir.log_prefixes import TAG_AND_BLANK
 _MOST_HEADS = 8192
 _TORCH = re.compile(r"(?:\[rank\d{1,7}\]:)?\[[EWI][^\]]{0,60}ProcessGroupNCCL\.cpp:\d+\]")
 _TORN = re.compile(
-    r"\w[\w.-]{0,253}:\d{1,9}:\d{1,9}"
+    r"(?<!\w)\w[\w.-]{0,253}:\d{1,9}:\d{1,9}"
     r"(?: (?:\[\d{1,4}\](?: (?:NCCL(?: (?:INFO|INF|IN|I)?)?|NCC|NC|N)?)?)?)?"
 )
 _INFO = "NCCL INFO "
 _WANTED = r"CCL|ccl|:[0-9]+ (?:\[-?[0-9]+\] )?(?:\S+:[0-9]+ )?(?:INFO|WARN) | died from signal "
 """Finds lines of NCCL behind any log prefix, and what PyTorch and launchers say of it."""
+
+_LONGEST = 4096
+"""NCCL's own buffer ends a line after 1024 bytes; prefixes and a glued line have room."""
 
 _MOST_FRAGMENTS = 32
 _LONGEST_GAP = 2000
@@ -52,6 +55,7 @@ class Scanner:
 
     def __init__(self, log: Logbook, kinds: LineKinds) -> None:
         self.num_rejoined = 0
+        self.num_cut = 0
         self._log = log
         self._kinds = kinds
         self._heads: dict[str, tuple[int, Head]] = {}
@@ -83,6 +87,10 @@ class Scanner:
     def read(self, line: PrintedLine) -> None:
         """Read the next line, with the tags of launchers inside it."""
         raw = line.text
+        if len(raw) > _LONGEST:
+            # A line of megabytes comes in pieces with one number.
+            self.num_cut += line.number != self._line or not self.num_cut
+            raw = raw[:_LONGEST]
         self._line, self._rank, self._host = line.number, line.rank, line.host
         if self._fragments:
             self._forget()

@@ -15,6 +15,7 @@ from hvdprof.ingest.nccl.logbook import Logbook, Message
 from hvdprof.ingest.nccl.traces import read_trace
 
 _SOURCE_LINE = re.compile(r"^\S+\.(?:cc|cu|cpp|c|h):\d+ ")
+_BEYOND_64_BITS = re.compile(r"\d{19}")
 _PLACE = re.compile(r"^(?:CPU|GPU|NET|NIC|PCI|NVS)/[\w-]+ ?(?::|\(|$)")
 
 
@@ -106,6 +107,8 @@ _SILENT_STARTS = ("resp.opId=", "nvmlDevice", "ncclOsDlopen(")
 
 def understand(log: Logbook, said: Message) -> bool:
     """Read a line into tables; False where no reader knows it or it is damaged."""
+    if _BEYOND_64_BITS.search(said.text) and said.level != "WARN":
+        return False
     if said.level in _LEVELS:
         return _LEVELS[said.level](log, said)
     reader = _WORDS.get(said.word)

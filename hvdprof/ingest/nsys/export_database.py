@@ -39,7 +39,8 @@ def opened_export(path: Path) -> Iterator[sqlite3.Connection]:
             database.text_factory = lambda raw: raw.decode("utf-8", "replace")
             database.execute("PRAGMA trusted_schema = OFF")
             yield database
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        # Messages of SQLite quote names of the file, which may be no UTF-8.
         if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
             raise UnreadableInputError(
                 f"{shown_name(path)} could not be sorted: the folder for temporary files is full.",

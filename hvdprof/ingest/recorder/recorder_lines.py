@@ -7,9 +7,9 @@ is used, what cannot is counted and reported in ``problems``.
 import re
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from hvdprof.ingest.recorder.recorder_file import (
     Exchange,
@@ -27,6 +27,7 @@ from hvdprof.ingest.recorder.step_phases import (
     waits,
 )
 from hvdprof.ingest.text.whole_number import whole
+from hvdprof.rundir.line_file import whole_lines
 from hvdprof.rundir.recorder_codec import from_bytes
 from hvdprof.rundir.recorder_format import (
     RECORDER_SCHEMA_VERSION,
@@ -47,7 +48,6 @@ from hvdprof.rundir.recorder_format import (
 from hvdprof.rundir.regular_file import open_regular
 from hvdprof.rundir.window_line import WindowLine
 
-_LONGEST_LINE = 1 << 24
 _LARGEST = 2**62
 _OF_CLOCK = re.compile(rb'\{"kind": ?"(?:header|clock)"')
 _HEADER_NUMBERS = ("size", "local_rank", "local_size", "pid", "num_gpus", "num_threads")
@@ -61,7 +61,7 @@ def read_recorder_file(path: Path) -> RecorderFile:
     """
     reader = _Reader()
     with open_regular(path) as stream:
-        for line in _whole_lines(stream):
+        for line in whole_lines(stream):
             if line is None:
                 reader.counts["damaged"] += 1
             elif line.endswith(b"\n"):
@@ -79,21 +79,10 @@ def read_recorder_clock(path: Path) -> RecorderFile:
     """
     reader = _Reader()
     with open_regular(path) as stream:
-        for line in _whole_lines(stream):
+        for line in whole_lines(stream):
             if line is not None and _OF_CLOCK.match(line):
                 reader.take(line)
     return reader.file
-
-
-def _whole_lines(stream: IO[bytes]) -> Iterator[bytes | None]:
-    """Lines with their end; ``None`` for one that is longer than any that a recorder writes."""
-    while line := stream.readline(_LONGEST_LINE):
-        if len(line) < _LONGEST_LINE or line.endswith(b"\n"):
-            yield line
-            continue
-        while line and not line.endswith(b"\n"):
-            line = stream.readline(_LONGEST_LINE)
-        yield None
 
 
 class _Reader:

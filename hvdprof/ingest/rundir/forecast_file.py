@@ -1,7 +1,6 @@
 """Forecasts that ``hvdprof predict`` kept in a run directory, from JSON to the declared tables."""
 
 import dataclasses
-import json
 import math
 import typing
 from collections.abc import Mapping
@@ -21,8 +20,9 @@ from hvdprof.model.tables.forecast_tables import (
 )
 from hvdprof.model.tables.log_tables import NOTES
 from hvdprof.rundir.json_codec import JsonObject, decode
+from hvdprof.rundir.json_text import DAMAGE, parse_json
 from hvdprof.rundir.layout import RunPaths
-from hvdprof.rundir.regular_file import NotRegularFileError, checked_inside, read_regular
+from hvdprof.rundir.regular_file import checked_inside, read_regular
 
 T = typing.TypeVar("T")
 
@@ -37,7 +37,7 @@ def with_forecasts(run: Run) -> Run:
     for path in sorted(folder.glob("*.json")):
         try:
             stored.append(read_forecast(checked_inside(run.folder, path)))
-        except (OSError, ValueError, TypeError, KeyError, NotRegularFileError) as error:
+        except (OSError, *DAMAGE) as error:
             notes.append(f"The forecast {path.name} cannot be read: {error}.")
     frames = run.frames
     if notes:
@@ -56,7 +56,7 @@ def read_forecast(path: Path) -> StoredForecast:
         ValueError: It is damaged, or lacks a field or a column.
         KeyError: A key is missing.
     """
-    content: JsonObject = json.loads(read_regular(path))
+    content: JsonObject = parse_json(read_regular(path))
     return StoredForecast(path.stem, str(content["created_at"]), _forecast(content))
 
 

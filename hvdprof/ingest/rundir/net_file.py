@@ -5,9 +5,11 @@ import dataclasses
 import pandas as pd
 
 from hvdprof.errors import UnreadableInputError
+from hvdprof.ingest.text.whole_number import whole
 from hvdprof.model.run import Run
 from hvdprof.model.tables.log_tables import NOTES
 from hvdprof.model.tables.net_tables import NET_TRANSFERS
+from hvdprof.rundir.json_text import DAMAGE
 from hvdprof.rundir.net_recording import NetRecording
 
 ALL_HOSTS = "all"
@@ -30,16 +32,12 @@ def with_network(run: Run) -> Run:
 
 
 def net_transfers(recording: NetRecording) -> tuple[pd.DataFrame, list[str]]:
-    """NET_TRANSFERS of a recording, and a sentence for every pair that could not be measured.
-
-    Raises:
-        UnreadableInputError: A record lacks a key, or names a host that is not there.
-    """
+    """NET_TRANSFERS of a recording, and a sentence for what is damaged or was not measured."""
     rows: list[dict[str, object]] = []
-    notes: list[str] = []
+    notes = [f"The measurement of the network: {clause}." for clause in recording.problems]
     names = _distinct(recording.hosts)
-    try:
-        for record in recording.records:
+    for number, record in enumerate(recording.records, start=1):
+        try:
             is_pair = "from" in record
             ends = [names[record[key]] if is_pair else ALL_HOSTS for key in ("from", "to")]
             if "problem" in record:
@@ -48,23 +46,21 @@ def net_transfers(recording: NetRecording) -> tuple[pd.DataFrame, list[str]]:
                     f"({record['what']}): {record['problem']}."
                 )
                 continue
-            rows += [
-                {
-                    "method": record["what"],
-                    "from_host": ends[0],
-                    "to_host": ends[1],
-                    "np": 2 if is_pair else len(names),
-                    "size_bytes": record["size_bytes"],
-                    "round": number,
-                    "time_ns": time_ns,
-                }
-                for number, time_ns in enumerate(record["times_ns"])
-            ]
-        return NET_TRANSFERS.frame(rows), notes
-    except (KeyError, IndexError, TypeError, ValueError) as error:
-        raise UnreadableInputError(
-            f"The measurement of the network cannot be read: {type(error).__name__}: {error}."
-        ) from error
+            same = {
+                "method": str(record["what"]),
+                "from_host": ends[0],
+                "to_host": ends[1],
+                "np": 2 if is_pair else len(names),
+                "size_bytes": whole(record["size_bytes"]),
+            }
+            times = enumerate(map(whole, record["times_ns"]))
+            rows += [same | {"round": turn, "time_ns": time_ns} for turn, time_ns in times]
+        except DAMAGE as error:
+            notes.append(
+                f"The measurement of the network: record {number} is damaged: "
+                f"{type(error).__name__}."
+            )
+    return NET_TRANSFERS.frame(rows), notes
 
 
 def _distinct(hosts: list[str]) -> list[str]:

@@ -1,6 +1,6 @@
 """The stalls that hvdprof saw while a pass ran, to tables: ``stalls.jsonl`` of the pass."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
@@ -9,10 +9,12 @@ import pandas as pd
 
 from hvdprof import units
 from hvdprof.ingest.storage.row_buffer import Rows
+from hvdprof.ingest.text.whole_number import bounded, whole
 from hvdprof.model.tables.log_tables import INCIDENTS, STALLS
 from hvdprof.rank_names import ranks_named
-from hvdprof.rundir.json_text import parse_json
-from hvdprof.rundir.regular_file import read_regular
+from hvdprof.rundir.json_codec import JsonObject
+from hvdprof.rundir.json_text import DAMAGE
+from hvdprof.rundir.line_file import damaged, read_lines
 from hvdprof.rundir.stack_frames import frames_from_checkpoint, script_frame
 from hvdprof.rundir.stall_format import (
     CALLER_MARK,
@@ -49,42 +51,38 @@ def read_stall_file(path: Path, name: str) -> StallFile:
     lasted: dict[int, float] = {}
     at_end: set[int] = set()
     seen: list[tuple[int, StallLine]] = []
-    clauses = []
-    for number, line in enumerate(read_regular(path).splitlines(), start=1):
-        try:
-            record = parse_json(line)
-            if record["kind"] == KIND:
-                seen.append((number, cast(StallLine, record)))
-            elif record["kind"] == "over":
-                lasted[int(record["number"])] = float(record["lasted_s"])
-                at_end |= {int(record["number"])} if record.get("at_end") else set()
-        except (ValueError, KeyError, TypeError) as error:
-            clauses.append(_damage(number, error))
+
+    def take(number: int, record: JsonObject) -> None:
+        if record["kind"] == KIND:
+            seen.append((number, cast(StallLine, record)))
+        elif record["kind"] == "over":
+            lasted[whole(record["number"])] = bounded(record["lasted_s"])
+            at_end.update({record["number"]} if record.get("at_end") else ())
+
+    clauses = read_lines(path, take)
     for number, stall in seen:
         try:
-            clause = _clause(stall, lasted.get(int(stall["number"])))
-            if int(stall["number"]) in at_end:
+            clause = _clause(stall, lasted.get(whole(stall["number"])))
+            if stall["number"] in at_end:
                 clause = f"{clause} {UNTIL_END}"
-            incidents.add(**_incident(stall, clause + _stack(stall)), file=name, line=number)
-            _add_tensors(stall, number, name, stalls)
+            incident = _incident(stall, clause + _stack(stall))
+            for row in list(_tensors(stall)):
+                stalls.add(**row, file=name, line=number)
+            incidents.add(**incident, file=name, line=number)
             clauses.append(clause)
-        except (ValueError, KeyError, TypeError) as error:
-            clauses.append(_damage(number, error))
+        except DAMAGE as error:
+            clauses.append(damaged(number, error))
     tables = {STALLS.name: stalls.frame(), INCIDENTS.name: incidents.frame()}
     return StallFile(tables, clauses)
-
-
-def _damage(number: int, error: Exception) -> str:
-    return f"line {number} is damaged: {type(error).__name__}"
 
 
 def _incident(record: StallLine, message: str) -> dict[str, object]:
     late = record["late"]
     return {
         "rank": None,
-        "time_ns": int(record["time_ns"]),
+        "time_ns": whole(record["time_ns"]),
         "kind": KIND,
-        "failed_rank": int(late[0]["rank"]) if len(late) == 1 else None,
+        "failed_rank": whole(late[0]["rank"]) if len(late) == 1 else None,
         "exit_code": None,
         "signal": None,
         "message": message,
@@ -103,40 +101,43 @@ def _stack(record: StallLine) -> str:
     return ""
 
 
-def _add_tensors(record: StallLine, number: int, name: str, stalls: Rows) -> None:
+def _tensors(record: StallLine) -> Iterator[dict[str, object]]:
+    """The row of every tensor that a stalled rank has not submitted."""
     for rank in record["late"]:
         for tensor in rank["tensors"]:
-            stalls.add(
-                file=name,
-                line=number,
-                time_ns=int(record["time_ns"]),
-                warning=int(record["number"]),
-                waited_s=float(record["waited_s"]),
-                state="missing",
-                stalled_rank=int(rank["rank"]),
-                tensor=str(tensor),
-                cut=False,
-                shutdown=False,
-            )
+            yield {
+                "time_ns": whole(record["time_ns"]),
+                "warning": whole(record["number"]),
+                "waited_s": bounded(record["waited_s"]),
+                "state": "missing",
+                "stalled_rank": whole(rank["rank"]),
+                "tensor": str(tensor),
+                "cut": False,
+                "shutdown": False,
+            }
 
 
 def _clause(record: StallLine, lasted_s: float | None) -> str:
-    stalled = ranks_named([rank["rank"] for rank in record["late"]])
+    stalled = _ranks([rank["rank"] for rank in record["late"]])
     lasted = (
         f"for {units.seconds(lasted_s)}"
         if lasted_s is not None
-        else f"for at least {units.seconds(float(record['waited_s']))}"
+        else f"for at least {units.seconds(bounded(record['waited_s']))}"
     )
     unequal = record.get("unequal")
     if unequal:
-        ended, waiting = ranks_named(unequal["ended"]), ranks_named(unequal["waiting"])
+        ended, waiting = _ranks(unequal["ended"]), _ranks(unequal["waiting"])
         return (
             f"{UNEQUAL}: {ended} ended the training loop after {unequal['num_steps']} steps, "
             f"{waiting} blocked {lasted} in step {unequal['step']}"
         )
     where = f"stall at step {record['step']} of {record['segment']}"
     cause = f"on stalled {stalled}" if stalled else _without_late(record)
-    return f"{where}: {ranks_named(record['waiting'])} blocked {lasted} {cause}"
+    return f"{where}: {_ranks(record['waiting'])} blocked {lasted} {cause}"
+
+
+def _ranks(numbers: Sequence[object]) -> str:
+    return ranks_named([whole(one) for one in numbers])
 
 
 def _without_late(record: StallLine) -> str:

@@ -7,14 +7,14 @@ import pandas as pd
 
 from hvdprof.ingest.storage.row_buffer import Rows
 from hvdprof.ingest.tables.run_builder import RunBuilder
+from hvdprof.ingest.text.whole_number import bounded, whole
 from hvdprof.model.run import Run
 from hvdprof.model.tables.log_tables import NOTES
 from hvdprof.model.tables.run_tables import TURNS
-from hvdprof.rundir.json_text import parse_json
+from hvdprof.rundir.json_codec import JsonObject
 from hvdprof.rundir.layout import RunPaths
-from hvdprof.rundir.regular_file import checked_inside, read_regular
-
-_NAN = float("nan")
+from hvdprof.rundir.line_file import read_lines
+from hvdprof.rundir.regular_file import checked_inside
 
 
 def with_turns(run: Run) -> Run:
@@ -45,24 +45,15 @@ def read_turn_file(path: Path, pass_id: str) -> tuple[pd.DataFrame, list[str]]:
     Raises:
         OSError: It cannot be read.
     """
-    turns, clauses = Rows(TURNS), []
-    for number, text in enumerate(read_regular(path).splitlines(), start=1):
-        try:
-            line = parse_json(text)
-            turns.add(
-                pass_id=pass_id,
-                segment=str(line["segment"]),
-                round=int(line["round"]),
-                first_step=int(line["first_step"]),
-                num_steps=int(line["num_steps"]),
-                dur_ns=int(line["dur_ns"]),
-                other_cores=_number(line["other_cores"]),
-                steal_share=_number(line["steal_share"]),
-            )
-        except (ValueError, KeyError, TypeError) as error:
-            clauses.append(f"line {number} is damaged: {type(error).__name__}")
+    turns = Rows(TURNS)
+
+    def take(_: int, line: JsonObject) -> None:
+        turns.add(
+            pass_id=pass_id,
+            segment=str(line["segment"]),
+            **{name: whole(line[name]) for name in ("round", "first_step", "num_steps", "dur_ns")},
+            **{name: bounded(line[name]) for name in ("other_cores", "steal_share")},
+        )
+
+    clauses = read_lines(path, take)
     return turns.frame(), clauses
-
-
-def _number(value: float | None) -> float:
-    return _NAN if value is None else float(value)

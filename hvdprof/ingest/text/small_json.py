@@ -1,9 +1,9 @@
 """Small JSON reports of other tools, which may be torn, hostile or too large."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 
+from hvdprof.rundir.json_text import parse_json
 from hvdprof.rundir.regular_file import open_regular
 
 _MOST_BYTES = 64 * 2**20
@@ -17,17 +17,14 @@ def read_json_mapping(path: Path, *, after_head: bool = False) -> Mapping[str, o
         after_head: What stands before the first brace is skipped.
 
     Raises:
-        ValueError: It is too large, torn, nested too deeply, or holds something else.
+        ValueError: It is too large, or what ``parse_json`` refuses, or holds something else.
         OSError: It cannot be read.
     """
     with open_regular(path) as stream:
         data = stream.read(_MOST_BYTES + 1)
     if len(data) > _MOST_BYTES:
         raise ValueError("it is too large")
-    try:
-        return mapping_of(json.loads(data[data.index(b"{") if after_head else 0 :]))
-    except RecursionError as error:
-        raise ValueError("it is nested too deeply") from error
+    return mapping_of(parse_json(data[data.index(b"{") if after_head else 0 :]))
 
 
 def mapping_of(value: object) -> Mapping[str, object]:

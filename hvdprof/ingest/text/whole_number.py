@@ -1,7 +1,9 @@
-"""Whole numbers out of files that may hold anything.
+"""Numbers out of files that may hold anything.
 
 Tested in ``tests/ingest/recorder`` and ``tests/ingest/timeline``.
 """
+
+import math
 
 _LARGEST = 2**62
 
@@ -15,3 +17,16 @@ def whole(value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or abs(value) > _LARGEST:
         raise ValueError(f"{value!r} is not a whole number of 63 bits")
     return value
+
+
+def bounded(value: object) -> float:
+    """A number within the same bounds; NaN for None.
+
+    Raises:
+        ValueError: It is something else.
+    """
+    if value is None:
+        return math.nan
+    if not isinstance(value, int | float) or isinstance(value, bool) or abs(value) > _LARGEST:
+        raise ValueError(f"{value!r} is no number of 63 bits")
+    return float(value)

@@ -1,7 +1,8 @@
 """SQL over declared tables, with DuckDB: one SELECT, no files, no network, nothing changed."""
 
+import importlib.util
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,10 @@ from hvdprof.report.tables.table_files import arrow_table
 
 if TYPE_CHECKING:
     import duckdb
+
+_BATCH_ROWS = 10_000
+Named = Mapping[str, pd.DataFrame | CachedRows | None]
+"""The tables that a statement may name; None for those without rows."""
 
 _AT_LINE = re.compile(r"\n\nLINE (?P<line>\d+): (?P<text>[^\n]*)\n(?P<caret> *)\^")
 
@@ -39,41 +44,77 @@ def query(
             the limits.
         InterruptedRunError: Ctrl-C.
     """
-    try:
-        import duckdb
-    except ImportError as error:
-        raise MissingExtraError("hvdprof sql", extra="sql") from error
+    if importlib.util.find_spec("duckdb") is None:
+        raise MissingExtraError("hvdprof sql", extra="sql")
+    words = statement.lower()
+    # Files of some tables are read at their first use, or put into the cache.
+    named = {one.name: tables.get(one.name) for one in TABLES if one.name in words}
+    return run_bounded(lambda: _batches(named, statement, limits), limits)
+
+
+def _batches(
+    named: Named, statement: str, limits: QueryLimits
+) -> Iterator[pa.Schema | pa.RecordBatch]:
+    """The schema of the result, then its rows.
+
+    Raises:
+        UsageError: As ``query``.
+    """
+    import duckdb
+
     connection = duckdb.connect(":memory:")
     try:
         _refuse_other_than_select(connection, statement)
-        cached = {}
-        words = statement.lower()
-        for table in TABLES:
-            # Files of some tables are read at their first use, or put into the cache.
-            rows = tables.get(table.name) if table.name in words else None
-            if rows is None or isinstance(rows, pd.DataFrame):
-                frame = table.empty() if rows is None else rows
-                connection.register(table.name, arrow_table(table.name, frame))
-            else:
-                cached[table.name] = rows
-                _add_view(connection, rows)
-        allowed = ", ".join(_quoted(rows.path) for rows in cached.values())
-        # From here on SQL reaches the tables above and nothing else.
-        for setting in (
-            f"memory_limit = '{limits.memory_gb:f}GB'",
-            # Without it, DuckDB would fill a folder of the working directory instead.
-            "temp_directory = ''",
-            f"allowed_paths = [{allowed}]",
-            "python_enable_replacements = false",
-            "enable_external_access = false",
-            "lock_configuration = true",
-        ):
-            connection.execute(f"SET {setting}")
-        return run_bounded(connection, statement, limits)
-    except duckdb.Error as error:
+        _add_tables(connection, named, limits)
+        try:
+            relation = connection.sql(statement)
+        except (duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException):
+            # Its other method says at which position, before it runs anything.
+            connection.execute(statement)
+            raise
+        # DuckDB before 2.0 takes some pragmas for a SELECT.
+        if relation is None:
+            raise duckdb.InvalidInputException("the statement gives no rows")
+        reader = relation.to_arrow_reader(_BATCH_ROWS)
+        yield reader.schema
+        yield from reader
+    except (duckdb.OutOfMemoryException, MemoryError) as error:
+        raise limits.memory_error() from error
+    except (duckdb.Error, OSError, pa.ArrowException) as error:
+        # Arrow hands on what goes wrong behind the first batch.
+        if "Out of Memory" in str(error):
+            raise limits.memory_error() from error
         raise UsageError(_message(str(error), statement), hint=_HINT) from error
     finally:
         connection.close()
+
+
+def _add_tables(
+    connection: "duckdb.DuckDBPyConnection",
+    named: Named,
+    limits: QueryLimits,
+) -> None:
+    """Add the tables that a statement names; from then on SQL reaches these and nothing else."""
+    cached = {}
+    for table in TABLES:
+        rows = named.get(table.name)
+        if rows is None or isinstance(rows, pd.DataFrame):
+            frame = table.empty() if rows is None else rows
+            connection.register(table.name, arrow_table(table.name, frame))
+        else:
+            cached[table.name] = rows
+            _add_view(connection, rows)
+    allowed = ", ".join(_quoted(rows.path) for rows in cached.values())
+    for setting in (
+        f"memory_limit = '{limits.memory_gb:f}GB'",
+        # Without it, DuckDB would fill a folder of the working directory instead.
+        "temp_directory = ''",
+        f"allowed_paths = [{allowed}]",
+        "python_enable_replacements = false",
+        "enable_external_access = false",
+        "lock_configuration = true",
+    ):
+        connection.execute(f"SET {setting}")
 
 
 _HINT = "hvdprof sql PATH --tables lists the tables and columns."

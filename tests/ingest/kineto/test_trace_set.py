@@ -2,10 +2,12 @@
 
 import dataclasses
 import json
+import re
 from pathlib import Path
 
 import pytest
 
+from hvdprof.api import all_tables, load_run
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.kineto.trace_file import read_trace_file
 from hvdprof.ingest.kineto.trace_set import TraceSet, trace_set
@@ -147,3 +149,25 @@ def test_a_trace_without_steps_and_collectives_is_refused(tmp_path: Path) -> Non
     path = tmp_path / "trace.json"
     path.write_text('{"traceEvents": [{"ph": "X", "name": "a", "tid": 1, "cat": "cpu_op"}]}')
     assert "neither steps nor collectives" in _refused(path)
+
+
+@pytest.mark.parametrize("key", ["ts", "dur", "tid", "External id", "correlation", "In msg nelems"])
+@pytest.mark.parametrize("digits", ["9" * 19, "-" + "9" * 25, "9" * 5000, "1e999"])
+def test_numbers_beyond_64_bits_cost_their_event_alone(
+    tmp_path: Path, key: str, digits: str
+) -> None:
+    paths = write_traces(tmp_path, TracedJob(num_steps=5, backend="nccl"))
+    text = paths[0].read_text()
+    place = [found.span(1) for found in re.finditer(rf'"{key}": ([\d.]+)', text)]
+    for begin, end in reversed(place[len(place) // 2 : len(place) // 2 + 3]):
+        text = text[:begin] + digits + text[end:]
+    paths[0].write_text(text)
+    tables = all_tables(load_run(tmp_path))
+    assert len(tables["steps"]) >= 6
+
+
+def test_the_header_may_hold_any_number(tmp_path: Path) -> None:
+    for path in write_traces(tmp_path, TracedJob(num_steps=5)):
+        text = path.read_text()
+        path.write_text(re.sub(r'("baseTimeNanoseconds": )\d+', rf"\g<1>{'9' * 30}", text))
+    assert len(load_run(tmp_path).table("steps")) > 0

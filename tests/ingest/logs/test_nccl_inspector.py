@@ -152,3 +152,47 @@ def test_a_rank_is_last_beyond_chance_or_not(tmp_path: Path, lasts: list[int], c
 def test_odd_records_are_no_error(tmp_path: Path, record: object) -> None:
     tables, _ = read_part(NcclInspector, text(record), tmp_path)
     assert tables["inspector_collectives"].empty
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"coll_busbw_gbs": 15.0', '"coll_busbw_gbs": 1e999'),
+        ('"coll_busbw_gbs": 15.0', '"coll_busbw_gbs": 1e300'),
+        ('"coll_busbw_gbs": 15.0', f'"coll_busbw_gbs": {"9" * 400}'),
+        ('"coll_exec_time_us": 100', f'"coll_exec_time_us": {2**63}'),
+    ],
+)
+def test_a_record_with_an_absurd_number_is_left_out_and_counted(
+    tmp_path: Path, old: str, new: str
+) -> None:
+    lines = text(*({**header(rank), "coll_perf": perf(3)} for rank in (0, 1)))
+    (tmp_path / "a.log").write_text(lines + lines.replace(old, new, 1))
+    run = load_run(tmp_path)
+    assert len(run.inspector_collectives) == 3
+    assert any("left out" in note or "omitted" in note for note in run.notes)
+
+
+def test_names_with_half_a_surrogate_pair_are_read(tmp_path: Path) -> None:
+    lines = text({**header(), "coll_perf": perf(3)}).replace("node-1", "\\ud800x")
+    (tmp_path / "a.log").write_text(lines)
+    assert list(load_run(tmp_path).inspector_collectives["host"]) == ["?x"]
+
+
+@pytest.mark.parametrize("change", [{"num_ranks": None}, {"length": 0}])
+def test_kernel_times_without_ranks_or_length_give_no_share_of_waiting(
+    tmp_path: Path, change: dict[str, object]
+) -> None:
+    records = []
+    for rank in (0, 1):
+        head = header(rank)
+        if "num_ranks" in change:
+            head["header"]["n_ranks"] = None
+        times = {"kernel_start_ts": START_US + 5, "kernel_stop_ts": START_US + 5}
+        if "length" not in change:
+            times["kernel_stop_ts"] += 9
+        trace = {"event_trace_ts": {"kernel_events": [times]}}
+        records.append({**head, "coll_perf": perf(3, **trace)})
+    (tmp_path / "a.log").write_text(text(*records))
+    (page,) = pages(tmp_path)
+    assert "waiting;" not in page.verdict

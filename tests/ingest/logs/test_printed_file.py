@@ -1,5 +1,6 @@
 import gzip
 import random
+import re
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from hvdprof.ingest.logs.printed_file import read_printed_file
 from tests.ingest.logs.test_autotune_log import HEADER
 from tests.ingest.logs.test_benchmark_output import SYNTHETIC, TF_CNN
+from tests.ingest.logs.test_deepspeed_comms import VERBOSE
 from tests.ingest.logs.test_stall_warnings import FORMS
 from tests.ingest.test_load_files import MIXED
 
@@ -43,6 +45,18 @@ def test_every_number_may_be_absurd(tmp_path: Path) -> None:
         for digit in "0123456789":
             path.write_text(ALL.replace(digit, large))
             assert read_printed_file(path).num_lines > 0
+
+
+@pytest.mark.parametrize("size", ["9" * 30, "9" * 400])
+def test_a_row_with_a_number_beyond_64_bits_is_left_out_and_noted(
+    tmp_path: Path, size: str
+) -> None:
+    lines = VERBOSE.splitlines(keepends=True)
+    path = tmp_path / "a.txt"
+    path.write_text(VERBOSE + re.sub(r"(?<=time \(ms\): )[\d.]+", size, lines[0]))
+    file = read_printed_file(path)
+    assert sum(len(frame) for _, frame in file.tables) == len(lines)
+    assert file.notes == ["1 row omitted: a number has more than 64 bits"]
 
 
 def test_a_torn_compressed_end_keeps_what_stands_before(tmp_path: Path) -> None:

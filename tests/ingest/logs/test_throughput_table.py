@@ -121,3 +121,9 @@ def test_the_published_tables(tmp_path: Path) -> None:
     assert list(first["np"]) == [1, 4, 8, 16, 32]
     assert list(first["samples_per_s"]) == [362.44, 1391.28, 2721.98, 5099.42, 9514.64]
     assert first["series"].nunique() == 1
+
+
+@pytest.mark.parametrize("number", ["1e999", "-1e999", "9" * 400, "1e300"])
+def test_a_number_beyond_64_bits_is_none(tmp_path: Path, number: str) -> None:
+    tables, _ = read_part(ThroughputTable, f"np,samples/s\n1,100\n2,{number}\n4,350\n", tmp_path)
+    assert list(tables["throughput"]["np"]) == [1, 4]

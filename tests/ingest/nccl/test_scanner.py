@@ -230,3 +230,28 @@ def test_warnings_of_nccl_2_30_name_a_function(tmp_path: Path) -> None:
     assert (problem["host"], problem["pid"]) == ("node-01", 189884)
     assert problem["where"] == "plugin/net.cc:334"
     assert problem["text"] == "Failed to initialize any NET plugin"
+
+
+@pytest.mark.timing
+@pytest.mark.parametrize("rest", ["a", "ab.c-", "oak1:7100:7200 [0] NCCL INFO Channel 00/02 : 0 1"])
+def test_a_line_of_a_megabyte_takes_no_longer_than_its_beginning(tmp_path: Path, rest: str) -> None:
+    line = said("Using network Socket") + " " + rest * (1_000_000 // len(rest))
+    began = time.process_time()
+    recording = recorded(tmp_path, [line, *job()])
+    # The prefix was looked for at each of a million places: 16 s.
+    assert time.process_time() - began < 2.5
+    assert len(recording.ranks) == len(recorded(tmp_path, job(), "plain.log").ranks)
+    assert "1 line longer than 4 kB, of which only the beginning was read." in recording.notes
+
+
+def test_a_line_with_a_number_beyond_64_bits_is_not_understood(tmp_path: Path) -> None:
+    lines = [*job(), said(f"Channel {'9' * 25}/02 : 0 1"), said(f"Init timings - {'9' * 30}")]
+    recording = recorded(tmp_path, lines)
+    unknown = recording.line_kinds[~recording.line_kinds["understood"]]
+    assert set(unknown["kind"]) == {"Channel", "Init"}
+    assert len(recording.channels) == len(recorded(tmp_path, job(), "plain.log").channels)
+
+
+def test_a_warning_with_such_a_number_is_a_problem(tmp_path: Path) -> None:
+    text = said(f"misc/a.cc:7 NCCL WARN Call failed with {'9' * 25}").replace("NCCL INFO ", "", 1)
+    assert len(recorded(tmp_path, [*job(), text]).problems) == 1

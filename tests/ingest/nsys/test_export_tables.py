@@ -100,3 +100,16 @@ def test_an_export_of_two_gpus() -> None:
     assert set(kernels["collective"]) == {"SENDRECV"}
     assert int(kernels["total_ns"].sum()) == 25_401_752
     assert (kernels["exposed_ns"] <= kernels["total_ns"]).all()
+
+
+@pytest.mark.parametrize("command", [b"CREATE TABLE", b"CREATE TABLX"])
+def test_a_schema_that_is_no_utf_8_ends_in_tables_or_in_one_message(
+    tmp_path: Path, command: bytes
+) -> None:
+    path = write_export(tmp_path / "a.sqlite", KERNELS, ["step"])
+    content = path.read_bytes().replace(b"CREATE TABLE StringIds", command + b" StringIds")
+    path.write_bytes(content.replace(b"StringIds", b"String\xff\xfes"))
+    try:
+        assert len(load_run(path).nsys_gpus) == 2
+    except UnreadableInputError as error:
+        assert "damaged SQLite file" in error.message

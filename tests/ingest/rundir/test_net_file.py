@@ -3,7 +3,6 @@ from pathlib import Path
 import pytest
 
 from hvdprof.api import load_run
-from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.rundir.net_file import net_transfers, with_network
 from hvdprof.model.run import Run
 from hvdprof.rundir.layout import RunPaths
@@ -40,10 +39,36 @@ def _empty_run(folder: Path) -> Run:
     return load_run(write_run(folder, []))
 
 
-@pytest.mark.parametrize("record", [{"what": "tcp"}, {"what": "tcp", "from": 7, "to": 0}, {}])
-def test_records_that_make_no_sense(record: dict[str, object]) -> None:
-    with pytest.raises(UnreadableInputError, match="cannot be read"):
-        net_transfers(net_recording(records=[record]))
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"what": "tcp"},
+        {"what": "tcp", "from": 7, "to": 0},
+        {"what": "tcp", "from": "x", "to": 0},
+        {"what": "allreduce", "size_bytes": 2**63, "times_ns": [5]},
+        {},
+    ],
+)
+def test_a_record_that_makes_no_sense_is_a_note_and_the_others_are_used(
+    record: dict[str, object],
+) -> None:
+    frame, notes = net_transfers(net_recording(records=[record, *net_recording().records]))
+    assert len(frame) == 3 * len(SIZES) * 9
+    (note,) = notes
+    assert note.startswith("The measurement of the network: record 1 is damaged: ")
+
+
+@pytest.mark.parametrize("damage", [b"\xff", b'{"what": 1e999}', b"[1]", b'{"what": "x'])
+def test_a_damaged_line_of_the_file_costs_that_line(tmp_path: Path, damage: bytes) -> None:
+    net_recording().write(tmp_path)
+    path = RunPaths(tmp_path).net
+    lines = path.read_bytes().splitlines()
+    path.write_bytes(b"\n".join([*lines[:3], damage, *lines[3:]]))
+    read = _empty_run(tmp_path)
+    assert len(read.table("net_transfers")) == 3 * len(SIZES) * 9
+    (note,) = read.notes
+    assert note.startswith("The measurement of the network: ")
+    assert "is damaged" in note
 
 
 def test_a_run_with_and_without_a_measurement(tmp_path: Path) -> None:

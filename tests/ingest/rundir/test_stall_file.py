@@ -2,6 +2,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from hvdprof.api import analyze_run, load_run
 from hvdprof.ingest.rundir.stall_file import read_stall_file
 from hvdprof.rundir.layout import RunPaths
@@ -111,3 +113,26 @@ def test_ranks_in_different_collectives_are_each_named(tmp_path: Path) -> None:
         "stall at step 5 of mnist-none-average: ranks 0 and 1 blocked for at least 60.5 s in "
         "different collectives: rank 0 in allreduce loss at t.py:31, rank 1 in a collective"
     )
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        b"\xff\xfe",
+        json.dumps(STALL | {"number": 1}).replace("60.5", "1e999").encode(),
+        json.dumps(STALL | {"number": 2**63}).encode(),
+        json.dumps(STALL | {"waiting": [1e300]}).encode(),
+        json.dumps(STALL | {"waiting": ["x"]}).encode(),
+        json.dumps(STALL | {"late": ["x"]}).encode(),
+        json.dumps(STALL | {"late": [STALL["late"][0] | {"rank": 2**62 + 1}]}).encode(),
+        b'{"kind": "over", "number": 0, "lasted_s": 1e999}',
+    ],
+)
+def test_a_damaged_line_costs_its_stall_alone(tmp_path: Path, damage: bytes) -> None:
+    path = tmp_path / "stalls.jsonl"
+    path.write_bytes(json.dumps(STALL).encode() + b"\n" + damage + b"\n")
+    found = read_stall_file(path, "stalls.jsonl")
+    assert len(found.tables["incidents"]) == 1
+    assert len(found.tables["stalls"]) == 2
+    (clause,) = [one for one in found.clauses if "damaged" in one]
+    assert clause.startswith("line 2 is damaged: ")

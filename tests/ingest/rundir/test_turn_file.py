@@ -2,6 +2,8 @@ import json
 import math
 from pathlib import Path
 
+import pytest
+
 from hvdprof.ingest.rundir.turn_file import read_turn_file
 from hvdprof.rundir.turn_format import TurnLine
 
@@ -29,3 +31,24 @@ def test_turns_of_a_pass(tmp_path: Path) -> None:
         "line 2 is damaged: JSONDecodeError",
         "line 3 is damaged: KeyError",
     ]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        b"\xff\xfe",
+        json.dumps(LINE).replace("0.25", "1e999").encode(),
+        json.dumps(LINE).replace("1000000000", "1e300").encode(),
+        json.dumps(LINE).replace("1000000000", "9223372036854775808").encode(),
+        json.dumps(LINE | {"other_cores": "many"}).encode(),
+        json.dumps(LINE | {"round": True}).encode(),
+    ],
+)
+def test_a_damaged_line_costs_its_turn_alone(tmp_path: Path, damage: bytes) -> None:
+    path = tmp_path / "turns.jsonl"
+    whole = json.dumps(LINE).encode()
+    path.write_bytes(b"\n".join([whole, damage, whole, b""]))
+    turns, clauses = read_turn_file(path, "03-np2")
+    assert len(turns) == 2
+    assert len(clauses) == 1
+    assert clauses[0].startswith("line 2 is damaged: ")

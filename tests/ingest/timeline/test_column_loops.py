@@ -13,8 +13,8 @@ from hvdprof.ingest.timeline.meaning.ticks import places_of
 from hvdprof.ingest.timeline.meaning.uses import roles_and_uses, tensors_of
 from hvdprof.ingest.timeline.syntax.parsed_timeline import RawTimeline
 from hvdprof.ingest.timeline.syntax.plain_path import parse_plain
+from tests.builders.mutants import mutant
 from tests.builders.places import RECORDINGS
-from tests.builders.timeline_mutants import mutant
 
 RECORDED = [path for path in sorted(RECORDINGS.glob("*.json")) if ".truth." not in path.name]
 

@@ -19,7 +19,7 @@ from hvdprof.ingest.timeline.syntax.parsed_timeline import (
 )
 from hvdprof.ingest.timeline.syntax.plain_path import parse_plain
 from hvdprof.ingest.timeline.syntax.record_reader import Reader
-from tests.builders.timeline_mutants import mutant
+from tests.builders.mutants import mutant
 from tests.builders.timeline_reference import assert_same, marks, naive, rows, ticks
 
 pytest.importorskip("numba", reason="the fast path needs numba")
