@@ -14,8 +14,8 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 
-from hvdprof.analyze.communication.breakdown import breakdown
 from hvdprof.analyze.communication.collectives import collectives
+from hvdprof.analyze.communication.communication_tables import breakdown
 from hvdprof.analyze.communication.link_fit import link_fit
 from hvdprof.analyze.communication.overlap import overlap
 from hvdprof.model.schema import Table

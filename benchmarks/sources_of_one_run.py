@@ -19,8 +19,7 @@ import numpy as np
 
 from benchmarks.page_section import write_section
 from hvdprof.analyze.communication.matched_collectives import matched_collectives
-from hvdprof.analyze.steps.job_steps import job_steps
-from hvdprof.analyze.steps.launches import mark_steady
+from hvdprof.analyze.steps.measured_launches import job_steps, mark_steady
 from hvdprof.analyze.steps.step_work import step_work
 from hvdprof.analyze.stragglers.waiting import waiting_tables
 from hvdprof.api import load_run

@@ -24,7 +24,6 @@ from hvdprof.analyze.stragglers.arrivals import (
     collective_arrivals,
     corrected_cube,
 )
-from hvdprof.analyze.stragglers.caused_wait import caused_wait
 from hvdprof.analyze.stragglers.clock_bounds import (
     clocks,
     corrected,
@@ -33,6 +32,7 @@ from hvdprof.analyze.stragglers.clock_bounds import (
 )
 from hvdprof.analyze.stragglers.patterns import named_causes
 from hvdprof.analyze.stragglers.stragglers import stragglers
+from hvdprof.analyze.stragglers.waiting import caused_wait
 from hvdprof.model.tables.run_tables import ARRIVALS
 
 KEY = ("01-np512-throughput-r1", "main")

@@ -14,7 +14,7 @@ from hvdprof.dashboards.components.table_buttons import copy_button
 from hvdprof.dashboards.components.term_link import term_list, terms_in
 from hvdprof.dashboards.in_browser import run_in_browser
 from hvdprof.model.schema import Column, Table
-from hvdprof.report.terminal.table_text import (
+from hvdprof.report.terminal.table_section import (
     column_texts,
     ends_of_intervals,
     heading,

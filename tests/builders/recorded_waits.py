@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from hvdprof.analyze.steps.job_steps import job_steps
+from hvdprof.analyze.steps.measured_launches import job_steps
 from hvdprof.analyze.steps.step_work import StepWork, step_work
 from hvdprof.model.tables.run_tables import ARRIVALS, EVENTS, STEPS
 from tests.builders.places import RECORDINGS

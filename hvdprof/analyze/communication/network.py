@@ -3,14 +3,18 @@
 Tested in ``tests/api/test_network.py``.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from hvdprof import units
-from hvdprof.analyze.communication.net_hosts import net_hosts
-from hvdprof.analyze.communication.net_links import net_links
+from hvdprof.analyze.communication.link_fit import link_fit
 from hvdprof.analyze.communication.net_use import net_use
+from hvdprof.analyze.stats.uncertainty import Interval, median_of
+from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import Run, Verdict
 from hvdprof.model.tables.net_tables import NET_HOSTS, NET_LINKS, NET_TRANSFERS, NET_USE
 
@@ -54,3 +58,132 @@ def network_verdict(run: Run, links: pd.DataFrame, answer: Verdict) -> Verdict:
         f"{units.milliseconds(float(slowest['latency_ns']))} for the smallest message."
     )
     return replace(answer, sentence=sentence)
+
+
+PAIR_METHODS = ("tcp", "broadcast")
+LEAST_HOSTS = 3
+_ENDS = ("", "_low", "_high")
+
+
+def net_hosts(links: pd.DataFrame) -> pd.DataFrame:
+    """NET_HOSTS, one row per method and host where three hosts or more were measured in pairs.
+
+    A pair is as fast as the slower of its two links, so a link is at least as fast as the best
+    pair of its host, and all pairs of a slow link are slow. With two hosts, one pair does not show
+    which of them is slow. The ends of a ratio combine the worst ends of both intervals, so the
+    coverage is above 95 %.
+
+    Args:
+        links: NET_LINKS.
+    """
+    rows: list[dict[str, object]] = []
+    for method in PAIR_METHODS:
+        of_method = links[(links["method"] == method) & (links["reason"] == "")]
+        pairs = _of_both_ends(of_method)
+        hosts = list(dict.fromkeys(pairs["host"]))
+        if len(hosts) < LEAST_HOSTS:
+            continue
+        speed = _best(pairs, hosts, "bandwidth{}_gb_per_s", "max")
+        delay = _best(pairs, hosts, "latency{}_ns", "min")
+        for place, host in enumerate(hosts):
+            bandwidth, typical = _against_others(speed, place)
+            latency, typical_latency = _against_others(delay, place)
+            rows.append(
+                {
+                    "method": method,
+                    "host": host,
+                    "num_pairs": int((pairs["host"] == host).sum()),
+                    **_named("bandwidth{}_gb_per_s", Interval(*speed[:, place])),
+                    "typical_gb_per_s": typical,
+                    **_named("bandwidth_share{}", bandwidth),
+                    **_named("latency{}_ns", Interval(*delay[:, place])),
+                    "typical_latency_ns": typical_latency,
+                    **_named("latency_ratio{}", latency),
+                }
+            )
+    return NET_HOSTS.frame(rows)
+
+
+def _of_both_ends(links: pd.DataFrame) -> pd.DataFrame:
+    """The pairs as rows of both of their hosts."""
+    ends = [links.assign(host=links[name].astype(str)) for name in ("from_host", "to_host")]
+    return pd.concat(ends, ignore_index=True)
+
+
+def _best(pairs: pd.DataFrame, hosts: list[str], name: str, best: str) -> NDArray[np.float64]:
+    """Value, lower and upper end [3, hosts] of the best pair of each host.
+
+    A pair without a value or without an end on the better side can be better than all others, so
+    the best is unknown there. The end on the other side is valid in any case.
+    """
+    columns = [name.format(end) for end in _ENDS]
+    by_host = pairs[columns].groupby(pairs["host"].to_numpy(), sort=False)
+    known = by_host.agg(best).loc[hosts]
+    is_open = pairs[columns].isna().groupby(pairs["host"].to_numpy(), sort=False).any().loc[hosts]
+    is_open[name.format("_low" if best == "max" else "_high")] = False
+    return known.mask(is_open).to_numpy(dtype=np.float64).T
+
+
+def _against_others(best: NDArray[np.float64], place: int) -> tuple[Interval, float]:
+    """A host's value divided by the median of the others, and that median."""
+    value, low, high = np.median(np.delete(best, place, axis=1), axis=1)
+    own = best[:, place]
+    return Interval(own[0] / value, own[1] / high, own[2] / low), float(value)
+
+
+def _named(name: str, interval: Interval) -> dict[str, float]:
+    values = (interval.value, interval.low, interval.high)
+    return dict(zip((name.format(end) for end in _ENDS), values, strict=True))
+
+
+_LINK = ["method", "from_host", "to_host", "np"]
+
+
+def net_links(transfers: pd.DataFrame) -> pd.DataFrame:
+    """NET_LINKS, one row per method and pair of hosts.
+
+    The fit is that of ``link_fit``: Theil and Sen's slope over the medians of the sizes. The
+    bandwidth is its inverse. The latency is the median of the smallest messages, with the interval
+    of order statistics.
+
+    Args:
+        transfers: NET_TRANSFERS.
+    """
+    links = [
+        (key, members)
+        for key, members in transfers.groupby(_LINK, observed=True, sort=False)
+        if isinstance(key, tuple)
+    ]
+    if not links:
+        return NET_LINKS.empty()
+    numbered = [
+        members.assign(collective=str(number), pass_id=str(members["np"].iloc[0]))
+        for number, (_, members) in enumerate(links)
+    ]
+    messages = pd.concat(numbered, ignore_index=True).assign(segment="", warmup=False)
+    sizes = {(str(number), ""): int(number) for number in messages["np"].unique()}
+    fits = link_fit(messages.rename(columns={"time_ns": "transfer_ns"}), sizes)
+    by_number = {row["collective"]: row for row in fits.to_dict("records")}
+    return NET_LINKS.frame(
+        [
+            _row(dict(zip(_LINK, key, strict=True)), members, by_number[str(number)])
+            for number, (key, members) in enumerate(links)
+        ]
+    )
+
+
+def _row(link: Mapping[str, object], members: pd.DataFrame, fit: FrameRow) -> dict[str, object]:
+    smallest = members.loc[members["size_bytes"] == members["size_bytes"].min(), "time_ns"]
+    latency = median_of(smallest.to_numpy(dtype=np.float64))
+    numbers = ("alpha", "beta", "bandwidth")
+    taken = [name for name in NET_LINKS.column_names if name.startswith(numbers)]
+    return {
+        **link,
+        "num_messages": fit["num_executions"],
+        **{name: fit[name] for name in ("num_sizes", "smallest_bytes", "largest_bytes")},
+        "latency_ns": latency.value,
+        "latency_low_ns": latency.low,
+        "latency_high_ns": latency.high,
+        **{name: fit[name] for name in taken},
+        "reason": fit["reason"],
+    }

@@ -3,11 +3,13 @@
 Tested in ``tests/analyze/predict/test_forecast.py``.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from hvdprof import units
 from hvdprof.analyze.predict.drawn_limits import drawn_limits
 from hvdprof.analyze.predict.draws import Draws, draw, under
 from hvdprof.analyze.predict.forecast_rows import (
@@ -23,7 +25,6 @@ from hvdprof.analyze.predict.job_inputs import JobInputs
 from hvdprof.analyze.predict.model_error import draw_model_error
 from hvdprof.analyze.predict.network_scenarios import KnownLinks, Scenario, scenarios
 from hvdprof.analyze.predict.next_measurement import MeasuredSoFar, next_measurements
-from hvdprof.analyze.predict.past_influence import past_influence
 from hvdprof.analyze.predict.predicted_step import PredictedStep, StepModel, Target
 from hvdprof.analyze.predict.question_assumptions import question_assumptions
 from hvdprof.analyze.predict.what_if import COMPRESSION, NONE, checked, targets
@@ -239,3 +240,33 @@ class _Tables:
         if self._facts.so_far is not None:
             found = next_measurements(self._facts.so_far, sources, band, size)
             self.measurements += measurement_rows(name, size, found, band)
+
+
+_LEAST_POINTS = 0.5
+
+
+def past_influence(
+    errors: Sequence[tuple[float, float]], changes: Sequence[float], num_ranks: int
+) -> str:
+    """How far off earlier forecasts were, and how much wider or narrower that makes the band.
+
+    Args:
+        errors: ``Question.past_errors``; not empty.
+        changes: For each network, the width of the 90 % band of the efficiency minus what it is
+            without these errors.
+        num_ranks: The size of these bands.
+    """
+    off = float(np.median([abs(math.expm1(error)) for _, error in errors]))
+    lead = (
+        f"{units.counted(len(errors), 'earlier forecast')} of this folder "
+        f"{'was' if len(errors) == 1 else 'were'} off by {units.percent(off)}"
+    )
+    lead += " in the median" if len(errors) > 1 else ""
+    points = [100 * change for change in changes]
+    largest = max(points, key=abs)
+    band = f"the 90 % band on {units.count(num_ranks)} ranks"
+    if abs(largest) < _LEAST_POINTS:
+        return f"{lead}: {band} stays as wide."
+    way = "wider" if largest > 0 else "narrower"
+    most = "up to " if len(points) > 1 else ""
+    return f"{lead}: {band} is {most}{abs(largest):.0f} points {way}."

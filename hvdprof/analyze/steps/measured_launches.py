@@ -5,19 +5,24 @@ Tested in ``tests/analyze/scaling/test_known_cells.py``.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
+from hvdprof.analyze.stats.steady_state import drift_of, steady_window
+from hvdprof.analyze.stats.uncertainty import mean_of
 from hvdprof.analyze.steps.cells import Cell, CellTime, cell_times
 from hvdprof.analyze.steps.disturbed_turns import (
     counted_turns,
     in_counted_turns,
     turns_by_launch,
 )
-from hvdprof.analyze.steps.job_steps import job_steps
 from hvdprof.analyze.steps.launch_facts import Facts, launch_facts
-from hvdprof.analyze.steps.launches import launches, mark_steady
+from hvdprof.model.launch_key import LAUNCH, LaunchKey, finished_launches, rows_by_launch
 from hvdprof.model.run import Run
+from hvdprof.model.tables.scaling_tables import JOB_STEPS, LAUNCHES
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,3 +54,94 @@ def measured_launches(run: Run) -> MeasuredLaunches:
     return MeasuredLaunches(
         of_job, by_launch, cell_times(by_launch, run.segments), launch_facts(run.steps, of_job)
     )
+
+
+def job_steps(steps: pd.DataFrame) -> pd.DataFrame:
+    """JOB_STEPS of all recorded segments, with ``steady`` true everywhere.
+
+    A step of the job ends when its last rank ends it: ``e_k = max over ranks``. Its time is
+    ``T_k = e_k - e_(k-1)``, so that the times of a launch sum to its wall time. The first step
+    after warm-up batches, and after those that begin a turn, has no counted step before it and
+    starts at ``max over ranks`` of its start. Steps missing on a recorded rank, and those right
+    after one, are omitted. A row of a light recording stands for a window: its time is that of the
+    window divided by its number of steps.
+    """
+    timed = steps[[*LAUNCH, "step", "num_steps", "warmup", "start_ns", "dur_ns"]]
+    timed = timed.assign(end_ns=timed["start_ns"] + timed["dur_ns"] * timed["num_steps"])
+    table = (
+        timed.groupby([*LAUNCH, "step"], observed=True, sort=True)
+        .agg(
+            start_ns=("start_ns", "max"),
+            end_ns=("end_ns", "max"),
+            num_steps=("num_steps", "max"),
+            ranks=("end_ns", "size"),
+            warmup=("warmup", "max"),
+        )
+        .reset_index()
+    )
+    counts = ~table["warmup"].to_numpy(dtype=bool)
+    table["measured_ranks"] = table["ranks"].where(counts, 0)
+    launches = table.groupby(LAUNCH, observed=True, sort=False)
+    complete = table["ranks"] == launches["measured_ranks"].transform("max")
+    is_first = launches["warmup"].shift(fill_value=True).astype(bool)
+    next_step = (table["step"] + table["num_steps"]).groupby(launches.ngroup()).shift()
+    follows = (table["step"] == next_step) & complete.shift(fill_value=False)
+    before_ns = launches["end_ns"].shift(fill_value=0).where(~is_first, table["start_ns"])
+    table["dur_ns"] = (table["end_ns"] - before_ns) // table["num_steps"]
+    table["steady"] = True
+    return JOB_STEPS.frame(
+        table.loc[counts & complete & (is_first | follows), JOB_STEPS.column_names]
+    )
+
+
+def mark_steady(job_steps: pd.DataFrame) -> pd.DataFrame:
+    """JOB_STEPS in which ``steady`` is false for the warm-up beyond the counted batches."""
+    steady = np.ones(len(job_steps), dtype=bool)
+    for _, rows in rows_by_launch(job_steps):
+        cut = steady_window(_times(job_steps, rows)).num_cut
+        steady[rows[:cut]] = False
+    return job_steps.assign(steady=steady)
+
+
+def launches(
+    job_steps: pd.DataFrame,
+    segments: pd.DataFrame,
+    num_turns: Mapping[LaunchKey, int] = MappingProxyType({}),
+) -> pd.DataFrame:
+    """LAUNCHES of the finished segments, in the order of the segments.
+
+    Args:
+        job_steps: JOB_STEPS, with ``steady`` as ``mark_steady`` sets it.
+        segments: SEGMENTS.
+        num_turns: The number of counted turns of each launch that took turns.
+    """
+    rows_of = dict(rows_by_launch(job_steps))
+    steady, sizes = (job_steps[name].to_numpy() for name in ("steady", "num_steps"))
+    rows = []
+    for key in finished_launches(segments):
+        if key not in rows_of:
+            continue
+        measured = rows_of[key]
+        counted = measured[steady[measured]]
+        times = _times(job_steps, counted)
+        mean, drift = mean_of(times), drift_of(times)
+        rows.append(
+            {
+                "pass_id": key[0],
+                "segment": key[1],
+                "num_steps": int(sizes[counted].sum()),
+                "num_cut_steps": int(sizes[measured].sum() - sizes[counted].sum()),
+                "num_turns": num_turns.get(key, 0),
+                "step_time_ns": mean.value,
+                "step_time_error_ns": mean.error,
+                "num_effective_steps": mean.num_effective,
+                "drift": drift.change,
+                "drift_error": drift.error,
+                "steady": steady_window(_times(job_steps, measured)).found,
+            }
+        )
+    return LAUNCHES.frame(rows)
+
+
+def _times(job_steps: pd.DataFrame, rows: NDArray[np.intp]) -> NDArray[np.float64]:
+    return job_steps["dur_ns"].to_numpy()[rows].astype(np.float64)

@@ -4,12 +4,13 @@ Tested in ``tests/launch/diagnose/test_stall_watch.py``.
 """
 
 import datetime as dt
+import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from hvdprof.launch.diagnose.rank_wait import RankWait, different_waits, script_place
-from hvdprof.launch.diagnose.stack_text import training_stack
 from hvdprof.launch.diagnose.stall import Stall, StalledRank
 from hvdprof.launch.diagnose.unequal_batches import unequal_batches
 from hvdprof.launch.diagnose.watch_state import ABSENT, ENDED, LEFT, RUNS, WatchState
@@ -125,3 +126,28 @@ def local_time_ns() -> int:
     """Local time since 1970 as if it were UTC, ns."""
     offset = dt.datetime.now().astimezone().utcoffset() or dt.timedelta()
     return time.time_ns() + int(offset.total_seconds()) * 1_000_000_000
+
+
+MAX_LINES = 12
+
+_THREAD = re.compile(r"^(?:Current thread|Thread) 0x")
+_FRAME = re.compile(r'^\s+File "(?P<file>.*)", line (?P<line>\d+|\?\?\?) in (?P<function>.*)$')
+
+
+def training_stack(path: Path) -> list[str]:
+    """The frames of the main thread, innermost first, at most ``MAX_LINES``; empty without a file.
+
+    ``faulthandler`` writes the newest thread first, so that the main one is the last.
+    """
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return []
+    frames: list[str] = []
+    for line in text.splitlines():
+        if _THREAD.match(line):
+            frames = []
+        found = _FRAME.match(line)
+        if found is not None:
+            frames.append(f"{found['file']}:{found['line']} {found['function']}")
+    return frames[:MAX_LINES]

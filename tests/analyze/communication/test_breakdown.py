@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from hvdprof.analyze.communication.breakdown import breakdown
+from hvdprof.analyze.communication.communication_tables import breakdown
 from tests.builders.step_works import simulated, tables_of
 
 TIMED = ("data", "forward", "backward", "blocked", "before_update", "optimizer")

@@ -2,8 +2,7 @@ import math
 
 import pytest
 
-from hvdprof.analyze.communication.net_hosts import net_hosts
-from hvdprof.analyze.communication.net_links import net_links
+from hvdprof.analyze.communication.network import net_hosts, net_links
 from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.run_rules.network_rules import SLOW_SHARE, slow_host_link
 from hvdprof.ingest.rundir.net_file import net_transfers

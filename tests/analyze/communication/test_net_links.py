@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from hvdprof.analyze.communication.net_links import net_links
+from hvdprof.analyze.communication.network import net_links
 from hvdprof.analyze.pipeline import analyze_run
 from hvdprof.api import load_run
 from hvdprof.ingest.rundir.net_file import net_transfers

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from hvdprof.analyze.communication.net_links import net_links
 from hvdprof.analyze.communication.net_use import net_use
+from hvdprof.analyze.communication.network import net_links
 from hvdprof.ingest.rundir.net_file import net_transfers
 from hvdprof.model.tables.collective_tables import COLLECTIVES
 from hvdprof.model.tables.net_tables import NET_LINKS

@@ -5,8 +5,7 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from hvdprof.analyze.communication.net_hosts import net_hosts
-from hvdprof.analyze.communication.net_links import net_links
+from hvdprof.analyze.communication.network import net_hosts, net_links
 from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.finding import Finding, by_gravity, severity_of_cost
 from hvdprof.analyze.findings.run_findings import findings

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from hvdprof.analyze.communication.net_links import net_links
+from hvdprof.analyze.communication.network import net_links
 from hvdprof.analyze.pipeline import analyze_run
 from hvdprof.analyze.predict.algorithm_choice import PRIORS
 from hvdprof.analyze.predict.algorithm_rules import GLOO, OPEN_MPI_40, OPEN_MPI_41, Rule

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from hvdprof.analyze.predict.past_influence import past_influence
+from hvdprof.analyze.predict.job_forecast import past_influence
 
 TWO = ((2.0, math.log(1.2)), (4.0, -math.log(1.2)))
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hvdprof.analyze.steps.job_steps import job_steps
+from hvdprof.analyze.steps.measured_launches import job_steps
 from hvdprof.api import load_run
 from hvdprof.model.tables.run_tables import STEPS
 from tests.builders.run_directory import PassSpec, SegmentSpec, write_run

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 import pandas as pd
 import pytest
 
-from hvdprof.analyze.steps.launches import launches, mark_steady
+from hvdprof.analyze.steps.measured_launches import launches, mark_steady
 from hvdprof.model.tables.run_tables import SEGMENTS
 from hvdprof.model.tables.scaling_tables import JOB_STEPS
 from tests.builders.declared_rows import declared_rows

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from hvdprof.analyze.stragglers.caused_wait import UNDECIDED, caused_wait, step_waits
+from hvdprof.analyze.stragglers.waiting import UNDECIDED, caused_wait, step_waits
 from tests.builders.step_works import MS, simulated
 
 ARRIVALS = arrays.arrays(

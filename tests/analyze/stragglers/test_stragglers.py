@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from hvdprof.analyze.steps.step_work import of_previous
-from hvdprof.analyze.stragglers.caused_wait import caused_wait
 from hvdprof.analyze.stragglers.patterns import named_causes
 from hvdprof.analyze.stragglers.stragglers import lateness_table, longest_run, stragglers, wilson
+from hvdprof.analyze.stragglers.waiting import caused_wait
 from hvdprof.analyze.stragglers.windows import lateness, windows
 from hvdprof.model.tables.waiting_tables import STRAGGLER_PATTERNS
 from tests.builders.analysis import autoregressive

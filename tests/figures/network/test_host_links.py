@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from hvdprof.analyze.communication.net_links import net_links
+from hvdprof.analyze.communication.network import net_links
 from hvdprof.figures.network.host_links import net_bandwidths
 from hvdprof.ingest.rundir.net_file import net_transfers
 from hvdprof.model.tables.net_tables import NET_LINKS

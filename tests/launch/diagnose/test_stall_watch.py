@@ -9,7 +9,7 @@ from typing import Any, get_type_hints
 
 import pytest
 
-from hvdprof.launch.diagnose.stack_text import training_stack
+from hvdprof.launch.diagnose.rank_standings import training_stack
 from hvdprof.launch.diagnose.stall import Stall, StalledRank
 from hvdprof.launch.diagnose.stall_watch import StallWatch
 from hvdprof.rundir.layout import PassPaths

@@ -8,7 +8,7 @@ from hvdprof.api import load_run
 from hvdprof.cli.main import build_app
 from hvdprof.ingest.rundir.attach_sources import Given
 from hvdprof.ingest.rundir.attached_run import Stated, attach
-from hvdprof.report.chrome.export_hint import export_hint
+from hvdprof.report.chrome.trace_selection import export_hint
 from tests.builders.nsys_exports import write_export
 from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts, write_run
 from tests.ingest.rundir.test_attached_recordings import MEGATRON, hung

@@ -2,7 +2,7 @@ import pandas as pd
 import pytest
 
 from hvdprof.model.schema import Column, Table
-from hvdprof.report.terminal.table_text import (
+from hvdprof.report.terminal.table_section import (
     column_texts,
     ends_of_intervals,
     heading,
