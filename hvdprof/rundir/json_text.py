@@ -32,7 +32,7 @@ def parse_first(text: bytes) -> Any:
     return _parsed(_DECODER.raw_decode, text.decode("utf-8", "replace"))[0]
 
 
-def _parsed(decode: Callable[[str], Any], text: str) -> Any:
+def _parsed(decode: Callable[[str], object], text: str) -> Any:
     try:
         value = decode(text)
     except RecursionError as error:
@@ -40,7 +40,7 @@ def _parsed(decode: Callable[[str], Any], text: str) -> Any:
     return without_surrogates(value) if "\\u" in text else value
 
 
-def without_surrogates(value: Any) -> Any:
+def without_surrogates(value: object) -> Any:
     """A value of JSON in which no text holds half of a surrogate pair."""
     return json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
 

@@ -1,6 +1,7 @@
 """`hvdprof tune` without launches: what it refuses, and results that are shown again."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
@@ -64,6 +65,7 @@ def test_a_tuning_that_ended_early_is_printed_before_its_error(monkeypatch):
             assert options.command == ("python", "a.py")
             assert options.try_ == ("A=1", "B=2")
             assert options.allow_numerics
+            self.present = SimpleNamespace(wait_for_idle=lambda on_look: 0.0)
 
         def measure(self):
             return nothing_to_gain(), InterruptedRunError("Ended by SIGINT.")
