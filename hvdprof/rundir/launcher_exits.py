@@ -31,6 +31,11 @@ _PATTERNS = (
     re.compile(
         r"Process name: (?:\[\[\d+,\d+\],|\[\S+,|)(?P<rank>\d+)\]?\s+Exit code:\s+(?P<code>\d+)"
     ),
+    # Open MPI, of a rank that ended as by os._exit(0): no code says so.
+    re.compile(
+        r"has exited due to process rank (?P<rank>\d+) with PID \d+ on\s+node \S+ "
+        r"(?P<improper>exiting improperly)"
+    ),
     HOROVODRUN_EXIT,
     # torchrun, which ends the other ranks after the first.
     re.compile(
@@ -73,6 +78,7 @@ class ProcessExit:
     """The end of one process; None where the launcher does not say it.
 
     ``why_not_started`` is empty for a process that ran. Hydra names the ``pid`` alone.
+    ``is_improper`` says that it ended without MPI_Finalize, with no code of its own.
     """
 
     rank: int | None
@@ -80,6 +86,7 @@ class ProcessExit:
     exit_code: int | None
     signal: int | None
     why_not_started: str
+    is_improper: bool = False
 
 
 def process_exits(text: str) -> Iterator[ProcessExit]:
@@ -95,6 +102,7 @@ def process_exits(text: str) -> Iterator[ProcessExit]:
                 or _SIGNAL_NUMBERS.get(named.get("named") or "")
                 or _number(named.get("signal")),
                 why_not_started=named.get("why") or "",
+                is_improper="improper" in named,
             )
 
 

@@ -157,6 +157,11 @@ LAUNCHER_FAILURES = (
         "chmod +x it, or start it with its interpreter: python train.py",
     ),
     _kind(
+        r"(unable to find the specified executable file)[\s\S]{0,600}?(Executable: none)$",
+        "Open MPI 5 takes the -bind-to of horovodrun for the program",
+        "use --launcher mpirun",
+    ),
+    _kind(
         r"(unable to find the specified executable file)[\s\S]{0,600}?(Executable: [^\n]+)|"
         r"exec(?:vp error on file|ve\(\):) [^\n]+No such file or directory|"
         r"can't open file '[^'\n]+': \[Errno 2\][^\n]*|"

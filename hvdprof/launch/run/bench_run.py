@@ -18,10 +18,10 @@ from hvdprof.launch.plan.bench_options import BenchOptions
 from hvdprof.launch.plan.bench_settings import KnownModel, Machine, bench_settings
 from hvdprof.launch.plan.capacity import Capacity
 from hvdprof.launch.plan.design import plan_design
-from hvdprof.launch.plan.environment import inherited_environment
+from hvdprof.launch.plan.environment import inherited_environment, is_on_this_host
 from hvdprof.launch.plan.hosts import is_this_host, parse_hosts
 from hvdprof.launch.plan.options import DEVICES, SRUN, TORCHRUN, record_of
-from hvdprof.launch.plan.preflight import AUTO, GLOO, choose_controller
+from hvdprof.launch.plan.preflight import AUTO, GLOO, choose_controller, require_open_files
 from hvdprof.launch.plan.provenance import git_state, versions
 from hvdprof.launch.plan.settings import BenchSettings, read_settings
 from hvdprof.launch.plan.validators import check_known
@@ -115,7 +115,10 @@ def planned_manifest(settings: BenchSettings, machine: Machine, tools: Tools) ->
 
     Raises:
         UsageError: No pass of them can run.
+        EnvironmentNotReadyError: The launcher may not open as many files as it needs.
     """
+    if is_on_this_host(settings):
+        require_open_files(max(settings.sizes))
     design = plan_design(settings, _capacity(settings, machine, tools.horovod))
     if not design.passes:
         raise UsageError(

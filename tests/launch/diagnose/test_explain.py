@@ -16,6 +16,7 @@ from hvdprof.rundir.manifest import Failure, WorkerEnd
 from hvdprof.rundir.stall_format import STALL_CLAUSE
 from tests.builders.stalls import stall_at_end
 
+LAUNCHERS = Path(__file__).parents[2] / "rundir" / "launcher_failures"
 SAMPLES = Path(__file__).parent / "samples"
 
 
@@ -32,8 +33,14 @@ def _progress(folder: Path, steps_by_rank: dict[int, int]) -> PassProgress:
     return progress
 
 
-def _explained(tmp_path: Path, stdout: str, stderr: str, exit_code: int = 1) -> Failure:
-    progress = _progress(tmp_path, {0: 10, 1: 10})
+def _explained(
+    tmp_path: Path,
+    stdout: str,
+    stderr: str,
+    exit_code: int = 1,
+    num_steps: dict[int, int] | None = None,
+) -> Failure:
+    progress = _progress(tmp_path, {0: 10, 1: 10} if num_steps is None else num_steps)
     outcome = Outcome(exit_code, hung=False, duration_s=3.0)
     return explain(outcome, progress, stdout=stdout, stderr=stderr, timeout_s=300.0)
 
@@ -153,6 +160,40 @@ def test_a_launcher_that_fails_by_itself(tmp_path: Path) -> None:
     )
     assert failure.rank is None
     assert failure.lines == stderr.splitlines()
+
+
+def test_a_launcher_that_ends_before_its_ranks_is_reported_by_its_first_causal_text(
+    tmp_path: Path,
+) -> None:
+    stderr = (LAUNCHERS / "ompi4_tmpfull.txt").read_text()
+    failure = _explained(tmp_path, "", stderr, num_steps={})
+    assert failure.reason.startswith(
+        "the launch did not begin: call to mkdir was unable to create the desired directory: "
+    )
+    assert "No space left on device (the folder for temporary files is full; " in failure.reason
+    assert failure.rank is None
+
+
+def test_a_launcher_that_hangs_at_a_limit_is_reported_by_it(tmp_path: Path) -> None:
+    stderr = (LAUNCHERS / "ompi4_files_ranks.txt").read_text()
+    failure = explain(
+        Outcome(-15, hung=True, duration_s=20.0),
+        _progress(tmp_path, {}),
+        stdout="",
+        stderr=stderr,
+        timeout_s=20.0,
+    )
+    assert failure.reason.startswith("no progress on any rank for 20.0 s; ")
+    assert "a limit of this user is reached: open files; raise it: ulimit -n" in failure.reason
+
+
+def test_a_rank_that_leaves_without_a_word_is_named_and_mpirun_is_not_quoted(
+    tmp_path: Path,
+) -> None:
+    failure = _explained(tmp_path, "", (SAMPLES / "mpi_exit0.err").read_text())
+    assert failure.rank == 1
+    assert failure.reason.startswith("rank 1 exited without MPI_Finalize, as by os._exit(0)")
+    assert "-quiet" not in failure.reason
 
 
 def test_a_hang_names_the_rank_that_is_behind(tmp_path: Path) -> None:

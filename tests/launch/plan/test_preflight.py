@@ -1,5 +1,6 @@
 import os
 import re
+import resource
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -128,3 +129,19 @@ def test_a_working_directory_that_is_gone_is_named(
     gone.rmdir()
     with pytest.raises(StorageError, match="working directory is gone"):
         preflight.require_space(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("limit", "num_ranks", "is_enough"),
+    [(24, 2, False), (40, 2, True), (40, 16, False), (1024, 128, True), (-1, 128, True)],
+)
+def test_a_launcher_must_be_allowed_to_open_the_files_of_its_ranks(
+    monkeypatch: pytest.MonkeyPatch, limit: int, num_ranks: int, is_enough: bool
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (limit, limit))
+    if is_enough:
+        preflight.require_open_files(num_ranks)
+        return
+    with pytest.raises(EnvironmentNotReadyError, match=f"may open {limit} files") as raised:
+        preflight.require_open_files(num_ranks)
+    assert raised.value.hint == "ulimit -n 4096"
