@@ -22,6 +22,7 @@ CAUSE_TITLE = "Largest cause"
 TRUST_WORDS: dict[str, str] = {GOOD: "good", CAUTION: "limited", BAD: "low"}
 """What the tile of trust says for each tone."""
 
+_TOO_BUSY = "the machine is too busy to judge"
 _SMALLEST_CAUSE = 0.05
 """The share of the step from which a cause is named, as in the verdict."""
 
@@ -189,6 +190,8 @@ def _potential(analysis: RunAnalysis, row: FrameRow) -> Tile:
 
     Efficiency is that of training steps; throughput is that of the whole loop.
     """
+    if _is_too_busy(analysis, row):
+        return Tile(_POTENTIAL, units.MISSING, _TOO_BUSY)
     losses = _losses(analysis, row)
     best = losses.largest_gain
     if best is None:
@@ -201,6 +204,10 @@ def _potential(analysis: RunAnalysis, row: FrameRow) -> Tile:
         over = "; of the whole loop, evaluation included" if losses.outside else ""
         return Tile("Potential throughput", f"up to {more} more samples/s", detail + over)
     return Tile(_POTENTIAL, f"up to {units.percent(efficiency, 0)}", detail)
+
+
+def _is_too_busy(analysis: RunAnalysis, row: FrameRow) -> bool:
+    return analysis.verdict.is_too_busy and _is_of_verdict(analysis, row)
 
 
 def _losses(analysis: RunAnalysis, row: FrameRow) -> JobLosses:
@@ -218,6 +225,8 @@ def _tone(analysis: RunAnalysis, row: FrameRow | None) -> tuple[str, str]:
         return BAD, "nothing is measured"
     if row["oversubscribed"]:
         return BAD, "more ranks than cores or GPUs"
+    if _is_too_busy(analysis, row):
+        return BAD, f"{_TOO_BUSY}: measure on an idle one"
     half = (float(row["efficiency_high"]) - float(row["efficiency_low"])) / 2
     width = half / float(row["efficiency"])
     if width > WIDE_SHARE:

@@ -8,6 +8,7 @@ from hvdprof.analyze.verdict.busy_machine import WAIT, wait_command
 from hvdprof.api import load_run
 from hvdprof.launch.plan.options import MeasureOptions, declared
 from hvdprof.model.run import RunAnalysis
+from hvdprof.report.screen.tiles import tiles
 from tests.builders.analysis import sweep
 from tests.builders.recorder_lines import host_of
 from tests.builders.run_directory import write_run
@@ -44,6 +45,9 @@ def test_a_wide_interval_beside_other_work_is_no_answer_and_no_fix_is_proposed(
     assert "fix:" not in verdict.sentence
     assert not verdict.biggest_loss
     assert "Other processes" not in verdict.caveat
+    shown = {tile.title: tile for tile in tiles(found)}
+    assert shown["Potential efficiency"].detail == "the machine is too busy to judge"
+    assert shown["Trust"].detail.endswith("measure on an idle one")
     of_cells = found.findings[found.findings["model"].astype(str) != ""]
     assert len(of_cells)
     assert set(of_cells["action"]) == {
