@@ -27,6 +27,8 @@ from hvdprof.rundir.run_file import append_run_bytes
 
 POLL_INTERVAL_S = 0.5
 
+_LOGS = "torchrun-logs"
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -159,7 +161,9 @@ class LaunchProcesses:
             StorageError: The files for its output cannot be written.
         """
         self._guard = OrphanGuard.of_mark(self._mark)
-        self._folders = OwnFolders(environment, is_on_this_host=self._is_on_this_host)
+        self._folders = OwnFolders(
+            environment, stdout.parent / _LOGS, is_on_this_host=self._is_on_this_host
+        )
         variables = {**environment, **self._folders.variables, PASS_MARK: self._mark}
         self._started_s, self._launched_ns = time.monotonic(), time.time_ns()
         with _appended(stdout) as out, _appended(stderr) as err:

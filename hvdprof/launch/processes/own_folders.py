@@ -3,8 +3,8 @@
 Every ``mpirun`` of a user puts its session below one folder of the host, and removes that folder
 when it ends: also while another one is about to make its own below it, which then fails ("A call
 to mkdir was unable to create the desired directory ... File exists"). Ranks that are killed leave
-their segments in ``/dev/shm``, and ``torchrun`` leaves a folder for logs. Hydra and ``horovodrun``
-leave nothing.
+their segments in ``/dev/shm``, and ``torchrun`` leaves a folder for logs in ``TMPDIR``. Hydra and
+``horovodrun`` leave nothing.
 
 Tested in ``tests/launch/processes/test_own_folders.py``.
 """
@@ -48,22 +48,28 @@ class OwnFolders:
 
     Args:
         environment: That of the launch.
+        logs: Where ``torchrun`` writes what the user lets it redirect.
         is_on_this_host: Whether all ranks are on this host. Others would make folders of that name,
             and leave them.
     """
 
-    def __init__(self, environment: Mapping[str, str], *, is_on_this_host: bool) -> None:
+    def __init__(
+        self, environment: Mapping[str, str], logs: Path, *, is_on_this_host: bool
+    ) -> None:
         self._kept = contextlib.ExitStack()
-        self.variables: dict[str, str] = {}
+        self._kept.callback(_remove_empty, logs)
+        self.variables = {_TORCHRUN_LOGS: str(logs)}
+        if not is_on_this_host:
+            return
         chosen = environment.get("TMPDIR") or tempfile.gettempdir()
         bases = [base for base in (chosen, "/tmp") if len(base) <= LONGEST_BASE]
-        own = _SESSION if is_on_this_host and environment.keys().isdisjoint(_CHOSEN_SESSION) else ()
-        self._make(bases, (_TORCHRUN_LOGS, *own))
-        if is_on_this_host and environment.keys().isdisjoint(_SEGMENTS):
+        if environment.keys().isdisjoint(_CHOSEN_SESSION):
+            self._make(bases, _SESSION)
+        if environment.keys().isdisjoint(_SEGMENTS):
             self._make([_SHARED_MEMORY], _SEGMENTS)
 
     def remove(self) -> None:
-        """Remove them with all that the launch has left in them; it has ended."""
+        """Remove them with all that the launch has left in them; it has ended. Logs stay."""
         self._kept.close()
 
     def _make(self, bases: Iterable[str], names: tuple[str, ...]) -> None:
@@ -106,6 +112,12 @@ def _locked_folder(base: Path) -> Iterator[Path]:
             os.close(handle)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _remove_empty(folder: Path) -> None:
+    for path, _, _ in os.walk(folder, topdown=False):
+        with contextlib.suppress(OSError):
+            Path(path).rmdir()
 
 
 def _remove_where_unlocked(folder: Path, age_s: float) -> None:

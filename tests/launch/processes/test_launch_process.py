@@ -89,8 +89,19 @@ def test_a_launch_is_started_again_as_long_as_the_watch_says_so(tmp_path: Path) 
 
 
 def test_each_launch_has_a_folder_of_its_own_which_is_gone_afterwards(tmp_path: Path) -> None:
-    _run(tmp_path, "echo $PET_LOG_DIR; touch $PET_LOG_DIR/left")
-    _run(tmp_path, "echo $PET_LOG_DIR; touch $PET_LOG_DIR/left")
+    for _ in range(2):
+        run_to_end(
+            [
+                "bash",
+                "-c",
+                "echo $OMPI_MCA_orte_tmpdir_base; touch $OMPI_MCA_orte_tmpdir_base/left",
+            ],
+            dict(os.environ),
+            stdout=tmp_path / "out",
+            stderr=tmp_path / "err",
+            watch=NO_WATCH,
+            is_on_this_host=True,
+        )
     folders = [Path(line) for line in (tmp_path / "out").read_text().split()]
     assert len(set(folders)) == 2
     assert not any(folder.exists() for folder in folders)

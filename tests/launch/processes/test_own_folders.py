@@ -21,51 +21,70 @@ def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def own_of(base: Path, environment: dict[str, str], *, is_on_this_host: bool = True) -> OwnFolders:
+    return OwnFolders(environment, base / "logs", is_on_this_host=is_on_this_host)
+
+
 def test_each_launch_gets_folders_of_its_own_that_are_gone_afterwards(base: Path) -> None:
     environment = {"TMPDIR": str(base)}
-    first, second = (OwnFolders(environment, is_on_this_host=True) for _ in range(2))
+    first, second = (own_of(base, environment) for _ in range(2))
     assert set(first.variables) == {*SESSIONS, *SEGMENTS, "PET_LOG_DIR"}
-    assert not set(first.variables.values()) & set(second.variables.values())
-    folders = [Path(one) for own in (first, second) for one in own.variables.values()]
+    names = (*SESSIONS, *SEGMENTS)
+    own = [{first.variables[name] for name in names}, {second.variables[name] for name in names}]
+    assert not own[0] & own[1]
+    folders = [Path(one) for one in sorted(own[0] | own[1])]
     assert {stat.S_IMODE(folder.stat().st_mode) for folder in folders} == {0o700}
     assert {folder.parent for folder in folders} == {base, Path("/dev/shm")}
-    (folders[0] / "left" / "by a rank").mkdir(parents=True)
+    for folder in folders:
+        (folder / "left" / "by a rank").mkdir(parents=True)
     first.remove()
     second.remove()
     assert not any(folder.exists() for folder in folders)
 
 
 def test_other_hosts_are_not_given_folders_that_they_do_not_have(base: Path) -> None:
-    own = OwnFolders({"TMPDIR": str(base)}, is_on_this_host=False)
+    own = own_of(base, {"TMPDIR": str(base)}, is_on_this_host=False)
     assert set(own.variables) == {"PET_LOG_DIR"}
     own.remove()
 
 
 @pytest.mark.parametrize("name", [*SESSIONS, "OMPI_MCA_orte_local_tmpdir_base"])
 def test_the_choice_of_the_user_holds(base: Path, name: str) -> None:
-    own = OwnFolders({"TMPDIR": str(base), name: "/scratch"}, is_on_this_host=True)
+    own = own_of(base, {"TMPDIR": str(base), name: "/scratch"})
     assert set(own.variables) == {*SEGMENTS, "PET_LOG_DIR"}
     own.remove()
 
 
 def test_a_path_too_long_for_sockets_is_replaced(base: Path, monkeypatch) -> None:
     monkeypatch.setattr(own_folders, "LONGEST_BASE", 40)
-    own = OwnFolders({"TMPDIR": f"{base}{'x' * 60}"}, is_on_this_host=True)
+    own = own_of(base, {"TMPDIR": f"{base}{'x' * 60}"})
     assert Path(own.variables[SESSIONS[0]]).parent == Path("/tmp")
     own.remove()
 
 
 def test_a_folder_that_cannot_be_written_to_is_replaced(base: Path) -> None:
-    own = OwnFolders({"TMPDIR": str(base / "missing")}, is_on_this_host=False)
-    assert Path(own.variables["PET_LOG_DIR"]).parent == Path("/tmp")
+    own = own_of(base, {"TMPDIR": str(base / "missing")})
+    assert Path(own.variables[SESSIONS[0]]).parent == Path("/tmp")
     own.remove()
+
+
+def test_logs_of_torchrun_stay_and_its_empty_folders_go(base: Path) -> None:
+    own = own_of(base, {}, is_on_this_host=False)
+    logs = Path(own.variables["PET_LOG_DIR"])
+    (logs / "empty" / "attempt_0" / "0").mkdir(parents=True)
+    (logs / "used" / "attempt_0" / "0").mkdir(parents=True)
+    (logs / "used" / "attempt_0" / "0" / "stdout.log").write_text("step 1\n")
+    own.remove()
+    assert [path.name for path in logs.rglob("*") if path.is_file()] == ["stdout.log"]
+    assert [path.name for path in logs.iterdir()] == ["used"]
 
 
 def test_folders_of_dead_launches_are_removed_and_those_of_living_ones_stay(base: Path) -> None:
     program = (
-        "import sys; from hvdprof.launch.processes.own_folders import OwnFolders, PREFIX\n"
+        "import sys; from pathlib import Path\n"
+        "from hvdprof.launch.processes.own_folders import OwnFolders\n"
         "from hvdprof.launch.processes import own_folders; own_folders.LONGEST_BASE = 4000\n"
-        "own = OwnFolders({'TMPDIR': sys.argv[1]}, is_on_this_host=False)\n"
+        "own = OwnFolders({'TMPDIR': sys.argv[1]}, Path('logs'), is_on_this_host=True)\n"
         "print('made', flush=True); sys.stdin.read()"
     )
     launching = [
