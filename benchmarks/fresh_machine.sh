@@ -17,13 +17,14 @@ cd "$work/hvdprof"
 export HOME=$work/home TMPDIR=$work/tmp
 unset XDG_CACHE_HOME XDG_CONFIG_HOME XDG_DATA_HOME HVDPROF_CACHE_DIR VIRTUAL_ENV PYTHONPATH
 
-report=""
+report="" failed=0
 phase() {
-  local name=$1 begin=$SECONDS
+  local name=$1 begin=$SECONDS end=""
   shift
+  [ $failed = 0 ] || return 0
   echo "== $name: $*"
-  "$@" || { echo "$name failed after $((SECONDS - begin)) s: $work"; exit 1; }
-  report+=$(printf '%-10s %5d s' "$name" $((SECONDS - begin)))$'\n'
+  "$@" || { failed=1; end="  failed: $work"; }
+  report+=$(printf '%-10s %5d s' "$name" $((SECONDS - begin)))$end$'\n'
 }
 
 without_network=()
@@ -41,4 +42,5 @@ fi
 left=$(find "$work/tmp" -mindepth 1 -maxdepth 1 -newer "$work/hvdprof/.git/HEAD" | sort)
 printf '\n%s\n%sleft in TMPDIR: %s\n' "$(date -u +%F) $(git rev-parse --short=8 HEAD) $(nproc) cores" \
   "$report" "${left:-nothing}"
-cd / && rm -rf "$work"
+[ $failed != 0 ] || { cd / && rm -rf "$work"; }
+exit $failed

@@ -224,7 +224,9 @@ def test_a_timeline_that_cannot_be_written(tmp_path: Path) -> None:
         folder.mkdir(parents=True)
         (folder / "main.json").symlink_to("/nowhere/at/all.json")
         stdout, stderr = process.communicate(timeout=300)
-    assert process.returncode == 6, stderr
+    # The throughput is measured: the trace launch is excluded.
+    assert process.returncode == 0, stderr
+    assert "1 of 2 measurements failed and is excluded: see Failed." in words(stdout)
     message = "rank 0 could not write Horovod's timeline: Error opening the Horovod Timeline file"
     assert message in words(stdout)
     failure = failure_of(tmp_path / "run")
