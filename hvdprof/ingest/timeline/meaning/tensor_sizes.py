@@ -26,7 +26,8 @@ _DTYPE_BYTES = {
     "int64": 8,
     "float64": 8,
 }
-_SHAPE = re.compile(r"\[\s*(\d+(?:\s*,\s*\d+)*)?\s*\]")
+# Python refuses to convert thousands of digits.
+_SHAPE = re.compile(r"\[\s*(\d{1,20}(?:\s*,\s*\d{1,20})*)?\s*\]")
 _LARGEST = 2**62
 
 UNKNOWN = -1

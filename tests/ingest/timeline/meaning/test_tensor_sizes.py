@@ -17,6 +17,7 @@ from hvdprof.ingest.timeline.meaning.tensor_sizes import UNKNOWN, payloads_of
         ('{"dtype": "float32", "shape": "[-1]"}', UNKNOWN),
         ('{"dtype": "float32", "shape": "64"}', UNKNOWN),
         ('{"dtype": "float64", "shape": "[99999999999, 99999999999]"}', UNKNOWN),
+        (f'{{"dtype": "float32", "shape": "[{"9" * 5000}]"}}', UNKNOWN),
         ('{"dtype": 4, "shape": [1]}', UNKNOWN),
         ("[1]", UNKNOWN),
         ("{", UNKNOWN),
