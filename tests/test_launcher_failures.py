@@ -75,6 +75,6 @@ def test_what_lasts_is_reported_by_its_cause_with_what_to_do(tmp_path: Path) -> 
     assert ended.returncode == 6
     printed = " ".join(ended.stdout.split())
     assert "Nothing was measured: 2 of 2 planned measurements failed." in printed
-    assert "the launch did not begin: call to mkdir was unable to create" in printed
+    assert "no rank reported in: call to mkdir was unable to create" in printed
     assert f"Directory: {unwritable}" in printed
     assert "set TMPDIR to a folder that you can write to" in printed

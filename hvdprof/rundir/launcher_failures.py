@@ -188,7 +188,6 @@ LAUNCHER_FAILURES = (
         r"system limit on number of children[^\n]*|^[^\n]*PMIX_ERR_SYS_LIMITS_CHILDREN[^\n]*",
         f"{_ENDED}: processes and threads",
         "end other processes, or raise it: ulimit -u",
-        may_pass=True,
     ),
     _kind(
         r"^[^\n]*(?:oom[-_ ]kill|Exceeded job memory limit|Exceeded step memory limit)[^\n]*",

@@ -3,9 +3,10 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
+from hvdprof.analyze.steps.host_conditions import BUSY_CORES
 from hvdprof.errors import EnvironmentNotReadyError
 from hvdprof.machine import idle
-from hvdprof.machine.idle import IDLE_S, wait_for_idle
+from hvdprof.machine.idle import IDLE_CORES, IDLE_S, wait_for_idle
 from hvdprof.machine.load import CpuUse
 
 
@@ -56,6 +57,10 @@ def test_one_that_is_never_idle_is_not_measured(clock_of) -> None:
         wait_for_idle(60, other_cores=clock.look)
     assert clock.now_s == 60
     assert "--wait-for-quiet" in raised.value.hint
+
+
+def test_what_is_waited_for_is_a_machine_that_gets_no_warning() -> None:
+    assert IDLE_CORES == BUSY_CORES
 
 
 def test_a_load_that_is_not_known_is_said_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -92,7 +92,7 @@ CAUSES = {
     "torchrun_workerport": ("port: 29612", PORT),
 }
 PASSING = {
-    *("ompi4_nproc", "ompi5_nproc", "ompi4_session_dev", "ompi5_session_dev"),
+    *("ompi4_session_dev", "ompi5_session_dev"),
     *("ompi4_session_race", "srun_down", "ssh_startups", "torchrun_port", "torchrun_workerport"),
 }
 

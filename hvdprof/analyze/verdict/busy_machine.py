@@ -48,7 +48,7 @@ def wait_command(run: Run) -> str:
 
 
 def without_fixes(findings: pd.DataFrame, run: Run) -> pd.DataFrame:
-    """FINDINGS that propose to measure again, where they are about a cell that has no answer."""
+    """FINDINGS of a run without an answer: those on its cells propose to measure again."""
     actions = findings["action"].where(
         findings["model"].astype(str) == "",
         f"Measure on an idle machine first: {wait_command(run)}",

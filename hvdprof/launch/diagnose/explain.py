@@ -97,13 +97,14 @@ def _not_started(evidence: Evidence) -> Failure | None:
 
 def _launcher_failed(evidence: Evidence) -> Failure | None:
     """A launcher that ended before a rank reported in: the causal line, not the last one."""
-    if evidence.progress.ranks:
-        return None
     known = evidence.launcher_failure
-    if known is None:
+    raised = evidence.errors.first_cause()
+    # An exception that carries the tag of a rank is the script's own.
+    is_of_rank = raised is not None and raised[0] is not None
+    if known is None or evidence.progress.ranks or is_of_rank:
         return None
     return Failure(
-        reason=f"the launch did not begin: {known.sentence()}",
+        reason=f"no rank reported in: {known.sentence()}",
         exit_code=evidence.outcome.exit_code,
         lines=evidence.errors.last_lines(None) or evidence.output.last_lines(None),
     )

@@ -49,12 +49,15 @@ def _passing_reason(paths: PassPaths, exit_code: int) -> str:
         return ""
     texts = [printed_tail(paths.stderr), printed_tail(paths.stdout)]
     printed = [PrintedErrors.of(text) for text in texts]
+    raised = [one.first_cause() for one in printed]
+    if any(cause is not None and cause[0] is not None for cause in raised):
+        return ""
     known = launcher_failure("\n".join(one.text() for one in printed))
     if known is not None:
         return known.text if known.kind.may_pass else ""
     is_of_rank = any(
-        one.has_ranks() or one.first_cause() is not None or first_exit(text) is not None
-        for one, text in zip(printed, texts, strict=True)
+        one.has_ranks() or cause is not None or first_exit(text) is not None
+        for one, cause, text in zip(printed, raised, texts, strict=True)
     )
     if is_of_rank:
         return ""

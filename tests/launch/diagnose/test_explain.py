@@ -168,10 +168,17 @@ def test_a_launcher_that_ends_before_its_ranks_is_reported_by_its_first_causal_t
     stderr = (LAUNCHERS / "ompi4_tmpfull.txt").read_text()
     failure = _explained(tmp_path, "", stderr, num_steps={})
     assert failure.reason.startswith(
-        "the launch did not begin: call to mkdir was unable to create the desired directory: "
+        "no rank reported in: call to mkdir was unable to create the desired directory: "
     )
     assert "No space left on device (the folder for temporary files is full; " in failure.reason
     assert failure.rank is None
+
+
+def test_an_exception_of_a_rank_before_its_first_step_names_the_rank(tmp_path: Path) -> None:
+    stderr = "[1,1]<stderr>:OSError: [Errno 24] Too many open files: 'a.npz'\n"
+    failure = _explained(tmp_path, "", stderr, num_steps={})
+    assert failure.rank == 1
+    assert failure.reason.startswith("rank 1 raised OSError: [Errno 24] Too many open files")
 
 
 def test_a_launcher_that_hangs_at_a_limit_is_reported_by_it(tmp_path: Path) -> None:

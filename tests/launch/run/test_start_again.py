@@ -88,6 +88,13 @@ def test_failures_that_may_pass_are_tried_again(
         ("Traceback (most recent call last):\nModuleNotFoundError: No module named 'x'\n", 1),
         (MPIRUN_ON_A_RANK, 3),
         ("[1,0]<stderr>:usage: no data\n", 2),
+        # In the words of a launcher, too.
+        (
+            "[1,0]<stderr>:Traceback (most recent call last):\n"
+            "[1,0]<stderr>:DistNetworkError: The server socket has failed to listen on any local "
+            "network address. port: 80\n",
+            1,
+        ),
         ("Process 0 exit with status code 127.\n", 1),
         # Causes that last.
         (_sample("ompi4_slots"), 1),

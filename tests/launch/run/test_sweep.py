@@ -223,7 +223,7 @@ def test_a_launcher_that_keeps_failing_is_a_failure_with_the_advice_of_its_cause
     first = Manifest.read(sweep.paths.folder).passes[0]
     failure = first.segments[0].failure
     assert failure is not None
-    assert failure.reason.startswith("the launch did not begin: call to mkdir was unable")
+    assert failure.reason.startswith("no rank reported in: call to mkdir was unable")
     assert "set TMPDIR to a folder of this job alone" in failure.reason
     assert len(first.restarts) == 2
 
