@@ -29,6 +29,8 @@ class CellSetting:
         other_cores: Largest number of cores of that host used by other processes in a pass of the
             run, where they used more than ``BUSY_CORES`` in the mean of the cell's passes and its
             ranks lacked cores for them; else 0.
+        busiest_launch: Largest number of cores used by other processes in one pass of the cell,
+            where its ranks lacked cores for them; else 0.
         busy_cores: Largest number of cores that were busy during a launch, with its ranks or with
             other processes; NaN where unknown.
     """
@@ -40,6 +42,7 @@ class CellSetting:
     one_thread: bool
     num_cores: int
     other_cores: float
+    busiest_launch: float = 0.0
     # Not compared: NaN equals nothing.
     busy_cores: float = field(default=NAN, compare=False)
 
@@ -77,9 +80,11 @@ def cell_setting(run: Run, cell: Mapping[str, object]) -> CellSetting:
     cores = int(here.get("num_cores") or 0)
     of_here = ranks[(ranks["hostname"].astype(str) == str(here.get("hostname"))).to_numpy()]
     threads = _threads(of_here)
+    busiest = _most_other_cores(passes)
     # Costs are means over launches: a load in one of many explains little of them.
     is_busy = _mean_other_cores(passes) > BUSY_CORES
-    compete = is_busy and threads + _most_other_cores(passes) > cores > 0
+    lack = threads + busiest > cores > 0
+    compete = is_busy and lack
     return CellSetting(
         num_hosts=len(set(ranks["hostname"].astype(str)) - {""}) or len(manifest.hosts),
         on_gpus=bool(ranks["device"].astype(str).str.startswith("cuda").any())
@@ -89,6 +94,7 @@ def cell_setting(run: Run, cell: Mapping[str, object]) -> CellSetting:
         one_thread=len(ranks) > 0 and bool((ranks["num_threads"] == 1).all()),
         num_cores=cores,
         other_cores=_most_other_cores(manifest.passes) if compete else 0.0,
+        busiest_launch=busiest if lack else 0.0,
         busy_cores=_busy_cores(own, passes, ranks, manifest),
     )
 

@@ -14,6 +14,9 @@ from hvdprof.model.run import Run
 TOO_WIDE = 0.2
 """Half of the 95 % CI of an efficiency from which on the load of others leaves no answer."""
 
+BUSY_LAUNCH = 0.4
+"""Cores of others during one launch that set it apart from the others."""
+
 WAIT = "--wait-for-quiet"
 _TEN_MINUTES = (WAIT, "10m")
 
@@ -28,7 +31,11 @@ def busy_sentences(run: Run, cell: pd.Series) -> tuple[str, str] | None:
     half = (float(cell["efficiency_high"]) - float(cell["efficiency_low"])) / 2
     if not half > TOO_WIDE:
         return None
-    crowd = cell_setting(run, {key: cell[key] for key in ("model", "np", "engine")}).crowd
+    setting = cell_setting(run, {key: cell[key] for key in ("model", "np", "engine")})
+    crowd = setting.crowd
+    if not crowd and setting.busiest_launch > BUSY_LAUNCH:
+        busy = f"{setting.busiest_launch:.1f} of {setting.num_cores}"
+        crowd = f"other processes kept {busy} cores busy in one of its launches"
     if not crowd:
         return None
     return (

@@ -55,6 +55,22 @@ def test_a_wide_interval_beside_other_work_is_no_answer_and_no_fix_is_proposed(
     }
 
 
+@pytest.mark.parametrize(("others", "is_too_busy"), [(0.5, True), (0.3, False)])
+def test_one_launch_beside_other_work_is_enough_where_it_leaves_no_answer(
+    tmp_path: Path, others: float, is_too_busy: bool
+) -> None:
+    passes = [
+        replace(spec, other_cpu_cores=others if repeat == 3 and spec.size == 2 else 0.01)
+        for repeat, factor in enumerate(WIDE, start=1)
+        for spec in sweep({0: 10.0, 2: 15.0 * factor})
+        if spec.repeat == repeat
+    ]
+    write_run(tmp_path, passes, hosts=[host_of("node1", 2)])
+    verdict = analyze_run(load_run(tmp_path)).verdict
+    assert verdict.is_too_busy == is_too_busy
+    assert ("kept 0.5 of 2 cores busy in one of its launches" in verdict.sentence) == is_too_busy
+
+
 @pytest.mark.parametrize(
     ("factors", "other_cores", "num_cores"),
     [
