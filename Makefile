@@ -10,7 +10,7 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 # Two pips in one environment would disturb each other.
 .NOTPARALLEL:
-.PHONY: help setup bench test test-fast test-lowest test-tensorflow test-frameworks gpu-pack gpu-check check docs docs-check clean
+.PHONY: help setup bench test test-fast record-runs test-lowest test-tensorflow test-frameworks gpu-pack gpu-check check docs docs-check clean
 
 # The first that runs and is new enough: a name in PATH may be an empty shell of a version manager.
 PYTHON ?= $(shell for name in python3.11 python3 python3.12 python3.13; do \
@@ -84,6 +84,10 @@ test-tensorflow: $(TENSORFLOW_VENV)/.hvdprof-horovod  ## Run the tests of Tensor
 
 test-frameworks: $(FRAMEWORKS_VENV)/.hvdprof-frameworks  ## Run the tests of Lightning, Accelerate and Transformers, in an environment of their own.
 	$(FRAMEWORKS_VENV)/bin/python -m pytest -m frameworks tests/test_run_frameworks.py $(ARGS)
+
+record-runs: setup  ## Record anew the runs that tests replay, on an idle machine: five minutes. ARGS are names.
+	$(BIN)/python -m tests.builders.recorded_runs $(ARGS)
+	COLUMNS=80 NO_COLOR=1 $(BIN)/python -m tests.builders.golden_texts $(ARGS)
 
 gpu-pack: $(VENV)/.hvdprof-core  ## Pack build/hvdprof-gpu-check.tar for a machine with one NVIDIA GPU and no network.
 	$(BIN)/python -m benchmarks.gpu_check_pack $(ARGS)
