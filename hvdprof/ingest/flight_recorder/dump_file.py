@@ -266,7 +266,7 @@ def call_of(entry: Mapping[str, object]) -> DumpCall | None:
         created_ns=created,
         state=_text(entry.get("state")),
         is_p2p=is_p2p,
-        timeout_ns=None if timeout_ms is None else timeout_ms * 1_000_000,
+        timeout_ns=None if timeout_ms is None else _whole(timeout_ms * 1_000_000),
         group_desc=desc,
     )
 

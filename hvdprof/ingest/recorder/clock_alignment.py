@@ -20,6 +20,9 @@ UNCORRECTED_DRIFT = 100e-6
 """Rate by which clocks of two hosts may part where no second exchange shows it (100 ppm, a usual
 tolerance of the quartz of a server board)."""
 
+LARGEST_DRIFT = 1.0
+"""No clock gains a second per second: one of the exchanges is damaged."""
+
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
@@ -70,6 +73,10 @@ def _from_exchanges(exchanges: Sequence[Exchange]) -> Alignment:
     between_ns = last.monotonic_ns - first.monotonic_ns
     if between_ns > 0:
         drift = (last.offset_ns - first.offset_ns) / between_ns
+        if abs(drift) >= LARGEST_DRIFT:
+            return Alignment(
+                first.method, first.monotonic_ns, first.offset_ns, 0.0, UNKNOWN_ERROR_NS
+            )
         error_ns = max(first.error_ns, last.error_ns)
         return Alignment(first.method, first.monotonic_ns, first.offset_ns, drift, error_ns)
     error_rate = 0.0 if first.method == SAME_CLOCK else UNCORRECTED_DRIFT

@@ -153,3 +153,11 @@ def test_odd_values_in_entries_are_missing(tmp_path: Path) -> None:
     write_dumps(tmp_path, {0: content})
     (call,) = read_dump(tmp_path / "dump_0").calls
     assert (call.seq, call.size_bytes) == (2, 4096)
+
+
+def test_a_timeout_beyond_64_bits_of_nanoseconds_is_missing(tmp_path: Path) -> None:
+    content: Content = dump(enqueued=1)
+    content["entries"][0] |= {"timeout_ms": 2**62, "state": "scheduled"}  # type: ignore[index]
+    write_dumps(tmp_path, {0: content})
+    progress = load_run([tmp_path]).table("collective_progress")
+    assert progress["timeout_ns"].isna().all()

@@ -39,6 +39,13 @@ def test_the_error_is_the_larger_of_both_exchanges() -> None:
     assert list(alignment_of(file, None).errors_ns(np.asarray([0, 50]))) == [80, 80]
 
 
+def test_a_damaged_exchange_leaves_the_error_unknown() -> None:
+    file = RecorderFile(exchanges=[exchange(0, 5), exchange(100, 2**60)])
+    times = np.asarray([0, 2**60])
+    assert list(alignment_of(file, None).aligned_ns(times)) == [5, 2**60 + 5]
+    assert list(alignment_of(file, None).errors_ns(times)) == [UNKNOWN_ERROR_NS] * 2
+
+
 def test_without_a_second_exchange_the_error_grows() -> None:
     file = RecorderFile(exchanges=[exchange(0, 5, 30)])
     assert list(alignment_of(file, None).errors_ns(np.asarray([0, 10**9]))) == [30, 100_030]
