@@ -10,6 +10,7 @@ import time
 
 from flask import Flask
 from waitress.channel import HTTPChannel
+from waitress.parser import HTTPRequestParser, ParsingError
 from waitress.server import TcpWSGIServer, create_server
 
 NUM_THREADS = 8
@@ -24,9 +25,21 @@ MOST_CONNECTIONS = 256
 _QUEUE_LOGGER = "waitress.queue"
 
 
+class _Request(HTTPRequestParser):  # type: ignore[misc]
+    """A request that waitress answers with 400 where its address is none, such as `http://[x/`."""
+
+    def parse_header(self, header_plus: bytes) -> None:
+        """Take the first line and the headers."""
+        try:
+            super().parse_header(header_plus)
+        except ValueError as error:
+            raise ParsingError("Bad URI") from error
+
+
 class _Channel(HTTPChannel):  # type: ignore[misc]
     """A connection that knows since when it has been without a complete request."""
 
+    parser_class = _Request
     waiting_since = 0.0
 
     def __init__(self, *args: object, **values: object) -> None:

@@ -20,6 +20,7 @@ RUNS_COMPARE = "runs-compare"
 RUNS_HISTORY = "runs-history"
 RUNS_DELETE = "runs-delete"
 RUNS_NOTE = "runs-note"
+RUNS_LEFT_OUT = "runs-left-out"
 RUNS_TICK = "runs-tick"
 
 FIGURE_SAVE = "figure-save"

@@ -18,7 +18,7 @@ from hvdprof.api import (
     list_runs,
     load_run,
 )
-from hvdprof.api.run_entries import Stamp, manifest_stamp, run_entry
+from hvdprof.api.run_entries import Stamp, manifest_stamp, run_entry, run_folders
 from hvdprof.api.tables import release_tables, tables_of_files
 from hvdprof.dashboards.trash import move_beside
 from hvdprof.errors import UnreadableInputError, UsageError
@@ -76,6 +76,7 @@ class RunStore:
         self._read = read
         self._check_every_s = check_every_s
         self._lock = threading.Lock()
+        self._num_left_out = 0
         self._names: dict[Path, str] = {}
         self._path_of: dict[str, Path] = {}
         self._cached: OrderedDict[str, _CachedRun] = OrderedDict()
@@ -87,6 +88,12 @@ class RunStore:
     def ids(self) -> list[str]:
         """The ids of all available runs; an id always stands for the same run."""
         return self._lately("ids", self._list)
+
+    @property
+    def num_left_out(self) -> int:
+        """Runs of watched folders that are not offered: beyond the latest ``MOST_LISTED``."""
+        self._lately("ids", self._list)
+        return self._num_left_out
 
     def look(self, run_id: str) -> Looked:
         """The analysis of a run or a standalone file, read again when one of its files has changed.
@@ -229,10 +236,14 @@ class RunStore:
         raise UsageError(f"There is no run {run_id!r} here.", hint="Choose a run from the list.")
 
     def _list(self) -> list[str]:
-        found = list(self._paths)
+        found, num_left_out = list(self._paths), 0
         for folder in self._watched:
             if folder.is_dir():
-                found += [entry.folder.resolve() for entry in list_runs(folder, most=MOST_LISTED)]
+                listed = list_runs(folder, most=MOST_LISTED)
+                found += [entry.folder.resolve() for entry in listed]
+                if len(listed) == MOST_LISTED:
+                    num_left_out += len(run_folders(folder)) - MOST_LISTED
+        self._num_left_out = num_left_out
         with self._lock:
             return [self._name(path) for path in dict.fromkeys(found)]
 

@@ -1,3 +1,3 @@
 """Timeline profiler and scaling-efficiency analyzer for Horovod."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

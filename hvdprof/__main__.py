@@ -1,5 +1,7 @@
 """``python -m hvdprof``, and the command ``hvdprof``: Ctrl-C ends it in one line at any moment."""
 
+import contextlib
+import os
 import sys
 
 
@@ -11,7 +13,9 @@ def main() -> None:
 
         run()
     except KeyboardInterrupt:
-        sys.stderr.write("hvdprof: Interrupted.\n")
+        # Standard error may be closed or full, and is not made ready yet.
+        with contextlib.suppress(OSError):
+            os.write(2, b"hvdprof: Interrupted.\n")
         sys.exit(130)
 
 

@@ -14,7 +14,7 @@ from hvdprof.dashboards.components.run_series import text_of_runs
 from hvdprof.dashboards.components.section import section
 from hvdprof.dashboards.guard import row_names
 from hvdprof.dashboards.in_browser import run_in_browser
-from hvdprof.dashboards.run_store import RunStore
+from hvdprof.dashboards.run_store import MOST_LISTED, RunStore
 from hvdprof.dashboards.view import View
 from hvdprof.errors import HvdprofError
 from hvdprof.model.run import RunEntry, Verdict
@@ -85,7 +85,14 @@ def layout(runs: RunStore, view: View) -> dmc.Stack:
     )
     return dmc.Stack(
         [
-            section("Runs", tools, html.Div(id=ids.RUNS_NOTE, role="status"), grid, about=_ABOUT),
+            section(
+                "Runs",
+                tools,
+                html.Div(id=ids.RUNS_NOTE, role="status"),
+                grid,
+                html.Div(_left_out(runs), id=ids.RUNS_LEFT_OUT),
+                about=_ABOUT,
+            ),
             dcc.Interval(id=ids.RUNS_TICK, interval=_TICK_MS),
         ],
         gap="md",
@@ -106,19 +113,30 @@ def rows_of(runs: RunStore) -> list[dict[str, object]]:
     return [_row(runs, run_id) for run_id in runs.ids]
 
 
+def _left_out(runs: RunStore) -> str | None:
+    if not runs.num_left_out:
+        return None
+    return (
+        f"{units.counted(runs.num_left_out, 'older run')} left out: of a folder, the latest "
+        f"{units.count(MOST_LISTED)} are listed. To see others: hvdprof dashboard RUN..."
+    )
+
+
 def _register_rows(app: Dash, runs: RunStore) -> None:
     @app.callback(
         Output(ids.RUNS_GRID, "rowData"),
+        Output(ids.RUNS_LEFT_OUT, "children"),
         Input(ids.RUNS_TICK, "n_intervals"),
         State(ids.RUNS_GRID, "rowData"),
+        State(ids.RUNS_LEFT_OUT, "children"),
         prevent_initial_call=True,
     )
-    def fill(_ticks: object, shown: object) -> object:
+    def fill(_ticks: object, shown: object, noted: object) -> tuple[object, object]:
         _read_next(runs)
-        rows = rows_of(runs)
-        if rows == shown:
+        found = rows_of(runs), _left_out(runs)
+        if found == (shown, noted):
             raise PreventUpdate
-        return rows
+        return found
 
 
 def _register_comparison(app: Dash) -> None:

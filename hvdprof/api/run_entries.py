@@ -46,6 +46,15 @@ def list_runs(folder: Path, *, most: int | None = None) -> "tuple[RunEntry, ...]
     Raises:
         UnreadableInputError: The folder does not exist or cannot be listed.
     """
+    folders = run_folders(folder)
+    if most is not None and len(folders) > most:
+        folders = nlargest(most, folders, key=lambda one: manifest_stamp(one) or (0,))
+    entries = [run_entry(one) for one in folders]
+    return tuple(sorted(entries, key=lambda entry: (entry.created_at, entry.name), reverse=True))
+
+
+def run_folders(folder: Path) -> list[Path]:
+    """The run directories in a folder, by name; none is read. Raises as ``list_runs``."""
     try:
         manifests = sorted(folder.glob(f"*/{MANIFEST_NAME}")) if folder.is_dir() else None
     except OSError as error:
@@ -54,11 +63,7 @@ def list_runs(folder: Path, *, most: int | None = None) -> "tuple[RunEntry, ...]
         raise UnreadableInputError(
             f"{folder} is not a folder.", hint="hvdprof bench makes it with its first run."
         )
-    folders = [path.parent for path in manifests]
-    if most is not None and len(folders) > most:
-        folders = nlargest(most, folders, key=lambda one: manifest_stamp(one) or (0,))
-    entries = [run_entry(one) for one in folders]
-    return tuple(sorted(entries, key=lambda entry: (entry.created_at, entry.name), reverse=True))
+    return [path.parent for path in manifests]
 
 
 def run_entry(folder: Path) -> "RunEntry":

@@ -10,6 +10,7 @@ from hvdprof.errors import StorageError, UsageError
 from hvdprof.launch.launchers.job_script import JobScript, submit
 from hvdprof.launch.plan.bench_settings import check_bench_options
 from hvdprof.launch.plan.options import SRUN, arguments_of
+from hvdprof.launch.plan.preflight import require_working_directory
 from hvdprof.launch.plan.presets import PRESETS
 from hvdprof.launch.plan.provenance import python_program
 from hvdprof.launch.run.run_folder import new_run_folder
@@ -32,7 +33,9 @@ def job_script(options: BenchOptions | RunOptions, *, display: Sequence[str] = (
         UsageError: An option cannot be used, or ``srun`` does not start the ranks.
         EnvironmentNotReadyError: The program of the script is not there.
         UnreadableInputError: ``data_dir`` does not hold MNIST's files.
+        StorageError: The working directory was deleted.
     """
+    require_working_directory()
     if isinstance(options, BenchOptions):
         check_bench(options)
         _require_sizes(options)

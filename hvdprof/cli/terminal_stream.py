@@ -1,8 +1,11 @@
 """Standard output: what it cannot take is one message, what it must not show takes no effect.
 
+What standard error cannot take is lost, and changes neither result nor exit code.
+
 Formats such as CSV hold the control characters of files as they are: a terminal shows escapes.
 """
 
+import contextlib
 import errno
 import io
 import os
@@ -73,6 +76,16 @@ class _OutputFile(io.FileIO):
             ) from error
 
 
+class _MessageFile(io.FileIO):
+    """Standard error: a message that it cannot take has no other place to go."""
+
+    def write(self, data: memoryview) -> int:  # type: ignore[override]
+        written = None
+        with contextlib.suppress(OSError):
+            written = super().write(data)
+        return data.nbytes if written is None else written
+
+
 def open_streams() -> None:
     """Make the standard streams ready, those too that the shell closed.
 
@@ -86,10 +99,15 @@ def open_streams() -> None:
             stream = os.fdopen(number, mode, encoding="utf-8")
             setattr(sys, name, stream)
             setattr(sys, f"__{name}__", stream)
-    if isinstance(sys.stderr, io.TextIOWrapper):
-        sys.stderr.reconfigure(errors="backslashreplace")
-    is_terminal = sys.stdout.isatty()
     # A test or a notebook may have put its own in place.
+    if isinstance(sys.stderr, io.TextIOWrapper) and sys.stderr is sys.__stderr__:
+        sys.stderr = io.TextIOWrapper(
+            io.BufferedWriter(_MessageFile(2, "w", closefd=False)),
+            sys.stderr.encoding,
+            "backslashreplace",
+            line_buffering=True,
+        )
+    is_terminal = sys.stdout.isatty()
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout is sys.__stdout__:
         # In a locale without UTF-8 a character is escaped, and the result is still printed.
         sys.stdout = io.TextIOWrapper(

@@ -1,14 +1,28 @@
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from hvdprof.api import measured_runs, measurement
+from hvdprof.api import (
+    SelftestMeasurement,
+    TuningMeasurement,
+    job_script,
+    measure_net,
+    measured_runs,
+    measurement,
+)
 from hvdprof.api.measured_runs import options_of, plan_measurement, plan_resume, resume
 from hvdprof.api.measurement import Measurement
-from hvdprof.api.options import BenchOptions, RunOptions
-from hvdprof.errors import UnreadableInputError, UsageError
+from hvdprof.api.options import (
+    BenchOptions,
+    NetOptions,
+    RunOptions,
+    SelftestOptions,
+    TuneOptions,
+)
+from hvdprof.errors import StorageError, UnreadableInputError, UsageError
 from hvdprof.launch.plan.options import record_of
 from hvdprof.launch.run.bench_run import Tools, planned_manifest
 from hvdprof.launch.run.sweep import Sweep
@@ -45,6 +59,28 @@ def test_options_are_planned_by_their_class(
     planned = plan_measurement(options)
     assert [launch.id for launch in planned.launches()] == launches
     assert options_of(planned.manifest) == options
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        lambda: plan_measurement(BenchOptions(np=1, models="mnist")),
+        lambda: plan_measurement(RunOptions(np=1, command=("python", "train.py"))),
+        lambda: TuningMeasurement(TuneOptions(np=2, command=("bash", "-c", "true"))),
+        lambda: SelftestMeasurement(SelftestOptions()),
+        lambda: measure_net(NetOptions(hosts="h1,h2")),
+        lambda: job_script(BenchOptions(np=1, launcher="srun"), display=()),
+    ],
+)
+def test_a_start_in_a_deleted_directory_names_it_instead_of_horovod(
+    start: Callable[[], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    with pytest.raises(StorageError, match=f"working directory {gone} was deleted"):
+        start()
 
 
 def test_options_are_checked_before_horovod_is_located(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -160,13 +160,30 @@ def test_a_closed_stream_takes_no_file_of_the_command(tmp_path: Path) -> None:
     assert (tmp_path / "out" / "throughput.csv").read_text().startswith("file,")
 
 
+@pytest.mark.parametrize(
+    "command",
+    ["analyze nowhere", "analyze --bogus", "convert t.csv -o out --format csv", "analyze t.csv"],
+)
+@pytest.mark.parametrize("messages", ["2>/dev/full", "2> >(:)", "2>&-"])
+def test_messages_that_cannot_be_written_change_no_result(
+    tmp_path: Path, command: str, messages: str
+) -> None:
+    whole = ended(f"hvdprof {command}", tmp_path)
+    table = tmp_path / "out" / "throughput.csv"
+    written = table.read_text() if table.exists() else ""
+    done = ended(f"rm -rf out; hvdprof {command} {messages}", tmp_path)
+    assert (done.returncode, done.stdout) == (whole.returncode, whole.stdout)
+    assert written == (table.read_text() if table.exists() else "")
+
+
 def test_a_reader_that_goes_ends_a_command_without_a_message(tmp_path: Path) -> None:
     done = ended("hvdprof analyze --help | head -c 1 >/dev/null", tmp_path)
     assert done.stderr == ""
 
 
+@pytest.mark.parametrize("messages", ["", "2>/dev/full", "2>&-"])
 @pytest.mark.parametrize("module", ["typer", "hvdprof.cli.terminal_stream", "hvdprof.cli.analyze"])
-def test_ctrl_c_during_the_imports_is_one_line(tmp_path: Path, module: str) -> None:
+def test_ctrl_c_during_the_imports_is_one_line(tmp_path: Path, module: str, messages: str) -> None:
     script = (
         "import signal, sys\n"
         "from importlib.abc import MetaPathFinder\n"
@@ -179,14 +196,10 @@ def test_ctrl_c_during_the_imports_is_one_line(tmp_path: Path, module: str) -> N
         "from hvdprof.__main__ import main\n"
         "main()\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-    )
-    assert (done.returncode, done.stderr) == (130, "hvdprof: Interrupted.\n")
+    (tmp_path / "interrupted.py").write_text(script)
+    done = ended(f'"{sys.executable}" interrupted.py {messages}', tmp_path)
+    assert done.returncode == 130
+    assert done.stderr == ("" if messages else "hvdprof: Interrupted.\n")
 
 
 def test_the_installed_command_starts_where_ctrl_c_is_caught() -> None:

@@ -74,6 +74,15 @@ def test_a_body_of_many_megabytes_is_refused_unread(port):
         assert b"413" in greedy.recv(100)
 
 
+@pytest.mark.parametrize("uri", ["http://[x/", "http://[::1", "http://[v/?token=t", "http://[x]y/"])
+def test_an_address_that_is_none_is_answered_and_not_printed(port, uri, capfd, caplog):
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as odd:
+        odd.sendall(f"GET {uri} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        assert odd.recv(100).startswith(b"HTTP/1.1 400 ")
+    assert capfd.readouterr().err == ""
+    assert caplog.records == []
+
+
 def test_two_hundred_requests_at_once_are_answered(port):
     with ThreadPoolExecutor(200) as pool:
         began = time.monotonic()

@@ -1,5 +1,6 @@
 import pytest
 
+from hvdprof.dashboards import pages, run_store
 from hvdprof.dashboards.app import PAGES
 from hvdprof.dashboards.guard import row_names
 from hvdprof.dashboards.pages.runs import layout, rows_of
@@ -35,6 +36,17 @@ def test_progress_files_and_damaged_runs_are_rows(tmp_path):
     assert rows[0]["status"] == "running: 1 of 2 passes"
     assert "manifest.json" in rows[1]["status"]
     assert rows[2]["what"] == "standalone file"
+
+
+def test_the_page_says_how_many_older_runs_it_leaves_out(tmp_path, monkeypatch):
+    for module in (run_store, pages.runs):
+        monkeypatch.setattr(module, "MOST_LISTED", 2)
+    runs = RunStore([], watched=[tmp_path], check_every_s=0)
+    for number in range(5):
+        write_run(tmp_path / f"run{number}", [PassSpec()])
+        text = shown_text(layout(runs, View("/runs", {})))
+        assert ("left out" in text) == (number >= 2)
+    assert "3 older runs left out: of a folder, the latest 2 are listed." in text
 
 
 def test_a_deleted_run_is_in_the_trash_folder_and_no_name_is_overwritten(tmp_path):

@@ -48,6 +48,12 @@ def test_every_link_between_pages_leads_somewhere(page: Path) -> None:
     assert missing == []
 
 
+def test_the_changelog_has_no_link_that_its_page_of_the_site_would_break() -> None:
+    # The site shows it below docs/reference, where paths from the root lead nowhere.
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert re.findall(r"\]\((?!https?:)", text) == []
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_prose_is_wrapped(page: Path) -> None:
     # A word longer than a line, such as a path in code, cannot be wrapped.

@@ -3,6 +3,7 @@
 A reader says which lines it wants next. All others are skipped without being touched one by one.
 """
 
+import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -14,7 +15,7 @@ import numpy.typing as npt
 from hvdprof.ingest.text.line_filter import EVERY_LINE, matching, matching_texts
 from hvdprof.ingest.text.log_lines import LogLines, PrintedLine
 from hvdprof.ingest.text.text_chunks import Progress
-from hvdprof.ingest.text.text_lines import TextBlock, text_blocks
+from hvdprof.ingest.text.text_lines import LONGEST, TextBlock, text_blocks
 from hvdprof.rundir.log_prefixes import has_escape, without_colours
 
 Wanted = Callable[[], str]
@@ -23,6 +24,10 @@ Wanted = Callable[[], str]
 _MOST_LINES = 2000
 _LONGEST_READ = 4 << 20
 """Of a line without any break, so many bytes are read."""
+
+_OF_NCCL = re.compile(rb"[NR]CCL (?:INFO|WARN|TRACE|CALL) ")
+_MOST_OF_NCCL = 5_000
+"""So many bytes are left of a line of NCCL's that is longer than 64 KiB; its reader takes 4 kB."""
 
 _ESCAPES = (b"\x1b", b"^[[", b"#033[")
 # Records of JSON, and parts of lines: what a line says depends on others.
@@ -68,18 +73,24 @@ class LogFile:
         self.notes: list[str] = []
         self._path, self._progress = path, progress
         self._length = 0
+        self._skips_rest = False
 
     def lines(self, wanted: Wanted = every_line) -> Iterator[PrintedLine]:
         """As ``printed_lines``, with the tags of launchers inside lines.
 
         A line that is longer than 64 KiB comes in pieces of that size with the same number, so that
         memory stays bounded. A carriage return ends a piece too: progress bars draw over
-        themselves. The first 2000 lines decide which prefixes the file has.
+        themselves. Of such a line of NCCL's the beginning comes alone. The first 2000 lines decide
+        which prefixes the file has.
         """
         log = LogLines()
         number = 1
         for position, raw in enumerate(text_blocks(self._path, progress=self._progress)):
-            block = _without_escapes(raw)
+            shortened, num_skipped = self._without_rests(raw)
+            number += num_skipped
+            if not shortened.data:
+                continue
+            block = _without_escapes(shortened)
             if position == 0:
                 first = range(min(len(block), _MOST_LINES))
                 log = LogLines.of_file([block.text(index).rstrip("\r") for index in first])
@@ -88,6 +99,23 @@ class LogFile:
             if not self._is_endless(block):
                 yield from _chosen(_part(block, first_of_block, log), wanted)
         yield from log.rest()
+
+    def _without_rests(self, block: TextBlock) -> tuple[TextBlock, int]:
+        """A block without the rest of NCCL's lines of over 64 KiB, and how many lines that ends."""
+        if b"\r" in block.data or not (self._skips_rest or _has_pieces(block)):
+            self._skips_rest = False
+            return block, 0
+        lines = block.data.splitlines(keepends=True)
+        num_skipped = 0
+        if self._skips_rest:
+            num_skipped = int(lines.pop(0).endswith(b"\n"))
+            self._skips_rest = not (num_skipped or block.ended)
+        for place, line in enumerate(lines):
+            if len(line) > LONGEST and _OF_NCCL.search(line, 0, _MOST_OF_NCCL):
+                is_whole = line.endswith(b"\n")
+                lines[place] = line[:_MOST_OF_NCCL] + b"\n" * is_whole
+                self._skips_rest = not (is_whole or block.ended)
+        return TextBlock(b"".join(lines), block.ended), num_skipped
 
     def _is_endless(self, block: TextBlock) -> bool:
         """Whether a block continues a line of which enough has been read."""
@@ -98,6 +126,10 @@ class LogFile:
         if note not in self.notes:
             self.notes.append(note)
         return True
+
+
+def _has_pieces(block: TextBlock) -> bool:
+    return not block.ended or len(block) > int(block.places[-1]) + 1
 
 
 class _Part(Protocol):

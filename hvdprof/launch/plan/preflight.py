@@ -50,20 +50,31 @@ def choose_controller(wanted: str, horovod: HorovodBuild, mpi: Mpi | None) -> st
     return MPI
 
 
+def require_working_directory() -> None:
+    """Check that the working directory is there, which ranks and interpreters are started in.
+
+    Raises:
+        StorageError: It was deleted.
+    """
+    try:
+        Path.cwd()
+    except OSError as error:
+        # The kernel still knows its name.
+        name = str(Path("/proc/self/cwd").readlink()).removesuffix(" (deleted)")
+        raise StorageError(
+            f"The working directory {name} was deleted: no rank can be started in it.",
+            hint="Start in a folder that exists, and let the script leave it in place.",
+        ) from error
+
+
 def require_space(folder: Path) -> None:
     """Check that a run has room to be recorded, and its launcher for temporary files.
 
     Raises:
         StorageError: The folder is read-only, or its file system has less than ``MIN_FREE_BYTES``
-            left; or that of ``TMPDIR`` has next to nothing; or the working directory is gone.
+            left; or that of ``TMPDIR`` has next to nothing; or the working directory was deleted.
     """
-    try:
-        Path.cwd()
-    except OSError as error:
-        raise StorageError(
-            "The working directory is gone, so no rank can be started in it.",
-            hint="Make it anew, and let the script leave it in place.",
-        ) from error
+    require_working_directory()
     about = os.statvfs(_existing(folder))
     if about.f_flag & os.ST_RDONLY:
         raise StorageError(

@@ -21,7 +21,13 @@ from hvdprof.launch.plan.design import plan_design
 from hvdprof.launch.plan.environment import inherited_environment, is_on_this_host
 from hvdprof.launch.plan.hosts import is_this_host, parse_hosts
 from hvdprof.launch.plan.options import DEVICES, SRUN, TORCHRUN, record_of
-from hvdprof.launch.plan.preflight import AUTO, GLOO, choose_controller, require_open_files
+from hvdprof.launch.plan.preflight import (
+    AUTO,
+    GLOO,
+    choose_controller,
+    require_open_files,
+    require_working_directory,
+)
 from hvdprof.launch.plan.provenance import git_state, versions
 from hvdprof.launch.plan.settings import BenchSettings, read_settings
 from hvdprof.launch.plan.validators import check_known
@@ -56,7 +62,9 @@ def find_tools(launcher: str = AUTO) -> Tools:
 
     Raises:
         EnvironmentNotReadyError: What the launcher needs is not there or cannot be imported.
+        StorageError: The working directory was deleted, in which nothing can be imported.
     """
+    require_working_directory()
     if launcher == TORCHRUN:
         return Tools(require_torch(), None)
     return Tools(require_horovod(), find_mpi())

@@ -10,7 +10,7 @@ from hvdprof.launch.plan.bench_settings import parse_sizes
 from hvdprof.launch.plan.design import AVERAGE, NO_COMPRESSION
 from hvdprof.launch.plan.hosts import is_this_host, parse_hosts
 from hvdprof.launch.plan.options import HOROVODRUN, SRUN, TORCHRUN, check_options, record_of
-from hvdprof.launch.plan.preflight import AUTO, GLOO
+from hvdprof.launch.plan.preflight import AUTO, GLOO, require_working_directory
 from hvdprof.launch.plan.run_options import (
     MOST_REPEATS,
     FunctionOptions,
@@ -267,9 +267,11 @@ def check_run_options(options: RunOptions) -> None:
     Raises:
         UsageError: An option has a value that cannot be used, or the script is not there.
         EnvironmentNotReadyError: The program cannot be started here.
+        StorageError: The working directory was deleted.
     """
     if not options.command:
         raise _incomplete()
+    require_working_directory()
     options, _ = started_by_torchrun(options)
     check_torchrun(options)
     sizes_of(options)

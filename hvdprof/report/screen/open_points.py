@@ -17,7 +17,7 @@ from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.waiting_tables import CAUSED_WAIT
 from hvdprof.model.tables.waterfall_tables import WATERFALL
 from hvdprof.report.screen.rank_phases import rank_phases
-from hvdprof.report.screen.tiles import verdict_cell
+from hvdprof.report.screen.tiles import is_too_busy, verdict_cell
 
 EXPLAINED = 0.9
 """From this efficiency on, no explanation is due."""
@@ -47,11 +47,14 @@ class OpenPoints:
 
 
 def open_points(analysis: RunAnalysis) -> OpenPoints | None:
-    """The open points of the verdict's cell; None from 90 % on, or with a finding on the cell."""
+    """The open points of the verdict's cell; None from 90 % on, or with a finding on the cell.
+
+    None, too, where the machine was too busy: more repeats on it make nothing certain.
+    """
     cell = verdict_cell(analysis)
     if cell is None or cell["oversubscribed"] or not float(cell["efficiency"]) < EXPLAINED:
         return None
-    if _has_finding(analysis, cell):
+    if is_too_busy(analysis, cell) or _has_finding(analysis, cell):
         return None
     more = "More repeats narrow the intervals until a cause is certain."
     return OpenPoints(

@@ -21,6 +21,7 @@ from hvdprof.model.launch_key import LAUNCH, Mode
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.collective_tables import BREAKDOWN
 from hvdprof.model.tables.waterfall_tables import WATERFALL
+from hvdprof.report.screen.tiles import is_too_busy
 
 PHASES: dict[str, str] = {
     "data": "data",
@@ -78,10 +79,14 @@ class RankPhases:
 def rank_phases(analysis: RunAnalysis, cell: FrameRow) -> RankPhases | None:
     """The strip of a cell: mean over its launches; None with fewer than two recorded ranks.
 
+    None, too, where the machine was too busy: another process may have slowed any of the ranks.
+
     Args:
         analysis: The finished analysis.
         cell: A row of SCALING; its toggles are ignored.
     """
+    if is_too_busy(analysis, cell):
+        return None
     key = str(cell["model"]), int(cell["np"]), str(cell["engine"])
     times = _times_by_rank(analysis, *key)
     if times is None:

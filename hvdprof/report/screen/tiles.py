@@ -190,7 +190,7 @@ def _potential(analysis: RunAnalysis, row: FrameRow) -> Tile:
 
     Efficiency is that of training steps; throughput is that of the whole loop.
     """
-    if _is_too_busy(analysis, row):
+    if is_too_busy(analysis, row):
         return Tile(_POTENTIAL, units.MISSING, _TOO_BUSY)
     losses = _losses(analysis, row)
     best = losses.largest_gain
@@ -206,7 +206,8 @@ def _potential(analysis: RunAnalysis, row: FrameRow) -> Tile:
     return Tile(_POTENTIAL, f"up to {units.percent(efficiency, 0)}", detail)
 
 
-def _is_too_busy(analysis: RunAnalysis, row: FrameRow) -> bool:
+def is_too_busy(analysis: RunAnalysis, row: FrameRow) -> bool:
+    """Whether the verdict is that the machine was too busy to judge this cell."""
     return analysis.verdict.is_too_busy and _is_of_verdict(analysis, row)
 
 
@@ -225,7 +226,7 @@ def _tone(analysis: RunAnalysis, row: FrameRow | None) -> tuple[str, str]:
         return BAD, "nothing is measured"
     if row["oversubscribed"]:
         return BAD, "more ranks than cores or GPUs"
-    if _is_too_busy(analysis, row):
+    if is_too_busy(analysis, row):
         return BAD, f"{_TOO_BUSY}: measure on an idle one"
     half = (float(row["efficiency_high"]) - float(row["efficiency_low"])) / 2
     width = half / float(row["efficiency"])

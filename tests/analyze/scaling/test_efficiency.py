@@ -4,9 +4,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hvdprof.analyze.scaling.efficiency import scaling
+from hvdprof.analyze.steps.launch_facts import LaunchFacts
+from hvdprof.model.step_parts import RECORDED_PARTS
 from hvdprof.report.screen.tiles import tiles
 from hvdprof.report.terminal.report_page import shape_page
 from tests.builders.analysis import analysis_of, sweep, table_text
+from tests.builders.cell_times import cell_time
 from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts
 
 CELL = ("model", "np", "engine", "compression", "reduction")
@@ -31,6 +35,16 @@ def test_the_interval_comes_from_the_launches(tmp_path: Path) -> None:
     assert row["efficiency_low"] == pytest.approx(0.8 * math.exp(-reach), rel=1e-3)
     assert row["efficiency_high"] == pytest.approx(0.8 * math.exp(reach), rel=1e-3)
     assert row["samples_per_s_low"] < row["samples_per_s"] < row["samples_per_s_high"]
+
+
+def test_a_step_time_whose_interval_has_no_bound_leaves_the_throughput_without_one() -> None:
+    time = cell_time(10.0, error=1e3)
+    facts = {("p", "s"): LaunchFacts(np.full(30, 10**7), dict.fromkeys(RECORDED_PARTS, 0.0), 32.0)}
+    assert time.log_step_time.interval().low == 0
+    row = scaling({time.cell: time}, facts, {}, {}).iloc[0]
+    assert row["samples_per_s"] == pytest.approx(6400)
+    assert row["samples_per_s_low"] < 1
+    assert math.isnan(row["samples_per_s_high"])
 
 
 def test_the_baseline_has_efficiency_1_and_no_interval(tmp_path: Path) -> None:

@@ -112,6 +112,15 @@ def test_launches_without_steady_steps_or_blocked_times_are_omitted() -> None:
     assert _work([_step(1, 0, 1000, None)]) is None
 
 
+def test_a_launch_whose_steps_have_no_length_is_omitted() -> None:
+    no_time = dict.fromkeys(
+        ("dur_ns", "blocked_ns", "data_ns", "forward_ns", "backward_ns", "optimizer_ns"), 0
+    )
+    steps = [_step(1, rank, 1000, 0) | no_time for rank in range(2)]
+    assert _work(steps) is None
+    assert _work([one | {"dur_ns": 1} for one in steps]) is not None
+
+
 def test_a_launch_counts_only_with_the_recorder_files_of_all_ranks(two_steps: StepWork) -> None:
     def sizes(size: int) -> pd.DataFrame:
         return declared_rows(SEGMENTS, {**NAMES, "size": size})

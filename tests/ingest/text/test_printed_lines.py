@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hvdprof.ingest.text.printed_lines import printed_lines
+from hvdprof.ingest.text.printed_lines import LogFile, printed_lines
 
 
 @pytest.mark.parametrize(
@@ -45,6 +45,40 @@ def test_carriage_returns_and_long_lines_come_in_pieces(tmp_path: Path) -> None:
     assert {line.number for line in lines[3:-1]} == {3}
     assert "".join(line.text for line in lines[3:-1]) == "x" * 150_000
     assert (lines[-1].number, lines[-1].text) == (4, "last")
+
+
+@pytest.mark.parametrize("num_bytes", [70_000, 1_100_000, 3_300_000])
+def test_of_a_long_line_of_nccl_the_beginning_comes_alone(tmp_path: Path, num_bytes: int) -> None:
+    head = b"h:1:2 [0] NCCL INFO "
+    long = head + b"y" * num_bytes
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"\n".join([b"one", long, b"x" * 70_000, b"four", long, long, b"end"]))
+    lines = list(printed_lines(path))
+    found = [(line.number, line.text[:20], len(line.text)) for line in lines]
+    of_nccl = (head.decode(), 5_000)
+    assert [one for one in found if one[0] != 3] == [
+        (1, "one", 3),
+        (2, *of_nccl),
+        (4, "four", 4),
+        (5, *of_nccl),
+        (6, *of_nccl),
+        (7, "end", 3),
+    ]
+    assert sum(length for number, _, length in found if number == 3) == 70_000
+
+
+def test_a_progress_bar_behind_a_line_of_nccl_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"h:1:2 [0] NCCL INFO x" + b"y" * 70_000 + b"\r10%\r20%\nend\n")
+    assert [line.text for line in printed_lines(path)][-3:] == ["10%", "20%", "end"]
+
+
+def test_the_last_line_of_a_file_may_be_a_long_one_of_nccl(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"one\nh:1:2 [0] NCCL INFO " + b"y" * 2_200_000)
+    source = LogFile(path)
+    assert [(line.number, len(line.text)) for line in source.lines()] == [(1, 3), (2, 5_000)]
+    assert source.num_lines == 2
 
 
 def test_compressed_text_is_read(tmp_path: Path) -> None:

@@ -120,14 +120,14 @@ def test_a_full_folder_of_temporary_files_is_named(
     assert "set TMPDIR" in raised.value.hint
 
 
-def test_a_working_directory_that_is_gone_is_named(
+def test_a_working_directory_that_was_deleted_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
     monkeypatch.chdir(gone)
     gone.rmdir()
-    with pytest.raises(StorageError, match="working directory is gone"):
+    with pytest.raises(StorageError, match=f"working directory {gone} was deleted"):
         preflight.require_space(tmp_path)
 
 

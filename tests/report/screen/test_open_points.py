@@ -35,6 +35,12 @@ def test_nothing_is_open_where_the_cell_scales_or_has_a_finding():
     assert open_points(low(findings=FINDINGS.frame([elsewhere]))) is not None
 
 
+def test_nothing_is_open_where_the_machine_was_too_busy_to_judge():
+    finished = low()
+    busy = dataclasses.replace(finished.verdict, is_too_busy=True)
+    assert open_points(dataclasses.replace(finished, verdict=busy)) is None
+
+
 def test_a_rank_that_is_often_last_is_suspected(tmp_path):
     finished = analysis_of(tmp_path / "run", with_a_straggler())
     points = open_points(dataclasses.replace(finished, findings=FINDINGS.empty()))

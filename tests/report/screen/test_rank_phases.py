@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 
 from hvdprof.report.screen.rank_phases import MOST_RANKS, PHASES, rank_phases
@@ -36,6 +38,14 @@ def test_a_slow_rank_that_is_no_named_straggler_has_no_cost(tmp_path):
     causes.loc[causes["term"] == "straggler", "ranks"] = "3"
     strip = rank_phases(finished, verdict_cell(finished))
     assert strip.sentence == "Rank 2 is slower by 3.0 ms in forward (23 % of the mean step)."
+
+
+def test_a_machine_that_was_too_busy_has_no_strip_of_the_cell_it_cannot_judge(tmp_path):
+    finished = analysis_of(tmp_path / "run", with_a_straggler(4, rank=2))
+    busy = replace(finished, verdict=replace(finished.verdict, is_too_busy=True))
+    cell = verdict_cell(busy)
+    assert rank_phases(busy, cell) is None
+    assert rank_phases(busy, cell | {"compression": "fp16"}) is not None
 
 
 def test_ranks_alike_say_so(tmp_path):
