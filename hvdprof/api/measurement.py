@@ -10,7 +10,7 @@ from hvdprof.launch.launchers.choose_launcher import find_launcher
 from hvdprof.launch.launchers.launch_job import Launcher
 from hvdprof.launch.plan.options import TORCHRUN
 from hvdprof.launch.plan.preflight import GLOO
-from hvdprof.launch.plan.settings import BenchSettings, read_settings
+from hvdprof.launch.plan.settings import Settings, read_settings
 from hvdprof.launch.plan.validators import parse_duration
 from hvdprof.launch.processes.interruption import interruptible
 from hvdprof.launch.remote.net_measurement import BRIEF, NetProbe
@@ -136,7 +136,7 @@ class Measurement:
         return [*words, *mask_command(command)]
 
     @property
-    def settings(self) -> BenchSettings:
+    def settings(self) -> Settings:
         """What the run does, after presets and defaults are filled in."""
         return read_settings(self.manifest.settings)
 

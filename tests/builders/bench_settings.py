@@ -6,7 +6,7 @@ from typing import Any
 from hvdprof.launch.plan.bench_options import BenchOptions
 from hvdprof.launch.plan.bench_settings import KnownModel, Machine
 from hvdprof.launch.plan.capacity import Capacity
-from hvdprof.launch.plan.settings import BenchSettings, ModelSettings
+from hvdprof.launch.plan.settings import ModelSettings, Settings
 
 MNIST = ModelSettings(name="mnist", batch_size=64, image_size=28)
 RESNET = ModelSettings(name="resnet18", batch_size=16, image_size=32)
@@ -19,7 +19,7 @@ KNOWN_MODELS = {
 FOUR_CORES = Machine(controller="mpi", device="cpu", num_cores=4, num_gpus=0)
 LOCAL_FOUR_CORES = Capacity({"localhost": 4}, {"localhost": 0}, nccl=False)
 
-_SETTINGS = BenchSettings(
+_SETTINGS = Settings(
     sizes=(1, 2),
     models=(MNIST,),
     compressions=("none",),
@@ -45,7 +45,7 @@ _SETTINGS = BenchSettings(
 _OPTIONS = BenchOptions(preset="quick")
 
 
-def bench_settings(**changes: Any) -> BenchSettings:
+def bench_settings(**changes: Any) -> Settings:
     """mnist, untoggled, on 1 and 2 ranks under MPI, with the given changes."""
     return replace(_SETTINGS, **changes)
 

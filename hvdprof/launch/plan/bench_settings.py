@@ -13,7 +13,7 @@ from hvdprof.launch.plan.hosts import Host, parse_hosts, ranks_by_host
 from hvdprof.launch.plan.options import SRUN, Sizes, check_options
 from hvdprof.launch.plan.presets import PRESETS, SMALL_IMAGE_SIZE, Preset
 from hvdprof.launch.plan.resident_memory import fit_together
-from hvdprof.launch.plan.settings import BenchSettings, ModelSettings
+from hvdprof.launch.plan.settings import ModelSettings, Settings
 from hvdprof.launch.plan.turn_plan import BY_MEMORY, LONGEST_TURN_S, reason_by_place
 from hvdprof.launch.plan.validators import parse_duration, parse_precision
 from hvdprof.launch.plan.variables import parse_variables
@@ -57,9 +57,7 @@ class Machine:
     memory_bytes: int | None = None
 
 
-def check_bench_options(
-    options: BenchOptions, known_models: Mapping[str, KnownModel]
-) -> BenchSettings:
+def check_bench_options(options: BenchOptions, known_models: Mapping[str, KnownModel]) -> Settings:
     """Find mistakes that show without asking the machine anything.
 
     Returns:
@@ -74,7 +72,7 @@ def check_bench_options(
 
 def bench_settings(
     options: BenchOptions, known_models: Mapping[str, KnownModel], machine: Machine
-) -> BenchSettings:
+) -> Settings:
     """The settings that options mean on this machine.
 
     Raises:
@@ -90,7 +88,7 @@ def bench_settings(
     no_turns = _no_turns(options, machine, sizes, known)
     # A window may hold steps of a turn and steps before it.
     takes_turns = options.interleave and not options.light
-    return BenchSettings(
+    return Settings(
         sizes=sizes,
         models=tuple(
             _model(options, preset, machine, name, model)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from hvdprof.launch.plan.capacity import Capacity, can_pin, crowds
 from hvdprof.launch.plan.hosts import parse_hosts, ranks_by_host
-from hvdprof.launch.plan.settings import BenchSettings, ModelSettings
+from hvdprof.launch.plan.settings import ModelSettings, Settings
 from hvdprof.launch.plan.workload import SCRIPT_SEGMENT
 from hvdprof.rundir.manifest import Mode, PassRecord, SegmentRecord, Skipped
 from hvdprof.rundir.plan import (
@@ -35,7 +35,7 @@ class Design:
     skipped: list[Skipped]
 
 
-def plan_design(settings: BenchSettings, capacity: Capacity) -> Design:
+def plan_design(settings: Settings, capacity: Capacity) -> Design:
     """All passes of a sweep, the skipped cells apart; of one that stops early the first repeat.
 
     A pass is one launch at one number of ranks in one mode; see ``rundir.plan`` for its segments.
@@ -55,7 +55,7 @@ def plan_design(settings: BenchSettings, capacity: Capacity) -> Design:
 
 
 def _reference_groups(
-    settings: BenchSettings, capacity: Capacity, skipped: list[Skipped]
+    settings: Settings, capacity: Capacity, skipped: list[Skipped]
 ) -> list["_Group"]:
     groups: list[_Group] = []
     for size in settings.sizes:
@@ -68,7 +68,7 @@ def _reference_groups(
     return groups
 
 
-def _script_groups(settings: BenchSettings, skipped: list[Skipped]) -> Iterator["_Group"]:
+def _script_groups(settings: Settings, skipped: list[Skipped]) -> Iterator["_Group"]:
     model = settings.models[0]
     for size in settings.sizes:
         reason = _reason_by_hosts(settings, size)
@@ -105,7 +105,7 @@ class _Launch:
     repeat: int
 
 
-def _rounds(settings: BenchSettings, groups: list[_Group]) -> Iterator[_Launch]:
+def _rounds(settings: Settings, groups: list[_Group]) -> Iterator[_Launch]:
     observed = [group for group in groups if group.size > 1 or _is_elastic(settings)]
     if settings.script is not None and not settings.script.trace:
         observed = []
@@ -123,7 +123,7 @@ def _rounds(settings: BenchSettings, groups: list[_Group]) -> Iterator[_Launch]:
 
 
 def _pass(
-    settings: BenchSettings,
+    settings: Settings,
     capacity: Capacity,
     number: int,
     launch: _Launch,
@@ -154,22 +154,22 @@ def _pass(
     )
 
 
-def _is_elastic(settings: BenchSettings) -> bool:
+def _is_elastic(settings: Settings) -> bool:
     return settings.script is not None and settings.script.elastic is not None
 
 
-def _backend(settings: BenchSettings) -> str:
+def _backend(settings: Settings) -> str:
     """What ``torch.distributed`` reduces with."""
     return "nccl" if settings.device == "cuda" else "gloo"
 
 
-def _baseline(settings: BenchSettings) -> Iterator[Segment]:
+def _baseline(settings: Settings) -> Iterator[Segment]:
     for model in settings.models:
         yield _segment(settings, model, 1, engine=TORCH_ENGINE)
 
 
 def _cells(
-    settings: BenchSettings, capacity: Capacity, size: int, engine: str, skipped: list[Skipped]
+    settings: Settings, capacity: Capacity, size: int, engine: str, skipped: list[Skipped]
 ) -> Iterator[Segment]:
     for model in settings.models:
         for compression in settings.compressions:
@@ -197,7 +197,7 @@ def _cells(
                 )
 
 
-def _segment(settings: BenchSettings, model: ModelSettings, size: int, *, engine: str) -> Segment:
+def _segment(settings: Settings, model: ModelSettings, size: int, *, engine: str) -> Segment:
     strong = settings.scaling == "strong"
     return Segment(
         id=f"{model.name}-{engine}",
@@ -215,7 +215,7 @@ def _segment(settings: BenchSettings, model: ModelSettings, size: int, *, engine
 
 
 def reason_to_skip(
-    settings: BenchSettings,
+    settings: Settings,
     capacity: Capacity,
     size: int,
     model: ModelSettings,
@@ -239,7 +239,7 @@ def reason_to_skip(
     return ""
 
 
-def _reason_against_ddp(settings: BenchSettings, reduction: str) -> str:
+def _reason_against_ddp(settings: Settings, reduction: str) -> str:
     if settings.launcher == "srun":
         return "the launches of DDP are started by torchrun, not by srun; name the nodes as --hosts"
     if reduction == ADASUM:
@@ -247,13 +247,13 @@ def _reason_against_ddp(settings: BenchSettings, reduction: str) -> str:
     return ""
 
 
-def _reason_by_hosts(settings: BenchSettings, size: int) -> str:
+def _reason_by_hosts(settings: Settings, size: int) -> str:
     if settings.hosts and sum(host.slots for host in parse_hosts(settings.hosts)) < size:
         return f"--hosts {settings.hosts} has fewer than {size} slots"
     return ""
 
 
-def _reason_against_adasum(settings: BenchSettings, capacity: Capacity, size: int) -> str:
+def _reason_against_adasum(settings: Settings, capacity: Capacity, size: int) -> str:
     if size == 1:
         return "nothing is reduced at np=1, so Adasum would do nothing"
     if settings.controller == "gloo":
@@ -276,14 +276,14 @@ def _reason_against_adasum_of_hosts(placed: dict[str, int]) -> str:
     return ""
 
 
-def placement(settings: BenchSettings, size: int) -> dict[str, int]:
+def placement(settings: Settings, size: int) -> dict[str, int]:
     """How many ranks each host gets at a size; this host is ``localhost`` where none are named."""
     if settings.hosts is None:
         return {"localhost": size}
     return ranks_by_host(parse_hosts(settings.hosts), size)
 
 
-def hosts_argument(settings: BenchSettings, size: int) -> str | None:
+def hosts_argument(settings: Settings, size: int) -> str | None:
     """The hosts of a launch with just the slots that it fills, None for this host alone.
 
     `horovodrun` starts a rank in every slot of `-H`, more than `-np` if there are more.

@@ -7,7 +7,7 @@ from hvdprof.collect.auto.flight_dump import FLIGHT_FOLDER
 from hvdprof.collect.watchdog import STALL_WARN
 from hvdprof.launch.plan.options import SRUN
 from hvdprof.launch.plan.preflight import MPI
-from hvdprof.launch.plan.settings import BenchSettings
+from hvdprof.launch.plan.settings import Settings
 from hvdprof.launch.plan.workload import workload_environment
 from hvdprof.machine.mpi import OPENMPI, Mpi
 from hvdprof.rundir.ddp_format import DDP_ARGUMENTS
@@ -111,7 +111,7 @@ def names_to_pass_on(environment: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def pass_environment(
-    settings: BenchSettings, record: PassRecord, paths: PassPaths, mpi: Mpi | None
+    settings: Settings, record: PassRecord, paths: PassPaths, mpi: Mpi | None
 ) -> dict[str, str]:
     """What is set for the ranks of a pass, on top of what they inherit.
 
@@ -146,13 +146,13 @@ def pass_environment(
     return variables
 
 
-def is_on_this_host(settings: BenchSettings) -> bool:
+def is_on_this_host(settings: Settings) -> bool:
     """Whether all ranks of all launches are on this host; those of an elastic job may move."""
     elastic = settings.script.elastic if settings.script else None
     return not settings.hosts and settings.launcher != SRUN and elastic is None
 
 
-def _transports_here(settings: BenchSettings) -> dict[str, str]:
+def _transports_here(settings: Settings) -> dict[str, str]:
     """What ranks on one host do not need of Open MPI; a user's own choice holds.
 
     They send through shared memory, and without TCP they listen at no port. ``mpirun`` itself
@@ -177,7 +177,7 @@ def _of_flight_recorder(paths: PassPaths) -> dict[str, str]:
     return {FLIGHT_FOLDER: str(paths.flight_folder), **sizes}
 
 
-def _of_horovod(settings: BenchSettings, record: PassRecord) -> dict[str, str]:
+def _of_horovod(settings: Settings, record: PassRecord) -> dict[str, str]:
     """Horovod's knobs, and its timeline where the pass is observed."""
     variables = {}
     if settings.fusion_threshold_mb is not None:

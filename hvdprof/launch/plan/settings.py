@@ -65,7 +65,7 @@ class ScriptSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BenchSettings:
+class Settings:
     """What ``hvdprof bench`` or ``hvdprof run`` does on this machine; the manifest records it.
 
     ``sizes`` are numbers of ranks. ``hosts`` is Horovod's ``h1:4,h2:4`` or None for this host.
@@ -128,11 +128,11 @@ class BenchSettings:
         return self.precision is not None or self.budget_s is not None
 
 
-def read_settings(recorded: Mapping[str, object]) -> BenchSettings:
+def read_settings(recorded: Mapping[str, object]) -> Settings:
     """The settings that a manifest records.
 
     Raises:
         ValueError: They are not those of this version: a field lacks, is of another type, or is not
             known here.
     """
-    return decode(BenchSettings, recorded, "settings", unknown_keys=False)
+    return decode(Settings, recorded, "settings", unknown_keys=False)

@@ -7,7 +7,7 @@ from hvdprof.collect.auto.auto_settings import AUTORECORD, AutoSettings
 from hvdprof.collect.auto.startup import FOLDER as STARTUP_FOLDER
 from hvdprof.launch.plan.options import TORCHRUN
 from hvdprof.launch.plan.provenance import python_program
-from hvdprof.launch.plan.settings import BenchSettings
+from hvdprof.launch.plan.settings import Settings
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import Mode, PassRecord
 from hvdprof.rundir.plan import LEAST_STEPS, TORCH_DISTRIBUTED_ENGINES
@@ -23,7 +23,7 @@ INSTALLED_ALONE = {"PYTHONSAFEPATH": "1"}
 """Keeps the current folder out of ``sys.path`` of hvdprof's own programs."""
 
 
-def program_of(settings: BenchSettings, plan: Path) -> tuple[str, ...]:
+def program_of(settings: Settings, plan: Path) -> tuple[str, ...]:
     """The program that every rank of a pass runs."""
     if settings.script is None:
         return python_program(TRAINING_MODULE, "--plan", str(plan))
@@ -37,7 +37,7 @@ def thread_variables(num_threads: int) -> dict[str, str]:
 
 
 def workload_environment(
-    settings: BenchSettings, record: PassRecord, paths: PassPaths, python_path: str
+    settings: Settings, record: PassRecord, paths: PassPaths, python_path: str
 ) -> dict[str, str]:
     """The variables that are set for the program of the ranks alone.
 
@@ -73,7 +73,7 @@ def _has_timeline(record: PassRecord) -> bool:
     return record.mode != Mode.THROUGHPUT and not is_of_torch
 
 
-def least_partial_steps(settings: BenchSettings) -> int | None:
+def least_partial_steps(settings: Settings) -> int | None:
     """Steps after which a failed launch has a result; None where only complete launches have."""
     if settings.script is None:
         return None

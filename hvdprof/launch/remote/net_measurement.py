@@ -17,7 +17,7 @@ from hvdprof.launch.plan.environment import inherited_environment, names_to_pass
 from hvdprof.launch.plan.hosts import parse_hosts
 from hvdprof.launch.plan.options import SRUN
 from hvdprof.launch.plan.provenance import python_program
-from hvdprof.launch.plan.settings import BenchSettings
+from hvdprof.launch.plan.settings import Settings
 from hvdprof.launch.plan.workload import INSTALLED_ALONE
 from hvdprof.launch.processes.interruption import interruptible
 from hvdprof.launch.processes.launch_process import Watch, run_to_end
@@ -52,7 +52,7 @@ BRIEF = NetEffort((1024, 16_384, 131_072, 524_288, 2_097_152, 4_194_304), 0.15)
 class NetProbe:
     """A measurement that can be started: how its ranks are launched, and with what."""
 
-    settings: BenchSettings
+    settings: Settings
     launcher: Launcher
     mpi: Mpi | None
     effort: NetEffort
@@ -144,7 +144,7 @@ def net_manifest(hosts: str | None, machine: Machine, launcher: str, tools: Tool
     placed = parse_hosts(hosts) if hosts else ()
     if not placed and launcher == SRUN:
         placed = find_allocation().hosts
-    settings = BenchSettings(
+    settings = Settings(
         sizes=(sum(host.slots for host in placed) or 1,),
         models=(),
         compressions=(),
@@ -192,7 +192,7 @@ def sizes_of(text: str) -> tuple[int, ...]:
     return tuple(sorted(sizes))
 
 
-def recording_of(printed: str, settings: BenchSettings) -> NetRecording | None:
+def recording_of(printed: str, settings: Settings) -> NetRecording | None:
     """The recording that rank 0 printed; None where it is not complete.
 
     Launchers put tags in front of lines, so a record is what follows the mark.

@@ -12,18 +12,18 @@ from typing import Any
 from hvdprof.errors import EnvironmentNotReadyError
 from hvdprof.launch.plan.hosts import is_this_host
 from hvdprof.launch.plan.options import TORCHRUN
-from hvdprof.launch.plan.settings import BenchSettings
+from hvdprof.launch.plan.settings import Settings
 from hvdprof.launch.remote.host_survey import host_records, survey_hosts
 from hvdprof.launch.remote.remote_shell import HostShell, hosts_with_ranks
 from hvdprof.rundir.host_format import HostFacts
 
 
-def has_other_hosts(settings: BenchSettings) -> bool:
+def has_other_hosts(settings: Settings) -> bool:
     """Whether a rank of these settings runs on another host than this."""
     return not all(is_this_host(name) for name in hosts_with_ranks(settings))
 
 
-def is_of_function(settings: BenchSettings) -> bool:
+def is_of_function(settings: Settings) -> bool:
     """Whether ranks run a function, which carries the recordings back to the launching process."""
     return settings.script is not None and settings.script.is_function
 
@@ -42,7 +42,7 @@ class AskedHosts:
 
 
 def ask_hosts(
-    settings: BenchSettings,
+    settings: Settings,
     known: Sequence[dict[str, Any]],
     folder: Path,
     shell: HostShell,

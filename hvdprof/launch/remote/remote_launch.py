@@ -10,7 +10,7 @@ from hvdprof import units
 from hvdprof.launch.diagnose.rank_progress import PassProgress
 from hvdprof.launch.plan.hosts import is_this_host
 from hvdprof.launch.plan.provenance import python_program
-from hvdprof.launch.plan.settings import BenchSettings
+from hvdprof.launch.plan.settings import Settings
 from hvdprof.launch.processes.launch_process import Launch, Outcome, run_launcher
 from hvdprof.launch.processes.orphan_guard import OrphanGuard
 from hvdprof.launch.remote.fetch import FILES, WatchFetch, fetch, module_error, on_each
@@ -69,7 +69,7 @@ class LaunchOnHosts:
     what their ranks wrote is fetched afterwards. ``run`` runs a launch and waits for its end.
     """
 
-    settings: BenchSettings
+    settings: Settings
     manifest: Manifest
     shell: HostShell
     apart: tuple[str, ...]

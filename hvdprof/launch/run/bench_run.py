@@ -23,7 +23,7 @@ from hvdprof.launch.plan.hosts import is_this_host, parse_hosts
 from hvdprof.launch.plan.options import DEVICES, SRUN, TORCHRUN, record_of
 from hvdprof.launch.plan.preflight import AUTO, GLOO, choose_controller, require_open_files
 from hvdprof.launch.plan.provenance import git_state, versions
-from hvdprof.launch.plan.settings import BenchSettings, read_settings
+from hvdprof.launch.plan.settings import Settings, read_settings
 from hvdprof.launch.plan.validators import check_known
 from hvdprof.launch.run.run_folder import runs_folder
 from hvdprof.launch.run.sweep import Sweep
@@ -110,7 +110,7 @@ def machine_of(tools: Tools, *, controller: str, device: str, launcher: str = AU
     )
 
 
-def planned_manifest(settings: BenchSettings, machine: Machine, tools: Tools) -> Manifest:
+def planned_manifest(settings: Settings, machine: Machine, tools: Tools) -> Manifest:
     """The manifest of settings, with the passes that they mean on this machine.
 
     Raises:
@@ -130,7 +130,7 @@ def planned_manifest(settings: BenchSettings, machine: Machine, tools: Tools) ->
     return manifest
 
 
-def manifest_without_passes(settings: BenchSettings, tools: Tools) -> Manifest:
+def manifest_without_passes(settings: Settings, tools: Tools) -> Manifest:
     """The manifest of settings with their provenance, without any pass."""
     return Manifest(
         schema_version=MANIFEST_SCHEMA_VERSION,
@@ -196,7 +196,7 @@ def _warn_of_other_versions(manifest: Manifest, tools: Tools) -> None:
         manifest.warnings.append(warning)
 
 
-def launcher_of(settings: BenchSettings, tools: Tools) -> Launcher:
+def launcher_of(settings: Settings, tools: Tools) -> Launcher:
     """The launcher that settings name.
 
     Raises:
@@ -267,7 +267,7 @@ def _choose_device(wanted: str, horovod: HorovodBuild) -> str:
     return wanted
 
 
-def _capacity(settings: BenchSettings, machine: Machine, horovod: HorovodBuild) -> Capacity:
+def _capacity(settings: Settings, machine: Machine, horovod: HorovodBuild) -> Capacity:
     names = [host.name for host in parse_hosts(settings.hosts)] if settings.hosts else ["localhost"]
     own = {name for name in names if is_this_host(name)}
     return Capacity(

@@ -6,7 +6,7 @@ Tested in ``tests/launch/run/test_sweep.py``.
 from pathlib import Path
 
 from hvdprof.errors import StorageError
-from hvdprof.launch.plan.settings import BenchSettings
+from hvdprof.launch.plan.settings import Settings
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import PassRecord, Status
 from hvdprof.rundir.plan import PLAN_SCHEMA_VERSION, Plan, Segment
@@ -40,7 +40,7 @@ def planned_segments(record: PassRecord) -> list[Segment]:
     return [segment.segment for segment in record.segments if segment.status == Status.PLANNED]
 
 
-def plan_of(settings: BenchSettings, record: PassRecord) -> Plan:
+def plan_of(settings: Settings, record: PassRecord) -> Plan:
     """The plan of a pass."""
     return Plan(
         schema_version=PLAN_SCHEMA_VERSION,

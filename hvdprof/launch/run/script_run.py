@@ -18,10 +18,10 @@ from hvdprof.launch.plan.run_options import (
     TrainingOptions,
 )
 from hvdprof.launch.plan.settings import (
-    BenchSettings,
     ElasticSettings,
     ModelSettings,
     ScriptSettings,
+    Settings,
 )
 from hvdprof.launch.plan.turn_plan import (
     LONGEST_TURN_S,
@@ -124,7 +124,7 @@ def _prepare(
     takes_turns = len(training.sizes) > 1 and is_asked_for and not options.light
     no_turns = _no_turns(options, training, machine.device) if takes_turns else ""
     exact = precision is None and budget_s is None
-    settings = BenchSettings(
+    settings = Settings(
         sizes=training.sizes,
         models=(model,),
         compressions=(NO_COMPRESSION,),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from hvdprof.errors import UnreadableInputError, UsageError
 from hvdprof.launch.plan.pass_times import PassTimes
-from hvdprof.launch.plan.settings import BenchSettings, read_settings
+from hvdprof.launch.plan.settings import Settings, read_settings
 from hvdprof.rundir.layout import MANIFEST_NAME
 from hvdprof.rundir.manifest import Manifest, Mode, PassRecord, Status
 from hvdprof.rundir.masking import mask_command
@@ -111,7 +111,7 @@ def _earlier_run(manifest: Manifest, folder: Path) -> tuple[Path, Manifest] | No
     return None
 
 
-def _kind(manifest: Manifest, settings: BenchSettings) -> tuple[object, ...]:
+def _kind(manifest: Manifest, settings: Settings) -> tuple[object, ...]:
     """What runs have in common whose passes take the same time."""
     return (
         [host.get("hostname") for host in manifest.hosts[:1]],

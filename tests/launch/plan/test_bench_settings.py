@@ -5,11 +5,11 @@ import pytest
 
 from hvdprof.errors import UsageError
 from hvdprof.launch.plan.bench_settings import Machine, bench_settings, parse_sizes
-from hvdprof.launch.plan.settings import BenchSettings, read_settings
+from hvdprof.launch.plan.settings import Settings, read_settings
 from tests.builders.bench_settings import FOUR_CORES, KNOWN_MODELS, bench_options
 
 
-def _settings(machine: Machine = FOUR_CORES, **options: object) -> BenchSettings:
+def _settings(machine: Machine = FOUR_CORES, **options: object) -> Settings:
     return bench_settings(bench_options(**options), KNOWN_MODELS, machine)
 
 

@@ -18,7 +18,7 @@ from hvdprof.launch.diagnose.rank_progress import PassProgress
 from hvdprof.launch.diagnose.stall import Stall
 from hvdprof.launch.launchers.launch_job import Job
 from hvdprof.launch.plan.design import plan_design
-from hvdprof.launch.plan.settings import BenchSettings, ScriptSettings, read_settings
+from hvdprof.launch.plan.settings import ScriptSettings, Settings, read_settings
 from hvdprof.launch.processes.launch_process import Launch, Outcome, run_launcher
 from hvdprof.launch.run import pass_launches
 from hvdprof.launch.run.repeats import LookAtRun
@@ -74,7 +74,7 @@ class _Seen:
         self.events.append("over")
 
 
-def _manifest(settings: BenchSettings) -> Manifest:
+def _manifest(settings: Settings) -> Manifest:
     design = plan_design(settings, LOCAL_FOUR_CORES)
     return Manifest(
         schema_version=MANIFEST_SCHEMA_VERSION,
