@@ -6,9 +6,16 @@ from pathlib import Path
 from typing import TypeVar
 
 from hvdprof.errors import UsageError
-from hvdprof.launch.plan.bench_options import BenchOptions, Names
+from hvdprof.launch.plan.bench_options import (
+    ADASUM,
+    COMPRESSIONS,
+    ENGINES,
+    FP16,
+    REDUCTIONS,
+    BenchOptions,
+    Names,
+)
 from hvdprof.launch.plan.capacity import threads_that_fit
-from hvdprof.launch.plan.design import ADASUM, COMPRESSIONS, ENGINES, FP16, REDUCTIONS
 from hvdprof.launch.plan.hosts import Host, parse_hosts, ranks_by_host
 from hvdprof.launch.plan.options import SRUN, Sizes, check_options
 from hvdprof.launch.plan.presets import PRESETS, SMALL_IMAGE_SIZE, Preset

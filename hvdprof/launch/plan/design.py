@@ -7,6 +7,7 @@ the machine falls on all cells alike; within every second repeat the order is re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from hvdprof.launch.plan.bench_options import ADASUM, AVERAGE, FP16, NO_COMPRESSION
 from hvdprof.launch.plan.capacity import Capacity, can_pin, crowds
 from hvdprof.launch.plan.hosts import parse_hosts, ranks_by_host
 from hvdprof.launch.plan.settings import ModelSettings, Settings
@@ -19,12 +20,6 @@ from hvdprof.rundir.plan import (
     TORCH_ENGINE,
     Segment,
 )
-
-NO_COMPRESSION, FP16 = "none", "fp16"
-AVERAGE, ADASUM = "average", "adasum"
-ENGINES = (HOROVOD_ENGINE, DDP_ENGINE)
-COMPRESSIONS = (NO_COMPRESSION, FP16)
-REDUCTIONS = (AVERAGE, ADASUM)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from hvdprof.errors import EnvironmentNotReadyError, UsageError
 from hvdprof.launch.launchers.elastic_job import prepare_elastic
+from hvdprof.launch.plan.bench_options import AVERAGE, NO_COMPRESSION
 from hvdprof.launch.plan.bench_settings import parse_sizes
-from hvdprof.launch.plan.design import AVERAGE, NO_COMPRESSION
 from hvdprof.launch.plan.hosts import is_this_host, parse_hosts
 from hvdprof.launch.plan.options import HOROVODRUN, SRUN, TORCHRUN, check_options, record_of
 from hvdprof.launch.plan.preflight import AUTO, GLOO
