@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from hvdprof.launch.plan.bench_options import ADASUM, AVERAGE, FP16, NO_COMPRESSION
 from hvdprof.launch.plan.capacity import Capacity, can_pin, crowds
 from hvdprof.launch.plan.hosts import parse_hosts, ranks_by_host
-from hvdprof.launch.plan.settings import ModelSettings, Settings
+from hvdprof.launch.plan.run_options import TrainingOptions
+from hvdprof.launch.plan.settings import ModelSettings, Resolved, Settings
 from hvdprof.launch.plan.workload import SCRIPT_SEGMENT
 from hvdprof.rundir.manifest import Mode, PassRecord, SegmentRecord, Skipped
 from hvdprof.rundir.plan import (
@@ -101,8 +102,9 @@ class _Launch:
 
 
 def _rounds(settings: Settings, groups: list[_Group]) -> Iterator[_Launch]:
-    observed = [group for group in groups if group.size > 1 or _is_elastic(settings)]
-    if settings.script is not None and not settings.script.trace:
+    options = settings.options
+    observed = [group for group in groups if group.size > 1 or settings.elastic]
+    if isinstance(options, TrainingOptions) and (options.light or not options.trace):
         observed = []
     # ``launch.run.repeats`` plans the others, as the result needs them.
     for repeat in range(1, 2 if settings.stops_early else settings.repeats + 1):
@@ -111,7 +113,7 @@ def _rounds(settings: Settings, groups: list[_Group]) -> Iterator[_Launch]:
         if repeat == 1:
             for group in observed:
                 yield _Launch(Mode.TRACE, group, repeat)
-            for group in observed if settings.attribution else ():
+            for group in observed if settings.of_models.attribution else ():
                 # Response cache and rank ticks are Horovod's.
                 if group.engine == HOROVOD_ENGINE:
                     yield _Launch(Mode.ATTRIBUTION, group, repeat)
@@ -128,7 +130,7 @@ def _pass(
     timeline = launch.mode is not Mode.THROUGHPUT and engine == HOROVOD_ENGINE
     # What a script reduces with is known to its ranks alone.
     what = {TORCH_ENGINE: TORCH_ENGINE, DDP_ENGINE: f"{DDP_ENGINE}-{launch.mode}"}
-    ranks = "elastic" if _is_elastic(settings) else f"np{size}"
+    ranks = "elastic" if settings.elastic else f"np{size}"
     placed = placement(settings, size)
     return PassRecord(
         id=f"{number:02d}-{ranks}-{what.get(engine, launch.mode)}-r{launch.repeat}",
@@ -145,12 +147,8 @@ def _pass(
             SegmentRecord(segment=replace(segment, timeline=timeline))
             for segment in (segments if launch.repeat % 2 else reversed(segments))
         ],
-        session=0 if _is_elastic(settings) else None,
+        session=0 if settings.elastic else None,
     )
-
-
-def _is_elastic(settings: Settings) -> bool:
-    return settings.script is not None and settings.script.elastic is not None
 
 
 def _backend(settings: Settings) -> str:
@@ -193,7 +191,7 @@ def _cells(
 
 
 def _segment(settings: Settings, model: ModelSettings, size: int, *, engine: str) -> Segment:
-    strong = settings.scaling == "strong"
+    strong = settings.of_models.scaling == "strong"
     return Segment(
         id=f"{model.name}-{engine}",
         engine=engine,
@@ -203,7 +201,7 @@ def _segment(settings: Settings, model: ModelSettings, size: int, *, engine: str
         batch_size=model.batch_size // size if strong else model.batch_size,
         image_size=model.image_size,
         num_warmup_batches=settings.num_warmup_batches,
-        num_steps=settings.num_steps,
+        num_steps=settings.options.num_steps,
         max_seconds=settings.max_seconds,
         timeline=False,
     )
@@ -225,7 +223,7 @@ def reason_to_skip(
         return reason
     if reason := _reason_by_hosts(settings, size):
         return reason
-    if settings.scaling == "strong" and model.batch_size % size:
+    if settings.of_models.scaling == "strong" and model.batch_size % size:
         return f"the global batch of {model.batch_size} cannot be divided by {size} ranks"
     if size == 1 and compression == FP16:
         return "nothing is sent at np=1, so compression would do nothing"
@@ -271,7 +269,7 @@ def _reason_against_adasum_of_hosts(placed: dict[str, int]) -> str:
     return ""
 
 
-def placement(settings: Settings, size: int) -> dict[str, int]:
+def placement(settings: Resolved, size: int) -> dict[str, int]:
     """How many ranks each host gets at a size; this host is ``localhost`` where none are named."""
     if settings.hosts is None:
         return {"localhost": size}

@@ -5,8 +5,10 @@ from pathlib import Path
 
 from hvdprof.collect.auto.auto_settings import AUTORECORD, AutoSettings
 from hvdprof.collect.auto.startup import FOLDER as STARTUP_FOLDER
+from hvdprof.launch.plan.bench_options import BenchOptions
 from hvdprof.launch.plan.options import TORCHRUN
 from hvdprof.launch.plan.provenance import python_program
+from hvdprof.launch.plan.run_options import RunOptions
 from hvdprof.launch.plan.settings import Settings
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import Mode, PassRecord
@@ -45,21 +47,21 @@ def workload_environment(
     the front of PYTHONPATH that starts its recording. A function starts its recording itself,
     because its launcher may set PYTHONPATH.
     """
-    script = settings.script
-    if script is None:
+    options = settings.options
+    if isinstance(options, BenchOptions):
         return dict.fromkeys(_TORCH_THREADS, str(settings.num_threads)) | INSTALLED_ALONE
     automatic = AutoSettings(
         num_warmup_steps=settings.num_warmup_batches,
-        num_steps=settings.num_steps,
+        num_steps=options.num_steps,
         batch_size=settings.models[0].batch_size or None,
         timeline=str(paths.timeline(SCRIPT_SEGMENT)) if _has_timeline(record) else "",
-        num_timeline_steps=script.num_timeline_steps,
+        num_timeline_steps=options.num_timeline_steps,
     )
     variables = {AUTORECORD: automatic.to_text()}
-    if not script.is_function:
+    if isinstance(options, RunOptions):
         folders = [str(STARTUP_FOLDER), *filter(None, [python_path])]
         variables["PYTHONPATH"] = os.pathsep.join(folders)
-    if script.sets_threads:
+    if options.num_threads is not None:
         variables |= thread_variables(settings.num_threads)
     elif settings.launcher == TORCHRUN and OMP_THREADS not in os.environ:
         # torchrun does so itself, but not for a single rank: the baseline would have more threads.

@@ -1,7 +1,7 @@
 """A plan made with the cores of this host, fitted to those that each host of the job has."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 from hvdprof import units
 from hvdprof.collect.host_facts import usable_cores
@@ -52,10 +52,11 @@ def fit_to_hosts(settings: Settings, manifest: Manifest, capacity: Capacity) -> 
     }
     is_new = all(record.status == Status.PLANNED for record in manifest.passes)
     # Threads of passes that have run are those of all: others could not be compared with them.
-    if settings.threads_by_cores and is_new and None not in capacity.cores_by_host.values():
+    by_cores = settings.script is None and settings.options.num_threads is None
+    if by_cores and is_new and None not in capacity.cores_by_host.values():
         threads = threads_that_fit(placed.values(), capacity.cores_by_host)
         settings = replace(settings, num_threads=threads)
-        manifest.settings = asdict(settings)
+        manifest.settings = settings.record()
     crowded = {size: crowds(settings, capacity, hosts) for size, hosts in placed.items()}
     for record in manifest.passes:
         if record.status == Status.PLANNED:

@@ -23,11 +23,6 @@ def has_other_hosts(settings: Settings) -> bool:
     return not all(is_this_host(name) for name in hosts_with_ranks(settings))
 
 
-def is_of_function(settings: Settings) -> bool:
-    """Whether ranks run a function, which carries the recordings back to the launching process."""
-    return settings.script is not None and settings.script.is_function
-
-
 @dataclass(frozen=True, slots=True)
 class AskedHosts:
     """What hosts answered: ``records`` for the manifest, the host that asked first.
@@ -72,7 +67,7 @@ def ask_hosts(
         needs_horovod=settings.launcher != TORCHRUN,
     )
     apart = tuple(name for name in names if not probes[name].shares_folder)
-    if len(apart) == len(names) and not is_of_function(settings):
+    if len(apart) == len(names) and not settings.is_function:
         raise EnvironmentNotReadyError(
             f"None of {', '.join(names[:8])} sees {folder}, so their progress cannot be followed.",
             hint="Start hvdprof on one of them, or name a folder with --output that one shares.",

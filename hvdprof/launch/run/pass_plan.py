@@ -42,6 +42,7 @@ def planned_segments(record: PassRecord) -> list[Segment]:
 
 def plan_of(settings: Settings, record: PassRecord) -> Plan:
     """The plan of a pass."""
+    options = settings.of_models
     return Plan(
         schema_version=PLAN_SCHEMA_VERSION,
         pass_id=record.id,
@@ -51,8 +52,8 @@ def plan_of(settings: Settings, record: PassRecord) -> Plan:
         pin_cores=record.pinned,
         device=settings.device,
         data=settings.data,
-        data_dir=settings.data_dir,
-        seed=settings.seed,
+        data_dir=None if options.data_dir is None else str(options.data_dir),
+        seed=options.seed,
         segments=planned_segments(record),
-        bucket_cap_mb=settings.fusion_threshold_mb,
+        bucket_cap_mb=options.fusion_threshold_mb,
     )

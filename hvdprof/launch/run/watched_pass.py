@@ -51,7 +51,7 @@ class Watched:
             paths,
             size,
             warn_s=self.warn_s,
-            kill_s=self.settings.stall_kill_s,
+            kill_s=self.settings.options.stall_kill_s,
             on_stall=self.on_stall,
         )
 
@@ -249,7 +249,7 @@ def _explained(
         progress,
         stdout=printed_tail(of.paths.stdout),
         stderr=printed_tail(of.paths.stderr),
-        timeout_s=of.settings.timeout_s,
+        timeout_s=of.settings.options.timeout_s,
         seen=LastSeen(
             stopped_s=stopped_s, stall=stall, blocked=stalls.blocked(), unequal=stalls.unequal()
         ),

@@ -1,11 +1,11 @@
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from hvdprof.launch.plan.design import plan_design
+from hvdprof.launch.plan.options import record_of
 from hvdprof.launch.plan.settings import Settings
 from hvdprof.launch.run.repeats import Repeats
 from hvdprof.rundir.manifest import (
@@ -85,7 +85,8 @@ def manifest_of(settings: Settings) -> Manifest:
         name="test",
         created_at="2026-11-20T22:48:41+00:00",
         command=[],
-        settings=asdict(settings),
+        settings=settings.record(),
+        options=record_of(settings.options),
         environment={},
         versions={},
         hosts=[{"hostname": "node1"}],
