@@ -79,10 +79,10 @@ def measured(run: Run) -> Iterator[Measured]:
     """The throughput launches of a run whose model has a trace launch with marks, too."""
     works = step_work(run.steps, run.events, measured_launches(run).of_job)
     marks, executions = cycle_marks(run.events), run.executions
-    settings = run.manifest.settings
+    options = run.manifest.options
     for row in run.segments.to_dict("records"):
         key = (str(row["pass_id"]), str(row["segment"]))
-        cycle_ms, fusion_mb = settings["cycle_time_ms"], settings["fusion_threshold_mb"]
+        cycle_ms, fusion_mb = options["cycle_time_ms"], options["fusion_threshold_mb"]
         loop = LoopSettings(
             cycle_ns=DEFAULT_CYCLE_NS if cycle_ms is None else cycle_ms * 1e6,
             fusion_bytes=DEFAULT_FUSION_BYTES if fusion_mb is None else round(fusion_mb * 2**20),

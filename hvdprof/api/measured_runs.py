@@ -9,14 +9,14 @@ print(analyze_run(load_run(folder)).verdict.sentence)
 from pathlib import Path
 
 from hvdprof.api.measurement import Measurement
-from hvdprof.api.options import KNOWN_MODELS, BenchOptions, RunOptions
+from hvdprof.api.options import KNOWN_MODELS, BenchOptions, FunctionOptions, RunOptions
 from hvdprof.errors import UnreadableInputError, UsageError
 from hvdprof.launch.plan.bench_settings import check_bench_options
+from hvdprof.launch.plan.settings import read_options
 from hvdprof.launch.run.bench_run import Tools, find_tools, prepare_bench, read_for_resuming
 from hvdprof.launch.run.script_run import check_run_options, prepare_script
 from hvdprof.launch.run.sweep_observer import SweepObserver
 from hvdprof.launch.run.torchrun_command import launcher_name
-from hvdprof.rundir.json_codec import decode
 from hvdprof.rundir.manifest import Manifest
 
 
@@ -87,12 +87,12 @@ def options_of(run: Manifest) -> BenchOptions | RunOptions | None:
     Raises:
         UnreadableInputError: They are not those of this version.
     """
-    script = run.settings.get("script")
-    if not run.options or (script and script["is_function"]):
+    # The first runs recorded a part of their options.
+    if "np" not in run.options:
         return None
-    kind: type[BenchOptions | RunOptions] = RunOptions if script else BenchOptions
     try:
-        return decode(kind, run.options, "options", unknown_keys=False)
+        options = read_options(run)
+        return None if isinstance(options, FunctionOptions) else options
     except ValueError as error:
         raise UnreadableInputError(
             f"The options of the run are not those of this hvdprof ({error}).",

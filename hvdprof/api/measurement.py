@@ -10,7 +10,7 @@ from hvdprof.launch.launchers.choose_launcher import find_launcher
 from hvdprof.launch.launchers.launch_job import Launcher
 from hvdprof.launch.plan.options import TORCHRUN
 from hvdprof.launch.plan.preflight import GLOO
-from hvdprof.launch.plan.settings import BenchSettings, read_settings
+from hvdprof.launch.plan.settings import Settings, read_settings
 from hvdprof.launch.plan.validators import parse_duration
 from hvdprof.launch.processes.interruption import interruptible
 from hvdprof.launch.remote.net_measurement import BRIEF, NetProbe
@@ -76,7 +76,7 @@ class Measurement:
         self._folder = resumed
         self._net = net
         # Found before the run directory is made: without a launcher there is no run.
-        self._launcher: Launcher = launcher_of(read_settings(manifest.settings), tools)
+        self._launcher: Launcher = launcher_of(read_settings(manifest), tools)
         self._sweep: Sweep | None = None
         self._is_idle = False
 
@@ -93,18 +93,16 @@ class Measurement:
     def what_starts(self) -> list[str]:
         """Clauses on what the settings start, unmasked: command, variables, hosts."""
         settings = self.settings
-        script = settings.script
-        variables = settings.variables if script is None else script.variables
-        words = [*(f"{name}={value}" for name, value in variables.items())]
+        script, elastic, data_dir = settings.script, settings.elastic, settings.of_models.data_dir
+        words = [*(f"{name}={value}" for name, value in settings.variables.items())]
         words += ["hvdprof bench"] if script is None else [shlex.join(script.command)]
-        elastic = script.elastic if script else None
         return [
             printable(clause)
             for clause in (
                 " ".join(words),
                 f"on the hosts {settings.hosts}" if settings.hosts else "",
-                f"on the hosts of {elastic.discovery_script}" if elastic else "",
-                f"with data of {settings.data_dir}" if settings.data_dir else "",
+                f"on the hosts of {elastic.host_discovery_script}" if elastic else "",
+                f"with data of {data_dir}" if data_dir else "",
             )
             if clause
         ]
@@ -115,30 +113,26 @@ class Measurement:
 
         ``resume_path`` keeps the command as it is, because ``resume`` needs it.
         """
-        script = self.manifest.settings.get("script") or {}
-        command = list(script.get("command", ()))
-        variables = script.get("variables") or self.manifest.settings.get("variables") or {}
-        is_masked = any(mask_value(name, value) != value for name, value in variables.items())
+        settings = self.settings
+        command = list(settings.script.command) if settings.script else []
+        variables = settings.variables.items()
+        is_masked = any(mask_value(name, value) != value for name, value in variables)
         return is_masked or mask_command(command) != command
 
     @property
     def shown_command(self) -> list[str]:
         """The command of a script, or of ``bench``, after the variables of ``--env``; masked."""
-        settings = self.manifest.settings
-        script = settings.get("script")
-        if script:
-            variables, command = script.get("variables") or {}, list(script["command"])
-        else:
-            models = ",".join(one.name for one in self.settings.models)
-            variables = settings.get("variables") or {}
-            command = ["hvdprof", "bench", "--models", models]
-        words = [f"{name}={mask_value(name, value)}" for name, value in variables.items()]
+        settings = self.settings
+        models = ",".join(one.name for one in settings.models)
+        bench = ("hvdprof", "bench", "--models", models)
+        command = list(bench if settings.script is None else settings.script.command)
+        words = [f"{name}={mask_value(name, value)}" for name, value in settings.variables.items()]
         return [*words, *mask_command(command)]
 
     @property
-    def settings(self) -> BenchSettings:
+    def settings(self) -> Settings:
         """What the run does, after presets and defaults are filled in."""
-        return read_settings(self.manifest.settings)
+        return read_settings(self.manifest)
 
     @property
     def is_torch_distributed(self) -> bool:
@@ -196,10 +190,10 @@ class Measurement:
         Raises:
             EnvironmentNotReadyError: They never did within the time, or that is not known.
         """
-        given = self.manifest.options.get("wait_for_idle")
+        given = self.settings.options.wait_for_idle
         if given is None or self._is_idle:
             return 0.0
-        limit_s = parse_duration("--wait-for-quiet", str(given))
+        limit_s = parse_duration("--wait-for-quiet", given)
         with interruptible():
             waited_s = wait_for_idle(limit_s, on_look=on_look)
         self._is_idle = True

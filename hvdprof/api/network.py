@@ -8,17 +8,16 @@ from hvdprof.api.options import NetOptions
 from hvdprof.errors import HvdprofError
 from hvdprof.launch.launchers.choose_launcher import find_launcher
 from hvdprof.launch.plan.options import check_options
-from hvdprof.launch.plan.settings import read_settings
 from hvdprof.launch.remote.host_survey import host_records, survey_hosts
 from hvdprof.launch.remote.net_measurement import (
     THOROUGH,
     NetEffort,
     NetProbe,
-    net_manifest,
+    net_settings,
     sizes_of,
 )
 from hvdprof.launch.remote.remote_shell import host_shell
-from hvdprof.launch.run.bench_run import find_tools, machine_of
+from hvdprof.launch.run.bench_run import find_tools, machine_of, manifest_without_passes
 from hvdprof.launch.run.run_folder import make_run_folder
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import Status
@@ -47,8 +46,8 @@ def measure_net(
     sizes = sizes_of(options.sizes) if options.sizes else THOROUGH.sizes
     tools = find_tools()
     machine = machine_of(tools, controller=options.controller, device=options.device)
-    manifest = net_manifest(options.hosts, machine, options.launcher, tools)
-    settings = read_settings(manifest.settings)
+    settings = net_settings(options.hosts, machine, options.launcher)
+    manifest = manifest_without_passes(settings, tools)
     probe = NetProbe(
         settings=settings,
         launcher=find_launcher(

@@ -15,7 +15,7 @@ from hvdprof.launch.plan.presets import PRESETS
 from hvdprof.launch.plan.provenance import python_program
 from hvdprof.launch.run.run_folder import new_run_folder
 from hvdprof.launch.run.script_command import script_name
-from hvdprof.launch.run.script_run import check_run_options, elastic_of, sizes_of
+from hvdprof.launch.run.script_run import check_run_options, sizes_of
 from hvdprof.rundir.run_file import check_place
 from hvdprof.rundir.whole_file import write_whole
 
@@ -99,7 +99,7 @@ def _require_sizes(options: BenchOptions) -> None:
 
 
 def _refuse_elastic(options: RunOptions) -> None:
-    if elastic_of(options) is not None:
+    if options.is_elastic:
         raise UsageError(
             "An elastic job is started by horovodrun, and --sbatch asks for ranks of srun.",
             hint="Write a job script of your own around hvdprof run.",

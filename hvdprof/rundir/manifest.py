@@ -2,6 +2,7 @@
 
 History of the schema:
     1   first version
+    2   settings hold no copies of options
 """
 
 import shlex
@@ -12,6 +13,7 @@ from pathlib import Path
 from hvdprof.errors import UnreadableInputError
 from hvdprof.rundir.json_codec import JsonObject, read_json, to_text
 from hvdprof.rundir.layout import MANIFEST_NAME, RunPaths
+from hvdprof.rundir.older_settings import separated
 from hvdprof.rundir.plain_names import check_plain, is_host_name
 from hvdprof.rundir.plan import HOROVOD_ENGINE, Segment
 from hvdprof.rundir.regular_file import checked_inside
@@ -22,7 +24,7 @@ from hvdprof.rundir.shown_names import shown_name
 from hvdprof.rundir.stopping import Look, Stop
 from hvdprof.rundir.whole_file import write_whole
 
-MANIFEST_SCHEMA_VERSION = 1
+MANIFEST_SCHEMA_VERSION = 2
 MOST_RANKS = 100_000
 
 
@@ -150,8 +152,8 @@ class Skipped:
 class Manifest:
     """Everything about a run that is not a recording.
 
-    ``options`` are what the user asked for, ``settings`` what that meant on the machine of the run.
-    Runs of earlier versions, attached files and network measurements have no options.
+    ``options`` are what the user asked for, ``settings`` what presets, the machine and the launcher
+    decided. Attached files and network measurements have no options.
 
     A run with a precision or a budget plans one repeat after the other: ``looks`` hold what was
     known after each of them, and ``stop`` why there were no more. ``elapsed_s`` is the time that
@@ -175,7 +177,7 @@ class Manifest:
     skipped: list[Skipped]
     status: str = Status.PLANNED
     warnings: list[str] = field(default_factory=list)
-    options: dict[str, object] = field(default_factory=dict)
+    options: JsonObject = field(default_factory=dict)
     elapsed_s: float = 0.0
     looks: list[Look] = field(default_factory=list)
     stop: Stop | None = None
@@ -267,6 +269,10 @@ class Manifest:
             )
         try:
             _check_names(manifest)
+            if manifest.schema_version < MANIFEST_SCHEMA_VERSION:
+                known = separated(manifest.settings, manifest.options)
+                manifest.settings, manifest.options = known
+                manifest.schema_version = MANIFEST_SCHEMA_VERSION
         except ValueError as error:
             raise UnreadableInputError(
                 f"{shown_name(paths.manifest)} is not read: {error}.",
@@ -286,6 +292,9 @@ def _check_names(manifest: Manifest) -> None:
     script = manifest.settings.get("script")
     if script is not None and not isinstance(script, dict):
         raise ValueError("settings.script is no object")
+    env = manifest.options.get("env") or []
+    if not isinstance(env, list) or not all(isinstance(text, str) for text in env):
+        raise ValueError("options.env is no list of texts")
     for facts in manifest.hosts:
         if not isinstance(facts.get("num_cores") or 0, int):
             raise ValueError("num_cores of a host is no number")

@@ -6,6 +6,7 @@ after a question. Reports and tables never read it.
 
 History of the schema:
     1   first version
+    2   settings hold no copies of options
 """
 
 import json
@@ -18,13 +19,14 @@ from hvdprof.rundir.json_codec import JsonObject, decode
 from hvdprof.rundir.json_text import parse_json
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.masking import mask_command, mask_value
+from hvdprof.rundir.older_settings import separated
 from hvdprof.rundir.regular_file import checked_inside, read_regular
 from hvdprof.rundir.secret_forms import MASK
 from hvdprof.rundir.shown_names import shown_name
 from hvdprof.rundir.user_key import is_sealed, seal
 from hvdprof.rundir.whole_file import write_whole
 
-RESUME_SCHEMA_VERSION = 1
+RESUME_SCHEMA_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +42,16 @@ class ResumeFile:
     def is_own(self) -> bool:
         """Whether this user's hvdprof wrote it, and it was not changed since."""
         return is_sealed(_sealed(self.settings, self.options), self.seal)
+
+    def current(self) -> tuple[JsonObject, JsonObject]:
+        """Settings and options as this version records them.
+
+        Raises:
+            ValueError: Those of an earlier version are damaged.
+        """
+        if self.schema_version > 1:
+            return self.settings, self.options
+        return separated(self.settings, self.options)
 
 
 def write_resume_file(paths: RunPaths, settings: JsonObject, options: JsonObject) -> None:
@@ -93,9 +105,9 @@ def masked_settings(settings: Mapping[str, object]) -> JsonObject:
     return {name: _masked(name, value) for name, value in settings.items()}
 
 
-def is_masked(settings: Mapping[str, object]) -> bool:
-    """Whether secrets of these settings were replaced, so that they start something else."""
-    return MASK in json.dumps([settings.get("script"), settings.get("variables")])
+def is_masked(settings: JsonObject, options: JsonObject) -> bool:
+    """Whether secrets of them were replaced, so that they start something else."""
+    return MASK in json.dumps([settings, options])
 
 
 def _masked(name: str, value: object) -> object:

@@ -242,7 +242,7 @@ def test_every_page_of_the_dashboard_shows_the_run(folder: Path, page: object) -
 def test_light_and_full_runs_are_not_compared_and_older_manifests_are(folder: Path) -> None:
     manifest = load_run(folder / "full").manifest
     plain, light = (
-        dataclasses.replace(manifest, settings=manifest.settings | {"light": value})
+        dataclasses.replace(manifest, options=manifest.options | {"light": value})
         for value in (False, True)
     )
     assert setting_diffs(manifest, plain).empty

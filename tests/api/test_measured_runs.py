@@ -28,6 +28,7 @@ from hvdprof.launch.run.bench_run import Tools, planned_manifest
 from hvdprof.launch.run.sweep import Sweep
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import Manifest
+from hvdprof.rundir.resume_file import write_resume_file
 from tests.builders.bench_settings import FOUR_CORES, bench_options, bench_settings
 from tests.builders.run_directory import write_run
 from tests.builders.survey import make_build, make_mpi
@@ -171,3 +172,34 @@ def test_a_run_of_an_earlier_version_is_resumed_after_a_question(script_run: Pat
     planned = plan_resume(script_run)
     assert not planned.is_own
     assert planned.what_starts() == ["A=1 bash -c true --api-key Zq7wX2kLpR9vT4"]
+
+
+def _as_schema_1(folder: Path, **settings: object) -> None:
+    """Write the files of a run as a version did that copied options into the settings."""
+    paths = RunPaths(folder)
+    manifest, given = (json.loads(path.read_text()) for path in (paths.manifest, paths.resume))
+    for content in (manifest, given):
+        content["settings"] |= {"stall_warn_s": 60.0, "seed": 0, "variables": {}, **settings}
+        content["settings"]["script"] |= {"trace": True, "elastic": None, "variables": {"A": "1"}}
+    write_resume_file(paths, given["settings"], given["options"])
+    given = json.loads(paths.resume.read_text())
+    for path, content in ((paths.manifest, manifest), (paths.resume, given)):
+        path.write_text(json.dumps(content | {"schema_version": 1}))
+
+
+def test_a_run_of_schema_1_is_resumed_as_its_own_and_with_its_secrets(script_run: Path) -> None:
+    before = plan_resume(script_run).settings
+    _as_schema_1(script_run)
+    planned = plan_resume(script_run)
+    assert planned.is_own
+    assert planned.settings == before
+    assert planned.settings.variables == {"A": "1"}
+
+
+def test_a_run_of_schema_1_with_an_unknown_setting_says_which_version_resumes_it(
+    script_run: Path,
+) -> None:
+    _as_schema_1(script_run, speed=3)
+    with pytest.raises(UnreadableInputError, match="'speed', unknown here") as raised:
+        plan_resume(script_run)
+    assert "resume with that version" in str(raised.value.hint)

@@ -8,7 +8,7 @@ import pytest
 from hvdprof.api.measurement import Measurement, measure_network
 from hvdprof.collect.network.net_probe import MARK
 from hvdprof.launch.launchers.launch_job import Job
-from hvdprof.launch.plan.settings import BenchSettings
+from hvdprof.launch.plan.settings import Settings
 from hvdprof.launch.run.bench_run import Tools, planned_manifest
 from hvdprof.launch.run.sweep import Sweep
 from hvdprof.rundir.layout import RunPaths
@@ -37,7 +37,7 @@ class _Launcher:
         return [sys.executable, "-c", self._script]
 
 
-def _sweep(folder: Path, launcher: _Launcher, settings: BenchSettings) -> Sweep:
+def _sweep(folder: Path, launcher: _Launcher, settings: Settings) -> Sweep:
     return Sweep(
         settings=settings,
         manifest=Manifest.read(write_run(folder, [])),

@@ -67,7 +67,7 @@ def write_elastic_run(
         name="synthetic",
         created_at="2026-11-20T22:48:41+00:00",
         command=["hvdprof", "run"],
-        settings={"scaling": "weak", "num_threads": 1},
+        settings={"num_threads": 1},
         environment={},
         versions={},
         hosts=[host_of("node1")],

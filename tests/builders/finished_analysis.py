@@ -284,7 +284,8 @@ def manifest(**values: Any) -> Manifest:
         "name": "quick",
         "created_at": "2026-11-20T22:48:41+00:00",
         "command": ["hvdprof", "bench", "--preset", "quick"],
-        "settings": {"scaling": "weak", "num_threads": 1},
+        "settings": {"num_threads": 1},
+        "options": {"scaling": "weak"},
         "environment": {"OMP_NUM_THREADS": "1"},
         "versions": {"python": "3.11.2", "torch": "2.13.0", "horovod": "0.28.1"},
         "hosts": [

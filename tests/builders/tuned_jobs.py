@@ -83,12 +83,11 @@ def job(
         controller=controller,
         environment=environment or {},
     )
-    script = {"command": list(command), "sets_threads": sets_threads}
     recorded = manifest(
         passes=[record],
         environment={},
-        options=options or {},
-        settings=(settings or {}) | ({} if bench else {"script": script}),
+        options=(options or {}) | ({"num_threads": threads} if sets_threads else {}),
+        settings=(settings or {}) | ({} if bench else {"script": {"command": list(command)}}),
         hosts=[
             {
                 "hostname": "node1",

@@ -21,11 +21,8 @@ def _settings() -> dict[str, Any]:
     return {
         "sizes": [1, 2],
         "hosts": None,
-        "variables": {"API_KEY": SECRET, "X": "1"},
         "script": {
             "command": ("python", "train.py", "--api-key", SECRET, "--lr", "0.1"),
-            "variables": {"WANDB_API_KEY": SECRET},
-            "elastic": {"discovery_script": f"./hosts.sh --token={SECRET}", "min_np": 1},
             "is_function": False,
         },
     }
@@ -56,7 +53,8 @@ def test_secrets_stand_in_one_file_that_its_owner_alone_reads(tmp_path: Path) ->
     read = Manifest.read(tmp_path)
     assert "***" in read.settings["script"]["command"]
     assert "0.1" in read.settings["script"]["command"]
-    assert is_masked(read.settings) and not is_masked(_settings())
+    assert is_masked(read.settings, {}) and is_masked({}, read.options)
+    assert not is_masked(_settings(), OPTIONS)
 
 
 @pytest.mark.parametrize(("folder_mode", "file_mode"), [(0o700, 0o600), (0o750, 0o640)])
@@ -113,8 +111,8 @@ def test_a_link_and_a_newer_version_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UnreadableInputError, match="leads out of the run directory"):
         read_resume_file(tmp_path)
     path.unlink()
-    path.write_text('{"schema_version": 2, "settings": {}, "options": {}, "seal": ""}')
-    with pytest.raises(UnreadableInputError, match="schema version 2"):
+    path.write_text('{"schema_version": 3, "settings": {}, "options": {}, "seal": ""}')
+    with pytest.raises(UnreadableInputError, match="schema version 3"):
         read_resume_file(tmp_path)
 
 

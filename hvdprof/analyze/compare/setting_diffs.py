@@ -29,20 +29,14 @@ _NOTED_VERSIONS = ("hvdprof", "system")
 """Versions that are listed, and change neither the job nor the machine."""
 
 _FORBIDDING_SETTINGS = ("device", "num_threads", "data", "scaling", "seed", "light")
-_UNTOLD_SETTINGS = (
-    "repeats",
-    "precision",
-    "budget_s",
-    "turn_s",
-    "timeout_s",
-    "stall_warn_s",
-    "stall_kill_s",
-    "num_steps",
-    "max_seconds",
-    "sizes",
-    "models",
+_COMPARED = (
+    *("compressions", "reductions", "scaling", "num_warmup_batches", "attribution"),
+    *("controller", "device", "hosts", "num_threads", "fusion_threshold_mb", "cycle_time_ms"),
+    *("cache_capacity", "data", "data_dir", "seed", "launcher", "engines", "no_turns", "light"),
+    *("trace", "num_timeline_steps"),
+    *("host_discovery_script", "min_np", "max_np", "slots", "elastic_timeout_s", "reset_limit"),
 )
-"""How long was measured, and which cells: in the table of cells already."""
+"""Settings and options beside how long was measured and which cells, as the table of cells says."""
 
 
 def setting_diffs(first: Manifest, second: Manifest) -> pd.DataFrame:
@@ -93,21 +87,14 @@ def _text(name: str, value: object) -> str:
 
 
 def _settings(manifest: Manifest) -> dict[str, object]:
-    """The settings by name; those of a script one level below it."""
-    found: dict[str, object] = {}
-    for name, value in manifest.settings.items():
-        # Manifests of earlier versions do not know light recordings.
-        if name in _UNTOLD_SETTINGS or (name == "light" and not value):
-            continue
-        if not isinstance(value, dict):
-            found[name] = value
-            continue
-        for key, one in value.items():
-            if isinstance(one, dict):
-                found |= {f"{_VARIABLE}{variable}": text for variable, text in one.items()}
-            else:
-                found[f"{name}.{key}"] = one
-    return found
+    """What was decided, else given, by name; an option that is off is as one that is not known."""
+    recorded = manifest.options | manifest.settings
+    known = ((name, recorded.get(name)) for name in _COMPARED)
+    found = {name: value for name, value in known if value is not None and value is not False}
+    script = recorded.get("script") or {}
+    found |= {f"script.{name}": value for name, value in script.items()}
+    env = (text.partition("=") for text in recorded.get("env") or ())
+    return found | {f"{_VARIABLE}{name}": value for name, _, value in env}
 
 
 def _hosts(manifest: Manifest) -> dict[str, object]:

@@ -21,7 +21,9 @@ def tune_command(run: Run, num_ranks: int) -> str:
     """
     settings, words = run.manifest.settings, run.manifest.command
     script = settings.get("script")
-    if not isinstance(script, Mapping) or script.get("is_function") or script.get("elastic"):
+    if not isinstance(script, Mapping) or script.get("is_function"):
+        return ""
+    if run.manifest.options.get("host_discovery_script"):
         return ""
     if _SCRIPT_BEGINS not in words:
         return ""

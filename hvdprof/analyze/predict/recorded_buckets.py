@@ -17,7 +17,7 @@ def recorded_buckets(run: Run) -> tuple[tuple[int, ...], str]:
     """
     facts = run.ddp
     if run.manifest.settings and run.manifest.settings.get("script") is None:
-        cap = run.manifest.settings.get("fusion_threshold_mb")
+        cap = run.manifest.options.get("fusion_threshold_mb")
     elif facts is None:
         return bucket_limits(None), f"The sizes of DDP's buckets are not recorded: {_DEFAULT}."
     elif facts.has_cap_list:

@@ -6,8 +6,6 @@ warm-up and launches with a timeline do not change a job.
 Tested in ``tests/analyze/predict/test_measure_command.py``.
 """
 
-from collections.abc import Mapping
-
 from hvdprof.rundir.manifest import Manifest
 
 JOB_OPTIONS: dict[str, tuple[str, object]] = {
@@ -30,18 +28,12 @@ JOB_OPTIONS: dict[str, tuple[str, object]] = {
 }
 """Flag and default of each, as ``launch.plan`` declares them for ``bench`` and ``run``."""
 
-_WITHOUT_OPTIONS = ("fusion_threshold_mb", "cycle_time_ms", "cache_capacity")
-"""Settings that are None where not given, of runs that recorded no options."""
-
 
 def recorded_options(manifest: Manifest) -> tuple[tuple[str, str], ...]:
     """Flags with values that are not the default, in the order of ``JOB_OPTIONS``."""
-    given: Mapping[str, object] = manifest.options
-    if not given:
-        given = {name: manifest.settings.get(name) for name in _WITHOUT_OPTIONS}
     found: list[tuple[str, str]] = []
     for name, (flag, default) in JOB_OPTIONS.items():
-        value = given.get(name, default)
+        value = manifest.options.get(name, default)
         if isinstance(value, list | tuple):
             found += [(flag, str(one)) for one in value]
         elif value is not None and value != default:

@@ -77,7 +77,7 @@ def buckets(job: TunedJob) -> Iterator[Proposal]:
 def given_cap(job: TunedJob) -> tuple[float | None, str] | Untried:
     """The present size in MiB, None for DDP's own, and the script's argument for it if any."""
     if job.is_bench:
-        given = job.evidence.run.manifest.settings.get(BUCKET_OPTION)
+        given = job.evidence.run.manifest.options.get(BUCKET_OPTION)
         return (None if given is None else float(given)), ""
     flag = flag_of(job, BUCKET_FLAGS)
     if flag:

@@ -84,8 +84,7 @@ class TunedJob:
     @property
     def sets_threads(self) -> bool:
         """Whether hvdprof sets the number of threads, so that no variable of the user does."""
-        script = self.evidence.run.manifest.settings.get("script")
-        return script is None or bool(script.get("sets_threads"))
+        return self.is_bench or self.options.get("num_threads") is not None
 
     @property
     def step_ns(self) -> float:

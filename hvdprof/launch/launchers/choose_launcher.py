@@ -15,7 +15,7 @@ from hvdprof.launch.launchers.slurm_allocation import find_allocation, find_srun
 from hvdprof.launch.launchers.srun import SrunGloo, SrunMpi
 from hvdprof.launch.plan.options import HOROVODRUN, LAUNCHER_NAMES, MPIRUN, SRUN, TORCHRUN
 from hvdprof.launch.plan.preflight import AUTO, GLOO, MPI
-from hvdprof.launch.plan.settings import ElasticSettings
+from hvdprof.launch.plan.run_options import RunOptions
 from hvdprof.launch.plan.validators import check_known
 from hvdprof.machine.mpi import MPICH, OPENMPI, Mpi
 
@@ -52,13 +52,13 @@ def find_launcher(
     return make(mpi)
 
 
-def find_elastic_launcher(settings: ElasticSettings) -> Launcher:
+def find_elastic_launcher(options: RunOptions, network: str | None) -> Launcher:
     """``horovodrun`` with its elastic options, the one launcher that has them.
 
     Raises:
         EnvironmentNotReadyError: It is not there.
     """
-    return HorovodrunElastic(_find_horovodrun(), settings)
+    return HorovodrunElastic(_find_horovodrun(), options, network)
 
 
 def _mpirun(mpi: Mpi | None) -> Launcher:

@@ -3,12 +3,12 @@
 import ipaddress
 import shutil
 import subprocess
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from hvdprof.errors import EnvironmentNotReadyError, UsageError
 from hvdprof.launch.launchers.launch_job import Job
 from hvdprof.launch.plan.hosts import Host
-from hvdprof.launch.plan.settings import ElasticSettings
+from hvdprof.launch.plan.run_options import RunOptions
 from hvdprof.rundir.plain_names import is_host_name
 
 LOOPBACK = "lo"
@@ -20,40 +20,39 @@ _ASK_TIMEOUT_S = 60.0
 class HorovodrunElastic:
     """Starts ranks by ``horovodrun`` with its elastic options; Gloo alone can do it.
 
-    It passes its whole environment to every rank by itself.
+    It passes its whole environment to every rank by itself. ``network`` is the interface of the
+    ranks; Horovod looks for one where it is None.
     """
 
     horovodrun: str
-    settings: ElasticSettings
+    options: RunOptions
+    network: str | None
 
     def command(self, job: Job) -> list[str]:
         """``horovodrun --gloo -np N --min-np N ... --host-discovery-script SCRIPT PROGRAM``.
 
         The job starts once its size is there.
         """
-        settings = self.settings
-        optional = (
-            ("--max-np", settings.max_np),
-            ("--slots-per-host", settings.slots),
-            ("--network-interfaces", settings.network_interface),
-            ("--elastic-timeout", settings.wait_s),
-            ("--reset-limit", settings.reset_limit),
+        options = self.options
+        words = (
+            ("-np", job.size),
+            ("--min-np", options.least_np),
+            ("--host-discovery-script", options.host_discovery_script),
+            ("--max-np", options.max_np),
+            ("--slots-per-host", options.slots),
+            ("--network-interfaces", self.network),
+            ("--elastic-timeout", options.elastic_timeout_s),
+            ("--reset-limit", options.reset_limit),
         )
-        options = [
-            part for option, value in optional if value is not None for part in (option, str(value))
-        ]
-        size = ["-np", str(job.size), "--min-np", str(settings.min_np)]
-        script = ["--host-discovery-script", settings.discovery_script]
-        return [self.horovodrun, "--gloo", *size, *script, *options, *job.program]
+        given = [part for flag, value in words if value is not None for part in (flag, str(value))]
+        return [self.horovodrun, "--gloo", *given, *job.program]
 
 
-def prepare_elastic(
-    wanted: ElasticSettings, sizes: tuple[int, ...]
-) -> tuple[ElasticSettings, list[str]]:
-    """The settings with the network that the present hosts need, and the reasons for a later start.
+def prepare_elastic(options: RunOptions, sizes: tuple[int, ...]) -> tuple[str | None, list[str]]:
+    """The network that the present hosts need, and the reasons for a later start.
 
     Args:
-        wanted: The settings as asked for.
+        options: Those of an elastic job.
         sizes: Numbers of ranks with which the job shall start; there must be one.
 
     Raises:
@@ -65,11 +64,11 @@ def prepare_elastic(
             "An elastic job starts with one number of ranks.",
             hint="--np 2 --min-np 1 --max-np 4: it continues with as many as there are.",
         )
-    _check(wanted, sizes[0])
-    hosts = discover_hosts(wanted.discovery_script, wanted.slots)
-    network = network_of(hosts, wanted.network_interface)
-    waits = reasons_to_wait(hosts, network, sizes[0])
-    return replace(wanted, network_interface=network), waits
+    script = options.host_discovery_script or ""
+    _check(options, script, sizes[0])
+    hosts = discover_hosts(script, options.slots)
+    network = network_of(hosts, options.network_interface)
+    return network, reasons_to_wait(hosts, network, sizes[0])
 
 
 def discover_hosts(script: str, slots: int | None) -> tuple[Host, ...]:
@@ -148,18 +147,18 @@ def reasons_to_wait(hosts: tuple[Host, ...], network: str | None, size: int) -> 
     return reasons
 
 
-def _check(settings: ElasticSettings, size: int) -> None:
-    largest = settings.max_np
-    if largest is not None and largest < settings.min_np:
-        raise UsageError(f"--max-np {largest} is less than --min-np {settings.min_np}.")
-    if size < settings.min_np or (largest is not None and size > largest):
+def _check(options: RunOptions, script: str, size: int) -> None:
+    least, largest = options.least_np, options.max_np
+    if largest is not None and largest < least:
+        raise UsageError(f"--max-np {largest} is less than --min-np {least}.")
+    if size < least or (largest is not None and size > largest):
         raise UsageError(
             f"--np {size}, with which the job starts, is not between --min-np and --max-np."
         )
-    program = settings.discovery_script.split()[:1]
+    program = script.split()[:1]
     if not program or shutil.which(program[0]) is None:
         raise EnvironmentNotReadyError(
-            f"--host-discovery-script {settings.discovery_script}: not a program that can run.",
+            f"--host-discovery-script {script}: not a program that can run.",
             hint="chmod +x ./discover.sh, and give its path: ./discover.sh",
         )
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hvdprof.bench_models.registry import MODELS
-from hvdprof.launch.plan.design import COMPRESSIONS, ENGINES, REDUCTIONS
 from hvdprof.launch.plan.option_field import option
 from hvdprof.launch.plan.options import (
     DESIGN,
@@ -22,10 +21,16 @@ from hvdprof.launch.plan.options import (
 )
 from hvdprof.launch.plan.presets import PRESETS, Preset, preset_values
 from hvdprof.launch.plan.run_options import ENV_HELP, NET_HELP
+from hvdprof.rundir.plan import DDP_ENGINE, HOROVOD_ENGINE
 
 Names = str | Sequence[str]
 """Names: ``"none,fp16"`` or ``("none", "fp16")``."""
 
+NO_COMPRESSION, FP16 = "none", "fp16"
+AVERAGE, ADASUM = "average", "adasum"
+ENGINES = (HOROVOD_ENGINE, DDP_ENGINE)
+COMPRESSIONS = (NO_COMPRESSION, FP16)
+REDUCTIONS = (AVERAGE, ADASUM)
 SCALINGS = ("weak", "strong")
 DATA_SOURCES = ("synthetic", "digits")
 

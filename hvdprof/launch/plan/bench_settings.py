@@ -1,22 +1,28 @@
 """From the options of ``hvdprof bench`` to complete settings: presets, defaults, checked names."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
 from hvdprof.errors import UsageError
-from hvdprof.launch.plan.bench_options import BenchOptions, Names
+from hvdprof.launch.plan.bench_options import (
+    ADASUM,
+    COMPRESSIONS,
+    ENGINES,
+    FP16,
+    REDUCTIONS,
+    BenchOptions,
+    Names,
+)
 from hvdprof.launch.plan.capacity import threads_that_fit
-from hvdprof.launch.plan.design import ADASUM, COMPRESSIONS, ENGINES, FP16, REDUCTIONS
 from hvdprof.launch.plan.hosts import Host, parse_hosts, ranks_by_host
 from hvdprof.launch.plan.options import SRUN, Sizes, check_options
 from hvdprof.launch.plan.presets import PRESETS, SMALL_IMAGE_SIZE, Preset
 from hvdprof.launch.plan.resident_memory import fit_together
-from hvdprof.launch.plan.settings import BenchSettings, ModelSettings
+from hvdprof.launch.plan.settings import ModelSettings, Settings
 from hvdprof.launch.plan.turn_plan import BY_MEMORY, LONGEST_TURN_S, reason_by_place
 from hvdprof.launch.plan.validators import parse_duration, parse_precision
-from hvdprof.launch.plan.variables import parse_variables
 from hvdprof.rundir.plan import EMULATED, HOROVOD_ENGINE, ModelName
 
 T = TypeVar("T")
@@ -57,9 +63,7 @@ class Machine:
     memory_bytes: int | None = None
 
 
-def check_bench_options(
-    options: BenchOptions, known_models: Mapping[str, KnownModel]
-) -> BenchSettings:
+def check_bench_options(options: BenchOptions, known_models: Mapping[str, KnownModel]) -> Settings:
     """Find mistakes that show without asking the machine anything.
 
     Returns:
@@ -74,7 +78,7 @@ def check_bench_options(
 
 def bench_settings(
     options: BenchOptions, known_models: Mapping[str, KnownModel], machine: Machine
-) -> BenchSettings:
+) -> Settings:
     """The settings that options mean on this machine.
 
     Raises:
@@ -90,7 +94,10 @@ def bench_settings(
     no_turns = _no_turns(options, machine, sizes, known)
     # A window may hold steps of a turn and steps before it.
     takes_turns = options.interleave and not options.light
-    return BenchSettings(
+    data_dir = options.data_dir and str(Path(options.data_dir).absolute())
+    return Settings(
+        # The folder of a resumed run is another one.
+        options=replace(options, data_dir=data_dir),
         sizes=sizes,
         models=tuple(
             _model(options, preset, machine, name, model)
@@ -111,33 +118,19 @@ def bench_settings(
             add=ADASUM if options.use_adasum else None,
         ),
         engines=_names("--engine", options.engine, ENGINES, (HOROVOD_ENGINE,)),
-        scaling=options.scaling,
         num_warmup_batches=_given(options.num_warmup_batches, preset.num_warmup_batches),
-        num_steps=options.num_steps,
         max_seconds=_max_seconds(options, preset),
         repeats=_given(options.repeats, preset.repeats),
         precision=precision,
         budget_s=budget_s,
-        attribution=options.attribution,
         controller=machine.controller,
         device=machine.device,
         hosts=options.hosts,
         num_threads=_given(options.num_threads, _threads(options, machine, sizes)),
-        threads_by_cores=options.num_threads is None,
-        fusion_threshold_mb=options.fusion_threshold_mb,
-        cycle_time_ms=options.cycle_time_ms,
-        cache_capacity=options.cache_capacity,
         data=options.data if options.data_dir is None else "idx",
-        data_dir=str(Path(options.data_dir).absolute()) if options.data_dir else None,
-        seed=options.seed,
-        timeout_s=options.timeout_s,
         launcher=options.launcher,
-        stall_warn_s=options.stall_warn_s,
-        stall_kill_s=options.stall_kill_s,
-        variables=parse_variables("--env", options.env),
         turn_s=_turn_s(options, preset) if takes_turns and not no_turns else None,
         no_turns=no_turns if takes_turns else "",
-        light=options.light,
     )
 
 

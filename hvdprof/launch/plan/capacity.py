@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from hvdprof.launch.plan.settings import BenchSettings
+from hvdprof.launch.plan.settings import Settings
 
 Placement = Mapping[str, int]
 """Ranks of each host, by its name."""
@@ -31,7 +31,7 @@ class Crowd:
     wanted: int
 
 
-def crowds(settings: BenchSettings, capacity: Capacity, placed: Placement) -> list[Crowd]:
+def crowds(settings: Settings, capacity: Capacity, placed: Placement) -> list[Crowd]:
     """The hosts that get more ranks than they have GPUs, or more threads than they have cores.
 
     A host of which that is not known counts as having enough.
@@ -47,9 +47,7 @@ def crowds(settings: BenchSettings, capacity: Capacity, placed: Placement) -> li
     ]
 
 
-def can_pin(
-    settings: BenchSettings, capacity: Capacity, placed: Placement, *, timeline: bool
-) -> bool:
+def can_pin(settings: Settings, capacity: Capacity, placed: Placement, *, timeline: bool) -> bool:
     """Whether every rank can have as many cores of its own as it has threads.
 
     A host whose cores are not known leaves the decision to its ranks.

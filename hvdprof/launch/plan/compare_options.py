@@ -11,13 +11,13 @@ from hvdprof.launch.plan.bench_options import BenchOptions
 from hvdprof.launch.plan.model_options import model_options
 from hvdprof.launch.plan.option_field import option
 from hvdprof.launch.plan.options import DESIGN, MEASUREMENT, OUTPUT, Amount
-from hvdprof.launch.plan.run_options import MOST_REPEATS, RunOptions
+from hvdprof.launch.plan.run_options import MOST_REPEATS, RunOptions, ScriptOptions
 
 AGAINST = "--against"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CompareOptions(RunOptions):
+class CompareOptions(ScriptOptions):
     """The options of ``hvdprof run``, for two variants.
 
     ``command`` holds both commands with ``--against`` between them, or one that both run.
@@ -69,9 +69,6 @@ class CompareOptions(RunOptions):
         "--runs",
         panel=OUTPUT,
     )
-    precision: Amount | None = option(
-        None, "Not used: a comparison stops where it is decided.", "--precision", panel=MEASUREMENT
-    )
 
 
 def variants_of(
@@ -80,11 +77,8 @@ def variants_of(
     """The options of both variants, as ``hvdprof run``, or ``bench`` for a model, takes them.
 
     Raises:
-        UsageError: There is no script, or there are two sources; nothing differs; ``--precision``
-            is given.
+        UsageError: There is no script, or there are two sources; or nothing differs.
     """
-    if options.precision is not None:
-        raise UsageError("A comparison stops where it is decided.", hint="Omit --precision.")
     if options.models is not None and options.command:
         raise _incomplete("Either a script or --models is measured.")
     commands = _commands(options.command) if options.models is None else ((), ())
@@ -105,7 +99,7 @@ def variants_of(
             model_options(options, options.models, {**own, "env": one}) for one in environments
         ]
         return of_model[0], of_model[1]
-    shared = {field.name: getattr(options, field.name) for field in fields(RunOptions)}
+    shared = {field.name: getattr(options, field.name) for field in fields(ScriptOptions)}
     base = RunOptions(**shared | alone)
     first, second = (
         replace(base, command=command, env=one)

@@ -7,9 +7,11 @@ the machine falls on all cells alike; within every second repeat the order is re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from hvdprof.launch.plan.bench_options import ADASUM, AVERAGE, FP16, NO_COMPRESSION
 from hvdprof.launch.plan.capacity import Capacity, can_pin, crowds
 from hvdprof.launch.plan.hosts import parse_hosts, ranks_by_host
-from hvdprof.launch.plan.settings import BenchSettings, ModelSettings
+from hvdprof.launch.plan.run_options import TrainingOptions
+from hvdprof.launch.plan.settings import ModelSettings, Resolved, Settings
 from hvdprof.launch.plan.workload import SCRIPT_SEGMENT
 from hvdprof.rundir.manifest import Mode, PassRecord, SegmentRecord, Skipped
 from hvdprof.rundir.plan import (
@@ -20,12 +22,6 @@ from hvdprof.rundir.plan import (
     Segment,
 )
 
-NO_COMPRESSION, FP16 = "none", "fp16"
-AVERAGE, ADASUM = "average", "adasum"
-ENGINES = (HOROVOD_ENGINE, DDP_ENGINE)
-COMPRESSIONS = (NO_COMPRESSION, FP16)
-REDUCTIONS = (AVERAGE, ADASUM)
-
 
 @dataclass(frozen=True, slots=True)
 class Design:
@@ -35,7 +31,7 @@ class Design:
     skipped: list[Skipped]
 
 
-def plan_design(settings: BenchSettings, capacity: Capacity) -> Design:
+def plan_design(settings: Settings, capacity: Capacity) -> Design:
     """All passes of a sweep, the skipped cells apart; of one that stops early the first repeat.
 
     A pass is one launch at one number of ranks in one mode; see ``rundir.plan`` for its segments.
@@ -55,7 +51,7 @@ def plan_design(settings: BenchSettings, capacity: Capacity) -> Design:
 
 
 def _reference_groups(
-    settings: BenchSettings, capacity: Capacity, skipped: list[Skipped]
+    settings: Settings, capacity: Capacity, skipped: list[Skipped]
 ) -> list["_Group"]:
     groups: list[_Group] = []
     for size in settings.sizes:
@@ -68,7 +64,7 @@ def _reference_groups(
     return groups
 
 
-def _script_groups(settings: BenchSettings, skipped: list[Skipped]) -> Iterator["_Group"]:
+def _script_groups(settings: Settings, skipped: list[Skipped]) -> Iterator["_Group"]:
     model = settings.models[0]
     for size in settings.sizes:
         reason = _reason_by_hosts(settings, size)
@@ -105,9 +101,10 @@ class _Launch:
     repeat: int
 
 
-def _rounds(settings: BenchSettings, groups: list[_Group]) -> Iterator[_Launch]:
-    observed = [group for group in groups if group.size > 1 or _is_elastic(settings)]
-    if settings.script is not None and not settings.script.trace:
+def _rounds(settings: Settings, groups: list[_Group]) -> Iterator[_Launch]:
+    options = settings.options
+    observed = [group for group in groups if group.size > 1 or settings.elastic]
+    if isinstance(options, TrainingOptions) and (options.light or not options.trace):
         observed = []
     # ``launch.run.repeats`` plans the others, as the result needs them.
     for repeat in range(1, 2 if settings.stops_early else settings.repeats + 1):
@@ -116,14 +113,14 @@ def _rounds(settings: BenchSettings, groups: list[_Group]) -> Iterator[_Launch]:
         if repeat == 1:
             for group in observed:
                 yield _Launch(Mode.TRACE, group, repeat)
-            for group in observed if settings.attribution else ():
+            for group in observed if settings.of_models.attribution else ():
                 # Response cache and rank ticks are Horovod's.
                 if group.engine == HOROVOD_ENGINE:
                     yield _Launch(Mode.ATTRIBUTION, group, repeat)
 
 
 def _pass(
-    settings: BenchSettings,
+    settings: Settings,
     capacity: Capacity,
     number: int,
     launch: _Launch,
@@ -133,7 +130,7 @@ def _pass(
     timeline = launch.mode is not Mode.THROUGHPUT and engine == HOROVOD_ENGINE
     # What a script reduces with is known to its ranks alone.
     what = {TORCH_ENGINE: TORCH_ENGINE, DDP_ENGINE: f"{DDP_ENGINE}-{launch.mode}"}
-    ranks = "elastic" if _is_elastic(settings) else f"np{size}"
+    ranks = "elastic" if settings.elastic else f"np{size}"
     placed = placement(settings, size)
     return PassRecord(
         id=f"{number:02d}-{ranks}-{what.get(engine, launch.mode)}-r{launch.repeat}",
@@ -150,26 +147,22 @@ def _pass(
             SegmentRecord(segment=replace(segment, timeline=timeline))
             for segment in (segments if launch.repeat % 2 else reversed(segments))
         ],
-        session=0 if _is_elastic(settings) else None,
+        session=0 if settings.elastic else None,
     )
 
 
-def _is_elastic(settings: BenchSettings) -> bool:
-    return settings.script is not None and settings.script.elastic is not None
-
-
-def _backend(settings: BenchSettings) -> str:
+def _backend(settings: Settings) -> str:
     """What ``torch.distributed`` reduces with."""
     return "nccl" if settings.device == "cuda" else "gloo"
 
 
-def _baseline(settings: BenchSettings) -> Iterator[Segment]:
+def _baseline(settings: Settings) -> Iterator[Segment]:
     for model in settings.models:
         yield _segment(settings, model, 1, engine=TORCH_ENGINE)
 
 
 def _cells(
-    settings: BenchSettings, capacity: Capacity, size: int, engine: str, skipped: list[Skipped]
+    settings: Settings, capacity: Capacity, size: int, engine: str, skipped: list[Skipped]
 ) -> Iterator[Segment]:
     for model in settings.models:
         for compression in settings.compressions:
@@ -197,8 +190,8 @@ def _cells(
                 )
 
 
-def _segment(settings: BenchSettings, model: ModelSettings, size: int, *, engine: str) -> Segment:
-    strong = settings.scaling == "strong"
+def _segment(settings: Settings, model: ModelSettings, size: int, *, engine: str) -> Segment:
+    strong = settings.of_models.scaling == "strong"
     return Segment(
         id=f"{model.name}-{engine}",
         engine=engine,
@@ -208,14 +201,14 @@ def _segment(settings: BenchSettings, model: ModelSettings, size: int, *, engine
         batch_size=model.batch_size // size if strong else model.batch_size,
         image_size=model.image_size,
         num_warmup_batches=settings.num_warmup_batches,
-        num_steps=settings.num_steps,
+        num_steps=settings.options.num_steps,
         max_seconds=settings.max_seconds,
         timeline=False,
     )
 
 
 def reason_to_skip(
-    settings: BenchSettings,
+    settings: Settings,
     capacity: Capacity,
     size: int,
     model: ModelSettings,
@@ -230,7 +223,7 @@ def reason_to_skip(
         return reason
     if reason := _reason_by_hosts(settings, size):
         return reason
-    if settings.scaling == "strong" and model.batch_size % size:
+    if settings.of_models.scaling == "strong" and model.batch_size % size:
         return f"the global batch of {model.batch_size} cannot be divided by {size} ranks"
     if size == 1 and compression == FP16:
         return "nothing is sent at np=1, so compression would do nothing"
@@ -239,7 +232,7 @@ def reason_to_skip(
     return ""
 
 
-def _reason_against_ddp(settings: BenchSettings, reduction: str) -> str:
+def _reason_against_ddp(settings: Settings, reduction: str) -> str:
     if settings.launcher == "srun":
         return "the launches of DDP are started by torchrun, not by srun; name the nodes as --hosts"
     if reduction == ADASUM:
@@ -247,13 +240,13 @@ def _reason_against_ddp(settings: BenchSettings, reduction: str) -> str:
     return ""
 
 
-def _reason_by_hosts(settings: BenchSettings, size: int) -> str:
+def _reason_by_hosts(settings: Settings, size: int) -> str:
     if settings.hosts and sum(host.slots for host in parse_hosts(settings.hosts)) < size:
         return f"--hosts {settings.hosts} has fewer than {size} slots"
     return ""
 
 
-def _reason_against_adasum(settings: BenchSettings, capacity: Capacity, size: int) -> str:
+def _reason_against_adasum(settings: Settings, capacity: Capacity, size: int) -> str:
     if size == 1:
         return "nothing is reduced at np=1, so Adasum would do nothing"
     if settings.controller == "gloo":
@@ -276,14 +269,14 @@ def _reason_against_adasum_of_hosts(placed: dict[str, int]) -> str:
     return ""
 
 
-def placement(settings: BenchSettings, size: int) -> dict[str, int]:
+def placement(settings: Resolved, size: int) -> dict[str, int]:
     """How many ranks each host gets at a size; this host is ``localhost`` where none are named."""
     if settings.hosts is None:
         return {"localhost": size}
     return ranks_by_host(parse_hosts(settings.hosts), size)
 
 
-def hosts_argument(settings: BenchSettings, size: int) -> str | None:
+def hosts_argument(settings: Settings, size: int) -> str | None:
     """The hosts of a launch with just the slots that it fills, None for this host alone.
 
     `horovodrun` starts a rank in every slot of `-H`, more than `-np` if there are more.

@@ -5,9 +5,10 @@ from collections.abc import Mapping
 
 from hvdprof.collect.auto.flight_dump import FLIGHT_FOLDER
 from hvdprof.collect.watchdog import STALL_WARN
+from hvdprof.launch.plan.bench_options import BenchOptions
 from hvdprof.launch.plan.options import SRUN
 from hvdprof.launch.plan.preflight import MPI
-from hvdprof.launch.plan.settings import BenchSettings
+from hvdprof.launch.plan.settings import Settings
 from hvdprof.launch.plan.workload import workload_environment
 from hvdprof.machine.mpi import OPENMPI, Mpi
 from hvdprof.rundir.ddp_format import DDP_ARGUMENTS
@@ -111,7 +112,7 @@ def names_to_pass_on(environment: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def pass_environment(
-    settings: BenchSettings, record: PassRecord, paths: PassPaths, mpi: Mpi | None
+    settings: Settings, record: PassRecord, paths: PassPaths, mpi: Mpi | None
 ) -> dict[str, str]:
     """What is set for the ranks of a pass, on top of what they inherit.
 
@@ -122,12 +123,13 @@ def pass_environment(
         "PYTHONFAULTHANDLER": "1",
         "PYTHONUNBUFFERED": "" if _tags_pieces(record, mpi) else "1",
     }
-    if settings.light and record.mode == Mode.THROUGHPUT:
+    if settings.options.light and record.mode == Mode.THROUGHPUT:
         variables[LIGHT] = "1"
-    if settings.stall_warn_s and (record.size > 1 or record.session is not None):
-        variables[STALL_WARN] = str(settings.stall_warn_s)
+    stall_warn_s = settings.options.stall_warn_s
+    if stall_warn_s and (record.size > 1 or record.session is not None):
+        variables[STALL_WARN] = str(stall_warn_s)
     if record.engine not in TORCH_DISTRIBUTED_ENGINES:
-        variables |= _of_horovod(settings, record)
+        variables |= _of_horovod(settings.of_models, record)
     elif settings.script is not None and record.mode != Mode.THROUGHPUT:
         variables |= _of_flight_recorder(paths)
     if settings.device == "cuda":
@@ -136,8 +138,7 @@ def pass_environment(
         observed = ",TUNING,COLL" if record.mode != Mode.THROUGHPUT else ""
         variables["NCCL_DEBUG_SUBSYS"] = f"INIT,ENV,GRAPH,NET{observed}"
         variables["NCCL_DEBUG_FILE"] = str(paths.nccl_folder / "%h.%p.log")
-    own = settings.variables if settings.script is None else settings.script.variables
-    variables = own | variables
+    variables = settings.variables | variables
     variables |= workload_environment(settings, record, paths, os.environ.get("PYTHONPATH", ""))
     if mpi is not None:
         variables |= mpi.environment(dict(os.environ))
@@ -146,13 +147,12 @@ def pass_environment(
     return variables
 
 
-def is_on_this_host(settings: BenchSettings) -> bool:
+def is_on_this_host(settings: Settings) -> bool:
     """Whether all ranks of all launches are on this host; those of an elastic job may move."""
-    elastic = settings.script.elastic if settings.script else None
-    return not settings.hosts and settings.launcher != SRUN and elastic is None
+    return not settings.hosts and settings.launcher != SRUN and settings.elastic is None
 
 
-def _transports_here(settings: BenchSettings) -> dict[str, str]:
+def _transports_here(settings: Settings) -> dict[str, str]:
     """What ranks on one host do not need of Open MPI; a user's own choice holds.
 
     They send through shared memory, and without TCP they listen at no port. ``mpirun`` itself
@@ -177,15 +177,15 @@ def _of_flight_recorder(paths: PassPaths) -> dict[str, str]:
     return {FLIGHT_FOLDER: str(paths.flight_folder), **sizes}
 
 
-def _of_horovod(settings: BenchSettings, record: PassRecord) -> dict[str, str]:
+def _of_horovod(options: BenchOptions, record: PassRecord) -> dict[str, str]:
     """Horovod's knobs, and its timeline where the pass is observed."""
     variables = {}
-    if settings.fusion_threshold_mb is not None:
-        variables["HOROVOD_FUSION_THRESHOLD"] = str(round(settings.fusion_threshold_mb * 2**20))
-    if settings.cycle_time_ms is not None:
-        variables["HOROVOD_CYCLE_TIME"] = str(settings.cycle_time_ms)
-    if settings.cache_capacity is not None:
-        variables["HOROVOD_CACHE_CAPACITY"] = str(settings.cache_capacity)
+    if options.fusion_threshold_mb is not None:
+        variables["HOROVOD_FUSION_THRESHOLD"] = str(round(options.fusion_threshold_mb * 2**20))
+    if options.cycle_time_ms is not None:
+        variables["HOROVOD_CYCLE_TIME"] = str(options.cycle_time_ms)
+    if options.cache_capacity is not None:
+        variables["HOROVOD_CACHE_CAPACITY"] = str(options.cache_capacity)
     if record.mode != Mode.THROUGHPUT:
         variables["HOROVOD_TIMELINE"] = "DYNAMIC"
     if record.mode == Mode.ATTRIBUTION:

@@ -9,24 +9,26 @@ from dataclasses import fields
 from hvdprof.errors import UsageError
 from hvdprof.launch.plan.bench_options import BenchOptions
 from hvdprof.launch.plan.options import declared, default_of, record_of
-from hvdprof.launch.plan.run_options import RunOptions
+from hvdprof.launch.plan.run_options import ScriptOptions
 from hvdprof.rundir.json_codec import decode
 
 BENCH_SECONDS = 5.0
 """Measured seconds of a launch of reference models."""
 
 
-def given_options(options: RunOptions, names: Collection[str]) -> dict[str, object]:
+def given_options(options: ScriptOptions, names: Collection[str]) -> dict[str, object]:
     """The options of these names that differ from the defaults of ``hvdprof run``."""
     record = record_of(options)
     return {
         one.name: record[one.name]
-        for one in fields(RunOptions)
-        if one.name in names and getattr(options, one.name) != default_of(RunOptions, one.name)
+        for one in fields(ScriptOptions)
+        if one.name in names and getattr(options, one.name) != default_of(ScriptOptions, one.name)
     }
 
 
-def model_options(options: RunOptions, models: str, changes: Mapping[str, object]) -> BenchOptions:
+def model_options(
+    options: ScriptOptions, models: str, changes: Mapping[str, object]
+) -> BenchOptions:
     """The options of ``hvdprof bench`` that measure a reference model in place of a script.
 
     Args:
@@ -40,10 +42,10 @@ def model_options(options: RunOptions, models: str, changes: Mapping[str, object
     seconds = {} if options.num_steps is not None else {"max_seconds": BENCH_SECONDS}
     of_models = {"models": models, "preset": "quick", "compression": "none"}
     of_bench = {one.name for one in fields(BenchOptions)}
-    of_script = {one.name for one in fields(RunOptions)} - of_bench
+    of_script = {one.name for one in fields(ScriptOptions)} - of_bench
     given = given_options(options, of_bench)
     if others := given_options(options, of_script):
-        flags = dict(declared(RunOptions))[next(iter(others))].flags
+        flags = dict(declared(ScriptOptions))[next(iter(others))].flags
         raise UsageError(
             f"{flags[0].rpartition('/')[2] if flags else 'A command'} is for scripts, not for "
             "--models.",

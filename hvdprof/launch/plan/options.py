@@ -9,13 +9,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
+from hvdprof.errors import UsageError
 from hvdprof.launch.plan.option_field import KEY, Option, option
 from hvdprof.launch.plan.preflight import AUTO, CONTROLLERS
-from hvdprof.launch.plan.settings import DEFAULT_STALL_WARN_S
 from hvdprof.launch.plan.validators import (
     check_known,
     check_number,
-    check_stall_limits,
     parse_duration,
 )
 from hvdprof.machine.idle import IDLE_S
@@ -146,7 +145,7 @@ class MeasureOptions(RankOptions):
         panel=MEASUREMENT,
     )
     stall_warn_s: float = option(
-        DEFAULT_STALL_WARN_S,
+        60.0,
         "Seconds that ranks are blocked on a stalled rank before the stall is reported with the "
         "stack of that rank; 0 for never.",
         "--stall-warn",
@@ -185,7 +184,12 @@ def check_options(options: RankOptions) -> None:
         if one.lowest is not None:
             check_number(one.flags[0], value, one.lowest, one.highest)
     if isinstance(options, MeasureOptions):
-        check_stall_limits(options.stall_warn_s, options.stall_kill_s)
+        warn_s, kill_s = options.stall_warn_s, options.stall_kill_s
+        if kill_s is not None and not 0 < warn_s <= kill_s:
+            raise UsageError(
+                f"--stall-kill {kill_s:g} is not after --stall-warn {warn_s:g}.",
+                hint="A stall is reported first and ends the launch later.",
+            )
         if options.wait_for_idle is not None:
             limit_s = parse_duration("--wait-for-quiet", options.wait_for_idle)
             check_number("--wait-for-quiet", limit_s, IDLE_S)

@@ -63,8 +63,8 @@ class TrainingOptions(MeasureOptions):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunOptions(TrainingOptions):
-    """The options of ``hvdprof run``.
+class ScriptOptions(TrainingOptions):
+    """What ``hvdprof run``, ``compare --run`` and ``tune`` share.
 
     ``command`` starts one rank: ``("python", "train.py", "--epochs", "3")``. A job is elastic
     where ``host_discovery_script`` is given; ``np`` is then the number of ranks at its start.
@@ -72,12 +72,6 @@ class RunOptions(TrainingOptions):
 
     command: tuple[str, ...] = option(
         (), "The script after `--`, as one rank starts it: python train.py ARGS.", panel=DESIGN
-    )
-    precision: Amount | None = option(
-        None,
-        "Repeat until the efficiency at the largest np is known to ± this, 3% or 0.03 (95 % CI).",
-        "--precision",
-        panel=MEASUREMENT,
     )
     budget: Amount | None = option(
         None,
@@ -139,6 +133,28 @@ class RunOptions(TrainingOptions):
         "--reset-limit",
         panel=ELASTIC,
         lowest=1,
+    )
+
+    @property
+    def is_elastic(self) -> bool:
+        """Whether the number of ranks changes while the job runs."""
+        return self.host_discovery_script is not None
+
+    @property
+    def least_np(self) -> int:
+        """The least number of ranks of an elastic job."""
+        return self.min_np or 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions(ScriptOptions):
+    """The options of ``hvdprof run``."""
+
+    precision: Amount | None = option(
+        None,
+        "Repeat until the efficiency at the largest np is known to ± this, 3% or 0.03 (95 % CI).",
+        "--precision",
+        panel=MEASUREMENT,
     )
 
 

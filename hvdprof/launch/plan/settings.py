@@ -1,15 +1,18 @@
-"""What a benchmark run does, after presets and defaults are filled in.
+"""What a run does: the options as they were given, and what they mean on this machine.
 
-Tested in ``tests/launch/plan/test_bench_settings.py``.
+Tested in ``tests/launch/plan/test_settings.py``.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, fields
 
-from hvdprof.rundir.json_codec import decode
+from hvdprof.launch.plan.bench_options import BenchOptions
+from hvdprof.launch.plan.preflight import AUTO
+from hvdprof.launch.plan.run_options import FunctionOptions, RunOptions
+from hvdprof.rundir.json_codec import JsonObject, decode
+from hvdprof.rundir.manifest import Manifest
 from hvdprof.rundir.plan import HOROVOD_ENGINE
 
-DEFAULT_STALL_WARN_S = 60.0
+AnyOptions = BenchOptions | RunOptions | FunctionOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,63 +29,33 @@ class ModelSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ElasticSettings:
-    """A job whose number of ranks changes while it runs; Horovod decides what is None.
-
-    ``discovery_script`` is a shell command that prints one host per line; hosts without a number
-    have ``slots``. ``wait_s`` bounds how long the job waits for ``min_np`` ranks, ``reset_limit``
-    how often it is reset.
-    """
-
-    min_np: int
-    max_np: int | None
-    discovery_script: str
-    slots: int | None
-    network_interface: str | None
-    wait_s: int | None
-    reset_limit: int | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptSettings:
     """A script of the user's own in place of the reference models.
 
-    With ``sets_threads`` its ranks get the number of threads of the settings; without it they keep
-    theirs. ``variables`` are set for its ranks. ``trace`` adds a pass in which Horovod writes its
-    timeline, of ``num_timeline_steps`` steps. ``is_function`` stands for a function that a Python
-    caller passed; ``command`` then only names it. ``torchrun_options`` are those that the user
-    gave to ``torchrun``.
+    ``command`` is what a rank runs, without ``torchrun``, whose own options are
+    ``torchrun_options``. ``is_function`` stands for a function that a Python caller passed;
+    ``command`` then only names it. ``network_interface`` is the one of an elastic job, where
+    Horovod does not look for it.
     """
 
     command: tuple[str, ...]
-    num_timeline_steps: int
-    sets_threads: bool
-    trace: bool
     is_function: bool = False
-    elastic: ElasticSettings | None = None
-    variables: dict[str, str] = field(default_factory=dict)
+    network_interface: str | None = None
     torchrun_options: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BenchSettings:
-    """What ``hvdprof bench`` or ``hvdprof run`` does on this machine; the manifest records it.
+class Resolved:
+    """What presets, defaults, the machine and the launcher decided of a run.
 
     ``sizes`` are numbers of ranks. ``hosts`` is Horovod's ``h1:4,h2:4`` or None for this host.
     ``controller`` is ``mpi`` or ``gloo`` (``auto`` is decided before), ``device`` ``cpu`` or
-    ``cuda``. ``timeout_s`` bounds the time without any progress of any rank.
-    ``launcher`` is one of ``options.LAUNCHER_NAMES``. Ranks that are blocked on a stalled rank for
-    ``stall_warn_s`` are reported (0 for never); after ``stall_kill_s`` the launch is ended.
-    ``engines`` are those that reduce the gradients: ``horovod``, ``ddp``. A script that
-    ``torchrun`` starts has ``ddp`` alone. With
-    ``threads_by_cores`` the cores decided ``num_threads``, not the user.
+    ``cuda``. ``launcher`` is one of ``options.LAUNCHER_NAMES``. ``engines`` are those that reduce
+    the gradients: ``horovod``, ``ddp``. A script that ``torchrun`` starts has ``ddp`` alone.
+    ``data`` is an option of the bench, or ``idx``.
 
     The launches of a repeat are resident together and take turns of ``turn_s``; they run one after
     the other where it is None, and ``no_turns`` says why where that is not by choice.
-
-    With ``light`` the ranks of throughput launches record windows instead of steps.
-
-    ``variables`` are set for the ranks of reference models; those of a script are its own.
 
     With a ``precision`` (half of the 95 % interval of an efficiency, 0..1) or a ``budget_s`` the
     run stops where one of them is reached, and ``repeats`` is the most that it measures.
@@ -92,47 +65,88 @@ class BenchSettings:
     models: tuple[ModelSettings, ...]
     compressions: tuple[str, ...]
     reductions: tuple[str, ...]
-    scaling: str
+    engines: tuple[str, ...] = (HOROVOD_ENGINE,)
     num_warmup_batches: int
-    num_steps: int | None
     max_seconds: float | None
     repeats: int
-    attribution: bool
+    precision: float | None = None
+    budget_s: float | None = None
     controller: str
+    launcher: str = AUTO
     device: str
     hosts: str | None
     num_threads: int
-    fusion_threshold_mb: float | None
-    cycle_time_ms: float | None
-    cache_capacity: int | None
     data: str
-    data_dir: str | None
-    seed: int
-    timeout_s: float
-    script: ScriptSettings | None = None
-    launcher: str = "auto"
-    stall_warn_s: float = DEFAULT_STALL_WARN_S
-    stall_kill_s: float | None = None
-    engines: tuple[str, ...] = (HOROVOD_ENGINE,)
-    threads_by_cores: bool = False
     turn_s: float | None = None
     no_turns: str = ""
-    precision: float | None = None
-    budget_s: float | None = None
-    variables: dict[str, str] = field(default_factory=dict)
-    light: bool = False
+    script: ScriptSettings | None = None
 
     @property
     def stops_early(self) -> bool:
         """Whether repeats are planned one after the other, until it is known well enough."""
         return self.precision is not None or self.budget_s is not None
 
+    def record(self) -> JsonObject:
+        """What the manifest records of them."""
+        return {name: value for name, value in asdict(self).items() if name in _RESOLVED}
 
-def read_settings(recorded: Mapping[str, object]) -> BenchSettings:
+
+_RESOLVED = tuple(one.name for one in fields(Resolved))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings(Resolved):
+    """A run of ``hvdprof bench``, of ``hvdprof run`` or of a function, which its manifest records.
+
+    ``options`` are those that were given, whole. One that a preset, the machine or the launcher
+    decides is None or ``auto`` there, and decided here.
+    """
+
+    options: AnyOptions
+
+    @property
+    def of_models(self) -> BenchOptions:
+        """The options of reference models; the defaults, which have no effect, for others."""
+        return self.options if isinstance(self.options, BenchOptions) else BenchOptions()
+
+    @property
+    def elastic(self) -> RunOptions | None:
+        """The options of an elastic job; None for every other."""
+        options = self.options
+        return options if isinstance(options, RunOptions) and options.is_elastic else None
+
+    @property
+    def is_function(self) -> bool:
+        """Whether ranks run a function, which carries the recordings back to this process."""
+        return isinstance(self.options, FunctionOptions)
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """Those that the user sets for the ranks."""
+        env = () if isinstance(self.options, FunctionOptions) else self.options.env
+        return {name: value for name, _, value in (text.partition("=") for text in env)}
+
+
+def read_settings(manifest: Manifest) -> Settings:
     """The settings that a manifest records.
 
     Raises:
         ValueError: They are not those of this version: a field lacks, is of another type, or is not
             known here.
     """
-    return decode(BenchSettings, recorded, "settings", unknown_keys=False)
+    resolved = decode(Resolved, manifest.settings, "settings", unknown_keys=False)
+    decided = {name: getattr(resolved, name) for name in _RESOLVED}
+    return Settings(options=read_options(manifest), **decided)
+
+
+def read_options(manifest: Manifest) -> AnyOptions:
+    """The options that a manifest records.
+
+    Raises:
+        ValueError: They are not those of this version.
+    """
+    kind: type[AnyOptions] = BenchOptions
+    script = manifest.settings.get("script")
+    if script is not None:
+        kind = FunctionOptions if script.get("is_function") else RunOptions
+    return decode(kind, manifest.options, "options", unknown_keys=False)

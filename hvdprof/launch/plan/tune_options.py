@@ -22,7 +22,7 @@ from hvdprof.launch.plan.options import (
     Sizes,
     record_of,
 )
-from hvdprof.launch.plan.run_options import MOST_REPEATS, RunOptions
+from hvdprof.launch.plan.run_options import MOST_REPEATS, RunOptions, ScriptOptions
 from hvdprof.launch.plan.variables import variable_pairs
 from hvdprof.model.tuning import Candidate
 from hvdprof.rundir.json_codec import decode
@@ -51,7 +51,7 @@ OptionValues = Mapping[str, str | int | float | bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TuneOptions(RunOptions):
+class TuneOptions(ScriptOptions):
     """The options of ``hvdprof run``, and what is tried."""
 
     command: tuple[str, ...] = option(
@@ -109,9 +109,6 @@ class TuneOptions(RunOptions):
         "--budget",
         panel=MEASUREMENT,
     )
-    precision: Amount | None = option(
-        None, "Not used: a tuning stops where it is decided.", "--precision", panel=MEASUREMENT
-    )
     output: str | Path | None = option(
         None,
         "The folder of the tuning; runs/TIME-tune when not given.",
@@ -126,8 +123,6 @@ def check_tune_options(options: TuneOptions) -> None:
     Raises:
         UsageError: There is no script, or an option does not go with tuning.
     """
-    if options.precision is not None:
-        raise UsageError("A tuning stops where it is decided.", hint="Omit --precision.")
     if options.host_discovery_script is not None:
         raise UsageError(
             "An elastic job cannot be tuned: its number of ranks changes.", hint=EXAMPLE
@@ -198,7 +193,6 @@ def present_options(options: TuneOptions, sizes: Sequence[int], folder: Path) ->
         "output": str(folder),
         "repeats": 1,
         "budget": None,
-        "precision": None,
     }
     if options.models is None:
         names = {one.name for one in fields(RunOptions)}

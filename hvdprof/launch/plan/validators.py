@@ -94,18 +94,3 @@ def _share(given: str | float) -> float:
     except ValueError:
         return math.nan
     return number / 100 if text.endswith("%") else number
-
-
-def check_stall_limits(warn_s: float, kill_s: float | None) -> None:
-    """Check that a stall is reported before it ends the launch.
-
-    Raises:
-        UsageError: The launch would end first, or a number of seconds cannot be used.
-    """
-    check_number("--stall-warn", warn_s, 0)
-    check_number("--stall-kill", kill_s, 1)
-    if kill_s is not None and not 0 < warn_s <= kill_s:
-        raise UsageError(
-            f"--stall-kill {kill_s:g} is not after --stall-warn {warn_s:g}.",
-            hint="A stall is reported first and ends the launch later.",
-        )

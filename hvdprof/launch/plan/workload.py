@@ -5,9 +5,11 @@ from pathlib import Path
 
 from hvdprof.collect.auto.auto_settings import AUTORECORD, AutoSettings
 from hvdprof.collect.auto.startup import FOLDER as STARTUP_FOLDER
+from hvdprof.launch.plan.bench_options import BenchOptions
 from hvdprof.launch.plan.options import TORCHRUN
 from hvdprof.launch.plan.provenance import python_program
-from hvdprof.launch.plan.settings import BenchSettings
+from hvdprof.launch.plan.run_options import RunOptions
+from hvdprof.launch.plan.settings import Settings
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import Mode, PassRecord
 from hvdprof.rundir.plan import LEAST_STEPS, TORCH_DISTRIBUTED_ENGINES
@@ -23,7 +25,7 @@ INSTALLED_ALONE = {"PYTHONSAFEPATH": "1"}
 """Keeps the current folder out of ``sys.path`` of hvdprof's own programs."""
 
 
-def program_of(settings: BenchSettings, plan: Path) -> tuple[str, ...]:
+def program_of(settings: Settings, plan: Path) -> tuple[str, ...]:
     """The program that every rank of a pass runs."""
     if settings.script is None:
         return python_program(TRAINING_MODULE, "--plan", str(plan))
@@ -37,7 +39,7 @@ def thread_variables(num_threads: int) -> dict[str, str]:
 
 
 def workload_environment(
-    settings: BenchSettings, record: PassRecord, paths: PassPaths, python_path: str
+    settings: Settings, record: PassRecord, paths: PassPaths, python_path: str
 ) -> dict[str, str]:
     """The variables that are set for the program of the ranks alone.
 
@@ -45,21 +47,21 @@ def workload_environment(
     the front of PYTHONPATH that starts its recording. A function starts its recording itself,
     because its launcher may set PYTHONPATH.
     """
-    script = settings.script
-    if script is None:
+    options = settings.options
+    if isinstance(options, BenchOptions):
         return dict.fromkeys(_TORCH_THREADS, str(settings.num_threads)) | INSTALLED_ALONE
     automatic = AutoSettings(
         num_warmup_steps=settings.num_warmup_batches,
-        num_steps=settings.num_steps,
+        num_steps=options.num_steps,
         batch_size=settings.models[0].batch_size or None,
         timeline=str(paths.timeline(SCRIPT_SEGMENT)) if _has_timeline(record) else "",
-        num_timeline_steps=script.num_timeline_steps,
+        num_timeline_steps=options.num_timeline_steps,
     )
     variables = {AUTORECORD: automatic.to_text()}
-    if not script.is_function:
+    if isinstance(options, RunOptions):
         folders = [str(STARTUP_FOLDER), *filter(None, [python_path])]
         variables["PYTHONPATH"] = os.pathsep.join(folders)
-    if script.sets_threads:
+    if options.num_threads is not None:
         variables |= thread_variables(settings.num_threads)
     elif settings.launcher == TORCHRUN and OMP_THREADS not in os.environ:
         # torchrun does so itself, but not for a single rank: the baseline would have more threads.
@@ -73,7 +75,7 @@ def _has_timeline(record: PassRecord) -> bool:
     return record.mode != Mode.THROUGHPUT and not is_of_torch
 
 
-def least_partial_steps(settings: BenchSettings) -> int | None:
+def least_partial_steps(settings: Settings) -> int | None:
     """Steps after which a failed launch has a result; None where only complete launches have."""
     if settings.script is None:
         return None

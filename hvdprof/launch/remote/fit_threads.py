@@ -1,7 +1,7 @@
 """A plan made with the cores of this host, fitted to those that each host of the job has."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 from hvdprof import units
 from hvdprof.collect.host_facts import usable_cores
@@ -9,13 +9,13 @@ from hvdprof.launch.launchers.slurm_allocation import find_allocation
 from hvdprof.launch.plan.capacity import Capacity, Crowd, can_pin, crowds, threads_that_fit
 from hvdprof.launch.plan.hosts import is_this_host
 from hvdprof.launch.plan.options import SRUN
-from hvdprof.launch.plan.settings import BenchSettings
+from hvdprof.launch.plan.settings import Settings
 from hvdprof.launch.remote.remote_shell import hosts_with_ranks
 from hvdprof.rundir.host_format import HostFacts
 from hvdprof.rundir.manifest import Manifest, PassRecord, Status
 
 
-def capacity_of(settings: BenchSettings, facts: Mapping[str, HostFacts]) -> Capacity:
+def capacity_of(settings: Settings, facts: Mapping[str, HostFacts]) -> Capacity:
     """What the hosts of a job offer.
 
     Inside Slurm that is what the job was given of each node: a probe of a node is a job step of
@@ -35,7 +35,7 @@ def capacity_of(settings: BenchSettings, facts: Mapping[str, HostFacts]) -> Capa
     return Capacity(cores_by_host=cores, gpus_by_host=gpus, nccl=False)
 
 
-def fit_to_hosts(settings: BenchSettings, manifest: Manifest, capacity: Capacity) -> BenchSettings:
+def fit_to_hosts(settings: Settings, manifest: Manifest, capacity: Capacity) -> Settings:
     """The settings with the threads that fit on all hosts, where the user gave no number.
 
     The passes that have not run are checked against the hosts too: whether ranks oversubscribe
@@ -52,10 +52,11 @@ def fit_to_hosts(settings: BenchSettings, manifest: Manifest, capacity: Capacity
     }
     is_new = all(record.status == Status.PLANNED for record in manifest.passes)
     # Threads of passes that have run are those of all: others could not be compared with them.
-    if settings.threads_by_cores and is_new and None not in capacity.cores_by_host.values():
+    by_cores = settings.script is None and settings.options.num_threads is None
+    if by_cores and is_new and None not in capacity.cores_by_host.values():
         threads = threads_that_fit(placed.values(), capacity.cores_by_host)
         settings = replace(settings, num_threads=threads)
-        manifest.settings = asdict(settings)
+        manifest.settings = settings.record()
     crowded = {size: crowds(settings, capacity, hosts) for size, hosts in placed.items()}
     for record in manifest.passes:
         if record.status == Status.PLANNED:
@@ -79,7 +80,7 @@ def _has_timeline(record: PassRecord) -> bool:
     return any(segment.segment.timeline for segment in record.segments)
 
 
-def _warnings(settings: BenchSettings, crowded: Mapping[int, list[Crowd]]) -> Iterator[str]:
+def _warnings(settings: Settings, crowded: Mapping[int, list[Crowd]]) -> Iterator[str]:
     by_host: dict[str, list[tuple[int, Crowd]]] = {}
     for size, hosts in crowded.items():
         for crowd in hosts:

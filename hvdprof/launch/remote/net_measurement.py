@@ -17,15 +17,13 @@ from hvdprof.launch.plan.environment import inherited_environment, names_to_pass
 from hvdprof.launch.plan.hosts import parse_hosts
 from hvdprof.launch.plan.options import SRUN
 from hvdprof.launch.plan.provenance import python_program
-from hvdprof.launch.plan.settings import BenchSettings
+from hvdprof.launch.plan.settings import Resolved
 from hvdprof.launch.plan.workload import INSTALLED_ALONE
 from hvdprof.launch.processes.interruption import interruptible
 from hvdprof.launch.processes.launch_process import Watch, run_to_end
 from hvdprof.launch.remote.remote_shell import hosts_with_ranks
-from hvdprof.launch.run.bench_run import Tools, manifest_without_passes
 from hvdprof.machine.mpi import Mpi
 from hvdprof.rundir.json_text import parse_json
-from hvdprof.rundir.manifest import Manifest
 from hvdprof.rundir.net_recording import NetRecording
 
 LEAST_SIZE, MOST_SIZE = 4, 2**30
@@ -52,7 +50,7 @@ BRIEF = NetEffort((1024, 16_384, 131_072, 524_288, 2_097_152, 4_194_304), 0.15)
 class NetProbe:
     """A measurement that can be started: how its ranks are launched, and with what."""
 
-    settings: BenchSettings
+    settings: Resolved
     launcher: Launcher
     mpi: Mpi | None
     effort: NetEffort
@@ -128,14 +126,13 @@ class NetProbe:
         return recording
 
 
-def net_manifest(hosts: str | None, machine: Machine, launcher: str, tools: Tools) -> Manifest:
-    """The manifest of a run that measures the network alone, not yet started.
+def net_settings(hosts: str | None, machine: Machine, launcher: str) -> Resolved:
+    """The settings of a run that measures the network alone.
 
     Args:
         hosts: As for ``parse_hosts``; None for the nodes of a Slurm allocation.
         machine: Controller and device.
         launcher: The name of the launcher.
-        tools: Horovod and MPI.
 
     Raises:
         UsageError: The hosts cannot be used.
@@ -144,31 +141,21 @@ def net_manifest(hosts: str | None, machine: Machine, launcher: str, tools: Tool
     placed = parse_hosts(hosts) if hosts else ()
     if not placed and launcher == SRUN:
         placed = find_allocation().hosts
-    settings = BenchSettings(
+    return Resolved(
         sizes=(sum(host.slots for host in placed) or 1,),
         models=(),
         compressions=(),
         reductions=(),
-        scaling="weak",
         num_warmup_batches=0,
-        num_steps=None,
         max_seconds=None,
         repeats=0,
-        attribution=False,
         controller=machine.controller,
+        launcher=launcher,
         device=machine.device,
         hosts=",".join(f"{host.name}:{host.slots}" for host in placed) or None,
         num_threads=1,
-        fusion_threshold_mb=None,
-        cycle_time_ms=None,
-        cache_capacity=None,
         data="none",
-        data_dir=None,
-        seed=0,
-        timeout_s=SILENT_S,
-        launcher=launcher,
     )
-    return manifest_without_passes(settings, tools)
 
 
 def sizes_of(text: str) -> tuple[int, ...]:
@@ -192,7 +179,7 @@ def sizes_of(text: str) -> tuple[int, ...]:
     return tuple(sorted(sizes))
 
 
-def recording_of(printed: str, settings: BenchSettings) -> NetRecording | None:
+def recording_of(printed: str, settings: Resolved) -> NetRecording | None:
     """The recording that rank 0 printed; None where it is not complete.
 
     Launchers put tags in front of lines, so a record is what follows the mark.

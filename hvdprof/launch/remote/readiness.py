@@ -12,20 +12,15 @@ from typing import Any
 from hvdprof.errors import EnvironmentNotReadyError
 from hvdprof.launch.plan.hosts import is_this_host
 from hvdprof.launch.plan.options import TORCHRUN
-from hvdprof.launch.plan.settings import BenchSettings
+from hvdprof.launch.plan.settings import Settings
 from hvdprof.launch.remote.host_survey import host_records, survey_hosts
 from hvdprof.launch.remote.remote_shell import HostShell, hosts_with_ranks
 from hvdprof.rundir.host_format import HostFacts
 
 
-def has_other_hosts(settings: BenchSettings) -> bool:
+def has_other_hosts(settings: Settings) -> bool:
     """Whether a rank of these settings runs on another host than this."""
     return not all(is_this_host(name) for name in hosts_with_ranks(settings))
-
-
-def is_of_function(settings: BenchSettings) -> bool:
-    """Whether ranks run a function, which carries the recordings back to the launching process."""
-    return settings.script is not None and settings.script.is_function
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +37,7 @@ class AskedHosts:
 
 
 def ask_hosts(
-    settings: BenchSettings,
+    settings: Settings,
     known: Sequence[dict[str, Any]],
     folder: Path,
     shell: HostShell,
@@ -72,7 +67,7 @@ def ask_hosts(
         needs_horovod=settings.launcher != TORCHRUN,
     )
     apart = tuple(name for name in names if not probes[name].shares_folder)
-    if len(apart) == len(names) and not is_of_function(settings):
+    if len(apart) == len(names) and not settings.is_function:
         raise EnvironmentNotReadyError(
             f"None of {', '.join(names[:8])} sees {folder}, so their progress cannot be followed.",
             hint="Start hvdprof on one of them, or name a folder with --output that one shares.",

@@ -10,14 +10,14 @@ from hvdprof import units
 from hvdprof.launch.diagnose.rank_progress import PassProgress
 from hvdprof.launch.plan.hosts import is_this_host
 from hvdprof.launch.plan.provenance import python_program
-from hvdprof.launch.plan.settings import BenchSettings
+from hvdprof.launch.plan.settings import Settings
 from hvdprof.launch.processes.launch_process import Launch, Outcome, run_launcher
 from hvdprof.launch.processes.orphan_guard import OrphanGuard
 from hvdprof.launch.remote.fetch import FILES, WatchFetch, fetch, module_error, on_each
 from hvdprof.launch.remote.fit_threads import capacity_of, fit_to_hosts
 from hvdprof.launch.remote.host_watch import HostWatch
 from hvdprof.launch.remote.pass_files import pack
-from hvdprof.launch.remote.readiness import ask_hosts, has_other_hosts, is_of_function
+from hvdprof.launch.remote.readiness import ask_hosts, has_other_hosts
 from hvdprof.launch.remote.remote_shell import HostShell, host_shell, hosts_with_ranks
 from hvdprof.launch.run.placement_check import refine_from_ranks
 from hvdprof.launch.run.sweep import Sweep
@@ -52,7 +52,7 @@ def ready_hosts(sweep: Sweep) -> None:
         sweep.settings,
         sweep.manifest,
         shell,
-        apart=() if is_of_function(sweep.settings) else asked.apart,
+        apart=() if sweep.settings.is_function else asked.apart,
         run=sweep.run_launch,
     )
     for record in sweep.manifest.passes:
@@ -69,7 +69,7 @@ class LaunchOnHosts:
     what their ranks wrote is fetched afterwards. ``run`` runs a launch and waits for its end.
     """
 
-    settings: BenchSettings
+    settings: Settings
     manifest: Manifest
     shell: HostShell
     apart: tuple[str, ...]

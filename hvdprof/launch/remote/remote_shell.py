@@ -15,7 +15,7 @@ from hvdprof.launch.plan.design import placement
 from hvdprof.launch.plan.hosts import is_this_host
 from hvdprof.launch.plan.options import HOROVODRUN, SRUN, TORCHRUN
 from hvdprof.launch.plan.preflight import GLOO
-from hvdprof.launch.plan.settings import BenchSettings
+from hvdprof.launch.plan.settings import Resolved
 from hvdprof.rundir.plain_names import is_host_name
 
 CONNECT_TIMEOUT_S = 10
@@ -74,7 +74,7 @@ class HostShell:
         return [*self.agent, *options, *end, host, f"exec /bin/sh -c {shlex.quote(text)}"]
 
 
-def host_shell(settings: BenchSettings, environment: Mapping[str, str] = os.environ) -> HostShell:
+def host_shell(settings: Resolved, environment: Mapping[str, str] = os.environ) -> HostShell:
     """The remote shell by which the launcher of these settings reaches other hosts.
 
     Raises:
@@ -113,7 +113,7 @@ def ssh_shell(environment: Mapping[str, str], horovod_options: tuple[str, ...] =
     return HostShell(tuple(agent), environment, horovod_options=horovod_options)
 
 
-def hosts_with_ranks(settings: BenchSettings, size: int | None = None) -> dict[str, int]:
+def hosts_with_ranks(settings: Resolved, size: int | None = None) -> dict[str, int]:
     """The hosts of a launch by name with their ranks, in the order of ranks.
 
     Args:

@@ -4,7 +4,7 @@ import datetime as dt
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hvdprof import __version__
@@ -29,7 +29,7 @@ from hvdprof.launch.plan.preflight import (
     require_working_directory,
 )
 from hvdprof.launch.plan.provenance import git_state, versions
-from hvdprof.launch.plan.settings import BenchSettings, read_settings
+from hvdprof.launch.plan.settings import Resolved, Settings, read_settings
 from hvdprof.launch.plan.validators import check_known
 from hvdprof.launch.run.run_folder import runs_folder
 from hvdprof.launch.run.sweep import Sweep
@@ -92,7 +92,7 @@ def prepare_bench(
         machine = replace(machine, num_slots=tasks)
     settings = bench_settings(options, known_models, machine)
     manifest = planned_manifest(settings, machine, tools)
-    manifest.name, manifest.options = options.name, record_of(options)
+    manifest.name = options.name
     fit_budget(manifest, runs_folder(options.folder), is_given=options.budget is not None)
     return manifest
 
@@ -118,7 +118,7 @@ def machine_of(tools: Tools, *, controller: str, device: str, launcher: str = AU
     )
 
 
-def planned_manifest(settings: BenchSettings, machine: Machine, tools: Tools) -> Manifest:
+def planned_manifest(settings: Settings, machine: Machine, tools: Tools) -> Manifest:
     """The manifest of settings, with the passes that they mean on this machine.
 
     Raises:
@@ -134,11 +134,12 @@ def planned_manifest(settings: BenchSettings, machine: Machine, tools: Tools) ->
             hint="; ".join(sorted({cell.reason for cell in design.skipped})),
         )
     manifest = manifest_without_passes(settings, tools)
+    manifest.options = record_of(settings.options)
     manifest.passes, manifest.skipped = design.passes, design.skipped
     return manifest
 
 
-def manifest_without_passes(settings: BenchSettings, tools: Tools) -> Manifest:
+def manifest_without_passes(settings: Resolved, tools: Tools) -> Manifest:
     """The manifest of settings with their provenance, without any pass."""
     return Manifest(
         schema_version=MANIFEST_SCHEMA_VERSION,
@@ -146,7 +147,7 @@ def manifest_without_passes(settings: BenchSettings, tools: Tools) -> Manifest:
         name="",
         created_at=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         command=mask_command(["hvdprof", *sys.argv[1:]]),
-        settings=asdict(settings),
+        settings=settings.record(),
         environment=recorded_environment(os.environ),
         versions=versions(tools.horovod, tools.mpi),
         hosts=[dict(host_facts())],
@@ -178,7 +179,7 @@ def sweep_of(
         UsageError: The launcher cannot start ranks of this controller.
         EnvironmentNotReadyError: The program of the launcher is not there.
     """
-    settings = read_settings(manifest.settings)
+    settings = read_settings(manifest)
     if any(record.status != Status.PLANNED for record in manifest.passes):
         _warn_of_other_versions(manifest, tools)
     return Sweep(
@@ -204,15 +205,15 @@ def _warn_of_other_versions(manifest: Manifest, tools: Tools) -> None:
         manifest.warnings.append(warning)
 
 
-def launcher_of(settings: BenchSettings, tools: Tools) -> Launcher:
+def launcher_of(settings: Settings, tools: Tools) -> Launcher:
     """The launcher that settings name.
 
     Raises:
         UsageError: It cannot start ranks of this controller.
         EnvironmentNotReadyError: Its program is not there, or cannot be used here.
     """
-    if settings.script is not None and settings.script.elastic is not None:
-        return find_elastic_launcher(settings.script.elastic)
+    if settings.script is not None and settings.elastic is not None:
+        return find_elastic_launcher(settings.elastic, settings.script.network_interface)
     if settings.script is not None and settings.launcher == TORCHRUN:
         return Torchrun(settings.script.torchrun_options)
     launcher = find_launcher(
@@ -237,26 +238,26 @@ def read_for_resuming(folder: Path) -> tuple[Manifest, bool]:
         manifest = Manifest.read(folder)
         check_place(folder)
         given = read_resume_file(folder)
-    if given is not None:
-        manifest.settings, manifest.options = given.settings, given.options
     if manifest.status == Status.DONE:
         raise UsageError(
             f"{folder} is complete; there is nothing to resume.",
             hint=f"hvdprof analyze {folder}",
         )
     try:
-        settings = read_settings(manifest.settings)
+        if given is not None:
+            manifest.settings, manifest.options = given.current()
+        settings = read_settings(manifest)
     except ValueError as error:
         raise UnreadableInputError(
             f"The settings in {folder} are not those of this hvdprof ({error}).",
             hint=f"hvdprof {manifest.hvdprof_version} wrote it; resume with that version.",
         ) from error
-    if settings.script is not None and settings.script.is_function:
+    if settings.is_function:
         raise UsageError(
             f"{folder} is of a function, and functions are not stored in run directories.",
             hint="Measure the function again: hvdprof.api.FunctionRunner(...).run(...)",
         )
-    if given is None and is_masked(manifest.settings):
+    if given is None and is_masked(manifest.settings, manifest.options):
         raise UsageError(
             f"{folder} lacks {RESUME_NAME}, which holds the secrets of its command.",
             hint="Start a new run with the whole command.",
@@ -275,7 +276,7 @@ def _choose_device(wanted: str, horovod: HorovodBuild) -> str:
     return wanted
 
 
-def _capacity(settings: BenchSettings, machine: Machine, horovod: HorovodBuild) -> Capacity:
+def _capacity(settings: Settings, machine: Machine, horovod: HorovodBuild) -> Capacity:
     names = [host.name for host in parse_hosts(settings.hosts)] if settings.hosts else ["localhost"]
     own = {name for name in names if is_this_host(name)}
     return Capacity(

@@ -47,7 +47,7 @@ class PassLaunches:
                         launch,
                         planned_segments(record),
                         turn_s,
-                        stall_warn_s=self.state.settings.stall_warn_s,
+                        warn_s=self.state.settings.options.stall_warn_s,
                     )
                     for launch, record in zip(launches, records, strict=True)
                 ]
@@ -128,9 +128,9 @@ class PassLaunches:
                 save=state.save,
                 on_stall=lambda stall: state.observer.stalled(record, stall),
                 warn_s=(
-                    resident_warn_s(state.settings.stall_warn_s)
+                    resident_warn_s(state.settings.options.stall_warn_s)
                     if state.takes_turns(record)
-                    else state.settings.stall_warn_s
+                    else state.settings.options.stall_warn_s
                 ),
             )
         )
@@ -151,7 +151,7 @@ class PassLaunches:
             paths=PassPaths(paths.folder.absolute()),
             watch=Watch(
                 progress=look,
-                timeout_s=state.settings.timeout_s,
+                timeout_s=state.settings.options.timeout_s,
                 must_end=lambda: watched.must_end,
                 have_exited=lambda: watched.have_exited,
                 again=watched.again,

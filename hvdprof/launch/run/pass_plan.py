@@ -6,7 +6,7 @@ Tested in ``tests/launch/run/test_sweep.py``.
 from pathlib import Path
 
 from hvdprof.errors import StorageError
-from hvdprof.launch.plan.settings import BenchSettings
+from hvdprof.launch.plan.settings import Settings
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import PassRecord, Status
 from hvdprof.rundir.plan import PLAN_SCHEMA_VERSION, Plan, Segment
@@ -40,8 +40,9 @@ def planned_segments(record: PassRecord) -> list[Segment]:
     return [segment.segment for segment in record.segments if segment.status == Status.PLANNED]
 
 
-def plan_of(settings: BenchSettings, record: PassRecord) -> Plan:
+def plan_of(settings: Settings, record: PassRecord) -> Plan:
     """The plan of a pass."""
+    options = settings.of_models
     return Plan(
         schema_version=PLAN_SCHEMA_VERSION,
         pass_id=record.id,
@@ -51,8 +52,8 @@ def plan_of(settings: BenchSettings, record: PassRecord) -> Plan:
         pin_cores=record.pinned,
         device=settings.device,
         data=settings.data,
-        data_dir=settings.data_dir,
-        seed=settings.seed,
+        data_dir=None if options.data_dir is None else str(options.data_dir),
+        seed=options.seed,
         segments=planned_segments(record),
-        bucket_cap_mb=settings.fusion_threshold_mb,
+        bucket_cap_mb=options.fusion_threshold_mb,
     )

@@ -3,14 +3,14 @@
 from dataclasses import replace
 
 from hvdprof.launch.diagnose.rank_progress import PassProgress
-from hvdprof.launch.plan.settings import BenchSettings
+from hvdprof.launch.plan.settings import Settings
 from hvdprof.rundir.manifest import Manifest, PassRecord, Status
 from hvdprof.rundir.plan import COLLECTIVES_ENGINE, TORCH_DISTRIBUTED_ENGINES
 from hvdprof.rundir.recorder_format import HeaderLine
 
 
 def refine_from_ranks(
-    record: PassRecord, manifest: Manifest, progress: PassProgress, settings: BenchSettings
+    record: PassRecord, manifest: Manifest, progress: PassProgress, settings: Settings
 ) -> None:
     """Correct a pass by the headers of its recorder files, and add hosts that were not known.
 
@@ -44,7 +44,7 @@ def _name(record: PassRecord, engine: str) -> None:
         one.segment = replace(one.segment, engine=engine, timeline=False)
 
 
-def _too_many(ranks: list[HeaderLine], settings: BenchSettings) -> bool:
+def _too_many(ranks: list[HeaderLine], settings: Settings) -> bool:
     if settings.device == "cuda":
         # With one GPU made visible to each rank, every rank sees one and each has its own.
         seen = max(int(rank.get("num_gpus") or 0) for rank in ranks)

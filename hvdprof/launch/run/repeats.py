@@ -12,7 +12,7 @@ from pathlib import Path
 
 from hvdprof.launch.plan.looks import FIRST_LOOK, look_repeats, stopping_confidence
 from hvdprof.launch.plan.pass_times import PassTimes
-from hvdprof.launch.plan.settings import BenchSettings
+from hvdprof.launch.plan.settings import Settings
 from hvdprof.rundir.manifest import Manifest, Mode, PassRecord, SegmentRecord, Status
 from hvdprof.rundir.plan import Segment
 from hvdprof.rundir.stopping import KnownCell, Look, Stop, StopReason, width
@@ -41,7 +41,7 @@ class Repeats:
     """
 
     def __init__(
-        self, settings: BenchSettings, manifest: Manifest, folder: Path, look: LookAtRun
+        self, settings: Settings, manifest: Manifest, folder: Path, look: LookAtRun
     ) -> None:
         self._settings = settings
         self._manifest = manifest

@@ -1,15 +1,15 @@
 """Prepares the run of a training that is the user's: a script, or a function from Python."""
 
 import shutil
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 
 from hvdprof.errors import EnvironmentNotReadyError, UsageError
 from hvdprof.launch.launchers.elastic_job import prepare_elastic
-from hvdprof.launch.plan.bench_settings import parse_sizes
-from hvdprof.launch.plan.design import AVERAGE, NO_COMPRESSION
+from hvdprof.launch.plan.bench_options import AVERAGE, NO_COMPRESSION
+from hvdprof.launch.plan.bench_settings import Machine, parse_sizes
 from hvdprof.launch.plan.hosts import is_this_host, parse_hosts
-from hvdprof.launch.plan.options import HOROVODRUN, SRUN, TORCHRUN, check_options, record_of
+from hvdprof.launch.plan.options import HOROVODRUN, SRUN, TORCHRUN, check_options
 from hvdprof.launch.plan.preflight import AUTO, GLOO, require_working_directory
 from hvdprof.launch.plan.run_options import (
     MOST_REPEATS,
@@ -18,10 +18,9 @@ from hvdprof.launch.plan.run_options import (
     TrainingOptions,
 )
 from hvdprof.launch.plan.settings import (
-    BenchSettings,
-    ElasticSettings,
     ModelSettings,
     ScriptSettings,
+    Settings,
 )
 from hvdprof.launch.plan.turn_plan import (
     LONGEST_TURN_S,
@@ -40,18 +39,6 @@ from hvdprof.rundir.manifest import Manifest
 from hvdprof.rundir.plan import COLLECTIVES_ENGINE, HOROVOD_ENGINE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Training:
-    """What the ranks run, and under which name results show it."""
-
-    name: str
-    command: tuple[str, ...]
-    sizes: tuple[int, ...]
-    is_function: bool = False
-    elastic: ElasticSettings | None = None
-    torchrun_options: tuple[str, ...] = ()
-
-
 def prepare_script(options: RunOptions, tools: Tools) -> Manifest:
     """The manifest of a run that has not started: settings, passes, provenance.
 
@@ -62,25 +49,24 @@ def prepare_script(options: RunOptions, tools: Tools) -> Manifest:
     check_run_options(options)
     asked, (options, torchrun_options) = options, started_by_torchrun(options)
     sizes = sizes_of(options)
-    elastic, waits, controller = elastic_of(options), list[str](), options.controller
-    if elastic is not None:
+    network, waits, controller = options.network_interface, list[str](), options.controller
+    if options.is_elastic:
         if _stopping(options) != (None, None):
             raise UsageError(
                 "An elastic job has no efficiency that more launches narrow.",
                 hint="Omit --precision and --budget.",
             )
         controller = _elastic_controller(options)
-        elastic, waits = prepare_elastic(elastic, sizes)
+        network, waits = prepare_elastic(options, sizes)
     name = script_name(options.command)
-    training = _Training(
-        name=name,
+    script = ScriptSettings(
         command=with_own_python(options.command),
-        sizes=sizes,
-        elastic=elastic,
+        network_interface=network,
         torchrun_options=torchrun_options,
     )
-    manifest = _prepare(options, training, tools, controller)
-    manifest.name, manifest.options = options.name or name, record_of(asked)
+    settings, machine = _settings(options, sizes, script, name, tools, controller)
+    manifest = planned_manifest(replace(settings, options=asked), machine, tools)
+    manifest.name = options.name or name
     manifest.warnings += waits
     fit_budget(manifest, runs_folder(options.folder), is_given=options.budget is not None)
     return manifest
@@ -103,83 +89,61 @@ def prepare_function(
     """
     _check_training(options)
     command = (options.launcher, name)
-    training = _Training(
-        name=name, command=command, sizes=parse_sizes(options.np), is_function=True
-    )
-    manifest = _prepare(options, training, tools, controller)
+    script = ScriptSettings(command=command, is_function=True)
+    sizes = parse_sizes(options.np)
+    manifest = planned_manifest(*_settings(options, sizes, script, name, tools, controller), tools)
     manifest.name, manifest.command = options.name or name, list(command)
     return manifest
 
 
-def _prepare(
-    options: TrainingOptions, training: _Training, tools: Tools, controller: str
-) -> Manifest:
+def _settings(
+    options: RunOptions | FunctionOptions,
+    sizes: tuple[int, ...],
+    script: ScriptSettings,
+    name: str,
+    tools: Tools,
+    controller: str,
+) -> tuple[Settings, Machine]:
     machine = machine_of(
         tools, controller=controller, device=options.device, launcher=options.launcher
     )
-    model = ModelSettings(name=training.name, batch_size=options.batch_size or 0, image_size=0)
+    model = ModelSettings(name=name, batch_size=options.batch_size or 0, image_size=0)
     precision, budget_s = _stopping(options)
     is_asked_for = not isinstance(options, RunOptions) or options.interleave
     # A window may hold steps of a turn and steps before it.
-    takes_turns = len(training.sizes) > 1 and is_asked_for and not options.light
-    no_turns = _no_turns(options, training, machine.device) if takes_turns else ""
+    takes_turns = len(sizes) > 1 and is_asked_for and not options.light
+    no_turns = _no_turns(options, machine.device) if takes_turns else ""
     exact = precision is None and budget_s is None
-    settings = BenchSettings(
-        sizes=training.sizes,
+    settings = Settings(
+        options=options,
+        sizes=sizes,
         models=(model,),
         compressions=(NO_COMPRESSION,),
         reductions=(AVERAGE,),
-        scaling="weak",
         num_warmup_batches=options.num_warmup_batches,
-        num_steps=options.num_steps,
         max_seconds=None,
         repeats=options.repeats if exact or options.repeats > 1 else MOST_REPEATS,
         precision=precision,
         budget_s=budget_s,
-        attribution=False,
         controller=machine.controller,
         launcher=options.launcher,
         device=machine.device,
         hosts=options.hosts,
         num_threads=options.num_threads or 1,
-        fusion_threshold_mb=None,
-        cycle_time_ms=None,
-        cache_capacity=None,
         data="script",
-        data_dir=None,
-        seed=0,
-        timeout_s=options.timeout_s,
-        stall_warn_s=options.stall_warn_s,
-        stall_kill_s=options.stall_kill_s,
         turn_s=LONGEST_TURN_S if takes_turns and not no_turns else None,
         no_turns=no_turns,
-        light=options.light,
         engines=(COLLECTIVES_ENGINE if options.launcher == TORCHRUN else HOROVOD_ENGINE,),
-        script=ScriptSettings(
-            command=training.command,
-            num_timeline_steps=options.num_timeline_steps,
-            sets_threads=options.num_threads is not None,
-            trace=options.trace and not options.light,
-            is_function=training.is_function,
-            elastic=training.elastic,
-            variables=_variables(options),
-            torchrun_options=training.torchrun_options,
-        ),
+        script=script,
     )
-    manifest = planned_manifest(settings, machine, tools)
-    manifest.options = record_of(options)
-    return manifest
+    return settings, machine
 
 
-def _variables(options: TrainingOptions) -> dict[str, str]:
-    return parse_variables("--env", options.env) if isinstance(options, RunOptions) else {}
-
-
-def _no_turns(options: TrainingOptions, training: _Training, device: str) -> str:
+def _no_turns(options: TrainingOptions, device: str) -> str:
     """Why launches of the training cannot be resident together; empty where they can."""
-    if training.is_function:
+    if not isinstance(options, RunOptions):
         return OF_FUNCTION
-    if training.elastic is not None:
+    if options.is_elastic:
         return OF_ELASTIC
     is_elsewhere = bool(options.hosts) or options.launcher == SRUN
     return reason_by_place(is_elsewhere=is_elsewhere, device=device)
@@ -200,15 +164,16 @@ def sizes_of(options: RunOptions) -> tuple[int, ...]:
     """The numbers of ranks that a script is run on; an elastic job starts with its least number.
 
     Raises:
-        UsageError: They are not given, or are no positive whole numbers.
+        UsageError: They are not given, or are no positive whole numbers; or options of an elastic
+            job are given without a script that names its hosts.
     """
     options, _ = started_by_torchrun(options)
-    elastic = elastic_of(options)
+    _check_elastic(options)
     if options.np is not None:
         return parse_sizes(options.np)
-    if elastic is None:
+    if not options.is_elastic:
         raise _incomplete()
-    return (elastic.min_np,)
+    return (options.least_np,)
 
 
 def _incomplete() -> UsageError:
@@ -218,36 +183,20 @@ def _incomplete() -> UsageError:
     )
 
 
-def elastic_of(options: RunOptions) -> ElasticSettings | None:
-    """The settings of an elastic job; None where no option asks for one.
-
-    Raises:
-        UsageError: Options of an elastic job are given without a script that names its hosts.
-    """
-    if options.host_discovery_script is None:
-        given = (
-            options.min_np,
-            options.max_np,
-            options.slots,
-            options.network_interface,
-            options.elastic_timeout_s,
-            options.reset_limit,
-        )
-        if all(value is None for value in given):
-            return None
+def _check_elastic(options: RunOptions) -> None:
+    of_elastic = (
+        options.min_np,
+        options.max_np,
+        options.slots,
+        options.network_interface,
+        options.elastic_timeout_s,
+        options.reset_limit,
+    )
+    if not options.is_elastic and any(value is not None for value in of_elastic):
         raise UsageError(
             "An elastic job needs a script that names its hosts.",
             hint="hvdprof run --min-np 1 --max-np 4 --host-discovery-script ./discover.sh -- ...",
         )
-    return ElasticSettings(
-        min_np=options.min_np or 1,
-        max_np=options.max_np,
-        discovery_script=options.host_discovery_script,
-        slots=options.slots,
-        network_interface=options.network_interface,
-        wait_s=options.elastic_timeout_s,
-        reset_limit=options.reset_limit,
-    )
 
 
 def _elastic_controller(options: RunOptions) -> str:
@@ -276,7 +225,7 @@ def check_run_options(options: RunOptions) -> None:
     check_torchrun(options)
     sizes_of(options)
     _stopping(options)
-    _variables(options)
+    parse_variables("--env", options.env)
     _check_training(options)
     program = options.command[0]
     if shutil.which(with_own_python(options.command)[0]) is None:
@@ -300,7 +249,7 @@ def _runs_here(options: RunOptions) -> bool:
     """Whether ranks run on this host, as far as this host knows."""
     if options.hosts is not None:
         return any(is_this_host(host.name) for host in parse_hosts(options.hosts))
-    return options.host_discovery_script is None and options.launcher != SRUN
+    return not options.is_elastic and options.launcher != SRUN
 
 
 def _check_script(command: tuple[str, ...]) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from hvdprof.launch.plan.settings import BenchSettings
+from hvdprof.launch.plan.settings import Settings
 from hvdprof.launch.run.placement_check import refine_from_ranks
 from hvdprof.launch.run.session_progress import ElasticProgress, size_of
 from hvdprof.rundir.layout import RunPaths, session_id
@@ -32,7 +32,7 @@ def place_after(manifest: Manifest, record: PassRecord) -> int:
 
 
 def end_sessions(
-    manifest: Manifest, launch: PassRecord, progress: ElasticProgress, settings: BenchSettings
+    manifest: Manifest, launch: PassRecord, progress: ElasticProgress, settings: Settings
 ) -> int:
     """Mark every session of a launch that has ended as done; the steps of the longest one.
 
@@ -51,7 +51,7 @@ def end_sessions(
     return longest
 
 
-def recover_sessions(manifest: Manifest, paths: RunPaths, settings: BenchSettings) -> None:
+def recover_sessions(manifest: Manifest, paths: RunPaths, settings: Settings) -> None:
     """Mark the sessions of launches whose end hvdprof did not see as done, from their recordings.
 
     That happens where hvdprof itself was killed, or its machine went down.
@@ -67,7 +67,7 @@ def settle_sessions(
     manifest: Manifest,
     launch: PassRecord,
     progress: ElasticProgress,
-    settings: BenchSettings,
+    settings: Settings,
     failure: Failure | None,
 ) -> None:
     """Give an elastic launch that has ended its status, and each of its sessions.

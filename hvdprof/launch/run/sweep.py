@@ -102,9 +102,8 @@ class Sweep(SweepState):
 
     def _num_lacking(self) -> int:
         """Cells without a result; of a function every failure, for its values are returned."""
-        passes, script = self.manifest.passes, self.settings.script
-        is_function = script is not None and script.is_function
-        return num_failed(passes) if is_function else cells_without_result(passes)
+        passes = self.manifest.passes
+        return num_failed(passes) if self.settings.is_function else cells_without_result(passes)
 
     def _start(self) -> None:
         self._waiting = deque(self._open_passes())

@@ -9,7 +9,7 @@ from hvdprof.errors import StorageError
 from hvdprof.launch.launchers.launch_job import Job, Launcher
 from hvdprof.launch.plan.design import hosts_argument
 from hvdprof.launch.plan.environment import names_to_pass_on, pass_environment
-from hvdprof.launch.plan.settings import BenchSettings
+from hvdprof.launch.plan.settings import Settings
 from hvdprof.launch.plan.workload import program_of
 from hvdprof.launch.processes.launch_process import Launch, Outcome, run_launcher
 from hvdprof.launch.run.attempts import GivenUp
@@ -27,14 +27,14 @@ class SweepState:
     ``given_up`` are the cells that are not tried again.
     """
 
-    settings: BenchSettings
+    settings: Settings
     manifest: Manifest
     paths: RunPaths
     launcher: Launcher
     mpi: Mpi | None
     observer: SweepObserver
     environment: dict[str, str]
-    program: Callable[[BenchSettings, Path], tuple[str, ...]] = program_of
+    program: Callable[[Settings, Path], tuple[str, ...]] = program_of
     run_launch: Callable[[Launch], Outcome] = run_launcher
     given_up: GivenUp = field(default_factory=GivenUp)
     _began: float = 0.0

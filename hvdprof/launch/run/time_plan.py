@@ -7,7 +7,7 @@ from pathlib import Path
 
 from hvdprof.errors import UnreadableInputError, UsageError
 from hvdprof.launch.plan.pass_times import PassTimes
-from hvdprof.launch.plan.settings import BenchSettings, read_settings
+from hvdprof.launch.plan.settings import Settings, read_settings
 from hvdprof.rundir.layout import MANIFEST_NAME
 from hvdprof.rundir.manifest import Manifest, Mode, PassRecord, Status
 from hvdprof.rundir.masking import mask_command
@@ -76,7 +76,7 @@ def fit_budget(manifest: Manifest, runs_folder: Path, *, is_given: bool) -> None
     Raises:
         UsageError: The budget is too short for one repeat.
     """
-    settings = read_settings(manifest.settings)
+    settings = read_settings(manifest)
     plan = time_plan(manifest, runs_folder)
     shortest_s = plan.shortest_useful_s
     if settings.budget_s is None or shortest_s is None or plan.planned_s is None:
@@ -98,11 +98,11 @@ def _is_first_throughput(record: PassRecord) -> bool:
 def _earlier_run(manifest: Manifest, folder: Path) -> tuple[Path, Manifest] | None:
     """The newest finished run of the same kind on the same host, of the newest in a folder."""
     paths = sorted(folder.glob(f"*/{MANIFEST_NAME}"), reverse=True) if folder.is_dir() else []
-    wanted = _kind(manifest, read_settings(manifest.settings))
+    wanted = _kind(manifest, read_settings(manifest))
     for path in islice(paths, MOST_EARLIER_RUNS):
         try:
             earlier = Manifest.read(path.parent)
-            is_alike = _kind(earlier, read_settings(earlier.settings)) == wanted
+            is_alike = _kind(earlier, read_settings(earlier)) == wanted
         except (UnreadableInputError, ValueError):
             # A run of another version, or one that is not whole, is no basis.
             continue
@@ -111,7 +111,7 @@ def _earlier_run(manifest: Manifest, folder: Path) -> tuple[Path, Manifest] | No
     return None
 
 
-def _kind(manifest: Manifest, settings: BenchSettings) -> tuple[object, ...]:
+def _kind(manifest: Manifest, settings: Settings) -> tuple[object, ...]:
     """What runs have in common whose passes take the same time."""
     return (
         [host.get("hostname") for host in manifest.hosts[:1]],
@@ -120,7 +120,7 @@ def _kind(manifest: Manifest, settings: BenchSettings) -> tuple[object, ...]:
         settings.script and mask_command(settings.script.command),
         settings.num_threads,
         settings.num_warmup_batches,
-        settings.num_steps,
-        settings.scaling,
+        settings.options.num_steps,
+        settings.of_models.scaling,
         settings.device,
     )

@@ -2,12 +2,15 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 from hvdprof.errors import UsageError
 from hvdprof.launch.plan.options import TORCHRUN
 from hvdprof.launch.plan.preflight import AUTO
-from hvdprof.launch.plan.run_options import RunOptions
+from hvdprof.launch.plan.run_options import RunOptions, ScriptOptions
 from hvdprof.launch.run.script_command import num_of_env, what_runs
+
+S = TypeVar("S", bound=ScriptOptions)
 
 _MODULES = ("torch.distributed.run", "torch.distributed.launch")
 
@@ -102,7 +105,7 @@ def _split(words: tuple[str, ...]) -> tuple[dict[str, list[str]], tuple[str, ...
     return given, ()
 
 
-def launcher_name(options: RunOptions) -> str:
+def launcher_name(options: ScriptOptions) -> str:
     """The launcher of a script; ``torchrun`` also where its command names it.
 
     Raises:
@@ -111,7 +114,7 @@ def launcher_name(options: RunOptions) -> str:
     return started_by_torchrun(options)[0].launcher
 
 
-def started_by_torchrun(options: RunOptions) -> tuple[RunOptions, tuple[str, ...]]:
+def started_by_torchrun(options: S) -> tuple[S, tuple[str, ...]]:
     """The options with what a ``torchrun`` command says in their own terms; its further options.
 
     Options without such a command are returned as they are.

@@ -17,7 +17,7 @@ from hvdprof.launch.diagnose.rank_progress import PassProgress
 from hvdprof.launch.diagnose.stall import Stall
 from hvdprof.launch.diagnose.stall_watch import StallWatch
 from hvdprof.launch.diagnose.timeline_check import fail_without_timeline
-from hvdprof.launch.plan.settings import BenchSettings
+from hvdprof.launch.plan.settings import Settings
 from hvdprof.launch.plan.workload import least_partial_steps
 from hvdprof.launch.processes.launch_process import Outcome
 from hvdprof.launch.run.attempts import interrupt, settle
@@ -40,7 +40,7 @@ class Watched:
     record: PassRecord
     paths: PassPaths
     manifest: Manifest
-    settings: BenchSettings
+    settings: Settings
     save: Callable[[], None]
     on_stall: Callable[[Stall], None]
     warn_s: float
@@ -51,7 +51,7 @@ class Watched:
             paths,
             size,
             warn_s=self.warn_s,
-            kill_s=self.settings.stall_kill_s,
+            kill_s=self.settings.options.stall_kill_s,
             on_stall=self.on_stall,
         )
 
@@ -249,7 +249,7 @@ def _explained(
         progress,
         stdout=printed_tail(of.paths.stdout),
         stderr=printed_tail(of.paths.stderr),
-        timeout_s=of.settings.timeout_s,
+        timeout_s=of.settings.options.timeout_s,
         seen=LastSeen(
             stopped_s=stopped_s, stall=stall, blocked=stalls.blocked(), unequal=stalls.unequal()
         ),

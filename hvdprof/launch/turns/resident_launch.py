@@ -37,7 +37,7 @@ class ResidentLaunch:
         launch: The launch, about to start.
         segments: What its ranks train, in this order.
         turn_s: The length that a turn aims at.
-        stall_warn_s: Seconds after which a stall is reported, 0 for never; those of
+        warn_s: Seconds after which a stall is reported, 0 for never; those of
             ``resident_warn_s`` count.
     """
 
@@ -47,7 +47,7 @@ class ResidentLaunch:
         segments: Sequence[Segment],
         turn_s: float,
         *,
-        stall_warn_s: float = 0.0,
+        warn_s: float = 0.0,
     ) -> None:
         self.launch = launch
         self._left = deque(SegmentTurns(segment, turn_s) for segment in segments)
@@ -62,7 +62,7 @@ class ResidentLaunch:
         self._has_stood = False
         self._never_stood = False
         self._is_alone = False
-        self._apart = ApartWatch(stall_warn_s)
+        self._apart = ApartWatch(warn_s)
         self._uses: list[CpuUseResult] = []
 
     @property

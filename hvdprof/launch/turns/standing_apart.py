@@ -16,26 +16,26 @@ LEAST_APART_S = 2.0
 """Ranks that stop at the same step arrive within this time, however early stalls are reported."""
 
 
-def resident_warn_s(stall_warn_s: float) -> float:
+def resident_warn_s(warn_s: float) -> float:
     """Seconds after which a stall of a launch that takes turns is reported, 0 for never.
 
     At least the time in which ranks turn out not to stop together: some then wait for others.
 
     Args:
-        stall_warn_s: Seconds that the user asked for, 0 for never.
+        warn_s: Seconds that the user asked for, 0 for never.
     """
-    return max(stall_warn_s, 2 * LEAST_APART_S) if stall_warn_s else 0.0
+    return max(warn_s, 2 * LEAST_APART_S) if warn_s else 0.0
 
 
 class ApartWatch:
     """Watches for how long a part of the ranks has waited for the others at a boundary.
 
     Args:
-        stall_warn_s: Seconds after which a stall is reported, 0 for never.
+        warn_s: Seconds after which a stall is reported, 0 for never.
     """
 
-    def __init__(self, stall_warn_s: float) -> None:
-        self._longest_s = min(APART_S, resident_warn_s(stall_warn_s) / 2 or APART_S)
+    def __init__(self, warn_s: float) -> None:
+        self._longest_s = min(APART_S, resident_warn_s(warn_s) / 2 or APART_S)
         self._since_s: float | None = None
 
     @property

@@ -76,8 +76,9 @@ def _measured(manifest: Manifest) -> str:
 def _settings(manifest: Manifest) -> str:
     settings = manifest.settings
     texts = []
-    if settings.get("scaling"):
-        texts.append(f"{settings['scaling']} scaling")
+    # A script chooses the batches of each rank.
+    if scaling := manifest.options.get("scaling") or (settings.get("script") and "weak"):
+        texts.append(f"{scaling} scaling")
     if settings.get("num_threads"):
         threads = int(settings["num_threads"])
         texts.append(

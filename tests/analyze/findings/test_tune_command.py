@@ -3,12 +3,13 @@ import pytest
 from hvdprof.analyze.findings.tune_command import tune_command
 from tests.builders.finished_analysis import manifest, run
 
-OF_SCRIPT = {"command": ["/venv/bin/python", "train.py"], "is_function": False, "elastic": None}
+OF_SCRIPT = {"command": ["/venv/bin/python", "train.py"], "is_function": False}
 
 
-def command(words, script=OF_SCRIPT, **settings):
+def command(words, script=OF_SCRIPT, options=None, **settings):
     own = {"script": script, "launcher": "horovodrun", "hosts": None} | settings
-    return tune_command(run(manifest=manifest(command=words, settings=own)), 4)
+    recorded = manifest(command=words, settings=own, options=options or {})
+    return tune_command(run(manifest=recorded), 4)
 
 
 RUN = ["hvdprof", "run", "--np", "1,4", "--", "python", "train.py", "--name", "a b"]
@@ -37,8 +38,11 @@ def test_a_command_of_torchrun_says_the_number_of_ranks_itself():
         (["hvdprof", "bench", "--np", "4"], None),
         (["hvdprof", "attach", "runs/a"], OF_SCRIPT),
         (RUN, OF_SCRIPT | {"is_function": True}),
-        (RUN, OF_SCRIPT | {"elastic": {"min_np": 1}}),
     ],
 )
 def test_what_tune_cannot_start_has_no_command(words, script):
     assert command(words, script) == ""
+
+
+def test_an_elastic_job_cannot_be_tuned():
+    assert command(RUN, options={"host_discovery_script": "./hosts.sh"}) == ""

@@ -96,11 +96,6 @@ def test_named_hosts_come_first_and_count_their_slots() -> None:
     assert measure_command(_run(), "m").net() == "hvdprof net --hosts HOST1,HOST2"
 
 
-def test_settings_of_a_run_without_options_are_used() -> None:
-    manifest = _run(fusion_threshold_mb=0, cycle_time_ms=None, controller="gloo")
-    assert measure_command(manifest, "m").at([2]).endswith("--np 2 --fusion-threshold-mb 0")
-
-
 @pytest.mark.parametrize("name", JOB_OPTIONS)
 def test_flags_and_defaults_are_those_of_the_command_line(name: str) -> None:
     kinds = [kind for kind in (BenchOptions, RunOptions) if name in dict(declared(kind))]

@@ -72,7 +72,7 @@ def test_reference_models_take_the_size_as_an_option() -> None:
     given = ddp(bench=True)
     assert caps(given) == ["5", "10", "25", "50"]
     assert named(given, "bucket_cap_mb=5").options == {"fusion_threshold_mb": 5.0}
-    assert caps(ddp(bench=True, settings={"fusion_threshold_mb": 25})) == ["5", "10", "50"]
+    assert caps(ddp(bench=True, options={"fusion_threshold_mb": 25})) == ["5", "10", "50"]
     assert caps(ddp(bench=True, sent_bytes=MB // 2)) == []
 
 

@@ -13,7 +13,9 @@ from tests.builders.bench_settings import FOUR_CORES, bench_settings
 from tests.builders.survey import make_build, make_mpi
 
 TOOLS = Tools(make_build(), make_mpi())
-SCRIPT = ScriptSettings(command=(), num_timeline_steps=5, sets_threads=False, trace=False)
+SCRIPT = ScriptSettings(
+    command=(),
+)
 
 
 def _measurement(**changes: object) -> Measurement:
@@ -63,8 +65,7 @@ def test_skipped_cells_and_warnings_are_announced() -> None:
 )
 def test_a_dry_run_says_what_trace_launches_write(engine: str, writes: str) -> None:
     stream = io.StringIO()
-    script = replace(SCRIPT, trace=True)
-    print_launches(_measurement(engines=(engine,), script=script), stream)
+    print_launches(_measurement(engines=(engine,), script=SCRIPT), stream)
     (line,) = [one for one in stream.getvalue().splitlines() if one.startswith("#   trace: ")]
     assert writes in line
 

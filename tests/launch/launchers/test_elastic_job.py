@@ -1,4 +1,3 @@
-import dataclasses
 from pathlib import Path
 
 import pytest
@@ -13,21 +12,11 @@ from hvdprof.launch.launchers.elastic_job import (
 )
 from hvdprof.launch.launchers.launch_job import Job
 from hvdprof.launch.plan.hosts import Host
-from hvdprof.launch.plan.settings import ElasticSettings, ScriptSettings, read_settings
-from tests.builders.bench_settings import bench_settings
+from hvdprof.launch.plan.run_options import RunOptions
 
 
-def settings(**changes) -> ElasticSettings:
-    values = {
-        "min_np": 1,
-        "max_np": None,
-        "discovery_script": "./discover.sh",
-        "slots": None,
-        "network_interface": None,
-        "wait_s": None,
-        "reset_limit": None,
-    }
-    return ElasticSettings(**values | changes)
+def options(discovery_script="./discover.sh", **changes) -> RunOptions:
+    return RunOptions(host_discovery_script=discovery_script, **changes)
 
 
 def script(folder: Path, text: str) -> str:
@@ -49,7 +38,7 @@ def job(size=2) -> Job:
 
 
 def test_the_command_has_only_what_was_given():
-    launcher = HorovodrunElastic("horovodrun", settings())
+    launcher = HorovodrunElastic("horovodrun", options(), None)
 
     assert launcher.command(job()) == [
         "horovodrun",
@@ -66,8 +55,8 @@ def test_the_command_has_only_what_was_given():
 
 
 def test_the_command_hands_every_limit_on():
-    given = settings(max_np=4, slots=2, network_interface="lo", wait_s=30, reset_limit=3)
-    command = " ".join(HorovodrunElastic("horovodrun", given).command(job()))
+    given = options(max_np=4, slots=2, elastic_timeout_s=30, reset_limit=3)
+    command = " ".join(HorovodrunElastic("horovodrun", given, "lo").command(job()))
 
     for option in (
         "--max-np 4",
@@ -148,38 +137,21 @@ def test_reasons_that_keep_a_job_from_starting_are_reported():
 )
 def test_numbers_that_contradict_each_other_are_refused(tmp_path, changes, sizes):
     with pytest.raises(UsageError):
-        prepare_elastic(
-            settings(discovery_script=script(tmp_path, "echo localhost:2"), **changes), sizes
-        )
+        prepare_elastic(options(script(tmp_path, "echo localhost:2"), **changes), sizes)
 
 
 def test_a_script_that_is_not_there_is_named(tmp_path):
     with pytest.raises(EnvironmentNotReadyError) as raised:
-        prepare_elastic(settings(discovery_script=str(tmp_path / "none.sh")), (1,))
+        prepare_elastic(options(str(tmp_path / "none.sh")), (1,))
 
     assert "none.sh" in raised.value.message
 
 
-def test_prepared_settings_have_their_network(tmp_path):
-    asked = settings(discovery_script=script(tmp_path, "echo localhost:1"))
-    prepared, waits = prepare_elastic(asked, (2,))
+def test_a_prepared_job_has_its_network(tmp_path):
+    network, waits = prepare_elastic(options(script(tmp_path, "echo localhost:1")), (2,))
 
-    assert prepared == dataclasses.replace(asked, network_interface="lo")
+    assert network == "lo"
     assert len(waits) == 1
-
-
-def test_settings_come_back_from_a_manifest():
-    given = bench_settings(
-        script=ScriptSettings(
-            command=("python", "train.py"),
-            num_timeline_steps=5,
-            sets_threads=False,
-            trace=True,
-            elastic=settings(max_np=4),
-        )
-    )
-
-    assert read_settings(dataclasses.asdict(given)) == given
 
 
 @pytest.mark.parametrize("printed", ["-oProxyCommand=x:2", "-oProxyCommand=x", "h;id:1", "a b:1"])

@@ -45,7 +45,6 @@ def test_a_reference_model_runs_with_two_environments():
         ({"command": SCRIPT}, "the same"),
         ({"command": (*SCRIPT, "--against", "--", *SCRIPT)}, "the same"),
         ({"command": (*SCRIPT, "--against")}, "between two commands"),
-        ({"command": SCRIPT, "env_a": ("A=1",), "precision": "3%"}, "decided"),
         ({"models": "mnist"}, "the same"),
         ({"models": "mnist", "trace": False, "env_b": ("A=1",)}, "^--no-trace is for scripts"),
         ({"models": "mnist", "command": SCRIPT, "env_a": ("A=1",)}, "Either"),

@@ -2,7 +2,7 @@ import pytest
 
 from hvdprof.launch.plan.capacity import Capacity
 from hvdprof.launch.plan.design import Design, hosts_argument, plan_design, reason_to_skip
-from hvdprof.launch.plan.settings import BenchSettings
+from hvdprof.launch.plan.settings import Settings
 from tests.builders.bench_settings import (
     LOCAL_FOUR_CORES,
     MNIST,
@@ -114,7 +114,7 @@ def test_reasons(
     assert (reason in said) if reason else said == ""
 
 
-def _batch_sizes(settings: BenchSettings) -> dict[int, int]:
+def _batch_sizes(settings: Settings) -> dict[int, int]:
     passes = plan_design(settings, LOCAL_FOUR_CORES).passes
     return {record.size: record.segments[0].segment.batch_size for record in passes}
 

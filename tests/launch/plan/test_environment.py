@@ -9,7 +9,7 @@ from hvdprof.launch.plan.environment import (
     names_to_pass_on,
     pass_environment,
 )
-from hvdprof.launch.plan.settings import ElasticSettings, ScriptSettings
+from hvdprof.launch.plan.settings import ScriptSettings
 from hvdprof.machine.mpi import Mpi
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import PassRecord, SegmentRecord
@@ -17,19 +17,7 @@ from tests.builders.bench_settings import bench_settings
 from tests.builders.survey import make_mpi
 from tests.builders.training_job import segment
 
-SCRIPT = ScriptSettings(command=("train",), num_timeline_steps=5, sets_threads=False, trace=False)
-ELASTIC = replace(
-    SCRIPT,
-    elastic=ElasticSettings(
-        min_np=1,
-        max_np=None,
-        discovery_script="./hosts.sh",
-        slots=None,
-        network_interface=None,
-        wait_s=None,
-        reset_limit=None,
-    ),
-)
+SCRIPT = ScriptSettings(command=("train",))
 PATHS = PassPaths(Path("/runs/r/passes/p"))
 
 
@@ -146,7 +134,7 @@ def test_ranks_load_the_mpi_that_starts_them(monkeypatch: pytest.MonkeyPatch) ->
         ({"launcher": "srun"}, "openmpi", None, None),
         # A script may use one-sided operations.
         ({"script": SCRIPT}, "openmpi", None, "^tcp"),
-        ({"script": ELASTIC}, "openmpi", None, None),
+        ({"script": SCRIPT, "host_discovery_script": "./hosts.sh"}, "openmpi", None, None),
     ],
 )
 def test_ranks_on_one_host_use_neither_libfabric_nor_tcp(
@@ -175,9 +163,9 @@ def test_ranks_of_ddp_get_none_of_horovods_knobs() -> None:
 
 
 def test_variables_of_the_user_reach_reference_models_and_yield_to_hvdprofs_own() -> None:
-    variables = {"NCCL_ALGO": "Ring", "HOROVOD_CYCLE_TIME": "9", "OMP_NUM_THREADS": "9"}
+    env = ("NCCL_ALGO=Ring", "HOROVOD_CYCLE_TIME=9", "OMP_NUM_THREADS=9")
     set_ = pass_environment(
-        bench_settings(variables=variables, cycle_time_ms=2.5, num_threads=3),
+        bench_settings(env=env, cycle_time_ms=2.5, num_threads=3),
         _record(),
         PATHS,
         None,

@@ -28,7 +28,6 @@ FOLDER = Path("runs/t")
         ({}, "script is required"),
         ({"command": SCRIPT, "models": "mnist"}, "Either a script or --models"),
         ({"models": "mnist,vgg16"}, "one model is tuned at a time"),
-        ({"command": SCRIPT, "precision": "3%"}, "stops where it is decided"),
         ({"command": SCRIPT, "host_discovery_script": "./d.sh"}, "elastic job cannot be tuned"),
         ({"command": SCRIPT, "try_": ("HOROVOD_CYCLE_TIME",)}, "--try"),
         ({"command": SCRIPT, "try_": ("HOROVOD_TIMELINE=x",)}, "--try"),

@@ -4,7 +4,7 @@ from pathlib import Path
 from hvdprof.collect.auto.auto_settings import AUTORECORD, AutoSettings
 from hvdprof.collect.auto.startup import FOLDER
 from hvdprof.launch.plan.design import plan_design
-from hvdprof.launch.plan.settings import ModelSettings, ScriptSettings, read_settings
+from hvdprof.launch.plan.settings import ModelSettings, ScriptSettings
 from hvdprof.launch.plan.workload import (
     least_partial_steps,
     program_of,
@@ -15,18 +15,12 @@ from hvdprof.rundir.manifest import Mode, PassRecord
 from tests.builders.bench_settings import LOCAL_FOUR_CORES, bench_settings
 
 PATHS = PassPaths(Path("/runs/r/passes/p"))
-SCRIPT = ScriptSettings(
-    command=("python", "train.py"), num_timeline_steps=50, sets_threads=False, trace=True
-)
+SCRIPT = ScriptSettings(command=("python", "train.py"))
 
 
 def of_script(**changes):
     model = ModelSettings(name="train", batch_size=0, image_size=0)
-    script = replace(SCRIPT, **{name: changes.pop(name) for name in set(changes) & OF_SCRIPT})
-    return bench_settings(models=(model,), script=script, **changes)
-
-
-OF_SCRIPT = {"trace", "sets_threads"}
+    return bench_settings(models=(model,), script=SCRIPT, **changes)
 
 
 def record(mode=Mode.THROUGHPUT):
@@ -63,7 +57,8 @@ def test_a_script_keeps_its_threads_and_gets_the_hook():
 
 
 def test_threads_that_were_asked_for_are_set():
-    settings = of_script(sets_threads=True, num_threads=2)
+    settings = of_script(num_threads=2)
+    settings = replace(settings, options=replace(settings.options, num_threads=2))
 
     variables = workload_environment(settings, record(), PATHS, "")
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "TF_NUM_INTRAOP_THREADS"):
@@ -75,14 +70,6 @@ def test_only_a_trace_pass_names_a_timeline():
 
     given = AutoSettings.from_environment({AUTORECORD: variables[AUTORECORD]})
     assert given.timeline == "/runs/r/passes/p/timeline/main.json"
-
-
-def test_settings_survive_the_manifest():
-    from dataclasses import asdict
-
-    settings = of_script(trace=False)
-
-    assert read_settings(asdict(settings)) == settings
 
 
 def test_only_scripts_have_results_of_launches_that_fail():

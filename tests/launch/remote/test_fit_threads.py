@@ -10,6 +10,8 @@ import pytest
 from hvdprof.collect.host_facts import usable_cores
 from hvdprof.launch.plan.capacity import Capacity
 from hvdprof.launch.plan.design import plan_design
+from hvdprof.launch.plan.options import record_of
+from hvdprof.launch.plan.run_options import FunctionOptions
 from hvdprof.launch.plan.settings import ScriptSettings, read_settings
 from hvdprof.launch.remote import remote_launch as host_launch
 from hvdprof.launch.remote.fit_threads import capacity_of, fit_to_hosts
@@ -19,19 +21,17 @@ from hvdprof.launch.run.silent_observer import SilentObserver
 from hvdprof.launch.run.sweep import Sweep
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import Manifest, Status
-from tests.builders.bench_settings import bench_settings
+from tests.builders.bench_settings import bench_options, bench_settings
 from tests.builders.run_directory import write_run
 
 NOTHING_KNOWN = Capacity({"a": None, "b": None}, {}, nccl=False)
 # Ranks fill hosts in order: 4 ranks are 2 on each.
-PLANNED = bench_settings(
-    hosts="a:2,b:2", sizes=(1, 2, 4), num_threads=4, threads_by_cores=True, repeats=2
-)
+PLANNED = bench_settings(hosts="a:2,b:2", sizes=(1, 2, 4), num_threads=4, repeats=2)
 
 
 def planned(folder, settings=PLANNED):
     manifest = Manifest.read(write_run(folder, []))
-    manifest.settings = asdict(settings)
+    manifest.settings, manifest.options = settings.record(), record_of(settings.options)
     manifest.passes = plan_design(settings, NOTHING_KNOWN).passes
     return manifest
 
@@ -49,7 +49,7 @@ def test_the_smallest_host_decides_the_threads_of_all(tmp_path):
     settings, manifest = fitted(tmp_path, a=16, b=4)
 
     assert settings.num_threads == 2
-    assert read_settings(manifest.settings) == settings
+    assert read_settings(manifest) == settings
     assert crowded_sizes(manifest) == set()
     assert manifest.warnings == []
     # The timeline's writer has no core left on b.
@@ -57,7 +57,7 @@ def test_the_smallest_host_decides_the_threads_of_all(tmp_path):
 
 
 def test_a_host_with_too_few_cores_is_named_with_the_sizes_it_is_too_small_for(tmp_path):
-    asked_for = replace(PLANNED, threads_by_cores=False)
+    asked_for = replace(PLANNED, options=bench_options(num_threads=4))
     settings, manifest = fitted(tmp_path, asked_for, a=8, b=2)
 
     assert settings == asked_for
@@ -77,7 +77,7 @@ def test_a_host_with_a_single_core_is_oversubscribed(tmp_path):
 
 
 def test_gpus_of_each_host_count_where_ranks_use_them(tmp_path):
-    settings = replace(PLANNED, device="cuda", threads_by_cores=False)
+    settings = replace(PLANNED, device="cuda", options=bench_options(num_threads=4))
     manifest = planned(tmp_path, settings)
     fit_to_hosts(settings, manifest, Capacity({}, {"a": 2, "b": 1}, nccl=True))
 
@@ -179,14 +179,9 @@ def test_hosts_are_asked_before_the_first_pass_and_the_plan_is_fitted(sweep, tmp
 
 
 def test_a_function_brings_its_files_back_and_keeps_who_starts_it(sweep):
-    function = ScriptSettings(
-        command=("horovod.run", "train"),
-        num_timeline_steps=5,
-        sets_threads=False,
-        trace=False,
-        is_function=True,
-    )
-    made = sweep(replace(PLANNED, script=function, launcher="horovod.run"))
+    function = ScriptSettings(command=("horovod.run", "train"), is_function=True)
+    given = {"script": function, "options": FunctionOptions(), "launcher": "horovod.run"}
+    made = sweep(replace(PLANNED, **given))
 
     def start(launch):
         raise AssertionError

@@ -14,7 +14,7 @@ from tests.builders.stalls import stall_at_end
 
 FAILURE = Failure(reason="rank 1 ended with exit code 3")
 SCRIPT = ScriptSettings(
-    command=("python", "train.py"), num_timeline_steps=5, sets_threads=False, trace=False
+    command=("python", "train.py"),
 )
 
 

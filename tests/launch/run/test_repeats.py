@@ -1,12 +1,12 @@
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from hvdprof.launch.plan.design import plan_design
-from hvdprof.launch.plan.settings import BenchSettings
+from hvdprof.launch.plan.options import record_of
+from hvdprof.launch.plan.settings import Settings
 from hvdprof.launch.run.repeats import Repeats
 from hvdprof.rundir.manifest import (
     MANIFEST_SCHEMA_VERSION,
@@ -38,7 +38,7 @@ class _Run:
     """A run whose passes end as a test says, and whose intervals are stated per look."""
 
     def __init__(self, looks: Sequence[Sequence[KnownCell]], **changes: object) -> None:
-        self.settings: BenchSettings = bench_settings(
+        self.settings: Settings = bench_settings(
             **{
                 "models": (MNIST, RESNET),
                 "repeats": 6,
@@ -77,7 +77,7 @@ class _Run:
         return passes
 
 
-def manifest_of(settings: BenchSettings) -> Manifest:
+def manifest_of(settings: Settings) -> Manifest:
     design = plan_design(settings, LOCAL_FOUR_CORES)
     return Manifest(
         schema_version=MANIFEST_SCHEMA_VERSION,
@@ -85,7 +85,8 @@ def manifest_of(settings: BenchSettings) -> Manifest:
         name="test",
         created_at="2026-11-20T22:48:41+00:00",
         command=[],
-        settings=asdict(settings),
+        settings=settings.record(),
+        options=record_of(settings.options),
         environment={},
         versions={},
         hosts=[{"hostname": "node1"}],

@@ -5,7 +5,7 @@ import pytest
 
 from hvdprof.launch.diagnose.stall_watch import StallWatch
 from hvdprof.launch.plan.design import plan_design
-from hvdprof.launch.plan.settings import ElasticSettings, ScriptSettings
+from hvdprof.launch.plan.settings import ScriptSettings
 from hvdprof.launch.run.attempts import split_unfinished
 from hvdprof.launch.run.session_passes import (
     add_sessions,
@@ -23,21 +23,9 @@ from tests.builders.recorder_lines import host_of
 SETTINGS = bench_settings(
     sizes=(1,),
     controller="gloo",
-    script=ScriptSettings(
-        command=("python", "train.py"),
-        num_timeline_steps=5,
-        sets_threads=False,
-        trace=True,
-        elastic=ElasticSettings(
-            min_np=1,
-            max_np=4,
-            discovery_script="./discover.sh",
-            slots=None,
-            network_interface=None,
-            wait_s=None,
-            reset_limit=None,
-        ),
-    ),
+    script=ScriptSettings(command=("python", "train.py")),
+    host_discovery_script="./discover.sh",
+    max_np=4,
 )
 
 

@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,8 @@ from hvdprof.launch.diagnose.rank_progress import PassProgress
 from hvdprof.launch.diagnose.stall import Stall
 from hvdprof.launch.launchers.launch_job import Job
 from hvdprof.launch.plan.design import plan_design
-from hvdprof.launch.plan.settings import BenchSettings, ScriptSettings, read_settings
+from hvdprof.launch.plan.options import record_of
+from hvdprof.launch.plan.settings import ScriptSettings, Settings, read_settings
 from hvdprof.launch.processes.launch_process import Launch, Outcome, run_launcher
 from hvdprof.launch.run import pass_launches
 from hvdprof.launch.run.repeats import LookAtRun
@@ -74,7 +75,7 @@ class _Seen:
         self.events.append("over")
 
 
-def _manifest(settings: BenchSettings) -> Manifest:
+def _manifest(settings: Settings) -> Manifest:
     design = plan_design(settings, LOCAL_FOUR_CORES)
     return Manifest(
         schema_version=MANIFEST_SCHEMA_VERSION,
@@ -82,7 +83,8 @@ def _manifest(settings: BenchSettings) -> Manifest:
         name="test",
         created_at="2026-11-20T22:48:41+00:00",
         command=[],
-        settings=asdict(settings),
+        settings=settings.record(),
+        options=record_of(settings.options),
         environment={},
         versions={},
         hosts=[],
@@ -101,7 +103,7 @@ def sweep_of(tmp_path: Path) -> Callable[..., Sweep]:
         environment = {**os.environ, "PYTHONPATH": root, "FAKE_FAULT": fault or ":"}
         environment["FAKE_ONCE"] = str(tmp_path / "failed-once")
         return Sweep(
-            settings=read_settings(manifest.settings),
+            settings=read_settings(manifest),
             manifest=manifest,
             paths=RunPaths(tmp_path / "run"),
             launcher=_PlainLauncher(),
@@ -263,7 +265,8 @@ def test_a_hang_before_the_first_step_of_a_segment_costs_only_that_segment(
     sweep_of: Callable[..., Sweep],
 ) -> None:
     sweep = sweep_of(sizes=(2,), models=(MNIST, RESNET), fault="stuck:mnist-none-average:once")
-    sweep.settings = replace(sweep.settings, timeout_s=1.0)
+    options = replace(sweep.settings.options, timeout_s=1.0)
+    sweep.settings = replace(sweep.settings, options=options)
     with pytest.raises(SweepIncompleteError, match="1 of 4"):
         sweep.run()
     assert _statuses(Manifest.read(sweep.paths.folder))["01-np2-throughput-r1-attempt2"] == {
@@ -306,7 +309,9 @@ def test_a_hang_is_ended_and_not_waited_for_again(sweep_of: Callable[..., Sweep]
     assert first is not None and first.rank == 1
 
 
-SCRIPT = ScriptSettings(command=("train",), num_timeline_steps=5, sets_threads=False, trace=False)
+SCRIPT = ScriptSettings(
+    command=("train",),
+)
 
 
 def _end(launches: list[ResidentLaunch]) -> None:
@@ -317,7 +322,7 @@ def _end(launches: list[ResidentLaunch]) -> None:
 def test_a_script_that_fails_beside_another_launch_is_run_by_itself(
     sweep_of: Callable[..., Sweep], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sweep = sweep_of(script=SCRIPT, turn_s=0.1)
+    sweep = sweep_of(script=SCRIPT, trace=False, turn_s=0.1)
     ran: list[list[str]] = []
 
     def together(launches: list[ResidentLaunch], fits: object) -> list[Outcome]:
@@ -344,7 +349,7 @@ def test_a_script_that_fails_beside_another_launch_is_run_by_itself(
 def test_launches_of_a_script_without_room_are_run_one_after_the_other(
     sweep_of: Callable[..., Sweep], monkeypatch: pytest.MonkeyPatch, available_bytes: int | None
 ) -> None:
-    sweep = sweep_of(script=SCRIPT, turn_s=0.1)
+    sweep = sweep_of(script=SCRIPT, trace=False, turn_s=0.1)
     monkeypatch.setattr(pass_launches, "available_memory_bytes", lambda: available_bytes)
 
     def together(launches: list[ResidentLaunch], fits: Callable[[int], bool]) -> list[Outcome]:
@@ -362,7 +367,7 @@ def test_launches_of_a_script_without_room_are_run_one_after_the_other(
 def test_launches_whose_ranks_reach_no_gate_are_run_one_after_the_other(
     sweep_of: Callable[..., Sweep], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sweep = sweep_of(script=SCRIPT, turn_s=0.1)
+    sweep = sweep_of(script=SCRIPT, trace=False, turn_s=0.1)
     durations_s: list[float] = []
     spans_s: list[tuple[float, float]] = []
 

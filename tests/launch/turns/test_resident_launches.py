@@ -49,7 +49,7 @@ def _resident(
         replace(launch, command=command, environment={**os.environ, "PYTHONPATH": str(ROOT)}),
         segments,
         turn_s=0.1,
-        stall_warn_s=stall_warn_s,
+        warn_s=stall_warn_s,
     )
 
 

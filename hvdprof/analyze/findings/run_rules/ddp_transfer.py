@@ -106,7 +106,7 @@ def _is_one_bucket(evidence: Evidence, payload: int) -> bool:
     if facts is not None and facts.has_cap_list:
         return False
     # The reference models take their cap from the option for Horovod's fusion buffer.
-    of_bench = evidence.run.manifest.settings.get("fusion_threshold_mb")
+    of_bench = evidence.run.manifest.options.get("fusion_threshold_mb")
     return num_buckets(payload, 0, of_bench if facts is None else facts.bucket_cap_mb) == 1
 
 
