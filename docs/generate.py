@@ -20,9 +20,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from hvdprof.cli.main import build_app
 from hvdprof.model.glossary import GLOSSARY, Term
+from hvdprof.model.notes import NoteCode
 from hvdprof.model.schema import Table
 from hvdprof.model.table_catalogue import TABLES
 from hvdprof.model.tables.forecast_tables import FORECAST_TABLES
+from hvdprof.model.tables.log_tables import NOTES
 from hvdprof.model.tables.scaling_tables import LOSSES, SCALING
 from hvdprof.rundir.recorder_format import RECORDER_SCHEMA_VERSION
 from hvdprof.rundir.recorder_grammar import DeclaredKey, DeclaredKind, declared_kinds
@@ -193,7 +195,11 @@ def _table_section(table: Table) -> str:
         for column in table.columns
     ]
     heading = f"## {table.name}\n\n{_wrapped(table.doc)}\n"
-    return "\n".join([heading, "| column | dtype | unit | what |", "|---|---|---|---|", *rows, ""])
+    table_of = ["| column | dtype | unit | what |", "|---|---|---|---|", *rows, ""]
+    codes = [f"| `{code}` | {code.doc} |" for code in NoteCode] if table is NOTES else []
+    return "\n".join(
+        [heading, *table_of, *(["| code | what |", "|---|---|", *codes, ""] if codes else [])]
+    )
 
 
 def _kind_section(kind: DeclaredKind) -> str:

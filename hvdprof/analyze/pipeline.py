@@ -1,7 +1,6 @@
 """From a run to its finished analysis: the list of steps."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import pandas as pd
 
@@ -30,14 +29,11 @@ from hvdprof.analyze.stragglers.stragglers import lateness_table
 from hvdprof.analyze.stragglers.waiting import waiting_tables
 from hvdprof.analyze.verdict.attached_verdict import attached_verdict, led_by_errors
 from hvdprof.analyze.verdict.busy_machine import busy_sentences, without_fixes
+from hvdprof.analyze.verdict.caveats import with_caveats
 from hvdprof.analyze.verdict.data_quality import warnings_of
-from hvdprof.analyze.verdict.evaluation_loss import evaluation_caveat
-from hvdprof.analyze.verdict.failure_caveat import failure_caveat
 from hvdprof.analyze.verdict.failures import failed_segments
-from hvdprof.analyze.verdict.light_caveat import light_caveat
 from hvdprof.analyze.verdict.run_verdict import verdict
 from hvdprof.analyze.verdict.traced_verdict import traced_verdict, without_rates
-from hvdprof.analyze.verdict.verdict_caveat import verdict_caveat
 from hvdprof.model.cached_rows import LazyFrames
 from hvdprof.model.run import Run, RunAnalysis
 from hvdprof.model.tables.collective_tables import COLLECTIVES
@@ -146,26 +142,13 @@ def analyze_run(run: Run) -> RunAnalysis:
     answer = network_verdict(run, derived[NET_LINKS.name], answer)
     return RunAnalysis(
         run=run,
-        verdict=replace(
-            answer,
-            caveat=" ".join(
-                text
-                for text in (
-                    failure_caveat(failed, answer, len(run.segments)),
-                    evaluation_caveat(found, answer),
-                    verdict_caveat(run, answer),
-                    answer.caveat,
-                    light_caveat(run),
-                )
-                if text
-            ),
-        ),
+        verdict=with_caveats(run, answer, failed, found),
         launches=measured.by_launch,
         scaling=by_cell,
         losses=lost,
         skipped=tuple(run.manifest.skipped),
         failed=failed,
-        warnings=warnings_of(run, measured.by_launch, by_cell, failed),
+        warning_notes=warnings_of(run, measured.by_launch, by_cell, failed),
         job_steps=of_job,
         findings=found,
         derived=_with_matched(derived, run, waits.clocks),

@@ -143,6 +143,7 @@ def scaling_of_files(paths: Paths, *, progress: ProgressCallback | None = None) 
     )
     from hvdprof.analyze.scaling.scaling_verdict import scaling_verdicts
     from hvdprof.analyze.scaling.throughput_scaling import throughput_scaling
+    from hvdprof.model.notes import texts
     from hvdprof.model.standalone_files import ScalingOfText
     from hvdprof.model.tables.log_tables import THROUGHPUT
     from hvdprof.model.tables.training_log_tables import TRAINING_ITERATIONS
@@ -162,7 +163,7 @@ def scaling_of_files(paths: Paths, *, progress: ProgressCallback | None = None) 
     chosen = throughput[throughput["series"].astype(str).isin(several)]
     scaling = throughput_scaling(chosen, repeats=True, logs=estimates_of(logs))
     notes = (
-        *run.notes,
+        *texts(run.notes),
         *notes_on({name: logs[name] for name in logs if name in set(chosen["file"])}),
     )
     return ScalingOfText(scaling, scaling_verdicts(scaling), notes)

@@ -29,6 +29,7 @@ from hvdprof.collect.steps.time_source import time_source_of
 from hvdprof.collect.watchdog import watch_over
 from hvdprof.errors import UsageError
 from hvdprof.rundir.layout import PassPaths
+from hvdprof.rundir.recorder_format import INJECTED
 from hvdprof.rundir.window_line import LIGHT
 
 RECORDER_DIR = "HVDPROF_RECORDER_DIR"
@@ -93,7 +94,7 @@ def open_session(
         file = LineWriter(folder / PassPaths(folder.parent).recorder_file(identity.rank).name)
         file.write(header_line(identity, device, clock, PROCESS.engine))
         if faults:
-            message = f"faults were injected on purpose: {to_text(faults)}"
+            message = f"{INJECTED}{to_text(faults)}"
             file.write({"kind": "problem", "message": message})
             install = with_faults(faults, identity, install)
         source, is_light = time_source_of(device, clock), os.environ.get(LIGHT) == "1"

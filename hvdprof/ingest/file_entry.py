@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from hvdprof.errors import HvdprofError, UnreadableInputError
 from hvdprof.ingest.recognise import Recognised
+from hvdprof.model.notes import Note, NoteCode
 
 
 @dataclass(slots=True)
@@ -20,12 +21,12 @@ class FileEntry:
     nccl_processes: set[tuple[str, str]] = field(default_factory=set)
     error: HvdprofError | None = None
 
-    def fail(self, error: HvdprofError | OSError) -> str:
-        """Keep why nothing of the file is used; returns the sentence."""
+    def fail(self, error: HvdprofError | OSError, code: NoteCode = NoteCode.UNREADABLE) -> Note:
+        """Keep why nothing of the file is used; returns the note on it."""
         if isinstance(error, OSError):
             error = UnreadableInputError(f"{self.found.name}: {error.strerror or error}.")
         self.error = error
-        return error.message
+        return Note(code, error.message)
 
     @property
     def left_out(self) -> str:

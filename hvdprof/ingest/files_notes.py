@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import pandas as pd
 
 from hvdprof.ingest.timeline.meaning.joined_recordings import sessions_of
+from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.tables.log_tables import THROUGHPUT
 from hvdprof.model.tables.timeline_file_tables import TIMELINES
 from hvdprof.model.tables.training_log_tables import TRAINING_ITERATIONS
@@ -18,7 +19,7 @@ Frames = Mapping[str, Sequence[pd.DataFrame]]
 _MOST_NAMED = 6
 
 
-def session_notes(frames: Frames) -> Iterator[str]:
+def session_notes(frames: Frames) -> Iterator[Note]:
     """Which timelines one process wrote: their times can be compared as they stand.
 
     Args:
@@ -28,12 +29,12 @@ def session_notes(frames: Frames) -> Iterator[str]:
     for session in sessions_of([epoch_ns for _, epoch_ns in rows]):
         files = [rows[position][0] for position in session]
         if len(files) > 1:
-            yield (
-                f"{' and '.join(files)} were written by one process: their times stand on one axis."
-            )
+            named = " and ".join(files)
+            text = f"{named} were written by one process: their times stand on one axis."
+            yield Note(NoteCode.ONE_PROCESS, text, number=len(files))
 
 
-def uncompared_throughputs(frames: Frames) -> Iterator[str]:
+def uncompared_throughputs(frames: Frames) -> Iterator[Note]:
     """The command that compares throughputs of several sizes, which lie beside traces.
 
     Args:
@@ -48,7 +49,9 @@ def uncompared_throughputs(frames: Frames) -> Iterator[str]:
     if len({size for _, size in stated}) > 1:
         files = list(dict.fromkeys(file for file, _ in stated))
         named = shlex.join(files) if len(files) <= _MOST_NAMED else "FILE..."
-        yield f"Throughputs beside traces are not compared: `hvdprof scaling {named}` does it."
+        command = f"hvdprof scaling {named}"
+        text = f"Throughputs beside traces are not compared: `{command}` does it."
+        yield Note(NoteCode.NOT_COMPARED, text, value=command)
 
 
 def _axes(timelines: pd.DataFrame) -> list[tuple[str, int | None]]:

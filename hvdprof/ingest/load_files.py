@@ -21,6 +21,7 @@ from hvdprof.ingest.recognise import Found, Kind, Recognised
 from hvdprof.ingest.refusal import refuse_all
 from hvdprof.ingest.storage.row_buffer import Rows
 from hvdprof.ingest.tables.run_builder import RunBuilder
+from hvdprof.model.notes import NoteCode
 from hvdprof.model.run import Run
 from hvdprof.model.tables.log_tables import FILES
 from hvdprof.plain_text import printable
@@ -160,7 +161,7 @@ def _add_printed(entry: FileEntry, builder: RunBuilder, within: Callable[[int, i
     from hvdprof.ingest.logs.printed_file import read_printed_file
 
     file = read_printed_file(entry.found.path, progress=within)
-    builder.notes.extend(f"{entry.found.name}: {clause}." for clause in file.notes)
+    builder.notes += [clause.at(entry.found.name) for clause in file.notes]
     entry.num_lines = file.num_lines
     entry.num_rows = builder.add_tables(file.tables)
     entry.kind = ", ".join(file.kinds) or str(Kind.TEXT)
@@ -189,7 +190,7 @@ def _add_nccl(entries: Sequence[FileEntry], builder: RunBuilder, report: Progres
             where += f" and {len(paths) - 1} more"
         # The end of a compressed file that breaks off was reported when its other parts were read.
         fresh = [note for note in recording.notes if note not in builder.notes]
-        builder.notes.extend(f"{where}: {note}" for note in fresh)
+        builder.notes += [note.at(where) for note in fresh]
         num_lines = recording.line_kinds.groupby("file", observed=True)["count"].sum()
         for path in paths:
             entry = by_path[path]
@@ -247,13 +248,10 @@ def _add_recordings_of(
         rank = file.header_number("rank", number)
         if rank in files:
             reason = f"{one.name}: another file holds rank {rank}; left out."
-            builder.notes.append(entry.fail(UnreadableInputError(reason)))
+            builder.notes.append(entry.fail(UnreadableInputError(reason), NoteCode.LEFT_OUT))
             continue
         files[rank] = file
-        clauses = list(file.problems)
-        if not file.ended:
-            clauses.append("it has no end: the rank did not end on its own")
-        builder.notes.extend(f"{one.name}: {clause}." for clause in clauses)
+        builder.notes += [clause.at(one.name, ranks=[rank]) for clause in file.clauses()]
         entry.num_rows = sum(
             segment.num_steps or len(segment.windows) for segment in file.segments.values()
         )

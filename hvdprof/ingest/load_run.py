@@ -32,6 +32,7 @@ from hvdprof.ingest.storage.parquet_cache import cached_frames
 from hvdprof.ingest.tables.event_tables import StepTimes
 from hvdprof.ingest.tables.run_builder import RunBuilder
 from hvdprof.ingest.timeline.horovod_timeline import read_timeline_file
+from hvdprof.model.notes import Note, NoteCode, notes_in
 from hvdprof.model.run import Run
 from hvdprof.model.tables.evaluation_tables import EVALUATIONS
 from hvdprof.model.tables.log_tables import NOTES
@@ -144,7 +145,7 @@ def _loaded(folder: Path, manifest: Manifest, progress: ProgressCallback | None)
     if reading.total < parquet_cache.CACHE_FROM_BYTES:
         return _parsed(folder, manifest, reading)
     frames = cached_frames(_TABLES, sources, lambda: _frames_of(_parsed(folder, manifest, reading)))
-    notes = tuple(frames[NOTES.name]["note"])
+    notes = notes_in(frames[NOTES.name])
     known = {name: rows for name, rows in frames.items() if len(rows)}
     return Run(folder, manifest, known, notes)
 
@@ -206,7 +207,7 @@ def _add_traces(
                 paths, tables.notes, progress=lambda path, done, size: within[path](done, size)
             )
     except UnreadableInputError as error:
-        tables.notes.append(f"{record.id}: {error.message}")
+        tables.notes.append(Note(NoteCode.UNREADABLE, error.message).at(record.id, record.id))
         return
     for table, block in traced_blocks(found, record):
         tables.add_block(table, block)
@@ -235,12 +236,12 @@ def _add_pass(
 
 
 def _recorder_files(
-    record: PassRecord, paths: PassPaths, notes: list[str], reading: _Reading
+    record: PassRecord, paths: PassPaths, notes: list[Note], reading: _Reading
 ) -> dict[int, RecorderFile]:
     files = {}
     missing = []
     # The same problem of all ranks of a large job is one note.
-    ranks_of: dict[str, list[int]] = {}
+    ranks_of: dict[Note, list[int]] = {}
     for rank in range(record.size):
         path = paths.recorder_file(rank)
         try:
@@ -250,17 +251,17 @@ def _recorder_files(
             missing.append(rank)
             continue
         except OSError as error:
-            notes.append(f"{record.id}: rank {rank} could not be read: {error.strerror}.")
+            clause = Note(NoteCode.UNREADABLE, f"rank {rank} could not be read: {error.strerror}")
+            notes.append(clause.at(record.id, record.id, [rank]))
             continue
-        problems = list(files[rank].problems)
-        if not files[rank].ended and record.status != Status.RUNNING:
-            problems.append("it has no end: the rank did not end on its own")
-        for clause in problems:
+        for clause in files[rank].clauses(is_over=record.status != Status.RUNNING):
             ranks_of.setdefault(clause, []).append(rank)
     for clause, ranks in ranks_of.items():
-        notes.append(f"{record.id}: recording of {ranks_named(ranks)}: {clause}.")
+        where = f"{record.id}: recording of {ranks_named(ranks)}"
+        notes.append(clause.at(where, record.id, ranks))
     if missing and record.status in _STARTED:
-        notes.append(f"{record.id}: no recording of {ranks_named(missing)}.")
+        clause = Note(NoteCode.NO_RECORDING, f"no recording of {ranks_named(missing)}")
+        notes.append(clause.at(record.id, record.id, missing))
     return files
 
 
@@ -274,20 +275,23 @@ def _add_timeline(
 ) -> None:
     name, rank_0 = segment.segment.id, files.get(0)
     path = paths.timeline(name)
+    where = f"{record.id}: timeline of {name}"
     try:
         with reading.file(path) as within:
             file = read_timeline_file(path, progress=within)
     except FileNotFoundError:
-        tables.notes.append(f"{record.id}: no timeline of {name}.")
+        clause = Note(NoteCode.NO_TIMELINE, f"no timeline of {name}")
+        tables.notes.append(clause.at(record.id, record.id))
         return
     except OSError as error:
-        tables.notes.append(f"{record.id}: timeline of {name}: {error.strerror}.")
+        tables.notes.append(Note(NoteCode.UNREADABLE, str(error.strerror)).at(where, record.id))
         return
     problems = list(file.problems)
     # Where no rank was recorded there is no clock to be placed on.
     if files and rank_0 is None and file.epoch_us is not None:
-        problems.append("without a recording of rank 0 it cannot be placed on its clock")
-    tables.notes.extend(f"{record.id}: timeline of {name}: {clause}." for clause in problems)
+        text = "without a recording of rank 0 it cannot be placed on its clock"
+        problems.append(Note(NoteCode.NO_CLOCK, text))
+    tables.notes += [clause.at(where, record.id) for clause in problems]
     # Steps are inferred from the timeline only where no rank recorded them.
     steps = _steps_of(rank_0, name) if files else None
     tables.add_timeline(record.id, name, file, rank_0, steps)

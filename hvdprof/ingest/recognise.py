@@ -24,6 +24,7 @@ from hvdprof.ingest.sources.listing import listing_of, matching, missing, unread
 from hvdprof.ingest.sources.streams import descriptor_of, file_of_stream
 from hvdprof.ingest.sources.workspace import Workspace
 from hvdprof.ingest.text.text_chunks import Chunks
+from hvdprof.model.notes import Note, NoteCode
 from hvdprof.rundir.layout import MANIFEST_NAME
 from hvdprof.rundir.regular_file import NotRegularFileError, open_regular
 from hvdprof.rundir.shown_names import shown_name
@@ -77,7 +78,7 @@ class Found:
     """Files and run directories, each once, and sentences on what is left out."""
 
     files: list[Recognised] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
 
 
 def recognise_all(paths: Sequence[Path], workspace: Workspace) -> Found:
@@ -152,14 +153,14 @@ def _add(path: Path, found: Found, workspace: Workspace) -> None:
 
 def _add_archive(path: Path, found: Found, workspace: Workspace) -> None:
     unpacked = unpack(path, workspace)
-    found.notes += [f"{shown_name(path)}: {clause}." for clause in unpacked.notes]
+    found.notes += [clause.at(shown_name(path)) for clause in unpacked.notes]
     folder, content = unpacked.folder, list(unpacked.folder.iterdir())
     # An archive of a run has its folders in it.
     while len(content) == 1 and content[0].is_dir():
         (folder,) = content
         content = list(folder.iterdir())
     if not content:
-        reason = unpacked.notes[0] if unpacked.notes else "it holds no file"
+        reason = unpacked.notes[0].text if unpacked.notes else "it holds no file"
         raise UnreadableInputError(f"{shown_name(path)}: {reason}.")
     _add_folder(folder, found)
 
@@ -186,7 +187,8 @@ def _add_folder(folder: Path, found: Found) -> None:
         except OSError as error:
             what = f"unreadable ({error.strerror or error})"
             found.files.append(Recognised(path, Kind.FOREIGN, what))
-            found.notes.append(f"{shown_name(path)} cannot be read: {error.strerror or error}.")
+            text = f"{shown_name(path)} cannot be read: {error.strerror or error}."
+            found.notes.append(Note(NoteCode.UNREADABLE, text))
 
 
 def _ends(path: Path) -> tuple[bytes, bytes, int]:

@@ -10,6 +10,7 @@ from typing import NoReturn
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.file_entry import FileEntry
 from hvdprof.ingest.recognise import Kind, Recognised
+from hvdprof.model.notes import Note
 
 LOOKED_FOR = (
     "Looked for: a run directory, a Horovod timeline (.json, .gz, .zst), traces of torch.profiler, "
@@ -37,7 +38,7 @@ def refuse_runs(found: Sequence[Recognised]) -> None:
         )
 
 
-def refuse_all(entries: Sequence[FileEntry], notes: Sequence[str]) -> NoReturn:
+def refuse_all(entries: Sequence[FileEntry], notes: Sequence[Note]) -> NoReturn:
     """Raise the error for files of which none holds anything usable, each with its reason.
 
     Args:
@@ -73,10 +74,10 @@ def refuse_all(entries: Sequence[FileEntry], notes: Sequence[str]) -> NoReturn:
     )
 
 
-def _refuse_one(entry: FileEntry, notes: Sequence[str]) -> NoReturn:
+def _refuse_one(entry: FileEntry, notes: Sequence[Note]) -> NoReturn:
     found, kind = entry.found, entry.kind
     if notes:
-        raise UnreadableInputError(notes[0].rstrip(".") + ".", hint=LOOKED_FOR)
+        raise UnreadableInputError(notes[0].text.rstrip(".") + ".", hint=LOOKED_FOR)
     if kind == Kind.TEXT:
         raise UnreadableInputError(
             f"{found.name} is text that holds nothing known.", hint=LOOKED_FOR

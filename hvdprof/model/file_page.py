@@ -44,11 +44,15 @@ class Gravity(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class FileVerdict:
-    """At most two sentences on a file or a table, and what limits them; both may be empty."""
+    """At most two sentences on a file or a table, and what limits them; both may be empty.
+
+    ``has_numbers`` is false where the sentence says why the file gives none.
+    """
 
     sentence: str
     caveat: str = ""
     gravity: Gravity = Gravity.NONE
+    has_numbers: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,3 +72,4 @@ class FilePage:
     caveat: str = ""
     left_out: str = ""
     gravity: Gravity = Gravity.NONE
+    has_numbers: bool = True

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from hvdprof.model.notes import Note
+
 
 @dataclass(frozen=True, slots=True)
 class NcclRecording:
@@ -36,4 +38,4 @@ class NcclRecording:
     problems: pd.DataFrame
     line_kinds: pd.DataFrame
     quotes: pd.DataFrame
-    notes: tuple[str, ...]
+    notes: tuple[Note, ...]

@@ -3,8 +3,8 @@
 Tested in ``tests/ingest/test_load_run.py``.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pandas as pd
@@ -12,10 +12,12 @@ import pandas as pd
 from hvdprof.model.cached_rows import CachedRows, LazyFrames
 from hvdprof.model.file_page import FilePage
 from hvdprof.model.nccl_recording import NcclRecording
+from hvdprof.model.notes import Note, notes_frame, texts
 from hvdprof.model.stored_forecast import StoredForecast
 from hvdprof.model.table_attributes import DerivedTables, RecordedTables
 from hvdprof.model.table_catalogue import TABLES, declared_table
 from hvdprof.model.tables.finding_tables import FINDINGS
+from hvdprof.model.tables.log_tables import NOTES
 from hvdprof.model.tables.scaling_tables import JOB_STEPS, LAUNCHES, LOSSES, SCALING
 from hvdprof.plain_text import printable
 from hvdprof.rundir.ddp_format import DdpFacts
@@ -45,7 +47,7 @@ class Run(RecordedTables):
     folder: Path
     manifest: Manifest
     frames: Mapping[str, pd.DataFrame]
-    notes: tuple[str, ...]
+    notes: tuple[Note, ...]
     recorded: bool = True
     nccl: tuple[NcclRecording, ...] = ()
     cached: Mapping[str, Mapping[str, CachedRows]] = field(default_factory=dict)
@@ -89,6 +91,12 @@ class Run(RecordedTables):
         """
         return self.frames[name] if name in self.frames else declared_table(name).empty()
 
+    def extended(self, frames: Mapping[str, pd.DataFrame], notes: Sequence[Note]) -> "Run":
+        """The run with further tables, and further notes behind its own."""
+        everything = (*self.notes, *notes)
+        of_notes = {NOTES.name: notes_frame(everything)} if notes else {}
+        return replace(self, frames={**self.frames, **frames, **of_notes}, notes=everything)
+
 
 @dataclass(frozen=True, slots=True)
 class RunEntry:
@@ -121,8 +129,8 @@ class Verdict:
     ``model``, ``np``, ``engine`` and the efficiencies are those of the largest valid size of the
     model that scales worst; NaN where the run holds nothing to compare. ``biggest_loss`` is the
     name of the most expensive cause of ``WATERFALL`` there, empty where none stands out.
-    ``caveat`` says what limits the numbers, empty where nothing does. ``is_too_busy`` says that
-    other processes leave no answer.
+    ``caveats`` say what limits the numbers. ``is_too_busy`` says that other processes leave no
+    answer.
     """
 
     sentence: str
@@ -134,8 +142,13 @@ class Verdict:
     biggest_loss: str
     biggest_loss_share: float
     engine: str = HOROVOD_ENGINE
-    caveat: str = ""
+    caveats: tuple[Note, ...] = ()
     is_too_busy: bool = False
+
+    @property
+    def caveat(self) -> str:
+        """The sentences of the caveats, empty without any."""
+        return " ".join(texts(self.caveats))
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,11 +191,16 @@ class RunAnalysis(DerivedTables):
     losses: pd.DataFrame
     skipped: tuple[Skipped, ...]
     failed: tuple[FailedSegment, ...]
-    warnings: tuple[str, ...]
+    warning_notes: tuple[Note, ...]
     job_steps: pd.DataFrame = field(default_factory=JOB_STEPS.empty)
     findings: pd.DataFrame = field(default_factory=FINDINGS.empty)
     derived: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     pages: tuple[FilePage, ...] = ()
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The sentences of ``warning_notes``."""
+        return texts(self.warning_notes)
 
     @property
     def unread(self) -> frozenset[str]:

@@ -297,6 +297,10 @@ class SessionEndLine(TypedDict):
     num_committed: Annotated[int, Key("updates up to the last commit")]
 
 
+INJECTED = "faults were injected on purpose: "
+"""How the message of a problem begins that holds the plan of injected faults."""
+
+
 class ProblemLine(TypedDict):
     """The recorder met a failure; the training continued."""
 

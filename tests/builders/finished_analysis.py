@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from hvdprof.model.cell_key import CELL_KEY
+from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.run import FailedSegment, Run, RunAnalysis, Verdict
 from hvdprof.model.tables.finding_tables import FINDINGS
 from hvdprof.model.tables.scaling_tables import LAUNCHES, LOSSES, SCALING
@@ -181,7 +182,7 @@ def typical_losses() -> list[dict[str, Any]]:
 
 
 def verdict(**values: Any) -> Verdict:
-    """The verdict on ``cell()``."""
+    """The verdict on ``cell()``; ``caveat`` is the text of one."""
     fields: dict[str, Any] = {
         "sentence": SENTENCE,
         "model": "resnet18",
@@ -192,6 +193,8 @@ def verdict(**values: Any) -> Verdict:
         "biggest_loss": "exposed transfer",
         "biggest_loss_share": 0.113,
     }
+    caveat = values.pop("caveat", "")
+    fields["caveats"] = (Note(NoteCode.OF_FILE, caveat),) if caveat else ()
     return Verdict(**(fields | values))
 
 
@@ -321,8 +324,10 @@ def analysis(
         "losses": LOSSES.frame(list(losses)),
         "skipped": (),
         "failed": (),
-        "warnings": (),
     }
+    fields["warning_notes"] = tuple(
+        Note(NoteCode.MEASUREMENT, text) for text in values.pop("warnings", ())
+    )
     return RunAnalysis(**(fields | values))
 
 

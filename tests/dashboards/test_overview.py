@@ -23,6 +23,7 @@ from tests.builders.finished_analysis import (
     pass_record,
     run,
     segment,
+    verdict,
 )
 from tests.builders.flight_dumps import dump, write_dumps
 from tests.builders.places import ROOT
@@ -159,7 +160,7 @@ def test_the_load_of_the_machine_is_stated_once(tmp_path):
         warnings=("Other processes kept cores busy during 2 of 2 passes, up to 1.7 cores in p.",)
     )
     caveat = "Other processes kept up to 1.7 of 2 cores busy. Measure again."
-    finished = replace(finished, verdict=replace(finished.verdict, caveat=caveat))
+    finished = replace(finished, verdict=verdict(caveat=caveat))
     page = shape_page(finished)
     assert page.warnings == ()
     assert page.caveat.endswith("in p. Measure again.")

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from hvdprof.api import all_tables, load_run
 from hvdprof.errors import HvdprofError
+from hvdprof.model.notes import texts
 from tests.builders.nccl_log import job
 from tests.builders.recorder_lines import recorder_lines
 from tests.builders.run_directory import PassSpec, SegmentSpec
@@ -108,7 +109,7 @@ def test_any_bytes_under_any_name(
         return
     for frame in all_tables(run).values():
         pa.Table.from_pandas(frame)
-    "\n".join(run.notes).encode("utf-8")
+    "\n".join(texts(run.notes)).encode("utf-8")
 
 
 def test_a_folder_of_files_that_no_reader_knows_costs_little(tmp_path: Path) -> None:

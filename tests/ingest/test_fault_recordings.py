@@ -5,6 +5,7 @@ from functools import cache
 import pytest
 
 from hvdprof import api
+from hvdprof.model.notes import texts
 from hvdprof.model.standalone_files import FilesAnalysis
 from tests.builders.places import RECORDINGS, recording
 
@@ -63,7 +64,7 @@ def test_a_tail_that_is_missing_is_not_made_up(name, steps):
 
 
 def test_a_killed_writer_leaves_events_that_never_end():
-    assert "7 events never end" in " ".join(found("kill_rank0").run.notes)
+    assert "7 events never end" in " ".join(texts(found("kill_rank0").run.notes))
 
 
 def test_a_file_that_a_full_disk_cut_keeps_every_complete_record():

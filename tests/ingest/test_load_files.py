@@ -13,6 +13,7 @@ import pytest
 from hvdprof.api import all_tables, analyze_files, load_run, load_tables
 from hvdprof.api.cached_communication import cached_communication
 from hvdprof.errors import UnreadableInputError
+from hvdprof.model.notes import texts
 from hvdprof.model.table_catalogue import TABLES
 from hvdprof.report.tables.table_files import Rows
 from hvdprof.report.terminal.files_report import render_files_json
@@ -100,7 +101,7 @@ def test_timelines_of_one_process_stand_on_one_axis(
     first, second, _ = (run.events[run.events["pass_id"] == str(path)] for path in paths)
     assert first["start_ns"].max() < second["start_ns"].min()
     assert run.table("timelines")["epoch_ns"].nunique() == 2
-    assert run.notes == (
+    assert texts(run.notes) == (
         f"{paths[0]} and {paths[1]} were written by one process: their times stand on one axis.",
     )
 
@@ -340,7 +341,7 @@ def test_one_unreadable_file_does_not_keep_the_others_from_being_read(tmp_path: 
     (tmp_path / "b.out").symlink_to("/proc/self/mem")
     os.mkfifo(tmp_path / "c.out")
     run = load_run(tmp_path)
-    assert run.notes == (
+    assert texts(run.notes) == (
         f"{tmp_path}/c.out is a named pipe; it is not read.",
         f"{tmp_path}/b.out cannot be read: Input/output error.",
     )
@@ -394,7 +395,7 @@ def test_an_archive_in_a_folder_is_named_and_left_alone(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "b.zip", "w") as file:
         file.writestr("c.out", MIXED)
     run = load_run(tmp_path)
-    assert run.notes == (f"{tmp_path}/b.zip is an archive; name it to read what it holds.",)
+    assert texts(run.notes) == (f"{tmp_path}/b.zip is an archive; name it to read what it holds.",)
     assert set(load_run(tmp_path / "b.zip").table("printed_rates")["file"]) == {
         f"{tmp_path}/b.zip/c.out"
     }

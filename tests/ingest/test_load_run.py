@@ -12,6 +12,7 @@ import pytest
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.load_run import load_run_directory as load_run
 from hvdprof.ingest.storage import parquet_cache, source_key
+from hvdprof.model.notes import texts
 from hvdprof.model.tables.run_tables import ARRIVALS, EVENTS, RANKS, SEGMENTS, STEPS
 from hvdprof.rundir.regular_file import open_regular
 from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts, write_run
@@ -119,7 +120,7 @@ def test_a_missing_rank_a_missing_timeline_and_a_killed_rank_are_notes(tmp_path:
     folder = write_run(tmp_path, [spec])
     shutil.rmtree(folder / "passes/01-np3-throughput-r1/timeline")
     run = load_run(folder)
-    assert sorted(run.notes) == [
+    assert sorted(texts(run.notes)) == [
         "01-np3-throughput-r1: no recording of rank 1.",
         "01-np3-throughput-r1: no timeline of mnist-horovod-none-average.",
         "01-np3-throughput-r1: recording of ranks 0 and 2: it has no end: "
@@ -131,7 +132,9 @@ def test_a_missing_rank_a_missing_timeline_and_a_killed_rank_are_notes(tmp_path:
 
 def test_a_timeline_without_rank_0_keeps_its_own_time(tmp_path: Path) -> None:
     run = load_run(write_run(tmp_path, [PassSpec(size=2, segments=[TRACED], missing_ranks=[0])]))
-    assert "without a recording of rank 0 it cannot be placed on its clock" in " ".join(run.notes)
+    assert "without a recording of rank 0 it cannot be placed on its clock" in " ".join(
+        texts(run.notes)
+    )
     timeline = run.events[run.events["source"] == "timeline"]
     assert set(timeline["step"]) == {-1}
     assert set(timeline["clock_error_ns"]) == {1_000_000_000}
@@ -225,7 +228,7 @@ def test_what_is_no_regular_file_of_the_run_is_noted_and_not_read(tmp_path: Path
     (pass_folder / "nccl").symlink_to("/etc")
     run = load_run(folder)
     assert set(run.ranks["rank"]) == {0}
-    text = "\n".join(run.notes)
+    text = "\n".join(texts(run.notes))
     assert text.count("a link leads out of the run directory") > 2
     assert text.count("it is a named pipe, not a file") == 4, text
     assert "passwd" not in text
@@ -247,7 +250,9 @@ def test_the_cache_leaves_out_what_lies_outside_the_run(
         return open_regular(path)
 
     monkeypatch.setattr(source_key, "open_regular", noted)
-    assert any("a link leads out of the run directory" in note for note in load_run(folder).notes)
+    assert any(
+        "a link leads out of the run directory" in note for note in texts(load_run(folder).notes)
+    )
     assert opened
     assert outside not in opened
 

@@ -15,6 +15,7 @@ from hvdprof.ingest.recorder.recorder_file import RecorderFile, SegmentRecording
 from hvdprof.ingest.recorder.recorder_lines import read_recorder_file
 from hvdprof.ingest.recorder.step_phases import UNSEEN
 from hvdprof.launch.diagnose.rank_progress import PassProgress, RankState
+from hvdprof.model.notes import texts
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.recorder_codec import from_bytes, is_step, to_bytes
 from hvdprof.rundir.recorder_format import (
@@ -193,7 +194,7 @@ def test_readers_see_what_the_writer_wrote(lines: list[Line]) -> None:
     file, state = written_and_read(lines)
 
     (problem,) = of_kind(lines, "problem")
-    assert file.problems == [f"the recorder reported: {text_of(problem['message'])}"]
+    assert list(texts(file.problems)) == [f"the recorder reported: {text_of(problem['message'])}"]
     header = text_of(lines[0])
     # Numbers that are unknown are missing, as those of a damaged header are.
     assert file.header == {key: value for key, value in header.items() if value is not None}

@@ -186,6 +186,7 @@ def _page(run: Run, row: FrameRow, joins: JobJoins, findings: pd.DataFrame) -> F
         verdict=verdict.sentence,
         caveat=verdict.caveat,
         gravity=verdict.gravity,
+        has_numbers=verdict.has_numbers,
     )
 
 

@@ -48,7 +48,7 @@ def verdict_of_sums(
     """As ``timeline_verdict``, of sums over the rows of the file."""
     unreliable = _unreliable(row)
     if unreliable:
-        return FileVerdict(f"No verdict: {unreliable}.")
+        return FileVerdict(f"No verdict: {unreliable}.", has_numbers=False)
     hang = pending_verdict(pending, sums.all_waits.quantile(0.95))
     # Five executions of no length at one moment last nothing altogether.
     if sums.num_steady < LEAST_EXECUTIONS or not sums.executed.length_ns:
@@ -56,7 +56,8 @@ def verdict_of_sums(
             return hang
         number = "1 execution" if sums.num_steady == 1 else f"{sums.num_steady} executions"
         short = f"Too short to judge: {number} after warm-up, fewer than {LEAST_EXECUTIONS}."
-        return FileVerdict(f"{short} {first_uses_sentence(sums)}".strip(), hang.caveat)
+        sentence = f"{short} {first_uses_sentence(sums)}".strip()
+        return FileVerdict(sentence, hang.caveat, has_numbers=False)
     communication, straggler = _communication(sums), straggler_sentence(sums, row)
     if hang.sentence:
         straggler = FileVerdict("", straggler.caveat)

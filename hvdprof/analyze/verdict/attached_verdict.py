@@ -13,6 +13,7 @@ from hvdprof.analyze.files.next_recording import scaling_advice
 from hvdprof.analyze.files.timeline_verdict import timeline_verdict
 from hvdprof.analyze.files.training_log_report import training_verdict
 from hvdprof.model.file_page import FilePage, FileVerdict, Gravity
+from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.run import Run, Verdict
 from hvdprof.model.tables.log_tables import INCIDENTS, STALLS
 from hvdprof.model.tables.timeline_file_tables import TIMELINES
@@ -60,12 +61,14 @@ def attached_verdict(
     answer = replace(answer, engine=run.manifest.passes[0].engine)
     if not verdicts:
         return replace(answer, sentence="The attached files hold no steps and no failure.")
-    caveats = dict.fromkeys(one.caveat for one in verdicts if one.caveat)
-    no_baseline = _NO_BASELINE.format(scaling_advice(answer.engine))
+    caveats = _caveats_of(verdicts)
+    if not (of_recordings or of_training):
+        text = _NO_BASELINE.format(scaling_advice(answer.engine))
+        caveats = (*caveats, Note(NoteCode.NO_BASELINE, text))
     return replace(
         answer,
         sentence=" ".join(one.sentence for one in verdicts),
-        caveat=" ".join((*caveats, *([] if of_recordings or of_training else [no_baseline]))),
+        caveats=caveats,
     )
 
 
@@ -88,10 +91,13 @@ def led_by_errors(
     return replace(
         answer,
         sentence=" ".join((*(one.sentence for one in verdicts), answer.sentence)),
-        caveat=" ".join(
-            filter(None, (*dict.fromkeys(one.caveat for one in verdicts), answer.caveat))
-        ),
+        caveats=(*_caveats_of(verdicts), *answer.caveats),
     )
+
+
+def _caveats_of(verdicts: Sequence[FileVerdict]) -> tuple[Note, ...]:
+    distinct = dict.fromkeys(one.caveat for one in verdicts if one.caveat)
+    return tuple(Note(NoteCode.OF_FILE, text) for text in distinct)
 
 
 def _of_recordings(pages: Sequence[FilePage]) -> Iterator[FileVerdict]:

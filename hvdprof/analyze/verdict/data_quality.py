@@ -8,6 +8,7 @@ from hvdprof import units
 from hvdprof.analyze.steps.host_conditions import host_condition_warnings
 from hvdprof.model.cell_key import ENGINE_TITLES, UNKNOWN
 from hvdprof.model.launch_key import LAUNCH
+from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.run import FailedSegment, Run
 from hvdprof.model.wide_intervals import WIDE_MARK, is_wide
 from hvdprof.rundir.attached import attached_files
@@ -20,13 +21,13 @@ LARGEST_DRIFT = 0.05
 CLEAR_ERRORS = 3.0
 MOST_NOTES = 8
 
-_SAID_ELSEWHERE = ("no recording of", "faults were injected on purpose")
+_SAID_ELSEWHERE = (NoteCode.NO_RECORDING, NoteCode.FAULTS_INJECTED)
 """Notes with a warning or a finding of their own."""
 
 
 def warnings_of(
     run: Run, launches: pd.DataFrame, scaling: pd.DataFrame, failed: Sequence[FailedSegment]
-) -> tuple[str, ...]:
+) -> tuple[Note, ...]:
     """The warnings of the run itself, then those that its numbers give, the gravest first."""
     measured = launches.astype(dict.fromkeys(LAUNCH, str)).merge(
         run.segments.astype(dict.fromkeys(LAUNCH, str)), on=LAUNCH
@@ -34,7 +35,7 @@ def warnings_of(
     throughput = measured[measured["mode"] == Mode.THROUGHPUT]
     # What a job that exists was started with is not known, nor can it be measured again.
     found = [
-        *run.manifest.warnings,
+        *(Note(NoteCode.MEASUREMENT, text) for text in run.manifest.warnings),
         *_failed_cells(failed),
         *_restarted(run.manifest.passes),
         *_oversubscribed(scaling),
@@ -53,151 +54,175 @@ def warnings_of(
     return tuple(dict.fromkeys(found))
 
 
-def _failed_cells(failed: Sequence[FailedSegment]) -> Iterator[str]:
+def _failed_cells(failed: Sequence[FailedSegment]) -> Iterator[Note]:
     cut = [one for one in failed if one.is_counted]
     if cut:
-        yield (
+        text = (
             f"{_number(len(cut), 'launch', 'launches')} ended early. Steps before that count. "
             f"First: {cut[0].pass_id}. {cut[0].reason.rstrip('.')}."
+        )
+        yield Note(
+            NoteCode.ENDED_EARLY, text, pass_id=cut[0].pass_id, rank=cut[0].rank, number=len(cut)
         )
     failed = [one for one in failed if not one.is_counted]
     if failed:
         first = failed[0]
-        yield (
+        text = (
             f"{_number(len(failed), 'measurement')} failed and excluded. First: {first.model} at "
             f"np={first.np} ({first.pass_id}). {first.reason.rstrip('.')}."
         )
+        yield Note(
+            NoteCode.FAILED, text, pass_id=first.pass_id, rank=first.rank, number=len(failed)
+        )
 
 
-def _restarted(passes: Sequence[PassRecord]) -> Iterator[str]:
+def _restarted(passes: Sequence[PassRecord]) -> Iterator[Note]:
     again = [one for one in passes if one.restarts]
     if again:
-        yield (
+        text = (
             f"{_number(len(again), 'launch', 'launches')} started again, since the launcher had "
             f"failed before any rank began. First: {again[0].id}. {again[0].restarts[0]}."
         )
+        yield Note(NoteCode.RESTARTED, text, pass_id=again[0].id, number=len(again))
 
 
-def _oversubscribed(scaling: pd.DataFrame) -> Iterator[str]:
+def _oversubscribed(scaling: pd.DataFrame) -> Iterator[Note]:
     sizes = sorted(set(scaling.loc[scaling["oversubscribed"], "np"]))
     if sizes:
-        yield (
+        text = (
             f"np={', '.join(map(str, sizes))}: more ranks than cores or GPUs (oversubscribed). "
             "Measured, but excluded from statements on scaling."
         )
+        yield Note(NoteCode.OVERSUBSCRIBED, text)
 
 
-def _missing_ranks(run: Run) -> Iterator[str]:
+def _missing_ranks(run: Run) -> Iterator[Note]:
     if attached_files(run.manifest):
         return
     done = run.segments[(run.segments["status"] == Status.DONE).to_numpy()]
     lacking = done[done["num_ranks_recorded"] < done["size"]]
     if not lacking.empty:
         worst = lacking.iloc[0]
-        yield (
+        text = (
             f"{_number(len(lacking), 'measurement')} without recordings of all ranks: wait "
             f"attribution unavailable. First: {worst['pass_id']} with "
             f"{worst['num_ranks_recorded']} of {worst['size']} ranks."
         )
+        yield Note(NoteCode.MISSING_RANKS, text, pass_id=str(worst["pass_id"]), number=len(lacking))
 
 
-def _unfinished(run: Run) -> Iterator[str]:
+def _unfinished(run: Run) -> Iterator[Note]:
     manifest, total = run.manifest, len(run.segments)
     left = int(run.segments["status"].isin([Status.INTERRUPTED, Status.PLANNED]).sum())
     if manifest.status != Status.INTERRUPTED or not (left or manifest.was_killed):
         return
     why = "hvdprof was killed, or this is a copy of a run in progress; "
-    yield (
+    text = (
         f"The run was interrupted: {why if manifest.was_killed else ''}{left} of {total} "
         f"measurements missing. Resume with `{manifest.resume_command(run.folder)}`."
     )
+    yield Note(NoteCode.UNFINISHED, text, number=left)
 
 
-def _damaged_recordings(run: Run) -> Iterator[str]:
+def _damaged_recordings(run: Run) -> Iterator[Note]:
     # Failed passes have no numbers here, and a warning of their own. Notes on files of other tools
-    # begin with the name of the file, and nothing else says that one of them is not used.
-    counted = tuple(f"{one.id}:" for one in run.manifest.passes if one.status == Status.DONE)
+    # are on no pass, and nothing else says that one of them is not used.
+    counted = {one.id for one in run.manifest.passes if one.status == Status.DONE}
     is_attached = bool(attached_files(run.manifest))
     notes = [
         note
         for note in run.notes
-        if (is_attached or note.startswith(counted))
-        and not any(text in note for text in _SAID_ELSEWHERE)
+        if (is_attached or note.pass_id in counted) and note.code not in _SAID_ELSEWHERE
     ]
     yield from notes[:MOST_NOTES]
     if len(notes) > MOST_NOTES:
-        yield f"{len(notes) - MOST_NOTES} more recordings are damaged or incomplete."
+        more = len(notes) - MOST_NOTES
+        text = f"{more} more recordings are damaged or incomplete."
+        yield Note(NoteCode.DAMAGED, text, number=more)
 
 
-def _unaligned_clocks(run: Run) -> Iterator[str]:
+def _unaligned_clocks(run: Run) -> Iterator[Note]:
     method = run.ranks["clock_method"].astype(str)
     loose = run.ranks[method.isin(["wall-clock", "none"])]
     if not loose.empty:
         first = loose.iloc[0]
-        yield (
+        text = (
             f"{_number(len(loose), 'recording')} without a clock offset to rank 0: step times "
             f"across hosts may be wrong there. First: rank {first['rank']} in {first['pass_id']}."
         )
+        yield Note(
+            NoteCode.UNALIGNED_CLOCKS,
+            text,
+            pass_id=str(first["pass_id"]),
+            rank=int(first["rank"]),
+            number=len(loose),
+        )
 
 
-def _not_pinned(scaling: pd.DataFrame) -> Iterator[str]:
+def _not_pinned(scaling: pd.DataFrame) -> Iterator[Note]:
     loose = scaling[~scaling["pinned"] & ~scaling["oversubscribed"]]
     if not loose.empty:
         sizes = ", ".join(map(str, sorted(set(loose["np"]))))
-        yield (
+        text = (
             f"np={sizes}: ranks were not pinned to their own cores, so the kernel may have moved "
             "them between cores."
         )
+        yield Note(NoteCode.NOT_PINNED, text)
 
 
-def _steadiness(launches: pd.DataFrame) -> Iterator[str]:
+def _steadiness(launches: pd.DataFrame) -> Iterator[Note]:
     unsteady = launches[~launches["steady"]]
     if not unsteady.empty:
-        yield (
+        text = (
             f"{_number(len(unsteady), 'launch', 'launches')} without a steady state: step times "
-            f"still changed half way through. First: {_cell(unsteady.iloc[0])}. Measure more steps."
+            f"still changed half way through. First: {_cell(unsteady.iloc[0])}. "
+            "Measure more steps."
         )
+        yield Note(NoteCode.UNSTEADY, text, number=len(unsteady))
     clear = launches["drift"].abs() > CLEAR_ERRORS * launches["drift_error"]
     drifting = launches[clear & (launches["drift"].abs() > LARGEST_DRIFT)]
     if not drifting.empty:
         worst = _last_by(drifting, drifting["drift"].abs())
-        yield (
+        text = (
             f"{_number(len(drifting), 'launch', 'launches')} with drift of the step time. Worst: "
             f"{_cell(worst)}, {units.percent(worst['drift'])} from first to last step."
         )
+        yield Note(NoteCode.DRIFT, text, pass_id=str(worst["pass_id"]), number=len(drifting))
 
 
-def _few_steps(launches: pd.DataFrame) -> Iterator[str]:
+def _few_steps(launches: pd.DataFrame) -> Iterator[Note]:
     few = launches[
         (launches["num_steps"] < MIN_STEPS)
         | (launches["num_effective_steps"] < MIN_EFFECTIVE_STEPS)
     ]
     if not few.empty:
         worst = _last_by(few, -few["num_effective_steps"])
-        yield (
+        text = (
             f"{_number(len(few), 'launch', 'launches')} with too few steady steps: intervals need "
             f"{MIN_STEPS}, and an effective sample size of {MIN_EFFECTIVE_STEPS}. Worst: "
             f"{_cell(worst)}, {_number(int(worst['num_steps']), 'step')}, effective sample size "
             f"{worst['num_effective_steps']:.0f}."
         )
+        yield Note(NoteCode.FEW_STEPS, text, pass_id=str(worst["pass_id"]), number=len(few))
 
 
-def _one_launch(scaling: pd.DataFrame) -> Iterator[str]:
+def _one_launch(scaling: pd.DataFrame) -> Iterator[Note]:
     repeated = set(scaling.loc[scaling["num_launches"] > 1, "np"])
     sizes = sorted(set(scaling["np"]) - repeated)
     if sizes:
-        yield (
+        text = (
             f"np={', '.join(map(str, sizes))}: one launch per cell. Differences between launches "
             "are unknown, and the intervals hold for this launch alone. Add --repeats."
         )
+        yield Note(NoteCode.ONE_LAUNCH, text)
 
 
-def _wide_intervals(scaling: pd.DataFrame) -> Iterator[str]:
+def _wide_intervals(scaling: pd.DataFrame) -> Iterator[Note]:
     half = (scaling["efficiency_high"] - scaling["efficiency_low"]) / 2 / scaling["efficiency"]
     wide = scaling[is_wide(scaling) & ~scaling["oversubscribed"]]
     if not wide.empty:
         worst = _last_by(wide, half[wide.index])
-        yield (
+        text = (
             f"{_number(len(wide), 'efficiency', 'efficiencies')} with a 95 % CI wider than ±10 % "
             f"of the value ({WIDE_MARK}). Worst: {worst['model']} at np={worst['np']} "
             f"({_setting(worst)}), "
@@ -206,20 +231,22 @@ def _wide_intervals(scaling: pd.DataFrame) -> Iterator[str]:
             )
             + ". Measure more repeats or more steps."
         )
+        yield Note(NoteCode.WIDE_INTERVAL, text, number=len(wide))
 
 
-def _negative_overhead(scaling: pd.DataFrame) -> Iterator[str]:
+def _negative_overhead(scaling: pd.DataFrame) -> Iterator[Note]:
     negative = scaling[(scaling["observer_cost_high"] < 0).to_numpy()]
     if len(negative):
         worst = negative.sort_values("observer_cost_high").iloc[0]
         overhead = units.percent_interval(
             worst["observer_cost"], worst["observer_cost_low"], worst["observer_cost_high"]
         )
-        yield (
+        text = (
             f"{_number(len(negative), 'cell')} with observer overhead not measurable: it is "
             f"negative, {overhead} for {worst['model']} at np={worst['np']} ({_setting(worst)}). "
             "The machine was disturbed during the passes."
         )
+        yield Note(NoteCode.NEGATIVE_OVERHEAD, text, number=len(negative))
 
 
 def _last_by(frame: pd.DataFrame, order: pd.Series) -> pd.Series:

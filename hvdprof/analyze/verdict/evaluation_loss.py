@@ -8,6 +8,7 @@ import pandas as pd
 from hvdprof import units
 from hvdprof.analyze.findings.finding import first_fix, title_inside
 from hvdprof.model.job_losses import job_losses
+from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.run import Verdict
 
 
@@ -30,8 +31,8 @@ def loss_beyond_steps(findings: pd.DataFrame, cell: pd.Series, step_share: float
     )
 
 
-def evaluation_caveat(findings: pd.DataFrame, answer: Verdict) -> str:
-    """``Evaluation takes 66.3 % of the recorded time and is in no ...``, or empty.
+def evaluation_caveat(findings: pd.DataFrame, answer: Verdict) -> tuple[Note, ...]:
+    """``Evaluation takes 66.3 % of the recorded time and is in no ...``, or none.
 
     Args:
         findings: FINDINGS of the run.
@@ -39,8 +40,9 @@ def evaluation_caveat(findings: pd.DataFrame, answer: Verdict) -> str:
     """
     share = job_losses(findings, answer.model, answer.np, answer.engine).outside
     if not share:
-        return ""
-    return (
+        return ()
+    text = (
         f"Evaluation takes {units.percent(share)} of the recorded time and is in no rate or step "
         "time: the whole job is slower."
     )
+    return (Note(NoteCode.EVALUATION, text),)

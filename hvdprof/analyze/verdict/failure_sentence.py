@@ -1,6 +1,6 @@
 """The first sentence of a verdict on a job that failed.
 
-Tested in ``tests/analyze/verdict/test_failure_caveat.py``.
+Tested in ``tests/analyze/verdict/test_caveats.py``.
 """
 
 from collections.abc import Sequence

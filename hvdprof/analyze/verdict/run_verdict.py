@@ -24,6 +24,7 @@ from hvdprof.model.cell_key import (
     setting_of_row,
     without_toggles,
 )
+from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.run import FailedSegment, Verdict
 from hvdprof.rundir.manifest import NOT_ENDED, Manifest, Mode, Status
 from hvdprof.rundir.plan import TORCH_ENGINE
@@ -31,12 +32,15 @@ from hvdprof.rundir.plan import TORCH_ENGINE
 OF_CROWDED_CELLS = (STRAGGLER, PAUSE, INPUT_BOUND)
 """Terms that ranks which share cores do not lengthen by themselves."""
 
-_ONE_SIZE_ALONE = "One number of ranks alone: no scaling to judge."
-_TOGGLES_ALONE = "Cells with toggles alone: no scaling to judge."
-_OVERSUBSCRIBED = (
-    "The ranks shared cores or GPUs (oversubscribed), so this says nothing about scaling."
+_ONE_SIZE_ALONE = Note(NoteCode.NO_BASELINE, "One number of ranks alone: no scaling to judge.")
+_TOGGLES_ALONE = Note(NoteCode.NO_BASELINE, "Cells with toggles alone: no scaling to judge.")
+_OVERSUBSCRIBED = Note(
+    NoteCode.OVERSUBSCRIBED,
+    "The ranks shared cores or GPUs (oversubscribed), so this says nothing about scaling.",
 )
-_ONE_LAUNCH = "One launch per cell: differences between launches are unknown."
+_ONE_LAUNCH = Note(
+    NoteCode.ONE_LAUNCH, "One launch per cell: differences between launches are unknown."
+)
 
 
 def verdict(
@@ -75,7 +79,7 @@ def verdict(
         return answer
     ended = sum(record.status not in NOT_ENDED for record in manifest.passes)
     begin = f"Provisional: {ended} of {len(manifest.passes)} launches have ended."
-    return replace(answer, caveat=_joined(begin, answer.caveat))
+    return _limited(answer, Note(NoteCode.PROVISIONAL, begin, number=ended))
 
 
 def _judged(
@@ -144,7 +148,8 @@ def _scaling_verdict(
     number = _number(cell)
     if loss is not None:
         answer = _verdict(_said(lead, number, loss.sentence), cell, loss)
-        return replace(answer, caveat=_joined(offset(answer), answer.caveat))
+        gains = offset(answer)
+        return _limited(answer, Note(NoteCode.OFFSET, gains)) if gains else answer
     rest = "No single loss stands out."
     if cell["efficiency_low"] > 1:
         rest = "No loss: the whole 95 % CI is above 100 %."
@@ -161,12 +166,12 @@ def _oversubscribed_verdict(
     )
     rest = of_baseline if loss is None else loss.sentence
     if not rest and not lead:
-        return _verdict(f"{number} {_OVERSUBSCRIBED}", cell)
+        return _verdict(f"{number} {_OVERSUBSCRIBED.text}", cell)
     answer = _verdict(_said(lead, number, rest), cell, loss)
-    return replace(answer, caveat=_joined(_OVERSUBSCRIBED, answer.caveat))
+    return _limited(answer, _OVERSUBSCRIBED)
 
 
-def _one_size_verdict(cell: pd.Series, why: str, loss: LargestLoss | None, lead: str) -> Verdict:
+def _one_size_verdict(cell: pd.Series, why: Note, loss: LargestLoss | None, lead: str) -> Verdict:
     speed = units.rate_interval(
         cell["samples_per_s"], cell["samples_per_s_low"], cell["samples_per_s_high"]
     )
@@ -176,9 +181,13 @@ def _one_size_verdict(cell: pd.Series, why: str, loss: LargestLoss | None, lead:
         number += f", {_efficiency(cell)} of {cell['baseline']}"
     number += "."
     if loss is None and not lead:
-        return _verdict(f"{number} {why}", cell)
+        return _verdict(f"{number} {why.text}", cell)
     answer = _verdict(_said(lead, number, "" if loss is None else loss.sentence), cell, loss)
-    return replace(answer, caveat=_joined(why, answer.caveat))
+    return _limited(answer, why)
+
+
+def _limited(answer: Verdict, note: Note) -> Verdict:
+    return replace(answer, caveats=(note, *answer.caveats))
 
 
 def _said(lead: str, number: str, rest: str) -> str:
@@ -238,5 +247,5 @@ def _verdict(sentence: str, cell: pd.Series, loss: LargestLoss | None = None) ->
         biggest_loss="" if loss is None else loss.name,
         biggest_loss_share=NAN if loss is None else loss.share,
         engine=str(cell["engine"]),
-        caveat=_ONE_LAUNCH if cell["num_launches"] == 1 else "",
+        caveats=(_ONE_LAUNCH,) if cell["num_launches"] == 1 else (),
     )

@@ -13,6 +13,7 @@ from hvdprof.analyze.files.next_recording import TORCH_SCALING_COMMAND, torch_re
 from hvdprof.analyze.stragglers.delay import LEAST_STEPS, SMALLEST_SHARE
 from hvdprof.analyze.verdict.largest_loss import largest_loss
 from hvdprof.model.causes import CAUSES, EXPOSED_TRANSFER, INPUT_BOUND, SERIALIZATION
+from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.run import Run, Verdict
 from hvdprof.model.tables.rank_collective_tables import RANK_COLLECTIVES
 from hvdprof.rank_names import ranks_named
@@ -89,7 +90,7 @@ def traced_verdict(
         biggest_loss="" if loss is None else loss.name,
         biggest_loss_share=float("nan") if loss is None else loss.share,
         engine=record.engine,
-        caveat=" ".join(_caveats(run, num_steps, missing)),
+        caveats=tuple(_caveats(run, num_steps, missing)),
     )
 
 
@@ -120,7 +121,7 @@ def _without_steps(run: Run) -> str:
     )
 
 
-def _uneven_steps(run: Run) -> Iterator[str]:
+def _uneven_steps(run: Run) -> Iterator[Note]:
     """Which rank has the fewest steps: a trace that was not written to its end is valid, too."""
     steady = run.steps[~run.steps["warmup"].to_numpy(dtype=bool)]
     by_rank: dict[int, set[int]] = {}
@@ -132,33 +133,38 @@ def _uneven_steps(run: Run) -> Iterator[str]:
     most = max(by_rank, key=lambda rank: len(by_rank[rank]))
     common = set.intersection(*by_rank.values())
     if len(common) < len(by_rank[most]):
-        yield (
+        text = (
             f"After warm-up, rank {fewest} has {units.counted(len(by_rank[fewest]), 'step')}, "
             f"rank {most} has {len(by_rank[most])}: only the {len(common)} common to all ranks "
             "count."
         )
+        yield Note(NoteCode.UNEVEN_STEPS, text, rank=fewest, number=len(common))
 
 
-def _caveats(run: Run, num_steps: int, missing: list[int]) -> Iterator[str]:
+def _caveats(run: Run, num_steps: int, missing: list[int]) -> Iterator[Note]:
     size = run.manifest.passes[0].size
     yield from _uneven_steps(run)
     if missing:
-        yield (
+        text = (
             f"Wait attribution unavailable: no whole trace of {ranks_named(missing)}. Give whole "
             f"traces of all ranks, or run `{torch_recording_command(size)}`."
         )
+        yield Note(NoteCode.MISSING_RANKS, text, number=len(missing))
     elif run.steps["blocked_ns"].isna().any():
-        yield (
+        text = (
             "FSDP1 on CPUs waits several times in a step, which traces do not separate from work "
             "(those of FSDP2 do, by their FSDP::all_gather ranges): no straggler is named. "
             "`matched_collectives` holds the wait in each collective."
         )
+        yield Note(NoteCode.NO_WAITS, text)
     elif num_steps < LEAST_STEPS and size > 1:
-        yield (
+        text = (
             f"{num_steps} steps are too few to name a straggler, which takes {LEAST_STEPS}. "
             "Record more with schedule(active=20)."
         )
-    yield (
+        yield Note(NoteCode.FEW_STEPS, text, number=num_steps)
+    text = (
         "The profiler was on and makes steps longer. Traces hold no baseline: "
         f"`{TORCH_SCALING_COMMAND}` measures how the job scales."
     )
+    yield Note(NoteCode.NO_BASELINE, text)

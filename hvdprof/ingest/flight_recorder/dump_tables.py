@@ -14,6 +14,7 @@ from hvdprof.ingest.recognise import Recognised
 from hvdprof.ingest.storage.row_buffer import Rows
 from hvdprof.ingest.tables.collective_matching import SubmittedCall, match_collectives
 from hvdprof.ingest.tables.run_builder import RunBuilder
+from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.tables.collective_progress_tables import COLLECTIVE_PROGRESS
 from hvdprof.model.tables.rank_collective_tables import RANK_COLLECTIVES, UNBOUNDED_CLOCK_NS
 from hvdprof.rundir.shown_names import shown_name
@@ -122,7 +123,8 @@ def add_dumps(found: Sequence[Recognised], builder: RunBuilder) -> AddedDumps:
     """Add the tables of all dumps, and notes on those that are left out."""
     added = AddedDumps()
     for dumps in read_dump_sets(found):
-        builder.notes += dict.fromkeys(error.message for error in dumps.left_out.values())
+        reasons = dict.fromkeys(error.message for error in dumps.left_out.values())
+        builder.notes += [Note(NoteCode.LEFT_OUT, reason) for reason in reasons]
         added.left_out.update(dumps.left_out)
         if not dumps.dumps:
             continue

@@ -20,6 +20,7 @@ from hvdprof.ingest.tables.collective_matching import (
     match_collectives,
 )
 from hvdprof.model.arrays import Int64s
+from hvdprof.model.notes import Note, NoteCode
 from hvdprof.rundir.plan import COLLECTIVES_ENGINE, DDP_ENGINE, FSDP_ENGINE
 from hvdprof.rundir.recorder_format import SAME_CLOCK
 from hvdprof.rundir.shown_names import shown_name
@@ -70,7 +71,7 @@ class TraceSet:
     size: int
     ranks: dict[int, RankTrace]
     matching: Matching
-    notes: list[str]
+    notes: list[Note]
     left_out: dict[Path, str] = field(default_factory=dict)
 
     @property
@@ -114,7 +115,7 @@ def trace_set(
         UnreadableInputError: They are of several recordings of which not just one has a trace of
             every rank, their collectives differ, or none is whole.
     """
-    notes: list[str] = []
+    notes: list[Note] = []
     left_out = dict(unreadable or {})
     whole = one_recording(files, left_out)
     stated = [file.size or 0 for _, file in whole.values()]
@@ -144,21 +145,21 @@ def trace_set(
             hint="Give the traces of all ranks of one job, of one recording.",
         )
     if matching.num_unmatched:
-        notes.append(
+        text = (
             f"{matching.num_unmatched} of {matching.num_calls} collectives have no partner on "
             "another rank and are left out of waiting."
         )
+        notes.append(Note(NoteCode.UNMATCHED, text, number=matching.num_unmatched))
     return TraceSet(size, ranks, matching, notes, left_out)
 
 
-def _place_on_one_clock(ranks: Mapping[int, RankTrace], notes: list[str]) -> None:
+def _place_on_one_clock(ranks: Mapping[int, RankTrace], notes: list[Note]) -> None:
     first = next(iter(ranks.values()))
     for one in ranks.values():
         zero = one.file.zero_ns
         if zero is None:
-            notes.append(
-                f"{shown_name(one.path)} has no base time: its clock is not that of other ranks."
-            )
+            text = "has no base time: its clock is not that of other ranks."
+            notes.append(Note(NoteCode.NO_CLOCK, f"{shown_name(one.path)} {text}", rank=one.rank))
         one.offset_ns = zero or 0
         is_same_host = one is first or (
             bool(one.file.host) and one.file.host == first.file.host and zero is not None
@@ -167,15 +168,16 @@ def _place_on_one_clock(ranks: Mapping[int, RankTrace], notes: list[str]) -> Non
         one.clock_error_ns = 0 if is_same_host else UNKNOWN_ERROR_NS
 
 
-def _number_alike(ranks: Mapping[int, RankTrace], notes: list[str]) -> None:
+def _number_alike(ranks: Mapping[int, RankTrace], notes: list[Note]) -> None:
     """Number inferred steps of all ranks by those of the first rank that end nearest."""
     marked = [one for one in ranks.values() if one.steps.are_marked and one.steps.steps]
     inferred = [one for one in ranks.values() if not one.steps.are_marked and one.steps.steps]
     if inferred:
-        notes.append(
+        text = (
             "The traces mark no steps (ProfilerStep#N): steps are inferred from optimizer "
             "updates. Call profiler.step() after each step to mark them."
         )
+        notes.append(Note(NoteCode.INFERRED_STEPS, text))
     if not inferred:
         return
     reference = (marked or inferred)[0]

@@ -12,6 +12,7 @@ from hvdprof.ingest.kineto.trace_set import TraceSet, trace_set
 from hvdprof.ingest.kineto.trace_tables import trace_blocks
 from hvdprof.ingest.storage.blocks import Block
 from hvdprof.model.cell_key import UNKNOWN
+from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.schema import Table
 from hvdprof.model.tables.run_tables import SEGMENTS, STEPS
 from hvdprof.rundir.manifest import Mode, PassRecord, SegmentRecord, Status
@@ -66,7 +67,7 @@ def traced_pass(
 
 
 def read_traces(
-    paths: Sequence[Path], notes: list[str], *, progress: FileProgress | None = None
+    paths: Sequence[Path], notes: list[Note], *, progress: FileProgress | None = None
 ) -> TraceSet:
     """The traces of one job; what cannot be read is noted.
 
@@ -93,7 +94,8 @@ def read_traces(
         except OSError as error:
             unreadable[path] = f"{shown_name(path)}: {error.strerror or error}."
     found = trace_set(files, unreadable)
-    notes += [*found.left_out.values(), *found.notes]
+    notes += [Note(NoteCode.LEFT_OUT, reason) for reason in found.left_out.values()]
+    notes += found.notes
     return found
 
 

@@ -16,6 +16,7 @@ import pandas as pd
 from hvdprof.ingest.logs.part_reader import PartReader
 from hvdprof.ingest.text.line_filter import anywhere
 from hvdprof.ingest.text.log_lines import PrintedLine
+from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.tables.log_tables import PRINTED_RATES, THROUGHPUT
 from hvdprof.units import counted
 
@@ -96,11 +97,12 @@ class BenchmarkOutput(PartReader):
         """The benchmarks whose output is in the file."""
         return [f"{tool} output" if tool != _OTHER else "throughput lines" for tool in self._tools]
 
-    def notes(self) -> list[str]:
+    def notes(self) -> list[Note]:
         """Totals whose number of ranks is not known."""
-        if self._num_unplaced:
-            return [f"{counted(self._num_unplaced, 'total')} without a number of ranks"]
-        return []
+        if not self._num_unplaced:
+            return []
+        text = f"{counted(self._num_unplaced, 'total')} without a number of ranks"
+        return [Note(NoteCode.NO_RANKS, text, number=self._num_unplaced)]
 
     def _take_header(self, text: str, rank: int | None) -> None:
         model = _MODEL.match(text)

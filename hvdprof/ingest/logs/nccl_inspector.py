@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from hvdprof.ingest.logs.part_reader import PartReader
 from hvdprof.ingest.text.line_filter import anywhere
 from hvdprof.ingest.text.log_lines import PrintedLine
+from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.tables.inspector_tables import INSPECTOR_COLLECTIVES
 from hvdprof.rundir.json_text import parse_json
 
@@ -58,16 +59,18 @@ class NcclInspector(PartReader):
             if isinstance(perf, dict):
                 self._take_perf(line.number, perf, prefix)
 
-    def notes(self) -> list[str]:
+    def notes(self) -> list[Note]:
         """Damaged records, and those that stand before the first header."""
         found = []
         if self._num_damaged:
-            found.append(f"{self._num_damaged} damaged Inspector records are left out")
+            text = f"{self._num_damaged} damaged Inspector records are left out"
+            found.append(Note(NoteCode.DAMAGED, text, number=self._num_damaged))
         if self._num_headless:
-            found.append(
+            text = (
                 f"{self._num_headless} Inspector records stand before the first header: their "
                 "communicator and rank are unknown"
             )
+            found.append(Note(NoteCode.NO_RANKS, text, number=self._num_headless))
         return found
 
     def _take_perf(self, line: int, perf: Mapping[str, object], prefix: str) -> None:

@@ -22,6 +22,7 @@ from hvdprof.ingest.logs.nccl_tests_rows import (
 from hvdprof.ingest.logs.part_reader import PartReader
 from hvdprof.ingest.text.line_filter import anywhere
 from hvdprof.ingest.text.log_lines import PrintedLine
+from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.tables.bandwidth_tables import NCCL_TEST_RUNS, NCCL_TESTS
 from hvdprof.units import counted
 
@@ -109,7 +110,7 @@ class NcclTests(PartReader):
         """``nccl-tests output`` where there is a run."""
         return [self.KIND] if self._runs else []
 
-    def notes(self) -> list[str]:
+    def notes(self) -> list[Note]:
         """Rows that could not be put together, and runs that failed."""
         self._finish_rows()
         damaged = sum(run.num_damaged for run in self._runs)
@@ -119,22 +120,24 @@ class NcclTests(PartReader):
         beside = [run.line for run in self._runs if run.layout and run.layout.is_beside]
         notes = []
         if beside:
-            notes.append(f"the table beside that of {_runs_text(beside)} is omitted (right of `|`)")
+            text = f"the table beside that of {_runs_text(beside)} is omitted (right of `|`)"
+            notes.append(Note(NoteCode.OMITTED, text))
         if damaged:
-            notes.append(f"{counted(damaged, 'row')} of nccl-tests omitted: cut")
+            text = f"{counted(damaged, 'row')} of nccl-tests omitted: cut"
+            notes.append(Note(NoteCode.DAMAGED, text, number=damaged))
         if refused:
-            notes.append(
-                f"{counted(refused, 'row')} omitted: algbw is not size divided by time, as in "
-                "nccl-tests"
-            )
+            why = "algbw is not size divided by time, as in nccl-tests"
+            text = f"{counted(refused, 'row')} omitted: {why}"
+            notes.append(Note(NoteCode.OMITTED, text, number=refused))
         if self._num_headless:
-            notes.append(
-                f"rows of nccl-tests from line {self._runs[0].line} on stand without column names"
-            )
+            rows = f"rows of nccl-tests from line {self._runs[0].line} on"
+            notes.append(Note(NoteCode.DAMAGED, f"{rows} stand without column names"))
         if failed:
-            notes.append(f"nccl-tests failed in {_runs_text(failed)}")
+            text = f"nccl-tests failed in {_runs_text(failed)}"
+            notes.append(Note(NoteCode.TEST_FAILED, text, number=len(failed)))
         if empty:
-            notes.append(f"nccl-tests printed no row in {_runs_text(empty)}")
+            text = f"nccl-tests printed no row in {_runs_text(empty)}"
+            notes.append(Note(NoteCode.TEST_FAILED, text, number=len(empty)))
         return notes
 
     def _take_opening(self, line: PrintedLine) -> bool:

@@ -16,6 +16,7 @@ import pandas as pd
 from hvdprof.ingest.logs.iteration_log import WANTED_SETTINGS, IterationLog
 from hvdprof.ingest.text.line_filter import anywhere
 from hvdprof.ingest.text.log_lines import PrintedLine
+from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.tables.log_tables import THROUGHPUT
 from hvdprof.model.tables.training_log_tables import NEMO_SERIES, TRAINING_ITERATIONS
 
@@ -97,13 +98,13 @@ class NemoLog(IterationLog):
         self._shown = None
         return super().tables()
 
-    def notes(self) -> list[str]:
+    def notes(self) -> list[Note]:
         """What NeMo needs to state the length of iterations, where bars show none."""
         if not self._num_untimed or len(self.rows):
             return []
-        return [
-            f"its progress bars of NeMo state no '{_TIMING}': set exp_manager.log_step_timing=True"
-        ]
+        fix = "set exp_manager.log_step_timing=True"
+        text = f"its progress bars of NeMo state no '{_TIMING}': {fix}"
+        return [Note(NoteCode.NO_TIMING, text)]
 
     def _take(self, shown: _Shown) -> None:
         if _TIMING not in shown.fields:

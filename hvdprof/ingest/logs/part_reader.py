@@ -12,6 +12,7 @@ import pandas as pd
 from hvdprof.ingest.storage.row_buffer import Rows
 from hvdprof.ingest.text.line_filter import EVERY_LINE
 from hvdprof.ingest.text.log_lines import PrintedLine
+from hvdprof.model.notes import Note
 from hvdprof.model.schema import Table
 
 _MISSING: Mapping[str, object] = {
@@ -82,7 +83,7 @@ class PartReader(ABC):
         """What the file is for this reader; empty where it found nothing."""
         return [self.KIND] if len(self.rows) else []
 
-    def notes(self) -> list[str]:
+    def notes(self) -> list[Note]:
         """Clauses that say what was damaged or left out."""
         return []
 

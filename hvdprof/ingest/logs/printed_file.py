@@ -28,6 +28,7 @@ from hvdprof.ingest.text.log_lines import PrintedLine
 from hvdprof.ingest.text.printed_lines import LogFile
 from hvdprof.ingest.text.text_chunks import Progress
 from hvdprof.ingest.text.text_lines import BrokenEndError
+from hvdprof.model.notes import Note, NoteCode
 from hvdprof.rundir.shown_names import shown_name
 from hvdprof.units import counted
 
@@ -62,7 +63,7 @@ class PrintedFile:
     nccl_processes: set[tuple[str, str]] = field(default_factory=set)
     kinds: list[str] = field(default_factory=list)
     tables: list[tuple[str, pd.DataFrame]] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
 
 
 def read_printed_file(path: Path, *, progress: Progress | None = None) -> PrintedFile:
@@ -89,7 +90,7 @@ def read_printed_file(path: Path, *, progress: Progress | None = None) -> Printe
                 except OverflowError:
                     reader.num_absurd += 1
     except BrokenEndError as error:
-        file.notes.append(str(error))
+        file.notes.append(Note(NoteCode.CUT_SHORT, str(error)))
     file.num_lines = source.num_lines
     file.notes += source.notes
     for reader in readers:
@@ -97,7 +98,8 @@ def read_printed_file(path: Path, *, progress: Progress | None = None) -> Printe
         file.notes += reader.notes()
         file.tables += [(name, frame) for name, frame in reader.tables().items() if len(frame)]
     if number := sum(reader.num_absurd for reader in readers):
-        file.notes.append(f"{counted(number, 'row')} omitted: a number has more than 64 bits")
+        text = f"{counted(number, 'row')} omitted: a number has more than 64 bits"
+        file.notes.append(Note(NoteCode.OMITTED, text, number=number))
     return file
 
 

@@ -13,6 +13,7 @@ from hvdprof.ingest.logs.horovod_log import LogHeader, LogLine
 from hvdprof.ingest.logs.part_reader import PartReader
 from hvdprof.ingest.text.line_filter import EVERY_LINE, anywhere
 from hvdprof.ingest.text.log_lines import PrintedLine
+from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.tables.log_tables import STALLS
 
 OPENING = "One or more tensors were submitted to be reduced, gathered or broadcasted by subset"
@@ -78,10 +79,11 @@ class StallWarnings(PartReader):
         """``Horovod stall warnings`` where there is one, even without ranks."""
         return [self.KIND] if self._num_warnings else []
 
-    def notes(self) -> list[str]:
+    def notes(self) -> list[Note]:
         """A warning whose list of ranks is not there."""
         if self._num_warnings and not len(self.rows):
-            return ["its stall warnings name no rank: the lines after them are missing"]
+            text = "its stall warnings name no rank: the lines after them are missing"
+            return [Note(NoteCode.NO_RANKS, text)]
         return []
 
     def _continued(self, text: str) -> str:

@@ -10,6 +10,7 @@ from hvdprof.ingest.logs.part_reader import PartReader
 from hvdprof.ingest.logs.table_columns import MAYBE_COLUMNS, Layout, cells_of, layout_of, number_of
 from hvdprof.ingest.text.line_filter import EVERY_LINE
 from hvdprof.ingest.text.log_lines import PrintedLine
+from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.tables.log_tables import THROUGHPUT
 from hvdprof.units import counted
 
@@ -97,13 +98,14 @@ class ThroughputTable(PartReader):
         pairs = self._pairs or []
         return [self.KIND] if len(self.rows) or len(pairs) > 1 else []
 
-    def notes(self) -> list[str]:
+    def notes(self) -> list[Note]:
         """Rows of tables that hold no number."""
         self._end_table()
         if not (self._skipped and len(self.rows)):
             return []
-        rows = counted(len(self._skipped), "row")
-        return [f"{rows} of the throughput table skipped, first line {self._skipped[0]}: no number"]
+        number, first = len(self._skipped), self._skipped[0]
+        where = f"of the throughput table skipped, first line {first}: no number"
+        return [Note(NoteCode.OMITTED, f"{counted(number, 'row')} {where}", number=number)]
 
     def _take_pair(self, text: str, number: int) -> None:
         if self._pairs is None or not text or text.startswith("#"):

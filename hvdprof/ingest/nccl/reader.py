@@ -19,6 +19,7 @@ from hvdprof.ingest.text.log_lines import PrintedLine
 from hvdprof.ingest.text.printed_lines import LogFile, Wanted
 from hvdprof.ingest.text.text_lines import BrokenEndError
 from hvdprof.model.nccl_recording import NcclRecording
+from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.tables.nccl_call_tables import NCCL_QUOTES
 from hvdprof.rundir.shown_names import shown_name
 from hvdprof.units import counted
@@ -55,7 +56,7 @@ def read_nccl_logs(paths: Sequence[Path], *, progress: Progress | None = None) -
     """
     log, kinds = Logbook(), LineKinds()
     scanner = Scanner(log, kinds)
-    broken: list[str] = []
+    broken: list[Note] = []
     for path in paths:
         scanner.open(shown_name(path))
         for line in _lines_of(path, scanner.wanted, broken, progress):
@@ -72,13 +73,13 @@ def read_nccl_logs(paths: Sequence[Path], *, progress: Progress | None = None) -
 
 
 def _lines_of(
-    path: Path, wanted: Wanted, broken: list[str], progress: Progress | None
+    path: Path, wanted: Wanted, broken: list[Note], progress: Progress | None
 ) -> Iterator[PrintedLine]:
     within = None if progress is None else lambda done, _: progress(path, done)
     try:
         yield from LogFile(path, within).lines(wanted)
     except BrokenEndError as error:
-        broken.append(f"{shown_name(path)}: {error}.")
+        broken.append(Note(NoteCode.CUT_SHORT, str(error)).at(shown_name(path)))
     except OSError as error:
         raise UnreadableInputError(
             f"The log {shown_name(path)} cannot be read: {error.strerror or error}."
@@ -147,17 +148,21 @@ def _ranks(log: Logbook) -> npt.NDArray[np.int64]:
 
 def _notes(
     log: Logbook, communicators: Sequence[Communicator], scanner: Scanner, num_unknown: int
-) -> tuple[str, ...]:
-    ambiguous = [item for item in communicators if item.join == "ambiguous"]
+) -> tuple[Note, ...]:
+    unknown = " with NCCL's prefix not understood; nccl_line_kinds has samples"
+    rejoined = " put together again that another writer had cut"
+    cut = " longer than 4 kB, of which only the beginning was read"
+    alike = " that the log does not distinguish from others of the same size"
+    num_alike = sum(one.num_joined for one in communicators if one.join == "ambiguous")
     notes = (
-        (num_unknown, "line", " with NCCL's prefix not understood; nccl_line_kinds has samples"),
-        (scanner.num_rejoined, "line", " put together again that another writer had cut"),
-        (scanner.num_cut, "line", " longer than 4 kB, of which only the beginning was read"),
-        (log.troubles.num_dropped, "further warning", " not kept one by one"),
-        (
-            sum(item.num_joined for item in ambiguous),
-            "communicator",
-            " that the log does not distinguish from others of the same size",
-        ),
+        (NoteCode.NCCL_LINES, num_unknown, "line", unknown),
+        (NoteCode.NCCL_LINES, scanner.num_rejoined, "line", rejoined),
+        (NoteCode.LONG_LINE, scanner.num_cut, "line", cut),
+        (NoteCode.OMITTED, log.troubles.num_dropped, "further warning", " not kept one by one"),
+        (NoteCode.AMBIGUOUS, num_alike, "communicator", alike),
     )
-    return tuple(f"{counted(number, noun)}{text}." for number, noun, text in notes if number)
+    return tuple(
+        Note(code, f"{counted(number, noun)}{text}.", number=number)
+        for code, number, noun, text in notes
+        if number
+    )

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from hvdprof.ingest.recorder.recorded_windows import RecordedWindows
 from hvdprof.ingest.recorder.step_phases import NUM_STEP_PARTS, UNSEEN, summed_lengths
+from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.step_parts import RECORDED_PARTS
 from hvdprof.rundir.recorder_format import SessionEndLine, SessionLine
 
@@ -263,7 +264,14 @@ class RecorderFile:
     session: SessionLine | None = None
     session_end: SessionEndLine | None = None
     ended: bool = False
-    problems: list[str] = field(default_factory=list)
+    problems: list[Note] = field(default_factory=list)
+
+    def clauses(self, *, is_over: bool = True) -> list[Note]:
+        """``problems``, and whether the recording has no end though its pass is over."""
+        if self.ended or not is_over:
+            return self.problems
+        no_end = Note(NoteCode.NO_END, "it has no end: the rank did not end on its own")
+        return [*self.problems, no_end]
 
     def header_number(self, key: str, default: int) -> int:
         """A whole number of the header, or the default."""

@@ -27,9 +27,11 @@ from hvdprof.ingest.recorder.step_phases import (
     waits,
 )
 from hvdprof.ingest.text.whole_number import whole
+from hvdprof.model.notes import Note, NoteCode
 from hvdprof.rundir.line_file import whole_lines
 from hvdprof.rundir.recorder_codec import from_bytes
 from hvdprof.rundir.recorder_format import (
+    INJECTED,
     RECORDER_SCHEMA_VERSION,
     Bucket,
     ClockLine,
@@ -232,7 +234,10 @@ class _Reader:
         )
 
     def problem(self, line: ProblemLine) -> None:
-        self.file.problems.append(f"the recorder reported: {line['message']}")
+        message = str(line["message"])
+        faults = message.removeprefix(INJECTED) if message.startswith(INJECTED) else ""
+        code = NoteCode.FAULTS_INJECTED if faults else NoteCode.RECORDER_PROBLEM
+        self.file.problems.append(Note(code, f"the recorder reported: {message}", value=faults))
 
     def session(self, line: SessionLine) -> None:
         for number in (line["number"], line["slot"], line["launch_rank"]):
@@ -262,20 +267,25 @@ class _Reader:
             recording.process_times_ns += _process_time(line)
 
     def finished(self) -> RecorderFile:
-        texts = {
-            "damaged": "{} damaged lines were skipped",
-            "torn": "the last line is cut off",
+        damaged = {"damaged": "{} damaged lines were skipped", "torn": "the last line is cut off"}
+        omitted = {
             "earlier recordings": "{} earlier recordings in the same file were skipped",
             "ready": "{} steps have ready times for other tensors than declared",
         }
-        counts = self.counts
-        problems = [text.format(counts[key]) for key, text in texts.items() if counts[key]]
+        problems = [
+            Note(code, text.format(number), number=number)
+            for code, texts in ((NoteCode.DAMAGED, damaged), (NoteCode.OMITTED, omitted))
+            for key, text in texts.items()
+            if (number := self.counts[key])
+        ]
         for kind, number in self.unknown_kinds.items():
-            problems.append(f"{number} lines of the unknown kind {kind!r} were skipped")
+            text = f"{number} lines of the unknown kind {kind!r} were skipped"
+            problems.append(Note(NoteCode.OMITTED, text, number=number))
+        version = self.file.header.get("schema_version")
         if not self.file.header:
-            problems.append("it has no header")
-        elif self.file.header.get("schema_version") != RECORDER_SCHEMA_VERSION:
-            problems.append(f"its schema version is {self.file.header.get('schema_version')}")
+            problems.append(Note(NoteCode.SCHEMA, "it has no header"))
+        elif version != RECORDER_SCHEMA_VERSION:
+            problems.append(Note(NoteCode.SCHEMA, f"its schema version is {version}"))
         self.file.problems += problems
         return self.file
 

@@ -3,7 +3,6 @@
 Tested in ``tests/ingest/rundir/test_attached_recordings.py``.
 """
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,9 +11,10 @@ from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.load_files import load_files
 from hvdprof.ingest.recognise import Found, recognise
 from hvdprof.ingest.tables.run_builder import below_each_other
+from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.run import Run
 from hvdprof.model.table_catalogue import declared_table
-from hvdprof.model.tables.log_tables import FILES, NOTES
+from hvdprof.model.tables.log_tables import FILES
 from hvdprof.rundir.attached import AttachedKind, attached_files
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.regular_file import checked_inside
@@ -73,27 +73,25 @@ def with_recordings(run: Run) -> Run:
     # Names in the run directory: the folders of this machine say nothing.
     for record in run.manifest.passes:
         show_as(RunPaths(run.folder).of_pass(record.id).recording_folder, _SHOWN_FOLDER)
-    notes: list[str] = []
+    notes: list[Note] = []
     files = []
     for one in attached:
         path = run.folder / one.copy
         try:
             files.append(recognise(checked_inside(run.folder, path)))
         except UnreadableInputError as error:
-            notes.append(error.message)
+            notes.append(Note(NoteCode.UNREADABLE, error.message))
         except OSError as error:
-            notes.append(f"{shown_name(path)}: {error.strerror}.")
+            notes.append(Note(NoteCode.UNREADABLE, str(error.strerror)).at(shown_name(path)))
     frames = dict(run.frames)
     if files:
         try:
             found = load_files(Found(files), files[0].path)
         except UnreadableInputError as error:
-            notes.append(error.message)
+            notes.append(Note(NoteCode.UNREADABLE, error.message))
         else:
             notes += found.notes
             for name, frame in found.frames.items():
                 own = [frames[name]] if name in frames else []
                 frames[name] = below_each_other(declared_table(name), [*own, frame])
-    everything = (*run.notes, *notes)
-    frames[NOTES.name] = NOTES.frame({"note": everything})
-    return dataclasses.replace(run, frames=frames, notes=everything)
+    return run.extended(frames, notes)

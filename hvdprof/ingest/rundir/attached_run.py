@@ -141,8 +141,7 @@ def _traced(traces: Sequence[Path], sources: Sequence[Source]) -> TraceSet | Non
             "Profiler traces and Horovod timelines are of different jobs.",
             hint="Make one run directory of each.",
         )
-    notes: list[str] = []
-    return read_traces(traces, notes)
+    return read_traces(traces, [])
 
 
 def _refuse_what_is_there(folder: Path, *, overwrite: bool) -> None:

@@ -3,8 +3,8 @@
 import dataclasses
 
 from hvdprof.errors import UnreadableInputError
+from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.run import Run
-from hvdprof.model.tables.log_tables import NOTES
 from hvdprof.rundir.ddp_format import DdpFacts
 from hvdprof.rundir.json_codec import read_json
 from hvdprof.rundir.layout import RunPaths
@@ -20,7 +20,7 @@ def with_ddp_facts(run: Run) -> Run:
     paths = RunPaths(run.folder)
     most = max((one.size for one in passes), default=0)
     found: list[DdpFacts] = []
-    notes: list[str] = []
+    notes: list[Note] = []
     for record in passes:
         path = paths.of_pass(record.id).ddp_facts
         if record.size != most or not path.exists():
@@ -28,12 +28,9 @@ def with_ddp_facts(run: Run) -> Run:
         try:
             found.append(read_json(DdpFacts, checked_inside(run.folder, path)))
         except (UnreadableInputError, NotRegularFileError) as error:
-            notes.append(f"What {record.id} noted of DDP cannot be read: {error}")
+            text = f"What {record.id} noted of DDP cannot be read: {error}"
+            notes.append(Note(NoteCode.UNREADABLE, text))
     if not found and not notes:
         return run
-    frames = run.frames
-    if notes:
-        notes = [*run.notes, *notes]
-        frames = {**run.frames, NOTES.name: NOTES.frame({"note": notes})}
     facts = max(found, key=lambda one: len(one.allreduces), default=None)
-    return dataclasses.replace(run, frames=frames, notes=tuple(notes) or run.notes, ddp=facts)
+    return dataclasses.replace(run.extended({}, notes), ddp=facts)

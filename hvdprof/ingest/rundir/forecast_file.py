@@ -9,6 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from hvdprof.model.forecast import Forecast, Limits, Missing, Question
+from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.run import Run
 from hvdprof.model.schema import Table
 from hvdprof.model.stored_forecast import StoredForecast
@@ -18,7 +19,6 @@ from hvdprof.model.tables.forecast_tables import (
     FORECAST_MEASURE,
     FORECAST_WIDTHS,
 )
-from hvdprof.model.tables.log_tables import NOTES
 from hvdprof.rundir.json_codec import JsonObject, decode
 from hvdprof.rundir.json_text import DAMAGE, parse_json
 from hvdprof.rundir.layout import RunPaths
@@ -33,19 +33,14 @@ def with_forecasts(run: Run) -> Run:
     if not folder.is_dir():
         return run
     stored: list[StoredForecast] = []
-    notes: list[str] = []
+    notes: list[Note] = []
     for path in sorted(folder.glob("*.json")):
         try:
             stored.append(read_forecast(checked_inside(run.folder, path)))
         except (OSError, *DAMAGE) as error:
-            notes.append(f"The forecast {path.name} cannot be read: {error}.")
-    frames = run.frames
-    if notes:
-        notes = [*run.notes, *notes]
-        frames = {**run.frames, NOTES.name: NOTES.frame({"note": notes})}
-    return dataclasses.replace(
-        run, frames=frames, notes=tuple(notes) or run.notes, forecasts=tuple(stored)
-    )
+            text = f"The forecast {path.name} cannot be read: {error}."
+            notes.append(Note(NoteCode.UNREADABLE, text))
+    return dataclasses.replace(run.extended({}, notes), forecasts=tuple(stored))
 
 
 def read_forecast(path: Path) -> StoredForecast:

@@ -1,18 +1,17 @@
 """The network measured before a run: the file of the run directory as a table."""
 
-import dataclasses
-
 import pandas as pd
 
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.text.whole_number import whole
+from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.run import Run
-from hvdprof.model.tables.log_tables import NOTES
 from hvdprof.model.tables.net_tables import NET_TRANSFERS
 from hvdprof.rundir.json_text import DAMAGE
 from hvdprof.rundir.net_recording import NetRecording
 
 ALL_HOSTS = "all"
+_WHERE = "The measurement of the network"
 
 
 def with_network(run: Run) -> Run:
@@ -23,28 +22,23 @@ def with_network(run: Run) -> Run:
             return run
         frame, notes = net_transfers(recording)
     except UnreadableInputError as error:
-        frame, notes = NET_TRANSFERS.empty(), [error.message]
-    frames = {**run.frames, NET_TRANSFERS.name: frame}
-    if notes:
-        notes = [*run.notes, *notes]
-        frames[NOTES.name] = NOTES.frame({"note": notes})
-    return dataclasses.replace(run, frames=frames, notes=tuple(notes) or run.notes)
+        frame, notes = NET_TRANSFERS.empty(), [Note(NoteCode.UNREADABLE, error.message)]
+    return run.extended({NET_TRANSFERS.name: frame}, notes)
 
 
-def net_transfers(recording: NetRecording) -> tuple[pd.DataFrame, list[str]]:
+def net_transfers(recording: NetRecording) -> tuple[pd.DataFrame, list[Note]]:
     """NET_TRANSFERS of a recording, and a sentence for what is damaged or was not measured."""
     rows: list[dict[str, object]] = []
-    notes = [f"The measurement of the network: {clause}." for clause in recording.problems]
+    notes = [Note(NoteCode.DAMAGED, clause).at(_WHERE) for clause in recording.problems]
     names = _distinct(recording.hosts)
     for number, record in enumerate(recording.records, start=1):
         try:
             is_pair = "from" in record
             ends = [names[record[key]] if is_pair else ALL_HOSTS for key in ("from", "to")]
             if "problem" in record:
-                notes.append(
-                    f"The network from {ends[0]} to {ends[1]} was not measured "
-                    f"({record['what']}): {record['problem']}."
-                )
+                text = f"The network from {ends[0]} to {ends[1]} was not measured"
+                why = f"({record['what']}): {record['problem']}."
+                notes.append(Note(NoteCode.NET_UNMEASURED, f"{text} {why}"))
                 continue
             same = {
                 "method": str(record["what"]),
@@ -56,10 +50,8 @@ def net_transfers(recording: NetRecording) -> tuple[pd.DataFrame, list[str]]:
             times = enumerate(map(whole, record["times_ns"]))
             rows += [same | {"round": turn, "time_ns": time_ns} for turn, time_ns in times]
         except DAMAGE as error:
-            notes.append(
-                f"The measurement of the network: record {number} is damaged: "
-                f"{type(error).__name__}."
-            )
+            clause = f"record {number} is damaged: {type(error).__name__}"
+            notes.append(Note(NoteCode.DAMAGED, clause).at(_WHERE))
     return NET_TRANSFERS.frame(rows), notes
 
 

@@ -14,8 +14,8 @@ from hvdprof.ingest.logs.printed_file import read_printed_file
 from hvdprof.ingest.nccl.reader import read_nccl_logs
 from hvdprof.ingest.rundir.stall_file import read_stall_file
 from hvdprof.ingest.tables.run_builder import RunBuilder
+from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.run import Run
-from hvdprof.model.tables.log_tables import NOTES
 from hvdprof.rundir.attached import AttachedFile, AttachedKind, attached_files
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.regular_file import checked_inside
@@ -37,9 +37,7 @@ def with_logs(run: Run) -> Run:
     if not (read.nccl or read.notes or read.frames):
         return run
     found = read.run(run.folder, run.manifest)
-    notes = (*run.notes, *found.notes)
-    frames = {**run.frames, **found.frames, NOTES.name: NOTES.frame({"note": notes})}
-    return dataclasses.replace(run, nccl=found.nccl, notes=notes, frames=frames)
+    return dataclasses.replace(run.extended(found.frames, found.notes), nccl=found.nccl)
 
 
 def _nccl_logs(run: Run, pass_id: str, read: RunBuilder) -> list[Path]:
@@ -51,7 +49,8 @@ def _nccl_logs(run: Run, pass_id: str, read: RunBuilder) -> list[Path]:
             if checked_inside(run.folder, path).is_file() and path.stat().st_size:
                 paths.append(path)
         except OSError as error:
-            read.notes.append(f"{pass_id}: NCCL log: {error.strerror or error}.")
+            clause = Note(NoteCode.UNREADABLE, f"NCCL log: {error.strerror or error}")
+            read.notes.append(clause.at(pass_id, pass_id))
     return paths
 
 
@@ -61,10 +60,10 @@ def _add_nccl(pass_id: str, paths: Sequence[Path], read: RunBuilder) -> None:
     try:
         recording = read_nccl_logs(paths)
     except HvdprofError as error:
-        read.notes.append(f"{pass_id}: {error.message}")
+        read.notes.append(Note(NoteCode.UNREADABLE, error.message).at(pass_id, pass_id))
         return
     read.nccl.append(recording)
-    read.notes.extend(f"{pass_id}: NCCL: {note}" for note in recording.notes)
+    read.notes += [note.at(f"{pass_id}: NCCL", pass_id) for note in recording.notes]
 
 
 def _add_stalls(run: Run, pass_id: str, read: RunBuilder) -> None:
@@ -75,10 +74,11 @@ def _add_stalls(run: Run, pass_id: str, read: RunBuilder) -> None:
     except FileNotFoundError:
         return
     except OSError as error:
-        read.notes.append(f"{pass_id}: {path.name}: {error.strerror}.")
+        clause = Note(NoteCode.UNREADABLE, f"{path.name}: {error.strerror}")
+        read.notes.append(clause.at(pass_id, pass_id))
         return
     read.add_tables(found.tables.items())
-    read.notes.extend(f"{pass_id}: {clause}." for clause in found.clauses)
+    read.notes += [clause.at(pass_id, pass_id) for clause in found.clauses]
 
 
 def _output(run: Run, file: AttachedFile, read: RunBuilder) -> list[Path]:
@@ -92,12 +92,12 @@ def _output(run: Run, file: AttachedFile, read: RunBuilder) -> list[Path]:
     try:
         printed = read_printed_file(checked_inside(run.folder, path))
     except HvdprofError as error:
-        read.notes.append(f"{file.copy}: {error.message}")
+        read.notes.append(Note(NoteCode.UNREADABLE, error.message).at(file.copy))
         return []
     except OSError as error:
-        read.notes.append(f"{file.copy}: {error.strerror}.")
+        read.notes.append(Note(NoteCode.UNREADABLE, str(error.strerror)).at(file.copy))
         return []
-    read.notes.extend(f"{file.copy}: {clause}." for clause in printed.notes)
+    read.notes += [clause.at(file.copy) for clause in printed.notes]
     read.add_tables((name, _named(frame, file)) for name, frame in printed.tables)
     return [path] if printed.nccl_processes and file.kind == AttachedKind.OUTPUT else []
 

@@ -10,6 +10,7 @@ import pandas as pd
 from hvdprof import units
 from hvdprof.ingest.storage.row_buffer import Rows
 from hvdprof.ingest.text.whole_number import bounded, whole
+from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.tables.log_tables import INCIDENTS, STALLS
 from hvdprof.rank_names import ranks_named
 from hvdprof.rundir.json_codec import JsonObject
@@ -34,7 +35,7 @@ class StallFile:
     """Frames of STALLS and INCIDENTS by name, and a clause for each stall."""
 
     tables: Mapping[str, pd.DataFrame]
-    clauses: list[str] = field(default_factory=list)
+    clauses: list[Note] = field(default_factory=list)
 
 
 def read_stall_file(path: Path, name: str) -> StallFile:
@@ -59,7 +60,7 @@ def read_stall_file(path: Path, name: str) -> StallFile:
             lasted[whole(record["number"])] = bounded(record["lasted_s"])
             at_end.update({record["number"]} if record.get("at_end") else ())
 
-    clauses = read_lines(path, take)
+    clauses = [Note(NoteCode.DAMAGED, one) for one in read_lines(path, take)]
     for number, stall in seen:
         try:
             clause = _clause(stall, lasted.get(whole(stall["number"])))
@@ -69,9 +70,9 @@ def read_stall_file(path: Path, name: str) -> StallFile:
             for row in list(_tensors(stall)):
                 stalls.add(**row, file=name, line=number)
             incidents.add(**incident, file=name, line=number)
-            clauses.append(clause)
+            clauses.append(Note(NoteCode.STALL, clause))
         except DAMAGE as error:
-            clauses.append(damaged(number, error))
+            clauses.append(Note(NoteCode.DAMAGED, damaged(number, error)))
     tables = {STALLS.name: stalls.frame(), INCIDENTS.name: incidents.frame()}
     return StallFile(tables, clauses)
 

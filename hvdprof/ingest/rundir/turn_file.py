@@ -1,6 +1,5 @@
 """The turns of a resident launch to a table: ``turns.jsonl`` of the pass."""
 
-import dataclasses
 from pathlib import Path
 
 import pandas as pd
@@ -8,8 +7,8 @@ import pandas as pd
 from hvdprof.ingest.storage.row_buffer import Rows
 from hvdprof.ingest.tables.run_builder import RunBuilder
 from hvdprof.ingest.text.whole_number import bounded, whole
+from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.run import Run
-from hvdprof.model.tables.log_tables import NOTES
 from hvdprof.model.tables.run_tables import TURNS
 from hvdprof.rundir.json_codec import JsonObject
 from hvdprof.rundir.layout import RunPaths
@@ -22,21 +21,20 @@ def with_turns(run: Run) -> Run:
     read = RunBuilder()
     for record in run.manifest.passes:
         path = RunPaths(run.folder).of_pass(record.id).turns
+        where = f"{record.id}: {path.name}"
         try:
             turns, clauses = read_turn_file(checked_inside(run.folder, path), record.id)
         except FileNotFoundError:
             continue
         except OSError as error:
-            read.notes.append(f"{record.id}: {path.name}: {error.strerror}.")
+            read.notes.append(Note(NoteCode.UNREADABLE, str(error.strerror)).at(where, record.id))
             continue
         read.add_tables([(TURNS.name, turns)])
-        read.notes.extend(f"{record.id}: {path.name}: {clause}." for clause in clauses)
+        read.notes += [Note(NoteCode.DAMAGED, one).at(where, record.id) for one in clauses]
     if not (read.notes or read.frames):
         return run
     own = read.run(run.folder, run.manifest)
-    notes = (*run.notes, *own.notes)
-    frames = {**run.frames, **own.frames, NOTES.name: NOTES.frame({"note": notes})}
-    return dataclasses.replace(run, notes=notes, frames=frames)
+    return run.extended(own.frames, own.notes)
 
 
 def read_turn_file(path: Path, pass_id: str) -> tuple[pd.DataFrame, list[str]]:

@@ -28,6 +28,7 @@ from hvdprof.ingest.sources.tar_members import (
     tar_members,
 )
 from hvdprof.ingest.sources.workspace import Workspace
+from hvdprof.model.notes import Note, NoteCode
 from hvdprof.plain_text import printable
 from hvdprof.rundir.regular_file import open_regular
 from hvdprof.rundir.shown_names import show_as, shown_name
@@ -79,7 +80,7 @@ class Unpacked:
     """The folder that stands for an archive, and clauses that say what was left out."""
 
     folder: Path
-    notes: list[str] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
 
 
 def is_archive(head: bytes) -> bool:
@@ -130,20 +131,22 @@ class _Writer:
         self._path, self._folder, self._most = path, folder, most_bytes
         self._size = self._num_files = self._num_left_out = 0
 
-    def write_all(self, members: Iterator[Member], notes: list[str]) -> None:
+    def write_all(self, members: Iterator[Member], notes: list[Note]) -> None:
         try:
             for name, _, pieces in members:
                 self._write(name, pieces)
         except _DAMAGE as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise
-            notes.append(f"the archive is damaged ({printable(str(error))}); read up to there")
+            text = f"the archive is damaged ({printable(str(error))}); read up to there"
+            notes.append(Note(NoteCode.ARCHIVE, text))
         if self._num_left_out:
             entries = "entry is" if self._num_left_out == 1 else "entries are"
-            notes.append(
+            text = (
                 f"{count(self._num_left_out)} {entries} left out (link, device, encrypted file, or "
                 "a name that is absolute, not plain, too deep or there twice)"
             )
+            notes.append(Note(NoteCode.ARCHIVE, text, number=self._num_left_out))
 
     def _write(self, name: str, pieces: Iterator[bytes] | None) -> None:
         if self._num_files >= MOST_FILES:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hvdprof.errors import UnreadableInputError
+from hvdprof.model.notes import Note, NoteCode
 from hvdprof.rundir.layout import MANIFEST_NAME
 from hvdprof.rundir.regular_file import irregular_kind
 from hvdprof.rundir.shown_names import shown_name
@@ -28,7 +29,7 @@ class Listing:
 
     runs: list[Path] = field(default_factory=list)
     files: list[Path] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
 
 
 def listing_of(folder: Path) -> Listing:
@@ -42,7 +43,8 @@ def listing_of(folder: Path) -> Listing:
     found = Listing()
     for path, kind in _walk(folder, folder, 0, found):
         if kind:
-            found.notes.append(f"{shown_name(path)} is {kind}; it is not read.")
+            text = f"{shown_name(path)} is {kind}; it is not read."
+            found.notes.append(Note(NoteCode.NOT_READ, text))
             continue
         found.files.append(path)
         if len(found.files) > MOST_FILES:
@@ -58,9 +60,8 @@ def listing_of(folder: Path) -> Listing:
 def _walk(folder: Path, top: Path, depth: int, found: Listing) -> Iterator[tuple[Path, str]]:
     """Each path that is no folder, and what it is unless it is a regular file."""
     if depth > MOST_FOLDERS_DEEP:
-        found.notes.append(
-            f"{shown_name(folder)} lies more than {MOST_FOLDERS_DEEP} folders deep; it is not read."
-        )
+        deep = f"lies more than {MOST_FOLDERS_DEEP} folders deep; it is not read."
+        found.notes.append(Note(NoteCode.NOT_READ, f"{shown_name(folder)} {deep}"))
         return
     try:
         with os.scandir(folder) as scan:
@@ -69,7 +70,7 @@ def _walk(folder: Path, top: Path, depth: int, found: Listing) -> Iterator[tuple
         reason = f"{shown_name(folder)} cannot be listed: {error.strerror or error}."
         if folder == top:
             raise UnreadableInputError(reason) from error
-        found.notes.append(reason)
+        found.notes.append(Note(NoteCode.NOT_READ, reason))
         return
     if folder.parent == top and any(entry.name == MANIFEST_NAME for entry in entries):
         found.runs.append(folder)

@@ -16,6 +16,7 @@ from hvdprof.ingest.nccl.nccl_jobs import nccl_tables
 from hvdprof.ingest.storage.blocks import Block, stacked
 from hvdprof.model.cached_rows import LazyFrames
 from hvdprof.model.nccl_recording import NcclRecording
+from hvdprof.model.notes import Note, notes_frame
 from hvdprof.model.run import Run
 from hvdprof.model.schema import Table
 from hvdprof.model.table_catalogue import TABLES, declared_table
@@ -57,7 +58,7 @@ class RunBuilder:
     frames: dict[str, list[pd.DataFrame]] = field(default_factory=dict)
     nccl: list[NcclRecording] = field(default_factory=list)
     cached: dict[str, dict[str, "CachedTable"]] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
 
     def add_recording(
         self, pass_id: str, rank: int, file: "RecorderFile", alignment: "Alignment"
@@ -150,7 +151,7 @@ class RunBuilder:
     def run(self, folder: Path, manifest: Manifest, *, recorded: bool = True) -> Run:
         """The run of all that was added."""
         self.add_tables(nccl_tables(self.nccl))
-        self.add_tables([(NOTES.name, NOTES.frame({"note": self.notes}))])
+        self.add_tables([(NOTES.name, notes_frame(self.notes))])
         frames: dict[str, pd.DataFrame] = {}
         for table in TABLES:
             pieces = list(self.frames.get(table.name, ()))

@@ -27,6 +27,7 @@ from hvdprof.ingest.tables.timeline_file_row import timeline_file_row
 from hvdprof.ingest.text.text_chunks import Progress
 from hvdprof.ingest.timeline.horovod_timeline import read_timeline_file
 from hvdprof.ingest.timeline.streaming.stream import NotInPartsError
+from hvdprof.model.notes import notes_frame, notes_in
 from hvdprof.model.tables.log_tables import NOTES
 from hvdprof.model.tables.run_tables import EVENTS
 from hvdprof.model.tables.timeline_file_tables import TIMELINES
@@ -64,13 +65,13 @@ def add_standalone_timeline(path: Path, builder: RunBuilder, progress: Progress)
         clauses = file.problems
         num_rows = builder.add_timeline(shown_name(path), "", file, None, None)
     else:
-        clauses = tuple(cached[NOTES.name].frame()["note"])
+        clauses = notes_in(cached[NOTES.name].frame())
         num_rows = len(cached[EVENTS.name])
         builder.cached[shown_name(path)] = {
             table.name: cached[table.name] for table in (EVENTS, *_PIECEWISE)
         }
         builder.add_tables([(table.name, cached[table.name].frame()) for table in _AT_ONCE])
-    builder.notes.extend(f"{shown_name(path)}: {clause}." for clause in clauses)
+    builder.notes += [clause.at(shown_name(path)) for clause in clauses]
     return num_rows
 
 
@@ -150,6 +151,6 @@ def _write_whole(
     blocks = timeline_blocks((shown_name(path), ""), file, timeline_clock(file, None), None)
     if len(file.rows):
         blocks[TIMELINES.name] = block_of(timeline_file_row(shown_name(path), "", file.summary))
-    blocks[NOTES.name] = block_of(NOTES.frame({"note": file.problems}))
+    blocks[NOTES.name] = block_of(notes_frame(file.problems))
     for name, block in blocks.items():
         writers[name].append(partial(dict, block))

@@ -38,6 +38,7 @@ from hvdprof.ingest.timeline.meaning.timeline_rows import (
 )
 from hvdprof.ingest.timeline.streaming.part_spool import PartSpool
 from hvdprof.ingest.timeline.streaming.stream import NotInPartsError, read_in_parts
+from hvdprof.model.notes import notes_frame
 from hvdprof.model.tables.log_tables import NOTES
 from hvdprof.model.tables.run_tables import EVENTS
 from hvdprof.model.tables.timeline_file_tables import TIMELINES
@@ -99,8 +100,7 @@ def write_summary(
         inferred = partial(inferred_block, name, summary.steps, clock)
         _append(writers[INFERRED_STEPS.name], len(summary.steps), inferred)
         writers[TIMELINES.name].append(partial(block_of, timeline_file_row(*name, summary)))
-        notes = NOTES.frame({"note": summary.problems})
-        writers[NOTES.name].append(partial(block_of, notes))
+        writers[NOTES.name].append(partial(block_of, notes_frame(summary.problems)))
 
 
 def write_events(

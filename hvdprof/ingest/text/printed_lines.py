@@ -16,6 +16,7 @@ from hvdprof.ingest.text.line_filter import EVERY_LINE, matching, matching_texts
 from hvdprof.ingest.text.log_lines import LogLines, PrintedLine
 from hvdprof.ingest.text.text_chunks import Progress
 from hvdprof.ingest.text.text_lines import LONGEST, TextBlock, text_blocks
+from hvdprof.model.notes import Note, NoteCode
 from hvdprof.rundir.log_prefixes import has_escape, without_colours
 
 Wanted = Callable[[], str]
@@ -70,7 +71,7 @@ class LogFile:
 
     def __init__(self, path: Path, progress: Progress | None = None) -> None:
         self.num_lines = 0
-        self.notes: list[str] = []
+        self.notes: list[Note] = []
         self._path, self._progress = path, progress
         self._length = 0
         self._skips_rest = False
@@ -122,7 +123,8 @@ class LogFile:
         self._length = 0 if block.ended or b"\r" in block.data else self._length + len(block.data)
         if self._length <= _LONGEST_READ:
             return False
-        note = f"line {self.num_lines} is longer than 4 MiB; only its beginning is read"
+        text = f"line {self.num_lines} is longer than 4 MiB; only its beginning is read"
+        note = Note(NoteCode.LONG_LINE, text)
         if note not in self.notes:
             self.notes.append(note)
         return True

@@ -28,6 +28,7 @@ from hvdprof.ingest.timeline.parse import read_raw
 from hvdprof.ingest.timeline.syntax.clamp_timestamps import epochs_in_range
 from hvdprof.ingest.timeline.syntax.parsed_timeline import RawTimeline
 from hvdprof.ingest.timeline.syntax.plain_path import parse_plain
+from hvdprof.model.notes import Note, NoteCode
 from hvdprof.rundir.shown_names import shown_name
 
 
@@ -52,7 +53,7 @@ class Summary:
     facts: TimelineFacts
     pending: tuple[PendingNegotiation, ...]
     end_us: int
-    problems: tuple[str, ...]
+    problems: tuple[Note, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,7 @@ class TimelineFile:
         return self.summary.facts
 
     @property
-    def problems(self) -> tuple[str, ...]:
+    def problems(self) -> tuple[Note, ...]:
         """See ``Summary``."""
         return self.summary.problems
 
@@ -109,8 +110,9 @@ def read_timeline_file(path: Path, *, progress: Progress | None = None) -> Timel
         return understood(read_raw(path, progress=progress))
     except UnreadableInputError as error:
         clause = error.message.removeprefix(shown_name(path)).strip(" .")
+        problems = (Note(NoteCode.UNREADABLE, f"it {clause}"),)
         nothing = parse_timeline("")
-        return replace(nothing, summary=replace(nothing.summary, problems=(f"it {clause}",)))
+        return replace(nothing, summary=replace(nothing.summary, problems=problems))
 
 
 def parse_timeline(text: str) -> TimelineFile:

@@ -45,7 +45,14 @@ FILES = Table(
 NOTES = Table(
     "notes",
     "One warning on the input: skipped or unusual content.",
-    (Column("note", "str", "", "One sentence that names the file or the pass."),),
+    (
+        Column("code", "category", "", "What the note says: one of the codes below."),
+        Column("pass_id", "category", "", "The pass that it is on; empty where on none."),
+        Column("rank", "Int32", "", "The rank; missing where it is not on one alone."),
+        Column("number", "Int64", "", "How many of what the code names; missing where uncounted."),
+        Column("value", "str", "", "What was found, such as the plan of faults; else empty."),
+        Column("note", "str", "", "One sentence that names the file or the pass."),
+    ),
 )
 
 HOROVOD_LOG = Table(

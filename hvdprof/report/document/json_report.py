@@ -45,7 +45,9 @@ def json_object(analysis: RunAnalysis) -> JsonObject:
     }
     return {
         "schema_version": JSON_SCHEMA_VERSION,
-        "verdict": json_value(dataclasses.asdict(analysis.verdict)),
+        "verdict": json_value(
+            dataclasses.asdict(analysis.verdict) | {"caveat": analysis.verdict.caveat}
+        ),
         "scaling": json_rows(analysis.scaling),
         "losses": json_rows(analysis.losses),
         "skipped": [_skipped(cell) for cell in analysis.skipped],
@@ -53,6 +55,7 @@ def json_object(analysis: RunAnalysis) -> JsonObject:
         "findings": json_rows(analysis.findings),
         "files": [page_json(page) for page in analysis.pages],
         "warnings": list(analysis.warnings),
+        "warning_notes": [json_value(dataclasses.asdict(one)) for one in analysis.warning_notes],
         "tables": {
             name: json_rows(frame) for name, frame in others.items() if len(frame) <= MOST_ROWS
         },

@@ -10,6 +10,7 @@ from importlib import resources
 import jinja2
 
 from hvdprof import __version__
+from hvdprof.model.notes import texts
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.standalone_files import FilesAnalysis
 from hvdprof.model.tables.bandwidth_tables import NCCL_TEST_RUNS, NCCL_TESTS
@@ -89,7 +90,7 @@ def fill_files(template: str, found: FilesAnalysis, *, is_html: bool) -> str:
             ),
             throughputs=shape_throughputs(found),
             findings=findings_texts(found.table(FINDINGS.name)),
-            warnings=found.run.notes,
+            warnings=texts(found.run.notes),
             name=found.run.manifest.name,
             version=__version__,
         )

@@ -10,7 +10,6 @@ from hvdprof.report.screen.tiles import BAD, CAUSE_TITLE, CAUTION, GOOD, TRUST_W
 MOST_TILES = 5
 
 Facts = Mapping[str, Fact]
-_NO_NUMBERS = ("No verdict:", "Too short to judge:")
 _TRUST = "Trust"
 _SMALLEST_SHARE = 0.05
 _FEW_STEPS = 10
@@ -217,7 +216,7 @@ def _trust(page: FilePage, facts: Facts) -> Tile:
 
 
 def _tone(page: FilePage, facts: Facts) -> tuple[str, str]:
-    if page.verdict.startswith(_NO_NUMBERS):
+    if not page.has_numbers:
         return BAD, _SENTENCE_END.split(page.verdict)[0].rstrip(".")
     unknown, lines = (_number(facts, name) for name in ("num_not_understood", "num_nccl_lines"))
     if page.caveat:

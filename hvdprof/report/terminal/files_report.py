@@ -12,6 +12,7 @@ from rich.text import Text
 
 from hvdprof import units
 from hvdprof.model.frame_row import FrameRow
+from hvdprof.model.notes import texts
 from hvdprof.model.standalone_files import FilesAnalysis
 from hvdprof.model.tables.bandwidth_tables import NCCL_TEST_RUNS, NCCL_TESTS
 from hvdprof.model.tables.finding_tables import FINDINGS
@@ -56,7 +57,7 @@ def render_files(found: FilesAnalysis, stream: IO[str], *, width: int | None = N
     if found.run.notes:
         console.print(Text("\nWarnings", style="bold yellow"))
     for note in found.run.notes:
-        print_hanging(console, "  ! ", note)
+        print_hanging(console, "  ! ", note.text)
 
 
 def files_json(found: FilesAnalysis) -> JsonObject:
@@ -69,7 +70,7 @@ def files_json(found: FilesAnalysis) -> JsonObject:
         "files": [page_json(page) for page in found.files],
         "tables": {name: json_rows(frame) for name, frame in found.derived.items()},
         "row_counts": json_value(found.run.row_counts),
-        "notes": json_value(found.run.notes),
+        "notes": json_value(texts(found.run.notes)),
     }
 
 

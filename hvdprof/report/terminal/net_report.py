@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hvdprof import units
+from hvdprof.model.notes import texts
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.finding_tables import NETWORK_RULES
 from hvdprof.model.tables.net_tables import NET_LINKS
@@ -37,7 +38,7 @@ def render_net(analysis: RunAnalysis, stream: IO[str], *, width: int | None = No
         console.print(_table(links))
         console.print(Text(_explained(links), style="dim"), soft_wrap=True)
     for note in analysis.run.notes:
-        print_hanging(console, "  ! ", note)
+        print_hanging(console, "  ! ", note.text)
     print_findings(console, _findings(analysis))
 
 
@@ -47,7 +48,7 @@ def render_net_json(analysis: RunAnalysis, stream: IO[str]) -> None:
         "schema_version": NET_SCHEMA_VERSION,
         "net_links": json_rows(analysis.table(NET_LINKS.name)),
         "findings": json_rows(_findings(analysis)),
-        "notes": json_value(analysis.run.notes),
+        "notes": json_value(texts(analysis.run.notes)),
     }
     write_json(content, stream)
 

@@ -10,6 +10,7 @@ from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.finding import Finding, by_gravity, severity_of_cost
 from hvdprof.analyze.findings.run_findings import findings
 from hvdprof.ingest.rundir.net_file import net_transfers
+from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.table_catalogue import TABLES
 from hvdprof.rundir.ddp_format import DdpFacts
 from hvdprof.rundir.manifest import Failure
@@ -106,8 +107,7 @@ def crowded(other_cpu_cores, num_cores=2, **values):
     }
 
 
-REPORTED = "the recorder reported:"
-INJECTED = "faults were injected on purpose: sleep:phase=data,rank=1,amount=20ms"
+FAULTS = "sleep:phase=data,rank=1,amount=20ms"
 
 
 def clocks(*consistent, **names):
@@ -318,18 +318,16 @@ CASES = {
     ),
     "same-hostname": (evidence(ranks=ranks(0, 0)), evidence(ranks=ranks(0, 1))),
     "timeline-tail-lost": (
-        evidence(
-            notes=("s.json: 3 events never end (the recording stopped before, or lost the end)",)
-        ),
-        evidence(notes=("timeline/s.json: 3 records were skipped.",)),
+        evidence(notes=(Note(NoteCode.NEVER_END, "s.json: 3 events have no end.", number=3),)),
+        evidence(notes=(Note(NoteCode.NEVER_BEGIN, "s.json: 3 events never end.", number=3),)),
     ),
     "no-rank-evidence": (
         evidence(segments=segments(num_ranks_recorded=1)),
         evidence(segments=segments(num_ranks_recorded=2)),
     ),
     "faults-injected": (
-        evidence(notes=(f"p: recording of rank 1: {REPORTED} {INJECTED}.",)),
-        evidence(notes=("p: recording of rank 1: the recorder reported: no hook.",)),
+        evidence(notes=(Note(NoteCode.FAULTS_INJECTED, "Said so.", "p", value=FAULTS),)),
+        evidence(notes=(Note(NoteCode.RECORDER_PROBLEM, "p: no hook.", "p", value=FAULTS),)),
     ),
     "clocks-contradict": (
         evidence([clocks(True, False)]),
@@ -387,7 +385,7 @@ def test_severity_follows_cost():
 def test_faults_injected_into_many_ranks_are_reported_once():
     passes = ("01-np2-throughput-r1", "02-np2-trace-r1")
     notes = [
-        f"{name}: recording of rank {rank}: {REPORTED} {INJECTED}."
+        Note(NoteCode.FAULTS_INJECTED, f"{name}: rank {rank}.", name, rank, value=FAULTS)
         for name in passes
         for rank in range(2)
     ]
@@ -396,7 +394,7 @@ def test_faults_injected_into_many_ranks_are_reported_once():
 
     assert row["evidence"].startswith("Faults were injected on purpose into 2 passes: sleep:")
     assert row["evidence"].count("amount=20ms") == 1
-    assert row["quote"] == notes[0]
+    assert row["quote"] == notes[0].text
 
 
 def test_contradicting_clocks_name_their_launches_and_ranks():

@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 from hvdprof.api import analyze_run, load_run
+from hvdprof.model.notes import texts
 from hvdprof.rundir.manifest import WorkerEnd
 from tests.builders.elastic_run import (
     LAUNCH,
@@ -207,7 +208,7 @@ def test_damaged_lines_of_a_session_are_reported(tmp_path):
 
     run = load_run(folder)
     assert run.table("session_ranks").empty
-    assert any("1 damaged lines" in note for note in run.notes)
+    assert any("1 damaged lines" in note for note in texts(run.notes))
 
 
 def test_two_names_of_one_machine_are_no_finding(tmp_path):

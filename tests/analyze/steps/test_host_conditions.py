@@ -1,6 +1,7 @@
 from typing import Any
 
 from hvdprof.analyze.steps.host_conditions import host_condition_warnings
+from hvdprof.model.notes import texts
 from hvdprof.model.run import Run
 from hvdprof.model.tables.run_tables import RANKS
 from tests.builders.declared_rows import declared_rows
@@ -25,7 +26,7 @@ def _run(
 
 
 def _warnings(*passes: dict[str, Any], **values: Any) -> list[str]:
-    return list(host_condition_warnings(_run(*passes, **values)))
+    return list(texts(host_condition_warnings(_run(*passes, **values))))
 
 
 def test_an_idle_host_has_no_warning() -> None:

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from hvdprof.analyze.verdict.data_quality import warnings_of
+from hvdprof.model.notes import Note, NoteCode, texts
 from hvdprof.rundir.manifest import Failure
 from tests.builders import finished_analysis
 from tests.builders.analysis import analysis_of, autoregressive, sweep
@@ -76,7 +77,7 @@ def test_what_happened_in_one_pass(
 def test_injected_faults_are_a_finding_and_no_damaged_recording(tmp_path: Path) -> None:
     finished = analysis_of(tmp_path / "run", sweep(TWO))
     ids = [one.id for one in finished.run.manifest.passes]
-    notes = tuple(f"{id_}: rank 1: faults were injected on purpose: x." for id_ in ids * 4)
+    notes = tuple(Note(NoteCode.FAULTS_INJECTED, id_, id_, value="x") for id_ in ids * 4)
     run = dataclasses.replace(finished.run, notes=notes)
     assert warnings_of(run, finished.launches, finished.scaling, ()) == ()
 
@@ -164,7 +165,7 @@ def test_a_negative_observer_overhead_is_not_measurable(high: float, number: int
         observer_cost=-0.08, observer_cost_low=-0.121, observer_cost_high=high
     )
     done = finished_analysis.analysis([row])
-    found = warnings_of(done.run, done.launches, done.scaling, ())
+    found = texts(warnings_of(done.run, done.launches, done.scaling, ()))
     negative = [warning for warning in found if "observer overhead" in warning]
     assert len(negative) == number
     if number:

@@ -48,11 +48,12 @@ def test_findings_on_other_cells_say_nothing():
     other = frame({**STRAGGLER, "np": 4}, finding(job_share=NAN))
 
     assert loss_beyond_steps(other, pd.Series(CELL), NAN) == ""
-    assert evaluation_caveat(other, verdict(**CELL)) == ""
+    assert evaluation_caveat(other, verdict(**CELL)) == ()
 
 
 def test_the_rate_is_not_that_of_the_whole_job():
-    assert evaluation_caveat(frame(EXCLUDED, STRAGGLER), verdict(**CELL)) == (
+    (caveat,) = evaluation_caveat(frame(EXCLUDED, STRAGGLER), verdict(**CELL))
+    assert caveat.text == (
         "Evaluation takes 50.0 % of the recorded time and is in no rate or step time: the whole "
         "job is slower."
     )

@@ -9,6 +9,7 @@ from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.flight_recorder import dump_file
 from hvdprof.ingest.flight_recorder.dump_file import read_dump
 from hvdprof.ingest.load import Kind, load_run, recognise
+from hvdprof.model.notes import texts
 from tests.builders.flight_dumps import STARTED_NS, Content, dump, write_dumps
 
 
@@ -69,7 +70,7 @@ def test_a_compressed_dump_is_read(tmp_path: Path) -> None:
 
 
 def note_of(folder: Path) -> str:
-    (note,) = load_run([folder]).notes
+    (note,) = texts(load_run([folder]).notes)
     return note
 
 

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 from hvdprof.api import load_run
 from hvdprof.cli.main import build_app
 from hvdprof.errors import UnreadableInputError
+from hvdprof.model.notes import texts
 from tests.builders.flight_dumps import Content, dump, write_dumps
 from tests.builders.places import CORPUS, needs_corpus
 
@@ -61,7 +62,7 @@ def test_other_files_of_the_folder_are_read(tmp_path: Path) -> None:
     write_dumps(tmp_path / "whole", {0: dump(), 1: dump(late_ns=7)})
     run = load_run([tmp_path])
     assert len(run.rank_collectives) == 10
-    (note,) = run.notes
+    (note,) = texts(run.notes)
     assert "not dumps of one incident" in note
     assert sum(run.files["left_out"] == note) == 2
 

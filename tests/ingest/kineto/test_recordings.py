@@ -14,6 +14,7 @@ from hvdprof.cli.main import build_app
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.kineto.recordings import Recording, ranked, recordings_of
 from hvdprof.ingest.kineto.trace_file import read_trace_file
+from hvdprof.model.notes import texts
 from tests.builders.profiler_traces import TracedJob, write_traces
 
 JOB = TracedJob(num_steps=12, late={(1, "backward"): 3000.0})
@@ -105,7 +106,7 @@ def test_the_only_whole_recording_is_analyzed_and_others_are_named(tmp_path: Pat
     rest[1].unlink()
     run = load_run([tmp_path])
     assert "straggler (rank 1, backward phase)" in analyze_run(run).verdict.sentence
-    (note,) = [one for one in run.notes if "another recording" in one]
+    (note,) = [one for one in texts(run.notes) if "another recording" in one]
     assert note.startswith(f"{rest[0]} is of another recording (rank 0 of 2 on node0, 2026-10-01")
     assert note.endswith(f"Analyze it alone: hvdprof analyze {rest[0]}")
     used = run.files[run.files["num_rows"] > 0]

@@ -11,6 +11,7 @@ from hvdprof.api import all_tables, load_run
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.kineto.trace_file import read_trace_file
 from hvdprof.ingest.kineto.trace_set import TraceSet, trace_set
+from hvdprof.model.notes import texts
 from hvdprof.rundir.plan import COLLECTIVES_ENGINE, DDP_ENGINE
 from tests.builders.profiler_traces import TracedJob, write_traces
 
@@ -126,7 +127,7 @@ def test_steps_without_marks_are_inferred_alike_on_all_ranks(tmp_path: Path) -> 
     for one in found.ranks.values():
         assert [step.number for step in one.steps.steps] == [0, 1, 2, 3]
         assert {step.end_ns - step.start_ns for step in one.steps.steps} == {10_500_000}
-    assert "inferred from optimizer updates" in found.notes[0]
+    assert "inferred from optimizer updates" in texts(found.notes)[0]
 
 
 def test_the_same_mark_on_the_gpu_counts_once(tmp_path: Path) -> None:

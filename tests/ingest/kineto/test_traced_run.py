@@ -22,6 +22,7 @@ from hvdprof.api import (
 from hvdprof.cli.main import build_app
 from hvdprof.errors import UnreadableInputError, UsageError
 from hvdprof.ingest.kineto.standalone_traces import _name_of
+from hvdprof.model.notes import texts
 from hvdprof.model.run import Run, RunAnalysis
 from hvdprof.model.step_parts import RECORDED_PARTS
 from hvdprof.model.tables.rank_collective_tables import MATCHED_COLLECTIVES
@@ -321,7 +322,7 @@ def test_throughputs_of_several_sizes_beside_traces_name_the_command(tmp_path: P
     for log, size, rate in zip(logs, (1, 4), (612.0, 1_960.0), strict=True):
         log.write_text(f"Total img/sec on {size} CPU(s): {rate} +-1.0\n")
     assert load_run([*TRACES, logs[0]]).notes == ()
-    (note,) = load_run([*TRACES, *logs]).notes
+    (note,) = texts(load_run([*TRACES, *logs]).notes)
     command = shlex.split(note.split("`")[1])
     result = CliRunner().invoke(build_app(), command[1:])
     assert result.exit_code == 0, result.output

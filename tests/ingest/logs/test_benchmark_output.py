@@ -4,6 +4,7 @@ import pytest
 
 from hvdprof.analyze.files.log_facts import rate_facts
 from hvdprof.ingest.logs.benchmark_output import BenchmarkOutput
+from hvdprof.model.notes import texts
 from tests.builders.places import CORPUS, needs_corpus
 from tests.builders.printed import read_part
 
@@ -103,7 +104,7 @@ def test_a_model_behind_a_mark_of_a_page_is_read(tmp_path: Path) -> None:
 def test_a_total_of_unknown_ranks_gives_a_warning(tmp_path: Path) -> None:
     tables, reader = read_part(BenchmarkOutput, "total images/sec: 5.0\n", tmp_path)
     assert len(tables["throughput"]) == 0
-    assert reader.notes() == ["1 total without a number of ranks"]
+    assert list(texts(reader.notes())) == ["1 total without a number of ranks"]
 
 
 @needs_corpus

@@ -6,6 +6,7 @@ import pytest
 from hvdprof.api import analyze_files, load_run
 from hvdprof.ingest.logs.nccl_inspector import NcclInspector
 from hvdprof.model.file_page import FilePage
+from hvdprof.model.notes import texts
 from tests.builders.printed import read_part
 
 START_US = 1_752_867_229_000_000
@@ -90,7 +91,7 @@ def test_sizes_of_gathers_and_scatters_are_those_of_all_ranks(tmp_path: Path) ->
 def test_cut_and_headless_records_are_counted(tmp_path: Path) -> None:
     whole = text({"coll_perf": perf(1)})
     _, reader = read_part(NcclInspector, whole + text({"coll_perf": perf(2)})[:-30], tmp_path)
-    assert [note.split(" Inspector")[0] for note in reader.notes()] == ["1 damaged", "1"]
+    assert [note.split(" Inspector")[0] for note in texts(reader.notes())] == ["1 damaged", "1"]
 
 
 def test_the_verdict_is_the_longest_collective_with_its_bandwidth(tmp_path: Path) -> None:
@@ -170,7 +171,7 @@ def test_a_record_with_an_absurd_number_is_left_out_and_counted(
     (tmp_path / "a.log").write_text(lines + lines.replace(old, new, 1))
     run = load_run(tmp_path)
     assert len(run.inspector_collectives) == 3
-    assert any("left out" in note or "omitted" in note for note in run.notes)
+    assert any("left out" in note or "omitted" in note for note in texts(run.notes))
 
 
 def test_names_with_half_a_surrogate_pair_are_read(tmp_path: Path) -> None:

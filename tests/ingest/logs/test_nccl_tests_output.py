@@ -6,6 +6,7 @@ import pytest
 
 from hvdprof.ingest.logs.algbw import is_consistent
 from hvdprof.ingest.logs.nccl_tests_output import NcclTests
+from hvdprof.model.notes import texts
 from tests.builders.places import CORPUS, needs_corpus
 from tests.builders.printed import read_part
 
@@ -84,7 +85,7 @@ def test_a_truncated_row_is_skipped_with_a_warning(tmp_path: Path) -> None:
     tables, reader = read_part(NcclTests, text, tmp_path)
     assert set(tables["nccl_tests"]["size_bytes"]) == {16}
     assert list(tables["nccl_test_runs"]["num_damaged"]) == [1]
-    assert reader.notes() == ["1 row of nccl-tests omitted: cut"]
+    assert list(texts(reader.notes())) == ["1 row of nccl-tests omitted: cut"]
 
 
 def test_two_runs_in_one_file(tmp_path: Path) -> None:
@@ -157,7 +158,9 @@ def test_the_matrix_of_another_tool_is_refused(tmp_path: Path) -> None:
     tables, reader = read_part(NcclTests, text, tmp_path)
     assert list(tables["nccl_tests"]["size_bytes"]) == [1024]
     assert list(tables["nccl_test_runs"]["num_refused"]) == [2]
-    assert reader.notes() == ["2 rows omitted: algbw is not size divided by time, as in nccl-tests"]
+    assert list(texts(reader.notes())) == [
+        "2 rows omitted: algbw is not size divided by time, as in nccl-tests"
+    ]
 
 
 def test_old_all_gather_leaves_out_the_part_of_the_rank(tmp_path: Path) -> None:
@@ -172,7 +175,9 @@ def test_rows_without_column_names_are_read(tmp_path: Path) -> None:
         tables, reader = read_part(NcclTests, f"text\n{text}", tmp_path)
         assert len(tables["nccl_tests"]) == 2
         assert tables["nccl_tests"][column].notna().all()
-        assert reader.notes() == ["rows of nccl-tests from line 2 on stand without column names"]
+        assert list(texts(reader.notes())) == [
+            "rows of nccl-tests from line 2 on stand without column names"
+        ]
 
 
 @pytest.mark.parametrize(
@@ -187,7 +192,9 @@ def test_other_numbers_without_column_names_are_not(tmp_path: Path, text: str) -
 
 def test_a_header_without_rows_is_said(tmp_path: Path) -> None:
     _, reader = read_part(NcclTests, "job output\n" + NEW, tmp_path)
-    assert reader.notes() == ["nccl-tests printed no row in the run that begins in line 2"]
+    assert list(texts(reader.notes())) == [
+        "nccl-tests printed no row in the run that begins in line 2"
+    ]
 
 
 # Ranks, sizes, device and average as stated in the corpus' index; None where it states none.
@@ -275,7 +282,7 @@ def test_a_program_that_measures_one_place_alone_has_rows_of_it(tmp_path: Path) 
     ]
     tables, part = read_part(NcclTests, text, tmp_path)
     assert tables["nccl_test_runs"]["num_sizes"].tolist() == [2]
-    assert not any("cut" in note for note in part.notes())
+    assert not any("cut" in note for note in texts(part.notes()))
 
 
 def test_in_place_may_come_first(tmp_path: Path) -> None:
@@ -289,7 +296,7 @@ def test_one_half_row_is_cut(tmp_path: Path) -> None:
         NcclTests, NEW + "  1048576  262144  float  sum  -1  28.56  36.71  64.24  0\n", tmp_path
     )
     assert tables["nccl_tests"].empty
-    assert any("1 row of nccl-tests omitted: cut" in note for note in part.notes())
+    assert any("1 row of nccl-tests omitted: cut" in note for note in texts(part.notes()))
 
 
 def test_a_table_beside_another_is_omitted_and_said(tmp_path: Path) -> None:
@@ -297,7 +304,7 @@ def test_a_table_beside_another_is_omitted_and_said(tmp_path: Path) -> None:
     text = f"{NEW.rstrip()} | {NEW}{row} | {row}\n{row} | 1048576\n"
     tables, part = read_part(NcclTests, text, tmp_path)
     assert len(tables["nccl_tests"]) == 4
-    assert any("the table beside that of the run" in note for note in part.notes())
+    assert any("the table beside that of the run" in note for note in texts(part.notes()))
 
 
 def test_processes_that_print_at_once_are_one_run_each(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from hvdprof.ingest.logs.throughput_table import ThroughputTable
+from hvdprof.model.notes import texts
 from tests.builders.places import CORPUS, needs_corpus
 from tests.builders.printed import read_part
 
@@ -67,7 +68,9 @@ def test_a_bad_row_is_skipped_with_a_note_and_does_not_end_the_table(
     text = f"np,samples/s\n1,100\n{bad}\n8,700\n16,1300\n"
     tables, reader = read_part(ThroughputTable, text, tmp_path)
     assert list(tables["throughput"]["np"]) == [1, 8, 16]
-    assert reader.notes() == ["1 row of the throughput table skipped, first line 3: no number"]
+    assert list(texts(reader.notes())) == [
+        "1 row of the throughput table skipped, first line 3: no number"
+    ]
 
 
 def test_prose_behind_a_table_is_no_bad_row(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@ from pathlib import Path
 
 from hvdprof.api import analyze_files, load_run
 from hvdprof.ingest.nccl.nccl_jobs import jobs_of
+from hvdprof.model.notes import texts
 from tests.builders.run_directory import PassSpec, write_run
 
 LOG = """NCCL version 2.18.5+cuda12.2
@@ -61,4 +62,4 @@ def test_the_nccl_logs_of_a_run_directory(tmp_path: Path) -> None:
     assert list(run.table("nccl_communicators")["num_ranks_complete"]) == [2]
     (logs / "node.0.log").write_text("nothing\n")
     (logs / "node.1.log").write_text("nothing\n")
-    assert any("no line of NCCL's" in note for note in load_run(folder).notes)
+    assert any("no line of NCCL's" in note for note in texts(load_run(folder).notes))

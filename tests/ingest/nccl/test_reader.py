@@ -5,6 +5,7 @@ import pytest
 
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.nccl.reader import read_nccl_logs
+from hvdprof.model.notes import texts
 from tests.builders.nccl_log import call_line, init_line, job, of_rank, recorded, said
 
 
@@ -239,7 +240,7 @@ def test_lines_not_understood_are_counted_with_a_sample(tmp_path: Path) -> None:
     kinds = recording.line_kinds
     assert kinds[["kind", "count", "line"]].to_numpy().tolist() == [["Frobnicated", 5, 1]]
     assert kinds["sample"].iloc[0] == lines[0]
-    assert recording.notes[0].startswith("5 lines")
+    assert texts(recording.notes)[0].startswith("5 lines")
 
 
 @pytest.mark.parametrize("text", ["", "hello\nworld\n", "\0" * 1000, "{}"])

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from hvdprof.ingest.recorder.recorder_file import RecorderFile
 from hvdprof.ingest.recorder.recorder_lines import read_recorder_file
+from hvdprof.model.notes import texts
 from tests.builders.recorder_lines import recorder_lines
 from tests.builders.run_spec import PassSpec, SegmentSpec
 
@@ -55,7 +56,7 @@ def test_a_torn_last_line_costs_one_step(tmp_path: Path) -> None:
     file = read(tmp_path, text)
     assert num_steps(file) == 4
     assert not file.ended
-    assert file.problems == ["the last line is cut off"]
+    assert list(texts(file.problems)) == ["the last line is cut off"]
 
 
 @pytest.mark.parametrize(
@@ -76,7 +77,7 @@ def test_a_torn_last_line_costs_one_step(tmp_path: Path) -> None:
 def test_damaged_lines_are_left_out_and_counted(tmp_path: Path, line: str) -> None:
     file = read(tmp_path, "\n".join([*LINES[:4], line, *LINES[4:]]) + "\n")
     assert num_steps(file) == 5
-    assert file.problems == ["1 damaged lines were skipped"]
+    assert list(texts(file.problems)) == ["1 damaged lines were skipped"]
 
 
 def test_a_step_that_repeats_a_number_is_damage(tmp_path: Path) -> None:
@@ -84,18 +85,18 @@ def test_a_step_that_repeats_a_number_is_damage(tmp_path: Path) -> None:
     at = LINES.index(step)
     file = read(tmp_path, "\n".join([*LINES[: at + 1], step, *LINES[at + 1 :]]) + "\n")
     assert num_steps(file) == 5
-    assert file.problems == ["1 damaged lines were skipped"]
+    assert list(texts(file.problems)) == ["1 damaged lines were skipped"]
 
 
 def test_kinds_of_a_later_version_are_reported(tmp_path: Path) -> None:
     file = read(tmp_path, "\n".join([*LINES, '{"kind": "gpu_clock"}']) + "\n")
-    assert file.problems == ["1 lines of the unknown kind 'gpu_clock' were skipped"]
+    assert list(texts(file.problems)) == ["1 lines of the unknown kind 'gpu_clock' were skipped"]
 
 
 def test_a_second_recording_replaces_the_first(tmp_path: Path) -> None:
     file = read(tmp_path, "\n".join([*LINES[:6], *LINES]) + "\n")
     assert num_steps(file) == 5
-    assert file.problems == ["1 earlier recordings in the same file were skipped"]
+    assert list(texts(file.problems)) == ["1 earlier recordings in the same file were skipped"]
 
 
 def test_problems_of_the_first_recording_are_not_those_of_the_second(tmp_path: Path) -> None:
@@ -105,7 +106,7 @@ def test_problems_of_the_first_recording_are_not_those_of_the_second(tmp_path: P
     file = read(tmp_path, "\n".join([*first, LINES[0], mark, *LINES[1:]]) + "\n")
     assert num_steps(file) == 5
     assert [one.segment for one in file.marks if one.name == "begin"] == [""]
-    assert file.problems == ["1 earlier recordings in the same file were skipped"]
+    assert list(texts(file.problems)) == ["1 earlier recordings in the same file were skipped"]
 
 
 def test_half_a_character_is_replaced(tmp_path: Path) -> None:
@@ -126,11 +127,11 @@ def test_numbers_of_the_header_that_are_none_are_missing(tmp_path: Path, value: 
 def test_the_recorders_own_problems_are_reported(tmp_path: Path) -> None:
     line = json.dumps({"kind": "problem", "message": "no hooks in this torch"})
     file = read(tmp_path, "\n".join([LINES[0], line, *LINES[1:]]) + "\n")
-    assert file.problems == ["the recorder reported: no hooks in this torch"]
+    assert list(texts(file.problems)) == ["the recorder reported: no hooks in this torch"]
 
 
 def test_an_empty_file_has_no_header(tmp_path: Path) -> None:
-    assert read(tmp_path, "").problems == ["it has no header"]
+    assert list(texts(read(tmp_path, "").problems)) == ["it has no header"]
 
 
 def test_ready_times_for_other_tensors_are_not_guessed(tmp_path: Path) -> None:
@@ -138,7 +139,9 @@ def test_ready_times_for_other_tensors_are_not_guessed(tmp_path: Path) -> None:
     file = read(tmp_path, "\n".join(lines) + "\n")
     (segment,) = file.segments.values()
     assert len(segment.ready_ns) == 0
-    assert file.problems == ["5 steps have ready times for other tensors than declared"]
+    assert list(texts(file.problems)) == [
+        "5 steps have ready times for other tensors than declared"
+    ]
 
 
 @given(st.data())

@@ -10,6 +10,7 @@ from hvdprof.cli.main import build_app
 from hvdprof.errors import UnreadableInputError, UsageError
 from hvdprof.ingest.rundir.attach_sources import Given
 from hvdprof.ingest.rundir.attached_run import Stated, attach
+from hvdprof.model.notes import texts
 from hvdprof.model.run import RunAnalysis
 from hvdprof.rundir.attached import attached_files
 from tests.builders import nccl_log
@@ -221,4 +222,4 @@ def test_a_copy_that_is_gone_is_noted(tmp_path: Path) -> None:
     (gone,) = (tmp_path / "run").rglob("dump_2")
     gone.unlink()
     run = load_run(tmp_path / "run")
-    assert any("dump_2" in note for note in run.notes)
+    assert any("dump_2" in note for note in texts(run.notes))

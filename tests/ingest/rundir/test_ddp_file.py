@@ -1,6 +1,7 @@
 from dataclasses import replace
 
 from hvdprof.api import load_run
+from hvdprof.model.notes import texts
 from hvdprof.rundir.ddp_format import DdpFacts
 from hvdprof.rundir.json_codec import to_text
 from hvdprof.rundir.layout import RunPaths
@@ -43,5 +44,5 @@ def test_damaged_facts_are_a_note(tmp_path):
     run = load_run(folder)
 
     assert run.ddp is None
-    assert run.notes[0].startswith(f"What {pass_id} noted of DDP cannot be read: ")
-    assert "ddp.json is damaged" in run.notes[0]
+    assert texts(run.notes)[0].startswith(f"What {pass_id} noted of DDP cannot be read: ")
+    assert "ddp.json is damaged" in texts(run.notes)[0]

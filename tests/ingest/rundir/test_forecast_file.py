@@ -6,6 +6,7 @@ import pytest
 
 from hvdprof.api import load_run
 from hvdprof.model.forecast import Forecast
+from hvdprof.model.notes import texts
 from hvdprof.report.forecast.forecast_json import write_forecast
 from hvdprof.rundir.layout import RunPaths
 from tests.builders.finished_forecast import finished_forecast
@@ -67,7 +68,7 @@ def test_a_damaged_forecast_is_a_note_and_the_others_are_read(tmp_path: Path, da
     run = load_run(folder)
 
     assert len(run.forecasts) == 1
-    (note,) = [note for note in run.notes if "forecast" in note]
+    (note,) = [note for note in texts(run.notes) if "forecast" in note]
     assert note.startswith("The forecast 20261122-190000.json cannot be read: ")
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from hvdprof.api import load_run
 from hvdprof.ingest.rundir.net_file import net_transfers, with_network
+from hvdprof.model.notes import texts
 from hvdprof.model.run import Run
 from hvdprof.rundir.layout import RunPaths
 from tests.builders.net_recording import SIZES, net_recording
@@ -27,7 +28,9 @@ def test_a_pair_that_could_not_be_measured_is_reported() -> None:
     problem = {"what": "tcp", "from": 1, "to": 0, "problem": "no answer on port 7"}
     frame, notes = net_transfers(net_recording(records=[problem]))
     assert frame.empty
-    assert notes == ["The network from h2 to h1 was not measured (tcp): no answer on port 7."]
+    assert list(texts(notes)) == [
+        "The network from h2 to h1 was not measured (tcp): no answer on port 7."
+    ]
 
 
 def test_hosts_of_one_name_are_distinguished() -> None:
@@ -54,7 +57,7 @@ def test_a_record_that_makes_no_sense_is_a_note_and_the_others_are_used(
 ) -> None:
     frame, notes = net_transfers(net_recording(records=[record, *net_recording().records]))
     assert len(frame) == 3 * len(SIZES) * 9
-    (note,) = notes
+    (note,) = texts(notes)
     assert note.startswith("The measurement of the network: record 1 is damaged: ")
 
 
@@ -66,7 +69,7 @@ def test_a_damaged_line_of_the_file_costs_that_line(tmp_path: Path, damage: byte
     path.write_bytes(b"\n".join([*lines[:3], damage, *lines[3:]]))
     read = _empty_run(tmp_path)
     assert len(read.table("net_transfers")) == 3 * len(SIZES) * 9
-    (note,) = read.notes
+    (note,) = texts(read.notes)
     assert note.startswith("The measurement of the network: ")
     assert "is damaged" in note
 
@@ -84,5 +87,5 @@ def test_a_damaged_measurement_is_a_note_and_the_run_loads(tmp_path: Path) -> No
     RunPaths(tmp_path).net.write_text("{")
     read = _empty_run(tmp_path)
     assert len(read.notes) == 1
-    assert "is damaged" in read.notes[0]
-    assert read.table("notes")["note"].tolist() == list(read.notes)
+    assert "is damaged" in texts(read.notes)[0]
+    assert read.table("notes")["note"].tolist() == list(texts(read.notes))

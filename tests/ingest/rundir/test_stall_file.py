@@ -6,6 +6,7 @@ import pytest
 
 from hvdprof.api import analyze_run, load_run
 from hvdprof.ingest.rundir.stall_file import read_stall_file
+from hvdprof.model.notes import texts
 from hvdprof.rundir.layout import RunPaths
 from tests.builders.run_directory import PassSpec, write_run
 
@@ -48,12 +49,12 @@ def test_stalls_are_rows_notes_and_incidents(tmp_path: Path) -> None:
         "stall at step 5 of mnist-none-average: ranks 0 and 2 blocked for 75.0 s on stalled "
         "rank 1; stack: rank 1 in data: /job/train.py:15 load"
     ]
-    stall_notes = [note for note in loaded.notes if "stall" in note]
+    stall_notes = [note for note in texts(loaded.notes) if "stall" in note]
     assert stall_notes == [
         f"{pass_id}: stall at step 5 of mnist-none-average: ranks 0 and 2 blocked for 75.0 s on "
         "stalled rank 1.",
     ]
-    assert any("line 3 is damaged" in note for note in loaded.notes)
+    assert any("line 3 is damaged" in note for note in texts(loaded.notes))
     assert any("stall at step 5" in warning for warning in analyze_run(loaded).warnings)
 
 
@@ -61,7 +62,7 @@ def test_a_stall_in_which_the_job_ended_says_so(tmp_path: Path) -> None:
     path = tmp_path / "stalls.jsonl"
     over = {"kind": "over", "number": 0, "lasted_s": 75.0, "at_end": True}
     path.write_text("\n".join(map(json.dumps, (STALL, over))))
-    (clause,) = read_stall_file(path, "stalls.jsonl").clauses
+    (clause,) = texts(read_stall_file(path, "stalls.jsonl").clauses)
     assert clause.endswith("blocked for 75.0 s on stalled rank 1 until the job ended")
 
 
@@ -69,7 +70,7 @@ def test_ranks_with_fewer_batches_are_named_as_such(tmp_path: Path) -> None:
     path = tmp_path / "stalls.jsonl"
     unequal = {"ended": [1], "num_steps": 39, "waiting": [0, 2], "step": 40}
     path.write_text(json.dumps(STALL | {"unequal": unequal}))
-    assert read_stall_file(path, "stalls.jsonl").clauses == [
+    assert list(texts(read_stall_file(path, "stalls.jsonl").clauses)) == [
         "unequal numbers of batches per rank: rank 1 ended the training loop after 39 steps, "
         "ranks 0 and 2 blocked for at least 60.5 s in step 40"
     ]
@@ -95,7 +96,7 @@ def test_a_stall_of_all_ranks_is_a_hung_collective(tmp_path: Path) -> None:
     found = read_stall_file(path, "stalls.jsonl")
     assert found.tables["incidents"]["failed_rank"].isna().all()
     assert found.tables["stalls"].empty
-    assert found.clauses == [
+    assert list(texts(found.clauses)) == [
         "stall at step 5 of mnist-none-average: ranks 0 and 2 blocked for at least 60.5 s "
         "in a hung collective"
     ]
@@ -108,7 +109,7 @@ def test_ranks_in_different_collectives_are_each_named(tmp_path: Path) -> None:
     ]
     path = tmp_path / "stalls.jsonl"
     path.write_text(json.dumps(STALL | {"late": [], "waiting": [0, 1], "waits": waits}))
-    (clause,) = read_stall_file(path, "stalls.jsonl").clauses
+    (clause,) = texts(read_stall_file(path, "stalls.jsonl").clauses)
     assert clause == (
         "stall at step 5 of mnist-none-average: ranks 0 and 1 blocked for at least 60.5 s in "
         "different collectives: rank 0 in allreduce loss at t.py:31, rank 1 in a collective"
@@ -134,5 +135,5 @@ def test_a_damaged_line_costs_its_stall_alone(tmp_path: Path, damage: bytes) -> 
     found = read_stall_file(path, "stalls.jsonl")
     assert len(found.tables["incidents"]) == 1
     assert len(found.tables["stalls"]) == 2
-    (clause,) = [one for one in found.clauses if "damaged" in one]
+    (clause,) = [one for one in texts(found.clauses) if "damaged" in one]
     assert clause.startswith("line 2 is damaged: ")

@@ -18,6 +18,7 @@ from hvdprof.errors import HvdprofError, UnreadableInputError
 from hvdprof.ingest.sources import archives, tar_members
 from hvdprof.ingest.sources.archives import is_archive, unpack
 from hvdprof.ingest.sources.workspace import Workspace
+from hvdprof.model.notes import texts
 
 FILES = {"job/rank.0/stdout": b"step 1\n" * 100, "job/rank.1/stdout": b"", "timeline.json": b"[]"}
 LONG = "/".join(["d" * 60] * 5) + "/" + "ü" * 50
@@ -60,7 +61,7 @@ def unpacked(path: Path, content: bytes) -> tuple[dict[str, bytes], list[str]]:
         assert not any(one.is_symlink() for one in found.folder.rglob("*"))
         folder = found.folder
     assert not folder.exists()
-    return files, found.notes
+    return files, list(texts(found.notes))
 
 
 @pytest.mark.parametrize(

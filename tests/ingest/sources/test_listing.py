@@ -6,6 +6,7 @@ import pytest
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.sources import listing
 from hvdprof.ingest.sources.listing import listing_of
+from hvdprof.model.notes import texts
 
 
 def test_files_of_all_depths_without_hidden_ones(tmp_path: Path) -> None:
@@ -28,7 +29,7 @@ def test_what_is_no_file_is_said(tmp_path: Path) -> None:
     (tmp_path / "gone").symlink_to("nowhere")
     found = listing_of(tmp_path)
     assert found.files == []
-    assert sorted(found.notes) == [
+    assert sorted(texts(found.notes)) == [
         f"{tmp_path}/gone is a link that leads nowhere; it is not read.",
         f"{tmp_path}/pipe is a named pipe; it is not read.",
         f"{tmp_path}/zero is a device; it is not read.",
@@ -54,4 +55,4 @@ def test_what_lies_too_deep_is_left_out(tmp_path: Path) -> None:
     (folder.parent / "deep").touch()
     found = listing_of(tmp_path)
     assert found.files == [folder.parent / "deep"]
-    assert found.notes == [f"{folder} lies more than 64 folders deep; it is not read."]
+    assert list(texts(found.notes)) == [f"{folder} lies more than 64 folders deep; it is not read."]

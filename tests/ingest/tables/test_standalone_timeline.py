@@ -12,6 +12,7 @@ from hvdprof.ingest.storage.cached_table import CachedTable
 from hvdprof.ingest.storage.parquet_cache import FOLDER
 from hvdprof.ingest.tables import standalone_timeline
 from hvdprof.ingest.timeline import machine_code
+from hvdprof.model.notes import texts
 from hvdprof.model.run import Run
 from tests.builders.places import RECORDINGS
 
@@ -155,8 +156,8 @@ def test_the_name_is_the_one_that_was_given_now(
     monkeypatch.setattr(standalone_timeline, "read_timeline_file", never_parse)
     run = load_run("a.json")
     assert all(set(run.table(name)["pass_id"]) == {"a.json"} for name in ("events", "timelines"))
-    assert any(note.startswith("a.json: ") for note in run.notes)
-    assert not any(str(caching_folder) in note for note in run.notes)
+    assert any(note.startswith("a.json: ") for note in texts(run.notes))
+    assert not any(str(caching_folder) in note for note in texts(run.notes))
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ from hvdprof.ingest.load import load_run
 from hvdprof.ingest.recognise import Kind, recognise
 from hvdprof.ingest.text import text_lines
 from hvdprof.ingest.text.text_lines import LONGEST, BrokenEndError, TextBlock, text_blocks
+from hvdprof.model.notes import texts
 from tests.builders.nccl_log import job
 
 LOG = ("\n".join(job()) + "\nRuntimeError: NCCL error\n").encode()
@@ -98,7 +99,7 @@ def test_a_broken_end_of_a_compressed_nccl_log_is_reported_once(tmp_path: Path) 
     packed = gzip.compress(LOG)
     path.write_bytes(packed[:-12])
     run = load_run([path])
-    assert [note for note in run.notes if "ends early" in note] == [
+    assert [note for note in texts(run.notes) if "ends early" in note] == [
         f"{path}: the gzip data ends early."
     ]
 

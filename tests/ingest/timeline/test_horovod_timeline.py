@@ -11,6 +11,7 @@ from hvdprof.ingest.timeline.horovod_timeline import (
     parse_timeline,
     read_timeline_file,
 )
+from hvdprof.model.notes import texts
 from tests.builders.places import CORPUS, RECORDINGS, needs_corpus
 from tests.builders.timeline_rows import rows_of
 
@@ -113,7 +114,9 @@ def test_the_end_of_the_array_does_not_matter(end: str) -> None:
 def test_what_never_ends_has_no_length() -> None:
     file = parsed(event("B", 1, 1, "ALLREDUCE"))
     assert [row.dur_us for row in rows_of(file)] == [-1]
-    assert file.problems == ("1 event never ends (the recording stopped before, or lost the end)",)
+    assert texts(file.problems) == (
+        "1 event never ends (the recording stopped before, or lost the end)",
+    )
 
 
 def test_a_lost_end_does_not_spoil_the_uses_after_it() -> None:
@@ -134,7 +137,7 @@ def test_a_lost_end_does_not_spoil_the_uses_after_it() -> None:
 def test_ends_of_barriers_and_joins_are_no_problem_others_are() -> None:
     join = '{"name": "process_name", "ph": "M", "pid": 3, "args": {"name": "join.noname"}}'
     assert parsed(join, event("E", 1, 3, dtype="int32", shape="[]")).problems == ()
-    assert parsed(event("E", 1, 1)).problems == (
+    assert texts(parsed(event("E", 1, 1)).problems) == (
         "1 event ends without a beginning (the recording began in the middle)",
     )
 
@@ -143,7 +146,7 @@ def test_ends_of_barriers_and_joins_are_no_problem_others_are() -> None:
 def test_files_without_events(text: str) -> None:
     file = parse_timeline(text)
     assert len(file.rows) == 0
-    assert "it holds no event" in file.problems
+    assert "it holds no event" in texts(file.problems)
 
 
 @pytest.mark.parametrize(
@@ -151,7 +154,7 @@ def test_files_without_events(text: str) -> None:
     ['{"ph": "B", "pid": 1}', '{"ph": "E", "ts": "x", "pid": 1}', '{"ph": "?"}', '{"a": 1}'],
 )
 def test_damaged_records_are_counted(record: str) -> None:
-    (damage,) = (one for one in parsed(record).problems if "damaged" in one)
+    (damage,) = (one for one in texts(parsed(record).problems) if "damaged" in one)
     offset = len("[\n" + NAMES)
     assert damage == (
         f"damaged places left out: 1 ({len(record)} B), "
@@ -197,7 +200,7 @@ def test_a_file_that_is_no_timeline_gives_a_warning_and_no_error(
     path = tmp_path / "timeline.json"
     path.write_bytes(content)
     file = read_timeline_file(path)
-    assert file.problems == (problem,)
+    assert texts(file.problems) == (problem,)
     assert len(file.rows) == len(file.uses) == len(file.executions) == len(file.steps) == 0
 
 
@@ -244,7 +247,7 @@ def test_a_timeline_started_in_the_middle_of_an_operation() -> None:
         "allreduce.inflight",
         *["allreduce.b"] * 3,
     ]
-    assert file.problems == (
+    assert texts(file.problems) == (
         "1 event ends without a beginning (the recording began in the middle)",
         "1 rank tick lies outside of every negotiation",
     )

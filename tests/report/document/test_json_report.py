@@ -45,6 +45,7 @@ def test_keys_of_the_object():
         "findings",
         "files",
         "warnings",
+        "warning_notes",
         "tables",
         "row_counts",
         "run",
@@ -145,4 +146,13 @@ def test_the_manual_names_exactly_the_keys_that_are_written(heading, written):
 
 
 def test_verdict_is_written_field_by_field():
-    assert list(json_object(analysis())["verdict"]) == list(Verdict.__dataclass_fields__)
+    assert list(json_object(analysis())["verdict"]) == [*Verdict.__dataclass_fields__, "caveat"]
+
+
+def test_caveats_and_warnings_have_codes_beside_their_sentences():
+    finished = analysis(verdict=verdict(caveat="Few."), warnings=("w",))
+    result = rendered(finished)
+    assert result["verdict"]["caveat"] == "Few."
+    (caveat,), (warning,) = result["verdict"]["caveats"], result["warning_notes"]
+    assert (caveat["code"], caveat["text"]) == ("of-file", "Few.")
+    assert (warning["code"], warning["text"]) == ("measurement", "w")

@@ -7,8 +7,8 @@ from hvdprof.report.screen.tiles import BAD, CAUTION, GOOD
 from tests.builders.places import RECORDINGS
 
 
-def page(*facts, verdict="", caveat=""):
-    return FilePage("job.log", "a log", 100, facts, (), verdict, caveat)
+def page(*facts, **values):
+    return FilePage("job.log", "a log", 100, facts, (), **values)
 
 
 def by_title(shown):
@@ -85,17 +85,18 @@ def test_what_is_wrong_comes_first_and_needs_no_trust(facts, title, value, detai
 
 
 @pytest.mark.parametrize(
-    ("verdict", "caveat", "tone", "reason"),
+    ("verdict", "caveat", "known", "tone", "reason"),
     [
-        ("Fine.", "", GOOD, "no caveat for this file"),
-        ("Fine.", "Sizes are guessed. Else fine.", CAUTION, "Sizes are guessed"),
-        ("No verdict: times fall back.", "", BAD, "No verdict: times fall back"),
-        ("Too short to judge: 1 execution. More.", "", BAD, "Too short to judge: 1 execution"),
+        ("Fine.", "", True, GOOD, "no caveat for this file"),
+        ("Fine.", "Sizes are guessed. Else fine.", True, CAUTION, "Sizes are guessed"),
+        ("Times fall back.", "", False, BAD, "Times fall back"),
+        ("Too short: 1 execution. More.", "", False, BAD, "Too short: 1 execution"),
+        ("Too short to judge: no.", "", True, GOOD, "no caveat for this file"),
     ],
 )
-def test_trust_is_the_first_thing_that_limits_the_numbers(verdict, caveat, tone, reason):
+def test_trust_is_the_first_thing_that_limits_the_numbers(verdict, caveat, known, tone, reason):
     fact = Fact("peak_busbw_gb_s", "peak", 235.0, "GB/s")
-    peak, trust = file_tiles(page(fact, verdict=verdict, caveat=caveat))
+    peak, trust = file_tiles(page(fact, verdict=verdict, caveat=caveat, has_numbers=known))
     assert (peak.title, peak.value) == ("Peak busbw", "235 GB/s")
     assert (trust.tone, trust.detail) == (tone, reason)
 

@@ -6,6 +6,7 @@ import pytest
 
 from hvdprof.analyze.pipeline import analyze_run
 from hvdprof.api import load_run
+from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.tables.finding_tables import FINDINGS
 from hvdprof.report.terminal.net_report import render_net, render_net_json
 from tests.builders.declared_rows import declared_rows
@@ -39,7 +40,9 @@ def _json(analysis):
 
 
 def _with_note(analysis, note):
-    return replace(analysis, run=replace(analysis.run, notes=(note,)))
+    return replace(
+        analysis, run=replace(analysis.run, notes=(Note(NoteCode.NET_UNMEASURED, note),))
+    )
 
 
 def test_every_link_is_a_row_with_its_interval(analysed):

@@ -8,17 +8,16 @@ from collections.abc import Iterator
 from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.finding import Finding
 from hvdprof.model.launch_key import LAUNCH
+from hvdprof.model.notes import NoteCode
 from hvdprof.rank_names import ranks_named
-
-_INJECTED = "faults were injected on purpose: "
 
 
 def faults_injected(evidence: Evidence) -> Iterator[Finding]:
     """Recordings that say that faults were injected into them."""
-    notes = [note for note in evidence.run.notes if _INJECTED in note]
+    notes = [one for one in evidence.run.notes if one.code == NoteCode.FAULTS_INJECTED]
     if notes:
-        faults = dict.fromkeys(note.partition(_INJECTED)[2].rstrip(".") for note in notes)
-        number = len({note.partition(":")[0] for note in notes})
+        faults = dict.fromkeys(note.value for note in notes)
+        number = len({note.pass_id for note in notes})
         yield Finding(
             "faults-injected",
             "warning",
@@ -28,7 +27,7 @@ def faults_injected(evidence: Evidence) -> Iterator[Finding]:
             f"{' and '.join(faults)}. The numbers are those of the job with these faults.",
             "Unset HVDPROF_FAULTS and measure without `hvdprof inject` before judging the job.",
             "certain",
-            quote=notes[0],
+            quote=notes[0].text,
         )
 
 

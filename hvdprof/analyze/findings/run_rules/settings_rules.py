@@ -10,6 +10,7 @@ from hvdprof import units
 from hvdprof.analyze.findings.evidence import Cell, Evidence, is_base
 from hvdprof.analyze.findings.finding import Finding, severity_of_cost
 from hvdprof.model.cell_key import place_name, short_name
+from hvdprof.model.notes import NoteCode
 from hvdprof.model.tables.session_tables import SESSION_RANKS
 from hvdprof.model.tables.timeline_file_tables import TIMELINES
 from hvdprof.rundir.attached import attached_files
@@ -210,7 +211,7 @@ def same_hostname(evidence: Evidence) -> Iterator[Finding]:
 
 def tail_lost(evidence: Evidence) -> Iterator[Finding]:
     """A timeline whose last operations have no end."""
-    notes = [note for note in evidence.run.notes if " never end" in note]
+    notes = [one for one in evidence.run.notes if one.code == NoteCode.NEVER_END]
     if notes:
         yield Finding(
             "timeline-tail-lost",
@@ -221,7 +222,7 @@ def tail_lost(evidence: Evidence) -> Iterator[Finding]:
             "Record with `collect.timeline(...)` or with horovod.start_timeline and stop_timeline, "
             "which complete the file.",
             "likely",
-            quote=notes[0],
+            quote=notes[0].text,
         )
 
 

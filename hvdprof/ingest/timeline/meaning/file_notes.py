@@ -9,13 +9,14 @@ from hvdprof.ingest.timeline.meaning.fact_counts import FactCounts
 from hvdprof.ingest.timeline.meaning.file_facts import TimelineFacts
 from hvdprof.ingest.timeline.syntax.clamp_timestamps import epochs_in_range, is_in_ns
 from hvdprof.ingest.timeline.syntax.parsed_timeline import RawTimeline
+from hvdprof.model.notes import Note, NoteCode
 from hvdprof.units import byte_size, count, milliseconds
 
 _NAMED = 3
 _MOST_RECORDINGS = 3
 
 
-def notes_of(raw: RawTimeline, counts: FactCounts, facts: TimelineFacts) -> list[str]:
+def notes_of(raw: RawTimeline, counts: FactCounts, facts: TimelineFacts) -> list[Note]:
     """The clauses, most serious first; none for a whole recording without anything odd.
 
     Args:
@@ -26,57 +27,65 @@ def notes_of(raw: RawTimeline, counts: FactCounts, facts: TimelineFacts) -> list
     return [*_of_the_file(raw), *_of_the_records(raw, counts), *_of_the_job(facts)]
 
 
-def _of_the_file(raw: RawTimeline) -> Iterator[str]:
+def _of_the_file(raw: RawTimeline) -> Iterator[Note]:
     if raw.foreign:
-        yield f"it is {raw.foreign}, not a timeline of Horovod"
+        yield Note(NoteCode.UNREADABLE, f"it is {raw.foreign}, not a timeline of Horovod")
     if raw.damage.num_places:
         places = [f"{place.what} at byte {place.offset}" for place in raw.damage.places[:_NAMED]]
         rest = raw.damage.num_places - len(places)
         more = f" and {count(rest)} more" if rest else ""
-        yield (
-            f"damaged places left out: {count(raw.damage.num_places)} "
-            f"({byte_size(raw.damage.num_bytes)}), {', '.join(places)}{more}"
-        )
+        number = raw.damage.num_places
+        text = f"damaged places left out: {count(number)} ({byte_size(raw.damage.num_bytes)}), "
+        yield Note(NoteCode.DAMAGED, f"{text}{', '.join(places)}{more}", number=number)
     if not sum(raw.num_records.values()):
-        yield "it holds no event"
+        yield Note(NoteCode.UNREADABLE, "it holds no event")
     elif not raw.num_timed:
-        yield "it holds no event, only names"
+        yield Note(NoteCode.UNREADABLE, "it holds no event, only names")
     num_other = raw.num_records["other"]
     if num_other and not raw.foreign:
         noun = "record is" if num_other == 1 else "records are"
-        yield f"{count(num_other)} {noun} of another trace and left out"
+        text = f"{count(num_other)} {noun} of another trace and left out"
+        yield Note(NoteCode.OMITTED, text, number=num_other)
 
 
-def _of_the_records(raw: RawTimeline, counts: FactCounts) -> Iterator[str]:
+def _of_the_records(raw: RawTimeline, counts: FactCounts) -> Iterator[Note]:
     if any(is_in_ns(epoch) for _, epoch in raw.epochs):
-        yield "its header states the epoch in ns instead of µs; it was read as ns"
+        text = "its header states the epoch in ns instead of µs; it was read as ns"
+        yield Note(NoteCode.CLOCK_JUMPS, text)
     if counts.num_jumps:
         largest = milliseconds(counts.largest_jump_us * 1e3)
-        yield (
-            f"its times fall back by up to {largest} (places: {count(counts.num_jumps)}): "
-            f"{_why_back(raw, counts)}; durations across them are wrong"
-        )
+        text = f"its times fall back by up to {largest} (places: {count(counts.num_jumps)}): "
+        text += f"{_why_back(raw, counts)}; durations across them are wrong"
+        yield Note(NoteCode.CLOCK_JUMPS, text, number=counts.num_jumps)
     num_moved = counts.num_moved + len(raw.epochs) - len(epochs_in_range(raw.epochs))
     if num_moved:
         moved = _number(num_moved, "record has a time", "records have times")
-        yield f"{moved} that no clock shows, moved to the nearest possible one"
+        text = f"{moved} that no clock shows, moved to the nearest possible one"
+        yield Note(NoteCode.CLOCK_JUMPS, text, number=num_moved)
     if counts.num_alone:
         alone = _number(counts.num_alone, "event ends", "events end")
-        yield f"{alone} without a beginning (the recording began in the middle)"
+        text = f"{alone} without a beginning (the recording began in the middle)"
+        yield Note(NoteCode.NEVER_BEGIN, text, number=counts.num_alone)
     if counts.num_open:
         never = _number(counts.num_open, "event never ends", "events never end")
-        yield f"{never} (the recording stopped before, or lost the end)"
+        text = f"{never} (the recording stopped before, or lost the end)"
+        yield Note(NoteCode.NEVER_END, text, number=counts.num_open)
     if counts.num_outside:
         ticks = _number(counts.num_outside, "rank tick lies", "rank ticks lie")
-        yield f"{ticks} outside of every negotiation"
+        text = f"{ticks} outside of every negotiation"
+        yield Note(NoteCode.OMITTED, text, number=counts.num_outside)
 
 
-def _of_the_job(facts: TimelineFacts) -> Iterator[str]:
+def _of_the_job(facts: TimelineFacts) -> Iterator[Note]:
     if facts.num_recordings > 1:
-        yield f"it holds recordings of {facts.num_recordings} processes, one behind the other"
+        text = f"it holds recordings of {facts.num_recordings} processes, one behind the other"
+        yield Note(NoteCode.SEVERAL_RECORDINGS, text, number=facts.num_recordings)
     # Records that are out of order show nothing of the job.
-    if facts.num_time_jumps:
-        return
+    if not facts.num_time_jumps:
+        yield from (Note(NoteCode.JOB_FACT, text) for text in _shown_of_the_job(facts))
+
+
+def _shown_of_the_job(facts: TimelineFacts) -> Iterator[str]:
     if facts.num_errors:
         failed = _number(facts.num_errors, "operation", "operations")
         yield f"{failed} failed: ranks did not agree on the tensor"

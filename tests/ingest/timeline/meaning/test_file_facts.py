@@ -8,6 +8,7 @@ from hvdprof.ingest.timeline.meaning.file_facts import (
     RankEvidence,
     TimelineFacts,
 )
+from hvdprof.model.notes import texts
 from tests.builders.timeline_writer import TimelineWriter
 
 
@@ -68,7 +69,7 @@ def test_unknown_activities_stay_and_are_named_once() -> None:
     writer = executed("UCC_ALLREDUCE", "UCC_ALLREDUCE")
     file = parse_timeline(writer.text())
     assert file.facts.unknown_activities == {"UCC_ALLREDUCE": 2}
-    (note,) = file.problems
+    (note,) = texts(file.problems)
     assert note == "activities that no known version of Horovod writes: UCC_ALLREDUCE (2)"
     assert list(file.rows.activity).count("UCC_ALLREDUCE") == 2
 
@@ -76,7 +77,7 @@ def test_unknown_activities_stay_and_are_named_once() -> None:
 def test_the_torus_algorithm_is_known_by_the_order_of_its_stages() -> None:
     stages = ("NCCL_ALLREDUCE", "QUEUE", "NCCL_REDUCESCATTER", "NCCL_ALLGATHER")
     assert facts_of(executed(*stages)).torus
-    note = " ".join(parse_timeline(executed(*stages).text()).problems)
+    note = " ".join(texts(parse_timeline(executed(*stages).text()).problems))
     assert "not what they cost" in note
     assert not facts_of(executed("NCCL_REDUCESCATTER", "MPI_ALLREDUCE", "NCCL_ALLGATHER")).torus
     assert not facts_of(executed("NCCL_ALLREDUCE")).torus
@@ -147,7 +148,7 @@ def test_a_cache_too_small_is_distinguished_from_a_stall(
         writer.execute(["allreduce.a", "allreduce.b"])
     file = parse_timeline(writer.text())
     assert file.facts.cache_misses == misses
-    assert any("HOROVOD_CACHE_CAPACITY" in note for note in file.problems) == misses
+    assert any("HOROVOD_CACHE_CAPACITY" in note for note in texts(file.problems)) == misses
 
 
 def test_a_cache_that_is_off_does_not_miss() -> None:
@@ -165,7 +166,7 @@ def test_a_refused_operation_is_an_error_and_is_noted() -> None:
     writer.end("allreduce.a")
     file = parse_timeline(writer.text())
     assert file.facts.num_errors == 1
-    assert file.problems == ("1 operation failed: ranks did not agree on the tensor",)
+    assert texts(file.problems) == ("1 operation failed: ranks did not agree on the tensor",)
 
 
 @pytest.mark.parametrize(
@@ -182,7 +183,7 @@ def test_damage_is_reported_with_its_places() -> None:
     text = executed("MPI_ALLREDUCE").text()
     place = text.index('{"ph": "B", "name": "ALLREDUCE"')
     file = parse_timeline(text[:place] + "\0\0garbage " + text[place:])
-    (note,) = (one for one in file.problems if "damaged" in one)
+    (note,) = (one for one in texts(file.problems) if "damaged" in one)
     assert note.startswith("damaged places left out: 1 (")
     assert f"at byte {place}" in note
     assert len(file.executions) == 1
@@ -191,12 +192,14 @@ def test_damage_is_reported_with_its_places() -> None:
 def test_a_trace_of_another_tool_is_named() -> None:
     text = '{"schemaVersion": 1, "traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "aten::add", '
     text += '"pid": 1, "tid": 1, "ts": 1, "dur": 2}]}'
-    assert "not a timeline of Horovod" in parse_timeline(text).problems[0]
+    assert "not a timeline of Horovod" in parse_timeline(text).problems[0].text
 
 
 def test_times_that_fall_back_are_said_with_their_cause() -> None:
     one = executed("MPI_ALLREDUCE")
-    assert not [clause for clause in parse_timeline(one.text()).problems if "fall back" in clause]
+    assert not [
+        clause for clause in texts(parse_timeline(one.text()).problems) if "fall back" in clause
+    ]
     one.now_us = 0
     one.negotiate(["a"])
     file = parse_timeline(one.text())
@@ -208,7 +211,7 @@ def test_times_that_fall_back_are_said_with_their_cause() -> None:
     one.negotiate(["b"])
     file = parse_timeline(one.text())
     assert file.facts.num_time_jumps == 2
-    (clause,) = (clause for clause in file.problems if "fall back" in clause)
+    (clause,) = (clause for clause in texts(file.problems) if "fall back" in clause)
     assert clause.startswith("its times fall back by up to 2,000 ms (places: 2): one recording")
 
 
@@ -217,5 +220,5 @@ def test_two_writers_in_one_file_are_said() -> None:
     for number in range(20):
         writer.now_us += 7_000_000 if number % 2 else -6_000_000
         writer.negotiate(["a"])
-    problems = parse_timeline(writer.text()).problems
+    problems = texts(parse_timeline(writer.text()).problems)
     assert any("two processes wrote the file" in one for one in problems)

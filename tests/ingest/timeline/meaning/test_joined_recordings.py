@@ -1,5 +1,6 @@
 from hvdprof.ingest.timeline.horovod_timeline import parse_timeline
 from hvdprof.ingest.timeline.meaning.joined_recordings import sessions_of
+from hvdprof.model.notes import texts
 from tests.builders.timeline_writer import EPOCH_US, TimelineWriter
 
 
@@ -23,7 +24,7 @@ def test_a_later_process_in_the_same_file_is_put_on_the_axis_of_the_first() -> N
     assert starts[3:] == [start + later_us for start in starts[:3]]
     assert file.epoch_us == EPOCH_US
     assert file.uses.occurrence.tolist() == [0, 1]
-    assert any("recordings of 2 processes" in problem for problem in file.problems)
+    assert any("recordings of 2 processes" in problem for problem in texts(file.problems))
 
 
 def test_a_process_that_writes_its_header_twice_moves_nothing() -> None:

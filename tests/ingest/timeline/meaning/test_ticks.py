@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from hvdprof.ingest.timeline.horovod_timeline import TimelineFile, parse_timeline
 from hvdprof.ingest.timeline.meaning.ticks import cycle_of
+from hvdprof.model.notes import texts
 from tests.builders.timeline_rows import rows_of
 from tests.builders.timeline_writer import TimelineWriter
 
@@ -71,7 +72,7 @@ def test_ticks_outside_of_negotiations_are_counted_and_become_marks() -> None:
     writer.execute(["allreduce.a"])
     writer.rank("allreduce.a", 1)
     file = parse_timeline(writer.text())
-    assert "2 rank ticks lie outside of every negotiation" in file.problems
+    assert "2 rank ticks lie outside of every negotiation" in texts(file.problems)
     marks = [row for row in rows_of(file) if row.phase == "mark"]
     assert [(row.rank, row.collective, row.tensor) for row in marks] == [(1, "", "allreduce.a")] * 2
     assert file.uses.num_ticks.tolist() == [0]

@@ -25,7 +25,7 @@ def test_a_time_that_no_clock_shows_spoils_itself_alone(ph: str, moved: int, sig
     text = RECORDING.read_text()
     whole = parse_timeline(text)
     odd = parse_timeline(text[:-1] + f',{{"ph": {ph}, "ts": {sign}{HUGE}}}]')
-    assert odd.problems[0].startswith(f"{moved} record has a time that no clock shows")
+    assert odd.problems[0].text.startswith(f"{moved} record has a time that no clock shows")
     assert odd.rows.start_us.tolist()[: len(whole.rows)] == whole.rows.start_us.tolist()
     assert abs(odd.rows.start_us[-1]) == LATEST_US
     block = timeline_blocks(("", ""), odd, timeline_clock(odd, None), None)
@@ -56,4 +56,4 @@ def test_an_epoch_in_ns_is_read_as_ns_and_said() -> None:
     epoch_us = parse_timeline(text).epoch_us
     file = parse_timeline(text.replace(str(epoch_us), f"{epoch_us}123"))
     assert file.epoch_us == epoch_us
-    assert file.problems[0].startswith("its header states the epoch in ns instead of µs")
+    assert file.problems[0].text.startswith("its header states the epoch in ns instead of µs")

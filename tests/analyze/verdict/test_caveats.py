@@ -2,9 +2,15 @@ from dataclasses import replace
 
 import pytest
 
-from hvdprof.analyze.verdict.failure_caveat import failure_caveat
+from hvdprof.analyze.pipeline import analyze_run
+from hvdprof.analyze.verdict.caveats import failure_caveat
 from hvdprof.analyze.verdict.failure_sentence import failure_sentence
+from hvdprof.api import load_run
+from hvdprof.model.notes import texts
 from hvdprof.model.run import FailedSegment, Verdict
+from tests.builders.analysis import sweep
+from tests.builders.recorder_lines import host_of
+from tests.builders.run_directory import write_run
 
 NAN = float("nan")
 ANSWER = Verdict("resnet18 on 2 ranks: 394 samples/s.", "resnet18", 2, NAN, NAN, NAN, "", NAN)
@@ -41,12 +47,12 @@ UNCOUNTED = replace(FAILED, is_counted=False)
     ],
 )
 def test_the_caveat_counts_and_leaves_the_reasons_to_their_section(failed, expected):
-    assert failure_caveat(failed, ANSWER, 28) == expected
+    assert texts(failure_caveat(failed, ANSWER, 28)) == (expected,)
 
 
 def test_a_run_without_a_failure_or_without_a_number_needs_no_caveat():
-    assert not failure_caveat([], ANSWER, 3)
-    assert not failure_caveat([FAILED], replace(ANSWER, model=""), 3)
+    assert not [*failure_caveat([], ANSWER, 3)]
+    assert not [*failure_caveat([FAILED], replace(ANSWER, model=""), 3)]
 
 
 CELL = ("resnet18", 2, "ddp")
@@ -57,10 +63,10 @@ def test_a_crash_of_the_judged_job_leads_and_the_caveat_does_not_repeat_it():
     led = replace(ANSWER, engine="ddp", sentence=f"{LEAD} {ANSWER.sentence}")
 
     assert failure_sentence([FAILED], *CELL) == LEAD
-    assert failure_caveat([FAILED], led, 3) == "Only steps before the failure count."
-    assert not failure_caveat(
-        [replace(UNCOUNTED, np=4)], replace(led, sentence=LEAD.replace("np=2", "np=4")), 3
-    )
+    (caveat,) = failure_caveat([FAILED], led, 3)
+    assert caveat.text == "Only steps before the failure count."
+    elsewhere = replace(led, sentence=LEAD.replace("np=2", "np=4"))
+    assert not [*failure_caveat([replace(UNCOUNTED, np=4)], elsewhere, 3)]
 
 
 @pytest.mark.parametrize(
@@ -82,3 +88,21 @@ def test_a_reason_that_prints_a_tensor_is_cut():
 
     assert len(long) < 300
     assert long.endswith(" ….")
+
+
+def caveat_beside(folder, other_cpu_cores, num_cores=2):
+    passes = [replace(one, other_cpu_cores=other_cpu_cores) for one in sweep({0: 10.0, 2: 15.0})]
+    write_run(folder, passes, hosts=[host_of("node1", num_cores)])
+    return analyze_run(load_run(folder)).verdict.caveat
+
+
+@pytest.mark.slow
+def test_other_processes_on_the_machine_are_a_caveat_of_the_verdict(tmp_path):
+    assert caveat_beside(tmp_path / "crowded", 1.7).startswith(
+        "Other processes kept up to 1.7 of 2 cores busy. Measure again without them before acting."
+    )
+    assert "Other processes" not in caveat_beside(tmp_path / "quiet", 0.05)
+
+
+def test_spare_cores_need_no_caveat_beside(tmp_path):
+    assert "Other processes" not in caveat_beside(tmp_path, 1.7, num_cores=64)

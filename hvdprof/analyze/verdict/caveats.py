@@ -1,0 +1,77 @@
+"""The caveats of a verdict: what failed, other processes, evaluations, a light recording."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import pandas as pd
+
+from hvdprof.analyze.findings.finding import as_sentence
+from hvdprof.analyze.steps.cell_setting import cell_setting
+from hvdprof.analyze.steps.light_recording import full_command, is_light
+from hvdprof.analyze.verdict.evaluation_loss import evaluation_caveat
+from hvdprof.analyze.verdict.failure_sentence import failure_sentence
+from hvdprof.model.notes import Note, NoteCode
+from hvdprof.model.run import FailedSegment, Run, Verdict
+
+
+def with_caveats(
+    run: Run, answer: Verdict, failed: Sequence[FailedSegment], findings: pd.DataFrame
+) -> Verdict:
+    """The verdict with the caveats of its run around its own.
+
+    Args:
+        run: The run that was measured.
+        answer: The verdict on one of its cells.
+        failed: The failed measurements of the run, first failure first.
+        findings: FINDINGS of the run.
+    """
+    before = (
+        *failure_caveat(failed, answer, len(run.segments)),
+        *evaluation_caveat(findings, answer),
+        *_other_processes(run, answer),
+    )
+    return replace(answer, caveats=(*before, *answer.caveats, *_light(run)))
+
+
+def failure_caveat(
+    failed: Sequence[FailedSegment], answer: Verdict, num_measured: int
+) -> Iterator[Note]:
+    """``2 of 28 measurements failed and are excluded: see Failed.``, or none.
+
+    The reasons stand in the section Failed; one that leads the verdict is not counted again, and a
+    verdict on no cell says by itself what failed.
+    """
+    if not failed or not answer.model:
+        return
+    lead = failure_sentence(failed, answer.model, answer.np, answer.engine)
+    counted = sum(one.is_counted for one in failed)
+    excluded = len(failed) - counted
+    if lead and answer.sentence.startswith(lead) and len(failed) == 1:
+        if counted:
+            yield Note(NoteCode.ENDED_EARLY, "Only steps before the failure count.", number=1)
+        return
+    parts = []
+    if excluded:
+        are = "is" if excluded == 1 else "are"
+        parts.append(f"{excluded} of {num_measured} measurements failed and {are} excluded")
+    if counted:
+        parts.append(f"{counted} of {num_measured} ended early, and only steps before that count")
+    code = NoteCode.FAILED if excluded else NoteCode.ENDED_EARLY
+    yield Note(code, f"{'; '.join(parts)}: see Failed.", number=excluded or counted)
+
+
+def _other_processes(run: Run, answer: Verdict) -> Iterator[Note]:
+    cell = {"model": answer.model, "np": answer.np, "engine": answer.engine}
+    if not answer.is_too_busy and (crowd := cell_setting(run, cell).crowd):
+        text = f"{as_sentence(crowd)} Measure again without them before acting."
+        yield Note(NoteCode.OTHER_LOAD, text)
+
+
+def _light(run: Run) -> Iterator[Note]:
+    if is_light(run):
+        text = (
+            "Light recording: means over windows of steps, so jitter within a window counts as "
+            "exposed transfer; for single steps, gradients and collectives run "
+            f"`{full_command(run)}`."
+        )
+        yield Note(NoteCode.LIGHT, text)
