@@ -23,6 +23,7 @@ from hvdprof.analyze.scaling.losses import losses
 from hvdprof.analyze.scaling.toggles import toggles
 from hvdprof.analyze.steps.cells import throughput_cells
 from hvdprof.analyze.steps.elastic_sessions import session_tables
+from hvdprof.analyze.steps.host_conditions import load_warning
 from hvdprof.analyze.steps.measured_launches import measured_launches
 from hvdprof.analyze.steps.step_work import step_work, with_all_ranks
 from hvdprof.analyze.stragglers.observer_rank import without_observer
@@ -37,7 +38,7 @@ from hvdprof.analyze.verdict.failures import failed_segments
 from hvdprof.analyze.verdict.light_caveat import light_caveat
 from hvdprof.analyze.verdict.run_verdict import verdict
 from hvdprof.analyze.verdict.traced_verdict import traced_verdict, without_rates
-from hvdprof.analyze.verdict.verdict_caveat import verdict_caveat
+from hvdprof.analyze.verdict.verdict_caveat import load_sentence, verdict_caveat
 from hvdprof.model.cached_rows import LazyFrames
 from hvdprof.model.run import Run, RunAnalysis
 from hvdprof.model.tables.collective_tables import COLLECTIVES
@@ -144,6 +145,7 @@ def analyze_run(run: Run) -> RunAnalysis:
     if answer.is_too_busy:
         found = without_fixes(found, run)
     answer = network_verdict(run, derived[NET_LINKS.name], answer)
+    load = load_sentence(run, answer)
     return RunAnalysis(
         run=run,
         verdict=replace(
@@ -153,12 +155,13 @@ def analyze_run(run: Run) -> RunAnalysis:
                 for text in (
                     failure_caveat(failed, answer, len(run.segments)),
                     evaluation_caveat(found, answer),
-                    verdict_caveat(run, answer),
+                    verdict_caveat(load),
                     answer.caveat,
                     light_caveat(run),
                 )
                 if text
             ),
+            parts=replace(answer.parts, load=load, load_warning=load_warning(run.manifest.passes)),
         ),
         launches=measured.by_launch,
         scaling=by_cell,

@@ -44,11 +44,20 @@ class Gravity(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class FileVerdict:
-    """At most two sentences on a file or a table, and what limits them; both may be empty."""
+    """At most two sentences on a file or a table, and what limits them; both may be empty.
+
+    ``short`` is the sentence without its fix; empty where it has none.
+    """
 
     sentence: str
     caveat: str = ""
     gravity: Gravity = Gravity.NONE
+    short: str = ""
+
+    @property
+    def headline(self) -> str:
+        """The sentence as it stands in a headline."""
+        return self.short or self.sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +65,8 @@ class FilePage:
     """One file: what it is, its facts, its open questions, its verdict with a caveat.
 
     ``verdict`` is empty where the file is not of a kind that gives one. ``left_out`` says why
-    nothing of a file is used that should hold something.
+    nothing of a file is used that should hold something. ``short`` is the verdict without its fix,
+    empty where it has none.
     """
 
     file: str
@@ -68,3 +78,4 @@ class FilePage:
     caveat: str = ""
     left_out: str = ""
     gravity: Gravity = Gravity.NONE
+    short: str = ""

@@ -6,6 +6,7 @@ Tested in ``tests/ingest/test_load_run.py``.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -114,6 +115,34 @@ class RunEntry:
         return self.status in NOT_ENDED
 
 
+class Sentence(NamedTuple):
+    """A sentence of a verdict, and what of it stands in the headline."""
+
+    text: str
+    short: str
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictParts:
+    """What a verdict is made of, for pages that show its parts apart.
+
+    Attributes:
+        headline: The verdict without baseline, shares and fix; empty where it is short.
+        lead: The stall or failure with which it begins; empty without one.
+        cause_id: That of its largest loss in WATERFALL; empty where none stands out.
+        rival: A second cause about as large, with its share; empty where there is none.
+        load: The sentence of the caveat on other processes; empty where it has none.
+        load_warning: The warning on them, with the number of passes; empty where there is none.
+    """
+
+    headline: str = ""
+    lead: str = ""
+    cause_id: str = ""
+    rival: str = ""
+    load: str = ""
+    load_warning: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """The verdict in at most two sentences with a caveat, and its numbers.
@@ -136,6 +165,12 @@ class Verdict:
     engine: str = HOROVOD_ENGINE
     caveat: str = ""
     is_too_busy: bool = False
+    parts: VerdictParts = VerdictParts()
+
+    @property
+    def headline(self) -> str:
+        """The verdict in one line: the fix stands in the findings, the rest beside it."""
+        return self.parts.headline or self.sentence
 
 
 @dataclass(frozen=True, slots=True)

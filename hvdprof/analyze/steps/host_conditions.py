@@ -16,19 +16,21 @@ def host_condition_warnings(run: Run) -> Iterator[str]:
     Other processes count by the processor time that they use during a pass. The load average
     before the first pass is no evidence: it still holds a build that has just ended.
     """
-    yield from _other_processes(run.manifest.passes)
+    yield from filter(None, [load_warning(run.manifest.passes)])
     yield from _steal(run.manifest.passes)
     yield from _threads(run)
 
 
-def _other_processes(passes: list[PassRecord]) -> Iterator[str]:
+def load_warning(passes: list[PassRecord]) -> str:
+    """The warning on other processes; empty where they left the cores alone."""
     busy = [one for one in passes if (one.other_cpu_cores or 0) > BUSY_CORES]
-    if busy:
-        worst = max(busy, key=lambda one: one.other_cpu_cores or 0)
-        yield (
-            f"Other processes kept cores busy during {len(busy)} of {len(passes)} passes, up to "
-            f"{worst.other_cpu_cores:.1f} cores in {worst.id}."
-        )
+    if not busy:
+        return ""
+    worst = max(busy, key=lambda one: one.other_cpu_cores or 0)
+    return (
+        f"Other processes kept cores busy during {len(busy)} of {len(passes)} passes, up to "
+        f"{worst.other_cpu_cores:.1f} cores in {worst.id}."
+    )
 
 
 def _steal(passes: list[PassRecord]) -> Iterator[str]:

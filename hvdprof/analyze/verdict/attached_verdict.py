@@ -13,7 +13,7 @@ from hvdprof.analyze.files.next_recording import scaling_advice
 from hvdprof.analyze.files.timeline_verdict import timeline_verdict
 from hvdprof.analyze.files.training_log_report import training_verdict
 from hvdprof.model.file_page import FilePage, FileVerdict, Gravity
-from hvdprof.model.run import Run, Verdict
+from hvdprof.model.run import Run, Verdict, VerdictParts
 from hvdprof.model.tables.log_tables import INCIDENTS, STALLS
 from hvdprof.model.tables.timeline_file_tables import TIMELINES
 from hvdprof.model.tables.timeline_tables import (
@@ -59,12 +59,17 @@ def attached_verdict(
         verdicts = [of_warnings] if of_warnings.sentence else []
     answer = replace(answer, engine=run.manifest.passes[0].engine)
     if not verdicts:
-        return replace(answer, sentence="The attached files hold no steps and no failure.")
+        return replace(
+            answer,
+            sentence="The attached files hold no steps and no failure.",
+            parts=VerdictParts(),
+        )
     caveats = dict.fromkeys(one.caveat for one in verdicts if one.caveat)
     no_baseline = _NO_BASELINE.format(scaling_advice(answer.engine))
     return replace(
         answer,
         sentence=" ".join(one.sentence for one in verdicts),
+        parts=VerdictParts(" ".join(one.headline for one in verdicts)),
         caveat=" ".join((*caveats, *([] if of_recordings or of_training else [no_baseline]))),
     )
 
@@ -88,6 +93,10 @@ def led_by_errors(
     return replace(
         answer,
         sentence=" ".join((*(one.sentence for one in verdicts), answer.sentence)),
+        parts=replace(
+            answer.parts,
+            headline=" ".join((*(one.headline for one in verdicts), answer.headline)),
+        ),
         caveat=" ".join(
             filter(None, (*dict.fromkeys(one.caveat for one in verdicts), answer.caveat))
         ),
@@ -98,7 +107,8 @@ def _of_recordings(pages: Sequence[FilePage]) -> Iterator[FileVerdict]:
     speaking = [page for page in pages if page.verdict]
     for page in speaking:
         name = f"{page.file}: " if len(speaking) > 1 else ""
-        yield FileVerdict(f"{name}{page.verdict}", page.caveat, page.gravity)
+        short = page.short and f"{name}{page.short}"
+        yield FileVerdict(f"{name}{page.verdict}", page.caveat, page.gravity, short)
 
 
 def _of_timelines(run: Run) -> Iterator[FileVerdict]:
@@ -140,7 +150,8 @@ def _of_logs(run: Run, findings: pd.DataFrame, pages: Sequence[FilePage]) -> Ite
         own = [rows[(rows["file"] == file).to_numpy()] for rows in (findings, stalls, incidents)]
         verdict = log_verdict(*own)
         see = f" See {file}." if len(_outputs(run)) > 1 and file else ""
-        yield replace(verdict, sentence=f"{verdict.sentence}{see}")
+        short = verdict.short and f"{verdict.short}{see}"
+        yield replace(verdict, sentence=f"{verdict.sentence}{see}", short=short)
         incidents = incidents[(incidents["file"] != file).to_numpy()]
     if len(incidents):
         yield _first_failure(run, incidents.iloc[0])

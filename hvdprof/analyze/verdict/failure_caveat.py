@@ -22,7 +22,7 @@ def failure_caveat(failed: Sequence[FailedSegment], answer: Verdict, num_measure
         return ""
     lead = failure_sentence(failed, answer.model, answer.np, answer.engine)
     counted = sum(one.is_counted for one in failed)
-    if lead and answer.sentence.startswith(lead) and len(failed) == 1:
+    if lead and answer.parts.lead == lead and len(failed) == 1:
         return _ONLY_BEFORE if counted else ""
     excluded = len(failed) - counted
     parts = []

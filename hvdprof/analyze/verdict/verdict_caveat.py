@@ -1,12 +1,17 @@
 """The caveat of a verdict whose numbers are not those of the job alone."""
 
-from hvdprof.analyze.findings.finding import as_sentence
+from hvdprof.analyze.findings.advice import as_sentence
 from hvdprof.analyze.steps.cell_setting import cell_setting
 from hvdprof.model.run import Run, Verdict
 
 
-def verdict_caveat(run: Run, answer: Verdict) -> str:
-    """``Other processes kept up to 1.7 of 2 cores busy. Measure again ...``, or empty.
+def verdict_caveat(load: str) -> str:
+    """``Other processes kept up to 1.7 of 2 cores busy. Measure again ...``, or empty."""
+    return f"{load} Measure again without them before acting." if load else ""
+
+
+def load_sentence(run: Run, answer: Verdict) -> str:
+    """``Other processes kept up to 1.7 of 2 cores busy.``, or empty.
 
     Args:
         run: The run that was measured.
@@ -15,7 +20,4 @@ def verdict_caveat(run: Run, answer: Verdict) -> str:
     if answer.is_too_busy:
         return ""
     cell = {"model": answer.model, "np": answer.np, "engine": answer.engine}
-    crowd = cell_setting(run, cell).crowd
-    if not crowd:
-        return ""
-    return f"{as_sentence(crowd)} Measure again without them before acting."
+    return as_sentence(cell_setting(run, cell).crowd)

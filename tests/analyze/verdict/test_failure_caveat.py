@@ -4,7 +4,7 @@ import pytest
 
 from hvdprof.analyze.verdict.failure_caveat import failure_caveat
 from hvdprof.analyze.verdict.failure_sentence import failure_sentence
-from hvdprof.model.run import FailedSegment, Verdict
+from hvdprof.model.run import FailedSegment, Verdict, VerdictParts
 
 NAN = float("nan")
 ANSWER = Verdict("resnet18 on 2 ranks: 394 samples/s.", "resnet18", 2, NAN, NAN, NAN, "", NAN)
@@ -54,12 +54,14 @@ LEAD = "Failed at np=2: rank 1 raised ValueError: label 11 out of range."
 
 
 def test_a_crash_of_the_judged_job_leads_and_the_caveat_does_not_repeat_it():
-    led = replace(ANSWER, engine="ddp", sentence=f"{LEAD} {ANSWER.sentence}")
+    led = replace(ANSWER, engine="ddp", parts=VerdictParts(lead=LEAD))
 
     assert failure_sentence([FAILED], *CELL) == LEAD
     assert failure_caveat([FAILED], led, 3) == "Only steps before the failure count."
     assert not failure_caveat(
-        [replace(UNCOUNTED, np=4)], replace(led, sentence=LEAD.replace("np=2", "np=4")), 3
+        [replace(UNCOUNTED, np=4)],
+        replace(led, parts=VerdictParts(lead=LEAD.replace("np=2", "np=4"))),
+        3,
     )
 
 

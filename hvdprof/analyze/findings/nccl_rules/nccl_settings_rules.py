@@ -5,9 +5,10 @@ Tested in ``tests/analyze/findings/test_nccl_findings.py``.
 
 from collections.abc import Callable, Iterator
 
+from hvdprof.analyze.findings.advice import unset
 from hvdprof.analyze.findings.finding import Finding
 from hvdprof.analyze.findings.nccl_rules.nccl_network_rules import shows_infiniband
-from hvdprof.analyze.findings.nccl_rules.nccl_rule import hosts_of
+from hvdprof.analyze.findings.nccl_rules.nccl_rule import hosts_of, shown
 from hvdprof.model.nccl_recording import NcclRecording
 
 _SMALL_BUFFER_BYTES = 1 << 20
@@ -57,16 +58,15 @@ def settings_that_hurt(recording: NcclRecording) -> Iterator[Finding]:
             continue
         if variable == "NCCL_IB_DISABLE" and not shows_infiniband(recording):
             continue
-        row = rows.iloc[0]
         values = " and ".join(dict.fromkeys(str(value) for value in rows["value"]))
         yield Finding(
             "nccl-setting-hurts",
             severity,
             variable,
-            f"Harmful setting: {variable}" if severity == "warning" else f"Override: {variable}",
+            "harmful setting" if severity == "warning" else "override",
             f"{variable}={values} on {hosts_of(rows)} {effect}.",
-            f"Unset {variable} and compare.",
+            unset(variable, " and compare"),
             "likely" if severity == "warning" else "possible",
-            str(row["file"]),
-            int(row["line"]),
+            *shown(rows),
+            detail=variable,
         )

@@ -5,6 +5,8 @@ Tested in ``tests/analyze/findings/test_run_findings.py``.
 
 from dataclasses import dataclass
 
+from hvdprof.analyze.findings.advice import Advice
+
 
 @dataclass(frozen=True, slots=True)
 class Likely:
@@ -13,5 +15,5 @@ class Likely:
     id: str
     title: str
     why: str
-    action: str
+    action: Advice
     evidence: str = ""
