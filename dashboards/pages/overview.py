@@ -202,17 +202,15 @@ def _findings(analysis: RunAnalysis, view: View, row: FrameRow | None) -> html.D
     if not cards:
         cards = [dmc.Text("No finding.", size="sm")]
     if len(others := findings[~is_own]):
-        cards.append(folded_findings(_of_others(len(others)), others, links))
+        number = units.counted(len(others), "finding")
+        about = f"{number} on other models or numbers of ranks"
+        cards.append(folded_findings(about, others, links))
     strip = None if row is None else rank_phases(analysis, row)
     beside = [] if strip is None else [phase_strip(strip)]
     return html.Div(
         [section("Findings", *cards, hint=_FINDINGS_ABOUT), *beside],
         className="findings-row" if beside else "",
     )
-
-
-def _of_others(number: int) -> str:
-    return f"{units.counted(number, 'finding')} on other models or numbers of ranks"
 
 
 def _tables(page: Page, analysis: RunAnalysis) -> dmc.Paper:

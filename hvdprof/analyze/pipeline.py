@@ -35,10 +35,9 @@ from hvdprof.analyze.verdict.data_quality import warnings_of
 from hvdprof.analyze.verdict.evaluation_loss import evaluation_caveat
 from hvdprof.analyze.verdict.failure_caveat import failure_caveat
 from hvdprof.analyze.verdict.failures import failed_segments
-from hvdprof.analyze.verdict.light_caveat import light_caveat
 from hvdprof.analyze.verdict.run_verdict import verdict
 from hvdprof.analyze.verdict.traced_verdict import traced_verdict, without_rates
-from hvdprof.analyze.verdict.verdict_caveat import load_sentence, verdict_caveat
+from hvdprof.analyze.verdict.verdict_caveat import light_caveat, load_sentence, verdict_caveat
 from hvdprof.model.cached_rows import LazyFrames
 from hvdprof.model.run import Run, RunAnalysis
 from hvdprof.model.tables.collective_tables import COLLECTIVES

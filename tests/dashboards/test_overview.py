@@ -11,6 +11,7 @@ from hvdprof.dashboards.pages import overview
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.view import View
 from hvdprof.model.file_page import PROFILER_TRACE, FilePage
+from hvdprof.model.run import VerdictParts
 from hvdprof.model.tables.finding_tables import FINDINGS
 from hvdprof.report.terminal.report_page import shape_page
 from hvdprof.rundir.stopping import Stop, StopReason
@@ -155,12 +156,15 @@ def test_the_heading_of_the_facts_names_the_run_as_the_list_of_runs_does(tmp_pat
 
 
 def test_the_load_of_the_machine_is_stated_once(tmp_path):
-    finished = full_analysis(
-        warnings=("Other processes kept cores busy during 2 of 2 passes, up to 1.7 cores in p.",)
+    longer = "Other processes kept cores busy during 2 of 2 passes, up to 1.7 cores in p."
+    load = "Other processes kept up to 1.7 of 2 cores busy."
+    finished = full_analysis(warnings=(longer,))
+    said = replace(
+        finished.verdict,
+        caveat=f"{load} Measure again.",
+        parts=VerdictParts(load=load, load_warning=longer),
     )
-    caveat = "Other processes kept up to 1.7 of 2 cores busy. Measure again."
-    finished = replace(finished, verdict=replace(finished.verdict, caveat=caveat))
-    page = shape_page(finished)
+    page = shape_page(replace(finished, verdict=said))
     assert page.warnings == ()
     assert page.caveat.endswith("in p. Measure again.")
 

@@ -24,14 +24,7 @@ class Advice:
 
 
 def advice(fix: str, more: str = "", *, command: str = "", first: str = "") -> Advice:
-    """Advice whose first sentence is the fix.
-
-    Args:
-        fix: The first step as a clause without a full stop.
-        more: The sentences behind it.
-        command: What can be copied.
-        first: The first sentence, where it says more than the fix.
-    """
+    """Advice whose first sentence is the fix, unless ``first`` says more than that."""
     return Advice(sentences(first or as_sentence(fix), more), fix, command)
 
 
@@ -58,6 +51,17 @@ def in_turn(*parts: Advice) -> Advice:
         given[0].fix if given else "",
         next((part.command for part in given if part.command), ""),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Likely:
+    """What is likely behind exposed communication: rule, title, reason, action, more evidence."""
+
+    id: str
+    title: str
+    why: str
+    action: Advice
+    evidence: str = ""
 
 
 def as_sentence(clause: str) -> str:

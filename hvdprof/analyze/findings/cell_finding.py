@@ -211,9 +211,9 @@ def has_data_phase(evidence: Evidence, cell: Cell) -> bool:
 
 def cost_of(
     cell: Cell,
-    share: float,
-    cost_ns: float,
-    gain: float,
+    share: float = NAN,
+    cost_ns: float = NAN,
+    gain: float = NAN,
     ends_ns: tuple[float, float] = (NAN, NAN),
     cause_id: str = "",
 ) -> CellCost:

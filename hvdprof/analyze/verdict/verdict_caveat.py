@@ -2,6 +2,7 @@
 
 from hvdprof.analyze.findings.advice import as_sentence
 from hvdprof.analyze.steps.cell_setting import cell_setting
+from hvdprof.analyze.steps.light_recording import full_command, is_light
 from hvdprof.model.run import Run, Verdict
 
 
@@ -21,3 +22,13 @@ def load_sentence(run: Run, answer: Verdict) -> str:
         return ""
     cell = {"model": answer.model, "np": answer.np, "engine": answer.engine}
     return as_sentence(cell_setting(run, cell).crowd)
+
+
+def light_caveat(run: Run) -> str:
+    """One sentence, empty where no launch was recorded so."""
+    if not is_light(run):
+        return ""
+    return (
+        "Light recording: means over windows of steps, so jitter within a window counts as exposed "
+        f"transfer; for single steps, gradients and collectives run `{full_command(run)}`."
+    )

@@ -154,16 +154,12 @@ def _different(first: pd.DataFrame) -> str:
             continue
         sized = members.drop_duplicates(["operation", "num_elements_in", "num_elements_out"])
         names = {str(name) for name in sized["operation"]}
-        if len(names) == 1 and (len(sized) < 2 or _may_differ(names.pop())):
+        if len(names) == 1 and (len(sized) < 2 or any(kind in min(names) for kind in _UNEVEN)):
             continue
         calls = [_call(row) for row in sized.to_dict("records")[:3]]
         number = int(members["sequence"].iloc[0])
         return f"At SeqNum {number}, {', '.join(calls)}. Every rank has to call the same."
     return ""
-
-
-def _may_differ(operation: str) -> bool:
-    return any(name in operation for name in _UNEVEN)
 
 
 def _call(row: FrameRow) -> str:

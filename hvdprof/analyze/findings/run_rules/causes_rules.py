@@ -38,7 +38,6 @@ from hvdprof.analyze.findings.run_rules.unequal_ranks import (
     lies_before_update,
     rank_alone,
 )
-from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.analyze.steps.cell_setting import CellSetting, cell_setting
 from hvdprof.model.causes import COMPUTE_INFLATION, INPUT_BOUND, JITTER, SERIALIZATION
 from hvdprof.model.cell_key import keeps_batches
@@ -215,7 +214,7 @@ def compute_inflation(evidence: Evidence) -> Iterator[Finding]:
             ),
             _why_slower(setting),
             "possible" if setting.crowd else "likely",
-            **cost_of(cell, term.share, term.cost_ns, NAN, cause_id=term.cause_id),
+            **cost_of(cell, term.share, term.cost_ns, cause_id=term.cause_id),
         )
 
 
@@ -280,7 +279,7 @@ def size_cliff(evidence: Evidence) -> Iterator[Finding]:
                 f"{_efficiency(before)} at np={before['np']}.",
                 _COMPARE_SIZES,
                 "possible",
-                **cost_of(cell, share, share * step_ns(cell), NAN),
+                **cost_of(cell, share, share * step_ns(cell)),
             )
 
 

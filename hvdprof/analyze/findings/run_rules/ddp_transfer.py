@@ -7,10 +7,9 @@ import numpy as np
 
 from hvdprof import units
 from hvdprof.analyze.communication.ddp_buckets import num_buckets
-from hvdprof.analyze.findings.advice import Advice, advice, in_turn
+from hvdprof.analyze.findings.advice import Advice, Likely, advice, in_turn
 from hvdprof.analyze.findings.cell_finding import CostlyCause
 from hvdprof.analyze.findings.evidence import Evidence
-from hvdprof.analyze.findings.run_rules.likely_cause import Likely
 from hvdprof.analyze.findings.tune_command import tune_command
 from hvdprof.analyze.steps.cell_setting import CellSetting
 from hvdprof.model.launch_key import LAUNCH

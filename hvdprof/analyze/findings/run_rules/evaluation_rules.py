@@ -10,10 +10,9 @@ import numpy as np
 
 from hvdprof import units
 from hvdprof.analyze.findings.advice import Advice, advice, in_turn, sentences
-from hvdprof.analyze.findings.cell_finding import CellCost, cell_name, cell_place, cost_of, crowding
+from hvdprof.analyze.findings.cell_finding import cell_name, cell_place, cost_of, crowding
 from hvdprof.analyze.findings.evidence import Cell, Evidence, is_base
 from hvdprof.analyze.findings.finding import SMALLEST_COST, Finding, severity_of_cost
-from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.analyze.steps.evaluation_time import EvaluationTime, evaluation_times
 from hvdprof.analyze.steps.step_work import Times, medians_of_others
 from hvdprof.model.job_losses import EVALUATION_EXCLUDED
@@ -91,7 +90,7 @@ def _of_cell(
         ),
         _LESS,
         "certain",
-        **_cost(cell),
+        **cost_of(cell),
         job_share=share,
     )
     last = _last_rank(found)
@@ -120,7 +119,7 @@ def _of_cell(
         ),
         "possible" if sharing or is_chance or few else "likely",
         detail=f"rank {last.rank}",
-        **_cost(cell),
+        **cost_of(cell),
         job_share=last.total_ns / recorded_ns,
     )
 
@@ -179,8 +178,3 @@ def _each(times: Times) -> str:
         return mean
     ends = (units.milliseconds(float(end)) for end in (times.min(), times.max()))
     return f"{mean} each ({' to '.join(ends)})"
-
-
-def _cost(cell: Cell) -> CellCost:
-    """The cell, at no cost of its step."""
-    return cost_of(cell, NAN, NAN, NAN)

@@ -10,6 +10,7 @@ from hvdprof import units
 from hvdprof.analyze.findings.advice import (
     END_OTHER_PROCESSES,
     Advice,
+    Likely,
     advice,
     in_turn,
     sentences,
@@ -31,7 +32,6 @@ from hvdprof.analyze.findings.run_rules.gpu_transfer import (
     ONLY_NEGOTIATES,
     negotiation,
 )
-from hvdprof.analyze.findings.run_rules.likely_cause import Likely
 from hvdprof.analyze.steps.cell_setting import CellSetting, cell_setting
 from hvdprof.analyze.steps.light_recording import full_command, is_light
 from hvdprof.model.causes import EXPOSED_TRANSFER

@@ -4,11 +4,10 @@ Tested in ``tests/analyze/findings/test_gpu_transfer.py``.
 """
 
 from hvdprof import units
-from hvdprof.analyze.findings.advice import Advice, advice, in_turn, set_to
+from hvdprof.analyze.findings.advice import Advice, Likely, advice, in_turn, set_to
 from hvdprof.analyze.findings.cell_finding import CostlyCause
 from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.horovod_cycle import CYCLE_TIME, cycle_ms
-from hvdprof.analyze.findings.run_rules.likely_cause import Likely
 
 MOSTLY_NEGOTIATES = 0.5
 """Where collectives execute in a smaller share of exposed transfer, negotiation is its cause."""

@@ -4,14 +4,12 @@ Tested in ``tests/analyze/findings/test_run_findings.py``.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from hvdprof import units
 from hvdprof.analyze.findings.advice import Advice, advice, set_to, unset
 from hvdprof.analyze.findings.cell_finding import cell_name, cell_place, cost_of, step_ns
 from hvdprof.analyze.findings.evidence import Cell, Evidence, is_base
 from hvdprof.analyze.findings.finding import Finding, severity_of_cost
-from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.model.tables.session_tables import SESSION_RANKS
 from hvdprof.model.tables.timeline_file_tables import TIMELINES
 from hvdprof.rundir.attached import attached_files
@@ -116,7 +114,7 @@ def timeline_slows(evidence: Evidence) -> Iterator[Finding]:
                     "Never read throughput from a run with HOROVOD_TIMELINE.",
                 ),
                 "certain",
-                **cost_of(cell, share, NAN, NAN),
+                **cost_of(cell, share),
             )
 
 
@@ -150,16 +148,10 @@ def fp16_without_gain(evidence: Evidence) -> Iterator[Finding]:
     """fp16 compression that makes the job slower."""
     yield from _toggle(
         evidence,
-        _Toggle(
-            "compression",
-            "fp16",
-            "fp16-costs",
-            "compression to fp16 slower than none",
-            advice(
-                "omit --fp16-allreduce",
-                "Here the casts cost more than the smaller messages save.",
-            ),
-        ),
+        ("compression", "fp16"),
+        "fp16-costs",
+        "compression to fp16 slower than none",
+        advice("omit --fp16-allreduce", "Here the casts cost more than the smaller messages save."),
     )
 
 
@@ -167,13 +159,10 @@ def adasum_costs(evidence: Evidence) -> Iterator[Finding]:
     """Adasum that makes the job slower."""
     yield from _toggle(
         evidence,
-        _Toggle(
-            "reduction",
-            "adasum",
-            "adasum-costs",
-            "Adasum slower than averaging",
-            advice("omit --use-adasum, unless it needs clearly fewer steps to the same loss"),
-        ),
+        ("reduction", "adasum"),
+        "adasum-costs",
+        "Adasum slower than averaging",
+        advice("omit --use-adasum, unless it needs clearly fewer steps to the same loss"),
     )
 
 
@@ -268,38 +257,31 @@ def no_rank_evidence(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Toggle:
-    """A toggle: its column and value in SCALING, and the finding on cells that it slows."""
-
-    column: str
-    value: str
-    id: str
-    title: str
-    action: Advice
-
-
-def _toggle(evidence: Evidence, toggle: _Toggle) -> Iterator[Finding]:
+def _toggle(
+    evidence: Evidence, toggle: tuple[str, str], rule: str, title: str, action: Advice
+) -> Iterator[Finding]:
+    """The finding on cells that a value of a column of SCALING slows."""
+    column, value = toggle
     cells = evidence.cells()
     base = {_group(cell): cell for cell in cells if is_base(cell)}
-    other = "reduction" if toggle.column == "compression" else "compression"
+    other = "reduction" if column == "compression" else "compression"
     for cell in cells:
         against = base.get(_group(cell))
         plain = "average" if other == "reduction" else "none"
-        if against is None or cell[toggle.column] != toggle.value or cell[other] != plain:
+        if against is None or cell[column] != value or cell[other] != plain:
             continue
         if cell["samples_per_s_high"] < against["samples_per_s_low"]:
             lost = 1 - cell["samples_per_s"] / against["samples_per_s"]
             yield Finding(
-                toggle.id,
+                rule,
                 severity_of_cost(lost),
                 cell_name(cell),
-                toggle.title,
-                f"{cell_place(cell)}: throughput with {toggle.value} is "
+                title,
+                f"{cell_place(cell)}: throughput with {value} is "
                 f"{units.percent(lost)} lower: {_rate(cell)} against {_rate(against)} samples/s.",
-                toggle.action,
+                action,
                 "certain",
-                **cost_of(cell, lost, lost * step_ns(cell), NAN),
+                **cost_of(cell, lost, lost * step_ns(cell)),
             )
 
 
