@@ -46,7 +46,7 @@ from hvdprof.report.screen.file_tiles import file_headline, file_tiles
 from hvdprof.report.screen.open_points import open_points
 from hvdprof.report.screen.progress import progress_of
 from hvdprof.report.screen.rank_phases import rank_phases
-from hvdprof.report.screen.tiles import headline, tiles, verdict_cell
+from hvdprof.report.screen.tiles import tiles, verdict_cell
 from hvdprof.report.terminal.report_page import Page, shape_page
 from hvdprof.report.terminal.run_facts import run_facts
 
@@ -87,7 +87,7 @@ def content(analysis: RunAnalysis, view: View) -> dmc.Stack:
     progress = progress_of(analysis.run.manifest)
     of_files = [part for file in attached_pages(analysis) for part in _file(file)]
     end = [_data_quality(page), _not_measured(page)]
-    first = headline_bar(headline(analysis), order=1)
+    first = headline_bar(analysis.verdict.headline, order=1)
     parts: list[Component | None]
     if is_of_files_alone(analysis):
         found = [] if analysis.findings.empty else [_findings(analysis, view, row)]
@@ -202,17 +202,15 @@ def _findings(analysis: RunAnalysis, view: View, row: FrameRow | None) -> html.D
     if not cards:
         cards = [dmc.Text("No finding.", size="sm")]
     if len(others := findings[~is_own]):
-        cards.append(folded_findings(_of_others(len(others)), others, links))
+        number = units.counted(len(others), "finding")
+        about = f"{number} on other models or numbers of ranks"
+        cards.append(folded_findings(about, others, links))
     strip = None if row is None else rank_phases(analysis, row)
     beside = [] if strip is None else [phase_strip(strip)]
     return html.Div(
         [section("Findings", *cards, hint=_FINDINGS_ABOUT), *beside],
         className="findings-row" if beside else "",
     )
-
-
-def _of_others(number: int) -> str:
-    return f"{units.counted(number, 'finding')} on other models or numbers of ranks"
 
 
 def _tables(page: Page, analysis: RunAnalysis) -> dmc.Paper:

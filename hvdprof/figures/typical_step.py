@@ -52,9 +52,9 @@ def _cause(
     num_ranks: int,
     engine: str,
 ) -> FrameRow | None:
-    """The row of WATERFALL that the finding is about: the one of the same cost."""
+    """The row of WATERFALL that the finding is about."""
     rows = of_base_cell(analysis.table(WATERFALL.name), model, num_ranks, engine)
-    same = rows[(rows["time_ns"] == finding["cost_ns"]).to_numpy(dtype=bool)]
+    same = rows[(rows["cause_id"] == finding["cause_id"]).to_numpy(dtype=bool)]
     return None if same.empty else same.iloc[0].to_dict()
 
 

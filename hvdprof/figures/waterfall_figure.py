@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from hvdprof import units
 from hvdprof.figures.style.palette import CAUSE_COLOURS, NEUTRAL_COLOUR, empty_figure, say
 from hvdprof.figures.style.plain_text import plain
-from hvdprof.model.cause_names import cause_name
+from hvdprof.model.cause_names import cause_name, short_cause_name
 from hvdprof.model.causes import BASELINE_CREDIT, CAUSES
 from hvdprof.model.cell_key import CELL_KEY, HOROVOD_ENGINE, keeps_batches, setting_name
 from hvdprof.model.frame_row import FrameRow
@@ -84,7 +84,8 @@ def waterfall_figure(
     causes = [row for row in records if row["term"] in CAUSES]
     if compact:
         return _compact(figure, analysis, cell, causes, (base_ns, step_ns))
-    figure.add_trace(_whole(_reference(analysis, cell, records), base_ns, step_ns))
+    reference = ",<br>".join(_reference(analysis, cell, records))
+    figure.add_trace(_whole(reference, base_ns, step_ns))
     for row in causes:
         figure.add_trace(_bar(row, reached))
         reached += row["time_ns"]
@@ -105,7 +106,7 @@ def _compact(
 ) -> go.Figure:
     """Bars of one line each, with milliseconds and points beside them."""
     base_ns, step_ns = ends_ns
-    reference = _reference(analysis, cell, causes).partition(",")[0]
+    reference, *_ = _reference(analysis, cell, causes)
     largest = sorted(causes, key=lambda row: -abs(row["share"]))[:_MOST_COMPACT]
     shown = [
         row
@@ -116,7 +117,7 @@ def _compact(
     reached = base_ns
     figure.add_trace(_whole(reference, base_ns, step_ns))
     for row in shown:
-        figure.add_trace(_line_of(_bar(row, reached), cause_name(row), row))
+        figure.add_trace(_line_of(_bar(row, reached), row))
         reached += row["time_ns"]
     time_ns, share = (sum(float(row[key]) for row in others) for key in ("time_ns", "share"))
     if abs(share) >= _SMALLEST_SHARE:
@@ -141,10 +142,9 @@ def _needed_ms(bar: go.Bar) -> float:
     return end / max(1.0 - text_share, 0.5)
 
 
-def _line_of(bar: go.Bar, name: str, row: FrameRow) -> go.Bar:
+def _line_of(bar: go.Bar, row: FrameRow) -> go.Bar:
     """A bar with a name of one line, and its time and share beside it."""
-    # The phase of a straggler stands in the headline and in its finding.
-    short = name.partition(",")[0].partition(" (")[0]
+    short = short_cause_name(row)
     if len(short) > _COMPACT_CHARACTERS:
         short = f"{short[: _COMPACT_CHARACTERS - 1]}…"
     text = f"{_time_text(row)}, {_points_text(row).replace('points', 'pts')}"
@@ -185,11 +185,14 @@ def _sum_of(number: int, reached_ns: float, time_ns: float, share: float) -> go.
     )
 
 
-def _reference(analysis: RunAnalysis, cell: WaterfallCell, records: Sequence[FrameRow]) -> str:
+def _reference(
+    analysis: RunAnalysis, cell: WaterfallCell, records: Sequence[FrameRow]
+) -> tuple[str, ...]:
+    """What the waterfall begins with, and where that is not all, of how many samples."""
     if all(row["term"] != BASELINE_CREDIT for row in records):
-        return "compute"
+        return ("compute",)
     is_weak = keeps_batches(analysis.scaling, cell.model)
-    return "baseline" if is_weak else "baseline,<br>same number<br>of samples"
+    return ("baseline",) if is_weak else ("baseline", "same number<br>of samples")
 
 
 def _bar(row: FrameRow, reached_ns: float) -> go.Bar:

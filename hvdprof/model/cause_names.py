@@ -12,6 +12,7 @@ from hvdprof.model.causes import (
     RANK_CHANGE,
     SERIALIZATION,
     SHARED_PHASES,
+    SHORT_NAMES,
     STRAGGLER,
     TERMS,
 )
@@ -55,20 +56,25 @@ def cause_name(row: FrameRow) -> str:
         return _OF_RANK_ALONE[term].format(row["ranks"])
     if term not in (STRAGGLER, PAUSE):
         return TERMS[term] if term in TERMS else COMPARED_TERMS[term]
-    name = _name(row)
-    return name[0].lower() + name[1:]
+    return _titled(*_name(row))
 
 
-def cause_title(row: FrameRow) -> str:
-    """The same as the title of a finding; delays at random with their frequency and length."""
+def cause_title(row: FrameRow) -> tuple[str, str]:
+    """Title and detail of a finding on it; delays at random with their frequency and length."""
     if row["term"] not in (STRAGGLER, PAUSE):
-        name = CAUSES[str(row["term"])]
-        return name[0].upper() + name[1:]
+        return CAUSES[str(row["term"])], ""
     if row["pattern"] != "irregular":
         return _name(row)
     often = units.percent(float(row["affected_share"]), 0)
     length = units.of_unit(float(row["delay_ns"]), "ns")
-    return f"{_name(row, with_phase=False)}: {often} of the steps, {length}"
+    return _name(row, with_phase=False)[0], f"{often} of the steps, {length}"
+
+
+def short_cause_name(row: FrameRow) -> str:
+    """The name where there is little room: the phase stands elsewhere, as in a finding."""
+    if row["term"] not in (STRAGGLER, PAUSE):
+        return SHORT_NAMES[str(row["term"])]
+    return _titled(*_name(row, with_phase=False))
 
 
 def where(phase: str) -> str:
@@ -120,24 +126,29 @@ def _within(phase: str) -> str:
     }.get(phase, f" in {phase}")
 
 
-def _name(row: FrameRow, *, with_phase: bool = True) -> str:
+def _titled(title: str, detail: str) -> str:
+    return f"{title}: {detail}" if detail else title
+
+
+def _name(row: FrameRow, *, with_phase: bool = True) -> tuple[str, str]:
+    """Title and detail, as they stand inside a sentence."""
     phase = str(row["phase"])
     place = f", {where(phase)}" if with_phase else ""
     how = _how(row)
     if row["term"] == PAUSE:
         shown = place if phase not in (_BETWEEN_STEPS, _UNATTRIBUTED) else ""
-        return f"{'Pauses' if row.get('np') == 1 else 'All ranks pause'} {how}{shown}"
+        return f"{'pauses' if row.get('np') == 1 else 'all ranks pause'} {how}{shown}", ""
     ranks = ranks_of(row)
     if row["pattern"] in ("persistent", "from-step"):
         since = f" {how}" if how else ""
         several = "s" if len(ranks) != 1 else ""
-        return f"Straggler{several}{since}: {_who(row)}{place}"
+        return f"straggler{several}{since}", f"{_who(row)}{place}"
     who = _who(row)
     if phase == _EVALUATION and ranks:
         several = "" if len(ranks) > 1 else "s"
-        return f"{who[0].upper()}{who[1:]} evaluate{several} alone {how}"
+        return f"{who} evaluate{several} alone {how}", ""
     late = "pauses" if phase == _BETWEEN_STEPS and len(ranks) == 1 else "late"
-    return f"{who[0].upper()}{who[1:]} {late} {how}{place}"
+    return f"{who} {late} {how}{place}", ""
 
 
 def _how(row: FrameRow) -> str:

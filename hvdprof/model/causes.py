@@ -39,6 +39,15 @@ CAUSES: dict[str, str] = {
 A cell has a row for each named straggler and pause, and at most one for each other cause.
 """
 
+SHORT_NAMES: dict[str, str] = {
+    **CAUSES,
+    INPUT_BOUND: "input",
+    SERIALIZATION: "inter-step overhead",
+    BASELINE_CREDIT: "baseline overhead",
+    MODEL_ERROR: "mean model error",
+}
+"""The names where there is little room, with that of the error of a forecast."""
+
 TERMS: dict[str, str] = {
     **CAUSES,
     RESIDUAL_TERM: "rounding residual",
@@ -77,6 +86,11 @@ TRANSFER_PART_NAMES: dict[str, str] = {
 def part_of_cause(part: str) -> str:
     """`` (latency)``, to follow the name of a cause; empty without a part."""
     return f" ({TRANSFER_PART_NAMES[part]})" if part else ""
+
+
+def cause_id(term: str, ranks: str = "", phase: str = "", pattern: str = "") -> str:
+    """What identifies a row of WATERFALL within its cell, ``straggler/1+3/data/persistent``."""
+    return "/".join(filter(None, (term, ranks.replace(", ", "+"), phase, pattern)))
 
 
 ALL_RANKS, ANY_RANK = "all", "any"

@@ -159,6 +159,12 @@ class Comparison:
     gate: tuple[GateResult, ...] = ()
     notes: tuple[str, ...] = ()
 
+    @property
+    def reason(self) -> str:
+        """Why the whole is not comparable, as its sentence says; empty where it is."""
+        is_refused = self.outcome is Outcome.NOT_COMPARABLE
+        return str(self.cells["reason"].iloc[0]) if is_refused else ""
+
 
 def change_text(row: FrameRow, metric: Metric) -> str:
     """A change with its sign and its interval: ``+6.1 % (+4.2 to +8.1)``.

@@ -47,12 +47,19 @@ class FileVerdict:
     """At most two sentences on a file or a table, and what limits them; both may be empty.
 
     ``has_numbers`` is false where the sentence says why the file gives none.
+    ``short`` is the sentence without its fix; empty where it has none.
     """
 
     sentence: str
     caveat: str = ""
     gravity: Gravity = Gravity.NONE
     has_numbers: bool = True
+    short: str = ""
+
+    @property
+    def headline(self) -> str:
+        """The sentence as it stands in a headline."""
+        return self.short or self.sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +67,8 @@ class FilePage:
     """One file: what it is, its facts, its open questions, its verdict with a caveat.
 
     ``verdict`` is empty where the file is not of a kind that gives one. ``left_out`` says why
-    nothing of a file is used that should hold something.
+    nothing of a file is used that should hold something. ``short`` is the verdict without its fix,
+    empty where it has none.
     """
 
     file: str
@@ -73,3 +81,4 @@ class FilePage:
     left_out: str = ""
     gravity: Gravity = Gravity.NONE
     has_numbers: bool = True
+    short: str = ""

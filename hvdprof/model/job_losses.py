@@ -31,14 +31,16 @@ class JobLoss:
 
     Attributes:
         title: The title of the finding.
-        action: How to fix it.
+        phrase: The same inside a sentence.
+        fix: The first step to fix it, a clause.
         share: What it costs; NaN where unknown.
         gain: Upper bound of what a fix saves; NaN where unknown.
         step_gain: The same as a share of a training step; NaN outside the steps.
     """
 
     title: str
-    action: str
+    phrase: str
+    fix: str
     share: float
     gain: float
     step_gain: float
@@ -92,11 +94,11 @@ def job_losses(findings: pd.DataFrame, model: str, size: int, engine: str) -> Jo
     outside = sum(float(row["job_share"]) for row in rows if row["id"] == EVALUATION_EXCLUDED)
     of_steps, beyond = [], []
     for row in rows:
-        title, action = str(row["title"]), str(row["action"])
+        texts = str(row["title"]), str(row["phrase"]), str(row["fix"])
         job_share, gain = float(row["job_share"]), float(row["gain_share"])
         if math.isnan(job_share):
             share = share_of_job(float(row["cost_share"]), outside)
-            of_steps.append(JobLoss(title, action, share, share_of_job(gain, outside), gain))
+            of_steps.append(JobLoss(*texts, share, share_of_job(gain, outside), gain))
         elif row["id"] != EVALUATION_EXCLUDED:
-            beyond.append(JobLoss(title, action, job_share, job_share, math.nan))
+            beyond.append(JobLoss(*texts, job_share, job_share, math.nan))
     return JobLosses(outside, tuple(of_steps), tuple(beyond))

@@ -6,6 +6,7 @@ Tested in ``tests/ingest/test_load_run.py``.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -122,6 +123,30 @@ class RunEntry:
         return self.status in NOT_ENDED
 
 
+class Sentence(NamedTuple):
+    """A sentence of a verdict, and what of it stands in the headline."""
+
+    text: str
+    short: str
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictParts:
+    """What a verdict is made of, for pages that show its parts apart.
+
+    Attributes:
+        headline: The verdict without baseline, shares and fix; empty where it is short.
+        lead: The stall or failure with which it begins; empty without one.
+        cause_id: That of its largest loss in WATERFALL; empty where none stands out.
+        rival: A second cause about as large, with its share; empty where there is none.
+    """
+
+    headline: str = ""
+    lead: str = ""
+    cause_id: str = ""
+    rival: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """The verdict in at most two sentences with a caveat, and its numbers.
@@ -144,6 +169,12 @@ class Verdict:
     engine: str = HOROVOD_ENGINE
     caveats: tuple[Note, ...] = ()
     is_too_busy: bool = False
+    parts: VerdictParts = VerdictParts()
+
+    @property
+    def headline(self) -> str:
+        """The verdict in one line: the fix stands in the findings, the rest beside it."""
+        return self.parts.headline or self.sentence
 
     @property
     def caveat(self) -> str:

@@ -1,19 +1,12 @@
 """The texts of a finding, the same in the terminal, in documents and on the dashboard."""
 
 import math
-import re
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 
 import pandas as pd
 
 from hvdprof import units
-
-_COMMAND = re.compile(
-    r"`(?P<command>[a-z][^`]* [^`]*)`"
-    r"|\b[Ss]et (?P<setting>[A-Z][A-Z0-9]*_[A-Z0-9_]+=[^\s;)]+)"
-    r"|\b[Uu]nset (?P<unset>[A-Z][A-Z0-9]*_[A-Z0-9_]+)"
-)
 
 _SMALLEST_GAIN = 0.0005
 """A smaller gain would read 0.0 %."""
@@ -62,7 +55,7 @@ def finding_texts(row: Mapping[Hashable, object]) -> FindingTexts:
         gain=_gain(row),
         quote=_quote(row),
         action=str(row["action"]),
-        command=command_of(str(row["action"])),
+        command=str(row["command"]),
         short_cost=_short_cost(row),
     )
 
@@ -70,16 +63,6 @@ def finding_texts(row: Mapping[Hashable, object]) -> FindingTexts:
 def findings_texts(findings: pd.DataFrame) -> list[FindingTexts]:
     """The texts of rows of FINDINGS in their order."""
     return [finding_texts(row) for row in findings.to_dict("records")]
-
-
-def command_of(action: str) -> str:
-    """The first command in backticks, or variable with a value, of an action; else empty."""
-    found = _COMMAND.search(action)
-    if found is None:
-        return ""
-    if found["unset"]:
-        return f"unset {found['unset']}"
-    return found["command"] or f"export {found['setting'].rstrip('.,:')}"
 
 
 def _cost(row: Mapping[Hashable, object]) -> str:

@@ -31,16 +31,21 @@ NO_PROGRESS = "no progress on any rank"
 UNEQUAL = "unequal numbers of batches per rank"
 """In the message of a stall, and in the reason of a failure, of ranks with fewer batches."""
 
-CHECKPOINT_FIX = (
+CHECKPOINT_STEP = (
     "write the checkpoint less often, asynchronously, or to faster storage: the other ranks wait "
-    "for it."
+    "for it"
 )
+CHECKPOINT_FIX = f"{CHECKPOINT_STEP}."
 """What to do where the stack of the stalled rank is in a checkpoint."""
 
-UNEQUAL_FIX = (
+UNEQUAL_STEP = (
     "give every rank as many batches: drop_last=True, equal shards, or a fixed number of steps per "
-    "epoch. Or wrap the loop in Join([model]) under DDP, call hvd.join() behind it under Horovod."
+    "epoch"
 )
+UNEQUAL_MORE = (
+    "Or wrap the loop in Join([model]) under DDP, call hvd.join() behind it under Horovod."
+)
+UNEQUAL_FIX = f"{UNEQUAL_STEP}. {UNEQUAL_MORE}"
 
 
 STALL_CLAUSE = "; stall "

@@ -7,7 +7,7 @@ from typing import Any
 
 from hvdprof.model.cell_key import CELL_KEY
 from hvdprof.model.notes import Note, NoteCode
-from hvdprof.model.run import FailedSegment, Run, RunAnalysis, Verdict
+from hvdprof.model.run import FailedSegment, Run, RunAnalysis, Verdict, VerdictParts
 from hvdprof.model.tables.finding_tables import FINDINGS
 from hvdprof.model.tables.scaling_tables import LAUNCHES, LOSSES, SCALING
 from hvdprof.rundir.manifest import Manifest, PassRecord, SegmentRecord, Skipped
@@ -16,6 +16,10 @@ from hvdprof.rundir.plan import Segment
 NAN = float("nan")
 
 PLAIN = {"compression": "none", "reduction": "average"}
+HEADLINE = (
+    "resnet18 on 2 ranks: 84.2 ± 2.3 % scaling efficiency. Largest loss: exposed transfer, 3.50 ms "
+    "per step."
+)
 SENTENCE = (
     "resnet18 on 2 ranks: 84.2 ± 2.3 % scaling efficiency against torch np=1. "
     "Largest loss: exposed transfer, 3.50 ms per step (11.3 %)."
@@ -185,6 +189,7 @@ def verdict(**values: Any) -> Verdict:
     """The verdict on ``cell()``; ``caveat`` is the text of one."""
     fields: dict[str, Any] = {
         "sentence": SENTENCE,
+        "parts": VerdictParts(headline=HEADLINE),
         "model": "resnet18",
         "np": 2,
         "efficiency": 0.842,
@@ -228,11 +233,16 @@ def finding(**values: Any) -> dict[str, Any]:
         "severity": "warning",
         "subject": "node1",
         "title": "Peer access between GPUs disabled",
+        "phrase": "peer access between GPUs disabled",
         "evidence": "P2P is off on node1.",
+        "lead": "",
         "quote": "node1:1:1 [0] NCCL INFO NCCL_P2P_DISABLE set by environment to 1.",
         "file": "nccl.log",
         "line": 7,
         "action": "Unset NCCL_P2P_DISABLE.",
+        "fix": "unset NCCL_P2P_DISABLE",
+        "command": "unset NCCL_P2P_DISABLE",
+        "cause_id": "",
         "confidence": "certain",
         "model": "",
         "np": None,

@@ -11,6 +11,7 @@ from hvdprof.dashboards.pages import overview
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.view import View
 from hvdprof.model.file_page import PROFILER_TRACE, FilePage
+from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.tables.finding_tables import FINDINGS
 from hvdprof.report.terminal.report_page import shape_page
 from hvdprof.rundir.stopping import Stop, StopReason
@@ -23,7 +24,6 @@ from tests.builders.finished_analysis import (
     pass_record,
     run,
     segment,
-    verdict,
 )
 from tests.builders.flight_dumps import dump, write_dumps
 from tests.builders.places import ROOT
@@ -156,14 +156,13 @@ def test_the_heading_of_the_facts_names_the_run_as_the_list_of_runs_does(tmp_pat
 
 
 def test_the_load_of_the_machine_is_stated_once(tmp_path):
-    finished = full_analysis(
-        warnings=("Other processes kept cores busy during 2 of 2 passes, up to 1.7 cores in p.",)
-    )
-    caveat = "Other processes kept up to 1.7 of 2 cores busy. Measure again."
-    finished = replace(finished, verdict=verdict(caveat=caveat))
-    page = shape_page(finished)
+    longer = "Other processes kept cores busy during 2 of 2 passes, up to 1.7 cores in p."
+    load = "Other processes kept up to 1.7 of 2 cores busy."
+    caveat = Note(NoteCode.OTHER_LOAD, f"{load} Measure again.", value=load)
+    finished = full_analysis(warning_notes=(Note(NoteCode.OTHER_LOAD, longer),))
+    page = shape_page(replace(finished, verdict=replace(finished.verdict, caveats=(caveat,))))
     assert page.warnings == ()
-    assert page.caveat.endswith("in p. Measure again.")
+    assert page.caveat == f"{longer} Measure again."
 
 
 def test_attached_files_alone_have_no_tiles_and_figures_of_throughput(tmp_path):

@@ -43,8 +43,8 @@ def test_a_straggler_is_shown_where_its_own_rank_is_last(uneven):
     assert last_rank(uneven, launch, step) == 1
 
 
-def test_another_cost_is_shown_in_a_step_of_median_length(uneven):
-    found = rows(uneven, "persistent-straggler")[0] | {"cost_ns": 1.0}
+def test_a_finding_on_no_cause_is_shown_in_a_step_of_median_length(uneven):
+    found = rows(uneven, "persistent-straggler")[0] | {"cause_id": ""}
     launch, step = typical_step(uneven, found)
     steps = uneven.job_steps
     own = steps[(steps["pass_id"] == launch[0]) & steps["steady"]]

@@ -1,6 +1,6 @@
 import pytest
 
-from hvdprof.model.cause_names import cause_name, cause_title, ranks_of
+from hvdprof.model.cause_names import cause_name, cause_title, ranks_of, short_cause_name
 from hvdprof.model.tables.waterfall_tables import WATERFALL, WATERFALL_DIFF
 from tests.builders.declared_rows import declared_rows
 
@@ -15,32 +15,35 @@ def row(term="straggler", ranks="1", phase="data", pattern="persistent", **value
 @pytest.mark.parametrize(
     ("given", "title"),
     [
-        ({}, "Straggler: rank 1, data phase"),
-        ({"phase": "pause"}, "Straggler: rank 1, between steps"),
-        ({"phase": "unattributed"}, "Straggler: rank 1, no single phase"),
-        ({"ranks": "1, 3"}, "Stragglers: ranks 1 and 3, data phase"),
-        ({"ranks": "1, 3, 5"}, "Stragglers: 3 ranks, data phase"),
+        ({}, ("straggler", "rank 1, data phase")),
+        ({"phase": "pause"}, ("straggler", "rank 1, between steps")),
+        ({"phase": "unattributed"}, ("straggler", "rank 1, no single phase")),
+        ({"ranks": "1, 3"}, ("stragglers", "ranks 1 and 3, data phase")),
+        ({"ranks": "1, 3, 5"}, ("stragglers", "3 ranks, data phase")),
         (
             {"pattern": "from-step", "first_step": 300},
-            "Straggler from step 300: rank 1, data phase",
+            ("straggler from step 300", "rank 1, data phase"),
         ),
         (
             {"ranks": "0", "phase": "pause", "pattern": "periodic", "period_steps": 20.0},
-            "Rank 0 pauses every 20 steps, between steps",
+            ("rank 0 pauses every 20 steps, between steps", ""),
         ),
         (
             {"ranks": "0", "phase": "evaluation", "pattern": "periodic", "period_steps": 10.0},
-            "Rank 0 evaluates alone every 10 steps",
+            ("rank 0 evaluates alone every 10 steps", ""),
         ),
-        ({"phase": "evaluation"}, "Straggler: rank 1, between steps (evaluation)"),
-        ({"pattern": "periodic", "period_steps": 7.0}, "Rank 1 late every 7 steps, data phase"),
+        ({"phase": "evaluation"}, ("straggler", "rank 1, between steps (evaluation)")),
+        (
+            {"pattern": "periodic", "period_steps": 7.0},
+            ("rank 1 late every 7 steps, data phase", ""),
+        ),
         (
             {"ranks": "1, 3", "pattern": "periodic", "period_steps": 7.0},
-            "2 ranks late every 7 steps, data phase",
+            ("2 ranks late every 7 steps, data phase", ""),
         ),
         (
             {"pattern": "irregular", "affected_share": 0.07, "delay_ns": 150e6},
-            "Rank 1 late at random: 7 % of the steps, 150 ms",
+            ("rank 1 late at random", "7 % of the steps, 150 ms"),
         ),
         (
             {
@@ -49,7 +52,7 @@ def row(term="straggler", ranks="1", phase="data", pattern="persistent", **value
                 "affected_share": 0.07,
                 "delay_ns": 150e6,
             },
-            "Any rank late at random: 7 % of the steps, 150 ms",
+            ("any rank late at random", "7 % of the steps, 150 ms"),
         ),
         (
             {
@@ -59,7 +62,7 @@ def row(term="straggler", ranks="1", phase="data", pattern="persistent", **value
                 "pattern": "periodic",
                 "period_steps": 50.0,
             },
-            "All ranks pause every 50 steps",
+            ("all ranks pause every 50 steps", ""),
         ),
         (
             {
@@ -69,12 +72,12 @@ def row(term="straggler", ranks="1", phase="data", pattern="persistent", **value
                 "pattern": "periodic",
                 "period_steps": 50.0,
             },
-            "All ranks pause every 50 steps, forward phase",
+            ("all ranks pause every 50 steps, forward phase", ""),
         ),
-        ({"term": "jitter", "ranks": "", "phase": "", "pattern": ""}, "Jitter"),
+        ({"term": "jitter", "ranks": "", "phase": "", "pattern": ""}, ("jitter", "")),
         (
             {"term": "compute-inflation", "ranks": "", "phase": "", "pattern": ""},
-            "Compute slowdown",
+            ("compute slowdown", ""),
         ),
     ],
 )
@@ -94,6 +97,19 @@ def test_input_and_overhead_of_one_rank_alone_name_it():
     assert cause_name(row("input-bound", "1", "", "")) == "input (rank 1)"
     assert cause_name(row("input-bound", "", "", "")) == "input (all ranks)"
     assert cause_name(row("serialization", "3", "", "")) == "inter-step overhead (rank 3)"
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ({}, "straggler: rank 1"),
+        ({"pattern": "periodic", "period_steps": 7.0}, "rank 1 late every 7 steps"),
+        ({"term": "input-bound", "phase": "", "pattern": ""}, "input"),
+        ({"term": "baseline-credit", "ranks": "", "phase": "", "pattern": ""}, "baseline overhead"),
+    ],
+)
+def test_a_short_name_leaves_out_the_phase(given, name):
+    assert short_cause_name(row(**given)) == name
 
 
 def test_a_difference_of_two_cells_has_no_period():

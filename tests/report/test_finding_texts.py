@@ -1,6 +1,6 @@
 import pytest
 
-from hvdprof.report.finding_texts import command_of, finding_texts
+from hvdprof.report.finding_texts import finding_texts
 from tests.builders.finished_analysis import NAN, finding
 
 
@@ -59,17 +59,5 @@ def test_a_quote_has_its_place(values, quote):
     assert finding_texts(finding(**values)).quote == quote
 
 
-@pytest.mark.parametrize(
-    ("action", "command"),
-    [
-        ("Set HOROVOD_CYCLE_TIME=0.1 (milliseconds).", "export HOROVOD_CYCLE_TIME=0.1"),
-        ("Set NCCL_DEBUG_SUBSYS=INIT,NET on all ranks.", "export NCCL_DEBUG_SUBSYS=INIT,NET"),
-        ("Unset NCCL_P2P_DISABLE. Or `nvidia-smi topo -m`.", "unset NCCL_P2P_DISABLE"),
-        ("Run `hvdprof net --hosts a,b` first. Set X_Y=1.", "hvdprof net --hosts a,b"),
-        ("Try the other controller (`--controller mpi`).", ""),
-        ("Raise num_workers= on rank 1.", ""),
-        ("With NCCL_SHM_DISABLE=1, GPUs send over the network.", ""),
-    ],
-)
-def test_the_command_of_an_action_can_be_copied(action, command):
-    assert command_of(action) == command
+def test_the_command_is_the_one_that_the_finding_states():
+    assert finding_texts(finding(command="unset X")).command == "unset X"

@@ -31,6 +31,7 @@ from hvdprof.model.causes import (
     JITTER,
     RESIDUAL_TERM,
     SERIALIZATION,
+    cause_id,
 )
 from hvdprof.model.launch_key import LaunchKey
 from hvdprof.model.tables.waterfall_tables import WATERFALL
@@ -178,7 +179,9 @@ def _rows(time: CellTime, own: CellSplit, reference: _Reference | None) -> list[
         for cause, number, term in named
     ]
     return rows + [
-        _row(time.cell, name, term, step_ns) | _UNNAMED | {"ranks": term.rank}
+        _row(time.cell, name, term, step_ns)
+        | _UNNAMED
+        | {"ranks": term.rank, "cause_id": cause_id(name, term.rank)}
         for name, term in others.items()
     ]
 
@@ -250,6 +253,7 @@ def _named(cause: CellCause, number: int, launches: Sequence[LaunchCauses]) -> d
         "phase": cause.phase,
         "phase_share": float(np.mean(in_phase)),
         "pattern": cause.pattern,
+        "cause_id": cause_id(cause.kind, cause.ranks, cause.phase, cause.pattern),
         "period_steps": cause.period_steps,
         "first_step": int(np.median([one.first_step for one in every])),
         "num_events": sum(one.num_events for one in every),

@@ -15,7 +15,7 @@ from hvdprof.analyze.communication.link_fit import link_fit
 from hvdprof.analyze.communication.net_use import net_use
 from hvdprof.analyze.stats.uncertainty import Interval, median_of
 from hvdprof.model.frame_row import FrameRow
-from hvdprof.model.run import Run, Verdict
+from hvdprof.model.run import Run, Verdict, VerdictParts
 from hvdprof.model.tables.net_tables import NET_HOSTS, NET_LINKS, NET_TRANSFERS, NET_USE
 
 
@@ -46,7 +46,8 @@ def network_verdict(run: Run, links: pd.DataFrame, answer: Verdict) -> Verdict:
         return answer
     of_pairs = links[(links["method"] == "tcp") & links["bandwidth_gb_per_s"].notna()]
     if of_pairs.empty:
-        return replace(answer, sentence="The network was measured, but no pair of hosts has a fit.")
+        sentence = "The network was measured, but no pair of hosts has a fit."
+        return replace(answer, sentence=sentence, parts=VerdictParts())
     slowest = of_pairs.sort_values("bandwidth_gb_per_s", kind="stable").iloc[0]
     value, low, high = (
         1000 * float(slowest[f"bandwidth{end}_gb_per_s"]) for end in ("", "_low", "_high")
@@ -57,7 +58,7 @@ def network_verdict(run: Run, links: pd.DataFrame, answer: Verdict) -> Verdict:
         f"{which} over TCP is {slowest['from_host']} - {slowest['to_host']}: {speed}, "
         f"{units.milliseconds(float(slowest['latency_ns']))} for the smallest message."
     )
-    return replace(answer, sentence=sentence)
+    return replace(answer, sentence=sentence, parts=VerdictParts())
 
 
 PAIR_METHODS = ("tcp", "broadcast")

@@ -38,7 +38,8 @@ from hvdprof.analyze.files.training_log_report import (
     iterations_unanswered,
     training_verdict,
 )
-from hvdprof.analyze.findings.log_findings import with_log_findings
+from hvdprof.analyze.findings.finding import by_severity
+from hvdprof.analyze.findings.log_findings import log_findings
 from hvdprof.analyze.findings.nccl_findings import findings_of_jobs
 from hvdprof.analyze.nccl_join.nccl_job_join import JobJoins, join_jobs
 from hvdprof.analyze.scaling.iteration_series import estimates_of, iteration_series
@@ -102,7 +103,9 @@ def analyze_files(run: Run) -> FilesAnalysis:
     The tables on communication are left out where a timeline is in the cache: they are as large.
     """
     joins = _joined_calls(run)
-    findings = with_log_findings(run, findings_of_jobs(run.nccl))
+    findings, of_logs = findings_of_jobs(run.nccl), log_findings(run)
+    if len(of_logs):
+        findings = by_severity(of_logs, findings)
     pages = [
         *file_pages(run, findings, joins),
         *_recordings(
@@ -184,6 +187,7 @@ def _page(run: Run, row: FrameRow, joins: JobJoins, findings: pd.DataFrame) -> F
         facts=(*facts, *_facts_of_logs(run, file, joins)),
         unanswered=(*unanswered, *_unanswered_by_logs(run, file)),
         verdict=verdict.sentence,
+        short=verdict.short,
         caveat=verdict.caveat,
         gravity=verdict.gravity,
         has_numbers=verdict.has_numbers,

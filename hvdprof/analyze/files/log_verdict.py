@@ -7,12 +7,11 @@ import pandas as pd
 
 from hvdprof import units
 from hvdprof.analyze.files.stalled_ranks import stall_sentence
-from hvdprof.analyze.findings.finding import first_fix, title_inside
 from hvdprof.analyze.findings.log_rules.collective_timeout_rule import TIMEOUT_RULE
 from hvdprof.analyze.findings.log_rules.ranks_behind_rule import BEHIND_RULE
 from hvdprof.model.file_page import FileVerdict, Gravity
 from hvdprof.model.frame_row import FrameRow, is_missing
-from hvdprof.rundir.known_causes import KnownCause, known_cause
+from hvdprof.rundir.known_causes import known_cause
 
 _PROBLEMS = ("error", "warning")
 _HANGS = (BEHIND_RULE, TIMEOUT_RULE)
@@ -57,22 +56,23 @@ def log_verdict(
         earlier = failures[(failures["line"] < errors["line"].min()).fillna(False).to_numpy()]
         earlier = earlier[~earlier["kind"].isin(_REPORTS).to_numpy()]
         if not len(earlier):
-            return FileVerdict(_of_findings(problems), gravity=gravity)
-        sentence = f"{_of_failures(earlier)} Behind it: {_titles(errors)}."
-        return FileVerdict(sentence, gravity=gravity)
+            return _of_findings(problems, gravity)
+        first, behind = _of_failures(earlier), f" Behind it: {_titles(errors)}."
+        short = first.short and f"{first.short}{behind}"
+        return FileVerdict(f"{first.sentence}{behind}", gravity=gravity, short=short)
     if len(failures):
-        return FileVerdict(_of_failures(failures), gravity=Gravity.ERROR)
+        return _of_failures(failures)
     if len(stalls):
         return FileVerdict(stall_sentence(stalls), gravity=Gravity.HANG)
     if len(problems):
-        return FileVerdict(_of_findings(problems), gravity=Gravity.WARNING)
+        return _of_findings(problems, Gravity.WARNING)
     return FileVerdict("")
 
 
 def _titles(errors: pd.DataFrame) -> str:
-    titles = [title_inside(str(title)) for title in errors["title"]]
-    more = f" and {units.counted(len(titles) - 1, 'further error')}" if len(titles) > 1 else ""
-    return f"{titles[0]}{more}"
+    further = len(errors) - 1
+    more = f" and {units.counted(further, 'further error')}" if further else ""
+    return f"{errors['phrase'].iloc[0]}{more}"
 
 
 def nccl_tests_verdict(runs: pd.DataFrame, rows: pd.DataFrame) -> FileVerdict:
@@ -95,8 +95,9 @@ def nccl_tests_verdict(runs: pd.DataFrame, rows: pd.DataFrame) -> FileVerdict:
     if len(wrong):
         elements = units.counted(int(wrong["num_wrong"].sum()), "wrong element")
         where = f" in {_runs_of(wrong)}" if number > 1 else ""
-        fix = "run `dcgmi diag -r 3` on each host"
-        return FileVerdict(f"Error: {elements}{where}; fix: {fix}.", gravity=Gravity.ERROR)
+        return _with_fix(
+            f"Error: {elements}{where}", "run `dcgmi diag -r 3` on each host", Gravity.ERROR
+        )
     measured = runs[runs["peak_busbw_gb_s"].notna().to_numpy()]
     if not len(measured):
         return FileVerdict("")
@@ -150,7 +151,11 @@ def _still_rising(rows: pd.DataFrame, best: FrameRow) -> str:
     return "The bandwidth still rises at the largest size; measure larger messages with -e."
 
 
-def _of_failures(failures: pd.DataFrame) -> str:
+def _with_fix(what: str, fix: str, gravity: Gravity) -> FileVerdict:
+    return FileVerdict(f"{what}; fix: {fix}.", gravity=gravity, short=f"{what}.")
+
+
+def _of_failures(failures: pd.DataFrame) -> FileVerdict:
     rows = failures.to_dict("records")
     texts = [_reason(row) for row in rows]
     causes = [known_cause(text) for text in texts]
@@ -159,11 +164,10 @@ def _of_failures(failures: pd.DataFrame) -> str:
     reason = texts[at].strip().rstrip(".,:;")
     if len(reason) > _MOST_CHARACTERS:
         reason = f"{reason[: _MOST_CHARACTERS - 1]}\N{HORIZONTAL ELLIPSIS}"
-    return f"Failure in {place}: {reason}{_fix(causes[at])}."
-
-
-def _fix(cause: KnownCause | None) -> str:
-    return f"; cause: {cause.cause}; fix: {cause.action}" if cause else ""
+    what, cause = f"Failure in {place}: {reason}", causes[at]
+    if cause is None:
+        return FileVerdict(f"{what}.", gravity=Gravity.ERROR)
+    return _with_fix(f"{what}; cause: {cause.cause}", cause.action, Gravity.ERROR)
 
 
 def _first(rows: Sequence[Mapping[Hashable, object]]) -> int:
@@ -188,13 +192,11 @@ def _reason(row: FrameRow) -> str:
     return f"{named} ended with exit code {code}"
 
 
-def _of_findings(problems: pd.DataFrame) -> str:
+def _of_findings(problems: pd.DataFrame, gravity: Gravity) -> FileVerdict:
     worst = problems.iloc[0]
     numbers = problems["severity"].astype(str).value_counts()
     counted = " and ".join(
         units.counted(int(numbers[name]), name) for name in _PROBLEMS if name in numbers
     )
-    title, fix = title_inside(str(worst["title"])), first_fix(str(worst["action"]))
-    if len(problems) == 1:
-        return f"{str(worst['severity']).capitalize()}: {title}; fix: {fix}."
-    return f"{counted}, first: {title}; fix: {fix}."
+    lead = f"{counted}, first" if len(problems) > 1 else str(worst["severity"]).capitalize()
+    return _with_fix(f"{lead}: {worst['phrase']}", str(worst["fix"]), gravity)

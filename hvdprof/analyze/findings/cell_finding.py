@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TypedDict
 
 from hvdprof import units
+from hvdprof.analyze.findings.advice import Advice, advice
 from hvdprof.analyze.findings.evidence import Cell, Evidence, is_base
 from hvdprof.analyze.findings.finding import SMALLEST_COST, WARNING_COST
 from hvdprof.analyze.stats.uncertainty import NAN
@@ -34,11 +35,17 @@ NO_DATA_PHASE = (
 )
 """The caveat of a finding on time between steps, where batches come from a generator or a call."""
 
-_MARK_DATA = "Write `with {}:` around data loading{}, to see whether it is that."
-_PHASE = 'collect.phase("data")'
-_IMPORT = " after `from hvdprof import collect`"
-_ANNOTATION = 'torch.profiler.record_function("## data_load ##")'
-"""A name that the reader of traces takes for the data phase."""
+# The name is one that the reader of traces takes for the data phase.
+_ANNOTATE_DATA = advice(
+    'write `with torch.profiler.record_function("## data_load ##"):` around data loading, to see '
+    "whether it is that",
+    command='with torch.profiler.record_function("## data_load ##"):',
+)
+_MARK_DATA = advice(
+    'write `with collect.phase("data"):` around data loading after `from hvdprof import collect`, '
+    "to see whether it is that",
+    command='with collect.phase("data"):',
+)
 
 
 def crowding(run: Run, cell: Cell) -> str:
@@ -50,11 +57,9 @@ def crowding(run: Run, cell: Cell) -> str:
     return CROWDED_CELL if is_crowded else ""
 
 
-def mark_data(run: Run) -> str:
+def mark_data(run: Run) -> Advice:
     """How the next recording shows whether time between steps is data loading."""
-    if has_traces(run.manifest):
-        return _MARK_DATA.format(_ANNOTATION, "")
-    return _MARK_DATA.format(_PHASE, _IMPORT)
+    return _ANNOTATE_DATA if has_traces(run.manifest) else _MARK_DATA
 
 
 class CellCost(TypedDict):
@@ -68,6 +73,7 @@ class CellCost(TypedDict):
     cost_high_ns: float
     cost_share: float
     gain_share: float
+    cause_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,17 +120,24 @@ class CostlyCause:
         return float(self.row["time_ns"])
 
     @property
+    def cause_id(self) -> str:
+        """What identifies the row in the cell."""
+        return str(self.row["cause_id"])
+
+    @property
     def cost(self) -> CellCost:
         """The fields of a finding, with what the cause alone would save as potential gain."""
         gain = float(self.row["alone_share"]) + self.baseline_share
         ends = float(self.row["time_low_ns"]), float(self.row["time_high_ns"])
-        return cost_of(self.cell, self.share, self.cost_ns, gain, ends)
+        return cost_of(self.cell, self.share, self.cost_ns, gain, ends, self.cause_id)
 
     @property
     def whole_cost(self) -> CellCost:
         """The same for a finding on what the baseline spends as well."""
         whole_ns = self.cost_ns + float(self.row["baseline_ns"])
-        return cost_of(self.cell, self.whole_share, whole_ns, self.whole_share)
+        return cost_of(
+            self.cell, self.whole_share, whole_ns, self.whole_share, cause_id=self.cause_id
+        )
 
 
 def is_costly(row: FrameRow) -> bool:
@@ -198,10 +211,11 @@ def has_data_phase(evidence: Evidence, cell: Cell) -> bool:
 
 def cost_of(
     cell: Cell,
-    share: float,
-    cost_ns: float,
-    gain: float,
+    share: float = NAN,
+    cost_ns: float = NAN,
+    gain: float = NAN,
     ends_ns: tuple[float, float] = (NAN, NAN),
+    cause_id: str = "",
 ) -> CellCost:
     """The fields of a finding that say of which cell it is, and what it costs there."""
     return {
@@ -213,6 +227,7 @@ def cost_of(
         "cost_high_ns": ends_ns[1],
         "cost_share": share,
         "gain_share": gain,
+        "cause_id": cause_id,
     }
 
 

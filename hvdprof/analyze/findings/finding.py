@@ -4,12 +4,14 @@ Tested in ``tests/analyze/findings/test_run_findings.py``.
 """
 
 import math
-import re
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
+import pandas as pd
+
+from hvdprof.analyze.findings.advice import Advice
 from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.model.job_losses import share_of_job
-from hvdprof.model.tables.finding_tables import SEVERITIES
+from hvdprof.model.tables.finding_tables import FINDINGS, SEVERITIES
 
 SMALLEST_COST = 0.05
 """A loss that costs a smaller share of the step is no finding."""
@@ -17,18 +19,14 @@ SMALLEST_COST = 0.05
 WARNING_COST = 0.1
 ERROR_COST = 0.2
 
-END_OTHER_PROCESSES = "End the other processes or use an idle machine, then measure again."
-
-_PARENTHESES = re.compile(r" \([^()]*\)")
-_FIRST_SENTENCE = re.compile(r"^.*?\.(?= [A-Z]|$)")
-
 
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One row of ``model.tables.finding_tables.FINDINGS`` in the making.
 
-    ``title`` is a noun phrase of at most 8 words, ``evidence`` holds plain sentences with numbers,
-    ``action`` starts with an imperative verb or a command, ``quote`` is verbatim.
+    ``title`` is a noun phrase as it stands inside a sentence, at most 8 words with ``detail``;
+    ``evidence`` holds plain sentences with numbers, ``quote`` is verbatim. ``lead`` is the sentence
+    of the evidence with which a verdict begins; empty where it has none.
     """
 
     id: str
@@ -36,7 +34,7 @@ class Finding:
     subject: str
     title: str
     evidence: str
-    action: str
+    action: Advice
     confidence: str
     file: str = ""
     line: int | None = None
@@ -50,36 +48,29 @@ class Finding:
     cost_share: float = NAN
     gain_share: float = NAN
     job_share: float = NAN
+    cause_id: str = ""
+    detail: str = ""
+    lead: str = ""
+
+    def row(self) -> dict[str, object]:
+        """The row of FINDINGS."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        del values["detail"]
+        head = f"{self.title[0].upper()}{self.title[1:]}"
+        return values | {
+            "title": f"{head}: {self.detail}" if self.detail else head,
+            "phrase": f"{self.title} ({self.detail})" if self.detail else self.title,
+            "action": self.action.text,
+            "fix": self.action.fix,
+            "command": self.action.command,
+        }
 
 
-def as_sentence(clause: str) -> str:
-    """A clause as a sentence: with a capital and a full stop; empty where the clause is."""
-    return f"{clause[0].upper()}{clause[1:]}." if clause else ""
-
-
-def sentences(*parts: str) -> str:
-    """The parts that are not empty, one after the other."""
-    return " ".join(part for part in parts if part)
-
-
-def otherwise(first: str, action: str) -> str:
-    """A second action behind a first one; the action alone where there is no first one."""
-    return f"{first} Otherwise, {action[0].lower()}{action[1:]}" if first else action
-
-
-def title_inside(title: str) -> str:
-    """A title inside a sentence: ``persistent straggler (rank 3, data phase)``."""
-    head, colon, rest = title.partition(": ")
-    # A name such as NCCL or GPUDirect keeps its capitals.
-    lead = head if head[1:2].isupper() else head[0].lower() + head[1:]
-    return f"{lead} ({rest})" if colon else lead
-
-
-def first_fix(action: str) -> str:
-    """The first sentence of an action without its parentheses and full stop."""
-    found = _FIRST_SENTENCE.match(action)
-    first = _PARENTHESES.sub("", found[0] if found else action).removesuffix(".")
-    return first[0].lower() + first[1:]
+def by_severity(*frames: pd.DataFrame) -> pd.DataFrame:
+    """The rows of several frames of FINDINGS as one, errors before warnings before notes."""
+    rows = [row for frame in frames for row in frame.to_dict("records")]
+    rows.sort(key=lambda row: SEVERITIES.index(row["severity"]))
+    return FINDINGS.frame([{str(name): row[name] for name in row} for row in rows])
 
 
 def severity_of_cost(share: float) -> str:

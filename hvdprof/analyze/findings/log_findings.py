@@ -1,7 +1,6 @@
 """What is wrong or unusual, from the output of jobs: the rules, and what applies them."""
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict
 
 import pandas as pd
 
@@ -11,7 +10,7 @@ from hvdprof.analyze.findings.log_rules.collective_timeout_rule import collectiv
 from hvdprof.analyze.findings.log_rules.ranks_behind_rule import ranks_behind
 from hvdprof.model.run import Run
 from hvdprof.model.tables.collective_timeout_tables import COLLECTIVE_TIMEOUTS
-from hvdprof.model.tables.finding_tables import FINDINGS, SEVERITIES
+from hvdprof.model.tables.finding_tables import FINDINGS
 from hvdprof.model.tables.log_tables import INCIDENTS
 
 RULES: tuple[Callable[[pd.DataFrame], Iterable[Finding]], ...] = (
@@ -21,24 +20,13 @@ RULES: tuple[Callable[[pd.DataFrame], Iterable[Finding]], ...] = (
 """Rules on the incidents of one file."""
 
 
-def with_log_findings(run: Run, of_nccl: pd.DataFrame) -> pd.DataFrame:
-    """The findings on the output of jobs before those on NCCL, errors first in each file.
+def log_findings(run: Run) -> pd.DataFrame:
+    """The findings on the output of jobs, as a frame of ``FINDINGS``.
 
     Args:
         run: A run whose tables hold the output of jobs.
-        of_nccl: The findings on its NCCL logs.
-
-    Returns:
-        A frame of ``FINDINGS``.
     """
-    own = FINDINGS.frame([asdict(finding) for finding in _findings(run)])
-    if own.empty:
-        return of_nccl
-    if of_nccl.empty:
-        return own
-    both = pd.concat([own.astype(object), of_nccl.astype(object)], ignore_index=True)
-    order = both["severity"].map(SEVERITIES.index).astype("int64").sort_values(kind="stable").index
-    return FINDINGS.frame(both.loc[order])
+    return FINDINGS.frame([finding.row() for finding in _findings(run)])
 
 
 def _findings(run: Run) -> Iterator[Finding]:

@@ -1,11 +1,11 @@
 """What is wrong or unusual, from NCCL logs alone: the list of rules, and what applies them."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import pandas as pd
 
-from hvdprof.analyze.findings.finding import Finding
+from hvdprof.analyze.findings.finding import Finding, by_severity
 from hvdprof.analyze.findings.nccl_rules import nccl_error_rules as errors
 from hvdprof.analyze.findings.nccl_rules import nccl_host_rules as host
 from hvdprof.analyze.findings.nccl_rules import nccl_network_rules as network
@@ -55,7 +55,7 @@ def nccl_findings(recording: NcclRecording) -> pd.DataFrame:
     texts = dict(zip(zip(quotes["file"], quotes["line"], strict=True), quotes["text"], strict=True))
     return FINDINGS.frame(
         [
-            asdict(replace(finding, quote=str(texts.get((finding.file, finding.line), ""))))
+            replace(finding, quote=str(texts.get((finding.file, finding.line), ""))).row()
             for finding in found
         ]
     )
@@ -97,9 +97,8 @@ def _once_per_setting(found: Sequence[Finding], recording: NcclRecording) -> lis
 
 def findings_of_jobs(recordings: Sequence[NcclRecording]) -> pd.DataFrame:
     """The findings on the logs of several jobs, job by job, as a frame of ``FINDINGS``."""
-    frames = [nccl_findings(recording) for recording in recordings]
-    rows = [row for frame in frames for row in frame.to_dict("records")]
-    return FINDINGS.frame([{str(name): row[name] for name in row} for row in rows])
+    frames = [nccl_findings(recording).astype(object) for recording in recordings]
+    return FINDINGS.frame(pd.concat(frames, ignore_index=True)) if frames else FINDINGS.empty()
 
 
 def findings_of_run(recordings: Sequence[NcclRecording]) -> pd.DataFrame:
@@ -111,6 +110,4 @@ def findings_of_run(recordings: Sequence[NcclRecording]) -> pd.DataFrame:
         A frame of ``FINDINGS``.
     """
     found = findings_of_jobs(recordings)
-    once = found.drop_duplicates(["id", "severity", "subject", "evidence"])
-    by_severity = once["severity"].map(SEVERITIES.index).astype("int64")
-    return FINDINGS.frame(once.loc[by_severity.sort_values(kind="stable").index])
+    return by_severity(found.drop_duplicates(["id", "severity", "subject", "evidence"]))

@@ -1,13 +1,12 @@
 """What is wrong or unusual in a run: the list of rules, and the function that applies them."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import asdict
 
 import pandas as pd
 
 from hvdprof.analyze.findings.evidence import Evidence
-from hvdprof.analyze.findings.finding import Finding, by_gravity
-from hvdprof.analyze.findings.log_findings import with_log_findings
+from hvdprof.analyze.findings.finding import Finding, by_gravity, by_severity
+from hvdprof.analyze.findings.log_findings import log_findings
 from hvdprof.analyze.findings.nccl_findings import findings_of_run
 from hvdprof.analyze.findings.run_rules import causes_rules as causes
 from hvdprof.analyze.findings.run_rules import communication_rules as communication
@@ -20,7 +19,7 @@ from hvdprof.analyze.findings.run_rules import settings_rules as settings
 from hvdprof.analyze.findings.run_rules import stall_rules as stalls
 from hvdprof.analyze.findings.run_rules import watchdog_rules as watchdog
 from hvdprof.model.job_losses import EVALUATION_EXCLUDED
-from hvdprof.model.tables.finding_tables import FINDINGS, SEVERITIES
+from hvdprof.model.tables.finding_tables import FINDINGS
 
 Rule = Callable[[Evidence], Iterable[Finding]]
 
@@ -65,13 +64,8 @@ def findings(evidence: Evidence) -> pd.DataFrame:
     found = [finding for rule in RULES for finding in rule(evidence)]
     outside = {_cell(one): one.job_share for one in found if one.id == EVALUATION_EXCLUDED}
     of_run = sorted(found, key=lambda one: by_gravity(one, outside.get(_cell(one), 0.0)))
-    own = FINDINGS.frame([asdict(finding) for finding in of_run])
-    of_nccl = with_log_findings(evidence.run, findings_of_run(evidence.run.nccl))
-    if own.empty or of_nccl.empty:
-        return of_nccl if own.empty else own
-    both = pd.concat([own.astype(object), of_nccl.astype(object)], ignore_index=True)
-    order = both["severity"].map(SEVERITIES.index).astype("int64").sort_values(kind="stable").index
-    return FINDINGS.frame(both.loc[order])
+    own = FINDINGS.frame([finding.row() for finding in of_run])
+    return by_severity(own, log_findings(evidence.run), findings_of_run(evidence.run.nccl))
 
 
 def _cell(finding: Finding) -> tuple[str, int | None, str]:

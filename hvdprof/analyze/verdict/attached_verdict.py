@@ -14,7 +14,7 @@ from hvdprof.analyze.files.timeline_verdict import timeline_verdict
 from hvdprof.analyze.files.training_log_report import training_verdict
 from hvdprof.model.file_page import FilePage, FileVerdict, Gravity
 from hvdprof.model.notes import Note, NoteCode
-from hvdprof.model.run import Run, Verdict
+from hvdprof.model.run import Run, Verdict, VerdictParts
 from hvdprof.model.tables.log_tables import INCIDENTS, STALLS
 from hvdprof.model.tables.timeline_file_tables import TIMELINES
 from hvdprof.model.tables.timeline_tables import (
@@ -60,7 +60,11 @@ def attached_verdict(
         verdicts = [of_warnings] if of_warnings.sentence else []
     answer = replace(answer, engine=run.manifest.passes[0].engine)
     if not verdicts:
-        return replace(answer, sentence="The attached files hold no steps and no failure.")
+        return replace(
+            answer,
+            sentence="The attached files hold no steps and no failure.",
+            parts=VerdictParts(),
+        )
     caveats = _caveats_of(verdicts)
     if not (of_recordings or of_training):
         text = _NO_BASELINE.format(scaling_advice(answer.engine))
@@ -68,6 +72,7 @@ def attached_verdict(
     return replace(
         answer,
         sentence=" ".join(one.sentence for one in verdicts),
+        parts=VerdictParts(" ".join(one.headline for one in verdicts)),
         caveats=caveats,
     )
 
@@ -92,6 +97,10 @@ def led_by_errors(
         answer,
         sentence=" ".join((*(one.sentence for one in verdicts), answer.sentence)),
         caveats=(*_caveats_of(verdicts), *answer.caveats),
+        parts=replace(
+            answer.parts,
+            headline=" ".join((*(one.headline for one in verdicts), answer.headline)),
+        ),
     )
 
 
@@ -104,7 +113,8 @@ def _of_recordings(pages: Sequence[FilePage]) -> Iterator[FileVerdict]:
     speaking = [page for page in pages if page.verdict]
     for page in speaking:
         name = f"{page.file}: " if len(speaking) > 1 else ""
-        yield FileVerdict(f"{name}{page.verdict}", page.caveat, page.gravity)
+        short = page.short and f"{name}{page.short}"
+        yield FileVerdict(f"{name}{page.verdict}", page.caveat, page.gravity, short=short)
 
 
 def _of_timelines(run: Run) -> Iterator[FileVerdict]:
@@ -146,7 +156,8 @@ def _of_logs(run: Run, findings: pd.DataFrame, pages: Sequence[FilePage]) -> Ite
         own = [rows[(rows["file"] == file).to_numpy()] for rows in (findings, stalls, incidents)]
         verdict = log_verdict(*own)
         see = f" See {file}." if len(_outputs(run)) > 1 and file else ""
-        yield replace(verdict, sentence=f"{verdict.sentence}{see}")
+        short = verdict.short and f"{verdict.short}{see}"
+        yield replace(verdict, sentence=f"{verdict.sentence}{see}", short=short)
         incidents = incidents[(incidents["file"] != file).to_numpy()]
     if len(incidents):
         yield _first_failure(run, incidents.iloc[0])

@@ -56,8 +56,10 @@ def wait_command(run: Run) -> str:
 
 def without_fixes(findings: pd.DataFrame, run: Run) -> pd.DataFrame:
     """FINDINGS of a run without an answer: those on its cells propose to measure again."""
-    actions = findings["action"].where(
-        findings["model"].astype(str) == "",
-        f"Measure on an idle machine first: {wait_command(run)}",
+    command = wait_command(run)
+    what = f"on an idle machine first: {command}"
+    texts = {"action": f"Measure {what}", "fix": f"measure {what}", "command": command}
+    is_of_run = findings["model"].astype(str) == ""
+    return findings.assign(
+        **{name: findings[name].where(is_of_run, text) for name, text in texts.items()}
     )
-    return findings.assign(action=actions.astype(findings["action"].dtype))

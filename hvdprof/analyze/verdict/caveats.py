@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pandas as pd
 
-from hvdprof.analyze.findings.finding import as_sentence
+from hvdprof.analyze.findings.advice import as_sentence
 from hvdprof.analyze.steps.cell_setting import cell_setting
 from hvdprof.analyze.steps.light_recording import full_command, is_light
 from hvdprof.analyze.verdict.evaluation_loss import evaluation_caveat
@@ -46,7 +46,7 @@ def failure_caveat(
     lead = failure_sentence(failed, answer.model, answer.np, answer.engine)
     counted = sum(one.is_counted for one in failed)
     excluded = len(failed) - counted
-    if lead and answer.sentence.startswith(lead) and len(failed) == 1:
+    if lead and answer.parts.lead == lead and len(failed) == 1:
         if counted:
             yield Note(NoteCode.ENDED_EARLY, "Only steps before the failure count.", number=1)
         return
@@ -63,8 +63,9 @@ def failure_caveat(
 def _other_processes(run: Run, answer: Verdict) -> Iterator[Note]:
     cell = {"model": answer.model, "np": answer.np, "engine": answer.engine}
     if not answer.is_too_busy and (crowd := cell_setting(run, cell).crowd):
-        text = f"{as_sentence(crowd)} Measure again without them before acting."
-        yield Note(NoteCode.OTHER_LOAD, text)
+        load = as_sentence(crowd)
+        text = f"{load} Measure again without them before acting."
+        yield Note(NoteCode.OTHER_LOAD, text, value=load)
 
 
 def _light(run: Run) -> Iterator[Note]:

@@ -6,29 +6,28 @@ Tested in ``tests/analyze/verdict/test_evaluation_loss.py``.
 import pandas as pd
 
 from hvdprof import units
-from hvdprof.analyze.findings.finding import first_fix, title_inside
 from hvdprof.model.job_losses import job_losses
 from hvdprof.model.notes import Note, NoteCode
-from hvdprof.model.run import Verdict
+from hvdprof.model.run import Sentence, Verdict
 
 
-def loss_beyond_steps(findings: pd.DataFrame, cell: pd.Series, step_share: float) -> str:
-    """``Largest loss: straggler in the evaluation (rank 1), 65.5 % ...; fix: ...``, or empty.
+def loss_beyond_steps(
+    findings: pd.DataFrame, cell: pd.Series, step_share: float
+) -> Sentence | None:
+    """``Largest loss: straggler in the evaluation (rank 1), 65.5 % ...; fix: ...``, or None.
 
     Args:
         findings: FINDINGS of the run.
         cell: A row of SCALING.
         step_share: The share of a training step of the largest loss in the steps, NaN for none. The
-            sentence is empty where that costs the job more.
+            result is None where that costs the job more.
     """
     losses = job_losses(findings, str(cell["model"]), int(cell["np"]), str(cell["engine"]))
     largest = losses.larger_beyond(step_share)
     if largest is None:
-        return ""
-    return (
-        f"Largest loss: {title_inside(largest.title)}, {units.percent(largest.share)} of the "
-        f"recorded time; fix: {first_fix(largest.action)}."
-    )
+        return None
+    what = f"Largest loss: {largest.phrase}, {units.percent(largest.share)} of the recorded time"
+    return Sentence(f"{what}; fix: {largest.fix}.", f"{what}.")
 
 
 def evaluation_caveat(findings: pd.DataFrame, answer: Verdict) -> tuple[Note, ...]:

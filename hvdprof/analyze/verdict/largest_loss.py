@@ -8,20 +8,14 @@ import pandas as pd
 
 from hvdprof import units
 from hvdprof.analyze.findings.cell_finding import is_costly
-from hvdprof.analyze.findings.finding import (
-    END_OTHER_PROCESSES,
-    SMALLEST_COST,
-    WARNING_COST,
-    first_fix,
-    title_inside,
-)
+from hvdprof.analyze.findings.finding import SMALLEST_COST, WARNING_COST
 from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.analyze.verdict.evaluation_loss import loss_beyond_steps
 from hvdprof.model.cause_names import cause_name
 from hvdprof.model.causes import CAUSES, INPUT_BOUND, SERIALIZATION
 from hvdprof.model.cell_key import of_base_cell
 from hvdprof.model.frame_row import FrameRow
-from hvdprof.model.run import Verdict
+from hvdprof.model.run import Sentence, Verdict
 
 _RULE_OF = {INPUT_BOUND: "input-bound", SERIALIZATION: "inter-step-overhead"}
 """Terms that one rank alone has as well, and the rule on each."""
@@ -38,12 +32,15 @@ class LargestLoss:
     """The costliest cause of a step of a cell: its name, its share of the step, and a sentence.
 
     Where a straggler in evaluations costs the job more, the sentence is on that. Where steps have
-    no cause that costs enough, the name is empty then and the share NaN.
+    no cause that costs enough, the name is empty then and the share NaN. ``rival`` is a second
+    cause about as large; empty where there is none.
     """
 
     name: str
     share: float
-    sentence: str
+    sentence: Sentence
+    cause_id: str = ""
+    rival: str = ""
 
 
 def largest_loss(
@@ -77,24 +74,23 @@ def largest_loss(
         beyond = loss_beyond_steps(findings, cell, NAN)
         return LargestLoss("", NAN, beyond) if beyond else None
     row, *others = sorted(costly, key=lambda row: -float(row["share"]))
+    beyond = loss_beyond_steps(findings, cell, float(row["share"]))
     time = units.milliseconds_within(row["time_ns"], row["time_low_ns"], row["time_high_ns"])
     share = units.percent_within(row["share"], row["share_low"], row["share_high"])
-    cost = _cost(time, share)
-    cost += _rivals(row, others)
-    name = cause_name(row)
-    beyond = loss_beyond_steps(findings, cell, float(row["share"]))
-    if beyond:
-        return LargestLoss(name, float(row["share"]), beyond)
+    name, rival = cause_name(row), "" if beyond else _rival(row, others)
     of_cell = findings[
         (findings["model"] == model)
         & (findings["np"] == np_).fillna(False)
         & (findings["engine"] == engine)
-        & (findings["cost_ns"] == row["time_ns"])
+        & (findings["cause_id"] == row["cause_id"])
     ]
-    if of_cell.empty:
-        return LargestLoss(name, float(row["share"]), f"Largest loss: {name}, {cost}.")
-    title, fix = title_inside(str(of_cell.iloc[0]["title"])), _fix(of_cell.iloc[0])
-    return LargestLoss(name, float(row["share"]), f"Largest loss: {title}, {cost}; fix: {fix}.")
+    named, fix = name, ""
+    if not of_cell.empty:
+        named, fix = str(of_cell.iloc[0]["phrase"]), f"; fix: {of_cell.iloc[0]['fix']}"
+    what = f"Largest loss: {named}, {time} per step"
+    also = f", {rival}" if rival else ""
+    said = beyond or Sentence(f"{what} ({share}){also}{fix}.", f"{what}.")
+    return LargestLoss(name, float(row["share"]), said, str(row["cause_id"]), rival)
 
 
 def cost_of_baseline(
@@ -103,8 +99,8 @@ def cost_of_baseline(
     cell: pd.Series,
     *,
     terms: Sequence[str] = tuple(CAUSES),
-) -> str:
-    """A sentence on the largest cost that the baseline has as well; empty where none is large.
+) -> Sentence | None:
+    """A sentence on the largest cost that the baseline has as well; None where none is large.
 
     For cells that lose nothing: what the baseline has, too, is no loss of scaling, yet a cost.
 
@@ -121,13 +117,17 @@ def cost_of_baseline(
         if row["term"] in _RULE_OF and row["term"] in terms and _whole_share(row) >= WARNING_COST
     ]
     if not rows:
-        return ""
+        return None
     row = max(rows, key=_whole_share)
     whole_ns = float(row["time_ns"]) + float(row["baseline_ns"])
-    cost = _cost(units.milliseconds(whole_ns), units.percent(_whole_share(row)))
+    share = units.percent(_whole_share(row))
     known = findings[(findings["model"] == model) & (findings["id"] == _RULE_OF[str(row["term"])])]
-    fix = "" if known.empty else f"; fix: {_fix(known.iloc[0])}"
-    return f"Largest cost, in the baseline as well: {cause_name(row)}, {cost}{fix}."
+    fix = "" if known.empty else f"; fix: {known.iloc[0]['fix']}"
+    what = (
+        f"Largest cost, in the baseline as well: {cause_name(row)}, "
+        f"{units.milliseconds(whole_ns)} per step"
+    )
+    return Sentence(f"{what} ({share}){fix}.", f"{what}.")
 
 
 def _whole_share(row: FrameRow) -> float:
@@ -135,7 +135,7 @@ def _whole_share(row: FrameRow) -> float:
     return float(row["share"]) + float(row["baseline_share"])
 
 
-def _rivals(row: FrameRow, others: Sequence[FrameRow]) -> str:
+def _rival(row: FrameRow, others: Sequence[FrameRow]) -> str:
     """The second cause, where it is about as large and their intervals overlap; may be empty."""
     if not others or others[0]["share"] < ABOUT_AS_LARGE * row["share"]:
         return ""
@@ -144,16 +144,7 @@ def _rivals(row: FrameRow, others: Sequence[FrameRow]) -> str:
     if second["share_high"] < row["share_low"]:
         return ""
     share = units.percent_within(second["share"], second["share_low"], second["share_high"])
-    return f", about as large as {cause_name(second)} ({share})"
-
-
-def _cost(time: str, share: str) -> str:
-    return f"{time} per step ({share})"
-
-
-def _fix(finding: pd.Series) -> str:
-    # The caveat of the verdict names the other processes.
-    return first_fix(str(finding["action"]).removeprefix(f"{END_OTHER_PROCESSES} Otherwise, "))
+    return f"about as large as {cause_name(second)} ({share})"
 
 
 def _is_worth(row: FrameRow) -> bool:

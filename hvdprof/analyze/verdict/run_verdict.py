@@ -25,7 +25,7 @@ from hvdprof.model.cell_key import (
     without_toggles,
 )
 from hvdprof.model.notes import Note, NoteCode
-from hvdprof.model.run import FailedSegment, Verdict
+from hvdprof.model.run import FailedSegment, Sentence, Verdict, VerdictParts
 from hvdprof.rundir.manifest import NOT_ENDED, Manifest, Mode, Status
 from hvdprof.rundir.plan import TORCH_ENGINE
 
@@ -135,19 +135,21 @@ def _worst(cells: pd.DataFrame) -> pd.Series:
 
 def _busy_verdict(cell: pd.Series, busy: tuple[str, str], lead: str) -> Verdict:
     why, action = busy
-    return replace(_verdict(_joined(lead, why, _number(cell), action), cell), is_too_busy=True)
+    said = (*_whole(lead, why), _number(cell), *_whole(action))
+    return replace(_verdict(said, cell, lead=lead), is_too_busy=True)
 
 
-def _number(cell: pd.Series) -> str:
-    return f"{_place(cell)}: {_efficiency(cell)} scaling efficiency against {cell['baseline']}."
+def _number(cell: pd.Series) -> Sentence:
+    short = f"{_place(cell)}: {_efficiency(cell)} scaling efficiency"
+    return Sentence(f"{short} against {cell['baseline']}.", f"{short}.")
 
 
 def _scaling_verdict(
-    cell: pd.Series, loss: LargestLoss | None, lead: str, of_baseline: str
+    cell: pd.Series, loss: LargestLoss | None, lead: str, of_baseline: Sentence | None
 ) -> Verdict:
     number = _number(cell)
     if loss is not None:
-        answer = _verdict(_said(lead, number, loss.sentence), cell, loss)
+        answer = _verdict(_said(lead, number, loss.sentence), cell, loss, lead)
         gains = offset(answer)
         return _limited(answer, Note(NoteCode.OFFSET, gains)) if gains else answer
     rest = "No single loss stands out."
@@ -155,19 +157,19 @@ def _scaling_verdict(
         rest = "No loss: the whole 95 % CI is above 100 %."
     elif cell["efficiency_high"] >= 1:
         rest = "The 95 % CI includes 100 %: no certain loss."
-    return _verdict(_said(lead, number, of_baseline or rest), cell)
+    return _verdict(_said(lead, number, of_baseline or Sentence(rest, rest)), cell, lead=lead)
 
 
 def _oversubscribed_verdict(
-    cell: pd.Series, loss: LargestLoss | None, lead: str, of_baseline: str
+    cell: pd.Series, loss: LargestLoss | None, lead: str, of_baseline: Sentence | None
 ) -> Verdict:
-    number = (
+    (number,) = _whole(
         f"{_place(cell)}: {_efficiency(cell)} of the throughput per rank of {cell['baseline']}."
     )
     rest = of_baseline if loss is None else loss.sentence
     if not rest and not lead:
-        return _verdict(f"{number} {_OVERSUBSCRIBED.text}", cell)
-    answer = _verdict(_said(lead, number, rest), cell, loss)
+        return _verdict((number, *_whole(_OVERSUBSCRIBED.text)), cell)
+    answer = _verdict(_said(lead, number, rest), cell, loss, lead)
     return _limited(answer, _OVERSUBSCRIBED)
 
 
@@ -176,13 +178,15 @@ def _one_size_verdict(cell: pd.Series, why: Note, loss: LargestLoss | None, lead
         cell["samples_per_s"], cell["samples_per_s_low"], cell["samples_per_s_high"]
     )
     toggled = "" if why == _ONE_SIZE_ALONE else f" ({setting_of_row(cell)})"
-    number = f"{_place(cell)}{toggled}: {speed} samples/s"
+    of_torch = ""
     if cell["engine"] != TORCH_ENGINE and cell["baseline"].startswith(TORCH_ENGINE):
-        number += f", {_efficiency(cell)} of {cell['baseline']}"
-    number += "."
+        of_torch = f", {_efficiency(cell)} of {cell['baseline']}"
+    (number,) = _whole(f"{_place(cell)}{toggled}: {speed} samples/s{of_torch}.")
     if loss is None and not lead:
-        return _verdict(f"{number} {why.text}", cell)
-    answer = _verdict(_said(lead, number, "" if loss is None else loss.sentence), cell, loss)
+        return _verdict((number, *_whole(why.text)), cell)
+    answer = _verdict(
+        _said(lead, number, None if loss is None else loss.sentence), cell, loss, lead
+    )
     return _limited(answer, why)
 
 
@@ -190,8 +194,15 @@ def _limited(answer: Verdict, note: Note) -> Verdict:
     return replace(answer, caveats=(note, *answer.caveats))
 
 
-def _said(lead: str, number: str, rest: str) -> str:
-    return f"{lead} {number}" if lead else f"{number} {rest}"
+def _said(lead: str, number: Sentence, rest: Sentence | None) -> tuple[Sentence, ...]:
+    if lead:
+        return (*_whole(lead), number)
+    return (number,) if rest is None else (number, rest)
+
+
+def _whole(*texts: str) -> tuple[Sentence, ...]:
+    """Sentences that stand whole in the headline, too."""
+    return tuple(Sentence(text, text) for text in texts if text)
 
 
 def _joined(*texts: str) -> str:
@@ -236,9 +247,11 @@ def _efficiency(cell: pd.Series) -> str:
     )
 
 
-def _verdict(sentence: str, cell: pd.Series, loss: LargestLoss | None = None) -> Verdict:
+def _verdict(
+    said: Sequence[Sentence], cell: pd.Series, loss: LargestLoss | None = None, lead: str = ""
+) -> Verdict:
     return Verdict(
-        sentence=sentence,
+        sentence=_joined(*(one.text for one in said)),
         model=str(cell["model"]),
         np=int(cell["np"]),
         efficiency=float(cell["efficiency"]),
@@ -248,4 +261,10 @@ def _verdict(sentence: str, cell: pd.Series, loss: LargestLoss | None = None) ->
         biggest_loss_share=NAN if loss is None else loss.share,
         engine=str(cell["engine"]),
         caveats=(_ONE_LAUNCH,) if cell["num_launches"] == 1 else (),
+        parts=VerdictParts(
+            headline=_joined(*(one.short for one in said)),
+            lead=lead,
+            cause_id="" if loss is None else loss.cause_id,
+            rival="" if loss is None else loss.rival,
+        ),
     )

@@ -5,11 +5,10 @@ from pathlib import PurePath
 
 import pandas as pd
 
+from hvdprof.analyze.findings.advice import sentences
 from hvdprof.rundir.stall_format import CALLER_MARK
 
 _RULES = ("stalled-tensors", "unequal-batches")
-_SENTENCES = re.compile(r"(?<=\.) (?=[A-Z])")
-_WHO_SAW_IT = "hvdprof's watchdog saw "
 _STACK = re.compile(r"rank (?P<rank>\d+)(?: in (?P<phase>[^:]+))?: (?P<frames>.+)")
 _FRAME = re.compile(r"(?P<file>.+):(?P<line>\d+) (?P<function>\S+)")
 _NO_FUNCTION = "<module>"
@@ -27,10 +26,8 @@ def stall_sentence(findings: pd.DataFrame) -> str:
     if seen.empty:
         return ""
     first = seen.iloc[0]
-    sentences = _SENTENCES.split(str(first["evidence"]))
-    stall = next((one for one in sentences if not one.startswith(_WHO_SAW_IT)), sentences[0])
     where = _where(str(first["quote"])) if first["severity"] == "error" else ""
-    return f"{stall} {where}".rstrip()
+    return sentences(str(first["lead"]), where)
 
 
 def _where(stack: str) -> str:

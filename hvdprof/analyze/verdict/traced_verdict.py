@@ -14,7 +14,7 @@ from hvdprof.analyze.stragglers.delay import LEAST_STEPS, SMALLEST_SHARE
 from hvdprof.analyze.verdict.largest_loss import largest_loss
 from hvdprof.model.causes import CAUSES, EXPOSED_TRANSFER, INPUT_BOUND, SERIALIZATION
 from hvdprof.model.notes import Note, NoteCode
-from hvdprof.model.run import Run, Verdict
+from hvdprof.model.run import Run, Sentence, Verdict, VerdictParts
 from hvdprof.model.tables.rank_collective_tables import RANK_COLLECTIVES
 from hvdprof.rank_names import ranks_named
 
@@ -80,8 +80,9 @@ def traced_verdict(
     rest = "" if missing or is_hidden else "No single loss stands out."
     if few and (last := _last_rank(caused_wait, num_steps)):
         loss, rest = None, last
+    text, short = Sentence(rest, rest) if loss is None else loss.sentence
     return Verdict(
-        sentence=" ".join(filter(None, (number, rest if loss is None else loss.sentence))),
+        sentence=" ".join(filter(None, (number, text))),
         model=name,
         np=record.size,
         efficiency=float("nan"),
@@ -91,6 +92,11 @@ def traced_verdict(
         biggest_loss_share=float("nan") if loss is None else loss.share,
         engine=record.engine,
         caveats=tuple(_caveats(run, num_steps, missing)),
+        parts=VerdictParts(
+            headline=" ".join(filter(None, (number, short))),
+            cause_id="" if loss is None else loss.cause_id,
+            rival="" if loss is None else loss.rival,
+        ),
     )
 
 

@@ -19,11 +19,23 @@ FINDINGS = Table(
         Column("severity", "category", "", "error, warning or note."),
         Column("subject", "category", "", "What it is about: a host, a rank, a variable."),
         Column("title", "str", "", "The problem in at most 8 words besides numbers."),
+        Column("phrase", "str", "", "The title inside a sentence: straggler (rank 1, data phase)."),
         Column("evidence", "str", "", "What was measured, with 95 % intervals: plain sentences."),
+        Column(
+            "lead", "str", "", "The sentence of it with which a verdict begins; empty without one."
+        ),
         Column("quote", "str", "", "Log line or setting that shows it, verbatim; else empty."),
         Column("file", "category", "", "File of the quote; empty where none."),
         Column("line", "Int64", "", "Line of the quote, from 1; missing where none."),
         Column("action", "str", "", "How to fix it: the command or setting to try comes first."),
+        Column("fix", "str", "", "Its first step as a clause, for the headline."),
+        Column("command", "str", "", "What of it can be copied; empty without a command."),
+        Column(
+            "cause_id",
+            "str",
+            "",
+            "`cause_id` of the row of WATERFALL in that cell that it is about; empty without one.",
+        ),
         Column("confidence", "category", "", "certain, likely or possible."),
         Column("model", "str", "", "Model of the cell it is about; empty where of the whole run."),
         Column("np", "Int64", "", "Ranks of that cell; missing where of the whole run."),

@@ -39,6 +39,12 @@ WATERFALL = Table(
     (
         *CELL_COLUMNS,
         *CAUSE_COLUMNS,
+        Column(
+            "cause_id",
+            "str",
+            "",
+            "What identifies the row within its cell; findings on it have it as well.",
+        ),
         Column("time_ns", "float64", "ns", "Time per step that the cause adds (Shapley value)."),
         Column("time_low_ns", "float64", "ns", "Lower end of the 95 % interval over launches."),
         Column("time_high_ns", "float64", "ns", "Upper end of the 95 % interval over launches."),

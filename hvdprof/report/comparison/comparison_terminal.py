@@ -39,7 +39,7 @@ def render_comparison(comparison: Comparison, stream: IO[str], *, width: int | N
     for cell in page.cells:
         _print_cell(console, cell, page.change_head)
         # The verdict gives the reason that holds for the whole.
-        if cell.reason and cell.reason not in page.sentence:
+        if cell.reason and cell.reason != comparison.reason:
             print_hanging(console, "  ", f"Not comparable: {cell.reason}.", style="dim")
     _print_lines(console, "Mean of all cells", page.pooled)
     _print_causes(console, page)

@@ -3,7 +3,7 @@
 import dataclasses
 from typing import IO, ClassVar
 
-from hvdprof.model.run import RunAnalysis
+from hvdprof.model.run import RunAnalysis, Verdict
 from hvdprof.model.tables.finding_tables import FINDINGS
 from hvdprof.model.tables.scaling_tables import LOSSES, SCALING
 from hvdprof.report.format_names import Format
@@ -45,9 +45,7 @@ def json_object(analysis: RunAnalysis) -> JsonObject:
     }
     return {
         "schema_version": JSON_SCHEMA_VERSION,
-        "verdict": json_value(
-            dataclasses.asdict(analysis.verdict) | {"caveat": analysis.verdict.caveat}
-        ),
+        "verdict": _verdict(analysis.verdict),
         "scaling": json_rows(analysis.scaling),
         "losses": json_rows(analysis.losses),
         "skipped": [_skipped(cell) for cell in analysis.skipped],
@@ -68,6 +66,13 @@ def json_object(analysis: RunAnalysis) -> JsonObject:
             "versions": {"hvdprof": manifest.hvdprof_version, **manifest.versions},
         },
     }
+
+
+def _verdict(verdict: Verdict) -> JsonValue:
+    fields = dataclasses.asdict(verdict)
+    # What it is made of stands in its sentence and in the tables.
+    del fields["parts"]
+    return json_value(fields | {"caveat": verdict.caveat})
 
 
 def _skipped(cell: Skipped) -> JsonValue:

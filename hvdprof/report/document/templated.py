@@ -23,7 +23,7 @@ from hvdprof.report.markdown_text import code_pieces, escaped, with_code
 from hvdprof.report.screen.attached_pages import attached_pages, is_of_files_alone
 from hvdprof.report.screen.open_points import open_points
 from hvdprof.report.screen.rank_phases import PHASES, rank_phases
-from hvdprof.report.screen.tiles import headline, tiles, verdict_cell
+from hvdprof.report.screen.tiles import tiles, verdict_cell
 from hvdprof.report.terminal.bandwidth_section import shape_nccl_tests
 from hvdprof.report.terminal.collectives_section import COLLECTIVE_HEADS, shape_collectives
 from hvdprof.report.terminal.files_report import shape_throughputs
@@ -47,7 +47,7 @@ def fill(template: str, analysis: RunAnalysis, *, is_html: bool, **more: object)
         .get_template(template)
         .render(
             page=shape_page(analysis),
-            headline=headline(analysis),
+            headline=analysis.verdict.headline,
             tiles=shown_tiles,
             files=[file_texts(file) for file in attached_pages(analysis)],
             not_in_file=NOT_IN_FILE,

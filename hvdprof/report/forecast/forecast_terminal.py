@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hvdprof import units
-from hvdprof.model.causes import FORECAST_TERMS
+from hvdprof.model.causes import SHORT_NAMES
 from hvdprof.model.forecast import Forecast
 from hvdprof.report.forecast.forecast_cost import samples_per_currency
 from hvdprof.report.forecast.forecast_texts import (
@@ -134,7 +134,7 @@ def _points(points: pd.DataFrame) -> Table:
         table.add_column(f"np={units.count(int(size))}", justify="right", no_wrap=True)
     for term in points.columns[(points.abs() >= _SMALLEST_SHARE).any()]:
         shares = (f"{100 * share:.1f}" for share in points[term])
-        table.add_row(FORECAST_TERMS[str(term)].partition(" (")[0], *shares)
+        table.add_row(SHORT_NAMES[str(term)], *shares)
     table.add_section()
     table.add_row("sum", *(f"{100 * share:.1f}" for share in points.sum(axis=1)))
     return table

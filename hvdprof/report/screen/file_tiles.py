@@ -1,11 +1,11 @@
 """The first numbers of a standalone file: what is wrong, shares of the time, bandwidth, trust."""
 
-import re
 from collections.abc import Callable, Mapping
 
 from hvdprof import units
 from hvdprof.model.file_page import Fact, FilePage
 from hvdprof.report.screen.tiles import BAD, CAUSE_TITLE, CAUTION, GOOD, TRUST_WORDS, Tile
+from hvdprof.report.sentence_ends import first_clause
 
 MOST_TILES = 5
 
@@ -13,7 +13,6 @@ Facts = Mapping[str, Fact]
 _TRUST = "Trust"
 _SMALLEST_SHARE = 0.05
 _FEW_STEPS = 10
-_SENTENCE_END = re.compile(r"(?<=[.!?]) (?=[A-Z])")
 
 
 def file_tiles(page: FilePage) -> tuple[Tile, ...]:
@@ -217,10 +216,10 @@ def _trust(page: FilePage, facts: Facts) -> Tile:
 
 def _tone(page: FilePage, facts: Facts) -> tuple[str, str]:
     if not page.has_numbers:
-        return BAD, _SENTENCE_END.split(page.verdict)[0].rstrip(".")
+        return BAD, first_clause(page.verdict)
     unknown, lines = (_number(facts, name) for name in ("num_not_understood", "num_nccl_lines"))
     if page.caveat:
-        return CAUTION, _SENTENCE_END.split(page.caveat)[0].rstrip(".")
+        return CAUTION, first_clause(page.caveat)
     if unknown:
         counted = f"{units.count(unknown)} of {units.count(lines)} NCCL lines not understood"
         return CAUTION, counted

@@ -1,7 +1,6 @@
 """The five numbers of the first screen: efficiency, throughput, cause, potential and trust."""
 
 import math
-import re
 from dataclasses import dataclass
 
 from hvdprof import units
@@ -13,6 +12,7 @@ from hvdprof.model.job_losses import JobLosses, job_losses
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.waterfall_tables import WATERFALL
 from hvdprof.model.wide_intervals import WIDE_SHARE
+from hvdprof.report.sentence_ends import first_clause
 from hvdprof.rundir.attached import attached_files
 
 GOOD, CAUTION, BAD = "good", "caution", "bad"
@@ -30,11 +30,6 @@ _VERY_WIDE = 0.25
 """Half of an interval, as a share of its value, beyond which a number is not to be trusted."""
 
 _THROUGHPUT, _POTENTIAL = "Throughput, samples/s", "Potential efficiency"
-
-_SENTENCE_END = re.compile(r"(?<=[.!?]) (?=[A-Z])")
-_FIX = re.compile(r"; fix: .*$", re.DOTALL)
-_SHARE = re.compile(r"(?<= per step) \([^)]*%\)(?=[.;])")
-_RIVAL = re.compile(r", (about as large as [^;]+? \([^)]*%\))(?=[;.])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +58,6 @@ class Tile:
     detail: str
     tone: str = ""
     bar: Bar | None = None
-
-
-def headline(analysis: RunAnalysis) -> str:
-    """The verdict in one line: the fix stands in the findings, the rest in the tiles.
-
-    These are the baseline, the share of the largest cause, and a second one about as large.
-    """
-    sentence = _FIX.sub(".", _SHARE.sub("", _RIVAL.sub("", analysis.verdict.sentence)))
-    row = verdict_cell(analysis)
-    return sentence if row is None else sentence.replace(f" against {row['baseline']}.", ".", 1)
 
 
 def tiles(analysis: RunAnalysis, cell: FrameRow | None = None) -> tuple[Tile, ...]:
@@ -151,13 +136,11 @@ def _cause(analysis: RunAnalysis, row: FrameRow) -> Tile:
     share = verdict.biggest_loss_share if is_of_verdict else in_steps
     beyond = _losses(analysis, row).larger_beyond(share) if has_no_toggles(row) else None
     if beyond is not None:
-        name = f"{beyond.title[0].lower()}{beyond.title[1:]}"
-        return Tile(title, f"{units.percent(beyond.share)} of the recorded time", name)
+        return Tile(title, f"{units.percent(beyond.share)} of the recorded time", beyond.phrase)
     if is_of_verdict:
-        same = [_share_text(one) for one in of_cell if one["share"] == share]
+        same = [_share_text(one) for one in of_cell if one["cause_id"] == verdict.parts.cause_id]
         text = same[0] if same else units.percent(share)
-        rival = _RIVAL.search(verdict.sentence)
-        detail = f"{verdict.biggest_loss}, {rival[1]}" if rival else verdict.biggest_loss
+        detail = ", ".join(filter(None, (verdict.biggest_loss, verdict.parts.rival)))
         return Tile(title, f"{text} of the step", detail)
     least = _SMALLEST_CAUSE if worst is None else in_steps
     # Larger in the figure beside it, and perhaps nothing.
@@ -239,5 +222,4 @@ def _tone(analysis: RunAnalysis, row: FrameRow | None) -> tuple[str, str]:
     notes = [text for text in (analysis.verdict.caveat, *analysis.warnings) if text]
     if not notes:
         return GOOD, f"{units.count(row['num_launches'])} launches agree, no warnings"
-    first = _SENTENCE_END.split(notes[0])[0].rstrip(".")
-    return CAUTION, first
+    return CAUTION, first_clause(notes[0])

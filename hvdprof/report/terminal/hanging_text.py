@@ -3,19 +3,19 @@
 Tested in ``tests/report/terminal/test_terminal_report.py``.
 """
 
-import re
 import textwrap
 
 from rich.console import Console
 from rich.text import Text
 
+from hvdprof.report.sentence_ends import each_sentence
+
 _NARROWEST = 40
-_SENTENCE_END = re.compile(r"(?<=[.!?]) (?=[A-Z])")
 
 
 def print_verdict(console: Console, lead: str, sentence: str, caveat: str) -> None:
     """Print the sentences of a verdict in bold, one per line, and its caveat below them."""
-    for line in _SENTENCE_END.split(sentence) if sentence else ():
+    for line in each_sentence(sentence):
         print_hanging(console, lead, line, style="bold")
     if caveat:
         print_hanging(console, f"{lead}Caveat: ", caveat, style="yellow")

@@ -1,7 +1,6 @@
 """What the terminal report says, as plain texts: shaping apart from drawing."""
 
 import os
-import re
 import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -18,7 +17,8 @@ from hvdprof.model.cell_key import (
     without_toggles,
 )
 from hvdprof.model.frame_row import FrameRow
-from hvdprof.model.run import FailedSegment, RunAnalysis
+from hvdprof.model.notes import Note, NoteCode, texts
+from hvdprof.model.run import FailedSegment, RunAnalysis, Verdict
 from hvdprof.model.wide_intervals import WIDE_MARK, is_wide
 from hvdprof.report.stop_text import stop_text
 from hvdprof.report.terminal.run_facts import observer_overhead
@@ -41,7 +41,6 @@ CELL_HEADS = (
 """Headings of the columns of a table of cells, one line each."""
 
 _MOST_LINES = 8
-_LOAD = re.compile(r"Other processes kept up to [0-9.]+ of [0-9]+ cores busy\.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +106,7 @@ class Page:
 def shape_page(analysis: RunAnalysis) -> Page:
     """The texts of the terminal report; models in the order in which they were measured."""
     scaling = analysis.scaling
-    caveat, warnings = _once(analysis.verdict.caveat, analysis.warnings)
+    caveat, warnings = _once(analysis.verdict, analysis.warning_notes)
     models = list(dict.fromkeys(scaling["model"]))
     return Page(
         verdict=analysis.verdict.sentence,
@@ -122,14 +121,15 @@ def shape_page(analysis: RunAnalysis) -> Page:
     )
 
 
-def _once(caveat: str, warnings: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+def _once(verdict: Verdict, warnings: tuple[Note, ...]) -> tuple[str, tuple[str, ...]]:
     """Caveat and warnings, with the load of the machine in the caveat alone where both hold it."""
-    of_load = [one for one in warnings if one.startswith("Other processes kept")]
-    if not of_load or not _LOAD.search(caveat):
-        return caveat, warnings
+    load = next((one.value for one in verdict.caveats if one.code == NoteCode.OTHER_LOAD), "")
+    longer = next((one for one in warnings if one.code == NoteCode.OTHER_LOAD), None)
+    if not load or longer is None:
+        return verdict.caveat, texts(warnings)
     # The warning has the number of passes, too.
-    longer = _LOAD.sub(lambda _: of_load[0], caveat)
-    return longer, tuple(one for one in warnings if one != of_load[0])
+    caveat = verdict.caveat.replace(load, longer.text, 1)
+    return caveat, texts(one for one in warnings if one is not longer)
 
 
 def _model_table(cells: pd.DataFrame) -> ModelTable:

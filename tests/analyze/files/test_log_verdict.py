@@ -30,7 +30,9 @@ FIX = "peer access between GPUs disabled; fix: unset NCCL_P2P_DISABLE."
 )
 def test_the_worst_finding_is_named_with_its_fix(severities, sentence):
     rows = FINDINGS.frame([finding(severity=severity) for severity in severities])
-    assert log_verdict(rows, NO_STALLS, NO_INCIDENTS).sentence == sentence
+    found = log_verdict(rows, NO_STALLS, NO_INCIDENTS)
+    assert found.sentence == sentence
+    assert found.headline == sentence.replace("; fix: unset NCCL_P2P_DISABLE", "")
 
 
 @pytest.mark.parametrize(
@@ -91,8 +93,8 @@ def test_a_failure_after_a_stall_leaves_the_stall_first():
 
 
 def error(line):
-    title, action = "Collective timeout: ALLREDUCE on all 2 ranks", "Check the network."
-    row = finding(severity="error", title=title, action=action) | {"line": line, "file": "f"}
+    phrase, fix = "collective timeout (ALLREDUCE on all 2 ranks)", "check the network"
+    row = finding(severity="error", phrase=phrase, fix=fix) | {"line": line, "file": "f"}
     return FINDINGS.frame([row])
 
 

@@ -1,5 +1,3 @@
-from dataclasses import asdict
-
 import pytest
 
 from hvdprof.analyze.findings.log_rules.collective_timeout_rule import collective_timeout
@@ -41,21 +39,21 @@ def found(rows, num_ranks=None):
 
 def test_all_ranks_that_time_out_accuse_no_rank():
     finding = found(timeouts(*range(4)), 4)
-    assert finding.title == "Collective timeout: ALLREDUCE on all 4 ranks"
+    assert finding.detail == "ALLREDUCE on all 4 ranks"
     assert "All 4 ranks timed out in ALLREDUCE (SeqNum 7) after 2 min 00 s." in finding.evidence
     assert "None is missing" in finding.evidence
-    assert "network" in finding.action
+    assert "network" in finding.action.text
     assert "suspect" not in finding.evidence
 
 
 def test_ranks_without_a_timeout_are_the_suspects():
     finding = found(timeouts(0, 2, 3), 4)
-    assert finding.title == "Collective timeout: ALLREDUCE, without rank 1"
+    assert finding.detail == "ALLREDUCE, without rank 1"
     assert (
         "If the output is complete and it was not ended first, rank 1 is the suspect."
         in finding.evidence
     )
-    assert finding.action.startswith("Read the output of rank 1 first.")
+    assert finding.action.text.startswith("Read the output of rank 1 first.")
     assert (finding.line, finding.severity) == (10, "error")
 
 
@@ -76,34 +74,36 @@ def test_a_rank_that_had_enqueued_the_collective_is_no_suspect():
 def test_an_unknown_number_of_ranks_is_said(ranks, said):
     finding = found(timeouts(*ranks))
     assert "does not state the number of ranks" in finding.evidence
-    assert finding.action.startswith("Check the network" if "if any" in said else "Read the output")
+    assert finding.action.text.startswith(
+        "Check the network" if "if any" in said else "Read the output"
+    )
     assert said in finding.evidence
     assert finding.confidence == "possible"
 
 
 def test_the_group_size_counts_and_another_group_names_no_rank():
     known = timeouts(0, 2, num_group_ranks=3, operation="ALLGATHER")
-    assert found(known).title == "Collective timeout: ALLGATHER, without rank 1"
+    assert found(known).detail == "ALLGATHER, without rank 1"
     subgroup = timeouts(8, 10, num_group_ranks=4, group="3")
     finding = found(subgroup)
-    assert finding.title == "Collective timeout: ALLREDUCE on 2 of 4 ranks"
-    assert "rank 9" not in finding.evidence + finding.action
+    assert finding.detail == "ALLREDUCE on 2 of 4 ranks"
+    assert "rank 9" not in finding.evidence + finding.action.text
 
 
 def test_different_collectives_at_one_number_are_the_finding():
     rows = timeouts(7, operation="BROADCAST", num_elements_in=5056) + timeouts(3)
     finding = found(rows, 8)
-    assert finding.title == "Collective timeout: ranks called different collectives"
+    assert finding.detail == "ranks called different collectives"
     assert "rank 7 waits in BROADCAST of 5,056 elements" in finding.evidence
     uneven = [
         *timeouts(0, operation="ALLTOALL_BASE", num_elements_in=5),
         *timeouts(1, operation="ALLTOALL_BASE", num_elements_in=9),
     ]
-    assert "different" not in found(uneven, 2).title
+    assert "different" not in found(uneven, 2).detail
     sizes = timeouts(0, num_elements_in=5) + timeouts(1, num_elements_in=9)
-    assert "different" in found(sizes, 2).title
+    assert "different" in found(sizes, 2).detail
     groups = timeouts(0, group="1") + timeouts(1, group="2", operation="ALLGATHER")
-    assert "different" not in found(groups, 2).title
+    assert "different" not in found(groups, 2).detail
 
 
 def test_different_numbers_are_no_proof():
@@ -142,7 +142,7 @@ def test_adasum_on_the_cpu_is_a_warning():
     (finding,) = adasum_on_cpu(incidents("adasum", None, None))
     assert (finding.severity, finding.line) == ("warning", 5)
     assert "2 times" in finding.evidence
-    assert style_faults(asdict(finding)) == []
+    assert style_faults(finding.row()) == []
     assert not list(adasum_on_cpu(incidents("exception", None)))
 
 
@@ -150,10 +150,10 @@ def test_network_timeouts_name_the_ranks_that_waited():
     (finding,) = network_timeout(incidents("network-timeout", 1, 3, message="Timed out"))
     assert finding.evidence.startswith("2 connections of ranks 1 and 3 timed out.")
     assert finding.quote == "Timed out"
-    assert style_faults(asdict(finding)) == []
+    assert style_faults(finding.row()) == []
 
 
 @pytest.mark.parametrize("num_ranks", [None, 3, 4, 9])
 def test_every_finding_has_the_style(num_ranks):
     for rows in (timeouts(0, 1, 2), timeouts(0, sequence=1), timeouts(0, group="2")):
-        assert style_faults(asdict(found(rows, num_ranks))) == []
+        assert style_faults(found(rows, num_ranks).row()) == []

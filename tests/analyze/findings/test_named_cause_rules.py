@@ -3,7 +3,6 @@
 import pandas as pd
 import pytest
 
-from hvdprof.analyze.findings.finding import first_fix
 from hvdprof.analyze.findings.run_findings import findings
 from tests.analyze.findings.test_run_findings import (
     crowded,
@@ -248,7 +247,7 @@ def test_overhead_between_steps_may_be_data_where_no_loader_fetches_it():
     assert "data source is not a DataLoader." in row["evidence"]
     assert row["title"] == "Data loading or inter-step overhead of all ranks"
     # The headline takes the first sentence as the fix.
-    assert first_fix(row["action"]) == (
+    assert row["fix"] == (
         'write `with collect.phase("data"):` around data loading after `from hvdprof import '
         "collect`, to see whether it is that"
     )
@@ -260,7 +259,7 @@ def test_overhead_beside_a_data_phase_is_none_of_the_input():
     row = only(term("serialization", 0.3), term("input-bound", 0.01))
 
     assert row["title"] == "Inter-step overhead of all ranks"
-    assert first_fix(row["action"]).startswith("look for what the loop does between steps")
+    assert row["fix"].startswith("look for what the loop does between steps")
 
 
 def test_a_straggler_before_the_update_is_sent_to_no_checkpoint():
@@ -281,7 +280,7 @@ def test_a_slow_rank_is_compared_with_its_neighbour_by_a_command(phase, device, 
     neighbour = "another GPU" if on_gpus else "another rank"
     assert f"with {neighbour if is_alone else 'another host'}." in row["action"]
     tool = "`nvidia-smi -q -d CLOCK,PERFORMANCE`" if on_gpus else "`top -H`"
-    assert first_fix(row["action"]).startswith(f"run {tool} on {hosts[1]} during the job")
+    assert row["fix"].startswith(f"run {tool} on {hosts[1]} during the job")
     assert ("vmstat" in row["action"]) == (phase == "unattributed")
     assert style_faults(row) == []
 

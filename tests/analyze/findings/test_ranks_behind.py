@@ -24,7 +24,8 @@ def found(rows):
 
 def test_the_rank_that_enqueued_the_fewest_is_named():
     (finding,) = found(states(811, 811, 807, 811))
-    assert finding.title == "Rank 2 behind: 4 collectives missing"
+    assert finding.row()["title"] == "Rank 2 behind: 4 collectives missing"
+    assert finding.row()["phrase"] == "rank 2 behind (4 collectives missing)"
     assert "Last collective enqueued by rank 2: 807, completed 806." in finding.evidence
     assert (finding.file, finding.line) == ("job.out", 12)
 

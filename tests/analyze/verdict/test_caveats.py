@@ -7,7 +7,7 @@ from hvdprof.analyze.verdict.caveats import failure_caveat
 from hvdprof.analyze.verdict.failure_sentence import failure_sentence
 from hvdprof.api import load_run
 from hvdprof.model.notes import texts
-from hvdprof.model.run import FailedSegment, Verdict
+from hvdprof.model.run import FailedSegment, Verdict, VerdictParts
 from tests.builders.analysis import sweep
 from tests.builders.recorder_lines import host_of
 from tests.builders.run_directory import write_run
@@ -60,12 +60,12 @@ LEAD = "Failed at np=2: rank 1 raised ValueError: label 11 out of range."
 
 
 def test_a_crash_of_the_judged_job_leads_and_the_caveat_does_not_repeat_it():
-    led = replace(ANSWER, engine="ddp", sentence=f"{LEAD} {ANSWER.sentence}")
+    led = replace(ANSWER, engine="ddp", parts=VerdictParts(lead=LEAD))
 
     assert failure_sentence([FAILED], *CELL) == LEAD
     (caveat,) = failure_caveat([FAILED], led, 3)
     assert caveat.text == "Only steps before the failure count."
-    elsewhere = replace(led, sentence=LEAD.replace("np=2", "np=4"))
+    elsewhere = replace(led, parts=VerdictParts(lead=LEAD.replace("np=2", "np=4")))
     assert not [*failure_caveat([replace(UNCOUNTED, np=4)], elsewhere, 3)]
 
 

@@ -11,14 +11,15 @@ CELL = {"model": "resnet18", "np": 2, "engine": "horovod"}
 EXCLUDED = finding(id="evaluation-excluded", job_share=0.5, **CELL)
 STRAGGLER = finding(
     id="evaluation-straggler",
-    title="Straggler in the evaluation: rank 1",
-    action="Split the evaluation evenly with a DistributedSampler. Look for the rest.",
+    phrase="straggler in the evaluation (rank 1)",
+    fix="split the evaluation evenly with a DistributedSampler",
     job_share=0.3,
     **CELL,
 )
 SENTENCE = (
     "Largest loss: straggler in the evaluation (rank 1), 30.0 % of the recorded time; fix: split "
-    "the evaluation evenly with a DistributedSampler."
+    "the evaluation evenly with a DistributedSampler.",
+    "Largest loss: straggler in the evaluation (rank 1), 30.0 % of the recorded time.",
 )
 
 
@@ -47,7 +48,7 @@ def test_without_a_loss_in_steps_it_is_named_too():
 def test_findings_on_other_cells_say_nothing():
     other = frame({**STRAGGLER, "np": 4}, finding(job_share=NAN))
 
-    assert loss_beyond_steps(other, pd.Series(CELL), NAN) == ""
+    assert loss_beyond_steps(other, pd.Series(CELL), NAN) is None
     assert evaluation_caveat(other, verdict(**CELL)) == ()
 
 

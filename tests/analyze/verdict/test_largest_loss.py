@@ -2,6 +2,7 @@ import pandas as pd
 import pytest
 
 from hvdprof.analyze.verdict.largest_loss import cost_of_baseline, largest_loss, offset
+from hvdprof.model.causes import cause_id
 from hvdprof.model.tables.finding_tables import FINDINGS
 from hvdprof.model.tables.waterfall_tables import WATERFALL
 from tests.builders.declared_rows import declared_rows
@@ -19,6 +20,7 @@ STEP_NS = 100e6
 
 def cause(term, share, low=None, **values):
     row = {"term": term, "share": share, "time_ns": share * STEP_NS, "share_low": share / 2}
+    row["cause_id"] = cause_id(term, *(values.get(name, "") for name in ("ranks", "phase")))
     return declared_rows(
         WATERFALL, CELL | row | ({} if low is None else {"share_low": low}) | values
     )
@@ -27,9 +29,9 @@ def cause(term, share, low=None, **values):
 SLOW = cause("straggler", 0.381, ranks="1", phase="data", pattern="persistent")
 FINDING = finding(
     id="persistent-straggler",
-    title="Straggler: rank 1, data phase",
-    action="Raise num_workers= on rank 1 (of 4). With tf.data, use .prefetch().",
-    cost_ns=0.381 * STEP_NS,
+    phrase="straggler (rank 1, data phase)",
+    fix="raise num_workers= on rank 1",
+    cause_id="straggler/1/data",
     model="resnet18",
     np=2,
     engine="horovod",
@@ -46,9 +48,19 @@ def test_the_costliest_cause_is_named_with_its_cost_and_fix():
 
     assert found.sentence == (
         "Largest loss: straggler (rank 1, data phase), 38.1 ms per step (38.1 %); fix: raise "
-        "num_workers= on rank 1."
+        "num_workers= on rank 1.",
+        "Largest loss: straggler (rank 1, data phase), 38.1 ms per step.",
     )
     assert (found.name, found.share) == ("straggler: rank 1, data phase", 0.381)
+    assert found.cause_id == "straggler/1/data"
+
+
+def test_a_finding_of_the_same_cost_on_another_cause_has_not_the_fix():
+    other = FINDING | {"cause_id": "jitter", "cost_ns": 0.381 * STEP_NS}
+
+    assert loss([SLOW], other).sentence.text == (
+        "Largest loss: straggler: rank 1, data phase, 38.1 ms per step (38.1 %)."
+    )
 
 
 @pytest.mark.parametrize(
@@ -61,23 +73,15 @@ def test_a_cause_that_may_be_as_large_is_named_beside(share, low, high, is_named
     second = cause("jitter", share, low, share_high=high)
     found = loss([first, second], FINDING)
 
-    assert (", about as large as jitter (37.0 %); fix: " in found.sentence) == is_named
-    assert found.sentence.startswith("Largest loss: straggler (rank 1, data phase), 38.1 ms")
-
-
-def test_other_processes_are_for_the_caveat_and_the_fix_is_that_of_the_cause():
-    action = (
-        "End the other processes or use an idle machine, then measure again. Otherwise, raise x."
-    )
-    found = loss([SLOW], FINDING | {"action": action})
-
-    assert found.sentence.endswith("; fix: raise x.")
+    assert (", about as large as jitter (37.0 %); fix: " in found.sentence.text) == is_named
+    assert found.rival == ("about as large as jitter (37.0 %)" if is_named else "")
+    assert found.sentence.short.endswith("straggler (rank 1, data phase), 38.1 ms per step.")
 
 
 def test_a_cause_without_a_finding_has_no_fix():
     found = loss([cause("jitter", 0.5), SLOW], FINDING)
 
-    assert found.sentence == "Largest loss: jitter, 50.0 ms per step (50.0 %)."
+    assert found.sentence.text == "Largest loss: jitter, 50.0 ms per step (50.0 %)."
 
 
 @pytest.mark.parametrize(
@@ -113,17 +117,19 @@ def test_what_the_baseline_has_as_well_is_a_cost_with_its_fix():
         cause(term, 0.01, baseline_share=share, baseline_ns=share * STEP_NS)
         for term, share in (("input-bound", 0.2), ("serialization", 0.4))
     ]
-    fix = finding(id="inter-step-overhead", action="Do less. Always.", model="resnet18")
+    fix = finding(id="inter-step-overhead", fix="do less", model="resnet18")
     own = pd.Series({"model": "resnet18", "np": 2, "engine": "horovod"})
 
     assert cost_of_baseline(pd.concat(rows), FINDINGS.frame([fix]), own) == (
         "Largest cost, in the baseline as well: inter-step overhead (serialization), 41.0 ms per "
-        "step (41.0 %); fix: do less."
+        "step (41.0 %); fix: do less.",
+        "Largest cost, in the baseline as well: inter-step overhead (serialization), 41.0 ms per "
+        "step.",
     )
     small = cause("input-bound", 0.01, baseline_share=0.08, baseline_ns=0.08 * STEP_NS)
     alone = cause("input-bound", 0.4)
     for row in (small, alone, cause("jitter", 0.5)):
-        assert cost_of_baseline(row, FINDINGS.frame([fix]), own) == ""
+        assert cost_of_baseline(row, FINDINGS.frame([fix]), own) is None
 
 
 def test_another_cell_is_not_asked():

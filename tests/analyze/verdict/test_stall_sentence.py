@@ -5,25 +5,10 @@ from hvdprof.model.tables.finding_tables import FINDINGS
 from tests.builders.finished_analysis import finding
 
 
-@pytest.mark.parametrize(
-    ("evidence", "sentence"),
-    [
-        (
-            "hvdprof's watchdog saw a stall. Stall at step 5 of main: rank 0 blocked for 20.0 s on "
-            "stalled rank 1. The first stalled tensor is fc.weight.",
-            "Stall at step 5 of main: rank 0 blocked for 20.0 s on stalled rank 1.",
-        ),
-        (
-            "Horovod's stall check warned once that tensors stalled for 60.5 s or more, missing on "
-            "rank 1.",
-            "Horovod's stall check warned once that tensors stalled for 60.5 s or more, missing on "
-            "rank 1.",
-        ),
-    ],
-)
-def test_the_stall_is_one_sentence(evidence, sentence):
-    rows = FINDINGS.frame([finding(), finding(id="stalled-tensors", evidence=evidence)])
-    assert stall_sentence(rows) == sentence
+def test_the_stall_is_the_sentence_that_its_finding_states():
+    lead = "Stall at step 5 of main: rank 0 blocked for 20.0 s on stalled rank 1."
+    rows = FINDINGS.frame([finding(lead="No."), finding(id="stalled-tensors", lead=lead)])
+    assert stall_sentence(rows) == lead
 
 
 def test_without_a_stall_it_is_empty():
@@ -50,5 +35,5 @@ def test_without_a_stall_it_is_empty():
 )
 def test_a_stall_that_ended_the_job_names_where_the_rank_hangs(severity, quote, where):
     stall = "Stall at step 5 of main: rank 0 blocked for 20.0 s on stalled rank 1."
-    row = finding(id="stalled-tensors", evidence=stall, severity=severity, quote=quote)
+    row = finding(id="stalled-tensors", lead=stall, severity=severity, quote=quote)
     assert stall_sentence(FINDINGS.frame([row])) == stall + where

@@ -267,7 +267,7 @@ def test_a_file_name_chooses_the_format(tmp_path):
 def test_the_terminal_gives_a_reason_once():
     refused = comparison(cells=3, outcome=Outcome.NOT_COMPARABLE, reason="other load")
 
-    of_cells = written(render_comparison, refused)
+    of_cells = written(render_comparison, replace(refused, outcome=Outcome.INCONCLUSIVE))
     of_whole = written(
         render_comparison, replace(refused, sentence="NOT COMPARABLE: other load. Add --force.")
     )

@@ -1,13 +1,13 @@
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from hvdprof.model.causes import COMPUTE_INFLATION, EXPOSED_TRANSFER, JITTER
 from hvdprof.model.cell_key import CELL_KEY
+from hvdprof.model.run import VerdictParts
 from hvdprof.model.tables.finding_tables import FINDINGS
 from hvdprof.model.tables.waterfall_tables import WATERFALL
-from hvdprof.report.screen.tiles import BAD, CAUTION, GOOD, headline, tiles
+from hvdprof.report.screen.tiles import BAD, CAUTION, GOOD, tiles
 from tests.builders.declared_rows import declared_rows
 from tests.builders.finished_analysis import (
     NAN,
@@ -68,6 +68,7 @@ EVALUATION = of_cell(id="evaluation-excluded", title="Evaluation", job_share=0.5
 IN_EVALUATION = of_cell(
     id="evaluation-straggler",
     title="Straggler in the evaluation: rank 1",
+    phrase="straggler in the evaluation (rank 1)",
     job_share=0.25,
     gain_share=NAN,
 )
@@ -91,7 +92,7 @@ def test_the_tiles_name_the_loss_outside_the_steps_that_the_verdict_names():
     assert shown["Potential throughput"].value == "up to 33 % more samples/s"
     assert "if fixed: Straggler in the evaluation: rank 1" in shown["Potential throughput"].detail
     assert shown["Largest cause"].value == "25.0 % of the recorded time"
-    assert shown["Largest cause"].detail == "straggler in the evaluation: rank 1"
+    assert shown["Largest cause"].detail == "straggler in the evaluation (rank 1)"
 
 
 @pytest.mark.parametrize(
@@ -144,22 +145,10 @@ def test_a_baseline_has_no_efficiency_of_its_own():
 
 
 def test_a_second_cause_about_as_large_stands_in_the_tile_of_the_first():
-    number = "resnet18 on 2 ranks: 84.2 ± 2.3 % scaling efficiency."
-    loss = "Largest loss: straggler (rank 1), 3.5 ms per step"
     rival = "about as large as straggler (rank 3, data) (10.9 %)"
-    said = verdict(sentence=f"{number} {loss} (11.3 %), {rival}; fix: look at rank 1.")
-    found = analysis(verdict=replace(said, biggest_loss="straggler (rank 1)"))
-    assert headline(found) == f"{number} {loss}."
-    assert by_title(found)["Largest cause"].detail == f"straggler (rank 1), {rival}"
-
-
-def test_the_headline_leaves_the_fix_to_the_findings():
-    long = "resnet18 on 2 ranks: 84.2 ± 2.3 % scaling efficiency against torch np=1. "
-    loss = "Largest loss: straggler (rank 1), 3.5 ms per step"
-    sentence = f"{long}{loss} (11.3 %); fix: raise num_workers= on rank 1."
-    assert headline(analysis(verdict=verdict(sentence=sentence))) == (
-        f"resnet18 on 2 ranks: 84.2 ± 2.3 % scaling efficiency. {loss}."
-    )
+    said = verdict(biggest_loss="straggler (rank 1)", parts=VerdictParts(rival=rival))
+    shown = by_title(analysis(verdict=said))["Largest cause"]
+    assert shown.detail == f"straggler (rank 1), {rival}"
 
 
 def cause(term: str, share: float, low: float, high: float) -> dict[str, Any]:

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 import pandas as pd
 
 from hvdprof import units
-from hvdprof.analyze.findings.finding import Finding, sentences
+from hvdprof.analyze.findings.advice import Advice, advice, in_turn, sentences, set_to
+from hvdprof.analyze.findings.finding import Finding
 from hvdprof.model.frame_row import FrameRow, is_missing
 from hvdprof.rank_names import ranks_named
 
@@ -20,21 +21,23 @@ TIMEOUT_RULE = "collective-timeout"
 _UNEVEN = ("ALLTOALL", "SEND", "RECV", "COALESCED", "GATHER", "SCATTER")
 """Collectives in which ranks may differ in sizes, or ranks in what they do."""
 
-_CHECK_NETWORK = (
-    "Check the network between the hosts with `hvdprof net --hosts`. Set NCCL_DEBUG=INFO and "
-    "NCCL_DEBUG_SUBSYS=INIT,NET on all ranks to log what NCCL waits for."
+_CHECK_NETWORK = advice(
+    "check the network between the hosts with `hvdprof net --hosts`",
+    "Set NCCL_DEBUG=INFO and NCCL_DEBUG_SUBSYS=INIT,NET on all ranks to log what NCCL waits for.",
+    command="hvdprof net --hosts",
 )
-_DUMP = (
+_DUMP = Advice(
     "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 and TORCH_NCCL_DUMP_ON_TIMEOUT=1 record the collectives of "
     "every rank."
 )
-_DUMP_FIRST = (
-    "Set TORCH_NCCL_TRACE_BUFFER_SIZE=2000 and TORCH_NCCL_DUMP_ON_TIMEOUT=1, which record the "
-    "collectives of every rank. Read the output of the ranks without a time-out."
+_DUMP_FIRST = set_to(
+    "TORCH_NCCL_TRACE_BUFFER_SIZE=2000",
+    " and TORCH_NCCL_DUMP_ON_TIMEOUT=1, which record the collectives of every rank",
+    "Read the output of the ranks without a time-out.",
 )
-_COMPARE = (
-    "Compare what these ranks run there: branches on the rank, uneven data, unused parameters. "
-    "TORCH_DISTRIBUTED_DEBUG=DETAIL names the call."
+_COMPARE = advice(
+    "compare what these ranks run there: branches on the rank, uneven data, unused parameters",
+    "TORCH_DISTRIBUTED_DEBUG=DETAIL names the call.",
 )
 
 
@@ -52,25 +55,26 @@ def collective_timeout(timeouts: pd.DataFrame, num_ranks: int | None) -> Iterato
     first = rows[~rows.duplicated("rank").to_numpy()]
     row = first.iloc[0].to_dict()
     ranks = sorted({int(rank) for rank in first["rank"].dropna()})
-    title, evidence, action, confidence = _conclusion(timeouts, first, ranks, num_ranks)
+    detail, evidence, action, confidence = _conclusion(timeouts, first, ranks, num_ranks)
     yield Finding(
         TIMEOUT_RULE,
         "error",
         ranks_named(ranks) or "job",
-        f"Collective timeout: {title}",
+        "collective timeout",
         evidence,
         action,
         confidence,
         str(row["file"]),
         int(row["line"]),
         str(row["message"]),
+        detail=detail,
     )
 
 
 def _conclusion(
     timeouts: pd.DataFrame, first: pd.DataFrame, ranks: list[int], num_ranks: int | None
-) -> tuple[str, str, str, str]:
-    """Title, evidence, action and confidence."""
+) -> tuple[str, str, Advice, str]:
+    """What of the title, evidence, action and confidence."""
     different = _different(first)
     if different:
         return "ranks called different collectives", different, _COMPARE, "likely"
@@ -90,8 +94,8 @@ def _conclusion(
             _suspicion(gaps) if gaps else "Ranks without a time-out, if any, are the suspects.",
             _beginning(row),
         )
-        first_step = f"Read the output of {ranks_named(gaps)} first." if gaps else _CHECK_NETWORK
-        return f"{name} on {_short(ranks)}", evidence, f"{first_step} {_DUMP}", "possible"
+        first_step = _read_first(gaps) if gaps else _CHECK_NETWORK
+        return f"{name} on {_short(ranks)}", evidence, in_turn(first_step, _DUMP), "possible"
     if len(ranks) == size:
         evidence = sentences(
             f"All {size} ranks timed out in {what}{waited}.",
@@ -117,8 +121,12 @@ def _conclusion(
     evidence = sentences(
         f"{_who(ranks)} of {size} timed out in {what}{waited}.", _suspicion(others), _beginning(row)
     )
-    action = f"Read the output of {ranks_named(others)} first. {_DUMP}"
+    action = in_turn(_read_first(others), _DUMP)
     return f"{name}, without {_short(others)}", evidence, action, "likely"
+
+
+def _read_first(ranks: list[int]) -> Advice:
+    return advice(f"read the output of {ranks_named(ranks)} first")
 
 
 def _is_of_all(first: pd.DataFrame) -> bool:
@@ -146,16 +154,12 @@ def _different(first: pd.DataFrame) -> str:
             continue
         sized = members.drop_duplicates(["operation", "num_elements_in", "num_elements_out"])
         names = {str(name) for name in sized["operation"]}
-        if len(names) == 1 and (len(sized) < 2 or _may_differ(names.pop())):
+        if len(names) == 1 and (len(sized) < 2 or any(kind in min(names) for kind in _UNEVEN)):
             continue
         calls = [_call(row) for row in sized.to_dict("records")[:3]]
         number = int(members["sequence"].iloc[0])
         return f"At SeqNum {number}, {', '.join(calls)}. Every rank has to call the same."
     return ""
-
-
-def _may_differ(operation: str) -> bool:
-    return any(name in operation for name in _UNEVEN)
 
 
 def _call(row: FrameRow) -> str:
@@ -165,7 +169,7 @@ def _call(row: FrameRow) -> str:
     return f"{who} waits in {row['operation']}{elements}"
 
 
-def _out_of_step(first: pd.DataFrame) -> tuple[str, str, str, str]:
+def _out_of_step(first: pd.DataFrame) -> tuple[str, str, Advice, str]:
     ordered = first.dropna(subset=["sequence"]).sort_values("sequence", kind="stable")
     lowest, highest = ordered.iloc[0].to_dict(), ordered.iloc[-1].to_dict()
     evidence = (

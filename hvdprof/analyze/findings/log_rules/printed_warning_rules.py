@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pandas as pd
 
 from hvdprof import units
+from hvdprof.analyze.findings.advice import advice, set_to
 from hvdprof.analyze.findings.finding import Finding
 from hvdprof.rank_names import ranks_named
 
@@ -26,7 +27,10 @@ def adasum_on_cpu(incidents: pd.DataFrame) -> Iterator[Finding]:
         "Adasum on the CPU",
         f"Horovod warns {number}: this build reduces with Adasum on the host, so every tensor is "
         "copied from the GPU and back.",
-        "Set HOROVOD_GPU_OPERATIONS=NCCL and install Horovod again, or reduce with hvd.Average.",
+        set_to(
+            "HOROVOD_GPU_OPERATIONS=NCCL",
+            " and install Horovod again, or reduce with hvd.Average",
+        ),
         "certain",
         str(row["file"]),
         int(row["line"]),
@@ -47,12 +51,15 @@ def network_timeout(incidents: pd.DataFrame) -> Iterator[Finding]:
         "network-timeout",
         "error",
         ranks_named(ranks) or "job",
-        "Network timeout",
+        "network timeout",
         f"{number}{who} timed out. The peer did not run, did not get that far, or cannot be "
         "reached.",
-        "Check that the peer still ran at that time. Check the network between the hosts with "
-        "`hvdprof net --hosts`, and name its interface: HOROVOD_GLOO_IFACE, NCCL_SOCKET_IFNAME or "
-        "GLOO_SOCKET_IFNAME.",
+        advice(
+            "check that the peer still ran at that time",
+            "Check the network between the hosts with `hvdprof net --hosts`, and name its "
+            "interface: HOROVOD_GLOO_IFACE, NCCL_SOCKET_IFNAME or GLOO_SOCKET_IFNAME.",
+            command="hvdprof net --hosts",
+        ),
         "likely",
         str(row["file"]),
         int(row["line"]),

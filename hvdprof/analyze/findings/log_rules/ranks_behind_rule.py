@@ -12,14 +12,16 @@ import numpy as np
 import pandas as pd
 
 from hvdprof import units
-from hvdprof.analyze.findings.finding import Finding, sentences
+from hvdprof.analyze.findings.advice import advice, sentences
+from hvdprof.analyze.findings.finding import Finding
 from hvdprof.rank_names import ranks_named
 
 BEHIND_RULE = "ranks-behind"
-_ACTION = (
-    "Look at what {ranks} did there: the end of the output. "
+_ACTION = advice(
+    "look at what {ranks} did there: the end of the output",
     "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 and TORCH_NCCL_DUMP_ON_TIMEOUT=1 record the collectives of "
-    "every rank for `hvdprof analyze`."
+    "every rank for `hvdprof analyze`.",
+    command="hvdprof analyze",
 )
 
 
@@ -53,15 +55,16 @@ def ranks_behind(timeouts: pd.DataFrame) -> Iterator[Finding]:
         BEHIND_RULE,
         "error",
         named,
-        f"{named[0].upper()}{named[1:]} behind: {units.counted(high - low, 'collective')} missing",
+        f"{named} behind",
         sentences(
             f"Last collective enqueued by {named}: {low}{done}.",
             f"{ranks_named(others).capitalize()} enqueued up to {high}.",
             "They wait in the first one that is missing.",
         ),
-        _ACTION.format(ranks=named),
+        _ACTION.formatted(ranks=named),
         "likely",
         str(row["file"]),
         int(row["line"]),
         str(row["message"]),
+        detail=f"{units.counted(high - low, 'collective')} missing",
     )

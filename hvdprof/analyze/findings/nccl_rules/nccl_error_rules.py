@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import pandas as pd
 
 from hvdprof import units
-from hvdprof.analyze.findings.finding import Finding, sentences
+from hvdprof.analyze.findings.advice import advice, sentences
+from hvdprof.analyze.findings.finding import Finding
 from hvdprof.analyze.findings.nccl_rules.nccl_rule import (
     HARMLESS,
     first_row,
@@ -49,9 +50,20 @@ _RESULTS = {
 """Meanings of ``ncclResult_t`` in nccl.h."""
 
 
-_CHECK_CONNECTION = (
-    "Check that the hosts reach each other on this interface, firewalls included: `hvdprof net "
-    "--hosts`. Set NCCL_SOCKET_IFNAME=<interface> to one that both have."
+_CHECK_CONNECTION = advice(
+    "check that the hosts reach each other on this interface, firewalls included: `hvdprof net "
+    "--hosts`",
+    "Set NCCL_SOCKET_IFNAME=<interface> to one that both have.",
+    command="hvdprof net --hosts",
+)
+_CHECK_PEER = advice(
+    "check whether the peer died before this",
+    "Then run `ibstat` and `perfquery` on both hosts. A lossy fabric tolerates more with "
+    "NCCL_IB_TIMEOUT=22 and NCCL_IB_RETRY_CNT=7.",
+)
+_READ_ON = advice(
+    "read the log from this line on",
+    "Later errors on other ranks usually follow from the first.",
 )
 
 
@@ -62,18 +74,15 @@ def failed_work_request(recording: NcclRecording) -> Iterator[Finding]:
         return
     code = int(first_row(problems)["code"])
     meaning = _COMPLETIONS.get(code, "see ibv_wc_status in verbs.h")
-    file, line = shown(problems)
     yield Finding(
         "nccl-ib-completion-error",
         "error",
         hosts_of(problems),
-        "Failed InfiniBand work request",
+        "failed InfiniBand work request",
         f"An InfiniBand work request failed with status {code} ({meaning}).",
-        "Check whether the peer died before this. Then run `ibstat` and `perfquery` on both hosts. "
-        "A lossy fabric tolerates more with NCCL_IB_TIMEOUT=22 and NCCL_IB_RETRY_CNT=7.",
+        _CHECK_PEER,
         "certain",
-        file,
-        line,
+        *shown(problems),
     )
 
 
@@ -98,7 +107,6 @@ def error_trail(recording: NcclRecording) -> Iterator[Finding]:
     followed = int(trail["count"].sum() + failed["count"].sum())
     rank = f" on rank {int(row['tag_rank'])}" if not is_missing(row["tag_rank"]) else ""
     unconnected = bool(_is_unconnected(first.iloc[:1]).any())
-    file, line = shown(first)
     yield Finding(
         "nccl-error-trail",
         "error",
@@ -108,13 +116,9 @@ def error_trail(recording: NcclRecording) -> Iterator[Finding]:
             "Two ranks could not connect, or their connection broke." if unconnected else "",
             f"NCCL failed{meaning}{rank}. {_lines(followed)} the error on.",
         ),
-        _CHECK_CONNECTION
-        if unconnected
-        else "Read the log from this line on. Later errors on other ranks usually follow from the "
-        "first.",
+        _CHECK_CONNECTION if unconnected else _READ_ON,
         "certain" if not trail.empty else "likely",
-        file,
-        line,
+        *shown(first),
     )
 
 
@@ -127,7 +131,6 @@ def _warning_without_error(problems: pd.DataFrame, warned: pd.DataFrame) -> Iter
     rest = warned[~warned.index.isin(lost.index)]
     if rest.empty:
         return
-    file, line = shown(rest)
     number = int(rest["count"].sum())
     often = "once" if number == 1 else f"{units.count(number)} times"
     behind = rest["progress_line"].dropna()
@@ -142,10 +145,9 @@ def _warning_without_error(problems: pd.DataFrame, warned: pd.DataFrame) -> Iter
         hosts_of(rest),
         "NCCL warnings",
         f"NCCL warned {often}. {went_on}",
-        "Read the first warning. NCCL_DEBUG=INFO logs what led to it.",
+        advice("read the first warning", "NCCL_DEBUG=INFO logs what led to it."),
         "possible",
-        file,
-        line,
+        *shown(rest),
     )
 
 
@@ -157,7 +159,6 @@ def _unconnected(lost: pd.DataFrame) -> Finding:
     warned = lost[lost["kind"] == "warning"]
     number = int(lost["count"].sum())
     often = "once" if number == 1 else f"{units.count(number)} times"
-    file, line = shown(warned if len(warned) else lost)
     return Finding(
         "nccl-connection-failed",
         "error" if len(warned) else "warning",
@@ -167,8 +168,7 @@ def _unconnected(lost: pd.DataFrame) -> Finding:
         "behind it.",
         _CHECK_CONNECTION,
         "likely",
-        file,
-        line,
+        *shown(warned if len(warned) else lost),
     )
 
 

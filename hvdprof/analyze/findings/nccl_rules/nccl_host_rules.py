@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
+from hvdprof.analyze.findings.advice import advice, unset
 from hvdprof.analyze.findings.finding import Finding
 from hvdprof.analyze.findings.nccl_rules.nccl_rule import first_row, hosts_of, shown
 from hvdprof.model.nccl_recording import NcclRecording
@@ -24,32 +25,31 @@ def peer_access_off(recording: NcclRecording) -> Iterator[Finding]:
     shared = recording.connections[recording.connections["transport"] == "SHM"]
     if not off.empty:
         row = first_row(off)
-        file, line = shown(off)
         yield Finding(
             "nccl-p2p-disabled",
             "warning",
             hosts_of(off),
-            "Peer access between GPUs disabled",
+            "peer access between GPUs disabled",
             f"{row['variable']}={row['value']} forbids direct access between GPUs of one host. "
             "Their data goes through host memory.",
-            f"Unset {row['variable']}.",
+            unset(str(row["variable"])),
             "certain",
-            file,
-            line,
+            *shown(off),
         )
     elif not shared.empty:
-        file, line = shown(shared)
         yield Finding(
             "nccl-p2p-unavailable",
             "note",
             hosts_of(shared),
-            "Peer access between GPUs unavailable",
+            "peer access between GPUs unavailable",
             f"Some GPUs of one host exchange data through host memory. {_why_not_peer(recording)}",
-            "Run `nvidia-smi topo -p2p r`. Virtual machines and IOMMU (ACS) often disable peer "
-            "access.",
+            advice(
+                "run `nvidia-smi topo -p2p r`",
+                "Virtual machines and IOMMU (ACS) often disable peer access.",
+                command="nvidia-smi topo -p2p r",
+            ),
             "likely",
-            file,
-            line,
+            *shown(shared),
         )
 
 
@@ -68,19 +68,19 @@ def shared_memory_off(recording: NcclRecording) -> Iterator[Finding]:
     settings = recording.settings
     off = settings[(settings["variable"] == "NCCL_SHM_DISABLE") & (settings["value"] == "1")]
     if not off.empty:
-        file, line = shown(off)
         yield Finding(
             "nccl-shm-disabled",
             "warning",
             hosts_of(off),
-            "Shared memory disabled",
+            "shared memory disabled",
             "With NCCL_SHM_DISABLE=1, GPUs of one host without direct access exchange data over "
             "the network.",
-            "Unset NCCL_SHM_DISABLE. A container needs enough shared memory: `docker run "
-            "--shm-size=1g`.",
+            unset(
+                "NCCL_SHM_DISABLE",
+                more="A container needs enough shared memory: `docker run --shm-size=1g`.",
+            ),
             "certain",
-            file,
-            line,
+            *shown(off),
         )
 
 
@@ -99,19 +99,20 @@ def topology_file(recording: NcclRecording) -> Iterator[Finding]:
     hides = drawn and not bool(links["kind"].isin(["NVL", "NVB"]).any())
     several = bool((recording.links["text"].astype(str).str.count("GPU/") > 0).sum() > 1)
     hurts = hides and several and _few_channels(recording)
-    file, line = shown(own)
     yield Finding(
         "nccl-topology-file",
         "warning" if hurts else "note",
         hosts_of(own),
-        "Topology from a file",
+        "topology from a file",
         f"NCCL takes the topology of {first_row(own)['value']} instead of the machine's."
         + (" The file lists no NVLink, and NCCL found few channels with it." if hurts else ""),
-        "Unset NCCL_TOPO_FILE and compare `coll channels` and throughput. Check NVLink with "
-        "`nvidia-smi nvlink -s`.",
+        unset(
+            "NCCL_TOPO_FILE",
+            " and compare `coll channels` and throughput",
+            "Check NVLink with `nvidia-smi nvlink -s`.",
+        ),
         "likely" if hurts else "possible",
-        file,
-        line,
+        *shown(own),
     )
 
 
@@ -133,18 +134,19 @@ def few_channels(recording: NcclRecording) -> Iterator[Finding]:
         if fast.empty
         else "the topology has NVLink"
     )
-    file, line = shown(few.assign(line=few["channels_line"].fillna(few["line"])))
     yield Finding(
         "nccl-few-channels",
         "warning",
         hosts_of(few),
-        "Few NCCL channels",
+        "few NCCL channels",
         f"NCCL uses {number} channel{'s' * (number > 1)} for collectives, though {other}.",
-        "Unset NCCL_MAX_NCHANNELS, NCCL_TOPO_FILE and NCCL_P2P_LEVEL. NCCL_DEBUG_SUBSYS=GRAPH "
-        "shows what the search found.",
+        unset(
+            "NCCL_MAX_NCHANNELS",
+            ", NCCL_TOPO_FILE and NCCL_P2P_LEVEL",
+            "NCCL_DEBUG_SUBSYS=GRAPH shows what the search found.",
+        ),
         "likely",
-        file,
-        line,
+        *shown(few.assign(line=few["channels_line"].fillna(few["line"]))),
     )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pandas as pd
 
 from hvdprof import units
+from hvdprof.analyze.findings.advice import Advice, advice, set_to, unset
 from hvdprof.analyze.findings.finding import Finding
 from hvdprof.analyze.findings.nccl_rules.nccl_rule import (
     first_row,
@@ -23,9 +24,10 @@ _FAST_INTERFACE = r"(?:hsn\d+|efa\w*|rdmap\w+)$"
 _INFINIBAND = r"(?:ib|mlx|hfi|opa|roce)\w*\d"
 _NAMED_DEVICE = r"NET/IB : Unable to open device"
 _UNOPENED = rf"{_NAMED_DEVICE}|Call to ibv_open_device failed"
-_OPEN_DEVICES = (
-    "Start the container with `docker run --device=/dev/infiniband --ulimit memlock=-1`. "
-    "In Kubernetes, use an RDMA device plugin. Check with `ibv_devinfo`."
+_OPEN_DEVICES = advice(
+    "start the container with `docker run --device=/dev/infiniband --ulimit memlock=-1`",
+    "In Kubernetes, use an RDMA device plugin. Check with `ibv_devinfo`.",
+    command="docker run --device=/dev/infiniband --ulimit memlock=-1",
 )
 
 
@@ -37,7 +39,6 @@ def socket_despite_fast_network(recording: NcclRecording) -> Iterator[Finding]:
     reason = _why_socket(recording)
     if reason is not None:
         clause, action, rows = reason
-        file, line = shown(rows)
         yield Finding(
             "nccl-socket-despite-rdma",
             "warning",
@@ -46,12 +47,11 @@ def socket_despite_fast_network(recording: NcclRecording) -> Iterator[Finding]:
             f"Ranks exchange data over TCP sockets (NET/Socket), although {clause}.",
             action,
             "certain",
-            file,
-            line,
+            *shown(rows),
         )
 
 
-def _why_socket(recording: NcclRecording) -> tuple[str, str, pd.DataFrame] | None:
+def _why_socket(recording: NcclRecording) -> tuple[str, Advice, pd.DataFrame] | None:
     problems = recording.problems
     unopened = matching(problems, "text", _UNOPENED)
     used = recording.nics[(recording.nics["network"] == "IB") & (recording.nics["index"] >= 0)]
@@ -59,12 +59,12 @@ def _why_socket(recording: NcclRecording) -> tuple[str, str, pd.DataFrame] | Non
     if not unopened.empty:
         return f"{_devices(unopened)}. None of them could be opened", _OPEN_DEVICES, unopened
     if not off.empty and shows_infiniband(recording):
-        return "NCCL_IB_DISABLE=1 disables InfiniBand and RoCE", "Unset NCCL_IB_DISABLE.", off
+        return "NCCL_IB_DISABLE=1 disables InfiniBand and RoCE", unset("NCCL_IB_DISABLE"), off
     used = used[used["purpose"] == "data"]
     if not used.empty:
         return (
             f"NCCL found {first_row(used)['name']}",
-            "Unset NCCL_NET (or set NCCL_NET=IB), and check NCCL_IB_HCA.",
+            unset("NCCL_NET", ", and check NCCL_IB_HCA", default="or set NCCL_NET=IB"),
             used,
         )
     return None
@@ -102,7 +102,6 @@ def unopened_devices(recording: NcclRecording) -> Iterator[Finding]:
         return
     number = int(unopened["count"].sum())
     often = "once" if number == 1 else f"{units.count(number)} times"
-    file, line = shown(unopened)
     yield Finding(
         "nccl-devices-unopened",
         "note",
@@ -112,8 +111,7 @@ def unopened_devices(recording: NcclRecording) -> Iterator[Finding]:
         "between hosts, so it does not say what replaces the device.",
         _OPEN_DEVICES,
         "likely",
-        file,
-        line,
+        *shown(unopened),
     )
 
 
@@ -124,7 +122,6 @@ def slow_network_beside_fabric(recording: NcclRecording) -> Iterator[Finding]:
     sockets = recording.connections[recording.connections["network"] == "Socket"]
     if not fast.empty and not sockets.empty:
         lacks_plugin = _lacks_plugin(recording)
-        file, line = shown(fast)
         yield Finding(
             "nccl-fabric-over-tcp",
             "note",
@@ -132,10 +129,11 @@ def slow_network_beside_fabric(recording: NcclRecording) -> Iterator[Finding]:
             "TCP over a fast fabric",
             f"{first_row(fast)['name']} looks like a separate fabric (Slingshot, EFA), but NCCL "
             "uses TCP over it." + (" No network plugin was found." if lacks_plugin else ""),
-            "Install aws-ofi-nccl, put its folder on LD_LIBRARY_PATH, and compare throughput.",
+            advice(
+                "install aws-ofi-nccl, put its folder on LD_LIBRARY_PATH, and compare throughput"
+            ),
             "possible",
-            file,
-            line,
+            *shown(fast),
         )
 
 
@@ -154,18 +152,21 @@ def plugin_missing(recording: NcclRecording) -> Iterator[Finding]:
     taken = matching(chosen, "text", "Using network (?:.*Libfabric|.*OFI|AWS)")
     if taken.empty and (not failed.empty or (not missing.empty and not asked.empty)):
         shown_rows = failed if not failed.empty else missing
-        file, line = shown(shown_rows)
         yield Finding(
             "nccl-plugin-missing",
             "warning",
             hosts_of(shown_rows),
-            "Missing network plugin",
+            "missing network plugin",
             "The network plugin for EFA or libfabric is expected, but NCCL did not use it.",
-            "Put the folder of libnccl-net.so (aws-ofi-nccl) on LD_LIBRARY_PATH on every host. "
-            "Check with `fi_info -p efa`.",
+            advice(
+                "put the folder of libnccl-net.so on LD_LIBRARY_PATH on every host",
+                "Check with `fi_info -p efa`.",
+                command="fi_info -p efa",
+                first="Put the folder of libnccl-net.so (aws-ofi-nccl) on LD_LIBRARY_PATH on every "
+                "host.",
+            ),
             "likely",
-            file,
-            line,
+            *shown(shown_rows),
         )
 
 
@@ -177,17 +178,19 @@ def wrong_interface(recording: NcclRecording) -> Iterator[Finding]:
     if first.empty:
         return
     several = is_several(recording.ranks, "host")
-    file, line = shown(first)
     yield Finding(
         "nccl-wrong-interface",
         "warning" if several or recording.ranks.empty else "note",
         hosts_of(first),
-        f"Wrong network interface: {first_row(first)['name']}",
+        "wrong network interface",
         f"NCCL uses the interface {first_row(first)['name']}, which does not leave the host.",
-        "Set NCCL_SOCKET_IFNAME=^lo,docker0,virbr0 (or to the right interface of `ip -br addr`).",
+        set_to(
+            "NCCL_SOCKET_IFNAME=^lo,docker0,virbr0",
+            unit="or to the right interface of `ip -br addr`",
+        ),
         "certain" if several else "possible",
-        file,
-        line,
+        *shown(first),
+        detail=str(first_row(first)["name"]),
     )
 
 
@@ -201,37 +204,37 @@ def gpudirect_off(recording: NcclRecording) -> Iterator[Finding]:
     level = recording.settings[recording.settings["variable"].isin(["NCCL_NET_GDR_LEVEL"])]
     if not paths.empty:
         row = first_row(paths)
-        file, line = shown(paths)
         yield Finding(
             "nccl-gpudirect-off",
             "warning",
             hosts_of(data),
-            "GPUDirect RDMA off: devices too far apart",
+            "GPUDirect RDMA off",
             f"GPU {row['gpu']} and network device {row['hca']} have distance {row['distance']}, "
             f"and the limit is {row['limit']}. Data goes through host memory.",
-            "Unset NCCL_NET_GDR_LEVEL."
+            unset("NCCL_NET_GDR_LEVEL")
             if not level.empty
-            else "Set NCCL_NET_GDR_LEVEL=SYS, measure, and keep it only if it is faster.",
+            else set_to("NCCL_NET_GDR_LEVEL=SYS", ", measure, and keep it only if it is faster"),
             "certain",
-            file,
-            line,
+            *shown(paths),
+            detail="devices too far apart",
         )
     elif not off.empty:
-        file, line = shown(off)
         yield Finding(
             "nccl-gpudirect-off",
             "warning",
             hosts_of(data),
-            "GPUDirect RDMA off: kernel module missing",
+            "GPUDirect RDMA off",
             f"GPUDirect RDMA is off for {first_row(off)['name'] or 'the network device'}, because "
             "the kernel module is missing. Data goes through host memory.",
-            "Run `sudo modprobe nvidia-peermem`, and check with `lsmod | grep peermem`.",
+            advice(
+                "run `sudo modprobe nvidia-peermem`, and check with `lsmod | grep peermem`",
+                command="sudo modprobe nvidia-peermem",
+            ),
             "likely",
-            file,
-            line,
+            *shown(off),
+            detail="kernel module missing",
         )
     else:
-        file, line = shown(data)
         yield Finding(
             "nccl-gpudirect-unused",
             "note",
@@ -239,11 +242,13 @@ def gpudirect_off(recording: NcclRecording) -> Iterator[Finding]:
             "GPUDirect RDMA unused",
             "Connections over InfiniBand do not use GPUDirect RDMA. The log does not give the "
             "reason.",
-            "Set NCCL_DEBUG=INFO and NCCL_DEBUG_SUBSYS=INIT,GRAPH,NET to log the reason. Check "
-            "with `lsmod | grep peermem`.",
+            set_to(
+                "NCCL_DEBUG=INFO",
+                " and NCCL_DEBUG_SUBSYS=INIT,GRAPH,NET to log the reason",
+                "Check with `lsmod | grep peermem`.",
+            ),
             "possible",
-            file,
-            line,
+            *shown(data),
         )
 
 

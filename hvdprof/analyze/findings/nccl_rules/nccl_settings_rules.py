@@ -5,43 +5,32 @@ Tested in ``tests/analyze/findings/test_nccl_findings.py``.
 
 from collections.abc import Callable, Iterator
 
+from hvdprof.analyze.findings.advice import unset
 from hvdprof.analyze.findings.finding import Finding
 from hvdprof.analyze.findings.nccl_rules.nccl_network_rules import shows_infiniband
-from hvdprof.analyze.findings.nccl_rules.nccl_rule import hosts_of
+from hvdprof.analyze.findings.nccl_rules.nccl_rule import hosts_of, shown
 from hvdprof.model.nccl_recording import NcclRecording
 
 _SMALL_BUFFER_BYTES = 1 << 20
-
-
-def _any_value(value: str) -> bool:
-    return bool(value)
-
-
-def _is_one(value: str) -> bool:
-    return value == "1"
 
 
 def _is_few(value: str) -> bool:
     return value.isdigit() and int(value[:9]) <= 2
 
 
-def _is_small(value: str) -> bool:
-    return value.isdigit() and int(value[:18]) < _SMALL_BUFFER_BYTES
-
-
 _HURTS: dict[str, tuple[Callable[[str], bool], str, str]] = {
-    "NCCL_ALGO": (_any_value, "note", "forces one algorithm for all sizes"),
-    "NCCL_PROTO": (_any_value, "note", "forces one protocol for all sizes"),
-    "NCCL_IB_DISABLE": (_is_one, "warning", "disables InfiniBand and RoCE"),
+    "NCCL_ALGO": (bool, "note", "forces one algorithm for all sizes"),
+    "NCCL_PROTO": (bool, "note", "forces one protocol for all sizes"),
+    "NCCL_IB_DISABLE": (lambda value: value == "1", "warning", "disables InfiniBand and RoCE"),
     "NCCL_BUFFSIZE": (
-        _is_small,
+        lambda value: value.isdigit() and int(value[:18]) < _SMALL_BUFFER_BYTES,
         "warning",
         "makes buffers smaller than 1 MiB, a quarter of the default",
     ),
     "NCCL_MAX_NCHANNELS": (_is_few, "warning", "allows no more than two channels"),
     "NCCL_MAX_CTAS": (_is_few, "warning", "allows no more than two channels"),
-    "NCCL_NTHREADS": (_any_value, "note", "overrides the number of threads"),
-    "NCCL_LAUNCH_MODE": (_any_value, "note", "overrides the launch mode"),
+    "NCCL_NTHREADS": (bool, "note", "overrides the number of threads"),
+    "NCCL_LAUNCH_MODE": (bool, "note", "overrides the launch mode"),
 }
 """Variable: when it counts, how badly, and what it does."""
 
@@ -57,16 +46,15 @@ def settings_that_hurt(recording: NcclRecording) -> Iterator[Finding]:
             continue
         if variable == "NCCL_IB_DISABLE" and not shows_infiniband(recording):
             continue
-        row = rows.iloc[0]
         values = " and ".join(dict.fromkeys(str(value) for value in rows["value"]))
         yield Finding(
             "nccl-setting-hurts",
             severity,
             variable,
-            f"Harmful setting: {variable}" if severity == "warning" else f"Override: {variable}",
+            "harmful setting" if severity == "warning" else "override",
             f"{variable}={values} on {hosts_of(rows)} {effect}.",
-            f"Unset {variable} and compare.",
+            unset(variable, " and compare"),
             "likely" if severity == "warning" else "possible",
-            str(row["file"]),
-            int(row["line"]),
+            *shown(rows),
+            detail=variable,
         )

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pandas as pd
 
 from hvdprof import units
+from hvdprof.analyze.findings.advice import advice, set_to
 from hvdprof.analyze.findings.finding import Finding
 from hvdprof.analyze.findings.nccl_rules.nccl_rule import (
     HARMLESS,
@@ -20,6 +21,9 @@ from hvdprof.rank_names import ranks_named
 
 _FAILURES = ("warning", "trail", "completion", "watchdog", "failure", "died")
 """Kinds of problems that show a failed job; a connection that is tried again is none yet."""
+
+
+_PRINT_VERSION = "python -c 'from torch.cuda import nccl; print(nccl.version())'"
 
 
 def stuck_in_init(recording: NcclRecording) -> Iterator[Finding]:
@@ -60,19 +64,21 @@ def _stuck(begun: pd.DataFrame, failed: pd.DataFrame) -> Finding:
         if proven
         else "The log ends there: it was cut, or the ranks hang."
     )
-    file, line = shown(begun)
     return Finding(
         "nccl-stuck-in-init",
         "error" if proven else "note",
         who,
-        "Hang during NCCL initialization" if proven else "Log ends during NCCL initialization",
+        "hang during NCCL initialization" if proven else "log ends during NCCL initialization",
         f"{who.capitalize()} began to initialize, and no rank of this communicator completed it. "
         f"{clause}",
-        "Set NCCL_SOCKET_IFNAME=<interface> to one on which the hosts reach each other. Check that "
-        "the other ranks run. Set NCCL_DEBUG_SUBSYS=INIT,NET on all ranks to log more.",
+        set_to(
+            "NCCL_SOCKET_IFNAME=<interface>",
+            " to one on which the hosts reach each other",
+            "Check that the other ranks run. Set NCCL_DEBUG_SUBSYS=INIT,NET on all ranks to log "
+            "more.",
+        ),
         "likely" if proven else "possible",
-        file,
-        line,
+        *shown(begun),
     )
 
 
@@ -82,18 +88,20 @@ def died(recording: NcclRecording) -> Iterator[Finding]:
     problems = problems[~problems["code"].isin(_consequent_signals(recording.problems))]
     if not problems.empty:
         row = first_row(problems)
-        file, line = shown(problems)
         yield Finding(
             "nccl-rank-died",
             "error",
             f"rank {row['tag_rank']}",
-            f"Dead process: rank {row['tag_rank']}",
+            "dead process",
             f"Rank {row['tag_rank']} died from signal {row['code']}.",
-            "Run `dmesg -T` on its host: signal 9 often comes from the out-of-memory killer. For "
-            "signals 6 and 11, read the last lines of the rank.",
+            advice(
+                "run `dmesg -T` on its host: signal 9 often comes from the out-of-memory killer",
+                "For signals 6 and 11, read the last lines of the rank.",
+                command="dmesg -T",
+            ),
             "certain",
-            file,
-            line,
+            *shown(problems),
+            detail=f"rank {row['tag_rank']}",
         )
 
 
@@ -118,22 +126,22 @@ def versions_differ(recording: NcclRecording) -> Iterator[Finding]:
     same = _of_one_communicator(recording)
     proven = len(same["version"].drop_duplicates()) > 1
     other = (same if proven else versions).drop_duplicates(["version"])
-    file, line = shown(other.iloc[1:])
     names = " and ".join(str(version) for version in other["version"])
     yield Finding(
         "nccl-version-mismatch",
         "error" if proven else "note",
         "job",
-        "Different NCCL versions",
+        "different NCCL versions",
         f"Ranks of one communicator report different versions of NCCL: {names}."
         if proven
         else f"The log holds several versions of NCCL: {names}. It may hold several jobs.",
-        "Install one version of NCCL on every host. Check with `python -c 'from torch.cuda "
-        "import nccl; print(nccl.version())'`. Look for a second libnccl.so on "
-        "LD_LIBRARY_PATH.",
+        advice(
+            "install one version of NCCL on every host",
+            f"Check with `{_PRINT_VERSION}`. Look for a second libnccl.so on LD_LIBRARY_PATH.",
+            command=_PRINT_VERSION,
+        ),
         "likely" if proven else "possible",
-        file,
-        line,
+        *shown(other.iloc[1:]),
     )
 
 
@@ -160,16 +168,14 @@ def aborted(recording: NcclRecording) -> Iterator[Finding]:
     """Communicators ended by abort."""
     ranks = recording.ranks[recording.ranks["end"] == "aborted"]
     if not ranks.empty:
-        file, line = shown(ranks.assign(line=ranks["end_line"].fillna(ranks["line"])))
         yield Finding(
             "nccl-aborted",
             "note",
             ranks_named([int(rank) for rank in ranks["rank"].dropna()] or [0]),
-            "Aborted communicators",
+            "aborted communicators",
             f"Communicators of {units.counted(len(ranks), 'rank')} were aborted, not destroyed. "
             "Either the job failed, or the program ends that way.",
-            "Check the exit code and the last lines of the ranks.",
+            advice("check the exit code and the last lines of the ranks"),
             "possible",
-            file,
-            line,
+            *shown(ranks.assign(line=ranks["end_line"].fillna(ranks["line"]))),
         )

@@ -9,6 +9,14 @@ from collections.abc import Iterator
 import pandas as pd
 
 from hvdprof import units
+from hvdprof.analyze.findings.advice import (
+    END_OTHER_PROCESSES,
+    Advice,
+    advice,
+    first_or,
+    in_turn,
+    sentences,
+)
 from hvdprof.analyze.findings.cell_finding import (
     NO_DATA_PHASE,
     CellCost,
@@ -24,23 +32,23 @@ from hvdprof.analyze.findings.cell_finding import (
     step_ns,
 )
 from hvdprof.analyze.findings.evidence import Evidence, is_base
-from hvdprof.analyze.findings.finding import (
-    END_OTHER_PROCESSES,
-    Finding,
-    otherwise,
-    sentences,
-    severity_of_cost,
-)
+from hvdprof.analyze.findings.finding import Finding, severity_of_cost
 from hvdprof.analyze.findings.run_rules.unequal_ranks import (
     RankAlone,
     lies_before_update,
     rank_alone,
 )
-from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.analyze.steps.cell_setting import CellSetting, cell_setting
 from hvdprof.model.causes import COMPUTE_INFLATION, INPUT_BOUND, JITTER, SERIALIZATION
 from hvdprof.model.cell_key import keeps_batches
 from hvdprof.model.frame_row import FrameRow
+
+_MORE_WORKERS = advice(
+    "use more DataLoader workers{where}",
+    "With tf.data, use .map(..., num_parallel_calls=) and .prefetch(). Otherwise, use faster "
+    "storage.",
+    first="Use more DataLoader workers (num_workers=, prefetch_factor=){where}.",
+)
 
 
 def input_bound(evidence: Evidence) -> Iterator[Finding]:
@@ -55,17 +63,16 @@ def input_bound(evidence: Evidence) -> Iterator[Finding]:
             "input-bound",
             severity_of_cost(share),
             cell_name(cell),
-            f"Input-bound: {_whose(cause, alone)} waits for data",
+            "input-bound",
             sentences(
                 f"{cell_place(cell)}: {_spent(cause, share, alone)} in the data phase.",
                 alone.sentence if alone else "",
                 _of_baseline(cause, share),
                 sharing,
             ),
-            f"Use more DataLoader workers (num_workers=, prefetch_factor=)"
-            f"{f' on rank {alone.rank}' if alone else ''}{pinned}. With tf.data, "
-            "use .map(..., num_parallel_calls=) and .prefetch(). Otherwise, use faster storage.",
+            _MORE_WORKERS.formatted(where=f"{f' on rank {alone.rank}' if alone else ''}{pinned}"),
             "possible" if sharing else "certain",
+            detail=f"{_whose(cause, alone)} waits for data",
             **cost,
         )
 
@@ -109,23 +116,31 @@ def _of_baseline(cause: CostlyCause, share: float) -> str:
 FEWEST_STEPS_OF_JITTER = 8
 """With fewer steps, one or two long ones pass for a slowest rank that changes."""
 
-_BETWEEN_STEPS = (
-    "Look for what the loop does between steps: metrics that call .item(), logging, checkpoints. "
-    "Do it less often."
+_BETWEEN_STEPS = advice(
+    "look for what the loop does between steps: metrics that call .item(), logging, checkpoints",
+    "Do it less often.",
 )
 
 _IN_NO_PHASE = "in no phase: between steps, or outside data, forward, backward and optimizer"
 _BEFORE_THE_UPDATE = "in no other phase, most of it between backward and the update"
 
-_BEFORE_UPDATE = (
-    "Look for what the loop does between backward() and optimizer.step(): norms of gradients, "
-    ".item(), logging, copies to the host. Do it every few steps. Clip with "
-    "clip_grad_norm_(..., foreach=True)."
+_BEFORE_UPDATE = advice(
+    "look for what the loop does between backward() and optimizer.step(): norms of gradients, "
+    ".item(), logging, copies to the host",
+    "Do it every few steps. Clip with clip_grad_norm_(..., foreach=True).",
 )
 
-_ON_ONE_RANK = (
-    "Look for what only rank {} does in no phase: logging, checkpoints, evaluation. Do it less "
-    "often."
+_ON_ONE_RANK = advice(
+    "look for what only rank {rank} does in no phase: logging, checkpoints, evaluation",
+    "Do it less often.",
+)
+
+_EVEN_OUT = advice(
+    "pin ranks to cores and even out the work per sample",
+    "Run `pidstat 1` and `iostat -x 1` on the hosts during the job, to find other processes and "
+    "slow storage.",
+    command="pidstat 1",
+    first="Pin ranks to cores and even out the work per sample (bucket by length, equal shards).",
 )
 
 
@@ -139,18 +154,13 @@ def jitter(evidence: Evidence) -> Iterator[Finding]:
             "rotating-stragglers",
             severity_of_cost(cause.share),
             cell_name(cause.cell),
-            "Rotating stragglers (jitter)",
+            "rotating stragglers (jitter)",
             sentences(
                 f"{cell_place(cause.cell)}: the slowest rank changes from step to step, which "
                 f"costs {cause.share_text} of the step.",
                 "Stragglers and pauses that have a finding of their own are not in it.",
             ),
-            otherwise(
-                END_OTHER_PROCESSES if crowd else "",
-                "Pin ranks to cores and even out the work per sample (bucket by length, equal "
-                "shards). Run `pidstat 1` and `iostat -x 1` on the hosts during the job, to find "
-                "other processes and slow storage.",
-            ),
+            first_or(END_OTHER_PROCESSES if crowd else Advice(), _EVEN_OUT),
             "possible" if crowd else "likely",
             **cause.cost,
         )
@@ -165,7 +175,7 @@ def inter_step_overhead(evidence: Evidence) -> Iterator[Finding]:
         is_before = lies_before_update(evidence, cause)
         has_data |= is_before
         where = _IN_NO_PHASE
-        action = _ON_ONE_RANK.format(alone.rank) if alone else _BETWEEN_STEPS
+        action = _ON_ONE_RANK.formatted(rank=alone.rank) if alone else _BETWEEN_STEPS
         if is_before:
             whose += ", before the update"
             where, action = _BEFORE_THE_UPDATE, _BEFORE_UPDATE
@@ -173,19 +183,14 @@ def inter_step_overhead(evidence: Evidence) -> Iterator[Finding]:
             "inter-step-overhead",
             severity_of_cost(share),
             cell_name(cause.cell),
-            f"Inter-step overhead of {whose}"
-            if has_data
-            else f"Data loading or inter-step overhead of {whose}",
+            f"{'' if has_data else 'data loading or '}inter-step overhead of {whose}",
             sentences(
                 f"{cell_place(cause.cell)}: {_spent(cause, share, alone)} {where}.",
                 alone.sentence if alone else "",
                 "" if has_data else NO_DATA_PHASE,
                 _of_baseline(cause, share),
             ),
-            sentences(
-                "" if has_data else mark_data(evidence.run),
-                action,
-            ),
+            in_turn(Advice() if has_data else mark_data(evidence.run), action),
             "likely",
             **cost,
         )
@@ -202,43 +207,51 @@ def compute_inflation(evidence: Evidence) -> Iterator[Finding]:
             "compute-inflation",
             severity_of_cost(term.share),
             cell_name(cell),
-            "Compute slowdown against the baseline",
+            "compute slowdown against the baseline",
             sentences(
                 f"{cell_place(cell)}: compute takes {units.milliseconds(term.cost_ns)} more per "
                 f"step than {reference}, {term.share_text} of the step.",
             ),
             _why_slower(setting),
             "possible" if setting.crowd else "likely",
-            **cost_of(cell, term.share, term.cost_ns, NAN),
+            **cost_of(cell, term.share, term.cost_ns, cause_id=term.cause_id),
         )
 
 
-def _why_slower(setting: CellSetting) -> str:
+_COMPARE_CLOCKS = advice(
+    "run `nvidia-smi -q -d CLOCK,POWER` during this job and during one rank alone, and compare",
+    "If clocks are equal, set NCCL_MAX_CTAS=8 and measure again: kernels of NCCL occupy SMs.",
+    command="nvidia-smi -q -d CLOCK,POWER",
+)
+_CORES_COMPUTE = (
+    "Every core computes, and threads that communicate compete with them. A slowdown that stays is "
+    "due to memory bandwidth and caches, which the ranks of a host share."
+)
+_FEWER_RANKS = advice("run fewer ranks per host than it has cores", _CORES_COMPUTE)
+_FEWER_THREADS = advice("set a smaller OMP_NUM_THREADS or run fewer ranks per host", _CORES_COMPUTE)
+_OWN_CORES = advice(
+    "set OMP_NUM_THREADS to the number of cores per rank and pin every rank to its own cores",
+    "Ranks of a host also share memory bandwidth and caches. Compare with as many ranks on more "
+    "hosts.",
+)
+
+
+def _why_slower(setting: CellSetting) -> Advice:
     """What to do about a compute slowdown, by where the ranks ran."""
     if setting.crowd:
         return END_OTHER_PROCESSES
     if setting.on_gpus:
-        return (
-            "Run `nvidia-smi -q -d CLOCK,POWER` during this job and during one rank alone, and "
-            "compare. If clocks are equal, set NCCL_MAX_CTAS=8 and measure again: kernels of NCCL "
-            "occupy SMs."
-        )
+        return _COMPARE_CLOCKS
     if setting.every_core_computes:
-        fewer = (
-            "Run fewer ranks per host than it has cores."
-            if setting.one_thread
-            else "Set a smaller OMP_NUM_THREADS or run fewer ranks per host."
-        )
-        return (
-            f"{fewer} Every core computes, and threads that communicate compete with "
-            "them. A slowdown that stays is due to memory bandwidth and caches, "
-            "which the ranks of a host share."
-        )
-    return (
-        "Set OMP_NUM_THREADS to the number of cores per rank and pin every rank to its own cores. "
-        "Ranks of a host also share memory bandwidth and caches. Compare with as many ranks on "
-        "more hosts."
-    )
+        return _FEWER_RANKS if setting.one_thread else _FEWER_THREADS
+    return _OWN_CORES
+
+
+_COMPARE_SIZES = advice(
+    "run `hvdprof bench --hosts` on one host and on two, and compare",
+    "Look for what changes at this size: a second host, another socket, another switch.",
+    command="hvdprof bench --hosts",
+)
 
 
 def size_cliff(evidence: Evidence) -> Iterator[Finding]:
@@ -261,13 +274,12 @@ def size_cliff(evidence: Evidence) -> Iterator[Finding]:
                 "size-cliff",
                 severity_of_cost(share),
                 cell_name(cell),
-                f"Efficiency cliff at np={after['np']}",
+                f"efficiency cliff at np={after['np']}",
                 f"{cell_place(cell)}: efficiency falls to {_efficiency(after)}, from "
                 f"{_efficiency(before)} at np={before['np']}.",
-                "Run `hvdprof bench --hosts` on one host and on two, and compare. Look for what "
-                "changes at this size: a second host, another socket, another switch.",
+                _COMPARE_SIZES,
                 "possible",
-                **cost_of(cell, share, share * step_ns(cell), NAN),
+                **cost_of(cell, share, share * step_ns(cell)),
             )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from hvdprof import units
+from hvdprof.analyze.findings.advice import Advice, advice, set_to
 from hvdprof.analyze.findings.evidence import Evidence, is_base
 from hvdprof.analyze.findings.finding import SMALLEST_COST, Finding, severity_of_cost
 from hvdprof.analyze.findings.horovod_cycle import CYCLE_TIME, cycle_ms, longer_cycles
@@ -42,7 +43,7 @@ def many_small_messages(evidence: Evidence) -> Iterator[Finding]:
         "many-small-messages",
         "warning",
         "collectives",
-        "Many small collectives",
+        "many small collectives",
         f"{place_name(launch['model'], int(launch['size']), str(launch['engine']))}: "
         f"{worst['small']:.0f} of {worst['all']:.0f} collectives per step carry less than "
         f"{units.byte_size(SMALL_MESSAGE_BYTES)}. Their latency dominates, not the bandwidth."
@@ -65,7 +66,7 @@ def _segment(evidence: Evidence, launch: FrameRow) -> FrameRow:
     return row
 
 
-def _fuse_more(evidence: Evidence, launch: FrameRow) -> str:
+def _fuse_more(evidence: Evidence, launch: FrameRow) -> Advice:
     place = (launch["model"], launch["size"], launch["engine"])
     step_ns = [
         float(cell["step_time_median_ns"])
@@ -74,11 +75,19 @@ def _fuse_more(evidence: Evidence, launch: FrameRow) -> str:
     ]
     cycles = longer_cycles(cycle_ms(evidence), step_ns[0] / 1e6) if step_ns else []
     if not cycles:
-        return "Pass groups= to DistributedOptimizer, so that Horovod fuses more gradients."
-    return (
-        f"Set {CYCLE_TIME}={cycles[0]:g} or pass groups= to DistributedOptimizer, so that Horovod "
-        "fuses more gradients. Measure both."
+        return advice("pass groups= to DistributedOptimizer, so that Horovod fuses more gradients")
+    return set_to(
+        f"{CYCLE_TIME}={cycles[0]:g}",
+        " or pass groups= to DistributedOptimizer, so that Horovod fuses more gradients",
+        "Measure both.",
     )
+
+
+_SMALLER_BUFFER = set_to(
+    "HOROVOD_FUSION_THRESHOLD=16777216",
+    ", so that smaller executions start earlier",
+    "Alternatively, pass groups= to DistributedOptimizer. Compare both with `hvdprof bench`.",
+)
 
 
 def fusion_too_large(evidence: Evidence) -> Iterator[Finding]:
@@ -101,13 +110,11 @@ def fusion_too_large(evidence: Evidence) -> Iterator[Finding]:
                 "fusion-too-large",
                 severity_of_cost(shares["exposed"]),
                 f"{key[0]} {key[1]}",
-                "Collectives too large to overlap with backward",
+                "collectives too large to overlap with backward",
                 f"{key[0]}: {payload} per step travel in {by_step['number'].median():.0f} "
                 f"execution(s). Backward covers {units.percent(shares['overlapped'])} of them, "
                 "because they start when it ends.",
-                "Set HOROVOD_FUSION_THRESHOLD=16777216, so that smaller executions start earlier. "
-                "Alternatively, pass groups= to DistributedOptimizer. Compare both with `hvdprof "
-                "bench`.",
+                _SMALLER_BUFFER,
                 "possible",
                 cost_share=shares["exposed"],
                 cost_ns=shares["exposed_ns"],

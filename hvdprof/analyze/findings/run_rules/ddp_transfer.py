@@ -7,10 +7,9 @@ import numpy as np
 
 from hvdprof import units
 from hvdprof.analyze.communication.ddp_buckets import num_buckets
+from hvdprof.analyze.findings.advice import Advice, Likely, advice, in_turn
 from hvdprof.analyze.findings.cell_finding import CostlyCause
 from hvdprof.analyze.findings.evidence import Evidence
-from hvdprof.analyze.findings.finding import sentences
-from hvdprof.analyze.findings.run_rules.likely_cause import Likely
 from hvdprof.analyze.findings.tune_command import tune_command
 from hvdprof.analyze.steps.cell_setting import CellSetting
 from hvdprof.model.launch_key import LAUNCH
@@ -24,8 +23,13 @@ TIMES_THE_DEFAULT = 4
 LEAST_SHARE = 0.2
 """Latency of the buckets that explains less of the exposed time is not named."""
 
-_SEND_LESS = "Call register_comm_hook(None, default_hooks.fp16_compress_hook) to send less."
-_SEND_LESS_OFTEN = "Use no_sync() or a larger batch to send less often."
+_SEND_LESS = advice("call register_comm_hook(None, default_hooks.fp16_compress_hook) to send less")
+_SEND_LESS_OFTEN = advice("use no_sync() or a larger batch to send less often")
+_TRY_SIZES = advice(
+    "set bucket_cap_mb= to other sizes, and compare them with `hvdprof bench --engine ddp "
+    "--fusion-threshold-mb 5`",
+    command="hvdprof bench --engine ddp --fusion-threshold-mb 5",
+)
 
 _TUNE = "hvdprof tune --launcher torchrun --np {} -- python train.py"
 """For files of a job whose script hvdprof does not know."""
@@ -50,12 +54,12 @@ def under_ddp(evidence: Evidence, term: CostlyCause, setting: CellSetting) -> Li
     has_wire = setting.num_hosts > 1 or setting.on_gpus
     return Likely(
         "exposed-transfer",
-        f"Exposed communication of DDP's {'only bucket' if is_one else 'last buckets'}",
+        f"exposed communication of DDP's {'only bucket' if is_one else 'last buckets'}",
         _why(payload, is_one=is_one),
-        sentences(
-            _SEND_LESS if has_wire else "",
+        in_turn(
+            _SEND_LESS if has_wire else Advice(),
             _SEND_LESS_OFTEN,
-            _try_sizes(evidence, int(term.cell["np"])) if has_sizes else "",
+            _try_sizes(evidence, int(term.cell["np"])) if has_sizes else Advice(),
         ),
     )
 
@@ -81,9 +85,9 @@ def _small_buckets(evidence: Evidence, term: CostlyCause) -> Likely | None:
         "DDP's buckets are too small",
         f"With {cap} DDP sends {units.byte_size(payload)} of gradients in about {now} buckets. "
         f"With its default of 25 MiB it sends about {usual}.",
-        sentences(
-            f"Omit {cap} or set it to 25.",
-            "" if usual == 1 else _try_sizes(evidence, int(term.cell["np"])),
+        in_turn(
+            advice(f"omit {cap} or set it to 25"),
+            Advice() if usual == 1 else _try_sizes(evidence, int(term.cell["np"])),
         ),
         ""
         if latency is None
@@ -133,15 +137,14 @@ def _latency(facts: DdpFacts) -> tuple[int, float] | None:
     return smallest, float(np.median(times))
 
 
-def _try_sizes(evidence: Evidence, num_ranks: int) -> str:
+def _try_sizes(evidence: Evidence, num_ranks: int) -> Advice:
     manifest = evidence.run.manifest
     if attached_files(manifest):
         command = _TUNE.format(num_ranks)
     elif manifest.settings.get("script") is None:
-        return (
-            "Set bucket_cap_mb= to other sizes, and compare them with `hvdprof bench --engine ddp "
-            "--fusion-threshold-mb 5`."
-        )
+        return _TRY_SIZES
     else:
         command = tune_command(evidence.run, num_ranks)
-    return f"Run `{command}` to compare other sizes of bucket_cap_mb=." if command else ""
+    if not command:
+        return Advice()
+    return advice(f"run `{command}` to compare other sizes of bucket_cap_mb=", command=command)

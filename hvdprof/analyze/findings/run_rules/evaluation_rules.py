@@ -9,15 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from hvdprof import units
-from hvdprof.analyze.findings.cell_finding import CellCost, cell_name, cell_place, cost_of, crowding
+from hvdprof.analyze.findings.advice import Advice, advice, in_turn, sentences
+from hvdprof.analyze.findings.cell_finding import cell_name, cell_place, cost_of, crowding
 from hvdprof.analyze.findings.evidence import Cell, Evidence, is_base
-from hvdprof.analyze.findings.finding import (
-    SMALLEST_COST,
-    Finding,
-    sentences,
-    severity_of_cost,
-)
-from hvdprof.analyze.stats.uncertainty import NAN
+from hvdprof.analyze.findings.finding import SMALLEST_COST, Finding, severity_of_cost
 from hvdprof.analyze.steps.evaluation_time import EvaluationTime, evaluation_times
 from hvdprof.analyze.steps.step_work import Times, medians_of_others
 from hvdprof.model.job_losses import EVALUATION_EXCLUDED
@@ -43,15 +38,17 @@ CHANCE = 0.05
 """So rarely may one rank be the last in all evaluations by chance, or the finding is no more than
 possible."""
 
-_LESS = "Run the evaluation less often, or on fewer batches."
-_SPLIT = (
-    "Split the evaluation evenly with a DistributedSampler. Look for what only rank {} does in it."
+_LESS = advice("run the evaluation less often, or on fewer batches")
+_SPLIT = advice(
+    "split the evaluation evenly with a DistributedSampler",
+    "Look for what only rank {rank} does in it.",
 )
-_BEHIND = (
-    "Look for what only rank {} does after its last evaluation pass: a checkpoint, metrics, "
-    "logging. Do it less often, or in a thread of its own."
+_BEHIND = advice(
+    "look for what only rank {rank} does after its last evaluation pass: a checkpoint, metrics, "
+    "logging",
+    "Do it less often, or in a thread of its own.",
 )
-_MEASURE = "Record three evaluations or more, to see whether it is always this rank."
+_MEASURE = advice("record three evaluations or more, to see whether it is always this rank")
 
 
 def evaluations(evidence: Evidence) -> Iterator[Finding]:
@@ -85,7 +82,7 @@ def _of_cell(
         EVALUATION_EXCLUDED,
         "note",
         cell_name(cell),
-        "Evaluation outside the step times",
+        "evaluation outside the step times",
         sentences(
             f"{cell_place(cell)}: {what} {_each(each)}{where}, {units.percent(share)} of the "
             f"recorded {units.seconds(recorded_ns / 1e9)}.",
@@ -93,7 +90,7 @@ def _of_cell(
         ),
         _LESS,
         "certain",
-        **_cost(cell),
+        **cost_of(cell),
         job_share=share,
     )
     last = _last_rank(found)
@@ -108,7 +105,7 @@ def _of_cell(
         STRAGGLER,
         "warning" if few and severity == "error" else severity,
         f"rank {last.rank}",
-        f"Straggler {'in' if is_inside else 'after'} {few or 'the evaluation'}: rank {last.rank}",
+        f"straggler {'in' if is_inside else 'after'} {few or 'the evaluation'}",
         sentences(
             f"{cell_place(cell)}: the other ranks wait for rank {last.rank} in "
             f"{last.number} of {last.num_evaluations} evaluations, for {_each(last.waits)}.",
@@ -116,9 +113,13 @@ def _of_cell(
             few and f"{few.capitalize()}: no interval, no evidence that it is always this rank.",
             sharing,
         ),
-        sentences((_SPLIT if is_inside else _BEHIND).format(last.rank), few and _MEASURE),
+        in_turn(
+            (_SPLIT if is_inside else _BEHIND).formatted(rank=last.rank),
+            _MEASURE if few else Advice(),
+        ),
         "possible" if sharing or is_chance or few else "likely",
-        **_cost(cell),
+        detail=f"rank {last.rank}",
+        **cost_of(cell),
         job_share=last.total_ns / recorded_ns,
     )
 
@@ -177,8 +178,3 @@ def _each(times: Times) -> str:
         return mean
     ends = (units.milliseconds(float(end)) for end in (times.min(), times.max()))
     return f"{mean} each ({' to '.join(ends)})"
-
-
-def _cost(cell: Cell) -> CellCost:
-    """The cell, at no cost of its step."""
-    return cost_of(cell, NAN, NAN, NAN)

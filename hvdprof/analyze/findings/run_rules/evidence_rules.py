@@ -5,11 +5,19 @@ Tested in ``tests/analyze/findings/test_run_findings.py``.
 
 from collections.abc import Iterator
 
+from hvdprof.analyze.findings.advice import advice, unset
 from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.finding import Finding
 from hvdprof.model.launch_key import LAUNCH
 from hvdprof.model.notes import NoteCode
 from hvdprof.rank_names import ranks_named
+
+_CHECK_CLOCKS = advice(
+    "check the hosts' clocks with `chronyc tracking`, let them settle, and measure again",
+    "Do not suspend or migrate a machine meanwhile. Ignore `caused_wait` and `collective_arrivals` "
+    "of these launches (`stragglers` needs no common clock).",
+    command="chronyc tracking",
+)
 
 
 def faults_injected(evidence: Evidence) -> Iterator[Finding]:
@@ -22,10 +30,10 @@ def faults_injected(evidence: Evidence) -> Iterator[Finding]:
             "faults-injected",
             "warning",
             "run",
-            "Faults injected on purpose",
+            "faults injected on purpose",
             f"Faults were injected on purpose into {number} {'pass' if number == 1 else 'passes'}: "
             f"{' and '.join(faults)}. The numbers are those of the job with these faults.",
-            "Unset HVDPROF_FAULTS and measure without `hvdprof inject` before judging the job.",
+            unset("HVDPROF_FAULTS", " and measure without `hvdprof inject` before judging the job"),
             "certain",
             quote=notes[0].text,
         )
@@ -44,13 +52,11 @@ def clocks_contradict(evidence: Evidence) -> Iterator[Finding]:
         "clocks-contradict",
         "warning",
         which,
-        "Contradicting clocks",
+        "contradicting clocks",
         f"The clock exchange is wrong for {which} in {num_wrong} of {num_launches} launches. By "
         "these clocks a rank left a collective before its last rank had arrived. Wait attribution "
         f"across hosts is unreliable there. The first of them is {wrong['pass_id'].iloc[0]} "
         "(clocks.consistent is false).",
-        "Check the hosts' clocks with `chronyc tracking`, let them settle, and measure again. Do "
-        "not suspend or migrate a machine meanwhile. Ignore `caused_wait` and "
-        "`collective_arrivals` of these launches (`stragglers` needs no common clock).",
+        _CHECK_CLOCKS,
         "certain",
     )

@@ -7,6 +7,15 @@ import math
 from collections.abc import Iterator
 
 from hvdprof import units
+from hvdprof.analyze.findings.advice import (
+    END_OTHER_PROCESSES,
+    Advice,
+    Likely,
+    advice,
+    in_turn,
+    sentences,
+    set_to,
+)
 from hvdprof.analyze.findings.cell_finding import (
     CostlyCause,
     cell_name,
@@ -15,20 +24,14 @@ from hvdprof.analyze.findings.cell_finding import (
     step_ns,
 )
 from hvdprof.analyze.findings.evidence import Cell, Evidence
-from hvdprof.analyze.findings.finding import (
-    END_OTHER_PROCESSES,
-    Finding,
-    sentences,
-    severity_of_cost,
-)
-from hvdprof.analyze.findings.horovod_cycle import cycle_ms
+from hvdprof.analyze.findings.finding import Finding, severity_of_cost
+from hvdprof.analyze.findings.horovod_cycle import CYCLE_TIME, cycle_ms
 from hvdprof.analyze.findings.run_rules.ddp_transfer import under_ddp
 from hvdprof.analyze.findings.run_rules.gpu_transfer import (
     LOOK_AT_NCCL,
     ONLY_NEGOTIATES,
     negotiation,
 )
-from hvdprof.analyze.findings.run_rules.likely_cause import Likely
 from hvdprof.analyze.steps.cell_setting import CellSetting, cell_setting
 from hvdprof.analyze.steps.light_recording import full_command, is_light
 from hvdprof.model.causes import EXPOSED_TRANSFER
@@ -44,9 +47,26 @@ LARGE_COPIES = 0.05
 NETWORK_SHARE = 0.7
 """Transfers that reach as much of what the network gives are limited by the network."""
 
-_SEND_LESS = "Use compression=hvd.Compression.fp16 to send less, and measure both."
-_SEND_LESS_OFTEN = "Set backward_passes_per_step= or a larger batch to send less often."
-_NO_NETWORK_HELPS = "On one host no faster network helps."
+_SEND_LESS = advice("use compression=hvd.Compression.fp16 to send less, and measure both")
+_SEND_LESS_OFTEN = advice("set backward_passes_per_step= or a larger batch to send less often")
+_NO_NETWORK_HELPS = Advice("On one host no faster network helps.")
+_SHORT_CYCLE = set_to(
+    f"{CYCLE_TIME}=0.1",
+    more="Alternatively, do more work per step: a larger batch, or backward_passes_per_step=.",
+    unit="milliseconds",
+)
+_MEASURE_NETWORK = advice(
+    "run `hvdprof net --hosts` to measure what the network gives", command="hvdprof net --hosts"
+)
+_LOG_NCCL = Advice("With NCCL_DEBUG=INFO, the log shows what NCCL chose.")
+_CHECK_GPUS = advice(
+    "check how the GPUs are connected: run with NCCL_DEBUG=INFO and pass the log to `hvdprof "
+    "analyze`",
+    command="hvdprof analyze",
+)
+_OTHER_CONTROLLER = Advice("Try the other controller (`--controller mpi` or `--controller gloo`).")
+_FP16_COSTS = Advice("fp16 may cost more by its conversions than it saves.")
+_BY_SHARED_MEMORY = advice("use `--controller mpi`, which reduces through shared memory")
 
 
 def exposed_transfer(evidence: Evidence) -> Iterator[Finding]:
@@ -75,11 +95,12 @@ def exposed_transfer(evidence: Evidence) -> Iterator[Finding]:
 
 def _of_windows(evidence: Evidence) -> Likely:
     """What is likely by means over windows, in which late steps of all ranks look like transfer."""
+    command = full_command(evidence.run)
     return Likely(
         "exposed-transfer",
-        "Exposed transfer or jitter",
+        "exposed transfer or jitter",
         "Means over windows of steps do not separate them.",
-        f"Record single steps, which separates them: run `{full_command(evidence.run)}`.",
+        advice(f"record single steps, which separates them: run `{command}`", command=command),
     )
 
 
@@ -112,11 +133,10 @@ def _likely(evidence: Evidence, term: CostlyCause) -> Likely:
     if step_ns(cell) <= CYCLES_OF_A_SHORT_STEP * cycle_ns:
         return Likely(
             "cycle-bound",
-            "Waiting for Horovod's cycle",
+            "waiting for Horovod's cycle",
             f"A step takes {units.milliseconds(step_ns(cell))} and a cycle of Horovod "
             f"{units.milliseconds(cycle_ns)}, so the wait for cycles matters.",
-            "Set HOROVOD_CYCLE_TIME=0.1 (milliseconds). Alternatively, do more work per step: a "
-            "larger batch, or backward_passes_per_step=.",
+            _SHORT_CYCLE,
         )
     likely = negotiation(evidence, term) if setting.on_gpus else None
     if likely is not None:
@@ -126,10 +146,9 @@ def _likely(evidence: Evidence, term: CostlyCause) -> Likely:
     if setting.on_gpus:
         return Likely(
             "exposed-transfer",
-            "Exposed communication between GPUs of one host",
+            "exposed communication between GPUs of one host",
             "Backward does not cover it.",
-            f"{_SEND_LESS_OFTEN} Check how the GPUs are connected: run with NCCL_DEBUG=INFO and "
-            "pass the log to `hvdprof analyze`.",
+            in_turn(_SEND_LESS_OFTEN, _CHECK_GPUS),
         )
     return _on_cores(setting)
 
@@ -137,19 +156,24 @@ def _likely(evidence: Evidence, term: CostlyCause) -> Likely:
 _OF_TORCH: dict[str, Likely] = {
     FSDP_ENGINE: Likely(
         "exposed-transfer",
-        "Exposed all-gathers and reduce-scatters of FSDP2",
+        "exposed all-gathers and reduce-scatters of FSDP2",
         "No computation covers them.",
-        "Call fully_shard on larger groups of modules. Pass reshard_after_forward=False to gather "
-        "parameters once per step. Call set_modules_to_forward_prefetch() and "
-        "set_modules_to_backward_prefetch() to gather them earlier. The table `waits` has the time "
-        "of each kind.",
+        advice(
+            "call fully_shard on larger groups of modules",
+            "Pass reshard_after_forward=False to gather parameters once per step. Call "
+            "set_modules_to_forward_prefetch() and set_modules_to_backward_prefetch() to gather "
+            "them earlier. The table `waits` has the time of each kind.",
+        ),
     ),
     COLLECTIVES_ENGINE: Likely(
         "exposed-transfer",
-        "Exposed collectives of the script",
+        "exposed collectives of the script",
         "No computation covers them.",
-        "Wrap the model by DistributedDataParallel: it reduces gradients while backward runs. "
-        "Alternatively, reduce fewer and larger tensors. The table `waits` has each collective.",
+        advice(
+            "wrap the model by DistributedDataParallel: it reduces gradients while backward runs",
+            "Alternatively, reduce fewer and larger tensors. The table `waits` has each "
+            "collective.",
+        ),
     ),
 }
 
@@ -162,13 +186,13 @@ def _over_network(evidence: Evidence, cell: Cell, setting: CellSetting) -> Likel
         reasons = [f"What the network gives is not known: {row['reason']}." for row in measured]
         return Likely(
             "exposed-transfer",
-            f"Exposed communication between {setting.num_hosts} hosts",
+            f"exposed communication between {setting.num_hosts} hosts",
             f"Backward does not cover the transfers between {setting.num_hosts} hosts.",
-            sentences(
+            in_turn(
                 _SEND_LESS,
                 _SEND_LESS_OFTEN,
-                "Run `hvdprof net --hosts` to measure what the network gives.",
-                "With NCCL_DEBUG=INFO, the log shows what NCCL chose." if setting.on_gpus else "",
+                _MEASURE_NETWORK,
+                _LOG_NCCL if setting.on_gpus else Advice(),
             ),
             sentences(*reasons),
         )
@@ -185,24 +209,26 @@ def _over_network(evidence: Evidence, cell: Cell, setting: CellSetting) -> Likel
     if row["share"] >= NETWORK_SHARE:
         return Likely(
             "network-bound",
-            f"Network-bound transfers between {setting.num_hosts} hosts",
+            f"network-bound transfers between {setting.num_hosts} hosts",
             "The network between the hosts limits them.",
-            f"{_SEND_LESS} {_SEND_LESS_OFTEN} Otherwise, use a faster network.",
+            in_turn(_SEND_LESS, _SEND_LESS_OFTEN, Advice("Otherwise, use a faster network.")),
             use,
         )
     if setting.on_gpus:
         why = "The network would allow more: NCCL's choices, GPU kernels and copies limit them."
-        action = sentences(LOOK_AT_NCCL, _SEND_LESS_OFTEN, ONLY_NEGOTIATES)
+        action = in_turn(LOOK_AT_NCCL, _SEND_LESS_OFTEN, ONLY_NEGOTIATES)
     else:
         why = (
             "The network would allow more: the ranks' cores compute and take part in every "
             "transfer."
         )
-        action = (
-            f"{_free_cores(setting)} Try the other controller (`--controller mpi` or "
-            f"`--controller gloo`). {_SEND_LESS_OFTEN} A faster network alone brings little."
+        action = in_turn(
+            _free_cores(setting),
+            _OTHER_CONTROLLER,
+            _SEND_LESS_OFTEN,
+            Advice("A faster network alone brings little."),
         )
-    return Likely("below-network", "Transfers below the bandwidth of the network", why, action, use)
+    return Likely("below-network", "transfers below the bandwidth of the network", why, action, use)
 
 
 def _on_cores(setting: CellSetting) -> Likely:
@@ -211,43 +237,34 @@ def _on_cores(setting: CellSetting) -> Likely:
         if setting.every_core_computes
         else "the cores of this host"
     )
-    less = sentences(
-        END_OTHER_PROCESSES if setting.crowd else "",
-        _free_cores(setting) if setting.every_core_computes else "",
+    less = in_turn(
+        END_OTHER_PROCESSES if setting.crowd else Advice(),
+        _free_cores(setting) if setting.every_core_computes else Advice(),
     )
     if setting.controller == "gloo":
         return Likely(
             "gloo-transfer",
-            "Exposed Gloo allreduce on one host",
+            "exposed Gloo allreduce on one host",
             f"Gloo reduces on {cores}, over the loopback interface.",
-            sentences(
-                "Use `--controller mpi`, which reduces through shared memory.",
-                less,
-                _SEND_LESS_OFTEN,
-                _NO_NETWORK_HELPS,
-            ),
+            in_turn(_BY_SHARED_MEMORY, less, _SEND_LESS_OFTEN, _NO_NETWORK_HELPS),
         )
     if setting.controller != "mpi":
         return Likely(
             "exposed-transfer",
-            "Exposed allreduce on one host",
+            "exposed allreduce on one host",
             f"The allreduce runs on {cores}.",
-            sentences(less, _SEND_LESS_OFTEN, _NO_NETWORK_HELPS),
+            in_turn(less, _SEND_LESS_OFTEN, _NO_NETWORK_HELPS),
         )
     return Likely(
         "shared-memory-transfer",
-        "Exposed MPI allreduce on one host",
+        "exposed MPI allreduce on one host",
         f"MPI reduces on {cores}, through shared memory.",
-        sentences(
-            less,
-            _SEND_LESS_OFTEN,
-            _NO_NETWORK_HELPS,
-            "fp16 may cost more by its conversions than it saves.",
-        ),
+        in_turn(less, _SEND_LESS_OFTEN, _NO_NETWORK_HELPS, _FP16_COSTS),
     )
 
 
-def _free_cores(setting: CellSetting) -> str:
-    if setting.one_thread:
-        return "Run fewer ranks than cores, so that Horovod's threads get cores."
-    return "Set a smaller OMP_NUM_THREADS or run fewer ranks, so that Horovod's threads get cores."
+def _free_cores(setting: CellSetting) -> Advice:
+    less = "run fewer ranks than cores"
+    if not setting.one_thread:
+        less = "set a smaller OMP_NUM_THREADS or run fewer ranks"
+    return advice(f"{less}, so that Horovod's threads get cores")

@@ -6,6 +6,14 @@ Tested in ``tests/analyze/findings/test_named_cause_rules.py``.
 from collections.abc import Iterator
 
 from hvdprof import units
+from hvdprof.analyze.findings.advice import (
+    END_OTHER_PROCESSES,
+    Advice,
+    advice,
+    first_or,
+    in_turn,
+    sentences,
+)
 from hvdprof.analyze.findings.cell_finding import (
     NO_DATA_PHASE,
     CostlyCause,
@@ -17,13 +25,7 @@ from hvdprof.analyze.findings.cell_finding import (
     mark_data,
 )
 from hvdprof.analyze.findings.evidence import Evidence
-from hvdprof.analyze.findings.finding import (
-    END_OTHER_PROCESSES,
-    Finding,
-    otherwise,
-    sentences,
-    severity_of_cost,
-)
+from hvdprof.analyze.findings.finding import Finding, severity_of_cost
 from hvdprof.analyze.findings.nccl_rules.nccl_rule import hosts_of, is_several
 from hvdprof.analyze.steps.cell_setting import cell_setting
 from hvdprof.analyze.steps.light_recording import is_light, row_noun
@@ -34,59 +36,76 @@ from hvdprof.rank_names import ranks_named
 from hvdprof.rundir.plan import HOROVOD_ENGINE
 
 _EVEN_WORK = "Otherwise, even out the work per sample: bucket by length, equal shards."
-_SLOW_ON_GPUS = (
-    "Run `nvidia-smi -q -d CLOCK,PERFORMANCE` on {host} during the job, and compare clocks and "
-    "throttle reasons with {other}. Cool or replace a GPU that throttles. "
-)
-_SLOW_ON_CPUS = (
-    "Run `top -H` on {host} during the job, and end what shares cores with {ranks}. Compare "
-    "`taskset -cp PID` and `grep MHz /proc/cpuinfo` with {other}. Pin every rank to its own cores. "
-)
 _MEMORY = "Run `vmstat 1` there as well, to see swapping."
-_INPUT = (
-    "Use more DataLoader workers (num_workers=) on {ranks}, or move the input to faster storage. "
-    "With tf.data, use .prefetch(). Check that all ranks read equal shards."
+_SLOW_ON_GPUS = advice(
+    "run `nvidia-smi -q -d CLOCK,PERFORMANCE` on {host} during the job, and compare clocks and "
+    "throttle reasons with {other}",
+    "Cool or replace a GPU that throttles. {last}",
+    command="nvidia-smi -q -d CLOCK,PERFORMANCE",
+)
+_SLOW_ON_CPUS = advice(
+    "run `top -H` on {host} during the job, and end what shares cores with {ranks}",
+    "Compare `taskset -cp PID` and `grep MHz /proc/cpuinfo` with {other}. Pin every rank to its "
+    "own cores. {last}",
+    command="top -H",
+)
+_INPUT = advice(
+    "use more DataLoader workers on {ranks}, or move the input to faster storage",
+    "With tf.data, use .prefetch(). Check that all ranks read equal shards.",
+    first="Use more DataLoader workers (num_workers=) on {ranks}, or move the input to faster "
+    "storage.",
 )
 _BETWEEN_STEPS, _EVALUATION, _UNATTRIBUTED = "pause", "evaluation", "unattributed"
 _BEFORE_UPDATE = "before_update"
 
-_EVALUATE = (
-    "Split the evaluation among all ranks, and average the metric with {allreduce}. Or "
-    "evaluate less often."
+_EVALUATE = advice(
+    "split the evaluation among all ranks, and average the metric with {allreduce}",
+    "Or evaluate less often.",
 )
 
-_LASTING: dict[str, str] = {
+_LASTING: dict[str, Advice] = {
     "data": _INPUT,
-    "optimizer": "Move work that only {ranks} {do} out of optimizer.step(). Checkpoints and "
-    "logging on one rank delay all.",
-    _BEFORE_UPDATE: "Move what only {ranks} {do} between backward() and optimizer.step() "
-    "out of the step: norms of gradients, .item(), logging, copies to the host.",
-    _BETWEEN_STEPS: "Look for what only {ranks} {do} between steps: logging, checkpoints, "
-    "evaluation. For garbage collection, call gc.freeze().",
+    "optimizer": advice(
+        "move work that only {ranks} {do} out of optimizer.step()",
+        "Checkpoints and logging on one rank delay all.",
+    ),
+    _BEFORE_UPDATE: advice(
+        "move what only {ranks} {do} between backward() and optimizer.step() out of the step: "
+        "norms of gradients, .item(), logging, copies to the host"
+    ),
+    _BETWEEN_STEPS: advice(
+        "look for what only {ranks} {do} between steps: logging, checkpoints, evaluation",
+        "For garbage collection, call gc.freeze().",
+    ),
     _EVALUATION: _EVALUATE,
 }
 """What to do about ranks that are slower throughout, by phase; others depend on the device."""
 
-_PERIODIC_RANK = (
-    "Look for what only {ranks} {do} every {period} steps: a checkpoint, logging, evaluation. Do "
-    "it less often, or in a thread of its own."
+_PERIODIC_RANK = advice(
+    "look for what only {ranks} {do} every {period} steps: a checkpoint, logging, evaluation",
+    "Do it less often, or in a thread of its own.",
 )
-_RARE_RANK = (
-    "Look for what only {ranks} {do} now and then between backward() and optimizer.step(): a "
-    "checkpoint, logging, evaluation. Do it less often, or in a thread of its own."
+_RARE_RANK = advice(
+    "look for what only {ranks} {do} now and then between backward() and optimizer.step(): a "
+    "checkpoint, logging, evaluation",
+    "Do it less often, or in a thread of its own.",
 )
-_PERIODIC_ALL = (
-    "Look for what all ranks do every {period} steps: evaluation, checkpoints, the end of a data "
-    "shard. For garbage collection, call gc.freeze()."
+_PERIODIC_ALL = advice(
+    "look for what all ranks do every {period} steps: evaluation, checkpoints, the end of a data "
+    "shard",
+    "For garbage collection, call gc.freeze().",
 )
-_RANDOM_RANK = (
-    "Run `pidstat 1` and `iostat -x 1` on {host} during the job, to find what interrupts {ranks}: "
-    "other processes, slow storage. For garbage collection, call gc.freeze()."
+_RANDOM_RANK = advice(
+    "run `pidstat 1` and `iostat -x 1` on {host} during the job, to find what interrupts {ranks}: "
+    "other processes, slow storage",
+    "For garbage collection, call gc.freeze().",
+    command="pidstat 1",
 )
-_RANDOM_ALL = (
-    "Look for what shares the machine or the storage: other jobs, snapshots, a shared file system. "
-    "`pidstat 1` and `iostat -x 1` show them during the job. "
-    "For garbage collection, call gc.freeze()."
+_RANDOM_ALL = advice(
+    "look for what shares the machine or the storage: other jobs, snapshots, a shared file system",
+    "`pidstat 1` and `iostat -x 1` show them during the job. For garbage collection, call "
+    "gc.freeze().",
+    command="pidstat 1",
 )
 
 
@@ -104,16 +123,18 @@ def named_causes(evidence: Evidence) -> Iterator[Finding]:
         loads_slowly = may_be_data and cause.row["pattern"] in (PERSISTENT, FROM_STEP)
         # Other processes know nothing of the steps of the job.
         follows_steps = cause.row["pattern"] == PERIODIC or _is_rare_work(cause)
-        action = sentences(
-            mark_data(evidence.run) if loads_slowly else "",
+        action = in_turn(
+            mark_data(evidence.run) if loads_slowly else Advice(),
             _action(evidence, cause),
-            mark_data(evidence.run) if may_be_data and not loads_slowly else "",
+            mark_data(evidence.run) if may_be_data and not loads_slowly else Advice(),
         )
+        others = END_OTHER_PROCESSES if crowd and not follows_steps else Advice()
+        title, detail = cause_title(cause.row)
         yield Finding(
             _id(cause),
             severity_of_cost(cause.share),
             _subject(cause),
-            cause_title(cause.row),
+            title,
             sentences(
                 _what(evidence, cause),
                 _how_often(cause, int(cause.cell["num_launches"])),
@@ -121,8 +142,9 @@ def named_causes(evidence: Evidence) -> Iterator[Finding]:
                 NO_DATA_PHASE if may_be_data else "",
                 sharing,
             ),
-            action if follows_steps else otherwise(END_OTHER_PROCESSES if crowd else "", action),
+            first_or(others, action),
             _confidence(cause, crowd or sharing),
+            detail=detail,
             **cause.cost,
         )
 
@@ -195,24 +217,25 @@ def _explained(phase: str, share: float) -> str:
     return f"{which} explains {units.percent(share, 0)} of the delay."
 
 
-def _action(evidence: Evidence, cause: CostlyCause) -> str:
+def _action(evidence: Evidence, cause: CostlyCause) -> Advice:
     row, ranks = cause.row, ranks_of(cause.row)
     setting = cell_setting(evidence.run, cause.cell)
     hosts = _hosts(evidence, cause).strip(" ()")
     is_one = len(ranks) == 1
     neighbour = "another GPU" if setting.on_gpus else "another rank"
     of_horovod = cause.cell["engine"] == HOROVOD_ENGINE
-    return _text(cause, on_gpus=setting.on_gpus).format(
+    return _advice(cause, on_gpus=setting.on_gpus).formatted(
         other="another host" if setting.num_hosts > 1 else neighbour,
         allreduce="hvd.allreduce()" if of_horovod else "torch.distributed.all_reduce()",
         ranks=f"rank {ranks[0]}" if is_one else "these ranks" if ranks else "the ranks",
         do="does" if is_one else "do",
         host=hosts or ("the straggler's host" if is_one else "their hosts"),
         period=f"{float(row['period_steps']):.0f}",
+        last=_MEMORY if row["phase"] == _UNATTRIBUTED else _EVEN_WORK,
     )
 
 
-def _text(cause: CostlyCause, *, on_gpus: bool) -> str:
+def _advice(cause: CostlyCause, *, on_gpus: bool) -> Advice:
     pattern, phase = str(cause.row["pattern"]), str(cause.row["phase"])
     of_all = not ranks_of(cause.row)
     if phase == _EVALUATION:
@@ -227,8 +250,7 @@ def _text(cause: CostlyCause, *, on_gpus: bool) -> str:
         return _RANDOM_ALL if of_all else _RANDOM_RANK
     if phase in _LASTING:
         return _LASTING[phase]
-    last = _MEMORY if phase == _UNATTRIBUTED else _EVEN_WORK
-    return (_SLOW_ON_GPUS if on_gpus else _SLOW_ON_CPUS) + last
+    return _SLOW_ON_GPUS if on_gpus else _SLOW_ON_CPUS
 
 
 def _is_rare_work(cause: CostlyCause) -> bool:

@@ -6,6 +6,7 @@ Tested in ``tests/analyze/findings/test_run_findings.py``.
 from collections.abc import Iterator
 
 from hvdprof import units
+from hvdprof.analyze.findings.advice import advice
 from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.finding import Finding
 from hvdprof.model.frame_row import FrameRow
@@ -21,20 +22,24 @@ FAR_RATIO = 3.0
 FAR_NS = 100_000.0
 """Both are asked of a latency: in one rack it may well differ by some microseconds."""
 
-_SLOW_TCP = (
-    "Run `ethtool DEVICE` and `ethtool -S DEVICE` on it and on another host, and compare speed and "
-    "errors. Check its cable, and look for other traffic (`sar -n DEV 1`). Measure again with "
-    "`hvdprof net`, or omit the host."
+_SLOW_TCP = advice(
+    "run `ethtool DEVICE` and `ethtool -S DEVICE` on it and on another host, and compare speed and "
+    "errors",
+    "Check its cable, and look for other traffic (`sar -n DEV 1`). Measure again with `hvdprof "
+    "net`, or omit the host.",
+    command="ethtool DEVICE",
 )
-_SLOW_LIBRARY = (
-    "Check the interface that the library uses (NCCL_SOCKET_IFNAME, HOROVOD_GLOO_IFACE, "
-    "OMPI_MCA_btl_tcp_if_include). Plain TCP to this host is not slow. Look for other processes on "
-    "its cores (`top`)."
+_SLOW_LIBRARY = advice(
+    "check the interface that the library uses",
+    "Plain TCP to this host is not slow. Look for other processes on its cores (`top`).",
+    first="Check the interface that the library uses (NCCL_SOCKET_IFNAME, HOROVOD_GLOO_IFACE, "
+    "OMPI_MCA_btl_tcp_if_include).",
 )
-_FAR = (
-    "Run `tracepath HOST` to find another switch, room or network on its path. Small messages pay "
-    "this latency, so send fewer: a longer HOROVOD_CYCLE_TIME, a larger bucket_cap_mb= of DDP, "
-    "larger batches."
+_FAR = advice(
+    "run `tracepath HOST` to find another switch, room or network on its path",
+    "Small messages pay this latency, so send fewer: a longer HOROVOD_CYCLE_TIME, a larger "
+    "bucket_cap_mb= of DDP, larger batches.",
+    command="tracepath HOST",
 )
 _OVER = {"tcp": "TCP", "broadcast": "Horovod"}
 
@@ -54,12 +59,13 @@ def slow_host_link(evidence: Evidence) -> Iterator[Finding]:
             SLOW_HOST_LINK,
             "warning",
             host,
-            f"Slow network link: {host}",
+            "slow network link",
             f"The best of {row['num_pairs']} pairs with {host} reaches {own} over "
             f"{_OVER[method]}, {share} of what the other hosts have. {typical}An allreduce is as "
             "fast as its slowest link.",
             _SLOW_TCP if method == "tcp" else _SLOW_LIBRARY,
             "certain",
+            detail=host,
         )
 
 
@@ -77,12 +83,13 @@ def far_host(evidence: Evidence) -> Iterator[Finding]:
             FAR_HOST,
             "note",
             host,
-            f"High network latency: {host}",
+            "high network latency",
             f"A small message to {host} takes {own} over TCP, in the best of its "
             f"{row['num_pairs']} pairs. Between the other hosts it takes "
             f"{units.milliseconds(float(row['typical_latency_ns']))}.",
             _FAR,
             "certain",
+            detail=host,
         )
 
 

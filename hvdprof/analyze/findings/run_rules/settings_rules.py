@@ -4,12 +4,12 @@ Tested in ``tests/analyze/findings/test_run_findings.py``.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from hvdprof import units
+from hvdprof.analyze.findings.advice import Advice, advice, set_to, unset
+from hvdprof.analyze.findings.cell_finding import cell_name, cell_place, cost_of, step_ns
 from hvdprof.analyze.findings.evidence import Cell, Evidence, is_base
 from hvdprof.analyze.findings.finding import Finding, severity_of_cost
-from hvdprof.model.cell_key import place_name, short_name
 from hvdprof.model.notes import NoteCode
 from hvdprof.model.tables.session_tables import SESSION_RANKS
 from hvdprof.model.tables.timeline_file_tables import TIMELINES
@@ -30,9 +30,9 @@ def fusion_too_small(evidence: Evidence) -> Iterator[Finding]:
             "fusion-too-small",
             "warning",
             "HOROVOD_FUSION_THRESHOLD",
-            f"Tensor fusion {what}",
+            f"tensor fusion {what}",
             f"Tensor fusion is {what}, so Horovod reduces small gradients one by one.",
-            "Unset HOROVOD_FUSION_THRESHOLD (default: 128 MB).",
+            unset("HOROVOD_FUSION_THRESHOLD", default="default: 128 MB"),
             "certain",
             quote=f"HOROVOD_FUSION_THRESHOLD={text}",
         )
@@ -46,10 +46,10 @@ def cycle_too_long(evidence: Evidence) -> Iterator[Finding]:
             "cycle-too-long",
             "warning",
             "HOROVOD_CYCLE_TIME",
-            "Long Horovod cycle",
+            "long Horovod cycle",
             f"Horovod looks for ready gradients only every {text} ms. Each gradient waits up to "
             "that long.",
-            "Unset HOROVOD_CYCLE_TIME (default: 1 ms).",
+            unset("HOROVOD_CYCLE_TIME", default="default: 1 ms"),
             "certain",
             quote=f"HOROVOD_CYCLE_TIME={text}",
         )
@@ -64,10 +64,10 @@ def cache_off(evidence: Evidence) -> Iterator[Finding]:
                 "cache-off",
                 "warning",
                 "HOROVOD_CACHE_CAPACITY",
-                "Response cache off during throughput passes",
+                "response cache off during throughput passes",
                 "The response cache is off while throughput is measured. Horovod negotiates every "
                 "tensor anew in every step.",
-                "Unset HOROVOD_CACHE_CAPACITY.",
+                unset("HOROVOD_CACHE_CAPACITY"),
                 "certain",
                 quote="HOROVOD_CACHE_CAPACITY=0",
             )
@@ -86,10 +86,12 @@ def autotune_active(evidence: Evidence) -> Iterator[Finding]:
             "autotune-active",
             "warning",
             where,
-            "Autotuning during the recording",
+            "autotuning during the recording",
             "Horovod's autotuning changed its settings, and so the step times, during the "
             "recording.",
-            "Set HOROVOD_AUTOTUNE=0 and the values that autotuning found, then measure again.",
+            set_to(
+                "HOROVOD_AUTOTUNE=0", " and the values that autotuning found, then measure again"
+            ),
             "certain" if searching else "likely",
         )
 
@@ -103,17 +105,17 @@ def timeline_slows(evidence: Evidence) -> Iterator[Finding]:
             yield Finding(
                 "timeline-slows",
                 "warning",
-                short_name(*_group(cell)),
+                cell_name(cell),
                 "Horovod's timeline slows the job",
-                f"{place_name(*_group(cell))}: the pass with Horovod's timeline is "
+                f"{cell_place(cell)}: the pass with Horovod's timeline is "
                 f"{_observer_overhead(cell)} slower than the pass without.",
-                "Write the timeline to a local disk or /dev/shm, and reserve a core for its "
-                "writer. Never read throughput from a run with HOROVOD_TIMELINE.",
+                advice(
+                    "write the timeline to a local disk or /dev/shm, and reserve a core for its "
+                    "writer",
+                    "Never read throughput from a run with HOROVOD_TIMELINE.",
+                ),
                 "certain",
-                model=str(cell["model"]),
-                np=int(cell["np"]),
-                engine=str(cell["engine"]),
-                cost_share=share,
+                **cost_of(cell, share),
             )
 
 
@@ -130,10 +132,12 @@ def cache_evictions(evidence: Evidence) -> Iterator[Finding]:
             "cache-evictions",
             "warning",
             "response cache",
-            "Response cache overflow",
+            "response cache overflow",
             "Horovod's response cache overflows, so Horovod negotiates tensors anew.",
-            "Set HOROVOD_CACHE_CAPACITY=4096, and use the same names for the same tensors in every "
-            "step.",
+            set_to(
+                "HOROVOD_CACHE_CAPACITY=4096",
+                ", and use the same names for the same tensors in every step",
+            ),
             "certain",
             file=str(first["file"]),
             line=int(first["line"]),
@@ -145,13 +149,10 @@ def fp16_without_gain(evidence: Evidence) -> Iterator[Finding]:
     """fp16 compression that makes the job slower."""
     yield from _toggle(
         evidence,
-        _Toggle(
-            "compression",
-            "fp16",
-            "fp16-costs",
-            "fp16 compression slower than none",
-            "Omit --fp16-allreduce. Here the casts cost more than the smaller messages save.",
-        ),
+        ("compression", "fp16"),
+        "fp16-costs",
+        "compression to fp16 slower than none",
+        advice("omit --fp16-allreduce", "Here the casts cost more than the smaller messages save."),
     )
 
 
@@ -159,13 +160,10 @@ def adasum_costs(evidence: Evidence) -> Iterator[Finding]:
     """Adasum that makes the job slower."""
     yield from _toggle(
         evidence,
-        _Toggle(
-            "reduction",
-            "adasum",
-            "adasum-costs",
-            "Adasum slower than averaging",
-            "Omit --use-adasum, unless it needs clearly fewer steps to the same loss.",
-        ),
+        ("reduction", "adasum"),
+        "adasum-costs",
+        "Adasum slower than averaging",
+        advice("omit --use-adasum, unless it needs clearly fewer steps to the same loss"),
     )
 
 
@@ -178,10 +176,13 @@ def oversubscribed(evidence: Evidence) -> Iterator[Finding]:
             "oversubscribed",
             "note",
             "np=" + ",".join(map(str, sizes)),
-            "More ranks than cores or GPUs",
+            "more ranks than cores or GPUs",
             f"np={', '.join(map(str, sizes))}: ranks share cores or GPUs and take turns. These "
             "sizes say nothing about scaling.",
-            "Run at most as many ranks as there are cores (or GPUs).",
+            advice(
+                "run at most as many ranks as there are cores",
+                first="Run at most as many ranks as there are cores (or GPUs).",
+            ),
             "certain",
         )
 
@@ -200,12 +201,16 @@ def same_hostname(evidence: Evidence) -> Iterator[Finding]:
             "same-hostname",
             "warning",
             str(host),
-            f"Several ranks with one place: {host}",
+            "several ranks with one place",
             f"{pass_id}: {int(twice.iloc[0])} ranks are local rank {local_rank} on {host}. Either "
             "several hosts have this name, or every task is a job by itself.",
-            "Set HOROVOD_HOSTNAME to a different name on every host, and check hvd.size(). Under "
-            "Slurm, use `srun --mpi=pmix`.",
+            advice(
+                "set HOROVOD_HOSTNAME to a different name on every host, and check hvd.size()",
+                "Under Slurm, use `srun --mpi=pmix`.",
+                command="srun --mpi=pmix",
+            ),
             "certain",
+            detail=str(host),
         )
 
 
@@ -217,10 +222,12 @@ def tail_lost(evidence: Evidence) -> Iterator[Finding]:
             "timeline-tail-lost",
             "note",
             "timeline",
-            "Incomplete end of Horovod's timeline",
+            "incomplete end of Horovod's timeline",
             "The end of Horovod's timeline is missing. Its last steps are not in the file.",
-            "Record with `collect.timeline(...)` or with horovod.start_timeline and stop_timeline, "
-            "which complete the file.",
+            advice(
+                "record with `collect.timeline(...)` or with horovod.start_timeline and "
+                "stop_timeline, which complete the file"
+            ),
             "likely",
             quote=notes[0].text,
         )
@@ -240,50 +247,42 @@ def no_rank_evidence(evidence: Evidence) -> Iterator[Finding]:
             "no-rank-evidence",
             "warning",
             str(first["pass_id"]),
-            "Ranks without a recording",
+            "ranks without a recording",
             f"{first['pass_id']}: {first['num_ranks_recorded']} of {first['size']} ranks were "
             "recorded. No straggler can be named there.",
-            "Pass HVDPROF_RECORDER_DIR to every rank, and set it to a folder that all hosts share.",
+            advice(
+                "pass HVDPROF_RECORDER_DIR to every rank, and set it to a folder that all hosts "
+                "share"
+            ),
             "certain",
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Toggle:
-    """A toggle: its column and value in SCALING, and the finding on cells that it slows."""
-
-    column: str
-    value: str
-    id: str
-    title: str
-    action: str
-
-
-def _toggle(evidence: Evidence, toggle: _Toggle) -> Iterator[Finding]:
+def _toggle(
+    evidence: Evidence, toggle: tuple[str, str], rule: str, title: str, action: Advice
+) -> Iterator[Finding]:
+    """The finding on cells that a value of a column of SCALING slows."""
+    column, value = toggle
     cells = evidence.cells()
     base = {_group(cell): cell for cell in cells if is_base(cell)}
-    other = "reduction" if toggle.column == "compression" else "compression"
+    other = "reduction" if column == "compression" else "compression"
     for cell in cells:
         against = base.get(_group(cell))
         plain = "average" if other == "reduction" else "none"
-        if against is None or cell[toggle.column] != toggle.value or cell[other] != plain:
+        if against is None or cell[column] != value or cell[other] != plain:
             continue
         if cell["samples_per_s_high"] < against["samples_per_s_low"]:
             lost = 1 - cell["samples_per_s"] / against["samples_per_s"]
             yield Finding(
-                toggle.id,
+                rule,
                 severity_of_cost(lost),
-                short_name(*_group(cell)),
-                toggle.title,
-                f"{place_name(*_group(cell))}: throughput with {toggle.value} is "
+                cell_name(cell),
+                title,
+                f"{cell_place(cell)}: throughput with {value} is "
                 f"{units.percent(lost)} lower: {_rate(cell)} against {_rate(against)} samples/s.",
-                toggle.action,
+                action,
                 "certain",
-                model=str(cell["model"]),
-                np=int(cell["np"]),
-                engine=str(cell["engine"]),
-                cost_share=lost,
-                cost_ns=lost * float(cell["step_time_median_ns"]),
+                **cost_of(cell, lost, lost * step_ns(cell)),
             )
 
 

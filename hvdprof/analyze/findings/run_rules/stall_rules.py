@@ -11,15 +11,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hvdprof import units
+from hvdprof.analyze.findings.advice import Advice, advice, first_or, sentences
 from hvdprof.analyze.findings.cell_finding import cell_name, cell_place, cost_of
 from hvdprof.analyze.findings.evidence import Cell, Evidence
-from hvdprof.analyze.findings.finding import (
-    SMALLEST_COST,
-    Finding,
-    otherwise,
-    sentences,
-    severity_of_cost,
-)
+from hvdprof.analyze.findings.finding import SMALLEST_COST, Finding, severity_of_cost
 from hvdprof.analyze.steps.cell_setting import cell_setting
 from hvdprof.analyze.steps.light_recording import is_light, row_noun
 from hvdprof.model.launch_key import LAUNCH
@@ -36,13 +31,15 @@ REGULAR = 0.2
 REGULAR_OF_TWO = 0.05
 """The same of two distances alone: by chance they differ by as little in one launch of twenty."""
 
-_AT_REGULAR_DISTANCE = (
-    "Look for what happens at that distance: checkpoints, evaluation, logging, the end of a data "
-    "shard. For garbage collection, call gc.freeze()."
+_AT_REGULAR_DISTANCE = advice(
+    "look for what happens at that distance: checkpoints, evaluation, logging, the end of a data "
+    "shard",
+    "For garbage collection, call gc.freeze().",
 )
-_AT_NO_DISTANCE = (
-    "Look for what shares the machine or the storage: other jobs, snapshots, a shared file system."
+_AT_NO_DISTANCE = advice(
+    "look for what shares the machine or the storage: other jobs, snapshots, a shared file system"
 )
+_MEASURE_ALONE = advice("end the other processes and measure again")
 
 _IN_BASELINE = (
     "This cell is the baseline: unless more ranks stall as often, their scaling efficiency is too "
@@ -82,7 +79,7 @@ def stalled_steps(evidence: Evidence) -> Iterator[Finding]:
             "stalled-steps",
             severity_of_cost(share),
             cell_name(cell),
-            "Stalled steps" + ("" if regular is None else " at a regular distance"),
+            "stalled steps" + ("" if regular is None else " at a regular distance"),
             sentences(
                 f"{cell_place(cell)}: {_which(regular, rows)} take {units.milliseconds(each_ns)} "
                 f"{per_step}longer than the others, {units.percent(share)} of all time.",
@@ -125,10 +122,10 @@ def _stalls(steps: pd.DataFrame) -> _Stall | None:
     return _Stall(int(is_long.sum()), share, float(excess.mean()), _distance(numbers))
 
 
-def _action(regular: float | None, crowd: str) -> str:
+def _action(regular: float | None, crowd: str) -> Advice:
     if regular is not None:
         return _AT_REGULAR_DISTANCE
-    return otherwise("End the other processes and measure again." if crowd else "", _AT_NO_DISTANCE)
+    return first_or(_MEASURE_ALONE if crowd else Advice(), _AT_NO_DISTANCE)
 
 
 def _distance(numbers: NDArray[np.float64]) -> float | None:

@@ -11,41 +11,47 @@ import numpy as np
 import pandas as pd
 
 from hvdprof import units
+from hvdprof.analyze.findings.advice import advice, as_sentence, sentences
 from hvdprof.analyze.findings.evidence import Evidence
-from hvdprof.analyze.findings.finding import Finding, as_sentence, sentences
+from hvdprof.analyze.findings.finding import Finding
 from hvdprof.rank_names import ranks_named
 from hvdprof.rundir.manifest import Failure
 from hvdprof.rundir.stack_frames import writes_checkpoint
 from hvdprof.rundir.stall_format import (
     CALLER_MARK,
-    CHECKPOINT_FIX,
+    CHECKPOINT_STEP,
     MISMATCH,
     NO_PROGRESS,
     STACK_MARK,
     STALLS_FILE,
     UNEQUAL,
-    UNEQUAL_FIX,
+    UNEQUAL_MORE,
+    UNEQUAL_STEP,
     UNTIL_END,
 )
 
-_READ_STACK = (
-    "Look at the quoted line of code, where the stalled rank was: slow input, a checkpoint or a "
-    "lock."
+_READ_STACK = advice(
+    "look at the quoted line of code, where the stalled rank was: slow input, a checkpoint or a "
+    "lock"
 )
-_MISSING = (
-    "Look at what the missing ranks did at that time: evaluation, a checkpoint, an exception. With "
-    "uneven numbers of batches, use hvd.join() of Horovod or model.join() of DDP."
+_MISSING = advice(
+    "look at what the missing ranks did at that time: evaluation, a checkpoint, an exception",
+    "With uneven numbers of batches, use hvd.join() of Horovod or model.join() of DDP.",
 )
-_HUNG = (
-    "Check the network between the hosts (`hvdprof net --hosts`) and the log of NCCL or Gloo. "
-    "Every rank had submitted its tensors."
+_HUNG = advice(
+    "check the network between the hosts and the log of NCCL or Gloo",
+    "Every rank had submitted its tensors.",
+    command="hvdprof net --hosts",
+    first="Check the network between the hosts (`hvdprof net --hosts`) and the log of NCCL or "
+    "Gloo.",
 )
-_MISMATCHED = (
-    "Call the same collectives in the same order on every rank. Compare the conditions that lead "
-    "to these lines, and the number of batches of each rank."
+_MISMATCHED = advice(
+    "call the same collectives in the same order on every rank",
+    "Compare the conditions that lead to these lines, and the number of batches of each rank.",
 )
-_UNEQUAL_TITLE = "Unequal numbers of batches"
-_UNEQUAL_ACTION = f"{UNEQUAL_FIX[0].upper()}{UNEQUAL_FIX[1:]}"
+_CHECKPOINT = advice(CHECKPOINT_STEP)
+_UNEQUAL_TITLE = "unequal numbers of batches"
+_UNEQUAL_ACTION = advice(UNEQUAL_STEP, UNEQUAL_MORE)
 
 
 def stalled_tensors(evidence: Evidence) -> Iterator[Finding]:
@@ -72,14 +78,16 @@ def unequal_batches(evidence: Evidence) -> Iterator[Finding]:
     for _, failed in _failures(evidence):
         _, clause, what = failed.reason.partition(f"; {UNEQUAL}: ")
         if clause:
+            said = as_sentence(f"{UNEQUAL}: {what}")
             yield Finding(
                 "unequal-batches",
                 "error",
                 "ranks" if failed.rank is None else f"rank {failed.rank}",
                 _UNEQUAL_TITLE,
-                as_sentence(f"{UNEQUAL}: {what}"),
+                said,
                 _UNEQUAL_ACTION,
                 "certain",
+                lead=said,
             )
             return
 
@@ -113,24 +121,26 @@ def _of_watchdog(
     what, _, stack = str(first["message"]).partition(STACK_MARK)
     own = stalls[(stalls["line"] == first["line"]) & (stalls["file"] == first["file"])]
     number = "a stall" if num_seen == 1 else f"{units.count(num_seen)} stalls"
+    saw = f"hvdprof's watchdog saw {number}."
+    said = as_sentence(what)
     is_hung = not len(own) and pd.isna(first["failed_rank"])
-    rule, title, action = "stalled-tensors", "Stalled tensors", _READ_STACK if stack else _MISSING
+    rule, title, action = "stalled-tensors", "stalled tensors", _READ_STACK if stack else _MISSING
     if writes_checkpoint(stack.split(CALLER_MARK)):
-        action = f"{CHECKPOINT_FIX[0].upper()}{CHECKPOINT_FIX[1:]}"
+        action = _CHECKPOINT
     if UNEQUAL in what:
         rule, title, action = "unequal-batches", _UNEQUAL_TITLE, _UNEQUAL_ACTION
     elif MISMATCH in what:
-        title, action = "Mismatched collectives", _MISMATCHED
+        title, action = "mismatched collectives", _MISMATCHED
     elif is_hung:
-        title, action = "Hung collective", _HUNG
+        title, action = "hung collective", _HUNG
     return Finding(
         rule,
         "error" if ended_the_job else "warning",
         "ranks" if pd.isna(first["failed_rank"]) else f"rank {int(first['failed_rank'])}",
         title,
         sentences(
-            f"hvdprof's watchdog saw {number}.",
-            as_sentence(what),
+            saw,
+            said,
             _first_tensor(own),
         ),
         action,
@@ -138,6 +148,7 @@ def _of_watchdog(
         file=str(first["file"]),
         line=int(first["line"]),
         quote=stack,
+        lead=said or saw,
     )
 
 
@@ -148,6 +159,10 @@ def _of_horovod(stalls: pd.DataFrame, incidents: pd.DataFrame) -> Finding:
     where = f", missing on {ranks_named(ranks)}" if ranks else ""
     longest_s = float(stalls["waited_s"].max())
     lasting = f" for {units.seconds(longest_s)} or more" if longest_s > 0 else ""
+    said = (
+        f"Horovod's stall check warned {_times(int(stalls['warning'].nunique()))} that tensors "
+        f"stalled{lasting}{where}."
+    )
     first = (stalls if missing.empty else missing).iloc[0]
     logged = incidents[
         ((incidents["file"] == first["file"]) & (incidents["line"] == first["line"])).to_numpy()
@@ -156,10 +171,9 @@ def _of_horovod(stalls: pd.DataFrame, incidents: pd.DataFrame) -> Finding:
         "stalled-tensors",
         "error" if stalls["shutdown"].any() else "warning",
         f"rank {ranks[0]}" if len(ranks) == 1 else "ranks",
-        "Stalled tensors",
+        "stalled tensors",
         sentences(
-            f"Horovod's stall check warned {_times(int(stalls['warning'].nunique()))} that tensors "
-            f"stalled{lasting}{where}.",
+            said,
             _first_tensor(stalls if missing.empty else missing),
         ),
         _MISSING,
@@ -167,6 +181,7 @@ def _of_horovod(stalls: pd.DataFrame, incidents: pd.DataFrame) -> Finding:
         file=str(first["file"]),
         line=int(first["line"]),
         quote=str(logged["message"].iloc[0]) if len(logged) else "",
+        lead=said,
     )
 
 

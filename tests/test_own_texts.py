@@ -1,0 +1,122 @@
+"""Facts are fields: what takes own titles, sentences or actions apart again is a fault.
+
+Text of others, such as logs, paths, options and names of columns, has to be parsed; each such
+module is listed with what it reads. A new place fails here: give the fact a field, or the reason.
+"""
+
+import ast
+from collections.abc import Iterator
+
+from tests.builders.places import ROOT
+
+FOLDERS = (
+    "hvdprof/report",
+    "hvdprof/figures",
+    "hvdprof/analyze/verdict",
+    "hvdprof/analyze/findings",
+    "dashboards",
+)
+CUTS = {"partition", "rpartition", "removeprefix", "removesuffix", "startswith", "endswith"}
+CUTS |= {"split", "rsplit"}
+
+_ADDRESS = "the address of a page"
+_COLUMN = "the name of a column or of a rule"
+_IMPORT = "the module that an import lacks"
+_NUMBER = "the sign of a number"
+_BASELINE = "SCALING.baseline, `torch np=1`"
+_DRAWN = "any text, to draw it"
+_LOG = "lines of logs and timelines of others"
+_MESSAGE = "messages of stalls and failures, as recorded"
+_NOTES = "notes of readers, until they have codes"
+
+ALLOWED = {
+    "hvdprof/report/chakra/chakra_schema.py": (2, "types of Chakra's schema"),
+    "hvdprof/report/chrome/nsys_trace.py": (1, _LOG),
+    "hvdprof/report/comparison/comparison_csv.py": (1, _COLUMN),
+    "hvdprof/report/comparison/comparison_junit.py": (1, _DRAWN),
+    "hvdprof/report/document/files_document.py": (1, _IMPORT),
+    "hvdprof/report/document/html_report.py": (1, _IMPORT),
+    "hvdprof/report/document/markdown_report.py": (1, _IMPORT),
+    "hvdprof/report/document/templated.py": (1, _DRAWN),
+    "hvdprof/report/forecast/forecast_texts.py": (1, "words of a command line"),
+    "hvdprof/report/formats.py": (3, "the name of a file"),
+    "hvdprof/report/images/figure_file.py": (3, _IMPORT),
+    "hvdprof/report/markdown_text.py": (3, _DRAWN),
+    "hvdprof/report/screen/file_tiles.py": (1, "verdicts on files, until they have codes"),
+    "hvdprof/report/screen/open_points.py": (2, "words of a command line and " + _NUMBER),
+    "hvdprof/report/sentence_ends.py": (3, "verdicts on files and notes are running texts"),
+    "hvdprof/report/tables/bounded_query.py": (1, "a file of the kernel"),
+    "hvdprof/report/tables/table_query.py": (4, "messages of DuckDB"),
+    "hvdprof/report/terminal/report_page.py": (1, "a time of the manifest"),
+    "hvdprof/report/terminal/run_facts.py": (1, "a time of the manifest"),
+    "hvdprof/report/terminal/table_section.py": (5, _COLUMN),
+    "hvdprof/figures/network/nccl_graph.py": (1, _LOG),
+    "hvdprof/figures/scaling_curve.py": (3, _BASELINE),
+    "hvdprof/figures/style/plain_text.py": (1, _DRAWN),
+    "hvdprof/figures/timeline/event_details.py": (1, "the id of a pass"),
+    "hvdprof/figures/timeline/timeline_lanes.py": (1, _LOG),
+    "hvdprof/figures/timeline/timeline_rows.py": (3, "what a user writes, and " + _LOG),
+    "hvdprof/analyze/verdict/data_quality.py": (1, _NOTES),
+    "hvdprof/analyze/verdict/failure_sentence.py": (1, _MESSAGE),
+    "hvdprof/analyze/verdict/largest_loss.py": (2, _NUMBER),
+    "hvdprof/analyze/verdict/run_verdict.py": (1, _BASELINE),
+    "hvdprof/analyze/verdict/stall_sentence.py": (3, _MESSAGE),
+    "hvdprof/analyze/findings/log_rules/collective_timeout_rule.py": (1, _LOG),
+    "hvdprof/analyze/findings/log_rules/ranks_behind_rule.py": (1, _LOG),
+    "hvdprof/analyze/findings/nccl_rules/nccl_network_rules.py": (1, _LOG),
+    "hvdprof/analyze/findings/run_rules/evidence_rules.py": (2, _NOTES),
+    "hvdprof/analyze/findings/run_rules/settings_rules.py": (1, _NOTES),
+    "hvdprof/analyze/findings/run_rules/watchdog_rules.py": (4, _MESSAGE),
+    "dashboards/access.py": (1, "the name of a host"),
+    "dashboards/components/finding_links.py": (1, _COLUMN),
+    "dashboards/components/launch_choice.py": (1, _ADDRESS),
+    "dashboards/components/run_series.py": (1, _ADDRESS),
+    "dashboards/components/term_link.py": (2, "terms of the glossary in any text"),
+    "dashboards/compression.py": (1, "a header of HTTP"),
+    "dashboards/pages/compare.py": (1, _ADDRESS),
+    "dashboards/pages/nccl.py": (1, _COLUMN),
+    "dashboards/pages/overview.py": (1, "words of a command line"),
+    "dashboards/timeline_window.py": (3, _ADDRESS),
+    "dashboards/view.py": (3, _ADDRESS),
+}
+"""By module: how many places parse text, and which text."""
+
+
+def _cuts(source: str) -> Iterator[str]:
+    """What takes text apart: regular expressions, cuts at words, `" words " in text`."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            owner, name = ast.unparse(node.func.value), node.func.attr
+            if name in CUTS or (owner == "re" and name != "escape"):
+                yield ast.unparse(node)
+        elif isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In | ast.NotIn):
+            wanted = ast.literal_eval(node.left) if isinstance(node.left, ast.Constant) else ""
+            if isinstance(wanted, str) and " " in wanted:
+                yield ast.unparse(node)
+
+
+def test_no_own_text_is_taken_apart():
+    found = {
+        str(path.relative_to(ROOT)): list(_cuts(path.read_text(encoding="utf-8")))
+        for folder in FOLDERS
+        for path in sorted((ROOT / folder).rglob("*.py"))
+    }
+    more = {
+        module: cuts
+        for module, cuts in found.items()
+        if len(cuts) > ALLOWED.get(module, (0, ""))[0]
+    }
+
+    assert not more
+    assert set(ALLOWED) <= set(found)
+
+
+def test_each_way_to_take_a_text_apart_is_seen():
+    source = """
+_END = re.compile("[.] ")
+head, _, rest = title.partition(": ")
+is_load = "Other processes" in note
+kind = name in names
+pattern = re.escape(name)
+"""
+    assert len(list(_cuts(source))) == 3
