@@ -10,7 +10,7 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 # Two pips in one environment would disturb each other.
 .NOTPARALLEL:
-.PHONY: help setup bench test test-fast record-runs test-lowest test-tensorflow test-frameworks gpu-pack gpu-check check docs docs-check clean
+.PHONY: help setup bench test test-fast test-changed record-runs test-lowest test-tensorflow test-frameworks gpu-pack gpu-check check docs docs-check clean
 
 # The first that runs and is new enough: a name in PATH may be an empty shell of a version manager.
 PYTHON ?= $(shell for name in python3.11 python3 python3.12 python3.13; do \
@@ -20,6 +20,10 @@ TENSORFLOW_VENV ?= .venv-tensorflow
 FRAMEWORKS_VENV ?= .venv-frameworks
 LOWEST_VENV ?= .venv-lowest
 ARGS ?=
+# test-changed: the commit to compare with, and whether only to list.
+BASE ?=
+DRY ?=
+COV := --cov
 INSTALL_HOROVOD_ARGS ?=
 
 PIP_VERSION := 26.3
@@ -73,11 +77,16 @@ test: setup $(VENV)/.hvdprof-sessions  ## Run every test: the fast ones with cov
 	@[ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || { $(call provide,PATH="$$PATH:/usr/sbin" command -v slurmctld && PATH="$$PATH:/usr/sbin" command -v slurmd && command -v srun && command -v munge && ls /usr/lib/*/pmix2/lib/libpmix.so,Slurm for the tests of its launcher is,slurmctld slurmd slurm-client munge libpmix-dev); }
 	@[ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || { $(call provide,java -version,Java for the tests on Spark is,default-jre-headless); }
 	failed=0; \
-	$(FAST) --cov || failed=1; \
+	$(FAST) $(COV) || failed=1; \
 	$(BIN)/python -m pytest -n logical --dist worksteal -m "(slow or torch) and not ($(REAL) or $(ALONE))" || failed=1; \
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "($(REAL)) and not ($(ALONE))" || failed=1; \
 	$(BIN)/python -m pytest -m "$(ALONE)" || failed=1; \
 	exit $$failed
+
+# The recipe of `make test`: a plugin omits what the change does not need.
+test-changed: $(VENV)/.hvdprof-dev  ## Run the tests that a change since BASE=COMMIT (else origin/main) needs; DRY=1 lists them.
+	@$(BIN)/python -m tests.selection $(if $(BASE),--base $(BASE)) $(if $(DRY),,--output build/changed_tests.json)
+	$(if $(DRY),,@PYTEST_ADDOPTS="-p tests.selection.plugin --selection build/changed_tests.json" $(MAKE) --no-print-directory COV= test)
 
 test-tensorflow: $(TENSORFLOW_VENV)/.hvdprof-horovod  ## Run the tests of TensorFlow and Keras, in an environment of their own.
 	$(TENSORFLOW_VENV)/bin/python -m pytest -m tensorflow tests/test_run_tensorflow.py $(ARGS)
