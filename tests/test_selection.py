@@ -115,3 +115,19 @@ def test_a_marker_that_the_text_does_not_show_is_refused(tmp_path: Path, source:
     assert done.returncode == pytest.ExitCode.USAGE_ERROR
     assert "ERROR: test_hidden.py::test_long has the markers" in done.stderr
     assert "Write the markers of a test as `pytest.mark.NAME` in its own file." in done.stderr
+
+
+@pytest.mark.slow
+def test_a_second_attempt_is_listed_with_the_error_of_the_first(tmp_path: Path) -> None:
+    (tmp_path / "test_late.py").write_text(
+        "import pytest\n\nattempts = []\n\n"
+        "@pytest.mark.slow\n@pytest.mark.flaky(reruns=2)\ndef test_port():\n"
+        "    attempts.append(1)\n"
+        "    if len(attempts) < 3:\n"
+        "        raise OSError(f'attempt {len(attempts)}:\\nport in use')\n"
+    )
+    done = _pytest(tmp_path)
+    assert done.returncode == 0, done.stdout
+    assert "1 tried again" in done.stdout
+    line = "    3 attempts: test_late.py::test_port: OSError: attempt 1:\n"
+    assert line in done.stdout

@@ -17,6 +17,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.builders.free_ports import free_ports
+
 NEEDED = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "sinfo")
 _SBIN = "/usr/sbin:/usr/local/sbin"
 _WAIT_S = 120.0
@@ -68,7 +70,7 @@ def _write(folder: Path, configuration: Path, hostname: str) -> None:
     key = folder / "munge" / "key"
     key.write_bytes(secrets.token_bytes(1024))
     key.chmod(0o400)
-    controller_port, node_port = _free_ports(2)
+    controller_port, node_port = free_ports(2)
     configuration.write_text(
         f"""\
 ClusterName=one
@@ -140,14 +142,6 @@ def _stop(folder: Path) -> None:
             deadline = time.monotonic() + 10
             while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
                 time.sleep(0.1)
-
-
-def _free_ports(number: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
 
 
 def _end_of(path: Path) -> str:

@@ -41,6 +41,15 @@ def test_every_target_of_make_on_the_page_exists() -> None:
     assert set(named) - {"text"} <= set(targets)
 
 
+def test_the_page_and_the_help_of_make_state_the_same_durations() -> None:
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    stated = re.findall(r"^\| `make (test\S*)` \|[^|]*\| (?!- )(\S+)[^|]*\|[^|]*\|$", page, re.M)
+    helped = dict(re.findall(r"^(test[a-z-]*):.*## .*?(\S+) minutes ", makefile, re.M))
+    assert dict(stated) == helped
+    assert set(helped) == {"test", "test-fast", "test-changed"}
+
+
 def test_the_index_lists_every_helper_of_the_tests_once() -> None:
     index = (ROOT / "tests/builders/README.md").read_text(encoding="utf-8")
     listed = re.findall(r"^\| `(\w+)` \| \S.+ \|$", index, re.MULTILINE)

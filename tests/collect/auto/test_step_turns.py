@@ -50,7 +50,7 @@ def test_it_waits_after_warm_up_and_after_each_turn(listening: TurnSocket) -> No
         listening.give_turn(num_steps)
         assert _wait(listening).step == boundary
     listening.give_turn(0)
-    script.join(5)
+    script.join(60)
     assert script.num_updates == 16
 
 
@@ -58,7 +58,7 @@ def test_without_warm_up_it_waits_after_the_first_update(listening: TurnSocket) 
     script = _Script(listening.address, num_warmup=0)
     assert _wait(listening).step == 1
     listening.give_turn(0)
-    script.join(5)
+    script.join(60)
     assert not script.is_alive()
 
 
@@ -98,5 +98,5 @@ def test_the_training_ends_where_the_launching_side_dies_between_turns() -> None
     turns.give_turn(2)
     assert _wait(turns).step == 4
     turns.close()
-    script.join(5)
+    script.join(60)
     assert script.num_updates == 4

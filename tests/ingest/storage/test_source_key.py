@@ -31,10 +31,16 @@ def test_a_change_right_after_the_key_changes_the_key(tmp_path: Path) -> None:
         assert source_key([path]) != before
 
 
-def test_a_file_of_the_future_does_not_make_it_wait(tmp_path: Path) -> None:
+def test_a_file_of_the_future_does_not_make_it_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "a"
     path.touch()
-    source_key([path])
-    began = time.monotonic()
-    source_key([path])
-    assert time.monotonic() - began < 0.04
+    slept_s: list[float] = []
+    monkeypatch.setattr(time, "sleep", slept_s.append)
+    for age_s, waits in ((-10, False), (0, True), (10, False)):
+        now_ns = path.stat().st_ctime_ns + age_s * 10**9
+        monkeypatch.setattr(time, "time_ns", lambda now_ns=now_ns: now_ns)
+        slept_s.clear()
+        source_key([path])
+        assert bool(slept_s) is waits, age_s

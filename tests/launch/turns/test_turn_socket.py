@@ -32,7 +32,7 @@ class _Rank(threading.Thread):
 
     def leave(self) -> None:
         """Wait for the end of the turns, and close the connection."""
-        self.join(5)
+        self.join(60)
         assert not self.is_alive()
         self.gate.close()
 
@@ -77,7 +77,7 @@ def test_ranks_end_their_segment_when_the_launching_side_is_gone() -> None:
     rank = _Rank(turns.address, 0)
     _wait(turns)
     turns.close()
-    rank.join(5)
+    rank.join(60)
     assert not rank.is_alive()
     assert rank.gate.next_turn("mnist", 0, 0.1) == 0
     rank.gate.close()
