@@ -21,6 +21,7 @@ NOT_FAST = {
     "root",
     "timing",
     "slow",
+    "waits",
 }
 """Markers of what needs more than Python and the light environment, or more than its time."""
 
