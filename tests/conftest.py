@@ -21,6 +21,7 @@ NOT_FAST = {
     "root",
     "timing",
     "slow",
+    "waits",
 }
 """Markers of what needs more than Python and the light environment, or more than its time."""
 
@@ -36,18 +37,23 @@ each test that was tried again, and why: one that stands there often has a defec
 """
 
 LONGEST_FIRST = (
-    "test_several_hosts.py",
-    "test_bench_slurm.py",
-    "test_run_function.py",
-    "test_bench_end_to_end.py",
-    "test_run_end_to_end.py",
-    "test_run_elastic.py",
+    "test_tune_end_to_end.py",
     "test_other_mpis.py",
+    "test_run_function.py",
+    "test_run_session.py",
+    "test_compare_end_to_end.py",
+    "test_several_hosts.py",
+    "test_run_faults.py",
+    "test_bench_slurm.py",
+    "test_bench_end_to_end.py",
+    "test_run_ddp.py",
     "test_analysis_only_install.py",
     "test_browsing.py",
-    "test_run_tutorials.py",
-    "test_run_faults.py",
+    "test_run_end_to_end.py",
+    "test_train.py",
     "test_bench_two_hosts.py",
+    "test_run_elastic.py",
+    "test_run_tutorials.py",
 )
 """Files that take minutes: a worker that starts one last leaves the other without work."""
 

@@ -44,40 +44,43 @@ def within_allocation(node: SlurmNode, *command: str) -> "subprocess.CompletedPr
     )
 
 
-@pytest.mark.parametrize("controller", ["mpi", "gloo"])
-def test_bench_by_srun(slurm: SlurmNode, controller: str, tmp_path: Path) -> None:
+def test_bench_by_srun(slurm: SlurmNode, tmp_path: Path) -> None:
     done = within_allocation(
         slurm,
-        *(*BENCH, *SMALL, "--controller", controller),
+        *(*BENCH, *SMALL, "--controller", "gloo"),
         *("--quiet", "--output", str(tmp_path / "run"), "--format", "json"),
     )
     assert done.returncode == 0, done.stderr
-    run = load_run(tmp_path / "run")
+    _is_recorded_whole(tmp_path / "run", program=Path(sys.executable).name)
+
+
+def _is_recorded_whole(folder: Path, program: str) -> None:
+    run = load_run(folder)
     assert not analyze_run(run).failed
-    assert {record.command[0].rsplit("/", 1)[-1] for record in run.manifest.passes} == {
-        "srun" if controller == "mpi" else Path(sys.executable).name
-    }
+    assert {Path(record.command[0]).name for record in run.manifest.passes} == {program}
     throughput = run.segments[run.segments["mode"] == "throughput"]
     assert throughput["num_ranks_recorded"].tolist() == [2]
     assert sorted(run.ranks["local_rank"].unique()) == [0, 1]
 
 
-@pytest.mark.parametrize(
-    ("command", "script"),
-    [
-        ([*BENCH, *SMALL], []),
-        (
-            [*RUN, "--np", "2", "--no-trace"],
-            ["--", "python", user_script.__file__, "--epochs", "1"],
-        ),
-    ],
-    ids=["bench", "run"],
-)
-def test_a_job_script_is_written_submitted_and_runs(
-    slurm: SlurmNode, tmp_path: Path, command: list[str], script: list[str]
+def test_a_job_script_of_a_bench_is_written_submitted_and_runs(
+    slurm: SlurmNode, tmp_path: Path
 ) -> None:
+    folder = _runs_as_a_job(slurm, tmp_path, [*BENCH, *SMALL, "--controller", "mpi"], [])
+    _is_recorded_whole(folder, program="srun")
+
+
+def test_a_job_script_of_a_script_is_written_submitted_and_runs(
+    slurm: SlurmNode, tmp_path: Path
+) -> None:
+    command = [*RUN, "--np", "2", "--no-trace", "--controller", "gloo"]
+    script = ["--", "python", user_script.__file__, "--epochs", "1"]
+    _runs_as_a_job(slurm, tmp_path, command, script)
+
+
+def _runs_as_a_job(slurm: SlurmNode, tmp_path: Path, command: list[str], script: list[str]) -> Path:
     folder = tmp_path / "my run"
-    own = ("--controller", "gloo", "--sbatch", "--name", "my job", "--output", str(folder))
+    own = ("--sbatch", "--name", "my job", "--output", str(folder))
     done = subprocess.run(
         [*command, *own, *script],
         env=slurm.environment,
@@ -92,6 +95,7 @@ def test_a_job_script_is_written_submitted_and_runs(
     printed = [path.read_text() for path in tmp_path.glob("*.out")]
     assert Manifest.read(folder).status == Status.DONE, printed
     assert Manifest.read(folder).name == "my job"
+    return folder
 
 
 def _has_ended(folder: Path) -> bool:
@@ -143,7 +147,7 @@ def test_a_step_that_is_ended_leaves_no_rank_behind(
     done = within_allocation(
         faulty,
         *(*BENCH, *SMALL, "--controller", controller, "--num-warmup-batches", "2"),
-        *("--stall-warn", "4", "--stall-kill", "8"),
+        *("--stall-warn", "4", "--stall-kill", "5"),
         *("--quiet", "--output", str(tmp_path / "run"), "--format", "json"),
     )
     assert done.returncode == 6, done.stderr

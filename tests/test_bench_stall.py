@@ -8,7 +8,7 @@ import pytest
 
 from tests.builders.running_command import hvdprof
 
-pytestmark = [pytest.mark.horovod, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.horovod, pytest.mark.waits, pytest.mark.timeout(900)]
 
 SMALL = ("--models", "mnist", "--np", "2", "--repeats", "1")
 
@@ -38,7 +38,7 @@ def test_a_stalled_rank_is_named_with_its_stack_while_gloo_reports_nothing(tmp_p
 def test_a_stall_that_lasts_ends_the_launch(tmp_path: Path) -> None:
     fault = "sleep:phase=forward,rank=0,amount=60s,every=6"
     options = ("--num-steps", "12", "--num-warmup-batches", "2", "--controller", "mpi")
-    done = bench(tmp_path / "run", fault, *options, "--stall-warn", "4", "--stall-kill", "8")
+    done = bench(tmp_path / "run", fault, *options, "--stall-warn", "4", "--stall-kill", "5")
     assert done.returncode == 6, done.stderr
     result = json.loads(done.stdout)
     assert result["failed"][0]["reason"].startswith("ended by --stall-kill: stall at step")

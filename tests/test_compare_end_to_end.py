@@ -1,7 +1,6 @@
 """`hvdprof compare --run`: real ranks of two variants, by turns."""
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -9,26 +8,22 @@ import pytest
 
 from hvdprof.rundir.manifest import Manifest
 from tests.builders import user_script
+from tests.builders.running_command import hvdprof
 
 pytestmark = [pytest.mark.horovod, pytest.mark.torch]
 
 SCRIPT = [sys.executable, str(Path(user_script.__file__))]
-COMPARE = [sys.executable, "-m", "hvdprof", "compare", "--run", "--np", "2", "--no-trace"]
+COMPARE = ("compare", "--run", "--np", "2", "--no-trace")
 
 
 @pytest.fixture(scope="module")
 def compared(tmp_path_factory):
     """A variant of which rank 1 sleeps in its forward phase, against the same script without."""
     folder = tmp_path_factory.mktemp("compare")
-    ended = subprocess.run(
-        [
-            *(*COMPARE, "--repeats", "3", "--num-steps", "30", "--runs", str(folder / "pair")),
-            *("--format", "json", "--fail-on", "step_time>5%", "--", *SCRIPT),
-            *("--against", "--", *SCRIPT, "--slow", "forward"),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=400,
+    ended = hvdprof(
+        *(*COMPARE, "--repeats", "3", "--num-steps", "30", "--runs", str(folder / "pair")),
+        *("--format", "json", "--fail-on", "step_time>5%", "--", *SCRIPT),
+        *("--against", "--", *SCRIPT, "--slow", "forward"),
         cwd=folder,
     )
     return ended, folder / "pair"
@@ -65,23 +60,16 @@ def test_launches_of_both_are_pairs_of_neighbours(compared):
 
 def test_stored_runs_of_a_pair_are_compared_as_pairs_again(compared):
     _, folder = compared
-    ended = subprocess.run(
-        [*COMPARE[:4], str(folder / "a"), str(folder / "b")], capture_output=True, text=True
-    )
+    ended = hvdprof("compare", str(folder / "a"), str(folder / "b"))
     assert ended.returncode == 0, ended.stderr
     assert "3 pairs" in ended.stdout
     assert "Measured one after the other" not in ended.stdout
 
 
 def test_a_variant_that_crashes_is_an_outcome_and_the_other_is_preserved(tmp_path):
-    ended = subprocess.run(
-        [
-            *(*COMPARE, "--repeats", "2", "--num-steps", "20", "--runs", str(tmp_path / "pair")),
-            *("--", *SCRIPT, "--against", "--", sys.executable, "-c", "raise SystemExit(3)"),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=400,
+    ended = hvdprof(
+        *(*COMPARE, "--repeats", "1", "--num-steps", "20", "--runs", str(tmp_path / "pair")),
+        *("--", *SCRIPT, "--against", "--", sys.executable, "-c", "raise SystemExit(3)"),
         cwd=tmp_path,
     )
     assert ended.returncode not in (0, 20), ended.stdout

@@ -1,4 +1,7 @@
-"""The dashboard on a run of real ranks, page by page in a real browser."""
+"""The dashboard on a recorded run of real ranks, page by page in a real browser.
+
+`tests/test_bench_end_to_end.py` proves that `hvdprof bench` records such a run.
+"""
 
 from pathlib import Path
 
@@ -7,21 +10,19 @@ import pytest
 from hvdprof.dashboards.app import PAGES
 from hvdprof.dashboards.run_store import RunStore
 from tests.builders.browser import serious_violations, show, watched_page
+from tests.builders.recorded_runs import unpacked
 from tests.builders.running_command import hvdprof
 from tests.builders.served_dashboard import served
 
-pytestmark = [pytest.mark.horovod, pytest.mark.browser, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 
-SMALL = ("--np", "1,2", "--models", "mnist", "--num-steps", "30", "--repeats", "1")
 EMPTY = ("NCCL", "History")
 """A run without NCCL, and no second run beside it."""
 
 
 @pytest.fixture(scope="module")
 def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("real") / "run"
-    done = hvdprof("bench", *SMALL, "--quiet", "--output", str(folder))
-    assert done.returncode == 0, done.stderr
+    folder = unpacked("bench-sweep", tmp_path_factory.mktemp("real"))
     predicted = hvdprof("predict", str(folder), "--np", "4,8", "--link", "25Gbit,15us")
     assert predicted.returncode == 0, predicted.stderr
     return folder
@@ -33,7 +34,7 @@ def test_every_page_shows_what_was_measured(run_folder: Path, width: int, dark: 
     with served(runs) as address, watched_page(address, width=width, dark=dark) as watched:
         page = watched.page
         for one in PAGES:
-            show(watched, f"{address}{one.PATH}?run=run")
+            show(watched, f"{address}{one.PATH}?run={run_folder.name}")
             assert page.evaluate("document.documentElement.scrollWidth") <= width, one.TITLE
             is_empty = page.locator(".empty").count() > 0 and page.locator(".figure").count() == 0
             assert is_empty == (one.TITLE in EMPTY), one.TITLE

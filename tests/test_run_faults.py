@@ -111,15 +111,19 @@ def test_a_rank_that_raises(tmp_path: Path, controller: str) -> None:
     assert "rank 1 raised RuntimeError: on purpose" in words(shown.stdout)
 
 
-def test_a_killed_hvdprof_hides_nothing_that_was_recorded(tmp_path: Path) -> None:
+def test_a_killed_hvdprof_leaves_no_rank_and_hides_nothing_that_was_recorded(
+    tmp_path: Path,
+) -> None:
     arguments = command("gloo", "--no-trace", "--num-steps", "99999")
     with started(*arguments, cwd=tmp_path) as process:
-        wait_for(lambda: pids_in_step(tmp_path / "run", step=ENOUGH))
+        pids = wait_for(lambda: pids_in_step(tmp_path / "run", step=ENOUGH))
         in_progress = hvdprof("analyze", "run", cwd=tmp_path)
         assert "Caveat: Provisional: 0 of 1 launches have ended." in words(in_progress.stdout)
         assert "samples/s" in in_progress.stdout
         process.send_signal(signal.SIGKILL)
-        process.communicate(timeout=300)
+        wait_for(lambda: not any(map(is_running, pids.values())), seconds=60)
+    assert process.returncode == -signal.SIGKILL
+    wait_for(lambda: nothing_runs(tmp_path / "run"), seconds=60)
     killed = hvdprof("analyze", "run", cwd=tmp_path)
     assert killed.returncode == 0, killed.stderr
     assert killed.stdout.startswith("Failed at np=2: hvdprof was killed.")
@@ -127,13 +131,9 @@ def test_a_killed_hvdprof_hides_nothing_that_was_recorded(tmp_path: Path) -> Non
     assert Manifest.read(tmp_path / "run").was_killed
     (failed,) = readable(tmp_path).failed
     assert failed.is_counted
-    wait_for(lambda: nothing_runs(tmp_path / "run"))
 
 
-@pytest.mark.parametrize("controller", ["gloo", "mpi"])
-def test_ctrl_c_keeps_the_steps_before_and_resume_continues(
-    tmp_path: Path, controller: str
-) -> None:
+def is_interrupted_with_a_result(tmp_path: Path, controller: str) -> None:
     limits = ("--num-steps", "99999", "--num-warmup-batches", "3")
     arguments = command(controller, "--no-trace", *limits)
     with started(*arguments, cwd=tmp_path) as process:
@@ -147,6 +147,14 @@ def test_ctrl_c_keeps_the_steps_before_and_resume_continues(
     assert Manifest.read(tmp_path / "run").status == Status.INTERRUPTED
     assert nothing_runs(tmp_path / "run")
     readable(tmp_path)
+
+
+def test_ctrl_c_under_mpi_keeps_the_steps_before(tmp_path: Path) -> None:
+    is_interrupted_with_a_result(tmp_path, "mpi")
+
+
+def test_ctrl_c_keeps_the_steps_before_and_resume_continues(tmp_path: Path) -> None:
+    is_interrupted_with_a_result(tmp_path, "gloo")
 
     paths = RunPaths(tmp_path / "run")
     for changed in (paths.manifest, paths.resume):
@@ -166,15 +174,7 @@ def test_ctrl_c_keeps_the_steps_before_and_resume_continues(
     assert of_rank["warmup"].sum().tolist() == [3, 3]
 
 
-def test_a_killed_hvdprof_leaves_no_rank_running(tmp_path: Path) -> None:
-    with started(*command("gloo", "--no-trace"), cwd=tmp_path) as process:
-        pids = wait_for(lambda: pids_in_step(tmp_path / "run", step=5))
-        process.send_signal(signal.SIGKILL)
-        wait_for(lambda: not any(map(is_running, pids.values())), seconds=60)
-    assert process.returncode == -signal.SIGKILL
-    wait_for(lambda: nothing_runs(tmp_path / "run"), seconds=60)
-
-
+@pytest.mark.waits
 def test_a_daemon_that_keeps_the_output_open_does_not_keep_the_launch(tmp_path: Path) -> None:
     done = hvdprof(*command("gloo", "--no-trace", epochs=6), "--daemon", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -187,6 +187,7 @@ def test_a_daemon_that_keeps_the_output_open_does_not_keep_the_launch(tmp_path: 
     readable(tmp_path)
 
 
+@pytest.mark.waits
 def test_ranks_in_different_collectives_are_named_with_both(tmp_path: Path) -> None:
     stall = ("--stall-warn", "4", "--stall-kill", "5", "--no-trace")
     done = hvdprof(*command("gloo", *stall), "--alone-at", str(ENOUGH), cwd=tmp_path)
@@ -202,6 +203,7 @@ def test_ranks_in_different_collectives_are_named_with_both(tmp_path: Path) -> N
     assert "rank 1 in allreduce validation at user_script.py:" in row["evidence"]
 
 
+@pytest.mark.waits
 def test_a_rank_that_is_stopped_is_the_cause_of_the_timeout_of_its_peer(tmp_path: Path) -> None:
     arguments = command("gloo", "--no-trace")
     with started(*arguments, cwd=tmp_path, HOROVOD_GLOO_TIMEOUT_SECONDS="12") as process:

@@ -80,14 +80,6 @@ def test_a_notebook_cell_needs_no_module_and_no_guard(tmp_path):
     assert ended.stdout.startswith("[0, 3] cell on 2 ranks:")
 
 
-def test_mpi_starts_functions_too(tmp_path):
-    runner = FunctionRunner(np=2, controller="mpi", trace=False, output=tmp_path / "r")
-    run = runner.run(train, epochs=2)
-
-    assert [one["rank"] for one in run.returned] == [0, 1]
-    assert len(own_steps(run)) == 2 * (2 * STEPS - 5)
-
-
 def test_a_function_is_ended_after_the_steps_asked_for(tmp_path):
     runner = FunctionRunner(
         np=2, num_steps=12, num_warmup_batches=3, trace=False, output=tmp_path / "r"
@@ -98,15 +90,18 @@ def test_a_function_is_ended_after_the_steps_asked_for(tmp_path):
     assert own_steps(run).groupby("rank").size().tolist() == [12, 12]
 
 
-def test_ranks_that_do_not_see_the_run_directory_carry_their_files_back(tmp_path, monkeypatch):
+def test_ranks_by_mpi_that_do_not_see_the_run_directory_carry_their_files_back(
+    tmp_path, monkeypatch
+):
     # As on another host: nothing there says that this is the folder of the run.
     monkeypatch.setattr(function_job, "_write_mark", lambda path, mark: None)
     monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
     monkeypatch.setattr("tempfile.tempdir", None)
     (tmp_path / "tmp").mkdir()
-    runner = FunctionRunner(np=2, controller="gloo", output=tmp_path / "r")
+    runner = FunctionRunner(np=2, controller="mpi", output=tmp_path / "r")
     run = runner.run(train, epochs=2)
 
+    assert [one["rank"] for one in run.returned] == [0, 1]
     assert len(own_steps(run)) == 2 * (2 * STEPS - 5)
     assert (run.folder / "passes" / "02-np2-trace-r1" / "timeline" / "main.json").is_file()
     assert len(run.analyze().table("collectives"))
@@ -163,6 +158,7 @@ def test_hosts_of_a_function_are_asked_before_anything_starts(hosts, tmp_path):
 
 
 @pytest.mark.root
+@pytest.mark.waits
 def test_a_host_of_a_function_that_vanishes_is_named(hosts, tmp_path):
     command = on_hosts(hosts, tmp_path / "r", epochs=10**6)
     running = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)

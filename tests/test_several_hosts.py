@@ -151,6 +151,7 @@ def test_no_host_sees_the_folder(hosts: NetworkHosts, tmp_path: Path) -> None:
     assert f"None of {hosts.names[1]} sees " in done.stderr
 
 
+@pytest.mark.waits
 @pytest.mark.parametrize("controller", ["gloo", "mpi"])
 def test_a_host_that_vanishes_is_named_and_leaves_nothing_behind(
     hosts: NetworkHosts, controller: str, tmp_path: Path

@@ -1,7 +1,6 @@
 """`hvdprof tune`: real ranks of a job with a known bad setting."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -12,6 +11,7 @@ import pytest
 
 from hvdprof.rundir.manifest import Manifest
 from tests.builders import user_script
+from tests.builders.running_command import hvdprof
 
 pytestmark = [pytest.mark.horovod, pytest.mark.torch]
 
@@ -32,17 +32,12 @@ def tuned(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tune")
     script = folder / "train.py"
     script.write_text(CRASHING.format(script=user_script.__file__))
-    ended = subprocess.run(
-        [
-            *(*TUNE, *RANKS, "--repeats", "6", "--runs", str(folder / "tuning")),
-            *("--only", "HOROVOD_CYCLE_TIME=1,CRASH", "--try", "CRASH=1"),
-            *("--", sys.executable, str(script)),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=550,
+    ended = hvdprof(
+        *("tune", *RANKS, "--repeats", "6", "--runs", str(folder / "tuning")),
+        *("--only", "HOROVOD_CYCLE_TIME=1,CRASH", "--try", "CRASH=1"),
+        *("--", sys.executable, str(script)),
         cwd=folder,
-        env={**os.environ, "HOROVOD_CYCLE_TIME": "100"},
+        HOROVOD_CYCLE_TIME="100",
     )
     return ended, folder / "tuning"
 
@@ -58,9 +53,7 @@ def test_the_bad_setting_is_found_and_its_remedy_stands_in_line_2(tuned):
 
 def test_the_result_is_shown_again(tuned):
     ended, folder = tuned
-    again = subprocess.run(
-        [*TUNE, str(folder), "--format", "json"], capture_output=True, text=True, timeout=120
-    )
+    again = hvdprof("tune", str(folder), "--format", "json")
     assert again.returncode == 0, again.stderr
     content = json.loads(again.stdout)
     assert content["environment"] == {"HOROVOD_CYCLE_TIME": "1"}
@@ -102,13 +95,7 @@ def test_launches_of_all_settings_are_neighbours_of_the_present_one(tuned):
 
 
 def test_one_rank_ends_with_one_message(tmp_path):
-    ended = subprocess.run(
-        [*TUNE, "--np", "1", "--", sys.executable, "train.py"],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        cwd=tmp_path,
-    )
+    ended = hvdprof("tune", "--np", "1", "--", sys.executable, "train.py", cwd=tmp_path)
     assert ended.returncode == 2
     assert ended.stderr.startswith("hvdprof: Settings of communication have no effect on one rank.")
 

@@ -21,6 +21,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, Dataset, DistributedSampler
 
 from benchmarks.scripts.fault import Fault
+from tests.builders.no_compiler import leave_out_compiler
 
 BATCH = 8
 USUAL_S = {"data": 0.001, "forward": 0.008, "backward": 0.012, "update": 0.0}
@@ -158,6 +159,7 @@ def main() -> None:
     parser.add_argument("--fault", type=Fault.parse, default=Fault())
     parser.add_argument("--steps", type=int, default=40)
     args = parser.parse_args()
+    leave_out_compiler()
     take_rank_of_launcher()
     dist.init_process_group("gloo")
     torch.manual_seed(0)

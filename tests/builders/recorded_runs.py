@@ -39,6 +39,10 @@ _GLOO = "run --np 2 --controller gloo"
 _USER_SCRIPT = "python tests/builders/user_script.py"
 _TORCHRUN = "--launcher torchrun --np 2"
 _DDP_SCRIPT = "python tests/builders/ddp_script.py"
+_FSDP = (
+    f"run --no-trace --num-steps 25 --num-warmup-batches 3 {_TORCHRUN}"
+    " -- python tests/builders/fsdp_script.py --late-rank 1 --late-ms 120"
+)
 
 RECORDED = {
     "bench-sweep": Recording(f"{_BENCH} --np 1,2 --num-steps 20 --repeats 2 --fp16-allreduce"),
@@ -80,6 +84,27 @@ RECORDED = {
         "run --np 2 --controller mpi --num-steps 40"
         f" -- {_USER_SCRIPT} --epochs 20 --evaluate --slow between"
     ),
+    "horovod-accumulate-slow-forward": Recording(
+        "run --np 1,2 --no-interleave --no-trace --num-steps 30"
+        f" -- {_USER_SCRIPT} --accumulate=4 --epochs 20 --slow forward"
+    ),
+    "horovod-by-hand-slow-between": Recording(
+        "run --np 2 --no-trace --num-steps 30"
+        f" -- {_USER_SCRIPT} --by-hand --accumulate=2 --epochs 20 --slow between"
+    ),
+    "horovod-prefetch-slow-backward": Recording(
+        "run --np 2 --no-trace --controller mpi"
+        f" -- {_USER_SCRIPT} --prefetch --by-hand --evaluate --epochs 6 --slow backward"
+    ),
+    "ddp-slow-forward": Recording(
+        f"run {_TORCHRUN} --no-trace -- {_DDP_SCRIPT} --fault forward:rank=1:ms=60"
+    ),
+    "ddp-trainer-slow-data": Recording(
+        "run --launcher mpirun --np 2 --no-trace --num-threads 1 --env MASTER_PORT=29555"
+        f" -- {_DDP_SCRIPT} --kind trainer --fault data:rank=1:ms=60"
+    ),
+    "fsdp-slow-data": Recording(f"{_FSDP} --late-phase data"),
+    "fsdp-slow-forward": Recording(f"{_FSDP} --late-phase forward"),
 }
 """By name; the order is that of recording."""
 

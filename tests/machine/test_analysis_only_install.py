@@ -41,7 +41,8 @@ def commands(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of programs of a new environment with hvdprof and nothing it does not need."""
     folder = tmp_path_factory.mktemp("analysis-only")
     subprocess.run([sys.executable, "-m", "venv", str(folder / "venv")], check=True)
-    pip = [str(folder / "venv/bin/python"), "-m", "pip", "install", "--quiet"]
+    # The commands below compile the few modules that they import.
+    pip = [str(folder / "venv/bin/python"), "-m", "pip", "install", "--quiet", "--no-compile"]
     subprocess.run([*pip, "-c", str(ROOT / "constraints.txt"), str(wheel)], check=True)
     return folder / "venv/bin"
 

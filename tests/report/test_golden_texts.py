@@ -1,4 +1,4 @@
-"""The texts and tables of twelve recorded runs: what changes in them is changed on purpose."""
+"""The texts and tables of the recorded runs: what changes in them is changed on purpose."""
 
 import pytest
 
