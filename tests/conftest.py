@@ -55,7 +55,8 @@ LONGEST_FIRST = (
 # the change, not the luck of the draw: HYPOTHESIS_PROFILE=random searches for new examples.
 settings.register_profile("random", deadline=None)
 settings.register_profile("reproducible", deadline=None, derandomize=True)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "reproducible"))
+# While one works: `make test` draws all examples in the fast part, too.
+settings.register_profile("few", deadline=None, derandomize=True, max_examples=10)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -71,11 +72,14 @@ def _ctrl_c_ends() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_configure() -> None:
-    """Let the collector of cycles look less often: it took a tenth of the time of the tests.
+def pytest_configure(config: pytest.Config) -> None:
+    """Choose the examples, and let the collector of cycles look less often.
 
-    Each time it walks all that collecting the tests has made, and frames have few cycles.
+    It took a tenth of the time of the tests: each time it walks all that collecting the tests has
+    made, and frames have few cycles.
     """
+    usual = "few" if config.getoption("--fast") else "reproducible"
+    settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", usual))
     gc.set_threshold(20_000, 20, 20)
 
 
