@@ -51,6 +51,10 @@ LONGEST_FIRST = (
 )
 """Files that take minutes: a worker that starts one last leaves the other without work."""
 
+# Before numpy is imported: else its linear algebra wakes a thread per core at each call, which takes
+# four times the processor time of the small systems here, and the cores of the other workers.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 # How long an example takes says nothing on a machine that others use too. A run of all tests judges
 # the change, not the luck of the draw: HYPOTHESIS_PROFILE=random searches for new examples.
 settings.register_profile("random", deadline=None)
