@@ -51,7 +51,7 @@ LONGEST_FIRST = (
 )
 """Files that take minutes: a worker that starts one last leaves the other without work."""
 
-# Before numpy is imported: else its linear algebra wakes a thread per core at each call, which takes
+# Before numpy is imported: else its linear algebra wakes a thread per core at each call. That takes
 # four times the processor time of the small systems here, and the cores of the other workers.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 

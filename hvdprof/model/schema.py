@@ -89,7 +89,8 @@ def _converted(values: pd.Series, dtype: str) -> ExtensionArray:
             categories = _categories(tuple(sorted(set(names))))
             codes = {name: code for code, name in enumerate(categories.categories)}
             return pd.Categorical.from_codes([codes[name] for name in names], dtype=categories)
-    return values.astype(pandas_dtype(dtype)).array
+    converted: ExtensionArray = values.astype(pandas_dtype(dtype)).array
+    return converted
 
 
 @lru_cache(maxsize=1024)
