@@ -77,7 +77,7 @@ test: setup $(VENV)/.hvdprof-sessions  ## Run every test, FILL_TEST minutes on t
 	@[ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || { $(call provide,PATH="$$PATH:/usr/sbin" command -v slurmctld && PATH="$$PATH:/usr/sbin" command -v slurmd && command -v srun && command -v munge && ls /usr/lib/*/pmix2/lib/libpmix.so,Slurm for the tests of its launcher is,slurmctld slurmd slurm-client munge libpmix-dev); }
 	@[ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || { $(call provide,java -version,Java for the tests on Spark is,default-jre-headless); }
 	failed=0; \
-	$(FAST) $(COV) || failed=1; \
+	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-reproducible} $(FAST) $(COV) || failed=1; \
 	$(BIN)/python -m pytest -n logical --dist worksteal -m "(slow or torch) and not (waits or $(REAL) or $(ALONE))" || failed=1; \
 	$(BIN)/python -m pytest -n 6 --dist worksteal -m "waits and not ($(ALONE))" || failed=1; \
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "($(REAL)) and not (waits or $(ALONE))" || failed=1; \

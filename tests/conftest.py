@@ -57,11 +57,16 @@ LONGEST_FIRST = (
 )
 """Files that take minutes: a worker that starts one last leaves the other without work."""
 
+# Before numpy is imported: else its linear algebra wakes a thread per core at each call. That takes
+# four times the processor time of the small systems here, and the cores of the other workers.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 # How long an example takes says nothing on a machine that others use too. A run of all tests judges
 # the change, not the luck of the draw: HYPOTHESIS_PROFILE=random searches for new examples.
 settings.register_profile("random", deadline=None)
 settings.register_profile("reproducible", deadline=None, derandomize=True)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "reproducible"))
+# While one works: `make test` draws all examples in the fast part, too.
+settings.register_profile("few", deadline=None, derandomize=True, max_examples=10)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -77,11 +82,14 @@ def _ctrl_c_ends() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_configure() -> None:
-    """Let the collector of cycles look less often: it took a tenth of the time of the tests.
+def pytest_configure(config: pytest.Config) -> None:
+    """Choose the examples, and let the collector of cycles look less often.
 
-    Each time it walks all that collecting the tests has made, and frames have few cycles.
+    It took a tenth of the time of the tests: each time it walks all that collecting the tests has
+    made, and frames have few cycles.
     """
+    usual = "few" if config.getoption("--fast") else "reproducible"
+    settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", usual))
     gc.set_threshold(20_000, 20, 20)
 
 
@@ -209,10 +217,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     tried = terminalreporter.stats.get("rerun", ())
     again = Counter(report.nodeid for report in tried)
     if again:
-        reasons = {report.nodeid: last_line(report) for report in reversed(tried)}
+        errors = {report.nodeid: last_line(report) for report in reversed(tried)}
         terminalreporter.section(f"{len(again)} tried again")
         for test, number in again.items():
-            terminalreporter.line(f"{number + 1:5} attempts: {test}: {reasons[test]}")
+            terminalreporter.line(f"{number + 1:5} attempts: {test}: {errors[test]}")
     reasons = Counter(
         str(report.longrepr[2]).removeprefix("Skipped: ")
         for report in terminalreporter.stats.get("skipped", ())

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from hvdprof.api import analyze_run, list_runs, load_run, write_report
 from hvdprof.errors import StorageError, UnreadableInputError, UsageError
+from tests.builders.examples import examples
 from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts, write_run
 
 
@@ -69,7 +70,9 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 @settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(150),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(data=st.data())
 def test_no_damage_to_a_recording_is_a_traceback(recorded: Path, data: st.DataObject) -> None:

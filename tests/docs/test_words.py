@@ -6,6 +6,7 @@ and pages. What other programs print (samples, recordings) is not ours.
 """
 
 import ast
+import hashlib
 import io
 import re
 import tokenize
@@ -170,8 +171,18 @@ def dialect(path: Path, root: Path = ROOT) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
-def test_texts_use_the_words_of_the_field(folder: str) -> None:
-    found = [line for path in _files(folder) for line in dialect(path)]
+def test_texts_use_the_words_of_the_field(folder: str, pytestconfig: pytest.Config) -> None:
+    # What was right under these very rules is right again: most files do not change.
+    rules = hashlib.sha1(Path(__file__).read_bytes()).hexdigest()
+    place = f"hvdprof/words/{rules}/{folder}"
+    before = set(pytestconfig.cache.get(place, []))
+    right, found = [], []
+    for path in _files(folder):
+        content = hashlib.sha1(path.read_bytes()).hexdigest()
+        own = [] if content in before else list(dialect(path))
+        found += own
+        right += [] if own else [content]
+    pytestconfig.cache.set(place, right)
     assert not found, "\n".join(found)
 
 

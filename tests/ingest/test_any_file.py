@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from hvdprof.api import all_tables, load_run
 from hvdprof.errors import HvdprofError
 from hvdprof.model.notes import texts
+from tests.builders.examples import examples
 from tests.builders.nccl_log import job
 from tests.builders.recorder_lines import recorder_lines
 from tests.builders.run_directory import PassSpec, SegmentSpec
@@ -75,7 +76,7 @@ NAMES = st.binary(min_size=1, max_size=40).filter(
 )
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(120), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     seed=st.sampled_from(SEEDS),
     packs=st.lists(st.sampled_from(PACKS), max_size=2),

@@ -3,15 +3,17 @@
 import pytest
 
 from hvdprof.model.causes import TERMS
-from hvdprof.model.glossary import GLOSSARY, Term, term
+from hvdprof.model.glossary import GLOSSARY, term
 
 
-@pytest.mark.parametrize("each", GLOSSARY, ids=lambda each: each.name)
-def test_a_definition_is_at_most_two_sentences_of_25_words(each: Term) -> None:
-    sentences = each.definition.rstrip(".").split(". ")
-    assert len(sentences) <= 2
-    assert max(len(sentence.split()) for sentence in sentences) <= 25
-    assert each.definition.endswith(".")
+def _is_short(definition: str) -> bool:
+    sentences = definition.rstrip(".").split(". ")
+    longest = max(len(sentence.split()) for sentence in sentences)
+    return len(sentences) <= 2 and longest <= 25 and definition.endswith(".")
+
+
+def test_a_definition_is_at_most_two_sentences_of_25_words() -> None:
+    assert [each.name for each in GLOSSARY if not _is_short(each.definition)] == []
 
 
 def test_names_and_anchors_are_unique() -> None:

@@ -86,6 +86,8 @@ def bucket_replays(
         executions: EXECUTIONS.
         events: EVENTS, for the marks of cycles.
     """
+    if executions.empty:
+        return REPLAYS.empty()
     marks = cycle_marks(events)
     buckets = _bucket_table(collective_arrivals, uses, executions)
     rows = []

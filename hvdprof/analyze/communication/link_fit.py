@@ -27,6 +27,8 @@ def link_fit(collectives: pd.DataFrame, ranks_of: Mapping[LaunchKey, int]) -> pd
         collectives: COLLECTIVES.
         ranks_of: Number of ranks by launch; launches of unknown size are left out.
     """
+    if collectives.empty:
+        return LINK_FIT.empty()
     names = zip(collectives["pass_id"].astype(str), collectives["segment"].astype(str), strict=True)
     table = collectives.assign(np=[ranks_of.get(key, 0) for key in names])
     useful = table[

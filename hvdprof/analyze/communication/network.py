@@ -26,7 +26,10 @@ def network_tables(run: Run, collectives: pd.DataFrame) -> dict[str, pd.DataFram
         run: Any run.
         collectives: COLLECTIVES of the run.
     """
-    links = net_links(run.table(NET_TRANSFERS.name))
+    transfers = run.table(NET_TRANSFERS.name)
+    if transfers.empty:
+        return {table.name: table.empty() for table in (NET_LINKS, NET_HOSTS, NET_USE)}
+    links = net_links(transfers)
     return {
         NET_LINKS.name: links,
         NET_HOSTS.name: net_hosts(links),

@@ -28,6 +28,8 @@ def overlap(steps: pd.DataFrame, events: pd.DataFrame, executions: pd.DataFrame)
         events: EVENTS, of which the recorder's pieces are used.
         executions: EXECUTIONS.
     """
+    if executions.empty:
+        return OVERLAP.empty()
     ended = executions[executions["dur_ns"].notna()]
     pieces = events[(events["source"] == "recorder").to_numpy()]
     rows_of_steps, rows_of_pieces = dict(rows_by_launch(steps)), dict(rows_by_launch(pieces))

@@ -36,6 +36,8 @@ class TensorSums:
             executions: EXECUTIONS.
             uses: TENSOR_USES; those that belong to no execution are left out.
         """
+        if executions.empty and uses.empty:
+            return
         executed = executions.astype(dict.fromkeys(LAUNCH, str))
         known = uses[uses["fusion_id"] >= 0].astype(dict.fromkeys(_TENSOR, str))
         self._tensors.append(_by_tensor(known, executed))
@@ -45,6 +47,8 @@ class TensorSums:
 
     def tensors(self) -> pd.DataFrame:
         """TENSORS, the most expensive one of each launch first."""
+        if not self._tensors:
+            return TENSORS.empty()
         sums = _summed(_joined(self._tensors), _TENSOR, ["num_uses", "negotiation_ns", *_TIMES])
         if sums.empty:
             return TENSORS.empty()
@@ -53,6 +57,8 @@ class TensorSums:
 
     def steps(self) -> pd.DataFrame:
         """STEP_COMMUNICATION in the order of the steps."""
+        if not self._steps:
+            return STEP_COMMUNICATION.empty()
         sums = _summed(_joined(self._steps), _STEP, ["num_executions"])
         if sums.empty:
             return STEP_COMMUNICATION.empty()

@@ -42,6 +42,8 @@ def _findings(run: Run) -> Iterator[Finding]:
 
 def _by_job(timeouts: pd.DataFrame) -> Iterator[pd.DataFrame]:
     """The rows of each job: of all files where each holds one other rank, else of one file."""
+    if timeouts.empty:
+        return
     pairs = timeouts[["file", "rank"]].drop_duplicates()
     is_by_rank = not (pairs["file"].duplicated() | pairs["rank"].duplicated()).any()
     if is_by_rank and len(pairs) and pairs["rank"].notna().all():

@@ -63,11 +63,13 @@ def layout_of(text: str, own_rates: tuple[re.Pattern[str], ...]) -> Layout | Non
             continue
         names = [_name(cell) for cell in cells_of(text, separator)]
         ranks = [i for i, name in enumerate(names) if _RANKS.match(name)]
+        if not ranks:
+            continue
         rates = [
             i for i, name in enumerate(names) if any(r.match(name) for r in (_RATE, *own_rates))
         ]
         speedups = [i for i, name in enumerate(names) if _SPEEDUP.match(name)]
-        if not ranks or not (rates or speedups):
+        if not (rates or speedups):
             continue
         labels = [i for i, name in enumerate(names) if _LABEL.match(name)]
         known = {*ranks, *rates, *speedups, *labels}

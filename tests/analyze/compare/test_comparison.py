@@ -1,5 +1,7 @@
 """Two runs of known step times and causes, compared."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -15,11 +17,19 @@ def rows_of(comparison, metric):
     return comparison.cells[comparison.cells["metric"] == metric].set_index(["engine", "np"])
 
 
+ANALYSES = {}
+"""By name and content of a run: a sweep that several tests compare is analyzed once."""
+
+
+def shared(folder, passes, **manifest_fields):
+    key = (folder.name, pickle.dumps((passes, manifest_fields)))
+    if key not in ANALYSES:
+        ANALYSES[key] = analysis_of(folder, passes, **manifest_fields)
+    return ANALYSES[key]
+
+
 def runs(folder, first, second, **manifest_fields):
-    return (
-        analysis_of(folder / "a", first),
-        analysis_of(folder / "b", second, **manifest_fields),
-    )
+    return shared(folder / "a", first), shared(folder / "b", second, **manifest_fields)
 
 
 def test_a_slower_cell_is_named_with_its_change_and_the_others_are_equal(tmp_path):

@@ -4,6 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hvdprof.analyze.predict.ddp_buckets import bucket_limits, ddp_buckets, simulate_ddp
+from tests.builders.examples import examples
 
 MB = 2**20
 
@@ -59,7 +60,7 @@ def backward_passes(draw):
 
 
 @given(backward_passes())
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_buckets_follow_each_other_as_in_a_literal_reducer(case):
     sizes, codes, ready, limits = case
     buckets = ddp_buckets(sizes, limits, codes)

@@ -11,6 +11,7 @@ from hvdprof.analyze.predict.horovod_loop import (
     rounded_threshold,
     simulate_loop,
 )
+from tests.builders.examples import examples
 
 MS = 1e6
 MB = 2**20
@@ -105,7 +106,7 @@ def loops(draw):
 
 
 @given(loops())
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_all_draws_end_where_the_literal_loop_ends(case):
     step = simulate_loop(
         case["ready"],

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from hvdprof.model.step_parts import PARTS, RECORDED_PARTS
 from tests.builders.analysis import analysis_of, table_text
+from tests.builders.examples import examples
 from tests.builders.run_directory import PassSpec, SegmentSpec
 
 pytestmark = pytest.mark.slow
@@ -79,7 +80,9 @@ _lengths = st.fixed_dictionaries({part: st.floats(0.1, 50) for part in RECORDED_
 
 
 @settings(
-    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(20),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(
     base=_lengths,

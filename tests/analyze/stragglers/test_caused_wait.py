@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from hvdprof.analyze.stragglers.waiting import UNDECIDED, caused_wait, step_waits
+from tests.builders.examples import examples
 from tests.builders.step_works import MS, simulated
 
 ARRIVALS = arrays.arrays(
@@ -14,7 +15,7 @@ ARRIVALS = arrays.arrays(
 )
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(ARRIVALS)
 def test_caused_waits_sum_to_all_waiting(arrived):
     found = step_waits(arrived, np.zeros(arrived.shape[1]))
@@ -22,7 +23,7 @@ def test_caused_waits_sum_to_all_waiting(arrived):
     assert found.caused_wait.sum(axis=1) == pytest.approx(found.waited.sum(axis=1), abs=1e-3)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(ARRIVALS, st.integers(-(10**9), 10**9))
 def test_shifting_all_clocks_changes_nothing(arrived, shift):
     before = step_waits(arrived, np.zeros(arrived.shape[1]))
@@ -32,7 +33,7 @@ def test_shifting_all_clocks_changes_nothing(arrived, shift):
     assert before.caused_wait == pytest.approx(after.caused_wait, abs=1e-3)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(ARRIVALS, st.randoms(use_true_random=False))
 def test_permuting_ranks_permutes_caused_wait(arrived, random):
     order = list(range(arrived.shape[1]))

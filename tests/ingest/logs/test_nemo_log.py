@@ -12,6 +12,7 @@ from hvdprof.ingest.logs.nemo_log import NemoLog
 from hvdprof.ingest.logs.printed_file import read_printed_file
 from hvdprof.ingest.rundir.attach_sources import Given
 from hvdprof.ingest.rundir.attached_run import Stated, attach
+from tests.builders.examples import examples
 from tests.builders.places import RECORDINGS
 from tests.builders.printed import read_part
 
@@ -121,7 +122,7 @@ def test_bars_without_lengths_say_what_to_set(tmp_path: Path) -> None:
         load_run(tmp_path / "job.out")
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(data=st.data())
 def test_no_damage_is_an_error(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory

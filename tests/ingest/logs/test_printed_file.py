@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from hvdprof.ingest.logs.printed_file import read_printed_file
 from hvdprof.model.notes import texts
+from tests.builders.examples import examples
 from tests.ingest.logs.test_autotune_log import HEADER
 from tests.ingest.logs.test_benchmark_output import SYNTHETIC, TF_CNN
 from tests.ingest.logs.test_deepspeed_comms import VERBOSE
@@ -22,7 +23,7 @@ ALL += "\nProcess name: 1\nExit code: 137\nnp,samples/s\n1,100\n2,190\n"
 LARGE = ["9" * 5000, "1e999", "-1", "nan", "9" * 20, "\0", "[", "]", "99999999999:", "e+99", "|"]
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(data=st.data())
 def test_no_text_is_a_traceback(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

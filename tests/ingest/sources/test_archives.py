@@ -19,6 +19,7 @@ from hvdprof.ingest.sources import archives, tar_members
 from hvdprof.ingest.sources.archives import is_archive, unpack
 from hvdprof.ingest.sources.workspace import Workspace
 from hvdprof.model.notes import texts
+from tests.builders.examples import examples
 
 FILES = {"job/rank.0/stdout": b"step 1\n" * 100, "job/rank.1/stdout": b"", "timeline.json": b"[]"}
 LONG = "/".join(["d" * 60] * 5) + "/" + "ü" * 50
@@ -176,7 +177,7 @@ def test_what_stands_before_damage_is_read(tmp_path: Path) -> None:
     assert notes[0].startswith("the archive is damaged (")
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     files=st.dictionaries(NAMES, st.binary(max_size=2000), min_size=1, max_size=4),
     packing=st.sampled_from([tar_of, zip_of, lambda files: gzip.compress(tar_of(files))]),

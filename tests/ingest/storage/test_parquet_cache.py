@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hvdprof.ingest.storage import source_key
 from hvdprof.ingest.storage.parquet_cache import FOLDER, cached_frames
 from hvdprof.model.schema import Column, Table
+from tests.builders.examples import examples
 
 TABLE = Table(
     "numbers",
@@ -181,7 +182,7 @@ def test_other_content_of_the_same_size_and_time_is_read_again(source: Path) -> 
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(place=st.floats(0, 1), change=st.integers(1, 255))
 def test_one_byte_that_rots_anywhere_in_the_cache_changes_nothing(
     tmp_path_factory: pytest.TempPathFactory, place: float, change: int

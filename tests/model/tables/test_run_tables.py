@@ -11,22 +11,30 @@ EXAMPLE = Table(
 )
 
 
-@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
-def test_every_column_has_a_sentence_a_dtype_and_a_unit_where_its_name_has_one(
-    table: Table,
-) -> None:
-    assert table.doc.endswith(".")
-    assert len(set(table.column_names)) == len(table.columns)
-    for column in table.columns:
-        assert column.doc.endswith("."), column.name
-        pd.Series([], dtype=column.dtype)
-        for suffix, unit in (("_ns", "ns"), ("_bytes", "bytes")):
-            assert not column.name.endswith(suffix) or column.unit == unit
+def test_every_column_has_a_sentence_a_dtype_and_a_unit_where_its_name_has_one() -> None:
+    wrong = []
+    for table in TABLES:
+        faults = [] if table.doc.endswith(".") else ["no sentence"]
+        if len(set(table.column_names)) != len(table.columns):
+            faults.append("a column twice")
+        for column in table.columns:
+            if not column.doc.endswith("."):
+                faults.append(f"{column.name}: no sentence")
+            for suffix, unit in (("_ns", "ns"), ("_bytes", "bytes")):
+                if column.name.endswith(suffix) and column.unit != unit:
+                    faults.append(f"{column.name}: unit {column.unit!r}")
+        wrong += [f"{table.name}: {fault}" for fault in faults]
+    assert wrong == []
 
 
-@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
-def test_an_empty_table_has_its_columns(table: Table) -> None:
-    assert list(table.empty().columns) == table.column_names
+def test_an_empty_table_has_its_columns_and_dtypes() -> None:
+    wrong = [
+        table.name
+        for table in TABLES
+        if [(name, str(dtype)) for name, dtype in table.empty().dtypes.items()]
+        != [(column.name, column.dtype) for column in table.columns]
+    ]
+    assert wrong == []
 
 
 def test_names_of_tables_are_unique() -> None:
@@ -37,6 +45,17 @@ def test_a_frame_has_the_declared_order_and_dtypes() -> None:
     frame = EXAMPLE.frame({"b": ["x"], "a": [1.0]})
     assert list(frame.columns) == ["a", "b"]
     assert frame["a"].dtype == "int64"
+
+
+@pytest.mark.parametrize("names", [["b", "a", "b"], ["é", "", "Z"], ["a", None], list("ab") * 40])
+def test_the_categories_of_a_frame_are_those_that_pandas_finds(names: list[str | None]) -> None:
+    table = Table("names", "One name.", (Column("name", "category", "", "A."),))
+
+    found = table.frame({"name": names})["name"]
+
+    expected = pd.Series(names, name="name", dtype="str").astype("category")
+    pd.testing.assert_series_equal(found, expected)
+    assert found.cat.categories.dtype == expected.cat.categories.dtype
 
 
 @pytest.mark.parametrize("data", [[], {"b": [], "a": []}, pd.DataFrame({"b": [], "a": []})])

@@ -256,10 +256,10 @@ _COMPARE_SIZES = advice(
 
 def size_cliff(evidence: Evidence) -> Iterator[Finding]:
     """Efficiency that falls far more from one size to the next than it did before."""
-    scaling = pd.DataFrame([cell for cell in evidence.cells() if is_base(cell)])
-    if scaling.empty:
+    base = [cell for cell in evidence.cells() if is_base(cell)]
+    if len(base) < 2:
         return
-    for _, cells in scaling.sort_values("np").groupby(["model", "engine"], sort=False):
+    for _, cells in pd.DataFrame(base).sort_values("np").groupby(["model", "engine"], sort=False):
         rows = cells[cells["np"] > 0].to_dict("records")
         for before, after in itertools.pairwise(rows):
             lost = before["efficiency"] - after["efficiency"]

@@ -29,6 +29,8 @@ _LAUNCH = ["pass_id", "segment"]
 def many_small_messages(evidence: Evidence) -> Iterator[Finding]:
     """Many small executions per step: one finding for the run, on the launch with the most."""
     steady = _steady(evidence)
+    if steady.empty:
+        return
     small = steady["size_bytes"].astype("float64") < SMALL_MESSAGE_BYTES
     groups = steady.assign(small=small).groupby(_LAUNCH, observed=True)
     counts = groups.agg(small=("small", "sum"), all=("small", "size"), steps=("step", "nunique"))
@@ -93,6 +95,8 @@ _SMALLER_BUFFER = set_to(
 def fusion_too_large(evidence: Evidence) -> Iterator[Finding]:
     """All gradients in one or two executions that begin when nothing is left to cover them."""
     overlap = evidence.table(OVERLAP.name)
+    if overlap.empty:
+        return
     covered = dict(iter(overlap.groupby(_LAUNCH, observed=True)))
     for key, rows in _steady(evidence).groupby(_LAUNCH, observed=True):
         if key not in covered:
@@ -123,6 +127,8 @@ def fusion_too_large(evidence: Evidence) -> Iterator[Finding]:
 
 def _steady(evidence: Evidence) -> pd.DataFrame:
     table = evidence.table(COLLECTIVES.name)
+    if table.empty:
+        return table
     segments = evidence.run.segments
     # What DDP puts into a bucket is none of Horovod's settings, and one rank sends nothing.
     others = segments[((segments["engine"] == DDP_ENGINE) | (segments["size"] == 1)).to_numpy()]

@@ -53,12 +53,15 @@ def stalled_steps(evidence: Evidence) -> Iterator[Finding]:
     Reported where half of the launches of a cell or more have them. With one rank no other shows
     what is usual, so WATERFALL names no pause.
     """
+    steps = evidence.table(JOB_STEPS.name)
+    if steps.empty:
+        return
     measured = evidence.measured()
     measured = measured[measured["size"] == 1]
     rows = row_noun(evidence.run)
     per_step = "per step " if is_light(evidence.run) else ""
-    steps = evidence.table(JOB_STEPS.name).astype(dict.fromkeys(LAUNCH, str))
-    joined = steps[steps["steady"]].merge(measured[~measured["oversubscribed"]], on=LAUNCH)
+    steady = steps[steps["steady"]].astype(dict.fromkeys(LAUNCH, str))
+    joined = steady.merge(measured[~measured["oversubscribed"]], on=LAUNCH)
     for (model, size, engine), of_cell in joined.groupby(
         ["model", "size", "engine"], observed=True
     ):

@@ -61,12 +61,15 @@ def _times_by_rank(
     evidence: Evidence, cause: CostlyCause, parts: Sequence[str]
 ) -> dict[int, float]:
     """Mean time by rank over the launches, ns, without the ranks that are named stragglers."""
+    breakdown = evidence.table(BREAKDOWN.name)
+    if breakdown.empty:
+        return {}
     cell = cause.cell
     launches = evidence.measured()
     of_cell = (launches["model"] == cell["model"]) & (launches["size"] == cell["np"])
     segments = launches[of_cell & (launches["engine"] == cell["engine"])]
     names = dict.fromkeys(LAUNCH, "str")
-    rows = evidence.table(BREAKDOWN.name).astype(names).merge(segments[list(LAUNCH)])
+    rows = breakdown.astype(names).merge(segments[list(LAUNCH)])
     rows = rows[rows["part"].isin(parts)]
     named = {
         rank
