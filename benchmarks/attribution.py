@@ -27,7 +27,7 @@ from hvdprof.rundir.whole_file import write_whole
 
 MODEL_S = 0.06
 SIZES = (0.1, 0.2, 0.05, 0.5, 0.02)
-PHASES = ("backward", "forward", "data", "optimizer", "pause")
+PHASES = ("backward", "forward", "data", "optimizer", "outside")
 NUM_STEPS = 40
 MOST_FAILURES = 5
 
@@ -59,7 +59,7 @@ class Case:
             return (
                 f"clock:rank={self.rank},offset={sign}{OFFSET_MS:g}ms,drift={sign}{DRIFT_PPM:g}ppm"
             )
-        what = "pause:" if self.phase == "pause" else f"sleep:phase={self.phase},"
+        what = "pause:" if self.phase == "outside" else f"sleep:phase={self.phase},"
         amount_ms = self.share * MODEL_S * 1e3
         return f"{what}rank={self.rank},amount={amount_ms:g}ms,every={self.every}"
 

@@ -27,7 +27,7 @@ from tests.builders.step_works import PARTS_MS, simulated
 
 NUM_STEPS = 100
 STEP_MS = 100.0
-PHASES = ("data", "forward", "backward", "optimizer", "pause")
+PHASES = ("data", "forward", "backward", "optimizer", "outside")
 SIZES = (0.02, 0.05, 0.07, 0.1, 0.2, 0.5)
 RANKS = (2, 4, 8, 32)
 NOISES = ("independent", "correlated", "with stalls")

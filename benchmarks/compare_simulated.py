@@ -23,7 +23,7 @@ from hvdprof.analyze.stats.distributions import noncentral_student_above, studen
 from hvdprof.analyze.stats.launch_spread import Spread, less, spread
 from hvdprof.analyze.stats.uncertainty import mean_of
 from hvdprof.analyze.steps.cells import CellTime, cell_times
-from hvdprof.model.comparison import DEFAULT_LEVEL, DEFAULT_MARGIN, Outcome
+from hvdprof.model.comparison import DEFAULT_LEVEL, DEFAULT_MARGIN, ComparisonOutcome
 from hvdprof.model.tables.run_tables import SEGMENTS
 from hvdprof.model.tables.scaling_tables import LAUNCHES
 from hvdprof.rundir.comparison_looks import comparison_looks, look_level
@@ -94,7 +94,11 @@ def _errors(num_pairs: int) -> Iterator[str]:
         pairing = f", paired: both share {100 * setting.shared:.0f} %" if setting.shared else ""
         shares = " | ".join(
             f"{100 * found.count(one) / num_pairs:.1f} %"
-            for one in (Outcome.REGRESSED, Outcome.IMPROVED, Outcome.EQUAL)
+            for one in (
+                ComparisonOutcome.REGRESSED,
+                ComparisonOutcome.IMPROVED,
+                ComparisonOutcome.EQUAL,
+            )
         )
         yield (
             f"| {'none' if setting.change == 0 else '2 %, the margin'} | {setting.launches} "
@@ -109,7 +113,7 @@ def _power(num_pairs: int) -> Iterator[str]:
     for differ, beyond, launches in SAMPLE_SIZES:
         found = simulated(Setting(launches, differ, MARGIN + beyond), num_pairs)
         expected = expected_power(beyond, differ, launches)
-        share = found.count(Outcome.REGRESSED) / num_pairs
+        share = found.count(ComparisonOutcome.REGRESSED) / num_pairs
         yield (
             f"| {100 * beyond:.0f} % | {100 * differ:.0f} % | {launches} | {100 * expected:.0f} % "
             f"| {100 * share:.0f} % |"
@@ -141,7 +145,7 @@ def error_with_looks(most: int, num_pairs: int) -> float:
 def _is_worse(differences: NDArray[np.float64], most: int) -> bool:
     return any(
         outcomes([spread(differences[:look].tolist())], MARGIN, look_level(most))[0]
-        is Outcome.REGRESSED
+        is ComparisonOutcome.REGRESSED
         for look in comparison_looks(most)
     )
 
@@ -170,8 +174,8 @@ def errors_of_gate(num_conditions: int, num_cells: int, num_pairs: int) -> tuple
             [(_of_normal(random), MARGIN) for _ in range(num_cells)] for _ in range(num_conditions)
         ]
         whole = family_outcomes([test for one in by_condition for test in one])
-        together += Outcome.REGRESSED in whole
-        apart += any(Outcome.REGRESSED in family_outcomes(one) for one in by_condition)
+        together += ComparisonOutcome.REGRESSED in whole
+        apart += any(ComparisonOutcome.REGRESSED in family_outcomes(one) for one in by_condition)
     return together / num_pairs, apart / num_pairs
 
 
@@ -190,7 +194,7 @@ def expected_power(beyond: float, differ: float, launches: int) -> float:
     )
 
 
-def simulated(setting: Setting, num_pairs: int) -> list[Outcome]:
+def simulated(setting: Setting, num_pairs: int) -> list[ComparisonOutcome]:
     """The outcomes of so many pairs of runs."""
     random = np.random.default_rng(11)
     changes = [_change(random, setting) for _ in range(num_pairs)]

@@ -22,7 +22,7 @@ from benchmarks.script_fault_judgement import LEAST_SHARE, mean_lost_ns
 from benchmarks.script_faults import lost
 from hvdprof import api
 from hvdprof.analyze.steps.step_work import StepWork, Times, step_work
-from hvdprof.analyze.stragglers.windows import windows
+from hvdprof.analyze.stragglers.own_time import own_times
 from tests.builders.analysis import autoregressive
 from tests.builders.step_works import PARTS_MS, simulated
 
@@ -30,7 +30,7 @@ NUM_STEPS = 100
 STEP_MS = 100.0
 RANKS = (2, 4, 8, 32)
 NOISES = ("independent", "correlated", "with stalls")
-PHASES = ("data", "forward", "backward", "optimizer", "pause")
+PHASES = ("data", "forward", "backward", "optimizer", "outside")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ def _recorded(case: Case, folder: Path) -> Launch | None:
     run = api.load_run(folder / "run")
     works = step_work(run.steps, run.events, api.analyze_run(run).job_steps)
     own = [work for key, work in works.items() if f"-np{case.np}-throughput" in key[0]]
-    if not own or not len(windows(own[0]).rows):
+    if not own or not len(own_times(own[0]).rows):
         return None
     is_slow = case.truth.kind == STRAGGLER
     cost = mean_lost_ns(case, own[0].steps.tolist(), lost(folder / "lost", case.np))

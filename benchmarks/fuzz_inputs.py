@@ -268,7 +268,7 @@ def _become(work: Callable[[], None], printed: Sequence[Path]) -> None:
     """Do some work in place of the rest of the process."""
     code = 70
     try:
-        # Beside other work a second of the processor can take minutes.
+        # Beside other work the processor is shared: the clock says little.
         signal.setitimer(signal.ITIMER_PROF, _MOST_TRIED_CPU_S)
         signal.alarm(_TIMEOUT_S)
         resource.setrlimit(resource.RLIMIT_DATA, (_MOST_DATA_BYTES, _MOST_DATA_BYTES))

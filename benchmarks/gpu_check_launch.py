@@ -9,7 +9,7 @@ from hvdprof.api.options import KNOWN_MODELS, BenchOptions
 from hvdprof.errors import SweepIncompleteError
 from hvdprof.launch.run.bench_run import find_tools, prepare_bench, sweep_of
 from hvdprof.launch.run.run_folder import make_run_folder
-from hvdprof.launch.run.silent_observer import SilentObserver
+from hvdprof.launch.run.silent_progress import SilentProgress
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     folder = make_run_folder(manifest, options.output, "gpu-check")
     code = 0
     try:
-        sweep_of(manifest, folder, tools, SilentObserver()).run()
+        sweep_of(manifest, folder, tools, SilentProgress()).run()
     except SweepIncompleteError:
         code = 1
     for record in manifest.passes:

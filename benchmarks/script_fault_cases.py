@@ -14,9 +14,9 @@ PHASES_OF_PLACE = {
     "head": ("forward",),
     "backward": ("backward",),
     # Before the optimizer, in no function of the model.
-    "cold": ("pause",),
+    "cold": ("outside",),
     # A third of a longer batch is in the forward pass, and 80 % make a phase.
-    "batch": ("unattributed", "backward"),
+    "batch": ("mixed", "backward"),
     "optimizer": ("optimizer",),
     # Between the wait and the update, in no function of the optimizer.
     "update": ("before_update",),
@@ -24,7 +24,7 @@ PHASES_OF_PLACE = {
 }
 """Phases that are right for a place of a script; every other place lies between two steps."""
 
-BETWEEN_STEPS = ("pause",)
+BETWEEN_STEPS = ("outside",)
 
 WITHOUT_LOADER = (
     "fp16_clip",

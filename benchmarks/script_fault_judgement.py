@@ -30,16 +30,16 @@ NAMING_FINDINGS = {
     "stalled-steps": PAUSE,
     "input-bound": INPUT_BOUND,
     "compute-inflation": "compute slowdown",
-    "inter-step-overhead": "inter-step overhead",
+    "outside-phases": "time outside all phases",
 }
 """Findings that name ranks, or all of them; jitter and transfer name none."""
 
 PHASE_WORDS = {
     "data": ("data", "input"),
-    "pause": ("between steps", "pause"),
+    "outside": ("between steps", "outside"),
     "before_update": ("before the update",),
     "evaluation": ("evaluates alone",),
-    "unattributed": ("",),
+    "mixed": ("",),
 }
 
 

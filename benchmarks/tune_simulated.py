@@ -132,7 +132,7 @@ def random_job(rng: np.random.Generator) -> tuple[GradientTrace, CollectiveDraws
         backward=backward,
         data=np.zeros(shape),
         optimizer=np.full(shape, 0.05 * own_ms * MS),
-        other=np.zeros(shape),
+        outside=np.zeros(shape),
         step_times=np.zeros(NUM_STEPS),
     )
     alpha = rng.lognormal(np.log(0.2 * MS), 0.8)

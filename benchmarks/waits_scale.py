@@ -105,7 +105,7 @@ def made_up(num_ranks: int, num_steps: int, num_tensors: int) -> Launch:
             **parts,
             "before_update": np.zeros(shape),
             "optimizer": after,
-            "other": np.zeros(shape),
+            "outside": np.zeros(shape),
         },
         clock_error=np.full(shape, EXCHANGE_ERROR_NS),
         behind_release=np.zeros(shape),

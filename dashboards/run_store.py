@@ -33,10 +33,10 @@ _MOST_CACHED = 8
 _MOST_MADE = 8
 
 Made = TypeVar("Made")
-Looked = RunAnalysis | FilesAnalysis
+Finished = RunAnalysis | FilesAnalysis
 
 
-def read_and_analyze(path: Path) -> Looked:
+def read_and_analyze(path: Path) -> Finished:
     """The finished analysis of a run directory, or of a standalone file."""
     run = load_run(path)
     return analyze_run(run) if run.recorded else analyze_files(run)
@@ -47,7 +47,7 @@ class _CachedRun:
     """A run in memory, its tables, and the results that pages computed from it."""
 
     state: tuple[int, str]
-    looked: Looked
+    looked: Finished
     made: OrderedDict[Hashable, object] = field(default_factory=OrderedDict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -68,7 +68,7 @@ class RunStore:
         paths: Sequence[Path],
         *,
         watched: Sequence[Path] = (),
-        read: Callable[[Path], Looked] = read_and_analyze,
+        read: Callable[[Path], Finished] = read_and_analyze,
         check_every_s: float = 1.0,
     ) -> None:
         self._paths = list(dict.fromkeys(path.resolve() for path in paths))
@@ -95,7 +95,7 @@ class RunStore:
         self._lately("ids", self._list)
         return self._num_left_out
 
-    def look(self, run_id: str) -> Looked:
+    def finished(self, run_id: str) -> Finished:
         """The analysis of a run or a standalone file, read again when one of its files has changed.
 
         Raises:
@@ -111,7 +111,7 @@ class RunStore:
             UsageError: There is no run of that id.
             UnreadableInputError: Its folder is gone or unusable, or it is a standalone file.
         """
-        looked = self.look(run_id)
+        looked = self.finished(run_id)
         if isinstance(looked, RunAnalysis):
             return looked
         raise UnreadableInputError(
@@ -121,7 +121,7 @@ class RunStore:
 
     def run(self, run_id: str) -> Run:
         """The run itself; raises as ``look``."""
-        return self.look(run_id).run
+        return self.finished(run_id).run
 
     def table(self, run_id: str, name: str) -> pd.DataFrame:
         """One declared table of a run or of its analysis, without rows if it has none.
@@ -130,7 +130,7 @@ class RunStore:
             UsageError: There is no run of that id, or no table of that name.
             UnreadableInputError: Its folder is gone or holds nothing usable.
         """
-        looked = self.look(run_id)
+        looked = self.finished(run_id)
         own = looked.run.table(name)
         if len(own):
             return own

@@ -13,14 +13,14 @@ from flask import Response, jsonify, request
 from hvdprof.api.tables import large_executions
 from hvdprof.dashboards.components.launch_choice import pass_of_launch
 from hvdprof.dashboards.run_store import RunStore
-from hvdprof.dashboards.timeline_window import (
+from hvdprof.dashboards.view import View
+from hvdprof.dashboards.view_range import (
     fitted,
     lane_kind_of,
     row_choice_of,
     selection_of,
     window_of,
 )
-from hvdprof.dashboards.view import View
 from hvdprof.errors import HvdprofError, UnreadableInputError
 from hvdprof.figures.timeline.counters import Executions, executions_of
 from hvdprof.figures.timeline.event_details import bin_facts, event_facts, timeline_passes

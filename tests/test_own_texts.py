@@ -76,7 +76,7 @@ ALLOWED = {
     "dashboards/pages/compare.py": (1, _ADDRESS),
     "dashboards/pages/nccl.py": (1, _COLUMN),
     "dashboards/pages/overview.py": (1, "words of a command line"),
-    "dashboards/timeline_window.py": (3, _ADDRESS),
+    "dashboards/view_range.py": (3, _ADDRESS),
     "dashboards/view.py": (3, _ADDRESS),
 }
 """By module: how many places parse text, and which text."""

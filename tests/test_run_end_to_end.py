@@ -83,7 +83,7 @@ def test_batches_phases_and_tensors_are_seen(sweep):
     assert set(steps["samples"]) == {user_script.BATCH}
     for part in ("data", "forward", "backward", "optimizer"):
         assert (steps[f"{part}_ns"] > 0).mean() > 0.95, part
-    assert (steps["other_ns"] >= 0).all()
+    assert (steps["outside_ns"] >= 0).all()
     assert set(read.arrivals["tensor"].astype(str)) == {
         f"allreduce.{layer}.{kind}" for layer in (0, 2) for kind in ("weight", "bias")
     }

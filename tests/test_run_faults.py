@@ -236,8 +236,8 @@ def test_a_timeline_that_cannot_be_written(tmp_path: Path) -> None:
     assert nothing_runs(tmp_path / "run")
     analysis = readable(tmp_path)
     assert {len(own) for _, own in analysis.run.steps.groupby(["pass_id", "rank"])} == {96}
-    # Without a timeline its observer overhead is unknown.
-    assert analysis.scaling["observer_cost"].isna().all()
+    # Without a timeline its trace overhead is unknown.
+    assert analysis.scaling["trace_overhead"].isna().all()
 
 
 @pytest.fixture(name="small_disk")

@@ -85,7 +85,7 @@ def test_samples_and_parts_of_a_compiled_step_are_seen(sweep):
     assert (of_two["samples"] == 4).groupby(of_two["rank"]).sum().tolist() == [2, 2]
     assert of_two.groupby("rank").size().tolist() == [64 - WARMUP] * 2
     assert min(shares_seen(of_two, ("data", *PARTS)).values()) > 0.95
-    assert (steps["other_ns"] >= 0).all()
+    assert (steps["outside_ns"] >= 0).all()
 
 
 def test_the_trace_pass_joins_timeline_and_steps(sweep):

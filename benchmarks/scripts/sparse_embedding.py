@@ -33,7 +33,7 @@ class WordVectors(nn.Module):
 
 
 class Corpus:
-    """Windows of a text, read from a file system."""
+    """OwnTimes of a text, read from a file system."""
 
     def __init__(self, fault: Fault) -> None:
         self.fault = fault

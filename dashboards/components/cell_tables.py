@@ -53,6 +53,6 @@ def _cells(row: CellRow) -> tuple[str, ...]:
         row.efficiency,
         row.blocked,
         row.blocked_share,
-        row.observer_cost,
+        row.trace_overhead,
         row.final_loss,
     )

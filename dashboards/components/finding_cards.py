@@ -25,34 +25,34 @@ _FIRST = 8
 SEVERITY_ICONS: dict[str, str] = {"error": "✖", "warning": "▲", "note": "●"}
 """A shape beside the colour of each severity."""
 
-Look = Callable[[FrameRow], Sequence[Component]]
+LinksOf = Callable[[FrameRow], Sequence[Component]]
 
 
-def finding_list(findings: pd.DataFrame, look: Look) -> list[Component]:
+def finding_list(findings: pd.DataFrame, links_of: LinksOf) -> list[Component]:
     """A card for each of the first findings, and the others behind one heading.
 
     Args:
         findings: Rows of ``FINDINGS`` in the order in which they are to be read.
-        look: The links from a finding to the places that show it.
+        links_of: The links from a finding to the places that show it.
     """
     rows = findings.to_dict("records")
     cards: list[Component] = [
-        _card(row, look, is_open=place < MOST_OPEN) for place, row in enumerate(rows)
+        _card(row, links_of, is_open=place < MOST_OPEN) for place, row in enumerate(rows)
     ]
     if len(cards) <= _FIRST:
         return cards
     return [*cards[:_FIRST], _folded(f"{units.count(len(cards) - _FIRST)} more", cards[_FIRST:])]
 
 
-def folded_findings(title: str, findings: pd.DataFrame, look: Look) -> html.Details:
+def folded_findings(title: str, findings: pd.DataFrame, links_of: LinksOf) -> html.Details:
     """All findings of a kind behind one heading, each folded.
 
     Args:
         title: The heading.
         findings: Rows of ``FINDINGS``.
-        look: As in ``finding_list``.
+        links_of: As in ``finding_list``.
     """
-    cards = [_card(row, look, is_open=False) for row in findings.to_dict("records")]
+    cards = [_card(row, links_of, is_open=False) for row in findings.to_dict("records")]
     return _folded(title, cards)
 
 
@@ -77,7 +77,7 @@ def _folded(title: str, cards: Sequence[Component]) -> html.Details:
     return html.Details(parts, className="finding")
 
 
-def _card(row: FrameRow, look: Look, *, is_open: bool) -> html.Details:
+def _card(row: FrameRow, links_of: LinksOf, *, is_open: bool) -> html.Details:
     texts = finding_texts(row)
     parts: list[Component] = [dmc.Text(linked_terms(texts.evidence), size="sm")]
     if texts.figures:
@@ -86,7 +86,7 @@ def _card(row: FrameRow, look: Look, *, is_open: bool) -> html.Details:
         parts.append(dmc.Code(texts.quote, block=True, className="keep-lines"))
     if texts.action:
         parts += _action(texts)
-    if links := look(row):
+    if links := links_of(row):
         parts.append(dmc.Group(list(links), gap="md"))
     return html.Details(
         [_summary(row, texts), dmc.Stack(parts, gap=6, mt=6)],

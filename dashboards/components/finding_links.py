@@ -32,7 +32,7 @@ _PAGE_OF: dict[str, tuple[str, str]] = {
     "stalled-tensors": _STALLS,
     "input-bound": _BREAKDOWN,
     "compute-inflation": _BREAKDOWN,
-    "inter-step-overhead": _BREAKDOWN,
+    "outside-phases": _BREAKDOWN,
     "size-cliff": _COMPARE,
     "fp16-costs": _COMPARE,
     "adasum-costs": _COMPARE,

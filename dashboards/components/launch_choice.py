@@ -40,7 +40,7 @@ def chosen_launch(
     if any(launch[0] == view.pass_id for launch in launches):
         # A pass holds a launch of each cell.
         table = table[(table["pass_id"].astype(str) == view.pass_id).to_numpy()]
-    looked = runs.look(str(view.run))
+    looked = runs.finished(str(view.run))
     model, num_ranks = "", 0
     if isinstance(looked, RunAnalysis):
         model, num_ranks = looked.verdict.model, looked.verdict.np

@@ -24,14 +24,16 @@ _CAUSE_HEADS = ("cause", "cell", "first", "second", "difference (95 % CI)", "bey
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RunOutcome:
     """The outcome of two runs: its sentence, and the cards with what it rests on."""
 
     sentence: str
     cards: list[Component]
 
 
-def outcome_of(first: tuple[str, RunAnalysis], second: tuple[str, RunAnalysis]) -> Outcome | None:
+def outcome_of(
+    first: tuple[str, RunAnalysis], second: tuple[str, RunAnalysis]
+) -> RunOutcome | None:
     """The outcome of two runs with every metric, and what differs; None for one run twice.
 
     Args:
@@ -43,7 +45,7 @@ def outcome_of(first: tuple[str, RunAnalysis], second: tuple[str, RunAnalysis]) 
     try:
         comparison = compare_analyses(first[1], second[1])
     except HvdprofError as error:
-        return Outcome(f"{first[0]} and {second[0]} are not compared: {error.message}", [])
+        return RunOutcome(f"{first[0]} and {second[0]} are not compared: {error.message}", [])
     texts = comparison_texts(comparison)
     cards: list[Component] = [_metrics(texts, comparison.cells)]
     if texts.causes:
@@ -56,7 +58,7 @@ def outcome_of(first: tuple[str, RunAnalysis], second: tuple[str, RunAnalysis]) 
                 about="Settings, versions, hosts and environment of both runs.",
             )
         )
-    return Outcome(texts.sentence, [*_notes(texts, first[0], second[0]), *cards])
+    return RunOutcome(texts.sentence, [*_notes(texts, first[0], second[0]), *cards])
 
 
 def _notes(texts: ComparisonTexts, first: str, second: str) -> list[Component]:

@@ -51,7 +51,7 @@ class Side:
 
 def layout(runs: RunStore, view: View) -> dmc.Stack:
     """The page of the run and of the run to compare with."""
-    looked = runs.look(str(view.run))
+    looked = runs.finished(str(view.run))
     if not isinstance(looked, RunAnalysis) or not _cells(looked):
         return empty_state(
             "Nothing to compare: a run directory with measured cells is required.",

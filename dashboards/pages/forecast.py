@@ -13,7 +13,7 @@ from hvdprof.dashboards.components.figure_card import figure_card
 from hvdprof.dashboards.components.section import section
 from hvdprof.dashboards.components.text_table import TextRows, text_card
 from hvdprof.dashboards.components.view_control import view_select
-from hvdprof.dashboards.run_store import Looked, RunStore
+from hvdprof.dashboards.run_store import Finished, RunStore
 from hvdprof.dashboards.view import View
 from hvdprof.figures.forecast_figure import forecast_causes, forecast_curve
 from hvdprof.model.forecast import Forecast
@@ -42,7 +42,7 @@ _NARROWEST = 620
 
 def layout(runs: RunStore, view: View) -> dmc.Stack:
     """The page of one stored forecast of a run."""
-    looked = runs.look(str(view.run))
+    looked = runs.finished(str(view.run))
     stored = looked.run.forecasts if isinstance(looked, RunAnalysis) else ()
     if not isinstance(looked, RunAnalysis) or not stored:
         return empty_state(
@@ -88,7 +88,7 @@ def register(app: Dash, runs: RunStore) -> None:
     """The page has no callbacks of its own."""
 
 
-def _source(looked: Looked) -> str:
+def _source(looked: Finished) -> str:
     """The run directory and its model for a command; a standalone file gives no forecast."""
     if not isinstance(looked, RunAnalysis):
         return "RUN"

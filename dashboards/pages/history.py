@@ -79,7 +79,7 @@ def _model_of(runs: RunStore, view: View) -> str | None:
     if asked := view.text("model"):
         return asked
     try:
-        looked = runs.look(str(view.run))
+        looked = runs.finished(str(view.run))
     except HvdprofError:
         # Another run can have a history; the other pages say what is wrong with this one.
         return None

@@ -67,7 +67,7 @@ _FINDINGS_ABOUT = (
 
 def layout(runs: RunStore, view: View) -> dmc.Stack:
     """The page of a run or a standalone file."""
-    looked = runs.look(str(view.run))
+    looked = runs.finished(str(view.run))
     if isinstance(looked, FilesAnalysis):
         return found_content(looked)
     return content(looked, view)

@@ -272,7 +272,7 @@ def _read_next(runs: RunStore) -> None:
             entry = runs.entry(run_id)
             if entry is None or entry.problem or runs.was_analyzed(run_id):
                 continue
-            runs.look(run_id)
+            runs.finished(run_id)
         except HvdprofError:
             # The list says what is wrong with it, as soon as it is opened.
             continue

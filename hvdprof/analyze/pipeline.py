@@ -24,8 +24,8 @@ from hvdprof.analyze.steps.cells import throughput_cells
 from hvdprof.analyze.steps.elastic_sessions import session_tables
 from hvdprof.analyze.steps.measured_launches import measured_launches
 from hvdprof.analyze.steps.step_work import step_work, with_all_ranks
-from hvdprof.analyze.stragglers.observer_rank import without_observer
 from hvdprof.analyze.stragglers.stragglers import lateness_table
+from hvdprof.analyze.stragglers.timeline_writer import without_timeline_writer
 from hvdprof.analyze.stragglers.waiting import waiting_tables
 from hvdprof.analyze.verdict.attached_verdict import attached_verdict, led_by_errors
 from hvdprof.analyze.verdict.busy_machine import busy_sentences, without_fixes
@@ -71,7 +71,7 @@ def analyze_run(run: Run) -> RunAnalysis:
     1.  The time of every step of the job, all ranks together, without disturbed turns.
     2.  The steady steps of each launch, their mean and its error.
     3.  The step time of each cell from its launches.
-    4.  Throughput and efficiency of each cell, with training loss and observer overhead.
+    4.  Throughput and efficiency of each cell, with training loss and trace overhead.
     5.  Lost time by part of the step and by cause.
     6.  Caused wait, stragglers, and the potential gain of remedies.
     7.  Collectives, their overlap with computation, and the use of the network.
@@ -104,7 +104,7 @@ def analyze_run(run: Run) -> RunAnalysis:
         CLOCKS.name: waits.clocks,
         COLLECTIVE_ARRIVALS.name: waits.collective_arrivals,
         CAUSED_WAIT.name: waits.caused_wait,
-        STRAGGLERS.name: without_observer(waits.stragglers, run.segments),
+        STRAGGLERS.name: without_timeline_writer(waits.stragglers, run.segments),
         LATENESS.name: lateness_table(recorded),
         **communication_tables(run, of_job, waits.collective_arrivals),
         **session_tables(run, of_job),

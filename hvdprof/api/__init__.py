@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     )
     from hvdprof.api.comparison import (
         Comparison,
+        ComparisonOutcome,
         GateResult,
         History,
-        Outcome,
         compare,
         compare_analyses,
         histories_of_analyses,
@@ -98,9 +98,9 @@ if TYPE_CHECKING:
     from hvdprof.api.progress import (
         PassProgress,
         PassRecord,
-        SilentObserver,
+        SilentProgress,
         Stall,
-        SweepObserver,
+        SweepProgress,
         launch_title,
     )
     from hvdprof.api.reading_hints import (
@@ -138,7 +138,7 @@ if TYPE_CHECKING:
     from hvdprof.api.tuning import (
         RacePlan,
         TuningMeasurement,
-        TuningObserver,
+        TuningProgress,
         load_tuning,
     )
 
@@ -150,6 +150,7 @@ __all__ = [
     "CaseResult",
     "CompareOptions",
     "Comparison",
+    "ComparisonOutcome",
     "Finding",
     "Forecast",
     "ForecastScores",
@@ -164,7 +165,6 @@ __all__ = [
     "MachineReport",
     "Measurement",
     "NetOptions",
-    "Outcome",
     "PairedMeasurement",
     "PassProgress",
     "PassRecord",
@@ -176,14 +176,14 @@ __all__ = [
     "Selftest",
     "SelftestMeasurement",
     "SelftestOptions",
-    "SilentObserver",
+    "SilentProgress",
     "Stall",
-    "SweepObserver",
+    "SweepProgress",
     "Tables",
     "ThroughputForecast",
     "TuneOptions",
     "TuningMeasurement",
-    "TuningObserver",
+    "TuningProgress",
     "all_tables",
     "analyze_files",
     "analyze_run",
@@ -234,7 +234,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "Comparison",
         "GateResult",
         "History",
-        "Outcome",
+        "ComparisonOutcome",
         "compare",
         "compare_analyses",
         "histories_of_analyses",
@@ -293,9 +293,9 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "progress": (
         "PassProgress",
         "PassRecord",
-        "SilentObserver",
+        "SilentProgress",
         "Stall",
-        "SweepObserver",
+        "SweepProgress",
         "launch_title",
     ),
     "reading_hints": (
@@ -333,7 +333,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "tuning": (
         "RacePlan",
         "TuningMeasurement",
-        "TuningObserver",
+        "TuningProgress",
         "load_tuning",
     ),
 }

@@ -20,7 +20,7 @@ from hvdprof.model.tables.collective_tables import COLLECTIVES, LINK_FIT
 from hvdprof.model.tables.tensor_tables import STEP_COMMUNICATION, TENSORS
 from hvdprof.model.tables.timeline_tables import EXECUTIONS, TENSOR_USES
 from hvdprof.model.tables.waiting_tables import COLLECTIVE_ARRIVALS
-from hvdprof.report.tables.table_files import Rows
+from hvdprof.report.tables.table_files import TableRows
 
 _EXECUTIONS_AT_ONCE = 4096
 """Bounds memory: an execution has many uses, whose names are text while they are joined to it."""
@@ -32,7 +32,7 @@ _FOR_FIT = ("pass_id", "segment", "collective", "size_bytes", "transfer_ns", "wa
 
 def cached_communication(
     file: str, cached: Mapping[str, CachedRows], num_ranks: int | None, progress: Progress
-) -> dict[str, Rows]:
+) -> dict[str, TableRows]:
     """COLLECTIVES, LINK_FIT, TENSORS and STEP_COMMUNICATION by name.
 
     They equal what ``analyze.communication`` makes in memory.
@@ -57,7 +57,7 @@ def cached_communication(
     return {COLLECTIVES.name: rows, LINK_FIT.name: fit, **_sums(source, cached)}
 
 
-def _sums(source: Path, cached: Mapping[str, CachedRows]) -> dict[str, Rows]:
+def _sums(source: Path, cached: Mapping[str, CachedRows]) -> dict[str, TableRows]:
     """TENSORS and STEP_COMMUNICATION, of one pass over the rows where they are not in the cache."""
 
     @functools.cache
@@ -67,7 +67,7 @@ def _sums(source: Path, cached: Mapping[str, CachedRows]) -> dict[str, Rows]:
             sums.add(executions, uses)
         return sums
 
-    def from_cache(table: Table, rows: Callable[[], pd.DataFrame]) -> Rows:
+    def from_cache(table: Table, rows: Callable[[], pd.DataFrame]) -> TableRows:
         cached_rows = cached_pieces(table, source, lambda: iter([rows()]))
         return rows() if cached_rows is None else cached_rows
 

@@ -29,8 +29,8 @@ from hvdprof.model.comparison import (
     METRICS,
     STEP_TIME,
     Comparison,
+    ComparisonOutcome,
     GateResult,
-    Outcome,
     Rules,
 )
 from hvdprof.model.history import History
@@ -39,9 +39,9 @@ from hvdprof.model.tables.log_tables import THROUGHPUT
 
 __all__ = [
     "Comparison",
+    "ComparisonOutcome",
     "GateResult",
     "History",
-    "Outcome",
     "compare",
     "compare_analyses",
     "histories_of_analyses",

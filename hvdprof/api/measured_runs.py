@@ -15,17 +15,17 @@ from hvdprof.launch.plan.bench_settings import check_bench_options
 from hvdprof.launch.plan.settings import read_options
 from hvdprof.launch.run.bench_run import Tools, find_tools, prepare_bench, read_for_resuming
 from hvdprof.launch.run.script_run import check_run_options, prepare_script
-from hvdprof.launch.run.sweep_observer import SweepObserver
+from hvdprof.launch.run.sweep_progress import SweepProgress
 from hvdprof.launch.run.torchrun_command import launcher_name
 from hvdprof.rundir.manifest import Manifest
 
 
-def measure(options: BenchOptions | RunOptions, *, observer: SweepObserver | None = None) -> Path:
+def measure(options: BenchOptions | RunOptions, *, progress: SweepProgress | None = None) -> Path:
     """Run the reference models or an unmodified script, as ``hvdprof bench`` and ``run`` do.
 
     Args:
         options: What to measure.
-        observer: Shows the progress.
+        progress: Shows the progress.
 
     Returns:
         The run directory, for ``load_run``.
@@ -37,14 +37,14 @@ def measure(options: BenchOptions | RunOptions, *, observer: SweepObserver | Non
         InterruptedRunError: Ctrl-C or SIGTERM; what was measured is kept.
         StorageError: The run directory cannot be written.
     """
-    return plan_measurement(options, observer=observer).measure()
+    return plan_measurement(options, progress=progress).measure()
 
 
 def resume(
     folder: str | Path,
     *,
     net: bool | None = None,
-    observer: SweepObserver | None = None,
+    progress: SweepProgress | None = None,
     yes: bool = False,
 ) -> Path:
     """Run what an unfinished run has left, with its own options and settings.
@@ -52,7 +52,7 @@ def resume(
     Args:
         folder: The run directory.
         net: Measure the network first; what the run began with when not given.
-        observer: Shows the progress.
+        progress: Shows the progress.
         yes: Resume a run that this user's hvdprof did not write, or that was changed since:
             ``plan_resume(folder).what_starts()`` says what it would start.
 
@@ -65,7 +65,7 @@ def resume(
             user and ``yes`` is not given.
         HvdprofError: As ``measure``.
     """
-    planned = plan_resume(folder, net=net, observer=observer)
+    planned = plan_resume(folder, net=net, progress=progress)
     if not planned.is_own and not yes:
         raise UsageError(
             f"{folder} was not written by this user's hvdprof, or was changed since. It would "
@@ -103,14 +103,14 @@ def options_of(run: Manifest) -> BenchOptions | RunOptions | None:
 def plan_measurement(
     options: BenchOptions | RunOptions,
     *,
-    observer: SweepObserver | None = None,
+    progress: SweepProgress | None = None,
     tools: Tools | None = None,
 ) -> Measurement:
     """A measurement that is ready to start; nothing is written.
 
     Args:
         options: What to measure.
-        observer: Shows the progress.
+        progress: Shows the progress.
         tools: Horovod and MPI; looked for when not given.
 
     Raises:
@@ -126,11 +126,11 @@ def plan_measurement(
         check_run_options(options)
         tools = tools or find_tools(launcher_name(options))
         manifest = prepare_script(options, tools)
-    return Measurement(manifest, tools, observer, output=options.folder, net=options.net)
+    return Measurement(manifest, tools, progress, output=options.folder, net=options.net)
 
 
 def plan_resume(
-    folder: str | Path, *, net: bool | None = None, observer: SweepObserver | None = None
+    folder: str | Path, *, net: bool | None = None, progress: SweepProgress | None = None
 ) -> Measurement:
     """The rest of an unfinished run, ready to start; the arguments are those of ``resume``.
 
@@ -146,7 +146,7 @@ def plan_resume(
     if net is None:
         net = options is None or options.net
     tools = find_tools(str(manifest.settings["launcher"]))
-    planned = Measurement(manifest, tools, observer, resumed=Path(folder), net=net)
+    planned = Measurement(manifest, tools, progress, resumed=Path(folder), net=net)
     planned.is_own = is_own
     return planned
 

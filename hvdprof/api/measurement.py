@@ -18,9 +18,9 @@ from hvdprof.launch.remote.remote_launch import ready_hosts
 from hvdprof.launch.remote.remote_shell import hosts_with_ranks
 from hvdprof.launch.run.bench_run import Tools, launcher_of, sweep_of
 from hvdprof.launch.run.run_folder import make_run_folder, new_run_folder, runs_folder
-from hvdprof.launch.run.silent_observer import SilentObserver
+from hvdprof.launch.run.silent_progress import SilentProgress
 from hvdprof.launch.run.sweep import Sweep
-from hvdprof.launch.run.sweep_observer import SweepObserver
+from hvdprof.launch.run.sweep_progress import SweepProgress
 from hvdprof.launch.run.time_plan import TimePlan, time_plan
 from hvdprof.machine.idle import wait_for_idle
 from hvdprof.model.cell_key import setting_name
@@ -62,7 +62,7 @@ class Measurement:
         self,
         manifest: Manifest,
         tools: Tools,
-        observer: SweepObserver | None,
+        progress: SweepProgress | None,
         *,
         output: Path | None = None,
         resumed: Path | None = None,
@@ -71,7 +71,7 @@ class Measurement:
         self.manifest = manifest
         self.is_own = True
         self._tools = tools
-        self._observer = observer or SilentObserver()
+        self._progress = progress or SilentProgress()
         self._output = output
         self._folder = resumed
         self._net = net
@@ -247,7 +247,7 @@ class Measurement:
 
     def _sweep_in(self, folder: Path) -> Sweep:
         sweep = sweep_of(
-            self.manifest, folder, self._tools, self._observer, launcher=self._launcher
+            self.manifest, folder, self._tools, self._progress, launcher=self._launcher
         )
         sweep.look = look_at_run
         return sweep

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from hvdprof.api.comparison import (
     Comparison,
-    Outcome,
+    ComparisonOutcome,
     compare_by_rules,
     comparison_rules,
 )
@@ -21,10 +21,10 @@ from hvdprof.errors import HvdprofError, SweepIncompleteError, UnreadableInputEr
 from hvdprof.launch.plan.compare_options import variants_of
 from hvdprof.launch.plan.validators import parse_duration
 from hvdprof.launch.run.interleaved_sweeps import run_interleaved
-from hvdprof.launch.run.joined_observer import JoinedObserver
+from hvdprof.launch.run.joined_progress import JoinedProgress
 from hvdprof.launch.run.run_folder import new_run_folder
-from hvdprof.launch.run.silent_observer import SilentObserver
-from hvdprof.launch.run.sweep_observer import SweepObserver
+from hvdprof.launch.run.silent_progress import SilentProgress
+from hvdprof.launch.run.sweep_progress import SweepProgress
 from hvdprof.rundir.comparison_looks import comparison_looks, look_level
 
 FIRST, SECOND = "a", "b"
@@ -44,7 +44,7 @@ class PairedMeasurement:
         self,
         options: CompareOptions,
         *,
-        observer: SweepObserver | None = None,
+        progress: SweepProgress | None = None,
         margin: float,
         fail_on: Sequence[str] = (),
         force: bool = False,
@@ -62,9 +62,9 @@ class PairedMeasurement:
             None if options.budget is None else parse_duration("--budget", options.budget)
         )
         self.folder = new_run_folder(options.folder, options.name or "compare")
-        both = JoinedObserver(observer or SilentObserver(), 2)
+        both = JoinedProgress(progress or SilentProgress(), 2)
         self.variants: tuple[Measurement, ...] = tuple(
-            plan_measurement(replace(one, output=self.folder / name), observer=both)
+            plan_measurement(replace(one, output=self.folder / name), progress=both)
             for one, name in zip(variants_of(options), (FIRST, SECOND), strict=True)
         )
         pair = uuid.uuid4().hex
@@ -135,14 +135,14 @@ class PairedMeasurement:
         except UnreadableInputError:
             # One variant has no result yet: there is nothing to decide by.
             return False
-        if found.outcome is Outcome.NOT_COMPARABLE:
+        if found.outcome is ComparisonOutcome.NOT_COMPARABLE:
             return True
         if not is_look:
             return False
         judged = {one.condition.metric.name for one in found.gate} or {found.metric.name}
-        if any(one.outcome is Outcome.REGRESSED for one in found.gate):
+        if any(one.outcome is ComparisonOutcome.REGRESSED for one in found.gate):
             return True
-        if not found.gate and found.outcome is Outcome.REGRESSED:
+        if not found.gate and found.outcome is ComparisonOutcome.REGRESSED:
             return True
         rows = found.cells[found.cells["metric"].isin(judged)]
-        return Outcome.INCONCLUSIVE not in set(rows["outcome"])
+        return ComparisonOutcome.INCONCLUSIVE not in set(rows["outcome"])

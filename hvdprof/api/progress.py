@@ -1,9 +1,9 @@
-"""What an observer of a measurement is called with, and how a launch is named."""
+"""What an progress of a measurement is called with, and how a launch is named."""
 
 from hvdprof.launch.diagnose.rank_progress import PassProgress
 from hvdprof.launch.diagnose.stall import Stall
-from hvdprof.launch.run.silent_observer import SilentObserver
-from hvdprof.launch.run.sweep_observer import SweepObserver
+from hvdprof.launch.run.silent_progress import SilentProgress
+from hvdprof.launch.run.sweep_progress import SweepProgress
 from hvdprof.model.cell_key import ENGINE_TITLES
 from hvdprof.rundir.manifest import PassRecord
 from hvdprof.rundir.plan import TORCH_DISTRIBUTED_ENGINES, TORCH_ENGINE
@@ -11,9 +11,9 @@ from hvdprof.rundir.plan import TORCH_DISTRIBUTED_ENGINES, TORCH_ENGINE
 __all__ = [
     "PassProgress",
     "PassRecord",
-    "SilentObserver",
+    "SilentProgress",
     "Stall",
-    "SweepObserver",
+    "SweepProgress",
     "launch_title",
 ]
 

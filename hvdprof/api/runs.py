@@ -196,15 +196,15 @@ def all_tables(run: "Run") -> "dict[str, pd.DataFrame]":
 def analyze_run(run: "Run") -> "RunAnalysis":
     """The finished analysis of a run.
 
-    ``verdict`` is the answer in at most two sentences with its numbers and a caveat.
-    ``scaling`` has one row per cell (model, np, engine, compression, reduction, batch_size) with
-    samples_per_s, step_time_median_ns, efficiency, blocked_share, observer_cost, final_loss and the
-    ends of their 95 % intervals (``_low``, ``_high``; ratios 0..1, NaN where unknown). ``losses``
-    has one row per cell and part of the step (part, lost_ns, lost_share), ``launches`` one per
-    launch (num_steps, step_time_ns, num_effective_steps, drift, ...), ``job_steps`` one per step of
-    the job (end_ns, dur_ns, steady). ``findings`` has one row per problem with title, evidence,
-    cost, potential gain and action.
-    ``skipped``, ``failed`` and ``warnings`` say what was not measured and what not to trust.
+    ``verdict`` is the answer in at most two sentences with its numbers and a caveat. ``scaling``
+    has one row per cell (model, np, engine, compression, reduction, batch_size) with samples_per_s,
+    step_time_median_ns, efficiency, blocked_share, trace_overhead, final_loss and the ends of their
+    95 % intervals (``_low``, ``_high``; ratios 0..1, NaN where unknown). ``losses`` has one row per
+    cell and part of the step (part, lost_ns, lost_share), ``launches`` one per launch (num_steps,
+    step_time_ns, num_effective_steps, drift, ...), ``job_steps`` one per step of the job (end_ns,
+    dur_ns, steady). ``findings`` has one row per problem with title, evidence, cost, potential gain
+    and action. ``skipped``, ``failed`` and ``warnings`` say what was not measured and what not to
+    trust.
     """
     # Importing the analysis of runs takes longer than reading a small file.
     from hvdprof.analyze import pipeline

@@ -39,7 +39,7 @@ def cases_of(num_ranks: int) -> tuple[SelftestCase, ...]:
         fault,
         name=f"{AMOUNT_MS:g} ms between steps",
         fault=f"pause:rank={rank},amount={amount}",
-        phase="pause",
+        phase="outside",
     )
     clock = SelftestCase(
         name=f"clock {OFFSET_MS:g} ms off",

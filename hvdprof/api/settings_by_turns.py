@@ -24,9 +24,9 @@ from hvdprof.launch.plan.tune_options import Options, variant_options
 from hvdprof.launch.run.attempts import WAS_INTERRUPTED
 from hvdprof.launch.run.bench_run import Tools
 from hvdprof.launch.run.interleaved_sweeps import run_race
-from hvdprof.launch.run.joined_observer import JoinedObserver
+from hvdprof.launch.run.joined_progress import JoinedProgress
 from hvdprof.launch.run.sweep import Sweep
-from hvdprof.launch.run.sweep_observer import SweepObserver
+from hvdprof.launch.run.sweep_progress import SweepProgress
 from hvdprof.model.comparison import FINAL_LOSS
 from hvdprof.model.tuning import Candidate, Estimate
 from hvdprof.rundir.manifest import Manifest, Mode, PassRecord, SegmentRecord, Status
@@ -45,13 +45,13 @@ class JobToTune:
         present: The options of its present setting.
         num_ranks: The number of ranks that is tuned.
         tools: Horovod and MPI.
-        observer: Shows the progress of launches.
+        progress: Shows the progress of launches.
     """
 
     present: Options
     num_ranks: int
     tools: Tools
-    observer: SweepObserver
+    progress: SweepProgress
 
 
 class SettingsByTurns:
@@ -84,7 +84,7 @@ class SettingsByTurns:
         """
         self.times: dict[str, Mapping[int, float]] = {}
         self.refused: dict[str, str] = {}
-        self._joined = JoinedObserver(job.observer, 0)
+        self._joined = JoinedProgress(job.progress, 0)
         self._runs: dict[str, Measurement] = {}
         pair = uuid.uuid4().hex
         every = {PRESENT: Candidate(name=PRESENT), **settings}
@@ -97,7 +97,7 @@ class SettingsByTurns:
                     num_ranks=job.num_ranks,
                     repeats=most_rounds,
                 )
-                run = plan_measurement(chosen, observer=self._joined, tools=job.tools)
+                run = plan_measurement(chosen, progress=self._joined, tools=job.tools)
             except (UsageError, EnvironmentNotReadyError) as error:
                 if name == PRESENT:
                     raise

@@ -18,7 +18,7 @@ from hvdprof.model.table_catalogue import TABLES, declared_table
 from hvdprof.model.tables.scaling_tables import JOB_STEPS
 from hvdprof.model.tables.timeline_tables import EXECUTIONS
 from hvdprof.model.tables.waiting_tables import COLLECTIVE_ARRIVALS
-from hvdprof.report.tables.table_files import Rows
+from hvdprof.report.tables.table_files import TableRows
 
 _EXECUTION_COLUMNS = (
     *("pass_id", "segment", "fusion_id", "collective", "start_ns", "dur_ns"),
@@ -26,7 +26,7 @@ _EXECUTION_COLUMNS = (
 )
 
 
-class Tables(RecordedTables, DerivedTables, Mapping[str, Rows]):
+class Tables(RecordedTables, DerivedTables, Mapping[str, TableRows]):
     """All tables of a run or of files that have rows: a mapping by name, and attributes.
 
     ``tables["events"]`` is a pandas frame, or ``CachedRows`` where it stays in its cache file;
@@ -41,10 +41,10 @@ class Tables(RecordedTables, DerivedTables, Mapping[str, Rows]):
     throughput_scaling = TableAttribute()
     findings = TableAttribute()
 
-    def __init__(self, tables: Mapping[str, Rows]) -> None:
+    def __init__(self, tables: Mapping[str, TableRows]) -> None:
         self._tables = tables if isinstance(tables, LazyFrames) else dict(tables)
 
-    def __getitem__(self, name: str) -> Rows:
+    def __getitem__(self, name: str) -> TableRows:
         """The rows of a table."""
         return self._tables[name]
 
@@ -105,7 +105,7 @@ def tables_of_files(analysis: FilesAnalysis, *, progress: ProgressCallback | Non
         progress: Called while tables on communication of a large timeline are made.
     """
     run = analysis.run
-    tables: dict[str, Rows] = {}
+    tables: dict[str, TableRows] = {}
     if not run.cached:
         tables |= run.tables
     elif len(run.timelines) > 1:
@@ -163,12 +163,12 @@ def _silent(file: str, done: int, total: int) -> None:
     """Progress that no caller asked for."""
 
 
-def _of_several(run: Run) -> dict[str, Rows]:
+def _of_several(run: Run) -> dict[str, TableRows]:
     steps, arrivals = JOB_STEPS.empty(), COLLECTIVE_ARRIVALS.empty()
     return {**run.tables, **communication_tables(run, steps, arrivals)}
 
 
-def _of_one(run: Run, progress: ProgressCallback) -> dict[str, Rows]:
+def _of_one(run: Run, progress: ProgressCallback) -> dict[str, TableRows]:
     ((file, cached),) = run.cached.items()
     size = run.timelines["np"].iloc[0]
     others = {table.name: run.table(table.name) for table in TABLES if table.name not in cached}

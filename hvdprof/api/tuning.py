@@ -11,7 +11,7 @@ from hvdprof.analyze.tune.confirmation import CONFIDENCE
 from hvdprof.analyze.tune.finals import joined
 from hvdprof.analyze.tune.prediction_score import prediction_score
 from hvdprof.analyze.tune.raced import Raced
-from hvdprof.analyze.tune.racing import Standing as Standing
+from hvdprof.analyze.tune.racing import RaceStanding as RaceStanding
 from hvdprof.api.measured_runs import plan_measurement
 from hvdprof.api.options import TuneOptions
 from hvdprof.api.runs import analyze_run, load_run
@@ -22,7 +22,7 @@ from hvdprof.api.tuning_file import check_folder, write_tuning
 from hvdprof.api.tuning_file import load_tuning as load_tuning
 from hvdprof.api.tuning_race import RaceOfSettings
 from hvdprof.api.tuning_race import RacePlan as RacePlan
-from hvdprof.api.tuning_race import TuningObserver as TuningObserver
+from hvdprof.api.tuning_race import TuningProgress as TuningProgress
 from hvdprof.collect.host_facts import usable_cores
 from hvdprof.errors import (
     HvdprofError,
@@ -46,8 +46,8 @@ from hvdprof.launch.plan.validators import parse_duration
 from hvdprof.launch.processes.interruption import interruptible
 from hvdprof.launch.run.bench_run import find_tools
 from hvdprof.launch.run.run_folder import new_run_folder
-from hvdprof.launch.run.silent_observer import SilentObserver
-from hvdprof.launch.run.sweep_observer import SweepObserver
+from hvdprof.launch.run.silent_progress import SilentProgress
+from hvdprof.launch.run.sweep_progress import SweepProgress
 from hvdprof.launch.run.torchrun_command import launcher_name, torchrun_command
 from hvdprof.model.comparison import DEFAULT_MARGIN
 from hvdprof.model.run import RunAnalysis as RunAnalysis
@@ -57,7 +57,7 @@ from hvdprof.rundir.ddp_format import ddp_call
 from hvdprof.rundir.layout import TuningPaths
 from hvdprof.rundir.manifest import Status
 
-__all__ = ["RacePlan", "TuningMeasurement", "TuningObserver", "load_tuning"]
+__all__ = ["RacePlan", "TuningMeasurement", "TuningProgress", "load_tuning"]
 
 
 SHORTEST_TIMEOUT_S = 120.0
@@ -78,15 +78,15 @@ class TuningMeasurement:
         self,
         options: TuneOptions,
         *,
-        observer: SweepObserver | None = None,
-        shown: TuningObserver | None = None,
+        progress: SweepProgress | None = None,
+        shown: TuningProgress | None = None,
         margin: float = DEFAULT_MARGIN,
     ) -> None:
         """Check the options and prepare the present setting; nothing is written.
 
         Args:
             options: What is tuned, and how.
-            observer: Shows the progress of launches.
+            progress: Shows the progress of launches.
             shown: Shows the progress of the tuning.
             margin: Smallest gain that matters, a share of the step time.
 
@@ -103,7 +103,7 @@ class TuningMeasurement:
                 f"A margin of {100 * margin:g} % is not between 0 and 100 %.", hint="--margin 2%"
             )
         self._options, self._margin = options, margin
-        self._observer, self._shown = observer or SilentObserver(), shown
+        self._progress, self._shown = progress or SilentProgress(), shown
         self._tools = find_tools(AUTO if options.models else launcher_name(options))
         on_gpus = self._tools.horovod.cuda_available and options.device != "cpu"
         sizes = tuned_sizes(
@@ -116,7 +116,7 @@ class TuningMeasurement:
         check_folder(self.folder)
         self._paths = TuningPaths(self.folder)
         self._present_options = present_options(options, sizes, self._paths.present)
-        self.present = plan_measurement(self._present_options, observer=observer, tools=self._tools)
+        self.present = plan_measurement(self._present_options, progress=progress, tools=self._tools)
         limit = math.inf if options.budget is None else parse_duration("--budget", options.budget)
         self._budget = TimeBudget(limit)
         self._require_budget()
@@ -168,7 +168,7 @@ class TuningMeasurement:
         if not choice.candidates:
             return Raced(margin=self._margin, untried=choice.untried), None
         race = RaceOfSettings(
-            job=JobToTune(self._bounded(), self.num_ranks, self._tools, self._observer),
+            job=JobToTune(self._bounded(), self.num_ranks, self._tools, self._progress),
             paths=self._paths,
             plan=self._plan(choice),
             margin=self._margin,

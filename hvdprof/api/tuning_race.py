@@ -9,7 +9,7 @@ from typing import Protocol
 
 from hvdprof.analyze.tune.finals import Finals, joined
 from hvdprof.analyze.tune.raced import Raced
-from hvdprof.analyze.tune.racing import PRESENT, Race, RaceRules, Standing
+from hvdprof.analyze.tune.racing import PRESENT, Race, RaceRules, RaceStanding
 from hvdprof.api.settings_by_turns import JobToTune, SettingsByTurns
 from hvdprof.api.tuning_candidates import Choice
 from hvdprof.errors import HvdprofError, InterruptedRunError, SweepIncompleteError
@@ -55,13 +55,13 @@ class RacePlan:
         return (raced + checked) * self.launch_s
 
 
-class TuningObserver(Protocol):
+class TuningProgress(Protocol):
     """Shows the progress of a tuning, beside that of its launches."""
 
     def present_measured(self, analysis: RunAnalysis, choice: Choice, plan: RacePlan) -> None:
         """The present setting is measured; what is tried, and how long that takes."""
 
-    def round_ended(self, number: int, standings: Sequence[Standing]) -> None:
+    def round_ended(self, number: int, standings: Sequence[RaceStanding]) -> None:
         """A round of the race has ended."""
 
     def check_started(self, entries: Mapping[str, tuple[Candidate, ...]]) -> None:
@@ -86,7 +86,7 @@ class RaceOfSettings:
     plan: RacePlan
     margin: float
     budget: TimeBudget
-    shown: TuningObserver | None
+    shown: TuningProgress | None
 
     def run(self, choice: Choice) -> tuple[Raced, HvdprofError | None]:
         """The race and the check, and what ended them early; what was measured is kept."""
@@ -229,7 +229,7 @@ def _drop_given_up(race: Race, turns: SettingsByTurns) -> None:
             race.drop(name, TrialOutcome.FAILED)
 
 
-def _is_numeric(standing: Standing) -> bool:
+def _is_numeric(standing: RaceStanding) -> bool:
     return standing.candidate.changes_numerics and standing.num_rounds > 0
 
 

@@ -13,7 +13,7 @@ from hvdprof.cli.measuring.given_options import given_options
 from hvdprof.cli.measuring.idle import wait_for_idle
 from hvdprof.cli.measuring.option_signature import takes
 from hvdprof.cli.measuring.written_output import force_option, output_option, show_or_write
-from hvdprof.cli.progress.bench_progress import observer_for
+from hvdprof.cli.progress.bench_progress import progress_for
 from hvdprof.cli.progress.pair_preview import announce_pair
 from hvdprof.errors import (
     HvdprofError,
@@ -82,9 +82,9 @@ def compare(
     conditions = [text for text in fail_on or [] if text.strip() != _FAIL_ON_OPEN]
     failure: HvdprofError | None = None
     if options.run:
-        observer = observer_for(sys.stderr, silent=silent)
+        progress = progress_for(sys.stderr, silent=silent)
         pair = api.PairedMeasurement(
-            options, observer=observer, margin=margin_of(margin), fail_on=conditions, force=force
+            options, progress=progress, margin=margin_of(margin), fail_on=conditions, force=force
         )
         if not silent:
             announce_pair(pair, sys.stderr)
@@ -141,15 +141,17 @@ def _two_paths(options: CompareOptions, context: typer.Context) -> tuple[Path, P
 
 def _raise_for(comparison: "api.Comparison", *, fails_open: bool) -> None:
     """End with the exit code of the outcome: conditions that failed first."""
-    failed = [one for one in comparison.gate if one.outcome is api.Outcome.REGRESSED]
+    failed = [one for one in comparison.gate if one.outcome is api.ComparisonOutcome.REGRESSED]
     if failed:
         texts = "; ".join(f"{one.condition.text} by {', '.join(one.cells)}" for one in failed)
         raise RegressedError(f"The gate failed: {texts}.")
-    if comparison.outcome is api.Outcome.NOT_COMPARABLE:
+    if comparison.outcome is api.ComparisonOutcome.NOT_COMPARABLE:
         raise NotComparableError(
             "The runs are not comparable.", hint="Add --force to compare them nevertheless."
         )
-    unknown = [one for one in comparison.gate if one.outcome is api.Outcome.NOT_COMPARABLE]
+    unknown = [
+        one for one in comparison.gate if one.outcome is api.ComparisonOutcome.NOT_COMPARABLE
+    ]
     if unknown:
         names = ", ".join(one.condition.metric.title for one in unknown)
         raise NotComparableError(
@@ -157,7 +159,7 @@ def _raise_for(comparison: "api.Comparison", *, fails_open: bool) -> None:
             hint="hvdprof analyze RUN shows what a run has; efficiency needs a baseline: --np 1,2.",
         )
     judged = [one.outcome for one in comparison.gate] or [comparison.outcome]
-    if fails_open and api.Outcome.INCONCLUSIVE in judged:
+    if fails_open and api.ComparisonOutcome.INCONCLUSIVE in judged:
         raise InconclusiveError(
             "The comparison is inconclusive.", hint="Measure more launches of both runs."
         )

@@ -12,8 +12,8 @@ from hvdprof.cli.measuring.choice import format_option, margin_of
 from hvdprof.cli.measuring.idle import wait_for_idle
 from hvdprof.cli.measuring.option_signature import takes
 from hvdprof.cli.measuring.written_output import force_option, output_option, show_or_write
-from hvdprof.cli.progress.bench_progress import observer_for
-from hvdprof.cli.progress.tune_progress import announce_tuning, tuning_observer
+from hvdprof.cli.progress.bench_progress import progress_for
+from hvdprof.cli.progress.tune_progress import announce_tuning, tuning_progress
 from hvdprof.errors import HvdprofError
 from hvdprof.report.format_names import TuningFormat
 
@@ -58,8 +58,8 @@ def tune(
     else:
         measurement = api.TuningMeasurement(
             options,
-            observer=observer_for(sys.stderr, silent=silent),
-            shown=None if silent else tuning_observer(sys.stderr),
+            progress=progress_for(sys.stderr, silent=silent),
+            shown=None if silent else tuning_progress(sys.stderr),
             margin=margin_of(margin),
         )
         if not silent:

@@ -20,8 +20,6 @@ _MOST_STEPS = 500
 _MOST_TICKS = 16
 _MOST_SHADES = 40
 
-_PART_IN_BREAKDOWN = {"other": "unattributed"}
-
 
 def parts_by_rank(breakdown: pd.DataFrame) -> go.Figure:
     """The mean steady step of each rank, stacked by part.
@@ -33,7 +31,7 @@ def parts_by_rank(breakdown: pd.DataFrame) -> go.Figure:
     if breakdown.empty:
         return say(figure, "This launch has no recorder files.")
     for part in RECORDED_PARTS:
-        rows = breakdown[breakdown["part"] == _PART_IN_BREAKDOWN.get(part, part)]
+        rows = breakdown[breakdown["part"] == part]
         rows = rows.sort_values("rank")
         figure.add_trace(
             go.Bar(

@@ -207,7 +207,8 @@ def _bar(row: FrameRow, reached_ns: float) -> go.Bar:
         hovertext=[
             f"<b>{name}</b><br>{units.milliseconds(row['time_ns'])} per step<br>"
             + units.interval_of_unit(row["share"], row["share_low"], row["share_high"], "ratio")
-            + f" of the step<br>alone: {units.milliseconds(row['alone_ns'])}{_baseline(row)}"
+            + " of the step<br>saved if removed: "
+            + f"{units.milliseconds(row['saved_if_removed_ns'])}{_baseline(row)}"
         ],
         hoverinfo="text",
         showlegend=False,

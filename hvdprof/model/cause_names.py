@@ -7,10 +7,10 @@ from hvdprof.model.causes import (
     CAUSES,
     COMPARED_TERMS,
     INPUT_BOUND,
+    OUTSIDE_PHASES,
     OWN_WORK,
     PAUSE,
     RANK_CHANGE,
-    SERIALIZATION,
     SHARED_PHASES,
     SHORT_NAMES,
     STRAGGLER,
@@ -22,15 +22,15 @@ from hvdprof.rank_names import ranks_named
 MOST_NAMED_RANKS = 2
 """More ranks are counted instead of named."""
 
-_BETWEEN_STEPS = "pause"
+_OUTSIDE = "outside"
 _BEFORE_UPDATE = "before_update"
 _EVALUATION = "evaluation"
-_UNATTRIBUTED = "unattributed"
+_MIXED = "mixed"
 
 _PHASE_OF = {
     INPUT_BOUND: "data",
-    SERIALIZATION: _BETWEEN_STEPS,
-    OWN_WORK: _UNATTRIBUTED,
+    OUTSIDE_PHASES: _OUTSIDE,
+    OWN_WORK: _MIXED,
     **{phase: phase for phase in SHARED_PHASES},
 }
 """The phases of the terms that all ranks share."""
@@ -38,7 +38,7 @@ _PHASE_OF = {
 
 _OF_RANK_ALONE = {
     INPUT_BOUND: "input (rank {})",
-    SERIALIZATION: "inter-step overhead (rank {})",
+    OUTSIDE_PHASES: "outside all phases (rank {})",
 }
 """Names of terms that lie mostly on one rank."""
 
@@ -51,7 +51,7 @@ def cause_name(row: FrameRow) -> str:
     term = str(row["term"])
     if term == RANK_CHANGE:
         how = "slower" if float(row["own_change_ns"]) > 0 else "faster"
-        return f"rank {row['ranks']} {how}{_within(str(row['phase']))}"
+        return f"rank {row['ranks']} {how}{within(str(row['phase']))}"
     if term in _OF_RANK_ALONE and row.get("ranks"):
         return _OF_RANK_ALONE[term].format(row["ranks"])
     if term not in (STRAGGLER, PAUSE):
@@ -79,13 +79,13 @@ def short_cause_name(row: FrameRow) -> str:
 
 def where(phase: str) -> str:
     """A phase as a place: ``data phase``, ``before the update``, ``between steps``."""
-    if phase == _BETWEEN_STEPS:
+    if phase == _OUTSIDE:
         return "between steps"
     if phase == _BEFORE_UPDATE:
         return "before the update"
     if phase == _EVALUATION:
         return "between steps (evaluation)"
-    return "no single phase" if phase == _UNATTRIBUTED else f"{phase} phase"
+    return "no single phase" if phase == _MIXED else f"{phase} phase"
 
 
 def change_sentence(row: FrameRow) -> str:
@@ -100,13 +100,13 @@ def change_sentence(row: FrameRow) -> str:
         by = units.interval_of_unit(ends[0], ends[1], ends[2], "ns")
         effect = "costs" if float(row["difference_ns"]) > 0 else "saves"
         cost = units.of_unit(abs(float(row["difference_ns"])), "ns")
-        where_slow = _within(str(row["phase"]))
+        where_slow = within(str(row["phase"]))
         return f"Rank {row['ranks']} is {how}{where_slow} by {by}, which {effect} {cost} per step."
     phase = _PHASE_OF.get(term)
     if phase is not None:
         value, low, high = (abs(float(row[f"{end}_ns"])) for end in ("difference", "low", "high"))
         by = units.interval_of_unit(value, min(low, high), max(low, high), "ns")
-        return f"All ranks are {how}{_within(phase)} by {by}."
+        return f"All ranks are {how}{within(phase)} by {by}."
     return f"Largest part: {cause_name(row)}, {interval} per step."
 
 
@@ -116,11 +116,12 @@ def ranks_of(row: FrameRow) -> tuple[int, ...]:
     return () if text in ("", ANY_RANK, ALL_RANKS) else tuple(map(int, text.split(", ")))
 
 
-def _within(phase: str) -> str:
-    if phase == _UNATTRIBUTED:
+def within(phase: str) -> str:
+    """A phase behind a verb: `` in forward``, `` outside all phases``; empty for no single one."""
+    if phase == _MIXED:
         return ""
     return {
-        _BETWEEN_STEPS: " outside all phases",
+        _OUTSIDE: " outside all phases",
         _BEFORE_UPDATE: " before the update",
         "optimizer": " in the optimizer",
     }.get(phase, f" in {phase}")
@@ -136,7 +137,7 @@ def _name(row: FrameRow, *, with_phase: bool = True) -> tuple[str, str]:
     place = f", {where(phase)}" if with_phase else ""
     how = _how(row)
     if row["term"] == PAUSE:
-        shown = place if phase not in (_BETWEEN_STEPS, _UNATTRIBUTED) else ""
+        shown = place if phase not in (_OUTSIDE, _MIXED) else ""
         return f"{'pauses' if row.get('np') == 1 else 'all ranks pause'} {how}{shown}", ""
     ranks = ranks_of(row)
     if row["pattern"] in ("persistent", "from-step"):
@@ -147,7 +148,7 @@ def _name(row: FrameRow, *, with_phase: bool = True) -> tuple[str, str]:
     if phase == _EVALUATION and ranks:
         several = "" if len(ranks) > 1 else "s"
         return f"{who} evaluate{several} alone {how}", ""
-    late = "pauses" if phase == _BETWEEN_STEPS and len(ranks) == 1 else "late"
+    late = "pauses" if phase == _OUTSIDE and len(ranks) == 1 else "late"
     return f"{who} {late} {how}{place}", ""
 
 

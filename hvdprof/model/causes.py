@@ -6,7 +6,7 @@ Tested in ``tests/model/test_glossary.py``.
 STRAGGLER = "straggler"
 PAUSE = "pause"
 JITTER = "jitter"
-SERIALIZATION = "serialization"
+OUTSIDE_PHASES = "outside"
 EXPOSED_TRANSFER = "exposed-transfer"
 COMPUTE_INFLATION = "compute-inflation"
 INPUT_BOUND = "input-bound"
@@ -30,7 +30,7 @@ CAUSES: dict[str, str] = {
     JITTER: "jitter",
     EXPOSED_TRANSFER: "exposed transfer",
     INPUT_BOUND: "input (all ranks)",
-    SERIALIZATION: "inter-step overhead (serialization)",
+    OUTSIDE_PHASES: "outside all phases",
     COMPUTE_INFLATION: "compute slowdown",
     BASELINE_CREDIT: "baseline overhead (credit)",
 }
@@ -42,7 +42,7 @@ A cell has a row for each named straggler and pause, and at most one for each ot
 SHORT_NAMES: dict[str, str] = {
     **CAUSES,
     INPUT_BOUND: "input",
-    SERIALIZATION: "inter-step overhead",
+    OUTSIDE_PHASES: "time outside all phases",
     BASELINE_CREDIT: "baseline overhead",
     MODEL_ERROR: "mean model error",
 }
@@ -57,7 +57,7 @@ TERMS: dict[str, str] = {
 COMPARED_TERMS: dict[str, str] = {
     RANK_CHANGE: "change of one rank",
     **{term: CAUSES[term] for term in (STRAGGLER, PAUSE, JITTER, EXPOSED_TRANSFER)},
-    **{term: CAUSES[term] for term in (INPUT_BOUND, SERIALIZATION)},
+    **{term: CAUSES[term] for term in (INPUT_BOUND, OUTSIDE_PHASES)},
     **{phase: f"{phase} (all ranks)" for phase in SHARED_PHASES},
     OWN_WORK: "own work (all ranks)",
 }
@@ -65,7 +65,7 @@ COMPARED_TERMS: dict[str, str] = {
 
 FORECAST_TERMS: dict[str, str] = {
     **{term: CAUSES[term] for term in (EXPOSED_TRANSFER, STRAGGLER, JITTER)},
-    **{term: CAUSES[term] for term in (COMPUTE_INFLATION, INPUT_BOUND, SERIALIZATION)},
+    **{term: CAUSES[term] for term in (COMPUTE_INFLATION, INPUT_BOUND, OUTSIDE_PHASES)},
     MODEL_ERROR: "mean model error",
     BASELINE_CREDIT: CAUSES[BASELINE_CREDIT],
 }

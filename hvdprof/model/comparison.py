@@ -11,7 +11,7 @@ import pandas as pd
 from hvdprof.model.frame_row import FrameRow, is_missing
 
 
-class Outcome(StrEnum):
+class ComparisonOutcome(StrEnum):
     """What is known of a change, held against a margin."""
 
     REGRESSED = "regressed"
@@ -111,7 +111,7 @@ class GateResult:
     """
 
     condition: Condition
-    outcome: Outcome
+    outcome: ComparisonOutcome
     cells: tuple[str, ...]
     not_judged: tuple[str, ...] = ()
 
@@ -147,7 +147,7 @@ class Comparison:
 
     first: SideName
     second: SideName
-    outcome: Outcome
+    outcome: ComparisonOutcome
     metric: Metric
     confidence: float
     sentence: str
@@ -162,7 +162,7 @@ class Comparison:
     @property
     def reason(self) -> str:
         """Why the whole is not comparable, as its sentence says; empty where it is."""
-        is_refused = self.outcome is Outcome.NOT_COMPARABLE
+        is_refused = self.outcome is ComparisonOutcome.NOT_COMPARABLE
         return str(self.cells["reason"].iloc[0]) if is_refused else ""
 
 

@@ -96,7 +96,7 @@ GLOSSARY: tuple[Term, ...] = (
         "mark of each rank in each step. Not used for step times.",
     ),
     Term(
-        "observer overhead",
+        "trace overhead",
         "Relative increase of the step time in the trace pass.",
         "T(trace pass) / T(throughput pass) - 1",
     ),
@@ -226,7 +226,7 @@ GLOSSARY: tuple[Term, ...] = (
     Term(
         "normal ranks",
         "The ranks without a straggler's or pause's delay in a step. Compute slowdown, input and "
-        "inter-step overhead are theirs alone.",
+        "time outside all phases are theirs alone.",
     ),
     Term(
         "Shapley value",
@@ -269,10 +269,10 @@ GLOSSARY: tuple[Term, ...] = (
         "D - w D_1",
     ),
     Term(
-        "inter-step overhead (serialization)",
+        "outside all phases",
         "Time of the normal ranks before the update and outside all phases, within and between "
         "steps, beyond that of the baseline. Where one rank alone spends more, its cost is in it, "
-        "and the name is inter-step overhead (rank 1).",
+        "and the name is outside all phases (rank 1).",
         "O - w O_1",
     ),
     Term(

@@ -73,7 +73,7 @@ class NoteCode(StrEnum):
     UNEVEN_STEPS = "uneven-steps", "Ranks have different numbers of steps."
     ONE_LAUNCH = "one-launch", "One launch per cell: differences between launches are unknown."
     WIDE_INTERVAL = "wide-interval", "A 95 % CI is wider than ±10 % of the value."
-    NEGATIVE_OVERHEAD = "negative-overhead", "The observer overhead is not measurable."
+    NEGATIVE_OVERHEAD = "negative-overhead", "The trace overhead is not measurable."
     LIGHT = "light", "A light recording holds means over windows of steps."
     EVALUATION = "evaluation", "Evaluations are in no rate or step time."
     NO_BASELINE = "no-baseline", "Nothing here measures how the job scales."

@@ -10,7 +10,7 @@ PART_NAMES: dict[str, str] = {
     "blocked": "blocked",
     "before_update": "before the update",
     "optimizer": "optimizer",
-    "other": "outside all phases",
+    "outside": "outside all phases",
     "residual": "between steps and waits between ranks",
 }
 """Names of the parts of ``model.tables.scaling_tables.LOSSES``, as figures show them."""
@@ -22,7 +22,7 @@ RECORDED_PARTS: tuple[str, ...] = (
     "blocked",
     "before_update",
     "optimizer",
-    "other",
+    "outside",
 )
 """The parts that the recorder measures on every rank; ``STEPS`` holds each as ``<part>_ns``."""
 

@@ -27,7 +27,7 @@ TORCH_DISTRIBUTED_ENGINES = (DDP_ENGINE, FSDP_ENGINE, COLLECTIVES_ENGINE)
 A script that ``torchrun`` starts is planned as the last one: its ranks name the engine.
 """
 
-LEAST_STEPS = 20
+LEAST_STEPS_OF_RESULT = 20
 """Steps after the warm-up from which on a launch that was cut off has a result."""
 
 EMULATED = "emulate:"

@@ -39,7 +39,7 @@ def coupled_parts(from_step: int = 0, late_ms: float = LATE_MS) -> dict[str, NDA
     }
     parts["forward"][LATE_RANK, WARMUP + from_step :] += late_ms
     before = parts["data"] + parts["forward"] + parts["backward"]
-    after = parts["optimizer"] + parts["other"]
+    after = parts["optimizer"] + parts["outside"]
     arrived = before + np.concatenate([np.zeros((RANKS, 1)), after[:, :-1]], axis=1)
     parts["blocked"] = arrived.max(axis=0) - arrived + TRANSFER_MS
     return parts
@@ -103,7 +103,7 @@ def test_a_rank_that_becomes_late_is_late_from_about_that_step_on(tmp_path: Path
 def test_pauses_show_in_the_windows_that_hold_them(tmp_path: Path) -> None:
     parts, pause_ms = coupled_parts(late_ms=0.0), 900.0
     pausing = np.arange(WARMUP + NUM_STEPS) % 80 == 40
-    parts["other"][:, pausing] += pause_ms
+    parts["outside"][:, pausing] += pause_ms
     segments = [SegmentSpec(num_steps=NUM_STEPS, parts_ms=parts)]
     run = load_run(made_light(write_run(tmp_path, [PassSpec(size=RANKS, segments=segments)])))
     analysis = analyze_run(run)

@@ -44,7 +44,7 @@ def _sweep(folder: Path, launcher: _Launcher, settings: Settings) -> Sweep:
         paths=RunPaths(folder),
         launcher=launcher,
         mpi=None,
-        observer=None,
+        progress=None,
         environment=dict(os.environ),
     )
 

@@ -26,9 +26,9 @@ def test_every_case_injects_what_it_says() -> None:
             assert fault.ranks == (2,)
         if case.rank is not None:
             assert faults[0].amount == case.amount_ns
-            assert case.phase == (faults[0].phase or "pause")
+            assert case.phase == (faults[0].phase or "outside")
     phases = [case.phase for case in cases_of(2) if case.phase]
-    assert sorted(phases) == ["backward", "data", "forward", "optimizer", "pause"]
+    assert sorted(phases) == ["backward", "data", "forward", "optimizer", "outside"]
     assert [case.rank for case in cases_of(2)].count(None) == 2
 
 

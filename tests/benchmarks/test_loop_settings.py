@@ -20,7 +20,7 @@ def launch(run, cycle_ms, own_ms, step_ms):
         backward_begin=np.zeros(shape),
         arrived=own,
         after=np.zeros(shape),
-        **dict.fromkeys(("forward", "backward", "data", "optimizer", "other"), np.zeros(shape)),
+        **dict.fromkeys(("forward", "backward", "data", "optimizer", "outside"), np.zeros(shape)),
         step_times=np.full(8, step_ms * MS),
     )
     sizes = np.repeat([1000.0, 2e6], 20)

@@ -28,7 +28,7 @@ EVERY_10TH = Case(
     what="rank 0",
     script="gan",
     fault="pause:rank=0:ms=300:every=10",
-    truth=Truth(kind=STRAGGLER, ranks=(0,), phases=("pause",), pattern=PERIODIC, period=10),
+    truth=Truth(kind=STRAGGLER, ranks=(0,), phases=("outside",), pattern=PERIODIC, period=10),
 )
 CLEAN = Case(what="clean", script="gan")
 
@@ -106,7 +106,7 @@ def test_a_shadow_in_the_findings_is_a_second_name():
 def test_the_first_lines_have_to_name_rank_and_phase(headline, is_named):
     steps = range(9, 55, 10)
     found = said(
-        cause(ranks=(0,), phase="pause", pattern=PERIODIC, period=10.0, cost_ns=30e6),
+        cause(ranks=(0,), phase="outside", pattern=PERIODIC, period=10.0, cost_ns=30e6),
         headline=headline,
     )
 
@@ -120,7 +120,7 @@ def test_the_first_lines_have_to_name_rank_and_phase(headline, is_named):
 
 @pytest.mark.parametrize(("period", "is_right"), [(10.4, True), (5.0, False), (math.nan, False)])
 def test_the_period_has_to_be_right(period, is_right):
-    found = said(cause(ranks=(0,), phase="pause", pattern=PERIODIC, period=period))
+    found = said(cause(ranks=(0,), phase="outside", pattern=PERIODIC, period=period))
 
     assert judge(EVERY_10TH, found, {}).pattern is is_right
 

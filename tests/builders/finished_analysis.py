@@ -46,9 +46,9 @@ def cell(**values: Any) -> dict[str, Any]:
         "baseline": "torch np=1",
         "blocked_ns": 3.5e6,
         "blocked_share": 0.113,
-        "observer_cost": 0.012,
-        "observer_cost_low": 0.008,
-        "observer_cost_high": 0.016,
+        "trace_overhead": 0.012,
+        "trace_overhead_low": 0.008,
+        "trace_overhead_high": 0.016,
         "final_loss": 0.412,
         "sent_bytes": 46_758_048,
         "num_launches": 3,
@@ -75,9 +75,9 @@ def torch_cell(**values: Any) -> dict[str, Any]:
             "efficiency_high": NAN,
             "blocked_ns": 0.0,
             "blocked_share": 0.0,
-            "observer_cost": NAN,
-            "observer_cost_low": NAN,
-            "observer_cost_high": NAN,
+            "trace_overhead": NAN,
+            "trace_overhead_low": NAN,
+            "trace_overhead_high": NAN,
         }
         | values
     )
@@ -127,9 +127,9 @@ def two_toggles() -> list[dict[str, Any]]:
             efficiency_high=0.608,
             blocked_ns=18.6e6,
             blocked_share=0.408,
-            observer_cost=0.034,
-            observer_cost_low=-0.021,
-            observer_cost_high=0.089,
+            trace_overhead=0.034,
+            trace_overhead_low=-0.021,
+            trace_overhead_high=0.089,
             final_loss=0.398,
         ),
         cell(
@@ -144,9 +144,9 @@ def two_toggles() -> list[dict[str, Any]]:
             efficiency_high=0.538,
             blocked_ns=22.9e6,
             blocked_share=0.431,
-            observer_cost=0.051,
-            observer_cost_low=0.002,
-            observer_cost_high=0.1,
+            trace_overhead=0.051,
+            trace_overhead_low=0.002,
+            trace_overhead_high=0.1,
             oversubscribed=True,
             pinned=False,
         ),
@@ -175,11 +175,11 @@ def typical_losses() -> list[dict[str, Any]]:
     }
     adasum = {"data": 0.1, "forward": 0.5, "backward": 0.3, "blocked": 18.6, "optimizer": 0.0}
     return [
-        *loss_rows(cell(), **parts, other=0.05, residual=0.1),
+        *loss_rows(cell(), **parts, outside=0.05, residual=0.1),
         *loss_rows(
             cell(reduction="adasum", step_time_median_ns=45.6e6),
             **adasum,
-            other=-0.2,
+            outside=-0.2,
             residual=0.2,
         ),
     ]

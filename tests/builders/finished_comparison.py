@@ -8,8 +8,8 @@ from hvdprof.analyze.compare.gate import parse_condition
 from hvdprof.model.comparison import (
     STEP_TIME,
     Comparison,
+    ComparisonOutcome,
     GateResult,
-    Outcome,
     SideName,
 )
 from hvdprof.model.tables.comparison_tables import (
@@ -25,7 +25,7 @@ def comparison(
     *,
     model: str = "resnet18",
     cells: int = 1,
-    outcome: Outcome = Outcome.REGRESSED,
+    outcome: ComparisonOutcome = ComparisonOutcome.REGRESSED,
     reason: str = "",
     notes: Sequence[str] = (),
 ) -> Comparison:
@@ -36,7 +36,7 @@ def comparison(
         for np_ in range(2, 2 + cells)
     ]
     condition = parse_condition("step_time>2%")
-    failed = ("resnet18 on 2 ranks",) if outcome is Outcome.REGRESSED else ()
+    failed = ("resnet18 on 2 ranks",) if outcome is ComparisonOutcome.REGRESSED else ()
     return Comparison(
         first=SideName("before", "2026-11-20T22:48:41+00:00", "aaaa"),
         second=SideName("after", "2026-11-21T22:48:41+00:00", "bbbb"),
@@ -60,7 +60,7 @@ def comparison(
     )
 
 
-def _cell_rows(key: dict[str, object], outcome: Outcome, reason: str) -> pd.DataFrame:
+def _cell_rows(key: dict[str, object], outcome: ComparisonOutcome, reason: str) -> pd.DataFrame:
     launches = {"num_first": 3, "num_second": 4, "margin": 0.02}
     return declared_rows(
         COMPARED_CELLS,

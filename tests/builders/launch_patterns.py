@@ -24,7 +24,7 @@ from tests.builders.step_works import PARTS_MS, simulated
 
 Times = NDArray[np.float64]
 NOISES = ("independent", "correlated", "heavy tails")
-NO_PHASE = "unattributed"
+NO_PHASE = "mixed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ def checkpoints_of_rank_0(shape: Shape) -> Scene:
     """Rank 0 writes a checkpoint of 0.5 s in every 20th step."""
     extra = shape.nothing()
     extra[shape.every(20), 0] = 500.0
-    return Scene({"pause": extra}, (Truth(STRAGGLER, (0,), "pause", (PERIODIC,), 20),))
+    return Scene({"outside": extra}, (Truth(STRAGGLER, (0,), "outside", (PERIODIC,), 20),))
 
 
 def pauses_of_all_ranks(shape: Shape) -> Scene:
@@ -119,7 +119,7 @@ def pauses_of_all_ranks(shape: Shape) -> Scene:
     extra, steps = shape.nothing(), shape.every(25)
     extra[steps] = 400.0 + shape.rng.normal(0, 20.0, (len(steps), shape.num_ranks))
     ranks = tuple(range(shape.num_ranks))
-    return Scene({"pause": extra}, (Truth(PAUSE, ranks, "pause", (PERIODIC,), 25),))
+    return Scene({"outside": extra}, (Truth(PAUSE, ranks, "outside", (PERIODIC,), 25),))
 
 
 def every_seventh_step(shape: Shape) -> Scene:
@@ -166,7 +166,7 @@ def two_ranks_pause_together(shape: Shape) -> Scene:
     extra = shape.nothing()
     extra[shape.every(20), :num] = 300.0
     ranks = tuple(range(num))
-    return Scene({"pause": extra}, (Truth(STRAGGLER, ranks, "pause", (PERIODIC,), 20),))
+    return Scene({"outside": extra}, (Truth(STRAGGLER, ranks, "outside", (PERIODIC,), 20),))
 
 
 def slow_from_a_step_on(shape: Shape) -> Scene:
@@ -231,7 +231,7 @@ def after_evaluation(shape: Shape) -> Scene:
         slow[step : step + 3] = 40.0
     ranks = tuple(range(shape.num_ranks))
     return Scene(
-        {"pause": pause, "forward": slow}, (Truth(PAUSE, ranks, "pause", (PERIODIC,), 30),)
+        {"outside": pause, "forward": slow}, (Truth(PAUSE, ranks, "outside", (PERIODIC,), 30),)
     )
 
 
@@ -344,7 +344,7 @@ def cheap_checkpoints(shape: Shape) -> Scene:
     """Rank 0 logs for 40 ms in every 20th step, 2 % of the time."""
     extra = shape.nothing()
     extra[shape.every(20), 0] = 40.0
-    return Scene({"pause": extra})
+    return Scene({"outside": extra})
 
 
 def slightly_slow_rank(shape: Shape) -> Scene:

@@ -56,7 +56,7 @@ def _step(recorded: dict[str, Any], shift: int) -> dict[str, Any]:
         "blocked_ns": 1000 * blocked,
         "before_update_ns": 0,
         "optimizer_ns": 1000 * (recorded["step_end"] - recorded["bwd_end"] - blocked),
-        "other_ns": 0,
+        "outside_ns": 0,
         "samples": 1,
         "loss": float("nan"),
         "num_steps": 1,

@@ -35,7 +35,7 @@ def known_trace(
         backward=np.full(shape, backward_ms * MS),
         data=np.zeros(shape),
         optimizer=np.full(shape, after_ms * MS),
-        other=np.zeros(shape),
+        outside=np.zeros(shape),
         step_times=np.full(num_steps, step_ms * MS),
     )
 

@@ -12,13 +12,13 @@ from hvdprof.rundir.plan import Segment
 WALL_OF_CLOCK_ZERO_NS = 1_795_000_000_000_000_000
 HEADER_NS = 1_000_000_000
 FIRST_STEP_NS = 5_000_000_000
-PARTS = ("data", "forward", "backward", "blocked", "optimizer", "other")
+PARTS = ("data", "forward", "backward", "blocked", "optimizer", "outside")
 
 
 def typical_parts(step_ms: ArrayLike, blocked_ms: ArrayLike = 0.0) -> dict[str, ArrayLike]:
     """The parts of steps of that length: what is not blocked is split 5/30/50/10/5 percent."""
     rest = np.asarray(step_ms, dtype=float) - np.asarray(blocked_ms, dtype=float)
-    shares = {"data": 0.05, "forward": 0.3, "backward": 0.5, "optimizer": 0.1, "other": 0.05}
+    shares = {"data": 0.05, "forward": 0.3, "backward": 0.5, "optimizer": 0.1, "outside": 0.05}
     return {part: rest * share for part, share in shares.items()} | {"blocked": blocked_ms}
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from hvdprof.analyze.tune.finals import Finals
-from hvdprof.analyze.tune.racing import PRESENT, Race, RaceRules, Standing
+from hvdprof.analyze.tune.racing import PRESENT, Race, RaceRules, RaceStanding
 from hvdprof.model.tuning import Candidate
 
 
@@ -24,7 +24,7 @@ class Simulated:
     """
 
     named: tuple[str, ...]
-    standings: tuple[Standing, ...]
+    standings: tuple[RaceStanding, ...]
     num_launches: int
     gain: float
     measured: tuple[float, float, float] | None

@@ -32,14 +32,14 @@ def simulated(
     """
     rng = np.random.default_rng(seed)
     shape = (num_steps + 1, num_ranks)
-    added = {name: np.zeros(shape) for name in (*PARTS_MS, "pause")}
+    added = {name: np.zeros(shape) for name in (*PARTS_MS, "outside")}
     for name, extra in (extra_ms or {}).items():
         added[name][1:] = extra
     parts = {
         name: MS * (mean * (1 + noise * rng.normal(size=shape)).clip(0.5) + added[name])
         for name, mean in PARTS_MS.items()
     }
-    pause = MS * added["pause"]
+    pause = MS * added["outside"]
     tail = np.full(shape, MS * tail_ms)
     before = parts["data"] + parts["forward"] + parts["backward"] + pause
     after = parts["before_update"] + parts["optimizer"]
@@ -58,7 +58,7 @@ def simulated(
         arrived=arrived[rows],
         tail=tail[rows],
         after=after[rows],
-        parts={**{name: one[rows] for name, one in parts.items()}, "other": pause[rows]},
+        parts={**{name: one[rows] for name, one in parts.items()}, "outside": pause[rows]},
         clock_error=np.zeros((num_steps, num_ranks)),
         previous_after=of_previous(after[rows], np.arange(num_steps) > 0),
         behind_release=parts["before_update"][rows],
@@ -95,7 +95,7 @@ def tables_of(work: StepWork) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]
     num_steps, num_ranks = work.before.shape
     rank, step = np.tile(work.ranks, num_steps), np.repeat(work.steps, num_ranks)
     last = work.arrived.max(axis=1, keepdims=True)
-    start = work.begin + work.parts["other"]
+    start = work.begin + work.parts["outside"]
     names = {"pass_id": "p", "segment": "s", "rank": rank, "step": step}
     blocked = last + work.tail - work.arrived
     steps = STEPS.frame(
@@ -106,7 +106,7 @@ def tables_of(work: StepWork) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]
             "dur_ns": (work.end - start).ravel(),
             **{f"{name}_ns": work.parts[name].ravel() for name in PARTS_MS},
             "blocked_ns": blocked.ravel().astype(np.int64),
-            "other_ns": 0,
+            "outside_ns": 0,
             "samples": 8,
             "loss": np.nan,
             "num_steps": 1,

@@ -147,7 +147,7 @@ def _tables(
             "dur_ns": (ends - begins).ravel(),
             **parts,
             "blocked_ns": blocked.sum(axis=1).ravel().astype(np.int64),
-            "other_ns": 0,
+            "outside_ns": 0,
             "samples": 8,
             "loss": np.nan,
             "num_steps": 1,

@@ -21,7 +21,7 @@ def timeline_text(segment: SegmentSpec, size: int, first_step_ns: int) -> str:
         )
     events = []
     for step in range(segment.num_warmup_batches, len(ends)):
-        after = int(lengths["optimizer"][step] + lengths["other"][step])
+        after = int(lengths["optimizer"][step] + lengths["outside"][step])
         stop_us = (int(ends[step]) - after) // 1000
         start_us = stop_us - int(lengths["blocked"][step]) // 1000
         events += [_event("B", "NEGOTIATE_ALLREDUCE", start_us, pid) for pid in pids.values()]

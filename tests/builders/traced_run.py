@@ -56,7 +56,7 @@ def step_row(rank: int, step: int, **values: Any) -> dict[str, Any]:
         "blocked_ns": 4 * MS,
         "before_update_ns": 0,
         "optimizer_ns": 1 * MS,
-        "other_ns": 1 * MS,
+        "outside_ns": 1 * MS,
         "samples": 16,
         "loss": 2.5 - step,
         "num_steps": 1,

@@ -85,7 +85,7 @@ def test_a_folder_of_dumps_is_one_page_with_its_verdict_first(tmp_path, offered)
     dashboard(folder, "--no-open")
     assert (offered["folders"], offered["watched"]) == (["dumps"], [])
     store = RunStore([folder])
-    shown = str(found_content(store.look(store.ids[0])))
+    shown = str(found_content(store.finished(store.ids[0])))
     # "Hang" itself is a link to its definition.
     finding = ": rank 1 has not submitted nccl:all_reduce (Seq 6"
     assert shown.index("Hang") < shown.index(finding) < shown.index("process groups")

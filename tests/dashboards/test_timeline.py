@@ -7,7 +7,8 @@ from hvdprof.dashboards.access import Access
 from hvdprof.dashboards.app import create_app
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.timeline_answers import chosen_pass
-from hvdprof.dashboards.timeline_window import (
+from hvdprof.dashboards.view import View
+from hvdprof.dashboards.view_range import (
     Window,
     fitted,
     lane_kind_of,
@@ -15,7 +16,6 @@ from hvdprof.dashboards.timeline_window import (
     selection_of,
     window_of,
 )
-from hvdprof.dashboards.view import View
 from hvdprof.errors import UnreadableInputError
 from hvdprof.figures.timeline.event_details import timeline_passes
 from hvdprof.figures.timeline.timeline_lanes import LaneKind, pass_lanes

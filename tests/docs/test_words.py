@@ -33,8 +33,8 @@ PHRASES: dict[str, str] = {
     r"launch(es)?|point|tensors?) "
     r"an? (step|rank|second|thread|launch|host|GPU|core|event|pair)\b": "per rank",
     r"\b(stand|stands|stood|standing) still\b": "blocked, stalled; exposed communication",
-    r"\bwhat (looking|observing|observation) costs?\b": "observer overhead",
-    r"\bwhat looking\b": "observer overhead",
+    r"\bwhat (looking|observing|observation) costs?\b": "trace overhead",
+    r"\bwhat looking\b": "trace overhead",
     r"\bworth \S+ independent\b": "effective sample size",
     r"\b(leave|left|leaves) (it|them) away\b": "omit",
     r"\bblam(e|es|ed|ing)\b": "wait caused, straggler",

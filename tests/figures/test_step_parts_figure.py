@@ -15,7 +15,7 @@ PARTS_MS = {
     "blocked": 4.0,
     "before_update": 0.4,
     "optimizer": 0.6,
-    "unattributed": 1.0,
+    "outside": 1.0,
 }
 
 

@@ -29,7 +29,7 @@ def test_a_straggler_has_a_bar_with_its_name(tmp_path):
     assert own.y == ("straggler: rank 1,<br>forward phase<br><b>3.00 ms · +23.1 points</b>",)
     assert own.x[0] == pytest.approx(3.0, rel=0.02)
     assert own.marker.color == CAUSE_COLOURS[STRAGGLER]
-    assert "alone: 3.0" in own.hovertext[0]
+    assert "saved if removed: 3.0" in own.hovertext[0]
 
 
 def test_the_low_one_has_bars_of_one_line_that_end_at_the_cell(tmp_path):

@@ -15,7 +15,7 @@ from hvdprof.api.cached_communication import cached_communication
 from hvdprof.errors import UnreadableInputError
 from hvdprof.model.notes import texts
 from hvdprof.model.table_catalogue import TABLES
-from hvdprof.report.tables.table_files import Rows
+from hvdprof.report.tables.table_files import TableRows
 from hvdprof.report.terminal.files_report import render_files_json
 from tests.builders.flight_dumps import dump, write_dumps
 from tests.builders.nccl_log import call_line, job
@@ -331,7 +331,7 @@ def test_a_large_timeline_with_such_a_name_is_cached(
     assert len(tables["collectives"])
 
 
-def frame_of(rows: Rows) -> pd.DataFrame:
+def frame_of(rows: TableRows) -> pd.DataFrame:
     return rows if isinstance(rows, pd.DataFrame) else pd.concat(list(rows.frames()))
 
 

@@ -79,7 +79,7 @@ def test_parts_of_a_step_are_in_their_columns(tmp_path: Path) -> None:
         "backward": 4,
         "blocked": 8,
         "optimizer": 16,
-        "other": 32,
+        "outside": 32,
     }
     run = load_run(write_run(tmp_path, [PassSpec(segments=[SegmentSpec(parts_ms=parts)])]))
     row = run.steps.iloc[5]
@@ -95,7 +95,7 @@ def test_the_timeline_lies_on_the_clock_and_in_the_steps_of_rank_0(tmp_path: Pat
     rank_0 = run.steps[run.steps["rank"] == 0].set_index("step")
     for row in operations.to_dict("records"):
         step = rank_0.loc[row["step"]]
-        end_ns = step["start_ns"] + step["dur_ns"] - step["optimizer_ns"] - step["other_ns"]
+        end_ns = step["start_ns"] + step["dur_ns"] - step["optimizer_ns"] - step["outside_ns"]
         assert abs(row["start_ns"] + row["dur_ns"] - end_ns) <= row["clock_error_ns"]
         assert row["dur_ns"] == 2_000_000
     sizes = operations.groupby("fusion_id")["size_bytes"].sum()

@@ -16,8 +16,8 @@ def row(term="straggler", ranks="1", phase="data", pattern="persistent", **value
     ("given", "title"),
     [
         ({}, ("straggler", "rank 1, data phase")),
-        ({"phase": "pause"}, ("straggler", "rank 1, between steps")),
-        ({"phase": "unattributed"}, ("straggler", "rank 1, no single phase")),
+        ({"phase": "outside"}, ("straggler", "rank 1, between steps")),
+        ({"phase": "mixed"}, ("straggler", "rank 1, no single phase")),
         ({"ranks": "1, 3"}, ("stragglers", "ranks 1 and 3, data phase")),
         ({"ranks": "1, 3, 5"}, ("stragglers", "3 ranks, data phase")),
         (
@@ -25,7 +25,7 @@ def row(term="straggler", ranks="1", phase="data", pattern="persistent", **value
             ("straggler from step 300", "rank 1, data phase"),
         ),
         (
-            {"ranks": "0", "phase": "pause", "pattern": "periodic", "period_steps": 20.0},
+            {"ranks": "0", "phase": "outside", "pattern": "periodic", "period_steps": 20.0},
             ("rank 0 pauses every 20 steps, between steps", ""),
         ),
         (
@@ -58,7 +58,7 @@ def row(term="straggler", ranks="1", phase="data", pattern="persistent", **value
             {
                 "term": "pause",
                 "ranks": "all",
-                "phase": "pause",
+                "phase": "outside",
                 "pattern": "periodic",
                 "period_steps": 50.0,
             },
@@ -96,7 +96,7 @@ def test_the_name_of_a_row_has_no_numbers_of_its_events():
 def test_input_and_overhead_of_one_rank_alone_name_it():
     assert cause_name(row("input-bound", "1", "", "")) == "input (rank 1)"
     assert cause_name(row("input-bound", "", "", "")) == "input (all ranks)"
-    assert cause_name(row("serialization", "3", "", "")) == "inter-step overhead (rank 3)"
+    assert cause_name(row("outside", "3", "", "")) == "outside all phases (rank 3)"
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_a_short_name_leaves_out_the_phase(given, name):
 
 
 def test_a_difference_of_two_cells_has_no_period():
-    names = {"term": "pause", "ranks": "all", "phase": "pause"}
+    names = {"term": "pause", "ranks": "all", "phase": "outside"}
     rows = declared_rows(
         WATERFALL_DIFF, names | {"pattern": "periodic"}, names | {"pattern": "irregular"}
     ).to_dict("records")

@@ -30,7 +30,7 @@ from hvdprof.model.arrays import Float64s, Int64s
 from hvdprof.model.launch_key import LAUNCH, LaunchKey, rows_by_launch
 from hvdprof.model.tables.waterfall_tables import REPLAYS
 
-LEAST_STEPS = 5
+_LEAST_STEPS = 5
 NUM_PHASES = 16
 NEGOTIATION_QUANTILE = 0.05
 MARKED, UNIFORM = "marks", "uniform"
@@ -144,7 +144,7 @@ def _replay(
     """Measured and replayed step times."""
     steps = buckets.step[buckets.first]
     here = np.isin(work.steps, steps)
-    if here.sum() < LEAST_STEPS:
+    if here.sum() < _LEAST_STEPS:
         return None
     place = np.searchsorted(steps, work.steps[here])
     arrival = work.arrived[here].max(axis=1)

@@ -10,7 +10,7 @@ import numpy as np
 from hvdprof.analyze.causes.shapley import MOST_PLAYERS
 from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.analyze.stragglers.named_cause import IRREGULAR, STRAGGLER, NamedCause
-from hvdprof.analyze.stragglers.windows import UNATTRIBUTED
+from hvdprof.analyze.stragglers.own_time import MIXED
 from hvdprof.model.causes import ALL_RANKS, ANY_RANK
 
 SHARE_OF_LAUNCHES = 0.5
@@ -121,7 +121,7 @@ def _take(left: list[list[NamedCause]], members: Sequence[Sequence[NamedCause]])
 def _cause(members: tuple[tuple[NamedCause, ...], ...], num_ranks: int) -> CellCause:
     every = tuple(itertools.chain.from_iterable(members))
     phases = Counter(one.phase for one in every)
-    known = {phase: number for phase, number in phases.items() if phase != UNATTRIBUTED}
+    known = {phase: number for phase, number in phases.items() if phase != MIXED}
     phase = (
         max(known, key=lambda name: known[name]) if len(known) == 1 else phases.most_common(1)[0][0]
     )

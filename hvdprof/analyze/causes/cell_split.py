@@ -39,7 +39,7 @@ class CellSplit:
     def saved_alone(self, name: str) -> float:
         """How much less than its cost the removal of the rank alone in a part saves, a share."""
         costs = [one.alone[name] for one in self.launches if name in one.alone]
-        return float(np.mean([one.alone - one.share for one in costs])) if costs else 0.0
+        return float(np.mean([one.saved_if_removed - one.share for one in costs])) if costs else 0.0
 
     def rank_of(self, name: str, share: float) -> str:
         """The rank that most of so large a share lies on, as text; empty where it is no one's.

@@ -16,7 +16,7 @@ from hvdprof.analyze.causes.delays import (
     later_rows,
     rows_of,
 )
-from hvdprof.analyze.causes.rank_delay import RankDelay, windows_of, without_delays
+from hvdprof.analyze.causes.rank_delay import RankDelay, own_times_of, without_delays
 from hvdprof.analyze.causes.shapley import shapley
 from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.analyze.steps.step_work import StepWork, Times
@@ -28,7 +28,7 @@ class Credit:
     """Shapley value, and saving if this alone is removed, as shares of the mean step time."""
 
     share: float
-    alone: float
+    saved_if_removed: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ def launch_causes(
     of_alone: dict[str, Times] = {}
     for part, of_part in (alone or {}).items():
         without = without_delays(work, of_part)
-        of_alone[part] = windows_of(work) - windows_of(without)
+        of_alone[part] = own_times_of(work) - own_times_of(without)
         work = without
     first = rows_of(work)
     rows = [first, *later_rows(work)]

@@ -15,11 +15,11 @@ from hvdprof.analyze.stats.distributions import student_quantile
 from hvdprof.analyze.steps.step_work import StepWork, Times
 from hvdprof.analyze.stragglers.delay import SLOW
 from hvdprof.analyze.stragglers.named_cause import PERIODIC, STRAGGLER, NamedCause
+from hvdprof.analyze.stragglers.own_time import lateness_of, own_times
 from hvdprof.analyze.stragglers.stalls import MOST_STEPS
-from hvdprof.analyze.stragglers.windows import lateness_of, windows
 from hvdprof.model.causes import ANY_RANK
 
-LEVEL = 0.01
+LEVEL_OF_SCATTER = 0.01
 """Accepted probability that differences between launches name a rank of a healthy cell."""
 
 LARGE_SHARE = 0.2
@@ -73,7 +73,7 @@ def exceeds_scatter(late: Times, places: Sequence[int]) -> bool:
     scatter = float(late.var(axis=0, ddof=1).mean())
     # The lateness of ranks is relative to each other: one rank less is free.
     degrees = (num_launches - 1) * (num_ranks - 1)
-    quantile = student_quantile(degrees, 1 - LEVEL / num_ranks)
+    quantile = student_quantile(degrees, 1 - LEVEL_OF_SCATTER / num_ranks)
     return mean > quantile * math.sqrt(scatter / num_launches)
 
 
@@ -88,7 +88,7 @@ def _is_sparse(one: NamedCause) -> bool:
 
 def _mean_lateness(work: StepWork, events: Sequence[NamedCause]) -> Times | None:
     """[ranks] Share of the step, in the steps without an event; None without steps."""
-    spans = windows(work)
+    spans = own_times(work)
     is_free = np.ones(len(spans.rows), dtype=bool)
     for one in events:
         is_free &= ~one.affected[spans.rows].any(axis=1)

@@ -12,19 +12,19 @@ import numpy as np
 
 from hvdprof.analyze.causes.cell_causes import CellCause
 from hvdprof.analyze.causes.delays import DATA, OUTSIDE
-from hvdprof.analyze.causes.launch_scatter import LEVEL, exceeds_scatter
+from hvdprof.analyze.causes.launch_scatter import LEVEL_OF_SCATTER, exceeds_scatter
 from hvdprof.analyze.causes.rank_delay import RankDelay, phase_times
 from hvdprof.analyze.stats.significance import above_zero
 from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.analyze.steps.step_work import StepWork, Times
 from hvdprof.analyze.stragglers.delay import SMALLEST_SHARE
 from hvdprof.analyze.stragglers.named_cause import STRAGGLER, NamedCause
+from hvdprof.analyze.stragglers.own_time import BEFORE_UPDATE, OUTSIDE_PHASE, lateness
 from hvdprof.analyze.stragglers.stalls import MOST_STEPS
-from hvdprof.analyze.stragglers.windows import BEFORE_UPDATE, PAUSE_PHASE, lateness
 from hvdprof.model.arrays import Bools
 from hvdprof.model.cause_names import ranks_of
 
-PHASES_OF: Mapping[str, tuple[str, ...]] = {DATA: (DATA,), OUTSIDE: (PAUSE_PHASE, BEFORE_UPDATE)}
+PHASES_OF: Mapping[str, tuple[str, ...]] = {DATA: (DATA,), OUTSIDE: (OUTSIDE_PHASE, BEFORE_UPDATE)}
 """The phases of the parts of a step in which one rank alone is looked for."""
 
 SHARE_OF_LAUNCHES = 0.5
@@ -114,7 +114,7 @@ def _rank_alone(
     place = int(np.where(candidates, late.mean(axis=0), -np.inf).argmax())
     if not candidates[place] or late[:, place].mean() < SMALLEST_SHARE:
         return None
-    level = LEVEL / len(candidates)
+    level = LEVEL_OF_SCATTER / len(candidates)
     exceeds = [above_zero(one[~np.isnan(one[:, place]), place], level) for one in whole]
     if np.mean(exceeds) < SHARE_OF_LAUNCHES:
         return None

@@ -10,10 +10,10 @@ from hvdprof.analyze.causes.delays import OPTIMIZER, later_rows, rows_of
 from hvdprof.analyze.causes.shapley import shapley
 from hvdprof.analyze.steps.step_work import StepWork, Times
 from hvdprof.analyze.steps.sync_points import SyncPoints
-from hvdprof.analyze.stragglers.windows import (
+from hvdprof.analyze.stragglers.own_time import (
     BEFORE_UPDATE,
-    PAUSE_PHASE,
-    UNATTRIBUTED,
+    MIXED,
+    OUTSIDE_PHASE,
     lateness,
 )
 
@@ -23,8 +23,8 @@ class RankDelay:
     """A rank, by its column, takes so much longer in a phase of every step.
 
     ``delay_ns`` is that of every step, or of each [steps]; where it is negative, the rank takes
-    less time there. ``phase`` is one of ``OWN_PARTS``, PAUSE_PHASE (outside every phase), or
-    UNATTRIBUTED where the steps have no phases.
+    less time there. ``phase`` is one of ``OWN_PARTS``, OUTSIDE_PHASE (outside every phase), or
+    MIXED where the steps have no phases.
     """
 
     place: int
@@ -33,11 +33,11 @@ class RankDelay:
 
 
 def phase_times(work: StepWork) -> dict[str, Times]:
-    """[steps, ranks] Own time in each phase and outside; UNATTRIBUTED alone without phases."""
+    """[steps, ranks] Own time in each phase and outside; MIXED alone without phases."""
     if not work.own.any():
-        return {UNATTRIBUTED: work.before + work.after}
-    own = {name: times for name, times in work.parts.items() if name != "other"}
-    return {**own, PAUSE_PHASE: work.parts["other"]}
+        return {MIXED: work.before + work.after}
+    own = {name: times for name, times in work.parts.items() if name != "outside"}
+    return {**own, OUTSIDE_PHASE: work.parts["outside"]}
 
 
 def without_delays(work: StepWork, delays: Sequence[RankDelay]) -> StepWork:
@@ -61,8 +61,8 @@ def without_delays(work: StepWork, delays: Sequence[RankDelay]) -> StepWork:
     for delay in delays:
         column = (slice(None), delay.place)
         taken = _taken(delay, parts, before)
-        if delay.phase != UNATTRIBUTED:
-            name = "other" if delay.phase == PAUSE_PHASE else delay.phase
+        if delay.phase != MIXED:
+            name = "outside" if delay.phase == OUTSIDE_PHASE else delay.phase
             parts[name][column] -= taken
         of_previous = _of_previous_step(delay, work)
         if delay.phase == OPTIMIZER:
@@ -97,7 +97,7 @@ def without_delays(work: StepWork, delays: Sequence[RankDelay]) -> StepWork:
     )
 
 
-def windows_of(work: StepWork) -> Times:
+def own_times_of(work: StepWork) -> Times:
     """[ranks, rows] The windows up to all synchronizations (``delays.Rows``), ns."""
     rows = [rows_of(work), *later_rows(work)]
     return np.concatenate([one.window for one in rows], axis=1)
@@ -112,8 +112,8 @@ def delay_costs(work: StepWork, delays: Sequence[RankDelay]) -> list[float]:
         work: The steady steps of a launch.
         delays: The delays, at most ``shapley.MOST_PLAYERS``.
     """
-    whole = windows_of(work)
-    players = [whole - windows_of(without_delays(work, [delay])) for delay in delays]
+    whole = own_times_of(work)
+    players = [whole - own_times_of(without_delays(work, [delay])) for delay in delays]
     base = whole - np.sum(players, axis=0) if players else whole
     first = [rows_of(work), *later_rows(work)]
     base = base + np.concatenate([rows.begin + rows.tail for rows in first], axis=1)
@@ -121,10 +121,10 @@ def delay_costs(work: StepWork, delays: Sequence[RankDelay]) -> list[float]:
 
 
 def _taken(delay: RankDelay, parts: dict[str, Times], before: Times) -> Times:
-    if delay.phase == UNATTRIBUTED:
+    if delay.phase == MIXED:
         own = before
     else:
-        own = parts["other" if delay.phase == PAUSE_PHASE else delay.phase]
+        own = parts["outside" if delay.phase == OUTSIDE_PHASE else delay.phase]
     return np.minimum(delay.delay_ns, own[:, delay.place])
 
 

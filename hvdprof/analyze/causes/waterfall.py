@@ -29,8 +29,8 @@ from hvdprof.model.causes import (
     EXPOSED_TRANSFER,
     INPUT_BOUND,
     JITTER,
+    OUTSIDE_PHASES,
     RESIDUAL_TERM,
-    SERIALIZATION,
     cause_id,
 )
 from hvdprof.model.launch_key import LaunchKey
@@ -50,7 +50,7 @@ class _Term:
     """
 
     share: Spread
-    alone: float
+    saved_if_removed: float
     of_baseline: float = NAN
     rank: str = ""
 
@@ -71,7 +71,7 @@ def waterfall(
         T = C + D + O + named causes + jitter + exposed transfer       (``launch_causes``)
 
         input               D - w * D_1
-        serialization       O - w * O_1
+        outside             O - w * O_1
         compute slowdown    C - w * C_1
         baseline credit     - w * (T_1 - C_1 - D_1 - O_1)
 
@@ -82,7 +82,7 @@ def waterfall(
     Pauses of the baseline are in its credit, since steps in which it pauses are not normal.
     Together the terms are ``T - w * T_1``, and ``residual`` is the rounding error. Cells without
     another cell as baseline have neither compute slowdown nor credit, and their input and
-    serialization are whole (``D``, ``O``): their terms are ``T - C``. Cells without phases have
+    time outside are whole (``D``, ``O``): their terms are ``T - C``. Cells without phases have
     named causes, jitter and exposed transfer alone.
 
     Every term is a mean over launches of its share in the launch's step times the step time of the
@@ -159,7 +159,7 @@ def _rows(time: CellTime, own: CellSplit, reference: _Reference | None) -> list[
             number,
             _Term(
                 spread([one.named[number].share for one in launches]),
-                float(np.mean([one.named[number].alone for one in launches])),
+                float(np.mean([one.named[number].saved_if_removed for one in launches])),
             ),
         )
         for number, cause in enumerate(own.named)
@@ -195,16 +195,16 @@ def _other_terms(own: CellSplit, reference: _Reference | None) -> dict[str, _Ter
     terms = {
         JITTER: _Term(
             spread([one.jitter.share for one in own.launches]),
-            float(np.mean([one.jitter.alone for one in own.launches])),
+            float(np.mean([one.jitter.saved_if_removed for one in own.launches])),
         ),
         EXPOSED_TRANSFER: _Term(
             spread([one.transfer.share for one in own.launches]),
-            float(np.mean([one.transfer.alone for one in own.launches])),
+            float(np.mean([one.transfer.saved_if_removed for one in own.launches])),
         ),
     }
     if own.has_phases:
         terms[INPUT_BOUND] = _of_part(DATA, own, reference)
-        terms[SERIALIZATION] = _of_part(OUTSIDE, own, reference)
+        terms[OUTSIDE_PHASES] = _of_part(OUTSIDE, own, reference)
     if reference is not None:
         terms[COMPUTE_INFLATION] = _of_part(COMPUTE, own, reference)
         credit = scaled(-1.0, reference.rest)
@@ -274,8 +274,8 @@ def _row(cell: Cell, name: str, term: _Term, step_ns: float) -> dict[str, object
         "share": share.value,
         "share_low": share.low,
         "share_high": share.high,
-        "alone_ns": term.alone * step_ns,
-        "alone_share": term.alone,
+        "saved_if_removed_ns": term.saved_if_removed * step_ns,
+        "saved_if_removed_share": term.saved_if_removed,
         "baseline_ns": term.of_baseline * step_ns,
         "baseline_share": term.of_baseline,
         "executing_share": NAN,

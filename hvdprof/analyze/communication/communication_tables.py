@@ -15,6 +15,7 @@ from hvdprof.analyze.communication.tensor_sums import TensorSums
 from hvdprof.analyze.stats.uncertainty import mean_of
 from hvdprof.model.launch_key import LAUNCH, LaunchKey, rows_by_launch
 from hvdprof.model.run import Run
+from hvdprof.model.step_parts import RECORDED_PARTS
 from hvdprof.model.tables.collective_tables import BREAKDOWN, COLLECTIVES, LINK_FIT, OVERLAP
 from hvdprof.model.tables.tensor_tables import STEP_COMMUNICATION, TENSORS
 from hvdprof.model.tables.timeline_file_tables import TIMELINES
@@ -78,17 +79,6 @@ def _threshold_of(run: Run) -> dict[LaunchKey, int]:
     return {key: threshold for key, threshold in found.items() if threshold}
 
 
-_NAMES = {
-    "data": "data",
-    "forward": "forward",
-    "backward": "backward",
-    "blocked": "blocked",
-    "before_update": "before_update",
-    "optimizer": "optimizer",
-    "other": "unattributed",
-}
-
-
 def breakdown(steps: pd.DataFrame, job_steps: pd.DataFrame) -> pd.DataFrame:
     """BREAKDOWN of every rank of every launch, over its steady steps.
 
@@ -105,7 +95,7 @@ def breakdown(steps: pd.DataFrame, job_steps: pd.DataFrame) -> pd.DataFrame:
     for key, members in rows_by_launch(counted):
         for rank, own in counted.iloc[members].groupby("rank"):
             step_ns = float(own["dur_ns"].mean())
-            for part, name in _NAMES.items():
+            for part in RECORDED_PARTS:
                 times = own[f"{part}_ns"].to_numpy(dtype="float64")
                 if np.isnan(times).any():
                     continue
@@ -115,7 +105,7 @@ def breakdown(steps: pd.DataFrame, job_steps: pd.DataFrame) -> pd.DataFrame:
                         "pass_id": key[0],
                         "segment": key[1],
                         "rank": rank,
-                        "part": name,
+                        "part": part,
                         "time_ns": mean.value,
                         "time_low_ns": mean.low,
                         "time_high_ns": mean.high,

@@ -26,9 +26,9 @@ from hvdprof.model.causes import (
     EXPOSED_TRANSFER,
     INPUT_BOUND,
     JITTER,
+    OUTSIDE_PHASES,
     OWN_WORK,
     RANK_CHANGE,
-    SERIALIZATION,
     SHARED_PHASES,
 )
 
@@ -106,7 +106,7 @@ def _shares(one: LaunchCauses, *, has_phases: bool) -> dict[str, float]:
         return terms | {OWN_WORK: one.normal_share}
     return (
         terms
-        | {INPUT_BOUND: one.normal[DATA], SERIALIZATION: one.normal[OUTSIDE]}
+        | {INPUT_BOUND: one.normal[DATA], OUTSIDE_PHASES: one.normal[OUTSIDE]}
         | {phase: one.phases[phase] for phase in SHARED_PHASES}
     )
 

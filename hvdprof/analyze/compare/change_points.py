@@ -21,7 +21,7 @@ LEAST = 4
 
 PERMUTATIONS = 399
 SPLIT_LEVEL = 0.1
-LEVEL = 0.001
+_LEVEL = 0.001
 _SEED = 20261122
 
 
@@ -44,7 +44,7 @@ def change_points(values: NDArray[np.float64]) -> list[int]:
             for a, b, c in zip(bounds[:-2], bounds[1:-1], bounds[2:], strict=True)
         ]
         weakest = int(np.argmax(chances))
-        if chances[weakest] <= LEVEL:
+        if chances[weakest] <= _LEVEL:
             break
         del found[weakest]
     return found

@@ -14,7 +14,7 @@ from hvdprof.analyze.compare.outcomes import change_interval, family_outcomes, i
 from hvdprof.analyze.compare.power import detectable_change, launches_needed
 from hvdprof.analyze.stats.launch_spread import Spread
 from hvdprof.model.cell_key import CELL_KEY
-from hvdprof.model.comparison import METRICS, Metric, Outcome
+from hvdprof.model.comparison import METRICS, ComparisonOutcome, Metric
 from hvdprof.model.tables.comparison_tables import COMPARED_CELLS, COMPARED_POOLED
 
 UNKNOWN_SPREAD = "one launch: the variation between launches is unknown"
@@ -91,9 +91,9 @@ class _Judged:
     ``num_tests`` counts the tests that keep the level together with these.
     """
 
-    of_cells: list[Outcome]
+    of_cells: list[ComparisonOutcome]
     mean: Spread | None
-    of_mean: Outcome
+    of_mean: ComparisonOutcome
     num_tests: int
 
 
@@ -123,7 +123,7 @@ def _judged(
             judged[metric.name] = _Judged(
                 of_cells=[next(found) for _ in own],
                 mean=mean,
-                of_mean=Outcome.INCONCLUSIVE if mean is None else next(found),
+                of_mean=ComparisonOutcome.INCONCLUSIVE if mean is None else next(found),
                 num_tests=len(tests),
             )
     return judged
@@ -150,19 +150,24 @@ def _rows(
     own = replace(limits, level=limits.level / max(judged.num_tests, 1))
     found = iter(judged.of_cells)
     return [
-        _row(change, reason, (limits, own), Outcome.NOT_COMPARABLE if reason else next(found))
+        _row(
+            change,
+            reason,
+            (limits, own),
+            ComparisonOutcome.NOT_COMPARABLE if reason else next(found),
+        )
         for change, reason in changes
     ]
 
 
 def _row(
-    change: CellChange, reason: str, limits: tuple[Limits, Limits], outcome: Outcome
+    change: CellChange, reason: str, limits: tuple[Limits, Limits], outcome: ComparisonOutcome
 ) -> dict[str, object]:
     """A row; ``limits`` are those of its interval, and of one test among all of its family."""
     metric, design, level = change.metric, change.design, limits[1].level
     margin = limits[0].margins[metric.name]
     worsening, scaled = _worsening(metric, change.change), _scaled(metric, margin)
-    is_open = outcome is Outcome.INCONCLUSIVE
+    is_open = outcome is ComparisonOutcome.INCONCLUSIVE
     return {
         **dict(zip(CELL_KEY, change.key, strict=True)),
         "metric": metric.name,

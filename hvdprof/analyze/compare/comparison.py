@@ -22,8 +22,8 @@ from hvdprof.model.comparison import (
     STEP_TIME,
     THROUGHPUT,
     Comparison,
+    ComparisonOutcome,
     Metric,
-    Outcome,
     Rules,
     SideName,
 )
@@ -117,7 +117,7 @@ def compare_sides(first: ComparedSide, second: ComparedSide, rules: Rules) -> Co
     pooled = compared_pooled(changes, reasons, limits)
     metric = _deciding_metric(cells)
     outcome = overall(
-        [Outcome(one) for one in cells.loc[cells["metric"] == metric.name, "outcome"]],
+        [ComparisonOutcome(one) for one in cells.loc[cells["metric"] == metric.name, "outcome"]],
         _pooled_outcome(pooled, metric),
     )
     causes = moved_causes(
@@ -184,9 +184,9 @@ def _deciding_metric(cells: pd.DataFrame) -> Metric:
     return STEP_TIME if (cells["metric"] == STEP_TIME.name).any() else THROUGHPUT
 
 
-def _pooled_outcome(pooled: pd.DataFrame, metric: Metric) -> Outcome:
+def _pooled_outcome(pooled: pd.DataFrame, metric: Metric) -> ComparisonOutcome:
     found = pooled.loc[pooled["metric"] == metric.name, "outcome"].tolist()
-    return Outcome(found[0]) if found else Outcome.INCONCLUSIVE
+    return ComparisonOutcome(found[0]) if found else ComparisonOutcome.INCONCLUSIVE
 
 
 def _notes(analysis: RunAnalysis) -> Iterator[str]:

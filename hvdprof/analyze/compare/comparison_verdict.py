@@ -10,7 +10,7 @@ import pandas as pd
 from hvdprof import units
 from hvdprof.model.cause_names import change_sentence
 from hvdprof.model.cell_key import CELL_KEY, TORCH_ENGINE, cell_label
-from hvdprof.model.comparison import Metric, Outcome, Rules, change_text
+from hvdprof.model.comparison import ComparisonOutcome, Metric, Rules, change_text
 from hvdprof.model.frame_row import FrameRow, is_missing
 
 FEW_LAUNCHES = 3
@@ -18,7 +18,7 @@ FEW_LAUNCHES = 3
 
 
 def comparison_sentence(
-    outcome: Outcome,
+    outcome: ComparisonOutcome,
     metric: Metric,
     cells: pd.DataFrame,
     pooled: pd.DataFrame,
@@ -34,13 +34,13 @@ def comparison_sentence(
         causes: MOVED_CAUSES.
     """
     of_metric = cells[cells["metric"] == metric.name]
-    if outcome is Outcome.NOT_COMPARABLE:
+    if outcome is ComparisonOutcome.NOT_COMPARABLE:
         reason = of_metric["reason"].iloc[0]
         return f"{outcome.upper()}: {reason}. Add --force to compare them nevertheless."
-    rows = of_metric[of_metric["outcome"] != Outcome.NOT_COMPARABLE].to_dict("records")
-    if outcome is Outcome.EQUAL:
+    rows = of_metric[of_metric["outcome"] != ComparisonOutcome.NOT_COMPARABLE].to_dict("records")
+    if outcome is ComparisonOutcome.EQUAL:
         text = _equal(rows, metric)
-    elif outcome is Outcome.INCONCLUSIVE:
+    elif outcome is ComparisonOutcome.INCONCLUSIVE:
         text = _inconclusive(rows, metric, causes)
     else:
         text = _decided(outcome, metric, rows, pooled, causes)
@@ -48,7 +48,11 @@ def comparison_sentence(
 
 
 def comparison_caveat(
-    outcome: Outcome, metric: Metric, cells: pd.DataFrame, reasons: Sequence[str], rules: Rules
+    outcome: ComparisonOutcome,
+    metric: Metric,
+    cells: pd.DataFrame,
+    reasons: Sequence[str],
+    rules: Rules,
 ) -> str:
     """What limits the verdict; empty where nothing does.
 
@@ -59,7 +63,7 @@ def comparison_caveat(
         reasons: Why the runs are not comparable.
         rules: The rules of the comparison.
     """
-    if outcome is Outcome.NOT_COMPARABLE:
+    if outcome is ComparisonOutcome.NOT_COMPARABLE:
         return ""
     return " ".join(_caveats(metric, cells, reasons, rules))
 
@@ -70,8 +74,8 @@ def _caveats(
     if rules.is_forced and reasons:
         yield f"Compared by --force although they differ in {'; '.join(reasons)}."
     of_metric = cells[cells["metric"] == metric.name]
-    rows = of_metric[of_metric["outcome"] != Outcome.NOT_COMPARABLE].to_dict("records")
-    left_out = cells[cells["outcome"] == Outcome.NOT_COMPARABLE].to_dict("records")
+    rows = of_metric[of_metric["outcome"] != ComparisonOutcome.NOT_COMPARABLE].to_dict("records")
+    left_out = cells[cells["outcome"] == ComparisonOutcome.NOT_COMPARABLE].to_dict("records")
     if left_out:
         names = ", ".join(dict.fromkeys(cell_label(row) for row in left_out))
         yield f"Not compared: {names} ({left_out[0]['reason']})."
@@ -109,7 +113,7 @@ def _equal(rows: Sequence[FrameRow], metric: Metric) -> str:
 
 def _inconclusive(rows: Sequence[FrameRow], metric: Metric, causes: pd.DataFrame) -> str:
     """The open cell that changed most; what moved in it nevertheless, and what would decide."""
-    row = max((one for one in rows if one["outcome"] == Outcome.INCONCLUSIVE), key=_size)
+    row = max((one for one in rows if one["outcome"] == ComparisonOutcome.INCONCLUSIVE), key=_size)
     text = f"{cell_label(row)}: {metric.title} {change_text(row, metric)}"
     if row["reason"]:
         return f"{text}. {row['reason'][0].upper()}{row['reason'][1:]}: measure at least 3."
@@ -126,7 +130,7 @@ def _inconclusive(rows: Sequence[FrameRow], metric: Metric, causes: pd.DataFrame
 
 
 def _decided(
-    outcome: Outcome,
+    outcome: ComparisonOutcome,
     metric: Metric,
     rows: Sequence[FrameRow],
     pooled: pd.DataFrame,

@@ -7,7 +7,7 @@ import pandas as pd
 
 from hvdprof.errors import UsageError
 from hvdprof.model.cell_key import cell_label
-from hvdprof.model.comparison import METRICS, Condition, GateResult, Outcome
+from hvdprof.model.comparison import METRICS, ComparisonOutcome, Condition, GateResult
 
 _CONDITION = re.compile(
     r"\s*(?P<metric>[a-z0-9_]+)\s*(?P<sign>[<>])\s*(?P<value>[+-]?[0-9.]+)\s*(?P<unit>%|pt)\s*"
@@ -90,18 +90,22 @@ def gate_results(
 def _result(condition: Condition, cells: pd.DataFrame, pooled: pd.DataFrame) -> GateResult:
     name = condition.metric.name
     own = cells[cells["metric"] == name].to_dict("records")
-    failing = tuple(cell_label(row) for row in own if row["outcome"] == Outcome.REGRESSED)
+    failing = tuple(cell_label(row) for row in own if row["outcome"] == ComparisonOutcome.REGRESSED)
     of_mean = pooled.loc[pooled["metric"] == name, "outcome"].tolist()
-    if not failing and Outcome.REGRESSED in of_mean:
+    if not failing and ComparisonOutcome.REGRESSED in of_mean:
         failing = ("the mean of all cells",)
     found = {str(row["outcome"]) for row in own}
-    judged = {cell_label(row) for row in own if row["outcome"] != Outcome.NOT_COMPARABLE}
+    judged = {cell_label(row) for row in own if row["outcome"] != ComparisonOutcome.NOT_COMPARABLE}
     labels = dict.fromkeys(cell_label(row) for row in cells.to_dict("records"))
     apart = tuple(label for label in labels if label not in judged)
     if failing:
-        outcome = Outcome.REGRESSED
-    elif found <= {Outcome.NOT_COMPARABLE}:
-        outcome = Outcome.NOT_COMPARABLE
+        outcome = ComparisonOutcome.REGRESSED
+    elif found <= {ComparisonOutcome.NOT_COMPARABLE}:
+        outcome = ComparisonOutcome.NOT_COMPARABLE
     else:
-        outcome = Outcome.INCONCLUSIVE if Outcome.INCONCLUSIVE in found else Outcome.EQUAL
+        outcome = (
+            ComparisonOutcome.INCONCLUSIVE
+            if ComparisonOutcome.INCONCLUSIVE in found
+            else ComparisonOutcome.EQUAL
+        )
     return GateResult(condition, outcome, failing, apart)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from hvdprof.analyze.stats.distributions import student_below, student_quantile
 from hvdprof.analyze.stats.launch_spread import Spread
 from hvdprof.analyze.stats.uncertainty import NAN, Interval
-from hvdprof.model.comparison import DEFAULT_LEVEL, Outcome
+from hvdprof.model.comparison import DEFAULT_LEVEL, ComparisonOutcome
 
 LEAST_DEGREES = 1.0
 
@@ -38,7 +38,7 @@ def is_known(change: Spread) -> bool:
 
 def outcomes(
     changes: Sequence[Spread], margin: float, level: float = DEFAULT_LEVEL
-) -> list[Outcome]:
+) -> list[ComparisonOutcome]:
     """The outcome of each of several cells, by one metric.
 
     1.  REGRESSED: the change is significantly above the margin (one-sided t, Holm over the cells).
@@ -56,18 +56,18 @@ def outcomes(
 
 def family_outcomes(
     family: Sequence[tuple[Spread, float]], level: float = DEFAULT_LEVEL
-) -> list[Outcome]:
+) -> list[ComparisonOutcome]:
     """The outcomes of changes that keep the level together, each with a margin of its own."""
     above = holm([chance_of_at_most(change, margin) for change, margin in family])
     below = holm([chance_of_at_most(negative(change), margin) for change, margin in family])
     return [
-        Outcome.REGRESSED
+        ComparisonOutcome.REGRESSED
         if a <= level
-        else Outcome.IMPROVED
+        else ComparisonOutcome.IMPROVED
         if b <= level
-        else Outcome.EQUAL
+        else ComparisonOutcome.EQUAL
         if _chance_of_beyond(change, margin) <= level
-        else Outcome.INCONCLUSIVE
+        else ComparisonOutcome.INCONCLUSIVE
         for (change, margin), a, b in zip(family, above, below, strict=True)
     ]
 
@@ -92,19 +92,23 @@ def holm(chances: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def overall(of_cells: Sequence[Outcome], pooled: Outcome) -> Outcome:
+def overall(of_cells: Sequence[ComparisonOutcome], pooled: ComparisonOutcome) -> ComparisonOutcome:
     """The outcome of all cells together.
 
     One cell that regressed, or the mean of all, makes the whole regressed; without one, a cell or a
     mean that improved makes it improved. All cells equal make it equal (intersection-union).
     """
-    comparable = [one for one in of_cells if one is not Outcome.NOT_COMPARABLE]
+    comparable = [one for one in of_cells if one is not ComparisonOutcome.NOT_COMPARABLE]
     if not comparable:
-        return Outcome.NOT_COMPARABLE
-    for outcome in (Outcome.REGRESSED, Outcome.IMPROVED):
+        return ComparisonOutcome.NOT_COMPARABLE
+    for outcome in (ComparisonOutcome.REGRESSED, ComparisonOutcome.IMPROVED):
         if outcome in comparable or pooled is outcome:
             return outcome
-    return Outcome.EQUAL if set(comparable) == {Outcome.EQUAL} else Outcome.INCONCLUSIVE
+    return (
+        ComparisonOutcome.EQUAL
+        if set(comparable) == {ComparisonOutcome.EQUAL}
+        else ComparisonOutcome.INCONCLUSIVE
+    )
 
 
 def negative(change: Spread) -> Spread:

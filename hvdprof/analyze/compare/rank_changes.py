@@ -14,7 +14,7 @@ from hvdprof.analyze.compare.launch_change import chance_of, change_of
 from hvdprof.analyze.compare.outcomes import holm
 from hvdprof.analyze.stats.launch_spread import Spread
 from hvdprof.analyze.steps.step_work import StepWork, Times, medians_of_others
-from hvdprof.analyze.stragglers.delay import LEAST_STEPS
+from hvdprof.analyze.stragglers.delay import LEAST_STEPS_OF_CAUSE
 from hvdprof.analyze.stragglers.named_cause import FROM_STEP, PERSISTENT, NamedCause
 
 SMALLEST_SHARE = 0.01
@@ -56,7 +56,7 @@ def own_times(work: StepWork, named: Sequence[NamedCause]) -> dict[str, Times]:
     for one in named:
         if one.pattern not in (PERSISTENT, FROM_STEP):
             is_free &= ~one.affected.any(axis=1)
-    if is_free.sum() < LEAST_STEPS:
+    if is_free.sum() < LEAST_STEPS_OF_CAUSE:
         is_free[:] = True
     found = {}
     for phase, times in phase_times(work).items():

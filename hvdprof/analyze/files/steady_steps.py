@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from hvdprof.analyze.stats.change_point import best_splits, has_changed
 
 LEAST_CONFIDENCE = 0.5
-LEAST_STEPS = 2
+_LEAST_STEPS = 2
 LEAST_SLOWDOWN = 1.2
 """Start-up is at least so much slower than the steady steps; smaller changes are jitter."""
 
@@ -85,11 +85,11 @@ def num_startup_steps(inferred: pd.DataFrame) -> int:
         inferred: Rows of INFERRED_STEPS of one file, in their order.
     """
     lengths = inferred["dur_ns"].dropna().to_numpy(np.float64)
-    if len(lengths) < 2 * LEAST_STEPS or not (lengths > 0).all():
+    if len(lengths) < 2 * _LEAST_STEPS or not (lengths > 0).all():
         return 0
     # From the last step to the first, so that the slow level is the later one.
     reversed_logs = np.log(lengths)[::-1]
-    num_steady = int(best_splits(reversed_logs[:, None], LEAST_STEPS)[0])
+    num_steady = int(best_splits(reversed_logs[:, None], _LEAST_STEPS)[0])
     num = len(lengths) - num_steady
     if num > _LONGEST_SHARE * len(lengths) or not _is_slower(lengths, num):
         return 0

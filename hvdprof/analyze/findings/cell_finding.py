@@ -17,9 +17,9 @@ from hvdprof.analyze.steps.cell_setting import cell_setting
 from hvdprof.model.causes import (
     BASELINE_CREDIT,
     INPUT_BOUND,
+    OUTSIDE_PHASES,
     PAUSE,
     RESIDUAL_TERM,
-    SERIALIZATION,
     STRAGGLER,
 )
 from hvdprof.model.cell_key import place_name, short_name
@@ -127,7 +127,7 @@ class CostlyCause:
     @property
     def cost(self) -> CellCost:
         """The fields of a finding, with what the cause alone would save as potential gain."""
-        gain = float(self.row["alone_share"]) + self.baseline_share
+        gain = float(self.row["saved_if_removed_share"]) + self.baseline_share
         ends = float(self.row["time_low_ns"]), float(self.row["time_high_ns"])
         return cost_of(self.cell, self.share, self.cost_ns, gain, ends, self.cause_id)
 
@@ -149,7 +149,7 @@ def is_costly(row: FrameRow) -> bool:
     """
     if row["term"] in (BASELINE_CREDIT, RESIDUAL_TERM) or not row["share"] >= SMALLEST_COST:
         return False
-    if row["np"] < 2 and row["term"] not in (INPUT_BOUND, SERIALIZATION):
+    if row["np"] < 2 and row["term"] not in (INPUT_BOUND, OUTSIDE_PHASES):
         return False
     return row["term"] in (STRAGGLER, PAUSE) or not row["share_low"] <= 0
 

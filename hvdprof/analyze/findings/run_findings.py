@@ -29,7 +29,7 @@ RULES: tuple[Rule, ...] = (
     causes.input_bound,
     exposed.exposed_transfer,
     causes.compute_inflation,
-    causes.inter_step_overhead,
+    causes.outside_phases,
     causes.size_cliff,
     network.slow_host_link,
     network.far_host,

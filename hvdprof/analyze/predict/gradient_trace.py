@@ -85,7 +85,7 @@ class GradientTrace:
     is when the rank has each ready, from the begin of its backward. ``backward_begin`` is that
     begin, and ``arrived`` the time at which the rank blocks in ``synchronize()``, both from the
     end of its previous step. ``after`` is the time from its release to the end of the step.
-    ``forward``, ``backward``, ``data``, ``optimizer`` and ``other`` are its parts. ``step_times``
+    ``forward``, ``backward``, ``data``, ``optimizer`` and ``outside`` are its parts. ``step_times``
     [steps] are those of the job.
     """
 
@@ -100,7 +100,7 @@ class GradientTrace:
     backward: Float64s
     data: Float64s
     optimizer: Float64s
-    other: Float64s
+    outside: Float64s
     step_times: Float64s
 
 
@@ -153,7 +153,7 @@ def gradient_trace(
         arrived=(work.arrived - work.begin)[usable],
         after=work.after[usable],
         **{part: work.parts[part][usable] for part in _PARTS},
-        other=(work.parts["other"] + work.parts["before_update"])[usable],
+        outside=(work.parts["outside"] + work.parts["before_update"])[usable],
         step_times=work.step_times[usable],
     )
 

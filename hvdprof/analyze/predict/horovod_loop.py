@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 from hvdprof.analyze.predict.step_communication import CostNs, StepCommunication, TimeParts
 from hvdprof.model.arrays import Float64s, Int64s
 
-Rows = np.typing.NDArray[np.intp]
+DrawRows = np.typing.NDArray[np.intp]
 
 DEFAULT_CYCLE_NS = 1_000_000.0
 DEFAULT_FUSION_BYTES = 128 * 2**20
@@ -265,7 +265,7 @@ class _Loop:
             self._begin,
         )
 
-    def _start_cycle(self, rows: Rows, ready: Float64s) -> None:
+    def _start_cycle(self, rows: DrawRows, ready: Float64s) -> None:
         """The first cycle that starts once the gradient is ready; those before it take nothing."""
         end = self._end[rows]
         begin = self._next_begin(rows, ready, end)
@@ -276,13 +276,13 @@ class _Loop:
         self._begin[rows] = begin
         self._agreed[rows] = self._end[rows] = begin + self._negotiation[rows]
 
-    def _next_begin(self, rows: Rows, ready: Float64s, end: Float64s) -> Float64s:
+    def _next_begin(self, rows: DrawRows, ready: Float64s, end: Float64s) -> Float64s:
         if self._marks is not None:
             return next_mark(self._marks, ready, end)
         planned = self._begin[rows] + self._settings.cycle_ns
         return next_cycle(planned, end, ready, self._wakeup[rows], self._period[rows])
 
-    def _make_room(self, rows: Rows, size: Float64s, code: Int64s) -> None:
+    def _make_room(self, rows: DrawRows, size: Float64s, code: Int64s) -> None:
         """Execute open fusions until the gradient can be fused or skipped."""
         if len(self._open) == 1:
             self._execute_dtype(0, rows)
@@ -298,7 +298,7 @@ class _Loop:
             for dtype in range(len(self._open)):
                 self._execute_dtype(dtype, rows[first == dtype])
 
-    def _execute(self, rows: Rows) -> None:
+    def _execute(self, rows: DrawRows) -> None:
         """All open fusions, in the order in which they were opened."""
         if len(self._open) == 1:
             self._execute_dtype(0, rows)
@@ -308,7 +308,7 @@ class _Loop:
             for dtype in range(len(self._open)):
                 self._execute_dtype(dtype, rows[place == dtype])
 
-    def _execute_dtype(self, dtype: int, rows: Rows) -> None:
+    def _execute_dtype(self, dtype: int, rows: DrawRows) -> None:
         opened = self._open[dtype]
         rows = rows[opened[rows] > 0]
         if not len(rows):

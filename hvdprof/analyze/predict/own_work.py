@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hvdprof.analyze.predict.rank_spread import ranks_on_time, windows_of
+from hvdprof.analyze.predict.rank_spread import own_times_of, ranks_on_time
 from hvdprof.analyze.stats.distributions import student_quantile
 from hvdprof.analyze.stats.uncertainty import LogEstimate
 from hvdprof.analyze.steps.cells import CellTime
@@ -157,7 +157,7 @@ def _draws(estimate: LogEstimate, rng: np.random.Generator, num_draws: int) -> F
 
 def _coupled_shares(work: StepWork, late: Collection[int]) -> tuple[float, float]:
     """Mean window of the ranks on time and exposed time as shares of the mean step."""
-    windows = windows_of(work)
+    windows = own_times_of(work)
     if not len(windows):
         return 1.0, 0.0
     step = float(work.step_times.mean())
@@ -195,7 +195,7 @@ def _parts(
     data, update = mean("data"), mean("optimizer")
     compute = mean("forward") + mean("backward")
     # A baseline has no other rank to wait for; its waits are what it loses itself.
-    outside = mean("before_update") + mean("other")
+    outside = mean("before_update") + mean("outside")
     whole = data + update + compute + outside if window is None else window * step_ns
     return StepParts(
         batch_size=float(np.mean([facts[key].samples for key in launches])),

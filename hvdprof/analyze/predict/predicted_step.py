@@ -34,7 +34,7 @@ from hvdprof.model.causes import (
     MODEL_ERROR,
     NEGOTIATION,
     NOT_IN_MODEL,
-    SERIALIZATION,
+    OUTSIDE_PHASES,
     STRAGGLER,
 )
 
@@ -262,7 +262,7 @@ def _predicted(job: JobInputs, draws: Draws, target: Target, parts: _Parts) -> P
         (JITTER, ""): jitter,
         (COMPUTE_INFLATION, ""): compute - base.compute,
         (INPUT_BOUND, ""): data - base.data,
-        (SERIALIZATION, ""): outside - base.outside,
+        (OUTSIDE_PHASES, ""): outside - base.outside,
         (MODEL_ERROR, ""): error,
         (BASELINE_CREDIT, ""): -base.waits,
     }

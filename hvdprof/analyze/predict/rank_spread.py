@@ -112,7 +112,7 @@ class Slowest:
     total: Float64s
 
 
-def windows_of(work: StepWork) -> Times:
+def own_times_of(work: StepWork) -> Times:
     """[steps, ranks] Own time of each rank from its release to its next arrival, ns.
 
     Steps without a recorded previous one, and those in which a rank evaluates, are omitted.
@@ -147,7 +147,7 @@ def rank_spread(
     """
     windows, means = [], []
     for work in works:
-        window = windows_of(work)
+        window = own_times_of(work)
         if len(window) < _LEAST_STEPS:
             continue
         on_time = ranks_on_time(work, late)

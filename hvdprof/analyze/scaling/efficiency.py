@@ -11,8 +11,8 @@ from hvdprof.analyze.stats.uncertainty import CONFIDENCE, NAN, Interval
 from hvdprof.analyze.steps.baseline import baseline_name, baselines, unscaled_baselines
 from hvdprof.analyze.steps.cells import Cell, CellTime, throughput_cells
 from hvdprof.analyze.steps.launch_facts import Facts
-from hvdprof.analyze.steps.observer import observer_cost
 from hvdprof.analyze.steps.step_time_ratio import PairedRatios
+from hvdprof.analyze.steps.trace_overhead import trace_overhead
 from hvdprof.model.cell_key import ENGINE_TITLES
 from hvdprof.model.launch_key import LaunchKey
 from hvdprof.model.tables.scaling_tables import SCALING
@@ -44,7 +44,7 @@ def scaling(
         [
             _row(time, baseline_of.get(time.cell.model), facts, ratios, confidence)
             | unscaled.get(time.cell, {})
-            | _observed(observer_cost(time.cell, times))
+            | _observed(trace_overhead(time.cell, times))
             | {
                 "final_loss": losses.get(time.cell, NAN),
                 "sent_bytes": max(sent_bytes.get(key, 0) for key in time.launches),
@@ -156,7 +156,7 @@ def _row(
 
 def _observed(cost: Interval) -> dict[str, float]:
     return {
-        "observer_cost": cost.value,
-        "observer_cost_low": cost.low,
-        "observer_cost_high": cost.high,
+        "trace_overhead": cost.value,
+        "trace_overhead_low": cost.low,
+        "trace_overhead_high": cost.high,
     }

@@ -26,7 +26,7 @@ def losses(times: Mapping[Cell, CellTime], facts: Facts) -> pd.DataFrame:
     A part is its share of the step (the mean over launches of the part divided by the step time
     of that launch) times the step time of the cell; ``residual`` is the step time of the job minus
     the mean step of its ranks, so that the sums are exact. A part that is not measured in one of
-    the two cells has no row, and is part of ``other`` in both.
+    the two cells has no row, and is part of ``outside`` in both.
     """
     cells = throughput_cells(times)
     baseline_of = baselines(cells)
@@ -67,6 +67,6 @@ def _rows(time: CellTime, baseline: CellTime, facts: Facts) -> list[dict[str, ob
 
 
 def _within(seen: Sequence[str], parts: Mapping[str, float]) -> dict[str, float]:
-    """The parts measured in both cells; the time of the others is added to ``other``."""
+    """The parts measured in both cells; the time of the others is added to ``outside``."""
     rest = float(np.nansum([length for part, length in parts.items() if part not in seen]))
-    return {part: parts[part] + (rest if part == "other" else 0.0) for part in seen}
+    return {part: parts[part] + (rest if part == "outside" else 0.0) for part in seen}

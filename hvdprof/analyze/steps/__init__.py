@@ -1,1 +1,1 @@
-"""Steps of the job and of each launch: length, cells, baseline, own work, observer overhead."""
+"""Steps of the job and of each launch: length, cells, baseline, own work, trace overhead."""

@@ -20,7 +20,7 @@ from hvdprof.model.arrays import Bools
 from hvdprof.model.launch_key import LAUNCH, LaunchKey, rows_by_launch
 
 OWN_PARTS: tuple[str, ...] = ("data", "forward", "backward", "before_update", "optimizer")
-"""The parts of a rank's own work; ``blocked`` is waiting, ``other`` is outside all phases."""
+"""The parts of a rank's own work; ``blocked`` is waiting, ``outside`` is outside all phases."""
 
 Times = NDArray[np.float64]
 
@@ -33,8 +33,8 @@ class StepWork:
     waits excluded; ``arrived`` is the start of that wait, ``tail`` the time from the last rank's
     arrival to this rank's release, ``after`` the time from there to the end of the step. ``begin``
     is the end of the previous step (the start of the step itself where unknown). ``parts`` holds
-    each of ``OWN_PARTS``, ``other`` the time outside all phases. ``follows`` [steps] is true where
-    the row before is the previous step.
+    each of ``OWN_PARTS``, and as ``outside`` the time outside all phases. ``follows`` [steps] is
+    true where the row before is the previous step.
 
     ``behind_release`` is the part of ``before_update`` in ``after``: all of it where gradients are
     reduced by then. ``previous_after``, ``previous_optimizer`` and ``previous_behind_release`` are
@@ -236,7 +236,7 @@ def _of_launch(
     # Earlier waits of a step count as if they were last: only the sum of work matters.
     arrived = release - blocked
     tail = release - arrived.max(axis=1, keepdims=True)
-    parts = {part: grid(f"{part}_ns")[steady] for part in (*OWN_PARTS, "other")}
+    parts = {part: grid(f"{part}_ns")[steady] for part in (*OWN_PARTS, "outside")}
     after = end - release
     behind = behind_release(grid("before_update_ns"), grid("optimizer_ns"), after)
     # A steady step after an excluded step still starts at the end of that step.

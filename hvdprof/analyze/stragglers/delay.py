@@ -24,9 +24,9 @@ FALSE_ALARMS = 0.003
 NUM_TESTS = 6
 """Slow throughout and from a step on; stalls by rank and by period; leads by size and by number."""
 
-LEVEL = FALSE_ALARMS / NUM_TESTS
+LEVEL_OF_CAUSE = FALSE_ALARMS / NUM_TESTS
 
-LEAST_STEPS = 8
+LEAST_STEPS_OF_CAUSE = 8
 
 STEPS_APART = {STRAGGLER: 1, PAUSE: 2}
 """Steps without an event between two events: the steps after a pause of all may be long again."""

@@ -12,7 +12,7 @@ from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.analyze.steps.step_work import Times
 from hvdprof.analyze.stragglers.delay import SLOW, Delay, usual
 from hvdprof.analyze.stragglers.named_cause import STRAGGLER
-from hvdprof.analyze.stragglers.windows import UNATTRIBUTED
+from hvdprof.analyze.stragglers.own_time import MIXED
 from hvdprof.model.arrays import Bools
 
 LEAST_EXPLAINED = 0.8
@@ -48,13 +48,13 @@ def split_by_phase(
     takes; of a delay of all ranks there are no others.
 
     Args:
-        phases: [steps, ranks] by name; without phases the delay is unattributed.
+        phases: [steps, ranks] by name; without phases the delay is mixed.
         delay: What was found.
         slow: Other ranks (columns) that are not normal either.
         stalls: [steps] Steps with a sparse delay, which say nothing about slow ranks.
     """
     if not phases:
-        return [PhaseOfDelay(delay.places, UNATTRIBUTED, NAN)]
+        return [PhaseOfDelay(delay.places, MIXED, NAN)]
     is_slow = delay.pattern in SLOW
     if is_slow and (delay.affected & ~stalls[:, None]).any():
         delay = replace(delay, affected=delay.affected & ~stalls[:, None])
@@ -84,7 +84,7 @@ def _phase(names: Sequence[str], excess: Times, places: tuple[int, ...]) -> Phas
         and excess[largest] >= DOMINANT_RATIO * second
     )
     is_named = share >= LEAST_EXPLAINED or dominates
-    return PhaseOfDelay(places, names[largest] if is_named else UNATTRIBUTED, share)
+    return PhaseOfDelay(places, names[largest] if is_named else MIXED, share)
 
 
 def _excess(times: Times, delay: Delay, slow: Sequence[int]) -> Times:

@@ -13,7 +13,7 @@ import numpy as np
 
 from hvdprof.analyze.steps.step_work import Times
 from hvdprof.analyze.stragglers.delay import SMALLEST_SHARE
-from hvdprof.analyze.stragglers.windows import Windows
+from hvdprof.analyze.stragglers.own_time import OwnTimes
 from hvdprof.model.arrays import Bools
 
 LEAST_STALLS = 2
@@ -31,7 +31,7 @@ FAST_SHARE = 0.1
 _DATA = "data"
 
 
-def without_stalls_of_most(spans: Windows, step_ns: float) -> Windows:
+def without_stalls_of_most(spans: OwnTimes, step_ns: float) -> OwnTimes:
     """The windows with the input always ready, if more than half of the ranks stall for it often.
 
     A recording without phases is asked for such stalls of the whole window.

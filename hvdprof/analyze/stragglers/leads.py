@@ -11,9 +11,15 @@ from hvdprof.analyze.stats.distributions import binomial_tail
 from hvdprof.analyze.stats.regularity import regularity
 from hvdprof.analyze.stats.significance import above_zero
 from hvdprof.analyze.steps.step_work import Times
-from hvdprof.analyze.stragglers.delay import LEVEL, SMALLEST_SHARE, Delay, run_starts, scale_of
+from hvdprof.analyze.stragglers.delay import (
+    LEVEL_OF_CAUSE,
+    SMALLEST_SHARE,
+    Delay,
+    run_starts,
+    scale_of,
+)
 from hvdprof.analyze.stragglers.named_cause import IRREGULAR, PERIODIC, PERSISTENT, STRAGGLER
-from hvdprof.analyze.stragglers.windows import lateness
+from hvdprof.analyze.stragglers.own_time import lateness
 from hvdprof.model.arrays import Bools, Int64s
 
 SHORT_SIGMAS = 2.0
@@ -77,7 +83,9 @@ def _stands_out(lead: Times, place: int) -> bool:
     num_ranks = lead.shape[1]
     in_order = np.argsort(lead.mean(axis=0), kind="stable")
     others = in_order[in_order != place]
-    return above_zero(lead[:, place] - lead[:, others[(num_ranks - 1) // 2]], LEVEL / num_ranks)
+    return above_zero(
+        lead[:, place] - lead[:, others[(num_ranks - 1) // 2]], LEVEL_OF_CAUSE / num_ranks
+    )
 
 
 def _leads_often(leads: Bools) -> Bools:
@@ -86,4 +94,4 @@ def _leads_often(leads: Bools) -> Bools:
     counts = run_starts(leads).sum(axis=0)
     num = int(counts.sum())
     tail = binomial_tail(counts, num, 1 / num_ranks) if num else np.ones(num_ranks)
-    return np.asarray((counts > 0) & (tail <= LEVEL / num_ranks))
+    return np.asarray((counts > 0) & (tail <= LEVEL_OF_CAUSE / num_ranks))

@@ -22,7 +22,7 @@ class NamedCause:
     is any rank at random: ``affected`` says which one in which step. ``phase`` is data,
     forward, backward, before_update (from the end of backward to the update), optimizer, pause
     (outside every phase), evaluation (the same, of a rank that
-    evaluates while others do not) or unattributed, and ``phase_share`` the share of the excess in
+    evaluates while others do not) or mixed, and ``phase_share`` the share of the excess in
     the largest phase. ``period_steps`` is NaN unless the pattern is
     periodic. ``num_events`` counts runs of affected steps; of a persistent or from-step straggler,
     affected steps. ``first_step`` is the number of the first affected step.

@@ -16,7 +16,7 @@ import numpy as np
 from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.analyze.steps.step_work import StepWork, Times
 from hvdprof.analyze.stragglers.delay import (
-    LEAST_STEPS,
+    LEAST_STEPS_OF_CAUSE,
     SLOW,
     SMALLEST_SHARE,
     STEPS_APART,
@@ -34,9 +34,9 @@ from hvdprof.analyze.stragglers.named_cause import (
     STRAGGLER,
     NamedCause,
 )
+from hvdprof.analyze.stragglers.own_time import OwnTimes, lateness, own_times
 from hvdprof.analyze.stragglers.slow_ranks import slow_ranks
 from hvdprof.analyze.stragglers.stalls import MOST_STEPS, any_rank_stalls, pauses, rank_stalls
-from hvdprof.analyze.stragglers.windows import Windows, lateness, windows
 from hvdprof.model.arrays import Bools, Int64s
 
 MOST_CAUSES, MOST_SEARCHES = 5, 8
@@ -61,8 +61,8 @@ def named_causes(work: StepWork) -> tuple[NamedCause, ...]:
     Empty where nothing is significant, and below 9 steps. One rank has pauses alone, since no other
     rank shows what is usual.
     """
-    spans = windows(work)
-    if len(spans.length) < LEAST_STEPS:
+    spans = own_times(work)
+    if len(spans.length) < LEAST_STEPS_OF_CAUSE:
         return ()
     step_ns = float(work.step_times.mean())
     spans = without_stalls_of_most(spans, step_ns)
@@ -74,7 +74,7 @@ def named_causes(work: StepWork) -> tuple[NamedCause, ...]:
     return tuple(_named(work, spans, one) for one in found[:MOST_CAUSES])
 
 
-def _search(spans: Windows, step_ns: float) -> list[Delay]:
+def _search(spans: OwnTimes, step_ns: float) -> list[Delay]:
     has_others = spans.length.shape[1] > 1
     delays = list(slow_ranks(spans.length, step_ns)) if has_others else []
     slow = {place for one in delays for place in one.places}
@@ -157,7 +157,7 @@ def _apart(delays: list[Delay]) -> list[Delay]:
     return apart
 
 
-def _with_phases(spans: Windows, delays: list[Delay]) -> Iterator[_Found]:
+def _with_phases(spans: OwnTimes, delays: list[Delay]) -> Iterator[_Found]:
     slow = {place for one in delays if one.pattern in SLOW for place in one.places}
     sparse = [one.affected.any(axis=1) for one in delays if one.pattern not in SLOW]
     stalls = np.logical_or.reduce(sparse or [np.zeros(len(spans.length), dtype=bool)])
@@ -215,7 +215,7 @@ def _are_alike(one: _Found, other: _Found) -> bool:
     return first.pattern != FROM_STEP or abs(begins[0] - begins[1]) <= SAME_PERIOD * num_steps
 
 
-def _named(work: StepWork, spans: Windows, found: _Found) -> NamedCause:
+def _named(work: StepWork, spans: OwnTimes, found: _Found) -> NamedCause:
     delay = found.delay
     affected = np.zeros(work.before.shape, dtype=bool)
     affected[spans.rows] = delay.affected

@@ -11,14 +11,14 @@ from hvdprof.analyze.stats.change_point import best_splits, has_changed
 from hvdprof.analyze.stats.significance import above_zero
 from hvdprof.analyze.steps.step_work import Times
 from hvdprof.analyze.stragglers.delay import (
-    LEAST_STEPS,
-    LEVEL,
+    LEAST_STEPS_OF_CAUSE,
+    LEVEL_OF_CAUSE,
     MOST_STEPS_SHARE,
     SMALLEST_SHARE,
     Delay,
 )
 from hvdprof.analyze.stragglers.named_cause import FROM_STEP, PERSISTENT, STRAGGLER
-from hvdprof.analyze.stragglers.windows import lateness
+from hvdprof.analyze.stragglers.own_time import lateness
 from hvdprof.model.arrays import Bools, Int64s
 
 MOST_LATE_BEFORE = 0.25
@@ -65,10 +65,10 @@ def _slow_from(late: Times, step_ns: float) -> tuple[Int64s, Bools]:
     late = np.minimum(late, np.quantile(late, 1 - STALLS_SHARE, axis=0))
     smallest_ns = SMALLEST_SHARE * step_ns
     flags = late >= smallest_ns
-    splits = best_splits(late, LEAST_STEPS)
+    splits = best_splits(late, LEAST_STEPS_OF_CAUSE)
     throughout = (flags.mean(axis=0) >= MOST_STEPS_SHARE) & (late.mean(axis=0) >= smallest_ns)
     changed = _changes(late, flags, splits, smallest_ns)
-    level = LEVEL / num_ranks
+    level = LEVEL_OF_CAUSE / num_ranks
     first = np.full(num_ranks, -1)
     for place in np.flatnonzero(throughout | changed):
         own = late[:, place]
@@ -99,7 +99,7 @@ def _alike(first: Int64s, changed: Bools, num_steps: int) -> Iterator[Delay]:
 
 def _changes(late: Times, flags: Bools, splits: Int64s, smallest_ns: float) -> Bools:
     num = len(late)
-    if num < 2 * LEAST_STEPS:
+    if num < 2 * LEAST_STEPS_OF_CAUSE:
         return np.zeros(late.shape[1], dtype=bool)
     is_after = np.arange(num)[:, None] >= splits
     num_after = num - splits

@@ -16,7 +16,7 @@ from hvdprof.analyze.stats.distributions import binomial_tail, weighted_binomial
 from hvdprof.analyze.stats.regularity import LEAST_EVENTS, regularity
 from hvdprof.analyze.steps.step_work import Times
 from hvdprof.analyze.stragglers.delay import (
-    LEVEL,
+    LEVEL_OF_CAUSE,
     SMALLEST_SHARE,
     STEPS_APART,
     Delay,
@@ -24,7 +24,7 @@ from hvdprof.analyze.stragglers.delay import (
     scale_of,
 )
 from hvdprof.analyze.stragglers.named_cause import IRREGULAR, PAUSE, PERIODIC, STRAGGLER
-from hvdprof.analyze.stragglers.windows import lateness
+from hvdprof.analyze.stragglers.own_time import lateness
 from hvdprof.model.arrays import Bools, Int64s
 
 SIGMAS = 5.0
@@ -99,7 +99,7 @@ def pauses(length: Times, step_ns: float, steps: Int64s) -> Iterator[Delay]:
         starts = np.flatnonzero(run_starts(flags, STEPS_APART[PAUSE])[:, 0])
         grid = regularity(starts, steps)
         is_definite = threshold >= excess.definite_ns
-        limit = CHANCE_OF_KIND if is_definite else LEVEL
+        limit = CHANCE_OF_KIND if is_definite else LEVEL_OF_CAUSE
         places = tuple(range(length.shape[1]))
         if grid is not None and grid.chance <= limit:
             on_grid = _runs_from(flags[:, 0], starts, grid.on_grid)
@@ -244,15 +244,15 @@ def _of_ranks(
     places = tuple(int(place) for place in np.flatnonzero(alike))
     is_definite = threshold >= excess.definite_ns
     if is_definite:
-        is_whose = chance <= (CHANCE_OF_KIND if not elsewhere else LEVEL)
+        is_whose = chance <= (CHANCE_OF_KIND if not elsewhere else LEVEL_OF_CAUSE)
         is_regular = grid is not None and grid.chance <= CHANCE_OF_KIND
         # A checkpoint every 20 steps stays that of its rank beside stalls of any rank.
-        is_certain = grid is not None and grid.chance * num_ranks <= LEVEL
+        is_certain = grid is not None and grid.chance * num_ranks <= LEVEL_OF_CAUSE
         is_whose |= is_regular and (is_certain or not elsewhere)
         is_named = is_whose and _are_enough(num, flags[:, alike], excess.times, excess.step_ns)
     else:
-        is_regular = grid is not None and grid.chance * num_ranks <= LEVEL
-        is_named = is_regular or chance <= LEVEL / _MOST_LEVELS
+        is_regular = grid is not None and grid.chance * num_ranks <= LEVEL_OF_CAUSE
+        is_named = is_regular or chance <= LEVEL_OF_CAUSE / _MOST_LEVELS
     is_named |= _longest(together) >= LONG_RUN and not elsewhere
     if not is_named:
         return None

@@ -1,6 +1,6 @@
 """Stragglers: how late, how often, and as part of which named cause.
 
-Lateness is a rank's time from release to its next arrival (``windows``) less the median of the
+Lateness is a rank's time from release to its next arrival (``own_times``) less the median of the
 other ranks in the same step; with several synchronizations per step, the sum over them.
 """
 
@@ -15,11 +15,11 @@ from hvdprof.analyze.stats.distributions import normal_quantile
 from hvdprof.analyze.stats.uncertainty import CONFIDENCE, NAN, mean_of
 from hvdprof.analyze.steps.replay import with_ranks_on_time
 from hvdprof.analyze.steps.step_work import StepWork, Times
-from hvdprof.analyze.stragglers.delay import LEAST_STEPS, SLOW, SMALLEST_SHARE, run_starts
+from hvdprof.analyze.stragglers.delay import LEAST_STEPS_OF_CAUSE, SLOW, SMALLEST_SHARE, run_starts
 from hvdprof.analyze.stragglers.delay_phase import LEAST_EXPLAINED
 from hvdprof.analyze.stragglers.leads import lead_of
 from hvdprof.analyze.stragglers.named_cause import STRAGGLER, NamedCause
-from hvdprof.analyze.stragglers.windows import lateness_of, windows
+from hvdprof.analyze.stragglers.own_time import lateness_of, own_times
 from hvdprof.model.arrays import Bools
 from hvdprof.model.launch_key import LaunchKey
 from hvdprof.model.tables.waiting_tables import LATENESS, STRAGGLERS
@@ -35,7 +35,7 @@ def lateness_table(works: Mapping[LaunchKey, StepWork]) -> pd.DataFrame:
     """
     frames = []
     for key, work in works.items():
-        spans = windows(work)
+        spans = own_times(work)
         if len(work.ranks) < 2 or not len(spans.rows):
             continue
         late, steps = lateness_of(work, spans), spans.steps
@@ -68,9 +68,9 @@ def stragglers(
         costs: [ranks] Step-time cost of each rank's lateness by replay, ns.
         key: The launch.
     """
-    spans = windows(work)
+    spans = own_times(work)
     num_steps, num_ranks = spans.length.shape
-    if num_ranks < 2 or num_steps < LEAST_STEPS:
+    if num_ranks < 2 or num_steps < LEAST_STEPS_OF_CAUSE:
         return STRAGGLERS.empty()
     step_ns = float(work.step_times.mean())
     late = lateness_of(work, spans)

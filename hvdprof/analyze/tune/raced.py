@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from hvdprof.analyze.tune.finals import BEST, Finals
-from hvdprof.analyze.tune.racing import Standing, Times
+from hvdprof.analyze.tune.racing import RaceStanding, Times
 from hvdprof.model.tuning import Candidate, Estimate, Trial, TrialOutcome
 
 
@@ -44,7 +44,7 @@ class Raced:
     """
 
     margin: float
-    standings: tuple[Standing, ...] = ()
+    standings: tuple[RaceStanding, ...] = ()
     untried: tuple[Trial, ...] = ()
     reasons: Mapping[str, str] = field(default_factory=dict)
     losses: Mapping[str, Estimate] = field(default_factory=dict)
@@ -81,7 +81,7 @@ class Raced:
         )
 
     @property
-    def tried(self) -> tuple[Standing, ...]:
+    def tried(self) -> tuple[RaceStanding, ...]:
         """The candidates with a result that did not fail."""
         failed = self.failed
         return tuple(

@@ -22,7 +22,7 @@ PRESENT = "present"
 """The name of the present setting among those that race."""
 
 FIRST_LOOK = 2
-LEVEL = 0.05
+_LEVEL = 0.05
 
 FAR_SLOWER = 4.0
 """A launch that takes so many times as long is dropped at once: no noise explains it."""
@@ -47,7 +47,7 @@ class RaceRules:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class RaceStanding:
     """A candidate after some rounds.
 
     Attributes:
@@ -74,7 +74,7 @@ class Race:
         self._rules = rules
         self._candidates = tuple(candidates)
         self._standings = {
-            one.name: Standing(one, Estimate(NAN, NAN, NAN), 0, None, is_ahead=False)
+            one.name: RaceStanding(one, Estimate(NAN, NAN, NAN), 0, None, is_ahead=False)
             for one in candidates
         }
         num_pairs = sum(
@@ -83,10 +83,10 @@ class Race:
             for other in candidates[:place]
         )
         num_looks = max(rules.most_rounds - FIRST_LOOK + 1, 1)
-        self._level = LEVEL / max(len(candidates) + num_pairs, 1) / num_looks
+        self._level = _LEVEL / max(len(candidates) + num_pairs, 1) / num_looks
 
     @property
-    def standings(self) -> tuple[Standing, ...]:
+    def standings(self) -> tuple[RaceStanding, ...]:
         """The candidates in their order, as of the last look."""
         return tuple(self._standings.values())
 
@@ -103,7 +103,7 @@ class Race:
     def drop(self, name: str, outcome: TrialOutcome) -> None:
         """Take a candidate out of the race."""
         before = self._standings[name]
-        self._standings[name] = Standing(
+        self._standings[name] = RaceStanding(
             before.candidate, before.gain, before.num_rounds, outcome, is_ahead=False
         )
 
@@ -149,14 +149,14 @@ class Race:
                 chosen.append(one.candidate)
         return tuple(chosen)
 
-    def _standing(self, name: str, times: Times, reach: float) -> Standing:
+    def _standing(self, name: str, times: Times, reach: float) -> RaceStanding:
         candidate, change = self._standings[name].candidate, _change(times, name, PRESENT, reach)
         outcome = None
         if change.value > math.log(FAR_SLOWER):
             outcome = TrialOutcome.WORSE
         elif change.low > math.log1p(-self._rules.margin):
             outcome = TrialOutcome.WORSE if change.low > 0 else TrialOutcome.NO_GAIN
-        return Standing(
+        return RaceStanding(
             candidate, gain_of(change), _num_shared(times, name, PRESENT), outcome, change.high < 0
         )
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from hvdprof import units
 from hvdprof.analyze.tune.finals import BEST, TOGETHER, Finals
 from hvdprof.analyze.tune.raced import LaunchCount, Raced
-from hvdprof.analyze.tune.racing import Standing
+from hvdprof.analyze.tune.racing import RaceStanding
 from hvdprof.model.tuning import Candidate, Check, Estimate, Trial, TrialOutcome
 
 WIDEST_LIMIT = 0.1
@@ -122,7 +122,7 @@ def _no_result(raced: Raced) -> str:
     return "every setting failed" if is_all else "no round of the race ended"
 
 
-def _interrupted(raced: Raced, tried: Sequence[Standing]) -> str:
+def _interrupted(raced: Raced, tried: Sequence[RaceStanding]) -> str:
     known = [one for one in tried if one.outcome is None and not math.isnan(one.gain.value)]
     best = max(known, key=lambda one: one.gain.value, default=None)
     if best is None or best.gain.value < raced.margin:
@@ -178,7 +178,7 @@ def _of_loss(check: Check) -> str:
     )
 
 
-def _trial(raced: Raced, standing: Standing) -> Trial:
+def _trial(raced: Raced, standing: RaceStanding) -> Trial:
     name = standing.candidate.name
     outcome, reason = standing.outcome, ""
     if outcome is None:

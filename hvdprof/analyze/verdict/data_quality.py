@@ -235,14 +235,14 @@ def _wide_intervals(scaling: pd.DataFrame) -> Iterator[Note]:
 
 
 def _negative_overhead(scaling: pd.DataFrame) -> Iterator[Note]:
-    negative = scaling[(scaling["observer_cost_high"] < 0).to_numpy()]
+    negative = scaling[(scaling["trace_overhead_high"] < 0).to_numpy()]
     if len(negative):
-        worst = negative.sort_values("observer_cost_high").iloc[0]
+        worst = negative.sort_values("trace_overhead_high").iloc[0]
         overhead = units.percent_interval(
-            worst["observer_cost"], worst["observer_cost_low"], worst["observer_cost_high"]
+            worst["trace_overhead"], worst["trace_overhead_low"], worst["trace_overhead_high"]
         )
         text = (
-            f"{_number(len(negative), 'cell')} with observer overhead not measurable: it is "
+            f"{_number(len(negative), 'cell')} with trace overhead not measurable: it is "
             f"negative, {overhead} for {worst['model']} at np={worst['np']} ({_setting(worst)}). "
             "The machine was disturbed during the passes."
         )

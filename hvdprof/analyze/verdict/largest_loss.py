@@ -12,12 +12,12 @@ from hvdprof.analyze.findings.finding import SMALLEST_COST, WARNING_COST
 from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.analyze.verdict.evaluation_loss import loss_beyond_steps
 from hvdprof.model.cause_names import cause_name
-from hvdprof.model.causes import CAUSES, INPUT_BOUND, SERIALIZATION
+from hvdprof.model.causes import CAUSES, INPUT_BOUND, OUTSIDE_PHASES
 from hvdprof.model.cell_key import of_base_cell
 from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import Sentence, Verdict
 
-_RULE_OF = {INPUT_BOUND: "input-bound", SERIALIZATION: "inter-step-overhead"}
+_RULE_OF = {INPUT_BOUND: "input-bound", OUTSIDE_PHASES: "outside-phases"}
 """Terms that one rank alone has as well, and the rule on each."""
 
 SMALLEST_OFFSET = 0.02
@@ -148,7 +148,7 @@ def _rival(row: FrameRow, others: Sequence[FrameRow]) -> str:
 
 
 def _is_worth(row: FrameRow) -> bool:
-    if row["term"] not in (INPUT_BOUND, SERIALIZATION) or not math.isnan(row["baseline_share"]):
+    if row["term"] not in (INPUT_BOUND, OUTSIDE_PHASES) or not math.isnan(row["baseline_share"]):
         return True
     return float(row["share"]) >= WARNING_COST
 

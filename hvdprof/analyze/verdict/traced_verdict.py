@@ -10,9 +10,9 @@ import pandas as pd
 
 from hvdprof import units
 from hvdprof.analyze.files.next_recording import TORCH_SCALING_COMMAND, torch_recording_command
-from hvdprof.analyze.stragglers.delay import LEAST_STEPS, SMALLEST_SHARE
+from hvdprof.analyze.stragglers.delay import LEAST_STEPS_OF_CAUSE, SMALLEST_SHARE
 from hvdprof.analyze.verdict.largest_loss import largest_loss
-from hvdprof.model.causes import CAUSES, EXPOSED_TRANSFER, INPUT_BOUND, SERIALIZATION
+from hvdprof.model.causes import CAUSES, EXPOSED_TRANSFER, INPUT_BOUND, OUTSIDE_PHASES
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.run import Run, Sentence, Verdict, VerdictParts
 from hvdprof.model.tables.rank_collective_tables import RANK_COLLECTIVES
@@ -21,7 +21,7 @@ from hvdprof.rank_names import ranks_named
 _MOST_STEPS = 0.5
 _SAME = 0.01
 """Median and mean that differ by less are one number."""
-_OF_FEW_STEPS = (EXPOSED_TRANSFER, INPUT_BOUND, SERIALIZATION)
+_OF_FEW_STEPS = (EXPOSED_TRANSFER, INPUT_BOUND, OUTSIDE_PHASES)
 """Terms that a few steps show; which rank is late, and how regularly, takes more."""
 
 
@@ -74,7 +74,7 @@ def traced_verdict(
         place = f"{record.size} rank{'s' if record.size > 1 else ''}"
     number = f"{name}, {place}: {length} per step{'' if is_hidden else blocked}."
     num_steps = int(cell["num_steps"])
-    few = num_steps < LEAST_STEPS
+    few = num_steps < LEAST_STEPS_OF_CAUSE
     terms = _OF_FEW_STEPS if few else tuple(CAUSES)
     loss = None if missing else largest_loss(waterfall, findings, cell, terms=terms)
     rest = "" if missing or is_hidden else "No single loss stands out."
@@ -163,10 +163,10 @@ def _caveats(run: Run, num_steps: int, missing: list[int]) -> Iterator[Note]:
             "`matched_collectives` holds the wait in each collective."
         )
         yield Note(NoteCode.NO_WAITS, text)
-    elif num_steps < LEAST_STEPS and size > 1:
+    elif num_steps < LEAST_STEPS_OF_CAUSE and size > 1:
         text = (
-            f"{num_steps} steps are too few to name a straggler, which takes {LEAST_STEPS}. "
-            "Record more with schedule(active=20)."
+            f"{num_steps} steps are too few to name a straggler, which takes "
+            f"{LEAST_STEPS_OF_CAUSE}. Record more with schedule(active=20)."
         )
         yield Note(NoteCode.FEW_STEPS, text, number=num_steps)
     text = (

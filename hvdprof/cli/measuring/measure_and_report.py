@@ -16,7 +16,7 @@ from hvdprof.cli.measuring.given_options import given_options, is_given
 from hvdprof.cli.measuring.idle import wait_for_idle
 from hvdprof.cli.measuring.sbatch import queue_job
 from hvdprof.cli.progress.bench_preview import announce, print_launches
-from hvdprof.cli.progress.bench_progress import observer_for
+from hvdprof.cli.progress.bench_progress import progress_for
 from hvdprof.errors import (
     HvdprofError,
     InterruptedRunError,
@@ -43,11 +43,11 @@ def measure_command(
     from hvdprof.report.formats import reporter_for
 
     reporter = reporter_for(chosen.format)
-    observer = observer_for(sys.stderr, silent=chosen.silent)
+    progress = progress_for(sys.stderr, silent=chosen.silent)
     if chosen.resume is not None:
         refuse_other_options(context)
         net = _net_of_resume(context)
-        measurement = api.plan_resume(chosen.resume, net=net, observer=observer)
+        measurement = api.plan_resume(chosen.resume, net=net, progress=progress)
         _refuse_other_kind(options, measurement, chosen.resume)
         if not (measurement.is_own or chosen.yes or chosen.dry_run):
             confirm(measurement, sys.stdin, sys.stderr)
@@ -55,7 +55,7 @@ def measure_command(
         queue_job(options, chosen)
         return
     else:
-        measurement = api.plan_measurement(options, observer=observer)
+        measurement = api.plan_measurement(options, progress=progress)
     if chosen.dry_run:
         print_launches(measurement, sys.stdout)
         return

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from hvdprof.api import PassProgress, PassRecord, Stall
 
 
-def observer_for(stream: IO[str], *, silent: bool) -> "api.SweepObserver":
+def progress_for(stream: IO[str], *, silent: bool) -> "api.SweepProgress":
     """A progress bar on a terminal, plain lines elsewhere, nothing when silent."""
     if silent:
-        return api.SilentObserver()
+        return api.SilentProgress()
     return _Bar(Console(file=stream)) if stream.isatty() else _Lines(stream)
 
 

@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING
 from hvdprof import api, units
 
 if TYPE_CHECKING:
-    from hvdprof.api.tuning import Candidate, Choice, RunAnalysis, Standing
+    from hvdprof.api.tuning import Candidate, Choice, RaceStanding, RunAnalysis
 
 
 def announce_tuning(tuning: "api.TuningMeasurement", stream: IO[str]) -> None:
@@ -32,7 +32,7 @@ def announce_tuning(tuning: "api.TuningMeasurement", stream: IO[str]) -> None:
         stream.write(f"! {warning}\n")
 
 
-def tuning_observer(stream: IO[str]) -> "api.TuningObserver":
+def tuning_progress(stream: IO[str]) -> "api.TuningProgress":
     """Writes lines about the progress of a tuning."""
     return _Lines(stream)
 
@@ -59,7 +59,7 @@ class _Lines:
                 f"{units.duration(plan.shortest_s)} to {units.duration(plan.longest_s)}."
             )
 
-    def round_ended(self, number: int, standings: "Sequence[Standing]") -> None:
+    def round_ended(self, number: int, standings: "Sequence[RaceStanding]") -> None:
         """What was dropped after a round, and what leads."""
         for one in standings:
             name = one.candidate.name
@@ -86,5 +86,5 @@ class _Lines:
         self._stream.flush()
 
 
-def _gain(standing: "Standing") -> str:
+def _gain(standing: "RaceStanding") -> str:
     return f"gain {units.percent(standing.gain.value)}"

@@ -13,8 +13,8 @@ from hvdprof.model.causes import (
     INPUT_BOUND,
     JITTER,
     MODEL_ERROR,
+    OUTSIDE_PHASES,
     PAUSE,
-    SERIALIZATION,
     STRAGGLER,
 )
 
@@ -37,7 +37,7 @@ PART_COLOURS: dict[str, str] = {
     "blocked": _VERMILION,
     "before_update": _LIGHT_GREEN,
     "optimizer": _GREEN,
-    "other": _PURPLE,
+    "outside": _PURPLE,
     "residual": _GREY,
 }
 """Colour of each part of a step; the parts are those of ``hvdprof.model.step_parts``."""
@@ -59,7 +59,7 @@ CAUSE_COLOURS: dict[str, str] = {
     JITTER: _ORANGE,
     EXPOSED_TRANSFER: _VERMILION,
     INPUT_BOUND: _YELLOW,
-    SERIALIZATION: _GREEN,
+    OUTSIDE_PHASES: _GREEN,
     COMPUTE_INFLATION: _BLUE,
     MODEL_ERROR: _SKY_BLUE,
     BASELINE_CREDIT: _GREY,

@@ -19,8 +19,8 @@ from hvdprof.figures.timeline.release_arrows import release_arrows
 from hvdprof.figures.timeline.time_text import length_text
 from hvdprof.figures.timeline.timeline_lanes import BLOCKED, CATEGORIES, INSIDE, Lanes, own_times
 from hvdprof.figures.timeline.timeline_rows import Row, RowChoice, RowKind, lanes_of
+from hvdprof.figures.timeline.view_answer import view_answer
 from hvdprof.figures.timeline.viewport import Bins, Ints, SomeSpans
-from hvdprof.figures.timeline.window_answer import window_answer
 from hvdprof.model.arrays import Float64s
 
 COLOURS: dict[str, str] = PART_COLOURS | HOROVOD_COLOURS
@@ -79,7 +79,7 @@ def view_data(
         "from": asked.from_ns,
         "to": asked.to_ns,
         "binned": is_binned,
-        "answer": window_answer(lanes, executions, *seen),
+        "answer": view_answer(lanes, executions, *seen),
         "marks": marks,
         "steps": _steps(lanes, first, last),
         "counters": _counters(lanes, rows, executions, first, last),

@@ -77,7 +77,7 @@ def worked_steps(one: RankTrace) -> list[WorkedStep]:
             if min(end, step.end_ns) > max(start, step.start_ns)
         )
         lengths = dict.fromkeys(RECORDED_PARTS, 0) | summed_lengths(inside)
-        lengths["other"] = step.end_ns - step.start_ns - sum(lengths.values())
+        lengths["outside"] = step.end_ns - step.start_ns - sum(lengths.values())
         found.append(WorkedStep(step.number, step.start_ns, step.end_ns, lengths, inside, sharded))
     return found
 

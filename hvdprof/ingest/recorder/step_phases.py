@@ -18,7 +18,7 @@ def part_lengths(line: StepLine) -> tuple[int, ...]:
     """The length of each of ``model.step_parts.RECORDED_PARTS`` in a step, ns, or ``UNSEEN``.
 
     Blocked time is subtracted from the phase in which it lies, so that no time counts twice;
-    ``other`` is the rest of the step, so that the parts sum to its length exactly (it is
+    ``outside`` is the rest of the step, so that the parts sum to its length exactly (it is
     negative where a script nests its phases). Unknown blocked time is part of it.
 
     Raises:
@@ -31,7 +31,7 @@ def part_lengths(line: StepLine) -> tuple[int, ...]:
     ]
     pieces += [("blocked", *_interval(*blocked)) for blocked in _known_blocked(line)]
     lengths = dict.fromkeys(RECORDED_PARTS, 0) | summed_lengths(pieces)
-    lengths["other"] = whole(line["dur_ns"]) - sum(lengths.values())
+    lengths["outside"] = whole(line["dur_ns"]) - sum(lengths.values())
     checked = {name: whole(length) for name, length in lengths.items()}
     if line["blocked"] is None:
         checked["blocked"] = UNSEEN
@@ -39,7 +39,7 @@ def part_lengths(line: StepLine) -> tuple[int, ...]:
 
 
 def summed_lengths(pieces: Sequence[tuple[str, int, int]]) -> dict[str, int]:
-    """The length in ns that pieces of a step add to each of its parts, without ``other``.
+    """The length in ns that pieces of a step add to each of its parts, without ``outside``.
 
     Args:
         pieces: Name, start and end of phases and blocked times; those of other names add nothing.
@@ -47,7 +47,7 @@ def summed_lengths(pieces: Sequence[tuple[str, int, int]]) -> dict[str, int]:
     blocked = [(start, stop) for name, start, stop in pieces if name == "blocked"]
     lengths: dict[str, int] = {}
     for name, start, stop in pieces:
-        if name not in RECORDED_PARTS or name == "other":
+        if name not in RECORDED_PARTS or name == "outside":
             continue
         covered = 0
         if name != "blocked":

@@ -13,7 +13,7 @@ from hvdprof.model.launch_key import LAUNCH
 from hvdprof.model.run import Run
 from hvdprof.model.tables.run_tables import SEGMENTS
 from hvdprof.rundir.manifest import NOT_ENDED, Failure, Manifest, PassRecord, SegmentRecord, Status
-from hvdprof.rundir.plan import LEAST_STEPS
+from hvdprof.rundir.plan import LEAST_STEPS_OF_RESULT
 
 KILLED = "hvdprof was killed"
 INTERRUPTED = "it was interrupted"
@@ -33,7 +33,7 @@ def mark_reached(manifest: Manifest, record: PassRecord, files: Mapping[int, Rec
         files: The recorder file of each rank that was recorded.
     """
     num_warmup = manifest.settings.get("num_warmup_batches")
-    least_steps = LEAST_STEPS + (num_warmup if isinstance(num_warmup, int) else 0)
+    least_steps = LEAST_STEPS_OF_RESULT + (num_warmup if isinstance(num_warmup, int) else 0)
     for segment in record.segments if record.status in _OPEN_PASS else ():
         if segment.status in _OPEN:
             of_ranks = [file.segments.get(segment.segment.id) for file in files.values()]

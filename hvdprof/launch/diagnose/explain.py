@@ -17,7 +17,7 @@ from hvdprof.launch.diagnose.failure_evidence import (
 from hvdprof.launch.diagnose.printed_errors import PrintedErrors
 from hvdprof.launch.diagnose.rank_positions import first_stack, positions, rank_behind
 from hvdprof.launch.diagnose.rank_progress import PassProgress
-from hvdprof.launch.processes.launch_process import Outcome
+from hvdprof.launch.processes.launch_process import LaunchOutcome
 from hvdprof.rank_names import ranks_named
 from hvdprof.rundir.known_causes import with_known_cause
 from hvdprof.rundir.launcher_exits import ProcessExit, process_exits
@@ -34,7 +34,7 @@ _BEFORE_STEPS = (
 
 
 def explain(
-    outcome: Outcome,
+    outcome: LaunchOutcome,
     progress: PassProgress,
     *,
     stdout: str,

@@ -11,7 +11,7 @@ from hvdprof.launch.diagnose.printed_errors import PrintedErrors
 from hvdprof.launch.diagnose.rank_progress import PassProgress
 from hvdprof.launch.diagnose.stall import Stall, StalledRank
 from hvdprof.launch.diagnose.unequal_batches import UnequalBatches
-from hvdprof.launch.processes.launch_process import Outcome
+from hvdprof.launch.processes.launch_process import LaunchOutcome
 from hvdprof.rundir.launcher_exits import ProcessExit
 from hvdprof.rundir.launcher_failures import KnownLauncherFailure, launcher_failure
 
@@ -38,7 +38,7 @@ NOTHING_SEEN = LastSeen()
 class Evidence:
     """Everything that is known of a launch that failed."""
 
-    outcome: Outcome
+    outcome: LaunchOutcome
     progress: PassProgress
     errors: PrintedErrors
     output: PrintedErrors

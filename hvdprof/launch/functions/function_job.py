@@ -18,7 +18,7 @@ from typing import Any
 from hvdprof.collect.auto.recorded_function import RankEnd, RecordedFunction
 from hvdprof.errors import StorageError, UsageError
 from hvdprof.launch.plan.environment import CHANGING_WHAT_IS_MEASURED
-from hvdprof.launch.processes.launch_process import Launch, Outcome
+from hvdprof.launch.processes.launch_process import Launch, LaunchOutcome
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.run_file import append_run_bytes, make_run_folders, open_run_file
 
@@ -76,7 +76,9 @@ class FunctionJob:
         finally:
             seen_mark.unlink(missing_ok=True)
 
-    def take_back(self, ends: Sequence[RankEnd], launch: Launch, outcome: Outcome) -> Outcome:
+    def take_back(
+        self, ends: Sequence[RankEnd], launch: Launch, outcome: LaunchOutcome
+    ) -> LaunchOutcome:
         """Store what the ranks sent back; the outcome, failed where a rank raised.
 
         Raises:

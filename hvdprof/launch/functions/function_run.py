@@ -27,12 +27,12 @@ from hvdprof.launch.plan.run_options import (
     SPARK,
     FunctionOptions,
 )
-from hvdprof.launch.processes.launch_process import Launch, Outcome
+from hvdprof.launch.processes.launch_process import Launch, LaunchOutcome
 from hvdprof.launch.remote.remote_launch import ready_hosts
 from hvdprof.launch.run.bench_run import find_tools, sweep_of
 from hvdprof.launch.run.run_folder import make_run_folder
 from hvdprof.launch.run.script_run import prepare_function
-from hvdprof.launch.run.silent_observer import SilentObserver
+from hvdprof.launch.run.silent_progress import SilentProgress
 from hvdprof.machine.mpi import OPENMPI, Mpi
 from hvdprof.rundir.manifest import Manifest, Mode
 
@@ -51,7 +51,7 @@ class FunctionLauncher(Protocol):
     def command(self, job: Job) -> list[str]:
         """What the manifest says was started."""
 
-    def run(self, launch: Launch) -> Outcome:
+    def run(self, launch: Launch) -> LaunchOutcome:
         """Run a launch to its end; what the ranks returned is in the function's ``values``."""
 
 
@@ -104,7 +104,7 @@ def measure_function(
         launcher = make(job, Path(own), str(manifest.settings["controller"]), tools.mpi)
         launcher.require(max(manifest.settings["sizes"]))
         folder = make_run_folder(manifest, options.folder, manifest.name)
-        sweep = sweep_of(manifest, folder, tools, SilentObserver(), launcher=launcher)
+        sweep = sweep_of(manifest, folder, tools, SilentProgress(), launcher=launcher)
         sweep.run_launch = launcher.run
         ready_hosts(sweep)
         # A function is not stored: no later process can resume its run.

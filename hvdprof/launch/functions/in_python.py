@@ -18,7 +18,7 @@ from hvdprof.collect.auto.recorded_function import RankEnd
 from hvdprof.launch.functions.function_job import FunctionJob
 from hvdprof.launch.launchers.launch_job import Job
 from hvdprof.launch.plan.preflight import GLOO, MPI
-from hvdprof.launch.processes.launch_process import Launch, Outcome, run_launcher
+from hvdprof.launch.processes.launch_process import Launch, LaunchOutcome, run_launcher
 from hvdprof.rundir.whole_file import open_whole
 
 _FUNCTION = "function.pickle"
@@ -56,7 +56,7 @@ class InPython:
             *(self.controller, job.hosts or "", _YIELDING if yields else ""),
         ]
 
-    def run(self, launch: Launch) -> Outcome:
+    def run(self, launch: Launch) -> LaunchOutcome:
         """Run a launch to its end; what the ranks returned is in the function's ``values``."""
         ends = self.folder / _ENDS
         ends.unlink(missing_ok=True)

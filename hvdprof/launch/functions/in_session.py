@@ -13,7 +13,7 @@ from hvdprof.launch.processes.interruption import interruptible_within_others, t
 from hvdprof.launch.processes.launch_process import (
     POLL_INTERVAL_S,
     Launch,
-    Outcome,
+    LaunchOutcome,
     ProgressTimeout,
     Watch,
 )
@@ -24,7 +24,7 @@ from hvdprof.rundir.run_file import open_run_file
 class SessionEnd:
     """How a call to a session ended, and what its ranks returned; none where it failed."""
 
-    outcome: Outcome
+    outcome: LaunchOutcome
     ends: Sequence[RankEnd]
 
 
@@ -67,7 +67,7 @@ def call_session(
         is_over.set()
         watching.join()
     launch.watch.progress()
-    outcome = Outcome(exit_code, has_hung.is_set(), time.monotonic() - started)
+    outcome = LaunchOutcome(exit_code, has_hung.is_set(), time.monotonic() - started)
     return SessionEnd(outcome, ends)
 
 

@@ -12,7 +12,7 @@ from hvdprof.errors import EnvironmentNotReadyError, InterruptedRunError, Missin
 from hvdprof.launch.functions.function_job import FunctionJob
 from hvdprof.launch.functions.in_session import call_session
 from hvdprof.launch.launchers.launch_job import Job
-from hvdprof.launch.processes.launch_process import Launch, Outcome
+from hvdprof.launch.processes.launch_process import Launch, LaunchOutcome
 
 _START_TIMEOUT_S = 120
 
@@ -41,7 +41,7 @@ class OnRay:
         """``horovod.ray.RayExecutor NAME num_workers=N``."""
         return ["horovod.ray.RayExecutor", *job.program[1:], f"num_workers={job.size}"]
 
-    def run(self, launch: Launch) -> Outcome:
+    def run(self, launch: Launch) -> LaunchOutcome:
         """Run a launch to its end; what the ranks returned is in the function's ``values``."""
         from horovod.ray import RayExecutor
 

@@ -21,7 +21,7 @@ from hvdprof.launch.functions.function_job import FunctionJob
 from hvdprof.launch.functions.in_session import call_session
 from hvdprof.launch.launchers.launch_job import Job
 from hvdprof.launch.plan.environment import PASS_MARK
-from hvdprof.launch.processes.launch_process import Launch, Outcome
+from hvdprof.launch.processes.launch_process import Launch, LaunchOutcome
 from hvdprof.launch.processes.marked_processes import end_marked
 from hvdprof.launch.processes.orphan_guard import OrphanGuard
 from hvdprof.rundir.log_prefixes import TAG
@@ -85,7 +85,7 @@ class OnSpark:
         """``horovod.spark.run NAME num_proc=N``."""
         return ["horovod.spark.run", *job.program[1:], f"num_proc={job.size}"]
 
-    def run(self, launch: Launch) -> Outcome:
+    def run(self, launch: Launch) -> LaunchOutcome:
         """Run a launch to its end; what the ranks returned is in the function's ``values``."""
         import horovod.spark
         from horovod.spark.driver import job_id

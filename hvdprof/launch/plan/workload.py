@@ -12,7 +12,7 @@ from hvdprof.launch.plan.run_options import RunOptions
 from hvdprof.launch.plan.settings import Settings
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import Mode, PassRecord
-from hvdprof.rundir.plan import LEAST_STEPS, TORCH_DISTRIBUTED_ENGINES
+from hvdprof.rundir.plan import LEAST_STEPS_OF_RESULT, TORCH_DISTRIBUTED_ENGINES
 
 TRAINING_MODULE = "hvdprof.bench_models.train"
 SCRIPT_SEGMENT = "main"
@@ -79,4 +79,4 @@ def least_partial_steps(settings: Settings) -> int | None:
     """Steps after which a failed launch has a result; None where only complete launches have."""
     if settings.script is None:
         return None
-    return settings.num_warmup_batches + LEAST_STEPS
+    return settings.num_warmup_batches + LEAST_STEPS_OF_RESULT

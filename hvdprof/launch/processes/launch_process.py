@@ -31,7 +31,7 @@ _LOGS = "torchrun-logs"
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class LaunchOutcome:
     """How a launch ended: the launcher's exit code (negative for a signal), and whether it hung.
 
     ``failure`` is given where the caller that ran the launch knows the reason, ``launched_ns`` is
@@ -80,7 +80,7 @@ class Launch:
     is_on_this_host: bool = False
 
 
-def run_launcher(launch: Launch) -> Outcome:
+def run_launcher(launch: Launch) -> LaunchOutcome:
     """Run the command of a launch to its end, with its output in the files of the pass.
 
     Raises:
@@ -105,7 +105,7 @@ def run_to_end(
     stderr: Path,
     watch: Watch,
     is_on_this_host: bool = False,
-) -> Outcome:
+) -> LaunchOutcome:
     """Run a launcher until it ends or hangs; every process of it is gone afterwards.
 
     That holds for exceptions too, ``KeyboardInterrupt`` included. It is started anew as long as
@@ -198,10 +198,10 @@ class LaunchProcesses:
             self._folders.remove()
             self._folders = None
 
-    def outcome(self, *, hung: bool) -> Outcome:
+    def outcome(self, *, hung: bool) -> LaunchOutcome:
         """How the launch ended; to be asked after ``start`` and ``end``."""
         assert self._launcher is not None
-        return Outcome(
+        return LaunchOutcome(
             0 if self._outlived_by else self._launcher.returncode,
             hung,
             self._ended_s - self._started_s,

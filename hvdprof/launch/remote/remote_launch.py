@@ -11,7 +11,7 @@ from hvdprof.launch.diagnose.rank_progress import PassProgress
 from hvdprof.launch.plan.hosts import is_this_host
 from hvdprof.launch.plan.provenance import python_program
 from hvdprof.launch.plan.settings import Settings
-from hvdprof.launch.processes.launch_process import Launch, Outcome, run_launcher
+from hvdprof.launch.processes.launch_process import Launch, LaunchOutcome, run_launcher
 from hvdprof.launch.processes.orphan_guard import OrphanGuard
 from hvdprof.launch.remote.fetch import FILES, WatchFetch, fetch, module_error, on_each
 from hvdprof.launch.remote.fit_threads import capacity_of, fit_to_hosts
@@ -73,10 +73,10 @@ class LaunchOnHosts:
     manifest: Manifest
     shell: HostShell
     apart: tuple[str, ...]
-    run: Callable[[Launch], Outcome] = run_launcher
+    run: Callable[[Launch], LaunchOutcome] = run_launcher
     _answered: set[str] = field(default_factory=set)
 
-    def __call__(self, launch: Launch) -> Outcome:
+    def __call__(self, launch: Launch) -> LaunchOutcome:
         """Run the launch; the outcome says why it failed where a host is the cause."""
         ranks = ranks_of_hosts(hosts_with_ranks(self.settings, launch.job.size))
         others = {name: placed for name, placed in ranks.items() if not is_this_host(name)}
@@ -85,11 +85,13 @@ class LaunchOnHosts:
         record = next(record for record in self.manifest.passes if record.id == pass_id)
         not_reached = self._deliver(launch.paths, apart)
         if not_reached:
-            return Outcome(1, False, 0.0, _failure("cannot be given the plan", not_reached, ranks))
+            return LaunchOutcome(
+                1, False, 0.0, _failure("cannot be given the plan", not_reached, ranks)
+            )
         watch = HostWatch(others)
         gone = dict.fromkeys((self._answered & others.keys()) - watch.hosts.keys(), "no answer")
         if gone:
-            return Outcome(1, False, 0.0, _failure("has vanished", gone, ranks))
+            return LaunchOutcome(1, False, 0.0, _failure("has vanished", gone, ranks))
         self._answered |= watch.hosts.keys()
         guard = OrphanGuard(
             *(

@@ -33,7 +33,7 @@ from hvdprof.launch.plan.settings import Resolved, Settings, read_settings
 from hvdprof.launch.plan.validators import check_known
 from hvdprof.launch.run.run_folder import runs_folder
 from hvdprof.launch.run.sweep import Sweep
-from hvdprof.launch.run.sweep_observer import SweepObserver
+from hvdprof.launch.run.sweep_progress import SweepProgress
 from hvdprof.launch.run.time_plan import fit_budget
 from hvdprof.machine.install.build_tools import available_memory_bytes
 from hvdprof.machine.install.horovod_features import HorovodBuild, require_horovod, require_torch
@@ -161,7 +161,7 @@ def sweep_of(
     manifest: Manifest,
     folder: Path,
     tools: Tools,
-    observer: SweepObserver,
+    progress: SweepProgress,
     *,
     launcher: Launcher | None = None,
 ) -> Sweep:
@@ -172,7 +172,7 @@ def sweep_of(
             become a warning of it.
         folder: The run directory; it need not exist yet.
         tools: Horovod and MPI.
-        observer: Shows the progress.
+        progress: Shows the progress.
         launcher: Starts the ranks; the one that the settings name when not given.
 
     Raises:
@@ -188,7 +188,7 @@ def sweep_of(
         paths=RunPaths(folder),
         launcher=launcher or launcher_of(settings, tools),
         mpi=tools.mpi,
-        observer=observer,
+        progress=progress,
         environment=inherited_environment(os.environ),
     )
 

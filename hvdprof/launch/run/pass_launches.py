@@ -9,7 +9,7 @@ from hvdprof.launch.plan.environment import inherited_environment, is_on_this_ho
 from hvdprof.launch.plan.preflight import require_space
 from hvdprof.launch.plan.resident_memory import have_room
 from hvdprof.launch.plan.turn_plan import BY_MEMORY, NEVER_STOOD, STOOD_APART, failed_beside
-from hvdprof.launch.processes.launch_process import Launch, Outcome, Watch
+from hvdprof.launch.processes.launch_process import Launch, LaunchOutcome, Watch
 from hvdprof.launch.run.pass_plan import make_pass_folders, plan_of, planned_segments
 from hvdprof.launch.run.sweep_state import SweepState
 from hvdprof.launch.run.watched_pass import Watched, WatchedPass, watch_pass
@@ -118,7 +118,7 @@ class PassLaunches:
         record.environment = {k: mask_value(k, v) for k, v in sorted(job.environment.items())}
         plan_of(state.settings, record).write(paths.plan)
         state.save()
-        state.observer.pass_started(record)
+        state.progress.pass_started(record)
         return watch_pass(
             Watched(
                 record=record,
@@ -126,7 +126,7 @@ class PassLaunches:
                 manifest=state.manifest,
                 settings=state.settings,
                 save=state.save,
-                on_stall=lambda stall: state.observer.stalled(record, stall),
+                on_stall=lambda stall: state.progress.stalled(record, stall),
                 warn_s=(
                     resident_warn_s(state.settings.options.stall_warn_s)
                     if state.takes_turns(record)
@@ -141,7 +141,7 @@ class PassLaunches:
 
         def look() -> int:
             seen = watched.look()
-            state.observer.pass_progressed(record, watched.progress)
+            state.progress.pass_progressed(record, watched.progress)
             return seen
 
         return Launch(
@@ -159,7 +159,7 @@ class PassLaunches:
             is_on_this_host=is_on_this_host(state.settings),
         )
 
-    def _end(self, record: PassRecord, watched: WatchedPass, outcome: Outcome) -> None:
+    def _end(self, record: PassRecord, watched: WatchedPass, outcome: LaunchOutcome) -> None:
         record.exit_code = outcome.exit_code
         watched.settle(outcome)
         # Beside others a script may hang that does not by itself.

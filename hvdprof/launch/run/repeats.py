@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from hvdprof.launch.plan.looks import FIRST_LOOK, look_repeats, stopping_confidence
+from hvdprof.launch.plan.interim_looks import FIRST_LOOK, look_repeats, stopping_confidence
 from hvdprof.launch.plan.pass_times import PassTimes
 from hvdprof.launch.plan.settings import Settings
 from hvdprof.rundir.manifest import Manifest, Mode, PassRecord, SegmentRecord, Status

@@ -81,7 +81,7 @@ class Sweep(SweepState):
                     self.settle_status(Status.INTERRUPTED)
                 raise
             finally:
-                self.observer.sweep_ended()
+                self.progress.sweep_ended()
                 release_disk_reserve(self.paths.disk_reserve)
             self.settle_status(Status.FAILED if self._num_lacking() else Status.DONE)
 
@@ -111,7 +111,7 @@ class Sweep(SweepState):
         self.manifest.stop = None
         self.start_clock()
         self.save()
-        self.observer.sweep_started(list(self._waiting))
+        self.progress.sweep_started(list(self._waiting))
         self._repeats = self._planned_repeats()
 
     def advance(self) -> bool:
@@ -142,7 +142,7 @@ class Sweep(SweepState):
                     waiting.appendleft(rest)
             self.save()
             for record in records:
-                self.observer.pass_ended(record)
+                self.progress.pass_ended(record)
             return True
         return False
 
@@ -197,7 +197,7 @@ class Sweep(SweepState):
         waiting += passes
         self.save()
         if passes:
-            self.observer.repeat_planned(passes)
+            self.progress.repeat_planned(passes)
         return bool(passes)
 
     def _open_passes(self) -> list[PassRecord]:

@@ -11,10 +11,10 @@ from hvdprof.launch.plan.design import hosts_argument
 from hvdprof.launch.plan.environment import names_to_pass_on, pass_environment
 from hvdprof.launch.plan.settings import Settings
 from hvdprof.launch.plan.workload import program_of
-from hvdprof.launch.processes.launch_process import Launch, Outcome, run_launcher
+from hvdprof.launch.processes.launch_process import Launch, LaunchOutcome, run_launcher
 from hvdprof.launch.run.attempts import GivenUp
 from hvdprof.launch.run.disk_reserve import release_disk_reserve
-from hvdprof.launch.run.sweep_observer import SweepObserver
+from hvdprof.launch.run.sweep_progress import SweepProgress
 from hvdprof.machine.mpi import Mpi
 from hvdprof.rundir.layout import PassPaths, RunPaths
 from hvdprof.rundir.manifest import Manifest, Mode, PassRecord, Status
@@ -32,10 +32,10 @@ class SweepState:
     paths: RunPaths
     launcher: Launcher
     mpi: Mpi | None
-    observer: SweepObserver
+    progress: SweepProgress
     environment: dict[str, str]
     program: Callable[[Settings, Path], tuple[str, ...]] = program_of
-    run_launch: Callable[[Launch], Outcome] = run_launcher
+    run_launch: Callable[[Launch], LaunchOutcome] = run_launcher
     given_up: GivenUp = field(default_factory=GivenUp)
     _began: float = 0.0
 

@@ -19,7 +19,7 @@ from hvdprof.launch.diagnose.stall_watch import StallWatch
 from hvdprof.launch.diagnose.timeline_check import fail_without_timeline
 from hvdprof.launch.plan.settings import Settings
 from hvdprof.launch.plan.workload import least_partial_steps
-from hvdprof.launch.processes.launch_process import Outcome
+from hvdprof.launch.processes.launch_process import LaunchOutcome
 from hvdprof.launch.run.attempts import interrupt, settle
 from hvdprof.launch.run.placement_check import refine_from_ranks
 from hvdprof.launch.run.session_passes import add_sessions, end_sessions, settle_sessions
@@ -80,7 +80,7 @@ class WatchedPass(Protocol):
     def interrupt(self) -> None:
         """The user has ended the launch: what all ranks had ended is done, the rest is open."""
 
-    def settle(self, outcome: Outcome) -> None:
+    def settle(self, outcome: LaunchOutcome) -> None:
         """The launch has ended: give the pass and its segments their status, and say why."""
 
 
@@ -134,7 +134,7 @@ class FixedPass:
         self._stalls.report_cut_off()
         self._stalls.finish()
 
-    def settle(self, outcome: Outcome) -> None:
+    def settle(self, outcome: LaunchOutcome) -> None:
         """The launch has ended: give the pass and its segments their status, and say why."""
         self.progress.update()
         of = self._of
@@ -152,7 +152,7 @@ class FixedPass:
         refine_from_ranks(of.record, of.manifest, self.progress, of.settings)
         fail_without_timeline(of.record, of.paths, self.progress, printed_tail(of.paths.stderr))
 
-    def _went_wrong(self, outcome: Outcome) -> bool:
+    def _went_wrong(self, outcome: LaunchOutcome) -> bool:
         if not outcome.outlived_by:
             return _went_wrong(outcome)
         # The exit codes of the ranks are unknown then.
@@ -202,7 +202,7 @@ class ElasticPass:
             segment.status = Status.INTERRUPTED
         record.status = Status.INTERRUPTED
 
-    def settle(self, outcome: Outcome) -> None:
+    def settle(self, outcome: LaunchOutcome) -> None:
         """The launch has ended: give it and its sessions their status, and say why."""
         self.progress.update()
         of = self._of
@@ -218,14 +218,14 @@ class ElasticPass:
         settle_sessions(of.manifest, of.record, self.progress, of.settings, failure)
 
 
-def _stated_failure(outcome: Outcome, stalls: StallWatch | SessionStalls) -> Failure | None:
+def _stated_failure(outcome: LaunchOutcome, stalls: StallWatch | SessionStalls) -> Failure | None:
     # A launch that ended by itself in the meantime was not ended for a stall.
     if outcome.hung:
         stalls.report_cut_off()
     return outcome.failure or (stalls.failure() if outcome.hung else None)
 
 
-def _went_wrong(outcome: Outcome) -> bool:
+def _went_wrong(outcome: LaunchOutcome) -> bool:
     return outcome.hung or outcome.exit_code != 0
 
 
@@ -238,7 +238,7 @@ def _outlived_text(record: PassRecord, names: Sequence[str]) -> str:
 
 def _explained(
     of: Watched,
-    outcome: Outcome,
+    outcome: LaunchOutcome,
     progress: PassProgress,
     stalls: StallWatch | SessionStalls,
     stopped_s: Mapping[int, float],

@@ -13,14 +13,14 @@ from hvdprof.errors import StorageError
 from hvdprof.launch.processes.launch_process import (
     POLL_INTERVAL_S,
     Launch,
+    LaunchOutcome,
     LaunchProcesses,
-    Outcome,
     ProgressTimeout,
 )
 from hvdprof.launch.processes.process_tree import memory_bytes
 from hvdprof.launch.turns.standing_apart import ApartWatch
 from hvdprof.launch.turns.turn_schedule import SegmentTurns
-from hvdprof.launch.turns.turn_socket import Standing, TurnSocket
+from hvdprof.launch.turns.turn_socket import TurnSocket, TurnStanding
 from hvdprof.machine.load import CpuUse, CpuUseResult, own_cpu_seconds, processes_cpu_seconds
 from hvdprof.rundir.plan import Segment
 from hvdprof.rundir.run_file import open_run_file
@@ -53,7 +53,7 @@ class ResidentLaunch:
         self._left = deque(SegmentTurns(segment, turn_s) for segment in segments)
         self._socket = TurnSocket(launch.job.size)
         self._processes = LaunchProcesses(is_on_this_host=launch.is_on_this_host)
-        self._standing: Standing | None = None
+        self._standing: TurnStanding | None = None
         self._timeout: ProgressTimeout | None = None
         self._next_look_s = 0.0
         self._is_hung = False
@@ -76,7 +76,7 @@ class ResidentLaunch:
         return () if self._is_over else tuple(turns.segment.model for turns in self._left)
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> LaunchOutcome:
         """How it ended; to be asked after ``end``."""
         return self._processes.outcome(hung=self._is_hung)
 
@@ -249,7 +249,7 @@ class ResidentLaunch:
                 self._socket.close()
                 self._is_over = True
 
-    def _next_steps(self, standing: Standing) -> int:
+    def _next_steps(self, standing: TurnStanding) -> int:
         return self._left[0].next_steps(standing.step_s)
 
     def _proceed(self, num_steps: int) -> None:

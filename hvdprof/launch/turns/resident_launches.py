@@ -8,7 +8,7 @@ import contextlib
 from collections.abc import Callable, Sequence
 
 from hvdprof.launch.processes.interruption import to_its_end
-from hvdprof.launch.processes.launch_process import Outcome
+from hvdprof.launch.processes.launch_process import LaunchOutcome
 from hvdprof.launch.turns.resident_launch import ResidentLaunch
 
 _GATHERING_S = 0.05
@@ -16,7 +16,7 @@ _GATHERING_S = 0.05
 
 def run_residents(
     launches: Sequence[ResidentLaunch], fits: Callable[[int], bool] | None = None
-) -> list[Outcome]:
+) -> list[LaunchOutcome]:
     """Run launches in turns to their end; every process of them is gone afterwards.
 
     A launch that fails or hangs leaves the others to their turns.

@@ -19,7 +19,7 @@ _CREDENTIALS = struct.Struct("3i")
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class TurnStanding:
     """The step boundary at which all ranks of a launch wait.
 
     ``step`` is their next one; ``step_s`` the length of the latest steps of the slowest rank, NaN
@@ -51,13 +51,13 @@ class TurnSocket:
         self._listening.setblocking(False)
         self._selector.register(self._listening, selectors.EVENT_READ)
 
-    def standing(self) -> Standing | None:
+    def standing(self) -> TurnStanding | None:
         """Where all ranks wait; None while one runs, or has not connected."""
         lines = [rank.line for rank in self._ranks.values() if rank.line is not None]
         if len(lines) < self._size or len({(line["segment"], line["step"]) for line in lines}) > 1:
             return None
         slowest_s = max(line["step_s"] for line in lines)
-        return Standing(lines[0]["segment"], lines[0]["step"], slowest_s)
+        return TurnStanding(lines[0]["segment"], lines[0]["step"], slowest_s)
 
     @property
     def num_waiting(self) -> int:

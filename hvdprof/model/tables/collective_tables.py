@@ -23,7 +23,7 @@ BREAKDOWN = Table(
             "str",
             "",
             "data, forward, backward, blocked (by ranks or communication), "
-            "optimizer or unattributed (in no phase).",
+            "optimizer or outside (in no phase).",
         ),
         Column("time_ns", "float64", "ns", "Mean time of the part per step."),
         Column("time_low_ns", "float64", "ns", "Lower end of the 95 % interval within the launch."),

@@ -110,10 +110,12 @@ STEPS = Table(
             "int64",
             "ns",
             "Time from the end of backward to the update, outside other phases: clipping, "
-            "unscaling. 0 in recordings of earlier versions, which count it as `other_ns`.",
+            "unscaling. 0 in recordings of earlier versions, which count it as `outside_ns`.",
         ),
         Column("optimizer_ns", "int64", "ns", "Local parameter update, blocked time excluded."),
-        Column("other_ns", "int64", "ns", "Rest of the step: outside all phases, or not measured."),
+        Column(
+            "outside_ns", "int64", "ns", "Rest of the step: outside all phases, or not measured."
+        ),
         Column("samples", "int64", "samples", "Samples this rank trained on in the step."),
         Column("loss", "float64", "", "Training loss of this rank; NaN where not recorded."),
         Column(

@@ -134,14 +134,14 @@ SCALING = Table(
         ),
         Column("blocked_share", "float64", "ratio", "`blocked_ns` divided by the mean step time."),
         Column(
-            "observer_cost",
+            "trace_overhead",
             "float64",
             "ratio",
-            "Observer overhead: step time in the trace pass divided by that in the throughput "
+            "Trace overhead: step time in the trace pass divided by that in the throughput "
             "pass, minus 1.",
         ),
-        Column("observer_cost_low", "float64", "ratio", "Lower end of the 95 % interval."),
-        Column("observer_cost_high", "float64", "ratio", "Upper end of the 95 % interval."),
+        Column("trace_overhead_low", "float64", "ratio", "Lower end of the 95 % interval."),
+        Column("trace_overhead_high", "float64", "ratio", "Upper end of the 95 % interval."),
         Column(
             "final_loss",
             "float64",
@@ -177,7 +177,7 @@ LOSSES = Table(
             "part",
             "str",
             "",
-            "data, forward, backward, blocked, optimizer, other (outside all phases) or residual "
+            "data, forward, backward, blocked, optimizer, outside (all phases) or residual "
             "(step time of the job minus the mean step of its ranks).",
         ),
         Column(

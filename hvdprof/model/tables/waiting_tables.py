@@ -9,7 +9,7 @@ _PASS = Column("pass_id", "category", "", "Folder name of the pass, as in the ma
 _SEGMENT = Column("segment", "category", "", "Id of the segment within the pass, as in the plan.")
 _RANK = Column("rank", "int64", "", "Rank as `hvd.rank()` returns it.")
 
-OBSERVER = "observer"
+TIMELINE_WRITER = "timeline-writer"
 
 PATTERNS: dict[str, str] = {
     "persistent": "late in most steps",
@@ -17,7 +17,7 @@ PATTERNS: dict[str, str] = {
     "periodic": "late in every k-th step",
     "irregular": "late in some steps without a period, far more than the others",
     "rotating": "rotating stragglers (jitter): any rank, no one more than the others",
-    OBSERVER: "rank 0 is late while Horovod's timeline is on, whose writer takes a core: no "
+    TIMELINE_WRITER: "rank 0 is late while Horovod's timeline is on, whose writer takes a core: no "
     "straggler",
     "none": "lateness not significant, or below 5 % of the step",
 }
@@ -145,16 +145,16 @@ STRAGGLERS = Table(
             "str",
             "",
             "persistent, from-step, periodic, irregular, rotating, "
-            "observer (rank 0 writes the timeline) or none.",
+            "timeline-writer (rank 0 writes the timeline) or none.",
         ),
         Column(
             "phase",
             "str",
             "",
             "Phase of the delay: data, forward, backward, before_update (from the end of backward "
-            "to the update), optimizer, pause (outside every phase), "
-            "evaluation (the same, of a rank that evaluates while others do not), or unattributed; "
-            "empty without a straggler, and of jitter without single stalls.",
+            "to the update), optimizer, outside (all phases), evaluation (the same, of a rank that "
+            "evaluates while others do not), or mixed (no single phase); empty without a "
+            "straggler, and of jitter without single stalls.",
         ),
         Column("phase_share", "float64", "ratio", "Share of the delay in this phase."),
         Column("period_steps", "float64", "", "Period in steps; NaN unless it is periodic."),

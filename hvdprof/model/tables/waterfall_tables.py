@@ -13,14 +13,15 @@ CAUSE_COLUMNS: tuple[Column, ...] = (
         "str",
         "",
         "Ranks of a straggler, such as 1, 3; any where they differ from event to event; all of a "
-        "pause. Of input and serialization the rank that most of it lies on. Else empty.",
+        "pause. Of input and time outside the rank that most of it lies on. Else empty.",
     ),
     Column(
         "phase",
         "str",
         "",
         "Phase of a straggler or pause: data, forward, backward, before_update (from the end of "
-        "backward to the update), optimizer, pause (between steps), unattributed; else empty.",
+        "backward to the update), optimizer, outside (all phases), mixed (no single phase); else "
+        "empty.",
     ),
     Column(
         "pattern",
@@ -54,19 +55,24 @@ WATERFALL = Table(
         Column("share_low", "float64", "ratio", "Lower end of the 95 % interval over launches."),
         Column("share_high", "float64", "ratio", "Upper end of the 95 % interval over launches."),
         Column(
-            "alone_ns",
+            "saved_if_removed_ns",
             "float64",
             "ns",
             "Potential gain: reduction of the step time if this cause alone is removed (replay).",
         ),
-        Column("alone_share", "float64", "ratio", "`alone_ns` divided by the step time."),
+        Column(
+            "saved_if_removed_share",
+            "float64",
+            "ratio",
+            "`saved_if_removed_ns` divided by the step time.",
+        ),
         Column(
             "baseline_ns",
             "float64",
             "ns",
-            "Of input, serialization and compute: the time that the baseline spends there for as "
+            "Of input, time outside and compute: the time that the baseline spends there for as "
             "many samples; `time_ns` is what the cell spends beyond it. NaN for other causes, and "
-            "without another cell as baseline, where input and serialization are whole.",
+            "without another cell as baseline, where input and time outside are whole.",
         ),
         Column(
             "baseline_share",

@@ -13,7 +13,7 @@ from typing import IO
 
 from hvdprof.errors import StorageError
 from hvdprof.model.cell_key import cell_label
-from hvdprof.model.comparison import METRICS, Comparison, Outcome, change_text
+from hvdprof.model.comparison import METRICS, Comparison, ComparisonOutcome, change_text
 from hvdprof.report.comparison.comparison_markdown import render_comparison_markdown
 from hvdprof.report.comparison.comparison_texts import gate_text
 
@@ -23,11 +23,11 @@ MOST_SUMMARY_BYTES = 1_000_000
 _CUT = "\n\nThe rest is longer than a summary may be.\n"
 _METRIC_OF = {metric.name: metric for metric in METRICS}
 _COMMANDS = {
-    Outcome.REGRESSED: "warning",
-    Outcome.IMPROVED: "notice",
-    Outcome.EQUAL: "notice",
-    Outcome.INCONCLUSIVE: "warning",
-    Outcome.NOT_COMPARABLE: "warning",
+    ComparisonOutcome.REGRESSED: "warning",
+    ComparisonOutcome.IMPROVED: "notice",
+    ComparisonOutcome.EQUAL: "notice",
+    ComparisonOutcome.INCONCLUSIVE: "warning",
+    ComparisonOutcome.NOT_COMPARABLE: "warning",
 }
 
 
@@ -59,11 +59,11 @@ def render_comparison_github(comparison: Comparison, stream: IO[str]) -> None:
 
 def _annotations(comparison: Comparison) -> Iterator[str]:
     yield _command(_COMMANDS[comparison.outcome], "hvdprof compare", comparison.sentence)
-    failed = [one for one in comparison.gate if one.outcome is Outcome.REGRESSED]
+    failed = [one for one in comparison.gate if one.outcome is ComparisonOutcome.REGRESSED]
     errors = [_command("error", "hvdprof compare", gate_text(result)) for result in failed]
     judged = {result.condition.metric.name for result in failed}
     for row in comparison.cells.to_dict("records"):
-        if row["outcome"] == Outcome.REGRESSED and row["metric"] in judged:
+        if row["outcome"] == ComparisonOutcome.REGRESSED and row["metric"] in judged:
             metric = _METRIC_OF[str(row["metric"])]
             text = f"{metric.title} {change_text(row, metric)}"
             errors.append(_command("error", cell_label(row), text))

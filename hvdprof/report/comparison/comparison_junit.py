@@ -11,8 +11,8 @@ from hvdprof.model.cell_key import cell_label
 from hvdprof.model.comparison import (
     METRICS,
     Comparison,
+    ComparisonOutcome,
     GateResult,
-    Outcome,
     change_text,
     size_text,
 )
@@ -37,9 +37,12 @@ def render_comparison_junit(comparison: Comparison, stream: IO[str]) -> None:
         "testsuite",
         name="hvdprof compare",
         tests=str(len(outcomes)),
-        failures=str(outcomes.count(Outcome.REGRESSED)),
+        failures=str(outcomes.count(ComparisonOutcome.REGRESSED)),
         errors="0",
-        skipped=str(outcomes.count(Outcome.INCONCLUSIVE) + outcomes.count(Outcome.NOT_COMPARABLE)),
+        skipped=str(
+            outcomes.count(ComparisonOutcome.INCONCLUSIVE)
+            + outcomes.count(ComparisonOutcome.NOT_COMPARABLE)
+        ),
     )
     for result in comparison.gate:
         _add_result(suite, result)
@@ -57,9 +60,9 @@ def render_comparison_junit(comparison: Comparison, stream: IO[str]) -> None:
 
 def _add_result(suite: ET.Element, result: GateResult) -> None:
     case = ET.SubElement(suite, "testcase", classname="gate", name=_clean(result.condition.text))
-    if result.outcome == Outcome.REGRESSED:
+    if result.outcome == ComparisonOutcome.REGRESSED:
         ET.SubElement(case, "failure", message=_clean(gate_text(result)))
-    elif result.outcome != Outcome.EQUAL:
+    elif result.outcome != ComparisonOutcome.EQUAL:
         ET.SubElement(case, "skipped", message=_clean(gate_text(result)))
 
 
@@ -67,9 +70,9 @@ def _add_case(suite: ET.Element, row: FrameRow) -> None:
     metric = _METRIC_OF[str(row["metric"])]
     case = ET.SubElement(suite, "testcase", classname=_clean(cell_label(row)), name=metric.name)
     text = f"{metric.title} {change_text(row, metric)}, margin {size_text(row['margin'], metric)}"
-    if row["outcome"] == Outcome.REGRESSED:
+    if row["outcome"] == ComparisonOutcome.REGRESSED:
         ET.SubElement(case, "failure", message=_clean(text))
-    elif row["outcome"] in (Outcome.INCONCLUSIVE, Outcome.NOT_COMPARABLE):
+    elif row["outcome"] in (ComparisonOutcome.INCONCLUSIVE, ComparisonOutcome.NOT_COMPARABLE):
         reason = f"{row['outcome']}: {row['reason'] or text}"
         ET.SubElement(case, "skipped", message=_clean(reason))
 

@@ -8,7 +8,7 @@ from typing import IO
 from rich.console import Console
 from rich.text import Text
 
-from hvdprof.model.comparison import Comparison, Outcome
+from hvdprof.model.comparison import Comparison, ComparisonOutcome
 from hvdprof.report.comparison.comparison_texts import (
     CellCauses,
     CellLines,
@@ -20,11 +20,11 @@ from hvdprof.report.terminal.hanging_text import print_hanging, print_verdict
 from hvdprof.report.terminal.whole_table import plain_frame, print_whole
 
 _STYLES = {
-    Outcome.REGRESSED: "bold red",
-    Outcome.IMPROVED: "bold green",
-    Outcome.EQUAL: "",
-    Outcome.INCONCLUSIVE: "yellow",
-    Outcome.NOT_COMPARABLE: "dim",
+    ComparisonOutcome.REGRESSED: "bold red",
+    ComparisonOutcome.IMPROVED: "bold green",
+    ComparisonOutcome.EQUAL: "",
+    ComparisonOutcome.INCONCLUSIVE: "yellow",
+    ComparisonOutcome.NOT_COMPARABLE: "dim",
 }
 
 
@@ -53,7 +53,7 @@ def _print_cell(console: Console, cell: CellLines, change_head: str) -> None:
     console.print(heading)
     frame = plain_frame("", "first", "second", change_head, "outcome")
     for line in cell.lines:
-        style = _STYLES[Outcome(line.outcome)]
+        style = _STYLES[ComparisonOutcome(line.outcome)]
         frame.add_row(
             line.title, line.first, line.second, line.change, Text(line.outcome, style=style)
         )

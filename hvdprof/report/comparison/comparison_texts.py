@@ -14,14 +14,14 @@ from hvdprof.model.comparison import (
     METRICS,
     THROUGHPUT,
     Comparison,
+    ComparisonOutcome,
     GateResult,
-    Outcome,
     change_text,
 )
 from hvdprof.model.frame_row import FrameRow, is_missing
 
 _METRIC_OF = {metric.name: metric for metric in METRICS}
-_CHANGED = (Outcome.REGRESSED, Outcome.IMPROVED)
+_CHANGED = (ComparisonOutcome.REGRESSED, ComparisonOutcome.IMPROVED)
 _SMALLEST_SHOWN = 0.0005
 """A cause that moved by less than this share of the step is not shown."""
 
@@ -104,9 +104,9 @@ def comparison_texts(comparison: Comparison) -> ComparisonTexts:
 
 def gate_text(result: GateResult) -> str:
     """One condition with its outcome: ``step_time>2%: failed by resnet18 on 2 ranks``."""
-    if result.outcome is Outcome.REGRESSED:
+    if result.outcome is ComparisonOutcome.REGRESSED:
         return f"{result.condition.text}: failed by {', '.join(result.cells)}"
-    shown = "passed" if result.outcome is Outcome.EQUAL else result.outcome
+    shown = "passed" if result.outcome is ComparisonOutcome.EQUAL else result.outcome
     apart = f" (not judged: {', '.join(result.not_judged)})" if result.not_judged else ""
     return f"{result.condition.text}: {shown}{apart}"
 
@@ -123,7 +123,9 @@ def _cells(comparison: Comparison) -> Iterator[CellLines]:
             name=name,
             launches=f"{first['num_first']} pairs" if first["paired"] else counts,
             lines=tuple(_line(row) for row in own if _is_shown(row, comparison)),
-            reason=str(first["reason"]) if first["outcome"] == Outcome.NOT_COMPARABLE else "",
+            reason=str(first["reason"])
+            if first["outcome"] == ComparisonOutcome.NOT_COMPARABLE
+            else "",
         )
 
 
@@ -138,7 +140,7 @@ def _is_shown(row: FrameRow, comparison: Comparison) -> bool:
         return True
     if name == THROUGHPUT.name:
         return comparison.metric is THROUGHPUT
-    return name != FINAL_LOSS.name or str(row["outcome"]) != Outcome.EQUAL
+    return name != FINAL_LOSS.name or str(row["outcome"]) != ComparisonOutcome.EQUAL
 
 
 def _line(row: FrameRow) -> MetricLine:

@@ -15,7 +15,6 @@ _NOTABLE_COST = 0.05
 """A smaller share of the step is no loss worth a name, as for findings."""
 
 _MOST_PARTS = 3
-_UNATTRIBUTED = "unattributed"
 
 
 def waiting_answer(caused_wait: pd.DataFrame, stragglers: pd.DataFrame) -> str:
@@ -59,12 +58,8 @@ def parts_answer(breakdown: pd.DataFrame) -> str:
     step_ns = float(means.sum())
     largest = means.sort_values(ascending=False).head(_MOST_PARTS)
     parts = ", ".join(
-        f"{_name(str(part))} {units.percent(float(time_ns) / step_ns, 0)}"
+        f"{PART_NAMES[str(part)]} {units.percent(float(time_ns) / step_ns, 0)}"
         for part, time_ns in largest.items()
     )
     sentence = f"A step of this launch takes {units.milliseconds(step_ns)}: {parts}."
     return f"{sentence} {slowest_phase(breakdown)}".rstrip()
-
-
-def _name(part: str) -> str:
-    return PART_NAMES["other" if part == _UNATTRIBUTED else part]

@@ -29,7 +29,7 @@ PHASES: dict[str, str] = {
     "backward": "backward",
     "before_update": "before update",
     "optimizer": "optimizer",
-    "unattributed": "outside",
+    "outside": "outside",
 }
 """The phases of the strip by their name in BREAKDOWN; blocked time is that of the others."""
 

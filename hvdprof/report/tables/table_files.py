@@ -17,7 +17,7 @@ from hvdprof.model.table_catalogue import TABLES
 from hvdprof.report.tables.table_format import TableFormat
 from hvdprof.rundir.whole_file import open_whole
 
-Rows = pd.DataFrame | CachedRows
+TableRows = pd.DataFrame | CachedRows
 """A table in memory, or one that is kept in a file and goes through memory piece by piece."""
 
 
@@ -39,7 +39,7 @@ def _with_docs(name: str, schema: pa.Schema) -> pa.Schema:
 
 
 def write_table(
-    name: str, rows: Rows, path: Path, format_: TableFormat, *, overwrite: bool = False
+    name: str, rows: TableRows, path: Path, format_: TableFormat, *, overwrite: bool = False
 ) -> None:
     """Write one table into one file.
 
@@ -54,7 +54,7 @@ def write_table(
 
 
 def write_all(
-    tables: Mapping[str, Rows], folder: Path, format_: TableFormat, *, overwrite: bool
+    tables: Mapping[str, TableRows], folder: Path, format_: TableFormat, *, overwrite: bool
 ) -> None:
     """Write every table as ``<name>.<format>`` into a folder, which appears when all are written.
 
@@ -85,7 +85,7 @@ def write_all(
             shutil.rmtree(made, ignore_errors=True)
 
 
-def write_object(tables: Mapping[str, Rows], path: Path, *, overwrite: bool) -> None:
+def write_object(tables: Mapping[str, TableRows], path: Path, *, overwrite: bool) -> None:
     """Write all tables into one JSON object: a list of rows by the name of the table.
 
     Raises:
@@ -99,7 +99,7 @@ def write_object(tables: Mapping[str, Rows], path: Path, *, overwrite: bool) -> 
         file.write("\n}\n")
 
 
-def pick(tables: Mapping[str, Rows], name: str) -> Rows:
+def pick(tables: Mapping[str, TableRows], name: str) -> TableRows:
     """One of some tables.
 
     Raises:
@@ -130,7 +130,7 @@ def _replaceable(folder: Path, *, overwrite: bool) -> list[Path]:
     return files
 
 
-def _parquet(name: str, rows: Rows, file: IO[Any]) -> None:
+def _parquet(name: str, rows: TableRows, file: IO[Any]) -> None:
     if isinstance(rows, pd.DataFrame):
         pq.write_table(arrow_table(name, rows), file, compression="zstd")
         return
@@ -140,12 +140,12 @@ def _parquet(name: str, rows: Rows, file: IO[Any]) -> None:
             writer.write_table(piece.cast(schema))
 
 
-def _csv(name: str, rows: Rows, file: IO[Any]) -> None:
+def _csv(name: str, rows: TableRows, file: IO[Any]) -> None:
     for number, frame in enumerate(_frames(rows)):
         frame.to_csv(file, index=False, header=number == 0, lineterminator="\n")
 
 
-def _json(name: str, rows: Rows, file: IO[Any]) -> None:
+def _json(name: str, rows: TableRows, file: IO[Any]) -> None:
     file.write("[")
     is_first = True
     for frame in _frames(rows):
@@ -156,14 +156,14 @@ def _json(name: str, rows: Rows, file: IO[Any]) -> None:
     file.write("]")
 
 
-def _frames(rows: Rows) -> Iterator[pd.DataFrame]:
+def _frames(rows: TableRows) -> Iterator[pd.DataFrame]:
     if isinstance(rows, pd.DataFrame):
         yield rows
     else:
         yield from rows.frames()
 
 
-_WRITERS: dict[TableFormat, Callable[[str, Rows, IO[Any]], None]] = {
+_WRITERS: dict[TableFormat, Callable[[str, TableRows, IO[Any]], None]] = {
     TableFormat.PARQUET: _parquet,
     TableFormat.CSV: _csv,
     TableFormat.JSON: _json,

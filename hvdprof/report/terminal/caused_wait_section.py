@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hvdprof import units
+from hvdprof.model.cause_names import within
 from hvdprof.model.causes import STRAGGLER
 from hvdprof.model.cell_key import of_base_cell, place_name
 from hvdprof.model.launch_key import LAUNCH, is_finished
@@ -71,10 +72,10 @@ def shape_caused_wait(analysis: RunAnalysis) -> CausedWaitPage | None:
     over = "mean over one launch" if launches == 1 else f"mean of {launches} launches"
     left_out = len(order) - len(rows)
     has_straggler = (_causes(analysis)["term"] == STRAGGLER).any()
-    without = "; that of a straggler above is without jitter" if has_straggler else ""
+    jitter = "The waterfall leaves out a straggler's own jitter. " if has_straggler else ""
     meaning = (
         "Wait caused: the rank's Shapley share of all waiting; as last: wait while only this rank "
-        f"was missing. Step-time cost: of all its delays{without}. "
+        f"was missing. Step-time cost: of all its delays. {jitter}"
     )
     more = f"{left_out} more ranks: --section caused_wait. " if left_out > 0 else ""
     return CausedWaitPage(
@@ -137,9 +138,8 @@ def _pattern(rows: pd.DataFrame, launches: int) -> str:
         rotating = bool((rows["pattern"] == "rotating").mean() > 1 / 2) if len(rows) else False
         return "rotating" if rotating else "-"
     first = named.iloc[0]
-    where = "" if first["phase"] == "unattributed" else f" in {first['phase'].replace('_', ' ')}"
     often = "" if len(named) == launches else f", {len(named)} of {launches} launches"
-    return f"{named['pattern'].mode().iloc[0]}{where}{often}"
+    return f"{named['pattern'].mode().iloc[0]}{within(str(first['phase']))}{often}"
 
 
 def _clock_sentence(clocks: pd.DataFrame) -> str:

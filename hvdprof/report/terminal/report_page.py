@@ -21,7 +21,7 @@ from hvdprof.model.notes import Note, NoteCode, texts
 from hvdprof.model.run import FailedSegment, RunAnalysis, Verdict
 from hvdprof.model.wide_intervals import WIDE_MARK, is_wide
 from hvdprof.report.stop_text import stop_text
-from hvdprof.report.terminal.run_facts import observer_overhead
+from hvdprof.report.terminal.run_facts import trace_overhead_text
 from hvdprof.rundir.attached import attached_files
 from hvdprof.rundir.manifest import Manifest, Mode, Skipped, Status
 from hvdprof.rundir.plan import TORCH_ENGINE
@@ -35,7 +35,7 @@ CELL_HEADS = (
     "scaling efficiency",
     "blocked, mean",
     "of the step",
-    "observer overhead",
+    "trace overhead",
     "final loss",
 )
 """Headings of the columns of a table of cells, one line each."""
@@ -55,7 +55,7 @@ class CellRow:
     efficiency: str
     blocked: str
     blocked_share: str
-    observer_cost: str
+    trace_overhead: str
     final_loss: str
     oversubscribed: bool
     is_wide: bool
@@ -129,7 +129,7 @@ def _once(verdict: Verdict, warnings: tuple[Note, ...]) -> tuple[str, tuple[str,
         return verdict.caveat, texts(warnings)
     # The warning has the number of passes, too.
     caveat = verdict.caveat.replace(load, longer.text, 1)
-    return caveat, texts(one for one in warnings if one is not longer)
+    return caveat, texts(one for one in warnings if one.code != NoteCode.OTHER_LOAD)
 
 
 def _model_table(cells: pd.DataFrame) -> ModelTable:
@@ -183,7 +183,7 @@ def _cell_row(row: FrameRow, *, last_of_size: bool) -> CellRow:
         efficiency=_efficiency(row),
         blocked="" if plain_torch else units.milliseconds(row["blocked_ns"]),
         blocked_share="" if plain_torch else units.percent(row["blocked_share"]),
-        observer_cost=observer_overhead(row),
+        trace_overhead=trace_overhead_text(row),
         final_loss=units.rate(row["final_loss"]),
         oversubscribed=bool(row["oversubscribed"]),
         is_wide=bool(row["is_wide"]),

@@ -1,4 +1,4 @@
-"""Where and how a run was measured, how exact its clocks are, and its observer overhead."""
+"""Where and how a run was measured, how exact its clocks are, and its trace overhead."""
 
 from collections import Counter
 
@@ -25,17 +25,17 @@ def run_facts(analysis: RunAnalysis) -> list[tuple[str, str]]:
         ("settings", _settings(manifest)),
         ("launches", _launches(manifest)),
         ("clocks", _clocks(analysis.table(CLOCKS.name))),
-        ("observer overhead", _observer(analysis.scaling)),
+        ("trace overhead", _trace_overheads(analysis.scaling)),
     ]
     return [(label, text) for label, text in facts if text]
 
 
-def observer_overhead(row: FrameRow) -> str:
-    """Observer overhead of a row of SCALING; no number where all of its interval is negative."""
-    if row["observer_cost_high"] < 0:
+def trace_overhead_text(row: FrameRow) -> str:
+    """Trace overhead of a row of SCALING; no number where all of its interval is negative."""
+    if row["trace_overhead_high"] < 0:
         return "not measurable"
     return units.percent_interval(
-        row["observer_cost"], row["observer_cost_low"], row["observer_cost_high"]
+        row["trace_overhead"], row["trace_overhead_low"], row["trace_overhead_high"]
     )
 
 
@@ -113,10 +113,10 @@ def _clocks(clocks: pd.DataFrame) -> str:
     return f"ranks agree to {agree}, and delays below twice that are not attributed"
 
 
-def _observer(scaling: pd.DataFrame) -> str:
-    known = scaling[scaling["observer_cost"].notna().to_numpy()]
+def _trace_overheads(scaling: pd.DataFrame) -> str:
+    known = scaling[scaling["trace_overhead"].notna().to_numpy()]
     return "; ".join(
-        f"{short_name(row['model'], row['np'], row['engine'])}: " + observer_overhead(row)
+        f"{short_name(row['model'], row['np'], row['engine'])}: " + trace_overhead_text(row)
         for row in known.to_dict("records")
         if has_no_toggles(row)
     )

@@ -107,7 +107,7 @@ def _wide_table(table: ModelTable) -> Table:
         ("scaling\nefficiency", "right"),
         ("blocked\nmean", "right"),
         ("of the\nstep", "right"),
-        ("observer\noverhead", "right"),
+        ("trace\noverhead", "right"),
         ("final\nloss", "right"),
     )
     for row in table.rows:
@@ -120,7 +120,7 @@ def _wide_table(table: ModelTable) -> Table:
             _efficiency(row, row.efficiency),
             row.blocked,
             row.blocked_share,
-            row.observer_cost,
+            row.trace_overhead,
             row.final_loss,
             style="dim" if row.oversubscribed else "",
             end_section=row.last_of_size,
@@ -137,7 +137,7 @@ def _narrow_table(table: ModelTable, *, tight: bool) -> Table:
         ("step time\nmed., p95", "right"),
         ("scaling\nefficiency", "right"),
         ("blocked\nmean", "right"),
-        ("observer\noverhead", "right"),
+        ("trace\noverhead", "right"),
     )
     for row in table.rows:
         frame.add_row(
@@ -147,7 +147,7 @@ def _narrow_table(table: ModelTable, *, tight: bool) -> Table:
             f"{row.step_median}\n{row.step_p95}",
             _efficiency(row, _interval_below(row.efficiency, tight=tight)),
             f"{row.blocked}\n{row.blocked_share}",
-            _interval_below(row.observer_cost.replace("not ", "not\n"), tight=tight),
+            _interval_below(row.trace_overhead.replace("not ", "not\n"), tight=tight),
             style="dim" if row.oversubscribed else "",
             end_section=row.last_of_size,
         )

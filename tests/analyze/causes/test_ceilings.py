@@ -38,7 +38,7 @@ def _work(*forward_ms: list[float]) -> StepWork:
             "backward": zero,
             "before_update": zero,
             "optimizer": after,
-            "other": zero,
+            "outside": zero,
         },
         clock_error=zero,
         behind_release=zero,

@@ -36,7 +36,7 @@ def test_in_less_than_half_of_the_launches_it_has_no_name():
 
 
 def test_a_phase_that_noise_blurs_in_one_launch_is_the_same_cause():
-    launches = [[named((1,))], [named((1,))], [named((1,), phase="unattributed")]]
+    launches = [[named((1,))], [named((1,))], [named((1,), phase="mixed")]]
 
     (found,) = cell_causes(launches, 4)
 
@@ -45,7 +45,7 @@ def test_a_phase_that_noise_blurs_in_one_launch_is_the_same_cause():
 
 
 def test_another_phase_in_every_launch_is_named_without_one_being_left_out():
-    launches = [[named((1,))], [named((1,), phase="unattributed")], [named((1,))], [], []]
+    launches = [[named((1,))], [named((1,), phase="mixed")], [named((1,))], [], []]
 
     (found,) = cell_causes(launches, 4)
 
@@ -54,9 +54,9 @@ def test_another_phase_in_every_launch_is_named_without_one_being_left_out():
 
 
 def test_rare_delays_of_other_ranks_in_other_launches_are_of_any_rank():
-    launches = [[named((rank,), pattern="irregular", phase="pause")] for rank in (0, 2, 3)]
+    launches = [[named((rank,), pattern="irregular", phase="outside")] for rank in (0, 2, 3)]
 
-    assert names(cell_causes(launches, 4)) == [("straggler", "any", "pause", "irregular")]
+    assert names(cell_causes(launches, 4)) == [("straggler", "any", "outside", "irregular")]
 
 
 def test_delays_of_all_ranks_in_turn_are_of_any_rank():
@@ -70,13 +70,13 @@ def test_persistent_stragglers_of_other_ranks_in_other_launches_have_no_name():
 
 
 def test_two_causes_of_one_rank_stay_two():
-    own = [named((0,)), named((0,), phase="pause", pattern="periodic", period=20.0)]
+    own = [named((0,)), named((0,), phase="outside", pattern="periodic", period=20.0)]
 
     found = cell_causes([own, own], 2)
 
     assert names(found) == [
         ("straggler", "0", "data", "persistent"),
-        ("straggler", "0", "pause", "periodic"),
+        ("straggler", "0", "outside", "periodic"),
     ]
     assert found[1].period_steps == 20
 

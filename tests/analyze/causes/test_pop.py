@@ -18,7 +18,7 @@ def test_the_product_of_the_factors_is_the_efficiency(tmp_path):
 
 def test_steps_without_phases_have_no_factors(tmp_path):
     passes = [
-        PassSpec(repeat=repeat, size=size, segments=[SegmentSpec(parts_ms={"other": 10.0})])
+        PassSpec(repeat=repeat, size=size, segments=[SegmentSpec(parts_ms={"outside": 10.0})])
         for size in (1, 2)
         for repeat in (1, 2)
     ]

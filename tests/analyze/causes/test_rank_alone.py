@@ -12,7 +12,7 @@ from tests.builders.analysis import autoregressive
 from tests.builders.step_works import simulated
 
 EXTRA_MS = 40.0
-PART_OF = {"data": DATA, "pause": OUTSIDE, "before_update": OUTSIDE}
+PART_OF = {"data": DATA, "outside": OUTSIDE, "before_update": OUTSIDE}
 
 
 def drift_ms(num_steps, num_ranks, seed, size=10.0):
@@ -52,7 +52,7 @@ def test_a_rank_alone_costs_what_the_step_loses_without_it(num_ranks, phase):
     cost = causes.alone[PART_OF[phase]]
     assert truth * step_ns == pytest.approx(EXTRA_MS * 1e6, rel=0.2)
     assert cost.share == pytest.approx(truth, rel=0.15)
-    assert cost.alone == pytest.approx(truth, rel=0.01)
+    assert cost.saved_if_removed == pytest.approx(truth, rel=0.01)
     # The others wait for data and compute as in the launch without it.
     of_pure = launch_causes(pure, [])
     for part in (DATA, COMPUTE, OUTSIDE):
@@ -69,7 +69,7 @@ def test_a_rank_alone_among_ranks_that_drift_saves_the_truth_and_sums_exactly(ph
     credits = [*causes.alone.values(), causes.jitter, causes.transfer]
     assert sum(one.share for one in credits) + causes.normal_share == pytest.approx(1, abs=1e-12)
     truth = 1 - pure.step_times.mean() / work.step_times.mean()
-    assert causes.alone[PART_OF[phase]].alone == pytest.approx(truth, rel=0.01)
+    assert causes.alone[PART_OF[phase]].saved_if_removed == pytest.approx(truth, rel=0.01)
 
 
 @pytest.mark.parametrize("num_ranks", [2, 4])
@@ -82,7 +82,7 @@ def test_a_clean_twin_names_no_rank(num_ranks, seed):
 
 
 def test_what_all_ranks_spend_is_that_of_no_rank_alone():
-    every = simulated(30, 4, extra_ms={"data": 40.0, "pause": 20.0})
+    every = simulated(30, 4, extra_ms={"data": 40.0, "outside": 20.0})
 
     assert ranks_alone([every], ()) == ()
 
@@ -112,7 +112,7 @@ def test_pauses_of_all_ranks_hide_no_rank_alone():
     extra[:, 1], pause[9::10] = 12.0, 400.0
     backward = drift_ms(num_steps, 2, 3, size=30.0)
     work = simulated(
-        num_steps, 2, extra_ms={"data": extra, "pause": pause, "backward": backward}, seed=3
+        num_steps, 2, extra_ms={"data": extra, "outside": pause, "backward": backward}, seed=3
     )
     named = cell_causes([named_causes(work)], 2)
     assert [cause.ranks for cause in named] == ["all"]

@@ -28,7 +28,7 @@ def launch(phase="forward", extra_ms=(0.0, 0.0), **options):
     return simulated(STEPS, len(extra_ms), extra_ms={phase: np.array(extra_ms)}, **options)
 
 
-@pytest.mark.parametrize("phase", [*PARTS_MS, "pause"])
+@pytest.mark.parametrize("phase", [*PARTS_MS, "outside"])
 def test_a_launch_without_its_delay_is_the_launch_that_never_had_it(phase):
     slow = launch(phase, (0.0, 6.0))
     without = without_delays(slow, [RankDelay(1, phase, 6.0 * MS)])

@@ -9,14 +9,14 @@ from hvdprof.model.causes import (
     EXPOSED_TRANSFER,
     INPUT_BOUND,
     JITTER,
+    OUTSIDE_PHASES,
     RESIDUAL_TERM,
-    SERIALIZATION,
     STRAGGLER,
 )
 from tests.builders.analysis import analysis_of, sweep, with_a_straggler
 from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts
 
-UNNAMED = [JITTER, EXPOSED_TRANSFER, INPUT_BOUND, SERIALIZATION]
+UNNAMED = [JITTER, EXPOSED_TRANSFER, INPUT_BOUND, OUTSIDE_PHASES]
 
 
 def waterfall_of(tmp_path, passes, **manifest):
@@ -46,7 +46,7 @@ def test_without_a_baseline_the_terms_are_what_is_no_compute(tmp_path):
 
     assert list(rows.index) == [*UNNAMED, RESIDUAL_TERM]
     # 10 ms are not blocked: 5 % data, 90 % compute, 5 % in no phase.
-    expected = {EXPOSED_TRANSFER: 2.5e6, INPUT_BOUND: 0.5e6, SERIALIZATION: 0.5e6, JITTER: 0}
+    expected = {EXPOSED_TRANSFER: 2.5e6, INPUT_BOUND: 0.5e6, OUTSIDE_PHASES: 0.5e6, JITTER: 0}
     for term, time_ns in expected.items():
         assert rows.loc[term, "time_ns"] == pytest.approx(time_ns, rel=0.02, abs=1e4), term
     assert rows.loc[RESIDUAL_TERM, "share"] == 0
@@ -79,7 +79,7 @@ def test_the_whole_cost_of_a_straggler_is_in_one_row(tmp_path, size):
 
     straggler = rows.loc[STRAGGLER]
     assert straggler["time_ns"] == pytest.approx(3e6, rel=0.02)
-    assert straggler["alone_ns"] == pytest.approx(3e6, rel=0.02)
+    assert straggler["saved_if_removed_ns"] == pytest.approx(3e6, rel=0.02)
     named = straggler[["ranks", "phase", "pattern", "num_launches"]].tolist()
     assert named == ["1", "forward", "persistent", 3]
     # The other ranks compute as long as the baseline.
@@ -97,7 +97,7 @@ def test_a_straggler_in_one_launch_of_three_is_jitter(tmp_path):
 
 
 def test_steps_without_phases_have_no_terms_of_phases(tmp_path):
-    unknown = {"other": 10.0, "blocked": 2.0}
+    unknown = {"outside": 10.0, "blocked": 2.0}
     passes = [
         PassSpec(repeat=repeat, size=size, segments=[SegmentSpec(parts_ms=unknown)])
         for size in (1, 2)
@@ -116,7 +116,7 @@ def slept(step_ms, data_ms, between_ms):
     for one in sweep(step_ms, blocked_ms={2: 1.0}):
         parts = dict(one.segments[0].parts_ms)
         parts["data"] = np.add(parts["data"], data_ms[one.size])
-        parts["other"] = np.add(parts["other"], between_ms[one.size])
+        parts["outside"] = np.add(parts["outside"], between_ms[one.size])
         passes.append(replace(one, segments=[replace(one.segments[0], parts_ms=parts)]))
     return passes
 
@@ -128,16 +128,16 @@ def test_what_the_baseline_has_as_well_is_in_no_row(tmp_path):
 
     # typical_parts: 5 % of the own work of 10 and 11 ms each in data and in no phase.
     assert rows.loc[INPUT_BOUND, "time_ns"] == pytest.approx(0.05e6, abs=0.05e6)
-    assert rows.loc[SERIALIZATION, "time_ns"] == pytest.approx(2.05e6, rel=0.03)
+    assert rows.loc[OUTSIDE_PHASES, "time_ns"] == pytest.approx(2.05e6, rel=0.03)
     assert rows.loc[INPUT_BOUND, "baseline_ns"] == pytest.approx(6.5e6, rel=0.02)
-    assert rows.loc[SERIALIZATION, "baseline_ns"] == pytest.approx(8.5e6, rel=0.02)
+    assert rows.loc[OUTSIDE_PHASES, "baseline_ns"] == pytest.approx(8.5e6, rel=0.02)
     assert rows.loc[COMPUTE_INFLATION, "time_ns"] == pytest.approx(0.9e6, rel=0.1)
     assert rows.loc[BASELINE_CREDIT, "time_ns"] == pytest.approx(0, abs=0.05e6)
     efficiency = analysis.scaling.set_index("np")["efficiency"]
     assert rows["share"].sum() == pytest.approx(1 - efficiency[2], abs=1e-12)
     assert rows.loc[RESIDUAL_TERM, "share"] == 0
     # The baseline has no baseline of its own: its rows are whole.
-    assert of_cell(analysis, 1).loc[SERIALIZATION, "time_ns"] == pytest.approx(8.5e6, rel=0.02)
+    assert of_cell(analysis, 1).loc[OUTSIDE_PHASES, "time_ns"] == pytest.approx(8.5e6, rel=0.02)
 
 
 def test_a_loop_that_sleeps_at_every_size_scales_and_its_cost_is_named(tmp_path):
@@ -146,9 +146,9 @@ def test_a_loop_that_sleeps_at_every_size_scales_and_its_cost_is_named(tmp_path)
     )
 
     (found,) = analysis.findings.to_dict("records")
-    assert (found["id"], found["np"]) == ("inter-step-overhead", 1)
+    assert (found["id"], found["np"]) == ("outside-phases", 1)
     assert found["cost_ns"] == pytest.approx(12.5e6, rel=0.02)
-    assert "Largest cost, in the baseline as well: inter-step" in analysis.verdict.sentence
+    assert "Largest cost, in the baseline as well: outside" in analysis.verdict.sentence
 
 
 def waits_alone(size, extra_ms):
@@ -172,7 +172,7 @@ def test_a_rank_that_waits_alone_costs_as_much_in_waterfall_finding_and_verdict(
     cost = rows.loc[INPUT_BOUND]
     assert cost["ranks"] == "1"
     assert cost["time_ns"] == pytest.approx(40e6, rel=0.05)
-    assert cost["alone_ns"] == pytest.approx(40e6, rel=0.05)
+    assert cost["saved_if_removed_ns"] == pytest.approx(40e6, rel=0.05)
     assert rows.loc[JITTER, "time_ns"] == pytest.approx(0, abs=0.3e6)
     assert rows.loc[RESIDUAL_TERM, "share"] == 0
     efficiency = analysis.scaling.set_index("np")["efficiency"]
@@ -202,7 +202,7 @@ def with_pauses(one, part, repeats):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", ["other", "forward"])
+@pytest.mark.parametrize("part", ["outside", "forward"])
 @pytest.mark.parametrize("repeats", [(1, 2, 3), (2,)])
 def test_pauses_of_the_baseline_are_its_credit_and_no_gain_of_the_cell(tmp_path, part, repeats):
     passes = sweep({1: 10.0, 2: 12.0}, blocked_ms={2: 1.0})
@@ -218,7 +218,7 @@ def test_pauses_of_the_baseline_are_its_credit_and_no_gain_of_the_cell(tmp_path,
     assert rows.loc[BASELINE_CREDIT, "time_ns"] == pytest.approx(-paused, rel=0.1)
     # Without pauses: 10 ms of the baseline, 11 ms of the cell, 90 % of them compute.
     assert rows.loc[COMPUTE_INFLATION, "time_ns"] == pytest.approx(0.9e6, abs=0.3e6)
-    assert rows.loc[SERIALIZATION, "time_ns"] == pytest.approx(0.05e6, abs=0.1e6)
+    assert rows.loc[OUTSIDE_PHASES, "time_ns"] == pytest.approx(0.05e6, abs=0.1e6)
     assert rows.loc[RESIDUAL_TERM, "share"] == 0
 
 

@@ -5,13 +5,13 @@ from hvdprof.analyze.communication.communication_tables import breakdown
 from tests.builders.step_works import simulated, tables_of
 
 TIMED = ("data", "forward", "backward", "blocked", "before_update", "optimizer")
-PARTS = [*TIMED, "unattributed"]
+PARTS = [*TIMED, "outside"]
 
 
 def test_the_parts_sum_to_the_mean_steady_step_of_every_rank():
     steps, _, job_steps = tables_of(simulated(50, 3, noise=0.05, extra_ms={"before_update": 4.0}))
     job_steps["steady"] = job_steps["step"] > 10
-    steps["other_ns"] = steps["dur_ns"] - steps[[f"{name}_ns" for name in TIMED]].sum(axis=1)
+    steps["outside_ns"] = steps["dur_ns"] - steps[[f"{name}_ns" for name in TIMED]].sum(axis=1)
 
     found = breakdown(steps, job_steps)
 

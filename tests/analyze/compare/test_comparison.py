@@ -7,7 +7,7 @@ import pytest
 
 from hvdprof.api import analyze_run, compare, compare_analyses, load_run
 from hvdprof.errors import UnreadableInputError, UsageError
-from hvdprof.model.comparison import STEP_TIME, Outcome, change_text
+from hvdprof.model.comparison import STEP_TIME, ComparisonOutcome, change_text
 from tests.builders.analysis import analysis_of, sweep, with_a_straggler
 from tests.builders.light_recording import made_light
 from tests.builders.run_directory import PassSpec, SegmentSpec, host_of, typical_parts, write_run
@@ -38,7 +38,7 @@ def test_a_slower_cell_is_named_with_its_change_and_the_others_are_equal(tmp_pat
     )
     found = compare_analyses(one, other, margin=0.03)
 
-    assert found.outcome is Outcome.REGRESSED
+    assert found.outcome is ComparisonOutcome.REGRESSED
     assert found.sentence.startswith("REGRESSED: mnist on 2 ranks: step time +10.0 % (")
     step = rows_of(found, "step_time")
     assert step.loc[("horovod", 2), "change"] == pytest.approx(0.1, abs=1e-6)
@@ -53,7 +53,7 @@ def test_the_same_run_twice_is_equal_or_undecided_and_never_worse(tmp_path):
     one, other = runs(tmp_path, sweep({0: 10.0, 2: 12.0}), sweep({0: 10.0, 2: 12.0}))
     found = compare_analyses(one, other, margin=0.03)
 
-    assert found.outcome is Outcome.EQUAL
+    assert found.outcome is ComparisonOutcome.EQUAL
     assert "within 3 %" in found.sentence
     assert not found.causes["moved"].any()
     assert found.settings.empty
@@ -81,7 +81,7 @@ def test_one_launch_a_side_decides_nothing_and_says_why(tmp_path):
     slow = [PassSpec(size=2, segments=[SegmentSpec(parts_ms=typical_parts(18.0))])]
     found = compare_analyses(*runs(tmp_path, passes, slow))
 
-    assert found.outcome is Outcome.INCONCLUSIVE
+    assert found.outcome is ComparisonOutcome.INCONCLUSIVE
     assert "One launch: the variation between launches is unknown" in found.sentence
 
 
@@ -99,7 +99,7 @@ def test_noise_is_inconclusive_and_says_how_many_launches_would_decide(tmp_path)
 
     found = compare_analyses(*runs(tmp_path, noisy(1), noisy(2)))
 
-    assert found.outcome is Outcome.INCONCLUSIVE
+    assert found.outcome is ComparisonOutcome.INCONCLUSIVE
     assert "launches a side would decide" in found.sentence
     assert "Measured one after the other" in found.caveat
 
@@ -115,19 +115,19 @@ def test_noise_is_inconclusive_and_says_how_many_launches_would_decide(tmp_path)
 def test_other_hosts_and_versions_are_not_comparable_unless_forced(tmp_path, fields, reason):
     one, other = runs(tmp_path, sweep({0: 10.0, 2: 12.0}), sweep({0: 10.0, 2: 14.0}), **fields)
     found = compare_analyses(one, other)
-    assert found.outcome is Outcome.NOT_COMPARABLE
+    assert found.outcome is ComparisonOutcome.NOT_COMPARABLE
     assert reason in found.sentence
     assert set(found.cells["outcome"]) == {"not comparable"}
 
     forced = compare_analyses(one, other, force=True)
-    assert forced.outcome is Outcome.REGRESSED
+    assert forced.outcome is ComparisonOutcome.REGRESSED
     assert reason in forced.caveat
 
 
 def test_other_batches_are_not_comparable_by_step_time(tmp_path):
     one, other = runs(tmp_path, sweep({2: 12.0}, batch_size=32), sweep({2: 12.0}, batch_size=64))
     found = compare_analyses(one, other)
-    assert found.outcome is Outcome.NOT_COMPARABLE
+    assert found.outcome is ComparisonOutcome.NOT_COMPARABLE
     assert "samples per rank and step 32 and 64" in found.sentence
 
     forced = compare_analyses(one, other, force=True)
@@ -178,7 +178,7 @@ def test_tables_of_throughputs_are_compared_by_their_repeats(tmp_path):
         (tmp_path / f"{name}.csv").write_text("\n".join(["np,samples/s", *rows]))
     found = compare(tmp_path / "a.csv", tmp_path / "b.csv")
 
-    assert found.outcome is Outcome.REGRESSED
+    assert found.outcome is ComparisonOutcome.REGRESSED
     assert found.metric.name == "throughput"
     assert "throughput -10.0 %" in found.sentence
 
@@ -227,7 +227,7 @@ def test_equal_does_not_speak_for_cells_that_are_not_comparable(tmp_path):
     )
     found = compare_analyses(one, other, margin=0.03, fail_on=["step_time>3%"])
 
-    assert found.outcome is Outcome.EQUAL
+    assert found.outcome is ComparisonOutcome.EQUAL
     assert "of mnist on 2 ranks within 3 %" in found.sentence
     assert "Not compared: mnist on 4 ranks (samples per rank and step 32 and 64)." in found.caveat
     assert found.gate[0].not_judged == ("mnist on 4 ranks",)
@@ -262,8 +262,8 @@ def test_the_conditions_of_a_gate_are_one_family(tmp_path):
     of_many = [f"{name}>2%" for name in ("step_time", "step_time_p95")] + ["throughput<-2%"]
     together = compare_analyses(one, other, fail_on=of_many)
 
-    assert alone.gate[0].outcome is Outcome.REGRESSED
-    assert {result.outcome for result in together.gate} == {Outcome.INCONCLUSIVE}
+    assert alone.gate[0].outcome is ComparisonOutcome.REGRESSED
+    assert {result.outcome for result in together.gate} == {ComparisonOutcome.INCONCLUSIVE}
     needed = [rows_of(found, "step_time")["detectable"].item() for found in (alone, together)]
     assert needed[0] < needed[1]
 
@@ -288,7 +288,7 @@ def test_the_startup_of_launches_is_compared(tmp_path):
     assert (row["outcome"], row["unit"]) == ("regressed", "ns")
     assert row["first"] == pytest.approx(4e9, rel=1e-3)
     assert row["change"] == pytest.approx(0.25, abs=0.01)
-    assert found.gate[0].outcome is Outcome.REGRESSED
+    assert found.gate[0].outcome is ComparisonOutcome.REGRESSED
 
 
 def test_runs_without_a_known_startup_have_no_row_of_it(tmp_path):
@@ -321,7 +321,7 @@ def test_a_rank_below_the_threshold_of_a_straggler_is_named_from_both_runs(tmp_p
     assert "straggler" not in set(other.table("waterfall")["term"])
     found = compare_analyses(one, other)
 
-    assert found.outcome is Outcome.REGRESSED
+    assert found.outcome is ComparisonOutcome.REGRESSED
     assert "Rank 1 is slower in forward by 393 µs (" in found.sentence
     assert found.sentence.endswith(", which costs 389 µs per step.")
     own = found.causes[found.causes["np"] == 2]
@@ -354,7 +354,7 @@ def test_an_undecided_comparison_still_names_the_rank_that_changed(tmp_path):
     ]
     found = compare_analyses(*runs(tmp_path, *sides))
 
-    assert found.outcome is Outcome.INCONCLUSIVE
+    assert found.outcome is ComparisonOutcome.INCONCLUSIVE
     assert "launches a side would decide. Rank 1 is slower in forward by 500 µs" in found.sentence
 
 

@@ -3,7 +3,7 @@ import pytest
 
 from hvdprof.analyze.compare.gate import gate_results, margins_of, parse_condition
 from hvdprof.errors import UsageError
-from hvdprof.model.comparison import EFFICIENCY, STEP_TIME, Outcome
+from hvdprof.model.comparison import EFFICIENCY, STEP_TIME, ComparisonOutcome
 from hvdprof.model.tables.comparison_tables import COMPARED_CELLS, COMPARED_POOLED
 from tests.builders.declared_rows import declared_rows
 
@@ -52,10 +52,18 @@ def row(np_, outcome):
 @pytest.mark.parametrize(
     ("found", "outcome", "cells"),
     [
-        ([Outcome.EQUAL, Outcome.REGRESSED], Outcome.REGRESSED, ("m on 3 ranks",)),
-        ([Outcome.EQUAL, Outcome.IMPROVED], Outcome.EQUAL, ()),
-        ([Outcome.EQUAL, Outcome.INCONCLUSIVE], Outcome.INCONCLUSIVE, ()),
-        ([Outcome.NOT_COMPARABLE] * 2, Outcome.NOT_COMPARABLE, ()),
+        (
+            [ComparisonOutcome.EQUAL, ComparisonOutcome.REGRESSED],
+            ComparisonOutcome.REGRESSED,
+            ("m on 3 ranks",),
+        ),
+        ([ComparisonOutcome.EQUAL, ComparisonOutcome.IMPROVED], ComparisonOutcome.EQUAL, ()),
+        (
+            [ComparisonOutcome.EQUAL, ComparisonOutcome.INCONCLUSIVE],
+            ComparisonOutcome.INCONCLUSIVE,
+            (),
+        ),
+        ([ComparisonOutcome.NOT_COMPARABLE] * 2, ComparisonOutcome.NOT_COMPARABLE, ()),
     ],
 )
 def test_one_cell_that_regressed_fails_the_condition(found, outcome, cells):
@@ -65,8 +73,10 @@ def test_one_cell_that_regressed_fails_the_condition(found, outcome, cells):
 
 
 def test_the_mean_of_all_cells_fails_the_condition_too():
-    rows = pd.concat([row(2, Outcome.INCONCLUSIVE), row(4, Outcome.INCONCLUSIVE)])
+    rows = pd.concat(
+        [row(2, ComparisonOutcome.INCONCLUSIVE), row(4, ComparisonOutcome.INCONCLUSIVE)]
+    )
     pooled = declared_rows(COMPARED_POOLED, {"metric": "step_time", "outcome": "regressed"})
     (result,) = gate_results([parse_condition("step_time>2%")], rows, pooled)
-    assert result.outcome is Outcome.REGRESSED
+    assert result.outcome is ComparisonOutcome.REGRESSED
     assert result.cells == ("the mean of all cells",)

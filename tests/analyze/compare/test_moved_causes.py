@@ -52,7 +52,7 @@ def test_the_differences_of_all_terms_sum_to_that_of_the_step_times():
         ("forward", "forward (all ranks)"),
         ("backward", "backward (all ranks)"),
         ("data", "input (all ranks)"),
-        ("pause", "inter-step overhead (serialization)"),
+        ("outside", "outside all phases"),
     ],
 )
 def test_all_ranks_slower_in_a_phase_are_named_as_such(phase, name):

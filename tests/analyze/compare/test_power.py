@@ -8,7 +8,7 @@ import pytest
 from hvdprof.analyze.compare.outcomes import outcomes
 from hvdprof.analyze.compare.power import Design, detectable_change, launches_needed
 from hvdprof.analyze.stats.launch_spread import Spread, less, spread
-from hvdprof.model.comparison import Outcome
+from hvdprof.model.comparison import ComparisonOutcome
 
 
 def measured(value, spread_of_launches, launches):
@@ -58,5 +58,5 @@ def _share_decided(true, margin, spread_of_launches, launches, trials=600):
         first = random.normal(0.0, spread_of_launches, launches)
         second = random.normal(true, spread_of_launches, launches)
         (outcome,) = outcomes([less(spread(list(second)), spread(list(first)))], margin)
-        decided += outcome is not Outcome.INCONCLUSIVE
+        decided += outcome is not ComparisonOutcome.INCONCLUSIVE
     return decided / trials

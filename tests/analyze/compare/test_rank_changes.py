@@ -9,7 +9,7 @@ from hvdprof.analyze.stats.launch_spread import Spread
 from tests.builders.step_works import MS, PARTS_MS, simulated
 
 STEP_NS = 100.0 * MS
-PHASES = {**PARTS_MS, "pause": 0.0}
+PHASES = {**PARTS_MS, "outside": 0.0}
 
 
 def side(num, num_ranks, seed, *, scatter_ms=0.2, shared_ms=0.0, **extra_ms):

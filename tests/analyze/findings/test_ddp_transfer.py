@@ -35,7 +35,7 @@ def finding(ddp, *, settings=None, num_tensors=50, sent_bytes=WHOLE, **tables_of
         | {"model": "train", "engine": "ddp", "num_tensors": num_tensors},
     )
     lost = {"term": "exposed-transfer", "share": SHARE, "time_ns": SHARE * STEP_NS}
-    lost |= {"share_low": 0.3, "alone_share": SHARE}
+    lost |= {"share_low": 0.3, "saved_if_removed_share": SHARE}
     tables = {
         "waterfall": table("waterfall", key | no_toggles | lost),
         "scaling": table(

@@ -28,7 +28,7 @@ def only(*causes, launches=3, **values):
 
 
 def pause(pattern, **values):
-    return straggler(pattern, term="pause", ranks="all", phase="pause", **values)
+    return straggler(pattern, term="pause", ranks="all", phase="outside", **values)
 
 
 def test_the_evidence_says_who_how_often_how_late_and_where():
@@ -50,7 +50,7 @@ def test_the_evidence_says_who_how_often_how_late_and_where():
     ("cause", "id_", "title", "words", "action"),
     [
         (
-            straggler("periodic", ranks="0", phase="pause", period_steps=20.0, num_events=9),
+            straggler("periodic", ranks="0", phase="outside", period_steps=20.0, num_events=9),
             "transient-straggler",
             "Rank 0 pauses every 20 steps, between steps",
             "There are 9 events in 1 of 3 launches, at a distance of 20 steps.",
@@ -204,10 +204,10 @@ def test_a_checkpoint_now_and_then_before_the_update_leads():
 @pytest.mark.parametrize(
     ("data", "phase", "says_so"),
     [
-        ((0.0, NAN), "pause", True),
-        ((-1e-9, 1e-7), "pause", True),
-        ((0.01, NAN), "pause", False),
-        ((0.0, 3e6), "pause", False),
+        ((0.0, NAN), "outside", True),
+        ((-1e-9, 1e-7), "outside", True),
+        ((0.01, NAN), "outside", False),
+        ((0.0, 3e6), "outside", False),
         ((0.0, NAN), "forward", False),
     ],
 )
@@ -226,7 +226,7 @@ def test_time_between_steps_may_be_data_where_no_loader_fetches_it(data, phase, 
     [("persistent", True), ("from-step", True), ("irregular", False), ("periodic", False)],
 )
 def test_a_rank_that_is_always_late_between_steps_is_first_asked_for_its_input(pattern, is_first):
-    row = only(straggler(pattern, phase="pause"), term("input-bound", 0.0))
+    row = only(straggler(pattern, phase="outside"), term("input-bound", 0.0))
     marks = (
         'Write `with collect.phase("data"):` around data loading after `from hvdprof import '
         "collect`, to see whether it is that."
@@ -237,15 +237,15 @@ def test_a_rank_that_is_always_late_between_steps_is_first_asked_for_its_input(p
 
 
 def test_without_phases_nothing_is_said_of_data():
-    assert "DataLoader" not in only(straggler("persistent", phase="pause"))["evidence"]
+    assert "DataLoader" not in only(straggler("persistent", phase="outside"))["evidence"]
 
 
 def test_overhead_between_steps_may_be_data_where_no_loader_fetches_it():
-    row = only(term("serialization", 0.3), term("input-bound", 0.0))
+    row = only(term("outside", 0.3), term("input-bound", 0.0))
 
-    assert row["id"] == "inter-step-overhead"
+    assert row["id"] == "outside-phases"
     assert "data source is not a DataLoader." in row["evidence"]
-    assert row["title"] == "Data loading or inter-step overhead of all ranks"
+    assert row["title"] == "Data loading or time outside phases: all ranks"
     # The headline takes the first sentence as the fix.
     assert row["fix"] == (
         'write `with collect.phase("data"):` around data loading after `from hvdprof import '
@@ -256,9 +256,9 @@ def test_overhead_between_steps_may_be_data_where_no_loader_fetches_it():
 
 
 def test_overhead_beside_a_data_phase_is_none_of_the_input():
-    row = only(term("serialization", 0.3), term("input-bound", 0.01))
+    row = only(term("outside", 0.3), term("input-bound", 0.01))
 
-    assert row["title"] == "Inter-step overhead of all ranks"
+    assert row["title"] == "Time outside phases: all ranks"
     assert row["fix"].startswith("look for what the loop does between steps")
 
 
@@ -270,7 +270,7 @@ def test_a_straggler_before_the_update_is_sent_to_no_checkpoint():
     assert style_faults(row) == []
 
 
-@pytest.mark.parametrize("phase", ["forward", "unattributed"])
+@pytest.mark.parametrize("phase", ["forward", "mixed"])
 @pytest.mark.parametrize("device", ["cpu", "cuda:0"])
 @pytest.mark.parametrize("hosts", [("node1", "node1"), ("node1", "node2")])
 def test_a_slow_rank_is_compared_with_its_neighbour_by_a_command(phase, device, hosts):
@@ -281,7 +281,7 @@ def test_a_slow_rank_is_compared_with_its_neighbour_by_a_command(phase, device, 
     assert f"with {neighbour if is_alone else 'another host'}." in row["action"]
     tool = "`nvidia-smi -q -d CLOCK,PERFORMANCE`" if on_gpus else "`top -H`"
     assert row["fix"].startswith(f"run {tool} on {hosts[1]} during the job")
-    assert ("vmstat" in row["action"]) == (phase == "unattributed")
+    assert ("vmstat" in row["action"]) == (phase == "mixed")
     assert style_faults(row) == []
 
 

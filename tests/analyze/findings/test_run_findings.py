@@ -86,7 +86,7 @@ def ids(given):
 
 
 def term(name, share, low=None, **values):
-    row = {"term": name, "share": share, "time_ns": share * 31e6, "alone_share": share}
+    row = {"term": name, "share": share, "time_ns": share * 31e6, "saved_if_removed_share": share}
     row["share_low"] = share / 2 if low is None else low
     return ("waterfall", table("waterfall", CELL | row | values))
 
@@ -196,8 +196,8 @@ def toggled(rate, **toggle):
     return ("scaling", scaling(cell(), cell(**values, **toggle)))
 
 
-def observer(cost, low):
-    values = {"observer_cost": cost, "observer_cost_low": low}
+def traced(cost, low):
+    values = {"trace_overhead": cost, "trace_overhead_low": low}
     return ("scaling", scaling(cell(**values)))
 
 
@@ -236,9 +236,9 @@ CASES = {
         evidence([term("input-bound", 0.3)]),
         evidence([term("input-bound", 0.04)]),
     ),
-    "inter-step-overhead": lambda: (
-        evidence([term("serialization", 0.3)]),
-        evidence([term("serialization", 0.3, low=-0.1)]),
+    "outside-phases": lambda: (
+        evidence([term("outside", 0.3)]),
+        evidence([term("outside", 0.3, low=-0.1)]),
     ),
     "exposed-transfer": lambda: (
         evidence([term("exposed-transfer", 0.4)], ranks=ranks(0, 0, hosts=("node1", "node2"))),
@@ -288,7 +288,7 @@ CASES = {
         evidence([("autotune", table("autotune", {"file": "a.csv", "final": False}))]),
         evidence([("autotune", table("autotune", {"file": "a.csv", "final": True}))]),
     ),
-    "timeline-slows": lambda: (evidence([observer(0.9, 0.5)]), evidence([observer(0.9, -0.2)])),
+    "timeline-slows": lambda: (evidence([traced(0.9, 0.5)]), evidence([traced(0.9, -0.2)])),
     "many-small-messages": lambda: (
         evidence([("collectives", collectives(1000))]),
         evidence([("collectives", collectives(10_000_000))]),
@@ -381,7 +381,7 @@ def test_every_rule_of_the_manual_has_a_case_and_every_case_is_in_the_manual():
 
 
 def test_findings_come_with_cost_and_gain_and_the_costliest_first():
-    both = [term("jitter", 0.25)[1], term("exposed-transfer", 0.4, alone_share=0.3)[1]]
+    both = [term("jitter", 0.25)[1], term("exposed-transfer", 0.4, saved_if_removed_share=0.3)[1]]
     given = evidence([("waterfall", pd.concat(both, ignore_index=True))])
 
     rows = findings(given)
@@ -639,7 +639,7 @@ def test_memory_is_pinned_for_gpus_alone():
         assert ("pin_memory" in row["action"]) == on_gpu
 
 
-@pytest.mark.parametrize("name", ["input-bound", "serialization"])
+@pytest.mark.parametrize("name", ["input-bound", "outside"])
 def test_a_loss_of_scaling_is_named_apart_from_what_the_baseline_has(name):
     given = evidence([term(name, 0.2, baseline_share=0.3, baseline_ns=0.3 * 31e6)])
     (row,) = findings(given).to_dict("records")
@@ -650,7 +650,7 @@ def test_a_loss_of_scaling_is_named_apart_from_what_the_baseline_has(name):
     assert row["gain_share"] == pytest.approx(0.5)
 
 
-@pytest.mark.parametrize("name", ["input-bound", "serialization"])
+@pytest.mark.parametrize("name", ["input-bound", "outside"])
 def test_what_the_baseline_has_as_well_is_named_once_as_no_loss_of_scaling(name):
     shared = {"low": -0.01, "baseline_share": 0.3, "baseline_ns": 0.3 * 31e6}
     given = evidence([term(name, 0.01, **shared)])
@@ -861,6 +861,6 @@ def test_settings_of_horovod_say_nothing_of_ddp_alone():
 
 
 def test_one_rank_is_not_called_ranks():
-    alone = cell(np=1, observer_cost=0.9, observer_cost_low=0.5)
+    alone = cell(np=1, trace_overhead=0.9, trace_overhead_low=0.5)
     (row,) = findings(evidence([("scaling", scaling(alone))])).to_dict("records")
     assert row["evidence"].startswith("resnet18 on 1 rank: the pass")

@@ -10,7 +10,7 @@ from tests.builders.declared_rows import declared_rows
 from tests.builders.finding_style import style_faults
 
 STEP_NS = 31e6
-PART_OF = {"input-bound": "data", "serialization": "unattributed"}
+PART_OF = {"input-bound": "data", "outside": "outside"}
 
 
 def spent(name, *milliseconds):
@@ -33,7 +33,7 @@ def only(name, times, **values):
     ("name", "title"),
     [
         ("input-bound", "Input-bound: rank 1 waits for data"),
-        ("serialization", "Inter-step overhead of rank 1"),
+        ("outside", "Time outside phases: rank 1"),
     ],
 )
 def test_what_one_rank_alone_spends_accuses_no_other_rank(name, title):
@@ -50,29 +50,29 @@ def test_what_one_rank_alone_spends_accuses_no_other_rank(name, title):
     assert style_faults(row) == []
 
 
-@pytest.mark.parametrize("name", ["input-bound", "serialization"])
+@pytest.mark.parametrize("name", ["input-bound", "outside"])
 def test_the_waterfall_decides_whose_time_it_is(name):
     row = only(name, (0.7, 13.3))
 
     assert "rank 1" not in row["title"]
-    assert "normal ranks spend" in row["evidence"]
+    assert "ranks on time spend" in row["evidence"]
 
 
-@pytest.mark.parametrize("name", ["input-bound", "serialization"])
+@pytest.mark.parametrize("name", ["input-bound", "outside"])
 @pytest.mark.parametrize("times", [(6.0, 7.0), (4.0, 8.0), (7.0, 7.0, 7.0, 9.0)])
 def test_what_all_ranks_spend_is_that_of_all_ranks(name, times):
     row = only(name, times)
 
-    assert row["title"].endswith(("of all ranks", "every rank waits for data"))
-    assert "normal ranks spend" in row["evidence"]
+    assert row["title"].endswith((": all ranks", "every rank waits for data"))
+    assert "ranks on time spend" in row["evidence"]
 
 
 def test_a_named_straggler_is_not_compared_with_the_normal_ranks():
     causes = pd.concat(
-        [straggler("persistent", phase="pause")[1], term("serialization", 0.3)[1]],
+        [straggler("persistent", phase="outside")[1], term("outside", 0.3)[1]],
         ignore_index=True,
     )
-    rows = findings(evidence([("waterfall", causes), spent("serialization", 9.3, 25.0)]))
+    rows = findings(evidence([("waterfall", causes), spent("outside", 9.3, 25.0)]))
     titles = set(rows["title"])
 
     assert not any("overhead of rank" in title for title in titles)
@@ -82,21 +82,21 @@ def both_parts(between, before):
     """BREAKDOWN with the time of each rank between steps and before the update, ms."""
     rows = [
         {**NAMES, "rank": rank, "part": part, "time_ns": own * 1e6}
-        for part, times in (("unattributed", between), ("before_update", before))
+        for part, times in (("outside", between), ("before_update", before))
         for rank, own in enumerate(times)
     ]
     return ("breakdown", declared_rows(BREAKDOWN, *rows))
 
 
 def test_time_before_the_update_of_all_ranks_is_named():
-    given = [term("serialization", 7 / 31), both_parts((1.0, 1.0), (6.0, 6.0))]
+    given = [term("outside", 7 / 31), both_parts((1.0, 1.0), (6.0, 6.0))]
     (row,) = findings(evidence(given)).to_dict("records")
-    assert row["title"] == "Inter-step overhead of all ranks, before the update"
+    assert row["title"] == "Time outside phases: all ranks, before the update"
     assert "between backward() and optimizer.step()" in row["action"].partition(":")[0]
     assert style_faults(row) == []
 
 
 def test_ranks_that_lose_as_much_in_different_places_are_all_ranks():
-    given = [term("serialization", 7 / 31), both_parts((1.0, 6.0), (6.0, 1.0))]
+    given = [term("outside", 7 / 31), both_parts((1.0, 6.0), (6.0, 1.0))]
     (row,) = findings(evidence(given)).to_dict("records")
-    assert row["title"] == "Inter-step overhead of all ranks"
+    assert row["title"] == "Time outside phases: all ranks"

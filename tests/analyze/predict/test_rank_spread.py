@@ -10,9 +10,9 @@ from hvdprof.analyze.predict.rank_spread import (
     Variance,
     draw_differences,
     draw_jitter,
+    own_times_of,
     rank_spread,
     slowest_of,
-    windows_of,
 )
 from tests.builders.step_works import simulated
 
@@ -39,7 +39,7 @@ def _slowest(
 def test_windows_are_own_time_from_release_to_arrival() -> None:
     work = simulated(40, 3, noise=0.0)
 
-    assert windows_of(work) == pytest.approx(np.full((39, 3), 95e6))
+    assert own_times_of(work) == pytest.approx(np.full((39, 3), 95e6))
 
 
 def test_a_slow_rank_is_no_jitter(rng: np.random.Generator) -> None:

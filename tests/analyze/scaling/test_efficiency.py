@@ -107,9 +107,9 @@ def test_only_throughput_passes_give_numbers(tmp_path: Path) -> None:
     assert len(scaling) == 2
     row = scaling.iloc[1]
     assert row["efficiency"] == pytest.approx(0.8, rel=1e-3)
-    assert row["observer_cost"] == pytest.approx(0.1, rel=1e-3)
-    assert row["observer_cost_low"] < 0.1 < row["observer_cost_high"]
-    assert math.isnan(scaling.iloc[0]["observer_cost"])
+    assert row["trace_overhead"] == pytest.approx(0.1, rel=1e-3)
+    assert row["trace_overhead_low"] < 0.1 < row["trace_overhead_high"]
+    assert math.isnan(scaling.iloc[0]["trace_overhead"])
 
 
 @pytest.mark.slow

@@ -11,8 +11,8 @@ from tests.builders.run_directory import PassSpec, SegmentSpec
 
 pytestmark = pytest.mark.slow
 
-BASE = {"data": 1, "forward": 3, "backward": 5, "blocked": 0, "optimizer": 1, "other": 0}
-SLOW = {"data": 2, "forward": 3, "backward": 6, "blocked": 8, "optimizer": 0.5, "other": 0.5}
+BASE = {"data": 1, "forward": 3, "backward": 5, "blocked": 0, "optimizer": 1, "outside": 0}
+SLOW = {"data": 2, "forward": 3, "backward": 6, "blocked": 8, "optimizer": 0.5, "outside": 0.5}
 
 
 def test_parts_of_the_loss(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_a_part_that_one_size_did_not_see_lies_in_the_rest_of_both(tmp_path: Pat
     losses = analysis.losses.set_index("part")["lost_ns"]
     assert "blocked" not in losses.index
     # 20 ms of which nothing was seen, by the 2 ms that the baseline was blocked.
-    assert losses["other"] == pytest.approx(18e6)
+    assert losses["outside"] == pytest.approx(18e6)
     assert losses["forward"] == pytest.approx(-3e6)
     efficiency = analysis.scaling["efficiency"].iloc[1]
     assert analysis.losses["lost_share"].sum() == pytest.approx(1 - efficiency)

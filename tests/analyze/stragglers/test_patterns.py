@@ -135,7 +135,7 @@ def test_short_stalls_of_any_rank_do_not_take_the_long_ones_from_their_rank() ->
     extra[[7, 13, 40, 91], 1] = 805.0
     extra[[21, 30, 62, 77], [0, 1, 0, 1]] = 45.0
 
-    first, *others = named_causes(simulated(100, 2, extra_ms={"pause": extra}))
+    first, *others = named_causes(simulated(100, 2, extra_ms={"outside": extra}))
 
     assert (first.kind, first.ranks, first.num_events) == (STRAGGLER, (1,), 4)
     assert np.flatnonzero(first.affected[:, 1]).tolist() == [7, 13, 40, 91]
@@ -152,7 +152,7 @@ def test_checkpoints_stay_those_of_their_rank_beside_stalls_of_any_rank(
     extra[19::20, 0] = rng.uniform(112.0, 150.0, 7)
     extra[rng.choice(150, 8, replace=False), rng.integers(num_ranks, size=8)] += 40.0
 
-    first, *others = named_causes(simulated(150, num_ranks, extra_ms={"pause": extra}, seed=seed))
+    first, *others = named_causes(simulated(150, num_ranks, extra_ms={"outside": extra}, seed=seed))
 
     assert (first.ranks, first.pattern, first.period_steps) == ((0,), PERIODIC, 20)
     assert others == []
@@ -164,7 +164,7 @@ def test_a_rank_with_most_of_the_time_of_irregular_stalls_is_named() -> None:
     extra[stalled, 1] = np.tile([200.0, 130.0, 170.0, 150.0, 120.0], 2)
     extra[[21, 62], 0] = [110.0, 40.0]
 
-    (cause,) = named_causes(simulated(100, 2, extra_ms={"pause": extra}))
+    (cause,) = named_causes(simulated(100, 2, extra_ms={"outside": extra}))
 
     assert (cause.ranks, cause.pattern) == ((1,), IRREGULAR)
     assert np.flatnonzero(cause.affected[:, 0]).tolist() == []
@@ -177,7 +177,7 @@ def test_few_stalls_make_no_rank_the_one_with_most_of_the_time() -> None:
     extra[[7, 13, 40, 58, 81, 91], 1] = [200.0, 130.0, 170.0, 150.0, 120.0, 180.0]
     extra[[21, 62], 0] = [110.0, 40.0]
 
-    (cause,) = named_causes(simulated(100, 2, extra_ms={"pause": extra}))
+    (cause,) = named_causes(simulated(100, 2, extra_ms={"outside": extra}))
 
     assert cause.ranks == (0, 1)
 
@@ -187,7 +187,7 @@ def test_one_long_stall_makes_no_rank_the_one_with_most_of_the_time() -> None:
     extra[[13, 40, 91], 1] = [900.0, 60.0, 70.0]
     extra[[21, 30, 62, 77], 0] = [50.0, 60.0, 55.0, 45.0]
 
-    causes = named_causes(simulated(100, 2, extra_ms={"pause": extra}))
+    causes = named_causes(simulated(100, 2, extra_ms={"outside": extra}))
 
     assert [one.ranks for one in causes] == [(0, 1)]
 
@@ -224,7 +224,7 @@ def test_three_regular_stalls_are_enough() -> None:
     extra = np.zeros((60, 2))
     extra[[10, 30, 50], 0] = 300.0
 
-    (cause,) = named_causes(simulated(60, 2, extra_ms={"pause": extra}))
+    (cause,) = named_causes(simulated(60, 2, extra_ms={"outside": extra}))
 
     assert (cause.ranks, cause.pattern, cause.period_steps) == ((0,), PERIODIC, 20)
 
@@ -232,10 +232,10 @@ def test_three_regular_stalls_are_enough() -> None:
 def test_one_long_pause_is_named_and_a_short_one_is_not() -> None:
     extra = np.zeros((100, 4))
     extra[40] = 400.0
-    assert named_causes(simulated(100, 4, extra_ms={"pause": extra})) == ()
+    assert named_causes(simulated(100, 4, extra_ms={"outside": extra})) == ()
 
     extra[40] = 3000.0
-    (cause,) = named_causes(simulated(100, 4, extra_ms={"pause": extra}))
+    (cause,) = named_causes(simulated(100, 4, extra_ms={"outside": extra}))
     assert (cause.kind, cause.pattern, cause.num_events) == (PAUSE, IRREGULAR, 1)
 
 
@@ -243,7 +243,7 @@ def test_periods_of_a_clock_are_found_in_steps() -> None:
     extra = np.zeros((300, 4))
     extra[[20, 71, 119, 170, 221, 270], 2] = 600.0
 
-    (cause,) = named_causes(simulated(300, 4, extra_ms={"pause": extra}))
+    (cause,) = named_causes(simulated(300, 4, extra_ms={"outside": extra}))
 
     assert (cause.ranks, cause.pattern) == ((2,), PERIODIC)
     assert cause.period_steps == pytest.approx(50, abs=0.5)
@@ -283,14 +283,14 @@ def test_a_launch_of_few_steps_names_nothing() -> None:
     assert named_causes(simulated(8, 2, extra_ms={"data": np.array([0, 50.0])})) == ()
 
 
-def test_without_phases_a_delay_is_unattributed() -> None:
+def test_without_phases_a_delay_is_mixed() -> None:
     work = simulated(60, 2, extra_ms={"data": np.array([0, 30.0])})
     for part in work.parts.values():
         part[:] = 0.0
 
     (cause,) = named_causes(work)
 
-    assert (cause.ranks, cause.phase, math.isnan(cause.phase_share)) == ((1,), "unattributed", True)
+    assert (cause.ranks, cause.phase, math.isnan(cause.phase_share)) == ((1,), "mixed", True)
 
 
 @pytest.mark.parametrize("num_slow", [8, 256])
@@ -299,7 +299,7 @@ def test_512_ranks_and_1000_steps_take_less_than_two_seconds(num_slow: int) -> N
     extra[::20, 0] = 500.0
     slow = np.zeros((1000, 512))
     slow[:, 256 : 256 + num_slow] = 20.0
-    work = simulated(1000, 512, extra_ms={"pause": extra, "forward": slow})
+    work = simulated(1000, 512, extra_ms={"outside": extra, "forward": slow})
 
     start = time.process_time()
     causes = named_causes(work)
@@ -322,8 +322,8 @@ def test_slow_ranks_of_different_phases_are_two_causes() -> None:
     ("data_ms", "backward_ms", "phase"),
     [
         (40.0, 14.0, "data"),
-        (30.0, 20.0, "unattributed"),
-        (10.0, 28.0, "unattributed"),
+        (30.0, 20.0, "mixed"),
+        (10.0, 28.0, "mixed"),
         (2.0, 38.0, "backward"),
     ],
 )
@@ -342,11 +342,11 @@ def test_steps_that_do_not_count_hide_no_period() -> None:
     # Validation after every 24 steps; the checkpoint of every 10th falls on its steps, too.
     extra = np.zeros((STEPS, 2))
     extra[9::10, 0] = 300.0
-    work = without_steps(simulated(STEPS, 2, extra_ms={"pause": extra}), np.arange(23, STEPS, 24))
+    work = without_steps(simulated(STEPS, 2, extra_ms={"outside": extra}), np.arange(23, STEPS, 24))
 
     (cause,) = named_causes(work)
 
-    assert (cause.ranks, cause.phase, cause.pattern) == ((0,), "pause", PERIODIC)
+    assert (cause.ranks, cause.phase, cause.pattern) == ((0,), "outside", PERIODIC)
     assert cause.period_steps == 10
     assert cause.num_events == 10
 
@@ -356,7 +356,7 @@ def test_slow_steps_right_after_an_evaluation_are_one_pause_with_its_period() ->
     evaluates = np.arange(11, STEPS, 12)
     extra = np.zeros((STEPS, 2))
     extra[(evaluates[:, None] + np.arange(3)).ravel()] = 150.0
-    work = without_steps(simulated(STEPS, 2, extra_ms={"pause": extra}), evaluates)
+    work = without_steps(simulated(STEPS, 2, extra_ms={"outside": extra}), evaluates)
 
     (cause,) = named_causes(work)
 
@@ -367,7 +367,7 @@ def test_slow_steps_right_after_an_evaluation_are_one_pause_with_its_period() ->
 def test_a_rank_that_evaluates_alone_is_named_with_its_evaluation() -> None:
     extra = np.zeros((STEPS, 2))
     extra[9::10, 0] = 300.0
-    work = simulated(STEPS, 2, extra_ms={"pause": extra})
+    work = simulated(STEPS, 2, extra_ms={"outside": extra})
 
     (cause,) = named_causes(dataclasses.replace(work, evaluates=extra > 0))
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from hvdprof.analyze.steps.step_work import of_previous
+from hvdprof.analyze.stragglers.own_time import lateness, own_times
 from hvdprof.analyze.stragglers.patterns import named_causes
 from hvdprof.analyze.stragglers.stragglers import lateness_table, longest_run, stragglers, wilson
 from hvdprof.analyze.stragglers.waiting import caused_wait
-from hvdprof.analyze.stragglers.windows import lateness, windows
 from hvdprof.model.tables.waiting_tables import STRAGGLER_PATTERNS
 from tests.builders.analysis import autoregressive
 from tests.builders.step_works import MS, simulated
@@ -28,7 +28,7 @@ def late(which, rank, amount_ms):
 
 
 @pytest.mark.parametrize(
-    "phase", ["data", "forward", "backward", "before_update", "optimizer", "pause"]
+    "phase", ["data", "forward", "backward", "before_update", "optimizer", "outside"]
 )
 @pytest.mark.parametrize("num_ranks", [2, 4])
 def test_a_rank_that_is_always_slow_is_named_with_its_phase(phase, num_ranks):
@@ -46,7 +46,7 @@ def test_a_rank_that_is_always_slow_is_named_with_its_phase(phase, num_ranks):
 def test_a_pause_behind_the_update_within_a_marked_step_is_not_the_update() -> None:
     extra = np.zeros((STEPS, 2))
     extra[:, 1] = 40.0
-    work = simulated(STEPS, 2, extra_ms={"pause": extra})
+    work = simulated(STEPS, 2, extra_ms={"outside": extra})
     pause = extra * MS
     after = work.after + pause
     within = dataclasses.replace(
@@ -57,7 +57,7 @@ def test_a_pause_behind_the_update_within_a_marked_step_is_not_the_update() -> N
         previous_after=of_previous(after, work.follows),
     )
     table = table_of(within).set_index("rank")
-    assert (table.loc[1, "pattern"], table.loc[1, "phase"]) == ("persistent", "pause")
+    assert (table.loc[1, "pattern"], table.loc[1, "phase"]) == ("persistent", "outside")
 
 
 def test_a_rank_that_is_slow_in_every_fourth_step_is_periodic():
@@ -116,14 +116,14 @@ def test_rotating_stragglers_are_not_named():
     assert set(table["phase"]) == {""}
 
 
-def test_time_lost_in_several_phases_is_unattributed():
+def test_time_lost_in_several_phases_is_mixed():
     extra = np.zeros((STEPS, RANKS))
     extra[:, 3] = 10.0
     work = simulated(STEPS, RANKS, extra_ms={"forward": extra, "backward": extra})
 
     row = table_of(work).set_index("rank").loc[3]
 
-    assert (row["pattern"], row["phase"]) == ("persistent", "unattributed")
+    assert (row["pattern"], row["phase"]) == ("persistent", "mixed")
 
 
 def test_below_five_percent_of_the_step_no_rank_is_named():
@@ -188,5 +188,5 @@ def test_lateness_holds_every_rank_of_every_step_with_a_known_start():
     table = lateness_table({KEY: work})
     assert len(table) == 3 * int(work.follows.sum())
     assert table["rank"].tolist()[:3] == work.ranks.tolist()
-    expected = lateness(windows(work).length)
+    expected = lateness(own_times(work).length)
     assert table["lateness_ns"].to_numpy().reshape(expected.shape) == pytest.approx(expected)

@@ -7,7 +7,7 @@ import pytest
 from hvdprof.analyze.tune import tuning_result
 from hvdprof.analyze.tune.finals import BEST, TOGETHER, Finals, joined
 from hvdprof.analyze.tune.raced import LaunchCount, Raced
-from hvdprof.analyze.tune.racing import PRESENT, Standing
+from hvdprof.analyze.tune.racing import PRESENT, RaceStanding
 from hvdprof.model.tuning import Candidate, Estimate, Trial, TrialOutcome
 
 CYCLE = Candidate(name="HOROVOD_CYCLE_TIME=1", environment={"HOROVOD_CYCLE_TIME": "1"})
@@ -18,7 +18,7 @@ UNKNOWN = Estimate(math.nan, math.nan, math.nan)
 
 def standing(candidate, value=0.0, half=0.03, outcome=None, rounds=4):
     gain = Estimate(value, value - half, value + half)
-    return Standing(candidate, gain, rounds, outcome, is_ahead=False)
+    return RaceStanding(candidate, gain, rounds, outcome, is_ahead=False)
 
 
 def times(**gains):
@@ -186,7 +186,7 @@ def test_a_setting_that_changes_the_arithmetic_reports_the_loss_or_its_absence()
 
 
 def test_a_failed_setting_is_an_outcome_with_its_cause():
-    failed = Standing(GLOO, UNKNOWN, 0, TrialOutcome.FAILED, is_ahead=False)
+    failed = RaceStanding(GLOO, UNKNOWN, 0, TrialOutcome.FAILED, is_ahead=False)
     found = raced(failed, standing(CYCLE), reasons={GLOO.name: "rank 1 exited with code 3"})
     trial = tuning_result.trials(found)[-1]
     assert (trial.outcome, trial.reason, trial.gain) == (
@@ -203,7 +203,7 @@ def test_a_failed_setting_is_an_outcome_with_its_cause():
         (raced(), "done", "Nothing to try: no setting of this job can save as much as matters."),
         (
             raced(
-                Standing(GLOO, UNKNOWN, 0, TrialOutcome.FAILED, is_ahead=False),
+                RaceStanding(GLOO, UNKNOWN, 0, TrialOutcome.FAILED, is_ahead=False),
                 reasons={GLOO.name: "x"},
             ),
             "done",

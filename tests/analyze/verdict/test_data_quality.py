@@ -160,16 +160,16 @@ def test_wide_intervals(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("high", "number"), [(-0.039, 1), (0.001, 0)])
-def test_a_negative_observer_overhead_is_not_measurable(high: float, number: int) -> None:
+def test_a_negative_trace_overhead_is_not_measurable(high: float, number: int) -> None:
     row = finished_analysis.cell(
-        observer_cost=-0.08, observer_cost_low=-0.121, observer_cost_high=high
+        trace_overhead=-0.08, trace_overhead_low=-0.121, trace_overhead_high=high
     )
     done = finished_analysis.analysis([row])
     found = texts(warnings_of(done.run, done.launches, done.scaling, ()))
-    negative = [warning for warning in found if "observer overhead" in warning]
+    negative = [warning for warning in found if "trace overhead" in warning]
     assert len(negative) == number
     if number:
         assert negative == [
-            "1 cell with observer overhead not measurable: it is negative, -8.0 ± 4.1 % for "
+            "1 cell with trace overhead not measurable: it is negative, -8.0 ± 4.1 % for "
             "resnet18 at np=2 (none, average). The machine was disturbed during the passes."
         ]

@@ -30,7 +30,7 @@ def frame(*rows):
 @pytest.mark.parametrize(("of_step", "is_larger"), [(0.55, True), (0.65, False)])
 def test_the_larger_loss_of_the_job_is_named(of_step, is_larger):
     # Half of the job is training steps.
-    rows = cause("exposed-transfer", of_step, alone_share=of_step)
+    rows = cause("exposed-transfer", of_step, saved_if_removed_share=of_step)
 
     found = largest_loss(rows, frame(EXCLUDED, STRAGGLER), pd.Series(CELL))
 

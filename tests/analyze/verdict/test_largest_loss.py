@@ -115,16 +115,15 @@ def test_input_is_named_where_it_is_much_or_more_than_in_the_baseline(share, of_
 def test_what_the_baseline_has_as_well_is_a_cost_with_its_fix():
     rows = [
         cause(term, 0.01, baseline_share=share, baseline_ns=share * STEP_NS)
-        for term, share in (("input-bound", 0.2), ("serialization", 0.4))
+        for term, share in (("input-bound", 0.2), ("outside", 0.4))
     ]
-    fix = finding(id="inter-step-overhead", fix="do less", model="resnet18")
+    fix = finding(id="outside-phases", fix="do less", model="resnet18")
     own = pd.Series({"model": "resnet18", "np": 2, "engine": "horovod"})
 
     assert cost_of_baseline(pd.concat(rows), FINDINGS.frame([fix]), own) == (
-        "Largest cost, in the baseline as well: inter-step overhead (serialization), 41.0 ms per "
+        "Largest cost, in the baseline as well: outside all phases, 41.0 ms per "
         "step (41.0 %); fix: do less.",
-        "Largest cost, in the baseline as well: inter-step overhead (serialization), 41.0 ms per "
-        "step.",
+        "Largest cost, in the baseline as well: outside all phases, 41.0 ms per step.",
     )
     small = cause("input-bound", 0.01, baseline_share=0.08, baseline_ns=0.08 * STEP_NS)
     alone = cause("input-bound", 0.4)

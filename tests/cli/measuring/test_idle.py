@@ -1,4 +1,5 @@
 import io
+from types import SimpleNamespace
 
 import pytest
 
@@ -54,7 +55,8 @@ def test_a_measurement_waits_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(api_measurement, "wait_for_idle", waited)
     measurement = api.Measurement.__new__(api.Measurement)
     measurement._is_idle = False
-    measurement.manifest = type("_M", (), {"options": {"wait_for_idle": "10m"}})()
+    options = SimpleNamespace(wait_for_idle="10m")
+    monkeypatch.setattr(api.Measurement, "settings", SimpleNamespace(options=options))
     assert measurement.wait_for_idle() == 21.0
     assert measurement.wait_for_idle() == 0.0
     assert limits == [600.0]

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from hvdprof.cli.progress.bench_progress import TimeLeft, observer_for
+from hvdprof.cli.progress.bench_progress import TimeLeft, progress_for
 from hvdprof.launch.diagnose.rank_progress import PassProgress, RankState
 from hvdprof.launch.plan.design import plan_design
 from hvdprof.rundir.layout import PassPaths
@@ -34,16 +34,16 @@ def test_time_left_follows_the_weight_of_the_passes() -> None:
 
 def test_a_log_gets_one_line_per_pass_and_the_failures() -> None:
     stream = io.StringIO()
-    observer = observer_for(stream, silent=False)
+    progress = progress_for(stream, silent=False)
     passes = _passes()[1:3]
-    observer.sweep_started(passes)
-    observer.pass_started(passes[0])
-    observer.pass_ended(_ended(passes[0], 6.54))
-    observer.pass_started(passes[1])
+    progress.sweep_started(passes)
+    progress.pass_started(passes[0])
+    progress.pass_ended(_ended(passes[0], 6.54))
+    progress.pass_started(passes[1])
     broken = passes[1].segments[0]
     broken.status, broken.failure = Status.FAILED, Failure(reason="rank 1 was ended by SIGKILL")
     passes[1].status, passes[1].duration_s = Status.FAILED, 3.0
-    observer.pass_ended(passes[1])
+    progress.pass_ended(passes[1])
     assert stream.getvalue() == (
         "[1/2] 1 rank, throughput, repeat 1: done in 6.54 s, about 7 s left\n"
         "[2/2] 2 ranks, throughput, repeat 1: failed in 3.00 s\n"
@@ -53,31 +53,31 @@ def test_a_log_gets_one_line_per_pass_and_the_failures() -> None:
 
 def test_passes_that_take_turns_have_numbers_of_their_own() -> None:
     stream = io.StringIO()
-    observer = observer_for(stream, silent=False)
+    progress = progress_for(stream, silent=False)
     passes = _passes()[1:3]
-    observer.sweep_started(passes)
+    progress.sweep_started(passes)
     for record in passes:
-        observer.pass_started(record)
+        progress.pass_started(record)
     for record in passes:
-        observer.pass_ended(_ended(record, 5.0))
+        progress.pass_ended(_ended(record, 5.0))
     assert [line[:5] for line in stream.getvalue().splitlines()] == ["[1/2]", "[2/2]"]
 
 
 def test_plain_torch_is_called_so() -> None:
     stream = io.StringIO()
-    observer = observer_for(stream, silent=False)
+    progress = progress_for(stream, silent=False)
     first = _passes()[0]
-    observer.sweep_started([first])
-    observer.pass_started(first)
-    observer.pass_ended(_ended(first, 5.0))
+    progress.sweep_started([first])
+    progress.pass_started(first)
+    progress.pass_ended(_ended(first, 5.0))
     assert "1 rank, plain torch, repeat 1" in stream.getvalue()
 
 
 def test_silent_option_prints_nothing() -> None:
     stream = io.StringIO()
-    observer = observer_for(stream, silent=True)
-    observer.sweep_started(_passes())
-    observer.pass_ended(_ended(_passes()[0], 1.0))
+    progress = progress_for(stream, silent=True)
+    progress.sweep_started(_passes())
+    progress.pass_ended(_ended(_passes()[0], 1.0))
     assert stream.getvalue() == ""
 
 
@@ -90,14 +90,14 @@ def test_a_terminal_shows_the_segment_and_its_step(
 
     monkeypatch.setenv("COLUMNS", "120")
     stream = Terminal()
-    observer = observer_for(stream, silent=False)
+    progress = progress_for(stream, silent=False)
     record = _passes()[2]
-    progress = PassProgress(PassPaths(tmp_path))
-    progress.ranks[0] = RankState(0, segment="mnist-none-average", num_steps=17)
-    observer.sweep_started([record])
-    observer.pass_started(record)
-    observer.pass_progressed(record, progress)
-    observer.sweep_ended()
+    of_pass = PassProgress(PassPaths(tmp_path))
+    of_pass.ranks[0] = RankState(0, segment="mnist-none-average", num_steps=17)
+    progress.sweep_started([record])
+    progress.pass_started(record)
+    progress.pass_progressed(record, of_pass)
+    progress.sweep_ended()
     assert "mnist-none-average, step 17" in stream.getvalue()
     # The cursor is there again, also where the sweep was interrupted in the midst of a pass.
     assert stream.getvalue().count("\x1b[?25l") == stream.getvalue().count("\x1b[?25h") == 1
@@ -105,12 +105,12 @@ def test_a_terminal_shows_the_segment_and_its_step(
 
 def test_a_second_sweep_is_counted_behind_the_first() -> None:
     stream = io.StringIO()
-    observer = observer_for(stream, silent=False)
+    progress = progress_for(stream, silent=False)
     for passes in (_passes()[1:2], _passes()[1:3]):
-        observer.sweep_started(passes)
+        progress.sweep_started(passes)
         for record in passes:
-            observer.pass_ended(_ended(record, 6.0))
-        observer.sweep_ended()
+            progress.pass_ended(_ended(record, 6.0))
+        progress.sweep_ended()
     lines = stream.getvalue().splitlines()
     assert [line.partition(" ")[0] for line in lines] == ["[1/1]", "[2/3]", "[3/3]"]
 
@@ -118,12 +118,12 @@ def test_a_second_sweep_is_counted_behind_the_first() -> None:
 def test_the_bar_of_a_second_sweep_replaces_the_first() -> None:
     stream = io.StringIO()
     stream.isatty = lambda: True
-    observer = observer_for(stream, silent=False)
+    progress = progress_for(stream, silent=False)
     for passes in (_passes()[1:2], _passes()[1:3]):
-        observer.sweep_started(passes)
-        observer.pass_ended(_ended(passes[0], 6.0))
-        observer.repeat_planned(passes[1:])
-        observer.sweep_ended()
-    bar = getattr(observer, "_progress")  # noqa: B009 - no part of the protocol
+        progress.sweep_started(passes)
+        progress.pass_ended(_ended(passes[0], 6.0))
+        progress.repeat_planned(passes[1:])
+        progress.sweep_ended()
+    bar = getattr(progress, "_progress")  # noqa: B009 - no part of the protocol
     (shown,) = bar.tasks
     assert (shown.completed, shown.total) == (1, 2)

@@ -4,10 +4,10 @@ import io
 import math
 from types import SimpleNamespace
 
-from hvdprof.analyze.tune.racing import Standing
+from hvdprof.analyze.tune.racing import RaceStanding
 from hvdprof.api import RacePlan
 from hvdprof.api.tuning_candidates import Choice
-from hvdprof.cli.progress.tune_progress import announce_tuning, tuning_observer
+from hvdprof.cli.progress.tune_progress import announce_tuning, tuning_progress
 from hvdprof.model.tuning import Candidate, Estimate, TrialOutcome
 
 CYCLE = Candidate(
@@ -17,7 +17,7 @@ GLOO = Candidate(name="controller gloo", why="gloo may be faster.")
 
 
 def standing(candidate, value, outcome=None):
-    return Standing(candidate, Estimate(value, value, value), 2, outcome, is_ahead=False)
+    return RaceStanding(candidate, Estimate(value, value, value), 2, outcome, is_ahead=False)
 
 
 def test_the_present_setting_is_announced_with_its_time():
@@ -47,7 +47,7 @@ def test_the_present_setting_is_announced_with_its_time():
 
 def test_candidates_rounds_and_the_check_have_lines():
     out = io.StringIO()
-    shown = tuning_observer(out)
+    shown = tuning_progress(out)
     analysis = SimpleNamespace(verdict=SimpleNamespace(sentence="1,000 samples/s."))
     shown.present_measured(analysis, Choice((CYCLE, GLOO), (), ()), RacePlan(2, 10.0, 6, 10))
     dropped = standing(GLOO, -0.5, TrialOutcome.WORSE)

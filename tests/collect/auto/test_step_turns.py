@@ -6,7 +6,7 @@ import pytest
 
 from hvdprof.collect.auto.step_turns import StepTurns
 from hvdprof.collect.turn_gate import TURNS
-from hvdprof.launch.turns.turn_socket import Standing, TurnSocket
+from hvdprof.launch.turns.turn_socket import TurnSocket, TurnStanding
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ class _Script(threading.Thread):
             goes_on = self._turns.update_ended(self.num_updates)
 
 
-def _wait(turns: TurnSocket) -> Standing:
+def _wait(turns: TurnSocket) -> TurnStanding:
     for _ in range(50):
         turns.wait(0.2)
         if (standing := turns.standing()) is not None:

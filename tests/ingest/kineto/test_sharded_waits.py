@@ -42,7 +42,7 @@ def test_phases_are_without_the_waits(tmp_path: Path) -> None:
     assert late["forward_ns"] == pytest.approx(2 * FORWARD, abs=50)
     assert late["backward_ns"] == pytest.approx(2 * (BACKWARD + COPY), abs=50)
     assert late["blocked_ns"] == pytest.approx(6 * TRANSFER, abs=50)
-    assert late["other_ns"] == pytest.approx(0, abs=1)
+    assert late["outside_ns"] == pytest.approx(0, abs=1)
 
 
 @pytest.mark.parametrize("phase", ["forward", "backward"])

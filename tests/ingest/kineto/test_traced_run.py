@@ -377,13 +377,13 @@ def test_advice_on_unmarked_data_names_what_the_reader_takes_for_the_data_phase(
     tmp_path: Path,
 ) -> None:
     findings = analyze_run(_with_data_named(tmp_path / "before", "my_batches")).findings
-    (action,) = findings.loc[findings["id"] == "inter-step-overhead", "action"]
+    (action,) = findings.loc[findings["id"] == "outside-phases", "action"]
     named = re.search(r'torch\.profiler\.record_function\("(.+?)"\)', action)
     assert named is not None, action
     assert "collect.phase" not in action
     marked = _with_data_named(tmp_path / "after", named[1])
     assert marked.steps["data_ns"].max() > 5e6
-    assert "inter-step-overhead" not in set(analyze_run(marked).findings["id"])
+    assert "outside-phases" not in set(analyze_run(marked).findings["id"])
 
 
 def _rendered(analysis: RunAnalysis, name: str) -> str:

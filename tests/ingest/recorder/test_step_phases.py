@@ -30,14 +30,14 @@ def test_blocked_time_is_taken_out_of_the_phase_it_lies_in() -> None:
         "blocked": 15,
         "before_update": 0,
         "optimizer": 20,
-        "other": 10,
+        "outside": 10,
     }
 
 
 def test_unobserved_blocked_time_lies_in_the_rest_of_the_step() -> None:
     line = {"dur_ns": 100, "phases": [["data", 0, 10]], "blocked": None}
     found = dict(zip(RECORDED_PARTS, part_lengths(line), strict=True))
-    assert (found["data"], found["blocked"], found["other"]) == (10, UNSEEN, 90)
+    assert (found["data"], found["blocked"], found["outside"]) == (10, UNSEEN, 90)
     assert intervals(line) == [("data", 0, 10)]
 
 
@@ -48,7 +48,7 @@ def test_damaged_blocked_time_is_no_blocked_time(blocked: object) -> None:
 
 
 def test_phases_of_the_scripts_own_are_other_time() -> None:
-    assert parts(10, [["validation", 0, 4], ["forward", 4, 3]], [])["other"] == 7
+    assert parts(10, [["validation", 0, 4], ["forward", 4, 3]], [])["outside"] == 7
 
 
 def test_a_phase_that_comes_twice_counts_twice() -> None:

@@ -101,4 +101,4 @@ def test_blocked_time_is_no_part_of_backward(tmp_path):
     steps = run_of(tmp_path).steps
     parts = pd.unique(steps["blocked_ns"]), pd.unique(steps["backward_ns"])
     assert [part.tolist() for part in parts] == [[2_000_000], [5_000_000]]
-    assert (steps["other_ns"] == 500_000).all()
+    assert (steps["outside_ns"] == 500_000).all()

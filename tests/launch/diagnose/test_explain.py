@@ -10,7 +10,7 @@ from hvdprof.launch.diagnose.printed_errors import MAX_CHARACTERS, MAX_LINES
 from hvdprof.launch.diagnose.rank_progress import PassProgress
 from hvdprof.launch.diagnose.stall import Stall, StalledRank
 from hvdprof.launch.diagnose.unequal_batches import UnequalBatches
-from hvdprof.launch.processes.launch_process import Outcome
+from hvdprof.launch.processes.launch_process import LaunchOutcome
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import Failure, WorkerEnd
 from hvdprof.rundir.stall_format import STALL_CLAUSE
@@ -41,7 +41,7 @@ def _explained(
     num_steps: dict[int, int] | None = None,
 ) -> Failure:
     progress = _progress(tmp_path, {0: 10, 1: 10} if num_steps is None else num_steps)
-    outcome = Outcome(exit_code, hung=False, duration_s=3.0)
+    outcome = LaunchOutcome(exit_code, hung=False, duration_s=3.0)
     return explain(outcome, progress, stdout=stdout, stderr=stderr, timeout_s=300.0)
 
 
@@ -101,7 +101,7 @@ def test_hydra_names_the_process_alone(
     for number, pid in pids.items():
         progress.ranks[number].header = {"pid": pid}
     stdout = (SAMPLES / "hydra_kill.out").read_text()
-    outcome = Outcome(9, hung=False, duration_s=3.0)
+    outcome = LaunchOutcome(9, hung=False, duration_s=3.0)
     failure = explain(outcome, progress, stdout=stdout, stderr="", timeout_s=300.0)
     assert failure.reason.startswith(reason)
     assert (failure.rank, failure.signal, failure.exit_code) == (rank, "SIGKILL", 9)
@@ -184,7 +184,7 @@ def test_an_exception_of_a_rank_before_its_first_step_names_the_rank(tmp_path: P
 def test_a_launcher_that_hangs_at_a_limit_is_reported_by_it(tmp_path: Path) -> None:
     stderr = (LAUNCHERS / "ompi4_files_ranks.txt").read_text()
     failure = explain(
-        Outcome(-15, hung=True, duration_s=20.0),
+        LaunchOutcome(-15, hung=True, duration_s=20.0),
         _progress(tmp_path, {}),
         stdout="",
         stderr=stderr,
@@ -205,7 +205,7 @@ def test_a_rank_that_leaves_without_a_word_is_named_and_mpirun_is_not_quoted(
 
 def test_a_hang_names_the_rank_that_is_behind(tmp_path: Path) -> None:
     failure = explain(
-        Outcome(-15, hung=True, duration_s=40.0),
+        LaunchOutcome(-15, hung=True, duration_s=40.0),
         _progress(tmp_path, {0: 15, 1: 14}),
         stdout="",
         stderr="",
@@ -233,7 +233,7 @@ RESUMED = (
 def test_a_rank_that_a_signal_stopped_is_the_cause_of_its_peers_timeout(
     tmp_path: Path, stderr: str
 ) -> None:
-    outcome = Outcome(1, hung=False, duration_s=60.0)
+    outcome = LaunchOutcome(1, hung=False, duration_s=60.0)
     progress = _progress(tmp_path, {0: 10, 1: 10})
     failure = explain(
         outcome,
@@ -272,7 +272,7 @@ def test_a_rank_that_a_signal_stopped_is_the_cause_of_its_peers_timeout(
 
 def test_a_hang_of_all_ranks_at_one_step_names_no_rank(tmp_path: Path) -> None:
     failure = explain(
-        Outcome(-15, hung=True, duration_s=40.0),
+        LaunchOutcome(-15, hung=True, duration_s=40.0),
         _progress(tmp_path, {0: 15, 1: 15}),
         stdout="",
         stderr="",
@@ -298,7 +298,7 @@ def test_the_traceback_of_the_agent_that_hvdprof_ended_explains_no_hang(
     tmp_path: Path, before: str
 ) -> None:
     failure = explain(
-        Outcome(1, hung=True, duration_s=40.0),
+        LaunchOutcome(1, hung=True, duration_s=40.0),
         _progress(tmp_path, {0: 15, 1: 15}),
         stdout="",
         stderr=before + AGENT,
@@ -309,7 +309,7 @@ def test_the_traceback_of_the_agent_that_hvdprof_ended_explains_no_hang(
 
 def test_a_hang_before_any_recording(tmp_path: Path) -> None:
     failure = explain(
-        Outcome(-15, hung=True, duration_s=40.0),
+        LaunchOutcome(-15, hung=True, duration_s=40.0),
         _progress(tmp_path, {}),
         stdout="",
         stderr="",
@@ -462,7 +462,7 @@ def test_a_rank_that_only_slurm_terminated_is_named_without_a_better_one(tmp_pat
 
 def _timed_out(tmp_path: Path, seen: LastSeen) -> Failure:
     return explain(
-        Outcome(-9, hung=True, duration_s=400.0),
+        LaunchOutcome(-9, hung=True, duration_s=400.0),
         _progress(tmp_path, {0: 15, 1: 15}),
         stdout="",
         stderr="",
@@ -505,7 +505,10 @@ LOST = (
 def test_a_rank_that_lost_a_peer_with_fewer_batches_says_so(tmp_path):
     unequal = UnequalBatches(ended=[1], num_steps=39, waiting=[0], step=40)
     given = {"stdout": "", "timeout_s": 300.0, "seen": LastSeen(unequal=unequal)}
-    outcome, progress = Outcome(1, hung=False, duration_s=9.0), _progress(tmp_path, {0: 38, 1: 38})
+    outcome, progress = (
+        LaunchOutcome(1, hung=False, duration_s=9.0),
+        _progress(tmp_path, {0: 38, 1: 38}),
+    )
     failure = explain(outcome, progress, stderr=LOST, **given)
     assert failure.reason == (
         "rank 0 lost a peer; unequal numbers of batches per rank: rank 1 had ended the training "
@@ -547,7 +550,10 @@ def test_a_collective_that_timed_out_quotes_the_stack_of_the_rank_that_hangs(
         rank=1, state="runs", step=15, phase="data", tensors=[], stack=["/job/t.py:3 load"]
     )
     stall = stall_at_end(late, 9.0)
-    outcome, progress = Outcome(1, hung=False, duration_s=9.0), _progress(tmp_path, {0: 15, 1: 15})
+    outcome, progress = (
+        LaunchOutcome(1, hung=False, duration_s=9.0),
+        _progress(tmp_path, {0: 15, 1: 15}),
+    )
 
     def explained(stderr: str, seen: LastSeen) -> Failure:
         return explain(outcome, progress, stdout="", stderr=stderr, timeout_s=300.0, seen=seen)
@@ -574,7 +580,7 @@ def test_a_rank_that_aborts_in_a_stall_quotes_the_stack(tmp_path):
         late=[late],
     )
     failure = explain(
-        Outcome(1, hung=False, duration_s=9.0),
+        LaunchOutcome(1, hung=False, duration_s=9.0),
         _progress(tmp_path, {0: 15, 1: 15}),
         stdout="",
         stderr="Process name: 0\nExit code: 134\n",

@@ -7,10 +7,10 @@ import pytest
 from hvdprof.collect.auto.recorded_function import RankEnd
 from hvdprof.errors import StorageError, UsageError
 from hvdprof.launch.functions.function_job import FunctionJob, name_of, returned
-from hvdprof.launch.processes.launch_process import Outcome
+from hvdprof.launch.processes.launch_process import LaunchOutcome
 from tests.builders.launches import launch_into
 
-WELL = Outcome(exit_code=0, hung=False, duration_s=1.0)
+WELL = LaunchOutcome(exit_code=0, hung=False, duration_s=1.0)
 
 
 def job_of(function=lambda: None):

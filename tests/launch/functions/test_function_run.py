@@ -129,9 +129,9 @@ def test_waiting_ranks_yield_their_core_under_open_mpi_without_gpus():
 def test_a_launch_that_brings_nothing_back_has_no_values(tmp_path, monkeypatch):
     from hvdprof.launch.functions import in_python
     from hvdprof.launch.functions.function_job import FunctionJob
-    from hvdprof.launch.processes.launch_process import Outcome
+    from hvdprof.launch.processes.launch_process import LaunchOutcome
 
-    failed = Outcome(exit_code=1, hung=False, duration_s=1.0)
+    failed = LaunchOutcome(exit_code=1, hung=False, duration_s=1.0)
     monkeypatch.setattr(in_python, "run_launcher", lambda launch: failed)
     job = FunctionJob.of(print, (), {})
     (tmp_path / "own").mkdir()

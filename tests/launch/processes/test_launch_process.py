@@ -12,7 +12,7 @@ import pytest
 
 from hvdprof.errors import EnvironmentNotReadyError, InterruptedRunError, StorageError
 from hvdprof.launch.processes.interruption import interruptible, interruptible_within_others
-from hvdprof.launch.processes.launch_process import Outcome, Watch, run_to_end
+from hvdprof.launch.processes.launch_process import LaunchOutcome, Watch, run_to_end
 from hvdprof.launch.processes.marked_processes import marked_processes
 from tests.builders.processes import is_running
 
@@ -20,7 +20,7 @@ NO_WATCH = Watch(progress=lambda: 0, timeout_s=60.0)
 ORPHAN = "setsid sleep 321.5 & echo $! > {pid}; disown; {then}"
 
 
-def _run(tmp_path: Path, script: str, watch: Watch = NO_WATCH) -> Outcome:
+def _run(tmp_path: Path, script: str, watch: Watch = NO_WATCH) -> LaunchOutcome:
     return run_to_end(
         ["bash", "-c", script],
         dict(os.environ),

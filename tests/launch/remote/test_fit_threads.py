@@ -17,7 +17,7 @@ from hvdprof.launch.remote import remote_launch as host_launch
 from hvdprof.launch.remote.fit_threads import capacity_of, fit_to_hosts
 from hvdprof.launch.remote.host_probe import MARK, HostProbe
 from hvdprof.launch.remote.remote_launch import LaunchOnHosts, ready_hosts
-from hvdprof.launch.run.silent_observer import SilentObserver
+from hvdprof.launch.run.silent_progress import SilentProgress
 from hvdprof.launch.run.sweep import Sweep
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import Manifest, Status
@@ -160,7 +160,7 @@ def sweep(tmp_path, monkeypatch):
             paths=RunPaths(tmp_path / "run"),
             launcher=_Launcher(),
             mpi=None,
-            observer=SilentObserver(),
+            progress=SilentProgress(),
             environment={**os.environ, "OMPI_MCA_plm_rsh_agent": str(agent)},
         )
 

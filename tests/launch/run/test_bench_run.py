@@ -4,7 +4,7 @@ import pytest
 
 from hvdprof.errors import EnvironmentNotReadyError
 from hvdprof.launch.run.bench_run import Tools, planned_manifest, prepare_bench, sweep_of
-from hvdprof.launch.run.silent_observer import SilentObserver
+from hvdprof.launch.run.silent_progress import SilentProgress
 from hvdprof.rundir.manifest import Status
 from tests.builders.bench_settings import (
     FOUR_CORES,
@@ -39,15 +39,15 @@ def test_the_cores_of_this_host_are_known_under_each_of_its_names(host, is_crowd
 def test_launches_of_other_versions_are_not_mixed_silently(tmp_path):
     tools = Tools(make_build(), make_mpi())
     manifest = planned_manifest(bench_settings(), FOUR_CORES, tools)
-    sweep_of(manifest, tmp_path, tools, SilentObserver())
+    sweep_of(manifest, tmp_path, tools, SilentProgress())
     assert manifest.warnings == []
 
     manifest.passes[0].status = Status.DONE
-    sweep_of(manifest, tmp_path, tools, SilentObserver())
+    sweep_of(manifest, tmp_path, tools, SilentProgress())
     assert manifest.warnings == []
     newer = Tools(make_build(torch_version="2.14.0"), make_mpi())
     for _ in range(2):
-        sweep_of(manifest, tmp_path, newer, SilentObserver())
+        sweep_of(manifest, tmp_path, newer, SilentProgress())
     assert manifest.warnings == [
         "Launches of this run cannot be compared: they had torch 2.13.0+cpu and 2.14.0."
     ]

@@ -6,7 +6,7 @@ import pytest
 
 from hvdprof.errors import EnvironmentNotReadyError, InterruptedRunError, UsageError
 from hvdprof.launch.run.interleaved_sweeps import run_interleaved, run_race
-from hvdprof.launch.run.joined_observer import JoinedObserver
+from hvdprof.launch.run.joined_progress import JoinedProgress
 from hvdprof.launch.run.sweep import Sweep
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import Manifest, Status
@@ -47,7 +47,7 @@ def pair(tmp_path):
                     paths=RunPaths(tmp_path / name),
                     launcher=_PlainLauncher(),
                     mpi=None,
-                    observer=_Noted(name),
+                    progress=_Noted(name),
                     environment=environment,
                     program=lambda _, plan: (
                         sys.executable,
@@ -147,9 +147,9 @@ def test_a_race_runs_forwards_and_backwards_and_drops_who_is_named(pair):
 def test_sweeps_that_race_are_shown_as_one(pair):
     sweeps = pair(sizes=(2,), repeats=2)
     shown = _Seen()
-    joined = JoinedObserver(shown, 2)
+    joined = JoinedProgress(shown, 2)
     for sweep in sweeps:
-        sweep.observer = joined
+        sweep.progress = joined
     run_race(sweeps, lambda number: [])
     planned = sum(len(sweep.manifest.passes) for sweep in sweeps)
     assert shown.events[0] == f"sweep of {planned}"

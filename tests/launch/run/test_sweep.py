@@ -20,7 +20,7 @@ from hvdprof.launch.launchers.launch_job import Job
 from hvdprof.launch.plan.design import plan_design
 from hvdprof.launch.plan.options import record_of
 from hvdprof.launch.plan.settings import ScriptSettings, Settings, read_settings
-from hvdprof.launch.processes.launch_process import Launch, Outcome, run_launcher
+from hvdprof.launch.processes.launch_process import Launch, LaunchOutcome, run_launcher
 from hvdprof.launch.run import pass_launches
 from hvdprof.launch.run.repeats import LookAtRun
 from hvdprof.launch.run.sweep import Sweep
@@ -108,7 +108,7 @@ def sweep_of(tmp_path: Path) -> Callable[..., Sweep]:
             paths=RunPaths(tmp_path / "run"),
             launcher=_PlainLauncher(),
             mpi=None,
-            observer=_Seen(),
+            progress=_Seen(),
             environment=environment,
             program=lambda _, plan: (sys.executable, fake_ranks.__file__, "--plan", str(plan)),
         )
@@ -151,11 +151,11 @@ def test_a_sweep_in_which_all_goes_well(sweep_of: Callable[..., Sweep]) -> None:
     ]
 
 
-def test_observers_are_called_in_order(sweep_of: Callable[..., Sweep]) -> None:
+def test_progress_is_called_in_order(sweep_of: Callable[..., Sweep]) -> None:
     sweep = sweep_of(sizes=(2,))
     sweep.run()
-    assert isinstance(sweep.observer, _Seen)
-    assert sweep.observer.events == [
+    assert isinstance(sweep.progress, _Seen)
+    assert sweep.progress.events == [
         "sweep of 2",
         "start 01-np2-throughput-r1",
         "progress",
@@ -325,11 +325,11 @@ def test_a_script_that_fails_beside_another_launch_is_run_by_itself(
     sweep = sweep_of(script=SCRIPT, trace=False, turn_s=0.1)
     ran: list[list[str]] = []
 
-    def together(launches: list[ResidentLaunch], fits: object) -> list[Outcome]:
+    def together(launches: list[ResidentLaunch], fits: object) -> list[LaunchOutcome]:
         ran.append([launch.models[0] for launch in launches])
         # The first one records everything; the second one finds its port taken.
         _end(launches)
-        return [run_launcher(launches[0].launch), Outcome(1, False, 0.1)]
+        return [run_launcher(launches[0].launch), LaunchOutcome(1, False, 0.1)]
 
     monkeypatch.setattr(pass_launches, "run_residents", together)
     sweep.run()
@@ -352,7 +352,9 @@ def test_launches_of_a_script_without_room_are_run_one_after_the_other(
     sweep = sweep_of(script=SCRIPT, trace=False, turn_s=0.1)
     monkeypatch.setattr(pass_launches, "available_memory_bytes", lambda: available_bytes)
 
-    def together(launches: list[ResidentLaunch], fits: Callable[[int], bool]) -> list[Outcome]:
+    def together(
+        launches: list[ResidentLaunch], fits: Callable[[int], bool]
+    ) -> list[LaunchOutcome]:
         assert not fits(2**30)
         _end(launches)
         return [run_launcher(launch.launch) for launch in launches]
@@ -371,7 +373,7 @@ def test_launches_whose_ranks_reach_no_gate_are_run_one_after_the_other(
     durations_s: list[float] = []
     spans_s: list[tuple[float, float]] = []
 
-    def noted(launches: list[ResidentLaunch], fits: Callable[[int], bool]) -> list[Outcome]:
+    def noted(launches: list[ResidentLaunch], fits: Callable[[int], bool]) -> list[LaunchOutcome]:
         for launch in launches:
             monkeypatch.setattr(launch, "start", _timed(launch.start, spans_s))
             monkeypatch.setattr(launch, "end", _timed(launch.end, spans_s))
@@ -416,7 +418,7 @@ def test_a_pass_that_was_not_even_started_fails_by_its_reason(
 ) -> None:
     sweep = sweep_of(sizes=(2,))
     gone = Failure(reason="host far, which ran rank 1, has vanished (no answer)", rank=1)
-    sweep.run_launch = lambda launch: Outcome(1, False, 0.0, gone)
+    sweep.run_launch = lambda launch: LaunchOutcome(1, False, 0.0, gone)
     with pytest.raises(SweepIncompleteError, match="2 of 2"):
         sweep.run()
     assert Manifest.read(sweep.paths.folder).passes[0].segments[0].failure == gone
@@ -426,14 +428,14 @@ def test_the_first_of_many_ranks_that_failed_is_found(sweep_of: Callable[..., Sw
     sweep = sweep_of(sizes=(512,))
     frame = '  File "/home/user/train/loop.py", line 1, in step\n    loss.backward()\n'
 
-    def run(launch: Launch) -> Outcome:
+    def run(launch: Launch) -> LaunchOutcome:
         launch.paths.stdout.touch()
         with launch.paths.stderr.open("w") as file:
             for rank in (500, *range(500), *range(501, 512)):
                 error = "ValueError: bad batch" if rank == 500 else "HorovodInternalError: gone"
                 text = f"Traceback (most recent call last):\n{frame * 12}{error}\n"
                 file.writelines(f"[1,{rank}]<stderr>:{line}\n" for line in text.splitlines())
-        return Outcome(1, False, 1.0)
+        return LaunchOutcome(1, False, 1.0)
 
     sweep.run_launch = run
     with pytest.raises(SweepIncompleteError):
@@ -470,8 +472,8 @@ def test_an_interrupted_sweep_keeps_what_it_has_and_is_resumed(
         sweep.run()
     thread.join()
     assert f"--resume {sweep.paths.folder}" in raised.value.hint
-    assert isinstance(sweep.observer, _Seen)
-    assert sweep.observer.events[-1] == "over"
+    assert isinstance(sweep.progress, _Seen)
+    assert sweep.progress.events[-1] == "over"
     manifest = Manifest.read(sweep.paths.folder)
     assert manifest.status == Status.INTERRUPTED
     assert _statuses(manifest)["01-np2-throughput-r1"] == {
@@ -556,8 +558,8 @@ def test_a_sweep_with_a_precision_plans_repeats_until_it_is_reached(
     assert [look.repeat for look in manifest.looks] == [1, 2, 3]
     spent_s = sum(record.duration_s or 0 for record in manifest.passes)
     assert spent_s <= manifest.elapsed_s < spent_s + 60
-    assert isinstance(sweep.observer, _Seen)
-    assert [event for event in sweep.observer.events if " of " in event] == [
+    assert isinstance(sweep.progress, _Seen)
+    assert [event for event in sweep.progress.events if " of " in event] == [
         "sweep of 2",
         "repeat of 1",
         "repeat of 1",

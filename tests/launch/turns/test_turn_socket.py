@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from hvdprof.collect.turn_gate import TURNS, TurnGate, turn_gate
-from hvdprof.launch.turns.turn_socket import Standing, TurnSocket
+from hvdprof.launch.turns.turn_socket import TurnSocket, TurnStanding
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ class _Rank(threading.Thread):
         self.gate.close()
 
 
-def _wait(turns: TurnSocket) -> Standing:
+def _wait(turns: TurnSocket) -> TurnStanding:
     for _ in range(50):
         turns.wait(0.2)
         if (standing := turns.standing()) is not None:
@@ -47,11 +47,11 @@ def _wait(turns: TurnSocket) -> Standing:
 
 def test_ranks_wait_until_they_get_a_number_of_steps(listening: TurnSocket) -> None:
     ranks = [_Rank(listening.address, rank) for rank in range(2)]
-    assert _wait(listening) == Standing("mnist", 5, 0.2)
+    assert _wait(listening) == TurnStanding("mnist", 5, 0.2)
     assert listening.process_ids()[0] == os.getpid()
     listening.give_turn(7)
     assert listening.standing() is None
-    assert _wait(listening) == Standing("mnist", 12, 0.2)
+    assert _wait(listening) == TurnStanding("mnist", 12, 0.2)
     listening.give_turn(0)
     for rank in ranks:
         rank.leave()

@@ -11,7 +11,7 @@ import pytest
 from hvdprof.errors import StorageError, UsageError
 from hvdprof.model.cause_names import change_sentence
 from hvdprof.model.cell_key import CELL_KEY
-from hvdprof.model.comparison import Outcome
+from hvdprof.model.comparison import ComparisonOutcome
 from hvdprof.model.tables.comparison_tables import MOVED_CAUSES
 from hvdprof.report.comparison.comparison_csv import render_comparison_csv
 from hvdprof.report.comparison.comparison_formats import RENDERERS, SUFFIXES
@@ -163,7 +163,9 @@ def test_junit_fails_the_metric_of_the_gate():
     assert case.find("failure").attrib["message"].startswith("step time +6.1 % (+4.2 to +8.1)")
 
 
-@pytest.mark.parametrize("outcome", [Outcome.INCONCLUSIVE, Outcome.NOT_COMPARABLE])
+@pytest.mark.parametrize(
+    "outcome", [ComparisonOutcome.INCONCLUSIVE, ComparisonOutcome.NOT_COMPARABLE]
+)
 def test_junit_skips_what_is_not_decided(outcome):
     value = comparison(outcome=outcome, reason="torch \x1b[31m2.4\x00")
     root = ET.fromstring(written(render_comparison_junit, value))
@@ -174,8 +176,10 @@ def test_junit_skips_what_is_not_decided(outcome):
 
 def test_a_mean_that_fails_the_gate_fails_junit_and_github(monkeypatch):
     monkeypatch.delenv(SUMMARY_VARIABLE, raising=False)
-    value = comparison(outcome=Outcome.INCONCLUSIVE)
-    failed = replace(value.gate[0], outcome=Outcome.REGRESSED, cells=("the mean of all cells",))
+    value = comparison(outcome=ComparisonOutcome.INCONCLUSIVE)
+    failed = replace(
+        value.gate[0], outcome=ComparisonOutcome.REGRESSED, cells=("the mean of all cells",)
+    )
     value = replace(value, gate=(failed,))
 
     suite = ET.fromstring(written(render_comparison_junit, value)).find("testsuite")
@@ -265,9 +269,9 @@ def test_a_file_name_chooses_the_format(tmp_path):
 
 
 def test_the_terminal_gives_a_reason_once():
-    refused = comparison(cells=3, outcome=Outcome.NOT_COMPARABLE, reason="other load")
+    refused = comparison(cells=3, outcome=ComparisonOutcome.NOT_COMPARABLE, reason="other load")
 
-    of_cells = written(render_comparison, replace(refused, outcome=Outcome.INCONCLUSIVE))
+    of_cells = written(render_comparison, replace(refused, outcome=ComparisonOutcome.INCONCLUSIVE))
     of_whole = written(
         render_comparison, replace(refused, sentence="NOT COMPARABLE: other load. Add --force.")
     )

@@ -60,7 +60,7 @@ def parts(*backward_ms: float) -> pd.DataFrame:
                 ("forward", 20.0),
                 ("backward", backward),
                 ("blocked", 100.0 - 20.0 - backward - 5.0),
-                ("unattributed", 5.0),
+                ("outside", 5.0),
             )
         ),
     )
@@ -78,6 +78,6 @@ def test_one_rank_is_compared_with_none():
         "A step of this launch takes 100 ms: backward 60 %, forward 20 %, blocked 15 %."
     )
     alone = parts(70.0)
-    alone.loc[alone["part"] == "unattributed", "time_ns"] = 30 * MS
+    alone.loc[alone["part"] == "outside", "time_ns"] = 30 * MS
     assert "outside all phases 24 %" in parts_answer(alone)
     assert parts_answer(BREAKDOWN.empty()) == ""

@@ -58,7 +58,7 @@ def test_the_table_fits_eighty_columns(tmp_path):
 def test_the_cost_of_a_rank_says_that_jitter_is_in_it(tmp_path):
     text = " ".join(printed(analysis_of(tmp_path / "run", with_a_straggler()), 120).split())
     assert "with jitter" in text
-    assert "of all its delays; that of a straggler above is without jitter." in text
+    assert "The waterfall leaves out a straggler's own jitter." in text
 
 
 def test_the_footnote_names_no_straggler_where_there_is_none(tmp_path):

@@ -17,14 +17,14 @@ def facts(**values):
     return dict(run_facts(finished_analysis.full_analysis(**values)))
 
 
-def test_host_conditions_and_observer_overhead_are_printed():
+def test_host_conditions_and_trace_overhead_are_printed():
     printed = facts()
     assert printed["started"] == "2026-11-20 22:48:41 UTC"
     assert printed["hosts"] == "node1 (AMD EPYC, 2 cores)"
     assert "horovod 0.28.1" in printed["versions"]
     assert printed["settings"] == "weak scaling, 1 thread per rank"
-    assert "resnet18 np=2: 1.2 ± 0.4 %" in printed["observer overhead"]
-    assert "adasum" not in printed["observer overhead"]
+    assert "resnet18 np=2: 1.2 ± 0.4 %" in printed["trace overhead"]
+    assert "adasum" not in printed["trace overhead"]
 
 
 def test_passes_are_counted_by_mode_and_controller():
@@ -57,16 +57,16 @@ def test_clock_offsets_are_printed_with_their_error():
     assert "clocks" not in facts()
 
 
-def test_observer_overhead_is_printed_per_engine():
+def test_trace_overhead_is_printed_per_engine():
     scaling = SCALING.frame(
         [
-            finished_analysis.cell(engine=engine, observer_cost=cost)
+            finished_analysis.cell(engine=engine, trace_overhead=cost)
             for engine, cost in (("horovod", 0.012), ("ddp", 0.034))
         ]
     )
     printed = dict(run_facts(replace(finished_analysis.full_analysis(), scaling=scaling)))
-    assert "resnet18 np=2: 1.2" in printed["observer overhead"]
-    assert "resnet18 np=2 DDP: 3.4" in printed["observer overhead"]
+    assert "resnet18 np=2: 1.2" in printed["trace overhead"]
+    assert "resnet18 np=2 DDP: 3.4" in printed["trace overhead"]
 
 
 @pytest.mark.parametrize(

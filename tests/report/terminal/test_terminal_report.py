@@ -29,7 +29,7 @@ Largest loss: exposed transfer, 3.50 ms per step (11.3 %).
                          numbers say nothing about scaling)
 
 resnet18  16 samples per rank and step, efficiency against torch np=1
-                          step time         scaling  blocked     observer
+                          step time         scaling  blocked        trace
 np  toggles    samples/s  med., p95      efficiency     mean     overhead
 ─────────────────────────────────────────────────────────────────────────
  1  plain        612 ± 5    26.1 ms        baseline                     -
@@ -126,17 +126,17 @@ def test_numbers_of_many_digits_still_fit_80_columns():
         efficiency=1.2345,
         efficiency_low=0.5,
         efficiency_high=12.5,
-        observer_cost=1.67,
-        observer_cost_low=-0.7,
-        observer_cost_high=20.2,
+        trace_overhead=1.67,
+        trace_overhead_low=-0.7,
+        trace_overhead_high=20.2,
     )
     text = rendered(analysis([noisy]))
     assert max(map(len, text.splitlines())) <= 80
     assert all(number in text for number in ("± 100,000", "≈ 123 %", "(50", "to 1250)", "to 2020)"))
 
 
-def test_a_negative_observer_overhead_is_shown_as_not_measurable():
-    lower = cell(observer_cost=-0.08, observer_cost_low=-0.121, observer_cost_high=-0.039)
+def test_a_negative_trace_overhead_is_shown_as_not_measurable():
+    lower = cell(trace_overhead=-0.08, trace_overhead_low=-0.121, trace_overhead_high=-0.039)
     assert "not measurable" in rendered(analysis([lower]), width=140)
     narrow = rendered(analysis([lower]))
     assert "measurable" in narrow

@@ -34,12 +34,12 @@ from hvdprof.analyze.findings.cell_finding import (
 from hvdprof.analyze.findings.evidence import Evidence, is_base
 from hvdprof.analyze.findings.finding import Finding, severity_of_cost
 from hvdprof.analyze.findings.run_rules.unequal_ranks import (
-    RankAlone,
+    RankExcess,
     lies_before_update,
-    rank_alone,
+    rank_excess,
 )
 from hvdprof.analyze.steps.cell_setting import CellSetting, cell_setting
-from hvdprof.model.causes import COMPUTE_INFLATION, INPUT_BOUND, JITTER, SERIALIZATION
+from hvdprof.model.causes import COMPUTE_INFLATION, INPUT_BOUND, JITTER, OUTSIDE_PHASES
 from hvdprof.model.cell_key import keeps_batches
 from hvdprof.model.frame_row import FrameRow
 
@@ -58,21 +58,21 @@ def input_bound(evidence: Evidence) -> Iterator[Finding]:
         cell = cause.cell
         sharing = crowding(evidence.run, cell)
         pinned = ", and set pin_memory=True" if cell_setting(evidence.run, cell).on_gpus else ""
-        alone = rank_alone(evidence, cause)
+        excess = rank_excess(evidence, cause)
         yield Finding(
             "input-bound",
             severity_of_cost(share),
             cell_name(cell),
             "input-bound",
             sentences(
-                f"{cell_place(cell)}: {_spent(cause, share, alone)} in the data phase.",
-                alone.sentence if alone else "",
+                f"{cell_place(cell)}: {_spent(cause, share, excess)} in the data phase.",
+                excess.sentence if excess else "",
                 _of_baseline(cause, share),
                 sharing,
             ),
-            _MORE_WORKERS.formatted(where=f"{f' on rank {alone.rank}' if alone else ''}{pinned}"),
+            _MORE_WORKERS.formatted(where=f"{f' on rank {excess.rank}' if excess else ''}{pinned}"),
             "possible" if sharing else "certain",
-            detail=f"{_whose(cause, alone)} waits for data",
+            detail=f"{_whose(cause, excess)} waits for data",
             **cost,
         )
 
@@ -87,18 +87,18 @@ def _with_those_of_baseline(
         yield cause, cause.whole_share, cause.whole_cost
 
 
-def _whose(cause: CostlyCause, alone: RankAlone | None) -> str:
-    if alone:
-        return f"rank {alone.rank}"
+def _whose(cause: CostlyCause, excess: RankExcess | None) -> str:
+    if excess:
+        return f"rank {excess.rank}"
     return "every rank" if cause.cell["np"] > 1 else "the rank"
 
 
-def _spent(cause: CostlyCause, share: float, alone: RankAlone | None) -> str:
+def _spent(cause: CostlyCause, share: float, excess: RankExcess | None) -> str:
     is_lost = share == cause.share
     text = f"{cause.share_text if is_lost else units.percent(share)} of the step"
-    if alone:
-        return f"rank {alone.rank} costs {text}"
-    whose = "normal ranks spend" if cause.cell["np"] > 1 else "the rank spends"
+    if excess:
+        return f"rank {excess.rank} costs {text}"
+    whose = "ranks on time spend" if cause.cell["np"] > 1 else "the rank spends"
     more = " more than the baseline" if cause.has_baseline and is_lost else ""
     return f"{whose} {text}{more}"
 
@@ -121,8 +121,8 @@ _BETWEEN_STEPS = advice(
     "Do it less often.",
 )
 
-_IN_NO_PHASE = "in no phase: between steps, or outside data, forward, backward and optimizer"
-_BEFORE_THE_UPDATE = "in no other phase, most of it between backward and the update"
+_IN_NO_PHASE = "between steps, or outside data, forward, backward and optimizer"
+_BEFORE_THE_UPDATE = "in no phase, most of it between backward and the update"
 
 _BEFORE_UPDATE = advice(
     "look for what the loop does between backward() and optimizer.step(): norms of gradients, "
@@ -166,27 +166,27 @@ def jitter(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
-def inter_step_overhead(evidence: Evidence) -> Iterator[Finding]:
+def outside_phases(evidence: Evidence) -> Iterator[Finding]:
     """All ranks spend time outside all phases, most of it between steps."""
-    for cause, share, cost in _with_those_of_baseline(evidence, SERIALIZATION):
+    for cause, share, cost in _with_those_of_baseline(evidence, OUTSIDE_PHASES):
         has_data = has_data_phase(evidence, cause.cell)
-        alone = rank_alone(evidence, cause)
-        whose = f"rank {alone.rank}" if alone else "all ranks"
+        excess = rank_excess(evidence, cause)
+        whose = f"rank {excess.rank}" if excess else "all ranks"
         is_before = lies_before_update(evidence, cause)
         has_data |= is_before
         where = _IN_NO_PHASE
-        action = _ON_ONE_RANK.formatted(rank=alone.rank) if alone else _BETWEEN_STEPS
+        action = _ON_ONE_RANK.formatted(rank=excess.rank) if excess else _BETWEEN_STEPS
         if is_before:
             whose += ", before the update"
             where, action = _BEFORE_THE_UPDATE, _BEFORE_UPDATE
         yield Finding(
-            "inter-step-overhead",
+            "outside-phases",
             severity_of_cost(share),
             cell_name(cause.cell),
-            f"{'' if has_data else 'data loading or '}inter-step overhead of {whose}",
+            f"{'' if has_data else 'data loading or '}time outside phases: {whose}",
             sentences(
-                f"{cell_place(cause.cell)}: {_spent(cause, share, alone)} {where}.",
-                alone.sentence if alone else "",
+                f"{cell_place(cause.cell)}: {_spent(cause, share, excess)} {where}.",
+                excess.sentence if excess else "",
                 "" if has_data else NO_DATA_PHASE,
                 _of_baseline(cause, share),
             ),

@@ -55,7 +55,7 @@ _INPUT = advice(
     first="Use more DataLoader workers (num_workers=) on {ranks}, or move the input to faster "
     "storage.",
 )
-_BETWEEN_STEPS, _EVALUATION, _UNATTRIBUTED = "pause", "evaluation", "unattributed"
+_OUTSIDE, _EVALUATION, _MIXED = "outside", "evaluation", "mixed"
 _BEFORE_UPDATE = "before_update"
 
 _EVALUATE = advice(
@@ -73,7 +73,7 @@ _LASTING: dict[str, Advice] = {
         "move what only {ranks} {do} between backward() and optimizer.step() out of the step: "
         "norms of gradients, .item(), logging, copies to the host"
     ),
-    _BETWEEN_STEPS: advice(
+    _OUTSIDE: advice(
         "look for what only {ranks} {do} between steps: logging, checkpoints, evaluation",
         "For garbage collection, call gc.freeze().",
     ),
@@ -117,7 +117,7 @@ def named_causes(evidence: Evidence) -> Iterator[Finding]:
     """
     for cause in costly_causes(evidence, STRAGGLER, PAUSE, oversubscribed=True):
         crowd, sharing = _crowd(evidence, cause), crowding(evidence.run, cause.cell)
-        is_between = cause.row["phase"] == _BETWEEN_STEPS
+        is_between = cause.row["phase"] == _OUTSIDE
         may_be_data = is_between and not has_data_phase(evidence, cause.cell)
         # A pause now and then is hardly the input; a rank that is always late may well load slowly.
         loads_slowly = may_be_data and cause.row["pattern"] in (PERSISTENT, FROM_STEP)
@@ -204,10 +204,10 @@ def _how_often(cause: CostlyCause, num_launches: int) -> str:
 
 def _explained(phase: str, share: float) -> str:
     """How much of the delay a phase explains; beyond all of it, other phases offset some."""
-    which = "The largest phase" if phase == _UNATTRIBUTED else f"The {phase} phase"
+    which = "The largest phase" if phase == _MIXED else f"The {phase} phase"
     if phase == _BEFORE_UPDATE:
         which = "Time between backward and the update"
-    if phase in (_BETWEEN_STEPS, _EVALUATION):
+    if phase in (_OUTSIDE, _EVALUATION):
         which = "Time between steps"
     if phase == _EVALUATION:
         which += " with an evaluation"
@@ -231,7 +231,7 @@ def _action(evidence: Evidence, cause: CostlyCause) -> Advice:
         do="does" if is_one else "do",
         host=hosts or ("the straggler's host" if is_one else "their hosts"),
         period=f"{float(row['period_steps']):.0f}",
-        last=_MEMORY if row["phase"] == _UNATTRIBUTED else _EVEN_WORK,
+        last=_MEMORY if row["phase"] == _MIXED else _EVEN_WORK,
     )
 
 

@@ -99,16 +99,16 @@ def autotune_active(evidence: Evidence) -> Iterator[Finding]:
 def timeline_slows(evidence: Evidence) -> Iterator[Finding]:
     """A timeline that costs a lot, as on a slow or shared file system."""
     for cell in evidence.cells_of_horovod():
-        low = cell["observer_cost_low"]
-        if is_base(cell) and cell["observer_cost"] >= SLOW_TIMELINE and low > 0:
-            share = cell["observer_cost"] / (1 + cell["observer_cost"])
+        low = cell["trace_overhead_low"]
+        if is_base(cell) and cell["trace_overhead"] >= SLOW_TIMELINE and low > 0:
+            share = cell["trace_overhead"] / (1 + cell["trace_overhead"])
             yield Finding(
                 "timeline-slows",
                 "warning",
                 cell_name(cell),
                 "Horovod's timeline slows the job",
                 f"{cell_place(cell)}: the pass with Horovod's timeline is "
-                f"{_observer_overhead(cell)} slower than the pass without.",
+                f"{_trace_overhead_text(cell)} slower than the pass without.",
                 advice(
                     "write the timeline to a local disk or /dev/shm, and reserve a core for its "
                     "writer",
@@ -295,6 +295,6 @@ def _rate(cell: Cell) -> str:
     return units.rate_interval(*ends)
 
 
-def _observer_overhead(cell: Cell) -> str:
-    ends = (float(cell[f"observer_cost{end}"]) for end in ("", "_low", "_high"))
+def _trace_overhead_text(cell: Cell) -> str:
+    ends = (float(cell[f"trace_overhead{end}"]) for end in ("", "_low", "_high"))
     return units.percent_interval(*ends)

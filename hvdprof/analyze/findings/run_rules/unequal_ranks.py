@@ -9,17 +9,17 @@ from hvdprof import units
 from hvdprof.analyze.findings.cell_finding import CostlyCause
 from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.model.cause_names import ranks_of
-from hvdprof.model.causes import INPUT_BOUND, SERIALIZATION, STRAGGLER
+from hvdprof.model.causes import INPUT_BOUND, OUTSIDE_PHASES, STRAGGLER
 from hvdprof.model.launch_key import LAUNCH
 from hvdprof.model.tables.collective_tables import BREAKDOWN
 
 _BEFORE_UPDATE = "before_update"
-_PARTS_OF = {INPUT_BOUND: ("data",), SERIALIZATION: ("unattributed", _BEFORE_UPDATE)}
+_PARTS_OF = {INPUT_BOUND: ("data",), OUTSIDE_PHASES: ("outside", _BEFORE_UPDATE)}
 """The parts of BREAKDOWN of each term that this module knows."""
 
 
 @dataclass(frozen=True, slots=True)
-class RankAlone:
+class RankExcess:
     """A rank that most of a cause lies on; times are means per step, ns."""
 
     rank: int
@@ -35,7 +35,7 @@ class RankAlone:
         )
 
 
-def rank_alone(evidence: Evidence, cause: CostlyCause) -> RankAlone | None:
+def rank_excess(evidence: Evidence, cause: CostlyCause) -> RankExcess | None:
     """The rank that most of a cause lies on, by WATERFALL; None where it is that of all ranks.
 
     Args:
@@ -46,13 +46,13 @@ def rank_alone(evidence: Evidence, cause: CostlyCause) -> RankAlone | None:
     for rank in ranks_of(cause.row):
         others = [ns for other, ns in times.items() if other != rank]
         if rank in times and others:
-            return RankAlone(rank, times[rank], float(np.median(others)))
+            return RankExcess(rank, times[rank], float(np.median(others)))
     return None
 
 
 def lies_before_update(evidence: Evidence, cause: CostlyCause) -> bool:
     """Whether most of a time outside all phases lies between backward and the update."""
-    whole = sum(_times_by_rank(evidence, cause, _PARTS_OF[SERIALIZATION]).values())
+    whole = sum(_times_by_rank(evidence, cause, _PARTS_OF[OUTSIDE_PHASES]).values())
     before = sum(_times_by_rank(evidence, cause, (_BEFORE_UPDATE,)).values())
     return before > whole / 2
 

@@ -10,7 +10,7 @@ from hvdprof.figures.timeline.timeline_lanes import CATEGORIES, Lanes
 from hvdprof.figures.timeline.viewport import Ints
 
 
-def window_answer(lanes: Lanes, executions: Executions, first_ns: int, last_ns: int) -> str:
+def view_answer(lanes: Lanes, executions: Executions, first_ns: int, last_ns: int) -> str:
     """The line about the steps that lie at least half in a window.
 
     Warm-up counts only where nothing else is in view. Without ranks (steps inferred from a

@@ -2,7 +2,7 @@ import pytest
 
 from hvdprof.figures.timeline.counters import executions_of
 from hvdprof.figures.timeline.timeline_lanes import LaneKind, pass_lanes
-from hvdprof.figures.timeline.window_answer import window_answer
+from hvdprof.figures.timeline.view_answer import view_answer
 from hvdprof.model.tables.collective_tables import COLLECTIVES
 from hvdprof.model.tables.run_tables import EVENTS, STEPS
 from tests.builders.declared_rows import declared_rows
@@ -35,7 +35,7 @@ def answer(rows, first_ms=0.0, last_ms=1e6, executions=(EXECUTION,)):
     lanes = pass_lanes(traced_run(steps=STEPS.frame(rows)), PASS_ID)
     found = executions_of([declared_rows(COLLECTIVES, *executions)], PASS_ID)
     ends = (START_NS + round(first_ms * MS), START_NS + round(last_ms * MS))
-    return window_answer(lanes, found, *ends)
+    return view_answer(lanes, found, *ends)
 
 
 def steps(*blocked_ms, **values):
@@ -95,12 +95,12 @@ def test_a_timeline_without_ranks_names_its_executions():
     lanes = pass_lanes(run, PASS_ID)
     found = executions_of([declared_rows(COLLECTIVES, EXECUTION)], PASS_ID)
     ends = (START_NS, START_NS + 100 * MS)
-    assert window_answer(lanes, found, *ends) == (
+    assert view_answer(lanes, found, *ends) == (
         "No step in view; 1 execution, 600 B, transfer 2.00 ms;"
         " longest negotiation 6.50 ms (allreduce.fc.bias)."
     )
     after = (START_NS + 50 * MS, START_NS + 100 * MS)
-    assert window_answer(lanes, found, *after) == "No step in view; no executions."
+    assert view_answer(lanes, found, *after) == "No step in view; no executions."
 
 
 @pytest.mark.parametrize("kind", LaneKind)
@@ -108,7 +108,7 @@ def test_a_negotiation_without_an_end_is_said(kind):
     events = fused_events()
     events[1]["dur_ns"] = -1
     run = traced_run(steps=STEPS.empty(), events=EVENTS.frame(events))
-    text = window_answer(
+    text = view_answer(
         pass_lanes(run, PASS_ID, kind), executions_of([], PASS_ID), START_NS, START_NS + 100 * MS
     )
     assert text == (
@@ -123,7 +123,7 @@ def test_a_hang_lasts_to_the_mark_of_the_last_rank_that_arrives():
     run = traced_run(steps=STEPS.empty(), events=EVENTS.frame(events))
     lanes = pass_lanes(run, PASS_ID)
     assert lanes.length_ns == (2008 - 8) * MS
-    text = window_answer(
+    text = view_answer(
         lanes, executions_of([], PASS_ID), lanes.origin_ns, lanes.origin_ns + lanes.length_ns
     )
     assert "negotiation without an end after 1,999 ms (allreduce.fc.weight)" in text

@@ -1,4 +1,4 @@
-"""Observer overhead: the trace pass against the throughput pass of the same cell."""
+"""Trace overhead: the trace pass against the throughput pass of the same cell."""
 
 from collections.abc import Mapping
 
@@ -7,7 +7,7 @@ from hvdprof.analyze.steps.cells import Cell, CellTime
 from hvdprof.rundir.manifest import Mode
 
 
-def observer_cost(cell: Cell, times: Mapping[Cell, CellTime]) -> Interval:
+def trace_overhead(cell: Cell, times: Mapping[Cell, CellTime]) -> Interval:
     """Step time in the trace passes divided by that in the throughput passes, minus 1.
 
     NaN where one of the two is not measured.

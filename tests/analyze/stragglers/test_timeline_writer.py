@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from hvdprof.analyze.stragglers.observer_rank import without_observer
+from hvdprof.analyze.stragglers.timeline_writer import without_timeline_writer
 from hvdprof.model.tables.run_tables import SEGMENTS
 from hvdprof.model.tables.waiting_tables import STRAGGLERS
 from tests.builders.analysis import analysis_of
@@ -20,7 +20,9 @@ def late(pass_id, pattern, rank=0):
 
 
 def patterns(rows, launches):
-    own = without_observer(declared_rows(STRAGGLERS, *rows), declared_rows(SEGMENTS, *launches))
+    own = without_timeline_writer(
+        declared_rows(STRAGGLERS, *rows), declared_rows(SEGMENTS, *launches)
+    )
     return list(zip(own["pass_id"], own["rank"], own["pattern"], own["phase"], strict=True))
 
 
@@ -28,12 +30,12 @@ TRACE, FREE = launch("t", "trace"), launch("f", "throughput")
 
 
 @pytest.mark.parametrize("pattern", ["persistent", "from-step", "irregular"])
-def test_rank_0_beside_the_timelines_writer_is_the_observer(pattern):
+def test_rank_0_beside_the_timelines_writer_is_no_straggler(pattern):
     rows = [late("f", "none"), late("t", pattern), late("t", "persistent", rank=1)]
 
     assert patterns(rows, [TRACE, FREE]) == [
         ("f", 0, "none", "forward"),
-        ("t", 0, "observer", ""),
+        ("t", 0, "timeline-writer", ""),
         ("t", 1, "persistent", "forward"),
     ]
 
@@ -56,7 +58,7 @@ def test_another_cell_without_the_timeline_proves_nothing():
     other = launch("f", "throughput", size=4)
     rows = [late("f", "persistent"), late("t", "persistent")]
 
-    assert [row[2] for row in patterns(rows, [TRACE, other])] == ["persistent", "observer"]
+    assert [row[2] for row in patterns(rows, [TRACE, other])] == ["persistent", "timeline-writer"]
 
 
 def traced(extra_ms):
@@ -76,7 +78,7 @@ def test_no_output_of_a_run_names_it(tmp_path):
     analysis = analysis_of(tmp_path / "run", [*free, traced(4.0)])
 
     own = analysis.table("stragglers").set_index(["pass_id", "rank"])["pattern"]
-    assert own["03-np2-trace-r1", 0] == "observer"
+    assert own["03-np2-trace-r1", 0] == "timeline-writer"
     assert set(own.drop(("03-np2-trace-r1", 0))) == {"none"}
     assert not analysis.findings["id"].str.contains("straggler").any()
     assert "straggler" not in set(analysis.table("waterfall")["term"])

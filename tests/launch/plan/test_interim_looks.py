@@ -1,7 +1,12 @@
 import numpy as np
 import pytest
 
-from hvdprof.launch.plan.looks import FIRST_LOOK, MOST_LOOKS, look_repeats, stopping_confidence
+from hvdprof.launch.plan.interim_looks import (
+    FIRST_LOOK,
+    MOST_LOOKS,
+    look_repeats,
+    stopping_confidence,
+)
 
 
 @pytest.mark.parametrize(

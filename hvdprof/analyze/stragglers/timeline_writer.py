@@ -4,7 +4,7 @@ import pandas as pd
 
 from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.model.launch_key import LAUNCH, Mode
-from hvdprof.model.tables.waiting_tables import OBSERVER, STRAGGLER_PATTERNS, STRAGGLERS
+from hvdprof.model.tables.waiting_tables import STRAGGLER_PATTERNS, STRAGGLERS, TIMELINE_WRITER
 from hvdprof.rundir.plan import HOROVOD_ENGINE
 
 WRITER_RANK = 0
@@ -16,8 +16,8 @@ _PERIODIC = "periodic"
 _CELL = ["model", "size", "engine", "compression", "reduction"]
 
 
-def without_observer(stragglers: pd.DataFrame, segments: pd.DataFrame) -> pd.DataFrame:
-    """STRAGGLERS in which rank 0 of a trace launch has the pattern ``observer``.
+def without_timeline_writer(stragglers: pd.DataFrame, segments: pd.DataFrame) -> pd.DataFrame:
+    """STRAGGLERS in which rank 0 of a trace launch has the pattern ``timeline-writer``.
 
     It stays a straggler where a launch of the same cell without the timeline names it too, and
     where it is late in every k-th step.
@@ -40,7 +40,7 @@ def without_observer(stragglers: pd.DataFrame, segments: pd.DataFrame) -> pd.Dat
     if not rows:
         return stragglers
     own = stragglers.reset_index(drop=True)
-    own.loc[rows, "pattern"] = OBSERVER
+    own.loc[rows, "pattern"] = TIMELINE_WRITER
     own.loc[rows, "phase"] = ""
     own.loc[rows, ["phase_share", "cost_together_ns", "cost_together_share"]] = NAN
     return STRAGGLERS.frame(own)

@@ -10,7 +10,7 @@ from hvdprof.launch.diagnose.stall import Stall
 from hvdprof.rundir.manifest import PassRecord
 
 
-class SweepObserver(Protocol):
+class SweepProgress(Protocol):
     """Shows the progress of a sweep."""
 
     def sweep_started(self, passes: list[PassRecord]) -> None:

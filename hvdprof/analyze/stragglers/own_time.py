@@ -15,7 +15,7 @@ import numpy as np
 from hvdprof.analyze.steps.step_work import StepWork, Times, medians_of_others
 from hvdprof.model.arrays import Int64s
 
-PAUSE_PHASE = "pause"
+OUTSIDE_PHASE = "outside"
 """Time outside every phase."""
 
 BEFORE_UPDATE = "before_update"
@@ -24,13 +24,13 @@ BEFORE_UPDATE = "before_update"
 EVALUATION_PHASE = "evaluation"
 """Time outside every phase where the rank evaluates, which other ranks do not."""
 
-UNATTRIBUTED = "unattributed"
+MIXED = "mixed"
 
 _PARTS_BEFORE = ("data", "forward", "backward")
 
 
 @dataclass(frozen=True, slots=True)
-class Windows:
+class OwnTimes:
     """From release to arrival [steps, ranks], ns, and its phases.
 
     ``phases`` is empty where the recording holds no phases. ``rows`` are those of the StepWork, and
@@ -50,13 +50,13 @@ class Windows:
         return np.asarray(self.steps // self.steps_per_row)
 
 
-def windows(work: StepWork) -> Windows:
+def own_times(work: StepWork) -> OwnTimes:
     """The steps with a known previous step; ``phases`` sum to ``length``."""
     rows = np.flatnonzero(~np.isnan(work.previous_after).any(axis=1))
     after = work.previous_after[rows]
     length, steps = after + work.before[rows], work.steps[rows]
     if not work.own.any():
-        return Windows(length, {}, rows, steps, work.steps_per_row)
+        return OwnTimes(length, {}, rows, steps, work.steps_per_row)
     phases = {name: work.parts[name][rows] for name in _PARTS_BEFORE}
     # What follows the optimizer in the previous step is outside every phase.
     phases["optimizer"] = np.minimum(after, work.previous_optimizer[rows])
@@ -64,13 +64,13 @@ def windows(work: StepWork) -> Windows:
     before = work.parts["before_update"] - work.behind_release
     phases[BEFORE_UPDATE] = before[rows] + work.previous_behind_release[rows]
     outside, evaluates = length - sum(phases.values()), work.evaluates[rows]
-    phases[PAUSE_PHASE] = np.where(evaluates, 0.0, outside)
+    phases[OUTSIDE_PHASE] = np.where(evaluates, 0.0, outside)
     if evaluates.any():
         phases[EVALUATION_PHASE] = np.where(evaluates, outside, 0.0)
-    return Windows(length, phases, rows, steps, work.steps_per_row)
+    return OwnTimes(length, phases, rows, steps, work.steps_per_row)
 
 
-def lateness_of(work: StepWork, spans: Windows) -> Times:
+def lateness_of(work: StepWork, spans: OwnTimes) -> Times:
     """[steps, ranks] Lateness in the windows of a launch, ns.
 
     In steps with several synchronizations it is that of the own time before each of them, summed
@@ -78,7 +78,7 @@ def lateness_of(work: StepWork, spans: Windows) -> Times:
 
     Args:
         work: The launch.
-        spans: Its ``windows``.
+        spans: Its ``own_times``.
     """
     points = work.syncs
     if points is None or spans.length.shape[1] < 2:

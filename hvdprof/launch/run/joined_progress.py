@@ -5,18 +5,18 @@ Tested in ``tests/launch/run/test_interleaved_sweeps.py``.
 
 from hvdprof.launch.diagnose.rank_progress import PassProgress
 from hvdprof.launch.diagnose.stall import Stall
-from hvdprof.launch.run.sweep_observer import SweepObserver
+from hvdprof.launch.run.sweep_progress import SweepProgress
 from hvdprof.rundir.manifest import PassRecord
 
 
-class JoinedObserver:
+class JoinedProgress:
     """Shows several sweeps as one: it begins and ends with the last of them.
 
     Attributes:
         num_sweeps: Known at the latest when the first of them begins.
     """
 
-    def __init__(self, shown: SweepObserver, num_sweeps: int) -> None:
+    def __init__(self, shown: SweepProgress, num_sweeps: int) -> None:
         self._shown = shown
         self.num_sweeps = num_sweeps
         self._passes: list[list[PassRecord]] = []

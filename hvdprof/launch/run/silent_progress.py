@@ -1,4 +1,4 @@
-"""An observer for callers that want the result alone.
+"""An progress for callers that want the result alone.
 
 Tested in ``tests/launch/run/test_bench_run.py``.
 """
@@ -8,7 +8,7 @@ from hvdprof.launch.diagnose.stall import Stall
 from hvdprof.rundir.manifest import PassRecord
 
 
-class SilentObserver:
+class SilentProgress:
     """Shows no progress of a sweep."""
 
     def sweep_started(self, passes: list[PassRecord]) -> None:
