@@ -37,7 +37,7 @@ Rule = Callable[[StepWork], tuple[Suspect, ...]]
 
 def waits(work: StepWork) -> Times:
     """[steps, ranks] From the arrival of a rank to its release, ns."""
-    return np.asarray(work.arrived.max(axis=1, keepdims=True) - work.arrived + work.tail)
+    return np.asarray(work.arrived.max(axis=1, keepdims=True) - work.arrived + work.transfer)
 
 
 def hvdprof(work: StepWork) -> tuple[Suspect, ...]:
@@ -66,7 +66,7 @@ def traceml(work: StepWork) -> tuple[Suspect, ...]:
     order = np.argsort(backward, kind="stable")
     culprit, victim = order[0], order[len(order) // 2]
     cost_ns = float(backward[victim] - backward[culprit])
-    step_ns = (work.before + waits(work) + work.after).mean(axis=0)[victim]
+    step_ns = (work.own_before_sync + waits(work) + work.own_after_release).mean(axis=0)[victim]
     if cost_ns < 0.10 * step_ns:
         return ()
     excess = {
@@ -101,7 +101,7 @@ def nvrx_step(work: StepWork) -> tuple[Suspect, ...]:
 
     A section with the wait in it is equally long on all ranks, and names none.
     """
-    return tuple(_relative_scores(work, work.before + work.after, NO_PHASE))
+    return tuple(_relative_scores(work, work.own_before_sync + work.own_after_release, NO_PHASE))
 
 
 def _relative_scores(work: StepWork, times: Times, phase: str) -> list[Suspect]:

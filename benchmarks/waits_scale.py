@@ -97,10 +97,10 @@ def made_up(num_ranks: int, num_steps: int, num_tensors: int) -> Launch:
         steps=np.arange(num_steps),
         follows=np.arange(num_steps) > 0,
         begin=begin,
-        before=forward + backward,
+        own_before_sync=forward + backward,
         arrived=arrived,
-        tail=np.full(shape, 0.2 * MS),
-        after=after,
+        transfer=np.full(shape, 0.2 * MS),
+        own_after_release=after,
         parts={
             **parts,
             "before_update": np.zeros(shape),
@@ -136,7 +136,7 @@ def main() -> None:
         pass
     watch.lap("making them up once, in each of the next two that go through them")
 
-    ready = np.full(work.before.shape, np.nan)
+    ready = np.full(work.own_before_sync.shape, np.nan)
     for _, rows, last in ready_of_steps(arrival_cubes(launch.parts()), {KEY: work}):
         ready[rows] = last
     found = clocks(work, ready, KEY)

@@ -54,10 +54,10 @@ def simulated(
         steps=np.arange(1, num_steps + 1),
         follows=np.arange(num_steps) > 0,
         begin=begin[rows],
-        before=before[rows],
+        own_before_sync=before[rows],
         arrived=arrived[rows],
-        tail=tail[rows],
-        after=after[rows],
+        transfer=tail[rows],
+        own_after_release=after[rows],
         parts={**{name: one[rows] for name, one in parts.items()}, "outside": pause[rows]},
         clock_error=np.zeros((num_steps, num_ranks)),
         previous_after=of_previous(after[rows], np.arange(num_steps) > 0),
@@ -79,12 +79,12 @@ def skewed(
     off = np.asarray(offsets_ns) + work.arrived * np.asarray(drift_ppm) * 1e-6
     arrived = work.arrived + off
     # Everything of a rank is off by the same; tails begin with the arrival of another rank.
-    released = work.arrived.max(axis=1, keepdims=True) + work.tail + off
+    released = work.arrived.max(axis=1, keepdims=True) + work.transfer + off
     apparent = dataclasses.replace(
         work,
         begin=work.begin + off,
         arrived=arrived,
-        tail=released - arrived.max(axis=1, keepdims=True),
+        transfer=released - arrived.max(axis=1, keepdims=True),
         clock_error=np.broadcast_to(np.asarray(error_ns, float), off.shape),
     )
     return apparent, arrived - 0.1 * MS
@@ -92,12 +92,12 @@ def skewed(
 
 def tables_of(work: StepWork) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
     """STEPS, EVENTS and JOB_STEPS from which ``step_work`` would make this launch again."""
-    num_steps, num_ranks = work.before.shape
+    num_steps, num_ranks = work.own_before_sync.shape
     rank, step = np.tile(work.ranks, num_steps), np.repeat(work.steps, num_ranks)
     last = work.arrived.max(axis=1, keepdims=True)
     start = work.begin + work.parts["outside"]
     names = {"pass_id": "p", "segment": "s", "rank": rank, "step": step}
-    blocked = last + work.tail - work.arrived
+    blocked = last + work.transfer - work.arrived
     steps = STEPS.frame(
         {
             **names,

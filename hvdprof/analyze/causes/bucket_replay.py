@@ -148,11 +148,11 @@ def _replay(
         return None
     place = np.searchsorted(steps, work.steps[here])
     arrival = work.arrived[here].max(axis=1)
-    release = (work.arrived.max(axis=1, keepdims=True) + work.tail)[here]
+    release = (work.arrived.max(axis=1, keepdims=True) + work.transfer)[here]
     measured_last = np.maximum((buckets.start + buckets.cost)[buckets.last][place], arrival)
     rest = np.median(release - measured_last[:, None], axis=0)
     replayed_last = np.maximum(_replayed_ends(buckets, marks_ns)[place], arrival)
-    end = (replayed_last[:, None] + rest + work.after[here]).max(axis=1)
+    end = (replayed_last[:, None] + rest + work.own_after_release[here]).max(axis=1)
     return work.step_times[here], end - work.begin[here].max(axis=1)
 
 

@@ -62,7 +62,10 @@ def _remedies(launches: list[StepWork]) -> Iterator[tuple[str, int | None, _Repl
     yield NO_JITTER, None, _without_jitter
     yield IDEAL_NETWORK, None, on_ideal_network
     yield NO_DATA, None, _without_data
-    needed = sum((work.before + work.after).mean(axis=0) / len(launches) for work in launches)
+    needed = sum(
+        (work.own_before_sync + work.own_after_release).mean(axis=0) / len(launches)
+        for work in launches
+    )
     for place in np.argsort(-np.asarray(needed), kind="stable")[:MOST_RANKS]:
         rank = int(launches[0].ranks[place])
         yield ON_TIME, rank, functools.partial(with_rank_on_time, place=int(place))

@@ -88,12 +88,12 @@ def rows_of(work: StepWork) -> Rows:
     def joined(before: Times, after: Times) -> Times:
         return np.ascontiguousarray(np.concatenate([before + carried(after), after[ends]]).T)
 
-    nothing = np.zeros_like(work.before)
+    nothing = np.zeros_like(work.own_before_sync)
     late = work.begin - work.begin.max(axis=1, keepdims=True)
     begin = np.concatenate([np.where(starts[:, None], late, 0.0), nothing[ends]])
     parts, points = work.parts, work.points
     return Rows(
-        window=joined(points.at(0, points.before), work.after),
+        window=joined(points.at(0, points.before), work.own_after_release),
         tail=joined(nothing, points.at(-1, points.tail)),
         begin=np.ascontiguousarray(begin.T),
         parts={
@@ -101,7 +101,7 @@ def rows_of(work: StepWork) -> Rows:
             OPTIMIZER: joined(nothing, parts["optimizer"]),
         },
         is_window=np.append(~starts, np.zeros(len(ends), dtype=bool)),
-        carried=np.append(carried(work.after).mean(axis=1), np.zeros(len(ends))),
+        carried=np.append(carried(work.own_after_release).mean(axis=1), np.zeros(len(ends))),
     )
 
 

@@ -35,7 +35,7 @@ class RankDelay:
 def phase_times(work: StepWork) -> dict[str, Times]:
     """[steps, ranks] Own time in each phase and outside; MIXED alone without phases."""
     if not work.own.any():
-        return {MIXED: work.before + work.after}
+        return {MIXED: work.own_before_sync + work.own_after_release}
     own = {name: times for name, times in work.parts.items() if name != "outside"}
     return {**own, OUTSIDE_PHASE: work.parts["outside"]}
 
@@ -50,7 +50,7 @@ def without_delays(work: StepWork, delays: Sequence[RankDelay]) -> StepWork:
         delays: At most one for each rank and phase.
     """
     parts = {name: times.copy() for name, times in work.parts.items()}
-    before, after = work.before.copy(), work.after.copy()
+    before, after = work.own_before_sync.copy(), work.own_after_release.copy()
     previous_after, previous_optimizer = work.previous_after.copy(), work.previous_optimizer.copy()
     behind_release, previous_behind = (
         work.behind_release.copy(),
@@ -86,8 +86,8 @@ def without_delays(work: StepWork, delays: Sequence[RankDelay]) -> StepWork:
     changed = dataclasses.replace(points, before=before_points, after=after_points)
     return dataclasses.replace(
         work,
-        before=before,
-        after=after,
+        own_before_sync=before,
+        own_after_release=after,
         parts=parts,
         previous_after=previous_after,
         previous_optimizer=previous_optimizer,

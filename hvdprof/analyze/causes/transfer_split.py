@@ -90,7 +90,7 @@ def transfer_split(
         ``UNKNOWN`` where no time passes between arrival and release.
     """
     arrival = work.arrived.max(axis=1).astype(np.int64)
-    release = np.maximum(arrival + work.tail.mean(axis=1).astype(np.int64), arrival)
+    release = np.maximum(arrival + work.transfer.mean(axis=1).astype(np.int64), arrival)
     whole = int((release - arrival).sum())
     if not whole:
         return UNKNOWN

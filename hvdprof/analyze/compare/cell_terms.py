@@ -182,7 +182,7 @@ def _missing(
 
 def _throughout(one: NamedCause, work: StepWork, claimed: Sequence[Bools]) -> NamedCause:
     """The cause in all steps of a launch that are free of others."""
-    affected = np.zeros(work.before.shape, dtype=bool)
+    affected = np.zeros(work.own_before_sync.shape, dtype=bool)
     affected[:, np.isin(work.ranks, one.ranks)] = True
     affected &= ~np.isnan(work.previous_after).any(axis=1, keepdims=True)
     for taken in claimed:

@@ -151,7 +151,7 @@ def gradient_trace(
         ready=ready[:, order],
         backward_begin=(begin - work.begin)[usable],
         arrived=(work.arrived - work.begin)[usable],
-        after=work.after[usable],
+        after=work.own_after_release[usable],
         **{part: work.parts[part][usable] for part in _PARTS},
         outside=(work.parts["outside"] + work.parts["before_update"])[usable],
         step_times=work.step_times[usable],

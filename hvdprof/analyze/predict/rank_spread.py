@@ -117,7 +117,7 @@ def own_times_of(work: StepWork) -> Times:
 
     Steps without a recorded previous one, and those in which a rank evaluates, are omitted.
     """
-    window = work.previous_after + work.before
+    window = work.previous_after + work.own_before_sync
     known = ~np.isnan(window).any(axis=1) & ~work.evaluates.any(axis=1)
     return np.asarray(window[known])
 
@@ -161,7 +161,7 @@ def rank_spread(
     named = [hosts.get(int(rank), "") for rank in ranks]
     of_ranks, of_hosts = rank_variances(same, named)
     mean_ns = float(np.mean([mean for _, mean in means]))
-    num_all = works[0].before.shape[1]
+    num_all = works[0].own_before_sync.shape[1]
     expected_late = late if keeps_stragglers else {}
     return RankSpread(
         jitter=jitter_of(windows, rng),

@@ -172,7 +172,7 @@ def _times(time: CellTime, base: CellTime, works: Mapping[LaunchKey, StepWork]) 
         if what == "own":
             return float(np.mean([work.own.mean() for work in found])) if found else NAN
         blocked = [
-            (work.arrived.max(axis=1, keepdims=True) + work.tail - work.arrived).mean()
+            (work.arrived.max(axis=1, keepdims=True) + work.transfer - work.arrived).mean()
             for work in found
         ]
         return float(np.mean(blocked)) if found else NAN

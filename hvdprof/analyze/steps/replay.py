@@ -85,7 +85,7 @@ def with_ranks_on_time(work: StepWork, places: Sequence[int]) -> NDArray[np.floa
         work: The measured steps.
         places: The columns of the ranks in ``work.ranks``; with all ranks nothing is changed.
     """
-    if len(places) >= work.before.shape[1]:
+    if len(places) >= work.own_before_sync.shape[1]:
         return replay(work)
     points = work.points
     before, after = (_as_others(times, list(places)) for times in (points.before, points.after))

@@ -29,17 +29,17 @@ Times = NDArray[np.float64]
 class StepWork:
     """Steady steps of one launch; times in ns, arrays [steps, ranks] unless said otherwise.
 
-    ``before`` is the time of a rank from the end of its previous step to its last wait, earlier
-    waits excluded; ``arrived`` is the start of that wait, ``tail`` the time from the last rank's
-    arrival to this rank's release, ``after`` the time from there to the end of the step. ``begin``
-    is the end of the previous step (the start of the step itself where unknown). ``parts`` holds
-    each of ``OWN_PARTS``, and as ``outside`` the time outside all phases. ``follows`` [steps] is
-    true where the row before is the previous step.
+    ``own_before_sync`` is the time of a rank from the end of its previous step to its last wait,
+    earlier waits excluded; ``arrived`` is the start of that wait, ``transfer`` the time from the
+    last rank's arrival to this rank's release, ``own_after_release`` the time from there to the end
+    of the step. ``begin`` is the end of the previous step (the start of the step itself where
+    unknown). ``parts`` holds each of ``OWN_PARTS``, and as ``outside`` the time outside all phases.
+    ``follows`` [steps] is true where the row before is the previous step.
 
-    ``behind_release`` is the part of ``before_update`` in ``after``: all of it where gradients are
-    reduced by then. ``previous_after``, ``previous_optimizer`` and ``previous_behind_release`` are
-    those of the previous step, also where that is no steady one; NaN where it was not recorded on
-    all ranks.
+    ``behind_release`` is the part of ``before_update`` in ``own_after_release``: all of it where
+    gradients are reduced by then. ``previous_after``, ``previous_optimizer`` and
+    ``previous_behind_release`` are those of the previous step, also where that is no steady one;
+    NaN where it was not recorded on all ranks.
     ``evaluates`` is true where the rank also evaluates in the step. ``syncs`` are the
     synchronizations of steps that have several; None where each step has one. In a light recording
     a row is the mean step of ``steps_per_row`` steps, and ``steps`` are their first ones.
@@ -49,10 +49,10 @@ class StepWork:
     steps: NDArray[np.int64]
     follows: NDArray[np.bool_]
     begin: Times
-    before: Times
+    own_before_sync: Times
     arrived: Times
-    tail: Times
-    after: Times
+    transfer: Times
+    own_after_release: Times
     parts: Mapping[str, Times]
     clock_error: Times
     behind_release: Times
@@ -72,11 +72,11 @@ class StepWork:
             per_step=1,
             follows=self.follows,
             begin=self.begin,
-            before=self.before,
+            before=self.own_before_sync,
             arrived=self.arrived,
             submitted=self.arrived,
-            tail=self.tail,
-            after=self.after,
+            tail=self.transfer,
+            after=self.own_after_release,
         )
 
     @property
@@ -88,7 +88,7 @@ class StepWork:
     def end(self) -> Times:
         """End of each step on each rank."""
         last = self.arrived.max(axis=1, keepdims=True)
-        return np.asarray(last + self.tail + self.after)
+        return np.asarray(last + self.transfer + self.own_after_release)
 
     @property
     def step_times(self) -> Times:
@@ -256,10 +256,10 @@ def _of_launch(
         steps=complete[steady].astype(np.int64),
         follows=follows_steady,
         begin=begin[steady],
-        before=before[steady],
+        own_before_sync=before[steady],
         arrived=arrived[steady],
-        tail=tail[steady],
-        after=after[steady],
+        transfer=tail[steady],
+        own_after_release=after[steady],
         parts=parts,
         clock_error=grid("clock_error_ns")[steady],
         behind_release=behind[steady],

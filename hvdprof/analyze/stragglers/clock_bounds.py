@@ -61,7 +61,7 @@ def clocks(work: StepWork, ready: Times | None, key: LaunchKey) -> pd.DataFrame:
     exchange = work.clock_error.max(axis=0)
     low, high = 0.0 - exchange, exchange.copy()
     consistent = np.ones(len(exchange), dtype=bool)
-    known = [] if ready is None else [pair_bounds(ready, work.end - work.after)]
+    known = [] if ready is None else [pair_bounds(ready, work.end - work.own_after_release)]
     if work.syncs is not None:
         known.append(pair_bounds(work.syncs.submitted, work.syncs.released))
     if known and len(exchange) > 1:
@@ -99,12 +99,12 @@ def corrected(work: StepWork, offsets: Times) -> StepWork:
     of another rank.
     """
     arrived = work.arrived + offsets
-    released = work.end - work.after + offsets
+    released = work.end - work.own_after_release + offsets
     return dataclasses.replace(
         work,
         begin=work.begin + offsets,
         arrived=arrived,
-        tail=released - arrived.max(axis=1, keepdims=True),
+        transfer=released - arrived.max(axis=1, keepdims=True),
         syncs=None if work.syncs is None else work.syncs.shifted(offsets),
     )
 

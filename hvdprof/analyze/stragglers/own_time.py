@@ -54,7 +54,7 @@ def own_times(work: StepWork) -> OwnTimes:
     """The steps with a known previous step; ``phases`` sum to ``length``."""
     rows = np.flatnonzero(~np.isnan(work.previous_after).any(axis=1))
     after = work.previous_after[rows]
-    length, steps = after + work.before[rows], work.steps[rows]
+    length, steps = after + work.own_before_sync[rows], work.steps[rows]
     if not work.own.any():
         return OwnTimes(length, {}, rows, steps, work.steps_per_row)
     phases = {name: work.parts[name][rows] for name in _PARTS_BEFORE}

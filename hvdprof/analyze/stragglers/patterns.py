@@ -217,7 +217,7 @@ def _are_alike(one: _Found, other: _Found) -> bool:
 
 def _named(work: StepWork, spans: OwnTimes, found: _Found) -> NamedCause:
     delay = found.delay
-    affected = np.zeros(work.before.shape, dtype=bool)
+    affected = np.zeros(work.own_before_sync.shape, dtype=bool)
     affected[spans.rows] = delay.affected
     in_step: Bools = np.asarray(delay.affected.any(axis=1))
     events = in_step if delay.pattern in SLOW else run_starts(in_step, STEPS_APART[delay.kind])

@@ -170,7 +170,7 @@ def waiting_tables(arrivals: pd.DataFrame, works: Mapping[LaunchKey, StepWork]) 
     chosen = _of_launches(arrivals, several)
     ready: dict[LaunchKey, Times] = {}
     for cube, rows, last in ready_of_steps(arrival_cubes(chosen), several):
-        grid = ready.setdefault(cube.key, np.full(several[cube.key].before.shape, np.nan))
+        grid = ready.setdefault(cube.key, np.full(several[cube.key].own_before_sync.shape, np.nan))
         grid[rows] = last
     clocks_of = {key: clocks(work, ready.get(key), key) for key, work in several.items()}
     named = {key: named_causes(work) for key, work in works.items()}

@@ -54,7 +54,7 @@ def chained_launch(noise_ms=0.0, cycle_ms=0.0, late_rank=False):
     fields = {name: getattr(work, name) for name in work.__slots__}
     # The simulation left no tail: give every step that of its last bucket, all later ones move.
     moved = np.concatenate([[0.0], np.cumsum(tail)[:-1]])[:, None]
-    fields |= {"tail": np.repeat(tail[:, None], 2, axis=1)}
+    fields |= {"transfer": np.repeat(tail[:, None], 2, axis=1)}
     fields |= {"begin": work.begin + moved, "arrived": work.arrived + moved}
     shifted = np.round(ready + moved[:, :, None])
     arrivals = arrivals_of(np.concatenate([shifted[:1], shifted]))

@@ -28,10 +28,10 @@ def _work(*forward_ms: list[float]) -> StepWork:
         steps=np.arange(num_steps),
         follows=np.arange(num_steps) > 0,
         begin=begin,
-        before=before,
+        own_before_sync=before,
         arrived=begin + before,
-        tail=tail,
-        after=after,
+        transfer=tail,
+        own_after_release=after,
         parts={
             "data": data,
             "forward": forward,

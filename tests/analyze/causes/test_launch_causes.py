@@ -156,7 +156,7 @@ def test_unnamed_differences_are_jitter():
 
     found = launch_causes(work, [])
 
-    even = work.before + np.roll(work.after, 1, axis=0)
+    even = work.own_before_sync + np.roll(work.own_after_release, 1, axis=0)
     expected = (even.max(axis=1) - even.mean(axis=1))[1:].mean() / 1e6
     assert ms(found.jitter, work) == pytest.approx(expected, rel=0.02)
     assert ms(found.transfer, work) == pytest.approx(5.0, rel=1e-6)

@@ -34,8 +34,8 @@ def test_a_launch_without_its_delay_is_the_launch_that_never_had_it(phase):
     without = without_delays(slow, [RankDelay(1, phase, 6.0 * MS)])
     never = launch(phase)
 
-    assert without.before == pytest.approx(never.before)
-    assert without.after == pytest.approx(never.after)
+    assert without.own_before_sync == pytest.approx(never.own_before_sync)
+    assert without.own_after_release == pytest.approx(never.own_after_release)
     for name, times in phase_times(without).items():
         assert times == pytest.approx(phase_times(never)[name], abs=1)
     # The optimizer of the last step is followed by no step of this launch.
@@ -62,7 +62,7 @@ def test_no_step_loses_more_of_a_phase_than_it_has():
     without = without_delays(launch("forward", (0.0, 6.0)), [RankDelay(0, "data", 50.0 * MS)])
 
     assert without.parts["data"][:, 0] == pytest.approx(np.zeros(STEPS))
-    assert (without.before > 0).all()
+    assert (without.own_before_sync > 0).all()
 
 
 def test_of_several_waits_a_step_loses_the_delay_where_the_rank_is_late():
@@ -76,5 +76,5 @@ def test_of_several_waits_a_step_loses_the_delay_where_the_rank_is_late():
     without = without_delays(slow, [delay])
 
     assert without.points.before == pytest.approx(never.points.before, abs=0.2 * MS)
-    assert without.points.of_steps(without.points.before) == pytest.approx(without.before)
+    assert without.points.of_steps(without.points.before) == pytest.approx(without.own_before_sync)
     assert delay_costs(slow, [delay]) == [pytest.approx(4.0 * MS, rel=0.03)]

@@ -19,7 +19,7 @@ def split(work, start, length, copying=0.0):
 
 def executions_of(work, share, begin=0.0):
     """One execution per step: from a part of the tail on, as long as a share of it."""
-    arrival, tail = work.arrived.max(axis=1), work.tail[:, 0]
+    arrival, tail = work.arrived.max(axis=1), work.transfer[:, 0]
     return arrival + begin * tail, share * tail
 
 

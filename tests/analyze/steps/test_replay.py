@@ -30,9 +30,9 @@ def test_it_comes_out_of_the_tables_as_it_went_in():
     read = step_work(steps, events, job_steps)["p", "s"]
 
     # The first step has none before it, so it is taken from its own start.
-    assert read.before[1:] == pytest.approx(work.before[1:], abs=4)
-    assert read.tail == pytest.approx(work.tail, abs=4)
-    assert read.after == pytest.approx(work.after, abs=4)
+    assert read.own_before_sync[1:] == pytest.approx(work.own_before_sync[1:], abs=4)
+    assert read.transfer == pytest.approx(work.transfer, abs=4)
+    assert read.own_after_release == pytest.approx(work.own_after_release, abs=4)
     assert replay(read)[1:] == pytest.approx(work.step_times[1:], abs=8)
 
 
@@ -78,7 +78,7 @@ def test_every_rank_on_time_is_each_alone_side_by_side(num_ranks):
 
 def test_slow_updates_move_the_next_arrival():
     work = simulated(20, 2, noise=0.0)
-    after = work.after.copy()
+    after = work.own_after_release.copy()
     after[:, 1] += 4 * MS
 
     slower = replay(work, Change(after=after))

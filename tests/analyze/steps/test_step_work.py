@@ -67,11 +67,11 @@ def test_a_step_begins_where_the_previous_one_ended(two_steps: StepWork) -> None
 
 def test_the_time_of_a_rank_is_what_remains_without_its_waits(two_steps: StepWork) -> None:
     # Released at 1090 and at 1200: minus begin, minus all waits of the step.
-    assert two_steps.before.tolist() == [[70, 85], [70, 95]]
+    assert two_steps.own_before_sync.tolist() == [[70, 85], [70, 95]]
     # The wait counts as one, up to the release.
     assert two_steps.arrived.tolist() == [[1070, 1085], [1170, 1195]]
-    assert two_steps.tail.tolist() == [[5, 5], [5, 5]]
-    assert two_steps.after.tolist() == [[10, 10], [10, 10]]
+    assert two_steps.transfer.tolist() == [[5, 5], [5, 5]]
+    assert two_steps.own_after_release.tolist() == [[10, 10], [10, 10]]
 
 
 def test_own_work_is_the_sum_of_the_phases(two_steps: StepWork) -> None:
@@ -82,8 +82,8 @@ def test_own_work_is_the_sum_of_the_phases(two_steps: StepWork) -> None:
 def test_without_events_the_release_is_the_end_of_the_step() -> None:
     work = _work([_step(1, 0, 1000, 20)])
 
-    assert work.after.tolist() == [[0]]
-    assert work.before.tolist() == [[80]]
+    assert work.own_after_release.tolist() == [[0]]
+    assert work.own_before_sync.tolist() == [[80]]
 
 
 def test_a_steady_step_begins_at_the_end_of_an_excluded_one() -> None:

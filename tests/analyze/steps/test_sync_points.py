@@ -133,7 +133,7 @@ def test_waits_caused_sum_to_all_waiting():
 def test_every_synchronization_bounds_the_clocks():
     pieces = fsdp_step(6)
     work = launch_of(pieces, own_work(pieces, (60, 3), noise=0.1), transfer_ms=0.2).work
-    unsure = dataclasses.replace(work, clock_error=np.full(work.before.shape, 50.0 * MS))
+    unsure = dataclasses.replace(work, clock_error=np.full(work.own_before_sync.shape, 50.0 * MS))
     skewed = corrected(unsure, np.array([0.0, 3.0 * MS, -2.0 * MS]))
 
     table = clocks(skewed, None, KEY)
@@ -150,6 +150,6 @@ def test_offsets_change_no_time_on_a_clock_of_its_own():
     work = simulated(20, 3)
     points = with_points(work).points.shifted(np.array([0.0, 5.0, -7.0]))
 
-    assert points.before == pytest.approx(work.before)
+    assert points.before == pytest.approx(work.own_before_sync)
     released = points.released - points.begin
     assert released == pytest.approx(work.points.released - work.begin)

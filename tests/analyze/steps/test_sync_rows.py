@@ -36,8 +36,8 @@ def test_points_sum_to_the_step(launch):
     work = launch.work
     points = work.points
 
-    assert points.of_steps(points.before) == pytest.approx(work.before, abs=20)
-    assert points.at(-1, points.released) == pytest.approx(work.end - work.after, abs=4)
+    assert points.of_steps(points.before) == pytest.approx(work.own_before_sync, abs=20)
+    assert points.at(-1, points.released) == pytest.approx(work.end - work.own_after_release, abs=4)
 
 
 @pytest.mark.parametrize("column", ["step", "rank"])
@@ -58,7 +58,7 @@ def test_waits_of_a_part_of_the_ranks_are_no_points(launch):
     work = read(launch, waits)
 
     assert work.points.per_step == len(PIECES) - 6
-    assert work.points.of_steps(work.points.before) == pytest.approx(work.before, abs=20)
+    assert work.points.of_steps(work.points.before) == pytest.approx(work.own_before_sync, abs=20)
     assert replay(work) == pytest.approx(work.step_times, abs=100)
 
 

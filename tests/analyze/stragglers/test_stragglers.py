@@ -48,12 +48,12 @@ def test_a_pause_behind_the_update_within_a_marked_step_is_not_the_update() -> N
     extra[:, 1] = 40.0
     work = simulated(STEPS, 2, extra_ms={"outside": extra})
     pause = extra * MS
-    after = work.after + pause
+    after = work.own_after_release + pause
     within = dataclasses.replace(
         work,
         begin=work.begin + pause,
-        before=work.before - pause,
-        after=after,
+        own_before_sync=work.own_before_sync - pause,
+        own_after_release=after,
         previous_after=of_previous(after, work.follows),
     )
     table = table_of(within).set_index("rank")
