@@ -132,4 +132,4 @@ class _Layer(torch.autograd.Function):
     @staticmethod
     def backward(ctx: _Context, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         ctx.wait(ctx.layer_s)
-        return gradients[0], None, None, *(torch.zeros_like(one) for one in ctx.likes)
+        return gradients[0], None, None, *(torch.zeros_like(like) for like in ctx.likes)

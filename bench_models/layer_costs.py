@@ -44,8 +44,8 @@ def _multiplications(module: nn.Module, output: Tensor | None) -> int:
     if isinstance(weight, Tensor) and of_sample % weight.shape[0] == 0:
         return weight.numel() * (of_sample // weight.shape[0])
     # Several weights, as of attention and recurrent layers: each is used once per place.
-    matrices = [one for one in module.parameters(recurse=False) if one.dim() > 1]
-    return sum(one.numel() for one in matrices) * (of_sample // max(1, output.shape[-1]))
+    matrices = [parameter for parameter in module.parameters(recurse=False) if parameter.dim() > 1]
+    return sum(matrix.numel() for matrix in matrices) * (of_sample // max(1, output.shape[-1]))
 
 
 def _first_tensor(output: object) -> Tensor | None:

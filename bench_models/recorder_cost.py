@@ -129,8 +129,10 @@ class Training:
             return (time.perf_counter() - begin_s) / num_steps
 
     def _calls_of_a_step(self, loss: torch.Tensor) -> Callable[[], None]:
-        parameters = [one for one in self.model.parameters() if one.requires_grad]
-        ready = [next(iter(one._post_accumulate_grad_hooks.values())) for one in parameters]
+        parameters = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
+        ready = [
+            next(iter(parameter._post_accumulate_grad_hooks.values())) for parameter in parameters
+        ]
         before = list(self.optimizer._optimizer_step_pre_hooks.values())
         after = list(self.optimizer._optimizer_step_post_hooks.values())
 

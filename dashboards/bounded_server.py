@@ -82,7 +82,11 @@ def bounded_server(app: Flask, listening: socket.socket) -> TcpWSGIServer:
 def _close_slow(server: TcpWSGIServer, now: float) -> None:
     """Close what has sent a part of a request for too long, and the oldest where many wait."""
     waiting = sorted(
-        (one for one in server.active_channels.values() if not one.requests),
+        (
+            active_channel
+            for active_channel in server.active_channels.values()
+            if not active_channel.requests
+        ),
         key=lambda one: one.waiting_since,
     )
     too_many = len(server.active_channels) - MOST_CONNECTIONS * 3 // 4

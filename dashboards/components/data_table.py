@@ -162,7 +162,7 @@ def _records(
             values[column.name] = texts
             continue
         values[column.name + _TEXT] = texts
-        for one in (column, *(interval_ends(column, table) or ())):
-            numbers = pd.to_numeric(rows[one.name]).astype("float64")
-            values[one.name] = [None if pd.isna(number) else number for number in numbers]
+        for interval_end in (column, *(interval_ends(column, table) or ())):
+            numbers = pd.to_numeric(rows[interval_end.name]).astype("float64")
+            values[interval_end.name] = [None if pd.isna(number) else number for number in numbers]
     return [dict(zip(values, row, strict=True)) for row in zip(*values.values(), strict=True)]

@@ -61,7 +61,8 @@ def launch_select(
         return None
     segments = runs.run(str(view.run)).segments
     options = [
-        {"value": _BETWEEN.join(one), "label": launch_label(segments, one)} for one in launches
+        {"value": _BETWEEN.join(launch), "label": launch_label(segments, launch)}
+        for launch in launches
     ]
     shown = view_select(LAUNCH_KEY, "Launch", options, _BETWEEN.join(launch), **_CONTROL)
     missing = "" if _is_asked_for(launch, view) else _missing(segments, view)

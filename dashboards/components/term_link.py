@@ -53,7 +53,7 @@ def term_list(texts: Sequence[str], known: Collection[str] = ()) -> dmc.Text | N
         texts: Texts such as the headings of a grid.
         known: Names of terms that have a link close by.
     """
-    found = [one for one in terms_in(*texts) if one.name not in known]
+    found = [term for term in terms_in(*texts) if term.name not in known]
     if not found:
         return None
     links: list[Component | str] = ["Terms: "]

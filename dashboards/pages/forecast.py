@@ -161,7 +161,7 @@ def _numbers(forecast: Forecast, scenario: str) -> dmc.Paper:
         )
         for row in rows.to_dict("records")
     ]
-    knees = [knee_of(one) for one in forecast.limits if one.scenario == scenario]
+    knees = [knee_of(limit) for limit in forecast.limits if limit.scenario == scenario]
     heads = tuple(head.replace("80 %", f"{goal} or more") for head in _HEADS)
     return text_card(
         "forecast-numbers",
@@ -201,7 +201,7 @@ def _open_points(forecast: Forecast, run: str) -> list[Component]:
         ("Assumptions", list(forecast.assumptions)),
     )
     return [
-        section(title, dmc.List([dmc.ListItem(one) for one in sentences], size="sm"))
+        section(title, dmc.List([dmc.ListItem(sentence) for sentence in sentences], size="sm"))
         for title, sentences in groups
         if any(sentences)
     ]

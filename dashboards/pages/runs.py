@@ -52,7 +52,7 @@ def layout(runs: RunStore, view: View) -> dmc.Stack:
     """The page of all runs."""
     grid = dag.AgGrid(
         id=ids.RUNS_GRID,
-        columnDefs=[_column(*one) for one in _COLUMNS],
+        columnDefs=[_column(*column) for column in _COLUMNS],
         rowData=rows_of(runs),
         defaultColDef={"sortable": True, "resizable": True},
         dashGridOptions={

@@ -124,7 +124,7 @@ def history(
     """
     followed = next((one for one in METRICS if one.name == metric and one is not FINAL_LOSS), None)
     if followed is None:
-        known = ", ".join(one.name for one in METRICS if one is not FINAL_LOSS)
+        known = ", ".join(metric.name for metric in METRICS if metric is not FINAL_LOSS)
         raise UsageError(f"No metric to follow is named {metric!r}.", hint=f"Metrics: {known}.")
     _check_margin(margin)
     found = [folder.resolve() for path in runs for folder in _runs_in(path)]
@@ -148,7 +148,7 @@ def histories_of_analyses(
         analyses: The runs.
         margin: Largest change that does not matter.
     """
-    sides = [_side_of(one) for one in analyses]
+    sides = [_side_of(analysis) for analysis in analyses]
     models = dict.fromkeys(str(key[0]) for side in sides for key in side.cells)
     found = {}
     for model in models:

@@ -71,9 +71,9 @@ def score_forecasts(runs: Sequence[Path]) -> ForecastScores:
             "No forecast to score: none of the runs holds one.",
             hint="Predict first, then measure a predicted size: hvdprof predict RUN --np 8,16",
         )
-    stored = [one for found in holding.values() for one in found.run.forecasts]
+    stored = [forecast for found in holding.values() for forecast in found.run.forecasts]
     notes = _add_siblings(analyses, stored)
-    measured = [measured_of(one) for one in analyses.values()]
+    measured = [measured_of(analysis) for analysis in analyses.values()]
     scores = []
     for folder, found in holding.items():
         own = forecast_scores([Predicted(found.run.shown_name, found.run.forecasts)], measured)

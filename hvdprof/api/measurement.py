@@ -123,7 +123,7 @@ class Measurement:
     def shown_command(self) -> list[str]:
         """The command of a script, or of ``bench``, after the variables of ``--env``; masked."""
         settings = self.settings
-        models = ",".join(one.name for one in settings.models)
+        models = ",".join(model.name for model in settings.models)
         bench = ("hvdprof", "bench", "--models", models)
         command = list(bench if settings.script is None else settings.script.command)
         words = [f"{name}={mask_value(name, value)}" for name, value in settings.variables.items()]
@@ -137,7 +137,7 @@ class Measurement:
     @property
     def is_torch_distributed(self) -> bool:
         """Whether no launch reduces by Horovod: trace launches write no Horovod timeline then."""
-        engines = {one.engine for one in self.manifest.passes}
+        engines = {record.engine for record in self.manifest.passes}
         return engines <= set(TORCH_DISTRIBUTED_ENGINES)
 
     def time_plan(self) -> TimePlan:

@@ -68,8 +68,8 @@ class PairedMeasurement:
             for one, name in zip(variants_of(options), (FIRST, SECOND), strict=True)
         )
         pair = uuid.uuid4().hex
-        for one in self.variants:
-            one.manifest.paired_by = pair
+        for variant in self.variants:
+            variant.manifest.paired_by = pair
 
     @property
     def looks(self) -> tuple[int, ...]:
@@ -88,11 +88,11 @@ class PairedMeasurement:
             EnvironmentNotReadyError: A host cannot run its part; no rank was started.
         """
         self.variants[0].wait_for_idle()
-        for one in self.variants:
-            one.make_folder()
-        for one in self.variants:
-            one.ready_hosts()
-        sweeps = [one.started_sweep() for one in self.variants]
+        for variant in self.variants:
+            variant.make_folder()
+        for variant in self.variants:
+            variant.ready_hosts()
+        sweeps = [variant.started_sweep() for variant in self.variants]
         run_interleaved(sweeps, self._enough())
         for sweep in sweeps:
             try:
@@ -109,7 +109,7 @@ class PairedMeasurement:
         Raises:
             UnreadableInputError: Both have no cell in common.
         """
-        first, second = (one.folder for one in self.variants)
+        first, second = (variant.folder for variant in self.variants)
         return compare_by_rules(first, second, self._rules)
 
     def _enough(self) -> Callable[[int], bool]:

@@ -196,7 +196,7 @@ def _progress_note(manifest: Manifest) -> list[str]:
     """A sentence on a run whose launches have not all ended."""
     if not (stands := standing(manifest)):
         return []
-    done = sum(one.status == Status.DONE for one in manifest.passes)
+    done = sum(record.status == Status.DONE for record in manifest.passes)
     return [f"The run {stands}: {done} of {len(manifest.passes)} launches have ended."]
 
 

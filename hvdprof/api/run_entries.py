@@ -49,7 +49,7 @@ def list_runs(folder: Path, *, most: int | None = None) -> "tuple[RunEntry, ...]
     folders = run_folders(folder)
     if most is not None and len(folders) > most:
         folders = nlargest(most, folders, key=lambda one: manifest_stamp(one) or (0,))
-    entries = [run_entry(one) for one in folders]
+    entries = [run_entry(folder) for folder in folders]
     return tuple(sorted(entries, key=lambda entry: (entry.created_at, entry.name), reverse=True))
 
 
@@ -106,7 +106,7 @@ def _read(folder: Path) -> "tuple[RunEntry, Writer | None]":
         manifest = Manifest.read(folder)
     except HvdprofError as error:
         return RunEntry(folder, printable(folder.name), "", "", error.message), None
-    models = [one.segment.model for record in manifest.passes for one in record.segments]
+    models = [segment.segment.model for record in manifest.passes for segment in record.segments]
     entry = RunEntry(
         folder,
         manifest.name,

@@ -167,7 +167,7 @@ class SelftestMeasurement:
             tools=self._tools,
         )
         manifest = planned.manifest
-        manifest.passes = [one for one in manifest.passes if one.mode == Mode.THROUGHPUT]
+        manifest.passes = [record for record in manifest.passes if record.mode == Mode.THROUGHPUT]
         return planned
 
     def _result(self, case: SelftestCase, folder: Path) -> CaseResult:
@@ -216,7 +216,7 @@ class SelftestMeasurement:
             return ()
         printed = _module_output(_MARKS_MODULE)
         try:
-            return tuple(MarkAgreement(**one) for one in json.loads(printed.text)["marks"])
+            return tuple(MarkAgreement(**mark) for mark in json.loads(printed.text)["marks"])
         except (ValueError, KeyError, TypeError):
             not_measured.append(f"CUDA events against torch.profiler: {printed.error}")
             return ()
@@ -251,5 +251,10 @@ def _reason(folder: Path, error: HvdprofError) -> str:
         records = Manifest.read(folder).passes
     except HvdprofError:
         return error.message
-    failures = [one.failure.reason for record in records for one in record.segments if one.failure]
+    failures = [
+        segment.failure.reason
+        for record in records
+        for segment in record.segments
+        if segment.failure
+    ]
     return failures[0] if failures else error.message

@@ -219,7 +219,7 @@ class SettingsByTurns:
         if first is None or second is None:
             return None
         changes = changes_of(first, second, is_paired=False)
-        found = [one.change.interval() for one in changes if one.metric is FINAL_LOSS]
+        found = [change.change.interval() for change in changes if change.metric is FINAL_LOSS]
         if not found:
             return None
         return Estimate(*(math.expm1(end) for end in (found[0].value, found[0].low, found[0].high)))

@@ -220,11 +220,11 @@ class TuningMeasurement:
     def _launch_s(self) -> float:
         """Seconds of a launch of the present setting."""
         passes = [
-            one
-            for one in self.present.manifest.passes
-            if one.size == self.num_ranks and one.status == Status.DONE and one.duration_s
+            record
+            for record in self.present.manifest.passes
+            if record.size == self.num_ranks and record.status == Status.DONE and record.duration_s
         ]
-        lengths = [float(one.duration_s or 0.0) for one in passes]
+        lengths = [float(record.duration_s or 0.0) for record in passes]
         return sum(lengths) / len(lengths) if lengths else 0.0
 
     def _bounded(self) -> Options:
@@ -244,7 +244,9 @@ class TuningMeasurement:
         self._budget.require(0.0, self._launch_s())
         most = self._budget.settings_that_fit(self._launch_s())
         num = len(choice.candidates) if most == math.inf else int(most)
-        left_out = [untried(one, "the budget is too short") for one in choice.candidates[num:]]
+        left_out = [
+            untried(candidate, "the budget is too short") for candidate in choice.candidates[num:]
+        ]
         return replace(
             choice, candidates=choice.candidates[:num], untried=(*choice.untried, *left_out)
         )
@@ -271,7 +273,7 @@ class TuningMeasurement:
             status = str(Status.INTERRUPTED if is_interrupted else Status.FAILED)
         trials = tuning_result.trials(raced)
         checks = tuning_result.checks(raced)
-        confirmed = [one for one in checks if one.names == tuple(c.name for c in raced.named)]
+        confirmed = [check for check in checks if check.names == tuple(c.name for c in raced.named)]
         return Tuning(
             sentence=tuning_result.sentence(raced, setting.text, status),
             caveat=" ".join(tuning_result.caveats(raced)),

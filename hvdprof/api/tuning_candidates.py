@@ -111,7 +111,7 @@ def choose(job: TunedJob, options: TuneOptions) -> Choice:
     """
     found = proposals(job)
     asked = [_asked_for(job, *pair) for pair in variable_pairs("--try", options.try_)]
-    every = {one.name: one for one in (*found.candidates, *asked)}
+    every = {candidate.name: candidate for candidate in (*found.candidates, *asked)}
     wanted = _wanted(every.values(), options.only, {one.name for one in asked})
     predicted = with_predictions(job, wanted)
     allowed = [one for one in predicted if options.allow_numerics or not one.changes_numerics]

@@ -104,7 +104,7 @@ class RaceOfSettings:
 
     def _run_all(self, choice: Choice, state: "_State") -> None:
         race = state.race
-        settings = {one.name: one for one in choice.candidates}
+        settings = {candidate.name: candidate for candidate in choice.candidates}
         state.turns = SettingsByTurns(
             self.job, settings, self.paths.race, most_rounds=self.plan.most_rounds
         )
@@ -171,13 +171,17 @@ class RaceOfSettings:
             turns.read()
             _drop_given_up(race, turns)
             race.look(turns.times)
-        numeric = [one.candidate.name for one in race.standings if _is_numeric(one)]
+        numeric = [standing.candidate.name for standing in race.standings if _is_numeric(standing)]
         raced = replace(
             raced,
             standings=race.standings,
-            reasons={one.name: turns.reason(one.name) for one in choice.candidates},
+            reasons={
+                candidate.name: turns.reason(candidate.name) for candidate in choice.candidates
+            },
             losses=_losses(turns, numeric),
-            launches={one.name: turns.launches(one.name) for one in choice.candidates},
+            launches={
+                candidate.name: turns.launches(candidate.name) for candidate in choice.candidates
+            },
             present_failed=_present_failed(turns),
         )
         if check is None or state.finals is None:

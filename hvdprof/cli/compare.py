@@ -112,7 +112,7 @@ def _measured(pair: "api.PairedMeasurement") -> HvdprofError | None:
     try:
         return pair.measure()
     except (InterruptedRunError, StorageError) as error:
-        if not all(api.is_run_directory(one.folder) for one in pair.variants):
+        if not all(api.is_run_directory(variant.folder) for variant in pair.variants):
             raise
         error.hint = f"What was measured is in {pair.folder}."
         return error

@@ -111,7 +111,7 @@ def _holds_recordings(folder: Path) -> bool:
     """Whether files lie in a folder and no run directory: dumps or logs of the ranks of a job."""
     if not folder.is_dir() or api.list_runs(folder):
         return False
-    return any(one.is_file() and not one.name.startswith(".") for one in folder.iterdir())
+    return any(path.is_file() and not path.name.startswith(".") for path in folder.iterdir())
 
 
 def _notes(watched: list[Path]) -> Iterator[str]:

@@ -54,8 +54,8 @@ def verdict(findings: Sequence["api.Finding"]) -> str:
 
 def shown_findings(findings: Sequence["api.Finding"]) -> list["api.Finding"]:
     """The findings for a reader: without GPUs there is no line on the links between them."""
-    has_gpus = any(one.name == "gpus" and one.state != "missing" for one in findings)
-    return [one for one in findings if has_gpus or one.name != "topology"]
+    has_gpus = any(finding.name == "gpus" and finding.state != "missing" for finding in findings)
+    return [finding for finding in findings if has_gpus or finding.name != "topology"]
 
 
 def as_lines(findings: Sequence["api.Finding"]) -> list[str]:

@@ -34,7 +34,7 @@ class TerminalStream(io.TextIOBase):
         parts = _COLOURS.split(text)
         # Every second part is a sequence of colours.
         parts[::2] = map(printable_lines, parts[::2])
-        parts[1::2] = [printable_lines(one) if _conceals(one) else one for one in parts[1::2]]
+        parts[1::2] = [printable_lines(part) if _conceals(part) else part for part in parts[1::2]]
         self._stream.write("".join(parts))
         return len(text)
 
@@ -127,4 +127,4 @@ def drop_output() -> None:
 
 def _conceals(colours: str) -> bool:
     attributes = _INDEXED_OR_RGB.sub("", colours[2:-1]).split(";")
-    return any(one.lstrip("0") == "8" for one in attributes)
+    return any(attribute.lstrip("0") == "8" for attribute in attributes)

@@ -191,7 +191,7 @@ def _legend_of_causes(rows: pd.DataFrame) -> list[go.Scatter]:
 def _add_limits(figure: go.Figure, forecast: Forecast) -> None:
     goal = forecast.question.target
     figure.add_hline(y=goal, line={"color": NEUTRAL_COLOUR, "dash": "dash", "width": 1.5})
-    knees = dict.fromkeys(one.knee for one in forecast.limits if one.knee is not None)
+    knees = dict.fromkeys(limit.knee for limit in forecast.limits if limit.knee is not None)
     for knee in knees:
         figure.add_vline(
             x=knee,

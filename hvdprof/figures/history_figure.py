@@ -47,7 +47,7 @@ def history_figure(found: History) -> go.Figure:
                 name=plain(cell),
                 mode="lines+markers+text",
                 line={"color": colour, "width": 1},
-                marker={"color": colour, "size": [12 if one else 6 for one in rows["is_change"]]},
+                marker={"color": colour, "size": [12 if row else 6 for row in rows["is_change"]]},
                 text=[_mark(row, found.metric) for row in rows.to_dict("records")],
                 textposition="top center",
                 error_y={

@@ -115,8 +115,8 @@ def load_run(paths: Sequence[Path], *, progress: ProgressCallback | None = None)
 
 def _load_files(found: Found, first: Path, progress: ProgressCallback | None) -> "Run":
     refuse_runs(found.files)
-    if all(one.kind in (Kind.FOREIGN, Kind.ARCHIVE) for one in found.files):
-        refuse_all([FileEntry(one, one.what) for one in found.files], found.notes)
+    if all(file.kind in (Kind.FOREIGN, Kind.ARCHIVE) for file in found.files):
+        refuse_all([FileEntry(file, file.what) for file in found.files], found.notes)
     from hvdprof.ingest.load_files import load_files
 
     return load_files(found, first, progress=progress)

@@ -49,12 +49,12 @@ def load_files(found: Found, first: Path, *, progress: ProgressCallback | None =
     builder = RunBuilder()
     builder.notes += found.notes
     report = progress or (lambda file, done, total: None)
-    total = sum(one.size_bytes for one in files)
+    total = sum(file.size_bytes for file in files)
     done = 0
     entries = []
     recorders: list[Recognised] = []
-    dumps = [one for one in files if one.kind == Kind.FLIGHT_RECORDER]
-    traces = [one for one in files if one.kind == Kind.TRACE]
+    dumps = [file for file in files if file.kind == Kind.FLIGHT_RECORDER]
+    traces = [file for file in files if file.kind == Kind.TRACE]
     for one in files:
         report(one.name, done, total)
         if one.kind == Kind.TRACE:
@@ -94,11 +94,11 @@ def _add_traces(
         return None
     from hvdprof.ingest.kineto.standalone_traces import add_standalone_traces
 
-    sizes = {one.path: one.size_bytes for one in traces}
+    sizes = {trace.path: trace.size_bytes for trace in traces}
     before = dict(zip(sizes, itertools.accumulate(sizes.values(), initial=0), strict=False))
     total = sum(sizes.values())
     has_others = any(entry.num_rows for entry in entries)
-    own = {one.path: FileEntry(one, one.what) for one in traces}
+    own = {trace.path: FileEntry(trace, trace.what) for trace in traces}
     entries += own.values()
     try:
         manifest, traced = add_standalone_traces(
@@ -111,8 +111,8 @@ def _add_traces(
             raise
         builder.notes += dict.fromkeys(entry.fail(error) for entry in own.values())
         return None
-    for one in traced.ranks.values():
-        own[one.path].num_rows = one.file.num_records
+    for rank in traced.ranks.values():
+        own[rank.path].num_rows = rank.file.num_records
     for path, reason in traced.left_out.items():
         own[path].fail(UnreadableInputError(reason))
     builder.notes += uncompared_throughputs(builder.frames)

@@ -181,7 +181,11 @@ def _frames_of(run: Run) -> dict[str, pd.DataFrame]:
 def _parsed(folder: Path, manifest: Manifest, reading: _Reading) -> Run:
     tables = RunBuilder()
     attached = bool(attached_files(manifest))
-    traced = [one for one in attached_files(manifest) if one.kind == AttachedKind.TRACE]
+    traced = [
+        attached_file
+        for attached_file in attached_files(manifest)
+        if attached_file.kind == AttachedKind.TRACE
+    ]
     for record in manifest.passes:
         if traced:
             _add_traces(record, [folder / one.copy for one in traced], tables, reading)

@@ -63,7 +63,7 @@ class JobLosses:
     @property
     def largest_gain(self) -> JobLoss | None:
         """The loss whose fix saves most of the job; None where no gain is known."""
-        known = [one for one in (*self.of_steps, *self.beyond) if 0 < one.gain < 1]
+        known = [of_step for of_step in (*self.of_steps, *self.beyond) if 0 < of_step.gain < 1]
         return max(known, key=lambda one: one.gain, default=None)
 
     def larger_beyond(self, step_share: float) -> JobLoss | None:

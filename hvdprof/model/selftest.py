@@ -192,17 +192,17 @@ class Selftest:
     @property
     def wrong(self) -> list[CaseResult]:
         """The cases of which the analysis says something wrong."""
-        return [one for one in self.cases if one.outcome not in (*RIGHT, *UNKNOWN)]
+        return [case for case in self.cases if case.outcome not in (*RIGHT, *UNKNOWN)]
 
     @property
     def unknown(self) -> list[CaseResult]:
         """The cases without a result."""
-        return [one for one in self.cases if one.outcome in UNKNOWN]
+        return [case for case in self.cases if case.outcome in UNKNOWN]
 
     @property
     def is_passed(self) -> bool:
         """Whether all that was measured is right; cases without a result are not counted."""
-        return not self.wrong and all(one.agrees for one in self.marks)
+        return not self.wrong and all(mark.agrees for mark in self.marks)
 
 
 def judged(

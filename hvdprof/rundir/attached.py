@@ -63,7 +63,9 @@ def attached_files(manifest: Manifest) -> tuple[AttachedFile, ...]:
 
 def has_traces(manifest: Manifest) -> bool:
     """Whether the steps of a run come from profiler traces."""
-    return any(one.kind == AttachedKind.TRACE for one in attached_files(manifest))
+    return any(
+        attached_file.kind == AttachedKind.TRACE for attached_file in attached_files(manifest)
+    )
 
 
 def _attached_file(entry: JsonObject) -> AttachedFile:

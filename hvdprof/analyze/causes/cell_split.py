@@ -30,16 +30,18 @@ class CellSplit:
     @property
     def has_phases(self) -> bool:
         """Whether the steps of all launches have phases."""
-        return all(one.normal for one in self.launches)
+        return all(launch.normal for launch in self.launches)
 
     def part(self, name: str) -> Spread:
         """The share of a part: time of the normal ranks, and the cost of a rank alone in it."""
-        return spread([one.part(name) for one in self.launches])
+        return spread([launch.part(name) for launch in self.launches])
 
     def saved_alone(self, name: str) -> float:
         """How much less than its cost the removal of the rank alone in a part saves, a share."""
-        costs = [one.alone[name] for one in self.launches if name in one.alone]
-        return float(np.mean([one.saved_if_removed - one.share for one in costs])) if costs else 0.0
+        costs = [launch.alone[name] for launch in self.launches if name in launch.alone]
+        return (
+            float(np.mean([cost.saved_if_removed - cost.share for cost in costs])) if costs else 0.0
+        )
 
     def rank_of(self, name: str, share: float) -> str:
         """The rank that most of so large a share lies on, as text; empty where it is no one's.
@@ -48,7 +50,7 @@ class CellSplit:
             name: The part.
             share: What of the part is to be explained.
         """
-        costs = [one.alone[name].share for one in self.launches if name in one.alone]
+        costs = [launch.alone[name].share for launch in self.launches if name in launch.alone]
         if not costs or np.mean(costs) <= share / 2:
             return ""
         return next(str(one.rank) for one in self.alone if one.part == name)

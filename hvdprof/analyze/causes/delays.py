@@ -166,14 +166,14 @@ def delays_of(rows: Rows, named: Sequence[Sequence[NamedCause]]) -> Delays:
 
 def _cause(rows: Rows, members: Sequence[NamedCause]) -> _Cause:
     acts = np.zeros(rows.window.shape, dtype=bool)
-    for one in members:
-        acts[:, : len(one.affected)] |= one.affected.T
+    for member in members:
+        acts[:, : len(member.affected)] |= member.affected.T
     lasting = _lasting(rows, members)
     often = acts.sum(axis=1) >= RARE_SHARE * rows.is_window.sum()
     return _Cause(
         acts=acts | (lasting & ~rows.is_window),
         is_rare=not (lasting.any() or (often & acts.any(axis=1)).any()),
-        is_pause=any(one.kind == PAUSE for one in members),
+        is_pause=any(member.kind == PAUSE for member in members),
     )
 
 
@@ -181,10 +181,10 @@ def _lasting(rows: Rows, members: Sequence[NamedCause]) -> Bools:
     """[ranks, rows] Where a cause that lasts must act, also in rows that are no windows."""
     found = np.zeros(rows.window.shape, dtype=bool)
     row = np.arange(len(rows.is_window))
-    for one in members:
-        if one.pattern in (PERSISTENT, FROM_STEP):
-            first = 0 if one.pattern == PERSISTENT else int(one.affected.any(axis=1).argmax())
-            own = np.asarray(one.affected.any(axis=0))
+    for member in members:
+        if member.pattern in (PERSISTENT, FROM_STEP):
+            first = 0 if member.pattern == PERSISTENT else int(member.affected.any(axis=1).argmax())
+            own = np.asarray(member.affected.any(axis=0))
             found |= own[:, None] & (row >= first)
     return found
 

@@ -89,14 +89,14 @@ def launch_causes(
         work = without
     first = rows_of(work)
     rows = [first, *later_rows(work)]
-    parts = [delays_of(one, named) for one in rows]
+    parts = [delays_of(row, named) for row in rows]
     players = [
-        *(_joined([one.named[number] for one in parts]) for number in range(len(named))),
+        *(_joined([part.named[number] for part in parts]) for number in range(len(named))),
         *of_alone.values(),
-        _joined([one.jitter for one in parts]),
-        _joined([one.tail for one in rows]),
+        _joined([part.jitter for part in parts]),
+        _joined([row.tail for row in rows]),
     ]
-    credits = shapley(_joined([one.begin for one in rows]), players)
+    credits = shapley(_joined([row.begin for row in rows]), players)
     delays = _of_steps(parts)
     in_phase = _in_phases(first, delays, whole) if work.own.any() else {}
     *of_causes, jitter, transfer = (

@@ -90,8 +90,8 @@ def _mean_lateness(work: StepWork, events: Sequence[NamedCause]) -> Times | None
     """[ranks] Share of the step, in the steps without an event; None without steps."""
     spans = own_times(work)
     is_free = np.ones(len(spans.rows), dtype=bool)
-    for one in events:
-        is_free &= ~one.affected[spans.rows].any(axis=1)
+    for event in events:
+        is_free &= ~event.affected[spans.rows].any(axis=1)
     if not is_free.any():
         return None
     late = lateness_of(work, spans)[is_free]

@@ -54,10 +54,10 @@ def pop(
         work = samples_per_rank(time, facts) / samples_per_rank(baseline, facts)
         ratio = work * math.exp(baseline.log_step_time.value - time.log_step_time.value)
         own, fullest, ideal = (
-            float(np.mean([getattr(one, name) for one in shares]))
+            float(np.mean([getattr(share, name) for share in shares]))
             for name in ("mean_own", "slowest_rank", "ideal")
         )
-        base_own = float(np.mean([one.mean_own for one in base_shares]))
+        base_own = float(np.mean([base_share.mean_own for base_share in base_shares]))
         factors = {
             "compscal": ratio * base_own / own,
             "lb": own / fullest,

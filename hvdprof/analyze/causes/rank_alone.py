@@ -58,7 +58,8 @@ def ranks_alone(works: Sequence[StepWork], named: Sequence[CellCause]) -> tuple[
     if not all(work.own.any() for work in works):
         return ()
     events = [
-        [one for cause in named for one in cause.members[number]] for number in range(len(works))
+        [member for cause in named for member in cause.members[number]]
+        for number in range(len(works))
     ]
     lasting = np.any([_lasts(own, work) for own, work in zip(events, works, strict=True)], axis=0)
     if (~lasting).sum() < 2:
@@ -84,17 +85,17 @@ class _Free:
         own = ~self.lasting
         excess = np.full_like(times, NAN)
         excess[:, own] = lateness(times[:, own])
-        for one in self.events:
-            excess[one.affected[:, own].any(axis=1)] = NAN
+        for event in self.events:
+            excess[event.affected[:, own].any(axis=1)] = NAN
         return excess
 
 
 def _lasts(events: Sequence[NamedCause], work: StepWork) -> Bools:
     """[ranks] Whether a straggler of this rank acts in most steps."""
     found = np.zeros(len(work.ranks), dtype=bool)
-    for one in events:
-        if one.kind == STRAGGLER:
-            found |= one.affected.mean(axis=0) > MOST_STEPS
+    for event in events:
+        if event.kind == STRAGGLER:
+            found |= event.affected.mean(axis=0) > MOST_STEPS
     return found
 
 
@@ -105,7 +106,7 @@ def _rank_alone(
         [own.excess(phase_times(work)[phase]) for phase in PHASES_OF[part]]
         for work, own in zip(works, free, strict=True)
     ]
-    whole = [np.sum(one, axis=0) for one in phases]
+    whole = [np.sum(phase, axis=0) for phase in phases]
     if not all((~np.isnan(one)).any(axis=0)[candidates].all() for one in whole):
         return None
     late = np.array(

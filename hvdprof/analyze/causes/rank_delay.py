@@ -100,7 +100,7 @@ def without_delays(work: StepWork, delays: Sequence[RankDelay]) -> StepWork:
 def own_times_of(work: StepWork) -> Times:
     """[ranks, rows] The windows up to all synchronizations (``delays.Rows``), ns."""
     rows = [rows_of(work), *later_rows(work)]
-    return np.concatenate([one.window for one in rows], axis=1)
+    return np.concatenate([row.window for row in rows], axis=1)
 
 
 def delay_costs(work: StepWork, delays: Sequence[RankDelay]) -> list[float]:

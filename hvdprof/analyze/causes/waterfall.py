@@ -132,7 +132,7 @@ class _Reference:
 def _reference(ratio: LogEstimate, of_baseline: CellSplit, work: float) -> _Reference:
     """From the logarithm of the baseline's step time divided by the cell's."""
     step = work * math.exp(ratio.value)
-    rest = spread([1.0 - sum(map(one.part, one.normal)) for one in of_baseline.launches])
+    rest = spread([1.0 - sum(map(launch.part, launch.normal)) for launch in of_baseline.launches])
     return _Reference(
         step=step,
         parts={
@@ -158,8 +158,8 @@ def _rows(time: CellTime, own: CellSplit, reference: _Reference | None) -> list[
             cause,
             number,
             _Term(
-                spread([one.named[number].share for one in launches]),
-                float(np.mean([one.named[number].saved_if_removed for one in launches])),
+                spread([launch.named[number].share for launch in launches]),
+                float(np.mean([launch.named[number].saved_if_removed for launch in launches])),
             ),
         )
         for number, cause in enumerate(own.named)
@@ -167,7 +167,9 @@ def _rows(time: CellTime, own: CellSplit, reference: _Reference | None) -> list[
     named.sort(key=lambda entry: -entry[2].share.value)
     others = _other_terms(own, reference)
     whole = 1.0 - (
-        float(np.mean([_useful(one) for one in launches])) if reference is None else reference.step
+        float(np.mean([_useful(launch) for launch in launches]))
+        if reference is None
+        else reference.step
     )
     rest = whole - sum(term.share.value for *_, term in named)
     rest -= sum(term.share.value for term in others.values())
@@ -194,12 +196,12 @@ def _useful(one: LaunchCauses) -> float:
 def _other_terms(own: CellSplit, reference: _Reference | None) -> dict[str, _Term]:
     terms = {
         JITTER: _Term(
-            spread([one.jitter.share for one in own.launches]),
-            float(np.mean([one.jitter.saved_if_removed for one in own.launches])),
+            spread([launch.jitter.share for launch in own.launches]),
+            float(np.mean([launch.jitter.saved_if_removed for launch in own.launches])),
         ),
         EXPOSED_TRANSFER: _Term(
-            spread([one.transfer.share for one in own.launches]),
-            float(np.mean([one.transfer.saved_if_removed for one in own.launches])),
+            spread([launch.transfer.share for launch in own.launches]),
+            float(np.mean([launch.transfer.saved_if_removed for launch in own.launches])),
         ),
     }
     if own.has_phases:
@@ -244,10 +246,10 @@ _UNNAMED: dict[str, object] = {
 
 
 def _named(cause: CellCause, number: int, launches: Sequence[LaunchCauses]) -> dict[str, object]:
-    extents = [one.extents[number] for one in launches]
+    extents = [launch.extents[number] for launch in launches]
     every = cause.every
     in_phase = [one.phase_share for one in every if one.phase == cause.phase]
-    delays = [one.delay_ns for one in extents if one.affected_share > 0]
+    delays = [extent.delay_ns for extent in extents if extent.affected_share > 0]
     return {
         "ranks": cause.ranks,
         "phase": cause.phase,
@@ -258,7 +260,7 @@ def _named(cause: CellCause, number: int, launches: Sequence[LaunchCauses]) -> d
         "first_step": int(np.median([one.first_step for one in every])),
         "num_events": sum(one.num_events for one in every),
         "num_launches": sum(bool(members) for members in cause.members),
-        "affected_share": float(np.mean([one.affected_share for one in extents])),
+        "affected_share": float(np.mean([extent.affected_share for extent in extents])),
         "delay_ns": float(np.mean(delays)) if delays else NAN,
     }
 

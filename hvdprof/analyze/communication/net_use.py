@@ -150,5 +150,5 @@ def _named(name: str, values: NDArray[np.float64]) -> dict[str, float]:
 
 
 def _no_comparison(number: int, reason: str) -> dict[str, object]:
-    numbers = [one.name for one in NET_USE.columns if one.dtype == "float64"]
+    numbers = [column.name for column in NET_USE.columns if column.dtype == "float64"]
     return {"num_executions": number, **dict.fromkeys(numbers, NAN), "reason": reason}

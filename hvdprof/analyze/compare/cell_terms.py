@@ -71,7 +71,7 @@ def cell_terms(
         second: Those of the second run.
         changes: The ranks that changed alone.
     """
-    longer = [tuple(one for one in changes if one.is_of(side)) for side in (0, 1)]
+    longer = [tuple(change for change in changes if change.is_of(side)) for side in (0, 1)]
     named = [
         _of_change(one, costs, side, int(of_run.works[0].ranks[one.place]))
         for side, of_run in enumerate((first, second))
@@ -80,7 +80,10 @@ def cell_terms(
     first, second = _without(first, longer[0]), _without(second, longer[1])
     shared = _shared_causes(first, second)
     sides = [
-        [launch_causes(work, [one[number] for one in members]) for number, work in enumerate(works)]
+        [
+            launch_causes(work, [member[number] for member in members])
+            for number, work in enumerate(works)
+        ]
         for works, members in (
             (first.works, [one.first for one in shared]),
             (second.works, [one.second for one in shared]),
@@ -113,14 +116,14 @@ def _shares(one: LaunchCauses, *, has_phases: bool) -> dict[str, float]:
 
 def _costs(launches: CellLaunches, changes: Sequence[RankChange]) -> Times:
     """[changes, launches] What each launch loses by the changes, ns per step."""
-    delays = [one.delay for one in changes]
+    delays = [change.delay for change in changes]
     return np.array([delay_costs(work, delays) for work in launches.works]).T
 
 
 def _without(launches: CellLaunches, changes: Sequence[RankChange]) -> CellLaunches:
     if not changes:
         return launches
-    delays = [one.delay for one in changes]
+    delays = [change.delay for change in changes]
     return launches.with_works([without_delays(work, delays) for work in launches.works])
 
 
@@ -159,9 +162,9 @@ def _shared_causes(first: CellLaunches, second: CellLaunches) -> list[_SharedCau
 
 def _partner(cause: CellCause, others: Sequence[CellCause]) -> CellCause | None:
     alike = [
-        one
-        for one in others
-        if (one.kind, one.ranks, one.pattern) == (cause.kind, cause.ranks, cause.pattern)
+        other
+        for other in others
+        if (other.kind, other.ranks, other.pattern) == (cause.kind, cause.ranks, cause.pattern)
     ]
     same = [one for one in alike if one.phase == cause.phase]
     return next(iter([*same, *alike]), None)
@@ -174,7 +177,7 @@ def _missing(
     is_lasting = (cause.kind, cause.pattern) == (STRAGGLER, PERSISTENT)
     for number, work in enumerate(launches.works):
         if is_lasting and cause.every:
-            claimed = [one.affected for other in others for one in other.members[number]]
+            claimed = [member.affected for other in others for member in other.members[number]]
             yield (_throughout(cause.every[0], work, claimed),)
         else:
             yield ()

@@ -55,5 +55,5 @@ def _other_load(first: Manifest, second: Manifest) -> Iterator[str]:
 
 
 def _mean_load(passes: list[PassRecord]) -> float | None:
-    known = [one.other_cpu_cores for one in passes if one.other_cpu_cores is not None]
+    known = [record.other_cpu_cores for record in passes if record.other_cpu_cores is not None]
     return sum(known) / len(known) if known else None

@@ -111,7 +111,7 @@ def compare_sides(first: ComparedSide, second: ComparedSide, rules: Rules) -> Co
     limits = Limits(
         margins_of(rules.conditions, rules.margin),
         rules.level,
-        frozenset(one.metric.name for one in rules.conditions),
+        frozenset(condition.metric.name for condition in rules.conditions),
     )
     cells = compared_cells(changes, reasons, limits)
     pooled = compared_pooled(changes, reasons, limits)

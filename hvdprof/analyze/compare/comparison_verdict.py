@@ -113,7 +113,7 @@ def _equal(rows: Sequence[FrameRow], metric: Metric) -> str:
 
 def _inconclusive(rows: Sequence[FrameRow], metric: Metric, causes: pd.DataFrame) -> str:
     """The open cell that changed most; what moved in it nevertheless, and what would decide."""
-    row = max((one for one in rows if one["outcome"] == ComparisonOutcome.INCONCLUSIVE), key=_size)
+    row = max((row for row in rows if row["outcome"] == ComparisonOutcome.INCONCLUSIVE), key=_size)
     text = f"{cell_label(row)}: {metric.title} {change_text(row, metric)}"
     if row["reason"]:
         return f"{text}. {row['reason'][0].upper()}{row['reason'][1:]}: measure at least 3."

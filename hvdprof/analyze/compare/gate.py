@@ -27,11 +27,11 @@ def parse_condition(text: str) -> Condition:
     match = _CONDITION.fullmatch(text)
     if match is None:
         raise UsageError(f"--fail-on {text!r} is not a condition.", hint=f"Examples: {_EXAMPLES}.")
-    metric = next((one for one in METRICS if one.name == match["metric"]), None)
+    metric = next((metric for metric in METRICS if metric.name == match["metric"]), None)
     if metric is None:
         raise UsageError(
             f"--fail-on {text!r}: no metric is named {match['metric']!r}.",
-            hint=f"Metrics: {', '.join(one.name for one in METRICS)}.",
+            hint=f"Metrics: {', '.join(metric.name for metric in METRICS)}.",
         )
     sign, unit = (">", "<")[metric.worse < 0], "%" if metric.is_ratio else "pt"
     try:

@@ -90,7 +90,9 @@ def found_changes(
         for one in cause.every
         for rank in one.ranks
     }
-    return tuple(one for one in changes if int(first.works[0].ranks[one.place]) not in late)
+    return tuple(
+        change for change in changes if int(first.works[0].ranks[change.place]) not in late
+    )
 
 
 def _of_cell(

@@ -98,7 +98,9 @@ def overall(of_cells: Sequence[ComparisonOutcome], pooled: ComparisonOutcome) ->
     One cell that regressed, or the mean of all, makes the whole regressed; without one, a cell or a
     mean that improved makes it improved. All cells equal make it equal (intersection-union).
     """
-    comparable = [one for one in of_cells if one is not ComparisonOutcome.NOT_COMPARABLE]
+    comparable = [
+        outcome for outcome in of_cells if outcome is not ComparisonOutcome.NOT_COMPARABLE
+    ]
     if not comparable:
         return ComparisonOutcome.NOT_COMPARABLE
     for outcome in (ComparisonOutcome.REGRESSED, ComparisonOutcome.IMPROVED):

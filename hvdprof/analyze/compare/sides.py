@@ -87,8 +87,8 @@ def cells_of_run(analysis: RunAnalysis) -> dict[CellKey, SideCell]:
         if time is None:
             continue
         work = math.log(row["samples_per_s"]) + time.log_step_time.value
-        own_tails = {one: tails[one] for one in time.launches if one in tails}
-        own_startups = [startups[one] for one in time.launches if one in startups]
+        own_tails = {launch: tails[launch] for launch in time.launches if launch in tails}
+        own_startups = [startups[launch] for launch in time.launches if launch in startups]
         found[key] = SideCell(
             key=key,
             num_launches=len(time.launches),
@@ -113,9 +113,9 @@ def cells_of_run(analysis: RunAnalysis) -> dict[CellKey, SideCell]:
                 STARTUP.name: _by_repeat(time, repeats, startups),
             },
             conditions=_conditions(time, segments),
-            losses=[curves[one] for one in time.launches if one in curves],
+            losses=[curves[launch] for launch in time.launches if launch in curves],
             baseline=str(row["baseline"]),
-            repeat_of={one: repeats[one] for one in time.launches},
+            repeat_of={launch: repeats[launch] for launch in time.launches},
         )
     return found
 

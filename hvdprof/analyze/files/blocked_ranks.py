@@ -99,12 +99,12 @@ def hang_of(groups: Mapping[str, Sequence[RankInGroup]]) -> Hang:
     first = [one for one in found if culprits & set(one.ranks)]
     first.sort(key=lambda one: (one.since_ns is None, one.since_ns or 0, one.kind, one.group))
     pending = {
-        one.rank
+        member.rank
         for members in groups.values()
-        for one in members
-        if one.enqueued is not None
-        and one.completed is not None
-        and max(one.completed, 0) < one.enqueued
+        for member in members
+        if member.enqueued is not None
+        and member.completed is not None
+        and max(member.completed, 0) < member.enqueued
     }
     return Hang(
         missing=tuple(sorted(missing)),
@@ -113,7 +113,7 @@ def hang_of(groups: Mapping[str, Sequence[RankInGroup]]) -> Hang:
         blocked=tuple(sorted((pending | set(waits_for)) - culprits)),
         pending=tuple(sorted(pending)),
         completions_known=all(
-            one.completed is not None for members in groups.values() for one in members
+            member.completed is not None for members in groups.values() for member in members
         ),
     )
 
@@ -127,7 +127,7 @@ def _ends(waits_for: Mapping[int, set[int]]) -> set[int]:
 
 
 def _blocked_in(name: str, members: Sequence[RankInGroup]) -> list[BlockedCollective]:
-    known = [one for one in members if one.enqueued is not None]
+    known = [member for member in members if member.enqueued is not None]
     if len(known) < 2:
         return []
     if any(one.completed is None for one in known):
@@ -161,7 +161,7 @@ def _collective(
     since = [one.pending_since_ns for one in waiting if one.pending_since_ns is not None]
     return BlockedCollective(
         kind=kind,
-        ranks=tuple(sorted(one.rank for one in ranks)),
+        ranks=tuple(sorted(rank.rank for rank in ranks)),
         group=group,
         seq=seq,
         name=next((one.pending_name for one in waiting if one.pending_name), ""),

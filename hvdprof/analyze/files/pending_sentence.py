@@ -74,8 +74,10 @@ def _who(pending: pd.DataFrame, *, capital: bool = True) -> str:
 def _mutual(pending: pd.DataFrame) -> str:
     """Whether no rank has submitted all of the tensors, so that ranks wait for each other."""
     columns = pending[["submitted_ranks", "missing_ranks"]].drop_duplicates()
-    missing = [set(_numbers(str(one))) for one in columns["missing_ranks"]]
-    everyone = set().union(*missing, *(_numbers(str(one)) for one in columns["submitted_ranks"]))
+    missing = [set(_numbers(str(column))) for column in columns["missing_ranks"]]
+    everyone = set().union(
+        *missing, *(_numbers(str(column)) for column in columns["submitted_ranks"])
+    )
     is_mutual = len(missing) > 1 and all(missing) and set().union(*missing) == everyone
     return ": they wait for each other" if is_mutual else ""
 

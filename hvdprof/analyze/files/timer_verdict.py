@@ -92,7 +92,7 @@ def timer_verdict(timers: pd.DataFrame, iterations: pd.DataFrame) -> FileVerdict
         return FileVerdict("")
     if (steady["num_ranks"] == 1).fillna(False).all():
         return _of_one_rank(_timers(steady, step_ns))
-    known = [one for one in _timers(steady, step_ns) if not _POINT_TO_POINT.search(one.name)]
+    known = [timer for timer in _timers(steady, step_ns) if not _POINT_TO_POINT.search(timer.name)]
     work = [one for one in known if not _COLLECTIVE.search(one.name)]
     waits = [one for one in known if _COLLECTIVE.search(one.name)]
     if not work and not waits:
@@ -116,7 +116,7 @@ def _narrowed(timers: list[_Timer]) -> _Timer:
     """The timer with the largest difference, or the one within it that explains most of that."""
     chosen = max(timers, key=lambda one: one.share)
     while True:
-        inner = [one for one in timers if _outer(one.name) == chosen.name]
+        inner = [timer for timer in timers if _outer(timer.name) == chosen.name]
         best = max(inner, key=lambda one: one.share, default=None)
         if best is None or best.share < LEAST_EXPLAINED * chosen.share:
             return chosen
@@ -227,10 +227,12 @@ def _by_design(timer: _Timer) -> str:
 
 def _of_one_rank(timers: list[_Timer]) -> FileVerdict:
     """Where the one rank that prints spends the iteration, and what its collectives take."""
-    whole = [one for one in timers if not _outer(one.name) and not _COLLECTIVE.search(one.name)]
+    whole = [
+        timer for timer in timers if not _outer(timer.name) and not _COLLECTIVE.search(timer.name)
+    ]
     whole.sort(key=lambda one: -one.high_ns)
     waits = sorted(
-        (one for one in timers if _COLLECTIVE.search(one.name)), key=lambda one: -one.high_ns
+        (timer for timer in timers if _COLLECTIVE.search(timer.name)), key=lambda one: -one.high_ns
     )
     shown = [one for one in (*whole[:_MOST_PARTS], *waits[:1]) if one.high_ns]
     if not shown:

@@ -78,9 +78,9 @@ def training_verdict(
     who = by_reports if by_reports.sentence else by_timers
     parts = [one for one in (number, who) if one.sentence]
     return FileVerdict(
-        " ".join(one.sentence for one in parts),
-        " ".join(one.caveat for one in reversed(parts) if one.caveat),
-        min((one.gravity for one in parts), default=Gravity.NONE),
+        " ".join(part.sentence for part in parts),
+        " ".join(part.caveat for part in reversed(parts) if part.caveat),
+        min((part.gravity for part in parts), default=Gravity.NONE),
     )
 
 

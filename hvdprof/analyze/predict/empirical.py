@@ -61,9 +61,9 @@ class MeasuredRates:
     def error(self) -> float:
         """The relative error of one measurement: the prior's, joined by the spread of repeats."""
         squares = sum(
-            float(np.square(np.log(one) - np.log(one).mean()).sum()) for one in self.rates
+            float(np.square(np.log(rate) - np.log(rate).mean()).sum()) for rate in self.rates
         )
-        degrees = sum(len(one) - 1 for one in self.rates)
+        degrees = sum(len(rate) - 1 for rate in self.rates)
         pooled = _ERROR_DEGREES * MEASUREMENT_ERROR**2 + squares
         return float(np.sqrt(pooled / (_ERROR_DEGREES + degrees)))
 

@@ -204,7 +204,7 @@ def _offsets(trace: GradientTrace) -> Float64s:
 
 def _environment(run: Run, cells: ForecastCells) -> Mapping[str, str]:
     passes = {key[0] for key in cells.reference.launches}
-    own = next((one.environment for one in run.manifest.passes if one.id in passes), {})
+    own = next((record.environment for record in run.manifest.passes if record.id in passes), {})
     return run.manifest.environment | own
 
 
@@ -226,7 +226,9 @@ def _negotiates(run: Run, cells: ForecastCells) -> Negotiates:
     if capacity == "0":
         return Negotiates.BY_GATHER
     passes = {key[0] for key in cells.reference.launches}
-    controller = next((one.controller for one in run.manifest.passes if one.id in passes), "")
+    controller = next(
+        (record.controller for record in run.manifest.passes if record.id in passes), ""
+    )
     return Negotiates.BY_GLOO_CACHE if controller == "gloo" else Negotiates.BY_MPI_CACHE
 
 

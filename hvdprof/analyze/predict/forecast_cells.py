@@ -73,7 +73,7 @@ class ForecastCells:
         """The launches of the reference, those with a timeline included; those without first."""
         cell = self.reference.cell
         rows = of_base_cell(run.segments, cell.model, cell.np, cell.engine)
-        keys = [(str(one["pass_id"]), str(one["segment"])) for one in rows.to_dict("records")]
+        keys = [(str(row["pass_id"]), str(row["segment"])) for row in rows.to_dict("records")]
         return sorted(keys, key=lambda key: key not in self.reference.launches)
 
     def efficiencies(self, scaling: pd.DataFrame) -> dict[int, float]:
@@ -104,9 +104,9 @@ def forecast_cells(
         )
     own = sorted(
         (
-            one
-            for one in cells
-            if one.cell.model == model and one.cell.engine == engine and one.cell.is_base
+            cell
+            for cell in cells
+            if cell.cell.model == model and cell.cell.engine == engine and cell.cell.is_base
         ),
         key=lambda one: (one.cell.np, one.cell.batch_size),
     )
@@ -128,7 +128,7 @@ def forecast_cells(
 
 
 def _model(cells: list[CellTime], question: Question, manifest: Manifest) -> str:
-    models = list(dict.fromkeys(one.cell.model for one in cells))
+    models = list(dict.fromkeys(cell.cell.model for cell in cells))
     if not models:
         raise UsageError(
             f"The run holds no step times to extrapolate.{_progress(manifest)}",
@@ -148,7 +148,7 @@ def _model(cells: list[CellTime], question: Question, manifest: Manifest) -> str
 def _progress(manifest: Manifest) -> str:
     if not (stands := standing(manifest)):
         return ""
-    done = sum(one.status == Status.DONE for one in manifest.passes)
+    done = sum(record.status == Status.DONE for record in manifest.passes)
     return f" It {stands}: {done} of {len(manifest.passes)} launches have ended."
 
 
@@ -159,7 +159,7 @@ def _hint(manifest: Manifest, model: str, engine: str, sizes: list[int]) -> str:
 
 
 def _engine(cells: list[CellTime], model: str) -> str:
-    engines = {one.cell.engine for one in cells if one.cell.model == model} - {TORCH_ENGINE}
+    engines = {cell.cell.engine for cell in cells if cell.cell.model == model} - {TORCH_ENGINE}
     known = [name for name in ENGINE_TITLES if name in engines]
     return HOROVOD_ENGINE if HOROVOD_ENGINE in known or not known else known[0]
 

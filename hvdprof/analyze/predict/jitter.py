@@ -135,18 +135,19 @@ def jitter_of(windows: Sequence[Float64s], rng: np.random.Generator) -> Jitter:
         windows: Per launch [steps, ranks] the time of each rank in each step, in units of the mean.
         rng: Source of randomness.
     """
-    split = [_residuals(one) for one in windows if len(one) > 1]
+    split = [_residuals(window) for window in windows if len(window) > 1]
     if not split:
         return no_jitter()
     residuals = [one for one, _ in split]
-    pooled = np.concatenate([one.ravel() for one in residuals])
+    pooled = np.concatenate([residual.ravel() for residual in residuals])
     if not pooled.any():
         return no_jitter()
     num = max(_LEAST_SAMPLES, min(_MOST_SAMPLES, _MOST_SORTED // len(pooled)))
     resampled = (
-        np.concatenate([_blocks(one, rng).ravel() for one in residuals]) for _ in range(num)
+        np.concatenate([_blocks(residual, rng).ravel() for residual in residuals])
+        for _ in range(num)
     )
-    weights = [one.size for one in residuals]
+    weights = [residual.size for residual in residuals]
     return Jitter(
         quantiles=np.stack([_quantiles(np.sort(one)) for one in resampled]),
         sd=float(pooled.std()),

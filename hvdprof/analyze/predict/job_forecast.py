@@ -109,7 +109,7 @@ def job_forecast(job: JobInputs, question: Question, facts: JobFacts) -> Forecas
         excluded_np=facts.excluded_np,
         algorithm=facts.algorithm,
         algorithm_probability=facts.algorithm_probability,
-        scenarios=tuple(one.name for one in networks),
+        scenarios=tuple(network.name for network in networks),
         rows=FORECAST.frame(tables.rows),
         causes=FORECAST_CAUSES.frame(tables.causes),
         widths=FORECAST_WIDTHS.frame(tables.widths),

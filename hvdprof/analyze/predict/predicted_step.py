@@ -156,7 +156,7 @@ class StepModel:
         key = (id(draws.differences), id(draws.jitter))
         if key not in self._slowest:
             self._groups += [draws.differences, draws.jitter]
-            sizes = [one.num_ranks for one in self._targets]
+            sizes = [target.num_ranks for target in self._targets]
             self._slowest[key] = slowest_of(
                 self._job.spread.jitter,
                 draws.differences,

@@ -70,7 +70,8 @@ class Pricing:
 def picked_link(link: Link, places: Int64s) -> Link:
     """The values of some draws of a link, of numbers as often as there are places."""
     values = {
-        one.name: np.asarray(getattr(link, one.name), dtype=np.float64) for one in fields(link)
+        field.name: np.asarray(getattr(link, field.name), dtype=np.float64)
+        for field in fields(link)
     }
     return Link(
         **{

@@ -185,7 +185,7 @@ def rank_variances(
         windows: Per launch of the same ranks [steps, ranks] their times, in units of the mean.
         hosts: The host of each rank.
     """
-    of_rank = np.mean([one.mean(axis=0) for one in windows], axis=0)
+    of_rank = np.mean([window.mean(axis=0) for window in windows], axis=0)
     noise = _noise(windows)
     groups = [np.flatnonzero(np.asarray(hosts) == name) for name in dict.fromkeys(hosts)]
     degrees = len(of_rank) - len(groups)
@@ -202,11 +202,11 @@ def rank_variances(
 def _noise(windows: Sequence[Times]) -> float:
     """Variance of the mean of a rank over all steps, from its jitter."""
     of_launch = []
-    for one in windows:
-        own = one - one.mean(axis=1, keepdims=True) if one.shape[1] > 1 else one
-        factor = one.shape[1] / max(one.shape[1] - 1, 1)
+    for window in windows:
+        own = window - window.mean(axis=1, keepdims=True) if window.shape[1] > 1 else window
+        factor = window.shape[1] / max(window.shape[1] - 1, 1)
         correlated = float(np.mean([autocorrelation_time(column) for column in own.T]))
-        of_launch.append(float(own.var(axis=0).mean()) * factor * correlated / len(one))
+        of_launch.append(float(own.var(axis=0).mean()) * factor * correlated / len(window))
     return float(np.mean(of_launch)) / len(windows)
 
 

@@ -83,7 +83,7 @@ def _step_noise(cells: Sequence[pd.DataFrame]) -> float | None:
         return None
     total = sum(float(np.log(rows["step_time_ns"]).var()) for rows in cells)
     errors = [rows["step_time_error_ns"] / rows["step_time_ns"] for rows in cells]
-    within = sum(float(np.square(one).mean()) for one in errors)
+    within = sum(float(np.square(error).mean()) for error in errors)
     if math.isnan(within) or within == 0:
         return None
     return min(within / max(total - within, within / LARGEST_NOISE), LARGEST_NOISE)

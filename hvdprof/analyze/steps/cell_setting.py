@@ -73,9 +73,9 @@ def cell_setting(run: Run, cell: Mapping[str, object]) -> CellSetting:
     segments = run.segments[(run.segments["mode"] == "throughput").to_numpy()]
     own = of_base_cell(segments, str(cell["model"]), int(str(cell["np"])), str(cell["engine"]))
     names = set(own["pass_id"].astype(str))
-    passes = [one for one in manifest.passes if one.id in names]
+    passes = [record for record in manifest.passes if record.id in names]
     ranks = run.ranks[run.ranks["pass_id"].astype(str).isin(names).to_numpy()]
-    controllers = {one.controller for one in passes}
+    controllers = {record.controller for record in passes}
     here = manifest.hosts[0] if manifest.hosts else {}
     cores = int(here.get("num_cores") or 0)
     of_here = ranks[(ranks["hostname"].astype(str) == str(here.get("hostname"))).to_numpy()]
@@ -109,17 +109,17 @@ def _busy_cores(
     if len(set(ranks["hostname"].astype(str)) - {""}) > 1 or len(manifest.hosts) != 1:
         return NAN
     # Ranks that wait for a core use none either: others must leave some.
-    others = {one.id: one.other_cpu_cores for one in passes}
+    others = {record.id: record.other_cpu_cores for record in passes}
     busy = segments["busy_cores"] + segments["pass_id"].astype(str).map(others).astype("float64")
     return float(busy.max(skipna=False)) if len(busy) else NAN
 
 
 def _most_other_cores(passes: Sequence[PassRecord]) -> float:
-    return max((one.other_cpu_cores or 0.0 for one in passes), default=0.0)
+    return max((record.other_cpu_cores or 0.0 for record in passes), default=0.0)
 
 
 def _mean_other_cores(passes: Sequence[PassRecord]) -> float:
-    return sum(one.other_cpu_cores or 0.0 for one in passes) / max(1, len(passes))
+    return sum(record.other_cpu_cores or 0.0 for record in passes) / max(1, len(passes))
 
 
 def _threads(ranks: pd.DataFrame) -> int:

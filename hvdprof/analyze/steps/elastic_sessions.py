@@ -49,10 +49,10 @@ class _Session:
     def named(self, workers: Iterable[Worker], ends: Ends | None = None) -> str:
         """Names of the workers; with ``ends`` also how they ended."""
         texts = [
-            f"rank {self.ranks[one]['rank']} ({_place(self.ranks[one])}"
-            + ("" if ends is None else _how(self.ranks[one], ends.get(one)))
+            f"rank {self.ranks[worker]['rank']} ({_place(self.ranks[worker])}"
+            + ("" if ends is None else _how(self.ranks[worker], ends.get(worker)))
             + ")"
-            for one in sorted(workers, key=lambda one: int(self.ranks[one]["rank"]))
+            for worker in sorted(workers, key=lambda one: int(self.ranks[one]["rank"]))
         ]
         more = len(texts) - MOST_NAMED
         return ", ".join(texts[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
@@ -111,7 +111,7 @@ def _sessions(run: Run, ranks: pd.DataFrame, of_job: pd.DataFrame) -> list[_Sess
             "ended": _ended(of_session["why"].astype(str)),
         }
         first = int(steady["step"].min()) if len(steady) else None
-        workers = {_worker(one): one for one in rows}
+        workers = {_worker(row): row for row in rows}
         found.append(_Session(row, workers, _warming(run.steps, pass_id, first)))
     return found
 

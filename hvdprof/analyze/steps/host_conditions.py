@@ -23,7 +23,7 @@ def host_condition_warnings(run: Run) -> Iterator[Note]:
 
 
 def _other_processes(passes: list[PassRecord]) -> Iterator[Note]:
-    busy = [one for one in passes if (one.other_cpu_cores or 0) > BUSY_CORES]
+    busy = [record for record in passes if (record.other_cpu_cores or 0) > BUSY_CORES]
     if busy:
         worst = max(busy, key=lambda one: one.other_cpu_cores or 0)
         text = (
@@ -34,7 +34,7 @@ def _other_processes(passes: list[PassRecord]) -> Iterator[Note]:
 
 
 def _steal(passes: list[PassRecord]) -> Iterator[Note]:
-    affected = [one for one in passes if (one.steal_share or 0) > STEAL_SHARE]
+    affected = [record for record in passes if (record.steal_share or 0) > STEAL_SHARE]
     if affected:
         worst = max(affected, key=lambda one: one.steal_share or 0)
         text = (

@@ -46,8 +46,8 @@ def full_command(run: Run) -> str:
 def without_folder(options: Sequence[str]) -> list[str]:
     """Options of ``bench`` or ``run`` without the one that names the run directory."""
     others, is_value = [], False
-    for one in options:
-        if not is_value and one not in _FOLDER and not one.startswith(_FOLDER_WITH_VALUE):
-            others.append(one)
-        is_value = one in _FOLDER
+    for option in options:
+        if not is_value and option not in _FOLDER and not option.startswith(_FOLDER_WITH_VALUE):
+            others.append(option)
+        is_value = option in _FOLDER
     return others

@@ -75,7 +75,7 @@ def sync_points(grid: StepGrid, waits: pd.DataFrame) -> SyncPoints | None:
     shared = _shared(set(sequences.values()))
     if len(shared) < 2:
         return None
-    places = {one: np.array(_places(shared, one)) for one in set(sequences.values())}
+    places = {sequence: np.array(_places(shared, sequence)) for sequence in set(sequences.values())}
     chosen = np.empty((num_steps, len(shared), num_ranks), dtype=np.int64)
     for (row, column), sequence in sequences.items():
         begin, end = table.first[row, column], table.last[row, column]

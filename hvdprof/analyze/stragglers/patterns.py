@@ -77,7 +77,7 @@ def named_causes(work: StepWork) -> tuple[NamedCause, ...]:
 def _search(spans: OwnTimes, step_ns: float) -> list[Delay]:
     has_others = spans.length.shape[1] > 1
     delays = list(slow_ranks(spans.length, step_ns)) if has_others else []
-    slow = {place for one in delays for place in one.places}
+    slow = {place for delay in delays for place in delay.places}
     rest = with_slow = spans.length
     for delay in delays:
         rest = without(rest, delay)
@@ -93,9 +93,9 @@ def _search(spans: OwnTimes, step_ns: float) -> list[Delay]:
     # A slow rank that varies is below the others in some steps once its mean excess is taken out:
     # then another one leads in what is left, and never where the slow one is as it was.
     return delays + [
-        one
-        for one in leads
-        if not slow & set(one.places) and saving(with_slow, one) >= SMALLEST_SHARE * step_ns
+        lead
+        for lead in leads
+        if not slow & set(lead.places) and saving(with_slow, lead) >= SMALLEST_SHARE * step_ns
     ]
 
 
@@ -118,7 +118,7 @@ def _sparse_delay(rest: Times, step_ns: float, steps: Int64s) -> Delay | None:
 
 def _most_expensive(rest: Times, delays: list[Delay]) -> Delay | None:
     """The delay that costs most; a periodic one that costs nearly as much goes before."""
-    costs = [saving(rest, one) for one in delays]
+    costs = [saving(rest, delay) for delay in delays]
     chosen = [
         (one.pattern == PERIODIC, cost, -number)
         for number, (one, cost) in enumerate(zip(delays, costs, strict=True))
@@ -158,8 +158,8 @@ def _apart(delays: list[Delay]) -> list[Delay]:
 
 
 def _with_phases(spans: OwnTimes, delays: list[Delay]) -> Iterator[_Found]:
-    slow = {place for one in delays if one.pattern in SLOW for place in one.places}
-    sparse = [one.affected.any(axis=1) for one in delays if one.pattern not in SLOW]
+    slow = {place for delay in delays if delay.pattern in SLOW for place in delay.places}
+    sparse = [delay.affected.any(axis=1) for delay in delays if delay.pattern not in SLOW]
     stalls = np.logical_or.reduce(sparse or [np.zeros(len(spans.length), dtype=bool)])
     for one in delays:
         others = sorted(slow - set(one.places))
@@ -184,11 +184,11 @@ def _merged(found: Iterable[_Found]) -> list[_Found]:
 def _as_one(group: list[_Found]) -> _Found | None:
     """Alike stalls of more than half of the ranks are any rank's; in many steps, jitter."""
     delays = [one.delay for one in group]
-    places = sorted({place for one in delays for place in one.places})
-    affected = np.logical_or.reduce([one.affected for one in delays])
-    weights = [float(one.affected.sum()) for one in delays]
+    places = sorted({place for delay in delays for place in delay.places})
+    affected = np.logical_or.reduce([delay.affected for delay in delays])
+    weights = [float(delay.affected.sum()) for delay in delays]
     share = float(np.average([one.phase_share for one in group], weights=weights))
-    first = next((one for one in delays if one.pattern in SLOW), delays[0])
+    first = next((delay for delay in delays if delay.pattern in SLOW), delays[0])
     whole = replace(first, places=tuple(places), affected=affected)
     if len(group) > 1 and whole.kind == STRAGGLER and 2 * len(places) > affected.shape[1]:
         if affected.any(axis=1).mean() > MOST_STEPS:

@@ -147,7 +147,7 @@ def any_rank_stalls(length: Times, step_ns: float, steps: Int64s) -> Iterator[De
         steps: [steps] Their numbers, in which a regular distance is looked for.
     """
     excess = _rank_excess(length, step_ns)
-    larger = [one for one in excess.thresholds() if one > excess.definite_ns]
+    larger = [threshold for threshold in excess.thresholds() if threshold > excess.definite_ns]
     for threshold in (*larger, excess.definite_ns):
         flags = excess.times >= threshold
         in_step: Bools = np.asarray(flags.any(axis=1))

@@ -75,9 +75,9 @@ def stragglers(
     step_ns = float(work.step_times.mean())
     late = lateness_of(work, spans)
     is_late = late >= SMALLEST_SHARE * step_ns
-    late_ranks = [one for one in causes if one.kind == STRAGGLER]
+    late_ranks = [cause for cause in causes if cause.kind == STRAGGLER]
     rest = ROTATING if not late_ranks and _is_rotating(spans.length, step_ns) else NONE
-    together = {id(one): _cost_together(work, one) for one in late_ranks}
+    together = {id(late_rank): _cost_together(work, late_rank) for late_rank in late_ranks}
     is_last = spans.length.argmax(axis=1)
     rows: list[dict[str, object]] = []
     for place, rank in enumerate(work.ranks.tolist()):
@@ -114,7 +114,7 @@ def stragglers(
 
 def _of_rank(causes: Sequence[NamedCause], rank: int, num_ranks: int) -> NamedCause | None:
     """The largest cause that names the rank, else one of any rank."""
-    own = [one for one in causes if rank in one.ranks]
+    own = [cause for cause in causes if rank in cause.ranks]
     return min(own, key=lambda one: len(one.ranks) == num_ranks, default=None)
 
 

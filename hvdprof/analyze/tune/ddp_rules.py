@@ -99,7 +99,7 @@ def _pieces(whole_mb: float) -> list[float]:
     if whole_mb >= BUCKETS_MB[0]:
         return []
     pieces = [float(f"{whole_mb / part:.2g}") for part in (2, 4, 8)]
-    return [one for one in pieces if one >= SMALLEST_PIECE_MB]
+    return [piece for piece in pieces if piece >= SMALLEST_PIECE_MB]
 
 
 def bucket_view(job: TunedJob) -> Iterator[Proposal]:

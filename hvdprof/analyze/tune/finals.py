@@ -89,13 +89,13 @@ def joined(candidates: Sequence[Candidate]) -> Candidate:
     """Several candidates as one that sets what all of them set."""
     environment: dict[str, str] = {}
     options: dict[str, str | int | float | bool] = {}
-    for one in candidates:
-        environment |= one.environment
-        options |= one.options
+    for candidate in candidates:
+        environment |= candidate.environment
+        options |= candidate.options
     return Candidate(
-        name=" + ".join(one.name for one in candidates),
+        name=" + ".join(candidate.name for candidate in candidates),
         environment=environment,
         options=options,
-        arguments=tuple(word for one in candidates for word in one.arguments),
-        changes_numerics=any(one.changes_numerics for one in candidates),
+        arguments=tuple(word for candidate in candidates for word in candidate.arguments),
+        changes_numerics=any(candidate.changes_numerics for candidate in candidates),
     )

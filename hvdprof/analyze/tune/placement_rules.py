@@ -34,7 +34,7 @@ def threads(job: TunedJob) -> Iterator[Proposal]:
     ladder = [fair, fair - 1] if fair > 1 else [fair]
     if own < fair:
         ladder.append((own + fair) // 2)
-    values = [one for one in dict.fromkeys(ladder) if one not in (own, 0)]
+    values = [value for value in dict.fromkeys(ladder) if value not in (own, 0)]
     why = (
         f"{job.ranks_per_host} ranks with {own} threads each on {cores} cores: "
         f"{'more threads than cores' if own > fair else 'cores are left'}."

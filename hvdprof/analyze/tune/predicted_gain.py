@@ -75,7 +75,7 @@ class Replays:
     def error(self) -> float:
         """What the replay of the present setting misses, a share of the measured step time."""
         replayed = float(np.mean([one.mean() for one in self.present_ns]))
-        measured = float(np.mean([one.measured_ns for one in self.launches]))
+        measured = float(np.mean([launch.measured_ns for launch in self.launches]))
         return replayed / measured - 1
 
     def gain(self, changed: Callable[[LaunchReplay], Float64s]) -> Estimate:
@@ -108,7 +108,7 @@ def with_predictions(
         seed: Of the draws.
     """
     replays = job_replays(job, seed)
-    return tuple(_predicted(job, one, replays) for one in candidates)
+    return tuple(_predicted(job, candidate, replays) for candidate in candidates)
 
 
 def job_replays(job: TunedJob, seed: int = 0) -> Replays | str:
@@ -143,7 +143,7 @@ def job_replays(job: TunedJob, seed: int = 0) -> Replays | str:
             launches.append(LaunchReplay(found, draws, seed).calibrated(present))
     if not launches:
         return f"There is nothing to replay: {reason}."
-    times = tuple(one.step_ns(present) for one in launches)
+    times = tuple(launch.step_ns(present) for launch in launches)
     return Replays(tuple(launches), present, job.ranks_per_host, times)
 
 

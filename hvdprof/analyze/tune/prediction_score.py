@@ -27,7 +27,7 @@ def prediction_score(trials: Sequence[Trial], checks: Sequence[Check] = ()) -> P
         trials: What was tried.
         checks: What was measured anew after the race.
     """
-    predicted = [one for one in trials if one.candidate.predicted is not None]
+    predicted = [trial for trial in trials if trial.candidate.predicted is not None]
     gains = [measured_gain(one, checks) for one in predicted]
     scored = [
         (one.candidate.predicted, gain, gain is not one.gain)

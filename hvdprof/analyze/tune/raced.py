@@ -75,9 +75,9 @@ class Raced:
         """The candidates that failed too often, in the race or alone in the check."""
         alone = self.finals.entries[BEST] if self.finals and BEST in self.given_up else ()
         return tuple(
-            one.candidate
-            for one in self.standings
-            if one.outcome is TrialOutcome.FAILED or one.candidate in alone
+            standing.candidate
+            for standing in self.standings
+            if standing.outcome is TrialOutcome.FAILED or standing.candidate in alone
         )
 
     @property
@@ -85,5 +85,7 @@ class Raced:
         """The candidates with a result that did not fail."""
         failed = self.failed
         return tuple(
-            one for one in self.standings if one.num_rounds and one.candidate not in failed
+            standing
+            for standing in self.standings
+            if standing.num_rounds and standing.candidate not in failed
         )

@@ -74,8 +74,10 @@ class Race:
         self._rules = rules
         self._candidates = tuple(candidates)
         self._standings = {
-            one.name: RaceStanding(one, Estimate(NAN, NAN, NAN), 0, None, is_ahead=False)
-            for one in candidates
+            candidate.name: RaceStanding(
+                candidate, Estimate(NAN, NAN, NAN), 0, None, is_ahead=False
+            )
+            for candidate in candidates
         }
         num_pairs = sum(
             one.is_alternative_to(other)
@@ -93,12 +95,14 @@ class Race:
     @property
     def racing(self) -> frozenset[str]:
         """The names of the candidates that are not dropped."""
-        return frozenset(one.candidate.name for one in self.standings if one.outcome is None)
+        return frozenset(
+            standing.candidate.name for standing in self.standings if standing.outcome is None
+        )
 
     @property
     def is_decided(self) -> bool:
         """Whether further rounds could change nothing: all that race are ahead, or none race."""
-        return all(one.is_ahead for one in self.standings if one.outcome is None)
+        return all(standing.is_ahead for standing in self.standings if standing.outcome is None)
 
     def drop(self, name: str, outcome: TrialOutcome) -> None:
         """Take a candidate out of the race."""
@@ -122,7 +126,11 @@ class Race:
             times: Those of all rounds so far, of dropped candidates too.
         """
         # What is dropped as slower may vary by more than what still races.
-        far = {one.candidate.name for one in self.standings if one.outcome in _OF_OTHER_NOISE}
+        far = {
+            standing.candidate.name
+            for standing in self.standings
+            if standing.outcome in _OF_OTHER_NOISE
+        }
         variance, degrees = _noise({name: of for name, of in times.items() if name not in far})
         quantile = student_quantile(degrees, 1 - self._level / 2) if degrees >= 1 else math.inf
         reach, racing = quantile * math.sqrt(variance), self.racing
@@ -139,9 +147,9 @@ class Race:
         Of alternatives only the fastest is among them.
         """
         able = [
-            one
-            for one in self.standings
-            if one.outcome is None and one.gain.value >= self._rules.margin
+            standing
+            for standing in self.standings
+            if standing.outcome is None and standing.gain.value >= self._rules.margin
         ]
         chosen: list[Candidate] = []
         for one in sorted(able, key=lambda one: one.gain.value, reverse=True):

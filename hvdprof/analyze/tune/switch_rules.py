@@ -69,16 +69,16 @@ def switches(job: TunedJob) -> Iterator[Proposal]:
     """Switches that are off their default by hand."""
     if not (job.is_horovod or job.is_ddp):
         return
-    for one in SWITCHES:
+    for switch in SWITCHES:
         applies = (
-            job.cell["engine"] in one.engines
-            and (job.setting.on_gpus or not one.on_gpus)
-            and (job.setting.num_hosts > 1 or not one.between_hosts)
+            job.cell["engine"] in switch.engines
+            and (job.setting.on_gpus or not switch.on_gpus)
+            and (job.setting.num_hosts > 1 or not switch.between_hosts)
         )
-        if applies and (job.variable(one.variable) or "").upper() in one.bad:
+        if applies and (job.variable(switch.variable) or "").upper() in switch.bad:
             yield Candidate(
-                name=f"{one.variable}={one.good}",
-                environment={one.variable: one.good},
-                why=f"{one.what[0].upper()}{one.what[1:]}, because "
-                f"{one.variable}={job.variable(one.variable)} is set.",
+                name=f"{switch.variable}={switch.good}",
+                environment={switch.variable: switch.good},
+                why=f"{switch.what[0].upper()}{switch.what[1:]}, because "
+                f"{switch.variable}={job.variable(switch.variable)} is set.",
             )

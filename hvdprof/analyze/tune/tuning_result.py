@@ -26,7 +26,7 @@ def checks(raced: Raced) -> tuple[Check, ...]:
     found = raced.finals.confirmations(raced.check_times)
     return tuple(
         Check(
-            names=tuple(one.name for one in raced.finals.entries[name]),
+            names=tuple(entry.name for entry in raced.finals.entries[name]),
             gain=_known(one.gain),
             num_repeats=one.num_repeats,
             is_confirmed=one.is_confirmed and name not in raced.given_up,
@@ -39,7 +39,7 @@ def checks(raced: Raced) -> tuple[Check, ...]:
 
 def trials(raced: Raced) -> tuple[Trial, ...]:
     """Every candidate with its outcome: the confirmed first, then by gain."""
-    found = [_trial(raced, one) for one in raced.standings] + list(raced.untried)
+    found = [_trial(raced, standing) for standing in raced.standings] + list(raced.untried)
     return tuple(
         sorted(found, key=lambda one: (_ORDER.index(TrialOutcome(one.outcome)), -_value(one)))
     )
@@ -136,7 +136,7 @@ def _interrupted(raced: Raced, tried: Sequence[RaceStanding]) -> str:
 def caveats(raced: Raced) -> Iterator[str]:
     """What limits the verdict."""
     if raced.finals is not None and raced.winner is not None:
-        of_winner = next(one for one in checks(raced) if one.names == _names(raced.named))
+        of_winner = next(check for check in checks(raced) if check.names == _names(raced.named))
         if any(one.changes_numerics for one in raced.named):
             yield _of_loss(of_winner)
         yield from _failed_launches(raced, raced.winner)
@@ -221,7 +221,7 @@ def _checked(finals: Finals) -> list[Candidate]:
 
 
 def _names(candidates: Iterable[Candidate]) -> tuple[str, ...]:
-    return tuple(one.name for one in candidates)
+    return tuple(candidate.name for candidate in candidates)
 
 
 def _known(gain: Estimate) -> Estimate | None:

@@ -71,8 +71,8 @@ def attached_verdict(
         caveats = (*caveats, Note(NoteCode.NO_BASELINE, text))
     return replace(
         answer,
-        sentence=" ".join(one.sentence for one in verdicts),
-        parts=VerdictParts(" ".join(one.headline for one in verdicts)),
+        sentence=" ".join(verdict.sentence for verdict in verdicts),
+        parts=VerdictParts(" ".join(verdict.headline for verdict in verdicts)),
         caveats=caveats,
     )
 
@@ -95,17 +95,17 @@ def led_by_errors(
     verdicts = verdicts[:_MOST_ERRORS]
     return replace(
         answer,
-        sentence=" ".join((*(one.sentence for one in verdicts), answer.sentence)),
+        sentence=" ".join((*(verdict.sentence for verdict in verdicts), answer.sentence)),
         caveats=(*_caveats_of(verdicts), *answer.caveats),
         parts=replace(
             answer.parts,
-            headline=" ".join((*(one.headline for one in verdicts), answer.headline)),
+            headline=" ".join((*(verdict.headline for verdict in verdicts), answer.headline)),
         ),
     )
 
 
 def _caveats_of(verdicts: Sequence[FileVerdict]) -> tuple[Note, ...]:
-    distinct = dict.fromkeys(one.caveat for one in verdicts if one.caveat)
+    distinct = dict.fromkeys(verdict.caveat for verdict in verdicts if verdict.caveat)
     return tuple(Note(NoteCode.OF_FILE, text) for text in distinct)
 
 
@@ -164,7 +164,11 @@ def _of_logs(run: Run, findings: pd.DataFrame, pages: Sequence[FilePage]) -> Ite
 
 
 def _outputs(run: Run) -> list[AttachedFile]:
-    return [one for one in attached_files(run.manifest) if one.kind == AttachedKind.OUTPUT]
+    return [
+        attached_file
+        for attached_file in attached_files(run.manifest)
+        if attached_file.kind == AttachedKind.OUTPUT
+    ]
 
 
 def _first_failure(run: Run, first: pd.Series) -> FileVerdict:

@@ -77,7 +77,7 @@ def _failed_cells(failed: Sequence[FailedSegment]) -> Iterator[Note]:
 
 
 def _restarted(passes: Sequence[PassRecord]) -> Iterator[Note]:
-    again = [one for one in passes if one.restarts]
+    again = [record for record in passes if record.restarts]
     if again:
         text = (
             f"{_number(len(again), 'launch', 'launches')} started again, since the launcher had "
@@ -127,7 +127,7 @@ def _unfinished(run: Run) -> Iterator[Note]:
 def _damaged_recordings(run: Run) -> Iterator[Note]:
     # Failed passes have no numbers here, and a warning of their own. Notes on files of other tools
     # are on no pass, and nothing else says that one of them is not used.
-    counted = {one.id for one in run.manifest.passes if one.status == Status.DONE}
+    counted = {record.id for record in run.manifest.passes if record.status == Status.DONE}
     is_attached = bool(attached_files(run.manifest))
     notes = [
         note

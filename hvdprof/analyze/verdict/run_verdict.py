@@ -210,7 +210,7 @@ def _joined(*texts: str) -> str:
 
 
 def _empty_verdict(failed: Sequence[FailedSegment], manifest: Manifest) -> Verdict:
-    num_planned = sum(len(one.segments) for one in manifest.passes)
+    num_planned = sum(len(record.segments) for record in manifest.passes)
     what = "No throughput" if _has_finished(manifest) else "Nothing"
     if failed:
         first = failed[0]

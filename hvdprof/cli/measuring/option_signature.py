@@ -30,16 +30,18 @@ def takes(*kinds: type) -> Callable[[Command], Command]:
             objects = [
                 kind(**_given(typed, names)) for kind, names in zip(kinds, fields, strict=True)
             ]
-            rest = {one.name: typed[one.name] for one in others}
+            rest = {other.name: typed[other.name] for other in others}
             command(*objects, **rest)
 
         parameters = [
-            *(one for kind in kinds for one in _parameters(kind)),
-            *(one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in others),
+            *(parameter for kind in kinds for parameter in _parameters(kind)),
+            *(other.replace(kind=inspect.Parameter.KEYWORD_ONLY) for other in others),
         ]
         # What typer reads to make its options.
         vars(with_options)["__signature__"] = inspect.Signature(parameters)
-        with_options.__annotations__ = {one.name: one.annotation for one in parameters}
+        with_options.__annotations__ = {
+            parameter.name: parameter.annotation for parameter in parameters
+        }
         return with_options
 
     return decorate

@@ -59,7 +59,7 @@ def print_launches(measurement: "api.Measurement", stream: IO[str]) -> None:
 
 def _summary(measurement: "api.Measurement") -> list[str]:
     """The plan with its time, and the meaning of the names of launches."""
-    kinds = list(dict.fromkeys(one.id.split("-")[2] for one in measurement.manifest.passes))
+    kinds = list(dict.fromkeys(record.id.split("-")[2] for record in measurement.manifest.passes))
     lines = [
         *_plan(measurement),
         *_oversubscribed(measurement),
@@ -73,9 +73,9 @@ def _plan(measurement: "api.Measurement") -> list[str]:
     """What runs, until when, and how long that takes."""
     manifest = measurement.manifest
     passes = manifest.passes
-    models = dict.fromkeys(part.segment.model for one in passes for part in one.segments)
-    sizes = sorted({one.size for one in passes})
-    repeats = max((one.repeat for one in passes), default=0)
+    models = dict.fromkeys(part.segment.model for record in passes for part in record.segments)
+    sizes = sorted({record.size for record in passes})
+    repeats = max((record.repeat for record in passes), default=0)
     launches = _counted(len(passes), "launch", "launches")
     of_what = f"{', '.join(models)}; np {', '.join(map(str, sizes))}"
     settings = measurement.settings
@@ -106,7 +106,7 @@ def _oversubscribed(measurement: "api.Measurement") -> list[str]:
     """
     if measurement.settings.hosts:
         return []
-    sizes = sorted({one.size for one in measurement.manifest.passes if one.oversubscribed})
+    sizes = sorted({record.size for record in measurement.manifest.passes if record.oversubscribed})
     if not sizes:
         return []
     return [

@@ -47,11 +47,11 @@ class _Lines:
     ) -> None:
         """The verdict on the present setting, what is tried, and how long it takes."""
         self._write(f"Present setting: {analysis.verdict.sentence}")
-        for one in choice.candidates:
+        for candidate in choice.candidates:
             predicted = ""
-            if one.predicted is not None:
-                predicted = f" Predicted gain: {units.percent(one.predicted.value)}."
-            self._write(f"  {one.name}: {one.why}{predicted}")
+            if candidate.predicted is not None:
+                predicted = f" Predicted gain: {units.percent(candidate.predicted.value)}."
+            self._write(f"  {candidate.name}: {candidate.why}{predicted}")
         if choice.candidates:
             self._write(
                 f"Race: {units.counted(plan.num_settings, 'setting')} beside the present one, "
@@ -61,13 +61,13 @@ class _Lines:
 
     def round_ended(self, number: int, standings: "Sequence[RaceStanding]") -> None:
         """What was dropped after a round, and what leads."""
-        for one in standings:
-            name = one.candidate.name
-            if one.outcome is not None and name not in self._dropped:
+        for standing in standings:
+            name = standing.candidate.name
+            if standing.outcome is not None and name not in self._dropped:
                 self._dropped.add(name)
-                gain = "" if math.isnan(one.gain.value) else f" ({_gain(one)})"
-                self._write(f"  Round {number}: {name} dropped, {one.outcome}{gain}")
-        racing = [one for one in standings if one.outcome is None]
+                gain = "" if math.isnan(standing.gain.value) else f" ({_gain(standing)})"
+                self._write(f"  Round {number}: {name} dropped, {standing.outcome}{gain}")
+        racing = [standing for standing in standings if standing.outcome is None]
         known = [one for one in racing if not math.isnan(one.gain.value)]
         if known:
             best = max(known, key=lambda one: one.gain.value)

@@ -294,7 +294,7 @@ class AutoRecorder(ProcessRecording):
             self._forwards.look(num_ended)
 
     def _look_for_device(self) -> None:
-        now = next((device_of(one) for one in self._optimizers), self._device)
+        now = next((device_of(optimizer) for optimizer in self._optimizers), self._device)
         if now != self._device:
             self._report_once(
                 f"the model moved from {self._device} to {now} after its optimizer was made: times "

@@ -54,7 +54,9 @@ class DdpModels:
 
     def model_of(self, optimizer: Optimizer) -> DdpModel | None:
         """The model that holds most of the parameters that an optimizer trains; None without."""
-        trained = {id(one) for one in parameters_of(optimizer) if one.requires_grad}
+        trained = {
+            id(parameter) for parameter in parameters_of(optimizer) if parameter.requires_grad
+        }
         shares = [
             (sum(id(one) in trained for _, one in model.module.named_parameters()), model)
             for made in self._made
@@ -69,19 +71,19 @@ class DdpModels:
         An object of a framework around another optimizer is not a further one.
         """
         found = [first]
-        taken = {id(one) for one in parameters_of(first)}
-        for one in _complete_optimizers(torch):
-            parameters = {id(parameter) for parameter in parameters_of(one)}
-            if parameters & taken or self.model_of(one) is None:
+        taken = {id(parameter) for parameter in parameters_of(first)}
+        for complete_optimizer in _complete_optimizers(torch):
+            parameters = {id(parameter) for parameter in parameters_of(complete_optimizer)}
+            if parameters & taken or self.model_of(complete_optimizer) is None:
                 continue
             taken |= parameters
-            found.append(one)
+            found.append(complete_optimizer)
         return found
 
 
 def _complete_optimizers(torch: ModuleType) -> Iterable[Any]:
     base = torch.optim.Optimizer
-    for one in gc.get_objects():
+    for instance in gc.get_objects():
         # By its type: an object may answer for its class in a way of its own.
-        if issubclass(type(one), base) and "_optimizer_step_post_hooks" in vars(one):
-            yield one
+        if issubclass(type(instance), base) and "_optimizer_step_post_hooks" in vars(instance):
+            yield instance

@@ -92,7 +92,9 @@ class ForwardDiscovery:
 
     def start(self, optimizers: Iterable[Optimizer]) -> None:
         """Watch the modules that hold the parameters of optimizers."""
-        parameters = [parameter for one in optimizers for parameter in parameters_of(one)]
+        parameters = [
+            parameter for optimizer in optimizers for parameter in parameters_of(optimizer)
+        ]
         torch = sys.modules["torch"]
         self._watch = ForwardWatch(torch, parameters, self._begin, self._evaluates, self._fails)
 

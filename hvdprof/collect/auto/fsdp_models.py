@@ -17,13 +17,13 @@ def fsdp_model_of(optimizer: Optimizer) -> Model | None:
     """
     if not is_fsdp(None, optimizer):
         return None
-    trained = {id(one) for one in parameters_of(optimizer) if one.requires_grad}
+    trained = {id(parameter) for parameter in parameters_of(optimizer) if parameter.requires_grad}
     largest, found = 0, None
-    for one in gc.get_objects():
+    for instance in gc.get_objects():
         # A module whose constructor is still running has no parameters to ask for.
-        if not is_sharded(type(one)) or "_parameters" not in vars(one):
+        if not is_sharded(type(instance)) or "_parameters" not in vars(instance):
             continue
-        num = sum(id(parameter) in trained for _, parameter in one.named_parameters())
+        num = sum(id(parameter) in trained for _, parameter in instance.named_parameters())
         if num > largest:
-            largest, found = num, one
+            largest, found = num, instance
     return found

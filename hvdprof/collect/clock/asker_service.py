@@ -87,7 +87,7 @@ class AskerService:
             selector.register(self._woken, selectors.EVENT_READ)
             is_open = True
             while is_open and (now_s := time.monotonic()) < self._deadline_s:
-                until_s = [one.until_s for one in self._greetings.values()]
+                until_s = [greeting.until_s for greeting in self._greetings.values()]
                 for key, _ in selector.select(min(self._deadline_s, *until_s, now_s + 60) - now_s):
                     if key.fileobj is self._woken:
                         is_open = False
@@ -124,7 +124,9 @@ class AskerService:
 
     def _drop_late(self, selector: selectors.BaseSelector) -> None:
         now_s = time.monotonic()
-        for greeting in [one for one in self._greetings.values() if one.until_s <= now_s]:
+        for greeting in [
+            greeting for greeting in self._greetings.values() if greeting.until_s <= now_s
+        ]:
             self._drop(greeting, selector)
 
     def _drop(self, greeting: Greeting, selector: selectors.BaseSelector) -> None:

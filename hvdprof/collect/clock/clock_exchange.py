@@ -103,7 +103,7 @@ class ClockExchange:
         identities = group.all_gather(own) if group.size > 1 else [own]
         hosts = [(boot, namespace) for boot, namespace, _ in identities]
         # Containers of one machine share its clock but not its loopback addresses.
-        self._one_host = all(one == identities[0] for one in identities)
+        self._one_host = all(identity == identities[0] for identity in identities)
         self._asker_of = _askers(hosts, force_tcp)
         self._askers = sorted(set(self._asker_of.values()))
         self._timeout_s = timeout_s + _TIMEOUT_PER_ASKER_S * len(self._askers)

@@ -103,10 +103,10 @@ def _gather_tensorflow(hvd: ModuleType, text: bytes) -> list[bytes]:
     thread.join(GATHER_TIMEOUT_S)
     if thread.is_alive():
         raise _incomplete()
-    failures = [one for one in results if isinstance(one, BaseException)]
+    failures = [result for result in results if isinstance(result, BaseException)]
     if failures:
         raise OSError(str(failures[0])) from failures[0]
-    return [one for one in results if isinstance(one, bytes)]
+    return [result for result in results if isinstance(result, bytes)]
 
 
 def _incomplete() -> OSError:

@@ -87,12 +87,12 @@ class ForwardWatch:
         """Watch the classes of all modules that hold trained parameters now."""
         self._is_settled = False
         base = self._torch.nn.Module
-        for one in gc.get_objects():
-            kind = type(one)
+        for instance in gc.get_objects():
+            kind = type(instance)
             if not issubclass(kind, base) or kind is base or kind in self._restore:
                 continue
             # A module whose constructor is still running has no parameters to ask for.
-            if "_parameters" in getattr(one, "__dict__", ()) and self._is_trained(one):
+            if "_parameters" in getattr(instance, "__dict__", ()) and self._is_trained(instance):
                 self._watch(kind)
 
     def move_here(self) -> None:
@@ -179,7 +179,11 @@ class ForwardWatch:
 
     def _parts(self, module: Module) -> Iterable[Module]:
         """The parts of a model that have parts of their own; others are too many to watch."""
-        return [one for one in module.children() if any(one.children()) and self._is_trained(one)]
+        return [
+            child
+            for child in module.children()
+            if any(child.children()) and self._is_trained(child)
+        ]
 
     def _is_trained(self, module: Module) -> bool:
         holds = self._holds.get(module)

@@ -32,7 +32,7 @@ def is_fsdp(model: object, optimizer: Optimizer) -> bool:
     if not any(name in sys.modules for name in _SHARDED_IN):
         return False
     # Sharded parameters are DTensors in any model.
-    return any(hasattr(one, "device_mesh") for one in parameters_of(optimizer))
+    return any(hasattr(parameter, "device_mesh") for parameter in parameters_of(optimizer))
 
 
 class FsdpReduction:

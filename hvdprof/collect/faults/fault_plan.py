@@ -164,7 +164,7 @@ def _phase(text: str, kind: str, value: str) -> str:
 def _ranks(text: str, value: str) -> tuple[int, ...]:
     if value == "all":
         return ()
-    return tuple(dict.fromkeys(_whole(text, "rank", one, least=0) for one in value.split("+")))
+    return tuple(dict.fromkeys(_whole(text, "rank", part, least=0) for part in value.split("+")))
 
 
 def _whole(text: str, key: str, value: str, *, least: int) -> int:

@@ -90,7 +90,9 @@ class InjectedGradients(GradientCalls):
     def watch(self, model: Model, optimizer: Optimizer) -> None:
         """Hooks of both; these come first, so that a fault delays what is recorded."""
         # The number of gradients of all optimizers shows which one is half way.
-        parameters = [one for one in parameters_of(optimizer) if one.requires_grad]
+        parameters = [
+            parameter for parameter in parameters_of(optimizer) if parameter.requires_grad
+        ]
         self._num_gradients += len(parameters)
         for parameter in parameters:
             handle = parameter.register_post_accumulate_grad_hook(self._gradient_ready)

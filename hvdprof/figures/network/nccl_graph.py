@@ -181,11 +181,11 @@ def _place_tree(
     stack = [root]
     while stack:
         rank = stack[-1]
-        waiting = [one for one in children[rank] if one not in across]
+        waiting = [child for child in children[rank] if child not in across]
         if waiting:
             stack.append(waiting[0])
             continue
-        inner = [across[one] for one in children[rank]]
+        inner = [across[child] for child in children[rank]]
         across[rank] = float(np.mean(inner)) if inner else float(width)
         width += not inner
         stack.pop()

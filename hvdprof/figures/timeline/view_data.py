@@ -194,7 +194,7 @@ def _counters(
         found.append(
             {
                 "row": place,
-                "values": [None if np.isnan(one) else float(f"{one:.3g}") for one in values],
+                "values": [None if np.isnan(value) else float(f"{value:.3g}") for value in values],
                 "most": most,
                 "text": units.byte_size(most) if is_bytes else f"{most:.3g} GB/s",
                 "missing": missing,

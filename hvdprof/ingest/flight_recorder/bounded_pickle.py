@@ -84,7 +84,9 @@ def _check(data: bytes) -> None:
         elif run := _FIXED.match(data, at):
             if is_counted:
                 # Bytes of operands count as well: few, as most are places and zeros.
-                num_containers += sum(data.count(one, at, run.end()) for one in _CONTAINERS)
+                num_containers += sum(
+                    data.count(container, at, run.end()) for container in _CONTAINERS
+                )
             if num_containers > MOST_CONTAINERS:
                 raise RefusedPickleError(f"holds more than {MOST_CONTAINERS:,} containers")
             at = run.end()

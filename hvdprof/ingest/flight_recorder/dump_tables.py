@@ -56,14 +56,14 @@ def _set_name(path: Path) -> str:
 
 def _read_set(name: str, files: Sequence[Recognised]) -> DumpSet:
     dumps = DumpSet(files[0].name if len(files) == 1 else name)
-    for one in files:
+    for file in files:
         try:
-            _add(one, read_dump(one.path), dumps)
+            _add(file, read_dump(file.path), dumps)
         except HvdprofError as error:
-            dumps.left_out[one.name] = error
+            dumps.left_out[file.name] = error
         except OSError as error:
-            reason = f"{one.name}: {error.strerror or error}."
-            dumps.left_out[one.name] = UnreadableInputError(reason)
+            reason = f"{file.name}: {error.strerror or error}."
+            dumps.left_out[file.name] = UnreadableInputError(reason)
     try:
         check_one_job({dumps.files[rank]: dump for rank, dump in dumps.dumps.items()})
     except UnreadableInputError as error:

@@ -60,7 +60,7 @@ def with_kernels(
         linked = [_timed(call, {**extents, **spans}, call.external_id) for call in hosted]
         if any(call.end_ns is not None for call in linked):
             return linked
-        return [_alone(one) for one in kernels] or linked
+        return [_alone(kernel) for kernel in kernels] or linked
     inner = _annotations_within(submitted, annotated)
     found = []
     for number, call in enumerate(submitted):
@@ -74,10 +74,10 @@ def with_kernels(
 def _kernel_spans(kernels: Sequence[Kernel]) -> Spans:
     """From the first start to the last end of the kernels of each submission."""
     spans: Spans = {}
-    for one in kernels:
-        if one.external_id is not None:
-            start, end = spans.get(one.external_id, (one.start_ns, one.end_ns))
-            spans[one.external_id] = (min(start, one.start_ns), max(end, one.end_ns))
+    for kernel in kernels:
+        if kernel.external_id is not None:
+            start, end = spans.get(kernel.external_id, (kernel.start_ns, kernel.end_ns))
+            spans[kernel.external_id] = (min(start, kernel.start_ns), max(end, kernel.end_ns))
     return spans
 
 

@@ -48,7 +48,7 @@ def one_recording(
             hint="Export the trace again, or copy the file again.",
         )
     recordings = recordings_of(whole)
-    complete = [one for one in recordings if one.is_whole]
+    complete = [recording for recording in recordings if recording.is_whole]
     if len(recordings) > 1 and len(complete) != 1:
         _refuse(recordings, len(complete), list(left_out.values()))
     chosen = recordings[0] if len(recordings) == 1 else complete[0]
@@ -60,18 +60,18 @@ def one_recording(
 
 def _usable(traces: Sequence[RankedTrace], left_out: dict[Path, str]) -> list[RankedTrace]:
     found: list[RankedTrace] = []
-    for one in traces:
-        name, file = shown_name(one.path), one.file
+    for trace in traces:
+        name, file = shown_name(trace.path), trace.file
         if file.notes:
-            left_out[one.path] = f"{name}: {file.notes[0]}; it is left out."
-        elif one.rank is not None and file.size is not None and one.rank >= file.size:
-            left_out[one.path] = (
-                f"{name} says that it is of rank {one.rank} of {file.size} ranks; it is left out."
+            left_out[trace.path] = f"{name}: {file.notes[0]}; it is left out."
+        elif trace.rank is not None and file.size is not None and trace.rank >= file.size:
+            left_out[trace.path] = (
+                f"{name} says that it is of rank {trace.rank} of {file.size} ranks; it is left out."
             )
-        elif same := next((other for other in found if _is_copy(one, other)), None):
-            left_out[one.path] = f"{name}: a copy of {shown_name(same.path)}; it is left out."
+        elif same := next((other for other in found if _is_copy(trace, other)), None):
+            left_out[trace.path] = f"{name}: a copy of {shown_name(same.path)}; it is left out."
         else:
-            found.append(one)
+            found.append(trace)
     return found
 
 
@@ -88,7 +88,7 @@ def _is_copy(one: RankedTrace, other: RankedTrace) -> bool:
 
 def _refuse(recordings: Sequence[Recording], num_complete: int, notes: Sequence[str]) -> None:
     """Raise the error that lists all recordings, each with the command that analyzes it."""
-    number = sum(len(one.traces) for one in recordings)
+    number = sum(len(recording.traces) for recording in recordings)
     how_many = f"{num_complete} of them have" if num_complete else "none of them has"
     lines = [
         f"These {number} traces are of {len(recordings)} recordings, which are not analyzed "
@@ -101,7 +101,7 @@ def _refuse(recordings: Sequence[Recording], num_complete: int, notes: Sequence[
         lines += [f"  - and {more} more"] if more > 0 else []
     lines += [f"  {note}" for note in notes[:_MOST_NAMED]]
     hint = "Analyze one recording with the command below it."
-    if any(one.rank is None for recording in recordings for one in recording.traces.values()):
+    if any(trace.rank is None for recording in recordings for trace in recording.traces.values()):
         hint += " If they are ranks of one job, name the files so: trace_rank0.json.gz."
     elif not num_complete:
         hint += " For the straggler, collect the traces of all its ranks, of one time."

@@ -37,13 +37,13 @@ class Recording:
     @property
     def size(self) -> int:
         """Ranks of the job, as far as the traces show."""
-        stated = [one.file.size or 0 for one in self.traces.values()]
+        stated = [trace.file.size or 0 for trace in self.traces.values()]
         return max([*stated, *(rank + 1 for rank in self.traces)])
 
     @property
     def is_whole(self) -> bool:
         """Whether every rank is known to have a trace."""
-        are_known = all(one.rank is not None for one in self.traces.values())
+        are_known = all(trace.rank is not None for trace in self.traces.values())
         return are_known and len(self.traces) == self.size
 
     @property
@@ -64,12 +64,12 @@ def ranked(files: Sequence[tuple[Path, TraceFile]]) -> list[RankedTrace]:
 
 def _span_of(file: TraceFile) -> tuple[int, int] | None:
     zero = file.zero_ns
-    starts = [one.start_ns for one in file.annotations[:1]]
+    starts = [annotation.start_ns for annotation in file.annotations[:1]]
     starts += [call.arrival_ns for call in file.calls[:1]]
     if zero is None or not starts:
         return None
     ends = [call.arrival_ns for call in file.calls[-1:]]
-    ends.append(max((one.end_ns for one in file.annotations), default=starts[0]))
+    ends.append(max((annotation.end_ns for annotation in file.annotations), default=starts[0]))
     return min(starts) + zero, max(ends) + zero
 
 
@@ -80,8 +80,8 @@ def recordings_of(traces: Sequence[RankedTrace]) -> list[Recording]:
     process groups, and have a common time where their clocks are known. Of several recordings that
     a trace fits, it is of the one with the longest common time.
     """
-    found = [Recording({0: one}) for one in traces if one.rank is None]
-    rest = [one for one in traces if one.rank is not None]
+    found = [Recording({0: trace}) for trace in traces if trace.rank is None]
+    rest = [trace for trace in traces if trace.rank is not None]
     while rest:
         ranks = Counter(one.rank for one in rest)
         most = max(ranks.values())
@@ -90,7 +90,7 @@ def recordings_of(traces: Sequence[RankedTrace]) -> list[Recording]:
         seeds = [one for one in rest if one.rank == first]
         grown = _grown(seeds, [one for one in rest if one.rank != first])
         found += grown
-        taken = {one.path for recording in grown for one in recording.traces.values()}
+        taken = {trace.path for recording in grown for trace in recording.traces.values()}
         rest = [one for one in rest if one.path not in taken]
     places = {one.path: place for place, one in enumerate(traces)}
     return sorted(found, key=lambda one: min(places[path] for path in one.paths))

@@ -50,8 +50,12 @@ def waits_of_fsdp2(
         calls: The collectives submitted in it, by arrival.
     """
     annotations = list(annotations_within(file, step))
-    ranges = [one for one in annotations if _split(one)[0] in (FSDP2_GATHERS, FSDP2_REDUCES)]
-    copies = [one for one in annotations if _split(one)[0] == _COPIES_OUT]
+    ranges = [
+        annotation
+        for annotation in annotations
+        if _split(annotation)[0] in (FSDP2_GATHERS, FSDP2_REDUCES)
+    ]
+    copies = [annotation for annotation in annotations if _split(annotation)[0] == _COPIES_OUT]
     starts = [one.start_ns for one in ranges]
     found: list[SyncWait] = []
     for call in calls:
@@ -92,9 +96,9 @@ def _waited(
     if call.end_ns <= around.end_ns:
         # Nothing follows in the range: its end is when the thread has woken up.
         return call.arrival_ns, around.end_ns
-    for one in copies:
-        if one.start_ns >= around.end_ns and _split(one)[1] == group:
-            return one.start_ns, max(one.start_ns, min(call.end_ns, one.end_ns))
+    for copy in copies:
+        if copy.start_ns >= around.end_ns and _split(copy)[1] == group:
+            return copy.start_ns, max(copy.start_ns, min(call.end_ns, copy.end_ns))
     return None
 
 

@@ -33,18 +33,18 @@ def add_standalone_traces(
         UnreadableInputError: Several recordings are possible, or no trace is whole.
     """
     found = read_traces(paths, builder.notes, progress=progress)
-    name = _name_of([one.path for one in found.ranks.values()])
+    name = _name_of([rank.path for rank in found.ranks.values()])
     record = traced_pass(found.size, name, found.controller, found.engine)
     for table, block in traced_blocks(found, record):
         builder.add_block(table, block)
     files = [
         AttachedFile(
             kind=AttachedKind.TRACE,
-            given=shown_name(one.path),
-            copy=printable(one.path.name),
-            rank=one.rank,
+            given=shown_name(rank.path),
+            copy=printable(rank.path.name),
+            rank=rank.rank,
         )
-        for one in found.ranks.values()
+        for rank in found.ranks.values()
     ]
     manifest = replace(Manifest.of_files(name), passes=[record], settings=attached_settings(files))
     return manifest, found

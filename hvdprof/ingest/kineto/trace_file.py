@@ -102,7 +102,7 @@ class TraceFile:
         """What makes its times ns since 1970; None where they are on no known clock."""
         if self.base_ns is not None:
             return self.base_ns
-        times = [one.start_ns for one in self.annotations[:1]]
+        times = [annotation.start_ns for annotation in self.annotations[:1]]
         times += [call.arrival_ns for call in self.calls[:1]]
         return 0 if times and min(times) > _EPOCH_FROM_US * 1000 else None
 
@@ -114,7 +114,7 @@ class TraceFile:
         """
         if self.on_gpu:
             return False
-        names = {one.name for one in self.annotations}
+        names = {annotation.name for annotation in self.annotations}
         if any(name.startswith(_FSDP1) for name in names):
             return True
         has_ranges = any(name.partition(" ")[0] in (FSDP2_GATHERS, FSDP2_REDUCES) for name in names)
@@ -123,13 +123,13 @@ class TraceFile:
     @property
     def is_of_fsdp2(self) -> bool:
         """Whether FSDP2 gathers and reduces its parameters."""
-        return any(one.name.startswith(_FSDP2) for one in self.annotations)
+        return any(annotation.name.startswith(_FSDP2) for annotation in self.annotations)
 
     @property
     def is_of_ddp(self) -> bool:
         """Whether DDP runs the model, or copies its reduced buckets."""
         return bool(len(self.copies[0])) or any(
-            one.name.startswith(_DDP) for one in self.annotations
+            annotation.name.startswith(_DDP) for annotation in self.annotations
         )
 
 
@@ -288,7 +288,7 @@ _HANDLERS: dict[bytes, Callable[[bytes, _Collected], None]] = {
 def _fill(file: TraceFile, collected: _Collected) -> None:
     annotations = sorted(collected.annotations, key=lambda one: one[0].start_ns)
     file.annotations = [one for one, record in annotations if not record]
-    threads = Counter(one.thread for one in file.annotations)
+    threads = Counter(annotation.thread for annotation in file.annotations)
     file.thread = max(threads, key=threads.__getitem__, default=-1)
     named = [
         call

@@ -60,10 +60,10 @@ def host_phases(file: TraceFile, step: TraceStep) -> HostPhases:
     """
     annotations = list(annotations_within(file, step))
     named = [
-        (phase, one.start_ns, min(one.end_ns, step.host_end_ns))
-        for one in annotations
+        (phase, annotation.start_ns, min(annotation.end_ns, step.host_end_ns))
+        for annotation in annotations
         for phase, pattern in _PHASES
-        if pattern.match(one.name)
+        if pattern.match(annotation.name)
     ]
     outer = list(_outermost(named))
     pieces = []
@@ -153,9 +153,9 @@ def on_gpu(phases: HostPhases, clock: GpuClock) -> list[Piece]:
 def _last(annotations: Sequence[Annotation], prefix: str, low: int, high: int) -> int:
     """The end of the last annotation of that name between two moments; 0 without one."""
     ends = [
-        one.end_ns
-        for one in annotations
-        if low <= one.start_ns < high and one.name.startswith(prefix)
+        annotation.end_ns
+        for annotation in annotations
+        if low <= annotation.start_ns < high and annotation.name.startswith(prefix)
     ]
     return min(max(ends, default=0), high)
 

@@ -82,12 +82,12 @@ class TraceSet:
     @property
     def controller(self) -> str:
         """What moved the data: gloo, nccl; empty where unknown."""
-        return " ".join(sorted({one.file.backend for one in self.ranks.values()} - {""}))
+        return " ".join(sorted({rank.file.backend for rank in self.ranks.values()} - {""}))
 
     @property
     def engine(self) -> str:
         """FSDP2 or DDP where a rank shows it; else collectives of torch.distributed."""
-        files = [one.file for one in self.ranks.values()]
+        files = [rank.file for rank in self.ranks.values()]
         if any(file.is_of_fsdp2 for file in files):
             return FSDP_ENGINE
         is_ddp = any(file.is_of_ddp for file in files)
@@ -124,13 +124,13 @@ def trace_set(
     for rank, (path, file) in sorted(whole.items()):
         clock = GpuClock.of(*file.launches)
         ranks[rank] = RankTrace(rank, path, file, trace_steps(file, clock), clock)
-    if not any(one.calls or one.steps.steps for one in ranks.values()):
+    if not any(rank.calls or rank.steps.steps for rank in ranks.values()):
         raise UnreadableInputError(
             f"{shown_name(files[0][0])} holds neither steps nor collectives.",
             hint=f"Call profiler.step() after each step. {torch_recording_hint(size)}",
         )
     _place_on_one_clock(ranks, notes)
-    origin = min(one.first_ns + one.offset_ns for one in ranks.values())
+    origin = min(rank.first_ns + rank.offset_ns for rank in ranks.values())
     for one in ranks.values():
         # Times since 1970 are no exact floating-point numbers of nanoseconds.
         one.offset_ns -= origin
@@ -155,23 +155,23 @@ def trace_set(
 
 def _place_on_one_clock(ranks: Mapping[int, RankTrace], notes: list[Note]) -> None:
     first = next(iter(ranks.values()))
-    for one in ranks.values():
-        zero = one.file.zero_ns
+    for rank in ranks.values():
+        zero = rank.file.zero_ns
         if zero is None:
             text = "has no base time: its clock is not that of other ranks."
-            notes.append(Note(NoteCode.NO_CLOCK, f"{shown_name(one.path)} {text}", rank=one.rank))
-        one.offset_ns = zero or 0
-        is_same_host = one is first or (
-            bool(one.file.host) and one.file.host == first.file.host and zero is not None
+            notes.append(Note(NoteCode.NO_CLOCK, f"{shown_name(rank.path)} {text}", rank=rank.rank))
+        rank.offset_ns = zero or 0
+        is_same_host = rank is first or (
+            bool(rank.file.host) and rank.file.host == first.file.host and zero is not None
         )
-        one.clock_method = SAME_CLOCK if is_same_host else "wall-clock"
-        one.clock_error_ns = 0 if is_same_host else UNKNOWN_ERROR_NS
+        rank.clock_method = SAME_CLOCK if is_same_host else "wall-clock"
+        rank.clock_error_ns = 0 if is_same_host else UNKNOWN_ERROR_NS
 
 
 def _number_alike(ranks: Mapping[int, RankTrace], notes: list[Note]) -> None:
     """Number inferred steps of all ranks by those of the first rank that end nearest."""
-    marked = [one for one in ranks.values() if one.steps.are_marked and one.steps.steps]
-    inferred = [one for one in ranks.values() if not one.steps.are_marked and one.steps.steps]
+    marked = [rank for rank in ranks.values() if rank.steps.are_marked and rank.steps.steps]
+    inferred = [rank for rank in ranks.values() if not rank.steps.are_marked and rank.steps.steps]
     if inferred:
         text = (
             "The traces mark no steps (ProfilerStep#N): steps are inferred from optimizer "

@@ -49,10 +49,10 @@ def trace_steps(file: TraceFile, clock: GpuClock) -> TraceSteps:
         clock: When the GPU had done what the host had started.
     """
     marks: dict[int, tuple[int, int]] = {}
-    for one in file.annotations:
-        found = _MARKED.match(one.name)
+    for annotation in file.annotations:
+        found = _MARKED.match(annotation.name)
         if found:
-            marks.setdefault(int(found[1]), (one.start_ns, one.end_ns))
+            marks.setdefault(int(found[1]), (annotation.start_ns, annotation.end_ns))
     if marks:
         hosted = [(number, *marks[number]) for number in sorted(marks)]
         return TraceSteps(_placed(hosted, clock), True)
@@ -72,7 +72,7 @@ def _placed(hosted: list[tuple[int, int, int]], clock: GpuClock) -> tuple[TraceS
 
 def _update_ends(file: TraceFile) -> list[int]:
     """The end of the last optimizer update of each step."""
-    updates = [one for one in file.annotations if _UPDATE.match(one.name)]
+    updates = [annotation for annotation in file.annotations if _UPDATE.match(annotation.name)]
     autograd = file.autograd[0]
     ends: list[int] = []
     for one, following in zip_longest(updates, updates[1:]):

@@ -62,7 +62,7 @@ def _numbers(size: str, entry: object) -> list[float] | None:
         return None
     keys = ("count", "total_latency_ms", "avg_latency_ms", "tput_avg_gbps", "busbw_avg_gbps")
     values = [entry.get(key) for key in keys]
-    known = [float(one) for one in values if isinstance(one, int | float)]
+    known = [float(value) for value in values if isinstance(value, int | float)]
     numbers = [float(size[:19]), *known]
-    whole = len(known) == len(keys) and all(0 <= one * 1e6 < _LARGEST for one in numbers)
+    whole = len(known) == len(keys) and all(0 <= number * 1e6 < _LARGEST for number in numbers)
     return numbers if whole else None

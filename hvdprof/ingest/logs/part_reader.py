@@ -57,7 +57,9 @@ class PartReader(ABC):
         }
         self._limits = {
             table.name: [
-                (one.name, _LIMITS[one.dtype]) for one in table.columns if one.dtype in _LIMITS
+                (column.name, _LIMITS[column.dtype])
+                for column in table.columns
+                if column.dtype in _LIMITS
             ]
             for table in self.TABLES
         }

@@ -75,7 +75,7 @@ def _status(rank: Mapping[str, object], default: str) -> str:
 
 def _launched(rank: Mapping[str, object]) -> int | None:
     counts = rank.get("collective_counts")
-    if not isinstance(counts, dict) or not all(isinstance(one, int) for one in counts.values()):
+    if not isinstance(counts, dict) or not all(isinstance(count, int) for count in counts.values()):
         return None
     total = sum(counts.values())
     return total if abs(total) < 2**62 else None

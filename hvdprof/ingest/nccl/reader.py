@@ -153,7 +153,11 @@ def _notes(
     rejoined = " put together again that another writer had cut"
     cut = " longer than 4 kB, of which only the beginning was read"
     alike = " that the log does not distinguish from others of the same size"
-    num_alike = sum(one.num_joined for one in communicators if one.join == "ambiguous")
+    num_alike = sum(
+        communicator.num_joined
+        for communicator in communicators
+        if communicator.join == "ambiguous"
+    )
     notes = (
         (NoteCode.NCCL_LINES, num_unknown, "line", unknown),
         (NoteCode.NCCL_LINES, scanner.num_rejoined, "line", rejoined),

@@ -99,7 +99,7 @@ def _ranges(database: sqlite3.Connection, text_of: Callable[[object], str], name
         return _Part()
     domain = "coalesce(domainId, 0)" if "domainId" in columns else "0"
     text_id = "textId" if "textId" in columns else "NULL"
-    payloads = [one for one in _PAYLOADS if one in columns]
+    payloads = [payload for payload in _PAYLOADS if payload in columns]
     payload = f"coalesce({', '.join([*payloads, 'NULL', 'NULL'])})"
     chosen = f"eventType IN ({', '.join(map(str, (*_INTERVALS, *_MARKS)))})"
     span = _span(database, RANGES, chosen, name)

@@ -27,15 +27,17 @@ def exclude_evaluations(files: Collection[RecorderFile]) -> None:
         recordings = [file.segments[name] for file in files if name in file.segments]
         steps = _steps_all_evaluate(recordings)
         if len(steps):
-            for one in recordings:
-                one.begin_after_evaluation(steps)
+            for recording in recordings:
+                recording.begin_after_evaluation(steps)
 
 
 def _steps_all_evaluate(recordings: Sequence[SegmentRecording]) -> NDArray[np.int64]:
-    evaluating = Counter(step for one in recordings for step in set(one.evaluations().tolist()))
+    evaluating = Counter(
+        step for recording in recordings for step in set(recording.evaluations().tolist())
+    )
     candidates = np.array(sorted(evaluating), dtype=np.int64)
     holding = np.zeros(len(candidates), dtype=np.int64)
-    for one in recordings:
-        holding += np.isin(candidates, one.step_table()[:, 0])
+    for recording in recordings:
+        holding += np.isin(candidates, recording.step_table()[:, 0])
     counts = np.array([evaluating[step] for step in candidates.tolist()], dtype=np.int64)
     return np.asarray(candidates[counts == holding])

@@ -33,7 +33,7 @@ def steps_from_windows(files: Collection[RecorderFile]) -> None:
     names = dict.fromkeys(name for file in files for name in file.segments)
     for name in names:
         recordings = [file.segments[name] for file in files if name in file.segments]
-        light = [one for one in recordings if len(one.windows)]
+        light = [recording for recording in recordings if len(recording.windows)]
         if not light:
             continue
         tables = [one.windows.table() for one in light]

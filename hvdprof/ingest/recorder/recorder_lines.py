@@ -313,7 +313,7 @@ def _is_usable(name: str, value: object) -> bool:
 
 def _buckets(values: Iterable[Bucket], num_tensors: int) -> list[tuple[int, int, "array[int]"]]:
     buckets = [(whole(offset), whole(dur), array("q", members)) for offset, dur, members in values]
-    if any(not 0 <= one < num_tensors for _, _, members in buckets for one in members):
+    if any(not 0 <= member < num_tensors for _, _, members in buckets for member in members):
         raise ValueError("a bucket holds a tensor that was not declared")
     return buckets
 

@@ -84,8 +84,8 @@ def sources_of(given: Given, workspace: Workspace) -> list[Source]:
                     hint=_how_to_see(file, workspace),
                 )
             sources.append(Source(kind, file.path, None))
-    return [one for one in sources if one.kind != AttachedKind.OUTPUT] + _with_ranks(
-        [one for one in sources if one.kind == AttachedKind.OUTPUT]
+    return [source for source in sources if source.kind != AttachedKind.OUTPUT] + _with_ranks(
+        [source for source in sources if source.kind == AttachedKind.OUTPUT]
     )
 
 
@@ -100,7 +100,7 @@ def _how_to_see(file: Recognised, workspace: Workspace) -> str:
 
 def _with_ranks(outputs: list[Source]) -> list[Source]:
     """The outputs with the ranks in their names, where these differ."""
-    ranks = [rank_in_name(one.path) for one in outputs]
+    ranks = [rank_in_name(output.path) for output in outputs]
     # kill_rank1.out is the output of a whole job: a single name decides nothing.
     if None in ranks or len(set(ranks)) < 2:
         return outputs

@@ -16,8 +16,8 @@ from hvdprof.rundir.shown_names import shown_name
 def copies_of(sources: Sequence[Source], record: PassRecord) -> list[tuple[Source, AttachedFile]]:
     """Where each file goes: paths in the run directory, no two alike."""
     paths = PassPaths(RunPaths(Path()).of_pass(record.id).folder)
-    by_kind = {kind: [one for one in sources if one.kind == kind] for kind in AttachedKind}
-    segments = [one.segment.id for one in record.segments]
+    by_kind = {kind: [source for source in sources if source.kind == kind] for kind in AttachedKind}
+    segments = [segment.segment.id for segment in record.segments]
     logs = distinct([name_in_run(one.path) for one in by_kind[AttachedKind.NCCL_LOG]])
     traces = distinct([name_in_run(one.path) for one in by_kind[AttachedKind.TRACE]])
     recordings = _apart([name_in_run(one.path) for one in by_kind[AttachedKind.RECORDING]])
@@ -26,7 +26,7 @@ def copies_of(sources: Sequence[Source], record: PassRecord) -> list[tuple[Sourc
     if len(outputs) == 1 and outputs[0].rank is None:
         output_paths = [paths.stdout]
     else:
-        names = distinct([_output_name(one) for one in outputs])
+        names = distinct([_output_name(output) for output in outputs])
         output_paths = [paths.output_folder / name for name in names]
     targets = {
         AttachedKind.TIMELINE: [paths.timeline(segment) for segment in segments],

@@ -67,7 +67,11 @@ def with_recordings(run: Run) -> Run:
 
     A file that cannot be read any more is noted.
     """
-    attached = [one for one in attached_files(run.manifest) if one.kind == AttachedKind.RECORDING]
+    attached = [
+        attached_file
+        for attached_file in attached_files(run.manifest)
+        if attached_file.kind == AttachedKind.RECORDING
+    ]
     if not attached:
         return run
     # Names in the run directory: the folders of this machine say nothing.

@@ -82,17 +82,19 @@ def attach(folder: Path, given: Given, stated: Stated, *, overwrite: bool = Fals
                 hint="Add --timeline, --trace, --nccl-log, --stdout or --recording.",
             )
         _refuse_what_is_there(folder, overwrite=overwrite)
-        traces = [one.path for one in sources if one.kind == AttachedKind.TRACE]
+        traces = [source.path for source in sources if source.kind == AttachedKind.TRACE]
         traced = _traced(traces, sources)
-        timelines = [one.path for one in sources if one.kind == AttachedKind.TIMELINE]
-        outputs = {one.path: one.rank for one in sources if one.kind == AttachedKind.OUTPUT}
+        timelines = [source.path for source in sources if source.kind == AttachedKind.TIMELINE]
+        outputs = {
+            source.path: source.rank for source in sources if source.kind == AttachedKind.OUTPUT
+        }
         recordings = read_recordings(
-            [one.path for one in sources if one.kind == AttachedKind.RECORDING]
+            [source.path for source in sources if source.kind == AttachedKind.RECORDING]
         )
         left_out = {**(traced.left_out if traced else {}), **recordings.left_out}
         counted = attached_size(
             timelines=timelines,
-            nccl_logs=[one.path for one in sources if one.kind == AttachedKind.NCCL_LOG],
+            nccl_logs=[source.path for source in sources if source.kind == AttachedKind.NCCL_LOG],
             outputs=outputs,
             recordings=recordings.run,
         )
@@ -113,7 +115,7 @@ def attach(folder: Path, given: Given, stated: Stated, *, overwrite: bool = Fals
                 size, stated.name, traced.controller, traced.engine, stated.batch_size or 0
             )
         # A later reader of the run directory cannot see a file that was never of use.
-        copies = copies_of([one for one in sources if one.path not in left_out], record)
+        copies = copies_of([source for source in sources if source.path not in left_out], record)
         manifest = _manifest(record, copies, stated.name)
         manifest.warnings += left_out.values()
         if counted.size is not None and counted.size != size:
@@ -136,7 +138,7 @@ def _traced(traces: Sequence[Path], sources: Sequence[Source]) -> TraceSet | Non
     """
     if not traces:
         return None
-    if any(one.kind == AttachedKind.TIMELINE for one in sources):
+    if any(source.kind == AttachedKind.TIMELINE for source in sources):
         raise UsageError(
             "Profiler traces and Horovod timelines are of different jobs.",
             hint="Make one run directory of each.",
@@ -166,7 +168,7 @@ def _refuse_what_is_there(folder: Path, *, overwrite: bool) -> None:
 def _pass(
     sources: Sequence[Source], size: int, stated: Stated, engine: str, *, is_uncached: bool
 ) -> PassRecord:
-    timelines = [one.path for one in sources if one.kind == AttachedKind.TIMELINE]
+    timelines = [source.path for source in sources if source.kind == AttachedKind.TIMELINE]
     mode = Mode.THROUGHPUT
     if timelines:
         mode = Mode.ATTRIBUTION if is_uncached else Mode.TRACE
@@ -195,7 +197,7 @@ def _pass(
         controller=UNKNOWN,
         oversubscribed=False,
         pinned=False,
-        segments=[SegmentRecord(segment=one, status=Status.DONE) for one in segments],
+        segments=[SegmentRecord(segment=segment, status=Status.DONE) for segment in segments],
         status=Status.DONE,
     )
 

@@ -18,7 +18,7 @@ def with_ddp_facts(run: Run) -> Run:
     """
     passes = run.manifest.passes
     paths = RunPaths(run.folder)
-    most = max((one.size for one in passes), default=0)
+    most = max((record.size for record in passes), default=0)
     found: list[DdpFacts] = []
     notes: list[Note] = []
     for record in passes:

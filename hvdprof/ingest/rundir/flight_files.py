@@ -119,9 +119,9 @@ def _matched(dumps: Mapping[int, DumpColumns]) -> dict[int, Int64s]:
         codes = np.array(
             [
                 -1
-                if one.collective in POINT_TO_POINT
-                else code_of.setdefault(_signature(one), len(code_of))
-                for one in dump.kinds
+                if kind.collective in POINT_TO_POINT
+                else code_of.setdefault(_signature(kind), len(code_of))
+                for kind in dump.kinds
             ],
             dtype=np.int64,
         )
@@ -168,21 +168,21 @@ def _block(
         "source": SOURCE,
         "rank": np.full(len(arrival), rank),
         "step": step,
-        "group": per_call([one.group for one in kinds]),
-        "group_size": numbers([record.size if one.is_world else None for one in kinds]),
+        "group": per_call([kind.group for kind in kinds]),
+        "group_size": numbers([record.size if kind.is_world else None for kind in kinds]),
         "seq": pd.array(dump.seq, dtype="Int64"),
         "match_id": ids,
-        "collective": per_call([one.collective for one in kinds]),
-        "name": per_call([one.name for one in kinds]),
-        "dtype": per_call([one.dtype for one in kinds]),
-        "size_bytes": numbers([one.size_bytes for one in kinds]),
+        "collective": per_call([kind.collective for kind in kinds]),
+        "name": per_call([kind.name for kind in kinds]),
+        "dtype": per_call([kind.dtype for kind in kinds]),
+        "size_bytes": numbers([kind.size_bytes for kind in kinds]),
         "submitted_ns": pd.array(arrival, dtype="Int64"),
         "start_ns": nothing,
         "arrival_ns": arrival,
         "end_ns": nothing,
         "exposed_ns": nothing,
         "state": per_call(
-            ["" if one.name.startswith(ARRIVALS_ONLY) else one.state for one in kinds]
+            ["" if kind.name.startswith(ARRIVALS_ONLY) else kind.state for kind in kinds]
         ),
         "clock_error_ns": alignment.errors_ns(arrival - alignment.offset_ns),
     }

@@ -37,9 +37,9 @@ def mark_reached(manifest: Manifest, record: PassRecord, files: Mapping[int, Rec
     for segment in record.segments if record.status in _OPEN_PASS else ():
         if segment.status in _OPEN:
             of_ranks = [file.segments.get(segment.segment.id) for file in files.values()]
-            recordings = [one for one in of_ranks if one is not None]
+            recordings = [recording for recording in of_ranks if recording is not None]
             is_whole = 0 < len(recordings) == record.size
-            if is_whole and not record.session and all(one.ended for one in recordings):
+            if is_whole and not record.session and all(recording.ended for recording in recordings):
                 segment.status = Status.DONE
             elif is_whole and min(map(_num_steps, recordings)) >= least_steps:
                 segment.status = Status.RUNNING

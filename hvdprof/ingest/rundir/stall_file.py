@@ -60,7 +60,7 @@ def read_stall_file(path: Path, name: str) -> StallFile:
             lasted[whole(record["number"])] = bounded(record["lasted_s"])
             at_end.update({record["number"]} if record.get("at_end") else ())
 
-    clauses = [Note(NoteCode.DAMAGED, one) for one in read_lines(path, take)]
+    clauses = [Note(NoteCode.DAMAGED, read_line) for read_line in read_lines(path, take)]
     for number, stall in seen:
         try:
             clause = _clause(stall, lasted.get(whole(stall["number"])))
@@ -138,7 +138,7 @@ def _clause(record: StallLine, lasted_s: float | None) -> str:
 
 
 def _ranks(numbers: Sequence[object]) -> str:
-    return ranks_named([whole(one) for one in numbers])
+    return ranks_named([whole(number) for number in numbers])
 
 
 def _without_late(record: StallLine) -> str:
@@ -148,11 +148,11 @@ def _without_late(record: StallLine) -> str:
     listed = [
         " ".join(
             [
-                f"rank {one['rank']} in {one['collective'] or 'a collective'}",
-                *([f"at {one['place']}"] if one["place"] else []),
+                f"rank {wait['rank']} in {wait['collective'] or 'a collective'}",
+                *([f"at {wait['place']}"] if wait["place"] else []),
             ]
         )
-        for one in waits[:_MOST_NAMED]
+        for wait in waits[:_MOST_NAMED]
     ]
     num_more = len(waits) - len(listed)
     more = [f"{num_more} more ranks"] if num_more else []

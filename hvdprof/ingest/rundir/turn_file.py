@@ -30,7 +30,7 @@ def with_turns(run: Run) -> Run:
             read.notes.append(Note(NoteCode.UNREADABLE, str(error.strerror)).at(where, record.id))
             continue
         read.add_tables([(TURNS.name, turns)])
-        read.notes += [Note(NoteCode.DAMAGED, one).at(where, record.id) for one in clauses]
+        read.notes += [Note(NoteCode.DAMAGED, clause).at(where, record.id) for clause in clauses]
     if not (read.notes or read.frames):
         return run
     own = read.run(run.folder, run.manifest)

@@ -122,7 +122,7 @@ def missing(path: Path) -> UnreadableInputError:
         return UnreadableInputError(f"No file matches {name}.")
     folder = path.parent
     if not folder.is_dir():
-        existing = next(one for one in folder.parents if one.is_dir())
+        existing = next(parent for parent in folder.parents if parent.is_dir())
         absent = existing / folder.relative_to(existing).parts[0]
         return UnreadableInputError(
             f"{name} does not exist: there is no folder {shown_name(absent)}."

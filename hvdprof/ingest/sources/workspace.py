@@ -78,7 +78,7 @@ class Workspace:
         if self._folder is None:
             return None
         top = Path(self._folder.name)
-        return next((one for one in path.parents if one.parent == top), None)
+        return next((parent for parent in path.parents if parent.parent == top), None)
 
     def keep(self) -> None:
         """Remove the folder at the end of the process, for its files are still needed.

@@ -59,7 +59,7 @@ def timeline_clock(file: TimelineFile, rank_0: RecorderFile | None) -> TimelineC
     epoch_ns = file.epoch_us * 1000
     differences = [wall_ns - monotonic_ns for wall_ns, monotonic_ns in pairs]
     nearest = min(range(len(pairs)), key=lambda i: abs(pairs[i][0] - epoch_ns))
-    spread = max(abs(one - differences[nearest]) for one in differences)
+    spread = max(abs(difference - differences[nearest]) for difference in differences)
     return TimelineClock(epoch_ns - differences[nearest], spread + _RESOLUTION_NS)
 
 

@@ -200,12 +200,12 @@ def _compile(function: Loop, shape: Shapes) -> bytes:
     jitted.compile(tuple(map(_numba_type, shape)))
     (signature,) = jitted.signatures
     module = llvm.parse_assembly(jitted.inspect_llvm(signature))
-    called = [one.name for one in module.functions if one.is_declaration]
+    called = [function.name for function in module.functions if function.is_declaration]
     if not all(name.startswith("llvm.") for name in called):
         # Loading code whose symbols are not found would end the process.
         raise RuntimeError(f"{function.__qualname__} calls {', '.join(called)}")
     # All else is inlined.
-    (entry,) = (one for one in module.functions if not one.is_declaration)
+    (entry,) = (function for function in module.functions if not function.is_declaration)
     entry.name = _ENTRY
     return bytes(_target().emit_object(module))
 

@@ -86,7 +86,7 @@ class RankStandings:
             for rank, state in sorted(states.items())
         ]
         # The gradients of different steps do not compare.
-        is_one_step = len({one.step for one in waits}) == 1
+        is_one_step = len({wait.step for wait in waits}) == 1
         ready = {rank: state.ready for rank, state in states.items()} if is_one_step else {}
         return different_waits(waits, ready)
 

@@ -54,29 +54,29 @@ def different_waits(
     """
     common = set.intersection(*(set(names) for names in ready.values())) if ready else set()
     kinds = {
-        (one.step, one.collective, one.place, frozenset(ready.get(one.rank, ())) - common)
-        for one in waits
+        (wait.step, wait.collective, wait.place, frozenset(ready.get(wait.rank, ())) - common)
+        for wait in waits
     }
     if len(kinds) < 2:
         return []
     return [
         RankWait(
-            rank=one.rank,
-            step=one.step,
-            collective=one.collective,
-            place=one.place,
-            tensors=[name for name in ready.get(one.rank, ()) if name not in common],
+            rank=wait.rank,
+            step=wait.step,
+            collective=wait.collective,
+            place=wait.place,
+            tensors=[name for name in ready.get(wait.rank, ()) if name not in common],
         )
-        for one in waits
+        for wait in waits
     ]
 
 
 def waits_text(waits: Sequence[RankWait]) -> str:
     """Which ranks wait in what, ``rank 0 in allreduce loss at train.py:31; rank 1 in ...``."""
-    other_steps = len({one.step for one in waits}) > 1
+    other_steps = len({wait.step for wait in waits}) > 1
     ranks: dict[str, list[int]] = {}
-    for one in waits:
-        ranks.setdefault(one.text(other_steps), []).append(one.rank)
+    for wait in waits:
+        ranks.setdefault(wait.text(other_steps), []).append(wait.rank)
     return "; ".join(f"{ranks_named(of_it)} in {text}" for text, of_it in ranks.items())
 
 

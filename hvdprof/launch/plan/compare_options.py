@@ -96,7 +96,8 @@ def variants_of(
         # The default number of launches is that of a comparison.
         own = {**alone, "repeats": options.repeats}
         of_model = [
-            model_options(options, options.models, {**own, "env": one}) for one in environments
+            model_options(options, options.models, {**own, "env": environment})
+            for environment in environments
         ]
         return of_model[0], of_model[1]
     shared = {field.name: getattr(options, field.name) for field in fields(ScriptOptions)}

@@ -20,9 +20,10 @@ def given_options(options: ScriptOptions, names: Collection[str]) -> dict[str, o
     """The options of these names that differ from the defaults of ``hvdprof run``."""
     record = record_of(options)
     return {
-        one.name: record[one.name]
-        for one in fields(ScriptOptions)
-        if one.name in names and getattr(options, one.name) != default_of(ScriptOptions, one.name)
+        field.name: record[field.name]
+        for field in fields(ScriptOptions)
+        if field.name in names
+        and getattr(options, field.name) != default_of(ScriptOptions, field.name)
     }
 
 
@@ -41,8 +42,8 @@ def model_options(
     """
     seconds = {} if options.num_steps is not None else {"max_seconds": BENCH_SECONDS}
     of_models = {"models": models, "preset": "quick", "compression": "none"}
-    of_bench = {one.name for one in fields(BenchOptions)}
-    of_script = {one.name for one in fields(ScriptOptions)} - of_bench
+    of_bench = {field.name for field in fields(BenchOptions)}
+    of_script = {field.name for field in fields(ScriptOptions)} - of_bench
     given = given_options(options, of_bench)
     if others := given_options(options, of_script):
         flags = dict(declared(ScriptOptions))[next(iter(others))].flags

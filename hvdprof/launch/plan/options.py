@@ -79,12 +79,12 @@ class RankOptions:
 
     def __post_init__(self) -> None:
         """Make lists tuples and paths text, so that the manifest holds what is compared."""
-        for one in fields(self):
-            value = getattr(self, one.name)
+        for field in fields(self):
+            value = getattr(self, field.name)
             if isinstance(value, list):
-                object.__setattr__(self, one.name, tuple(value))
+                object.__setattr__(self, field.name, tuple(value))
             elif isinstance(value, Path):
-                object.__setattr__(self, one.name, str(value))
+                object.__setattr__(self, field.name, str(value))
 
     @property
     def folder(self) -> Path | None:
@@ -166,7 +166,7 @@ class MeasureOptions(RankOptions):
 
 def declared(kind: type) -> Iterator[tuple[str, Option]]:
     """The names of the fields of an options class with their ``Option``, panel after panel."""
-    found = [(one.name, one.metadata[KEY]) for one in fields(kind)]
+    found = [(field.name, field.metadata[KEY]) for field in fields(kind)]
     yield from sorted(found, key=lambda one: PANELS.index(one[1].panel))
 
 
@@ -218,7 +218,7 @@ def arguments_of(options: object) -> list[str]:
 
 def default_of(kind: type, name: str) -> object:
     """The default of a field of an options class."""
-    return next(one.default for one in fields(kind) if one.name == name)
+    return next(field.default for field in fields(kind) if field.name == name)
 
 
 def record_of(options: RankOptions) -> dict[str, object]:

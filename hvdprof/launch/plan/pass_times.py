@@ -38,7 +38,7 @@ class PassTimes:
         units = self._units.get(_kind(record)) or [
             unit for units in self._units.values() for unit in units
         ]
-        if not units and any(one.segment.max_seconds is None for one in record.segments):
+        if not units and any(segment.segment.max_seconds is None for segment in record.segments):
             return None
         unit = fmean(units) if units else ASSUMED_UNIT_S
         return unit * _num_units(record) + _measured_s(record)
@@ -63,4 +63,4 @@ def _num_units(record: PassRecord) -> int:
 
 
 def _measured_s(record: PassRecord) -> float:
-    return sum(one.segment.max_seconds or 0.0 for one in record.segments)
+    return sum(segment.segment.max_seconds or 0.0 for segment in record.segments)

@@ -150,9 +150,9 @@ class PredictOptions:
 
     def __post_init__(self) -> None:
         """Make lists tuples."""
-        for one in fields(self):
-            if isinstance(value := getattr(self, one.name), list):
-                object.__setattr__(self, one.name, tuple(value))
+        for field in fields(self):
+            if isinstance(value := getattr(self, field.name), list):
+                object.__setattr__(self, field.name, tuple(value))
 
     def check(self) -> None:
         """Check what needs no run.

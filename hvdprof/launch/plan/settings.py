@@ -91,7 +91,7 @@ class Resolved:
         return {name: value for name, value in asdict(self).items() if name in _RESOLVED}
 
 
-_RESOLVED = tuple(one.name for one in fields(Resolved))
+_RESOLVED = tuple(field.name for field in fields(Resolved))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

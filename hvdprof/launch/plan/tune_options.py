@@ -195,7 +195,7 @@ def present_options(options: TuneOptions, sizes: Sequence[int], folder: Path) ->
         "budget": None,
     }
     if options.models is None:
-        names = {one.name for one in fields(RunOptions)}
+        names = {field.name for field in fields(RunOptions)}
         record = {**given_options(options, names), **own}
         return decode(RunOptions, record, "options", unknown_keys=False)
     return model_options(options, options.models, own)

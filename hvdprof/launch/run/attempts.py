@@ -110,7 +110,7 @@ def split_unfinished(
     record.segments = [segment for segment in record.segments if segment not in rest]
     return replace(
         record,
-        id=_next_id(record.id, [one.id for one in passes]),
+        id=_next_id(record.id, [record.id for record in passes]),
         status=Status.PLANNED,
         segments=[SegmentRecord(segment=segment.segment) for segment in rest],
         command=[],

@@ -18,7 +18,7 @@ _Cell = tuple[int, str]
 
 def num_failed(passes: Iterable[PassRecord]) -> int:
     """Measurements that failed, whether their cell has a result by others or not."""
-    return sum(one.status in _FAILED for record in passes for one in record.segments)
+    return sum(segment.status in _FAILED for record in passes for segment in record.segments)
 
 
 def cells_without_result(passes: Iterable[PassRecord]) -> int:
@@ -31,12 +31,12 @@ def cells_without_result(passes: Iterable[PassRecord]) -> int:
     statuses: dict[_Cell, dict[str, list[str]]] = {}
     elastic_failures = 0
     for record in passes:
-        for one in record.segments:
+        for segment in record.segments:
             if record.session is not None:
-                elastic_failures += one.status in _FAILED
+                elastic_failures += segment.status in _FAILED
                 continue
-            by_mode = statuses.setdefault((record.size, one.segment.id), {})
-            by_mode.setdefault(record.mode, []).append(one.status)
+            by_mode = statuses.setdefault((record.size, segment.segment.id), {})
+            by_mode.setdefault(record.mode, []).append(segment.status)
     lacking = 0
     for by_mode in statuses.values():
         launches = by_mode.get(Mode.THROUGHPUT) or [
@@ -44,5 +44,5 @@ def cells_without_result(passes: Iterable[PassRecord]) -> int:
         ]
         needed = min(LEAST_LAUNCHES, len(launches))
         is_short = launches.count(Status.DONE) < needed
-        lacking += is_short and any(one in _FAILED for one in launches)
+        lacking += is_short and any(launch in _FAILED for launch in launches)
     return lacking + elastic_failures

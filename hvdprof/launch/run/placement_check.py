@@ -39,9 +39,9 @@ def refine_from_ranks(
 
 
 def _name(record: PassRecord, engine: str) -> None:
-    for one in record.segments:
+    for segment in record.segments:
         # No Horovod writes the timeline that was planned.
-        one.segment = replace(one.segment, engine=engine, timeline=False)
+        segment.segment = replace(segment.segment, engine=engine, timeline=False)
 
 
 def _too_many(ranks: list[HeaderLine], settings: Settings) -> bool:

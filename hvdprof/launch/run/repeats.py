@@ -52,13 +52,13 @@ class Repeats:
     def next(self) -> list[PassRecord]:
         """The passes of the next repeat; none where the run ends, and the manifest says why."""
         manifest, most = self._manifest, self._settings.repeats
-        done = max((one.repeat for one in manifest.passes), default=0)
+        done = max((record.repeat for record in manifest.passes), default=0)
         look = Look(
             repeat=done,
             elapsed_s=round(manifest.elapsed_s, 1),
             cells=self._look(self._folder, stopping_confidence(done, most)),
         )
-        manifest.looks = [*(one for one in manifest.looks if one.repeat != done), look]
+        manifest.looks = [*(look for look in manifest.looks if look.repeat != done), look]
         wide = self._too_wide(look)
         if done >= FIRST_LOOK and not look.cells:
             return self._stop(StopReason.NOTHING, look)
@@ -70,7 +70,7 @@ class Repeats:
         for chosen in self._choices(done, look, wide):
             passes = self._planned(done + 1, chosen)
             if passes and self._fits(passes, left_s):
-                self._added.update(one.id for one in passes)
+                self._added.update(record.id for record in passes)
                 return self._longer(passes, look, left_s)
         return self._stop(StopReason.BUDGET if left_s < math.inf else StopReason.NOTHING, look)
 
@@ -81,7 +81,7 @@ class Repeats:
     def _too_wide(self, look: Look) -> list[KnownCell]:
         """The cells that are not known to the precision, the widest first."""
         precision = self._settings.precision
-        cells = [one for one in look.cells if precision is None or not width(one) <= precision]
+        cells = [cell for cell in look.cells if precision is None or not width(cell) <= precision]
         return sorted(cells, key=width, reverse=True)
 
     @property
@@ -107,15 +107,15 @@ class Repeats:
         In the second repeat all have another chance.
         """
         known: dict[_Launchable, list[tuple[PassRecord, Segment]]] = {}
-        passes = [one for one in self._manifest.passes if one.mode == Mode.THROUGHPUT]
-        done = max((one.repeat for one in passes), default=0)
+        passes = [record for record in self._manifest.passes if record.mode == Mode.THROUGHPUT]
+        done = max((record.repeat for record in passes), default=0)
         results = {
             (record.size, segment.segment.id)
             for record in passes
             for segment in record.segments
             if segment.status in _HAS_RESULT
         }
-        for record in (one for one in passes if one.repeat == 1):
+        for record in (record for record in passes if record.repeat == 1):
             for one in record.segments:
                 if done == 1 or (record.size, one.segment.id) in results:
                     place = (record.size, one.segment.engine, one.segment.model)
@@ -125,14 +125,14 @@ class Repeats:
     def _planned(self, repeat: int, chosen: Collection[_Launchable]) -> list[PassRecord]:
         by_launch: dict[tuple[int, str], list[tuple[PassRecord, Segment]]] = {}
         for (size, engine, _), cells in self._cells().items():
-            wanted = [one for one in cells if (size, engine, one[1].model) in chosen]
+            wanted = [cell for cell in cells if (size, engine, cell[1].model) in chosen]
             # Toggles are no part of the result that is narrowed.
             if repeat > FIRST_LOOK:
                 wanted = [one for one in wanted if _has_no_toggle(one[1])]
             if wanted:
                 by_launch.setdefault((size, engine), []).extend(wanted)
         groups = list(by_launch.values())
-        last = max(int(one.id.split("-", 1)[0]) for one in self._manifest.passes)
+        last = max(int(record.id.split("-", 1)[0]) for record in self._manifest.passes)
         passes: list[PassRecord] = []
         for cells in groups if repeat % 2 else reversed(groups):
             record = cells[0][0]
@@ -153,7 +153,7 @@ class Repeats:
         between, launches of ``sqrt(c * t * within / between)`` measured seconds narrow the interval
         fastest, t being the seconds so far (Kalibera and Jones, ISMM 2013, section 5).
         """
-        noise = {one.model: one.step_noise for one in look.cells}
+        noise = {cell.model: cell.step_noise for cell in look.cells}
         times = PassTimes(self._manifest.passes)
         starts: dict[str, list[float]] = {}
         for record in passes:
@@ -172,7 +172,9 @@ class Repeats:
         longer = [
             replace(
                 record,
-                segments=[SegmentRecord(segment=stretched(one.segment)) for one in record.segments],
+                segments=[
+                    SegmentRecord(segment=stretched(segment.segment)) for segment in record.segments
+                ],
             )
             for record in passes
         ]

@@ -53,8 +53,8 @@ def time_plan(manifest: Manifest, runs_folder: Path) -> TimePlan:
         earlier = _earlier_run(manifest, runs_folder)
         times = PassTimes(earlier[1].passes if earlier else ())
         basis = f"{times.num_passes} launches of {earlier[0]}" if earlier else ""
-    planned = [one for one in manifest.passes if one.status == Status.PLANNED]
-    repeat = [one for one in manifest.passes if _is_first_throughput(one)]
+    planned = [record for record in manifest.passes if record.status == Status.PLANNED]
+    repeat = [record for record in manifest.passes if _is_first_throughput(record)]
     planned_s, repeat_s = times.total(planned), times.total(repeat)
     if not basis:
         basis = (

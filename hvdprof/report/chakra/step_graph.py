@@ -134,7 +134,7 @@ class _Graph:
                 num_tensors=len(one.tensors),
             )
             previous = (node,)
-        return previous[0], max(one.start_ns + one.dur_ns for one in executions)
+        return previous[0], max(execution.start_ns + execution.dur_ns for execution in executions)
 
     def _work(self, name: str, start_ns: int, end_ns: int) -> int:
         self._last = (self._add(name, start_ns, end_ns - start_ns, self._last),)

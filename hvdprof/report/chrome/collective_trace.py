@@ -57,7 +57,9 @@ def collective_content(run: Run, job: str | None = None) -> TraceContent:
     for rank in ranks:
         own = calls[(calls["rank"] == rank).to_numpy()]
         for group, of_group in own.groupby("group", sort=True, observed=True):
-            made = _lanes(rank, len([one for one in lanes if one.process == rank]), group, of_group)
+            made = _lanes(
+                rank, len([lane for lane in lanes if lane.process == rank]), group, of_group
+            )
             lanes += made[0]
             sources.append(list(_events(*made, of_group)))
     errors = calls["clock_error_ns"]

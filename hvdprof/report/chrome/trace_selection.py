@@ -121,8 +121,10 @@ def export_hint(run: Run) -> str:
             command = shlex.join(["hvdprof", "export", str(place), "-o", "trace.json"])
             return f"Export the attached files: {command}"
         return _attached_alone(run, attached)
-    passes = [RunPaths(run.folder).of_pass(one.id) for one in run.manifest.passes]
-    outputs = [path for one in passes for path in (one.stderr, one.stdout) if _has_text(path)]
+    passes = [RunPaths(run.folder).of_pass(record.id) for record in run.manifest.passes]
+    outputs = [
+        path for record in passes for path in (record.stderr, record.stdout) if _has_text(path)
+    ]
     return f"The reason is in {outputs[0]}." if outputs else ""
 
 

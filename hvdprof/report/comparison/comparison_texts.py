@@ -178,7 +178,7 @@ def _causes(comparison: Comparison) -> Iterator[CellCauses]:
         if row["metric"] == comparison.metric.name and row["outcome"] in _CHANGED
     }
     moved = {name for name, is_moved in zip(names, rows["moved"], strict=True) if is_moved}
-    for name in dict.fromkeys(one for one in names if one in changed | moved):
+    for name in dict.fromkeys(name for name in names if name in changed | moved):
         own = rows[[one == name for one in names]]
         total = float(own["one_ns"].sum())
         shown = own[own["difference_ns"].abs() >= _SMALLEST_SHOWN * total]

@@ -53,7 +53,9 @@ def json_object(analysis: RunAnalysis) -> JsonObject:
         "findings": json_rows(analysis.findings),
         "files": [page_json(page) for page in analysis.pages],
         "warnings": list(analysis.warnings),
-        "warning_notes": [json_value(dataclasses.asdict(one)) for one in analysis.warning_notes],
+        "warning_notes": [
+            json_value(dataclasses.asdict(warning_note)) for warning_note in analysis.warning_notes
+        ],
         "tables": {
             name: json_rows(frame) for name, frame in others.items() if len(frame) <= MOST_ROWS
         },

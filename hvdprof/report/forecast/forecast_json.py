@@ -44,7 +44,7 @@ def forecast_object(
         "forecast_causes": json_rows(forecast.causes),
         "forecast_widths": json_rows(forecast.widths),
         "forecast_measure": json_rows(forecast.measurements),
-        "limits": [json_value(dataclasses.asdict(one)) for one in forecast.limits],
+        "limits": [json_value(dataclasses.asdict(limit)) for limit in forecast.limits],
         "assumptions": list(forecast.assumptions),
         "missing": [json_value(dataclasses.asdict(one)) for one in forecast.missing],
         **cost,

@@ -36,7 +36,7 @@ class ForecastPart:
 
 def shape_forecasts(analysis: RunAnalysis) -> tuple[ForecastPart, ...]:
     """The latest forecast of every model, in the order of the models' first forecasts."""
-    latest = {one.forecast.model: one.forecast for one in analysis.run.forecasts}
+    latest = {forecast.forecast.model: forecast.forecast for forecast in analysis.run.forecasts}
     run = shlex.quote(str(analysis.run.folder))
     return tuple(_part(forecast, run) for forecast in latest.values())
 
@@ -48,8 +48,8 @@ def _part(forecast: Forecast, run: str) -> ForecastPart:
     sentences += [f"Caveat: {caveat}"] if caveat else []
     several = len(forecast.limits) > 1
     sentences += [
-        f"Over {network_name(one.scenario)}: {knee_of(one)}" if several else knee_of(one)
-        for one in forecast.limits
+        f"Over {network_name(limit.scenario)}: {knee_of(limit)}" if several else knee_of(limit)
+        for limit in forecast.limits
     ]
     sentences += [f"Next: {text}"] if text else []
     ordered = forecast.rows.sort_values(["scenario", "np"], kind="stable").to_dict("records")

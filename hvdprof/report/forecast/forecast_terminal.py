@@ -84,7 +84,7 @@ def _print_scenario(
     console: Console, forecast: Forecast, scenario: str, price: float | None
 ) -> None:
     rows = forecast.rows[forecast.rows["scenario"] == scenario].sort_values("np")
-    limits = next((one for one in forecast.limits if one.scenario == scenario), None)
+    limits = next((limit for limit in forecast.limits if limit.scenario == scenario), None)
     console.print()
     print_hanging(console, "", title_of(forecast, scenario), style=_TITLE)
     console.print(_bands(rows, forecast.question.target))

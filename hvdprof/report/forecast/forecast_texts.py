@@ -57,9 +57,9 @@ def reach_of(forecast: Forecast) -> str:
         return ""
     if len(forecast.limits) == 1:
         return limit_sentence(forecast.limits[0], forecast.question.target)
-    if all(one.largest_np < 1 for one in forecast.limits):
+    if all(limit.largest_np < 1 for limit in forecast.limits):
         return f"No predicted size reaches {goal} over any of these networks."
-    parts = ", ".join(f"{one.scenario}: {_reached(one)}" for one in forecast.limits)
+    parts = ", ".join(f"{limit.scenario}: {_reached(limit)}" for limit in forecast.limits)
     return f"Largest number of ranks at {goal}: {parts}."
 
 

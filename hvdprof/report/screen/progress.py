@@ -22,9 +22,9 @@ def progress_of(manifest: Manifest) -> Progress | None:
     """Passes that ended, the present one, and the time that is left; None of an ended run."""
     if manifest.status != Status.RUNNING:
         return None
-    ended = [one for one in manifest.passes if one.status not in NOT_ENDED]
+    ended = [record for record in manifest.passes if record.status not in NOT_ENDED]
     total = len(manifest.passes)
-    now = next((one.id for one in manifest.passes if one.status == Status.RUNNING), "")
+    now = next((record.id for record in manifest.passes if record.status == Status.RUNNING), "")
     texts = [f"{units.count(len(ended))} of {units.count(total)} passes ended"]
     if now:
         texts.append(f"now {now}")

@@ -116,8 +116,8 @@ def _answer(batches: Batches, limits: QueryLimits, sender: Connection) -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     resource.setrlimit(resource.RLIMIT_DATA, (most if hard < 0 else min(most, hard), hard))
     try:
-        for one in batches():
-            sender.send(one)
+        for batch in batches():
+            sender.send(batch)
         sender.send(None)
     except HvdprofError as error:
         sender.send(error)

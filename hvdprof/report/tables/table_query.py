@@ -48,7 +48,7 @@ def query(
         raise MissingExtraError("hvdprof sql", extra="sql")
     words = statement.lower()
     # Files of some tables are read at their first use, or put into the cache.
-    named = {one.name: tables.get(one.name) for one in TABLES if one.name in words}
+    named = {table.name: tables.get(table.name) for table in TABLES if table.name in words}
     return run_bounded(lambda: _batches(named, statement, limits), limits)
 
 

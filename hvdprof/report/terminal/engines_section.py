@@ -43,9 +43,9 @@ def print_engines(console: Console, comparisons: tuple[EngineComparison, ...]) -
     if not comparisons:
         return
     console.print(Text("\nDDP against Horovod", style="bold"))
-    for one in comparisons:
-        print_hanging(console, "  ", one.sentence)
-        for cause in one.causes:
+    for comparison in comparisons:
+        print_hanging(console, "  ", comparison.sentence)
+        for cause in comparison.causes:
             print_hanging(console, "    ", cause, style="dim")
 
 

@@ -123,13 +123,15 @@ def shape_page(analysis: RunAnalysis) -> Page:
 
 def _once(verdict: Verdict, warnings: tuple[Note, ...]) -> tuple[str, tuple[str, ...]]:
     """Caveat and warnings, with the load of the machine in the caveat alone where both hold it."""
-    load = next((one.value for one in verdict.caveats if one.code == NoteCode.OTHER_LOAD), "")
-    longer = next((one for one in warnings if one.code == NoteCode.OTHER_LOAD), None)
+    load = next(
+        (caveat.value for caveat in verdict.caveats if caveat.code == NoteCode.OTHER_LOAD), ""
+    )
+    longer = next((warning for warning in warnings if warning.code == NoteCode.OTHER_LOAD), None)
     if not load or longer is None:
         return verdict.caveat, texts(warnings)
     # The warning has the number of passes, too.
     caveat = verdict.caveat.replace(load, longer.text, 1)
-    return caveat, texts(one for one in warnings if one.code != NoteCode.OTHER_LOAD)
+    return caveat, texts(warning for warning in warnings if warning.code != NoteCode.OTHER_LOAD)
 
 
 def _model_table(cells: pd.DataFrame) -> ModelTable:
@@ -251,13 +253,17 @@ def _next_commands(analysis: RunAnalysis) -> tuple[tuple[str, str], ...]:
         if not manifest.passes:
             return ()
         # Files that lie anywhere: pages and traces are made of run directories.
-        files = " ".join(f"--trace {shlex.quote(one.given)}" for one in attached_files(manifest))
+        files = " ".join(
+            f"--trace {shlex.quote(attached_file.given)}"
+            for attached_file in attached_files(manifest)
+        )
         command = f"hvdprof attach runs/{shlex.quote(manifest.passes[0].id)} {files}"
         return ((command, "for dashboard and export"),)
     folder = shlex.quote(_shortest(analysis.run.folder))
     commands = [(f"hvdprof dashboard {folder}", "open in the browser")]
     if any(
-        one.mode == Mode.TRACE and one.status == Status.DONE for one in analysis.run.manifest.passes
+        record.mode == Mode.TRACE and record.status == Status.DONE
+        for record in analysis.run.manifest.passes
     ):
         commands.append((f"hvdprof export {folder} -o trace.json", "every rank on one clock"))
     return tuple(commands)

@@ -66,7 +66,7 @@ def _hosts(manifest: Manifest) -> str:
 def _measured(manifest: Manifest) -> str:
     if attached_files(manifest):
         return ""
-    number = Counter((one.mode, one.controller) for one in manifest.passes)
+    number = Counter((record.mode, record.controller) for record in manifest.passes)
     return "; ".join(
         f"{units.count(count)} {'pass' if count == 1 else 'passes'} in {mode} mode under {by}"
         for (mode, by), count in number.items()
@@ -87,7 +87,7 @@ def _settings(manifest: Manifest) -> str:
     if settings.get("device"):
         texts.append(f"on {settings['device']}")
     if manifest.passes and not attached_files(manifest):
-        pinned = sum(one.pinned for one in manifest.passes)
+        pinned = sum(record.pinned for record in manifest.passes)
         texts.append(
             "pinned to cores"
             if pinned == len(manifest.passes)

@@ -36,9 +36,9 @@ def render_selftest(selftest: Selftest, stream: IO[str], *, width: int | None = 
     print_hanging(console, "", f"{ranks}; {units.duration(selftest.duration_s)}", style="dim")
     console.print()
     frame = plain_frame(*HEAD)
-    for one in selftest.cases:
-        name, result, *numbers = case_texts(one)
-        style = "green" if one.outcome in RIGHT else "bold red"
+    for case in selftest.cases:
+        name, result, *numbers = case_texts(case)
+        style = "green" if case.outcome in RIGHT else "bold red"
         frame.add_row(name, Text(result, style=style), *numbers)
     print_whole(console, frame)
     for one in selftest.unknown:
@@ -72,7 +72,7 @@ def verdict(selftest: Selftest) -> str:
     sentence = f"{right} of {known} launches are judged correctly"
     if selftest.unknown:
         sentence += f"; {units.counted(len(selftest.unknown), 'launch')} without a result"
-    if any(not one.agrees for one in selftest.marks):
+    if any(not mark.agrees for mark in selftest.marks):
         sentence += "; CUDA events disagree with torch.profiler"
     return f"{sentence}."
 
@@ -93,7 +93,7 @@ def case_texts(result: CaseResult) -> tuple[str, ...]:
 
 def busy_text(results: Sequence[CaseResult]) -> str:
     """What other processes did meanwhile; empty where they kept hardly a core busy."""
-    busiest = max((one.other_cores or 0.0 for one in results), default=0.0)
+    busiest = max((result.other_cores or 0.0 for result in results), default=0.0)
     if busiest < BUSY_CORES:
         return ""
     return (
@@ -116,13 +116,13 @@ def recorder_text(cost: RecorderCost) -> str:
 def _print_marks(console: Console, marks: tuple[MarkAgreement, ...]) -> None:
     console.print()
     frame = plain_frame(*MARKS_HEAD)
-    for one in marks:
+    for mark in marks:
         frame.add_row(
-            one.name,
-            units.milliseconds(one.event_ns),
-            units.milliseconds(one.profiler_ns),
-            units.milliseconds(one.error_ns),
-            Text("agrees", style="green") if one.agrees else Text("disagrees", style="bold red"),
+            mark.name,
+            units.milliseconds(mark.event_ns),
+            units.milliseconds(mark.profiler_ns),
+            units.milliseconds(mark.error_ns),
+            Text("agrees", style="green") if mark.agrees else Text("disagrees", style="bold red"),
         )
     print_whole(console, frame)
 

@@ -73,17 +73,17 @@ def shape_sessions(analysis: RunAnalysis) -> tuple[LaunchSessions, ...]:
 
 def print_sessions(console: Console, launches: tuple[LaunchSessions, ...]) -> None:
     """Print one table a launch with its sentences below; nothing where there are none."""
-    for one in launches:
-        console.print(Text("\nSessions", style="bold").append(f"  {one.launch}", style="dim"))
+    for launch in launches:
+        console.print(Text("\nSessions", style="bold").append(f"  {launch.launch}", style="dim"))
         frame = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
         *numbers, ended = SESSION_HEADS
         for name in numbers:
             frame.add_column(name, justify="right", no_wrap=True)
         frame.add_column(ended, overflow="fold")
-        for row in one.rows:
+        for row in launch.rows:
             frame.add_row(row.number, row.ranks, row.steps, row.steady, row.step_time, row.ended)
         console.print(frame)
-        for sentence in one.sentences:
+        for sentence in launch.sentences:
             print_hanging(console, "  ", sentence)
 
 

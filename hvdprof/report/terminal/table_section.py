@@ -73,13 +73,13 @@ def _print_section(console: Console, table: Table, frame: pd.DataFrame) -> None:
     print_hanging(console, "  ", table.doc, style="dim")
     shown = frame.head(MOST_ROWS)
     ends = ends_of_intervals(table)
-    columns = [one for one in table.columns if one.name not in ends]
-    texts = {one.name: column_texts(one, table, shown) for one in columns}
-    same = [one for one in columns if len(frame) > 1 and _is_constant(frame, one.name)]
+    columns = [column for column in table.columns if column.name not in ends]
+    texts = {column.name: column_texts(column, table, shown) for column in columns}
+    same = [column for column in columns if len(frame) > 1 and _is_constant(frame, column.name)]
     if same:
         constants = ", ".join(f"{one.name} {texts[one.name][0]}" for one in same)
         print_hanging(console, "  ", constants)
-    varying = [one for one in columns if one not in same] or columns
+    varying = [column for column in columns if column not in same] or columns
     rows = list(zip(*(texts[one.name] for one in varying), strict=True))
     grids = [
         _grid(varying, rows),
@@ -165,7 +165,7 @@ def interval_ends(column: Column, table: Table) -> tuple[Column, Column] | None:
     found = []
     for end in (_LOW, _HIGH):
         names = {column.name + end, column.name.removesuffix(suffix) + end + suffix}
-        found += [one for one in table.columns if one.name in names][:1]
+        found += [column for column in table.columns if column.name in names][:1]
     return (found[0], found[1]) if len(found) == 2 else None
 
 

@@ -32,7 +32,7 @@ def render_throughput_forecast(
 ) -> None:
     """Write a verdict, its caveat and the bands of every series, then what was left out."""
     console = report_console(stream, width)
-    next_sizes = {one.series: one for one in found.next_sizes}
+    next_sizes = {next_size.series: next_size for next_size in found.next_sizes}
     groups = found.rows.groupby("series", observed=True, sort=False)
     for number, ((name, rows), verdict) in enumerate(zip(groups, found.verdicts, strict=True)):
         if number:
@@ -63,8 +63,8 @@ def throughput_forecast_json(found: ThroughputForecast) -> JsonObject:
         "seed": found.seed,
         "throughput_forecast": json_rows(found.rows),
         "throughput_scaling": json_rows(found.measured),
-        "limits": [json_value(asdict(one)) for one in found.limits],
-        "measure_next": [json_value(asdict(one)) for one in found.next_sizes],
+        "limits": [json_value(asdict(limit)) for limit in found.limits],
+        "measure_next": [json_value(asdict(next_size)) for next_size in found.next_sizes],
         "notes": json_value(found.notes),
     }
 

@@ -27,10 +27,10 @@ def _lines(page: TuningTexts) -> Iterator[str]:
         yield from ("", f"Caveat: {with_code(page.caveat)}")
     yield from ("", escaped(page.job), "", f"Present setting: {escaped(page.present)}")
     if page.trials:
-        yield from _table("Tried", HEAD, [astuple(one) for one in page.trials])
+        yield from _table("Tried", HEAD, [astuple(trial) for trial in page.trials])
         yield from ("", escaped(page.about))
     if page.checks:
-        yield from _table("Checked anew", CHECK_HEAD, [astuple(one) for one in page.checks])
+        yield from _table("Checked anew", CHECK_HEAD, [astuple(check) for check in page.checks])
     yield from _list("Why", page.reasons)
     yield from _list("Predictions", page.score)
     yield from _list("Not tried", page.untried)

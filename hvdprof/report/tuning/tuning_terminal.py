@@ -39,10 +39,10 @@ def render_tuning(tuning: Tuning, stream: IO[str], *, width: int | None = None) 
     print_hanging(console, "", page.job, style="dim")
     print_hanging(console, "", f"Present setting: {page.present}")
     if page.trials:
-        _print_rows(console, "Tried", HEAD, [astuple(one) for one in page.trials])
+        _print_rows(console, "Tried", HEAD, [astuple(trial) for trial in page.trials])
         print_hanging(console, "  ", page.about, style="dim")
     if page.checks:
-        _print_rows(console, "Checked anew", CHECK_HEAD, [astuple(one) for one in page.checks])
+        _print_rows(console, "Checked anew", CHECK_HEAD, [astuple(check) for check in page.checks])
     _print_lines(console, "Why", page.reasons)
     _print_lines(console, "Predictions", page.score)
     _print_lines(console, "Not tried", page.untried)

@@ -76,7 +76,7 @@ class TuningTexts:
 
 def tuning_texts(tuning: Tuning) -> TuningTexts:
     """The texts of a tuning."""
-    raced = [one for one in tuning.trials if one.outcome not in _NOT_RACED]
+    raced = [trial for trial in tuning.trials if trial.outcome not in _NOT_RACED]
     return TuningTexts(
         sentence=tuning.sentence,
         line=tuning.line,
@@ -85,7 +85,7 @@ def tuning_texts(tuning: Tuning) -> TuningTexts:
         job=f"{shlex.join(tuning.command)} on {tuning.num_ranks} ranks",
         present=tuning.present,
         trials=tuple(_trial(one) for one in raced),
-        checks=tuple(_check(one) for one in tuning.checks),
+        checks=tuple(_check(check) for check in tuning.checks),
         about=(
             "Gains are shares of the step time, per sample. Intervals of the race hold together "
             f"with {units.percent_limit(tuning.confidence)}; less than "
@@ -136,16 +136,16 @@ def _check(check: Check) -> CheckLine:
 
 def _reasons(tuning: Tuning) -> Iterator[str]:
     """Why each was tried, and why some failed or were not confirmed."""
-    for one in tuning.trials:
-        if one.outcome in _NOT_RACED:
+    for trial in tuning.trials:
+        if trial.outcome in _NOT_RACED:
             continue
-        parts = [one.candidate.why.rstrip(".")] if one.candidate.why else []
-        if one.reason:
-            parts.append(f"{one.outcome}: {one.reason.rstrip('.')}")
-        if one.loss_change is not None:
-            parts.append(f"final loss {_change(one.loss_change)}")
+        parts = [trial.candidate.why.rstrip(".")] if trial.candidate.why else []
+        if trial.reason:
+            parts.append(f"{trial.outcome}: {trial.reason.rstrip('.')}")
+        if trial.loss_change is not None:
+            parts.append(f"final loss {_change(trial.loss_change)}")
         if parts:
-            yield f"{one.candidate.name}: {'. '.join(parts)}."
+            yield f"{trial.candidate.name}: {'. '.join(parts)}."
     for check in tuning.checks:
         if check.reason:
             yield f"{' + '.join(check.names)}, in the check: {check.reason.rstrip('.')}."
@@ -154,15 +154,15 @@ def _reasons(tuning: Tuning) -> Iterator[str]:
 def _score(tuning: Tuning) -> Iterator[str]:
     if tuning.score is not None and tuning.score.num_predicted:
         yield tuning.score.sentence
-    for one in tuning.trials:
-        if one.candidate.not_predicted and one.outcome not in _NOT_RACED:
-            yield f"{one.candidate.name}: not predicted. {one.candidate.not_predicted}"
+    for trial in tuning.trials:
+        if trial.candidate.not_predicted and trial.outcome not in _NOT_RACED:
+            yield f"{trial.candidate.name}: not predicted. {trial.candidate.not_predicted}"
 
 
 def _untried(tuning: Tuning) -> Iterator[str]:
-    for one in tuning.trials:
-        if one.outcome in _NOT_RACED:
-            yield f"{one.candidate.name}: {one.reason.rstrip('.')}."
+    for trial in tuning.trials:
+        if trial.outcome in _NOT_RACED:
+            yield f"{trial.candidate.name}: {trial.reason.rstrip('.')}."
     yield from tuning.notes
 
 

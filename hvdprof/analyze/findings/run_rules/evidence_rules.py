@@ -22,7 +22,7 @@ _CHECK_CLOCKS = advice(
 
 def faults_injected(evidence: Evidence) -> Iterator[Finding]:
     """Recordings that say that faults were injected into them."""
-    notes = [one for one in evidence.run.notes if one.code == NoteCode.FAULTS_INJECTED]
+    notes = [note for note in evidence.run.notes if note.code == NoteCode.FAULTS_INJECTED]
     if notes:
         faults = dict.fromkeys(note.value for note in notes)
         number = len({note.pass_id for note in notes})

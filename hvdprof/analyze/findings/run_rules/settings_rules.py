@@ -216,7 +216,7 @@ def same_hostname(evidence: Evidence) -> Iterator[Finding]:
 
 def tail_lost(evidence: Evidence) -> Iterator[Finding]:
     """A timeline whose last operations have no end."""
-    notes = [one for one in evidence.run.notes if one.code == NoteCode.NEVER_END]
+    notes = [note for note in evidence.run.notes if note.code == NoteCode.NEVER_END]
     if notes:
         yield Finding(
             "timeline-tail-lost",

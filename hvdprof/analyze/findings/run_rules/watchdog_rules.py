@@ -108,10 +108,10 @@ def _passes_that_hung(evidence: Evidence) -> set[str]:
 def _failures(evidence: Evidence) -> Iterator[tuple[str, Failure]]:
     """The failures of the run, each with its launch."""
     return (
-        (record.id, one.failure)
+        (record.id, segment.failure)
         for record in evidence.run.manifest.passes
-        for one in record.segments
-        if one.failure is not None
+        for segment in record.segments
+        if segment.failure is not None
     )
 
 
