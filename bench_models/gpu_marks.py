@@ -119,7 +119,9 @@ def _kernel_spans(events: Sequence[Event]) -> dict[str, list[tuple[float, float]
         own = kernels[first:last]
         if not own:
             raise ValueError(f"the profiler has no kernel in a {name}")
-        spans[name].append((min(one[1] for one in own), max(one[1] + one[2] for one in own)))
+        spans[name].append(
+            (min(kernel[1] for kernel in own), max(kernel[1] + kernel[2] for kernel in own))
+        )
     return spans
 
 
@@ -197,8 +199,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ValueError as error:
         sys.stderr.write(f"The profiler cannot be compared: {error}.\n")
         return 1
-    sys.stdout.write(json.dumps({"marks": [asdict(one) for one in found]}) + "\n")
-    return 0 if all(one.agrees for one in found) else 1
+    sys.stdout.write(json.dumps({"marks": [asdict(mark) for mark in found]}) + "\n")
+    return 0 if all(mark.agrees for mark in found) else 1
 
 
 if __name__ == "__main__":

@@ -54,7 +54,7 @@ def _first_tensor(output: object) -> Tensor | None:
     if isinstance(output, dict):
         output = tuple(output.values())
     if isinstance(output, tuple | list):
-        return next((one for one in map(_first_tensor, output) if one is not None), None)
+        return next((tensor for tensor in map(_first_tensor, output) if tensor is not None), None)
     return None
 
 

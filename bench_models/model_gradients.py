@@ -102,7 +102,7 @@ def _of_user(name: str) -> tuple[nn.Module, tuple[Tensor, ...]]:
             f"{name} returns {type(made).__name__}, which is no torch model.",
             hint="Return the model, or the model and a tuple of inputs.",
         )
-    return model, tuple(one.to("meta") for one in inputs)
+    return model, tuple(tensor.to("meta") for tensor in inputs)
 
 
 def _described(

@@ -87,7 +87,7 @@ def _close_slow(server: TcpWSGIServer, now: float) -> None:
             for active_channel in server.active_channels.values()
             if not active_channel.requests
         ),
-        key=lambda one: one.waiting_since,
+        key=lambda idle: idle.waiting_since,
     )
     too_many = len(server.active_channels) - MOST_CONNECTIONS * 3 // 4
     for place, channel in enumerate(waiting):

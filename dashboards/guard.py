@@ -120,8 +120,8 @@ def _check_payload(app: Dash, payload: object) -> None:
 
 def _check_value(given: object, name: str) -> None:
     # A pattern for several components sends a list of them.
-    for one in given if isinstance(given, list) else [given]:
-        if not isinstance(one, dict) or one.get("property") != name:
+    for value in given if isinstance(given, list) else [given]:
+        if not isinstance(value, dict) or value.get("property") != name:
             raise BadRequest(f"No value of {name}.")
-        if not isinstance(one.get("id"), str | dict):
+        if not isinstance(value.get("id"), str | dict):
             raise BadRequest(f"The component of {name} is not named.")

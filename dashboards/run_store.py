@@ -197,7 +197,7 @@ class RunStore:
             raise UsageError(f"{run_id} is a link to {path}.", hint="Delete it by hand.")
         target = move_beside(path)
         with self._lock:
-            self._paths = [one for one in self._paths if one != path]
+            self._paths = [other for other in self._paths if other != path]
             self._cached.pop(run_id, None)
             self._seen.clear()
         return target
@@ -270,10 +270,10 @@ class RunStore:
 def _last_change_ns(path: Path) -> int:
     try:
         latest = path.stat().st_mtime_ns
-        for one in path.rglob("*"):
+        for entry in path.rglob("*"):
             # A running job renames its files; a link can lead nowhere, or in a circle.
             with contextlib.suppress(OSError):
-                latest = max(latest, one.stat().st_mtime_ns)
+                latest = max(latest, entry.stat().st_mtime_ns)
         return latest
     except OSError as error:
         raise UnreadableInputError(f"Could not read {path}: {error.strerror}.") from error

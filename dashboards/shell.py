@@ -283,13 +283,13 @@ def _header(
         chooser = view_select("run", "Run", run_ids, view.run, className="shell-run")
     links = [
         dmc.Anchor(
-            one.TITLE,
-            href=view.at(one.PATH).href,
+            linked.TITLE,
+            href=view.at(linked.PATH).href,
             underline="hover",
-            className="shell-link" + (" shell-here" if one is page else ""),
-            **({"aria-current": "page"} if one is page else {}),
+            className="shell-link" + (" shell-here" if linked is page else ""),
+            **({"aria-current": "page"} if linked is page else {}),
         )
-        for one in pages
+        for linked in pages
     ]
     return [
         dmc.Group(

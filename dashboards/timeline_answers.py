@@ -85,7 +85,7 @@ def chosen_pass(passes: Mapping[str, str], segments: pd.DataFrame, view: View) -
     asked = (view.text("model"), view.np, view.text("toggles"))
     if not any(asked):
         return next(iter(passes))
-    nearest = dict.fromkeys(passes, tuple(one is not None for one in asked))
+    nearest = dict.fromkeys(passes, tuple(value is not None for value in asked))
     for row in segments.to_dict("records"):
         pass_id = str(row["pass_id"])
         has = (str(row["model"]), int(row["size"]), setting_of_row(row))

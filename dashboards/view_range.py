@@ -82,7 +82,7 @@ def row_choice_of(view: View) -> RowChoice:
     return RowChoice(
         tensor=view.text("tensor") or "",
         ranks=view.text("ranks") or "",
-        opened=frozenset(one for one in opened if one),
+        opened=frozenset(name for name in opened if name),
         pins=tuple(int(pin) for pin in pins if pin.isascii() and pin.isdigit() and len(pin) < 7),
         hidden=frozenset(hidden),
     )

@@ -177,7 +177,7 @@ def rate_interval(per_second: float, low: float, high: float) -> str:
         shown = max(_to_place(half, place), 10.0**-decimals)
         return f"{text} ± {shown:,.{decimals}f}"
     place = _place_of(_nearer_end(per_second, low, high))
-    value, below, above = (rate(_to_place(one, place)) for one in (per_second, low, high))
+    value, below, above = (rate(_to_place(number, place)) for number in (per_second, low, high))
     return f"{value} ({below} to {above})"
 
 

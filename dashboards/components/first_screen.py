@@ -44,7 +44,7 @@ def phase_strip(strip: RankPhases) -> dmc.Paper:
     """A row for each rank, a column for each phase, tinted by the deviation."""
     head = html.Tr([html.Th("rank", scope="col"), *[html.Th(p, scope="col") for p in _names()]])
     rows = [
-        html.Tr([html.Th(str(rank), scope="row"), *[_deviation(one) for one in row]])
+        html.Tr([html.Th(str(rank), scope="row"), *[_deviation(cell) for cell in row]])
         for rank, row in zip(strip.ranks, strip.rows, strict=True)
     ]
     about = _STRIP_ABOUT

@@ -43,7 +43,7 @@ def titled(text: str) -> list[Component | str] | str:
 def terms_in(*texts: str) -> list[Term]:
     """The terms that are linked in texts, in order of their first use."""
     found = [_BY_SPELLING[match[0].lower()] for text in texts for match in _PATTERN.finditer(text)]
-    return list({one.name: one for one in found}.values())
+    return list({term.name: term for term in found}.values())
 
 
 def term_list(texts: Sequence[str], known: Collection[str] = ()) -> dmc.Text | None:
@@ -57,8 +57,8 @@ def term_list(texts: Sequence[str], known: Collection[str] = ()) -> dmc.Text | N
     if not found:
         return None
     links: list[Component | str] = ["Terms: "]
-    for one in found:
-        links += [term_link(one, one.name), ", "]
+    for term in found:
+        links += [term_link(term, term.name), ", "]
     return dmc.Text(links[:-1], size="sm", className="about")
 
 

@@ -100,7 +100,7 @@ def _source(looked: Finished) -> str:
 
 def _chosen(stored: tuple[StoredForecast, ...], name: str | None) -> StoredForecast:
     """The forecast of that name, else the latest."""
-    return next((one for one in stored if one.name == name), stored[-1])
+    return next((entry for entry in stored if entry.name == name), stored[-1])
 
 
 def _verdict(forecast: Forecast, run: str) -> dmc.Paper:
@@ -123,11 +123,11 @@ def _controls(
 ) -> dmc.Paper:
     forecasts = [
         {
-            "value": one.name,
-            "label": f"{_minute(one.created_at)} {one.forecast.model}"
-            f"{one.forecast.question.what_if_clause}",
+            "value": entry.name,
+            "label": f"{_minute(entry.created_at)} {entry.forecast.model}"
+            f"{entry.forecast.question.what_if_clause}",
         }
-        for one in reversed(stored)
+        for entry in reversed(stored)
     ]
     networks = [{"value": name, "label": network_name(name)} for name in chosen.forecast.scenarios]
     return section(

@@ -147,7 +147,7 @@ def _communicator(runs: RunStore, view: View) -> list[Component]:
         for name in ("rings", "trees", "connections", "ranks", "channels")
     )
     numbers = sorted(
-        {int(one) for table in (rings, trees, connections) for one in table["channel"]}
+        {int(number) for table in (rings, trees, connections) for number in table["channel"]}
     )
     asked = view.whole("channel")
     channel = asked if asked in numbers else next(iter(numbers), 0)
@@ -201,7 +201,7 @@ def _controls(
         }
         for row in communicators.to_dict("records")
     ]
-    numbers = [str(one) for one in channels or [channel]]
+    numbers = [str(number) for number in channels or [channel]]
     return dmc.Group(
         [
             view_select("comm", "Communicator", options, str(chosen), **_CONTROLS["comm"]),

@@ -122,7 +122,9 @@ def history(
         UsageError: No metric has that name, or it cannot be followed over runs.
         UnreadableInputError: Fewer than two runs, or no cell in two of them.
     """
-    followed = next((one for one in METRICS if one.name == metric and one is not FINAL_LOSS), None)
+    followed = next(
+        (choice for choice in METRICS if choice.name == metric and choice is not FINAL_LOSS), None
+    )
     if followed is None:
         known = ", ".join(metric.name for metric in METRICS if metric is not FINAL_LOSS)
         raise UsageError(f"No metric to follow is named {metric!r}.", hint=f"Metrics: {known}.")

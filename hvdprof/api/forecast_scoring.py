@@ -65,7 +65,7 @@ def score_forecasts(runs: Sequence[Path]) -> ForecastScores:
     """
     folders = list(dict.fromkeys(path.resolve() for path in runs))
     analyses = {folder: run_analysis(folder) for folder in folders}
-    holding = {one: found for one, found in analyses.items() if found.run.forecasts}
+    holding = {path: found for path, found in analyses.items() if found.run.forecasts}
     if not holding:
         raise UnreadableInputError(
             "No forecast to score: none of the runs holds one.",
@@ -79,7 +79,7 @@ def score_forecasts(runs: Sequence[Path]) -> ForecastScores:
         own = forecast_scores([Predicted(found.run.shown_name, found.run.forecasts)], measured)
         _write_scores(folder, own)
         scores.append(own)
-    history, problems = _read_all_scores({one.parent for one in holding})
+    history, problems = _read_all_scores({path.parent for path in holding})
     return ForecastScores(
         scores=FORECAST_SCORES.frame(pd.concat(scores)),
         errors=forecast_errors(history),
@@ -147,8 +147,10 @@ def _add_siblings(analyses: dict[Path, RunAnalysis], stored: Sequence[StoredFore
     """Add the analyses of runs beside the given ones that measured a predicted cell."""
     wanted = {
         (str(model), int(size))
-        for one in stored
-        for model, size in zip(one.forecast.rows["model"], one.forecast.rows["np"], strict=True)
+        for predicted in stored
+        for model, size in zip(
+            predicted.forecast.rows["model"], predicted.forecast.rows["np"], strict=True
+        )
     }
     notes = []
     for parent in sorted({folder.parent for folder in analyses}):

@@ -64,8 +64,8 @@ class PairedMeasurement:
         self.folder = new_run_folder(options.folder, options.name or "compare")
         both = JoinedProgress(progress or SilentProgress(), 2)
         self.variants: tuple[Measurement, ...] = tuple(
-            plan_measurement(replace(one, output=self.folder / name), progress=both)
-            for one, name in zip(variants_of(options), (FIRST, SECOND), strict=True)
+            plan_measurement(replace(side, output=self.folder / name), progress=both)
+            for side, name in zip(variants_of(options), (FIRST, SECOND), strict=True)
         )
         pair = uuid.uuid4().hex
         for variant in self.variants:
@@ -139,8 +139,8 @@ class PairedMeasurement:
             return True
         if not is_look:
             return False
-        judged = {one.condition.metric.name for one in found.gate} or {found.metric.name}
-        if any(one.outcome is ComparisonOutcome.REGRESSED for one in found.gate):
+        judged = {result.condition.metric.name for result in found.gate} or {found.metric.name}
+        if any(result.outcome is ComparisonOutcome.REGRESSED for result in found.gate):
             return True
         if not found.gate and found.outcome is ComparisonOutcome.REGRESSED:
             return True

@@ -48,7 +48,7 @@ def list_runs(folder: Path, *, most: int | None = None) -> "tuple[RunEntry, ...]
     """
     folders = run_folders(folder)
     if most is not None and len(folders) > most:
-        folders = nlargest(most, folders, key=lambda one: manifest_stamp(one) or (0,))
+        folders = nlargest(most, folders, key=lambda path: manifest_stamp(path) or (0,))
     entries = [run_entry(folder) for folder in folders]
     return tuple(sorted(entries, key=lambda entry: (entry.created_at, entry.name), reverse=True))
 

@@ -137,7 +137,7 @@ class SettingsByTurns:
             racing.intersection_update(going)
             left = [record for name in racing for record in sweeps[name].upcoming]
             if gone and left:
-                self._joined.repeat_planned(sorted(left, key=lambda one: one.repeat))
+                self._joined.repeat_planned(sorted(left, key=lambda record: record.repeat))
             return [sweeps[name] for name in gone]
 
         run_race(list(sweeps.values()), dropped)
@@ -169,7 +169,9 @@ class SettingsByTurns:
                 # Without a manifest its folder could not be made: nothing was measured.
                 found = {}
             failed = failed_repeats(run.manifest)
-            self.times[name] = {one: time for one, time in found.items() if one not in failed}
+            self.times[name] = {
+                repeat: time for repeat, time in found.items() if repeat not in failed
+            }
 
     @property
     def launch_s(self) -> float:
@@ -192,7 +194,7 @@ class SettingsByTurns:
             if segment.failure is not None
         ]
         # A launch that is not retried says nothing of the cause.
-        causes = [one for one in found if not one[0].startswith("not retried")] or found
+        causes = [cause for cause in found if not cause[0].startswith("not retried")] or found
         return ": ".join([causes[0][0], *causes[0][1]]) if causes else ""
 
     def is_given_up(self, name: str) -> bool:
@@ -212,7 +214,7 @@ class SettingsByTurns:
         if name in self.refused:
             return None
         try:
-            cells = [self._cell(one) for one in (PRESENT, name)]
+            cells = [self._cell(setting) for setting in (PRESENT, name)]
         except UnreadableInputError:
             return None
         first, second = cells

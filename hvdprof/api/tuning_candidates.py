@@ -112,13 +112,19 @@ def choose(job: TunedJob, options: TuneOptions) -> Choice:
     found = proposals(job)
     asked = [_asked_for(job, *pair) for pair in variable_pairs("--try", options.try_)]
     every = {candidate.name: candidate for candidate in (*found.candidates, *asked)}
-    wanted = _wanted(every.values(), options.only, {one.name for one in asked})
+    wanted = _wanted(every.values(), options.only, {candidate.name for candidate in asked})
     predicted = with_predictions(job, wanted)
-    allowed = [one for one in predicted if options.allow_numerics or not one.changes_numerics]
+    allowed = [
+        candidate
+        for candidate in predicted
+        if options.allow_numerics or not candidate.changes_numerics
+    ]
     return Choice(
         tuple(sorted(allowed, key=_predicted, reverse=True)),
-        tuple(untried(one, _NOT_ALLOWED) for one in predicted if one not in allowed),
-        tuple(f"{one.knob}: {one.reason}" for one in found.untried),
+        tuple(
+            untried(candidate, _NOT_ALLOWED) for candidate in predicted if candidate not in allowed
+        ),
+        tuple(f"{skipped.knob}: {skipped.reason}" for skipped in found.untried),
     )
 
 
@@ -141,24 +147,26 @@ def _wanted(
     names = {part.strip() for part in only.split(",")}
     unknown = names.difference(*map(_names, given))
     if unknown:
-        known = ", ".join(sorted({one.name for one in given})) or "none"
+        known = ", ".join(sorted({candidate.name for candidate in given})) or "none"
         raise UsageError(
             f"--only {','.join(sorted(unknown))}: no setting to try has this name.",
             hint=f"Settings of this job: {known}. Others: --try NAME=VALUE",
         )
-    return [one for one in given if one.name in asked or _names(one) & names]
+    return [
+        candidate for candidate in given if candidate.name in asked or _names(candidate) & names
+    ]
 
 
 def _names(candidate: Candidate) -> set[str]:
     """All names of a candidate; an option also has that of the variable that it sets."""
     variables = {OPTION_VARIABLES.get(name, name) for name in candidate.options}
-    arguments = {DDP_ARGUMENTS[one] for one in candidate.environment if one in DDP_ARGUMENTS}
+    arguments = {DDP_ARGUMENTS[name] for name in candidate.environment if name in DDP_ARGUMENTS}
     return {candidate.name, *candidate.knobs, *variables, *arguments}
 
 
 def _asked_for(job: TunedJob, name: str, value: str) -> Candidate:
     """A variable of the user's; as an option where hvdprof sets this variable itself."""
-    by_option = {variable: one for one, variable in OPTION_VARIABLES.items()}
+    by_option = {variable: option for option, variable in OPTION_VARIABLES.items()}
     named = f"{name}={value}"
     is_set_here = job.is_bench or (name == "OMP_NUM_THREADS" and job.sets_threads)
     if name in by_option and is_set_here and value.replace(".", "", 1).isdecimal():

@@ -79,9 +79,9 @@ def load_tuning(folder: str | Path) -> Tuning:
 
 def _without_nan(value: object) -> object:
     if isinstance(value, dict):
-        return {name: _without_nan(one) for name, one in value.items()}
+        return {name: _without_nan(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_without_nan(one) for one in value]
+        return [_without_nan(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

@@ -141,24 +141,30 @@ def _two_paths(options: CompareOptions, context: typer.Context) -> tuple[Path, P
 
 def _raise_for(comparison: "api.Comparison", *, fails_open: bool) -> None:
     """End with the exit code of the outcome: conditions that failed first."""
-    failed = [one for one in comparison.gate if one.outcome is api.ComparisonOutcome.REGRESSED]
+    failed = [
+        result for result in comparison.gate if result.outcome is api.ComparisonOutcome.REGRESSED
+    ]
     if failed:
-        texts = "; ".join(f"{one.condition.text} by {', '.join(one.cells)}" for one in failed)
+        texts = "; ".join(
+            f"{result.condition.text} by {', '.join(result.cells)}" for result in failed
+        )
         raise RegressedError(f"The gate failed: {texts}.")
     if comparison.outcome is api.ComparisonOutcome.NOT_COMPARABLE:
         raise NotComparableError(
             "The runs are not comparable.", hint="Add --force to compare them nevertheless."
         )
     unknown = [
-        one for one in comparison.gate if one.outcome is api.ComparisonOutcome.NOT_COMPARABLE
+        result
+        for result in comparison.gate
+        if result.outcome is api.ComparisonOutcome.NOT_COMPARABLE
     ]
     if unknown:
-        names = ", ".join(one.condition.metric.title for one in unknown)
+        names = ", ".join(result.condition.metric.title for result in unknown)
         raise NotComparableError(
             f"The gate cannot be judged: no cell of both runs has {names}.",
             hint="hvdprof analyze RUN shows what a run has; efficiency needs a baseline: --np 1,2.",
         )
-    judged = [one.outcome for one in comparison.gate] or [comparison.outcome]
+    judged = [result.outcome for result in comparison.gate] or [comparison.outcome]
     if fails_open and api.ComparisonOutcome.INCONCLUSIVE in judged:
         raise InconclusiveError(
             "The comparison is inconclusive.", hint="Measure more launches of both runs."

@@ -37,7 +37,7 @@ def history_figure(found: History) -> go.Figure:
     factor, unit = _SCALES[found.metric.unit]
     cells = [cell_label(row) for row in found.rows.to_dict("records")]
     for number, cell in enumerate(dict.fromkeys(cells)):
-        rows = found.rows[[one == cell for one in cells]]
+        rows = found.rows[[label == cell for label in cells]]
         colour = LINE_COLOURS[number % len(LINE_COLOURS)]
         known = rows["low"].notna() & rows["high"].notna()
         figure.add_trace(

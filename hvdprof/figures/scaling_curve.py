@@ -146,7 +146,7 @@ def _add_labels(figure: go.Figure, ends: Sequence[_End], height: int) -> None:
     gap = _TOP * _LABEL_HEIGHT / max(height - _MARGINS, _LABEL_HEIGHT)
     # The name of the ideal stands above its line.
     free = _IDEAL_TOP - gap
-    for end in sorted(ends, key=lambda one: -one.efficiency):
+    for end in sorted(ends, key=lambda point: -point.efficiency):
         top = min(end.efficiency + gap / 2, free)
         free = top - gap
         _add_label(figure, end.label, end.colour, math.log10(end.np), max(top, gap))

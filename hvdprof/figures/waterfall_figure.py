@@ -111,9 +111,9 @@ def _compact(
     shown = [
         row
         for row in causes
-        if any(row is one for one in largest) and abs(row["share"]) >= _SMALLEST_SHARE
+        if any(row is cause for cause in largest) and abs(row["share"]) >= _SMALLEST_SHARE
     ]
-    others = [row for row in causes if not any(row is one for one in shown)]
+    others = [row for row in causes if not any(row is cause for cause in shown)]
     reached = base_ns
     figure.add_trace(_whole(reference, base_ns, step_ns))
     for row in shown:

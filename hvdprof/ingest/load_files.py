@@ -55,16 +55,16 @@ def load_files(found: Found, first: Path, *, progress: ProgressCallback | None =
     recorders: list[Recognised] = []
     dumps = [file for file in files if file.kind == Kind.FLIGHT_RECORDER]
     traces = [file for file in files if file.kind == Kind.TRACE]
-    for one in files:
-        report(one.name, done, total)
-        if one.kind == Kind.TRACE:
+    for file in files:
+        report(file.name, done, total)
+        if file.kind == Kind.TRACE:
             continue
-        if one.kind == Kind.RECORDER:
-            recorders.append(one)
-        elif one.kind != Kind.FLIGHT_RECORDER:
-            within = functools.partial(_progress_within, report, one, done, total)
-            entries.append(_add_file(one, builder, within))
-        done += one.size_bytes
+        if file.kind == Kind.RECORDER:
+            recorders.append(file)
+        elif file.kind != Kind.FLIGHT_RECORDER:
+            within = functools.partial(_progress_within, report, file, done, total)
+            entries.append(_add_file(file, builder, within))
+        done += file.size_bytes
     entries += _add_recordings(recorders, builder)
     entries += _add_dumps(dumps, builder)
     _add_nccl(entries, builder, report)
@@ -206,19 +206,19 @@ def _add_dumps(found: Sequence[Recognised], builder: RunBuilder) -> list[FileEnt
     added = add_dumps(found, builder)
     return [
         FileEntry(
-            one,
-            one.what,
-            num_rows=added.num_rows.get(one.name, 0),
-            error=added.left_out.get(one.name),
+            file,
+            file.what,
+            num_rows=added.num_rows.get(file.name, 0),
+            error=added.left_out.get(file.name),
         )
-        for one in found
+        for file in found
     ]
 
 
 def _add_recordings(found: Sequence[Recognised], builder: RunBuilder) -> list[FileEntry]:
     by_folder: dict[Path, list[Recognised]] = {}
-    for one in found:
-        by_folder.setdefault(one.path.parent, []).append(one)
+    for file in found:
+        by_folder.setdefault(file.path.parent, []).append(file)
     return [
         entry
         for folder, members in by_folder.items()

@@ -188,7 +188,7 @@ def _parsed(folder: Path, manifest: Manifest, reading: _Reading) -> Run:
     ]
     for record in manifest.passes:
         if traced:
-            _add_traces(record, [folder / one.copy for one in traced], tables, reading)
+            _add_traces(record, [folder / file.copy for file in traced], tables, reading)
             continue
         # What an elastic launch recorded lies with its sessions.
         has_recorder = not attached and record.session != 0

@@ -30,7 +30,7 @@ def refuse_runs(found: Sequence[Recognised]) -> None:
     Raises:
         UnreadableInputError: It is.
     """
-    runs = [one.name for one in found if one.kind == Kind.RUN]
+    runs = [file.name for file in found if file.kind == Kind.RUN]
     if runs:
         raise UnreadableInputError(
             f"A run directory is read alone, not together with others: {runs[0]}.",

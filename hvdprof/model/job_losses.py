@@ -64,7 +64,7 @@ class JobLosses:
     def largest_gain(self) -> JobLoss | None:
         """The loss whose fix saves most of the job; None where no gain is known."""
         known = [of_step for of_step in (*self.of_steps, *self.beyond) if 0 < of_step.gain < 1]
-        return max(known, key=lambda one: one.gain, default=None)
+        return max(known, key=lambda loss: loss.gain, default=None)
 
     def larger_beyond(self, step_share: float) -> JobLoss | None:
         """The largest loss outside the steps, where it costs more than one in them; else None.
@@ -72,7 +72,7 @@ class JobLosses:
         Args:
             step_share: The cost of the one in the steps, a share of a step; NaN for none.
         """
-        largest = max(self.beyond, key=lambda one: one.share, default=None)
+        largest = max(self.beyond, key=lambda loss: loss.share, default=None)
         if largest is None:
             return None
         is_larger = not largest.share <= share_of_job(step_share, self.outside)

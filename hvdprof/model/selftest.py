@@ -111,7 +111,7 @@ class CaseResult:
     @property
     def cost_ns(self) -> float | None:
         """The cost of the rank that has the fault; None where it is not named."""
-        own = [one.cost_ns for one in self.named if one.rank == self.case.rank]
+        own = [rank.cost_ns for rank in self.named if rank.rank == self.case.rank]
         return own[0] if own else None
 
     @property
@@ -221,7 +221,7 @@ def judged(
     return CaseResult(
         case=case,
         outcome=_outcome(case, named, step_ns, clocks),
-        named=tuple(sorted(named, key=lambda one: -one.cost_ns)),
+        named=tuple(sorted(named, key=lambda rank: -rank.cost_ns)),
         step_ns=step_ns,
         clocks=clocks,
     )
@@ -232,7 +232,7 @@ def _outcome(
 ) -> CaseOutcome:
     if clocks.num_within < clocks.num_known:
         return CaseOutcome.WRONG_CLOCK
-    if any(one.rank != case.rank for one in named):
+    if any(rank.rank != case.rank for rank in named):
         return CaseOutcome.WRONG_RANK
     if case.rank is None:
         return CaseOutcome.CLEAN

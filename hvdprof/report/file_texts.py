@@ -42,7 +42,7 @@ def file_texts(page: FilePage) -> FileTexts:
         about=f"{page.kind}, {units.byte_size(page.size_bytes)}",
         facts=tuple((fact.label, _value(fact)) for fact in page.facts if fact.label),
         note=_note(page),
-        unanswered=tuple((_sentence(one.question), one.command) for one in page.unanswered),
+        unanswered=tuple((_sentence(asked.question), asked.command) for asked in page.unanswered),
     )
 
 

@@ -22,9 +22,9 @@ def json_value(value: object) -> JsonValue:
     if isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, Mapping):
-        return {str(name): json_value(one) for name, one in value.items()}
+        return {str(name): json_value(item) for name, item in value.items()}
     if isinstance(value, Sequence):
-        return [json_value(one) for one in value]
+        return [json_value(item) for item in value]
     raise TypeError(f"{type(value).__name__} has no form in JSON")
 
 

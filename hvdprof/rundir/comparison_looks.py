@@ -39,7 +39,7 @@ _LEVEL_OF_MORE = 0.05 / 3
 
 def comparison_looks(most: int) -> tuple[int, ...]:
     """The repeats after which it is looked at, the last one included; three at most."""
-    return (*(one for one in (FIRST, SECOND) if one < most), most)
+    return (*(look for look in (FIRST, SECOND) if look < most), most)
 
 
 def look_level(most: int) -> float:

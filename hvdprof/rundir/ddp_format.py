@@ -85,7 +85,7 @@ def ddp_call(environment: Mapping[str, str]) -> str:
 
     ``DistributedDataParallel(..., bucket_cap_mb=25)``
     """
-    own = [(one, environment[one]) for one in DDP_ARGUMENTS if one in environment]
+    own = [(name, environment[name]) for name in DDP_ARGUMENTS if name in environment]
     if not own:
         return ""
     written = [

@@ -22,7 +22,7 @@ _DESCRIBED_SIGNALS = {
 }
 """How Slurm names signals, with their numbers on Linux."""
 
-_SIGNAL_NUMBERS = {one.name: int(one) for one in signal.Signals}
+_SIGNAL_NUMBERS = {member.name: int(member) for member in signal.Signals}
 
 _PATTERNS = (
     # Open MPI, signals: one line in version 4, two in version 5.

@@ -42,5 +42,5 @@ def declared_kinds() -> Iterator[DeclaredKind]:
 def _declared(name: str, hint: object) -> DeclaredKey:
     is_optional = not hasattr(hint, "__metadata__")
     (annotated,) = get_args(hint) if is_optional else (hint,)
-    key = next(one for one in annotated.__metadata__ if isinstance(one, Key))
+    key = next(item for item in annotated.__metadata__ if isinstance(item, Key))
     return DeclaredKey(name, key.doc, key.unit, is_optional)

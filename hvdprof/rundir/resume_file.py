@@ -114,9 +114,9 @@ def _masked(name: str, value: object) -> object:
     if isinstance(value, Mapping):
         return masked_settings(value)
     if isinstance(value, list | tuple):
-        if all(isinstance(one, str) for one in value):
+        if all(isinstance(item, str) for item in value):
             return mask_command(value)
-        return [_masked(name, one) for one in value]
+        return [_masked(name, item) for item in value]
     return mask_value(name, value) if isinstance(value, str) else value
 
 

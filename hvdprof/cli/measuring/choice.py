@@ -39,9 +39,9 @@ def parse_format(known: Sequence[Kind]) -> Callable[[str], Kind]:
     """
 
     def parse(text: str) -> Kind:
-        for one in known:
-            if one == text:
-                return one
+        for kind in known:
+            if kind == text:
+                return kind
         raise UsageError(f"--format {text}: not known.", hint=f"Known: {', '.join(known)}")
 
     return parse

@@ -68,9 +68,9 @@ class _Lines:
                 gain = "" if math.isnan(standing.gain.value) else f" ({_gain(standing)})"
                 self._write(f"  Round {number}: {name} dropped, {standing.outcome}{gain}")
         racing = [standing for standing in standings if standing.outcome is None]
-        known = [one for one in racing if not math.isnan(one.gain.value)]
+        known = [racer for racer in racing if not math.isnan(racer.gain.value)]
         if known:
-            best = max(known, key=lambda one: one.gain.value)
+            best = max(known, key=lambda racer: racer.gain.value)
             self._write(
                 f"  Round {number}: {best.candidate.name} leads ({_gain(best)}), "
                 f"{units.counted(len(racing), 'setting')} left"
@@ -78,7 +78,7 @@ class _Lines:
 
     def check_started(self, entries: "Mapping[str, tuple[Candidate, ...]]") -> None:
         """What is measured anew."""
-        names = [" + ".join(one.name for one in entry) for entry in entries.values()]
+        names = [" + ".join(candidate.name for candidate in entry) for entry in entries.values()]
         self._write(f"Check against the present setting: {', '.join(names)}")
 
     def _write(self, line: str) -> None:

@@ -117,8 +117,8 @@ class DdpNotes:
             args: That it got, without the object itself.
             kwargs: That it got.
         """
-        trained = [one for _, one in model.module.named_parameters() if one.requires_grad]
-        size = sum(one.numel() * one.element_size() for one in trained)
+        trained = [tensor for _, tensor in model.module.named_parameters() if tensor.requires_grad]
+        size = sum(tensor.numel() * tensor.element_size() for tensor in trained)
         group = cast(Reducing, model.process_group)
         if self._measures(group, trained):
             self._allreduces = _allreduce_times(group, size)
@@ -148,14 +148,14 @@ class DdpNotes:
             return False
         # A rank of several smaller groups would keep the ranks of one of them waiting.
         is_whole = 1 < group.size() == sys.modules["torch.distributed"].get_world_size()
-        return is_whole and all(str(one.device) == "cpu" for one in trained)
+        return is_whole and all(str(tensor.device) == "cpu" for tensor in trained)
 
 
 def _allreduce_times(group: Reducing, model_bytes: int) -> list[tuple[int, int]]:
     """Payload in bytes and ns of allreduces, up to one that is larger than the model."""
     torch = sys.modules["torch"]
     found = []
-    num_smaller = sum(one < model_bytes for one in MEASURED_BYTES)
+    num_smaller = sum(size < model_bytes for size in MEASURED_BYTES)
     for payload in MEASURED_BYTES[: max(LEAST_PAYLOADS, num_smaller + 1)]:
         tensor = torch.zeros(payload // _FLOAT_BYTES, dtype=torch.float32)
         for number in range(NUM_WARMUP + NUM_MEASURED):

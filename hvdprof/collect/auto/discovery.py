@@ -40,7 +40,7 @@ class TrainedOptimizers:
 
     def watched(self) -> list[Optimizer]:
         """Those whose gradients are watched."""
-        return [one for one in self if one in self._watched]
+        return [optimizer for optimizer in self if optimizer in self._watched]
 
     def is_first(self, optimizer: object) -> bool:
         """Whether it is the one whose updates end the steps."""

@@ -75,8 +75,8 @@ class DistributedRecorder(AutoRecorder):
         if not self._ddp:
             self._optimizers.add(optimizer, is_watched=True)
             return
-        for one in self._ddp.optimizers(sys.modules["torch"], optimizer):
-            self._optimizers.add(one, is_watched=True)
+        for found in self._ddp.optimizers(sys.modules["torch"], optimizer):
+            self._optimizers.add(found, is_watched=True)
 
     def _engine_of(self, optimizer: Optimizer) -> str:
         if self._ddp:

@@ -92,20 +92,20 @@ def fetches_of(backward: Sequence[Place], update: Sequence[Place]) -> Fetches | 
 def _loops_of(code: CodeType) -> Iterator[_Loop]:
     instructions = list(dis.get_instructions(code))
     ends: dict[int, int] = {}
-    for one in instructions:
-        target = _target(one)
-        if target is not None and target <= one.offset:
-            ends[target] = max(ends.get(target, 0), one.offset)
+    for instruction in instructions:
+        target = _target(instruction)
+        if target is not None and target <= instruction.offset:
+            ends[target] = max(ends.get(target, 0), instruction.offset)
     header = 0
-    for number, one in enumerate(instructions):
+    for number, instruction in enumerate(instructions):
         if number == 0 or instructions[number - 1].opname != "EXTENDED_ARG":
-            header = one.offset
-        if header not in ends or one.opname == "EXTENDED_ARG":
+            header = instruction.offset
+        if header not in ends or instruction.opname == "EXTENDED_ARG":
             continue
-        if one.opname == "FOR_ITER":
+        if instruction.opname == "FOR_ITER":
             # What leaves the loop early, as by `break`, lies behind its last jump back.
-            last = max(ends[header], one.argval - 1)
-            yield _Loop(header, last, one.offset, _is_counter(instructions[:number]))
+            last = max(ends[header], instruction.argval - 1)
+            yield _Loop(header, last, instruction.offset, _is_counter(instructions[:number]))
         else:
             yield _Loop(header, ends[header])
 
@@ -122,9 +122,9 @@ def _is_counter(before: Sequence[dis.Instruction]) -> bool:
         return False
     begin = _begin_of(before[-2])
     names = [
-        one.argval
-        for one in before
-        if one.opname in ("LOAD_GLOBAL", "LOAD_NAME") and _begin_of(one) == begin
+        instruction.argval
+        for instruction in before
+        if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME") and _begin_of(instruction) == begin
     ]
     return begin is not None and names[-1:] == ["range"]
 

@@ -54,7 +54,7 @@ def gather_over_store(distributed: ModuleType, turns: Iterator[int] = _TURNS) ->
 
     def all_gather(value: T, /) -> list[T]:
         turn = next(turns)
-        return _all_gather(store, [f"{turn}/{one}" for one in range(size)], rank, value)
+        return _all_gather(store, [f"{turn}/{number}" for number in range(size)], rank, value)
 
     return all_gather
 

@@ -22,7 +22,7 @@ _SHARDED_IN = ("torch.distributed.fsdp._fully_shard", "torch.distributed._compos
 
 def is_sharded(kind: type) -> bool:
     """Whether ``fully_shard`` made the class of a module."""
-    return any(one.__name__ == _WRAPPED for one in kind.__mro__)
+    return any(base.__name__ == _WRAPPED for base in kind.__mro__)
 
 
 def is_fsdp(model: object, optimizer: Optimizer) -> bool:

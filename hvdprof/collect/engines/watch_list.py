@@ -46,7 +46,7 @@ class WatchList:
 
     def declared(self) -> list[Tensor]:
         """The watched tensors as the recorder file has them."""
-        return [one for watch in self for one in watch.declared()]
+        return [tensor for watch in self for tensor in watch.declared()]
 
     def ready(self) -> list[Mark | None]:
         """The marks at which gradients of the step became ready; None for those that did not."""

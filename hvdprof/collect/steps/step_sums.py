@@ -42,7 +42,7 @@ def part_lengths(line: StepLine) -> dict[str, int]:
     Args:
         line: A finished step.
     """
-    phases = sorted((one for one in line["phases"] if one[2] > 0), key=_start)
+    phases = sorted((phase for phase in line["phases"] if phase[2] > 0), key=_start)
     lengths: dict[str, int] = {}
     for name, _, length in phases:
         if name in PHASE_PARTS:

@@ -89,7 +89,7 @@ class _Window:
         self.num_steps += 1
         self.samples += line["samples"]
         own = part_lengths(line)
-        blocked = None if line["blocked"] is None else sum(one[1] for one in line["blocked"])
+        blocked = None if line["blocked"] is None else sum(span[1] for span in line["blocked"])
         if length > self.longest[1]:
             phase = max(own, key=lambda name: own[name] - self._usual(name), default="")
             known = UNKNOWN if blocked is None else blocked

@@ -9,7 +9,7 @@ from typing import Any
 
 def first_batched(tf: ModuleType, value: object) -> Any:
     """The first tensor or array of a structure that has at least one dimension; None without."""
-    return next((one for one in tf.nest.flatten(value) if _num_dimensions(one)), None)
+    return next((leaf for leaf in tf.nest.flatten(value) if _num_dimensions(leaf)), None)
 
 
 def batch_length(tf: ModuleType, value: object) -> int:
@@ -20,7 +20,7 @@ def batch_length(tf: ModuleType, value: object) -> int:
 
 def flat_tensors(tf: ModuleType, value: object) -> list[object]:
     """The tensors of a structure, without anything else in it."""
-    return [one for one in tf.nest.flatten(value) if tf.is_tensor(one)]
+    return [leaf for leaf in tf.nest.flatten(value) if tf.is_tensor(leaf)]
 
 
 def _num_dimensions(value: object) -> int:

@@ -170,11 +170,11 @@ def _place_tree(
     depths = {root: 0}
     order = [root]
     for rank in order:
-        new = [one for one in below.get(rank, []) if one not in depths and one not in places]
+        new = [peer for peer in below.get(rank, []) if peer not in depths and peer not in places]
         depths |= dict.fromkeys(new, depths[rank] + 1)
         order += new
     children = {
-        rank: [one for one in below.get(rank, []) if depths.get(one) == depths[rank] + 1]
+        rank: [peer for peer in below.get(rank, []) if depths.get(peer) == depths[rank] + 1]
         for rank in order
     }
     across: dict[int, float] = {}

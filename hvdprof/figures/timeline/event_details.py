@@ -65,7 +65,7 @@ def timeline_passes(run: Run) -> dict[str, str]:
             ranked.append(((mode == "trace", size), pass_id, f"{pass_id} ({mode}, {ranks})"))
         else:
             ranked.append(((False, 0), pass_id, pass_id.rpartition("/")[2]))
-    ranked.sort(key=lambda one: one[0], reverse=True)
+    ranked.sort(key=lambda entry: entry[0], reverse=True)
     return {pass_id: label for _, pass_id, label in ranked}
 
 
@@ -88,7 +88,7 @@ def event_facts(lanes: Lanes, row: int) -> EventFacts | None:
     operations = fused[(events["phase"].iloc[fused] == "operation").to_numpy(bool)]
     if lane is None and len(fused):
         lane = next(
-            (at for one in fused.tolist() if (at := lanes.spans.where(one)) is not None), None
+            (at for other in fused.tolist() if (at := lanes.spans.where(other)) is not None), None
         )
     before, after = _neighbours(lanes, row, event)
     facts = [

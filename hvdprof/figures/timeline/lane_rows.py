@@ -175,11 +175,11 @@ def written_spans(events: pd.DataFrame, rows: Int32s, segments: tuple[str, ...])
     for part in _slices(len(rows)):
         here = rows[part]
         number = number_of[segment[here]]
-        for one in np.unique(number[number >= 0]).tolist():
-            own = here[number == one]
+        for at in np.unique(number[number >= 0]).tolist():
+            own = here[number == at]
             begin, end = start[own].min(), (start[own] + length[own].clip(min=0)).max()
-            known = spans[one, 0] >= 0
-            spans[one] = (min(begin, spans[one, 0]) if known else begin, max(end, spans[one, 1]))
+            known = spans[at, 0] >= 0
+            spans[at] = (min(begin, spans[at, 0]) if known else begin, max(end, spans[at, 1]))
     return spans
 
 
@@ -222,7 +222,7 @@ def _flagged(column: pd.Series, is_wanted: Callable[[str], bool]) -> Callable[[s
 
 def _flagged_at(column: pd.Series, rows: Int32s, name: str) -> Callable[[slice], Bools]:
     codes, names = codes_of(column)
-    wanted = np.array([one == name for one in names] + [False], dtype=bool)
+    wanted = np.array([label == name for label in names] + [False], dtype=bool)
     return lambda part: wanted[codes[rows[part]]]
 
 

@@ -201,8 +201,8 @@ def _excess(own: Floats) -> Floats:
 def _usual_length(segment: Ints, length_ns: Ints, is_warmup: Bools) -> Floats:
     """The median steady step of the segment of each step; of all its steps without any."""
     usual = np.zeros(len(segment))
-    for one in np.unique(segment):
-        own = segment == one
+    for number in np.unique(segment):
+        own = segment == number
         steady = own & ~is_warmup
         usual[own] = np.median(length_ns[steady if steady.any() else own])
     return usual

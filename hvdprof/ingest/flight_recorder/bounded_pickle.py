@@ -118,12 +118,12 @@ def _check_depth(value: object) -> None:
     level = [value]
     for _ in range(DEEPEST):
         inner = chain.from_iterable(
-            one.values() if isinstance(one, dict) else one
-            for one in level
-            if isinstance(one, _NESTS)
+            item.values() if isinstance(item, dict) else item
+            for item in level
+            if isinstance(item, _NESTS)
         )
         # Once each: a value that is shared again at each level would double with it.
-        level = list({id(one): one for one in inner if isinstance(one, _NESTS)}.values())
+        level = list({id(item): item for item in inner if isinstance(item, _NESTS)}.values())
         if not level:
             return
     raise RefusedPickleError(f"is nested more than {DEEPEST} deep")

@@ -255,7 +255,7 @@ def call_of(entry: Mapping[str, object]) -> DumpCall | None:
     operation = name.partition(":")[2] or name
     is_p2p = entry.get("is_p2p") is True or operation.startswith(("send ", "recv "))
     timeout_ms = _whole(entry.get("timeout_ms"))
-    dtypes = [str(one) for one in _sequence(entry.get("input_dtypes"))]
+    dtypes = [str(dtype) for dtype in _sequence(entry.get("input_dtypes"))]
     return DumpCall(
         group=group,
         seq=(p2p_seq if is_p2p else seq) or 0,
@@ -304,7 +304,7 @@ def _bytes(shapes: object, dtypes: object) -> int | None:
 
 
 def _group_of(entry: Mapping[str, object]) -> tuple[str, str]:
-    named = [_text(one) for one in _sequence(entry.get("process_group"))]
+    named = [_text(part) for part in _sequence(entry.get("process_group"))]
     if len(named) == 2:
         return named[0], named[1]
     return str(entry.get("pg_id", "")), ""

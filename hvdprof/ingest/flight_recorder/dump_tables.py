@@ -42,8 +42,8 @@ def read_dump_sets(found: Sequence[Recognised]) -> list[DumpSet]:
     whose files are of several jobs.
     """
     members: dict[str, list[Recognised]] = {}
-    for one in found:
-        members.setdefault(_set_name(one.path), []).append(one)
+    for file in found:
+        members.setdefault(_set_name(file.path), []).append(file)
     return [_read_set(name, files) for name, files in members.items()]
 
 

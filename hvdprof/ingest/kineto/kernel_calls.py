@@ -53,7 +53,9 @@ def with_kernels(
     """
     spans = _kernel_spans(kernels)
     extents = {
-        one.external_id: (one.start_ns, one.end_ns) for one in on_gpu if one.external_id is not None
+        annotation.external_id: (annotation.start_ns, annotation.end_ns)
+        for annotation in on_gpu
+        if annotation.external_id is not None
     }
     if not submitted:
         hosted = [_as_submission(call) for call in annotated]

@@ -94,9 +94,9 @@ def _refuse(recordings: Sequence[Recording], num_complete: int, notes: Sequence[
         f"These {number} traces are of {len(recordings)} recordings, which are not analyzed "
         f"together; {how_many} a trace of every rank:"
     ]
-    ordered = sorted(recordings, key=lambda one: not one.is_whole)
-    for one in ordered[:_MOST_LISTED]:
-        lines += [f"  - {_described(one)}", f"      {command_of(one, recordings)}"]
+    ordered = sorted(recordings, key=lambda recording: not recording.is_whole)
+    for recording in ordered[:_MOST_LISTED]:
+        lines += [f"  - {_described(recording)}", f"      {command_of(recording, recordings)}"]
     if more := len(ordered) - _MOST_LISTED:
         lines += [f"  - and {more} more"] if more > 0 else []
     lines += [f"  {note}" for note in notes[:_MOST_NAMED]]

@@ -83,17 +83,17 @@ def recordings_of(traces: Sequence[RankedTrace]) -> list[Recording]:
     found = [Recording({0: trace}) for trace in traces if trace.rank is None]
     rest = [trace for trace in traces if trace.rank is not None]
     while rest:
-        ranks = Counter(one.rank for one in rest)
+        ranks = Counter(trace.rank for trace in rest)
         most = max(ranks.values())
         first = min(rank for rank, number in ranks.items() if number == most and rank is not None)
         # The traces of one rank are of as many recordings.
-        seeds = [one for one in rest if one.rank == first]
-        grown = _grown(seeds, [one for one in rest if one.rank != first])
+        seeds = [trace for trace in rest if trace.rank == first]
+        grown = _grown(seeds, [trace for trace in rest if trace.rank != first])
         found += grown
         taken = {trace.path for recording in grown for trace in recording.traces.values()}
-        rest = [one for one in rest if one.path not in taken]
-    places = {one.path: place for place, one in enumerate(traces)}
-    return sorted(found, key=lambda one: min(places[path] for path in one.paths))
+        rest = [trace for trace in rest if trace.path not in taken]
+    places = {trace.path: place for place, trace in enumerate(traces)}
+    return sorted(found, key=lambda recording: min(places[path] for path in recording.paths))
 
 
 def _grown(seeds: Sequence[RankedTrace], others: Sequence[RankedTrace]) -> list[Recording]:

@@ -56,7 +56,7 @@ def waits_of_fsdp2(
         if _split(annotation)[0] in (FSDP2_GATHERS, FSDP2_REDUCES)
     ]
     copies = [annotation for annotation in annotations if _split(annotation)[0] == _COPIES_OUT]
-    starts = [one.start_ns for one in ranges]
+    starts = [annotation.start_ns for annotation in ranges]
     found: list[SyncWait] = []
     for call in calls:
         place = bisect_right(starts, call.arrival_ns) - 1

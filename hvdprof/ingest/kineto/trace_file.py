@@ -286,8 +286,8 @@ _HANDLERS: dict[bytes, Callable[[bytes, _Collected], None]] = {
 
 
 def _fill(file: TraceFile, collected: _Collected) -> None:
-    annotations = sorted(collected.annotations, key=lambda one: one[0].start_ns)
-    file.annotations = [one for one, record in annotations if not record]
+    annotations = sorted(collected.annotations, key=lambda pair: pair[0].start_ns)
+    file.annotations = [annotation for annotation, record in annotations if not record]
     threads = Counter(annotation.thread for annotation in file.annotations)
     file.thread = max(threads, key=threads.__getitem__, default=-1)
     named = [
@@ -319,8 +319,8 @@ def _by_start(starts: "array[int]", ends: "array[int]") -> tuple[Int64s, Int64s]
 
 def _launches(collected: _Collected) -> tuple[Int64s, Int64s, Int64s]:
     """Launch, start and end of each computing kernel; its own start where no launch is recorded."""
-    starts, ends, correlations = (np.asarray(one, dtype=np.int64) for one in collected.compute)
-    keys, times = (np.asarray(one, dtype=np.int64) for one in collected.runtime)
+    starts, ends, correlations = (np.asarray(ints, dtype=np.int64) for ints in collected.compute)
+    keys, times = (np.asarray(ints, dtype=np.int64) for ints in collected.runtime)
     launched = starts.copy()
     if len(keys):
         order = np.argsort(keys, kind="stable")

@@ -55,12 +55,12 @@ def trace_header(text: TraceText) -> TraceHeader:
 def _groups(stated: object) -> dict[str, tuple[int, ...]]:
     """The process groups whose ranks are listed as numbers, without gaps."""
     found = {}
-    for one in stated if isinstance(stated, list) else []:
-        if not isinstance(one, dict):
+    for group in stated if isinstance(stated, list) else []:
+        if not isinstance(group, dict):
             continue
-        ranks, size = one.get("ranks"), one.get("pg_size")
+        ranks, size = group.get("ranks"), group.get("pg_size")
         is_list = isinstance(ranks, list) and all(isinstance(rank, int) for rank in ranks)
         # Long lists are cut.
         if isinstance(ranks, list) and is_list and ranks and size in (None, len(ranks)):
-            found[str(one.get("pg_name", ""))] = tuple(ranks)
+            found[str(group.get("pg_name", ""))] = tuple(ranks)
     return found

@@ -168,11 +168,11 @@ def annotations_within(file: TraceFile, step: TraceStep) -> Iterator[Annotation]
 def next_start_ns(file: TraceFile, moment: int, limit: int) -> int:
     """When the thread of the steps began something new, at the latest the limit."""
     following = _annotations(file, moment, limit)
-    return next((one.start_ns for one in following if one.thread == file.thread), limit)
+    return next((begun.start_ns for begun in following if begun.thread == file.thread), limit)
 
 
 def _annotations(file: TraceFile, low: int, high: int) -> Iterator[Annotation]:
-    first = bisect_left(file.annotations, low, key=lambda one: one.start_ns)
+    first = bisect_left(file.annotations, low, key=lambda annotation: annotation.start_ns)
     for place in range(first, len(file.annotations)):
         one = file.annotations[place]
         if one.start_ns >= high:

@@ -131,13 +131,13 @@ def trace_set(
         )
     _place_on_one_clock(ranks, notes)
     origin = min(rank.first_ns + rank.offset_ns for rank in ranks.values())
-    for one in ranks.values():
+    for trace in ranks.values():
         # Times since 1970 are no exact floating-point numbers of nanoseconds.
-        one.offset_ns -= origin
+        trace.offset_ns -= origin
     _number_alike(ranks, notes)
-    for one in ranks.values():
-        one.step_of = _steps_of_calls(one)
-    matching = match_collectives({rank: _submitted(one) for rank, one in ranks.items()})
+    for trace in ranks.values():
+        trace.step_of = _steps_of_calls(trace)
+    matching = match_collectives({rank: _submitted(trace) for rank, trace in ranks.items()})
     if matching.num_unmatched > MOST_UNMATCHED * max(matching.num_calls, 1):
         raise UnreadableInputError(
             f"{matching.num_unmatched} of {matching.num_calls} collectives differ between the "
@@ -183,9 +183,9 @@ def _number_alike(ranks: Mapping[int, RankTrace], notes: list[Note]) -> None:
     reference = (marked or inferred)[0]
     ends = np.array([step.end_ns + reference.offset_ns for step in reference.steps.steps])
     numbers = np.array([step.number for step in reference.steps.steps])
-    for one in inferred:
-        if one is not reference:
-            one.steps = _renumbered(one, ends, numbers)
+    for trace in inferred:
+        if trace is not reference:
+            trace.steps = _renumbered(trace, ends, numbers)
 
 
 def _renumbered(one: RankTrace, ends: Int64s, numbers: Int64s) -> TraceSteps:

@@ -90,7 +90,7 @@ def nsys_events(path: Path) -> Iterator[NsysEvents]:
 
 def _order(spans: list[tuple[int, int]]) -> Callable[[NsysEvent], tuple[int, int]]:
     last_ns = max(last for _, last in spans)
-    return lambda one: (one.start_ns, -(last_ns if one.end_ns is None else one.end_ns))
+    return lambda event: (event.start_ns, -(last_ns if event.end_ns is None else event.end_ns))
 
 
 def _ranges(database: sqlite3.Connection, text_of: Callable[[object], str], name: str) -> _Part:
@@ -141,7 +141,7 @@ def _kernels(database: sqlite3.Connection, text_of: Callable[[object], str], nam
         return _Part()
     process = "coalesce(globalPid, 0)" if "globalPid" in columns else "0"
     stream = "coalesce(streamId, 0)" if "streamId" in columns else "0"
-    short = next((one for one in ("shortName", "demangledName") if one in columns), "NULL")
+    short = next((column for column in ("shortName", "demangledName") if column in columns), "NULL")
     long = "demangledName" if "demangledName" in columns else "NULL"
     span = _span(database, KERNELS, "end >= start", name)
     if span is None:
@@ -151,7 +151,9 @@ def _kernels(database: sqlite3.Connection, text_of: Callable[[object], str], nam
         "WHERE end >= start"
     )
     lanes: dict[tuple[int, int, int, bool], NsysLane] = {}
-    for owner, device, number in sorted(tuple(_whole(one, name) for one in row) for row in places):
+    for owner, device, number in sorted(
+        tuple(_whole(value, name) for value in row) for row in places
+    ):
         where = f"GPU {device} stream {number}" if "streamId" in columns else f"GPU {device}"
         for is_nccl in (False, True):
             kind = NsysKind.NCCL_KERNEL if is_nccl else NsysKind.COMPUTE_KERNEL

@@ -70,7 +70,7 @@ def _read(database: sqlite3.Connection, name: str) -> Export:
             f"{name} is an export of Nsight Systems without CUDA kernels.",
             hint="Record them: nsys profile --trace=cuda,nvtx,nccl COMMAND.",
         )
-    text = next((one for one in ("shortName", "demangledName") if one in columns), "0")
+    text = next((column for column in ("shortName", "demangledName") if column in columns), "0")
     process = "globalPid" if "globalPid" in columns else "0"
     correlation = "correlationId" if "correlationId" in columns else "0"
     query = (
@@ -86,7 +86,7 @@ def _read(database: sqlite3.Connection, name: str) -> Export:
             raise UnreadableInputError(f"{name} holds more than {_MOST_KERNELS:,} kernels.")
         pieces.append(_whole_rows(rows, name))
     kernels = np.concatenate(pieces) if pieces else np.empty((0, 6), dtype=np.int64)
-    used = {int(one) for one in np.unique(kernels[:, 4])}
+    used = {int(text_id) for text_id in np.unique(kernels[:, 4])}
     # The process is in the middle of the number that names it across machines.
     pids = (kernels[:, 3] >> 24) & 0xFFFFFF
     steps, starts = step_ranges(database), kernels[:, 0]

@@ -78,21 +78,21 @@ def read_nsys_export(path: Path) -> list[tuple[str, pd.DataFrame]]:
 
 def _calls(export: Export, file: str) -> pd.DataFrame:
     rows = Rows(NSYS_NCCL_CALLS)
-    for one in sorted(export.nccl.calls, key=lambda call: (call.pid, -call.number, call.function)):
-        num_ranks = one.member.num_ranks if one.member else None
-        factor = (num_ranks or None) if one.function in _PER_RANK else 1
-        size = one.message_bytes
+    for call in sorted(export.nccl.calls, key=lambda call: (call.pid, -call.number, call.function)):
+        num_ranks = call.member.num_ranks if call.member else None
+        factor = (num_ranks or None) if call.function in _PER_RANK else 1
+        size = call.message_bytes
         total = size * factor if size is not None and factor else None
         rows.add(
             file=file,
-            pid=one.pid,
-            function=one.function,
-            communicator=one.communicator,
-            rank=one.member.rank if one.member else None,
+            pid=call.pid,
+            function=call.function,
+            communicator=call.communicator,
+            rank=call.member.rank if call.member else None,
             num_ranks=num_ranks,
             message_bytes=size,
             size_bytes=total if total is None or total < _LARGEST else None,
-            number=one.number,
+            number=call.number,
         )
     return rows.frame()
 

@@ -66,17 +66,17 @@ class NcclRanges:
         """The rank of a GPU in the largest communicator of its process; None where not stated."""
         ranks = self.ranks_of(pid)
         if len(ranks) > 1:
-            ranks = {one.rank for one in self._largest(pid) if one.device == device}
+            ranks = {member.rank for member in self._largest(pid) if member.device == device}
         return next(iter(ranks)) if len(ranks) == 1 else None
 
     def ranks_of(self, pid: int) -> Set[int]:
         """The ranks of a process in its largest communicator; none where not stated."""
-        return {one.rank for one in self._largest(pid)}
+        return {member.rank for member in self._largest(pid)}
 
     def _largest(self, pid: int) -> list[Membership]:
         own = self.members.get(pid, set())
-        largest = max((one.num_ranks for one in own), default=0)
-        return [one for one in own if one.num_ranks == largest]
+        largest = max((member.num_ranks for member in own), default=0)
+        return [member for member in own if member.num_ranks == largest]
 
 
 def read_nccl_ranges(database: sqlite3.Connection) -> NcclRanges:

@@ -69,7 +69,9 @@ def step_ranges(database: sqlite3.Connection) -> dict[int, StepRanges]:
     series: dict[tuple[int, object, str], list[tuple[int, int, int]]] = defaultdict(list)
     for thread, number_of_domain, text, start, end in rows:
         found = _STEP.fullmatch(str(text))
-        whole = all(isinstance(one, int) and abs(one) < _LARGEST for one in (thread, start, end))
+        whole = all(
+            isinstance(value, int) and abs(value) < _LARGEST for value in (thread, start, end)
+        )
         if found and whole and end > start:
             stem = _DIGITS.sub("#", found[1])
             series[thread, number_of_domain, stem].append((int(found[2]), start, end))

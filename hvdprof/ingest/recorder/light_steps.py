@@ -36,7 +36,7 @@ def steps_from_windows(files: Collection[RecorderFile]) -> None:
         light = [recording for recording in recordings if len(recording.windows)]
         if not light:
             continue
-        tables = [one.windows.table() for one in light]
+        tables = [recording.windows.table() for recording in light]
         starts, ends = shared_windows(tables)
         for recording, table in zip(light, tables, strict=True):
             _fill(recording, table, starts, ends)
@@ -68,8 +68,8 @@ def _shared_edges(tables: Sequence[Columns]) -> Int64s:
     """The steps at which windows of all ranks begin or end that have recorded so far."""
     own = [np.unique(np.concatenate([table["step"], table["last_step"] + 1])) for table in tables]
     edges, counts = np.unique(np.concatenate(own), return_counts=True)
-    first = np.sort([one[0] for one in own])
-    last = np.sort([one[-1] for one in own])
+    first = np.sort([steps[0] for steps in own])
+    last = np.sort([steps[-1] for steps in own])
     num_recording = np.searchsorted(first, edges, side="right") - np.searchsorted(last, edges)
     return np.asarray(edges[counts == num_recording])
 

@@ -75,7 +75,7 @@ def evaluation_block(
     if not len(step):
         return None
     blocked_ns, rest_blocked_ns = (
-        pd.arrays.IntegerArray(one.copy(), mask=one == UNSEEN) for one in blocked
+        pd.arrays.IntegerArray(column.copy(), mask=column == UNSEEN) for column in blocked
     )
     is_last = np.zeros(len(step), dtype=bool)
     is_last[-1] = segment.last_evaluation is not None

@@ -257,7 +257,7 @@ class _Reader:
     def segment_end(self, line: SegmentEndLine) -> None:
         self.current_segment = ""
         recording = self.file.segments.get(str(line.get("id")))
-        sent = [whole(one) for one in line.get("sent_bytes", ())]
+        sent = [whole(size) for size in line.get("sent_bytes", ())]
         if recording is not None and recording.totals is not None and len(sent) == 1:
             recording.totals = (*recording.totals[:2], sent[0])
         elif recording is not None and sent and len(sent) == len(recording.sent_of):

@@ -75,7 +75,7 @@ def sources_of(given: Given, workspace: Workspace) -> list[Source]:
     sources = []
     for kind, paths in by_kind.items():
         recognised = recognise_all(list(paths), workspace).files
-        may_be_empty = kind in _MAY_BE_EMPTY and any(one.size_bytes for one in recognised)
+        may_be_empty = kind in _MAY_BE_EMPTY and any(found.size_bytes for found in recognised)
         for file in recognised:
             is_left_empty = may_be_empty and not file.size_bytes
             if file.kind not in _WANTED[kind] and not is_left_empty:

@@ -18,9 +18,9 @@ def copies_of(sources: Sequence[Source], record: PassRecord) -> list[tuple[Sourc
     paths = PassPaths(RunPaths(Path()).of_pass(record.id).folder)
     by_kind = {kind: [source for source in sources if source.kind == kind] for kind in AttachedKind}
     segments = [segment.segment.id for segment in record.segments]
-    logs = distinct([name_in_run(one.path) for one in by_kind[AttachedKind.NCCL_LOG]])
-    traces = distinct([name_in_run(one.path) for one in by_kind[AttachedKind.TRACE]])
-    recordings = _apart([name_in_run(one.path) for one in by_kind[AttachedKind.RECORDING]])
+    logs = distinct([name_in_run(source.path) for source in by_kind[AttachedKind.NCCL_LOG]])
+    traces = distinct([name_in_run(source.path) for source in by_kind[AttachedKind.TRACE]])
+    recordings = _apart([name_in_run(source.path) for source in by_kind[AttachedKind.RECORDING]])
     outputs = by_kind[AttachedKind.OUTPUT]
     # The one output of a whole job lies where a measured run has it, so that all commands see it.
     if len(outputs) == 1 and outputs[0].rank is None:

@@ -46,19 +46,19 @@ def read_recordings(paths: Sequence[Path]) -> Recordings:
     run = load_files(Found(found), paths[0])
     rows = {str(row["file"]): row for row in run.table(FILES.name).to_dict("records")}
     left_out = {}
-    for one in found:
-        row = rows[one.name]
+    for file in found:
+        row = rows[file.name]
         if str(row["kind"]).startswith("NCCL log"):
             # Of a file with more than NCCL's lines, --nccl-log would drop the rest.
             is_output = "," in str(row["kind"])
             what = "the output of a job with NCCL's log in it" if is_output else "an NCCL log"
             raise UnreadableInputError(
-                f"{one.name} is {what}, so --recording cannot take it.",
+                f"{file.name} is {what}, so --recording cannot take it.",
                 hint="Use --stdout, which reads all of it." if is_output else "Use --nccl-log.",
             )
         if not row["num_rows"]:
-            why = "holds nothing of another recorder" if one.size_bytes else "is empty"
-            left_out[one.path] = str(row["left_out"]) or f"{one.name} {why}; it is left out."
+            why = "holds nothing of another recorder" if file.size_bytes else "is empty"
+            left_out[file.path] = str(row["left_out"]) or f"{file.name} {why}; it is left out."
     return Recordings(run, left_out)
 
 
@@ -79,8 +79,8 @@ def with_recordings(run: Run) -> Run:
         show_as(RunPaths(run.folder).of_pass(record.id).recording_folder, _SHOWN_FOLDER)
     notes: list[Note] = []
     files = []
-    for one in attached:
-        path = run.folder / one.copy
+    for file in attached:
+        path = run.folder / file.copy
         try:
             files.append(recognise(checked_inside(run.folder, path)))
         except UnreadableInputError as error:

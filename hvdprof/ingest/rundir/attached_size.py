@@ -79,7 +79,7 @@ def attached_size(
     tagged = max((_highest_tag(path) for path in outputs), default=-1) + 1
     if tagged > 1:
         return Counted(tagged, "lines are tagged with", is_uncached)
-    stated = max((_stated_size(one) for one in printed.values()), default=0)
+    stated = max((_stated_size(file) for file in printed.values()), default=0)
     return Counted(stated or None, "the output states", is_uncached)
 
 
@@ -116,7 +116,7 @@ def _largest_group(recordings: Run | None) -> int:
         return 0
     progress = recordings.table(COLLECTIVE_PROGRESS.name)
     listed = progress["group_ranks"].unique()
-    sizes = [len([rank for rank in str(one).split(",") if rank.strip()]) for one in listed]
+    sizes = [len([rank for rank in str(ranks).split(",") if rank.strip()]) for ranks in listed]
     sizes.append(_largest_reported(progress))
     stated = (
         recordings.table(INSPECTOR_COLLECTIVES.name)["num_ranks"],

@@ -32,5 +32,5 @@ def with_ddp_facts(run: Run) -> Run:
             notes.append(Note(NoteCode.UNREADABLE, text))
     if not found and not notes:
         return run
-    facts = max(found, key=lambda one: len(one.allreduces), default=None)
+    facts = max(found, key=lambda noted: len(noted.allreduces), default=None)
     return dataclasses.replace(run.extended({}, notes), ddp=facts)

@@ -130,7 +130,7 @@ def missing(path: Path) -> UnreadableInputError:
     similar = difflib.get_close_matches(path.name, _names_in(folder), n=3)
     return UnreadableInputError(
         f"{name} does not exist.",
-        hint=f"Similar: {', '.join(shown_name(folder / one) for one in similar)}"
+        hint=f"Similar: {', '.join(shown_name(folder / entry) for entry in similar)}"
         if similar
         else "",
     )

@@ -210,14 +210,14 @@ def inferred_block(origin: Origin, steps: InferredSteps, clock: TimelineClock) -
 def pending_block(origin: Origin, summary: Summary, clock: TimelineClock) -> Block:
     """PENDING_NEGOTIATIONS of a timeline file."""
     pending = summary.pending
-    start_us = np.asarray([one.start_us for one in pending], dtype=np.int64)
+    start_us = np.asarray([wait.start_us for wait in pending], dtype=np.int64)
     return _of_timeline(origin, clock, len(pending)) | {
-        "tensor": names([one.tensor for one in pending]),
-        "collective": names([one.collective for one in pending]),
+        "tensor": names([wait.tensor for wait in pending]),
+        "collective": names([wait.collective for wait in pending]),
         "negotiation_start_ns": start_us * 1000 + clock.zero_ns,
         "pending_ns": (summary.end_us - start_us) * 1000,
-        "submitted_ranks": np.asarray([_listed(one.submitted) for one in pending], dtype=object),
-        "missing_ranks": np.asarray([_listed(one.missing) for one in pending], dtype=object),
+        "submitted_ranks": np.asarray([_listed(wait.submitted) for wait in pending], dtype=object),
+        "missing_ranks": np.asarray([_listed(wait.missing) for wait in pending], dtype=object),
     }
 
 

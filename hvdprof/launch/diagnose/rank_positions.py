@@ -21,7 +21,7 @@ def positions(progress: PassProgress, blocked: Sequence[StalledRank]) -> str:
     states = sorted(progress.ranks.values(), key=lambda state: state.rank)
     if not states:
         return "no rank had begun to record"
-    where = {one.rank: f", {one.activity()}" for one in blocked}
+    where = {stalled.rank: f", {stalled.activity()}" for stalled in blocked}
     listed = [
         f"rank {state.rank} {_position(state)}{where.get(state.rank, '')}"
         for state in states[:MAX_NAMED_RANKS]
@@ -40,7 +40,7 @@ def _position(state: RankState) -> str:
 
 def first_stack(blocked: Sequence[StalledRank]) -> list[str]:
     """The stack of the first rank that has one."""
-    return next((one.stack_lines() for one in blocked if one.stack), [])
+    return next((stalled.stack_lines() for stalled in blocked if stalled.stack), [])
 
 
 def rank_behind(progress: PassProgress) -> int | None:

@@ -168,15 +168,15 @@ class Stall:
             return f"{what} {MISMATCH}: {waits_text(self.waits)}"
         if not self.late:
             return f"{what}; the collective is hung"
-        stalled = (f"{one.name} ({one.activity()})" for one in self.late[:MAX_NAMED_RANKS])
+        stalled = (f"{rank.name} ({rank.activity()})" for rank in self.late[:MAX_NAMED_RANKS])
         num_more = len(self.late) - MAX_NAMED_RANKS
         more = f" and {num_more} more" if num_more > 0 else ""
         return f"{what} for {', '.join(stalled)}{more}"
 
     def _unequal_clause(self, unequal: UnequalBatches, waited: str) -> str:
         ended = ", ".join(
-            f"{one.name} ({one.activity()})" if one.stack else one.name
-            for one in self.late[:MAX_NAMED_RANKS]
+            f"{rank.name} ({rank.activity()})" if rank.stack else rank.name
+            for rank in self.late[:MAX_NAMED_RANKS]
         )
         have = "have" if len(unequal.ended) > 1 else "has"
         return (

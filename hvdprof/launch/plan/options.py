@@ -167,7 +167,7 @@ class MeasureOptions(RankOptions):
 def declared(kind: type) -> Iterator[tuple[str, Option]]:
     """The names of the fields of an options class with their ``Option``, panel after panel."""
     found = [(field.name, field.metadata[KEY]) for field in fields(kind)]
-    yield from sorted(found, key=lambda one: PANELS.index(one[1].panel))
+    yield from sorted(found, key=lambda pair: PANELS.index(pair[1].panel))
 
 
 def check_options(options: RankOptions) -> None:

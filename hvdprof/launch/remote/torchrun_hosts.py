@@ -86,15 +86,15 @@ def run_all(commands: Sequence[Sequence[str]], grace_s: float = GRACE_S) -> int:
             running.append(subprocess.Popen(command, stdin=subprocess.DEVNULL))
         while running and time.monotonic() < deadline_s:
             time.sleep(_POLL_S)
-            ended = [one.returncode for one in running if one.poll() is not None]
-            running = [one for one in running if one.returncode is None]
+            ended = [process.returncode for process in running if process.poll() is not None]
+            running = [process for process in running if process.returncode is None]
             if not failed and (failed := next(filter(None, ended), 0)):
                 deadline_s = time.monotonic() + grace_s
     finally:
-        for one in running:
-            one.terminate()
-        for one in running:
-            one.wait()
+        for process in running:
+            process.terminate()
+        for process in running:
+            process.wait()
     # A signal as a shell states it.
     return failed if failed >= 0 else 128 - failed
 

@@ -199,6 +199,6 @@ def _sizes_in_headers(progress: PassProgress) -> set[int]:
 def _next_id(pass_id: str, taken: Iterable[str]) -> str:
     """The attempt after the last one: a pass of which several segments failed has several."""
     base = _ATTEMPT.sub("", pass_id)
-    attempts = (_ATTEMPT.search(one) for one in taken if _ATTEMPT.sub("", one) == base)
+    attempts = (_ATTEMPT.search(name) for name in taken if _ATTEMPT.sub("", name) == base)
     last = max((int(found[1]) for found in attempts if found), default=1)
     return f"{base}-attempt{last + 1}"

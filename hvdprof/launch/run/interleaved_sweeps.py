@@ -31,7 +31,7 @@ def run_interleaved(sweeps: Sequence[Sweep], is_enough: Callable[[int], bool]) -
         while sum(sweep.advance() for sweep in order):
             order.reverse()
             left = [sweep.upcoming_repeat for sweep in sweeps]
-            upcoming = min((one for one in left if one is not None), default=repeat)
+            upcoming = min((number for number in left if number is not None), default=repeat)
             if upcoming > repeat:
                 # One that has nothing left has given up: no more pairs can come.
                 if None in left or is_enough(repeat):
@@ -65,5 +65,5 @@ def run_race(sweeps: Sequence[Sweep], dropped: Callable[[int], Collection[Sweep]
                     sweep.advance()
             for sweep in dropped(number):
                 sweep.drop_rest()
-            racing = [one for one in racing if one.upcoming]
+            racing = [racer for racer in racing if racer.upcoming]
             number += 1

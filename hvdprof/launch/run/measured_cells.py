@@ -40,7 +40,7 @@ def cells_without_result(passes: Iterable[PassRecord]) -> int:
     lacking = 0
     for by_mode in statuses.values():
         launches = by_mode.get(Mode.THROUGHPUT) or [
-            one for all_ in by_mode.values() for one in all_
+            status for all_ in by_mode.values() for status in all_
         ]
         needed = min(LEAST_LAUNCHES, len(launches))
         is_short = launches.count(Status.DONE) < needed

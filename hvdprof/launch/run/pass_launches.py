@@ -65,10 +65,10 @@ class PassLaunches:
                 outcomes = [self.state.run_launch(launches[0])]
                 uses = [use.stop()]
         except BaseException:
-            for one in watched:
-                one.interrupt()
+            for watch in watched:
+                watch.interrupt()
             raise
-        for record, one, outcome, use_of_it in zip(records, watched, outcomes, uses, strict=True):
+        for record, watch, outcome, use_of_it in zip(records, watched, outcomes, uses, strict=True):
             if use_of_it is not None:
                 record.steal_share = round(use_of_it.steal_share, 4)
                 # Ranks that outlive their launcher would count as processes outside the pass.
@@ -77,7 +77,7 @@ class PassLaunches:
             record.launched_ns = outcome.launched_ns
             # What resident launches take together is divided among them.
             record.duration_s = round(outcome.duration_s / num_together, 3)
-            self._end(record, one, outcome)
+            self._end(record, watch, outcome)
 
     def failed_beside_others(self, records: list[PassRecord]) -> bool:
         """Whether launches of a script failed that may succeed by themselves; turns end then.

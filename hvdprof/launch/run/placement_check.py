@@ -31,9 +31,9 @@ def refine_from_ranks(
     engines = {header.get("engine") for header in headers}
     if len(engines) == 1 and (engine := engines.pop()) in TORCH_DISTRIBUTED_ENGINES:
         _name(record, engine)
-        for one in manifest.passes:
-            if one.status == Status.PLANNED and one.engine == COLLECTIVES_ENGINE:
-                _name(one, engine)
+        for other in manifest.passes:
+            if other.status == Status.PLANNED and other.engine == COLLECTIVES_ENGINE:
+                _name(other, engine)
     record.oversubscribed = any(_too_many(ranks, settings) for ranks in by_host.values())
     record.pinned = all(_own_cores(ranks, settings.num_threads) for ranks in by_host.values())
 

@@ -99,7 +99,7 @@ class Repeats:
             yield set(self._cells())
             wide = sorted(look.cells, key=width, reverse=True)
         for number in range(len(wide), 0, -1):
-            yield {place for one in wide[:number] for place in _places(one)}
+            yield {place for cell in wide[:number] for place in _places(cell)}
 
     def _cells(self) -> dict[_Launchable, list[tuple[PassRecord, Segment]]]:
         """The segments of the first repeat, each with its pass; those without result are left out.
@@ -116,10 +116,10 @@ class Repeats:
             if segment.status in _HAS_RESULT
         }
         for record in (record for record in passes if record.repeat == 1):
-            for one in record.segments:
-                if done == 1 or (record.size, one.segment.id) in results:
-                    place = (record.size, one.segment.engine, one.segment.model)
-                    known.setdefault(place, []).append((record, one.segment))
+            for segment in record.segments:
+                if done == 1 or (record.size, segment.segment.id) in results:
+                    place = (record.size, segment.segment.engine, segment.segment.model)
+                    known.setdefault(place, []).append((record, segment.segment))
         return known
 
     def _planned(self, repeat: int, chosen: Collection[_Launchable]) -> list[PassRecord]:
@@ -128,7 +128,7 @@ class Repeats:
             wanted = [cell for cell in cells if (size, engine, cell[1].model) in chosen]
             # Toggles are no part of the result that is narrowed.
             if repeat > FIRST_LOOK:
-                wanted = [one for one in wanted if _has_no_toggle(one[1])]
+                wanted = [cell for cell in wanted if _has_no_toggle(cell[1])]
             if wanted:
                 by_launch.setdefault((size, engine), []).extend(wanted)
         groups = list(by_launch.values())
@@ -157,8 +157,8 @@ class Repeats:
         times = PassTimes(self._manifest.passes)
         starts: dict[str, list[float]] = {}
         for record in passes:
-            for one in record.segments:
-                starts.setdefault(one.segment.model, []).append(times.start_seconds(record))
+            for segment in record.segments:
+                starts.setdefault(segment.segment.model, []).append(times.start_seconds(record))
 
         def stretched(segment: Segment) -> Segment:
             so_far, share = segment.max_seconds, noise.get(segment.model)
@@ -201,7 +201,7 @@ class Repeats:
             return None
         factor = (width(widest) / precision) ** 2
         more = max(1, math.ceil(look.repeat * (factor - 1)))
-        chosen = {place for one in self._too_wide(look) for place in _places(one)}
+        chosen = {place for cell in self._too_wide(look) for place in _places(cell)}
         each_s = PassTimes(self._manifest.passes).total(self._planned(look.repeat + 1, chosen))
         return None if each_s is None else round(more * each_s, 1)
 

@@ -49,17 +49,17 @@ def _passing_reason(paths: PassPaths, exit_code: int) -> str:
         return ""
     texts = [printed_tail(paths.stderr), printed_tail(paths.stdout)]
     printed = [PrintedErrors.of(text) for text in texts]
-    raised = [one.first_cause() for one in printed]
+    raised = [errors.first_cause() for errors in printed]
     if any(cause is not None and cause[0] is not None for cause in raised):
         return ""
-    known = launcher_failure("\n".join(one.text() for one in printed))
+    known = launcher_failure("\n".join(errors.text() for errors in printed))
     if known is not None:
         return known.text if known.kind.may_pass else ""
     is_of_rank = any(
-        one.has_ranks() or cause is not None or first_exit(text) is not None
-        for one, cause, text in zip(printed, raised, texts, strict=True)
+        errors.has_ranks() or cause is not None or first_exit(text) is not None
+        for errors, cause, text in zip(printed, raised, texts, strict=True)
     )
     if is_of_rank:
         return ""
-    lines = [line for one in printed for line in one.last_lines(None)]
+    lines = [line for errors in printed for line in errors.last_lines(None)]
     return lines[0].strip() if lines else f"the launcher ended with exit code {exit_code}"

@@ -122,8 +122,8 @@ def _lanes(
     # An instant and an interval that ends with the next one's begin share a lane.
     place = lanes_without_overlap(begins, np.maximum(finishes, begins))
     name = f"group {group}" if str(group) else "group unknown"
-    names = [name if not one else f"{name} ({one + 1})" for one in range(int(place.max()) + 1)]
-    return [Lane(rank, first + number, one) for number, one in enumerate(names)], place
+    names = [name if not lane else f"{name} ({lane + 1})" for lane in range(int(place.max()) + 1)]
+    return [Lane(rank, first + number, label) for number, label in enumerate(names)], place
 
 
 def _event_name(collective: str, *, is_open: bool, is_unmatched: bool) -> str:

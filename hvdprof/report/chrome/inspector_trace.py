@@ -107,8 +107,8 @@ def _lanes(
     """The lanes of a communicator, and the place of each call in them."""
     starts, ends = calls["start_ns"].to_numpy(np.int64), calls["end_ns"].to_numpy(np.int64)
     place = lanes_without_overlap(starts, ends)
-    names = [name if not one else f"{name} ({one + 1})" for one in range(int(place.max()) + 1)]
-    return [Lane(process, first + number, one) for number, one in enumerate(names)], place
+    names = [name if not lane else f"{name} ({lane + 1})" for lane in range(int(place.max()) + 1)]
+    return [Lane(process, first + number, label) for number, label in enumerate(names)], place
 
 
 def _events(

@@ -130,7 +130,7 @@ def export_hint(run: Run) -> str:
 
 def _exportable(run: Run, attached: Sequence[AttachedFile]) -> Path | None:
     """The recording, or the folder of recordings, that `hvdprof export` can draw."""
-    copies = [run.folder / one.copy for one in attached if one.kind == AttachedKind.RECORDING]
+    copies = [run.folder / file.copy for file in attached if file.kind == AttachedKind.RECORDING]
     exports = set(run.table(NSYS_GPUS.name)["file"].astype(str))
     for path in copies:
         # Files are called by the last part of their folder there.

@@ -59,7 +59,7 @@ def render_comparison_github(comparison: Comparison, stream: IO[str]) -> None:
 
 def _annotations(comparison: Comparison) -> Iterator[str]:
     yield _command(_COMMANDS[comparison.outcome], "hvdprof compare", comparison.sentence)
-    failed = [one for one in comparison.gate if one.outcome is ComparisonOutcome.REGRESSED]
+    failed = [result for result in comparison.gate if result.outcome is ComparisonOutcome.REGRESSED]
     errors = [_command("error", "hvdprof compare", gate_text(result)) for result in failed]
     judged = {result.condition.metric.name for result in failed}
     for row in comparison.cells.to_dict("records"):

@@ -115,7 +115,7 @@ def _cells(comparison: Comparison) -> Iterator[CellLines]:
     rows = comparison.cells
     names = [cell_label(row) for row in rows.to_dict("records")]
     for name in dict.fromkeys(names):
-        own = rows[[one == name for one in names]].to_dict("records")
+        own = rows[[label == name for label in names]].to_dict("records")
         first = own[0]
         how = "pairs" if first["paired"] else "launches"
         counts = f"{first['num_first']} and {first['num_second']} {how}"
@@ -136,7 +136,7 @@ def _is_shown(row: FrameRow, comparison: Comparison) -> bool:
     throughput says the same as the step time.
     """
     name = str(row["metric"])
-    if name in {one.condition.metric.name for one in comparison.gate}:
+    if name in {result.condition.metric.name for result in comparison.gate}:
         return True
     if name == THROUGHPUT.name:
         return comparison.metric is THROUGHPUT
@@ -179,7 +179,7 @@ def _causes(comparison: Comparison) -> Iterator[CellCauses]:
     }
     moved = {name for name, is_moved in zip(names, rows["moved"], strict=True) if is_moved}
     for name in dict.fromkeys(name for name in names if name in changed | moved):
-        own = rows[[one == name for one in names]]
+        own = rows[[label == name for label in names]]
         total = float(own["one_ns"].sum())
         shown = own[own["difference_ns"].abs() >= _SMALLEST_SHOWN * total]
         if len(shown):

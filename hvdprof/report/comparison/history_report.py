@@ -32,7 +32,7 @@ def render_history(found: History, stream: IO[str], *, width: int | None = None)
     labels = [cell_label(row) for row in found.rows.to_dict("records")]
     for label in dict.fromkeys(labels):
         console.print(Text(f"\n{label}", style="bold cyan"))
-        console.print(_table(found, [one == label for one in labels]))
+        console.print(_table(found, [other == label for other in labels]))
     for note in found.notes:
         print_hanging(console, "  ! ", note)
 

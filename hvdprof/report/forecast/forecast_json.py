@@ -46,7 +46,7 @@ def forecast_object(
         "forecast_measure": json_rows(forecast.measurements),
         "limits": [json_value(dataclasses.asdict(limit)) for limit in forecast.limits],
         "assumptions": list(forecast.assumptions),
-        "missing": [json_value(dataclasses.asdict(one)) for one in forecast.missing],
+        "missing": [json_value(dataclasses.asdict(gap)) for gap in forecast.missing],
         **cost,
     }
 

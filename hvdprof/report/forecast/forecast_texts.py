@@ -99,7 +99,7 @@ def next_step_of(forecast: Forecast, run: str = _RUN) -> tuple[str, str]:
         run: The run directory in the command.
     """
     if forecast.measurements.empty:
-        lacking = next((one for one in forecast.missing if one.command), None)
+        lacking = next((gap for gap in forecast.missing if gap.command), None)
         if lacking is None:
             return "", ""
         return f"{lacking.what.rstrip('.')}: {lacking.instead.rstrip('.')}.", _of_run(
@@ -137,10 +137,10 @@ def width_sentence(forecast: Forecast) -> str:
 
 def missing_sentences(forecast: Forecast, run: str = _RUN) -> Iterator[str]:
     """What the run does not hold, what the forecast does instead, and what to run."""
-    for one in forecast.missing:
-        how = f" Measure it: {_of_run(one.command, run)}" if one.command else ""
-        instead = _capital(one.instead.rstrip("."))
-        yield f"{_capital(one.what.rstrip('.'))}. {instead}.{how}"
+    for gap in forecast.missing:
+        how = f" Measure it: {_of_run(gap.command, run)}" if gap.command else ""
+        instead = _capital(gap.instead.rstrip("."))
+        yield f"{_capital(gap.what.rstrip('.'))}. {instead}.{how}"
 
 
 def lost_points(forecast: Forecast, scenario: str) -> pd.DataFrame:

@@ -122,7 +122,7 @@ def _cause(facts: Facts) -> Tile | None:
         shares["negotiation"] = _number(facts, "negotiating_share")
     if not {"waiting_share", "executing_steady_share", "negotiating_share"} & facts.keys():
         return None
-    name, share = max(shares.items(), key=lambda one: one[1])
+    name, share = max(shares.items(), key=lambda item: item[1])
     if share < _SMALLEST_SHARE:
         return Tile(CAUSE_TITLE, "none", "no cause of 5 % of the time or more")
     if name == "waiting for the last rank" and "most_waited_for" in facts:

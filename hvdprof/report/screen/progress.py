@@ -35,7 +35,7 @@ def progress_of(manifest: Manifest) -> Progress | None:
 
 def _left(ended: Sequence[PassRecord], total: int) -> str:
     """The mean duration of a pass times the passes that are left."""
-    durations = [one.duration_s for one in ended if one.duration_s]
+    durations = [record.duration_s for record in ended if record.duration_s]
     if not durations:
         return ""
     return units.duration((total - len(ended)) * sum(durations) / len(durations))

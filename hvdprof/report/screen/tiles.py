@@ -125,27 +125,31 @@ def _throughput(row: FrameRow) -> Tile:
 def _cause(analysis: RunAnalysis, row: FrameRow) -> Tile:
     title, verdict = CAUSE_TITLE, analysis.verdict
     of_cell = [
-        one
-        for one in analysis.table(WATERFALL.name).to_dict("records")
-        if all(one[key] == row[key] for key in CELL_KEY)
+        cause
+        for cause in analysis.table(WATERFALL.name).to_dict("records")
+        if all(cause[key] == row[key] for key in CELL_KEY)
     ]
     is_of_verdict = bool(verdict.biggest_loss) and _is_of_verdict(analysis, row)
-    costly = [one for one in of_cell if _is_costly(one)]
-    worst = max(costly, key=lambda one: float(one["share"]), default=None)
+    costly = [cause for cause in of_cell if _is_costly(cause)]
+    worst = max(costly, key=lambda cause: float(cause["share"]), default=None)
     in_steps = math.nan if worst is None else float(worst["share"])
     share = verdict.biggest_loss_share if is_of_verdict else in_steps
     beyond = _losses(analysis, row).larger_beyond(share) if has_no_toggles(row) else None
     if beyond is not None:
         return Tile(title, f"{units.percent(beyond.share)} of the recorded time", beyond.phrase)
     if is_of_verdict:
-        same = [_share_text(one) for one in of_cell if one["cause_id"] == verdict.parts.cause_id]
+        same = [
+            _share_text(cause) for cause in of_cell if cause["cause_id"] == verdict.parts.cause_id
+        ]
         text = same[0] if same else units.percent(share)
         detail = ", ".join(filter(None, (verdict.biggest_loss, verdict.parts.rival)))
         return Tile(title, f"{text} of the step", detail)
     least = _SMALLEST_CAUSE if worst is None else in_steps
     # Larger in the figure beside it, and perhaps nothing.
-    unsure = [one for one in of_cell if one["term"] in CAUSES and float(one["share"]) >= least]
-    names = ", ".join(cause_name(one) for one in unsure if one is not worst)
+    unsure = [
+        cause for cause in of_cell if cause["term"] in CAUSES and float(cause["share"]) >= least
+    ]
+    names = ", ".join(cause_name(cause) for cause in unsure if cause is not worst)
     if worst is None:
         none = "no cause of 5 % of the step or more"
         return Tile(title, "none", f"{names}: uncertain, the 95 % CI includes 0" if names else none)

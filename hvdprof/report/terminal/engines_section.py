@@ -91,10 +91,10 @@ def _causes(analysis: RunAnalysis, model: str, np_: int) -> tuple[str, ...]:
         return ()
     if not found:
         return ("no significant difference by cause",)
-    order = sorted(found, key=lambda one: -abs(one["difference_ns"]))
+    order = sorted(found, key=lambda row: -abs(row["difference_ns"]))
     return tuple(
-        f"{cause_name(one)}: "
-        + units.interval_of_unit(one["difference_ns"], one["low_ns"], one["high_ns"], "ns")
+        f"{cause_name(row)}: "
+        + units.interval_of_unit(row["difference_ns"], row["low_ns"], row["high_ns"], "ns")
         + " per step, DDP minus Horovod"
-        for one in order
+        for row in order
     )

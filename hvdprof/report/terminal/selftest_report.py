@@ -41,8 +41,8 @@ def render_selftest(selftest: Selftest, stream: IO[str], *, width: int | None = 
         style = "green" if case.outcome in RIGHT else "bold red"
         frame.add_row(name, Text(result, style=style), *numbers)
     print_whole(console, frame)
-    for one in selftest.unknown:
-        print_hanging(console, "  ! ", f"{one.case.name}: {one.reason}")
+    for failed in selftest.unknown:
+        print_hanging(console, "  ! ", f"{failed.case.name}: {failed.reason}")
     if selftest.wrong and (text := busy_text(selftest.cases)):
         print_hanging(console, "  ! ", text)
     console.print()
@@ -79,7 +79,7 @@ def verdict(selftest: Selftest) -> str:
 
 def case_texts(result: CaseResult) -> tuple[str, ...]:
     """The cells of a launch, as ``HEAD`` names them."""
-    named = ", ".join(f"rank {one.rank} in {one.phase}" for one in result.named)
+    named = ", ".join(f"rank {rank.rank} in {rank.phase}" for rank in result.named)
     error, clocks = result.cost_error, result.clocks
     return (
         result.case.name,

@@ -77,10 +77,10 @@ def _print_section(console: Console, table: Table, frame: pd.DataFrame) -> None:
     texts = {column.name: column_texts(column, table, shown) for column in columns}
     same = [column for column in columns if len(frame) > 1 and _is_constant(frame, column.name)]
     if same:
-        constants = ", ".join(f"{one.name} {texts[one.name][0]}" for one in same)
+        constants = ", ".join(f"{column.name} {texts[column.name][0]}" for column in same)
         print_hanging(console, "  ", constants)
     varying = [column for column in columns if column not in same] or columns
-    rows = list(zip(*(texts[one.name] for one in varying), strict=True))
+    rows = list(zip(*(texts[column.name] for column in varying), strict=True))
     grids = [
         _grid(varying, rows),
         _grid(varying, [[_broken(text) for text in row] for row in rows]),

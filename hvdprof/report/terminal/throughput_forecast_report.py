@@ -76,7 +76,7 @@ def render_throughput_forecast_csv(found: ThroughputForecast, stream: IO[str]) -
 
 def next_step(following: NextSize) -> str:
     """What to measure next and what it gains."""
-    before, after = (100 * one for one in (following.band_before, following.band_after))
+    before, after = (100 * band for band in (following.band_before, following.band_after))
     return (
         f"measure np={following.np} and add its row. The 90 % band on "
         f"{units.count(following.target_np)} ranks then narrows from {before:.0f} to about "

@@ -84,7 +84,7 @@ def tuning_texts(tuning: Tuning) -> TuningTexts:
         caveat=tuning.caveat,
         job=f"{shlex.join(tuning.command)} on {tuning.num_ranks} ranks",
         present=tuning.present,
-        trials=tuple(_trial(one) for one in raced),
+        trials=tuple(_trial(trial) for trial in raced),
         checks=tuple(_check(check) for check in tuning.checks),
         about=(
             "Gains are shares of the step time, per sample. Intervals of the race hold together "
@@ -111,7 +111,7 @@ def gain_text(gain: Estimate | None) -> str:
         return units.MISSING
     if gain.value < -1:
         return f"{1 - gain.value:.1f} x the time"
-    value, low, high = (100 * one for one in (gain.value, gain.low, gain.high))
+    value, low, high = (100 * share for share in (gain.value, gain.low, gain.high))
     if not high - low < _WIDEST_POINTS:
         return f"{value:.1f} %"
     return f"{value:.1f} % ({low:.1f} to {high:.1f})"
@@ -167,7 +167,7 @@ def _untried(tuning: Tuning) -> Iterator[str]:
 
 
 def _change(change: Estimate) -> str:
-    value, low, high = (100 * one for one in (change.value, change.low, change.high))
+    value, low, high = (100 * share for share in (change.value, change.low, change.high))
     if math.isnan(low):
         return f"{value:+z.1f} %"
     return f"{value:+z.1f} % ({low:+z.1f} to {high:+z.1f})"

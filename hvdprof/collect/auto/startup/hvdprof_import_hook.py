@@ -169,8 +169,9 @@ def _has_engine() -> bool:
     loaded = (sys.modules.get(name) for name in names)
     # A script that calls the recorder itself has more to come.
     return "hvdprof.collect" in sys.modules or any(
-        getattr(one, "is_available", lambda: True)() and getattr(one, "is_initialized", bool)()
-        for one in loaded
+        getattr(module, "is_available", lambda: True)()
+        and getattr(module, "is_initialized", bool)()
+        for module in loaded
     )
 
 

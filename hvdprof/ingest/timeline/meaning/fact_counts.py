@@ -125,10 +125,10 @@ class FactCounts:
         starts = slices.start_us[begun]
         ends = starts + np.maximum(slices.dur_us[begun], 0)
         self.num_events += len(starts) + len(ticks) + len(marks)
-        filled = [one for one in (starts, ends, ticks.ts_us, marks.ts_us) if len(one)]
+        filled = [times for times in (starts, ends, ticks.ts_us, marks.ts_us) if len(times)]
         if filled:
-            first = min(int(one.min()) for one in filled)
-            last = max(int(one.max()) for one in filled)
+            first = min(int(times.min()) for times in filled)
+            last = max(int(times.max()) for times in filled)
             self.last_us = last if self.first_us is None else max(self.last_us, last)
             self.first_us = first if self.first_us is None else min(self.first_us, first)
 

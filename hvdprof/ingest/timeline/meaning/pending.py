@@ -70,9 +70,9 @@ def with_missing_ranks(
     """
     size = max(named, default=-1) + 1
     found = []
-    for one in pending:
-        is_of_all = fewest_ticks.get(one.tensor, size) == size
-        submitted = one.submitted if is_of_all else ()
+    for negotiation in pending:
+        is_of_all = fewest_ticks.get(negotiation.tensor, size) == size
+        submitted = negotiation.submitted if is_of_all else ()
         missing = tuple(rank for rank in range(size) if submitted and rank not in submitted)
-        found.append(replace(one, submitted=submitted, missing=missing))
+        found.append(replace(negotiation, submitted=submitted, missing=missing))
     return tuple(found)

@@ -165,7 +165,7 @@ def _before(raw: RawTimeline, record: int) -> RawTimeline:
     """The rows that stand before a record."""
     slices, ticks, marks = raw.slices, raw.ticks, raw.marks
     rows = int(np.searchsorted(stood_at(slices), record))
-    num_ticks, num_marks = (int(np.searchsorted(one.order, record)) for one in (ticks, marks))
+    num_ticks, num_marks = (int(np.searchsorted(part.order, record)) for part in (ticks, marks))
     return replace(
         raw,
         slices=Slices(

@@ -41,7 +41,7 @@ def with_clamped_timestamps(raw: RawTimeline) -> tuple[RawTimeline, int]:
 def epochs_in_range(epochs: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
     """The headers (``RawTimeline.epochs``) whose wall clock is one that a clock shows, in µs."""
     in_us = ((order, epoch // 1000 if is_in_ns(epoch) else epoch) for order, epoch in epochs)
-    return tuple(one for one in in_us if 0 < one[1] < LATEST_US)
+    return tuple(header for header in in_us if 0 < header[1] < LATEST_US)
 
 
 def is_in_ns(epoch: int) -> bool:
