@@ -44,7 +44,9 @@ class CellCause:
     @property
     def period_steps(self) -> float:
         """Median over members; NaN where none is periodic."""
-        known = [one.period_steps for one in self.every if one.period_steps == one.period_steps]
+        known = [
+            cause.period_steps for cause in self.every if cause.period_steps == cause.period_steps
+        ]
         return float(np.median(known)) if known else NAN
 
 
@@ -65,7 +67,7 @@ def cell_causes(launches: Sequence[Sequence[NamedCause]], num_ranks: int) -> tup
     least = max(1.0, SHARE_OF_LAUNCHES * len(launches)) if num_ranks > 1 else 1.0
     found: list[CellCause] = []
     for key_of in (_exactly, _but_for_phase, _but_for_pattern, _at_random):
-        found = [_joined(one, left, key_of, num_ranks) for one in found]
+        found = [_joined(cause, left, key_of, num_ranks) for cause in found]
         for members in _groups(left, key_of):
             if sum(bool(own) for own in members) >= least:
                 found.append(_cause(members, num_ranks))
@@ -93,17 +95,19 @@ def _groups(
     left: Sequence[Sequence[NamedCause]], key_of: _KeyOf
 ) -> list[tuple[tuple[NamedCause, ...], ...]]:
     """The causes that are left, by key, in the order of their first appearance."""
-    keys = dict.fromkeys(key for own in left for one in own if (key := key_of(one)) is not None)
-    return [tuple(tuple(one for one in own if key_of(one) == key) for own in left) for key in keys]
+    keys = dict.fromkeys(key for own in left for cause in own if (key := key_of(cause)) is not None)
+    return [
+        tuple(tuple(cause for cause in own if key_of(cause) == key) for own in left) for key in keys
+    ]
 
 
 def _joined(
     cause: CellCause, left: list[list[NamedCause]], key_of: _KeyOf, num_ranks: int
 ) -> CellCause:
     """The cause with what is left of the same key in launches that lack it."""
-    keys = {key for one in cause.every if (key := key_of(one)) is not None}
+    keys = {key for member in cause.every if (key := key_of(member)) is not None}
     added = tuple(
-        () if had else tuple(one for one in own if key_of(one) in keys)
+        () if had else tuple(other for other in own if key_of(other) in keys)
         for had, own in zip(cause.members, left, strict=True)
     )
     if not any(added):
@@ -115,12 +119,12 @@ def _joined(
 
 def _take(left: list[list[NamedCause]], members: Sequence[Sequence[NamedCause]]) -> None:
     for own, taken in zip(left, members, strict=True):
-        own[:] = [one for one in own if not any(one is other for other in taken)]
+        own[:] = [cause for cause in own if not any(cause is other for other in taken)]
 
 
 def _cause(members: tuple[tuple[NamedCause, ...], ...], num_ranks: int) -> CellCause:
     every = tuple(itertools.chain.from_iterable(members))
-    phases = Counter(one.phase for one in every)
+    phases = Counter(cause.phase for cause in every)
     known = {phase: number for phase, number in phases.items() if phase != MIXED}
     phase = (
         max(known, key=lambda name: known[name]) if len(known) == 1 else phases.most_common(1)[0][0]
@@ -129,13 +133,13 @@ def _cause(members: tuple[tuple[NamedCause, ...], ...], num_ranks: int) -> CellC
         kind=every[0].kind,
         ranks=_ranks(every, num_ranks),
         phase=phase,
-        pattern=Counter(one.pattern for one in every).most_common(1)[0][0],
+        pattern=Counter(cause.pattern for cause in every).most_common(1)[0][0],
         members=members,
     )
 
 
 def _ranks(every: Sequence[NamedCause], num_ranks: int) -> str:
-    ranks = {one.ranks for one in every}
+    ranks = {cause.ranks for cause in every}
     if every[0].kind != STRAGGLER:
         return ALL_RANKS
     if len(ranks) > 1 or len(every[0].ranks) == num_ranks:

@@ -53,7 +53,7 @@ class CellSplit:
         costs = [launch.alone[name].share for launch in self.launches if name in launch.alone]
         if not costs or np.mean(costs) <= share / 2:
             return ""
-        return next(str(one.rank) for one in self.alone if one.part == name)
+        return next(str(rank.rank) for rank in self.alone if rank.part == name)
 
 
 def cell_split(
@@ -81,7 +81,7 @@ def cell_split(
         launch_causes(
             work,
             [cause.members[number] for cause in of_cell],
-            {one.part: one.delays[number] for one in alone},
+            {rank.part: rank.delays[number] for rank in alone},
         )
         for number, work in enumerate(own_works)
     )

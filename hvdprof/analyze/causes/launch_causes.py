@@ -125,12 +125,12 @@ def _of_steps(parts: Sequence[Delays]) -> Delays:
     if not later:
         return first
     normal, jitter = first.normal.copy(), first.jitter.copy()
-    named = tuple(one.copy() for one in first.named)
+    named = tuple(times.copy() for times in first.named)
     num_steps = len(later[0].normal)
-    for one in later:
-        normal[:num_steps] += one.normal
-        jitter[:, :num_steps] += one.jitter
-        for whole, delay in zip(named, one.named, strict=True):
+    for part in later:
+        normal[:num_steps] += part.normal
+        jitter[:, :num_steps] += part.jitter
+        for whole, delay in zip(named, part.named, strict=True):
             whole[:, :num_steps] += delay
     return Delays(normal, first.is_normal, named, jitter)
 

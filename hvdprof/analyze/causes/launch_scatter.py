@@ -51,7 +51,7 @@ def outlasts_launches(
         return True
     members = cause.every[0].ranks
     rows = [
-        _mean_lateness(work, [one for one in own if _is_sparse(one)])
+        _mean_lateness(work, [event for event in own if _is_sparse(event)])
         for work, own in zip(works, named, strict=True)
     ]
     known = [row for row in rows if row is not None]
@@ -79,7 +79,7 @@ def exceeds_scatter(late: Times, places: Sequence[int]) -> bool:
 
 def _lasts(cause: CellCause) -> bool:
     """Slow ranks, and those that are late in so many steps that these are no events."""
-    return cause.pattern != PERIODIC and not all(_is_sparse(one) for one in cause.every)
+    return cause.pattern != PERIODIC and not all(_is_sparse(member) for member in cause.every)
 
 
 def _is_sparse(one: NamedCause) -> bool:

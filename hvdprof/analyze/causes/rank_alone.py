@@ -70,7 +70,7 @@ def ranks_alone(works: Sequence[StepWork], named: Sequence[CellCause]) -> tuple[
         _rank_alone(part, works, [_Free(lasting, own) for own in events], candidates)
         for part in PHASES_OF
     )
-    return tuple(one for one in found if one is not None)
+    return tuple(rank for rank in found if rank is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ def _rank_alone(
         for work, own in zip(works, free, strict=True)
     ]
     whole = [np.sum(phase, axis=0) for phase in phases]
-    if not all((~np.isnan(one)).any(axis=0)[candidates].all() for one in whole):
+    if not all((~np.isnan(excess)).any(axis=0)[candidates].all() for excess in whole):
         return None
     late = np.array(
         [_means(one) / work.step_times.mean() for one, work in zip(whole, works, strict=True)]
@@ -116,7 +116,7 @@ def _rank_alone(
     if not candidates[place] or late[:, place].mean() < SMALLEST_SHARE:
         return None
     level = LEVEL_OF_SCATTER / len(candidates)
-    exceeds = [above_zero(one[~np.isnan(one[:, place]), place], level) for one in whole]
+    exceeds = [above_zero(excess[~np.isnan(excess[:, place]), place], level) for excess in whole]
     if np.mean(exceeds) < SHARE_OF_LAUNCHES:
         return None
     if len(works) > 1 and not exceeds_scatter(late, [place]):

@@ -69,8 +69,8 @@ def transfer_splits(
         known = [splits[key] for key in time.launches if key in splits]
         if known and cell.mode == Mode.TRACE:
             found[cell.in_mode(Mode.THROUGHPUT)] = TransferSplit(
-                float(np.mean([one.executing for one in known])),
-                float(np.mean([one.copying for one in known])),
+                float(np.mean([launch.executing for launch in known])),
+                float(np.mean([launch.copying for launch in known])),
             )
     return found
 

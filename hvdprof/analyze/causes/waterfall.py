@@ -248,7 +248,7 @@ _UNNAMED: dict[str, object] = {
 def _named(cause: CellCause, number: int, launches: Sequence[LaunchCauses]) -> dict[str, object]:
     extents = [launch.extents[number] for launch in launches]
     every = cause.every
-    in_phase = [one.phase_share for one in every if one.phase == cause.phase]
+    in_phase = [member.phase_share for member in every if member.phase == cause.phase]
     delays = [extent.delay_ns for extent in extents if extent.affected_share > 0]
     return {
         "ranks": cause.ranks,
@@ -257,8 +257,8 @@ def _named(cause: CellCause, number: int, launches: Sequence[LaunchCauses]) -> d
         "pattern": cause.pattern,
         "cause_id": cause_id(cause.kind, cause.ranks, cause.phase, cause.pattern),
         "period_steps": cause.period_steps,
-        "first_step": int(np.median([one.first_step for one in every])),
-        "num_events": sum(one.num_events for one in every),
+        "first_step": int(np.median([member.first_step for member in every])),
+        "num_events": sum(member.num_events for member in every),
         "num_launches": sum(bool(members) for members in cause.members),
         "affected_share": float(np.mean([extent.affected_share for extent in extents])),
         "delay_ns": float(np.mean(delays)) if delays else NAN,

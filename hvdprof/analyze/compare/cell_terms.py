@@ -85,13 +85,13 @@ def cell_terms(
             for number, work in enumerate(works)
         ]
         for works, members in (
-            (first.works, [one.first for one in shared]),
-            (second.works, [one.second for one in shared]),
+            (first.works, [cause.first for cause in shared]),
+            (second.works, [cause.second for cause in shared]),
         )
     ]
     means = [first.means_ns, second.means_ns]
     has_phases = first.has_phases and second.has_phases
-    shares = [[_shares(one, has_phases=has_phases) for one in side] for side in sides]
+    shares = [[_shares(launch, has_phases=has_phases) for launch in side] for side in sides]
     found = named
     for number, one in enumerate(shared):
         own = [np.array([launch.named[number].share for launch in side]) for side in sides]
@@ -166,7 +166,7 @@ def _partner(cause: CellCause, others: Sequence[CellCause]) -> CellCause | None:
         for other in others
         if (other.kind, other.ranks, other.pattern) == (cause.kind, cause.ranks, cause.pattern)
     ]
-    same = [one for one in alike if one.phase == cause.phase]
+    same = [other for other in alike if other.phase == cause.phase]
     return next(iter([*same, *alike]), None)
 
 

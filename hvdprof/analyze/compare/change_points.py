@@ -52,7 +52,7 @@ def change_points(values: NDArray[np.float64]) -> list[int]:
 
 def _chance(before: NDArray[np.float64], after: NDArray[np.float64]) -> float:
     """The two-sided p-value of equal means (Welch)."""
-    parts = [float(one.var(ddof=1)) / len(one) for one in (before, after)]
+    parts = [float(side.var(ddof=1)) / len(side) for side in (before, after)]
     variance, difference = sum(parts), abs(float(after.mean() - before.mean()))
     if variance == 0:
         return 0.0 if difference > 0 else 1.0
@@ -69,7 +69,7 @@ def _splits(values: NDArray[np.float64]) -> list[int]:
         bounds = [0, *found, len(values)]
         segments = [values[a:b] for a, b in itertools.pairwise(bounds)]
         best = [_best_split(segment) for segment in segments]
-        number = max(range(len(best)), key=lambda one: best[one][0])
+        number = max(range(len(best)), key=lambda index: best[index][0])
         largest, place = best[number]
         if not largest > 0 or not _is_significant(segments, largest, random):
             return found

@@ -130,7 +130,7 @@ def _judged(
 
 
 def _tested(known: Sequence[CellChange], mean: Spread | None) -> list[Spread]:
-    return [*(one.change for one in known), *([] if mean is None else [mean])]
+    return [*(cell.change for cell in known), *([] if mean is None else [mean])]
 
 
 def _of_metric(

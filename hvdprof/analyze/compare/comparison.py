@@ -117,7 +117,7 @@ def compare_sides(first: ComparedSide, second: ComparedSide, rules: Rules) -> Co
     pooled = compared_pooled(changes, reasons, limits)
     metric = _deciding_metric(cells)
     outcome = overall(
-        [ComparisonOutcome(one) for one in cells.loc[cells["metric"] == metric.name, "outcome"]],
+        [ComparisonOutcome(text) for text in cells.loc[cells["metric"] == metric.name, "outcome"]],
         _pooled_outcome(pooled, metric),
     )
     causes = moved_causes(

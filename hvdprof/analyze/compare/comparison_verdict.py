@@ -152,7 +152,7 @@ def _decided(
 def _largest_cause(causes: pd.DataFrame, row: FrameRow) -> Iterator[str]:
     """The cause that moved most in the direction of the change, where one moved."""
     sign = 1 if row["change"] > 0 else -1
-    moved = [one for one in _moved(causes, row) if sign * one["difference_ns"] > 0]
+    moved = [cause for cause in _moved(causes, row) if sign * cause["difference_ns"] > 0]
     if moved:
         yield change_sentence(max(moved, key=_difference))
 

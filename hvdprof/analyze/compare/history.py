@@ -77,7 +77,7 @@ def _rows(
                 # No metric is below 0; a symmetric interval of few launches can reach there.
                 "low": max(scale(interval.low), 0.0),
                 "high": scale(interval.high),
-                "segment": sum(one <= place for one in found),
+                "segment": sum(change <= place for change in found),
                 "is_change": place in found,
                 "change": growth(found[place]) if place in found else math.nan,
             }

@@ -76,8 +76,8 @@ def found_changes(
         level: Accepted probability that any rank is named without a change.
     """
     changes = rank_changes(
-        [own_times(*one) for one in zip(first.works, first.named, strict=True)],
-        [own_times(*one) for one in zip(second.works, second.named, strict=True)],
+        [own_times(*launch) for launch in zip(first.works, first.named, strict=True)],
+        [own_times(*launch) for launch in zip(second.works, second.named, strict=True)],
         is_paired=is_paired,
         step_ns=first.step_ns,
         level=level,
@@ -87,8 +87,8 @@ def found_changes(
         for side in (first, second)
         for cause in side.causes
         if cause.pattern == FROM_STEP
-        for one in cause.every
-        for rank in one.ranks
+        for member in cause.every
+        for rank in member.ranks
     }
     return tuple(
         change for change in changes if int(first.works[0].ranks[change.place]) not in late

@@ -53,9 +53,9 @@ def own_times(work: StepWork, named: Sequence[NamedCause]) -> dict[str, Times]:
         named: Its named causes.
     """
     is_free = np.ones(len(work.steps), dtype=bool)
-    for one in named:
-        if one.pattern not in (PERSISTENT, FROM_STEP):
-            is_free &= ~one.affected.any(axis=1)
+    for cause in named:
+        if cause.pattern not in (PERSISTENT, FROM_STEP):
+            is_free &= ~cause.affected.any(axis=1)
     if is_free.sum() < LEAST_STEPS_OF_CAUSE:
         is_free[:] = True
     found = {}
@@ -88,9 +88,9 @@ def rank_changes(
         step_ns: Step time of the first run.
         level: Accepted probability that any rank is named without a change.
     """
-    phases = [name for name in first[0] if all(name in one for one in (*first, *second))]
+    phases = [name for name in first[0] if all(name in times for times in (*first, *second))]
     sides = [
-        np.array([[one[phase] for phase in phases] for one in side]) for side in (first, second)
+        np.array([[times[phase] for phase in phases] for times in side]) for side in (first, second)
     ]
     num_ranks = sides[0].shape[-1]
     if num_ranks < 2:
@@ -104,7 +104,7 @@ def rank_changes(
         for place in (range(num_ranks) if num_ranks > 2 else (0,))
     ]
     changes = [
-        change_of(*(one[:, number, place] for one in late), is_paired=is_paired)
+        change_of(*(side[:, number, place] for side in late), is_paired=is_paired)
         for place, number in tested
     ]
     chances = holm([chance_of(change, step_ns) for change in changes])
@@ -120,7 +120,7 @@ def rank_changes(
             change = Spread(value, change.variance, change.degrees)
         if own[number, place] * change.value >= change.value**2 / 2:
             found.append(RankChange(place, phases[number], change))
-    found.sort(key=lambda one: -abs(one.change.value))
+    found.sort(key=lambda rank: -abs(rank.change.value))
     return tuple(found[:MOST_CHANGES])
 
 

@@ -82,7 +82,7 @@ def _text(name: str, value: object) -> str:
         return ""
     if not isinstance(value, list):
         return mask_value(name.removeprefix(_VARIABLE), str(value))
-    words = [str(one) for one in value]
+    words = [str(word) for word in value]
     return shlex.join(mask_command(words)) if name == _COMMAND else ", ".join(words)
 
 

@@ -87,17 +87,17 @@ def groups_of(progress: pd.DataFrame) -> dict[str, list[RankInGroup]]:
 
 def hang_of(groups: Mapping[str, Sequence[RankInGroup]]) -> Hang:
     """The ranks that others wait for, and that wait for none themselves."""
-    found = [one for name, members in groups.items() for one in _blocked_in(name, members)]
+    found = [call for name, members in groups.items() for call in _blocked_in(name, members)]
     waits_for: dict[int, set[int]] = {}
-    for one in found:
-        if one.kind == MISSING:
-            for rank in one.waiting:
-                waits_for.setdefault(rank, set()).update(one.ranks)
+    for call in found:
+        if call.kind == MISSING:
+            for rank in call.waiting:
+                waits_for.setdefault(rank, set()).update(call.ranks)
     missing = _ends(waits_for)
-    stuck = {rank for one in found if one.kind == STUCK for rank in one.ranks}
+    stuck = {rank for call in found if call.kind == STUCK for rank in call.ranks}
     culprits = missing | stuck
-    first = [one for one in found if culprits & set(one.ranks)]
-    first.sort(key=lambda one: (one.since_ns is None, one.since_ns or 0, one.kind, one.group))
+    first = [call for call in found if culprits & set(call.ranks)]
+    first.sort(key=lambda call: (call.since_ns is None, call.since_ns or 0, call.kind, call.group))
     pending = {
         member.rank
         for members in groups.values()
@@ -130,18 +130,20 @@ def _blocked_in(name: str, members: Sequence[RankInGroup]) -> list[BlockedCollec
     known = [member for member in members if member.enqueued is not None]
     if len(known) < 2:
         return []
-    if any(one.completed is None for one in known):
+    if any(rank.completed is None for rank in known):
         return _by_submission(name, known)
     found = []
-    done = max(_number(one.completed) for one in known)
-    stuck = [one for one in known if _number(one.completed) < min(done, _number(one.enqueued))]
+    done = max(_number(rank.completed) for rank in known)
+    stuck = [rank for rank in known if _number(rank.completed) < min(done, _number(rank.enqueued))]
     if stuck:
-        seq = min(_number(one.completed) for one in stuck) + 1
+        seq = min(_number(rank.completed) for rank in stuck) + 1
         found.append(_collective(STUCK, stuck, name, seq, stuck))
     # The first collective pending on a rank; several ranks may stand at different ones.
-    for seq in sorted({_number(one.completed) + 1 for one in known if _is_pending(one)}):
-        absent = [one for one in known if _number(one.enqueued) < seq]
-        waiting = [one for one in known if _is_pending(one) and _number(one.completed) + 1 == seq]
+    for seq in sorted({_number(rank.completed) + 1 for rank in known if _is_pending(rank)}):
+        absent = [rank for rank in known if _number(rank.enqueued) < seq]
+        waiting = [
+            rank for rank in known if _is_pending(rank) and _number(rank.completed) + 1 == seq
+        ]
         if absent:
             found.append(_collective(MISSING, absent, name, seq, waiting))
     return found
@@ -149,23 +151,23 @@ def _blocked_in(name: str, members: Sequence[RankInGroup]) -> list[BlockedCollec
 
 def _by_submission(name: str, known: Sequence[RankInGroup]) -> list[BlockedCollective]:
     """Where completions are unknown: the first collective that some have not submitted."""
-    behind = min(_number(one.enqueued) for one in known)
-    absent = [one for one in known if _number(one.enqueued) == behind]
-    waiting = [one for one in known if _number(one.enqueued) > behind]
+    behind = min(_number(rank.enqueued) for rank in known)
+    absent = [rank for rank in known if _number(rank.enqueued) == behind]
+    waiting = [rank for rank in known if _number(rank.enqueued) > behind]
     return [_collective(MISSING, absent, name, behind + 1, waiting)] if waiting else []
 
 
 def _collective(
     kind: str, ranks: Sequence[RankInGroup], group: str, seq: int, waiting: Sequence[RankInGroup]
 ) -> BlockedCollective:
-    since = [one.pending_since_ns for one in waiting if one.pending_since_ns is not None]
+    since = [rank.pending_since_ns for rank in waiting if rank.pending_since_ns is not None]
     return BlockedCollective(
         kind=kind,
         ranks=tuple(sorted(rank.rank for rank in ranks)),
         group=group,
         seq=seq,
-        name=next((one.pending_name for one in waiting if one.pending_name), ""),
-        waiting=tuple(sorted(one.rank for one in waiting)),
+        name=next((rank.pending_name for rank in waiting if rank.pending_name), ""),
+        waiting=tuple(sorted(rank.rank for rank in waiting)),
         since_ns=min(since, default=None),
     )
 

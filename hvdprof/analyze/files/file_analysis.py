@@ -195,7 +195,7 @@ def _page(run: Run, row: FrameRow, joins: JobJoins, findings: pd.DataFrame) -> F
 
 
 def _unanswered_by_logs(run: Run, file: str) -> tuple[Unanswered, ...]:
-    return tuple(one for name, of in _UNANSWERED for one in of(_of_file(run, name, file)))
+    return tuple(question for name, of in _UNANSWERED for question in of(_of_file(run, name, file)))
 
 
 def _empty_page(row: FrameRow) -> FilePage:

@@ -51,7 +51,7 @@ def hang_facts(hang: Hang) -> list[Fact]:
     """The ranks behind, those blocked, and the first collectives, a line for each."""
     if not hang.culprits:
         return []
-    lines = [_line(one) for one in hang.first[:_MOST_COLLECTIVES]]
+    lines = [_line(call) for call in hang.first[:_MOST_COLLECTIVES]]
     if more := len(hang.first) - len(lines):
         lines.append(f"and {more} more")
     facts = [
@@ -94,8 +94,8 @@ def no_hang_verdict(hang: Hang, num_ranks: int, absent: Sequence[int]) -> FileVe
 
 def _widest(hang: Hang, kind: str, ranks: Sequence[int]) -> BlockedCollective:
     """The collective that most of these ranks are missing in; the first of them."""
-    of_kind = [one for one in hang.first if one.kind == kind]
-    return max(of_kind, key=lambda one: len(set(one.ranks) & set(ranks)))
+    of_kind = [call for call in hang.first if call.kind == kind]
+    return max(of_kind, key=lambda call: len(set(call.ranks) & set(ranks)))
 
 
 def _have(ranks: Sequence[int]) -> str:

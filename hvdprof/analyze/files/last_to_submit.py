@@ -67,7 +67,7 @@ def last_to_submit_verdict(calls: pd.DataFrame) -> FileVerdict:
     groups = list(_groups(_last_of_each(calls)))
     if not groups:
         return FileVerdict("")
-    worst = max(groups, key=lambda one: one.share)
+    worst = max(groups, key=lambda group: group.share)
     is_gpu = not calls["name"].astype(str).str.startswith("gloo:").all()
     return _verdict(worst, len(groups), is_gpu=is_gpu)
 
@@ -126,7 +126,7 @@ def _verdict(group: _Group, num_groups: int, *, is_gpu: bool) -> FileVerdict:
             f"recorded time (rank {top.rank}, last in {group.lasts(top.rank)})."
         )
     if not is_persistent(group.found, group.num_ranks, chance):
-        often = max(group.found, key=lambda one: one.num_rounds)
+        often = max(group.found, key=lambda last: last.num_rounds)
         return FileVerdict(
             f"No persistent straggler: the last rank to submit{where} changes; most often it is "
             f"rank {often.rank}, in {group.lasts(often.rank)}."

@@ -47,7 +47,7 @@ def pending_fact(pending: pd.DataFrame) -> tuple[Fact, ...]:
     if longest_ns >= SHORTEST_HANG_NS:
         longest = units.seconds(longest_ns / 1e9)
     largest = pending.value_counts(["submitted_ranks", "missing_ranks"], sort=True)
-    submitted, missing = (_numbers(str(one)) for one in largest.index[0])
+    submitted, missing = (_numbers(str(ranks)) for ranks in largest.index[0])
     text = f"{_tensors(len(pending))} for {longest}"
     if submitted:
         text += f", submitted by {ranks_named(submitted)}"

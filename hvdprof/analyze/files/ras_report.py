@@ -78,6 +78,8 @@ def _behind(rows: pd.DataFrame) -> tuple[str, int, int, list[int]] | None:
     for group, members in rows.dropna(subset=["last_enqueued"]).groupby("group", observed=True):
         low, high = int(members["last_enqueued"].min()), int(members["last_enqueued"].max())
         if low < high:
-            ranks = sorted(int(one) for one in members.loc[members["last_enqueued"] == low, "rank"])
+            ranks = sorted(
+                int(rank) for rank in members.loc[members["last_enqueued"] == low, "rank"]
+            )
             found.append((str(group), low, high, ranks))
-    return max(found, key=lambda one: one[2] - one[1], default=None)
+    return max(found, key=lambda gap: gap[2] - gap[1], default=None)

@@ -126,7 +126,7 @@ def is_persistent(
         num_ranks: Ranks among which one is last.
         largest_chance: Of one of them being last so often, were the last one drawn by lot.
     """
-    total = sum(one.num_rounds for one in found)
+    total = sum(last.num_rounds for last in found)
     return is_beyond_chance(found[0].num_rounds, total, num_ranks, largest_chance)
 
 
@@ -180,9 +180,9 @@ def _startup(sums: TimelineSums) -> str:
         return ""
     found = sums.last_ranks.of_rounds(sums.steps.startup)
     named = [
-        f"rank {one.rank}"
-        for one in found[:1]
-        if one.share >= LEAST_EXPLAINED and 2 * one.num_rounds >= num
+        f"rank {last.rank}"
+        for last in found[:1]
+        if last.share >= LEAST_EXPLAINED and 2 * last.num_rounds >= num
     ]
     return f" (start-up, {units.count(num)} steps: {named[0] if named else 'no single rank'})"
 

@@ -93,12 +93,12 @@ def timer_verdict(timers: pd.DataFrame, iterations: pd.DataFrame) -> FileVerdict
     if (steady["num_ranks"] == 1).fillna(False).all():
         return _of_one_rank(_timers(steady, step_ns))
     known = [timer for timer in _timers(steady, step_ns) if not _POINT_TO_POINT.search(timer.name)]
-    work = [one for one in known if not _COLLECTIVE.search(one.name)]
-    waits = [one for one in known if _COLLECTIVE.search(one.name)]
+    work = [timer for timer in known if not _COLLECTIVE.search(timer.name)]
+    waits = [timer for timer in known if _COLLECTIVE.search(timer.name)]
     if not work and not waits:
         return FileVerdict("")
     widest = _narrowed(work) if work else None
-    longest_wait = max(waits, key=lambda one: one.share, default=None)
+    longest_wait = max(waits, key=lambda timer: timer.share, default=None)
     if longest_wait and (widest is None or widest.share < SMALLEST_COST <= longest_wait.share):
         return _of_waits(longest_wait)
     return FileVerdict("") if widest is None else _of_work(widest)
@@ -114,10 +114,10 @@ def _timers(rows: pd.DataFrame, step_ns: float) -> list[_Timer]:
 
 def _narrowed(timers: list[_Timer]) -> _Timer:
     """The timer with the largest difference, or the one within it that explains most of that."""
-    chosen = max(timers, key=lambda one: one.share)
+    chosen = max(timers, key=lambda timer: timer.share)
     while True:
         inner = [timer for timer in timers if _outer(timer.name) == chosen.name]
-        best = max(inner, key=lambda one: one.share, default=None)
+        best = max(inner, key=lambda timer: timer.share, default=None)
         if best is None or best.share < LEAST_EXPLAINED * chosen.share:
             return chosen
         chosen = best
@@ -136,7 +136,7 @@ def _of_work(timer: _Timer) -> FileVerdict:
     found = _candidate(timer, "slowest_rank", "max_ns", "second_max_ns")
     if found is not None and found.stands_out(timer):
         own, other = (
-            units.milliseconds(one) for one in (found.next_ns + found.apart_ns, found.next_ns)
+            units.milliseconds(value) for value in (found.next_ns + found.apart_ns, found.next_ns)
         )
         lost = units.percent(found.apart_ns / timer.step_ns)
         return FileVerdict(
@@ -230,14 +230,15 @@ def _of_one_rank(timers: list[_Timer]) -> FileVerdict:
     whole = [
         timer for timer in timers if not _outer(timer.name) and not _COLLECTIVE.search(timer.name)
     ]
-    whole.sort(key=lambda one: -one.high_ns)
+    whole.sort(key=lambda timer: -timer.high_ns)
     waits = sorted(
-        (timer for timer in timers if _COLLECTIVE.search(timer.name)), key=lambda one: -one.high_ns
+        (timer for timer in timers if _COLLECTIVE.search(timer.name)),
+        key=lambda timer: -timer.high_ns,
     )
-    shown = [one for one in (*whole[:_MOST_PARTS], *waits[:1]) if one.high_ns]
+    shown = [timer for timer in (*whole[:_MOST_PARTS], *waits[:1]) if timer.high_ns]
     if not shown:
         return FileVerdict("")
-    parts = ", ".join(f"{one.name} {units.milliseconds(one.high_ns)}" for one in shown)
+    parts = ", ".join(f"{timer.name} {units.milliseconds(timer.high_ns)}" for timer in shown)
     return FileVerdict(
         f"On the rank that prints: {parts}.",
         f"The timers are of one rank. Those of all ranks: `{_ALL_RANKS}`.",

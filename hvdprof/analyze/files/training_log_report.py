@@ -76,7 +76,7 @@ def training_verdict(
     by_timers, by_reports = timer_verdict(timers, iterations), _straggler_verdict(reports)
     # Reports name a rank in each line, timers only where those of all ranks are printed.
     who = by_reports if by_reports.sentence else by_timers
-    parts = [one for one in (number, who) if one.sentence]
+    parts = [part for part in (number, who) if part.sentence]
     return FileVerdict(
         " ".join(part.sentence for part in parts),
         " ".join(part.caveat for part in reversed(parts) if part.caveat),

@@ -204,7 +204,7 @@ def has_data_phase(evidence: Evidence, cell: Cell) -> bool:
     rows = [row for row in evidence.causes_of(cell) if row["term"] == INPUT_BOUND]
     of_baseline = (float(row["baseline_ns"]) for row in rows)
     data_ns = [float(row["time_ns"]) for row in rows]
-    data_ns += [one for one in of_baseline if not math.isnan(one)]
+    data_ns += [time_ns for time_ns in of_baseline if not math.isnan(time_ns)]
     # What a cell and its baseline spend on nothing may differ by rounding.
     return not rows or sum(data_ns) >= 1.0
 

@@ -31,4 +31,4 @@ def longer_cycles(present_ms: float, step_ms: float) -> list[float]:
         present_ms: The value in use.
         step_ms: Time of a step; NaN, where it is not known, allows none.
     """
-    return [one for one in _LONG_CYCLES_MS if present_ms < one <= MOST_OF_A_STEP * step_ms]
+    return [cycle for cycle in _LONG_CYCLES_MS if present_ms < cycle <= MOST_OF_A_STEP * step_ms]

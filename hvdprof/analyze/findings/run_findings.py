@@ -62,8 +62,12 @@ def findings(evidence: Evidence) -> pd.DataFrame:
     A loss is a finding from 5 % of the step on, a warning from 10 % and an error from 20 %.
     """
     found = [finding for rule in RULES for finding in rule(evidence)]
-    outside = {_cell(one): one.job_share for one in found if one.id == EVALUATION_EXCLUDED}
-    of_run = sorted(found, key=lambda one: by_gravity(one, outside.get(_cell(one), 0.0)))
+    outside = {
+        _cell(finding): finding.job_share for finding in found if finding.id == EVALUATION_EXCLUDED
+    }
+    of_run = sorted(
+        found, key=lambda finding: by_gravity(finding, outside.get(_cell(finding), 0.0))
+    )
     own = FINDINGS.frame([finding.row() for finding in of_run])
     return by_severity(own, log_findings(evidence.run), findings_of_run(evidence.run.nccl))
 

@@ -34,7 +34,7 @@ def drawn_limits(
     largest = _largest(logs, efficiencies, target)
     # Whole draws: between a number and "beyond" lies nothing to interpolate.
     low, middle, high = (
-        float(one) for one in np.quantile(largest, [0.05, 0.5, 0.95], method="inverted_cdf")
+        float(value) for value in np.quantile(largest, [0.05, 0.5, 0.95], method="inverted_cdf")
     )
     return Limits(
         scenario=scenario,

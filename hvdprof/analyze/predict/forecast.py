@@ -192,7 +192,7 @@ def _trace(
             f"{'; '.join(dict.fromkeys(reasons)) or 'none was recorded'}.",
             hint="Measure it again with this version of hvdprof.",
         )
-    return max(found, key=lambda one: len(one.steps))
+    return max(found, key=lambda trace: len(trace.steps))
 
 
 def _offsets(trace: GradientTrace) -> Float64s:

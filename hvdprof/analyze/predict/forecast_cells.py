@@ -108,10 +108,10 @@ def forecast_cells(
             for cell in cells
             if cell.cell.model == model and cell.cell.engine == engine and cell.cell.is_base
         ),
-        key=lambda one: (one.cell.np, one.cell.batch_size),
+        key=lambda cell: (cell.cell.np, cell.cell.batch_size),
     )
-    used = [one for one in own if not one.oversubscribed]
-    excluded = tuple(sorted({one.cell.np for one in own if one.oversubscribed}))
+    used = [cell for cell in own if not cell.oversubscribed]
+    excluded = tuple(sorted({cell.cell.np for cell in own if cell.oversubscribed}))
     if not used or used[-1].cell.np < 2:
         raise UsageError(
             _reason(model, engine, excluded, bool(used)) + _progress(manifest),
@@ -123,7 +123,7 @@ def forecast_cells(
         ratio = LogEstimate(0.0, 0.0, 1.0)
     else:
         ratio = PairedRatios(cells, baseline_of).ratio(reference, baseline)
-    sizes = tuple(sorted({one.cell.np for one in used}))
+    sizes = tuple(sorted({cell.cell.np for cell in used}))
     return ForecastCells(reference, baseline, ratio, sizes, excluded)
 
 

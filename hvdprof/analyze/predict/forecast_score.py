@@ -65,9 +65,9 @@ def forecast_scores(predicted: Sequence[Predicted], measured: Sequence[Measured]
     Sizes that the fit of the forecast used do not count, nor sizes with more ranks than cores.
     """
     rows = [
-        _score(one.run, stored, row, run, cell)
-        for one in predicted
-        for stored in one.forecasts
+        _score(folder.run, stored, row, run, cell)
+        for folder in predicted
+        for stored in folder.forecasts
         for row in stored.forecast.rows.to_dict("records")
         for run in measured
         for cell in _cells_like(row, stored.forecast, run)

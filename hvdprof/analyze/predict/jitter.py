@@ -149,7 +149,7 @@ def jitter_of(windows: Sequence[Float64s], rng: np.random.Generator) -> Jitter:
     )
     weights = [residual.size for residual in residuals]
     return Jitter(
-        quantiles=np.stack([_quantiles(np.sort(one)) for one in resampled]),
+        quantiles=np.stack([_quantiles(np.sort(sample)) for sample in resampled]),
         sd=float(pooled.std()),
         tail_index=tail_of(np.sort(pooled)).index,
         common_share=float(np.average([share for _, share in split], weights=weights)),

@@ -52,12 +52,12 @@ class MeasureCommand:
 
     def net(self) -> str:
         """The command that measures the network between two of its hosts."""
-        names = [one.partition(":")[0] for one in self.named]
+        names = [host.partition(":")[0] for host in self.named]
         return f"hvdprof net --hosts {','.join([*names, 'HOST1', 'HOST2'][:2])}"
 
     def inside(self, num_ranks: int) -> str:
         """The command that measures some ranks on one host."""
-        (first, *_) = [one.partition(":")[0] for one in self.named] or ["HOST1"]
+        (first, *_) = [host.partition(":")[0] for host in self.named] or ["HOST1"]
         return self.at([1, num_ranks], f"--hosts {first}:{num_ranks}")
 
     def _hosts(self, size: int) -> list[str]:
@@ -93,11 +93,11 @@ def measure_command(manifest: Manifest, model: str, engine: str = HOROVOD_ENGINE
 
 
 def _named_slots(named: Sequence[str]) -> int:
-    counts = [one.partition(":")[2] or "1" for one in named]
+    counts = [host.partition(":")[2] or "1" for host in named]
     return sum(map(int, counts)) if all(count.isdecimal() for count in counts) else 0
 
 
 def _slots(manifest: Manifest) -> int:
     name = "gpus" if manifest.settings.get("device") == "cuda" else "num_cores"
     found = [host.get(name) or 0 for host in manifest.hosts]
-    return sum(len(one) if isinstance(one, list) else int(one) for one in found)
+    return sum(len(slots) if isinstance(slots, list) else int(slots) for slots in found)

@@ -95,7 +95,7 @@ def _scale_draws(
     """[draws, 1] The unknown size of the errors, relative to the nominal one."""
     known = [(abs(np.log2(ratio)), error) for ratio, error in past_errors if ratio != 1]
     relative = [abs(error) / NOMINAL_ERROR / np.sqrt(doublings) for doublings, error in known]
-    squares = sum(min(one, LARGEST_PAST_ERROR) ** 2 for one in relative)
+    squares = sum(min(error, LARGEST_PAST_ERROR) ** 2 for error in relative)
     degrees = _PRIOR_DEGREES + len(known)
     drawn = (_PRIOR_DEGREES + squares) / rng.chisquare(degrees, num_draws)
     return np.asarray(np.sqrt(drawn))[:, None]

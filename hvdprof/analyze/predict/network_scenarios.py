@@ -63,4 +63,4 @@ def scenarios(
     if not links and (known.inter or is_one_host):
         return (Scenario(MEASURED, None, inside, known.intra),)
     stated = tuple(parse_link(text) for text in links) or SCENARIOS
-    return tuple(Scenario(one.text, one, inside, known.intra) for one in stated)
+    return tuple(Scenario(link.text, link, inside, known.intra) for link in stated)

@@ -87,8 +87,8 @@ def next_measurements(
         _with_band(one, remaining, sources, band)
         for one, remaining in _candidates(known, num_ranks)
     ]
-    worth = [one for one in found if one.band_after < band * (1 - _LEAST_GAIN)]
-    return sorted(worth, key=lambda one: -one.reduction_per_rank_hour(band))
+    worth = [candidate for candidate in found if candidate.band_after < band * (1 - _LEAST_GAIN)]
+    return sorted(worth, key=lambda candidate: -candidate.reduction_per_rank_hour(band))
 
 
 def _with_band(

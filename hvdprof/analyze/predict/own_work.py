@@ -117,7 +117,7 @@ def own_work(
     shares = [_coupled_shares(works[key], late) for key in known]
     if not shares:
         return None
-    window, exposed = (float(one) for one in np.mean(shares, axis=0))
+    window, exposed = (float(share) for share in np.mean(shares, axis=0))
     base = _parts(baseline, facts, baseline.launches)
     on_time = {key: _on_time(facts[key], works[key], late) for key in known}
     found = _parts(reference, on_time, known, window=window, exposed=exposed)

@@ -35,7 +35,7 @@ def recorded_options(manifest: Manifest) -> tuple[tuple[str, str], ...]:
     for name, (flag, default) in JOB_OPTIONS.items():
         value = manifest.options.get(name, default)
         if isinstance(value, list | tuple):
-            found += [(flag, str(one)) for one in value]
+            found += [(flag, str(item)) for item in value]
         elif value is not None and value != default:
             found.append((flag, f"{value:g}" if isinstance(value, float) else str(value)))
     return tuple(found)

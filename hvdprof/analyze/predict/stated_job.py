@@ -128,7 +128,7 @@ def stated_inputs(job: StatedJob, seed: int) -> JobInputs:
             slowdown=0.0,
         ),
         spread=RankSpread(
-            normal_jitter([float(one) for one in rng.uniform(*priors.jitter, 100)]),
+            normal_jitter([float(value) for value in rng.uniform(*priors.jitter, 100)]),
             Variance(0.0, 0.0),
         ),
         reduction=Reduction(

@@ -185,8 +185,8 @@ def _next_size(curves: _Curves, last: int) -> NextSize | None:
         correlation = float(np.corrcoef(np.log(curves.column(size)), wanted)[0, 1])
         after = before * math.sqrt(max(1 - correlation**2, 0.0))
         found.append(NextSize(curves.series, size, last, before, after))
-    worth = [one for one in found if one.band_after < (1 - _SMALLEST_GAIN) * before]
-    return max(worth, key=lambda one: (before - one.band_after) / one.np, default=None)
+    worth = [choice for choice in found if choice.band_after < (1 - _SMALLEST_GAIN) * before]
+    return max(worth, key=lambda choice: (before - choice.band_after) / choice.np, default=None)
 
 
 def _verdict(lead: str, last: dict[str, object], limits: Limits, target: float) -> FileVerdict:

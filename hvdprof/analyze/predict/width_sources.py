@@ -43,7 +43,7 @@ def width_sources(
     for name, group in GROUPS.items():
         mixed = efficiency(replace(second, **{group: getattr(first, group)}))
         found[name] = _index(of_first, of_second, mixed)
-    whole = max(1.0, sum(one.first_order for one in found.values()))
+    whole = max(1.0, sum(source.first_order for source in found.values()))
     return {
         name: WidthSource(one.first_order / whole, one.error / whole) for name, one in found.items()
     }

@@ -81,7 +81,7 @@ def _of_repeats(
 ) -> Iterator[dict[str, object]]:
     groups = [(int(str(size)), rows) for size, rows in ordered.groupby("np", sort=True)]
     by_size = [_rates(rows, logs) for _, rows in groups]
-    values = [np.array([one.log.value for one in own]) for own in by_size]
+    values = [np.array([rate.log.value for rate in own]) for own in by_size]
     degrees = sum(len(own) - 1 for own in values)
     squares = sum(float(np.square(own - own.mean()).sum()) for own in values)
     pooled = squares / degrees if degrees else NAN
@@ -100,9 +100,9 @@ def _rates(rows: pd.DataFrame, logs: Mapping[str, LogEstimate]) -> list[_Rate]:
 
 
 def _mean_of_repeats(own: Sequence[_Rate], pooled: float, degrees: int) -> _Rate:
-    within = [one.log.error**2 for one in own if not math.isnan(one.log.error)]
+    within = [rate.log.error**2 for rate in own if not math.isnan(rate.log.error)]
     variance = max(pooled, sum(within) / len(within)) if within else pooled
-    value = sum(one.log.value for one in own) / len(own)
+    value = sum(rate.log.value for rate in own) / len(own)
     return _Rate.of(LogEstimate(value, math.sqrt(variance / len(own)), degrees, _POOL))
 
 

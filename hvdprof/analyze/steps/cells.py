@@ -210,7 +210,7 @@ def _estimate(own: Sequence[_Launch], pools: Sequence[_Pool]) -> LogEstimate:
     if num > 1:
         alone = _squares(own) / (num - 1)
         degrees = own_degrees(num, [float(pool.degrees) for pool in known])
-        estimate = max((alone, degrees, ""), estimate, key=lambda one: one[:2])
+        estimate = max((alone, degrees, ""), estimate, key=lambda spread: spread[:2])
     variance, degrees, pool = estimate
     if not math.isnan(within):
         variance = max(variance, within * num)

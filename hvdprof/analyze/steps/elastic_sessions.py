@@ -52,7 +52,7 @@ class _Session:
             f"rank {self.ranks[worker]['rank']} ({_place(self.ranks[worker])}"
             + ("" if ends is None else _how(self.ranks[worker], ends.get(worker)))
             + ")"
-            for worker in sorted(workers, key=lambda one: int(self.ranks[one]["rank"]))
+            for worker in sorted(workers, key=lambda worker: int(self.ranks[worker]["rank"]))
         ]
         more = len(texts) - MOST_NAMED
         return ", ".join(texts[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")

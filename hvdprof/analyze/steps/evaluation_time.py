@@ -99,7 +99,7 @@ def _of_launch(
     is_steady = np.isin(step, training["step"].to_numpy())
     # Not by a mask per rank: hundreds of ranks have millions of steps.
     own = [slice(*ends) for ends in pairwise([*begins, len(rank)])]
-    usual = np.array([np.median(blocked[one][is_steady[one]]) for one in own])
+    usual = np.array([np.median(blocked[of_rank][is_steady[of_rank]]) for of_rank in own])
     chosen = _is_evaluation(ordered) & follows & (step > first)
     within = _blocked_within(evaluations, rank[chosen], step[chosen])
     table = pd.DataFrame(
@@ -122,7 +122,7 @@ def _of_launch(
     def grid(name: str) -> Times:
         return np.asarray(table[name].to_numpy(dtype=np.float64).reshape(-1, len(ranks)))
 
-    spans = [end[one][-1] - start[one][0] for one in own]
+    spans = [end[of_rank][-1] - start[of_rank][0] for of_rank in own]
     is_last = grid("after_last")[:, 0] > 0
     longer_ns = np.median(grid("taken")[is_last], axis=1).sum()
     return EvaluationTime(

@@ -25,7 +25,7 @@ def host_condition_warnings(run: Run) -> Iterator[Note]:
 def _other_processes(passes: list[PassRecord]) -> Iterator[Note]:
     busy = [record for record in passes if (record.other_cpu_cores or 0) > BUSY_CORES]
     if busy:
-        worst = max(busy, key=lambda one: one.other_cpu_cores or 0)
+        worst = max(busy, key=lambda record: record.other_cpu_cores or 0)
         text = (
             f"Other processes kept cores busy during {len(busy)} of {len(passes)} passes, up to "
             f"{worst.other_cpu_cores:.1f} cores in {worst.id}."
@@ -36,7 +36,7 @@ def _other_processes(passes: list[PassRecord]) -> Iterator[Note]:
 def _steal(passes: list[PassRecord]) -> Iterator[Note]:
     affected = [record for record in passes if (record.steal_share or 0) > STEAL_SHARE]
     if affected:
-        worst = max(affected, key=lambda one: one.steal_share or 0)
+        worst = max(affected, key=lambda record: record.steal_share or 0)
         text = (
             f"The hypervisor took cores away during {len(affected)} of {len(passes)} passes, at "
             "most "

@@ -39,7 +39,7 @@ def full_command(run: Run) -> str:
         end = command.index("--")
     else:
         end = len(command) if _BENCH in command[:2] else command.index(LIGHT_FLAG) + 1
-    own = [one for one in command[:end] if one != LIGHT_FLAG]
+    own = [word for word in command[:end] if word != LIGHT_FLAG]
     return shlex.join([*without_folder(own), *command[end:]])
 
 

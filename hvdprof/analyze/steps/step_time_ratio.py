@@ -56,7 +56,7 @@ class PairedRatios:
         pooled = list(self._pooled(max(of, to, key=lambda time: time.cell.np)))
         own = own_degrees(num, [degrees for _, degrees, _ in pooled])
         alone = (_squares(differences) / (num - 1), own, "")
-        variance, degrees, pool = max([alone, *pooled], key=lambda one: one[:2])
+        variance, degrees, pool = max([alone, *pooled], key=lambda spread: spread[:2])
         value = sum(differences) / num
         return LogEstimate(value, math.sqrt(variance / num), degrees, pool)
 

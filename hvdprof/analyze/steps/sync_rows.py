@@ -144,8 +144,8 @@ def _shared(sequences: Iterable[bytes]) -> bytes:
     if len(distinct) > MOST_SEQUENCES or not distinct or len(distinct[-1]) > MOST_WAITS:
         return b""
     shared = distinct[0]
-    for one in distinct[1:]:
-        shared = _common_subsequence(shared, one)
+    for sequence in distinct[1:]:
+        shared = _common_subsequence(shared, sequence)
     return shared
 
 

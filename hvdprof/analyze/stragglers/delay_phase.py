@@ -67,10 +67,10 @@ def split_by_phase(
         for excess, place in zip(of_rank.T, delay.places, strict=True)
     ]
     found: list[PhaseOfDelay] = []
-    for name in dict.fromkeys(one.phase for one in each):
-        alike = [one for one in each if one.phase == name]
-        places = tuple(place for one in alike for place in one.places)
-        found.append(PhaseOfDelay(places, name, float(np.mean([one.share for one in alike]))))
+    for name in dict.fromkeys(part.phase for part in each):
+        alike = [part for part in each if part.phase == name]
+        places = tuple(place for part in alike for place in part.places)
+        found.append(PhaseOfDelay(places, name, float(np.mean([part.share for part in alike]))))
     return found
 
 

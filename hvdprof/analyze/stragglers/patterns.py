@@ -69,9 +69,9 @@ def named_causes(work: StepWork) -> tuple[NamedCause, ...]:
     delays = _apart(_search(spans, step_ns))
     found = sorted(
         _merged(_with_phases(spans, delays)),
-        key=lambda one: -saving(spans.length, one.delay),
+        key=lambda cause: -saving(spans.length, cause.delay),
     )
-    return tuple(_named(work, spans, one) for one in found[:MOST_CAUSES])
+    return tuple(_named(work, spans, cause) for cause in found[:MOST_CAUSES])
 
 
 def _search(spans: OwnTimes, step_ns: float) -> list[Delay]:
@@ -111,7 +111,7 @@ def _sparse_delay(rest: Times, step_ns: float, steps: Int64s) -> Delay | None:
     of_any = _most_expensive(rest, found)
     if of_any is None:
         return largest
-    of_one = _most_expensive(rest, [one for one in found if len(one.places) == 1])
+    of_one = _most_expensive(rest, [delay for delay in found if len(delay.places) == 1])
     is_nearly_all = of_one is not None and saving(rest, of_one) >= NEARLY * saving(rest, of_any)
     return of_one if is_nearly_all else of_any
 
@@ -149,11 +149,11 @@ def _apart(delays: list[Delay]) -> list[Delay]:
     """The delays without overlap: a sparse one goes before a slow rank, then the earlier one."""
     apart: list[Delay] = []
     claimed: Bools | None = None
-    for one in sorted(delays, key=lambda delay: delay.pattern in SLOW):
-        affected = one.affected if claimed is None else one.affected & ~claimed
+    for delay in sorted(delays, key=lambda delay: delay.pattern in SLOW):
+        affected = delay.affected if claimed is None else delay.affected & ~claimed
         claimed = affected if claimed is None else claimed | affected
         if affected.any():
-            apart.append(replace(one, affected=affected))
+            apart.append(replace(delay, affected=affected))
     return apart
 
 
@@ -161,33 +161,33 @@ def _with_phases(spans: OwnTimes, delays: list[Delay]) -> Iterator[_Found]:
     slow = {place for delay in delays if delay.pattern in SLOW for place in delay.places}
     sparse = [delay.affected.any(axis=1) for delay in delays if delay.pattern not in SLOW]
     stalls = np.logical_or.reduce(sparse or [np.zeros(len(spans.length), dtype=bool)])
-    for one in delays:
-        others = sorted(slow - set(one.places))
-        for part in split_by_phase(spans.phases, one, others, stalls):
-            own = np.isin(np.arange(one.affected.shape[1]), part.places)
-            delay = replace(one, places=part.places, affected=one.affected & own)
+    for whole in delays:
+        others = sorted(slow - set(whole.places))
+        for part in split_by_phase(spans.phases, whole, others, stalls):
+            own = np.isin(np.arange(whole.affected.shape[1]), part.places)
+            delay = replace(whole, places=part.places, affected=whole.affected & own)
             yield _Found(delay, part.phase, part.share)
 
 
 def _merged(found: Iterable[_Found]) -> list[_Found]:
     """One for the ranks of the same kind, pattern, phase, and period or first step."""
     groups: list[list[_Found]] = []
-    for one in found:
-        group = next((group for group in groups if _are_alike(group[0], one)), None)
+    for cause in found:
+        group = next((group for group in groups if _are_alike(group[0], cause)), None)
         if group is None:
-            groups.append([one])
+            groups.append([cause])
         else:
-            group.append(one)
+            group.append(cause)
     return [merged for group in groups if (merged := _as_one(group)) is not None]
 
 
 def _as_one(group: list[_Found]) -> _Found | None:
     """Alike stalls of more than half of the ranks are any rank's; in many steps, jitter."""
-    delays = [one.delay for one in group]
+    delays = [cause.delay for cause in group]
     places = sorted({place for delay in delays for place in delay.places})
     affected = np.logical_or.reduce([delay.affected for delay in delays])
     weights = [float(delay.affected.sum()) for delay in delays]
-    share = float(np.average([one.phase_share for one in group], weights=weights))
+    share = float(np.average([cause.phase_share for cause in group], weights=weights))
     first = next((delay for delay in delays if delay.pattern in SLOW), delays[0])
     whole = replace(first, places=tuple(places), affected=affected)
     if len(group) > 1 and whole.kind == STRAGGLER and 2 * len(places) > affected.shape[1]:
@@ -211,7 +211,7 @@ def _are_alike(one: _Found, other: _Found) -> bool:
     num_steps = len(first.affected)
     if first.pattern == PERIODIC:
         return abs(first.period - second.period) <= SAME_PERIOD * first.period
-    begins = [int(one.affected.any(axis=1).argmax()) for one in (first, second)]
+    begins = [int(delay.affected.any(axis=1).argmax()) for delay in (first, second)]
     return first.pattern != FROM_STEP or abs(begins[0] - begins[1]) <= SAME_PERIOD * num_steps
 
 

@@ -115,7 +115,7 @@ def stragglers(
 def _of_rank(causes: Sequence[NamedCause], rank: int, num_ranks: int) -> NamedCause | None:
     """The largest cause that names the rank, else one of any rank."""
     own = [cause for cause in causes if rank in cause.ranks]
-    return min(own, key=lambda one: len(one.ranks) == num_ranks, default=None)
+    return min(own, key=lambda cause: len(cause.ranks) == num_ranks, default=None)
 
 
 def _named(

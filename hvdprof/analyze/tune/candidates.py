@@ -45,7 +45,7 @@ VARIABLES: tuple[str, ...] = (
     horovod.FUSION.variable,
     horovod.CACHE.variable,
     horovod.HIERARCHICAL,
-    *(one.variable for one in switch.SWITCHES),
+    *(row.variable for row in switch.SWITCHES),
     *DDP_ARGUMENTS,
     placement.THREADS.variable,
     placement.MKL_THREADS,
@@ -71,9 +71,11 @@ class Proposals:
 
 def proposals(job: TunedJob) -> Proposals:
     """The candidates of all rules, each setting once, and what is not tried."""
-    found = [one for rule in RULES for one in rule(job)]
-    candidates = {one.name: one for one in reversed(found) if isinstance(one, Candidate)}
-    untried = tuple(one for one in found if isinstance(one, Untried))
+    found = [proposal for rule in RULES for proposal in rule(job)]
+    candidates = {
+        proposal.name: proposal for proposal in reversed(found) if isinstance(proposal, Candidate)
+    }
+    untried = tuple(proposal for proposal in found if isinstance(proposal, Untried))
     if not job.matters and (job.is_horovod or job.is_ddp):
         untried = (*untried, _without_communication(job))
     return Proposals(tuple(reversed(candidates.values())), untried)

@@ -144,7 +144,7 @@ def _fits(
         typical**2
     )
     total = weights.sum(axis=1)
-    mean_size, mean_time = (weights @ one / total for one in (sizes, bounded))
+    mean_size, mean_time = (weights @ values / total for values in (sizes, bounded))
     spread = weights @ sizes**2 / total - mean_size**2
     joint = weights @ (sizes * bounded) / total - mean_size * mean_time
     beta = np.maximum(joint / np.maximum(spread, 1e-9), 0.0)

@@ -61,7 +61,7 @@ def _service_times(collectives: pd.DataFrame) -> Float64s:
     ordered = collectives.sort_values("start_ns", kind="stable")
     end = ordered["start_ns"] + ordered["dur_ns"].astype("int64")
     keys = [ordered[name] for name in ("pass_id", "segment", "step")]
-    before = end.groupby(keys, observed=True).transform(lambda one: one.cummax().shift())
+    before = end.groupby(keys, observed=True).transform(lambda ends: ends.cummax().shift())
     began = np.fmax(ordered["start_ns"].to_numpy(np.float64), before.to_numpy(np.float64))
     times = pd.Series(np.maximum(end.to_numpy(np.float64) - began, 1.0), index=ordered.index)
     return np.asarray(times.loc[collectives.index], dtype=np.float64)

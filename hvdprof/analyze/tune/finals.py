@@ -45,11 +45,11 @@ class Finals:
         }
         if repeat not in self.looks:
             return False
-        if len(found) > 1 and all(one.is_confirmed for one in found.values()):
+        if len(found) > 1 and all(entry.is_confirmed for entry in found.values()):
             # Launches decide what all together add, where they seem to add what matters.
             more = found[TOGETHER].gain.value - found[BEST].gain.value
             return more < self._rules.margin or self.added(times).low > 0
-        return all(one.is_confirmed or one.is_refuted for one in found.values())
+        return all(entry.is_confirmed or entry.is_refuted for entry in found.values())
 
     def winner(self, times: Times, given_up: Collection[str] = ()) -> str | None:
         """The confirmed entry with the larger gain; None without any.
@@ -77,7 +77,9 @@ class Finals:
         Open ends below two of them, NaN without any.
         """
         best, together = times.get(BEST, {}), times.get(TOGETHER, {})
-        change = spread([together[one] - best[one] for one in sorted(best.keys() & together)])
+        change = spread(
+            [together[repeat] - best[repeat] for repeat in sorted(best.keys() & together)]
+        )
         half = math.inf
         if change.degrees >= 1:
             quantile = student_quantile(change.degrees, 1 - self._rules.level / 2)

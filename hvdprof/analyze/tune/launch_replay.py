@@ -54,7 +54,7 @@ class BucketSettings:
         found = ddp_buckets(
             gradients.size_bytes[order], bucket_limits(self.cap_mb), gradients.dtype_codes[order]
         )
-        return tuple(order[one] for one in found)
+        return tuple(order[bucket] for bucket in found)
 
 
 Settings = LoopSettings | BucketSettings

@@ -29,7 +29,7 @@ def log_times(run: Run) -> dict[int, float]:
         key = (str(row["pass_id"]), str(row["segment"]))
         if row["engine"] == TORCH_ENGINE:
             continue
-        cell = tuple(row[name] for name in ("size" if one == "np" else one for one in CELL_KEY))
+        cell = tuple(row[name] for name in ("size" if part == "np" else part for part in CELL_KEY))
         cells.add(cell)
         if step_times.get(key, 0.0) > 0:
             samples = measured.facts[key].samples

@@ -74,7 +74,7 @@ class Replays:
     @property
     def error(self) -> float:
         """What the replay of the present setting misses, a share of the measured step time."""
-        replayed = float(np.mean([one.mean() for one in self.present_ns]))
+        replayed = float(np.mean([present.mean() for present in self.present_ns]))
         measured = float(np.mean([launch.measured_ns for launch in self.launches]))
         return replayed / measured - 1
 

@@ -28,7 +28,7 @@ def prediction_score(trials: Sequence[Trial], checks: Sequence[Check] = ()) -> P
         checks: What was measured anew after the race.
     """
     predicted = [trial for trial in trials if trial.candidate.predicted is not None]
-    gains = [measured_gain(one, checks) for one in predicted]
+    gains = [measured_gain(trial, checks) for trial in predicted]
     scored = [
         (one.candidate.predicted, gain, gain is not one.gain)
         for one, gain in zip(predicted, gains, strict=True)
@@ -106,7 +106,7 @@ def _rank_correlation(pairs: Sequence[tuple[Estimate, Estimate]]) -> float | Non
     if len(pairs) < LEAST_FOR_ORDER:
         return None
     predicted, measured = (
-        pd.Series([one.value for one in side]).rank().to_numpy()
+        pd.Series([estimate.value for estimate in side]).rank().to_numpy()
         for side in zip(*pairs, strict=True)
     )
     if np.ptp(predicted) == 0 or np.ptp(measured) == 0:
@@ -117,7 +117,7 @@ def _rank_correlation(pairs: Sequence[tuple[Estimate, Estimate]]) -> float | Non
 def _unscored(predicted: Sequence[Trial]) -> str:
     if not predicted:
         return "No gain was predicted."
-    if any(one.gain is not None for one in predicted):
+    if any(trial.gain is not None for trial in predicted):
         return "No predicted gain was measured precisely enough to be scored."
     return "No predicted gain was measured."
 

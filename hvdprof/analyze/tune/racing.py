@@ -152,9 +152,9 @@ class Race:
             if standing.outcome is None and standing.gain.value >= self._rules.margin
         ]
         chosen: list[Candidate] = []
-        for one in sorted(able, key=lambda one: one.gain.value, reverse=True):
-            if not any(one.candidate.is_alternative_to(other) for other in chosen):
-                chosen.append(one.candidate)
+        for standing in sorted(able, key=lambda standing: standing.gain.value, reverse=True):
+            if not any(standing.candidate.is_alternative_to(other) for other in chosen):
+                chosen.append(standing.candidate)
         return tuple(chosen)
 
     def _standing(self, name: str, times: Times, reach: float) -> RaceStanding:

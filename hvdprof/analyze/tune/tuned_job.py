@@ -117,7 +117,7 @@ class TunedJob:
         table = self.evidence.table(FINDINGS.name)
         own = table["np"].isna() | (table["np"] == self.num_ranks)
         present = set(table.loc[own, "id"].astype(str))
-        return next((one for one in ids if one in present), "")
+        return next((rule_id for rule_id in ids if rule_id in present), "")
 
     @cached_property
     def exposed_share(self) -> float:

@@ -41,7 +41,7 @@ def trials(raced: Raced) -> tuple[Trial, ...]:
     """Every candidate with its outcome: the confirmed first, then by gain."""
     found = [_trial(raced, standing) for standing in raced.standings] + list(raced.untried)
     return tuple(
-        sorted(found, key=lambda one: (_ORDER.index(TrialOutcome(one.outcome)), -_value(one)))
+        sorted(found, key=lambda trial: (_ORDER.index(TrialOutcome(trial.outcome)), -_value(trial)))
     )
 
 
@@ -52,8 +52,8 @@ def beyond(raced: Raced) -> float | None:
     slower than the present setting gains nothing, and what fails cannot be used.
     """
     highs = {
-        one.candidate.name: 0.0 if one.outcome is TrialOutcome.WORSE else one.gain.high
-        for one in raced.tried
+        setting.candidate.name: 0.0 if setting.outcome is TrialOutcome.WORSE else setting.gain.high
+        for setting in raced.tried
     }
     if raced.finals is not None and BEST not in raced.given_up:
         gain = raced.finals.confirmations(raced.check_times)[BEST].gain
@@ -92,7 +92,7 @@ def sentence(raced: Raced, line: str, status: str) -> str:
     number = units.counted(len(tried), "setting")
     if limit is None:
         return f"No gain shown by {number}; too few launches to state a limit."
-    if all(one.outcome is TrialOutcome.WORSE for one in tried):
+    if all(setting.outcome is TrialOutcome.WORSE for setting in tried):
         return f"Nothing to gain: {number} tried, none faster than the present one."
     if limit > WIDEST_LIMIT:
         return (
@@ -109,8 +109,8 @@ def sentence(raced: Raced, line: str, status: str) -> str:
 def _nothing_raced(raced: Raced) -> str:
     if not raced.untried:
         return "Nothing to try: no setting of this job can save as much as matters."
-    names = ", ".join(one.candidate.name for one in raced.untried)
-    reasons = "; ".join(dict.fromkeys(one.reason for one in raced.untried))
+    names = ", ".join(trial.candidate.name for trial in raced.untried)
+    reasons = "; ".join(dict.fromkeys(trial.reason for trial in raced.untried))
     return f"Nothing was tried. Left out: {names} ({reasons})."
 
 
@@ -123,8 +123,12 @@ def _no_result(raced: Raced) -> str:
 
 
 def _interrupted(raced: Raced, tried: Sequence[RaceStanding]) -> str:
-    known = [one for one in tried if one.outcome is None and not math.isnan(one.gain.value)]
-    best = max(known, key=lambda one: one.gain.value, default=None)
+    known = [
+        setting
+        for setting in tried
+        if setting.outcome is None and not math.isnan(setting.gain.value)
+    ]
+    best = max(known, key=lambda setting: setting.gain.value, default=None)
     if best is None or best.gain.value < raced.margin:
         return "the tuning ended before its race did."
     return (
@@ -137,7 +141,7 @@ def caveats(raced: Raced) -> Iterator[str]:
     """What limits the verdict."""
     if raced.finals is not None and raced.winner is not None:
         of_winner = next(check for check in checks(raced) if check.names == _names(raced.named))
-        if any(one.changes_numerics for one in raced.named):
+        if any(candidate.changes_numerics for candidate in raced.named):
             yield _of_loss(of_winner)
         yield from _failed_launches(raced, raced.winner)
         if raced.present_failed:
@@ -152,9 +156,9 @@ def _failed_launches(raced: Raced, winner: str) -> Iterator[str]:
     """What is named, and failed in some of its launches."""
     reasons = [raced.check_reasons.get(winner, "")]
     launches = raced.check_launches.get(winner, LaunchCount())
-    for one in raced.named:
-        launches += raced.launches.get(one.name, LaunchCount())
-        reasons.append(raced.reasons.get(one.name, ""))
+    for candidate in raced.named:
+        launches += raced.launches.get(candidate.name, LaunchCount())
+        reasons.append(raced.reasons.get(candidate.name, ""))
     if launches.num_failed:
         reason = next(filter(None, reasons), "")
         yield (
@@ -217,7 +221,7 @@ def _beside_best(raced: Raced, finals: Finals) -> str:
 
 
 def _checked(finals: Finals) -> list[Candidate]:
-    return [one for entry in finals.entries.values() for one in entry]
+    return [candidate for entry in finals.entries.values() for candidate in entry]
 
 
 def _names(candidates: Iterable[Candidate]) -> tuple[str, ...]:

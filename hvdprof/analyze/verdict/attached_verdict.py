@@ -54,7 +54,7 @@ def attached_verdict(
     verdicts = [
         *of_recordings, *_of_logs(run, findings, pages), *of_training, *_of_timelines(run)
     ]  # fmt: skip
-    verdicts.sort(key=lambda one: one.gravity)
+    verdicts.sort(key=lambda verdict: verdict.gravity)
     if not verdicts:
         of_warnings = log_verdict(findings, STALLS.empty(), INCIDENTS.empty())
         verdicts = [of_warnings] if of_warnings.sentence else []
@@ -91,7 +91,7 @@ def led_by_errors(
     grave = [page for page in pages if page.verdict and page.gravity <= Gravity.ERROR]
     quoted = findings[(findings["file"] != "").to_numpy()]
     verdicts = [*_of_recordings(grave[:_MOST_ERRORS]), *_of_logs(run, quoted, pages)]
-    verdicts.sort(key=lambda one: one.gravity)
+    verdicts.sort(key=lambda verdict: verdict.gravity)
     verdicts = verdicts[:_MOST_ERRORS]
     return replace(
         answer,

@@ -44,7 +44,7 @@ def failure_caveat(
     if not failed or not answer.model:
         return
     lead = failure_sentence(failed, answer.model, answer.np, answer.engine)
-    counted = sum(one.is_counted for one in failed)
+    counted = sum(segment.is_counted for segment in failed)
     excluded = len(failed) - counted
     if lead and answer.parts.lead == lead and len(failed) == 1:
         if counted:

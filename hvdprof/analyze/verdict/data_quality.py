@@ -55,7 +55,7 @@ def warnings_of(
 
 
 def _failed_cells(failed: Sequence[FailedSegment]) -> Iterator[Note]:
-    cut = [one for one in failed if one.is_counted]
+    cut = [segment for segment in failed if segment.is_counted]
     if cut:
         text = (
             f"{_number(len(cut), 'launch', 'launches')} ended early. Steps before that count. "
@@ -64,7 +64,7 @@ def _failed_cells(failed: Sequence[FailedSegment]) -> Iterator[Note]:
         yield Note(
             NoteCode.ENDED_EARLY, text, pass_id=cut[0].pass_id, rank=cut[0].rank, number=len(cut)
         )
-    failed = [one for one in failed if not one.is_counted]
+    failed = [segment for segment in failed if not segment.is_counted]
     if failed:
         first = failed[0]
         text = (

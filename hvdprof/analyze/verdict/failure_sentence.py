@@ -26,13 +26,13 @@ def failure_sentence(
         num_ranks: Its number of ranks.
         engine: Its engine.
     """
-    for one in failed:
-        is_same_job = (one.model, one.engine) == (model, engine)
-        has_toggles = one.compression not in NO_COMPRESSION or one.reduction not in NO_ADASUM
+    for launch in failed:
+        is_same_job = (launch.model, launch.engine) == (model, engine)
+        has_toggles = launch.compression not in NO_COMPRESSION or launch.reduction not in NO_ADASUM
         if not is_same_job or has_toggles:
             continue
-        if one.np > num_ranks or (one.np == num_ranks and one.is_counted):
-            return f"Failed at np={one.np}: {_short(one.reason)}."
+        if launch.np > num_ranks or (launch.np == num_ranks and launch.is_counted):
+            return f"Failed at np={launch.np}: {_short(launch.reason)}."
     return ""
 
 

@@ -231,9 +231,9 @@ def _empty_verdict(failed: Sequence[FailedSegment], manifest: Manifest) -> Verdi
 def _has_finished(manifest: Manifest) -> bool:
     """Whether a pass with the timeline on came to its end: there is something to look at."""
     return any(
-        one.mode != Mode.THROUGHPUT and record.status == Status.DONE
-        for one in manifest.passes
-        for record in one.segments
+        pass_record.mode != Mode.THROUGHPUT and record.status == Status.DONE
+        for pass_record in manifest.passes
+        for record in pass_record.segments
     )
 
 
@@ -251,7 +251,7 @@ def _verdict(
     said: Sequence[Sentence], cell: pd.Series, loss: LargestLoss | None = None, lead: str = ""
 ) -> Verdict:
     return Verdict(
-        sentence=_joined(*(one.text for one in said)),
+        sentence=_joined(*(sentence.text for sentence in said)),
         model=str(cell["model"]),
         np=int(cell["np"]),
         efficiency=float(cell["efficiency"]),
@@ -262,7 +262,7 @@ def _verdict(
         engine=str(cell["engine"]),
         caveats=(_ONE_LAUNCH,) if cell["num_launches"] == 1 else (),
         parts=VerdictParts(
-            headline=_joined(*(one.short for one in said)),
+            headline=_joined(*(sentence.short for sentence in said)),
             lead=lead,
             cause_id="" if loss is None else loss.cause_id,
             rival="" if loss is None else loss.rival,

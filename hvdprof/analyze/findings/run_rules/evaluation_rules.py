@@ -71,8 +71,8 @@ def evaluations(evidence: Evidence) -> Iterator[Finding]:
 def _of_cell(
     evidence: Evidence, cell: Cell, found: Sequence[EvaluationTime], num_launches: int
 ) -> Iterator[Finding]:
-    recorded_ns = sum(one.recorded_ns for one in found)
-    each = np.concatenate([one.each_ns for one in found])
+    recorded_ns = sum(launch.recorded_ns for launch in found)
+    each = np.concatenate([launch.each_ns for launch in found])
     share = float(each.sum()) / recorded_ns
     if share < SMALLEST_COST:
         return
@@ -150,9 +150,9 @@ def _last_rank(found: Sequence[EvaluationTime]) -> _LastRank | None:
     All are released together, so the last one waits least: no clock of another host is needed.
     """
     ranks = found[0].ranks
-    if len(ranks) < 2 or any(not np.array_equal(one.ranks, ranks) for one in found):
+    if len(ranks) < 2 or any(not np.array_equal(launch.ranks, ranks) for launch in found):
         return None
-    blocked = np.concatenate([one.blocked[one.is_followed] for one in found])
+    blocked = np.concatenate([launch.blocked[launch.is_followed] for launch in found])
     if not len(blocked) or np.isnan(blocked).any():
         return None
     last = blocked.argmin(axis=1)
@@ -161,7 +161,7 @@ def _last_rank(found: Sequence[EvaluationTime]) -> _LastRank | None:
     is_last = (last == column) & (waits > 0)
     if is_last.sum() < LAST_SHARE * len(blocked):
         return None
-    inside = np.concatenate([one.inside[one.is_followed] for one in found])
+    inside = np.concatenate([launch.inside[launch.is_followed] for launch in found])
     longer = (inside - medians_of_others(inside))[is_last, column]
     return _LastRank(
         rank=int(ranks[column]),
