@@ -84,7 +84,7 @@ def test_a_clean_ddp_script_names_no_rank(tmp_path):
     [
         # Four micro-batches per update.
         ("horovod-accumulate-slow-forward", "forward", 4 * 30),
-        ("horovod-by-hand-slow-between", "pause", 30),
+        ("horovod-by-hand-slow-between", "outside", 30),
         ("horovod-prefetch-slow-backward", "backward", 30),
     ],
 )

@@ -28,7 +28,7 @@ def test_parts_of_the_loss(tmp_path: Path) -> None:
 2 blocked 8000000.000 0.400
 2 before_update 0.000 0.000
 2 optimizer -500000.000 -0.025
-2 other 500000.000 0.025
+2 outside 500000.000 0.025
 2 residual 0.000 0.000"""
     losses = analysis.losses
     # Adding 0.0 takes the sign from a rounded zero.

@@ -241,8 +241,8 @@ def test_a_launch_that_fails_leaves_the_others_their_turns(tmp_path: Path) -> No
 
 @pytest.mark.slow
 def test_a_launch_that_hangs_in_its_turn_is_ended_and_no_other(tmp_path: Path) -> None:
-    hanging = _resident(tmp_path / "a", "--hang", "resnet18", timeout_s=1.0)
-    other = _resident(tmp_path / "b", timeout_s=1.0)
+    hanging = _resident(tmp_path / "a", "--hang", "resnet18", timeout_s=5.0)
+    other = _resident(tmp_path / "b", timeout_s=5.0)
     outcomes = run_residents([hanging, other])
     assert [outcome.hung for outcome in outcomes] == [True, False]
     assert {turn["segment"] for turn in _turns(tmp_path / "b")} == {"mnist", "resnet18"}
@@ -250,9 +250,9 @@ def test_a_launch_that_hangs_in_its_turn_is_ended_and_no_other(tmp_path: Path) -
 
 @pytest.mark.slow
 def test_a_long_wait_for_the_turn_is_no_hang(tmp_path: Path) -> None:
-    longer = replace(SHORT, max_seconds=2.0)
-    waiting = _resident(tmp_path / "a", segments=(SHORT,), timeout_s=1.0)
-    assert _run(waiting, _resident(tmp_path / "b", segments=(longer,), timeout_s=1.0)) == [0, 0]
+    longer = replace(SHORT, max_seconds=8.0)
+    waiting = _resident(tmp_path / "a", segments=(SHORT,), timeout_s=5.0)
+    assert _run(waiting, _resident(tmp_path / "b", segments=(longer,), timeout_s=5.0)) == [0, 0]
 
 
 @pytest.mark.slow
