@@ -27,6 +27,7 @@ from hvdprof.model.arrays import Int64s
 from hvdprof.rundir.shown_names import shown_name
 
 _NEEDED = {"start", "end", "deviceId"}
+_LARGEST_NS = 2**62
 _MOST_KERNELS = 50_000_000
 _ROWS_AT_ONCE = 100_000
 
@@ -107,9 +108,12 @@ def _read(database: sqlite3.Connection, name: str) -> Export:
 
 def _whole_rows(rows: list[tuple[object, ...]], name: str) -> Int64s:
     try:
-        return np.array([[value or 0 for value in row] for row in rows]).astype(
+        table = np.array([[value or 0 for value in row] for row in rows]).astype(
             np.int64, casting="safe"
         )
+        if (table[:, 0] <= -_LARGEST_NS).any() or (table[:, 1] >= _LARGEST_NS).any():
+            raise OverflowError("a length would not fit")
+        return table
     except (TypeError, ValueError, OverflowError) as error:
         raise UnreadableInputError(f"{name} holds kernels whose times are no numbers.") from error
 

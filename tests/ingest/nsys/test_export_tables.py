@@ -81,10 +81,11 @@ def test_a_view_in_place_of_the_table_is_not_read(tmp_path: Path) -> None:
         load_run(path)
 
 
-def test_texts_as_times_end_in_one_message(tmp_path: Path) -> None:
+@pytest.mark.parametrize("times", ["start = 'a', end = 'b'", f"start = {-(2**63)}"])
+def test_times_that_are_no_numbers_end_in_one_message(tmp_path: Path, times: str) -> None:
     path = write_export(tmp_path / "a.sqlite", KERNELS)
     with closing(sqlite3.connect(path)) as database:
-        database.execute("UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET start = 'a', end = 'b'")
+        database.execute(f"UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET {times}")
         database.commit()
     with pytest.raises(UnreadableInputError, match="no numbers"):
         load_run(path)
