@@ -37,7 +37,7 @@ class PartReader(ABC):
         file: Name of the file, for the rows.
 
     Attributes:
-        num_absurd: Rows that were left out, because a number in them has more than 64 bits.
+        num_absurd: Rows that were left out, because a number in them is beyond 64 bits.
     """
 
     TABLES: ClassVar[tuple[Table, ...]]
@@ -111,4 +111,7 @@ class PartReader(ABC):
 
 
 def _is_beyond(value: object, limit: int) -> bool:
-    return isinstance(value, int | float) and abs(value) >= limit
+    # The smallest, too: ratios of damaged numbers would be beyond floats.
+    return isinstance(value, int | float) and (
+        abs(value) >= limit or 0 < abs(value) < 1 / limit
+    )

@@ -98,7 +98,7 @@ def read_printed_file(path: Path, *, progress: Progress | None = None) -> Printe
         file.notes += reader.notes()
         file.tables += [(name, frame) for name, frame in reader.tables().items() if len(frame)]
     if number := sum(reader.num_absurd for reader in readers):
-        text = f"{counted(number, 'row')} omitted: a number has more than 64 bits"
+        text = f"{counted(number, 'row')} omitted: a number is too large or too small"
         file.notes.append(Note(NoteCode.OMITTED, text, number=number))
     return file
 

@@ -93,10 +93,11 @@ def cells_of(text: str, separator: str) -> list[str]:
 
 
 def number_of(cell: str) -> float | None:
-    """The number in a cell, ``1,190.5``, ``3.84x``; None where it is none, or beyond 64 bits."""
+    """The number in a cell, ``1,190.5``, ``3.84x``; None where it is none, or beyond ``2**±63``."""
     plain = cell.replace(" ", "").rstrip("xX\N{MULTIPLICATION SIGN}")
     number = float(plain.replace(",", "")) if _NUMBER.match(plain) else None
-    return number if number is not None and abs(number) < 2**63 else None
+    is_usual = number is not None and (number == 0 or 2**-63 <= abs(number) < 2**63)
+    return number if is_usual else None
 
 
 def _name(cell: str) -> str:

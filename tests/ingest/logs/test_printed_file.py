@@ -58,7 +58,7 @@ def test_a_row_with_a_number_beyond_64_bits_is_left_out_and_noted(
     path.write_text(VERBOSE + re.sub(r"(?<=time \(ms\): )[\d.]+", size, lines[0]))
     file = read_printed_file(path)
     assert sum(len(frame) for _, frame in file.tables) == len(lines)
-    assert list(texts(file.notes)) == ["1 row omitted: a number has more than 64 bits"]
+    assert list(texts(file.notes)) == ["1 row omitted: a number is too large or too small"]
 
 
 def test_a_torn_compressed_end_keeps_what_stands_before(tmp_path: Path) -> None:

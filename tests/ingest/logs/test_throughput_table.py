@@ -126,7 +126,7 @@ def test_the_published_tables(tmp_path: Path) -> None:
     assert first["series"].nunique() == 1
 
 
-@pytest.mark.parametrize("number", ["1e999", "-1e999", "9" * 400, "1e300"])
+@pytest.mark.parametrize("number", ["1e999", "-1e999", "9" * 400, "1e300", "1e-300"])
 def test_a_number_beyond_64_bits_is_none(tmp_path: Path, number: str) -> None:
     tables, _ = read_part(ThroughputTable, f"np,samples/s\n1,100\n2,{number}\n4,350\n", tmp_path)
     assert list(tables["throughput"]["np"]) == [1, 4]
