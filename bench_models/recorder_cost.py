@@ -67,6 +67,7 @@ class Training:
     is_light = False
 
     def __init__(self, job: Job, name: str, image_size: int, batch_size: int) -> None:
+        self.device = job.device
         self.entry: BenchModel = model_named(name)
         self.batch_size = batch_size
         torch.manual_seed(job.plan.seed)
@@ -74,7 +75,7 @@ class Training:
         self.model, self.optimizer = make_model(job, segment, self.entry)
         self._batches = SyntheticBatches(
             self.entry, batch_size, image_size, seed=job.plan.seed, rank=job.engine.identity.rank
-        )
+        ).to(job.device)
         functional = torch.nn.functional
         self._loss = (
             functional.nll_loss if self.entry.log_probabilities else (functional.cross_entropy)
@@ -94,6 +95,9 @@ class Training:
                     loss.backward()
                 self.optimizer.step()
                 collect.loss(loss)
+            if len(ends) in (0, num_steps) and self.device != "cpu":
+                # Steps are only launched by now; within the block nothing waits, as in trainings.
+                torch.cuda.synchronize(self.device)
             ends.append((time.perf_counter(), time.process_time()))
         # The first step is longer: it makes what the others use.
         first, last = ends[0], ends[-1]
@@ -109,7 +113,7 @@ class Training:
         """The recorder on, with a folder of its own."""
         with tempfile.TemporaryDirectory() as folder:
             os.environ |= {RECORDER_DIR: folder, LIGHT: str(int(self.is_light))}
-            collect.start()
+            collect.start(device=self.device)
             collect.watch(self.model, self.optimizer)
             try:
                 yield
@@ -119,7 +123,7 @@ class Training:
 
     def direct_cost_s(self, num_steps: int = 2000) -> float:
         """Time of the recorder's own code in one step: every call and hook, and nothing else."""
-        loss = torch.zeros(())
+        loss = torch.zeros((), device=self.device)
         with self._recorder():
             call = self._calls_of_a_step(loss)
             call()
@@ -199,10 +203,10 @@ def _pair(training: Training, number: int, num_steps: int) -> tuple[Block, Block
     return training.recorded_block(num_steps), off
 
 
-def plain_job() -> Job:
-    """One process on the CPU, without Horovod."""
+def plain_job(device: str = "cpu") -> Job:
+    """One process on a device, without Horovod."""
     plan = cost_plan(1)
-    return Job(plan, "cpu", PlainTorch(plan))
+    return Job(plan, device, PlainTorch(plan))
 
 
 def cost_plan(size: int) -> Plan:
@@ -246,11 +250,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--model", default="mnist")
     parser.add_argument("--image-size", type=int, default=28)
     parser.add_argument("--batch-size", type=int, default=64)
+    parser.add_argument("--device", default="cpu", help="cpu or cuda")
     parser.add_argument("--pairs", type=int, default=20, help="pairs of blocks, on and off")
     parser.add_argument("--steps", type=int, default=20, help="steps of a block")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
-    training = Training(plain_job(), options.model, options.image_size, options.batch_size)
+    job = plain_job(options.device)
+    training = Training(job, options.model, options.image_size, options.batch_size)
     cost = measured_cost(training, num_pairs=options.pairs, num_steps=options.steps)
     sys.stdout.write(json.dumps(asdict(cost)) + "\n")
     return 0

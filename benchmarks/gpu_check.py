@@ -37,6 +37,8 @@ _GPU_TESTS = (
     "tests/bench_models/test_gpu_marks.py",
     "tests/collect/engines/test_stream_waits.py",
 )
+_COST_MODELS = (("mnist", "28", "64"), ("resnet18", "224", "64"), ("resnet50", "224", "64"))
+"""Model, edge of the image and batch size: a step of launches alone, and longer ones."""
 _ON_CPU = ("--device", "cpu", "--model", "mnist", "--steps", "20")
 NO_GPU = "not run: no GPU here"
 USUAL_NVCC = Path("/usr/local/cuda/bin/nvcc")
@@ -262,6 +264,26 @@ def marks(check: Check) -> list[str]:
     ]
 
 
+def cost(check: Check) -> list[str]:
+    """The step time with the recorder against that without it, and the time of its own code."""
+    device = "cuda" if check.has_gpu else "cpu"
+    command = [check.own_python, "-m", "hvdprof.bench_models.recorder_cost", "--device", device]
+    lines = []
+    for name, edge, batch in _COST_MODELS if check.has_gpu else _COST_MODELS[:1]:
+        sizes = ("--model", name, "--image-size", edge, "--batch-size", batch)
+        printed = check.run("cost", [*command, *sizes, "--steps", "30"])
+        found = json.loads(printed[printed.index('{"step_s"') :].splitlines()[0])
+        wall, cpu = (
+            "{1:.4f} ({0:.4f} to {2:.4f})".format(*found[which]) for which in ("wall", "cpu")
+        )
+        lines.append(
+            f"{name}, batch {batch}: step {found['step_s'] * 1e3:.3f} ms, recorder's own code "
+            f"{found['direct_s'] * 1e6:.1f} us per step; with / without: step time {wall}, "
+            f"processor time {cpu}"
+        )
+    return lines
+
+
 def gpu_tests(check: Check) -> list[str]:
     """The tests that are marked ``gpu``."""
     command = [check.own_python, "-m", "pytest", "-m", _MARKED, "-q", "-p", "no:cacheprovider"]
@@ -273,6 +295,7 @@ STEPS: tuple[Step, ...] = (
     Step(MACHINE, "what the machine has", survey),
     Step("environment", "an environment without network", make_environment, (MACHINE,)),
     Step("marks", "CUDA events against torch.profiler", marks, ("environment",), True),
+    Step("cost", "the recorder's cost per step", cost, ("environment",)),
     Step("gpu-tests", "tests marked gpu", gpu_tests, ("environment",)),
     Step("build-nccl", "Horovod with NCCL", build_with_nccl, ("environment",), True),
     Step("np1", "one rank with NCCL", one_rank, ("build-nccl",), True),

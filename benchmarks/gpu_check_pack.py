@@ -23,7 +23,12 @@ LIMIT_BYTES = 60 * 2**20
 
 FOLDERS = ("hvdprof", "bench_models", "dashboards", "benchmarks", "tests")
 FILES = ("Makefile", "pyproject.toml", "README.md", "LICENSE", "constraints.txt", "CHANGELOG.md")
-LEFT_OUT = ("tests/ingest/recordings/", "tests/truth/", "benchmarks/scripts/")
+LEFT_OUT = (
+    "tests/ingest/recordings/",
+    "tests/truth/",
+    "tests/recorded_runs/",
+    "benchmarks/scripts/",
+)
 """Large, or of no use there."""
 
 BUILD = ("cffi", "cloudpickle", "cmake>=3.21,<4", "packaging", "psutil", "pycparser", "pyyaml")

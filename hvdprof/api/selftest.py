@@ -194,7 +194,10 @@ class SelftestMeasurement:
         return replace(result, other_cores=Manifest.read(folder).passes[0].other_cpu_cores)
 
     def _recorder_cost(self, not_measured: list[str]) -> RecorderCost | None:
-        printed = _module_output(_COST_MODULE, "--pairs", "10", "--steps", "20")
+        printed = _module_output(
+            *(_COST_MODULE, "--pairs", "10", "--steps", "20"),
+            *("--device", "cuda" if self.has_gpu else "cpu"),
+        )
         try:
             found = json.loads(printed.text)
             low, middle, high = found["cpu"]
