@@ -271,7 +271,7 @@ def cost(check: Check) -> list[str]:
     lines = []
     for name, edge, batch in _COST_MODELS if check.has_gpu else _COST_MODELS[:1]:
         sizes = ("--model", name, "--image-size", edge, "--batch-size", batch)
-        printed = check.run("cost", [*command, *sizes, "--steps", "30"])
+        printed = check.run("cost", [*command, *sizes, "--pairs", "10", "--steps", "30"])
         found = json.loads(printed[printed.index('{"step_s"') :].splitlines()[0])
         wall, cpu = (
             "{1:.4f} ({0:.4f} to {2:.4f})".format(*found[which]) for which in ("wall", "cpu")

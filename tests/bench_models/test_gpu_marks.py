@@ -96,6 +96,7 @@ def test_without_a_gpu_it_says_so(capsys: pytest.CaptureFixture[str]):
 @pytest.mark.gpu
 @pytest.mark.torch
 @needs_gpu
+@pytest.mark.filterwarnings("ignore:Warning. Profiler clears events")
 def test_cuda_events_agree_with_the_profiler(capsys: pytest.CaptureFixture[str]):
     assert gpu_marks.main(["--steps", "20"]) == 0
     marks = json.loads(capsys.readouterr().out)["marks"]

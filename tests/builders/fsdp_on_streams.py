@@ -83,6 +83,9 @@ class NcclOnStreams:
         self.nccl = gpu.Stream()
         self.done: dict[int, Any] = {}
         for name, length_ns in COLLECTIVE_NS.items():
+            if not hasattr(distributed_c10d, name):
+                # torch 2.13 and later have the two that end in `single`.
+                continue
             replaced = self._timed(getattr(distributed_c10d, name), length_ns)
             setattr(distributed_c10d, name, replaced)
             setattr(dist, name, replaced)
