@@ -115,6 +115,16 @@ CAUSES: tuple[Cause, ...] = (
         re.compile(r"this PyTorch installation\s+does not support CUDA"),
         "This torch is a CPU build: install torch with CUDA, or omit --gpu.",
     ),
+    # Below the causes that such messages follow from. A quotation mark depends on the locale.
+    Cause(
+        re.compile(
+            r"error: .\w+. (?:is not a member of|in namespace) .std.|"
+            r"error: .u?int\d+_t. (?:has not been|was not|does not name)|"
+            r"error: assignment of read-only member"
+        ),
+        "Horovod 0.28.1 is older than this compiler, which refuses some of its code: "
+        "apt-get install -y --no-install-recommends g++-12, and set CXX=g++-12",
+    ),
     Cause(
         re.compile(r"externally-managed-environment"),
         "This Python belongs to the system: python3 -m venv .venv, and install hvdprof there.",

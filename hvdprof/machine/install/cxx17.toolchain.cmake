@@ -9,6 +9,14 @@ endif()
 set(CMAKE_CXX14_STANDARD_COMPILE_OPTION "-std=c++17")
 set(CMAKE_CXX14_EXTENSION_COMPILE_OPTION "-std=gnu++17")
 
+# Horovod's sources use std::string, std::logic_error, int64_t and uint16_t (Gloo) without including
+# their headers. Up to GCC 12 other headers of the standard library brought them along. The same may
+# happen to the rest of this list. CXXFLAGS are added to these options; nvcc gets none of them.
+set(CMAKE_CXX_FLAGS_INIT "")
+foreach(header algorithm cstdint cstring functional limits memory stdexcept string)
+  string(APPEND CMAKE_CXX_FLAGS_INIT " -include ${header}")
+endforeach()
+
 # The machine code of RelWithDebInfo, as Horovod sets it, without the debug information: that is a
 # fifth of the compiler's time and nine tenths of the wheel.
 set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O3 -DNDEBUG")
@@ -16,6 +24,22 @@ set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O3 -DNDEBUG")
 # From <prefix>/lib/pythonX.Y/site-packages/horovod/torch to <prefix>/lib and to torch's libraries:
 # searched before the folders of the environment that built the wheel, so that it works in others.
 set(CMAKE_BUILD_RPATH "$ORIGIN/../../../..;$ORIGIN/../../torch/lib")
+
+# GCC 14 refuses a class of Horovod's FlatBuffers that assigns to its own constants, in a function
+# that nothing calls. The compiler finds a copy of that header without constants first.
+function(hvdprof_repair_flatbuffers)
+  set(header "flatbuffers/stl_emulation.h")
+  set(original "${CMAKE_SOURCE_DIR}/third_party/flatbuffers/include/${header}")
+  if(NOT EXISTS "${original}")
+    return()
+  endif()
+  set(folder "${CMAKE_BINARY_DIR}/hvdprof_include")
+  file(READ "${original}" text)
+  string(REPLACE "pointer const data_;" "pointer data_;" text "${text}")
+  string(REPLACE "const size_type count_;" "size_type count_;" text "${text}")
+  file(WRITE "${folder}/${header}" "${text}")
+  include_directories(BEFORE "${folder}")
+endfunction()
 
 # Most of the compiler's time goes into headers: sources that are compiled together read them once,
 # which halves the time. Those with torch's headers come first, for they take longest.
@@ -37,5 +61,6 @@ function(hvdprof_compile_together)
 endfunction()
 if(PROJECT_NAME STREQUAL "horovod" AND NOT hvdprof_deferred)
   set(hvdprof_deferred ON)
+  hvdprof_repair_flatbuffers()
   cmake_language(DEFER CALL hvdprof_compile_together)
 endif()

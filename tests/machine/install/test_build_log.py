@@ -121,6 +121,27 @@ FAILURES = {
         "CMake Error: Horovod build with GPU support was requested but this PyTorch installation does",
         "CPU build",
     ),
+    "a compiler whose headers include less": (
+        """  In file included from /h/horovod/common/group_table.cc:16:
+  /h/horovod/common/group_table.h:35:47: error: ‘string’ in namespace ‘std’ does not name a type
+     35 |   const std::vector<std::string>& GetGroupTensorNames(int32_t group_id) const;
+  make[2]: *** [horovod/torch/CMakeFiles/pytorch.dir/build.make:118: x.cc.o] Error 1
+""",
+        "/h/horovod/common/group_table.h:35:47: error: ‘string’ in namespace ‘std’ does not",
+        "CXX=g++-12",
+    ),
+    "the same for integers, in another locale": (
+        """  /h/horovod/common/nvtx_op_range.h:96:36: error: 'int64_t' has not been declared
+""",
+        "/h/horovod/common/nvtx_op_range.h:96:36: error: 'int64_t' has not been declared",
+        "CXX=g++-12",
+    ),
+    "a compiler that is stricter": (
+        """  /h/flatbuffers/stl_emulation.h:549:12: error: assignment of read-only member ‘span<T>::count_’
+""",
+        "/h/flatbuffers/stl_emulation.h:549:12: error: assignment of read-only member",
+        "CXX=g++-12",
+    ),
     "out of memory": (
         """  g++: fatal error: Killed signal terminated program cc1plus
   compilation terminated.
