@@ -11,9 +11,12 @@ from hvdprof.ingest.nccl.logbook import Logbook, Member, Message
 _PAIRS = re.compile(
     r"\b(rank|nranks|nRanks|cudaDev|nvmlDev|busId|commId|nNodes|localRanks) (\w{1,18})\b"
 )
-_COMM = re.compile(r"^(?:ncclComm\w+ )?comm (0x[0-9a-f]{1,16}) (?=rank )(.*)$")
+_COMM = re.compile(
+    r"^(?:\[Rank \d{1,7}\] )?(?:ncclComm\w+ )?comm (0x[0-9a-f]{1,16}) (?=rank )(.*)$"
+)
 _PART = re.compile(r"(\w+) (\d{1,9}\.\d+)")
 _MOST_RANKS = 1_000_000
+_BEGINNINGS_OF_ENDS = ("Abort START", "Revoke START")
 _ENDS = {"Destroy COMPLETE": "destroyed", "Abort COMPLETE": "aborted"}
 
 
@@ -23,7 +26,8 @@ def read_comm(log: Logbook, said: Message) -> bool:
     if found is None:
         return False
     pointer, pairs = found[1], dict(_PAIRS.findall(found[2]))
-    _, dash, ending = found[2].rpartition(" - ")
+    # Of a split communicator 2.28 prints `key 0- Init START`.
+    _, dash, ending = found[2].rpartition("- ")
     if not dash:
         return _shape(log, said, pointer, pairs)
     if ending in _ENDS:
@@ -32,6 +36,8 @@ def read_comm(log: Logbook, said: Message) -> bool:
         if said.file == member_of_end.file:
             member_of_end.end_line = said.line
             log.quote(said)
+        return True
+    if ending in _BEGINNINGS_OF_ENDS:
         return True
     if ending not in ("Init START", "Init COMPLETE") or not _has_ranks(pairs):
         return False

@@ -10,6 +10,8 @@ from hvdprof.ingest.nccl.line_reader import reads
 from hvdprof.ingest.nccl.logbook import Logbook, Message
 
 _CHAIN = re.compile(r"^([-\d/]{1,30}?)->(-?\d{1,7})->([-\d/]{1,30})$")
+_CUT_AT = 1023
+"""Characters of a line that NCCL itself may have cut: 64 trees are longer."""
 _ONE_TREE = re.compile(r"\[(\d{1,4})\] (\S+)")
 
 
@@ -49,7 +51,8 @@ def read_trees(log: Logbook, said: Message) -> bool:
     trees = [(int(channel), *tree) for channel, text in printed for tree in _directions(text)]
     for channel, direction, ranks in trees:
         log.add("nccl_trees", said, log.context(said), channel, direction, *ranks)
-    return bool(trees) and len(printed) == said.text.count("[")
+    num_lost = said.text.count("[") - len(printed)
+    return bool(trees) and (not num_lost or (num_lost == 1 and len(said.raw) >= _CUT_AT))
 
 
 def _directions(text: str) -> list[tuple[str, tuple[int, ...]]]:

@@ -51,7 +51,8 @@ def read_ib(log: Logbook, said: Message) -> bool:
     if devices:
         _keep_interfaces(log, said, out_of_band, ("oob", "IB"))
         return _keep(log, said, "ib", "using")
-    return "Using [" not in data
+    # Without a device 2.28 prints the rest of the line alone: `Using [RO]; OOB eth0:...`.
+    return "Using [" not in data or "Using [RO]" in data
 
 
 def read_socket(log: Logbook, said: Message) -> bool:
@@ -104,8 +105,19 @@ def read_using(log: Logbook, said: Message) -> bool:
 
 
 def read_failed(log: Logbook, said: Message) -> bool:
-    """`Failed to open libibverbs.so[.1]`: there is no InfiniBand library."""
-    return "libibverbs" in said.text and _keep(log, said, "ib", "missing")
+    """`Failed to open libibverbs.so[.1]`, `Failed to initialize NET plugin IB`: not there."""
+    if "libibverbs" in said.text:
+        return _keep(log, said, "ib", "missing")
+    if "Failed to initialize NET plugin " in said.text:
+        return _keep(log, said, "net-plugin", "failed")
+    return said.text.startswith("Failed to initialize any ")
+
+
+def read_speed(log: Logbook, said: Message) -> bool:
+    """`Could not get speed from .../eth0/speed. Defaulting to 10 Gbps.`: NCCL assumes one."""
+    if said.text.startswith("Could not get speed from "):
+        _keep(log, said, "speed", "missing")
+    return True
 
 
 @reads(r"GPU Direct RDMA (Enabled|Disabled) for HCA (\d{1,3}) '([^']*)'")
@@ -117,14 +129,16 @@ def read_gpudirect_device(log: Logbook, said: Message, match: re.Match[str]) -> 
 
 
 @reads(
-    r"GPU Direct RDMA (Enabled|Disabled) for GPU (\w{1,16})(?:\[\w{1,16}\])? / HCA (\d{1,3}) "
+    r"GPU Direct RDMA (Enabled|Disabled) for GPU (\w{1,16})(?:\[\w{1,16}\])? / HCA ([0-9a-f]{1,8}) "
     r"\(distance (\d{1,4}) (?:[<>]=?) (\d{1,4})\)"
 )
 def read_gpudirect_path(log: Logbook, said: Message, match: re.Match[str]) -> None:
     """`GPU Direct RDMA Disabled for GPU 81000 / HCA 0 (distance 6 > 4)`, in 2.4 `3 >= 2`."""
     log.quote(said)
-    state, gpu, *numbers = match.groups()
-    hca, distance, limit = map(int, numbers)
+    state, gpu, number, *numbers = match.groups()
+    distance, limit = map(int, numbers)
+    # Newer versions print it in hexadecimal, which shows from a on.
+    hca = int(number, 10 if number.isdigit() else 16)
     log.add("nccl_gpudirect", said, "path", gpu, hca, "", state == "Enabled", distance, limit)
 
 

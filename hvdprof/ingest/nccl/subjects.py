@@ -29,6 +29,8 @@ def _read_operation(log: Logbook, said: Message) -> bool:
         return read_call(log, said)
     if " -> Algo " in said.text:
         return tuning.read_choice(log, said)
+    if " Bytes -> " in said.text:
+        return tuning.read_other_path(log, said)
     return tuning.read_cells(log, said)
 
 
@@ -47,6 +49,8 @@ def _read_number(log: Logbook, said: Message) -> bool:
 
 
 def _read_gpu(log: Logbook, said: Message) -> bool:
+    if " connected via C2C" in said.text:
+        return True
     return network.read_gpudirect_path(log, said) or network.read_gpudirect_device(log, said)
 
 
@@ -78,6 +82,7 @@ _WORDS: dict[str, LineReader] = {
     "PROFILER/Plugin": network.read_other_plugin,
     "Using": network.read_using,
     "Failed": network.read_failed,
+    "Could": network.read_speed,
     "Call": trouble.read_retry,
     "GPU": _read_gpu,
     "NCCL": _read_nccl,
@@ -97,11 +102,28 @@ _LEVELS: dict[str, LineReader] = {
 _SILENT = """
     Setting threadThresholds Connected P2P NVLS CC DMA-BUF cudaDriverVersion New Connection
     [Proxy [Service RAS Mem ncclPollProxyResponse proxyProgressAsync Received Allocated UDS
-    Launch CUDA Could dlvsym TOPO/NET Retrieving Initialized Assigned MNNVL
+    Launch CUDA dlvsym TOPO/NET Retrieving Initialized Assigned MNNVL
     ncclTopoPopulateNics Max Threads SHARP Loading NET Comm Check CUMEM Symmetric Enabled
     ENV/Plugin GIN/Plugin RMA/Plugin GIN RMA Loaded Skipping devCommCreate External Successfully
 """
 _SILENT_WORDS = frozenset(_SILENT.split())
+_SILENT_TEXT = re.compile(
+    # What NCCL reads of the machine: files of the kernel that a virtual machine may lack.
+    r"Topology detection ?: |ncclTopoGetCpuAffinity: |NVLink target \S+ not visible|"
+    r"PXN Disabled|Search \d+ : \d+ channels|"
+    r"Cross-clique P2P|LSA extended|Local (?:Coll)?Net device counts|"
+    r"Rank \d+(?:: \d+| has \d+ local) (?:Coll)?Net devices|"
+    # What it decides for a communicator.
+    r"ncclP2pSchedule: |Tuning P2P operations|P2p connect(?: done in|: )|timings: rank |"
+    r"Rank \d+ has color with NCCL_SPLIT_NOCOLOR|"
+    r"Communicator has \d+ nodes|(?:CommRevokeAsync|MemManager|SymCheck)\b|"
+    r"ncclComm(?:Suspend|Resume|Grow): |Binding multicast memory|"
+    r"proxy listening socket at|GDRCOPY enabled|Socket handshake magic|"
+    r"cuMem host allocations do not|Disabling LL128 over|Stack size limit|"
+    r"(?:min|max)CTAs \d+ is larger|(?:splitShare|collnetEnable|nvlsCTAs|CTAPolicy) \d+ is not|"
+    r"NCCL_\w+ (?:-?\d+ is (?:too low|not valid)|value \d+ is too big)|NCCL_PROXY_CPUSET = "
+)
+"""Texts of 2.28 to 2.30 whose first word alone is too common."""
 _SILENT_STARTS = ("resp.opId=", "nvmlDevice", "ncclOsDlopen(")
 
 
@@ -117,16 +139,22 @@ def understand(log: Logbook, said: Message) -> bool:
     return reader is not None and reader(log, said)
 
 
+def _is_silent(word: str, text: str) -> bool:
+    if word in _SILENT_WORDS or word.startswith(_SILENT_STARTS):
+        return True
+    return bool(_PLACE.match(text) or _SILENT_TEXT.match(text))
+
+
 def _by_shape(word: str, text: str) -> LineReader | None:
     if word.startswith("NET/") and "GPU Direct RDMA" in text:
         return network.read_gpudirect_device
-    if word in _SILENT_WORDS or word.startswith(_SILENT_STARTS) or _PLACE.match(text):
-        return _silent
-    if not word:
+    if word.startswith("socket") and ", retrying (" in text:
+        return trouble.read_retry
+    if not word or _is_silent(word, text):
         return _silent
     if word[0].isdigit():
         return _read_number
-    if word.startswith("ncclComm"):
+    if word.startswith(("ncclComm", "[Rank")):
         return communicators.read_comm
     if " set " in text and word.isupper() and "_" in word:
         return network.read_setting

@@ -32,9 +32,9 @@ def read_version(log: Logbook, said: Message) -> bool:
     return _versions(log, said.text, (process.host, process.pid, said.file, said.line))
 
 
-@reads(r"^(\S+\.(?:cc|cu|cpp|c|h)):(\d{1,7}) -> (\d{1,4})\b")
+@reads(r"^(\S+\.(?:cc|cu|cpp|c|h)):(\d{1,7})(?: \([^\s()]{1,200}\))? -> (\d{1,4})\b")
 def read_trail(log: Logbook, said: Message, match: re.Match[str]) -> None:
-    """`transport/net.cc:1134 -> 6`: a caller that passed an error on."""
+    """`transport/net.cc:1134 -> 6`: a caller that passed an error on; 2.30 adds `(function)`."""
     _keep(log, said, "trail", int(match[3]), f"{match[1]}:{match[2]}")
 
 
@@ -47,8 +47,12 @@ def read_warning(log: Logbook, said: Message) -> bool:
 
 
 def read_retry(log: Logbook, said: Message) -> bool:
-    """`Call to connect returned Connection timed out, retrying`, which is no warning yet."""
-    retries = "Call to " in said.text and "retrying" in said.text
+    """`Call to connect returned Connection timed out, retrying`, which is no warning yet.
+
+    From 2.23 on `socketPollConnect: connect to ADDRESS returned ..., retrying (1/34) after ...`.
+    """
+    is_call = "Call to " in said.text or "connect to " in said.text
+    retries = is_call and "retrying" in said.text
     if retries:
         _keep(log, said, "retry", None, said.where)
     return retries

@@ -59,6 +59,14 @@ def read_choice(log: Logbook, said: Message, match: re.Match[str]) -> None:
     log.add("nccl_choices", said, *choice)
 
 
+@reads(
+    r"^\w{1,32} \[(?:Symmetric|Copy Engine|Hierarchical CE)\]: \d{1,18} Bytes -> "
+    r"(?:Kernel |cudaMemcpy|RMA )"
+)
+def read_other_path(_log: Logbook, _said: Message, _match: re.Match[str]) -> None:
+    """`AllReduce [Symmetric]: 1024 Bytes -> Kernel ...` (2.28): no algorithm, no protocol."""
+
+
 @reads(r"^(\d{1,18}) Bytes -> Algo (\d{1,2}) proto (\d{1,2}) time (\d{1,15}\.\d+)")
 def read_old_choice(log: Logbook, said: Message, match: re.Match[str]) -> None:
     """`40 Bytes -> Algo 1 proto 0 time 8.616000`, in microseconds (before 2.22)."""

@@ -196,7 +196,8 @@ NCCL_NETWORKS = Table(
             "subject",
             "category",
             "",
-            "network (the choice), net-plugin, collnet, tuner, profiler, ib, socket or ofi.",
+            "network (the choice), net-plugin, collnet, tuner, profiler, ib, socket, ofi, or speed "
+            "(missing: NCCL assumes one).",
         ),
         Column("state", "category", "", "using, loaded, missing or failed."),
         Column("text", "category", "", "Text of the line, verbatim."),
