@@ -33,6 +33,8 @@ PHASES: dict[str, str] = {
 }
 """The phases of the strip by their name in BREAKDOWN; blocked time is that of the others."""
 
+BLOCKED = "blocked"
+
 MOST_RANKS = 6
 """Ranks of the strip: those that deviate most."""
 
@@ -79,7 +81,8 @@ class RankPhases:
 def rank_phases(analysis: RunAnalysis, cell: FrameRow) -> RankPhases | None:
     """The strip of a cell: mean over its launches; None with fewer than two recorded ranks.
 
-    None, too, where the machine was too busy: another process may have slowed any of the ranks.
+    None, too, where the machine was too busy (another process may have slowed any of the ranks),
+    and where nothing says which time of a phase is waiting.
 
     Args:
         analysis: The finished analysis.
@@ -133,7 +136,8 @@ def _times_by_rank(
 
 
 def _by_rank(rows: pd.DataFrame) -> tuple[Sequence[int], Float64s, float] | None:
-    if rows["rank"].nunique() < 2:
+    # Where waits are unknown, they are part of the phases, which says nothing of a rank.
+    if rows["rank"].nunique() < 2 or BLOCKED not in set(rows["part"]):
         return None
     by_part = pd.pivot_table(rows, values="time_ns", index="rank", columns="part", aggfunc="mean")
     of_phase = by_part.reindex(columns=list(PHASES)).fillna(0.0).to_numpy(dtype=np.float64)
