@@ -72,7 +72,9 @@ def traced_verdict(
         place = f"{ranks_named(run.ranks['rank'])} of {record.size}"
     else:
         place = f"{record.size} rank{'s' if record.size > 1 else ''}"
-    number = f"{name}, {place}: {length} per step{'' if is_hidden else blocked}."
+    # One rank has no other to wait for.
+    is_silent = is_hidden or record.size == 1
+    number = f"{name}, {place}: {length} per step{'' if is_silent else blocked}."
     num_steps = int(cell["num_steps"])
     few = num_steps < LEAST_STEPS_OF_CAUSE
     terms = _OF_FEW_STEPS if few else tuple(CAUSES)
@@ -119,6 +121,11 @@ def _missing_ranks(run: Run) -> list[int]:
     return sorted(set(range(size)) - set(run.ranks["rank"].tolist()))
 
 
+def _times_collectives(run: Run) -> bool:
+    calls = run.table(RANK_COLLECTIVES.name)
+    return bool(len(calls)) and bool(calls["end_ns"].notna().any())
+
+
 def _without_steps(run: Run) -> str:
     num_calls = len(run.table(RANK_COLLECTIVES.name))
     return (
@@ -156,6 +163,13 @@ def _caveats(run: Run, num_steps: int, missing: list[int]) -> Iterator[Note]:
             f"traces of all ranks, or run `{torch_recording_command(size)}`."
         )
         yield Note(NoteCode.MISSING_RANKS, text, number=len(missing))
+    elif run.steps["blocked_ns"].isna().any() and not _times_collectives(run):
+        text = (
+            "The traces time no collective: blocked time is unknown, and no straggler is named. "
+            "Record with ProfilerActivity.CUDA where NCCL runs the collectives; else run "
+            f"`{torch_recording_command(size)}`."
+        )
+        yield Note(NoteCode.NO_WAITS, text)
     elif run.steps["blocked_ns"].isna().any():
         text = (
             "FSDP1 on CPUs waits several times in a step, which traces do not separate from work "

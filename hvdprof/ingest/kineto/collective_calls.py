@@ -64,7 +64,10 @@ class CollectiveCall:
 
     @property
     def arrival_ns(self) -> int:
-        """When the rank was ready for it: start of the kernel on GPUs, submission on CPUs."""
+        """When the rank was ready for it: on CPUs its submission.
+
+        On GPUs the start of the kernel, or of the reduction of what was copied to the host.
+        """
         times = (self.submitted_ns, self.start_ns, self.end_ns)
         if self.on_gpu:
             times = (self.start_ns, self.submitted_ns, self.end_ns)
@@ -168,6 +171,17 @@ def shaped_payload(args: Args) -> tuple[str, int | None]:
             return dtype, None
         elements *= edge
     return dtype, _bounded(elements * width)
+
+
+def as_submission(call: CollectiveCall) -> CollectiveCall:
+    """The call of an annotation that encloses no more than the host's submission (NCCL)."""
+    return replace(
+        call,
+        submitted_ns=call.start_ns,
+        submitted_end_ns=call.end_ns,
+        start_ns=None,
+        end_ns=None,
+    )
 
 
 def element_bytes(dtype: str) -> int | None:

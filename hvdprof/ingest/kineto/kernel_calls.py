@@ -11,7 +11,12 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from hvdprof.ingest.kineto.collective_calls import DEFAULT_GROUP, CollectiveCall, collective_of
+from hvdprof.ingest.kineto.collective_calls import (
+    DEFAULT_GROUP,
+    CollectiveCall,
+    as_submission,
+    collective_of,
+)
 
 Spans = dict[int, tuple[int, int]]
 
@@ -58,7 +63,7 @@ def with_kernels(
         if annotation.external_id is not None
     }
     if not submitted:
-        hosted = [_as_submission(call) for call in annotated]
+        hosted = [as_submission(call) for call in annotated]
         linked = [_timed(call, {**extents, **spans}, call.external_id) for call in hosted]
         if any(call.end_ns is not None for call in linked):
             return linked
@@ -86,16 +91,6 @@ def _kernel_spans(kernels: Sequence[Kernel]) -> Spans:
 def _timed(call: CollectiveCall, spans: Spans, external_id: int | None) -> CollectiveCall:
     span = None if external_id is None else spans.get(external_id)
     return call if span is None else replace(call, start_ns=span[0], end_ns=span[1], on_gpu=True)
-
-
-def _as_submission(call: CollectiveCall) -> CollectiveCall:
-    return replace(
-        call,
-        submitted_ns=call.start_ns,
-        submitted_end_ns=call.end_ns,
-        start_ns=None,
-        end_ns=None,
-    )
 
 
 def _annotations_within(

@@ -16,6 +16,7 @@ from hvdprof.ingest.kineto.trace_phases import (
     on_gpu,
     waits_on_cpu,
     waits_on_gpu,
+    with_copies_of_buckets,
 )
 from hvdprof.ingest.kineto.trace_set import RankTrace
 from hvdprof.ingest.recorder.step_phases import summed_lengths
@@ -50,14 +51,17 @@ def worked_steps(one: RankTrace) -> list[WorkedStep]:
     calls_of: dict[int, list[CollectiveCall]] = {}
     for call, number in zip(one.calls, one.step_of, strict=True):
         calls_of.setdefault(number, []).append(call)
-    starts, ends = waits_on_gpu(one.file) if one.file.on_gpu else (np.empty(0, np.int64),) * 2
-    hides_waits, is_of_fsdp2 = one.file.hides_waits, one.file.is_of_fsdp2
+    phases_of = [host_phases(one.file, step) for step in one.steps.steps]
+    starts, ends = (np.empty(0, np.int64),) * 2
+    if one.file.on_gpu:
+        backward = [piece for phases in phases_of for piece in phases.named("backward")]
+        starts, ends = waits_on_gpu(one.file, backward, one.clock)
+    hides_waits, is_of_fsdp2 = one.hides_waits, one.file.is_of_fsdp2
     found = []
-    for step in one.steps.steps:
+    for step, phases in zip(one.steps.steps, phases_of, strict=True):
         sharded: tuple[SyncWait, ...] = ()
-        phases = host_phases(one.file, step)
         if one.file.on_gpu:
-            pieces = on_gpu(phases, one.clock)
+            pieces = on_gpu(with_copies_of_buckets(one.file, step, phases), one.clock)
             low, high = np.searchsorted(ends, step.start_ns), np.searchsorted(starts, step.end_ns)
             waits = list(zip(starts[low:high].tolist(), ends[low:high].tolist(), strict=True))
         elif hides_waits:

@@ -12,7 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hvdprof.ingest.kineto.collective_calls import CollectiveCall
-from hvdprof.ingest.kineto.trace_file import FSDP2_GATHERS, FSDP2_REDUCES, Annotation, TraceFile
+from hvdprof.ingest.kineto.released_together import ALL_WAIT
+from hvdprof.ingest.kineto.trace_events import Annotation
+from hvdprof.ingest.kineto.trace_file import FSDP2_GATHERS, FSDP2_REDUCES, TraceFile
 from hvdprof.ingest.kineto.trace_phases import HostPhases, annotations_within, next_start_ns
 from hvdprof.ingest.kineto.trace_steps import TraceStep
 from hvdprof.rundir.recorder_format import (
@@ -23,8 +25,6 @@ from hvdprof.rundir.recorder_format import (
 )
 
 _COPIES_OUT = "FSDP::all_gather_copy_out"
-_ALL_WAIT = ("ALLREDUCE", "ALLGATHER", "REDUCESCATTER", "ALLTOALL", "BARRIER")
-"""Collectives from which no rank returns before every rank of the group has called them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def waits_of_fsdp2(
         if found:
             begin = max(begin, found[-1].end_ns)
         kind = _kind(around, phases)
-        size = call.group_size if call.collective in _ALL_WAIT else None
+        size = call.group_size if call.collective in ALL_WAIT else None
         found.append(SyncWait(kind, call.arrival_ns, begin, max(begin, end), size or 0))
     return found
 

@@ -1,9 +1,7 @@
 """What one profiler trace holds: who wrote it, annotations, collectives, and busy intervals."""
 
-import re
 from array import array
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,33 +10,22 @@ import numpy as np
 from hvdprof.ingest.kineto.collective_calls import (
     DEFAULT_GROUP,
     CollectiveCall,
+    as_submission,
     called_by_name,
-    called_with_args,
-    collective_of,
     with_submissions,
 )
-from hvdprof.ingest.kineto.kernel_calls import GpuAnnotation, Kernel, with_kernels
+from hvdprof.ingest.kineto.copied_calls import copied_calls
+from hvdprof.ingest.kineto.kernel_calls import with_kernels
+from hvdprof.ingest.kineto.trace_events import GLOO, NCCL, Annotation, Collected, collect
 from hvdprof.ingest.kineto.trace_header import trace_header
 from hvdprof.ingest.kineto.trace_records import (
     TraceText,
     args_of,
-    category_of,
-    name_of,
-    phase_of,
-    thread_of,
-    times_of,
     trace_records,
 )
 from hvdprof.ingest.text.text_chunks import Progress
 from hvdprof.model.arrays import Int64s
 
-_WANTED_OP = re.compile(
-    rb'"name"\s*:\s*"(record_param_comms|c10d::|autograd::engine::evaluate_function|'
-    rb"torch\.distributed\.ddp\.reducer::copy_bucket_to_grad)"
-)
-_COMMUNICATES = re.compile(rb'"name"\s*:\s*"(?:void\s+)?(?:nccl|rccl)')
-_EXTERNAL_ID = re.compile(rb'"External id"\s*:\s*(\d{1,18})(?!\d)')
-_CORRELATION = re.compile(rb'"correlation"\s*:\s*(\d{1,18})(?!\d)')
 _FSDP2 = "FSDP::"
 _FSDP1 = "FullyShardedDataParallel."
 _DDP = "DistributedDataParallel."
@@ -47,16 +34,6 @@ FSDP2_GATHERS, FSDP2_REDUCES = "FSDP::all_gather", "FSDP::post_backward_reduce"
 
 _EPOCH_FROM_US = 10**15
 """Microseconds since 1970 have been above this since 2001; times since boot never are."""
-
-
-@dataclass(frozen=True, slots=True)
-class Annotation:
-    """A named interval on one thread, ns."""
-
-    name: str
-    start_ns: int
-    end_ns: int
-    thread: int
 
 
 @dataclass(slots=True)
@@ -76,6 +53,7 @@ class TraceFile:
         copies: Start and end of DDP's copies of reduced buckets into gradients, by start.
         launches: Start on the host and start and end on the GPU of every kernel that computes.
         on_gpu: It holds kernels.
+        copies_to_host: Its collectives ran on the host with tensors of the GPU (Gloo).
         notes: Clauses on what is missing or damaged.
         num_records: Events in the file.
         thread: The thread that runs the steps: that of most annotations; -1 without any.
@@ -93,6 +71,7 @@ class TraceFile:
     copies: tuple[Int64s, Int64s] = (np.empty(0, np.int64), np.empty(0, np.int64))
     launches: tuple[Int64s, Int64s, Int64s] = (np.empty(0, np.int64),) * 3
     on_gpu: bool = False
+    copies_to_host: bool = False
     notes: list[str] = field(default_factory=list)
     num_records: int = 0
     thread: int = -1
@@ -121,6 +100,11 @@ class TraceFile:
         return bool(self.calls) and self.is_of_fsdp2 and not has_ranges
 
     @property
+    def times_collectives(self) -> bool:
+        """Whether it has the end of a collective: without one, nothing says what is a wait."""
+        return any(call.end_ns is not None for call in self.calls)
+
+    @property
     def is_of_fsdp2(self) -> bool:
         """Whether FSDP2 gathers and reduces its parameters."""
         return any(annotation.name.startswith(_FSDP2) for annotation in self.annotations)
@@ -131,29 +115,6 @@ class TraceFile:
         return bool(len(self.copies[0])) or any(
             annotation.name.startswith(_DDP) for annotation in self.annotations
         )
-
-
-@dataclass(slots=True)
-class _Collected:
-    """What is gathered while the events pass by."""
-
-    annotations: list[tuple[Annotation, bytes]] = field(default_factory=list)
-    with_args: list[CollectiveCall] = field(default_factory=list)
-    submissions: list[tuple[int, int, str]] = field(default_factory=list)
-    on_gpu: list[GpuAnnotation] = field(default_factory=list)
-    kernels: list[Kernel] = field(default_factory=list)
-    autograd: tuple["array[int]", "array[int]"] = field(
-        default_factory=lambda: (array("q"), array("q"))
-    )
-    copies: tuple["array[int]", "array[int]"] = field(
-        default_factory=lambda: (array("q"), array("q"))
-    )
-    compute: tuple["array[int]", "array[int]", "array[int]"] = field(
-        default_factory=lambda: (array("q"), array("q"), array("q"))
-    )
-    runtime: tuple["array[int]", "array[int]"] = field(
-        default_factory=lambda: (array("q"), array("q"))
-    )
 
 
 def read_trace_file(path: Path, *, progress: Progress | None = None) -> TraceFile:
@@ -169,11 +130,9 @@ def read_trace_file(path: Path, *, progress: Progress | None = None) -> TraceFil
         OSError: The file cannot be read.
         UnreadableInputError: It is no profiler trace.
     """
-    text, collected = TraceText(), _Collected()
+    text, collected = TraceText(), Collected()
     for record in trace_records(path, text, progress=progress):
-        handler = _HANDLERS.get(category_of(record).lower())
-        if handler is not None and phase_of(record) == b"X":
-            handler(record, collected)
+        collect(record, collected)
     header = trace_header(text)
     file = TraceFile(
         rank=header.rank,
@@ -193,115 +152,31 @@ def read_trace_file(path: Path, *, progress: Progress | None = None) -> TraceFil
     return file
 
 
-def _cpu_op(record: bytes, collected: _Collected) -> None:
-    wanted = _WANTED_OP.search(record, 0, 256)
-    times = times_of(record) if wanted else None
-    if wanted is None or times is None:
-        return
-    start, length = times
-    kind = wanted[1]
-    if kind == b"record_param_comms":
-        call = called_with_args(name_of(record), args_of(record), times)
-        if call is not None:
-            collected.with_args.append(call)
-    elif kind == b"c10d::":
-        name = name_of(record)
-        if collective_of(name):
-            collected.submissions.append((start, start + length, name))
-    else:
-        found = collected.autograd if kind.startswith(b"autograd") else collected.copies
-        found[0].append(start)
-        found[1].append(start + length)
-
-
-def _annotation(record: bytes, collected: _Collected) -> None:
-    times = times_of(record)
-    if times is not None:
-        start, length = times
-        name = name_of(record)
-        text = record if name.startswith(("gloo:", "nccl:", "mpi:", "ucc:")) else b""
-        collected.annotations.append(
-            (Annotation(name, start, start + length, thread_of(record)), text)
-        )
-
-
-def _gpu_annotation(record: bytes, collected: _Collected) -> None:
-    times = times_of(record)
-    if times is not None and name_of(record).startswith("nccl:"):
-        collected.on_gpu.append(GpuAnnotation(times[0], sum(times), _external_id(record)))
-
-
-def _kernel(record: bytes, collected: _Collected) -> None:
-    times = times_of(record)
-    if times is None:
-        return
-    # Its name may be a template of kilobytes, so it is read where it matters.
-    if not _COMMUNICATES.search(record, 0, 512):
-        _computing(record, collected)
-        return
-    collected.kernels.append(
-        Kernel(name_of(record), times[0], sum(times), thread_of(record), _external_id(record))
-    )
-
-
-def _external_id(record: bytes) -> int | None:
-    found = _EXTERNAL_ID.search(record)
-    return int(found[1]) if found else None
-
-
-def _computing(record: bytes, collected: _Collected) -> None:
-    times = times_of(record)
-    if times is None:
-        return
-    found = _CORRELATION.search(record)
-    starts, ends, correlations = collected.compute
-    starts.append(times[0])
-    ends.append(sum(times))
-    correlations.append(int(found[1]) if found else -1)
-
-
-def _runtime(record: bytes, collected: _Collected) -> None:
-    found, times = _CORRELATION.search(record), times_of(record)
-    if found is not None and times is not None:
-        collected.runtime[0].append(int(found[1]))
-        collected.runtime[1].append(times[0])
-
-
-# By category in lower case: torch before 1.13 wrote Operator, Kernel, Runtime.
-_HANDLERS: dict[bytes, Callable[[bytes, _Collected], None]] = {
-    b"cpu_op": _cpu_op,
-    b"operator": _cpu_op,
-    b"user_annotation": _annotation,
-    b"gpu_user_annotation": _gpu_annotation,
-    b"kernel": _kernel,
-    b"gpu_memcpy": _computing,
-    b"gpu_memset": _computing,
-    b"memcpy": _computing,
-    b"memset": _computing,
-    b"cuda_runtime": _runtime,
-    b"cuda_driver": _runtime,
-    b"hip_runtime": _runtime,
-    b"runtime": _runtime,
-}
-
-
-def _fill(file: TraceFile, collected: _Collected) -> None:
+def _fill(file: TraceFile, collected: Collected) -> None:
     annotations = sorted(collected.annotations, key=lambda pair: pair[0].start_ns)
     file.annotations = [annotation for annotation, record in annotations if not record]
     threads = Counter(annotation.thread for annotation in file.annotations)
     file.thread = max(threads, key=threads.__getitem__, default=-1)
-    named = [
-        call
+    threaded = [
+        (call, one.thread)
         for one, record in annotations
         if record and (call := _call_of(one, record, file.size)) is not None
     ]
+    named = [call for call, _ in threaded]
     file.on_gpu = bool(collected.kernels or len(collected.compute[0]))
     file.autograd = _by_start(*collected.autograd)
     file.copies = _by_start(*collected.copies)
     if file.on_gpu:
         file.launches = _launches(collected)
         file.calls = with_kernels(collected.with_args, named, collected.kernels, collected.on_gpu)
+        by_host = [pair for pair in threaded if pair[0].name.startswith(GLOO)]
+        if by_host and not file.times_collectives:
+            submissions = sorted(collected.submissions)
+            file.calls = copied_calls(by_host, submissions, collected.stream_waits)
+            file.copies_to_host = True
     else:
+        # Without the kernels of NCCL nothing says how long its collectives took.
+        named = [as_submission(call) if call.name.startswith(NCCL) else call for call in named]
         file.calls = with_submissions(named, sorted(collected.submissions))
     file.calls.sort(key=lambda call: call.arrival_ns)
 
@@ -317,7 +192,7 @@ def _by_start(starts: "array[int]", ends: "array[int]") -> tuple[Int64s, Int64s]
     return begin[order], end[order]
 
 
-def _launches(collected: _Collected) -> tuple[Int64s, Int64s, Int64s]:
+def _launches(collected: Collected) -> tuple[Int64s, Int64s, Int64s]:
     """Launch, start and end of each computing kernel; its own start where no launch is recorded."""
     starts, ends, correlations = (np.asarray(ints, dtype=np.int64) for ints in collected.compute)
     keys, times = (np.asarray(ints, dtype=np.int64) for ints in collected.runtime)

@@ -8,7 +8,7 @@ Tested in ``tests/ingest/kineto/test_traced_run.py``.
 """
 
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -17,7 +17,8 @@ import numpy as np
 from hvdprof.ingest.kineto.busy_intervals import merged, uncovered
 from hvdprof.ingest.kineto.collective_calls import CollectiveCall
 from hvdprof.ingest.kineto.gpu_clock import GpuClock
-from hvdprof.ingest.kineto.trace_file import Annotation, TraceFile
+from hvdprof.ingest.kineto.trace_events import Annotation
+from hvdprof.ingest.kineto.trace_file import TraceFile
 from hvdprof.ingest.kineto.trace_steps import TraceStep
 from hvdprof.model.arrays import Int64s
 
@@ -118,16 +119,45 @@ def waits_on_cpu(
     return _merged_list(waits)
 
 
-def waits_on_gpu(file: TraceFile) -> tuple[Int64s, Int64s]:
-    """When the GPU communicated and did not compute, merged, over the whole trace."""
-    timed = [
-        (call.start_ns, call.end_ns)
-        for call in file.calls
-        if call.start_ns is not None and call.end_ns is not None
-    ]
+def waits_on_gpu(
+    file: TraceFile, backward: Sequence[tuple[int, int]], clock: GpuClock
+) -> tuple[Int64s, Int64s]:
+    """When the GPU communicated and did not compute, merged, over the whole trace.
+
+    Where DDP has Gloo reduce on the host, it is from the end of backward on the GPU to the end of
+    the reduction. In earlier gaps between kernels the GPU waits for launches, while no thread waits
+    for the reduction; and what the GPU does later is Gloo's own copy.
+
+    Args:
+        file: The trace.
+        backward: Start and end of backward on the host, by start.
+        clock: When the GPU had done what the host had started.
+    """
+    is_hidden = file.copies_to_host and file.is_of_ddp
+    timed, whole = [], []
+    for call in file.calls:
+        if call.start_ns is None or call.end_ns is None:
+            continue
+        around = bisect_right(backward, _submitted(call), key=lambda piece: piece[0]) - 1
+        if is_hidden and around >= 0 and _submitted(call) <= backward[around][1]:
+            done = clock.done_ns(backward[around][1])
+            whole.append((max(call.start_ns, done), call.end_ns))
+        else:
+            timed.append((call.start_ns, call.end_ns))
     times = np.asarray(timed, dtype=np.int64).reshape(-1, 2)
     _, starts, ends = file.launches
-    return uncovered(merged(times[:, 0], times[:, 1]), merged(starts, ends))
+    alone = uncovered(merged(times[:, 0], times[:, 1]), merged(starts, ends))
+    waits = np.asarray(whole, dtype=np.int64).reshape(-1, 2)
+    return merged(*(np.concatenate([alone[side], waits[:, side]]) for side in (0, 1)))
+
+
+def with_copies_of_buckets(file: TraceFile, step: TraceStep, phases: HostPhases) -> HostPhases:
+    """Phases whose backward reaches to DDP's copies of reduced buckets: they are within it."""
+    pieces = []
+    for name, start, end in phases.pieces:
+        copied = _copied(file, end, next_start_ns(file, end, step.host_end_ns))
+        pieces.append((name, start, max([end, *copied]) if name == "backward" else end))
+    return HostPhases(tuple(pieces))
 
 
 def on_gpu(phases: HostPhases, clock: GpuClock) -> list[Piece]:

@@ -12,6 +12,7 @@ from hvdprof.ingest.kineto.collective_calls import CollectiveCall
 from hvdprof.ingest.kineto.gpu_clock import GpuClock
 from hvdprof.ingest.kineto.recording_choice import one_recording
 from hvdprof.ingest.kineto.recordings import UNKNOWN_ERROR_NS
+from hvdprof.ingest.kineto.released_together import clock_shifts
 from hvdprof.ingest.kineto.trace_file import TraceFile
 from hvdprof.ingest.kineto.trace_steps import TraceStep, TraceSteps, trace_steps
 from hvdprof.ingest.tables.collective_matching import (
@@ -25,6 +26,9 @@ from hvdprof.rundir.plan import COLLECTIVES_ENGINE, DDP_ENGINE, FSDP_ENGINE
 from hvdprof.rundir.recorder_format import SAME_CLOCK
 from hvdprof.rundir.shown_names import shown_name
 
+BY_COLLECTIVES = "collectives"
+"""How clocks are related that nothing but the ends of collectives relates."""
+
 MOST_UNMATCHED = 0.5
 """Share of calls without a partner from which the traces are of different jobs."""
 
@@ -35,7 +39,7 @@ class RankTrace:
 
     ``steps`` are numbered alike on all ranks. ``offset_ns`` leads to the clock of the job, whose
     time 0 is the first event of all ranks. ``step_of`` is the number of the step of each call, -1
-    outside steps.
+    outside steps. ``num_ranks`` is that of the job.
     """
 
     rank: int
@@ -47,6 +51,16 @@ class RankTrace:
     clock_error_ns: int = 0
     offset_ns: int = 0
     step_of: list[int] = field(default_factory=list)
+    num_ranks: int = 1
+
+    @property
+    def hides_waits(self) -> bool:
+        """Whether nothing says when the rank waited for others.
+
+        Beside the traces that ``TraceFile`` names, those of several ranks that time no collective:
+        NCCL's without kernels, or of a library that the profiler does not see.
+        """
+        return self.file.hides_waits or (self.num_ranks > 1 and not self.file.times_collectives)
 
     @property
     def first_ns(self) -> int:
@@ -123,17 +137,14 @@ def trace_set(
     ranks = {}
     for rank, (path, file) in sorted(whole.items()):
         clock = GpuClock.of(*file.launches)
-        ranks[rank] = RankTrace(rank, path, file, trace_steps(file, clock), clock)
+        ranks[rank] = RankTrace(rank, path, file, trace_steps(file, clock), clock, num_ranks=size)
     if not any(rank.calls or rank.steps.steps for rank in ranks.values()):
         raise UnreadableInputError(
             f"{shown_name(files[0][0])} holds neither steps nor collectives.",
             hint=f"Call profiler.step() after each step. {torch_recording_hint(size)}",
         )
     _place_on_one_clock(ranks, notes)
-    origin = min(rank.first_ns + rank.offset_ns for rank in ranks.values())
-    for trace in ranks.values():
-        # Times since 1970 are no exact floating-point numbers of nanoseconds.
-        trace.offset_ns -= origin
+    _begin_at_0(ranks)
     _number_alike(ranks, notes)
     for trace in ranks.values():
         trace.step_of = _steps_of_calls(trace)
@@ -144,6 +155,7 @@ def trace_set(
             "ranks in kind, type or size: these traces are not of one job.",
             hint="Give the traces of all ranks of one job, of one recording.",
         )
+    _relate_clocks(ranks, matching)
     if matching.num_unmatched:
         text = (
             f"{matching.num_unmatched} of {matching.num_calls} collectives have no partner on "
@@ -166,6 +178,25 @@ def _place_on_one_clock(ranks: Mapping[int, RankTrace], notes: list[Note]) -> No
         )
         rank.clock_method = SAME_CLOCK if is_same_host else "wall-clock"
         rank.clock_error_ns = 0 if is_same_host else UNKNOWN_ERROR_NS
+
+
+def _begin_at_0(ranks: Mapping[int, RankTrace]) -> None:
+    """Times since 1970 are no exact floating-point numbers of nanoseconds."""
+    origin = min(rank.first_ns + rank.offset_ns for rank in ranks.values())
+    for trace in ranks.values():
+        trace.offset_ns -= origin
+
+
+def _relate_clocks(ranks: Mapping[int, RankTrace], matching: Matching) -> None:
+    """Move ranks whose clock is that of another host, or of one not named (torch below 2.13)."""
+    first = next(iter(ranks.values()))
+    shifts = clock_shifts({rank: one.calls for rank, one in ranks.items()}, matching.ids)
+    for rank, (shift, error) in shifts.items():
+        trace = ranks[rank]
+        if trace.clock_method != SAME_CLOCK and error < trace.clock_error_ns:
+            trace.offset_ns = first.offset_ns + shift
+            trace.clock_method, trace.clock_error_ns = BY_COLLECTIVES, error
+    _begin_at_0(ranks)
 
 
 def _number_alike(ranks: Mapping[int, RankTrace], notes: list[Note]) -> None:

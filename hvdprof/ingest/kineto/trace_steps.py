@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from itertools import pairwise, zip_longest
 
 from hvdprof.ingest.kineto.gpu_clock import GpuClock
-from hvdprof.ingest.kineto.trace_file import Annotation, TraceFile
+from hvdprof.ingest.kineto.trace_events import Annotation
+from hvdprof.ingest.kineto.trace_file import TraceFile
 from hvdprof.model.arrays import Int64s
 
 _MARKED = re.compile(r"ProfilerStep#(\d{1,12})$")

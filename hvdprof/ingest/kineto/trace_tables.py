@@ -96,7 +96,7 @@ def _steps(one: RankTrace, steps: list[WorkedStep]) -> Block:
         "dur_ns": end - start,
         **parts,
         "blocked_ns": pd.arrays.IntegerArray(
-            parts["blocked_ns"].copy(), np.full(len(steps), one.file.hides_waits)
+            parts["blocked_ns"].copy(), np.full(len(steps), one.hides_waits)
         ),
         "samples": np.ones(len(steps), dtype=np.int64),
         "loss": np.full(len(steps), np.nan),
@@ -191,7 +191,7 @@ def _exposed(one: RankTrace, steps: list[WorkedStep]) -> "pd.api.extensions.Exte
         exposed = spans[:, 1] - spans[:, 0] - computing
     else:
         exposed = covered_ns(spans[:, 0], spans[:, 1], merged(times[:, 0], times[:, 1]))
-        known &= (np.array(one.step_of) >= 0) & (not one.file.hides_waits)
+        known &= (np.array(one.step_of) >= 0) & (not one.hides_waits)
     return pd.arrays.IntegerArray(exposed, ~known)
 
 

@@ -293,7 +293,8 @@ RANKS = Table(
             "clock_method",
             "category",
             "",
-            "Alignment of its clock to rank 0's: same-clock, tcp, wall-clock or none.",
+            "Alignment of its clock to rank 0's: same-clock, tcp, wall-clock, collectives (their "
+            "ends, in traces) or none.",
         ),
         Column("clock_offset_ns", "int64", "ns", "Aligned time minus its own time, at the start."),
         Column("clock_drift_ppm", "float64", "ppm", "Drift: change of that offset per time."),

@@ -1,0 +1,172 @@
+"""What is gathered of the events of a profiler trace while they pass by.
+
+Tested in ``tests/ingest/kineto/test_trace_file.py``.
+"""
+
+import re
+from array import array
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from hvdprof.ingest.kineto.collective_calls import (
+    CollectiveCall,
+    called_with_args,
+    collective_of,
+)
+from hvdprof.ingest.kineto.copied_calls import StreamWait
+from hvdprof.ingest.kineto.kernel_calls import GpuAnnotation, Kernel
+from hvdprof.ingest.kineto.trace_records import (
+    args_of,
+    category_of,
+    name_of,
+    phase_of,
+    thread_of,
+    times_of,
+)
+
+_WANTED_OP = re.compile(
+    rb'"name"\s*:\s*"(record_param_comms|c10d::|autograd::engine::evaluate_function|'
+    rb"torch\.distributed\.ddp\.reducer::copy_bucket_to_grad)"
+)
+_COMMUNICATES = re.compile(rb'"name"\s*:\s*"(?:void\s+)?(?:nccl|rccl)')
+_WAITS_FOR_STREAM = re.compile(rb'"name"\s*:\s*"(?:cuda|hip)StreamSynchronize"')
+_EXTERNAL_ID = re.compile(rb'"External id"\s*:\s*(\d{1,18})(?!\d)')
+_CORRELATION = re.compile(rb'"correlation"\s*:\s*(\d{1,18})(?!\d)')
+GLOO, NCCL = "gloo:", "nccl:"
+"""How annotations of collectives begin, by the library that runs them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Annotation:
+    """A named interval on one thread, ns."""
+
+    name: str
+    start_ns: int
+    end_ns: int
+    thread: int
+
+
+@dataclass(slots=True)
+class Collected:
+    """What is gathered while the events pass by."""
+
+    annotations: list[tuple[Annotation, bytes]] = field(default_factory=list)
+    with_args: list[CollectiveCall] = field(default_factory=list)
+    submissions: list[tuple[int, int, str]] = field(default_factory=list)
+    on_gpu: list[GpuAnnotation] = field(default_factory=list)
+    kernels: list[Kernel] = field(default_factory=list)
+    autograd: tuple["array[int]", "array[int]"] = field(
+        default_factory=lambda: (array("q"), array("q"))
+    )
+    copies: tuple["array[int]", "array[int]"] = field(
+        default_factory=lambda: (array("q"), array("q"))
+    )
+    compute: tuple["array[int]", "array[int]", "array[int]"] = field(
+        default_factory=lambda: (array("q"), array("q"), array("q"))
+    )
+    stream_waits: list[StreamWait] = field(default_factory=list)
+    runtime: tuple["array[int]", "array[int]"] = field(
+        default_factory=lambda: (array("q"), array("q"))
+    )
+
+
+def collect(record: bytes, collected: Collected) -> None:
+    """Gather what an event says; one of another kind says nothing."""
+    handler = _HANDLERS.get(category_of(record).lower())
+    if handler is not None and phase_of(record) == b"X":
+        handler(record, collected)
+
+
+def _cpu_op(record: bytes, collected: Collected) -> None:
+    wanted = _WANTED_OP.search(record, 0, 256)
+    times = times_of(record) if wanted else None
+    if wanted is None or times is None:
+        return
+    start, length = times
+    kind = wanted[1]
+    if kind == b"record_param_comms":
+        call = called_with_args(name_of(record), args_of(record), times)
+        if call is not None:
+            collected.with_args.append(call)
+    elif kind == b"c10d::":
+        name = name_of(record)
+        if collective_of(name):
+            collected.submissions.append((start, start + length, name))
+    else:
+        found = collected.autograd if kind.startswith(b"autograd") else collected.copies
+        found[0].append(start)
+        found[1].append(start + length)
+
+
+def _annotation(record: bytes, collected: Collected) -> None:
+    times = times_of(record)
+    if times is not None:
+        start, length = times
+        name = name_of(record)
+        text = record if name.startswith((GLOO, NCCL, "mpi:", "ucc:")) else b""
+        collected.annotations.append(
+            (Annotation(name, start, start + length, thread_of(record)), text)
+        )
+
+
+def _gpu_annotation(record: bytes, collected: Collected) -> None:
+    times = times_of(record)
+    if times is not None and name_of(record).startswith(NCCL):
+        collected.on_gpu.append(GpuAnnotation(times[0], sum(times), _external_id(record)))
+
+
+def _kernel(record: bytes, collected: Collected) -> None:
+    times = times_of(record)
+    if times is None:
+        return
+    # Its name may be a template of kilobytes, so it is read where it matters.
+    if not _COMMUNICATES.search(record, 0, 512):
+        _computing(record, collected)
+        return
+    collected.kernels.append(
+        Kernel(name_of(record), times[0], sum(times), thread_of(record), _external_id(record))
+    )
+
+
+def _external_id(record: bytes) -> int | None:
+    found = _EXTERNAL_ID.search(record)
+    return int(found[1]) if found else None
+
+
+def _computing(record: bytes, collected: Collected) -> None:
+    times = times_of(record)
+    if times is None:
+        return
+    found = _CORRELATION.search(record)
+    starts, ends, correlations = collected.compute
+    starts.append(times[0])
+    ends.append(sum(times))
+    correlations.append(int(found[1]) if found else -1)
+
+
+def _runtime(record: bytes, collected: Collected) -> None:
+    found, times = _CORRELATION.search(record), times_of(record)
+    if found is not None and times is not None:
+        collected.runtime[0].append(int(found[1]))
+        collected.runtime[1].append(times[0])
+    if times is not None and _WAITS_FOR_STREAM.search(record, 0, 512):
+        wait = StreamWait(thread_of(record), times[0], sum(times))
+        collected.stream_waits.append(wait)
+
+
+# By category in lower case: torch before 1.13 wrote Operator, Kernel, Runtime.
+_HANDLERS: dict[bytes, Callable[[bytes, Collected], None]] = {
+    b"cpu_op": _cpu_op,
+    b"operator": _cpu_op,
+    b"user_annotation": _annotation,
+    b"gpu_user_annotation": _gpu_annotation,
+    b"kernel": _kernel,
+    b"gpu_memcpy": _computing,
+    b"gpu_memset": _computing,
+    b"memcpy": _computing,
+    b"memset": _computing,
+    b"cuda_runtime": _runtime,
+    b"cuda_driver": _runtime,
+    b"hip_runtime": _runtime,
+    b"runtime": _runtime,
+}
