@@ -176,7 +176,8 @@ def measure(num_steps: int, batch_size: int) -> list[Agreement]:
         trace = Path(folder) / "trace.json"
         profiler.export_chrome_trace(str(trace))
         events = json.loads(trace.read_text(encoding="utf-8"))["traceEvents"]
-        lines = [from_bytes(text) for text in (Path(folder) / "rank-0.jsonl").open("rb")]
+        recorded = (Path(folder) / "rank-0.jsonl").read_bytes()
+    lines = [from_bytes(text) for text in recorded.splitlines()]
     steps = [line for line in lines if line["kind"] == "step" and not line["warmup"]]
     return compare_marks(steps, events)
 

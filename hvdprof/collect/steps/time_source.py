@@ -194,11 +194,35 @@ def time_source_of(device: str, clock: Callable[[], int] = time.monotonic_ns) ->
     number = device.removeprefix("cuda").removeprefix(":")
     if number and not number.isdecimal():
         raise ValueError(f"{device!r} is no GPU; cuda and cuda:0 are")
-    index = int(number) if number else None
-    current_stream = torch.cuda.current_stream
+    # Not on the current GPU: a script may leave that at 0 and name another GPU itself.
+    current = current_stream_of(torch, int(number) if number else None)
     return CudaClock(
-        lambda: torch.cuda.Event(enable_timing=True),
-        clock,
-        # Not on the current GPU: a script may leave that at 0 and name another GPU itself.
-        lambda event: event.record(current_stream(index)),
+        lambda: torch.cuda.Event(enable_timing=True), clock, lambda event: event.record(current())
     )
+
+
+def current_stream_of(torch: Any, index: int | None) -> Callable[[], object]:
+    """What returns the current stream of a GPU, of the current one without an index.
+
+    ``torch.cuda.current_stream`` makes an object from the name of the device at each call: 7 of the
+    11 µs of a mark on an H200. The number of the stream is had in 0.1 µs, and its object is made
+    once.
+    """
+    stream_of = torch.cuda.current_stream
+    # Also makes the context of the GPU, where the script has not used it yet.
+    stream_of(index)
+    number_of = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+    device_of = getattr(torch._C, "_cuda_getDevice", None)
+    if number_of is None or (index is None and device_of is None):
+        return lambda: stream_of(index)
+    streams: dict[tuple[int, int], object] = {}
+
+    def current() -> object:
+        device = device_of() if index is None else index
+        key = device, number_of(device)
+        stream = streams.get(key)
+        if stream is None:
+            stream = streams[key] = stream_of(device)
+        return stream
+
+    return current

@@ -112,6 +112,4 @@ class PartReader(ABC):
 
 def _is_beyond(value: object, limit: int) -> bool:
     # The smallest, too: ratios of damaged numbers would be beyond floats.
-    return isinstance(value, int | float) and (
-        abs(value) >= limit or 0 < abs(value) < 1 / limit
-    )
+    return isinstance(value, int | float) and (abs(value) >= limit or 0 < abs(value) < 1 / limit)

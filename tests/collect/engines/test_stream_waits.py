@@ -19,7 +19,8 @@ GATHER_NS, FORWARD_NS = 700, 300
 
 
 def steps_of(*arguments):
-    command = [sys.executable, "-m", "tests.builders.fsdp_on_streams", *arguments]
+    module = "tests.builders.fsdp_on_streams"
+    command = [sys.executable, "-X", "faulthandler", "-m", module, *arguments]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert ended.returncode == 0, ended.stderr
     return json.loads(ended.stdout.splitlines()[-1])

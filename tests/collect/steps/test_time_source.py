@@ -4,7 +4,12 @@ from types import SimpleNamespace
 import pytest
 
 from hvdprof.collect.steps import time_source
-from hvdprof.collect.steps.time_source import CudaClock, HostClock, time_source_of
+from hvdprof.collect.steps.time_source import (
+    CudaClock,
+    HostClock,
+    current_stream_of,
+    time_source_of,
+)
 from tests.builders.fake_torch import FakeGpu, FakeTime
 
 
@@ -114,10 +119,31 @@ def test_events_are_recorded_where_the_model_computes(monkeypatch, device, strea
         Event=Event,
         current_stream=lambda index: f"stream of {0 if index is None else index}",
     )
-    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda, _C=None))
     clock = time_source_of(device)
     clock.now()
     assert recorded_on == [stream] * 2
+
+
+@pytest.mark.parametrize("index", [None, 1])
+def test_the_current_stream_is_made_once_and_followed(index):
+    current, made = {0: 7, 1: 8}, []
+
+    def stream_of(device):
+        made.append(device)
+        return f"GPU {device}, stream {current[device or 0]}"
+
+    known = SimpleNamespace(_cuda_getCurrentRawStream=current.get, _cuda_getDevice=lambda: 0)
+    torch = SimpleNamespace(cuda=SimpleNamespace(current_stream=stream_of), _C=known)
+    device = index or 0
+    first, others = current[device], []
+    stream = current_stream_of(torch, index)
+    for number in (first, first, 9, 9, first):
+        current[device] = number
+        others.append(stream())
+    assert others == [f"GPU {device}, stream {number}" for number in (first, first, 9, 9, first)]
+    # Once before, then one for each stream.
+    assert made == [index, device, device]
 
 
 def test_a_gpu_without_a_number_is_refused(monkeypatch):
