@@ -83,7 +83,7 @@ class Training:
 
     def block(self, num_steps: int) -> Block:
         """Train that many steps."""
-        ends = []
+        ends: list[tuple[float, float]] = []
         for _ in range(num_steps + 1):
             with collect.step(samples=self.batch_size):
                 with collect.phase("data"):

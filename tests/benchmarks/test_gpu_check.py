@@ -118,7 +118,7 @@ def test_a_rehearsal_runs_what_needs_no_gpu_and_says_what_did_not_run(check: Che
 
     results = run_steps(check, steps)
 
-    assert ran == ["machine", "environment", "gpu-tests", "build-cpu", "np2"]
+    assert ran == ["machine", "environment", "cost", "gpu-tests", "build-cpu", "np2"]
     not_run = [one for one in results if one.status == SKIPPED]
     assert {one.step.name for one in not_run} == {"marks", "build-nccl", "np1", "nccl-log"}
     assert all(one.lines == [NO_GPU] for one in not_run)

@@ -213,7 +213,7 @@ def current_stream_of(torch: Any, index: int | None) -> Callable[[], object]:
     stream_of(index)
     number_of = getattr(torch._C, "_cuda_getCurrentRawStream", None)
     device_of = getattr(torch._C, "_cuda_getDevice", None)
-    if number_of is None or (index is None and device_of is None):
+    if number_of is None or device_of is None:
         return lambda: stream_of(index)
     streams: dict[tuple[int, int], object] = {}
 
