@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +23,8 @@ _BANNERS = (
 # What MPI_Get_library_version begins with; MPICH and those made of it share one binary interface.
 _LIBRARIES = ((OPENMPI, "Open MPI"), (INTEL, "Intel(R) MPI"), (MPICH, "MPICH"))
 _LIKE_MPICH = (MPICH, INTEL)
+_REMOTE_SHELL = "OMPI_MCA_plm_rsh_agent"
+_SHELLS = ("ssh", "rsh")
 # What horovod/runner/mpi_run.py of 0.28.1 looks for in the banner.
 _HOROVODRUN_KNOWS = ("Open MPI", "OpenRTE", "IBM Spectrum MPI", "MPICH", "Intel(R) MPI")
 
@@ -81,15 +84,26 @@ class Mpi:
         A Horovod built elsewhere may find another ``libmpi`` first, and an Open MPI that was moved
         after its build (any from a Python package) finds its own files by ``OPAL_PREFIX`` alone:
         without it a process that no ``mpirun`` started aborts in ``MPI_Init``.
+
+        Without ssh, as in small containers, Open MPI 4 ends every job, also on this host alone,
+        unless it is given another program. It would start that on other hosts.
         """
+        variables: dict[str, str] = {}
+        if self.flavour == OPENMPI and not _has_remote_shell(inherited):
+            variables[_REMOTE_SHELL] = "false"
         if self.library_dir is None:
-            return {}
+            return variables
         found = [part for part in inherited.get("LD_LIBRARY_PATH", "").split(os.pathsep) if part]
         others = [part for part in found if part != self.library_dir]
-        variables = {"LD_LIBRARY_PATH": os.pathsep.join([self.library_dir, *others])}
+        variables["LD_LIBRARY_PATH"] = os.pathsep.join([self.library_dir, *others])
         if self.flavour == OPENMPI:
             variables["OPAL_PREFIX"] = str(Path(self.library_dir).parent)
         return variables
+
+
+def _has_remote_shell(inherited: Mapping[str, str]) -> bool:
+    path = inherited.get("PATH")
+    return _REMOTE_SHELL in inherited or any(shutil.which(name, path=path) for name in _SHELLS)
 
 
 def find_mpi(python: str = sys.executable) -> Mpi | None:

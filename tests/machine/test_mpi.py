@@ -89,16 +89,35 @@ def test_library_dir_is_the_launchers_own_prefix(tmp_path: Path) -> None:
     assert mpi_library_dir(str(mpirun)) == str(tmp_path / "lib64")
 
 
-def test_environment_puts_its_own_libraries_first_and_once() -> None:
+def test_environment_puts_its_own_libraries_first_and_once(with_ssh: str) -> None:
     mpi = make_mpi(library_dir="/venv/lib")
-    assert mpi.environment({}) == {"LD_LIBRARY_PATH": "/venv/lib", "OPAL_PREFIX": "/venv"}
+    variables = {"LD_LIBRARY_PATH": "/venv/lib", "OPAL_PREFIX": "/venv"}
+    assert mpi.environment({"PATH": with_ssh}) == variables
     inherited = {"LD_LIBRARY_PATH": "/cuda/lib:/venv/lib:"}
     assert mpi.environment(inherited)["LD_LIBRARY_PATH"] == "/venv/lib:/cuda/lib"
 
 
-def test_environment_leaves_the_systems_mpi_alone() -> None:
-    assert make_mpi(library_dir=None).environment({"LD_LIBRARY_PATH": "/x"}) == {}
+def test_environment_leaves_the_systems_mpi_alone(with_ssh: str) -> None:
+    inherited = {"LD_LIBRARY_PATH": "/x", "PATH": with_ssh}
+    assert make_mpi(library_dir=None).environment(inherited) == {}
     assert "OPAL_PREFIX" not in make_mpi(flavour="mpich", library_dir="/venv/lib").environment({})
+
+
+@pytest.fixture
+def with_ssh(tmp_path: Path) -> str:
+    """A PATH with a remote shell."""
+    write_program(tmp_path / "bin/ssh", "exit 1")
+    return str(tmp_path / "bin")
+
+
+def test_open_mpi_starts_ranks_of_this_host_without_ssh(tmp_path: Path, with_ssh: str) -> None:
+    agent = {"OMPI_MCA_plm_rsh_agent": "false"}
+    without = {"PATH": str(tmp_path / "empty")}
+    assert make_mpi(library_dir=None).environment(without) == agent
+    assert make_mpi(library_dir=None).environment({"PATH": with_ssh}) == {}
+    named = without | {"OMPI_MCA_plm_rsh_agent": "/opt/kubexec.sh"}
+    assert make_mpi(library_dir=None).environment(named) == {}
+    assert make_mpi(flavour="mpich", library_dir=None).environment(without) == {}
 
 
 @pytest.mark.parametrize(
