@@ -36,7 +36,7 @@ PIP_INSTALL := $(PIP) install --no-compile --constraint constraints.txt
 PIP_PROGRESS := awk '/^ *(Downloading|Using cached) .*[0-9] MB/ { sub(/^ */, ""); sub(/https?:[^ ]*\//, ""); print "  " $$0 } \
   /^Installing collected packages/ { print "  Unpacking " NF - 3 " packages" } { fflush() }'
 # Every test is in exactly one part: tests/test_parts.py.
-FAST = $(BIN)/python -m pytest --fast -n logical --dist worksteal
+PURE = --pure -n logical --dist worksteal
 REAL := horovod or browser or install or root
 ALONE := timing or gpu
 # Tests start hundreds of commands and ranks: none of them shall compile anew.
@@ -65,10 +65,10 @@ bench: $(VENV)/.hvdprof-horovod  ## Measure on this machine; ARGS="..." goes to 
 	$(BIN)/hvdprof bench --preset quick $(ARGS)
 
 test-fast: $(VENV)/.hvdprof-fast  ## Run what needs nothing but Python, in an environment without torch: 4 minutes on two cores.
-	$(FAST) $(ARGS)
+	$(BIN)/python -m pytest --fast -n logical --dist worksteal --durations=10 --durations-min=0.5 $(ARGS)
 
 test-lowest: $(LOWEST_VENV)/.hvdprof-lowest  ## Run the fast tests with the lowest versions that pyproject.toml allows.
-	$(LOWEST_VENV)/bin/python -m pytest --fast -n logical --dist worksteal -W ignore::DeprecationWarning $(ARGS)
+	$(LOWEST_VENV)/bin/python -m pytest $(PURE) -W ignore::DeprecationWarning $(ARGS)
 
 # Tests that wait for deadlines: six at a time. Real ranks and browsers: two files at a time on any
 # machine, the longest first (tests/conftest.py). What measures time runs alone.
@@ -77,7 +77,7 @@ test: setup $(VENV)/.hvdprof-sessions  ## Run every test, 51 minutes on two core
 	@[ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || { $(call provide,PATH="$$PATH:/usr/sbin" command -v slurmctld && PATH="$$PATH:/usr/sbin" command -v slurmd && command -v srun && command -v munge && ls /usr/lib/*/pmix2/lib/libpmix.so,Slurm for the tests of its launcher is,slurmctld slurmd slurm-client munge libpmix-dev); }
 	@[ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || { $(call provide,java -version,Java for the tests on Spark is,default-jre-headless); }
 	failed=0; \
-	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-reproducible} $(FAST) $(COV) || failed=1; \
+	$(BIN)/python -m pytest $(PURE) $(COV) || failed=1; \
 	$(BIN)/python -m pytest -n logical --dist worksteal -m "(slow or torch) and not (waits or $(REAL) or $(ALONE))" || failed=1; \
 	$(BIN)/python -m pytest -n 6 --dist worksteal -m "waits and not ($(ALONE))" || failed=1; \
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "($(REAL)) and not (waits or $(ALONE))" || failed=1; \

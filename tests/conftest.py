@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-NOT_FAST = {
+NOT_PURE = {
     "horovod",
     "browser",
     "install",
@@ -25,8 +25,11 @@ NOT_FAST = {
 }
 """Markers of what needs more than Python and the light environment, or more than its time."""
 
-FAST = f"not ({' or '.join(sorted(NOT_FAST))})"
-"""What ``--fast`` selects, as ``-m`` would spell it."""
+NOT_FAST = NOT_PURE | {"heavy"}
+"""Those, and that of what only takes too long for the inner loop."""
+
+PURE, FAST = (f"not ({' or '.join(sorted(markers))})" for markers in (NOT_PURE, NOT_FAST))
+"""What ``--pure`` and ``--fast`` select, as ``-m`` would spell it."""
 
 ATTEMPTS = {"slow": 2, "horovod": 2, "browser": 2, "root": 2, "timing": 3}
 """How often a test of commands, ranks, browsers, networks or times is tried before it fails.
@@ -94,12 +97,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """``--fast``, which ``make test-fast`` passes."""
+    """``--fast`` is for ``make test-fast``, and ``--pure`` for the first part of ``make test``."""
     parser.addoption("--fast", action="store_true", help="omit tests marked as one of NOT_FAST")
+    parser.addoption("--pure", action="store_true", help="omit tests marked as one of NOT_PURE")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Omit whole files of which ``--fast`` or ``-m`` selects no test, without importing them.
+    """Omit whole files of which ``--fast``, ``--pure`` or ``-m`` selects no test, unimported.
 
     An import takes time, and it needs what the markers of the file name. Files that are named on
     the command line are not asked for here.
@@ -107,6 +111,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if collection_path.suffix != ".py":
         return None
     selections = [FAST if config.getoption("--fast") else "", config.option.markexpr]
+    selections += [PURE] if config.getoption("--pure") else []
     if not any(selections):
         return None
     source = collection_path.read_text(encoding="utf-8")
@@ -116,7 +121,8 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Omit single tests by their markers, or start with the files that take longest."""
     _check_markers_are_in_the_files(items)
-    if not config.getoption("--fast"):
+    omits = NOT_FAST if config.getoption("--fast") else NOT_PURE
+    if not (config.getoption("--fast") or config.getoption("--pure")):
         places = {name: place for place, name in enumerate(LONGEST_FIRST)}
         items.sort(key=lambda item: places.get(item.path.name, len(places)))
         for item in items:
@@ -124,7 +130,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             if attempts > 1:
                 item.add_marker(pytest.mark.flaky(reruns=attempts - 1, reruns_delay=5))
         return
-    omitted = [item for item in items if {mark.name for mark in item.iter_markers()} & NOT_FAST]
+    omitted = [item for item in items if {mark.name for mark in item.iter_markers()} & omits]
     config.hook.pytest_deselected(items=omitted)
     items[:] = [item for item in items if item not in set(omitted)]
 

@@ -2,12 +2,15 @@
 
 import ast
 
+import pytest
+
 from tests.builders.places import ROOT
 
 PACKAGES = ("hvdprof", "dashboards", "bench_models", "benchmarks")
 MOST = 150
 
 
+@pytest.mark.heavy
 def test_few_annotations_are_any() -> None:
     files = [path for package in PACKAGES for path in (ROOT / package).rglob("*.py")]
     assert len(files) > 400

@@ -4,6 +4,8 @@ import ast
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.builders.places import ROOT
 
 PACKAGES = (
@@ -38,6 +40,7 @@ def _named(module: Path) -> list[str]:
     return NAMED.findall(doc or "")
 
 
+@pytest.mark.heavy
 def test_a_module_has_a_test_or_names_it() -> None:
     tests = {
         package: {path.stem for path in (ROOT / "tests" / package).rglob("test_*.py")}

@@ -7,6 +7,8 @@ module is listed with what it reads. A new place fails here: give the fact a fie
 import ast
 from collections.abc import Iterator
 
+import pytest
+
 from tests.builders.places import ROOT
 
 FOLDERS = (
@@ -90,6 +92,7 @@ def _cuts(source: str) -> Iterator[str]:
                 yield ast.unparse(node)
 
 
+@pytest.mark.heavy
 def test_no_own_text_is_taken_apart():
     found = {
         str(path.relative_to(ROOT)): list(_cuts(path.read_text(encoding="utf-8")))

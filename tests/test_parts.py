@@ -4,7 +4,7 @@ import re
 from itertools import combinations
 
 from tests.builders.places import ROOT
-from tests.conftest import LONGEST_FIRST, NOT_FAST
+from tests.conftest import LONGEST_FIRST, NOT_FAST, NOT_PURE
 
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 
@@ -24,15 +24,15 @@ def expressions() -> list[str]:
     ]
 
 
-def test_the_recipe_runs_the_fast_part_and_four_others() -> None:
+def test_the_recipe_runs_the_pure_part_and_four_others() -> None:
     recipe = MAKEFILE[MAKEFILE.index("\ntest: ") :].split("\n\n")[0]
-    assert recipe.count("$(FAST) ") == 1
+    assert recipe.count("$(PURE) ") == 1
     assert len(expressions()) == 4
 
 
 def test_every_combination_of_markers_is_in_exactly_one_part() -> None:
     # These tests start real ranks too, and run in environments of their own.
-    names = sorted(NOT_FAST - {"tensorflow", "frameworks"})
+    names = sorted(NOT_PURE - {"tensorflow", "frameworks"})
     for number in (1, 2, 3):
         for markers in combinations(names, number):
             values = {name: name in markers for name in names}
@@ -40,8 +40,8 @@ def test_every_combination_of_markers_is_in_exactly_one_part() -> None:
             assert len(parts) == 1, (markers, parts)
 
 
-def test_the_fast_part_omits_what_another_part_runs() -> None:
-    values = dict.fromkeys(sorted(NOT_FAST), False)
+def test_the_pure_part_omits_what_another_part_runs() -> None:
+    values = dict.fromkeys(sorted(NOT_PURE), False)
     assert not any(eval(text, {}, values) for text in expressions())
 
 

@@ -65,6 +65,7 @@ def test_without_plain_torch_horovod_is_the_baseline_of_both(tmp_path):
     assert set(found.scaling["baseline"]) == {"horovod np=1"}
 
 
+@pytest.mark.heavy
 def test_ddp_alone_is_its_own_baseline_and_what_the_verdict_is_about(tmp_path):
     passes = [one for one in both_engines() if one.segments[0].engine == "ddp"]
     found = analysis_of(tmp_path, passes)
@@ -80,6 +81,7 @@ def test_the_verdict_is_about_horovod_where_both_were_measured(compared):
     assert compared.verdict.biggest_loss == "exposed transfer"
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", ["losses", "waterfall", "pop", "ceilings"])
 def test_every_table_of_cells_separates_the_engines(compared, name):
     table = compared.table(name)
@@ -89,6 +91,7 @@ def test_every_table_of_cells_separates_the_engines(compared, name):
     assert sizes["horovod"] == sizes["ddp"]
 
 
+@pytest.mark.heavy
 def test_the_terms_of_each_engine_sum_to_what_it_lacks(compared):
     shares = compared.table("waterfall").groupby(["np", "engine"])["share"].sum()
     reached = compared.scaling.set_index(["np", "engine"])["efficiency"]
@@ -96,6 +99,7 @@ def test_the_terms_of_each_engine_sum_to_what_it_lacks(compared):
         assert share == pytest.approx(1 - reached[key], abs=1e-9)
 
 
+@pytest.mark.heavy
 def test_ddp_is_compared_with_horovod_as_a_toggle(compared):
     # On one rank nothing is exchanged, so there is nothing to compare.
     (row,) = compared.table("toggles").to_dict("records")
@@ -142,6 +146,7 @@ def test_a_straggler_under_ddp_is_named_without_horovod(tmp_path):
     assert row["evidence"].startswith("mnist on 2 ranks under DDP: the other ranks wait for rank 1")
 
 
+@pytest.mark.heavy
 def test_exposed_communication_of_ddp_is_not_fixed_by_horovod_settings(tmp_path):
     passes = [one for one in both_engines() if one.segments[0].engine != "horovod"]
     found = analysis_of(tmp_path, passes).findings

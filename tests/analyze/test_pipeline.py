@@ -15,6 +15,7 @@ from tests.builders.run_directory import PassSpec, SegmentSpec, write_run
 from tests.builders.run_spec import typical_parts
 
 
+@pytest.mark.heavy
 def test_all_tables_are_as_declared(tmp_path: Path) -> None:
     analysis = analysis_of(tmp_path, sweep({0: 10, 1: 10.5, 2: 12.5}))
     for table, frame in (
@@ -27,6 +28,7 @@ def test_all_tables_are_as_declared(tmp_path: Path) -> None:
         assert len(frame)
 
 
+@pytest.mark.heavy
 def test_a_run_without_anything_has_empty_tables(tmp_path: Path) -> None:
     analysis = analysis_of(tmp_path, [])
     for frame in (analysis.job_steps, analysis.launches, analysis.scaling, analysis.losses):
@@ -34,6 +36,7 @@ def test_a_run_without_anything_has_empty_tables(tmp_path: Path) -> None:
     assert analysis.warnings == ()
 
 
+@pytest.mark.heavy
 def test_unobserved_blocked_time_is_missing_everywhere(tmp_path: Path) -> None:
     hidden = SegmentSpec(parts_ms=typical_parts(10, blocked_ms=4), seen_inside=False)
     seen = SegmentSpec(model="other", parts_ms=typical_parts(10, blocked_ms=4))
@@ -60,6 +63,7 @@ def test_unobserved_blocked_time_is_missing_everywhere(tmp_path: Path) -> None:
     assert "nan" not in stream.getvalue().lower()
 
 
+@pytest.mark.heavy
 def test_ranks_that_finished_without_a_recording_are_reported(tmp_path: Path) -> None:
     analysis = analysis_of(tmp_path, [PassSpec(size=2, missing_ranks=[0, 1])])
     assert len(analysis.scaling) == 0
@@ -94,6 +98,7 @@ def test_a_rank_that_did_not_record_in_one_launch_leaves_the_others(tmp_path: Pa
     assert set(analysis.table("ceilings")["np"]) == {2}
 
 
+@pytest.mark.heavy
 def test_a_single_step_gives_a_number_without_interval(tmp_path: Path) -> None:
     segment = SegmentSpec(num_warmup_batches=0, num_steps=1)
     row = analysis_of(tmp_path, [PassSpec(segments=[segment])]).scaling.iloc[0]
@@ -101,6 +106,7 @@ def test_a_single_step_gives_a_number_without_interval(tmp_path: Path) -> None:
     assert row[["samples_per_s_low", "samples_per_s_high"]].isna().all()
 
 
+@pytest.mark.heavy
 def test_evaluations_of_all_ranks_are_in_the_verdict_and_the_findings(tmp_path: Path) -> None:
     num_steps, evaluated = 40, [10, 20, 30]
     spec = SegmentSpec(num_warmup_batches=2, num_steps=num_steps - 2)

@@ -34,6 +34,7 @@ def predicted(folder: Path) -> Path:
     return run
 
 
+@pytest.mark.heavy
 def test_a_later_run_beside_it_scores_a_forecast(tmp_path):
     run = predicted(tmp_path / "small")
     measured(tmp_path / "large", 4)
@@ -51,6 +52,7 @@ def test_a_later_run_beside_it_scores_a_forecast(tmp_path):
     assert stored[0]["measured_by"] == "large"
 
 
+@pytest.mark.heavy
 def test_scores_are_used_by_later_forecasts_of_the_same_folder(tmp_path):
     run = predicted(tmp_path / "small")
     measured(tmp_path / "large", 4)
@@ -64,6 +66,7 @@ def test_scores_are_used_by_later_forecasts_of_the_same_folder(tmp_path):
     assert error == pytest.approx(found.scores["log_error"].iloc[0])
 
 
+@pytest.mark.heavy
 def test_damaged_scores_are_written_again(tmp_path):
     run = predicted(tmp_path / "small")
     measured(tmp_path / "large", 4)
@@ -78,6 +81,7 @@ def test_damaged_scores_are_written_again(tmp_path):
     assert len(earlier_errors(tmp_path)[0]) == 1
 
 
+@pytest.mark.heavy
 def test_a_size_that_nobody_measured_has_no_score(tmp_path):
     found = api.score_forecasts([predicted(tmp_path / "small")])
 
@@ -85,11 +89,13 @@ def test_a_size_that_nobody_measured_has_no_score(tmp_path):
     assert found.num_forecasts == 1
 
 
+@pytest.mark.heavy
 def test_a_run_without_a_forecast_is_refused(tmp_path):
     with pytest.raises(UnreadableInputError, match="No forecast to score"):
         api.score_forecasts([measured(tmp_path / "small", 1)])
 
 
+@pytest.mark.heavy
 def test_a_run_beside_it_that_cannot_be_read_is_a_note(tmp_path):
     run = predicted(tmp_path / "small")
     broken = tmp_path / "broken"

@@ -66,6 +66,7 @@ def both(folder: Path) -> tuple[RunAnalysis, RunAnalysis]:
     return full, light
 
 
+@pytest.mark.heavy
 def test_throughput_efficiency_and_parts_are_those_of_the_full_recording(
     both: tuple[RunAnalysis, RunAnalysis],
 ) -> None:
@@ -78,6 +79,7 @@ def test_throughput_efficiency_and_parts_are_those_of_the_full_recording(
     assert light["step_time_p95_ns"].isna().all()
 
 
+@pytest.mark.heavy
 def test_the_straggler_has_the_same_rank_phase_and_cost(
     both: tuple[RunAnalysis, RunAnalysis],
 ) -> None:
@@ -93,6 +95,7 @@ def test_the_straggler_has_the_same_rank_phase_and_cost(
         assert light[term] == pytest.approx(full[term], abs=8e5)
 
 
+@pytest.mark.heavy
 def test_a_rank_that_becomes_late_is_late_from_about_that_step_on(tmp_path: Path) -> None:
     run = load_run(made_light(write_run(tmp_path, passes(from_step=190, late_ms=12.0))))
     named = analyze_run(run).stragglers.set_index("rank").loc[LATE_RANK]
@@ -100,6 +103,7 @@ def test_a_rank_that_becomes_late_is_late_from_about_that_step_on(tmp_path: Path
     assert named["first_step"] == pytest.approx(190, abs=16)
 
 
+@pytest.mark.heavy
 def test_pauses_show_in_the_windows_that_hold_them(tmp_path: Path) -> None:
     parts, pause_ms = coupled_parts(late_ms=0.0), 900.0
     pausing = np.arange(WARMUP + NUM_STEPS) % 80 == 40
@@ -117,6 +121,7 @@ def test_pauses_show_in_the_windows_that_hold_them(tmp_path: Path) -> None:
     assert set(longest["longest_step"] % 80) == {40}
 
 
+@pytest.mark.heavy
 def test_clocks_of_two_hosts_are_aligned_at_both_ends_of_a_window(tmp_path: Path) -> None:
     hosts = ["a", "a", "b", "b"]
     drifting = passes(hosts=hosts, offset_ms=[0, 0, 7, 7], drift_ms=[0, 0, 3, 3])
@@ -128,6 +133,7 @@ def test_clocks_of_two_hosts_are_aligned_at_both_ends_of_a_window(tmp_path: Path
     assert transfer == pytest.approx(TRANSFER_MS * 1e6, rel=0.15)
 
 
+@pytest.mark.heavy
 def test_the_verdict_says_what_a_light_recording_cannot_say_and_how_to_get_it(
     both: tuple[RunAnalysis, RunAnalysis],
 ) -> None:
@@ -157,6 +163,7 @@ def test_exposed_transfer_of_windows_may_be_jitter(
     assert found["cost_ns"] == pytest.approx(full["cost_ns"], rel=0.1)
 
 
+@pytest.mark.heavy
 def test_the_command_of_a_full_recording_is_that_of_the_run_without_the_flag(
     tmp_path: Path,
 ) -> None:
@@ -164,6 +171,7 @@ def test_the_command_of_a_full_recording_is_that_of_the_run_without_the_flag(
     assert full_command(run) == "hvdprof run --np 1,4 -- python train.py"
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("given", "full"),
     [
@@ -220,6 +228,7 @@ def test_every_command_works_or_ends_in_one_message(folder: Path, tmp_path: Path
         assert " nan" not in text, name
 
 
+@pytest.mark.heavy
 def test_windows_can_be_queried(folder: Path) -> None:
     query = (
         "select sum(num_steps) as all_steps, min(step_median_ns) as least, "
@@ -230,6 +239,7 @@ def test_windows_can_be_queried(folder: Path) -> None:
     assert str(RANKS * NUM_STEPS) in text
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.TITLE)
 def test_every_page_of_the_dashboard_shows_the_run(folder: Path, page: object) -> None:
     runs = RunStore([folder / "light"])
@@ -239,6 +249,7 @@ def test_every_page_of_the_dashboard_shows_the_run(folder: Path, page: object) -
         assert "A light recording holds windows of steps" in shown
 
 
+@pytest.mark.heavy
 def test_light_and_full_runs_are_not_compared_and_older_manifests_are(folder: Path) -> None:
     manifest = load_run(folder / "full").manifest
     plain, light = (

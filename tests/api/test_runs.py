@@ -11,6 +11,7 @@ from tests.builders.examples import examples
 from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts, write_run
 
 
+@pytest.mark.heavy
 def test_from_the_folder_to_a_report(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", [PassSpec(), PassSpec(size=2)])
     analysis = analyze_run(load_run(folder))
@@ -19,6 +20,7 @@ def test_from_the_folder_to_a_report(tmp_path: Path) -> None:
     assert json.loads(target.read_text())["verdict"]["sentence"] == analysis.verdict.sentence
 
 
+@pytest.mark.heavy
 def test_the_format_may_be_named(tmp_path: Path) -> None:
     analysis = analyze_run(load_run(write_run(tmp_path / "run", [PassSpec()])))
     target = tmp_path / "report.data"
@@ -28,6 +30,7 @@ def test_the_format_may_be_named(tmp_path: Path) -> None:
         write_report(analysis, tmp_path / "other.data")
 
 
+@pytest.mark.heavy
 def test_a_report_is_not_overwritten_unasked(tmp_path: Path) -> None:
     analysis = analyze_run(load_run(write_run(tmp_path / "run", [PassSpec()])))
     target = tmp_path / "scaling.json"
@@ -91,6 +94,7 @@ def test_no_damage_to_a_recording_is_a_traceback(recorded: Path, data: st.DataOb
     assert analysis.verdict.sentence.endswith(".")
 
 
+@pytest.mark.heavy
 def test_steps_of_a_segment_that_the_plan_does_not_know_are_left_out(recorded: Path) -> None:
     path = sorted(recorded.glob("passes/*throughput*/recorder/rank-0.jsonl"))[1]
     intact = path.read_bytes()

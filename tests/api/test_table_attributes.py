@@ -34,6 +34,7 @@ def test_a_run_completes_its_tables_and_gives_frames() -> None:
         run.collectives  # type: ignore[attr-defined]  # noqa: B018
 
 
+@pytest.mark.heavy
 def test_an_analysis_has_what_it_derives() -> None:
     analysis = analyze_files(load_run(TIMELINE))
     assert len(analysis.tensors) == len(analysis.derived["tensors"]) > 0
@@ -42,6 +43,7 @@ def test_an_analysis_has_what_it_derives() -> None:
     assert {"collectives", "tensors"} <= set(dir(analysis))
 
 
+@pytest.mark.heavy
 def test_all_tables_are_a_mapping_with_attributes() -> None:
     tables = load_tables(TIMELINE)
     assert set(tables) == set(tables.row_counts)
@@ -73,6 +75,7 @@ def test_describe_prints_columns_with_units(capsys: pytest.CaptureFixture[str]) 
         run.describe("typo")
 
 
+@pytest.mark.heavy
 def test_one_path_is_enough(tmp_path: Path) -> None:
     copy = tmp_path / "timeline.json"
     copy.write_bytes(TIMELINE.read_bytes())

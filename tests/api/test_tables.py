@@ -41,6 +41,7 @@ def large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(standalone_timeline, "read_timeline_file", never)
 
 
+@pytest.mark.heavy
 def test_a_folder_of_tables_is_the_same(
     timeline: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -57,6 +58,7 @@ def test_a_folder_of_tables_is_the_same(
         pd.testing.assert_frame_equal(cached, small, check_categorical=False)
 
 
+@pytest.mark.heavy
 def test_progress_counts_the_executions_until_they_are_in_the_cache(
     timeline: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -77,6 +79,7 @@ def executions_reported(timeline: Path) -> tuple[int, list[int]]:
     return num, [done for file, done, total in calls if (file, total) == (str(timeline), num)]
 
 
+@pytest.mark.heavy
 def test_executions_of_a_large_timeline_have_the_numbers_of_its_collectives(
     timeline: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -91,6 +94,7 @@ def test_executions_of_a_large_timeline_have_the_numbers_of_its_collectives(
         pd.testing.assert_series_equal(found[name], expected[name], obj=name)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("ending", ["csv", "json"])
 def test_the_events_as_text_are_the_same(
     ending: str, timeline: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -103,6 +107,7 @@ def test_the_events_as_text_are_the_same(
     assert cached.read_text() == small.read_text()
 
 
+@pytest.mark.heavy
 def test_a_question_is_answered_the_same(timeline: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("duckdb", reason="the extra sql is not installed")
     statement = (
@@ -118,6 +123,7 @@ def test_a_question_is_answered_the_same(timeline: Path, monkeypatch: pytest.Mon
     assert "events" in catalogue
 
 
+@pytest.mark.heavy
 def test_the_rows_carry_the_name_that_the_file_has_now(
     timeline: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -131,6 +137,7 @@ def test_the_rows_carry_the_name_that_the_file_has_now(
     ]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("place", ["read_parquet('{path}')", "read_text('{path}')"])
 def test_other_files_stay_out_of_reach(
     place: str, timeline: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -103,6 +103,7 @@ def test_megatron_times_forward_and_the_batch_alone():
     assert megatron(late("backward", 20)) == ()
 
 
+@pytest.mark.heavy
 def test_every_rule_takes_every_scenario():
     for scenario in SCENARIOS:
         launch = simulated_launch(scenario, 8, "with stalls", seed=1)

@@ -22,6 +22,7 @@ def test_a_fault_hits_every_kth_step_or_all_from_one_on():
     assert hit_steps("data:rank=0:ms=5:from=17", 0) == [17, 18, 19]
 
 
+@pytest.mark.heavy
 def test_chance_is_the_same_for_all_ranks_unless_any_is_meant():
     steps = range(2000)
     of_all = [hit_steps("data:rank=all:ms=5:chance=0.1", rank, steps=steps) for rank in (0, 1)]

@@ -5,6 +5,7 @@ from benchmarks.forecast_simulated import SIZES, coverage, outcomes
 from benchmarks.simulated_jobs import random_job, random_speeds, simulate
 
 
+@pytest.mark.heavy
 def test_bands_hold_the_truth_of_simulated_jobs() -> None:
     found = outcomes(3, seed=3)
 

@@ -2,10 +2,13 @@
 
 from pathlib import Path
 
+import pytest
+
 from benchmarks.kineto_ingest import write
 from hvdprof.ingest.kineto.trace_file import read_trace_file
 
 
+@pytest.mark.heavy
 def test_the_trace_has_steps_collectives_and_kernels(tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
     write(path, 1000)

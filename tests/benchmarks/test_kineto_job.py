@@ -23,6 +23,7 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return write_job(tmp_path_factory.mktemp("kineto"), 2, 1000)
 
 
+@pytest.mark.heavy
 def test_events_are_as_frequent_as_in_public_traces(job: list[Path]) -> None:
     trace = json.loads(job[0].read_text())
     kinds = Counter(event.get("cat") for event in trace["traceEvents"])
@@ -37,6 +38,7 @@ def test_events_are_as_frequent_as_in_public_traces(job: list[Path]) -> None:
     assert times != sorted(times)
 
 
+@pytest.mark.heavy
 def test_every_collective_is_matched_and_waits_for_the_late_rank(job: list[Path]) -> None:
     calls = load_run(job).table("rank_collectives")
     assert len(calls) == 2 * 3 * COLLECTIVES_PER_STEP
@@ -46,6 +48,7 @@ def test_every_collective_is_matched_and_waits_for_the_late_rank(job: list[Path]
     assert late.to_numpy() == pytest.approx(LATE_US * 1000, abs=2)
 
 
+@pytest.mark.heavy
 def test_a_read_trace_holds_a_small_part_of_its_text(job: list[Path]) -> None:
     read_trace_file(job[0])
     tracemalloc.start()

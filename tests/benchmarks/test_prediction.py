@@ -142,6 +142,7 @@ def test_allreduces_at_the_predicted_size_are_left_out(recorded, tmp_path):
     assert (part / "other.jsonl").is_symlink()
 
 
+@pytest.mark.heavy
 def test_two_launches_of_a_size_differ(tmp_path):
     segments = [SegmentSpec(parts_ms=typical_parts(ms, 0.1), num_steps=20) for ms in (9.5, 10.5)]
     traced = SegmentSpec(parts_ms=typical_parts(30.0, 0.1), num_steps=20)
@@ -151,6 +152,7 @@ def test_two_launches_of_a_size_differ(tmp_path):
     assert list(differences.values()) == [pytest.approx(0.1, rel=0.1)]
 
 
+@pytest.mark.heavy
 def test_every_larger_size_of_every_job_is_a_cell(recorded, monkeypatch, capsys):
     asked = []
 
@@ -173,6 +175,7 @@ def test_every_larger_size_of_every_job_is_a_cell(recorded, monkeypatch, capsys)
     assert "gloo-100" in capsys.readouterr().err
 
 
+@pytest.mark.heavy
 def test_cells_and_pages_are_written(recorded, monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(prediction, "forecast", lambda *_: (_ for _ in ()).throw(UsageError("no")))
     page = tmp_path / "page.md"
@@ -191,6 +194,7 @@ def test_cells_and_pages_are_written(recorded, monkeypatch, tmp_path, capsys):
     assert "x4" not in page.read_text(encoding="utf-8")
 
 
+@pytest.mark.heavy
 def test_another_section_of_a_page_is_written(recorded, monkeypatch, tmp_path):
     monkeypatch.setattr(prediction, "forecast", lambda *_: (_ for _ in ()).throw(UsageError("no")))
     page = tmp_path / "page.md"

@@ -37,6 +37,7 @@ def invoke(*arguments):
     return result
 
 
+@pytest.mark.heavy
 def test_it_prints_the_verdict_first(run_folder):
     text = invoke("analyze", run_folder).stdout
     assert text.startswith("mnist on 2 ranks: 8")

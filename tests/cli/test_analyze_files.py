@@ -34,6 +34,7 @@ def test_every_file_has_its_page(folder: Path) -> None:
     assert "±" not in text
 
 
+@pytest.mark.heavy
 def test_as_json(folder: Path) -> None:
     found = json.loads(invoke("analyze", folder / "timeline.json", "--format", "json").stdout)
     (page,) = found["files"]
@@ -45,6 +46,7 @@ def test_as_json(folder: Path) -> None:
     assert all(open_["command"] for open_ in page["unanswered"])
 
 
+@pytest.mark.heavy
 def test_several_paths_and_a_file_to_write(folder: Path) -> None:
     output = folder / "found.json"
     invoke("analyze", folder / "job.out", folder / "results.txt", "-o", output)
@@ -53,6 +55,7 @@ def test_several_paths_and_a_file_to_write(folder: Path) -> None:
     assert [row["np"] for row in found["tables"]["throughput_scaling"]] == [2, 1, 2, 4]
 
 
+@pytest.mark.heavy
 def test_a_throughput_table_has_the_verdict_of_scaling(tmp_path: Path) -> None:
     table = tmp_path / "t.csv"
     table.write_text("np,samples/s\n1,100\n2,180\n4,330\n")
@@ -62,6 +65,7 @@ def test_a_throughput_table_has_the_verdict_of_scaling(tmp_path: Path) -> None:
     assert found["files"][0]["caveat"] == stated["caveats"][0]
 
 
+@pytest.mark.heavy
 def test_a_table_of_several_series_names_the_command(tmp_path: Path) -> None:
     table = tmp_path / "t.csv"
     table.write_text("model,np,samples/s\na,1,100\na,2,180\nb,1,10\nb,2,19\n")
@@ -110,6 +114,7 @@ def test_every_file_of_the_corpus_can_be_reported(kind: str) -> None:
     assert len(found["files"]) == len(list((CORPUS / kind).iterdir()))
 
 
+@pytest.mark.heavy
 def test_the_verdict_of_a_file_comes_before_its_name(tmp_path: Path) -> None:
     (tmp_path / "ras.txt").write_text(MISMATCH)
     found, stream = analyze_files(load_run(tmp_path)), StringIO()

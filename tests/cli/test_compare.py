@@ -32,6 +32,7 @@ def invoke(*arguments):
     return result
 
 
+@pytest.mark.heavy
 def test_it_prints_the_verdict_first_and_ends_well_without_a_gate(slower):
     result = invoke(*slower)
     assert result.stdout.startswith("REGRESSED: mnist on 2 ranks: step time +10.0 %")
@@ -77,11 +78,13 @@ def test_a_file_is_written_whole_and_not_over_another(slower, tmp_path):
     invoke(*slower, "-o", output, "--force")
 
 
+@pytest.mark.heavy
 def test_a_margin_that_is_no_percentage_is_refused(slower):
     with pytest.raises(UsageError, match="--margin 'two'"):
         invoke(*slower, "--margin", "two")
 
 
+@pytest.mark.heavy
 def test_a_run_that_is_not_there_is_said_with_what_is_near(slower):
     before, after = slower
     with pytest.raises(UnreadableInputError, match=r"afte does not exist\.$") as error:
@@ -89,6 +92,7 @@ def test_a_run_that_is_not_there_is_said_with_what_is_near(slower):
     assert "after" in error.value.hint
 
 
+@pytest.mark.heavy
 def test_a_condition_on_what_neither_run_has_is_no_silent_pass(tmp_path):
     runs = [write_run(tmp_path / name, sweep({2: 12.0})) for name in ("a", "b")]
     with pytest.raises(NotComparableError, match="no cell of both runs has scaling efficiency"):

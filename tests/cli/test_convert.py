@@ -27,6 +27,7 @@ def table(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.heavy
 def test_a_run_becomes_a_folder_of_parquet(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", [PassSpec(), PassSpec(size=2)])
     assert invoke("convert", run, "-o", tmp_path / "out").exit_code == 0
@@ -36,6 +37,7 @@ def test_a_run_becomes_a_folder_of_parquet(tmp_path: Path) -> None:
     assert set(steps["rank"]) == {0, 1}
 
 
+@pytest.mark.heavy
 def test_all_tables_in_one_object(tmp_path: Path, table: Path) -> None:
     assert invoke("convert", table, "-o", tmp_path / "all.json").stderr.startswith("Wrote ")
     content = json.loads((tmp_path / "all.json").read_text())
@@ -52,6 +54,7 @@ def test_one_table_in_one_file(tmp_path: Path, table: Path) -> None:
     invoke("convert", table, "-o", output, "--table", "throughput", "--force")
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -78,6 +78,7 @@ def test_a_folder_without_runs_is_watched_and_said(tmp_path, offered):
     assert "runs holds" not in result.stderr
 
 
+@pytest.mark.heavy
 def test_a_folder_of_dumps_is_one_page_with_its_verdict_first(tmp_path, offered):
     dumps = {rank: dump(enqueued=6 - rank, late_ns=rank) for rank in range(2)}
     folder = write_dumps(tmp_path / "dumps", dumps)
@@ -121,6 +122,7 @@ def test_a_host_that_others_reach_is_warned_of(tmp_path, offered, host):
     assert offered["access"].token is None
 
 
+@pytest.mark.heavy
 def test_the_password_comes_from_the_option_or_the_environment(tmp_path, offered, monkeypatch):
     folder = write_run(tmp_path / "one", [PassSpec()])
     result = dashboard(folder, "--no-open", "--host", "0.0.0.0", "--password", "secret")

@@ -24,6 +24,7 @@ def run(*arguments: str) -> Any:
     return CliRunner().invoke(build_app(), ["doctor", *arguments])
 
 
+@pytest.mark.heavy
 def test_ready_machine_ends_with_0(survey: list[Survey]) -> None:
     result = run()
     assert result.exit_code == 0
@@ -70,6 +71,7 @@ def test_every_fix_is_printed_under_its_line(survey: list[Survey]) -> None:
     assert lines[place + 1].strip() == '-> echo "127.0.0.1 $(hostname)" >> /etc/hosts'
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("ready", "code"), [(True, 0), (False, 5)])
 def test_json_is_one_object_with_stable_keys(ready: bool, code: int, survey: list[Survey]) -> None:
     survey[0] = make_survey(topology="GPU0 X\n") if ready else make_survey(torch=None)

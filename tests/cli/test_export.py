@@ -40,6 +40,7 @@ def export(*arguments):
     return result
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", ["trace.json", "trace.json.gz"])
 def test_a_recorded_run_becomes_a_valid_trace(run_folder, tmp_path, name):
     output = tmp_path / name
@@ -61,6 +62,7 @@ def test_a_recorded_run_becomes_a_valid_trace(run_folder, tmp_path, name):
     }
 
 
+@pytest.mark.heavy
 def test_a_standalone_timeline_is_refused_with_what_to_do_instead(tmp_path):
     timeline = tmp_path / "timeline.json"
     timeline.write_text(
@@ -75,6 +77,7 @@ def test_a_standalone_timeline_is_refused_with_what_to_do_instead(tmp_path):
     assert not (tmp_path / "trace.json").exists()
 
 
+@pytest.mark.heavy
 def test_ranks_and_timeline_lie_on_one_clock(run_folder, tmp_path):
     output = tmp_path / "trace.json"
     export(run_folder, "-o", output, "--model", "mnist")
@@ -97,6 +100,7 @@ def test_ranks_and_timeline_lie_on_one_clock(run_folder, tmp_path):
     assert execution["ts"] + execution["dur"] < of_step[0]["ts"] + of_step[0]["dur"]
 
 
+@pytest.mark.heavy
 def test_the_throughput_pass_has_no_timeline_lanes(run_folder, tmp_path):
     output = tmp_path / "trace.json"
     export(run_folder, "-o", output, "--pass", "01-np2-throughput-r1")
@@ -104,6 +108,7 @@ def test_the_throughput_pass_has_no_timeline_lanes(run_folder, tmp_path):
     assert not [name for name in lanes.values() if name.startswith("Horovod")]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("option", ["--pass", "--model"])
 def test_an_unknown_choice_lists_the_known_ones_and_leaves_no_file(run_folder, tmp_path, option):
     with pytest.raises(UsageError) as error:
@@ -128,6 +133,7 @@ def test_a_name_that_no_viewer_opens_is_refused(run_folder, tmp_path):
         export(run_folder, "-o", tmp_path / "trace.html")
 
 
+@pytest.mark.heavy
 def test_a_path_that_is_too_long_is_refused_without_a_traceback(run_folder, tmp_path):
     long = tmp_path / ("x" * 300 + ".json")
     for run, output in ((run_folder, long), (long, tmp_path / "trace.json")):
@@ -152,6 +158,7 @@ def test_an_export_of_nsight_systems_becomes_a_trace(tmp_path):
     assert trace["otherData"]["file"] == "a.sqlite"
 
 
+@pytest.mark.heavy
 def test_verbose_logs_of_the_inspector_become_a_trace(tmp_path):
     logs, output = tmp_path / "logs", tmp_path / "trace.json"
     logs.mkdir()

@@ -75,12 +75,14 @@ def foreign(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, str]:
     return make(tmp_path / "recorded"), request.param[1]
 
 
+@pytest.mark.heavy
 def test_analyze_names_the_file_first(foreign: tuple[Path, str]) -> None:
     result = invoke("analyze", foreign[0])
     assert result.exit_code == 0
     assert len(result.stdout.splitlines()) > 1
 
 
+@pytest.mark.heavy
 def test_convert_writes_its_table(foreign: tuple[Path, str], tmp_path: Path) -> None:
     assert invoke("convert", foreign[0], "-o", tmp_path / "tables").exit_code == 0
     assert (tmp_path / "tables" / f"{foreign[1]}.parquet").stat().st_size
@@ -93,6 +95,7 @@ def test_sql_counts_its_rows(foreign: tuple[Path, str]) -> None:
     assert counted.stdout.split()[-1].lower() == "true"
 
 
+@pytest.mark.heavy
 def test_the_overview_of_the_dashboard_shows_it(foreign: tuple[Path, str]) -> None:
     assert "Traceback" not in page_text(overview, foreign[0])
 
@@ -119,6 +122,7 @@ def test_export_writes_collectives_or_says_which_files_become_a_run(
     assert not trace.exists()
 
 
+@pytest.mark.heavy
 def test_what_export_proposes_for_an_attached_run_works(
     foreign: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,6 +137,7 @@ def test_what_export_proposes_for_an_attached_run_works(
     assert (tmp_path / command[-1]).exists()
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("option", ["--timeline", "--trace", "--nccl-log"])
 def test_attach_says_what_the_file_is_not(
     foreign: tuple[Path, str], tmp_path: Path, option: str
@@ -151,6 +156,7 @@ def _hung(folder: Path) -> Path:
     return write_dumps(folder, {0: dump(enqueued=6), 1: dump(late_ns=7)})
 
 
+@pytest.mark.heavy
 def test_the_gravest_file_of_a_folder_comes_first(tmp_path: Path) -> None:
     _nsys(tmp_path / "a.sqlite")
     _ras(tmp_path / "b.txt")
@@ -164,6 +170,7 @@ def test_the_gravest_file_of_a_folder_comes_first(tmp_path: Path) -> None:
     assert text.index("Hang: ") < text.index("a.sqlite")
 
 
+@pytest.mark.heavy
 def test_a_hang_leads_the_verdict_on_traces_beside_it(tmp_path: Path) -> None:
     write_traces(tmp_path, TracedJob(num_steps=3))
     _hung(tmp_path / "d")
@@ -175,6 +182,7 @@ def test_a_hang_leads_the_verdict_on_traces_beside_it(tmp_path: Path) -> None:
     assert found["verdict"]["sentence"].startswith("Hang: rank 1")
 
 
+@pytest.mark.heavy
 def test_a_hang_leads_the_verdict_on_attached_files(tmp_path: Path) -> None:
     _hung(tmp_path / "d")
     export = _nsys(tmp_path / "a.sqlite")

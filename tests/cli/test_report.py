@@ -50,6 +50,7 @@ def test_the_name_of_the_file_chooses_the_format(run_folder, tmp_path):
     assert (tmp_path / "report.md").read_text(encoding="utf-8").startswith("**mnist")
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", ["report.html", "report.md"])
 def test_a_log_gets_a_report_of_its_own(tmp_path, name):
     log = tmp_path / "bench_<b>.txt"
@@ -63,6 +64,7 @@ def test_a_log_gets_a_report_of_its_own(tmp_path, name):
     assert "bench_<b>.txt" not in text
 
 
+@pytest.mark.heavy
 def test_a_folder_of_dumps_gets_a_report_of_its_own(tmp_path):
     write_dumps(tmp_path / "dumps", {0: dump(), 1: dump()})
 
@@ -72,6 +74,7 @@ def test_a_folder_of_dumps_gets_a_report_of_its_own(tmp_path):
     assert "Nothing was measured" not in text
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", ["report.html", "report.md"])
 def test_the_bandwidths_of_nccl_tests_are_those_of_the_terminal(tmp_path, name):
     log = tmp_path / "all_reduce.txt"
@@ -101,6 +104,7 @@ def test_a_log_has_no_figure(tmp_path):
         invoke(log, "--figure", "scaling", "-o", tmp_path / "x.svg")
 
 
+@pytest.mark.heavy
 def test_nothing_is_replaced_without_force(run_folder, tmp_path):
     output = tmp_path / "report.html"
     output.write_text("mine", encoding="utf-8")
@@ -111,6 +115,7 @@ def test_nothing_is_replaced_without_force(run_folder, tmp_path):
     assert output.read_text(encoding="utf-8") == "mine"
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -133,6 +138,7 @@ def test_what_cannot_be_written_is_refused_with_what_can(
     assert [path.name for path in tmp_path.iterdir()] == ["quick"]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", ["r.docx", "r.csv", "r"])
 def test_every_other_ending_is_refused_with_one_text(tmp_path, name):
     with pytest.raises(UsageError, match=r"ends in neither \.html nor \.md\.") as raised:

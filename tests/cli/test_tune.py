@@ -21,6 +21,7 @@ def error_of(*arguments):
     return invoke(*arguments).exception
 
 
+@pytest.mark.heavy
 def test_an_earlier_result_is_shown_again_in_every_format(tmp_path):
     write_tuning(tuning(), tmp_path)
     shown = invoke(tmp_path)
@@ -30,6 +31,7 @@ def test_an_earlier_result_is_shown_again_in_every_format(tmp_path):
     assert invoke(tmp_path, "--format", "markdown").stdout.startswith("**Set ")
 
 
+@pytest.mark.heavy
 def test_a_file_gets_the_format_of_its_name_and_is_not_overwritten(tmp_path):
     write_tuning(nothing_to_gain(), tmp_path)
     page = tmp_path / "page.md"

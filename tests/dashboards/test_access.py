@@ -18,6 +18,7 @@ def basic(user, password):
     return {"Authorization": f"Basic {token}"}
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "host", ["localhost", "localhost:8050", "127.0.0.1:1", "[::1]:1", "192.0.2.7", "proxy.example"]
 )
@@ -26,6 +27,7 @@ def test_addresses_and_known_names_are_answered(tmp_path, host):
     assert asking.get("/", headers={"Host": host}).status_code == 200
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example", "", "[::1", "a b"])
 @pytest.mark.parametrize("path", ["/", "/_dash-layout", "/assets/hvdprof.css"])
 def test_another_name_of_the_host_is_refused(tmp_path, host, path):
@@ -98,6 +100,7 @@ def test_a_password_covers_callbacks_and_assets(tmp_path):
     assert asking.get("/assets/hvdprof.css").status_code == 401
 
 
+@pytest.mark.heavy
 def test_wrong_passwords_are_slowed_down_and_who_is_in_stays_in(tmp_path, monkeypatch):
     now = [1000.0]
     monkeypatch.setattr("hvdprof.dashboards.access.time.monotonic", lambda: now[0])

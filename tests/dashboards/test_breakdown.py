@@ -34,12 +34,14 @@ def test_the_distribution_holds_all_launches_of_the_cell(tmp_path):
     assert '"name": "04-np2-throughput-r1"' not in text
 
 
+@pytest.mark.heavy
 def test_a_standalone_timeline_shows_its_inferred_steps(tmp_path):
     text = page_text(breakdown, standalone_timeline(tmp_path))
     assert NOTHING in text
     assert "Steps inferred from the timeline" in text
 
 
+@pytest.mark.heavy
 def test_without_data_it_says_how_to_get_them(tmp_path):
     assert "hvdprof bench --preset quick" in page_text(breakdown, empty_run(tmp_path / "run"))
 

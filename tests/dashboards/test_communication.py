@@ -32,12 +32,14 @@ def test_a_traced_run_shows_size_fusion_and_overlap(tmp_path):
     assert "HOROVOD_TIMELINE_MARK_CYCLES=1" in text
 
 
+@pytest.mark.heavy
 def test_a_standalone_timeline_has_no_overlap_and_says_why(tmp_path):
     text = page_text(communication, standalone_timeline(tmp_path))
     assert "Size against time" in text
     assert "Overlap requires recorder files and a timeline" in text
 
 
+@pytest.mark.heavy
 def test_without_data_it_says_how_to_get_them(tmp_path):
     text = page_text(communication, empty_run(tmp_path / "run"))
     assert NOTHING in text
@@ -53,6 +55,7 @@ def test_the_network_of_several_hosts_is_shown_with_what_the_job_makes_of_it(tmp
     assert "Each host's link" not in text
 
 
+@pytest.mark.heavy
 def test_a_network_without_a_job_is_shown_too(tmp_path):
     write_run(tmp_path / "run", [])
     of_hosts([1e8, 1e8, 2e7]).write(tmp_path / "run")

@@ -34,6 +34,7 @@ def post(asking, payload):
     return asking.post("/_dash-update-component", json=payload)
 
 
+@pytest.mark.heavy
 def test_what_dash_sends_is_answered(tmp_path):
     answer = post(client(tmp_path), page_payload())
     assert answer.status_code == 200
@@ -51,6 +52,7 @@ def test_an_unknown_path_is_404_with_the_page_that_says_so(tmp_path):
     assert asking.get("/_dash-layout").status_code == 200
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "payload",
     [

@@ -89,6 +89,7 @@ def test_runs_of_other_models_and_damaged_ones_leave_the_series_as_it_is(tmp_pat
     assert "/?run=other" not in shown(paths, run="a")
 
 
+@pytest.mark.heavy
 def test_no_more_than_the_latest_runs_are_read_by_default(tmp_path):
     paths = [write_run(tmp_path / f"r{number}", [PassSpec()]) for number in range(LATEST_RUNS + 2)]
     runs = RunStore([standalone_timeline(tmp_path), *paths])

@@ -16,6 +16,7 @@ from tests.builders.served_dashboard import (
 NOTHING = "No NCCL log and no nccl-tests output"
 
 
+@pytest.mark.heavy
 def test_a_log_shows_communicators_ring_tree_and_transports(tmp_path):
     text = page_text(nccl, nccl_file(tmp_path))
     for heading in (
@@ -30,6 +31,7 @@ def test_a_log_shows_communicators_ring_tree_and_transports(tmp_path):
     assert "direct between GPUs (P2P)" in text
 
 
+@pytest.mark.heavy
 def test_the_answer_stands_first(tmp_path):
     log = nccl_file(tmp_path)
     runs = RunStore([log])
@@ -51,6 +53,7 @@ def test_another_channel_can_be_asked_for_and_a_wrong_one_is_ignored(tmp_path):
     assert "Tree of channel 0" in page_text(nccl, log, channel=77, comm=55)
 
 
+@pytest.mark.heavy
 @needs_corpus
 @pytest.mark.parametrize(
     ("path", "heading"),

@@ -38,6 +38,7 @@ def shown(tmp_path, finished):
     return shown_text(overview.layout(runs, View("/", {"run": "quick"})))
 
 
+@pytest.mark.heavy
 def test_it_shows_the_verdict_every_cell_and_what_went_wrong(tmp_path):
     text = shown(tmp_path, full_analysis())
     for expected in (
@@ -58,6 +59,7 @@ def test_it_shows_the_verdict_every_cell_and_what_went_wrong(tmp_path):
         assert expected in text
 
 
+@pytest.mark.heavy
 def test_it_says_why_the_measurement_stopped(tmp_path):
     stop = Stop(
         reason=StopReason.BUDGET,
@@ -85,6 +87,7 @@ def test_every_rule_with_a_page_is_one_that_exists():
     assert [rule for rule in _PAGE_OF if f"`{rule}`" not in rules] == []
 
 
+@pytest.mark.heavy
 def test_at_most_three_findings_are_open_and_only_the_command_is_copied(tmp_path):
     rows = [finding(subject=str(number)) for number in range(12)]
     text = shown(tmp_path, full_analysis(findings=FINDINGS.frame(rows)))
@@ -102,6 +105,7 @@ def test_the_waterfall_is_that_of_the_chosen_ranks(tmp_path):
     assert "mnist<br>2 ranks<br>fp16 average" in page_text(overview, run, toggles="fp16 average")
 
 
+@pytest.mark.heavy
 def test_a_run_that_is_measured_says_how_far_it_is(tmp_path):
     passes = [
         pass_record("01-np1-throughput-r1", [segment("s")], duration_s=30.0),
@@ -114,11 +118,13 @@ def test_a_run_that_is_measured_says_how_far_it_is(tmp_path):
     assert "Being measured" not in shown(tmp_path / "x", full_analysis())
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("heading", ["Failed", "Skipped: ", "Data quality"])
 def test_a_clean_run_has_no_empty_sections(tmp_path, heading):
     assert f'"{heading}"' not in shown(tmp_path, analysis())
 
 
+@pytest.mark.heavy
 def test_a_run_without_results_is_shown(tmp_path):
     assert "No efficiency was measured." in shown(tmp_path, analysis([]))
 
@@ -128,6 +134,7 @@ def test_every_page_has_a_path_and_a_title_of_its_own():
     assert PAGES[0].PATH == "/"
 
 
+@pytest.mark.heavy
 def test_findings_on_other_cells_stand_folded_after_those_of_the_chosen_one(tmp_path):
     rows = [
         finding(subject="other", title="Slow resnet", model="resnet18", np=2, engine="horovod"),
@@ -144,6 +151,7 @@ def test_findings_on_other_cells_stand_folded_after_those_of_the_chosen_one(tmp_
     assert text.index('"Slow resnet"') < heading < text.index('"Slow mnist"')
 
 
+@pytest.mark.heavy
 def test_commands_in_actions_are_code_without_backticks(tmp_path):
     rows = [finding(action="Use `--controller mpi`, then measure.")]
     text = shown(tmp_path, full_analysis(findings=FINDINGS.frame(rows)))
@@ -151,6 +159,7 @@ def test_commands_in_actions_are_code_without_backticks(tmp_path):
     assert "--controller mpi" in text
 
 
+@pytest.mark.heavy
 def test_the_heading_of_the_facts_names_the_run_as_the_list_of_runs_does(tmp_path):
     assert "About the run quick" in shown(tmp_path, full_analysis())
 
@@ -165,6 +174,7 @@ def test_the_load_of_the_machine_is_stated_once(tmp_path):
     assert page.caveat == f"{longer} Measure again."
 
 
+@pytest.mark.heavy
 def test_attached_files_alone_have_no_tiles_and_figures_of_throughput(tmp_path):
     dumps = {rank: dump(enqueued=6 - rank, completed=5, late_ns=rank) for rank in range(2)}
     given = AttachedFiles(recordings=[write_dumps(tmp_path / "dumps", dumps)])
@@ -188,6 +198,7 @@ def test_files_that_are_left_out_have_their_reason():
     assert "1 file (notes.txt) holds nothing that hvdprof reads." in text
 
 
+@pytest.mark.heavy
 def test_traces_of_another_tool_have_no_cards_without_content(tmp_path):
     text = page_text(overview, write_traces(tmp_path, TracedJob())[0])
     assert "per step" in text

@@ -113,6 +113,7 @@ def test_a_new_run_in_a_watched_folder_is_offered_and_ids_keep_their_meaning(tmp
         runs.analysis("quick (2)")
 
 
+@pytest.mark.heavy
 def test_a_standalone_timeline_has_tables_but_no_analysis(tmp_path):
     file = tmp_path / "timeline.json"
     file.write_text(timeline_text(SegmentSpec(timeline=True), 2, 0))
@@ -142,6 +143,7 @@ def test_what_is_made_of_a_run_is_made_once_bounded_and_anew_after_a_change(tmp_
     assert len(made) == 11
 
 
+@pytest.mark.heavy
 def test_a_name_that_is_not_utf8_takes_no_other_run_away(tmp_path):
     odd = os.fsdecode(b"caf\xe9")
     for name in ("good", odd):
@@ -204,6 +206,7 @@ def test_a_watched_folder_offers_its_latest_runs(tmp_path, monkeypatch):
     assert sorted(RunStore([], watched=[tmp_path]).ids) == ["run1", "run2"]
 
 
+@pytest.mark.heavy
 def test_a_killed_run_is_read_again_and_can_be_deleted(tmp_path):
     folder = tmp_path / "run"
     folder.mkdir()
@@ -219,6 +222,7 @@ def test_a_killed_run_is_read_again_and_can_be_deleted(tmp_path):
     assert runs.move_to_trash("run").exists()
 
 
+@pytest.mark.heavy
 def test_links_in_a_circle_hide_no_run(tmp_path):
     folder = write_run(tmp_path / "run", [PassSpec()])
     (folder / "loop").symlink_to("loop")

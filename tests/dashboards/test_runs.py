@@ -14,6 +14,7 @@ from tests.builders.run_directory import PassSpec, write_run
 from tests.builders.served_dashboard import empty_run, shown_text, standalone_timeline
 
 
+@pytest.mark.heavy
 def test_a_row_holds_what_the_manifest_says_and_the_verdict_once_it_is_known(tmp_path):
     write_run(tmp_path / "one", with_a_straggler())
     runs = RunStore([tmp_path / "one"])

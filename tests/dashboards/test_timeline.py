@@ -56,6 +56,7 @@ def test_a_window_is_shifted_into_the_pass(first, last, expected):
     assert (window.first_ns, window.last_ns) == expected
 
 
+@pytest.mark.heavy
 def test_the_address_is_the_window():
     asked = window_of(view(**{"from": "1000000", "to": "2000000"}), lanes())
     assert asked == Window(1 * MS, 2 * MS)
@@ -189,6 +190,7 @@ def client(run_folder):
     return create_app(RunStore([run_folder])).server.test_client()
 
 
+@pytest.mark.heavy
 def test_the_server_answers_what_the_browser_asks(client):
     found = client.get("/timeline-data/view?run=quick&step=8").json
     assert found["window"][0] > found["from"] >= 0
@@ -201,6 +203,7 @@ def test_the_server_answers_what_the_browser_asks(client):
     assert client.get("/timeline-data/hits?run=quick&find=forward").json["hits"][0]["place"]
 
 
+@pytest.mark.heavy
 def test_the_passes_of_a_run_are_listed_once(client, monkeypatch):
     calls = []
 
@@ -214,6 +217,7 @@ def test_the_passes_of_a_run_are_listed_once(client, monkeypatch):
     assert len(calls) == 1
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("what", ["details", "range", "hits"])
 def test_nothing_is_answered_where_nothing_is_asked(client, what):
     assert client.get(f"/timeline-data/{what}?run=quick&event=99999999&steps=none").json == {}
@@ -236,6 +240,7 @@ def test_a_run_that_cannot_be_read_is_said(tmp_path):
     assert answer.json == {"problem": "It is damaged.", "hint": "Run it again."}
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("what", ["view", "details", "range", "hits"])
 def test_a_run_without_passes_is_said(tmp_path, what):
     write_run(tmp_path / "empty", [])

@@ -15,6 +15,7 @@ def test_a_view_and_its_address_say_the_same(values):
     assert View.of_address("/timeline", view.search) == view
 
 
+@pytest.mark.heavy
 @given(st.text())
 def test_any_text_is_an_address(search):
     view = View.of_address(None, search)

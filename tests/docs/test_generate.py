@@ -24,6 +24,7 @@ def test_every_column_of_every_table_is_on_the_page() -> None:
             assert f"| `{column.name}` | {column.dtype} |" in section
 
 
+@pytest.mark.heavy
 def test_check_names_the_pages_that_differ(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -38,6 +39,7 @@ def test_check_names_the_pages_that_differ(
     assert "docs/reference/tables.md is out of date" in capsys.readouterr().err
 
 
+@pytest.mark.heavy
 def test_help_does_not_depend_on_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     wide = generate.commands_page()
     monkeypatch.setenv("COLUMNS", "40")

@@ -39,6 +39,7 @@ def written(tmp_path: Path) -> Mapping[str, object]:
     return files_json(analyze_files(load_run(tmp_path)))
 
 
+@pytest.mark.heavy
 def test_the_keys_of_the_object_and_of_a_file(written: dict[str, list[dict[str, object]]]) -> None:
     assert list(written) == documented("")
     assert {tuple(page) for page in written["files"]} == {tuple(documented("files"))}
@@ -69,6 +70,7 @@ def facts_in_code() -> dict[str, str]:
     return units
 
 
+@pytest.mark.heavy
 def test_the_page_names_exactly_the_facts_of_the_code_with_their_units() -> None:
     rows = re.findall(
         r"^\| `(\w+)` \| ([\w/]*) *\| ", SECTION.split("\n### facts\n")[1], re.MULTILINE

@@ -96,6 +96,7 @@ def last_value(code: str, names: dict[str, object]) -> pd.DataFrame:
     return value
 
 
+@pytest.mark.heavy
 def test_the_first_lines_of_the_page_run(
     job: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -116,6 +117,7 @@ def test_every_table_of_the_list_is_declared() -> None:
     assert named <= {table.name for table in TABLES}
 
 
+@pytest.mark.heavy
 def test_the_devices_that_ranks_use_are_those_of_the_log(job: Path) -> None:
     nics = load_tables(job).nccl_nics.query("num_connections > 0")
     assert nics[["rank", "name"]].to_numpy().tolist() == [[0, "mlx5_1"], [1, "mlx5_0"]]

@@ -170,6 +170,7 @@ def dialect(path: Path, root: Path = ROOT) -> Iterator[str]:
             yield f"{path.relative_to(root)}:{line}: {match[0]!r}; write: {instead}"
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_texts_use_the_words_of_the_field(folder: str, pytestconfig: pytest.Config) -> None:
     # What was right under these very rules is right again: most files do not change.

@@ -39,6 +39,7 @@ def test_the_median_lies_in_both_bands():
     assert max(wide.y) > max(narrow.y)
 
 
+@pytest.mark.heavy
 def test_only_the_sizes_of_the_fit_are_measured_points():
     (measured,) = traces(forecast_curve(finished_forecast(), scaling_rows()), "measured")
 

@@ -47,6 +47,7 @@ def test_many_steps_are_binned_and_the_axis_says_so(monkeypatch):
     assert figure.layout.xaxis.title.text == "step (means of 50 steps in 5)"
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("draw", [fusion_fill, messages_per_step])
 def test_without_rows_it_says_so(draw):
     assert draw(executions()).layout.annotations[0].text

@@ -1,3 +1,5 @@
+import pytest
+
 from hvdprof.figures.history_figure import history_figure
 from hvdprof.model.comparison import STEP_TIME
 from hvdprof.model.history import HISTORY, History
@@ -9,6 +11,7 @@ def row(run, value, **more):
     return cell | {"reduction": "average", "run": run, "value": value} | more
 
 
+@pytest.mark.heavy
 def test_a_change_is_marked_with_its_size_and_names_are_no_html():
     rows = declared_rows(
         HISTORY,

@@ -20,6 +20,7 @@ def straggler_run(folder, num_ranks=3, straggler=2):
     return analysis_of(folder, [PassSpec(size=num_ranks, segments=[segment])])
 
 
+@pytest.mark.heavy
 def test_the_straggler_has_its_injected_delay(tmp_path):
     figure = lateness_map(straggler_run(tmp_path / "run").table("lateness"))
     cells = figure.data[0]

@@ -11,6 +11,7 @@ def drawn(losses, scaling=()):
     return losses_figure(LOSSES.frame(list(losses)), scaling)
 
 
+@pytest.mark.heavy
 def test_a_bar_a_cell_and_a_colour_a_part():
     figure = drawn(typical_losses(), two_toggles())
     by_colour = {bar.marker.color: bar for bar in figure.data}

@@ -2,6 +2,8 @@ import itertools
 import json
 import math
 
+import pytest
+
 from hvdprof.figures.scaling_curve import scaling_curve
 from hvdprof.figures.style.palette import LINE_COLOURS, NEUTRAL_COLOUR
 from hvdprof.model.tables.scaling_tables import SCALING
@@ -14,6 +16,7 @@ def drawn(rows):
     return figure, {trace.name: trace for trace in shown if trace.fill != "toself"}
 
 
+@pytest.mark.heavy
 def test_one_line_a_configuration_and_the_ideal():
     _, lines = drawn(two_toggles())
     assert list(lines) == [
@@ -35,6 +38,7 @@ def test_intervals_reach_from_low_to_high():
     assert [round(value, 6) for value in bars.array] == [0.034]
 
 
+@pytest.mark.heavy
 def test_a_band_reaches_over_the_intervals_of_what_is_not_oversubscribed():
     figure, _ = drawn(two_toggles())
     bands = [trace for trace in figure.data if trace.fill == "toself"]
@@ -43,6 +47,7 @@ def test_a_band_reaches_over_the_intervals_of_what_is_not_oversubscribed():
     assert len(bands) == 3
 
 
+@pytest.mark.heavy
 def test_bands_that_overlap_are_not_filled():
     near = [cell(), cell(compression="fp16", efficiency=0.85), cell(reduction="adasum")]
     apart = cell(engine="ddp", efficiency=0.5, efficiency_low=0.45, efficiency_high=0.55)
@@ -51,6 +56,7 @@ def test_bands_that_overlap_are_not_filled():
     assert [trace.name for trace in bands] == ["resnet18 DDP none average"]
 
 
+@pytest.mark.heavy
 def test_up_to_four_lines_carry_their_names_apart_from_each_other():
     rows = [cell(efficiency=0.8 + 0.001 * place, model=f"m{place}") for place in range(4)]
     figure, _ = drawn(rows)
@@ -73,6 +79,7 @@ def test_the_axis_has_room_for_the_name_behind_the_last_point():
     assert (end - math.log10(2)) / (end - begin) * 320 >= 7 * len(label.text)
 
 
+@pytest.mark.heavy
 def test_oversubscribed_points_are_hollow_and_off_the_line():
     figure, _ = drawn(two_toggles())
     hollow = [trace for trace in figure.data if trace.marker.symbol == "circle-open"]
@@ -91,6 +98,7 @@ def test_the_baseline_is_not_a_configuration_but_cells_keep_their_colours():
     assert [line.line.color for line in lines.values()][1:] == list(LINE_COLOURS[:2])
 
 
+@pytest.mark.heavy
 def test_axes_have_names_and_ticks_at_the_measured_sizes():
     figure, _ = drawn(two_toggles())
     assert figure.layout.xaxis.title.text == "ranks (np)"
@@ -142,11 +150,13 @@ def test_a_cell_without_interval_is_a_point_without_bar():
     assert list(lines["resnet18 none average"].error_y.array) == [0.0]
 
 
+@pytest.mark.heavy
 def test_the_figure_is_json():
     figure, _ = drawn(two_toggles())
     assert json.loads(figure.to_json())["data"]
 
 
+@pytest.mark.heavy
 def test_no_two_lines_differ_by_their_colour_alone():
     rows = [cell(model=f"m{number}") for number in range(12)]
     _, lines = drawn(rows)
@@ -174,6 +184,7 @@ def test_the_axis_ends_at_120_percent_with_arrows_for_what_lies_beyond():
     assert "98 ± 30 %" in arrows.hovertext[0]
 
 
+@pytest.mark.heavy
 def test_points_with_a_wide_interval_are_grey_and_named_once():
     rows = [
         cell(np=2, efficiency=0.8, efficiency_low=0.7, efficiency_high=0.9),

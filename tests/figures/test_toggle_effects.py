@@ -24,6 +24,7 @@ def toggle_row(speedup, low, high, **values):
     return row | values
 
 
+@pytest.mark.heavy
 def test_speedups_with_their_intervals():
     figure = toggle_speedups(
         TOGGLES.frame([toggle_row(1.2, 1.1, 1.4), toggle_row(0.9, NAN, NAN, toggle="adasum")])
@@ -45,6 +46,7 @@ def test_an_interval_of_two_repeats_leaves_the_points_apart():
     assert "74" in figure.data[0].hovertext[0] or "7,400" in figure.data[0].hovertext[0]
 
 
+@pytest.mark.heavy
 def test_a_narrow_interval_is_shown_in_full():
     figure = toggle_speedups(TOGGLES.frame([toggle_row(1.2, 1.1, 1.4)]))
     low, high = figure.layout.xaxis.range

@@ -35,6 +35,7 @@ def last_rank(analysis, launch, step):
     return int(own.loc[own["lateness_ns"].idxmax(), "rank"])
 
 
+@pytest.mark.heavy
 def test_a_straggler_is_shown_where_its_own_rank_is_last(uneven):
     (found,) = rows(uneven, "persistent-straggler")
     launch, step = typical_step(uneven, found)
@@ -43,6 +44,7 @@ def test_a_straggler_is_shown_where_its_own_rank_is_last(uneven):
     assert last_rank(uneven, launch, step) == 1
 
 
+@pytest.mark.heavy
 def test_a_finding_on_no_cause_is_shown_in_a_step_of_median_length(uneven):
     found = rows(uneven, "persistent-straggler")[0] | {"cause_id": ""}
     launch, step = typical_step(uneven, found)
@@ -52,6 +54,7 @@ def test_a_finding_on_no_cause_is_shown_in_a_step_of_median_length(uneven):
     assert length == pytest.approx(own["dur_ns"].median(), rel=0.01)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("values", [{"np": 3}, {"engine": "ddp"}, {"model": "other"}])
 def test_a_cell_without_steps_has_none(uneven, values):
     assert typical_step(uneven, rows(uneven, "persistent-straggler")[0] | values) is None

@@ -52,6 +52,7 @@ def test_without_an_interval_there_is_none_and_nothing_is_judged():
     assert set(waterfall_difference(found).data[0].marker.opacity) == {0.4}
 
 
+@pytest.mark.heavy
 def test_what_may_be_chance_is_pale():
     sure = waterfall_diff(rows(10.0, 9.0, 11.0), rows(20.0, 19.0, 21.0))
     assert set(waterfall_difference(sure).data[0].marker.opacity) == {1.0}

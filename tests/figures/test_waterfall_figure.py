@@ -8,6 +8,7 @@ from tests.builders.analysis import analysis_of, sweep, with_a_straggler
 from tests.builders.run_directory import PassSpec, SegmentSpec
 
 
+@pytest.mark.heavy
 def test_bars_lead_from_the_baseline_to_the_cell(tmp_path):
     analysis = analysis_of(tmp_path / "run", sweep({0: 10.0, 2: 12.5}, blocked_ms={2: 2.0}))
 
@@ -22,6 +23,7 @@ def test_bars_lead_from_the_baseline_to_the_cell(tmp_path):
     assert bars[-1].x[0] == pytest.approx(12.5, rel=0.01)
 
 
+@pytest.mark.heavy
 def test_a_straggler_has_a_bar_with_its_name(tmp_path):
     figure = waterfall_figure(analysis_of(tmp_path / "run", with_a_straggler()))
 
@@ -32,6 +34,7 @@ def test_a_straggler_has_a_bar_with_its_name(tmp_path):
     assert "saved if removed: 3.0" in own.hovertext[0]
 
 
+@pytest.mark.heavy
 def test_the_low_one_has_bars_of_one_line_that_end_at_the_cell(tmp_path):
     analysis = analysis_of(tmp_path / "run", with_a_straggler())
     figure = waterfall_figure(analysis, compact=True)
@@ -47,6 +50,7 @@ def test_the_low_one_has_bars_of_one_line_that_end_at_the_cell(tmp_path):
     assert reached < figure.layout.xaxis.range[1] < 1.6 * reached
 
 
+@pytest.mark.heavy
 def test_a_time_has_no_more_digits_than_its_interval(tmp_path):
     step_ms = {0: 10.0, 2: 12.5}
     passes = sweep(step_ms, blocked_ms={2: 2.0})
@@ -60,6 +64,7 @@ def test_a_time_has_no_more_digits_than_its_interval(tmp_path):
     assert "." not in points, f"{points} beside {time}"
 
 
+@pytest.mark.heavy
 def test_without_a_baseline_the_bars_begin_at_the_compute(tmp_path):
     figure = waterfall_figure(analysis_of(tmp_path / "run", sweep({2: 12.5}, blocked_ms={2: 2.5})))
 
@@ -93,6 +98,7 @@ def test_every_cause_has_a_colour_of_its_own():
     assert len(set(CAUSE_COLOURS.values())) == len(CAUSE_COLOURS)
 
 
+@pytest.mark.heavy
 def test_a_cell_that_takes_exactly_as_long_as_its_baseline(tmp_path):
     own = [PassSpec(size=size, segments=[SegmentSpec(parts_ms={"forward": 8})]) for size in (1, 2)]
     figure = waterfall_figure(analysis_of(tmp_path / "run", own))

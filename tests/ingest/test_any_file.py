@@ -76,6 +76,7 @@ NAMES = st.binary(min_size=1, max_size=40).filter(
 )
 
 
+@pytest.mark.heavy
 @settings(max_examples=examples(120), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     seed=st.sampled_from(SEEDS),
@@ -113,6 +114,7 @@ def test_any_bytes_under_any_name(
     "\n".join(texts(run.notes)).encode("utf-8")
 
 
+@pytest.mark.heavy
 def test_a_folder_of_files_that_no_reader_knows_costs_little(tmp_path: Path) -> None:
     for number in range(300):
         (tmp_path / f"{number}.txt").write_text(f"some words {number}\n")

@@ -49,6 +49,7 @@ def facts_of(path: Path) -> dict[str, object]:
     return {fact.name: fact.value for fact in page.facts}
 
 
+@pytest.mark.heavy
 def test_a_standalone_timeline(tmp_path: Path) -> None:
     path = tmp_path / "timeline.json"
     path.write_text(TIMELINE)
@@ -66,6 +67,7 @@ def test_a_standalone_timeline(tmp_path: Path) -> None:
     assert facts["executing_share"] == pytest.approx(0.4)
 
 
+@pytest.mark.heavy
 def test_times_of_negotiation_and_execution_leave_out_warm_up(tmp_path: Path) -> None:
     writer = TimelineWriter()
     for wait_us in (90_000, *range(100, 2100, 100)):
@@ -83,6 +85,7 @@ def test_times_of_negotiation_and_execution_leave_out_warm_up(tmp_path: Path) ->
     assert facts["time_zero"] == "hvd.init(), 2023-11-14 22:13:20.000000 UTC"
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("keep_from_bytes", [0, 32_000_000], ids=["kept", "parsed"])
 def test_timelines_of_one_process_stand_on_one_axis(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keep_from_bytes: int
@@ -106,6 +109,7 @@ def test_timelines_of_one_process_stand_on_one_axis(
     )
 
 
+@pytest.mark.heavy
 def test_calls_of_a_log_are_tied_to_executions_of_the_timeline_beside_it(tmp_path: Path) -> None:
     writer = TimelineWriter()
     # The bytes of two executions identify them; of two alike with one call, neither is identified.
@@ -187,6 +191,7 @@ def test_an_evaluation_is_left_out_only_where_all_ranks_are_given(tmp_path: Path
     assert both["warmup"].tolist() == [False, True, False] * 2
 
 
+@pytest.mark.heavy
 def test_every_table_is_as_declared(tmp_path: Path) -> None:
     (tmp_path / "job.out").write_text(MIXED)
     (tmp_path / "timeline.json").write_text(TIMELINE)
@@ -199,6 +204,7 @@ def test_every_table_is_as_declared(tmp_path: Path) -> None:
         assert [str(dtype) for dtype in frame.dtypes] == dtypes
 
 
+@pytest.mark.heavy
 def test_files_of_one_kind_stand_below_each_other(tmp_path: Path) -> None:
     for number in range(3):
         (tmp_path / f"{number}.out").write_text(MIXED.replace("careful", f"careful {number}"))
@@ -240,6 +246,7 @@ def test_a_run_directory_is_not_read_with_others(tmp_path: Path) -> None:
         load_run([folder, tmp_path / "job.out"])
 
 
+@pytest.mark.heavy
 def test_progress_is_reported(tmp_path: Path) -> None:
     (tmp_path / "a.out").write_text(MIXED)
     (tmp_path / "b.out").write_text(MIXED)
@@ -266,6 +273,7 @@ def test_a_big_run_is_parsed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         assert frame.equals(again.tables[name]), name
 
 
+@pytest.mark.heavy
 @needs_corpus
 def test_the_scaling_of_the_fake_gradient_sweep() -> None:
     paths = [
@@ -278,6 +286,7 @@ def test_the_scaling_of_the_fake_gradient_sweep() -> None:
     assert set(scaling["baseline_np"]) == {2}
 
 
+@pytest.mark.heavy
 @needs_corpus
 def test_published_tables_agree_with_the_speedup_they_state() -> None:
     for name in ("dlperf_tf1_horovod_resnet50_tables.md", "dlperf_tf1_horovod_bert_tables.md"):
@@ -297,6 +306,7 @@ def test_every_file_of_the_corpus_is_listed(kind: str) -> None:
     assert len(files) == len([path for path in (CORPUS / kind).iterdir() if path.is_file()])
 
 
+@pytest.mark.heavy
 def test_a_name_that_is_not_utf_8_is_read_and_shown(tmp_path: Path) -> None:
     folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9"))
     folder.mkdir()
@@ -320,6 +330,7 @@ def test_a_name_that_is_not_utf_8_is_read_and_shown(tmp_path: Path) -> None:
         pa.Table.from_pandas(frame)
 
 
+@pytest.mark.heavy
 def test_a_large_timeline_with_such_a_name_is_cached(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -351,6 +362,7 @@ def test_one_unreadable_file_does_not_keep_the_others_from_being_read(tmp_path: 
         load_run(tmp_path / "b.out")
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("keep_from_bytes", [0, 32_000_000], ids=["kept", "parsed"])
 def test_an_archive_stands_for_the_files_in_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keep_from_bytes: int
@@ -372,6 +384,7 @@ def test_an_archive_stands_for_the_files_in_it(
         assert all(str(one).startswith(f"{archive}/job/") for one in rows[column])
 
 
+@pytest.mark.heavy
 def test_tables_of_an_archive_are_its_own_after_a_later_one_of_the_same_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -401,6 +414,7 @@ def test_an_archive_in_a_folder_is_named_and_left_alone(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.heavy
 def test_a_run_directory_in_an_archive_is_a_run(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", [PassSpec(size=2)])
     archive = tmp_path / "run.tar"

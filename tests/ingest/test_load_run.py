@@ -20,6 +20,7 @@ from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts, w
 TRACED = SegmentSpec(timeline=True, num_steps=5, parts_ms=typical_parts(12, blocked_ms=2))
 
 
+@pytest.mark.heavy
 def test_progress_counts_the_bytes_of_all_files_and_names_each(tmp_path):
     segment = SegmentSpec(timeline=True)
     specs = [PassSpec(), PassSpec(size=2, mode="trace", segments=[segment])]
@@ -188,6 +189,7 @@ def test_marks_of_the_script_are_events(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.heavy
 def test_names_are_categories(tmp_path: Path) -> None:
     run = load_run(write_run(tmp_path, [PassSpec(size=2), PassSpec(size=4)]))
     assert set(run.arrivals["pass_id"].cat.categories) == {
@@ -209,6 +211,7 @@ def test_a_segment_in_which_no_gradient_was_watched(tmp_path: Path) -> None:
     assert len(run.arrivals) == 0
 
 
+@pytest.mark.heavy
 def test_what_is_no_regular_file_of_the_run_is_noted_and_not_read(tmp_path: Path) -> None:
     spec = PassSpec(size=4, mode="trace", segments=[TRACED])
     folder = write_run(tmp_path / "run", [spec])
@@ -234,6 +237,7 @@ def test_what_is_no_regular_file_of_the_run_is_noted_and_not_read(tmp_path: Path
     assert "passwd" not in text
 
 
+@pytest.mark.heavy
 def test_the_cache_leaves_out_what_lies_outside_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -257,6 +261,7 @@ def test_the_cache_leaves_out_what_lies_outside_the_run(
     assert outside not in opened
 
 
+@pytest.mark.heavy
 def test_a_file_that_may_not_be_read_or_is_gone_ends_no_load_with_a_traceback(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -179,6 +179,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("prefixed")
 
 
+@pytest.mark.heavy
 def test_every_reader_has_a_text(folder: Path) -> None:
     given = {name for text in TEXTS for name in plain(folder, text)}
     assert {part.TABLES[0].name for part in PARTS} <= given  # type: ignore[attr-defined]
@@ -201,11 +202,13 @@ def differing(folder: Path, name: str, prefixes: Iterable[tuple[Prefix, ...]]) -
     return failed
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", [*TEXTS, "nccl"])
 def test_output_with_a_prefix_has_the_same_tables(folder: Path, name: str) -> None:
     assert differing(folder, name, ((prefix,) for prefix in PREFIXES)) == []
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", [*TEXTS, "nccl"])
 def test_prefixes_within_prefixes(folder: Path, name: str) -> None:
     by_name = {prefix.name: prefix for prefix in PREFIXES}

@@ -122,6 +122,7 @@ def test_each_code_has_a_sentence_of_its_own() -> None:
     assert [code for code in NoteCode if NoteCode(str(code)) is not code] == []
 
 
+@pytest.mark.heavy
 def test_each_code_is_emitted_and_known() -> None:
     emitted = {name for _, tree in _sources() for name in _emitted(tree)}
     assert emitted == set(NoteCode.__members__)
@@ -135,6 +136,7 @@ def test_a_code_that_is_asked_for_alone_is_not_emitted() -> None:
     assert _emitted(ast.parse("yield_ = Note(NoteCode.A, 'x')")) == {"A"}
 
 
+@pytest.mark.heavy
 def test_no_reader_looks_into_a_sentence() -> None:
     found = {path.name: lines for path, tree in _sources() if (lines := _read_back(tree))}
     assert found == {}

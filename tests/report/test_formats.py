@@ -43,6 +43,7 @@ def test_an_unknown_format_lists_the_known_ones():
     assert "terminal, json, csv, html, markdown, chrome" in error.value.hint
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("reporter", REPORTERS, ids=lambda reporter: reporter.name)
 @pytest.mark.parametrize("make", [analysis, full_analysis], ids=["small", "full"])
 def test_every_format_writes_every_analysis(reporter, make):

@@ -60,6 +60,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> RunAnalysis:
     return analyze_run(load_run(folder))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("reporter", [TerminalReporter(), MarkdownReporter()])
 def test_a_hostile_run_takes_no_effect(hostile: RunAnalysis, reporter: Reporter) -> None:
     stream = io.StringIO()
@@ -68,6 +69,7 @@ def test_a_hostile_run_takes_no_effect(hostile: RunAnalysis, reporter: Reporter)
     assert "owned" in stream.getvalue()
 
 
+@pytest.mark.heavy
 def test_a_page_shows_it_as_escapes(hostile: RunAnalysis) -> None:
     stream = io.StringIO()
     HtmlReporter().render(hostile, stream)

@@ -116,6 +116,7 @@ def test_forms_of_secrets(command: list[str], expected: list[str]) -> None:
     assert mask_command(command) == expected
 
 
+@pytest.mark.heavy
 def test_no_notation_leaves_the_secret(tmp_path: Path) -> None:
     left, changed = [], []
     for one in planted():
@@ -192,6 +193,7 @@ def test_what_follows_a_secret_stays(text: str, expected: str) -> None:
     assert mask_text(text) == expected
 
 
+@pytest.mark.heavy
 @given(st.lists(st.text(st.sampled_from("key=:;,&|\"'`\\[]{}()<>-u \n\t\0aT@/"), max_size=30)))
 @example(["key", "="])
 def test_any_text_is_masked_once_and_keeps_its_arguments(words: list[str]) -> None:
@@ -231,6 +233,7 @@ PIECES = (
 )
 
 
+@pytest.mark.heavy
 def test_a_long_argument_takes_no_time_of_its_square() -> None:
     slow = []
     for piece in PIECES:

@@ -59,6 +59,7 @@ def _manifest(settings: dict[str, Any], options: dict[str, Any], version: int = 
     return manifest
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", RECORDED)
 def test_a_run_of_schema_1_has_settings_of_this_version(name: str, tmp_path: Path) -> None:
     folder = unpacked(name, tmp_path)

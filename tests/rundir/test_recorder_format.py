@@ -189,6 +189,7 @@ def check_steps(recording: SegmentRecording, lines: list[Line]) -> None:
     assert list(recording.bucket_members) == [one for *_, members in buckets for one in members]
 
 
+@pytest.mark.heavy
 @given(recordings())
 def test_readers_see_what_the_writer_wrote(lines: list[Line]) -> None:
     file, state = written_and_read(lines)
@@ -217,6 +218,7 @@ def test_readers_see_what_the_writer_wrote(lines: list[Line]) -> None:
     assert state.ended == set(file.segments)
 
 
+@pytest.mark.heavy
 @given(segments())
 def test_segments_and_steps_are_read_as_written(lines: list[Line]) -> None:
     file, state = written_and_read(lines)

@@ -244,6 +244,7 @@ def unscaled(extra_ms):
     return replace(launch, steps=steps.astype(launch.steps.dtypes)).work
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("launch", [clipped, unscaled])
 def test_a_delay_before_the_update_of_fsdp_has_its_phase_and_its_cost(launch):
     work = launch(30.0)

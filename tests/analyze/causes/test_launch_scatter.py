@@ -44,6 +44,7 @@ def test_more_ranks_show_the_scatter_with_fewer_launches():
     assert exceeds_scatter(late, [3])
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("num_launches", "num_ranks"), [(2, 2), (4, 2), (3, 8), (6, 4)])
 def test_few_healthy_cells_name_a_rank(num_launches, num_ranks):
     rng = np.random.default_rng(1)
@@ -72,6 +73,7 @@ def terms(tmp_path, extra_ms):
     return rows[rows["np"] == 2].set_index("term")
 
 
+@pytest.mark.heavy
 def test_a_rank_that_is_late_in_some_launches_is_jitter(tmp_path):
     rows = terms(tmp_path, [(0.0, 1.6), (0.0, 1.5), (0.0, 0.8), (0.4, 0.0)])
 
@@ -79,6 +81,7 @@ def test_a_rank_that_is_late_in_some_launches_is_jitter(tmp_path):
     assert rows.loc[JITTER, "share"] > 0.02
 
 
+@pytest.mark.heavy
 def test_a_rank_that_is_late_alike_in_all_launches_is_a_straggler(tmp_path):
     rows = terms(tmp_path, [(0.0, 1.1), (0.0, 1.0), (0.0, 1.05), (0.0, 0.95)])
 

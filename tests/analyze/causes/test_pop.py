@@ -4,6 +4,7 @@ from tests.builders.analysis import analysis_of, sweep
 from tests.builders.run_directory import PassSpec, SegmentSpec
 
 
+@pytest.mark.heavy
 def test_the_product_of_the_factors_is_the_efficiency(tmp_path):
     passes = sweep({0: 10.0, 1: 10.4, 2: 12.5}, blocked_ms={2: 2.0})
     analysis = analysis_of(tmp_path / "run", passes)
@@ -16,6 +17,7 @@ def test_the_product_of_the_factors_is_the_efficiency(tmp_path):
     assert merged["efficiency_x"].tolist() == pytest.approx(merged["efficiency_y"].tolist())
 
 
+@pytest.mark.heavy
 def test_steps_without_phases_have_no_factors(tmp_path):
     passes = [
         PassSpec(repeat=repeat, size=size, segments=[SegmentSpec(parts_ms={"outside": 10.0})])

@@ -80,6 +80,7 @@ def test_too_many_players_are_refused():
         shapley(base, players)
 
 
+@pytest.mark.heavy
 def test_512_ranks_and_1000_steps_take_seconds():
     base, players = game(MOST_PLAYERS, shape=(512, 1000))
 

@@ -28,6 +28,7 @@ def of_cell(analysis, size):
     return rows[rows["np"] == size].set_index("term")
 
 
+@pytest.mark.heavy
 def test_the_terms_sum_to_what_the_cell_lacks(tmp_path):
     analysis = waterfall_of(
         tmp_path, sweep({0: 10.0, 2: 12.5, 4: 15.0}, blocked_ms={2: 2.0, 4: 4.0})
@@ -41,6 +42,7 @@ def test_the_terms_sum_to_what_the_cell_lacks(tmp_path):
         assert rows.loc[RESIDUAL_TERM, "share"] == 0
 
 
+@pytest.mark.heavy
 def test_without_a_baseline_the_terms_are_what_is_no_compute(tmp_path):
     rows = of_cell(waterfall_of(tmp_path, sweep({2: 12.5}, blocked_ms={2: 2.5})), 2)
 
@@ -52,6 +54,7 @@ def test_without_a_baseline_the_terms_are_what_is_no_compute(tmp_path):
     assert rows.loc[RESIDUAL_TERM, "share"] == 0
 
 
+@pytest.mark.heavy
 def test_an_oversubscribed_cell_has_a_waterfall(tmp_path):
     crowded = [
         PassSpec(
@@ -67,12 +70,14 @@ def test_an_oversubscribed_cell_has_a_waterfall(tmp_path):
     assert rows.loc[EXPOSED_TRANSFER, "share"] == pytest.approx(0.25, rel=0.01)
 
 
+@pytest.mark.heavy
 def test_what_is_blocked_in_all_ranks_alike_is_transfer(tmp_path):
     analysis = waterfall_of(tmp_path, sweep({0: 10.0, 2: 12.5}, blocked_ms={2: 2.0}))
 
     assert of_cell(analysis, 2).loc[EXPOSED_TRANSFER, "time_ns"] == pytest.approx(2e6, rel=0.05)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("size", [2, 4])
 def test_the_whole_cost_of_a_straggler_is_in_one_row(tmp_path, size):
     rows = of_cell(waterfall_of(tmp_path, with_a_straggler(size)), size)
@@ -87,6 +92,7 @@ def test_the_whole_cost_of_a_straggler_is_in_one_row(tmp_path, size):
     assert rows.loc[JITTER, "time_ns"] == pytest.approx(0, abs=1e4)
 
 
+@pytest.mark.heavy
 def test_a_straggler_in_one_launch_of_three_is_jitter(tmp_path):
     passes = with_a_straggler(4, rank=2, extra_ms=(3.0, 0.0, 0.0))
     rows = of_cell(waterfall_of(tmp_path, passes), 4)
@@ -96,6 +102,7 @@ def test_a_straggler_in_one_launch_of_three_is_jitter(tmp_path):
     assert rows.loc[JITTER, "time_ns"] == pytest.approx(0.75e6, rel=0.2)
 
 
+@pytest.mark.heavy
 def test_steps_without_phases_have_no_terms_of_phases(tmp_path):
     unknown = {"outside": 10.0, "blocked": 2.0}
     passes = [
@@ -121,6 +128,7 @@ def slept(step_ms, data_ms, between_ms):
     return passes
 
 
+@pytest.mark.heavy
 def test_what_the_baseline_has_as_well_is_in_no_row(tmp_path):
     passes = slept({1: 10.0, 2: 12.0}, {1: 6.0, 2: 6.0}, {1: 8.0, 2: 10.0})
     analysis = waterfall_of(tmp_path, passes)
@@ -140,6 +148,7 @@ def test_what_the_baseline_has_as_well_is_in_no_row(tmp_path):
     assert of_cell(analysis, 1).loc[OUTSIDE_PHASES, "time_ns"] == pytest.approx(8.5e6, rel=0.02)
 
 
+@pytest.mark.heavy
 def test_a_loop_that_sleeps_at_every_size_scales_and_its_cost_is_named(tmp_path):
     analysis = waterfall_of(
         tmp_path, slept({1: 10.0, 2: 11.0}, {1: 0.0, 2: 0.0}, {1: 12.0, 2: 12.0})
@@ -163,6 +172,7 @@ def waits_alone(size, extra_ms):
     return passes
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("size", [2, 4])
 def test_a_rank_that_waits_alone_costs_as_much_in_waterfall_finding_and_verdict(tmp_path, size):
     analysis = waterfall_of(tmp_path, waits_alone(size, 40.0))
@@ -185,6 +195,7 @@ def test_a_rank_that_waits_alone_costs_as_much_in_waterfall_finding_and_verdict(
     assert analysis.verdict.biggest_loss_share == cost["share"]
 
 
+@pytest.mark.heavy
 def test_a_clean_twin_names_no_rank_that_waits_alone(tmp_path):
     rows = of_cell(waterfall_of(tmp_path, waits_alone(2, 0.0)), 2)
 
@@ -238,6 +249,7 @@ def test_one_launch_has_no_interval(tmp_path):
     assert of_cell(waterfall_of(tmp_path, passes), 2)["share_low"].isna().all()
 
 
+@pytest.mark.heavy
 def test_ceilings_name_what_comes_back_at_most(tmp_path):
     analysis = waterfall_of(tmp_path, with_a_straggler(4, rank=2))
     rows = analysis.table("ceilings")

@@ -1,6 +1,7 @@
 """Differences of waterfalls between engines; those of any two cells: test_waterfall_difference."""
 
 import pandas as pd
+import pytest
 
 from hvdprof.analyze.causes.waterfall_diff import engine_diffs, waterfall_diff
 from hvdprof.model.causes import CAUSES, COMPUTE_INFLATION, INPUT_BOUND, JITTER, PAUSE, STRAGGLER
@@ -10,6 +11,7 @@ from tests.builders.analysis import analysis_of, sweep
 from tests.builders.declared_rows import declared_rows
 
 
+@pytest.mark.heavy
 def test_ddp_less_horovod_on_every_size_measured_with_both(tmp_path):
     analysis = analysis_of(tmp_path, both_engines())
     diffs = analysis.table("engine_diffs")
@@ -22,6 +24,7 @@ def test_ddp_less_horovod_on_every_size_measured_with_both(tmp_path):
         assert row["other_ns"] == waterfall["ddp", row["np"], row["term"]]
 
 
+@pytest.mark.heavy
 def test_one_engine_alone_has_no_difference(tmp_path):
     analysis = analysis_of(tmp_path, sweep({0: 10, 1: 10, 2: 12}))
     assert len(analysis.table("waterfall"))

@@ -115,6 +115,7 @@ def of_recording(name):
     return found[(found["collective"] == "ALLREDUCE") & ~found["warmup"]]
 
 
+@pytest.mark.heavy
 def test_a_recording_gives_one_row_an_execution_with_its_bytes():
     plain = of_recording("04_gloo_straggler_rank1_cache_off.json")
 
@@ -126,6 +127,7 @@ def test_a_recording_gives_one_row_an_execution_with_its_bytes():
     assert (plain["transfer_ns"] + plain["copy_ns"] <= plain["dur_ns"]).all()
 
 
+@pytest.mark.heavy
 def test_fp16_halves_the_bytes():
     halves = of_recording("07_mpi_fp16.json")
 

@@ -1,3 +1,5 @@
+import pytest
+
 from hvdprof.analyze.communication.communication_tables import communication_tables
 from hvdprof.analyze.communication.link_fit import link_fit
 from hvdprof.api import load_run
@@ -6,6 +8,7 @@ from hvdprof.model.tables.waiting_tables import COLLECTIVE_ARRIVALS
 from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts, write_run
 
 
+@pytest.mark.heavy
 def test_launches_under_ddp_are_in_no_fit_of_a_link(tmp_path, monkeypatch):
     # Several of its buckets are in flight at once: their times do not add up to the link's.
     fitted: list[set[tuple[str, str]]] = []

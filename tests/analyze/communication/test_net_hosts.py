@@ -30,6 +30,7 @@ def test_a_slow_link_shows_in_the_best_pair_of_its_host():
     assert slow_ones(table) == ["h3"]
 
 
+@pytest.mark.heavy
 def test_two_slow_links_of_six_are_both_named():
     assert slow_ones(hosts_of(of_hosts([1e8, 2e7, 1e8, 1e8, 3e7, 1e8], noise=0.02))) == ["h2", "h5"]
 
@@ -63,6 +64,7 @@ def test_equal_links_are_hardly_ever_called_slow_however_noisy():
     assert wrong == 0
 
 
+@pytest.mark.heavy
 def test_half_the_bandwidth_is_found_in_spite_of_noise():
     found = [
         slow_ones(hosts_of(of_hosts([1e8, 1e8, 1e8, 5e7], noise=0.05, seed=seed)))

@@ -84,6 +84,7 @@ def test_small_allreduces_are_excluded_with_a_note():
     assert few["reason"].startswith("only 3 allreduces carry 80.0 kB or more")
 
 
+@pytest.mark.heavy
 def test_ranks_on_other_hosts_than_those_measured_are_not_compared():
     assert use(executions(0.5), [rank_row(0, "h1"), rank_row(1, "h1")]).empty
     three = [*TWO_HOSTS, rank_row(2, "h3")]

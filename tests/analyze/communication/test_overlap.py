@@ -99,6 +99,7 @@ def test_overlapped_and_exposed_sum_to_communication(spans):
     assert row["overlapped_ns"] >= 0
 
 
+@pytest.mark.heavy
 def test_shifting_all_clocks_changes_nothing():
     tables = [steps(2), pieces((110, 130), 2), executions((60, 135), (70, 90))]
     shifted = [frame.assign(start_ns=frame["start_ns"] + 10**15) for frame in tables]

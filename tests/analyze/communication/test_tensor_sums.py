@@ -16,6 +16,7 @@ from tests.builders.places import RECORDINGS
 MICROSECOND = 1000
 
 
+@pytest.mark.heavy
 def test_a_fused_execution_is_divided_by_bytes() -> None:
     sums = TensorSums()
     sums.add(
@@ -40,6 +41,7 @@ def test_a_fused_execution_is_divided_by_bytes() -> None:
     assert table["size_bytes"].isna().to_dict() == {"a": False, "b": True, "c": False}
 
 
+@pytest.mark.heavy
 def test_steps_are_unions_and_pieces_change_nothing() -> None:
     executions = declared_rows(
         EXECUTIONS,
@@ -82,6 +84,7 @@ def test_intervals_of_different_keys_stay_apart() -> None:
     assert merged == [[0, 1], [0, 0], [12, 8]]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", ["04_gloo_straggler_rank1_cache_off.json", "07_mpi_fp16.json"])
 def test_the_times_of_a_recording_agree_with_a_parse_of_its_own(name: str) -> None:
     found = analyze_files(load_run(RECORDINGS / name))

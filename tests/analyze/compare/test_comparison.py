@@ -32,6 +32,7 @@ def runs(folder, first, second, **manifest_fields):
     return shared(folder / "a", first), shared(folder / "b", second, **manifest_fields)
 
 
+@pytest.mark.heavy
 def test_a_slower_cell_is_named_with_its_change_and_the_others_are_equal(tmp_path):
     one, other = runs(
         tmp_path, sweep({0: 10.0, 1: 10.5, 2: 12.0}), sweep({0: 10.0, 1: 10.5, 2: 13.2})
@@ -49,6 +50,7 @@ def test_a_slower_cell_is_named_with_its_change_and_the_others_are_equal(tmp_pat
     assert efficiency["outcome"] == "regressed"
 
 
+@pytest.mark.heavy
 def test_the_same_run_twice_is_equal_or_undecided_and_never_worse(tmp_path):
     one, other = runs(tmp_path, sweep({0: 10.0, 2: 12.0}), sweep({0: 10.0, 2: 12.0}))
     found = compare_analyses(one, other, margin=0.03)
@@ -59,6 +61,7 @@ def test_the_same_run_twice_is_equal_or_undecided_and_never_worse(tmp_path):
     assert found.settings.empty
 
 
+@pytest.mark.heavy
 def test_the_cause_that_moved_is_named_and_the_terms_sum_to_the_change(tmp_path):
     blocked = {2: 2.0}
     one, other = runs(
@@ -76,6 +79,7 @@ def test_the_cause_that_moved_is_named_and_the_terms_sum_to_the_change(tmp_path)
     assert not own.loc[own["term"] == "reference", "moved"].any()
 
 
+@pytest.mark.heavy
 def test_one_launch_a_side_decides_nothing_and_says_why(tmp_path):
     passes = [PassSpec(size=2, segments=[SegmentSpec(parts_ms=typical_parts(12.0))])]
     slow = [PassSpec(size=2, segments=[SegmentSpec(parts_ms=typical_parts(18.0))])]
@@ -85,6 +89,7 @@ def test_one_launch_a_side_decides_nothing_and_says_why(tmp_path):
     assert "One launch: the variation between launches is unknown" in found.sentence
 
 
+@pytest.mark.heavy
 def test_noise_is_inconclusive_and_says_how_many_launches_would_decide(tmp_path):
     def noisy(seed):
         random = np.random.default_rng(seed)
@@ -104,6 +109,7 @@ def test_noise_is_inconclusive_and_says_how_many_launches_would_decide(tmp_path)
     assert "Measured one after the other" in found.caveat
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("fields", "reason"),
     [
@@ -124,6 +130,7 @@ def test_other_hosts_and_versions_are_not_comparable_unless_forced(tmp_path, fie
     assert reason in forced.caveat
 
 
+@pytest.mark.heavy
 def test_other_batches_are_not_comparable_by_step_time(tmp_path):
     one, other = runs(tmp_path, sweep({2: 12.0}, batch_size=32), sweep({2: 12.0}, batch_size=64))
     found = compare_analyses(one, other)
@@ -135,6 +142,7 @@ def test_other_batches_are_not_comparable_by_step_time(tmp_path):
     assert rows_of(forced, "throughput").loc[("horovod", 2), "change"] == pytest.approx(1.0)
 
 
+@pytest.mark.heavy
 def test_settings_that_differ_are_listed(tmp_path):
     one, other = runs(
         tmp_path,
@@ -149,6 +157,7 @@ def test_settings_that_differ_are_listed(tmp_path):
     assert not found["matters"].any()
 
 
+@pytest.mark.heavy
 def test_two_scripts_of_other_names_are_matched_and_it_is_said(tmp_path):
     one, other = runs(
         tmp_path, sweep({2: 12.0}, model="train_a"), sweep({2: 12.0}, model="train_b")
@@ -157,6 +166,7 @@ def test_two_scripts_of_other_names_are_matched_and_it_is_said(tmp_path):
     assert "train_a of the first run is compared with train_b of the second." in found.notes
 
 
+@pytest.mark.heavy
 def test_runs_without_a_common_cell_are_refused_with_what_each_has(tmp_path):
     one, other = runs(tmp_path, sweep({2: 12.0}), sweep({4: 12.0}))
     with pytest.raises(UnreadableInputError) as error:
@@ -165,6 +175,7 @@ def test_runs_without_a_common_cell_are_refused_with_what_each_has(tmp_path):
     assert "mnist on 4 ranks" in error.value.hint
 
 
+@pytest.mark.heavy
 def test_cells_of_one_run_alone_are_noted(tmp_path):
     one, other = runs(tmp_path, sweep({2: 12.0, 4: 13.0}), sweep({2: 12.0}))
     assert "Only a has mnist on 4 ranks." in compare_analyses(one, other).notes
@@ -190,6 +201,7 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path):
         compare(tmp_path, tmp_path, margin=0.0)
 
 
+@pytest.mark.heavy
 def test_a_run_in_progress_is_compared_with_a_note(tmp_path):
     one = analysis_of(tmp_path / "a", sweep({2: 12.0}))
     folder = write_run(tmp_path / "b", sweep({2: 12.0}), status="running")
@@ -203,6 +215,7 @@ def script_settings(**variables):
     return {"scaling": "weak", "num_threads": 1, "script": script}
 
 
+@pytest.mark.heavy
 def test_secrets_of_commands_and_variables_are_not_in_the_manifests_that_are_compared(tmp_path):
     one, other = (
         analysis_of(
@@ -219,6 +232,7 @@ def test_secrets_of_commands_and_variables_are_not_in_the_manifests_that_are_com
     assert "hunter2" not in shown
 
 
+@pytest.mark.heavy
 def test_equal_does_not_speak_for_cells_that_are_not_comparable(tmp_path):
     one, other = runs(
         tmp_path,
@@ -233,12 +247,14 @@ def test_equal_does_not_speak_for_cells_that_are_not_comparable(tmp_path):
     assert found.gate[0].not_judged == ("mnist on 4 ranks",)
 
 
+@pytest.mark.heavy
 def test_a_throughput_that_fell_by_the_margin_is_at_its_limit(tmp_path):
     one, other = runs(tmp_path, sweep({2: 10.0}), sweep({2: 10.0 / 0.62}))
     assert not compare_analyses(one, other, fail_on=["throughput<-50%"]).gate[0].cells
     assert compare_analyses(one, other, fail_on=["throughput<-30%"]).gate[0].cells
 
 
+@pytest.mark.heavy
 def test_stored_pairs_have_the_level_of_the_looks_that_ended_them(tmp_path):
     settings = {"scaling": "weak", "num_threads": 1, "repeats": 10}
     one, other = (
@@ -250,6 +266,7 @@ def test_stored_pairs_have_the_level_of_the_looks_that_ended_them(tmp_path):
     assert found.confidence == pytest.approx(1 - 2 * 0.0204, abs=1e-6)
 
 
+@pytest.mark.heavy
 def test_the_conditions_of_a_gate_are_one_family(tmp_path):
     """The more is asked, the surer each failure must be, as with the number of cells."""
     steps = [[10.33, 10.55, 10.43], [10.0, 10.1, 9.9]]
@@ -275,6 +292,7 @@ def launches_of(steps_ms):
     ]
 
 
+@pytest.mark.heavy
 def test_the_startup_of_launches_is_compared(tmp_path):
     one, other = (
         analysis_of(tmp_path / name, launches_of([10.0, 10.1, 9.9])) for name in ("a", "b")
@@ -291,6 +309,7 @@ def test_the_startup_of_launches_is_compared(tmp_path):
     assert found.gate[0].outcome is ComparisonOutcome.REGRESSED
 
 
+@pytest.mark.heavy
 def test_runs_without_a_known_startup_have_no_row_of_it(tmp_path):
     one, other = runs(tmp_path, sweep({2: 10.0}), sweep({2: 10.0}))
 
@@ -311,6 +330,7 @@ def test_an_end_near_zero_keeps_its_sign_or_has_none(value, low, high, text):
     assert change_text(row, STEP_TIME) == text
 
 
+@pytest.mark.heavy
 def test_a_rank_below_the_threshold_of_a_straggler_is_named_from_both_runs(tmp_path):
     """Rank 1 takes 4 % of the step longer: neither run alone calls it a straggler."""
     one, other = runs(
@@ -330,6 +350,7 @@ def test_a_rank_below_the_threshold_of_a_straggler_is_named_from_both_runs(tmp_p
     assert own[own["moved"]]["term"].tolist() == ["rank-change"]
 
 
+@pytest.mark.heavy
 def test_light_recordings_name_the_rank_that_changed_as_well(tmp_path):
     for name, extra in (("a", (0.02, 0.0, 0.01)), ("b", (0.42, 0.38, 0.41))):
         passes = [one for one in with_a_straggler(extra_ms=extra) if one.size == 2]
@@ -339,6 +360,7 @@ def test_light_recordings_name_the_rank_that_changed_as_well(tmp_path):
     assert "Rank 1 is slower in forward by 393 µs (" in found.sentence
 
 
+@pytest.mark.heavy
 def test_an_undecided_comparison_still_names_the_rank_that_changed(tmp_path):
     shared = (-1.0, 0.0, 1.0)
     sides = [

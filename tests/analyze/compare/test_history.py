@@ -40,6 +40,7 @@ def test_a_change_is_found_at_its_run_with_its_size():
     assert "from r8 on (000000000)." in found.sentence
 
 
+@pytest.mark.heavy
 def test_two_changes_are_both_found():
     found = history(noisy([50.0] * 8 + [56.0] * 8 + [50.0] * 8), STEP_TIME, 0.02)
     assert found.rows.loc[found.rows["is_change"], "run"].tolist() == ["r8", "r16"]
@@ -78,6 +79,7 @@ def test_a_run_without_a_number_hides_no_change():
     assert len(found.rows) == 15
 
 
+@pytest.mark.heavy
 def test_a_huge_step_is_found_with_four_runs_on_either_side():
     for seed in range(10):
         found = history(noisy([50.0] * 4 + [80.0] * 4, seed=seed, spread=0.001), STEP_TIME, 0.02)

@@ -79,6 +79,7 @@ def test_a_rank_that_became_faster_is_named_with_what_that_saves():
     assert ", which saves 5." in change_sentence(row)
 
 
+@pytest.mark.heavy
 def test_the_other_way_round_every_difference_has_the_other_sign():
     extra = {"forward": np.array([0.0, 5.0]), "data": np.array([4.0, 0.0])}
     one, other = launches(4, seed=18), launches(4, extra_ms=extra, seed=19)
@@ -111,6 +112,7 @@ def test_a_straggler_of_both_runs_has_not_moved():
     assert row["one_ns"] == pytest.approx(row["other_ns"], rel=0.05)
 
 
+@pytest.mark.heavy
 def test_a_straggler_that_grew_is_split_into_what_was_there_and_what_came():
     before = launches(4, extra_ms={"forward": np.array([0.0, 20.0])}, seed=11)
     found = compared(before, launches(4, extra_ms={"forward": np.array([0.0, 35.0])}, seed=12))
@@ -120,6 +122,7 @@ def test_a_straggler_that_grew_is_split_into_what_was_there_and_what_came():
     assert only(found, "straggler")["difference_ns"] == pytest.approx(0.0, abs=0.5 * MS)
 
 
+@pytest.mark.heavy
 def test_interleaved_launches_are_compared_by_repeat():
     """Both launches of a repeat share a placement that differs by more than the change."""
 
@@ -172,6 +175,7 @@ def test_runs_without_recorded_steps_have_no_terms():
     assert no_works([("p", "s")]) == {}
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("is_paired", [False, True])
 def test_healthy_runs_name_no_rank_and_no_term_beyond_chance(is_paired):
     """How often they do of 1,000 pairs: docs/explain/accuracy.md."""

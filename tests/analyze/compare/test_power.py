@@ -15,6 +15,7 @@ def measured(value, spread_of_launches, launches):
     return Spread(value, 2 * spread_of_launches**2 / launches, 2.0 * (launches - 1))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("true", "spread_of_launches"), [(0.06, 0.01), (0.06, 0.02), (0.06, 0.04), (0.0, 0.02)]
 )

@@ -70,6 +70,7 @@ def test_one_rank_has_no_others_and_one_launch_no_scatter():
     assert named(side(1, 2, 11), side(1, 2, 12, forward=[0.0, 30.0])) == []
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("num", "num_ranks", "is_paired"), [(3, 2, False), (3, 4, True), (6, 2, True)]
 )

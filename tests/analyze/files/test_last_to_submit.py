@@ -83,6 +83,7 @@ def test_a_last_rank_that_changes_is_not_named(tmp_path: Path) -> None:
     assert page.gravity == Gravity.NONE
 
 
+@pytest.mark.heavy
 def test_long_waits_for_others_share_the_cause(tmp_path: Path) -> None:
     def late(rank: int, step: int) -> float:
         return 45.0 * (step % 5 == 1) if rank == 0 else 20.0 * (rank == 3)

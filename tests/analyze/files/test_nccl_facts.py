@@ -1,5 +1,7 @@
 from pathlib import Path
 
+import pytest
+
 from hvdprof.analyze.files.nccl_facts import nccl_facts
 from hvdprof.ingest.nccl.reader import read_nccl_logs
 from tests.builders.nccl_log import init_line, job, of_rank, recorded
@@ -27,6 +29,7 @@ def test_a_log_without_communicators_counts_none(tmp_path: Path) -> None:
     assert "nccl_versions" in names
 
 
+@pytest.mark.heavy
 @needs_corpus
 def test_the_communicators_of_a_large_job() -> None:
     path = CORPUS / "nccl_logs" / "bigscience_meg_ds_3d_gpt2_perf_n16.out"

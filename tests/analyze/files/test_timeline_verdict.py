@@ -34,6 +34,7 @@ def verdict(name):
     return api.analyze_files(api.load_run(RECORDINGS / name)).files[0]
 
 
+@pytest.mark.heavy
 def test_a_rank_that_every_use_shows_late_is_named():
     page = verdict("04_gloo_straggler_rank1_cache_off.json")
 
@@ -85,14 +86,17 @@ def test_a_long_negotiation_is_a_straggler_without_a_name(negotiation_ms, is_nam
     assert "straggler" not in of_unsure.sentence
 
 
+@pytest.mark.heavy
 def test_adasum_is_never_cached_so_its_file_names_every_rank():
     assert "No straggler can be named" not in verdict("06_mpi_adasum.json").caveat
 
 
+@pytest.mark.heavy
 def test_a_short_file_gets_no_answer():
     assert verdict("17_gloo_process_sets_np3.json").verdict.startswith("Too short to judge")
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", sorted(path.name for path in RECORDINGS.glob("1*.json")))
 def test_every_recording_gets_at_most_two_sentences(name):
     page = verdict(name)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from hvdprof.api import analyze_files, load_run
 from hvdprof.model.file_page import FilePage, Gravity
@@ -60,12 +61,14 @@ def page(
     return only
 
 
+@pytest.mark.heavy
 def test_ranks_that_differ_by_noise_have_no_slow_one(tmp_path: Path) -> None:
     verdict = page(tmp_path, even, all_ranks=False)
     assert verdict.verdict.startswith(f"{ITERATION}No slow rank: ranks differ most in ")
     assert verdict.gravity == Gravity.NONE
 
 
+@pytest.mark.heavy
 def test_a_rank_that_is_slow_in_every_report_is_named_with_the_evidence(tmp_path: Path) -> None:
     found = page(tmp_path, lambda n: slower(even(n), "forward-compute", "forward-backward"))
     assert found.verdict.startswith(f"{ITERATION}Rank 3 is slow in forward-compute: 17")
@@ -73,12 +76,14 @@ def test_a_rank_that_is_slow_in_every_report_is_named_with_the_evidence(tmp_path
     assert found.gravity == Gravity.WARNING
 
 
+@pytest.mark.heavy
 def test_the_innermost_timer_that_explains_the_difference_is_named(tmp_path: Path) -> None:
     names = ("batch-generator", "forward-compute", "forward-backward")
     found = page(tmp_path, lambda number: slower(even(number), *names))
     assert "Rank 3 is slow in batch-generator: 5" in found.verdict
 
 
+@pytest.mark.heavy
 def test_without_ranks_the_difference_is_stated_and_no_rank_named(tmp_path: Path) -> None:
     found = page(tmp_path, lambda n: slower(even(n), "forward-compute"), all_ranks=False)
     assert "Ranks differ in forward-compute: 120 ms on the fastest rank, 17" in found.verdict
@@ -88,18 +93,21 @@ def test_without_ranks_the_difference_is_stated_and_no_rank_named(tmp_path: Path
     assert "--timing-log-option all" in found.caveat
 
 
+@pytest.mark.heavy
 def test_a_slow_rank_that_changes_is_not_named(tmp_path: Path) -> None:
     found = page(tmp_path, lambda n: slower(even(n), "forward-compute", rank=n % 8))
     assert "Ranks differ in forward-compute" in found.verdict
     assert "slowest in 1 of 7 reports, not beyond chance" in found.caveat
 
 
+@pytest.mark.heavy
 def test_few_reports_name_no_rank(tmp_path: Path) -> None:
     found = page(tmp_path, lambda n: slower(even(n), "forward-compute"), num=4)
     assert "Ranks differ in forward-compute" in found.verdict
     assert "slowest in 3 of 3 reports, too few to judge" in found.caveat
 
 
+@pytest.mark.heavy
 def test_two_slow_ranks_are_not_one(tmp_path: Path) -> None:
     def both(number: int) -> Times:
         times = slower(even(number), "forward-compute", by=60.0)
@@ -110,12 +118,14 @@ def test_two_slow_ranks_are_not_one(tmp_path: Path) -> None:
     assert "Rank 3 is the slowest in 7 of 7 reports, but the next rank is only" in found.caveat
 
 
+@pytest.mark.heavy
 def test_in_a_collective_the_rank_with_the_shortest_time_is_waited_for(tmp_path: Path) -> None:
     found = page(tmp_path, lambda number: slower(even(number), "all-grads-sync", by=-55.0))
     assert "Ranks wait for rank 3 in all-grads-sync: " in found.verdict
     assert "its time there is the shortest in 7 of 7 reports" in found.verdict
 
 
+@pytest.mark.heavy
 def test_pipeline_stages_may_differ_by_design(tmp_path: Path) -> None:
     text = WORLD.replace("size: 8\n", "size: 4, pipeline-model-parallel size: 2\n")
     text += "".join(
@@ -127,6 +137,7 @@ def test_pipeline_stages_may_differ_by_design(tmp_path: Path) -> None:
     assert "The 2 pipeline stages hold different layers" in found.caveat
 
 
+@pytest.mark.heavy
 def test_timers_of_checkpoints_and_of_warm_up_do_not_count(tmp_path: Path) -> None:
     def rare(number: int) -> Times:
         return even(number) | {"save-checkpoint": [1000.0, *[5000.0] * 7]}
@@ -136,6 +147,7 @@ def test_timers_of_checkpoints_and_of_warm_up_do_not_count(tmp_path: Path) -> No
     assert "No slow rank" in first.verdict
 
 
+@pytest.mark.heavy
 def test_timers_of_one_rank_say_so(tmp_path: Path) -> None:
     times = "time (ms) | forward: 150.00 | backward: 320.50 | backward-allreduce: 40.30 |\n"
     text = WORLD + "".join(iteration(number, STEP_MS) + times for number in range(1, 5))

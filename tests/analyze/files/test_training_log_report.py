@@ -3,6 +3,7 @@ from io import StringIO
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from hvdprof.api import analyze_files, load_run
 from hvdprof.model.file_page import FilePage
@@ -24,6 +25,7 @@ def page_of(folder: Path, text: str) -> FilePage:
     return page
 
 
+@pytest.mark.heavy
 def test_the_last_summary_of_deepspeed_is_the_verdict(tmp_path: Path) -> None:
     page = page_of(tmp_path, VERBOSE + SUMMARY)
     assert page.kind == "DeepSpeed comms log"
@@ -48,6 +50,7 @@ def test_one_line_after_the_first_is_not_called_a_median(tmp_path: Path) -> None
     )
 
 
+@pytest.mark.heavy
 def test_logs_of_several_rank_counts_give_scaling(tmp_path: Path) -> None:
     steps = "".join(iteration(number, 500) for number in range(1, 5))
     slower = "".join(iteration(number, 300) for number in range(1, 5))
@@ -55,6 +58,7 @@ def test_logs_of_several_rank_counts_give_scaling(tmp_path: Path) -> None:
     assert sorted(both.throughput_scaling["np"]) == [8, 16]
 
 
+@pytest.mark.heavy
 def test_the_scaling_of_logs_has_the_intervals_of_their_iterations(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     for size, mean in ((8, 500.0), (16, 270.0)):
@@ -70,6 +74,7 @@ def test_the_scaling_of_logs_has_the_intervals_of_their_iterations(tmp_path: Pat
     assert re.search(r"16 +9\d\d ± \d+ +1\.\d+ ± 0\.\d+ +9\d\.\d ± ", shown.getvalue())
 
 
+@pytest.mark.heavy
 def test_the_rank_with_the_lowest_throughput_is_named(tmp_path: Path) -> None:
     page = page_of(tmp_path, STRAGGLERS.replace("296.02TF", "250.00TF") * 3)
     assert page.verdict == (

@@ -141,6 +141,7 @@ def test_traces_get_the_command_that_tunes_the_script_they_are_of():
     assert "hvdprof bench" not in row["action"]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("ddp", [None, facts(None), facts(25.0)])
 def test_of_one_bucket_no_size_is_tuned(ddp):
     row = finding(ddp, sent_bytes=2**20)

@@ -26,6 +26,7 @@ def test_time_in_evaluation_is_stated_with_its_share_of_the_job():
     assert row["job_share"] == pytest.approx(180 / 580)
 
 
+@pytest.mark.heavy
 def test_a_rank_that_the_others_wait_for_is_named_with_its_cost():
     row = rows_of(evaluated_steps([10.0, 10.0, 60.0])).loc["evaluation-straggler"]
 
@@ -39,6 +40,7 @@ def test_a_rank_that_the_others_wait_for_is_named_with_its_cost():
     assert (row["severity"], row["subject"]) == ("error", "rank 2")
 
 
+@pytest.mark.heavy
 def test_a_metric_that_is_reduced_per_batch_names_the_rank_too():
     row = rows_of(evaluated_steps([10.0, 10.0, 60.0], per_batch=True)).loc["evaluation-straggler"]
 
@@ -55,6 +57,7 @@ def test_what_a_rank_does_behind_the_evaluation_is_distinguished():
     assert "a checkpoint" in row["action"]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("number", "confidence"), [(3, "possible"), (6, "likely")])
 def test_few_evaluations_may_have_one_last_rank_by_chance(number, confidence):
     tables = evaluated_steps([10.0, 60.0], num_evaluations=number)
@@ -62,6 +65,7 @@ def test_few_evaluations_may_have_one_last_rank_by_chance(number, confidence):
     assert rows_of(tables).loc["evaluation-straggler"]["confidence"] == confidence
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("number", "few"), [(1, "one evaluation"), (2, "two evaluations")])
 def test_few_evaluations_say_what_is_known_and_what_is_not(number, few):
     found = rows_of(evaluated_steps([10.0, 10.0, 200.0], num_evaluations=number))
@@ -78,6 +82,7 @@ def test_few_evaluations_say_what_is_known_and_what_is_not(number, few):
     assert "Record three evaluations or more" in row["action"]
 
 
+@pytest.mark.heavy
 def test_two_evaluations_with_different_last_ranks_name_none():
     tables = evaluated_steps([10.0, 60.0], num_evaluations=2)
     steps = tables["steps"]

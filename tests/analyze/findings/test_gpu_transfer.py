@@ -23,6 +23,7 @@ def exposed(hosts, device, *, executing=float("nan"), share=None, **values):
     return row
 
 
+@pytest.mark.heavy
 def test_below_the_network_the_action_is_nccl_on_gpus_and_cores_on_cpus():
     on_gpus = exposed(TWO_HOSTS, "cuda:0", executing=0.9, share=0.3)
     on_cpus = exposed(TWO_HOSTS, "cpu", executing=0.9, share=0.3)

@@ -117,6 +117,7 @@ def test_only_the_first_timeout_of_a_rank_counts():
     assert "(SeqNum 5)" in found(rows, 2).evidence
 
 
+@pytest.mark.heavy
 def test_the_output_of_each_rank_in_a_file_of_its_own_is_one_job(tmp_path):
     tag = "[E ProcessGroupNCCL.cpp:616] [Rank {}] Watchdog caught collective operation timeout: "
     work = "WorkNCCL(SeqNum=8, OpType=ALLREDUCE, NumelIn=96, NumelOut=96) ran for 600020 "

@@ -46,6 +46,7 @@ def test_the_evidence_says_who_how_often_how_late_and_where():
     assert row["confidence"] == "likely"
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("cause", "id_", "title", "words", "action"),
     [
@@ -109,6 +110,7 @@ def test_titles_and_actions_follow_the_pattern(cause, id_, title, words, action)
     assert style_faults(row) == []
 
 
+@pytest.mark.heavy
 def test_a_straggler_does_not_accuse_all_ranks_of_a_second_thing():
     tables = [
         straggler("persistent")[1],
@@ -120,12 +122,14 @@ def test_a_straggler_does_not_accuse_all_ranks_of_a_second_thing():
     assert list(found["id"]) == ["persistent-straggler"]
 
 
+@pytest.mark.heavy
 def test_the_uncertainty_over_launches_hides_no_straggler():
     row = only(straggler("persistent", low=-0.1))
 
     assert row["id"] == "persistent-straggler"
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("oversubscribed", [False, True])
 def test_a_straggler_of_an_oversubscribed_cell_has_a_caveat(oversubscribed):
     own = scaling(cell(oversubscribed=oversubscribed))
@@ -135,6 +139,7 @@ def test_a_straggler_of_an_oversubscribed_cell_has_a_caveat(oversubscribed):
     assert ("share cores or GPUs (oversubscribed)" in evidence_text) == oversubscribed
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("busy_cores", "competes"), [(0.5, False), (1.9, True)])
 def test_ranks_that_mostly_wait_share_cores_without_a_caveat(busy_cores, competes):
     own = scaling(cell(oversubscribed=True, num_launches=3))
@@ -148,6 +153,7 @@ def test_ranks_that_mostly_wait_share_cores_without_a_caveat(busy_cores, compete
     assert row["confidence"] == ("possible" if competes else "likely")
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("phase", ["forward", "backward"])
 def test_a_straggler_on_a_host_without_gpus_gets_no_nvidia_smi_command(phase):
     cause = straggler("persistent", phase=phase)
@@ -172,6 +178,7 @@ def test_a_phase_longer_than_the_delay_is_explained():
     )
 
 
+@pytest.mark.heavy
 def test_a_rank_late_beside_other_processes_may_be_theirs():
     cause = straggler("persistent", num_launches=3)
     row = only(cause, **crowded(1.7))
@@ -193,6 +200,7 @@ def test_a_checkpoint_every_few_steps_is_no_other_process():
     assert row["confidence"] == "possible"
 
 
+@pytest.mark.heavy
 def test_a_checkpoint_now_and_then_before_the_update_leads():
     row = only(straggler("irregular", phase="before_update", num_events=2), **crowded(1.7))
     assert row["action"].startswith("Look for what only rank ")
@@ -201,6 +209,7 @@ def test_a_checkpoint_now_and_then_before_the_update_leads():
     assert elsewhere["action"].startswith("End the other processes")
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("data", "phase", "says_so"),
     [
@@ -270,6 +279,7 @@ def test_a_straggler_before_the_update_is_sent_to_no_checkpoint():
     assert style_faults(row) == []
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("phase", ["forward", "mixed"])
 @pytest.mark.parametrize("device", ["cpu", "cuda:0"])
 @pytest.mark.parametrize("hosts", [("node1", "node1"), ("node1", "node2")])
@@ -285,6 +295,7 @@ def test_a_slow_rank_is_compared_with_its_neighbour_by_a_command(phase, device, 
     assert style_faults(row) == []
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("engine", "call"),
     [("horovod", "hvd.allreduce()"), ("ddp", "torch.distributed.all_reduce()")],

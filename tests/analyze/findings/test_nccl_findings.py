@@ -29,6 +29,7 @@ def ids(recording: NcclRecording, *, least: str = "warning") -> list[str]:
     return found.loc[found["severity"].isin(wanted), "id"].astype(str).tolist()
 
 
+@pytest.mark.heavy
 def test_a_healthy_job_has_no_findings(tmp_path: Path) -> None:
     assert nccl_findings(recorded(tmp_path, job())).empty
 
@@ -176,12 +177,14 @@ BROKEN: dict[str, tuple[list[str], list[str]]] = {
 }
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("case", BROKEN)
 def test_every_problem_has_its_finding_and_no_other(tmp_path: Path, case: str) -> None:
     lines, wanted = BROKEN[case]
     assert sorted(ids(recorded(tmp_path, lines))) == sorted(wanted)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("case", BROKEN)
 def test_the_quote_is_the_line_itself_and_the_rest_is_short(tmp_path: Path, case: str) -> None:
     lines, _ = BROKEN[case]
@@ -191,6 +194,7 @@ def test_the_quote_is_the_line_itself_and_the_rest_is_short(tmp_path: Path, case
         assert style_faults(finding) == []
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("extra", "via", "note"),
     [
@@ -214,6 +218,7 @@ def test_what_is_only_unusual_is_a_note(
     assert [style_faults(row) for row in nccl_findings(recording).to_dict("records")] == [[]]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "extra",
     [
@@ -229,10 +234,12 @@ def test_harmless_settings_and_lines_give_no_finding(tmp_path: Path, extra: list
     assert ids(recorded(tmp_path, job(extra=extra)), least="note") == []
 
 
+@pytest.mark.heavy
 def test_devices_that_cannot_be_opened_are_harmless_beside_one_that_can(tmp_path: Path) -> None:
     assert "nccl-socket-despite-rdma" not in ids(recorded(tmp_path, [*job(), UNOPENED]))
 
 
+@pytest.mark.heavy
 def test_devices_that_cannot_be_opened_are_a_note_without_any_connection(tmp_path: Path) -> None:
     unnamed = WARN.format(where="misc/ibvwrap.cc:212", text=UNNAMED)
     recording = recorded(tmp_path, [said("NCCL version 2.20.5+cuda12.4"), unnamed, unnamed])
@@ -242,6 +249,7 @@ def test_devices_that_cannot_be_opened_are_a_note_without_any_connection(tmp_pat
     assert style_faults(found) == []
 
 
+@pytest.mark.heavy
 def test_a_twin_with_more_channels_is_reported(tmp_path: Path) -> None:
     twin = [
         line.replace("4 coll channels", "12 coll channels")
@@ -254,6 +262,7 @@ def test_a_twin_with_more_channels_is_reported(tmp_path: Path) -> None:
     assert ids(recorded(tmp_path, [*lines, *twin])) == ["nccl-few-channels"]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("lost", ["COMPLETE", "START", "Channel", "Trees", "coll channels"])
 @pytest.mark.parametrize("rank", [0, 3])
 def test_a_missing_line_is_no_error(tmp_path: Path, lost: str, rank: int) -> None:
@@ -263,6 +272,7 @@ def test_a_missing_line_is_no_error(tmp_path: Path, lost: str, rank: int) -> Non
     assert ids(recorded(tmp_path, [*lines, WATCHDOG])) == []
 
 
+@pytest.mark.heavy
 def test_a_timeout_of_a_later_collective_shows_that_every_init_was_completed(
     tmp_path: Path,
 ) -> None:
@@ -271,6 +281,7 @@ def test_a_timeout_of_a_later_collective_shows_that_every_init_was_completed(
     assert ids(recorded(tmp_path, [*lines, later]), least="note") == []
 
 
+@pytest.mark.heavy
 def test_a_log_that_ends_in_init_is_a_note(tmp_path: Path) -> None:
     lines = job()
     first_complete = next(i for i, line in enumerate(lines) if "COMPLETE" in line)
@@ -280,6 +291,7 @@ def test_a_log_that_ends_in_init_is_a_note(tmp_path: Path) -> None:
     assert [style_faults(row) for row in found.to_dict("records")] == [[]]
 
 
+@pytest.mark.heavy
 def test_nccl_continued_only_where_later_lines_show_it(tmp_path: Path) -> None:
     warned = WARN.format(where="graph/xml.cc:5", text="Could not find something")
     lines = job()
@@ -292,12 +304,14 @@ def test_nccl_continued_only_where_later_lines_show_it(tmp_path: Path) -> None:
     assert style_faults(found) == []
 
 
+@pytest.mark.heavy
 def test_a_connection_that_is_tried_again_is_no_error(tmp_path: Path) -> None:
     retry = "Call to connect returned Connection refused, retrying"
     assert ids(recorded(tmp_path, job(extra=[retry])), least="note") == []
     assert ids(recorded(tmp_path, [*job(), of_rank(0, retry)])) == ["nccl-connection-failed"]
 
 
+@pytest.mark.heavy
 def test_bare_versions_of_two_jobs_are_a_note(tmp_path: Path) -> None:
     lines = [*job(), "NCCL version 2.19.3+cuda12.4"]
     (found,) = nccl_findings(recorded(tmp_path, lines)).to_dict("records")
@@ -305,11 +319,13 @@ def test_bare_versions_of_two_jobs_are_a_note(tmp_path: Path) -> None:
     assert style_faults(found) == []
 
 
+@pytest.mark.heavy
 def test_ib_disable_without_a_sign_of_infiniband_is_no_finding(tmp_path: Path) -> None:
     lines = job("NET/Socket/0", extra=["NCCL_IB_DISABLE set by environment to 1."])
     assert ids(recorded(tmp_path, lines), least="note") == []
 
 
+@pytest.mark.heavy
 def test_the_evidence_shows_the_thing_claimed(tmp_path: Path) -> None:
     few = [line.replace("4 coll channels", "1 coll channels") for line in job(extra=[NVLINK])]
     (found,) = nccl_findings(recorded(tmp_path, few)).to_dict("records")
@@ -326,6 +342,7 @@ def test_the_log_is_not_asked_why_where_it_is_an_excerpt(tmp_path: Path) -> None
     assert "The log does not show why." in found["evidence"]
 
 
+@pytest.mark.heavy
 def test_an_empty_recording_of_a_version_alone_gives_nothing(tmp_path: Path) -> None:
     assert nccl_findings(recorded(tmp_path, ["NCCL version 2.20.5+cuda12.4"])).empty
     assert nccl_findings(recorded(tmp_path, [said("Using network IB")])).empty

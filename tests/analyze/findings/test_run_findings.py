@@ -350,6 +350,7 @@ CASES = {
 """By rule, a function: evidence that triggers it, and evidence just below."""
 
 
+@pytest.mark.heavy
 def test_every_rule_is_triggered_by_its_case_and_by_no_evidence_just_below():
     wrong = []
     for rule, case in CASES.items():
@@ -473,6 +474,7 @@ def test_on_one_host_of_cpus_no_network_and_no_nccl_is_spoken_of():
         assert "hvdprof net" not in row["action"]
 
 
+@pytest.mark.heavy
 def test_cores_that_all_compute_are_named_where_the_ranks_take_them():
     crowded = exposed(ranks=ranks(0, 1, num_threads=1))
     spare = replace(manifest(), hosts=[{"hostname": "node1", "num_cores": 16}])
@@ -516,6 +518,7 @@ def test_the_share_of_the_network_stands_as_evidence_with_its_interval():
     )
 
 
+@pytest.mark.heavy
 def test_a_host_slow_over_tcp_is_reported_once():
     of_tcp = links_of([1e8, 1e8, 2e7])[1]
     both = pd.concat([of_tcp, links_of([1e8, 1e8, 2e7], what="broadcast")[1]])
@@ -527,6 +530,7 @@ def test_a_host_slow_over_tcp_is_reported_once():
     assert "ethtool" in row["action"]
 
 
+@pytest.mark.heavy
 def test_a_host_slow_under_horovod_alone_is_no_network_fault():
     quick = links_of([1e8] * 3)[1]
     slow = links_of([1e8, 1e8, 2e7], what="broadcast")[1]
@@ -623,6 +627,7 @@ def twice(status):
     return next(one for one in TABLES if one.name == "segments").frame(frame)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("status", "expected"), [("failed", []), ("partial", ["stalled-steps"])])
 def test_a_launch_that_failed_speaks_for_no_cell(status, expected):
     slow = long_steps(range(5, 100, 20)).tables["job_steps"].assign(segment="t")
@@ -686,6 +691,7 @@ def test_the_cost_of_a_cliff_is_the_step_time_above_the_size_before():
     assert row["cost_ns"] == pytest.approx((1 - 0.6 / 0.9) * 31e6)
 
 
+@pytest.mark.heavy
 def test_ranks_that_were_ready_are_not_called_missing():
     rows = [{"file": "f", "line": 1, "state": "ready", "stalled_rank": rank} for rank in (0, 2)]
     (row,) = findings(evidence([("stalls", table("stalls", *rows))])).to_dict("records")
@@ -709,6 +715,7 @@ def stalled(message, *tensors, failed_rank=1, file="passes/p/stalls.jsonl"):
     return row
 
 
+@pytest.mark.heavy
 def test_a_stall_that_the_watchdog_saw_is_not_a_warning_of_horovod():
     clause = "stall at step 5 of main: rank 0 blocked for 20.0 s on stalled rank 1"
     stack = "rank 1 in backward: /job/train.py:15 backward"
@@ -730,6 +737,7 @@ def test_a_stall_that_the_watchdog_saw_is_not_a_warning_of_horovod():
     assert log["quote"] == "One or more tensors were submitted"
 
 
+@pytest.mark.heavy
 def test_the_last_stall_of_a_launch_that_hung_is_an_error():
     file = "passes/p/stalls.jsonl"
     texts = (
@@ -752,12 +760,14 @@ def test_the_last_stall_of_a_launch_that_hung_is_an_error():
         assert (row["severity"], row["quote"]) == (severity, quote)
 
 
+@pytest.mark.heavy
 def test_a_stall_in_which_the_user_ended_the_job_is_an_error():
     clause = "stall at step 5 of main: rank 0 blocked for 20.0 s on stalled rank 1"
     assert stalled(clause)["severity"] == "warning"
     assert stalled(f"{clause} until the job ended")["severity"] == "error"
 
 
+@pytest.mark.heavy
 def test_the_fix_of_a_hang_in_a_checkpoint_is_to_write_it_less_often():
     clause = "stall at step 5 of main: rank 1 blocked for 20.0 s on stalled rank 0"
     for stack in ("/v/torch/serialization.py:850 save, called at /t.py:9 main", "/t.py:9 save"):
@@ -822,6 +832,7 @@ def small_collectives(step_ns=100e6, environment=None, launches=("s",)):
     return row
 
 
+@pytest.mark.heavy
 def test_many_small_collectives_of_a_run_are_one_finding():
     assert small_collectives()["evidence"] == (
         "resnet18 on 2 ranks: 30 of 30 collectives per step carry less than 65.5 kB. Their latency "
@@ -831,6 +842,7 @@ def test_many_small_collectives_of_a_run_are_one_finding():
     assert evidence_of_three.endswith("The same holds for 2 other launches.")
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("step_ns", "environment", "begin"),
     [

@@ -29,6 +29,7 @@ def only(name, times, **values):
     return row
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("name", "title"),
     [
@@ -50,6 +51,7 @@ def test_what_one_rank_alone_spends_accuses_no_other_rank(name, title):
     assert style_faults(row) == []
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", ["input-bound", "outside"])
 def test_the_waterfall_decides_whose_time_it_is(name):
     row = only(name, (0.7, 13.3))
@@ -58,6 +60,7 @@ def test_the_waterfall_decides_whose_time_it_is(name):
     assert "ranks on time spend" in row["evidence"]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", ["input-bound", "outside"])
 @pytest.mark.parametrize("times", [(6.0, 7.0), (4.0, 8.0), (7.0, 7.0, 7.0, 9.0)])
 def test_what_all_ranks_spend_is_that_of_all_ranks(name, times):
@@ -67,6 +70,7 @@ def test_what_all_ranks_spend_is_that_of_all_ranks(name, times):
     assert "ranks on time spend" in row["evidence"]
 
 
+@pytest.mark.heavy
 def test_a_named_straggler_is_not_compared_with_the_normal_ranks():
     causes = pd.concat(
         [straggler("persistent", phase="outside")[1], term("outside", 0.3)[1]],

@@ -33,6 +33,7 @@ def all_longest(
     return [set()]
 
 
+@pytest.mark.heavy
 @settings(deadline=None)
 @given(KINDS, KINDS, TABLE)
 def test_the_pairs_are_those_of_every_longest_alignment(

@@ -114,6 +114,7 @@ def typed(
     return set(zip(result.pairs["call"], result.pairs["fusion_id"] - 100, strict=True))
 
 
+@pytest.mark.heavy
 def test_reductions_of_other_types_are_not_joined() -> None:
     calls, types = allreduces(8, 8), ["float16", "float32"]
     assert typed(calls, types, executions(8), ["float32"]) == {(1, 0)}

@@ -35,6 +35,7 @@ def joins_of(paths: list[Path]) -> tuple[Run, JobJoins]:
 ONE, OTHER = [100, 7, 300, 9], [1000, 70, 3000, 90]
 
 
+@pytest.mark.heavy
 def test_each_job_is_paired_with_the_timeline_that_fits(tmp_path: Path) -> None:
     logs = [write_log(tmp_path / "1.log", OTHER), write_log(tmp_path / "2.log", [5, *ONE])]
     timelines = [
@@ -59,6 +60,7 @@ def test_each_job_is_paired_with_the_timeline_that_fits(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.heavy
 def test_the_analysis_of_files_joins_every_job(tmp_path: Path) -> None:
     logs = [write_log(tmp_path / "1.log", OTHER), write_log(tmp_path / "2.log", [5, *ONE])]
     timelines = [
@@ -79,6 +81,7 @@ def test_the_analysis_of_files_joins_every_job(tmp_path: Path) -> None:
     assert len(found.derived["nccl_joined_calls"]) == 8
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("logs", "timelines", "reasons"),
     [
@@ -102,6 +105,7 @@ def test_nothing_is_joined_where_not_exactly_one_fits(
     assert joined_to == {job: reason.format(*written) for job, reason in reasons.items()}
 
 
+@pytest.mark.heavy
 def test_types_that_differ_do_not_fit(tmp_path: Path) -> None:
     # Half as many elements of twice the size: only the type differs.
     log = write_log(tmp_path / "a.log", [number // 2 for number in (100, 8, 300)], dtype=8)
@@ -111,6 +115,7 @@ def test_types_that_differ_do_not_fit(tmp_path: Path) -> None:
     assert joins.pairs.empty
 
 
+@pytest.mark.heavy
 def test_without_calls_or_timelines_there_is_nothing_to_say(tmp_path: Path) -> None:
     log = tmp_path / "a.log"
     log.write_text("\n".join(job()) + "\n")

@@ -50,6 +50,7 @@ def _quantiles(found: AlgorithmChoice, topology: Topology, size: float) -> list[
     return [float(value) for value in np.quantile(costs, [0.05, 0.5, 0.95])]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "rule", [GLOO, OPEN_MPI_41, always(Algorithm.TREE), always(Algorithm.RECURSIVE_DOUBLING)]
 )
@@ -68,6 +69,7 @@ def test_the_algorithm_is_found_from_times_alone(rule: Rule) -> None:
     assert not {"intra_alpha", "intra_beta", "whole_overhead"} & set(found.informed)
 
 
+@pytest.mark.heavy
 def test_ties_at_two_ranks_follow_the_documentation() -> None:
     random = np.random.default_rng(4)
     rabenseifner = always(Algorithm.RABENSEIFNER)
@@ -83,6 +85,7 @@ def test_ties_at_two_ranks_follow_the_documentation() -> None:
     assert high > 5 * low
 
 
+@pytest.mark.heavy
 def test_measured_times_overrule_the_documentation() -> None:
     random = np.random.default_rng(5)
     observed = _observed(always(Algorithm.RECURSIVE_DOUBLING), random, sizes_of=(2, 4, 8))
@@ -91,6 +94,7 @@ def test_measured_times_overrule_the_documentation() -> None:
     assert found.candidates[0].rule.name == "recursive-doubling"
 
 
+@pytest.mark.heavy
 def test_links_inside_and_between_hosts_are_separated() -> None:
     random = np.random.default_rng(6)
     observed = _observed(GLOO, random, sizes_of=(2, 4, 8), local=4, number=200)
@@ -104,6 +108,7 @@ def test_links_inside_and_between_hosts_are_separated() -> None:
     assert high < 1.3 * low
 
 
+@pytest.mark.heavy
 def test_what_was_not_measured_stays_as_wide_as_its_prior() -> None:
     random = np.random.default_rng(7)
     observed = _observed(GLOO, random, sizes_of=(2, 4), local=4)
@@ -112,6 +117,7 @@ def test_what_was_not_measured_stays_as_wide_as_its_prior() -> None:
     assert spread == pytest.approx(PRIORS["inter_beta"].log_error, rel=0.15)
 
 
+@pytest.mark.heavy
 def test_a_narrow_prior_is_the_measurement_of_another_tool() -> None:
     random = np.random.default_rng(8)
     observed = _observed(GLOO, random, sizes_of=(2,), local=2)
@@ -120,6 +126,7 @@ def test_a_narrow_prior_is_the_measurement_of_another_tool() -> None:
     assert float(np.median(found.draws.inter.beta_ns_per_byte)) == pytest.approx(0.32, rel=0.02)
 
 
+@pytest.mark.heavy
 def test_times_with_horovods_cycle_have_an_overhead_of_their_own() -> None:
     random = np.random.default_rng(9)
     plain = _observed(GLOO, random, sizes_of=(2, 4), number=80)
@@ -137,6 +144,7 @@ def test_times_with_horovods_cycle_have_an_overhead_of_their_own() -> None:
     assert values["inter_alpha"] == pytest.approx(40e3, rel=0.25)
 
 
+@pytest.mark.heavy
 def test_one_rank_costs_nothing_and_the_library_s_time_counts_from_two_on() -> None:
     random = np.random.default_rng(10)
     found = choose_algorithm(_observed(GLOO, random), random, num_draws=100, rules=(GLOO,))
@@ -146,6 +154,7 @@ def test_one_rank_costs_nothing_and_the_library_s_time_counts_from_two_on() -> N
     assert two == pytest.approx(found.draws.overhead_ns + messages)
 
 
+@pytest.mark.heavy
 def test_single_allreduces_scatter_as_the_measured_ones() -> None:
     random = np.random.default_rng(11)
     observed = _observed(GLOO, random, number=400, relative=0.2)
@@ -156,6 +165,7 @@ def test_single_allreduces_scatter_as_the_measured_ones() -> None:
     assert np.log(np.quantile(factors, [0.25, 0.75])) == pytest.approx([-0.148, 0.148], abs=0.08)
 
 
+@pytest.mark.heavy
 def test_correlated_observations_count_less() -> None:
     random = np.random.default_rng(12)
     plain = _observed(GLOO, random, number=200, relative=0.01)

@@ -57,6 +57,7 @@ def test_nccl_takes_the_faster_of_ring_and_tree() -> None:
     assert found[-1] == ring[-1] < tree[-1]
 
 
+@pytest.mark.heavy
 @given(st.sampled_from(RULES), st.integers(2, 600), st.integers(1, 8))
 def test_terms_and_cost_agree(rule: Rule, ranks: int, local: int) -> None:
     topology = Topology(ranks, local)

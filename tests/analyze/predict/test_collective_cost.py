@@ -120,6 +120,7 @@ def test_a_topology_below_one_is_refused() -> None:
         Topology(0, 1)
 
 
+@pytest.mark.heavy
 @given(ALGORITHMS, TOPOLOGIES, st.floats(1, 1e9), st.floats(1.01, 100))
 def test_more_bytes_take_longer(
     algorithm: Algorithm, topology: Topology, size: float, factor: float

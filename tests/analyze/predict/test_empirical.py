@@ -49,6 +49,7 @@ def test_the_band_of_a_job_without_loss_contains_full_efficiency():
     assert all(below < 0.01 < above for below, above in zip(low, high, strict=True))
 
 
+@pytest.mark.heavy
 def test_bands_cover_tables_of_the_prior_as_often_as_they_say():
     rng = np.random.default_rng(3)
     sizes, ahead = np.array([1, 2, 4, 8]), np.array([16, 32, 128])
@@ -134,6 +135,7 @@ def _held_out(rates: dict[int, float]) -> list[tuple[float, float, float, bool]]
     return found
 
 
+@pytest.mark.heavy
 @needs_corpus
 def test_public_tables_are_predicted_better_than_by_a_logarithm():
     """Baseline: T = T1 (1 + b log2 N). Eleven tables of DLPerf, fitted on their first sizes."""

@@ -57,6 +57,7 @@ def _forecast(job: JobInputs | None = None, *, inter: bool = True, **asked: Any)
     return job_forecast(job or own, question, _facts(inter=inter))
 
 
+@pytest.mark.heavy
 def test_a_row_per_size_and_scenario_with_ordered_bands() -> None:
     found = _forecast(inter=False)
 
@@ -69,6 +70,7 @@ def test_a_row_per_size_and_scenario_with_ordered_bands() -> None:
     assert [one.scenario for one in found.limits] == list(found.scenarios)
 
 
+@pytest.mark.heavy
 def test_causes_sum_exactly_to_the_lost_efficiency_of_each_size() -> None:
     found = _forecast()
 
@@ -78,6 +80,7 @@ def test_causes_sum_exactly_to_the_lost_efficiency_of_each_size() -> None:
     assert set(found.causes["term"]) == set(FORECAST_TERMS)
 
 
+@pytest.mark.heavy
 def test_the_same_seed_gives_the_same_forecast() -> None:
     first, second, other = (_forecast(seed=seed).rows for seed in (1, 1, 2))
 
@@ -85,6 +88,7 @@ def test_the_same_seed_gives_the_same_forecast() -> None:
     assert not first.equals(other)
 
 
+@pytest.mark.heavy
 def test_a_slow_network_dominates_by_bandwidth_and_much_jitter_by_jitter() -> None:
     slow = stated_job(costs=stated_costs(inter=(20e3, 20.0)))
     shaky = stated_job(jitter=normal_jitter([0.1]), costs=stated_costs(intra=(0, 0), inter=(0, 0)))
@@ -96,6 +100,7 @@ def test_a_slow_network_dominates_by_bandwidth_and_much_jitter_by_jitter() -> No
     assert min(row["dominating_probability"] for row in rows) > 0.9
 
 
+@pytest.mark.heavy
 def test_faster_networks_are_never_worse() -> None:
     found = _forecast(links=("1Gbit,10us", "10Gbit,10us", "100Gbit,10us")).rows
 
@@ -104,6 +109,7 @@ def test_faster_networks_are_never_worse() -> None:
     assert (medians["10Gbit,10us"] <= medians["100Gbit,10us"]).all()
 
 
+@pytest.mark.heavy
 def test_an_unknown_tail_opens_the_band() -> None:
     shares = np.random.default_rng(0).random((800, 4))
     heavy = jitter_of([1 + 0.02 * (shares**-0.6 - 1)], np.random.default_rng(1))
@@ -120,6 +126,7 @@ def test_an_unknown_tail_opens_the_band() -> None:
     assert found.limits[0].is_low_open
 
 
+@pytest.mark.heavy
 def test_bands_widen_with_the_extrapolation() -> None:
     rows = _forecast().rows
 
@@ -127,6 +134,7 @@ def test_bands_widen_with_the_extrapolation() -> None:
     assert widths.is_monotonic_increasing
 
 
+@pytest.mark.heavy
 def test_past_errors_widen_the_band() -> None:
     wrong = tuple((2.0, error) for error in (0.3, -0.3) * 8)
 
@@ -135,6 +143,7 @@ def test_past_errors_widen_the_band() -> None:
     assert wide["efficiency_p5"] < narrow["efficiency_p5"]
 
 
+@pytest.mark.heavy
 def test_the_influence_of_past_errors_is_an_assumption() -> None:
     wrong = ((2.0, 0.3), (2.0, -0.3), (4.0, 0.5))
 
@@ -145,6 +154,7 @@ def test_the_influence_of_past_errors_is_an_assumption() -> None:
     assert not any("earlier" in one for one in _forecast().assumptions)
 
 
+@pytest.mark.heavy
 def test_widths_name_every_input_and_measurements_are_ranked() -> None:
     found = _forecast(inter=False)
 
@@ -195,6 +205,7 @@ def test_the_first_doubling_beyond_the_reference_may_be_the_knee() -> None:
     assert limits.knee == 4
 
 
+@pytest.mark.heavy
 def test_the_knee_and_the_largest_size_at_the_target() -> None:
     slow = stated_job(costs=stated_costs(inter=(2e6, 0.01)))
 
@@ -230,6 +241,7 @@ def analysis(tmp_path_factory: pytest.TempPathFactory) -> RunAnalysis:
     return _analysis(tmp_path_factory.mktemp("forecast"))
 
 
+@pytest.mark.heavy
 def test_a_run_is_predicted_from_its_largest_cell(analysis: RunAnalysis) -> None:
     found = forecast(analysis, Question(sizes=(2, 4, 8), num_draws=300))
 
@@ -244,6 +256,7 @@ def test_a_run_is_predicted_from_its_largest_cell(analysis: RunAnalysis) -> None
     assert found.assumptions
 
 
+@pytest.mark.heavy
 def test_the_network_of_the_user_is_the_scenario(analysis: RunAnalysis) -> None:
     found = forecast(analysis, Question(sizes=(8,), links=("25Gbit,15us",), num_draws=300))
 
@@ -252,6 +265,7 @@ def test_the_network_of_the_user_is_the_scenario(analysis: RunAnalysis) -> None:
     assert one_host.scenarios == (MEASURED,)
 
 
+@pytest.mark.heavy
 def test_an_algorithm_can_be_asked_for(analysis: RunAnalysis) -> None:
     asked = Question(sizes=(8,), algorithm="parameter-server", links=("1Gbit",), num_draws=300)
 
@@ -260,6 +274,7 @@ def test_an_algorithm_can_be_asked_for(analysis: RunAnalysis) -> None:
         forecast(analysis, Question(sizes=(8,), algorithm="star"))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("question", "said"),
     [
@@ -272,6 +287,7 @@ def test_what_the_run_does_not_hold(analysis: RunAnalysis, question: Question, s
         forecast(analysis, question)
 
 
+@pytest.mark.heavy
 def test_one_rank_alone_is_not_enough(tmp_path: Path) -> None:
     alone = analysis_of(tmp_path, sweep({0: 40.0, 1: 41.0}))
 

@@ -163,6 +163,7 @@ def test_no_scores_give_no_errors():
     assert forecast_scores([], []).empty
 
 
+@pytest.mark.heavy
 def test_the_hosts_of_a_run_are_counted_by_size(tmp_path):
     passes = [PassSpec(size=n, segments=[SegmentSpec(parts_ms=typical_parts(10))]) for n in (1, 2)]
 

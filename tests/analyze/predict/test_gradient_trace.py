@@ -44,6 +44,7 @@ def traced(folder, *, hosts=None, offset_ms=0.0, num_ranks=2, **segment):
     return gradient_trace(key, works.get(key), run.arrivals, run.events, gradients)
 
 
+@pytest.mark.heavy
 def test_a_launch_says_when_each_gradient_is_ready_after_backward_begins(tmp_path):
     trace = traced(tmp_path)
 
@@ -55,6 +56,7 @@ def test_a_launch_says_when_each_gradient_is_ready_after_backward_begins(tmp_pat
     assert ready_ms == pytest.approx(np.array([[10, 11], [20, 21]]), abs=1e-3)
 
 
+@pytest.mark.heavy
 def test_own_times_are_from_the_end_of_the_previous_step(tmp_path):
     trace = traced(tmp_path)
 
@@ -64,6 +66,7 @@ def test_own_times_are_from_the_end_of_the_previous_step(tmp_path):
     assert trace.step_times / 1e6 == pytest.approx(100.0, abs=1e-3)
 
 
+@pytest.mark.heavy
 def test_clocks_of_other_hosts_do_not_enter(tmp_path):
     here = traced(tmp_path / "here")
     apart = traced(tmp_path / "apart", hosts=["a", "b"], offset_ms=[0, 5_000.0])
@@ -73,6 +76,7 @@ def test_clocks_of_other_hosts_do_not_enter(tmp_path):
     assert apart.ready == pytest.approx(here.ready, abs=2)
 
 
+@pytest.mark.heavy
 def test_dtypes_are_those_of_a_timeline(tmp_path):
     trace = traced(tmp_path, timeline=True)
 
@@ -87,6 +91,7 @@ def test_the_sizes_are_known_where_one_rank_sends_nothing(tmp_path):
     assert trace.gradients.total_bytes == 4040
 
 
+@pytest.mark.heavy
 def test_a_launch_without_gradients_says_so(tmp_path):
     missing = traced(tmp_path / "never", ready_ms=np.full((2, NUM_STEPS + NUM_WARMUP, 2), -1.0))
     assert missing == NoTrace("the ranks recorded no gradient")

@@ -105,6 +105,7 @@ def loops(draw):
     }
 
 
+@pytest.mark.heavy
 @given(loops())
 @settings(max_examples=examples(300))
 def test_all_draws_end_where_the_literal_loop_ends(case):

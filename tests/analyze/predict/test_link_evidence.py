@@ -48,6 +48,7 @@ def _missing(evidence: LinkEvidence) -> list[str]:
     return [one.command for one in evidence.missing]
 
 
+@pytest.mark.heavy
 def test_a_run_on_one_host_holds_nothing_on_the_network() -> None:
     found = _evidence(_analysis([1_000, 10_000, 100_000]))
     assert found.sources == {"intra": "measured allreduces"}
@@ -57,6 +58,7 @@ def test_a_run_on_one_host_holds_nothing_on_the_network() -> None:
     assert "1, 10, 25, 100 and 400 Gb/s" in found.missing[0].instead
 
 
+@pytest.mark.heavy
 def test_the_network_of_the_run_is_measured_by_its_allreduces_and_over_tcp() -> None:
     found = _evidence(_analysis([1_000, 10_000, 100_000], ranks=TWO_HOSTS, net=True))
     assert found.sources == {"inter": "measured allreduces"}
@@ -67,6 +69,7 @@ def test_the_network_of_the_run_is_measured_by_its_allreduces_and_over_tcp() -> 
     assert len(found.observations) == 3 + 45
 
 
+@pytest.mark.heavy
 def test_one_rank_per_host_measures_nothing_inside_a_host() -> None:
     between = _evidence(_analysis([1_000, 10_000, 100_000], ranks=TWO_HOSTS))
     assert (between.measured("intra"), between.measured("inter")) == (False, True)
@@ -74,6 +77,7 @@ def test_one_rank_per_host_measures_nothing_inside_a_host() -> None:
     assert (inside.measured("intra"), inside.measured("inter")) == (True, False)
 
 
+@pytest.mark.heavy
 def test_a_network_measured_alone_is_known() -> None:
     found = _evidence(_analysis([], net=True))
     assert found.knows_network
@@ -84,6 +88,7 @@ def test_a_network_measured_alone_is_known() -> None:
     assert choice.candidates[0].parameters["inter_beta"] == pytest.approx(100, rel=0.3)
 
 
+@pytest.mark.heavy
 def test_one_payload_does_not_separate_latency_from_bandwidth() -> None:
     found = _evidence(_analysis([50_000] * 5))
     assert any("nearly the same payload" in one.what for one in found.missing)
@@ -93,12 +98,14 @@ def test_one_payload_does_not_separate_latency_from_bandwidth() -> None:
     )
 
 
+@pytest.mark.heavy
 def test_one_number_of_ranks_does_not_show_the_growth() -> None:
     (one,) = [one for one in _evidence(_analysis([1_000, 50_000])).missing if "--np" in one.command]
     assert "at 2 ranks alone" in one.what
     assert one.command == "hvdprof bench --models m --np 2,4"
 
 
+@pytest.mark.heavy
 def test_a_run_without_traces_is_assumed() -> None:
     found = _evidence(_analysis([]))
     assert len(found.observations) == 0

@@ -42,6 +42,7 @@ def test_a_latency_below_the_base_gives_the_bandwidth_alone(tmp_path: Path) -> N
     assert set(found) == {"intra_beta"}
 
 
+@pytest.mark.heavy
 def test_a_combination_that_is_off_and_a_log_without_table_give_nothing(tmp_path: Path) -> None:
     off = tmp_path / "off"
     off.mkdir()

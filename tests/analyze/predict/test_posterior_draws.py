@@ -33,6 +33,7 @@ def test_correlated_parameters_are_drawn_together() -> None:
     assert (draws[:, 0] - draws[:, 1]).std() == pytest.approx(np.sqrt(2), rel=0.05)
 
 
+@pytest.mark.heavy
 def test_a_curved_posterior_is_drawn_to_the_ends_of_its_arms() -> None:
     """Only exp(x) + exp(y) is known, to 15 %: at each end, one of the two is nearly nothing."""
 

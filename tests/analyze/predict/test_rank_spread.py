@@ -69,6 +69,7 @@ def test_differences_of_hosts_are_none_of_ranks(rng: np.random.Generator) -> Non
     assert found.of_ranks.value < found.of_hosts.value / 50
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("keeps", [True, False])
 def test_stragglers_are_expected_again_or_taken_out(keeps: bool, rng: np.random.Generator) -> None:
     extra = {"forward": np.array([0.0, 0.0, 0.0, 30.0]) * np.ones((300, 1))}
@@ -88,6 +89,7 @@ def test_stragglers_are_expected_again_or_taken_out(keeps: bool, rng: np.random.
         assert lasting < 0.05
 
 
+@pytest.mark.heavy
 def test_the_slowest_of_equal_ranks_is_the_largest_jitter(rng: np.random.Generator) -> None:
     jitter = jitter_of([1 + 0.02 * rng.standard_normal((1000, 8))], rng)
     spread = RankSpread(jitter, Variance(0.0, 1e9))
@@ -98,6 +100,7 @@ def test_the_slowest_of_equal_ranks_is_the_largest_jitter(rng: np.random.Generat
     assert found[512] == pytest.approx((0.0, 0.0608), abs=0.003)
 
 
+@pytest.mark.heavy
 def test_lasting_differences_and_jitter_do_not_simply_add(rng: np.random.Generator) -> None:
     jitter = jitter_of([1 + 0.02 * rng.standard_normal((1000, 8))], rng)
     spread = RankSpread(jitter, Variance(0.02**2, 1e9), num_ranks=10**6)
@@ -130,6 +133,7 @@ def test_a_larger_job_has_the_ranks_of_the_smaller_one(rng: np.random.Generator)
     assert (found[64].lasting >= found[8].lasting).all()
 
 
+@pytest.mark.heavy
 def test_ranks_of_a_host_share_its_difference(rng: np.random.Generator) -> None:
     spread = RankSpread(no_jitter(), Variance(0.0, 1e9), Variance(0.01**2, 1e9), num_ranks=10**6)
 

@@ -33,6 +33,7 @@ def _median(job, size=64, link="10Gbit,1ns", **question):
     return job_forecast(stated_inputs(job, 1), asked, stated_facts(job, "m")).rows.iloc[0]
 
 
+@pytest.mark.heavy
 def test_without_a_network_to_speak_of_every_rank_keeps_its_throughput():
     row = _median(JOB, link="400000Gbit,1ns")
     # One cycle of 1 ms of Horovod's loop, and differences of ranks of about 0.5 %.
@@ -40,6 +41,7 @@ def test_without_a_network_to_speak_of_every_rank_keeps_its_throughput():
     assert row["samples_per_s_p50"] == pytest.approx(64 * 320 * row["efficiency_p50"], rel=1e-6)
 
 
+@pytest.mark.heavy
 def test_what_backward_does_not_cover_is_the_ring_s_transfer():
     row = _median(JOB, link="8Gbit,1ns")
     # Of 200 ms backward takes the last 133.3; the gradients are ready after 100 and 133.3 ms of it.
@@ -52,6 +54,7 @@ def test_what_backward_does_not_cover_is_the_ring_s_transfer():
     assert (row["dominating"], row["dominating_part"]) == ("exposed-transfer", "bandwidth")
 
 
+@pytest.mark.heavy
 def test_fewer_hosts_with_more_ranks_cross_the_network_less_often():
     apart = replace(JOB, gradients=Gradients.of_sizes([10_000] * 20), costs=(1.0,) * 20)
     together = replace(apart, ranks_per_host=8)
@@ -60,6 +63,7 @@ def test_fewer_hosts_with_more_ranks_cross_the_network_less_often():
     assert _median(together, link=link)["efficiency_p50"] > alone + 0.05
 
 
+@pytest.mark.heavy
 def test_a_tree_has_fewer_messages_than_a_ring():
     small = replace(JOB, gradients=Gradients.of_sizes([10_000] * 20), costs=(1.0,) * 20)
     tree = replace(small, algorithm=Algorithm.TREE)
@@ -67,6 +71,7 @@ def test_a_tree_has_fewer_messages_than_a_ring():
     assert _median(tree, link=link)["efficiency_p50"] > _median(small, link=link)["efficiency_p50"]
 
 
+@pytest.mark.heavy
 def test_without_the_cache_rank_0_gathers_from_every_rank():
     small = replace(JOB, gradients=Gradients.of_sizes([1000] * 20), costs=(1.0,) * 20)
     assert stated_inputs(small, 1).negotiates is Negotiates.BY_MPI_CACHE
@@ -83,6 +88,7 @@ def test_one_machine_is_behind_several_models_of_one_seed():
     assert np.array_equal(first.spread.jitter.quantiles, second.spread.jitter.quantiles)
 
 
+@pytest.mark.heavy
 def test_a_range_of_throughputs_widens_the_band():
     narrow = _median(JOB, link="8Gbit,1ns")
     wide = _median(replace(JOB, samples_per_s=(200.0, 512.0)), link="8Gbit,1ns")
@@ -93,6 +99,7 @@ def test_a_range_of_throughputs_widens_the_band():
     assert width(wide) > 1.1 * width(narrow)
 
 
+@pytest.mark.heavy
 def test_stated_throughputs_are_the_ends_of_the_draws():
     job = stated_inputs(replace(JOB, samples_per_s=(200.0, 512.0)), 1)
     drawn = draw(job, np.random.default_rng(0), 4000, Topology(64, 1)).own

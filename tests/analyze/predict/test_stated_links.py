@@ -79,6 +79,7 @@ def test_faster_scenarios_cost_less() -> None:
     assert [link.bytes_per_ns * 8 for link in SCENARIOS] == [1, 10, 25, 100, 400]
 
 
+@pytest.mark.heavy
 def test_a_stated_link_inside_hosts_and_an_algorithm_replace_the_measured() -> None:
     inside = with_intra(_draws(), parse_intra("nvlink:300GB/s"), _random())
     assert np.median(np.asarray(inside.intra.alpha_ns)) == pytest.approx(3_400, rel=0.02)

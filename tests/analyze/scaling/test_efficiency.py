@@ -28,6 +28,7 @@ def test_against_plain_torch(tmp_path: Path) -> None:
     assert table_text(analysis.scaling, columns) == expected
 
 
+@pytest.mark.heavy
 def test_the_interval_comes_from_the_launches(tmp_path: Path) -> None:
     row = analysis_of(tmp_path, sweep({0: 10, 2: 12.5})).scaling.iloc[1]
     # Each side: launches differ by 1 %, 3 launches, 2 degrees; together 4 degrees, t = 2.776.
@@ -47,6 +48,7 @@ def test_a_step_time_whose_interval_has_no_bound_leaves_the_throughput_without_o
     assert math.isnan(row["samples_per_s_high"])
 
 
+@pytest.mark.heavy
 def test_the_baseline_has_efficiency_1_and_no_interval(tmp_path: Path) -> None:
     row = analysis_of(tmp_path, sweep({0: 10, 2: 12.5})).scaling.iloc[0]
     assert row["efficiency"] == 1
@@ -54,6 +56,7 @@ def test_the_baseline_has_efficiency_1_and_no_interval(tmp_path: Path) -> None:
     assert math.isnan(row["efficiency_high"])
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("sizes", "baseline"),
     [({1: 10, 2: 12}, "horovod np=1"), ({2: 12, 4: 15}, "horovod np=2")],
@@ -65,6 +68,7 @@ def test_other_baselines(tmp_path: Path, sizes: dict[int, float], baseline: str)
     assert scaling["efficiency"].tolist() == pytest.approx([1, small / large])
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("np_", [1, 2])
 def test_one_number_of_ranks_alone_has_no_efficiency(tmp_path: Path, np_: int) -> None:
     analysis = analysis_of(tmp_path, sweep({np_: 12}))
@@ -78,6 +82,7 @@ def test_one_number_of_ranks_alone_has_no_efficiency(tmp_path: Path, np_: int) -
     assert throughput.detail == ""
 
 
+@pytest.mark.heavy
 def test_toggles_refer_to_a_baseline_that_has_no_efficiency(tmp_path: Path) -> None:
     toggles = [SegmentSpec(compression=one) for one in ("none", "fp16")]
     scaling = analysis_of(tmp_path, [PassSpec(size=2, segments=toggles)]).scaling
@@ -85,6 +90,7 @@ def test_toggles_refer_to_a_baseline_that_has_no_efficiency(tmp_path: Path) -> N
     assert scaling["baseline"].tolist() == ["horovod np=2"] * 2
 
 
+@pytest.mark.heavy
 def test_strong_scaling_counts_samples_not_steps(tmp_path: Path) -> None:
     passes = [
         PassSpec(
@@ -101,6 +107,7 @@ def test_strong_scaling_counts_samples_not_steps(tmp_path: Path) -> None:
     assert scaling["samples_per_s"].tolist() == pytest.approx([3200, 5120, 8000])
 
 
+@pytest.mark.heavy
 def test_only_throughput_passes_give_numbers(tmp_path: Path) -> None:
     traced = PassSpec(size=2, mode="trace", segments=[SegmentSpec(parts_ms=typical_parts(13.75))])
     scaling = analysis_of(tmp_path, [*sweep({0: 10, 2: 12.5}), traced]).scaling
@@ -123,6 +130,7 @@ def test_what_was_not_finished_does_not_count(tmp_path: Path, status: str) -> No
     assert (analysis.run.steps["dur_ns"] == 99_000_000).any()
 
 
+@pytest.mark.heavy
 def test_oversubscribed_cells_are_measured_and_flagged(tmp_path: Path) -> None:
     passes = [
         *sweep({0: 10}),
@@ -156,6 +164,7 @@ mnist 2 horovod fp16 adasum"""
     assert scaling["baseline"].unique().tolist() == ["horovod np=2"]
 
 
+@pytest.mark.heavy
 def test_step_times_are_those_of_the_steady_steps(tmp_path: Path) -> None:
     # 2 warm-up batches, 20 slow steps that were not counted as warm-up, 100 steady ones.
     step_ms = np.concatenate((np.full(22, 50.0), 10 + (np.arange(100) % 5) / 10))
@@ -170,6 +179,7 @@ def test_step_times_are_those_of_the_steady_steps(tmp_path: Path) -> None:
     assert (~analysis.job_steps["steady"]).sum() == 20
 
 
+@pytest.mark.heavy
 def test_exposed_communication_is_the_mean_over_ranks(tmp_path: Path) -> None:
     blocked = np.array([[1.0], [3.0]])
     parts = {"forward": 10.0 - blocked, "blocked": blocked}

@@ -67,6 +67,7 @@ def _as_if_independent(one: LogEstimate) -> LogEstimate:
     return LogEstimate(one.value, shrunk, NUM_LINES - 1)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("correlation", [0.0, 0.6])
 def test_the_interval_of_the_efficiency_covers_the_truth(correlation: float) -> None:
     found = list(pairs(NUM_LINES, correlation, number=100, seed=20))
@@ -97,6 +98,7 @@ def _logs(folder: Path, *sizes: tuple[str, int, float]) -> list[Path]:
 THREE = (("np8", 8, 500.0), ("np16", 16, 270.0), ("np32", 32, 150.0))
 
 
+@pytest.mark.heavy
 def test_logs_of_several_sizes_are_a_curve_with_intervals(tmp_path: Path) -> None:
     found = scaling_of_files(_logs(tmp_path, *THREE))
     rows = found.scaling.to_dict("records")
@@ -112,6 +114,7 @@ def test_logs_of_several_sizes_are_a_curve_with_intervals(tmp_path: Path) -> Non
     assert found.notes == ()
 
 
+@pytest.mark.heavy
 def test_two_logs_of_one_size_are_repeats_whose_spread_counts(tmp_path: Path) -> None:
     logs = _logs(tmp_path, *THREE, ("again", 16, 300.0))
     rows = scaling_of_files(logs).scaling.to_dict("records")
@@ -120,6 +123,7 @@ def test_two_logs_of_one_size_are_repeats_whose_spread_counts(tmp_path: Path) ->
     assert rows[2]["efficiency_high"] - rows[2]["efficiency_low"] > 0.3
 
 
+@pytest.mark.heavy
 def test_logs_of_one_size_alone_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UnreadableInputError, match=r"found np=8\.$"):
         scaling_of_files(_logs(tmp_path, THREE[0], ("again", 8, 510.0)))

@@ -23,6 +23,7 @@ def _known(folder: Path, passes: list[PassSpec], confidence: float = 0.99) -> li
     return known_cells(load_throughput(write_run(folder, passes)), confidence)
 
 
+@pytest.mark.heavy
 def test_the_half_widths_are_those_of_the_report(tmp_path: Path) -> None:
     passes = [
         *sweep({0: 10, 1: 10.2, 2: 11, 4: 14}, model="mnist"),
@@ -44,6 +45,7 @@ def test_the_half_widths_are_those_of_the_report(tmp_path: Path) -> None:
         assert one.stopping_half_width > 1.2 * reported
 
 
+@pytest.mark.heavy
 def test_launches_that_took_turns_are_paired_as_in_the_report(tmp_path: Path) -> None:
     folder = write_run(tmp_path, sweep({0: 10, 2: 15}, model="vgg16"))
     apart = known_cells(load_throughput(folder), CONFIDENCE)
@@ -62,11 +64,13 @@ def test_launches_that_took_turns_are_paired_as_in_the_report(tmp_path: Path) ->
     assert cell.half_width < 0.5 * apart[0].half_width
 
 
+@pytest.mark.heavy
 def test_at_the_reported_confidence_both_widths_are_the_same(tmp_path: Path) -> None:
     (cell,) = _known(tmp_path, sweep({0: 10, 2: 12}), CONFIDENCE)
     assert cell.stopping_half_width == cell.half_width
 
 
+@pytest.mark.heavy
 def test_oversubscribed_sizes_and_toggles_do_not_count(tmp_path: Path) -> None:
     passes = [
         *sweep({0: 10, 2: 11}),
@@ -78,6 +82,7 @@ def test_oversubscribed_sizes_and_toggles_do_not_count(tmp_path: Path) -> None:
     assert cell.half_width is not None and cell.half_width < 0.1
 
 
+@pytest.mark.heavy
 def test_oversubscribed_ranks_alone_say_nothing(tmp_path: Path) -> None:
     passes = [
         *sweep({0: 10}),
@@ -86,6 +91,7 @@ def test_oversubscribed_ranks_alone_say_nothing(tmp_path: Path) -> None:
     assert _known(tmp_path, passes) == []
 
 
+@pytest.mark.heavy
 def test_one_size_alone_is_judged_by_its_throughput(tmp_path: Path) -> None:
     (cell,) = _known(tmp_path / "looked", sweep({2: 10}))
     assert (cell.size, cell.baseline_size, cell.baseline_engine) == (2, 2, "horovod")
@@ -94,12 +100,14 @@ def test_one_size_alone_is_judged_by_its_throughput(tmp_path: Path) -> None:
     assert cell.half_width == pytest.approx(reported / 2 / row["samples_per_s"])
 
 
+@pytest.mark.heavy
 def test_launches_that_differ_more_than_their_steps_explain(tmp_path: Path) -> None:
     # Steps of the builder do not vary within a launch: all noise is between launches.
     (cell,) = _known(tmp_path, sweep({0: 10, 2: 12}))
     assert cell.step_noise is None or cell.step_noise < 0.01
 
 
+@pytest.mark.heavy
 def test_steps_that_explain_how_launches_differ(tmp_path: Path) -> None:
     noisy = [
         PassSpec(

@@ -43,6 +43,7 @@ def test_pairs_of_repeats_decide(tmp_path, step_ms, verdict):
     assert row["speedup"] == pytest.approx(10.0 / step_ms, rel=0.01)
 
 
+@pytest.mark.heavy
 def test_one_repeat_is_not_comparable(tmp_path):
     row = toggle_row(tmp_path, passes(8.0, repeats=1, reduction="adasum"))
 
@@ -50,6 +51,7 @@ def test_one_repeat_is_not_comparable(tmp_path):
     assert "fewer than two repeats" in row["reason"]
 
 
+@pytest.mark.heavy
 def test_on_one_rank_there_is_nothing_to_compare(tmp_path):
     row = toggle_row(tmp_path, passes(8.0, size=1, compression="fp16"))
 

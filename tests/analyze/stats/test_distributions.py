@@ -25,6 +25,7 @@ def test_quantiles_are_those_of_the_distributions() -> None:
         assert fair_coin_quantile(0.025, num) == stats.binom.ppf(0.025, num, 0.5)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("degrees", [0.3, 1, 1.5, 2, 4.7, 30, 1e3, 1e6, 1e9, math.inf])
 def test_student_is_that_of_scipy_far_from_its_middle(degrees: float) -> None:
     levels = [1e-9, 1e-4, 0.025, 0.3, 0.5, 0.6, 0.975, 0.9999]
@@ -80,6 +81,7 @@ def test_equal_weights_are_drawn_as_often_as_successes(num: int, count: int, cha
     assert found == pytest.approx(expected)
 
 
+@pytest.mark.heavy
 def test_thousands_of_weights_take_no_time() -> None:
     begin = time.perf_counter()
 

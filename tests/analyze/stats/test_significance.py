@@ -49,12 +49,14 @@ def test_few_values_are_left_to_the_other_test():
     assert not above_zero(values, LEVEL)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("correlation", "most"), [(0.0, 0.006), (0.6, 0.02), (0.8, 0.04)])
 def test_values_around_zero_rarely_pass(correlation, most):
     num_passed = sum(above_zero(correlated(seed, 24, correlation), LEVEL) for seed in range(1_000))
     assert num_passed / 1_000 <= most
 
 
+@pytest.mark.heavy
 def test_a_mean_of_five_standard_deviations_is_seen_in_correlated_values():
     num_seen = sum(above_zero(5 + correlated(seed, 24, 0.8), LEVEL) for seed in range(300))
     assert num_seen / 300 >= 0.93

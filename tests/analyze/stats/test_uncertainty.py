@@ -152,6 +152,7 @@ def test_the_noisy_cells_are_covered_too(
     assert min(np.mean(hits) for hits in covered.values()) >= 0.9
 
 
+@pytest.mark.heavy
 def test_one_launch_covers_the_truth_of_that_launch() -> None:
     rng = np.random.default_rng(8)
     covered = []
@@ -175,6 +176,7 @@ def test_a_cell_whose_launches_differ_more_than_others_keeps_its_own_spread() ->
     assert times["b", 1].log_step_time.error < 0.05
 
 
+@pytest.mark.heavy
 def test_the_interval_of_a_median_leaves_out_what_the_binomial_distribution_says() -> None:
     for num in range(1, 400):
         found = median_of(np.arange(1.0, num + 1), correlated=False)

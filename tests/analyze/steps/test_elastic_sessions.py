@@ -36,6 +36,7 @@ def grown(tmp_path):
     )
 
 
+@pytest.mark.heavy
 def test_each_size_is_a_cell_of_its_own(grown):
     cells = grown.scaling.set_index("np")
 
@@ -45,6 +46,7 @@ def test_each_size_is_a_cell_of_its_own(grown):
     assert grown.verdict.sentence.startswith("train on 2 ranks: 80.0")
 
 
+@pytest.mark.heavy
 def test_sessions_say_who_came_and_why_they_ended(grown):
     sessions = grown.table("sessions")
 
@@ -56,6 +58,7 @@ def test_sessions_say_who_came_and_why_they_ended(grown):
     assert sessions["gone"].tolist() == ["", ""]
 
 
+@pytest.mark.heavy
 def test_a_reset_costs_what_lies_between_the_steps(grown):
     (reset,) = grown.table("resets").to_dict("records")
 
@@ -70,6 +73,7 @@ def test_a_reset_costs_what_lies_between_the_steps(grown):
     assert reset["came"] == "rank 1 (localhost slot 1, process 200)"
 
 
+@pytest.mark.heavy
 def test_a_rank_that_was_killed_is_named_with_its_signal_and_the_steps_it_cost(tmp_path):
     analysis = analysed(
         tmp_path,
@@ -119,6 +123,7 @@ def test_how_a_worker_went(tmp_path, why, code, reported):
     assert analysis.table("sessions")["gone"].iloc[0].endswith(f"process 300{reported})")
 
 
+@pytest.mark.heavy
 def test_the_last_line_of_a_worker_is_reported(tmp_path):
     analysis = analysed(
         tmp_path,
@@ -133,6 +138,7 @@ def test_the_last_line_of_a_worker_is_reported(tmp_path):
     assert gone.endswith("exit code 1: RuntimeError: on purpose)")
 
 
+@pytest.mark.heavy
 def test_workers_with_the_same_first_rank_take_their_exit_codes_in_turn(tmp_path):
     analysis = analysed(
         tmp_path,
@@ -149,6 +155,7 @@ def test_workers_with_the_same_first_rank_take_their_exit_codes_in_turn(tmp_path
     assert second == "rank 1 (node2 slot 0, process 300, ended by SIGSEGV)"
 
 
+@pytest.mark.heavy
 def test_a_job_without_survivors_names_the_last_workers(tmp_path):
     analysis = analysed(tmp_path, [SessionSpec(workers=[A, B], why="")])
 
@@ -157,6 +164,7 @@ def test_a_job_without_survivors_names_the_last_workers(tmp_path):
     assert analysis.table("resets").empty
 
 
+@pytest.mark.heavy
 def test_without_a_survivor_the_cost_is_not_known(tmp_path):
     analysis = analysed(
         tmp_path, [SessionSpec(workers=[A], why="lost-peer"), SessionSpec(workers=[C])]
@@ -167,6 +175,7 @@ def test_without_a_survivor_the_cost_is_not_known(tmp_path):
     assert pd.isna(reset["until_steady_ns"])
 
 
+@pytest.mark.heavy
 def test_a_session_without_a_step_leaves_its_cost_open(tmp_path):
     analysis = analysed(
         tmp_path,
@@ -181,6 +190,7 @@ def test_a_session_without_a_step_leaves_its_cost_open(tmp_path):
     assert analysis.table("resets")["stopped_ns"].isna().tolist() == [True, True]
 
 
+@pytest.mark.heavy
 def test_only_so_many_workers_are_named(tmp_path):
     many = [WorkerSpec("node2", slot, 1000 + slot, slot) for slot in range(1, 20)]
     analysis = analysed(
@@ -190,6 +200,7 @@ def test_only_so_many_workers_are_named(tmp_path):
     assert analysis.table("sessions")["came"].iloc[1].endswith("and 11 more")
 
 
+@pytest.mark.heavy
 def test_a_run_that_is_not_elastic_has_no_sessions(tmp_path):
     from tests.builders.run_directory import PassSpec, SegmentSpec, write_run
 
@@ -211,6 +222,7 @@ def test_damaged_lines_of_a_session_are_reported(tmp_path):
     assert any("1 damaged lines" in note for note in texts(run.notes))
 
 
+@pytest.mark.heavy
 def test_two_names_of_one_machine_are_no_finding(tmp_path):
     other = WorkerSpec("127.0.0.1", 0, 200, 1)
     analysis = analysed(tmp_path, [SessionSpec(workers=[A, other])])

@@ -26,6 +26,7 @@ def with_points(work):
     return dataclasses.replace(work, syncs=work.points)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("make", PATTERNS, ids=lambda make: make.__name__)
 @pytest.mark.parametrize("num_ranks", [2, 5])
 def test_one_synchronization_per_step_is_the_special_case(make, num_ranks):
@@ -61,6 +62,7 @@ def test_a_replay_of_nothing_changed_is_what_was_measured(num_ranks):
     assert replay(work) == pytest.approx(work.step_times, abs=100)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("place", [0, 2, 7])
 def test_a_late_rank_costs_its_lateness_wherever_the_step_waits_for_it(place):
     pieces = fsdp_step(4)

@@ -60,6 +60,7 @@ def is_named(scene: Scene, causes: tuple[NamedCause, ...], num_ranks: int) -> bo
     return True
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("make", PATTERNS, ids=lambda make: make.__name__)
 def test_a_pattern_is_named_with_ranks_phase_and_period(make: Callable[[Shape], Scene]) -> None:
     wrong = []
@@ -70,6 +71,7 @@ def test_a_pattern_is_named_with_ranks_phase_and_period(make: Callable[[Shape], 
     assert wrong == []
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("make", COUNTER_EXAMPLES, ids=lambda make: make.__name__)
 def test_a_counter_example_names_nothing(make: Callable[[Shape], Scene]) -> None:
     named = {launch: found_in(make, *launch)[1] for launch in LAUNCHES}
@@ -192,6 +194,7 @@ def test_one_long_stall_makes_no_rank_the_one_with_most_of_the_time() -> None:
     assert [one.ranks for one in causes] == [(0, 1)]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("num_ranks", [2, 3, 8])
 @pytest.mark.parametrize("kind", ["bimodal", "exponential", "lognormal", "and periodic"])
 def test_a_slow_rank_that_varies_is_the_only_one(num_ranks: int, kind: str) -> None:
@@ -260,6 +263,7 @@ def test_the_first_step_of_a_slow_rank() -> None:
     assert cause.num_events == pytest.approx(40, abs=1)
 
 
+@pytest.mark.heavy
 def test_causes_never_overlap() -> None:
     for make in PATTERNS:
         _, causes = found_in(make, 4, "correlated", seed=3)
@@ -293,6 +297,7 @@ def test_without_phases_a_delay_is_mixed() -> None:
     assert (cause.ranks, cause.phase, math.isnan(cause.phase_share)) == ((1,), "mixed", True)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("num_slow", [8, 256])
 def test_512_ranks_and_1000_steps_take_less_than_two_seconds(num_slow: int) -> None:
     extra = np.zeros((1000, 512))

@@ -70,6 +70,7 @@ def traced(extra_ms):
     return PassSpec(size=2, mode="trace", segments=[SegmentSpec(timeline=True, parts_ms=parts)])
 
 
+@pytest.mark.heavy
 def test_no_output_of_a_run_names_it(tmp_path):
     free = [
         PassSpec(size=2, repeat=repeat, segments=[SegmentSpec(parts_ms=typical_parts(10.0, 2.0))])

@@ -65,6 +65,7 @@ def test_the_true_offset_lies_in_the_interval(seed):
     assert table["consistent"].all()
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("seed", range(5))
 def test_clocks_that_are_off_change_neither_caused_wait_nor_waiting_by_more_than_they_may(seed):
     offsets = np.array([0.0, 5.0, -5.0]) * MS
@@ -159,6 +160,7 @@ def test_a_single_rank_never_waits():
     assert tables.stragglers.empty
 
 
+@pytest.mark.heavy
 def test_a_recording_shows_which_rank_slept_and_where_it_did_not():
     arrivals, work = recorded_waits()
 
@@ -176,6 +178,7 @@ def test_a_recording_shows_which_rank_slept_and_where_it_did_not():
     assert caused_wait[1] > 10 * caused_wait[0]
 
 
+@pytest.mark.heavy
 def test_four_sleeps_of_one_of_two_ranks_are_no_proof_but_sixteen_are():
     _, once = recorded_waits()
     _, often = recorded_waits(times=4)
@@ -190,6 +193,7 @@ def test_four_sleeps_of_one_of_two_ranks_are_no_proof_but_sixteen_are():
     assert many.loc[0, "pattern"] == "none"
 
 
+@pytest.mark.heavy
 def test_offsets_of_5_ms_and_drifts_of_20_ppm_are_found_within_u():
     found = []
     for seed in range(40):

@@ -44,6 +44,7 @@ def test_a_cycle_that_the_user_set_is_always_undone() -> None:
     assert first.why == "The cycle is set to 50 ms; Horovod's default is 1 ms."
 
 
+@pytest.mark.heavy
 def test_the_default_cycle_is_not_tried_against_itself() -> None:
     assert "1" not in values(job(), CYCLE)
     assert "1" not in values(job(environment={CYCLE: "1.0"}), CYCLE)
@@ -53,6 +54,7 @@ def test_one_collective_per_step_asks_for_shorter_cycles() -> None:
     assert values(job(sizes=[40 * MB]), CYCLE) == ["0.1", "0.5"]
 
 
+@pytest.mark.heavy
 def test_many_collectives_ask_for_longer_cycles_up_to_a_quarter_of_the_step() -> None:
     many = [MB] * 12
     assert values(job(sizes=many), CYCLE) == ["2.5", "5"]
@@ -94,6 +96,7 @@ def test_more_gradients_than_the_buffer_holds_ask_for_a_larger_one() -> None:
 # ---- cache
 
 
+@pytest.mark.heavy
 def test_a_cache_that_holds_too_few_responses_is_enlarged() -> None:
     assert values(job(environment={CACHE: "0"}, findings=["cache-off"]), CACHE) == ["1024"]
     assert values(job(num_tensors=1500), CACHE) == ["4096"]
@@ -106,6 +109,7 @@ def test_a_cache_that_holds_too_few_responses_is_enlarged() -> None:
 TWO_HOSTS = ("node1", "node1", "node2", "node2")
 
 
+@pytest.mark.heavy
 def test_hierarchical_allreduce_needs_gpus_and_several_hosts() -> None:
     assert values(job(hosts=TWO_HOSTS, cuda=True), HIERARCHICAL) == ["1"]
     assert values(job(hosts=TWO_HOSTS), HIERARCHICAL) == []
@@ -113,6 +117,7 @@ def test_hierarchical_allreduce_needs_gpus_and_several_hosts() -> None:
     assert values(job(hosts=("node1", "node2"), cuda=True), HIERARCHICAL) == []
 
 
+@pytest.mark.heavy
 def test_hierarchical_allreduce_that_is_on_is_undone_or_has_no_effect() -> None:
     on = {HIERARCHICAL: "1"}
     assert values(job(hosts=TWO_HOSTS, cuda=True, environment=on), HIERARCHICAL) == ["0"]
@@ -122,6 +127,7 @@ def test_hierarchical_allreduce_that_is_on_is_undone_or_has_no_effect() -> None:
     )
 
 
+@pytest.mark.heavy
 def test_switches_of_nccl_are_undone_on_gpus_alone() -> None:
     off = {"NCCL_P2P_DISABLE": "1", "NCCL_IB_DISABLE": "1"}
     assert "NCCL_P2P_DISABLE=0" in names(job(environment=off, cuda=True))
@@ -140,6 +146,7 @@ def test_groups_without_fusion_are_fused_again() -> None:
 # ---- threads
 
 
+@pytest.mark.heavy
 def test_too_many_threads_become_the_fair_share_and_one_less() -> None:
     given = job(environment={THREADS: "8"}, threads=8)
     assert values(given, THREADS) == ["2", "1"]
@@ -164,33 +171,39 @@ def test_threads_of_mkl_are_changed_too() -> None:
     assert named(given, f"{THREADS}=2").environment == {THREADS: "2", "MKL_NUM_THREADS": "2"}
 
 
+@pytest.mark.heavy
 def test_threads_that_hvdprof_sets_are_an_option() -> None:
     for given in (job(sets_threads=True, threads=8), job(bench=True, threads=8)):
         assert named(given, f"{THREADS}=2").options == {"num_threads": 2}
 
 
+@pytest.mark.heavy
 def test_threads_that_the_script_sets_are_not_tried() -> None:
     for given in (job(threads=3), job(environment={THREADS: "1"}, threads=8)):
         assert values(given, THREADS) == []
         assert "The script sets its number of threads" in untried(given)[THREADS]
 
 
+@pytest.mark.heavy
 def test_half_of_the_cores_may_be_hyper_threads_unless_the_script_sets_threads() -> None:
     assert THREADS not in untried(job(cores=4, threads=2))
     assert THREADS in untried(job(cores=4, threads=2, text="torch.set_num_threads(2)"))
 
 
+@pytest.mark.heavy
 def test_gpus_and_unknown_threads_have_no_candidates() -> None:
     assert values(job(threads=8, cuda=True), THREADS) == []
     assert values(job(threads=-1), THREADS) == []
 
 
+@pytest.mark.heavy
 def test_spinning_threads_are_put_to_sleep() -> None:
     spinning = {"OMP_WAIT_POLICY": "ACTIVE", THREADS: "2"}
     assert "OMP_WAIT_POLICY=passive" in names(job(environment=spinning, threads=2))
     assert "OMP_WAIT_POLICY=passive" not in names(job(environment=spinning, threads=1))
 
 
+@pytest.mark.heavy
 def test_bound_threads_are_freed_where_ranks_share_a_host() -> None:
     bound = {"OMP_PROC_BIND": "close", THREADS: "1"}
     assert named(job(environment=bound), "OMP_PROC_BIND=false").environment == {
@@ -206,6 +219,7 @@ def test_bound_threads_are_freed_where_ranks_share_a_host() -> None:
 # ---- affinity, controller, hosts
 
 
+@pytest.mark.heavy
 def test_horovods_thread_gets_a_spare_core() -> None:
     assert values(job(environment={THREADS: "1"}), AFFINITY) == ["2,3"]
     assert values(job(environment={THREADS: "1"}, cores=3), AFFINITY) == []
@@ -223,6 +237,7 @@ def test_a_given_affinity_is_undone() -> None:
     assert named(job(environment={AFFINITY: "0,0"}), f"{AFFINITY}=").environment == {AFFINITY: ""}
 
 
+@pytest.mark.heavy
 def test_the_other_controller_is_tried_where_horovod_has_it() -> None:
     assert named(job(), "controller gloo").options == {"controller": "gloo"}
     assert named(job(controller="gloo"), "controller mpi").options == {"controller": "mpi"}
@@ -235,6 +250,7 @@ def test_a_given_launcher_decides_the_controller() -> None:
     assert "--launcher" in untried(given)["controller"]
 
 
+@pytest.mark.heavy
 def test_ranks_are_spread_or_packed_over_hosts_with_free_slots() -> None:
     assert "hosts h1:1,h2:1" in names(job(options={"hosts": "h1:4,h2:4"}))
     assert "hosts h2:2" in names(job(options={"hosts": "h1:1,h2:4"}))
@@ -245,6 +261,7 @@ def test_ranks_are_spread_or_packed_over_hosts_with_free_slots() -> None:
 # ---- the script's own
 
 
+@pytest.mark.heavy
 def test_fp16_is_an_argument_of_the_script() -> None:
     text = "parser.add_argument('--fp16-allreduce', action='store_true')"
     given = job(hosts=TWO_HOSTS, text=text)
@@ -255,6 +272,7 @@ def test_fp16_is_an_argument_of_the_script() -> None:
     assert "--fp16-allreduce" not in names(on)
 
 
+@pytest.mark.heavy
 def test_of_a_script_without_the_argument_the_note_says_what_to_change() -> None:
     given = job(hosts=TWO_HOSTS, text="hvd.DistributedOptimizer(opt)")
     assert untried(given)["fp16"] == (
@@ -263,6 +281,7 @@ def test_of_a_script_without_the_argument_the_note_says_what_to_change() -> None
     assert "is unknown" in untried(job(hosts=TWO_HOSTS))["fp16"]
 
 
+@pytest.mark.heavy
 def test_fp16_is_not_tried_where_it_cannot_pay() -> None:
     assert "casts cost more" in untried(job())["fp16"]
     assert "fp16" not in names(job(bench=True, hosts=TWO_HOSTS, findings=["fp16-costs"]))
@@ -273,6 +292,7 @@ def test_fp16_of_reference_models_is_an_option() -> None:
     assert named(job(bench=True, hosts=TWO_HOSTS), "fp16").options == {"compression": "fp16"}
 
 
+@pytest.mark.heavy
 def test_accumulation_multiplies_what_the_script_has() -> None:
     text = 'add_argument("--batches-per-allreduce", type=int)'
     given = job(text=text, command=("python", "train.py", "--batches-per-allreduce=2"))
@@ -306,6 +326,7 @@ def test_accumulation_is_tried_where_a_data_loader_counts_its_samples() -> None:
 # ---- as a whole
 
 
+@pytest.mark.heavy
 def test_horovods_settings_are_options_of_bench_and_variables_of_scripts() -> None:
     bench, script = (
         named(job(environment={FUSION: "0"}, sizes=[MB] * 9, bench=bench), f"{FUSION}=134217728")

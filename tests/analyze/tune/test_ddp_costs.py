@@ -104,12 +104,14 @@ def predicted(given, name):
     return next(one for one in every if one.name == name)
 
 
+@pytest.mark.heavy
 def test_the_replay_of_the_present_buckets_is_the_measured_step(tiny_buckets) -> None:
     found = job_replays(tiny_buckets)
     assert isinstance(found, Replays)
     assert abs(found.error) < 0.05
 
 
+@pytest.mark.heavy
 def test_the_gain_of_ddps_own_buckets_is_predicted(tiny_buckets) -> None:
     found = predicted(tiny_buckets, "bucket_cap_mb=default")
     assert found.not_predicted == ""
@@ -119,12 +121,14 @@ def test_the_gain_of_ddps_own_buckets_is_predicted(tiny_buckets) -> None:
     assert found.predicted.low > 0.04
 
 
+@pytest.mark.heavy
 def test_an_unchanged_size_gains_nothing(tiny_buckets) -> None:
     replays = job_replays(tiny_buckets)
     same = replays.gain(lambda launch: launch.step_ns(BucketSettings(0.001)))
     assert abs(same.value) < 0.005
 
 
+@pytest.mark.heavy
 def test_other_arguments_are_not_predicted(tiny_buckets) -> None:
     found = predicted(tiny_buckets, "static_graph=True")
     assert found.predicted is None

@@ -49,6 +49,7 @@ def test_buckets_of_an_unmodified_script_are_a_variable() -> None:
     )
 
 
+@pytest.mark.heavy
 def test_a_size_that_the_script_gives_is_undone_even_where_little_is_blocked() -> None:
     tiny = facts(bucket_cap_mb=0.001)
     assert caps(ddp(tiny)) == ["default", "5", "10", "25", "50"]
@@ -68,6 +69,7 @@ def test_sizes_that_change_no_bucket_are_not_tried() -> None:
     assert caps(ddp(facts(bucket_cap_mb=25.0))) == ["default", "5", "10", "50"]
 
 
+@pytest.mark.heavy
 def test_reference_models_take_the_size_as_an_option() -> None:
     given = ddp(bench=True)
     assert caps(given) == ["5", "10", "25", "50"]
@@ -82,6 +84,7 @@ def test_a_script_with_an_argument_for_it_is_tuned_by_the_argument() -> None:
     assert named(given, "bucket_cap_mb=5").environment == {}
 
 
+@pytest.mark.heavy
 def test_unknown_and_single_sizes_of_the_script_are_left_alone() -> None:
     assert untried(ddp())["bucket_cap_mb"] == (
         "How the script calls DistributedDataParallel is unknown."
@@ -94,6 +97,7 @@ def test_unknown_and_single_sizes_of_the_script_are_left_alone() -> None:
 # ---- views, unused parameters, static graph
 
 
+@pytest.mark.heavy
 def test_views_are_tried_where_copies_matter() -> None:
     given = ddp(facts())
     assert named(given, "gradient_as_bucket_view=True").environment == {BUCKET_VIEW: "1"}
@@ -128,6 +132,7 @@ def test_a_parameter_that_may_be_unused_keeps_the_search(ready, num_tensors, rea
     assert untried(given)["find_unused_parameters"] == reason
 
 
+@pytest.mark.heavy
 def test_a_static_graph_needs_all_gradients_in_all_steps() -> None:
     given = ddp(facts(), ready=BOTH, num_tensors=2)
     assert named(given, "static_graph=True").environment == {STATIC_GRAPH: "1"}
@@ -150,6 +155,7 @@ def test_ranks_of_torchrun_have_one_thread_until_more_is_tried() -> None:
     ]
 
 
+@pytest.mark.heavy
 def test_switches_of_pytorch_are_undone_under_ddp_alone() -> None:
     off = {"TORCH_DISTRIBUTED_DEBUG": "detail", "TORCH_NCCL_BLOCKING_WAIT": "1"}
     assert "TORCH_DISTRIBUTED_DEBUG=OFF" in names(ddp(facts(), environment=off))

@@ -74,6 +74,7 @@ def test_own_work_is_that_of_the_slowest_rank() -> None:
 # ---- calibration
 
 
+@pytest.mark.heavy
 def test_communication_is_scaled_towards_the_measured_step() -> None:
     # Four gradients in backward's end: 5 + 4 * 1 ms beyond own work, half of it was measured.
     trace = known_trace(backward_ms=0.0, step_ms=5.0 + 4.5)

@@ -119,6 +119,7 @@ def test_the_gain_of_a_default_cycle_is_predicted(long_cycle) -> None:
     assert found.predicted.high < 1 - OWN_MS / (OWN_MS + 40.0)
 
 
+@pytest.mark.heavy
 def test_the_replay_of_the_present_setting_is_the_measured_step(long_cycle) -> None:
     found = job_replays(long_cycle)
     assert isinstance(found, Replays)
@@ -131,12 +132,14 @@ def test_the_same_seed_predicts_the_same(long_cycle) -> None:
     assert predicted(long_cycle, f"{CYCLE}=1") == predicted(long_cycle, f"{CYCLE}=1")
 
 
+@pytest.mark.heavy
 def test_pieces_of_a_buffer_that_holds_all_gain_nothing_by_replay(long_cycle) -> None:
     same = Candidate(name="same", environment={FUSION: str(64 * MB)})
     (found,) = with_predictions(long_cycle, [same])
     assert_nothing(found.predicted)
 
 
+@pytest.mark.heavy
 def test_options_of_bench_have_the_same_prediction_as_variables(long_cycle) -> None:
     pairs = (
         (CYCLE, "1", "cycle_time_ms", 1),
@@ -152,6 +155,7 @@ def test_options_of_bench_have_the_same_prediction_as_variables(long_cycle) -> N
         assert first.predicted == second.predicted
 
 
+@pytest.mark.heavy
 def test_accumulation_saves_all_waits_but_one(long_cycle) -> None:
     twice = Candidate(name="2", arguments=("--batches-per-allreduce", "2"))
     (found,) = with_predictions(long_cycle, [twice])
@@ -200,6 +204,7 @@ def test_without_a_replay_the_reason_or_a_bound_is_given(given, name, reason) ->
     assert found.not_predicted.startswith(reason)
 
 
+@pytest.mark.heavy
 def test_every_rule_is_known_to_the_replay() -> None:
     everything = {
         CYCLE: "50",
@@ -223,6 +228,7 @@ def test_every_rule_is_known_to_the_replay() -> None:
             assert one.predicted is not None or one.not_predicted.endswith(".")
 
 
+@pytest.mark.heavy
 def test_predictions_are_finite(long_cycle) -> None:
     for one in with_predictions(long_cycle, proposals(long_cycle).candidates):
         if one.predicted is not None:

@@ -30,6 +30,7 @@ def analysed(
     return analyze_run(load_run(folder))
 
 
+@pytest.mark.heavy
 def test_a_wide_interval_beside_other_work_is_no_answer_and_no_fix_is_proposed(
     tmp_path: Path,
 ) -> None:
@@ -55,6 +56,7 @@ def test_a_wide_interval_beside_other_work_is_no_answer_and_no_fix_is_proposed(
     }
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("others", "is_too_busy"), [(0.5, True), (0.3, False)])
 def test_one_launch_beside_other_work_is_enough_where_it_leaves_no_answer(
     tmp_path: Path, others: float, is_too_busy: bool
@@ -71,6 +73,7 @@ def test_one_launch_beside_other_work_is_enough_where_it_leaves_no_answer(
     assert ("kept 0.5 of 2 cores busy in one of its launches" in verdict.sentence) == is_too_busy
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("factors", "other_cores", "num_cores"),
     [
@@ -90,6 +93,7 @@ def test_else_the_job_is_judged(
     assert "too busy" not in verdict.sentence
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("given", "expected"),
     [

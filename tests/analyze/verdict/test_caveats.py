@@ -104,5 +104,6 @@ def test_other_processes_on_the_machine_are_a_caveat_of_the_verdict(tmp_path):
     assert "Other processes" not in caveat_beside(tmp_path / "quiet", 0.05)
 
 
+@pytest.mark.heavy
 def test_spare_cores_need_no_caveat_beside(tmp_path):
     assert "Other processes" not in caveat_beside(tmp_path, 1.7, num_cores=64)

@@ -25,10 +25,12 @@ def changed(**fields: object) -> list[PassSpec]:
     return passes
 
 
+@pytest.mark.heavy
 def test_a_good_run_has_none(tmp_path: Path) -> None:
     assert warnings(tmp_path, sweep(TWO)) == []
 
 
+@pytest.mark.heavy
 def test_those_of_the_run_come_first(tmp_path: Path) -> None:
     sentences = warnings(tmp_path, changed(pinned=False), warnings=["The disk was full."])
     assert sentences == [
@@ -38,6 +40,7 @@ def test_those_of_the_run_come_first(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("fields", "sentence"),
     [
@@ -74,6 +77,7 @@ def test_what_happened_in_one_pass(
     assert warnings(tmp_path, changed(**fields)) == [sentence]
 
 
+@pytest.mark.heavy
 def test_injected_faults_are_a_finding_and_no_damaged_recording(tmp_path: Path) -> None:
     finished = analysis_of(tmp_path / "run", sweep(TWO))
     ids = [one.id for one in finished.run.manifest.passes]
@@ -82,17 +86,20 @@ def test_injected_faults_are_a_finding_and_no_damaged_recording(tmp_path: Path) 
     assert warnings_of(run, finished.launches, finished.scaling, ()) == ()
 
 
+@pytest.mark.heavy
 def test_a_reason_that_ends_a_sentence_ends_it_once(tmp_path: Path) -> None:
     cut = SegmentSpec(status="partial", failure=Failure(reason="Rank 1 was killed."))
     sentences = warnings(tmp_path, changed(segments=[cut]))
     assert sentences[0].endswith("06-np2-throughput-r3. Rank 1 was killed.")
 
 
+@pytest.mark.heavy
 def test_oversubscribed_sizes(tmp_path: Path) -> None:
     (sentence,) = warnings(tmp_path, changed(oversubscribed=True))
     assert sentence.startswith("np=2: more ranks than cores or GPUs (oversubscribed)")
 
 
+@pytest.mark.heavy
 def test_few_steps(tmp_path: Path) -> None:
     (sentence,) = warnings(tmp_path, sweep(TWO, num_steps=12))
     assert sentence == (
@@ -120,12 +127,14 @@ def noisy_sweep(step_ms: dict[int, np.ndarray]) -> list[PassSpec]:
     ]
 
 
+@pytest.mark.heavy
 def test_correlated_steps_are_worth_few(tmp_path: Path) -> None:
     wave = 10 + np.sin(np.arange(62) * 2 * np.pi / 31)
     sentences = warnings(tmp_path, noisy_sweep({0: wave, 2: wave}))
     assert any("effective sample size" in sentence for sentence in sentences)
 
 
+@pytest.mark.heavy
 def test_drift(tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
     rising = np.linspace(10, 11, 202) + 0.3 * autoregressive(rng, 202, 0.0)
@@ -135,12 +144,14 @@ def test_drift(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.heavy
 def test_no_steady_state(tmp_path: Path) -> None:
     falling = np.linspace(30, 10, 62)
     sentences = warnings(tmp_path, noisy_sweep({0: np.full(62, 10.0), 2: falling}))
     assert any("3 launches without a steady state" in sentence for sentence in sentences)
 
 
+@pytest.mark.heavy
 def test_one_launch(tmp_path: Path) -> None:
     once = sweep(TWO)[:2]
     assert warnings(tmp_path, once) == [

@@ -8,6 +8,7 @@ from tests.builders.analysis import analysis_of, sweep, with_a_straggler
 from tests.builders.run_directory import PassSpec, SegmentSpec, skipped, typical_parts
 
 
+@pytest.mark.heavy
 def test_efficiency_and_the_biggest_loss(tmp_path: Path) -> None:
     passes = sweep({0: 10, 1: 10.1, 2: 12.5}, blocked_ms={2: 2.0})
     verdict = analysis_of(tmp_path, passes).verdict
@@ -33,6 +34,7 @@ def test_the_model_that_scales_worst_at_its_largest_valid_size(tmp_path: Path) -
     assert (verdict.model, verdict.np) == ("vgg16", 4)
 
 
+@pytest.mark.heavy
 def test_a_straggler_is_named_with_rank_phase_cost_and_fix(tmp_path: Path) -> None:
     verdict = analysis_of(tmp_path, with_a_straggler()).verdict
     assert verdict.sentence.endswith(
@@ -43,6 +45,7 @@ def test_a_straggler_is_named_with_rank_phase_cost_and_fix(tmp_path: Path) -> No
     assert verdict.biggest_loss_share == pytest.approx(3 / 13, rel=0.01)
 
 
+@pytest.mark.heavy
 def test_a_straggler_is_named_where_there_is_one_size_alone(tmp_path: Path) -> None:
     several = [one for one in with_a_straggler() if one.size > 1]
     verdict = analysis_of(tmp_path, several).verdict
@@ -51,6 +54,7 @@ def test_a_straggler_is_named_where_there_is_one_size_alone(tmp_path: Path) -> N
     assert verdict.caveat.startswith("One number of ranks alone: no scaling to judge.")
 
 
+@pytest.mark.heavy
 def test_a_straggler_is_named_where_ranks_share_cores(tmp_path: Path) -> None:
     passes = with_a_straggler(4)
     for one in passes:
@@ -60,6 +64,7 @@ def test_a_straggler_is_named_where_ranks_share_cores(tmp_path: Path) -> None:
     assert verdict.caveat.startswith("The ranks shared cores or GPUs (oversubscribed)")
 
 
+@pytest.mark.heavy
 def test_a_cause_that_costs_more_than_the_whole_loss_has_a_caveat(tmp_path: Path) -> None:
     passes = sweep({0: 10, 2: 10.6}, blocked_ms={2: 2.0})
     verdict = analysis_of(tmp_path, passes).verdict
@@ -68,30 +73,35 @@ def test_a_cause_that_costs_more_than_the_whole_loss_has_a_caveat(tmp_path: Path
     )
 
 
+@pytest.mark.heavy
 def test_toggles_are_not_the_headline(tmp_path: Path) -> None:
     fp16 = sweep({2: 40}, compression="fp16")
     verdict = analysis_of(tmp_path, [*sweep({0: 10, 2: 12.5}), *fp16]).verdict
     assert verdict.efficiency == pytest.approx(0.8, rel=1e-3)
 
 
+@pytest.mark.heavy
 def test_no_cause_where_nothing_may_be_lost(tmp_path: Path) -> None:
     verdict = analysis_of(tmp_path, sweep({0: 10, 2: 10.1})).verdict
     assert verdict.sentence.endswith(" The 95 % CI includes 100 %: no certain loss.")
     assert verdict.biggest_loss == ""
 
 
+@pytest.mark.heavy
 def test_no_cause_is_named_without_a_dominant_part(tmp_path: Path) -> None:
     verdict = analysis_of(tmp_path, sweep({0: 10, 2: 10.5})).verdict
     assert verdict.sentence.endswith("torch np=1. No single loss stands out.")
     assert verdict.biggest_loss == ""
 
 
+@pytest.mark.heavy
 def test_faster_than_the_baseline_is_legal(tmp_path: Path) -> None:
     verdict = analysis_of(tmp_path, sweep({0: 10, 2: 9})).verdict
     assert verdict.efficiency == pytest.approx(10 / 9, rel=1e-3)
     assert verdict.sentence.endswith(" No loss: the whole 95 % CI is above 100 %.")
 
 
+@pytest.mark.heavy
 def test_one_number_of_ranks(tmp_path: Path) -> None:
     verdict = analysis_of(tmp_path, sweep({0: 10, 1: 12.5})).verdict
     assert verdict.sentence == (
@@ -100,12 +110,14 @@ def test_one_number_of_ranks(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.heavy
 def test_only_plain_torch(tmp_path: Path) -> None:
     verdict = analysis_of(tmp_path, sweep({0: 10})).verdict
     assert verdict.sentence.startswith("mnist on 1 rank: 3,200 ± ")
     assert verdict.sentence.endswith("One number of ranks alone: no scaling to judge.")
 
 
+@pytest.mark.heavy
 def test_everything_oversubscribed_is_named_beside_the_number(tmp_path: Path) -> None:
     crowded = [
         PassSpec(
@@ -123,6 +135,7 @@ def test_everything_oversubscribed_is_named_beside_the_number(tmp_path: Path) ->
     assert verdict.biggest_loss == ""
 
 
+@pytest.mark.heavy
 def test_everything_failed(tmp_path: Path) -> None:
     failed = SegmentSpec(status="failed", failure=Failure(reason="Rank 1 was killed."))
     verdict = analysis_of(
@@ -135,18 +148,21 @@ def test_everything_failed(tmp_path: Path) -> None:
     assert math.isnan(verdict.efficiency)
 
 
+@pytest.mark.heavy
 def test_a_run_that_has_just_begun(tmp_path: Path) -> None:
     planned = PassSpec(segments=[SegmentSpec(status="planned")], status="planned")
     verdict = analysis_of(tmp_path, [planned], status="running").verdict
     assert verdict.sentence == "Nothing is measured yet: the run is in progress."
 
 
+@pytest.mark.heavy
 def test_everything_skipped(tmp_path: Path) -> None:
     analysis = analysis_of(tmp_path, [], skipped=[skipped("Adasum needs MPI.")])
     assert analysis.verdict.sentence == "Nothing was measured: every configuration was skipped."
     assert analysis.skipped[0].reason == "Adasum needs MPI."
 
 
+@pytest.mark.heavy
 def test_one_launch_names_a_loss_with_the_interval_of_that_launch(tmp_path: Path) -> None:
     passes = [
         PassSpec(size=1, segments=[SegmentSpec(engine="torch", parts_ms=typical_parts(10))]),
@@ -158,6 +174,7 @@ def test_one_launch_names_a_loss_with_the_interval_of_that_launch(tmp_path: Path
     assert any("one launch per cell" in warning for warning in analysis.warnings)
 
 
+@pytest.mark.heavy
 def test_with_toggles_alone_the_reason_is_not_a_missing_size(tmp_path: Path) -> None:
     passes = [
         PassSpec(size=size, repeat=repeat, segments=[SegmentSpec(compression="fp16")])

@@ -51,6 +51,7 @@ def test_every_field_is_an_option_of_the_command_with_its_help(name: str, kind: 
             assert [*parameter.opts, *parameter.secondary_opts] == flags
 
 
+@pytest.mark.heavy
 def test_help_is_grouped_in_panels(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "120")
     shown = CliRunner().invoke(build_app(), ["run", "--help"]).output
@@ -59,6 +60,7 @@ def test_help_is_grouped_in_panels(monkeypatch: pytest.MonkeyPatch) -> None:
     assert places == sorted(places)
 
 
+@pytest.mark.heavy
 def test_a_misspelt_option_suggests_the_right_one() -> None:
     shown = CliRunner().invoke(build_app(), ["bench", "--repeat", "3"])
     assert shown.exit_code == 2

@@ -36,6 +36,7 @@ def timelines(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "arguments",
     [("analyze",), ("convert", "-o", "out"), ("sql", "SELECT 1")],
@@ -55,6 +56,7 @@ def test_a_large_timeline_without_compiled_code_gives_one_hint(
     assert f"{timelines / 'a.json'} has " in stderr
 
 
+@pytest.mark.heavy
 def test_a_numba_that_refuses_to_compile_gives_one_note_and_no_error(
     timelines: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -71,6 +73,7 @@ def test_a_numba_that_refuses_to_compile_gives_one_note_and_no_error(
     assert "refuses parse (KeyError: " in shown.stderr
 
 
+@pytest.mark.heavy
 @pytest.mark.usefixtures("slow")
 def test_a_run_directory_gives_the_hint_too(tmp_path: Path) -> None:
     segment = SegmentSpec(timeline=True)
@@ -95,6 +98,7 @@ def test_cached_tables_give_no_hint(
     assert invoke("analyze", path).stderr == ""
 
 
+@pytest.mark.heavy
 @pytest.mark.usefixtures("slow")
 def test_an_export_gives_the_hint_too(tmp_path: Path) -> None:
     segment = SegmentSpec(timeline=True)
@@ -132,12 +136,14 @@ def test_a_run_directory_that_takes_long_shows_the_bar(
     assert "Reading passes/" in stream.getvalue()
 
 
+@pytest.mark.heavy
 @pytest.mark.usefixtures("slow")
 def test_other_files_give_no_hint(tmp_path: Path) -> None:
     (tmp_path / "job.out").write_text(MIXED)
     assert invoke("analyze", tmp_path / "job.out").stderr == ""
 
 
+@pytest.mark.heavy
 def test_fast_reading_gives_no_hint(timelines: Path) -> None:
     assert invoke("analyze", timelines).stderr == ""
 

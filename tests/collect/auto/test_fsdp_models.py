@@ -39,6 +39,7 @@ def optimizer_of(parameters: dict[str, FakeParameter]) -> Any:
     return FakeOptimizer(FakeModel(**parameters), FakeTime(0))
 
 
+@pytest.mark.heavy
 def test_the_outermost_module_is_found(parameters):
     inner = Sharded(first=parameters["first"])
     root = Sharded(**parameters)
@@ -48,6 +49,7 @@ def test_the_outermost_module_is_found(parameters):
     del inner, other
 
 
+@pytest.mark.heavy
 def test_a_module_of_other_parameters_is_not(parameters):
     other = Sharded(strange=FakeParameter(3))
     unfinished = Sharded.__new__(Sharded)

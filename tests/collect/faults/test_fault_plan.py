@@ -23,6 +23,7 @@ def test_when_it_is_due():
     assert due("pause:amount=1ms,rotating=yes,every=2") == [(i, i // 2) for i in range(6)]
 
 
+@pytest.mark.heavy
 def test_random_faults_follow_from_the_seed():
     text = "pause:rank=1,amount=1ms,probability=0.25,seed={}"
     first = due(text.format(1), steps=2000)

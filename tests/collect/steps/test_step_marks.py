@@ -1,3 +1,5 @@
+import pytest
+
 from hvdprof.collect.steps.step_marks import MAX_PIECES, StepMarks
 from hvdprof.collect.steps.time_source import HostClock
 from tests.builders.fake_torch import FakeTime
@@ -136,6 +138,7 @@ def test_without_a_module_the_forward_pass_begins_after_the_data():
     ]
 
 
+@pytest.mark.heavy
 def test_within_an_optimizer_the_forward_pass_of_its_closure_reaches_to_backward():
     time = FakeTime(0)
     marks = marks_at(time)

@@ -148,6 +148,7 @@ def longest_line() -> str:
     )
 
 
+@pytest.mark.heavy
 def test_no_written_line_is_longer_than_the_bound_counts_on(light: Light) -> None:
     waits = [(kind, -1, 512) for kind in WAIT_KINDS]
     blocked = [(place * MS, MS // 2) for place in range(len(WAIT_KINDS))]
@@ -165,6 +166,7 @@ def test_an_hour_of_long_steps_stays_below_a_megabyte(light: Light) -> None:
     assert sum(one["num_steps"] for one in light.windows) == 720
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("kind", ["warmup", "evaluation"])
 def test_what_asks_for_ever_more_windows_does_not_exceed_the_bound(light: Light, kind: str) -> None:
     for _ in range(1500):
@@ -176,6 +178,7 @@ def test_what_asks_for_ever_more_windows_does_not_exceed_the_bound(light: Light,
     assert len(light.reported) == 1
 
 
+@pytest.mark.heavy
 def test_windows_become_shorter_where_steps_become_longer(light: Light) -> None:
     light.train(4000, 2 * MS)
     long = light.windows[-1]["num_steps"]
@@ -186,6 +189,7 @@ def test_windows_become_shorter_where_steps_become_longer(light: Light) -> None:
     assert max(one["end_ns"] - one["start_ns"] for one in windows) <= 2 * LONGEST_NS
 
 
+@pytest.mark.heavy
 def test_quantiles_of_many_steps_need_bounded_memory() -> None:
     lengths = Lengths()
     values = [(17 * number) % 10_007 for number in range(100_000)]

@@ -12,6 +12,7 @@ def drawn(recording):
     return net_bandwidths(net_links(net_transfers(recording)[0]))
 
 
+@pytest.mark.heavy
 def test_a_pair_is_a_point_a_method_with_its_interval():
     figure = drawn(net_recording())
     assert [trace.name for trace in figure.data] == [
@@ -31,6 +32,7 @@ def test_a_pair_is_a_point_a_method_with_its_interval():
     assert figure.layout.xaxis.title.text == "bandwidth, MB/s"
 
 
+@pytest.mark.heavy
 def test_bandwidths_that_are_alike_start_at_zero_and_others_are_on_a_log_axis():
     assert drawn(net_recording()).layout.xaxis.rangemode == "tozero"
     far = net_recording(
@@ -42,6 +44,7 @@ def test_bandwidths_that_are_alike_start_at_zero_and_others_are_on_a_log_axis():
     assert drawn(far).layout.xaxis.type == "log"
 
 
+@pytest.mark.heavy
 def test_many_hosts_are_a_square_that_is_alike_on_both_sides():
     recording = of_hosts([1e8] * 6 + [2e7])
     (square,) = drawn(recording).data
@@ -52,6 +55,7 @@ def test_many_hosts_are_a_square_that_is_alike_on_both_sides():
     assert np.nanmax(square.z[5]) == pytest.approx(100, rel=1e-2)
 
 
+@pytest.mark.heavy
 def test_names_of_hosts_are_text():
     recording = net_recording(hosts=["<b>h1</b>", "h2"])
     figure = drawn(recording)

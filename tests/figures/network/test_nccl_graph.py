@@ -138,6 +138,7 @@ def test_what_only_the_parent_says_counts_too():
     assert len(edges_of(figure.data[0])) == 1
 
 
+@pytest.mark.heavy
 def test_a_circle_and_a_long_chain_end():
     assert len(ranks_of(tree_of(tree_row(0, 1), tree_row(1, 0)))) == 2
     chain = [tree_row(0, -1), *(tree_row(rank, rank - 1) for rank in range(1, 3000))]

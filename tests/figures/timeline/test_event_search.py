@@ -1,3 +1,5 @@
+import pytest
+
 from hvdprof.figures.timeline.event_search import MOST_HITS, events_named, steps_of_kind
 from hvdprof.figures.timeline.rank_times import StepKind
 from hvdprof.figures.timeline.timeline_lanes import pass_lanes
@@ -18,6 +20,7 @@ def test_hits_have_step_rank_and_time_in_order_of_time():
     assert (first.step, first.rank, first.start_ns) == (1, 0, 9 * MS)
 
 
+@pytest.mark.heavy
 def test_activities_are_found_by_their_name_and_marks_are_none():
     assert {hit.rank for hit in events_named(lanes(), "forward").hits} == {0, 1}
     assert events_named(lanes(), "CYCLE").number == 0

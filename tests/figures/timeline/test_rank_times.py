@@ -63,6 +63,7 @@ def test_bands_are_quantiles_over_the_ranks_of_a_group():
     assert times.bands(np.array([4]), np.array([0]))[0].tolist() == [5 * MS] * 5
 
 
+@pytest.mark.heavy
 def test_outliers_are_slow_in_most_steps_and_noise_is_none():
     rng = np.random.default_rng(1)
     own = 10 + rng.normal(0, 0.05, (40, 64))

@@ -47,6 +47,7 @@ def steps(*blocked_ms, **values):
     ]
 
 
+@pytest.mark.heavy
 def test_steady_steps_have_their_median_the_blocked_share_and_the_straggler():
     rows = steps((9, 9), (4, 4), (8, 0), (8, 0), (0, 3))
     assert answer(rows) == (

@@ -60,6 +60,7 @@ def repeated(number):
     ]
 
 
+@pytest.mark.heavy
 def test_few_events_are_bars_and_many_are_bins_and_both_say_so():
     few = data_of(traced_run())
     assert few["caption"].startswith("15 events, each drawn, and ")
@@ -175,6 +176,7 @@ def test_lanes_say_why_they_are_empty():
     assert segment_spans(lanes)[0]["name"] == SEGMENT_ID
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("size", [1, 10**6])
 def test_the_answer_is_bounded(size):
     run = traced_run(events=EVENTS.frame(repeated(300)))

@@ -76,6 +76,7 @@ def test_the_unpickler_refuses_classes_without_the_check() -> None:
             _PlainUnpickler(io.BytesIO(data)).load()
 
 
+@pytest.mark.heavy
 def test_deep_nesting_is_refused() -> None:
     value: list[object] = []
     for _ in range(DEEPEST - 2):
@@ -116,6 +117,7 @@ def test_a_value_that_holds_itself_is_refused() -> None:
         load_plain(pickle.dumps(value, protocol=2))
 
 
+@pytest.mark.heavy
 def test_long_runs_of_opcodes_are_read_whole() -> None:
     value = {"numbers": [(number, 0.5, number % 3 == 0, 2**40) for number in range(30_000)]}
     assert load_plain(pickle.dumps(value, protocol=2)) == value

@@ -118,6 +118,7 @@ def test_a_pickle_with_a_call_ends_in_one_message(
     assert capsys.readouterr().out == ""
 
 
+@pytest.mark.heavy
 def test_a_huge_file_is_refused_before_it_is_in_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

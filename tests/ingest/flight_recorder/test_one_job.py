@@ -27,6 +27,7 @@ def _mixed(folder: Path, other: Content) -> Path:
     return write_dumps(folder, {0: dump(), 1: other})
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", OTHERS)
 def test_every_command_refuses_dumps_of_two_jobs(tmp_path: Path, name: str) -> None:
     other, reason = OTHERS[name]

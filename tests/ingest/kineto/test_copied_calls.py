@@ -38,6 +38,7 @@ def test_a_call_starts_when_its_tensor_is_on_the_host() -> None:
     assert received.arrival_ns == 100
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("rank", [0, 1])
 def test_the_calls_of_a_real_trace_have_submission_arrival_and_end(rank: int) -> None:
     file = read_trace_file(TRACES[rank])
@@ -51,6 +52,7 @@ def test_the_calls_of_a_real_trace_have_submission_arrival_and_end(rank: int) ->
         assert call.submitted_ns < call.arrival_ns < call.end_ns
 
 
+@pytest.mark.heavy
 def test_the_rank_without_the_sleeping_kernel_is_blocked(analysis: RunAnalysis) -> None:
     """Rank 1 sleeps 20 ms in backward; both share the GPU, so that rank 0 is slowed, too."""
     steps = analysis.run.steps
@@ -66,6 +68,7 @@ def test_the_rank_without_the_sleeping_kernel_is_blocked(analysis: RunAnalysis) 
     assert (steps["outside_ns"] < 600_000).all()
 
 
+@pytest.mark.heavy
 def test_the_verdict_names_the_rank_that_the_other_waited_for(analysis: RunAnalysis) -> None:
     sentence = analysis.verdict.sentence
     assert sentence.startswith("gloo_ddp, 2 ranks: 49.4 ms per step, 29.8 % of it blocked")
@@ -74,6 +77,7 @@ def test_the_verdict_names_the_rank_that_the_other_waited_for(analysis: RunAnaly
     assert "outside-phases" not in analysis.findings["id"].tolist()
 
 
+@pytest.mark.heavy
 def test_without_a_host_name_the_ends_of_collectives_relate_the_clocks(
     analysis: RunAnalysis,
 ) -> None:
@@ -87,6 +91,7 @@ def test_without_a_host_name_the_ends_of_collectives_relate_the_clocks(
     assert clocks["u_ns"][1] < 5_000_000
 
 
+@pytest.mark.heavy
 def test_nccl_on_one_rank_has_calls_without_kernels_and_nothing_to_wait_for() -> None:
     path = H200 / "nccl_ddp.json.gz"
     file = read_trace_file(path)
@@ -102,6 +107,7 @@ def test_nccl_on_one_rank_has_calls_without_kernels_and_nothing_to_wait_for() ->
     assert (steps["outside_ns"] < 300_000).all()
 
 
+@pytest.mark.heavy
 def test_fsdp2_on_one_rank_has_forward_and_backward_and_no_straggler() -> None:
     analysis = analyze_run(load_run([Path(H200 / "nccl_fsdp2.json.gz")]))
     assert "blocked" not in analysis.verdict.sentence

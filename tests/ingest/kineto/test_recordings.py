@@ -85,6 +85,7 @@ def test_process_groups_that_contradict_each_other_set_jobs_apart(tmp_path: Path
     assert len(found_in(*paths)) == 2
 
 
+@pytest.mark.heavy
 def test_two_whole_recordings_are_listed_with_commands_that_work(tmp_path: Path) -> None:
     by_tensorboard(tmp_path, JOB, 1)
     by_tensorboard(tmp_path, LATER, 2)
@@ -100,6 +101,7 @@ def test_two_whole_recordings_are_listed_with_commands_that_work(tmp_path: Path)
     assert len(commands(error)) == 2
 
 
+@pytest.mark.heavy
 def test_the_only_whole_recording_is_analyzed_and_others_are_named(tmp_path: Path) -> None:
     whole = by_tensorboard(tmp_path, JOB, 1)
     rest = by_tensorboard(tmp_path, LATER, 2)

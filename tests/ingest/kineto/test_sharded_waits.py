@@ -21,6 +21,7 @@ def _late(rank: int, phase: str) -> ShardedJob:
     return ShardedJob(late={(rank, phase): LATE_MS * 1000})
 
 
+@pytest.mark.heavy
 def test_a_step_has_a_wait_per_collective_with_its_kind(tmp_path: Path) -> None:
     run = load_run(ShardedJob().write(tmp_path))
     waits = run.table("waits")
@@ -36,6 +37,7 @@ def test_a_step_has_a_wait_per_collective_with_its_kind(tmp_path: Path) -> None:
     )  # fmt: skip
 
 
+@pytest.mark.heavy
 def test_phases_are_without_the_waits(tmp_path: Path) -> None:
     steps = load_run(ShardedJob().write(tmp_path)).steps
     late = steps[steps["step"] > 3].mean(numeric_only=True) / 1000
@@ -45,6 +47,7 @@ def test_phases_are_without_the_waits(tmp_path: Path) -> None:
     assert late["outside_ns"] == pytest.approx(0, abs=1)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("phase", ["forward", "backward"])
 @pytest.mark.parametrize("rank", [0, 1])
 def test_the_straggler_of_the_segments_is_named(tmp_path: Path, rank: int, phase: str) -> None:
@@ -57,6 +60,7 @@ def test_the_straggler_of_the_segments_is_named(tmp_path: Path, rank: int, phase
     assert "not separate" not in analysis.verdict.caveat
 
 
+@pytest.mark.heavy
 def test_a_gather_ahead_waits_in_its_copy(tmp_path: Path) -> None:
     job = ShardedJob(gathers_ahead=True, late={(1, "forward"): LATE_MS * 1000})
     waits = load_run(job.write(tmp_path)).table("waits")
@@ -68,6 +72,7 @@ def test_a_gather_ahead_waits_in_its_copy(tmp_path: Path) -> None:
     assert ahead["dur_ns"] == pytest.approx((LATE_MS * 500 + TRANSFER) * 1000, abs=5000)
 
 
+@pytest.mark.heavy
 def test_a_collective_of_the_script_is_a_wait_of_its_own(tmp_path: Path) -> None:
     waits = load_run(ShardedJob(num_steps=6, with_mean=True).write(tmp_path)).table("waits")
     assert kinds(waits[(waits["rank"] == 0) & (waits["step"] == 4)]["kind"].tolist()) == (

@@ -133,6 +133,7 @@ def test_payload_of_shapes_and_types() -> None:
     assert element_bytes("mystery") is None
 
 
+@pytest.mark.heavy
 @needs_corpus
 @pytest.mark.parametrize(
     ("name", "size", "calls"),

@@ -153,6 +153,7 @@ def test_a_trace_without_steps_and_collectives_is_refused(tmp_path: Path) -> Non
     assert "neither steps nor collectives" in _refused(path)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("key", ["ts", "dur", "tid", "External id", "correlation", "In msg nelems"])
 @pytest.mark.parametrize("digits", ["9" * 19, "-" + "9" * 25, "9" * 5000, "1e999"])
 def test_numbers_beyond_64_bits_cost_their_event_alone(
@@ -168,6 +169,7 @@ def test_numbers_beyond_64_bits_cost_their_event_alone(
     assert len(tables["steps"]) >= 6
 
 
+@pytest.mark.heavy
 def test_the_header_may_hold_any_number(tmp_path: Path) -> None:
     for path in write_traces(tmp_path, TracedJob(num_steps=5)):
         text = path.read_text()

@@ -45,6 +45,7 @@ def _mean_parts(run: Run, rank: int) -> dict[str, float]:
     return {part: steps[f"{part}_ns"].astype("float64").mean() / 1e6 for part in RECORDED_PARTS}
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("backend", ["gloo", "nccl"])
 def test_phases_and_waits_are_those_of_the_job(tmp_path: Path, backend: str) -> None:
     run = load_run(write_traces(tmp_path, dataclasses.replace(LATE, backend=backend)))
@@ -74,6 +75,7 @@ def test_the_wait_of_ddp_reaches_to_its_copies_of_the_buckets(tmp_path: Path) ->
     assert blocked == [1_190_000, 1_000_000]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("backend", ["gloo", "nccl"])
 @pytest.mark.parametrize("phase", ["data", "forward", "backward"])
 def test_the_straggler_is_named_with_phase_and_cost(
@@ -88,6 +90,7 @@ def test_the_straggler_is_named_with_phase_and_cost(
     assert "The profiler was on" in analysis.verdict.caveat
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("backend", ["gloo", "nccl"])
 def test_collectives_have_wait_transfer_and_exposed_time(tmp_path: Path, backend: str) -> None:
     analysis = analyze_run(
@@ -105,6 +108,7 @@ def test_collectives_have_wait_transfer_and_exposed_time(tmp_path: Path, backend
     assert exposed.tolist() == pytest.approx([3e6, 1e6, 3e6])
 
 
+@pytest.mark.heavy
 def test_clocks_of_other_hosts_are_bounded_by_the_collectives(tmp_path: Path) -> None:
     job = dataclasses.replace(
         LATE, host=lambda rank: f"node{rank}", shift_us=lambda rank: 40_000.0 * rank
@@ -124,6 +128,7 @@ def test_clocks_of_other_hosts_are_bounded_by_the_collectives(tmp_path: Path) ->
     assert late["lateness_ns"].tolist() == pytest.approx([2e6])
 
 
+@pytest.mark.heavy
 def test_one_rank_alone_gives_facts_and_names_no_straggler(tmp_path: Path) -> None:
     analysis = analyze_run(load_run(write_traces(tmp_path, LATE, [1])))
     assert analysis.verdict.sentence == (
@@ -136,6 +141,7 @@ def test_one_rank_alone_gives_facts_and_names_no_straggler(tmp_path: Path) -> No
     assert analysis.waterfall.empty
 
 
+@pytest.mark.heavy
 def test_few_steps_name_no_straggler_and_say_why(tmp_path: Path) -> None:
     analysis = analyze_run(load_run(write_traces(tmp_path, dataclasses.replace(LATE, num_steps=3))))
     assert "2 steps are too few to name a straggler" in analysis.verdict.caveat
@@ -144,6 +150,7 @@ def test_few_steps_name_no_straggler_and_say_why(tmp_path: Path) -> None:
     assert analysis.caused_wait["wait_as_last_ns"].tolist() == pytest.approx([0, 2e6, 0])
 
 
+@pytest.mark.heavy
 def test_fsdp_on_cpus_hides_its_waits_so_that_no_rank_is_named(tmp_path: Path) -> None:
     paths = write_traces(tmp_path, LATE)
     for path in paths:
@@ -161,6 +168,7 @@ def test_fsdp_on_cpus_hides_its_waits_so_that_no_rank_is_named(tmp_path: Path) -
     assert analysis.matched_collectives["wait_sum_ns"].tolist() == [4_000_000] * 12
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("backend", ["gloo", "nccl"])
 def test_traces_that_time_no_collective_say_so_and_name_no_rank(
     tmp_path: Path, backend: str
@@ -183,6 +191,7 @@ def test_traces_that_time_no_collective_say_so_and_name_no_rank(
     assert slowest_phase(analysis.breakdown) == ""
 
 
+@pytest.mark.heavy
 def test_a_trace_of_the_host_alone_has_no_length_of_a_collective_of_nccl(tmp_path: Path) -> None:
     paths = write_traces(tmp_path, dataclasses.replace(LATE, backend="nccl"))
     for path in paths:
@@ -199,6 +208,7 @@ def test_a_trace_of_the_host_alone_has_no_length_of_a_collective_of_nccl(tmp_pat
     assert "Record with ProfilerActivity.CUDA" in analysis.verdict.caveat
 
 
+@pytest.mark.heavy
 def test_a_collective_hidden_behind_work_bounds_no_clock(tmp_path: Path) -> None:
     paths = write_traces(tmp_path, dataclasses.replace(LATE, backend="nccl"))
     for rank, path in enumerate(paths):
@@ -223,6 +233,7 @@ def test_a_collective_hidden_behind_work_bounds_no_clock(tmp_path: Path) -> None
     assert analysis.clocks["consistent"].all()
 
 
+@pytest.mark.heavy
 def test_traces_without_steps_say_what_marks_them(tmp_path: Path) -> None:
     paths = write_traces(tmp_path, dataclasses.replace(LATE, marked=False))
     for path in paths:
@@ -232,6 +243,7 @@ def test_traces_without_steps_say_what_marks_them(tmp_path: Path) -> None:
     assert len(analysis.matched_collectives) == 12
 
 
+@pytest.mark.heavy
 def test_the_profiler_and_the_recorder_agree_on_one_run() -> None:
     traced = load_run(TRACES)
     recorded = load_run([RECORDED / f"rank-{rank}.jsonl" for rank in (0, 1)])
@@ -246,6 +258,7 @@ def test_the_profiler_and_the_recorder_agree_on_one_run() -> None:
     assert late["lateness_ns"] == pytest.approx(15e6, rel=0.1)
 
 
+@pytest.mark.heavy
 def test_attached_traces_are_a_run_directory_with_the_same_answer(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     manifest = attach(folder, AttachedFiles(traces=TRACES), AttachedJob(name="mine", batch_size=4))
@@ -268,6 +281,7 @@ def _torn_set(folder: Path, *, packed: bool) -> list[Path]:
     return paths
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("packed", "reason"), [(True, "the gzip data ends early"), (False, "it breaks off")]
 )
@@ -297,6 +311,7 @@ def test_a_torn_trace_is_named_with_its_reason_in_every_output(
         assert text.count(reason) == (2 if format_ == "json" else 1), format_
 
 
+@pytest.mark.heavy
 def test_a_trace_with_fewer_steps_than_others_is_named(tmp_path: Path) -> None:
     paths = write_traces(tmp_path, dataclasses.replace(LATE, num_steps=15))
     assert "common to all ranks" not in analyze_run(load_run(paths)).verdict.caveat
@@ -321,6 +336,7 @@ def test_of_torn_traces_alone_the_message_has_the_reasons(tmp_path: Path) -> Non
     assert f"{second}: the gzip data ends early" in caught.value.message
 
 
+@pytest.mark.heavy
 def test_attached_traces_of_other_jobs_and_timelines_are_refused(tmp_path: Path) -> None:
     job = AttachedJob(name="mine")
     other = write_traces(tmp_path / "other", LATE, [0])
@@ -341,6 +357,7 @@ def _copies(folder: Path) -> list[Path]:
     return [copy]
 
 
+@pytest.mark.heavy
 def test_the_terminal_names_the_straggler_and_how_to_open_the_dashboard() -> None:
     result = CliRunner().invoke(build_app(), ["analyze", *map(str, TRACES)])
     assert result.exit_code == 0, result.output
@@ -351,6 +368,7 @@ def test_the_terminal_names_the_straggler_and_how_to_open_the_dashboard() -> Non
     assert "pinned" not in text
 
 
+@pytest.mark.heavy
 def test_other_files_beside_traces_stay_in_the_tables(tmp_path: Path) -> None:
     log = tmp_path / "nccl.log"
     log.write_text("node0:1:1 [0] NCCL INFO Bootstrap : Using eth0:10.0.0.1<0>\n")
@@ -360,6 +378,7 @@ def test_other_files_beside_traces_stay_in_the_tables(tmp_path: Path) -> None:
     assert run.notes == ()
 
 
+@pytest.mark.heavy
 def test_throughputs_of_several_sizes_beside_traces_name_the_command(tmp_path: Path) -> None:
     logs = [tmp_path / f"np {size}.log" for size in (1, 4)]
     for log, size, rate in zip(logs, (1, 4), (612.0, 1_960.0), strict=True):
@@ -372,6 +391,7 @@ def test_throughputs_of_several_sizes_beside_traces_name_the_command(tmp_path: P
     assert "80.1 %" in result.output
 
 
+@pytest.mark.heavy
 def test_a_folder_of_traces_and_others_has_one_page_of_the_traces(tmp_path: Path) -> None:
     paths = write_traces(tmp_path, LATE)
     (tmp_path / "nccl.log").write_text("node0:1:1 [0] NCCL INFO Bootstrap : Using eth0:10.0.0.1\n")
@@ -389,6 +409,7 @@ def test_a_folder_of_traces_and_others_has_one_page_of_the_traces(tmp_path: Path
     assert {fact.name: fact.value for fact in alone.facts}["num_traces"] == 1
 
 
+@pytest.mark.heavy
 def test_traces_that_are_no_set_are_left_out_beside_others(tmp_path: Path) -> None:
     write_traces(tmp_path / "a", LATE, [0])
     write_traces(tmp_path / "b", dataclasses.replace(LATE, num_steps=5), [0])
@@ -415,6 +436,7 @@ def _with_data_named(folder: Path, name: str) -> Run:
     return load_run(paths)
 
 
+@pytest.mark.heavy
 def test_advice_on_unmarked_data_names_what_the_reader_takes_for_the_data_phase(
     tmp_path: Path,
 ) -> None:
@@ -434,6 +456,7 @@ def _rendered(analysis: RunAnalysis, name: str) -> str:
     return stream.getvalue()
 
 
+@pytest.mark.heavy
 def test_what_traces_do_not_say_is_unknown(tmp_path: Path) -> None:
     traces = write_traces(tmp_path / "t", dataclasses.replace(LATE, num_steps=4))
     attach(tmp_path / "run", AttachedFiles(traces=traces), AttachedJob(name="mine"))
@@ -447,12 +470,14 @@ def test_what_traces_do_not_say_is_unknown(tmp_path: Path) -> None:
     assert all(one not in page for one in ("none average", "passes pinned", "throughput mode"))
 
 
+@pytest.mark.heavy
 def test_a_stated_batch_size_is_shown(tmp_path: Path) -> None:
     traces = write_traces(tmp_path / "t", dataclasses.replace(LATE, num_steps=4))
     attach(tmp_path / "run", AttachedFiles(traces=traces), AttachedJob(name="a", batch_size=8))
     assert analyze_run(load_run(tmp_path / "run")).scaling["batch_size"].tolist() == [8]
 
 
+@pytest.mark.heavy
 def test_median_and_mean_of_a_step_are_named_where_they_differ() -> None:
     analysis = analyze_run(load_run(TRACES))
     assert "80.3 ms per step (median), mean 90.4 ms, 9.4 % of it blocked" in (
@@ -492,6 +517,7 @@ def _verdict_beside(tmp_path: Path, texts: dict[str, str], *, is_attached: bool)
     return analyze_run(load_run(tmp_path / "run")).verdict.sentence
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("is_attached", [True, False])
 def test_a_time_out_beside_traces_leads_and_names_the_rank_that_is_missing(
     tmp_path: Path, is_attached: bool
@@ -502,6 +528,7 @@ def test_a_time_out_beside_traces_leads_and_names_the_rank_that_is_missing(
     assert "straggler (rank 1, backward phase)" in sentence
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("is_attached", [True, False])
 def test_of_the_output_of_all_ranks_that_of_the_rank_behind_leads(
     tmp_path: Path, is_attached: bool
@@ -516,6 +543,7 @@ def test_of_the_output_of_all_ranks_that_of_the_rank_behind_leads(
     assert "collective timeout" not in sentence[:behind]
 
 
+@pytest.mark.heavy
 def test_a_time_out_comes_before_the_failure_of_another_rank(tmp_path: Path) -> None:
     texts = {f"rank{rank}.out": _watchdog(rank) for rank in (1, 2, 3)}
     texts = {"rank0.out": "RuntimeError: CUDA out of memory. Tried to allocate 2 GiB\n", **texts}
@@ -526,6 +554,7 @@ def test_a_time_out_comes_before_the_failure_of_another_rank(tmp_path: Path) -> 
     assert 0 <= timeout < failure < steps
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("backend", ["gloo", "nccl"])
 def test_bus_bandwidth_by_collective_and_payload_is_in_every_output(
     tmp_path: Path, backend: str

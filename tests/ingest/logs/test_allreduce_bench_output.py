@@ -16,6 +16,7 @@ The average bandwidth of all_reduce over 16 ranks (5 warmups / 20 trials):
 """
 
 
+@pytest.mark.heavy
 def test_payloads_and_bandwidths_are_those_of_the_table(tmp_path: Path) -> None:
     path = tmp_path / "job.out"
     path.write_text("[1,0]<stdout>:" + "\n[1,0]<stdout>:".join((TABLE + TABLE).splitlines()))

@@ -107,6 +107,7 @@ def test_a_total_of_unknown_ranks_gives_a_warning(tmp_path: Path) -> None:
     assert list(texts(reader.notes())) == ["1 total without a number of ranks"]
 
 
+@pytest.mark.heavy
 @needs_corpus
 @pytest.mark.parametrize(
     ("name", "total"),

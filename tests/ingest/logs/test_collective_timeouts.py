@@ -92,6 +92,7 @@ def test_a_cut_number_is_no_number(tmp_path: Path) -> None:
     assert row["sequence"] is None
 
 
+@pytest.mark.heavy
 @needs_corpus
 def test_all_ranks_of_the_hanging_job(tmp_path: Path) -> None:
     name = "alcf_polaris_resnet50_20250627_with_aws_HANG.log"

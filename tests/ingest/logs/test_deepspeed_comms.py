@@ -58,6 +58,7 @@ def test_summaries_are_numbered(tmp_path: Path) -> None:
     assert [row["summary"] for row in rows_of(SUMMARY * 2, tmp_path)] == [0, 0, 0, 1, 1, 1]
 
 
+@pytest.mark.heavy
 def test_the_dictionary_of_a_summary_as_json(tmp_path: Path) -> None:
     entry = {
         "count": 40, "total_latency_ms": 602.5, "avg_latency_ms": 9.69, "tput_avg_gbps": 1468.0,

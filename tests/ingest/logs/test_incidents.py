@@ -38,6 +38,7 @@ def test_how_launchers_report_an_end(
     assert row["line"] == 2
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("text", "kind"),
     [

@@ -105,6 +105,7 @@ def test_every_extreme_of_a_straggler_report(tmp_path: Path) -> None:
     assert (lowest["value"], lowest["unit"], lowest["rank"]) == (296.02, "TF", 0)
 
 
+@pytest.mark.heavy
 @needs_corpus
 def test_a_public_log_of_64_ranks() -> None:
     from hvdprof.api import load_run

@@ -94,6 +94,7 @@ def test_cut_and_headless_records_are_counted(tmp_path: Path) -> None:
     assert [note.split(" Inspector")[0] for note in texts(reader.notes())] == ["1 damaged", "1"]
 
 
+@pytest.mark.heavy
 def test_the_verdict_is_the_longest_collective_with_its_bandwidth(tmp_path: Path) -> None:
     lines = [{**header(), "coll_perf": perf(1, micros=300)}]
     lines += [{**header(), "coll_perf": perf(2, size=2**10, micros=100)}]
@@ -106,6 +107,7 @@ def test_the_verdict_is_the_longest_collective_with_its_bandwidth(tmp_path: Path
     assert page.caveat == "Times and bandwidths include waiting for the last rank."
 
 
+@pytest.mark.heavy
 def test_lost_numbers_are_counted_per_rank(tmp_path: Path) -> None:
     lines = [{**header(rank), "coll_perf": perf(seq)} for rank in (0, 1) for seq in (1, 2, 5)]
     (tmp_path / "log").write_text(text(*lines, {**header(1), "coll_perf": perf(3)}))
@@ -115,6 +117,7 @@ def test_lost_numbers_are_counted_per_rank(tmp_path: Path) -> None:
     assert "rank 0 of 0xab: 2 of 5" in lost.text
 
 
+@pytest.mark.heavy
 def test_kernel_times_of_all_ranks_split_waiting_from_transfer(tmp_path: Path) -> None:
     for rank, start in enumerate((0, 40)):
         trace = kernel_times(start, 100)
@@ -131,6 +134,7 @@ def test_kernel_times_of_all_ranks_split_waiting_from_transfer(tmp_path: Path) -
     assert page.kind == "2 NCCL Inspector logs"
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("lasts", "clause"),
     [
@@ -180,6 +184,7 @@ def test_names_with_half_a_surrogate_pair_are_read(tmp_path: Path) -> None:
     assert list(load_run(tmp_path).inspector_collectives["host"]) == ["?x"]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("change", [{"num_ranks": None}, {"length": 0}])
 def test_kernel_times_without_ranks_or_length_give_no_share_of_waiting(
     tmp_path: Path, change: dict[str, object]

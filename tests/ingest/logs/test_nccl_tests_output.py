@@ -226,6 +226,7 @@ STATED = {
 }
 
 
+@pytest.mark.heavy
 @needs_corpus
 @pytest.mark.parametrize("name", STATED)
 def test_the_corpus_is_as_its_index_states(tmp_path: Path, name: str) -> None:
@@ -244,6 +245,7 @@ def test_the_corpus_is_as_its_index_states(tmp_path: Path, name: str) -> None:
         assert rows["busbw_gb_s"].mean() == pytest.approx(average, abs=0.01)
 
 
+@pytest.mark.heavy
 @needs_corpus
 @pytest.mark.parametrize(
     ("name", "num_sizes", "average"),

@@ -57,12 +57,14 @@ def test_each_iteration_of_a_progress_bar_counts_once_with_its_own_values() -> N
     assert set(rows["global_batch_size"]) == {512}
 
 
+@pytest.mark.heavy
 def test_both_sizes_together_are_scaling_with_an_interval() -> None:
     found = scaling_of_files([NEMO])
     (verdict,) = found.verdicts
     assert verdict.sentence.startswith("NeMo iterations: 90.9 ± 0.8 % scaling efficiency on 16")
 
 
+@pytest.mark.heavy
 def test_the_verdict_and_the_facts_are_those_of_megatron() -> None:
     (page,) = analyze_files(load_run(BARS)).files
     assert (page.kind, page.verdict) == (
@@ -72,6 +74,7 @@ def test_the_verdict_and_the_facts_are_those_of_megatron() -> None:
     assert {fact.name for fact in page.facts} >= {"num_iteration_lines", "global_batch_size"}
 
 
+@pytest.mark.heavy
 def test_attach_takes_the_ranks_that_the_log_states(tmp_path: Path) -> None:
     attach(tmp_path / "run", Given(recordings=[BARS]), Stated(name="mine"))
     analysis = analyze_run(load_run(tmp_path / "run"))
@@ -122,6 +125,7 @@ def test_bars_without_lengths_say_what_to_set(tmp_path: Path) -> None:
         load_run(tmp_path / "job.out")
 
 
+@pytest.mark.heavy
 @settings(max_examples=examples(80), deadline=None)
 @given(data=st.data())
 def test_no_damage_is_an_error(
@@ -137,6 +141,7 @@ def test_no_damage_is_an_error(
     assert rows is None or (rows["step_ns"] > 0).all()
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("packed", [False, True])
 def test_an_epoch_in_one_line_of_a_progress_bar_loses_no_iteration(
     tmp_path: Path, packed: bool

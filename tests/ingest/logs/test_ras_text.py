@@ -51,6 +51,7 @@ def test_ranks_whose_count_is_ambiguous_are_left_out(tmp_path: Path) -> None:
     assert sorted(rows["rank"]) == [0, 7]
 
 
+@pytest.mark.heavy
 def test_verdicts_name_who_is_behind_and_who_does_not_answer(tmp_path: Path) -> None:
     path = tmp_path / "ras.txt"
     path.write_text(MISMATCH)
@@ -78,6 +79,7 @@ def report(counts: dict[int, int], silent: tuple[int, ...] = ()) -> dict[str, ob
     }
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("before", ["", "OK\n"])
 def test_json_sums_the_counts_of_a_rank(tmp_path: Path, before: str) -> None:
     path = tmp_path / "ras.json"
@@ -89,6 +91,7 @@ def test_json_sums_the_counts_of_a_rank(tmp_path: Path, before: str) -> None:
     assert page.verdict.startswith("Rank 2 of communicator 0xab is behind: 8 of 10 collectives")
 
 
+@pytest.mark.heavy
 def test_a_rank_that_does_not_answer_comes_first(tmp_path: Path) -> None:
     path = tmp_path / "ras.json"
     path.write_text(json.dumps(report({0: 7, 2: 5}, silent=(1,))))
@@ -96,6 +99,7 @@ def test_a_rank_that_does_not_answer_comes_first(tmp_path: Path) -> None:
     assert page.verdict.startswith("Rank 1 of communicator 0xab is unresponsive.")
 
 
+@pytest.mark.heavy
 def test_equal_counts_name_no_rank(tmp_path: Path) -> None:
     path = tmp_path / "ras.json"
     path.write_text(json.dumps(report({0: 7, 1: 7})))
@@ -118,6 +122,7 @@ def test_a_damaged_report_ends_in_one_message(tmp_path: Path, text: str) -> None
         load_run(path)
 
 
+@pytest.mark.heavy
 def test_the_rank_with_the_fewest_collectives_is_named_as_such(tmp_path: Path) -> None:
     (tmp_path / "ras.txt").write_text(MISMATCH)
     (page,) = analyze_files(load_run(tmp_path)).files

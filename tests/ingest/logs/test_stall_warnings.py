@@ -19,6 +19,7 @@ FORMS = {
 }
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("form", "rows"),
     [

@@ -1,5 +1,7 @@
 from pathlib import Path
 
+import pytest
+
 from hvdprof.api import analyze_files, load_run
 from hvdprof.ingest.nccl.nccl_jobs import jobs_of
 from hvdprof.model.notes import texts
@@ -31,6 +33,7 @@ def test_logs_of_ranks_belong_together_and_others_do_not() -> None:
     assert jobs == [list(ranks), *([path] for path in others)]
 
 
+@pytest.mark.heavy
 def test_one_communicator_of_two_files(tmp_path: Path) -> None:
     for rank in range(2):
         (tmp_path / f"nccl.node-{'ab'[rank]}.{4000 + rank}").write_text(log_of(rank))
@@ -41,6 +44,7 @@ def test_one_communicator_of_two_files(tmp_path: Path) -> None:
     assert all(page.kind == "NCCL log" for page in analyze_files(run).files)
 
 
+@pytest.mark.heavy
 def test_communicators_of_two_jobs_keep_apart(tmp_path: Path) -> None:
     for number in range(2):
         (tmp_path / f"job{'ab'[number]}.out").write_text(log_of(0) + log_of(1))
@@ -51,6 +55,7 @@ def test_communicators_of_two_jobs_keep_apart(tmp_path: Path) -> None:
     assert ranks.groupby("communicator")["file"].nunique().tolist() == [1, 1]
 
 
+@pytest.mark.heavy
 def test_the_nccl_logs_of_a_run_directory(tmp_path: Path) -> None:
     folder = write_run(tmp_path, [PassSpec(size=2)])
     (manifest_pass,) = load_run(folder).manifest.passes

@@ -54,6 +54,7 @@ def test_its_network_is_tcp_with_an_assumed_speed_and_without_gpudirect() -> Non
     assert recording.links["bandwidth"].tolist()[2] == 1.2
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("num_hosts", [1, 2])
 def test_a_healthy_log_over_tcp_has_no_findings(tmp_path: Path, num_hosts: int) -> None:
     """On two hosts, too: a missing library of InfiniBand is no InfiniBand that is not used."""

@@ -295,6 +295,7 @@ def test_a_warning_of_2_2_lacks_the_word_nccl(tmp_path: Path) -> None:
     assert (row["kind"], row["where"]) == ("warning", "include/socket.h:360")
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "via",
     [

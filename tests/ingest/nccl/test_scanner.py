@@ -79,6 +79,7 @@ def test_two_writers_in_one_line_are_both_read(tmp_path: Path) -> None:
 
 
 # A cut behind the 26th letter leaves `Channel 03/0 : 1`, a whole line of another kind.
+@pytest.mark.heavy
 @pytest.mark.parametrize("cuts", [range(1, 26), range(27, 60)], ids=["before", "behind"])
 def test_a_line_that_another_writer_cut_is_put_together_again(
     tmp_path: Path, cuts: Iterable[int]
@@ -179,6 +180,7 @@ def test_only_the_next_line_can_be_the_rest_of_an_interrupted_line(tmp_path: Pat
     assert recorded(tmp_path, [broken, "other words", rest]).connections.empty
 
 
+@pytest.mark.heavy
 def test_output_without_lines_of_nccl_costs_little(tmp_path: Path) -> None:
     path = tmp_path / "job.out"
     ordinary = "2026-11-20 21:56:09,123 INFO trainer.py:231 Epoch 3/90 step=7 loss=0.1234 acc=45\n"
@@ -202,6 +204,7 @@ SHORTENED = {
 }
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("layout", SHORTENED)
 def test_prefixes_that_people_shortened_are_read(tmp_path: Path, layout: str) -> None:
     form, host, process = SHORTENED[layout]
@@ -251,6 +254,7 @@ def test_a_line_of_a_megabyte_takes_no_longer_than_its_beginning(tmp_path: Path,
     assert note in texts(recording.notes)
 
 
+@pytest.mark.heavy
 def test_a_line_with_a_number_beyond_64_bits_is_not_understood(tmp_path: Path) -> None:
     lines = [*job(), said(f"Channel {'9' * 25}/02 : 0 1"), said(f"Init timings - {'9' * 30}")]
     recording = recorded(tmp_path, lines)
@@ -259,6 +263,7 @@ def test_a_line_with_a_number_beyond_64_bits_is_not_understood(tmp_path: Path) -
     assert len(recording.channels) == len(recorded(tmp_path, job(), "plain.log").channels)
 
 
+@pytest.mark.heavy
 def test_a_warning_with_such_a_number_is_a_problem(tmp_path: Path) -> None:
     text = said(f"misc/a.cc:7 NCCL WARN Call failed with {'9' * 25}").replace("NCCL INFO ", "", 1)
     assert len(recorded(tmp_path, [*job(), text]).problems) == 1

@@ -1,5 +1,7 @@
 from pathlib import Path
 
+import pytest
+
 from hvdprof.ingest.nccl.reader import read_nccl_logs
 from tests.builders.nccl_log import job, recorded
 from tests.builders.places import CORPUS, needs_corpus
@@ -35,6 +37,7 @@ def test_a_trace_line_without_a_stamp_has_no_time(tmp_path: Path) -> None:
     assert traces["text"].tolist() == ["words"]
 
 
+@pytest.mark.heavy
 @needs_corpus
 def test_the_times_of_a_public_log_rise_within_each_process() -> None:
     path = CORPUS / "nccl_logs" / "alcf_polaris_vae_20250115_with_aws.log"

@@ -33,6 +33,7 @@ def test_computation_communication_and_what_is_exposed(tmp_path: Path) -> None:
     assert (row["total_ns"], row["exposed_ns"]) == (16 * MS, 5 * MS)
 
 
+@pytest.mark.heavy
 def test_the_verdict_names_the_gpu_with_the_most_exposed_communication(tmp_path: Path) -> None:
     (page,) = analyze_files(load_run(write_export(tmp_path / "a.sqlite", KERNELS))).files
     assert page.kind == "export of Nsight Systems (SQLite)"

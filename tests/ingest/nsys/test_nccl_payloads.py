@@ -76,6 +76,7 @@ def test_calls_have_bytes_communicator_rank_and_number_of_ranks(tmp_path: Path) 
     assert list(run.nsys_nccl_calls["size_bytes"]) == [25 * MB, 12 * MB, 4 * MB]
 
 
+@pytest.mark.heavy
 def test_the_gpu_and_its_kernels_have_the_rank_in_the_largest_communicator(tmp_path: Path) -> None:
     run = loaded(tmp_path / "a.sqlite", RANGES)
     assert list(run.nsys_gpus["rank"]) == list(run.nsys_nccl_kernels["rank"]) == [5]

@@ -126,6 +126,7 @@ def test_of_several_series_the_longest_counts(tmp_path: Path) -> None:
     assert found_steps(path) == {PID: ("step ", [0, 1, 2])}
 
 
+@pytest.mark.heavy
 def test_the_page_has_steps_or_says_how_to_mark_them(tmp_path: Path) -> None:
     marked = load_run(write_export(tmp_path / "a.sqlite", kernels(), STEPS))
     (page,) = analyze_files(marked).files

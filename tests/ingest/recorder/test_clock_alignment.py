@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,6 +13,7 @@ def exchange(monotonic_ns: int, offset_ns: int, error_ns: int = 7, method: str =
     return Exchange(monotonic_ns, offset_ns, error_ns, method)
 
 
+@pytest.mark.heavy
 @given(
     offset_ns=st.integers(-(10**15), 10**15),
     drift_ppm=st.floats(-200, 200),

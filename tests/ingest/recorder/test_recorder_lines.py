@@ -144,6 +144,7 @@ def test_ready_times_for_other_tensors_are_not_guessed(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.heavy
 @given(st.data())
 def test_a_file_cut_anywhere_keeps_whole_lines(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

@@ -50,6 +50,7 @@ def of(kind: str, folder: Path) -> Given:
     return Given(outputs=[written(path, texts[kind])])
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("kind", "engine"),
     [
@@ -71,6 +72,7 @@ def test_the_engine_is_what_the_files_say(tmp_path: Path, kind: str, engine: str
     assert analysis.verdict.engine == engine
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("kind", "command"),
     [

@@ -68,6 +68,7 @@ def written(path: Path, text: str) -> Path:
     return path
 
 
+@pytest.mark.heavy
 def test_dumps_lead_with_the_rank_that_a_hang_begins_with(tmp_path: Path) -> None:
     analysis = attached(tmp_path, hung(tmp_path / "dumps"))
     assert analysis.verdict.sentence.startswith("Hang: rank 2 has not submitted")
@@ -82,6 +83,7 @@ def test_dumps_lead_with_the_rank_that_a_hang_begins_with(tmp_path: Path) -> Non
     assert copied == (tmp_path / "dumps" / "dump_2").read_bytes()
 
 
+@pytest.mark.heavy
 def test_a_dump_is_a_part_of_the_verdict_beside_a_timeline(tmp_path: Path) -> None:
     timeline = written(
         tmp_path / "horovod.json", timeline_text(SegmentSpec(num_steps=12), 4, 1_000_000_000)
@@ -91,6 +93,7 @@ def test_a_dump_is_a_part_of_the_verdict_beside_a_timeline(tmp_path: Path) -> No
     assert 0 <= hang < steps
 
 
+@pytest.mark.heavy
 def test_a_time_out_in_a_recording_is_stated_once(tmp_path: Path) -> None:
     said = "[rank1]:[E ProcessGroupNCCL.cpp:616] [Rank 1] Watchdog caught collective operation "
     work = "timeout: WorkNCCL(SeqNum=8, OpType=ALLREDUCE, NumelIn=96, NumelOut=96) ran for 600020 "
@@ -100,6 +103,7 @@ def test_a_time_out_in_a_recording_is_stated_once(tmp_path: Path) -> None:
     assert sentence.count("collective timeout") == 1
 
 
+@pytest.mark.heavy
 def test_an_inspector_log_states_the_ranks(tmp_path: Path) -> None:
     log = written(tmp_path / "oak-pid7.log", json.dumps(INSPECTOR) + "\n")
     analysis = attached(tmp_path, log)
@@ -109,6 +113,7 @@ def test_an_inspector_log_states_the_ranks(tmp_path: Path) -> None:
     assert "AllReduce" in analysis.verdict.sentence
 
 
+@pytest.mark.heavy
 def test_iterations_of_megatron_state_the_ranks(tmp_path: Path) -> None:
     analysis = attached(tmp_path, written(tmp_path / "slurm-7.out", MEGATRON))
     assert analysis.run.manifest.passes[0].size == 8
@@ -116,6 +121,7 @@ def test_iterations_of_megatron_state_the_ranks(tmp_path: Path) -> None:
     assert "500 ms" in analysis.verdict.sentence
 
 
+@pytest.mark.heavy
 def test_a_ras_report_of_every_rank_states_the_ranks(tmp_path: Path) -> None:
     analysis = attached(tmp_path, written(tmp_path / "ras.txt", MISMATCH))
     assert analysis.run.manifest.passes[0].size == 8
@@ -128,6 +134,7 @@ def test_a_ras_report_of_absent_ranks_alone_states_none(tmp_path: Path) -> None:
         attach(tmp_path / "run", Given(recordings=[report]), MINE)
 
 
+@pytest.mark.heavy
 def test_what_states_no_ranks_needs_them_stated(tmp_path: Path) -> None:
     kernel = [(0, 100, 0, "gemm"), (100, 140, 0, "ncclDevKernel_AllReduce_Sum_f32_RING_LL")]
     export = write_export(tmp_path / "report.sqlite", kernel)
@@ -143,6 +150,7 @@ def test_what_states_no_ranks_needs_them_stated(tmp_path: Path) -> None:
     assert "recordings/deepspeed.log: " in sentence
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("name", "content", "problem"),
     [
@@ -160,6 +168,7 @@ def test_a_file_of_no_other_recorder_is_refused_and_nothing_is_written(
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.heavy
 def test_output_of_megatron_speaks_and_states_the_ranks(tmp_path: Path) -> None:
     output = tmp_path / "job.out"
     output.write_text("\n".join(nccl_log.job()) + "\n" + MEGATRON)
@@ -174,6 +183,7 @@ def test_output_of_megatron_speaks_and_states_the_ranks(tmp_path: Path) -> None:
     assert verdict.caveat.count("baseline") == 1
 
 
+@pytest.mark.heavy
 def test_files_of_no_use_are_left_out_and_named(tmp_path: Path) -> None:
     folder = hung(tmp_path / "dumps")
     content = (folder / "dump_3").read_bytes()

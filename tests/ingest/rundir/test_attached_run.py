@@ -52,6 +52,7 @@ def output(folder: Path, name: str, text: str = KILLED) -> Path:
     return path
 
 
+@pytest.mark.heavy
 def test_files_become_a_run_that_can_be_analysed(
     tmp_path: Path, timeline: Path, nccl_logs: Path
 ) -> None:
@@ -147,6 +148,7 @@ def test_ranks_are_read_from_file_names_that_differ_by_rank(tmp_path: Path) -> N
     }
 
 
+@pytest.mark.heavy
 def test_ranks_that_printed_nothing_have_files_too(tmp_path: Path, nccl_logs: Path) -> None:
     folder = tmp_path / "out"
     for rank, text in enumerate(("ValueError: no such thing\n", "", "")):
@@ -176,6 +178,7 @@ def test_one_name_with_a_rank_is_that_of_the_whole_job(tmp_path: Path) -> None:
     assert file.copy.endswith("/stdout.txt")
 
 
+@pytest.mark.heavy
 def test_nccl_lines_in_the_output_are_read(tmp_path: Path) -> None:
     printed = output(tmp_path, "job.out", "\n".join(nccl_log.job()))
     manifest = attach(tmp_path / "run", Given(outputs=[printed]), Stated(name="a"))
@@ -183,6 +186,7 @@ def test_nccl_lines_in_the_output_are_read(tmp_path: Path) -> None:
     assert load_run(tmp_path / "run").table("nccl_communicators")["num_ranks"].tolist() == [4]
 
 
+@pytest.mark.heavy
 def test_what_the_job_printed_into_its_nccl_log_is_read(tmp_path: Path) -> None:
     log = output(tmp_path, "job.log", "\n".join([*nccl_log.job(), KILLED]))
     attach(tmp_path / "run", Given(nccl_logs=[log]), Stated(name="a"))
@@ -339,6 +343,7 @@ def verdict_of(folder: Path, *outputs: Path) -> Verdict:
     return analyze_run(load_run(folder)).verdict
 
 
+@pytest.mark.heavy
 def test_the_verdict_leads_with_the_most_severe_finding(tmp_path: Path) -> None:
     text = watchdog(0, 9) + watchdog(1, 5)
     printed = output(tmp_path, "job.out", text)
@@ -349,6 +354,7 @@ def test_the_verdict_leads_with_the_most_severe_finding(tmp_path: Path) -> None:
     assert "hvdprof run --launcher torchrun --np 1,2,4" in verdict.caveat
 
 
+@pytest.mark.heavy
 def test_an_error_comes_before_a_failure_in_another_output(tmp_path: Path) -> None:
     outputs = [
         output(tmp_path, "out/rank.0/stdout", watchdog(0, 9) + "ValueError: no such thing\n"),
@@ -360,6 +366,7 @@ def test_an_error_comes_before_a_failure_in_another_output(tmp_path: Path) -> No
     assert "first in line 2 of passes/01-np2-attached/output/rank-0-stdout" in sentence
 
 
+@pytest.mark.heavy
 def test_a_warning_is_the_verdict_where_nothing_else_is(tmp_path: Path) -> None:
     lines = nccl_log.job(extra=["NCCL_IB_DISABLE set by environment to 1."])
     printed = output(tmp_path, "a.out", "\n".join(lines))

@@ -1,5 +1,7 @@
 from dataclasses import replace
 
+import pytest
+
 from hvdprof.api import load_run
 from hvdprof.model.notes import texts
 from hvdprof.rundir.ddp_format import DdpFacts
@@ -21,6 +23,7 @@ def ddp_run(folder, *passes):
     return folder
 
 
+@pytest.mark.heavy
 def test_what_ddp_does_is_read_from_the_launch_that_measured_allreduces(tmp_path):
     of_one = replace(PLAIN, allreduces=[(4, 100), (4, 100)])
 
@@ -36,6 +39,7 @@ def test_a_run_without_ddp_has_no_facts(tmp_path):
     assert run.notes == ()
 
 
+@pytest.mark.heavy
 def test_damaged_facts_are_a_note(tmp_path):
     folder = ddp_run(tmp_path, (2, PLAIN))
     pass_id = load_run(folder).manifest.passes[0].id

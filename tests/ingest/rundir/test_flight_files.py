@@ -63,6 +63,7 @@ def _run(folder: Path, *, offset_ms: Sequence[float] = (0.0, 0.0), files: bool =
     return folder
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("offset_ms", [(0.0, 0.0), (0.0, 40.0)])
 def test_arrivals_are_on_the_clock_of_rank_0(tmp_path: Path, offset_ms: Sequence[float]) -> None:
     calls = load_run(_run(tmp_path / "run", offset_ms=offset_ms)).rank_collectives
@@ -77,6 +78,7 @@ def test_arrivals_are_on_the_clock_of_rank_0(tmp_path: Path, offset_ms: Sequence
     assert set(calls["state"]) == {""}
 
 
+@pytest.mark.heavy
 def test_collectives_have_the_wait_for_the_last_rank(tmp_path: Path) -> None:
     found = analyze_run(load_run(_run(tmp_path / "run"))).matched_collectives
     assert found["last_rank"].tolist() == [1] * NUM_STEPS
@@ -85,6 +87,7 @@ def test_collectives_have_the_wait_for_the_last_rank(tmp_path: Path) -> None:
     assert found["transfer_ns"].isna().all()
 
 
+@pytest.mark.heavy
 def test_no_file_is_read_before_its_table_is_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -108,6 +111,7 @@ def test_no_file_is_read_before_its_table_is_used(
     assert len(read) == 2
 
 
+@pytest.mark.heavy
 def test_sql_reads_them(tmp_path: Path) -> None:
     query = "SELECT last_rank, count(*) AS n FROM matched_collectives GROUP BY ALL"
     result = CliRunner().invoke(
@@ -116,6 +120,7 @@ def test_sql_reads_them(tmp_path: Path) -> None:
     assert result.output.splitlines() == ["last_rank,n", f"1,{NUM_STEPS}"]
 
 
+@pytest.mark.heavy
 def test_the_verdict_is_the_same_without_the_files(tmp_path: Path) -> None:
     having = analyze_run(load_run(_run(tmp_path / "with")))
     lacking = analyze_run(load_run(_run(tmp_path / "without", files=False)))
@@ -126,6 +131,7 @@ def test_the_verdict_is_the_same_without_the_files(tmp_path: Path) -> None:
     assert not lacking.run.unread
 
 
+@pytest.mark.heavy
 def test_large_files_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parquet_cache, "CACHE_FROM_BYTES", 1000)
     folder = _run(tmp_path / "run")
@@ -148,6 +154,7 @@ def _without_clock(path: Path) -> None:
     path.write_text(json.dumps(content))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("damage", "message"), [(_torn, "torn or damaged"), (_without_clock, "states no clock")]
 )

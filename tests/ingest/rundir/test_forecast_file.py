@@ -27,6 +27,7 @@ def run_folder(folder: Path) -> Path:
     return write_run(folder, [PassSpec(size=1, segments=[SegmentSpec(parts_ms=typical_parts(10))])])
 
 
+@pytest.mark.heavy
 def test_a_stored_forecast_reads_as_it_was_written(tmp_path: Path) -> None:
     folder = run_folder(tmp_path / "run")
     question = dataclasses.replace(
@@ -48,6 +49,7 @@ def test_a_stored_forecast_reads_as_it_was_written(tmp_path: Path) -> None:
             assert before == after, one.name
 
 
+@pytest.mark.heavy
 def test_forecasts_are_in_the_order_of_their_time(tmp_path: Path) -> None:
     folder = run_folder(tmp_path / "run")
     for name in ("20261122-190000", "20261122-180000"):

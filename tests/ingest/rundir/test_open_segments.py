@@ -57,6 +57,7 @@ def statuses(analysis: RunAnalysis) -> list[str]:
     return table
 
 
+@pytest.mark.heavy
 def test_a_killed_run_counts_its_steps_and_says_that_it_was_killed(tmp_path: Path) -> None:
     analysis = analysis_of(open_run(tmp_path / "run", steps(60)))
     assert statuses(analysis) == ["partial"]
@@ -67,6 +68,7 @@ def test_a_killed_run_counts_its_steps_and_says_that_it_was_killed(tmp_path: Pat
     assert "hvdprof was killed" in warning and "hvdprof run --resume" in warning
 
 
+@pytest.mark.heavy
 def test_a_run_in_progress_answers_from_its_steps_so_far(tmp_path: Path) -> None:
     folder = open_run(tmp_path / "run", steps(60))
     with exclusive_run(folder):
@@ -80,6 +82,7 @@ def test_a_run_in_progress_answers_from_its_steps_so_far(tmp_path: Path) -> None
     assert run_entry(folder).status == "interrupted"
 
 
+@pytest.mark.heavy
 def test_too_few_steps_are_no_result(tmp_path: Path) -> None:
     folder = open_run(tmp_path / "run", steps(19))
     with exclusive_run(folder):
@@ -92,6 +95,7 @@ def test_too_few_steps_are_no_result(tmp_path: Path) -> None:
     assert any("1 of 1 measurements missing" in text for text in killed.warnings)
 
 
+@pytest.mark.heavy
 def test_what_all_ranks_ended_before_is_done(tmp_path: Path) -> None:
     segments = steps(60), steps(60, "resnet18"), steps(60, "vgg16")
     analysis = analysis_of(open_run(tmp_path / "run", *segments, ended=1))
@@ -99,12 +103,14 @@ def test_what_all_ranks_ended_before_is_done(tmp_path: Path) -> None:
     assert analysis.scaling["model"].tolist() == ["mnist", "resnet18"]
 
 
+@pytest.mark.heavy
 def test_a_rank_without_a_recording_leaves_no_result(tmp_path: Path) -> None:
     folder = open_run(tmp_path / "run", steps(60))
     RunPaths(folder).of_pass("01-np2-throughput-r1").recorder_file(1).unlink()
     assert statuses(analysis_of(folder)) == ["interrupted"]
 
 
+@pytest.mark.heavy
 def test_the_tables_of_the_cache_do_not_outlive_the_writer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,6 +121,7 @@ def test_the_tables_of_the_cache_do_not_outlive_the_writer(
     assert statuses(analysis_of(folder)) == ["partial"]
 
 
+@pytest.mark.heavy
 def test_a_comparison_says_which_side_was_killed(tmp_path: Path) -> None:
     sides = [analysis_of(open_run(tmp_path / name, steps(60))) for name in "ab"]
     found = compare_analyses(*sides)

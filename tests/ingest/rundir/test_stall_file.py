@@ -31,6 +31,7 @@ STALL: dict[str, Any] = {
 }
 
 
+@pytest.mark.heavy
 def test_stalls_are_rows_notes_and_incidents(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", [PassSpec(size=2)])
     (pass_id,) = (path.name for path in (run / "passes").iterdir())

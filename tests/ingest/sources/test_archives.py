@@ -133,6 +133,7 @@ def test_a_name_that_stands_twice_and_a_file_as_a_folder(tmp_path: Path) -> None
     assert notes[0].startswith("3 entries")
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "pack", [lambda files: gzip.compress(tar_of(files)), zip_of], ids=["tar.gz", "zip"]
 )
@@ -177,6 +178,7 @@ def test_what_stands_before_damage_is_read(tmp_path: Path) -> None:
     assert notes[0].startswith("the archive is damaged (")
 
 
+@pytest.mark.heavy
 @settings(max_examples=examples(150), deadline=None)
 @given(
     files=st.dictionaries(NAMES, st.binary(max_size=2000), min_size=1, max_size=4),
@@ -248,6 +250,7 @@ def test_an_extended_header_with_a_giant_length_is_damage(tmp_path: Path) -> Non
     )
 
 
+@pytest.mark.heavy
 def test_content_of_members_that_are_left_out_counts_towards_the_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -270,6 +273,7 @@ def test_the_number_of_headers_is_bounded(tmp_path: Path, monkeypatch: pytest.Mo
         unpack(path, workspace)
 
 
+@pytest.mark.heavy
 def test_a_giant_directory_of_a_zip_archive_is_refused_before_it_is_read(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(zip_of({f"{number:0500}": b"" for number in range(9_000)}))

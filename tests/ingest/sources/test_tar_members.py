@@ -17,6 +17,7 @@ FILES = st.lists(
 FORMATS = st.sampled_from([tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
 
 
+@pytest.mark.heavy
 @given(files=FILES, form=FORMATS)
 @example(files=[([b"\x80\n"], b"")], form=tarfile.PAX_FORMAT)
 def test_members_are_those_that_tarfile_reads(

@@ -1,5 +1,6 @@
 import numpy as np
 import pandas as pd
+import pytest
 
 from hvdprof.ingest.storage.blocks import block_of, length_of, names, stacked
 from hvdprof.model.schema import Column, Table
@@ -31,6 +32,7 @@ def test_pieces_are_stacked_in_order_and_single_values_hold_for_all_rows() -> No
     assert [str(dtype) for dtype in frame.dtypes] == ["category", "int64", "Int64"]
 
 
+@pytest.mark.heavy
 def test_names_of_many_pieces_are_one_category_and_missing_ones_stay_missing() -> None:
     pieces = [
         {"file": names([f"f{one}", "same"]), "step": one, "size": pd.array([one, 1], dtype="Int64")}

@@ -49,6 +49,7 @@ def arrow(frames: list[pd.DataFrame]) -> list[pa.Table]:
     return [pa.Table.from_pandas(one, schema=schema, preserve_index=False) for one in frames]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("names", [5, 200, 40_000], ids=["int8", "int16", "int32"])
 def test_it_is_the_frame_of_all_pieces(tmp_path: Path, names: int) -> None:
     # The names outgrow the width of their codes in the second piece.
@@ -68,6 +69,7 @@ def test_values_that_are_changed_are_those_of_one_frame_alone(tmp_path: Path) ->
     assert found["rank"].tolist() == list(range(-5, 5))
 
 
+@pytest.mark.heavy
 def test_released_pages_come_back_when_they_are_used(tmp_path: Path) -> None:
     number = 1_000_000
     found = mapped_frame(TABLE, number, arrow([rows(0, number, 5)]), tmp_path)

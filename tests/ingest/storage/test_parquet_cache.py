@@ -110,6 +110,7 @@ def test_a_damaged_cache_is_made_anew(source: Path, damage: bytes) -> None:
     assert cached(TABLE, source, build)["value"][0] == 2
 
 
+@pytest.mark.heavy
 def test_a_cache_cut_anywhere_is_made_anew(source: Path) -> None:
     cached(TABLE, source, Builder())
     (file,) = (source.parent / FOLDER).iterdir()

@@ -72,6 +72,7 @@ def test_a_cached_file_has_the_tables_of_the_parsed_file(
     assert (caching_folder / FOLDER).is_dir()
 
 
+@pytest.mark.heavy
 def test_a_cached_file_is_analyzed_like_a_small_one_without_a_large_table_in_memory(
     caching_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -105,6 +106,7 @@ def test_a_cached_file_is_analyzed_like_a_small_one_without_a_large_table_in_mem
     assert run.events is run.events
 
 
+@pytest.mark.heavy
 def test_rows_stay_readable_where_a_later_reading_takes_their_place(caching_folder: Path) -> None:
     path = caching_folder / "growing.json"
     whole = (RECORDINGS / "14_gloo_unescaped_names.json").read_bytes()
@@ -114,6 +116,7 @@ def test_rows_stay_readable_where_a_later_reading_takes_their_place(caching_fold
     assert len(load_run(path).events) > len(half.events) > 0
 
 
+@pytest.mark.heavy
 def test_a_file_replaced_before_its_events_are_used_is_an_error(
     caching_folder: Path,
 ) -> None:
@@ -129,6 +132,7 @@ def test_a_file_replaced_before_its_events_are_used_is_an_error(
     assert not list((caching_folder / FOLDER).glob("*-events-*"))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("from_then_on", [False, True], ids=["from the start", "for the events"])
 def test_without_compiled_code_the_tables_are_the_same(
     from_then_on: bool, caching_folder: Path, monkeypatch: pytest.MonkeyPatch
@@ -147,6 +151,7 @@ def test_without_compiled_code_the_tables_are_the_same(
     assert len(run.events) == len(plain.events) > 0
 
 
+@pytest.mark.heavy
 def test_the_name_is_the_one_that_was_given_now(
     caching_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

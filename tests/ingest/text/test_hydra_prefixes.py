@@ -173,6 +173,7 @@ def test_other_bracketed_text_is_not_taken_for_tags(lines):
     assert not by_hydra(*lines)
 
 
+@pytest.mark.heavy
 @needs_corpus
 def test_nothing_of_other_launchers_is_taken_for_hydra():
     files = (path for path in CORPUS.rglob("*") if path.is_file())

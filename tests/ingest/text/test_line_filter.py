@@ -69,6 +69,7 @@ def test_every_reader_says_which_lines_it_wants() -> None:
     assert all(reader.wanted for reader in readers)
 
 
+@pytest.mark.heavy
 def test_ordinary_output_costs_little(tmp_path: Path) -> None:
     path = tmp_path / "job.out"
     line = "2026-11-20 21:56:09,123 INFO trainer.py:231 Epoch 3/90 step=7 loss=0.1234 acc=45.6\n"
@@ -108,6 +109,7 @@ def test_the_beginning_of_an_endless_line_is_read_and_that_is_said(
     assert seconds < 3
 
 
+@pytest.mark.heavy
 def test_a_progress_bar_is_no_endless_line(tmp_path: Path) -> None:
     path = tmp_path / "job.out"
     path.write_bytes(b"step 7\r" * 1_000_000 + b"\rRuntimeError: end\n")

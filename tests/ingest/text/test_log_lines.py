@@ -135,6 +135,7 @@ def test_any_text_is_read(lines: list[str]) -> None:
     assert all(len(line.text) <= sum(map(len, lines)) for line in found)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("unit", ["(", "[1,", "a ", "2026-11-20 ", "<13>1 ", "x-1 ", "\x1b]", "1"])
 def test_long_lines_cost_time_in_proportion(unit: str) -> None:
     line = (unit * 65_536)[:65_536]

@@ -83,6 +83,7 @@ def test_a_cut_zstd_file_gives_what_there_is_and_says_so(tmp_path: Path) -> None
         read_raw(path)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("pack", [gzip.compress, zstd])
 def test_compressed_data_that_is_cut_anywhere_is_reported(pack: Callable[[bytes], bytes]) -> None:
     varied = b"".join(b"%d " % (number * 7919 % 100_003) for number in range(60_000))
@@ -100,6 +101,7 @@ def test_compressed_data_that_is_cut_anywhere_is_reported(pack: Callable[[bytes]
             assert bool(chunks.broken) != at_border, length
 
 
+@pytest.mark.heavy
 def test_zstd_data_gives_all_that_was_decoded_before_the_cut() -> None:
     varied = b"".join(b"%d " % (number * 7919 % 100_003) for number in range(300_000))
     packed = zstd(varied)
@@ -149,6 +151,7 @@ def zipped(head: bytes, size: int, tail: bytes) -> bytes:
     return out.getvalue()
 
 
+@pytest.mark.heavy
 def test_zeros_without_end_are_not_read_to_their_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text_chunks, "MOST_ZEROS", 5 << 20)
     for content in (zipped(b"head", 50 << 20, b"tail"), b"head" + bytes(50 << 20) + b"tail"):
@@ -162,6 +165,7 @@ def test_zeros_without_end_are_not_read_to_their_end(monkeypatch: pytest.MonkeyP
     assert chunks.broken == ""
 
 
+@pytest.mark.heavy
 def test_a_small_file_does_not_become_an_endless_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text_chunks, "_ALWAYS_BYTES", 3 << 20)
     packed = gzip.compress(b"all lines of it are alike\n" * 1_000_000)

@@ -64,6 +64,7 @@ def test_a_file_without_any_byte_has_no_line(tmp_path: Path) -> None:
     assert lines_of(tmp_path / "log") == []
 
 
+@pytest.mark.heavy
 def test_a_broken_end_is_reported_after_the_intact_lines(tmp_path: Path) -> None:
     path = tmp_path / "log.gz"
     packed = gzip.compress(b"".join(b"%d\n" % (number * 7919) for number in range(50_000)))
@@ -94,6 +95,7 @@ def test_compressed_logs_are_recognised_and_read_like_others(
     assert run.table("files")["kind"].tolist() == ["NCCL log, output of a job"]
 
 
+@pytest.mark.heavy
 def test_a_broken_end_of_a_compressed_nccl_log_is_reported_once(tmp_path: Path) -> None:
     path = tmp_path / "nccl.log.gz"
     packed = gzip.compress(LOG)
@@ -112,6 +114,7 @@ def test_what_only_looks_compressed_is_one_clear_error(tmp_path: Path, start: by
         load_run([path])
 
 
+@pytest.mark.heavy
 def test_a_truncated_zstd_file_is_reported_after_the_intact_lines(tmp_path: Path) -> None:
     path = tmp_path / "log.zst"
     lines = b"".join(b"%d\n" % (number * 7919) for number in range(200_000))

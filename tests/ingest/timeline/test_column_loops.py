@@ -41,6 +41,7 @@ def test_recordings(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert_both_ways_agree(parse_plain(path.read_bytes()), monkeypatch)
 
 
+@pytest.mark.heavy
 def test_mutants_of_recordings(monkeypatch: pytest.MonkeyPatch) -> None:
     numbers = random.Random(1)
     seeds = [path.read_bytes()[:6000] for path in RECORDED]

@@ -61,6 +61,7 @@ def arguments(dtype: str = "int64"):
     return (numbers, np.zeros_like(numbers)), np.array([True, False] * 3)[:5], table, 1
 
 
+@pytest.mark.heavy
 def test_it_gives_what_plain_python_gives() -> None:
     for dtype in ("int64", "int32", "uint8"):
         plain, fast = arguments(dtype), arguments(dtype)
@@ -69,6 +70,7 @@ def test_it_gives_what_plain_python_gives() -> None:
         assert fast[0][1].tolist() == plain[0][1].tolist() == [0, 2, 4, 6, 8]
 
 
+@pytest.mark.heavy
 def test_columns_that_lie_apart_and_words_at_odd_addresses_are_read() -> None:
     text = np.arange(40, dtype=np.uint8)
     words = np.ndarray(20, np.uint64, text.data, strides=(1,))
@@ -81,11 +83,13 @@ def test_columns_that_lie_apart_and_words_at_odd_addresses_are_read() -> None:
     assert weigh((apart, plain[0][1]), flags, table, 0) == 20 + 5 * STEP
 
 
+@pytest.mark.heavy
 def test_what_fails_in_the_loop_is_an_error() -> None:
     with pytest.raises(RuntimeError, match="divide failed"):
         Compiled(divide)(np.ones(1, np.int64), 0)
 
 
+@pytest.mark.heavy
 def test_code_of_the_cache_is_not_compiled_again(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -97,6 +101,7 @@ def test_code_of_the_cache_is_not_compiled_again(
     assert [file] == list(cache.iterdir())
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "damage",
     [
@@ -118,6 +123,7 @@ def test_damaged_code_is_compiled_anew(
     assert Compiled(weigh)(*arguments()) == 52
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("change", [{"STEP": 4}, {"double": lambda value: 2 * value + 1}])
 def test_a_change_of_the_loop_or_of_what_it_uses_replaces_it_in_the_cache(
     cache: Path, change: dict[str, object]
@@ -132,6 +138,7 @@ def test_a_change_of_the_loop_or_of_what_it_uses_replaces_it_in_the_cache(
     assert after != before
 
 
+@pytest.mark.heavy
 def test_without_a_folder_for_the_cache_it_compiles_each_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -141,6 +148,7 @@ def test_without_a_folder_for_the_cache_it_compiles_each_time(
     assert Compiled(weigh)(*arguments()) == 52
 
 
+@pytest.mark.heavy
 def test_code_in_a_folder_that_everyone_may_write_to_is_not_run(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -33,6 +33,7 @@ def test_other_files_are_refused_and_named(tmp_path: Path, content: str, said: s
         read_raw(path)
 
 
+@pytest.mark.heavy
 def test_a_large_foreign_trace_is_not_read_to_its_end(tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
     path.write_text(json.dumps({"traceEvents": [KERNEL] * 50_000}))
@@ -70,6 +71,7 @@ def test_only_large_files_without_numba_are_worth_a_word(
     assert len(read_raw(RECORDING).slices) == 264
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "added", [{"tid": 0}, {"cat": "hvd"}, {"id": "0x1"}, {"tid": 3, "cat": ""}]
 )

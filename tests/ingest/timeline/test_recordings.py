@@ -108,6 +108,7 @@ def open_rows(file: TimelineFile) -> int:
     return int((file.rows.dur_us < 0).sum())
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", [*BASICS, *FAULTS])
 def test_own_recordings_say_what_was_done(name: str) -> None:
     known, file = (BASICS | FAULTS)[name], read(recording(name))
@@ -126,6 +127,7 @@ def test_own_recordings_say_what_was_done(name: str) -> None:
     assert not file.facts.cache_misses
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", [*BASICS, *FAULTS])
 def test_what_was_packed_into_a_fusion_buffer_was_fused_and_nothing_else(name: str) -> None:
     file = read(recording(name))
@@ -242,6 +244,7 @@ def test_fake_gradients_over_ethernet(workers: int) -> None:
     assert facts.rank_evidence.kind == "every use"
 
 
+@pytest.mark.heavy
 @needs_corpus
 @pytest.mark.parametrize(
     ("name", "size"), [("tflogs_mpi_12rank", 12), ("tflogs_mpi_4rank_cyclestart_noend", 4)]
@@ -262,6 +265,7 @@ def test_tf_cnn_benchmarks_on_cpus(name: str, size: int) -> None:
     assert cycles == (13_999 if size == 4 else 0)
 
 
+@pytest.mark.heavy
 @needs_corpus
 def test_a_rank_that_starts_late_is_the_last_of_the_first_broadcast() -> None:
     uses = corpus_file("tflogs_mpi_12rank").uses
@@ -283,6 +287,7 @@ def test_a_single_worker() -> None:
     assert facts.num_fused_executions == 0
 
 
+@pytest.mark.heavy
 @needs_corpus
 def test_broadcasts_of_a_gpu_build() -> None:
     file = corpus_file("cipherdoc_torch_4gpu_broadcast_only")

@@ -416,6 +416,7 @@ def test_a_task_that_slurm_could_not_start_is_not_the_one_that_it_killed_for_it(
     assert failure.lines[0] == "srun: error: task 0 launch failed: Unspecified error"
 
 
+@pytest.mark.heavy
 def test_an_error_that_prints_a_tensor_does_not_fill_the_manifest(tmp_path: Path) -> None:
     failure = _explained(tmp_path, "", f"[1,1]<stderr>:ValueError: {'0.0, ' * 100_000}\n")
     assert failure.reason.startswith("rank 1 raised ValueError: 0.0, 0.0, ")

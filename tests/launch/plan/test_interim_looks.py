@@ -25,6 +25,7 @@ def test_long_runs_are_looked_at_seldom(most: int) -> None:
     assert looks == sorted(set(looks))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("num_looks", [2, 4, 8, 10])
 def test_all_looks_together_keep_five_percent(num_looks: int) -> None:
     # Sums of equal groups of a normal variable, looked at after each group.

@@ -100,6 +100,7 @@ def test_one_that_fails_does_not_end_the_other(pair):
     assert statuses(sweeps) == ["done", "failed"]
 
 
+@pytest.mark.heavy
 def test_an_interruption_keeps_what_both_have(pair):
     sweeps = pair(sizes=(2,), repeats=3)
 
@@ -132,6 +133,7 @@ def test_no_run_is_left_running_where_a_launcher_is_missing(pair):
     assert second.passes[0].status == Status.INTERRUPTED
 
 
+@pytest.mark.heavy
 def test_a_race_runs_forwards_and_backwards_and_drops_who_is_named(pair):
     sweeps = pair(sizes=(2,), repeats=4)
     for sweep in sweeps:

@@ -215,6 +215,7 @@ def test_a_launcher_that_fails_before_its_ranks_is_started_again(
     assert "unable to create" in manifest.passes[0].restarts[0]
 
 
+@pytest.mark.heavy
 def test_a_launcher_that_keeps_failing_is_a_failure_with_the_advice_of_its_cause(
     sweep_of: Callable[..., Sweep], tmp_path: Path
 ) -> None:
@@ -424,6 +425,7 @@ def test_a_pass_that_was_not_even_started_fails_by_its_reason(
     assert Manifest.read(sweep.paths.folder).passes[0].segments[0].failure == gone
 
 
+@pytest.mark.heavy
 def test_the_first_of_many_ranks_that_failed_is_found(sweep_of: Callable[..., Sweep]) -> None:
     sweep = sweep_of(sizes=(512,))
     frame = '  File "/home/user/train/loop.py", line 1, in step\n    loss.backward()\n'

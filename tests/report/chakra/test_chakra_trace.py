@@ -36,6 +36,7 @@ def _longest_ms(nodes):
     return max(ends.values()) / 1e3
 
 
+@pytest.mark.heavy
 def test_every_rank_has_a_file_that_reads_back(run, tmp_path):
     paths = write_chakra(run, tmp_path / "out" / "et", None, None, overwrite=False)
     assert [path.name for path in paths] == ["et.0.et", "et.1.et"]
@@ -49,6 +50,7 @@ def test_every_rank_has_a_file_that_reads_back(run, tmp_path):
         assert all(one < node.id for node in file.nodes for one in node.data_deps)
 
 
+@pytest.mark.heavy
 def test_collectives_carry_the_bytes_of_their_gradients(run, tmp_path):
     paths = write_chakra(run, tmp_path / "et", None, None, overwrite=False)
     executed = run.executions[run.executions["step"] >= 0]
@@ -67,6 +69,7 @@ def test_collectives_carry_the_bytes_of_their_gradients(run, tmp_path):
         assert {node.type for node in nodes} == {COMP_NODE, COMM_COLL_NODE}
 
 
+@pytest.mark.heavy
 def test_the_longest_path_of_the_graph_is_the_measured_time(run, tmp_path):
     path, _ = write_chakra(run, tmp_path / "et", None, None, overwrite=False)
     steps = run.steps[(run.steps["pass_id"] == "02-np2-trace-r1") & (run.steps["rank"] == 0)]
@@ -81,12 +84,14 @@ def test_the_longest_path_of_the_graph_is_the_measured_time(run, tmp_path):
     assert _longest_ms(nodes) == pytest.approx(own_ms, rel=0.05)
 
 
+@pytest.mark.heavy
 def test_a_pass_without_collectives_says_what_to_choose(run, tmp_path):
     with pytest.raises(UnreadableInputError, match="no measured step with collectives") as raised:
         write_chakra(run, tmp_path / "et", "01-np2-throughput-r1", None, overwrite=False)
     assert "--pass" in raised.value.hint
 
 
+@pytest.mark.heavy
 def test_no_file_is_replaced_and_none_is_written_beside_it(run, tmp_path):
     (tmp_path / "et.1.et").write_text("mine", encoding="utf-8")
     with pytest.raises(StorageError, match="not overwritten"):

@@ -74,10 +74,12 @@ def one_step_run(**tables):
     return traced_run(steps=steps, arrivals=ARRIVALS.empty(), **tables)
 
 
+@pytest.mark.heavy
 def test_one_step_of_two_ranks_and_one_fused_allreduce():
     assert drawing(exported(one_step_run())) == ONE_STEP
 
 
+@pytest.mark.heavy
 def test_gradients_are_instants_on_a_lane_of_their_own():
     lane = drawing(exported(traced_run())).split("rank 0 (node1) / gradients ready\n")[1]
     assert lane.splitlines()[:2] == [
@@ -86,6 +88,7 @@ def test_gradients_are_instants_on_a_lane_of_their_own():
     ]
 
 
+@pytest.mark.heavy
 def test_a_fused_execution_is_drawn_once_with_all_its_tensors_and_bytes():
     (execution,) = events_named(exported(traced_run()), "ALLREDUCE")
     assert execution["args"] == {
@@ -97,6 +100,7 @@ def test_a_fused_execution_is_drawn_once_with_all_its_tensors_and_bytes():
     }
 
 
+@pytest.mark.heavy
 def test_times_keep_every_nanosecond():
     steps = STEPS.frame([step_row(0, 0), step_row(0, 1, start_ns=START_NS + 123_456_789)])
     (step,) = events_named(exported(traced_run(steps=steps)), "step 1")
@@ -112,6 +116,7 @@ def test_a_step_says_its_samples_and_loss_and_nothing_that_is_not_a_number():
     assert second["args"] == {"step": 1, "samples": 16, "loss": Decimal("1.5"), "clock_error_us": 0}
 
 
+@pytest.mark.heavy
 def test_an_interval_without_an_end_reaches_to_the_end_of_the_trace_and_says_so():
     events = EVENTS.frame([event_row("operation", "ALLREDUCE", 12.0, -1, fusion_id=3)])
     trace = exported(one_step_run(events=events))
@@ -120,6 +125,7 @@ def test_an_interval_without_an_end_reaches_to_the_end_of_the_trace_and_says_so(
     assert open_event["args"]["unfinished"] is True
 
 
+@pytest.mark.heavy
 def test_executions_that_overlap_get_lanes_of_their_own():
     events = EVENTS.frame(
         [
@@ -144,11 +150,13 @@ def test_marks_of_the_script_lie_on_the_rank():
     )
 
 
+@pytest.mark.heavy
 def test_a_name_with_quotes_and_newlines_stays_json():
     events = EVENTS.frame([event_row("negotiation", "N", 1.0, 1.0, tensor='quo"te\n\\')])
     assert events_named(exported(one_step_run(events=events)), 'quo"te\n\\')
 
 
+@pytest.mark.heavy
 def test_a_rank_whose_host_is_unknown_is_named_without_it():
     ranks = RANKS.frame([rank_row(1, "node2")])
     names = {
@@ -158,6 +166,7 @@ def test_a_rank_whose_host_is_unknown_is_named_without_it():
     assert "rank 1 (node2)" in names
 
 
+@pytest.mark.heavy
 def test_the_file_says_what_it_shows():
     assert exported(traced_run())["otherData"] == {
         "run": "quick",
@@ -170,6 +179,7 @@ def test_the_file_says_what_it_shows():
     }
 
 
+@pytest.mark.heavy
 def test_it_is_written_event_by_event():
     class CountingStream(io.StringIO):
         longest = 0
@@ -205,6 +215,7 @@ def several_passes():
     )
 
 
+@pytest.mark.heavy
 def test_without_a_wish_the_trace_pass_of_the_most_ranks_is_shown():
     trace = exported(several_passes())
     assert trace["otherData"]["pass"] == PASS_ID
@@ -242,6 +253,7 @@ def test_a_run_without_recordings_is_refused():
         exported(run())
 
 
+@pytest.mark.heavy
 def test_a_pass_of_ddp_shows_its_buckets_and_where_it_waits(tmp_path):
     segment = SegmentSpec(
         engine="ddp",

@@ -42,6 +42,7 @@ def test_a_log_that_cannot_be_exported_is_not_proposed(tmp_path):
     assert "hvdprof export" not in hint
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "make", [hung, lambda folder: write_export(folder / "my report.sqlite", KERNELS)]
 )

@@ -51,6 +51,7 @@ def test_each_log_is_a_rank_with_its_kernels_in_time(tmp_path: Path) -> None:
     assert content.about["np"] == 2
 
 
+@pytest.mark.heavy
 def test_a_process_is_named_by_its_rank_in_the_largest_communicator(tmp_path: Path) -> None:
     logs: dict[str, list[object]] = {
         f"pid{rank}": [

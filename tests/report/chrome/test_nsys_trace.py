@@ -73,6 +73,7 @@ def test_a_hundred_ranges_that_overlap_all_have_lanes(tmp_path):
     assert "GPU 0, pid 4242 / NVTX ranges, thread 7 (120)" in lanes.values()
 
 
+@pytest.mark.heavy
 def test_memory_does_not_grow_with_the_events(tmp_path):
     many = [(start, start + 5, 0, "gemm") for start in range(0, 200_000, 10)]
     path = write_export(tmp_path / "a.sqlite", many)
@@ -112,6 +113,7 @@ def test_texts_as_times_end_in_one_message(tmp_path):
         trace_of(path)
 
 
+@pytest.mark.heavy
 @needs_corpus
 def test_an_export_of_two_gpus():
     trace = trace_of(CORPUS / "imports" / "nsys" / "mfu_2gpu_before.sqlite")

@@ -66,6 +66,7 @@ def written(render, value):
     return out.getvalue()
 
 
+@pytest.mark.heavy
 def test_every_format_has_what_writes_it():
     assert set(RENDERERS) == set(ComparisonFormat)
     for render in RENDERERS.values():
@@ -212,6 +213,7 @@ def test_github_prints_annotations_and_appends_the_summary(tmp_path, monkeypatch
     assert summary.read_text().startswith("before\n**REGRESSED: resnet18 on 2 ranks")
 
 
+@pytest.mark.heavy
 def test_github_stays_within_the_limits(tmp_path, monkeypatch):
     summary = tmp_path / "summary.md"
     monkeypatch.setenv(SUMMARY_VARIABLE, str(summary))
@@ -268,6 +270,7 @@ def test_a_file_name_chooses_the_format(tmp_path):
         format_of_file(tmp_path / "gate.pdf", SUFFIXES, "a comparison")
 
 
+@pytest.mark.heavy
 def test_the_terminal_gives_a_reason_once():
     refused = comparison(cells=3, outcome=ComparisonOutcome.NOT_COMPARABLE, reason="other load")
 

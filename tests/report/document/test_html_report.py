@@ -19,6 +19,7 @@ WIDEST_FIGURE = """() => Math.max(
 HOSTILE = "<script>alert(1)</script> | `x` [y](z)"
 
 
+@pytest.mark.heavy
 def test_the_page_fetches_nothing_and_stays_below_eight_megabytes():
     page = html_page(finished_analysis.full_analysis())
 
@@ -27,12 +28,14 @@ def test_the_page_fetches_nothing_and_stays_below_eight_megabytes():
     assert len(page.encode()) < 8e6
 
 
+@pytest.mark.heavy
 def test_the_same_analysis_gives_the_same_bytes():
     analysis = finished_analysis.full_analysis()
 
     assert html_page(analysis) == html_page(analysis)
 
 
+@pytest.mark.heavy
 def test_the_verdict_and_every_figure_are_in_it():
     page = html_page(finished_analysis.full_analysis())
 
@@ -68,6 +71,7 @@ def markdown(analysis):
     return stream.getvalue()
 
 
+@pytest.mark.heavy
 def test_what_stands_in_backticks_is_code():
     row = finished_analysis.finding(action="Run `hvdprof net <H>` and read it.")
     page = html_page(finished_analysis.analysis(findings=FINDINGS.frame([row])))
@@ -75,6 +79,7 @@ def test_what_stands_in_backticks_is_code():
     assert "Run <code>hvdprof net &lt;H&gt;</code> and read it." in page
 
 
+@pytest.mark.heavy
 def test_a_command_in_markdown_can_be_copied_from_the_raw_file():
     row = finished_analysis.finding(
         action="Run `hvdprof tune -- python a1_accum.py [x]` on node_1, not ` .", evidence="a_b"
@@ -85,6 +90,7 @@ def test_a_command_in_markdown_can_be_copied_from_the_raw_file():
     assert r"a\_b" in text
 
 
+@pytest.mark.heavy
 def test_every_finding_is_an_item_of_its_own_in_markdown():
     rows = [finished_analysis.finding(subject=name, action=name) for name in ("a", "b", "c")]
     text = markdown(finished_analysis.full_analysis(findings=FINDINGS.frame(rows)))
@@ -97,6 +103,7 @@ def test_every_finding_is_an_item_of_its_own_in_markdown():
     assert all(text.splitlines()[n - 1] == text.splitlines()[n + 1] == "" for n in heads)
 
 
+@pytest.mark.heavy
 def test_both_say_where_it_ran():
     analysis = finished_analysis.full_analysis()
 
@@ -104,6 +111,7 @@ def test_both_say_where_it_ran():
     assert '<th scope="row" class="text">hosts</th>' in html_page(analysis)
 
 
+@pytest.mark.heavy
 def test_both_say_why_the_measurement_stopped():
     stop = Stop(
         reason=StopReason.PRECISION,
@@ -124,6 +132,7 @@ def test_both_say_why_the_measurement_stopped():
         assert "Stopped" not in text(finished_analysis.full_analysis())
 
 
+@pytest.mark.heavy
 def test_the_first_page_holds_the_tiles_two_low_figures_and_what_to_do():
     page = html_page(finished_analysis.full_analysis())
 
@@ -134,6 +143,7 @@ def test_the_first_page_holds_the_tiles_two_low_figures_and_what_to_do():
     assert "2026-11-20" in body[: places[0]]
 
 
+@pytest.mark.heavy
 def test_no_figure_offers_to_send_it_to_a_service():
     page = html_page(finished_analysis.full_analysis())
 
@@ -176,6 +186,7 @@ def test_it_is_legible_in_the_dark(tmp_path):
         assert serious_violations(watched.page) == []
 
 
+@pytest.mark.heavy
 def test_every_row_of_a_markdown_table_has_as_many_cells_as_its_head():
     text = markdown(finished_analysis.full_analysis())
 
@@ -183,6 +194,7 @@ def test_every_row_of_a_markdown_table_has_as_many_cells_as_its_head():
     assert len(widths) == 1
 
 
+@pytest.mark.heavy
 def test_text_of_logs_means_nothing_in_markdown():
     analysis = finished_analysis.analysis(
         finished_analysis.two_toggles(), failed=(finished_analysis.failed(reason=HOSTILE),)
@@ -191,6 +203,7 @@ def test_text_of_logs_means_nothing_in_markdown():
     assert r"\<script\>alert(1)\</script\> \| \`x\` \[y\](z)" in markdown(analysis)
 
 
+@pytest.mark.heavy
 def test_a_command_that_holds_a_fence_does_not_end_its_own():
     run = finished_analysis.run(manifest=finished_analysis.manifest(command=["sh", "````\n# x"]))
     lines = markdown(finished_analysis.full_analysis(run=run)).splitlines()
@@ -198,6 +211,7 @@ def test_a_command_that_holds_a_fence_does_not_end_its_own():
     assert lines.count("`````") == 2
 
 
+@pytest.mark.heavy
 def test_of_files_that_no_command_made_no_empty_command_is_shown():
     unknown = finished_analysis.manifest(
         command=[], hvdprof_version="", created_at="", hosts=[], versions={}, settings={}
@@ -216,6 +230,7 @@ def test_of_files_that_no_command_made_no_empty_command_is_shown():
     assert "Caveat: Run <code>hvdprof net</code>." in page
 
 
+@pytest.mark.heavy
 def test_traces_without_a_command_have_no_empty_block(tmp_path):
     """Of one trace nothing is known about the run; of two, their clocks."""
     paths = write_traces(tmp_path, TracedJob(num_steps=4))

@@ -52,6 +52,7 @@ def test_keys_of_the_object():
     ]
 
 
+@pytest.mark.heavy
 def test_other_tables_are_written_out_unless_they_are_long():
     rows = [
         {"pass_id": "a", "segment": "b", "step": step, "end_ns": 2, "dur_ns": 1}

@@ -1,6 +1,8 @@
 import dataclasses
 import io
 
+import pytest
+
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.stored_forecast import StoredForecast
 from hvdprof.report.document.html_report import html_page
@@ -28,6 +30,7 @@ def test_the_latest_forecast_of_a_model_is_shown():
     assert [row[0] for row in part.rows] == ["8", "64"]
 
 
+@pytest.mark.heavy
 def test_html_and_markdown_have_a_section_where_a_forecast_is_stored():
     found = with_forecasts()
     stream = io.StringIO()
@@ -45,6 +48,7 @@ def test_html_and_markdown_have_a_section_where_a_forecast_is_stored():
     assert "| 64 | the measured network | 70 % (90 % band 51 to 88) |" in text
 
 
+@pytest.mark.heavy
 def test_reports_without_a_forecast_have_no_such_section():
     stream = io.StringIO()
     MarkdownReporter().render(analysis(), stream)

@@ -70,6 +70,7 @@ def test_the_page_begins_with_a_verdict_of_two_lines_and_the_next_measurement():
     assert page(finished_forecast(sizes=(8, 16, 64))) == EXPECTED
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("assumed", "clause"),
     [
@@ -87,6 +88,7 @@ def test_verdict_and_title_say_what_is_assumed(assumed: dict[str, Any], clause: 
         assert title in " ".join(page(found).split())
 
 
+@pytest.mark.heavy
 def test_a_price_adds_what_the_samples_cost():
     assert "currency" not in page(finished_forecast())
     priced = page(finished_forecast(), price=2.5)

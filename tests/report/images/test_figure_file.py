@@ -75,6 +75,7 @@ def test_a_browser_that_never_answers_is_reported_and_leaves_no_file(
     assert not list(tmp_path.glob("*scaling*"))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("lines", "message"),
     [

@@ -15,6 +15,7 @@ def by_title(shown):
     return {tile.title: (tile.value, tile.detail, tile.tone) for tile in file_tiles(shown)}
 
 
+@pytest.mark.heavy
 def test_a_timeline_has_its_largest_cause_its_shares_and_what_limits_them():
     path = RECORDINGS / "04_gloo_straggler_rank1_cache_off.json"
     (file,) = analyze_files(load_run(path)).files

@@ -1,5 +1,7 @@
 import dataclasses
 
+import pytest
+
 from hvdprof.model.tables.finding_tables import FINDINGS
 from hvdprof.report.screen.open_points import open_points
 from tests.builders.analysis import analysis_of, with_a_straggler
@@ -41,6 +43,7 @@ def test_nothing_is_open_where_the_machine_was_too_busy_to_judge():
     assert open_points(dataclasses.replace(finished, verdict=busy)) is None
 
 
+@pytest.mark.heavy
 def test_a_rank_that_is_often_last_is_suspected(tmp_path):
     finished = analysis_of(tmp_path / "run", with_a_straggler())
     points = open_points(dataclasses.replace(finished, findings=FINDINGS.empty()))

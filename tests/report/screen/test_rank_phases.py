@@ -1,6 +1,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from hvdprof.report.screen.rank_phases import MOST_RANKS, PHASES, rank_phases
 from hvdprof.report.screen.tiles import verdict_cell
@@ -8,6 +9,7 @@ from tests.builders.analysis import analysis_of, sweep, with_a_straggler
 from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts
 
 
+@pytest.mark.heavy
 def test_it_points_at_the_phase_of_the_slow_rank(tmp_path):
     finished = analysis_of(tmp_path / "run", with_a_straggler(4, rank=2))
     strip = rank_phases(finished, verdict_cell(finished))
@@ -23,6 +25,7 @@ def test_it_points_at_the_phase_of_the_slow_rank(tmp_path):
     )
 
 
+@pytest.mark.heavy
 def test_the_cost_of_the_rank_is_that_of_the_waterfall(tmp_path):
     finished = analysis_of(tmp_path / "run", with_a_straggler(4, rank=2))
     causes = finished.table("waterfall")
@@ -32,6 +35,7 @@ def test_the_cost_of_the_rank_is_that_of_the_waterfall(tmp_path):
     assert "Its delays cost 2.00 ms per step" in strip.sentence
 
 
+@pytest.mark.heavy
 def test_a_slow_rank_that_is_no_named_straggler_has_no_cost(tmp_path):
     finished = analysis_of(tmp_path / "run", with_a_straggler(4, rank=2))
     causes = finished.table("waterfall")
@@ -40,6 +44,7 @@ def test_a_slow_rank_that_is_no_named_straggler_has_no_cost(tmp_path):
     assert strip.sentence == "Rank 2 is slower by 3.0 ms in forward (23 % of the mean step)."
 
 
+@pytest.mark.heavy
 def test_a_machine_that_was_too_busy_has_no_strip_of_the_cell_it_cannot_judge(tmp_path):
     finished = analysis_of(tmp_path / "run", with_a_straggler(4, rank=2))
     busy = replace(finished, verdict=replace(finished.verdict, is_too_busy=True))
@@ -48,6 +53,7 @@ def test_a_machine_that_was_too_busy_has_no_strip_of_the_cell_it_cannot_judge(tm
     assert rank_phases(busy, cell | {"compression": "fp16"}) is not None
 
 
+@pytest.mark.heavy
 def test_ranks_alike_say_so(tmp_path):
     finished = analysis_of(tmp_path / "run", sweep({0: 10.0, 2: 12.0}, blocked_ms={2: 2.0}))
     strip = rank_phases(finished, verdict_cell(finished))
@@ -55,6 +61,7 @@ def test_ranks_alike_say_so(tmp_path):
     assert all(one.tint == 0 for row in strip.rows for one in row)
 
 
+@pytest.mark.heavy
 def test_of_many_ranks_those_that_deviate_most_are_shown(tmp_path):
     parts = {name: np.full((12, 1), float(ms)) for name, ms in typical_parts(10.0, 2.0).items()}
     parts["data"][7] += 1.0
@@ -66,6 +73,7 @@ def test_of_many_ranks_those_that_deviate_most_are_shown(tmp_path):
     assert strip.num_ranks == 12
 
 
+@pytest.mark.heavy
 def test_one_rank_has_nothing_to_compare_with(tmp_path):
     finished = analysis_of(tmp_path / "run", sweep({0: 10.0, 1: 10.5}))
     assert rank_phases(finished, verdict_cell(finished)) is None

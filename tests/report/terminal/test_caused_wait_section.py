@@ -35,6 +35,7 @@ def test_many_ranks_are_cut_and_counted(tmp_path):
     assert "4 more ranks: --section caused_wait." in page.footnote
 
 
+@pytest.mark.heavy
 def test_the_costliest_rank_comes_first(tmp_path):
     analysis = analysis_of(tmp_path / "run", sweep({0: 10.0, 4: 14.0}, blocked_ms={4: 3.0}))
     caused_wait = analysis.table("caused_wait")
@@ -47,6 +48,7 @@ def test_without_recordings_nothing_is_printed():
     assert shape_caused_wait(finished_analysis.analysis()) is None
 
 
+@pytest.mark.heavy
 def test_the_table_fits_eighty_columns(tmp_path):
     analysis = analysis_of(tmp_path / "run", sweep({0: 10.0, 2: 14.0}, blocked_ms={2: 3.0}))
 
@@ -55,12 +57,14 @@ def test_the_table_fits_eighty_columns(tmp_path):
     assert max(map(len, section.splitlines())) <= 80
 
 
+@pytest.mark.heavy
 def test_the_cost_of_a_rank_says_that_jitter_is_in_it(tmp_path):
     text = " ".join(printed(analysis_of(tmp_path / "run", with_a_straggler()), 120).split())
     assert "with jitter" in text
     assert "The waterfall leaves out a straggler's own jitter." in text
 
 
+@pytest.mark.heavy
 def test_the_footnote_names_no_straggler_where_there_is_none(tmp_path):
     analysis = analysis_of(tmp_path / "run", sweep({0: 10.0, 2: 14.0}, blocked_ms={2: 3.0}))
     text = " ".join(printed(analysis, 120).split())

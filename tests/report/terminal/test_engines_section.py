@@ -29,10 +29,12 @@ def test_who_is_faster_by_how_much_and_by_what(tmp_path):
     assert printed(analysis_of(tmp_path, both_engines())) == TEXT
 
 
+@pytest.mark.heavy
 def test_nothing_is_printed_without_ddp(tmp_path):
     assert printed(analysis_of(tmp_path, sweep({0: 10, 1: 10, 2: 12}))) == ""
 
 
+@pytest.mark.heavy
 def test_intervals_that_are_not_known_are_not_called_chance(tmp_path):
     first = [launch for launch in both_engines() if launch.repeat == 1]
     text = printed(analysis_of(tmp_path, first))

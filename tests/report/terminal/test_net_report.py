@@ -45,6 +45,7 @@ def _with_note(analysis, note):
     )
 
 
+@pytest.mark.heavy
 def test_every_link_is_a_row_with_its_interval(analysed):
     analysis = _with_note(analysed(net_recording()), "The network from h2 to h1 was not measured.")
     lines = _text(analysis).splitlines()
@@ -60,15 +61,18 @@ def test_every_link_is_a_row_with_its_interval(analysed):
     assert lines[-1] == "  ! The network from h2 to h1 was not measured."
 
 
+@pytest.mark.heavy
 def test_without_a_fit_the_reason_is_printed(analysed):
     few = link("tcp", alpha_ns=1000, bytes_per_s=1e9, ends=(1, 0))[:2]
     assert "only 2 different payloads" in _text(analysed(net_recording(records=few)))
 
 
+@pytest.mark.heavy
 def test_nothing_measured(analysed):
     assert _text(analysed()) == ("No network measurement here. Run `hvdprof net --hosts h1,h2`.\n")
 
 
+@pytest.mark.heavy
 def test_the_json_object_has_null_where_a_number_is_missing(analysed):
     few = link("tcp", alpha_ns=1000, bytes_per_s=1e9, ends=(1, 0))[:2]
     content = _json(_with_note(analysed(net_recording(records=few)), "a note"))
@@ -94,6 +98,7 @@ def test_whose_link_is_slow_stands_below_the_links(analysed):
     assert row["line"] is None
 
 
+@pytest.mark.heavy
 def test_a_host_that_is_far_is_named(analysed):
     far = of_hosts([1e9] * 4, delays_ns=(10_000, 10_000, 10_000, 900_000))
     assert "  note: High network latency: h4\n    A small message to h4 takes" in _text(
@@ -101,12 +106,14 @@ def test_a_host_that_is_far_is_named(analysed):
     )
 
 
+@pytest.mark.heavy
 def test_equal_links_give_no_finding(analysed):
     analysis = analysed(of_hosts([1e8] * 3))
     assert "Findings" not in _text(analysis)
     assert _json(analysis)["findings"] == []
 
 
+@pytest.mark.heavy
 def test_findings_on_the_job_are_left_to_the_analysis_of_the_run(analysed):
     analysis = analysed(of_hosts([1e8, 1e8, 2e7]))
     of_job = declared_rows(FINDINGS, {"id": "cache-off", "title": "The cache is off."})

@@ -42,6 +42,7 @@ def test_links_are_rows_and_their_use_a_sentence(measured):
     assert sentence.endswith("that the hosts gave before the run.")
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("width", [80, 132])
 def test_the_terminal_shows_them_in_its_width(measured, width):
     text = text_of(TerminalReporter(width), measured)
@@ -55,6 +56,7 @@ def test_the_terminal_shows_them_in_its_width(measured, width):
     assert "The network between the hosts limits them." in " ".join(text.split())
 
 
+@pytest.mark.heavy
 def test_markdown_and_html_hold_alpha_and_beta_too(measured):
     markdown = text_of(MarkdownReporter(), measured)
     assert "### Network between the hosts" in markdown
@@ -64,6 +66,7 @@ def test_markdown_and_html_hold_alpha_and_beta_too(measured):
     assert "Bandwidth between the hosts" in html
 
 
+@pytest.mark.heavy
 def test_of_many_pairs_the_slowest_and_their_number_are_printed(tmp_path):
     write_run(tmp_path, [])
     of_hosts([1e8, 1e8, 1e8, 2e7]).write(tmp_path)
@@ -85,6 +88,7 @@ def test_the_reason_for_unknown_link_use_is_printed(tmp_path):
     )
 
 
+@pytest.mark.heavy
 def test_nothing_is_said_of_a_network_that_was_not_measured():
     assert shape_network(full_analysis()) is None
     assert "Network between" not in text_of(TerminalReporter(80), full_analysis())

@@ -34,6 +34,7 @@ def text(analysis, reporter):
     return stream.getvalue()
 
 
+@pytest.mark.heavy
 def test_sessions_and_resets_as_texts(elastic):
     (launch,) = shape_sessions(elastic)
 
@@ -54,6 +55,7 @@ def test_sessions_and_resets_as_texts(elastic):
     assert last.startswith("At the end: rank 0 (localhost slot 0, process 100")
 
 
+@pytest.mark.heavy
 def test_the_terminal_fits_80_columns(elastic):
     printed = text(elastic, TerminalReporter(width=80))
 
@@ -62,6 +64,7 @@ def test_the_terminal_fits_80_columns(elastic):
     assert "a rank was lost" in section
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", ["report.md", "report.html"])
 def test_reports_hold_the_same(elastic, name):
     written = text(elastic, reporter_for(name))
@@ -70,11 +73,13 @@ def test_reports_hold_the_same(elastic, name):
     assert "5 steps lost since the last commit" in written
 
 
+@pytest.mark.heavy
 def test_a_run_that_is_not_elastic_has_no_such_section():
     assert shape_sessions(full_analysis()) == ()
     assert "Sessions" not in text(full_analysis(), TerminalReporter(width=80))
 
 
+@pytest.mark.heavy
 def test_lost_steps_of_a_session_without_steady_ones_have_no_length(tmp_path):
     sessions = [
         SessionSpec(workers=[A, B], num_steps=2, why="lost-peer", num_committed=0),

@@ -89,10 +89,12 @@ def everything():
     return full_analysis(run=run(manifest=traced))
 
 
+@pytest.mark.heavy
 def test_everything_at_80_columns():
     assert rendered(everything()) == AT_80_COLUMNS
 
 
+@pytest.mark.heavy
 def test_wide_terminals_show_one_line_a_cell_with_the_final_loss():
     lines = rendered(everything(), width=120).splitlines()
     assert [line.split() for line in lines if line.startswith(" 2  none adasum")] == [
@@ -104,6 +106,7 @@ def test_wide_terminals_show_one_line_a_cell_with_the_final_loss():
     ]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("width", [80, 100, 120, 200])
 def test_no_line_is_wider_than_the_terminal_and_no_number_is_cut(width):
     text = rendered(everything(), width=width)
@@ -111,6 +114,7 @@ def test_no_line_is_wider_than_the_terminal_and_no_number_is_cut(width):
     assert "…" not in text
 
 
+@pytest.mark.heavy
 def test_a_terminal_too_narrow_for_the_numbers_still_gets_them_whole():
     text = rendered(everything(), width=40)
     assert "± 110" in text
@@ -135,6 +139,7 @@ def test_numbers_of_many_digits_still_fit_80_columns():
     assert all(number in text for number in ("± 100,000", "≈ 123 %", "(50", "to 1250)", "to 2020)"))
 
 
+@pytest.mark.heavy
 def test_a_negative_trace_overhead_is_shown_as_not_measurable():
     lower = cell(trace_overhead=-0.08, trace_overhead_low=-0.121, trace_overhead_high=-0.039)
     assert "not measurable" in rendered(analysis([lower]), width=140)
@@ -155,11 +160,13 @@ def test_missing_numbers_are_dashes():
     assert "nan" not in text.lower()
 
 
+@pytest.mark.heavy
 def test_differing_batch_sizes_of_strong_scaling_are_named():
     text = rendered(analysis([torch_cell(batch_size=32), cell(batch_size=16)]))
     assert "resnet18  16 to 32 samples per rank and step" in text
 
 
+@pytest.mark.heavy
 def test_a_baseline_is_named_instead_of_100_percent():
     rows = [cell(np=1, baseline="horovod np=1", efficiency=1.0), cell(baseline="horovod np=1")]
     lines = rendered(analysis(rows)).splitlines()
@@ -169,6 +176,7 @@ def test_a_baseline_is_named_instead_of_100_percent():
     )
 
 
+@pytest.mark.heavy
 def test_a_low_efficiency_without_a_finding_says_what_is_next():
     low = cell(efficiency=0.65, efficiency_low=0.6, efficiency_high=0.7)
     text = rendered(analysis([torch_cell(), low]))
@@ -176,6 +184,7 @@ def test_a_low_efficiency_without_a_finding_says_what_is_next():
     assert "\n  > hvdprof bench --preset quick --repeats 6\n" in text
 
 
+@pytest.mark.heavy
 def test_the_rank_that_differs_is_named(tmp_path):
     text = rendered(analysis_of(tmp_path / "run", with_a_straggler()))
     assert (
@@ -190,15 +199,18 @@ def test_a_run_without_results_still_says_why_and_where():
     assert "hvdprof dashboard runs/" in text
 
 
+@pytest.mark.heavy
 def test_export_is_only_advised_where_a_trace_pass_ended_well():
     assert "hvdprof export" not in rendered(analysis())
 
 
+@pytest.mark.heavy
 def test_a_long_command_is_never_broken():
     folder = Path("/data") / ("x" * 90)
     assert f"  hvdprof dashboard {folder}\n" in rendered(analysis(run=run(folder)))
 
 
+@pytest.mark.heavy
 def test_only_a_terminal_gets_colours(monkeypatch):
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.delenv("NO_COLOR", raising=False)
@@ -212,5 +224,6 @@ def test_only_a_terminal_gets_colours(monkeypatch):
     assert "\x1b[" not in out.getvalue()
 
 
+@pytest.mark.heavy
 def test_markup_in_messages_is_shown_as_it_is():
     assert "[bold]nccl[/bold]" in rendered(analysis(warnings=("[bold]nccl[/bold] is missing",)))

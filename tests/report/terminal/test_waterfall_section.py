@@ -1,5 +1,7 @@
 import io
 
+import pytest
+
 from hvdprof.figures.waterfall_figure import waterfall_figure
 from hvdprof.report.terminal.terminal_report import TerminalReporter
 from hvdprof.report.terminal.waterfall_section import Bar, drawn, shape_waterfall
@@ -14,6 +16,7 @@ def printed(analysis, width):
     return stream.getvalue()
 
 
+@pytest.mark.heavy
 def test_the_longest_term_has_the_longest_bar(tmp_path):
     analysis = analysis_of(tmp_path / "run", sweep({0: 10.0, 2: 14.0}, blocked_ms={2: 3.0}))
 
@@ -25,12 +28,14 @@ def test_the_longest_term_has_the_longest_bar(tmp_path):
     assert max(map(len, bars)) <= 100
 
 
+@pytest.mark.heavy
 def test_a_terminal_without_room_keeps_the_numbers(tmp_path):
     analysis = analysis_of(tmp_path / "run", sweep({0: 10.0, 2: 14.0}, blocked_ms={2: 3.0}))
 
     assert "  exposed transfer " in printed(analysis, 60)
 
 
+@pytest.mark.heavy
 def test_a_straggler_is_one_row_with_its_name_and_nothing_is_none(tmp_path):
     page = shape_waterfall(analysis_of(tmp_path / "run", with_a_straggler()))
 
@@ -41,6 +46,7 @@ def test_a_straggler_is_one_row_with_its_name_and_nothing_is_none(tmp_path):
     assert page.bars[0].time == "3.00 ms"
 
 
+@pytest.mark.heavy
 def test_a_trace_pass_splits_exposed_transfer(tmp_path):
     passes = sweep({0: 10.0, 2: 14.0}, blocked_ms={2: 3.0})
     traced = SegmentSpec(timeline=True, parts_ms=typical_parts(14.0, 3.0))
@@ -56,6 +62,7 @@ def test_a_trace_pass_splits_exposed_transfer(tmp_path):
     assert "A collective executes in 100 % of that time." in found
 
 
+@pytest.mark.heavy
 def test_one_size_alone_is_held_against_its_own_compute(tmp_path):
     page = shape_waterfall(analysis_of(tmp_path / "run", sweep({2: 12.5}, blocked_ms={2: 2.5})))
 
@@ -64,6 +71,7 @@ def test_one_size_alone_is_held_against_its_own_compute(tmp_path):
     )
 
 
+@pytest.mark.heavy
 def test_a_cell_that_is_as_its_baseline_has_no_bars(tmp_path):
     analysis = analysis_of(tmp_path / "run", sweep({1: 10.0, 2: 10.0}))
 
@@ -80,6 +88,7 @@ def test_gains_are_hatched():
     assert drawn(Bar("", "", "", 0.55, is_gain=False), 10) == "█████▌"
 
 
+@pytest.mark.heavy
 def test_in_strong_scaling_a_step_is_held_against_as_many_samples(tmp_path):
     passes = [
         PassSpec(

@@ -43,6 +43,7 @@ def parse(content: bytes, chunk_bytes: int, **options: Any) -> RawTimeline:
     return Reader(chunks, FastPairing(**options)).read()
 
 
+@pytest.mark.heavy
 def test_a_regular_file_is_parsed_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     one = json.loads((RECORDINGS / "07_mpi_fp16.json").read_text())
     timed = [record for record in one if record["ph"] != "M"]
@@ -53,6 +54,7 @@ def test_a_regular_file_is_parsed_ahead(monkeypatch: pytest.MonkeyPatch) -> None
     assert_same(fast, parse_plain(content))
 
 
+@pytest.mark.heavy
 def test_records_that_fill_the_room_before_the_window_ends_are_all_taken(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -64,6 +66,7 @@ def test_records_that_fill_the_room_before_the_window_ends_are_all_taken(
     assert fills.num_ahead > 10
 
 
+@pytest.mark.heavy
 def test_what_is_new_is_learned_before_more_is_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
     events = [
         {"ph": kind, "name": f"A{number}", "ts": 1, "pid": number}
@@ -76,6 +79,7 @@ def test_what_is_new_is_learned_before_more_is_parsed(monkeypatch: pytest.Monkey
         assert_same(parse(content, chunk_bytes), plain)
 
 
+@pytest.mark.heavy
 def test_what_is_learned_counts_from_there_on() -> None:
     """A pid that is named anew has a new code from there on."""
     events: list[dict[str, Any]] = []
@@ -91,6 +95,7 @@ def test_what_is_learned_counts_from_there_on() -> None:
         assert_same(parse(content, chunk_bytes), plain)
 
 
+@pytest.mark.heavy
 def test_damage_in_a_large_file_is_the_same() -> None:
     numbers = random.Random(7)
     one = json.loads((RECORDINGS / "07_mpi_fp16.json").read_text())

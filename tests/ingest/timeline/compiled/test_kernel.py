@@ -96,6 +96,7 @@ def test_cuts_and_borders_anywhere_change_nothing(name: str, cut: int, chunk_byt
     assert_same(parse_fast(content, chunk_bytes), parse_plain(content))
 
 
+@pytest.mark.heavy
 def test_borders_of_every_width_around_a_record() -> None:
     content = (RECORDINGS / "12_dynamic_b_started_midop.json").read_bytes()
     whole = parse_plain(content)
@@ -127,6 +128,7 @@ def test_begins_without_end_do_not_nest_for_ever() -> None:
     assert_same(fast, parse_plain(json.dumps(events).encode()))
 
 
+@pytest.mark.heavy
 @needs_corpus
 def test_public_recordings_are_the_same_on_both_paths() -> None:
     files = sorted((CORPUS / "horovod_timelines").glob("*.json"))
@@ -158,6 +160,7 @@ def first_rows(tables: tuple[Any, ...], record: int) -> tuple[Any, ...]:
     return tuple(found)
 
 
+@pytest.mark.heavy
 def test_rows_taken_early_equal_the_rows_at_the_end() -> None:
     one = json.loads((RECORDINGS / "07_mpi_fp16.json").read_text())
     open_row = {"ph": "B", "name": "NEVER", "ts": 0, "pid": 99}

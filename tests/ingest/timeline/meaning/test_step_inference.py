@@ -145,6 +145,7 @@ def trainings(draw: st.DrawFn) -> Reductions:
     return Reductions(table[:, 0].astype(np.int32), *(table[:, number] for number in (1, 2, 3)))
 
 
+@pytest.mark.heavy
 @given(trainings(), st.lists(st.integers(0, 350), max_size=6))
 def test_steps_do_not_hang_on_the_parts_in_which_reductions_come(
     whole: Reductions, cuts: list[int]

@@ -78,6 +78,7 @@ def assert_same(parts: Read, whole: TimelineFile) -> None:
         assert ours == np.asarray(getattr(whole.steps, field.name)).tolist()
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
 @pytest.mark.parametrize("rows_at_once", [16, 100, 1000])
 def test_a_recording_says_the_same_in_parts(path: Path, rows_at_once: int) -> None:
@@ -113,6 +114,7 @@ def test_public_recordings_say_the_same_in_parts() -> None:
     assert parts_that_say_the_same(public, rows_at_once=200) > 100
 
 
+@pytest.mark.heavy
 def test_a_training_is_read_in_many_parts(tmp_path: Path) -> None:
     path = tmp_path / "timeline.json"
     path.write_text(training(60).text())
