@@ -7,6 +7,7 @@ from hvdprof.model.causes import (
     CAUSES,
     COMPARED_TERMS,
     INPUT_BOUND,
+    JITTER,
     OUTSIDE_PHASES,
     OWN_WORK,
     PAUSE,
@@ -39,6 +40,7 @@ _PHASE_OF = {
 _OF_RANK_ALONE = {
     INPUT_BOUND: "input (rank {})",
     OUTSIDE_PHASES: "outside all phases (rank {})",
+    JITTER: "jitter (most of it rank {})",
 }
 """Names of terms that lie mostly on one rank."""
 
@@ -53,7 +55,8 @@ def cause_name(row: FrameRow) -> str:
         how = "slower" if float(row["own_change_ns"]) > 0 else "faster"
         return f"rank {row['ranks']} {how}{within(str(row['phase']))}"
     if term in _OF_RANK_ALONE and row.get("ranks"):
-        return _OF_RANK_ALONE[term].format(row["ranks"])
+        place = f", {where(str(row['phase']))}" if row.get("phase") else ""
+        return _OF_RANK_ALONE[term].format(f"{row['ranks']}{place}")
     if term not in (STRAGGLER, PAUSE):
         return TERMS[term] if term in TERMS else COMPARED_TERMS[term]
     return _titled(*_name(row))

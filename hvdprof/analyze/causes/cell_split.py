@@ -9,9 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from hvdprof.analyze.causes.cell_causes import MOST_NAMED, CellCause, cell_causes
+from hvdprof.analyze.causes.late_rank import LateRank, late_rank
 from hvdprof.analyze.causes.launch_causes import LaunchCauses, launch_causes
 from hvdprof.analyze.causes.launch_scatter import outlasts_launches
-from hvdprof.analyze.causes.rank_alone import RankAlone, ranks_alone
+from hvdprof.analyze.causes.rank_alone import PHASES_OF, RankAlone, ranks_alone
 from hvdprof.analyze.stats.launch_spread import Spread, spread
 from hvdprof.analyze.steps.cells import CellTime
 from hvdprof.analyze.steps.step_work import StepWork
@@ -21,11 +22,15 @@ from hvdprof.model.launch_key import LaunchKey
 
 @dataclass(frozen=True, slots=True)
 class CellSplit:
-    """The causes of a cell: those with a name, ranks alone, and what each launch consists of."""
+    """The causes of a cell: those with a name, ranks alone, and what each launch consists of.
+
+    ``late`` is the rank that most of the jitter lies on; None where it lies on several.
+    """
 
     named: tuple[CellCause, ...]
     alone: tuple[RankAlone, ...]
     launches: tuple[LaunchCauses, ...]
+    late: LateRank | None
 
     @property
     def has_phases(self) -> bool:
@@ -51,6 +56,8 @@ class CellSplit:
             share: What of the part is to be explained.
         """
         costs = [launch.alone[name].share for launch in self.launches if name in launch.alone]
+        if not costs and self.late is not None and name in self.late.parts:
+            return str(self.late.rank)
         if not costs or np.mean(costs) <= share / 2:
             return ""
         return next(str(rank.rank) for rank in self.alone if rank.part == name)
@@ -76,7 +83,9 @@ def cell_split(
         for cause in cell_causes(by_launch, time.cell.np)
         if outlasts_launches(cause, own_works, by_launch)
     )
-    alone = ranks_alone(own_works, of_cell)[: MOST_NAMED - len(of_cell)] if own_works else ()
+    late = late_rank(own_works, of_cell, PHASES_OF)
+    sure = late.rank if late is not None and late.is_sure else None
+    alone = ranks_alone(own_works, of_cell, sure)[: MOST_NAMED - len(of_cell)] if own_works else ()
     launches = (
         launch_causes(
             work,
@@ -85,4 +94,4 @@ def cell_split(
         )
         for number, work in enumerate(own_works)
     )
-    return CellSplit(of_cell, alone, tuple(launches))
+    return CellSplit(of_cell, alone, tuple(launches), late)

@@ -43,7 +43,9 @@ class RankAlone:
     delays: tuple[tuple[RankDelay, ...], ...]
 
 
-def ranks_alone(works: Sequence[StepWork], named: Sequence[CellCause]) -> tuple[RankAlone, ...]:
+def ranks_alone(
+    works: Sequence[StepWork], named: Sequence[CellCause], late: int | None = None
+) -> tuple[RankAlone, ...]:
     """The ranks that exceed the others, at most one for each of DATA and OUTSIDE.
 
     A rank exceeds them by the median of the other ranks in the same step. On average that is at
@@ -54,6 +56,7 @@ def ranks_alone(works: Sequence[StepWork], named: Sequence[CellCause]) -> tuple[
     Args:
         works: The steps of each launch of the cell.
         named: The named causes of the cell.
+        late: The ``late_rank`` of the cell: that its excess is no chance is known by its events.
     """
     if not all(work.own.any() for work in works):
         return ()
@@ -67,7 +70,7 @@ def ranks_alone(works: Sequence[StepWork], named: Sequence[CellCause]) -> tuple[
     taken = [rank for cause in named for rank in ranks_of({"ranks": cause.ranks})]
     candidates = ~lasting & ~np.isin(works[0].ranks, taken)
     found = (
-        _rank_alone(part, works, [_Free(lasting, own) for own in events], candidates)
+        _rank_alone(part, works, [_Free(lasting, own) for own in events], candidates, late)
         for part in PHASES_OF
     )
     return tuple(rank for rank in found if rank is not None)
@@ -100,7 +103,11 @@ def _lasts(events: Sequence[NamedCause], work: StepWork) -> Bools:
 
 
 def _rank_alone(
-    part: str, works: Sequence[StepWork], free: Sequence[_Free], candidates: Bools
+    part: str,
+    works: Sequence[StepWork],
+    free: Sequence[_Free],
+    candidates: Bools,
+    known: int | None,
 ) -> RankAlone | None:
     phases = [
         [own.excess(phase_times(work)[phase]) for phase in PHASES_OF[part]]
@@ -117,7 +124,7 @@ def _rank_alone(
         return None
     level = LEVEL_OF_SCATTER / len(candidates)
     exceeds = [above_zero(excess[~np.isnan(excess[:, place]), place], level) for excess in whole]
-    if np.mean(exceeds) < SHARE_OF_LAUNCHES:
+    if np.mean(exceeds) < SHARE_OF_LAUNCHES and works[0].ranks[place] != known:
         return None
     if len(works) > 1 and not exceeds_scatter(late, [place]):
         return None

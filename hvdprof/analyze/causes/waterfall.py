@@ -46,13 +46,15 @@ Causes = dict[str, "_Term"]
 class _Term:
     """A term as a share of the step, the share that its removal alone saves, and the baseline's.
 
-    ``rank`` is the rank that most of it lies on; empty where it is that of all ranks.
+    ``rank`` is the rank that most of it lies on, and ``phase`` where; empty where it is that of all
+    ranks.
     """
 
     share: Spread
     saved_if_removed: float
     of_baseline: float = NAN
     rank: str = ""
+    phase: str = ""
 
 
 def waterfall(
@@ -183,7 +185,7 @@ def _rows(time: CellTime, own: CellSplit, reference: _Reference | None) -> list[
     return rows + [
         _row(time.cell, name, term, step_ns)
         | _UNNAMED
-        | {"ranks": term.rank, "cause_id": cause_id(name, term.rank)}
+        | {"ranks": term.rank, "phase": term.phase, "cause_id": cause_id(name, term.rank)}
         for name, term in others.items()
     ]
 
@@ -198,6 +200,8 @@ def _other_terms(own: CellSplit, reference: _Reference | None) -> dict[str, _Ter
         JITTER: _Term(
             spread([launch.jitter.share for launch in own.launches]),
             float(np.mean([launch.jitter.saved_if_removed for launch in own.launches])),
+            rank="" if own.late is None else str(own.late.rank),
+            phase="" if own.late is None else own.late.phase,
         ),
         EXPOSED_TRANSFER: _Term(
             spread([launch.transfer.share for launch in own.launches]),

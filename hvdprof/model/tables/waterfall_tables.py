@@ -13,15 +13,15 @@ CAUSE_COLUMNS: tuple[Column, ...] = (
         "str",
         "",
         "Ranks of a straggler, such as 1, 3; any where they differ from event to event; all of a "
-        "pause. Of input and time outside the rank that most of it lies on. Else empty.",
+        "pause. Of jitter, input and time outside the rank that most of it lies on. Else empty.",
     ),
     Column(
         "phase",
         "str",
         "",
         "Phase of a straggler or pause: data, forward, backward, before_update (from the end of "
-        "backward to the update), optimizer, outside (all phases), mixed (no single phase); else "
-        "empty.",
+        "backward to the update), optimizer, outside (all phases), mixed (no single phase). Of the "
+        "jitter of one rank: data or outside. Else empty.",
     ),
     Column(
         "pattern",

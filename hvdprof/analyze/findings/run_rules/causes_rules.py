@@ -39,6 +39,7 @@ from hvdprof.analyze.findings.run_rules.unequal_ranks import (
     rank_excess,
 )
 from hvdprof.analyze.steps.cell_setting import CellSetting, cell_setting
+from hvdprof.model.cause_names import within
 from hvdprof.model.causes import COMPUTE_INFLATION, INPUT_BOUND, JITTER, OUTSIDE_PHASES
 from hvdprof.model.cell_key import keeps_batches
 from hvdprof.model.frame_row import FrameRow
@@ -144,23 +145,42 @@ _EVEN_OUT = advice(
 )
 
 
+_LATE_IN = {
+    "data": advice(
+        "look for what differs in the data loading of rank {rank}: its samples, its disk, the "
+        "processes on its host",
+        "With few DataLoader workers a slow sample empties the queue in some steps only.",
+    ),
+    "outside": _ON_ONE_RANK,
+}
+
+
 def jitter(evidence: Evidence) -> Iterator[Finding]:
-    """The slowest rank changes from step to step, besides named stragglers."""
+    """The slowest rank changes from step to step, or one is late in single steps without a name."""
     for cause in costly_causes(evidence, JITTER):
         if cause.cell["num_steps"] < FEWEST_STEPS_OF_JITTER:
             continue
         crowd = cell_setting(evidence.run, cause.cell).crowd
+        late, phase = str(cause.row["ranks"]), str(cause.row["phase"])
         yield Finding(
             "rotating-stragglers",
             severity_of_cost(cause.share),
             cell_name(cause.cell),
-            "rotating stragglers (jitter)",
+            f"jitter, most of it of rank {late}" if late else "rotating stragglers (jitter)",
             sentences(
-                f"{cell_place(cause.cell)}: the slowest rank changes from step to step, which "
-                f"costs {cause.share_text} of the step.",
+                f"{cell_place(cause.cell)}: "
+                + (
+                    f"rank {late} is late in single steps{within(phase) if phase else ''}"
+                    if late
+                    else "the slowest rank changes from step to step"
+                )
+                + f", which costs {cause.share_text} of the step.",
                 "Stragglers and pauses that have a finding of their own are not in it.",
             ),
-            first_or(END_OTHER_PROCESSES if crowd else Advice(), _EVEN_OUT),
+            first_or(
+                END_OTHER_PROCESSES if crowd else Advice(),
+                _LATE_IN[phase].formatted(rank=late) if phase in _LATE_IN else _EVEN_OUT,
+            ),
             "possible" if crowd else "likely",
             **cause.cost,
         )
