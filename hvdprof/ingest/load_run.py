@@ -57,6 +57,7 @@ from hvdprof.model.tables.timeline_tables import (
 from hvdprof.model.tables.window_tables import WINDOWS
 from hvdprof.rank_names import ranks_named
 from hvdprof.rundir.attached import AttachedKind, attached_files
+from hvdprof.rundir.gpu_crowd import gpu_crowd, of_header
 from hvdprof.rundir.layout import PassPaths, RunPaths
 from hvdprof.rundir.manifest import Manifest, Mode, PassRecord, SegmentRecord, Status
 from hvdprof.rundir.regular_file import NotRegularFileError, checked_inside
@@ -233,8 +234,10 @@ def _add_pass(
     alignments = {rank: alignment_of(file, files.get(0)) for rank, file in files.items()}
     for rank, file in files.items():
         tables.add_recording(record.id, rank, file, alignments[rank])
+    places = (of_header(file.header, file.host_fact("hostname") or "") for file in files.values())
+    crowd = gpu_crowd(places, manifest)
     for segment in record.segments:
-        tables.add_block(SEGMENTS, segment_block(record, segment, files))
+        tables.add_block(SEGMENTS, segment_block(record, segment, files, crowd))
         if segment.segment.timeline and segment.status in _STARTED and record.session != 0:
             _add_timeline(record, segment, paths, files, tables, reading)
 

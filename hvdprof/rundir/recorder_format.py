@@ -91,6 +91,10 @@ class HeaderLine(TypedDict):
     affinity: Annotated[list[int], Key("cores that the process may use")]
     given_cores: Annotated[list[int], Key("cores before the script pinned itself")]
     num_gpus: Annotated[int | None, Key("GPUs that torch sees; `null` without a GPU")]
+    gpu: NotRequired[Annotated[str, Key("UUID of the GPU of `device`, where torch states it")]]
+    backend: NotRequired[
+        Annotated[str, Key("what reduces tensors on the GPU, where known: `nccl`, `gloo`, `mpi`")]
+    ]
     num_threads: Annotated[int | None, Key("threads of torch or TensorFlow; `null` where unknown")]
     versions: Annotated[
         Versions,

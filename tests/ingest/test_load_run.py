@@ -52,6 +52,23 @@ def test_all_tables_are_as_declared(tmp_path: Path) -> None:
     assert run.notes == ()
 
 
+@pytest.mark.parametrize(("gpus", "oversubscribed"), [("a a", True), ("a b", False)])
+def test_ranks_that_share_the_only_gpu_they_see_take_turns(
+    tmp_path: Path, gpus: str, oversubscribed: bool
+) -> None:
+    folder = write_run(tmp_path, [PassSpec(size=2)])
+    for path, gpu in zip(sorted(folder.glob("passes/*/recorder/*")), gpus.split(), strict=True):
+        header, *lines = path.read_text().splitlines()
+        own = {"device": "cuda:0", "gpu": gpu, "num_gpus": 1, "backend": "gloo"}
+        path.write_text("\n".join([json.dumps(json.loads(header) | own), *lines, ""]))
+    run = load_run(folder)
+
+    assert list(run.segments["oversubscribed"]) == [oversubscribed]
+    assert list(run.ranks["gpu"]) == gpus.split()
+    assert list(run.ranks["num_gpus"]) == [1, 1]
+    assert list(run.ranks["backend"]) == ["gloo", "gloo"]
+
+
 def test_clocks_of_other_hosts_are_undone(tmp_path: Path) -> None:
     spec = PassSpec(
         size=3,

@@ -48,6 +48,11 @@ def header_line(
     }
     if loaded_horovod() is None and loaded_torch_distributed() is not None:
         line["engine"] = engine or DDP_ENGINE
+    if device.startswith("cuda"):
+        if gpu := _gpu(device):
+            line["gpu"] = gpu
+        if backend := _backend():
+            line["backend"] = backend
     return line
 
 
@@ -78,6 +83,31 @@ def _num_gpus(device: str) -> int | None:
     if torch is None or not device.startswith("cuda"):
         return None
     return int(torch.cuda.device_count())
+
+
+def _gpu(device: str) -> str:
+    """The UUID of a GPU; empty before torch 2.3, and where CUDA does not run yet."""
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_initialized():
+        return ""
+    number = device.removeprefix("cuda").removeprefix(":")
+    index = int(number) if number else torch.cuda.current_device()
+    return str(getattr(torch.cuda.get_device_properties(index), "uuid", ""))
+
+
+def _backend() -> str:
+    """What reduces tensors on GPUs: nccl, gloo, mpi; empty where that is not known."""
+    if (hvd := loaded_horovod()) is not None:
+        built = (("nccl", hvd.nccl_built), ("mpi", hvd.mpi_enabled), ("gloo", hvd.gloo_enabled))
+        return next((name for name, has in built if has()), "")
+    distributed = loaded_torch_distributed()
+    if distributed is None:
+        return ""
+    # torch 2 has a backend for each kind of device: `cpu:gloo,cuda:nccl`.
+    states = getattr(distributed, "get_backend_config", distributed.get_backend)
+    text = str(states())
+    by_device = dict(part.split(":", 1) for part in text.split(",") if ":" in part)
+    return by_device.get("cuda", "" if by_device else text)
 
 
 def _version(package: str) -> str | None:

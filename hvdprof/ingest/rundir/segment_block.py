@@ -9,6 +9,7 @@ import numpy as np
 
 from hvdprof.ingest.recorder.recorder_file import RecorderFile, SegmentRecording
 from hvdprof.ingest.storage.blocks import Block
+from hvdprof.rundir.gpu_crowd import GpuCrowd
 from hvdprof.rundir.manifest import PassRecord, SegmentRecord
 from hvdprof.rundir.plan import COLLECTIVES_ENGINE, DDP_ENGINE, FSDP_ENGINE
 from hvdprof.rundir.recorder_format import GRAD_REDUCE, UNSHARD_BACKWARD, UNSHARD_FORWARD
@@ -22,7 +23,10 @@ def _recorded_batch_size(recordings: Sequence[SegmentRecording]) -> int:
 
 
 def segment_block(
-    record: PassRecord, segment: SegmentRecord, files: Mapping[int, RecorderFile]
+    record: PassRecord,
+    segment: SegmentRecord,
+    files: Mapping[int, RecorderFile],
+    crowd: GpuCrowd | None = None,
 ) -> Block:
     """The row of SEGMENTS of one segment.
 
@@ -30,6 +34,7 @@ def segment_block(
         record: The launch.
         segment: What it trained.
         files: The recorder file of each rank that was recorded.
+        crowd: Its ranks that share a GPU.
     """
     plan = segment.segment
     recordings = [file.segments[plan.id] for file in files.values() if plan.id in file.segments]
@@ -50,7 +55,7 @@ def segment_block(
         "num_tensors": recordings[0].num_tensors if recordings else 0,
         "gradient_bytes": recordings[0].size_bytes if recordings else 0,
         "sent_bytes": recordings[0].sent_bytes if recordings else 0,
-        "oversubscribed": record.oversubscribed,
+        "oversubscribed": record.oversubscribed or (crowd is not None and not crowd.is_misplaced),
         "pinned": record.pinned,
         "busy_cores": _busy_cores(recordings),
         "startup_ns": _startup_ns(record, segment, files.get(0)),

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from hvdprof.launch.diagnose.rank_progress import PassProgress
 from hvdprof.launch.plan.settings import Settings
+from hvdprof.rundir.gpu_crowd import gpu_crowd, of_header
 from hvdprof.rundir.manifest import Manifest, PassRecord, Status
 from hvdprof.rundir.plan import COLLECTIVES_ENGINE, TORCH_DISTRIBUTED_ENGINES
 from hvdprof.rundir.recorder_format import HeaderLine
@@ -14,8 +15,8 @@ def refine_from_ranks(
 ) -> None:
     """Correct a pass by the headers of its recorder files, and add hosts that were not known.
 
-    Which engine a script uses is known to its ranks alone. The launches of torchrun that are still
-    planned get it, too.
+    Which engine and backend a script uses is known to its ranks alone. The launches of torchrun
+    that are still planned get the engine, too.
     Cores and GPUs of other hosts are only known there; whether a rank really got cores of its own
     is only known to the rank.
     """
@@ -34,7 +35,17 @@ def refine_from_ranks(
         for other in manifest.passes:
             if other.status == Status.PLANNED and other.engine == COLLECTIVES_ENGINE:
                 _name(other, engine)
-    record.oversubscribed = any(_too_many(ranks, settings) for ranks in by_host.values())
+    backends = {header.get("backend", "") for header in headers} - {""}
+    if record.engine in TORCH_DISTRIBUTED_ENGINES and len(backends) == 1:
+        record.controller = backends.pop()
+    if settings.device == "cuda":
+        crowd = gpu_crowd(
+            (of_header(header, name) for name, ranks in by_host.items() for header in ranks),
+            manifest,
+        )
+        record.oversubscribed = crowd is not None and not crowd.is_misplaced
+    else:
+        record.oversubscribed = any(_too_many(ranks, settings) for ranks in by_host.values())
     record.pinned = all(_own_cores(ranks, settings.num_threads) for ranks in by_host.values())
 
 
@@ -45,10 +56,6 @@ def _name(record: PassRecord, engine: str) -> None:
 
 
 def _too_many(ranks: list[HeaderLine], settings: Settings) -> bool:
-    if settings.device == "cuda":
-        # With one GPU made visible to each rank, every rank sees one and each has its own.
-        seen = max(int(rank.get("num_gpus") or 0) for rank in ranks)
-        return seen > 1 and len(ranks) > seen
     given = set().union(*(rank.get("given_cores") or rank["affinity"] for rank in ranks))
     cores = min(len(given), int(ranks[0]["host"]["num_cores"]))
     return len(ranks) * settings.num_threads > cores

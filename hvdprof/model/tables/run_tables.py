@@ -279,6 +279,14 @@ RANKS = Table(
         Column("local_rank", "int32", "", "Rank within its host, as `hvd.local_rank()`."),
         Column("hostname", "category", "", "Host of the rank."),
         Column("device", "category", "", "cpu, or cuda with the index of the GPU."),
+        Column("gpu", "category", "", "UUID of its GPU; empty on CPUs and where not recorded."),
+        Column("num_gpus", "int64", "", "GPUs that it sees; 0 without any and where unknown."),
+        Column(
+            "backend",
+            "category",
+            "",
+            "What reduces its tensors: nccl, gloo, mpi; empty where not recorded.",
+        ),
         Column(
             "engine",
             "category",

@@ -30,3 +30,71 @@ def test_a_tensorflow_that_is_only_installed_is_not_asked(monkeypatch):
 
     assert "tensorflow" not in line["versions"]
     assert line["num_threads"] is None
+
+
+class FakeCuda:
+    """``torch.cuda`` with two GPUs, the second one current."""
+
+    def __init__(self, *, is_running: bool = True) -> None:
+        self.is_initialized = lambda: is_running
+        self.device_count = lambda: 2
+        self.current_device = lambda: 1
+
+    def get_device_properties(self, index: int) -> SimpleNamespace:
+        return SimpleNamespace(uuid=f"uuid-{index}")
+
+
+def header_on(monkeypatch, device, *, cuda=None, **modules):
+    torch = SimpleNamespace(
+        cuda=cuda or FakeCuda(), get_num_threads=lambda: 1, __version__="2.11.0"
+    )
+    for name in ("tensorflow", "horovod.torch", "horovod.tensorflow", "torch.distributed"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    for name, module in {"torch": torch, **modules}.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    return header_line(ALONE, device)
+
+
+@pytest.mark.parametrize(("device", "gpu"), [("cuda:0", "uuid-0"), ("cuda", "uuid-1")])
+def test_the_gpu_is_named_by_its_uuid(monkeypatch, device, gpu):
+    assert header_on(monkeypatch, device)["gpu"] == gpu
+
+
+def test_no_gpu_is_asked_on_cpus_or_before_cuda_runs(monkeypatch):
+    assert "gpu" not in header_on(monkeypatch, "cpu")
+    assert "gpu" not in header_on(monkeypatch, "cuda", cuda=FakeCuda(is_running=False))
+
+
+@pytest.mark.parametrize(
+    ("config", "backend"),
+    [
+        ("cpu:gloo,cuda:nccl", "nccl"),
+        ("cpu:gloo,cuda:gloo", "gloo"),
+        ("nccl", "nccl"),
+        ("cpu:gloo", None),
+    ],
+)
+def test_the_process_group_states_its_backend_for_gpus(monkeypatch, config, backend):
+    group = SimpleNamespace(
+        is_available=lambda: True,
+        is_initialized=lambda: True,
+        get_backend=lambda: "undefined",
+        get_backend_config=lambda: config,
+    )
+    line = header_on(monkeypatch, "cuda:0", **{"torch.distributed": group})
+
+    assert line.get("backend") == backend
+
+
+@pytest.mark.parametrize(("has_nccl", "backend"), [(2, "nccl"), (0, "gloo")])
+def test_a_horovod_without_nccl_reduces_by_its_controller(monkeypatch, has_nccl, backend):
+    hvd = SimpleNamespace(
+        is_initialized=lambda: True,
+        nccl_built=lambda: has_nccl,
+        mpi_enabled=lambda: False,
+        gloo_enabled=lambda: True,
+    )
+    line = header_on(monkeypatch, "cuda:0", **{"horovod.torch": hvd})
+
+    assert line["backend"] == backend
+    assert "backend" not in header_on(monkeypatch, "cpu", **{"horovod.torch": hvd})

@@ -90,12 +90,36 @@ def test_cores(
 
 
 @pytest.mark.parametrize(
-    ("num_gpus", "oversubscribed"),
-    [([2, 2], False), ([2, 2, 2], True), ([1, 1], False), ([None, None], False)],
+    ("gpus", "num_seen", "oversubscribed"),
+    [
+        (["a", "b"], 2, False),
+        (["a", "b", "b"], 2, True),
+        (["a", "a"], 1, True),
+        # These do not take turns by need: each sees a GPU that is idle.
+        (["a", "a"], 2, False),
+    ],
 )
-def test_gpus(tmp_path: Path, num_gpus: list[int | None], oversubscribed: bool) -> None:
-    headers = [_header(rank, [0], [0], num_gpus=count) for rank, count in enumerate(num_gpus)]
+def test_gpus(tmp_path: Path, gpus: list[str], num_seen: int, oversubscribed: bool) -> None:
+    headers = [
+        _header(rank, [0], [0], device="cuda:0", gpu=gpu, num_gpus=num_seen)
+        for rank, gpu in enumerate(gpus)
+    ]
     assert _refined(tmp_path, headers, device="cuda").oversubscribed is oversubscribed
+
+
+@pytest.mark.parametrize(
+    ("engine", "backends", "controller"),
+    [("ddp", "gloo gloo", "gloo"), ("ddp", "gloo nccl", "mpi"), ("horovod", "nccl nccl", "mpi")],
+)
+def test_ranks_of_torch_distributed_state_what_reduces(
+    tmp_path: Path, engine: str, backends: str, controller: str
+) -> None:
+    planned = SegmentRecord(segment=segment(engine, timeline=False))
+    own = {} if engine == "horovod" else {"engine": engine}
+    headers = [
+        _header(rank, [0], [0], backend=name, **own) for rank, name in enumerate(backends.split())
+    ]
+    assert _refined(tmp_path, headers, segments=[planned]).controller == controller
 
 
 def test_a_script_of_ddp_that_mpirun_started_is_named_by_its_ranks(tmp_path: Path) -> None:
