@@ -49,12 +49,14 @@ _MARK_DATA = advice(
 
 
 def crowding(run: Run, cell: Cell) -> str:
-    """The caveat of a cell whose ranks compete for cores; empty where they do not.
+    """The caveat of a cell whose ranks compete for cores or GPUs; empty where they do not.
 
     More ranks than cores do no harm where these mostly sleep or wait.
     """
-    is_crowded = cell["oversubscribed"] and not cell_setting(run, cell).ranks_mostly_wait
-    return CROWDED_CELL if is_crowded else ""
+    setting = cell_setting(run, cell)
+    if setting.gpu_crowd:
+        return f"{setting.gpu_crowd.text}, which delays ranks, too."
+    return CROWDED_CELL if cell["oversubscribed"] and not setting.ranks_mostly_wait else ""
 
 
 def mark_data(run: Run) -> Advice:

@@ -47,7 +47,7 @@ RULES: tuple[Rule, ...] = (
     settings.cache_evictions,
     settings.fp16_without_gain,
     settings.adasum_costs,
-    settings.oversubscribed,
+    of_evidence.oversubscribed,
     settings.same_hostname,
     settings.tail_lost,
     settings.no_rank_evidence,

@@ -9,7 +9,12 @@ from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.analyze.steps.host_conditions import BUSY_CORES
 from hvdprof.model.cell_key import of_base_cell
 from hvdprof.model.run import Run
+from hvdprof.model.tables.timeline_file_tables import TIMELINES
+from hvdprof.rundir.gpu_crowd import GpuCrowd, GpuRank, gpu_crowd
 from hvdprof.rundir.manifest import Manifest, PassRecord
+from hvdprof.rundir.plan import DDP_ENGINE, HOROVOD_ENGINE
+
+_BACKENDS = ("nccl", "mpi", "gloo")
 
 IDLE_SHARE = 0.5
 """Where at most this share of the cores is busy, no rank waits for one."""
@@ -31,6 +36,8 @@ class CellSetting:
             ranks lacked cores for them; else 0.
         busiest_launch: Largest number of cores used by other processes in one pass of the cell,
             where its ranks lacked cores for them; else 0.
+        backend: What reduces tensors on GPUs: nccl, gloo or mpi; empty on CPUs and where unknown.
+        gpu_crowd: Ranks that share a GPU, in the first pass that has some; None without.
         busy_cores: Largest number of cores that were busy during a launch, with its ranks or with
             other processes; NaN where unknown.
     """
@@ -43,6 +50,8 @@ class CellSetting:
     num_cores: int
     other_cores: float
     busiest_launch: float = 0.0
+    backend: str = ""
+    gpu_crowd: GpuCrowd | None = None
     # Not compared: NaN equals nothing.
     busy_cores: float = field(default=NAN, compare=False)
 
@@ -76,6 +85,7 @@ def cell_setting(run: Run, cell: Mapping[str, object]) -> CellSetting:
     passes = [record for record in manifest.passes if record.id in names]
     ranks = run.ranks[run.ranks["pass_id"].astype(str).isin(names).to_numpy()]
     controllers = {record.controller for record in passes}
+    controller = controllers.pop() if len(controllers) == 1 else ""
     here = manifest.hosts[0] if manifest.hosts else {}
     cores = int(here.get("num_cores") or 0)
     of_here = ranks[(ranks["hostname"].astype(str) == str(here.get("hostname"))).to_numpy()]
@@ -85,18 +95,52 @@ def cell_setting(run: Run, cell: Mapping[str, object]) -> CellSetting:
     is_busy = _mean_other_cores(passes) > BUSY_CORES
     lack = threads + busiest > cores > 0
     compete = is_busy and lack
+    on_gpus = (
+        bool(ranks["device"].astype(str).str.startswith("cuda").any())
+        or manifest.settings.get("device") == "cuda"
+    )
     return CellSetting(
         num_hosts=len(set(ranks["hostname"].astype(str)) - {""}) or len(manifest.hosts),
-        on_gpus=bool(ranks["device"].astype(str).str.startswith("cuda").any())
-        or manifest.settings.get("device") == "cuda",
-        controller=controllers.pop() if len(controllers) == 1 else "",
+        on_gpus=on_gpus,
+        controller=controller,
         every_core_computes=0 < cores <= threads,
         one_thread=len(ranks) > 0 and bool((ranks["num_threads"] == 1).all()),
         num_cores=cores,
         other_cores=_most_other_cores(manifest.passes) if compete else 0.0,
         busiest_launch=busiest if lack else 0.0,
+        backend=_backend(run, ranks, controller, str(cell["engine"])) if on_gpus else "",
+        gpu_crowd=_gpu_crowd(ranks, manifest),
         busy_cores=_busy_cores(own, passes, ranks, manifest),
     )
+
+
+def _backend(run: Run, ranks: pd.DataFrame, controller: str, engine: str) -> str:
+    """By the ranks, else by Horovod's timelines, NCCL's logs, or the backend that the bench sets.
+
+    A script under ``torch.distributed`` names its backend itself.
+    """
+    recorded = set(ranks["backend"].astype(str)) - {""}
+    if len(recorded) == 1:
+        return recorded.pop()
+    if engine == HOROVOD_ENGINE:
+        text = " ".join(run.table(TIMELINES.name)["backends"].astype(str)).lower()
+        found = [name for name in _BACKENDS if name in text.replace(",", " ").split()]
+        if found:
+            return found[0]
+    if any(len(recording.communicators) for recording in run.nccl):
+        return _BACKENDS[0]
+    is_set = engine == DDP_ENGINE and run.manifest.settings.get("script") is None
+    return controller if is_set and controller in _BACKENDS else ""
+
+
+def _gpu_crowd(ranks: pd.DataFrame, manifest: Manifest) -> GpuCrowd | None:
+    on_gpus = ranks[ranks["device"].astype(str).str.startswith("cuda").to_numpy()]
+    for _, own in on_gpus.groupby("pass_id", observed=True):
+        columns = own["hostname"].astype(str), own["gpu"].astype(str), own["num_gpus"]
+        crowd = gpu_crowd(map(GpuRank, *columns), manifest)
+        if crowd is not None:
+            return crowd
+    return None
 
 
 def _busy_cores(

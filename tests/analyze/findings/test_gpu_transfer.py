@@ -17,7 +17,8 @@ def exposed(hosts, device, *, executing=float("nan"), share=None, **values):
         use = {"np": 2, "num_hosts": 2, "share": share, "share_low": share - 0.05}
         use |= {"share_high": share + 0.05, "busbw_gb_per_s": 0.02, "allowed_gb_per_s": 0.025}
         tables.append(("net_use", table("net_use", use)))
-    given = evidence(tables, ranks=ranks(0, 1, hosts=hosts, device=device), **values)
+    own = ranks(0, 1, hosts=hosts, device=device, backend="nccl" if device != "cpu" else "")
+    given = evidence(tables, ranks=own, **values)
     (row,) = findings(given).to_dict("records")
     assert style_faults(row) == []
     return row

@@ -498,7 +498,7 @@ def test_exposed_communication_beside_other_processes_names_them_first():
 
 
 def test_between_gpus_of_one_host_nccl_is_named_and_the_cores_are_not():
-    row = exposed(ranks=ranks(0, 1, device="cuda:0"))
+    row = exposed(ranks=ranks(0, 1, device="cuda:0", backend="nccl"))
     assert row["title"] == "Exposed communication between GPUs of one host"
     assert "NCCL_DEBUG=INFO" in row["action"]
     assert "core" not in row["evidence"] + row["action"]
@@ -537,7 +537,7 @@ def test_a_host_slow_under_horovod_alone_is_no_network_fault():
     (row,) = findings(evidence([("net_hosts", pd.concat([quick, slow]))])).to_dict("records")
     assert "over Horovod" in row["evidence"]
     assert "ethtool" not in row["action"]
-    assert "NCCL_SOCKET_IFNAME" in row["action"]
+    assert "HOROVOD_GLOO_IFACE" in row["action"]
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,15 @@
 import itertools
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hvdprof.analyze.steps.cell_setting import CellSetting, cell_setting
+from hvdprof.model.nccl_recording import NcclRecording
 from hvdprof.model.tables.run_tables import RANKS, SEGMENTS
 from tests.builders.declared_rows import declared_rows
 from tests.builders.finished_analysis import manifest, pass_record, run
+from tests.builders.nccl_log import job, recorded
 
 CELL = {"model": "resnet18", "np": 2, "engine": "horovod"}
 RANK = {"hostname": "node1", "device": "cpu", "num_threads": 1}
@@ -16,6 +19,8 @@ def _setting(
     *passes: dict[str, Any],
     ranks: tuple[dict[str, Any], ...] = ({}, {}),
     busy_cores: tuple[float, ...] = (),
+    nccl: tuple[NcclRecording, ...] = (),
+    engine: str = "horovod",
     **values: Any,
 ) -> CellSetting:
     """The setting of a cell with these throughput passes, each with these ranks."""
@@ -24,10 +29,11 @@ def _setting(
         pass_record(name, [], **given) for name, given in zip(names, passes or ({},), strict=True)
     ]
     segment = {"segment": "s", "mode": "throughput", "model": "resnet18", "size": 2}
-    plain = {"engine": "horovod", "compression": "none", "reduction": "average"}
+    plain = {"engine": engine, "compression": "none", "reduction": "average"}
     return cell_setting(
         run(
             manifest=manifest(passes=records, **values),
+            nccl=nccl,
             segments=declared_rows(
                 SEGMENTS,
                 *(
@@ -46,7 +52,7 @@ def _setting(
                 ),
             ),
         ),
-        CELL,
+        CELL | {"engine": engine},
     )
 
 
@@ -71,6 +77,21 @@ def test_hosts_are_those_of_the_ranks() -> None:
 def test_gpus_by_the_ranks_or_by_the_settings() -> None:
     assert _setting(ranks=({"device": "cuda:0"}, {"device": "cuda:1"})).on_gpus
     assert _setting(settings={"device": "cuda"}).on_gpus
+
+
+def test_the_bench_decides_what_reduces_under_ddp_and_a_script_does_not() -> None:
+    on_gpus = {"settings": {"device": "cuda"}, "engine": "ddp"}
+    assert _setting({"controller": "nccl"}, **on_gpus).backend == "nccl"
+    by_script = on_gpus | {"settings": {"device": "cuda", "script": {}}}
+    assert _setting({"controller": "nccl"}, **by_script).backend == ""
+    own = ({"backend": "gloo"}, {"backend": "gloo"})
+    assert _setting({"controller": "nccl"}, ranks=own, **by_script).backend == "gloo"
+
+
+def test_a_job_that_logs_communicators_of_nccl_reduces_by_it(tmp_path: Path) -> None:
+    on_gpus = {"settings": {"device": "cuda"}}
+    assert _setting(nccl=(recorded(tmp_path, job()),), **on_gpus).backend == "nccl"
+    assert _setting(**on_gpus).backend == ""
 
 
 def test_passes_under_different_controllers_have_none_in_common() -> None:

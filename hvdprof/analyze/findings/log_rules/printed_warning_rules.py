@@ -57,7 +57,7 @@ def network_timeout(incidents: pd.DataFrame) -> Iterator[Finding]:
         advice(
             "check that the peer still ran at that time",
             "Check the network between the hosts with `hvdprof net --hosts`, and name its "
-            "interface: HOROVOD_GLOO_IFACE, NCCL_SOCKET_IFNAME or GLOO_SOCKET_IFNAME.",
+            "interface: HOROVOD_GLOO_IFACE or GLOO_SOCKET_IFNAME.",
             command="hvdprof net --hosts",
         ),
         "likely",

@@ -33,6 +33,7 @@ from hvdprof.analyze.findings.cell_finding import (
 )
 from hvdprof.analyze.findings.evidence import Evidence, is_base
 from hvdprof.analyze.findings.finding import Finding, severity_of_cost
+from hvdprof.analyze.findings.gpu_advice import NCCL, own_gpu, sharing
 from hvdprof.analyze.findings.run_rules.unequal_ranks import (
     RankExcess,
     lies_before_update,
@@ -231,8 +232,9 @@ def compute_inflation(evidence: Evidence) -> Iterator[Finding]:
             sentences(
                 f"{cell_place(cell)}: compute takes {units.milliseconds(term.cost_ns)} more per "
                 f"step than {reference}, {term.share_text} of the step.",
+                sharing(setting),
             ),
-            _why_slower(setting),
+            _why_slower(setting, str(cell["engine"])),
             "possible" if setting.crowd else "likely",
             **cost_of(cell, term.share, term.cost_ns, cause_id=term.cause_id),
         )
@@ -240,8 +242,10 @@ def compute_inflation(evidence: Evidence) -> Iterator[Finding]:
 
 _COMPARE_CLOCKS = advice(
     "run `nvidia-smi -q -d CLOCK,POWER` during this job and during one rank alone, and compare",
-    "If clocks are equal, set NCCL_MAX_CTAS=8 and measure again: kernels of NCCL occupy SMs.",
     command="nvidia-smi -q -d CLOCK,POWER",
+)
+_FEWER_SMS = Advice(
+    "If clocks are equal, set NCCL_MAX_CTAS=8 and measure again: kernels of NCCL occupy SMs."
 )
 _CORES_COMPUTE = (
     "Every core computes, and threads that communicate compete with them. A slowdown that stays is "
@@ -256,12 +260,14 @@ _OWN_CORES = advice(
 )
 
 
-def _why_slower(setting: CellSetting) -> Advice:
+def _why_slower(setting: CellSetting, engine: str) -> Advice:
     """What to do about a compute slowdown, by where the ranks ran."""
+    if setting.gpu_crowd:
+        return own_gpu(setting, engine)
     if setting.crowd:
         return END_OTHER_PROCESSES
     if setting.on_gpus:
-        return _COMPARE_CLOCKS
+        return in_turn(_COMPARE_CLOCKS, _FEWER_SMS if setting.backend == NCCL else Advice())
     if setting.every_core_computes:
         return _FEWER_RANKS if setting.one_thread else _FEWER_THREADS
     return _OWN_CORES

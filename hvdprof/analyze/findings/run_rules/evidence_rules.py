@@ -1,13 +1,15 @@
-"""Rules on the evidence itself: what was done to a run on purpose, and clocks that contradict.
+"""Rules on the evidence itself: ranks that take turns, injected faults, clocks that contradict.
 
 Tested in ``tests/analyze/findings/test_run_findings.py``.
 """
 
 from collections.abc import Iterator
 
-from hvdprof.analyze.findings.advice import advice, unset
+from hvdprof.analyze.findings.advice import advice, sentences, unset
 from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.finding import Finding
+from hvdprof.analyze.findings.gpu_advice import FEWER_RANKS, sharing
+from hvdprof.analyze.steps.cell_setting import cell_setting
 from hvdprof.model.launch_key import LAUNCH
 from hvdprof.model.notes import NoteCode
 from hvdprof.rank_names import ranks_named
@@ -18,6 +20,47 @@ _CHECK_CLOCKS = advice(
     "of these launches (`stragglers` needs no common clock).",
     command="chronyc tracking",
 )
+
+
+def oversubscribed(evidence: Evidence) -> Iterator[Finding]:
+    """More ranks than cores or GPUs; where ranks share GPUs, how many share how many."""
+    scaling = evidence.table("scaling")
+    cells = scaling.loc[scaling["oversubscribed"].to_numpy(dtype=bool), ["model", "np", "engine"]]
+    by_size = {
+        int(size): sharing(
+            cell_setting(evidence.run, {"model": model, "np": size, "engine": engine})
+        )
+        for model, size, engine in cells.itertuples(index=False)
+    }
+    on_gpus = {size: by_size[size] for size in sorted(by_size) if by_size[size]}
+    if on_gpus:
+        yield Finding(
+            "oversubscribed",
+            "note",
+            "np=" + ",".join(map(str, on_gpus)),
+            "ranks that share a GPU",
+            sentences(
+                *(f"np={size}: {crowd}" for size, crowd in on_gpus.items()),
+                "They take turns, which says nothing about scaling.",
+            ),
+            FEWER_RANKS,
+            "certain",
+        )
+    sizes = sorted(set(by_size) - set(on_gpus))
+    if sizes:
+        yield Finding(
+            "oversubscribed",
+            "note",
+            "np=" + ",".join(map(str, sizes)),
+            "more ranks than cores or GPUs",
+            f"np={', '.join(map(str, sizes))}: ranks share cores or GPUs and take turns. These "
+            "sizes say nothing about scaling.",
+            advice(
+                "run at most as many ranks as there are cores",
+                first="Run at most as many ranks as there are cores (or GPUs).",
+            ),
+            "certain",
+        )
 
 
 def faults_injected(evidence: Evidence) -> Iterator[Finding]:

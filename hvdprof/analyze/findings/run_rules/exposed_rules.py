@@ -25,6 +25,7 @@ from hvdprof.analyze.findings.cell_finding import (
 )
 from hvdprof.analyze.findings.evidence import Cell, Evidence
 from hvdprof.analyze.findings.finding import Finding, severity_of_cost
+from hvdprof.analyze.findings.gpu_advice import NCCL, between_gpus
 from hvdprof.analyze.findings.horovod_cycle import CYCLE_TIME, cycle_ms
 from hvdprof.analyze.findings.run_rules.ddp_transfer import under_ddp
 from hvdprof.analyze.findings.run_rules.gpu_transfer import (
@@ -123,32 +124,40 @@ def _split(term: CostlyCause) -> str:
 
 
 def _likely(evidence: Evidence, term: CostlyCause) -> Likely:
-    cell = term.cell
-    setting = cell_setting(evidence.run, cell)
-    if cell["engine"] == DDP_ENGINE:
-        return under_ddp(evidence, term, setting)
-    if cell["engine"] in _OF_TORCH:
-        return _OF_TORCH[cell["engine"]]
+    setting, engine = cell_setting(evidence.run, term.cell), str(term.cell["engine"])
+    if engine == DDP_ENGINE:
+        return between_gpus(under_ddp(evidence, term, setting), setting, engine)
+    if engine in _OF_TORCH:
+        return between_gpus(_OF_TORCH[engine], setting, engine)
+    waits = _waits_for_horovod(evidence, term, setting)
+    return waits or between_gpus(_transfer(evidence, term.cell, setting), setting, engine)
+
+
+def _waits_for_horovod(
+    evidence: Evidence, term: CostlyCause, setting: CellSetting
+) -> Likely | None:
     cycle_ns = cycle_ms(evidence) * 1e6
-    if step_ns(cell) <= CYCLES_OF_A_SHORT_STEP * cycle_ns:
+    if step_ns(term.cell) <= CYCLES_OF_A_SHORT_STEP * cycle_ns:
         return Likely(
             "cycle-bound",
             "waiting for Horovod's cycle",
-            f"A step takes {units.milliseconds(step_ns(cell))} and a cycle of Horovod "
+            f"A step takes {units.milliseconds(step_ns(term.cell))} and a cycle of Horovod "
             f"{units.milliseconds(cycle_ns)}, so the wait for cycles matters.",
             _SHORT_CYCLE,
         )
-    likely = negotiation(evidence, term) if setting.on_gpus else None
-    if likely is not None:
-        return likely
+    return negotiation(evidence, term) if setting.on_gpus else None
+
+
+def _transfer(evidence: Evidence, cell: Cell, setting: CellSetting) -> Likely:
     if setting.num_hosts > 1:
         return _over_network(evidence, cell, setting)
     if setting.on_gpus:
+        where = "of ranks on one GPU" if setting.gpu_crowd else "between GPUs of one host"
         return Likely(
             "exposed-transfer",
-            "exposed communication between GPUs of one host",
+            f"exposed communication {where}",
             "Backward does not cover it.",
-            in_turn(_SEND_LESS_OFTEN, _CHECK_GPUS),
+            in_turn(_SEND_LESS_OFTEN, _CHECK_GPUS if setting.backend == NCCL else Advice()),
         )
     return _on_cores(setting)
 
@@ -192,7 +201,7 @@ def _over_network(evidence: Evidence, cell: Cell, setting: CellSetting) -> Likel
                 _SEND_LESS,
                 _SEND_LESS_OFTEN,
                 _MEASURE_NETWORK,
-                _LOG_NCCL if setting.on_gpus else Advice(),
+                _LOG_NCCL if setting.backend == NCCL else Advice(),
             ),
             sentences(*reasons),
         )
@@ -215,8 +224,14 @@ def _over_network(evidence: Evidence, cell: Cell, setting: CellSetting) -> Likel
             use,
         )
     if setting.on_gpus:
-        why = "The network would allow more: NCCL's choices, GPU kernels and copies limit them."
-        action = in_turn(LOOK_AT_NCCL, _SEND_LESS_OFTEN, ONLY_NEGOTIATES)
+        is_nccl = setting.backend == NCCL
+        choices = "NCCL's choices, " if is_nccl else ""
+        why = f"The network would allow more: {choices}GPU kernels and copies limit them."
+        action = in_turn(
+            LOOK_AT_NCCL if is_nccl else Advice(),
+            _SEND_LESS_OFTEN,
+            ONLY_NEGOTIATES if is_nccl else Advice(),
+        )
     else:
         why = (
             "The network would allow more: the ranks' cores compute and take part in every "

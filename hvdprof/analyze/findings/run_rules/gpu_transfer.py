@@ -1,4 +1,4 @@
-"""The rule on exposed communication on GPUs: the controller negotiates, NCCL carries the data.
+"""The rule on exposed communication on GPUs: the controller negotiates, a library carries the data.
 
 Tested in ``tests/analyze/findings/test_gpu_transfer.py``.
 """
@@ -45,7 +45,7 @@ def negotiation(evidence: Evidence, term: CostlyCause) -> Likely | None:
     return Likely(
         "exposed-transfer",
         "exposed negotiation between GPUs",
-        "NCCL is idle meanwhile: the ranks agree on what to reduce next.",
+        "No collective executes meanwhile: the ranks agree on what to reduce next.",
         in_turn(
             set_to(f"{CYCLE_TIME}={SHORT_CYCLE_MS:g}", unit="milliseconds")
             if present > SHORT_CYCLE_MS

@@ -26,6 +26,7 @@ from hvdprof.analyze.findings.cell_finding import (
 )
 from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.finding import Finding, severity_of_cost
+from hvdprof.analyze.findings.gpu_advice import own_gpu
 from hvdprof.analyze.findings.nccl_rules.nccl_rule import hosts_of, is_several
 from hvdprof.analyze.steps.cell_setting import cell_setting
 from hvdprof.analyze.steps.light_recording import is_light, row_noun
@@ -42,6 +43,9 @@ _SLOW_ON_GPUS = advice(
     "throttle reasons with {other}",
     "Cool or replace a GPU that throttles. {last}",
     command="nvidia-smi -q -d CLOCK,PERFORMANCE",
+)
+_COMPARE_WORK = advice(
+    "compare the work per sample of {ranks} with that of the others: lengths, shards"
 )
 _SLOW_ON_CPUS = advice(
     "run `top -H` on {host} during the job, and end what shares cores with {ranks}",
@@ -224,7 +228,11 @@ def _action(evidence: Evidence, cause: CostlyCause) -> Advice:
     is_one = len(ranks) == 1
     neighbour = "another GPU" if setting.on_gpus else "another rank"
     of_horovod = cause.cell["engine"] == HOROVOD_ENGINE
-    return _advice(cause, on_gpus=setting.on_gpus).formatted(
+    general = _advice(cause, on_gpus=setting.on_gpus)
+    if general is _SLOW_ON_GPUS and setting.gpu_crowd:
+        # Ranks that all share one GPU have its clocks in common.
+        general = in_turn(_COMPARE_WORK, own_gpu(setting, str(cause.cell["engine"])))
+    return general.formatted(
         other="another host" if setting.num_hosts > 1 else neighbour,
         allreduce="hvd.allreduce()" if of_horovod else "torch.distributed.all_reduce()",
         ranks=f"rank {ranks[0]}" if is_one else "these ranks" if ranks else "the ranks",

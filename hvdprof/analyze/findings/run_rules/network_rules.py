@@ -32,7 +32,7 @@ _SLOW_TCP = advice(
 _SLOW_LIBRARY = advice(
     "check the interface that the library uses",
     "Plain TCP to this host is not slow. Look for other processes on its cores (`top`).",
-    first="Check the interface that the library uses (NCCL_SOCKET_IFNAME, HOROVOD_GLOO_IFACE, "
+    first="Check the interface that the library uses ({names}HOROVOD_GLOO_IFACE, "
     "OMPI_MCA_btl_tcp_if_include).",
 )
 _FAR = advice(
@@ -47,6 +47,8 @@ _OVER = {"tcp": "TCP", "broadcast": "Horovod"}
 def slow_host_link(evidence: Evidence) -> Iterator[Finding]:
     """One host's link is far slower than those of the others: every allreduce waits for it."""
     named: set[str] = set()
+    on_gpus = evidence.run.manifest.settings.get("device") == "cuda"
+    names = "NCCL_SOCKET_IFNAME, " if on_gpus else ""
     # TCP first: a slow network is not reported a second time as a slow library.
     for row in evidence.table(NET_HOSTS.name).to_dict("records"):
         host, method = str(row["host"]), str(row["method"])
@@ -63,7 +65,7 @@ def slow_host_link(evidence: Evidence) -> Iterator[Finding]:
             f"The best of {row['num_pairs']} pairs with {host} reaches {own} over "
             f"{_OVER[method]}, {share} of what the other hosts have. {typical}An allreduce is as "
             "fast as its slowest link.",
-            _SLOW_TCP if method == "tcp" else _SLOW_LIBRARY,
+            _SLOW_TCP if method == "tcp" else _SLOW_LIBRARY.formatted(names=names),
             "certain",
             detail=host,
         )

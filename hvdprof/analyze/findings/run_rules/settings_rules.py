@@ -167,26 +167,6 @@ def adasum_costs(evidence: Evidence) -> Iterator[Finding]:
     )
 
 
-def oversubscribed(evidence: Evidence) -> Iterator[Finding]:
-    """More ranks than cores or GPUs."""
-    scaling = evidence.table("scaling")
-    sizes = sorted({int(size) for size in scaling.loc[scaling["oversubscribed"], "np"]})
-    if sizes:
-        yield Finding(
-            "oversubscribed",
-            "note",
-            "np=" + ",".join(map(str, sizes)),
-            "more ranks than cores or GPUs",
-            f"np={', '.join(map(str, sizes))}: ranks share cores or GPUs and take turns. These "
-            "sizes say nothing about scaling.",
-            advice(
-                "run at most as many ranks as there are cores",
-                first="Run at most as many ranks as there are cores (or GPUs).",
-            ),
-            "certain",
-        )
-
-
 def same_hostname(evidence: Evidence) -> Iterator[Finding]:
     """Several ranks of one pass that claim the same place on the same host."""
     ranks = evidence.run.ranks
