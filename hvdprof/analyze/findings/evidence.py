@@ -85,6 +85,15 @@ class Evidence:
         return manifest.environment.get(name) if own or not manifest.passes else None
 
     @property
+    def is_on_one_host(self) -> bool:
+        """Whether every rank of every pass was recorded, all on one host."""
+        ranks = self.run.ranks
+        wanted = {record.id: record.size for record in self.run.manifest.passes}
+        recorded = ranks.groupby("pass_id", observed=True)["rank"].nunique()
+        is_whole = {str(name): int(number) for name, number in recorded.items()} == wanted
+        return is_whole and len(ranks["hostname"].drop_duplicates()) == 1
+
+    @property
     def controllers(self) -> set[str]:
         """The controllers of the passes of Horovod: gloo, mpi."""
         passes = self.run.manifest.passes

@@ -8,6 +8,7 @@ from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.finding import Finding, by_gravity, by_severity
 from hvdprof.analyze.findings.log_findings import log_findings
 from hvdprof.analyze.findings.nccl_findings import findings_of_run
+from hvdprof.analyze.findings.nccl_rules.nccl_network_rules import WRONG_INTERFACE
 from hvdprof.analyze.findings.run_rules import causes_rules as causes
 from hvdprof.analyze.findings.run_rules import communication_rules as communication
 from hvdprof.analyze.findings.run_rules import evaluation_rules as evaluation
@@ -69,7 +70,10 @@ def findings(evidence: Evidence) -> pd.DataFrame:
         found, key=lambda finding: by_gravity(finding, outside.get(_cell(finding), 0.0))
     )
     own = FINDINGS.frame([finding.row() for finding in of_run])
-    return by_severity(own, log_findings(evidence.run), findings_of_run(evidence.run.nccl))
+    nccl = findings_of_run(evidence.run.nccl)
+    if evidence.is_on_one_host:
+        nccl = nccl[(nccl["id"] != WRONG_INTERFACE).to_numpy()]
+    return by_severity(own, log_findings(evidence.run), nccl)
 
 
 def _cell(finding: Finding) -> tuple[str, int | None, str]:

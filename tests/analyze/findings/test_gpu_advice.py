@@ -16,7 +16,8 @@ from tests.analyze.findings.test_run_findings import (
     under_ddp,
 )
 from tests.builders.finding_style import style_faults
-from tests.builders.finished_analysis import cell, manifest
+from tests.builders.finished_analysis import cell, manifest, pass_record, segment
+from tests.builders.nccl_log import job, recorded
 
 SHARED = {"device": "cuda:0", "gpu": "a", "num_gpus": 1}
 MISPLACED = SHARED | {"num_gpus": 2}
@@ -122,3 +123,20 @@ def test_a_slow_host_under_horovod_on_gpus_may_use_an_interface_of_nccl():
 
     assert "NCCL_SOCKET_IFNAME" in only(hosts, manifest=on_gpus)["action"]
     assert "NCCL_SOCKET_IFNAME" not in only(hosts)["action"]
+
+
+@pytest.mark.parametrize(
+    ("hosts", "size", "is_found"),
+    [(("node1", "node1"), 2, False), (("node1", "node2"), 2, True), (("node1", "node1"), 4, True)],
+    ids=["one host", "two hosts", "ranks without a recording"],
+)
+def test_a_run_on_one_host_may_use_an_interface_that_stays_there(tmp_path, hosts, size, is_found):
+    # The log of one rank of four: where the others are is known to the run alone.
+    lines = job(extra=["NET/Socket : Using [0]lo:127.0.0.1<0>"])
+    log = recorded(tmp_path, [line for line in lines if line.startswith("oak0:7000")])
+    record = pass_record("p", [segment("s")], mode="throughput", size=size)
+    given = evidence(
+        manifest=manifest(passes=[record]), ranks=ranks(0, 1, hosts=hosts), nccl=(log,)
+    )
+
+    assert ("nccl-wrong-interface" in list(findings(given)["id"])) == is_found

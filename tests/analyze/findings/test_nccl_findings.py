@@ -15,6 +15,7 @@ WATCHDOG = (
 )
 WARN = "oak0:7000:7050 [0] {where} NCCL WARN {text}"
 NVLINK = "+ NVL[240.0] - GPU/2C000"
+LOOPBACK = "NET/Socket : Using [0]lo:127.0.0.1<0>"
 REFUSED = "Net : Connect to 10.9.0.2<33092> failed : Connection refused"
 UNNAMED = "Call to ibv_open_device failed"
 UNOPENED = WARN.format(
@@ -32,6 +33,27 @@ def ids(recording: NcclRecording, *, least: str = "warning") -> list[str]:
 @pytest.mark.heavy
 def test_a_healthy_job_has_no_findings(tmp_path: Path) -> None:
     assert nccl_findings(recorded(tmp_path, job())).empty
+
+
+@pytest.mark.parametrize(
+    ("lines", "severity"),
+    [
+        (job(num_ranks=2, extra=[LOOPBACK]), None),
+        (job(num_ranks=4, extra=[LOOPBACK]), "warning"),
+        ([line for line in job(extra=[LOOPBACK]) if line.startswith("oak0:7000")], "note"),
+    ],
+    ids=["all on one host", "two hosts", "one rank of four"],
+)
+def test_an_interface_that_stays_on_the_host_matters_between_hosts(
+    tmp_path: Path, lines: list[str], severity: str | None
+) -> None:
+    found = nccl_findings(recorded(tmp_path, lines))
+    rows = found[found["id"] == "nccl-wrong-interface"].to_dict("records")
+
+    assert [row["severity"] for row in rows] == ([severity] if severity else [])
+    for row in rows:
+        is_unknown = "does not show whether ranks are on other hosts" in str(row["evidence"])
+        assert is_unknown == (severity == "note")
 
 
 BROKEN: dict[str, tuple[list[str], list[str]]] = {

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pandas as pd
 
 from hvdprof import units
-from hvdprof.analyze.findings.advice import Advice, advice, set_to, unset
+from hvdprof.analyze.findings.advice import Advice, advice, sentences, set_to, unset
 from hvdprof.analyze.findings.finding import Finding
 from hvdprof.analyze.findings.nccl_rules.nccl_rule import (
     first_row,
@@ -18,6 +18,8 @@ from hvdprof.analyze.findings.nccl_rules.nccl_rule import (
     shown,
 )
 from hvdprof.model.nccl_recording import NcclRecording
+
+WRONG_INTERFACE = "nccl-wrong-interface"
 
 _WRONG_INTERFACE = r"(?:lo|docker\d*|virbr\d*|veth\w*|br-\w+|cni\d*|flannel[\w.]*)$"
 _FAST_INTERFACE = r"(?:hsn\d+|efa\w*|rdmap\w+)$"
@@ -170,20 +172,33 @@ def plugin_missing(recording: NcclRecording) -> Iterator[Finding]:
         )
 
 
+def _on_one_host(recording: NcclRecording) -> bool:
+    """Whether the log shows that all ranks of all its communicators are on one host."""
+    ranks, communicators = recording.ranks, recording.communicators
+    if ranks.empty or is_several(ranks, "host"):
+        return False
+    stated = set(ranks.loc[ranks["num_nodes"].eq(1).fillna(False), "communicator"])
+    is_whole = communicators["num_ranks_seen"].ge(communicators["num_ranks"]).fillna(False)
+    return bool((is_whole | communicators["communicator"].isin(stated)).all())
+
+
 def wrong_interface(recording: NcclRecording) -> Iterator[Finding]:
-    """NCCL talks over an interface that does not leave the host."""
+    """NCCL talks over an interface that does not leave the host, and ranks may be on others."""
     nics = recording.nics[recording.nics["purpose"].isin(["bootstrap", "data"])]
     wrong = matching(nics, "name", _WRONG_INTERFACE)
     first = wrong[wrong["index"].fillna(0) == 0]
-    if first.empty:
+    if first.empty or _on_one_host(recording):
         return
     several = is_several(recording.ranks, "host")
     yield Finding(
-        "nccl-wrong-interface",
-        "warning" if several or recording.ranks.empty else "note",
+        WRONG_INTERFACE,
+        "warning" if several else "note",
         hosts_of(first),
         "wrong network interface",
-        f"NCCL uses the interface {first_row(first)['name']}, which does not leave the host.",
+        sentences(
+            f"NCCL uses the interface {first_row(first)['name']}, which does not leave the host.",
+            "" if several else "The log does not show whether ranks are on other hosts.",
+        ),
         set_to(
             "NCCL_SOCKET_IFNAME=^lo,docker0,virbr0",
             unit="or to the right interface of `ip -br addr`",
