@@ -236,7 +236,7 @@ def _setting(cell: FailedSegment | Skipped) -> str:
 def _where(manifest: Manifest) -> str:
     hosts = ", ".join(
         f"{host.get('hostname', '?')} ({units.count(host['num_cores'])} cores"
-        + (f", {len(host['gpus'])} GPUs)" if host.get("gpus") else ")")
+        + (f", {units.counted(len(host['gpus']), 'GPU')})" if host.get("gpus") else ")")
         for host in manifest.hosts
         if host.get("num_cores")
     )

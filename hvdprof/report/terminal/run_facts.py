@@ -58,7 +58,7 @@ def _hosts(manifest: Manifest) -> str:
         if host.get("num_cores"):
             parts.append(f"{units.count(host['num_cores'])} cores")
         if host.get("gpus"):
-            parts.append(f"{units.count(len(host['gpus']))} GPUs")
+            parts.append(units.counted(len(host["gpus"]), "GPU"))
         texts.append(f"{host.get('hostname', '?')} ({', '.join(part for part in parts if part)})")
     return "; ".join(texts)
 
