@@ -61,10 +61,12 @@ class Block:
 class Training:
     """A model that trains as ``bench_models`` does, with or without the recorder.
 
-    ``is_light`` says that the recorder writes windows instead of steps.
+    ``is_light`` says that the recorder writes windows instead of steps, ``device`` where the model
+    computes.
     """
 
     is_light = False
+    device = "cpu"
 
     def __init__(self, job: Job, name: str, image_size: int, batch_size: int) -> None:
         self.device = job.device

@@ -8,6 +8,7 @@ that nothing waits inside a step.
 import sys
 import time
 from collections.abc import Callable, Iterable
+from types import ModuleType
 from typing import Any, Protocol
 
 ANCHOR_INTERVAL_NS = 60_000_000_000
@@ -201,7 +202,7 @@ def time_source_of(device: str, clock: Callable[[], int] = time.monotonic_ns) ->
     )
 
 
-def current_stream_of(torch: Any, index: int | None) -> Callable[[], object]:
+def current_stream_of(torch: ModuleType, index: int | None) -> Callable[[], object]:
     """What returns the current stream of a GPU, of the current one without an index.
 
     ``torch.cuda.current_stream`` makes an object from the name of the device at each call: 7 of the
