@@ -79,10 +79,12 @@ def _own_state(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _ctrl_c_ends() -> None:
-    """A shell lets what it starts in the background ignore Ctrl-C, which tests send."""
+def _signals_end() -> None:
+    """Tests send Ctrl-C and hang-ups, which shells in the background and nohup let be ignored."""
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def pytest_configure(config: pytest.Config) -> None:

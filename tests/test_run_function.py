@@ -58,7 +58,8 @@ def test_a_function_is_measured_as_a_script_is(tmp_path):
         "03-np2-trace-r1",
     ]
     assert Manifest.read(run.folder).status == Status.DONE
-    assert run.analyze().verdict.sentence.startswith("train on 2 ranks:")
+    # On a machine that others use, that it is too busy comes first.
+    assert "train on 2 ranks:" in run.analyze().verdict.sentence
     of_two = own_steps(run, "np2-throughput")
     assert of_two.groupby("rank").size().tolist() == [3 * STEPS - 5] * 2
     assert set(of_two["samples"]) == {BATCH}
