@@ -64,7 +64,7 @@ setup: $(VENV)/.hvdprof-horovod $(VENV)/.hvdprof-dev  ## Install hvdprof, Horovo
 bench: $(VENV)/.hvdprof-horovod  ## Measure on this machine; ARGS="..." goes to `hvdprof bench`.
 	$(BIN)/hvdprof bench --preset quick $(ARGS)
 
-test-fast: $(VENV)/.hvdprof-fast  ## Run what needs nothing but Python, in an environment without torch: 4 minutes on two cores.
+test-fast: $(VENV)/.hvdprof-fast  ## Run what needs nothing but Python, in an environment without torch: 1 minute on two cores.
 	$(BIN)/python -m pytest --fast -n logical --dist worksteal --durations=10 --durations-min=0.5 $(ARGS)
 
 test-lowest: $(LOWEST_VENV)/.hvdprof-lowest  ## Run the fast tests with the lowest versions that pyproject.toml allows.
@@ -72,7 +72,7 @@ test-lowest: $(LOWEST_VENV)/.hvdprof-lowest  ## Run the fast tests with the lowe
 
 # Tests that wait for deadlines: six at a time. Real ranks and browsers: two files at a time on any
 # machine, the longest first (tests/conftest.py). What measures time runs alone.
-test: setup $(VENV)/.hvdprof-sessions  ## Run every test, 51 minutes on two cores: the fast ones with coverage, the rest, and alone what measures time.
+test: setup $(VENV)/.hvdprof-sessions  ## Run every test, 47 minutes on two cores: the fast ones with coverage, the rest, and alone what measures time.
 	@$(call provide,command -v chromium,A browser for the tests of the dashboard is,chromium)
 	@[ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || { $(call provide,PATH="$$PATH:/usr/sbin" command -v slurmctld && PATH="$$PATH:/usr/sbin" command -v slurmd && command -v srun && command -v munge && ls /usr/lib/*/pmix2/lib/libpmix.so,Slurm for the tests of its launcher is,slurmctld slurmd slurm-client munge libpmix-dev); }
 	@[ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || { $(call provide,java -version,Java for the tests on Spark is,default-jre-headless); }
