@@ -41,6 +41,19 @@ def test_bursts_of_two_ranks_are_of_none() -> None:
     assert late_rank([work], [], PHASES_OF) is None
 
 
+def test_most_of_the_lateness_in_few_of_the_large_delays_is_of_none() -> None:
+    late = 3 * _bursts(2, 1, [4, 13, 31]) + _bursts(2, 0, [6, 22])
+    work = simulated(NUM_STEPS, 2, extra_ms={"backward": late})
+    assert late_rank([work], [], PHASES_OF) is None
+
+
+def test_all_large_delays_beside_many_small_ones_of_another_rank_are_of_none() -> None:
+    late = _bursts(2, 1, [4, 9, 13, 22, 31])
+    late[5::3, 0] = 20.0
+    work = simulated(NUM_STEPS, 2, extra_ms={"backward": late})
+    assert late_rank([work], [], PHASES_OF) is None
+
+
 def test_the_first_of_two_queues_that_run_empty_is_not_late_alone() -> None:
     late = _bursts(2, 1, [4, 9, 13, 22, 26, 31, 37]) + _bursts(2, 0, [38])
     work = simulated(NUM_STEPS, 2, extra_ms={"data": late})
