@@ -94,4 +94,6 @@ def cell_split(
         )
         for number, work in enumerate(own_works)
     )
-    return CellSplit(of_cell, alone, tuple(launches), late)
+    # What such a rank spends more is in a term of its own, and no longer in the jitter.
+    is_apart = late is not None and any(rank.rank == late.rank for rank in alone)
+    return CellSplit(of_cell, alone, tuple(launches), None if is_apart else late)

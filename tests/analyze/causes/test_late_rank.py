@@ -73,11 +73,12 @@ def test_one_rank_and_noise_are_not_late() -> None:
     assert late_rank([simulated(NUM_STEPS, 4)], [], PHASES_OF) is None
 
 
-@pytest.mark.heavy
-def test_no_sentence_says_that_all_ranks_wait_where_one_does(tmp_path: Path) -> None:
-    # The shape of a DataLoader with 2 workers whose dataset is slow on rank 1: bursts of 74 to
-    # 97 ms in a third of 23 steps, beside other work.
-    rng = np.random.default_rng(5)
+def _burst_run(folder: Path, seed: int):
+    """The shape of a DataLoader with 2 workers whose dataset is slow on rank 1.
+
+    Bursts of 74 to 97 ms in a third of 23 steps, beside other work.
+    """
+    rng = np.random.default_rng(seed)
     parts = {name: np.full((2, 25), float(ms)) for name, ms in typical_parts(50.0, 2.0).items()}
     parts["forward"] += rng.normal(0, 1.5, (2, 25)).clip(-3, 3)
     hit = rng.random((2, 25)) < 0.35
@@ -86,9 +87,19 @@ def test_no_sentence_says_that_all_ranks_wait_where_one_does(tmp_path: Path) -> 
     parts["blocked"] = 2.0 + own.max(axis=0) - own
     alone = SegmentSpec(num_steps=23, parts_ms=typical_parts(48.0))
     both = SegmentSpec(num_steps=23, parts_ms=parts)
-    passes = [PassSpec(segments=[alone]), PassSpec(size=2, segments=[both])]
+    return analysis_of(folder, [PassSpec(segments=[alone]), PassSpec(size=2, segments=[both])])
 
-    analysis = analysis_of(tmp_path, passes)
+
+@pytest.mark.heavy
+def test_jitter_is_no_ranks_whose_delays_are_a_cause_of_their_own(tmp_path: Path) -> None:
+    analysis = _burst_run(tmp_path, 1)
+    rows = analysis.table("waterfall").query("np == 2").set_index("term")["ranks"].astype(str)
+    assert (rows["input-bound"], rows["jitter"]) == ("1", "")
+
+
+@pytest.mark.heavy
+def test_no_sentence_says_that_all_ranks_wait_where_one_does(tmp_path: Path) -> None:
+    analysis = _burst_run(tmp_path, 5)
 
     said = analysis.verdict.sentence
     assert "Largest loss: jitter, most of it of rank 1" in said
