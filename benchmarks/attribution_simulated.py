@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.page_section import write_section
+from hvdprof.analyze.ranks.names import named_causes
 from hvdprof.analyze.steps.replay import costs_of_ranks
-from hvdprof.analyze.stragglers.patterns import named_causes
 from tests.builders.analysis import autoregressive
 from tests.builders.step_works import PARTS_MS, simulated
 

@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.page_section import write_section
+from hvdprof.analyze.ranks.names import named_causes
 from hvdprof.analyze.steps.step_work import StepWork
 from hvdprof.analyze.stragglers.clock_bounds import clocks, corrected, remaining_offsets
-from hvdprof.analyze.stragglers.patterns import named_causes
 from hvdprof.analyze.stragglers.stragglers import stragglers
 from hvdprof.analyze.stragglers.waiting import UNDECIDED, caused_wait, step_waits
 from hvdprof.model.tables.waiting_tables import STRAGGLER_PATTERNS

@@ -21,8 +21,8 @@ from benchmarks.script_fault_cases import CASES, STRAGGLER, Case
 from benchmarks.script_fault_judgement import LEAST_SHARE, mean_lost_ns
 from benchmarks.script_faults import lost
 from hvdprof import api
+from hvdprof.analyze.ranks.own_time import own_times
 from hvdprof.analyze.steps.step_work import StepWork, Times, step_work
-from hvdprof.analyze.stragglers.own_time import own_times
 from tests.builders.analysis import autoregressive
 from tests.builders.step_works import PARTS_MS, simulated
 

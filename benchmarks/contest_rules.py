@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hvdprof.analyze.ranks.names import named_causes
 from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.analyze.steps.replay import with_ranks_on_time
 from hvdprof.analyze.steps.step_work import StepWork, Times
-from hvdprof.analyze.stragglers.patterns import named_causes
 
 NO_PHASE = ""
 SECTIONS = ("data", "forward", "backward", "optimizer")

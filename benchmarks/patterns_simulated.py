@@ -18,8 +18,8 @@ import numpy as np
 
 from benchmarks.page_section import write_section
 from hvdprof.analyze.causes.launch_causes import launch_causes
-from hvdprof.analyze.stragglers.named_cause import PERIODIC
-from hvdprof.analyze.stragglers.patterns import named_causes
+from hvdprof.analyze.ranks.named_cause import PERIODIC
+from hvdprof.analyze.ranks.names import named_causes
 from tests.builders.launch_patterns import (
     COUNTER_EXAMPLES,
     NOISES,

@@ -19,9 +19,9 @@ import numpy as np
 
 from benchmarks.page_section import write_section
 from hvdprof.analyze.causes.launch_causes import launch_causes
+from hvdprof.analyze.ranks.names import named_causes
 from hvdprof.analyze.steps.replay import costs_of_ranks
 from hvdprof.analyze.steps.step_work import StepWork, Times
-from hvdprof.analyze.stragglers.patterns import named_causes
 from tests.builders.analysis import autoregressive
 from tests.builders.synced_steps import MS, Piece, fsdp_step, launch_of, own_work
 

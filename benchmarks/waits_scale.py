@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from hvdprof.analyze.ranks.names import named_causes
 from hvdprof.analyze.steps.step_work import StepWork, of_previous
 from hvdprof.analyze.stragglers.arrivals import (
     ArrivalCube,
@@ -30,7 +31,6 @@ from hvdprof.analyze.stragglers.clock_bounds import (
     ready_of_steps,
     remaining_offsets,
 )
-from hvdprof.analyze.stragglers.patterns import named_causes
 from hvdprof.analyze.stragglers.stragglers import stragglers
 from hvdprof.analyze.stragglers.waiting import caused_wait
 from hvdprof.model.tables.run_tables import ARRIVALS

@@ -18,10 +18,14 @@ from hvdprof.model.causes import (
     TERMS,
 )
 from hvdprof.model.frame_row import FrameRow, is_missing
+from hvdprof.model.tables.waiting_tables import LASTING_PATTERNS
 from hvdprof.rank_names import ranks_named
 
 MOST_NAMED_RANKS = 2
 """More ranks are counted instead of named."""
+
+FEW_EVENTS = 6
+"""Events at no regular distance below which they are counted, and not called irregular."""
 
 _OUTSIDE = "outside"
 _BEFORE_UPDATE = "before_update"
@@ -63,14 +67,10 @@ def cause_name(row: FrameRow) -> str:
 
 
 def cause_title(row: FrameRow) -> tuple[str, str]:
-    """Title and detail of a finding on it; delays at random with their frequency and length."""
+    """Title and detail of a finding on it; delays at no regular steps with their frequency."""
     if row["term"] not in (STRAGGLER, PAUSE):
         return CAUSES[str(row["term"])], ""
-    if row["pattern"] != "irregular":
-        return _name(row)
-    often = units.percent(float(row["affected_share"]), 0)
-    length = units.of_unit(float(row["delay_ns"]), "ns")
-    return _name(row, with_phase=False)[0], f"{often} of the steps, {length}"
+    return _name(row, counted=True)
 
 
 def short_cause_name(row: FrameRow) -> str:
@@ -134,16 +134,17 @@ def _titled(title: str, detail: str) -> str:
     return f"{title}: {detail}" if detail else title
 
 
-def _name(row: FrameRow, *, with_phase: bool = True) -> tuple[str, str]:
+def _name(row: FrameRow, *, with_phase: bool = True, counted: bool = False) -> tuple[str, str]:
     """Title and detail, as they stand inside a sentence."""
     phase = str(row["phase"])
     place = f", {where(phase)}" if with_phase else ""
-    how = _how(row)
+    is_counted = counted and row["pattern"] == "irregular"
+    how = _how_often(row) if is_counted else _how(row)
     if row["term"] == PAUSE:
         shown = place if phase not in (_OUTSIDE, _MIXED) else ""
         return f"{'pauses' if row.get('np') == 1 else 'all ranks pause'} {how}{shown}", ""
     ranks = ranks_of(row)
-    if row["pattern"] in ("persistent", "from-step"):
+    if row["pattern"] in LASTING_PATTERNS:
         since = f" {how}" if how else ""
         several = "s" if len(ranks) != 1 else ""
         return f"straggler{several}{since}", f"{_who(row)}{place}"
@@ -166,9 +167,25 @@ def _how(row: FrameRow) -> str:
             if is_missing(row.get("first_step")):
                 return "from a step on"
             return f"from step {int(row['first_step'])}"
+        case "for-a-while":
+            if is_missing(row.get("first_step")) or is_missing(row.get("last_step")):
+                return "for a while"
+            return f"in steps {int(row['first_step'])} to {int(row['last_step'])}"
+        case "growing":
+            if is_missing(row.get("last_delay_ns")):
+                return "that grows"
+            return f"that grows to {units.of_unit(float(row['last_delay_ns']), 'ns')}"
         case "irregular":
-            return "at random"
+            return "now and then"
     return ""
+
+
+def _how_often(row: FrameRow) -> str:
+    """Of few events the number: their share of the steps says little about the job."""
+    number = 0 if is_missing(row.get("num_events")) else int(row["num_events"])
+    if 0 < number < FEW_EVENTS:
+        return {1: "once", 2: "twice"}.get(number, f"{number} times")
+    return f"in {units.percent(float(row['affected_share']), 0)} of steps"
 
 
 def _who(row: FrameRow) -> str:

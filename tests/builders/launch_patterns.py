@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from hvdprof.analyze.steps.step_work import StepWork
-from hvdprof.analyze.stragglers.named_cause import (
+from hvdprof.analyze.ranks.named_cause import (
     FROM_STEP,
     IRREGULAR,
     PAUSE,
@@ -20,11 +19,14 @@ from hvdprof.analyze.stragglers.named_cause import (
     STRAGGLER,
     NamedCause,
 )
+from hvdprof.analyze.steps.step_work import StepWork
 from tests.builders.step_works import PARTS_MS, simulated
 
 Times = NDArray[np.float64]
 NOISES = ("independent", "correlated", "heavy tails")
 NO_PHASE = "mixed"
+FOR_A_WHILE, GROWING = "for-a-while", "growing"
+ANY_PATTERN = ("from-step", "persistent", "periodic", "irregular", "for-a-while", "growing")
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +156,7 @@ def any_rank_every_seventh_step(shape: Shape) -> Scene:
 
 def half_of_the_ranks(shape: Shape) -> Scene:
     """Half of the ranks are slower by 20 ms in every step, as on a slow host."""
-    extra, first = shape.nothing(), shape.num_ranks // 2
+    extra, first = shape.nothing(), shape.num_ranks - shape.num_ranks // 2
     extra[:, first:] = 20.0
     ranks = tuple(range(first, shape.num_ranks))
     return Scene({"backward": extra}, (Truth(STRAGGLER, ranks, "backward", (PERSISTENT,)),))
@@ -265,6 +267,82 @@ def _stalls_of_queue(shape: Shape, per_batch_ms: list[float]) -> Times:
     return stalls
 
 
+def bursts_of_one_rank(shape: Shape) -> Scene:
+    """One rank waits 70 to 95 ms for data in a third of the steps, in bursts."""
+    extra, rank = shape.nothing(), shape.a_rank()
+    step = int(shape.rng.integers(4, 8))
+    while step < shape.num_steps:
+        for _ in range(int(shape.rng.integers(2, 6))):
+            if step < shape.num_steps:
+                extra[step, rank] = shape.rng.uniform(70.0, 95.0)
+            step += int(shape.rng.integers(1, 3))
+        step += int(shape.rng.integers(1, 5))
+    return Scene({"data": extra}, (Truth(STRAGGLER, (rank,), "data", ANY_PATTERN),))
+
+
+def heavy_tailed_delay(shape: Shape) -> Scene:
+    """One rank is late by 30 ms in the mean in every step, lognormal with sigma 1."""
+    extra, rank = shape.nothing(), shape.a_rank()
+    extra[:, rank] = shape.rng.lognormal(np.log(30.0) - 0.5, 1.0, shape.num_steps)
+    return Scene({"data": extra}, (Truth(STRAGGLER, (rank,), "data", ANY_PATTERN),))
+
+
+def growing_delay(shape: Shape) -> Scene:
+    """One rank is late by a time that grows from 0 to 60 ms."""
+    extra, rank = shape.nothing(), shape.a_rank()
+    extra[:, rank] = np.linspace(0, 60.0, shape.num_steps)
+    return Scene({"backward": extra}, (Truth(STRAGGLER, (rank,), "backward", (GROWING,)),))
+
+
+def slow_for_a_while(shape: Shape) -> Scene:
+    """One rank is slower by 50 ms in a quarter of the launch, in its middle."""
+    extra, rank = shape.nothing(), shape.a_rank()
+    first = int(shape.num_steps * shape.rng.uniform(0.2, 0.5))
+    extra[first : first + shape.num_steps // 4, rank] = 50.0
+    return Scene({"backward": extra}, (Truth(STRAGGLER, (rank,), "backward", (FOR_A_WHILE,)),))
+
+
+def slow_from_a_step_on_and_bursts(shape: Shape) -> Scene:
+    """One rank is slower by 25 ms in forward from a step on, another waits for data in bursts."""
+    slow, waits = shape.nothing(), shape.nothing()
+    first, second = (int(rank) for rank in shape.rng.permutation(shape.num_ranks)[:2])
+    slow[int(shape.num_steps * shape.rng.uniform(0.3, 0.5)) :, first] = 25.0
+    steps = shape.at_random(round(0.15 * shape.num_steps))
+    waits[steps, second] = shape.rng.uniform(80.0, 120.0, len(steps))
+    truths = (
+        Truth(STRAGGLER, (first,), "forward", (FROM_STEP, PERSISTENT)),
+        Truth(STRAGGLER, (second,), "data", (IRREGULAR, PERIODIC)),
+    )
+    return Scene({"forward": slow, "data": waits}, truths)
+
+
+def one_long_stall(shape: Shape) -> Scene:
+    """One rank stalls once, for a quarter of the launch."""
+    extra, rank = shape.nothing(), shape.a_rank()
+    extra[int(shape.rng.integers(3, shape.num_steps)), rank] = 25.0 * shape.num_steps
+    return Scene({"outside": extra}, (Truth(STRAGGLER, (rank,), "outside", (IRREGULAR,)),))
+
+
+def two_checkpoints(shape: Shape) -> Scene:
+    """Rank 0 pauses for 0.3 s in every ninth step, the last rank for 0.2 s in every fifth."""
+    extra, last = shape.nothing(), shape.num_ranks - 1
+    extra[shape.every(9), 0] = 300.0
+    extra[shape.every(5), last] += 200.0
+    truths = (
+        Truth(STRAGGLER, (0,), "outside", (PERIODIC,), 9),
+        Truth(STRAGGLER, (last,), "outside", (PERIODIC,), 5),
+    )
+    return Scene({"outside": extra}, truths)
+
+
+def counter_of_each_epoch(shape: Shape) -> Scene:
+    """Rank 0 writes 0.3 s long in every seventh step of each epoch of 24: the counter restarts."""
+    extra = shape.nothing()
+    for epoch in range(0, shape.num_steps, 24):
+        extra[epoch + 7 : min(epoch + 24, shape.num_steps) : 7, 0] = 300.0
+    return Scene({"outside": extra}, (Truth(STRAGGLER, (0,), "outside", (PERIODIC, IRREGULAR)),))
+
+
 PATTERNS: tuple[Callable[[Shape], Scene], ...] = (
     checkpoints_of_rank_0,
     pauses_of_all_ranks,
@@ -282,6 +360,14 @@ PATTERNS: tuple[Callable[[Shape], Scene], ...] = (
     longer_last_batch_of_one,
     after_evaluation,
     slow_rank_and_checkpoints,
+    bursts_of_one_rank,
+    heavy_tailed_delay,
+    growing_delay,
+    slow_for_a_while,
+    slow_from_a_step_on_and_bursts,
+    one_long_stall,
+    two_checkpoints,
+    counter_of_each_epoch,
 )
 
 

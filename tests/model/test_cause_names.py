@@ -42,8 +42,20 @@ def row(term="straggler", ranks="1", phase="data", pattern="persistent", **value
             ("2 ranks late every 7 steps, data phase", ""),
         ),
         (
-            {"pattern": "irregular", "affected_share": 0.07, "delay_ns": 150e6},
-            ("rank 1 late at random", "7 % of the steps, 150 ms"),
+            {"pattern": "irregular", "affected_share": 0.07, "delay_ns": 150e6, "num_events": 6},
+            ("rank 1 late in 7 % of steps, data phase", ""),
+        ),
+        (
+            {"pattern": "irregular", "affected_share": 0.02, "delay_ns": 150e6, "num_events": 2},
+            ("rank 1 late twice, data phase", ""),
+        ),
+        (
+            {"pattern": "for-a-while", "phase": "backward", "first_step": 30, "last_step": 54},
+            ("straggler in steps 30 to 54", "rank 1, backward phase"),
+        ),
+        (
+            {"pattern": "growing", "phase": "backward", "last_delay_ns": 60e6},
+            ("straggler that grows to 60.0 ms", "rank 1, backward phase"),
         ),
         (
             {
@@ -51,8 +63,9 @@ def row(term="straggler", ranks="1", phase="data", pattern="persistent", **value
                 "pattern": "irregular",
                 "affected_share": 0.07,
                 "delay_ns": 150e6,
+                "num_events": 7,
             },
-            ("any rank late at random", "7 % of the steps, 150 ms"),
+            ("any rank late in 7 % of steps, data phase", ""),
         ),
         (
             {
@@ -86,9 +99,10 @@ def test_the_title_names_rank_phase_and_period(given, title):
 
 
 def test_the_name_of_a_row_has_no_numbers_of_its_events():
-    own = row(ranks="any", pattern="irregular", affected_share=0.07, delay_ns=150e6)
+    values = {"affected_share": 0.07, "delay_ns": 150e6, "num_events": 7}
+    own = row(ranks="any", pattern="irregular", **values)
 
-    assert cause_name(own) == "any rank late at random, data phase"
+    assert cause_name(own) == "any rank late now and then, data phase"
     assert cause_name(row()) == "straggler: rank 1, data phase"
     assert cause_name(row("residual", "", "", "")) == "rounding residual"
 
@@ -120,7 +134,7 @@ def test_a_difference_of_two_cells_has_no_period():
 
     assert [cause_name(one) for one in rows] == [
         "all ranks pause periodically",
-        "all ranks pause at random",
+        "all ranks pause now and then",
     ]
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from hvdprof.analyze.causes.shapley import MOST_PLAYERS
+from hvdprof.analyze.ranks.named_cause import IRREGULAR, STRAGGLER, NamedCause
+from hvdprof.analyze.ranks.own_time import MIXED
 from hvdprof.analyze.stats.uncertainty import NAN
-from hvdprof.analyze.stragglers.named_cause import IRREGULAR, STRAGGLER, NamedCause
-from hvdprof.analyze.stragglers.own_time import MIXED
 from hvdprof.model.causes import ALL_RANKS, ANY_RANK
 
 SHARE_OF_LAUNCHES = 0.5

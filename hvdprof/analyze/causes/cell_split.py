@@ -9,14 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from hvdprof.analyze.causes.cell_causes import MOST_NAMED, CellCause, cell_causes
-from hvdprof.analyze.causes.late_rank import LateRank, late_rank
 from hvdprof.analyze.causes.launch_causes import LaunchCauses, launch_causes
 from hvdprof.analyze.causes.launch_scatter import outlasts_launches
-from hvdprof.analyze.causes.rank_alone import PHASES_OF, RankAlone, ranks_alone
+from hvdprof.analyze.causes.rank_alone import RankAlone, ranks_alone
+from hvdprof.analyze.ranks.jitter import JitterRank, jitter_rank
+from hvdprof.analyze.ranks.named_cause import NamedCause
 from hvdprof.analyze.stats.launch_spread import Spread, spread
 from hvdprof.analyze.steps.cells import CellTime
 from hvdprof.analyze.steps.step_work import StepWork
-from hvdprof.analyze.stragglers.named_cause import NamedCause
 from hvdprof.model.launch_key import LaunchKey
 
 
@@ -24,13 +24,13 @@ from hvdprof.model.launch_key import LaunchKey
 class CellSplit:
     """The causes of a cell: those with a name, ranks alone, and what each launch consists of.
 
-    ``late`` is the rank that most of the jitter lies on; None where it lies on several.
+    ``jitter`` is the rank that most of the jitter lies on; None where it lies on several.
     """
 
     named: tuple[CellCause, ...]
     alone: tuple[RankAlone, ...]
     launches: tuple[LaunchCauses, ...]
-    late: LateRank | None
+    jitter: JitterRank | None
 
     @property
     def has_phases(self) -> bool:
@@ -56,8 +56,6 @@ class CellSplit:
             share: What of the part is to be explained.
         """
         costs = [launch.alone[name].share for launch in self.launches if name in launch.alone]
-        if not costs and self.late is not None and name in self.late.parts:
-            return str(self.late.rank)
         if not costs or np.mean(costs) <= share / 2:
             return ""
         return next(str(rank.rank) for rank in self.alone if rank.part == name)
@@ -83,9 +81,7 @@ def cell_split(
         for cause in cell_causes(by_launch, time.cell.np)
         if outlasts_launches(cause, own_works, by_launch)
     )
-    late = late_rank(own_works, of_cell, PHASES_OF)
-    sure = late.rank if late is not None and late.is_sure else None
-    alone = ranks_alone(own_works, of_cell, sure)[: MOST_NAMED - len(of_cell)] if own_works else ()
+    alone = ranks_alone(own_works, of_cell)[: MOST_NAMED - len(of_cell)] if own_works else ()
     launches = (
         launch_causes(
             work,
@@ -94,6 +90,11 @@ def cell_split(
         )
         for number, work in enumerate(own_works)
     )
+    members = [
+        [member for cause in of_cell for member in cause.members[number]]
+        for number in range(len(own_works))
+    ]
+    jitter = jitter_rank(own_works, members)
     # What such a rank spends more is in a term of its own, and no longer in the jitter.
-    is_apart = late is not None and any(rank.rank == late.rank for rank in alone)
-    return CellSplit(of_cell, alone, tuple(launches), None if is_apart else late)
+    is_apart = jitter is not None and any(rank.rank == jitter.rank for rank in alone)
+    return CellSplit(of_cell, alone, tuple(launches), None if is_apart else jitter)

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hvdprof.analyze.ranks.named_cause import FROM_STEP, GROWING, PAUSE, PERSISTENT, NamedCause
 from hvdprof.analyze.steps.step_work import StepWork, Times
-from hvdprof.analyze.stragglers.named_cause import FROM_STEP, PAUSE, PERSISTENT, NamedCause
 from hvdprof.model.arrays import Bools
 
 RARE_SHARE = 1 / 3
@@ -182,7 +182,7 @@ def _lasting(rows: Rows, members: Sequence[NamedCause]) -> Bools:
     found = np.zeros(rows.window.shape, dtype=bool)
     row = np.arange(len(rows.is_window))
     for member in members:
-        if member.pattern in (PERSISTENT, FROM_STEP):
+        if member.pattern in (PERSISTENT, FROM_STEP, GROWING):
             first = 0 if member.pattern == PERSISTENT else int(member.affected.any(axis=1).argmax())
             own = np.asarray(member.affected.any(axis=0))
             found |= own[:, None] & (row >= first)

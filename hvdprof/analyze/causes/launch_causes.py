@@ -18,9 +18,9 @@ from hvdprof.analyze.causes.delays import (
 )
 from hvdprof.analyze.causes.rank_delay import RankDelay, own_times_of, without_delays
 from hvdprof.analyze.causes.shapley import shapley
+from hvdprof.analyze.ranks.named_cause import NamedCause
 from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.analyze.steps.step_work import StepWork, Times
-from hvdprof.analyze.stragglers.named_cause import NamedCause
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from hvdprof.analyze.causes.cell_causes import CellCause
+from hvdprof.analyze.ranks.events import MOST_OF_ALL
+from hvdprof.analyze.ranks.named_cause import LASTING, PERIODIC, STRAGGLER, NamedCause
+from hvdprof.analyze.ranks.own_time import lateness_of, own_times
 from hvdprof.analyze.stats.distributions import student_quantile
 from hvdprof.analyze.steps.step_work import StepWork, Times
-from hvdprof.analyze.stragglers.delay import SLOW
-from hvdprof.analyze.stragglers.named_cause import PERIODIC, STRAGGLER, NamedCause
-from hvdprof.analyze.stragglers.own_time import lateness_of, own_times
-from hvdprof.analyze.stragglers.stalls import MOST_STEPS
 from hvdprof.model.causes import ANY_RANK
 
 LEVEL_OF_SCATTER = 0.01
@@ -83,7 +82,7 @@ def _lasts(cause: CellCause) -> bool:
 
 
 def _is_sparse(one: NamedCause) -> bool:
-    return one.pattern not in SLOW and float(one.affected.any(axis=1).mean()) <= MOST_STEPS
+    return one.pattern not in LASTING and float(one.affected.any(axis=1).mean()) <= MOST_OF_ALL
 
 
 def _mean_lateness(work: StepWork, events: Sequence[NamedCause]) -> Times | None:

@@ -14,13 +14,13 @@ from hvdprof.analyze.causes.cell_causes import CellCause
 from hvdprof.analyze.causes.delays import DATA, OUTSIDE
 from hvdprof.analyze.causes.launch_scatter import LEVEL_OF_SCATTER, exceeds_scatter
 from hvdprof.analyze.causes.rank_delay import RankDelay, phase_times
+from hvdprof.analyze.ranks.delay import SMALLEST_SHARE
+from hvdprof.analyze.ranks.events import MOST_OF_ALL
+from hvdprof.analyze.ranks.named_cause import STRAGGLER, NamedCause
+from hvdprof.analyze.ranks.own_time import BEFORE_UPDATE, OUTSIDE_PHASE, lateness
 from hvdprof.analyze.stats.significance import above_zero
 from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.analyze.steps.step_work import StepWork, Times
-from hvdprof.analyze.stragglers.delay import SMALLEST_SHARE
-from hvdprof.analyze.stragglers.named_cause import STRAGGLER, NamedCause
-from hvdprof.analyze.stragglers.own_time import BEFORE_UPDATE, OUTSIDE_PHASE, lateness
-from hvdprof.analyze.stragglers.stalls import MOST_STEPS
 from hvdprof.model.arrays import Bools
 from hvdprof.model.cause_names import ranks_of
 
@@ -43,9 +43,7 @@ class RankAlone:
     delays: tuple[tuple[RankDelay, ...], ...]
 
 
-def ranks_alone(
-    works: Sequence[StepWork], named: Sequence[CellCause], late: int | None = None
-) -> tuple[RankAlone, ...]:
+def ranks_alone(works: Sequence[StepWork], named: Sequence[CellCause]) -> tuple[RankAlone, ...]:
     """The ranks that exceed the others, at most one for each of DATA and OUTSIDE.
 
     A rank exceeds them by the median of the other ranks in the same step. On average that is at
@@ -56,7 +54,6 @@ def ranks_alone(
     Args:
         works: The steps of each launch of the cell.
         named: The named causes of the cell.
-        late: The ``late_rank`` of the cell: that its excess is no chance is known by its events.
     """
     if not all(work.own.any() for work in works):
         return ()
@@ -70,7 +67,7 @@ def ranks_alone(
     taken = [rank for cause in named for rank in ranks_of({"ranks": cause.ranks})]
     candidates = ~lasting & ~np.isin(works[0].ranks, taken)
     found = (
-        _rank_alone(part, works, [_Free(lasting, own) for own in events], candidates, late)
+        _rank_alone(part, works, [_Free(lasting, own) for own in events], candidates)
         for part in PHASES_OF
     )
     return tuple(rank for rank in found if rank is not None)
@@ -98,7 +95,7 @@ def _lasts(events: Sequence[NamedCause], work: StepWork) -> Bools:
     found = np.zeros(len(work.ranks), dtype=bool)
     for event in events:
         if event.kind == STRAGGLER:
-            found |= event.affected.mean(axis=0) > MOST_STEPS
+            found |= event.affected.mean(axis=0) > MOST_OF_ALL
     return found
 
 
@@ -107,7 +104,6 @@ def _rank_alone(
     works: Sequence[StepWork],
     free: Sequence[_Free],
     candidates: Bools,
-    known: int | None,
 ) -> RankAlone | None:
     phases = [
         [own.excess(phase_times(work)[phase]) for phase in PHASES_OF[part]]
@@ -124,7 +120,7 @@ def _rank_alone(
         return None
     level = LEVEL_OF_SCATTER / len(candidates)
     exceeds = [above_zero(excess[~np.isnan(excess[:, place]), place], level) for excess in whole]
-    if np.mean(exceeds) < SHARE_OF_LAUNCHES and works[0].ranks[place] != known:
+    if np.mean(exceeds) < SHARE_OF_LAUNCHES:
         return None
     if len(works) > 1 and not exceeds_scatter(late, [place]):
         return None

@@ -8,14 +8,14 @@ import numpy as np
 
 from hvdprof.analyze.causes.delays import OPTIMIZER, later_rows, rows_of
 from hvdprof.analyze.causes.shapley import shapley
-from hvdprof.analyze.steps.step_work import StepWork, Times
-from hvdprof.analyze.steps.sync_points import SyncPoints
-from hvdprof.analyze.stragglers.own_time import (
+from hvdprof.analyze.ranks.own_time import (
     BEFORE_UPDATE,
     MIXED,
     OUTSIDE_PHASE,
     lateness,
 )
+from hvdprof.analyze.steps.step_work import StepWork, Times
+from hvdprof.analyze.steps.sync_points import SyncPoints
 
 
 @dataclass(frozen=True, slots=True)

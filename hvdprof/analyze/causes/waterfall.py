@@ -12,6 +12,8 @@ from hvdprof.analyze.causes.cell_split import CellSplit, cell_split
 from hvdprof.analyze.causes.delays import COMPUTE, DATA, OUTSIDE
 from hvdprof.analyze.causes.launch_causes import LaunchCauses
 from hvdprof.analyze.causes.transfer_split import UNKNOWN, transfer_splits
+from hvdprof.analyze.ranks.delay import SMALLEST_SHARE
+from hvdprof.analyze.ranks.named_cause import NamedCause
 from hvdprof.analyze.scaling.efficiency import in_order, samples_per_rank
 from hvdprof.analyze.stats.launch_spread import Spread, less, spread
 from hvdprof.analyze.stats.launch_spread import times as scaled
@@ -21,8 +23,6 @@ from hvdprof.analyze.steps.cells import Cell, CellTime, throughput_cells
 from hvdprof.analyze.steps.launch_facts import Facts
 from hvdprof.analyze.steps.step_time_ratio import PairedRatios
 from hvdprof.analyze.steps.step_work import StepWork
-from hvdprof.analyze.stragglers.delay import SMALLEST_SHARE
-from hvdprof.analyze.stragglers.named_cause import NamedCause
 from hvdprof.model.causes import (
     BASELINE_CREDIT,
     COMPUTE_INFLATION,
@@ -200,8 +200,8 @@ def _other_terms(own: CellSplit, reference: _Reference | None) -> dict[str, _Ter
         JITTER: _Term(
             spread([launch.jitter.share for launch in own.launches]),
             float(np.mean([launch.jitter.saved_if_removed for launch in own.launches])),
-            rank="" if own.late is None else str(own.late.rank),
-            phase="" if own.late is None else own.late.phase,
+            rank="" if own.jitter is None else str(own.jitter.rank),
+            phase="" if own.jitter is None else own.jitter.phase,
         ),
         EXPOSED_TRANSFER: _Term(
             spread([launch.transfer.share for launch in own.launches]),
@@ -242,6 +242,8 @@ _UNNAMED: dict[str, object] = {
     "pattern": "",
     "period_steps": NAN,
     "first_step": None,
+    "last_step": None,
+    "last_delay_ns": NAN,
     "num_events": None,
     "num_launches": None,
     "affected_share": NAN,
@@ -262,6 +264,8 @@ def _named(cause: CellCause, number: int, launches: Sequence[LaunchCauses]) -> d
         "cause_id": cause_id(cause.kind, cause.ranks, cause.phase, cause.pattern),
         "period_steps": cause.period_steps,
         "first_step": int(np.median([member.first_step for member in every])),
+        "last_step": int(np.median([member.last_step for member in every])),
+        "last_delay_ns": float(np.mean([member.last_delay_ns for member in every])),
         "num_events": sum(member.num_events for member in every),
         "num_launches": sum(bool(members) for members in cause.members),
         "affected_share": float(np.mean([extent.affected_share for extent in extents])),

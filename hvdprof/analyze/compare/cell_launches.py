@@ -14,10 +14,10 @@ import pandas as pd
 from hvdprof.analyze.causes.cell_causes import CellCause, cell_causes
 from hvdprof.analyze.causes.launch_scatter import outlasts_launches
 from hvdprof.analyze.compare.sides import SideCell
+from hvdprof.analyze.ranks.named_cause import NamedCause
+from hvdprof.analyze.ranks.names import named_causes
 from hvdprof.analyze.steps.step_work import StepWork, Times, step_work, with_all_ranks
 from hvdprof.analyze.stragglers.clock_bounds import corrected, remaining_offsets
-from hvdprof.analyze.stragglers.named_cause import NamedCause
-from hvdprof.analyze.stragglers.patterns import named_causes
 from hvdprof.model.comparison import STEP_TIME
 from hvdprof.model.launch_key import LAUNCH, LaunchKey, rows_by_launch
 from hvdprof.model.run import RunAnalysis

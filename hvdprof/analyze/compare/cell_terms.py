@@ -19,8 +19,8 @@ from hvdprof.analyze.causes.launch_causes import LaunchCauses, launch_causes
 from hvdprof.analyze.causes.rank_delay import delay_costs, without_delays
 from hvdprof.analyze.compare.cell_launches import CellLaunches
 from hvdprof.analyze.compare.rank_changes import RankChange
+from hvdprof.analyze.ranks.named_cause import PERSISTENT, STRAGGLER, NamedCause
 from hvdprof.analyze.steps.step_work import StepWork, Times
-from hvdprof.analyze.stragglers.named_cause import PERSISTENT, STRAGGLER, NamedCause
 from hvdprof.model.arrays import Bools
 from hvdprof.model.causes import (
     EXPOSED_TRANSFER,

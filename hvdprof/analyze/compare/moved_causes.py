@@ -16,9 +16,9 @@ from hvdprof.analyze.compare.launch_change import chance_of, change_of
 from hvdprof.analyze.compare.outcomes import holm
 from hvdprof.analyze.compare.rank_changes import RankChange, own_times, rank_changes
 from hvdprof.analyze.compare.sides import CellKey, SideCell
+from hvdprof.analyze.ranks.named_cause import FOR_A_WHILE, FROM_STEP, GROWING
 from hvdprof.analyze.stats.launch_spread import Spread, less, spread
 from hvdprof.analyze.stats.uncertainty import NAN, Interval
-from hvdprof.analyze.stragglers.named_cause import FROM_STEP
 from hvdprof.model.cell_key import CELL_KEY
 from hvdprof.model.tables.comparison_tables import MOVED_CAUSES
 from hvdprof.rundir.plan import TORCH_ENGINE
@@ -86,7 +86,7 @@ def found_changes(
         rank
         for side in (first, second)
         for cause in side.causes
-        if cause.pattern == FROM_STEP
+        if cause.pattern in (FROM_STEP, FOR_A_WHILE, GROWING)
         for member in cause.every
         for rank in member.ranks
     }

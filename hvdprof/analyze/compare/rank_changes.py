@@ -12,10 +12,10 @@ import numpy as np
 from hvdprof.analyze.causes.rank_delay import RankDelay, phase_times
 from hvdprof.analyze.compare.launch_change import chance_of, change_of
 from hvdprof.analyze.compare.outcomes import holm
+from hvdprof.analyze.ranks.delay import LEAST_STEPS_OF_CAUSE
+from hvdprof.analyze.ranks.named_cause import LASTING, NamedCause
 from hvdprof.analyze.stats.launch_spread import Spread
 from hvdprof.analyze.steps.step_work import StepWork, Times, medians_of_others
-from hvdprof.analyze.stragglers.delay import LEAST_STEPS_OF_CAUSE
-from hvdprof.analyze.stragglers.named_cause import FROM_STEP, PERSISTENT, NamedCause
 
 SMALLEST_SHARE = 0.01
 """A smaller change, as a share of the step, is not named."""
@@ -54,7 +54,7 @@ def own_times(work: StepWork, named: Sequence[NamedCause]) -> dict[str, Times]:
     """
     is_free = np.ones(len(work.steps), dtype=bool)
     for cause in named:
-        if cause.pattern not in (PERSISTENT, FROM_STEP):
+        if cause.pattern not in LASTING:
             is_free &= ~cause.affected.any(axis=1)
     if is_free.sum() < LEAST_STEPS_OF_CAUSE:
         is_free[:] = True

@@ -49,10 +49,9 @@ from hvdprof.model.launch_key import LAUNCH, LaunchKey
 from hvdprof.model.run import Run, RunAnalysis
 from hvdprof.model.tables.run_tables import GRADIENTS, WAITS
 from hvdprof.model.tables.timeline_tables import TENSOR_USES
+from hvdprof.model.tables.waiting_tables import LASTING_PATTERNS, STRAGGLER_PATTERNS
 from hvdprof.model.tables.window_tables import WINDOWS
 
-_LASTING = ("persistent", "from-step")
-_OF_RANKS = (*_LASTING, "periodic", "irregular")
 """Patterns of single ranks in STRAGGLERS."""
 
 
@@ -165,7 +164,7 @@ def _late(
     launches = [key for key in cells.reference.launches if key in works]
     table = analysis.stragglers
     late: dict[int, list[float]] = {}
-    patterns = _LASTING if question.keeps_stragglers else _OF_RANKS
+    patterns = LASTING_PATTERNS if question.keeps_stragglers else STRAGGLER_PATTERNS
     for row in table[table["pattern"].isin(patterns).to_numpy()].to_dict("records"):
         if (str(row["pass_id"]), str(row["segment"])) in launches:
             late.setdefault(int(row["rank"]), []).append(float(row["lateness_ns"]))

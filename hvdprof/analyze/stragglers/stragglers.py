@@ -11,15 +11,16 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from hvdprof.analyze.ranks.account import account
+from hvdprof.analyze.ranks.delay import LEAST_STEPS_OF_CAUSE, SMALLEST_SHARE, run_starts
+from hvdprof.analyze.ranks.named_cause import LASTING, STRAGGLER, NamedCause
+from hvdprof.analyze.ranks.names import LEAST_EXPLAINED
+from hvdprof.analyze.ranks.own_time import lateness_of, own_times
+from hvdprof.analyze.ranks.rank_times import rank_times
 from hvdprof.analyze.stats.distributions import normal_quantile
 from hvdprof.analyze.stats.uncertainty import CONFIDENCE, NAN, mean_of
 from hvdprof.analyze.steps.replay import with_ranks_on_time
 from hvdprof.analyze.steps.step_work import StepWork, Times
-from hvdprof.analyze.stragglers.delay import LEAST_STEPS_OF_CAUSE, SLOW, SMALLEST_SHARE, run_starts
-from hvdprof.analyze.stragglers.delay_phase import LEAST_EXPLAINED
-from hvdprof.analyze.stragglers.leads import lead_of
-from hvdprof.analyze.stragglers.named_cause import STRAGGLER, NamedCause
-from hvdprof.analyze.stragglers.own_time import lateness_of, own_times
 from hvdprof.model.arrays import Bools
 from hvdprof.model.launch_key import LaunchKey
 from hvdprof.model.tables.waiting_tables import LATENESS, STRAGGLERS
@@ -76,7 +77,7 @@ def stragglers(
     late = lateness_of(work, spans)
     is_late = late >= SMALLEST_SHARE * step_ns
     late_ranks = [cause for cause in causes if cause.kind == STRAGGLER]
-    rest = ROTATING if not late_ranks and _is_rotating(spans.length, step_ns) else NONE
+    rest = ROTATING if not late_ranks and _is_rotating(work, step_ns) else NONE
     together = {id(late_rank): _cost_together(work, late_rank) for late_rank in late_ranks}
     is_last = spans.length.argmax(axis=1)
     rows: list[dict[str, object]] = []
@@ -126,7 +127,7 @@ def _named(
         nothing = {"phase": "", "phase_share": NAN, "period_steps": NAN}
         return {"pattern": otherwise, **nothing, "num_events": 0, "first_step": None}
     own: Bools = np.asarray(cause.affected[:, place])
-    events = own if cause.pattern in SLOW else run_starts(own)
+    events = own if cause.pattern in LASTING else run_starts(own)
     return {
         "pattern": ROTATING if len(cause.ranks) == len(work.ranks) else cause.pattern,
         "phase": cause.phase,
@@ -146,8 +147,10 @@ def _cost_together(work: StepWork, cause: NamedCause) -> float:
     return max(float(saved), 0.0)
 
 
-def _is_rotating(times: Times, step_ns: float) -> bool:
-    by_rank = lead_of(times).mean(axis=0)
+def _is_rotating(work: StepWork, step_ns: float) -> bool:
+    times = rank_times(work)
+    of_points = account(times).costs_ns.sum(axis=2)
+    by_rank = times.of_steps(of_points).mean(axis=0)
     whole = float(by_rank.sum())
     return whole >= SMALLEST_SHARE * step_ns and float(by_rank.max()) < LEAST_EXPLAINED * whole
 

@@ -7,6 +7,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from hvdprof.analyze.ranks.named_cause import NamedCause
+from hvdprof.analyze.ranks.names import named_causes
 from hvdprof.analyze.steps.replay import costs_of_ranks
 from hvdprof.analyze.steps.step_work import StepWork, Times
 from hvdprof.analyze.stragglers.arrivals import (
@@ -21,8 +23,6 @@ from hvdprof.analyze.stragglers.clock_bounds import (
     ready_of_steps,
     remaining_offsets,
 )
-from hvdprof.analyze.stragglers.named_cause import NamedCause
-from hvdprof.analyze.stragglers.patterns import named_causes
 from hvdprof.analyze.stragglers.stragglers import stragglers
 from hvdprof.model.launch_key import LaunchKey
 from hvdprof.model.schema import Table

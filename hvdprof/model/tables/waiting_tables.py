@@ -14,6 +14,8 @@ TIMELINE_WRITER = "timeline-writer"
 PATTERNS: dict[str, str] = {
     "persistent": "late in most steps",
     "from-step": "late in most steps from one step on",
+    "for-a-while": "late in most steps from one step to another one",
+    "growing": "later and later over the launch",
     "periodic": "late in every k-th step",
     "irregular": "late in some steps without a period, far more than the others",
     "rotating": "rotating stragglers (jitter): any rank, no one more than the others",
@@ -23,7 +25,10 @@ PATTERNS: dict[str, str] = {
 }
 """Straggler patterns, the values of ``STRAGGLERS.pattern``."""
 
-STRAGGLER_PATTERNS: tuple[str, ...] = ("persistent", "from-step", "periodic", "irregular")
+LASTING_PATTERNS: tuple[str, ...] = ("persistent", "from-step", "for-a-while", "growing")
+"""Patterns of ranks that are slower in consecutive steps, in contrast to single late steps."""
+
+STRAGGLER_PATTERNS: tuple[str, ...] = (*LASTING_PATTERNS, "periodic", "irregular")
 """Patterns of ranks that are named as stragglers."""
 
 CLOCKS = Table(
@@ -144,7 +149,7 @@ STRAGGLERS = Table(
             "pattern",
             "str",
             "",
-            "persistent, from-step, periodic, irregular, rotating, "
+            "persistent, from-step, for-a-while, growing, periodic, irregular, rotating, "
             "timeline-writer (rank 0 writes the timeline) or none.",
         ),
         Column(
@@ -162,7 +167,7 @@ STRAGGLERS = Table(
             "num_events",
             "int64",
             "",
-            "Delays of the rank, consecutive steps as one; late steps of persistent and from-step.",
+            "Delays of the rank, consecutive steps as one; late steps of those that last.",
         ),
         Column("first_step", "Int64", "", "First affected step; missing without a delay."),
         Column("share_last", "float64", "ratio", "Share of steps in which the rank is last."),

@@ -21,13 +21,14 @@ CAUSE_COLUMNS: tuple[Column, ...] = (
         "",
         "Phase of a straggler or pause: data, forward, backward, before_update (from the end of "
         "backward to the update), optimizer, outside (all phases), mixed (no single phase). Of the "
-        "jitter of one rank: data or outside. Else empty.",
+        "jitter of one rank the phase of most of it, if there is one. Else empty.",
     ),
     Column(
         "pattern",
         "str",
         "",
-        "Of a straggler or pause: persistent, periodic, irregular, from-step; else empty.",
+        "Of a straggler or pause: persistent, from-step, for-a-while, growing, periodic, "
+        "irregular; else empty.",
     ),
 )
 """What names a cause within a cell."""
@@ -108,6 +109,15 @@ WATERFALL = Table(
             "Int64",
             "",
             "First affected step of a straggler or pause, median of the launches.",
+        ),
+        Column(
+            "last_step",
+            "Int64",
+            "",
+            "Last affected step of a straggler or pause, median of the launches.",
+        ),
+        Column(
+            "last_delay_ns", "float64", "ns", "Delay at the end of a straggler that grows, or NaN."
         ),
         Column(
             "num_events",

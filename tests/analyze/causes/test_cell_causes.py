@@ -1,7 +1,7 @@
 import numpy as np
 
 from hvdprof.analyze.causes.cell_causes import MOST_NAMED, cell_causes
-from hvdprof.analyze.stragglers.named_cause import NamedCause
+from hvdprof.analyze.ranks.named_cause import NamedCause
 
 
 def named(ranks, *, kind="straggler", phase="data", pattern="persistent", period=float("nan")):
@@ -14,6 +14,8 @@ def named(ranks, *, kind="straggler", phase="data", pattern="persistent", period
         period_steps=period,
         num_events=5,
         first_step=3,
+        last_step=9,
+        last_delay_ns=float("nan"),
         affected=np.zeros((10, 4), dtype=bool),
     )
 

@@ -5,7 +5,7 @@ import pytest
 
 from hvdprof.analyze.causes.delays import COMPUTE, DATA, OUTSIDE, delays_of, rows_of
 from hvdprof.analyze.causes.launch_causes import launch_causes
-from hvdprof.analyze.stragglers.named_cause import (
+from hvdprof.analyze.ranks.named_cause import (
     FROM_STEP,
     IRREGULAR,
     PAUSE,
@@ -14,7 +14,7 @@ from hvdprof.analyze.stragglers.named_cause import (
     STRAGGLER,
     NamedCause,
 )
-from hvdprof.analyze.stragglers.patterns import named_causes
+from hvdprof.analyze.ranks.names import named_causes
 from hvdprof.rundir.recorder_format import USER
 from tests.builders.step_works import MS, simulated, without_steps
 from tests.builders.synced_steps import Piece, fsdp_step, launch_of, own_work
@@ -35,6 +35,8 @@ def cause(affected, *, kind=STRAGGLER, pattern=PERSISTENT, phase="data"):
         period_steps=float("nan"),
         num_events=int(own.any(axis=1).sum()),
         first_step=1 + int(own.any(axis=1).argmax()),
+        last_step=STEPS,
+        last_delay_ns=float("nan"),
         affected=own,
     )
 
@@ -191,7 +193,7 @@ def test_a_pause_in_a_step_behind_one_that_does_not_count_has_its_full_cost():
     extra[slow] = 150.0
     work = without_steps(simulated(STEPS, 2, extra_ms={"outside": extra}, noise=0.001), slow - 1)
     affected = np.isin(work.steps, slow + 1)[:, None] & np.ones(2, dtype=bool)
-    own = NamedCause(PAUSE, (0, 1), "outside", 1.0, PERIODIC, 12.0, len(slow), 13, affected)
+    own = replace(cause(affected, kind=PAUSE, pattern=PERIODIC, phase="outside"), affected=affected)
 
     found = launch_causes(work, [[own]])
 

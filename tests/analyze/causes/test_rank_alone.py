@@ -7,7 +7,7 @@ from hvdprof.analyze.causes.cell_causes import cell_causes
 from hvdprof.analyze.causes.delays import COMPUTE, DATA, OUTSIDE
 from hvdprof.analyze.causes.launch_causes import launch_causes
 from hvdprof.analyze.causes.rank_alone import ranks_alone
-from hvdprof.analyze.stragglers.patterns import named_causes
+from hvdprof.analyze.ranks.names import named_causes
 from tests.builders.analysis import autoregressive
 from tests.builders.step_works import simulated
 

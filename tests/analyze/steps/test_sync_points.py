@@ -8,9 +8,9 @@ import pytest
 
 from hvdprof.analyze.causes.ceilings import _with_even_ranks, _without_data, _without_jitter
 from hvdprof.analyze.causes.launch_causes import launch_causes
+from hvdprof.analyze.ranks.names import named_causes
 from hvdprof.analyze.steps.replay import costs_of_ranks, on_ideal_network, replay
 from hvdprof.analyze.stragglers.clock_bounds import clocks, corrected
-from hvdprof.analyze.stragglers.patterns import named_causes
 from hvdprof.analyze.stragglers.stragglers import lateness_table, stragglers
 from hvdprof.analyze.stragglers.waiting import UNDECIDED, caused_wait, step_waits
 from tests.builders.launch_patterns import PATTERNS, Shape

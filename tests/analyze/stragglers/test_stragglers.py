@@ -3,9 +3,9 @@ import dataclasses
 import numpy as np
 import pytest
 
+from hvdprof.analyze.ranks.names import named_causes
+from hvdprof.analyze.ranks.own_time import lateness, own_times
 from hvdprof.analyze.steps.step_work import of_previous
-from hvdprof.analyze.stragglers.own_time import lateness, own_times
-from hvdprof.analyze.stragglers.patterns import named_causes
 from hvdprof.analyze.stragglers.stragglers import lateness_table, longest_run, stragglers, wilson
 from hvdprof.analyze.stragglers.waiting import caused_wait
 from hvdprof.model.tables.waiting_tables import STRAGGLER_PATTERNS

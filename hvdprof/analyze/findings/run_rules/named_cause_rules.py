@@ -28,10 +28,16 @@ from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.finding import Finding, severity_of_cost
 from hvdprof.analyze.findings.gpu_advice import own_gpu
 from hvdprof.analyze.findings.nccl_rules.nccl_rule import hosts_of, is_several
+from hvdprof.analyze.ranks.named_cause import (
+    GROWING,
+    IRREGULAR,
+    LASTING,
+    PERIODIC,
+    PERSISTENT,
+)
 from hvdprof.analyze.steps.cell_setting import cell_setting
 from hvdprof.analyze.steps.light_recording import is_light, row_noun
-from hvdprof.analyze.stragglers.named_cause import FROM_STEP, IRREGULAR, PERIODIC, PERSISTENT
-from hvdprof.model.cause_names import cause_title, ranks_of
+from hvdprof.model.cause_names import FEW_EVENTS, cause_title, ranks_of
 from hvdprof.model.causes import PAUSE, STRAGGLER
 from hvdprof.rank_names import ranks_named
 from hvdprof.rundir.plan import HOROVOD_ENGINE
@@ -89,6 +95,18 @@ _PERIODIC_RANK = advice(
     "look for what only {ranks} {do} every {period} steps: a checkpoint, logging, evaluation",
     "Do it less often, or in a thread of its own.",
 )
+_PERIODIC_COMPUTE = advice(
+    "look for what only {ranks} {do} every {period} steps in {phase}: a longer batch, .item(), "
+    "logging, garbage collection",
+    "Compare the samples of its batches with those of the others: `drop_last=True` and a sampler "
+    "of equal shards make them alike.",
+)
+_GROWING = advice(
+    "look for what grows on {ranks} over the steps: memory, caches, the list of losses, a graph "
+    "kept by retain_graph, a file that is read from its begin",
+    "Run `vmstat 1` on {host} during the job, to see swapping.",
+    command="vmstat 1",
+)
 _RARE_RANK = advice(
     "look for what only {ranks} {do} now and then between backward() and optimizer.step(): a "
     "checkpoint, logging, evaluation",
@@ -124,7 +142,7 @@ def named_causes(evidence: Evidence) -> Iterator[Finding]:
         is_between = cause.row["phase"] == _OUTSIDE
         may_be_data = is_between and not has_data_phase(evidence, cause.cell)
         # A pause now and then is hardly the input; a rank that is always late may well load slowly.
-        loads_slowly = may_be_data and cause.row["pattern"] in (PERSISTENT, FROM_STEP)
+        loads_slowly = may_be_data and cause.row["pattern"] in LASTING
         # Other processes know nothing of the steps of the job.
         follows_steps = cause.row["pattern"] == PERIODIC or _is_rare_work(cause)
         action = in_turn(
@@ -156,7 +174,7 @@ def named_causes(evidence: Evidence) -> Iterator[Finding]:
 def _id(cause: CostlyCause) -> str:
     if cause.row["term"] == PAUSE:
         return "stalled-steps"
-    lasts = cause.row["pattern"] in (PERSISTENT, FROM_STEP)
+    lasts = cause.row["pattern"] in LASTING
     return "persistent-straggler" if lasts else "transient-straggler"
 
 
@@ -200,9 +218,16 @@ def _how_often(cause: CostlyCause, num_launches: int) -> str:
             return f"There are {events} {seen}, at a distance of {period} steps."
         case "irregular":
             events = "is 1 event" if number == 1 else f"are {units.count(number)} events"
-            return f"There {events} {seen}, at no regular distance."
+            how = ", at no regular distance" if number >= FEW_EVENTS else ""
+            return f"There {events} {seen}{how}."
         case "from-step":
             return f"It begins at step {int(row['first_step'])}, {seen}."
+        case "for-a-while":
+            first, last = int(row["first_step"]), int(row["last_step"])
+            return f"It lasts from step {first} to step {last}, {seen}."
+        case "growing":
+            last_delay = units.milliseconds(float(row["last_delay_ns"]))
+            return f"It grows from step {int(row['first_step'])} on, to {last_delay}, {seen}."
     return f"This holds {seen}."
 
 
@@ -239,6 +264,7 @@ def _action(evidence: Evidence, cause: CostlyCause) -> Advice:
         do="does" if is_one else "do",
         host=hosts or ("the straggler's host" if is_one else "their hosts"),
         period=f"{float(row['period_steps']):.0f}",
+        phase="a step" if row["phase"] == _MIXED else str(row["phase"]),
         last=_MEMORY if row["phase"] == _MIXED else _EVEN_WORK,
     )
 
@@ -248,10 +274,14 @@ def _advice(cause: CostlyCause, *, on_gpus: bool) -> Advice:
     of_all = not ranks_of(cause.row)
     if phase == _EVALUATION:
         return _EVALUATE
-    if pattern == PERIODIC:
-        return _PERIODIC_ALL if of_all else _PERIODIC_RANK
+    if pattern == PERIODIC and of_all:
+        return _PERIODIC_ALL
     if phase == "data":
         return _INPUT
+    if pattern == PERIODIC:
+        return _PERIODIC_RANK if phase in _LASTING else _PERIODIC_COMPUTE
+    if pattern == GROWING:
+        return _GROWING
     if _is_rare_work(cause):
         return _RARE_RANK
     if pattern == IRREGULAR:

@@ -1,17 +1,24 @@
 """What happened in a launch: the ranks, the phase and the pattern of a significant delay.
 
-Tested in ``tests/analyze/stragglers/test_patterns.py``.
+Tested in ``tests/analyze/ranks/test_names.py``.
 """
 
 from dataclasses import dataclass
 
 from hvdprof.model.arrays import Bools
+from hvdprof.model.tables.waiting_tables import LASTING_PATTERNS
 
 STRAGGLER, PAUSE = "straggler", "pause"
 """Kinds: one rank or ranks alike, later than the others; all ranks at once."""
 
 PERSISTENT, PERIODIC, IRREGULAR, FROM_STEP = "persistent", "periodic", "irregular", "from-step"
 """Patterns: in most steps; in every k-th step; at no regular steps; from one step to the end."""
+
+FOR_A_WHILE, GROWING = "for-a-while", "growing"
+"""From one step to another one; longer and longer."""
+
+LASTING = LASTING_PATTERNS
+"""Patterns of ranks that are slower, in contrast to events."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +31,9 @@ class NamedCause:
     (outside every phase), evaluation (the same, of a rank that
     evaluates while others do not) or mixed, and ``phase_share`` the share of the excess in
     the largest phase. ``period_steps`` is NaN unless the pattern is
-    periodic. ``num_events`` counts runs of affected steps; of a persistent or from-step straggler,
-    affected steps. ``first_step`` is the number of the first affected step.
+    periodic. ``num_events`` counts runs of affected steps; of a straggler that lasts, affected
+    steps. ``first_step`` and ``last_step`` are the numbers of the first and last affected step.
+    ``last_delay_ns`` is the delay at the end of one that grows, else NaN.
 
     ``affected`` [steps, ranks] of the StepWork is true in row k where the delay lies between the
     release of step k-1 and the arrival of step k: in ``before`` of row k, or, of the phase
@@ -40,4 +48,6 @@ class NamedCause:
     period_steps: float
     num_events: int
     first_step: int
+    last_step: int
+    last_delay_ns: float
     affected: Bools

@@ -1,0 +1,121 @@
+"""The exact account of a launch: what the ranks share, what each rank adds, what transfer takes.
+
+From the last arrival at a synchronization to that at the next one a job takes the longest of the
+ranks' transfer and own time. With ``shared`` the part that at least half of the ranks spend too,
+
+    step = shared, by phase + costs, by rank and phase + transfer
+
+The cost of a rank is its Shapley value in the game in which a set of ranks costs its largest excess
+(the airport game: S. C. Littlechild and G. Owen, "A simple expression for the Shapley value in a
+special case", Management Science 20, 1973).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hvdprof.analyze.ranks.rank_times import RankTimes
+from hvdprof.analyze.steps.step_work import Times
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """The account of a launch, ns.
+
+    Attributes:
+        shared_ns: [points, phases] What the ranks share.
+        excess_ns: [points, ranks, phases] What a rank spends more, negative where it spends less.
+        costs_ns: [points, ranks, phases] What its excess adds to the step.
+        transfer_ns: [points] Transfer; all of it together is the time between last arrivals.
+    """
+
+    shared_ns: Times
+    excess_ns: Times
+    costs_ns: Times
+    transfer_ns: Times
+
+
+def account(times: RankTimes) -> Account:
+    """The account of every point; its parts sum to the time between last arrivals, exactly."""
+    own = np.concatenate([times.own_ns, times.transfer_ns[..., None]], axis=2)
+    common = shared(own, times.per_step)
+    excess = own - common[:, None, :]
+    costs = costs_of(excess)
+    return Account(
+        shared_ns=common[:, :-1],
+        excess_ns=excess[..., :-1],
+        costs_ns=costs[..., :-1],
+        transfer_ns=common[:, -1] + costs[..., -1].sum(axis=1),
+    )
+
+
+def shared(own: Times, per_step: int = 1) -> Times:
+    """[points, phases] The median over the ranks: what at least half of them spend.
+
+    Of an even number of ranks, "as usual" counts as one more: the lower median of the ranks' own
+    medians. The mean of the two middle ranks would hold half of the delay of one of two ranks. The
+    phases are those of the medians, and sum to the median of the whole time.
+
+    Args:
+        own: [points, ranks, phases]
+        per_step: Points of each step: what is usual differs by point.
+    """
+    num_points, num_ranks, _ = own.shape
+    if num_ranks == 1:
+        return own[:, 0]
+    compared = own
+    if num_ranks % 2 == 0 and num_points:
+        by_place = own.reshape(-1, per_step, *own.shape[1:])
+        usual = np.sort(np.median(by_place, axis=0), axis=1)[:, (num_ranks - 1) // 2]
+        usual = np.tile(usual, (num_points // per_step, 1))[:, None, :]
+        compared = np.concatenate([own, usual], axis=1)
+    common = np.median(compared, axis=1)
+    of_phases = common.sum(axis=1)
+    # "As usual" is no rank: in a step that is short on all ranks the longest one is shared.
+    whole = np.minimum(np.median(compared.sum(axis=2), axis=1), own.sum(axis=2).max(axis=1))
+    scale = np.divide(whole, of_phases, out=np.ones_like(whole), where=of_phases > whole)
+    # Ranks that are in different phases at a point share its time all the same.
+    room = np.maximum(compared - common[:, None, :], 0.0).mean(axis=1)
+    of_room = room.sum(axis=1)
+    missing = np.maximum(whole - of_phases, 0.0)
+    part = np.divide(missing, of_room, out=np.zeros_like(whole), where=of_room > 0)
+    return np.asarray(common * scale[:, None] + room * part[:, None])
+
+
+def costs_of(excess: Times) -> Times:
+    """[points, ranks, phases] Cost of each rank's excess, in proportion over its phases.
+
+    They sum to the largest excess of a rank, or 0 where none is positive.
+    """
+    total = excess.sum(axis=2)
+    value = shapley_of_max(np.maximum(total, 0.0))
+    share = np.divide(value, total, out=np.zeros_like(value), where=total > 0)
+    return np.asarray(excess * share[..., None])
+
+
+def shapley_of_max(times: Times) -> Times:
+    """[points, ranks] Shapley values of the largest time, of times of at least 0.
+
+    Every gap between two ranks in order is shared by those from the longer one on.
+    """
+    order = np.argsort(times, axis=1)
+    ordered = np.take_along_axis(times, order, axis=1)
+    gaps = np.diff(ordered, axis=1, prepend=0.0)
+    num_ranks = times.shape[1]
+    values = np.empty_like(times)
+    parts = np.cumsum(gaps / (num_ranks - np.arange(num_ranks)), axis=1)
+    np.put_along_axis(values, order, parts, axis=1)
+    return values
+
+
+def credit(total: Times) -> Times:
+    """[points, ranks] Cost of each rank against the others taken as one: Shapley of two players.
+
+    Of 32 ranks with jitter the airport game leaves a slow rank a small share of its delay.
+    """
+    times = np.maximum(total, 0.0)
+    if times.shape[1] < 2:
+        return times
+    second, first = np.partition(times, -2, axis=1)[:, -2:].T
+    rest = np.where(times == first[:, None], second[:, None], first[:, None])
+    return np.asarray((times + first[:, None] - rest) / 2)

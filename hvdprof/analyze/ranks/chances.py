@@ -1,0 +1,162 @@
+"""The chance that equal ranks would give any rank as much as one has."""
+
+import numpy as np
+
+from hvdprof.analyze.stats.change_point import best_splits, has_changed
+from hvdprof.analyze.stats.distributions import student_below
+from hvdprof.analyze.stats.significance import LEAST_VALUES, chance_of, self_normalised
+from hvdprof.analyze.stats.uncertainty import autocorrelation_time
+from hvdprof.analyze.steps.step_work import Times, medians_of_others
+from hvdprof.model.arrays import Bools, Int64s
+
+MOST_ASSIGNED = 12
+"""Events of two ranks up to which all assignments are counted."""
+
+FEW_DRAWS, MANY_DRAWS = 199, 1999
+"""Permutations until a chance above 2.5 % is plain, and for smaller ones."""
+
+MOST_BLOCKS, MOST_RANKS = 64, 64
+"""Blocks of steps, and costliest ranks, that are permuted: the chance of more is smaller still."""
+
+LEAST_DEGREES = 4.0
+"""Degrees of freedom below which the mean of a rank has no error."""
+
+_LEAST_SPLIT = 4
+
+
+def chances_of_events(costs: Times, starts: Int64s) -> Times:
+    """[ranks] The chance that any rank has as much, were the events of any rank at random.
+
+    The ranks of each event, a run of steps, are permuted; every assignment is counted for two ranks
+    and few events. It holds for all ranks together (largest value of all).
+
+    Args:
+        costs: [steps, ranks] Costs of the events.
+        starts: The first step of each event.
+    """
+    return _permuted(_blocks(costs, starts))
+
+
+def chances_of_level(excess: Times, costs: Times, level: float, wanted: Bools) -> Times:
+    """[ranks] The chance that any of equal ranks is as late on average; 1 of ranks not wanted.
+
+    The smaller of two tests, doubled: Student's t of the excess over the other ranks, with the
+    error of the residuals around the best split of its steps, so that a rank that becomes slow
+    counts; and a permutation of the ranks by blocks of steps of twice the autocorrelation time.
+
+    Args:
+        excess: [steps, ranks]
+        costs: [steps, ranks]
+        level: The second test is left out where the first one is below.
+        wanted: [ranks]
+    """
+    num_ranks = excess.shape[1]
+    chances = np.ones(num_ranks)
+    late = excess - medians_of_others(excess)
+    splits = best_splits(late, _LEAST_SPLIT)
+    for place in np.flatnonzero(wanted):
+        tail = _tail_of_mean(late[:, place], int(splits[place]), level / (2 * num_ranks))
+        chances[place] = min(1.0, 2 * num_ranks * tail)
+    left = wanted & (chances > level)
+    if left.any():
+        chances[left] = np.minimum(chances, 2 * chances_of_costs(costs, left))[left]
+    return chances
+
+
+def chances_of_costs(costs: Times, wanted: Bools) -> Times:
+    """[ranks] The chance that any rank has as much, by permutation of blocks of steps.
+
+    Args:
+        costs: [steps, ranks]
+        wanted: [ranks] Whose correlation from step to step sets the length of a block.
+    """
+    starts = np.arange(0, len(costs), _block_length(costs, wanted))
+    return _permuted(_blocks(costs, starts))
+
+
+def _tail_of_mean(values: Times, split: int, level: float) -> float:
+    """One-sided; 1 where nothing can be said.
+
+    The smaller of Student's t and, tripled, of the self-normalised test of ``significance``.
+    """
+    mean = float(values.mean())
+    if mean <= 0:
+        return 1.0
+    tail = 1.0
+    if len(values) >= LEAST_VALUES:
+        tail = min(1.0, 3 * chance_of(self_normalised(values)))
+    residuals, degrees = _residuals(values, split, level)
+    if degrees < LEAST_DEGREES:
+        return tail
+    error = float(np.sqrt(residuals.var() / degrees))
+    return min(tail, student_below(degrees, -mean / error) if error > 0 else 0.0)
+
+
+def _residuals(values: Times, split: int, level: float) -> tuple[Times, float]:
+    """Around the mean, and their degrees of freedom; around two levels or a line where sure.
+
+    Around the best of many levels any correlated noise looks independent. So they count only where
+    they explain much more than chance would, were every step a possible change.
+    """
+    centred = values - values.mean()
+    fitted = _around(values, split)
+    degrees = len(values) / autocorrelation_time(fitted) - 3
+    if degrees >= LEAST_DEGREES:
+        explained = centred.var() / fitted.var() - 1 if fitted.var() > 0 else np.inf
+        chance = len(values) * 2 * student_below(degrees, -float(np.sqrt(explained * degrees)))
+        if chance <= level or has_changed(values, split, level):
+            return fitted, degrees
+    return centred, len(values) / autocorrelation_time(centred) - 1
+
+
+def _around(values: Times, split: int) -> Times:
+    """The residuals around two levels or a line, whichever is nearer: a delay may grow."""
+    levels = np.concatenate([part - part.mean() for part in np.split(values, [split])])
+    rows = np.arange(len(values)) - (len(values) - 1) / 2
+    slope = float(rows @ values) / float(rows @ rows)
+    line = values - values.mean() - slope * rows
+    return line if line.var() < levels.var() else levels
+
+
+def _block_length(costs: Times, wanted: Bools) -> int:
+    """Twice the longest correlation of the costliest ranks, in steps."""
+    means = np.where(wanted, costs.mean(axis=0), -1.0)
+    top = np.argsort(-means)[: min(3, int(wanted.sum()))]
+    longest = max(autocorrelation_time(costs[:, place]) for place in top)
+    own = int(np.ceil(2 * longest)) if longest > 1.2 else 1
+    return max(own, -(-len(costs) // MOST_BLOCKS))
+
+
+def _blocks(costs: Times, starts: Int64s) -> Times:
+    """[blocks, ranks] Sums over blocks; those without cost say nothing."""
+    if not len(starts):
+        return np.zeros((0, costs.shape[1]))
+    sums = np.add.reduceat(costs, starts, axis=0)
+    return np.asarray(sums[sums.any(axis=1)])
+
+
+def _permuted(sums: Times) -> Times:
+    num_blocks, seen = len(sums), sums.sum(axis=0)
+    if not num_blocks:
+        return np.ones(sums.shape[1])
+    if len(seen) == 2 and num_blocks <= MOST_ASSIGNED:
+        signs = 1 - 2 * ((np.arange(2**num_blocks)[:, None] >> np.arange(num_blocks)) & 1)
+        top = (sums.sum() + np.abs(signs @ (sums[:, 0] - sums[:, 1]))) / 2
+        return np.array([(top >= one * (1 - 1e-9)).mean() for one in seen])
+    costliest = np.argsort(-seen)[:MOST_RANKS]
+    chosen = sums[:, costliest]
+    rng = np.random.default_rng(0)
+    largest = _largest_of_draws(chosen, FEW_DRAWS, rng)
+    if float((largest >= seen.max() * (1 - 1e-9)).mean()) < 0.025:
+        more = _largest_of_draws(chosen, MANY_DRAWS - FEW_DRAWS, rng)
+        largest = np.concatenate([largest, more])
+    exceeding = np.array([(largest >= one * (1 - 1e-9)).sum() for one in seen])
+    return np.asarray((1 + exceeding) / (len(largest) + 1))
+
+
+def _largest_of_draws(sums: Times, num: int, rng: np.random.Generator) -> Times:
+    """[draws] The largest sum of a rank, with the ranks of every block permuted."""
+    drawn = np.zeros((num, sums.shape[1]))
+    for block in sums:
+        drawn += rng.permuted(np.tile(block, (num, 1)), axis=1)
+    return np.asarray(drawn.max(axis=1))

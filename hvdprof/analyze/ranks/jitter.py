@@ -1,0 +1,80 @@
+"""The address of jitter: the rank and phase that most of its cost lies on."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hvdprof.analyze.ranks.account import account, costs_of
+from hvdprof.analyze.ranks.chances import chances_of_costs
+from hvdprof.analyze.ranks.delay import LEAST_STEPS_OF_CAUSE, SMALLEST_SHARE
+from hvdprof.analyze.ranks.named_cause import LASTING, NamedCause
+from hvdprof.analyze.ranks.own_time import MIXED
+from hvdprof.analyze.ranks.rank_times import rank_times
+from hvdprof.analyze.steps.step_work import StepWork, Times
+
+MOST = 0.75
+"""Share of the cost from which it lies on one rank, or in one phase of it."""
+
+CHANCE = 0.05
+"""The chance that any of equal ranks is as late, above which jitter is no rank's."""
+
+
+@dataclass(frozen=True, slots=True)
+class JitterRank:
+    """The rank of most of the jitter, and its phase; empty where no single one holds most."""
+
+    rank: int
+    phase: str
+
+
+def jitter_rank(
+    works: Sequence[StepWork], named: Sequence[Sequence[NamedCause]]
+) -> JitterRank | None:
+    """The rank with 75 % of the cost that no named cause explains, and 5 % of the step; or None.
+
+    Nor is it one rank's where chance would give any rank as much in one of 20 launches.
+
+    Args:
+        works: The steps of each launch of a cell.
+        named: The named causes of each launch.
+    """
+    if not works or any(len(work.ranks) != len(works[0].ranks) for work in works):
+        return None
+    phases = rank_times(works[0]).phases
+    rest = [_unnamed(work, causes) for work, causes in zip(works, named, strict=True)]
+    if len(works[0].ranks) < 2 or len({one.shape[2] for one in rest}) > 1:
+        return None
+    excess = np.concatenate(rest)
+    costs = costs_of(excess)
+    of_ranks = costs.sum(axis=(0, 2))
+    place = int(of_ranks.argmax())
+    least = max(MOST * float(of_ranks.sum()), SMALLEST_SHARE * len(excess))
+    if len(excess) < LEAST_STEPS_OF_CAUSE or of_ranks[place] < least:
+        return None
+    wanted = np.arange(len(of_ranks)) == place
+    chances = chances_of_costs(costs.sum(axis=2), wanted)
+    if chances[place] > CHANCE:
+        return None
+    by_phase = costs[:, place].sum(axis=0)
+    largest = int(by_phase.argmax())
+    is_one = by_phase[largest] >= MOST * by_phase.sum() and phases[largest] != MIXED
+    return JitterRank(int(works[0].ranks[place]), phases[largest] if is_one else "")
+
+
+def _unnamed(work: StepWork, causes: Sequence[NamedCause]) -> Times:
+    """[steps, ranks, phases] The excess, as a share of the step, that no named cause explains.
+
+    A rank that is slower on average keeps its jitter around that.
+    """
+    times = rank_times(work)
+    excess = times.of_steps(account(times).excess_ns) / float(work.step_times.mean())
+    for cause in causes:
+        affected = cause.affected[times.rows][..., None]
+        if cause.pattern in LASTING:
+            num = np.maximum(affected.sum(axis=0), 1)
+            mean = np.where(affected, excess, 0.0).sum(axis=0) / num
+            excess = np.where(affected, excess - mean, excess)
+        else:
+            excess = np.where(affected, np.minimum(excess, 0.0), excess)
+    return excess

@@ -1,0 +1,261 @@
+"""The ranks and pauses that are named in a launch, with phase and pattern.
+
+1.  Where the input queues of most ranks run empty, what they wait for there is shared.
+2.  Events: steps that stand out by themselves (``events``). They are taken out.
+3.  Ranks that are later on average in what is left (``levels``).
+4.  Of each: the phase with most of its excess, and a word for its shape (``shapes``).
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from hvdprof.analyze.ranks.account import shared
+from hvdprof.analyze.ranks.delay import (
+    LEAST_STEPS_OF_CAUSE,
+    SMALLEST_SHARE,
+    Delay,
+    run_starts,
+    saving,
+)
+from hvdprof.analyze.ranks.events import MOST_OF_ALL, Series, pauses, rank_events
+from hvdprof.analyze.ranks.levels import late_ranks
+from hvdprof.analyze.ranks.named_cause import (
+    FOR_A_WHILE,
+    FROM_STEP,
+    IRREGULAR,
+    LASTING,
+    PAUSE,
+    PERIODIC,
+    STRAGGLER,
+    NamedCause,
+)
+from hvdprof.analyze.ranks.own_time import MIXED
+from hvdprof.analyze.ranks.queues import without_empty_queues
+from hvdprof.analyze.ranks.rank_times import RankTimes, rank_times
+from hvdprof.analyze.ranks.shapes import described
+from hvdprof.analyze.stats.uncertainty import NAN
+from hvdprof.analyze.steps.step_work import StepWork, Times
+from hvdprof.model.arrays import Bools
+
+MOST_CAUSES = 5
+
+SAME_PERIOD = 0.1
+"""Largest difference of the periods, or of the first steps, of ranks that are alike."""
+
+LEAST_EXPLAINED = 0.8
+"""Share of the excess from which a phase is named in any case."""
+
+DOMINANT_SHARE, DOMINANT_RATIO = 0.5, 2.0
+"""A phase other than compute is named from half of the excess on, if no other has half as much.
+
+Waiting for data cools caches, so that the forward pass of the same rank takes longer, too: a rank
+with 40 ms in its data phase had 74 % of its excess there. Slow compute lengthens forward and
+backward in proportion, so neither explains the delay alone.
+"""
+
+_COMPUTE = ("forward", "backward")
+_STEPS_APART = {STRAGGLER: 1, PAUSE: 2}
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    delay: Delay
+    phase: str
+    phase_share: float
+
+
+def named_causes(work: StepWork) -> tuple[NamedCause, ...]:
+    """The significant delays of a launch, largest first; they never overlap in ``affected``.
+
+    Empty where nothing is significant, and below 9 steps. One rank has pauses alone, since no other
+    rank shows what is usual.
+    """
+    times = rank_times(work)
+    if len(times.steps) < LEAST_STEPS_OF_CAUSE:
+        return ()
+    step_ns = float(work.step_times.mean())
+    ready = without_empty_queues(times, step_ns)
+    series = Series(step_ns, times.numbers)
+    common = shared(ready.own_ns, ready.per_step)
+    excess = times.of_steps(ready.own_ns - common[:, None, :])
+    of_all = times.of_steps(common)
+    total = excess.sum(axis=2)
+    delays = pauses(of_all.sum(axis=1), total.shape[1], series)
+    if total.shape[1] > 1:
+        events, rest = rank_events(excess, series)
+        delays += events + late_ranks(rest, step_ns)
+    found = [
+        _described(_apart_from(delay, delays), delay, excess, of_all, times, series)
+        for delay in delays
+    ]
+    merged = [
+        one
+        for one in _merged(_apart(found))
+        if one.delay.pattern in LASTING
+        or _cost(one.delay, total, of_all) >= SMALLEST_SHARE * step_ns / 2
+    ]
+    merged.sort(key=lambda one: -_cost(one.delay, total, of_all))
+    return tuple(_named(work, times, one) for one in merged[:MOST_CAUSES])
+
+
+def _cost(delay: Delay, total: Times, of_all: Times) -> float:
+    """What the launch saves per step without it, ns."""
+    if delay.kind != PAUSE:
+        return saving(total, delay)
+    common = of_all.sum(axis=1)[:, None]
+    of_one = replace(delay, places=(0,), affected=delay.affected[:, :1])
+    return saving(common - np.median(common), of_one)
+
+
+def _apart_from(delay: Delay, delays: Sequence[Delay]) -> Bools:
+    """[steps] Where no event of other ranks acts, which says nothing of a rank that is slower."""
+    others = [one.affected.any(axis=1) for one in delays if one.is_event and one is not delay]
+    busy: Bools = np.logical_or.reduce(others or [np.zeros(len(delay.affected), dtype=bool)])
+    return ~busy
+
+
+def _described(
+    free: Bools,
+    delay: Delay,
+    excess: Times,
+    of_all: Times,
+    times: RankTimes,
+    series: Series,
+) -> _Found:
+    """The delay with its phase, and with the pattern that it has in this phase."""
+    if delay.kind == PAUSE:
+        of_pause = of_all - np.median(of_all, axis=0)
+        by_phase = of_pause[delay.affected.any(axis=1)].sum(axis=0)
+        return _Found(described(delay, excess.sum(axis=2), series), *_phase(times.phases, by_phase))
+    own = times.of_steps(times.own_ns)
+    phase, share = _phase(times.phases, _by_phase(delay, own, free))
+    late = excess.sum(axis=2) if phase == MIXED else excess[..., times.phases.index(phase)]
+    whole = described(delay, late, series)
+    if delay.is_event and whole.pattern in LASTING:
+        # The largest steps of a slow rank are no sample of its phases.
+        phase, share = _phase(times.phases, _by_phase(whole, own, free))
+    return _Found(whole, phase, share)
+
+
+def _by_phase(delay: Delay, own: Times, free: Bools) -> Times:
+    """[phases] Its excess over the other ranks in the affected steps; of events, beyond the usual.
+
+    The phases of what is shared cannot serve: of two ranks, the longer one of each phase exceeds
+    it, so that noise of the others would count as excess of the late one.
+
+    Args:
+        delay: Of ranks.
+        own: [steps, ranks, phases]
+        free: [steps] Where no other delay acts; counts for a delay that lasts.
+    """
+    columns = list(delay.places)
+    affected, times = delay.affected[:, columns], own[:, columns]
+    others = np.delete(own, columns, axis=1)
+    if not delay.is_event and (affected & free[:, None]).any():
+        affected = affected & free[:, None]
+    if delay.is_event:
+        free = np.where(affected[..., None], np.nan, times)
+        known = ~np.isnan(free).all(axis=0)
+        usual = np.zeros(times.shape[1:])
+        usual[known] = np.nanmedian(free[:, known], axis=0)
+        times = times - usual
+        others = others - np.median(others, axis=0) if others.shape[1] else others
+    if others.shape[1]:
+        times = times - np.median(others, axis=1, keepdims=True)
+    return np.asarray(np.where(affected[..., None], times, 0.0).sum(axis=(0, 1)))
+
+
+def _phase(names: Sequence[str], excess: Times) -> tuple[str, float]:
+    if len(names) == 1:
+        return MIXED, NAN
+    largest, whole = int(excess.argmax()), float(excess.sum())
+    share = float(excess[largest] / whole) if whole > 0 else NAN
+    second = float(np.delete(excess, largest).max(initial=0.0))
+    dominates = (
+        names[largest] not in _COMPUTE
+        and share >= DOMINANT_SHARE
+        and excess[largest] >= DOMINANT_RATIO * second
+    )
+    return (names[largest] if share >= LEAST_EXPLAINED or dominates else MIXED), share
+
+
+def _apart(found: list[_Found]) -> list[_Found]:
+    """The delays without overlap: events go before what lasts, then the earlier one."""
+    apart: list[_Found] = []
+    claimed: Bools | None = None
+    for one in sorted(found, key=lambda one: one.delay.pattern in LASTING):
+        delay = one.delay
+        affected = delay.affected if claimed is None else delay.affected & ~claimed
+        claimed = affected if claimed is None else claimed | affected
+        if affected.any():
+            apart.append(replace(one, delay=replace(delay, affected=affected)))
+    return apart
+
+
+def _merged(found: Iterable[_Found]) -> list[_Found]:
+    """One for the ranks of the same kind, pattern, phase, and period or first step."""
+    groups: list[list[_Found]] = []
+    for cause in found:
+        group = next((group for group in groups if _are_alike(group[0], cause)), None)
+        if group is None:
+            groups.append([cause])
+        else:
+            group.append(cause)
+    return [merged for group in groups if (merged := _as_one(group)) is not None]
+
+
+def _as_one(group: list[_Found]) -> _Found | None:
+    """Alike events of more than half of the ranks are any rank's; in many steps, jitter."""
+    delays = [cause.delay for cause in group]
+    places = tuple(sorted({place for delay in delays for place in delay.places}))
+    affected = np.logical_or.reduce([delay.affected for delay in delays])
+    weights = [float(delay.affected.sum()) for delay in delays]
+    share = float(np.average([cause.phase_share for cause in group], weights=weights))
+    first = next((delay for delay in delays if delay.pattern in LASTING), delays[0])
+    whole = replace(first, places=places, affected=affected)
+    if len(group) > 1 and whole.kind == STRAGGLER and 2 * len(places) > affected.shape[1]:
+        if affected.any(axis=1).mean() > MOST_OF_ALL:
+            return None
+        everyone = tuple(range(affected.shape[1]))
+        whole = replace(whole, places=everyone, pattern=IRREGULAR, period=NAN)
+    return _Found(whole, group[0].phase, share)
+
+
+def _are_alike(one: _Found, other: _Found) -> bool:
+    first, second = one.delay, other.delay
+    if (first.kind, one.phase) != (second.kind, other.phase):
+        return False
+    patterns = {first.pattern, second.pattern}
+    if first.places == second.places and IRREGULAR in patterns and patterns & set(LASTING):
+        return True
+    if len(patterns) > 1:
+        return False
+    num_steps = len(first.affected)
+    if first.pattern == PERIODIC:
+        return abs(first.period - second.period) <= SAME_PERIOD * first.period
+    begins = [int(delay.affected.any(axis=1).argmax()) for delay in (first, second)]
+    is_bounded = first.pattern in (FROM_STEP, FOR_A_WHILE)
+    return not is_bounded or abs(begins[0] - begins[1]) <= SAME_PERIOD * num_steps
+
+
+def _named(work: StepWork, times: RankTimes, found: _Found) -> NamedCause:
+    delay = found.delay
+    affected = np.zeros(work.own_before_sync.shape, dtype=bool)
+    affected[times.rows] = delay.affected
+    in_step: Bools = np.asarray(delay.affected.any(axis=1))
+    events = in_step if delay.pattern in LASTING else run_starts(in_step, _STEPS_APART[delay.kind])
+    return NamedCause(
+        kind=delay.kind,
+        ranks=tuple(int(rank) for rank in work.ranks[list(delay.places)]),
+        phase=found.phase,
+        phase_share=found.phase_share,
+        pattern=delay.pattern,
+        period_steps=delay.period * times.steps_per_row,
+        num_events=int(events.sum()),
+        first_step=int(times.steps[in_step.argmax()]),
+        last_step=int(times.steps[np.flatnonzero(in_step)[-1]]),
+        last_delay_ns=delay.last_ns,
+        affected=affected,
+    )
