@@ -16,6 +16,7 @@ from hvdprof.figures.launch import rows_of_cell, rows_of_launch
 from hvdprof.figures.step_parts_figure import parts_by_rank, parts_over_steps
 from hvdprof.figures.step_times import step_time_course, step_time_distribution
 from hvdprof.model.tables.collective_tables import BREAKDOWN
+from hvdprof.model.tables.rank_cost_tables import RANK_COSTS
 from hvdprof.model.tables.run_tables import STEPS
 from hvdprof.model.tables.scaling_tables import LAUNCHES
 from hvdprof.model.tables.timeline_tables import INFERRED_STEPS
@@ -57,12 +58,13 @@ def _of_launch(runs: RunStore, view: View, launch: tuple[str, str]) -> list[Comp
     run_id = str(view.run)
     recording = runs.run(run_id)
     breakdown = rows_of_launch(runs.table(run_id, BREAKDOWN.name), launch)
+    costs = rows_of_launch(runs.table(run_id, RANK_COSTS.name), launch)
     of_job = runs.table(run_id, "job_steps")
     by_launch = runs.table(run_id, LAUNCHES.name)
     select = launch_select(runs, view, recording.steps, launch)
     cards = [
         *([select] if select is not None else []),
-        *([headline_bar(parts_answer(breakdown))] if len(breakdown) else []),
+        *([headline_bar(parts_answer(breakdown, costs))] if len(breakdown) else []),
         figure_card(
             "parts-by-rank",
             "Mean step of each rank",

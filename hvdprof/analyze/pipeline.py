@@ -44,6 +44,7 @@ from hvdprof.model.tables.rank_collective_tables import (
     MATCHED_COLLECTIVES,
     RANK_COLLECTIVES,
 )
+from hvdprof.model.tables.rank_cost_tables import RANK_COSTS
 from hvdprof.model.tables.run_tables import WAITS
 from hvdprof.model.tables.scaling_tables import JOB_STEPS, LAUNCHES, LOSSES, SCALING
 from hvdprof.model.tables.timeline_tables import EXECUTIONS, TENSOR_USES
@@ -106,6 +107,7 @@ def analyze_run(run: Run) -> RunAnalysis:
         CAUSED_WAIT.name: waits.caused_wait,
         STRAGGLERS.name: without_timeline_writer(waits.stragglers, run.segments),
         LATENESS.name: lateness_table(recorded),
+        RANK_COSTS.name: waits.rank_costs,
         **communication_tables(run, of_job, waits.collective_arrivals),
         **session_tables(run, of_job),
     }

@@ -155,6 +155,7 @@ class DerivedTables(Described):
     caused_wait = TableAttribute()
     stragglers = TableAttribute()
     lateness = TableAttribute()
+    rank_costs = TableAttribute()
     tensors = TableAttribute()
     step_communication = TableAttribute()
     breakdown = TableAttribute()

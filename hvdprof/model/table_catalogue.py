@@ -18,6 +18,7 @@ from hvdprof.model.tables.nccl_tables import NCCL_TABLES
 from hvdprof.model.tables.net_tables import NET_TABLES
 from hvdprof.model.tables.nsys_tables import NSYS_TABLES
 from hvdprof.model.tables.rank_collective_tables import RANK_COLLECTIVE_TABLES
+from hvdprof.model.tables.rank_cost_tables import RANK_COSTS
 from hvdprof.model.tables.run_tables import (
     ARRIVALS,
     EVENTS,
@@ -63,6 +64,7 @@ TABLES: tuple[Table, ...] = (
     LOSSES,
     *WATERFALL_TABLES,
     *WAITING_TABLES,
+    RANK_COSTS,
     *COLLECTIVE_TABLES,
     *RANK_COLLECTIVE_TABLES,
     COLLECTIVE_PROGRESS,

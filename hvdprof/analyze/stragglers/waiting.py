@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from hvdprof.analyze.ranks.named_cause import NamedCause
 from hvdprof.analyze.ranks.names import named_causes
+from hvdprof.analyze.ranks.rank_costs import rank_costs
 from hvdprof.analyze.steps.replay import costs_of_ranks
 from hvdprof.analyze.steps.step_work import StepWork, Times
 from hvdprof.analyze.stragglers.arrivals import (
@@ -26,6 +27,7 @@ from hvdprof.analyze.stragglers.clock_bounds import (
 from hvdprof.analyze.stragglers.stragglers import stragglers
 from hvdprof.model.launch_key import LaunchKey
 from hvdprof.model.schema import Table
+from hvdprof.model.tables.rank_cost_tables import RANK_COSTS
 from hvdprof.model.tables.waiting_tables import CAUSED_WAIT, CLOCKS, COLLECTIVE_ARRIVALS, STRAGGLERS
 
 UNDECIDED = -1
@@ -142,7 +144,7 @@ def caused_wait(work: StepWork, u_ns: Times, key: LaunchKey) -> pd.DataFrame:
 
 @dataclass(frozen=True, slots=True)
 class WaitingTables:
-    """CLOCKS, COLLECTIVE_ARRIVALS, CAUSED_WAIT and STRAGGLERS of the launches of two or more ranks.
+    """CLOCKS, COLLECTIVE_ARRIVALS, CAUSED_WAIT, STRAGGLERS, RANK_COSTS: of two or more ranks.
 
     ``works`` are the steps of every launch on clocks corrected by the bounds of collectives,
     ``named`` the named causes of each launch, largest first.
@@ -152,6 +154,7 @@ class WaitingTables:
     collective_arrivals: pd.DataFrame
     caused_wait: pd.DataFrame
     stragglers: pd.DataFrame
+    rank_costs: pd.DataFrame
     works: Mapping[LaunchKey, StepWork]
     named: Mapping[LaunchKey, Sequence[NamedCause]]
 
@@ -187,6 +190,7 @@ def waiting_tables(arrivals: pd.DataFrame, works: Mapping[LaunchKey, StepWork]) 
         collective_arrivals=_joined(COLLECTIVE_ARRIVALS, [collective_arrivals(c) for c in cubes]),
         caused_wait=_joined(CAUSED_WAIT, caused),
         stragglers=_joined(STRAGGLERS, late),
+        rank_costs=_joined(RANK_COSTS, [rank_costs(work, key) for key, work in several.items()]),
         works=on_one_clock,
         named=named,
     )

@@ -46,11 +46,12 @@ def waiting_answer(caused_wait: pd.DataFrame, stragglers: pd.DataFrame) -> str:
     return sentence if is_named else f"{sentence} Too few or too irregular to be a straggler."
 
 
-def parts_answer(breakdown: pd.DataFrame) -> str:
+def parts_answer(breakdown: pd.DataFrame, rank_costs: pd.DataFrame) -> str:
     """The mean step with its largest parts, and the rank and phase that stand out.
 
     Args:
         breakdown: Rows of BREAKDOWN of one launch; empty for an empty sentence.
+        rank_costs: Rows of RANK_COSTS of it.
     """
     if breakdown.empty:
         return ""
@@ -62,4 +63,4 @@ def parts_answer(breakdown: pd.DataFrame) -> str:
         for part, time_ns in largest.items()
     )
     sentence = f"A step of this launch takes {units.milliseconds(step_ns)}: {parts}."
-    return f"{sentence} {slowest_phase(breakdown)}".rstrip()
+    return f"{sentence} {slowest_phase(rank_costs)}".rstrip()

@@ -19,7 +19,7 @@ from hvdprof.model.cell_key import of_base_cell
 from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.launch_key import LAUNCH, Mode
 from hvdprof.model.run import RunAnalysis
-from hvdprof.model.tables.collective_tables import BREAKDOWN
+from hvdprof.model.tables.rank_cost_tables import RANK_COSTS
 from hvdprof.model.tables.waterfall_tables import WATERFALL
 from hvdprof.report.screen.tiles import is_too_busy
 
@@ -31,9 +31,7 @@ PHASES: dict[str, str] = {
     "optimizer": "optimizer",
     "outside": "outside",
 }
-"""The phases of the strip by their name in BREAKDOWN; blocked time is that of the others."""
-
-BLOCKED = "blocked"
+"""The phases of the strip by their name in RANK_COSTS."""
 
 MOST_RANKS = 6
 """Ranks of the strip: those that deviate most."""
@@ -91,72 +89,71 @@ def rank_phases(analysis: RunAnalysis, cell: FrameRow) -> RankPhases | None:
     if is_too_busy(analysis, cell):
         return None
     key = str(cell["model"]), int(cell["np"]), str(cell["engine"])
-    times = _times_by_rank(analysis, *key)
-    if times is None:
+    later = _later(_of_cell(analysis, *key))
+    if later is None:
         return None
-    ranks, of_phase, step_ns = times
-    apart = np.stack([_against_others(own) for own in of_phase.T], axis=1)
-    outlier = _outlier(ranks, apart, step_ns)
+    outlier = _outlier(later)
     cost = ""
     if outlier is not None:
         cost = _cost(of_base_cell(analysis.table(WATERFALL.name), *key), outlier.rank)
-    order = np.argsort(-np.abs(apart).max(axis=1), kind="stable")[:MOST_RANKS]
+    order = np.argsort(-np.abs(later.shares).max(axis=1), kind="stable")[:MOST_RANKS]
     shown = np.sort(order)
     return RankPhases(
-        ranks=tuple(int(ranks[place]) for place in shown),
-        rows=tuple(_row(apart[place], step_ns) for place in shown),
-        num_ranks=len(ranks),
+        ranks=tuple(later.ranks[place] for place in shown),
+        rows=tuple(_row(later, int(place)) for place in shown),
+        num_ranks=len(later.ranks),
         sentence=f"{_sentence(outlier)} {cost}".rstrip(),
     )
 
 
-def slowest_phase(breakdown: pd.DataFrame) -> str:
+def slowest_phase(rank_costs: pd.DataFrame) -> str:
     """The rank and phase that stand out in one launch; empty with fewer than two ranks.
 
     Args:
-        breakdown: Rows of BREAKDOWN of the launch.
+        rank_costs: Rows of RANK_COSTS of the launch.
     """
-    times = _by_rank(breakdown)
-    if times is None:
-        return ""
-    ranks, of_phase, step_ns = times
-    apart = np.stack([_against_others(own) for own in of_phase.T], axis=1)
-    return _sentence(_outlier(ranks, apart, step_ns))
+    later = _later(rank_costs)
+    return "" if later is None else _sentence(_outlier(later))
 
 
-def _times_by_rank(
-    analysis: RunAnalysis, model: str, num_ranks: int, engine: str
-) -> tuple[Sequence[int], Float64s, float] | None:
-    """Ranks, their phases [ranks, phases] and the mean step, ns."""
+@dataclass(frozen=True, slots=True)
+class _Later:
+    """By how much each rank is later than the others, [ranks, phases], ns and shares of a step."""
+
+    ranks: Sequence[int]
+    times_ns: Float64s
+    shares: Float64s
+
+
+def _of_cell(analysis: RunAnalysis, model: str, num_ranks: int, engine: str) -> pd.DataFrame:
+    """RANK_COSTS of the launches of a cell."""
     segments = of_base_cell(analysis.run.segments, model, num_ranks, engine)
     timed = segments[(segments["mode"] == Mode.THROUGHPUT).to_numpy(dtype=bool)]
     names = dict.fromkeys(LAUNCH, str)
     own = (timed if len(timed) else segments)[list(LAUNCH)].astype(names)
-    return _by_rank(analysis.table(BREAKDOWN.name).astype(names).merge(own, on=list(LAUNCH)))
+    return analysis.table(RANK_COSTS.name).astype(names).merge(own, on=list(LAUNCH))
 
 
-def _by_rank(rows: pd.DataFrame) -> tuple[Sequence[int], Float64s, float] | None:
-    # Where waits are unknown, they are part of the phases, which says nothing of a rank.
-    if rows["rank"].nunique() < 2 or BLOCKED not in set(rows["part"]):
+def _later(rows: pd.DataFrame) -> _Later | None:
+    known = rows[rows["phase"].isin(PHASES)]
+    if known.empty:
         return None
-    by_part = pd.pivot_table(rows, values="time_ns", index="rank", columns="part", aggfunc="mean")
-    of_phase = by_part.reindex(columns=list(PHASES)).fillna(0.0).to_numpy(dtype=np.float64)
-    step_ns = float(by_part.sum(axis=1).mean())
-    return [int(rank) for rank in by_part.index], of_phase, step_ns
+    times, shares = (
+        pd.pivot_table(known, values=name, index="rank", columns="phase", aggfunc="mean")
+        .reindex(columns=list(PHASES))
+        .fillna(0.0)
+        for name in ("later_ns", "later_share")
+    )
+    ranks = [int(rank) for rank in times.index]
+    return _Later(ranks, times.to_numpy(), shares.to_numpy())
 
 
-def _against_others(times: Float64s) -> Float64s:
-    """[ranks] Each value minus the median of the others."""
-    others = [np.median(np.delete(times, place)) for place in range(len(times))]
-    return times - np.array(others, dtype=np.float64)
+def _row(later: _Later, place: int) -> tuple[Deviation, ...]:
+    pairs = zip(later.times_ns[place], later.shares[place], strict=True)
+    return tuple(_deviation(float(value), float(share)) for value, share in pairs)
 
 
-def _row(apart: Float64s, step_ns: float) -> tuple[Deviation, ...]:
-    return tuple(_deviation(float(value), step_ns) for value in apart)
-
-
-def _deviation(value: float, step_ns: float) -> Deviation:
-    share = value / step_ns
+def _deviation(value: float, share: float) -> Deviation:
     if abs(share) < _NOTABLE:
         return Deviation("0", 0.0)
     sign = "+" if value > 0 else ""
@@ -175,13 +172,13 @@ class _Outlier:
     share: float
 
 
-def _outlier(ranks: Sequence[int], apart: Float64s, step_ns: float) -> _Outlier | None:
-    row, column = np.unravel_index(int(apart.argmax()), apart.shape)
-    largest = float(apart[row, column])
-    if largest < _NOTABLE * step_ns:
+def _outlier(later: _Later) -> _Outlier | None:
+    row, column = np.unravel_index(int(later.times_ns.argmax()), later.times_ns.shape)
+    share = float(later.shares[row, column])
+    if share < _NOTABLE:
         return None
     phase = list(PHASES.values())[int(column)]
-    return _Outlier(ranks[int(row)], phase, largest, largest / step_ns)
+    return _Outlier(later.ranks[int(row)], phase, float(later.times_ns[row, column]), share)
 
 
 def _sentence(outlier: _Outlier | None) -> str:

@@ -188,7 +188,7 @@ def test_traces_that_time_no_collective_say_so_and_name_no_rank(
     assert analysis.run.steps["blocked_ns"].isna().all()
     assert analysis.findings.empty
     assert analysis.stragglers.empty
-    assert slowest_phase(analysis.breakdown) == ""
+    assert slowest_phase(analysis.rank_costs) == ""
 
 
 @pytest.mark.heavy
