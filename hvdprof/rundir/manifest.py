@@ -11,6 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from hvdprof.errors import UnreadableInputError
+from hvdprof.rundir.failure import Failure
 from hvdprof.rundir.json_codec import JsonObject, read_json, to_text
 from hvdprof.rundir.layout import MANIFEST_NAME, RunPaths
 from hvdprof.rundir.older_settings import separated
@@ -52,23 +53,6 @@ class Status(StrEnum):
 
 NOT_ENDED = (Status.PLANNED, Status.RUNNING)
 """The status of what is still to come or going on."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
-    """Why a segment has no result: one sentence, and the evidence for it.
-
-    ``rank`` is the rank that failed first where that is known, and ``host`` where it ran;
-    ``exit_code`` and ``signal`` are that process's; ``lines`` are the last lines printed that
-    explain it.
-    """
-
-    reason: str
-    rank: int | None = None
-    exit_code: int | None = None
-    signal: str | None = None
-    lines: list[str] = field(default_factory=list)
-    host: str | None = None
 
 
 @dataclass(slots=True, kw_only=True)

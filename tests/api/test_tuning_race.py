@@ -26,8 +26,9 @@ from hvdprof.launch.plan.time_budget import TimeBudget
 from hvdprof.launch.processes.interruption import interruptible
 from hvdprof.launch.run.attempts import WAS_INTERRUPTED
 from hvdprof.model.tuning import Candidate
+from hvdprof.rundir.failure import Failure
 from hvdprof.rundir.layout import TuningPaths
-from hvdprof.rundir.manifest import Failure, Status
+from hvdprof.rundir.manifest import Status
 from tests.builders.finished_analysis import manifest, pass_record, segment
 
 FAST = Candidate(name="A=1", environment={"A": "1"})

@@ -4,7 +4,8 @@ Tested in ``tests/analyze/verdict/test_data_quality.py``.
 """
 
 from hvdprof.model.run import FailedSegment
-from hvdprof.rundir.manifest import Failure, Manifest, PassRecord, SegmentRecord, Status
+from hvdprof.rundir.failure import Failure
+from hvdprof.rundir.manifest import Manifest, PassRecord, SegmentRecord, Status
 
 
 def failed_segments(manifest: Manifest) -> tuple[FailedSegment, ...]:

@@ -19,9 +19,9 @@ from hvdprof.launch.diagnose.rank_positions import first_stack, positions, rank_
 from hvdprof.launch.diagnose.rank_progress import PassProgress
 from hvdprof.launch.processes.launch_process import LaunchOutcome
 from hvdprof.rank_names import ranks_named
+from hvdprof.rundir.failure import Failure
 from hvdprof.rundir.known_causes import with_known_cause
 from hvdprof.rundir.launcher_exits import ProcessExit, process_exits
-from hvdprof.rundir.manifest import Failure
 from hvdprof.rundir.stall_format import NO_PROGRESS, UNEQUAL, UNEQUAL_FIX
 
 LEAST_STOPPED_S = 10.0

@@ -17,8 +17,8 @@ from hvdprof.launch.diagnose.rank_standings import RankStandings, States, local_
 from hvdprof.launch.diagnose.stall import Stall, StalledRank
 from hvdprof.launch.diagnose.unequal_batches import UnequalBatches, unequal_batches
 from hvdprof.launch.diagnose.watch_state import SILENT, WatchState
+from hvdprof.rundir.failure import Failure
 from hvdprof.rundir.layout import PassPaths
-from hvdprof.rundir.manifest import Failure
 from hvdprof.rundir.run_file import open_run_file
 from hvdprof.rundir.stall_format import StallLine, StallOverLine
 

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 
 from hvdprof.launch.diagnose.failure_place import with_place
 from hvdprof.launch.diagnose.rank_progress import PassProgress, RankState
+from hvdprof.rundir.failure import Failure
 from hvdprof.rundir.layout import PassPaths
-from hvdprof.rundir.manifest import Failure, PassRecord, Status
+from hvdprof.rundir.manifest import PassRecord, Status
 
 _WRITER = 0
 _HOROVOD_ERROR = re.compile(r"Error (?:opening|writing to) the Horovod Timeline.*")

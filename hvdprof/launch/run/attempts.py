@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from hvdprof.launch.diagnose.rank_progress import PassProgress
 from hvdprof.launch.diagnose.stall import Stall
 from hvdprof.rank_names import ranks_named
-from hvdprof.rundir.manifest import Failure, PassRecord, SegmentRecord, Status
+from hvdprof.rundir.failure import Failure
+from hvdprof.rundir.manifest import PassRecord, SegmentRecord, Status
 
 MAX_FAILURES = 2
 

@@ -6,8 +6,9 @@ from dataclasses import replace
 from hvdprof.launch.plan.settings import Settings
 from hvdprof.launch.run.placement_check import refine_from_ranks
 from hvdprof.launch.run.session_progress import ElasticProgress, size_of
+from hvdprof.rundir.failure import Failure
 from hvdprof.rundir.layout import RunPaths, session_id
-from hvdprof.rundir.manifest import Failure, Manifest, PassRecord, SegmentRecord, Status
+from hvdprof.rundir.manifest import Manifest, PassRecord, SegmentRecord, Status
 
 LAUNCH_ITSELF = 0
 

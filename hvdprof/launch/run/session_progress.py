@@ -9,8 +9,8 @@ from hvdprof.launch.diagnose.rank_progress import PassProgress
 from hvdprof.launch.diagnose.stall import Stall, StalledRank
 from hvdprof.launch.diagnose.stall_watch import StallWatch
 from hvdprof.launch.diagnose.unequal_batches import UnequalBatches
+from hvdprof.rundir.failure import Failure
 from hvdprof.rundir.layout import PassPaths
-from hvdprof.rundir.manifest import Failure
 
 
 class ElasticProgress(PassProgress):

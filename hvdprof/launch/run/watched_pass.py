@@ -25,8 +25,9 @@ from hvdprof.launch.run.placement_check import refine_from_ranks
 from hvdprof.launch.run.session_passes import add_sessions, end_sessions, settle_sessions
 from hvdprof.launch.run.session_progress import ElasticProgress, SessionStalls
 from hvdprof.launch.run.start_again import starts_again
+from hvdprof.rundir.failure import Failure
 from hvdprof.rundir.layout import PassPaths
-from hvdprof.rundir.manifest import Failure, Manifest, PassRecord, Status
+from hvdprof.rundir.manifest import Manifest, PassRecord, Status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from hvdprof.ingest.rundir.net_file import net_transfers
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.table_catalogue import TABLES
 from hvdprof.rundir.ddp_format import DdpFacts
-from hvdprof.rundir.manifest import Failure
+from hvdprof.rundir.failure import Failure
 from tests.builders.declared_rows import declared_rows
 from tests.builders.evaluated_steps import evaluated_steps
 from tests.builders.finding_style import style_faults

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from hvdprof.rundir.manifest import Failure
+from hvdprof.rundir.failure import Failure
 from tests.builders.analysis import analysis_of, sweep, with_a_straggler
 from tests.builders.run_directory import PassSpec, SegmentSpec, skipped, typical_parts
 

@@ -6,8 +6,8 @@ import pytest
 from hvdprof.launch.diagnose import failure_place
 from hvdprof.launch.diagnose.failure_place import MemoryWatch, with_place
 from hvdprof.launch.diagnose.rank_progress import PassProgress, RankState
+from hvdprof.rundir.failure import Failure
 from hvdprof.rundir.layout import PassPaths
-from hvdprof.rundir.manifest import Failure
 
 
 def progress(folder: Path, hosts: dict[int, str]) -> PassProgress:

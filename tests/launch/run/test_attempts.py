@@ -7,8 +7,9 @@ from hvdprof.launch.diagnose.stall import StalledRank
 from hvdprof.launch.plan.design import plan_design
 from hvdprof.launch.plan.settings import ScriptSettings
 from hvdprof.launch.run.attempts import interrupt, settle, split_unfinished
+from hvdprof.rundir.failure import Failure
 from hvdprof.rundir.layout import PassPaths
-from hvdprof.rundir.manifest import Failure, Status
+from hvdprof.rundir.manifest import Status
 from tests.builders.bench_settings import LOCAL_FOUR_CORES, bench_settings
 from tests.builders.stalls import stall_at_end
 

@@ -8,9 +8,9 @@ from hvdprof.launch.plan.design import plan_design
 from hvdprof.launch.plan.options import record_of
 from hvdprof.launch.plan.settings import Settings
 from hvdprof.launch.run.repeats import Repeats
+from hvdprof.rundir.failure import Failure
 from hvdprof.rundir.manifest import (
     MANIFEST_SCHEMA_VERSION,
-    Failure,
     Manifest,
     PassRecord,
     Status,

@@ -15,8 +15,9 @@ from hvdprof.launch.run.session_passes import (
     settle_sessions,
 )
 from hvdprof.launch.run.session_progress import ElasticProgress, SessionStalls
+from hvdprof.rundir.failure import Failure
 from hvdprof.rundir.layout import RunPaths
-from hvdprof.rundir.manifest import Failure, Manifest, Status, WorkerEnd
+from hvdprof.rundir.manifest import Manifest, Status, WorkerEnd
 from tests.builders.bench_settings import LOCAL_FOUR_CORES, bench_settings
 from tests.builders.recorder_lines import host_of
 

@@ -26,10 +26,10 @@ from hvdprof.launch.run.repeats import LookAtRun
 from hvdprof.launch.run.sweep import Sweep
 from hvdprof.launch.turns.resident_launch import ResidentLaunch
 from hvdprof.launch.turns.resident_launches import run_residents
+from hvdprof.rundir.failure import Failure
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import (
     MANIFEST_SCHEMA_VERSION,
-    Failure,
     Manifest,
     PassRecord,
     Status,

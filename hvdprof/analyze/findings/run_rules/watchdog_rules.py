@@ -15,7 +15,7 @@ from hvdprof.analyze.findings.advice import advice, as_sentence, sentences
 from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.finding import Finding
 from hvdprof.rank_names import ranks_named
-from hvdprof.rundir.manifest import Failure
+from hvdprof.rundir.failure import Failure
 from hvdprof.rundir.stack_frames import writes_checkpoint
 from hvdprof.rundir.stall_format import (
     CALLER_MARK,
