@@ -63,7 +63,7 @@ ALLOWED = {
     "hvdprof/analyze/findings/log_rules/collective_timeout_rule.py": (1, _LOG),
     "hvdprof/analyze/findings/log_rules/ranks_behind_rule.py": (1, _LOG),
     "hvdprof/analyze/findings/nccl_rules/nccl_network_rules.py": (1, _LOG),
-    "hvdprof/analyze/findings/run_rules/watchdog_rules.py": (4, _MESSAGE),
+    "hvdprof/analyze/findings/run_rules/watchdog_rules.py": (2, _MESSAGE),
     "dashboards/access.py": (1, "the name of a host"),
     "dashboards/components/finding_links.py": (1, _COLUMN),
     "dashboards/components/launch_choice.py": (1, _ADDRESS),

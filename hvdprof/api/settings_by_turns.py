@@ -21,7 +21,6 @@ from hvdprof.api.runs import analyze_run, load_run
 from hvdprof.errors import EnvironmentNotReadyError, UnreadableInputError, UsageError
 from hvdprof.ingest.load import load_throughput
 from hvdprof.launch.plan.tune_options import Options, variant_options
-from hvdprof.launch.run.attempts import WAS_INTERRUPTED
 from hvdprof.launch.run.bench_run import Tools
 from hvdprof.launch.run.interleaved_sweeps import run_race
 from hvdprof.launch.run.joined_progress import JoinedProgress
@@ -29,7 +28,8 @@ from hvdprof.launch.run.sweep import Sweep
 from hvdprof.launch.run.sweep_progress import SweepProgress
 from hvdprof.model.comparison import FINAL_LOSS
 from hvdprof.model.tuning import Candidate, Estimate
-from hvdprof.rundir.manifest import Manifest, Mode, PassRecord, SegmentRecord, Status
+from hvdprof.rundir.failure import Failure, FailureKind
+from hvdprof.rundir.manifest import Manifest, Mode, PassRecord, Status
 
 MOST_FAILURES = 2
 """A setting that fails in so many launches is given up."""
@@ -188,14 +188,10 @@ class SettingsByTurns:
         """Why a setting failed first; empty where it did not."""
         if name in self.refused:
             return self.refused[name]
-        found = [
-            (segment.failure.reason, segment.failure.lines[-1:])
-            for _, segment in _failed(self._runs[name].manifest)
-            if segment.failure is not None
-        ]
+        failures = [failure for _, failure in _failed(self._runs[name].manifest)]
         # A launch that is not retried says nothing of the cause.
-        causes = [cause for cause in found if not cause[0].startswith("not retried")] or found
-        return ": ".join([causes[0][0], *causes[0][1]]) if causes else ""
+        failures.sort(key=lambda failure: failure.kind == FailureKind.NOT_RETRIED)
+        return ": ".join([failures[0].reason, *failures[0].lines[-1:]]) if failures else ""
 
     def is_given_up(self, name: str) -> bool:
         """Whether a setting is refused, or failed too often; no hang is retried."""
@@ -249,15 +245,15 @@ def failed_repeats(manifest: Manifest) -> frozenset[int]:
     return frozenset(record.repeat for record, _ in _failed(manifest))
 
 
-def _failed(manifest: Manifest) -> Iterator[tuple[PassRecord, SegmentRecord]]:
+def _failed(manifest: Manifest) -> Iterator[tuple[PassRecord, Failure]]:
     """What failed; a launch that the user ended did not."""
     return (
-        (record, segment)
+        (record, segment.failure)
         for record in manifest.passes
         for segment in record.segments
         if segment.status != Status.DONE
         and segment.failure is not None
-        and not segment.failure.reason.startswith(WAS_INTERRUPTED)
+        and segment.failure.kind != FailureKind.INTERRUPTED
     )
 
 

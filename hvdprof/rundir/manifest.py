@@ -3,6 +3,7 @@
 History of the schema:
     1   first version
     2   settings hold no copies of options
+    3   failures state their kind
 """
 
 import shlex
@@ -11,7 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from hvdprof.errors import UnreadableInputError
-from hvdprof.rundir.failure import Failure
+from hvdprof.rundir.failure import Failure, with_kind
 from hvdprof.rundir.json_codec import JsonObject, read_json, to_text
 from hvdprof.rundir.layout import MANIFEST_NAME, RunPaths
 from hvdprof.rundir.older_settings import separated
@@ -25,7 +26,7 @@ from hvdprof.rundir.shown_names import shown_name
 from hvdprof.rundir.stopping import Look, Stop
 from hvdprof.rundir.whole_file import write_whole
 
-MANIFEST_SCHEMA_VERSION = 2
+MANIFEST_SCHEMA_VERSION = 3
 MOST_RANKS = 100_000
 
 
@@ -253,9 +254,12 @@ class Manifest:
             )
         try:
             _check_names(manifest)
-            if manifest.schema_version < MANIFEST_SCHEMA_VERSION:
+            if manifest.schema_version < 2:
                 known = separated(manifest.settings, manifest.options)
                 manifest.settings, manifest.options = known
+            if manifest.schema_version < MANIFEST_SCHEMA_VERSION:
+                for segment in (part for record in manifest.passes for part in record.segments):
+                    segment.failure = segment.failure and with_kind(segment.failure)
                 manifest.schema_version = MANIFEST_SCHEMA_VERSION
         except ValueError as error:
             raise UnreadableInputError(

@@ -24,13 +24,6 @@ MISMATCH = "in different collectives"
 """In the message of a stall in which every rank waits, but not all in the same collective."""
 
 
-NO_PROGRESS = "no progress on any rank"
-"""How the reason of a failed launch begins that hvdprof ended because it hung."""
-
-
-UNEQUAL = "unequal numbers of batches per rank"
-"""In the message of a stall, and in the reason of a failure, of ranks with fewer batches."""
-
 CHECKPOINT_STEP = (
     "write the checkpoint less often, asynchronously, or to faster storage: the other ranks wait "
     "for it"
@@ -46,10 +39,6 @@ UNEQUAL_MORE = (
     "Or wrap the loop in Join([model]) under DDP, call hvd.join() behind it under Horovod."
 )
 UNEQUAL_FIX = f"{UNEQUAL_STEP}. {UNEQUAL_MORE}"
-
-
-STALL_CLAUSE = "; stall "
-"""In the reason of a launch that was ended, what comes before the stall in which it was."""
 
 
 class RankWaitRecord(TypedDict):

@@ -24,9 +24,8 @@ from hvdprof.errors import (
 )
 from hvdprof.launch.plan.time_budget import TimeBudget
 from hvdprof.launch.processes.interruption import interruptible
-from hvdprof.launch.run.attempts import WAS_INTERRUPTED
 from hvdprof.model.tuning import Candidate
-from hvdprof.rundir.failure import Failure
+from hvdprof.rundir.failure import Failure, FailureKind
 from hvdprof.rundir.layout import TuningPaths
 from hvdprof.rundir.manifest import Status
 from tests.builders.finished_analysis import manifest, pass_record, segment
@@ -256,24 +255,27 @@ def test_a_second_signal_while_the_result_is_read_loses_nothing(turns, folder):
 
 
 def launched(*ends):
-    """A run with a launch per status and reason."""
+    """A run with a launch per status and failure."""
     passes = []
-    for repeat, (status, reason) in enumerate(ends, start=1):
+    for repeat, (status, failure) in enumerate(ends, start=1):
         record = pass_record(f"p{repeat}", [segment("s")], mode="throughput")
         (one,) = record.segments
-        one.status, one.failure = status, reason and Failure(reason=reason)
+        one.status, one.failure = status, failure
         record.repeat = repeat
         passes.append(record)
     return manifest(passes=passes)
 
 
 def test_a_launch_that_crashes_after_enough_steps_has_failed():
-    found = launched((Status.DONE, None), (Status.PARTIAL, CRASH), (Status.FAILED, CRASH))
+    crash = Failure(reason=CRASH)
+    found = launched((Status.DONE, None), (Status.PARTIAL, crash), (Status.FAILED, crash))
     assert launch_count(found) == LaunchCount(3, 2)
     assert failed_repeats(found) == {2, 3}
 
 
 def test_a_launch_that_the_user_ended_has_not_failed():
-    found = launched((Status.DONE, None), (Status.PARTIAL, WAS_INTERRUPTED))
+    found = launched(
+        (Status.DONE, None), (Status.PARTIAL, Failure(reason="?", kind=FailureKind.INTERRUPTED))
+    )
     assert launch_count(found) == LaunchCount(1, 0)
     assert failed_repeats(found) == frozenset()

@@ -12,12 +12,11 @@ from hvdprof.ingest.recorder.recorder_file import RecorderFile, SegmentRecording
 from hvdprof.model.launch_key import LAUNCH
 from hvdprof.model.run import Run
 from hvdprof.model.tables.run_tables import SEGMENTS
-from hvdprof.rundir.failure import Failure
+from hvdprof.rundir.failure import WAS_INTERRUPTED, Failure, FailureKind
 from hvdprof.rundir.manifest import NOT_ENDED, Manifest, PassRecord, SegmentRecord, Status
 from hvdprof.rundir.plan import LEAST_STEPS_OF_RESULT
 
 KILLED = "hvdprof was killed"
-INTERRUPTED = "it was interrupted"
 
 _OPEN_PASS = (Status.RUNNING, Status.INTERRUPTED)
 _OPEN = (*NOT_ENDED, Status.INTERRUPTED)
@@ -84,6 +83,10 @@ def _cut_off(manifest: Manifest, record: PassRecord, segment: SegmentRecord) -> 
         segment.status = Status.DONE
     elif segment.status == Status.RUNNING:
         segment.status = Status.PARTIAL
-        segment.failure = Failure(reason=KILLED if manifest.was_killed else INTERRUPTED)
+        segment.failure = (
+            Failure(reason=KILLED)
+            if manifest.was_killed
+            else Failure(reason=WAS_INTERRUPTED, kind=FailureKind.INTERRUPTED)
+        )
     elif segment.status in NOT_ENDED:
         segment.status = Status.INTERRUPTED

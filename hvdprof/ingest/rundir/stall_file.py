@@ -13,6 +13,7 @@ from hvdprof.ingest.text.whole_number import bounded, whole
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.tables.log_tables import INCIDENTS, STALLS
 from hvdprof.rank_names import ranks_named
+from hvdprof.rundir.failure import UNEQUAL
 from hvdprof.rundir.json_codec import JsonObject
 from hvdprof.rundir.json_text import DAMAGE
 from hvdprof.rundir.line_file import damaged, read_lines
@@ -21,7 +22,6 @@ from hvdprof.rundir.stall_format import (
     CALLER_MARK,
     MISMATCH,
     STACK_MARK,
-    UNEQUAL,
     UNTIL_END,
     StallLine,
 )

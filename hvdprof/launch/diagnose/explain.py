@@ -19,10 +19,10 @@ from hvdprof.launch.diagnose.rank_positions import first_stack, positions, rank_
 from hvdprof.launch.diagnose.rank_progress import PassProgress
 from hvdprof.launch.processes.launch_process import LaunchOutcome
 from hvdprof.rank_names import ranks_named
-from hvdprof.rundir.failure import Failure
+from hvdprof.rundir.failure import NO_PROGRESS, UNEQUAL, Failure, FailureKind
 from hvdprof.rundir.known_causes import with_known_cause
 from hvdprof.rundir.launcher_exits import ProcessExit, process_exits
-from hvdprof.rundir.stall_format import NO_PROGRESS, UNEQUAL, UNEQUAL_FIX
+from hvdprof.rundir.stall_format import UNEQUAL_FIX
 
 LEAST_STOPPED_S = 10.0
 """A rank that a signal stopped for less is no reason for its peers to fail: Gloo waits 30 s."""
@@ -72,14 +72,21 @@ def _hung(evidence: Evidence) -> Failure | None:
     stall, blocked = evidence.seen.stall, evidence.seen.blocked
     if stall is not None:
         sentence, *lines = stall.lines()
-        return Failure(reason=f"{why}; {sentence}", rank=stall.late_rank, lines=lines)
+        return Failure(
+            reason=f"{why}; {sentence}", kind=FailureKind.HUNG, rank=stall.late_rank, lines=lines
+        )
     if not evidence.progress.ranks and (known := evidence.launcher_failure) is not None:
-        return Failure(reason=f"{why}; {known.sentence()}", lines=evidence.errors.last_lines(None))
+        return Failure(
+            reason=f"{why}; {known.sentence()}",
+            kind=FailureKind.HUNG,
+            lines=evidence.errors.last_lines(None),
+        )
     lines = first_stack(blocked) or evidence.errors.without_own_signal().last_lines(None)
     if not evidence.progress.ranks:
         lines = [*lines, _BEFORE_STEPS]
     return Failure(
         reason=f"{why}; {positions(evidence.progress, blocked)}",
+        kind=FailureKind.HUNG,
         rank=rank_behind(evidence.progress),
         lines=lines,
     )
@@ -156,6 +163,7 @@ def _gave_up_waiting(evidence: Evidence) -> Failure | None:
     sentence, *lines = stall.lines()
     return Failure(
         reason=f"{_named(rank)} gave up waiting: {message}; {sentence}",
+        kind=FailureKind.STALLED,
         rank=stall.late_rank,
         exit_code=evidence.ended.exit_code if evidence.ended else None,
         lines=lines,
@@ -167,8 +175,11 @@ def _unequal_batches(evidence: Evidence) -> Failure | None:
     unequal = evidence.seen.unequal
     if unequal is None or not set(unequal.waiting) & set(evidence.errors.lost_peer_ranks()):
         return None
+    detail = f"{UNEQUAL}: {unequal.past()}"
     return Failure(
-        reason=f"{ranks_named(unequal.waiting)} lost a peer; {UNEQUAL}: {unequal.past()}",
+        reason=f"{ranks_named(unequal.waiting)} lost a peer; {detail}",
+        kind=FailureKind.UNEQUAL,
+        detail=detail,
         rank=unequal.ended[0] if len(unequal.ended) == 1 else None,
         lines=[*evidence.errors.last_lines(unequal.waiting[0]), f"to do: {UNEQUAL_FIX}"],
     )

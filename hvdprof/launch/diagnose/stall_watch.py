@@ -17,7 +17,7 @@ from hvdprof.launch.diagnose.rank_standings import RankStandings, States, local_
 from hvdprof.launch.diagnose.stall import Stall, StalledRank
 from hvdprof.launch.diagnose.unequal_batches import UnequalBatches, unequal_batches
 from hvdprof.launch.diagnose.watch_state import SILENT, WatchState
-from hvdprof.rundir.failure import Failure
+from hvdprof.rundir.failure import STALL_KILL, Failure, FailureKind
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.run_file import open_run_file
 from hvdprof.rundir.stall_format import StallLine, StallOverLine
@@ -135,7 +135,10 @@ class StallWatch:
             return None
         sentence, *lines = stall.lines()
         return Failure(
-            reason=f"ended by --stall-kill: {sentence}", rank=stall.late_rank, lines=lines
+            reason=f"{STALL_KILL}{sentence}",
+            kind=FailureKind.STALLED,
+            rank=stall.late_rank,
+            lines=lines,
         )
 
     def _is_cut_off(self, states: States) -> bool:

@@ -8,13 +8,10 @@ from dataclasses import dataclass, field, replace
 from hvdprof.launch.diagnose.rank_progress import PassProgress
 from hvdprof.launch.diagnose.stall import Stall
 from hvdprof.rank_names import ranks_named
-from hvdprof.rundir.failure import Failure
+from hvdprof.rundir.failure import NOT_RETRIED, WAS_INTERRUPTED, Failure, FailureKind
 from hvdprof.rundir.manifest import PassRecord, SegmentRecord, Status
 
 MAX_FAILURES = 2
-
-WAS_INTERRUPTED = "it was interrupted"
-"""How the reason begins why a launch that the user ended has no more than part of its steps."""
 
 _ATTEMPT = re.compile(r"-attempt(\d+)$")
 
@@ -71,11 +68,11 @@ def interrupt(
     (as for ``settle``) has a result all the same. The others are open. ``stall`` is the one in
     which the user ended it.
     """
-    failure = Failure(reason=WAS_INTERRUPTED)
+    failure = Failure(reason=WAS_INTERRUPTED, kind=FailureKind.INTERRUPTED)
     if stall is not None:
         sentence, *lines = stall.lines()
-        failure = Failure(
-            reason=f"{WAS_INTERRUPTED}; {sentence}", rank=stall.late_rank, lines=lines
+        failure = replace(
+            failure, reason=f"{failure.reason}; {sentence}", rank=stall.late_rank, lines=lines
         )
     ended = progress.ended_segments(record.size)
     is_enough = _is_enough(record, progress, least_steps)
@@ -156,7 +153,9 @@ class GivenUp:
             if cell in self._hung or self._failures[cell] >= MAX_FAILURES:
                 why = "it hung" if cell in self._hung else f"it failed {MAX_FAILURES} times"
                 segment.status = Status.FAILED
-                segment.failure = Failure(reason=f"not retried because {why} before")
+                segment.failure = Failure(
+                    reason=f"{NOT_RETRIED} {why} before", kind=FailureKind.NOT_RETRIED
+                )
 
 
 def _is_enough(record: PassRecord, progress: PassProgress, least_steps: int | None) -> bool:

@@ -25,7 +25,7 @@ from hvdprof.launch.run.placement_check import refine_from_ranks
 from hvdprof.launch.run.session_passes import add_sessions, end_sessions, settle_sessions
 from hvdprof.launch.run.session_progress import ElasticProgress, SessionStalls
 from hvdprof.launch.run.start_again import starts_again
-from hvdprof.rundir.failure import Failure
+from hvdprof.rundir.failure import Failure, FailureKind
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import Manifest, PassRecord, Status
 
@@ -255,7 +255,7 @@ def _explained(
             stopped_s=stopped_s, stall=stall, blocked=stalls.blocked(), unequal=stalls.unequal()
         ),
     )
-    if stall is not None and stall.sentence() in failure.reason:
+    if stall is not None and failure.kind in (FailureKind.HUNG, FailureKind.STALLED):
         # Not where a rank fails by itself while another one waits for it.
         stalls.report_cut_off()
     return failure

@@ -14,7 +14,7 @@ from hvdprof.ingest.rundir.net_file import net_transfers
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.table_catalogue import TABLES
 from hvdprof.rundir.ddp_format import DdpFacts
-from hvdprof.rundir.failure import Failure
+from hvdprof.rundir.failure import Failure, with_kind
 from tests.builders.declared_rows import declared_rows
 from tests.builders.evaluated_steps import evaluated_steps
 from tests.builders.finding_style import style_faults
@@ -209,9 +209,9 @@ TINY_BUCKETS = DdpFacts(gradient_bytes=45_000_000, bucket_cap_mb=0.01)
 
 
 def failed_with(reason):
-    """The manifest of a run whose launch failed for that reason, by rank 1."""
+    """The manifest of a run of an older version whose launch failed for that reason, by rank 1."""
     record = pass_record("p", [segment("s")])
-    record.segments[0].failure = Failure(reason=reason, rank=1)
+    record.segments[0].failure = with_kind(Failure(reason=reason, rank=1))
     return manifest(passes=[record])
 
 
@@ -752,10 +752,8 @@ def test_the_last_stall_of_a_launch_that_hung_is_an_error():
         ("no progress on any rank for 70.0 s; rank 0 had done 39 steps", "error", "rank 1: b.py:7"),
         ("rank 1 raised ValueError", "warning", "rank 0: a.py:1 load"),
     ):
-        record = pass_record("p", [segment("s")])
-        record.segments[0].failure = Failure(reason=reason)
         frames = [("incidents", table("incidents", *seen))]
-        given = evidence(frames, manifest=manifest(passes=[record]))
+        given = evidence(frames, manifest=failed_with(reason))
         (row,) = findings(given).to_dict("records")
         assert (row["severity"], row["quote"]) == (severity, quote)
 

@@ -12,6 +12,7 @@ import pytest
 from hvdprof.launch.diagnose.rank_standings import training_stack
 from hvdprof.launch.diagnose.stall import Stall, StalledRank
 from hvdprof.launch.diagnose.stall_watch import StallWatch
+from hvdprof.rundir.failure import FailureKind
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.stall_format import (
     RankWaitRecord,
@@ -264,6 +265,7 @@ def test_a_stall_that_lasts_ends_the_pass_and_says_why(ranks: Ranks) -> None:
     assert failure is not None
     assert failure.rank == 1
     assert failure.reason.startswith("ended by --stall-kill: stall at step 7 since ")
+    assert failure.kind == FailureKind.STALLED
     assert "rank 0 has been waiting 20.0 s for rank 1 on" in failure.reason
     assert failure.lines[0].startswith("to do: rank 1")
     assert failure.lines[2] == "  /v/site-packages/torch/serialization.py:850 save"

@@ -7,7 +7,7 @@ from hvdprof.launch.diagnose.stall import StalledRank
 from hvdprof.launch.plan.design import plan_design
 from hvdprof.launch.plan.settings import ScriptSettings
 from hvdprof.launch.run.attempts import interrupt, settle, split_unfinished
-from hvdprof.rundir.failure import Failure
+from hvdprof.rundir.failure import Failure, FailureKind
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import Status
 from tests.builders.bench_settings import LOCAL_FOUR_CORES, bench_settings
@@ -120,4 +120,4 @@ def test_a_launch_that_the_user_ended_while_ranks_hung_says_who_waited_for_whom(
     (segment,) = record.segments
     assert segment.failure is not None
     assert segment.failure.reason == f"it was interrupted; {stall.sentence()}"
-    assert segment.failure.rank == 1
+    assert (segment.failure.kind, segment.failure.rank) == (FailureKind.INTERRUPTED, 1)

@@ -26,7 +26,7 @@ from hvdprof.launch.run.repeats import LookAtRun
 from hvdprof.launch.run.sweep import Sweep
 from hvdprof.launch.turns.resident_launch import ResidentLaunch
 from hvdprof.launch.turns.resident_launches import run_residents
-from hvdprof.rundir.failure import Failure
+from hvdprof.rundir.failure import Failure, FailureKind
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import (
     MANIFEST_SCHEMA_VERSION,
@@ -289,6 +289,7 @@ def test_a_cell_that_failed_twice_is_not_tried_a_third_time(
     failure = by_id["mnist-none-average"].failure
     assert failure is not None
     assert failure.reason == "not retried because it failed 2 times before"
+    assert failure.kind == FailureKind.NOT_RETRIED
     assert by_id["resnet18-none-average"].status == "done"
 
 

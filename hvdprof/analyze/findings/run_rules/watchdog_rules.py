@@ -15,16 +15,14 @@ from hvdprof.analyze.findings.advice import advice, as_sentence, sentences
 from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.finding import Finding
 from hvdprof.rank_names import ranks_named
-from hvdprof.rundir.failure import Failure
+from hvdprof.rundir.failure import UNEQUAL, Failure, FailureKind
 from hvdprof.rundir.stack_frames import writes_checkpoint
 from hvdprof.rundir.stall_format import (
     CALLER_MARK,
     CHECKPOINT_STEP,
     MISMATCH,
-    NO_PROGRESS,
     STACK_MARK,
     STALLS_FILE,
-    UNEQUAL,
     UNEQUAL_MORE,
     UNEQUAL_STEP,
     UNTIL_END,
@@ -76,9 +74,8 @@ def stalled_tensors(evidence: Evidence) -> Iterator[Finding]:
 def unequal_batches(evidence: Evidence) -> Iterator[Finding]:
     """Ranks that lost a peer which had ended its loop: the job failed before anything stalled."""
     for _, failed in _failures(evidence):
-        _, clause, what = failed.reason.partition(f"; {UNEQUAL}: ")
-        if clause:
-            said = as_sentence(f"{UNEQUAL}: {what}")
+        if failed.kind == FailureKind.UNEQUAL:
+            said = as_sentence(failed.detail)
             yield Finding(
                 "unequal-batches",
                 "error",
@@ -98,11 +95,7 @@ def _by_watchdog(rows: pd.DataFrame) -> "pd.Series[bool]":
 
 def _passes_that_hung(evidence: Evidence) -> set[str]:
     """The launches that hvdprof ended because no rank made progress."""
-    return {
-        pass_id
-        for pass_id, failure in _failures(evidence)
-        if failure.reason.startswith(NO_PROGRESS)
-    }
+    return {pass_id for pass_id, failure in _failures(evidence) if failure.kind == FailureKind.HUNG}
 
 
 def _failures(evidence: Evidence) -> Iterator[tuple[str, Failure]]:
