@@ -28,7 +28,6 @@ _NUMBER = "the sign of a number"
 _BASELINE = "SCALING.baseline, `torch np=1`"
 _DRAWN = "any text, to draw it"
 _LOG = "lines of logs and timelines of others"
-_MESSAGE = "messages of stalls and failures, as recorded"
 
 ALLOWED = {
     "hvdprof/report/chakra/chakra_schema.py": (2, "types of Chakra's schema"),
@@ -56,14 +55,12 @@ ALLOWED = {
     "hvdprof/figures/timeline/event_details.py": (1, "the id of a pass"),
     "hvdprof/figures/timeline/timeline_lanes.py": (1, _LOG),
     "hvdprof/figures/timeline/timeline_rows.py": (3, "what a user writes, and " + _LOG),
-    "hvdprof/analyze/verdict/failure_sentence.py": (1, _MESSAGE),
+    "hvdprof/analyze/verdict/failure_sentence.py": (1, _DRAWN),
     "hvdprof/analyze/verdict/largest_loss.py": (2, _NUMBER),
     "hvdprof/analyze/verdict/run_verdict.py": (1, _BASELINE),
-    "hvdprof/analyze/verdict/stall_sentence.py": (3, _MESSAGE),
     "hvdprof/analyze/findings/log_rules/collective_timeout_rule.py": (1, _LOG),
     "hvdprof/analyze/findings/log_rules/ranks_behind_rule.py": (1, _LOG),
     "hvdprof/analyze/findings/nccl_rules/nccl_network_rules.py": (1, _LOG),
-    "hvdprof/analyze/findings/run_rules/watchdog_rules.py": (2, _MESSAGE),
     "dashboards/access.py": (1, "the name of a host"),
     "dashboards/components/finding_links.py": (1, _COLUMN),
     "dashboards/components/launch_choice.py": (1, _ADDRESS),

@@ -53,6 +53,10 @@ _STRAGGLER_COLUMNS = (
     "cost_share",
     "cost_together_ns",
 )
+_INCIDENT_COLUMNS = (
+    *("file", "line", "rank", "time_ns", "kind"),
+    *("failed_rank", "exit_code", "signal", "message", "stack"),
+)
 
 
 def layout(runs: RunStore, view: View) -> dmc.Stack:
@@ -253,5 +257,5 @@ def _printed(runs: RunStore, view: View) -> list[Component]:
             )
         )
     if len(incidents):
-        cards.append(table_card("Other failures", INCIDENTS, incidents))
+        cards.append(table_card("Other failures", INCIDENTS, incidents, columns=_INCIDENT_COLUMNS))
     return cards

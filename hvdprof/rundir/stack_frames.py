@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from pathlib import PurePath
 
 _CHECKPOINT = re.compile(
     r"torch/serialization\.py|distributed/checkpoint/|safetensors/|"
@@ -25,6 +26,13 @@ def script_frame(stack: Sequence[str]) -> str:
         if not any(library in path for library in _LIBRARIES):
             return frame
     return ""
+
+
+def frame_parts(frame: str) -> tuple[str, str, str]:
+    """Name of the file, line, and function, which is empty at the level of a module."""
+    place, _, function = frame.rpartition(" ")
+    path, _, line = place.rpartition(":")
+    return PurePath(path).name, line, "" if function == "<module>" else function
 
 
 def writes_checkpoint(stack: Sequence[str]) -> bool:

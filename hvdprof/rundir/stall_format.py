@@ -4,24 +4,23 @@
 Tested in ``tests/launch/diagnose/test_stall_watch.py``.
 """
 
+from enum import StrEnum
 from typing import Literal, NotRequired, TypedDict
 
 STALLS_FILE = "stalls.jsonl"
 
-STACK_MARK = "; stack: "
-"""In the message of a stall's row of INCIDENTS, what comes before the innermost stack line."""
-
-
-CALLER_MARK = ", called at "
-"""Behind that line, what comes before the innermost line of the script itself."""
-
-
 UNTIL_END = "until the job ended"
-"""In the message of a stall in which the job was ended, or ended itself."""
-
-
 MISMATCH = "in different collectives"
-"""In the message of a stall in which every rank waits, but not all in the same collective."""
+
+
+class StallCause(StrEnum):
+    """Why ranks are blocked: a rank, or where every rank waits, the collectives."""
+
+    UNEQUAL = "unequal-batches"
+    CHECKPOINT = "checkpoint"
+    RANK = "stalled-rank"
+    MISMATCH = "mismatched-collectives"
+    COLLECTIVE = "hung-collective"
 
 
 CHECKPOINT_STEP = (

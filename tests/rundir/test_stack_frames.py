@@ -1,6 +1,11 @@
 import pytest
 
-from hvdprof.rundir.stack_frames import frames_from_checkpoint, script_frame, writes_checkpoint
+from hvdprof.rundir.stack_frames import (
+    frame_parts,
+    frames_from_checkpoint,
+    script_frame,
+    writes_checkpoint,
+)
 
 
 def test_the_line_of_the_script_is_the_innermost_that_is_in_no_library():
@@ -13,6 +18,12 @@ def test_the_line_of_the_script_is_the_innermost_that_is_in_no_library():
     ]
     assert script_frame(stack) == "/home/me/train.py:31 main"
     assert script_frame(stack[:3]) == ""
+
+
+def test_a_line_has_a_file_a_number_and_a_function():
+    assert frame_parts("/my job/train.py:31 <lambda>") == ("train.py", "31", "<lambda>")
+    assert frame_parts("/home/me/train.py:90 <module>") == ("train.py", "90", "")
+    assert frame_parts("") == ("", "", "")
 
 
 @pytest.mark.parametrize(

@@ -25,8 +25,8 @@ class Finding:
     """One row of ``model.tables.finding_tables.FINDINGS`` in the making.
 
     ``title`` is a noun phrase as it stands inside a sentence, at most 8 words with ``detail``;
-    ``evidence`` holds plain sentences with numbers, ``quote`` is verbatim. ``lead`` is the sentence
-    of the evidence with which a verdict begins; empty where it has none.
+    ``evidence`` holds plain sentences with numbers, ``quote`` is verbatim. ``lead`` is how a
+    verdict begins that states it; empty where none does.
     """
 
     id: str

@@ -17,7 +17,6 @@ from hvdprof.analyze.verdict.largest_loss import (
     largest_loss,
     offset,
 )
-from hvdprof.analyze.verdict.stall_sentence import stall_sentence
 from hvdprof.model.causes import INPUT_BOUND, PAUSE, STRAGGLER
 from hvdprof.model.cell_key import (
     place_name,
@@ -90,7 +89,7 @@ def _judged(
     manifest: Manifest,
     busy_of: Callable[[pd.Series], tuple[str, str] | None],
 ) -> Verdict:
-    stall = stall_sentence(findings)
+    stall = next((str(lead) for lead in findings["lead"] if lead), "")
     base = base_cells(scaling)
     many = scaled_cells(base)
     valid = many[~many["oversubscribed"]]

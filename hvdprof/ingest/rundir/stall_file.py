@@ -17,14 +17,13 @@ from hvdprof.rundir.failure import UNEQUAL
 from hvdprof.rundir.json_codec import JsonObject
 from hvdprof.rundir.json_text import DAMAGE
 from hvdprof.rundir.line_file import damaged, read_lines
-from hvdprof.rundir.stack_frames import frames_from_checkpoint, script_frame
-from hvdprof.rundir.stall_format import (
-    CALLER_MARK,
-    MISMATCH,
-    STACK_MARK,
-    UNTIL_END,
-    StallLine,
+from hvdprof.rundir.stack_frames import (
+    frame_parts,
+    frames_from_checkpoint,
+    script_frame,
+    writes_checkpoint,
 )
+from hvdprof.rundir.stall_format import MISMATCH, UNTIL_END, StallCause, StallLine
 
 KIND = "stall"
 _MOST_NAMED = 8
@@ -64,9 +63,10 @@ def read_stall_file(path: Path, name: str) -> StallFile:
     for number, stall in seen:
         try:
             clause = _clause(stall, lasted.get(whole(stall["number"])))
-            if stall["number"] in at_end:
+            until_end = stall["number"] in at_end
+            if until_end:
                 clause = f"{clause} {UNTIL_END}"
-            incident = _incident(stall, clause + _stack(stall))
+            incident = _incident(stall, clause) | _place(stall) | {"until_end": until_end}
             for row in list(_tensors(stall)):
                 stalls.add(**row, file=name, line=number)
             incidents.add(**incident, file=name, line=number)
@@ -87,19 +87,37 @@ def _incident(record: StallLine, message: str) -> dict[str, object]:
         "exit_code": None,
         "signal": None,
         "message": message,
+        "cause": _cause(record),
     }
 
 
-def _stack(record: StallLine) -> str:
-    """The stack line to look at, of the first stalled rank that has one, and that of the script."""
-    for rank in record["late"]:
-        if rank.get("stack"):
-            phase = f" in {rank['phase']}" if rank["phase"] else ""
-            stack = frames_from_checkpoint(rank["stack"])
-            innermost, of_script = stack[0], script_frame(stack)
-            caller = f"{CALLER_MARK}{of_script}" if of_script not in ("", innermost) else ""
-            return f"{STACK_MARK}rank {rank['rank']}{phase}: {innermost}{caller}"
-    return ""
+def _cause(record: StallLine) -> StallCause:
+    if record.get("unequal"):
+        return StallCause.UNEQUAL
+    if record["late"]:
+        first = next((rank["stack"] for rank in record["late"] if rank.get("stack")), ())
+        return StallCause.CHECKPOINT if writes_checkpoint(first) else StallCause.RANK
+    return StallCause.MISMATCH if record.get("waits") else StallCause.COLLECTIVE
+
+
+def _place(record: StallLine) -> dict[str, object]:
+    """Where the first stalled rank that has a stack hangs: its innermost line and the script's."""
+    late = next((rank for rank in record["late"] if rank.get("stack")), None)
+    if late is None:
+        return {"hanging_rank": None, "hangs_at": "", "stack": ""}
+    stack = frames_from_checkpoint(late["stack"])
+    innermost, of_script = stack[0], script_frame(stack)
+    inner_file, _, function = frame_parts(innermost)
+    phase, caller = late["phase"], ""
+    if of_script not in ("", innermost):
+        caller, function = f", called at {of_script}", f"{function or 'import'} of {inner_file}"
+    file, line, _ = frame_parts(of_script or innermost)
+    more = ", ".join(filter(None, (function, phase and f"{phase} phase")))
+    return {
+        "hanging_rank": whole(late["rank"]),
+        "hangs_at": f"{file}:{line}{more and f' ({more})'}",
+        "stack": f"rank {late['rank']}{phase and f' in {phase}'}: {innermost}{caller}",
+    }
 
 
 def _tensors(record: StallLine) -> Iterator[dict[str, object]]:

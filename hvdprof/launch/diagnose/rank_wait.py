@@ -5,10 +5,9 @@ Tested in ``tests/launch/diagnose/test_stall_watch.py``.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from hvdprof.rank_names import ranks_named
-from hvdprof.rundir.stack_frames import script_frame
+from hvdprof.rundir.stack_frames import frame_parts, script_frame
 
 MAX_NAMED_TENSORS = 5
 MAX_NAMED_RANKS = 8
@@ -82,5 +81,5 @@ def waits_text(waits: Sequence[RankWait]) -> str:
 
 def script_place(stack: Sequence[str]) -> str:
     """The innermost line of a stack in the script itself, ``train.py:31``; empty if none is."""
-    path, _, _ = script_frame(stack).rpartition(" ")
-    return Path(path).name
+    file, line, _ = frame_parts(script_frame(stack))
+    return f"{file}:{line}" if file else ""

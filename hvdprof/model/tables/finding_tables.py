@@ -21,9 +21,7 @@ FINDINGS = Table(
         Column("title", "str", "", "The problem in at most 8 words besides numbers."),
         Column("phrase", "str", "", "The title inside a sentence: straggler (rank 1, data phase)."),
         Column("evidence", "str", "", "What was measured, with 95 % intervals: plain sentences."),
-        Column(
-            "lead", "str", "", "The sentence of it with which a verdict begins; empty without one."
-        ),
+        Column("lead", "str", "", "How a verdict begins that states it; empty where none does."),
         Column("quote", "str", "", "Log line or setting that shows it, verbatim; else empty."),
         Column("file", "category", "", "File of the quote; empty where none."),
         Column("line", "Int64", "", "Line of the quote, from 1; missing where none."),

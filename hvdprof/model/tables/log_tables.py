@@ -118,6 +118,17 @@ INCIDENTS = Table(
         Column("exit_code", "Int32", "", "Exit code that the line names; missing where none."),
         Column("signal", "Int32", "", "Signal number that the line names; missing where none."),
         Column("message", "str", "", "The line without prefixes, at most 500 characters."),
+        Column(
+            "cause",
+            "category",
+            "",
+            "Of a stall that hvdprof saw: stalled-rank, checkpoint, unequal-batches, "
+            "mismatched-collectives or hung-collective; else empty.",
+        ),
+        Column("until_end", "bool", "", "The job ended during this stall."),
+        Column("hanging_rank", "Int32", "", "Stalled rank with a stack; missing where none has."),
+        Column("hangs_at", "str", "", "Line of its script, function and phase; empty without."),
+        Column("stack", "str", "", "Innermost line of its stack, and of its script; else empty."),
     ),
 )
 

@@ -15,6 +15,7 @@ from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.table_catalogue import TABLES
 from hvdprof.rundir.ddp_format import DdpFacts
 from hvdprof.rundir.failure import Failure, with_kind
+from hvdprof.rundir.stall_format import StallCause
 from tests.builders.declared_rows import declared_rows
 from tests.builders.evaluated_steps import evaluated_steps
 from tests.builders.finding_style import style_faults
@@ -701,14 +702,17 @@ def test_ranks_that_were_ready_are_not_called_missing():
     assert "missing on ranks 0-511." in row["evidence"]
 
 
-def stalled(message, *tensors, failed_rank=1, file="passes/p/stalls.jsonl"):
+STALL = "stall at step 5 of main: rank 0 blocked for 20.0 s on stalled rank 1"
+
+
+def stalled(*tensors, cause=StallCause.RANK, file="passes/p/stalls.jsonl", **values):
     """What a watchdog's or a log's line on one stall gives."""
     at = {"file": file, "line": 1}
     rows = [
         {**at, "state": "missing", "stalled_rank": 1, "tensor": tensor, "waited_s": 60.5}
         for tensor in tensors
     ]
-    seen = {**at, "kind": "stall", "failed_rank": failed_rank, "message": message}
+    seen = {**at, "kind": "stall", "failed_rank": 1, "message": STALL, "cause": cause, **values}
     frames = [("stalls", table("stalls", *rows)), ("incidents", table("incidents", seen))]
     (row,) = findings(evidence(frames)).to_dict("records")
     assert style_faults(row) == []
@@ -717,36 +721,32 @@ def stalled(message, *tensors, failed_rank=1, file="passes/p/stalls.jsonl"):
 
 @pytest.mark.heavy
 def test_a_stall_that_the_watchdog_saw_is_not_a_warning_of_horovod():
-    clause = "stall at step 5 of main: rank 0 blocked for 20.0 s on stalled rank 1"
     stack = "rank 1 in backward: /job/train.py:15 backward"
-    row = stalled(f"{clause}; stack: {stack}", "fc.weight", "fc.bias")
+    row = stalled("fc.weight", "fc.bias", stack=stack)
     assert row["subject"] == "rank 1"
     assert row["evidence"] == (
-        f"hvdprof's watchdog saw a stall. S{clause[1:]}. The first stalled tensor is fc.weight."
+        f"hvdprof's watchdog saw a stall. S{STALL[1:]}. The first stalled tensor is fc.weight."
     )
-    assert row["quote"] == stack
+    assert (row["lead"], row["quote"]) == (f"S{STALL[1:]}.", stack)
     assert "the quoted line of code" in row["action"]
-    silent = stalled(clause)
+    silent = stalled()
     assert (silent["title"], silent["quote"]) == ("Stalled tensors", "")
     assert "Look at what the missing ranks did" in silent["action"]
-    log = stalled("One or more tensors were submitted", "fc.weight", file="stderr.txt")
+    log = stalled("fc.weight", message="One or more tensors", file="stderr.txt", cause="")
     assert log["evidence"].startswith(
         "Horovod's stall check warned once that tensors stalled for 60.5 s or more, missing on "
         "rank 1."
     )
-    assert log["quote"] == "One or more tensors were submitted"
+    assert log["quote"] == "One or more tensors"
 
 
 @pytest.mark.heavy
 def test_the_last_stall_of_a_launch_that_hung_is_an_error():
     file = "passes/p/stalls.jsonl"
-    texts = (
-        "stall at step 2; stack: rank 0: a.py:1 load",
-        "stall at step 9; stack: rank 1: b.py:7",
-    )
+    stall = {"file": file, "kind": "stall", "message": STALL, "cause": StallCause.RANK}
     seen = [
-        {"file": file, "line": line, "kind": "stall", "failed_rank": line, "message": text}
-        for line, text in enumerate(texts)
+        {**stall, "line": line, "failed_rank": line, "stack": stack}
+        for line, stack in enumerate(("rank 0: a.py:1 load", "rank 1: b.py:7"))
     ]
     for reason, severity, quote in (
         ("no progress on any rank for 70.0 s; rank 0 had done 39 steps", "error", "rank 1: b.py:7"),
@@ -760,24 +760,23 @@ def test_the_last_stall_of_a_launch_that_hung_is_an_error():
 
 @pytest.mark.heavy
 def test_a_stall_in_which_the_user_ended_the_job_is_an_error():
-    clause = "stall at step 5 of main: rank 0 blocked for 20.0 s on stalled rank 1"
-    assert stalled(clause)["severity"] == "warning"
-    assert stalled(f"{clause} until the job ended")["severity"] == "error"
+    place = {"hanging_rank": 1, "hangs_at": "data.py:33 (load, data phase)"}
+    row = stalled(**place)
+    assert (row["severity"], row["lead"]) == ("warning", f"S{STALL[1:]}.")
+    row = stalled(**place, until_end=True)
+    hangs = "Rank 1 hangs at data.py:33 (load, data phase)."
+    assert (row["severity"], row["lead"]) == ("error", f"S{STALL[1:]}. {hangs}")
+    assert stalled(until_end=True)["lead"] == f"S{STALL[1:]}."
 
 
 @pytest.mark.heavy
 def test_the_fix_of_a_hang_in_a_checkpoint_is_to_write_it_less_often():
-    clause = "stall at step 5 of main: rank 1 blocked for 20.0 s on stalled rank 0"
-    for stack in ("/v/torch/serialization.py:850 save, called at /t.py:9 main", "/t.py:9 save"):
-        row = stalled(f"{clause}; stack: rank 0: {stack}")
-        assert row["action"].startswith("Write the checkpoint less often")
-    other = stalled(f"{clause}; stack: rank 0: /t.py:9 load")
-    assert "the quoted line of code" in other["action"]
+    row = stalled(cause=StallCause.CHECKPOINT, stack="rank 0: /t.py:9 save")
+    assert row["action"].startswith("Write the checkpoint less often")
 
 
 def test_unequal_numbers_of_batches_lead_with_their_fix():
-    what = "rank 1 ended the training loop after 39 steps, rank 0 blocked for 20.0 s in step 40"
-    row = stalled(f"unequal numbers of batches per rank: {what}; stack: rank 1: /job/t.py:15 save")
+    row = stalled(cause=StallCause.UNEQUAL, stack="rank 1: /job/t.py:15 save")
     assert (row["id"], row["title"]) == ("unequal-batches", "Unequal numbers of batches")
     assert row["action"].startswith("Give every rank as many batches: drop_last=True")
 
@@ -792,17 +791,13 @@ def test_a_job_that_failed_by_unequal_numbers_of_batches_says_so():
 
 
 def test_a_stall_without_a_stalled_rank_is_a_hung_collective():
-    hung = "stall at step 5 of main: ranks 0 and 1 blocked for 20.0 s in a hung collective"
-    row = stalled(hung, failed_rank=None)
+    row = stalled(cause=StallCause.COLLECTIVE, failed_rank=None)
     assert (row["title"], row["subject"]) == ("Hung collective", "ranks")
     assert "network" in row["action"]
 
 
 def test_ranks_in_different_collectives_are_no_hung_collective():
-    text = (
-        "stall at step 5 of main: ranks 0 and 1 blocked for 20.0 s in different collectives: rank 0"
-    )
-    row = stalled(text, failed_rank=None)
+    row = stalled(cause=StallCause.MISMATCH, failed_rank=None)
     assert (row["title"], row["subject"]) == ("Mismatched collectives", "ranks")
     assert row["action"].startswith("Call the same collectives in the same order on every rank.")
 

@@ -3,8 +3,13 @@ from pathlib import Path
 
 import pytest
 
+from hvdprof.analyze.verdict.run_verdict import verdict
+from hvdprof.model.tables.finding_tables import FINDINGS
+from hvdprof.model.tables.scaling_tables import SCALING
+from hvdprof.model.tables.waterfall_tables import WATERFALL
 from hvdprof.rundir.failure import Failure
 from tests.builders.analysis import analysis_of, sweep, with_a_straggler
+from tests.builders.finished_analysis import finding, manifest
 from tests.builders.run_directory import PassSpec, SegmentSpec, skipped, typical_parts
 
 
@@ -21,6 +26,14 @@ def test_efficiency_and_the_biggest_loss(tmp_path: Path) -> None:
     assert verdict.biggest_loss == "exposed transfer"
     assert verdict.efficiency == pytest.approx(0.8, rel=1e-3)
     assert verdict.biggest_loss_share == pytest.approx(0.16, rel=1e-3)
+
+
+def test_a_stall_comes_first() -> None:
+    lead = "Stall at step 5 of main: rank 0 blocked for 20.0 s on stalled rank 1."
+    findings = FINDINGS.frame([finding(), finding(lead=lead)])
+    run = manifest(passes=[])
+    said = verdict(SCALING.empty(), WATERFALL.empty(), findings, (), run).sentence
+    assert said.startswith(f"{lead} No")
 
 
 @pytest.mark.slow

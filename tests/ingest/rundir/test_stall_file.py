@@ -47,8 +47,14 @@ def test_stalls_are_rows_notes_and_incidents(tmp_path: Path) -> None:
     incidents = loaded.table("incidents")
     assert incidents[["kind", "failed_rank"]].to_numpy().tolist() == [["stall", 1]]
     assert list(incidents["message"]) == [
-        "stall at step 5 of mnist-none-average: ranks 0 and 2 blocked for 75.0 s on stalled "
-        "rank 1; stack: rank 1 in data: /job/train.py:15 load"
+        "stall at step 5 of mnist-none-average: ranks 0 and 2 blocked for 75.0 s on stalled rank 1"
+    ]
+    place = incidents[["cause", "until_end", "hanging_rank", "hangs_at", "stack"]]
+    assert place.to_numpy().tolist() == [
+        [
+            *("stalled-rank", False, 1, "train.py:15 (load, data phase)"),
+            "rank 1 in data: /job/train.py:15 load",
+        ]
     ]
     stall_notes = [note for note in texts(loaded.notes) if "stall" in note]
     assert stall_notes == [
@@ -63,15 +69,19 @@ def test_a_stall_in_which_the_job_ended_says_so(tmp_path: Path) -> None:
     path = tmp_path / "stalls.jsonl"
     over = {"kind": "over", "number": 0, "lasted_s": 75.0, "at_end": True}
     path.write_text("\n".join(map(json.dumps, (STALL, over))))
-    (clause,) = texts(read_stall_file(path, "stalls.jsonl").clauses)
+    found = read_stall_file(path, "stalls.jsonl")
+    (clause,) = texts(found.clauses)
     assert clause.endswith("blocked for 75.0 s on stalled rank 1 until the job ended")
+    assert found.tables["incidents"]["until_end"].all()
 
 
 def test_ranks_with_fewer_batches_are_named_as_such(tmp_path: Path) -> None:
     path = tmp_path / "stalls.jsonl"
     unequal = {"ended": [1], "num_steps": 39, "waiting": [0, 2], "step": 40}
     path.write_text(json.dumps(STALL | {"unequal": unequal}))
-    assert list(texts(read_stall_file(path, "stalls.jsonl").clauses)) == [
+    found = read_stall_file(path, "stalls.jsonl")
+    assert found.tables["incidents"]["cause"].tolist() == ["unequal-batches"]
+    assert list(texts(found.clauses)) == [
         "unequal numbers of batches per rank: rank 1 ended the training loop after 39 steps, "
         "ranks 0 and 2 blocked for at least 60.5 s in step 40"
     ]
@@ -84,11 +94,21 @@ def test_a_stack_in_a_library_names_the_line_of_the_script_too(tmp_path: Path) -
     stack.insert(0, "/job/remote_file.py:8 write")
     (late,) = STALL["late"]
     path.write_text(json.dumps(STALL | {"late": [late | {"stack": stack}]}))
-    (message,) = read_stall_file(path, "stalls.jsonl").tables["incidents"]["message"]
-    assert message.endswith(
-        "; stack: rank 1 in data: /v/site-packages/torch/serialization.py:850 save, "
+    (row,) = read_stall_file(path, "stalls.jsonl").tables["incidents"].to_dict("records")
+    assert row["stack"] == (
+        "rank 1 in data: /v/site-packages/torch/serialization.py:850 save, "
         "called at /job/train.py:29 <module>"
     )
+    assert row["hangs_at"] == "train.py:29 (save of serialization.py, data phase)"
+    assert row["cause"] == "checkpoint"
+
+
+def test_several_stalled_ranks_without_gradients_are_no_hung_collective(tmp_path: Path) -> None:
+    path = tmp_path / "stalls.jsonl"
+    late = [STALL["late"][0] | {"rank": rank, "tensors": [], "stack": []} for rank in (1, 3)]
+    path.write_text(json.dumps(STALL | {"late": late}))
+    (row,) = read_stall_file(path, "stalls.jsonl").tables["incidents"].to_dict("records")
+    assert (row["cause"], row["hangs_at"], row["stack"]) == ("stalled-rank", "", "")
 
 
 def test_a_stall_of_all_ranks_is_a_hung_collective(tmp_path: Path) -> None:
@@ -96,6 +116,7 @@ def test_a_stall_of_all_ranks_is_a_hung_collective(tmp_path: Path) -> None:
     path.write_text(json.dumps(STALL | {"late": []}))
     found = read_stall_file(path, "stalls.jsonl")
     assert found.tables["incidents"]["failed_rank"].isna().all()
+    assert found.tables["incidents"]["cause"].tolist() == ["hung-collective"]
     assert found.tables["stalls"].empty
     assert list(texts(found.clauses)) == [
         "stall at step 5 of mnist-none-average: ranks 0 and 2 blocked for at least 60.5 s "
@@ -110,7 +131,9 @@ def test_ranks_in_different_collectives_are_each_named(tmp_path: Path) -> None:
     ]
     path = tmp_path / "stalls.jsonl"
     path.write_text(json.dumps(STALL | {"late": [], "waiting": [0, 1], "waits": waits}))
-    (clause,) = texts(read_stall_file(path, "stalls.jsonl").clauses)
+    found = read_stall_file(path, "stalls.jsonl")
+    assert found.tables["incidents"]["cause"].tolist() == ["mismatched-collectives"]
+    (clause,) = texts(found.clauses)
     assert clause == (
         "stall at step 5 of mnist-none-average: ranks 0 and 1 blocked for at least 60.5 s in "
         "different collectives: rank 0 in allreduce loss at t.py:31, rank 1 in a collective"

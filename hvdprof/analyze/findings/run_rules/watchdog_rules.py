@@ -15,17 +15,13 @@ from hvdprof.analyze.findings.advice import advice, as_sentence, sentences
 from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.finding import Finding
 from hvdprof.rank_names import ranks_named
-from hvdprof.rundir.failure import UNEQUAL, Failure, FailureKind
-from hvdprof.rundir.stack_frames import writes_checkpoint
+from hvdprof.rundir.failure import Failure, FailureKind
 from hvdprof.rundir.stall_format import (
-    CALLER_MARK,
     CHECKPOINT_STEP,
-    MISMATCH,
-    STACK_MARK,
     STALLS_FILE,
     UNEQUAL_MORE,
     UNEQUAL_STEP,
-    UNTIL_END,
+    StallCause,
 )
 
 _READ_STACK = advice(
@@ -50,6 +46,14 @@ _MISMATCHED = advice(
 _CHECKPOINT = advice(CHECKPOINT_STEP)
 _UNEQUAL_TITLE = "unequal numbers of batches"
 _UNEQUAL_ACTION = advice(UNEQUAL_STEP, UNEQUAL_MORE)
+_BY_CAUSE = {
+    StallCause.UNEQUAL: ("unequal-batches", _UNEQUAL_TITLE, _UNEQUAL_ACTION),
+    StallCause.CHECKPOINT: ("stalled-tensors", "stalled tensors", _CHECKPOINT),
+    StallCause.RANK: ("stalled-tensors", "stalled tensors", _READ_STACK),
+    StallCause.MISMATCH: ("stalled-tensors", "mismatched collectives", _MISMATCHED),
+    StallCause.COLLECTIVE: ("stalled-tensors", "hung collective", _HUNG),
+}
+"""Rule, title and action."""
 
 
 def stalled_tensors(evidence: Evidence) -> Iterator[Finding]:
@@ -59,8 +63,9 @@ def stalled_tensors(evidence: Evidence) -> Iterator[Finding]:
     seen = incidents[_by_watchdog(incidents)]
     if len(seen):
         passes = [PurePath(str(file)).parent.name for file in seen["file"]]
-        ended = seen["message"].astype(str).str.contains(UNTIL_END, regex=False).to_numpy()
-        hung = seen[ended | np.isin(passes, list(_passes_that_hung(evidence)))]
+        hung = seen[
+            seen["until_end"].to_numpy() | np.isin(passes, list(_passes_that_hung(evidence)))
+        ]
         # The last stall of a launch that hung is the hang; those before it ended.
         first = hung.iloc[-1] if len(hung) else seen.iloc[0]
         yield _of_watchdog(
@@ -111,37 +116,23 @@ def _failures(evidence: Evidence) -> Iterator[tuple[str, Failure]]:
 def _of_watchdog(
     first: "pd.Series[Any]", num_seen: int, stalls: pd.DataFrame, *, ended_the_job: bool
 ) -> Finding:
-    what, _, stack = str(first["message"]).partition(STACK_MARK)
     own = stalls[(stalls["line"] == first["line"]) & (stalls["file"] == first["file"])]
     number = "a stall" if num_seen == 1 else f"{units.count(num_seen)} stalls"
-    saw = f"hvdprof's watchdog saw {number}."
-    said = as_sentence(what)
-    is_hung = not len(own) and pd.isna(first["failed_rank"])
-    rule, title, action = "stalled-tensors", "stalled tensors", _READ_STACK if stack else _MISSING
-    if writes_checkpoint(stack.split(CALLER_MARK)):
-        action = _CHECKPOINT
-    if UNEQUAL in what:
-        rule, title, action = "unequal-batches", _UNEQUAL_TITLE, _UNEQUAL_ACTION
-    elif MISMATCH in what:
-        title, action = "mismatched collectives", _MISMATCHED
-    elif is_hung:
-        title, action = "hung collective", _HUNG
+    said, stack = as_sentence(str(first["message"])), str(first["stack"])
+    rule, title, action = _BY_CAUSE[StallCause(first["cause"])]
+    hangs = f"Rank {first['hanging_rank']} hangs at {first['hangs_at']}."
     return Finding(
         rule,
         "error" if ended_the_job else "warning",
         "ranks" if pd.isna(first["failed_rank"]) else f"rank {int(first['failed_rank'])}",
         title,
-        sentences(
-            saw,
-            said,
-            _first_tensor(own),
-        ),
-        action,
+        sentences(f"hvdprof's watchdog saw {number}.", said, _first_tensor(own)),
+        _MISSING if action is _READ_STACK and not stack else action,
         "certain",
         file=str(first["file"]),
         line=int(first["line"]),
         quote=stack,
-        lead=said or saw,
+        lead=sentences(said, hangs if ended_the_job and first["hangs_at"] else ""),
     )
 
 
