@@ -16,6 +16,9 @@ FOLDERS = (
     "hvdprof/figures",
     "hvdprof/analyze/verdict",
     "hvdprof/analyze/findings",
+    "hvdprof/launch/diagnose",
+    "hvdprof/launch/run",
+    "hvdprof/api",
     "dashboards",
 )
 CUTS = {"partition", "rpartition", "removeprefix", "removesuffix", "startswith", "endswith"}
@@ -27,6 +30,8 @@ _IMPORT = "the module that an import lacks"
 _NUMBER = "the sign of a number"
 _BASELINE = "SCALING.baseline, `torch np=1`"
 _DRAWN = "any text, to draw it"
+_PASS = "the id of a pass"
+_WORDS = "words of a command line"
 _LOG = "lines of logs and timelines of others"
 
 ALLOWED = {
@@ -38,11 +43,11 @@ ALLOWED = {
     "hvdprof/report/document/html_report.py": (1, _IMPORT),
     "hvdprof/report/document/markdown_report.py": (1, _IMPORT),
     "hvdprof/report/document/templated.py": (1, _DRAWN),
-    "hvdprof/report/forecast/forecast_texts.py": (1, "words of a command line"),
+    "hvdprof/report/forecast/forecast_texts.py": (1, _WORDS),
     "hvdprof/report/formats.py": (3, "the name of a file"),
     "hvdprof/report/images/figure_file.py": (3, _IMPORT),
     "hvdprof/report/markdown_text.py": (3, _DRAWN),
-    "hvdprof/report/screen/open_points.py": (2, "words of a command line and " + _NUMBER),
+    "hvdprof/report/screen/open_points.py": (2, _WORDS + " and " + _NUMBER),
     "hvdprof/report/sentence_ends.py": (3, "verdicts on files and notes are running texts"),
     "hvdprof/report/tables/bounded_query.py": (1, "a file of the kernel"),
     "hvdprof/report/tables/table_query.py": (4, "messages of DuckDB"),
@@ -52,7 +57,7 @@ ALLOWED = {
     "hvdprof/figures/network/nccl_graph.py": (1, _LOG),
     "hvdprof/figures/scaling_curve.py": (3, _BASELINE),
     "hvdprof/figures/style/plain_text.py": (1, _DRAWN),
-    "hvdprof/figures/timeline/event_details.py": (1, "the id of a pass"),
+    "hvdprof/figures/timeline/event_details.py": (1, _PASS),
     "hvdprof/figures/timeline/timeline_lanes.py": (1, _LOG),
     "hvdprof/figures/timeline/timeline_rows.py": (3, "what a user writes, and " + _LOG),
     "hvdprof/analyze/verdict/failure_sentence.py": (1, _DRAWN),
@@ -61,6 +66,20 @@ ALLOWED = {
     "hvdprof/analyze/findings/log_rules/collective_timeout_rule.py": (1, _LOG),
     "hvdprof/analyze/findings/log_rules/ranks_behind_rule.py": (1, _LOG),
     "hvdprof/analyze/findings/nccl_rules/nccl_network_rules.py": (1, _LOG),
+    "hvdprof/launch/diagnose/printed_errors.py": (5, _LOG),
+    "hvdprof/launch/diagnose/rank_progress.py": (2, "lines and names of recorder files"),
+    "hvdprof/launch/diagnose/rank_standings.py": (2, "stacks that faulthandler printed"),
+    "hvdprof/launch/diagnose/timeline_check.py": (1, _LOG),
+    "hvdprof/launch/run/attempts.py": (1, _PASS),
+    "hvdprof/launch/run/repeats.py": (3, _PASS),
+    "hvdprof/launch/run/run_folder.py": (1, "the name of a file"),
+    "hvdprof/launch/run/script_command.py": (5, _WORDS),
+    "hvdprof/launch/run/script_run.py": (1, _WORDS),
+    "hvdprof/launch/run/torchrun_command.py": (5, _WORDS),
+    "hvdprof/api/measurement.py": (1, _DRAWN),
+    "hvdprof/api/model_prediction.py": (1, "numbers that a user wrote"),
+    "hvdprof/api/settings_by_turns.py": (1, "the name of a file"),
+    "hvdprof/api/tuning_candidates.py": (6, _WORDS),
     "dashboards/access.py": (1, "the name of a host"),
     "dashboards/components/finding_links.py": (1, _COLUMN),
     "dashboards/components/launch_choice.py": (1, _ADDRESS),
@@ -69,7 +88,7 @@ ALLOWED = {
     "dashboards/compression.py": (1, "a header of HTTP"),
     "dashboards/pages/compare.py": (1, _ADDRESS),
     "dashboards/pages/nccl.py": (1, _COLUMN),
-    "dashboards/pages/overview.py": (1, "words of a command line"),
+    "dashboards/pages/overview.py": (1, _WORDS),
     "dashboards/view_range.py": (3, _ADDRESS),
     "dashboards/view.py": (3, _ADDRESS),
 }

@@ -62,7 +62,7 @@ class Recorder(Guarded, Session):
         self._clocks = clocks
         self._on_end = on_end
         self._has_ended = self._has_failed = False
-        self._switch = TimelineSwitch(file, clock, self._report)
+        self._switch = TimelineSwitch(file, clock, self._report_timeline)
         self._recording = StepRecording(file, source, self._report, is_light=is_light)
         self._collectives = _collectives(self._recording.marks, source)
         self._segments = SegmentRecording(file, self._recording, source, clock)
@@ -179,6 +179,10 @@ class Recorder(Guarded, Session):
     def _report(self, message: str) -> None:
         print_problem(message)
         self._file.write({"kind": "problem", "message": message})
+
+    def _report_timeline(self, message: str) -> None:
+        print_problem(message)
+        self._file.write({"kind": "problem", "message": message, "about": "timeline"})
 
     def _write_end(self) -> None:
         if not self._has_ended:

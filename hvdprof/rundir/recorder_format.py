@@ -310,6 +310,9 @@ class ProblemLine(TypedDict):
 
     kind: Literal["problem"]
     message: Annotated[str, Key("what failed")]
+    about: NotRequired[
+        Annotated[Literal["timeline"], Key("`timeline`: Horovod's was to begin and did not")]
+    ]
 
 
 class EndLine(TypedDict):

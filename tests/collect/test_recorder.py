@@ -404,7 +404,9 @@ def test_timeline_without_horovod_is_a_problem_and_recording_continues(recording
         recording.file.path.parent.parent / "timeline" / "one.json"
     ):
         recording.train_step()
-    assert "Horovod is not initialised" in of_kind(recording.lines, "problem")[0]["message"]
+    (problem,) = of_kind(recording.lines, "problem")
+    assert "Horovod is not initialised" in problem["message"]
+    assert problem["about"] == "timeline"
     assert of_kind(recording.lines, "timeline") == []
     assert len(steps_of(recording.lines, "main")) == 1
     assert "no timeline" in capsys.readouterr().err

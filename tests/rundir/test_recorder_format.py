@@ -264,6 +264,7 @@ def test_every_kind_is_declared_with_its_keys() -> None:
         ("window", "loss"),
         ("segment_end", "process_time_ns"),
         ("segment_end", "sent_bytes"),
+        ("problem", "about"),
     ]
 
 

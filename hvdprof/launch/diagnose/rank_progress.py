@@ -18,7 +18,8 @@ class RankState:
 
     ``segment`` is the one that runs, None between segments; ``num_steps`` counts its steps.
     ``ended`` holds the segments that ran to their end, ``finished`` says the file was closed;
-    ``timelines`` are the files of Horovod's timelines that it began, in the pass, by segment.
+    ``timelines`` are the files of Horovod's timelines that it began, in the pass, by segment;
+    ``timeline_problems`` are those of ``problems`` for which it could not begin one.
     """
 
     rank: int
@@ -28,6 +29,7 @@ class RankState:
     ended: set[str] = field(default_factory=set)
     finished: bool = False
     problems: list[str] = field(default_factory=list)
+    timeline_problems: list[str] = field(default_factory=list)
     timelines: dict[str, str] = field(default_factory=dict)
     size_bytes: int = 0
 
@@ -100,5 +102,7 @@ def _read(state: RankState, text: bytes) -> None:
         state.timelines[state.segment or ""] = str(line["file"])
     elif line["kind"] == "problem":
         state.problems.append(str(line["message"]))
+        if line.get("about") == "timeline":
+            state.timeline_problems.append(state.problems[-1])
     elif line["kind"] == "end":
         state.finished = True

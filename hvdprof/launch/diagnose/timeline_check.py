@@ -11,7 +11,6 @@ from hvdprof.rundir.manifest import PassRecord, Status
 
 _WRITER = 0
 _HOROVOD_ERROR = re.compile(r"Error (?:opening|writing to) the Horovod Timeline.*")
-_RECORDER_PROBLEM = "no timeline: "
 
 
 def fail_without_timeline(
@@ -30,8 +29,7 @@ def fail_without_timeline(
     writer = progress.ranks.get(_WRITER)
     if writer is None:
         return
-    errors = _HOROVOD_ERROR.findall(stderr)
-    errors += [problem for problem in writer.problems if problem.startswith(_RECORDER_PROBLEM)]
+    errors = [*_HOROVOD_ERROR.findall(stderr), *writer.timeline_problems]
     lacking = set(_not_written(writer, paths))
     if errors and not lacking:
         # Horovod stopped within a file: the last one.

@@ -47,7 +47,7 @@ class Launch:
                 {"kind": "segment_end", "id": self.ids[place]},
             ]
         if problem:
-            lines.append({"kind": "problem", "message": problem})
+            lines.append({"kind": "problem", "message": problem, "about": "timeline"})
         self.paths.recorder_folder.mkdir(parents=True)
         text = "".join(json.dumps(line) + "\n" for line in lines)
         self.paths.recorder_file(0).write_text(text)
