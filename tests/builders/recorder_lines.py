@@ -158,7 +158,7 @@ def _step_line(
         "warmup": step < segment.num_warmup_batches,
         "start_ns": start_ns,
         "dur_ns": sum(length.values()),
-        "samples": segment.batch_size,
+        "samples": _samples(segment, rank, step),
         "phases": phases,
         "ready": _ready(segment, rank, step, length),
         "blocked": [waits] if length["blocked"] else [],
@@ -175,6 +175,10 @@ def _step_line(
         num_steps = segment.num_warmup_batches + segment.num_steps
         line["loss"] = float(np.broadcast_to(np.asarray(segment.loss), num_steps)[step])
     return line
+
+
+def _samples(segment: SegmentSpec, rank: int, step: int) -> int:
+    return segment.batch_size if segment.samples is None else int(segment.samples[rank, step])
 
 
 def _ready(segment: SegmentSpec, rank: int, step: int, length: Mapping[str, int]) -> list[int]:

@@ -30,7 +30,8 @@ class SegmentSpec:
     their sum. ``ready_ms`` are offsets from the step's start, ``[ranks, steps, tensors]``; by
     default the gradients get ready evenly over backward. ``timeline`` writes a Horovod timeline in
     which the collectives of a step fill the blocked time of rank 0. ``buckets`` are those of DDP in
-    every step: offset from the step's start and length in ms, and the places of the tensors. Where
+    every step: offset from the step's start and length in ms, and the places of the tensors.
+    ``samples`` [ranks, steps] are those of each rank and step, else the batch size. Where
     ``seen_inside`` is false steps have no phases and no observed blocked time, as of a compiled
     TensorFlow step on a GPU.
     """
@@ -54,6 +55,7 @@ class SegmentSpec:
     status: str = "done"
     failure: Failure | None = None
     seen_inside: bool = True
+    samples: NDArray[np.int64] | None = None
 
     @property
     def id(self) -> str:

@@ -39,6 +39,7 @@ from hvdprof.analyze.findings.run_rules.unequal_ranks import (
     lies_before_update,
     rank_excess,
 )
+from hvdprof.analyze.findings.uneven_batches import sizes_within_steps
 from hvdprof.analyze.steps.cell_setting import CellSetting, cell_setting
 from hvdprof.model.cause_names import within
 from hvdprof.model.causes import COMPUTE_INFLATION, INPUT_BOUND, JITTER, OUTSIDE_PHASES
@@ -163,6 +164,7 @@ def jitter(evidence: Evidence) -> Iterator[Finding]:
             continue
         crowd = cell_setting(evidence.run, cause.cell).crowd
         late, phase = str(cause.row["ranks"]), str(cause.row["phase"])
+        sizes = sizes_within_steps(evidence, cause.cell)
         yield Finding(
             "rotating-stragglers",
             severity_of_cost(cause.share),
@@ -176,6 +178,7 @@ def jitter(evidence: Evidence) -> Iterator[Finding]:
                     else "the slowest rank changes from step to step"
                 )
                 + f", which costs {cause.share_text} of the step.",
+                sizes,
                 "Stragglers and pauses that have a finding of their own are not in it.",
             ),
             first_or(
