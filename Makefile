@@ -37,6 +37,7 @@ PIP_PROGRESS := awk '/^ *(Downloading|Using cached) .*[0-9] MB/ { sub(/^ */, "")
   /^Installing collected packages/ { print "  Unpacking " NF - 3 " packages" } { fflush() }'
 # Every test is in exactly one part: tests/test_parts.py.
 PURE = --pure -n logical --dist worksteal
+LIGHT := not heavy
 REAL := horovod or browser or install or root
 ALONE := timing or gpu
 # Tests start hundreds of commands and ranks: none of them shall compile anew.
@@ -72,13 +73,13 @@ test-lowest: $(LOWEST_VENV)/.hvdprof-lowest  ## Run the fast tests with the lowe
 
 # Tests that wait for deadlines: six at a time. Real ranks and browsers: two files at a time on any
 # machine, the longest first (tests/conftest.py). What measures time runs alone.
-test: setup $(VENV)/.hvdprof-sessions  ## Run every test, 47 minutes on two cores: the fast ones with coverage, the rest, and alone what measures time.
+test: setup $(VENV)/.hvdprof-sessions  ## Run every test, 47 minutes on two cores: the light ones with coverage, the rest, and alone what measures time.
 	@$(call provide,command -v chromium,A browser for the tests of the dashboard is,chromium)
 	@[ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || { $(call provide,PATH="$$PATH:/usr/sbin" command -v slurmctld && PATH="$$PATH:/usr/sbin" command -v slurmd && command -v srun && command -v munge && ls /usr/lib/*/pmix2/lib/libpmix.so,Slurm for the tests of its launcher is,slurmctld slurmd slurm-client munge libpmix-dev); }
 	@[ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || { $(call provide,java -version,Java for the tests on Spark is,default-jre-headless); }
 	failed=0; \
-	$(BIN)/python -m pytest $(PURE) $(COV) || failed=1; \
-	$(BIN)/python -m pytest -n logical --dist worksteal -m "(slow or torch) and not (waits or $(REAL) or $(ALONE))" || failed=1; \
+	$(BIN)/python -m pytest $(PURE) -m "$(LIGHT)" $(COV) || failed=1; \
+	$(BIN)/python -m pytest -n logical --dist worksteal -m "(slow or torch or heavy) and not (waits or $(REAL) or $(ALONE))" || failed=1; \
 	$(BIN)/python -m pytest -n 6 --dist worksteal -m "waits and not ($(ALONE))" || failed=1; \
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "($(REAL)) and not (waits or $(ALONE))" || failed=1; \
 	$(BIN)/python -m pytest -m "$(ALONE)" || failed=1; \
