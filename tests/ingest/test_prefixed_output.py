@@ -150,16 +150,40 @@ def plain(folder: Path, name: str) -> Mapping[str, pd.DataFrame]:
     return nccl_of(path, NCCL) if name == "nccl" else tables_of(path, TEXTS[name])
 
 
+def tagged_columns(name: str, frame: pd.DataFrame) -> set[str]:
+    """The columns of a table in which the rank of a prefix stands where a line names none."""
+    possible = {"tag_rank"} if name in ("ranks", "calls") else {"rank", "tag_rank"}
+    return possible & set(frame.columns)
+
+
+@cache
+def with_rank(folder: Path, name: str, rank: int | None) -> Mapping[str, pd.DataFrame]:
+    """The tables of a text where a prefix names a rank."""
+    frames = plain(folder, name)
+    if rank is None:
+        return frames
+    return {
+        table: frame.assign(
+            **{column: frame[column].fillna(rank) for column in tagged_columns(table, frame)}
+        )
+        for table, frame in frames.items()
+    }
+
+
+def equal(found: Mapping[str, pd.DataFrame], expected: Mapping[str, pd.DataFrame]) -> bool:
+    """Whether tables are equal, which takes a tenth of the time of saying where they differ."""
+    return found.keys() == expected.keys() and all(
+        found[name].equals(frame) and found[name].dtypes.equals(frame.dtypes)
+        for name, frame in expected.items()
+    )
+
+
 def same(
     found: Mapping[str, pd.DataFrame], expected: Mapping[str, pd.DataFrame], rank: int | None
 ) -> None:
     assert found.keys() == expected.keys()
     for name, frame in expected.items():
-        tagged = (
-            {"rank", "tag_rank"} & set(frame.columns)
-            if name not in ("ranks", "calls")
-            else {"tag_rank"} & set(frame.columns)
-        )
+        tagged = tagged_columns(name, frame)
         for column in tagged:
             expected_ranks = (
                 frame[column].astype("Int64").fillna(rank)
@@ -195,8 +219,11 @@ def differing(folder: Path, name: str, prefixes: Iterable[tuple[Prefix, ...]]) -
             text = prefix.of(text)
             rank = prefix.rank if rank is None else rank
         read = nccl_of if name == "nccl" else tables_of
+        found = read(folder / "out.log", text)
+        if equal(found, with_rank(folder, name, rank)):
+            continue
         try:
-            same(read(folder / "out.log", text), plain(folder, name), rank)
+            same(found, plain(folder, name), rank)
         except AssertionError as error:
             failed.append(f"{' in '.join(map(repr, nested))}: {str(error).splitlines()[0]}")
     return failed
