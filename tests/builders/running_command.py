@@ -2,14 +2,15 @@
 
 A command here is a process forked from one that has imported hvdprof and knows the installed
 Horovod: both take more processor time than all else that a short command does. It has its own
-process id, working directory, environment, output, signals and exit code; only the start of the
-interpreter is shared. Tests of that start use ``python -m hvdprof``.
+process id, working directory, environment, input, output, signals and exit code; only the start of
+the interpreter is shared. Tests of that start use ``python -m hvdprof``.
 """
 
 import contextlib
 import json
 import multiprocessing
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -33,15 +34,21 @@ class RunningCommand:
         cwd: Its working directory.
         environment: Variables beside those of the test, or in place of them.
         output: A folder for what it prints.
+        text: What it reads from its standard input, through a pipe.
     """
 
     def __init__(
-        self, arguments: tuple[str, ...], cwd: Path, environment: Mapping[str, str], output: Path
+        self,
+        arguments: tuple[str, ...],
+        cwd: Path,
+        environment: Mapping[str, str],
+        output: Path,
+        text: str = "",
     ) -> None:
         self._printed = (output / "stdout", output / "stderr")
         self._process = _PROCESSES.Process(
             target=_become_hvdprof,
-            args=(arguments, str(cwd), {**os.environ, **environment}, self._printed),
+            args=(arguments, str(cwd), {**os.environ, **environment}, self._printed, text),
         )
         # The server is started by the first command, and imports from its working directory.
         with contextlib.chdir(ROOT):
@@ -79,11 +86,16 @@ class RunningCommand:
 
 
 def _become_hvdprof(
-    arguments: tuple[str, ...], cwd: str, environment: dict[str, str], printed: tuple[Path, Path]
+    arguments: tuple[str, ...],
+    cwd: str,
+    environment: dict[str, str],
+    printed: tuple[Path, Path],
+    text: str,
 ) -> None:
     assert "tests.builders.warm_modules" in sys.modules, "the fork server has imported nothing"
     os.environ.clear()
     os.environ.update(environment)
+    _read_from_pipe(text.encode())
     for stream, path in enumerate(printed, start=1):
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         os.dup2(file, stream)
@@ -95,11 +107,22 @@ def _become_hvdprof(
     main()
 
 
+def _read_from_pipe(content: bytes) -> None:
+    """Let the standard input of this process be a pipe that holds this and ends."""
+    assert len(content) < select.PIPE_BUF * 8, "more than a pipe takes without a reader"
+    end, begin = os.pipe()
+    os.write(begin, content)
+    os.close(begin)
+    os.dup2(end, 0)
+    os.close(end)
+    sys.stdin = open(0, closefd=False)  # noqa: SIM115
+
+
 def hvdprof(
-    *arguments: str, cwd: Path | None = None, **environment: str
+    *arguments: str, cwd: Path | None = None, text: str = "", **environment: str
 ) -> "subprocess.CompletedProcess[str]":
     """Run a command to its end."""
-    with started(*arguments, cwd=cwd, **environment) as command:
+    with started(*arguments, cwd=cwd, text=text, **environment) as command:
         stdout, stderr = command.communicate(timeout=600)
     assert command.returncode is not None
     return subprocess.CompletedProcess(["hvdprof", *arguments], command.returncode, stdout, stderr)
@@ -107,11 +130,11 @@ def hvdprof(
 
 @contextlib.contextmanager
 def started(
-    *arguments: str, cwd: Path | None = None, **environment: str
+    *arguments: str, cwd: Path | None = None, text: str = "", **environment: str
 ) -> Iterator[RunningCommand]:
     """A command that is ended with the block at the latest; in this folder by default."""
     with tempfile.TemporaryDirectory() as folder:
-        command = RunningCommand(arguments, cwd or Path.cwd(), environment, Path(folder))
+        command = RunningCommand(arguments, cwd or Path.cwd(), environment, Path(folder), text)
         try:
             yield command
         finally:

@@ -5,17 +5,13 @@ import sys
 
 import pytest
 
+from tests.builders.running_command import hvdprof
+
 pytestmark = pytest.mark.slow
 
 
 def inject(*arguments: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, "-m", "hvdprof", "inject", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    return hvdprof("inject", *arguments)
 
 
 def test_the_command_gets_the_faults_and_its_exit_code_is_returned():

@@ -1,8 +1,6 @@
 import csv
 import io
 import json
-import subprocess
-import sys
 
 import pytest
 
@@ -10,6 +8,7 @@ from hvdprof.cli.measuring.shown_forecast import forecast_renderer
 from hvdprof.report.format_names import Format
 from tests.builders.finished_forecast import finished_forecast
 from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts, write_run
+from tests.builders.running_command import hvdprof
 from tests.builders.served_dashboard import measured_run
 
 pytestmark = pytest.mark.slow
@@ -18,8 +17,7 @@ TABLE = "np,samples/s\n1,872\n8,6679\n16,12828\n32,23870\n"
 
 
 def predict(*arguments, text=""):
-    command = [sys.executable, "-m", "hvdprof", "predict", *map(str, arguments)]
-    return subprocess.run(command, input=text, capture_output=True, text=True)
+    return hvdprof("predict", *map(str, arguments), text=text)
 
 
 @pytest.fixture(scope="module")

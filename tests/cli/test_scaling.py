@@ -1,20 +1,17 @@
 import json
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
 from tests.builders.iteration_logs import correlated_steps, write_log
+from tests.builders.running_command import hvdprof
 
 pytestmark = pytest.mark.slow
 
-HVDPROF = [sys.executable, "-m", "hvdprof", "scaling"]
-
 
 def scaling(*arguments, text=""):
-    return subprocess.run([*HVDPROF, *arguments], input=text, capture_output=True, text=True)
+    return hvdprof("scaling", *arguments, text=text)
 
 
 def test_pairs_from_a_pipe_get_a_verdict_and_a_table():

@@ -1,12 +1,12 @@
 """`--sbatch` as users call it where there is no Slurm: the script is written all the same."""
 
-import os
 import shlex
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.builders.running_command import hvdprof
 
 pytestmark = pytest.mark.slow
 
@@ -14,15 +14,7 @@ pytestmark = pytest.mark.slow
 def queue(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
     nowhere = folder / "nowhere"
     nowhere.mkdir(exist_ok=True)
-    return subprocess.run(
-        [sys.executable, "-m", "hvdprof", *arguments],
-        cwd=folder,
-        env={**os.environ, "PATH": str(nowhere)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    return hvdprof(*arguments, cwd=folder, PATH=str(nowhere))
 
 
 def lines(folder: Path, name: str) -> list[str]:
