@@ -1,5 +1,6 @@
 """A few mutants of each kind; `benchmarks/fuzz_inputs.py` runs thousands."""
 
+import importlib.util
 import subprocess
 import sys
 from pathlib import Path
@@ -13,22 +14,32 @@ from tests.builders.places import ROOT
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize("kind", [*KINDS, BOTH_PATHS])
-def test_damaged_inputs_end_in_a_result_or_in_one_message(kind: str, tmp_path: Path) -> None:
-    if kind == BOTH_PATHS:
-        pytest.importorskip("numba", reason="the compiled path needs it")
+HAS_COMPILER = importlib.util.find_spec("numba") is not None
+EVERY = [*KINDS, *([BOTH_PATHS] if HAS_COMPILER else [])]
+
+
+# What commands import is imported once a process: half of the kinds on each of two cores.
+@pytest.mark.parametrize("kinds", [EVERY[::2], EVERY[1::2]], ids=["even", "odd"])
+def test_damaged_inputs_end_in_a_result_or_in_one_message(kinds: list[str], tmp_path: Path) -> None:
     # In a process of its own: mutants are forks, whose memory counts that of their parent.
     ended = subprocess.run(
         [
             *(sys.executable, "-m", "benchmarks.fuzz_inputs", "--mutants", "6", "--seed", "7"),
-            *("--kind", kind, "--failures", str(tmp_path / "failures")),
+            *(word for kind in kinds for word in ("--kind", kind)),
+            *("--failures", str(tmp_path / "failures")),
         ],
         cwd=ROOT,
         capture_output=True,
         text=True,
     )
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert f"| {kind} | 6 |" in ended.stdout
+    for kind in kinds:
+        assert f"| {kind} | 6 |" in ended.stdout
+
+
+@pytest.mark.skipif(not HAS_COMPILER, reason="the compiled path needs numba")
+def test_both_paths_of_reading_are_among_the_kinds() -> None:
+    assert BOTH_PATHS in EVERY
 
 
 def test_what_counts_as_a_failure() -> None:
