@@ -39,6 +39,12 @@ class WatchedPage:
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
         page.on("request", self._request)
 
+    def resize(self, width: int, *, dark: bool) -> None:
+        """Make the window one of another width and colour scheme, as a new one has."""
+        height = self.page.viewport_size["height"]
+        self.page.set_viewport_size({"width": width, "height": height})
+        self.page.emulate_media(color_scheme="dark" if dark else "light")
+
     def _console(self, message):
         if message.type in ("error", "warning"):
             self.complaints.append(message.text)

@@ -23,6 +23,7 @@ from tests.builders.timeline_text import timeline_text
 
 _WIDE, _NARROW = 1280, 390
 """Widths of windows in pixels."""
+_IS_DARK = "document.documentElement.dataset.mantineColorScheme === 'dark'"
 HOSTILE_TENSOR = "allreduce.<img src=x onerror=alert(1)>"
 
 
@@ -132,7 +133,8 @@ def check_in_browser(page, folder: Path, expected: dict[str, str]) -> None:
     """Look at a page with every kind of run: nothing complains, overflows or is run as code.
 
     axe-core finds no serious violation either. Checked in a wide light window and in a narrow dark
-    one, of one server, which analyzes each run once.
+    one, of one server, which analyzes each run once, and of one browser, which reads the scripts
+    once.
 
     Args:
         page: The page module.
@@ -146,10 +148,11 @@ def check_in_browser(page, folder: Path, expected: dict[str, str]) -> None:
         "nccl": _in_folder(nccl_file),
     }
     paths = {kind: makers[kind](folder / kind) for kind in expected}
-    with served(RunStore(list(paths.values()))) as address:
+    with served(RunStore(list(paths.values()))) as address, watched_page(address) as watched:
         for width, dark in ((_WIDE, False), (_NARROW, True)):
-            with watched_page(address, width=width, dark=dark) as watched:
-                _check_in_window(watched, f"{address}{page.PATH}", width, paths, expected)
+            watched.resize(width, dark=dark)
+            _check_in_window(watched, f"{address}{page.PATH}", width, paths, expected)
+            assert watched.page.evaluate(_IS_DARK) == dark
 
 
 def _check_in_window(
