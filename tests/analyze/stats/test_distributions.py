@@ -83,10 +83,10 @@ def test_equal_weights_are_drawn_as_often_as_successes(num: int, count: int, cha
 
 @pytest.mark.heavy
 def test_thousands_of_weights_take_no_time() -> None:
-    begin = time.perf_counter()
+    begin_s = time.process_time()
 
     assert weighted_binomial_tail(np.full(5_000, 2.0), 0.8, 0.5) < 1e-9
-    assert time.perf_counter() - begin < 2
+    assert time.process_time() - begin_s < 2
 
 
 def test_a_weight_that_is_most_of_the_sum_decides() -> None:
