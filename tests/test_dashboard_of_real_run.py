@@ -9,7 +9,13 @@ import pytest
 
 from hvdprof.dashboards.app import PAGES
 from hvdprof.dashboards.run_store import RunStore
-from tests.builders.browser import serious_violations, show, watched_page
+from tests.builders.browser import (
+    CLOUD_BUTTON,
+    SERVERS,
+    serious_violations,
+    show,
+    watched_page,
+)
 from tests.builders.recorded_runs import unpacked
 from tests.builders.running_command import hvdprof
 from tests.builders.served_dashboard import served
@@ -40,4 +46,7 @@ def test_every_page_shows_what_was_measured(run_folder: Path, width: int, dark: 
             assert is_empty == (one.TITLE in EMPTY), one.TITLE
             assert serious_violations(page) == [], one.TITLE
             assert watched.complaints == [], one.TITLE
+            # No figure offers to upload itself, names of tensors and hosts included.
+            assert page.locator(CLOUD_BUTTON).count() == 0, one.TITLE
+            assert page.evaluate(SERVERS) in ([], [""]), one.TITLE
         assert watched.foreign_requests == []

@@ -10,8 +10,6 @@ from benchmarks import generate_timeline
 from hvdprof.dashboards.app import PAGES
 from hvdprof.dashboards.run_store import RunStore
 from tests.builders.browser import (
-    CLOUD_BUTTON,
-    SERVERS,
     serious_violations,
     show,
     wait_until,
@@ -279,16 +277,6 @@ def test_nothing_jumps_while_a_page_is_drawn(measured, late, width):
             moved, jumps = page.evaluate("[window.moved, window.jumps]")
             assert moved < 0.05, (one.TITLE, jumps)
             assert page.evaluate(RESERVED_HEADER), one.TITLE
-
-
-def test_no_figure_offers_to_upload_it(measured):
-    # Names of tensors and hosts included.
-    with served(measured) as address, watched_page(address) as watched:
-        page = watched.page
-        for one in PAGES:
-            show(watched, f"{address}{one.PATH}?run=run")
-            assert page.locator(CLOUD_BUTTON).count() == 0, one.TITLE
-            assert page.evaluate(SERVERS) in ([], [""]), one.TITLE
 
 
 def test_runs_of_every_kind_stand_side_by_side(tmp_path):
