@@ -114,7 +114,7 @@ def test_a_straggler_makes_the_other_rank_wait(tmp_path, phase):
 
 def test_adasum_is_refused(tmp_path):
     ended = run_job(
-        torchrun(2), plan(2, segment("one", engine="ddp", reduction="adasum")), tmp_path
+        torchrun(1), plan(1, segment("one", engine="ddp", reduction="adasum")), tmp_path
     )
     assert ended.exit_code != 0
     assert "The plan asks for 'adasum'; known are average." in ended.stderr
