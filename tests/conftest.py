@@ -40,6 +40,7 @@ each test that was tried again, and why: one that stands there often has a defec
 """
 
 LONGEST_FIRST = (
+    "test_browsing.py",
     "test_tune_end_to_end.py",
     "test_other_mpis.py",
     "test_run_function.py",
@@ -51,7 +52,6 @@ LONGEST_FIRST = (
     "test_bench_end_to_end.py",
     "test_run_ddp.py",
     "test_analysis_only_install.py",
-    "test_browsing.py",
     "test_run_end_to_end.py",
     "test_train.py",
     "test_bench_two_hosts.py",
