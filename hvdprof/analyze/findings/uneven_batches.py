@@ -40,7 +40,7 @@ def uneven_batches(evidence: Evidence, cell: Cell, ranks: Sequence[int]) -> Unev
     Args:
         evidence: The run.
         cell: A row of SCALING.
-        ranks: The late ranks, not all.
+        ranks: Stragglers; not all ranks.
     """
     steps = _steps(evidence, cell)
     is_late = steps["rank"].isin(ranks)
