@@ -17,6 +17,12 @@ MIN_BATCHES = 4
 CLEAR = 3.0
 """Standard errors by which the excluded steps must differ from the rest."""
 
+LONG_SHARE, LONG_SIGMAS = 0.25, 8.0
+"""From this share of the median above it, and these standard deviations, a step is a pause."""
+
+MOST_LONG = 1 / 3
+"""Share of the steps up to which pauses are rare."""
+
 LONGEST_FAST_START = 0.25
 """Share of the steps up to which faster steps at the start are warm-up, such as a full queue."""
 
@@ -40,6 +46,8 @@ class Drift:
 def steady_window(times: NDArray[np.float64]) -> SteadyWindow:
     """The steady steps after warm-up that the counted warm-up batches do not cover.
 
+    0.  Rare pauses behind the start, such as a checkpoint every 20 steps, count as usual steps: no
+        cut would be right for them, and MSER would cut all up to the last one but one.
     1.  MSER-5: means of batches of 5 steps; of all cuts d up to half of the m batches, the one with
         the smallest ``sum((x_i - mean)^2) / (m - d)^2`` over the rest, that is the smallest squared
         error of the mean.
@@ -54,6 +62,7 @@ def steady_window(times: NDArray[np.float64]) -> SteadyWindow:
     num_batches = len(times) // BATCH
     if num_batches < MIN_BATCHES:
         return SteadyWindow(0, True)
+    times = _without_pauses(times)
     # Batches count from the end, so that the remaining steps are on the warm-up side.
     odd = len(times) - num_batches * BATCH
     batches = times[odd:].reshape(-1, BATCH).mean(axis=1)
@@ -71,6 +80,21 @@ def steady_window(times: NDArray[np.float64]) -> SteadyWindow:
     if became_slower and num_cut > LONGEST_FAST_START * len(times):
         return SteadyWindow(0, False)
     return SteadyWindow(num_cut, cut < largest_cut)
+
+
+def _without_pauses(times: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The times with rare long steps as usual; neither those of the start nor a slow phase."""
+    lowest, low, median = np.quantile(times, (0.05, 0.25, 0.5))
+    least = max(LONG_SHARE * median, LONG_SIGMAS * (low - lowest) / 0.971)
+    is_long = times > median + least
+    if is_long.mean() > MOST_LONG:
+        return times
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], is_long.astype(np.int8), [0]])))
+    usual = times.copy()
+    for first, last in zip(edges[::2], edges[1::2], strict=True):
+        if first and last - first < BATCH:
+            usual[first:last] = median
+    return usual
 
 
 def _clearly_different(before: NDArray[np.float64], after: NDArray[np.float64]) -> bool:

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from hvdprof.analyze.stats.steady_state import drift_of, steady_window
+from hvdprof.analyze.stats.steady_state import SteadyWindow, drift_of, steady_window
 from tests.builders.analysis import autoregressive
 
 
@@ -69,3 +69,24 @@ def test_a_wave_is_not_taken_for_drift() -> None:
 
 def test_drift_of_few_steps_is_unknown() -> None:
     assert np.isnan(drift_of(np.arange(9.0)).change)
+
+
+@pytest.mark.parametrize("every", [5, 10, 20])
+@pytest.mark.parametrize("begin", [2, 7, 19])
+def test_a_job_that_pauses_every_few_steps_has_all_its_steps(every: int, begin: int) -> None:
+    times = np.random.default_rng(every).normal(100.0, 2.0, 60)
+    times[begin::every] += 500.0
+    assert steady_window(times) == SteadyWindow(0, True)
+
+
+def test_a_warm_up_before_pauses_is_cut_still() -> None:
+    times = np.random.default_rng(3).normal(100.0, 2.0, 60)
+    times[:8] += 300.0
+    times[19::20] += 500.0
+    assert steady_window(times) == SteadyWindow(10, True)
+
+
+def test_a_slow_phase_is_no_pause() -> None:
+    times = np.random.default_rng(4).normal(100.0, 2.0, 60)
+    times[1:16] += 60.0
+    assert steady_window(times).num_cut > 10
