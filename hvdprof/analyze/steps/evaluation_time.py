@@ -21,7 +21,8 @@ class EvaluationTime:
 
     Attributes:
         recorded_ns: From the begin of the first step to the end of the last, and of an evaluation
-            of all ranks after it, median of the ranks.
+            of all ranks after it, median of the ranks; of a launch that ran in turns the sum of
+            its turns: between them it was stopped.
         ranks: The recorded ranks.
         taken: [evaluations, ranks] From the end of the step before to the end of the step with the
             evaluation, without the median time of a training step.
@@ -47,30 +48,39 @@ class EvaluationTime:
 
 
 def evaluation_times(
-    steps: pd.DataFrame, job_steps: pd.DataFrame, evaluations: pd.DataFrame
+    steps: pd.DataFrame,
+    job_steps: pd.DataFrame,
+    evaluations: pd.DataFrame,
+    turns: pd.DataFrame,
 ) -> Mapping[LaunchKey, EvaluationTime]:
     """The launches in which all recorded ranks evaluate, with those evaluations.
 
     An evaluation whose previous step was not recorded is omitted: its begin is unknown. So are
     those before the first step that is no warm-up: a model that computes without training in each
-    step is known as a part of the training only after some of them.
+    step is known as a part of the training only after some of them. Of launches in turns those
+    outside of them are omitted: the launch may have been stopped meanwhile.
 
     Args:
         steps: STEPS.
         job_steps: JOB_STEPS with ``steady`` set.
         evaluations: EVALUATIONS.
+        turns: TURNS.
     """
     if not _is_evaluation(steps).any() and not evaluations["after_last"].any():
         return {}
     steady = job_steps.loc[job_steps["steady"], [*LAUNCH, "step", "dur_ns"]]
     training = {key: steady.iloc[rows] for key, rows in rows_by_launch(steady)}
     recorded = {key: evaluations.iloc[rows] for key, rows in rows_by_launch(evaluations)}
+    bounds = {
+        key: turns[["first_step", "num_steps"]].iloc[rows].to_numpy(dtype=np.int64)
+        for key, rows in rows_by_launch(turns)
+    }
     found = {}
     for key, rows in rows_by_launch(steps):
         own = steps.iloc[rows]
         of_launch = recorded.get(key, evaluations.iloc[:0])
         if key in training and (_is_evaluation(own).any() or of_launch["after_last"].any()):
-            times = _of_launch(own, training[key], of_launch)
+            times = _of_launch(own, training[key], of_launch, bounds.get(key))
             if len(times.taken):
                 found[key] = times
     return found
@@ -83,7 +93,10 @@ def _is_evaluation(steps: pd.DataFrame) -> NDArray[np.bool_]:
 
 
 def _of_launch(
-    rows: pd.DataFrame, training: pd.DataFrame, evaluations: pd.DataFrame
+    rows: pd.DataFrame,
+    training: pd.DataFrame,
+    evaluations: pd.DataFrame,
+    turns: NDArray[np.int64] | None,
 ) -> EvaluationTime:
     ordered = rows.sort_values(["rank", "step"])
     rank, step, number, start, length = (
@@ -100,7 +113,10 @@ def _of_launch(
     # Not by a mask per rank: hundreds of ranks have millions of steps.
     own = [slice(*ends) for ends in pairwise([*begins, len(rank)])]
     usual = np.array([np.median(blocked[of_rank][is_steady[of_rank]]) for of_rank in own])
-    chosen = _is_evaluation(ordered) & follows & (step > first)
+    if turns is None:
+        turns = np.array([[step.min(), step.max() - step.min() + 1]])
+    turn = _turn_of(step, turns)
+    chosen = _is_evaluation(ordered) & follows & (step > first) & (turn >= 0)
     within = _blocked_within(evaluations, rank[chosen], step[chosen])
     table = pd.DataFrame(
         {
@@ -122,7 +138,7 @@ def _of_launch(
     def grid(name: str) -> Times:
         return np.asarray(table[name].to_numpy(dtype=np.float64).reshape(-1, len(ranks)))
 
-    spans = [end[of_rank][-1] - start[of_rank][0] for of_rank in own]
+    spans = [_span(turn[of_rank], since[of_rank], end[of_rank]) for of_rank in own]
     is_last = grid("after_last")[:, 0] > 0
     longer_ns = np.median(grid("taken")[is_last], axis=1).sum()
     return EvaluationTime(
@@ -133,6 +149,21 @@ def _of_launch(
         blocked=grid("blocked"),
         is_followed=~is_last | (grid("blocked") > 0).any(axis=1),
     )
+
+
+def _turn_of(step: NDArray[np.int64], turns: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The number of the turn, of first steps and lengths, in which each step lies; -1 for none."""
+    first, length = turns[np.argsort(turns[:, 0])].T
+    turn = np.searchsorted(first, step, side="right") - 1
+    is_inside = (turn >= 0) & (step < (first + length)[turn])
+    return np.where(is_inside, turn, -1)
+
+
+def _span(turn: NDArray[np.int64], since: NDArray[np.int64], end: NDArray[np.int64]) -> float:
+    """From the begin of the first to the end of the last step of each turn, of one rank, ns."""
+    first = np.flatnonzero(np.diff(turn, prepend=-2))
+    last = np.append(first[1:], len(turn)) - 1
+    return float((end[last] - since[first])[turn[first] >= 0].sum())
 
 
 def _after_last(evaluations: pd.DataFrame) -> pd.DataFrame:

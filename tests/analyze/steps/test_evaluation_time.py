@@ -2,11 +2,14 @@ import numpy as np
 import pytest
 
 from hvdprof.analyze.steps.evaluation_time import evaluation_times
+from hvdprof.model.tables.run_tables import TURNS
+from tests.builders.declared_rows import declared_rows
 from tests.builders.evaluated_steps import evaluated_steps
 
 
 def times_of(tables):
-    return evaluation_times(tables["steps"], tables["job_steps"], tables["evaluations"])
+    turns = tables.get("turns", TURNS.empty())
+    return evaluation_times(tables["steps"], tables["job_steps"], tables["evaluations"], turns)
 
 
 def test_the_time_of_each_evaluation_is_without_the_training_step():
@@ -17,6 +20,26 @@ def test_the_time_of_each_evaluation_is_without_the_training_step():
     assert own.blocked.tolist() == [[20e6, 0.0]] * 3
     # 40 steps of 10 ms, and the evaluations.
     assert own.recorded_ns == 580e6
+
+
+def test_the_time_between_turns_is_no_time_of_the_launch():
+    tables = evaluated_steps([40.0, 60.0])
+    whole = times_of(tables)
+    ((key, own),) = whole.items()
+    # Stopped for a second before step 15, which lies between two turns.
+    steps = tables["steps"]
+    steps.loc[steps["step"] >= 15, "start_ns"] += 1_000_000_000
+    line = {"pass_id": key[0], "segment": key[1]}
+    tables["turns"] = declared_rows(
+        TURNS,
+        line | {"first_step": 0, "num_steps": 15},
+        line | {"first_step": 16, "num_steps": 24},
+    )
+
+    (in_turns,) = times_of(tables).values()
+
+    assert in_turns.each_ns.tolist() == own.each_ns.tolist()
+    assert in_turns.recorded_ns == pytest.approx(own.recorded_ns - 10e6)
 
 
 def test_an_evaluation_of_one_rank_alone_is_in_the_step_times():

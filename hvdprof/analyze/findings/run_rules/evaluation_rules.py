@@ -18,7 +18,7 @@ from hvdprof.analyze.steps.step_work import Times, medians_of_others
 from hvdprof.model.job_losses import EVALUATION_EXCLUDED
 from hvdprof.model.launch_key import LAUNCH
 from hvdprof.model.tables.evaluation_tables import EVALUATIONS
-from hvdprof.model.tables.run_tables import STEPS
+from hvdprof.model.tables.run_tables import STEPS, TURNS
 from hvdprof.model.tables.scaling_tables import JOB_STEPS
 
 STRAGGLER = "evaluation-straggler"
@@ -53,7 +53,7 @@ _MEASURE = advice("record three evaluations or more, to see whether it is always
 
 def evaluations(evidence: Evidence) -> Iterator[Finding]:
     """Evaluations of all ranks from 5 % of the recorded time on, and the rank that delays them."""
-    names = (STEPS.name, JOB_STEPS.name, EVALUATIONS.name)
+    names = (STEPS.name, JOB_STEPS.name, EVALUATIONS.name, TURNS.name)
     times = evaluation_times(*(evidence.table(name) for name in names))
     if not times:
         return
