@@ -3,7 +3,7 @@
 Tested in ``tests/analyze/ranks/test_names.py``.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -92,8 +92,3 @@ def saving(excess: Times, delay: Delay) -> float:
 def of_all(flags: Bools, num_ranks: int) -> Bools:
     """[steps, ranks] The flags [steps] for every rank."""
     return np.repeat(flags[:, None], num_ranks, axis=1)
-
-
-def with_rows(delay: Delay, rows: Bools) -> Delay:
-    """The delay in these rows alone."""
-    return replace(delay, affected=delay.affected & rows[:, None])
