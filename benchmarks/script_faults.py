@@ -66,11 +66,16 @@ def launch(case: Case, folder: Path) -> None:
         shutil.rmtree(run.parent)
     losses.mkdir(parents=True)
     environment = os.environ | {LOG_FOLDER: str(losses), "PYTHONPATH": str(ROOT)}
-    _command(command(case, run), environment)
+    output(command(case, run), environment)
     done.touch()
 
 
-def _command(arguments: Sequence[str], environment: Mapping[str, str]) -> str:
+def output(arguments: Sequence[str], environment: Mapping[str, str]) -> str:
+    """What a command prints.
+
+    Raises:
+        CaseFailedError: It failed, or took more than ``TIMEOUT_S``.
+    """
     try:
         done = subprocess.run(
             arguments,
@@ -94,7 +99,7 @@ def analysed(case: Case, folder: Path) -> tuple[Said, Verdict]:
         CaseFailedError: It cannot be analysed.
     """
     analyze = [sys.executable, "-m", "hvdprof", "analyze", str(folder / case.name / "run")]
-    text = _command([*analyze, "--format", "json"], os.environ)
+    text = output([*analyze, "--format", "json"], os.environ)
     said = read(json.loads(text), case.np)
     return said, judge(case, said, lost(folder / case.name / "lost", case.np))
 

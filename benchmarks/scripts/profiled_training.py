@@ -69,7 +69,8 @@ class Net(torch.nn.Module):
         """The layers with the time of forward between them."""
         hidden = self.first(inputs)
         self.work.do("forward")
-        hidden.register_hook(lambda gradient: self.work.do("backward"))
+        if hidden.requires_grad:
+            hidden.register_hook(lambda gradient: self.work.do("backward"))
         return self.last(hidden)
 
 

@@ -15,6 +15,7 @@ import horovod.torch as hvd
 import torch
 
 from benchmarks.scripts.fault import LOG_FOLDER, Fault
+from benchmarks.scripts.priority import PRIORITY, take_priority
 from tests.builders.no_compiler import leave_out_compiler
 
 SCALE = float(os.environ.get("SCRIPT_WORK_SCALE", "1"))
@@ -22,18 +23,10 @@ NOISE = 0.02
 """Standard deviation of the time of a layer, as a share of it."""
 
 
-def take_priority(nice: str) -> None:
-    """Run with this nice value, also against other sessions where the kernel groups by session."""
-    os.setpriority(os.PRIO_PROCESS, 0, int(nice))
-    group = Path("/proc/self/autogroup")
-    if group.exists():
-        group.write_text(nice, encoding="utf-8")
-
-
 # Nothing is compiled here, and the compiler is half of what a short rank costs a busy machine.
 leave_out_compiler()
-if "SCRIPT_PRIORITY" in os.environ:
-    take_priority(os.environ["SCRIPT_PRIORITY"])
+if PRIORITY in os.environ:
+    take_priority(os.environ[PRIORITY])
 
 
 def work(ms: float) -> None:

@@ -157,7 +157,7 @@ def test_cases_have_names_of_their_own_and_all_scripts_a_clean_twin():
     assert {case.script for case in CASES if not case.fault} == set(SCRIPTS)
     folder = ROOT / "benchmarks/scripts"
     shared = {"__init__", "fault", "slowdown", "tuned_job", "soaked_ddp"}
-    shared |= {"profiled_training", "unmodified_training"}
+    shared |= {"profiled_training", "unmodified_training", "drawn", "priority"}
     assert {path.stem for path in folder.glob("*.py")} - shared == set(SCRIPTS)
 
 
