@@ -23,11 +23,13 @@ OF_NO_RANK = (NONE, INPUT, PAUSES, ROTATING)
 class Judgement:
     """What is right of what was said; None where the kind of bug does not ask.
 
+    ``is_listed`` is whether WATERFALL has all bugs of single ranks, with their phases, in any row.
     ``cost_error`` is relative to what the ranks lost. ``why_not`` says why a launch does not count.
     """
 
     ranks: bool
     phase: bool | None = None
+    is_listed: bool | None = None
     has_false_name: bool = False
     cost_error: float | None = None
     why_not: str = ""
@@ -54,9 +56,10 @@ def judge(
         frozenset(map(int, re.findall(r"\d+", ranks)))
         for ranks in re.findall(r"\branks? (\d+(?:(?:, | and )\d+)*)", text)
     ]
-    stragglers = [
-        frozenset(one.ranks) for one in said.named if one.kind == STRAGGLER and not one.is_any
-    ]
+    rows = [one for one in said.named if one.kind == STRAGGLER and not one.is_any]
+    stragglers = [frozenset(one.ranks) for one in rows]
+    listed = {(frozenset(one.ranks), one.phase) for one in rows}
+    bugs = {(frozenset(ranks), phase) for phase, ranks in drawn.bugs.items()}
     own = {rank for ranks in drawn.bugs.values() for rank in ranks}
     own = set() if drawn.kind in OF_NO_RANK else own
     first = mentioned[0] if mentioned else frozenset()
@@ -67,6 +70,7 @@ def judge(
     return said, Judgement(
         ranks=_has_ranks(drawn, text, first, stragglers),
         phase=_has_phase(drawn, text, first),
+        is_listed=bugs <= listed if own else None,
         has_false_name=not set().union(*mentioned, *stragglers) <= own,
         cost_error=error,
         why_not=why_not,

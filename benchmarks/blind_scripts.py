@@ -137,25 +137,30 @@ def is_missed(judgement: Judgement) -> bool:
 
 def _table(what: str, rows: Sequence[tuple[str, Sequence[Result]]]) -> str:
     lines = [
-        f"| {what} | launches | right ranks | right phase | both | false names "
+        f"| {what} | launches | right ranks | right phase | both | listed | false names "
         "| error of the cost: median, 90 % below |",
-        "|---|---|---|---|---|---|---|",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for name, results in rows:
         judged = [judgement for _, _, judgement in results if not judgement.why_not]
-        phases = [one.phase for one in judged if one.phase is not None]
         errors = [abs(one.cost_error) for one in judged if one.cost_error is not None]
         cost = f"{statistics.median(errors):.0%}, {np.quantile(errors, 0.9):.0%}" if errors else ""
         cells = [
             f"{sum(one.ranks for one in judged)}",
-            f"{sum(phases)} of {len(phases)}" if phases else "",
+            _count([one.phase for one in judged]),
             f"{sum(one.is_right for one in judged)}",
+            _count([one.is_listed for one in judged]),
             f"{sum(one.has_false_name for one in judged)}",
             cost,
         ]
         if judged:
             lines.append(f"| {name} | {len(judged)} | {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def _count(values: Sequence[bool | None]) -> str:
+    asked = [value for value in values if value is not None]
+    return f"{sum(asked)} of {len(asked)}" if asked else ""
 
 
 def _missed_row(drawn: Drawn, said: Said, judgement: Judgement) -> str:

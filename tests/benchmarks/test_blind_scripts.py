@@ -145,7 +145,7 @@ def test_a_launch_that_hvdprof_does_not_judge_is_counted_apart(tmp_path):
     text = page_text([busy, wrong], tmp_path)
 
     assert "not judged: too busy: 1." in text
-    assert "| steady | 1 | 0 | 1 of 1 | 0 | 1 |  |" in text
+    assert "| steady | 1 | 0 | 1 of 1 | 0 | 0 of 1 | 1 |  |" in text
     assert "| 7 | DistributedOptimizer, 3 ranks, beside | steady: forward 1 | ranks" in text
 
 
