@@ -53,14 +53,6 @@ def test_the_light_part_runs_unmarked_tests_and_no_others() -> None:
         assert not runs(0, expressions()[0], values | {name: True}), name
 
 
-def test_every_part_decides_the_exit_status() -> None:
-    recipe = MAKEFILE[MAKEFILE.index("\ntest: ") :].split("\n\n")[0]
-    in_front = [line for line in recipe.splitlines() if "-m pytest" in line and "& " not in line]
-    assert all(line.endswith("|| failed=1; \\") for line in in_front)
-    assert len(in_front) == 4
-    assert recipe.count("& waits=$$!;") == recipe.count("wait $$waits || failed=1;") == 1
-
-
 def test_every_marker_that_the_fast_part_omits_is_registered() -> None:
     pyproject = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     assert {name for name in NOT_FAST if f'  "{name}: ' in pyproject} == NOT_FAST
