@@ -33,6 +33,7 @@ def jitter_rank(
 ) -> JitterRank | None:
     """The rank with 75 % of the cost that no named cause explains, and 5 % of the step; or None.
 
+    It costs most in every launch: ranks differ from launch to launch by where they are placed.
     Nor is it one rank's where chance would give any rank as much in one of 20 launches.
 
     Args:
@@ -53,6 +54,8 @@ def jitter_rank(
     if len(excess) < LEAST_STEPS_OF_CAUSE or of_ranks[place] < least:
         return None
     wanted = np.arange(len(of_ranks)) == place
+    if any(int(costs_of(one).sum(axis=(0, 2)).argmax()) != place for one in rest):
+        return None
     chances = chances_of_costs(costs.sum(axis=2), wanted)
     if chances[place] > CHANCE:
         return None

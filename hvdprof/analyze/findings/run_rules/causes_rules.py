@@ -158,7 +158,7 @@ _LATE_IN = {
 
 
 def jitter(evidence: Evidence) -> Iterator[Finding]:
-    """The slowest rank changes from step to step, or one is late in single steps without a name."""
+    """The slowest rank changes from step to step, or most of it is one rank without a name."""
     for cause in costly_causes(evidence, JITTER):
         if cause.cell["num_steps"] < FEWEST_STEPS_OF_JITTER:
             continue
@@ -173,7 +173,7 @@ def jitter(evidence: Evidence) -> Iterator[Finding]:
             sentences(
                 f"{cell_place(cause.cell)}: "
                 + (
-                    f"rank {late} is late in single steps{within(phase) if phase else ''}"
+                    f"most of the jitter is time of rank {late}{within(phase) if phase else ''}"
                     if late
                     else "the slowest rank changes from step to step"
                 )
