@@ -90,7 +90,7 @@ def pauses(common: Times, num_ranks: int, series: Series) -> list[Delay]:
     rest = (common - np.median(common))[:, None]
     found: list[Delay] = []
     for _ in range(MOST_SEARCHES):
-        of_launch = _most_expensive(rest, list(_pauses(rest, num_ranks, series)))
+        of_launch = _most_expensive(rest, list(_pauses(rest, series)))
         if of_launch is None or saving(rest, of_launch) < SMALLEST_SHARE * series.step_ns:
             break
         found.append(of_launch)
@@ -102,7 +102,7 @@ def pauses(common: Times, num_ranks: int, series: Series) -> list[Delay]:
     ]
 
 
-def _pauses(above: Times, num_ranks: int, series: Series) -> Iterator[Delay]:
+def _pauses(above: Times, series: Series) -> Iterator[Delay]:
     least, definite = _limits(quartile_noise(above), series)
     long: Bools = np.asarray(above[:, 0] >= least)
     for threshold in _thresholds(above, least):
@@ -112,9 +112,7 @@ def _pauses(above: Times, num_ranks: int, series: Series) -> Iterator[Delay]:
         starts = run_starts(flags, 2)
         grid = series.grid(starts)
         is_definite = threshold >= definite
-        if grid is not None and grid.chance <= (
-            CHANCE_OF_KIND if is_definite else FALSE_ALARMS / 6
-        ):
+        if grid is not None and grid.chance <= (CHANCE_OF_KIND if is_definite else CERTAIN):
             chosen = _widened(runs_from(flags, starts, grid.on_grid), long)
             yield Delay(PAUSE, (0,), chosen[:, None], True, period=grid.period)
         elif is_definite and _are_enough(flags, above, series.step_ns):

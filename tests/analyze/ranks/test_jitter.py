@@ -39,7 +39,7 @@ def test_jitter_of_one_rank_in_two_phases_has_no_phase() -> None:
 
 def test_jitter_of_another_rank_in_another_launch_is_of_none() -> None:
     steps = [4, 9, 13, 22, 26, 31, 37, 39]
-    one = simulated(NUM_STEPS, 4, extra_ms={"data": 4 * _bursts(4, 1, steps)})
+    one = simulated(NUM_STEPS, 4, extra_ms={"data": 9 * _bursts(4, 1, steps)})
     other = simulated(NUM_STEPS, 4, extra_ms={"data": _bursts(4, 2, steps)})
     assert jitter_rank([one, one], [(), ()]) == JitterRank(1, "data")
     assert jitter_rank([one, other], [(), ()]) is None
