@@ -3,13 +3,13 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from benchmarks.blind_draw import INPUT, NONE, PAUSES, QUEUE, ROTATING, TWO, Drawn
 from benchmarks.script_fault_cases import STRAGGLER, Case
 from benchmarks.script_fault_judgement import (
     LEAST_SHARE,
     PHASE_WORDS,
+    Report,
     Said,
     mean_lost_ns,
     read,
@@ -41,7 +41,7 @@ class Judgement:
 
 
 def judge(
-    drawn: Drawn, report: Mapping[str, Any], lost: Mapping[int, Mapping[int, float]]
+    drawn: Drawn, report: Report, lost: Mapping[int, Mapping[int, float]]
 ) -> tuple[Said, Judgement]:
     """What the JSON of `hvdprof analyze` says, and what is right of it.
 

@@ -20,6 +20,9 @@ from benchmarks.script_fault_cases import (
     Truth,
 )
 
+Report = Mapping[str, Any]
+"""The JSON of `hvdprof analyze`."""
+
 LEAST_SHARE = 0.05
 COST_TOLERANCE = 0.15
 PERIOD_TOLERANCE = 0.1
@@ -89,7 +92,7 @@ class Verdict:
         return all(value is not False for value in parts.values())
 
 
-def read(report: Mapping[str, Any], num_ranks: int) -> Said:
+def read(report: Report, num_ranks: int) -> Said:
     """What the JSON of `hvdprof analyze` says of the cell of so many ranks."""
     tables = report["tables"]
     ids = {one["pass_id"] for one in tables["job_steps"]}
@@ -111,7 +114,7 @@ def read(report: Mapping[str, Any], num_ranks: int) -> Said:
     )
 
 
-def _named(rows: Sequence[Mapping[str, Any]], num_ranks: int) -> Iterator[Named]:
+def _named(rows: Sequence[Report], num_ranks: int) -> Iterator[Named]:
     """The stragglers and pauses of the waterfall of the cell."""
     everyone = tuple(range(num_ranks))
     for row in rows:

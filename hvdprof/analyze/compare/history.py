@@ -3,7 +3,6 @@
 import itertools
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -51,7 +50,7 @@ def history(sides: Sequence[ComparedSide], metric: Metric, margin: float) -> His
 
 def _rows(
     key: CellKey, sides: Sequence[ComparedSide], metric: Metric, margin: float
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     own = [
         (side, side.cells[key].spreads[metric.name])
         for side in sides
@@ -62,7 +61,7 @@ def _rows(
     values = np.array([spread.value for _, spread in own])
     limit = math.log1p(margin) if metric.is_ratio else margin
     found = _large_enough(values, change_points(values), limit)
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     scale, growth = (math.exp, math.expm1) if metric.is_ratio else (float, float)
     for place, (side, spread) in enumerate(own):
         interval = spread.interval()
