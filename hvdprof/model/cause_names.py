@@ -41,12 +41,11 @@ _PHASE_OF = {
 """The phases of the terms that all ranks share."""
 
 
-_OF_RANK_ALONE = {
-    INPUT_BOUND: "input (rank {})",
-    OUTSIDE_PHASES: "outside all phases (rank {})",
-    JITTER: "jitter (most of it rank {})",
+_OF_RANKS = {
+    INPUT_BOUND: "input ({} waits longest)",
+    JITTER: "jitter (most of it {})",
 }
-"""Names of terms that lie mostly on one rank."""
+"""Names of terms that lie mostly on some ranks."""
 
 
 def cause_name(row: FrameRow) -> str:
@@ -58,9 +57,11 @@ def cause_name(row: FrameRow) -> str:
     if term == RANK_CHANGE:
         how = "slower" if float(row["own_change_ns"]) > 0 else "faster"
         return f"rank {row['ranks']} {how}{within(str(row['phase']))}"
-    if term in _OF_RANK_ALONE and row.get("ranks"):
+    ranks = ranks_of(row) if term in _OF_RANKS and row.get("ranks") else ()
+    if ranks:
         place = f", {where(str(row['phase']))}" if row.get("phase") else ""
-        return _OF_RANK_ALONE[term].format(f"{row['ranks']}{place}")
+        name = _OF_RANKS[term].format(f"{ranks_named(ranks)}{place}")
+        return name if len(ranks) == 1 else name.replace("waits", "wait")
     if term not in (STRAGGLER, PAUSE):
         return TERMS[term] if term in TERMS else COMPARED_TERMS[term]
     return _titled(*_name(row))
@@ -114,7 +115,7 @@ def change_sentence(row: FrameRow) -> str:
 
 
 def ranks_of(row: FrameRow) -> tuple[int, ...]:
-    """The ranks of a straggler, or the rank alone; empty where they are any or all ranks."""
+    """The ranks of a straggler, or of most of a term; empty where they are any or all ranks."""
     text = str(row["ranks"])
     return () if text in ("", ANY_RANK, ALL_RANKS) else tuple(map(int, text.split(", ")))
 

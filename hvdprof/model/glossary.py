@@ -226,7 +226,7 @@ GLOSSARY: tuple[Term, ...] = (
     Term(
         "normal ranks",
         "The ranks without a straggler's or pause's delay in a step. Compute slowdown, input and "
-        "time outside all phases are theirs alone.",
+        "time outside all phases are what at least half of them spend.",
     ),
     Term(
         "Shapley value",
@@ -263,16 +263,15 @@ GLOSSARY: tuple[Term, ...] = (
     ),
     Term(
         "input (all ranks)",
-        "Time that the normal ranks spend in the data phase, beyond that of the baseline: every "
-        "rank waits for its input. Where one rank alone waits longer, its cost is in it, and the "
-        "name is input (rank 1).",
+        "Time in the data phase that half of the normal ranks spend, beyond the baseline, and "
+        "waits of queues that run empty in turn. Ranks that wait longest are in the name: input "
+        "(rank 1 waits longest).",
         "D - w D_1",
     ),
     Term(
         "outside all phases",
-        "Time of the normal ranks before the update and outside all phases, within and between "
-        "steps, beyond that of the baseline. Where one rank alone spends more, its cost is in it, "
-        "and the name is outside all phases (rank 1).",
+        "Time before the update and outside all phases that half of the normal ranks spend, "
+        "beyond the baseline, within and between steps.",
         "O - w O_1",
     ),
     Term(

@@ -16,8 +16,8 @@ from hvdprof.model.causes import ALL_RANKS, ANY_RANK
 SHARE_OF_LAUNCHES = 0.5
 """A cause is named in at least this share of the launches of its cell."""
 
-MOST_NAMED = MOST_PLAYERS - 2
-"""Jitter and exposed transfer are players in every launch."""
+MOST_NAMED = MOST_PLAYERS - 3
+"""Waits for input, jitter and exposed transfer are players, too."""
 
 _Key = tuple[str, ...]
 _KeyOf = Callable[[NamedCause], _Key | None]

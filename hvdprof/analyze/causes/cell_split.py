@@ -1,4 +1,4 @@
-"""What each launch of a cell consists of: named causes, ranks alone, jitter, transfer, the rest.
+"""What each launch of a cell consists of: named causes, input, jitter, transfer, the rest.
 
 Tested in ``tests/analyze/causes/test_waterfall.py``.
 """
@@ -6,12 +6,9 @@ Tested in ``tests/analyze/causes/test_waterfall.py``.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from hvdprof.analyze.causes.cell_causes import MOST_NAMED, CellCause, cell_causes
 from hvdprof.analyze.causes.launch_causes import LaunchCauses, launch_causes
 from hvdprof.analyze.causes.launch_scatter import outlasts_launches
-from hvdprof.analyze.causes.rank_alone import RankAlone, ranks_alone
 from hvdprof.analyze.ranks.jitter import JitterRank, jitter_rank
 from hvdprof.analyze.ranks.named_cause import NamedCause
 from hvdprof.analyze.stats.launch_spread import Spread, spread
@@ -22,13 +19,12 @@ from hvdprof.model.launch_key import LaunchKey
 
 @dataclass(frozen=True, slots=True)
 class CellSplit:
-    """The causes of a cell: those with a name, ranks alone, and what each launch consists of.
+    """The causes of a cell: those with a name, and what each launch consists of.
 
     ``jitter`` is the rank that most of the jitter lies on; None where it lies on several.
     """
 
     named: tuple[CellCause, ...]
-    alone: tuple[RankAlone, ...]
     launches: tuple[LaunchCauses, ...]
     jitter: JitterRank | None
 
@@ -38,27 +34,17 @@ class CellSplit:
         return all(launch.normal for launch in self.launches)
 
     def part(self, name: str) -> Spread:
-        """The share of a part: time of the normal ranks, and the cost of a rank alone in it."""
+        """The share of a part: what the normal ranks share, and waits for input behind queues."""
         return spread([launch.part(name) for launch in self.launches])
 
-    def saved_alone(self, name: str) -> float:
-        """How much less than its cost the removal of the rank alone in a part saves, a share."""
-        costs = [launch.alone[name] for launch in self.launches if name in launch.alone]
-        return (
-            float(np.mean([cost.saved_if_removed - cost.share for cost in costs])) if costs else 0.0
-        )
+    @property
+    def longest_waits(self) -> str:
+        """The ranks that wait longest for input behind queues, as in WATERFALL.
 
-    def rank_of(self, name: str, share: float) -> str:
-        """The rank that most of so large a share lies on, as text; empty where it is no one's.
-
-        Args:
-            name: The part.
-            share: What of the part is to be explained.
+        Empty where most ranks wait about as long, and where other ranks do in other launches.
         """
-        costs = [launch.alone[name].share for launch in self.launches if name in launch.alone]
-        if not costs or np.mean(costs) <= share / 2:
-            return ""
-        return next(str(rank.rank) for rank in self.alone if rank.part == name)
+        found = {launch.longest for launch in self.launches if launch.queues is not None}
+        return ", ".join(map(str, found.pop())) if len(found) == 1 else ""
 
 
 def cell_split(
@@ -80,21 +66,10 @@ def cell_split(
         cause
         for cause in cell_causes(by_launch, time.cell.np)
         if outlasts_launches(cause, own_works, by_launch)
+    )[:MOST_NAMED]
+    members = [[cause.members[number] for cause in of_cell] for number in range(len(own_works))]
+    launches = tuple(
+        launch_causes(work, of_launch) for work, of_launch in zip(own_works, members, strict=True)
     )
-    alone = ranks_alone(own_works, of_cell)[: MOST_NAMED - len(of_cell)] if own_works else ()
-    launches = (
-        launch_causes(
-            work,
-            [cause.members[number] for cause in of_cell],
-            {rank.part: rank.delays[number] for rank in alone},
-        )
-        for number, work in enumerate(own_works)
-    )
-    members = [
-        [member for cause in of_cell for member in cause.members[number]]
-        for number in range(len(own_works))
-    ]
-    jitter = jitter_rank(own_works, members)
-    # What such a rank spends more is in a term of its own, and no longer in the jitter.
-    is_apart = jitter is not None and any(rank.rank == jitter.rank for rank in alone)
-    return CellSplit(of_cell, alone, tuple(launches), None if is_apart else jitter)
+    in_launches = [[one for cause in of_launch for one in cause] for of_launch in members]
+    return CellSplit(of_cell, launches, jitter_rank(own_works, in_launches))

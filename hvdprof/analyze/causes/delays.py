@@ -7,8 +7,8 @@ synchronization. The windows split exactly:
 
     W[rank, step] = N[step] + sum over named causes of E[rank, step] + J[rank, step]
 
-``N`` is the mean of the normal ranks: those without a named cause in that step. ``E`` is what a
-named cause adds, ``J`` (jitter) the rest.
+``N`` is what the normal ranks, those without a named cause in that step, share
+(``ranks.account.shared``). ``E`` is what a named cause adds, ``J`` (jitter) the rest.
 
 Tested in ``tests/analyze/causes/test_launch_causes.py``.
 """
@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hvdprof.analyze.ranks.account import shared
 from hvdprof.analyze.ranks.named_cause import FROM_STEP, GROWING, PAUSE, PERSISTENT, NamedCause
 from hvdprof.analyze.steps.step_work import StepWork, Times
 from hvdprof.model.arrays import Bools
@@ -57,7 +58,7 @@ class Delays:
     """The split of the windows, ns.
 
     Attributes:
-        normal: [rows] The mean of the normal ranks.
+        normal: [rows] What the normal ranks share.
         is_normal: [ranks, rows] Whether no named cause acts.
         named: For each named cause what it adds, [ranks, rows].
         jitter: [ranks, rows] The rest.
@@ -142,7 +143,7 @@ def delays_of(rows: Rows, named: Sequence[Sequence[NamedCause]]) -> Delays:
         is_normal &= ~cause.acts
         if cause.is_rare:
             rare |= cause.acts
-    normal = _mean_where(window, is_normal)
+    normal = _shared(rows, is_normal)
     found: list[Times] = [np.zeros(0)] * len(causes)
     own = _median_where(window, ~rare & rows.is_window)
     steady, usual = np.zeros_like(window), own
@@ -212,11 +213,18 @@ def _typical(times: Times) -> float:
     return float(np.median(times)) if len(times) else 0.0
 
 
-def _mean_where(times: Times, mask: Bools) -> Times:
-    """[rows] The mean over ranks; NaN where the mask holds none."""
-    count = mask.sum(axis=0)
-    total = np.where(mask, times, 0.0).sum(axis=0)
-    return np.asarray(np.where(count > 0, total / np.maximum(count, 1), np.nan))
+def _shared(rows: Rows, is_normal: Bools) -> Times:
+    """[rows] What the normal ranks share; NaN where there are none.
+
+    Parts of windows have no usual time: there it is the lower median.
+    """
+    ordered = np.sort(np.where(is_normal, rows.window, np.nan), axis=0)
+    middle = np.maximum(is_normal.sum(axis=0) - 1, 0) // 2
+    found = np.asarray(ordered[middle, np.arange(ordered.shape[1])])
+    whole = rows.is_window
+    window = rows.window[:, whole].T[..., None]
+    found[whole] = shared(window, is_normal=is_normal[:, whole].T)[:, 0]
+    return found
 
 
 def _median_where(times: Times, mask: Bools) -> Times:

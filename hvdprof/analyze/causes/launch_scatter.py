@@ -5,28 +5,17 @@ may be late in most steps: another rank in the next launch. A straggler is a pro
 not of the launch.
 """
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
 
 from hvdprof.analyze.causes.cell_causes import CellCause
+from hvdprof.analyze.ranks.chances import exceeds_scatter
 from hvdprof.analyze.ranks.events import MOST_OF_ALL
 from hvdprof.analyze.ranks.named_cause import LASTING, PERIODIC, STRAGGLER, NamedCause
 from hvdprof.analyze.ranks.own_time import lateness_of, own_times
-from hvdprof.analyze.stats.distributions import student_quantile
 from hvdprof.analyze.steps.step_work import StepWork, Times
 from hvdprof.model.causes import ANY_RANK
-
-LEVEL_OF_SCATTER = 0.01
-"""Accepted probability that differences between launches name a rank of a healthy cell."""
-
-LARGE_SHARE = 0.2
-"""Mean lateness, as a share of the step, that needs no agreement between launches.
-
-In 27 healthy launches on CPUs (two ranks, two cores) the lateness of a rank had a standard
-deviation of 10 % of the step; its mean over the launches of a run was at most 12 %.
-"""
 
 
 def outlasts_launches(
@@ -56,24 +45,6 @@ def outlasts_launches(
     known = [row for row in rows if row is not None]
     places = np.searchsorted(works[0].ranks, members)
     return len(known) < 2 or exceeds_scatter(np.array(known), places.tolist())
-
-
-def exceeds_scatter(late: Times, places: Sequence[int]) -> bool:
-    """Whether ranks are late beyond the scatter of launches.
-
-    Args:
-        late: [launches, ranks] Mean lateness as a share of the step, of two launches or more.
-        places: Columns of the ranks, whose mean is tested.
-    """
-    num_launches, num_ranks = late.shape
-    mean = float(late[:, list(places)].mean())
-    if mean >= LARGE_SHARE:
-        return True
-    scatter = float(late.var(axis=0, ddof=1).mean())
-    # The lateness of ranks is relative to each other: one rank less is free.
-    degrees = (num_launches - 1) * (num_ranks - 1)
-    quantile = student_quantile(degrees, 1 - LEVEL_OF_SCATTER / num_ranks)
-    return mean > quantile * math.sqrt(scatter / num_launches)
 
 
 def _lasts(cause: CellCause) -> bool:

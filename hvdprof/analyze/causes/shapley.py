@@ -15,7 +15,7 @@ import numpy as np
 
 from hvdprof.analyze.steps.step_work import Times
 
-MOST_PLAYERS = 7
+MOST_PLAYERS = 8
 """2^7 = 128 replays per launch."""
 
 

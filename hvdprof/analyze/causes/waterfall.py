@@ -12,7 +12,6 @@ from hvdprof.analyze.causes.cell_split import CellSplit, cell_split
 from hvdprof.analyze.causes.delays import COMPUTE, DATA, OUTSIDE
 from hvdprof.analyze.causes.launch_causes import LaunchCauses
 from hvdprof.analyze.causes.transfer_split import UNKNOWN, transfer_splits
-from hvdprof.analyze.ranks.delay import SMALLEST_SHARE
 from hvdprof.analyze.ranks.named_cause import NamedCause
 from hvdprof.analyze.scaling.efficiency import in_order, samples_per_rank
 from hvdprof.analyze.stats.launch_spread import Spread, less, spread
@@ -46,14 +45,13 @@ Causes = dict[str, "_Term"]
 class _Term:
     """A term as a share of the step, the share that its removal alone saves, and the baseline's.
 
-    ``rank`` is the rank that most of it lies on, and ``phase`` where; empty where it is that of all
-    ranks.
+    ``ranks`` are those that most of it lies on, and ``phase`` where; empty where it is that of all.
     """
 
     share: Spread
     saved_if_removed: float
     of_baseline: float = NAN
-    rank: str = ""
+    ranks: str = ""
     phase: str = ""
 
 
@@ -77,9 +75,9 @@ def waterfall(
         compute slowdown    C - w * C_1
         baseline credit     - w * (T_1 - C_1 - D_1 - O_1)
 
-    Where one rank alone spends more than the others in the data phase or outside all phases, D and
-    O are those of the others, and the term has the cost of that rank as well: what the replayed
-    step loses without it.
+    Parts of the normal ranks are what they share (``ranks.account``). Where the input queues of
+    most ranks run empty, ``input`` has the cost of these waits as well: what the replayed steps
+    lose without them.
 
     Pauses of the baseline are in its credit, since steps in which it pauses are not normal.
     Together the terms are ``T - w * T_1``, and ``residual`` is the rounding error. Cells without
@@ -185,7 +183,7 @@ def _rows(time: CellTime, own: CellSplit, reference: _Reference | None) -> list[
     return rows + [
         _row(time.cell, name, term, step_ns)
         | _UNNAMED
-        | {"ranks": term.rank, "phase": term.phase, "cause_id": cause_id(name, term.rank)}
+        | {"ranks": term.ranks, "phase": term.phase, "cause_id": cause_id(name, term.ranks)}
         for name, term in others.items()
     ]
 
@@ -200,7 +198,7 @@ def _other_terms(own: CellSplit, reference: _Reference | None) -> dict[str, _Ter
         JITTER: _Term(
             spread([launch.jitter.share for launch in own.launches]),
             float(np.mean([launch.jitter.saved_if_removed for launch in own.launches])),
-            rank="" if own.jitter is None else str(own.jitter.rank),
+            ranks="" if own.jitter is None else str(own.jitter.rank),
             phase="" if own.jitter is None else own.jitter.phase,
         ),
         EXPOSED_TRANSFER: _Term(
@@ -219,19 +217,15 @@ def _other_terms(own: CellSplit, reference: _Reference | None) -> dict[str, _Ter
 
 
 def _of_part(part: str, own: CellSplit, reference: _Reference | None) -> _Term:
-    """Time of all normal ranks, without what the baseline spends; it adds to the step by itself.
-
-    What one rank spends more than the others is in it by its cost.
-    """
-    share, other = own.part(part), own.saved_alone(part)
+    """What the normal ranks share beyond the baseline; it adds to the step by itself."""
+    share = own.part(part)
     of_baseline = reference.parts[part] if reference is not None else None
     lost = share if of_baseline is None else less(share, of_baseline)
-    explained = share if lost.value < SMALLEST_SHARE else lost
     return _Term(
         lost,
-        lost.value + other,
+        lost.value,
         NAN if of_baseline is None else of_baseline.value,
-        own.rank_of(part, explained.value),
+        own.longest_waits if part == DATA else "",
     )
 
 

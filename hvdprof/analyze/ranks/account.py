@@ -16,6 +16,7 @@ import numpy as np
 
 from hvdprof.analyze.ranks.rank_times import RankTimes
 from hvdprof.analyze.steps.step_work import Times
+from hvdprof.model.arrays import Bools
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ def account(times: RankTimes) -> Account:
     )
 
 
-def shared(own: Times, per_step: int = 1) -> Times:
+def shared(own: Times, per_step: int = 1, is_normal: Bools | None = None) -> Times:
     """[points, phases] The median over the ranks: what at least half of them spend.
 
     Of an even number of ranks, "as usual" counts as one more: the lower median of the ranks' own
@@ -59,27 +60,47 @@ def shared(own: Times, per_step: int = 1) -> Times:
     Args:
         own: [points, ranks, phases]
         per_step: Points of each step: what is usual differs by point.
+        is_normal: [points, ranks] Which times count, all by default; a point without any is NaN.
     """
     num_points, num_ranks, _ = own.shape
-    if num_ranks == 1:
+    if num_ranks == 1 and is_normal is None:
         return own[:, 0]
-    compared = own
-    if num_ranks % 2 == 0 and num_points:
-        by_place = own.reshape(-1, per_step, *own.shape[1:])
-        usual = np.sort(np.median(by_place, axis=0), axis=1)[:, (num_ranks - 1) // 2]
-        usual = np.tile(usual, (num_points // per_step, 1))[:, None, :]
-        compared = np.concatenate([own, usual], axis=1)
-    common = np.median(compared, axis=1)
+    counted = np.ones(own.shape[:2], dtype=bool) if is_normal is None else is_normal
+    times = np.where(counted[..., None], own, np.nan)
+    usual = np.zeros_like(own[:, 0])
+    for place in range(per_step if num_points else 0):
+        usual[place::per_step] = _usual(times[place::per_step])
+    common = _medians(times, counted, usual)
     of_phases = common.sum(axis=1)
-    # "As usual" is no rank: in a step that is short on all ranks the longest one is shared.
-    whole = np.minimum(np.median(compared.sum(axis=2), axis=1), own.sum(axis=2).max(axis=1))
+    whole = _medians(times.sum(axis=2)[..., None], counted, usual.sum(axis=1)[:, None])[:, 0]
     scale = np.divide(whole, of_phases, out=np.ones_like(whole), where=of_phases > whole)
     # Ranks that are in different phases at a point share its time all the same.
-    room = np.maximum(compared - common[:, None, :], 0.0).mean(axis=1)
+    above = np.where(counted[..., None], own - common[:, None, :], 0.0)
+    room = np.maximum(above, 0.0).sum(axis=1)
     of_room = room.sum(axis=1)
     missing = np.maximum(whole - of_phases, 0.0)
     part = np.divide(missing, of_room, out=np.zeros_like(whole), where=of_room > 0)
     return np.asarray(common * scale[:, None] + room * part[:, None])
+
+
+def _usual(times: Times) -> Times:
+    """[phases] The lower median of the ranks' medians of [points, ranks, phases], NaN left out."""
+    known = ~np.isnan(times).all(axis=(0, 2))
+    of_ranks = np.nanmedian(times[:, known], axis=0)
+    if not len(of_ranks):
+        return np.zeros(times.shape[2])
+    return np.asarray(np.sort(of_ranks, axis=0)[(len(of_ranks) - 1) // 2])
+
+
+def _medians(times: Times, counted: Bools, usual: Times) -> Times:
+    """[points, phases] Of the ranks that count, and of ``usual`` where their number is even."""
+    ordered = np.sort(times, axis=1)
+    num = counted.sum(axis=1)
+    rows = np.arange(len(ordered))
+    high = ordered[rows, np.minimum(num // 2, times.shape[1] - 1)]
+    low = ordered[rows, np.maximum(num - 1, 0) // 2]
+    is_odd = (num % 2 == 1)[:, None]
+    return np.asarray(np.where(is_odd, high, np.where(usual < low, low, np.minimum(usual, high))))
 
 
 def costs_of(excess: Times) -> Times:

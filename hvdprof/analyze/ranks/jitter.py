@@ -6,17 +6,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from hvdprof.analyze.ranks.account import account, costs_of
-from hvdprof.analyze.ranks.chances import chances_of_costs
-from hvdprof.analyze.ranks.delay import LEAST_STEPS_OF_CAUSE, SMALLEST_SHARE
+from hvdprof.analyze.ranks.chances import chances_of_costs, exceeds_scatter
+from hvdprof.analyze.ranks.delay import SMALLEST_SHARE
 from hvdprof.analyze.ranks.named_cause import LASTING, NamedCause
 from hvdprof.analyze.ranks.own_time import MIXED
+from hvdprof.analyze.ranks.queues import without_empty_queues
 from hvdprof.analyze.ranks.rank_times import rank_times
-from hvdprof.analyze.steps.step_work import StepWork, Times
+from hvdprof.analyze.steps.step_work import StepWork, Times, medians_of_others
 
 MOST = 0.75
 """Share of the cost from which it lies on one rank, or in one phase of it."""
 
-CHANCE = 0.05
+CHANCE = 0.01
 """The chance that any of equal ranks is as late, above which jitter is no rank's."""
 
 
@@ -33,8 +34,9 @@ def jitter_rank(
 ) -> JitterRank | None:
     """The rank with 75 % of the cost that no named cause explains, and 5 % of the step; or None.
 
-    It costs most in every launch: ranks differ from launch to launch by where they are placed.
-    Nor is it one rank's where chance would give any rank as much in one of 20 launches.
+    It costs most in every launch, and beyond their scatter: ranks differ from launch to launch by
+    where they are placed.
+    Nor is it one rank's where chance would give any rank as much in one of 100 launches.
 
     Args:
         works: The steps of each launch of a cell.
@@ -46,17 +48,20 @@ def jitter_rank(
     rest = [_unnamed(work, causes) for work, causes in zip(works, named, strict=True)]
     if len(works[0].ranks) < 2 or len({one.shape[2] for one in rest}) > 1:
         return None
-    excess = np.concatenate(rest)
-    costs = costs_of(excess)
+    by_launch = [costs_of(excess) for excess in rest]
+    costs = np.concatenate(by_launch)
     of_ranks = costs.sum(axis=(0, 2))
     place = int(of_ranks.argmax())
-    least = max(MOST * float(of_ranks.sum()), SMALLEST_SHARE * len(excess))
-    if len(excess) < LEAST_STEPS_OF_CAUSE or of_ranks[place] < least:
+    least = max(MOST * float(of_ranks.sum()), SMALLEST_SHARE * len(costs))
+    if of_ranks[place] < least:
         return None
     wanted = np.arange(len(of_ranks)) == place
-    if any(int(costs_of(one).sum(axis=(0, 2)).argmax()) != place for one in rest):
+    if any(int(one.sum(axis=(0, 2)).argmax()) != place for one in by_launch):
         return None
-    chances = chances_of_costs(costs.sum(axis=2), wanted)
+    late = np.array([_lateness(one.sum(axis=2)) for one in rest])
+    if len(rest) > 1 and not exceeds_scatter(late, [place]):
+        return None
+    chances = chances_of_costs([one.sum(axis=2) for one in by_launch], wanted)
     if chances[place] > CHANCE:
         return None
     by_phase = costs[:, place].sum(axis=0)
@@ -65,13 +70,19 @@ def jitter_rank(
     return JitterRank(int(works[0].ranks[place]), phases[largest] if is_one else "")
 
 
+def _lateness(excess: Times) -> Times:
+    """[ranks] Mean over the steps of what a rank has more than the median of the others."""
+    return np.asarray((excess - medians_of_others(excess)).mean(axis=0))
+
+
 def _unnamed(work: StepWork, causes: Sequence[NamedCause]) -> Times:
     """[steps, ranks, phases] The excess, as a share of the step, that no named cause explains.
 
     A rank that is slower on average keeps its jitter around that.
     """
-    times = rank_times(work)
-    excess = times.of_steps(account(times).excess_ns) / float(work.step_times.mean())
+    step_ns = float(work.step_times.mean())
+    times = without_empty_queues(rank_times(work), step_ns)
+    excess = times.of_steps(account(times).excess_ns) / step_ns
     for cause in causes:
         affected = cause.affected[times.rows][..., None]
         if cause.pattern in LASTING:

@@ -7,7 +7,7 @@ one that waits for many steps.
 Tested in ``tests/analyze/ranks/test_names.py``.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -28,11 +28,27 @@ OFTEN = 0.2
 FAST_SHARE = 0.1
 """Share of the steps with the shortest times, in which the input is ready."""
 
+AS_MUCH = 0.5
+"""Share of the waits of the rank that waits most, from which another one waits about as long."""
+
 _DATA = "data"
 
 
-def without_empty_queues(times: RankTimes, step_ns: float) -> RankTimes:
-    """The times with the input always ready, if more than half of the ranks wait for it often.
+@dataclass(frozen=True, slots=True)
+class QueueWaits:
+    """Waits of a launch for its input, ns.
+
+    Attributes:
+        waits_ns: [points, ranks] What each rank waits longer than where its input is ready.
+        longest: Columns of the ranks that wait longest; empty where most ranks wait about as long.
+    """
+
+    waits_ns: Times
+    longest: tuple[int, ...]
+
+
+def queue_waits(times: RankTimes, step_ns: float) -> QueueWaits | None:
+    """The waits of a launch if more than half of its ranks wait for input often; else None.
 
     A recording without phases is asked for such waits in the whole own time.
 
@@ -40,19 +56,47 @@ def without_empty_queues(times: RankTimes, step_ns: float) -> RankTimes:
         times: The own times of a launch.
         step_ns: The mean step time.
     """
-    place = times.phases.index(_DATA) if _DATA in times.phases else -1
+    place = _place(times)
     own = times.of_steps(times.own_ns)
     data = own[..., place] if place >= 0 else own.sum(axis=2)
+    shortest = data.min(axis=0)
+    never = shortest > shortest.min() + SMALLEST_SHARE * step_ns
+    # Where some ranks wait in every step and the others do not, it is theirs.
+    if place >= 0 and 0 < 2 * never.sum() <= len(never):
+        return None
     above = data - np.quantile(data, FAST_SHARE, axis=0)
     stalls = _stalls(above, step_ns)
     num = stalls.sum(axis=0)
     if 2 * int((num >= LEAST_STALLS).sum()) <= len(num) or stalls.any(axis=1).mean() < OFTEN:
+        return None
+    # A rank that nearly always waits has few steps in which its input is ready.
+    waits = data - shortest if place >= 0 else np.where(stalls, above, 0.0)
+    share = np.divide(waits, data, out=np.zeros_like(data), where=data > 0)
+    of_points = np.repeat(share, times.per_step, axis=0) * times.own_ns[..., place]
+    waited = np.where(stalls, above, 0.0).sum(axis=0)
+    longest = np.flatnonzero(waited >= AS_MUCH * waited.max())
+    is_of_most = 2 * len(longest) > len(num)
+    return QueueWaits(of_points, () if is_of_most else tuple(longest.tolist()))
+
+
+def without_empty_queues(times: RankTimes, step_ns: float) -> RankTimes:
+    """The times with the input always ready, if more than half of the ranks wait for it often.
+
+    Args:
+        times: The own times of a launch.
+        step_ns: The mean step time.
+    """
+    found = queue_waits(times, step_ns)
+    if found is None:
         return times
-    ready = above if place >= 0 else np.where(stalls, above, 0.0)
-    left = np.divide(data - ready, data, out=np.zeros_like(data), where=data > 0)
     changed = times.own_ns.copy()
-    changed[..., place] *= np.repeat(left, times.per_step, axis=0)
+    changed[..., _place(times)] -= found.waits_ns
     return replace(times, own_ns=changed)
+
+
+def _place(times: RankTimes) -> int:
+    """The column of the data phase; the last one, of all own time, without phases."""
+    return times.phases.index(_DATA) if _DATA in times.phases else -1
 
 
 def _stalls(above: Times, step_ns: float) -> Bools:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hvdprof.analyze.causes.launch_scatter import exceeds_scatter
+from hvdprof.analyze.ranks.chances import exceeds_scatter
 from hvdprof.model.causes import JITTER, STRAGGLER
 from tests.builders.analysis import analysis_of, sweep
 from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts

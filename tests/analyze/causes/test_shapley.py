@@ -76,7 +76,7 @@ def test_a_player_that_adds_nothing_has_no_credit_and_no_replay():
 
 def test_too_many_players_are_refused():
     base, players = game(MOST_PLAYERS + 1, shape=(2, 2))
-    with pytest.raises(ValueError, match="8 players"):
+    with pytest.raises(ValueError, match="9 players"):
         shapley(base, players)
 
 

@@ -57,4 +57,4 @@ def test_noise_is_sure_about_as_often_as_the_level_says(correlation: float, most
 def test_few_blocks_of_correlated_costs_are_no_proof():
     costs = np.zeros((24, 2))
     costs[4:12, 1] = 1.0
-    assert chances_of_costs(costs, np.array([False, True]))[1] > 0.1
+    assert chances_of_costs([costs], np.array([False, True]))[1] > 0.1

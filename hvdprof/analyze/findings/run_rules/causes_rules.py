@@ -34,10 +34,10 @@ from hvdprof.analyze.findings.cell_finding import (
 from hvdprof.analyze.findings.evidence import Evidence, is_base
 from hvdprof.analyze.findings.finding import Finding, severity_of_cost
 from hvdprof.analyze.findings.gpu_advice import NCCL, own_gpu, sharing
-from hvdprof.analyze.findings.run_rules.unequal_ranks import (
-    RankExcess,
+from hvdprof.analyze.findings.run_rules.phase_times import (
+    LongestWaits,
     lies_before_update,
-    rank_excess,
+    longest_waits,
 )
 from hvdprof.analyze.findings.uneven_batches import sizes_within_steps
 from hvdprof.analyze.steps.cell_setting import CellSetting, cell_setting
@@ -55,27 +55,28 @@ _MORE_WORKERS = advice(
 
 
 def input_bound(evidence: Evidence) -> Iterator[Finding]:
-    """Every rank waits for data, also those that no straggler's delay concerns."""
+    """Most ranks wait for data, also those that no straggler's delay concerns."""
     # Waiting for data takes no core, so it is a loss with more ranks than cores, too.
     for cause, share, cost in _with_those_of_baseline(evidence, INPUT_BOUND, oversubscribed=True):
         cell = cause.cell
         sharing = crowding(evidence.run, cell)
         pinned = ", and set pin_memory=True" if cell_setting(evidence.run, cell).on_gpus else ""
-        excess = rank_excess(evidence, cause)
+        longest = longest_waits(evidence, cause)
+        first = f", on {longest.name} first" if longest else ""
         yield Finding(
             "input-bound",
             severity_of_cost(share),
             cell_name(cell),
             "input-bound",
             sentences(
-                f"{cell_place(cell)}: {_spent(cause, share, excess)} in the data phase.",
-                excess.sentence if excess else "",
+                f"{cell_place(cell)}: {_waited(cause, share, longest)}.",
+                longest.sentence if longest else "",
                 _of_baseline(cause, share),
                 sharing,
             ),
-            _MORE_WORKERS.formatted(where=f"{f' on rank {excess.rank}' if excess else ''}{pinned}"),
+            _MORE_WORKERS.formatted(where=f"{first}{pinned}"),
             "possible" if sharing else "certain",
-            detail=f"{_whose(cause, excess)} waits for data",
+            detail=_who_waits(cause, longest),
             **cost,
         )
 
@@ -90,20 +91,27 @@ def _with_those_of_baseline(
         yield cause, cause.whole_share, cause.whole_cost
 
 
-def _whose(cause: CostlyCause, excess: RankExcess | None) -> str:
-    if excess:
-        return f"rank {excess.rank}"
-    return "every rank" if cause.cell["np"] > 1 else "the rank"
+def _who_waits(cause: CostlyCause, longest: LongestWaits | None) -> str:
+    if longest:
+        return f"{longest.name} {'waits' if len(longest.ranks) == 1 else 'wait'} longest"
+    return f"{'every' if cause.cell['np'] > 1 else 'the'} rank waits for data"
 
 
-def _spent(cause: CostlyCause, share: float, excess: RankExcess | None) -> str:
-    is_lost = share == cause.share
-    text = f"{cause.share_text if is_lost else units.percent(share)} of the step"
-    if excess:
-        return f"rank {excess.rank} costs {text}"
+def _waited(cause: CostlyCause, share: float, longest: LongestWaits | None) -> str:
+    if longest is None:
+        return f"{_spent(cause, share)} in the data phase"
+    more = " more than in the baseline" if cause.has_baseline and share == cause.share else ""
+    return f"waits for data take {_share_text(cause, share)} of the step{more}"
+
+
+def _share_text(cause: CostlyCause, share: float) -> str:
+    return cause.share_text if share == cause.share else units.percent(share)
+
+
+def _spent(cause: CostlyCause, share: float) -> str:
     whose = "ranks on time spend" if cause.cell["np"] > 1 else "the rank spends"
-    more = " more than the baseline" if cause.has_baseline and is_lost else ""
-    return f"{whose} {text}{more}"
+    more = " more than the baseline" if cause.has_baseline and share == cause.share else ""
+    return f"{whose} {_share_text(cause, share)} of the step{more}"
 
 
 def _of_baseline(cause: CostlyCause, share: float) -> str:
@@ -194,12 +202,11 @@ def outside_phases(evidence: Evidence) -> Iterator[Finding]:
     """All ranks spend time outside all phases, most of it between steps."""
     for cause, share, cost in _with_those_of_baseline(evidence, OUTSIDE_PHASES):
         has_data = has_data_phase(evidence, cause.cell)
-        excess = rank_excess(evidence, cause)
-        whose = f"rank {excess.rank}" if excess else "all ranks"
+        whose = "all ranks" if cause.cell["np"] > 1 else "the rank"
         is_before = lies_before_update(evidence, cause)
         has_data |= is_before
         where = _IN_NO_PHASE
-        action = _ON_ONE_RANK.formatted(rank=excess.rank) if excess else _BETWEEN_STEPS
+        action = _BETWEEN_STEPS
         if is_before:
             whose += ", before the update"
             where, action = _BEFORE_THE_UPDATE, _BEFORE_UPDATE
@@ -209,8 +216,7 @@ def outside_phases(evidence: Evidence) -> Iterator[Finding]:
             cell_name(cause.cell),
             f"{'' if has_data else 'data loading or '}time outside phases: {whose}",
             sentences(
-                f"{cell_place(cause.cell)}: {_spent(cause, share, excess)} {where}.",
-                excess.sentence if excess else "",
+                f"{cell_place(cause.cell)}: {_spent(cause, share)} {where}.",
                 "" if has_data else NO_DATA_PHASE,
                 _of_baseline(cause, share),
             ),

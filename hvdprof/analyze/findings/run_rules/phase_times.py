@@ -1,4 +1,4 @@
-"""What the rank spends that alone waits for data, or alone spends time outside all phases."""
+"""What the ranks spend in the data phase and outside all phases, where they differ."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,50 +9,59 @@ from hvdprof import units
 from hvdprof.analyze.findings.cell_finding import CostlyCause
 from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.model.cause_names import ranks_of
-from hvdprof.model.causes import INPUT_BOUND, OUTSIDE_PHASES, STRAGGLER
+from hvdprof.model.causes import STRAGGLER
 from hvdprof.model.launch_key import LAUNCH
 from hvdprof.model.tables.collective_tables import BREAKDOWN
+from hvdprof.rank_names import ranks_named
 
 _BEFORE_UPDATE = "before_update"
-_PARTS_OF = {INPUT_BOUND: ("data",), OUTSIDE_PHASES: ("outside", _BEFORE_UPDATE)}
-"""The parts of BREAKDOWN of each term that this module knows."""
 
 
 @dataclass(frozen=True, slots=True)
-class RankExcess:
-    """A rank that most of a cause lies on; times are means per step, ns."""
+class LongestWaits:
+    """Ranks that wait longest for their input; times are means per step, ns."""
 
-    rank: int
+    ranks: tuple[int, ...]
     own_ns: float
     others_ns: float
 
     @property
+    def name(self) -> str:
+        """Such as ``rank 0``."""
+        return ranks_named(self.ranks)
+
+    @property
     def sentence(self) -> str:
-        """The times of that rank and of the others."""
-        return (
-            f"Rank {self.rank} spends {units.milliseconds(self.own_ns)} per step there, the "
-            f"other ranks {units.milliseconds(self.others_ns)}."
+        """Their times, those of the others, and what these do not show."""
+        is_one = len(self.ranks) == 1
+        text = (
+            f"{self.name} {'spends' if is_one else 'spend'} "
+            f"{units.milliseconds(self.own_ns)} per step there, the other ranks "
+            f"{units.milliseconds(self.others_ns)}, whose queues fill meanwhile: they may load as "
+            "slowly."
         )
+        return text[0].upper() + text[1:]
 
 
-def rank_excess(evidence: Evidence, cause: CostlyCause) -> RankExcess | None:
-    """The rank that most of a cause lies on, by WATERFALL; None where it is that of all ranks.
+def longest_waits(evidence: Evidence, cause: CostlyCause) -> LongestWaits | None:
+    """The ranks that wait longest for input, by WATERFALL; None where most wait about as long.
 
     Args:
         evidence: The run.
-        cause: A row of WATERFALL on the data phase or on time outside all phases.
+        cause: The row of WATERFALL on input.
     """
-    times = _times_by_rank(evidence, cause, _PARTS_OF[str(cause.row["term"])])
-    for rank in ranks_of(cause.row):
-        others = [ns for other, ns in times.items() if other != rank]
-        if rank in times and others:
-            return RankExcess(rank, times[rank], float(np.median(others)))
-    return None
+    times = _times_by_rank(evidence, cause, ("data",))
+    ranks = [rank for rank in ranks_of(cause.row) if rank in times]
+    others = [ns for rank, ns in times.items() if rank not in ranks]
+    if not ranks or not others:
+        return None
+    own = float(np.mean([times[rank] for rank in ranks]))
+    return LongestWaits(tuple(ranks), own, float(np.median(others)))
 
 
 def lies_before_update(evidence: Evidence, cause: CostlyCause) -> bool:
     """Whether most of a time outside all phases lies between backward and the update."""
-    whole = sum(_times_by_rank(evidence, cause, _PARTS_OF[OUTSIDE_PHASES]).values())
+    whole = sum(_times_by_rank(evidence, cause, ("outside", _BEFORE_UPDATE)).values())
     before = sum(_times_by_rank(evidence, cause, (_BEFORE_UPDATE,)).values())
     return before > whole / 2
 

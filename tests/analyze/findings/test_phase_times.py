@@ -1,4 +1,4 @@
-"""Time in the data phase or between steps that one rank alone spends."""
+"""Time in the data phase and between steps, of all ranks or of some."""
 
 import pandas as pd
 import pytest
@@ -31,22 +31,28 @@ def only(name, times, **values):
 
 @pytest.mark.heavy
 @pytest.mark.parametrize(
-    ("name", "title"),
+    ("times", "ranks", "title", "words"),
     [
-        ("input-bound", "Input-bound: rank 1 waits for data"),
-        ("outside", "Time outside phases: rank 1"),
+        ((0.7, 13.3), "1", "rank 1 waits", "Rank 1 spends 13.3 ms per step there, the other ranks"),
+        (
+            (9.0, 0.7, 0.7, 9.2),
+            "0, 3",
+            "ranks 0 and 3 wait",
+            "Ranks 0 and 3 spend 9.10 ms per step",
+        ),
     ],
 )
-def test_what_one_rank_alone_spends_accuses_no_other_rank(name, title):
-    row = only(name, (0.7, 13.3), ranks="1", share=0.4)
+def test_the_ranks_that_wait_longest_are_named_and_the_others_not_called_fast(
+    times, ranks, title, words
+):
+    row = only("input-bound", times, ranks=ranks, share=0.4)
 
-    assert row["title"] == title
-    words = "Rank 1 spends 13.3 ms per step there, the other ranks 700 µs."
+    assert row["title"] == f"Input-bound: {title} longest"
     assert words in row["evidence"]
-    assert "rank 1 costs 40.0 %" in row["evidence"]
-    assert "normal ranks" not in row["evidence"]
-    assert "rank 1" in row["action"].partition(". ")[0]
-    # The cost is that of the waterfall, not the mean of both ranks.
+    assert "they may load as slowly" in row["evidence"]
+    assert "waits for data take 40.0 %" in row["evidence"]
+    assert title.partition(" wait")[0] in row["action"].partition(". ")[0]
+    # The cost is that of the waterfall, not the mean of all ranks.
     assert row["cost_ns"] == 0.4 * STEP_NS
     assert style_faults(row) == []
 
