@@ -161,9 +161,7 @@ def _how(row: FrameRow) -> str:
     # Differences of two cells have neither periods nor first steps.
     match row["pattern"]:
         case "periodic":
-            if is_missing(row.get("period_steps")):
-                return "periodically"
-            return f"every {float(row['period_steps']):.0f} steps"
+            return _every(row)
         case "from-step":
             if is_missing(row.get("first_step")):
                 return "from a step on"
@@ -179,6 +177,13 @@ def _how(row: FrameRow) -> str:
         case "irregular":
             return "now and then"
     return ""
+
+
+def _every(row: FrameRow) -> str:
+    if is_missing(row.get("period_steps")):
+        return "periodically"
+    within_epochs = "" if is_missing(row.get("epoch_steps")) else " within epochs"
+    return f"every {float(row['period_steps']):.0f} steps{within_epochs}"
 
 
 def _how_often(row: FrameRow) -> str:

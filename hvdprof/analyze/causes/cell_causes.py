@@ -2,7 +2,7 @@
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,10 +44,17 @@ class CellCause:
     @property
     def period_steps(self) -> float:
         """Median over members; NaN where none is periodic."""
-        known = [
-            cause.period_steps for cause in self.every if cause.period_steps == cause.period_steps
-        ]
-        return float(np.median(known)) if known else NAN
+        return _median_of(cause.period_steps for cause in self.every)
+
+    @property
+    def epoch_steps(self) -> float:
+        """Median over members; NaN where no counter restarts with each epoch."""
+        return _median_of(cause.epoch_steps for cause in self.every)
+
+
+def _median_of(values: Iterable[float]) -> float:
+    known = [value for value in values if value == value]
+    return float(np.median(known)) if known else NAN
 
 
 def cell_causes(launches: Sequence[Sequence[NamedCause]], num_ranks: int) -> tuple[CellCause, ...]:

@@ -21,11 +21,13 @@ from hvdprof.model.launch_key import LaunchKey
 class CellSplit:
     """The causes of a cell: those with a name, and what each launch consists of.
 
-    ``jitter`` is the rank that most of the jitter lies on; None where it lies on several.
+    ``works`` are the steady steps of the launches. ``jitter`` is the rank that most of the jitter
+    lies on; None where it lies on several.
     """
 
     named: tuple[CellCause, ...]
     launches: tuple[LaunchCauses, ...]
+    works: tuple[StepWork, ...]
     jitter: JitterRank | None
 
     @property
@@ -72,4 +74,4 @@ def cell_split(
         launch_causes(work, of_launch) for work, of_launch in zip(own_works, members, strict=True)
     )
     in_launches = [[one for cause in of_launch for one in cause] for of_launch in members]
-    return CellSplit(of_cell, launches, jitter_rank(own_works, in_launches))
+    return CellSplit(of_cell, launches, tuple(own_works), jitter_rank(own_works, in_launches))

@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 
 from hvdprof.analyze.causes.cell_causes import CellCause
 from hvdprof.analyze.causes.cell_split import CellSplit, cell_split
+from hvdprof.analyze.causes.common_periods import with_common_periods
 from hvdprof.analyze.causes.delays import COMPUTE, DATA, OUTSIDE
 from hvdprof.analyze.causes.launch_causes import LaunchCauses
 from hvdprof.analyze.causes.transfer_split import UNKNOWN, transfer_splits
@@ -99,7 +100,7 @@ def waterfall(
     splits = transfer_splits(times, works, executions)
     baseline_of = baselines(cells)
     ratios = PairedRatios(cells, baseline_of)
-    causes = {time.cell: cell_split(time, works, named) for time in cells}
+    causes = _with_common_periods({time.cell: cell_split(time, works, named) for time in cells})
     rows: list[dict[str, object]] = []
     for time in in_order(cells):
         own, baseline = causes[time.cell], baseline_of.get(time.cell.model)
@@ -118,6 +119,18 @@ def waterfall(
                 row |= {"executing_share": split.executing, "copying_share": split.copying}
         rows += own_rows
     return WATERFALL.frame(rows)
+
+
+def _with_common_periods(splits: Mapping[Cell, CellSplit]) -> dict[Cell, CellSplit]:
+    """The cells with the periods that the launches of each model show together."""
+    found = dict(splits)
+    for model in dict.fromkeys(cell.model for cell in splits):
+        cells = [cell for cell in splits if cell.model == model]
+        causes = with_common_periods([(splits[cell].named, splits[cell].works) for cell in cells])
+        found |= {
+            cell: replace(splits[cell], named=own) for cell, own in zip(cells, causes, strict=True)
+        }
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,6 +248,7 @@ _UNNAMED: dict[str, object] = {
     "phase_share": NAN,
     "pattern": "",
     "period_steps": NAN,
+    "epoch_steps": NAN,
     "first_step": None,
     "last_step": None,
     "last_delay_ns": NAN,
@@ -257,6 +271,7 @@ def _named(cause: CellCause, number: int, launches: Sequence[LaunchCauses]) -> d
         "pattern": cause.pattern,
         "cause_id": cause_id(cause.kind, cause.ranks, cause.phase, cause.pattern),
         "period_steps": cause.period_steps,
+        "epoch_steps": cause.epoch_steps,
         "first_step": int(np.median([member.first_step for member in every])),
         "last_step": int(np.median([member.last_step for member in every])),
         "last_delay_ns": float(np.mean([member.last_delay_ns for member in every])),

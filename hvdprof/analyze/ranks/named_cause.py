@@ -5,6 +5,7 @@ Tested in ``tests/analyze/ranks/test_names.py``.
 
 from dataclasses import dataclass
 
+from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.model.arrays import Bools
 from hvdprof.model.tables.waiting_tables import LASTING_PATTERNS
 
@@ -31,7 +32,8 @@ class NamedCause:
     (outside every phase), evaluation (the same, of a rank that
     evaluates while others do not) or mixed, and ``phase_share`` the share of the excess in
     the largest phase. ``period_steps`` is NaN unless the pattern is
-    periodic. ``num_events`` counts runs of affected steps; of a straggler that lasts, affected
+    periodic, and ``epoch_steps`` unless its counter restarts with each epoch of so many steps.
+    ``num_events`` counts runs of affected steps; of a straggler that lasts, affected
     steps. ``first_step`` and ``last_step`` are the numbers of the first and last affected step.
     ``last_delay_ns`` is the delay at the end of one that grows, else NaN.
 
@@ -51,3 +53,4 @@ class NamedCause:
     last_step: int
     last_delay_ns: float
     affected: Bools
+    epoch_steps: float = NAN

@@ -106,6 +106,12 @@ WATERFALL = Table(
             "period_steps", "float64", "", "Steps from event to event of a periodic cause, or NaN."
         ),
         Column(
+            "epoch_steps",
+            "float64",
+            "",
+            "Of a periodic cause the steps of an epoch where its counter restarts, or NaN.",
+        ),
+        Column(
             "first_step",
             "Int64",
             "",

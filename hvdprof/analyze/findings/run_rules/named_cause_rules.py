@@ -44,6 +44,7 @@ from hvdprof.analyze.steps.cell_setting import cell_setting
 from hvdprof.analyze.steps.light_recording import is_light, row_noun
 from hvdprof.model.cause_names import FEW_EVENTS, cause_title, ranks_of
 from hvdprof.model.causes import PAUSE, STRAGGLER
+from hvdprof.model.frame_row import FrameRow, is_missing
 from hvdprof.rank_names import ranks_named
 
 
@@ -136,8 +137,7 @@ def _how_often(cause: CostlyCause, num_launches: int) -> str:
     match row["pattern"]:
         case "periodic":
             events = "1 event" if number == 1 else f"{units.count(number)} events"
-            period = f"{float(row['period_steps']):.0f}"
-            return f"There are {events} {seen}, at a distance of {period} steps."
+            return f"There are {events} {seen}, {_distance(row)}."
         case "irregular":
             events = "is 1 event" if number == 1 else f"are {units.count(number)} events"
             how = ", at no regular distance" if number >= FEW_EVENTS else ""
@@ -151,6 +151,13 @@ def _how_often(cause: CostlyCause, num_launches: int) -> str:
             last_delay = units.milliseconds(float(row["last_delay_ns"]))
             return f"It grows from step {int(row['first_step'])} on, to {last_delay}, {seen}."
     return f"This holds {seen}."
+
+
+def _distance(row: FrameRow) -> str:
+    steps = f"at a distance of {float(row['period_steps']):.0f} steps"
+    if is_missing(row["epoch_steps"]):
+        return steps
+    return f"{steps} from the begin of each epoch of {float(row['epoch_steps']):.0f}"
 
 
 def _explained(phase: str, share: float) -> str:

@@ -1,0 +1,102 @@
+"""Periods that only the launches of a run together show: of a cell, and of a model's other cells.
+
+A checkpoint every 15 steps comes twice in a launch of 40 steps. Its step numbers are the same in
+every launch, since all run the same script.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from hvdprof.analyze.causes.cell_causes import CellCause
+from hvdprof.analyze.ranks.delay import run_starts
+from hvdprof.analyze.ranks.events import CHANCE_OF_KIND
+from hvdprof.analyze.ranks.named_cause import IRREGULAR, PAUSE, PERIODIC, NamedCause
+from hvdprof.analyze.stats.common_grid import Grid, Launch, common_grid, is_on
+from hvdprof.analyze.steps.step_work import StepWork
+from hvdprof.model.causes import ANY_RANK
+
+Causes = Sequence[CellCause]
+Works = Sequence[StepWork]
+
+
+def with_common_periods(cells: Sequence[tuple[Causes, Works]]) -> list[tuple[CellCause, ...]]:
+    """The named causes of cells of one script, with the periods that their launches show together.
+
+    1.  The events of a cause without a period are sought on a grid over all launches of the cell.
+    2.  What has none is compared with the grids of causes in the same phase of the other cells: so
+        a pause of one rank, 15 times, explains that of rank 0 among others, twice.
+
+    Args:
+        cells: The causes of each cell, and the steady steps of its launches.
+    """
+    grids: dict[tuple[int, int], Grid] = {}
+    for number, (causes, works) in enumerate(cells):
+        for place, cause in enumerate(causes):
+            if cause.ranks != ANY_RANK and cause.pattern in (IRREGULAR, PERIODIC):
+                grid = common_grid(_events(cause, works), CHANCE_OF_KIND)
+                if grid is not None:
+                    grids[number, place] = grid
+    return [
+        tuple(
+            _with_period(cause, works, _grid_of((number, place), cause, works, grids, cells))
+            for place, cause in enumerate(causes)
+        )
+        for number, (causes, works) in enumerate(cells)
+    ]
+
+
+def _grid_of(
+    own: tuple[int, int],
+    cause: CellCause,
+    works: Works,
+    grids: Mapping[tuple[int, int], Grid],
+    cells: Sequence[tuple[Causes, Works]],
+) -> Grid | None:
+    if cause.pattern != IRREGULAR or cause.ranks == ANY_RANK:
+        return None
+    if own in grids:
+        return grids[own]
+    launches = _events(cause, works)
+    for (number, place), grid in grids.items():
+        other = cells[number][0][place]
+        if other.phase == cause.phase and is_on(grid, launches, CHANCE_OF_KIND):
+            return grid
+    return None
+
+
+def _with_period(cause: CellCause, works: Works, grid: Grid | None) -> CellCause:
+    """The cause as periodic; its events beside the grid stay in it."""
+    if grid is None or len(cause.members) != len(works):
+        return cause
+    members = tuple(
+        tuple(
+            replace(
+                one,
+                pattern=PERIODIC,
+                period_steps=float(grid.period),
+                epoch_steps=float(grid.epoch) if grid.epoch else one.epoch_steps,
+            )
+            for one in own
+        )
+        for own in cause.members
+    )
+    return replace(cause, pattern=PERIODIC, members=members)
+
+
+def _events(cause: CellCause, works: Works) -> list[Launch]:
+    """Of each launch the numbers of the steps in which an event begins, and of all its steps.
+
+    Launches of which a row is several steps have none.
+    """
+    return [
+        (np.concatenate([_starts(one, work) for one in own] or [np.zeros(0, np.int64)]), work.steps)
+        for own, work in zip(cause.members, works, strict=True)
+        if work.steps_per_row == 1
+    ]
+
+
+def _starts(one: NamedCause, work: StepWork) -> np.ndarray:
+    in_step = np.asarray(one.affected.any(axis=1))
+    return np.asarray(work.steps[run_starts(in_step, 2 if one.kind == PAUSE else 1)])
