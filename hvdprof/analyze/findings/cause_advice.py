@@ -84,7 +84,7 @@ _RARE_RANK = advice(
     "Do it less often, or in a thread of its own.",
 )
 _PERIODIC_ALL = advice(
-    "look for what all ranks do every {period} steps: evaluation, checkpoints, the end of a data "
+    "look for what {all_ranks_do} every {period} steps: evaluation, checkpoints, the end of a data "
     "shard",
     "For garbage collection, call gc.freeze().",
 )
@@ -124,6 +124,7 @@ def cause_advice(evidence: Evidence, cause: CostlyCause) -> Advice:
         allreduce="hvd.allreduce()" if of_horovod else "torch.distributed.all_reduce()",
         ranks=f"rank {ranks[0]}" if is_one else "these ranks" if ranks else "the ranks",
         do="does" if is_one else "do",
+        all_ranks_do="all ranks do" if row["np"] > 1 else "the loop does",
         host=hosts or ("the straggler's host" if is_one else "their hosts"),
         period=f"{float(row['period_steps']):.0f}",
         phase="a step" if row["phase"] == MIXED else str(row["phase"]),

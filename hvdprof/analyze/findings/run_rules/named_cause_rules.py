@@ -31,6 +31,7 @@ from hvdprof.analyze.findings.cell_finding import (
     crowding,
     has_data_phase,
     mark_data,
+    raises_efficiency,
 )
 from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.finding import Finding, severity_of_cost
@@ -84,6 +85,7 @@ def named_causes(evidence: Evidence) -> Iterator[Finding]:
                 _explained(str(cause.row["phase"]), float(cause.row["phase_share"])),
                 uneven.sentence if uneven else "",
                 NO_DATA_PHASE if may_be_data else "",
+                raises_efficiency(evidence, cause.cell) if cause.row["np"] < 2 else "",
                 sharing,
             ),
             first_or(others, action),
@@ -118,7 +120,8 @@ def _what(evidence: Evidence, cause: CostlyCause) -> str:
     if is_light(evidence.run):
         late += " per step"
     if row["term"] == PAUSE:
-        return f"{place}: all ranks pause in {of_rows}, for {late} each."
+        who = "all ranks pause" if row["np"] > 1 else "the rank pauses"
+        return f"{place}: {who} in {of_rows}, for {late} each."
     if not ranks:
         return f"{place}: in {of_rows} one of the ranks is late, by {late}."
     who = f"{ranks_named(ranks)}{hosts_of_cause(evidence, cause)}"
