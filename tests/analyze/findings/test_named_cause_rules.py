@@ -224,6 +224,14 @@ def test_a_rank_late_beside_other_processes_may_be_theirs():
     assert "other processes" not in (row["evidence"] + row["action"]).lower()
 
 
+@pytest.mark.parametrize(("others", "can_be"), [(0.36, True), (0.34, False)])
+def test_other_processes_are_named_where_they_took_half_of_the_loss(others, can_be):
+    # 0.15 cores are in use on an idle host, too: 0.2 of 0.4 are left.
+    row = only(straggler("persistent", share=0.4, num_launches=3), **crowded(others))
+    assert row["action"].startswith("End the other processes") == can_be
+    assert row["confidence"] == ("possible" if can_be else "likely")
+
+
 def test_a_checkpoint_every_few_steps_is_no_other_process():
     own = straggler("periodic", phase="outside", period_steps=10.0, num_events=9)
     row = only(own, **crowded(1.7))

@@ -130,7 +130,7 @@ def _likely(evidence: Evidence, term: CostlyCause) -> Likely:
     if engine in _OF_TORCH:
         return between_gpus(_OF_TORCH[engine], setting, engine)
     waits = _waits_for_horovod(evidence, term, setting)
-    return waits or between_gpus(_transfer(evidence, term.cell, setting), setting, engine)
+    return waits or between_gpus(_transfer(evidence, term, setting), setting, engine)
 
 
 def _waits_for_horovod(
@@ -148,9 +148,9 @@ def _waits_for_horovod(
     return negotiation(evidence, term) if setting.on_gpus else None
 
 
-def _transfer(evidence: Evidence, cell: Cell, setting: CellSetting) -> Likely:
+def _transfer(evidence: Evidence, term: CostlyCause, setting: CellSetting) -> Likely:
     if setting.num_hosts > 1:
-        return _over_network(evidence, cell, setting)
+        return _over_network(evidence, term.cell, setting)
     if setting.on_gpus:
         where = "of ranks on one GPU" if setting.gpu_crowd else "between GPUs of one host"
         return Likely(
@@ -159,7 +159,7 @@ def _transfer(evidence: Evidence, cell: Cell, setting: CellSetting) -> Likely:
             "Backward does not cover it.",
             in_turn(_SEND_LESS_OFTEN, _CHECK_GPUS if setting.backend == NCCL else Advice()),
         )
-    return _on_cores(setting)
+    return _on_cores(term, setting)
 
 
 _OF_TORCH: dict[str, Likely] = {
@@ -246,14 +246,14 @@ def _over_network(evidence: Evidence, cell: Cell, setting: CellSetting) -> Likel
     return Likely("below-network", "transfers below the bandwidth of the network", why, action, use)
 
 
-def _on_cores(setting: CellSetting) -> Likely:
+def _on_cores(term: CostlyCause, setting: CellSetting) -> Likely:
     cores = (
         "the ranks' own cores, which all compute"
         if setting.every_core_computes
         else "the cores of this host"
     )
     less = in_turn(
-        END_OTHER_PROCESSES if setting.crowd else Advice(),
+        END_OTHER_PROCESSES if setting.load.explains(term.row) else Advice(),
         _free_cores(setting) if setting.every_core_computes else Advice(),
     )
     if setting.controller == "gloo":

@@ -55,7 +55,7 @@ def named_causes(evidence: Evidence) -> Iterator[Finding]:
     wait.
     """
     for cause in costly_causes(evidence, STRAGGLER, PAUSE, oversubscribed=True):
-        crowd, sharing = _crowd(evidence, cause), crowding(evidence.run, cause.cell)
+        crowded, sharing = _is_crowded(evidence, cause), crowding(evidence.run, cause.cell)
         is_between = cause.row["phase"] == OUTSIDE
         may_be_data = is_between and not has_data_phase(evidence, cause.cell)
         # A pause now and then is hardly the input; a rank that is always late may well load slowly.
@@ -72,7 +72,7 @@ def named_causes(evidence: Evidence) -> Iterator[Finding]:
             mark_data(evidence.run) if may_be_data and not loads_slowly else Advice(),
         )
         explained = follows_steps or uneven is not None
-        others = END_OTHER_PROCESSES if crowd and not explained else Advice()
+        others = END_OTHER_PROCESSES if crowded and not explained else Advice()
         title, detail = cause_title(cause.row)
         yield Finding(
             _id(cause),
@@ -89,7 +89,7 @@ def named_causes(evidence: Evidence) -> Iterator[Finding]:
                 sharing,
             ),
             first_or(others, action),
-            _confidence(cause, crowd or sharing),
+            _confidence(cause, disturbed=crowded or bool(sharing)),
             detail=detail,
             **cause.cost,
         )
@@ -107,7 +107,7 @@ def _subject(cause: CostlyCause) -> str:
     return ranks_named(ranks) if ranks else cell_name(cause.cell)
 
 
-def _confidence(cause: CostlyCause, disturbed: str) -> str:
+def _confidence(cause: CostlyCause, *, disturbed: bool) -> str:
     sure = int(cause.row["num_launches"]) > 1 and not disturbed
     return "likely" if sure else "possible"
 
@@ -171,7 +171,7 @@ def _explained(phase: str, share: float) -> str:
     return f"{which} explains {units.percent(share, 0)} of the delay."
 
 
-def _crowd(evidence: Evidence, cause: CostlyCause) -> str:
-    """The processes that competed for the cores of a job on one host; unknown for other hosts."""
+def _is_crowded(evidence: Evidence, cause: CostlyCause) -> bool:
+    """Whether other processes can be the cause, of a job on one host; unknown for other hosts."""
     setting = cell_setting(evidence.run, cause.cell)
-    return setting.crowd if setting.num_hosts <= 1 else ""
+    return setting.num_hosts <= 1 and setting.load.explains(cause.row)

@@ -82,7 +82,7 @@ def stalled_steps(evidence: Evidence) -> Iterator[Finding]:
         each_ns = float(np.mean([stall.each_ns for stall in found]))
         distances = [stall.distance for stall in found if stall.distance is not None]
         regular = float(np.median(distances)) if len(distances) == len(found) else None
-        crowd = cell_setting(evidence.run, cell).crowd
+        crowded = cell_setting(evidence.run, cell).load.can_cost(share, 1)
         yield Finding(
             "stalled-steps",
             severity_of_cost(share),
@@ -95,7 +95,7 @@ def stalled_steps(evidence: Evidence) -> Iterator[Finding]:
                 f"{len(launches)} launches.",
                 raises_efficiency(evidence, cell),
             ),
-            _action(regular, crowd),
+            _action(regular, crowded=crowded),
             "possible" if regular is None else "likely",
             **cost_of(cell, share, share * float(of_cell["dur_ns"].mean()), share),
         )
@@ -127,10 +127,10 @@ def _stalls(steps: pd.DataFrame) -> _Stall | None:
     return _Stall(int(is_long.sum()), share, float(excess.mean()), _distance(numbers))
 
 
-def _action(regular: float | None, crowd: str) -> Advice:
+def _action(regular: float | None, *, crowded: bool) -> Advice:
     if regular is not None:
         return _AT_REGULAR_DISTANCE
-    return first_or(_MEASURE_ALONE if crowd else Advice(), _AT_NO_DISTANCE)
+    return first_or(_MEASURE_ALONE if crowded else Advice(), _AT_NO_DISTANCE)
 
 
 def _distance(numbers: NDArray[np.float64]) -> float | None:
