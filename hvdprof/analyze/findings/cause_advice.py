@@ -11,6 +11,7 @@ from hvdprof.analyze.findings.nccl_rules.nccl_rule import hosts_of, is_several
 from hvdprof.analyze.ranks.named_cause import GROWING, IRREGULAR, PERIODIC
 from hvdprof.analyze.steps.cell_setting import cell_setting
 from hvdprof.model.cause_names import ranks_of
+from hvdprof.model.frame_row import FrameRow
 from hvdprof.rundir.plan import HOROVOD_ENGINE
 
 OUTSIDE, EVALUATION, MIXED = "outside", "evaluation", "mixed"
@@ -145,7 +146,7 @@ def _advice(cause: CostlyCause, *, on_gpus: bool) -> Advice:
         return _PERIODIC_RANK if phase in _LASTING else _PERIODIC_COMPUTE
     if pattern == GROWING:
         return _GROWING
-    if is_rare_work(cause):
+    if is_rare_work(cause.row):
         return _RARE_RANK
     if pattern == IRREGULAR:
         return _RANDOM_ALL if of_all else _RANDOM_RANK
@@ -154,10 +155,10 @@ def _advice(cause: CostlyCause, *, on_gpus: bool) -> Advice:
     return _SLOW_ON_GPUS if on_gpus else _SLOW_ON_CPUS
 
 
-def is_rare_work(cause: CostlyCause) -> bool:
+def is_rare_work(row: FrameRow) -> bool:
     """Whether some ranks are late now and then where the script computes no gradients."""
-    phase, pattern = str(cause.row["phase"]), str(cause.row["pattern"])
-    return bool(ranks_of(cause.row)) and pattern == IRREGULAR and phase == BEFORE_UPDATE
+    phase, pattern = str(row["phase"]), str(row["pattern"])
+    return pattern == IRREGULAR and phase == BEFORE_UPDATE and bool(ranks_of(row))
 
 
 def hosts_of_cause(evidence: Evidence, cause: CostlyCause) -> str:

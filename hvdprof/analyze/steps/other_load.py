@@ -11,9 +11,6 @@ import pandas as pd
 
 from hvdprof.analyze.steps.disturbed_turns import NEGLIGIBLE_CORES, counted_turns
 from hvdprof.analyze.steps.host_conditions import BUSY_CORES
-from hvdprof.model.cause_names import ranks_of
-from hvdprof.model.causes import ANY_RANK, JITTER
-from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.launch_key import LAUNCH
 from hvdprof.model.run import Run
 
@@ -59,10 +56,6 @@ class OtherLoad:
             f"{of_all if self.num_busy < self.num_launches else ''}"
         )
 
-    def explains(self, row: FrameRow) -> bool:
-        """Whether it can be the cause of a row of WATERFALL of the cell."""
-        return self.can_cost(float(row["share"]), num_ranks_delayed(row))
-
     def can_cost(self, share: float, num_ranks: int) -> bool:
         """Whether it can explain ``LEAST_EXPLAINED`` of a loss.
 
@@ -74,17 +67,6 @@ class OtherLoad:
             num_ranks: The ranks that have it.
         """
         return 0 < LEAST_EXPLAINED * share * num_ranks <= self.taken_cores
-
-
-def num_ranks_delayed(row: FrameRow) -> int:
-    """The ranks that must lose time for a row of WATERFALL.
-
-    Those that it names; one for jitter and delays of any rank, as a step waits for its slowest rank
-    alone; else all ranks of the cell.
-    """
-    if row["ranks"] == ANY_RANK or row["term"] == JITTER:
-        return 1
-    return len(ranks_of(row)) or int(row["np"])
 
 
 def other_load(run: Run, launches: pd.DataFrame, threads: int, num_cores: int) -> OtherLoad:

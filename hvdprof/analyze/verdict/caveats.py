@@ -7,6 +7,7 @@ import pandas as pd
 
 from hvdprof.analyze.findings.advice import as_sentence
 from hvdprof.analyze.findings.finding import SMALLEST_COST
+from hvdprof.analyze.findings.load_cause import explains
 from hvdprof.analyze.steps.cell_setting import cell_setting
 from hvdprof.analyze.steps.light_recording import full_command, is_light
 from hvdprof.analyze.verdict.evaluation_loss import evaluation_caveat
@@ -76,7 +77,7 @@ def _other_processes(run: Run, answer: Verdict, waterfall: pd.DataFrame) -> Iter
     rows = of_base_cell(waterfall, answer.model, answer.np, answer.engine)
     largest = rows[(rows["cause_id"] == answer.parts.cause_id).to_numpy(dtype=bool)]
     if answer.biggest_loss and len(largest):
-        can_be = load.explains(largest.to_dict("records")[0])
+        can_be = explains(load, largest.to_dict("records")[0])
     else:
         share = answer.biggest_loss_share if answer.biggest_loss else SMALLEST_COST
         can_be = load.can_cost(share, answer.np)

@@ -2,7 +2,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from hvdprof.analyze.steps.other_load import OtherLoad, num_ranks_delayed, other_load
+from hvdprof.analyze.steps.other_load import OtherLoad, other_load
 from hvdprof.model.tables.run_tables import RANKS, SEGMENTS, TURNS
 from tests.builders.declared_rows import declared_rows
 from tests.builders.finished_analysis import manifest, pass_record, run
@@ -42,29 +42,22 @@ def load_beside(
     return other_load(whole, launches, threads, num_cores)
 
 
-def row(term: str = "straggler", ranks: str = "1", share: float = 0.26) -> dict[str, object]:
-    return {"term": term, "ranks": ranks, "np": 2, "share": share}
-
-
-@pytest.mark.parametrize(
-    ("term", "ranks"),
-    [("straggler", "1"), ("jitter", ""), ("compute-inflation", ""), ("pause", "all")],
-)
+@pytest.mark.parametrize("num_ranks", [1, 2])
 @pytest.mark.parametrize("idle", [13, 0])
 def test_a_fifth_of_a_core_in_one_pass_never_explains_a_quarter_of_the_step(
-    term: str, ranks: str, idle: int
+    idle: int, num_ranks: int
 ) -> None:
     # 0.249 is the most that a text calls 0.2.
     load = load_beside(0.249, *[0.02] * idle)
     assert (load.num_busy, load.num_launches) == (1, idle + 1)
-    assert not load.explains(row(term, ranks))
+    assert not load.can_cost(0.26, num_ranks)
 
 
 def test_a_load_that_takes_most_of_both_cores_explains_a_quarter_of_the_step() -> None:
     load = load_beside(1.7, 1.6, 1.8)
     assert load.taken_cores == pytest.approx(1.55)
-    for term, ranks in (("straggler", "1"), ("compute-inflation", "")):
-        assert load.explains(row(term, ranks))
+    assert load.can_cost(0.26, 1)
+    assert load.can_cost(0.26, 2)
     assert load.text == "other processes kept up to 1.8 of 2 cores busy"
 
 
@@ -117,20 +110,3 @@ def test_a_load_in_turns_that_are_left_out_explains_nothing() -> None:
     every = load_beside(0.7, turns=[(10, 0.05), (30, 1.65)])
     assert every.most_cores == pytest.approx(1.25)
     assert every.taken_cores == pytest.approx(1.1)
-
-
-@pytest.mark.parametrize(
-    ("term", "ranks", "expected"),
-    [
-        ("straggler", "1", 1),
-        ("straggler", "0, 1", 2),
-        ("straggler", "any", 1),
-        ("jitter", "", 1),
-        ("pause", "all", 2),
-        ("compute-inflation", "", 2),
-        ("exposed-transfer", "", 2),
-        ("input-bound", "1", 1),
-    ],
-)
-def test_the_ranks_that_must_lose_time(term: str, ranks: str, expected: int) -> None:
-    assert num_ranks_delayed(row(term, ranks)) == expected

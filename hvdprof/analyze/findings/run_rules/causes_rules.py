@@ -34,6 +34,7 @@ from hvdprof.analyze.findings.cell_finding import (
 from hvdprof.analyze.findings.evidence import Evidence, is_base
 from hvdprof.analyze.findings.finding import Finding, severity_of_cost
 from hvdprof.analyze.findings.gpu_advice import NCCL, own_gpu, sharing
+from hvdprof.analyze.findings.load_cause import explains
 from hvdprof.analyze.findings.run_rules.unequal_ranks import (
     RankExcess,
     lies_before_update,
@@ -162,7 +163,7 @@ def jitter(evidence: Evidence) -> Iterator[Finding]:
     for cause in costly_causes(evidence, JITTER):
         if cause.cell["num_steps"] < FEWEST_STEPS_OF_JITTER:
             continue
-        crowded = cell_setting(evidence.run, cause.cell).load.explains(cause.row)
+        crowded = explains(cell_setting(evidence.run, cause.cell).load, cause.row)
         late, phase = str(cause.row["ranks"]), str(cause.row["phase"])
         sizes = sizes_within_steps(evidence, cause.cell)
         yield Finding(
@@ -238,7 +239,7 @@ def compute_inflation(evidence: Evidence) -> Iterator[Finding]:
                 sharing(setting),
             ),
             _why_slower(term, setting),
-            "possible" if setting.load.explains(term.row) else "likely",
+            "possible" if explains(setting.load, term.row) else "likely",
             **cost_of(cell, term.share, term.cost_ns, cause_id=term.cause_id),
         )
 
@@ -267,7 +268,7 @@ def _why_slower(term: CostlyCause, setting: CellSetting) -> Advice:
     """What to do about a compute slowdown, by where the ranks ran."""
     if setting.gpu_crowd:
         return own_gpu(setting, str(term.cell["engine"]))
-    if setting.load.explains(term.row):
+    if explains(setting.load, term.row):
         return END_OTHER_PROCESSES
     if setting.on_gpus:
         return in_turn(_COMPARE_CLOCKS, _FEWER_SMS if setting.backend == NCCL else Advice())

@@ -20,7 +20,6 @@ from hvdprof.analyze.findings.cause_advice import (
     OUTSIDE,
     cause_advice,
     hosts_of_cause,
-    is_rare_work,
 )
 from hvdprof.analyze.findings.cell_finding import (
     NO_DATA_PHASE,
@@ -35,10 +34,10 @@ from hvdprof.analyze.findings.cell_finding import (
 )
 from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.finding import Finding, severity_of_cost
+from hvdprof.analyze.findings.load_cause import explains
 from hvdprof.analyze.findings.uneven_batches import uneven_batches
 from hvdprof.analyze.ranks.named_cause import (
     LASTING,
-    PERIODIC,
     PERSISTENT,
 )
 from hvdprof.analyze.steps.cell_setting import cell_setting
@@ -60,8 +59,6 @@ def named_causes(evidence: Evidence) -> Iterator[Finding]:
         may_be_data = is_between and not has_data_phase(evidence, cause.cell)
         # A pause now and then is hardly the input; a rank that is always late may well load slowly.
         loads_slowly = may_be_data and cause.row["pattern"] in LASTING
-        # Other processes know nothing of the steps of the job.
-        follows_steps = cause.row["pattern"] == PERIODIC or is_rare_work(cause)
         uneven = None
         if cause.row["pattern"] in LASTING and ranks_of(cause.row):
             uneven = uneven_batches(evidence, cause.cell, ranks_of(cause.row))
@@ -71,8 +68,7 @@ def named_causes(evidence: Evidence) -> Iterator[Finding]:
             cause_advice(evidence, cause),
             mark_data(evidence.run) if may_be_data and not loads_slowly else Advice(),
         )
-        explained = follows_steps or uneven is not None
-        others = END_OTHER_PROCESSES if crowded and not explained else Advice()
+        others = END_OTHER_PROCESSES if crowded and uneven is None else Advice()
         title, detail = cause_title(cause.row)
         yield Finding(
             _id(cause),
@@ -174,4 +170,4 @@ def _explained(phase: str, share: float) -> str:
 def _is_crowded(evidence: Evidence, cause: CostlyCause) -> bool:
     """Whether other processes can be the cause, of a job on one host; unknown for other hosts."""
     setting = cell_setting(evidence.run, cause.cell)
-    return setting.num_hosts <= 1 and setting.load.explains(cause.row)
+    return setting.num_hosts <= 1 and explains(setting.load, cause.row)
