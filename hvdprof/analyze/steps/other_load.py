@@ -33,10 +33,10 @@ class OtherLoad:
 
     Attributes:
         num_cores: Cores of the host; 0 where unknown, and then no launch is busy.
-        num_launches: Launches of the cell.
+        num_launches: Launches of the cell whose load is known.
         num_busy: Those of them that are busy.
         most_cores: Most cores that others used in a busy launch; 0 without one.
-        taken_cores: Cores that they took from the ranks, mean over all launches of the cell.
+        taken_cores: Cores that they took from the ranks, mean over these launches.
     """
 
     num_cores: int
@@ -94,8 +94,8 @@ def other_load(run: Run, launches: pd.DataFrame, threads: int, num_cores: int) -
 
 
 def _loads(run: Run, launches: pd.DataFrame) -> Iterator[float]:
-    """Cores that others used in each launch; 0 where unknown."""
-    of_passes = {record.id: record.other_cpu_cores or 0.0 for record in run.manifest.passes}
+    """Cores that others used in each launch; nothing of one where that is unknown."""
+    of_passes = {record.id: record.other_cpu_cores for record in run.manifest.passes}
     turns = counted_turns(run)
     known = turns[turns["other_cores"].notna() & (turns["num_steps"] > 0)]
     in_turns = {
@@ -103,4 +103,6 @@ def _loads(run: Run, launches: pd.DataFrame) -> Iterator[float]:
         for key, own in known.astype(dict.fromkeys(LAUNCH, str)).groupby(LAUNCH)
     }
     for key in launches[LAUNCH].astype(str).itertuples(index=False, name=None):
-        yield in_turns.get(key, of_passes.get(key[0], 0.0))
+        load = in_turns.get(key, of_passes.get(key[0]))
+        if load is not None:
+            yield load

@@ -58,7 +58,8 @@ def _setting(
 
 
 def test_two_ranks_on_the_two_cores_of_a_host() -> None:
-    assert _setting({}, {}) == CellSetting(
+    idle = {"other_cpu_cores": 0.05}
+    assert _setting(idle, idle) == CellSetting(
         num_hosts=1,
         on_gpus=False,
         controller="mpi",

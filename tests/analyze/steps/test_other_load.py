@@ -86,6 +86,10 @@ def test_no_load_explains_nothing() -> None:
         assert load.text == ""
 
 
+def test_a_launch_of_unknown_load_is_left_out() -> None:
+    assert load_beside(None, 1.15, None).taken_cores == pytest.approx(1.0)
+
+
 def test_cores_that_the_ranks_leave_free_are_not_taken_from_them() -> None:
     assert load_beside(5.9, num_cores=8).num_busy == 0
     busy = load_beside(6.5, num_cores=8)
