@@ -144,7 +144,7 @@ def analyze_run(run: Run) -> RunAnalysis:
     answer = network_verdict(run, derived[NET_LINKS.name], answer)
     return RunAnalysis(
         run=run,
-        verdict=with_caveats(run, answer, failed, found),
+        verdict=with_caveats(run, answer, failed, found, derived[WATERFALL.name]),
         launches=measured.by_launch,
         scaling=by_cell,
         losses=lost,

@@ -59,6 +59,10 @@ RECORDED = {
     "horovod-slow-data": Recording(
         f"{_GLOO} --num-steps 40 -- {_USER_SCRIPT} --epochs 20 --slow data"
     ),
+    "ddp-alone-pauses": Recording(
+        f"run --launcher torchrun --np 1 --no-trace -- {_DDP_SCRIPT} --steps 90",
+        environment={"HVDPROF_FAULTS": "pause:rank=0,amount=40ms,every=15"},
+    ),
     "horovod-failed": Recording(f"{_GLOO} --no-trace -- {_USER_SCRIPT} --fail-at 10", exit_code=6),
     "ddp-sweep": Recording(
         "run --np 1,2 -- torchrun --nproc-per-node 2 --standalone tests/builders/ddp_script.py"

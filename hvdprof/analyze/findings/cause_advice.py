@@ -11,6 +11,7 @@ from hvdprof.analyze.findings.nccl_rules.nccl_rule import hosts_of, is_several
 from hvdprof.analyze.ranks.named_cause import GROWING, IRREGULAR, PERIODIC
 from hvdprof.analyze.steps.cell_setting import cell_setting
 from hvdprof.model.cause_names import ranks_of
+from hvdprof.model.frame_row import FrameRow
 from hvdprof.rundir.plan import HOROVOD_ENGINE
 
 OUTSIDE, EVALUATION, MIXED = "outside", "evaluation", "mixed"
@@ -84,7 +85,7 @@ _RARE_RANK = advice(
     "Do it less often, or in a thread of its own.",
 )
 _PERIODIC_ALL = advice(
-    "look for what all ranks do every {period} steps: evaluation, checkpoints, the end of a data "
+    "look for what {all_ranks_do} every {period} steps: evaluation, checkpoints, the end of a data "
     "shard",
     "For garbage collection, call gc.freeze().",
 )
@@ -124,6 +125,7 @@ def cause_advice(evidence: Evidence, cause: CostlyCause) -> Advice:
         allreduce="hvd.allreduce()" if of_horovod else "torch.distributed.all_reduce()",
         ranks=f"rank {ranks[0]}" if is_one else "these ranks" if ranks else "the ranks",
         do="does" if is_one else "do",
+        all_ranks_do="all ranks do" if row["np"] > 1 else "the loop does",
         host=hosts or ("the straggler's host" if is_one else "their hosts"),
         period=f"{float(row['period_steps']):.0f}",
         phase="a step" if row["phase"] == MIXED else str(row["phase"]),
@@ -144,7 +146,7 @@ def _advice(cause: CostlyCause, *, on_gpus: bool) -> Advice:
         return _PERIODIC_RANK if phase in _LASTING else _PERIODIC_COMPUTE
     if pattern == GROWING:
         return _GROWING
-    if is_rare_work(cause):
+    if is_rare_work(cause.row):
         return _RARE_RANK
     if pattern == IRREGULAR:
         return _RANDOM_ALL if of_all else _RANDOM_RANK
@@ -153,10 +155,10 @@ def _advice(cause: CostlyCause, *, on_gpus: bool) -> Advice:
     return _SLOW_ON_GPUS if on_gpus else _SLOW_ON_CPUS
 
 
-def is_rare_work(cause: CostlyCause) -> bool:
+def is_rare_work(row: FrameRow) -> bool:
     """Whether some ranks are late now and then where the script computes no gradients."""
-    phase, pattern = str(cause.row["phase"]), str(cause.row["pattern"])
-    return bool(ranks_of(cause.row)) and pattern == IRREGULAR and phase == BEFORE_UPDATE
+    phase, pattern = str(row["phase"]), str(row["pattern"])
+    return pattern == IRREGULAR and phase == BEFORE_UPDATE and bool(ranks_of(row))
 
 
 def hosts_of_cause(evidence: Evidence, cause: CostlyCause) -> str:

@@ -25,6 +25,7 @@ from hvdprof.model.causes import (
 from hvdprof.model.cell_key import place_name, short_name
 from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import Run
+from hvdprof.model.tables.scaling_tables import SCALING
 from hvdprof.rundir.attached import has_traces
 
 CROWDED_CELL = "The ranks share cores or GPUs (oversubscribed), which delays ranks, too."
@@ -34,6 +35,11 @@ NO_DATA_PHASE = (
     "Data loading counts as time between steps here: this loop's data source is not a DataLoader."
 )
 """The caveat of a finding on time between steps, where batches come from a generator or a call."""
+
+_IN_BASELINE = (
+    "This cell is the baseline: unless more ranks stall as often, their scaling efficiency is too "
+    "high."
+)
 
 # The name is one that the reader of traces takes for the data phase.
 _ANNOTATE_DATA = advice(
@@ -57,6 +63,14 @@ def crowding(run: Run, cell: Cell) -> str:
     if setting.gpu_crowd:
         return f"{setting.gpu_crowd.text}, which delays ranks, too."
     return CROWDED_CELL if cell["oversubscribed"] and not setting.ranks_mostly_wait else ""
+
+
+def raises_efficiency(evidence: Evidence, cell: Cell) -> str:
+    """What pauses of a baseline do to the efficiency of more ranks; empty for other cells."""
+    rows = evidence.table(SCALING.name)
+    own = rows[(rows["model"].astype(str) == cell["model"]) & (rows["np"] > cell["np"])]
+    is_baseline = f"{cell['engine']} np={cell['np']}" in set(own["baseline"].astype(str))
+    return _IN_BASELINE if is_baseline else ""
 
 
 def mark_data(run: Run) -> Advice:
@@ -143,15 +157,13 @@ class CostlyCause:
 
 
 def is_costly(row: FrameRow) -> bool:
-    """Whether a row of WATERFALL costs enough, beyond its uncertainty, to be a finding.
+    """Whether a row of WATERFALL costs enough, beyond its uncertainty, to be named as a loss.
 
     Each launch that names a straggler or pause has tested that it is significant; the interval of
     other terms must not reach 0. One launch gives no interval: the term counts, and a warning says
-    so. One rank loses time to its input and between steps alone.
+    so.
     """
     if row["term"] in (BASELINE_CREDIT, RESIDUAL_TERM) or not row["share"] >= SMALLEST_COST:
-        return False
-    if row["np"] < 2 and row["term"] not in (INPUT_BOUND, OUTSIDE_PHASES):
         return False
     return row["term"] in (STRAGGLER, PAUSE) or not row["share_low"] <= 0
 
@@ -169,8 +181,13 @@ def costly_causes(
     for cell in evidence.cells(oversubscribed=oversubscribed):
         if is_base(cell):
             for row in evidence.causes_of(cell):
-                if row["term"] in terms and is_costly(row):
+                if row["term"] in terms and is_costly(row) and _has_advice(row):
                     yield CostlyCause(cell, row)
+
+
+def _has_advice(row: FrameRow) -> bool:
+    """Whether rules know what to do about it: not about what the engine costs one rank."""
+    return row["np"] > 1 or row["term"] in (PAUSE, INPUT_BOUND, OUTSIDE_PHASES)
 
 
 def costs_of_baseline(
@@ -194,7 +211,7 @@ def costs_of_baseline(
             if row["term"] != term:
                 continue
             cause = CostlyCause(cell, row)
-            if is_costly(row):
+            if is_costly(row) and _has_advice(row):
                 seen.update([] if cause.has_baseline else [str(cell["model"])])
             elif cause.has_baseline and cause.whole_share >= WARNING_COST:
                 seen.add(str(cell["model"]))

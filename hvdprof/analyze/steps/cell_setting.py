@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import pandas as pd
 
 from hvdprof.analyze.stats.uncertainty import NAN
-from hvdprof.analyze.steps.host_conditions import BUSY_CORES
+from hvdprof.analyze.steps.other_load import OtherLoad, other_load
 from hvdprof.model.cell_key import of_base_cell
 from hvdprof.model.run import Run
 from hvdprof.model.tables.timeline_file_tables import TIMELINES
@@ -31,11 +31,7 @@ class CellSetting:
         every_core_computes: Whether the ranks had as many threads as there are cores.
         one_thread: Whether every rank had one thread; False where unknown.
         num_cores: Cores of the launching host; 0 where unknown.
-        other_cores: Largest number of cores of that host used by other processes in a pass of the
-            run, where they used more than ``BUSY_CORES`` in the mean of the cell's passes and its
-            ranks lacked cores for them; else 0.
-        busiest_launch: Largest number of cores used by other processes in one pass of the cell,
-            where its ranks lacked cores for them; else 0.
+        load: What other processes took of its cores.
         backend: What reduces tensors on GPUs: nccl, gloo or mpi; empty on CPUs and where unknown.
         gpu_crowd: Ranks that share a GPU, in the first pass that has some; None without.
         busy_cores: Largest number of cores that were busy during a launch, with its ranks or with
@@ -48,8 +44,7 @@ class CellSetting:
     every_core_computes: bool
     one_thread: bool
     num_cores: int
-    other_cores: float
-    busiest_launch: float = 0.0
+    load: OtherLoad
     backend: str = ""
     gpu_crowd: GpuCrowd | None = None
     # Not compared: NaN equals nothing.
@@ -62,13 +57,6 @@ class CellSetting:
         False where that is unknown, and on GPUs.
         """
         return not self.on_gpus and self.busy_cores <= IDLE_SHARE * self.num_cores
-
-    @property
-    def crowd(self) -> str:
-        """``other processes kept up to 1.7 of 2 cores busy``; empty without competition."""
-        if not self.other_cores:
-            return ""
-        return f"other processes kept up to {self.other_cores:.1f} of {self.num_cores} cores busy"
 
 
 def cell_setting(run: Run, cell: Mapping[str, object]) -> CellSetting:
@@ -90,11 +78,6 @@ def cell_setting(run: Run, cell: Mapping[str, object]) -> CellSetting:
     cores = int(here.get("num_cores") or 0)
     of_here = ranks[(ranks["hostname"].astype(str) == str(here.get("hostname"))).to_numpy()]
     threads = _threads(of_here)
-    busiest = _most_other_cores(passes)
-    # Costs are means over launches: a load in one of many explains little of them.
-    is_busy = _mean_other_cores(passes) > BUSY_CORES
-    lack = threads + busiest > cores > 0
-    compete = is_busy and lack
     on_gpus = (
         bool(ranks["device"].astype(str).str.startswith("cuda").any())
         or manifest.settings.get("device") == "cuda"
@@ -106,8 +89,7 @@ def cell_setting(run: Run, cell: Mapping[str, object]) -> CellSetting:
         every_core_computes=0 < cores <= threads,
         one_thread=len(ranks) > 0 and bool((ranks["num_threads"] == 1).all()),
         num_cores=cores,
-        other_cores=_most_other_cores(manifest.passes) if compete else 0.0,
-        busiest_launch=busiest if lack else 0.0,
+        load=other_load(run, own, threads, cores),
         backend=_backend(run, ranks, controller, str(cell["engine"])) if on_gpus else "",
         gpu_crowd=_gpu_crowd(ranks, manifest),
         busy_cores=_busy_cores(own, passes, ranks, manifest),
@@ -156,14 +138,6 @@ def _busy_cores(
     others = {record.id: record.other_cpu_cores for record in passes}
     busy = segments["busy_cores"] + segments["pass_id"].astype(str).map(others).astype("float64")
     return float(busy.max(skipna=False)) if len(busy) else NAN
-
-
-def _most_other_cores(passes: Sequence[PassRecord]) -> float:
-    return max((record.other_cpu_cores or 0.0 for record in passes), default=0.0)
-
-
-def _mean_other_cores(passes: Sequence[PassRecord]) -> float:
-    return sum(record.other_cpu_cores or 0.0 for record in passes) / max(1, len(passes))
 
 
 def _threads(ranks: pd.DataFrame) -> int:

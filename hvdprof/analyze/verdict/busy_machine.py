@@ -14,8 +14,11 @@ from hvdprof.model.run import Run
 TOO_WIDE = 0.2
 """Half of the 95 % CI of an efficiency from which on the load of others leaves no answer."""
 
-BUSY_LAUNCH = 0.4
-"""Cores of others during one launch that set it apart from the others."""
+BUSY_LAUNCH = 2 * TOO_WIDE
+"""Cores of others in one launch that can set it apart by the width of such an interval.
+
+A smaller load cannot have moved its efficiency from one end of the interval to the other.
+"""
 
 WAIT = "--wait-for-quiet"
 _TEN_MINUTES = (WAIT, "10m")
@@ -31,15 +34,11 @@ def busy_sentences(run: Run, cell: pd.Series) -> tuple[str, str] | None:
     half = (float(cell["efficiency_high"]) - float(cell["efficiency_low"])) / 2
     if not half > TOO_WIDE:
         return None
-    setting = cell_setting(run, {key: cell[key] for key in ("model", "np", "engine")})
-    crowd = setting.crowd
-    if not crowd and setting.busiest_launch > BUSY_LAUNCH:
-        busy = f"{setting.busiest_launch:.1f} of {setting.num_cores}"
-        crowd = f"other processes kept {busy} cores busy in one of its launches"
-    if not crowd:
+    load = cell_setting(run, {key: cell[key] for key in ("model", "np", "engine")}).load
+    if load.most_cores <= BUSY_LAUNCH:
         return None
     return (
-        f"The machine is too busy to judge: {crowd}.",
+        f"The machine is too busy to judge: {load.text}.",
         f"Start when it is idle: {wait_command(run)}",
     )
 

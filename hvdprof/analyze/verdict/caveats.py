@@ -6,16 +6,23 @@ from dataclasses import replace
 import pandas as pd
 
 from hvdprof.analyze.findings.advice import as_sentence
+from hvdprof.analyze.findings.finding import SMALLEST_COST
+from hvdprof.analyze.findings.load_cause import explains
 from hvdprof.analyze.steps.cell_setting import cell_setting
 from hvdprof.analyze.steps.light_recording import full_command, is_light
 from hvdprof.analyze.verdict.evaluation_loss import evaluation_caveat
 from hvdprof.analyze.verdict.failure_sentence import failure_sentence
+from hvdprof.model.cell_key import of_base_cell
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.run import FailedSegment, Run, Verdict
 
 
 def with_caveats(
-    run: Run, answer: Verdict, failed: Sequence[FailedSegment], findings: pd.DataFrame
+    run: Run,
+    answer: Verdict,
+    failed: Sequence[FailedSegment],
+    findings: pd.DataFrame,
+    waterfall: pd.DataFrame,
 ) -> Verdict:
     """The verdict with the caveats of its run around its own.
 
@@ -24,11 +31,12 @@ def with_caveats(
         answer: The verdict on one of its cells.
         failed: The failed measurements of the run, first failure first.
         findings: FINDINGS of the run.
+        waterfall: WATERFALL of the run.
     """
     before = (
         *failure_caveat(failed, answer, len(run.segments)),
         *evaluation_caveat(findings, answer),
-        *_other_processes(run, answer),
+        *_other_processes(run, answer, waterfall),
     )
     return replace(answer, caveats=(*before, *answer.caveats, *_light(run)))
 
@@ -60,12 +68,23 @@ def failure_caveat(
     yield Note(code, f"{'; '.join(parts)}: see Failed.", number=excluded or counted)
 
 
-def _other_processes(run: Run, answer: Verdict) -> Iterator[Note]:
+def _other_processes(run: Run, answer: Verdict, waterfall: pd.DataFrame) -> Iterator[Note]:
+    """A load that can explain the largest loss; without one, a loss that would be a finding."""
+    if answer.is_too_busy:
+        return
     cell = {"model": answer.model, "np": answer.np, "engine": answer.engine}
-    if not answer.is_too_busy and (crowd := cell_setting(run, cell).crowd):
-        load = as_sentence(crowd)
-        text = f"{load} Measure again without them before acting."
-        yield Note(NoteCode.OTHER_LOAD, text, value=load)
+    load = cell_setting(run, cell).load
+    rows = of_base_cell(waterfall, answer.model, answer.np, answer.engine)
+    largest = rows[(rows["cause_id"] == answer.parts.cause_id).to_numpy(dtype=bool)]
+    if answer.biggest_loss and len(largest):
+        can_be = explains(load, largest.to_dict("records")[0])
+    else:
+        share = answer.biggest_loss_share if answer.biggest_loss else SMALLEST_COST
+        can_be = load.can_cost(share, answer.np)
+    if can_be:
+        busy = as_sentence(load.text)
+        text = f"{busy} Measure again without them before acting."
+        yield Note(NoteCode.OTHER_LOAD, text, value=busy)
 
 
 def _light(run: Run) -> Iterator[Note]:

@@ -11,14 +11,17 @@ from hvdprof.analyze.findings.cell_finding import is_costly
 from hvdprof.analyze.findings.finding import SMALLEST_COST, WARNING_COST
 from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.analyze.verdict.evaluation_loss import loss_beyond_steps
-from hvdprof.model.cause_names import cause_name
-from hvdprof.model.causes import CAUSES, INPUT_BOUND, OUTSIDE_PHASES
+from hvdprof.model.cause_names import cause_name, short_cause_name
+from hvdprof.model.causes import BASELINE_CREDIT, CAUSES, INPUT_BOUND, OUTSIDE_PHASES, PAUSE
 from hvdprof.model.cell_key import of_base_cell
 from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import Sentence, Verdict
 
 _RULE_OF = {INPUT_BOUND: "input-bound", OUTSIDE_PHASES: "outside-phases"}
 """Terms that one rank alone has as well, and the rule on each."""
+
+LONG_STEPS = "stalled-steps"
+"""The rule on long steps of one rank, which also names them where WATERFALL has no rows."""
 
 SMALLEST_OFFSET = 0.02
 """Gains are named from here on: the largest loss then exceeds the whole lost efficiency."""
@@ -54,7 +57,7 @@ def largest_loss(
     """The largest loss of a cell without toggles; None where none costs enough.
 
     Without a baseline, time in the data phase and between steps is named from a tenth of the step
-    on: every loop has some.
+    on: every loop has some. What the engine itself costs one rank has no fix.
 
     Args:
         waterfall: WATERFALL of the run.
@@ -70,20 +73,19 @@ def largest_loss(
         for row in rows
         if is_costly(row) and row["term"] in terms and row["share"] >= smallest and _is_worth(row)
     ]
+    costly.sort(key=lambda row: -float(row["share"]))
+    least = float(costly[0]["share"]) if costly else smallest
+    if PAUSE in terms and (stalls := _long_steps(findings, cell, least)):
+        return stalls
     if not costly:
         beyond = loss_beyond_steps(findings, cell, NAN)
         return LargestLoss("", NAN, beyond) if beyond else None
-    row, *others = sorted(costly, key=lambda row: -float(row["share"]))
+    row, *others = costly
     beyond = loss_beyond_steps(findings, cell, float(row["share"]))
     time = units.milliseconds_within(row["time_ns"], row["time_low_ns"], row["time_high_ns"])
     share = units.percent_within(row["share"], row["share_low"], row["share_high"])
     name, rival = cause_name(row), "" if beyond else _rival(row, others)
-    of_cell = findings[
-        (findings["model"] == model)
-        & (findings["np"] == np_).fillna(False)
-        & (findings["engine"] == engine)
-        & (findings["cause_id"] == row["cause_id"])
-    ]
+    of_cell = _of_cell(findings, cell, str(row["cause_id"]))
     named, fix = name, ""
     if not of_cell.empty:
         named, fix = str(of_cell.iloc[0]["phrase"]), f"; fix: {of_cell.iloc[0]['fix']}"
@@ -91,6 +93,29 @@ def largest_loss(
     also = f", {rival}" if rival else ""
     said = beyond or Sentence(f"{what} ({share}){also}{fix}.", f"{what}.")
     return LargestLoss(name, float(row["share"]), said, str(row["cause_id"]), rival)
+
+
+def nothing_large(waterfall: pd.DataFrame, cell: pd.Series) -> Sentence | None:
+    """``No large loss: the largest is input, 4.9 ± 0.4 % of the step.``, for such a cell.
+
+    The largest term with its interval bounds what is lost. None where the steps have no phases:
+    what they spend on input is unknown.
+
+    Args:
+        waterfall: WATERFALL of the run.
+        cell: A row of SCALING without a largest loss.
+    """
+    rows = of_base_cell(waterfall, str(cell["model"]), int(cell["np"]), str(cell["engine"]))
+    rows = rows[rows["term"].isin(set(CAUSES) - {BASELINE_CREDIT})]
+    if not (rows["term"] == INPUT_BOUND).any():
+        return None
+    row = max(rows.to_dict("records"), key=lambda row: float(row["share"]))
+    # A term as large as a finding is none only where its interval reaches 0.
+    is_unsure = float(row["share"]) >= SMALLEST_COST and not is_costly(row)
+    share = units.percent_interval(row["share"], row["share_low"], row["share_high"])
+    none = "No certain loss" if is_unsure else "No large loss"
+    what = f"{none}: the largest is {short_cause_name(row)}, {share} of the step."
+    return Sentence(what, f"{none}.")
 
 
 def cost_of_baseline(
@@ -128,6 +153,29 @@ def cost_of_baseline(
         f"{units.milliseconds(whole_ns)} per step"
     )
     return Sentence(f"{what} ({share}){fix}.", f"{what}.")
+
+
+def _of_cell(findings: pd.DataFrame, cell: pd.Series, cause_id: str) -> pd.DataFrame:
+    model, np_, engine = str(cell["model"]), int(cell["np"]), str(cell["engine"])
+    return findings[
+        (findings["model"] == model)
+        & (findings["np"] == np_).fillna(False)
+        & (findings["engine"] == engine)
+        & (findings["cause_id"] == cause_id)
+    ]
+
+
+def _long_steps(findings: pd.DataFrame, cell: pd.Series, least: float) -> LargestLoss | None:
+    """Long steps of one rank that are no row of WATERFALL, where they cost at least this share."""
+    of_cell = _of_cell(findings, cell, "")
+    found = of_cell[((of_cell["id"] == LONG_STEPS) & (of_cell["cost_share"] >= least)).to_numpy()]
+    if found.empty:
+        return None
+    row = found.iloc[0]
+    name, share = str(row["phrase"]), float(row["cost_share"])
+    what = f"Largest loss: {name}, {units.milliseconds(float(row['cost_ns']))} per step"
+    said = Sentence(f"{what} ({units.percent(share)}); fix: {row['fix']}.", f"{what}.")
+    return LargestLoss(name, share, loss_beyond_steps(findings, cell, share) or said)
 
 
 def _whole_share(row: FrameRow) -> float:

@@ -15,6 +15,7 @@ from hvdprof.analyze.verdict.largest_loss import (
     LargestLoss,
     cost_of_baseline,
     largest_loss,
+    nothing_large,
     offset,
 )
 from hvdprof.model.causes import INPUT_BOUND, PAUSE, STRAGGLER
@@ -59,7 +60,8 @@ def verdict(
     2.  The largest loss is the costliest row of WATERFALL of that cell, from 5 % of the step on,
         with the fix of its finding: also where there is one number of ranks alone, and where ranks
         share cores (of which a straggler, a pause or the input counts). Where there is none, it is
-        the largest cost that the baseline has as well.
+        the largest cost that the baseline has as well; of one number of ranks alone, the largest
+        term as the bound of what is lost.
     3.  A stall that was seen, else the failure of the job, comes first, then the number; findings
         hold the largest loss.
     4.  Where nothing can be said, the sentence says why.
@@ -111,15 +113,15 @@ def _judged(
         return _oversubscribed_verdict(cell, loss, lead, of_baseline)
     if not base.empty:
         cell = base.iloc[-1]
-        lead = stall or _failure(failed, cell)
-        return _one_size_verdict(
-            cell, _ONE_SIZE_ALONE, largest_loss(waterfall, findings, cell), lead
-        )
+        loss = largest_loss(waterfall, findings, cell)
+        rest = nothing_large(waterfall, cell) if loss is None else loss.sentence
+        return _one_size_verdict(cell, _ONE_SIZE_ALONE, loss, rest, stall or _failure(failed, cell))
     if not scaling.empty:
-        plain = without_toggles(scaling).all()
         cell = scaling.iloc[-1]
-        lead = stall or _failure(failed, cell)
-        return _one_size_verdict(cell, _ONE_SIZE_ALONE if plain else _TOGGLES_ALONE, None, lead)
+        why = _ONE_SIZE_ALONE if without_toggles(scaling).all() else _TOGGLES_ALONE
+        loss = largest_loss(waterfall, findings, cell)
+        rest = None if loss is None else loss.sentence
+        return _one_size_verdict(cell, why, loss, rest, stall or _failure(failed, cell))
     answer = _empty_verdict(failed, manifest)
     return replace(answer, sentence=_joined(stall, answer.sentence))
 
@@ -172,7 +174,9 @@ def _oversubscribed_verdict(
     return _limited(answer, _OVERSUBSCRIBED)
 
 
-def _one_size_verdict(cell: pd.Series, why: Note, loss: LargestLoss | None, lead: str) -> Verdict:
+def _one_size_verdict(
+    cell: pd.Series, why: Note, loss: LargestLoss | None, rest: Sentence | None, lead: str
+) -> Verdict:
     speed = units.rate_interval(
         cell["samples_per_s"], cell["samples_per_s_low"], cell["samples_per_s_high"]
     )
@@ -181,12 +185,9 @@ def _one_size_verdict(cell: pd.Series, why: Note, loss: LargestLoss | None, lead
     if cell["engine"] != TORCH_ENGINE and cell["baseline"].startswith(TORCH_ENGINE):
         of_torch = f", {_efficiency(cell)} of {cell['baseline']}"
     (number,) = _whole(f"{_place(cell)}{toggled}: {speed} samples/s{of_torch}.")
-    if loss is None and not lead:
+    if rest is None and not lead:
         return _verdict((number, *_whole(why.text)), cell)
-    answer = _verdict(
-        _said(lead, number, None if loss is None else loss.sentence), cell, loss, lead
-    )
-    return _limited(answer, why)
+    return _limited(_verdict(_said(lead, number, rest), cell, loss, lead), why)
 
 
 def _limited(answer: Verdict, note: Note) -> Verdict:

@@ -27,6 +27,13 @@ def only(*causes, launches=3, **values):
     return row
 
 
+def only_in(own, cause, *cells):
+    """The finding on a row of WATERFALL of this cell, beside other cells."""
+    tables = [cause, ("scaling", scaling(own, *cells))]
+    (row,) = findings(evidence(tables)).to_dict("records")
+    return row
+
+
 def pause(pattern, **values):
     return straggler(pattern, term="pause", ranks="all", phase="outside", **values)
 
@@ -110,6 +117,31 @@ def test_titles_and_actions_follow_the_pattern(cause, id_, title, words, action)
     assert style_faults(row) == []
 
 
+def test_a_pause_of_one_rank_is_no_pause_of_all():
+    of_one = {"np": 1, "baseline": "", "num_launches": 3}
+    row = only_in(cell(**of_one), pause("periodic", np=1, period_steps=50.0, affected_share=0.02))
+
+    assert row["title"] == "Pauses every 50 steps"
+    assert "on 1 rank: the rank pauses in 2 % of the steps, for 6.00 ms each." in row["evidence"]
+    assert row["action"].startswith("Look for what the loop does every 50 steps: evaluation,")
+    assert "all ranks" not in row["evidence"] + row["action"]
+    assert "their scaling efficiency is too high" not in row["evidence"]
+    assert style_faults(row) == []
+
+
+def test_a_pause_of_the_baseline_raises_the_efficiency_of_more_ranks():
+    own, two = (cell(np=size, baseline="horovod np=1") for size in (1, 2))
+    row = only_in(own, pause("periodic", np=1, period_steps=50.0), two)
+
+    assert "This cell is the baseline: unless more ranks stall as often" in row["evidence"]
+
+
+@pytest.mark.parametrize("name", ["exposed-transfer", "compute-inflation", "jitter"])
+def test_what_the_engine_costs_one_rank_is_no_finding(name):
+    given = [term(name, 0.3, np=1), ("scaling", scaling(cell(np=1)))]
+    assert findings(evidence(given)).empty
+
+
 @pytest.mark.heavy
 def test_a_straggler_does_not_accuse_all_ranks_of_a_second_thing():
     tables = [
@@ -190,6 +222,14 @@ def test_a_rank_late_beside_other_processes_may_be_theirs():
     two_hosts = {"ranks": ranks(0, 0, hosts=("node1", "node2"), num_threads=1)}
     row = only(cause, **(crowded(1.7) | two_hosts))
     assert "other processes" not in (row["evidence"] + row["action"]).lower()
+
+
+@pytest.mark.parametrize(("others", "can_be"), [(0.36, True), (0.34, False)])
+def test_other_processes_are_named_where_they_took_half_of_the_loss(others, can_be):
+    # 0.15 cores are in use on an idle host, too: 0.2 of 0.4 are left.
+    row = only(straggler("persistent", share=0.4, num_launches=3), **crowded(others))
+    assert row["action"].startswith("End the other processes") == can_be
+    assert row["confidence"] == ("possible" if can_be else "likely")
 
 
 def test_a_checkpoint_every_few_steps_is_no_other_process():

@@ -574,6 +574,21 @@ def test_other_processes_on_spare_cores_are_not_reported_as_the_cause(others, co
     assert "processes" not in row["evidence"] + row["action"]
 
 
+@pytest.mark.parametrize(
+    ("name", "fix"),
+    [
+        ("compute-inflation", "run fewer ranks per host than it has cores"),
+        ("exposed-transfer", "run fewer ranks than cores, so that Horovod's threads get cores"),
+        ("jitter", "pin ranks to cores and even out the work per sample"),
+    ],
+)
+def test_a_load_too_small_for_the_loss_is_neither_cause_nor_fix(name, fix):
+    (row,) = findings(evidence([term(name, 0.26)], **crowded(0.24))).to_dict("records")
+    assert row["fix"] == fix
+    assert "other processes or use" not in row["action"]
+    assert row["confidence"] == "likely"
+
+
 def test_stalls_are_a_mean_over_all_launches_of_the_cell():
     times = [30_000_000 * (4 if step in (3, 50, 61, 97) else 1) for step in range(100)]
     launches = [("s", times), ("t", [30_000_000] * 100)]

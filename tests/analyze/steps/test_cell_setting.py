@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from hvdprof.analyze.steps.cell_setting import CellSetting, cell_setting
+from hvdprof.analyze.steps.other_load import OtherLoad
 from hvdprof.model.nccl_recording import NcclRecording
 from hvdprof.model.tables.run_tables import RANKS, SEGMENTS
 from tests.builders.declared_rows import declared_rows
@@ -57,14 +58,15 @@ def _setting(
 
 
 def test_two_ranks_on_the_two_cores_of_a_host() -> None:
-    assert _setting({}, {}) == CellSetting(
+    idle = {"other_cpu_cores": 0.05}
+    assert _setting(idle, idle) == CellSetting(
         num_hosts=1,
         on_gpus=False,
         controller="mpi",
         every_core_computes=True,
         one_thread=True,
         num_cores=2,
-        other_cores=0.0,
+        load=OtherLoad(num_cores=2, num_launches=2),
     )
 
 
@@ -99,26 +101,14 @@ def test_passes_under_different_controllers_have_none_in_common() -> None:
 
 
 @pytest.mark.parametrize(
-    ("others", "threads", "found"),
-    [
-        (0.5, 1, 0.5),  # 2 threads and 0.5 exceed 2 cores
-        (0.2, 1, 0.0),  # within the limit of an idle host
-        (0.5, 0, 0.5),  # an unknown number of threads is at least 1
-    ],
+    ("threads", "taken"),
+    [(1, 0.5), (0, 0.5), (3, 1.35)],  # an unknown number of threads is at least 1
 )
-def test_other_processes_count_where_the_ranks_need_the_cores(
-    others: float, threads: int, found: float
-) -> None:
+def test_the_load_is_what_others_take_from_the_threads(threads: int, taken: float) -> None:
+    hosts = [{"hostname": "node1", "num_cores": 3}]
     ranks = ({"num_threads": threads},) * 2
-    assert _setting({"other_cpu_cores": others}, {}, ranks=ranks).other_cores == found
-
-
-def test_other_processes_on_free_cores_do_not_count() -> None:
-    host = {"hostname": "node1", "num_cores": 8}
-    assert _setting({"other_cpu_cores": 3.0}, hosts=[host]).other_cores == 0
-    busy = _setting({"other_cpu_cores": 6.5}, hosts=[host])
-    assert busy.crowd == "other processes kept up to 6.5 of 8 cores busy"
-    assert _setting().crowd == ""
+    load = _setting({"other_cpu_cores": 1.5}, ranks=ranks, hosts=hosts).load
+    assert load.taken_cores == pytest.approx(taken)
 
 
 @pytest.mark.parametrize(
@@ -148,12 +138,7 @@ def test_ranks_that_other_processes_keep_from_the_cores_do_not_count_as_waiting(
     assert not setting.ranks_mostly_wait
 
 
-def test_a_load_in_one_of_many_launches_explains_no_cost() -> None:
-    idle = [{"other_cpu_cores": 0.02}] * 9
-    assert _setting({"other_cpu_cores": 0.9}, *idle).other_cores == 0
-    assert _setting({"other_cpu_cores": 1.9}, *idle).other_cores == 1.9
-
-
 def test_an_unknown_host_has_no_cores() -> None:
     setting = _setting({"other_cpu_cores": 3.0}, hosts=[])
-    assert (setting.num_cores, setting.every_core_computes, setting.other_cores) == (0, False, 0)
+    assert (setting.num_cores, setting.every_core_computes) == (0, False)
+    assert setting.load.num_busy == 0

@@ -6,7 +6,7 @@ from hvdprof.analyze.pipeline import analyze_run
 from hvdprof.analyze.verdict.caveats import failure_caveat
 from hvdprof.analyze.verdict.failure_sentence import failure_sentence
 from hvdprof.api import load_run
-from hvdprof.model.notes import texts
+from hvdprof.model.notes import NoteCode, texts
 from hvdprof.model.run import FailedSegment, Verdict, VerdictParts
 from tests.builders.analysis import sweep
 from tests.builders.recorder_lines import host_of
@@ -102,6 +102,22 @@ def test_other_processes_on_the_machine_are_a_caveat_of_the_verdict(tmp_path):
         "Other processes kept up to 1.7 of 2 cores busy. Measure again without them before acting."
     )
     assert "Other processes" not in caveat_beside(tmp_path / "quiet", 0.05)
+
+
+@pytest.mark.heavy
+def test_a_small_load_in_one_of_fourteen_passes_is_a_note_and_no_fix(tmp_path):
+    alone, two = sweep({0: 10.0, 2: 14.06})[:2]
+    passes = [replace(alone, repeat=repeat, other_cpu_cores=0.02) for repeat in range(1, 14)]
+    passes.append(replace(two, other_cpu_cores=0.24))
+    write_run(tmp_path, passes, hosts=[host_of("node1", 2)])
+    found = analyze_run(load_run(tmp_path))
+    assert "Largest loss: compute slowdown" in found.verdict.sentence
+    assert "(26.0 %); fix: run fewer ranks per host than it has cores" in found.verdict.sentence
+    assert "ther processes" not in found.verdict.sentence + found.verdict.caveat
+    (busy,) = (note.text for note in found.warning_notes if note.code == NoteCode.OTHER_LOAD)
+    assert busy.startswith(
+        "Other processes kept cores busy during 1 of 14 passes, up to 0.2 cores in "
+    )
 
 
 @pytest.mark.heavy

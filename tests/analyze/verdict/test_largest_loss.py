@@ -1,7 +1,12 @@
 import pandas as pd
 import pytest
 
-from hvdprof.analyze.verdict.largest_loss import cost_of_baseline, largest_loss, offset
+from hvdprof.analyze.verdict.largest_loss import (
+    cost_of_baseline,
+    largest_loss,
+    nothing_large,
+    offset,
+)
 from hvdprof.model.causes import cause_id
 from hvdprof.model.tables.finding_tables import FINDINGS
 from hvdprof.model.tables.waterfall_tables import WATERFALL
@@ -129,6 +134,44 @@ def test_what_the_baseline_has_as_well_is_a_cost_with_its_fix():
     alone = cause("input-bound", 0.4)
     for row in (small, alone, cause("jitter", 0.5)):
         assert cost_of_baseline(row, FINDINGS.frame([fix]), own) is None
+
+
+@pytest.mark.parametrize(
+    ("share", "low", "high", "said"),
+    [
+        (0.049, 0.045, 0.053, "No large loss: the largest is input, 4.9 ± 0.4 % of the step."),
+        # Below a tenth of the step it is what every loop spends.
+        (0.08, 0.07, 0.09, "No large loss: the largest is input, 8.0 ± 1.0 % of the step."),
+        (0.08, -0.02, 0.18, "No certain loss: the largest is input, 8 ± 10 % of the step."),
+    ],
+)
+def test_the_largest_term_bounds_what_is_lost(share, low, high, said):
+    own = pd.Series({"model": "resnet18", "np": 2, "engine": "horovod"})
+    rows = [cause("input-bound", share, low, share_high=high), cause("jitter", 0.01)]
+    rows.append(cause("baseline-credit", 0.5))
+
+    found = nothing_large(pd.concat(rows), own)
+    assert found == (said, f"{said.partition(':')[0]}.")
+    # Steps without phases hide what they spend on input.
+    assert nothing_large(pd.concat(rows[1:]), own) is None
+
+
+@pytest.mark.parametrize(("share", "is_named"), [(0.39, True), (0.37, False)])
+def test_long_steps_without_a_row_are_the_loss_where_they_cost_most(share, is_named):
+    stalls = finding(
+        id="stalled-steps",
+        phrase="stalled steps",
+        fix="look for jobs",
+        cause_id="",
+        cost_share=share,
+        cost_ns=share * STEP_NS,
+        **{name: CELL[name] for name in ("model", "np", "engine")},
+    )
+    found = loss([SLOW], stalls, FINDING)
+
+    text = "Largest loss: stalled steps, 39.0 ms per step (39.0 %); fix: look for jobs."
+    assert (found.sentence.text == text) == is_named
+    assert found.cause_id == ("" if is_named else "straggler/1/data")
 
 
 def test_another_cell_is_not_asked():

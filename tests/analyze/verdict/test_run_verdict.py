@@ -1,6 +1,7 @@
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from hvdprof.analyze.verdict.run_verdict import verdict
@@ -118,9 +119,78 @@ def test_faster_than_the_baseline_is_legal(tmp_path: Path) -> None:
 def test_one_number_of_ranks(tmp_path: Path) -> None:
     verdict = analysis_of(tmp_path, sweep({0: 10, 1: 12.5})).verdict
     assert verdict.sentence == (
-        "mnist on 1 rank: 2,560 ± 41 samples/s, 80.0 ± 1.8 % of torch np=1. One number "
-        "of ranks alone: no scaling to judge."
+        "mnist on 1 rank: 2,560 ± 41 samples/s, 80.0 ± 1.8 % of torch np=1. Largest loss: compute "
+        "slowdown, 2.25 ms per step (18.0 %)."
     )
+    assert verdict.caveat == "One number of ranks alone: no scaling to judge."
+
+
+def with_checkpoints(size: int, *, engine: str = "horovod", every: int = 15) -> list[PassSpec]:
+    """Three launches of one number of ranks, which pause for 180 ms every so many steps of 80 ms.
+
+    Nothing pauses with ``every`` of 0.
+    """
+    passes = []
+    for repeat in (1, 2, 3):
+        noise = np.random.default_rng(repeat).normal(0, 0.3, (size, 107))
+        parts = {
+            name: np.full((size, 107), part) for name, part in typical_parts(80.0, 2.0).items()
+        }
+        parts["forward"] += noise
+        if every:
+            parts["outside"][:, every - 1 :: every] += 180.0
+        segment = SegmentSpec(engine=engine, parts_ms=parts, num_steps=105)
+        passes.append(PassSpec(size=size, repeat=repeat, segments=[segment]))
+    return passes
+
+
+CHECKPOINTS = "evaluation, checkpoints, the end of a data shard."
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize(
+    ("size", "engine", "loss", "fix"),
+    [
+        (1, "horovod", "pauses every 15 steps", "look for what the loop does every 15 steps:"),
+        (2, "ddp", "all ranks pause every 15 steps", "look for what all ranks do every 15 steps:"),
+    ],
+)
+def test_pauses_of_one_number_of_ranks_are_its_largest_loss(
+    tmp_path: Path, size: int, engine: str, loss: str, fix: str
+) -> None:
+    found = analysis_of(tmp_path, with_checkpoints(size, engine=engine))
+    said = f"Largest loss: {loss}, 12.0 ms per step (13.1 %); fix: {fix} {CHECKPOINTS}"
+    assert found.verdict.sentence.endswith(f" samples/s. {said}")
+    assert found.verdict.headline.endswith(f"Largest loss: {loss}, 12.0 ms per step.")
+    assert found.verdict.caveat == "One number of ranks alone: no scaling to judge."
+    waterfall = found.table("waterfall")
+    (row,) = waterfall[(waterfall["term"] == "pause").to_numpy()].to_dict("records")
+    assert found.verdict.parts.cause_id == row["cause_id"]
+    assert row["share"] == pytest.approx(12 / 92, rel=0.01)
+    # Once: the rule on long steps does not name them again.
+    assert list(found.findings["id"]).count("stalled-steps") == 1
+
+
+@pytest.mark.heavy
+def test_long_steps_of_plain_torch_are_its_largest_loss(tmp_path: Path) -> None:
+    verdict = analysis_of(tmp_path, with_checkpoints(1, engine="torch")).verdict
+    assert verdict.sentence.endswith(
+        " samples/s. Largest loss: stalled steps at a regular distance, 12.0 ms per step (13.0 %); "
+        "fix: look for what happens at that distance: checkpoints, evaluation, logging, the end of "
+        "a data shard."
+    )
+    assert verdict.parts.cause_id == ""
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("size", [1, 2])
+def test_one_number_of_ranks_that_loses_little_has_the_bound(tmp_path: Path, size: int) -> None:
+    verdict = analysis_of(tmp_path, with_checkpoints(size, every=0)).verdict
+    assert " samples/s. No large loss: the largest is " in verdict.sentence
+    assert verdict.sentence.endswith(", 4.9 ± 0.0 % of the step.")
+    assert verdict.headline.endswith(" samples/s. No large loss.")
+    assert verdict.biggest_loss == ""
+    assert verdict.caveat == "One number of ranks alone: no scaling to judge."
 
 
 @pytest.mark.heavy

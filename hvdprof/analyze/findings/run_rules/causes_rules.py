@@ -34,6 +34,7 @@ from hvdprof.analyze.findings.cell_finding import (
 from hvdprof.analyze.findings.evidence import Evidence, is_base
 from hvdprof.analyze.findings.finding import Finding, severity_of_cost
 from hvdprof.analyze.findings.gpu_advice import NCCL, own_gpu, sharing
+from hvdprof.analyze.findings.load_cause import explains
 from hvdprof.analyze.findings.run_rules.phase_times import (
     LongestWaits,
     lies_before_update,
@@ -170,7 +171,7 @@ def jitter(evidence: Evidence) -> Iterator[Finding]:
     for cause in costly_causes(evidence, JITTER):
         if cause.cell["num_steps"] < FEWEST_STEPS_OF_JITTER:
             continue
-        crowd = cell_setting(evidence.run, cause.cell).crowd
+        crowded = explains(cell_setting(evidence.run, cause.cell).load, cause.row)
         late, phase = str(cause.row["ranks"]), str(cause.row["phase"])
         sizes = sizes_within_steps(evidence, cause.cell)
         yield Finding(
@@ -190,10 +191,10 @@ def jitter(evidence: Evidence) -> Iterator[Finding]:
                 "Stragglers and pauses that have a finding of their own are not in it.",
             ),
             first_or(
-                END_OTHER_PROCESSES if crowd else Advice(),
+                END_OTHER_PROCESSES if crowded else Advice(),
                 _LATE_IN[phase].formatted(rank=late) if phase in _LATE_IN else _EVEN_OUT,
             ),
-            "possible" if crowd else "likely",
+            "possible" if crowded else "likely",
             **cause.cost,
         )
 
@@ -243,8 +244,8 @@ def compute_inflation(evidence: Evidence) -> Iterator[Finding]:
                 f"step than {reference}, {term.share_text} of the step.",
                 sharing(setting),
             ),
-            _why_slower(setting, str(cell["engine"])),
-            "possible" if setting.crowd else "likely",
+            _why_slower(term, setting),
+            "possible" if explains(setting.load, term.row) else "likely",
             **cost_of(cell, term.share, term.cost_ns, cause_id=term.cause_id),
         )
 
@@ -269,11 +270,11 @@ _OWN_CORES = advice(
 )
 
 
-def _why_slower(setting: CellSetting, engine: str) -> Advice:
+def _why_slower(term: CostlyCause, setting: CellSetting) -> Advice:
     """What to do about a compute slowdown, by where the ranks ran."""
     if setting.gpu_crowd:
-        return own_gpu(setting, engine)
-    if setting.crowd:
+        return own_gpu(setting, str(term.cell["engine"]))
+    if explains(setting.load, term.row):
         return END_OTHER_PROCESSES
     if setting.on_gpus:
         return in_turn(_COMPARE_CLOCKS, _FEWER_SMS if setting.backend == NCCL else Advice())

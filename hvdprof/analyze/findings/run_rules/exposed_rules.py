@@ -27,6 +27,7 @@ from hvdprof.analyze.findings.evidence import Cell, Evidence
 from hvdprof.analyze.findings.finding import Finding, severity_of_cost
 from hvdprof.analyze.findings.gpu_advice import NCCL, between_gpus
 from hvdprof.analyze.findings.horovod_cycle import CYCLE_TIME, cycle_ms
+from hvdprof.analyze.findings.load_cause import explains
 from hvdprof.analyze.findings.run_rules.ddp_transfer import under_ddp
 from hvdprof.analyze.findings.run_rules.gpu_transfer import (
     LOOK_AT_NCCL,
@@ -130,7 +131,7 @@ def _likely(evidence: Evidence, term: CostlyCause) -> Likely:
     if engine in _OF_TORCH:
         return between_gpus(_OF_TORCH[engine], setting, engine)
     waits = _waits_for_horovod(evidence, term, setting)
-    return waits or between_gpus(_transfer(evidence, term.cell, setting), setting, engine)
+    return waits or between_gpus(_transfer(evidence, term, setting), setting, engine)
 
 
 def _waits_for_horovod(
@@ -148,9 +149,9 @@ def _waits_for_horovod(
     return negotiation(evidence, term) if setting.on_gpus else None
 
 
-def _transfer(evidence: Evidence, cell: Cell, setting: CellSetting) -> Likely:
+def _transfer(evidence: Evidence, term: CostlyCause, setting: CellSetting) -> Likely:
     if setting.num_hosts > 1:
-        return _over_network(evidence, cell, setting)
+        return _over_network(evidence, term.cell, setting)
     if setting.on_gpus:
         where = "of ranks on one GPU" if setting.gpu_crowd else "between GPUs of one host"
         return Likely(
@@ -159,7 +160,7 @@ def _transfer(evidence: Evidence, cell: Cell, setting: CellSetting) -> Likely:
             "Backward does not cover it.",
             in_turn(_SEND_LESS_OFTEN, _CHECK_GPUS if setting.backend == NCCL else Advice()),
         )
-    return _on_cores(setting)
+    return _on_cores(term, setting)
 
 
 _OF_TORCH: dict[str, Likely] = {
@@ -246,14 +247,14 @@ def _over_network(evidence: Evidence, cell: Cell, setting: CellSetting) -> Likel
     return Likely("below-network", "transfers below the bandwidth of the network", why, action, use)
 
 
-def _on_cores(setting: CellSetting) -> Likely:
+def _on_cores(term: CostlyCause, setting: CellSetting) -> Likely:
     cores = (
         "the ranks' own cores, which all compute"
         if setting.every_core_computes
         else "the cores of this host"
     )
     less = in_turn(
-        END_OTHER_PROCESSES if setting.crowd else Advice(),
+        END_OTHER_PROCESSES if explains(setting.load, term.row) else Advice(),
         _free_cores(setting) if setting.every_core_computes else Advice(),
     )
     if setting.controller == "gloo":

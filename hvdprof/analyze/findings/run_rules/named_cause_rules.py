@@ -20,7 +20,6 @@ from hvdprof.analyze.findings.cause_advice import (
     OUTSIDE,
     cause_advice,
     hosts_of_cause,
-    is_rare_work,
 )
 from hvdprof.analyze.findings.cell_finding import (
     NO_DATA_PHASE,
@@ -31,13 +30,14 @@ from hvdprof.analyze.findings.cell_finding import (
     crowding,
     has_data_phase,
     mark_data,
+    raises_efficiency,
 )
 from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.finding import Finding, severity_of_cost
+from hvdprof.analyze.findings.load_cause import explains
 from hvdprof.analyze.findings.uneven_batches import uneven_batches
 from hvdprof.analyze.ranks.named_cause import (
     LASTING,
-    PERIODIC,
     PERSISTENT,
 )
 from hvdprof.analyze.steps.cell_setting import cell_setting
@@ -55,13 +55,11 @@ def named_causes(evidence: Evidence) -> Iterator[Finding]:
     wait.
     """
     for cause in costly_causes(evidence, STRAGGLER, PAUSE, oversubscribed=True):
-        crowd, sharing = _crowd(evidence, cause), crowding(evidence.run, cause.cell)
+        crowded, sharing = _is_crowded(evidence, cause), crowding(evidence.run, cause.cell)
         is_between = cause.row["phase"] == OUTSIDE
         may_be_data = is_between and not has_data_phase(evidence, cause.cell)
         # A pause now and then is hardly the input; a rank that is always late may well load slowly.
         loads_slowly = may_be_data and cause.row["pattern"] in LASTING
-        # Other processes know nothing of the steps of the job.
-        follows_steps = cause.row["pattern"] == PERIODIC or is_rare_work(cause)
         uneven = None
         if cause.row["pattern"] in LASTING and ranks_of(cause.row):
             uneven = uneven_batches(evidence, cause.cell, ranks_of(cause.row))
@@ -71,8 +69,7 @@ def named_causes(evidence: Evidence) -> Iterator[Finding]:
             cause_advice(evidence, cause),
             mark_data(evidence.run) if may_be_data and not loads_slowly else Advice(),
         )
-        explained = follows_steps or uneven is not None
-        others = END_OTHER_PROCESSES if crowd and not explained else Advice()
+        others = END_OTHER_PROCESSES if crowded and uneven is None else Advice()
         title, detail = cause_title(cause.row)
         yield Finding(
             _id(cause),
@@ -85,10 +82,11 @@ def named_causes(evidence: Evidence) -> Iterator[Finding]:
                 _explained(str(cause.row["phase"]), float(cause.row["phase_share"])),
                 uneven.sentence if uneven else "",
                 NO_DATA_PHASE if may_be_data else "",
+                raises_efficiency(evidence, cause.cell) if cause.row["np"] < 2 else "",
                 sharing,
             ),
             first_or(others, action),
-            _confidence(cause, crowd or sharing),
+            _confidence(cause, disturbed=crowded or bool(sharing)),
             detail=detail,
             **cause.cost,
         )
@@ -106,7 +104,7 @@ def _subject(cause: CostlyCause) -> str:
     return ranks_named(ranks) if ranks else cell_name(cause.cell)
 
 
-def _confidence(cause: CostlyCause, disturbed: str) -> str:
+def _confidence(cause: CostlyCause, *, disturbed: bool) -> str:
     sure = int(cause.row["num_launches"]) > 1 and not disturbed
     return "likely" if sure else "possible"
 
@@ -119,7 +117,8 @@ def _what(evidence: Evidence, cause: CostlyCause) -> str:
     if is_light(evidence.run):
         late += " per step"
     if row["term"] == PAUSE:
-        return f"{place}: all ranks pause in {of_rows}, for {late} each."
+        who = "all ranks pause" if row["np"] > 1 else "the rank pauses"
+        return f"{place}: {who} in {of_rows}, for {late} each."
     if not ranks:
         return f"{place}: in {of_rows} one of the ranks is late, by {late}."
     who = f"{ranks_named(ranks)}{hosts_of_cause(evidence, cause)}"
@@ -175,7 +174,7 @@ def _explained(phase: str, share: float) -> str:
     return f"{which} explains {units.percent(share, 0)} of the delay."
 
 
-def _crowd(evidence: Evidence, cause: CostlyCause) -> str:
-    """The processes that competed for the cores of a job on one host; unknown for other hosts."""
+def _is_crowded(evidence: Evidence, cause: CostlyCause) -> bool:
+    """Whether other processes can be the cause, of a job on one host; unknown for other hosts."""
     setting = cell_setting(evidence.run, cause.cell)
-    return setting.crowd if setting.num_hosts <= 1 else ""
+    return setting.num_hosts <= 1 and explains(setting.load, cause.row)

@@ -12,13 +12,20 @@ from numpy.typing import NDArray
 
 from hvdprof import units
 from hvdprof.analyze.findings.advice import Advice, advice, first_or, sentences
-from hvdprof.analyze.findings.cell_finding import cell_name, cell_place, cost_of
+from hvdprof.analyze.findings.cell_finding import (
+    cell_name,
+    cell_place,
+    cost_of,
+    costly_causes,
+    raises_efficiency,
+)
 from hvdprof.analyze.findings.evidence import Cell, Evidence
 from hvdprof.analyze.findings.finding import SMALLEST_COST, Finding, severity_of_cost
 from hvdprof.analyze.steps.cell_setting import cell_setting
 from hvdprof.analyze.steps.light_recording import is_light, row_noun
+from hvdprof.model.causes import PAUSE
 from hvdprof.model.launch_key import LAUNCH
-from hvdprof.model.tables.scaling_tables import JOB_STEPS, SCALING
+from hvdprof.model.tables.scaling_tables import JOB_STEPS
 
 LONG_STEP = 2.0
 """A step that takes this many medians is a stall."""
@@ -41,23 +48,19 @@ _AT_NO_DISTANCE = advice(
 )
 _MEASURE_ALONE = advice("end the other processes and measure again")
 
-_IN_BASELINE = (
-    "This cell is the baseline: unless more ranks stall as often, their scaling efficiency is too "
-    "high."
-)
-
 
 def stalled_steps(evidence: Evidence) -> Iterator[Finding]:
     """Steps of one rank that take far longer than the others, at a regular distance or not.
 
-    Reported where half of the launches of a cell or more have them. With one rank no other shows
-    what is usual, so WATERFALL names no pause.
+    Reported where half of the launches of a cell or more have them, and WATERFALL names no costly
+    pause: it has no rows of plain torch, and none of steps without a significant pattern.
     """
     steps = evidence.table(JOB_STEPS.name)
     if steps.empty:
         return
     measured = evidence.measured()
     measured = measured[measured["size"] == 1]
+    named = {_names(cause.cell) for cause in costly_causes(evidence, PAUSE, oversubscribed=True)}
     rows = row_noun(evidence.run)
     per_step = "per step " if is_light(evidence.run) else ""
     steady = steps[steps["steady"]].astype(dict.fromkeys(LAUNCH, str))
@@ -65,6 +68,9 @@ def stalled_steps(evidence: Evidence) -> Iterator[Finding]:
     for (model, size, engine), of_cell in joined.groupby(
         ["model", "size", "engine"], observed=True
     ):
+        cell = {"model": str(model), "np": int(str(size)), "engine": str(engine)}
+        if _names(cell) in named:
+            continue
         launches = [own for _, own in of_cell.groupby(LAUNCH)]
         found = [stall for own in launches if (stall := _stalls(own)) is not None]
         if len(found) < max(1.0, SHARE_OF_LAUNCHES * len(launches)):
@@ -76,8 +82,7 @@ def stalled_steps(evidence: Evidence) -> Iterator[Finding]:
         each_ns = float(np.mean([stall.each_ns for stall in found]))
         distances = [stall.distance for stall in found if stall.distance is not None]
         regular = float(np.median(distances)) if len(distances) == len(found) else None
-        cell = {"model": str(model), "np": int(str(size)), "engine": str(engine)}
-        crowd = cell_setting(evidence.run, cell).crowd
+        crowded = cell_setting(evidence.run, cell).load.can_cost(share, 1)
         yield Finding(
             "stalled-steps",
             severity_of_cost(share),
@@ -88,19 +93,16 @@ def stalled_steps(evidence: Evidence) -> Iterator[Finding]:
                 f"{per_step}longer than the others, {units.percent(share)} of all time.",
                 f"{sum(stall.number for stall in found)} such {rows} occur in {len(found)} of "
                 f"{len(launches)} launches.",
-                _IN_BASELINE if _is_baseline(evidence, cell) else "",
+                raises_efficiency(evidence, cell),
             ),
-            _action(regular, crowd),
+            _action(regular, crowded=crowded),
             "possible" if regular is None else "likely",
             **cost_of(cell, share, share * float(of_cell["dur_ns"].mean()), share),
         )
 
 
-def _is_baseline(evidence: Evidence, cell: Cell) -> bool:
-    """Whether the efficiency of more ranks is relative to this cell."""
-    rows = evidence.table(SCALING.name)
-    own = rows[(rows["model"].astype(str) == cell["model"]) & (rows["np"] > cell["np"])]
-    return f"{cell['engine']} np={cell['np']}" in set(own["baseline"].astype(str))
+def _names(cell: Cell) -> tuple[str, int, str]:
+    return str(cell["model"]), int(cell["np"]), str(cell["engine"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +127,10 @@ def _stalls(steps: pd.DataFrame) -> _Stall | None:
     return _Stall(int(is_long.sum()), share, float(excess.mean()), _distance(numbers))
 
 
-def _action(regular: float | None, crowd: str) -> Advice:
+def _action(regular: float | None, *, crowded: bool) -> Advice:
     if regular is not None:
         return _AT_REGULAR_DISTANCE
-    return first_or(_MEASURE_ALONE if crowd else Advice(), _AT_NO_DISTANCE)
+    return first_or(_MEASURE_ALONE if crowded else Advice(), _AT_NO_DISTANCE)
 
 
 def _distance(numbers: NDArray[np.float64]) -> float | None:
