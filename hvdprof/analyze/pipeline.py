@@ -27,12 +27,13 @@ from hvdprof.analyze.steps.step_work import step_work, with_all_ranks
 from hvdprof.analyze.stragglers.stragglers import lateness_table
 from hvdprof.analyze.stragglers.timeline_writer import without_timeline_writer
 from hvdprof.analyze.stragglers.waiting import waiting_tables
+from hvdprof.analyze.verdict.agreement import cell_account
 from hvdprof.analyze.verdict.attached_verdict import attached_verdict, led_by_errors
 from hvdprof.analyze.verdict.busy_machine import busy_sentences, without_fixes
 from hvdprof.analyze.verdict.caveats import with_caveats
 from hvdprof.analyze.verdict.data_quality import warnings_of
 from hvdprof.analyze.verdict.failures import failed_segments
-from hvdprof.analyze.verdict.run_verdict import verdict
+from hvdprof.analyze.verdict.run_verdict import CellChecks, verdict
 from hvdprof.analyze.verdict.traced_verdict import traced_verdict, without_rates
 from hvdprof.model.cached_rows import LazyFrames
 from hvdprof.model.run import Run, RunAnalysis
@@ -123,7 +124,9 @@ def analyze_run(run: Run) -> RunAnalysis:
     found = findings(Evidence(run, tables))
     pages = file_pages(run, found) if FILES.name in run.frames else ()
     if has_traces(run.manifest):
-        of_traces = traced_verdict(run, by_cell, derived[WATERFALL.name], found, waits.caused_wait)
+        of_traces = traced_verdict(
+            run, by_cell, derived[WATERFALL.name], found, waits.caused_wait, waits.rank_costs
+        )
         answer = led_by_errors(run, of_traces, found, pages)
     else:
         answer = attached_verdict(
@@ -134,7 +137,10 @@ def analyze_run(run: Run) -> RunAnalysis:
                 found,
                 failed,
                 run.manifest,
-                busy_of=lambda cell: busy_sentences(run, cell),
+                checks=CellChecks(
+                    busy_of=lambda cell: busy_sentences(run, cell),
+                    account_of=lambda cell: cell_account(waits.rank_costs, run.segments, cell),
+                ),
             ),
             found,
             pages,

@@ -62,6 +62,8 @@ def cause_name(row: FrameRow) -> str:
         place = f", {where(str(row['phase']))}" if row.get("phase") else ""
         name = _OF_RANKS[term].format(f"{ranks_named(ranks)}{place}")
         return name if len(ranks) == 1 else name.replace("waits", "wait")
+    if term == INPUT_BOUND and row.get("np") == 1:
+        return SHORT_NAMES[term]
     if term not in (STRAGGLER, PAUSE):
         return TERMS[term] if term in TERMS else COMPARED_TERMS[term]
     return _titled(*_name(row))

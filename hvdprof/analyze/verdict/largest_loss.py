@@ -10,6 +10,7 @@ from hvdprof import units
 from hvdprof.analyze.findings.cell_finding import is_costly
 from hvdprof.analyze.findings.finding import SMALLEST_COST, WARNING_COST
 from hvdprof.analyze.stats.uncertainty import NAN
+from hvdprof.analyze.verdict.agreement import CellAccount, contradiction
 from hvdprof.analyze.verdict.evaluation_loss import loss_beyond_steps
 from hvdprof.model.cause_names import cause_name, short_cause_name
 from hvdprof.model.causes import BASELINE_CREDIT, CAUSES, INPUT_BOUND, OUTSIDE_PHASES, PAUSE
@@ -53,8 +54,11 @@ def largest_loss(
     *,
     smallest: float = SMALLEST_COST,
     terms: Sequence[str] = tuple(CAUSES),
+    account: CellAccount | None = None,
 ) -> LargestLoss | None:
     """The largest loss of a cell without toggles; None where none costs enough.
+
+    Where the account of its ranks contradicts the cause, the sentence says so, without a fix.
 
     Without a baseline, time in the data phase and between steps is named from a tenth of the step
     on: every loop has some. What the engine itself costs one rank has no fix.
@@ -65,6 +69,7 @@ def largest_loss(
         cell: A row of SCALING.
         smallest: Share of the step below which a cause is not named.
         terms: The terms to choose from.
+        account: That of the ranks of the cell, by which the cause is checked.
     """
     model, np_, engine = str(cell["model"]), int(cell["np"]), str(cell["engine"])
     rows = of_base_cell(waterfall, model, np_, engine).to_dict("records")
@@ -81,6 +86,8 @@ def largest_loss(
         beyond = loss_beyond_steps(findings, cell, NAN)
         return LargestLoss("", NAN, beyond) if beyond else None
     row, *others = costly
+    if account is not None and (against := contradiction(row, rows, account)):
+        return LargestLoss("", NAN, against)
     beyond = loss_beyond_steps(findings, cell, float(row["share"]))
     time = units.milliseconds_within(row["time_ns"], row["time_low_ns"], row["time_high_ns"])
     share = units.percent_within(row["share"], row["share_low"], row["share_high"])

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
@@ -10,6 +10,7 @@ from hvdprof import units
 from hvdprof.analyze.findings.finding import SMALLEST_COST, WARNING_COST
 from hvdprof.analyze.scaling.judged_cells import base_cells, largest_of_each_model, scaled_cells
 from hvdprof.analyze.stats.uncertainty import NAN
+from hvdprof.analyze.verdict.agreement import CellAccount
 from hvdprof.analyze.verdict.failure_sentence import failure_sentence
 from hvdprof.analyze.verdict.largest_loss import (
     LargestLoss,
@@ -43,6 +44,21 @@ _ONE_LAUNCH = Note(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class CellChecks:
+    """What is asked of a cell before its largest loss is named.
+
+    ``busy_of``: that other processes leave the cell without an answer, and what to do.
+    ``account_of``: the account of its ranks, which the largest loss must agree with.
+    """
+
+    busy_of: Callable[[pd.Series], tuple[str, str] | None] = lambda cell: None
+    account_of: Callable[[pd.Series], CellAccount | None] = lambda cell: None
+
+
+_NO_CHECKS = CellChecks()
+
+
 def verdict(
     scaling: pd.DataFrame,
     waterfall: pd.DataFrame,
@@ -50,7 +66,7 @@ def verdict(
     failed: Sequence[FailedSegment],
     manifest: Manifest,
     *,
-    busy_of: Callable[[pd.Series], tuple[str, str] | None] = lambda cell: None,
+    checks: CellChecks = _NO_CHECKS,
 ) -> Verdict:
     """The verdict of a run: at most two sentences, and a caveat.
 
@@ -73,9 +89,9 @@ def verdict(
         findings: FINDINGS.
         failed: The failed measurements, first failure first.
         manifest: That of the run.
-        busy_of: That other processes leave a cell without an answer, and what to do.
+        checks: What is asked of a cell before its largest loss is named.
     """
-    answer = _judged(scaling, waterfall, findings, failed, manifest, busy_of)
+    answer = _judged(scaling, waterfall, findings, failed, manifest, checks)
     if manifest.status not in NOT_ENDED or not answer.model:
         return answer
     ended = sum(record.status not in NOT_ENDED for record in manifest.passes)
@@ -89,7 +105,7 @@ def _judged(
     findings: pd.DataFrame,
     failed: Sequence[FailedSegment],
     manifest: Manifest,
-    busy_of: Callable[[pd.Series], tuple[str, str] | None],
+    checks: CellChecks,
 ) -> Verdict:
     stall = next((str(lead) for lead in findings["lead"] if lead), "")
     base = base_cells(scaling)
@@ -97,29 +113,33 @@ def _judged(
     valid = many[~many["oversubscribed"]]
     if not valid.empty:
         cell = _worst(valid)
-        if busy := busy_of(cell):
+        if busy := checks.busy_of(cell):
             return _busy_verdict(cell, busy, stall or _failure(failed, cell))
         # Where no efficiency is lost for certain, a cause must be worth a warning.
         is_lost = cell["efficiency_high"] < 1 or math.isnan(cell["efficiency_high"])
         smallest = SMALLEST_COST if is_lost else WARNING_COST
-        loss = largest_loss(waterfall, findings, cell, smallest=smallest)
+        loss = largest_loss(
+            waterfall, findings, cell, smallest=smallest, account=checks.account_of(cell)
+        )
         lead = stall or _failure(failed, cell)
         return _scaling_verdict(cell, loss, lead, cost_of_baseline(waterfall, findings, cell))
     if not many.empty:
         cell = _worst(many)
-        loss = largest_loss(waterfall, findings, cell, terms=OF_CROWDED_CELLS)
+        loss = largest_loss(
+            waterfall, findings, cell, terms=OF_CROWDED_CELLS, account=checks.account_of(cell)
+        )
         of_baseline = cost_of_baseline(waterfall, findings, cell, terms=OF_CROWDED_CELLS)
         lead = stall or _failure(failed, cell)
         return _oversubscribed_verdict(cell, loss, lead, of_baseline)
     if not base.empty:
         cell = base.iloc[-1]
-        loss = largest_loss(waterfall, findings, cell)
+        loss = largest_loss(waterfall, findings, cell, account=checks.account_of(cell))
         rest = nothing_large(waterfall, cell) if loss is None else loss.sentence
         return _one_size_verdict(cell, _ONE_SIZE_ALONE, loss, rest, stall or _failure(failed, cell))
     if not scaling.empty:
         cell = scaling.iloc[-1]
         why = _ONE_SIZE_ALONE if without_toggles(scaling).all() else _TOGGLES_ALONE
-        loss = largest_loss(waterfall, findings, cell)
+        loss = largest_loss(waterfall, findings, cell, account=checks.account_of(cell))
         rest = None if loss is None else loss.sentence
         return _one_size_verdict(cell, why, loss, rest, stall or _failure(failed, cell))
     answer = _empty_verdict(failed, manifest)

@@ -11,6 +11,7 @@ import pandas as pd
 from hvdprof import units
 from hvdprof.analyze.files.next_recording import TORCH_SCALING_COMMAND, torch_recording_command
 from hvdprof.analyze.ranks.delay import LEAST_STEPS_OF_CAUSE, SMALLEST_SHARE
+from hvdprof.analyze.verdict.agreement import cell_account
 from hvdprof.analyze.verdict.largest_loss import largest_loss
 from hvdprof.model.causes import CAUSES, EXPOSED_TRANSFER, INPUT_BOUND, OUTSIDE_PHASES
 from hvdprof.model.notes import Note, NoteCode
@@ -39,6 +40,7 @@ def traced_verdict(
     waterfall: pd.DataFrame,
     findings: pd.DataFrame,
     caused_wait: pd.DataFrame,
+    rank_costs: pd.DataFrame,
 ) -> Verdict:
     """The verdict on the traces of a job.
 
@@ -53,6 +55,7 @@ def traced_verdict(
         waterfall: WATERFALL.
         findings: FINDINGS.
         caused_wait: CAUSED_WAIT.
+        rank_costs: RANK_COSTS.
     """
     record = run.manifest.passes[0]
     name = record.segments[0].segment.model
@@ -78,7 +81,10 @@ def traced_verdict(
     num_steps = int(cell["num_steps"])
     few = num_steps < LEAST_STEPS_OF_CAUSE
     terms = _OF_FEW_STEPS if few else tuple(CAUSES)
-    loss = None if missing else largest_loss(waterfall, findings, cell, terms=terms)
+    account = cell_account(rank_costs, run.segments, cell)
+    loss = (
+        None if missing else largest_loss(waterfall, findings, cell, terms=terms, account=account)
+    )
     rest = "" if missing or is_hidden else "No single loss stands out."
     if few and (last := _last_rank(caused_wait, num_steps)):
         loss, rest = None, last

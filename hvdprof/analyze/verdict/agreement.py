@@ -1,0 +1,120 @@
+"""Whether the cause that a verdict is about to name agrees with the account of each rank.
+
+WATERFALL and RANK_COSTS are computed from the same steps in two ways. What the first lines say must
+hold in both: else there is no single cause to name.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from hvdprof import units
+from hvdprof.model.cause_names import cause_name, ranks_of, where
+from hvdprof.model.causes import (
+    COMPUTE_INFLATION,
+    INPUT_BOUND,
+    OUTSIDE_PHASES,
+    STRAGGLER,
+)
+from hvdprof.model.cell_key import of_base_cell
+from hvdprof.model.frame_row import FrameRow
+from hvdprof.model.launch_key import LAUNCH
+from hvdprof.model.run import Sentence
+from hvdprof.rundir.manifest import Mode
+
+PHASES_OF_ALL: Mapping[str, tuple[str, ...]] = {
+    INPUT_BOUND: ("data",),
+    OUTSIDE_PHASES: ("outside", "before_update"),
+    COMPUTE_INFLATION: ("forward", "backward", "optimizer"),
+}
+"""The phases of the terms that all ranks share."""
+
+MOST = 0.75
+"""Share of what the ranks cost in a phase from which it is one rank's."""
+
+LEAST_BORNE = 1 / 3
+"""Share of a cost that the account bears at least: what ranks overlap is split among them."""
+
+
+@dataclass(frozen=True, slots=True)
+class CellAccount:
+    """RANK_COSTS of a cell, means over its launches.
+
+    ``rows`` has a row per rank and phase with ``cost_share``, ``later_share`` and ``shared_ns``.
+    """
+
+    rows: pd.DataFrame
+
+    def cost(self, rank: int) -> float:
+        """What a rank costs, or is later by where that is more: among many it costs a part."""
+        own = self.rows[self.rows["rank"] == rank]
+        return max(float(own["cost_share"].sum()), float(own["later_share"].sum()))
+
+    def shared(self, phases: Sequence[str]) -> float:
+        """What half of the ranks spend in the phases, ns per step; equal for all ranks."""
+        in_phases = self.rows[self.rows["phase"].isin(phases)]
+        return float(in_phases.groupby("phase")["shared_ns"].mean().sum())
+
+
+def cell_account(rank_costs: pd.DataFrame, segments: pd.DataFrame, cell: pd.Series) -> CellAccount:
+    """The account of a cell without toggles, in throughput mode.
+
+    Args:
+        rank_costs: RANK_COSTS.
+        segments: SEGMENTS.
+        cell: A row of SCALING.
+    """
+    of_cell = of_base_cell(segments, str(cell["model"]), int(cell["np"]), str(cell["engine"]))
+    launches = of_cell[(of_cell["mode"] == Mode.THROUGHPUT).to_numpy(dtype=bool)]
+    names = dict.fromkeys(LAUNCH, "str")
+    rows = rank_costs.astype(names).merge(launches[list(LAUNCH)].astype(names))
+    columns = ["cost_share", "later_share", "shared_ns"]
+    means = rows.groupby(["rank", "phase"], as_index=False, observed=True)[columns].mean()
+    return CellAccount(means.astype({"rank": int, "phase": str}))
+
+
+def contradiction(
+    row: FrameRow, named: Sequence[FrameRow], account: CellAccount
+) -> Sentence | None:
+    """What the first lines say instead of a cause that the account contradicts; else None.
+
+    1.  A loss of all ranks is none where what they share there bears less than a third of it, and
+        one rank has three quarters of what the ranks cost there.
+    2.  A straggler is none where its account bears less than a third of the cost, and where a rank
+        without a name costs more than both.
+
+    Args:
+        row: The costliest row of WATERFALL.
+        named: The rows of the cell.
+        account: That of the cell.
+    """
+    rows = account.rows
+    if rows.empty:
+        return None
+    share, ranks = float(row["share"]), ranks_of(row)
+    phases = PHASES_OF_ALL.get(str(row["term"]), ())
+    known = {one for other in named for one in ranks_of(other)}
+    if phases and not ranks:
+        in_phase = rows[rows["phase"].isin(phases)]
+        costs = in_phase.groupby("rank")["cost_share"].sum()
+        rank, cost = int(costs.index[int(costs.argmax())]), float(costs.max())
+        borne = account.shared(phases) * share / float(row["time_ns"])
+        if borne < LEAST_BORNE * share and rank not in known and cost >= MOST * float(costs.sum()):
+            return _no_single_cause(row, rank, cost, phases[0])
+    if row["term"] == STRAGGLER and ranks:
+        own = sum(account.cost(rank) for rank in ranks)
+        others = {rank: account.cost(rank) for rank in rows["rank"].unique() if rank not in known}
+        rank = max(others, key=lambda one: others[one], default=ranks[0])
+        if own < LEAST_BORNE * share or (rank in others and others[rank] > max(own, share)):
+            of_rank = rows[rows["rank"] == rank]
+            phase = str(of_rank["phase"].iloc[int(of_rank["cost_share"].argmax())])
+            return _no_single_cause(row, rank, account.cost(rank), phase)
+    return None
+
+
+def _no_single_cause(row: FrameRow, rank: int, cost: float, phase: str) -> Sentence:
+    waterfall = f"{cause_name(row)} has {units.percent(float(row['share']))} in the waterfall"
+    text = "Largest loss: no single cause"
+    account = f"rank {rank} costs {units.percent(cost)}, most of it {where(phase)}"
+    return Sentence(f"{text}: {waterfall}, but {account}.", f"{text}.")
