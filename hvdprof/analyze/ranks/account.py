@@ -86,9 +86,10 @@ def shared(own: Times, per_step: int = 1, is_normal: Bools | None = None) -> Tim
 def _usual(times: Times) -> Times:
     """[phases] The lower median of the ranks' medians of [points, ranks, phases], NaN left out."""
     known = ~np.isnan(times).all(axis=(0, 2))
-    of_ranks = np.nanmedian(times[:, known], axis=0)
-    if not len(of_ranks):
+    if not known.any():
         return np.zeros(times.shape[2])
+    median = np.nanmedian if np.isnan(times).any() else np.median
+    of_ranks = median(times[:, known], axis=0)
     return np.asarray(np.sort(of_ranks, axis=0)[(len(of_ranks) - 1) // 2])
 
 

@@ -32,6 +32,7 @@ from hvdprof.analyze.ranks.named_cause import (
     NamedCause,
 )
 from hvdprof.analyze.ranks.own_time import MIXED
+from hvdprof.analyze.ranks.phases import OwnTimes, phase_of
 from hvdprof.analyze.ranks.queues import without_empty_queues
 from hvdprof.analyze.ranks.rank_times import RankTimes, rank_times
 from hvdprof.analyze.ranks.shapes import described
@@ -44,18 +45,6 @@ MOST_CAUSES = 5
 SAME_PERIOD = 0.1
 """Largest difference of the periods, or of the first steps, of ranks that are alike."""
 
-LEAST_EXPLAINED = 0.8
-"""Share of the excess from which a phase is named in any case."""
-
-DOMINANT_SHARE, DOMINANT_RATIO = 0.5, 2.0
-"""A phase other than compute is named from half of the excess on, if no other has half as much.
-
-Waiting for data cools caches, so that the forward pass of the same rank takes longer, too: a rank
-with 40 ms in its data phase had 74 % of its excess there. Slow compute lengthens forward and
-backward in proportion, so neither explains the delay alone.
-"""
-
-_COMPUTE = ("forward", "backward")
 _STEPS_APART = {STRAGGLER: 1, PAUSE: 2}
 
 
@@ -86,8 +75,9 @@ def named_causes(work: StepWork) -> tuple[NamedCause, ...]:
     if total.shape[1] > 1:
         events, rest = rank_events(excess, series)
         delays += events + late_ranks(rest, step_ns)
+    own = OwnTimes(times.of_steps(times.own_ns), times.phases)
     found = [
-        _described(_apart_from(delay, delays), delay, excess, of_all, times, series)
+        _described(_apart_from(delay, delays), delay, excess, of_all, own, series)
         for delay in delays
     ]
     merged = [
@@ -121,64 +111,22 @@ def _described(
     delay: Delay,
     excess: Times,
     of_all: Times,
-    times: RankTimes,
+    own: OwnTimes,
     series: Series,
 ) -> _Found:
     """The delay with its phase, and with the pattern that it has in this phase."""
     if delay.kind == PAUSE:
         of_pause = of_all - np.median(of_all, axis=0)
         by_phase = of_pause[delay.affected.any(axis=1)].sum(axis=0)
-        return _Found(described(delay, excess.sum(axis=2), series), *_phase(times.phases, by_phase))
-    own = times.of_steps(times.own_ns)
-    phase, share = _phase(times.phases, _by_phase(delay, own, free))
-    late = excess.sum(axis=2) if phase == MIXED else excess[..., times.phases.index(phase)]
+        whole = described(delay, excess.sum(axis=2), series)
+        return _Found(whole, *phase_of(own.names, by_phase))
+    phase, share = own.phase(delay, free)
+    late = excess.sum(axis=2) if phase == MIXED else excess[..., own.names.index(phase)]
     whole = described(delay, late, series)
     if delay.is_event and whole.pattern in LASTING:
         # The largest steps of a slow rank are no sample of its phases.
-        phase, share = _phase(times.phases, _by_phase(whole, own, free))
+        phase, share = own.phase(whole, free)
     return _Found(whole, phase, share)
-
-
-def _by_phase(delay: Delay, own: Times, free: Bools) -> Times:
-    """[phases] Its excess over the other ranks in the affected steps; of events, beyond the usual.
-
-    The phases of what is shared cannot serve: of two ranks, the longer one of each phase exceeds
-    it, so that noise of the others would count as excess of the late one.
-
-    Args:
-        delay: Of ranks.
-        own: [steps, ranks, phases]
-        free: [steps] Where no other delay acts; counts for a delay that lasts.
-    """
-    columns = list(delay.places)
-    affected, times = delay.affected[:, columns], own[:, columns]
-    others = np.delete(own, columns, axis=1)
-    if not delay.is_event and (affected & free[:, None]).any():
-        affected = affected & free[:, None]
-    if delay.is_event:
-        free = np.where(affected[..., None], np.nan, times)
-        known = ~np.isnan(free).all(axis=0)
-        usual = np.zeros(times.shape[1:])
-        usual[known] = np.nanmedian(free[:, known], axis=0)
-        times = times - usual
-        others = others - np.median(others, axis=0) if others.shape[1] else others
-    if others.shape[1]:
-        times = times - np.median(others, axis=1, keepdims=True)
-    return np.asarray(np.where(affected[..., None], times, 0.0).sum(axis=(0, 1)))
-
-
-def _phase(names: Sequence[str], excess: Times) -> tuple[str, float]:
-    if len(names) == 1:
-        return MIXED, NAN
-    largest, whole = int(excess.argmax()), float(excess.sum())
-    share = float(excess[largest] / whole) if whole > 0 else NAN
-    second = float(np.delete(excess, largest).max(initial=0.0))
-    dominates = (
-        names[largest] not in _COMPUTE
-        and share >= DOMINANT_SHARE
-        and excess[largest] >= DOMINANT_RATIO * second
-    )
-    return (names[largest] if share >= LEAST_EXPLAINED or dominates else MIXED), share
 
 
 def _apart(found: list[_Found]) -> list[_Found]:

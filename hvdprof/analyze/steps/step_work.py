@@ -172,13 +172,15 @@ def medians_of_others(times: Times) -> Times:
         times: [steps, ranks]
     """
     num_ranks = times.shape[1]
-    ordered = np.sort(times, axis=1)
-    rank_of = np.argsort(np.argsort(times, axis=1, kind="stable"), axis=1, kind="stable")
-    # From the sorted row without one place.
-    lower, upper = (num_ranks - 2) // 2, (num_ranks - 1) // 2
-    low = np.take_along_axis(ordered, lower + (rank_of <= lower), axis=1)
-    high = np.take_along_axis(ordered, upper + (rank_of <= upper), axis=1)
-    return np.asarray((low + high) / 2)
+    middle = num_ranks // 2
+    if num_ranks % 2 == 0:
+        low, high = np.partition(times, (middle - 1, middle), axis=1)[:, middle - 1 : middle + 1].T
+        return np.asarray(np.where(times <= low[:, None], high[:, None], low[:, None]))
+    places = (middle - 1, middle, middle + 1)
+    low, own, high = np.partition(times, places, axis=1)[:, middle - 1 : middle + 2].T[..., None]
+    # Without a time below the middle, the two above it are left, and so on.
+    without_own = np.where(times >= high, low + own, low + high)
+    return np.asarray(np.where(times <= low, own + high, without_own) / 2)
 
 
 def _releases(events: pd.DataFrame) -> dict[LaunchKey, pd.DataFrame]:

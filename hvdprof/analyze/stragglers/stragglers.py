@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from hvdprof.analyze.ranks.account import account
 from hvdprof.analyze.ranks.delay import LEAST_STEPS_OF_CAUSE, SMALLEST_SHARE, run_starts
 from hvdprof.analyze.ranks.named_cause import LASTING, STRAGGLER, NamedCause
-from hvdprof.analyze.ranks.names import LEAST_EXPLAINED
 from hvdprof.analyze.ranks.own_time import lateness_of, own_times
+from hvdprof.analyze.ranks.phases import LEAST_EXPLAINED
 from hvdprof.analyze.ranks.rank_times import rank_times
 from hvdprof.analyze.stats.distributions import normal_quantile
 from hvdprof.analyze.stats.uncertainty import CONFIDENCE, NAN, mean_of
