@@ -5,7 +5,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,10 @@ pytestmark = [pytest.mark.horovod, pytest.mark.root, pytest.mark.timeout(900)]
 
 BENCH = (sys.executable, "-m", "hvdprof", "bench", "--launcher", "srun")
 RUN = (sys.executable, "-m", "hvdprof", "run", "--launcher", "srun")
-SMALL = ("--models", "mnist", "--num-steps", "12", "--repeats", "1", "--np", "2")
+SMALL = (
+    *("--models", "mnist", "--batch-size", "4", "--num-steps", "12"),
+    *("--repeats", "1", "--np", "2"),
+)
 
 
 @pytest.fixture(scope="module")
@@ -137,18 +139,11 @@ def test_outside_an_allocation_it_says_so(slurm: SlurmNode, tmp_path: Path) -> N
 def test_a_step_that_is_ended_leaves_no_rank_behind(
     slurm: SlurmNode, controller: str, tmp_path: Path
 ) -> None:
-    faulty = replace(
-        slurm,
-        environment={
-            **slurm.environment,
-            "HVDPROF_FAULTS": "sleep:phase=forward,rank=1,amount=60s,every=6",
-        },
-    )
     done = within_allocation(
-        faulty,
-        *(*BENCH, *SMALL, "--controller", controller, "--num-warmup-batches", "2"),
-        *("--stall-warn", "4", "--stall-kill", "5"),
-        *("--quiet", "--output", str(tmp_path / "run"), "--format", "json"),
+        slurm,
+        *(*RUN, "--np", "2", "--no-trace", "--controller", controller),
+        *("--stall-warn", "4", "--stall-kill", "5", "--quiet", "--output", str(tmp_path / "run")),
+        *("--", "python", user_script.__file__, "--hang-at", "8"),
     )
     assert done.returncode == 6, done.stderr
     failed = analyze_run(load_run(tmp_path / "run")).failed

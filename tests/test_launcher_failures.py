@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.builders.places import ROOT
+
 pytestmark = [pytest.mark.horovod, pytest.mark.timeout(300)]
 
 SCRIPT = """
@@ -17,6 +19,10 @@ import os, sys
 import torch
 import torch.distributed as dist
 
+sys.path.append(sys.argv[2])
+from tests.builders.no_compiler import leave_out_compiler
+
+leave_out_compiler()
 os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": sys.argv[1]}
 os.environ.pop("TORCHELASTIC_USE_AGENT_STORE", None)
 dist.init_process_group("gloo")
@@ -44,7 +50,7 @@ def test_a_port_that_is_free_again_costs_a_second_start(tmp_path: Path) -> None:
         options = ("--launcher", "torchrun", "--np", "2", "--no-trace", "-o", str(folder))
         port = str(taken.getsockname()[1])
         running = subprocess.Popen(
-            _command("run", *options, "--", sys.executable, str(script), port),
+            _command("run", *options, "--", sys.executable, str(script), port, str(ROOT)),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

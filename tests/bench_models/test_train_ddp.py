@@ -97,19 +97,21 @@ def test_same_seed_gives_the_same_training_as_horovod(tmp_path):
         assert not any("buckets" in step for step in steps_of(own, "one"))
 
 
-@pytest.mark.parametrize("phase", ["forward", "backward"])
-def test_a_straggler_makes_the_other_rank_wait(tmp_path, phase):
+def test_a_straggler_makes_the_other_rank_wait(tmp_path):
+    phases = ("forward", "backward")
+    faults = (f"sleep:phase={phase},rank=1,amount=60ms" for phase in phases)
     ended = run_job(
         torchrun(2),
         plan(2, segment("one", engine="ddp", num_steps=12)),
         tmp_path,
-        HVDPROF_FAULTS=f"sleep:phase={phase},rank=1,amount=60ms",
+        HVDPROF_FAULTS=";".join(faults),
     )
     first, late = (steps_of(lines, "one")[-4:] for lines in of_both_ranks(ended))
     for waiting, own in zip(first, late, strict=True):
-        assert blocked_ns(waiting) > 0.8 * SLEEP_NS
+        # For both: it is more than one of them takes.
+        assert blocked_ns(waiting) > 0.8 * len(phases) * SLEEP_NS
         assert blocked_ns(own) < blocked_ns(waiting)
-        assert phase_ns(own, phase) >= SLEEP_NS
+        assert all(phase_ns(own, phase) >= SLEEP_NS for phase in phases)
 
 
 def test_adasum_is_refused(tmp_path):

@@ -27,6 +27,10 @@ SERVERS = """() => [...new Set(
 """Where figures would be uploaded to."""
 
 
+IS_DARK = "document.documentElement.dataset.mantineColorScheme === 'dark'"
+"""Whether a page of the dashboard is drawn in dark colours."""
+
+
 class WatchedPage:
     """A page, what its console complained about, and which other hosts it asked."""
 

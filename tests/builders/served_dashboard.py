@@ -16,14 +16,13 @@ from hvdprof.dashboards.bounded_server import bounded_server
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.view import View
 from tests.builders import nccl_log
-from tests.builders.browser import WatchedPage, serious_violations, watched_page
+from tests.builders.browser import IS_DARK, WatchedPage, serious_violations, watched_page
 from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts, write_run
 from tests.builders.run_spec import FIRST_STEP_NS
 from tests.builders.timeline_text import timeline_text
 
 _WIDE, _NARROW = 1280, 390
 """Widths of windows in pixels."""
-_IS_DARK = "document.documentElement.dataset.mantineColorScheme === 'dark'"
 HOSTILE_TENSOR = "allreduce.<img src=x onerror=alert(1)>"
 
 
@@ -152,7 +151,7 @@ def check_in_browser(page, folder: Path, expected: dict[str, str]) -> None:
         for width, dark in ((_WIDE, False), (_NARROW, True)):
             watched.resize(width, dark=dark)
             _check_in_window(watched, f"{address}{page.PATH}", width, paths, expected)
-            assert watched.page.evaluate(_IS_DARK) == dark
+            assert watched.page.evaluate(IS_DARK) == dark
 
 
 def _check_in_window(

@@ -6,7 +6,7 @@ from hvdprof.dashboards.pages import forecast
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.report.forecast.forecast_json import write_forecast
 from hvdprof.rundir.layout import RunPaths
-from tests.builders.browser import serious_violations, show, watched_page
+from tests.builders.browser import IS_DARK, serious_violations, show, watched_page
 from tests.builders.finished_forecast import finished_forecast
 from tests.builders.run_directory import PassSpec, SegmentSpec, write_run
 from tests.builders.served_dashboard import (
@@ -76,16 +76,17 @@ def test_without_a_forecast_the_page_names_the_command(tmp_path):
 @pytest.mark.browser
 def test_the_page_is_clean_in_a_browser(tmp_path):
     run = with_forecasts(tmp_path / "run")
-    with served(RunStore([run])) as address:
+    with served(RunStore([run])) as address, watched_page(address) as watched:
+        page = watched.page
         for width, dark in ((1280, False), (390, True)):
-            with watched_page(address, width=width, dark=dark) as watched:
-                page = watched.page
-                show(watched, f"{address}{forecast.PATH}?run=run&forecast=20261122-180000")
-                page.wait_for_selector(".forecast-curve .scatterlayer .trace", state="attached")
-                page.wait_for_selector(".forecast-causes .barlayer path", state="attached")
-                page.get_by_text("What to measure next").first.wait_for()
-                page.wait_for_load_state("networkidle")
-                assert page.evaluate("document.documentElement.scrollWidth") <= width
-                assert watched.complaints == []
-                assert serious_violations(page) == []
-                assert watched.foreign_requests == []
+            watched.resize(width, dark=dark)
+            show(watched, f"{address}{forecast.PATH}?run=run&forecast=20261122-180000")
+            page.wait_for_selector(".forecast-curve .scatterlayer .trace", state="attached")
+            page.wait_for_selector(".forecast-causes .barlayer path", state="attached")
+            page.get_by_text("What to measure next").first.wait_for()
+            page.wait_for_load_state("networkidle")
+            assert page.evaluate(IS_DARK) == dark
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            assert watched.complaints == []
+            assert serious_violations(page) == []
+            assert watched.foreign_requests == []
