@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from benchmarks.blind_draw import INPUT, NONE, PAUSES, QUEUE, ROTATING, TWO, Drawn
-from benchmarks.script_fault_cases import STRAGGLER, Case
+from benchmarks.script_fault_cases import INPUT_BOUND, PAUSE, STRAGGLER, Case
 from benchmarks.script_fault_judgement import (
     LEAST_SHARE,
     PHASE_WORDS,
@@ -24,12 +24,14 @@ class Judgement:
     """What is right of what was said; None where the kind of bug does not ask.
 
     ``is_listed`` is whether WATERFALL has all bugs of single ranks, with their phases, in any row.
+    ``is_behind``: the first lines name transfer that takes longer than the bug, which is below.
     ``cost_error`` is relative to what the ranks lost. ``why_not`` says why a launch does not count.
     """
 
     ranks: bool
     phase: bool | None = None
     is_listed: bool | None = None
+    is_behind: bool = False
     has_false_name: bool = False
     cost_error: float | None = None
     why_not: str = ""
@@ -63,18 +65,42 @@ def judge(
     own = {rank for ranks in drawn.bugs.values() for rank in ranks}
     own = set() if drawn.kind in OF_NO_RANK else own
     first = mentioned[0] if mentioned else frozenset()
-    error, is_small = _cost(drawn, said, own, lost)
+    lost_ns, error = _cost(drawn, said, own, lost)
+    is_small = not lost_ns >= LEAST_SHARE * said.step_ns
+    is_listed = bugs <= listed if own else None
     why_not = "not judged: too busy" if report["verdict"]["is_too_busy"] else ""
     if is_small and drawn.kind != NONE:
         why_not = why_not or f"cost less than {LEAST_SHARE:.0%} of a step"
+    is_longer = "exposed" in text and _transfer_ns(report, drawn.np) > lost_ns
     return said, Judgement(
         ranks=_has_ranks(drawn, text, first, stragglers),
         phase=_has_phase(drawn, text, first),
-        is_listed=bugs <= listed if own else None,
+        is_listed=is_listed,
+        is_behind=is_longer and _is_below(drawn, said, is_listed=is_listed),
         has_false_name=not set().union(*mentioned, *stragglers) <= own,
         cost_error=error,
         why_not=why_not,
     )
+
+
+def _transfer_ns(report: Report, num_ranks: int) -> float:
+    rows = report["tables"].get("waterfall", ())
+    return sum(
+        float(row["time_ns"])
+        for row in rows
+        if row["np"] == num_ranks and row["term"] == "exposed-transfer"
+    )
+
+
+def _is_below(drawn: Drawn, said: Said, *, is_listed: bool | None) -> bool:
+    """Whether the bug is named below the first lines."""
+    if drawn.kind == PAUSES:
+        return any(one.kind == PAUSE for one in said.named)
+    if drawn.kind == INPUT:
+        return any(kind == INPUT_BOUND for kind, _ in said.findings)
+    if drawn.kind == ROTATING:
+        return any(one.is_any for one in said.named)
+    return bool(is_listed)
 
 
 def first_lines(said: Said) -> str:
@@ -109,13 +135,13 @@ def _has_phase(drawn: Drawn, text: str, first: frozenset[int]) -> bool | None:
 
 def _cost(
     drawn: Drawn, said: Said, own: set[int], lost: Mapping[int, Mapping[int, float]]
-) -> tuple[float | None, bool]:
-    """The error of the cost of the right ranks, and whether they lost less than is judged."""
+) -> tuple[float, float | None]:
+    """What the bug costs, ns per step, and the error of the cost of the right ranks if known."""
     place = "worker" if drawn.kind == QUEUE else next(iter(drawn.bugs), "")
     case = Case(what=drawn.kind, script="drawn", fault=f"{place}:ms=1" if place else "")
     lost_ns = mean_lost_ns(case, said.steps, lost)
     if not lost_ns >= LEAST_SHARE * said.step_ns:
-        return None, True
+        return lost_ns, None
     named = [one for one in said.named if one.kind == STRAGGLER and own.issuperset(one.ranks)]
     found_ns = sum(one.cost_ns for one in named)
-    return found_ns / lost_ns - 1 if found_ns else None, False
+    return lost_ns, found_ns / lost_ns - 1 if found_ns else None

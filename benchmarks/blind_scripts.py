@@ -137,9 +137,9 @@ def is_missed(judgement: Judgement) -> bool:
 
 def _table(what: str, rows: Sequence[tuple[str, Sequence[Result]]]) -> str:
     lines = [
-        f"| {what} | launches | right ranks | right phase | both | listed | false names "
-        "| error of the cost: median, 90 % below |",
-        "|---|---|---|---|---|---|---|---|",
+        f"| {what} | launches | right ranks | right phase | both | behind transfer | listed "
+        "| false names | error of the cost: median, 90 % below |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     for name, results in rows:
         judged = [judgement for _, _, judgement in results if not judgement.why_not]
@@ -149,6 +149,7 @@ def _table(what: str, rows: Sequence[tuple[str, Sequence[Result]]]) -> str:
             f"{sum(one.ranks for one in judged)}",
             _count([one.phase for one in judged]),
             f"{sum(one.is_right for one in judged)}",
+            f"{sum(one.is_behind and not one.is_right for one in judged)}",
             _count([one.is_listed for one in judged]),
             f"{sum(one.has_false_name for one in judged)}",
             cost,

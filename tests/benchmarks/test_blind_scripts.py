@@ -64,6 +64,28 @@ def lost(*ranks, seconds=0.03):
     return {rank: dict.fromkeys(STEPS, seconds) for rank in ranks}
 
 
+def drawn_of(kind):
+    return next(one for one in map(draw, range(500)) if one.kind == kind and one.np == 3)
+
+
+@pytest.mark.parametrize(("transfer_ms", "is_behind"), [(60.0, True), (10.0, False)])
+def test_a_bug_below_a_longer_transfer_is_counted_apart(transfer_ms, is_behind):
+    script = drawn_of("steady")
+    ((phase, (rank,)),) = script.bugs.items()
+    transfer = row("", "", term="exposed-transfer", cost_ms=transfer_ms)
+    leading = "exposed transfer"
+
+    named = report(leading, row(str(rank), phase), transfer)
+    _, found = judge(script, named, lost(rank))
+    assert not found.is_right and found.is_listed
+    assert found.is_behind == is_behind
+    # Without the bug in WATERFALL it is missed, with long transfer as well.
+    assert not judge(script, report(leading, transfer), lost(rank))[1].is_behind
+    assert not judge(
+        script, report(f"rank {rank}, {phase}", row(str(rank), phase), transfer), lost(rank)
+    )[1].is_behind
+
+
 def test_a_seed_draws_the_same_script_and_200_seeds_draw_all_of_them():
     scripts = [draw(seed) for seed in range(200)]
 
@@ -145,7 +167,7 @@ def test_a_launch_that_hvdprof_does_not_judge_is_counted_apart(tmp_path):
     text = page_text([busy, wrong], tmp_path)
 
     assert "not judged: too busy: 1." in text
-    assert "| steady | 1 | 0 | 1 of 1 | 0 | 0 of 1 | 1 |  |" in text
+    assert "| steady | 1 | 0 | 1 of 1 | 0 | 0 | 0 of 1 | 1 |  |" in text
     assert "| 7 | DistributedOptimizer, 3 ranks, beside | steady: forward 1 | ranks" in text
 
 

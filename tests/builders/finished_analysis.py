@@ -56,7 +56,9 @@ def cell(**values: Any) -> dict[str, Any]:
         "oversubscribed": False,
         "pinned": True,
     }
-    return row | values
+    row |= values
+    samples = dict.fromkeys(("batch_size_low", "batch_size_high"), row["batch_size"])
+    return samples | row
 
 
 def torch_cell(**values: Any) -> dict[str, Any]:

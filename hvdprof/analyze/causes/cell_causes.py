@@ -1,6 +1,7 @@
 """Which named causes of the launches of a cell are the same one."""
 
 import itertools
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -8,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hvdprof.analyze.causes.shapley import MOST_PLAYERS
-from hvdprof.analyze.ranks.named_cause import IRREGULAR, STRAGGLER, NamedCause
+from hvdprof.analyze.ranks.named_cause import IRREGULAR, LASTING, STRAGGLER, NamedCause
 from hvdprof.analyze.ranks.own_time import MIXED
 from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.model.causes import ALL_RANKS, ANY_RANK
@@ -50,6 +51,18 @@ class CellCause:
     def epoch_steps(self) -> float:
         """Median over members; NaN where no counter restarts with each epoch."""
         return _median_of(cause.epoch_steps for cause in self.every)
+
+    @property
+    def chance(self) -> float:
+        """The chance that equal ranks give any of them as much in all launches that have it.
+
+        Events at random are independent from launch to launch; where a rank lasts to be slower,
+        its place on the host is, which ``launch_scatter`` judges: there it is that of one launch.
+        """
+        of_launches = [max(one.chance for one in own) for own in self.members if own]
+        if self.pattern in LASTING:
+            return max(of_launches, default=0.0)
+        return math.prod(of_launches)
 
 
 def _median_of(values: Iterable[float]) -> float:

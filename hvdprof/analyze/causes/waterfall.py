@@ -13,6 +13,7 @@ from hvdprof.analyze.causes.common_periods import with_common_periods
 from hvdprof.analyze.causes.delays import COMPUTE, DATA, OUTSIDE
 from hvdprof.analyze.causes.launch_causes import LaunchCauses
 from hvdprof.analyze.causes.transfer_split import UNKNOWN, transfer_splits
+from hvdprof.analyze.ranks.delay import FALSE_ALARMS
 from hvdprof.analyze.ranks.named_cause import NamedCause
 from hvdprof.analyze.scaling.efficiency import in_order, samples_per_rank
 from hvdprof.analyze.stats.launch_spread import Spread, less, spread
@@ -34,7 +35,7 @@ from hvdprof.model.causes import (
     cause_id,
 )
 from hvdprof.model.launch_key import LaunchKey
-from hvdprof.model.tables.waterfall_tables import WATERFALL
+from hvdprof.model.tables.waterfall_tables import OPEN, SEEN, SURE, WATERFALL
 
 ROUNDING = 1e-9
 """Shares of a step below this are rounding errors of floating-point sums."""
@@ -47,6 +48,7 @@ class _Term:
     """A term as a share of the step, the share that its removal alone saves, and the baseline's.
 
     ``ranks`` are those that most of it lies on, and ``phase`` where; empty where it is that of all.
+    ``chance`` is that of equal ranks to give any of them as much.
     """
 
     share: Spread
@@ -54,6 +56,7 @@ class _Term:
     of_baseline: float = NAN
     ranks: str = ""
     phase: str = ""
+    chance: float = NAN
 
 
 def waterfall(
@@ -197,6 +200,7 @@ def _rows(time: CellTime, own: CellSplit, reference: _Reference | None) -> list[
         _row(time.cell, name, term, step_ns)
         | _UNNAMED
         | {"ranks": term.ranks, "phase": term.phase, "cause_id": cause_id(name, term.ranks)}
+        | ({"chance": term.chance, "state": OPEN} if term.chance == term.chance else {})
         for name, term in others.items()
     ]
 
@@ -213,6 +217,7 @@ def _other_terms(own: CellSplit, reference: _Reference | None) -> dict[str, _Ter
             float(np.mean([launch.jitter.saved_if_removed for launch in own.launches])),
             ranks="" if own.jitter is None else str(own.jitter.rank),
             phase="" if own.jitter is None else own.jitter.phase,
+            chance=NAN if own.jitter is None else own.jitter.chance,
         ),
         EXPOSED_TRANSFER: _Term(
             spread([launch.transfer.share for launch in own.launches]),
@@ -252,6 +257,8 @@ _UNNAMED: dict[str, object] = {
     "first_step": None,
     "last_step": None,
     "last_delay_ns": NAN,
+    "chance": NAN,
+    "state": "",
     "num_events": None,
     "num_launches": None,
     "affected_share": NAN,
@@ -275,6 +282,8 @@ def _named(cause: CellCause, number: int, launches: Sequence[LaunchCauses]) -> d
         "first_step": int(np.median([member.first_step for member in every])),
         "last_step": int(np.median([member.last_step for member in every])),
         "last_delay_ns": float(np.mean([member.last_delay_ns for member in every])),
+        "chance": cause.chance,
+        "state": SURE if cause.chance <= FALSE_ALARMS else SEEN,
         "num_events": sum(member.num_events for member in every),
         "num_launches": sum(bool(members) for members in cause.members),
         "affected_share": float(np.mean([extent.affected_share for extent in extents])),

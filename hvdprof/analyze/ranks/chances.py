@@ -21,6 +21,9 @@ FEW_DRAWS, MANY_DRAWS = 199, 1999
 MOST_BLOCKS, MOST_RANKS = 64, 64
 """Blocks of steps, and costliest ranks, that are permuted: the chance of more is smaller still."""
 
+SLOWEST = 0.9
+"""Quantile of the correlations of the other ranks that sets the length of a block."""
+
 LEAST_DEGREES = 4.0
 """Degrees of freedom below which the mean of a rank has no error."""
 
@@ -33,6 +36,9 @@ LARGE_SHARE = 0.2
 In 27 healthy launches on CPUs (two ranks, two cores) the lateness of a rank had a standard
 deviation of 10 % of the step; its mean over the launches of a run was at most 12 %.
 """
+
+MOST_EDGES = 256
+"""Steps at which a stretch may begin or end; of more steps, so many at equal distances."""
 
 _LEAST_SPLIT = 4
 
@@ -72,23 +78,43 @@ def chances_of_level(excess: Times, costs: Times, level: float, wanted: Bools) -
         chances[place] = min(1.0, 2 * num_ranks * tail)
     left = wanted & (chances > level)
     if left.any():
-        chances[left] = np.minimum(chances, 2 * chances_of_costs([costs], left))[left]
+        of_blocks = chances_of_costs([costs], block_length(excess, left))
+        chances[left] = np.minimum(chances, 2 * of_blocks)[left]
     return chances
 
 
-def chances_of_costs(launches: Sequence[Times], wanted: Bools) -> Times:
+def chances_of_costs(launches: Sequence[Times], length: int) -> Times:
     """[ranks] The chance that any rank has as much, by permutation of blocks of steps.
 
     No block reaches over two launches.
 
     Args:
         launches: [steps, ranks] The costs of each launch.
-        wanted: [ranks] Whose correlation from step to step sets the length of a block.
+        length: Steps of a block (``block_length``).
     """
-    blocks = [
-        _blocks(costs, np.arange(0, len(costs), _block_length(costs, wanted))) for costs in launches
-    ]
+    blocks = [_blocks(costs, np.arange(0, len(costs), length)) for costs in launches]
     return _permuted(np.concatenate(blocks))
+
+
+def block_length(excess: Times, wanted: Bools) -> int:
+    """Twice the longest correlation of ranks from step to step, in steps.
+
+    Of two other ranks or more, theirs: equal ranks have the same noise, and the delay of a rank
+    that grows or lasts for a while is correlated itself. Else that of the latest ranks.
+
+    Args:
+        excess: [steps, ranks]
+        wanted: [ranks] Those that are judged.
+    """
+    others = np.flatnonzero(~wanted)
+    if len(others) > 1:
+        times = [autocorrelation_time(excess[:, place]) for place in others[:MOST_RANKS]]
+        longest = float(np.quantile(times, SLOWEST))
+    else:
+        top = np.argsort(-np.where(wanted, excess.mean(axis=0), -np.inf))[:3]
+        longest = max(autocorrelation_time(excess[:, place]) for place in top if wanted[place])
+    own = int(np.ceil(2 * longest)) if longest > 1.2 else 1
+    return max(own, -(-len(excess) // MOST_BLOCKS))
 
 
 def exceeds_scatter(late: Times, places: Sequence[int]) -> bool:
@@ -128,20 +154,50 @@ def _tail_of_mean(values: Times, split: int, level: float) -> float:
 
 
 def _residuals(values: Times, split: int, level: float) -> tuple[Times, float]:
-    """Around the mean, and their degrees of freedom; around two levels or a line where sure.
+    """Around the mean, and their degrees of freedom; around levels or a line where sure.
 
     Around the best of many levels any correlated noise looks independent. So they count only where
     they explain much more than chance would, were every step a possible change.
     """
+    num = len(values)
     centred = values - values.mean()
     fitted = _around(values, split)
-    degrees = len(values) / autocorrelation_time(fitted) - 3
-    if degrees >= LEAST_DEGREES:
-        explained = centred.var() / fitted.var() - 1 if fitted.var() > 0 else np.inf
-        chance = len(values) * 2 * student_below(degrees, -float(np.sqrt(explained * degrees)))
-        if chance <= level or has_changed(values, split, level):
-            return fitted, degrees
-    return centred, len(values) / autocorrelation_time(centred) - 1
+    degrees = num / autocorrelation_time(fitted) - 3
+    is_known = degrees >= LEAST_DEGREES and has_changed(values, split, level)
+    if is_known or _chance_of_fit(centred, fitted, degrees, num) <= level:
+        return fitted, degrees
+    fitted = _around_stretch(centred)
+    degrees = num / autocorrelation_time(fitted) - 4
+    if _chance_of_fit(centred, fitted, degrees, num * (num - 1) / 2) <= level:
+        return fitted, degrees
+    return centred, num / autocorrelation_time(centred) - 1
+
+
+def _chance_of_fit(centred: Times, fitted: Times, degrees: float, num_fits: float) -> float:
+    """The chance that the best of so many fits explains as much of equal steps."""
+    if degrees < LEAST_DEGREES:
+        return 1.0
+    explained = centred.var() / fitted.var() - 1 if fitted.var() > 0 else np.inf
+    return num_fits * 2 * student_below(degrees, -float(np.sqrt(explained * degrees)))
+
+
+def _around_stretch(centred: Times) -> Times:
+    """The residuals around the level of the best stretch of steps, and that of the others."""
+    num = len(centred)
+    rows = np.unique(np.linspace(0, num, min(num, MOST_EDGES) + 1).astype(int))
+    sums = np.concatenate([[0.0], np.cumsum(centred)])[rows]
+    lengths = rows[None, :] - rows[:, None]
+    inside = np.where((lengths > 0) & (lengths < num), lengths, num - 1)
+    gain = np.where(lengths > 0, (sums[None, :] - sums[:, None]) ** 2, 0.0)
+    gain = gain / (inside * (num - inside))
+    first, last = np.unravel_index(int(gain.argmax()), gain.shape)
+    within = np.zeros(num, dtype=bool)
+    within[rows[first] : rows[last]] = True
+    fitted = centred.copy()
+    for part in (within, ~within):
+        if part.any():
+            fitted[part] -= fitted[part].mean()
+    return fitted
 
 
 def _around(values: Times, split: int) -> Times:
@@ -151,15 +207,6 @@ def _around(values: Times, split: int) -> Times:
     slope = float(rows @ values) / float(rows @ rows)
     line = values - values.mean() - slope * rows
     return line if line.var() < levels.var() else levels
-
-
-def _block_length(costs: Times, wanted: Bools) -> int:
-    """Twice the longest correlation of the costliest ranks, in steps."""
-    means = np.where(wanted, costs.mean(axis=0), -1.0)
-    top = np.argsort(-means)[: min(3, int(wanted.sum()))]
-    longest = max(autocorrelation_time(costs[:, place]) for place in top)
-    own = int(np.ceil(2 * longest)) if longest > 1.2 else 1
-    return max(own, -(-len(costs) // MOST_BLOCKS))
 
 
 def _blocks(costs: Times, starts: Int64s) -> Times:

@@ -25,7 +25,8 @@ class Delay:
     """As ``NamedCause``, with ``places`` (columns) and ``affected`` [steps, ranks].
 
     ``is_event``: each affected step stands out by itself; else the ranks are later on average.
-    ``last_ns`` is the delay at the end of one that grows.
+    ``last_ns`` is the delay at the end of one that grows. ``chance`` is that of equal ranks to give
+    any of them as much; 0 of a pause.
     """
 
     kind: str
@@ -35,6 +36,7 @@ class Delay:
     pattern: str = ""
     period: float = NAN
     last_ns: float = NAN
+    chance: float = 0.0
 
 
 def run_starts(flags: Bools, apart: int = 1) -> Bools:

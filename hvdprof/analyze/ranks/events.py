@@ -201,27 +201,37 @@ def _owned(
     of_others = total[:, ~alike] >= lower
     has_others = bool((of_others & (of_others.mean(axis=0) <= MOST_OF_RANK)).any())
     is_certain = grid is not None and grid.chance * num_ranks <= CERTAIN
-    if has_others and not is_certain and not _is_most(together, flags, costs, alike):
-        return None
+    # Of all events: each one could have been any rank's, or that of the ranks alike.
+    num_units = num_ranks - int(alike.sum()) + 1
+    chance = float(num_units ** (1.0 - np.count_nonzero(starts)))
+    if has_others and not is_certain:
+        is_own, chance = _is_most(together, flags, costs, alike)
+        if not is_own:
+            return None
     places = tuple(int(place) for place in np.flatnonzero(alike))
     affected = flags & alike
     if grid is not None and (is_certain or (not has_others and grid.chance <= CHANCE_OF_KIND)):
         on_grid = runs_from(together, starts, grid.on_grid)
-        return Delay(STRAGGLER, places, affected & on_grid[:, None], True, period=grid.period)
-    return Delay(STRAGGLER, places, affected, True)
+        chosen = affected & on_grid[:, None]
+        chance = grid.chance * num_ranks if has_others else min(chance, grid.chance * num_ranks)
+        return Delay(STRAGGLER, places, chosen, True, period=grid.period, chance=chance)
+    return Delay(STRAGGLER, places, affected, True, chance=chance)
 
 
-def _is_most(together: Bools, flags: Bools, costs: Times, alike: Bools) -> bool:
-    """Whether nearly all of the events' time is of these ranks, or more than chance gives."""
+def _is_most(together: Bools, flags: Bools, costs: Times, alike: Bools) -> tuple[bool, float]:
+    """Whether nearly all of the events' time is of these ranks, or more than chance gives.
+
+    And the chance that events of any rank give one as much.
+    """
     own = costs[:, alike].sum(axis=1, keepdims=True)
     merged = np.concatenate([own, costs[:, ~alike]], axis=1)
     is_most = float(own.sum()) >= MOST_OF_TIME * float(merged.sum())
-    if is_most and _longest(together) >= LONG_RUN:
-        return True
     events = np.flatnonzero(run_starts(np.asarray(flags.any(axis=1))))
     chance = float(chances_of_events(merged, events)[0])
     is_often = np.count_nonzero(run_starts(together)) >= LEAST_EVENTS
-    return chance <= CERTAIN or bool(is_most and is_often and chance <= CHANCE_OF_OWNER)
+    is_long = _longest(together) >= LONG_RUN
+    is_beyond = is_long or (is_often and chance <= CHANCE_OF_OWNER)
+    return chance <= CERTAIN or bool(is_most and is_beyond), chance
 
 
 def _of_any_rank(excess: Times, series: Series) -> Delay | None:

@@ -1,17 +1,18 @@
 """The address of jitter: the rank and phase that most of its cost lies on."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from hvdprof.analyze.ranks.account import account, costs_of
-from hvdprof.analyze.ranks.chances import chances_of_costs, exceeds_scatter
+from hvdprof.analyze.ranks.chances import block_length, chances_of_costs, exceeds_scatter
 from hvdprof.analyze.ranks.delay import SMALLEST_SHARE
 from hvdprof.analyze.ranks.named_cause import LASTING, NamedCause
 from hvdprof.analyze.ranks.own_time import MIXED
 from hvdprof.analyze.ranks.queues import without_empty_queues
 from hvdprof.analyze.ranks.rank_times import rank_times
+from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.analyze.steps.step_work import StepWork, Times, medians_of_others
 
 MOST = 0.75
@@ -23,10 +24,11 @@ CHANCE = 0.01
 
 @dataclass(frozen=True, slots=True)
 class JitterRank:
-    """The rank of most of the jitter, and its phase; empty where no single one holds most."""
+    """The rank of most of the jitter, its phase (empty: no single one), and the chance of it."""
 
     rank: int
     phase: str
+    chance: float = field(default=NAN, compare=False)
 
 
 def jitter_rank(
@@ -61,13 +63,15 @@ def jitter_rank(
     late = np.array([_lateness(one.sum(axis=2)) for one in rest])
     if len(rest) > 1 and not exceeds_scatter(late, [place]):
         return None
-    chances = chances_of_costs([one.sum(axis=2) for one in by_launch], wanted)
+    length = max(block_length(one.sum(axis=2), wanted) for one in rest)
+    chances = chances_of_costs([one.sum(axis=2) for one in by_launch], length)
     if chances[place] > CHANCE:
         return None
     by_phase = costs[:, place].sum(axis=0)
     largest = int(by_phase.argmax())
     is_one = by_phase[largest] >= MOST * by_phase.sum() and phases[largest] != MIXED
-    return JitterRank(int(works[0].ranks[place]), phases[largest] if is_one else "")
+    phase = phases[largest] if is_one else ""
+    return JitterRank(int(works[0].ranks[place]), phase, float(chances[place]))
 
 
 def _lateness(excess: Times) -> Times:

@@ -10,11 +10,16 @@ from hvdprof.analyze.ranks.chances import chances_of_level
 from hvdprof.analyze.ranks.delay import FALSE_ALARMS, SMALLEST_SHARE, Delay
 from hvdprof.analyze.ranks.named_cause import STRAGGLER
 from hvdprof.analyze.steps.step_work import Times
+from hvdprof.model.arrays import Bools
 
 MOST_SEARCHES = 4
 
 ALIKE = 0.7
 """Share of the mean lateness of several ranks from which another one is late with them."""
+
+
+def _delay(place: int, affected: Bools, chance: float) -> Delay:
+    return Delay(STRAGGLER, (place,), affected, is_event=False, chance=min(chance, FALSE_ALARMS))
 
 
 def late_ranks(excess: Times, step_ns: float) -> list[Delay]:
@@ -51,6 +56,6 @@ def late_ranks(excess: Times, step_ns: float) -> list[Delay]:
         for place in sure:
             affected = np.zeros((num_steps, num_ranks), dtype=bool)
             affected[:, place] = True
-            found.append(Delay(STRAGGLER, (int(place),), affected, is_event=False))
+            found.append(_delay(int(place), affected, float(chances[place])))
             rest[:, place] = np.where((total[:, place] > 0)[:, None], 0.0, rest[:, place])
     return found

@@ -35,7 +35,8 @@ class NamedCause:
     periodic, and ``epoch_steps`` unless its counter restarts with each epoch of so many steps.
     ``num_events`` counts runs of affected steps; of a straggler that lasts, affected
     steps. ``first_step`` and ``last_step`` are the numbers of the first and last affected step.
-    ``last_delay_ns`` is the delay at the end of one that grows, else NaN.
+    ``last_delay_ns`` is the delay at the end of one that grows, else NaN. ``chance`` is that of
+    equal ranks to give any of them as much in a launch; 0 of a pause.
 
     ``affected`` [steps, ranks] of the StepWork is true in row k where the delay lies between the
     release of step k-1 and the arrival of step k: in ``before`` of row k, or, of the phase
@@ -54,3 +55,4 @@ class NamedCause:
     last_delay_ns: float
     affected: Bools
     epoch_steps: float = NAN
+    chance: float = 0.0

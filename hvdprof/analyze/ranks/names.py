@@ -13,6 +13,7 @@ import numpy as np
 
 from hvdprof.analyze.ranks.account import shared
 from hvdprof.analyze.ranks.delay import (
+    FALSE_ALARMS,
     LEAST_STEPS_OF_CAUSE,
     SMALLEST_SHARE,
     Delay,
@@ -162,7 +163,8 @@ def _as_one(group: list[_Found]) -> _Found | None:
     weights = [float(delay.affected.sum()) for delay in delays]
     share = float(np.average([cause.phase_share for cause in group], weights=weights))
     first = next((delay for delay in delays if delay.pattern in LASTING), delays[0])
-    whole = replace(first, places=places, affected=affected)
+    chance = max(delay.chance for delay in delays)
+    whole = replace(first, places=places, affected=affected, chance=chance)
     if len(group) > 1 and whole.kind == STRAGGLER and 2 * len(places) > affected.shape[1]:
         if affected.any(axis=1).mean() > MOST_OF_ALL:
             return None
@@ -205,5 +207,7 @@ def _named(work: StepWork, times: RankTimes, found: _Found) -> NamedCause:
         first_step=int(times.steps[in_step.argmax()]),
         last_step=int(times.steps[np.flatnonzero(in_step)[-1]]),
         last_delay_ns=delay.last_ns,
+        # A rank that is later for five steps in a row was so in these steps for certain.
+        chance=min(delay.chance, FALSE_ALARMS) if delay.pattern in LASTING else delay.chance,
         affected=affected,
     )

@@ -134,6 +134,8 @@ def _row(
     return {
         **cell.key,
         "batch_size": cell.batch_size or None,
+        "batch_size_low": min(facts[key].samples_of_ranks[0] for key in time.launches),
+        "batch_size_high": max(facts[key].samples_of_ranks[1] for key in time.launches),
         "samples_per_s": samples / step_time.value,
         "samples_per_s_low": samples / step_time.high,
         # An interval without a bound reaches to steps of no length.

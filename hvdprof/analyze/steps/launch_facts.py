@@ -19,12 +19,14 @@ class LaunchFacts:
 
     ``step_times_ns`` are those of the job; ``parts_ns`` the mean of each of
     ``model.step_parts.RECORDED_PARTS`` over ranks and steps, NaN where not measured;
-    ``samples`` the mean per rank and step.
+    ``samples`` the mean per rank and step, and ``samples_of_ranks`` the smallest and largest mean
+    of a rank.
     """
 
     step_times_ns: NDArray[np.int64]
     parts_ns: Mapping[str, float]
     samples: float
+    samples_of_ranks: tuple[float, float]
 
 
 Facts = Mapping[LaunchKey, LaunchFacts]
@@ -33,6 +35,7 @@ Facts = Mapping[LaunchKey, LaunchFacts]
 def launch_facts(steps: pd.DataFrame, job_steps: pd.DataFrame) -> dict[LaunchKey, LaunchFacts]:
     """The facts of every launch with a steady step."""
     recorded = dict(rows_by_launch(steps))
+    ranks = steps["rank"].to_numpy()
     number, steady = (job_steps[name].to_numpy() for name in ("step", "steady"))
     duration = job_steps["dur_ns"].to_numpy()
     recorded_number, warmup = (steps[name].to_numpy() for name in ("step", "warmup"))
@@ -45,9 +48,11 @@ def launch_facts(steps: pd.DataFrame, job_steps: pd.DataFrame) -> dict[LaunchKey
         own = recorded[key]
         own = own[np.isin(recorded_number[own], number[counted]) & ~warmup[own]]
         means = values[own].mean(axis=0)
+        of_ranks = pd.Series(values[own, -1]).groupby(ranks[own]).mean()
         facts[key] = LaunchFacts(
             step_times_ns=duration[counted],
             parts_ns=dict(zip(RECORDED_PARTS, map(float, means), strict=False)),
             samples=float(means[-1]),
+            samples_of_ranks=(float(of_ranks.min()), float(of_ranks.max())),
         )
     return facts

@@ -95,7 +95,19 @@ SCALING = Table(
             "batch_size",
             "Int64",
             "samples",
-            "Samples per rank and step; missing where not recorded.",
+            "Samples per rank and step, the median; missing where not recorded.",
+        ),
+        Column(
+            "batch_size_low",
+            "float64",
+            "samples",
+            "Mean of the steps of the rank that trains fewest samples; 0 where not recorded.",
+        ),
+        Column(
+            "batch_size_high",
+            "float64",
+            "samples",
+            "Mean of the steps of the rank that trains most samples; 0 where not recorded.",
         ),
         Column(
             "samples_per_s", "float64", "samples/s", "Throughput: samples of all ranks per second."

@@ -34,6 +34,9 @@ CAUSE_COLUMNS: tuple[Column, ...] = (
 )
 """What names a cause within a cell."""
 
+SURE, SEEN, OPEN = "sure", "seen", "open"
+"""How a cause is known: beyond chance; seen, too rarely to be beyond chance; without a name."""
+
 WATERFALL = Table(
     "waterfall",
     "Lost time of a cell by cause. The terms sum to the step time minus that of the baseline for "
@@ -110,6 +113,19 @@ WATERFALL = Table(
             "float64",
             "",
             "Of a periodic cause the steps of an epoch where its counter restarts, or NaN.",
+        ),
+        Column(
+            "state",
+            "str",
+            "",
+            "Of a straggler or pause: sure (beyond chance, at most 0.3 %) or seen (its events are "
+            "there, too few to be beyond chance). Of the jitter of one rank open. Else empty.",
+        ),
+        Column(
+            "chance",
+            "float64",
+            "ratio",
+            "Probability that equal ranks give any of them as much; 0 of a pause, else NaN.",
         ),
         Column(
             "first_step",

@@ -166,10 +166,9 @@ def _reference(cells: pd.DataFrame) -> str:
 
 
 def _batch_sizes(cells: pd.DataFrame) -> str:
-    smallest, largest = cells["batch_size"].min(), cells["batch_size"].max()
-    if smallest == largest:
-        return units.count(largest)
-    return f"{units.count(smallest)} to {units.count(largest)}"
+    """Of cells and ranks: a median of ranks that differ would be a batch that no rank had."""
+    low, high = round(cells["batch_size_low"].min()), round(cells["batch_size_high"].max())
+    return units.count(high) if low == high else f"{units.count(low)} to {units.count(high)}"
 
 
 def _cell_row(row: FrameRow, *, last_of_size: bool) -> CellRow:

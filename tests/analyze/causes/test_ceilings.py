@@ -55,7 +55,10 @@ def _ceilings(*works: StepWork, step_ms: float = 60.0, **cell: Any) -> pd.DataFr
     base = cell_time(30.0, np=1, engine="torch", launches=(("torch", "s"),))
     size = len(works[0].ranks) if works else 2
     time = cell_time(step_ms, launches=keys, **({"np": size} | cell))
-    facts = {key: LaunchFacts(np.empty(0, np.int64), {}, 8.0) for key in (*keys, ("torch", "s"))}
+    facts = {
+        key: LaunchFacts(np.empty(0, np.int64), {}, 8.0, (8.0, 8.0))
+        for key in (*keys, ("torch", "s"))
+    }
     return ceilings({base.cell: base, time.cell: time}, dict(zip(keys, works, strict=True)), facts)
 
 

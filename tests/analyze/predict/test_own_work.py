@@ -28,7 +28,7 @@ def _time(num_ranks: int, step_ms: float) -> CellTime:
 def _facts(step_ms: float, **parts_ms: float) -> LaunchFacts:
     parts = dict.fromkeys(("blocked", "outside"), 0.0) | parts_ms
     step = np.full(10, step_ms * MS).astype(np.int64)
-    return LaunchFacts(step, {name: time * MS for name, time in parts.items()}, 8)
+    return LaunchFacts(step, {name: time * MS for name, time in parts.items()}, 8, (8, 8))
 
 
 def test_a_step_splits_into_window_slowest_rank_and_exposed_time() -> None:

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from hvdprof.analyze.ranks.chances import (
+    block_length,
     chances_of_costs,
     chances_of_events,
     chances_of_level,
@@ -57,4 +58,26 @@ def test_noise_is_sure_about_as_often_as_the_level_says(correlation: float, most
 def test_few_blocks_of_correlated_costs_are_no_proof():
     costs = np.zeros((24, 2))
     costs[4:12, 1] = 1.0
-    assert chances_of_costs([costs], np.array([False, True]))[1] > 0.1
+    length = block_length(costs, np.array([False, True]))
+    assert chances_of_costs([costs], length)[1] > 0.1
+
+
+@pytest.mark.parametrize("shape", ["a while", "ramp"])
+def test_a_delay_that_is_correlated_by_its_shape_is_beyond_chance(shape: str):
+    rng = np.random.default_rng(2)
+    excess = rng.normal(0, 2, size=(60, 4))
+    excess[:, 2] += np.linspace(0, 14, 60) if shape == "ramp" else 0
+    excess[15:50, 2] += 20 if shape == "a while" else 0
+    wanted = np.arange(4) == 2
+
+    assert block_length(excess, wanted) <= 4 < block_length(excess[:, [1, 2]], wanted[[1, 2]])
+    assert chances_of_level(excess, np.maximum(excess, 0), LEVEL, wanted)[2] <= LEVEL
+    of_two = chances_of_level(excess[:, 1:3], np.maximum(excess[:, 1:3], 0), LEVEL, wanted[1:3])
+    assert of_two[1] <= LEVEL
+
+
+def test_noise_that_all_ranks_have_gives_long_blocks():
+    rng = np.random.default_rng(3)
+    excess = np.stack([autoregressive(rng, 100, 0.9) for _ in range(4)], axis=1)
+
+    assert block_length(excess, np.arange(4) == 2) >= 10

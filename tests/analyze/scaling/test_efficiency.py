@@ -40,7 +40,11 @@ def test_the_interval_comes_from_the_launches(tmp_path: Path) -> None:
 
 def test_a_step_time_whose_interval_has_no_bound_leaves_the_throughput_without_one() -> None:
     time = cell_time(10.0, error=1e3)
-    facts = {("p", "s"): LaunchFacts(np.full(30, 10**7), dict.fromkeys(RECORDED_PARTS, 0.0), 32.0)}
+    facts = {
+        ("p", "s"): LaunchFacts(
+            np.full(30, 10**7), dict.fromkeys(RECORDED_PARTS, 0.0), 32.0, (32.0, 32.0)
+        )
+    }
     assert time.log_step_time.interval().low == 0
     row = scaling({time.cell: time}, facts, {}, {}).iloc[0]
     assert row["samples_per_s"] == pytest.approx(6400)

@@ -166,6 +166,11 @@ def test_differing_batch_sizes_of_strong_scaling_are_named():
     assert "resnet18  16 to 32 samples per rank and step" in text
 
 
+def test_samples_of_ranks_that_differ_are_a_range_and_no_median():
+    text = rendered(analysis([cell(batch_size=64, batch_size_low=31.8, batch_size_high=96.0)]))
+    assert "resnet18  32 to 96 samples per rank and step" in text
+
+
 @pytest.mark.heavy
 def test_a_baseline_is_named_instead_of_100_percent():
     rows = [cell(np=1, baseline="horovod np=1", efficiency=1.0), cell(baseline="horovod np=1")]

@@ -45,6 +45,7 @@ from hvdprof.analyze.steps.light_recording import is_light, row_noun
 from hvdprof.model.cause_names import FEW_EVENTS, cause_title, ranks_of
 from hvdprof.model.causes import PAUSE, STRAGGLER
 from hvdprof.model.frame_row import FrameRow, is_missing
+from hvdprof.model.tables.waterfall_tables import SEEN
 from hvdprof.rank_names import ranks_named
 
 
@@ -79,6 +80,7 @@ def named_causes(evidence: Evidence) -> Iterator[Finding]:
             sentences(
                 _what(evidence, cause),
                 _how_often(cause, int(cause.cell["num_launches"])),
+                _by_chance(cause),
                 _explained(str(cause.row["phase"]), float(cause.row["phase_share"])),
                 uneven.sentence if uneven else "",
                 NO_DATA_PHASE if may_be_data else "",
@@ -150,6 +152,16 @@ def _how_often(cause: CostlyCause, num_launches: int) -> str:
             last_delay = units.milliseconds(float(row["last_delay_ns"]))
             return f"It grows from step {int(row['first_step'])} on, to {last_delay}, {seen}."
     return f"This holds {seen}."
+
+
+def _by_chance(cause: CostlyCause) -> str:
+    """How often chance gives one rank all of few events: that they happened is certain."""
+    if cause.row["state"] != SEEN:
+        return ""
+    if cause.row["num_events"] == 1:
+        return "One event does not show that the rank has more of them than others."
+    share = units.percent(float(cause.row["chance"]))
+    return f"Of equal ranks, one has all of them by chance in {share} of such runs."
 
 
 def _distance(row: FrameRow) -> str:
