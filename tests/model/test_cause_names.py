@@ -107,10 +107,11 @@ def test_the_name_of_a_row_has_no_numbers_of_its_events():
     assert cause_name(row("residual", "", "", "")) == "rounding residual"
 
 
-def test_input_and_overhead_of_one_rank_alone_name_it():
-    assert cause_name(row("input-bound", "1", "", "")) == "input (rank 1)"
+def test_input_names_the_ranks_that_wait_longest():
+    assert cause_name(row("input-bound", "1", "", "")) == "input (rank 1 waits longest)"
+    assert cause_name(row("input-bound", "0, 3", "", "")) == "input (ranks 0 and 3 wait longest)"
     assert cause_name(row("input-bound", "", "", "")) == "input (all ranks)"
-    assert cause_name(row("outside", "3", "", "")) == "outside all phases (rank 3)"
+    assert cause_name(row("input-bound", "", "", "", np=1)) == "input"
 
 
 @pytest.mark.parametrize(
