@@ -86,7 +86,7 @@ def test_waiting_for_a_rank_that_did_not_record_is_no_transfer(
     for name in ("pop", "ceilings", "caused_wait", "stragglers"):
         assert analysis.table(name).empty
     assert set(analysis.table("waterfall")["np"]) == {1}
-    assert set(analysis.findings["id"]) == {"input-bound", "no-rank-evidence"}
+    assert set(analysis.findings["id"]) == {"input-bound", "outside-phases", "no-rank-evidence"}
 
 
 @pytest.mark.slow

@@ -14,6 +14,9 @@ from hvdprof.rundir.older_settings import separated
 from tests.builders.bench_settings import bench_settings, recorded
 from tests.builders.recorded_runs import RECORDED, unpacked
 
+NEWER = {"ddp-alone-pauses"}
+"""Runs that were recorded with a later schema."""
+
 COPIED = {
     "scaling": "strong",
     "num_steps": 10,
@@ -60,7 +63,7 @@ def _manifest(settings: dict[str, Any], options: dict[str, Any], version: int = 
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("name", RECORDED)
+@pytest.mark.parametrize("name", [name for name in RECORDED if name not in NEWER])
 def test_a_run_of_schema_1_has_settings_of_this_version(name: str, tmp_path: Path) -> None:
     folder = unpacked(name, tmp_path)
     old = json.loads(RunPaths(folder).manifest.read_text())

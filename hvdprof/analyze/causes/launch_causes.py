@@ -123,8 +123,7 @@ def _queue_waits(work: StepWork) -> QueueWaits | None:
     """Of one rank, or without phases, the waits are in its own time."""
     if len(work.ranks) < 2 or not work.own.any():
         return None
-    times = rank_times(work)
-    return queue_waits(times, float(work.step_times.mean())) if len(times.steps) else None
+    return queue_waits(rank_times(work), float(work.step_times.mean()))
 
 
 def _as_delays(work: StepWork, waits: QueueWaits) -> list[RankDelay]:

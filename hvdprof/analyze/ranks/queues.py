@@ -56,6 +56,8 @@ def queue_waits(times: RankTimes, step_ns: float) -> QueueWaits | None:
         times: The own times of a launch.
         step_ns: The mean step time.
     """
+    if not len(times.steps):
+        return None
     place = _place(times)
     own = times.of_steps(times.own_ns)
     data = own[..., place] if place >= 0 else own.sum(axis=2)

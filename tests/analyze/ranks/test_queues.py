@@ -73,6 +73,13 @@ def test_the_waits_cost_what_the_steps_lose_without_them(waits_ms, seed):
     )
 
 
+def test_a_launch_without_a_known_previous_step_has_no_waits():
+    work, _ = waiting(30.0, 30.0)
+    work.follows[:] = False
+
+    assert found_in(work) is None
+
+
 def test_one_rank_has_its_waits_in_its_own_time():
     extra = np.zeros((STEPS, 1))
     extra[::3] = 30.0

@@ -16,7 +16,9 @@ def rendered(finished):
 def test_a_line_a_cell():
     lines = rendered(analysis()).splitlines()
     assert lines[0] == ",".join(SCALING.column_names)
-    assert lines[1].startswith("resnet18,1,torch,none,average,16,16.0,16.0,612.0,607.0,617.0,26100000.0,")
+    assert lines[1].startswith(
+        "resnet18,1,torch,none,average,16,16.0,16.0,612.0,607.0,617.0,26100000.0,"
+    )
     assert lines[1].count(",,") > 0
     assert len(lines) == 3
 
