@@ -75,7 +75,7 @@ def test_the_waits_cost_what_the_steps_lose_without_them(waits_ms, seed):
 
 def test_a_launch_without_a_known_previous_step_has_no_waits():
     work, _ = waiting(30.0, 30.0)
-    work.follows[:] = False
+    work.previous_after[:] = np.nan
 
     assert found_in(work) is None
 
