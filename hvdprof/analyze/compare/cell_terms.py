@@ -109,7 +109,7 @@ def _shares(one: LaunchCauses, *, has_phases: bool) -> dict[str, float]:
         return terms | {OWN_WORK: one.normal_share}
     return (
         terms
-        | {INPUT_BOUND: one.normal[DATA], OUTSIDE_PHASES: one.normal[OUTSIDE]}
+        | {INPUT_BOUND: one.part(DATA), OUTSIDE_PHASES: one.normal[OUTSIDE]}
         | {phase: one.phases[phase] for phase in SHARED_PHASES}
     )
 

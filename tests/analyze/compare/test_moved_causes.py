@@ -46,6 +46,18 @@ def test_the_differences_of_all_terms_sum_to_that_of_the_step_times():
     assert found["one_ns"].sum() == pytest.approx(step_ns(first), rel=1e-9)
 
 
+def test_waits_of_queues_that_run_empty_in_turn_are_input():
+    turn = np.arange(40)[:, None] % 2 == np.arange(2)
+    extra = {"data": np.where(turn, 30.0, 0.0)}
+    second = [simulated(40, 2, extra_ms=extra, seed=seed) for seed in range(3)]
+    first = launches(3, seed=7)
+    found = compared(first, second)
+
+    change = step_ns(second) - step_ns(first)
+    assert only(found, "input-bound")["difference_ns"] == pytest.approx(30 * MS, rel=0.1)
+    assert found["difference_ns"].sum() == pytest.approx(change, rel=1e-9)
+
+
 @pytest.mark.parametrize(
     ("phase", "name"),
     [
