@@ -14,11 +14,23 @@ from hvdprof.analyze.ranks.delay import run_starts
 from hvdprof.analyze.ranks.events import CHANCE_OF_KIND
 from hvdprof.analyze.ranks.named_cause import IRREGULAR, PAUSE, PERIODIC, NamedCause
 from hvdprof.analyze.stats.common_grid import Grid, Launch, common_grid, is_on
+from hvdprof.analyze.steps.cells import Cell
 from hvdprof.analyze.steps.step_work import StepWork
 from hvdprof.model.causes import ANY_RANK
 
 Causes = Sequence[CellCause]
 Works = Sequence[StepWork]
+
+
+def of_each_script(
+    cells: Mapping[Cell, tuple[Causes, Works]],
+) -> dict[Cell, tuple[CellCause, ...]]:
+    """``with_common_periods`` among the cells of each model."""
+    found: dict[Cell, tuple[CellCause, ...]] = {}
+    for model in dict.fromkeys(cell.model for cell in cells):
+        own = [cell for cell in cells if cell.model == model]
+        found |= dict(zip(own, with_common_periods([cells[cell] for cell in own]), strict=True))
+    return found
 
 
 def with_common_periods(cells: Sequence[tuple[Causes, Works]]) -> list[tuple[CellCause, ...]]:

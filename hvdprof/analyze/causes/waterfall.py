@@ -9,7 +9,7 @@ import pandas as pd
 
 from hvdprof.analyze.causes.cell_causes import CellCause
 from hvdprof.analyze.causes.cell_split import CellSplit, cell_split
-from hvdprof.analyze.causes.common_periods import with_common_periods
+from hvdprof.analyze.causes.common_periods import of_each_script
 from hvdprof.analyze.causes.delays import COMPUTE, DATA, OUTSIDE
 from hvdprof.analyze.causes.launch_causes import LaunchCauses
 from hvdprof.analyze.causes.transfer_split import UNKNOWN, transfer_splits
@@ -39,8 +39,6 @@ from hvdprof.model.tables.waterfall_tables import OPEN, SEEN, SURE, WATERFALL
 
 ROUNDING = 1e-9
 """Shares of a step below this are rounding errors of floating-point sums."""
-
-Causes = dict[str, "_Term"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +101,9 @@ def waterfall(
     splits = transfer_splits(times, works, executions)
     baseline_of = baselines(cells)
     ratios = PairedRatios(cells, baseline_of)
-    causes = _with_common_periods({time.cell: cell_split(time, works, named) for time in cells})
+    causes = {time.cell: cell_split(time, works, named) for time in cells}
+    periodic = of_each_script({cell: (one.named, one.works) for cell, one in causes.items()})
+    causes = {cell: replace(one, named=periodic[cell]) for cell, one in causes.items()}
     rows: list[dict[str, object]] = []
     for time in in_order(cells):
         own, baseline = causes[time.cell], baseline_of.get(time.cell.model)
@@ -122,18 +122,6 @@ def waterfall(
                 row |= {"executing_share": split.executing, "copying_share": split.copying}
         rows += own_rows
     return WATERFALL.frame(rows)
-
-
-def _with_common_periods(splits: Mapping[Cell, CellSplit]) -> dict[Cell, CellSplit]:
-    """The cells with the periods that the launches of each model show together."""
-    found = dict(splits)
-    for model in dict.fromkeys(cell.model for cell in splits):
-        cells = [cell for cell in splits if cell.model == model]
-        causes = with_common_periods([(splits[cell].named, splits[cell].works) for cell in cells])
-        found |= {
-            cell: replace(splits[cell], named=own) for cell, own in zip(cells, causes, strict=True)
-        }
-    return found
 
 
 @dataclass(frozen=True, slots=True)
