@@ -17,6 +17,7 @@ from hvdprof.analyze.findings.run_rules import exposed_rules as exposed
 from hvdprof.analyze.findings.run_rules import named_cause_rules as named
 from hvdprof.analyze.findings.run_rules import network_rules as network
 from hvdprof.analyze.findings.run_rules import settings_rules as settings
+from hvdprof.analyze.findings.run_rules import shared_phase_rules as shared_phases
 from hvdprof.analyze.findings.run_rules import stall_rules as stalls
 from hvdprof.analyze.findings.run_rules import watchdog_rules as watchdog
 from hvdprof.model.job_losses import EVALUATION_EXCLUDED
@@ -27,10 +28,10 @@ Rule = Callable[[Evidence], Iterable[Finding]]
 RULES: tuple[Rule, ...] = (
     named.named_causes,
     causes.jitter,
-    causes.input_bound,
+    shared_phases.input_bound,
     exposed.exposed_transfer,
     causes.compute_inflation,
-    causes.outside_phases,
+    shared_phases.outside_phases,
     causes.size_cliff,
     network.slow_host_link,
     network.far_host,

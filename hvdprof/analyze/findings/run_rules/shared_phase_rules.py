@@ -1,0 +1,150 @@
+"""Rules on what half of the ranks spend in the data phase, and outside all phases.
+
+Tested in ``tests/analyze/findings/test_phase_times.py`` and ``test_run_findings.py``.
+"""
+
+from collections.abc import Iterator
+
+from hvdprof import units
+from hvdprof.analyze.findings.advice import Advice, advice, in_turn, sentences
+from hvdprof.analyze.findings.cell_finding import (
+    NO_DATA_PHASE,
+    CellCost,
+    CostlyCause,
+    cell_name,
+    cell_place,
+    costly_causes,
+    costs_of_baseline,
+    crowding,
+    has_data_phase,
+    mark_data,
+)
+from hvdprof.analyze.findings.evidence import Evidence
+from hvdprof.analyze.findings.finding import Finding, severity_of_cost
+from hvdprof.analyze.findings.run_rules.phase_times import (
+    LongestWaits,
+    lies_before_update,
+    longest_waits,
+)
+from hvdprof.analyze.steps.cell_setting import cell_setting
+from hvdprof.model.causes import INPUT_BOUND, OUTSIDE_PHASES
+
+_MORE_WORKERS = advice(
+    "use more DataLoader workers{where}",
+    "With tf.data, use .map(..., num_parallel_calls=) and .prefetch(). Otherwise, use faster "
+    "storage.",
+    first="Use more DataLoader workers (num_workers=, prefetch_factor=){where}.",
+)
+
+
+def input_bound(evidence: Evidence) -> Iterator[Finding]:
+    """Most ranks wait for data, also those that no straggler's delay concerns."""
+    # Waiting for data takes no core, so it is a loss with more ranks than cores, too.
+    for cause, share, cost in _with_those_of_baseline(evidence, INPUT_BOUND, oversubscribed=True):
+        cell = cause.cell
+        sharing = crowding(evidence.run, cell)
+        pinned = ", and set pin_memory=True" if cell_setting(evidence.run, cell).on_gpus else ""
+        longest = longest_waits(evidence, cause)
+        first = f", on {longest.name} first" if longest else ""
+        yield Finding(
+            "input-bound",
+            severity_of_cost(share),
+            cell_name(cell),
+            "input-bound",
+            sentences(
+                f"{cell_place(cell)}: {_waited(cause, share, longest)}.",
+                longest.sentence if longest else "",
+                _of_baseline(cause, share),
+                sharing,
+            ),
+            _MORE_WORKERS.formatted(where=f"{first}{pinned}"),
+            "possible" if sharing else "certain",
+            detail=_who_waits(cause, longest),
+            **cost,
+        )
+
+
+def _with_those_of_baseline(
+    evidence: Evidence, term: str, *, oversubscribed: bool = False
+) -> Iterator[tuple[CostlyCause, float, CellCost]]:
+    """Losses of scaling, then what costs as much in the baseline, each with share and cost."""
+    for cause in costly_causes(evidence, term, oversubscribed=oversubscribed):
+        yield cause, cause.share, cause.cost
+    for cause in costs_of_baseline(evidence, term, oversubscribed=oversubscribed):
+        yield cause, cause.whole_share, cause.whole_cost
+
+
+def _who_waits(cause: CostlyCause, longest: LongestWaits | None) -> str:
+    if longest:
+        return f"{longest.name} {'waits' if len(longest.ranks) == 1 else 'wait'} longest"
+    return f"{'every' if cause.cell['np'] > 1 else 'the'} rank waits for data"
+
+
+def _waited(cause: CostlyCause, share: float, longest: LongestWaits | None) -> str:
+    if longest is None:
+        return f"{_spent(cause, share)} in the data phase"
+    more = " more than in the baseline" if cause.has_baseline and share == cause.share else ""
+    return f"waits for data take {_share_text(cause, share)} of the step{more}"
+
+
+def _share_text(cause: CostlyCause, share: float) -> str:
+    return cause.share_text if share == cause.share else units.percent(share)
+
+
+def _spent(cause: CostlyCause, share: float) -> str:
+    whose = "ranks on time spend" if cause.cell["np"] > 1 else "the rank spends"
+    more = " more than the baseline" if cause.has_baseline and share == cause.share else ""
+    return f"{whose} {_share_text(cause, share)} of the step{more}"
+
+
+def _of_baseline(cause: CostlyCause, share: float) -> str:
+    """What the baseline spends there, where there is one."""
+    if not cause.has_baseline:
+        return ""
+    if share != cause.share:
+        spent = units.percent(cause.baseline_share)
+        return f"The baseline spends {spent} there as well: no loss of scaling."
+    return f"With what the baseline spends, it is {units.percent(cause.whole_share)} of the step."
+
+
+_BETWEEN_STEPS = advice(
+    "look for what the loop does between steps: metrics that call .item(), logging, checkpoints",
+    "Do it less often.",
+)
+
+_IN_NO_PHASE = "between steps, or outside data, forward, backward and optimizer"
+_BEFORE_THE_UPDATE = "in no phase, most of it between backward and the update"
+
+_BEFORE_UPDATE = advice(
+    "look for what the loop does between backward() and optimizer.step(): norms of gradients, "
+    ".item(), logging, copies to the host",
+    "Do it every few steps. Clip with clip_grad_norm_(..., foreach=True).",
+)
+
+
+def outside_phases(evidence: Evidence) -> Iterator[Finding]:
+    """All ranks spend time outside all phases, most of it between steps."""
+    for cause, share, cost in _with_those_of_baseline(evidence, OUTSIDE_PHASES):
+        has_data = has_data_phase(evidence, cause.cell)
+        whose = "all ranks" if cause.cell["np"] > 1 else "the rank"
+        is_before = lies_before_update(evidence, cause)
+        has_data |= is_before
+        where = _IN_NO_PHASE
+        action = _BETWEEN_STEPS
+        if is_before:
+            whose += ", before the update"
+            where, action = _BEFORE_THE_UPDATE, _BEFORE_UPDATE
+        yield Finding(
+            "outside-phases",
+            severity_of_cost(share),
+            cell_name(cause.cell),
+            f"{'' if has_data else 'data loading or '}time outside phases: {whose}",
+            sentences(
+                f"{cell_place(cause.cell)}: {_spent(cause, share)} {where}.",
+                "" if has_data else NO_DATA_PHASE,
+                _of_baseline(cause, share),
+            ),
+            in_turn(Advice() if has_data else mark_data(evidence.run), action),
+            "likely",
+            **cost,
+        )
