@@ -1,9 +1,9 @@
-"""Rules on what half of the ranks spend in the data phase, and outside all phases.
+"""Rules on what half of the ranks spend in the data phase, and outside all phases."""
 
-Tested in ``tests/analyze/findings/test_phase_times.py`` and ``test_run_findings.py``.
-"""
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-from collections.abc import Iterator
+import numpy as np
 
 from hvdprof import units
 from hvdprof.analyze.findings.advice import Advice, advice, in_turn, sentences
@@ -21,13 +21,12 @@ from hvdprof.analyze.findings.cell_finding import (
 )
 from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.finding import Finding, severity_of_cost
-from hvdprof.analyze.findings.run_rules.phase_times import (
-    LongestWaits,
-    lies_before_update,
-    longest_waits,
-)
 from hvdprof.analyze.steps.cell_setting import cell_setting
-from hvdprof.model.causes import INPUT_BOUND, OUTSIDE_PHASES
+from hvdprof.model.cause_names import ranks_of
+from hvdprof.model.causes import INPUT_BOUND, OUTSIDE_PHASES, STRAGGLER
+from hvdprof.model.launch_key import LAUNCH
+from hvdprof.model.tables.collective_tables import BREAKDOWN
+from hvdprof.rank_names import ranks_named
 
 _MORE_WORKERS = advice(
     "use more DataLoader workers{where}",
@@ -37,6 +36,32 @@ _MORE_WORKERS = advice(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class _LongestWaits:
+    """Ranks that wait longest for their input; times are means per step, ns."""
+
+    ranks: tuple[int, ...]
+    own_ns: float
+    others_ns: float
+
+    @property
+    def name(self) -> str:
+        """Such as ``rank 0``."""
+        return ranks_named(self.ranks)
+
+    @property
+    def sentence(self) -> str:
+        """Their times, those of the others, and what these do not show."""
+        is_one = len(self.ranks) == 1
+        text = (
+            f"{self.name} {'spends' if is_one else 'spend'} "
+            f"{units.milliseconds(self.own_ns)} per step there, the other ranks "
+            f"{units.milliseconds(self.others_ns)}, whose queues fill meanwhile: they may load as "
+            "slowly."
+        )
+        return text[0].upper() + text[1:]
+
+
 def input_bound(evidence: Evidence) -> Iterator[Finding]:
     """Most ranks wait for data, also those that no straggler's delay concerns."""
     # Waiting for data takes no core, so it is a loss with more ranks than cores, too.
@@ -44,7 +69,7 @@ def input_bound(evidence: Evidence) -> Iterator[Finding]:
         cell = cause.cell
         sharing = crowding(evidence.run, cell)
         pinned = ", and set pin_memory=True" if cell_setting(evidence.run, cell).on_gpus else ""
-        longest = longest_waits(evidence, cause)
+        longest = _longest_waits(evidence, cause)
         first = f", on {longest.name} first" if longest else ""
         yield Finding(
             "input-bound",
@@ -74,13 +99,13 @@ def _with_those_of_baseline(
         yield cause, cause.whole_share, cause.whole_cost
 
 
-def _who_waits(cause: CostlyCause, longest: LongestWaits | None) -> str:
+def _who_waits(cause: CostlyCause, longest: _LongestWaits | None) -> str:
     if longest:
         return f"{longest.name} {'waits' if len(longest.ranks) == 1 else 'wait'} longest"
     return f"{'every' if cause.cell['np'] > 1 else 'the'} rank waits for data"
 
 
-def _waited(cause: CostlyCause, share: float, longest: LongestWaits | None) -> str:
+def _waited(cause: CostlyCause, share: float, longest: _LongestWaits | None) -> str:
     if longest is None:
         return f"{_spent(cause, share)} in the data phase"
     more = " more than in the baseline" if cause.has_baseline and share == cause.share else ""
@@ -127,7 +152,7 @@ def outside_phases(evidence: Evidence) -> Iterator[Finding]:
     for cause, share, cost in _with_those_of_baseline(evidence, OUTSIDE_PHASES):
         has_data = has_data_phase(evidence, cause.cell)
         whose = "all ranks" if cause.cell["np"] > 1 else "the rank"
-        is_before = lies_before_update(evidence, cause)
+        is_before = _lies_before_update(evidence, cause)
         has_data |= is_before
         where = _IN_NO_PHASE
         action = _BETWEEN_STEPS
@@ -148,3 +173,54 @@ def outside_phases(evidence: Evidence) -> Iterator[Finding]:
             "likely",
             **cost,
         )
+
+
+_UPDATE_PHASE = "before_update"
+
+
+def _longest_waits(evidence: Evidence, cause: CostlyCause) -> _LongestWaits | None:
+    """The ranks that wait longest for input, by WATERFALL; None where most wait about as long.
+
+    Args:
+        evidence: The run.
+        cause: The row of WATERFALL on input.
+    """
+    times = _times_by_rank(evidence, cause, ("data",))
+    ranks = [rank for rank in ranks_of(cause.row) if rank in times]
+    others = [ns for rank, ns in times.items() if rank not in ranks]
+    if not ranks or not others:
+        return None
+    own = float(np.mean([times[rank] for rank in ranks]))
+    return _LongestWaits(tuple(ranks), own, float(np.median(others)))
+
+
+def _lies_before_update(evidence: Evidence, cause: CostlyCause) -> bool:
+    """Whether most of a time outside all phases lies between backward and the update."""
+    whole = sum(_times_by_rank(evidence, cause, ("outside", _UPDATE_PHASE)).values())
+    before = sum(_times_by_rank(evidence, cause, (_UPDATE_PHASE,)).values())
+    return before > whole / 2
+
+
+def _times_by_rank(
+    evidence: Evidence, cause: CostlyCause, parts: Sequence[str]
+) -> dict[int, float]:
+    """Mean time by rank over the launches, ns, without the ranks that are named stragglers."""
+    breakdown = evidence.table(BREAKDOWN.name)
+    if breakdown.empty:
+        return {}
+    cell = cause.cell
+    launches = evidence.measured()
+    of_cell = (launches["model"] == cell["model"]) & (launches["size"] == cell["np"])
+    segments = launches[of_cell & (launches["engine"] == cell["engine"])]
+    names = dict.fromkeys(LAUNCH, "str")
+    rows = breakdown.astype(names).merge(segments[list(LAUNCH)])
+    rows = rows[rows["part"].isin(parts)]
+    named = {
+        rank
+        for row in evidence.causes_of(cell)
+        if row["term"] == STRAGGLER
+        for rank in ranks_of(row)
+    }
+    by_launch = rows.groupby([*LAUNCH, "rank"], observed=True)["time_ns"].sum()
+    means = by_launch.groupby("rank").mean()
+    return {int(str(rank)): float(ns) for rank, ns in means.items() if int(str(rank)) not in named}
