@@ -64,7 +64,7 @@ _LATE_IN = {
 
 
 def jitter(evidence: Evidence) -> Iterator[Finding]:
-    """The slowest rank changes from step to step, or most of it is one rank without a name."""
+    """The ranks differ from step to step, or most of it is one rank without a name."""
     for cause in costly_causes(evidence, JITTER):
         if cause.cell["num_steps"] < FEWEST_STEPS_OF_JITTER:
             continue
@@ -81,7 +81,7 @@ def jitter(evidence: Evidence) -> Iterator[Finding]:
                 + (
                     f"most of the jitter is time of rank {late}{within(phase) if phase else ''}"
                     if late
-                    else "the slowest rank changes from step to step"
+                    else "the ranks differ from step to step, none proven to be slower"
                 )
                 + f", which costs {cause.share_text} of the step.",
                 sizes,
