@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from benchmarks.blind_draw import INPUT, NONE, PAUSES, QUEUE, ROTATING, TWO, Drawn
-from benchmarks.script_fault_cases import INPUT_BOUND, PAUSE, STRAGGLER, Case
+from benchmarks.script_fault_cases import STRAGGLER, Case
 from benchmarks.script_fault_judgement import (
     LEAST_SHARE,
     PHASE_WORDS,
@@ -18,13 +18,18 @@ from benchmarks.script_fault_judgement import (
 OF_NO_RANK = (NONE, INPUT, PAUSES, ROTATING)
 """Kinds of bugs of which no rank may be named."""
 
+IN_TURN = "ranks wait for data in turn"
+"""Said of any rank that waits: at random, or behind queues of all ranks."""
+
+_RANKS = re.compile(r"\branks? (\d+(?:(?:, | and )\d+)*)")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
     """What is right of what was said; None where the kind of bug does not ask.
 
     ``is_listed`` is whether WATERFALL has all bugs of single ranks, with their phases, in any row.
-    ``is_behind``: the first lines name transfer that takes longer than the bug, which is below.
+    ``is_behind``: the first lines begin with transfer, the largest loss, and have the bug next.
     ``cost_error`` is relative to what the ranks lost. ``why_not`` says why a launch does not count.
     """
 
@@ -54,10 +59,7 @@ def judge(
     """
     said = read(report, drawn.np)
     text = first_lines(said)
-    mentioned = [
-        frozenset(map(int, re.findall(r"\d+", ranks)))
-        for ranks in re.findall(r"\branks? (\d+(?:(?:, | and )\d+)*)", text)
-    ]
+    mentioned = [frozenset(map(int, re.findall(r"\d+", ranks))) for ranks in _RANKS.findall(text)]
     rows = [one for one in said.named if one.kind == STRAGGLER and not one.is_any]
     stragglers = [frozenset(one.ranks) for one in rows]
     listed = {(frozenset(one.ranks), one.phase) for one in rows}
@@ -71,41 +73,20 @@ def judge(
     why_not = "not judged: too busy" if report["verdict"]["is_too_busy"] else ""
     if is_small and drawn.kind != NONE:
         why_not = why_not or f"cost less than {LEAST_SHARE:.0%} of a step"
-    is_longer = "exposed" in text and _transfer_ns(report, drawn.np) > lost_ns
     return said, Judgement(
         ranks=_has_ranks(drawn, text, first, stragglers),
         phase=_has_phase(drawn, text, first),
         is_listed=is_listed,
-        is_behind=is_longer and _is_below(drawn, said, is_listed=is_listed),
+        is_behind=drawn.kind != NONE and "exposed" in text.partition(" next: ")[0],
         has_false_name=not set().union(*mentioned, *stragglers) <= own,
         cost_error=error,
         why_not=why_not,
     )
 
 
-def _transfer_ns(report: Report, num_ranks: int) -> float:
-    rows = report["tables"].get("waterfall", ())
-    return sum(
-        float(row["time_ns"])
-        for row in rows
-        if row["np"] == num_ranks and row["term"] == "exposed-transfer"
-    )
-
-
-def _is_below(drawn: Drawn, said: Said, *, is_listed: bool | None) -> bool:
-    """Whether the bug is named below the first lines."""
-    if drawn.kind == PAUSES:
-        return any(one.kind == PAUSE for one in said.named)
-    if drawn.kind == INPUT:
-        return any(kind == INPUT_BOUND for kind, _ in said.findings)
-    if drawn.kind == ROTATING:
-        return any(one.is_any for one in said.named)
-    return bool(is_listed)
-
-
 def first_lines(said: Said) -> str:
     """The first lines without what to do, which may name other ranks and phases."""
-    return said.headline.partition("; fix:")[0].lower()
+    return re.sub(r"; fix: .*?\.(?= Next: |$)", ".", said.headline).lower()
 
 
 def _has_ranks(
@@ -114,9 +95,9 @@ def _has_ranks(
     if drawn.kind == NONE:
         return not first
     if drawn.kind in (INPUT, PAUSES):
-        return "all ranks" in text or "every rank" in text
+        return not first and any(word in text for word in ("all ranks", "every rank", IN_TURN))
     if drawn.kind == ROTATING:
-        return not first and ("any rank" in text or "jitter" in text)
+        return not first and any(word in text for word in ("any rank", "jitter", IN_TURN))
     truths = [frozenset(ranks) for ranks in drawn.bugs.values()]
     if drawn.kind == TWO:
         return first in truths and set(truths) <= set(stragglers)
@@ -126,6 +107,9 @@ def _has_ranks(
 def _has_phase(drawn: Drawn, text: str, first: frozenset[int]) -> bool | None:
     if drawn.kind in (NONE, ROTATING):
         return None
+    if first:
+        # What is said of others holds other phases.
+        text = next(part for part in text.split(" next: ") if _RANKS.search(part))
     of_first = [phase for phase, ranks in drawn.bugs.items() if first == frozenset(ranks)]
     phases = of_first if drawn.kind == TWO else list(drawn.bugs)
     words = [word for phase in phases for word in PHASE_WORDS.get(phase, (phase,))]

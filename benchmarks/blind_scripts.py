@@ -149,7 +149,7 @@ def _table(what: str, rows: Sequence[tuple[str, Sequence[Result]]]) -> str:
             f"{sum(one.ranks for one in judged)}",
             _count([one.phase for one in judged]),
             f"{sum(one.is_right for one in judged)}",
-            f"{sum(one.is_behind and not one.is_right for one in judged)}",
+            f"{sum(one.is_behind and one.is_right for one in judged)}",
             _count([one.is_listed for one in judged]),
             f"{sum(one.has_false_name for one in judged)}",
             cost,

@@ -196,7 +196,7 @@ def all_tables(run: "Run") -> "dict[str, pd.DataFrame]":
 def analyze_run(run: "Run") -> "RunAnalysis":
     """The finished analysis of a run.
 
-    ``verdict`` is the answer in at most two sentences with its numbers and a caveat. ``scaling``
+    ``verdict`` is the answer in at most three sentences with its numbers and a caveat. ``scaling``
     has one row per cell (model, np, engine, compression, reduction, batch_size) with samples_per_s,
     step_time_median_ns, efficiency, blocked_share, trace_overhead, final_loss and the ends of their
     95 % intervals (``_low``, ``_high``; ratios 0..1, NaN where unknown). ``losses`` has one row per

@@ -47,6 +47,8 @@ _OF_RANKS = {
 }
 """Names of terms that lie mostly on some ranks."""
 
+_INPUT_IN_TURN = "input (ranks wait in turn)"
+
 
 def cause_name(row: FrameRow) -> str:
     """Name of the cause of a row of WATERFALL, such as ``straggler: rank 1, data phase``.
@@ -64,6 +66,8 @@ def cause_name(row: FrameRow) -> str:
         return name if len(ranks) == 1 else name.replace("waits", "wait")
     if term == INPUT_BOUND and row.get("np") == 1:
         return SHORT_NAMES[term]
+    if term == INPUT_BOUND and row.get("ranks") == ANY_RANK:
+        return _INPUT_IN_TURN
     if term not in (STRAGGLER, PAUSE):
         return TERMS[term] if term in TERMS else COMPARED_TERMS[term]
     return _titled(*_name(row))

@@ -258,14 +258,13 @@ GLOSSARY: tuple[Term, ...] = (
     ),
     Term(
         "jitter",
-        "Differences between ranks within a step that have no name of their own: the slowest rank "
-        "changes from step to step.",
+        "Differences between ranks within a step that have no name of their own.",
     ),
     Term(
         "input (all ranks)",
         "Time in the data phase that half of the normal ranks spend, beyond the baseline, and "
-        "waits of queues that run empty in turn. Ranks that wait longest are in the name: input "
-        "(rank 1 waits longest).",
+        "waits of one rank at a time. The name says who waits: input (rank 1 waits longest), input "
+        "(ranks wait in turn).",
         "D - w D_1",
     ),
     Term(

@@ -43,7 +43,7 @@ class History:
 
     Attributes:
         metric: What was followed.
-        sentence: The verdict in at most two sentences.
+        sentence: The verdict in at most three sentences.
         rows: HISTORY.
         notes: Runs that were left out, and why.
     """

@@ -149,7 +149,7 @@ class VerdictParts:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The verdict in at most two sentences with a caveat, and its numbers.
+    """The verdict in at most three sentences with a caveat, and its numbers.
 
     ``model``, ``np``, ``engine`` and the efficiencies are those of the largest valid size of the
     model that scales worst; NaN where the run holds nothing to compare. ``biggest_loss`` is the

@@ -3,6 +3,7 @@
 Tested in ``tests/analyze/causes/test_waterfall.py``.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -14,6 +15,7 @@ from hvdprof.analyze.ranks.named_cause import NamedCause
 from hvdprof.analyze.stats.launch_spread import Spread, spread
 from hvdprof.analyze.steps.cells import CellTime
 from hvdprof.analyze.steps.step_work import StepWork
+from hvdprof.model.causes import ANY_RANK
 from hvdprof.model.launch_key import LaunchKey
 
 
@@ -39,14 +41,21 @@ class CellSplit:
         """The share of a part: what the normal ranks share, and waits for input behind queues."""
         return spread([launch.part(name) for launch in self.launches])
 
-    @property
-    def longest_waits(self) -> str:
-        """The ranks that wait longest for input behind queues, as in WATERFALL.
+    def waiting_ranks(self, lost: float) -> str:
+        """The ranks of such waits, as in WATERFALL.
 
-        Empty where most ranks wait about as long, and where other ranks do in other launches.
+        Those that wait longest, in half of the launches or more; any rank where these waits are
+        half of what is lost; empty where it is that of all.
+
+        Args:
+            lost: What the cell loses in the data phase, as a share of the step.
         """
-        found = {launch.longest for launch in self.launches if launch.queues is not None}
-        return ", ".join(map(str, found.pop())) if len(found) == 1 else ""
+        found = Counter(launch.longest for launch in self.launches if launch.longest)
+        ranks, num = found.most_common(1)[0] if found else ((), 0)
+        if ranks and 2 * num >= len(self.launches):
+            return ", ".join(map(str, ranks))
+        waits = [0.0 if one.queues is None else one.queues.share for one in self.launches]
+        return ANY_RANK if any(waits) and 2 * sum(waits) >= lost * len(waits) else ""
 
 
 def cell_split(

@@ -231,7 +231,7 @@ def _of_part(part: str, own: CellSplit, reference: _Reference | None) -> _Term:
         lost,
         lost.value,
         NAN if of_baseline is None else of_baseline.value,
-        own.longest_waits if part == DATA else "",
+        own.waiting_ranks(lost.value) if part == DATA else "",
     )
 
 

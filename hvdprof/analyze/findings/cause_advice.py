@@ -165,10 +165,7 @@ def hosts_of_cause(evidence: Evidence, cause: CostlyCause) -> str:
     """`` (node1)``; empty where the hosts are unknown, or one rank ran on several."""
     members = ranks_of(cause.row)
     ranks = evidence.run.ranks.astype({"pass_id": str, "hostname": str})
-    measured = evidence.measured()
-    cell = cause.cell
-    own = (measured["model"] == cell["model"]) & (measured["size"] == cell["np"])
-    passes = set(measured.loc[own & (measured["engine"] == cell["engine"]), "pass_id"])
+    passes = set(evidence.launches_of(cause.cell)["pass_id"])
     known = ranks[ranks["rank"].isin(members) & ranks["pass_id"].isin(passes)]
     known = known[known["hostname"] != ""].rename(columns={"hostname": "host"})
     if known.empty or (len(members) == 1 and is_several(known, "host")):

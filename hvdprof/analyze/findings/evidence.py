@@ -75,6 +75,19 @@ class Evidence:
         names = {"model": "str", "size": "int64", "engine": "str", "oversubscribed": "bool"}
         return base[[*LAUNCH, *names]].astype({**dict.fromkeys(LAUNCH, "str"), **names})
 
+    def launches_of(self, cell: Cell) -> pd.DataFrame:
+        """Keys of the launches that speak for a cell."""
+        base = self.measured()
+        own = (base["model"] == cell["model"]) & (base["size"] == cell["np"])
+        keys: pd.DataFrame = base.loc[own & (base["engine"] == cell["engine"]), list(LAUNCH)]
+        return keys
+
+    def rows_of(self, rows: pd.DataFrame, cell: Cell) -> pd.DataFrame:
+        """Rows of a table that are of such launches, with names as plain text."""
+        named = rows.astype(dict.fromkeys(LAUNCH, "str"))
+        merged: pd.DataFrame = named.merge(self.launches_of(cell), on=list(LAUNCH))
+        return merged
+
     def setting(self, name: str) -> str | None:
         """A variable as Horovod's ranks had it; None where it was not set, or none ran."""
         manifest = self.run.manifest

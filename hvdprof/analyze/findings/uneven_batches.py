@@ -42,7 +42,7 @@ def uneven_batches(evidence: Evidence, cell: Cell, ranks: Sequence[int]) -> Unev
         cell: A row of SCALING.
         ranks: Stragglers; not all ranks.
     """
-    steps = _steps(evidence, cell)
+    steps = evidence.rows_of(evidence.run.steps, cell)
     is_late = steps["rank"].isin(ranks)
     late, others = steps[is_late], steps[~is_late]
     if late.empty or others.empty or not (late["samples"].mean() > 0 < others["samples"].mean()):
@@ -70,7 +70,7 @@ def sizes_within_steps(evidence: Evidence, cell: Cell) -> str:
         evidence: The run.
         cell: A row of SCALING.
     """
-    steps = _steps(evidence, cell)
+    steps = evidence.rows_of(evidence.run.steps, cell)
     if steps.empty or not (steps["samples"] > 0).all():
         return ""
     by_step = steps.groupby([*LAUNCH, "step"], observed=True)["samples"]
@@ -81,15 +81,6 @@ def sizes_within_steps(evidence: Evidence, cell: Cell) -> str:
         f"Batches differ: the largest of a step has {ratio:.1f} times the samples of the "
         "smallest (mean)."
     )
-
-
-def _steps(evidence: Evidence, cell: Cell) -> pd.DataFrame:
-    """STEPS of the launches of a cell."""
-    measured = evidence.measured()
-    own = (measured["model"] == cell["model"]) & (measured["size"] == cell["np"])
-    launches = measured.loc[own & (measured["engine"] == cell["engine"]), list(LAUNCH)]
-    names = dict.fromkeys(LAUNCH, str)
-    return evidence.run.steps.astype(names).merge(launches.astype(names), on=list(LAUNCH))
 
 
 def _time_per_sample(steps: pd.DataFrame) -> float:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from hvdprof.analyze.ranks.chances import chances_of_costs
 from hvdprof.analyze.ranks.delay import SMALLEST_SHARE
 from hvdprof.analyze.ranks.rank_times import RankTimes
 from hvdprof.analyze.steps.step_work import Times
@@ -28,8 +29,11 @@ OFTEN = 0.2
 FAST_SHARE = 0.1
 """Share of the steps with the shortest times, in which the input is ready."""
 
-AS_MUCH = 0.5
+AS_MUCH = 1 / 3
 """Share of the waits of the rank that waits most, from which another one waits about as long."""
+
+CHANCE = 0.01
+"""The chance that waits at random give any rank as many, above which no rank waits longest."""
 
 _DATA = "data"
 
@@ -40,7 +44,8 @@ class QueueWaits:
 
     Attributes:
         waits_ns: [points, ranks] What each rank waits longer than where its input is ready.
-        longest: Columns of the ranks that wait longest; empty where most ranks wait about as long.
+        longest: Columns of the ranks that wait longest; empty where most ranks wait about as long,
+            and where waits of any rank at random may be as uneven.
     """
 
     waits_ns: Times
@@ -77,8 +82,9 @@ def queue_waits(times: RankTimes, step_ns: float) -> QueueWaits | None:
     of_points = np.repeat(share, times.per_step, axis=0) * times.own_ns[..., place]
     waited = np.where(stalls, above, 0.0).sum(axis=0)
     longest = np.flatnonzero(waited >= AS_MUCH * waited.max())
-    is_of_most = 2 * len(longest) > len(num)
-    return QueueWaits(of_points, () if is_of_most else tuple(longest.tolist()))
+    if 2 * len(longest) > len(num) or _chance(np.where(stalls, above, 0.0)) > CHANCE:
+        return QueueWaits(of_points, ())
+    return QueueWaits(of_points, tuple(longest.tolist()))
 
 
 def without_empty_queues(times: RankTimes, step_ns: float) -> RankTimes:
@@ -94,6 +100,11 @@ def without_empty_queues(times: RankTimes, step_ns: float) -> RankTimes:
     changed = times.own_ns.copy()
     changed[..., _place(times)] -= found.waits_ns
     return replace(times, own_ns=changed)
+
+
+def _chance(waits: Times) -> float:
+    """The chance of the rank that waits most, were each wait any rank's."""
+    return float(chances_of_costs([waits], 1).min())
 
 
 def _place(times: RankTimes) -> int:

@@ -12,8 +12,15 @@ from hvdprof.analyze.findings.finding import SMALLEST_COST, WARNING_COST
 from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.analyze.verdict.agreement import CellAccount, contradiction
 from hvdprof.analyze.verdict.evaluation_loss import loss_beyond_steps
-from hvdprof.model.cause_names import cause_name, short_cause_name
-from hvdprof.model.causes import BASELINE_CREDIT, CAUSES, INPUT_BOUND, OUTSIDE_PHASES, PAUSE
+from hvdprof.model.cause_names import cause_name, ranks_of, short_cause_name
+from hvdprof.model.causes import (
+    BASELINE_CREDIT,
+    CAUSES,
+    INPUT_BOUND,
+    OUTSIDE_PHASES,
+    PAUSE,
+    STRAGGLER,
+)
 from hvdprof.model.cell_key import of_base_cell
 from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import Sentence, Verdict
@@ -59,9 +66,10 @@ def largest_loss(
     """The largest loss of a cell without toggles; None where none costs enough.
 
     Where the account of its ranks contradicts the cause, the sentence says so, without a fix.
+    A smaller cause with an address in the script follows with its own fix.
 
-    Without a baseline, time in the data phase and between steps is named from a tenth of the step
-    on: every loop has some. What the engine itself costs one rank has no fix.
+    Without a baseline, time in the data phase and between steps of no single rank is named from a
+    tenth of the step on: every loop has some. What the engine itself costs one rank has no fix.
 
     Args:
         waterfall: WATERFALL of the run.
@@ -89,17 +97,28 @@ def largest_loss(
     if account is not None and (against := contradiction(row, rows, account)):
         return LargestLoss("", NAN, against)
     beyond = loss_beyond_steps(findings, cell, float(row["share"]))
+    rival = "" if beyond else _rival(row, others)
+    also = f", {rival}" if rival else ""
+    said = beyond or _sentence("Largest loss", findings, cell, row, also)
+    following = None if beyond else _following(row, others[bool(rival) :])
+    if following is not None:
+        after = _sentence("Next", findings, cell, following)
+        said = Sentence(f"{said.text} {after.text}", f"{said.short} {after.short}")
+    name = cause_name(row)
+    return LargestLoss(name, float(row["share"]), said, str(row["cause_id"]), rival)
+
+
+def _sentence(
+    begin: str, findings: pd.DataFrame, cell: pd.Series, row: FrameRow, also: str = ""
+) -> Sentence:
     time = units.milliseconds_within(row["time_ns"], row["time_low_ns"], row["time_high_ns"])
     share = units.percent_within(row["share"], row["share_low"], row["share_high"])
-    name, rival = cause_name(row), "" if beyond else _rival(row, others)
     of_cell = _of_cell(findings, cell, str(row["cause_id"]))
-    named, fix = name, ""
+    named, fix = cause_name(row), ""
     if not of_cell.empty:
         named, fix = str(of_cell.iloc[0]["phrase"]), f"; fix: {of_cell.iloc[0]['fix']}"
-    what = f"Largest loss: {named}, {time} per step"
-    also = f", {rival}" if rival else ""
-    said = beyond or Sentence(f"{what} ({share}){also}{fix}.", f"{what}.")
-    return LargestLoss(name, float(row["share"]), said, str(row["cause_id"]), rival)
+    what = f"{begin}: {named}, {time} per step"
+    return Sentence(f"{what} ({share}){also}{fix}.", f"{what}.")
 
 
 def nothing_large(waterfall: pd.DataFrame, cell: pd.Series) -> Sentence | None:
@@ -185,6 +204,20 @@ def _long_steps(findings: pd.DataFrame, cell: pd.Series, least: float) -> Larges
     return LargestLoss(name, share, loss_beyond_steps(findings, cell, share) or said)
 
 
+def _following(row: FrameRow, others: Sequence[FrameRow]) -> FrameRow | None:
+    """The next cause with an address in the script: of some ranks or events, else of all ranks.
+
+    A phase of all ranks follows only where the largest loss has no address at all.
+    """
+    addressed = (one for one in others if ranks_of(one) or one["term"] in (STRAGGLER, PAUSE))
+    if (found := next(addressed, None)) is not None:
+        return found
+    phases = (INPUT_BOUND, OUTSIDE_PHASES)
+    if ranks_of(row) or row["term"] in (STRAGGLER, PAUSE, *phases):
+        return None
+    return next((one for one in others if one["term"] in phases), None)
+
+
 def _whole_share(row: FrameRow) -> float:
     """The share with that of the baseline; NaN without a baseline."""
     return float(row["share"]) + float(row["baseline_share"])
@@ -203,7 +236,9 @@ def _rival(row: FrameRow, others: Sequence[FrameRow]) -> str:
 
 
 def _is_worth(row: FrameRow) -> bool:
-    if row["term"] not in (INPUT_BOUND, OUTSIDE_PHASES) or not math.isnan(row["baseline_share"]):
+    if row["term"] not in (INPUT_BOUND, OUTSIDE_PHASES) or ranks_of(row):
+        return True
+    if not math.isnan(row["baseline_share"]):
         return True
     return float(row["share"]) >= WARNING_COST
 

@@ -68,16 +68,16 @@ def verdict(
     *,
     checks: CellChecks = _NO_CHECKS,
 ) -> Verdict:
-    """The verdict of a run: at most two sentences, and a caveat.
+    """The verdict of a run: at most three sentences, and a caveat.
 
     1.  Only cells without toggles count, and those of DDP only where Horovod has none. Of each
         model the largest number of ranks is taken that is not oversubscribed and not the baseline;
         of these the one with the lowest efficiency.
     2.  The largest loss is the costliest row of WATERFALL of that cell, from 5 % of the step on,
-        with the fix of its finding: also where there is one number of ranks alone, and where ranks
-        share cores (of which a straggler, a pause or the input counts). Where there is none, it is
-        the largest cost that the baseline has as well; of one number of ranks alone, the largest
-        term as the bound of what is lost.
+        with the fix of its finding, and the next one with an address: also where there is one
+        number of ranks alone, and where ranks share cores (of which a straggler, a pause or the
+        input counts). Where there is none, it is the largest cost that the baseline has as well; of
+        one number of ranks alone, the largest term as the bound of what is lost.
     3.  A stall that was seen, else the failure of the job, comes first, then the number; findings
         hold the largest loss.
     4.  Where nothing can be said, the sentence says why.

@@ -13,8 +13,8 @@ CAUSE_COLUMNS: tuple[Column, ...] = (
         "str",
         "",
         "Ranks of a straggler, such as 1, 3; any where they differ from event to event; all of a "
-        "pause. Of jitter the rank that most of it lies on; of input those that wait longest "
-        "where queues run empty. Else empty.",
+        "pause. Of jitter the rank that most of it lies on; of input those that wait longest, or "
+        "any where they wait in turn. Else empty.",
     ),
     Column(
         "phase",

@@ -29,9 +29,9 @@ def found_in(work):
 
 @pytest.mark.parametrize(
     ("waits_ms", "longest"),
-    [((30.0, 30.0), ()), ((40.0, 12.0), (0,)), ((12.0, 40.0), (1,)), ((30.0, 30.0, 9.0, 30.0), ())],
+    [((30.0, 30.0), ()), ((50.0, 13.0), (0,)), ((13.0, 50.0), (1,)), ((30.0, 30.0, 9.0, 30.0), ())],
 )
-def test_ranks_with_half_of_the_longest_waits_wait_about_as_long(waits_ms, longest):
+def test_ranks_with_a_third_of_the_longest_waits_wait_about_as_long(waits_ms, longest):
     work, _ = waiting(*waits_ms)
 
     found = found_in(work)
@@ -71,6 +71,17 @@ def test_the_waits_cost_what_the_steps_lose_without_them(waits_ms, seed):
         + causes.queues.share,
         abs=0.02,
     )
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_no_rank_waits_longest_where_each_wait_is_of_any_rank(seed):
+    rng = np.random.default_rng(seed)
+    extra = np.zeros((STEPS, 4))
+    extra[np.arange(0, STEPS, 3), rng.integers(0, 4, len(range(0, STEPS, 3)))] = 50.0
+    work = simulated(STEPS, 4, extra_ms={"data": extra}, seed=seed)
+
+    found = found_in(work)
+    assert found is None or found.longest == ()
 
 
 def test_a_launch_without_a_known_previous_step_has_no_waits():

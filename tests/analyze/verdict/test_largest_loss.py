@@ -84,9 +84,40 @@ def test_a_cause_that_may_be_as_large_is_named_beside(share, low, high, is_named
 
 
 def test_a_cause_without_a_finding_has_no_fix():
-    found = loss([cause("jitter", 0.5), SLOW], FINDING)
+    found = loss([cause("jitter", 0.5)], FINDING)
 
     assert found.sentence.text == "Largest loss: jitter, 50.0 ms per step (50.0 %)."
+
+
+TRANSFER = cause("exposed-transfer", 0.5)
+PAUSES = cause("pause", 0.2, ranks="all", phase="outside", pattern="periodic", period_steps=5)
+INPUT = cause("input-bound", 0.3)
+
+
+@pytest.mark.parametrize(
+    ("rows", "following"),
+    [
+        ([TRANSFER, SLOW], "straggler (rank 1, data phase), 38.1 ms per step (38.1 %); fix: raise"),
+        ([TRANSFER, INPUT, PAUSES], "all ranks pause every 5 steps, 20.0 ms per step (20.0 %)."),
+        ([TRANSFER, INPUT], "input (all ranks), 30.0 ms per step (30.0 %)."),
+        ([SLOW, INPUT], None),
+        ([TRANSFER, cause("jitter", 0.2)], None),
+        ([TRANSFER, cause("straggler", 0.04, ranks="1", phase="data")], None),
+        ([INPUT, cause("straggler", 0.29, ranks="1", phase="data", share_high=0.4)], None),
+    ],
+)
+def test_a_smaller_cause_with_an_address_follows_once(rows, following):
+    text = loss(rows, FINDING).sentence.text
+
+    said = text.partition(" Next: ")[2]
+    assert said.startswith(following) if following else not said
+
+
+def test_input_of_few_ranks_is_named_where_that_of_all_would_be_usual():
+    of_one = cause("input-bound", 0.08, ranks="1", baseline_share=float("nan"))
+
+    assert loss([of_one]).name == "input (rank 1 waits longest)"
+    assert loss([cause("input-bound", 0.08, baseline_share=float("nan"))]) is None
 
 
 @pytest.mark.parametrize(

@@ -31,10 +31,12 @@ from hvdprof.analyze.findings.gpu_advice import NCCL, own_gpu, sharing
 from hvdprof.analyze.findings.load_cause import explains
 from hvdprof.analyze.findings.uneven_batches import sizes_within_steps
 from hvdprof.analyze.steps.cell_setting import CellSetting, cell_setting
+from hvdprof.analyze.stragglers.stragglers import ROTATING
 from hvdprof.model.cause_names import within
 from hvdprof.model.causes import COMPUTE_INFLATION, JITTER
 from hvdprof.model.cell_key import keeps_batches
 from hvdprof.model.frame_row import FrameRow
+from hvdprof.model.tables.waiting_tables import STRAGGLERS
 
 FEWEST_STEPS_OF_JITTER = 8
 """With fewer steps, one or two long ones pass for a slowest rank that changes."""
@@ -63,6 +65,12 @@ _LATE_IN = {
 }
 
 
+_TITLES = ("jitter (no rank proven slower)", "rotating stragglers (jitter)")
+
+_EVIDENCE = ("None is proven to be slower.", "No rank has 80 % of that.")
+"""Of jitter that may be one rank's, and of jitter that is of several."""
+
+
 def jitter(evidence: Evidence) -> Iterator[Finding]:
     """The ranks differ from step to step, or most of it is one rank without a name."""
     for cause in costly_causes(evidence, JITTER):
@@ -71,19 +79,22 @@ def jitter(evidence: Evidence) -> Iterator[Finding]:
         crowded = explains(cell_setting(evidence.run, cause.cell).load, cause.row)
         late, phase = str(cause.row["ranks"]), str(cause.row["phase"])
         sizes = sizes_within_steps(evidence, cause.cell)
+        patterns = evidence.rows_of(evidence.table(STRAGGLERS.name), cause.cell)["pattern"]
+        rotates = not late and bool((patterns == ROTATING).any())
         yield Finding(
             "rotating-stragglers",
             severity_of_cost(cause.share),
             cell_name(cause.cell),
-            f"jitter, most of it of rank {late}" if late else "rotating stragglers (jitter)",
+            (f"jitter, most of it of rank {late}" if late else _TITLES[rotates]),
             sentences(
                 f"{cell_place(cause.cell)}: "
                 + (
                     f"most of the jitter is time of rank {late}{within(phase) if phase else ''}"
                     if late
-                    else "the ranks differ from step to step, none proven to be slower"
+                    else "the ranks differ from step to step"
                 )
                 + f", which costs {cause.share_text} of the step.",
+                "" if late else _EVIDENCE[rotates],
                 sizes,
                 "Stragglers and pauses that have a finding of their own are not in it.",
             ),

@@ -16,7 +16,6 @@ from hvdprof.analyze.findings.finding import SMALLEST_COST, Finding, severity_of
 from hvdprof.analyze.steps.evaluation_time import EvaluationTime, evaluation_times
 from hvdprof.analyze.steps.step_work import Times, medians_of_others
 from hvdprof.model.job_losses import EVALUATION_EXCLUDED
-from hvdprof.model.launch_key import LAUNCH
 from hvdprof.model.tables.evaluation_tables import EVALUATIONS
 from hvdprof.model.tables.run_tables import STEPS, TURNS
 from hvdprof.model.tables.scaling_tables import JOB_STEPS
@@ -57,12 +56,10 @@ def evaluations(evidence: Evidence) -> Iterator[Finding]:
     times = evaluation_times(*(evidence.table(name) for name in names))
     if not times:
         return
-    measured = evidence.measured()
     for cell in evidence.cells(oversubscribed=True):
         if not is_base(cell):
             continue
-        own = (measured["model"] == cell["model"]) & (measured["size"] == cell["np"])
-        keys = measured.loc[own & (measured["engine"] == cell["engine"]), LAUNCH]
+        keys = evidence.launches_of(cell)
         found = [times[key] for key in keys.itertuples(index=False, name=None) if key in times]
         if found:
             yield from _of_cell(evidence, cell, found, len(keys))

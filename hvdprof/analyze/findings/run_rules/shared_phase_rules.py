@@ -23,7 +23,7 @@ from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.finding import Finding, severity_of_cost
 from hvdprof.analyze.steps.cell_setting import cell_setting
 from hvdprof.model.cause_names import ranks_of
-from hvdprof.model.causes import INPUT_BOUND, OUTSIDE_PHASES, STRAGGLER
+from hvdprof.model.causes import ANY_RANK, INPUT_BOUND, OUTSIDE_PHASES, STRAGGLER
 from hvdprof.model.launch_key import LAUNCH
 from hvdprof.model.tables.collective_tables import BREAKDOWN
 from hvdprof.rank_names import ranks_named
@@ -102,12 +102,15 @@ def _with_those_of_baseline(
 def _who_waits(cause: CostlyCause, longest: _LongestWaits | None) -> str:
     if longest:
         return f"{longest.name} {'waits' if len(longest.ranks) == 1 else 'wait'} longest"
+    if cause.row["ranks"] == ANY_RANK:
+        return "ranks wait for data in turn"
     return f"{'every' if cause.cell['np'] > 1 else 'the'} rank waits for data"
 
 
 def _waited(cause: CostlyCause, share: float, longest: _LongestWaits | None) -> str:
     if longest is None:
-        return f"{_spent(cause, share)} in the data phase"
+        in_turn = ", most of it one at a time" if cause.row["ranks"] == ANY_RANK else ""
+        return f"{_spent(cause, share)} in the data phase{in_turn}"
     more = " more than in the baseline" if cause.has_baseline and share == cause.share else ""
     return f"waits for data take {_share_text(cause, share)} of the step{more}"
 
@@ -205,15 +208,8 @@ def _times_by_rank(
     evidence: Evidence, cause: CostlyCause, parts: Sequence[str]
 ) -> dict[int, float]:
     """Mean time by rank over the launches, ns, without the ranks that are named stragglers."""
-    breakdown = evidence.table(BREAKDOWN.name)
-    if breakdown.empty:
-        return {}
     cell = cause.cell
-    launches = evidence.measured()
-    of_cell = (launches["model"] == cell["model"]) & (launches["size"] == cell["np"])
-    segments = launches[of_cell & (launches["engine"] == cell["engine"])]
-    names = dict.fromkeys(LAUNCH, "str")
-    rows = breakdown.astype(names).merge(segments[list(LAUNCH)])
+    rows = evidence.rows_of(evidence.table(BREAKDOWN.name), cell)
     rows = rows[rows["part"].isin(parts)]
     named = {
         rank
