@@ -10,7 +10,7 @@ import pytest
 
 from hvdprof.api import load_tables
 from tests.builders.places import RECORDINGS, ROOT
-from tests.ingest.nccl.test_nic_use import LOG
+from tests.ingest.nccl.test_joining import LOG
 
 pytest.importorskip("duckdb", reason="the extra sql is not installed")
 

@@ -1,10 +1,19 @@
-"""Ranks of many processes put together to communicators."""
+"""Ranks of many processes put together to communicators, with their network devices."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from hvdprof.ingest.nccl.logbook import Member
+import pandas as pd
+
+from hvdprof.ingest.nccl.logbook import Logbook, Member
+from hvdprof.model.tables.nccl_tables import NCCL_COMMUNICATORS, NCCL_NICS, NCCL_RANKS
+
+_OF_PROCESS = ("host", "pid", "tag_rank")
+"""Columns of NCCL_RANKS that are fields of the process; the others are those of its member."""
+
+_PROCESS = ["host", "pid"]
+_DEVICE = [*_PROCESS, "network", "index"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,3 +79,86 @@ def _split_by_order(
         for rank in {members[index].rank for index in group}
     )
     return [Communicator(tuple(sorted(group)), "ambiguous", most)]
+
+
+def communicator_frame(log: Logbook, communicators: Sequence[Communicator]) -> pd.DataFrame:
+    """One row of ``NCCL_COMMUNICATORS`` for each."""
+    rows = []
+    for number, communicator in enumerate(communicators):
+        members = [log.members[index] for index in communicator.members]
+        rows.append(
+            {
+                "communicator": number,
+                "comm_id": members[0].comm_id,
+                "num_ranks": _first(member.num_ranks for member in members),
+                "num_ranks_seen": len({member.rank for member in members}),
+                "num_ranks_started": len({m.rank for m in members if m.started}),
+                "num_ranks_complete": len({m.rank for m in members if m.complete}),
+                "num_hosts": len({log.processes[member.process].host for member in members}),
+                "num_coll_channels": _first(member.num_coll_channels for member in members),
+                "num_p2p_channels": _first(member.num_p2p_channels for member in members),
+                "join": communicator.join,
+                "num_joined": communicator.num_joined,
+            }
+        )
+    return NCCL_COMMUNICATORS.frame(rows)
+
+
+def rank_frame(log: Logbook, communicators: Sequence[Communicator]) -> pd.DataFrame:
+    """One row of ``NCCL_RANKS`` for each rank of each, from the lines of its own process."""
+    rows = []
+    for number, communicator in enumerate(communicators):
+        for index in communicator.members:
+            member = log.members[index]
+            process = log.processes[member.process]
+            row = {
+                name: getattr(process if name in _OF_PROCESS else member, name)
+                for name in NCCL_RANKS.column_names
+                if name != "communicator"
+            }
+            rows.append({"communicator": number} | row)
+    return NCCL_RANKS.frame(rows)
+
+
+def _first(values: Iterable[int | None]) -> int | None:
+    return next((value for value in values if value is not None), None)
+
+
+def nics_in_use(nics: pd.DataFrame, ranks: pd.DataFrame, connections: pd.DataFrame) -> pd.DataFrame:
+    """NCCL_NICS with ``rank``, ``num_connections`` and ``gpudirect``.
+
+    Args:
+        nics: NCCL_NICS without these.
+        ranks: NCCL_RANKS; the largest communicator of a process gives its rank.
+        connections: NCCL_CONNECTIONS.
+    """
+    if nics.empty:
+        return nics
+    names = dict.fromkeys(("host", "network"), str)
+    bare = nics.drop(columns=["rank", "num_connections", "gpudirect"]).astype(names)
+    largest = ranks.dropna(subset=["rank"]).sort_values("num_ranks", ascending=False)
+    rank_of = largest.drop_duplicates(_PROCESS)[[*_PROCESS, "rank"]].astype({"host": str})
+    table = bare.merge(rank_of, on=_PROCESS, how="left").merge(
+        _use(connections.astype(names)), on=_DEVICE, how="left"
+    )
+    used = (table["purpose"].astype(str) == "data") & table["num_connections"].notna()
+    table["num_connections"] = table["num_connections"].where(used, 0).astype("int64")
+    table["gpudirect"] = table["gpudirect"].where(used, False).astype("bool")
+    return NCCL_NICS.frame(table)
+
+
+def _use(connections: pd.DataFrame) -> pd.DataFrame:
+    through = connections[connections["nic"].notna()]
+    # The plugins of a connection have names of their own; devices are of three kinds.
+    networks = through["network"].map(_kind)
+    devices = through.assign(network=networks).rename(columns={"nic": "index"})
+    groups = devices.groupby(_DEVICE, sort=False)
+    return groups.agg(
+        num_connections=("channel", "size"), gpudirect=("gpudirect", "any")
+    ).reset_index()
+
+
+def _kind(network: str) -> str:
+    if network == "Socket":
+        return "Socket"
+    return "IB" if network.startswith("IB") else "OFI"

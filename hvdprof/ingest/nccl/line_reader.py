@@ -1,17 +1,25 @@
-"""Readers of NCCL lines: a pattern, and what to keep of a line that it matches.
+"""How a line is recognised: readers by pattern, and the number of lines of each kind.
 
-Tested by the readers in ``tests/ingest/nccl/test_reader.py``.
+Tested in ``tests/ingest/nccl/test_reader.py``.
 """
 
 import re
 from collections.abc import Callable
 
+import pandas as pd
+
 from hvdprof.ingest.nccl.logbook import Logbook, Message
+from hvdprof.model.tables.nccl_call_tables import NCCL_LINE_KINDS
 
 LineReader = Callable[[Logbook, Message], bool]
 """Reads a line into the logbook; False where the line is damaged or of another kind."""
 
 Keep = Callable[[Logbook, Message, re.Match[str]], None]
+_DIGITS = re.compile(r"(?:0x)?\d[\da-f]*")
+_MOST_KINDS = 2000
+_LONGEST_SAMPLE = 400
+Key = tuple[str, str, bool]
+"""File, kind, and whether the line was understood."""
 
 
 def reads(pattern: str) -> Callable[[Keep], LineReader]:
@@ -29,3 +37,67 @@ def reads(pattern: str) -> Callable[[Keep], LineReader]:
         return read
 
     return decorate
+
+
+def without_numbers(text: str) -> str:
+    """The text with N for every number, decimal or hexadecimal: what lines of a kind share."""
+    return _DIGITS.sub("N", text)
+
+
+class LineKinds:
+    """Counts by file, kind and whether the line was understood."""
+
+    def __init__(self) -> None:
+        self._counts: dict[Key, list[int]] = {}
+        self._samples: dict[Key, str] = {}
+        self._names: dict[str, str] = {}
+
+    def count(self, said: Message, understood: bool) -> Key:
+        """Count one line; returns where it was counted."""
+        key = (said.file, self._name(said), understood)
+        counted = self._counts.get(key)
+        if counted is None:
+            self._counts[key] = [1, said.line]
+            self._samples[key] = said.raw[:_LONGEST_SAMPLE]
+        else:
+            counted[0] += 1
+        return key
+
+    def correct(self, key: Key | None, said: Message) -> None:
+        """A line counted as not understood was, once its rest had come."""
+        if key is not None:
+            self._counts[key][0] -= 1
+        self.count(said, True)
+
+    @property
+    def num_not_understood(self) -> int:
+        """Lines with NCCL's prefix that no reader understood."""
+        return sum(counted[0] for key, counted in self._counts.items() if not key[2])
+
+    def frame(self) -> pd.DataFrame:
+        """The counts as a frame of ``NCCL_LINE_KINDS``, in order of first appearance."""
+        return NCCL_LINE_KINDS.frame(
+            [
+                {
+                    "kind": kind,
+                    "understood": understood,
+                    "count": count,
+                    "sample": self._samples[file, kind, understood],
+                    "file": file,
+                    "line": line,
+                }
+                for (file, kind, understood), (count, line) in self._counts.items()
+                if count
+            ]
+        )
+
+    def _name(self, said: Message) -> str:
+        if said.level != "INFO":
+            return said.level
+        name = self._names.get(said.word)
+        if name is None:
+            if len(self._names) >= _MOST_KINDS:
+                return "other"
+            name = without_numbers(said.word)[:60]
+            self._names[said.word] = name
+        return name

@@ -8,12 +8,16 @@ import numpy as np
 import numpy.typing as npt
 
 from hvdprof.errors import UnreadableInputError
-from hvdprof.ingest.nccl.communicator_tables import communicator_frame, rank_frame
 from hvdprof.ingest.nccl.communicators import add_announced
-from hvdprof.ingest.nccl.joining import Communicator, join_members
-from hvdprof.ingest.nccl.line_kinds import LineKinds
+from hvdprof.ingest.nccl.joining import (
+    Communicator,
+    communicator_frame,
+    join_members,
+    nics_in_use,
+    rank_frame,
+)
+from hvdprof.ingest.nccl.line_reader import LineKinds
 from hvdprof.ingest.nccl.logbook import Logbook
-from hvdprof.ingest.nccl.nic_use import nics_in_use
 from hvdprof.ingest.nccl.scanner import Scanner
 from hvdprof.ingest.text.log_lines import PrintedLine
 from hvdprof.ingest.text.printed_lines import LogFile, Wanted

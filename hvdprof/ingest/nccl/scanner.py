@@ -4,8 +4,8 @@ import re
 from collections import deque
 from dataclasses import dataclass, replace
 
-from hvdprof.ingest.nccl.line_kinds import Key, LineKinds
 from hvdprof.ingest.nccl.line_prefixes import HEAD, Head, find_head, find_heads, read_head
+from hvdprof.ingest.nccl.line_reader import Key, LineKinds
 from hvdprof.ingest.nccl.logbook import Logbook, Message
 from hvdprof.ingest.nccl.subjects import understand
 from hvdprof.ingest.nccl.trouble_lines import read_foreign

@@ -5,14 +5,12 @@ Tested in ``tests/ingest/nccl/test_reader.py``.
 
 import re
 
-from hvdprof.ingest.nccl import communicators, graph, tuning
+from hvdprof.ingest.nccl import calls, communicators, graph
 from hvdprof.ingest.nccl import network_lines as network
 from hvdprof.ingest.nccl import trouble_lines as trouble
-from hvdprof.ingest.nccl.calls import read_call
-from hvdprof.ingest.nccl.interface_calls import read_interface_call
+from hvdprof.ingest.nccl.calls import read_call, read_interface_call, read_trace
 from hvdprof.ingest.nccl.line_reader import LineReader
 from hvdprof.ingest.nccl.logbook import Logbook, Message
-from hvdprof.ingest.nccl.traces import read_trace
 
 _SOURCE_LINE = re.compile(r"^\S+\.(?:cc|cu|cpp|c|h):\d+ ")
 _BEYOND_64_BITS = re.compile(r"\d{19}")
@@ -28,10 +26,10 @@ def _read_operation(log: Logbook, said: Message) -> bool:
     if "opCount " in said.text:
         return read_call(log, said)
     if " -> Algo " in said.text:
-        return tuning.read_choice(log, said)
+        return calls.read_choice(log, said)
     if " Bytes -> " in said.text:
-        return tuning.read_other_path(log, said)
-    return tuning.read_cells(log, said)
+        return calls.read_other_path(log, said)
+    return calls.read_cells(log, said)
 
 
 def _read_bootstrap(log: Logbook, said: Message) -> bool:
@@ -44,7 +42,7 @@ def _read_number(log: Logbook, said: Message) -> bool:
     if "coll channels" in said.text:
         return communicators.read_channel_counts(log, said)
     if " Bytes -> " in said.text:
-        return tuning.read_old_choice(log, said)
+        return calls.read_old_choice(log, said)
     return " : GPU/" in said.text or " : NET/" in said.text
 
 
@@ -87,9 +85,9 @@ _WORDS: dict[str, LineReader] = {
     "GPU": _read_gpu,
     "NCCL": _read_nccl,
     "RCCL": trouble.read_version,
-    "Algorithm": tuning.read_heading,
-    "Protocol": tuning.read_heading,
-    "Latency/AlgBw": tuning.read_heading,
+    "Algorithm": calls.read_heading,
+    "Protocol": calls.read_heading,
+    "Latency/AlgBw": calls.read_heading,
     **dict.fromkeys(_OPERATIONS.split(), _read_operation),
 }
 

@@ -7,8 +7,7 @@ import re
 from dataclasses import replace
 
 from hvdprof.ingest.nccl.line_reader import reads
-from hvdprof.ingest.nccl.logbook import Logbook, Message
-from hvdprof.ingest.nccl.trouble_counts import Problem, Stated
+from hvdprof.ingest.nccl.logbook import Logbook, Message, Problem, Stated
 
 _VERSION = re.compile(
     r"[NR]CCL version(?: :)? (\d{1,3}\.\d{1,3}\.\d{1,3})(?:[+-]([a-z]+\d+(?:\.\d+)*))?"
