@@ -18,9 +18,8 @@ from hvdprof.launch.remote.remote_launch import ready_hosts
 from hvdprof.launch.remote.remote_shell import hosts_with_ranks
 from hvdprof.launch.run.bench_run import Tools, launcher_of, sweep_of
 from hvdprof.launch.run.run_folder import make_run_folder, new_run_folder, runs_folder
-from hvdprof.launch.run.silent_progress import SilentProgress
 from hvdprof.launch.run.sweep import Sweep
-from hvdprof.launch.run.sweep_progress import SweepProgress
+from hvdprof.launch.run.sweep_progress import SilentProgress, SweepProgress
 from hvdprof.launch.run.time_plan import TimePlan, time_plan
 from hvdprof.machine.idle import wait_for_idle
 from hvdprof.model.cell_key import setting_name

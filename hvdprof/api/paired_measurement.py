@@ -21,10 +21,8 @@ from hvdprof.errors import HvdprofError, SweepIncompleteError, UnreadableInputEr
 from hvdprof.launch.plan.compare_options import variants_of
 from hvdprof.launch.plan.validators import parse_duration
 from hvdprof.launch.run.interleaved_sweeps import run_interleaved
-from hvdprof.launch.run.joined_progress import JoinedProgress
 from hvdprof.launch.run.run_folder import new_run_folder
-from hvdprof.launch.run.silent_progress import SilentProgress
-from hvdprof.launch.run.sweep_progress import SweepProgress
+from hvdprof.launch.run.sweep_progress import JoinedProgress, SilentProgress, SweepProgress
 from hvdprof.rundir.comparison_looks import comparison_looks, look_level
 
 FIRST, SECOND = "a", "b"

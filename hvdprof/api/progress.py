@@ -2,8 +2,7 @@
 
 from hvdprof.launch.diagnose.rank_progress import PassProgress
 from hvdprof.launch.diagnose.stall import Stall
-from hvdprof.launch.run.silent_progress import SilentProgress
-from hvdprof.launch.run.sweep_progress import SweepProgress
+from hvdprof.launch.run.sweep_progress import SilentProgress, SweepProgress
 from hvdprof.model.cell_key import ENGINE_TITLES
 from hvdprof.rundir.manifest import PassRecord
 from hvdprof.rundir.plan import TORCH_DISTRIBUTED_ENGINES, TORCH_ENGINE

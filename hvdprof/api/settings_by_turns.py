@@ -23,9 +23,8 @@ from hvdprof.ingest.load import load_throughput
 from hvdprof.launch.plan.tune_options import Options, variant_options
 from hvdprof.launch.run.bench_run import Tools
 from hvdprof.launch.run.interleaved_sweeps import run_race
-from hvdprof.launch.run.joined_progress import JoinedProgress
 from hvdprof.launch.run.sweep import Sweep
-from hvdprof.launch.run.sweep_progress import SweepProgress
+from hvdprof.launch.run.sweep_progress import JoinedProgress, SweepProgress
 from hvdprof.model.comparison import FINAL_LOSS
 from hvdprof.model.tuning import Candidate, Estimate
 from hvdprof.rundir.failure import Failure, FailureKind

@@ -46,9 +46,8 @@ from hvdprof.launch.plan.validators import parse_duration
 from hvdprof.launch.processes.interruption import interruptible
 from hvdprof.launch.run.bench_run import find_tools
 from hvdprof.launch.run.run_folder import new_run_folder
-from hvdprof.launch.run.silent_progress import SilentProgress
-from hvdprof.launch.run.sweep_progress import SweepProgress
-from hvdprof.launch.run.torchrun_command import launcher_name, torchrun_command
+from hvdprof.launch.run.script_command import launcher_name, torchrun_command
+from hvdprof.launch.run.sweep_progress import SilentProgress, SweepProgress
 from hvdprof.model.comparison import DEFAULT_MARGIN
 from hvdprof.model.run import RunAnalysis as RunAnalysis
 from hvdprof.model.tuning import Candidate as Candidate

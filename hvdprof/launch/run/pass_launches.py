@@ -1,16 +1,20 @@
-"""Launching the passes of a sweep, one or several resident; tests/launch/run/test_sweep.py."""
+"""Launching the passes of a sweep, one or several resident, each with its folders and its plan.
+
+Tested in ``tests/launch/run/test_sweep.py``.
+"""
 
 import datetime as dt
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from hvdprof.errors import StorageError
 from hvdprof.launch.plan.environment import inherited_environment, is_on_this_host
 from hvdprof.launch.plan.preflight import require_space
 from hvdprof.launch.plan.resident_memory import have_room
+from hvdprof.launch.plan.settings import Settings
 from hvdprof.launch.plan.turn_plan import BY_MEMORY, NEVER_STOOD, STOOD_APART, failed_beside
 from hvdprof.launch.processes.launch_process import Launch, LaunchOutcome, Watch
-from hvdprof.launch.run.pass_plan import make_pass_folders, plan_of, planned_segments
 from hvdprof.launch.run.sweep_state import SweepState
 from hvdprof.launch.run.watched_pass import Watched, WatchedPass, watch_pass
 from hvdprof.launch.turns.resident_launch import ResidentLaunch
@@ -21,6 +25,54 @@ from hvdprof.machine.load import CpuUse
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import PassRecord, Status
 from hvdprof.rundir.masking import mask_command, mask_value
+from hvdprof.rundir.plan import PLAN_SCHEMA_VERSION, Plan, Segment
+from hvdprof.rundir.run_file import make_run_folders
+
+
+def make_pass_folders(paths: PassPaths) -> None:
+    """Make the folders that the ranks of a pass write into.
+
+    Raises:
+        StorageError: One could not be made.
+    """
+    for folder in (paths.recorder_folder, paths.timeline("x").parent, paths.nccl_folder):
+        make_folder(folder)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder with those above it.
+
+    Raises:
+        StorageError: It could not be made.
+    """
+    try:
+        make_run_folders(folder)
+    except OSError as error:
+        raise StorageError(f"Could not make {folder}: {error.strerror}.") from error
+
+
+def planned_segments(record: PassRecord) -> list[Segment]:
+    """The segments of a pass that have no result yet, in their order."""
+    return [segment.segment for segment in record.segments if segment.status == Status.PLANNED]
+
+
+def plan_of(settings: Settings, record: PassRecord) -> Plan:
+    """The plan of a pass."""
+    options = settings.of_models
+    return Plan(
+        schema_version=PLAN_SCHEMA_VERSION,
+        pass_id=record.id,
+        mode=record.mode,
+        size=record.size,
+        num_threads=settings.num_threads,
+        pin_cores=record.pinned,
+        device=settings.device,
+        data=settings.data,
+        data_dir=None if options.data_dir is None else str(options.data_dir),
+        seed=options.seed,
+        segments=planned_segments(record),
+        bucket_cap_mb=options.fusion_threshold_mb,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
-"""What a sweep measures, with what, and how far it is; tests/launch/run/test_sweep.py."""
+"""What a sweep measures, with what, how far it is, and the disk space that it reserves."""
 
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -13,11 +14,35 @@ from hvdprof.launch.plan.settings import Settings
 from hvdprof.launch.plan.workload import program_of
 from hvdprof.launch.processes.launch_process import Launch, LaunchOutcome, run_launcher
 from hvdprof.launch.run.attempts import GivenUp
-from hvdprof.launch.run.disk_reserve import release_disk_reserve
 from hvdprof.launch.run.sweep_progress import SweepProgress
 from hvdprof.machine.mpi import Mpi
 from hvdprof.rundir.layout import PassPaths, RunPaths
 from hvdprof.rundir.manifest import Manifest, Mode, PassRecord, Status
+from hvdprof.rundir.run_file import append_run_bytes
+
+RESERVE_BYTES = 1_000_000
+
+
+def hold_disk_reserve(path: Path) -> None:
+    """Take space on the disk until ``release_disk_reserve``; none where the disk is full."""
+    try:
+        # File systems that compress would reserve nothing for zeros.
+        with append_run_bytes(path) as file:
+            file.write(os.urandom(RESERVE_BYTES))
+    except OSError:
+        # The run checks the space itself and reports that there is none.
+        release_disk_reserve(path)
+
+
+def release_disk_reserve(path: Path) -> bool:
+    """Give the reserve back; whether there was one.
+
+    Raises:
+        OSError: The file cannot be removed.
+    """
+    was_there = path.exists()
+    path.unlink(missing_ok=True)
+    return was_there
 
 
 @dataclass(slots=True, kw_only=True)

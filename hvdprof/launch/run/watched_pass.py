@@ -20,11 +20,15 @@ from hvdprof.launch.diagnose.timeline_check import fail_without_timeline
 from hvdprof.launch.plan.settings import Settings
 from hvdprof.launch.plan.workload import least_partial_steps
 from hvdprof.launch.processes.launch_process import LaunchOutcome
-from hvdprof.launch.run.attempts import interrupt, settle
+from hvdprof.launch.run.attempts import interrupt, settle, starts_again
 from hvdprof.launch.run.placement_check import refine_from_ranks
-from hvdprof.launch.run.session_passes import add_sessions, end_sessions, settle_sessions
-from hvdprof.launch.run.session_progress import ElasticProgress, SessionStalls
-from hvdprof.launch.run.start_again import starts_again
+from hvdprof.launch.run.session_passes import (
+    ElasticProgress,
+    SessionStalls,
+    add_sessions,
+    end_sessions,
+    settle_sessions,
+)
 from hvdprof.rundir.failure import Failure, FailureKind
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import Manifest, PassRecord, Status

@@ -4,7 +4,7 @@ import pytest
 
 from hvdprof.errors import EnvironmentNotReadyError
 from hvdprof.launch.run.bench_run import Tools, planned_manifest, prepare_bench, sweep_of
-from hvdprof.launch.run.silent_progress import SilentProgress
+from hvdprof.launch.run.sweep_progress import SilentProgress
 from hvdprof.rundir.manifest import Status
 from tests.builders.bench_settings import (
     FOUR_CORES,

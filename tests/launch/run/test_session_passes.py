@@ -8,13 +8,14 @@ from hvdprof.launch.plan.design import plan_design
 from hvdprof.launch.plan.settings import ScriptSettings
 from hvdprof.launch.run.attempts import split_unfinished
 from hvdprof.launch.run.session_passes import (
+    ElasticProgress,
+    SessionStalls,
     add_sessions,
     end_sessions,
     place_after,
     recover_sessions,
     settle_sessions,
 )
-from hvdprof.launch.run.session_progress import ElasticProgress, SessionStalls
 from hvdprof.rundir.failure import Failure
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import Manifest, Status, WorkerEnd

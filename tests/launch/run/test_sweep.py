@@ -23,7 +23,7 @@ from hvdprof.launch.plan.settings import ScriptSettings, Settings, read_settings
 from hvdprof.launch.processes.launch_process import Launch, LaunchOutcome, run_launcher
 from hvdprof.launch.run import pass_launches
 from hvdprof.launch.run.repeats import LookAtRun
-from hvdprof.launch.run.sweep import Sweep
+from hvdprof.launch.run.sweep import Sweep, cells_without_result, num_failed
 from hvdprof.launch.turns.resident_launch import ResidentLaunch
 from hvdprof.launch.turns.resident_launches import run_residents
 from hvdprof.rundir.failure import Failure, FailureKind
@@ -32,12 +32,14 @@ from hvdprof.rundir.manifest import (
     MANIFEST_SCHEMA_VERSION,
     Manifest,
     PassRecord,
+    SegmentRecord,
     Status,
 )
 from hvdprof.rundir.plan import Plan
 from hvdprof.rundir.stopping import KnownCell, StopReason
 from tests.builders import fake_ranks
 from tests.builders.bench_settings import LOCAL_FOUR_CORES, MNIST, RESNET, bench_settings
+from tests.builders.training_job import segment
 from tests.launch.run.test_repeats import known
 
 SESSION_RACE = Path(__file__).parents[2] / "rundir/launcher_failures/ompi4_session_race.txt"
@@ -636,8 +638,8 @@ def test_what_all_ranks_had_ended_before_hvdprof_was_killed_is_not_measured_anew
     # As the manifest stood while the first launch ran, and the files when it was cut off.
     killed = sweep.manifest.passes[0]
     sweep.manifest.status = killed.status = Status.RUNNING
-    for segment in killed.segments:
-        segment.status = Status.PLANNED
+    for interrupted in killed.segments:
+        interrupted.status = Status.PLANNED
     sweep.manifest.write(sweep.paths)
     for rank in range(2):
         path = sweep.paths.of_pass(killed.id).recorder_file(rank)
@@ -711,3 +713,54 @@ def test_secrets_do_not_reach_the_manifest(sweep_of: Callable[..., Sweep]) -> No
     text = sweep.paths.manifest.read_text()
     assert "abc123" not in text
     assert json.loads(text)["passes"][0]["command"][-1] == "--token=***"
+
+
+def _passes(mode: str, *statuses: str, size: int = 2, session: int | None = None):
+    return [
+        PassRecord(
+            id=f"{number:02d}-{mode}",
+            mode=mode,
+            size=size,
+            repeat=number,
+            controller="mpi",
+            oversubscribed=False,
+            pinned=False,
+            segments=[SegmentRecord(segment=segment("mnist"), status=status)],
+            session=session,
+        )
+        for number, status in enumerate(statuses, start=1)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("throughput", "lacking"),
+    [
+        (["done"], 0),
+        (["failed"], 1),
+        (["partial"], 1),
+        (["done", "done", "failed"], 0),
+        (["done", "failed"], 1),
+        (["done", "failed", "failed"], 1),
+        (["done", "done", "partial", "failed"], 0),
+        (["planned", "planned"], 0),
+    ],
+)
+def test_a_cell_needs_as_many_launches_as_an_interval(throughput: list[str], lacking: int) -> None:
+    assert cells_without_result(_passes("throughput", *throughput)) == lacking
+
+
+def test_a_trace_that_fails_leaves_the_number_and_is_all_where_nothing_else_is_planned() -> None:
+    trace = _passes("trace", "failed")
+    assert cells_without_result([*_passes("throughput", "done"), *trace]) == 0
+    assert cells_without_result(trace) == 1
+    assert num_failed([*_passes("throughput", "done"), *trace]) == 1
+
+
+def test_every_cell_counts_by_itself() -> None:
+    passes = [*_passes("throughput", "failed"), *_passes("throughput", "done", size=4)]
+    assert cells_without_result(passes) == 1
+
+
+def test_an_elastic_job_has_no_other_launch_that_stands_for_a_failure() -> None:
+    sessions = _passes("throughput", "done", "done", "failed", session=1)
+    assert cells_without_result(sessions) == 1

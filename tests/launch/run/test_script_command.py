@@ -4,7 +4,7 @@ import pytest
 
 from hvdprof.errors import UsageError
 from hvdprof.launch.plan.run_options import RunOptions
-from hvdprof.launch.run.torchrun_command import (
+from hvdprof.launch.run.script_command import (
     check_torchrun,
     started_by_torchrun,
     torchrun_command,
