@@ -25,14 +25,13 @@ from hvdprof.collect.auto.discovery import (
     TrainedOptimizers,
     device_of,
 )
-from hvdprof.collect.auto.horovod_calls import BLOCKING, replace_call, tensor_name_of
 from hvdprof.collect.auto.loop_input import LoopInput, interpreter_monitoring
-from hvdprof.collect.auto.loop_progress import LoopProgress, loop_place
 from hvdprof.collect.auto.plain_updates import REDUCING, PlainUpdates, time_updates
 from hvdprof.collect.auto.process_recording import ProcessRecording
+from hvdprof.collect.auto.replaced_calls import BLOCKING, hook_torch, replace_call, tensor_name_of
 from hvdprof.collect.auto.session_recording import ELASTIC, ElasticSessions
 from hvdprof.collect.auto.step_tracker import StepTracker
-from hvdprof.collect.auto.torch_calls import hook_torch
+from hvdprof.collect.auto.training_loop import LoopProgress, loop_place
 from hvdprof.collect.diagnostics import print_problem
 from hvdprof.collect.engines.forward_watch import first_length
 from hvdprof.collect.engines.torch_types import Model, Optimizer

@@ -5,25 +5,31 @@ It waits for a process group and for the first update of an optimizer that train
 first update after a collective of all ranks begins the recording. Data, forward and backward passes
 and updates are seen as in ``autorecord``. A failure in here ends the recording and never the
 training.
+
+A thread of Gloo gives back a Python object with the last reduction that it has done. Where it wants
+the interpreter's lock for that while the interpreter ends, Python ends the thread, and C++ ends the
+process with SIGABRT (torch 2.13; also without hvdprof). A thread that is behind gets its time here.
+
+Tested in ``tests/collect/auto/test_gloo_threads.py``.
 """
 
 import atexit
 import functools
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from types import ModuleType
 from typing import ParamSpec, TypeVar
 
 from hvdprof.collect._hooks import PROCESS
 from hvdprof.collect.auto.auto_settings import AutoSettings
 from hvdprof.collect.auto.autorecord import AutoRecorder
-from hvdprof.collect.auto.ddp_models import DdpModels
 from hvdprof.collect.auto.discovery import Nameless
 from hvdprof.collect.auto.flight_dump import write_flight_dump
-from hvdprof.collect.auto.fsdp_models import fsdp_model_of
-from hvdprof.collect.auto.gloo_threads import wait_for_gloo
-from hvdprof.collect.auto.horovod_calls import replace_call
+from hvdprof.collect.auto.replaced_calls import replace_call
+from hvdprof.collect.auto.wrapped_models import DdpModels, fsdp_model_of
 from hvdprof.collect.diagnostics import print_problem
 from hvdprof.collect.engines.fsdp_reduction import is_fsdp
 from hvdprof.collect.engines.torch_collectives import COLLECTIVES
@@ -31,8 +37,51 @@ from hvdprof.collect.engines.torch_types import Model, Optimizer
 from hvdprof.collect.session_factory import own_identity
 from hvdprof.rundir.plan import COLLECTIVES_ENGINE, DDP_ENGINE, FSDP_ENGINE
 
+GLOO_THREAD = "pt_gloo_runloop"
+LONGEST_REST_S = 1.0
+_LOOK_S = 0.01
+_LOOKS_AT_REST = 3
+_RUNNING = "R"
+OWN_TASKS = Path("/proc/self/task")
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+def wait_for_gloo(
+    tasks: Path = OWN_TASKS,
+    sleep: Callable[[float], None] = time.sleep,
+    clock: Callable[[], float] = time.monotonic,
+) -> None:
+    """Sleep, without the interpreter's lock, until no thread of Gloo has run at three looks.
+
+    Returns at once where there is none, and after ``LONGEST_REST_S`` in any case.
+
+    Args:
+        tasks: A folder per thread of this process, as Linux has it.
+        sleep: Releases the lock.
+        clock: Seconds.
+    """
+    until, num_at_rest = clock() + LONGEST_REST_S, 0
+    while num_at_rest < _LOOKS_AT_REST and clock() < until:
+        states = [state for name, state in _threads(tasks) if name == GLOO_THREAD]
+        if not states:
+            return
+        num_at_rest = 0 if _RUNNING in states else num_at_rest + 1
+        sleep(_LOOK_S)
+
+
+def _threads(tasks: Path) -> list[tuple[str, str]]:
+    """Name and state of each thread; none where the system does not say."""
+    threads = []
+    try:
+        for task in tasks.iterdir():
+            _, _, text = (task / "stat").read_text(encoding="utf-8").partition("(")
+            name, _, rest = text.rpartition(")")
+            threads.append((name, rest.split()[0]))
+    except (OSError, IndexError):
+        # A thread that has just ended, too: it is asked for again.
+        return threads
+    return threads
 
 
 class DistributedRecorder(AutoRecorder):

@@ -1,6 +1,6 @@
 """Threads of Gloo at the end of a process, as /proc shows them."""
 
-from hvdprof.collect.auto.gloo_threads import LONGEST_S, NAME, wait_for_gloo
+from hvdprof.collect.auto.distributed_recording import GLOO_THREAD, LONGEST_REST_S, wait_for_gloo
 
 
 class Process:
@@ -10,7 +10,7 @@ class Process:
         self.folder, self.now, self.num_sleeps = folder, 0.0, 0
         self.write(1, "python (train)", "R")
         for number, state in enumerate(states, start=2):
-            self.write(number, NAME, state)
+            self.write(number, GLOO_THREAD, state)
 
     def write(self, number, name, state):
         (self.folder / str(number)).mkdir(exist_ok=True)
@@ -43,7 +43,7 @@ def test_a_thread_that_is_behind_gets_its_time(tmp_path):
     def sleep(seconds):
         before(seconds)
         if process.num_sleeps == 10:
-            process.write(3, NAME, "S")
+            process.write(3, GLOO_THREAD, "S")
 
     process.sleep = sleep
     process.end()
@@ -53,7 +53,7 @@ def test_a_thread_that_is_behind_gets_its_time(tmp_path):
 def test_a_thread_that_never_rests_does_not_keep_the_process(tmp_path):
     process = Process(tmp_path, "R")
     process.end()
-    assert LONGEST_S <= process.now < LONGEST_S + 0.1
+    assert LONGEST_REST_S <= process.now < LONGEST_REST_S + 0.1
 
 
 def test_a_system_without_proc_waits_for_nothing(tmp_path):

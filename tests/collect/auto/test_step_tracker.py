@@ -7,7 +7,7 @@ from hvdprof.collect import _hooks
 from hvdprof.collect._hooks import PROCESS
 from hvdprof.collect.auto import step_tracker
 from hvdprof.collect.auto.auto_settings import AutoSettings
-from hvdprof.collect.auto.session_steps import LEARNING_STEPS
+from hvdprof.collect.auto.step_counts import LEARNING_STEPS
 from hvdprof.collect.session import Session
 
 

@@ -1,7 +1,4 @@
-"""The models that a script wraps by ``DistributedDataParallel``, and their optimizers.
-
-Tested by tests/collect/auto/test_distributed_recording.py.
-"""
+"""The models that a script wraps by ``DistributedDataParallel`` or shards by ``fully_shard``."""
 
 import contextlib
 import functools
@@ -13,7 +10,8 @@ from typing import Any
 
 from hvdprof.collect.auto.ddp_arguments import DdpNotes, changed_arguments
 from hvdprof.collect.engines.ddp_reduction import DdpModel
-from hvdprof.collect.engines.torch_types import Optimizer, parameters_of
+from hvdprof.collect.engines.fsdp_reduction import is_fsdp, is_sharded
+from hvdprof.collect.engines.torch_types import Model, Optimizer, parameters_of
 
 
 class DdpModels:
@@ -87,3 +85,23 @@ def _complete_optimizers(torch: ModuleType) -> Iterable[Any]:
         # By its type: an object may answer for its class in a way of its own.
         if issubclass(type(instance), base) and "_optimizer_step_post_hooks" in vars(instance):
             yield instance
+
+
+def fsdp_model_of(optimizer: Optimizer) -> Model | None:
+    """The outermost sharded module whose parameters an optimizer trains.
+
+    Of several it is the one with most of them. None where no sharded module has any, or where the
+    parameters are not sharded.
+    """
+    if not is_fsdp(None, optimizer):
+        return None
+    trained = {id(parameter) for parameter in parameters_of(optimizer) if parameter.requires_grad}
+    largest, found = 0, None
+    for instance in gc.get_objects():
+        # A module whose constructor is still running has no parameters to ask for.
+        if not is_sharded(type(instance)) or "_parameters" not in vars(instance):
+            continue
+        num = sum(id(parameter) in trained for _, parameter in instance.named_parameters())
+        if num > largest:
+            largest, found = num, instance
+    return found
