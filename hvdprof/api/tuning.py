@@ -7,8 +7,7 @@ import math
 from dataclasses import replace
 
 from hvdprof.analyze.tune import tuning_result
-from hvdprof.analyze.tune.confirmation import CONFIDENCE
-from hvdprof.analyze.tune.finals import joined
+from hvdprof.analyze.tune.finals import CONFIDENCE, joined
 from hvdprof.analyze.tune.prediction_score import prediction_score
 from hvdprof.analyze.tune.raced import Raced
 from hvdprof.analyze.tune.racing import RaceStanding as RaceStanding

@@ -12,7 +12,6 @@ from hvdprof.analyze.tune import ddp_rules as ddp
 from hvdprof.analyze.tune import horovod_rules as horovod
 from hvdprof.analyze.tune import placement_rules as placement
 from hvdprof.analyze.tune import script_rules as script
-from hvdprof.analyze.tune import switch_rules as switch
 from hvdprof.analyze.tune.proposal import Proposal, Untried
 from hvdprof.analyze.tune.tuned_job import TunedJob
 from hvdprof.model.tuning import Candidate
@@ -27,7 +26,7 @@ RULES: tuple[Rule, ...] = (
     placement.wait_policy,
     placement.binding,
     horovod.cache_capacity,
-    switch.switches,
+    script.switches,
     placement.controller,
     horovod.hierarchical_allreduce,
     placement.thread_affinity,
@@ -45,7 +44,7 @@ VARIABLES: tuple[str, ...] = (
     horovod.FUSION.variable,
     horovod.CACHE.variable,
     horovod.HIERARCHICAL,
-    *(row.variable for row in switch.SWITCHES),
+    *(row.variable for row in script.SWITCHES),
     *DDP_ARGUMENTS,
     placement.THREADS.variable,
     placement.MKL_THREADS,

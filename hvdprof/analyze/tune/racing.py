@@ -5,7 +5,7 @@ is an effect of the setting plus one of the round plus noise of the launch; the 
 noise is that of all settings together, because two rounds of one setting alone know nothing of it.
 All bounds of a race hold together with 95 % (Bonferroni over settings, pairs of alternatives, and
 rounds after which it is looked). A race only chooses: what it chooses is measured anew before it
-is named (``analyze.tune.confirmation``).
+is named (``analyze.tune.finals``).
 """
 
 import math

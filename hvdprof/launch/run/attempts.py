@@ -1,8 +1,8 @@
 """What became of a pass whose launch has ended, and whether it is started once more.
 
 A launch that failed before any rank reported in has measured nothing and says nothing about the
-script, so it is started once more: two launchers of one user disturb each
-other, a port that was free is taken, a host refuses a connection too many.
+script, so it is started once more: two launchers of one user disturb each other, a port that was
+free is taken, a host refuses a connection too many.
 """
 
 import random
