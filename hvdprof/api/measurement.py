@@ -9,9 +9,8 @@ from hvdprof.errors import EnvironmentNotReadyError
 from hvdprof.launch.launchers.choose_launcher import find_launcher
 from hvdprof.launch.launchers.launch_job import Launcher
 from hvdprof.launch.plan.options import TORCHRUN
-from hvdprof.launch.plan.preflight import GLOO
+from hvdprof.launch.plan.preflight import GLOO, parse_duration
 from hvdprof.launch.plan.settings import Settings, read_settings
-from hvdprof.launch.plan.validators import parse_duration
 from hvdprof.launch.processes.interruption import interruptible
 from hvdprof.launch.remote.net_measurement import BRIEF, NetProbe
 from hvdprof.launch.remote.remote_launch import ready_hosts

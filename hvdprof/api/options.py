@@ -4,12 +4,18 @@ from hvdprof.bench_models.registry import MODELS
 from hvdprof.launch.plan.bench_options import BenchOptions
 from hvdprof.launch.plan.bench_settings import KnownModel
 from hvdprof.launch.plan.compare_options import CompareOptions
-from hvdprof.launch.plan.net_options import NetOptions
-from hvdprof.launch.plan.option_field import Option, option
-from hvdprof.launch.plan.options import OUTPUT, RankOptions, arguments_of, declared, default_of
+from hvdprof.launch.plan.options import (
+    OUTPUT,
+    Option,
+    RankOptions,
+    arguments_of,
+    declared,
+    default_of,
+    option,
+)
 from hvdprof.launch.plan.predict_options import PredictOptions
 from hvdprof.launch.plan.run_options import FunctionOptions, RunOptions
-from hvdprof.launch.plan.selftest_options import SelftestOptions
+from hvdprof.launch.plan.trial_options import NetOptions, SelftestOptions
 from hvdprof.launch.plan.tune_options import TuneOptions
 
 __all__ = [

@@ -19,7 +19,7 @@ from hvdprof.api.measurement import Measurement
 from hvdprof.api.options import CompareOptions
 from hvdprof.errors import HvdprofError, SweepIncompleteError, UnreadableInputError
 from hvdprof.launch.plan.compare_options import variants_of
-from hvdprof.launch.plan.validators import parse_duration
+from hvdprof.launch.plan.preflight import parse_duration
 from hvdprof.launch.run.interleaved_sweeps import run_interleaved
 from hvdprof.launch.run.run_folder import new_run_folder
 from hvdprof.launch.run.sweep_progress import JoinedProgress, SilentProgress, SweepProgress

@@ -17,7 +17,7 @@ from hvdprof.ingest.load import SAMPLES_PER_S, read_scaling_text
 from hvdprof.launch.plan.bench_settings import parse_sizes
 from hvdprof.launch.plan.options import Amount, Sizes
 from hvdprof.launch.plan.predict_options import PredictOptions, parse_settings
-from hvdprof.launch.plan.validators import parse_target
+from hvdprof.launch.plan.preflight import parse_target
 from hvdprof.model.forecast import DEFAULT_TARGET, Forecast, Question
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.run_standing import standing

@@ -8,10 +8,10 @@ from hvdprof.api.measured_runs import check_bench
 from hvdprof.api.options import KNOWN_MODELS, BenchOptions, RunOptions
 from hvdprof.errors import StorageError, UsageError
 from hvdprof.launch.launchers.job_script import JobScript, submit
+from hvdprof.launch.plan.bench_options import PRESETS
 from hvdprof.launch.plan.bench_settings import check_bench_options
 from hvdprof.launch.plan.options import SRUN, arguments_of
 from hvdprof.launch.plan.preflight import require_working_directory
-from hvdprof.launch.plan.presets import PRESETS
 from hvdprof.launch.plan.provenance import python_program
 from hvdprof.launch.run.run_folder import new_run_folder
 from hvdprof.launch.run.script_command import script_name

@@ -30,7 +30,7 @@ from hvdprof.errors import (
     SweepIncompleteError,
     UsageError,
 )
-from hvdprof.launch.plan.preflight import AUTO
+from hvdprof.launch.plan.preflight import AUTO, parse_duration
 from hvdprof.launch.plan.time_budget import TimeBudget
 from hvdprof.launch.plan.tune_options import (
     MOST_ROUNDS,
@@ -41,7 +41,6 @@ from hvdprof.launch.plan.tune_options import (
     with_changes,
 )
 from hvdprof.launch.plan.tuned_command import tuned_command, tuned_setting
-from hvdprof.launch.plan.validators import parse_duration
 from hvdprof.launch.processes.interruption import interruptible
 from hvdprof.launch.run.bench_run import find_tools
 from hvdprof.launch.run.run_folder import new_run_folder

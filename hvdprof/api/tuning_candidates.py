@@ -15,8 +15,8 @@ from hvdprof.analyze.tune.predicted_gain import with_predictions
 from hvdprof.analyze.tune.tuned_job import GLOO, MPI, Means, TunedJob, tuned_job
 from hvdprof.api.options import TuneOptions
 from hvdprof.errors import UsageError
+from hvdprof.launch.plan.environment import variable_pairs
 from hvdprof.launch.plan.tune_options import OPTION_VARIABLES
-from hvdprof.launch.plan.variables import variable_pairs
 from hvdprof.launch.run.bench_run import Tools
 from hvdprof.launch.run.script_command import script_of, started_by_torchrun, variables_of_env
 from hvdprof.model.run import RunAnalysis

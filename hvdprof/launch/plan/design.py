@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from hvdprof.launch.plan.bench_options import ADASUM, AVERAGE, FP16, NO_COMPRESSION
-from hvdprof.launch.plan.capacity import Capacity, can_pin, crowds
-from hvdprof.launch.plan.hosts import parse_hosts, ranks_by_host
+from hvdprof.launch.plan.hosts import Capacity, can_pin, crowds, parse_hosts, ranks_by_host
 from hvdprof.launch.plan.run_options import TrainingOptions
 from hvdprof.launch.plan.settings import ModelSettings, Resolved, Settings
 from hvdprof.launch.plan.workload import SCRIPT_SEGMENT

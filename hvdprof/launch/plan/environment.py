@@ -1,17 +1,18 @@
-"""The environment of a pass: what is set for its ranks, and what must not reach them."""
+"""The environment of a pass: what is set for its ranks, also by the user, and what is kept away."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from hvdprof.collect.auto.flight_dump import FLIGHT_FOLDER
 from hvdprof.collect.watchdog import STALL_WARN
+from hvdprof.errors import UsageError
 from hvdprof.launch.plan.bench_options import BenchOptions
 from hvdprof.launch.plan.options import SRUN
 from hvdprof.launch.plan.preflight import MPI
 from hvdprof.launch.plan.settings import Settings
 from hvdprof.launch.plan.workload import workload_environment
 from hvdprof.machine.mpi import OPENMPI, Mpi
-from hvdprof.rundir.ddp_format import DDP_ARGUMENTS
+from hvdprof.rundir.ddp_format import BUCKET_CAP, DDP_ARGUMENTS, ddp_argument
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import Mode, PassRecord
 from hvdprof.rundir.plan import TORCH_DISTRIBUTED_ENGINES
@@ -19,7 +20,6 @@ from hvdprof.rundir.window_line import LIGHT
 
 PASS_MARK = "HVDPROF_PASS_MARK"
 RECORDER_DIR = "HVDPROF_RECORDER_DIR"
-
 FLIGHT_ENTRIES = 2000
 """Latest collectives that PyTorch's Flight Recorder keeps per rank in trace passes, 1 MB."""
 
@@ -191,3 +191,50 @@ def _of_horovod(options: BenchOptions, record: PassRecord) -> dict[str, str]:
     if record.mode == Mode.ATTRIBUTION:
         variables["HOROVOD_CACHE_CAPACITY"] = "0"
     return variables
+
+
+def parse_variables(flag: str, given: Sequence[str]) -> dict[str, str]:
+    """The variables of ``NAME=VALUE`` texts; the last of one name counts.
+
+    Raises:
+        UsageError: As ``variable_pairs``.
+    """
+    return dict(variable_pairs(flag, given))
+
+
+def variable_pairs(flag: str, given: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """Names and values of ``NAME=VALUE`` texts, in their order; a name may occur several times.
+
+    Args:
+        flag: The option that messages name.
+        given: The texts.
+
+    Raises:
+        UsageError: A text has no name or no ``=``, names a variable that hvdprof sets itself, or
+            gives DDP a value that it cannot have.
+    """
+    found: list[tuple[str, str]] = []
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals or not name.isidentifier():
+            raise UsageError(
+                f"{flag} {text!r} is not NAME=VALUE.", hint=f"{flag} HOROVOD_CYCLE_TIME=1"
+            )
+        if sets_itself(name):
+            raise UsageError(
+                f"{flag} {name}: hvdprof sets this variable itself in every launch.",
+                hint="Omit it.",
+            )
+        _check_argument(flag, name, value)
+        found.append((name, value))
+    return tuple(found)
+
+
+def _check_argument(flag: str, name: str, value: str) -> None:
+    if name not in DDP_ARGUMENTS:
+        return
+    try:
+        ddp_argument(name, value)
+    except ValueError as error:
+        example = "25" if name == BUCKET_CAP else "1"
+        raise UsageError(f"{flag}: {error}.", hint=f"{flag} {name}={example}") from error

@@ -1,24 +1,28 @@
-"""Options of measurements: one object for the command line, for Python and for the manifest.
+"""Options of measurements: one object for the command line and for Python, field by field.
 
 The command line builds its options from these fields, a Python caller makes the same object, and
 the manifest of the run records it. A field that is None was not given: the preset or the machine
 decides.
 """
 
+import math
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
+from typing import TypedDict, TypeVar, Unpack
 
 from hvdprof.errors import UsageError
-from hvdprof.launch.plan.option_field import KEY, Option, option
-from hvdprof.launch.plan.preflight import AUTO, CONTROLLERS
-from hvdprof.launch.plan.validators import (
+from hvdprof.launch.plan.preflight import (
+    AUTO,
+    CONTROLLERS,
     check_known,
     check_number,
     parse_duration,
 )
 from hvdprof.machine.idle import IDLE_S
 
+T = TypeVar("T")
+_METADATA_KEY = "option"
 Sizes = str | int | Sequence[int]
 """Numbers of ranks: ``"1,2,4"``, 2 or ``(1, 2, 4)``."""
 
@@ -28,7 +32,6 @@ Amount = str | float
 HOROVODRUN, MPIRUN, SRUN, TORCHRUN = "horovodrun", "mpirun", "srun", "torchrun"
 LAUNCHER_NAMES = (AUTO, HOROVODRUN, MPIRUN, SRUN, TORCHRUN)
 DEVICES = (AUTO, "cpu", "cuda")
-
 DESIGN = "Design"
 RANKS = "Ranks and hosts"
 NETWORK = "Network"
@@ -38,6 +41,45 @@ HOROVOD = "Horovod's settings"
 OUTPUT = "Output"
 PANELS = (DESIGN, RANKS, NETWORK, ELASTIC, MEASUREMENT, HOROVOD, OUTPUT)
 """The panels of ``--help``, in their order."""
+
+
+class Bounds(TypedDict, total=False):
+    """What can be used; the keys are those of ``Option``."""
+
+    lowest: float
+    highest: float
+    known: tuple[str, ...]
+    repeated: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """How a field is given on the command line.
+
+    Attributes:
+        help: What ``--help`` says.
+        panel: The panel of ``--help``.
+        flags: The flags, the one that messages name first; those of a switch with a negation as
+            ``--trace/--no-trace``. Without any, the field is the command after ``--``.
+        lowest: The least number that can be used.
+        highest: The largest number that can be used.
+        known: The only texts that can be used; empty for any.
+        repeated: The flag can be given several times; the field is a tuple.
+    """
+
+    help: str
+    panel: str
+    flags: tuple[str, ...]
+    lowest: float | None = None
+    highest: float = math.inf
+    known: tuple[str, ...] = ()
+    repeated: bool = False
+
+
+def option(default: T, help: str, *flags: str, panel: str, **bounds: Unpack[Bounds]) -> T:
+    """A field with its default and its ``Option``."""
+    declared = Option(help=help, panel=panel, flags=flags, **bounds)
+    return field(default=default, metadata={_METADATA_KEY: declared})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,12 +121,12 @@ class RankOptions:
 
     def __post_init__(self) -> None:
         """Make lists tuples and paths text, so that the manifest holds what is compared."""
-        for field in fields(self):
-            value = getattr(self, field.name)
+        for given in fields(self):
+            value = getattr(self, given.name)
             if isinstance(value, list):
-                object.__setattr__(self, field.name, tuple(value))
+                object.__setattr__(self, given.name, tuple(value))
             elif isinstance(value, Path):
-                object.__setattr__(self, field.name, str(value))
+                object.__setattr__(self, given.name, str(value))
 
     @property
     def folder(self) -> Path | None:
@@ -166,7 +208,7 @@ class MeasureOptions(RankOptions):
 
 def declared(kind: type) -> Iterator[tuple[str, Option]]:
     """The names of the fields of an options class with their ``Option``, panel after panel."""
-    found = [(field.name, field.metadata[KEY]) for field in fields(kind)]
+    found = [(field.name, field.metadata[_METADATA_KEY]) for field in fields(kind)]
     yield from sorted(found, key=lambda pair: PANELS.index(pair[1].panel))
 
 

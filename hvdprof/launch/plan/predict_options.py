@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 from hvdprof.errors import UsageError
-from hvdprof.launch.plan.option_field import option
 from hvdprof.launch.plan.options import (
     DESIGN,
     HOROVOD,
@@ -16,8 +15,9 @@ from hvdprof.launch.plan.options import (
     Amount,
     Sizes,
     declared,
+    option,
 )
-from hvdprof.launch.plan.validators import check_known, check_number, parse_target
+from hvdprof.launch.plan.preflight import check_known, check_number, parse_target
 
 WEAK, STRONG = "weak", "strong"
 ENGINES = ("horovod", "ddp")

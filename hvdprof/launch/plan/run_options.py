@@ -6,7 +6,6 @@ Tested in ``tests/launch/plan/test_options.py``.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hvdprof.launch.plan.option_field import option
 from hvdprof.launch.plan.options import (
     DESIGN,
     ELASTIC,
@@ -14,6 +13,7 @@ from hvdprof.launch.plan.options import (
     RANKS,
     Amount,
     MeasureOptions,
+    option,
 )
 
 HOROVOD_RUN, SPARK, RAY = "horovod.run", "spark", "ray"

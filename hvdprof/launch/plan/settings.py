@@ -1,7 +1,4 @@
-"""What a run does: the options as they were given, and what they mean on this machine.
-
-Tested in ``tests/launch/plan/test_settings.py``.
-"""
+"""What a run does: the options as they were given, and what they mean on this machine."""
 
 from dataclasses import asdict, dataclass, fields
 
@@ -13,6 +10,14 @@ from hvdprof.rundir.manifest import Manifest
 from hvdprof.rundir.plan import HOROVOD_ENGINE
 
 AnyOptions = BenchOptions | RunOptions | FunctionOptions
+LONGEST_TURN_S = 1.0
+ON_HOSTS = "their ranks are on several hosts, or placed by Slurm"
+ON_GPUS = "they use GPUs"
+BY_MEMORY = "they do not fit into memory together"
+OF_ELASTIC = "an elastic job has sessions, and no turns"
+OF_FUNCTION = "functions are started by their own launcher"
+STOOD_APART = "their ranks do not stop at the same step"
+NEVER_STOOD = "the ranks of one ended without waiting for a turn"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,3 +155,15 @@ def read_options(manifest: Manifest) -> AnyOptions:
     if script is not None:
         kind = FunctionOptions if script.get("is_function") else RunOptions
     return decode(kind, manifest.options, "options", unknown_keys=False)
+
+
+def reason_by_place(*, is_elsewhere: bool, device: str) -> str:
+    """Why the place of the ranks allows no turns; empty where it does."""
+    if is_elsewhere:
+        return ON_HOSTS
+    return "" if device == "cpu" else ON_GPUS
+
+
+def failed_beside(sizes: str) -> str:
+    """Why a script that failed beside others has no turns from then on."""
+    return f"np={sizes} failed beside the others"

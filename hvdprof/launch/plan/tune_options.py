@@ -11,19 +11,19 @@ from pathlib import Path
 from hvdprof.errors import UsageError
 from hvdprof.launch.plan.bench_options import BenchOptions
 from hvdprof.launch.plan.bench_settings import parse_sizes
+from hvdprof.launch.plan.compare_options import given_options, model_options
+from hvdprof.launch.plan.environment import variable_pairs
 from hvdprof.launch.plan.hosts import parse_hosts
-from hvdprof.launch.plan.model_options import given_options, model_options
-from hvdprof.launch.plan.option_field import option
 from hvdprof.launch.plan.options import (
     DESIGN,
     MEASUREMENT,
     OUTPUT,
     Amount,
     Sizes,
+    option,
     record_of,
 )
 from hvdprof.launch.plan.run_options import MOST_REPEATS, RunOptions, ScriptOptions
-from hvdprof.launch.plan.variables import variable_pairs
 from hvdprof.model.tuning import Candidate
 from hvdprof.rundir.json_codec import decode
 

@@ -6,8 +6,14 @@ from dataclasses import replace
 from hvdprof import units
 from hvdprof.collect.host_facts import usable_cores
 from hvdprof.launch.launchers.slurm_allocation import find_allocation
-from hvdprof.launch.plan.capacity import Capacity, Crowd, can_pin, crowds, threads_that_fit
-from hvdprof.launch.plan.hosts import is_this_host
+from hvdprof.launch.plan.hosts import (
+    Capacity,
+    Crowd,
+    can_pin,
+    crowds,
+    is_this_host,
+    threads_that_fit,
+)
 from hvdprof.launch.plan.options import SRUN
 from hvdprof.launch.plan.settings import Settings
 from hvdprof.launch.remote.remote_shell import hosts_with_ranks

@@ -16,21 +16,20 @@ from hvdprof.launch.launchers.slurm_allocation import find_allocation
 from hvdprof.launch.launchers.torchrun import Torchrun, TorchrunForDdp
 from hvdprof.launch.plan.bench_options import BenchOptions
 from hvdprof.launch.plan.bench_settings import KnownModel, Machine, bench_settings
-from hvdprof.launch.plan.capacity import Capacity
 from hvdprof.launch.plan.design import plan_design
 from hvdprof.launch.plan.environment import inherited_environment, is_on_this_host
-from hvdprof.launch.plan.hosts import is_this_host, parse_hosts
+from hvdprof.launch.plan.hosts import Capacity, is_this_host, parse_hosts
 from hvdprof.launch.plan.options import DEVICES, SRUN, TORCHRUN, record_of
 from hvdprof.launch.plan.preflight import (
     AUTO,
     GLOO,
+    check_known,
     choose_controller,
     require_open_files,
     require_working_directory,
 )
 from hvdprof.launch.plan.provenance import git_state, versions
 from hvdprof.launch.plan.settings import Resolved, Settings, read_settings
-from hvdprof.launch.plan.validators import check_known
 from hvdprof.launch.run.run_folder import runs_folder
 from hvdprof.launch.run.sweep import Sweep
 from hvdprof.launch.run.sweep_progress import SweepProgress

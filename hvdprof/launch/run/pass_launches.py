@@ -10,10 +10,15 @@ from pathlib import Path
 
 from hvdprof.errors import StorageError
 from hvdprof.launch.plan.environment import inherited_environment, is_on_this_host
+from hvdprof.launch.plan.hosts import have_room
 from hvdprof.launch.plan.preflight import require_space
-from hvdprof.launch.plan.resident_memory import have_room
-from hvdprof.launch.plan.settings import Settings
-from hvdprof.launch.plan.turn_plan import BY_MEMORY, NEVER_STOOD, STOOD_APART, failed_beside
+from hvdprof.launch.plan.settings import (
+    BY_MEMORY,
+    NEVER_STOOD,
+    STOOD_APART,
+    Settings,
+    failed_beside,
+)
 from hvdprof.launch.processes.launch_process import Launch, LaunchOutcome, Watch
 from hvdprof.launch.run.sweep_state import SweepState
 from hvdprof.launch.run.watched_pass import Watched, WatchedPass, watch_pass

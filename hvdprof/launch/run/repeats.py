@@ -11,8 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from hvdprof.launch.plan.interim_looks import FIRST_LOOK, look_repeats, stopping_confidence
-from hvdprof.launch.plan.pass_times import PassTimes
 from hvdprof.launch.plan.settings import Settings
+from hvdprof.launch.plan.time_budget import PassTimes
 from hvdprof.rundir.manifest import Manifest, Mode, PassRecord, SegmentRecord, Status
 from hvdprof.rundir.plan import Segment
 from hvdprof.rundir.stopping import KnownCell, Look, Stop, StopReason, width

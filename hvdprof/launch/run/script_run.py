@@ -8,9 +8,16 @@ from hvdprof.errors import EnvironmentNotReadyError, UsageError
 from hvdprof.launch.launchers.elastic_job import prepare_elastic
 from hvdprof.launch.plan.bench_options import AVERAGE, NO_COMPRESSION
 from hvdprof.launch.plan.bench_settings import Machine, parse_sizes
+from hvdprof.launch.plan.environment import parse_variables
 from hvdprof.launch.plan.hosts import is_this_host, parse_hosts
 from hvdprof.launch.plan.options import HOROVODRUN, SRUN, TORCHRUN, check_options
-from hvdprof.launch.plan.preflight import AUTO, GLOO, require_working_directory
+from hvdprof.launch.plan.preflight import (
+    AUTO,
+    GLOO,
+    parse_duration,
+    parse_precision,
+    require_working_directory,
+)
 from hvdprof.launch.plan.run_options import (
     MOST_REPEATS,
     FunctionOptions,
@@ -18,18 +25,14 @@ from hvdprof.launch.plan.run_options import (
     TrainingOptions,
 )
 from hvdprof.launch.plan.settings import (
-    ModelSettings,
-    ScriptSettings,
-    Settings,
-)
-from hvdprof.launch.plan.turn_plan import (
     LONGEST_TURN_S,
     OF_ELASTIC,
     OF_FUNCTION,
+    ModelSettings,
+    ScriptSettings,
+    Settings,
     reason_by_place,
 )
-from hvdprof.launch.plan.validators import parse_duration, parse_precision
-from hvdprof.launch.plan.variables import parse_variables
 from hvdprof.launch.run.bench_run import Tools, machine_of, planned_manifest
 from hvdprof.launch.run.run_folder import runs_folder
 from hvdprof.launch.run.script_command import (

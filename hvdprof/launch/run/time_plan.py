@@ -6,8 +6,8 @@ from itertools import islice
 from pathlib import Path
 
 from hvdprof.errors import UnreadableInputError, UsageError
-from hvdprof.launch.plan.pass_times import PassTimes
 from hvdprof.launch.plan.settings import Settings, read_settings
+from hvdprof.launch.plan.time_budget import PassTimes
 from hvdprof.rundir.layout import MANIFEST_NAME
 from hvdprof.rundir.manifest import Manifest, Mode, PassRecord, Status
 from hvdprof.rundir.masking import mask_command

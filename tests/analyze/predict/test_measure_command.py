@@ -7,8 +7,7 @@ import pytest
 from hvdprof.analyze.predict.measure_command import measure_command
 from hvdprof.analyze.predict.recorded_options import JOB_OPTIONS
 from hvdprof.launch.plan.bench_options import BenchOptions
-from hvdprof.launch.plan.option_field import Option
-from hvdprof.launch.plan.options import declared, default_of
+from hvdprof.launch.plan.options import Option, declared, default_of
 from hvdprof.launch.plan.run_options import RunOptions
 from hvdprof.rundir.manifest import Manifest
 

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from hvdprof.errors import UsageError
-from hvdprof.launch.plan.bench_options import BenchOptions
-from hvdprof.launch.plan.net_options import NetOptions
+from hvdprof.launch.plan.bench_options import PRESETS, BenchOptions
 from hvdprof.launch.plan.options import (
     PANELS,
     arguments_of,
@@ -15,8 +14,8 @@ from hvdprof.launch.plan.options import (
     default_of,
     record_of,
 )
-from hvdprof.launch.plan.presets import PRESETS
 from hvdprof.launch.plan.run_options import FunctionOptions, RunOptions
+from hvdprof.launch.plan.trial_options import NetOptions
 from hvdprof.rundir.json_codec import decode
 
 KINDS = (BenchOptions, RunOptions, FunctionOptions, NetOptions)

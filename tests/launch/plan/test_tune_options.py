@@ -6,7 +6,7 @@ import pytest
 
 from hvdprof.errors import UsageError
 from hvdprof.launch.plan.bench_options import BenchOptions
-from hvdprof.launch.plan.model_options import BENCH_SECONDS
+from hvdprof.launch.plan.compare_options import BENCH_SECONDS
 from hvdprof.launch.plan.run_options import RunOptions
 from hvdprof.launch.plan.tune_options import (
     TuneOptions,

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from hvdprof.collect.host_facts import usable_cores
-from hvdprof.launch.plan.capacity import Capacity
 from hvdprof.launch.plan.design import plan_design
+from hvdprof.launch.plan.hosts import Capacity
 from hvdprof.launch.plan.options import record_of
 from hvdprof.launch.plan.run_options import FunctionOptions
 from hvdprof.launch.plan.settings import ScriptSettings, read_settings
