@@ -24,11 +24,6 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hvdprof.api.attachment import (
-        AttachedFiles,
-        AttachedJob,
-        attach,
-    )
     from hvdprof.api.comparison import (
         Comparison,
         ComparisonOutcome,
@@ -103,22 +98,23 @@ if TYPE_CHECKING:
         SweepProgress,
         launch_title,
     )
-    from hvdprof.api.reading_hints import (
-        numba_refusal,
-        slow_hint,
-    )
     from hvdprof.api.run_entries import list_runs
     from hvdprof.api.runs import (
+        AttachedFiles,
+        AttachedJob,
         ProgressCallback,
         all_tables,
         analyze_files,
         analyze_run,
+        attach,
         is_nsys_export,
         is_run_directory,
         load_run,
         nsys_events,
+        numba_refusal,
         scaling_of_files,
         scaling_of_text,
+        slow_hint,
         small_text,
         write_report,
     )
@@ -225,11 +221,6 @@ __all__ = [
 ]
 
 _MODULES: dict[str, tuple[str, ...]] = {
-    "attachment": (
-        "AttachedFiles",
-        "AttachedJob",
-        "attach",
-    ),
     "comparison": (
         "Comparison",
         "GateResult",
@@ -298,22 +289,23 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "SweepProgress",
         "launch_title",
     ),
-    "reading_hints": (
-        "numba_refusal",
-        "slow_hint",
-    ),
     "run_entries": ("list_runs",),
     "runs": (
+        "AttachedFiles",
+        "AttachedJob",
         "ProgressCallback",
         "all_tables",
         "analyze_files",
         "analyze_run",
+        "attach",
         "is_nsys_export",
         "is_run_directory",
         "load_run",
         "nsys_events",
+        "numba_refusal",
         "scaling_of_files",
         "scaling_of_text",
+        "slow_hint",
         "small_text",
         "write_report",
     ),

@@ -1,4 +1,4 @@
-"""Load a run directory or any files, analyze them, write a report.
+"""Load a run directory or any files, make one of files, analyze them, write a report.
 
 pandas and the analysis are imported at their first use: a file that is refused needs neither.
 """
@@ -7,9 +7,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hvdprof import units
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest import load
+from hvdprof.ingest.load import SLOW_HINT, Kind, is_slow, recognise
 from hvdprof.ingest.load import ProgressCallback as ProgressCallback
+from hvdprof.ingest.load import numba_refusal as numba_refusal
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -20,8 +23,12 @@ if TYPE_CHECKING:
     from hvdprof.model.run import Run as Run
     from hvdprof.model.run import RunAnalysis
     from hvdprof.model.standalone_files import FilesAnalysis, ScalingOfText
+    from hvdprof.rundir.manifest import Manifest
 
 Paths = str | Path | Sequence[str | Path]
+
+AttachedFiles = load.Given
+AttachedJob = load.Stated
 
 
 def load_run(paths: Paths, *, progress: ProgressCallback | None = None) -> "Run":
@@ -230,3 +237,41 @@ def write_report(
     from hvdprof.report.formats import reporter_for, write_with
 
     write_with(reporter_for(format or path), analysis, path, overwrite=overwrite)
+
+
+def attach(
+    folder: str | Path, files: AttachedFiles, job: AttachedJob, *, overwrite: bool = False
+) -> "Manifest":
+    """Copy timelines, traces, logs, output and other recordings into a new run directory.
+
+    Args:
+        folder: The run directory to make.
+        files: The files, by what they hold.
+        job: Name, ranks and batch size of the job where the files do not show them.
+        overwrite: Whether a run directory that was made of files may be replaced.
+
+    Returns:
+        The manifest; ``warnings`` names where the files contradict what the caller said.
+
+    Raises:
+        UsageError: No file was given, or the number of ranks is unknown.
+        UnreadableInputError: A file does not hold what it is given for.
+        StorageError: The folder exists already, or cannot be written.
+    """
+    return load.attach(Path(folder), files, job, overwrite=overwrite)
+
+
+def slow_hint(file: Path) -> str:
+    """How to read a file faster; empty for files that are read as fast as this version can.
+
+    Only large files are opened, and only their ends are read.
+
+    Raises:
+        UnreadableInputError: A large file cannot be read.
+    """
+    if numba_refusal():
+        return numba_refusal()
+    if not file.is_file() or not is_slow(file) or recognise(file).kind != Kind.TIMELINE:
+        return ""
+    size = units.byte_size(file.stat().st_size)
+    return f"{file} has {size} and is read without compiled code: {SLOW_HINT}"

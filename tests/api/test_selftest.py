@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import pytest
 
 from hvdprof.api import selftest as selftest_api
+from hvdprof.api.faults import cases_of, check_clocks
 from hvdprof.api.options import SelftestOptions
 from hvdprof.api.selftest import SelftestMeasurement
-from hvdprof.api.selftest_cases import cases_of, check_clocks
 from hvdprof.collect.faults.fault_plan import parse_faults
 from hvdprof.errors import StorageError, SweepIncompleteError, UsageError
 from hvdprof.launch.plan.time_budget import TimeBudget

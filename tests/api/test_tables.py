@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from hvdprof.api import cached_communication
+from hvdprof.api import tables
 from hvdprof.api.runs import load_run
 from hvdprof.api.tables import large_executions, load_tables
 from hvdprof.errors import UsageError
@@ -63,7 +63,7 @@ def test_progress_counts_the_executions_until_they_are_in_the_cache(
     timeline: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     large(monkeypatch)
-    monkeypatch.setattr(cached_communication, "_EXECUTIONS_AT_ONCE", 5)
+    monkeypatch.setattr(tables, "_EXECUTIONS_AT_ONCE", 5)
     num, first = executions_reported(timeline)
     assert len(first) >= num / 5 > 1
     assert first == sorted(set(first))

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from hvdprof.api import all_tables, analyze_files, load_run, load_tables
-from hvdprof.api.cached_communication import cached_communication
+from hvdprof.api.tables import cached_communication
 from hvdprof.errors import UnreadableInputError
 from hvdprof.model.notes import texts
 from hvdprof.model.table_catalogue import TABLES
