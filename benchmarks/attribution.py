@@ -23,7 +23,7 @@ from benchmarks.page_section import write_section
 from hvdprof import api
 from hvdprof.errors import HvdprofError
 from hvdprof.model.tables.waiting_tables import STRAGGLER_PATTERNS
-from hvdprof.rundir.whole_file import write_whole
+from hvdprof.rundir.written_file import write_whole
 
 MODEL_S = 0.06
 SIZES = (0.1, 0.2, 0.05, 0.5, 0.02)

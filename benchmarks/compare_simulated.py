@@ -26,7 +26,7 @@ from hvdprof.analyze.steps.cells import CellTime, cell_times
 from hvdprof.model.comparison import DEFAULT_LEVEL, DEFAULT_MARGIN, ComparisonOutcome
 from hvdprof.model.tables.run_tables import SEGMENTS
 from hvdprof.model.tables.scaling_tables import LAUNCHES
-from hvdprof.rundir.comparison_looks import comparison_looks, look_level
+from hvdprof.rundir.stopping import comparison_looks, look_level
 
 STEP_NS = 1e7
 NUM_STEPS = 60

@@ -18,9 +18,9 @@ import pandas as pd
 
 from hvdprof.analyze.stats.uncertainty import Interval, LogEstimate, difference, mean_of
 from hvdprof.analyze.steps.cells import cell_times
-from hvdprof.launch.plan.interim_looks import FIRST_LOOK, stopping_confidence
 from hvdprof.model.tables.run_tables import SEGMENTS
 from hvdprof.model.tables.scaling_tables import LAUNCHES
+from hvdprof.rundir.stopping import FIRST_LOOK, stopping_confidence
 
 MODELS = ("a", "b", "c")
 CELLS = (("torch", 1), ("horovod", 1), ("horovod", 2))

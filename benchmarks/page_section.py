@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from hvdprof.rundir.whole_file import write_whole
+from hvdprof.rundir.written_file import write_whole
 
 
 def write_section(page: Path, name: str, text: str) -> None:

@@ -27,7 +27,7 @@ from hvdprof.model.run import RunAnalysis
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import Manifest, Mode, Status
 from hvdprof.rundir.plan import ModelName
-from hvdprof.rundir.whole_file import write_whole
+from hvdprof.rundir.written_file import write_whole
 
 FITS = ((1, 2), (1, 2, 4))
 FORECAST, EMPIRICAL = "forecast", "throughput alone"

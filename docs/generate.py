@@ -28,7 +28,7 @@ from hvdprof.model.tables.log_tables import NOTES
 from hvdprof.model.tables.scaling_tables import LOSSES, SCALING
 from hvdprof.rundir.recorder_format import RECORDER_SCHEMA_VERSION
 from hvdprof.rundir.recorder_grammar import DeclaredKey, DeclaredKind, declared_kinds
-from hvdprof.rundir.whole_file import write_whole
+from hvdprof.rundir.written_file import write_whole
 
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent

@@ -26,12 +26,11 @@ from hvdprof.model.run import RunAnalysis
 from hvdprof.model.stored_forecast import StoredForecast
 from hvdprof.model.tables.forecast_tables import FORECAST_SCORES
 from hvdprof.plain_text import printable
-from hvdprof.rundir.json_text import DAMAGE, parse_json
+from hvdprof.rundir.json_codec import DAMAGE, parse_json
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import Manifest
 from hvdprof.rundir.regular_file import read_regular
-from hvdprof.rundir.run_file import file_mode
-from hvdprof.rundir.whole_file import write_whole
+from hvdprof.rundir.written_file import file_mode, write_whole
 
 __all__ = ["ForecastScores", "score_forecasts"]
 

@@ -23,7 +23,7 @@ from hvdprof.launch.plan.preflight import parse_duration
 from hvdprof.launch.run.interleaved_sweeps import run_interleaved
 from hvdprof.launch.run.run_folder import new_run_folder
 from hvdprof.launch.run.sweep_progress import JoinedProgress, SilentProgress, SweepProgress
-from hvdprof.rundir.comparison_looks import comparison_looks, look_level
+from hvdprof.rundir.stopping import comparison_looks, look_level
 
 FIRST, SECOND = "a", "b"
 """The run directories of both variants in the folder of a comparison."""

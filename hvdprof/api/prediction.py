@@ -25,8 +25,7 @@ from hvdprof.model.throughput_forecast import ThroughputForecast
 from hvdprof.report.forecast.forecast_json import write_forecast
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import Manifest, Status
-from hvdprof.rundir.run_file import file_mode
-from hvdprof.rundir.whole_file import open_whole
+from hvdprof.rundir.written_file import file_mode, open_whole
 
 __all__ = [
     "Forecast",

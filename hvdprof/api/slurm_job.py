@@ -16,8 +16,7 @@ from hvdprof.launch.plan.provenance import python_program
 from hvdprof.launch.run.run_folder import new_run_folder
 from hvdprof.launch.run.script_command import script_name
 from hvdprof.launch.run.script_run import check_run_options, sizes_of
-from hvdprof.rundir.run_file import check_place
-from hvdprof.rundir.whole_file import write_whole
+from hvdprof.rundir.written_file import check_place, write_whole
 
 
 def job_script(options: BenchOptions | RunOptions, *, display: Sequence[str] = ()) -> JobScript:

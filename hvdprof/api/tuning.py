@@ -50,7 +50,7 @@ from hvdprof.model.comparison import DEFAULT_MARGIN
 from hvdprof.model.run import RunAnalysis as RunAnalysis
 from hvdprof.model.tuning import Candidate as Candidate
 from hvdprof.model.tuning import Tuning
-from hvdprof.rundir.ddp_format import ddp_call
+from hvdprof.rundir.launch_format import ddp_call
 from hvdprof.rundir.layout import TuningPaths
 from hvdprof.rundir.manifest import Status
 

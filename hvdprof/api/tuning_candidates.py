@@ -21,7 +21,7 @@ from hvdprof.launch.run.bench_run import Tools
 from hvdprof.launch.run.script_command import script_of, started_by_torchrun, variables_of_env
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tuning import Candidate, Trial, TrialOutcome
-from hvdprof.rundir.ddp_format import DDP_ARGUMENTS
+from hvdprof.rundir.launch_format import DDP_ARGUMENTS
 from hvdprof.rundir.masking import mask_command, mask_value
 
 LARGEST_SCRIPT_BYTES = 1_000_000

@@ -10,12 +10,11 @@ from pathlib import Path
 
 from hvdprof.errors import StorageError, UnreadableInputError
 from hvdprof.model.tuning import TUNING_SCHEMA_VERSION, Tuning
+from hvdprof.rundir.file_names import shown_name
 from hvdprof.rundir.json_codec import decode
 from hvdprof.rundir.layout import TuningPaths
 from hvdprof.rundir.regular_file import read_regular
-from hvdprof.rundir.run_file import mode_of_files
-from hvdprof.rundir.shown_names import shown_name
-from hvdprof.rundir.whole_file import write_whole
+from hvdprof.rundir.written_file import mode_of_files, write_whole
 
 _ENDS = ("low", "high")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hvdprof.collect.clock import horovod_group
 from hvdprof.collect.steps.line_writer import LineWriter
-from hvdprof.rundir.run_file import make_run_folders
+from hvdprof.rundir.written_file import make_run_folders
 
 
 class TimelineSwitch:

@@ -24,7 +24,7 @@ from typing import IO
 from hvdprof.collect.diagnostics import print_problem
 from hvdprof.collect.standing import Standing, Watched
 from hvdprof.rundir.layout import PassPaths
-from hvdprof.rundir.run_file import make_run_folders, open_run_file
+from hvdprof.rundir.written_file import make_run_folders, open_run_file
 
 STALL_WARN = "HVDPROF_STALL_WARN"
 

@@ -25,8 +25,8 @@ from hvdprof.model.notes import NoteCode
 from hvdprof.model.run import Run
 from hvdprof.model.tables.log_tables import FILES
 from hvdprof.plain_text import printable
+from hvdprof.rundir.file_names import shown_name
 from hvdprof.rundir.manifest import Manifest
-from hvdprof.rundir.shown_names import shown_name
 
 if TYPE_CHECKING:
     from hvdprof.ingest.recorder.recorder_file import RecorderFile

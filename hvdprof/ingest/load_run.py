@@ -57,11 +57,11 @@ from hvdprof.model.tables.timeline_tables import (
 from hvdprof.model.tables.window_tables import WINDOWS
 from hvdprof.rank_names import ranks_named
 from hvdprof.rundir.attached import AttachedKind, attached_files
+from hvdprof.rundir.file_names import shown_name
 from hvdprof.rundir.gpu_crowd import gpu_crowd, of_header
 from hvdprof.rundir.layout import PassPaths, RunPaths
 from hvdprof.rundir.manifest import Manifest, Mode, PassRecord, SegmentRecord, Status
 from hvdprof.rundir.regular_file import NotRegularFileError, checked_inside
-from hvdprof.rundir.shown_names import shown_name
 
 _TABLES = (
     SEGMENTS,

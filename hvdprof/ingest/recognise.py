@@ -25,9 +25,9 @@ from hvdprof.ingest.sources.streams import descriptor_of, file_of_stream
 from hvdprof.ingest.sources.workspace import Workspace
 from hvdprof.ingest.text.text_chunks import Chunks
 from hvdprof.model.notes import Note, NoteCode
+from hvdprof.rundir.file_names import shown_name
 from hvdprof.rundir.layout import MANIFEST_NAME
 from hvdprof.rundir.regular_file import NotRegularFileError, open_regular
-from hvdprof.rundir.shown_names import shown_name
 
 _BLOCK_BYTES = 65_536
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"

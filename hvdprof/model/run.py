@@ -21,7 +21,7 @@ from hvdprof.model.tables.finding_tables import FINDINGS
 from hvdprof.model.tables.log_tables import NOTES
 from hvdprof.model.tables.scaling_tables import JOB_STEPS, LAUNCHES, LOSSES, SCALING
 from hvdprof.plain_text import printable
-from hvdprof.rundir.ddp_format import DdpFacts
+from hvdprof.rundir.launch_format import DdpFacts
 from hvdprof.rundir.manifest import NOT_ENDED, Manifest, Skipped
 from hvdprof.rundir.plan import HOROVOD_ENGINE
 

@@ -14,7 +14,7 @@ from hvdprof.report.document.markdown_report import MarkdownReporter
 from hvdprof.report.reporter import Reporter
 from hvdprof.report.tables.csv_report import CsvReporter
 from hvdprof.report.terminal.terminal_report import TerminalReporter
-from hvdprof.rundir.whole_file import check_new, open_whole
+from hvdprof.rundir.written_file import check_new, open_whole
 
 Kind = TypeVar("Kind", bound=StrEnum)
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from hvdprof.errors import UnreadableInputError
+from hvdprof.rundir.file_names import check_relative
 from hvdprof.rundir.json_codec import JsonObject
 from hvdprof.rundir.manifest import Manifest
-from hvdprof.rundir.plain_names import check_relative
 
 _SETTING = "attached"
 

@@ -1,28 +1,86 @@
-"""Dataclasses to JSON and back, strict about types.
+"""JSON of files that may be damaged or hostile, whole or a record per line, to dataclasses.
 
 Keys that a newer version added are skipped, unless the caller must know all of them.
-
-Tested by tests/rundir/test_manifest.py.
 """
 
 import collections.abc
 import dataclasses
 import functools
 import json
+import math
 import types
 import typing
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 from hvdprof.errors import UnreadableInputError
-from hvdprof.rundir.json_text import parse_json
-from hvdprof.rundir.regular_file import read_regular
-from hvdprof.rundir.shown_names import shown_name
+from hvdprof.rundir.file_names import shown_name
+from hvdprof.rundir.regular_file import open_regular, read_regular
+
+LARGEST_INTEGER = 2**63 - 1
+"""What fits into a column of a table."""
+
+DAMAGE = (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError)
+"""What using a value of another form than expected raises."""
 
 T = TypeVar("T")
-
 JsonObject = dict[str, Any]
 """An object of JSON with keys that its reader knows."""
+
+LONGEST_LINE = 1 << 24
+"""Bytes; no writer of hvdprof comes near them."""
+
+
+def parse_json(text: str | bytes) -> Any:
+    """The value of a JSON text; half of a surrogate pair, which no column can hold, is replaced.
+
+    Raises:
+        ValueError: It is no JSON or no UTF-8, is nested too deeply, or holds a number beyond 64
+            bits; NaN is none of these.
+    """
+    text = text if isinstance(text, str) else text.decode("utf-8")
+    return _parsed(_DECODER.decode, text)
+
+
+def parse_first(text: bytes) -> Any:
+    """The value with which a text begins; bytes that are no UTF-8 are replaced.
+
+    Raises:
+        ValueError: As ``parse_json``.
+    """
+    return _parsed(_DECODER.raw_decode, text.decode("utf-8", "replace"))[0]
+
+
+def _parsed(decode: Callable[[str], object], text: str) -> Any:
+    try:
+        value = decode(text)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+    return without_surrogates(value) if "\\u" in text else value
+
+
+def without_surrogates(value: object) -> Any:
+    """A value of JSON in which no text holds half of a surrogate pair."""
+    return json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
+
+
+def _integer(digits: str) -> int:
+    # Python refuses to convert thousands of digits, in words of its own.
+    number = int(digits[:40])
+    if abs(number) > LARGEST_INTEGER:
+        raise ValueError("a whole number has more than 64 bits")
+    return number
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if math.isinf(number):
+        raise ValueError("a number has more than 64 bits")
+    return number
+
+
+_DECODER = json.JSONDecoder(parse_int=_integer, parse_float=_finite, parse_constant=_finite)
 
 
 def to_text(record: Any) -> str:
@@ -138,3 +196,47 @@ def _types_of(kind: type) -> dict[str, object]:
 def _expect(kinds: tuple[type, ...], data: object, where: str) -> None:
     if not isinstance(data, kinds) or (isinstance(data, bool) and bool not in kinds):
         raise ValueError(f"{where} is {type(data).__name__}, not {kinds[0].__name__}")
+
+
+def whole_lines(stream: IO[bytes]) -> Iterator[bytes | None]:
+    """Lines with their end; ``None`` for one that is longer than any that is written."""
+    while line := stream.readline(LONGEST_LINE):
+        if len(line) < LONGEST_LINE or line.endswith(b"\n"):
+            yield line
+            continue
+        while line and not line.endswith(b"\n"):
+            line = stream.readline(LONGEST_LINE)
+        yield None
+
+
+def read_lines(path: Path, take: Callable[[int, JsonObject], object]) -> list[str]:
+    """Hand the object of each line on; a clause for each line that is damaged.
+
+    Args:
+        path: The file.
+        take: Called with the number of a line and its object; what it raises of ``DAMAGE`` is the
+            damage of that line.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    clauses = []
+    with open_regular(path) as stream:
+        for number, text in enumerate(whole_lines(stream), start=1):
+            try:
+                if text is None:
+                    raise ValueError("it is too long")
+                if not text.strip():
+                    continue
+                line = parse_json(text)
+                if not isinstance(line, dict):
+                    raise ValueError("it is no object")
+                take(number, line)
+            except DAMAGE as error:
+                clauses.append(damaged(number, error))
+    return clauses
+
+
+def damaged(number: int, error: Exception) -> str:
+    """The clause that names a damaged line."""
+    return f"line {number} is damaged: {type(error).__name__}"

@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from hvdprof.rundir.ddp_format import FACTS_FILE
+from hvdprof.rundir.launch_format import FACTS_FILE, TURNS_FILE
 from hvdprof.rundir.stall_format import STALLS_FILE
-from hvdprof.rundir.turn_format import TURNS_FILE
 
 MANIFEST_NAME = "manifest.json"
 NET_NAME = "net.jsonl"

@@ -13,18 +13,15 @@ from pathlib import Path
 
 from hvdprof.errors import UnreadableInputError
 from hvdprof.rundir.failure import Failure, with_kind
+from hvdprof.rundir.file_names import check_plain, is_host_name, shown_name
 from hvdprof.rundir.json_codec import JsonObject, read_json, to_text
 from hvdprof.rundir.layout import MANIFEST_NAME, RunPaths
-from hvdprof.rundir.older_settings import separated
-from hvdprof.rundir.plain_names import check_plain, is_host_name
 from hvdprof.rundir.plan import HOROVOD_ENGINE, Segment
 from hvdprof.rundir.regular_file import checked_inside
-from hvdprof.rundir.resume_file import masked_settings, write_resume_file
-from hvdprof.rundir.run_file import mode_of_files
+from hvdprof.rundir.resume_file import masked_settings, separated, write_resume_file
 from hvdprof.rundir.run_lock import Writer, is_written
-from hvdprof.rundir.shown_names import shown_name
 from hvdprof.rundir.stopping import Look, Stop
-from hvdprof.rundir.whole_file import write_whole
+from hvdprof.rundir.written_file import mode_of_files, write_whole
 
 MANIFEST_SCHEMA_VERSION = 3
 MOST_RANKS = 100_000

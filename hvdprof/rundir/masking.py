@@ -1,17 +1,22 @@
 """Secrets are replaced before anything about the environment or a command is written down.
 
-Two things give a secret away: its own form (``secret_forms``), and the name that it is assigned to
-(``secret_names``), up to where its value ends (``secret_values``). A text may hold several, as
-``sh -c "export TOKEN=x; python train.py"`` does. What looks like an ordinary word stays: ``-p x``
-names nothing.
+Two things give a secret away (``secret_forms``): its own form, and the name that it is assigned to,
+up to where its value ends. A text may hold several, as ``sh -c "export TOKEN=x; python train.py"``
+does. What looks like an ordinary word stays: ``-p x`` names nothing.
 """
 
 import re
 from collections.abc import Iterable, Mapping
 
-from hvdprof.rundir.secret_forms import MASK, mask_forms
-from hvdprof.rundir.secret_names import is_secret, is_secret_name, is_working_folder
-from hvdprof.rundir.secret_values import Style, value_end
+from hvdprof.rundir.secret_forms import (
+    MASK,
+    Style,
+    is_secret,
+    is_secret_name,
+    is_working_folder,
+    mask_forms,
+    value_end,
+)
 
 _NUL = "\0"
 _SEPARATORS = (";", "&", "?", ",")

@@ -12,13 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hvdprof.errors import UnreadableInputError
-from hvdprof.rundir.json_codec import JsonObject, decode
-from hvdprof.rundir.json_text import DAMAGE
+from hvdprof.rundir.json_codec import DAMAGE, JsonObject, decode, read_lines
 from hvdprof.rundir.layout import RunPaths
-from hvdprof.rundir.line_file import read_lines
 from hvdprof.rundir.regular_file import checked_inside
-from hvdprof.rundir.run_file import file_mode
-from hvdprof.rundir.whole_file import write_whole
+from hvdprof.rundir.written_file import file_mode, write_whole
 
 NET_SCHEMA_VERSION = 1
 

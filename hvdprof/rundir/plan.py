@@ -10,8 +10,7 @@ from pathlib import Path
 
 from hvdprof.errors import UsageError
 from hvdprof.rundir.json_codec import read_json, to_text
-from hvdprof.rundir.run_file import file_mode
-from hvdprof.rundir.whole_file import write_whole
+from hvdprof.rundir.written_file import file_mode, write_whole
 
 PLAN_SCHEMA_VERSION = 1
 

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import cast
 
-from hvdprof.rundir.json_text import without_surrogates
+from hvdprof.rundir.json_codec import without_surrogates
 from hvdprof.rundir.recorder_format import RecorderLine
 
 _encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode

@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from typing import Annotated, Literal, NotRequired, TypedDict
 
 from hvdprof.rundir.host_format import HostFacts
-from hvdprof.rundir.line_key import Key
-from hvdprof.rundir.window_line import WindowLine
+from hvdprof.rundir.window_line import Key, WindowLine
 
 RECORDER_SCHEMA_VERSION = 1
 

@@ -1,4 +1,4 @@
-"""What ``--resume`` starts again, as it was given: the one file of a run that may hold secrets.
+"""What ``--resume`` starts again, as it was given, by this version or an older one.
 
 ``manifest.json`` has the same settings with secrets masked. The file is readable by its owner
 alone, and sealed with a key of this user: a run that another user wrote or changed is resumed only
@@ -7,6 +7,9 @@ after a question. Reports and tables never read it.
 History of the schema:
     1   first version
     2   settings hold no copies of options
+
+Schema 1 had most options twice, as they were given and copied into the settings; the first runs had
+the copies alone. This is the one place that knows it: all that read a run read one shape.
 """
 
 import json
@@ -15,18 +18,65 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hvdprof.errors import UnreadableInputError
-from hvdprof.rundir.json_codec import JsonObject, decode
-from hvdprof.rundir.json_text import parse_json
+from hvdprof.rundir.file_names import shown_name
+from hvdprof.rundir.json_codec import JsonObject, decode, parse_json
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.masking import mask_command, mask_value
-from hvdprof.rundir.older_settings import separated
 from hvdprof.rundir.regular_file import checked_inside, read_regular
 from hvdprof.rundir.secret_forms import MASK
-from hvdprof.rundir.shown_names import shown_name
-from hvdprof.rundir.user_key import is_sealed, seal
-from hvdprof.rundir.whole_file import write_whole
+from hvdprof.rundir.trusted_file import is_sealed, seal
+from hvdprof.rundir.written_file import write_whole
 
+_COPIED = ("num_steps", "timeout_s", "stall_warn_s", "stall_kill_s", "light")
+_COPIED_OF_MODELS = (
+    *("scaling", "attribution", "fusion_threshold_mb", "cycle_time_ms", "cache_capacity"),
+    *("data_dir", "seed"),
+)
+"""Those that a script has, too, but as values without effect."""
+
+_COPIED_OF_SCRIPTS = ("num_timeline_steps", "trace")
+_RENAMED = {"discovery_script": "host_discovery_script", "wait_s": "elastic_timeout_s"}
 RESUME_SCHEMA_VERSION = 2
+
+
+def separated(settings: JsonObject, options: JsonObject) -> tuple[JsonObject, JsonObject]:
+    """Settings and options of schema 1 as those of schema 2.
+
+    Raises:
+        ValueError: A part of the settings is no object.
+    """
+    resolved = dict(settings)
+    copied = {name: resolved.pop(name) for name in _COPIED if name in resolved}
+    of_models = {name: resolved.pop(name) for name in _COPIED_OF_MODELS if name in resolved}
+    variables = resolved.pop("variables", None)
+    is_chosen = resolved.pop("threads_by_cores", None) is False
+    if resolved.get("script") is None:
+        copied |= of_models
+    else:
+        script = resolved["script"] = dict(_object(resolved["script"], "script"))
+        copied |= {name: script.pop(name) for name in _COPIED_OF_SCRIPTS if name in script}
+        is_chosen = script.pop("sets_threads", False) is True
+        variables = script.pop("variables", None)
+        elastic = dict(_object(script.pop("elastic", None) or {}, "elastic"))
+        if "network_interface" in elastic:
+            script["network_interface"] = elastic.pop("network_interface")
+        copied |= {_RENAMED.get(name, name): value for name, value in elastic.items()}
+    if variables:
+        pairs = _object(variables, "variables").items()
+        copied["env"] = [f"{name}={value}" for name, value in pairs]
+    if is_chosen and "num_threads" in resolved:
+        copied["num_threads"] = resolved["num_threads"]
+    whole = copied | options
+    # It was given relative to a folder that is another one by now.
+    if copied.get("data_dir"):
+        whole["data_dir"] = copied["data_dir"]
+    return resolved, whole
+
+
+def _object(value: object, name: str) -> Mapping[str, object]:
+    if not isinstance(value, Mapping):
+        raise ValueError(f"settings.{name} is no object")
+    return value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

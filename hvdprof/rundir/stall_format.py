@@ -1,16 +1,26 @@
-"""The lines of ``stalls.jsonl`` of a pass, declared once for its writer and its reader.
+"""The lines of ``stalls.jsonl`` of a pass and of its stacks, for their writer and their reader.
 
 ``launch.diagnose.stall_watch`` writes a line when it sees a stall and one when the stall is over.
-Tested in ``tests/launch/diagnose/test_stall_watch.py``.
 """
 
+import re
+from collections.abc import Sequence
 from enum import StrEnum
+from pathlib import PurePath
 from typing import Literal, NotRequired, TypedDict
 
 STALLS_FILE = "stalls.jsonl"
-
 UNTIL_END = "until the job ended"
 MISMATCH = "in different collectives"
+_CHECKPOINT = re.compile(
+    r"torch/serialization\.py|distributed/checkpoint/|safetensors/|"
+    r"[ .]save(?:_model|_pretrained|_state\w*|_weights)?$|checkpoint\w*$",
+    re.IGNORECASE,
+)
+"""In the lines of a rank that writes a checkpoint: PyTorch's, and functions named so."""
+
+_LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python3", "/hvdprof/collect/", "<")
+"""In or before the paths of files that are not the script's own."""
 
 
 class StallCause(StrEnum):
@@ -27,16 +37,23 @@ CHECKPOINT_STEP = (
     "write the checkpoint less often, asynchronously, or to faster storage: the other ranks wait "
     "for it"
 )
+
+
 CHECKPOINT_FIX = f"{CHECKPOINT_STEP}."
 """What to do where the stack of the stalled rank is in a checkpoint."""
+
 
 UNEQUAL_STEP = (
     "give every rank as many batches: drop_last=True, equal shards, or a fixed number of steps per "
     "epoch"
 )
+
+
 UNEQUAL_MORE = (
     "Or wrap the loop in Join([model]) under DDP, call hvd.join() behind it under Horovod."
 )
+
+
 UNEQUAL_FIX = f"{UNEQUAL_STEP}. {UNEQUAL_MORE}"
 
 
@@ -95,3 +112,42 @@ class StallOverLine(TypedDict):
     number: int
     lasted_s: float
     at_end: NotRequired[bool]
+
+
+def script_frame(stack: Sequence[str]) -> str:
+    """The innermost line of the script itself; empty if there is none.
+
+    Args:
+        stack: The lines, innermost first.
+    """
+    for frame in stack:
+        path, _, _ = frame.rpartition(" ")
+        if not any(library in path for library in _LIBRARIES):
+            return frame
+    return ""
+
+
+def frame_parts(frame: str) -> tuple[str, str, str]:
+    """Name of the file, line, and function, which is empty at the level of a module."""
+    place, _, function = frame.rpartition(" ")
+    path, _, line = place.rpartition(":")
+    return PurePath(path).name, line, "" if function == "<module>" else function
+
+
+def writes_checkpoint(stack: Sequence[str]) -> bool:
+    """Whether a stack is that of a rank that writes a checkpoint, or reads one.
+
+    Args:
+        stack: The lines.
+    """
+    return any(_CHECKPOINT.search(frame) for frame in stack)
+
+
+def frames_from_checkpoint(stack: Sequence[str]) -> Sequence[str]:
+    """The stack from its checkpoint on outwards, where it has one: what that calls is no cause.
+
+    Args:
+        stack: The lines, innermost first.
+    """
+    places = (place for place, frame in enumerate(stack) if _CHECKPOINT.search(frame))
+    return stack[next(places, 0) :]

@@ -1,12 +1,12 @@
-"""The line of a light recording: consecutive steps of one rank, summed up.
+"""The line of a light recording, and what its keys and those of other lines hold.
 
-Tested by tests/collect/steps/test_window_writer.py.
+Tested in ``tests/collect/steps/test_window_writer.py`` and
+``tests/rundir/test_recorder_format.py``.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Literal, NotRequired, TypedDict
-
-from hvdprof.rundir.line_key import Key
 
 LIGHT = "HVDPROF_LIGHT"
 """Environment variable of the ranks: 1 for a light recording."""
@@ -21,6 +21,14 @@ ranks that all wait there (0 where unknown, or where that differs)."""
 LongestStep = tuple[int, int, int, str, int]
 """Number of the longest step of a window, its length and its blocked time, ns (-1 where unknown),
 the phase that was longer than usual by most, and the time in it, ns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What a key holds; ``unit`` is empty for names, numbers and flags."""
+
+    doc: str
+    unit: str = ""
 
 
 class WindowLine(TypedDict):

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from hvdprof.report.forecast.forecast_json import write_forecast
-from hvdprof.rundir.ddp_format import DdpFacts
 from hvdprof.rundir.json_codec import to_text
+from hvdprof.rundir.launch_format import DdpFacts
 from hvdprof.rundir.layout import RunPaths
 from tests.builders.elastic_run import SessionSpec, WorkerSpec, write_elastic_run
 from tests.builders.finished_forecast import finished_forecast

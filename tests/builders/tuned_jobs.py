@@ -7,7 +7,7 @@ from hvdprof.analyze.tune.tuned_job import Means, TunedJob, tuned_job
 from hvdprof.model.causes import INPUT_BOUND
 from hvdprof.model.table_catalogue import TABLES
 from hvdprof.model.tables.finding_tables import FINDINGS
-from hvdprof.rundir.ddp_format import DdpFacts
+from hvdprof.rundir.launch_format import DdpFacts
 from tests.builders.declared_rows import declared_rows
 from tests.builders.finished_analysis import (
     analysis,

@@ -30,8 +30,8 @@ from hvdprof.model.comparison import (
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.run_standing import standing
 from hvdprof.model.tables.comparison_tables import SETTING_DIFFS
-from hvdprof.rundir.comparison_looks import look_level
 from hvdprof.rundir.manifest import Manifest
+from hvdprof.rundir.stopping import look_level
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from hvdprof.analyze.findings.log_rules.collective_timeout_rule import TIMEOUT_R
 from hvdprof.analyze.findings.log_rules.ranks_behind_rule import BEHIND_RULE
 from hvdprof.model.file_page import FileVerdict, Gravity
 from hvdprof.model.frame_row import FrameRow, is_missing
-from hvdprof.rundir.known_causes import known_cause
+from hvdprof.rundir.known_failures import known_cause
 
 _PROBLEMS = ("error", "warning")
 _HANGS = (BEHIND_RULE, TIMEOUT_RULE)

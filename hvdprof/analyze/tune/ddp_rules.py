@@ -1,8 +1,8 @@
 """Rules on arguments of DDP: size of buckets, views, static graph, unused parameters.
 
 A variable that the recorder reads gives the argument to an unmodified script
-(``rundir.ddp_format``). Reference models take the size of buckets as an option, and a script that
-has an argument for it is tuned by that argument.
+(``rundir.launch_format``). Reference models take the size of buckets as an option, and a script
+that has an argument for it is tuned by that argument.
 
 Tested in ``tests/analyze/tune/test_ddp_rules.py``.
 """
@@ -15,7 +15,7 @@ from hvdprof.analyze.tune.proposal import Proposal, Untried
 from hvdprof.analyze.tune.script_rules import flag_of, value_of
 from hvdprof.analyze.tune.tuned_job import TunedJob
 from hvdprof.model.tuning import Candidate
-from hvdprof.rundir.ddp_format import (
+from hvdprof.rundir.launch_format import (
     BUCKET_CAP,
     BUCKET_VIEW,
     DDP_ARGUMENTS,

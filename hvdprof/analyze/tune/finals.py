@@ -18,7 +18,7 @@ from hvdprof.analyze.stats.distributions import student_quantile
 from hvdprof.analyze.stats.launch_spread import spread
 from hvdprof.analyze.tune.racing import PRESENT, Times, gain_of
 from hvdprof.model.tuning import Candidate, Estimate
-from hvdprof.rundir.comparison_looks import comparison_looks
+from hvdprof.rundir.stopping import comparison_looks
 
 CONFIDENCE = 0.95
 BEST, TOGETHER = "best", "together"

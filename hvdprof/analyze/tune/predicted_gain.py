@@ -43,7 +43,7 @@ from hvdprof.model.launch_key import LaunchKey
 from hvdprof.model.tables.run_tables import GRADIENTS
 from hvdprof.model.tables.timeline_tables import TENSOR_USES
 from hvdprof.model.tuning import Candidate, Estimate
-from hvdprof.rundir.ddp_format import BUCKET_CAP, DDP_ARGUMENTS, DEFAULT
+from hvdprof.rundir.launch_format import BUCKET_CAP, DDP_ARGUMENTS, DEFAULT
 
 NUM_DRAWS = 200
 CONFIDENCE = 0.9

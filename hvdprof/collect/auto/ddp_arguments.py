@@ -16,10 +16,15 @@ from hvdprof.collect.diagnostics import print_problem
 from hvdprof.collect.engines.ddp_reduction import DdpModel, ProcessGroup
 from hvdprof.collect.engines.torch_types import Parameter
 from hvdprof.collect.session_factory import RECORDER_DIR
-from hvdprof.rundir.ddp_format import BUCKET_CAP, DDP_ARGUMENTS, FACTS_FILE, DdpFacts, ddp_argument
 from hvdprof.rundir.json_codec import to_text
-from hvdprof.rundir.run_file import file_mode
-from hvdprof.rundir.whole_file import write_whole
+from hvdprof.rundir.launch_format import (
+    BUCKET_CAP,
+    DDP_ARGUMENTS,
+    FACTS_FILE,
+    DdpFacts,
+    ddp_argument,
+)
+from hvdprof.rundir.written_file import file_mode, write_whole
 
 MEASURED_BYTES = (2**10, 2**14, 2**17, 2**20, 2**22, 2**24)
 """Payloads of the allreduces that are measured; at most one is larger than the model."""

@@ -15,8 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from hvdprof.collect.diagnostics import print_problem
-from hvdprof.rundir.run_file import file_mode, make_run_folders
-from hvdprof.rundir.whole_file import write_whole
+from hvdprof.rundir.written_file import file_mode, make_run_folders, write_whole
 
 FLIGHT_FOLDER = "HVDPROF_FLIGHT_FOLDER"
 """Environment variable: the folder of the files, set in trace passes of ``torch.distributed``."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from hvdprof.rundir.recorder_codec import to_bytes
 from hvdprof.rundir.recorder_format import RecorderLine
-from hvdprof.rundir.run_file import make_run_folders, open_descriptor
+from hvdprof.rundir.written_file import make_run_folders, open_descriptor
 
 MAX_BYTES = 2**29
 """Of a file to which steps are added: 300,000 steps of 161 gradients, some days of training."""

@@ -17,7 +17,7 @@ from hvdprof.ingest.tables.run_builder import RunBuilder
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.tables.collective_progress_tables import COLLECTIVE_PROGRESS
 from hvdprof.model.tables.rank_collective_tables import RANK_COLLECTIVES, UNBOUNDED_CLOCK_NS
-from hvdprof.rundir.shown_names import shown_name
+from hvdprof.rundir.file_names import shown_name
 
 _LAST_NUMBER = re.compile(r"(\d{1,7})(?=\D*$)")
 

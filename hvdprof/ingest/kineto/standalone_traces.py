@@ -13,8 +13,8 @@ from hvdprof.ingest.kineto.traced_pass import FileProgress, read_traces, traced_
 from hvdprof.ingest.tables.run_builder import RunBuilder
 from hvdprof.plain_text import printable
 from hvdprof.rundir.attached import AttachedFile, AttachedKind, attached_settings
+from hvdprof.rundir.file_names import shown_name
 from hvdprof.rundir.manifest import Manifest
-from hvdprof.rundir.shown_names import shown_name
 
 _OF_ONE_RANK = re.compile(r"[-_.]*(?:rank)?[-_.]*\d*(?:of\d+)?$", re.IGNORECASE)
 

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 
 from hvdprof.ingest.kineto.trace_records import TraceText
-from hvdprof.rundir.json_text import parse_first
+from hvdprof.rundir.json_codec import parse_first
 
 _BASE = re.compile(rb'"baseTimeNanoseconds"\s*:\s*([0-3]?\d{1,18})(?!\d)')
 _HOST = re.compile(rb'"host_name"\s*:\s*"([^"\\]{1,255})"')

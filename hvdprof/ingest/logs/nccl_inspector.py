@@ -11,7 +11,7 @@ from hvdprof.ingest.text.line_filter import anywhere
 from hvdprof.ingest.text.log_lines import PrintedLine
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.tables.inspector_tables import INSPECTOR_COLLECTIVES
-from hvdprof.rundir.json_text import parse_json
+from hvdprof.rundir.json_codec import parse_json
 
 _WANTED = anywhere(r'"coll_perf"', r'"p2p_perf"', r'"inspector_output_format_version"')
 _PER_RANK = ("allgather", "reducescatter")

@@ -29,7 +29,7 @@ from hvdprof.ingest.text.printed_lines import LogFile
 from hvdprof.ingest.text.text_chunks import Progress
 from hvdprof.ingest.text.text_lines import BrokenEndError
 from hvdprof.model.notes import Note, NoteCode
-from hvdprof.rundir.shown_names import shown_name
+from hvdprof.rundir.file_names import shown_name
 from hvdprof.units import counted
 
 PARTS: tuple[Callable[[str], PartReader], ...] = (

@@ -24,7 +24,7 @@ from hvdprof.ingest.nsys.export_database import (
 from hvdprof.ingest.nsys.nccl_payloads import NcclRanges, read_nccl_ranges
 from hvdprof.ingest.nsys.step_ranges import StepRanges, launch_times, step_ranges
 from hvdprof.model.arrays import Int64s
-from hvdprof.rundir.shown_names import shown_name
+from hvdprof.rundir.file_names import shown_name
 
 _NEEDED = {"start", "end", "deviceId"}
 _LARGEST_NS = 2**62

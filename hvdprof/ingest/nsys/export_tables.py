@@ -19,7 +19,7 @@ from hvdprof.model.tables.nsys_tables import (
     NSYS_NCCL_KERNELS,
     NSYS_STEPS,
 )
-from hvdprof.rundir.shown_names import shown_name
+from hvdprof.rundir.file_names import shown_name
 
 _LARGEST = 2**62
 _PER_RANK = ("ncclAllGather", "ncclReduceScatter")

@@ -28,7 +28,7 @@ from hvdprof.ingest.recorder.step_phases import (
 )
 from hvdprof.ingest.text.whole_number import whole
 from hvdprof.model.notes import Note, NoteCode
-from hvdprof.rundir.line_file import whole_lines
+from hvdprof.rundir.json_codec import whole_lines
 from hvdprof.rundir.recorder_codec import from_bytes
 from hvdprof.rundir.recorder_format import (
     INJECTED,

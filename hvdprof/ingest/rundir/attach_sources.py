@@ -12,7 +12,7 @@ from hvdprof.ingest.recognise import Kind, Recognised, recognise_all
 from hvdprof.ingest.sources.rank_names import rank_in_name
 from hvdprof.ingest.sources.workspace import Workspace
 from hvdprof.rundir.attached import AttachedKind
-from hvdprof.rundir.shown_names import shown_name
+from hvdprof.rundir.file_names import shown_name
 
 _WANTED = {
     AttachedKind.TIMELINE: (Kind.TIMELINE,),

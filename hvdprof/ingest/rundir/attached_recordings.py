@@ -16,9 +16,9 @@ from hvdprof.model.run import Run
 from hvdprof.model.table_catalogue import declared_table
 from hvdprof.model.tables.log_tables import FILES
 from hvdprof.rundir.attached import AttachedKind, attached_files
+from hvdprof.rundir.file_names import show_as, shown_name
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.regular_file import checked_inside
-from hvdprof.rundir.shown_names import show_as, shown_name
 
 _SHOWN_FOLDER = "recordings"
 

@@ -26,6 +26,7 @@ from hvdprof.rundir.attached import (
     attached_files,
     attached_settings,
 )
+from hvdprof.rundir.file_names import shown_name
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import (
     MANIFEST_SCHEMA_VERSION,
@@ -38,8 +39,7 @@ from hvdprof.rundir.manifest import (
 from hvdprof.rundir.masking import mask_command
 from hvdprof.rundir.plan import Segment
 from hvdprof.rundir.regular_file import open_regular
-from hvdprof.rundir.run_file import append_run_bytes, make_place, make_run_folders
-from hvdprof.rundir.shown_names import shown_name
+from hvdprof.rundir.written_file import append_run_bytes, make_place, make_run_folders
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,7 @@ from hvdprof.model.tables.collective_progress_tables import COLLECTIVE_PROGRESS
 from hvdprof.model.tables.inspector_tables import INSPECTOR_COLLECTIVES
 from hvdprof.model.tables.nsys_tables import NSYS_NCCL_CALLS
 from hvdprof.model.tables.training_log_tables import TRAINING_ITERATIONS
-from hvdprof.rundir.shown_names import shown_name
+from hvdprof.rundir.file_names import shown_name
 
 EVERY_USE = "every use"
 

@@ -5,8 +5,8 @@ import dataclasses
 from hvdprof.errors import UnreadableInputError
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.run import Run
-from hvdprof.rundir.ddp_format import DdpFacts
 from hvdprof.rundir.json_codec import read_json
+from hvdprof.rundir.launch_format import DdpFacts
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.regular_file import NotRegularFileError, checked_inside
 

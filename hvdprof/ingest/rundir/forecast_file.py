@@ -19,8 +19,7 @@ from hvdprof.model.tables.forecast_tables import (
     FORECAST_MEASURE,
     FORECAST_WIDTHS,
 )
-from hvdprof.rundir.json_codec import JsonObject, decode
-from hvdprof.rundir.json_text import DAMAGE, parse_json
+from hvdprof.rundir.json_codec import DAMAGE, JsonObject, decode, parse_json
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.regular_file import checked_inside, read_regular
 

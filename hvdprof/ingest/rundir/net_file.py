@@ -7,7 +7,7 @@ from hvdprof.ingest.text.whole_number import whole
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.run import Run
 from hvdprof.model.tables.net_tables import NET_TRANSFERS
-from hvdprof.rundir.json_text import DAMAGE
+from hvdprof.rundir.json_codec import DAMAGE
 from hvdprof.rundir.net_recording import NetRecording
 
 ALL_HOSTS = "all"

@@ -14,16 +14,17 @@ from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.tables.log_tables import INCIDENTS, STALLS
 from hvdprof.rank_names import ranks_named
 from hvdprof.rundir.failure import UNEQUAL
-from hvdprof.rundir.json_codec import JsonObject
-from hvdprof.rundir.json_text import DAMAGE
-from hvdprof.rundir.line_file import damaged, read_lines
-from hvdprof.rundir.stack_frames import (
+from hvdprof.rundir.json_codec import DAMAGE, JsonObject, damaged, read_lines
+from hvdprof.rundir.stall_format import (
+    MISMATCH,
+    UNTIL_END,
+    StallCause,
+    StallLine,
     frame_parts,
     frames_from_checkpoint,
     script_frame,
     writes_checkpoint,
 )
-from hvdprof.rundir.stall_format import MISMATCH, UNTIL_END, StallCause, StallLine
 
 KIND = "stall"
 _MOST_NAMED = 8

@@ -10,9 +10,8 @@ from hvdprof.ingest.text.whole_number import bounded, whole
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.run import Run
 from hvdprof.model.tables.run_tables import TURNS
-from hvdprof.rundir.json_codec import JsonObject
+from hvdprof.rundir.json_codec import JsonObject, read_lines
 from hvdprof.rundir.layout import RunPaths
-from hvdprof.rundir.line_file import read_lines
 from hvdprof.rundir.regular_file import checked_inside
 
 

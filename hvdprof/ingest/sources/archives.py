@@ -30,8 +30,8 @@ from hvdprof.ingest.sources.tar_members import (
 from hvdprof.ingest.sources.workspace import Workspace
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.plain_text import printable
+from hvdprof.rundir.file_names import show_as, shown_name
 from hvdprof.rundir.regular_file import open_regular
-from hvdprof.rundir.shown_names import show_as, shown_name
 from hvdprof.units import byte_size, count
 
 MOST_FILES = 10_000

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from hvdprof.errors import UnreadableInputError
 from hvdprof.model.notes import Note, NoteCode
+from hvdprof.rundir.file_names import shown_name
 from hvdprof.rundir.layout import MANIFEST_NAME
 from hvdprof.rundir.regular_file import irregular_kind
-from hvdprof.rundir.shown_names import shown_name
 from hvdprof.units import count
 
 MOST_FILES = 10_000

@@ -5,8 +5,8 @@ from pathlib import Path
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.sources.streams import descriptor_of, file_of_stream
 from hvdprof.ingest.sources.workspace import Workspace
+from hvdprof.rundir.file_names import shown_name
 from hvdprof.rundir.regular_file import open_regular
-from hvdprof.rundir.shown_names import shown_name
 from hvdprof.units import byte_size
 
 MOST_BYTES = 16_000_000

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.sources.workspace import Workspace
+from hvdprof.rundir.file_names import show_as
 from hvdprof.rundir.regular_file import irregular_kind
-from hvdprof.rundir.shown_names import show_as
 from hvdprof.units import byte_size
 
 _STDIN = "standard input"

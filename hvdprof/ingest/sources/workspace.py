@@ -9,7 +9,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Never, Self
 
-from hvdprof.rundir.shown_names import show_as_they_are
+from hvdprof.rundir.file_names import show_as_they_are
 
 MOST_BYTES = 4_000_000_000
 """So much of a stream or an archive is written to disk at most."""

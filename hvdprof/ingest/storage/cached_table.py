@@ -17,7 +17,7 @@ from hvdprof.ingest.storage.arrow_block import schema_of
 from hvdprof.ingest.storage.mapped_frame import can_be_mapped, mapped_frame
 from hvdprof.ingest.storage.sealed_file import opened
 from hvdprof.model.schema import Table
-from hvdprof.rundir.shown_names import shown_name
+from hvdprof.rundir.file_names import shown_name
 
 MAPPED_FROM_ROWS = 250_000
 """Fewer rows are faster in memory, and take little of it."""

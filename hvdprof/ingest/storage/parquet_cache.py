@@ -27,7 +27,7 @@ from hvdprof.ingest.storage.table_writer import TableWriter
 from hvdprof.machine.install.cache_folder import cache_folder
 from hvdprof.model.schema import Table
 from hvdprof.rundir.trusted_file import trusted_folder
-from hvdprof.rundir.whole_file import open_whole
+from hvdprof.rundir.written_file import open_whole
 
 CACHE_FROM_BYTES = 32_000_000
 """Smaller inputs are parsed as fast as they are found in a cache, and leave nothing beside them."""

@@ -37,7 +37,7 @@ from hvdprof.model.tables.timeline_tables import (
     PENDING_NEGOTIATIONS,
     TENSOR_USES,
 )
-from hvdprof.rundir.shown_names import shown_name
+from hvdprof.rundir.file_names import shown_name
 
 _PIECEWISE = (TENSOR_USES, EXECUTIONS, INFERRED_STEPS)
 _AT_ONCE = (TIMELINES, PENDING_NEGOTIATIONS)

@@ -48,7 +48,7 @@ from hvdprof.model.tables.timeline_tables import (
     PENDING_NEGOTIATIONS,
     TENSOR_USES,
 )
-from hvdprof.rundir.shown_names import shown_name
+from hvdprof.rundir.file_names import shown_name
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from hvdprof.ingest.text.file_forms import FileForm, file_form
 from hvdprof.ingest.text.hydra_prefixes import HydraPieces
 from hvdprof.ingest.text.prefix_forms import LINES
 from hvdprof.ingest.text.text_lines import LONGEST
-from hvdprof.rundir.json_text import parse_json
+from hvdprof.rundir.json_codec import parse_json
 from hvdprof.rundir.log_prefixes import TAG, without_colours
 
 _RFC3339 = re.compile(

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from hvdprof.rundir.json_text import parse_json
+from hvdprof.rundir.json_codec import parse_json
 from hvdprof.rundir.regular_file import open_regular
 
 _MOST_BYTES = 64 * 2**20

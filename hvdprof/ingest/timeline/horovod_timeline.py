@@ -29,7 +29,7 @@ from hvdprof.ingest.timeline.syntax.clamp_timestamps import epochs_in_range
 from hvdprof.ingest.timeline.syntax.parsed_timeline import RawTimeline
 from hvdprof.ingest.timeline.syntax.plain_path import parse_plain
 from hvdprof.model.notes import Note, NoteCode
-from hvdprof.rundir.shown_names import shown_name
+from hvdprof.rundir.file_names import shown_name
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ from hvdprof.errors import StorageError
 from hvdprof.machine.install.cache_folder import cache_folder
 from hvdprof.model.arrays import Column
 from hvdprof.rundir.trusted_file import let_only_owner_write, open_trusted, trusted_folder
-from hvdprof.rundir.whole_file import open_whole
+from hvdprof.rundir.written_file import open_whole
 
 if TYPE_CHECKING:
     from llvmlite.binding import TargetMachine

@@ -9,8 +9,8 @@ from hvdprof.ingest.timeline.machine_code import NotCompiledError, has_numba
 from hvdprof.ingest.timeline.syntax.pairing import Pairing, PlainPairing
 from hvdprof.ingest.timeline.syntax.parsed_timeline import RawTimeline
 from hvdprof.ingest.timeline.syntax.record_reader import Reader
+from hvdprof.rundir.file_names import shown_name
 from hvdprof.rundir.regular_file import open_regular
-from hvdprof.rundir.shown_names import shown_name
 
 SMALL_BYTES = 4_000_000
 """Files below this size take the plain path."""

@@ -20,8 +20,7 @@ from hvdprof.launch.diagnose.rank_progress import PassProgress
 from hvdprof.launch.processes.launch_process import LaunchOutcome
 from hvdprof.rank_names import ranks_named
 from hvdprof.rundir.failure import NO_PROGRESS, UNEQUAL, Failure, FailureKind
-from hvdprof.rundir.known_causes import with_known_cause
-from hvdprof.rundir.launcher_exits import ProcessExit, process_exits
+from hvdprof.rundir.known_failures import ProcessExit, process_exits, with_known_cause
 from hvdprof.rundir.stall_format import UNEQUAL_FIX
 
 LEAST_STOPPED_S = 10.0

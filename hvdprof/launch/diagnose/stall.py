@@ -26,8 +26,13 @@ from hvdprof.launch.diagnose.watch_state import (
 )
 from hvdprof.rank_names import ranks_named
 from hvdprof.rundir.failure import UNEQUAL
-from hvdprof.rundir.stack_frames import writes_checkpoint
-from hvdprof.rundir.stall_format import CHECKPOINT_FIX, MISMATCH, UNEQUAL_FIX, UNTIL_END
+from hvdprof.rundir.stall_format import (
+    CHECKPOINT_FIX,
+    MISMATCH,
+    UNEQUAL_FIX,
+    UNTIL_END,
+    writes_checkpoint,
+)
 
 _HUNG = (
     "every rank has submitted. Check the network (hvdprof net) and the log of NCCL or Gloo{rest}."

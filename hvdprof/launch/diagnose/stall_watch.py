@@ -19,8 +19,8 @@ from hvdprof.launch.diagnose.unequal_batches import UnequalBatches, unequal_batc
 from hvdprof.launch.diagnose.watch_state import SILENT, WatchState
 from hvdprof.rundir.failure import STALL_KILL, Failure, FailureKind
 from hvdprof.rundir.layout import PassPaths
-from hvdprof.rundir.run_file import open_run_file
 from hvdprof.rundir.stall_format import StallLine, StallOverLine
+from hvdprof.rundir.written_file import open_run_file
 
 GRACE_S = 3.0
 """A stalled rank writes its state within one look of its own; the report waits that long for it."""

@@ -20,7 +20,7 @@ from hvdprof.errors import StorageError, UsageError
 from hvdprof.launch.plan.environment import CHANGING_WHAT_IS_MEASURED
 from hvdprof.launch.processes.launch_process import Launch, LaunchOutcome
 from hvdprof.rundir.layout import PassPaths
-from hvdprof.rundir.run_file import append_run_bytes, make_run_folders, open_run_file
+from hvdprof.rundir.written_file import append_run_bytes, make_run_folders, open_run_file
 
 
 @dataclass(slots=True)

@@ -19,7 +19,7 @@ from hvdprof.launch.functions.function_job import FunctionJob
 from hvdprof.launch.launchers.launch_job import Job
 from hvdprof.launch.plan.preflight import GLOO, MPI
 from hvdprof.launch.processes.launch_process import Launch, LaunchOutcome, run_launcher
-from hvdprof.rundir.whole_file import open_whole
+from hvdprof.rundir.written_file import open_whole
 
 _FUNCTION = "function.pickle"
 _ENDS = "ends.pickle"

@@ -17,7 +17,7 @@ from hvdprof.launch.processes.launch_process import (
     ProgressTimeout,
     Watch,
 )
-from hvdprof.rundir.run_file import open_run_file
+from hvdprof.rundir.written_file import open_run_file
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from hvdprof.launch.plan.preflight import MPI
 from hvdprof.launch.plan.settings import Settings
 from hvdprof.launch.plan.workload import workload_environment
 from hvdprof.machine.mpi import OPENMPI, Mpi
-from hvdprof.rundir.ddp_format import BUCKET_CAP, DDP_ARGUMENTS, ddp_argument
+from hvdprof.rundir.launch_format import BUCKET_CAP, DDP_ARGUMENTS, ddp_argument
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import Mode, PassRecord
 from hvdprof.rundir.plan import TORCH_DISTRIBUTED_ENGINES

@@ -12,7 +12,7 @@ from hvdprof.launch.plan.run_options import RunOptions
 from hvdprof.launch.plan.tune_options import OPTION_VARIABLES, Options, OptionValues, with_changes
 from hvdprof.launch.plan.workload import thread_variables
 from hvdprof.model.tuning import Candidate
-from hvdprof.rundir.ddp_format import BUCKET_CAP, DDP_ARGUMENTS
+from hvdprof.rundir.launch_format import BUCKET_CAP, DDP_ARGUMENTS
 from hvdprof.rundir.masking import mask_command, mask_value
 
 _THREADS = "num_threads"

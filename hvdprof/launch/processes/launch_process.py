@@ -23,7 +23,7 @@ from hvdprof.launch.processes.process_state import process_name
 from hvdprof.launch.processes.process_tree import with_descendants
 from hvdprof.rundir.failure import Failure
 from hvdprof.rundir.layout import PassPaths
-from hvdprof.rundir.run_file import append_run_bytes
+from hvdprof.rundir.written_file import append_run_bytes
 
 POLL_INTERVAL_S = 0.5
 

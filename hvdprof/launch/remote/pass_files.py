@@ -21,10 +21,9 @@ from typing import IO
 from hvdprof import units
 from hvdprof.errors import HvdprofError, StorageError, UnreadableInputError
 from hvdprof.plain_text import printable
+from hvdprof.rundir.file_names import check_relative
 from hvdprof.rundir.layout import PassPaths
-from hvdprof.rundir.plain_names import check_relative
-from hvdprof.rundir.run_file import file_mode, make_run_folders
-from hvdprof.rundir.whole_file import open_whole
+from hvdprof.rundir.written_file import file_mode, make_run_folders, open_whole
 
 MAX_BYTES = 8_000_000_000
 """More than this is not fetched: the user copies a pass of so many bytes."""

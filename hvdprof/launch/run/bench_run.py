@@ -42,8 +42,8 @@ from hvdprof.rundir.manifest import MANIFEST_SCHEMA_VERSION, Manifest, Status
 from hvdprof.rundir.masking import mask_command, recorded_environment
 from hvdprof.rundir.plan import DDP_ENGINE
 from hvdprof.rundir.resume_file import is_masked, read_resume_file
-from hvdprof.rundir.run_file import check_place
 from hvdprof.rundir.run_lock import exclusive_run
+from hvdprof.rundir.written_file import check_place
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import PassRecord, Status
 from hvdprof.rundir.masking import mask_command, mask_value
 from hvdprof.rundir.plan import PLAN_SCHEMA_VERSION, Plan, Segment
-from hvdprof.rundir.run_file import make_run_folders
+from hvdprof.rundir.written_file import make_run_folders
 
 
 def make_pass_folders(paths: PassPaths) -> None:

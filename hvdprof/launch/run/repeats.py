@@ -10,12 +10,20 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from hvdprof.launch.plan.interim_looks import FIRST_LOOK, look_repeats, stopping_confidence
 from hvdprof.launch.plan.settings import Settings
 from hvdprof.launch.plan.time_budget import PassTimes
 from hvdprof.rundir.manifest import Manifest, Mode, PassRecord, SegmentRecord, Status
 from hvdprof.rundir.plan import Segment
-from hvdprof.rundir.stopping import KnownCell, Look, Stop, StopReason, width
+from hvdprof.rundir.stopping import (
+    FIRST_LOOK,
+    KnownCell,
+    Look,
+    Stop,
+    StopReason,
+    look_repeats,
+    stopping_confidence,
+    width,
+)
 
 LookAtRun = Callable[[Path, float], list[KnownCell]]
 """What is known of a run directory; the run stops by the interval of that confidence."""

@@ -18,7 +18,7 @@ from hvdprof.launch.run.sweep_progress import SweepProgress
 from hvdprof.machine.mpi import Mpi
 from hvdprof.rundir.layout import PassPaths, RunPaths
 from hvdprof.rundir.manifest import Manifest, Mode, PassRecord, Status
-from hvdprof.rundir.run_file import append_run_bytes
+from hvdprof.rundir.written_file import append_run_bytes
 
 RESERVE_BYTES = 1_000_000
 

@@ -22,9 +22,9 @@ from hvdprof.launch.turns.standing_apart import ApartWatch
 from hvdprof.launch.turns.turn_schedule import SegmentTurns
 from hvdprof.launch.turns.turn_socket import TurnSocket, TurnStanding
 from hvdprof.machine.load import CpuUse, CpuUseResult, own_cpu_seconds, processes_cpu_seconds
+from hvdprof.rundir.launch_format import TurnLine
 from hvdprof.rundir.plan import Segment
-from hvdprof.rundir.run_file import open_run_file
-from hvdprof.rundir.turn_format import TurnLine
+from hvdprof.rundir.written_file import open_run_file
 
 GLOO_TIMEOUT, LONG_S = "HOROVOD_GLOO_TIMEOUT_SECONDS", "86400"
 """Gloo's 30 s also pass while the ranks are stopped, within a cycle of Horovod."""

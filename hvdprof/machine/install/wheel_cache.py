@@ -11,7 +11,7 @@ from pathlib import Path
 
 from hvdprof.errors import StorageError
 from hvdprof.rundir.trusted_file import is_trusted, let_only_owner_write
-from hvdprof.rundir.whole_file import open_whole
+from hvdprof.rundir.written_file import open_whole
 
 # Counts up when the way of building changes, so that wheels of the old way are not used.
 RECIPE_VERSION = 1

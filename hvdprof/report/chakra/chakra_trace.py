@@ -14,7 +14,7 @@ from hvdprof.report.chakra.chakra_schema import (
 )
 from hvdprof.report.chakra.step_graph import GraphNode, rank_graphs
 from hvdprof.report.chrome.trace_selection import select_pass
-from hvdprof.rundir.whole_file import check_new, open_whole
+from hvdprof.rundir.written_file import check_new, open_whole
 
 SUFFIX = ".et"
 VERSION = "0.0.4"

@@ -11,7 +11,7 @@ from hvdprof.errors import EnvironmentNotReadyError, MissingExtraError, UsageErr
 from hvdprof.model.history import History
 from hvdprof.model.run import RunAnalysis
 from hvdprof.report.images import draw_image
-from hvdprof.rundir.whole_file import open_whole
+from hvdprof.rundir.written_file import open_whole
 
 IMAGE_SUFFIXES = (".png", ".svg", ".pdf")
 """Endings of file names that a figure can be written to."""

@@ -15,7 +15,7 @@ from hvdprof.errors import StorageError, UsageError
 from hvdprof.model.cached_rows import CachedRows
 from hvdprof.model.table_catalogue import TABLES
 from hvdprof.report.tables.table_format import TableFormat
-from hvdprof.rundir.whole_file import open_whole
+from hvdprof.rundir.written_file import open_whole
 
 TableRows = pd.DataFrame | CachedRows
 """A table in memory, or one that is kept in a file and goes through memory piece by piece."""

@@ -4,7 +4,7 @@ from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.run_findings import findings
 from hvdprof.model.table_catalogue import TABLES
 from hvdprof.rundir.attached import AttachedFile, AttachedKind, attached_settings
-from hvdprof.rundir.ddp_format import DdpFacts
+from hvdprof.rundir.launch_format import DdpFacts
 from tests.builders.declared_rows import declared_rows
 from tests.builders.finished_analysis import cell, manifest, pass_record, run, segment
 

@@ -5,7 +5,7 @@ import pytest
 
 from hvdprof.analyze.predict.recorded_buckets import recorded_buckets
 from hvdprof.model.run import Run
-from hvdprof.rundir.ddp_format import DdpFacts
+from hvdprof.rundir.launch_format import DdpFacts
 from tests.builders.traced_run import traced_run
 
 MIB = 2**20

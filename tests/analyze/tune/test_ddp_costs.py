@@ -10,7 +10,7 @@ from hvdprof.analyze.tune.ddp_costs import bucket_draws, present_buckets
 from hvdprof.analyze.tune.launch_replay import BucketSettings
 from hvdprof.analyze.tune.predicted_gain import Replays, job_replays, with_predictions
 from hvdprof.analyze.tune.tuned_job import Means, TunedJob, tuned_job
-from hvdprof.rundir.ddp_format import DdpFacts
+from hvdprof.rundir.launch_format import DdpFacts
 from tests.builders.analysis import analysis_of
 from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts
 from tests.builders.tuned_jobs import MB, NAMES, job, table

@@ -3,7 +3,13 @@
 import pytest
 
 from hvdprof.analyze.tune.candidates import VARIABLES, proposals
-from hvdprof.rundir.ddp_format import BUCKET_CAP, BUCKET_VIEW, FIND_UNUSED, STATIC_GRAPH, DdpFacts
+from hvdprof.rundir.launch_format import (
+    BUCKET_CAP,
+    BUCKET_VIEW,
+    FIND_UNUSED,
+    STATIC_GRAPH,
+    DdpFacts,
+)
 from tests.builders.tuned_jobs import MB, job
 
 WHOLE = 46 * MB

@@ -12,7 +12,8 @@ from hvdprof.collect.auto.ddp_arguments import MEASURED_BYTES, DdpNotes, changed
 from hvdprof.collect.auto.flight_dump import FLIGHT_FOLDER
 from hvdprof.collect.auto.wrapped_models import DdpModels
 from hvdprof.collect.session_factory import RECORDER_DIR
-from hvdprof.rundir.ddp_format import (
+from hvdprof.rundir.json_codec import read_json
+from hvdprof.rundir.launch_format import (
     BUCKET_CAP,
     BUCKET_VIEW,
     FACTS_FILE,
@@ -20,7 +21,6 @@ from hvdprof.rundir.ddp_format import (
     STATIC_GRAPH,
     DdpFacts,
 )
-from hvdprof.rundir.json_codec import read_json
 
 pytestmark = pytest.mark.torch
 

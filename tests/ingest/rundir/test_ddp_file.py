@@ -4,8 +4,8 @@ import pytest
 
 from hvdprof.api import load_run
 from hvdprof.model.notes import texts
-from hvdprof.rundir.ddp_format import DdpFacts
 from hvdprof.rundir.json_codec import to_text
+from hvdprof.rundir.launch_format import DdpFacts
 from hvdprof.rundir.layout import RunPaths
 from tests.builders.run_directory import PassSpec, write_run
 

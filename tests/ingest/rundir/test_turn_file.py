@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from hvdprof.ingest.rundir.turn_file import read_turn_file
-from hvdprof.rundir.turn_format import TurnLine
+from hvdprof.rundir.launch_format import TurnLine
 
 LINE: TurnLine = {
     "segment": "mnist",

@@ -10,7 +10,7 @@ from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.sources import workspace as workspaces
 from hvdprof.ingest.sources.streams import descriptor_of, file_of_stream
 from hvdprof.ingest.sources.workspace import Workspace
-from hvdprof.rundir.shown_names import shown_name
+from hvdprof.rundir.file_names import shown_name
 
 
 def test_names_of_streams() -> None:

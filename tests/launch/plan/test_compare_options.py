@@ -6,7 +6,7 @@ from hvdprof.errors import UsageError
 from hvdprof.launch.plan.bench_options import BenchOptions
 from hvdprof.launch.plan.compare_options import CompareOptions, variants_of
 from hvdprof.launch.plan.environment import parse_variables
-from hvdprof.rundir.comparison_looks import comparison_looks, look_level
+from hvdprof.rundir.stopping import comparison_looks, look_level
 
 SCRIPT = ("python", "train.py")
 

@@ -22,8 +22,8 @@ from hvdprof.launch.turns.resident_launch import ResidentLaunch
 from hvdprof.launch.turns.resident_launches import run_residents
 from hvdprof.launch.turns.standing_apart import resident_warn_s
 from hvdprof.launch.turns.turn_schedule import WITHOUT_END
+from hvdprof.rundir.launch_format import TurnLine
 from hvdprof.rundir.plan import Segment
-from hvdprof.rundir.turn_format import TurnLine
 from tests.builders import turn_ranks
 from tests.builders.launches import launch_into
 from tests.builders.places import ROOT

@@ -15,7 +15,7 @@ from hvdprof.analyze.steps.cell_setting import CellSetting
 from hvdprof.model.launch_key import LAUNCH
 from hvdprof.model.tables.collective_tables import COLLECTIVES
 from hvdprof.rundir.attached import attached_files, has_traces
-from hvdprof.rundir.ddp_format import DdpFacts
+from hvdprof.rundir.launch_format import DdpFacts
 
 TIMES_THE_DEFAULT = 4
 """With fewer buckets than so many times DDP's own number, their latency hardly matters."""

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from hvdprof.launch.plan.interim_looks import (
+from hvdprof.rundir.stopping import (
     FIRST_LOOK,
     MOST_LOOKS,
     look_repeats,

@@ -1,18 +1,17 @@
-"""What a launch changes in the calls of ``DistributedDataParallel``, and what rank 0 notes of them.
+"""What a launch and its ranks exchange in files: DDP's arguments, and turns.
 
 A variable holds the value of one argument. The recorder in the ranks gives it to every call of the
-constructor, so that a script is tuned without a change. Tested in
-``tests/rundir/test_ddp_format.py``.
+constructor, so that a script is tuned without a change.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TypedDict
 
 BUCKET_CAP = "HVDPROF_DDP_BUCKET_CAP_MB"
 BUCKET_VIEW = "HVDPROF_DDP_GRADIENT_AS_BUCKET_VIEW"
 STATIC_GRAPH = "HVDPROF_DDP_STATIC_GRAPH"
 FIND_UNUSED = "HVDPROF_DDP_FIND_UNUSED_PARAMETERS"
-
 DDP_ARGUMENTS: Mapping[str, str] = {
     BUCKET_CAP: "bucket_cap_mb",
     BUCKET_VIEW: "gradient_as_bucket_view",
@@ -29,6 +28,7 @@ FACTS_FILE = "ddp.json"
 
 _LARGEST_CAP_MB = 2.0**20
 _SWITCHES = {"0": False, "1": True}
+TURNS_FILE = "turns.jsonl"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,3 +94,22 @@ def ddp_call(environment: Mapping[str, str]) -> str:
     call = f"DistributedDataParallel({', '.join(['...', *written])})"
     omitted = [DDP_ARGUMENTS[name] for name, text in own if text == DEFAULT]
     return f"{call} without {', '.join(omitted)}" if omitted else call
+
+
+class TurnLine(TypedDict):
+    """A turn: steps of one segment that ran while the other launches were stopped.
+
+    ``round`` counts the turns of all launches from 0; launches with the same round ran one after
+    the other. ``first_step`` is the recorded number of its first measured step. ``other_cores`` is
+    the number of cores that processes outside the launch kept busy, ``steal_share`` the share of
+    processor time that the hypervisor took; both None where unknown.
+    """
+
+    segment: str
+    round: int
+    first_step: int
+    num_steps: int
+    monotonic_ns: int
+    dur_ns: int
+    other_cores: float | None
+    steal_share: float | None

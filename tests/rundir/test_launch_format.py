@@ -2,7 +2,8 @@
 
 import pytest
 
-from hvdprof.rundir.ddp_format import (
+from hvdprof.rundir.json_codec import read_json, to_text
+from hvdprof.rundir.launch_format import (
     BUCKET_CAP,
     BUCKET_VIEW,
     FIND_UNUSED,
@@ -11,7 +12,6 @@ from hvdprof.rundir.ddp_format import (
     ddp_argument,
     ddp_call,
 )
-from hvdprof.rundir.json_codec import read_json, to_text
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,24 @@
-"""Names that a run directory states, before they become a path or a word of a command line.
+r"""Which names of files and hosts can be used, and how files are named to the user.
 
 A manifest is a file of a stranger: a pass named ``../../x`` would be read and written elsewhere,
 and a host named ``-oProxyCommand=x`` would be an option of ssh.
+
+A name on Linux is bytes. What is not UTF-8 in it, and control characters, are shown as escapes such
+as ``\xe9``. Files that were unpacked, or copied from a stream, have the name of that archive or
+stream.
 """
 
+import os
 import re
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
+
+from hvdprof.plain_text import printable
 
 _LONGEST_NAME_BYTES = 255
 _LONGEST_HOST_NAME = 253
 _NOT_PLAIN = re.compile(r"[/\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028-\u202e\u2066-\u2069]")
 _HOST_NAME = re.compile(r"(?:[A-Za-z0-9_][\w.-]*@)?[A-Za-z0-9_:][\w.:-]*", re.ASCII)
+_stand_ins: dict[str, str] = {}
 
 
 def check_plain(name: str, what: str) -> None:
@@ -44,3 +52,24 @@ def is_host_name(name: str) -> bool:
 
 def _shown(name: str) -> str:
     return ascii(name if len(name) <= 60 else f"{name[:60]}...")
+
+
+def shown_name(path: Path) -> str:
+    """The name of a file for tables and messages; always text that UTF-8 can encode."""
+    name = str(path)
+    for folder, stands_for in _stand_ins.items():
+        if name == folder or name.startswith(folder + os.sep):
+            name = stands_for + name[len(folder) :]
+            break
+    return printable(name)
+
+
+def show_as(path: Path, name: str) -> None:
+    """Show a path, and all paths below it, as another name from now on."""
+    _stand_ins[str(path)] = name
+
+
+def show_as_they_are(folder: Path) -> None:
+    """Show the paths below a folder that is removed by their own names again."""
+    for name in [name for name in _stand_ins if Path(name).is_relative_to(folder)]:
+        del _stand_ins[name]

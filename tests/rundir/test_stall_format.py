@@ -1,6 +1,6 @@
 import pytest
 
-from hvdprof.rundir.stack_frames import (
+from hvdprof.rundir.stall_format import (
     frame_parts,
     frames_from_checkpoint,
     script_frame,
