@@ -16,10 +16,10 @@ from hvdprof.figures.launch import rows_of_cell, rows_of_launch
 from hvdprof.figures.step_parts_figure import parts_by_rank, parts_over_steps
 from hvdprof.figures.step_times import step_time_course, step_time_distribution
 from hvdprof.model.tables.collective_tables import BREAKDOWN
-from hvdprof.model.tables.rank_cost_tables import RANK_COSTS
 from hvdprof.model.tables.run_tables import STEPS
 from hvdprof.model.tables.scaling_tables import LAUNCHES
 from hvdprof.model.tables.timeline_tables import INFERRED_STEPS
+from hvdprof.model.tables.waiting_tables import RANK_COSTS
 from hvdprof.report.screen.launch_answers import parts_answer
 
 PATH = "/breakdown"

@@ -16,9 +16,8 @@ from hvdprof.dashboards.components.view_control import view_select
 from hvdprof.dashboards.run_store import Finished, RunStore
 from hvdprof.dashboards.view import View
 from hvdprof.figures.forecast_figure import forecast_causes, forecast_curve
-from hvdprof.model.forecast import Forecast
+from hvdprof.model.forecast import Forecast, StoredForecast
 from hvdprof.model.run import RunAnalysis
-from hvdprof.model.stored_forecast import StoredForecast
 from hvdprof.model.tables.forecast_tables import FORECAST, FORECAST_MEASURE
 from hvdprof.report.forecast.forecast_texts import (
     caveat_of,

@@ -45,7 +45,6 @@ from hvdprof.model.tables.rank_collective_tables import (
     MATCHED_COLLECTIVES,
     RANK_COLLECTIVES,
 )
-from hvdprof.model.tables.rank_cost_tables import RANK_COSTS
 from hvdprof.model.tables.run_tables import WAITS
 from hvdprof.model.tables.scaling_tables import JOB_STEPS, LAUNCHES, LOSSES, SCALING
 from hvdprof.model.tables.timeline_tables import EXECUTIONS, TENSOR_USES
@@ -54,6 +53,7 @@ from hvdprof.model.tables.waiting_tables import (
     CLOCKS,
     COLLECTIVE_ARRIVALS,
     LATENESS,
+    RANK_COSTS,
     STRAGGLERS,
 )
 from hvdprof.model.tables.waterfall_tables import (

@@ -31,9 +31,9 @@ from hvdprof.model.comparison import (
     Comparison,
     ComparisonOutcome,
     GateResult,
+    History,
     Rules,
 )
-from hvdprof.model.history import History
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.log_tables import THROUGHPUT
 

@@ -22,8 +22,8 @@ from hvdprof.api.run_entries import list_runs
 from hvdprof.api.runs import analyze_run, is_run_directory, load_run
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.load import missing
+from hvdprof.model.forecast import StoredForecast
 from hvdprof.model.run import RunAnalysis
-from hvdprof.model.stored_forecast import StoredForecast
 from hvdprof.model.tables.forecast_tables import FORECAST_SCORES
 from hvdprof.plain_text import printable
 from hvdprof.rundir.json_codec import DAMAGE, parse_json

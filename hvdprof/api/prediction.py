@@ -18,10 +18,8 @@ from hvdprof.launch.plan.bench_settings import parse_sizes
 from hvdprof.launch.plan.options import Amount, Sizes
 from hvdprof.launch.plan.predict_options import PredictOptions, parse_settings
 from hvdprof.launch.plan.preflight import parse_target
-from hvdprof.model.forecast import DEFAULT_TARGET, Forecast, Question
-from hvdprof.model.run import RunAnalysis
-from hvdprof.model.run_standing import standing
-from hvdprof.model.throughput_forecast import ThroughputForecast
+from hvdprof.model.forecast import DEFAULT_TARGET, Forecast, Question, ThroughputForecast
+from hvdprof.model.run import RunAnalysis, standing
 from hvdprof.report.forecast.forecast_json import write_forecast
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import Manifest, Status

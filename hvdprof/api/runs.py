@@ -153,7 +153,7 @@ def scaling_of_files(paths: Paths, *, progress: ProgressCallback | None = None) 
     from hvdprof.model.notes import texts
     from hvdprof.model.standalone_files import ScalingOfText
     from hvdprof.model.tables.log_tables import THROUGHPUT
-    from hvdprof.model.tables.training_log_tables import TRAINING_ITERATIONS
+    from hvdprof.model.tables.printed_tables import TRAINING_ITERATIONS
 
     run = load_run(paths, progress=progress)
     throughput = run.table(THROUGHPUT.name)

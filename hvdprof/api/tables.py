@@ -17,11 +17,20 @@ from hvdprof.model.launch_key import LaunchKey
 from hvdprof.model.run import Run
 from hvdprof.model.schema import Table
 from hvdprof.model.standalone_files import FilesAnalysis
-from hvdprof.model.table_attributes import DerivedTables, RecordedTables, TableAttribute
-from hvdprof.model.table_catalogue import TABLES, declared_table
-from hvdprof.model.tables.collective_tables import COLLECTIVES, LINK_FIT
+from hvdprof.model.table_catalogue import (
+    TABLES,
+    DerivedTables,
+    RecordedTables,
+    TableAttribute,
+    declared_table,
+)
+from hvdprof.model.tables.collective_tables import (
+    COLLECTIVES,
+    LINK_FIT,
+    STEP_COMMUNICATION,
+    TENSORS,
+)
 from hvdprof.model.tables.scaling_tables import JOB_STEPS
-from hvdprof.model.tables.tensor_tables import STEP_COMMUNICATION, TENSORS
 from hvdprof.model.tables.timeline_tables import EXECUTIONS, TENSOR_USES
 from hvdprof.model.tables.waiting_tables import COLLECTIVE_ARRIVALS
 from hvdprof.report.tables.table_files import TableRows

@@ -11,8 +11,8 @@ import pandas as pd
 from hvdprof.ingest.timeline.meaning.joined_recordings import sessions_of
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.tables.log_tables import THROUGHPUT
-from hvdprof.model.tables.timeline_file_tables import TIMELINES
-from hvdprof.model.tables.training_log_tables import TRAINING_ITERATIONS
+from hvdprof.model.tables.printed_tables import TRAINING_ITERATIONS
+from hvdprof.model.tables.timeline_tables import TIMELINES
 
 Frames = Mapping[str, Sequence[pd.DataFrame]]
 

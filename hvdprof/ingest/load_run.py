@@ -34,7 +34,6 @@ from hvdprof.ingest.tables.run_builder import RunBuilder
 from hvdprof.ingest.timeline.horovod_timeline import read_timeline_file
 from hvdprof.model.notes import Note, NoteCode, notes_in
 from hvdprof.model.run import Run
-from hvdprof.model.tables.evaluation_tables import EVALUATIONS
 from hvdprof.model.tables.log_tables import NOTES
 from hvdprof.model.tables.rank_collective_tables import RANK_COLLECTIVES
 from hvdprof.model.tables.run_tables import (
@@ -47,14 +46,14 @@ from hvdprof.model.tables.run_tables import (
     WAITS,
 )
 from hvdprof.model.tables.session_tables import SESSION_RANKS
-from hvdprof.model.tables.timeline_file_tables import TIMELINES
 from hvdprof.model.tables.timeline_tables import (
     EXECUTIONS,
     INFERRED_STEPS,
     PENDING_NEGOTIATIONS,
     TENSOR_USES,
+    TIMELINES,
 )
-from hvdprof.model.tables.window_tables import WINDOWS
+from hvdprof.model.tables.window_tables import EVALUATIONS, WINDOWS
 from hvdprof.rank_names import ranks_named
 from hvdprof.rundir.attached import AttachedKind, attached_files
 from hvdprof.rundir.file_names import shown_name

@@ -1,6 +1,7 @@
-"""Two runs side by side: outcomes, what moved, what differs.
+"""Runs of the same cells: two side by side, or a series; outcomes, what moved, what differs.
 
-Tested in ``tests/analyze/compare/test_comparison.py``.
+Tested in ``tests/analyze/compare/test_comparison.py`` and
+``tests/analyze/compare/test_history.py``.
 """
 
 from dataclasses import dataclass
@@ -8,7 +9,34 @@ from enum import StrEnum
 
 import pandas as pd
 
+from hvdprof.model.cell_key import CELL_COLUMNS
 from hvdprof.model.frame_row import FrameRow, is_missing
+from hvdprof.model.schema import Column, Table
+
+HISTORY = Table(
+    "history",
+    "One metric of one cell in one run of a series, in order of time.",
+    (
+        *CELL_COLUMNS,
+        Column("time", "str", "", "Begin of the run, UTC; empty where unknown."),
+        Column("commit", "str", "", "Commit of the working directory; empty where unknown."),
+        Column("run", "str", "", "Name of the run."),
+        Column("value", "float64", "", "The metric, in its unit."),
+        Column("low", "float64", "", "Lower end of the 95 % interval; NaN where unknown."),
+        Column("high", "float64", "", "Upper end of the 95 % interval; NaN where unknown."),
+        Column(
+            "segment", "int64", "", "Number of change points of the cell up to this run, from 0."
+        ),
+        Column("is_change", "bool", "", "The metric changed from this run on."),
+        Column(
+            "change",
+            "float64",
+            "ratio",
+            "At a change point: mean of the runs from here to the next one against that of the "
+            "runs before; relative, or in points of a ratio. Else NaN.",
+        ),
+    ),
+)
 
 
 class ComparisonOutcome(StrEnum):
@@ -41,12 +69,25 @@ class Metric:
 
 
 STEP_TIME = Metric("step_time", "step time", "ns", True, 1)
+
+
 THROUGHPUT = Metric("throughput", "throughput", "samples/s", True, -1)
+
+
 EFFICIENCY = Metric("efficiency", "scaling efficiency", "ratio", False, -1)
+
+
 EXPOSED_TRANSFER = Metric("exposed_transfer", "exposed transfer", "ratio", False, 1)
+
+
 STEP_TIME_P95 = Metric("step_time_p95", "step time, p95", "ns", True, 1)
+
+
 STARTUP = Metric("startup", "start-up", "ns", True, 1)
+
+
 FINAL_LOSS = Metric("final_loss", "final loss", "", True, 1)
+
 
 METRICS: tuple[Metric, ...] = (
     STEP_TIME,
@@ -59,13 +100,17 @@ METRICS: tuple[Metric, ...] = (
 )
 """In the order of tables."""
 
+
 _COARSE_POINTS = 10.0
 """Beyond this half width a decimal of a change says nothing."""
+
 
 _NEAR_ZERO_POINTS = 0.5
 """An end of an interval closer to 0 has a decimal: it decides, and rounds to 0."""
 
+
 DEFAULT_LEVEL = 0.05
+
 
 DEFAULT_MARGIN = 0.02
 """Changes of up to 2 % (or 2 points) do not matter by default."""
@@ -191,3 +236,20 @@ def size_text(change: float, metric: Metric) -> str:
 
 def _change_unit(metric: Metric) -> str:
     return "%" if metric.is_ratio else "points"
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """A finished series; reports only format it.
+
+    Attributes:
+        metric: What was followed.
+        sentence: The verdict in at most two sentences.
+        rows: HISTORY.
+        notes: Runs that were left out, and why.
+    """
+
+    metric: Metric
+    sentence: str
+    rows: pd.DataFrame
+    notes: tuple[str, ...] = ()

@@ -5,16 +5,20 @@ answers it.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pandas as pd
 
+from hvdprof import units
 from hvdprof.model.cell_key import HOROVOD_ENGINE
+from hvdprof.model.file_page import FileVerdict
 from hvdprof.model.tables.forecast_tables import (
     FORECAST,
     FORECAST_CAUSES,
     FORECAST_MEASURE,
     FORECAST_WIDTHS,
+    QUANTILES,
+    THROUGHPUT_FORECAST,
 )
 
 DEFAULT_NUM_DRAWS = 2000
@@ -199,3 +203,81 @@ class Forecast:
     def engine(self) -> str:
         """Reduction engine: horovod or ddp."""
         return self.question.engine or HOROVOD_ENGINE
+
+
+@dataclass(frozen=True, slots=True)
+class StoredForecast:
+    """A forecast with the name of its file and the time at which it was made (ISO 8601, UTC)."""
+
+    name: str
+    created_at: str
+    forecast: Forecast
+
+
+def limit_sentence(limits: Limits, target: float) -> str:
+    """Up to how many ranks the efficiency reaches the target, with the 90 % interval."""
+    goal = units.percent_limit(target)
+    if limits.largest_np_high < 1:
+        return f"No predicted size reaches {goal}."
+    low = "unknown" if limits.is_low_open else units.count(limits.largest_np_low)
+    high = "more than " * limits.is_high_beyond + units.count(limits.largest_np_high)
+    interval = f"90 % interval {low} to {high}"
+    if limits.is_beyond:
+        beyond = f"{goal} or more is likely up to {units.count(limits.largest_np)} ranks and beyond"
+        return f"{beyond} ({interval})."
+    if limits.largest_np < 1:
+        return (
+            f"No predicted size is likely to reach {goal} (90 % interval: up to "
+            f"{units.count(limits.largest_np_high)} ranks{' or more' * limits.is_high_beyond})."
+        )
+    return f"{goal} is reached up to {units.count(limits.largest_np)} ranks ({interval})."
+
+
+@dataclass(frozen=True, slots=True)
+class NextSize:
+    """The number of ranks of a series whose measurement narrows the band most per rank.
+
+    ``band_before`` and ``band_after`` are widths of the 90 % band of the efficiency at
+    ``target_np`` ranks, now and as expected after the measurement.
+    """
+
+    series: str
+    np: int
+    target_np: int
+    band_before: float
+    band_after: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThroughputForecast:
+    """A forecast of every series of a table.
+
+    Attributes:
+        rows: THROUGHPUT_FORECAST.
+        measured: THROUGHPUT_SCALING of the table.
+        limits: Knee and largest number of ranks at the target, one per series, which is its
+            ``scenario``.
+        next_sizes: What to measure next, at most one per series.
+        verdicts: At most two sentences and a caveat per series.
+        target: Efficiency of the largest useful number of ranks.
+        seed: Seed of the draws.
+        notes: What was left out of the table, or not predicted.
+    """
+
+    rows: pd.DataFrame = field(default_factory=THROUGHPUT_FORECAST.empty)
+    measured: pd.DataFrame
+    limits: tuple[Limits, ...] = ()
+    next_sizes: tuple[NextSize, ...] = ()
+    verdicts: tuple[FileVerdict, ...] = ()
+    target: float = DEFAULT_TARGET
+    seed: int
+    notes: tuple[str, ...] = ()
+
+    def without_rates(self) -> "ThroughputForecast":
+        """The same of numbers that were not samples/s, such as speed-ups: they compare sizes."""
+        unknown = {f"samples_per_s_{short}": float("nan") for short in QUANTILES}
+        return replace(
+            self,
+            rows=self.rows.assign(**unknown),
+            measured=self.measured.assign(samples_per_s=float("nan")),
+        )

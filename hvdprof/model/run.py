@@ -1,6 +1,6 @@
-"""A run as read from its directory or from standalone files, and the finished analysis of it.
+"""A run as read from its directory or from files, where it stands, and its finished analysis.
 
-Tested in ``tests/ingest/test_load_run.py``.
+Tested in ``tests/ingest/test_load_run.py`` and ``tests/analyze/compare/test_comparison.py``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,17 +12,16 @@ import pandas as pd
 
 from hvdprof.model.cached_rows import CachedRows, LazyFrames
 from hvdprof.model.file_page import FilePage
+from hvdprof.model.forecast import StoredForecast
 from hvdprof.model.nccl_recording import NcclRecording
 from hvdprof.model.notes import Note, notes_frame, texts
-from hvdprof.model.stored_forecast import StoredForecast
-from hvdprof.model.table_attributes import DerivedTables, RecordedTables
-from hvdprof.model.table_catalogue import TABLES, declared_table
+from hvdprof.model.table_catalogue import TABLES, DerivedTables, RecordedTables, declared_table
 from hvdprof.model.tables.finding_tables import FINDINGS
 from hvdprof.model.tables.log_tables import NOTES
 from hvdprof.model.tables.scaling_tables import JOB_STEPS, LAUNCHES, LOSSES, SCALING
 from hvdprof.plain_text import printable
 from hvdprof.rundir.launch_format import DdpFacts
-from hvdprof.rundir.manifest import NOT_ENDED, Manifest, Skipped
+from hvdprof.rundir.manifest import NOT_ENDED, Manifest, Skipped, Status
 from hvdprof.rundir.plan import HOROVOD_ENGINE
 
 
@@ -272,3 +271,12 @@ class RunAnalysis(DerivedTables):
         if name in self.derived:
             return self.derived[name]
         return own[name] if name in own else declared_table(name).empty()
+
+
+def standing(manifest: Manifest) -> str:
+    """``is in progress``, or what ended the run early, to follow a name; empty of a whole run."""
+    if manifest.status in NOT_ENDED:
+        return "is in progress"
+    if manifest.was_killed:
+        return "was interrupted, as hvdprof was killed"
+    return "was interrupted" if manifest.status == Status.INTERRUPTED else ""

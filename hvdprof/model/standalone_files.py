@@ -9,8 +9,7 @@ import pandas as pd
 
 from hvdprof.model.file_page import FilePage, FileVerdict
 from hvdprof.model.run import Run
-from hvdprof.model.table_attributes import DerivedTables, TableAttribute
-from hvdprof.model.table_catalogue import declared_table
+from hvdprof.model.table_catalogue import DerivedTables, TableAttribute, declared_table
 from hvdprof.model.tables.log_tables import THROUGHPUT_SCALING
 
 

@@ -9,8 +9,7 @@ from hvdprof.api import Tables, analyze_files, load_run, load_tables
 from hvdprof.errors import UsageError
 from hvdprof.model.run import Run, RunAnalysis
 from hvdprof.model.standalone_files import FilesAnalysis
-from hvdprof.model.table_attributes import DerivedTables, RecordedTables
-from hvdprof.model.table_catalogue import TABLES
+from hvdprof.model.table_catalogue import TABLES, DerivedTables, RecordedTables
 from tests.builders.places import RECORDINGS
 
 TIMELINE = RECORDINGS / "04_gloo_straggler_rank1_cache_off.json"

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from hvdprof.model.tables.evaluation_tables import EVALUATIONS
 from hvdprof.model.tables.run_tables import STEPS
 from hvdprof.model.tables.scaling_tables import JOB_STEPS
+from hvdprof.model.tables.window_tables import EVALUATIONS
 from tests.builders.declared_rows import declared_rows
 
 STEP_MS = 10

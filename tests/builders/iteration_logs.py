@@ -8,7 +8,7 @@ import pandas as pd
 
 from benchmarks.interval_coverage import autoregressive
 from hvdprof.model.arrays import Float64s
-from hvdprof.model.tables.training_log_tables import TRAINING_ITERATIONS
+from hvdprof.model.tables.printed_tables import TRAINING_ITERATIONS
 
 BATCH = 256
 

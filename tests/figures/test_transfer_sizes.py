@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 from hvdprof.figures.transfer_sizes import bus_bandwidth, by_size, transfer_by_size
-from hvdprof.model.tables.bandwidth_tables import NCCL_TESTS
 from hvdprof.model.tables.collective_tables import COLLECTIVES, LINK_FIT
 from hvdprof.model.tables.nccl_call_tables import NCCL_CHOICES
+from hvdprof.model.tables.printed_tables import NCCL_TESTS
 from hvdprof.model.tables.run_tables import SEGMENTS
 from tests.builders.collectives import collective_row
 from tests.builders.traced_run import segment_row

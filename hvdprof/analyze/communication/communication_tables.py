@@ -16,10 +16,15 @@ from hvdprof.analyze.stats.uncertainty import mean_of
 from hvdprof.model.launch_key import LAUNCH, LaunchKey, rows_by_launch
 from hvdprof.model.run import Run
 from hvdprof.model.step_parts import RECORDED_PARTS
-from hvdprof.model.tables.collective_tables import BREAKDOWN, COLLECTIVES, LINK_FIT, OVERLAP
-from hvdprof.model.tables.tensor_tables import STEP_COMMUNICATION, TENSORS
-from hvdprof.model.tables.timeline_file_tables import TIMELINES
-from hvdprof.model.tables.timeline_tables import EXECUTIONS, TENSOR_USES
+from hvdprof.model.tables.collective_tables import (
+    BREAKDOWN,
+    COLLECTIVES,
+    LINK_FIT,
+    OVERLAP,
+    STEP_COMMUNICATION,
+    TENSORS,
+)
+from hvdprof.model.tables.timeline_tables import EXECUTIONS, TENSOR_USES, TIMELINES
 from hvdprof.rundir.plan import DDP_ENGINE, HOROVOD_ENGINE
 
 _SIZES = [*LAUNCH, "np"]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from hvdprof.analyze.stats.intervals import merged_by_key
 from hvdprof.model.arrays import Int64s
 from hvdprof.model.launch_key import LAUNCH
-from hvdprof.model.tables.tensor_tables import STEP_COMMUNICATION, TENSORS
+from hvdprof.model.tables.collective_tables import STEP_COMMUNICATION, TENSORS
 
 _ID = [*LAUNCH, "fusion_id"]
 _STEP = [*LAUNCH, "step"]

@@ -27,8 +27,7 @@ from hvdprof.model.comparison import (
     Rules,
     SideName,
 )
-from hvdprof.model.run import RunAnalysis
-from hvdprof.model.run_standing import standing
+from hvdprof.model.run import RunAnalysis, standing
 from hvdprof.model.tables.comparison_tables import SETTING_DIFFS
 from hvdprof.rundir.manifest import Manifest
 from hvdprof.rundir.stopping import look_level

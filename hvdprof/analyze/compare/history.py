@@ -13,8 +13,7 @@ from hvdprof.analyze.compare.comparison import ComparedSide, side_name
 from hvdprof.analyze.compare.sides import CellKey, SideCell
 from hvdprof.errors import UnreadableInputError
 from hvdprof.model.cell_key import CELL_KEY, cell_label
-from hvdprof.model.comparison import Metric, size_text
-from hvdprof.model.history import HISTORY, History
+from hvdprof.model.comparison import HISTORY, History, Metric, size_text
 
 
 def history(sides: Sequence[ComparedSide], metric: Metric, margin: float) -> History:

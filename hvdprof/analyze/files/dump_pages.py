@@ -13,8 +13,7 @@ from hvdprof.analyze.files.next_recording import torch_recording_command
 from hvdprof.model.file_page import Fact, FilePage, FileVerdict, Gravity, Unanswered
 from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import Run
-from hvdprof.model.tables.collective_progress_tables import COLLECTIVE_PROGRESS
-from hvdprof.model.tables.rank_collective_tables import RANK_COLLECTIVES
+from hvdprof.model.tables.rank_collective_tables import COLLECTIVE_PROGRESS, RANK_COLLECTIVES
 from hvdprof.rank_names import ranks_listed, ranks_named
 
 FLIGHT_RECORDER = "PyTorch Flight Recorder dump"

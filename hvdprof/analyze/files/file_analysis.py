@@ -50,8 +50,6 @@ from hvdprof.model.file_page import Fact, FilePage, FileVerdict, Unanswered
 from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import Run
 from hvdprof.model.standalone_files import FilesAnalysis
-from hvdprof.model.tables.bandwidth_tables import ALLREDUCE_BENCH, NCCL_TEST_RUNS, NCCL_TESTS
-from hvdprof.model.tables.collective_progress_tables import COLLECTIVE_PROGRESS
 from hvdprof.model.tables.finding_tables import FINDINGS
 from hvdprof.model.tables.log_tables import (
     FILES,
@@ -62,19 +60,23 @@ from hvdprof.model.tables.log_tables import (
 )
 from hvdprof.model.tables.nccl_call_tables import NCCL_JOINED_CALLS
 from hvdprof.model.tables.nsys_tables import NSYS_GPUS, NSYS_NCCL_CALLS
+from hvdprof.model.tables.printed_tables import (
+    ALLREDUCE_BENCH,
+    COMMS_LOG,
+    NCCL_TEST_RUNS,
+    NCCL_TESTS,
+    RANK_TIMERS,
+    STRAGGLER_REPORTS,
+    TRAINING_ITERATIONS,
+)
+from hvdprof.model.tables.rank_collective_tables import COLLECTIVE_PROGRESS
 from hvdprof.model.tables.scaling_tables import JOB_STEPS
-from hvdprof.model.tables.timeline_file_tables import TIMELINES
 from hvdprof.model.tables.timeline_tables import (
     EXECUTIONS,
     INFERRED_STEPS,
     PENDING_NEGOTIATIONS,
     TENSOR_USES,
-)
-from hvdprof.model.tables.training_log_tables import (
-    COMMS_LOG,
-    RANK_TIMERS,
-    STRAGGLER_REPORTS,
-    TRAINING_ITERATIONS,
+    TIMELINES,
 )
 from hvdprof.model.tables.waiting_tables import COLLECTIVE_ARRIVALS
 

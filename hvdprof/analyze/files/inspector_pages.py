@@ -15,7 +15,7 @@ from hvdprof.analyze.files.rank_chance import LEAST_ROUNDS, is_beyond_chance
 from hvdprof.model.file_page import Fact, FilePage, FileVerdict, Unanswered
 from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import Run
-from hvdprof.model.tables.inspector_tables import INSPECTOR_COLLECTIVES
+from hvdprof.model.tables.rank_collective_tables import INSPECTOR_COLLECTIVES
 
 INSPECTOR = "NCCL Inspector log"
 _MOST_SIZES = 8

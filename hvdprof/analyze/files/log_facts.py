@@ -28,9 +28,6 @@ from hvdprof.analyze.files.training_log_report import (
     timer_facts,
 )
 from hvdprof.model.file_page import Fact, Unanswered
-from hvdprof.model.tables.bandwidth_tables import ALLREDUCE_BENCH, NCCL_TEST_RUNS
-from hvdprof.model.tables.collective_progress_tables import COLLECTIVE_PROGRESS
-from hvdprof.model.tables.collective_timeout_tables import COLLECTIVE_TIMEOUTS
 from hvdprof.model.tables.log_tables import (
     AUTOTUNE,
     HOROVOD_LOG,
@@ -45,12 +42,15 @@ from hvdprof.model.tables.nsys_tables import (
     NSYS_NCCL_KERNELS,
     NSYS_STEPS,
 )
-from hvdprof.model.tables.training_log_tables import (
+from hvdprof.model.tables.printed_tables import (
+    ALLREDUCE_BENCH,
     COMMS_LOG,
+    NCCL_TEST_RUNS,
     RANK_TIMERS,
     STRAGGLER_REPORTS,
     TRAINING_ITERATIONS,
 )
+from hvdprof.model.tables.rank_collective_tables import COLLECTIVE_PROGRESS, COLLECTIVE_TIMEOUTS
 from hvdprof.rank_names import ranks_listed
 
 _MOST_NAMES = 6

@@ -9,9 +9,9 @@ from hvdprof.analyze.findings.log_rules import printed_warning_rules as warnings
 from hvdprof.analyze.findings.log_rules.collective_timeout_rule import collective_timeout
 from hvdprof.analyze.findings.log_rules.ranks_behind_rule import ranks_behind
 from hvdprof.model.run import Run
-from hvdprof.model.tables.collective_timeout_tables import COLLECTIVE_TIMEOUTS
 from hvdprof.model.tables.finding_tables import FINDINGS
 from hvdprof.model.tables.log_tables import INCIDENTS
+from hvdprof.model.tables.rank_collective_tables import COLLECTIVE_TIMEOUTS
 
 RULES: tuple[Callable[[pd.DataFrame], Iterable[Finding]], ...] = (
     warnings.network_timeout,

@@ -24,8 +24,7 @@ from hvdprof.model.cell_key import (
 )
 from hvdprof.model.forecast import Question
 from hvdprof.model.launch_key import LaunchKey
-from hvdprof.model.run import Run
-from hvdprof.model.run_standing import standing
+from hvdprof.model.run import Run, standing
 from hvdprof.model.tables.run_tables import RANKS
 from hvdprof.rundir.manifest import Manifest, Status
 

@@ -15,10 +15,9 @@ import pandas as pd
 
 from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.model.arrays import Float64s
-from hvdprof.model.forecast import Forecast
+from hvdprof.model.forecast import Forecast, StoredForecast
 from hvdprof.model.frame_row import FrameRow, is_missing
 from hvdprof.model.run import RunAnalysis
-from hvdprof.model.stored_forecast import StoredForecast
 from hvdprof.model.tables.forecast_tables import FORECAST_ERRORS, FORECAST_SCORES
 
 GROUPS: tuple[tuple[str, float, float], ...] = (

@@ -18,10 +18,15 @@ from hvdprof.analyze.predict.empirical import (
 from hvdprof.analyze.scaling.throughput_scaling import throughput_scaling
 from hvdprof.model.arrays import Float64s
 from hvdprof.model.file_page import FileVerdict
-from hvdprof.model.forecast import DEFAULT_SEED, DEFAULT_TARGET, Limits
-from hvdprof.model.limit_sentence import limit_sentence
+from hvdprof.model.forecast import (
+    DEFAULT_SEED,
+    DEFAULT_TARGET,
+    Limits,
+    NextSize,
+    ThroughputForecast,
+    limit_sentence,
+)
 from hvdprof.model.tables.forecast_tables import QUANTILES, THROUGHPUT_FORECAST
-from hvdprof.model.throughput_forecast import NextSize, ThroughputForecast
 
 _NUM_DRAWS = 20_000
 _DEFAULT_DOUBLINGS = 3

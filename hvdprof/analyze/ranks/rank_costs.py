@@ -7,7 +7,7 @@ from hvdprof.analyze.ranks.account import Account, account
 from hvdprof.analyze.ranks.rank_times import RankTimes, rank_times
 from hvdprof.analyze.steps.step_work import StepWork, Times, medians_of_others
 from hvdprof.model.launch_key import LaunchKey
-from hvdprof.model.tables.rank_cost_tables import RANK_COSTS
+from hvdprof.model.tables.waiting_tables import RANK_COSTS
 
 
 def rank_costs(work: StepWork, key: LaunchKey) -> pd.DataFrame:

@@ -10,7 +10,7 @@ import pandas as pd
 from hvdprof.analyze.scaling.karp_flatt import karp_flatt
 from hvdprof.analyze.stats.uncertainty import NAN, LogEstimate, difference
 from hvdprof.model.tables.log_tables import THROUGHPUT_SCALING
-from hvdprof.model.tables.training_log_tables import ITERATION_SERIES
+from hvdprof.model.tables.printed_tables import ITERATION_SERIES
 
 _POOL = "series"
 

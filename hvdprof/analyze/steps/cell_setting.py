@@ -9,7 +9,7 @@ from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.analyze.steps.other_load import OtherLoad, other_load
 from hvdprof.model.cell_key import of_base_cell
 from hvdprof.model.run import Run
-from hvdprof.model.tables.timeline_file_tables import TIMELINES
+from hvdprof.model.tables.timeline_tables import TIMELINES
 from hvdprof.rundir.gpu_crowd import GpuCrowd, GpuRank, gpu_crowd
 from hvdprof.rundir.manifest import Manifest, PassRecord
 from hvdprof.rundir.plan import DDP_ENGINE, HOROVOD_ENGINE

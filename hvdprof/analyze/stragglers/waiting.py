@@ -27,8 +27,13 @@ from hvdprof.analyze.stragglers.clock_bounds import (
 from hvdprof.analyze.stragglers.stragglers import stragglers
 from hvdprof.model.launch_key import LaunchKey
 from hvdprof.model.schema import Table
-from hvdprof.model.tables.rank_cost_tables import RANK_COSTS
-from hvdprof.model.tables.waiting_tables import CAUSED_WAIT, CLOCKS, COLLECTIVE_ARRIVALS, STRAGGLERS
+from hvdprof.model.tables.waiting_tables import (
+    CAUSED_WAIT,
+    CLOCKS,
+    COLLECTIVE_ARRIVALS,
+    RANK_COSTS,
+    STRAGGLERS,
+)
 
 UNDECIDED = -1
 

@@ -16,17 +16,17 @@ from hvdprof.model.file_page import FilePage, FileVerdict, Gravity
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.run import Run, Verdict, VerdictParts
 from hvdprof.model.tables.log_tables import INCIDENTS, STALLS
-from hvdprof.model.tables.timeline_file_tables import TIMELINES
+from hvdprof.model.tables.printed_tables import (
+    RANK_TIMERS,
+    STRAGGLER_REPORTS,
+    TRAINING_ITERATIONS,
+)
 from hvdprof.model.tables.timeline_tables import (
     EXECUTIONS,
     INFERRED_STEPS,
     PENDING_NEGOTIATIONS,
     TENSOR_USES,
-)
-from hvdprof.model.tables.training_log_tables import (
-    RANK_TIMERS,
-    STRAGGLER_REPORTS,
-    TRAINING_ITERATIONS,
+    TIMELINES,
 )
 from hvdprof.rundir.attached import AttachedFile, AttachedKind, attached_files
 

@@ -15,8 +15,11 @@ from hvdprof.ingest.storage.row_buffer import Rows
 from hvdprof.ingest.tables.collective_matching import SubmittedCall, match_collectives
 from hvdprof.ingest.tables.run_builder import RunBuilder
 from hvdprof.model.notes import Note, NoteCode
-from hvdprof.model.tables.collective_progress_tables import COLLECTIVE_PROGRESS
-from hvdprof.model.tables.rank_collective_tables import RANK_COLLECTIVES, UNBOUNDED_CLOCK_NS
+from hvdprof.model.tables.rank_collective_tables import (
+    COLLECTIVE_PROGRESS,
+    RANK_COLLECTIVES,
+    UNBOUNDED_CLOCK_NS,
+)
 from hvdprof.rundir.file_names import shown_name
 
 _LAST_NUMBER = re.compile(r"(\d{1,7})(?=\D*$)")

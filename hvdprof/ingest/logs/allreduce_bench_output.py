@@ -9,7 +9,7 @@ import re
 from hvdprof.ingest.logs.part_reader import PartReader
 from hvdprof.ingest.text.line_filter import anywhere
 from hvdprof.ingest.text.log_lines import PrintedLine
-from hvdprof.model.tables.bandwidth_tables import ALLREDUCE_BENCH
+from hvdprof.model.tables.printed_tables import ALLREDUCE_BENCH
 
 _POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 _RANKS = re.compile(r"bandwidth of all_reduce over (\d{1,9}) ranks")

@@ -14,7 +14,7 @@ import pandas as pd
 from hvdprof.ingest.logs.part_reader import PartReader
 from hvdprof.ingest.text.line_filter import anywhere
 from hvdprof.ingest.text.log_lines import PrintedLine
-from hvdprof.model.tables.collective_timeout_tables import COLLECTIVE_TIMEOUTS
+from hvdprof.model.tables.rank_collective_tables import COLLECTIVE_TIMEOUTS
 from hvdprof.rundir.log_prefixes import TORCH_TAG
 
 _LONGEST_MESSAGE = 500

@@ -9,7 +9,7 @@ import re
 from hvdprof.ingest.logs.part_reader import PartReader
 from hvdprof.ingest.text.line_filter import EVERY_LINE, anywhere
 from hvdprof.ingest.text.log_lines import PrintedLine
-from hvdprof.model.tables.training_log_tables import COMMS_LOG
+from hvdprof.model.tables.printed_tables import COMMS_LOG
 
 _NUMBER = r"(\d+(?:\.\d+)?)"
 _SIZE = r"(\d+(?:\.\d+)?) ?(B|KB|MB|GB|TB)"

@@ -10,7 +10,7 @@ import pandas as pd
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.storage.row_buffer import Rows
 from hvdprof.ingest.text.small_json import mapping_of, read_json_mapping
-from hvdprof.model.tables.training_log_tables import COMMS_LOG
+from hvdprof.model.tables.printed_tables import COMMS_LOG
 from hvdprof.rundir.file_names import shown_name
 
 _BITS = 8.0

@@ -14,7 +14,7 @@ import pandas as pd
 
 from hvdprof.ingest.logs.part_reader import PartReader
 from hvdprof.model.tables.log_tables import THROUGHPUT
-from hvdprof.model.tables.training_log_tables import TRAINING_ITERATIONS
+from hvdprof.model.tables.printed_tables import TRAINING_ITERATIONS
 
 LONGEST_NS = 2**62
 """Times from here on are damage."""

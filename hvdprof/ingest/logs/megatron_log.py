@@ -12,7 +12,7 @@ from hvdprof.ingest.logs.iteration_log import LONGEST_NS, WANTED_SETTINGS, Itera
 from hvdprof.ingest.text.line_filter import EVERY_LINE, anywhere
 from hvdprof.ingest.text.log_lines import PrintedLine
 from hvdprof.model.tables.log_tables import THROUGHPUT
-from hvdprof.model.tables.training_log_tables import (
+from hvdprof.model.tables.printed_tables import (
     MEGATRON_SERIES,
     RANK_TIMERS,
     STRAGGLER_REPORTS,

@@ -10,7 +10,7 @@ from hvdprof.ingest.logs.part_reader import PartReader
 from hvdprof.ingest.text.line_filter import anywhere
 from hvdprof.ingest.text.log_lines import PrintedLine
 from hvdprof.model.notes import Note, NoteCode
-from hvdprof.model.tables.inspector_tables import INSPECTOR_COLLECTIVES
+from hvdprof.model.tables.rank_collective_tables import INSPECTOR_COLLECTIVES
 from hvdprof.rundir.json_codec import parse_json
 
 _WANTED = anywhere(r'"coll_perf"', r'"p2p_perf"', r'"inspector_output_format_version"')

@@ -23,7 +23,7 @@ from hvdprof.ingest.logs.part_reader import PartReader
 from hvdprof.ingest.text.line_filter import anywhere
 from hvdprof.ingest.text.log_lines import PrintedLine
 from hvdprof.model.notes import Note, NoteCode
-from hvdprof.model.tables.bandwidth_tables import NCCL_TEST_RUNS, NCCL_TESTS
+from hvdprof.model.tables.printed_tables import NCCL_TEST_RUNS, NCCL_TESTS
 from hvdprof.units import counted
 
 _COLUMNS = re.compile(r"^\s*#?\s*size(?:\s+[a-z#]+)*\s+time\s+algbw\s+busbw(?P<rest>.*)$")

@@ -18,7 +18,7 @@ from hvdprof.ingest.text.line_filter import anywhere
 from hvdprof.ingest.text.log_lines import PrintedLine
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.tables.log_tables import THROUGHPUT
-from hvdprof.model.tables.training_log_tables import NEMO_SERIES, TRAINING_ITERATIONS
+from hvdprof.model.tables.printed_tables import NEMO_SERIES, TRAINING_ITERATIONS
 
 _BAR = re.compile(
     r"Epoch (\d{1,9}): *:? *(?:\d{1,3}%\|[^|\[\]]{0,1000}\| *(\d{1,12})/\d{1,12}|(\d{1,12})it) "

@@ -12,7 +12,7 @@ import pandas as pd
 from hvdprof.ingest.logs.part_reader import PartReader
 from hvdprof.ingest.text.line_filter import anywhere
 from hvdprof.ingest.text.log_lines import PrintedLine
-from hvdprof.model.tables.collective_progress_tables import COLLECTIVE_PROGRESS
+from hvdprof.model.tables.rank_collective_tables import COLLECTIVE_PROGRESS
 
 _SOURCE = "ras"
 _MOST_RANKS = 1_000_000

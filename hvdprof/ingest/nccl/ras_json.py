@@ -11,7 +11,7 @@ import pandas as pd
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.storage.row_buffer import Rows
 from hvdprof.ingest.text.small_json import mapping_of, read_json_mapping
-from hvdprof.model.tables.collective_progress_tables import COLLECTIVE_PROGRESS
+from hvdprof.model.tables.rank_collective_tables import COLLECTIVE_PROGRESS
 from hvdprof.rundir.file_names import shown_name
 
 SOURCE = "ras"

@@ -11,15 +11,17 @@ from hvdprof.ingest.logs.printed_file import read_printed_file
 from hvdprof.ingest.sources.listing import unreadable
 from hvdprof.model.cell_key import UNKNOWN
 from hvdprof.model.run import Run
-from hvdprof.model.tables.collective_progress_tables import COLLECTIVE_PROGRESS
-from hvdprof.model.tables.collective_timeout_tables import COLLECTIVE_TIMEOUTS
 from hvdprof.model.tables.log_tables import AUTOTUNE, HOROVOD_LOG, STALLS
-from hvdprof.model.tables.rank_collective_tables import RANK_COLLECTIVES
-from hvdprof.model.tables.training_log_tables import (
+from hvdprof.model.tables.printed_tables import (
     COMMS_LOG,
     RANK_TIMERS,
     STRAGGLER_REPORTS,
     TRAINING_ITERATIONS,
+)
+from hvdprof.model.tables.rank_collective_tables import (
+    COLLECTIVE_PROGRESS,
+    COLLECTIVE_TIMEOUTS,
+    RANK_COLLECTIVES,
 )
 from hvdprof.rundir.plan import COLLECTIVES_ENGINE, HOROVOD_ENGINE
 

@@ -16,10 +16,9 @@ from hvdprof.ingest.text.printed_lines import printed_lines
 from hvdprof.ingest.text.text_lines import BrokenEndError
 from hvdprof.ingest.timeline.horovod_timeline import TimelineFile, read_timeline_file
 from hvdprof.model.run import Run
-from hvdprof.model.tables.collective_progress_tables import COLLECTIVE_PROGRESS
-from hvdprof.model.tables.inspector_tables import INSPECTOR_COLLECTIVES
 from hvdprof.model.tables.nsys_tables import NSYS_NCCL_CALLS
-from hvdprof.model.tables.training_log_tables import TRAINING_ITERATIONS
+from hvdprof.model.tables.printed_tables import TRAINING_ITERATIONS
+from hvdprof.model.tables.rank_collective_tables import COLLECTIVE_PROGRESS, INSPECTOR_COLLECTIVES
 from hvdprof.rundir.file_names import shown_name
 
 EVERY_USE = "every use"

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from hvdprof.model.forecast import Forecast, Limits, Missing, Question
+from hvdprof.model.forecast import Forecast, Limits, Missing, Question, StoredForecast
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.run import Run
 from hvdprof.model.schema import Table
-from hvdprof.model.stored_forecast import StoredForecast
 from hvdprof.model.tables.forecast_tables import (
     FORECAST,
     FORECAST_CAUSES,

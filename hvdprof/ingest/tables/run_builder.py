@@ -20,7 +20,6 @@ from hvdprof.model.notes import Note, notes_frame
 from hvdprof.model.run import Run
 from hvdprof.model.schema import Table
 from hvdprof.model.table_catalogue import TABLES, declared_table
-from hvdprof.model.tables.evaluation_tables import EVALUATIONS
 from hvdprof.model.tables.log_tables import NOTES
 from hvdprof.model.tables.run_tables import (
     ARRIVALS,
@@ -30,8 +29,8 @@ from hvdprof.model.tables.run_tables import (
     STEPS,
     WAITS,
 )
-from hvdprof.model.tables.timeline_file_tables import TIMELINES
-from hvdprof.model.tables.window_tables import WINDOWS
+from hvdprof.model.tables.timeline_tables import TIMELINES
+from hvdprof.model.tables.window_tables import EVALUATIONS, WINDOWS
 from hvdprof.rundir.manifest import Manifest
 
 if TYPE_CHECKING:

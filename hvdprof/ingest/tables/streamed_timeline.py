@@ -41,12 +41,12 @@ from hvdprof.ingest.timeline.streaming.stream import NotInPartsError, read_in_pa
 from hvdprof.model.notes import notes_frame
 from hvdprof.model.tables.log_tables import NOTES
 from hvdprof.model.tables.run_tables import EVENTS
-from hvdprof.model.tables.timeline_file_tables import TIMELINES
 from hvdprof.model.tables.timeline_tables import (
     EXECUTIONS,
     INFERRED_STEPS,
     PENDING_NEGOTIATIONS,
     TENSOR_USES,
+    TIMELINES,
 )
 from hvdprof.rundir.file_names import shown_name
 

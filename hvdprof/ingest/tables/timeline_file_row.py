@@ -7,7 +7,7 @@ import pandas as pd
 
 from hvdprof.ingest.storage.row_buffer import Rows
 from hvdprof.ingest.timeline.horovod_timeline import Summary
-from hvdprof.model.tables.timeline_file_tables import TIMELINES
+from hvdprof.model.tables.timeline_tables import TIMELINES
 
 
 def timeline_file_row(pass_id: str, segment: str, summary: Summary) -> pd.DataFrame:

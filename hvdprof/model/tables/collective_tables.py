@@ -1,16 +1,56 @@
-"""Tables on the parts of a step, the overlap of communication, and the cost of collectives.
+"""Tables on the parts of a step, overlap of communication, cost of collectives and of tensors.
 
-Tested in ``tests/model/tables/test_run_tables.py``.
+Tested in ``tests/model/tables/test_run_tables.py`` and
+``tests/analyze/communication/test_tensor_sums.py``.
 """
 
 from hvdprof.model.schema import Column, Table
-from hvdprof.model.tables.tensor_tables import STEP_COMMUNICATION, TENSORS
 
 _PASS = Column("pass_id", "category", "", "Folder name of the pass, as in the manifest.")
 _SEGMENT = Column("segment", "category", "", "Id of the segment within the pass, as in the plan.")
+TENSORS = Table(
+    "tensors",
+    "One tensor of one launch. Fused time counts once: `time_ns` plus `warmup_ns` of all tensors "
+    "is the sum of `dur_ns` over `executions`.",
+    (
+        _PASS,
+        _SEGMENT,
+        Column("tensor", "category", "", "Name of the tensor as in the file."),
+        Column("collective", "category", "", "ALLREDUCE, ADASUM, BROADCAST ..."),
+        Column("num_uses", "int64", "", "Executions of the tensor, warm-up included."),
+        Column(
+            "size_bytes", "Int64", "bytes", "Bytes of all its uses; missing where one is unknown."
+        ),
+        Column(
+            "time_ns",
+            "float64",
+            "ns",
+            "Time of its executions in the steady state; of a fused execution its share by bytes "
+            "(in equal parts where a size is unknown).",
+        ),
+        Column("warmup_ns", "float64", "ns", "The same for its executions in warm-up."),
+        Column("negotiation_ns", "int64", "ns", "Sum of its negotiations, warm-up included."),
+    ),
+)
+STEP_COMMUNICATION = Table(
+    "step_communication",
+    "Communication in one step, as rank 0 records it. Unions of intervals: time in which several "
+    "tensors are negotiated or executed counts once.",
+    (
+        _PASS,
+        _SEGMENT,
+        Column("step", "int64", "", "Number of the step within its segment, from 0."),
+        Column("num_executions", "int64", "", "Fused executions that belong to the step."),
+        Column(
+            "size_bytes", "Int64", "bytes", "Bytes of them; missing where that of one is unknown."
+        ),
+        Column("negotiation_ns", "int64", "ns", "At least one of their tensors is negotiated."),
+        Column("execution_ns", "int64", "ns", "At least one of them is executed."),
+        Column("communication_ns", "int64", "ns", "Either of both; the union of the two."),
+    ),
+)
 _RANK = Column("rank", "int64", "", "Rank as `hvd.rank()` returns it.")
 _STEP = Column("step", "int64", "", "Number of the step within its segment, from 0.")
-
 BREAKDOWN = Table(
     "breakdown",
     "One part of the mean steady step of one rank in one launch; the parts sum to the step.",
@@ -31,7 +71,6 @@ BREAKDOWN = Table(
         Column("share", "float64", "ratio", "`time_ns` divided by the mean step of the rank."),
     ),
 )
-
 OVERLAP = Table(
     "overlap",
     "Overlap of collectives with one rank's own computation in one step of a trace pass. Unions of "
@@ -58,7 +97,6 @@ OVERLAP = Table(
         ),
     ),
 )
-
 COLLECTIVES = Table(
     "collectives",
     "One fused execution of a collective, from Horovod's timeline.",
@@ -108,7 +146,6 @@ COLLECTIVES = Table(
         Column("warmup", "bool", "", "Belongs to warm-up."),
     ),
 )
-
 LINK_FIT = Table(
     "link_fit",
     "Transfer time against payload: `alpha + beta * bytes`, fitted over the executions of all "
@@ -132,7 +169,6 @@ LINK_FIT = Table(
         Column("reason", "str", "", "Why there is no fit; empty where there is one."),
     ),
 )
-
 COLLECTIVE_TABLES: tuple[Table, ...] = (
     TENSORS,
     STEP_COMMUNICATION,

@@ -99,7 +99,6 @@ RANK_COLLECTIVES = Table(
         ),
     ),
 )
-
 MATCHED_COLLECTIVES = Table(
     "matched_collectives",
     "One collective with its calls on several ranks, from `rank_collectives`. Times are corrected "
@@ -141,7 +140,6 @@ MATCHED_COLLECTIVES = Table(
         ),
     ),
 )
-
 COLLECTIVE_BANDWIDTHS = Table(
     "collective_bandwidths",
     "All collectives of one kind, number of ranks and size class (a power of two) in one launch, "
@@ -165,9 +163,115 @@ COLLECTIVE_BANDWIDTHS = Table(
         ),
     ),
 )
-
 RANK_COLLECTIVE_TABLES: tuple[Table, ...] = (
     RANK_COLLECTIVES,
     MATCHED_COLLECTIVES,
     COLLECTIVE_BANDWIDTHS,
+)
+COLLECTIVE_PROGRESS = Table(
+    "collective_progress",
+    "How far one rank came in one process group, as a Flight Recorder dump or an NCCL RAS report "
+    "states it.",
+    (
+        Column("job", "category", "", "The set of dumps of one job, or the file of a report."),
+        Column("file", "category", "", "The file, as it was named to hvdprof."),
+        Column("line", "Int64", "", "Line in a report in text, from 1; missing elsewhere."),
+        Column("source", "category", "", "Recorder: flight-recorder or ras."),
+        Column("rank", "int32", "", "Rank in the job; in a RAS report, within the communicator."),
+        Column("group", "category", "", "Process group or communicator, as the source names it."),
+        Column("description", "category", "", "Description of the group; empty where none."),
+        Column("group_ranks", "category", "", "Its ranks, as in `8, 9, 10`; empty where unknown."),
+        Column(
+            "point_to_point",
+            "bool",
+            "",
+            "The group carries sends and receives, whose counts differ between ranks by design.",
+        ),
+        Column(
+            "status",
+            "category",
+            "",
+            "unresponsive, dead or missing in a RAS report; empty elsewhere.",
+        ),
+        Column("last_enqueued", "Int64", "", "Number of the last collective submitted."),
+        Column("last_completed", "Int64", "", "Number of the last one completed."),
+        Column(
+            "pending_name",
+            "category",
+            "",
+            "First collective submitted and not completed, as the source names it; empty where "
+            "none is recorded.",
+        ),
+        Column("pending_since_ns", "Int64", "ns", "Unix time of its submission, by the host."),
+        Column("timeout_ns", "Int64", "ns", "Its time-out; missing where not recorded."),
+    ),
+)
+COLLECTIVE_TIMEOUTS = Table(
+    "collective_timeouts",
+    "One collective of one rank at which PyTorch's watchdog gave up, or where the rank stood then.",
+    (
+        Column("file", "category", "", "The file, as it was named to hvdprof."),
+        Column("line", "int64", "", "Number of the line in the file, from 1."),
+        Column(
+            "rank",
+            "Int32",
+            "",
+            "Rank in the tag `[rank3]:`, else within its process group; missing where cut off.",
+        ),
+        Column("group", "category", "", "Process group as printed; empty where not printed."),
+        Column("timed_out", "bool", "", "The rank timed out; else it printed its state alone."),
+        Column("sequence", "Int64", "", "SeqNum of the collective within its process group."),
+        Column("operation", "category", "", "OpType as printed; empty where it is cut off."),
+        Column("num_elements_in", "Int64", "elements", "NumelIn; missing before PyTorch 2.2."),
+        Column("num_elements_out", "Int64", "elements", "NumelOut; missing before PyTorch 2.2."),
+        Column(
+            "num_group_ranks",
+            "Int64",
+            "",
+            "Ranks of the group: elements out by elements in of an allgather, or the inverse of a "
+            "reduce-scatter; missing for other collectives.",
+        ),
+        Column("timeout_ns", "Int64", "ns", "The time-out that was set."),
+        Column("waited_ns", "Int64", "ns", "How long the collective had run."),
+        Column("last_enqueued", "Int64", "", "SeqNum of the last collective that was enqueued."),
+        Column("last_completed", "Int64", "", "SeqNum of the last one that was completed."),
+        Column("message", "str", "", "The line without what stands before it."),
+    ),
+)
+INSPECTOR_COLLECTIVES = Table(
+    "inspector_collectives",
+    "One completed collective, or send or receive, of one rank, as NCCL's Inspector records it.",
+    (
+        Column("file", "category", "", "The file, as it was named to hvdprof."),
+        Column("line", "int64", "", "Number of the line in the file, from 1."),
+        Column("communicator", "category", "", "Hash of the communicator."),
+        Column("communicator_name", "category", "", "Its name; empty before NCCL 2.30."),
+        Column("rank", "Int32", "", "Rank in the communicator; missing where no header states it."),
+        Column("num_ranks", "Int64", "", "Ranks of the communicator."),
+        Column("num_nodes", "Int64", "", "Its nodes."),
+        Column("host", "category", "", "Host that wrote it."),
+        Column("point_to_point", "bool", "", "A send or receive."),
+        Column("collective", "category", "", "AllReduce, AllGather, Send ... as printed."),
+        Column("seq", "int64", "", "Number of the collective in its communicator (`coll_sn`)."),
+        Column("message_bytes", "int64", "bytes", "Message size as printed: of one rank."),
+        Column(
+            "size_bytes",
+            "int64",
+            "bytes",
+            "Payload as nccl-tests counts it: of all ranks for AllGather and ReduceScatter.",
+        ),
+        Column("exec_ns", "int64", "ns", "Time of execution, waiting for other ranks included."),
+        Column("timing_source", "category", "", "kernel_gpu, kernel_cpu or collective_cpu."),
+        Column("algbw_gb_s", "float64", "GB/s", "Algorithm bandwidth as printed."),
+        Column("busbw_gb_s", "float64", "GB/s", "Bus bandwidth as printed."),
+        Column("algorithm", "category", "", "RING, TREE ...; empty before format 4.4."),
+        Column("protocol", "category", "", "LL, SIMPLE ...; empty before format 4.4."),
+        Column(
+            "start_ns",
+            "Int64",
+            "ns",
+            "Unix time of the first kernel start, by the host; missing without verbose output.",
+        ),
+        Column("end_ns", "Int64", "ns", "Unix time of its last kernel stop."),
+    ),
 )

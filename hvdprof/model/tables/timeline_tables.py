@@ -1,4 +1,4 @@
-"""Tables derived from Horovod timelines, in addition to their rows in ``EVENTS``.
+"""Tables of timeline files and of what is derived from them, beside their rows in ``EVENTS``.
 
 Tested in ``tests/model/tables/test_run_tables.py``.
 """
@@ -30,7 +30,6 @@ _WARMUP_DOC = (
     "Not part of the steady state: the first use of a tensor in the file, a broadcast, or an "
     "execution with initialisation (`INIT_...`)."
 )
-
 TENSOR_USES = Table(
     "tensor_uses",
     "One use of one tensor in a Horovod timeline: its negotiation and its operation. Never sum "
@@ -119,7 +118,6 @@ TENSOR_USES = Table(
         _CLOCK_ERROR,
     ),
 )
-
 EXECUTIONS = Table(
     "executions",
     "One execution of one tensor, or of several fused tensors; sum durations and bytes over these "
@@ -163,7 +161,6 @@ EXECUTIONS = Table(
         _CLOCK_ERROR,
     ),
 )
-
 INFERRED_STEPS = Table(
     "inferred_steps",
     "One training step inferred from a Horovod timeline: a recurring set of reduced tensors. "
@@ -209,7 +206,6 @@ INFERRED_STEPS = Table(
         _CLOCK_ERROR,
     ),
 )
-
 PENDING_NEGOTIATIONS = Table(
     "pending_negotiations",
     "One tensor whose negotiation is pending at the end of a Horovod timeline: a rank hangs or "
@@ -242,5 +238,52 @@ PENDING_NEGOTIATIONS = Table(
             "`submitted_ranks` is.",
         ),
         _CLOCK_ERROR,
+    ),
+)
+TIMELINES = Table(
+    "timelines",
+    "One Horovod timeline file.",
+    (
+        Column("pass_id", "category", "", "Pass in a run directory; else the file as named."),
+        Column("segment", "category", "", "Segment in a run directory; else empty."),
+        Column("writer", "str", "", "Versions of Horovod that write this format."),
+        Column("time_zero", "category", "", "Meaning of time 0 of the file."),
+        Column(
+            "epoch_ns",
+            "Int64",
+            "ns",
+            "Wall clock at time 0 of the file; the same in all files of one process, so their "
+            "times "
+            "share one axis. Missing before Horovod 0.20.1.",
+        ),
+        Column("text_bytes", "int64", "bytes", "Size as read, after decompression."),
+        Column("num_events", "int64", "", "Rows of EVENTS."),
+        Column("span_ns", "int64", "ns", "From the start of the first event to the latest end."),
+        Column("backends", "str", "", "Communication libraries, joined by a comma."),
+        Column("frameworks", "str", "", "Frameworks recognised by tensor names."),
+        Column("np", "Int64", "", "Number of ranks; missing where the file does not show it."),
+        Column("np_reason", "str", "", "Source of the number of ranks, or why it is unknown."),
+        Column("num_tensors", "int64", "", "Tensors in use."),
+        Column("num_executions", "int64", "", "Executions of one or several fused tensors."),
+        Column("num_fused_executions", "int64", "", "Executions of several tensors."),
+        Column("num_phantoms", "int64", "", "Negotiations without an operation, excluded."),
+        Column("num_errors", "int64", "", "Operations that Horovod refused."),
+        Column(
+            "num_recordings",
+            "int64",
+            "",
+            "Recordings of different processes in the file, by their headers; 0 without a header.",
+        ),
+        Column(
+            "num_time_jumps",
+            "int64",
+            "",
+            "Places at which the times of the file fall back by 1 ms or more, as Horovod never "
+            "writes them.",
+        ),
+        Column("rank_ticks", "category", "", "none, first use, some uses or every use."),
+        Column("rank_ticks_sentence", "str", "", "Consequence for naming the straggler."),
+        Column("autotuned", "bool", "", "Autotuning was probably on."),
+        Column("torus", "bool", "", "The file holds stages of the torus allreduce."),
     ),
 )

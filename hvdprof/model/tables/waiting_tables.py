@@ -1,4 +1,4 @@
-"""Tables of waiting between ranks, and of the clock error that limits its attribution.
+"""Tables of waiting between ranks: who costs whom how much, and the clock error that limits it.
 
 Tested in ``tests/model/tables/test_run_tables.py``.
 """
@@ -8,9 +8,7 @@ from hvdprof.model.schema import Column, Table
 _PASS = Column("pass_id", "category", "", "Folder name of the pass, as in the manifest.")
 _SEGMENT = Column("segment", "category", "", "Id of the segment within the pass, as in the plan.")
 _RANK = Column("rank", "int64", "", "Rank as `hvd.rank()` returns it.")
-
 TIMELINE_WRITER = "timeline-writer"
-
 PATTERNS: dict[str, str] = {
     "persistent": "late in most steps",
     "from-step": "late in most steps from one step on",
@@ -63,7 +61,6 @@ CLOCKS = Table(
         ),
     ),
 )
-
 COLLECTIVE_ARRIVALS = Table(
     "collective_arrivals",
     "One gradient in one recorded step, warm-up included: ready times on the first and the last "
@@ -87,7 +84,6 @@ COLLECTIVE_ARRIVALS = Table(
         ),
     ),
 )
-
 CAUSED_WAIT = Table(
     "caused_wait",
     "Wait that one rank caused on the others in one launch, per step. Wait: time between a rank's "
@@ -136,7 +132,6 @@ CAUSED_WAIT = Table(
         Column("cost_share", "float64", "ratio", "`cost_ns` divided by the step time."),
     ),
 )
-
 STRAGGLERS = Table(
     "stragglers",
     "Lateness of one rank in one launch: its time from release to arrival, on its own clock, minus "
@@ -206,7 +201,6 @@ STRAGGLERS = Table(
         ),
     ),
 )
-
 LATENESS = Table(
     "lateness",
     "Lateness of one rank in one steady step: its time from release to arrival, on its own clock, "
@@ -219,11 +213,56 @@ LATENESS = Table(
         Column("lateness_ns", "float64", "ns", "Lateness; negative where the rank is early."),
     ),
 )
-
 WAITING_TABLES: tuple[Table, ...] = (
     CLOCKS,
     COLLECTIVE_ARRIVALS,
     CAUSED_WAIT,
     STRAGGLERS,
     LATENESS,
+)
+RANK_COSTS = Table(
+    "rank_costs",
+    "What each rank costs in each phase of the steps of one launch, per step. With `shared_ns` "
+    "of each phase once, the costs of all ranks, and the transfer, they sum to the step time.",
+    (
+        Column("pass_id", "category", "", "Folder name of the pass, as in the manifest."),
+        Column("segment", "category", "", "Id of the segment within the pass, as in the plan."),
+        Column("rank", "int64", "", "Rank as `hvd.rank()` returns it."),
+        Column(
+            "phase",
+            "str",
+            "",
+            "data, forward, backward, before_update (from the end of backward to the update), "
+            "optimizer, outside (all phases), evaluation; mixed without phases.",
+        ),
+        Column("own_ns", "float64", "ns", "Time of the rank in the phase, without waits."),
+        Column(
+            "later_ns",
+            "float64",
+            "ns",
+            "That time less the median of the other ranks in the same step; negative where the "
+            "rank is faster.",
+        ),
+        Column("later_share", "float64", "ratio", "`later_ns` divided by the step time."),
+        Column(
+            "shared_ns",
+            "float64",
+            "ns",
+            "What at least half of the ranks spend there in the same step; equal for all ranks.",
+        ),
+        Column(
+            "cost_ns",
+            "float64",
+            "ns",
+            "What its time beyond the shared one adds to the step: the Shapley value among all "
+            "ranks, split over phases in proportion.",
+        ),
+        Column("cost_share", "float64", "ratio", "`cost_ns` divided by the step time."),
+        Column(
+            "saved_if_removed_ns",
+            "float64",
+            "ns",
+            "What the step would lose without that time beyond the shared one, all else as it is.",
+        ),
+    ),
 )

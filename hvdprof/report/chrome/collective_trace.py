@@ -18,7 +18,7 @@ from hvdprof.model.tables.rank_collective_tables import (
     RANK_COLLECTIVES,
     UNBOUNDED_CLOCK_NS,
 )
-from hvdprof.model.tables.timeline_file_tables import TIMELINES
+from hvdprof.model.tables.timeline_tables import TIMELINES
 from hvdprof.report.chrome.chrome_trace import TraceContent
 from hvdprof.report.chrome.trace_event import (
     Lane,

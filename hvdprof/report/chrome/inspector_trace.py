@@ -13,7 +13,7 @@ import pandas as pd
 
 from hvdprof.errors import UsageError
 from hvdprof.model.run import Run
-from hvdprof.model.tables.inspector_tables import INSPECTOR_COLLECTIVES
+from hvdprof.model.tables.rank_collective_tables import INSPECTOR_COLLECTIVES
 from hvdprof.report.chrome.chrome_trace import TraceContent
 from hvdprof.report.chrome.trace_event import (
     Lane,

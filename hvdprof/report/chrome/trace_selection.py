@@ -13,9 +13,8 @@ import pandas as pd
 from hvdprof import units
 from hvdprof.errors import UnreadableInputError, UsageError
 from hvdprof.model.run import Run
-from hvdprof.model.tables.inspector_tables import INSPECTOR_COLLECTIVES
 from hvdprof.model.tables.nsys_tables import NSYS_GPUS
-from hvdprof.model.tables.rank_collective_tables import RANK_COLLECTIVES
+from hvdprof.model.tables.rank_collective_tables import INSPECTOR_COLLECTIVES, RANK_COLLECTIVES
 from hvdprof.model.tables.window_tables import WINDOWS
 from hvdprof.rundir.attached import AttachedFile, AttachedKind, attached_files
 from hvdprof.rundir.layout import RunPaths

@@ -13,8 +13,8 @@ from hvdprof import __version__
 from hvdprof.model.notes import texts
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.standalone_files import FilesAnalysis
-from hvdprof.model.tables.bandwidth_tables import NCCL_TEST_RUNS, NCCL_TESTS
 from hvdprof.model.tables.finding_tables import FINDINGS
+from hvdprof.model.tables.printed_tables import NCCL_TEST_RUNS, NCCL_TESTS
 from hvdprof.plain_text import printable_lines
 from hvdprof.report.file_texts import NOT_IN_FILE, file_texts
 from hvdprof.report.finding_texts import findings_texts

@@ -9,9 +9,15 @@ import pandas as pd
 
 from hvdprof import units
 from hvdprof.model.causes import FORECAST_TERMS, part_of_cause
-from hvdprof.model.forecast import INPUTS, MEASURED, STATED_BASELINE, Forecast, Limits
+from hvdprof.model.forecast import (
+    INPUTS,
+    MEASURED,
+    STATED_BASELINE,
+    Forecast,
+    Limits,
+    limit_sentence,
+)
 from hvdprof.model.frame_row import FrameRow
-from hvdprof.model.limit_sentence import limit_sentence
 
 _SMALLEST_WIDTH = 0.05
 """Inputs that cause less of the variance are not named."""

@@ -19,7 +19,7 @@ from hvdprof.model.cell_key import of_base_cell
 from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.launch_key import LAUNCH, Mode
 from hvdprof.model.run import RunAnalysis
-from hvdprof.model.tables.rank_cost_tables import RANK_COSTS
+from hvdprof.model.tables.waiting_tables import RANK_COSTS
 from hvdprof.model.tables.waterfall_tables import WATERFALL
 from hvdprof.report.screen.tiles import is_too_busy
 

@@ -14,8 +14,8 @@ from hvdprof import units
 from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.notes import texts
 from hvdprof.model.standalone_files import FilesAnalysis
-from hvdprof.model.tables.bandwidth_tables import NCCL_TEST_RUNS, NCCL_TESTS
 from hvdprof.model.tables.finding_tables import FINDINGS
+from hvdprof.model.tables.printed_tables import NCCL_TEST_RUNS, NCCL_TESTS
 from hvdprof.report.json_values import JsonObject, json_rows, json_value, write_json
 from hvdprof.report.plain_console import report_console
 from hvdprof.report.terminal.bandwidth_section import print_nccl_tests

@@ -8,9 +8,9 @@ from hvdprof.analyze.files.log_verdict import (
     log_verdict,
     nccl_tests_verdict,
 )
-from hvdprof.model.tables.bandwidth_tables import ALLREDUCE_BENCH, NCCL_TEST_RUNS, NCCL_TESTS
 from hvdprof.model.tables.finding_tables import FINDINGS
 from hvdprof.model.tables.log_tables import INCIDENTS, STALLS
+from hvdprof.model.tables.printed_tables import ALLREDUCE_BENCH, NCCL_TEST_RUNS, NCCL_TESTS
 from tests.builders.declared_rows import declared_rows
 from tests.builders.finished_analysis import finding
 

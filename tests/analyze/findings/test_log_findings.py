@@ -6,8 +6,8 @@ from hvdprof.analyze.findings.log_rules.printed_warning_rules import (
     network_timeout,
 )
 from hvdprof.api import analyze_files, load_run
-from hvdprof.model.tables.collective_timeout_tables import COLLECTIVE_TIMEOUTS
 from hvdprof.model.tables.log_tables import INCIDENTS
+from hvdprof.model.tables.rank_collective_tables import COLLECTIVE_TIMEOUTS
 from tests.builders.declared_rows import declared_rows
 from tests.builders.finding_style import style_faults
 

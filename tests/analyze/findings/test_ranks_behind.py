@@ -1,5 +1,5 @@
 from hvdprof.analyze.findings.log_rules.ranks_behind_rule import ranks_behind
-from hvdprof.model.tables.collective_timeout_tables import COLLECTIVE_TIMEOUTS
+from hvdprof.model.tables.rank_collective_tables import COLLECTIVE_TIMEOUTS
 from tests.builders.declared_rows import declared_rows
 
 

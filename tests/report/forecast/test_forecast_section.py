@@ -3,8 +3,8 @@ import io
 
 import pytest
 
+from hvdprof.model.forecast import StoredForecast
 from hvdprof.model.run import RunAnalysis
-from hvdprof.model.stored_forecast import StoredForecast
 from hvdprof.report.document.html_report import html_page
 from hvdprof.report.document.markdown_report import MarkdownReporter
 from hvdprof.report.forecast.forecast_section import shape_forecasts

@@ -1,8 +1,7 @@
 import pandas as pd
 
 from hvdprof.model.tables.collective_tables import BREAKDOWN
-from hvdprof.model.tables.rank_cost_tables import RANK_COSTS
-from hvdprof.model.tables.waiting_tables import CAUSED_WAIT, STRAGGLERS
+from hvdprof.model.tables.waiting_tables import CAUSED_WAIT, RANK_COSTS, STRAGGLERS
 from hvdprof.report.screen.launch_answers import parts_answer, waiting_answer
 from tests.builders.declared_rows import declared_rows
 

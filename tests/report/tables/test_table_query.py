@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from hvdprof.errors import InterruptedRunError, MissingExtraError, UsageError
-from hvdprof.model.tables.bandwidth_tables import NCCL_TESTS
 from hvdprof.model.tables.log_tables import FILES
+from hvdprof.model.tables.printed_tables import NCCL_TESTS
 from hvdprof.report.tables.bounded_query import QueryLimits
 from hvdprof.report.tables.table_query import query
 

@@ -16,9 +16,9 @@ from hvdprof.analyze.findings.finding import SMALLEST_COST, Finding, severity_of
 from hvdprof.analyze.steps.evaluation_time import EvaluationTime, evaluation_times
 from hvdprof.analyze.steps.step_work import Times, medians_of_others
 from hvdprof.model.job_losses import EVALUATION_EXCLUDED
-from hvdprof.model.tables.evaluation_tables import EVALUATIONS
 from hvdprof.model.tables.run_tables import STEPS, TURNS
 from hvdprof.model.tables.scaling_tables import JOB_STEPS
+from hvdprof.model.tables.window_tables import EVALUATIONS
 
 STRAGGLER = "evaluation-straggler"
 
