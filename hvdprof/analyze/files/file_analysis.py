@@ -9,7 +9,6 @@ from pathlib import Path
 import pandas as pd
 
 from hvdprof.analyze.communication.communication_tables import communication_tables
-from hvdprof.analyze.files.dump_pages import FLIGHT_RECORDER, dump_pages
 from hvdprof.analyze.files.inspector_pages import INSPECTOR, inspector_pages
 from hvdprof.analyze.files.log_facts import BY_TABLE, recording_facts, recording_unanswered
 from hvdprof.analyze.files.log_verdict import (
@@ -17,10 +16,9 @@ from hvdprof.analyze.files.log_verdict import (
     log_verdict,
     nccl_tests_verdict,
 )
-from hvdprof.analyze.files.nccl_facts import job_join_facts, nccl_facts
+from hvdprof.analyze.files.nccl_facts import job_join_facts, nccl_facts, ras_verdict
 from hvdprof.analyze.files.nsys_report import nsys_calls_unanswered, nsys_unanswered, nsys_verdict
-from hvdprof.analyze.files.pending_sentence import pending_fact
-from hvdprof.analyze.files.ras_report import ras_verdict
+from hvdprof.analyze.files.set_pages import FLIGHT_RECORDER, dump_pages, is_used_trace, trace_pages
 from hvdprof.analyze.files.steady_steps import steady_steps
 from hvdprof.analyze.files.timeline_facts import timeline_facts, timeline_unanswered
 from hvdprof.analyze.files.timeline_sums import (
@@ -30,8 +28,7 @@ from hvdprof.analyze.files.timeline_sums import (
     size_of,
     sums_of,
 )
-from hvdprof.analyze.files.timeline_verdict import verdict_of_sums
-from hvdprof.analyze.files.trace_pages import is_used_trace, trace_pages
+from hvdprof.analyze.files.timeline_verdict import pending_fact, verdict_of_sums
 from hvdprof.analyze.files.training_log_report import (
     comms_unanswered,
     comms_verdict,

@@ -1,4 +1,4 @@
-"""Which rank each round of a timeline waits for, and how long.
+"""Which rank each round of a timeline waits for, how long, and whether beyond chance.
 
 A round is an inferred step, or an execution where no steps can be inferred.
 
@@ -11,12 +11,16 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from hvdprof.analyze.stats.distributions import binomial_tail
 from hvdprof.analyze.stats.running_summaries import Reach
 
 Int64s = NDArray[np.int64]
-
 _MOST_RANKS = 8
 """Ranks with the longest waits, among which a change is looked for."""
+
+LEAST_ROUNDS = 4
+LARGEST_CHANCE = 0.02
+"""Of the same rank being last so often, were the last rank drawn by lot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,3 +153,21 @@ class LastRanks:
 
 def _shares(waits: NDArray[np.float64], whole: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(waits / np.maximum(whole, 1)[:, None])
+
+
+def is_beyond_chance(
+    number: int, total: int, num_ranks: int, largest_chance: float = LARGEST_CHANCE
+) -> bool:
+    """Whether a rank is last too often for chance, in 4 rounds or more.
+
+    The chance is that of a binomial distribution, times the ranks that it may be (Bonferroni).
+
+    Args:
+        number: Rounds in which this rank is last.
+        total: All rounds.
+        num_ranks: Ranks among which one is last.
+        largest_chance: Of one of them being last so often, were the last one drawn by lot.
+    """
+    counts = np.asarray([number], dtype=np.int64)
+    chance = num_ranks * float(binomial_tail(counts, total, 1 / num_ranks)[0])
+    return number >= LEAST_ROUNDS and chance <= largest_chance

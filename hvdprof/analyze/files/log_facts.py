@@ -13,6 +13,7 @@ from hvdprof.analyze.files.bandwidth_facts import (
     nccl_run_facts,
     numbered_lines,
 )
+from hvdprof.analyze.files.nccl_facts import ras_facts
 from hvdprof.analyze.files.next_recording import scaling_command
 from hvdprof.analyze.files.nsys_report import (
     nsys_call_facts,
@@ -20,7 +21,6 @@ from hvdprof.analyze.files.nsys_report import (
     nsys_kernel_facts,
     nsys_step_facts,
 )
-from hvdprof.analyze.files.ras_report import ras_facts
 from hvdprof.analyze.files.training_log_report import (
     comms_facts,
     iteration_facts,

@@ -1,4 +1,4 @@
-from hvdprof.analyze.files.blocked_ranks import RankInGroup, hang_of
+from hvdprof.analyze.files.hang_verdict import RankInGroup, hang_of
 
 
 def ranks(*states: tuple[int, int | None, int | None]) -> list[RankInGroup]:

@@ -1,4 +1,6 @@
-"""The pages of Flight Recorder dumps: one page for the dumps of one job."""
+"""The pages of files that only speak together: Flight Recorder dumps of a job, and traces."""
+
+from collections.abc import Sequence
 
 import pandas as pd
 
@@ -10,7 +12,7 @@ from hvdprof.analyze.files.hang_verdict import (
 )
 from hvdprof.analyze.files.last_to_submit import last_to_submit_facts, last_to_submit_verdict
 from hvdprof.analyze.files.next_recording import torch_recording_command
-from hvdprof.model.file_page import Fact, FilePage, FileVerdict, Gravity, Unanswered
+from hvdprof.model.file_page import PROFILER_TRACE, Fact, FilePage, FileVerdict, Gravity, Unanswered
 from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import Run
 from hvdprof.model.tables.rank_collective_tables import COLLECTIVE_PROGRESS, RANK_COLLECTIVES
@@ -110,3 +112,35 @@ def _caveat(absent: list[int], *, is_hang: bool = False) -> str:
             "If the job still ran, ranks differ by the moments of their dumps: compare two dumps."
         )
     return " ".join(parts)
+
+
+def is_used_trace(row: FrameRow) -> bool:
+    """Whether a row of FILES is a trace that the run is made of."""
+    return bool(row["num_rows"]) and str(row["kind"]).startswith(PROFILER_TRACE)
+
+
+def trace_pages(run: Run, files: Sequence[FrameRow]) -> list[FilePage]:
+    """One page for the traces of a job; none without any.
+
+    Args:
+        run: The run that the traces make up.
+        files: Rows of FILES that are traces of it.
+    """
+    if not files:
+        return []
+    number = len(files)
+    more = f" and {number - 1} more" if number > 1 else ""
+    size = run.manifest.passes[0].size
+    return [
+        FilePage(
+            file=f"{files[0]['file']}{more}",
+            kind=str(files[0]["kind"]) if number == 1 else f"{number} {PROFILER_TRACE}s",
+            size_bytes=sum(int(row["size_bytes"]) for row in files),
+            facts=(
+                Fact("num_ranks", "ranks", size),
+                *([Fact("num_traces", "ranks with a trace", number)] if number < size else []),
+                Fact("num_events", "events", sum(int(row["num_rows"]) for row in files)),
+            ),
+            unanswered=(),
+        )
+    ]
