@@ -16,9 +16,9 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.loop_times import loop_times
-from hvdprof.analyze.predict.cycle_marks import cycle_marks
 from hvdprof.analyze.predict.gradient_trace import (
     GradientTrace,
+    cycle_marks,
     gradient_trace,
     recorded_gradients,
 )

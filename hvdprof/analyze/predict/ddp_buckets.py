@@ -1,4 +1,4 @@
-"""One training step of DDP's reducer, over many draws at once.
+"""One training step of DDP's reducer, over many draws at once, with the buckets of a run.
 
 As in PyTorch's ``reducer.cpp``: gradients fill buckets in the order in which they became ready in
 the first backward, one dtype per bucket. A bucket is closed by the gradient that reaches its limit,
@@ -13,9 +13,11 @@ import numpy as np
 
 from hvdprof.analyze.predict.step_communication import CostNs, StepCommunication, TimeParts
 from hvdprof.model.arrays import Float64s, Int64s
+from hvdprof.model.run import Run
 
 FIRST_BUCKET_BYTES = 2**20
 DEFAULT_CAP_BYTES = 25 * 2**20
+_DEFAULT = "DDP's default of 1 MiB first, then 25 MiB"
 
 
 def bucket_limits(bucket_cap_mb: float | None) -> tuple[int, ...]:
@@ -97,3 +99,24 @@ def simulate_ddp(
         exposed=TimeParts(none, none, end - ready_ns.max(axis=1)),
         last_cycle_ns=np.full(num_draws, np.nan),
     )
+
+
+def recorded_buckets(run: Run) -> tuple[tuple[int, ...], str]:
+    """The limits in bytes, as ``ddp_buckets`` takes them, and a sentence on where they come from.
+
+    Reference models have ``--fusion-threshold-mb``, scripts what they give to
+    ``DistributedDataParallel``.
+    """
+    facts = run.ddp
+    if run.manifest.settings and run.manifest.settings.get("script") is None:
+        cap = run.manifest.options.get("fusion_threshold_mb")
+    elif facts is None:
+        return bucket_limits(None), f"The sizes of DDP's buckets are not recorded: {_DEFAULT}."
+    elif facts.has_cap_list:
+        said = f"The script gives a size for each bucket of DDP; assumed is {_DEFAULT}."
+        return bucket_limits(None), said
+    else:
+        cap = facts.bucket_cap_mb
+    if cap is None:
+        return bucket_limits(None), f"DDP's buckets have their recorded sizes: {_DEFAULT}."
+    return bucket_limits(float(cap)), f"DDP's buckets have their recorded size of {cap:g} MiB."

@@ -9,8 +9,14 @@ import numpy as np
 from hvdprof.analyze.predict.algorithm_rules import GLOO, always
 from hvdprof.analyze.predict.collective_cost import Algorithm
 from hvdprof.analyze.predict.cost_draws import CostDraws
-from hvdprof.analyze.predict.ddp_buckets import ddp_buckets
-from hvdprof.analyze.predict.forecast_cells import ForecastCells, forecast_cells
+from hvdprof.analyze.predict.ddp_buckets import ddp_buckets, recorded_buckets
+from hvdprof.analyze.predict.forecast_basis import (
+    ForecastCells,
+    forecast_cells,
+    missing_inside_hosts,
+    missing_of_run,
+    run_assumptions,
+)
 from hvdprof.analyze.predict.gradient_trace import (
     Gradients,
     GradientTrace,
@@ -24,17 +30,10 @@ from hvdprof.analyze.predict.job_inputs import JobInputs, Reduction
 from hvdprof.analyze.predict.link_evidence import LinkEvidence, link_evidence
 from hvdprof.analyze.predict.measure_command import MeasureCommand, measure_command
 from hvdprof.analyze.predict.negotiation_draws import Negotiates
-from hvdprof.analyze.predict.network_scenarios import KnownLinks
 from hvdprof.analyze.predict.next_measurement import MeasuredSoFar
 from hvdprof.analyze.predict.own_work import own_work
 from hvdprof.analyze.predict.rank_spread import rank_spread
-from hvdprof.analyze.predict.recorded_buckets import recorded_buckets
-from hvdprof.analyze.predict.run_assumptions import (
-    missing_inside_hosts,
-    missing_of_run,
-    run_assumptions,
-)
-from hvdprof.analyze.predict.stated_links import assumed_draws, with_rule
+from hvdprof.analyze.predict.stated_links import KnownLinks, assumed_draws, with_rule
 from hvdprof.analyze.predict.what_if import checked
 from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.analyze.steps.baseline import baseline_name
@@ -58,7 +57,7 @@ from hvdprof.model.tables.window_tables import WINDOWS
 def forecast(analysis: RunAnalysis, question: Question) -> Forecast:
     """The forecast of one model of a run.
 
-    1.  The largest measured cell that is not oversubscribed is extrapolated (``forecast_cells``).
+    1.  The largest measured cell that is not oversubscribed is extrapolated (``forecast_basis``).
     2.  Its steps split into own work, differences of the ranks, and exposed communication.
     3.  Its gradients, their ready times, and the links come from its recordings.
     4.  The Monte Carlo simulation predicts every size (``job_forecast``).

@@ -1,4 +1,4 @@
-"""What a measured launch says about a step: its gradients, when they are ready, and own work.
+"""What a measured launch says about a step: gradients, when they are ready, work, cycles.
 
 All times of a rank are on its own clock, from the begin of its backward or of its step: errors of
 clocks between hosts do not enter.
@@ -13,9 +13,10 @@ import pandas as pd
 from hvdprof.analyze.steps.step_work import StepWork
 from hvdprof.analyze.stragglers.arrivals import NOT_READY, arrival_cubes
 from hvdprof.model.arrays import Bools, Float64s, Int64s
-from hvdprof.model.launch_key import LAUNCH, LaunchKey
+from hvdprof.model.launch_key import LAUNCH, LaunchKey, rows_by_launch
 
 _BYTES_OF = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}
+CYCLE_MARK = "CYCLE_START"
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,3 +243,16 @@ def _backward_begins(events: pd.DataFrame, work: StepWork) -> Float64s:
     columns = np.searchsorted(work.ranks, pieces["rank"].to_numpy())
     begins[rows, columns] = pieces["start_ns"].to_numpy()
     return begins
+
+
+def cycle_marks(events: pd.DataFrame) -> dict[LaunchKey, Float64s]:
+    """The starts of cycles of each launch whose timeline marks them, ascending, ns.
+
+    Args:
+        events: EVENTS.
+    """
+    marks = events.loc[(events["activity"] == CYCLE_MARK).to_numpy(), [*LAUNCH, "start_ns"]]
+    return {
+        key: np.sort(marks["start_ns"].to_numpy(dtype=np.float64)[rows])
+        for key, rows in rows_by_launch(marks)
+    }

@@ -10,25 +10,23 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from hvdprof import units
-from hvdprof.analyze.predict.drawn_limits import drawn_limits
-from hvdprof.analyze.predict.draws import Draws, draw, under
+from hvdprof.analyze.predict.draws import Draws, draw, draw_model_error, under
+from hvdprof.analyze.predict.forecast_basis import question_assumptions
 from hvdprof.analyze.predict.forecast_rows import (
     CellName,
     Row,
     band_width,
     cause_rows,
+    drawn_limits,
     forecast_row,
     measurement_rows,
     width_rows,
 )
 from hvdprof.analyze.predict.job_inputs import JobInputs
-from hvdprof.analyze.predict.model_error import draw_model_error
-from hvdprof.analyze.predict.network_scenarios import KnownLinks, Scenario, scenarios
-from hvdprof.analyze.predict.next_measurement import MeasuredSoFar, next_measurements
+from hvdprof.analyze.predict.next_measurement import MeasuredSoFar, next_measurements, width_sources
 from hvdprof.analyze.predict.predicted_step import PredictedStep, StepModel, Target
-from hvdprof.analyze.predict.question_assumptions import question_assumptions
+from hvdprof.analyze.predict.stated_links import KnownLinks, Scenario, scenarios
 from hvdprof.analyze.predict.what_if import COMPRESSION, NONE, checked, targets
-from hvdprof.analyze.predict.width_sources import width_sources
 from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.model.arrays import Float64s
 from hvdprof.model.forecast import Forecast, Limits, Missing, Question

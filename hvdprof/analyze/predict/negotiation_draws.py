@@ -16,8 +16,7 @@ import numpy as np
 
 from hvdprof.analyze.predict.algorithm_rules import always
 from hvdprof.analyze.predict.collective_cost import Algorithm, Topology
-from hvdprof.analyze.predict.cost_draws import CostDraws
-from hvdprof.analyze.predict.pricing import Pricing
+from hvdprof.analyze.predict.cost_draws import CostDraws, Pricing
 from hvdprof.analyze.predict.stated_links import with_rule
 from hvdprof.model.arrays import Float64s
 

@@ -1,21 +1,32 @@
-"""Which measurement narrows the band most per rank-hour.
+"""Which measurement narrows the band most per rank-hour, by what widens the band.
 
 A measurement leaves a part of the variance that an input causes. What the band will be follows from
 the first-order indices of the inputs:
 
-    band after = band before * sqrt(1 - sum over inputs of S_i * (1 - remaining_i))
+band after = band before * sqrt(1 - sum over inputs of S_i * (1 - remaining_i))
 
 The remaining shares are those of independent samples: half for twice as many launches. They say
 what is worth measuring, not what the next band will be.
+
+With f the efficiency, A and B two independent sets of draws, and B_i the set B with the group i of
+A (Saltelli et al., Computer Physics Communications 181, 2010):
+
+S_i = mean(f(A) * (f(B_i) - f(B))) / Var(f)
+
+is the share of the variance that disappears, on average, once the input i is known. The shares of
+independent inputs sum to 1 at most; estimates that exceed it are scaled down together.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
+from hvdprof.analyze.predict.draws import GROUPS, Draws
 from hvdprof.analyze.predict.measure_command import MeasureCommand
 from hvdprof.analyze.predict.rank_spread import PRIOR_DEGREES
-from hvdprof.analyze.predict.width_sources import WidthSource
+from hvdprof.model.arrays import Float64s
 
 _STEP_FACTOR = 4
 """A longer run has so many times the steps."""
@@ -24,6 +35,48 @@ _STARTUP_S = 20.0
 _NETWORK_S = 60.0
 _LEAST_GAIN = 0.01
 """A measurement that narrows the band by less than this share of it is not worth listing."""
+
+
+@dataclass(frozen=True, slots=True)
+class WidthSource:
+    """First-order index of an input, with its standard error."""
+
+    first_order: float
+    error: float
+
+
+def width_sources(
+    efficiency: Callable[[Draws], Float64s], first: Draws, second: Draws
+) -> Mapping[str, WidthSource]:
+    """The index of every input, by the names of ``model.forecast.INPUTS``.
+
+    All are 0 where the efficiency does not vary.
+
+    Args:
+        efficiency: [draws] of a set of draws.
+        first: A set of draws.
+        second: As many others.
+    """
+    of_first, of_second = efficiency(first), efficiency(second)
+    found = {}
+    for name, group in GROUPS.items():
+        mixed = efficiency(replace(second, **{group: getattr(first, group)}))
+        found[name] = _index(of_first, of_second, mixed)
+    whole = max(1.0, sum(source.first_order for source in found.values()))
+    return {
+        name: WidthSource(one.first_order / whole, one.error / whole) for name, one in found.items()
+    }
+
+
+def _index(first: Float64s, second: Float64s, mixed: Float64s) -> WidthSource:
+    both = np.concatenate([first, second])
+    variance = float(both.var())
+    if not variance > 0:
+        return WidthSource(0.0, 0.0)
+    products = (first - both.mean()) * (mixed - second) / variance
+    share = float(products.mean())
+    error = float(products.std() / np.sqrt(len(products)))
+    return WidthSource(min(max(share, 0.0), 1.0), error)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

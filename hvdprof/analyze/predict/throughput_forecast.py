@@ -8,13 +8,13 @@ import numpy as np
 import pandas as pd
 
 from hvdprof import units
-from hvdprof.analyze.predict.drawn_limits import drawn_limits
 from hvdprof.analyze.predict.empirical import (
     EmpiricalFit,
     MeasuredRates,
     fit_empirical,
     with_measurement_error,
 )
+from hvdprof.analyze.predict.forecast_rows import drawn_limits
 from hvdprof.analyze.scaling.throughput_scaling import throughput_scaling
 from hvdprof.model.arrays import Float64s
 from hvdprof.model.file_page import FileVerdict

@@ -1,12 +1,27 @@
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hvdprof.analyze.predict.ddp_buckets import bucket_limits, ddp_buckets, simulate_ddp
+from hvdprof.analyze.predict.ddp_buckets import (
+    bucket_limits,
+    ddp_buckets,
+    recorded_buckets,
+    simulate_ddp,
+)
+from hvdprof.model.run import Run
+from hvdprof.rundir.launch_format import DdpFacts
 from tests.builders.examples import examples
+from tests.builders.traced_run import traced_run
 
 MB = 2**20
+MIB = 2**20
+DEFAULT = (MIB, 25 * MIB)
+BENCH: dict[str, Any] = {"sizes": [1, 2], "script": None}
+SCRIPT: dict[str, Any] = {"script": {"command": ["python", "train.py"]}}
 
 
 def cost_of(size):
@@ -103,3 +118,46 @@ def test_buckets_are_those_of_torch():
         num_closed = len(ours) - len(set(codes))
         assert [list(bucket) for bucket in assigned[:num_closed]] == ours[:num_closed]
         assert sorted(map(list, assigned)) == sorted(ours)
+
+
+def _run(settings: dict[str, Any], cap: float | None, ddp: DdpFacts | None) -> Run:
+    run, options = traced_run(), {"fusion_threshold_mb": cap}
+    manifest = replace(run.manifest, settings=settings, options=options)
+    return replace(run, manifest=manifest, ddp=ddp)
+
+
+@pytest.mark.parametrize(
+    ("settings", "cap", "ddp", "limits", "said"),
+    [
+        (BENCH, 8, None, (8 * MIB,), "their recorded size of 8 MiB"),
+        (BENCH, None, None, DEFAULT, "their recorded sizes: DDP's default"),
+        (
+            SCRIPT,
+            None,
+            DdpFacts(gradient_bytes=8, bucket_cap_mb=0.5),
+            (MIB // 2,),
+            "size of 0.5 MiB",
+        ),
+        (SCRIPT, None, DdpFacts(gradient_bytes=8), DEFAULT, "their recorded sizes: DDP's default"),
+        (
+            SCRIPT,
+            None,
+            DdpFacts(gradient_bytes=8, has_cap_list=True),
+            DEFAULT,
+            "size for each bucket",
+        ),
+        (SCRIPT, None, None, DEFAULT, "are not recorded"),
+        ({}, None, None, DEFAULT, "are not recorded"),
+    ],
+)
+def test_the_limits_are_those_of_the_run(
+    settings: dict[str, Any],
+    cap: float | None,
+    ddp: DdpFacts | None,
+    limits: tuple[int, ...],
+    said: str,
+) -> None:
+    found, sentence = recorded_buckets(_run(settings, cap, ddp))
+
+    assert found == limits
+    assert said in sentence

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from hvdprof.analyze.predict.forecast import forecast
+from hvdprof.analyze.predict.forecast_basis import missing_inside_hosts
 from hvdprof.analyze.predict.jitter import jitter_of, normal_jitter
 from hvdprof.analyze.predict.job_forecast import JobFacts, job_forecast
 from hvdprof.analyze.predict.job_inputs import JobInputs
 from hvdprof.analyze.predict.measure_command import MeasureCommand
-from hvdprof.analyze.predict.network_scenarios import KnownLinks
 from hvdprof.analyze.predict.next_measurement import MeasuredSoFar
-from hvdprof.analyze.predict.run_assumptions import missing_inside_hosts
+from hvdprof.analyze.predict.stated_links import KnownLinks
 from hvdprof.errors import UsageError
 from hvdprof.model.causes import EXPOSED_TRANSFER, FORECAST_TERMS, JITTER
 from hvdprof.model.forecast import INPUTS, MEASURED, Forecast, Question

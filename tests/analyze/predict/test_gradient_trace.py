@@ -6,12 +6,15 @@ from hvdprof.analyze.predict.gradient_trace import (
     GradientTrace,
     NoTrace,
     assumed_ready,
+    cycle_marks,
     gradient_trace,
     recorded_gradients,
 )
 from hvdprof.analyze.steps.measured_launches import measured_launches
 from hvdprof.analyze.steps.step_work import step_work
 from hvdprof.ingest.load_run import load_run_directory
+from hvdprof.model.tables.run_tables import EVENTS
+from tests.builders.declared_rows import declared_rows
 from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts, write_run
 
 TENSORS = {"allreduce.fc.weight": 4000, "allreduce.fc.bias": 40}
@@ -123,3 +126,15 @@ def test_gradients_of_a_model_need_no_run():
     assert gradients.total_bytes == 500
     assert gradients.dtype_codes.tolist() == [0, 0]
     assert assumed_ready([3, 1], 80.0).tolist() == [60.0, 80.0]
+
+
+def test_marks_are_found_by_launch():
+    rows = [
+        {"pass_id": "a", "segment": "s", "activity": "CYCLE_START", "start_ns": 7},
+        {"pass_id": "b", "segment": "s", "activity": "ALLREDUCE", "start_ns": 9},
+        {"pass_id": "a", "segment": "s", "activity": "CYCLE_START", "start_ns": 5},
+    ]
+
+    marks = cycle_marks(declared_rows(EVENTS, *rows))
+
+    assert {key: starts.tolist() for key, starts in marks.items()} == {("a", "s"): [5.0, 7.0]}

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from hvdprof.analyze.predict.measure_command import measure_command
-from hvdprof.analyze.predict.recorded_options import JOB_OPTIONS
+from hvdprof.analyze.predict.measure_command import JOB_OPTIONS, measure_command
 from hvdprof.launch.plan.bench_options import BenchOptions
 from hvdprof.launch.plan.options import Option, declared, default_of
 from hvdprof.launch.plan.run_options import RunOptions

@@ -4,12 +4,11 @@ import numpy as np
 import pytest
 
 from hvdprof.analyze.predict.collective_cost import Algorithm, Link, Topology, cost_ns
-from hvdprof.analyze.predict.cost_draws import CostDraws
+from hvdprof.analyze.predict.cost_draws import CostDraws, Pricing
 from hvdprof.analyze.predict.draws import Draws, draw, under
 from hvdprof.analyze.predict.jitter import normal_jitter
 from hvdprof.analyze.predict.job_inputs import JobInputs
 from hvdprof.analyze.predict.predicted_step import PredictedStep, StepModel, Target
-from hvdprof.analyze.predict.pricing import Pricing
 from hvdprof.model.arrays import Float64s
 from hvdprof.model.causes import (
     BANDWIDTH,

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from hvdprof.analyze.predict.model_error import (
+from hvdprof.analyze.predict.draws import (
     LARGEST_PAST_ERROR,
     LOSS_ERROR,
     NOMINAL_ERROR,

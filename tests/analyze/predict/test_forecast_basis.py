@@ -1,9 +1,25 @@
 import math
+from dataclasses import replace
 
-from hvdprof.analyze.predict.question_assumptions import question_assumptions
+from hvdprof.analyze.predict.forecast_basis import question_assumptions, run_assumptions
 from hvdprof.model.forecast import Question
+from tests.builders.predicted_jobs import stated_job
 
 MEASURED = Question(sizes=(8,))
+
+
+def test_a_compute_slowdown_is_partly_of_communication() -> None:
+    slow, even = (list(run_assumptions(stated_job(slowdown=share))) for share in (0.1, 0.0))
+
+    assert any(one.startswith("Compute is slower than on one rank.") for one in slow)
+    assert not any("slower" in one for one in even)
+
+
+def test_one_measured_rank_is_singular() -> None:
+    job = stated_job()
+    alone = replace(job, spread=replace(job.spread, num_ranks=1))
+
+    assert any("as the 1 measured rank;" in one for one in run_assumptions(alone))
 
 
 def test_the_fitted_algorithm_has_its_probability() -> None:

@@ -1,13 +1,16 @@
-"""Which cells of a run a forecast rests on.
+"""What a forecast rests on: the cells of a run, and what is assumed beyond them."""
 
-Tested in ``tests/analyze/predict/test_forecast.py``.
-"""
-
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pandas as pd
 
-from hvdprof.analyze.predict.measure_command import measure_command
+from hvdprof import units
+from hvdprof.analyze.predict.collective_cost import Algorithm
+from hvdprof.analyze.predict.job_inputs import JobInputs
+from hvdprof.analyze.predict.measure_command import MeasureCommand, measure_command
+from hvdprof.analyze.predict.stated_links import KnownLinks
 from hvdprof.analyze.stats.uncertainty import LogEstimate
 from hvdprof.analyze.steps.baseline import baselines
 from hvdprof.analyze.steps.cells import CellTime, throughput_cells
@@ -22,7 +25,7 @@ from hvdprof.model.cell_key import (
     TORCH_ENGINE,
     of_base_cell,
 )
-from hvdprof.model.forecast import Question
+from hvdprof.model.forecast import Missing, Question
 from hvdprof.model.launch_key import LaunchKey
 from hvdprof.model.run import Run, standing
 from hvdprof.model.tables.run_tables import RANKS
@@ -174,3 +177,81 @@ def _reason(model: str, engine: str, excluded: tuple[int, ...], has_one: bool) -
     if has_one:
         return f"{model} was measured on 1 rank alone, which reduces no gradients."
     return f"The run holds no launch of {model} under {title}."
+
+
+def run_assumptions(job: JobInputs) -> Iterator[str]:
+    """One sentence for each assumption on the job."""
+    yield (
+        "Own work per rank does not depend on the number of ranks, apart from its slowdown while "
+        "communicating."
+    )
+    yield (
+        "Added ranks differ from each other as the "
+        f"{units.counted(job.spread.num_ranks, 'measured rank')}; so few of them leave wide tails "
+        "(Student's t)."
+    )
+    if job.spread.of_hosts is None:
+        yield "Hosts do not differ: ranks of one host alone were measured."
+    if job.own.slowdown > 0:
+        yield (
+            "Compute is slower than on one rank. How much of that communication causes is not "
+            "known: any share from 0 to 100 % is drawn, and grows with the overlap."
+        )
+    if math.isnan(job.own.log_ratio.error):
+        yield "No launch was repeated: step times are assumed to vary by 2 %."
+
+
+def missing_of_run(
+    cells: ForecastCells, job: JobInputs, command: MeasureCommand
+) -> Iterator[Missing]:
+    """The measured sizes and steps that the run lacks."""
+    if len(cells.measured_np) == 1:
+        yield Missing(
+            f"The run measured {cells.measured_np[0]} ranks alone.",
+            "efficiencies refer to this size itself",
+            command.at([1, cells.measured_np[0]]),
+        )
+    if math.isnan(job.spread.jitter.tail_index):
+        number = units.counted(job.spread.jitter.num_values, "step time")
+        yield Missing(
+            f"{number} of single ranks are too few to fit the tail of the jitter.",
+            "the band is open below where the tail matters",
+            command.at([job.num_ranks], "--num-steps 200"),
+        )
+
+
+def missing_inside_hosts(
+    question: Question, job: JobInputs, command: MeasureCommand, known: KnownLinks
+) -> Iterator[Missing]:
+    """The links inside a host, where the question puts several ranks on one."""
+    each = question.ranks_per_host or job.ranks_per_host
+    if known.intra or question.intra or each == 1:
+        return
+    yield Missing(
+        f"No allreduce between ranks of one host was measured, but {each} ranks per host are "
+        "predicted.",
+        "the links inside a host are assumptions",
+        command.inside(each),
+    )
+
+
+def question_assumptions(question: Question, algorithm: str, probability: float) -> Iterator[str]:
+    """One sentence for each.
+
+    Args:
+        question: What was asked.
+        algorithm: Name of the algorithm or rule of the collectives; empty where unknown.
+        probability: Its weight among all, given the measured collectives; NaN where not fitted.
+    """
+    if question.what_if:
+        yield f"Assumed of the job: {', '.join(question.what_if)}."
+    if not algorithm:
+        return
+    how = " (not fitted to measured allreduces)"
+    if question.algorithm:
+        how = " as asked"
+    elif not math.isnan(probability):
+        how = f", the best fit to the measured ones (probability {units.percent(probability, 0)})"
+    yield f"Allreduces follow the algorithm {algorithm}{how}."
+    if algorithm == Algorithm.PARAMETER_SERVER:
+        yield "One parameter server takes the gradients of all ranks."

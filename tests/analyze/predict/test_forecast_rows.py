@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from hvdprof.analyze.predict.drawn_limits import drawn_limits
+from hvdprof.analyze.predict.forecast_rows import drawn_limits
 
 SIZES = (8, 16, 32, 64)
 
