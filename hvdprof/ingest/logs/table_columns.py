@@ -19,8 +19,9 @@ _RANKS = re.compile(
 )
 _RATE = re.compile(
     r"^(?:(?:total_)?(?:samples|images|imgs?|examples|sequences|seqs?|tokens|throughput)"
-    r"_?(?:/|per|_per)_?(?:s|sec|second)|throughput|ips)\b"
+    r"_?(?:/|per|_per)_?(?:s|sec|second)|throughput|ips)(?:\b|_per_|_\()"
 )
+_OF_RANK = re.compile(r"(?:/|per_)(?:gpu|device|worker|chip|rank|process)(?![a-z])")
 _SPEEDUP = re.compile(r"^(?:(?:stated_|measured_|actual_)?speed_?up|加速比)")
 _LABEL = re.compile(
     r"^(?:model|network|engine|backend|framework|compression|reduction|precision|dtype|"
@@ -33,7 +34,7 @@ _NUMBER = re.compile(r"^-?\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?$")
 class Layout:
     """Where the columns of a table stand; ``others`` are those of no known meaning.
 
-    ``rate`` is ``None`` in a table of speed-ups alone.
+    ``rate`` is ``None`` in a table of speed-ups alone; ``is_of_rank`` where it is of one rank.
     """
 
     separator: str
@@ -43,6 +44,7 @@ class Layout:
     speedup: int | None
     labels: tuple[int, ...]
     others: tuple[int, ...]
+    is_of_rank: bool = False
 
     @property
     def last_needed(self) -> int:
@@ -81,6 +83,7 @@ def layout_of(text: str, own_rates: tuple[re.Pattern[str], ...]) -> Layout | Non
             speedups[0] if speedups else None,
             tuple(labels),
             tuple(i for i in range(len(names)) if i not in known),
+            bool(rates and _OF_RANK.search(names[rates[0]])),
         )
     return None
 

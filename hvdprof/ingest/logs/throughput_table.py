@@ -45,6 +45,8 @@ class _OpenTable:
 class ThroughputTable(PartReader):
     """Rows of (number of ranks, samples/s) as THROUGHPUT, one series for each table and label.
 
+    A rate per GPU, device, worker ... is multiplied by the number of ranks.
+
     Without a line of column names, a file that holds nothing but pairs of numbers counts.
 
     Args:
@@ -148,7 +150,7 @@ class ThroughputTable(PartReader):
         row = _Row(
             number,
             int(np),
-            float("nan") if rate is None else rate,
+            float("nan") if rate is None else rate * (np if layout.is_of_rank else 1),
             float("nan") if speedup is None else speedup,
             tuple(cells[at] for at in layout.labels if at < len(cells) and cells[at]),
             tuple(cells[at] if at < len(cells) else "" for at in layout.others),

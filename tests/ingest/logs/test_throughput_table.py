@@ -130,3 +130,24 @@ def test_the_published_tables(tmp_path: Path) -> None:
 def test_a_number_beyond_64_bits_is_none(tmp_path: Path, number: str) -> None:
     tables, _ = read_part(ThroughputTable, f"np,samples/s\n1,100\n2,{number}\n4,350\n", tmp_path)
     assert list(tables["throughput"]["np"]) == [1, 4]
+
+
+@pytest.mark.parametrize(
+    ("text", "of_all"),
+    [
+        ("| GPUs | Mean step | Samples/s/GPU |\n|---:|---:|---:|\n| 2 | 1.000s | 40.0 |\n| 8 | 0.260s | 38.5 |\n", [80, 308]),
+        ("gpus,samples_per_s_per_gpu\n2,40.0\n8,38.5\n", [80, 308]),
+        ("| GPUs | img/s per GPU |\n|---|---|\n| 1 | 400 |\n| 8 | 390 |\n", [400, 3120]),
+        ("| GPUs | images/sec/gpu |\n|---|---|\n| 1 | 400 |\n| 8 | 390 |\n", [400, 3120]),
+        ("| GPUs | tokens/s/device |\n|---|---|\n| 1 | 4000 |\n| 8 | 3900 |\n", [4000, 31200]),
+        ("| num_gpus | throughput per GPU (samples/s) |\n|---|---|\n| 1 | 400 |\n| 8 | 390 |\n", [400, 3120]),
+        ("np,samples/s/worker\n1,400\n8,390\n", [400, 3120]),
+        ("np,throughput (tokens/s/chip)\n1,400\n8,390\n", [400, 3120]),
+        ("np,throughput (samples/s)\n1,400\n8,390\n", [400, 390]),
+    ],
+)  # fmt: skip
+def test_rates_per_rank_are_multiplied_by_the_ranks(
+    tmp_path: Path, text: str, of_all: list[float]
+) -> None:
+    tables, _ = read_part(ThroughputTable, text, tmp_path)
+    assert list(tables["throughput"]["samples_per_s"]) == pytest.approx(of_all)
