@@ -38,8 +38,8 @@ from tests.ingest.logs import test_nccl_tests_output as nccl_tests
 from tests.ingest.logs import test_ras_text as ras
 from tests.ingest.logs.test_allreduce_bench_output import TABLE as BENCH_TABLE
 from tests.ingest.logs.test_autotune_log import HEADER
-from tests.ingest.logs.test_benchmark_output import SYNTHETIC, TF_CNN
 from tests.ingest.logs.test_collective_timeouts import CAUGHT
+from tests.ingest.logs.test_printed_rates import SYNTHETIC, TF_CNN
 from tests.ingest.logs.test_stall_warnings import FORMS
 from tests.ingest.nsys.test_export_tables import ALLREDUCE, KERNELS
 from tests.ingest.rundir.test_stall_file import STALL

@@ -86,7 +86,7 @@ def _stalls(tables: Tables) -> Facts:
 
 
 def _rates(tables: Tables) -> Facts:
-    return Counter((float(rate),) for rate in tables.printed_rates["samples_per_s"])
+    return Counter((float(rate),) for rate in tables.printed_rates["rate"])
 
 
 def _ends(tables: Tables) -> Facts:

@@ -18,6 +18,7 @@ from hvdprof.analyze.files.log_verdict import (
 )
 from hvdprof.analyze.files.nccl_facts import job_join_facts, nccl_facts, ras_verdict
 from hvdprof.analyze.files.nsys_report import nsys_calls_unanswered, nsys_unanswered, nsys_verdict
+from hvdprof.analyze.files.rate_report import rates_verdict, throughput_verdict
 from hvdprof.analyze.files.set_pages import FLIGHT_RECORDER, dump_pages, is_used_trace, trace_pages
 from hvdprof.analyze.files.steady_steps import steady_steps
 from hvdprof.analyze.files.timeline_facts import timeline_facts, timeline_unanswered
@@ -40,8 +41,6 @@ from hvdprof.analyze.findings.log_findings import log_findings
 from hvdprof.analyze.findings.nccl_findings import findings_of_jobs
 from hvdprof.analyze.nccl_join.nccl_job_join import JobJoins, join_jobs
 from hvdprof.analyze.scaling.iteration_series import estimates_of, iteration_series
-from hvdprof.analyze.scaling.scaling_verdict import scaling_verdicts
-from hvdprof.analyze.scaling.stated_speedups import contradicted_speedups
 from hvdprof.analyze.scaling.throughput_scaling import throughput_scaling
 from hvdprof.model.file_page import Fact, FilePage, FileVerdict, Unanswered
 from hvdprof.model.frame_row import FrameRow
@@ -51,6 +50,7 @@ from hvdprof.model.tables.finding_tables import FINDINGS
 from hvdprof.model.tables.log_tables import (
     FILES,
     INCIDENTS,
+    PRINTED_RATES,
     STALLS,
     THROUGHPUT,
     THROUGHPUT_SCALING,
@@ -178,7 +178,9 @@ def _page(run: Run, row: FrameRow, joins: JobJoins, findings: pd.DataFrame) -> F
     if not verdict.sentence:
         verdict = training_verdict(*(_of_file(run, name, file) for name in _OF_TRAINING))
     if not verdict.sentence:
-        verdict = _of_throughput(run, file)
+        verdict = throughput_verdict(_of_file(run, THROUGHPUT.name, file), file)
+    if not verdict.sentence:
+        verdict = rates_verdict(_of_file(run, PRINTED_RATES.name, file))
     return FilePage(
         file=file,
         kind=str(row["kind"]),
@@ -223,25 +225,6 @@ def _of_timeline(
     verdict = verdict_of_sums(sums, pending, row)
     facts = (*timeline_facts(sums, row), *pending_fact(pending))
     return facts, timeline_unanswered(sums, row), verdict
-
-
-def _of_throughput(run: Run, file: str) -> FileVerdict:
-    """The verdict on a table of throughputs, as ``hvdprof scaling`` gives it for one series."""
-    rows = run.table(THROUGHPUT.name)
-    rows = rows[(rows["file"] == file) & (rows["samples_per_s"] > 0)]
-    comparable = [
-        members
-        for _, members in rows.groupby("series", observed=True, sort=False)
-        if len(set(members["np"])) > 1
-    ]
-    if not comparable:
-        return FileVerdict("")
-    caveat = contradicted_speedups(comparable)
-    if len(comparable) > 1:
-        sentence = f"{len(comparable)} series; `hvdprof scaling {file}` states the verdict on each."
-        return FileVerdict(sentence, caveat)
-    verdict = scaling_verdicts(throughput_scaling(comparable[0], repeats=True))[0]
-    return FileVerdict(verdict.sentence, " ".join(filter(None, (verdict.caveat, caveat))))
 
 
 def _sums(run: Run, file: str, size: int | None) -> TimelineSums:

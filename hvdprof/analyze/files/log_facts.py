@@ -21,6 +21,7 @@ from hvdprof.analyze.files.nsys_report import (
     nsys_kernel_facts,
     nsys_step_facts,
 )
+from hvdprof.analyze.files.rate_report import rate_facts
 from hvdprof.analyze.files.training_log_report import (
     comms_facts,
     iteration_facts,
@@ -143,27 +144,6 @@ def _of_tuning(samples: pd.DataFrame) -> str:
     number = units.counted(len(samples), "sample")
     what = f"best cycle time {cycle}, fusion threshold {threshold}"
     return f"{number}, {what}: {score}, line {best['line']}"
-
-
-def rate_facts(rates: pd.DataFrame) -> list[Fact]:
-    """What a benchmark printed of its throughput; of several runs, a line for each."""
-    facts = [Fact("num_rates", "printed rates", len(rates))]
-    totals = rates[(rates["scope"] == "job").to_numpy()]
-    jobs = [members for _, members in totals.groupby("job", sort=True)]
-    if len(jobs) == 1:
-        mean = float(jobs[0]["samples_per_s"].mean())
-        facts.append(Fact("total_samples_per_s", "total as printed", mean, "samples/s"))
-    elif jobs:
-        lines = numbered_lines([_of_job(members) for members in jobs])
-        facts.append(Fact("each_job", "run", lines))
-    return facts
-
-
-def _of_job(totals: pd.DataFrame) -> str:
-    last = totals.iloc[-1]
-    ranks = "" if pd.isna(last["np"]) else f", {units.counted(int(last['np']), 'rank')}"
-    mean = units.of_unit(float(totals["samples_per_s"].mean()), "samples/s")
-    return f"{last['tool']}{ranks}: {mean}, line {last['line']}"
 
 
 def throughput_facts(rows: pd.DataFrame) -> list[Fact]:

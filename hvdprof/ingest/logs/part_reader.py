@@ -76,6 +76,9 @@ class PartReader(ABC):
     def take(self, line: PrintedLine) -> None:
         """Look at the next line."""
 
+    def end_within(self, number: int) -> None:  # noqa: B027
+        """The file ends within this line, which was taken as the last."""
+
     def tables(self) -> Mapping[str, pd.DataFrame]:
         """The tables that have rows, by name."""
         # A frame without rows costs a millisecond, and most files hold nothing for most readers.

@@ -9,7 +9,6 @@ import pandas as pd
 
 from hvdprof.ingest.logs.allreduce_bench_output import AllreduceBench
 from hvdprof.ingest.logs.autotune_log import Autotune
-from hvdprof.ingest.logs.benchmark_output import BenchmarkOutput
 from hvdprof.ingest.logs.collective_timeouts import CollectiveTimeouts
 from hvdprof.ingest.logs.deepspeed_comms import DeepSpeedComms
 from hvdprof.ingest.logs.horovod_log import HorovodLog
@@ -19,6 +18,7 @@ from hvdprof.ingest.logs.nccl_inspector import NcclInspector
 from hvdprof.ingest.logs.nccl_tests_output import NcclTests
 from hvdprof.ingest.logs.nemo_log import NemoLog
 from hvdprof.ingest.logs.part_reader import PartReader
+from hvdprof.ingest.logs.printed_rates import PrintedRates
 from hvdprof.ingest.logs.ras_text import RasText
 from hvdprof.ingest.logs.stall_warnings import StallWarnings
 from hvdprof.ingest.logs.throughput_table import ThroughputTable
@@ -45,7 +45,7 @@ PARTS: tuple[Callable[[str], PartReader], ...] = (
     NemoLog,
     NcclTests,
     AllreduceBench,
-    BenchmarkOutput,
+    PrintedRates,
     ThroughputTable,
 )
 """A reader for each kind of content; a new kind is a new entry."""
@@ -91,6 +91,8 @@ def read_printed_file(path: Path, *, progress: Progress | None = None) -> Printe
                     reader.num_absurd += 1
     except BrokenEndError as error:
         file.notes.append(Note(NoteCode.CUT_SHORT, str(error)))
+    for reader in readers if source.is_cut else ():
+        reader.end_within(source.num_lines)
     file.num_lines = source.num_lines
     file.notes += source.notes
     for reader in readers:

@@ -66,11 +66,13 @@ class LogFile:
 
     Attributes:
         num_lines: Lines read so far.
+        is_cut: What was read so far ends within a line.
         notes: Clauses on what was not read.
     """
 
     def __init__(self, path: Path, progress: Progress | None = None) -> None:
         self.num_lines = 0
+        self.is_cut = False
         self.notes: list[Note] = []
         self._path, self._progress = path, progress
         self._length = 0
@@ -87,6 +89,7 @@ class LogFile:
         log = LogLines()
         number = 1
         for position, raw in enumerate(text_blocks(self._path, progress=self._progress)):
+            self.is_cut = not raw.data.endswith(b"\n")
             shortened, num_skipped = self._without_rests(raw)
             number += num_skipped
             if not shortened.data:

@@ -170,28 +170,44 @@ AUTOTUNE = Table(
 
 PRINTED_RATES = Table(
     "printed_rates",
-    "One throughput that a benchmark printed.",
+    "One rate that a training job or a benchmark printed. A line with the rate of a step and a "
+    "running mean gives two rows.",
     (
         _FILE,
         _LINE,
         _RANK,
         Column("job", "int64", "", "Number of the run of the benchmark in its file, from 0."),
-        Column("tool", "category", "", "tf_cnn_benchmarks, synthetic_benchmark or other."),
+        Column("tool", "category", "", "What prints such lines: tf_cnn_benchmarks, timm ..."),
         Column(
             "scope",
             "category",
             "",
-            "step (a running mean or one iteration), rank (the mean of a rank) or job (what a rank "
-            "printed as the total of all ranks; never sum these over ranks).",
+            "step (one or some iterations, or their running mean), rank (the mean of a rank) or "
+            "job (what a rank printed in the end for all ranks; never sum these over ranks).",
         ),
         Column("iteration", "Int64", "", "Number as printed; missing for means and totals."),
-        Column("samples_per_s", "float64", "samples/s", "The rate."),
+        Column("rate", "float64", "", "The rate in `unit`; from the step time where none stands."),
+        Column("unit", "category", "", "samples/s, tokens/s or steps/s."),
+        Column(
+            "per",
+            "category",
+            "",
+            "rank (or device), or job (all ranks together); empty where the tool states neither.",
+        ),
+        Column(
+            "mean_of",
+            "Int64",
+            "",
+            "Iterations in a running mean since the start or the epoch; missing where it is none.",
+        ),
+        Column("step_ns", "Int64", "ns", "Step time in the same line; missing where none stands."),
+        Column("data_ns", "Int64", "ns", "Data wait of such a step; missing where none stands."),
         Column(
             "spread",
             "float64",
-            "samples/s",
-            "The number behind +/- as printed: standard error in tf_cnn_benchmarks, 1.96 standard "
-            "deviations in synthetic_benchmark; NaN where none.",
+            "",
+            "The number behind +/- as printed, in `unit`: standard error in tf_cnn_benchmarks, "
+            "1.96 standard deviations in synthetic_benchmark; NaN where none.",
         ),
         _NP,
     ),

@@ -1,0 +1,251 @@
+"""Reads the rates that jobs print, by the declared formats, with the runs that they belong to.
+
+tf_cnn_benchmarks: every rank prints its own estimate of the total of all ranks in the end: these
+are averaged over the ranks of a run, never summed.
+
+Tested in ``tests/ingest/logs/test_printed_rates.py``.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pandas as pd
+
+from hvdprof.ingest.logs.part_reader import PartReader
+from hvdprof.ingest.rates.formats import OTHER, RATE_FORMATS
+from hvdprof.ingest.rates.job_settings import SETTING_LINES, names_model, np_of_name
+from hvdprof.ingest.rates.rate_format import (
+    JOB,
+    RANK,
+    SAMPLES,
+    STEP,
+    STEPS,
+    TOKENS,
+    TOTAL,
+    Printed,
+    RateFormat,
+    is_contradicted,
+    rates_in,
+)
+from hvdprof.ingest.rates.rate_job import RateJob
+from hvdprof.ingest.text.line_filter import EVERY_LINE, anywhere
+from hvdprof.ingest.text.log_lines import PrintedLine
+from hvdprof.model.notes import Note, NoteCode
+from hvdprof.model.tables.log_tables import PRINTED_RATES, THROUGHPUT
+from hvdprof.units import counted
+
+_KINDS: dict[str, list[RateFormat]] = {}
+for _kind in RATE_FORMATS:
+    _KINDS.setdefault(_kind.mark, []).append(_kind)
+_MARKS = tuple(_KINDS)
+_ANY_MARK = re.compile("|".join(f"(?P<m{place}>{mark})" for place, mark in enumerate(_MARKS)))
+_WANTED = anywhere(*_MARKS, *SETTING_LINES)
+_BARS = ("tqdm",)
+_FEWEST_DRAWN = 3
+"""A bar of fewer draws shows something that is loaded, not trained."""
+_SHORTEST_WRAPPED = 60
+_MOST_PIECES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A line with a rate: its numbers as they stand."""
+
+    line: int
+    rank: int | None
+    kind: RateFormat
+    match: re.Match[str]
+
+    @property
+    def stated(self) -> dict[str, str | None]:
+        return self.match.groupdict()
+
+    @property
+    def iteration(self) -> int | None:
+        number = self.stated.get("n")
+        return int(number[:18]) if number else None
+
+
+class PrintedRates(PartReader):
+    """Every printed rate as PRINTED_RATES, and the throughput of each job as THROUGHPUT."""
+
+    TABLES = (PRINTED_RATES, THROUGHPUT)
+
+    def __init__(self, file: str) -> None:
+        super().__init__(file)
+        self._job = RateJob(0, np_of_name(file))
+        self._tools: dict[str, None] = {}
+        self._pieces: list[str] = []
+        self._open: list[_Found] = []
+        self._bars: list[_Found] = []
+        self._num_unplaced = self._num_contradicted = 0
+        self._notes: list[Note] = []
+
+    @property
+    def wanted(self) -> str:
+        """Rates, and what headers say; every line behind the beginning of a wrapped one."""
+        return EVERY_LINE if self._pieces else _WANTED
+
+    def take(self, line: PrintedLine) -> None:
+        """Look at the next line."""
+        self._add_open()
+        text = line.text
+        if self._take_rate(line, text):
+            self._pieces = []
+        elif _ANY_MARK.search(text):
+            self._pieces = [text] * (len(text) >= _SHORTEST_WRAPPED)
+        else:
+            if self._pieces:
+                self._take_piece(line)
+            if names_model(text) and self._job.is_seen(line.rank):
+                self._begin_job()
+            self._job.settings.take(text)
+
+    def end_within(self, number: int) -> None:
+        """Leave out a number at the end of a line that is cut there: it may lack digits."""
+        if self._open and self._open[0].line == number:
+            self._open = []
+            text = "1 rate omitted: the file ends within its line"
+            self._notes.append(Note(NoteCode.OMITTED, text, number=1))
+
+    def tables(self) -> Mapping[str, pd.DataFrame]:
+        """PRINTED_RATES and THROUGHPUT."""
+        self._finish()
+        return super().tables()
+
+    def kinds(self) -> list[str]:
+        """What printed the rates in the file."""
+        self._finish()
+        return [f"{tool} output" if tool != OTHER else "throughput lines" for tool in self._tools]
+
+    def notes(self) -> list[Note]:
+        """Totals whose number of ranks is not known, and lines that were left out."""
+        self._finish()
+        notes = list(self._notes)
+        if self._num_unplaced:
+            text = f"{counted(self._num_unplaced, 'total')} without a number of ranks"
+            notes.append(Note(NoteCode.NO_RANKS, text, number=self._num_unplaced))
+        if number := self._num_contradicted:
+            text = f"{counted(number, 'line')} omitted: its numbers contradict each other"
+            notes.append(Note(NoteCode.OMITTED, text, number=number))
+        return notes
+
+    def _take_piece(self, line: PrintedLine) -> None:
+        """Read a record that a terminal broke anywhere, or a logger between words."""
+        self._pieces.append(line.text)
+        wholes = ("".join(self._pieces), " ".join(map(str.strip, self._pieces)))
+        is_read = any(self._take_rate(line, whole) for whole in wholes)
+        if is_read or len(self._pieces) == _MOST_PIECES:
+            self._pieces = []
+
+    def _take_rate(self, line: PrintedLine, text: str) -> bool:
+        mark = _ANY_MARK.search(text)
+        for kind in _KINDS[_MARKS[int((mark.lastgroup or "")[1:])]] if mark else ():
+            if match := kind.pattern.search(text):
+                self._take_match(_Found(line.number, line.rank, kind, match), match.end(), text)
+                return True
+        return False
+
+    def _take_match(self, found: _Found, end: int, text: str) -> None:
+        if found.kind.tool in _BARS:
+            before = self._bars[-1:]
+            # A bar is drawn over itself wherever something else is written.
+            if not before or before[0].iteration != found.iteration:
+                self._bars.append(found)
+        elif end == len(text):
+            self._open = [found]
+        else:
+            self._add(found)
+
+    def _add_open(self) -> None:
+        found, self._open = self._open, []
+        for one in found:
+            self._add(one)
+
+    def _finish(self) -> None:
+        self._add_open()
+        bars, self._bars = self._bars, []
+        if len(bars) >= _FEWEST_DRAWN and not self._tools:
+            for one in bars:
+                self._add(one)
+        self._close_job()
+
+    def _add(self, found: _Found) -> None:
+        kind, stated = found.kind, found.stated
+        rates = list(rates_in(kind, stated))
+        if is_contradicted(stated, rates):
+            self._num_contradicted += 1
+            return
+        self._tools.setdefault(kind.tool)
+        if self._is_of_next_job(found):
+            self._begin_job()
+        job = self._job
+        job.ranks.add(found.rank)
+        if np := stated.get("np"):
+            job.settings.said["np"] = np
+        for one in rates:
+            self._add_row(found, self._in_tokens(kind, one))
+
+    def _in_tokens(self, kind: RateFormat, one: Printed) -> tuple[Printed, str]:
+        """A rate, in tokens per second of the job where the header states those of a step."""
+        tokens = self._job.settings.number("tokens")
+        if tokens and one.unit == STEPS and one.step:
+            return Printed(tokens / one.step, TOKENS, one.running_mean, one.step, one.data), JOB
+        return one, kind.per
+
+    def _add_row(self, found: _Found, rate: tuple[Printed, str]) -> None:
+        (one, per), kind, job = rate, found.kind, self._job
+        np, step = job.np, one.step
+        batch = job.settings.number("batch")
+        if step is None and batch and per == RANK and one.unit == SAMPLES and one.rate:
+            step = batch / one.rate
+        self.add(
+            found.line,
+            rank=found.rank,
+            job=job.number,
+            tool=kind.tool,
+            scope=kind.scope,
+            iteration=found.iteration,
+            rate=one.rate,
+            unit=one.unit,
+            per=per,
+            mean_of=(found.iteration or 0) + kind.from_zero if one.running_mean else None,
+            step_ns=None if step is None else round(step * 1e9),
+            data_ns=None if one.data is None else round(one.data * 1e9),
+            spread=float(found.stated.get("spread") or "nan"),
+            np=np,
+        )
+        job.last_line, job.has_total = found.line, job.has_total or kind.scope == TOTAL
+        if kind.scope == STEP:
+            key = (kind.tool, one.unit, per, one.running_mean)
+            job.steps.setdefault(key, []).append(one.rate)
+        elif kind.scope == TOTAL and np:
+            job.totals.append((kind.tool, np, found.line, one.rate))
+        elif kind.scope == TOTAL:
+            self._num_unplaced += 1
+
+    def _is_of_next_job(self, found: _Found) -> bool:
+        """Whether a rate belongs to another run, whose header may be missing."""
+        totals, tool = self._job.totals, found.kind.tool
+        if not totals or not self._job.is_seen(found.rank):
+            return False
+        if tool == OTHER or totals[-1][0] == OTHER:
+            return tool != totals[-1][0] or found.stated.get("np") != str(totals[-1][1])
+        return found.kind.scope == STEP and found.iteration in (0, 1)
+
+    def _begin_job(self) -> None:
+        self._close_job()
+        self._job = RateJob(self._job.number + 1, self._job.np_of_name)
+
+    def _close_job(self) -> None:
+        job = self._job
+        found = list(job.throughputs())
+        for one in found:
+            self.add_to(THROUGHPUT, one.line, series=one.series, np=one.np, samples_per_s=one.rate)
+        if job.ends_early():
+            ranks = f" with {counted(job.np, 'rank')}" if job.np else ""
+            what = ": the rates of its steps count" if found else ""
+            text = f"a run{ranks} ended before its total{what}"
+            self._notes.append(Note(NoteCode.ENDED_EARLY, text))
+        job.totals, job.steps = [], {}

@@ -1,0 +1,1 @@
+"""Rates that training jobs and benchmarks print: one declared entry for each kind of line."""

@@ -1,0 +1,193 @@
+"""Every kind of line with a rate: a new one is a new entry, with its line in the tests.
+
+What a rate is of is taken from the source of each tool, not guessed from the line.
+
+Tested in ``tests/ingest/rates/test_rate_formats.py``.
+"""
+
+import re
+
+from hvdprof.ingest.rates.rate_format import (
+    JOB,
+    MEAN,
+    RANK,
+    SAMPLES,
+    STEPS,
+    TOKENS,
+    TOTAL,
+    RateFormat,
+)
+
+_NUMBER = r"\d+(?:\.\d+)?(?:e[+-]?\d+)?"
+_NAMED = re.compile(r"(?<!\?P)<([a-z_]+)>")
+
+
+def _line(pattern: str) -> re.Pattern[str]:
+    """A pattern in which ``<name>`` is a number, and ``<n>`` that of the iteration."""
+    pattern = pattern.replace("<n>", r"(?P<n>\d+)").replace("<np>", r"(?P<np>\d+)")
+    return re.compile(_NAMED.sub(lambda name: f"(?P<{name[1]}>{_NUMBER})", pattern))
+
+
+_BAR = r"\|[^|]*\| *<n>/\d+ \[[\d:]+<[\d:?]+, *"
+TF_CNN, SYNTHETIC, OTHER = "tf_cnn_benchmarks", "synthetic_benchmark", "other"
+RATE_FORMATS: tuple[RateFormat, ...] = (
+    # A running mean on each rank; its own estimate of the total in the end.
+    RateFormat(
+        TF_CNN, "images/sec: ", _line(r"^<n>\s+images/sec: <mean_rate> \+/- <spread> "), per=RANK
+    ),
+    RateFormat(
+        TF_CNN, "images/sec: ", _line(r"^total images/sec: <rate>\s*$"), per=JOB, scope=TOTAL
+    ),
+    RateFormat(SYNTHETIC, "img/sec per", _line(r"Iter #<n>: <rate> img/sec per"), per=RANK),
+    RateFormat(
+        SYNTHETIC,
+        "mg/sec per",
+        _line(r"Img/sec per \w+: <rate> \+-<spread>(?:\s|$)"),
+        per=RANK,
+        scope=MEAN,
+    ),
+    RateFormat(
+        SYNTHETIC,
+        "Total img/sec",
+        _line(r"Total img/sec on <np> \w+\(s\): <rate> \+-<spread>(?:\s|$)"),
+        per=JOB,
+        scope=TOTAL,
+    ),
+    RateFormat(
+        OTHER,
+        "Throughput: ",
+        _line(r"Throughput: <rate> (?:images|samples|examples)/s\b.*?Num of (?:GPU|CPU)s: <np>"),
+        per=JOB,
+        scope=TOTAL,
+    ),
+    # The batch is multiplied by the number of ranks.
+    RateFormat(
+        "timm",
+        r"Train: \d+ \[",
+        _line(
+            r"Train: \d+ \[ *<n>/\d+ .*?Time: <step>s, +<rate>/s +\(<mean_step>s, +<mean_rate>/s\)"
+            r"(?:.*?Data: <data> \(<mean_data>\))?"
+        ),
+        per=JOB,
+        from_zero=True,
+    ),
+    RateFormat(
+        "PyTorch ImageNet example",
+        r"Epoch: \[\d+\]\[",
+        _line(
+            r"Epoch: \[\d+\]\[ *<n>/\d+\]\s+Time +<step> \( *<mean_step>\)"
+            r"(?:\s+Data +<data> \( *<mean_data>\))?"
+        ),
+        from_zero=True,
+    ),
+    # Means of the last 20 iterations.
+    RateFormat(
+        "torchvision",
+        r"Epoch: \[\d+\] +\[",
+        _line(r"Epoch: \[\d+\] +\[ *<n>/\d+\] .*? time: <step>  ?data: <data>\s"),
+    ),
+    # Means of the last 10 iterations, or since the line before.
+    RateFormat(
+        "OpenMMLab",
+        r"(?:Epoch|Iter)(?:\(train\) )? *\[ *\d+[\]/]",
+        _line(
+            r"(?:Epoch|Iter)(?:\(train\) )? *\[(?:\d+\]\[)? *<n>/\d+\].*?\btime: <step>,? +"
+            r"data_time: <data>[, ]"
+        ),
+    ),
+    # `time` is the mean of the whole job, `data_time` that of 20 iterations.
+    RateFormat(
+        "Detectron2",
+        r"\biter: \d+ ",
+        _line(
+            r"\biter: <n> .*? time: <mean_step>  ?(?:last_time: <step>  ?)?data_time: "
+            r"(?:[\d.]+  ?last_data_time: <data> )?"
+        ),
+        from_zero=True,
+    ),
+    RateFormat(
+        "Keras",
+        "s/step",
+        _line(
+            r"(?:^|[^\d.])<n>/\d+ (?:\[=*>?\.*\] -|\u2501+) .*?"
+            r"\b(?:<mean_step_ms>ms|<mean_step>s)/step"
+        ),
+    ),
+    # Lightning's bar shows the mean of the epoch, others a smoothed rate. NeMo has its own reader.
+    *(
+        RateFormat(tool, mark, _line(rf"^(?!.*reduced_train_loss=){bar}{speed}{end}"), STEPS)
+        for tool, bar, mean, end in (
+            ("Lightning", rf"Epoch \d+: .*?{_BAR}", "mean_", ", .*v_num="),
+            ("tqdm", rf"(?:(?i:epoch|train)[^|%]{{0,40}}: *)? *\d+%{_BAR}", "", "[],]"),
+        )
+        for mark, speed in (("it/s", f"<{mean}rate>it/s"), ("s/it", f"<{mean}step>s/it"))
+    ),
+    RateFormat(
+        "Hugging Face Trainer",
+        "'train_runtime'",
+        _line(
+            r"'train_runtime'.*'train_samples_per_second': '?<rate>'?, "
+            r"'train_steps_per_second': '?<steps>'?[,}]"
+        ),
+        per=JOB,
+        scope=TOTAL,
+    ),
+    *(
+        RateFormat(
+            "Composer",
+            "Train throughput/",
+            _line(rf"Train throughput/{device}{name}_per_sec: <rate>\s*$"),
+            unit,
+            per,
+        )
+        for name, unit in (("samples", SAMPLES), ("tokens", TOKENS))
+        for device, per in (("", JOB), ("device/", RANK))
+    ),
+    RateFormat("tf.estimator", "global_step/sec: ", _line(r"global_step/sec: <rate>\s*$"), STEPS),
+    RateFormat(
+        "DeepSpeed",
+        r"timer\.py:\d+:stop\]",
+        _line(r"global_step=<n>, RunningAvgSamplesPerSec=<mean_rate>, CurrSamplesPerSec=<rate>,"),
+        per=JOB,
+    ),
+    # Until 0.7: only the mean is multiplied by the number of ranks.
+    RateFormat(
+        "DeepSpeed",
+        r"timer\.py:\d+:stop\]",
+        _line(r"\b\d+/<n>, RunningAvgSamplesPerSec=<mean_rate>,"),
+        per=JOB,
+    ),
+    RateFormat("nanoGPT", r"\biter \d+: loss ", _line(r"\biter <n>: loss \S+, time <step_ms>ms")),
+    RateFormat(
+        "torchtitan",
+        r"\bstep: *\d+ +(?:loss|grad_norm)",
+        _line(r"\bstep: *<n> .*?\b(?:tps|wps): (?P<rate>\d[\d,]*)\s.*?mfu: "),
+        TOKENS,
+        RANK,
+    ),
+    RateFormat(
+        "MaxText",
+        "completed step: ",
+        _line(
+            r"completed step: <n>, seconds: <step>, TFLOP/s/device: [\d.]+, "
+            r"Tokens/s/device: <rate>,"
+        ),
+        TOKENS,
+        RANK,
+    ),
+    RateFormat(
+        "fairseq",
+        r"train_inner \|",
+        _line(r"train_inner \|.*\bwps=<rate>, ups=<steps>, wpb=<per_step>,.*? num_updates=<n>,"),
+        TOKENS,
+        JOB,
+    ),
+    RateFormat(
+        "OpenNMT-py",
+        r"\bStep +\d+/ *\d+; ",
+        _line(r"\bStep +<n>/ *\d+; .*?[ /]<rate> tok/s;"),
+        TOKENS,
+        JOB,
+    ),
+)
+"""The first entry whose line it is counts."""

@@ -1,0 +1,100 @@
+"""One run in a file of printed rates, and the throughputs that they give.
+
+Tested in ``tests/ingest/logs/test_printed_rates.py``.
+"""
+
+import statistics
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from hvdprof.ingest.rates.formats import OTHER, SYNTHETIC, TF_CNN
+from hvdprof.ingest.rates.job_settings import Settings
+from hvdprof.ingest.rates.rate_format import JOB, RANK, STEPS, TOKENS
+
+_WITH_TOTALS = (TF_CNN, SYNTHETIC)
+_ROUNDING = 0.01
+
+
+class Throughput(NamedTuple):
+    """The throughput of all ranks of a run."""
+
+    line: int
+    series: str
+    np: int
+    rate: float
+
+
+@dataclass(slots=True)
+class RateJob:
+    """One run: what its header said, and the rates that its ranks printed.
+
+    Attributes:
+        number: Its number in the file.
+        np_of_name: The number of ranks in the name of the file, where the header states none.
+        totals: Tool, number of ranks, line and rate.
+        steps: Rates of iterations by tool, unit, what they are per, and whether they are means.
+        has_total: A total is printed, whether for a known number of ranks or not.
+        last_line: The last line with a rate.
+    """
+
+    number: int
+    np_of_name: int | None
+    settings: Settings = field(default_factory=Settings)
+    ranks: set[int | None] = field(default_factory=set)
+    totals: list[tuple[str, int, int, float]] = field(default_factory=list)
+    steps: dict[tuple[str, str, str, bool], list[float]] = field(default_factory=dict)
+    has_total: bool = False
+    last_line: int = 0
+
+    @property
+    def np(self) -> int | None:
+        """The number of ranks; the header counts before the name of the file."""
+        return self.settings.np or self.np_of_name
+
+    def is_seen(self, rank: int | None) -> bool:
+        """Whether the rank has printed a rate in this run; output without tags is of any rank."""
+        return rank in self.ranks or (rank is None and bool(self.ranks))
+
+    def ends_early(self) -> bool:
+        """Whether ranks of a benchmark print rates, and no total."""
+        return not self.has_total and any(tool in _WITH_TOTALS for tool, *_ in self.steps)
+
+    def throughputs(self) -> Iterator[Throughput]:
+        """By the totals, which are averaged and never summed; without any, by the steps."""
+        for tool, np in dict.fromkeys((tool, np) for tool, np, _, _ in self.totals):
+            rows = [row for row in self.totals if row[:2] == (tool, np)]
+            rate = sum(rate for _, _, _, rate in rows) / len(rows)
+            yield Throughput(rows[-1][2], self._series(tool), np, rate)
+        tools = {tool: (unit, per) for tool, unit, per, _ in reversed(self.steps) if per}
+        for tool, (unit, per) in tools.items() if not self.totals else ():
+            size = self.np or self._np_of_both(tool, unit)
+            rates = self._steady(tool, unit, per)
+            if size and rates and unit != STEPS:
+                rate = statistics.median(rates) * (size if per == RANK else 1)
+                series = self._series(tool, unit if unit == TOKENS else "")
+                yield Throughput(self.last_line, series, size, rate)
+
+    def _steady(self, tool: str, unit: str, per: str) -> list[float]:
+        """The rates of steps without the first line, which holds start-up, else the last mean."""
+        rates = self.steps.get((tool, unit, per, False), [])[1:]
+        # What tf_cnn_benchmarks prints before its total is a mean of one rank.
+        means = self.steps.get((tool, unit, per, True), []) if tool != TF_CNN else []
+        return rates or means[-1:]
+
+    def _np_of_both(self, tool: str, unit: str) -> int | None:
+        """The number of ranks where rates of the job and of a rank are printed side by side."""
+        of_job, of_rank = (self.steps.get((tool, unit, per, False)) for per in (JOB, RANK))
+        if not of_job or not of_rank or not of_rank[-1]:
+            return None
+        ratio = of_job[-1] / of_rank[-1]
+        return round(ratio) if abs(ratio - round(ratio)) < _ROUNDING * ratio else None
+
+    def _series(self, tool: str, unit: str = "") -> str:
+        if tool == OTHER:
+            return "printed throughput"
+        model, batch = self.settings.model, self.settings.said.get("batch")
+        if tool in _WITH_TOTALS:
+            model = model or "unnamed model"
+        named = " ".join(filter(None, (tool, unit, model)))
+        return f"{named}, batch {batch}" if batch else named
