@@ -7,7 +7,7 @@ Tested in ``tests/ingest/rates/test_rate_formats.py``.
 
 import re
 
-from hvdprof.ingest.rates.rate_format import (
+from hvdprof.ingest.rates.rate_format import (  # fmt: skip
     JOB,
     MEAN,
     RANK,
@@ -30,89 +30,41 @@ def _line(pattern: str) -> re.Pattern[str]:
 
 _BAR = r"\|[^|]*\| *<n>/\d+ \[[\d:]+<[\d:?]+, *"
 TF_CNN, SYNTHETIC, OTHER = "tf_cnn_benchmarks", "synthetic_benchmark", "other"
+# fmt: off
 RATE_FORMATS: tuple[RateFormat, ...] = (
     # A running mean on each rank; its own estimate of the total in the end.
     RateFormat(
-        TF_CNN, "images/sec: ", _line(r"^<n>\s+images/sec: <mean_rate> \+/- <spread> "), per=RANK
-    ),
+        TF_CNN, "images/sec: ", _line(r"^<n>\s+images/sec: <mean_rate> \+/- <spread> "), per=RANK),
     RateFormat(
-        TF_CNN, "images/sec: ", _line(r"^total images/sec: <rate>\s*$"), per=JOB, scope=TOTAL
-    ),
+        TF_CNN, "images/sec: ", _line(r"^total images/sec: <rate>\s*$"), per=JOB, scope=TOTAL),
     RateFormat(SYNTHETIC, "img/sec per", _line(r"Iter #<n>: <rate> img/sec per"), per=RANK),
-    RateFormat(
-        SYNTHETIC,
-        "mg/sec per",
-        _line(r"Img/sec per \w+: <rate> \+-<spread>(?:\s|$)"),
-        per=RANK,
-        scope=MEAN,
-    ),
-    RateFormat(
-        SYNTHETIC,
-        "Total img/sec",
-        _line(r"Total img/sec on <np> \w+\(s\): <rate> \+-<spread>(?:\s|$)"),
-        per=JOB,
-        scope=TOTAL,
-    ),
-    RateFormat(
-        OTHER,
-        "Throughput: ",
+    RateFormat(SYNTHETIC, "mg/sec per", _line(r"Img/sec per \w+: <rate> \+-<spread>(?:\s|$)"),
+        per=RANK, scope=MEAN),
+    RateFormat(SYNTHETIC, "Total img/sec",
+        _line(r"Total img/sec on <np> \w+\(s\): <rate> \+-<spread>(?:\s|$)"), per=JOB, scope=TOTAL),
+    RateFormat(OTHER, "Throughput: ",
         _line(r"Throughput: <rate> (?:images|samples|examples)/s\b.*?Num of (?:GPU|CPU)s: <np>"),
-        per=JOB,
-        scope=TOTAL,
-    ),
+        per=JOB, scope=TOTAL),
     # The batch is multiplied by the number of ranks.
-    RateFormat(
-        "timm",
-        r"Train: \d+ \[",
-        _line(
-            r"Train: \d+ \[ *<n>/\d+ .*?Time: <step>s, +<rate>/s +\(<mean_step>s, +<mean_rate>/s\)"
-            r"(?:.*?Data: <data> \(<mean_data>\))?"
-        ),
-        per=JOB,
-        from_zero=True,
-    ),
-    RateFormat(
-        "PyTorch ImageNet example",
-        r"Epoch: \[\d+\]\[",
-        _line(
-            r"Epoch: \[\d+\]\[ *<n>/\d+\]\s+Time +<step> \( *<mean_step>\)"
-            r"(?:\s+Data +<data> \( *<mean_data>\))?"
-        ),
-        from_zero=True,
-    ),
+    RateFormat("timm", r"Train: \d+ \[",
+        _line(r"Train: \d+ \[ *<n>/\d+ .*?Time: <step>s, +<rate>/s +"
+        r"\(<mean_step>s, +<mean_rate>/s\)(?:.*?Data: <data> \(<mean_data>\))?"), per=JOB, from_zero=True),
+    RateFormat("PyTorch ImageNet example", r"Epoch: \[\d+\]\[",
+        _line(r"Epoch: \[\d+\]\[ *<n>/\d+\]\s+Time +<step> \( *<mean_step>\)"
+        r"(?:\s+Data +<data> \( *<mean_data>\))?"), from_zero=True),
     # Means of the last 20 iterations.
-    RateFormat(
-        "torchvision",
-        r"Epoch: \[\d+\] +\[",
-        _line(r"Epoch: \[\d+\] +\[ *<n>/\d+\] .*? time: <step>  ?data: <data>\s"),
-    ),
+    RateFormat("torchvision", r"Epoch: \[\d+\] +\[",
+        _line(r"Epoch: \[\d+\] +\[ *<n>/\d+\] .*? time: <step>  ?data: <data>\s")),
     # Means of the last 10 iterations, or since the line before.
-    RateFormat(
-        "OpenMMLab",
-        r"(?:Epoch|Iter)(?:\(train\) )? *\[ *\d+[\]/]",
-        _line(
-            r"(?:Epoch|Iter)(?:\(train\) )? *\[(?:\d+\]\[)? *<n>/\d+\].*?\btime: <step>,? +"
-            r"data_time: <data>[, ]"
-        ),
-    ),
+    RateFormat("OpenMMLab", r"(?:Epoch|Iter)(?:\(train\) )? *\[ *\d+[\]/]",
+        _line(r"(?:Epoch|Iter)(?:\(train\) )? *\[(?:\d+\]\[)? *<n>/\d+\].*?\btime: <step>,? +"
+        r"data_time: <data>[, ]")),
     # `time` is the mean of the whole job, `data_time` that of 20 iterations.
-    RateFormat(
-        "Detectron2",
-        r"\biter: \d+ ",
-        _line(
-            r"\biter: <n> .*? time: <mean_step>  ?(?:last_time: <step>  ?)?data_time: "
-            r"(?:[\d.]+  ?last_data_time: <data> )?"
-        ),
-        from_zero=True,
-    ),
-    RateFormat(
-        "Keras",
-        "s/step",
-        _line(
-            r"(?:^|[^\d.])<n>/\d+ (?:\[=*>?\.*\] -|\u2501+) .*?"
-            r"\b(?:<mean_step_ms>ms|<mean_step>s)/step"
-        ),
-    ),
+    RateFormat("Detectron2", r"\biter: \d+ ",
+        _line(r"\biter: <n> .*? time: <mean_step>  ?(?:last_time: <step>  ?)?data_time: "
+        r"(?:[\d.]+  ?last_data_time: <data> )?"), from_zero=True),
+    RateFormat("Keras", "s/step", _line(r"(?:^|[^\d.])<n>/\d+ (?:\[=*>?\.*\] -|\u2501+) .*?"
+        r"\b(?:<mean_step_ms>ms|<mean_step>s)/step")),
     # Lightning's bar shows the mean of the epoch, others a smoothed rate. NeMo has its own reader.
     *(
         RateFormat(tool, mark, _line(rf"^(?!.*reduced_train_loss=){bar}{speed}{end}"), STEPS)
@@ -122,16 +74,9 @@ RATE_FORMATS: tuple[RateFormat, ...] = (
         )
         for mark, speed in (("it/s", f"<{mean}rate>it/s"), ("s/it", f"<{mean}step>s/it"))
     ),
-    RateFormat(
-        "Hugging Face Trainer",
-        "'train_runtime'",
-        _line(
-            r"'train_runtime'.*'train_samples_per_second': '?<rate>'?, "
-            r"'train_steps_per_second': '?<steps>'?[,}]"
-        ),
-        per=JOB,
-        scope=TOTAL,
-    ),
+    RateFormat("Hugging Face Trainer", "'train_runtime'",
+        _line(r"'train_runtime'.*'train_samples_per_second': '?<rate>'?, "
+        r"'train_steps_per_second': '?<steps>'?[,}]"), per=JOB, scope=TOTAL),
     *(
         RateFormat(
             "Composer",
@@ -144,50 +89,23 @@ RATE_FORMATS: tuple[RateFormat, ...] = (
         for device, per in (("", JOB), ("device/", RANK))
     ),
     RateFormat("tf.estimator", "global_step/sec: ", _line(r"global_step/sec: <rate>\s*$"), STEPS),
-    RateFormat(
-        "DeepSpeed",
-        r"timer\.py:\d+:stop\]",
+    RateFormat("DeepSpeed", r"timer\.py:\d+:stop\]",
         _line(r"global_step=<n>, RunningAvgSamplesPerSec=<mean_rate>, CurrSamplesPerSec=<rate>,"),
-        per=JOB,
-    ),
+        per=JOB),
     # Until 0.7: only the mean is multiplied by the number of ranks.
-    RateFormat(
-        "DeepSpeed",
-        r"timer\.py:\d+:stop\]",
-        _line(r"\b\d+/<n>, RunningAvgSamplesPerSec=<mean_rate>,"),
-        per=JOB,
-    ),
+    RateFormat("DeepSpeed", r"timer\.py:\d+:stop\]",
+        _line(r"\b\d+/<n>, RunningAvgSamplesPerSec=<mean_rate>,"), per=JOB),
     RateFormat("nanoGPT", r"\biter \d+: loss ", _line(r"\biter <n>: loss \S+, time <step_ms>ms")),
-    RateFormat(
-        "torchtitan",
-        r"\bstep: *\d+ +(?:loss|grad_norm)",
-        _line(r"\bstep: *<n> .*?\b(?:tps|wps): (?P<rate>\d[\d,]*)\s.*?mfu: "),
-        TOKENS,
-        RANK,
-    ),
-    RateFormat(
-        "MaxText",
-        "completed step: ",
-        _line(
-            r"completed step: <n>, seconds: <step>, TFLOP/s/device: [\d.]+, "
-            r"Tokens/s/device: <rate>,"
-        ),
-        TOKENS,
-        RANK,
-    ),
-    RateFormat(
-        "fairseq",
-        r"train_inner \|",
+    RateFormat("torchtitan", r"\bstep: *\d+ +(?:loss|grad_norm)",
+        _line(r"\bstep: *<n> .*?\b(?:tps|wps): (?P<rate>\d[\d,]*)\s.*?mfu: "), TOKENS, RANK),
+    RateFormat("MaxText", "completed step: ",
+        _line(r"completed step: <n>, seconds: <step>, TFLOP/s/device: [\d.]+, "
+        r"Tokens/s/device: <rate>,"), TOKENS, RANK),
+    RateFormat("fairseq", r"train_inner \|",
         _line(r"train_inner \|.*\bwps=<rate>, ups=<steps>, wpb=<per_step>,.*? num_updates=<n>,"),
-        TOKENS,
-        JOB,
-    ),
-    RateFormat(
-        "OpenNMT-py",
-        r"\bStep +\d+/ *\d+; ",
-        _line(r"\bStep +<n>/ *\d+; .*?[ /]<rate> tok/s;"),
-        TOKENS,
-        JOB,
-    ),
+        TOKENS, JOB),
+    RateFormat("OpenNMT-py", r"\bStep +\d+/ *\d+; ",
+        _line(r"\bStep +<n>/ *\d+; .*?[ /]<rate> tok/s;"), TOKENS, JOB),
 )
+# fmt: on
 """The first entry whose line it is counts."""
