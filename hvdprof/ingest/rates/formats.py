@@ -48,7 +48,8 @@ RATE_FORMATS: tuple[RateFormat, ...] = (
     # The batch is multiplied by the number of ranks.
     RateFormat("timm", r"Train: \d+ \[",
         _line(r"Train: \d+ \[ *<n>/\d+ .*?Time: <step>s, +<rate>/s +"
-        r"\(<mean_step>s, +<mean_rate>/s\)(?:.*?Data: <data> \(<mean_data>\))?"), per=JOB, from_zero=True),
+        r"\(<mean_step>s, +<mean_rate>/s\)(?:.*?Data: <data> \(<mean_data>\))?"),
+        per=JOB, from_zero=True),
     RateFormat("PyTorch ImageNet example", r"Epoch: \[\d+\]\[",
         _line(r"Epoch: \[\d+\]\[ *<n>/\d+\]\s+Time +<step> \( *<mean_step>\)"
         r"(?:\s+Data +<data> \( *<mean_data>\))?"), from_zero=True),
