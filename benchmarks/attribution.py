@@ -22,6 +22,8 @@ from benchmarks.case_table import CLOCK, DRIFT_PPM, OFFSET_MS, Result, table
 from benchmarks.page_section import write_section
 from hvdprof import api
 from hvdprof.errors import HvdprofError
+from hvdprof.model.cause_names import ranks_of
+from hvdprof.model.causes import STRAGGLER
 from hvdprof.model.tables.waiting_tables import STRAGGLER_PATTERNS
 from hvdprof.rundir.written_file import write_whole
 
@@ -140,7 +142,11 @@ def found_in(folder: Path, rank: int) -> Result:
         raise CaseFailedError(error.message) from error
     measured = set(run.segments.loc[run.segments["mode"] == "throughput", "pass_id"].astype(str))
     late = derived["stragglers"]
-    late = late[late["pass_id"].astype(str).isin(measured)]
+    late = late[late["pass_id"].astype(str).isin(measured)].copy()
+    # Of a named straggler the cost is that of the first lines.
+    for row in derived["waterfall"].to_dict("records"):
+        if row["term"] == STRAGGLER and (ranks := ranks_of(row)):
+            late.loc[late["rank"].isin(ranks), "cost_ns"] = float(row["time_ns"])
     is_named = late["pattern"].isin(STRAGGLER_PATTERNS)
     named = late[is_named].sort_values("cost_ns", ascending=False)
     own = late[late["rank"] == rank]

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.page_section import write_section
+from hvdprof.analyze.causes.launch_causes import launch_causes
 from hvdprof.analyze.ranks.names import named_causes
-from hvdprof.analyze.steps.replay import costs_of_ranks
 from tests.builders.analysis import autoregressive
 from tests.builders.step_works import PARTS_MS, simulated
 
@@ -85,10 +85,12 @@ def score(task: tuple[Setting, int]) -> Score:
         fault[:: setting.every, rank] = setting.share * STEP_MS
         both = {**extra, phase: extra.get(phase, 0.0) + fault}
         work = simulated(NUM_STEPS, setting.num_ranks, extra_ms=both, seed=seed)
+        causes = named_causes(work)
+        credits = launch_causes(work, [[cause] for cause in causes]).named
         # A straggler of all ranks is any of them: it accuses none.
         named = {
-            of: cause
-            for cause in named_causes(work)
+            of: (cause, credit)
+            for cause, credit in zip(causes, credits, strict=True)
             if len(cause.ranks) < setting.num_ranks
             for of in cause.ranks
         }
@@ -101,8 +103,9 @@ def score(task: tuple[Setting, int]) -> Score:
         truths.append((truth / float(work.step_times.mean()), is_named))
         if is_named:
             rank_right += 1
-            phase_right += named[rank].phase == phase
-            errors.append(costs_of_ranks(work)[rank] / truth - 1)
+            cause, credit = named[rank]
+            phase_right += cause.phase == phase
+            errors.append(credit.share * float(work.step_times.mean()) / truth - 1)
     return Score(num, rank_right, phase_right, another, tuple(errors), tuple(truths))
 
 

@@ -19,10 +19,11 @@ from numpy.typing import NDArray
 
 from benchmarks.page_section import write_section
 from hvdprof.analyze.ranks.names import named_causes
+from hvdprof.analyze.ranks.rank_costs import costs_of_ranks, rank_costs
 from hvdprof.analyze.steps.step_work import StepWork
 from hvdprof.analyze.stragglers.clock_bounds import clocks, corrected, remaining_offsets
 from hvdprof.analyze.stragglers.stragglers import stragglers
-from hvdprof.analyze.stragglers.waiting import UNDECIDED, caused_wait, step_waits
+from hvdprof.analyze.stragglers.waiting import UNDECIDED, step_waits
 from hvdprof.model.tables.waiting_tables import STRAGGLER_PATTERNS
 from tests.builders.step_works import MS, simulated, skewed
 
@@ -91,7 +92,7 @@ def score(setting: Setting, seed: int) -> Score:
         u_ms=u_ns[1:] / MS,
         num_decided=int(decided.sum()),
         num_last_right=int((last == true.arrived.argmax(axis=1))[decided].sum()),
-        is_same=_named(work, u_ns) == _named(true, np.zeros_like(u_ns)),
+        is_same=_named(work) == _named(true),
     )
 
 
@@ -125,8 +126,8 @@ def markdown(scores: dict[Setting, list[Score]]) -> str:
     return "\n".join(lines)
 
 
-def _named(work: StepWork, u_ns: NDArray[np.float64]) -> list[tuple[int, str]]:
-    costs = caused_wait(work, u_ns, KEY)["cost_ns"].to_numpy()
+def _named(work: StepWork) -> list[tuple[int, str]]:
+    costs = costs_of_ranks(rank_costs(work, KEY), work.ranks)
     table = stragglers(work, named_causes(work), costs, KEY)
     late = table[table["pattern"].isin(STRAGGLER_PATTERNS)]
     return list(zip(late["rank"], late["phase"], strict=True))

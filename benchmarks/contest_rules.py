@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hvdprof.analyze.causes.launch_causes import launch_causes
 from hvdprof.analyze.ranks.names import named_causes
 from hvdprof.analyze.stats.uncertainty import NAN
-from hvdprof.analyze.steps.replay import with_ranks_on_time
 from hvdprof.analyze.steps.step_work import StepWork, Times
 
 NO_PHASE = ""
@@ -41,14 +41,15 @@ def waits(work: StepWork) -> Times:
 
 
 def hvdprof(work: StepWork) -> tuple[Suspect, ...]:
-    """The stragglers that hvdprof names; the cost of ranks alike is one replay, shared equally."""
+    """The stragglers that hvdprof names; the cost of ranks alike is the waterfall's, in parts."""
     found = []
-    for cause in named_causes(work):
+    causes = named_causes(work)
+    credits = launch_causes(work, [[cause] for cause in causes]).named
+    for cause, credit in zip(causes, credits, strict=True):
         if len(cause.ranks) == len(work.ranks):
             continue
-        places = [int(np.flatnonzero(work.ranks == rank)[0]) for rank in cause.ranks]
-        cost = float(work.step_times.mean() - with_ranks_on_time(work, places).mean())
-        found += [Suspect(rank, cause.phase, cost / len(places)) for rank in cause.ranks]
+        cost = credit.share * float(work.step_times.mean()) / len(cause.ranks)
+        found += [Suspect(rank, cause.phase, cost) for rank in cause.ranks]
     return tuple(found)
 
 

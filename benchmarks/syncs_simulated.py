@@ -20,7 +20,7 @@ import numpy as np
 from benchmarks.page_section import write_section
 from hvdprof.analyze.causes.launch_causes import launch_causes
 from hvdprof.analyze.ranks.names import named_causes
-from hvdprof.analyze.steps.replay import costs_of_ranks
+from hvdprof.analyze.ranks.rank_costs import costs_of_ranks, rank_costs
 from hvdprof.analyze.steps.step_work import StepWork, Times
 from tests.builders.analysis import autoregressive
 from tests.builders.synced_steps import MS, Piece, fsdp_step, launch_of, own_work
@@ -97,7 +97,7 @@ def _outcome(setting: Setting, seed: int) -> Outcome:
         true_cost=truth_ns / step_ns,
         is_first=is_first,
         is_phase_right=is_first and causes[0].phase == phase,
-        is_costliest=int(costs_of_ranks(work).argmax()) == rank,
+        is_costliest=int(costs_of_ranks(rank_costs(work, ("", "")), work.ranks).argmax()) == rank,
         names_another=any(one.ranks != (rank,) or not setting.share for one in causes),
         cost_error=error,
     )

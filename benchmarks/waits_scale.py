@@ -18,6 +18,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hvdprof.analyze.ranks.names import named_causes
+from hvdprof.analyze.ranks.rank_costs import costs_of_ranks, rank_costs
 from hvdprof.analyze.steps.step_work import StepWork, of_previous
 from hvdprof.analyze.stragglers.arrivals import (
     ArrivalCube,
@@ -152,11 +153,13 @@ def main() -> None:
         first_part_cubes = first_part_cubes or [cube]
     watch.lap("collective_arrivals")
 
-    caused = caused_wait(corrected(work, offsets), u_ns, KEY)
-    watch.lap("caused wait, with a replay per rank")
+    costs = costs_of_ranks(rank_costs(work, KEY), work.ranks)
+    watch.lap("account of each rank")
+    caused_wait(corrected(work, offsets), u_ns, costs, KEY)
+    watch.lap("caused wait")
     causes = named_causes(work)
     watch.lap("named causes")
-    late = stragglers(work, causes, caused["cost_ns"].to_numpy(), KEY)
+    late = stragglers(work, causes, costs, KEY)
     watch.lap("stragglers")
 
     named = late[late["pattern"] != "none"]

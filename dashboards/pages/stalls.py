@@ -51,7 +51,6 @@ _STRAGGLER_COLUMNS = (
     "longest_run",
     "cost_ns",
     "cost_share",
-    "cost_together_ns",
 )
 _INCIDENT_COLUMNS = (
     *("file", "line", "rank", "time_ns", "kind"),

@@ -203,8 +203,8 @@ GLOSSARY: tuple[Term, ...] = (
     ),
     Term(
         "step-time cost",
-        "Reduction of the step time in the replay in which the rank never takes longer than the "
-        "median of the other ranks. Most waits are hidden, so it is usually below the caused wait.",
+        "What the time of a rank beyond the shared one adds to the step: its Shapley value, summed "
+        "over the phases. Most waits are hidden, so it is usually below the caused wait.",
     ),
     Term(
         "clock error",

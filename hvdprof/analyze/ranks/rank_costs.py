@@ -6,6 +6,7 @@ import pandas as pd
 from hvdprof.analyze.ranks.account import Account, account
 from hvdprof.analyze.ranks.rank_times import RankTimes, rank_times
 from hvdprof.analyze.steps.step_work import StepWork, Times, medians_of_others
+from hvdprof.model.arrays import Int64s
 from hvdprof.model.launch_key import LaunchKey
 from hvdprof.model.tables.waiting_tables import RANK_COSTS
 
@@ -45,6 +46,20 @@ def rank_costs(work: StepWork, key: LaunchKey) -> pd.DataFrame:
             "cost_share": means["cost_ns"].ravel() / step_ns,
         }
     )
+
+
+def costs_of_ranks(table: pd.DataFrame, ranks: Int64s) -> Times:
+    """[ranks] What each rank costs in all phases, ns per step; NaN of ranks without an account.
+
+    Never negative: of a rank that is faster, the account can hold a part below 0, since the end of
+    its transfer belongs to no rank.
+
+    Args:
+        table: RANK_COSTS of one launch.
+        ranks: Its ranks.
+    """
+    by_rank = table.groupby("rank")["cost_ns"].sum().reindex(ranks)
+    return np.asarray(np.maximum(by_rank.to_numpy(dtype=np.float64), 0.0))
 
 
 def saved_if_removed(times: RankTimes, parts: Account) -> Times:

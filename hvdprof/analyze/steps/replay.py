@@ -18,13 +18,11 @@ Structured Approach to Performance Analysis", 2019). A change also affects later
 a rank that arrives earlier also starts the next step earlier.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.analyze.steps.step_work import StepWork, Times, medians_of_others
 from hvdprof.analyze.steps.sync_points import SyncPoints
 
@@ -73,64 +71,16 @@ def with_rank_on_time(work: StepWork, place: int) -> NDArray[np.float64]:
 
     Args:
         work: The measured steps.
-        place: The column of the rank in ``work.ranks``.
+        place: The column of the rank in ``work.ranks``; of one rank alone nothing is changed.
     """
-    return with_ranks_on_time(work, [place])
-
-
-def with_ranks_on_time(work: StepWork, places: Sequence[int]) -> NDArray[np.float64]:
-    """[steps] Step times, ns, if none of these ranks takes longer than the median of the others.
-
-    Args:
-        work: The measured steps.
-        places: The columns of the ranks in ``work.ranks``; with all ranks nothing is changed.
-    """
-    if len(places) >= work.own_before_sync.shape[1]:
+    if len(work.ranks) < 2:
         return replay(work)
     points = work.points
-    before, after = (_as_others(times, list(places)) for times in (points.before, points.after))
+    before, after = (_as_others(times, place) for times in (points.before, points.after))
     return replay(work, Change(before=before, after=after))
 
 
-def _as_others(times: Times, places: list[int]) -> Times:
-    others = np.median(np.delete(times, places, axis=1), axis=1, keepdims=True)
+def _as_others(times: Times, place: int) -> Times:
     changed = times.copy()
-    changed[:, places] = np.minimum(changed[:, places], others)
+    changed[:, place] = np.minimum(times[:, place], medians_of_others(times)[:, place])
     return changed
-
-
-def with_each_rank_on_time(work: StepWork) -> Times:
-    """[steps, ranks] Step times, ns, as of ``with_rank_on_time`` for the rank of each column.
-
-    One pass for all ranks, instead of one replay per rank.
-
-    Args:
-        work: The measured steps of two ranks or more.
-    """
-    points = work.points
-    before, after = (
-        np.minimum(times, medians_of_others(times)) for times in (points.before, points.after)
-    )
-    rest, begun = _rest_and_begun(points, points.tail, points.after)
-    own_rest, own_begun = _rest_and_begun(points, points.tail, after)
-    return points.of_steps(
-        _with_own(begun + points.before, own_begun + before)
-        + _with_own(rest, own_rest)
-        - _with_own(begun, own_begun)
-    )
-
-
-def costs_of_ranks(work: StepWork) -> Times:
-    """[ranks] Step-time cost of the lateness of each rank, ns; never negative, NaN of one rank."""
-    if len(work.ranks) < 2:
-        return np.full(len(work.ranks), NAN)
-    saved = work.step_times.mean() - with_each_rank_on_time(work).mean(axis=0)
-    return np.asarray(np.maximum(saved, 0.0))
-
-
-def _with_own(times: Times, own: Times) -> Times:
-    """The largest time of each step with that of the column's rank replaced by its ``own``."""
-    rows, last = np.arange(len(times)), times.argmax(axis=1)
-    others = np.broadcast_to(times.max(axis=1, keepdims=True), times.shape).copy()
-    others[rows, last] = np.partition(times, -2, axis=1)[:, -2]
-    return np.asarray(np.maximum(others, own))

@@ -11,15 +11,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hvdprof.analyze.ranks.account import account
 from hvdprof.analyze.ranks.delay import LEAST_STEPS_OF_CAUSE, SMALLEST_SHARE, run_starts
 from hvdprof.analyze.ranks.named_cause import LASTING, STRAGGLER, NamedCause
 from hvdprof.analyze.ranks.own_time import lateness_of, own_times
 from hvdprof.analyze.ranks.phases import LEAST_EXPLAINED
-from hvdprof.analyze.ranks.rank_times import rank_times
 from hvdprof.analyze.stats.distributions import normal_quantile
 from hvdprof.analyze.stats.uncertainty import CONFIDENCE, NAN, mean_of
-from hvdprof.analyze.steps.replay import with_ranks_on_time
 from hvdprof.analyze.steps.step_work import StepWork, Times
 from hvdprof.model.arrays import Bools
 from hvdprof.model.launch_key import LaunchKey
@@ -66,7 +63,7 @@ def stragglers(
     Args:
         work: The steps of the launch.
         causes: Its named causes, largest first.
-        costs: [ranks] Step-time cost of each rank's lateness by replay, ns.
+        costs: [ranks] What each rank costs (``costs_of_ranks``), ns per step.
         key: The launch.
     """
     spans = own_times(work)
@@ -77,8 +74,7 @@ def stragglers(
     late = lateness_of(work, spans)
     is_late = late >= SMALLEST_SHARE * step_ns
     late_ranks = [cause for cause in causes if cause.kind == STRAGGLER]
-    rest = ROTATING if not late_ranks and _is_rotating(work, step_ns) else NONE
-    together = {id(late_rank): _cost_together(work, late_rank) for late_rank in late_ranks}
+    rest = ROTATING if not late_ranks and _is_rotating(costs, step_ns) else NONE
     is_last = spans.length.argmax(axis=1)
     rows: list[dict[str, object]] = []
     for place, rank in enumerate(work.ranks.tolist()):
@@ -88,7 +84,6 @@ def stragglers(
         last = float((is_last == place).mean())
         low, high = wilson(last, num_steps)
         when_late = late[is_late[:, place], place]
-        cost = together[id(cause)] if cause is not None else NAN
         rows.append(
             {
                 "pass_id": key[0],
@@ -106,8 +101,6 @@ def stragglers(
                 "lateness_when_late_ns": float(when_late.mean()) if len(when_late) else NAN,
                 "cost_ns": float(costs[place]),
                 "cost_share": float(costs[place]) / step_ns,
-                "cost_together_ns": cost,
-                "cost_together_share": cost / step_ns,
             }
         )
     return STRAGGLERS.frame(rows)
@@ -138,21 +131,9 @@ def _named(
     }
 
 
-def _cost_together(work: StepWork, cause: NamedCause) -> float:
-    """Common cost of the ranks of a cause, ns: fixing one alone leaves the others."""
-    if len(cause.ranks) == len(work.ranks):
-        return NAN
-    places = np.searchsorted(work.ranks, cause.ranks).tolist()
-    saved = work.step_times.mean() - with_ranks_on_time(work, places).mean()
-    return max(float(saved), 0.0)
-
-
-def _is_rotating(work: StepWork, step_ns: float) -> bool:
-    times = rank_times(work)
-    of_points = account(times).costs_ns.sum(axis=2)
-    by_rank = times.of_steps(of_points).mean(axis=0)
-    whole = float(by_rank.sum())
-    return whole >= SMALLEST_SHARE * step_ns and float(by_rank.max()) < LEAST_EXPLAINED * whole
+def _is_rotating(costs: Times, step_ns: float) -> bool:
+    whole = float(costs.sum())
+    return whole >= SMALLEST_SHARE * step_ns and float(costs.max()) < LEAST_EXPLAINED * whole
 
 
 def wilson(share: float, num: int) -> tuple[float, float]:

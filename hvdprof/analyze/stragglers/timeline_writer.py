@@ -42,5 +42,5 @@ def without_timeline_writer(stragglers: pd.DataFrame, segments: pd.DataFrame) ->
     own = stragglers.reset_index(drop=True)
     own.loc[rows, "pattern"] = TIMELINE_WRITER
     own.loc[rows, "phase"] = ""
-    own.loc[rows, ["phase_share", "cost_together_ns", "cost_together_share"]] = NAN
+    own.loc[rows, "phase_share"] = NAN
     return STRAGGLERS.frame(own)

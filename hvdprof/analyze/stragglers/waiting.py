@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from hvdprof.analyze.ranks.named_cause import NamedCause
 from hvdprof.analyze.ranks.names import named_causes
-from hvdprof.analyze.ranks.rank_costs import rank_costs
-from hvdprof.analyze.steps.replay import costs_of_ranks
+from hvdprof.analyze.ranks.rank_costs import costs_of_ranks, rank_costs
 from hvdprof.analyze.steps.step_work import StepWork, Times
 from hvdprof.analyze.stragglers.arrivals import (
     ArrivalCube,
@@ -122,14 +121,20 @@ def last_of_steps(waits: StepWaits, per_step: int) -> NDArray[np.int64]:
     return np.where(of_steps.any(axis=1), of_steps.argmax(axis=1), UNDECIDED)
 
 
-def caused_wait(work: StepWork, u_ns: Times, key: LaunchKey) -> pd.DataFrame:
-    """CAUSED_WAIT of one launch; ``u_ns`` [ranks] is the clock error of each rank."""
+def caused_wait(work: StepWork, u_ns: Times, costs: Times, key: LaunchKey) -> pd.DataFrame:
+    """CAUSED_WAIT of one launch.
+
+    Args:
+        work: The steps of the launch.
+        u_ns: [ranks] The clock error of each rank.
+        costs: [ranks] What each rank costs (``costs_of_ranks``).
+        key: The launch.
+    """
     points = work.points
     waits = step_waits(points.arrived, u_ns, points.submitted)
     last = last_of_steps(waits, points.per_step)
     step_ns = float(work.step_times.mean())
     num_ranks = len(work.ranks)
-    costs = costs_of_ranks(work)
     return CAUSED_WAIT.frame(
         {
             "pass_id": [key[0]] * num_ranks,
@@ -182,12 +187,13 @@ def waiting_tables(arrivals: pd.DataFrame, works: Mapping[LaunchKey, StepWork]) 
         grid[rows] = last
     clocks_of = {key: clocks(work, ready.get(key), key) for key, work in several.items()}
     named = {key: named_causes(work) for key, work in works.items()}
-    late, caused, on_one_clock = [], [], dict(works)
+    late, caused, account, on_one_clock = [], [], [], dict(works)
     for key, work in several.items():
         offsets, u_ns = remaining_offsets(clocks_of[key]), clocks_of[key]["u_ns"].to_numpy()
         on_one_clock[key] = corrected(work, offsets)
-        caused.append(caused_wait(on_one_clock[key], u_ns, key))
-        costs = caused[-1]["cost_ns"].to_numpy()
+        account.append(rank_costs(work, key))
+        costs = costs_of_ranks(account[-1], work.ranks)
+        caused.append(caused_wait(on_one_clock[key], u_ns, costs, key))
         late.append(stragglers(on_one_clock[key], named[key], costs, key))
     cubes = (_on_corrected_clocks(cube, clocks_of) for cube in arrival_cubes(chosen))
     return WaitingTables(
@@ -195,7 +201,7 @@ def waiting_tables(arrivals: pd.DataFrame, works: Mapping[LaunchKey, StepWork]) 
         collective_arrivals=_joined(COLLECTIVE_ARRIVALS, [collective_arrivals(c) for c in cubes]),
         caused_wait=_joined(CAUSED_WAIT, caused),
         stragglers=_joined(STRAGGLERS, late),
-        rank_costs=_joined(RANK_COSTS, [rank_costs(work, key) for key, work in several.items()]),
+        rank_costs=_joined(RANK_COSTS, account),
         works=on_one_clock,
         named=named,
     )

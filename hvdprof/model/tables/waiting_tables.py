@@ -126,8 +126,8 @@ CAUSED_WAIT = Table(
             "cost_ns",
             "float64",
             "ns",
-            "Step-time cost, per step: reduction of the step time in the replay in which the rank "
-            "never takes longer than the median of the other ranks.",
+            "Step-time cost, per step: the sum of `rank_costs` over the phases, 0 at least. Over "
+            "the ranks it sums to what their differences add to the step. NaN without an account.",
         ),
         Column("cost_share", "float64", "ratio", "`cost_ns` divided by the step time."),
     ),
@@ -186,19 +186,6 @@ STRAGGLERS = Table(
         ),
         Column("cost_ns", "float64", "ns", "As in `caused_wait`."),
         Column("cost_share", "float64", "ratio", "As in `caused_wait`."),
-        Column(
-            "cost_together_ns",
-            "float64",
-            "ns",
-            "Step-time cost of all stragglers of the same pattern and phase together, by the same "
-            "replay; NaN where the rank is no straggler.",
-        ),
-        Column(
-            "cost_together_share",
-            "float64",
-            "ratio",
-            "`cost_together_ns` divided by the mean step time.",
-        ),
     ),
 )
 LATENESS = Table(

@@ -1,5 +1,6 @@
 """Who waited for whom in one cell, as a table in a terminal."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -8,9 +9,10 @@ from rich.table import Table
 from rich.text import Text
 
 from hvdprof import units
-from hvdprof.model.cause_names import within
+from hvdprof.model.cause_names import ranks_of, within
 from hvdprof.model.causes import STRAGGLER
 from hvdprof.model.cell_key import of_base_cell, place_name
+from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.launch_key import LAUNCH, is_finished
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.waiting_tables import CAUSED_WAIT, CLOCKS, STRAGGLER_PATTERNS, STRAGGLERS
@@ -56,6 +58,8 @@ def shape_caused_wait(analysis: RunAnalysis) -> CausedWaitPage | None:
         ["share_last", "waited_ns", "caused_wait_ns", "wait_as_last_ns", "cost_ns", "cost_share"]
     ].mean()
     order = by_rank.sort_values("cost_ns", ascending=False, kind="stable")
+    causes = _causes(analysis)
+    stragglers = [row for row in causes.to_dict("records") if row["term"] == STRAGGLER]
     rows = tuple(
         CausedWaitRow(
             rank=str(rank),
@@ -64,18 +68,17 @@ def shape_caused_wait(analysis: RunAnalysis) -> CausedWaitPage | None:
             caused_wait=units.milliseconds(row["caused_wait_ns"]),
             wait_as_last=units.milliseconds(row["wait_as_last_ns"]),
             cost=f"{units.milliseconds(row['cost_ns'])} {units.percent(row['cost_share'])}",
-            pattern=_pattern(patterns[patterns["rank"] == rank], launches),
+            pattern=_pattern(int(str(rank)), stragglers, patterns, launches),
         )
         for rank, row in order.head(_MOST_RANKS).iterrows()
     )
     verdict = analysis.verdict
     over = "mean over one launch" if launches == 1 else f"mean of {launches} launches"
     left_out = len(order) - len(rows)
-    has_straggler = (_causes(analysis)["term"] == STRAGGLER).any()
-    jitter = "The waterfall leaves out a straggler's own jitter. " if has_straggler else ""
+    jitter = "The waterfall leaves out a straggler's own jitter. " if stragglers else ""
     meaning = (
         "Wait caused: the rank's Shapley share of all waiting; as last: wait while only this rank "
-        f"was missing. Step-time cost: of all its delays. {jitter}"
+        f"was missing. Step-time cost: what all its delays add to the step. {jitter}"
     )
     more = f"{left_out} more ranks: --section caused_wait. " if left_out > 0 else ""
     return CausedWaitPage(
@@ -132,7 +135,14 @@ def _causes(analysis: RunAnalysis) -> pd.DataFrame:
     return of_base_cell(rows, verdict.model, verdict.np, verdict.engine)
 
 
-def _pattern(rows: pd.DataFrame, launches: int) -> str:
+def _pattern(rank: int, causes: Sequence[FrameRow], patterns: pd.DataFrame, launches: int) -> str:
+    """The pattern of the cause in WATERFALL that names the rank, else of launches of their own."""
+    for cause in causes:
+        if rank in ranks_of(cause):
+            num = int(cause["num_launches"])
+            often = "" if num == launches else f", {num} of {launches} launches"
+            return f"{cause['pattern']}{within(str(cause['phase']))}{often}"
+    rows = patterns[patterns["rank"] == rank]
     named = rows[rows["pattern"].isin(STRAGGLER_PATTERNS)]
     if named.empty:
         rotating = bool((rows["pattern"] == "rotating").mean() > 1 / 2) if len(rows) else False

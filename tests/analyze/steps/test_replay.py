@@ -1,15 +1,10 @@
-import math
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from hvdprof.analyze.steps.replay import (
     Change,
-    costs_of_ranks,
     on_ideal_network,
     replay,
-    with_each_rank_on_time,
     with_rank_on_time,
 )
 from hvdprof.analyze.steps.step_work import step_work
@@ -64,18 +59,6 @@ def test_a_rank_on_time_gives_back_what_it_was_late():
     assert replay(work) == pytest.approx(with_rank_on_time(work, 1))
 
 
-@pytest.mark.parametrize("num_ranks", [2, 3, 6])
-def test_every_rank_on_time_is_each_alone_side_by_side(num_ranks):
-    work = simulated(40, num_ranks, noise=0.2, seed=num_ranks)
-    # Some steps are missing: what comes after them begins anew.
-    work = replace(work, follows=np.arange(40) % 7 != 0)
-
-    of_each = with_each_rank_on_time(work)
-
-    for place in range(num_ranks):
-        assert of_each[:, place] == pytest.approx(with_rank_on_time(work, place), abs=1e-3)
-
-
 def test_slow_updates_move_the_next_arrival():
     work = simulated(20, 2, noise=0.0)
     after = work.own_after_release.copy()
@@ -84,10 +67,3 @@ def test_slow_updates_move_the_next_arrival():
     slower = replay(work, Change(after=after))
 
     assert slower == pytest.approx(work.step_times + 4 * MS, abs=1)
-
-
-def test_cost_of_each_rank() -> None:
-    work = simulated(2, 2, noise=0.0, extra_ms={"data": np.array([0.0, 20.0])})
-
-    assert costs_of_ranks(work).tolist() == pytest.approx([0, 20 * MS])
-    assert math.isnan(costs_of_ranks(simulated(2, 1))[0])

@@ -5,9 +5,9 @@ import pytest
 
 from hvdprof.analyze.ranks.names import named_causes
 from hvdprof.analyze.ranks.own_time import lateness, own_times
+from hvdprof.analyze.ranks.rank_costs import costs_of_ranks, rank_costs
 from hvdprof.analyze.steps.step_work import of_previous
 from hvdprof.analyze.stragglers.stragglers import lateness_table, longest_run, stragglers, wilson
-from hvdprof.analyze.stragglers.waiting import caused_wait
 from hvdprof.model.tables.waiting_tables import STRAGGLER_PATTERNS
 from tests.builders.analysis import autoregressive
 from tests.builders.step_works import MS, simulated
@@ -17,7 +17,7 @@ STEPS, RANKS = 60, 4
 
 
 def table_of(work):
-    costs = caused_wait(work, np.zeros(len(work.ranks)), KEY)["cost_ns"].to_numpy()
+    costs = costs_of_ranks(rank_costs(work, KEY), work.ranks)
     return stragglers(work, named_causes(work), costs, KEY)
 
 
@@ -96,14 +96,15 @@ def test_irregular_stalls_of_both_ranks_are_any_ranks() -> None:
     assert table["cost_share"].max() > 0.1
 
 
-def test_ranks_of_a_slow_host_are_named_together_though_each_alone_costs_nothing() -> None:
+def test_ranks_of_a_slow_host_are_named_together_and_share_their_cost() -> None:
     work = simulated(100, 4, extra_ms={"backward": np.array([0, 0, 20.0, 20.0])})
 
     row = table_of(work).set_index("rank")
 
     assert row["pattern"].tolist() == ["none", "none", "persistent", "persistent"]
     assert row["phase"].tolist() == ["", "", "backward", "backward"]
-    assert row["cost_share"].max() < 0.02
+    half = 10 * MS / float(work.step_times.mean())
+    assert row["cost_share"].tolist() == pytest.approx([0, 0, half, half], abs=0.01)
 
 
 def test_rotating_stragglers_are_not_named():
@@ -168,7 +169,7 @@ def test_runs_and_shares():
     assert wilson(0.5, 20) == pytest.approx((0.299, 0.701), abs=0.001)
 
 
-def test_two_ranks_of_a_slow_host_cost_together_what_neither_costs_alone() -> None:
+def test_two_ranks_of_a_slow_host_share_what_they_cost() -> None:
     extra = np.zeros((STEPS, RANKS))
     extra[:, 2:] = 20.0
 
@@ -176,11 +177,10 @@ def test_two_ranks_of_a_slow_host_cost_together_what_neither_costs_alone() -> No
 
     late, others = table[table["rank"] >= 2], table[table["rank"] < 2]
     assert late["pattern"].tolist() == ["persistent", "persistent"]
-    assert late["cost_ns"].max() < 0.1 * MS
-    assert late["cost_together_ns"].tolist() == pytest.approx([20 * MS] * 2, rel=0.01)
+    assert late["cost_ns"].tolist() == pytest.approx([10 * MS] * 2, rel=0.01)
     share = 20 * MS / late["lateness_ns"].iloc[0]
     assert share == pytest.approx(1, rel=0.05)
-    assert others[["cost_together_ns", "cost_together_share"]].isna().all(axis=None)
+    assert others["cost_ns"].max() < 0.1 * MS
 
 
 def test_lateness_holds_every_rank_of_every_step_with_a_known_start():

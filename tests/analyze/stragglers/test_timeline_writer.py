@@ -16,7 +16,7 @@ def launch(pass_id, mode, **values):
 
 def late(pass_id, pattern, rank=0):
     row = {"pass_id": pass_id, "segment": "s", "rank": rank, "pattern": pattern, "phase": "forward"}
-    return row | {"phase_share": 0.9, "cost_together_ns": 1e6, "lateness_ns": 2e6}
+    return row | {"phase_share": 0.9, "lateness_ns": 2e6}
 
 
 def patterns(rows, launches):

@@ -68,5 +68,5 @@ def test_the_cost_of_a_rank_says_that_jitter_is_in_it(tmp_path):
 def test_the_footnote_names_no_straggler_where_there_is_none(tmp_path):
     analysis = analysis_of(tmp_path / "run", sweep({0: 10.0, 2: 14.0}, blocked_ms={2: 3.0}))
     text = " ".join(printed(analysis, 120).split())
-    assert "Step-time cost: of all its delays. " in text
+    assert "Step-time cost: what all its delays add to the step. " in text
     assert "a straggler above" not in text
