@@ -88,9 +88,22 @@ def _usual(times: Times) -> Times:
     known = ~np.isnan(times).all(axis=(0, 2))
     if not known.any():
         return np.zeros(times.shape[2])
-    median = np.nanmedian if np.isnan(times).any() else np.median
-    of_ranks = median(times[:, known], axis=0)
+    of_ranks = known_medians(times[:, known])
     return np.asarray(np.sort(of_ranks, axis=0)[(len(of_ranks) - 1) // 2])
+
+
+def known_medians(times: Times) -> Times:
+    """Medians over the first axis without NaN; 0 where all are NaN."""
+    num = (~np.isnan(times)).sum(axis=0)
+    if (num == len(times)).all():
+        return np.asarray(np.median(times, axis=0))
+    # NaN are sorted to the end.
+    ordered = np.sort(times, axis=0)
+    low, high = (
+        np.take_along_axis(ordered, np.maximum(place, 0)[None], axis=0)[0]
+        for place in ((num - 1) // 2, num // 2)
+    )
+    return np.asarray(np.where(num > 0, (low + high) / 2, 0.0))
 
 
 def _medians(times: Times, counted: Bools, usual: Times) -> Times:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hvdprof.analyze.ranks.account import known_medians
 from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.analyze.steps.step_work import Times
 from hvdprof.model.arrays import Bools
@@ -77,8 +78,7 @@ def without(excess: Times, delay: Delay) -> Times:
     affected, own = delay.affected[:, columns], excess[:, columns]
     changed = excess.copy()
     if delay.is_event:
-        free = np.where(affected, np.nan, own)
-        usual = np.array([np.nanmedian(one) if not np.isnan(one).all() else 0.0 for one in free.T])
+        usual = known_medians(np.where(affected, np.nan, own))
         changed[:, columns] = np.where(affected, np.minimum(own, usual), own)
     else:
         changed[:, columns] = np.where(affected, np.minimum(own, 0.0), own)

@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from hvdprof.analyze.ranks.account import known_medians
 from hvdprof.analyze.ranks.delay import Delay
 from hvdprof.analyze.ranks.own_time import MIXED
 from hvdprof.analyze.stats.uncertainty import NAN
@@ -77,10 +78,7 @@ class OwnTimes:
         columns = list(delay.places)
         times = self.own[:, columns]
         free = np.where(delay.affected[:, columns][..., None], np.nan, times)
-        known = ~np.isnan(free).all(axis=0)
-        usual = np.zeros(times.shape[1:])
-        usual[known] = np.nanmedian(free[:, known], axis=0)
-        times = times - usual
+        times = times - known_medians(free)
         if len(columns) == 1 and self.own.shape[1] > 1:
             return times - self._others_beyond_usual[:, columns]
         others = np.delete(self.own, columns, axis=1)

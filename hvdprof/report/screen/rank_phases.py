@@ -42,6 +42,8 @@ _NOTABLE = 0.02
 _DIGITS = 2
 """Significant digits: a mean without an interval supports no more."""
 
+_OF_NO_CAUSE = "No cause names this rank: it may be chance."
+
 _FULL = 0.2
 """The tint is full from this share of the step on, as for an error."""
 
@@ -191,11 +193,11 @@ def _sentence(outlier: _Outlier | None) -> str:
 
 
 def _cost(waterfall: pd.DataFrame, rank: int) -> str:
-    """What the delays of that rank alone cost by the waterfall; empty where none are named."""
-    stragglers = waterfall[waterfall["term"] == STRAGGLER].to_dict("records")
-    own = [row for row in stragglers if ranks_of(row) == (rank,)]
+    """What the delays of that rank alone cost by the waterfall, or that no cause names it."""
+    rows = waterfall.to_dict("records")
+    own = [row for row in rows if row["term"] == STRAGGLER and ranks_of(row) == (rank,)]
     if not own:
-        return ""
+        return "" if any(rank in ranks_of(row) for row in rows) else _OF_NO_CAUSE
     cost_ns, low_ns, high_ns = (
         sum(float(row[f"time{end}_ns"]) for row in own) for end in ("", "_low", "_high")
     )

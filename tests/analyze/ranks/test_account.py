@@ -5,7 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hvdprof.analyze.ranks.account import account, costs_of, credit, shapley_of_max, shared
+from hvdprof.analyze.ranks.account import (
+    account,
+    costs_of,
+    credit,
+    known_medians,
+    shapley_of_max,
+    shared,
+)
 from hvdprof.analyze.ranks.rank_times import RankTimes, rank_times
 from tests.builders.step_works import MS, simulated
 
@@ -90,3 +97,14 @@ def test_the_costs_of_a_rank_lie_in_the_phases_of_its_excess():
 
 def test_the_credit_of_a_late_rank_is_against_the_others_as_one():
     np.testing.assert_allclose(credit(np.array([[30.0, 10.0, 5.0]])), [[25.0, 5.0, 2.5]])
+
+
+@pytest.mark.parametrize("num_known", [0, 1, 2, 7])
+def test_known_medians_leave_out_nan(num_known):
+    times = np.random.default_rng(num_known).random((7, 3))
+    times[num_known:, 1] = np.nan
+
+    expected = np.median(times[:num_known, 1]) if num_known else 0.0
+    assert known_medians(times).tolist() == pytest.approx(
+        [np.median(times[:, 0]), expected, np.median(times[:, 2])]
+    )

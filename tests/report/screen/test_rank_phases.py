@@ -41,7 +41,10 @@ def test_a_slow_rank_that_is_no_named_straggler_has_no_cost(tmp_path):
     causes = finished.table("waterfall")
     causes.loc[causes["term"] == "straggler", "ranks"] = "3"
     strip = rank_phases(finished, verdict_cell(finished))
-    assert strip.sentence == "Rank 2 is slower by 3.0 ms in forward (23 % of the mean step)."
+    slower = "Rank 2 is slower by 3.0 ms in forward (23 % of the mean step)."
+    assert strip.sentence == f"{slower} No cause names this rank: it may be chance."
+    causes.loc[causes["term"] == "straggler", "ranks"] = "1, 2"
+    assert rank_phases(finished, verdict_cell(finished)).sentence == slower
 
 
 @pytest.mark.heavy
