@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hvdprof.analyze.ranks.chances import chances_of_costs
+from hvdprof.analyze.ranks.chances import block_length, chances_of_costs
 from hvdprof.analyze.ranks.delay import SMALLEST_SHARE
 from hvdprof.analyze.ranks.rank_times import RankTimes
 from hvdprof.analyze.steps.step_work import Times
@@ -80,11 +80,7 @@ def queue_waits(times: RankTimes, step_ns: float) -> QueueWaits | None:
     waits = data - shortest if place >= 0 else np.where(stalls, above, 0.0)
     share = np.divide(waits, data, out=np.zeros_like(data), where=data > 0)
     of_points = np.repeat(share, times.per_step, axis=0) * times.own_ns[..., place]
-    waited = np.where(stalls, above, 0.0).sum(axis=0)
-    longest = np.flatnonzero(waited >= AS_MUCH * waited.max())
-    if 2 * len(longest) > len(num) or _chance(np.where(stalls, above, 0.0)) > CHANCE:
-        return QueueWaits(of_points, ())
-    return QueueWaits(of_points, tuple(longest.tolist()))
+    return QueueWaits(of_points, _longest(np.where(stalls, above, 0.0)))
 
 
 def without_empty_queues(times: RankTimes, step_ns: float) -> RankTimes:
@@ -102,9 +98,14 @@ def without_empty_queues(times: RankTimes, step_ns: float) -> RankTimes:
     return replace(times, own_ns=changed)
 
 
-def _chance(waits: Times) -> float:
-    """The chance of the rank that waits most, were each wait any rank's."""
-    return float(chances_of_costs([waits], 1).min())
+def _longest(waits: Times) -> tuple[int, ...]:
+    """The columns of the ranks that wait longest, of waits [steps, ranks]; empty as stated."""
+    waited = waits.sum(axis=0)
+    is_long = waited >= AS_MUCH * waited.max()
+    if 2 * is_long.sum() > len(waited):
+        return ()
+    chances = chances_of_costs([waits], block_length(waits, is_long))
+    return tuple(np.flatnonzero(is_long).tolist()) if chances.min() <= CHANCE else ()
 
 
 def _place(times: RankTimes) -> int:

@@ -12,15 +12,15 @@ from tests.builders.step_works import simulated
 STEPS = 40
 
 
-def waiting(*waits_ms, seed=0):
+def waiting(*waits_ms, seed=0, steps=STEPS):
     """A launch whose ranks wait for data: of each the wait, in steps of its own turn."""
     rng = np.random.default_rng(seed)
-    turn = rng.integers(0, len(waits_ms), STEPS)
-    extra = np.zeros((STEPS, len(waits_ms)))
+    turn = rng.integers(0, len(waits_ms), steps)
+    extra = np.zeros((steps, len(waits_ms)))
     for rank, wait_ms in enumerate(waits_ms):
         extra[turn == rank, rank] = wait_ms
     extra[::5] = 0.0
-    return simulated(STEPS, len(waits_ms), extra_ms={"data": extra}, seed=seed), extra
+    return simulated(steps, len(waits_ms), extra_ms={"data": extra}, seed=seed), extra
 
 
 def found_in(work):
@@ -32,7 +32,7 @@ def found_in(work):
     [((30.0, 30.0), ()), ((50.0, 13.0), (0,)), ((13.0, 50.0), (1,)), ((30.0, 30.0, 9.0, 30.0), ())],
 )
 def test_ranks_with_a_third_of_the_longest_waits_wait_about_as_long(waits_ms, longest):
-    work, _ = waiting(*waits_ms)
+    work, _ = waiting(*waits_ms, steps=120)
 
     found = found_in(work)
     assert found is not None
@@ -78,6 +78,18 @@ def test_no_rank_waits_longest_where_each_wait_is_of_any_rank(seed):
     rng = np.random.default_rng(seed)
     extra = np.zeros((STEPS, 4))
     extra[np.arange(0, STEPS, 3), rng.integers(0, 4, len(range(0, STEPS, 3)))] = 50.0
+    work = simulated(STEPS, 4, extra_ms={"data": extra}, seed=seed)
+
+    found = found_in(work)
+    assert found is None or found.longest == ()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_nor_where_the_machine_delays_one_rank_after_the_other_for_a_while(seed):
+    rng = np.random.default_rng(seed)
+    extra = np.zeros((STEPS, 4))
+    for first in range(0, STEPS, 8):
+        extra[first : first + 5, rng.integers(4)] = 50.0
     work = simulated(STEPS, 4, extra_ms={"data": extra}, seed=seed)
 
     found = found_in(work)
