@@ -244,7 +244,7 @@ def _negative_overhead(scaling: pd.DataFrame) -> Iterator[Note]:
         text = (
             f"{_number(len(negative), 'cell')} with trace overhead not measurable: it is "
             f"negative, {overhead} for {worst['model']} at np={worst['np']} ({_setting(worst)}). "
-            "The machine was disturbed during the passes."
+            "Something else slowed the passes without a timeline more, such as other processes."
         )
         yield Note(NoteCode.NEGATIVE_OVERHEAD, text, number=len(negative))
 

@@ -124,7 +124,8 @@ def _title(verdict: Verdict, baseline: str, lost_ns: float) -> str:
     compared = "more" if lost_ns >= 0 else "less"
     place = place_name(verdict.model, verdict.np, verdict.engine)
     if not baseline:
-        return f"{place}: {more} per step beyond the compute of ranks that are no stragglers"
+        whose = "that the ranks share" if verdict.np > 1 else "of the rank"
+        return f"{place}: {more} per step beyond the compute {whose}"
     return f"{place}: {more} {compared} per step than {baseline}"
 
 

@@ -182,5 +182,6 @@ def test_a_negative_trace_overhead_is_not_measurable(high: float, number: int) -
     if number:
         assert negative == [
             "1 cell with trace overhead not measurable: it is negative, -8.0 ± 4.1 % for "
-            "resnet18 at np=2 (none, average). The machine was disturbed during the passes."
+            "resnet18 at np=2 (none, average). Something else slowed the passes without a timeline "
+            "more, such as other processes."
         ]

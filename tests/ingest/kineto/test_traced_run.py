@@ -484,7 +484,7 @@ def test_median_and_mean_of_a_step_are_named_where_they_differ() -> None:
         analysis.verdict.sentence
     )
     text = _rendered(analysis, "terminal")
-    assert "per step beyond the compute of ranks that are no stragglers" in " ".join(text.split())
+    assert "per step beyond the compute that the ranks share" in " ".join(text.split())
     assert "# for dashboard and export" in text
     # Its traces are the run itself, and too few steps have a 95th percentile.
     assert "PyTorch profiler trace of rank" not in text

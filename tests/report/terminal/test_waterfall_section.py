@@ -67,7 +67,7 @@ def test_one_size_alone_is_held_against_its_own_compute(tmp_path):
     page = shape_waterfall(analysis_of(tmp_path / "run", sweep({2: 12.5}, blocked_ms={2: 2.5})))
 
     assert page.title == (
-        "mnist on 2 ranks: 3.50 ms per step beyond the compute of ranks that are no stragglers"
+        "mnist on 2 ranks: 3.50 ms per step beyond the compute that the ranks share"
     )
 
 
