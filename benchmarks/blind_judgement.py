@@ -21,7 +21,8 @@ OF_NO_RANK = (NONE, INPUT, PAUSES, ROTATING)
 IN_TURN = "ranks wait for data in turn"
 """Said of any rank that waits: at random, or behind queues of all ranks."""
 
-_RANKS = re.compile(r"\branks? (\d+(?:(?:, | and )\d+)*)")
+# A time may follow: "rank 1, 6.27 ms per step".
+_RANKS = re.compile(r"\branks? (\d+(?:(?:, | and )\d+(?![\d.]|\s*ms\b))*)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -114,6 +114,7 @@ def test_a_bug_costs_10_to_60_percent_of_a_step_and_lies_where_it_can(seed):
         (drawn(STEADY, (1, "forward")), "straggler rank 2, forward phase", [row("2")], (0, 1, 1)),
         (drawn(STEADY, (1, "forward")), "rank 1, forward", [row("1"), row("2")], (1, 1, 1)),
         (drawn(STEADY, (1, "forward")), "exposed transfer", [], (0, 0, 0)),
+        (drawn(STEADY, (1, "forward")), "rank 1, 6.27 ms in forward", [row("1")], (1, 1, 0)),
         (drawn(NONE), "exposed transfer", [], (1, None, 0)),
         (drawn(NONE), "jitter, most of it of rank 1", [], (0, None, 1)),
         (drawn(INPUT, (0, "data")), "input-bound: every rank waits for data", [], (1, 1, 0)),

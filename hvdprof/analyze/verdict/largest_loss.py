@@ -17,6 +17,7 @@ from hvdprof.model.causes import (
     BASELINE_CREDIT,
     CAUSES,
     INPUT_BOUND,
+    JITTER,
     OUTSIDE_PHASES,
     PAUSE,
     STRAGGLER,
@@ -209,7 +210,10 @@ def _following(row: FrameRow, others: Sequence[FrameRow]) -> FrameRow | None:
 
     A phase of all ranks follows only where the largest loss has no address at all.
     """
-    addressed = (one for one in others if ranks_of(one) or one["term"] in (STRAGGLER, PAUSE))
+    known = set(ranks_of(row))
+    # Jitter of a rank that is named already says nothing new.
+    new = (one for one in others if one["term"] != JITTER or not known.issuperset(ranks_of(one)))
+    addressed = (one for one in new if ranks_of(one) or one["term"] in (STRAGGLER, PAUSE))
     if (found := next(addressed, None)) is not None:
         return found
     phases = (INPUT_BOUND, OUTSIDE_PHASES)

@@ -103,6 +103,11 @@ INPUT = cause("input-bound", 0.3)
         ([SLOW, INPUT], None),
         ([TRANSFER, cause("jitter", 0.2)], None),
         ([TRANSFER, cause("straggler", 0.04, ranks="1", phase="data")], None),
+        ([SLOW, cause("jitter", 0.1, ranks="1", phase="data")], None),
+        (
+            [SLOW, cause("jitter", 0.1, ranks="0", phase="data")],
+            "jitter (most of it rank 0, data phase), 10.0 ms per step (10.0 %).",
+        ),
         ([INPUT, cause("straggler", 0.29, ranks="1", phase="data", share_high=0.4)], None),
     ],
 )
