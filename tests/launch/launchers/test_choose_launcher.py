@@ -6,9 +6,13 @@ import pytest
 
 from hvdprof.errors import EnvironmentNotReadyError, UsageError
 from hvdprof.launch.launchers import choose_launcher
-from hvdprof.launch.launchers.choose_launcher import find_launcher
-from hvdprof.launch.launchers.horovodrun import HorovodrunGloo, HorovodrunMpi
-from hvdprof.launch.launchers.mpirun import MpichExec, OpenMpiRun
+from hvdprof.launch.launchers.choose_launcher import (
+    HorovodrunGloo,
+    HorovodrunMpi,
+    MpichExec,
+    OpenMpiRun,
+    find_launcher,
+)
 from hvdprof.launch.launchers.srun import SrunGloo, SrunMpi
 from hvdprof.machine.mpi import Mpi
 

@@ -150,7 +150,7 @@ def sweep(tmp_path, monkeypatch):
     agent.write_text(f"#!/bin/bash\ncase $1 in\n{answers}esac\n")
     agent.chmod(0o755)
     monkeypatch.setattr("hvdprof.launch.remote.remote_shell.is_this_host", lambda name: False)
-    monkeypatch.setattr("hvdprof.launch.remote.readiness.is_this_host", lambda name: False)
+    monkeypatch.setattr("hvdprof.launch.remote.host_survey.is_this_host", lambda name: False)
 
     def build(settings=PLANNED) -> Sweep:
         manifest = planned(tmp_path / "run", settings)
