@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hvdprof.collect import process_time
-from hvdprof.collect.process_time import process_tree_time_ns
+from hvdprof.collect import segment_recording
+from hvdprof.collect.segment_recording import process_tree_time_ns
 
 pytestmark = pytest.mark.skipif(
     not Path(f"/proc/self/task/{os.getpid()}/children").exists(),
@@ -52,7 +52,7 @@ def test_workers_count_while_they_live_and_afterwards(command: tuple[str, ...]) 
 def test_it_is_unknown_where_children_are_not_listed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(process_time, "_PROC", tmp_path)
+    monkeypatch.setattr(segment_recording, "_PROC", tmp_path)
     assert process_tree_time_ns() is None
     (tmp_path / str(os.getpid()) / "task" / "1").mkdir(parents=True)
     assert process_tree_time_ns() is None

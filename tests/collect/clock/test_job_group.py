@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from hvdprof.collect.clock import horovod_group, job_group, torch_group
+from hvdprof.collect.clock import horovod_group, job_group
 from hvdprof.collect.clock.job_group import rank_group
 from hvdprof.collect.identity import Identity
 
@@ -29,7 +29,7 @@ def loaded(monkeypatch):
             return gather
 
         monkeypatch.setattr(horovod_group, "_all_gather", gather_over("horovod"))
-        monkeypatch.setattr(torch_group, "gather_over_store", lambda _: gather_over("store"))
+        monkeypatch.setattr(job_group, "gather_over_store", lambda _: gather_over("store"))
         found = object() if distributed else None
         monkeypatch.setattr(job_group, "loaded_torch_distributed", lambda: found)
         return calls

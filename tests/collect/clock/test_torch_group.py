@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from hvdprof.collect.clock import torch_group
-from hvdprof.collect.clock.torch_group import gather_over_store
+from hvdprof.collect.clock import job_group
+from hvdprof.collect.clock.job_group import gather_over_store
 
 pytestmark = pytest.mark.torch
 
@@ -51,7 +51,7 @@ def test_every_rank_gets_the_values_of_all_in_every_turn():
 
 
 def test_rank_that_does_not_take_part_is_not_waited_for_long(monkeypatch):
-    monkeypatch.setattr(torch_group, "GATHER_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(job_group, "GATHER_TIMEOUT_S", 0.2)
     first, _ = ranks_of(2)
     with pytest.raises(OSError, match="not all ranks took part within 0 s"):
         first("alone")
