@@ -11,9 +11,13 @@ from hvdprof.errors import UsageError
 from hvdprof.model.tuning import Estimate
 from hvdprof.report.format_names import TuningFormat
 from hvdprof.report.formats import format_of_file
-from hvdprof.report.tuning.tuning_formats import RENDERERS, SUFFIXES, render_tuning_json
-from hvdprof.report.tuning.tuning_markdown import render_tuning_markdown
-from hvdprof.report.tuning.tuning_terminal import render_tuning
+from hvdprof.report.tuning.tuning_formats import (
+    RENDERERS,
+    SUFFIXES,
+    render_tuning,
+    render_tuning_json,
+    render_tuning_markdown,
+)
 from hvdprof.report.tuning.tuning_texts import gain_text
 from tests.builders.finished_tuning import nothing_to_gain, tuning
 
