@@ -7,15 +7,14 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 import torch.nn.functional as F
-from torch import nn
+from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from hvdprof import collect
-from hvdprof.bench_models.batches import Batches
 from hvdprof.bench_models.digit_data import DigitBatches, bundled_digits, idx_digits
 from hvdprof.bench_models.engine import Engine
 from hvdprof.bench_models.registry import BenchModel, model_named
@@ -25,6 +24,13 @@ from hvdprof.errors import UsageError
 from hvdprof.rundir.plan import Plan, Segment
 
 MIN_STEPS = 10
+
+
+class Batches(Protocol):
+    """An endless supply of batches of one size for one rank."""
+
+    def next_batch(self) -> tuple[Tensor, Tensor]:
+        """Images (n, channels, edge, edge) and labels (n), on the device of the model."""
 
 
 @dataclass(frozen=True, slots=True)
