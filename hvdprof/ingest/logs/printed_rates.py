@@ -46,6 +46,8 @@ _FEWEST_DRAWN = 3
 """A bar of fewer draws shows something that is loaded, not trained."""
 _SHORTEST_WRAPPED = 60
 _MOST_PIECES = 4
+_LONGEST = 10_000
+"""Characters of a line from which it holds no rate: progress bars are lines of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,9 @@ class PrintedRates(PartReader):
         """Look at the next line."""
         self._add_open()
         text = line.text
+        if len(text) > _LONGEST:
+            self._pieces = []
+            return
         if self._take_rate(line, text):
             self._pieces = []
         elif _ANY_MARK.search(text):
