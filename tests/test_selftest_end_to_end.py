@@ -18,13 +18,13 @@ def test_the_first_fault_is_recorded_within_the_limit(tmp_path: Path) -> None:
     result = json.loads(done.stdout)
     first, *others = result["cases"]
     # Whether 12 ms are significant depends on what else the machine does; docs/explain/accuracy.md
-    # counts how often. The fault itself is in each step.
+    # counts how often. The fault itself is in each step but the first ones.
     found = first["outcome"] == "found"
     assert first["outcome"] not in ("launch failed", "not run"), first
     assert (done.returncode, result["passed"]) == ((6, True) if found else (23, False)), done.stderr
     steps = load_run(tmp_path / "runs" / "01").steps
-    least_ns = steps.groupby("rank")["backward_ns"].min()
-    assert least_ns[1] > least_ns[0]
+    median_ns = steps.groupby("rank")["backward_ns"].median()
+    assert median_ns[1] > median_ns[0]
     assert others[-1]["outcome"] == "not run"
     assert result["recorder"] is not None, result["not_measured"]
     assert 0 < result["recorder"]["direct_ns"] < result["recorder"]["step_ns"]
