@@ -137,7 +137,9 @@ def _steady(
         return rates, f"between {units.counted(len(between) + 1, 'line')} of a running mean"
     if (series["scope"] != "step").any():
         return series["rate"].to_numpy(np.float64)[-1:], "mean of the whole run with start-up"
-    ends = series["rate"].to_numpy(np.float64)
+    if len(lines) > 1:
+        return lines["rate"].to_numpy(np.float64), "in the first line of each rank, with start-up"
+    ends = (lines if len(lines) else series)["rate"].to_numpy(np.float64)
     if len(ends) > 1:
         return ends[1:], _counted("epoch", len(ends) - 1)
     return ends, "in one line alone, with start-up"

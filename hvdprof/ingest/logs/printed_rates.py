@@ -223,8 +223,7 @@ class PrintedRates(PartReader):
         )
         job.last_line, job.has_total = found.line, job.has_total or kind.scope == TOTAL
         if kind.scope == STEP:
-            key = (kind.tool, one.unit, per, one.running_mean)
-            job.steps.setdefault(key, []).append(one.rate)
+            job.add_step((kind.tool, one.unit, per, one.running_mean), found.rank, one.rate)
         elif kind.scope == TOTAL and np:
             job.totals.append((kind.tool, np, found.line, one.rate))
         elif kind.scope == TOTAL:

@@ -33,7 +33,8 @@ class RateJob:
         number: Its number in the file.
         np_of_name: The number of ranks in the name of the file, where the header states none.
         totals: Tool, number of ranks, line and rate.
-        steps: Rates of iterations by tool, unit, what they are per, and whether they are means.
+        steps: Rates of iterations by tool, unit, what they are per, and whether they are means; of
+            each rank.
         has_total: A total is printed, whether for a known number of ranks or not.
         last_line: The last line with a rate.
     """
@@ -43,7 +44,9 @@ class RateJob:
     settings: Settings = field(default_factory=Settings)
     ranks: set[int | None] = field(default_factory=set)
     totals: list[tuple[str, int, int, float]] = field(default_factory=list)
-    steps: dict[tuple[str, str, str, bool], list[float]] = field(default_factory=dict)
+    steps: dict[tuple[str, str, str, bool], dict[int | None, list[float]]] = field(
+        default_factory=dict
+    )
     has_total: bool = False
     last_line: int = 0
 
@@ -75,19 +78,27 @@ class RateJob:
                 series = self._series(tool, unit if unit == TOKENS else "")
                 yield Throughput(self.last_line, series, size, rate)
 
+    def add_step(self, kind: tuple[str, str, str, bool], rank: int | None, rate: float) -> None:
+        """Keep the rate of some iterations of a rank; ``kind`` is a key of ``steps``."""
+        self.steps.setdefault(kind, {}).setdefault(rank, []).append(rate)
+
     def _steady(self, tool: str, unit: str, per: str) -> list[float]:
-        """The rates of steps without the first line, which holds start-up, else the last mean."""
-        rates = self.steps.get((tool, unit, per, False), [])[1:]
+        """The rates without the first line of each rank, which holds start-up, else last means."""
+        of_ranks = self.steps.get((tool, unit, per, False), {}).values()
+        rates = [rate for own in of_ranks for rate in own[1:]]
         # What tf_cnn_benchmarks prints before its total is a mean of one rank.
-        means = self.steps.get((tool, unit, per, True), []) if tool != TF_CNN else []
-        return rates or means[-1:]
+        means = self.steps.get((tool, unit, per, True), {}) if tool != TF_CNN else {}
+        return rates or [own[-1] for own in means.values()]
 
     def _np_of_both(self, tool: str, unit: str) -> int | None:
         """The number of ranks where rates of the job and of a rank are printed side by side."""
-        of_job, of_rank = (self.steps.get((tool, unit, per, False)) for per in (JOB, RANK))
-        if not of_job or not of_rank or not of_rank[-1]:
+        of_job, of_rank = (
+            next(iter(self.steps.get((tool, unit, per, False), {}).values()), [0.0])[-1]
+            for per in (JOB, RANK)
+        )
+        if not of_job or not of_rank:
             return None
-        ratio = of_job[-1] / of_rank[-1]
+        ratio = of_job / of_rank
         return round(ratio) if abs(ratio - round(ratio)) < _ROUNDING * ratio else None
 
     def _series(self, tool: str, unit: str = "") -> str:

@@ -101,3 +101,31 @@ def test_epochs_of_keras(tmp_path: Path) -> None:
 
 def test_several_runs_in_one_file_have_no_common_rate(tmp_path: Path) -> None:
     assert not verdict(tmp_path, f"Model: a\n{PAUSE}Model: b\n{PAUSE}").sentence
+
+
+def test_one_line_with_its_running_mean_is_start_up_and_no_epoch(tmp_path: Path) -> None:
+    found = verdict(tmp_path, timm(0, 4.512, 4.512, 3.101, 3.101))
+    assert "(timm, in one line alone, with start-up), 1,024 samples per step" in found.sentence
+
+
+@pytest.mark.parametrize("num_lines", [1, 3])
+def test_the_rate_and_the_throughput_leave_out_the_same_lines(
+    tmp_path: Path, num_lines: int
+) -> None:
+    rates = [20.0, 200.0, 201.0][:num_lines]
+    tagged = [
+        f"[1,{rank}]<stdout>:Iter #{number}: {rate + rank / 10:.1f} img/sec per GPU\n"
+        for number, rate in enumerate(rates)
+        for rank in range(4)
+    ]
+    path = tmp_path / "four_np4.log"
+    path.write_text("".join(tagged))
+    tables = dict(read_printed_file(path).tables)
+    sentence = rates_verdict(tables["printed_rates"]).sentence
+    if num_lines == 1:
+        assert "in the first line of each rank, with start-up" in sentence
+        assert "throughput" not in tables or tables["throughput"].empty
+    else:
+        assert sentence.startswith("201 samples/s per rank")
+        # The median of 200.0 to 200.3 and 201.0 to 201.3.
+        assert tables["throughput"]["samples_per_s"].tolist() == pytest.approx([4 * 200.65])
