@@ -7,11 +7,14 @@ where its stream reaches it, and the rank is blocked while the stream that compu
 
 ``record_event`` and ``wait_event`` of the streams are replaced for the life of the process; calls
 that FSDP2 does not make pass through.
+
+No weak reference is made to an event or a stream. PyTorch 2.10 to 2.12 free them without clearing
+their weak references (github.com/pytorch/pytorch/pull/183403), and the next garbage collection of
+the training process ends with a segmentation fault.
 """
 
 import functools
 import sys
-import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -33,6 +36,11 @@ class QueuedCollective:
 
     wait: WaitMarks
     is_awaited: bool
+    recording: "StreamWaits"
+
+
+_QUEUED = "_hvdprof_queued"
+"""The attribute of an event with the collective that it stands for."""
 
 
 class StreamWaits:
@@ -45,9 +53,6 @@ class StreamWaits:
     def __init__(self, cuda: Any) -> None:
         self._current_stream = cuda.current_stream
         self._last_on: dict[object, QueuedCollective] = {}
-        self._of_event: weakref.WeakKeyDictionary[object, QueuedCollective] = (
-            weakref.WeakKeyDictionary()
-        )
 
     def queued(self, wait: WaitMarks, *, has_work: bool) -> None:
         """A collective is queued on the current stream.
@@ -56,13 +61,15 @@ class StreamWaits:
             wait: What the rank will wait for.
             has_work: Whether it waits for a ``Work``, and not for an event.
         """
-        self._last_on[self._current_stream()] = QueuedCollective(wait, is_awaited=has_work)
+        self._last_on[self._current_stream()] = QueuedCollective(
+            wait, is_awaited=has_work, recording=self
+        )
 
     def recorded(self, stream: object, event: object) -> None:
         """FSDP2 recorded an event on a stream: behind the last collective there, if any."""
         last = self._last_on.get(stream)
         if last is not None:
-            self._of_event[event] = last
+            setattr(event, _QUEUED, last)
 
     def computes(self, stream: Any) -> bool:
         """Whether a stream is the one that computes: FSDP2 makes its waits outside of others."""
@@ -73,8 +80,8 @@ class StreamWaits:
 
         A collective that was queued before the recording began is not known.
         """
-        collective = self._of_event.get(event)
-        if collective is None:
+        collective: QueuedCollective | None = getattr(event, _QUEUED, None)
+        if collective is None or collective.recording is not self:
             return WaitMarks(USER)
         if collective.is_awaited:
             return None

@@ -104,8 +104,9 @@ def test_a_gpu_has_the_waits_of_the_simulated_one():
 
 
 class FakeStream:
-    """A stream of GPU 0."""
+    """A stream of GPU 0, which cannot be referenced weakly either."""
 
+    __slots__ = ()
     device = 0
 
     def record_event(self):
@@ -116,8 +117,12 @@ class FakeStream:
 
 
 class SimpleEvent:
-    """An event that counts who waits for it."""
+    """An event that counts who waits for it, and cannot be referenced weakly.
 
+    Weak references to those of PyTorch 2.10 to 2.12 end in a segmentation fault.
+    """
+
+    __slots__ = ("__dict__",)
     num_waits = 0
 
 
@@ -145,7 +150,7 @@ class Hooked:
     """A class of streams that is hooked, and calls of FSDP2's and of others' code."""
 
     def __init__(self):
-        self.kind = type("Stream", (FakeStream,), {})
+        self.kind = type("Stream", (FakeStream,), {"__slots__": ()})
         self.compute, self.gather = self.kind(), self.kind()
         self.current = self.compute
         self.recording = FakeRecording(lambda device=None: self.current)
@@ -182,6 +187,7 @@ def test_the_first_wait_for_a_collective_counts(hooked):
         hooked.call(hooked.compute, "wait_event", one)
 
     assert hooked.recording.waits == [WAIT]
+    assert hooked.recording.failures == []
     assert (event.num_waits, later.num_waits) == (2, 1)
 
 
@@ -209,6 +215,14 @@ def test_other_waits_pass_through(hooked, why):
 
 def test_an_event_of_another_caller_is_not_known(hooked):
     event = unsharded(hooked, of="torch.cuda.streams")
+    hooked.call(hooked.compute, "wait_event", event)
+
+    assert hooked.recording.waits == [WaitMarks("user")]
+
+
+def test_an_event_of_an_earlier_recording_is_not_known(hooked):
+    event = unsharded(hooked)
+    hooked.recording = FakeRecording(lambda device=None: hooked.current)
     hooked.call(hooked.compute, "wait_event", event)
 
     assert hooked.recording.waits == [WaitMarks("user")]
