@@ -3,7 +3,8 @@
 ``python -m benchmarks.attribution --folder DIR`` runs every case of the grid that DIR does not hold
 yet (``cases.jsonl``) and prints the table of docs/explain/accuracy.md. ``--quick`` takes few cases;
 ``--budget`` starts no new case after that many seconds. A case is one launch of an emulated model
-under ``hvdprof inject``, analysed through ``hvdprof.api``; its throughput pass counts.
+under ``hvdprof inject``, analysed through ``hvdprof.api``; its throughput pass counts. Runs are
+kept: another call analyses them again.
 ``attribution_simulated.py`` does the same on thousands of simulated launches.
 """
 
@@ -98,10 +99,10 @@ class CaseFailedError(Exception):
 
 
 def run_case(case: Case, folder: Path) -> Result:
-    """Launch a case and hold what the analysis says beside the truth.
+    """Launch a case into a folder of its name; its truth.
 
     Raises:
-        CaseFailedError: The launch failed, or could not be analysed.
+        CaseFailedError: The launch failed.
     """
     run = folder / case.name
     if run.exists():
@@ -120,9 +121,7 @@ def run_case(case: Case, folder: Path) -> Result:
         raise CaseFailedError(done.stderr)
     result = asdict(case) | {"name": case.name, "load": os.getloadavg()[0]}
     result["fault_ns"] = case.share * MODEL_S * 1e9 / case.every
-    result |= found_in(run, case.rank) | _clocks(run, case)
-    shutil.rmtree(run)
-    return result
+    return result | _clocks(run, case)
 
 
 def found_in(folder: Path, rank: int) -> Result:
@@ -199,13 +198,16 @@ def run_missing(
     budget_s: float,
     run: Callable[[Case, Path], Result],
 ) -> list[Result]:
-    """Run the cases that ``cases.jsonl`` of the folder does not hold; all results.
+    """Run the cases that ``cases.jsonl`` of the folder does not hold; what all runs there say.
 
     Args:
         cases: The grid.
         folder: Made where it is missing.
         budget_s: After that time no new case starts.
-        run: Runs a case into a folder, or raises ``CaseFailedError``.
+        run: Runs a case into a folder of its name, or raises ``CaseFailedError``.
+
+    Raises:
+        CaseFailedError: A run that the folder holds could not be analysed.
     """
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / "cases.jsonl"
@@ -227,11 +229,11 @@ def run_missing(
         results.append(result)
         with log.open("a", encoding="utf-8") as file:
             file.write(json.dumps(result) + "\n")
-        print(f"{case.name}: {result['named']}", file=sys.stderr, flush=True)
+        print(f"{case.name} is recorded.", file=sys.stderr, flush=True)
     left = len(cases) - len(results)
     if left:
         print(f"{left} cases have no result yet, {num_failed} failed.", file=sys.stderr)
-    return results
+    return [result | found_in(folder / result["name"], result["rank"]) for result in results]
 
 
 def publish(

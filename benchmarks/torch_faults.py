@@ -69,10 +69,10 @@ def grid(engines: tuple[str, ...] = tuple(ENGINES)) -> list[TorchCase]:
 
 
 def run_case(case: Case, folder: Path) -> Result:
-    """Launch the script and hold what the analysis says beside the truth.
+    """Launch the script into a folder of the case's name; its truth.
 
     Raises:
-        CaseFailedError: The launch failed, or could not be analysed.
+        CaseFailedError: The launch failed, or the clean one before it could not be analysed.
     """
     assert isinstance(case, TorchCase)
     run = folder / case.name
@@ -99,21 +99,19 @@ def run_case(case: Case, folder: Path) -> Result:
         raise CaseFailedError(done.stdout + done.stderr)
     result = asdict(case) | {"name": case.name, "load": os.getloadavg()[0]}
     result["fault_ns"] = fault_ms * 1e6
-    result |= found_in(run, case.rank)
-    shutil.rmtree(run)
     return result
 
 
 def _clean_step_ns(case: TorchCase, folder: Path) -> float:
     """The median step of the latest clean launch of an engine and number of ranks."""
     clean = [
-        one["step_ns"]
+        folder / one["name"]
         for one in read_results(folder / "cases.jsonl")
         if not one["phase"] and (one["engine"], one["np"]) == (case.engine, case.np)
     ]
     if not clean:
         raise CaseFailedError("no clean launch")
-    return float(clean[-1])
+    return float(found_in(clean[-1], case.rank)["step_ns"])
 
 
 def page_text(results: list[Result]) -> str:

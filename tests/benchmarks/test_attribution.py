@@ -84,13 +84,23 @@ def test_a_failed_case_is_left_out_and_done_the_next_time(tmp_path, monkeypatch,
             raise CaseFailedError("no ranks")
         return result(case.name, share=case.share, phase=case.phase, rank=case.rank)
 
+    judged = []
+
+    def found_in(run, rank):
+        judged.append((run.name, rank))
+        return {}
+
     monkeypatch.setattr(attribution, "run_case", launched)
+    monkeypatch.setattr(attribution, "found_in", found_in)
     main()
     assert "1 cases have no result yet, 1 failed." in capsys.readouterr().err
 
     broken.clear()
+    judged.clear()
     main()
     assert "no result" not in capsys.readouterr().err
+    # The runs of the call before are analyzed again.
+    assert sorted(judged) == sorted((case.name, case.rank) for case in grid(quick=True))
     names = [one["name"] for one in read_results(tmp_path / "cases.jsonl")]
     assert sorted(names) == sorted(case.name for case in grid(quick=True))
     text = page.read_text()

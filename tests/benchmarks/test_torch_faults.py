@@ -40,15 +40,17 @@ def test_the_fault_is_the_scripts_own(monkeypatch, tmp_path):
     before = result(clean.name, phase="", share=0) | {"engine": "fsdp"}
     (tmp_path / "cases.jsonl").write_text(json.dumps(before) + "\n")
     monkeypatch.setattr(subprocess, "run", launch)
-    monkeypatch.setattr(torch_faults, "found_in", lambda _run, rank: {"named": [rank]})
+    monkeypatch.setattr(
+        torch_faults, "found_in", lambda run, _rank: {"step_ns": before["step_ns"], "run": run}
+    )
     found = run_case(case, tmp_path)
     words = launched[0]
     fault = Fault.parse(words[words.index("--fault") + 1])
     assert (fault.place, fault.ranks, fault.ms) == ("backward", (1,), pytest.approx(4.9))
     assert words[words.index("--engine") + 1] == "fsdp"
-    assert (found["engine"], found["named"], found["share"]) == ("fsdp", [1], 0.07)
+    assert (found["engine"], found["share"]) == ("fsdp", 0.07)
     assert found["fault_ns"] == pytest.approx(4.9e6)
-    assert not (tmp_path / case.name).exists()
+    assert (tmp_path / case.name).exists()
 
 
 def test_a_failed_launch_gives_no_result(monkeypatch, tmp_path):
