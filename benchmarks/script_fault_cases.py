@@ -13,8 +13,8 @@ PHASES_OF_PLACE = {
     "forward": ("forward",),
     "head": ("forward",),
     "backward": ("backward",),
-    # Before the optimizer, in no function of the model.
-    "cold": ("outside",),
+    # Between backward and the update, in no function of the model.
+    "cold": ("before_update",),
     # A third of a longer batch is in the forward pass, and 80 % make a phase.
     "batch": ("mixed", "backward"),
     "optimizer": ("optimizer",),

@@ -148,7 +148,7 @@ def _name(row: FrameRow, *, with_phase: bool = True, counted: bool = False) -> t
     is_counted = counted and row["pattern"] == "irregular"
     how = _how_often(row) if is_counted else _how(row)
     if row["term"] == PAUSE:
-        shown = place if phase not in (_OUTSIDE, _MIXED) else ""
+        shown = "" if phase == _MIXED else place
         return f"{'pauses' if row.get('np') == 1 else 'all ranks pause'} {how}{shown}", ""
     ranks = ranks_of(row)
     if row["pattern"] in LASTING_PATTERNS:

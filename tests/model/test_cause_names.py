@@ -75,7 +75,7 @@ def row(term="straggler", ranks="1", phase="data", pattern="persistent", **value
                 "pattern": "periodic",
                 "period_steps": 50.0,
             },
-            ("all ranks pause every 50 steps", ""),
+            ("all ranks pause every 50 steps, between steps", ""),
         ),
         (
             {
@@ -134,8 +134,8 @@ def test_a_difference_of_two_cells_has_no_period():
     ).to_dict("records")
 
     assert [cause_name(one) for one in rows] == [
-        "all ranks pause periodically",
-        "all ranks pause now and then",
+        "all ranks pause periodically, between steps",
+        "all ranks pause now and then, between steps",
     ]
 
 

@@ -23,8 +23,11 @@ LONG_SHARE, LONG_SIGMAS = 0.25, 8.0
 MOST_LONG = 1 / 3
 """Share of the steps up to which pauses are rare."""
 
-LONGEST_FAST_START = 0.25
-"""Share of the steps up to which faster steps at the start are warm-up, such as a full queue."""
+LONGEST_START = 0.25
+"""Share of the steps up to which other steps at the start are warm-up, such as a full queue."""
+
+LEAST_SLOWER = 0.05
+"""By this share of the rest, more steps than that are longer if they are warm-up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +58,8 @@ def steady_window(times: NDArray[np.float64]) -> SteadyWindow:
         3 standard errors. Otherwise MSER cuts into noise, most of all in short launches.
     3.  If the best cut is half of the steps, warm-up has possibly not ended: ``found`` is false.
     4.  Faster steps at the start, more than a quarter of all, are no warm-up: a rank or the machine
-        became slower. All steps count, and ``found`` is false.
+        became slower. All steps count, and ``found`` is false. As many that are longer by less than
+        5 % count, too: events in them are worth more than that.
 
     Below 20 steps nothing is excluded.
     """
@@ -76,9 +80,9 @@ def steady_window(times: NDArray[np.float64]) -> SteadyWindow:
     num_cut = odd + cut * BATCH if cut else 0
     if not num_cut or not _clearly_different(times[:num_cut], times[num_cut:]):
         return SteadyWindow(0, True)
-    became_slower = times[:num_cut].mean() < times[num_cut:].mean()
-    if became_slower and num_cut > LONGEST_FAST_START * len(times):
-        return SteadyWindow(0, False)
+    slower = float(times[:num_cut].mean() / times[num_cut:].mean()) - 1
+    if slower < LEAST_SLOWER and num_cut > LONGEST_START * len(times):
+        return SteadyWindow(0, slower > 0 and cut < largest_cut)
     return SteadyWindow(num_cut, cut < largest_cut)
 
 

@@ -74,7 +74,7 @@ def test_the_evidence_says_who_how_often_how_late_and_where():
         (
             pause("periodic", period_steps=50.0),
             "stalled-steps",
-            "All ranks pause every 50 steps",
+            "All ranks pause every 50 steps, between steps",
             "all ranks pause in 90 % of the steps, for 6.00 ms each.",
             "Look for what all ranks do every 50 steps: evaluation, checkpoints,",
         ),
@@ -95,7 +95,7 @@ def test_the_evidence_says_who_how_often_how_late_and_where():
         (
             pause("irregular", affected_share=0.02, num_events=1),
             "stalled-steps",
-            "All ranks pause once",
+            "All ranks pause once, between steps",
             "There is 1 event in 1 of 3 launches.",
             "Look for what shares the machine",
         ),
@@ -121,7 +121,7 @@ def test_a_pause_of_one_rank_is_no_pause_of_all():
     of_one = {"np": 1, "baseline": "", "num_launches": 3}
     row = only_in(cell(**of_one), pause("periodic", np=1, period_steps=50.0, affected_share=0.02))
 
-    assert row["title"] == "Pauses every 50 steps"
+    assert row["title"] == "Pauses every 50 steps, between steps"
     assert "on 1 rank: the rank pauses in 2 % of the steps, for 6.00 ms each." in row["evidence"]
     assert row["action"].startswith("Look for what the loop does every 50 steps: evaluation,")
     assert "all ranks" not in row["evidence"] + row["action"]

@@ -27,6 +27,15 @@ def test_steps_that_become_slower_later_all_count() -> None:
     assert not window.found
 
 
+@pytest.mark.parametrize(("slower", "num_cut"), [(0.03, 0), (0.1, 25)])
+def test_a_slightly_slower_first_half_is_no_warm_up(slower: float, num_cut: int) -> None:
+    times = np.full(50, 70.0) + np.random.default_rng(4).normal(size=50)
+    times[:25] *= 1 + slower
+    times[[9, 24, 39]] += 360.0
+    window = steady_window(times)
+    assert (window.num_cut, window.found) == (num_cut, False)
+
+
 def test_a_warm_up_longer_than_half_is_no_steady_state() -> None:
     rng = np.random.default_rng(2)
     times = np.linspace(200, 100, 60) + rng.normal(size=60)

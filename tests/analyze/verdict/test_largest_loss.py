@@ -98,7 +98,10 @@ INPUT = cause("input-bound", 0.3)
     ("rows", "following"),
     [
         ([TRANSFER, SLOW], "straggler (rank 1, data phase), 38.1 ms per step (38.1 %); fix: raise"),
-        ([TRANSFER, INPUT, PAUSES], "all ranks pause every 5 steps, 20.0 ms per step (20.0 %)."),
+        (
+            [TRANSFER, INPUT, PAUSES],
+            "all ranks pause every 5 steps, between steps, 20.0 ms per step (20.0 %).",
+        ),
         ([TRANSFER, INPUT], "input (all ranks), 30.0 ms per step (30.0 %)."),
         ([SLOW, INPUT], None),
         ([TRANSFER, cause("jitter", 0.2)], None),

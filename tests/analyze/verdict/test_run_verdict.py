@@ -151,8 +151,18 @@ CHECKPOINTS = "evaluation, checkpoints, the end of a data shard."
 @pytest.mark.parametrize(
     ("size", "engine", "loss", "fix"),
     [
-        (1, "horovod", "pauses every 15 steps", "look for what the loop does every 15 steps:"),
-        (2, "ddp", "all ranks pause every 15 steps", "look for what all ranks do every 15 steps:"),
+        (
+            1,
+            "horovod",
+            "pauses every 15 steps, between steps",
+            "look for what the loop does every 15 steps:",
+        ),
+        (
+            2,
+            "ddp",
+            "all ranks pause every 15 steps, between steps",
+            "look for what all ranks do every 15 steps:",
+        ),
     ],
 )
 def test_pauses_of_one_number_of_ranks_are_its_largest_loss(
