@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from benchmarks.page_section import write_section
 from hvdprof.analyze.causes.launch_causes import launch_causes
 from hvdprof.analyze.ranks.names import named_causes
+from hvdprof.analyze.ranks.rank_times import rank_times
 from tests.builders.analysis import autoregressive
 from tests.builders.step_works import PARTS_MS, simulated
 
@@ -85,8 +86,9 @@ def score(task: tuple[Setting, int]) -> Score:
         fault[:: setting.every, rank] = setting.share * STEP_MS
         both = {**extra, phase: extra.get(phase, 0.0) + fault}
         work = simulated(NUM_STEPS, setting.num_ranks, extra_ms=both, seed=seed)
-        causes = named_causes(work)
-        credits = launch_causes(work, [[cause] for cause in causes]).named
+        times = rank_times(work)
+        causes = named_causes(times)
+        credits = launch_causes(times, [[cause] for cause in causes]).named
         # A straggler of all ranks is any of them: it accuses none.
         named = {
             of: (cause, credit)

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from benchmarks.page_section import write_section
 from hvdprof.analyze.ranks.names import named_causes
 from hvdprof.analyze.ranks.rank_costs import costs_of_ranks, rank_costs
+from hvdprof.analyze.ranks.rank_times import rank_times
 from hvdprof.analyze.steps.step_work import StepWork
 from hvdprof.analyze.stragglers.clock_bounds import clocks, corrected, remaining_offsets
 from hvdprof.analyze.stragglers.stragglers import stragglers
@@ -127,8 +128,9 @@ def markdown(scores: dict[Setting, list[Score]]) -> str:
 
 
 def _named(work: StepWork) -> list[tuple[int, str]]:
-    costs = costs_of_ranks(rank_costs(work, KEY), work.ranks)
-    table = stragglers(work, named_causes(work), costs, KEY)
+    times = rank_times(work)
+    costs = costs_of_ranks(rank_costs(times, KEY), times.ranks)
+    table = stragglers(times, named_causes(times), costs, KEY)
     late = table[table["pattern"].isin(STRAGGLER_PATTERNS)]
     return list(zip(late["rank"], late["phase"], strict=True))
 

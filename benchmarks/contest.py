@@ -21,7 +21,7 @@ from benchmarks.script_fault_cases import CASES, STRAGGLER, Case
 from benchmarks.script_fault_judgement import LEAST_SHARE, mean_lost_ns
 from benchmarks.script_faults import lost
 from hvdprof import api
-from hvdprof.analyze.ranks.own_time import own_times
+from hvdprof.analyze.ranks.rank_times import rank_times
 from hvdprof.analyze.steps.step_work import StepWork, Times, step_work
 from tests.builders.analysis import autoregressive
 from tests.builders.step_works import PARTS_MS, simulated
@@ -121,7 +121,7 @@ def _recorded(case: Case, folder: Path) -> Launch | None:
     run = api.load_run(folder / "run")
     works = step_work(run.steps, run.events, api.analyze_run(run).job_steps)
     own = [work for key, work in works.items() if f"-np{case.np}-throughput" in key[0]]
-    if not own or not len(own_times(own[0]).rows):
+    if not own or not len(rank_times(own[0]).steps):
         return None
     is_slow = case.truth.kind == STRAGGLER
     cost = mean_lost_ns(case, own[0].steps.tolist(), lost(folder / "lost", case.np))

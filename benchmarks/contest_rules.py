@@ -16,6 +16,7 @@ import numpy as np
 
 from hvdprof.analyze.causes.launch_causes import launch_causes
 from hvdprof.analyze.ranks.names import named_causes
+from hvdprof.analyze.ranks.rank_times import rank_times
 from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.analyze.steps.step_work import StepWork, Times
 
@@ -43,8 +44,9 @@ def waits(work: StepWork) -> Times:
 def hvdprof(work: StepWork) -> tuple[Suspect, ...]:
     """The stragglers that hvdprof names; the cost of ranks alike is the waterfall's, in parts."""
     found = []
-    causes = named_causes(work)
-    credits = launch_causes(work, [[cause] for cause in causes]).named
+    times = rank_times(work)
+    causes = named_causes(times)
+    credits = launch_causes(times, [[cause] for cause in causes]).named
     for cause, credit in zip(causes, credits, strict=True):
         if len(cause.ranks) == len(work.ranks):
             continue

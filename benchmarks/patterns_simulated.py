@@ -20,6 +20,7 @@ from benchmarks.page_section import write_section
 from hvdprof.analyze.causes.launch_causes import launch_causes
 from hvdprof.analyze.ranks.named_cause import PERIODIC
 from hvdprof.analyze.ranks.names import named_causes
+from hvdprof.analyze.ranks.rank_times import rank_times
 from tests.builders.launch_patterns import (
     COUNTER_EXAMPLES,
     NOISES,
@@ -84,7 +85,8 @@ def _score_launch(task: Task, seed: int) -> Score:
     scene = SCENES[task.scene](shape)
     noise_rng = np.random.default_rng([seed, task.num_ranks, 1])
     work = launch_of(scene, replace(shape, rng=noise_rng), task.noise, seed)
-    causes = named_causes(work)
+    times = rank_times(work)
+    causes = named_causes(times)
     right = [
         (truth, cause)
         for truth in scene.truths
@@ -99,7 +101,7 @@ def _score_launch(task: Task, seed: int) -> Score:
             replace(scene, extra_ms={}), replace(shape, rng=clean_rng), task.noise, seed
         )
         truth_ns = float(work.step_times.mean() - clean.step_times.mean())
-        credit = sum(one.share for one in launch_causes(work, [[one] for one in causes]).named)
+        credit = sum(one.share for one in launch_causes(times, [[one] for one in causes]).named)
         costs = [credit * float(work.step_times.mean()) / truth_ns - 1]
     periods = [
         cause.period_steps / truth.period - 1

@@ -21,6 +21,7 @@ from benchmarks.page_section import write_section
 from hvdprof.analyze.causes.launch_causes import launch_causes
 from hvdprof.analyze.ranks.names import named_causes
 from hvdprof.analyze.ranks.rank_costs import costs_of_ranks, rank_costs
+from hvdprof.analyze.ranks.rank_times import rank_times
 from hvdprof.analyze.steps.step_work import StepWork, Times
 from tests.builders.analysis import autoregressive
 from tests.builders.synced_steps import MS, Piece, fsdp_step, launch_of, own_work
@@ -87,17 +88,18 @@ def _outcome(setting: Setting, seed: int) -> Outcome:
     work = _work(setting, pieces, both, seed)
     step_ns = float(work.step_times.mean())
     truth_ns = step_ns - float(clean.step_times.mean())
-    causes = named_causes(work)
+    times = rank_times(work)
+    causes = named_causes(times)
     is_first = bool(causes) and causes[0].ranks == (rank,) and bool(setting.share)
     error = np.nan
     if is_first:
-        credits = launch_causes(work, [[one] for one in causes]).named
+        credits = launch_causes(times, [[one] for one in causes]).named
         error = credits[0].share * step_ns / truth_ns - 1
     return Outcome(
         true_cost=truth_ns / step_ns,
         is_first=is_first,
         is_phase_right=is_first and causes[0].phase == phase,
-        is_costliest=int(costs_of_ranks(rank_costs(work, ("", "")), work.ranks).argmax()) == rank,
+        is_costliest=int(costs_of_ranks(rank_costs(times, ("", "")), work.ranks).argmax()) == rank,
         names_another=any(one.ranks != (rank,) or not setting.share for one in causes),
         cost_error=error,
     )

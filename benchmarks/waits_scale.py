@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from hvdprof.analyze.ranks.names import named_causes
 from hvdprof.analyze.ranks.rank_costs import costs_of_ranks, rank_costs
-from hvdprof.analyze.steps.step_work import StepWork, of_previous
+from hvdprof.analyze.ranks.rank_times import rank_times
+from hvdprof.analyze.steps.step_work import StepWork
 from hvdprof.analyze.stragglers.arrivals import (
     ArrivalCube,
     arrival_cubes,
@@ -110,9 +111,6 @@ def made_up(num_ranks: int, num_steps: int, num_tensors: int) -> Launch:
         },
         clock_error=np.full(shape, EXCHANGE_ERROR_NS),
         behind_release=np.zeros(shape),
-        previous_after=of_previous(after, np.arange(num_steps) > 0),
-        previous_optimizer=of_previous(after, np.arange(num_steps) > 0),
-        previous_behind_release=np.zeros(shape),
         evaluates=np.zeros(shape, dtype=bool),
     )
     offsets = rng.uniform(-MS, MS, size=num_ranks)
@@ -153,13 +151,14 @@ def main() -> None:
         first_part_cubes = first_part_cubes or [cube]
     watch.lap("collective_arrivals")
 
-    costs = costs_of_ranks(rank_costs(work, KEY), work.ranks)
+    times = rank_times(work)
+    costs = costs_of_ranks(rank_costs(times, KEY), times.ranks)
     watch.lap("account of each rank")
     caused_wait(corrected(work, offsets), u_ns, costs, KEY)
     watch.lap("caused wait")
-    causes = named_causes(work)
+    causes = named_causes(times)
     watch.lap("named causes")
-    late = stragglers(work, causes, costs, KEY)
+    late = stragglers(times, causes, costs, KEY)
     watch.lap("stragglers")
 
     named = late[late["pattern"] != "none"]

@@ -7,6 +7,7 @@ import pandas as pd
 from hvdprof.analyze.causes.bucket_replay import bucket_replays
 from hvdprof.analyze.causes.ceilings import ceilings
 from hvdprof.analyze.causes.pop import pop
+from hvdprof.analyze.causes.transfer_split import transfer_splits
 from hvdprof.analyze.causes.waterfall import waterfall
 from hvdprof.analyze.causes.waterfall_diff import engine_diffs
 from hvdprof.analyze.communication.collective_bandwidths import collective_bandwidths
@@ -92,7 +93,13 @@ def analyze_run(run: Run) -> RunAnalysis:
     waits = waiting_tables(run.arrivals, with_all_ranks(recorded, run.segments))
     works = waits.works
     derived = {
-        WATERFALL.name: waterfall(times, works, waits.named, facts, run.table(EXECUTIONS.name)),
+        WATERFALL.name: waterfall(
+            times,
+            waits.times,
+            waits.named,
+            facts,
+            transfer_splits(times, works, run.table(EXECUTIONS.name)),
+        ),
         POP.name: pop(times, works, facts),
         CEILINGS.name: ceilings(times, works, facts),
         TOGGLES.name: toggles(times, works, run.segments, by_cell, curves),

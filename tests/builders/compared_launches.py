@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from hvdprof.analyze.compare.moved_causes import moved_causes
 from hvdprof.analyze.compare.sides import SideCell
+from hvdprof.analyze.ranks.rank_times import rank_times
 from hvdprof.analyze.stats.launch_spread import Spread
 from hvdprof.analyze.steps.step_work import StepWork
 from hvdprof.model.comparison import DEFAULT_LEVEL, STEP_TIME
@@ -62,16 +63,17 @@ def compared(
 ) -> pd.DataFrame:
     """MOVED_CAUSES of the launches of both runs; the number of a launch is its repeat."""
     sides = [
-        {(f"p{number}", "s"): work for number, work in enumerate(one)} for one in (first, second)
+        {(f"p{number}", "s"): rank_times(work) for number, work in enumerate(one)}
+        for one in (first, second)
     ]
     cells = [
         SideCell(
             KEY,
-            len(works),
-            {STEP_TIME.name: Spread(math.log(step_ns(list(works.values()))), 1e-6, 2.0)},
-            repeat_of={key: number for number, key in enumerate(works)},
+            len(times),
+            {STEP_TIME.name: Spread(math.log(step_ns(one)), 1e-6, 2.0)},
+            repeat_of={key: number for number, key in enumerate(times)},
         )
-        for works in sides
+        for one, times in zip((first, second), sides, strict=True)
     ]
     return moved_causes(
         (lambda keys: {key: sides[0][key] for key in keys}, lambda keys: sides[1]),

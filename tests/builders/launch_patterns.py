@@ -71,7 +71,7 @@ class Shape:
 
     def every(self, period: int) -> NDArray[np.int64]:
         """Every ``period``-th step from a random one on."""
-        return np.arange(1 + int(self.rng.integers(period)), self.num_steps, period)
+        return np.arange(int(self.rng.integers(period)), self.num_steps, period)
 
     def at_random(self, num: int) -> NDArray[np.int64]:
         """So many different steps, ascending, the first one excluded."""

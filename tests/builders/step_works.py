@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from hvdprof.analyze.steps.step_work import StepWork, of_previous
+from hvdprof.analyze.steps.step_work import StepWork
 from hvdprof.model.tables.run_tables import ARRIVALS, EVENTS, STEPS
 from hvdprof.model.tables.scaling_tables import JOB_STEPS
 
@@ -60,10 +60,7 @@ def simulated(
         own_after_release=after[rows],
         parts={**{name: one[rows] for name, one in parts.items()}, "outside": pause[rows]},
         clock_error=np.zeros((num_steps, num_ranks)),
-        previous_after=of_previous(after[rows], np.arange(num_steps) > 0),
         behind_release=parts["before_update"][rows],
-        previous_optimizer=of_previous(parts["optimizer"][rows], np.arange(num_steps) > 0),
-        previous_behind_release=of_previous(parts["before_update"][rows], np.arange(num_steps) > 0),
         evaluates=np.zeros((num_steps, num_ranks), dtype=bool),
     )
 

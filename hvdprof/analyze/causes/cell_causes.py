@@ -10,7 +10,7 @@ import numpy as np
 
 from hvdprof.analyze.causes.shapley import MOST_PLAYERS
 from hvdprof.analyze.ranks.named_cause import IRREGULAR, LASTING, STRAGGLER, NamedCause
-from hvdprof.analyze.ranks.own_time import MIXED
+from hvdprof.analyze.ranks.rank_times import MIXED
 from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.model.causes import ALL_RANKS, ANY_RANK
 

@@ -6,15 +6,16 @@ Tested in ``tests/analyze/causes/test_waterfall.py``.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import starmap
 
 from hvdprof.analyze.causes.cell_causes import MOST_NAMED, CellCause, cell_causes
 from hvdprof.analyze.causes.launch_causes import LaunchCauses, launch_causes
 from hvdprof.analyze.causes.launch_scatter import outlasts_launches
 from hvdprof.analyze.ranks.jitter import JitterRank, jitter_rank
 from hvdprof.analyze.ranks.named_cause import NamedCause
+from hvdprof.analyze.ranks.rank_times import RankTimes
 from hvdprof.analyze.stats.launch_spread import Spread, spread
 from hvdprof.analyze.steps.cells import CellTime
-from hvdprof.analyze.steps.step_work import StepWork
 from hvdprof.model.causes import ANY_RANK
 from hvdprof.model.launch_key import LaunchKey
 
@@ -23,13 +24,13 @@ from hvdprof.model.launch_key import LaunchKey
 class CellSplit:
     """The causes of a cell: those with a name, and what each launch consists of.
 
-    ``works`` are the steady steps of the launches. ``jitter`` is the rank that most of the jitter
+    ``times`` are the own times of the launches. ``jitter`` is the rank that most of the jitter
     lies on; None where it lies on several.
     """
 
     named: tuple[CellCause, ...]
     launches: tuple[LaunchCauses, ...]
-    works: tuple[StepWork, ...]
+    times: tuple[RankTimes, ...]
     jitter: JitterRank | None
 
     @property
@@ -60,27 +61,25 @@ class CellSplit:
 
 def cell_split(
     time: CellTime,
-    works: Mapping[LaunchKey, StepWork],
+    times: Mapping[LaunchKey, RankTimes],
     named: Mapping[LaunchKey, Sequence[NamedCause]],
 ) -> CellSplit:
     """The causes of a cell, in the launches with recorded steps.
 
     Args:
         time: The step time of the cell.
-        works: The steps of each launch.
+        times: The own times of each launch.
         named: The named causes of each launch, largest first.
     """
-    known = [key for key in time.launches if key in works]
+    known = [key for key in time.launches if key in times]
     by_launch = [named.get(key, ()) for key in known]
-    own_works = [works[key] for key in known]
+    own = [times[key] for key in known]
     of_cell = tuple(
         cause
         for cause in cell_causes(by_launch, time.cell.np)
-        if outlasts_launches(cause, own_works, by_launch)
+        if outlasts_launches(cause, own, by_launch)
     )[:MOST_NAMED]
-    members = [[cause.members[number] for cause in of_cell] for number in range(len(own_works))]
-    launches = tuple(
-        launch_causes(work, of_launch) for work, of_launch in zip(own_works, members, strict=True)
-    )
+    members = [[cause.members[number] for cause in of_cell] for number in range(len(own))]
+    launches = tuple(starmap(launch_causes, zip(own, members, strict=True)))
     in_launches = [[one for cause in of_launch for one in cause] for of_launch in members]
-    return CellSplit(of_cell, launches, tuple(own_works), jitter_rank(own_works, in_launches))
+    return CellSplit(of_cell, launches, tuple(own), jitter_rank(own, in_launches))

@@ -13,17 +13,17 @@ from hvdprof.analyze.causes.cell_causes import CellCause
 from hvdprof.analyze.ranks.delay import run_starts
 from hvdprof.analyze.ranks.events import CHANCE_OF_KIND
 from hvdprof.analyze.ranks.named_cause import IRREGULAR, PAUSE, PERIODIC, NamedCause
+from hvdprof.analyze.ranks.rank_times import RankTimes
 from hvdprof.analyze.stats.common_grid import Grid, Launch, common_grid, is_on
 from hvdprof.analyze.steps.cells import Cell
-from hvdprof.analyze.steps.step_work import StepWork
 from hvdprof.model.causes import ANY_RANK
 
 Causes = Sequence[CellCause]
-Works = Sequence[StepWork]
+Launches = Sequence[RankTimes]
 
 
 def of_each_script(
-    cells: Mapping[Cell, tuple[Causes, Works]],
+    cells: Mapping[Cell, tuple[Causes, Launches]],
 ) -> dict[Cell, tuple[CellCause, ...]]:
     """``with_common_periods`` among the cells of each model."""
     found: dict[Cell, tuple[CellCause, ...]] = {}
@@ -33,7 +33,7 @@ def of_each_script(
     return found
 
 
-def with_common_periods(cells: Sequence[tuple[Causes, Works]]) -> list[tuple[CellCause, ...]]:
+def with_common_periods(cells: Sequence[tuple[Causes, Launches]]) -> list[tuple[CellCause, ...]]:
     """The named causes of cells of one script, with the periods that their launches show together.
 
     1.  The events of a cause without a period are sought on a grid over all launches of the cell.
@@ -41,46 +41,46 @@ def with_common_periods(cells: Sequence[tuple[Causes, Works]]) -> list[tuple[Cel
         a pause of one rank, 15 times, explains that of rank 0 among others, twice.
 
     Args:
-        cells: The causes of each cell, and the steady steps of its launches.
+        cells: The causes of each cell, and the own times of its launches.
     """
     grids: dict[tuple[int, int], Grid] = {}
-    for number, (causes, works) in enumerate(cells):
+    for number, (causes, launches) in enumerate(cells):
         for place, cause in enumerate(causes):
             if cause.ranks != ANY_RANK and cause.pattern in (IRREGULAR, PERIODIC):
-                grid = common_grid(_events(cause, works), CHANCE_OF_KIND)
+                grid = common_grid(_events(cause, launches), CHANCE_OF_KIND)
                 if grid is not None:
                     grids[number, place] = grid
     return [
         tuple(
-            _with_period(cause, works, _grid_of((number, place), cause, works, grids, cells))
+            _with_period(cause, launches, _grid_of((number, place), cause, launches, grids, cells))
             for place, cause in enumerate(causes)
         )
-        for number, (causes, works) in enumerate(cells)
+        for number, (causes, launches) in enumerate(cells)
     ]
 
 
 def _grid_of(
     own: tuple[int, int],
     cause: CellCause,
-    works: Works,
+    launches: Launches,
     grids: Mapping[tuple[int, int], Grid],
-    cells: Sequence[tuple[Causes, Works]],
+    cells: Sequence[tuple[Causes, Launches]],
 ) -> Grid | None:
     if cause.pattern != IRREGULAR or cause.ranks == ANY_RANK:
         return None
     if own in grids:
         return grids[own]
-    launches = _events(cause, works)
+    events = _events(cause, launches)
     for (number, place), grid in grids.items():
         other = cells[number][0][place]
-        if other.phase == cause.phase and is_on(grid, launches, CHANCE_OF_KIND):
+        if other.phase == cause.phase and is_on(grid, events, CHANCE_OF_KIND):
             return grid
     return None
 
 
-def _with_period(cause: CellCause, works: Works, grid: Grid | None) -> CellCause:
+def _with_period(cause: CellCause, launches: Launches, grid: Grid | None) -> CellCause:
     """The cause as periodic; its events beside the grid stay in it."""
-    if grid is None or len(cause.members) != len(works):
+    if grid is None or len(cause.members) != len(launches):
         return cause
     members = tuple(
         tuple(
@@ -97,18 +97,18 @@ def _with_period(cause: CellCause, works: Works, grid: Grid | None) -> CellCause
     return replace(cause, pattern=PERIODIC, members=members)
 
 
-def _events(cause: CellCause, works: Works) -> list[Launch]:
+def _events(cause: CellCause, launches: Launches) -> list[Launch]:
     """Of each launch the numbers of the steps in which an event begins, and of all its steps.
 
     Launches of which a row is several steps have none.
     """
     return [
-        (np.concatenate([_starts(one, work) for one in own] or [np.zeros(0, np.int64)]), work.steps)
-        for own, work in zip(cause.members, works, strict=True)
-        if work.steps_per_row == 1
+        (np.concatenate([_starts(one, of) for one in own] or [np.zeros(0, np.int64)]), of.steps)
+        for own, of in zip(cause.members, launches, strict=True)
+        if of.steps_per_row == 1
     ]
 
 
-def _starts(one: NamedCause, work: StepWork) -> np.ndarray:
+def _starts(one: NamedCause, times: RankTimes) -> np.ndarray:
     in_step = np.asarray(one.affected.any(axis=1))
-    return np.asarray(work.steps[run_starts(in_step, 2 if one.kind == PAUSE else 1)])
+    return np.asarray(times.steps[run_starts(in_step, 2 if one.kind == PAUSE else 1)])

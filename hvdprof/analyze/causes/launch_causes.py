@@ -5,25 +5,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hvdprof.analyze.causes.delays import (
-    COMPUTE,
-    COMPUTE_PHASES,
-    DATA,
-    OUTSIDE,
-    Delays,
-    Rows,
-    delays_of,
-    later_rows,
-    rows_of,
-)
-from hvdprof.analyze.causes.rank_delay import RankDelay, own_times_of, without_delays
+from hvdprof.analyze.causes.delays import Delays, delays_of
 from hvdprof.analyze.causes.shapley import shapley
 from hvdprof.analyze.ranks.account import shared
 from hvdprof.analyze.ranks.named_cause import NamedCause
-from hvdprof.analyze.ranks.queues import QueueWaits, queue_waits
-from hvdprof.analyze.ranks.rank_times import rank_times
+from hvdprof.analyze.ranks.queues import QueueWaits, queue_waits, without_waits
+from hvdprof.analyze.ranks.rank_times import RankTimes
 from hvdprof.analyze.stats.uncertainty import NAN
-from hvdprof.analyze.steps.step_work import StepWork, Times
+from hvdprof.analyze.steps.step_work import Times
+
+DATA, COMPUTE, OUTSIDE = "data", "compute", "outside"
+"""Parts of a step: the data phase; forward, backward and optimizer; all that is in none of them."""
+
+COMPUTE_PHASES = ("forward", "backward", "optimizer")
+"""The phases of COMPUTE."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +66,7 @@ class LaunchCauses:
         return self.normal[name] + (self.queues.share if is_waiting and self.queues else 0.0)
 
 
-def launch_causes(work: StepWork, named: Sequence[Sequence[NamedCause]]) -> LaunchCauses:
+def launch_causes(times: RankTimes, named: Sequence[Sequence[NamedCause]]) -> LaunchCauses:
     """The causes of one launch (``analyze.causes.delays``), with their Shapley values.
 
     The time of the normal ranks shifts all ranks alike, so it adds to the step time by itself.
@@ -79,29 +74,25 @@ def launch_causes(work: StepWork, named: Sequence[Sequence[NamedCause]]) -> Laun
     arrival overlap: they are the players of the game.
 
     Args:
-        work: Its steady steps.
+        times: Its own times.
         named: For each named cause of the cell its members in this launch.
     """
-    whole = float(work.step_times.sum())
-    waits = _queue_waits(work)
-    of_queues: list[Times] = []
+    whole = times.job_ns
+    waits = _queue_waits(times)
+    of_queues = [] if waits is None else [_by_place(times, waits.waits_ns)]
     if waits is not None:
-        without = without_delays(work, _as_delays(work, waits))
-        of_queues = [own_times_of(work) - own_times_of(without)]
-        work = without
-    first = rows_of(work)
-    rows = [first, *later_rows(work)]
-    parts = [delays_of(row, named) for row in rows]
+        times = without_waits(times, waits)
+    own = times.own_ns.sum(axis=2)
+    parts = [delays_of(times.at(place, own).T, named) for place in range(times.per_step)]
     players = [
         *(_joined([part.named[number] for part in parts]) for number in range(len(named))),
         *of_queues,
         _joined([part.jitter for part in parts]),
-        _joined([row.tail for row in rows]),
+        _by_place(times, times.transfer_ns),
     ]
-    credits = shapley(_joined([row.begin for row in rows]), players)
-    delays = _of_steps(parts)
-    share = float(delays.normal.sum()) / whole
-    in_phase = _in_phases(rows, delays, share) if work.own.any() else {}
+    credits = shapley(np.zeros_like(players[-1]), players)
+    share = float(sum(part.normal.sum() for part in parts)) / whole
+    in_phase = _in_phases(times, parts[0], share) if times.has_phases else {}
     *of_causes, jitter, transfer = (
         Credit(value / whole, saved / whole)
         for value, saved in zip(credits.values, credits.alone, strict=True)
@@ -109,8 +100,11 @@ def launch_causes(work: StepWork, named: Sequence[Sequence[NamedCause]]) -> Laun
     return LaunchCauses(
         named=tuple(of_causes[: len(named)]),
         queues=of_causes[-1] if waits is not None else None,
-        longest=() if waits is None else tuple(work.ranks[list(waits.longest)].tolist()),
-        extents=tuple(_extent(delay, len(work.steps)) for delay in delays.named),
+        longest=() if waits is None else tuple(times.ranks[list(waits.longest)].tolist()),
+        extents=tuple(
+            _extent(np.sum([part.named[number] for part in parts], axis=0))
+            for number in range(len(named))
+        ),
         jitter=jitter,
         transfer=transfer,
         normal_share=share,
@@ -119,67 +113,48 @@ def launch_causes(work: StepWork, named: Sequence[Sequence[NamedCause]]) -> Laun
     )
 
 
-def _queue_waits(work: StepWork) -> QueueWaits | None:
+def _queue_waits(times: RankTimes) -> QueueWaits | None:
     """Of one rank, or without phases, the waits are in its own time."""
-    if len(work.ranks) < 2 or not work.own.any():
-        return None
-    return queue_waits(rank_times(work), float(work.step_times.mean()))
+    return queue_waits(times) if len(times.ranks) > 1 and times.has_phases else None
 
 
-def _as_delays(work: StepWork, waits: QueueWaits) -> list[RankDelay]:
-    """The waits of each rank in every step; their mean in steps without a known previous one."""
-    times = rank_times(work)
-    of_steps = times.of_steps(waits.waits_ns)
-    filled = np.tile(of_steps.mean(axis=0), (len(work.steps), 1))
-    filled[times.rows] = of_steps
-    return [RankDelay(place, DATA, filled[:, place]) for place in range(len(work.ranks))]
+def _by_place(times: RankTimes, of_points: Times) -> Times:
+    """[ranks, points] Of [points, ranks], the first points of all steps before the second."""
+    return _joined([times.at(place, of_points).T for place in range(times.per_step)])
 
 
 def _joined(times: Sequence[Times]) -> Times:
-    return times[0] if len(times) == 1 else np.concatenate(times, axis=1)
+    return np.ascontiguousarray(np.concatenate(times, axis=1))
 
 
-def _of_steps(parts: Sequence[Delays]) -> Delays:
-    """The sums over the synchronizations of each step, in the rows of the first of them."""
-    first, *later = parts
-    if not later:
-        return first
-    normal, jitter = first.normal.copy(), first.jitter.copy()
-    named = tuple(times.copy() for times in first.named)
-    num_steps = len(later[0].normal)
-    for part in later:
-        normal[:num_steps] += part.normal
-        jitter[:, :num_steps] += part.jitter
-        for whole, delay in zip(named, part.named, strict=True):
-            whole[:, :num_steps] += delay
-    return Delays(normal, first.is_normal, named, jitter)
-
-
-def _extent(delay: Times, num_steps: int) -> Extent:
+def _extent(delay: Times) -> Extent:
     longest = delay.max(axis=0)
     acts = delay.any(axis=0)
     if not acts.any():
         return Extent(0.0, NAN)
-    return Extent(min(1.0, float(acts.sum()) / num_steps), float(longest[acts].mean()))
+    return Extent(float(acts.mean()), float(longest[acts].mean()))
 
 
-def _in_phases(rows: Sequence[Rows], delays: Delays, normal_share: float) -> dict[str, float]:
+def _in_phases(times: RankTimes, delays: Delays, normal_share: float) -> dict[str, float]:
     """What the normal ranks share in each phase and OUTSIDE, as shares that sum to theirs.
 
-    Steps without a normal rank have the shares of the others.
+    Steps without a normal rank have the shares of the others, and so have those behind a step that
+    does not count.
     """
-    first, *later = rows
-    whole = first.window.copy()
-    for row in later:
-        whole[:, : row.window.shape[1]] += row.window
-    parts = list(first.parts.values())
-    own = np.stack([*parts, whole - np.sum(parts, axis=0)], axis=2).swapaxes(0, 1)
-    known = delays.is_normal.any(axis=0)
-    counted = known & first.is_window if (known & first.is_window).any() else known
-    common = shared(own[counted], is_normal=delays.is_normal[:, counted].T).sum(axis=0)
+    own, is_normal = times.of_steps(times.own_ns), delays.is_normal.T
+    known = is_normal.any(axis=1)
+    if not known.any():
+        known, is_normal = ~known, np.ones_like(is_normal)
+    if (known & times.follows).any():
+        known &= times.follows
+    own, is_normal = own[known], is_normal[known]
+    names = (DATA, *COMPUTE_PHASES)
+    of_names = [own[..., times.phases.index(name)] for name in names]
+    rest = own.sum(axis=2) - np.sum(of_names, axis=0)
+    common = shared(np.stack([*of_names, rest], axis=2), is_normal=is_normal).sum(axis=0)
     total = float(common.sum())
     scale = normal_share / total if total > 0 else 0.0
-    return dict(zip((*first.parts, OUTSIDE), (common * scale).tolist(), strict=True))
+    return dict(zip((*names, OUTSIDE), (common * scale).tolist(), strict=True))
 
 
 def _of_normal_ranks(in_phase: Mapping[str, float]) -> dict[str, float]:

@@ -13,14 +13,14 @@ from hvdprof.analyze.causes.cell_causes import CellCause
 from hvdprof.analyze.ranks.chances import exceeds_scatter
 from hvdprof.analyze.ranks.events import MOST_OF_ALL
 from hvdprof.analyze.ranks.named_cause import LASTING, PERIODIC, STRAGGLER, NamedCause
-from hvdprof.analyze.ranks.own_time import lateness_of, own_times
-from hvdprof.analyze.steps.step_work import StepWork, Times
+from hvdprof.analyze.ranks.rank_times import RankTimes
+from hvdprof.analyze.steps.step_work import Times
 from hvdprof.model.causes import ANY_RANK
 
 
 def outlasts_launches(
     cause: CellCause,
-    works: Sequence[StepWork],
+    launches: Sequence[RankTimes],
     named: Sequence[Sequence[NamedCause]],
 ) -> bool:
     """Whether a cause of a cell is more than a difference between its launches.
@@ -32,18 +32,18 @@ def outlasts_launches(
 
     Args:
         cause: The cause.
-        works: The steps of each launch of the cell.
+        launches: The own times of each launch of the cell.
         named: The named causes of each launch.
     """
-    if len(works) < 2 or cause.kind != STRAGGLER or cause.ranks == ANY_RANK or not _lasts(cause):
+    if len(launches) < 2 or cause.kind != STRAGGLER or cause.ranks == ANY_RANK or not _lasts(cause):
         return True
     members = cause.every[0].ranks
     rows = [
-        _mean_lateness(work, [event for event in own if _is_sparse(event)])
-        for work, own in zip(works, named, strict=True)
+        _mean_lateness(times, [event for event in own if _is_sparse(event)])
+        for times, own in zip(launches, named, strict=True)
     ]
     known = [row for row in rows if row is not None]
-    places = np.searchsorted(works[0].ranks, members)
+    places = np.searchsorted(launches[0].ranks, members)
     return len(known) < 2 or exceeds_scatter(np.array(known), places.tolist())
 
 
@@ -56,13 +56,11 @@ def _is_sparse(one: NamedCause) -> bool:
     return one.pattern not in LASTING and float(one.affected.any(axis=1).mean()) <= MOST_OF_ALL
 
 
-def _mean_lateness(work: StepWork, events: Sequence[NamedCause]) -> Times | None:
+def _mean_lateness(times: RankTimes, events: Sequence[NamedCause]) -> Times | None:
     """[ranks] Share of the step, in the steps without an event; None without steps."""
-    spans = own_times(work)
-    is_free = np.ones(len(spans.rows), dtype=bool)
+    is_free = np.ones(len(times.steps), dtype=bool)
     for event in events:
-        is_free &= ~event.affected[spans.rows].any(axis=1)
+        is_free &= ~event.affected.any(axis=1)
     if not is_free.any():
         return None
-    late = lateness_of(work, spans)[is_free]
-    return np.asarray(late.mean(axis=0) / work.step_times.mean())
+    return np.asarray(times.lateness[is_free].mean(axis=0) / times.step_ns)

@@ -10,11 +10,11 @@ import pandas as pd
 from hvdprof.analyze.causes.cell_causes import CellCause
 from hvdprof.analyze.causes.cell_split import CellSplit, cell_split
 from hvdprof.analyze.causes.common_periods import of_each_script
-from hvdprof.analyze.causes.delays import COMPUTE, DATA, OUTSIDE
-from hvdprof.analyze.causes.launch_causes import LaunchCauses
-from hvdprof.analyze.causes.transfer_split import UNKNOWN, transfer_splits
+from hvdprof.analyze.causes.launch_causes import COMPUTE, DATA, OUTSIDE, LaunchCauses
+from hvdprof.analyze.causes.transfer_split import UNKNOWN, TransferSplit
 from hvdprof.analyze.ranks.delay import FALSE_ALARMS
 from hvdprof.analyze.ranks.named_cause import NamedCause
+from hvdprof.analyze.ranks.rank_times import RankTimes
 from hvdprof.analyze.scaling.efficiency import in_order, samples_per_rank
 from hvdprof.analyze.stats.launch_spread import Spread, less, spread
 from hvdprof.analyze.stats.launch_spread import times as scaled
@@ -23,7 +23,6 @@ from hvdprof.analyze.steps.baseline import baselines
 from hvdprof.analyze.steps.cells import Cell, CellTime, throughput_cells
 from hvdprof.analyze.steps.launch_facts import Facts
 from hvdprof.analyze.steps.step_time_ratio import PairedRatios
-from hvdprof.analyze.steps.step_work import StepWork
 from hvdprof.model.causes import (
     BASELINE_CREDIT,
     COMPUTE_INFLATION,
@@ -59,10 +58,10 @@ class _Term:
 
 def waterfall(
     times: Mapping[Cell, CellTime],
-    works: Mapping[LaunchKey, StepWork],
+    launches: Mapping[LaunchKey, RankTimes],
     named: Mapping[LaunchKey, Sequence[NamedCause]],
     facts: Facts,
-    executions: pd.DataFrame,
+    splits: Mapping[Cell, TransferSplit],
 ) -> pd.DataFrame:
     """WATERFALL of every cell in throughput mode but plain torch.
 
@@ -92,17 +91,16 @@ def waterfall(
 
     Args:
         times: The step time of each cell.
-        works: The steps of each launch.
+        launches: The own times of each launch.
         named: The named causes of each launch, largest first.
         facts: The parts of the step and other facts of each launch.
-        executions: EXECUTIONS; those of launches in trace mode split exposed transfer.
+        splits: What exposed transfer consists of, where launches in trace mode show it.
     """
     cells = throughput_cells(times)
-    splits = transfer_splits(times, works, executions)
     baseline_of = baselines(cells)
     ratios = PairedRatios(cells, baseline_of)
-    causes = {time.cell: cell_split(time, works, named) for time in cells}
-    periodic = of_each_script({cell: (one.named, one.works) for cell, one in causes.items()})
+    causes = {time.cell: cell_split(time, launches, named) for time in cells}
+    periodic = of_each_script({cell: (one.named, one.times) for cell, one in causes.items()})
     causes = {cell: replace(one, named=periodic[cell]) for cell, one in causes.items()}
     rows: list[dict[str, object]] = []
     for time in in_order(cells):

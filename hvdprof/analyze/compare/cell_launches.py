@@ -16,16 +16,18 @@ from hvdprof.analyze.causes.launch_scatter import outlasts_launches
 from hvdprof.analyze.compare.sides import SideCell
 from hvdprof.analyze.ranks.named_cause import NamedCause
 from hvdprof.analyze.ranks.names import named_causes
-from hvdprof.analyze.steps.step_work import StepWork, Times, step_work, with_all_ranks
+from hvdprof.analyze.ranks.rank_times import RankDelay, RankTimes, rank_times, replayed_without
+from hvdprof.analyze.steps.step_work import StepWork, step_work, with_all_ranks
 from hvdprof.analyze.stragglers.clock_bounds import corrected, remaining_offsets
+from hvdprof.model.arrays import Float64s
 from hvdprof.model.comparison import STEP_TIME
 from hvdprof.model.launch_key import LAUNCH, LaunchKey, rows_by_launch
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.run_tables import WAITS
 from hvdprof.model.tables.waiting_tables import CLOCKS
 
-Works = Mapping[LaunchKey, StepWork]
-ReadWorks = Callable[[Sequence[LaunchKey]], Works]
+LaunchTimes = Mapping[LaunchKey, RankTimes]
+ReadTimes = Callable[[Sequence[LaunchKey]], LaunchTimes]
 
 
 @dataclass(frozen=True)
@@ -33,29 +35,29 @@ class CellLaunches:
     """The launches of a cell that recorded all ranks, in the order of their repeats.
 
     Attributes:
-        works: Their steady steps.
+        times: Their own times.
         repeats: The repeat of each.
         step_ns: Step time of the cell.
     """
 
-    works: tuple[StepWork, ...]
+    times: tuple[RankTimes, ...]
     repeats: tuple[int, ...]
     step_ns: float
 
     @property
     def num_ranks(self) -> int:
         """Ranks of the cell."""
-        return len(self.works[0].ranks)
+        return len(self.times[0].ranks)
 
     @property
     def has_phases(self) -> bool:
         """Whether the steps of all launches have phases."""
-        return all(bool(work.own.any()) for work in self.works)
+        return all(one.has_phases for one in self.times)
 
     @cached_property
-    def means_ns(self) -> Times:
+    def means_ns(self) -> Float64s:
         """[launches] Mean step time of each, ns."""
-        return np.array([float(work.step_times.mean()) for work in self.works])
+        return np.array([one.step_ns for one in self.times])
 
     @property
     def scale(self) -> float:
@@ -65,7 +67,7 @@ class CellLaunches:
     @cached_property
     def named(self) -> tuple[Sequence[NamedCause], ...]:
         """The named causes of each launch."""
-        return tuple(named_causes(work) for work in self.works)
+        return tuple(named_causes(one) for one in self.times)
 
     @cached_property
     def causes(self) -> tuple[CellCause, ...]:
@@ -73,27 +75,27 @@ class CellLaunches:
         return tuple(
             cause
             for cause in cell_causes(self.named, self.num_ranks)
-            if outlasts_launches(cause, self.works, self.named)
+            if outlasts_launches(cause, self.times, self.named)
         )
 
     def is_alike(self, other: "CellLaunches") -> bool:
         """Whether all launches of both have the same ranks."""
-        ranks = self.works[0].ranks.tolist()
-        return all(work.ranks.tolist() == ranks for work in (*self.works, *other.works))
+        ranks = self.times[0].ranks.tolist()
+        return all(one.ranks.tolist() == ranks for one in (*self.times, *other.times))
 
-    def with_works(self, works: Sequence[StepWork]) -> "CellLaunches":
-        """The same launches with other steps."""
-        return replace(self, works=tuple(works))
+    def without(self, delays: Sequence[RankDelay]) -> "CellLaunches":
+        """The same launches without these delays."""
+        return replace(self, times=tuple(replayed_without(one, delays) for one in self.times))
 
 
-def no_works(keys: Sequence[LaunchKey]) -> Works:
-    """The steps of launches that recorded none."""
+def no_times(keys: Sequence[LaunchKey]) -> LaunchTimes:
+    """The own times of launches that recorded none."""
     del keys
     return {}
 
 
-def launch_works(analysis: RunAnalysis, keys: Sequence[LaunchKey]) -> dict[LaunchKey, StepWork]:
-    """The steady steps of some launches, on clocks corrected by the bounds of collectives.
+def launch_times(analysis: RunAnalysis, keys: Sequence[LaunchKey]) -> dict[LaunchKey, RankTimes]:
+    """The own times of some launches, on clocks corrected by the bounds of collectives.
 
     Args:
         analysis: The run.
@@ -108,23 +110,23 @@ def launch_works(analysis: RunAnalysis, keys: Sequence[LaunchKey]) -> dict[Launc
     works = step_work(run.steps, run.events, of_job, run.table(WAITS.name))
     clocks = analysis.table(CLOCKS.name)
     return {
-        key: _on_one_clock(work, clocks, key)
+        key: rank_times(_on_one_clock(work, clocks, key))
         for key, work in with_all_ranks(works, run.segments).items()
     }
 
 
-def cell_launches(cell: SideCell, works: Works) -> CellLaunches | None:
+def cell_launches(cell: SideCell, times: LaunchTimes) -> CellLaunches | None:
     """The launches of a cell; None where none recorded its steps on all ranks.
 
     Args:
         cell: The cell.
-        works: The steps of each launch of the run.
+        times: The own times of each launch of the run.
     """
-    known = sorted((repeat, key) for key, repeat in cell.repeat_of.items() if key in works)
+    known = sorted((repeat, key) for key, repeat in cell.repeat_of.items() if key in times)
     if not known:
         return None
     return CellLaunches(
-        works=tuple(works[key] for _, key in known),
+        times=tuple(times[key] for _, key in known),
         repeats=tuple(repeat for repeat, _ in known),
         step_ns=math.exp(cell.spreads[STEP_TIME.name].value),
     )

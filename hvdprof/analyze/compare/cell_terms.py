@@ -14,13 +14,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hvdprof.analyze.causes.cell_causes import MOST_NAMED, CellCause
-from hvdprof.analyze.causes.delays import DATA, OUTSIDE
-from hvdprof.analyze.causes.launch_causes import LaunchCauses, launch_causes
-from hvdprof.analyze.causes.rank_delay import delay_costs, without_delays
+from hvdprof.analyze.causes.launch_causes import DATA, OUTSIDE, LaunchCauses, launch_causes
+from hvdprof.analyze.causes.shapley import shapley
 from hvdprof.analyze.compare.cell_launches import CellLaunches
 from hvdprof.analyze.compare.rank_changes import RankChange
 from hvdprof.analyze.ranks.named_cause import PERSISTENT, STRAGGLER, NamedCause
-from hvdprof.analyze.steps.step_work import StepWork, Times
+from hvdprof.analyze.ranks.rank_times import RankDelay, RankTimes, replayed_without
+from hvdprof.analyze.steps.step_work import Times
 from hvdprof.model.arrays import Bools
 from hvdprof.model.causes import (
     EXPOSED_TRANSFER,
@@ -73,20 +73,23 @@ def cell_terms(
     """
     longer = [tuple(change for change in changes if change.is_of(side)) for side in (0, 1)]
     named = [
-        _of_change(one, costs, side, int(of_run.works[0].ranks[one.place]))
+        _of_change(one, costs, side, int(of_run.times[0].ranks[one.place]))
         for side, of_run in enumerate((first, second))
         for one, costs in zip(longer[side], _costs(of_run, longer[side]), strict=True)
     ]
-    first, second = _without(first, longer[0]), _without(second, longer[1])
+    first, second = (
+        side.without([change.delay for change in own])
+        for side, own in zip((first, second), longer, strict=True)
+    )
     shared = _shared_causes(first, second)
     sides = [
         [
-            launch_causes(work, [member[number] for member in members])
-            for number, work in enumerate(works)
+            launch_causes(one, [member[number] for member in members])
+            for number, one in enumerate(times)
         ]
-        for works, members in (
-            (first.works, [cause.first for cause in shared]),
-            (second.works, [cause.second for cause in shared]),
+        for times, members in (
+            (first.times, [cause.first for cause in shared]),
+            (second.times, [cause.second for cause in shared]),
         )
     ]
     means = [first.means_ns, second.means_ns]
@@ -117,14 +120,24 @@ def _shares(one: LaunchCauses, *, has_phases: bool) -> dict[str, float]:
 def _costs(launches: CellLaunches, changes: Sequence[RankChange]) -> Times:
     """[changes, launches] What each launch loses by the changes, ns per step."""
     delays = [change.delay for change in changes]
-    return np.array([delay_costs(work, delays) for work in launches.works]).T
+    return np.array([delay_costs(one, delays) for one in launches.times]).T
 
 
-def _without(launches: CellLaunches, changes: Sequence[RankChange]) -> CellLaunches:
-    if not changes:
-        return launches
-    delays = [change.delay for change in changes]
-    return launches.with_works([without_delays(work, delays) for work in launches.works])
+def delay_costs(times: RankTimes, delays: Sequence[RankDelay]) -> list[float]:
+    """The cost of each delay: what the replayed step loses without it, ns per step.
+
+    Several overlap: each has its Shapley value, and the sum is what the step loses without all.
+
+    Args:
+        times: The own times of a launch.
+        delays: At most ``shapley.MOST_PLAYERS``, one for each rank and phase.
+    """
+    players = [
+        (times.own_ns - replayed_without(times, [delay]).own_ns).sum(axis=2).T for delay in delays
+    ]
+    whole = (times.own_ns.sum(axis=2) + times.transfer_ns).T
+    credits = shapley(whole - sum(players), players)
+    return [value * times.step_ns / times.job_ns for value in credits.values]
 
 
 def _of_change(change: RankChange, costs: Times, side: int, rank: int) -> Term:
@@ -175,19 +188,18 @@ def _missing(
 ) -> Iterator[Members]:
     """The members of a cause in launches that do not name it."""
     is_lasting = (cause.kind, cause.pattern) == (STRAGGLER, PERSISTENT)
-    for number, work in enumerate(launches.works):
+    for number, times in enumerate(launches.times):
         if is_lasting and cause.every:
             claimed = [member.affected for other in others for member in other.members[number]]
-            yield (_throughout(cause.every[0], work, claimed),)
+            yield (_throughout(cause.every[0], times, claimed),)
         else:
             yield ()
 
 
-def _throughout(one: NamedCause, work: StepWork, claimed: Sequence[Bools]) -> NamedCause:
+def _throughout(one: NamedCause, times: RankTimes, claimed: Sequence[Bools]) -> NamedCause:
     """The cause in all steps of a launch that are free of others."""
-    affected = np.zeros(work.own_before_sync.shape, dtype=bool)
-    affected[:, np.isin(work.ranks, one.ranks)] = True
-    affected &= ~np.isnan(work.previous_after).any(axis=1, keepdims=True)
+    affected = np.zeros((len(times.steps), len(times.ranks)), dtype=bool)
+    affected[:, np.isin(times.ranks, one.ranks)] = True
     for taken in claimed:
         affected &= ~taken
     return replace(one, affected=affected)

@@ -7,7 +7,7 @@ from functools import partial
 import pandas as pd
 
 from hvdprof.analyze.compare.cell_changes import changes_of, shared_cells
-from hvdprof.analyze.compare.cell_launches import ReadWorks, launch_works, no_works
+from hvdprof.analyze.compare.cell_launches import ReadTimes, launch_times, no_times
 from hvdprof.analyze.compare.comparable import cell_reason, run_reasons
 from hvdprof.analyze.compare.compared_rows import Limits, compared_cells, compared_pooled
 from hvdprof.analyze.compare.comparison_verdict import comparison_caveat, comparison_sentence
@@ -41,7 +41,7 @@ class ComparedSide:
         name: Its name in texts; the path where both have the same.
         path: Where it lies.
         cells: Its measured cells.
-        read_works: Gives the steps of some launches; none for a table of throughputs.
+        read_times: Gives the own times of some launches; none for a table of throughputs.
         manifest: The manifest of a run; None for a table.
         notes: What of it is missing.
     """
@@ -49,7 +49,7 @@ class ComparedSide:
     name: str
     path: str
     cells: Mapping[CellKey, SideCell]
-    read_works: ReadWorks
+    read_times: ReadTimes
     manifest: Manifest | None = None
     notes: Sequence[str] = ()
 
@@ -60,7 +60,7 @@ def side_of_run(analysis: RunAnalysis) -> ComparedSide:
         name=analysis.run.shown_name,
         path=str(analysis.run.folder),
         cells=cells_of_run(analysis),
-        read_works=partial(launch_works, analysis),
+        read_times=partial(launch_times, analysis),
         manifest=analysis.run.manifest,
         notes=tuple(_notes(analysis)),
     )
@@ -75,7 +75,7 @@ def side_of_throughput(name: str, scaling: pd.DataFrame, throughput: pd.DataFram
         throughput: Its rows of THROUGHPUT; several of one size are repeats.
     """
     cells = cells_of_throughput(scaling, throughput)
-    return ComparedSide(name, name, cells, no_works)
+    return ComparedSide(name, name, cells, no_times)
 
 
 def compare_sides(first: ComparedSide, second: ComparedSide, rules: Rules) -> Comparison:
@@ -120,7 +120,7 @@ def compare_sides(first: ComparedSide, second: ComparedSide, rules: Rules) -> Co
         _pooled_outcome(pooled, metric),
     )
     causes = moved_causes(
-        (first.read_works, second.read_works),
+        (first.read_times, second.read_times),
         [pair for pair, reason in zip(pairs, reasons, strict=True) if not reason],
         is_paired=is_paired,
         level=rules.level,

@@ -7,14 +7,14 @@ import pandas as pd
 
 from hvdprof.analyze.compare.cell_launches import (
     CellLaunches,
-    ReadWorks,
+    ReadTimes,
     are_pairs,
     cell_launches,
 )
 from hvdprof.analyze.compare.cell_terms import Term, cell_terms
 from hvdprof.analyze.compare.launch_change import chance_of, change_of
 from hvdprof.analyze.compare.outcomes import holm
-from hvdprof.analyze.compare.rank_changes import RankChange, own_times, rank_changes
+from hvdprof.analyze.compare.rank_changes import RankChange, rank_changes, usual_times
 from hvdprof.analyze.compare.sides import CellKey, SideCell
 from hvdprof.analyze.ranks.named_cause import FOR_A_WHILE, FROM_STEP, GROWING
 from hvdprof.analyze.stats.launch_spread import Spread, less, spread
@@ -25,7 +25,7 @@ from hvdprof.rundir.plan import TORCH_ENGINE
 
 
 def moved_causes(
-    read_works: tuple[ReadWorks, ReadWorks],
+    read_times: tuple[ReadTimes, ReadTimes],
     pairs: Sequence[tuple[SideCell, SideCell]],
     *,
     is_paired: bool,
@@ -43,19 +43,19 @@ def moved_causes(
     steps, have none.
 
     Args:
-        read_works: Gives the steps of launches of the first and of the second run.
+        read_times: Gives the own times of launches of the first and of the second run.
         pairs: The cells that are compared.
         is_paired: Whether the repeats of both runs are pairs.
         level: Accepted probability that any term of a cell is called moved without a change.
     """
     own = [pair for pair in pairs if pair[0].key[CELL_KEY.index("engine")] != TORCH_ENGINE]
-    works = [
+    times = [
         read([key for pair in own for key in pair[side].repeat_of])
-        for side, read in enumerate(read_works)
+        for side, read in enumerate(read_times)
     ]
     frames = []
     for pair in own:
-        first, second = (cell_launches(cell, one) for cell, one in zip(pair, works, strict=True))
+        first, second = (cell_launches(cell, one) for cell, one in zip(pair, times, strict=True))
         if first is not None and second is not None and first.is_alike(second):
             pairing = is_paired and are_pairs(first, second)
             frames.append(_of_cell(pair[0].key, first, second, is_paired=pairing, level=level))
@@ -76,8 +76,8 @@ def found_changes(
         level: Accepted probability that any rank is named without a change.
     """
     changes = rank_changes(
-        [own_times(*launch) for launch in zip(first.works, first.named, strict=True)],
-        [own_times(*launch) for launch in zip(second.works, second.named, strict=True)],
+        [usual_times(*launch) for launch in zip(first.times, first.named, strict=True)],
+        [usual_times(*launch) for launch in zip(second.times, second.named, strict=True)],
         is_paired=is_paired,
         step_ns=first.step_ns,
         level=level,
@@ -91,7 +91,7 @@ def found_changes(
         for rank in member.ranks
     }
     return tuple(
-        change for change in changes if int(first.works[0].ranks[change.place]) not in late
+        change for change in changes if int(first.times[0].ranks[change.place]) not in late
     )
 
 

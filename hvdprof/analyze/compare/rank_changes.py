@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hvdprof.analyze.causes.rank_delay import RankDelay, phase_times
 from hvdprof.analyze.compare.launch_change import chance_of, change_of
 from hvdprof.analyze.compare.outcomes import holm
 from hvdprof.analyze.ranks.delay import LEAST_STEPS_OF_CAUSE
 from hvdprof.analyze.ranks.named_cause import LASTING, NamedCause
+from hvdprof.analyze.ranks.rank_times import RankDelay, RankTimes
 from hvdprof.analyze.stats.launch_spread import Spread
-from hvdprof.analyze.steps.step_work import StepWork, Times, medians_of_others
+from hvdprof.analyze.steps.step_work import Times, medians_of_others
 
 SMALLEST_SHARE = 0.01
 """A smaller change, as a share of the step, is not named."""
@@ -45,25 +45,23 @@ class RankChange:
         return RankDelay(self.place, self.phase, abs(self.change.value))
 
 
-def own_times(work: StepWork, named: Sequence[NamedCause]) -> dict[str, Times]:
+def usual_times(times: RankTimes, named: Sequence[NamedCause]) -> dict[str, Times]:
     """[ranks] Usual own time per step in each phase, ns, without steps of sparse named causes.
 
     Args:
-        work: The steady steps of a launch.
+        times: The own times of a launch.
         named: Its named causes.
     """
-    is_free = np.ones(len(work.steps), dtype=bool)
+    is_free = np.ones(len(times.steps), dtype=bool)
     for cause in named:
         if cause.pattern not in LASTING:
             is_free &= ~cause.affected.any(axis=1)
     if is_free.sum() < LEAST_STEPS_OF_CAUSE:
         is_free[:] = True
-    found = {}
-    for phase, times in phase_times(work).items():
-        own = times[is_free]
-        low, high = np.quantile(own, (TRIMMED, 1 - TRIMMED), axis=0)
-        found[phase] = np.asarray(np.clip(own, low, high).mean(axis=0))
-    return found
+    own = times.of_steps(times.own_ns)[is_free]
+    low, high = np.quantile(own, (TRIMMED, 1 - TRIMMED), axis=0)
+    usual = np.clip(own, low, high).mean(axis=0)
+    return {phase: np.asarray(usual[:, place]) for place, phase in enumerate(times.phases)}
 
 
 def rank_changes(
@@ -82,7 +80,7 @@ def rank_changes(
     the one whose time changed more is named.
 
     Args:
-        first: The ``own_times`` of each launch of the first run.
+        first: The ``usual_times`` of each launch of the first run.
         second: Those of the second run.
         is_paired: Whether launches of the same place are pairs.
         step_ns: Step time of the first run.

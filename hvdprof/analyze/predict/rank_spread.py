@@ -16,6 +16,7 @@ import numpy as np
 
 from hvdprof.analyze.predict.collective_cost import Topology
 from hvdprof.analyze.predict.jitter import Jitter, jitter_of
+from hvdprof.analyze.ranks.rank_times import rank_times
 from hvdprof.analyze.stats.uncertainty import autocorrelation_time
 from hvdprof.analyze.steps.step_work import StepWork, Times
 from hvdprof.model.arrays import Bools, Float32s, Float64s, Int64s
@@ -115,11 +116,9 @@ class Slowest:
 def own_times_of(work: StepWork) -> Times:
     """[steps, ranks] Own time of each rank from its release to its next arrival, ns.
 
-    Steps without a recorded previous one, and those in which a rank evaluates, are omitted.
+    Steps in which a rank evaluates are omitted.
     """
-    window = work.previous_after + work.own_before_sync
-    known = ~np.isnan(window).any(axis=1) & ~work.evaluates.any(axis=1)
-    return np.asarray(window[known])
+    return np.asarray(rank_times(work).length[~work.evaluates.any(axis=1)])
 
 
 def ranks_on_time(work: StepWork, late: Collection[int]) -> Bools:

@@ -9,11 +9,10 @@ from hvdprof.analyze.ranks.account import account, costs_of
 from hvdprof.analyze.ranks.chances import block_length, chances_of_costs, exceeds_scatter
 from hvdprof.analyze.ranks.delay import SMALLEST_SHARE
 from hvdprof.analyze.ranks.named_cause import LASTING, NamedCause
-from hvdprof.analyze.ranks.own_time import MIXED
 from hvdprof.analyze.ranks.queues import without_empty_queues
-from hvdprof.analyze.ranks.rank_times import rank_times
+from hvdprof.analyze.ranks.rank_times import MIXED, RankTimes
 from hvdprof.analyze.stats.uncertainty import NAN
-from hvdprof.analyze.steps.step_work import StepWork, Times, medians_of_others
+from hvdprof.analyze.steps.step_work import Times, medians_of_others
 
 MOST = 0.75
 """Share of the cost from which it lies on one rank, or in one phase of it."""
@@ -32,7 +31,7 @@ class JitterRank:
 
 
 def jitter_rank(
-    works: Sequence[StepWork], named: Sequence[Sequence[NamedCause]]
+    launches: Sequence[RankTimes], named: Sequence[Sequence[NamedCause]]
 ) -> JitterRank | None:
     """The rank with 75 % of the cost that no named cause explains, and 5 % of the step; or None.
 
@@ -41,15 +40,15 @@ def jitter_rank(
     Nor is it one rank's where chance would give any rank as much in one of 100 launches.
 
     Args:
-        works: The steps of each launch of a cell.
+        launches: The own times of each launch of a cell.
         named: The named causes of each launch.
     """
-    if not works or any(len(work.ranks) != len(works[0].ranks) for work in works):
+    if not launches or len({len(one.ranks) for one in launches}) > 1:
         return None
-    phases = rank_times(works[0]).phases
-    rest = [_unnamed(work, causes) for work, causes in zip(works, named, strict=True)]
-    if len(works[0].ranks) < 2 or len({one.shape[2] for one in rest}) > 1:
+    ranks, phases = launches[0].ranks, launches[0].phases
+    if len(ranks) < 2 or any(one.phases != phases for one in launches):
         return None
+    rest = [_unnamed(one, causes) for one, causes in zip(launches, named, strict=True)]
     by_launch = [costs_of(excess) for excess in rest]
     costs = np.concatenate(by_launch)
     of_ranks = costs.sum(axis=(0, 2))
@@ -71,7 +70,7 @@ def jitter_rank(
     largest = int(by_phase.argmax())
     is_one = by_phase[largest] >= MOST * by_phase.sum() and phases[largest] != MIXED
     phase = phases[largest] if is_one else ""
-    return JitterRank(int(works[0].ranks[place]), phase, float(chances[place]))
+    return JitterRank(int(ranks[place]), phase, float(chances[place]))
 
 
 def _lateness(excess: Times) -> Times:
@@ -79,16 +78,15 @@ def _lateness(excess: Times) -> Times:
     return np.asarray((excess - medians_of_others(excess)).mean(axis=0))
 
 
-def _unnamed(work: StepWork, causes: Sequence[NamedCause]) -> Times:
+def _unnamed(times: RankTimes, causes: Sequence[NamedCause]) -> Times:
     """[steps, ranks, phases] The excess, as a share of the step, that no named cause explains.
 
     A rank that is slower on average keeps its jitter around that.
     """
-    step_ns = float(work.step_times.mean())
-    times = without_empty_queues(rank_times(work), step_ns)
-    excess = times.of_steps(account(times).excess_ns) / step_ns
+    times = without_empty_queues(times)
+    excess = times.of_steps(account(times).excess_ns) / times.step_ns
     for cause in causes:
-        affected = cause.affected[times.rows][..., None]
+        affected = cause.affected[..., None]
         if cause.pattern in LASTING:
             num = np.maximum(affected.sum(axis=0), 1)
             mean = np.where(affected, excess, 0.0).sum(axis=0) / num

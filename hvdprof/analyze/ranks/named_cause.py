@@ -38,9 +38,8 @@ class NamedCause:
     ``last_delay_ns`` is the delay at the end of one that grows, else NaN. ``chance`` is that of
     equal ranks to give any of them as much in a launch; 0 of a pause.
 
-    ``affected`` [steps, ranks] of the StepWork is true in row k where the delay lies between the
-    release of step k-1 and the arrival of step k: in ``before`` of row k, or, of the phase
-    optimizer, in ``after`` of row k-1. Rows without a previous step are never affected.
+    ``affected`` [steps, ranks] of the RankTimes is true where the delay lies between the release of
+    the step before and the arrival.
     """
 
     kind: str

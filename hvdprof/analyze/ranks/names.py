@@ -32,13 +32,12 @@ from hvdprof.analyze.ranks.named_cause import (
     STRAGGLER,
     NamedCause,
 )
-from hvdprof.analyze.ranks.own_time import MIXED
 from hvdprof.analyze.ranks.phases import OwnTimes, phase_of
 from hvdprof.analyze.ranks.queues import without_empty_queues
-from hvdprof.analyze.ranks.rank_times import RankTimes, rank_times
+from hvdprof.analyze.ranks.rank_times import MIXED, RankTimes
 from hvdprof.analyze.ranks.shapes import described
 from hvdprof.analyze.stats.uncertainty import NAN
-from hvdprof.analyze.steps.step_work import StepWork, Times
+from hvdprof.analyze.steps.step_work import Times
 from hvdprof.model.arrays import Bools
 
 MOST_CAUSES = 5
@@ -56,17 +55,16 @@ class _Found:
     phase_share: float
 
 
-def named_causes(work: StepWork) -> tuple[NamedCause, ...]:
+def named_causes(times: RankTimes) -> tuple[NamedCause, ...]:
     """The significant delays of a launch, largest first; they never overlap in ``affected``.
 
-    Empty where nothing is significant, and below 9 steps. One rank has pauses alone, since no other
+    Empty where nothing is significant, and below 8 steps. One rank has pauses alone, since no other
     rank shows what is usual.
     """
-    times = rank_times(work)
     if len(times.steps) < LEAST_STEPS_OF_CAUSE:
         return ()
-    step_ns = float(work.step_times.mean())
-    ready = without_empty_queues(times, step_ns)
+    step_ns = times.step_ns
+    ready = without_empty_queues(times)
     series = Series(step_ns, times.numbers)
     common = shared(ready.own_ns, ready.per_step)
     excess = times.of_steps(ready.own_ns - common[:, None, :])
@@ -88,7 +86,7 @@ def named_causes(work: StepWork) -> tuple[NamedCause, ...]:
         or _cost(one.delay, total, of_all) >= SMALLEST_SHARE * step_ns / 2
     ]
     merged.sort(key=lambda one: -_cost(one.delay, total, of_all))
-    return tuple(_named(work, times, one) for one in merged[:MOST_CAUSES])
+    return tuple(_named(times, one) for one in merged[:MOST_CAUSES])
 
 
 def _cost(delay: Delay, total: Times, of_all: Times) -> float:
@@ -190,15 +188,13 @@ def _are_alike(one: _Found, other: _Found) -> bool:
     return not is_bounded or abs(begins[0] - begins[1]) <= SAME_PERIOD * num_steps
 
 
-def _named(work: StepWork, times: RankTimes, found: _Found) -> NamedCause:
+def _named(times: RankTimes, found: _Found) -> NamedCause:
     delay = found.delay
-    affected = np.zeros(work.own_before_sync.shape, dtype=bool)
-    affected[times.rows] = delay.affected
     in_step: Bools = np.asarray(delay.affected.any(axis=1))
     events = in_step if delay.pattern in LASTING else run_starts(in_step, _STEPS_APART[delay.kind])
     return NamedCause(
         kind=delay.kind,
-        ranks=tuple(int(rank) for rank in work.ranks[list(delay.places)]),
+        ranks=tuple(int(rank) for rank in times.ranks[list(delay.places)]),
         phase=found.phase,
         phase_share=found.phase_share,
         pattern=delay.pattern,
@@ -209,5 +205,5 @@ def _named(work: StepWork, times: RankTimes, found: _Found) -> NamedCause:
         last_delay_ns=delay.last_ns,
         # A rank that is later for five steps in a row was so in these steps for certain.
         chance=min(delay.chance, FALSE_ALARMS) if delay.pattern in LASTING else delay.chance,
-        affected=affected,
+        affected=delay.affected,
     )

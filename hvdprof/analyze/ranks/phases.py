@@ -10,7 +10,7 @@ import numpy as np
 
 from hvdprof.analyze.ranks.account import known_medians
 from hvdprof.analyze.ranks.delay import Delay
-from hvdprof.analyze.ranks.own_time import MIXED
+from hvdprof.analyze.ranks.rank_times import MIXED
 from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.analyze.steps.step_work import Times, medians_of_others
 from hvdprof.model.arrays import Bools

@@ -52,18 +52,15 @@ class QueueWaits:
     longest: tuple[int, ...]
 
 
-def queue_waits(times: RankTimes, step_ns: float) -> QueueWaits | None:
+def queue_waits(times: RankTimes) -> QueueWaits | None:
     """The waits of a launch if more than half of its ranks wait for input often; else None.
 
     A recording without phases is asked for such waits in the whole own time.
 
     Args:
         times: The own times of a launch.
-        step_ns: The mean step time.
     """
-    if not len(times.steps):
-        return None
-    place = _place(times)
+    place, step_ns = _place(times), times.step_ns
     own = times.of_steps(times.own_ns)
     data = own[..., place] if place >= 0 else own.sum(axis=2)
     shortest = data.min(axis=0)
@@ -83,18 +80,20 @@ def queue_waits(times: RankTimes, step_ns: float) -> QueueWaits | None:
     return QueueWaits(of_points, _longest(np.where(stalls, above, 0.0)))
 
 
-def without_empty_queues(times: RankTimes, step_ns: float) -> RankTimes:
+def without_empty_queues(times: RankTimes) -> RankTimes:
     """The times with the input always ready, if more than half of the ranks wait for it often.
 
     Args:
         times: The own times of a launch.
-        step_ns: The mean step time.
     """
-    found = queue_waits(times, step_ns)
-    if found is None:
-        return times
+    found = queue_waits(times)
+    return times if found is None else without_waits(times, found)
+
+
+def without_waits(times: RankTimes, waits: QueueWaits) -> RankTimes:
+    """The own times of a launch without these waits of it; the step time stays."""
     changed = times.own_ns.copy()
-    changed[..., _place(times)] -= found.waits_ns
+    changed[..., _place(times)] -= waits.waits_ns
     return replace(times, own_ns=changed)
 
 

@@ -4,25 +4,23 @@ import numpy as np
 import pandas as pd
 
 from hvdprof.analyze.ranks.account import Account, account
-from hvdprof.analyze.ranks.rank_times import RankTimes, rank_times
-from hvdprof.analyze.steps.step_work import StepWork, Times, medians_of_others
+from hvdprof.analyze.ranks.rank_times import RankTimes
+from hvdprof.analyze.steps.step_work import Times, medians_of_others
 from hvdprof.model.arrays import Int64s
 from hvdprof.model.launch_key import LaunchKey
 from hvdprof.model.tables.waiting_tables import RANK_COSTS
 
 
-def rank_costs(work: StepWork, key: LaunchKey) -> pd.DataFrame:
-    """RANK_COSTS of one launch of two or more ranks; empty below two recorded steps.
+def rank_costs(times: RankTimes, key: LaunchKey) -> pd.DataFrame:
+    """RANK_COSTS of one launch; empty of one rank.
 
     Args:
-        work: The steady steps.
+        times: The own times.
         key: The launch.
     """
-    times = rank_times(work)
-    if len(work.ranks) < 2 or not len(times.steps):
+    if len(times.ranks) < 2:
         return RANK_COSTS.empty()
     parts = account(times)
-    step_ns = float(work.step_times.mean())
     own = times.of_steps(times.own_ns)
     later = np.stack([medians_of_others(of_phase) for of_phase in np.moveaxis(own, 2, 0)], axis=2)
     means = {
@@ -39,11 +37,11 @@ def rank_costs(work: StepWork, key: LaunchKey) -> pd.DataFrame:
         {
             "pass_id": [key[0]] * num_ranks * num_phases,
             "segment": [key[1]] * num_ranks * num_phases,
-            "rank": np.repeat(work.ranks, num_phases),
+            "rank": np.repeat(times.ranks, num_phases),
             "phase": list(times.phases) * num_ranks,
             **{name: mean.ravel() for name, mean in means.items()},
-            "later_share": means["later_ns"].ravel() / step_ns,
-            "cost_share": means["cost_ns"].ravel() / step_ns,
+            "later_share": means["later_ns"].ravel() / times.step_ns,
+            "cost_share": means["cost_ns"].ravel() / times.step_ns,
         }
     )
 

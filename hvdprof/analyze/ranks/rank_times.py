@@ -1,18 +1,37 @@
-"""Own time of each rank in each phase, from each release to its next arrival.
+"""Own time of each rank in each phase, from each release to its next arrival, on its own clock.
 
 All ranks are released from a synchronization together, so these times compare ranks without clock
 error, and a slow backward pass is visible although waiting makes the steps of all ranks equal.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hvdprof.analyze.ranks.own_time import BEFORE_UPDATE, MIXED, own_times
-from hvdprof.analyze.steps.step_work import StepWork, Times
-from hvdprof.model.arrays import Int64s
+from hvdprof.analyze.steps.step_work import StepWork, Times, medians_of_others
+from hvdprof.model.arrays import Bools, Int64s
 
-_ORDER = ("optimizer", "outside", "evaluation", "data", "forward", "backward", "before_update")
+OUTSIDE_PHASE = "outside"
+"""Time outside every phase."""
+
+BEFORE_UPDATE = "before_update"
+"""Time from the end of backward to the update."""
+
+EVALUATION_PHASE = "evaluation"
+"""Time outside every phase where the rank evaluates, which other ranks do not."""
+
+MIXED = "mixed"
+
+_ORDER = (
+    "optimizer",
+    OUTSIDE_PHASE,
+    EVALUATION_PHASE,
+    "data",
+    "forward",
+    "backward",
+    BEFORE_UPDATE,
+)
 """In which a rank passes through the phases, from the release of the step before."""
 
 
@@ -20,19 +39,26 @@ _ORDER = ("optimizer", "outside", "evaluation", "data", "forward", "backward", "
 class RankTimes:
     """Own times of a launch, ns; of each step ``per_step`` points, in their order.
 
-    ``own_ns`` [points, ranks, phases] sums over ``phases`` to the time from the release of the
-    point before to the arrival; ``phases`` is MIXED alone where the recording holds none.
-    ``transfer_ns`` [points, ranks] is the time from the last arrival at the point before to that
-    release, the median of the rank where it is not recorded. ``rows`` [steps] are those of the
-    StepWork, ``steps`` the numbers of the steps in the script. A row is the mean of
-    ``steps_per_row`` steps.
+    Attributes:
+        own_ns: [points, ranks, phases] Sums over ``phases`` to the time from the release of the
+            point before to the arrival.
+        transfer_ns: [points, ranks] From the last arrival at the point before to that release.
+        phases: MIXED alone where the recording holds none.
+        ranks: [ranks] Their numbers.
+        steps: [steps] Their numbers in the script, as in the StepWork.
+        follows: [steps] Whether the step before counts, too.
+        step_ns: The mean step time of the launch.
+        per_step: Points of each step.
+        steps_per_row: A row is the mean of so many steps.
     """
 
     own_ns: Times
     transfer_ns: Times
     phases: tuple[str, ...]
-    rows: Int64s
+    ranks: Int64s
     steps: Int64s
+    follows: Bools
+    step_ns: float
     per_step: int = 1
     steps_per_row: int = 1
 
@@ -41,15 +67,45 @@ class RankTimes:
         """[steps] The places of the rows among all, in which a regular distance is looked for."""
         return np.asarray(self.steps // self.steps_per_row)
 
+    @property
+    def has_phases(self) -> bool:
+        """Whether the recording holds phases."""
+        return self.phases != (MIXED,)
+
+    @property
+    def length(self) -> Times:
+        """[steps, ranks] Own time in each step, ns."""
+        return self.of_steps(self.own_ns.sum(axis=2))
+
+    @property
+    def lateness(self) -> Times:
+        """[steps, ranks] Own time less the median of the other ranks, summed over the points, ns.
+
+        The ranks that are late at one point are no measure at another. 0 of one rank.
+        """
+        return self.of_steps(_lateness(self.own_ns.sum(axis=2)))
+
+    @property
+    def job_ns(self) -> float:
+        """What all steps take: the sum over the points of the largest transfer and own time."""
+        return float((self.own_ns.sum(axis=2) + self.transfer_ns).max(axis=1).sum())
+
     def of_steps(self, times: Times) -> Times:
         """[steps, ...] The sums of [points, ...] over the points of each step."""
         if self.per_step == 1:
             return times
         return np.asarray(times.reshape(-1, self.per_step, *times.shape[1:]).sum(axis=1))
 
+    def at(self, place: int, times: Times) -> Times:
+        """[steps, ...] Of [points, ...] those of one place of each step."""
+        return times[place :: self.per_step]
+
 
 def rank_times(work: StepWork) -> RankTimes:
-    """The own times of the steps whose previous step is known.
+    """The own times of the steady steps.
+
+    Behind a step that does not count, a run of steps begins with what lies between the last arrival
+    of that run and its end: so all that the steps take is here once, and nothing else.
 
     Of a step with several synchronizations the phases are recorded once: they are laid one after
     the other, in the order in which a rank passes through them, and cut at its arrivals.
@@ -57,32 +113,128 @@ def rank_times(work: StepWork) -> RankTimes:
     Args:
         work: The steady steps of a launch.
     """
-    spans = own_times(work)
-    names = tuple(name for name in _ORDER if name in spans.phases) or (MIXED,)
-    of_steps = [spans.phases[name] for name in names] if spans.phases else [spans.length]
-    own = np.stack(of_steps, axis=2)
+    before = _of_previous(work)
+    recorded = _phases(work, before)
+    names = tuple(name for name in _ORDER if name in recorded)
+    own = np.stack([recorded[name] for name in names or recorded], axis=2)
     points = work.points
     if points.per_step > 1:
-        lengths = points.before.reshape(-1, points.per_step, len(work.ranks))[spans.rows]
-        lengths[:, 0] += work.previous_after[spans.rows]
-        own = _cut(own, lengths, _first(work, spans.rows, names))
+        lengths = points.before.reshape(-1, points.per_step, len(work.ranks)).copy()
+        lengths[:, 0] += before.after
+        first = np.zeros_like(own)
+        if BEFORE_UPDATE in names:
+            first[..., names.index(BEFORE_UPDATE)] = before.behind_release
+        own = _cut(own, lengths, first)
+    transfer = points.tail.reshape(-1, points.per_step, len(work.ranks))
+    transfer = np.concatenate([before.tail[:, None], transfer[:, :-1]], axis=1)
     return RankTimes(
         own_ns=own,
-        transfer_ns=_transfer(work, spans.rows),
-        phases=names,
-        rows=spans.rows,
-        steps=spans.steps,
+        transfer_ns=transfer.reshape(-1, len(work.ranks)),
+        phases=names or (MIXED,),
+        ranks=work.ranks,
+        steps=work.steps,
+        follows=work.follows,
+        step_ns=float(work.step_times.mean()),
         per_step=points.per_step,
         steps_per_row=work.steps_per_row,
     )
 
 
-def _first(work: StepWork, rows: Int64s, names: tuple[str, ...]) -> Times:
-    """[steps, ranks, phases] Of each phase what lies right behind the release before."""
-    first = np.zeros((len(rows), len(work.ranks), len(names)))
-    if BEFORE_UPDATE in names:
-        first[..., names.index(BEFORE_UPDATE)] = work.previous_behind_release[rows]
-    return first
+@dataclass(frozen=True, slots=True)
+class _Previous:
+    """Behind the last arrival of the step before, [steps, ranks], ns."""
+
+    tail: Times
+    after: Times
+    optimizer: Times
+    behind_release: Times
+
+
+def _of_previous(work: StepWork) -> _Previous:
+    starts = ~work.follows
+    starts[0] = True
+    row = np.arange(len(starts)) - 1
+    # The last row of the run of steps that begins there.
+    row[starts] = np.flatnonzero(np.append(starts[1:], True))
+    points = work.points
+    return _Previous(
+        tail=points.at(-1, points.tail)[row],
+        after=work.own_after_release[row],
+        optimizer=_behind(work.parts["optimizer"], work)[row],
+        behind_release=work.behind_release[row],
+    )
+
+
+def _behind(optimizer: Times, work: StepWork) -> Times:
+    """[steps, ranks] The part of the update that lies behind the release."""
+    return np.minimum(optimizer, work.own_after_release)
+
+
+@dataclass(frozen=True, slots=True)
+class RankDelay:
+    """A rank, by its column, takes so much longer in a phase of every step, ns.
+
+    The phase is one of the launch, or another one, which it has no time in.
+    """
+
+    place: int
+    phase: str
+    delay_ns: float
+
+
+def replayed_without(times: RankTimes, delays: Sequence[RankDelay]) -> RankTimes:
+    """The launch without these delays: own times alone change, and the step time by what they cost.
+
+    No step loses more of a phase than it has. With several points per step it loses the delay where
+    the rank is late in that phase, or in proportion to its time there if it is late nowhere.
+
+    Args:
+        times: The own times of the launch.
+        delays: At most one for each rank and phase.
+    """
+    own = times.own_ns.copy()
+    for one in delays:
+        if one.phase in times.phases:
+            phase = times.phases.index(one.phase)
+            at_points = np.tile(_shares_of_points(times, one.place, phase), len(times.steps))
+            had = own[:, one.place, phase]
+            own[:, one.place, phase] = had - np.minimum(one.delay_ns * at_points, had)
+    changed = replace(times, own_ns=own)
+    return replace(changed, step_ns=times.step_ns * changed.job_ns / times.job_ns)
+
+
+def _shares_of_points(times: RankTimes, place: int, phase: int) -> Times:
+    """[points of a step] Where the rank is late in the phase; they sum to 1, or all are 0."""
+    if times.per_step == 1:
+        return np.ones(1)
+    own = times.own_ns[..., phase]
+    for candidate in (_lateness(own), own):
+        of_points = candidate[:, place].reshape(-1, times.per_step).mean(axis=0).clip(0)
+        if of_points.any():
+            return np.asarray(of_points / of_points.sum())
+    return np.zeros(times.per_step)
+
+
+def _lateness(times: Times) -> Times:
+    """[points, ranks] Each rank's time less the median of the other ranks at the same point."""
+    return times - medians_of_others(times) if times.shape[1] > 1 else np.zeros_like(times)
+
+
+def _phases(work: StepWork, before: _Previous) -> Mapping[str, Times]:
+    """[steps, ranks] From each release to the next arrival, by phase; MIXED alone without any."""
+    length = before.after + work.own_before_sync
+    if not work.own.any():
+        return {MIXED: length}
+    found = {name: work.parts[name] for name in ("data", "forward", "backward")}
+    # Both lie behind the release where gradients are reduced by then, else before the arrival.
+    optimizer, update = work.parts["optimizer"], work.parts["before_update"]
+    found["optimizer"] = optimizer - _behind(optimizer, work) + before.optimizer
+    found[BEFORE_UPDATE] = update - work.behind_release + before.behind_release
+    outside = length - sum(found.values())
+    found[OUTSIDE_PHASE] = np.where(work.evaluates, 0.0, outside)
+    if work.evaluates.any():
+        found[EVALUATION_PHASE] = np.where(work.evaluates, outside, 0.0)
+    return found
 
 
 def _cut(own: Times, lengths: Times, first: Times) -> Times:
@@ -103,16 +255,3 @@ def _cut(own: Times, lengths: Times, first: Times) -> Times:
     outside = min(1, num_phases - 1)
     pieces[..., outside] += lengths - pieces.sum(axis=3)
     return np.asarray(pieces.reshape(num_steps * per_step, num_ranks, -1))
-
-
-def _transfer(work: StepWork, rows: Int64s) -> Times:
-    """[points, ranks] From the last arrival at the point before to the release from it."""
-    points, per_step = work.points, work.points.per_step
-    before = np.roll(points.tail, 1, axis=0)
-    first = np.arange(0, len(before), per_step)
-    before[first[~work.follows]] = np.nan
-    before[0] = np.nan
-    of_rank = np.median(points.at(-1, points.tail), axis=0)
-    chosen = (rows[:, None] * per_step + np.arange(per_step)).ravel()
-    own = before[chosen]
-    return np.where(np.isnan(own), of_rank, own)

@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.analyze.steps.sync_points import SyncPoints
 from hvdprof.analyze.steps.sync_rows import StepGrid, sync_points
 from hvdprof.model.arrays import Bools
@@ -37,12 +36,10 @@ class StepWork:
     ``follows`` [steps] is true where the row before is the previous step.
 
     ``behind_release`` is the part of ``before_update`` in ``own_after_release``: all of it where
-    gradients are reduced by then. ``previous_after``, ``previous_optimizer`` and
-    ``previous_behind_release`` are those of the previous step, also where that is no steady one;
-    NaN where it was not recorded on all ranks.
-    ``evaluates`` is true where the rank also evaluates in the step. ``syncs`` are the
-    synchronizations of steps that have several; None where each step has one. In a light recording
-    a row is the mean step of ``steps_per_row`` steps, and ``steps`` are their first ones.
+    gradients are reduced by then. ``evaluates`` is true where the rank also evaluates in the step.
+    ``syncs`` are the synchronizations of steps that have several; None where each step has one. In
+    a light recording a row is the mean step of ``steps_per_row`` steps, and ``steps`` are their
+    first ones.
     """
 
     ranks: NDArray[np.int64]
@@ -56,9 +53,6 @@ class StepWork:
     parts: Mapping[str, Times]
     clock_error: Times
     behind_release: Times
-    previous_after: Times
-    previous_optimizer: Times
-    previous_behind_release: Times
     evaluates: Bools
     syncs: SyncPoints | None = None
     steps_per_row: int = 1
@@ -94,16 +88,6 @@ class StepWork:
     def step_times(self) -> Times:
         """[steps] From the end of the previous step to the end of this one, of the last ranks."""
         return np.asarray(self.end.max(axis=1) - self.begin.max(axis=1))
-
-
-def of_previous(times: Times, follows: Bools) -> Times:
-    """[steps, ranks] The times of the row before; NaN where that is not the previous step.
-
-    Args:
-        times: [steps, ranks]
-        follows: [steps] Whether the row before is the previous step.
-    """
-    return np.where(follows[:, None], np.roll(times, 1, axis=0), NAN)
 
 
 def behind_release(before_update: Times, optimizer: Times, after: Times) -> Times:
@@ -265,9 +249,6 @@ def _of_launch(
         parts=parts,
         clock_error=grid("clock_error_ns")[steady],
         behind_release=behind[steady],
-        previous_after=of_previous(after, follows)[steady],
-        previous_optimizer=of_previous(grid("optimizer_ns"), follows)[steady],
-        previous_behind_release=of_previous(behind, follows)[steady],
         evaluates=ordered["evaluation"].to_numpy(dtype=bool).reshape(shape)[steady],
         syncs=None if waits is None else sync_points(grid_of_steps, waits),
         steps_per_row=int(np.median(number[steady])),

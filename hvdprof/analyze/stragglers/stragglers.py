@@ -1,6 +1,6 @@
 """Stragglers: how late, how often, and as part of which named cause.
 
-Lateness is a rank's time from release to its next arrival (``own_times``) less the median of the
+Lateness is a rank's time from release to its next arrival (``rank_times``) less the median of the
 other ranks in the same step; with several synchronizations per step, the sum over them.
 """
 
@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from hvdprof.analyze.ranks.delay import LEAST_STEPS_OF_CAUSE, SMALLEST_SHARE, run_starts
 from hvdprof.analyze.ranks.named_cause import LASTING, STRAGGLER, NamedCause
-from hvdprof.analyze.ranks.own_time import lateness_of, own_times
 from hvdprof.analyze.ranks.phases import LEAST_EXPLAINED
+from hvdprof.analyze.ranks.rank_times import RankTimes, rank_times
 from hvdprof.analyze.stats.distributions import normal_quantile
 from hvdprof.analyze.stats.uncertainty import CONFIDENCE, NAN, mean_of
 from hvdprof.analyze.steps.step_work import StepWork, Times
@@ -33,10 +33,10 @@ def lateness_table(works: Mapping[LaunchKey, StepWork]) -> pd.DataFrame:
     """
     frames = []
     for key, work in works.items():
-        spans = own_times(work)
-        if len(work.ranks) < 2 or not len(spans.rows):
+        times = rank_times(work)
+        if len(work.ranks) < 2:
             continue
-        late, steps = lateness_of(work, spans), spans.steps
+        late, steps = times.lateness, times.steps
         frames.append(
             pd.DataFrame(
                 {
@@ -52,7 +52,7 @@ def lateness_table(works: Mapping[LaunchKey, StepWork]) -> pd.DataFrame:
 
 
 def stragglers(
-    work: StepWork, causes: Sequence[NamedCause], costs: Times, key: LaunchKey
+    times: RankTimes, causes: Sequence[NamedCause], costs: Times, key: LaunchKey
 ) -> pd.DataFrame:
     """STRAGGLERS of one launch of two or more ranks.
 
@@ -61,23 +61,22 @@ def stragglers(
     the last rank costs 5 % of the step and no rank causes 80 % of it.
 
     Args:
-        work: The steps of the launch.
+        times: The own times of the launch.
         causes: Its named causes, largest first.
         costs: [ranks] What each rank costs (``costs_of_ranks``), ns per step.
         key: The launch.
     """
-    spans = own_times(work)
-    num_steps, num_ranks = spans.length.shape
+    length = times.length
+    num_steps, num_ranks = length.shape
     if num_ranks < 2 or num_steps < LEAST_STEPS_OF_CAUSE:
         return STRAGGLERS.empty()
-    step_ns = float(work.step_times.mean())
-    late = lateness_of(work, spans)
+    step_ns, late = times.step_ns, times.lateness
     is_late = late >= SMALLEST_SHARE * step_ns
     late_ranks = [cause for cause in causes if cause.kind == STRAGGLER]
     rest = ROTATING if not late_ranks and _is_rotating(costs, step_ns) else NONE
-    is_last = spans.length.argmax(axis=1)
+    is_last = length.argmax(axis=1)
     rows: list[dict[str, object]] = []
-    for place, rank in enumerate(work.ranks.tolist()):
+    for place, rank in enumerate(times.ranks.tolist()):
         mean = mean_of(late[:, place])
         interval = mean.interval()
         cause = _of_rank(late_ranks, rank, num_ranks)
@@ -89,7 +88,7 @@ def stragglers(
                 "pass_id": key[0],
                 "segment": key[1],
                 "rank": rank,
-                **_named(cause, work, place, rest),
+                **_named(cause, times, place, rest),
                 "share_last": last,
                 "share_last_low": low,
                 "share_last_high": high,
@@ -113,7 +112,7 @@ def _of_rank(causes: Sequence[NamedCause], rank: int, num_ranks: int) -> NamedCa
 
 
 def _named(
-    cause: NamedCause | None, work: StepWork, place: int, otherwise: str
+    cause: NamedCause | None, times: RankTimes, place: int, otherwise: str
 ) -> dict[str, object]:
     """The columns of STRAGGLERS that a named cause fills."""
     if cause is None:
@@ -122,12 +121,12 @@ def _named(
     own: Bools = np.asarray(cause.affected[:, place])
     events = own if cause.pattern in LASTING else run_starts(own)
     return {
-        "pattern": ROTATING if len(cause.ranks) == len(work.ranks) else cause.pattern,
+        "pattern": ROTATING if len(cause.ranks) == len(times.ranks) else cause.pattern,
         "phase": cause.phase,
         "phase_share": cause.phase_share,
         "period_steps": cause.period_steps,
         "num_events": int(events.sum()),
-        "first_step": int(work.steps[own.argmax()]) if own.any() else None,
+        "first_step": int(times.steps[own.argmax()]) if own.any() else None,
     }
 
 

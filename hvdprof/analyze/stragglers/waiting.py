@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from hvdprof.analyze.ranks.named_cause import NamedCause
 from hvdprof.analyze.ranks.names import named_causes
 from hvdprof.analyze.ranks.rank_costs import costs_of_ranks, rank_costs
+from hvdprof.analyze.ranks.rank_times import RankTimes, rank_times
 from hvdprof.analyze.steps.step_work import StepWork, Times
 from hvdprof.analyze.stragglers.arrivals import (
     ArrivalCube,
@@ -157,7 +158,7 @@ class WaitingTables:
     """CLOCKS, COLLECTIVE_ARRIVALS, CAUSED_WAIT, STRAGGLERS, RANK_COSTS: of two or more ranks.
 
     ``works`` are the steps of every launch on clocks corrected by the bounds of collectives,
-    ``named`` the named causes of each launch, largest first.
+    ``times`` their own times, ``named`` the named causes of each launch, largest first.
     """
 
     clocks: pd.DataFrame
@@ -166,6 +167,7 @@ class WaitingTables:
     stragglers: pd.DataFrame
     rank_costs: pd.DataFrame
     works: Mapping[LaunchKey, StepWork]
+    times: Mapping[LaunchKey, RankTimes]
     named: Mapping[LaunchKey, Sequence[NamedCause]]
 
 
@@ -186,15 +188,19 @@ def waiting_tables(arrivals: pd.DataFrame, works: Mapping[LaunchKey, StepWork]) 
         grid = ready.setdefault(cube.key, np.full(several[cube.key].own_before_sync.shape, np.nan))
         grid[rows] = last
     clocks_of = {key: clocks(work, ready.get(key), key) for key, work in several.items()}
-    named = {key: named_causes(work) for key, work in works.items()}
-    late, caused, account, on_one_clock = [], [], [], dict(works)
-    for key, work in several.items():
-        offsets, u_ns = remaining_offsets(clocks_of[key]), clocks_of[key]["u_ns"].to_numpy()
-        on_one_clock[key] = corrected(work, offsets)
-        account.append(rank_costs(work, key))
-        costs = costs_of_ranks(account[-1], work.ranks)
+    on_one_clock = {
+        key: corrected(work, remaining_offsets(clocks_of[key])) if key in clocks_of else work
+        for key, work in works.items()
+    }
+    times = {key: rank_times(work) for key, work in on_one_clock.items()}
+    named = {key: named_causes(own) for key, own in times.items()}
+    late, caused, account = [], [], []
+    for key in several:
+        account.append(rank_costs(times[key], key))
+        costs = costs_of_ranks(account[-1], times[key].ranks)
+        u_ns = clocks_of[key]["u_ns"].to_numpy()
         caused.append(caused_wait(on_one_clock[key], u_ns, costs, key))
-        late.append(stragglers(on_one_clock[key], named[key], costs, key))
+        late.append(stragglers(times[key], named[key], costs, key))
     cubes = (_on_corrected_clocks(cube, clocks_of) for cube in arrival_cubes(chosen))
     return WaitingTables(
         clocks=_joined(CLOCKS, list(clocks_of.values())),
@@ -203,6 +209,7 @@ def waiting_tables(arrivals: pd.DataFrame, works: Mapping[LaunchKey, StepWork]) 
         stragglers=_joined(STRAGGLERS, late),
         rank_costs=_joined(RANK_COSTS, account),
         works=on_one_clock,
+        times=times,
         named=named,
     )
 

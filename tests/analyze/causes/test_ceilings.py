@@ -6,7 +6,7 @@ import pytest
 
 from hvdprof.analyze.causes.ceilings import MOST_RANKS, ceilings
 from hvdprof.analyze.steps.launch_facts import LaunchFacts
-from hvdprof.analyze.steps.step_work import StepWork, of_previous
+from hvdprof.analyze.steps.step_work import StepWork
 from hvdprof.model.causes import EVEN_RANKS, IDEAL_NETWORK, NO_DATA, NO_JITTER, ON_TIME
 from tests.builders.cell_times import MS, cell_time
 
@@ -42,9 +42,6 @@ def _work(*forward_ms: list[float]) -> StepWork:
         },
         clock_error=zero,
         behind_release=zero,
-        previous_after=of_previous(after, np.arange(num_steps) > 0),
-        previous_optimizer=of_previous(after, np.arange(num_steps) > 0),
-        previous_behind_release=zero,
         evaluates=np.zeros(zero.shape, dtype=bool),
     )
 

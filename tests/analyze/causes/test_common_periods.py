@@ -7,6 +7,7 @@ from hvdprof.analyze.causes.cell_causes import cell_causes
 from hvdprof.analyze.causes.common_periods import with_common_periods
 from hvdprof.analyze.ranks.named_cause import IRREGULAR, PERIODIC
 from hvdprof.analyze.ranks.names import named_causes
+from hvdprof.analyze.ranks.rank_times import rank_times
 from tests.builders.step_works import simulated
 
 
@@ -18,7 +19,7 @@ def pausing(num_steps, num_ranks, pauses, *, seed=0, phase="outside"):
 
 
 def cell(*works):
-    named = [named_causes(work) for work in works]
+    named = [named_causes(rank_times(work)) for work in works]
     return cell_causes(named, len(works[0].ranks)), works
 
 

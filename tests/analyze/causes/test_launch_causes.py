@@ -3,8 +3,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hvdprof.analyze.causes.delays import COMPUTE, DATA, OUTSIDE, delays_of, rows_of
-from hvdprof.analyze.causes.launch_causes import launch_causes
+from hvdprof.analyze.causes import launch_causes as causes_module
+from hvdprof.analyze.causes.delays import delays_of
+from hvdprof.analyze.causes.launch_causes import COMPUTE, DATA, OUTSIDE
 from hvdprof.analyze.ranks.named_cause import (
     FROM_STEP,
     IRREGULAR,
@@ -15,6 +16,7 @@ from hvdprof.analyze.ranks.named_cause import (
     NamedCause,
 )
 from hvdprof.analyze.ranks.names import named_causes
+from hvdprof.analyze.ranks.rank_times import rank_times
 from hvdprof.rundir.recorder_format import USER
 from tests.builders.step_works import MS, simulated, without_steps
 from tests.builders.synced_steps import Piece, fsdp_step, launch_of, own_work
@@ -39,6 +41,10 @@ def cause(affected, *, kind=STRAGGLER, pattern=PERSISTENT, phase="data"):
         last_delay_ns=float("nan"),
         affected=own,
     )
+
+
+def launch_causes(work, named):
+    return causes_module.launch_causes(rank_times(work), named)
 
 
 def acts(num_ranks, ranks, steps):
@@ -204,15 +210,15 @@ def test_a_pause_in_a_step_behind_one_that_does_not_count_has_its_full_cost():
     assert found.jitter.share < 0.001
 
 
-def test_the_windows_split_exactly():
+def test_the_own_times_split_exactly():
     affected = acts(5, [1, 2], EVERY_20)
     work, _ = delayed(affected, 90.0)
-    rows = rows_of(work)
+    own = rank_times(work).length.T
 
-    delays = delays_of(rows, [[cause(affected, pattern=PERIODIC)], []])
+    delays = delays_of(own, [[cause(affected, pattern=PERIODIC)], []])
 
     again = delays.normal + delays.jitter + sum(delays.named)
-    np.testing.assert_allclose(again, rows.window, rtol=1e-12)
+    np.testing.assert_allclose(again, own, rtol=1e-12)
     assert not delays.named[1].any()
 
 
@@ -252,10 +258,11 @@ def unscaled(extra_ms):
 @pytest.mark.parametrize("launch", [clipped, unscaled])
 def test_a_delay_before_the_update_of_fsdp_has_its_phase_and_its_cost(launch):
     work = launch(30.0)
+    times = rank_times(work)
 
-    (named,) = named_causes(work)
+    (named,) = named_causes(times)
     assert (named.ranks, named.phase) == ((1,), "before_update")
-    found = launch_causes(work, [[named]])
+    found = causes_module.launch_causes(times, [[named]])
     assert ms(found.named[0], work) == pytest.approx(30.0, rel=0.1)
     assert whole(found) == pytest.approx(1, abs=1e-12)
-    assert named_causes(launch(0.0)) == ()
+    assert named_causes(rank_times(launch(0.0))) == ()

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hvdprof.analyze.compare.cell_launches import no_works
+from hvdprof.analyze.compare.cell_launches import no_times
 from hvdprof.model.cause_names import cause_name, change_sentence
 from tests.builders.compared_launches import compared, launches, step_ns
 from tests.builders.step_works import MS, simulated
@@ -184,7 +184,7 @@ def test_a_rank_that_is_slow_from_a_step_on_keeps_its_beginning():
 
 
 def test_runs_without_recorded_steps_have_no_terms():
-    assert no_works([("p", "s")]) == {}
+    assert no_times([("p", "s")]) == {}
 
 
 @pytest.mark.heavy

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from hvdprof.analyze.compare.launch_change import chance_of, change_of
-from hvdprof.analyze.compare.rank_changes import own_times, rank_changes
+from hvdprof.analyze.compare.rank_changes import rank_changes, usual_times
+from hvdprof.analyze.ranks.rank_times import rank_times
 from hvdprof.analyze.stats.launch_spread import Spread
 from tests.builders.step_works import MS, PARTS_MS, simulated
 
@@ -89,10 +90,10 @@ def test_healthy_runs_name_a_rank_in_at_most_5_percent(num, num_ranks, is_paired
     assert 0 < wrong <= 32
 
 
-def test_own_times_leave_rare_stalls_out():
+def test_usual_times_leave_rare_stalls_out():
     extra = np.zeros((40, 2))
     extra[[7, 23]] = [0.0, 500.0]
-    found = own_times(simulated(40, 2, extra_ms={"data": extra}, noise=0.01), ())
+    found = usual_times(rank_times(simulated(40, 2, extra_ms={"data": extra}, noise=0.01)), ())
 
     assert found["data"] == pytest.approx(2.0 * MS, rel=0.01)
     assert set(found) == set(PHASES)

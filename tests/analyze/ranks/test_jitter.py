@@ -7,6 +7,7 @@ import pytest
 
 from hvdprof.analyze.ranks.jitter import JitterRank, jitter_rank
 from hvdprof.analyze.ranks.names import named_causes
+from hvdprof.analyze.ranks.rank_times import rank_times
 from hvdprof.analyze.steps.step_work import Times
 from tests.builders.analysis import analysis_of
 from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts
@@ -23,7 +24,7 @@ def _bursts(num_ranks: int, rank: int, steps: list[int]) -> Times:
 
 def _jitter(num_ranks: int, **extra_ms: Times) -> JitterRank | None:
     """Of a launch whose causes are left without a name."""
-    return jitter_rank([simulated(NUM_STEPS, num_ranks, extra_ms=extra_ms)], [()])
+    return jitter_rank([rank_times(simulated(NUM_STEPS, num_ranks, extra_ms=extra_ms))], [()])
 
 
 @pytest.mark.parametrize("num_ranks", [2, 4])
@@ -39,25 +40,27 @@ def test_jitter_of_one_rank_in_two_phases_has_no_phase() -> None:
 
 def test_jitter_of_another_rank_in_another_launch_is_of_none() -> None:
     steps = [4, 9, 13, 22, 26, 31, 37, 39]
-    one = simulated(NUM_STEPS, 4, extra_ms={"data": 9 * _bursts(4, 1, steps)})
-    other = simulated(NUM_STEPS, 4, extra_ms={"data": _bursts(4, 2, steps)})
+    one, other = (
+        rank_times(simulated(NUM_STEPS, 4, extra_ms={"data": data}))
+        for data in (9 * _bursts(4, 1, steps), _bursts(4, 2, steps))
+    )
     assert jitter_rank([one, one], [(), ()]) == JitterRank(1, "data")
     assert jitter_rank([one, other], [(), ()]) is None
 
 
 def test_what_has_a_name_is_no_jitter() -> None:
     late = _bursts(4, 1, [4, 9, 13, 22, 26, 31, 37, 39])
-    work = simulated(NUM_STEPS, 4, extra_ms={"data": late})
-    named = named_causes(work)
+    times = rank_times(simulated(NUM_STEPS, 4, extra_ms={"data": late}))
+    named = named_causes(times)
     assert [cause.ranks for cause in named] == [(1,)]
-    assert jitter_rank([work], [named]) is None
+    assert jitter_rank([times], [named]) is None
 
 
 def test_three_bursts_may_be_chance() -> None:
     late = {"forward": _bursts(2, 1, [4, 22, 37])}
     works = [simulated(NUM_STEPS, 2, extra_ms=late, seed=seed) for seed in range(40)]
     # Any of two ranks has all three in a quarter of the launches.
-    assert sum(jitter_rank([work], [()]) is not None for work in works) <= 10
+    assert sum(jitter_rank([rank_times(work)], [()]) is not None for work in works) <= 10
 
 
 def test_bursts_of_two_ranks_are_of_none() -> None:

@@ -16,6 +16,7 @@ from hvdprof.analyze.ranks.named_cause import (
     NamedCause,
 )
 from hvdprof.analyze.ranks.names import named_causes
+from hvdprof.analyze.ranks.rank_times import rank_times
 from tests.builders import launch_patterns
 from tests.builders.launch_patterns import (
     COUNTER_EXAMPLES,
@@ -35,7 +36,7 @@ def found_in(
 ) -> tuple[Scene, tuple[NamedCause, ...]]:
     shape = Shape(STEPS, num_ranks, np.random.default_rng([seed, num_ranks]))
     scene = make(shape)
-    return scene, named_causes(launch_of(scene, shape, noise, seed))
+    return scene, named_causes(rank_times(launch_of(scene, shape, noise, seed)))
 
 
 LAUNCHES = tuple(itertools.product([2, 4, 8, 32], NOISES))
@@ -93,18 +94,18 @@ def test_clean_launches_are_named_less_often_than_the_level_allows(num_ranks: in
 def test_ranks_alike_are_one_cause() -> None:
     extra = np.array([0, 0, 20.0, 20.0])
 
-    (cause,) = named_causes(simulated(100, 4, extra_ms={"backward": extra}))
+    (cause,) = named_causes(rank_times(simulated(100, 4, extra_ms={"backward": extra})))
 
     assert (cause.kind, cause.ranks, cause.phase) == (STRAGGLER, (2, 3), "backward")
-    assert (cause.pattern, cause.num_events, cause.first_step) == (PERSISTENT, 99, 2)
-    assert cause.affected[1:].all(axis=0).tolist() == [False, False, True, True]
+    assert (cause.pattern, cause.num_events, cause.first_step) == (PERSISTENT, 100, 1)
+    assert cause.affected.all(axis=0).tolist() == [False, False, True, True]
 
 
 def test_events_are_counted_and_placed() -> None:
     extra = np.zeros((100, 8))
     extra[[5, 30, 31, 44, 80], 1] = 200.0
 
-    (cause,) = named_causes(simulated(100, 8, extra_ms={"backward": extra}))
+    (cause,) = named_causes(rank_times(simulated(100, 8, extra_ms={"backward": extra})))
 
     assert (cause.ranks, cause.phase, cause.pattern) == ((1,), "backward", IRREGULAR)
     assert (cause.num_events, cause.first_step) == (4, 6)
@@ -115,7 +116,7 @@ def test_the_optimizer_is_that_of_the_step_before() -> None:
     extra = np.zeros((100, 4))
     extra[5::20, 1] = 200.0
 
-    (cause,) = named_causes(simulated(100, 4, extra_ms={"optimizer": extra}))
+    (cause,) = named_causes(rank_times(simulated(100, 4, extra_ms={"optimizer": extra})))
 
     assert cause.phase == "optimizer"
     assert np.flatnonzero(cause.affected[:, 1]).tolist() == [6, 26, 46, 66, 86]
@@ -126,7 +127,7 @@ def test_irregular_stalls_that_all_fall_on_one_rank_are_its_own(num: int) -> Non
     extra = np.zeros((100, 2))
     extra[[7, 13, 40, 58, 91][:num], 1] = 300.0
 
-    (cause,) = named_causes(simulated(100, 2, extra_ms={"data": extra}))
+    (cause,) = named_causes(rank_times(simulated(100, 2, extra_ms={"data": extra})))
 
     assert (cause.kind, cause.ranks, cause.num_events) == (STRAGGLER, (1,), num)
 
@@ -136,7 +137,7 @@ def test_short_stalls_of_any_rank_do_not_take_the_long_ones_from_their_rank() ->
     extra[[7, 13, 40, 91], 1] = 805.0
     extra[[21, 30, 62, 77], [0, 1, 0, 1]] = 45.0
 
-    first, *others = named_causes(simulated(100, 2, extra_ms={"outside": extra}))
+    first, *others = named_causes(rank_times(simulated(100, 2, extra_ms={"outside": extra})))
 
     assert (first.kind, first.ranks, first.num_events) == (STRAGGLER, (1,), 4)
     assert np.flatnonzero(first.affected[:, 1]).tolist() == [7, 13, 40, 91]
@@ -153,7 +154,9 @@ def test_checkpoints_stay_those_of_their_rank_beside_stalls_of_any_rank(
     extra[19::20, 0] = rng.uniform(112.0, 150.0, 7)
     extra[rng.choice(150, 8, replace=False), rng.integers(num_ranks, size=8)] += 40.0
 
-    first, *others = named_causes(simulated(150, num_ranks, extra_ms={"outside": extra}, seed=seed))
+    first, *others = named_causes(
+        rank_times(simulated(150, num_ranks, extra_ms={"outside": extra}, seed=seed))
+    )
 
     assert (first.ranks, first.pattern, first.period_steps) == ((0,), PERIODIC, 20)
     assert others == []
@@ -165,7 +168,7 @@ def test_a_rank_with_most_of_the_time_of_irregular_stalls_is_named() -> None:
     extra[stalled, 1] = np.tile([200.0, 130.0, 170.0, 150.0, 120.0], 2)
     extra[[21, 62], 0] = [110.0, 40.0]
 
-    (cause,) = named_causes(simulated(100, 2, extra_ms={"outside": extra}))
+    (cause,) = named_causes(rank_times(simulated(100, 2, extra_ms={"outside": extra})))
 
     assert (cause.ranks, cause.pattern) == ((1,), IRREGULAR)
     assert np.flatnonzero(cause.affected[:, 0]).tolist() == []
@@ -178,7 +181,7 @@ def test_few_stalls_make_no_rank_the_one_with_most_of_the_time() -> None:
     extra[[7, 13, 40, 58, 81, 91], 1] = [200.0, 130.0, 170.0, 150.0, 120.0, 180.0]
     extra[[21, 62], 0] = [110.0, 40.0]
 
-    (cause,) = named_causes(simulated(100, 2, extra_ms={"outside": extra}))
+    (cause,) = named_causes(rank_times(simulated(100, 2, extra_ms={"outside": extra})))
 
     assert cause.ranks == (0, 1)
 
@@ -188,7 +191,7 @@ def test_one_long_stall_makes_no_rank_the_one_with_most_of_the_time() -> None:
     extra[[13, 40, 91], 1] = [900.0, 60.0, 70.0]
     extra[[21, 30, 62, 77], 0] = [50.0, 60.0, 55.0, 45.0]
 
-    causes = named_causes(simulated(100, 2, extra_ms={"outside": extra}))
+    causes = named_causes(rank_times(simulated(100, 2, extra_ms={"outside": extra})))
 
     assert [one.ranks for one in causes] == [(0, 1)]
 
@@ -207,7 +210,7 @@ def test_a_slow_rank_that_varies_is_the_only_one(num_ranks: int, kind: str) -> N
             "lognormal": rng.lognormal(np.log(30.0), 0.6, 100),
             "and periodic": 30.0 + 200.0 * (np.arange(100) % 10 == 3),
         }[kind]
-        causes = named_causes(simulated(100, num_ranks, extra_ms={"data": extra}))
+        causes = named_causes(rank_times(simulated(100, num_ranks, extra_ms={"data": extra})))
         assert {one.ranks for one in causes} == {(slow,)}
         assert causes[0].phase == "data"
 
@@ -217,7 +220,7 @@ def test_one_stall_of_another_rank_makes_them_any_ranks() -> None:
     extra[[7, 13, 40], 1] = 300.0
     extra[58, 0] = 300.0
 
-    (cause,) = named_causes(simulated(100, 2, extra_ms={"data": extra}))
+    (cause,) = named_causes(rank_times(simulated(100, 2, extra_ms={"data": extra})))
 
     assert (cause.kind, cause.ranks, cause.num_events) == (STRAGGLER, (0, 1), 4)
 
@@ -226,7 +229,7 @@ def test_three_regular_stalls_are_enough() -> None:
     extra = np.zeros((60, 2))
     extra[[10, 30, 50], 0] = 300.0
 
-    (cause,) = named_causes(simulated(60, 2, extra_ms={"outside": extra}))
+    (cause,) = named_causes(rank_times(simulated(60, 2, extra_ms={"outside": extra})))
 
     assert (cause.ranks, cause.pattern, cause.period_steps) == ((0,), PERIODIC, 20)
 
@@ -234,10 +237,10 @@ def test_three_regular_stalls_are_enough() -> None:
 def test_one_long_pause_is_named_and_a_short_one_is_not() -> None:
     extra = np.zeros((100, 4))
     extra[40] = 400.0
-    assert named_causes(simulated(100, 4, extra_ms={"outside": extra})) == ()
+    assert named_causes(rank_times(simulated(100, 4, extra_ms={"outside": extra}))) == ()
 
     extra[40] = 3000.0
-    (cause,) = named_causes(simulated(100, 4, extra_ms={"outside": extra}))
+    (cause,) = named_causes(rank_times(simulated(100, 4, extra_ms={"outside": extra})))
     assert (cause.kind, cause.pattern, cause.num_events) == (PAUSE, IRREGULAR, 1)
 
 
@@ -245,7 +248,7 @@ def test_periods_of_a_clock_are_found_in_steps() -> None:
     extra = np.zeros((300, 4))
     extra[[20, 71, 119, 170, 221, 270], 2] = 600.0
 
-    (cause,) = named_causes(simulated(300, 4, extra_ms={"outside": extra}))
+    (cause,) = named_causes(rank_times(simulated(300, 4, extra_ms={"outside": extra})))
 
     assert (cause.ranks, cause.pattern) == ((2,), PERIODIC)
     assert cause.period_steps == pytest.approx(50, abs=0.5)
@@ -255,7 +258,7 @@ def test_the_first_step_of_a_slow_rank() -> None:
     extra = np.zeros((100, 4))
     extra[60:, 3] = 30.0
 
-    (cause,) = named_causes(simulated(100, 4, extra_ms={"forward": extra}))
+    (cause,) = named_causes(rank_times(simulated(100, 4, extra_ms={"forward": extra})))
 
     assert (cause.ranks, cause.pattern, cause.phase) == ((3,), FROM_STEP, "forward")
     assert cause.first_step == pytest.approx(61, abs=1)
@@ -273,17 +276,17 @@ def test_causes_never_overlap() -> None:
 @pytest.mark.parametrize("noise", NOISES)
 def test_a_launch_of_one_rank_has_pauses_alone(noise: str) -> None:
     shape = Shape(STEPS, 1, np.random.default_rng(5))
-    assert named_causes(launch_of(Scene(), shape, noise, 5)) == ()
+    assert named_causes(rank_times(launch_of(Scene(), shape, noise, 5))) == ()
     extra = shape.nothing()
     extra[9::10] = 60.0
-    (cause,) = named_causes(launch_of(Scene({"forward": extra}), shape, noise, 5))
+    (cause,) = named_causes(rank_times(launch_of(Scene({"forward": extra}), shape, noise, 5)))
 
     assert (cause.kind, cause.ranks, cause.phase) == (PAUSE, (0,), "forward")
     assert (cause.pattern, cause.period_steps) == (PERIODIC, 10)
 
 
 def test_a_launch_of_few_steps_names_nothing() -> None:
-    assert named_causes(simulated(8, 2, extra_ms={"data": np.array([0, 50.0])})) == ()
+    assert named_causes(rank_times(simulated(7, 2, extra_ms={"data": np.array([0, 50.0])}))) == ()
 
 
 def test_without_phases_a_delay_is_mixed() -> None:
@@ -291,7 +294,7 @@ def test_without_phases_a_delay_is_mixed() -> None:
     for part in work.parts.values():
         part[:] = 0.0
 
-    (cause,) = named_causes(work)
+    (cause,) = named_causes(rank_times(work))
 
     assert (cause.ranks, cause.phase, math.isnan(cause.phase_share)) == ((1,), "mixed", True)
 
@@ -305,7 +308,7 @@ def test_half_of_512_ranks_and_a_checkpoint_are_named(num_slow: int) -> None:
     slow[:, 256 : 256 + num_slow] = 20.0
     work = simulated(1000, 512, extra_ms={"outside": extra, "forward": slow})
 
-    causes = named_causes(work)
+    causes = named_causes(rank_times(work))
 
     ranks = {one.pattern: one.ranks for one in causes}
     assert ranks == {PERIODIC: (0,), PERSISTENT: tuple(range(256, 256 + num_slow))}
@@ -315,7 +318,9 @@ def test_slow_ranks_of_different_phases_are_two_causes() -> None:
     forward, data = np.zeros((100, 8)), np.zeros((100, 8))
     forward[:, 1], data[:, 4] = 20.0, 20.0
 
-    causes = named_causes(simulated(100, 8, extra_ms={"forward": forward, "data": data}))
+    causes = named_causes(
+        rank_times(simulated(100, 8, extra_ms={"forward": forward, "data": data}))
+    )
 
     assert {(one.ranks, one.phase) for one in causes} == {((1,), "forward"), ((4,), "data")}
 
@@ -333,7 +338,9 @@ def test_a_phase_that_dominates_is_named(data_ms: float, backward_ms: float, pha
     data, backward = np.zeros((100, 2)), np.zeros((100, 2))
     data[:, 1], backward[:, 1] = data_ms, backward_ms
 
-    (cause,) = named_causes(simulated(100, 2, extra_ms={"data": data, "backward": backward}))
+    (cause,) = named_causes(
+        rank_times(simulated(100, 2, extra_ms={"data": data, "backward": backward}))
+    )
 
     assert (cause.ranks, cause.phase) == ((1,), phase)
     largest = max(data_ms, backward_ms)
@@ -346,7 +353,7 @@ def test_steps_that_do_not_count_hide_no_period() -> None:
     extra[9::10, 0] = 300.0
     work = without_steps(simulated(STEPS, 2, extra_ms={"outside": extra}), np.arange(23, STEPS, 24))
 
-    (cause,) = named_causes(work)
+    (cause,) = named_causes(rank_times(work))
 
     assert (cause.ranks, cause.phase, cause.pattern) == ((0,), "outside", PERIODIC)
     assert cause.period_steps == 10
@@ -360,7 +367,7 @@ def test_slow_steps_right_after_an_evaluation_are_one_pause_with_its_period() ->
     extra[(evaluates[:, None] + np.arange(3)).ravel()] = 150.0
     work = without_steps(simulated(STEPS, 2, extra_ms={"outside": extra}), evaluates)
 
-    (cause,) = named_causes(work)
+    (cause,) = named_causes(rank_times(work))
 
     assert (cause.kind, cause.pattern, cause.period_steps) == (PAUSE, PERIODIC, 12)
     assert cause.affected.sum() == 2 * 2 * len(evaluates)
@@ -371,7 +378,7 @@ def test_a_rank_that_evaluates_alone_is_named_with_its_evaluation() -> None:
     extra[9::10, 0] = 300.0
     work = simulated(STEPS, 2, extra_ms={"outside": extra})
 
-    (cause,) = named_causes(dataclasses.replace(work, evaluates=extra > 0))
+    (cause,) = named_causes(rank_times(dataclasses.replace(work, evaluates=extra > 0)))
 
     assert (cause.ranks, cause.phase, cause.period_steps) == ((0,), "evaluation", 10)
     assert cause.phase_share == pytest.approx(1, abs=0.05)

@@ -10,9 +10,8 @@ from tests.builders.synced_steps import fsdp_step, launch_of, own_work
 def test_the_phases_of_a_step_sum_to_the_time_from_release_to_arrival():
     work = simulated(30, 3)
     times = rank_times(work)
-    np.testing.assert_allclose(
-        times.own_ns.sum(axis=2), (work.previous_after + work.own_before_sync)[times.rows]
-    )
+    window = work.own_after_release[:-1] + work.own_before_sync[1:]
+    np.testing.assert_allclose(times.own_ns.sum(axis=2)[1:], window)
     assert times.phases == (
         "optimizer",
         "outside",
@@ -26,7 +25,7 @@ def test_the_phases_of_a_step_sum_to_the_time_from_release_to_arrival():
 def test_the_transfer_is_that_of_the_point_before():
     work = simulated(30, 2)
     times = rank_times(work)
-    np.testing.assert_allclose(times.transfer_ns, work.transfer[times.rows - 1])
+    np.testing.assert_allclose(times.transfer_ns[1:], work.transfer[:-1])
 
 
 @pytest.mark.parametrize("piece", [0, 2, 5])
@@ -38,9 +37,10 @@ def test_a_delay_in_a_piece_of_fsdp_is_in_the_point_before_which_it_lies(piece: 
     times = rank_times(work)
 
     assert times.per_step == work.points.per_step
-    lengths = work.points.before.reshape(-1, times.per_step, 2)[times.rows]
-    lengths[:, 0] += work.previous_after[times.rows]
-    np.testing.assert_allclose(times.own_ns.sum(axis=2), lengths.reshape(-1, 2), rtol=1e-9)
+    lengths = work.points.before.reshape(-1, times.per_step, 2).copy()
+    lengths[1:, 0] += work.own_after_release[:-1]
+    own = times.own_ns.sum(axis=2)[times.per_step :]
+    np.testing.assert_allclose(own, lengths[1:].reshape(-1, 2), rtol=1e-9)
     of_rank = times.of_steps(account(times).costs_ns).mean(axis=0) / MS
     assert of_rank[1].sum() == pytest.approx(30.0, rel=0.15)
     assert of_rank[1].argmax() == times.phases.index(step[piece].phase)
@@ -52,3 +52,18 @@ def test_a_recording_without_phases_has_mixed_alone():
     for part in work.parts.values():
         part[:] = 0.0
     assert rank_times(work).phases == ("mixed",)
+
+
+def test_a_run_of_steps_begins_with_what_lies_behind_its_last_arrival():
+    work = simulated(30, 2)
+    work.own_after_release[9] += 500.0 * MS
+    work.parts["optimizer"][9] += 500.0 * MS
+    work.follows[10] = False
+    times = rank_times(work)
+    for first, last in ((0, 9), (10, 29)):
+        window = work.own_after_release[last] + work.own_before_sync[first]
+        np.testing.assert_allclose(times.length[first], window)
+        np.testing.assert_allclose(times.transfer_ns[first], work.transfer[last])
+    assert times.own_ns.min() >= -1.0
+    whole = (work.own_after_release + work.own_before_sync).sum()
+    assert times.own_ns.sum() == pytest.approx(whole)

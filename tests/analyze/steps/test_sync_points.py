@@ -10,6 +10,7 @@ from hvdprof.analyze.causes.ceilings import _with_even_ranks, _without_data, _wi
 from hvdprof.analyze.causes.launch_causes import launch_causes
 from hvdprof.analyze.ranks.names import named_causes
 from hvdprof.analyze.ranks.rank_costs import costs_of_ranks, rank_costs
+from hvdprof.analyze.ranks.rank_times import rank_times
 from hvdprof.analyze.steps.replay import on_ideal_network, replay
 from hvdprof.analyze.stragglers.clock_bounds import clocks, corrected
 from hvdprof.analyze.stragglers.stragglers import lateness_table, stragglers
@@ -23,7 +24,7 @@ KEY = ("p", "s")
 
 
 def costs_of(work):
-    return costs_of_ranks(rank_costs(work, KEY), work.ranks)
+    return costs_of_ranks(rank_costs(rank_times(work), KEY), work.ranks)
 
 
 def with_points(work):
@@ -40,20 +41,21 @@ def test_one_synchronization_per_step_is_the_special_case(make, num_ranks):
     other = with_points(work)
     u_ns = np.full(num_ranks, 1000.0)
 
-    named = named_causes(work)
+    named = named_causes(rank_times(work))
     # As texts: since Python 3.13 dataclasses that hold NaN differ from each other.
-    assert [repr(dataclasses.replace(one, affected=None)) for one in named_causes(other)] == [
-        repr(dataclasses.replace(one, affected=None)) for one in named
-    ]
+    assert [
+        repr(dataclasses.replace(one, affected=None)) for one in named_causes(rank_times(other))
+    ] == [repr(dataclasses.replace(one, affected=None)) for one in named]
     members = [[one] for one in named]
-    assert launch_causes(other, members) == launch_causes(work, members)
+    assert launch_causes(rank_times(other), members) == launch_causes(rank_times(work), members)
     costs = costs_of(work)
     assert (costs_of(other) == costs).all()
     pd.testing.assert_frame_equal(
         caused_wait(other, u_ns, costs, KEY), caused_wait(work, u_ns, costs, KEY)
     )
     pd.testing.assert_frame_equal(
-        stragglers(other, named, costs, KEY), stragglers(work, named, costs, KEY)
+        stragglers(rank_times(other), named, costs, KEY),
+        stragglers(rank_times(work), named, costs, KEY),
     )
     pd.testing.assert_frame_equal(lateness_table({KEY: other}), lateness_table({KEY: work}))
     for remedy in (on_ideal_network, _with_even_ranks, _without_jitter, _without_data, replay):
@@ -82,9 +84,9 @@ def test_a_late_rank_costs_its_lateness_wherever_the_step_waits_for_it(place):
     truth = (late.step_times.mean() - clean.step_times.mean()) / MS
     assert costs[2] == pytest.approx(truth, rel=0.05)
     assert costs[[0, 1, 3]].max() < 0.5
-    (cause,) = named_causes(late)
+    (cause,) = named_causes(rank_times(late))
     assert (cause.ranks, cause.phase) == ((2,), pieces[place].phase)
-    shares = launch_causes(late, [[cause]])
+    shares = launch_causes(rank_times(late), [[cause]])
     assert shares.named[0].share * late.step_times.mean() / MS == pytest.approx(truth, rel=0.1)
     whole = sum(one.share for one in (*shares.named, shares.jitter, shares.transfer))
     assert whole + shares.normal_share == pytest.approx(1.0)

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from hvdprof.analyze.ranks.rank_costs import costs_of_ranks, rank_costs
+from hvdprof.analyze.ranks.rank_times import rank_times
 from hvdprof.analyze.stragglers.waiting import UNDECIDED, caused_wait, step_waits
 from tests.builders.examples import examples
 from tests.builders.step_works import MS, simulated
@@ -68,7 +69,7 @@ def test_no_rank_is_last_within_the_clock_error():
 def test_the_cost_of_a_straggler_is_its_delay():
     work = simulated(80, 4, noise=0.0, extra_ms={"backward": np.array([0, 0, 20.0, 0])})
 
-    costs = costs_of_ranks(rank_costs(work, KEY), work.ranks)
+    costs = costs_of_ranks(rank_costs(rank_times(work), KEY), work.ranks)
     table = caused_wait(work, np.zeros(4), costs, KEY)
 
     assert table["cost_ns"].tolist() == pytest.approx([0, 0, 20 * MS, 0], abs=1)

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from hvdprof.analyze.ranks.names import named_causes
-from hvdprof.analyze.ranks.own_time import lateness, own_times
 from hvdprof.analyze.ranks.rank_costs import costs_of_ranks, rank_costs
-from hvdprof.analyze.steps.step_work import of_previous
+from hvdprof.analyze.ranks.rank_times import RankTimes, rank_times
 from hvdprof.analyze.stragglers.stragglers import lateness_table, longest_run, stragglers, wilson
 from hvdprof.model.tables.waiting_tables import STRAGGLER_PATTERNS
 from tests.builders.analysis import autoregressive
@@ -17,8 +16,8 @@ STEPS, RANKS = 60, 4
 
 
 def table_of(work):
-    costs = costs_of_ranks(rank_costs(work, KEY), work.ranks)
-    return stragglers(work, named_causes(work), costs, KEY)
+    costs = costs_of_ranks(rank_costs(rank_times(work), KEY), work.ranks)
+    return stragglers(rank_times(work), named_causes(rank_times(work)), costs, KEY)
 
 
 def late(which, rank, amount_ms):
@@ -54,7 +53,6 @@ def test_a_pause_behind_the_update_within_a_marked_step_is_not_the_update() -> N
         begin=work.begin + pause,
         own_before_sync=work.own_before_sync - pause,
         own_after_release=after,
-        previous_after=of_previous(after, work.follows),
     )
     table = table_of(within).set_index("rank")
     assert (table.loc[1, "pattern"], table.loc[1, "phase"]) == ("persistent", "outside")
@@ -152,7 +150,7 @@ def test_clean_runs_name_no_rank(num_ranks: int, noise: float, correlation: floa
 
 
 def test_too_few_steps_say_nothing():
-    assert table_of(simulated(8, 2, extra_ms={"data": 50.0})).empty
+    assert table_of(simulated(7, 2, extra_ms={"data": 50.0})).empty
 
 
 def test_lateness_is_against_the_median_of_the_others():
@@ -160,7 +158,11 @@ def test_lateness_is_against_the_median_of_the_others():
 
     expected = [[row[r] - np.median(np.delete(row, r)) for r in range(5)] for row in times]
 
-    assert lateness(times) == pytest.approx(np.array(expected))
+    numbers = np.arange(20)
+    own = RankTimes(
+        times[..., None], np.zeros((20, 5)), ("mixed",), numbers[:5], numbers, numbers > 0, 1.0
+    )
+    assert own.lateness == pytest.approx(np.array(expected))
 
 
 def test_runs_and_shares():
@@ -183,10 +185,10 @@ def test_two_ranks_of_a_slow_host_share_what_they_cost() -> None:
     assert others["cost_ns"].max() < 0.1 * MS
 
 
-def test_lateness_holds_every_rank_of_every_step_with_a_known_start():
+def test_lateness_holds_every_rank_of_every_step():
     work = simulated(STEPS, 3)
     table = lateness_table({KEY: work})
-    assert len(table) == 3 * int(work.follows.sum())
+    assert len(table) == 3 * STEPS
     assert table["rank"].tolist()[:3] == work.ranks.tolist()
-    expected = lateness(own_times(work).length)
+    expected = rank_times(work).lateness
     assert table["lateness_ns"].to_numpy().reshape(expected.shape) == pytest.approx(expected)
