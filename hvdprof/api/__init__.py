@@ -1,17 +1,17 @@
 """hvdprof from Python: measure, load a run directory or any files, analyze, write a report.
 
-    from pathlib import Path
-    from hvdprof.api import analyze_run, load_run, write_report
+    import hvdprof
 
-    analysis = analyze_run(load_run(Path("runs/20261120-224841-bench")))
-    print(analysis.verdict.sentence)
-    write_report(analysis, Path("scaling.json"))
+    analysis = hvdprof.analyze_run("runs/20261120-224841-bench")
+    print(analysis)                         # the verdict; a notebook shows the first screen
+    analysis.summary()                      # its numbers in a flat dictionary
+    hvdprof.write_report(analysis, "scaling.json")
 
-    log = load_run("nccl_tests.txt")        # or a timeline, or several files in a list
+    log = hvdprof.load_run("nccl_tests.txt")    # or a timeline, or several files in a list
     print(log.tables["nccl_tests"])
 
-    measured = FunctionRunner(np=[1, 2]).run(train, learning_rate=0.001)    # docs/howto/python.md
-    print(measured.analyze().verdict.sentence)
+    measured = hvdprof.FunctionRunner(np=[1, 2]).run(train, learning_rate=0.001)
+    print(measured.analyze())               # docs/howto/python.md
 
 All tables are pandas frames whose columns, dtypes and units are declared in ``hvdprof.model``
 and listed in docs/reference/tables.md.
@@ -25,200 +25,147 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from hvdprof.api.comparison import (
-        Comparison,
-        ComparisonOutcome,
-        GateResult,
-        History,
+        Comparison as Comparison,
+        ComparisonOutcome as ComparisonOutcome,
+        GateResult as GateResult,
+        History as History,
         compare,
-        compare_analyses,
-        histories_of_analyses,
+        compare_analyses as compare_analyses,
+        histories_of_analyses as histories_of_analyses,
         history,
-        waterfall_diff,
+        waterfall_diff as waterfall_diff,
     )
     from hvdprof.api.faults import (
-        fault_environment,
+        fault_environment as fault_environment,
     )
     from hvdprof.api.forecast_scoring import (
-        ForecastScores,
-        score_forecasts,
+        ForecastScores as ForecastScores,
+        score_forecasts as score_forecasts,
     )
     from hvdprof.api.functions import (
-        FunctionRun,
+        FunctionRun as FunctionRun,
         FunctionRunner,
         HorovodRunner,
     )
     from hvdprof.api.machine import (
-        Finding,
-        InstallRequest,
-        InstallResult,
-        MachineReport,
+        Finding as Finding,
+        InstallRequest as InstallRequest,
+        InstallResult as InstallResult,
+        MachineReport as MachineReport,
         check_machine,
-        install_horovod,
+        install_horovod as install_horovod,
     )
     from hvdprof.api.measured_runs import (
         measure,
         options_of,
-        plan_measurement,
-        plan_resume,
+        plan_measurement as plan_measurement,
+        plan_resume as plan_resume,
         resume,
     )
     from hvdprof.api.measurement import (
-        Measurement,
-        PlannedLaunch,
+        Measurement as Measurement,
+        PlannedLaunch as PlannedLaunch,
     )
     from hvdprof.api.network import (
-        measure_net,
+        measure_net as measure_net,
     )
     from hvdprof.api.options import (
-        KNOWN_MODELS,
+        KNOWN_MODELS as KNOWN_MODELS,
         BenchOptions,
-        CompareOptions,
-        FunctionOptions,
-        NetOptions,
+        CompareOptions as CompareOptions,
+        FunctionOptions as FunctionOptions,
+        NetOptions as NetOptions,
         PredictOptions,
         RunOptions,
-        SelftestOptions,
-        TuneOptions,
+        SelftestOptions as SelftestOptions,
+        TuneOptions as TuneOptions,
     )
     from hvdprof.api.paired_measurement import (
-        PairedMeasurement,
+        PairedMeasurement as PairedMeasurement,
     )
     from hvdprof.api.prediction import (
-        Forecast,
-        ThroughputForecast,
+        Forecast as Forecast,
+        ThroughputForecast as ThroughputForecast,
         predict,
-        predict_stated,
+        predict_stated as predict_stated,
         predict_throughput,
     )
     from hvdprof.api.progress import (
-        PassProgress,
-        PassRecord,
-        SilentProgress,
-        Stall,
-        SweepProgress,
-        launch_title,
+        PassProgress as PassProgress,
+        PassRecord as PassRecord,
+        SilentProgress as SilentProgress,
+        Stall as Stall,
+        SweepProgress as SweepProgress,
+        launch_title as launch_title,
     )
     from hvdprof.api.run_entries import list_runs
     from hvdprof.api.runs import (
-        AttachedFiles,
-        AttachedJob,
-        ProgressCallback,
+        AttachedFiles as AttachedFiles,
+        AttachedJob as AttachedJob,
+        ProgressCallback as ProgressCallback,
         all_tables,
         analyze_files,
         analyze_run,
-        attach,
-        is_nsys_export,
-        is_run_directory,
+        attach as attach,
+        is_nsys_export as is_nsys_export,
+        is_run_directory as is_run_directory,
         load_run,
-        nsys_events,
-        numba_refusal,
+        nsys_events as nsys_events,
+        numba_refusal as numba_refusal,
         scaling_of_files,
         scaling_of_text,
-        slow_hint,
-        small_text,
+        slow_hint as slow_hint,
+        small_text as small_text,
         write_report,
     )
     from hvdprof.api.selftest import (
-        CaseResult,
-        Selftest,
-        SelftestMeasurement,
+        CaseResult as CaseResult,
+        Selftest as Selftest,
+        SelftestMeasurement as SelftestMeasurement,
     )
     from hvdprof.api.slurm_job import (
-        job_script,
-        queue,
+        job_script as job_script,
+        queue as queue,
     )
     from hvdprof.api.tables import (
-        Tables,
+        Tables as Tables,
         load_tables,
     )
     from hvdprof.api.tuning import (
-        RacePlan,
-        TuningMeasurement,
-        TuningProgress,
-        load_tuning,
+        RacePlan as RacePlan,
+        TuningMeasurement as TuningMeasurement,
+        TuningProgress as TuningProgress,
+        load_tuning as load_tuning,
     )
 
 __all__ = [
-    "KNOWN_MODELS",
-    "AttachedFiles",
-    "AttachedJob",
     "BenchOptions",
-    "CaseResult",
-    "CompareOptions",
-    "Comparison",
-    "ComparisonOutcome",
-    "Finding",
-    "Forecast",
-    "ForecastScores",
-    "FunctionOptions",
-    "FunctionRun",
     "FunctionRunner",
-    "GateResult",
-    "History",
     "HorovodRunner",
-    "InstallRequest",
-    "InstallResult",
-    "MachineReport",
-    "Measurement",
-    "NetOptions",
-    "PairedMeasurement",
-    "PassProgress",
-    "PassRecord",
-    "PlannedLaunch",
     "PredictOptions",
-    "ProgressCallback",
-    "RacePlan",
     "RunOptions",
-    "Selftest",
-    "SelftestMeasurement",
-    "SelftestOptions",
-    "SilentProgress",
-    "Stall",
-    "SweepProgress",
-    "Tables",
-    "ThroughputForecast",
-    "TuneOptions",
-    "TuningMeasurement",
-    "TuningProgress",
     "all_tables",
     "analyze_files",
     "analyze_run",
-    "attach",
     "check_machine",
     "compare",
-    "compare_analyses",
-    "fault_environment",
-    "histories_of_analyses",
     "history",
-    "install_horovod",
-    "is_nsys_export",
-    "is_run_directory",
-    "job_script",
-    "launch_title",
     "list_runs",
     "load_run",
     "load_tables",
-    "load_tuning",
     "measure",
-    "measure_net",
-    "nsys_events",
-    "numba_refusal",
     "options_of",
-    "plan_measurement",
-    "plan_resume",
     "predict",
-    "predict_stated",
     "predict_throughput",
-    "queue",
     "resume",
     "scaling_of_files",
     "scaling_of_text",
-    "score_forecasts",
-    "slow_hint",
-    "small_text",
-    "waterfall_diff",
     "write_report",
 ]
+"""The names that stay from version to version, each with an example; `import hvdprof` has them too.
+
+Further names serve the command line and the dashboard.
+"""
 
 _MODULES: dict[str, tuple[str, ...]] = {
     "comparison": (
@@ -347,5 +294,5 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    """The public names."""
+    """The names that stay."""
     return sorted(__all__)

@@ -51,8 +51,8 @@ __all__ = [
 
 
 def compare(
-    first: Path,
-    second: Path,
+    first: str | Path,
+    second: str | Path,
     *,
     margin: float = DEFAULT_MARGIN,
     fail_on: Sequence[str] = (),
@@ -60,6 +60,12 @@ def compare(
     level: float = DEFAULT_LEVEL,
 ) -> Comparison:
     """The comparison of two run directories, or tables of ranks and speeds.
+
+    >>> compare("runs/example", "runs/sweep")
+    Traceback (most recent call last):
+    hvdprof.errors.UnreadableInputError: ...
+    >>> print(compare("rates.csv", "faster.csv").outcome)
+    inconclusive
 
     ``outcome`` is regressed, improved, equal, inconclusive or not comparable; ``sentence`` says it
     with the change that decides. ``cells`` has a row for each cell and metric, ``causes`` for each
@@ -78,7 +84,7 @@ def compare(
         UnreadableInputError: A path holds nothing to compare, or both have no cell in common.
     """
     rules = comparison_rules(margin, fail_on, force=force, level=level)
-    return compare_by_rules(first, second, rules)
+    return compare_by_rules(Path(first), Path(second), rules)
 
 
 def compare_analyses(
@@ -107,9 +113,13 @@ def compare_analyses(
 
 
 def history(
-    runs: Sequence[Path], *, metric: str = STEP_TIME.name, margin: float = DEFAULT_MARGIN
+    runs: Sequence[str | Path], *, metric: str = STEP_TIME.name, margin: float = DEFAULT_MARGIN
 ) -> History:
     """A metric over a series of runs, with the runs from which on it changed.
+
+    >>> history(["runs"], metric="step_time")
+    Traceback (most recent call last):
+    hvdprof.errors.UnreadableInputError: ...
 
     ``rows`` has a row for each cell and run in order of time: value, low, high, is_change, change.
 
@@ -129,7 +139,7 @@ def history(
         known = ", ".join(metric.name for metric in METRICS if metric is not FINAL_LOSS)
         raise UsageError(f"No metric to follow is named {metric!r}.", hint=f"Metrics: {known}.")
     _check_margin(margin)
-    found = [folder.resolve() for path in runs for folder in _runs_in(path)]
+    found = [folder.resolve() for path in runs for folder in _runs_in(Path(path))]
     folders = list(dict.fromkeys(found))
     if len(folders) < 2:
         raise UnreadableInputError(

@@ -46,6 +46,10 @@ class FunctionRun:
 class FunctionRunner(FunctionOptions):
     """Runs Horovod functions from Python, a notebook included, and records them.
 
+    >>> measured = FunctionRunner(np=1, output="runs/function", trace=False).run(train)
+    >>> measured.returned
+    [...]
+
     The function is one for ``horovod.run``: it imports ``horovod.torch`` and trains. It is sent to
     the ranks by value, so a notebook needs no module and a script no ``__main__`` guard. The
     options are those of ``FunctionOptions``.
@@ -81,6 +85,9 @@ class FunctionRunner(FunctionOptions):
 
 class HorovodRunner:
     """A replacement for Databricks' class of that name: the same call, recorded.
+
+    >>> HorovodRunner(np=-1).run(train)
+    0
 
     The function runs once, without Horovod's timeline; ``FunctionRunner`` has all options. The
     recording of the last call is ``last``.

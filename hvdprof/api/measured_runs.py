@@ -23,6 +23,10 @@ from hvdprof.rundir.manifest import Manifest
 def measure(options: BenchOptions | RunOptions, *, progress: SweepProgress | None = None) -> Path:
     """Run the reference models or an unmodified script, as ``hvdprof bench`` and ``run`` do.
 
+    >>> folder = measure(BenchOptions(np=[1], models="mnist", preset="quick", output="runs/bench"))
+    >>> print(analyze_run(folder).summary()["model"])
+    mnist
+
     Args:
         options: What to measure.
         progress: Shows the progress.
@@ -48,6 +52,10 @@ def resume(
     yes: bool = False,
 ) -> Path:
     """Run what an unfinished run has left, with its own options and settings.
+
+    >>> resume("runs/bench")
+    Traceback (most recent call last):
+    hvdprof.errors.UsageError: ...
 
     Args:
         folder: The run directory.
@@ -79,6 +87,10 @@ def options_of(run: Manifest) -> BenchOptions | RunOptions | None:
     """The options that a run was started with; None where its manifest records none.
 
     ``measure(replace(options, output=None))`` measures the same again, into a new run directory.
+
+    >>> options_of(load_run("runs/example").manifest).np
+    '2'
+
     Secrets of a script's command are ``***`` in a manifest that was read.
 
     Args:

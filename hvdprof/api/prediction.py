@@ -38,8 +38,14 @@ _LARGEST_DEFAULT = 512
 _STATED_SIZES = (8, 16, 32, 64, 128, 256, 512)
 
 
-def predict(run: Path | RunAnalysis, options: PredictOptions, *, store: bool = True) -> Forecast:
+def predict(
+    run: str | Path | RunAnalysis, options: PredictOptions, *, store: bool = True
+) -> Forecast:
     """The efficiency band of a measured job at other numbers of ranks.
+
+    >>> forecast = predict("runs/sweep", PredictOptions(np=[4, 8]), store=False)
+    >>> sorted(set(forecast.rows["np"]))
+    [4, 8]
 
     ``rows`` has one row per network and number of ranks (efficiency, samples_per_s and step_time at
     the quantiles ``_p5`` to ``_p95``, the dominating cause), ``causes`` the lost time by cause,
@@ -59,7 +65,7 @@ def predict(run: Path | RunAnalysis, options: PredictOptions, *, store: bool = T
         StorageError: The forecast cannot be written.
     """
     options.check()
-    analysis = run if isinstance(run, RunAnalysis) else run_analysis(run)
+    analysis = run if isinstance(run, RunAnalysis) else run_analysis(Path(run))
     folder = analysis.run.folder
     sizes, note = _sizes(analysis, options)
     earlier, problems = earlier_errors(folder.parent)
@@ -106,6 +112,11 @@ def predict_throughput(
     target: Amount = DEFAULT_TARGET,
 ) -> ThroughputForecast:
     """Efficiency bands at unseen numbers of ranks, from measured throughputs alone.
+
+    >>> table = ["ranks,samples/s", "1,100", "2,190", "4,360", "8,680"]
+    >>> forecast = predict_throughput(table, np=[64])
+    >>> float(forecast.rows.query("np == 64")["efficiency_p50"].iloc[0]) < 0.85
+    True
 
     ``rows`` has one row per series and number of ranks (efficiency and samples_per_s at the
     quantiles ``_p5`` to ``_p95``; ratios 0..1), ``limits`` the knee and the largest number of ranks

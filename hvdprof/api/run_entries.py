@@ -36,8 +36,11 @@ _known: OrderedDict[Path, _Known] = OrderedDict()
 _lock = threading.Lock()
 
 
-def list_runs(folder: Path, *, most: int | None = None) -> "tuple[RunEntry, ...]":
+def list_runs(folder: str | Path, *, most: int | None = None) -> "tuple[RunEntry, ...]":
     """The run directories in a folder, newest first; ``problem`` says why a run is unreadable.
+
+    >>> sorted(entry.folder.name for entry in list_runs("runs"))
+    ['example', 'sweep']
 
     Args:
         folder: The folder of runs.
@@ -46,7 +49,7 @@ def list_runs(folder: Path, *, most: int | None = None) -> "tuple[RunEntry, ...]
     Raises:
         UnreadableInputError: The folder does not exist or cannot be listed.
     """
-    folders = run_folders(folder)
+    folders = run_folders(Path(folder))
     if most is not None and len(folders) > most:
         folders = nlargest(most, folders, key=lambda path: manifest_stamp(path) or (0,))
     entries = [run_entry(folder) for folder in folders]

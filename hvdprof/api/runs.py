@@ -10,15 +10,25 @@ from typing import TYPE_CHECKING
 from hvdprof import units
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest import load
-from hvdprof.ingest.load import SLOW_HINT, Kind, is_slow, recognise
-from hvdprof.ingest.load import ProgressCallback as ProgressCallback
-from hvdprof.ingest.load import numba_refusal as numba_refusal
+from hvdprof.ingest.load import (
+    SLOW_HINT,
+    Kind,
+    is_slow,
+    recognise,
+)
+from hvdprof.ingest.load import (
+    ProgressCallback as ProgressCallback,
+)
+from hvdprof.ingest.load import (
+    numba_refusal as numba_refusal,
+)
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     import pandas as pd
 
+    from hvdprof.api.analysis import Analysis
     from hvdprof.model.nsys_events import NsysEvents
     from hvdprof.model.run import Run as Run
     from hvdprof.model.run import RunAnalysis
@@ -33,6 +43,10 @@ AttachedJob = load.Stated
 
 def load_run(paths: Paths, *, progress: ProgressCallback | None = None) -> "Run":
     """What a run directory of ``hvdprof bench`` holds, or any files together.
+
+    >>> run = load_run("runs/example")
+    >>> int(run.steps.groupby("rank")["data_ns"].median().idxmax())
+    1
 
     The tables of a run directory: ``segments`` (one row per model and toggles in one launch:
     pass_id, segment, mode, repeat, engine, model, size, ...), ``ranks`` (hostname, device, threads,
@@ -87,6 +101,9 @@ def nsys_events(path: Path) -> "AbstractContextManager[NsysEvents]":
 def analyze_files(run: "Run") -> "FilesAnalysis":
     """The analysis of standalone files: a page of facts per file, and tables made of all files.
 
+    >>> analyze_files(load_run("rates.csv")).throughput_scaling["efficiency"].round(3).tolist()
+    [1.0, 0.95, 0.9]
+
     ``throughput_scaling`` holds the efficiency of every series of throughputs against its smallest
     number of ranks (ratio 0..1); single numbers have no interval, the lines on iterations of
     training logs give one. ``unanswered`` of a page names the questions that the file cannot
@@ -104,6 +121,9 @@ def scaling_of_text(
     lines: Iterable[str], *, name: str = "table", unit: str | None = None, strong: bool = False
 ) -> "ScalingOfText":
     """The scaling efficiency of speeds that were measured elsewhere.
+
+    >>> scaling_of_text(["ranks,samples/s", "1,100", "2,190"]).scaling["efficiency"].tolist()
+    [1.0, 0.95]
 
     Args:
         lines: A table of numbers of ranks and speeds as CSV, Markdown or pairs; rows of one size
@@ -132,6 +152,9 @@ def scaling_of_text(
 
 def scaling_of_files(paths: Paths, *, progress: ProgressCallback | None = None) -> "ScalingOfText":
     """The scaling efficiency of a job, from the files of several rank counts together.
+
+    >>> scaling_of_files("rates.csv").scaling["efficiency"].round(3).tolist()
+    [1.0, 0.95, 0.9]
 
     The lines on iterations in logs of Megatron and NeMo give every size a 95 % interval that takes
     their autocorrelation into account. Files of one size are repeats.
@@ -188,6 +211,9 @@ def small_text(path: Path) -> str:
 def all_tables(run: "Run") -> "dict[str, pd.DataFrame]":
     """The tables of a run and of its analysis that have rows, by name, in the order of the docs.
 
+    >>> "waterfall" in all_tables(load_run("runs/example"))
+    True
+
     These are what ``hvdprof convert`` writes and ``hvdprof sql`` queries.
     """
     from hvdprof.model.table_catalogue import TABLES
@@ -200,8 +226,14 @@ def all_tables(run: "Run") -> "dict[str, pd.DataFrame]":
     return {table.name: tables[table.name] for table in TABLES if len(tables.get(table.name, ()))}
 
 
-def analyze_run(run: "Run") -> "RunAnalysis":
+def analyze_run(run: "Run | str | Path") -> "Analysis":
     """The finished analysis of a run.
+
+    >>> analysis = analyze_run("runs/example")
+    >>> print(analysis.verdict.headline)
+    ddp_script on 2 ranks under DDP: 171 ± 4 samples/s. Largest loss: straggler (rank 1, ...
+    >>> analysis.scaling[["np", "samples_per_s"]].round().to_dict("records")
+    [{'np': 2, 'samples_per_s': ...}]
 
     ``verdict`` is the answer in at most three sentences with its numbers and a caveat. ``scaling``
     has one row per cell (model, np, engine, compression, reduction, batch_size) with samples_per_s,
@@ -212,17 +244,27 @@ def analyze_run(run: "Run") -> "RunAnalysis":
     dur_ns, steady). ``findings`` has one row per problem with title, evidence, cost, potential gain
     and action. ``skipped``, ``failed`` and ``warnings`` say what was not measured and what not to
     trust.
+
+    Args:
+        run: A run of ``load_run``, or the run directory.
+
+    Raises:
+        UnreadableInputError: The path is no run directory.
     """
     # Importing the analysis of runs takes longer than reading a small file.
     from hvdprof.analyze import pipeline
+    from hvdprof.api.analysis import Analysis
 
-    return pipeline.analyze_run(run)
+    loaded = load_run(run) if isinstance(run, str | Path) else run
+    return Analysis.of(pipeline.analyze_run(loaded))
 
 
 def write_report(
-    analysis: "RunAnalysis", path: Path, *, overwrite: bool = False, format: str | None = None
+    analysis: "RunAnalysis", path: str | Path, *, overwrite: bool = False, format: str | None = None
 ) -> None:
     """Write an analysis into a file, whole or not at all.
+
+    >>> write_report(analyze_run("runs/example"), "report.html")
 
     Args:
         analysis: What to write.
@@ -236,7 +278,8 @@ def write_report(
     """
     from hvdprof.report.formats import reporter_for, write_with
 
-    write_with(reporter_for(format or path), analysis, path, overwrite=overwrite)
+    file = Path(path)
+    write_with(reporter_for(format or file), analysis, file, overwrite=overwrite)
 
 
 def attach(

@@ -179,6 +179,10 @@ class Tables(RecordedTables, DerivedTables, Mapping[str, TableRows]):
 def load_tables(paths: Paths, *, progress: ProgressCallback | None = None) -> Tables:
     """All tables that have rows, by name and as attributes, in the order of the docs.
 
+    >>> tables = load_tables("runs/example")
+    >>> int(tables.rank_costs.groupby("rank")["cost_ns"].sum().idxmax())
+    1
+
     The tables of a large timeline that is loaded alone stay in their cache files: each is a
     ``CachedRows``, whose ``frames()`` are pandas frames of a piece each.
 

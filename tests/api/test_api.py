@@ -27,12 +27,12 @@ def test_type_checkers_see_the_names_that_exist() -> None:
         for alias in node.names
     }
     assert imported == {(module, name) for name, module in api._MODULE_OF.items()}
-    assert sorted(api._MODULE_OF) == sorted(api.__all__)
+    assert {*api.__all__} < {*api._MODULE_OF}
 
 
 def test_no_name_is_that_of_a_module() -> None:
     """Importing a module would replace the function of its name in the package."""
-    assert not {path.stem for path in SOURCE.parent.glob("*.py")} & set(api.__all__)
+    assert not {path.stem for path in SOURCE.parent.glob("*.py")} & set(api._MODULE_OF)
 
 
 def test_a_name_that_is_not_there() -> None:

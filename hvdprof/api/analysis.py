@@ -1,0 +1,165 @@
+"""An analysis as it is used in Python: printed, in a notebook, as numbers, as figures.
+
+Tested in ``tests/api/test_analysis.py``.
+"""
+
+import dataclasses
+import html
+import math
+from typing import TYPE_CHECKING
+
+from hvdprof.model.causes import (
+    COMPUTE_INFLATION,
+    EXPOSED_TRANSFER,
+    INPUT_BOUND,
+    JITTER,
+    OUTSIDE_PHASES,
+    STRAGGLER,
+)
+from hvdprof.model.cell_key import CELL_KEY
+from hvdprof.model.frame_row import FrameRow
+from hvdprof.model.run import RunAnalysis
+from hvdprof.model.tables.waterfall_tables import WATERFALL
+from hvdprof.report.screen.tiles import tiles, verdict_cell
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+Value = str | int | float | bool | None
+
+_SHARES = {
+    "jitter_share": JITTER,
+    "exposed_transfer_share": EXPOSED_TRANSFER,
+    "input_share": INPUT_BOUND,
+    "outside_share": OUTSIDE_PHASES,
+    "compute_slowdown_share": COMPUTE_INFLATION,
+}
+
+
+class Analysis(RunAnalysis):
+    """The finished analysis of a run: its tables, and its answer as text, numbers and figures.
+
+    ``print(analysis)`` is the verdict; the last line of a notebook cell shows the first screen.
+    """
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, analysis: RunAnalysis) -> "Analysis":
+        """The same analysis."""
+        fields = dataclasses.fields(analysis)
+        return cls(**{field.name: getattr(analysis, field.name) for field in fields})
+
+    def __str__(self) -> str:
+        """The verdict and its caveat, a line each."""
+        caveat = f"Caveat: {self.verdict.caveat}" if self.verdict.caveat else ""
+        return "\n".join(filter(None, (self.verdict.sentence, caveat)))
+
+    def __repr__(self) -> str:
+        """The run and the number of its tables; the tables themselves fill screens."""
+        return f"<Analysis of {self.run.shown_name}: {len(self.ready_tables)} tables>"
+
+    def _repr_html_(self) -> str:
+        """The first screen for a notebook: verdict, caveat, and the five numbers of the report."""
+        lines = [html.escape(line) for line in str(self).splitlines()]
+        rows = "".join(
+            f"<tr><th style='text-align:left'>{html.escape(tile.title)}</th>"
+            f"<td style='text-align:left'>{html.escape(tile.value)}</td>"
+            f"<td style='text-align:left'>{html.escape(tile.detail)}</td></tr>"
+            for tile in tiles(self)
+        )
+        head = "".join(f"<p>{line}</p>" for line in lines)
+        return f"<div>{head}<table>{rows}</table></div>"
+
+    def figure(self, name: str) -> "go.Figure":
+        """A figure of the report.
+
+        >>> analyze_run("runs/example").figure("waterfall").layout.xaxis.title.text
+        'step time, ms'
+
+        Args:
+            name: ``scaling``, ``waterfall``, ``losses``, ``parts``, ``lateness``, ``waiting``,
+                ``transfer``, ``overlap``, ``network``, ``step-times``, ``toggles`` or ``forecast``.
+
+        Raises:
+            UsageError: No figure has that name.
+        """
+        from hvdprof.figures.catalogue import figure_kind
+
+        return figure_kind(name).draw(self)
+
+    def summary(self) -> dict[str, Value]:
+        """The answer as one flat dictionary, for a log of experiments.
+
+        The keys stay, also from version to version: those of docs/howto/python.md. Numbers are of
+        the cell that the verdict is about: times in ms, shares of its mean step from 0 to 1;
+        ``None`` where the run does not show them.
+
+        >>> summary = analyze_run("runs/example").summary()
+        >>> summary["ranks"], summary["straggler_ranks"], summary["straggler_phase"]
+        (2, '1', 'data')
+        """
+        verdict, row = self.verdict, verdict_cell(self)
+        causes = [] if row is None else _causes_of(self, row)
+        shares = {cause["term"]: float(cause["share"]) for cause in causes}
+        worst = max(
+            (cause for cause in causes if cause["term"] == STRAGGLER),
+            key=lambda cause: float(cause["time_ns"]),
+            default=None,
+        )
+        first = self.findings.iloc[0] if len(self.findings) else None
+        found: dict[str, Value] = {
+            "run": self.run.shown_name,
+            "verdict": verdict.sentence,
+            "headline": verdict.headline,
+            "caveat": verdict.caveat,
+            "model": verdict.model,
+            "ranks": verdict.np or None,
+            "engine": verdict.engine,
+            "efficiency": _number(verdict.efficiency),
+            "efficiency_low": _number(verdict.efficiency_low),
+            "efficiency_high": _number(verdict.efficiency_high),
+            "largest_loss": verdict.biggest_loss or None,
+            "largest_loss_share": _number(verdict.biggest_loss_share),
+            "straggler_ranks": None if worst is None else str(worst["ranks"]),
+            "straggler_phase": None if worst is None else str(worst["phase"]),
+            "straggler_pattern": None if worst is None else str(worst["pattern"]),
+            "straggler_cost_ms": None if worst is None else float(worst["time_ns"]) / 1e6,
+            "straggler_cost_share": None if worst is None else float(worst["share"]),
+            **{name: _number(shares.get(term, math.nan)) for name, term in _SHARES.items()},
+            "num_findings": len(self.findings),
+            "first_finding": None if first is None else str(first["title"]),
+            "fix": None if first is None else str(first["action"]),
+            "num_failed": len(self.failed),
+        }
+        return found | _of_cell(row)
+
+
+def _causes_of(analysis: RunAnalysis, row: FrameRow) -> list[FrameRow]:
+    table = analysis.table(WATERFALL.name)
+    return [
+        cause
+        for cause in table.to_dict("records")
+        if all(cause[key] == row[key] for key in CELL_KEY)
+    ]
+
+
+def _of_cell(row: FrameRow | None) -> dict[str, Value]:
+    def of(name: str, scale: float = 1.0) -> float | None:
+        return None if row is None else _number(float(row[name]) * scale)
+
+    return {
+        "samples_per_s": of("samples_per_s"),
+        "samples_per_s_low": of("samples_per_s_low"),
+        "samples_per_s_high": of("samples_per_s_high"),
+        "step_time_median_ms": of("step_time_median_ns", 1e-6),
+        "step_time_p95_ms": of("step_time_p95_ns", 1e-6),
+        "blocked_share": of("blocked_share"),
+        "final_loss": of("final_loss"),
+        "num_launches": None if row is None else int(row["num_launches"]),
+        "num_steps": None if row is None else int(row["num_steps"]),
+    }
+
+
+def _number(value: float) -> float | None:
+    return None if math.isnan(value) else float(value)

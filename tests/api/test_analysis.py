@@ -1,0 +1,153 @@
+"""What Python and notebooks get of an analysis, and the examples of the public names."""
+
+import doctest
+import inspect
+import json
+from pathlib import Path
+
+import pytest
+
+import hvdprof
+from hvdprof import api
+from hvdprof.api.analysis import Analysis
+from hvdprof.errors import UsageError
+from tests.builders.places import ROOT
+from tests.builders.recorded_runs import unpacked
+
+STARTS_RANKS = {"measure", "resume", "FunctionRunner", "HorovodRunner"}
+"""Names whose examples train on real ranks."""
+
+NO_EXAMPLE = {"BenchOptions", "RunOptions", "PredictOptions"}
+"""Declared options, which the examples of other names use."""
+
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE | doctest.IGNORE_EXCEPTION_DETAIL
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A working folder with two runs and tables of speeds."""
+    folder = tmp_path_factory.mktemp("examples")
+    for name, run in (("example", "ddp-trainer-slow-data"), ("sweep", "horovod-sweep")):
+        unpacked(run, folder / "packed").rename(_made(folder / "runs") / name)
+    (folder / "rates.csv").write_text("ranks,samples/s\n1,100\n2,190\n4,360\n")
+    (folder / "faster.csv").write_text("ranks,samples/s\n1,100\n2,195\n4,370\n")
+    return folder
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+def examples_of(name: str) -> list[doctest.DocTest]:
+    """The examples in the docstring of a name, and of the methods of the analysis."""
+    finder = doctest.DocTestFinder(recurse=inspect.isclass(getattr(api, name)))
+    names = {one: getattr(api, one) for one in api.__all__}
+    found = finder.find(getattr(api, name), name, globs=names)
+    return [one for one in found if one.examples]
+
+
+def run_examples(tests: list[doctest.DocTest], **names: object) -> None:
+    runner = doctest.DocTestRunner(optionflags=FLAGS)
+    for test in tests:
+        test.globs.update(names)
+        failed = runner.run(test).failed
+        assert not failed, test.name
+
+
+@pytest.mark.parametrize("name", sorted({*api.__all__} - STARTS_RANKS - NO_EXAMPLE))
+def test_the_example_of_a_public_name_is_true(
+    name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    examples = examples_of(name)
+    assert examples
+    run_examples(examples)
+    Path("report.html").unlink(missing_ok=True)
+
+
+def test_the_methods_of_an_analysis_have_examples(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    examples = doctest.DocTestFinder().find(
+        Analysis, "Analysis", globs={"analyze_run": api.analyze_run}
+    )
+    examples = [one for one in examples if one.examples]
+    assert len(examples) == 2
+    run_examples(examples)
+
+
+@pytest.mark.horovod
+def test_the_examples_that_start_ranks_are_true(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    def train() -> int:
+        import horovod.torch as hvd
+        import torch
+
+        hvd.init()
+        model = torch.nn.Linear(8, 2)
+        optimizer = hvd.DistributedOptimizer(
+            torch.optim.SGD(model.parameters(), lr=0.1),
+            named_parameters=model.named_parameters(),
+        )
+        for _ in range(20):
+            optimizer.zero_grad()
+            model(torch.randn(4, 8)).sum().backward()
+            optimizer.step()
+        return int(hvd.rank())
+
+    for name in ("measure", "resume", "FunctionRunner", "HorovodRunner"):
+        examples = examples_of(name)
+        assert examples
+        run_examples(examples, train=train)
+
+
+def test_there_are_few_public_names_and_the_package_has_them() -> None:
+    assert len(api.__all__) <= 25
+    assert {"__version__", *api.__all__} == {*dir(hvdprof)}
+    assert hvdprof.load_run is api.load_run
+    with pytest.raises(AttributeError, match="no attribute 'load_runs'"):
+        hvdprof.__getattr__("load_runs")
+    declared = (ROOT / "hvdprof" / "__init__.pyi").read_text()
+    assert [line.split()[0] for line in declared.splitlines() if " as " in line] == sorted(
+        api.__all__
+    )
+
+
+def test_the_keys_of_a_summary_are_documented_and_stay(folder: Path) -> None:
+    page = (ROOT / "docs" / "howto" / "python.md").read_text()
+    for run in ("example", "sweep"):
+        summary = api.analyze_run(folder / "runs" / run).summary()
+        assert len(summary) <= 40
+        assert not [key for key in summary if f"`{key}`" not in page]
+        # Plain numbers and texts alone: what every log of experiments takes.
+        assert json.loads(json.dumps(summary, allow_nan=False)) == summary
+
+
+def test_a_summary_has_the_numbers_of_the_tables(folder: Path) -> None:
+    analysis = api.analyze_run(folder / "runs" / "example")
+    summary = analysis.summary()
+    (late,) = analysis.waterfall[analysis.waterfall["term"] == "straggler"].to_dict("records")
+    assert summary["straggler_cost_ms"] == pytest.approx(late["time_ns"] / 1e6)
+    assert summary["largest_loss_share"] == pytest.approx(late["share"])
+    (cell,) = analysis.scaling.to_dict("records")
+    assert summary["samples_per_s"] == pytest.approx(cell["samples_per_s"])
+    assert summary["efficiency"] is None
+    assert summary["num_findings"] == len(analysis.findings)
+
+
+def test_an_analysis_prints_its_verdict_and_shows_the_first_screen(folder: Path) -> None:
+    analysis = api.analyze_run(folder / "runs" / "sweep")
+    first, second = str(analysis).splitlines()
+    assert first == analysis.verdict.sentence
+    assert second == f"Caveat: {analysis.verdict.caveat}"
+    assert repr(analysis) == "<Analysis of sweep: 21 tables>"
+    page = analysis._repr_html_()
+    assert "Horovod&#x27;s cycle" in page
+    assert "<th style='text-align:left'>Scaling efficiency</th>" in page
+    with pytest.raises(UsageError, match="No figure is named 'pie'"):
+        analysis.figure("pie")
