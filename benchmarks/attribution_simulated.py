@@ -48,7 +48,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """Of so many launches: rank right, phase right, another rank named; errors of the cost.
+    """Of so many launches: rank right, phase right, another rank named; errors of cost and gain.
 
     ``true_costs`` are what the fault costs a step, as a share of the step with it, and whether the
     rank was named, launch by launch.
@@ -59,6 +59,7 @@ class Score:
     phase_right: int
     another: int
     cost_errors: tuple[float, ...]
+    gain_errors: tuple[float, ...]
     true_costs: tuple[tuple[float, bool], ...]
 
 
@@ -75,7 +76,8 @@ def score(task: tuple[Setting, int]) -> Score:
     """Simulate and analyse the launches of one setting."""
     setting, num = task
     rank_right = phase_right = another = 0
-    errors: list[float] = []
+    costs: list[float] = []
+    gains: list[float] = []
     truths: list[tuple[float, bool]] = []
     for seed in range(num):
         rng = np.random.default_rng([seed, setting.num_ranks, round(1e3 * setting.share)])
@@ -107,8 +109,10 @@ def score(task: tuple[Setting, int]) -> Score:
             rank_right += 1
             cause, credit = named[rank]
             phase_right += cause.phase == phase
-            errors.append(credit.share * float(work.step_times.mean()) / truth - 1)
-    return Score(num, rank_right, phase_right, another, tuple(errors), tuple(truths))
+            of_truth = float(work.step_times.mean()) / truth
+            costs.append(credit.share * of_truth - 1)
+            gains.append(credit.saved_if_removed * of_truth - 1)
+    return Score(num, rank_right, phase_right, another, tuple(costs), tuple(gains), tuple(truths))
 
 
 def _noise(setting: Setting, rng: np.random.Generator) -> dict[str, NDArray[np.float64]]:
@@ -126,19 +130,21 @@ def markdown(scores: dict[Setting, Score]) -> str:
     """The tables as Markdown, the kinds of noise together."""
     lines = [
         "| ranks | lateness, of a step | launches | right rank | right phase | another rank named "
-        "| error of the cost: median, 90 % within |",
-        "|---|---|---|---|---|---|---|",
+        "| error of the gain: median, 90 % within | the cost against it |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for (num_ranks, share, every), found in _together(scores, with_fault=True).items():
-        errors = np.abs([error for one in found for error in one.cost_errors])
-        error = f"{np.median(errors):.1%}, {np.quantile(errors, 0.9):.1%}" if len(errors) else ""
+        gains = np.abs([error for one in found for error in one.gain_errors])
+        gain = f"{np.median(gains):.1%}, {np.quantile(gains, 0.9):.1%}" if len(gains) else ""
+        costs = [error for one in found for error in one.cost_errors]
+        cost = f"{np.median(costs):+.1%}" if costs else ""
         num = sum(one.num for one in found)
         how = f"{share:.0%}" + (" in every 4th" if every > 1 else "")
         shares = [
             f"{sum(getattr(one, name) for one in found) / num:.1%}"
             for name in ("rank_right", "phase_right", "another")
         ]
-        lines.append(f"| {num_ranks} | {how} | {num} | {' | '.join(shares)} | {error} |")
+        lines.append(f"| {num_ranks} | {how} | {num} | {' | '.join(shares)} | {gain} | {cost} |")
     lines += ["", *_by_cost([one for found in scores.values() for one in found.true_costs])]
     lines += ["", "| ranks | clean launches | of them naming a rank |", "|---|---|---|"]
     for (num_ranks, _, _), found in _together(scores, with_fault=False).items():

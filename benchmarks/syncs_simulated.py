@@ -57,7 +57,7 @@ class Outcome:
     """Of one launch: true cost of the fault as a share of the step, and what was named.
 
     ``is_first`` says that the cause that comes first names this rank alone, ``is_costliest`` that
-    no rank has a larger step-time cost; ``cost_error`` is relative, NaN where the rank was not
+    no rank has a larger step-time cost; ``gain_error`` is relative, NaN where the rank was not
     named.
     """
 
@@ -66,7 +66,7 @@ class Outcome:
     is_phase_right: bool
     is_costliest: bool
     names_another: bool
-    cost_error: float
+    gain_error: float
 
 
 def outcomes(task: tuple[Setting, int]) -> list[Outcome]:
@@ -94,14 +94,14 @@ def _outcome(setting: Setting, seed: int) -> Outcome:
     error = np.nan
     if is_first:
         credits = launch_causes(times, [[one] for one in causes]).named
-        error = credits[0].share * step_ns / truth_ns - 1
+        error = credits[0].saved_if_removed * step_ns / truth_ns - 1
     return Outcome(
         true_cost=truth_ns / step_ns,
         is_first=is_first,
         is_phase_right=is_first and causes[0].phase == phase,
         is_costliest=int(costs_of_ranks(rank_costs(times, ("", "")), work.ranks).argmax()) == rank,
         names_another=any(one.ranks != (rank,) or not setting.share for one in causes),
-        cost_error=error,
+        gain_error=error,
     )
 
 
@@ -154,7 +154,7 @@ def markdown(found: dict[Setting, list[Outcome]]) -> str:
     lines = [
         "| ranks | delay, of a step | launches | right rank first | right phase "
         "| largest step-time cost is its | another one named "
-        "| error of the cost: median, 90 % within |",
+        "| error of the gain: median, 90 % within |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for num_ranks, share in itertools.product(RANKS, SHARES):
@@ -165,7 +165,7 @@ def markdown(found: dict[Setting, list[Outcome]]) -> str:
         "",
         "| what the fault costs, of a step | launches | right rank first | right phase "
         "| largest step-time cost is its | another one named "
-        "| error of the cost: median, 90 % within |",
+        "| error of the gain: median, 90 % within |",
         "|---|---|---|---|---|---|---|",
     ]
     for low, high in itertools.pairwise(COSTS):
@@ -194,7 +194,7 @@ def _of(
 def _row(own: list[Outcome]) -> str:
     if not own:
         return " | ".join([""] * 5)
-    errors = np.abs([one.cost_error for one in own if one.cost_error == one.cost_error])
+    errors = np.abs([one.gain_error for one in own if one.gain_error == one.gain_error])
     error = f"{np.median(errors):.1%}, {np.quantile(errors, 0.9):.1%}" if len(errors) else ""
     shares = (
         _share(getattr(one, name) for one in own)

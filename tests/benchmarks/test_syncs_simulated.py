@@ -11,7 +11,7 @@ def test_a_fault_is_named_and_a_clean_launch_names_nothing() -> None:
     found = {one: outcomes((one, 2)) for one in (faulty, clean)}
 
     assert all(one.is_first and one.is_phase_right for one in found[faulty])
-    assert all(abs(one.cost_error) < 0.15 for one in found[faulty])
+    assert all(abs(one.gain_error) < 0.15 for one in found[faulty])
     assert not any(one.names_another for one in found[clean])
 
 
