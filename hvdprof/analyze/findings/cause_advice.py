@@ -35,10 +35,10 @@ _SLOW_ON_CPUS = advice(
     command="top -H",
 )
 _INPUT = advice(
-    "use more DataLoader workers on {ranks}, or move the input to faster storage",
-    "With tf.data, use .prefetch(). Check that all ranks read equal shards.",
-    first="Use more DataLoader workers (num_workers=) on {ranks}, or move the input to faster "
-    "storage.",
+    "compare the input of {ranks} with that of the others: size of samples, shard, storage, "
+    "transforms",
+    "More DataLoader workers (num_workers=, for all ranks) or tf.data's .prefetch() hide what is "
+    "slow there.",
 )
 _EVALUATE = advice(
     "split the evaluation among all ranks, and average the metric with {allreduce}",

@@ -217,7 +217,7 @@ def test_a_rank_late_beside_other_processes_may_be_theirs():
     # The caveat of the verdict and a warning hold their number: once is enough.
     assert "Other processes" not in row["evidence"]
     assert row["action"].startswith("End the other processes or use an idle machine, then")
-    assert ". Otherwise, use more DataLoader workers" in row["action"]
+    assert ". Otherwise, compare the input of rank " in row["action"]
     assert row["confidence"] == "possible"
     two_hosts = {"ranks": ranks(0, 0, hosts=("node1", "node2"), num_threads=1)}
     row = only(cause, **(crowded(1.7) | two_hosts))

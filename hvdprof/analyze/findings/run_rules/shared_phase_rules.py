@@ -70,7 +70,6 @@ def input_bound(evidence: Evidence) -> Iterator[Finding]:
         sharing = crowding(evidence.run, cell)
         pinned = ", and set pin_memory=True" if cell_setting(evidence.run, cell).on_gpus else ""
         longest = _longest_waits(evidence, cause)
-        first = f", on {longest.name} first" if longest else ""
         yield Finding(
             "input-bound",
             severity_of_cost(share),
@@ -82,7 +81,7 @@ def input_bound(evidence: Evidence) -> Iterator[Finding]:
                 _of_baseline(cause, share),
                 sharing,
             ),
-            _MORE_WORKERS.formatted(where=f"{first}{pinned}"),
+            _MORE_WORKERS.formatted(where=pinned),
             "possible" if sharing else "certain",
             detail=_who_waits(cause, longest),
             **cost,
