@@ -26,6 +26,7 @@ from hvdprof.model.tables.rank_collective_tables import (
     COLLECTIVE_TIMEOUTS,
     INSPECTOR_COLLECTIVES,
     RANK_COLLECTIVE_TABLES,
+    RAS_STATEMENTS,
 )
 from hvdprof.model.tables.run_tables import (
     ARRIVALS,
@@ -75,6 +76,7 @@ TABLES: tuple[Table, ...] = (
     *COLLECTIVE_TABLES,
     *RANK_COLLECTIVE_TABLES,
     COLLECTIVE_PROGRESS,
+    RAS_STATEMENTS,
     *NET_TABLES,
     *SESSION_TABLES,
     TIMELINES,
@@ -181,6 +183,7 @@ class RecordedTables(Described):
     turns = TableAttribute()
     rank_collectives = TableAttribute()
     collective_progress = TableAttribute()
+    ras_statements = TableAttribute()
     net_transfers = TableAttribute()
     session_ranks = TableAttribute()
     sessions = TableAttribute()

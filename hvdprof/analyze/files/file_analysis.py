@@ -16,8 +16,9 @@ from hvdprof.analyze.files.log_verdict import (
     log_verdict,
     nccl_tests_verdict,
 )
-from hvdprof.analyze.files.nccl_facts import job_join_facts, nccl_facts, ras_verdict
+from hvdprof.analyze.files.nccl_facts import job_join_facts, nccl_facts
 from hvdprof.analyze.files.nsys_report import nsys_calls_unanswered, nsys_unanswered, nsys_verdict
+from hvdprof.analyze.files.ras_report import ras_facts, ras_verdict
 from hvdprof.analyze.files.rate_report import rates_verdict, throughput_verdict
 from hvdprof.analyze.files.set_pages import FLIGHT_RECORDER, dump_pages, is_used_trace, trace_pages
 from hvdprof.analyze.files.steady_steps import steady_steps
@@ -66,7 +67,7 @@ from hvdprof.model.tables.printed_tables import (
     STRAGGLER_REPORTS,
     TRAINING_ITERATIONS,
 )
-from hvdprof.model.tables.rank_collective_tables import COLLECTIVE_PROGRESS
+from hvdprof.model.tables.rank_collective_tables import COLLECTIVE_PROGRESS, RAS_STATEMENTS
 from hvdprof.model.tables.scaling_tables import JOB_STEPS
 from hvdprof.model.tables.timeline_tables import (
     EXECUTIONS,
@@ -79,11 +80,14 @@ from hvdprof.model.tables.waiting_tables import COLLECTIVE_ARRIVALS
 
 _RECORDER = "recorder file"
 _TOGETHER = (_RECORDER, FLIGHT_RECORDER, INSPECTOR)
-_VERDICTS: tuple[tuple[str, Callable[[pd.DataFrame], FileVerdict]], ...] = (
-    (COLLECTIVE_PROGRESS.name, ras_verdict),
-    (ALLREDUCE_BENCH.name, allreduce_bench_verdict),
-    (NSYS_GPUS.name, nsys_verdict),
-    (COMMS_LOG.name, comms_verdict),
+_OF_RAS = (COLLECTIVE_PROGRESS.name, RAS_STATEMENTS.name)
+_VERDICTS: tuple[tuple[tuple[str, ...], Callable[..., FileVerdict]], ...] = (
+    ((NCCL_TEST_RUNS.name, NCCL_TESTS.name), nccl_tests_verdict),
+    (_OF_RAS, ras_verdict),
+    ((ALLREDUCE_BENCH.name,), allreduce_bench_verdict),
+    ((NSYS_GPUS.name,), nsys_verdict),
+    ((COMMS_LOG.name,), comms_verdict),
+    ((TRAINING_ITERATIONS.name, RANK_TIMERS.name, STRAGGLER_REPORTS.name), training_verdict),
 )
 """The first sentence that the rows of a file give is its verdict."""
 _UNANSWERED: tuple[tuple[str, Callable[[pd.DataFrame], tuple[Unanswered, ...]]], ...] = (
@@ -92,7 +96,6 @@ _UNANSWERED: tuple[tuple[str, Callable[[pd.DataFrame], tuple[Unanswered, ...]]],
     (COMMS_LOG.name, comms_unanswered),
     (TRAINING_ITERATIONS.name, iterations_unanswered),
 )
-_OF_TRAINING = (TRAINING_ITERATIONS.name, RANK_TIMERS.name, STRAGGLER_REPORTS.name)
 _ROWS_OF_TIMELINES = (TENSOR_USES.name, EXECUTIONS.name, INFERRED_STEPS.name)
 
 
@@ -169,14 +172,9 @@ def _page(run: Run, row: FrameRow, joins: JobJoins, findings: pd.DataFrame) -> F
     if not verdict.sentence:
         stalls, incidents = (_of_file(run, name, file) for name in (STALLS.name, INCIDENTS.name))
         verdict = log_verdict(findings[findings["file"] == file], stalls, incidents)
-    if not verdict.sentence:
-        runs, rows = (_of_file(run, name, file) for name in (NCCL_TEST_RUNS.name, NCCL_TESTS.name))
-        verdict = nccl_tests_verdict(runs, rows)
-    for name, of_rows in _VERDICTS:
+    for names, of_rows in _VERDICTS:
         if not verdict.sentence:
-            verdict = of_rows(_of_file(run, name, file))
-    if not verdict.sentence:
-        verdict = training_verdict(*(_of_file(run, name, file) for name in _OF_TRAINING))
+            verdict = of_rows(*(_of_file(run, name, file) for name in names))
     if not verdict.sentence:
         verdict = throughput_verdict(_of_file(run, THROUGHPUT.name, file), file)
     if not verdict.sentence:
@@ -253,6 +251,7 @@ def _facts_of_logs(run: Run, file: str, joins: JobJoins) -> list[Fact]:
         rows = _of_file(run, name, file)
         if len(rows):
             facts += describe(rows)
+    facts += ras_facts(*(_of_file(run, name, file) for name in _OF_RAS))
     for job, recording in enumerate(run.nccl):
         if (recording.line_kinds["file"] == file).any():
             facts += nccl_facts(recording)

@@ -13,7 +13,6 @@ from hvdprof.analyze.files.bandwidth_facts import (
     nccl_run_facts,
     numbered_lines,
 )
-from hvdprof.analyze.files.nccl_facts import ras_facts
 from hvdprof.analyze.files.next_recording import scaling_command
 from hvdprof.analyze.files.nsys_report import (
     nsys_call_facts,
@@ -51,7 +50,7 @@ from hvdprof.model.tables.printed_tables import (
     STRAGGLER_REPORTS,
     TRAINING_ITERATIONS,
 )
-from hvdprof.model.tables.rank_collective_tables import COLLECTIVE_PROGRESS, COLLECTIVE_TIMEOUTS
+from hvdprof.model.tables.rank_collective_tables import COLLECTIVE_TIMEOUTS
 from hvdprof.rank_names import ranks_listed
 
 _MOST_NAMES = 6
@@ -185,7 +184,6 @@ BY_TABLE: tuple[tuple[str, Callable[[pd.DataFrame], list[Fact]]], ...] = (
     (STALLS.name, stall_facts),
     (INCIDENTS.name, incident_facts),
     (COLLECTIVE_TIMEOUTS.name, timeout_facts),
-    (COLLECTIVE_PROGRESS.name, ras_facts),
     (NSYS_GPUS.name, nsys_facts),
     (NSYS_STEPS.name, nsys_step_facts),
     (NSYS_NCCL_KERNELS.name, nsys_kernel_facts),

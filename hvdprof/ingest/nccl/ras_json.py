@@ -52,6 +52,10 @@ def read_ras_json(path: Path) -> list[tuple[str, pd.DataFrame]]:
                 source=SOURCE,
                 rank=number,
                 status=_status(rank, default),
+                collective="",
+                host=_text(rank.get("host")),
+                pid=_number(rank.get("pid")),
+                gpu=_text(rank.get("cuda_dev")),
                 group=group,
                 description="",
                 group_ranks="",
@@ -79,6 +83,14 @@ def _launched(rank: Mapping[str, object]) -> int | None:
         return None
     total = sum(counts.values())
     return total if abs(total) < 2**62 else None
+
+
+def _text(value: object) -> str:
+    return str(value) if isinstance(value, str | int) else ""
+
+
+def _number(value: object) -> int | None:
+    return value if isinstance(value, int) and abs(value) < 2**62 else None
 
 
 def _items(value: object) -> list[object]:

@@ -191,8 +191,13 @@ COLLECTIVE_PROGRESS = Table(
             "status",
             "category",
             "",
-            "unresponsive, dead or missing in a RAS report; empty elsewhere.",
+            "In a RAS report: unresponsive, dead, missing, or the error or state that it gives the "
+            "rank; empty elsewhere.",
         ),
+        Column("collective", "category", "", "What is counted: AllReduce ...; empty for all."),
+        Column("host", "category", "", "Host of the process; empty where not stated."),
+        Column("pid", "Int64", "", "Its process id."),
+        Column("gpu", "category", "", "Its GPU on the host, as printed; empty where not stated."),
         Column("last_enqueued", "Int64", "", "Number of the last collective submitted."),
         Column("last_completed", "Int64", "", "Number of the last one completed."),
         Column(
@@ -204,6 +209,24 @@ COLLECTIVE_PROGRESS = Table(
         ),
         Column("pending_since_ns", "Int64", "ns", "Unix time of its submission, by the host."),
         Column("timeout_ns", "Int64", "ns", "Its time-out; missing where not recorded."),
+    ),
+)
+RAS_STATEMENTS = Table(
+    "ras_statements",
+    "What an NCCL RAS report says beyond single ranks: a row of its table of communicators, ranks "
+    "that it counts, or a process.",
+    (
+        Column("file", "category", "", "The file, as it was named to hvdprof."),
+        Column("line", "int64", "", "Number of the line in the file, from 1."),
+        Column("problem", "category", "", "OK, MISMATCH, INCOMPLETE, ERROR, DEAD, as printed."),
+        Column("communicator", "category", "", "Its hash; empty in the table, and for processes."),
+        Column("num_communicators", "Int64", "", "Communicators of a row of the table."),
+        Column("num_ranks", "Int64", "", "Ranks of each of them, or ranks that are counted."),
+        Column("collective", "category", "", "What is counted: AllReduce ...; empty for all."),
+        Column("last_enqueued", "Int64", "", "Up to which operation they launched; 0 for none."),
+        Column("host", "category", "", "Host of a process; empty elsewhere."),
+        Column("pid", "Int64", "", "Its process id."),
+        Column("gpu", "category", "", "Its GPUs, as printed."),
     ),
 )
 COLLECTIVE_TIMEOUTS = Table(

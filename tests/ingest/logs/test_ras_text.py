@@ -57,12 +57,13 @@ def test_verdicts_name_who_is_behind_and_who_does_not_answer(tmp_path: Path) -> 
     path.write_text(MISMATCH)
     (page,) = analyze_files(load_run(path)).files
     assert page.verdict.startswith(
-        "Rank 7 of communicator 27a079b828ff1a75 is behind: 6640 of 6650 collectives launched."
+        "Rank 7 of communicator 27a079b828ff1a75 (GPU 7, pid 9 on 10.0.0.1) is behind: 6640 of "
+        "6650 collectives launched."
     )
     assert "query again" in page.caveat
     path.write_text(MISMATCH + INCOMPLETE)
     (page,) = analyze_files(load_run(path)).files
-    assert page.verdict.startswith("Ranks 3 and 5 of communicator cf264af53edbe986 are missing.")
+    assert page.verdict.startswith("Ranks 3 and 5 of communicator cf264af53edbe986 give no data.")
 
 
 def report(counts: dict[int, int], silent: tuple[int, ...] = ()) -> dict[str, object]:
@@ -104,7 +105,7 @@ def test_equal_counts_name_no_rank(tmp_path: Path) -> None:
     path = tmp_path / "ras.json"
     path.write_text(json.dumps(report({0: 7, 1: 7})))
     (page,) = analyze_files(load_run(path)).files
-    assert page.verdict == "All ranks launched the same number of collectives."
+    assert page.verdict == ("All 2 ranks of the report launched the same number of collectives.")
 
 
 @pytest.mark.parametrize(
@@ -132,3 +133,102 @@ def test_the_rank_with_the_fewest_collectives_is_named_as_such(tmp_path: Path) -
         "7 (6640 of 6650 launched)",
     )
     assert fact.value == "7"
+
+
+TABLE = """\
+Group     Comms     Nodes     Ranks     Ranks     Ranks    Status  Errors
+    #  in group  per comm  per node  per comm  in group
+    0         1         2         8        16        16   RUNNING  {}
+"""
+COUNTS = """\
+#0-0 (5c0ffee1a2b3c4d5) MISMATCH
+  Communicator ranks have different AllReduce operation counts
+"""
+BY_13 = "GPU 5 managed by process 4711 on node 10.4.0.13"
+NAMED = "Rank 13 of communicator 5c0ffee1a2b3c4d5 (GPU 5, pid 4711 on 10.4.0.13)"
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            f"{COUNTS}  14 ranks have launched up to operation 641\n"
+            "  2 ranks have not launched any operations\n"
+            f"  Rank 12 -- {BY_13}\n  Rank 13 -- {BY_13}\n",
+            "Ranks 12 and 13 of communicator 5c0ffee1a2b3c4d5 are behind: 0 of 641 AllReduce",
+        ),
+        (
+            f"{COUNTS}  15 ranks have launched up to operation 641\n"
+            f"  Rank 13 has not launched any operations -- {BY_13}\n",
+            f"{NAMED} is behind: 0 of 641 AllReduce operations launched.",
+        ),
+        (
+            f"{COUNTS}  15 ranks have launched up to operation 641\n"
+            f"  1 rank has launched up to operation 640\n  Rank 13 -- {BY_13}\n",
+            f"{NAMED} is behind: 640 of 641 AllReduce operations launched.",
+        ),
+        (
+            f"{COUNTS}  8 ranks have launched up to operation 641\n"
+            "  8 ranks have launched up to operation 640\n",
+            "8 ranks of communicator 5c0ffee1a2b3c4d5 are behind: 640 of 641 AllReduce",
+        ),
+        (f"{COUNTS}  14 ranks have launched up to operation 641\n", "RAS reports MISMATCH, and"),
+        (TABLE.format("MISMATCH"), "RAS reports MISMATCH, and this file does not say of which"),
+        (TABLE.format("OK"), "RAS reports OK for 1 communicator, the largest of 16 ranks."),
+        (
+            "INCOMPLETE\n  Missing communicator data from 1 job process\n"
+            "  Process 4711 on node 10.4.0.13 managing GPU 5\n\n",
+            "The process (GPU 5, pid 4711 on 10.4.0.13) gives no data.",
+        ),
+        (
+            "#0-0 (5c0ffee1a2b3c4d5) INCOMPLETE\n  Missing communicator data from 1 rank\n"
+            f"  Rank 13 -- {BY_13}\n",
+            f"{NAMED} gives no data.",
+        ),
+        (
+            "DEAD\n  1 job process is considered dead (unreachable via the RAS network)\n"
+            f"  Process 4711 on node 10.4.0.13 managing GPU 5\n\n{COUNTS}",
+            "The process (GPU 5, pid 4711 on 10.4.0.13) is dead.",
+        ),
+        (
+            "#0-0 (5c0ffee1a2b3c4d5) ERROR\n  Asynchronous error on 1 rank\n"
+            f"  Rank 13 reported Remote process error -- {BY_13}\n",
+            f"{NAMED} reported: Remote process error.",
+        ),
+    ],
+)
+def test_a_report_says_no_more_than_it_holds(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "ras.txt"
+    path.write_text(text)
+    (page,) = analyze_files(load_run(path)).files
+    assert page.kind == "NCCL RAS report"
+    assert page.verdict.startswith(said)
+
+
+def test_counts_of_two_kinds_stay_apart(tmp_path: Path) -> None:
+    text = TABLE.format("MISMATCH") + "".join(
+        f"{COUNTS if kind == 'AllReduce' else ''}"
+        f"  Communicator ranks have different {kind} operation counts\n"
+        f"  15 ranks have launched up to operation {high}\n"
+        f"  Rank {rank} has launched up to operation 3 -- {BY_13}\n\n"
+        for kind, high, rank in (("AllReduce", 641, 13), ("Broadcast", 4, 2))
+    )
+    rows = read_part(RasText, text, tmp_path)[0]["collective_progress"]
+    behind = rows[rows["last_enqueued"] == 3]
+    assert [*zip(behind["collective"], behind["rank"], strict=True)] == [
+        ("AllReduce", 13),
+        ("Broadcast", 2),
+    ]
+    assert len(rows) == 32
+
+
+def test_ranks_of_a_communicator_without_all_its_ranks_are_not_numbered(tmp_path: Path) -> None:
+    text = (
+        TABLE.format("INCOMPLETE,MISMATCH")
+        + COUNTS
+        + "  14 ranks have launched up to operation 641\n"
+        + f"  Rank 3 has launched up to operation 640 -- {BY_13}\n"
+    )
+    rows = read_part(RasText, text, tmp_path)[0]["collective_progress"]
+    assert list(rows["rank"]) == [3]
