@@ -3,13 +3,14 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 
 import pandas as pd
 
 from hvdprof.errors import HvdprofError, UnreadableInputError
 from hvdprof.ingest.flight_recorder.dump_file import Dump, DumpCall, DumpGroup, read_dump
-from hvdprof.ingest.flight_recorder.one_job import check_one_job
+from hvdprof.ingest.flight_recorder.one_job import belong_together, check_one_job
 from hvdprof.ingest.recognise import Recognised
 from hvdprof.ingest.storage.row_buffer import Rows
 from hvdprof.ingest.tables.collective_matching import SubmittedCall, match_collectives
@@ -22,6 +23,8 @@ from hvdprof.model.tables.rank_collective_tables import (
 )
 from hvdprof.rundir.file_names import shown_name
 
+# What stands behind the rank is the host, a process or a time.
+_NAMED_RANK = re.compile(r"(?<=rank)[._-]?(\d{1,7})", re.IGNORECASE)
 _LAST_NUMBER = re.compile(r"(\d{1,7})(?=\D*$)")
 
 
@@ -41,20 +44,48 @@ class DumpSet:
 def read_dump_sets(found: Sequence[Recognised]) -> list[DumpSet]:
     """The jobs that some dumps are of: files of one folder whose names differ in the rank alone.
 
-    A file that cannot be read and a second file of a rank are left out. Nothing of a set is used
-    whose files are of several jobs.
+    Such sets are one job where their groups and calls say so: names may hold a host, and every
+    host may have a folder. A file that cannot be read and a second file of a rank are left out.
+    Nothing of a set is used whose files are of several jobs.
     """
     members: dict[str, list[Recognised]] = {}
     for file in found:
         members.setdefault(_set_name(file.path), []).append(file)
-    return [_read_set(name, files) for name, files in members.items()]
+    jobs: list[DumpSet] = []
+    for part in (_read_set(name, files) for name, files in members.items()):
+        job = next((job for job in jobs if _is_of(part, job)), None)
+        if job is None:
+            jobs.append(part)
+        else:
+            same = takewhile(
+                lambda pair: pair[0] == pair[1], zip(job.name, part.name, strict=False)
+            )
+            job.name = f"{''.join(letter for letter, _ in same)}*"
+            job.dumps |= part.dumps
+            job.files |= part.files
+            job.left_out |= part.left_out
+    return jobs
+
+
+def _is_of(part: DumpSet, job: DumpSet) -> bool:
+    """Whether a set holds other ranks of a job."""
+    if not part.dumps or not job.dumps or not part.dumps.keys().isdisjoint(job.dumps):
+        return False
+    some, others = ({one.files[rank]: one.dumps[rank] for rank in one.dumps} for one in (part, job))
+    return belong_together(some, others)
 
 
 def _set_name(path: Path) -> str:
     """The name with ``*`` in place of the rank, which PyTorch puts at its end."""
-    name = path.name.removesuffix(".gz")
-    stem, dot, suffix = name.partition(".json")
-    return shown_name(path.parent / f"{_LAST_NUMBER.sub('*', stem)}{dot}{suffix}")
+    stem, dot, suffix = path.name.removesuffix(".gz").partition(".json")
+    number = _number_of(stem)
+    if number is not None:
+        stem = f"{stem[: number.start(1)]}*{stem[number.end(1) :]}"
+    return shown_name(path.parent / f"{stem}{dot}{suffix}")
+
+
+def _number_of(stem: str) -> re.Match[str] | None:
+    return _NAMED_RANK.search(stem) or _LAST_NUMBER.search(stem)
 
 
 def _read_set(name: str, files: Sequence[Recognised]) -> DumpSet:
@@ -95,7 +126,7 @@ def _add(found: Recognised, dump: Dump, dumps: DumpSet) -> None:
 
 def _rank(path: Path, dump: Dump) -> tuple[int | None, str]:
     """The rank of a dump, or why none can be said: a dump states groups, not its own rank."""
-    number = _LAST_NUMBER.search(path.name.removesuffix(".gz").removesuffix(".json"))
+    number = _number_of(path.name.removesuffix(".gz").removesuffix(".json"))
     named = int(number[1]) if number else None
     possible = dump.possible_ranks
     if possible is not None and len(possible) == 1:

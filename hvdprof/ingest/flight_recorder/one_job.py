@@ -37,6 +37,36 @@ def check_one_job(dumps: Mapping[str, Dump]) -> None:
     _check_numbers(dumps, limit_ns)
 
 
+def belong_together(some: Mapping[str, Dump], others: Mapping[str, Dump]) -> bool:
+    """Whether two sets of dumps are parts of one job: one group of all ranks, with equal calls.
+
+    Sets without a group whose ranks are listed, or without a call of one number, stay apart.
+    """
+    dumps = [*some.values(), *others.values()]
+    worlds = {_world(dump) for dump in dumps}
+    if len(worlds) != 1 or not min(worlds)[1]:
+        return False
+    name, _ = min(worlds)
+    if not _numbered(some, name) & _numbered(others, name):
+        return False
+    try:
+        check_one_job({**some, **others})
+    except UnreadableInputError:
+        return False
+    return True
+
+
+def _world(dump: Dump) -> tuple[str, tuple[int, ...]]:
+    """Name and ranks of the largest group."""
+    groups = ((group.name, group.ranks) for group in dump.groups.values())
+    return max(groups, key=lambda group: len(group[1]), default=("", ()))
+
+
+def _numbered(dumps: Mapping[str, Dump], group: str) -> set[tuple[int, str]]:
+    calls = (call for dump in dumps.values() for call in dump.calls)
+    return {(call.seq, call.name) for call in calls if call.group == group and not call.is_p2p}
+
+
 def _check_groups(dumps: Mapping[str, Dump]) -> None:
     """Raise where a rank is in two groups of one name: names are unique to a rank of a job."""
     seen: dict[str, dict[tuple[int, ...], str]] = {}

@@ -1,12 +1,13 @@
 """Dumps of different jobs are refused together, by analyze, attach and export alike."""
 
+import json
 import shutil
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
-from hvdprof.api import load_run
+from hvdprof.api import analyze_files, load_run
 from hvdprof.cli.main import build_app
 from hvdprof.errors import UnreadableInputError
 from hvdprof.model.notes import texts
@@ -80,6 +81,47 @@ def test_groups_of_one_name_without_common_ranks_are_no_contradiction(
 ) -> None:
     write_dumps(tmp_path, {0: dump(ranks=groups[0]), 2: dump(ranks=groups[1], late_ns=7)})
     assert not load_run([tmp_path]).notes
+
+
+FOUR = {rank: dump(ranks=range(4), late_ns=rank) for rank in range(4)}
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize(
+    "names",
+    [
+        "nccl_trace_node{node}_rank_{rank}",
+        "node{node}.rank{rank}.json",
+        "node{node}/nccl_trace_rank_{rank}",
+        "nccl_trace_rank_{rank}_node{node}",
+    ],
+)
+def test_dumps_of_several_hosts_are_one_job(tmp_path: Path, names: str) -> None:
+    for rank, content in FOUR.items():
+        path = tmp_path / names.format(node=7 + rank // 2, rank=rank)
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps(content))
+    run = load_run([tmp_path])
+    assert not run.notes
+    assert run.collective_progress["job"].nunique() == 1
+    (page,) = analyze_files(run).files
+    assert page.kind == "4 PyTorch Flight Recorder dumps"
+    assert "missing_dumps" not in {fact.name for fact in page.facts}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        dump(ranks=(2, 3, 4, 5)),
+        dump(ranks=range(4), late_ns=8 * HOUR_NS),
+        dump(ranks=range(4), library="gloo"),
+        dump(ranks=()),
+    ],
+)
+def test_dumps_of_other_calls_or_ranks_stay_apart(tmp_path: Path, other: Content) -> None:
+    write_dumps(tmp_path / "a", {rank: FOUR[rank] for rank in (0, 1)})
+    write_dumps(tmp_path / "b", {3: other})
+    assert load_run([tmp_path]).collective_progress["job"].nunique() == 2
 
 
 @needs_corpus

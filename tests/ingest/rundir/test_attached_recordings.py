@@ -125,7 +125,9 @@ def test_iterations_of_megatron_state_the_ranks(tmp_path: Path) -> None:
 def test_a_ras_report_of_every_rank_states_the_ranks(tmp_path: Path) -> None:
     analysis = attached(tmp_path, written(tmp_path / "ras.txt", MISMATCH))
     assert analysis.run.manifest.passes[0].size == 8
-    assert analysis.verdict.sentence.startswith("Rank 7 of communicator 27a079b828ff1a75 is behind")
+    assert analysis.verdict.sentence.startswith(
+        "Rank 7 of communicator 27a079b828ff1a75 (GPU 7, pid 9 on 10.0.0.1) is behind"
+    )
 
 
 def test_a_ras_report_of_absent_ranks_alone_states_none(tmp_path: Path) -> None:
