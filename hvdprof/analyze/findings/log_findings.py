@@ -33,7 +33,9 @@ def _findings(run: Run) -> Iterator[Finding]:
     timeouts, incidents = run.table(COLLECTIVE_TIMEOUTS.name), run.table(INCIDENTS.name)
     yield from ranks_behind(timeouts)
     for own in _by_job(timeouts):
-        yield from collective_timeout(own, _num_ranks(run, set(own["file"])))
+        stated = {int(size) for size in own["world_size"].dropna()}
+        num_ranks = stated.pop() if len(stated) == 1 else _num_ranks(run, set(own["file"]))
+        yield from collective_timeout(own, num_ranks)
     for file in dict.fromkeys(str(file) for file in incidents["file"]):
         own = incidents[(incidents["file"] == file).to_numpy()]
         for rule in RULES:

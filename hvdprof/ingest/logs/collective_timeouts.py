@@ -3,16 +3,18 @@
 ``[rank1]:[E... ProcessGroupNCCL.cpp:607] [Rank 1] Watchdog caught collective operation timeout:
 WorkNCCL(SeqNum=7, OpType=ALLREDUCE, ...) ran for 600020 milliseconds``, then lines of the same rank
 on its process group: ``[PG 0 Rank 1] ... at NCCL work: 7, last enqueued NCCL work: 9, last
-completed NCCL work: 6``. All of it is printed several times; each is kept once.
+completed NCCL work: 6``. All of it is printed several times; each is kept once. Terminals and
+loggers wrap these lines: what follows without a head of its own is put to the line that is open, if
+a whole record comes of it.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
 from hvdprof.ingest.logs.part_reader import PartReader
-from hvdprof.ingest.text.line_filter import anywhere
+from hvdprof.ingest.text.line_filter import EVERY_LINE, anywhere
 from hvdprof.ingest.text.log_lines import PrintedLine
 from hvdprof.model.tables.rank_collective_tables import COLLECTIVE_TIMEOUTS
 from hvdprof.rundir.log_prefixes import TORCH_TAG
@@ -23,7 +25,7 @@ _MOST_ROWS = 20_000
 _SPEAKER = re.compile(
     r"\[(?:PG (?:ID )?(?P<group>.{1,80}?) )?Rank (?P<rank>\d{1,7})\](?P<said>(?:(?!\[Rank ).)*)$"
 )
-_TIMEOUT = re.compile(r"Watchdog caught collective operation timeout: WorkNCCL\((?P<work>[^)]*)")
+_TIMEOUT = re.compile(r"Watchdog caught collective operation timeout: ?WorkNCCL\((?P<work>[^)]*)")
 # A number at the end of a cut line may have lost digits.
 _SEQUENCE = re.compile(r"SeqNum=(\d{1,18})(?=[,)])")
 _OPERATION = re.compile(r"OpType=(\w{1,40})(?=[,)])")
@@ -31,11 +33,21 @@ _NUMBERS = {
     name: re.compile(rf"{re.escape(name)}=(\d{{1,18}})(?=[,)])")
     for name in ("NumelIn", "NumelOut", "Timeout(ms)")
 }
+_WHOLE_WORK = re.compile(r"WorkNCCL\([\w=, ()]{1,300}\) ?ran for \d{1,15} milliseconds")
 _RAN = re.compile(r"ran for (\d{1,15}) milliseconds")
 _AT = re.compile(r"(?:watchdog at work(?: sequence id)?|Timeout at NCCL work): (\d{1,18})(?=[,. ])")
 _ENQUEUED = re.compile(r"ast enqueued (?:NCCL )?work: (-?\d{1,18})(?=[,. ])")
 _COMPLETED = re.compile(r"ast completed (?:NCCL )?work: (-?\d{1,18})(?!\d)(?=[,. ]|$)")
-_WANTED = anywhere(r"WorkNCCL\(", "work: ", "work sequence")
+_SIGNALLED = re.compile(r"dump signal due to a collective timeout from +rank (\d{1,7})\b")
+_HEAD = re.compile(r"ProcessGroupNCCL\.cpp:\d{1,6}\]")
+_ANY_HEAD = re.compile(r"\[rank\d|\[[EWIF]\d{0,4} |ProcessGroupNCCL\.cpp|NCCL (?:INFO|WARN)")
+_MOST_WRAPS = 5
+_WORLD = re.compile(
+    r"(?i)(?<!local[_ ])(?<!parallel[_ ])(?<!group[_ ])world[_ ]?size\W{1,4}(\d{1,7})\b"
+)
+_WANTED = anywhere(
+    r"WorkNCCL\(", "work: ", "work sequence", _HEAD.pattern, r"(?i:world[_ ]?size)\W{1,4}\d"
+)
 Key = tuple[int | None, int | None]
 """Rank and SeqNum; the process group stands on some lines only."""
 
@@ -49,14 +61,47 @@ class CollectiveTimeouts(PartReader):
     def __init__(self, file: str) -> None:
         super().__init__(file)
         self._found: dict[Key, dict[str, object]] = {}
+        # Of each rank and host that prefixes state, a record that may continue in the next lines.
+        self._open: dict[tuple[int | None, str], list[PrintedLine]] = {}
+        self._worlds: set[int] = set()
+        # Ranks whose time-out another rank reports.
+        self._reported: dict[int, dict[str, object]] = {}
 
     @property
     def wanted(self) -> str:
-        """Lines on work of a process group."""
-        return _WANTED
+        """Lines on work of a process group, and every line where one may continue."""
+        return EVERY_LINE if self._open else _WANTED
 
     def take(self, line: PrintedLine) -> None:
         """Look at the next line."""
+        self._worlds |= {int(size) for size in _WORLD.findall(line.text)}
+        speaker = line.rank, line.host
+        if line.rank is None and speaker not in self._open and self._open:
+            # PyTorch's own tag stands before the first line alone.
+            speaker = next(reversed(self._open))
+        record = self._open.get(speaker)
+        if record is not None and not _ANY_HEAD.search(line.text):
+            record.append(line)
+            if _is_whole(_joined(record)) or len(record) > _MOST_WRAPS:
+                self._close(speaker)
+            return
+        speaker = line.rank, line.host
+        self._close(speaker)
+        if _HEAD.search(line.text) and not _is_whole(line.text):
+            self._open[speaker] = [line]
+        else:
+            self._take(line)
+
+    def _close(self, speaker: tuple[int | None, str]) -> None:
+        """Take a record: as one where it is whole, else its lines one by one."""
+        record = self._open.pop(speaker, [])
+        text = _joined(record)
+        if len(record) > 1 and _is_whole(text):
+            record = [record[0]._replace(text=text)]
+        for line in record:
+            self._take(line)
+
+    def _take(self, line: PrintedLine) -> None:
         text = line.text
         if "WorkNCCL(" not in text and "work: " not in text and "work sequence" not in text:
             return
@@ -75,14 +120,26 @@ class CollectiveTimeouts(PartReader):
 
     def tables(self) -> Mapping[str, pd.DataFrame]:
         """COLLECTIVE_TIMEOUTS."""
+        self._end()
+        own = {row["rank"] for row in self._found.values() if row["timed_out"]}
+        world = min(self._worlds) if len(self._worlds) == 1 else None
         for row in sorted(self._found.values(), key=lambda row: int(str(row["line"]))):
-            self.add(**row)  # type: ignore[arg-type]
+            self.add(**row, world_size=world)  # type: ignore[arg-type]
+        for rank, row in self._reported.items():
+            if rank not in own:
+                self.add(**row, world_size=world)  # type: ignore[arg-type]
         self._found.clear()
+        self._reported.clear()
         return super().tables()
 
     def kinds(self) -> list[str]:
         """``time-outs of PyTorch's watchdog`` where one is in the file."""
+        self._end()
         return [self.KIND] if self._found or len(self.rows) else []
+
+    def _end(self) -> None:
+        for speaker in list(self._open):
+            self._close(speaker)
 
     def _take_timeout(
         self,
@@ -116,6 +173,9 @@ class CollectiveTimeouts(PartReader):
 
     def _take_state(self, line: PrintedLine, rank: int | None, speaker: re.Match[str]) -> None:
         text = line.text
+        if signalled := _SIGNALLED.search(text):
+            reported = {"rank": int(signalled[1]), "timed_out": True, "reported_by": rank}
+            self._reported.setdefault(int(signalled[1]), self._fresh(line) | reported)
         timed_out = _AT.search(text)
         row = self._row(line, rank, int(timed_out[1]) if timed_out else None)
         if row is None:
@@ -136,14 +196,22 @@ class CollectiveTimeouts(PartReader):
         key = rank, sequence
         if key not in self._found and len(self._found) >= _MOST_ROWS:
             return None
-        fresh: dict[str, object] = {
-            "line": line.number,
-            "rank": rank,
-            "sequence": sequence,
-            "timed_out": False,
-            "message": line.text[:_LONGEST_MESSAGE].strip(),
-        }
+        fresh = self._fresh(line) | {"rank": rank, "sequence": sequence, "timed_out": False}
         return self._found.setdefault(key, fresh)
+
+    def _fresh(self, line: PrintedLine) -> dict[str, object]:
+        return {"line": line.number, "message": line.text[:_LONGEST_MESSAGE].strip()}
+
+
+def _joined(record: Sequence[PrintedLine]) -> str:
+    return "".join(line.text for line in record)
+
+
+def _is_whole(text: str) -> bool:
+    """Whether a text holds a time-out with its length, or a state, to its end."""
+    if "WorkNCCL(" in text:
+        return _WHOLE_WORK.search(text) is not None
+    return _ENQUEUED.search(text) is not None and _COMPLETED.search(text) is not None
 
 
 def _start(text: str, timeout: re.Match[str]) -> int:

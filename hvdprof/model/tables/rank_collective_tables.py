@@ -187,13 +187,7 @@ COLLECTIVE_PROGRESS = Table(
             "",
             "The group carries sends and receives, whose counts differ between ranks by design.",
         ),
-        Column(
-            "status",
-            "category",
-            "",
-            "In a RAS report: unresponsive, dead, missing, or the error or state that it gives the "
-            "rank; empty elsewhere.",
-        ),
+        Column("status", "category", "", "missing, dead, unresponsive ... in a RAS report."),
         Column("collective", "category", "", "What is counted: AllReduce ...; empty for all."),
         Column("host", "category", "", "Host of the process; empty where not stated."),
         Column("pid", "Int64", "", "Its process id."),
@@ -243,6 +237,13 @@ COLLECTIVE_TIMEOUTS = Table(
         ),
         Column("group", "category", "", "Process group as printed; empty where not printed."),
         Column("timed_out", "bool", "", "The rank timed out; else it printed its state alone."),
+        Column(
+            "reported_by",
+            "Int32",
+            "",
+            "Rank that reports its time-out; missing where it does itself.",
+        ),
+        Column("world_size", "Int64", "", "Ranks of the job by other lines; missing if unknown."),
         Column("sequence", "Int64", "", "SeqNum of the collective within its process group."),
         Column("operation", "category", "", "OpType as printed; empty where it is cut off."),
         Column("num_elements_in", "Int64", "elements", "NumelIn; missing before PyTorch 2.2."),

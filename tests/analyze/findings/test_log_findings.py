@@ -19,6 +19,7 @@ def timeouts(*ranks, sequence=7, operation="ALLREDUCE", **values):
     return [
         {
             **unknown,
+            "reported_by": None,
             "last_completed": None,
             "rank": rank,
             "line": 10 + rank,
@@ -68,7 +69,7 @@ def test_a_rank_that_had_enqueued_the_collective_is_no_suspect():
     ("ranks", "said"),
     [
         ((0, 1, 2), "Ranks without a time-out, if any, are the suspects."),
-        ((0, 1, 3), "No time-out of rank 2 is printed."),
+        ((0, 1, 3), "No time-out of rank 2 is printed, nor of any above rank 3."),
     ],
 )
 def test_an_unknown_number_of_ranks_is_said(ranks, said):
@@ -78,6 +79,8 @@ def test_an_unknown_number_of_ranks_is_said(ranks, said):
         "Check the network" if "if any" in said else "Read the output"
     )
     assert said in finding.evidence
+    # The job may have more ranks than the highest that is named.
+    assert "rank 2 is the suspect" not in finding.evidence
     assert finding.confidence == "possible"
 
 
@@ -112,6 +115,31 @@ def test_different_numbers_are_no_proof():
     assert "Where both are of one process group" in finding.evidence
 
 
+def test_numbers_of_two_groups_are_not_compared():
+    rows = [
+        *timeouts(6, sequence=40, operation="ALLTOALL_BASE", group="3 PG GUID 21"),
+        *timeouts(7, sequence=9, group="3 PG GUID 12"),
+    ]
+    finding = found(rows, 8)
+    assert finding.detail == "in 2 process groups"
+    assert "rank 6 in ALLTOALL_BASE (SeqNum 40) of group 3 GUID 21" in finding.evidence
+    assert "they do not compare" in finding.evidence
+    assert "behind" not in finding.evidence
+
+
+def test_one_group_is_one_in_the_words_of_every_line():
+    rows = timeouts(0, group="0 PG GUID 0(default_pg)") + timeouts(1, group="0 (default_pg)")
+    assert found(rows, 2).detail == "ALLREDUCE on all 2 ranks"
+    apart = timeouts(0, sequence=9, group="0") + timeouts(1, sequence=7, group="0 PG GUID 0(x)")
+    assert "Both are of one process group" in found(apart, 2).evidence
+
+
+def test_a_timeout_that_another_rank_reports_says_so():
+    finding = found(timeouts(9, sequence=None, operation="", reported_by=5))
+    assert finding.evidence.startswith("Rank 9 timed out in a collective after 2 min 00 s, says")
+    assert "rank 5" in finding.evidence
+
+
 def test_only_the_first_timeout_of_a_rank_counts():
     rows = timeouts(0, sequence=5) + timeouts(0, sequence=6) + timeouts(1, sequence=5)
     assert "(SeqNum 5)" in found(rows, 2).evidence
@@ -126,7 +154,7 @@ def test_the_output_of_each_rank_in_a_file_of_its_own_is_one_job(tmp_path):
         (tmp_path / f"rank{rank}.out").write_text(text)
     findings = analyze_files(load_run([tmp_path])).findings
     assert findings["title"].tolist() == ["Collective timeout: ALLREDUCE on 3 ranks"]
-    assert "No time-out of rank 2 is printed." in findings["evidence"].iloc[0]
+    assert "No time-out of rank 2 is printed, nor" in findings["evidence"].iloc[0]
 
 
 def test_states_alone_are_no_finding():

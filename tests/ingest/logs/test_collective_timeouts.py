@@ -102,3 +102,72 @@ def test_all_ranks_of_the_hanging_job(tmp_path: Path) -> None:
     assert {(row["operation"], row["sequence"], row["num_group_ranks"]) for row in rows} == {
         ("ALLGATHER", 1, 8)
     }
+
+
+HEAD = "[rank{rank}]:[E102 08:15:10.307 ProcessGroupNCCL.cpp:607] [Rank {rank}] "
+
+
+@pytest.mark.parametrize("width", [90, 118, 126, 160])
+@pytest.mark.parametrize("tag", ["", "[1,{rank}]<stderr>:"])
+def test_a_wrapped_record_is_one_record(tmp_path: Path, width: int, tag: str) -> None:
+    lines = []
+    for rank in (4, 5, 6):
+        record = f"{HEAD.format(rank=rank)}{CAUGHT}"
+        lines += [
+            tag.format(rank=rank) + record[at : at + width] for at in range(0, len(record), width)
+        ]
+        lines.append(f"{tag.format(rank=rank)}Traceback (most recent call last):")
+    rows = rows_of(tmp_path, "\n".join(lines) + "\n")
+    assert [(row["rank"], row["sequence"], row["operation"]) for row in rows] == [
+        (rank, 808, "ALLREDUCE") for rank in (4, 5, 6)
+    ]
+
+
+def test_a_state_that_is_wrapped_is_one_record(tmp_path: Path) -> None:
+    text = (
+        "[rank1]:[E102 08:15:10.307 ProcessGroupNCCL.cpp:1785] [PG ID 0 PG GUID 0 Rank 1] Exception "
+        "detected by watchdog at work: 808, last enqueued NCCL work: 811, last comple\n"
+        "ted NCCL work: 807.\n"
+    )
+    (row,) = rows_of(tmp_path, text)
+    assert (row["rank"], row["last_enqueued"], row["last_completed"]) == (1, 811, 807)
+
+
+def test_whole_lines_are_not_put_together(tmp_path: Path) -> None:
+    text = (
+        f"{HEAD.format(rank=4)}Watchdog caught collective operation timeout: WorkNCCL(SeqNum=808,\n"
+        "step 12 ran for 5 milliseconds\n"
+        f"{HEAD.format(rank=5)}{CAUGHT}\n"
+    )
+    rows = rows_of(tmp_path, text)
+    assert [(row["rank"], row["operation"]) for row in rows] == [(4, ""), (5, "ALLREDUCE")]
+    assert rows[0]["waited_ns"] is None
+
+
+def test_the_rank_that_another_names_timed_out(tmp_path: Path) -> None:
+    signal = (
+        "[rank{}]:[E102 08:15:10.110 ProcessGroupNCCL.cpp:1746] [PG ID 0 PG GUID 0(default_pg) Rank "
+        "{}] Received a dump signal due to a collective timeout from  rank 9 and we will try our "
+        "best to dump the debug info. Last enqueued NCCL work: 431, last completed NCCL work: 430."
+    )
+    text = "".join(f"{signal.format(rank, rank)}\n" for rank in (5, 6))
+    reported = [row for row in rows_of(tmp_path, text) if row["timed_out"]]
+    assert [(row["rank"], row["reported_by"]) for row in reported] == [(9, 5)]
+    own = rows_of(tmp_path, f"{text}{HEAD.format(rank=9)}{CAUGHT}\n")
+    assert [(row["rank"], row["reported_by"]) for row in own if row["timed_out"]] == [(9, None)]
+
+
+@pytest.mark.parametrize(
+    ("line", "size"),
+    [
+        ("[rank0]: world_size=8", 8),
+        ("using world size: 16, data-parallel size: 4", 16),
+        ("WORLD_SIZE: 4", 4),
+        ("local_world_size=2", None),
+        ("tensor_parallel_world_size=2", None),
+        ("world_size=8 and world_size=4", None),
+    ],
+)
+def test_the_world_size_that_the_output_states(tmp_path: Path, line: str, size: int | None) -> None:
+    (row,) = rows_of(tmp_path, f"{line}\n{HEAD.format(rank=4)}{CAUGHT}\n")
+    assert row["world_size"] == size

@@ -6,6 +6,7 @@ where all did, the collective hangs; where some did, the others are the suspects
 Tested in ``tests/analyze/findings/test_log_findings.py``.
 """
 
+import re
 from collections.abc import Iterator
 
 import pandas as pd
@@ -35,6 +36,14 @@ _DUMP_FIRST = set_to(
     " and TORCH_NCCL_DUMP_ON_TIMEOUT=1, which record the collectives of every rank",
     "Read the output of the ranks without a time-out.",
 )
+_READ_OTHERS = advice("read the output of the ranks without a time-out first")
+_COMPARE_GROUPS = advice(
+    "call the collectives of all process groups in one order on every rank",
+    "Compare what these ranks run there. TORCH_NCCL_TRACE_BUFFER_SIZE=2000 and "
+    "TORCH_NCCL_DUMP_ON_TIMEOUT=1 record the order on every rank.",
+)
+_MOST_GROUPS = 4
+_GROUP = re.compile(r"(\d+|[^\s(]+)(?: PG GUID (\d+|[^\s(]+))?")
 _COMPARE = advice(
     "compare what these ranks run there: branches on the rank, uneven data, unused parameters",
     "TORCH_DISTRIBUTED_DEBUG=DETAIL names the call.",
@@ -75,6 +84,8 @@ def _conclusion(
     timeouts: pd.DataFrame, first: pd.DataFrame, ranks: list[int], num_ranks: int | None
 ) -> tuple[str, str, Advice, str]:
     """What of the title, evidence, action and confidence."""
+    if len(groups := _groups(first)) > 1:
+        return _of_groups(first, groups)
     different = _different(first)
     if different:
         return "ranks called different collectives", different, _COMPARE, "likely"
@@ -88,13 +99,17 @@ def _conclusion(
     waited = _waited(first)
     if size is None or not ranks or len(ranks) > size:
         gaps = sorted(set(range(max(ranks, default=0))) - set(ranks)) if _is_of_all(first) else []
+        reported = first["reported_by"].dropna()
         evidence = sentences(
-            f"{_who(ranks)} timed out in {what}{waited}.",
+            f"{_who(ranks)} timed out in {what}{waited}"
+            f"{f', says {ranks_named(reported)}' if len(reported) == len(first) else ''}.",
             "The output does not state the number of ranks.",
-            _suspicion(gaps) if gaps else "Ranks without a time-out, if any, are the suspects.",
+            _open_suspicion(gaps, max(ranks))
+            if gaps
+            else "Ranks without a time-out, if any, are the suspects.",
             _beginning(row),
         )
-        first_step = _read_first(gaps) if gaps else _CHECK_NETWORK
+        first_step = _READ_OTHERS if gaps else _CHECK_NETWORK
         return f"{name} on {_short(ranks)}", evidence, in_turn(first_step, _DUMP), "possible"
     if len(ranks) == size:
         evidence = sentences(
@@ -131,8 +146,7 @@ def _read_first(ranks: list[int]) -> Advice:
 
 def _is_of_all(first: pd.DataFrame) -> bool:
     """Whether the process group is that of all ranks: the default one, or none is named."""
-    groups = {str(group) for group in first["group"]} - {""}
-    return all(group.split(" ")[0] == "0" for group in groups)
+    return all(group == "0" for group in _groups(first))
 
 
 def _suspicion(others: list[int]) -> str:
@@ -145,12 +159,49 @@ def _suspicion(others: list[int]) -> str:
     )
 
 
+def _open_suspicion(gaps: list[int], highest: int) -> str:
+    """The same where the job may have more ranks than are named."""
+    return (
+        f"No time-out of {ranks_named(gaps)} is printed, nor of any above rank {highest}. If the "
+        "output is complete and they were not ended first, the other ranks of the job are the "
+        "suspects."
+    )
+
+
+def _groups(rows: pd.DataFrame) -> list[str]:
+    """The process groups that rows name, by their unique ids where those are printed."""
+    return sorted({_group(str(group)) for group in rows["group"]} - {""})
+
+
+def _group(printed: str) -> str:
+    """``0`` of ``0 (default_pg)`` and ``0 PG GUID 0(default_pg)``, ``3 GUID 21`` of others."""
+    found = _GROUP.match(printed)
+    if found is None:
+        return ""
+    return found[1] if found[2] in (None, found[1]) else f"{found[1]} GUID {found[2]}"
+
+
+def _of_groups(first: pd.DataFrame, groups: list[str]) -> tuple[str, str, Advice, str]:
+    """Time-outs of several process groups, whose numbers do not compare."""
+    calls = []
+    for group in groups[:_MOST_GROUPS]:
+        own = first[[_group(str(one)) == group for one in first["group"]]]
+        ranks = sorted({int(rank) for rank in own["rank"].dropna()})
+        calls.append(
+            f"{ranks_named(ranks) or 'a rank'} in {_collective(_fullest(own))} of group {group}"
+        )
+    evidence = sentences(
+        f"Of {len(groups)} process groups: {', '.join(calls)}.",
+        "Each group counts its own SeqNums: they do not compare.",
+    )
+    return f"in {len(groups)} process groups", evidence, _COMPARE_GROUPS, "possible"
+
+
 def _different(first: pd.DataFrame) -> str:
     """What ranks called at one number, where that differs; empty where it does not."""
     known = first[(first["sequence"].notna() & (first["operation"] != "")).to_numpy()]
     for _, members in known.groupby(["sequence"], sort=False):
-        groups = {str(group) for group in members["group"]} - {""}
-        if len(groups) > 1 or len(members) < 2:
+        if len(members) < 2:
             continue
         sized = members.drop_duplicates(["operation", "num_elements_in", "num_elements_out"])
         names = {str(name) for name in sized["operation"]}
@@ -172,9 +223,10 @@ def _call(row: FrameRow) -> str:
 def _out_of_step(first: pd.DataFrame) -> tuple[str, str, Advice, str]:
     ordered = first.dropna(subset=["sequence"]).sort_values("sequence", kind="stable")
     lowest, highest = ordered.iloc[0].to_dict(), ordered.iloc[-1].to_dict()
+    is_one = len(_groups(first)) == 1
+    where = "Both are of one process group" if is_one else "Where both are of one process group"
     evidence = (
-        f"{_place(lowest)}, {_place(highest)}. Where both are of one process group, the rank with "
-        "the lower number is behind."
+        f"{_place(lowest)}, {_place(highest)}. {where}, the rank with the lower number is behind."
     )
     return "at different SeqNums", evidence[0].upper() + evidence[1:], _COMPARE, "possible"
 
@@ -212,7 +264,8 @@ def _that_came(timeouts: pd.DataFrame, row: FrameRow) -> set[int]:
     if is_missing(row["sequence"]):
         return set()
     came = timeouts["last_enqueued"].ge(int(row["sequence"])).fillna(False).astype(bool)
-    same = timeouts["group"].eq(row["group"]) if row["group"] else came
+    own = _group(str(row["group"]))
+    same = timeouts["group"].map(lambda group: not own or _group(str(group)) == own).astype(bool)
     return {int(rank) for rank in timeouts.loc[(came & same).to_numpy(), "rank"].dropna()}
 
 
