@@ -71,12 +71,33 @@ def _kind_of_loss(rows: Sequence[FrameRow]) -> str:
             f"{fraction}, up from {before}: overhead that grows with the job, such as "
             "communication."
         )
+    peak = max(rows, key=_total)
+    has_peaked = _end(rows[-1], "high") * rows[-1]["np"] < _total(peak)
+    if has_peaked or (last >= first / GROWTH and _varies(rows[1:])):
+        sizes = ", ".join(str(row["np"]) for row in rows[1:])
+        peaked = f" The throughput peaks at np={peak['np']}." if has_peaked else ""
+        return (
+            f"The serial fraction (Karp-Flatt) is {', '.join(texts)} at np={sizes}: not constant, "
+            f"so it predicts no larger size.{peaked}"
+        )
     if last < first / GROWTH:
         return (
             f"{fraction}, down from {before}: a loss there from the first step up, such as leaving "
             "one host or one GPU."
         )
     return f"{fraction}, similar at every size: {_twice_as_many(rows[0], rows[-1])}"
+
+
+def _varies(rows: Sequence[FrameRow]) -> bool:
+    """Whether the fraction of a size differs from that of another beyond their intervals."""
+    lowest, highest = (pick(rows, key=lambda row: row["karp_flatt"]) for pick in (min, max))
+    is_apart = highest["karp_flatt"] > GROWTH * lowest["karp_flatt"]
+    return bool(is_apart) and not _overlap(lowest, highest)
+
+
+def _total(row: FrameRow) -> float:
+    """The throughput of all ranks, in multiples of one rank's of the baseline."""
+    return float(row["efficiency"] * row["np"])
 
 
 def _twice_as_many(base: FrameRow, last: FrameRow) -> str:
@@ -112,7 +133,7 @@ def _caveats(rows: Sequence[FrameRow]) -> Iterator[str]:
         )
     steps = list(itertools.pairwise(rows))
     for before, after in steps:
-        if _end(after, "high") * after["np"] < before["efficiency"] * before["np"]:
+        if _end(after, "high") * after["np"] < _total(before):
             yield f"np={after['np']} is slower than np={before['np']} in total."
     before, after = min(steps, key=lambda pair: pair[1]["efficiency"] - pair[0]["efficiency"])
     lost = after["efficiency"] - before["efficiency"]

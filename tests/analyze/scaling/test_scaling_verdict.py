@@ -108,6 +108,13 @@ def test_single_numbers_have_a_caveat():
             "1:100 2:166.7 4:250 8:333.3",
             "with such a serial part 16 ranks reach 25.0 % (no interval: no repeats).",
         ),
+        (
+            "1:100 2:150 4:265 8:385 16:331",
+            "33.33 %, 16.98 %, 15.40 %, 25.56 % at np=2, 4, 8, 16: not constant, so it predicts no "
+            "larger size. The throughput peaks at np=8.",
+        ),
+        ("1:100 2:150 4:265 8:300", "at np=2, 4, 8: not constant, so it predicts no larger size."),
+        ("1:5 8:25 16:41 32:38", "The throughput peaks at np=16."),
         ("1:100 2:220", "Above 100 % at np=2"),
         ("1:100 2:190 4:150", "np=4 is slower than np=2"),
         ("8:100 16:195 32:280", "largest drop is from np=16 to np=32"),
