@@ -46,6 +46,10 @@ class NoteCode(StrEnum):
     NET_UNMEASURED = "net-unmeasured", "The network between two hosts was not measured."
     UNMATCHED = "unmatched", "Collectives have no partner on another rank; `number` counts them."
     INFERRED_STEPS = "inferred-steps", "Steps are inferred, since the traces mark none."
+    ALLOCATION = (
+        "allocation",
+        "GPU memory is allocated and freed within steps; `value` is the share.",
+    )
     NOT_COMPARED = "not-compared", "Throughputs beside traces are not compared."
     NO_RANKS = "no-ranks", "A log names no rank or number of ranks where others do."
     TEST_FAILED = "test-failed", "A run of nccl-tests failed, or printed no row."

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from hvdprof import units
 from hvdprof.analyze.files.hang_verdict import (
     hang_facts,
     hang_sentence,
@@ -15,6 +16,7 @@ from hvdprof.analyze.files.next_recording import torch_recording_command
 from hvdprof.model.file_page import PROFILER_TRACE, Fact, FilePage, FileVerdict, Gravity, Unanswered
 from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import Run
+from hvdprof.model.step_parts import PART_NAMES, RECORDED_PARTS
 from hvdprof.model.tables.rank_collective_tables import COLLECTIVE_PROGRESS, RANK_COLLECTIVES
 from hvdprof.rank_names import ranks_listed, ranks_named
 
@@ -140,7 +142,23 @@ def trace_pages(run: Run, files: Sequence[FrameRow]) -> list[FilePage]:
                 Fact("num_ranks", "ranks", size),
                 *([Fact("num_traces", "ranks with a trace", number)] if number < size else []),
                 Fact("num_events", "events", sum(int(row["num_rows"]) for row in files)),
+                *_part_facts(run.steps),
             ),
             unanswered=(),
         )
     ]
+
+
+def _part_facts(steps: pd.DataFrame) -> list[Fact]:
+    """Where the time of a steady step goes, as a mean of all ranks."""
+    steady = steps[~steps["warmup"].to_numpy()]
+    if steady.empty or steady["blocked_ns"].isna().any():
+        return []
+    means = {part: float(steady[f"{part}_ns"].mean()) for part in RECORDED_PARTS}
+    length = sum(means.values())
+    lines = [
+        f"{PART_NAMES[part]} {units.milliseconds(mean)} ({units.percent(mean / length)})"
+        for part, mean in means.items()
+        if mean > 0
+    ]
+    return [Fact("step_parts", "mean step of a rank", length, "ns", "\n".join(lines))]

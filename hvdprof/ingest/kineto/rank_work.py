@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hvdprof.ingest.kineto.busy_intervals import covered_ns, merged
 from hvdprof.ingest.kineto.collective_calls import CollectiveCall
 from hvdprof.ingest.kineto.sharded_waits import SyncWait, waits_of_fsdp2
 from hvdprof.ingest.kineto.trace_phases import (
@@ -84,6 +85,16 @@ def worked_steps(one: RankTrace) -> list[WorkedStep]:
         lengths["outside"] = step.end_ns - step.start_ns - sum(lengths.values())
         found.append(WorkedStep(step.number, step.start_ns, step.end_ns, lengths, inside, sharded))
     return found
+
+
+def allocation_share(one: RankTrace) -> float:
+    """The share of the steps, on the host, in cudaMalloc and cudaFree; 0 without steps."""
+    steps = np.array(
+        [(step.host_start_ns, step.host_end_ns) for step in one.steps.steps], dtype=np.int64
+    ).reshape(-1, 2)
+    total = int((steps[:, 1] - steps[:, 0]).sum())
+    inside = covered_ns(steps[:, 0], steps[:, 1], merged(*one.file.allocations))
+    return int(inside.sum()) / total if total else 0.0
 
 
 def _with_waits(pieces: list[Piece], waits: list[tuple[int, int]]) -> list[Piece]:

@@ -29,8 +29,11 @@ _WANTED_OP = re.compile(
     rb"torch\.distributed\.ddp\.reducer::copy_bucket_to_grad)"
 )
 _COMMUNICATES = re.compile(rb'"name"\s*:\s*"(?:void\s+)?(?:nccl|rccl)')
+_ALLOCATES = re.compile(rb'"name"\s*:\s*"(?:cuda|hip)(?:Free|Malloc)"')
 _WAITS_FOR_STREAM = re.compile(rb'"name"\s*:\s*"(?:cuda|hip)StreamSynchronize"')
 _EXTERNAL_ID = re.compile(rb'"External id"\s*:\s*(\d{1,18})(?!\d)')
+_NUMBER = re.compile(rb'"Sequence number"\s*:\s*(\d{1,18})(?!\d)')
+_OF_BACKWARD = re.compile(rb'"Fwd thread id"\s*:\s*[1-9]')
 _CORRELATION = re.compile(rb'"correlation"\s*:\s*(\d{1,18})(?!\d)')
 GLOO, NCCL = "gloo:", "nccl:"
 """How annotations of collectives begin, by the library that runs them."""
@@ -55,14 +58,20 @@ class Collected:
     submissions: list[tuple[int, int, str]] = field(default_factory=list)
     on_gpu: list[GpuAnnotation] = field(default_factory=list)
     kernels: list[Kernel] = field(default_factory=list)
-    autograd: tuple["array[int]", "array[int]"] = field(
-        default_factory=lambda: (array("q"), array("q"))
+    autograd: tuple["array[int]", "array[int]", "array[int]"] = field(
+        default_factory=lambda: (array("q"), array("q"), array("q"))
+    )
+    operators: dict[int, tuple["array[int]", "array[int]", "array[int]"]] = field(
+        default_factory=dict
     )
     copies: tuple["array[int]", "array[int]"] = field(
         default_factory=lambda: (array("q"), array("q"))
     )
     compute: tuple["array[int]", "array[int]", "array[int]"] = field(
         default_factory=lambda: (array("q"), array("q"), array("q"))
+    )
+    allocations: tuple["array[int]", "array[int]"] = field(
+        default_factory=lambda: (array("q"), array("q"))
     )
     stream_waits: list[StreamWait] = field(default_factory=list)
     runtime: tuple["array[int]", "array[int]"] = field(
@@ -79,8 +88,14 @@ def collect(record: bytes, collected: Collected) -> None:
 
 def _cpu_op(record: bytes, collected: Collected) -> None:
     wanted = _WANTED_OP.search(record, 0, 256)
-    times = times_of(record) if wanted else None
-    if wanted is None or times is None:
+    if wanted is None:
+        # Operators that backward calls carry numbers of forward, and the thread of that.
+        if _NUMBER.search(record) and not _OF_BACKWARD.search(record):
+            unused = array("q"), array("q"), array("q")
+            _add_numbered(record, collected.operators.setdefault(thread_of(record), unused))
+        return
+    times = times_of(record)
+    if times is None:
         return
     start, length = times
     kind = wanted[1]
@@ -92,10 +107,20 @@ def _cpu_op(record: bytes, collected: Collected) -> None:
         name = name_of(record)
         if collective_of(name):
             collected.submissions.append((start, start + length, name))
+    elif kind.startswith(b"autograd"):
+        _add_numbered(record, collected.autograd)
     else:
-        found = collected.autograd if kind.startswith(b"autograd") else collected.copies
-        found[0].append(start)
-        found[1].append(start + length)
+        collected.copies[0].append(start)
+        collected.copies[1].append(start + length)
+
+
+def _add_numbered(record: bytes, columns: tuple["array[int]", "array[int]", "array[int]"]) -> None:
+    """Add start, end and sequence number of an event; -1 where it has none."""
+    times, number = times_of(record), _NUMBER.search(record)
+    if times is not None:
+        columns[0].append(times[0])
+        columns[1].append(sum(times))
+        columns[2].append(int(number[1]) if number else -1)
 
 
 def _annotation(record: bytes, collected: Collected) -> None:
@@ -149,6 +174,9 @@ def _runtime(record: bytes, collected: Collected) -> None:
     if found is not None and times is not None:
         collected.runtime[0].append(int(found[1]))
         collected.runtime[1].append(times[0])
+    if times is not None and _ALLOCATES.search(record, 0, 512):
+        collected.allocations[0].append(times[0])
+        collected.allocations[1].append(sum(times))
     if times is not None and _WAITS_FOR_STREAM.search(record, 0, 512):
         wait = StreamWait(thread_of(record), times[0], sum(times))
         collected.stream_waits.append(wait)

@@ -1,7 +1,7 @@
 """What one profiler trace holds: who wrote it, annotations, collectives, and busy intervals."""
 
-from array import array
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -50,7 +50,11 @@ class TraceFile:
         annotations: Those of the host by start.
         calls: The collectives by arrival.
         autograd: Start and end of the functions of backward, by start.
+        autograd_numbers: The sequence number of each; -1 where it has none.
+        operators: Start, end and sequence number of the operators of forward, by start: those that
+            the thread of the steps runs.
         copies: Start and end of DDP's copies of reduced buckets into gradients, by start.
+        allocations: Start and end of cudaMalloc and cudaFree on the host, by start.
         launches: Start on the host and start and end on the GPU of every kernel that computes.
         on_gpu: It holds kernels.
         copies_to_host: Its collectives ran on the host with tensors of the GPU (Gloo).
@@ -68,7 +72,10 @@ class TraceFile:
     annotations: list[Annotation] = field(default_factory=list)
     calls: list[CollectiveCall] = field(default_factory=list)
     autograd: tuple[Int64s, Int64s] = (np.empty(0, np.int64), np.empty(0, np.int64))
+    autograd_numbers: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
+    operators: tuple[Int64s, Int64s, Int64s] = (np.empty(0, np.int64),) * 3
     copies: tuple[Int64s, Int64s] = (np.empty(0, np.int64), np.empty(0, np.int64))
+    allocations: tuple[Int64s, Int64s] = (np.empty(0, np.int64), np.empty(0, np.int64))
     launches: tuple[Int64s, Int64s, Int64s] = (np.empty(0, np.int64),) * 3
     on_gpu: bool = False
     copies_to_host: bool = False
@@ -120,7 +127,8 @@ class TraceFile:
 def read_trace_file(path: Path, *, progress: Progress | None = None) -> TraceFile:
     """What a trace holds; damage is noted, and what stands before it is used.
 
-    Memory grows with kernels, annotations and collectives alone: about 24 bytes per kernel.
+    Memory grows with kernels, annotations, collectives and the operators of forward: about 24 bytes
+    per kernel or operator.
 
     Args:
         path: The trace, plain or compressed.
@@ -164,8 +172,15 @@ def _fill(file: TraceFile, collected: Collected) -> None:
     ]
     named = [call for call, _ in threaded]
     file.on_gpu = bool(collected.kernels or len(collected.compute[0]))
-    file.autograd = _by_start(*collected.autograd)
-    file.copies = _by_start(*collected.copies)
+    starts, ends, file.autograd_numbers = _by_start(*collected.autograd)
+    file.autograd = starts, ends
+    operators = collected.operators.get(file.thread, ((), (), ()))
+    starts, ends, numbers = _by_start(*operators)
+    file.operators = starts, ends, numbers
+    starts, ends = _by_start(*collected.copies)
+    file.copies = starts, ends
+    starts, ends = _by_start(*collected.allocations)
+    file.allocations = starts, ends
     if file.on_gpu:
         file.launches = _launches(collected)
         file.calls = with_kernels(collected.with_args, named, collected.kernels, collected.on_gpu)
@@ -186,10 +201,11 @@ def _call_of(one: Annotation, record: bytes, size: int | None) -> CollectiveCall
     return called_by_name(one.name, args_of(record), times, DEFAULT_GROUP, size)
 
 
-def _by_start(starts: "array[int]", ends: "array[int]") -> tuple[Int64s, Int64s]:
-    begin, end = (np.asarray(times, dtype=np.int64) for times in (starts, ends))
-    order = np.argsort(begin, kind="stable")
-    return begin[order], end[order]
+def _by_start(*columns: Sequence[int]) -> list[Int64s]:
+    """Columns in the order of the first."""
+    found = [np.asarray(column, dtype=np.int64) for column in columns]
+    order = np.argsort(found[0], kind="stable")
+    return [column[order] for column in found]
 
 
 def _launches(collected: Collected) -> tuple[Int64s, Int64s, Int64s]:

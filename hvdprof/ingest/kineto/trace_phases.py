@@ -20,6 +20,7 @@ from hvdprof.ingest.kineto.gpu_clock import GpuClock
 from hvdprof.ingest.kineto.trace_events import Annotation
 from hvdprof.ingest.kineto.trace_file import TraceFile
 from hvdprof.ingest.kineto.trace_steps import TraceStep
+from hvdprof.ingest.kineto.unwrapped_passes import unwrapped_passes
 from hvdprof.model.arrays import Int64s
 
 _PHASES = (
@@ -57,7 +58,7 @@ def host_phases(file: TraceFile, step: TraceStep) -> HostPhases:
 
     Forward reaches to the backward pass that follows it, so that the loss is part of it. Backward
     is what autograd executes up to the next forward pass, update or batch, with the last reductions
-    of FSDP2.
+    of FSDP2. The forward pass of a model without DDP or FSDP begins where its backward says.
     """
     annotations = list(annotations_within(file, step))
     named = [
@@ -73,8 +74,14 @@ def host_phases(file: TraceFile, step: TraceStep) -> HostPhases:
         borders.insert(0, step.host_start_ns)
         outer.insert(0, ("", step.host_start_ns, step.host_start_ns))
     for (phase, start, end), border in zip(outer, borders[1:], strict=True):
+        passes = unwrapped_passes(file, end, border) if phase != "forward" else []
         backward = _autograd(file, end, border)
-        if backward is not None:
+        if any(one.forward_ns is not None for one in passes):
+            for one in passes:
+                if one.forward_ns is not None:
+                    pieces.append(("forward", one.forward_ns, one.start_ns))
+                pieces.append(("backward", one.start_ns, one.end_ns))
+        elif backward is not None:
             first, last = backward
             pieces.append(
                 ("backward", first, max(last, _last(annotations, _BACKWARD_END, last, border)))

@@ -23,7 +23,7 @@ from hvdprof.ingest.tables.collective_matching import (
 from hvdprof.model.arrays import Int64s
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.rundir.file_names import shown_name
-from hvdprof.rundir.plan import COLLECTIVES_ENGINE, DDP_ENGINE, FSDP_ENGINE
+from hvdprof.rundir.plan import COLLECTIVES_ENGINE, DDP_ENGINE, FSDP_ENGINE, TORCH_ENGINE
 from hvdprof.rundir.recorder_format import SAME_CLOCK
 
 BY_COLLECTIVES = "collectives"
@@ -100,8 +100,12 @@ class TraceSet:
 
     @property
     def engine(self) -> str:
-        """FSDP2 or DDP where a rank shows it; else collectives of torch.distributed."""
+        """FSDP2 or DDP where a rank shows it; plain torch for one process that connects to none."""
         files = [rank.file for rank in self.ranks.values()]
+        if self.size == 1 and not any(
+            file.backend or file.calls or file.is_of_ddp for file in files
+        ):
+            return TORCH_ENGINE
         if any(file.is_of_fsdp2 for file in files):
             return FSDP_ENGINE
         is_ddp = any(file.is_of_ddp for file in files)

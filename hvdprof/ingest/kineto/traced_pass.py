@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from hvdprof.errors import HvdprofError
+from hvdprof.ingest.kineto.rank_work import allocation_share
 from hvdprof.ingest.kineto.trace_file import TraceFile, read_trace_file
 from hvdprof.ingest.kineto.trace_set import TraceSet, trace_set
 from hvdprof.ingest.kineto.trace_tables import trace_blocks
@@ -18,8 +19,12 @@ from hvdprof.model.tables.run_tables import SEGMENTS, STEPS
 from hvdprof.rundir.file_names import shown_name
 from hvdprof.rundir.manifest import Mode, PassRecord, SegmentRecord, Status
 from hvdprof.rundir.plan import Segment
+from hvdprof.units import percent
 
 SEGMENT = "main"
+
+_ALLOCATES_MUCH = 0.05
+"""A smaller share of the step time is not worth a sentence."""
 
 FileProgress = Callable[[Path, int, int], None]
 """Called with the file, the bytes of it read so far, and its size."""
@@ -96,7 +101,24 @@ def read_traces(
     found = trace_set(files, unreadable)
     notes += [Note(NoteCode.LEFT_OUT, reason) for reason in found.left_out.values()]
     notes += found.notes
+    notes += _allocation_notes(found)
     return found
+
+
+def _allocation_notes(found: TraceSet) -> list[Note]:
+    """That memory is allocated within the steps; of the rank that spends the largest share."""
+    shares = {rank: allocation_share(one) for rank, one in found.ranks.items()}
+    rank = max(shares, key=shares.__getitem__)
+    if shares[rank] < _ALLOCATES_MUCH:
+        return []
+    whose = f" of rank {rank}" if found.size > 1 else ""
+    text = (
+        f"cudaFree and cudaMalloc take {percent(shares[rank])} of the step time{whose} on the "
+        "host: PyTorch's cache of GPU memory is given back and allocated again. If memory is "
+        "nearly full, set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, else look for "
+        "torch.cuda.empty_cache() in the loop."
+    )
+    return [Note(NoteCode.ALLOCATION, text, rank=rank, value=f"{shares[rank]:.3f}")]
 
 
 def traced_blocks(found: TraceSet, record: PassRecord) -> list[tuple[Table, Block]]:
