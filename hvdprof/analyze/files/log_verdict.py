@@ -32,6 +32,7 @@ _REPORTS = ("process-end", "job-end", "nccl-tests", "nccl-error", "mpi", "cancel
 """What launchers and libraries report of a failure elsewhere; it causes no error behind it."""
 
 _MOST_CHARACTERS = 120
+_FALLEN = 0.5
 
 
 def stall_sentence(stalls: pd.DataFrame) -> str:
@@ -165,17 +166,24 @@ def nccl_tests_verdict(runs: pd.DataFrame, rows: pd.DataFrame) -> FileVerdict:
     wrong = runs[(runs["num_wrong"].fillna(0) > 0).to_numpy()]
     if len(wrong):
         elements = units.counted(int(wrong["num_wrong"].sum()), "wrong element")
-        where = f" in {_runs_of(wrong)}" if number > 1 else ""
+        where = f" in {_runs_of(wrong)}" if number > 1 else _wrong_sizes(rows)
         return _with_fix(
             f"Error: {elements}{where}", "run `dcgmi diag -r 3` on each host", Gravity.ERROR
         )
     measured = runs[runs["peak_busbw_gb_s"].notna().to_numpy()]
     if not len(measured):
-        return FileVerdict("")
+        if not len(rows):
+            return FileVerdict("")
+        length = units.milliseconds(float(rows["time_ns"].median()))
+        return FileVerdict(
+            f"No bandwidth: with -C 1, nccl-tests times the call on the host (median {length})."
+        )
     best = measured.iloc[int(measured["peak_busbw_gb_s"].to_numpy().argmax())].to_dict()
     sentence = _peak(best, best["np"], str(best["operation"]))
     if number == 1:
-        return FileVerdict(sentence, _still_rising(rows, best))
+        fall = _fall(rows, best)
+        gravity = Gravity.WARNING if fall else Gravity.NONE
+        return FileVerdict(f"{sentence}{fall}", _still_rising(rows, best), gravity)
     return FileVerdict(_best_of(number, "runs", best["line"], sentence))
 
 
@@ -220,6 +228,32 @@ def _still_rising(rows: pd.DataFrame, best: FrameRow) -> str:
     if not len(smaller) or float(best["peak_busbw_gb_s"]) < 1.1 * float(smaller.max()):
         return ""
     return "The bandwidth still rises at the largest size; measure larger messages with -e."
+
+
+def _fall(rows: pd.DataFrame, best: FrameRow) -> str:
+    """A sentence on the size from which on the bandwidth is far below the peak; empty without."""
+    peak, at = float(best["peak_busbw_gb_s"]), int(best["peak_size_bytes"])
+    of_sizes = rows.groupby("size_bytes")["busbw_gb_s"].max().dropna().sort_index()
+    larger = of_sizes[(of_sizes.index > at)]
+    low = larger[(larger < _FALLEN * peak).to_numpy()]
+    # A single slow size in between is no end of the fast ones.
+    if low.empty or not (larger[low.index[0] :] < _FALLEN * peak).all():
+        return ""
+    size, bandwidth = units.byte_size(int(low.index[0])), units.of_unit(float(low.iloc[0]), "GB/s")
+    return f" From {size} on it falls to {bandwidth}."
+
+
+def _wrong_sizes(rows: pd.DataFrame) -> str:
+    """At which sizes elements are wrong."""
+    sizes = sorted(
+        {int(size) for size in rows.loc[rows["num_wrong"].gt(0).fillna(False), "size_bytes"]}
+    )
+    if not sizes:
+        return ""
+    if len(sizes) == 1:
+        return f" at {units.byte_size(sizes[0])}"
+    ends = " to ".join(units.byte_size(sizes[end]) for end in (0, -1))
+    return f" at {len(sizes)} sizes, {ends}"
 
 
 def _with_fix(what: str, fix: str, gravity: Gravity) -> FileVerdict:

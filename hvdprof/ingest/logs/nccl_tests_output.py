@@ -8,7 +8,7 @@ other tools look alike: a row counts only where ``algbw`` is the size divided by
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import pandas as pd
 
@@ -16,6 +16,7 @@ from hvdprof.ingest.logs.nccl_tests_rows import (
     TYPES,
     PartialRow,
     RowLayout,
+    TestedRun,
     layout_of_names,
     layout_of_row,
 )
@@ -26,7 +27,7 @@ from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.tables.printed_tables import NCCL_TEST_RUNS, NCCL_TESTS
 from hvdprof.units import counted
 
-_COLUMNS = re.compile(r"^\s*#?\s*size(?:\s+[a-z#]+)*\s+time\s+algbw\s+busbw(?P<rest>.*)$")
+_COLUMNS = re.compile(r"^\s*#?\s*size(?:\s+[a-z#]+)*\s+(?:cpu)?time\s+algbw\s+busbw(?P<rest>.*)$")
 _BEGIN = re.compile(r"nThreads?:? \d+,? nGpus:? \d+ minBytes")
 _DEVICE = re.compile(
     r"Rank\s+(?P<rank>\d{1,7})\s+(?:Group\s+\d+\s+)?Pid\s+\d+ on\s+(?P<host>\S+)\s+device\s+\d+ "
@@ -45,27 +46,6 @@ _FIRST = rf"{_HEADERS}|[0-9]\s+{TYPES}\s"
 _ROWS = rf"{_HEADERS}|[0-9_]\s+(?:[0-9.N]|{TYPES})|^\s*[0-9_.]+\s"
 
 
-@dataclass(slots=True)
-class _Run:
-    number: int
-    line: int
-    operation: str
-    version: str
-    layout: RowLayout | None = None
-    hosts: set[str] = field(default_factory=set)
-    highest_rank: int = -1
-    device: str = ""
-    num_sizes: int = 0
-    num_damaged: int = 0
-    num_refused: int = 0
-    half_rows: list[PartialRow] = field(default_factory=list)
-    num_wrong: int | None = None
-    peak: tuple[float, int | None] = (float("nan"), None)
-    average: float = float("nan")
-    failed: bool = False
-    ended: bool = False
-
-
 class NcclTests(PartReader):
     """Runs and rows of nccl-tests as NCCL_TEST_RUNS and NCCL_TESTS."""
 
@@ -74,7 +54,7 @@ class NcclTests(PartReader):
 
     def __init__(self, file: str) -> None:
         super().__init__(file)
-        self._runs: list[_Run] = []
+        self._runs: list[TestedRun] = []
         self._operation = ""
         self._version = ""
         self._partial: PartialRow | None = None
@@ -95,6 +75,9 @@ class NcclTests(PartReader):
         run = self._runs[-1]
         if self._take_facts(run, line.text):
             return
+        if run.layout is None and (layout := layout_of_row(line.text)) is not None:
+            run.layout = layout
+            self._num_headless += 1
         if run.layout is not None:
             text = line.text.partition("|")[0] if run.layout.is_beside else line.text
             self._take_row(run, run.layout, text, line.number)
@@ -166,7 +149,7 @@ class NcclTests(PartReader):
             self._operation = operation.group(1)
         return version is not None or operation is not None
 
-    def _run_of_columns(self, number: int) -> _Run:
+    def _run_of_columns(self, number: int) -> TestedRun:
         """The run whose columns a line names; processes that print at once each name them."""
         waiting = [run for run in self._runs if run.layout is None]
         if not waiting or (self._runs[-1].layout is not None and self._runs[-1].num_sizes):
@@ -176,7 +159,7 @@ class NcclTests(PartReader):
 
     def _open(self, number: int) -> None:
         self._give_up_row()
-        self._runs.append(_Run(len(self._runs), number, self._operation, self._version))
+        self._runs.append(TestedRun(len(self._runs), number, self._operation, self._version))
         self._operation, self._version = "", ""
 
     def _open_headless(self, line: PrintedLine) -> bool:
@@ -188,7 +171,7 @@ class NcclTests(PartReader):
             self._num_headless += 1
         return layout is not None
 
-    def _take_facts(self, run: _Run, text: str) -> bool:
+    def _take_facts(self, run: TestedRun, text: str) -> bool:
         device, average = _DEVICE.search(text), _AVERAGE.search(text)
         if device is not None:
             run.hosts.add(device["host"])
@@ -201,7 +184,7 @@ class NcclTests(PartReader):
         run.failed = run.failed or failed
         return device is not None or average is not None or failed
 
-    def _take_row(self, run: _Run, layout: RowLayout, text: str, number: int) -> None:
+    def _take_row(self, run: TestedRun, layout: RowLayout, text: str, number: int) -> None:
         head = layout.head.match(text)
         # Numbers alone are a head where measurements follow.
         if head is not None and (layout.is_head_certain or layout.measured.match(text, head.end())):
@@ -218,10 +201,10 @@ class NcclTests(PartReader):
             self._add(run, layout, self._partial)
             self._partial = None
 
-    def _run_of_row(self, run: _Run, row: PartialRow) -> _Run:
+    def _run_of_row(self, run: TestedRun, row: PartialRow) -> TestedRun:
         """The run of a finished row; a row behind the average belongs to another run."""
         if run.ended:
-            run = _Run(len(self._runs), row.line, self._operation, self._version, run.layout)
+            run = TestedRun(len(self._runs), row.line, self._operation, self._version, run.layout)
             self._operation, self._version = "", ""
             self._runs.append(run)
         return run
@@ -249,7 +232,7 @@ class NcclTests(PartReader):
             else:
                 run.num_damaged += len(halves)
 
-    def _add(self, run: _Run, layout: RowLayout, row: PartialRow) -> None:
+    def _add(self, run: TestedRun, layout: RowLayout, row: PartialRow) -> None:
         if not row.is_consistent:
             run.num_refused += 1
             return
@@ -260,11 +243,13 @@ class NcclTests(PartReader):
             checked = layout.check and found["check"] != "N/A"
             wrong = {layout.check: float(found["check"])} if checked else {}
             num_wrong = int(wrong["num_wrong"]) if "num_wrong" in wrong else None
-            bandwidth = float(found["bus"])
+            algbw, bandwidth = (
+                float("nan" if layout.is_issue else found[name]) for name in ("alg", "bus")
+            )
             if num_wrong is not None:
                 run.num_wrong = (run.num_wrong or 0) + num_wrong
-            if not run.peak[0] >= bandwidth:
-                run.peak = bandwidth, row.size_bytes
+            if bandwidth == bandwidth and not run.peak[0] >= bandwidth:
+                run.peak, run.peak_row = (bandwidth, row.size_bytes), row
             self.add_to(
                 NCCL_TESTS,
                 row.line,
@@ -276,18 +261,18 @@ class NcclTests(PartReader):
                 root=int(root) if root else None,
                 in_place=in_place,
                 time_ns=round(float(found["time"]) * 1000),
-                algbw_gb_s=float(found["alg"]),
+                algbw_gb_s=algbw,
                 busbw_gb_s=bandwidth,
                 num_wrong=num_wrong,
                 max_error=wrong.get("max_error", float("nan")),
             )
 
-    def _add_run(self, run: _Run) -> None:
+    def _add_run(self, run: TestedRun) -> None:
         self.add(
             run.line,
             run=run.number,
             operation=run.operation,
-            np=run.highest_rank + 1 if run.highest_rank >= 0 else None,
+            np=run.np,
             num_hosts=len(run.hosts) if run.hosts else None,
             device=run.device,
             version=run.version,
@@ -297,7 +282,7 @@ class NcclTests(PartReader):
             peak_busbw_gb_s=run.peak[0],
             peak_size_bytes=run.peak[1],
             num_wrong=run.num_wrong,
-            avg_busbw_gb_s=run.average,
+            avg_busbw_gb_s=float("nan") if run.layout and run.layout.is_issue else run.average,
             failed=run.failed,
         )
 

@@ -33,12 +33,16 @@ class RowLayout:
     ``head`` matches those before the measurements. ``check`` is the column of NCCL_TESTS behind
     each of these, empty without one. ``places`` says of each measurement whether it is in place,
     None where the table does not say. ``is_beside`` says that another table stands to the right.
+    ``num_more`` columns stand behind each measurement (``-I``). ``is_issue``: the times are those
+    of the call on the host (``-C 1``), from which no bandwidth follows.
     """
 
     head: re.Pattern[str]
     check: str
     places: tuple[bool | None, ...]
     is_beside: bool = False
+    num_more: int = 0
+    is_issue: bool = False
 
     @property
     def is_head_certain(self) -> bool:
@@ -48,7 +52,10 @@ class RowLayout:
     @property
     def measured(self) -> re.Pattern[str]:
         """One measurement: ``time``, ``alg``, ``bus`` and, where there is one, ``check``."""
-        return _CHECKED if self.check else _UNCHECKED
+        measured = _CHECKED if self.check else _UNCHECKED
+        if not self.num_more:
+            return measured
+        return re.compile(rf"{measured.pattern}(?:\s+\S+){{{self.num_more}}}")
 
 
 @dataclass(slots=True)
@@ -73,6 +80,37 @@ class PartialRow:
             any(is_consistent(size, found["time"], found["alg"]) for size in sizes)
             for found in self.measured
         )
+
+
+@dataclass(slots=True)
+class TestedRun:
+    """One run of a program, as far as it was read; ``line`` is where it begins."""
+
+    number: int
+    line: int
+    operation: str
+    version: str
+    layout: RowLayout | None = None
+    hosts: set[str] = field(default_factory=set)
+    highest_rank: int = -1
+    device: str = ""
+    num_sizes: int = 0
+    num_damaged: int = 0
+    num_refused: int = 0
+    half_rows: list[PartialRow] = field(default_factory=list)
+    num_wrong: int | None = None
+    peak: tuple[float, int | None] = (float("nan"), None)
+    peak_row: PartialRow | None = None
+    average: float = float("nan")
+    failed: bool = False
+    ended: bool = False
+
+    @property
+    def np(self) -> int | None:
+        """The ranks of its list of devices; None without one, and where the list lacks some."""
+        np = self.highest_rank + 1
+        is_possible = self.peak_row is None or _is_np_possible(np, self.peak_row)
+        return np if np and is_possible else None
 
 
 def layout_of_row(text: str) -> RowLayout | None:
@@ -101,5 +139,27 @@ def layout_of_names(text: str, in_place_first: bool) -> RowLayout:
     bare = _COUNTED_HEAD if "count" in names else _BARE_HEAD
     head = _ROOTED_HEAD if "root" in names else _HEAD if "type" in names else bare
     both = (True, False) if in_place_first else (False, True)
-    places = both if names.count("time") > 1 else (None,)
-    return RowLayout(head, check, places, is_beside=_BESIDE.search(text) is not None)
+    is_issue = "cputime" in names
+    times = [
+        place for place, name in enumerate(names) if name == ("cputime" if is_issue else "time")
+    ]
+    places = both if len(times) > 1 else (None,)
+    # A time, two bandwidths and a check; behind the last measurement nothing more is needed.
+    num_more = times[1] - times[0] - 3 - bool(check) if len(times) > 1 else 0
+    is_beside = _BESIDE.search(text) is not None
+    return RowLayout(head, check, places, is_beside, max(num_more, 0), is_issue)
+
+
+def _is_np_possible(np: int, row: PartialRow) -> bool:
+    """Whether the bandwidths of a row can be those of some ranks: a list may lack some.
+
+    Bus bandwidth is algorithm bandwidth by a factor of the ranks: ``2 (n - 1) / n``,
+    ``(n - 1) / n``, or 1 without a reduction over all ranks.
+    """
+    if not np:
+        return False
+    algbw, busbw = (float(row.measured[0][name]) for name in ("alg", "bus"))
+    of_all = row.head.get("redop") not in (None, "none") and (row.head.get("root") or "-1") == "-1"
+    factors = [2 * (np - 1) / np, (np - 1) / np, *([] if of_all else [1.0])]
+    # Both are rounded to hundredths.
+    return algbw < 1 or any(abs(busbw - factor * algbw) <= 0.02 * algbw for factor in factors)

@@ -22,9 +22,10 @@ _OF_HYDRA_ITSELF = re.compile(
     r"=|\[(?:mpiexec|proxy)[@:]|YOUR APPLICATION TERMINATED WITH|This typically refers to |"
     r"Please see the FAQ page"
 )
-# Hydra's reports; and the tag of an empty line or of a line end that was read by itself.
+# Hydra's reports; and the tag of an empty line, of a line end that was read by itself, or of NCCL.
 _ONLY_HYDRA = re.compile(
-    r"=   BAD TERMINATION|\[(?:mpiexec|proxy)[@:]|\[(\d{1,5})\] (?:.*\[\1\] )?$"
+    r"=   BAD TERMINATION|\[(?:mpiexec|proxy)[@:]|\[(\d{1,5})\] (?:.*\[\1\] )?$|"
+    r"\[\d{1,5}\] [\w.-]{1,253}:\d{1,9}:\d{1,9} \[\d{1,3}\] NCCL "
 )
 _LEAST_LINES = 3
 _LEAST_SHARE = 0.9

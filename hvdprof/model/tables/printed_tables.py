@@ -121,7 +121,11 @@ NCCL_TEST_RUNS = Table(
         Column("run", "int64", "", "Number of the run in its file, from 0."),
         Column("operation", "category", "", "Such as all_reduce; empty where not printed."),
         Column(
-            "np", "Int64", "", "Highest rank that the output lists, plus 1; missing where none."
+            "np",
+            "Int64",
+            "",
+            "Highest rank that the output lists, plus 1; missing where none, or the bandwidths say "
+            "that more took part.",
         ),
         Column("num_hosts", "Int64", "", "Hosts of these ranks; missing where none is listed."),
         Column("device", "category", "", "Name of the GPU of the first rank; empty if unknown."),

@@ -4,6 +4,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from hvdprof.api import analyze_files, load_run
 from hvdprof.ingest.logs.algbw import is_consistent
 from hvdprof.ingest.logs.nccl_tests_output import NcclTests
 from hvdprof.model.notes import texts
@@ -313,3 +314,69 @@ def test_processes_that_print_at_once_are_one_run_each(tmp_path: Path) -> None:
     begin = "# nThread 1 nGpus 1 minBytes 8 maxBytes 8 step: 1(bytes) warmup iters: 5 iters: 20\n"
     tables, _ = read_part(NcclTests, begin + begin + NEW + NEW, tmp_path)
     assert len(tables["nccl_test_runs"]) == 2
+
+
+ITERATIONS = NEW.replace("#wrong", "#wrong  i_min  i_max  i_p99  i_cv%")
+HOST = NEW.replace("    time", " cputime")
+OF_FOUR = (
+    "  1048576  262144  float  sum  -1  25.24  41.54  62.31  0 {0} 25.24  41.54  62.31  0 {0}\n"
+)
+
+
+def test_columns_of_single_iterations_stand_behind_each_measurement(tmp_path: Path) -> None:
+    rows = rows_of(tmp_path, ITERATIONS + OF_FOUR.format("24.74 78.25 75.73 41.00"))
+    assert [(row["in_place"], row["busbw_gb_s"]) for row in rows] == [(False, 62.31), (True, 62.31)]
+
+
+def test_times_of_the_call_on_the_host_give_no_bandwidth(tmp_path: Path) -> None:
+    path = tmp_path / "out.txt"
+    row = "  16777216  4194304  float  sum  -1  9.00  1864.1  2796.2  0  9.00  1864.1  2796.2  0\n"
+    path.write_text(f"{HOST}{row}# Avg bus bandwidth    : 9544.23\n")
+    run = load_run(path)
+    assert run.nccl_tests["time_ns"].tolist() == [9000, 9000]
+    assert run.nccl_tests["busbw_gb_s"].isna().all()
+    assert run.nccl_test_runs["avg_busbw_gb_s"].isna().all()
+    (page,) = analyze_files(run).files
+    assert page.verdict.startswith("No bandwidth: with -C 1, nccl-tests times the call on the host")
+
+
+LISTED = "#  Rank  {0} Group  0 Pid 4242 on nodeA device  {0} [0xa4] NVIDIA H100\n"
+
+
+@pytest.mark.parametrize("header", [NEW, ""])
+@pytest.mark.parametrize(("num_listed", "np"), [(1, None), (2, None), (4, 4)])
+def test_a_list_of_devices_that_lacks_ranks_gives_no_number(
+    tmp_path: Path, header: str, num_listed: int, np: int | None
+) -> None:
+    text = "".join(map(LISTED.format, range(num_listed))) + header + OF_FOUR.format("") * 2
+    tables, _ = read_part(NcclTests, text, tmp_path)
+    assert len(tables["nccl_tests"]) == 4
+    (found,) = tables["nccl_test_runs"]["np"]
+    assert found == np if np else pd.isna(found)
+
+
+@pytest.mark.parametrize(
+    ("times", "said"),
+    [
+        (
+            (100, 200, 600, 13000, 26000),
+            "Peak bus bandwidth: 28.0 GB/s at 16.8 MB. From 33.6 MB on",
+        ),
+        ((100, 200, 600, 13000, 2100), ""),
+    ],
+)
+def test_a_bandwidth_that_falls_says_from_which_size_on(
+    tmp_path: Path, times: tuple[int, ...], said: str
+) -> None:
+    rows = [
+        f"  {size}  {size // 4}  float  sum  -1  {time}  {size / time / 1e3:.2f}  "
+        f"{size / time / 1e3:.2f}  0  {time}  {size / time / 1e3:.2f}  {size / time / 1e3:.2f}  {wrong}\n"
+        for size, time, wrong in zip(
+            (2**20, 2**22, 2**24, 2**25, 2**26), times, (0, 0, 0, 0, 7 * (not said)), strict=True
+        )
+    ]
+    path = tmp_path / "out.txt"
+    path.write_text(NEW + "".join(rows))
+    (page,) = analyze_files(load_run(path)).files
+    assert page.verdict.startswith(said or "Error: 7 wrong elements at 67.1 MB; fix: run")
+    assert ("falls to 2.58 GB/s" in page.verdict) == bool(said)

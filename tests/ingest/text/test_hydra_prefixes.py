@@ -143,6 +143,7 @@ def by_hydra(*lines):
         ["[1] a", "", "====", "=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES"],
         ["[0] a", "[mpiexec@node1] HYDT_bscd_pbs_wait_for_completion: error"],
         ["[0] a[0] "],
+        ["[0] # size", "[0] 8", "[1] n:1:1 [1] NCCL INFO a", "[2] n:1:1 [2] NCCL INFO a"],
     ],
 )
 def test_tags_of_hydra_are_recognised(lines):
