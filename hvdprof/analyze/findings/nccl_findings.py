@@ -17,6 +17,7 @@ from hvdprof.model.tables.finding_tables import FINDINGS, SEVERITIES
 Rule = Callable[[NcclRecording], Iterable[Finding]]
 
 RULES: tuple[Rule, ...] = (
+    errors.optional_part_failed,
     errors.error_trail,
     errors.failed_work_request,
     trouble.stuck_in_init,

@@ -94,7 +94,7 @@ class Scanner:
         self._line, self._rank, self._host = line.number, line.rank, line.host
         if self._fragments:
             self._forget()
-        if (self._wrapped or self._fragments) and HEAD.search(raw) is None and self._rejoin(raw):
+        if (self._wrapped or self._fragments) and not self._begins(raw) and self._rejoin(raw):
             return
         if self._wrapped:
             self._unwrap("")
@@ -105,6 +105,10 @@ class Scanner:
                 self._say_whole(head, raw, found + len(_INFO))
                 return
         self._read_any(raw)
+
+    def _begins(self, raw: str) -> bool:
+        """Whether a prefix is in a line, also without its host where the file has no other."""
+        return (HEAD.search(raw) if self._has_complete else find_head(raw)) is not None
 
     def _read_any(self, raw: str) -> None:
         """A line with a new prefix, several prefixes, damage, or none of NCCL's at all."""

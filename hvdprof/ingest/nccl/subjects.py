@@ -103,6 +103,7 @@ _SILENT = """
     Launch CUDA dlvsym TOPO/NET Retrieving Initialized Assigned MNNVL
     ncclTopoPopulateNics Max Threads SHARP Loading NET Comm Check CUMEM Symmetric Enabled
     ENV/Plugin GIN/Plugin RMA/Plugin GIN RMA Loaded Skipping devCommCreate External Successfully
+    Unloading
 """
 _SILENT_WORDS = frozenset(_SILENT.split())
 _SILENT_TEXT = re.compile(

@@ -99,6 +99,28 @@ BROKEN: dict[str, tuple[list[str], list[str]]] = {
         job("NET/IB/0", extra=["GPU Direct RDMA Disabled for GPU 1c000 / HCA 0 (distance 6 > 4)"]),
         ["nccl-gpudirect-off"],
     ),
+    "GPUDirect off before any connection": (
+        [
+            "vm:7:7 [0] NCCL INFO Using network IB",
+            "vm:7:7 [0] NCCL INFO NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_7'",
+        ],
+        ["nccl-gpudirect-off"],
+    ),
+    "NVLS that cannot be set up": (
+        [
+            "vm:7:7 [1] transport/nvls.cc:254 NCCL WARN Cuda failure 401 'not in this state'",
+            "vm:7:7 [1] NCCL INFO transport/nvls.cc:409 -> 1",
+        ],
+        ["nccl-optional-part-failed"],
+    ),
+    "MNNVL that cannot be set up": (
+        ["vm:7:7 [1] mnnvl.cc:42 NCCL WARN MNNVL (cliqueSize 2) is not available: no fabric"],
+        ["nccl-optional-part-failed"],
+    ),
+    "GIN that cannot be set up": (
+        ["vm:7:7 [1] gin/gin_host.cc:42 NCCL WARN Cuda failure 1 'invalid argument'"],
+        ["nccl-optional-part-failed"],
+    ),
     "GPUDirect module missing": (
         job("NET/IB/0", extra=["NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_7'"]),
         ["nccl-gpudirect-off"],
@@ -214,6 +236,17 @@ def test_the_quote_is_the_line_itself_and_the_rest_is_short(tmp_path: Path, case
         assert finding["quote"] == lines[finding["line"] - 1]
         assert finding["file"] == str(tmp_path / "nccl.log")
         assert style_faults(finding) == []
+
+
+@pytest.mark.heavy
+def test_a_disabled_gpudirect_is_no_fact_on_the_module(tmp_path: Path) -> None:
+    lines, _ = BROKEN["GPUDirect module missing"]
+    more = [line.replace("HCA 0 'mlx5_7'", "HCA 1 'mlx5_8'") for line in lines]
+    (row,) = nccl_findings(recorded(tmp_path, lines + more)).to_dict("records")
+    assert row["title"] == "GPUDirect RDMA off: on 2 adapters"
+    assert "states no reason" in row["evidence"]
+    assert "missing" not in row["evidence"]
+    assert row["fix"].startswith("check with `lsmod | grep peermem` whether")
 
 
 @pytest.mark.heavy

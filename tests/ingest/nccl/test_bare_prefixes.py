@@ -56,3 +56,14 @@ def test_the_rest_of_a_torn_line_is_no_line_of_its_own(tmp_path: Path) -> None:
         " [0] NCCL INFO Channel 01 : 0[1000] -> 1[2000] via P2P/IPC\n"
     )
     assert set(read_nccl_logs([path]).connections["host"].astype(str)) == {"n1"}
+
+
+def test_lines_without_a_host_are_not_put_together(tmp_path: Path) -> None:
+    path = tmp_path / "job.out"
+    path.write_text(
+        ":57:57 [0] NCCL INFO Unheard of plugin /opt/libnccl-net.so\n"
+        ":57:57 [0] NCCL INFO ENV/Plugin: Closing env plugin ncclEnvDefault\n"
+    )
+    recording = read_nccl_logs([path])
+    assert recording.line_kinds["count"].sum() == 2
+    assert not any("put together" in note.text for note in recording.notes)

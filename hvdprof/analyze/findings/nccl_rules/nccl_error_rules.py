@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pandas as pd
 
 from hvdprof import units
-from hvdprof.analyze.findings.advice import advice, sentences
+from hvdprof.analyze.findings.advice import advice, sentences, set_to
 from hvdprof.analyze.findings.finding import Finding
 from hvdprof.analyze.findings.nccl_rules.nccl_rule import (
     HARMLESS,
@@ -65,6 +65,39 @@ _READ_ON = advice(
     "read the log from this line on",
     "Later errors on other ranks usually follow from the first.",
 )
+
+
+_PARTS = {
+    "nvls": ("NVLS (NVLink SHARP)", "NCCL_NVLS_ENABLE=0"),
+    "mnnvl": ("MNNVL (NVLink between hosts)", "NCCL_MNNVL_ENABLE=0"),
+    "gin": ("GIN (networking from the GPU)", "NCCL_GIN_ENABLE=0"),
+}
+
+
+def optional_part_failed(recording: NcclRecording) -> Iterator[Finding]:
+    """A part of NCCL that jobs can do without could not be set up."""
+    warned = recording.problems[recording.problems["kind"] == "warning"]
+    for key, (name, setting) in _PARTS.items():
+        source = rf"(?:^|/){key}\w*(?:/\w+)?\.(?:cc|cu)\b"
+        own = warned[warned["where"].astype(str).str.contains(source).astype(bool)]
+        if own.empty:
+            continue
+        row = first_row(own)
+        continued = not is_missing(row["progress_line"])
+        failed = not continued and (recording.problems["kind"] == "trail").any()
+        yield Finding(
+            "nccl-optional-part-failed",
+            "error" if failed else "warning",
+            hosts_of(own),
+            f"{key.upper()} setup failed",
+            sentences(
+                f"NCCL could not set up {name}: {row['text']}.",
+                "The process continued." if continued else "",
+            ),
+            set_to(setting, " on all ranks to run without it"),
+            "likely",
+            *shown(own),
+        )
 
 
 def failed_work_request(recording: NcclRecording) -> Iterator[Finding]:

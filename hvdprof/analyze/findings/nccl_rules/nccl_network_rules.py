@@ -209,12 +209,27 @@ def wrong_interface(recording: NcclRecording) -> Iterator[Finding]:
     )
 
 
+def _will_use_ib(recording: NcclRecording) -> bool:
+    """Whether a log without connections states that NCCL chose InfiniBand or RoCE."""
+    chosen = recording.networks[recording.networks["subject"] == "network"]["text"].astype(str)
+    return recording.connections.empty and bool(chosen.str.contains(r"etwork IB\b").any())
+
+
+_MOST_DEVICES = 8
+_CHECK_MODULE = advice(
+    "check with `lsmod | grep peermem` whether nvidia_peermem is loaded on the host",
+    "If it is not: `sudo modprobe nvidia-peermem`. If it is: update NCCL, of which versions up to "
+    "2.22.3 can overlook it.",
+    command="lsmod | grep peermem",
+)
+
+
 def gpudirect_off(recording: NcclRecording) -> Iterator[Finding]:
     """InfiniBand without GPUDirect RDMA, and the reason where the log gives one."""
     data = recording.connections[recording.connections["network"] == "IB"]
-    if data.empty or data["gpudirect"].any():
-        return
     off = recording.gpudirect[~recording.gpudirect["enabled"]]
+    if data["gpudirect"].any() or (data.empty and (off.empty or not _will_use_ib(recording))):
+        return
     paths = off[off["scope"] == "path"]
     level = recording.settings[recording.settings["variable"].isin(["NCCL_NET_GDR_LEVEL"])]
     if not paths.empty:
@@ -234,20 +249,19 @@ def gpudirect_off(recording: NcclRecording) -> Iterator[Finding]:
             detail="devices too far apart",
         )
     elif not off.empty:
+        number = units.counted(len(off[["host", "name"]].drop_duplicates()), "adapter")
+        named = ", ".join(str(name) for name in off["name"].drop_duplicates()[:_MOST_DEVICES])
         yield Finding(
             "nccl-gpudirect-off",
             "warning",
-            hosts_of(data),
+            hosts_of(off),
             "GPUDirect RDMA off",
-            f"GPUDirect RDMA is off for {first_row(off)['name'] or 'the network device'}, because "
-            "the kernel module is missing. Data goes through host memory.",
-            advice(
-                "run `sudo modprobe nvidia-peermem`, and check with `lsmod | grep peermem`",
-                command="sudo modprobe nvidia-peermem",
-            ),
+            f"NCCL reports GPUDirect RDMA as disabled for {number} ({named}) and states no reason. "
+            + ("The log shows no connection." if data.empty else "Data goes through host memory."),
+            _CHECK_MODULE,
             "likely",
             *shown(off),
-            detail="kernel module missing",
+            detail=f"on {number}",
         )
     else:
         yield Finding(
