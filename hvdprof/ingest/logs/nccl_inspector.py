@@ -14,6 +14,7 @@ from hvdprof.model.tables.rank_collective_tables import INSPECTOR_COLLECTIVES
 from hvdprof.rundir.json_codec import parse_json
 
 _WANTED = anywhere(r'"coll_perf"', r'"p2p_perf"', r'"inspector_output_format_version"')
+_LARGEST = 2**52
 _PER_RANK = ("allgather", "reducescatter")
 
 
@@ -75,10 +76,9 @@ class NcclInspector(PartReader):
 
     def _take_perf(self, line: int, perf: Mapping[str, object], prefix: str) -> None:
         name = str(perf.get(prefix, ""))
-        seq, size, micros = (
-            _whole(perf.get(f"{prefix}_{key}")) for key in ("sn", "msg_size_bytes", "exec_time_us")
-        )
-        if not name or seq is None or size is None or micros is None:
+        seq, size = (_whole(perf.get(f"{prefix}_{key}")) for key in ("sn", "msg_size_bytes"))
+        exec_ns = _nanoseconds(perf.get(f"{prefix}_exec_time_us"))
+        if not name or seq is None or size is None or exec_ns is None:
             self._num_damaged += 1
             return
         header = self._header
@@ -99,7 +99,7 @@ class NcclInspector(PartReader):
             seq=seq,
             message_bytes=size,
             size_bytes=total,
-            exec_ns=micros * 1000,
+            exec_ns=exec_ns,
             timing_source=str(perf.get(f"{prefix}_timing_source", "")),
             algbw_gb_s=_number(perf.get(f"{prefix}_algobw_gbs")),
             busbw_gb_s=_number(perf.get(f"{prefix}_busbw_gbs")),
@@ -116,17 +116,26 @@ def _kernel_times(perf: Mapping[str, object]) -> Iterator[tuple[int, int]]:
     events = trace.get("kernel_events") if isinstance(trace, dict) else None
     for event in events if isinstance(events, list) else ():
         if isinstance(event, dict):
-            start, stop = (_whole(event.get(f"kernel_{end}_ts")) for end in ("start", "stop"))
+            start, stop = (_nanoseconds(event.get(f"kernel_{end}_ts")) for end in ("start", "stop"))
             # A callback that did not fire leaves 0.
             if start and stop and stop >= start:
-                yield start * 1000, stop * 1000
+                yield start, stop
 
 
 def _whole(value: object) -> int | None:
     # Sizes and times stay far below, also multiplied with ranks or by 1000.
-    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**52:
-        return value
-    return None
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    return int(value) if 0 <= value < _LARGEST and value == int(value) else None
+
+
+def _nanoseconds(micros: object) -> int | None:
+    """A time in us, whole or not, in ns; None where it is no time."""
+    if isinstance(micros, float) and 0 <= micros < _LARGEST:
+        # Unix times in ns are no exact floating-point numbers.
+        return int(micros) * 1000 + round(micros % 1 * 1000)
+    whole = _whole(micros)
+    return None if whole is None else whole * 1000
 
 
 def _number(value: object) -> float:

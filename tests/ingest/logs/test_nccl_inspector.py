@@ -202,3 +202,15 @@ def test_kernel_times_without_ranks_or_length_give_no_share_of_waiting(
     (tmp_path / "a.log").write_text(text(*records))
     (page,) = pages(tmp_path)
     assert "waiting;" not in page.verdict
+
+
+def test_times_need_not_be_whole(tmp_path: Path) -> None:
+    more = {"coll_msg_size_bytes": 1048576.0, "coll_exec_time_us": 500.5}
+    event = {"kernel_start_ts": START_US + 0.25, "kernel_stop_ts": START_US + 1.5}
+    times = {"event_trace_ts": {"kernel_events": [event]}}
+    lines = text({**header(), "coll_perf": perf(1) | more | times})
+    tables, reader = read_part(NcclInspector, lines, tmp_path)
+    (row,) = tables["inspector_collectives"].to_dict("records")
+    assert (row["exec_ns"], row["size_bytes"]) == (500_500, 2**20)
+    assert row["end_ns"] - row["start_ns"] == 1250
+    assert reader.notes() == []
