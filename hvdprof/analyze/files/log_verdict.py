@@ -6,14 +6,13 @@ from collections.abc import Hashable, Mapping, Sequence
 import pandas as pd
 
 from hvdprof import units
+from hvdprof.analyze.files.stall_sentence import stall_sentence
 from hvdprof.analyze.findings.log_rules.collective_timeout_rule import TIMEOUT_RULE
 from hvdprof.analyze.findings.log_rules.ranks_behind_rule import BEHIND_RULE
 from hvdprof.model.file_page import FileVerdict, Gravity
 from hvdprof.model.frame_row import FrameRow, is_missing
-from hvdprof.rank_names import ranks_named
 from hvdprof.rundir.known_failures import known_cause
 
-_MOST_NAME_CHARACTERS = 40
 _PROBLEMS = ("error", "warning")
 _HANGS = (BEHIND_RULE, TIMEOUT_RULE)
 # What follows from the failure of another rank or warns of one, never the failure itself.
@@ -33,77 +32,6 @@ _REPORTS = ("process-end", "job-end", "nccl-tests", "nccl-error", "mpi", "cancel
 
 _MOST_CHARACTERS = 120
 _FALLEN = 0.5
-
-
-def stall_sentence(stalls: pd.DataFrame) -> str:
-    """One sentence: the ranks that did not submit, or that they submitted different tensors.
-
-    Args:
-        stalls: Rows of STALLS of one file.
-    """
-    longest = float(stalls["waited_s"].max())
-    # A warning whose beginning is cut does not say how long.
-    known = longest == longest
-    during = f" for at least {units.seconds(longest)}" if known else ""
-    tensors = units.counted(int(stalls["tensor"].nunique()), "tensor")
-    if (stalls["state"] == "ready").any():
-        stalls = pd.concat([stalls, _missing_of_ready(stalls)])
-    missing = stalls[((stalls["state"] == "missing") & (stalls["stalled_rank"] >= 0)).to_numpy()]
-    ranks = sorted({int(rank) for rank in missing["stalled_rank"]})
-    if not ranks:
-        return f"Stall: {tensors} stalled{during}."
-    lacking = {rank: _tensors(missing, rank) for rank in ranks}
-    last = missing[(missing["warning"] == missing["warning"].max()).to_numpy()]
-    apart = _pair_apart({rank: _tensors(last, rank) for rank in ranks})
-    if apart and not stalls["cut"].any():
-        (one, its), (other, theirs) = apart
-        return (
-            f"Stall{during.replace(' for', ' of', 1)}: ranks submitted different tensors "
-            f"(rank {one} not {_short(its)}, rank {other} not {_short(theirs)})."
-        )
-    number = units.counted(len(set().union(*lacking.values())), "tensor")
-    at_least = "at least " if stalls["cut"].any() else ""
-    return f"Stall: {ranks_named(ranks)} did not submit {at_least}{number}{during}."
-
-
-def _short(tensor: str) -> str:
-    """The end of a name, which distinguishes it."""
-    if len(tensor) <= _MOST_NAME_CHARACTERS:
-        return tensor
-    return f"\N{HORIZONTAL ELLIPSIS}{tensor[-_MOST_NAME_CHARACTERS:]}"
-
-
-def _tensors(missing: pd.DataFrame, rank: int) -> set[str]:
-    own = missing[(missing["stalled_rank"] == rank).to_numpy()]
-    return {str(tensor) for tensor in own["tensor"]}
-
-
-def _pair_apart(
-    lacking: Mapping[int, set[str]],
-) -> tuple[tuple[int, str], tuple[int, str]] | None:
-    """Two ranks of which each has submitted a tensor that the other has not: neither continues."""
-    stuck = [rank for rank, tensors in lacking.items() if tensors]
-    for place, one in enumerate(stuck):
-        for other in stuck[place + 1 :]:
-            only_one, only_other = lacking[one] - lacking[other], lacking[other] - lacking[one]
-            if only_one and only_other:
-                return (one, min(only_one)), (other, min(only_other))
-    return None
-
-
-def _missing_of_ready(stalls: pd.DataFrame) -> pd.DataFrame:
-    """Rows for ranks below the highest named one that are not among the ready ranks of a tensor.
-
-    Horovod up to 0.13 lists ready ranks, and does not state how many there are.
-    """
-    ready = stalls[(stalls["state"] == "ready").to_numpy()]
-    highest = int(stalls["stalled_rank"].max())
-    rows = []
-    for _, members in ready.groupby(["warning", "tensor"], observed=True, sort=False):
-        row = members.iloc[0].to_dict()
-        absent = set(range(highest + 1)) - {int(rank) for rank in members["stalled_rank"]}
-        rows += [{**row, "state": "missing", "stalled_rank": rank} for rank in sorted(absent)]
-    return pd.DataFrame(rows, columns=list(stalls.columns))
 
 
 def log_verdict(

@@ -22,7 +22,10 @@ _WAITED = re.compile(r"for more than (\d+(?:\.\d+)?) seconds")
 _OPERATION = re.compile(
     r"(?P<name>[^\s,\[\]:]\S*) \[(?P<state>missing|ready) ranks: (?P<ranks>[\d, ]+)\]"
 )
-_HEADLESS = re.compile(r"Stalled ops:|\[(?:missing|ready) ranks: \d")
+_HEADLESS = re.compile(
+    r"Stalled ops:|\[(?:missing|ready) ranks: \d|^(?:Missing|Stalled) ranks:\s*$|"
+    r"gathered or broadcasted by subset of ranks and"
+)
 _WANTED = anywhere(re.escape(OPENING), _HEADLESS.pattern)
 _RANK = re.compile(r"^(?P<rank>\d{1,9})(?P<fatal>!?): \[(?P<names>.*?)(?P<cut>,? ?\.\.\.)?\]\s*$")
 # Old Horovod broke its long line where its buffer ended, also within a list of ranks.
@@ -64,7 +67,8 @@ class StallWarnings(PartReader):
             text = text[text.find(OPENING) + len(OPENING) :]
         elif self._patience <= 0:
             # The beginning of the warning is cut off.
-            if log is None and not text.lstrip().startswith("Stalled ops:"):
+            starts = ("Stalled ops:", "Missing ranks:", "Stalled ranks:")
+            if log is None and not text.lstrip().startswith(starts) and not _waited(text) > 0:
                 return
             self._begin(text, log)
             begins = True

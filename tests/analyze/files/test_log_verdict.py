@@ -134,8 +134,13 @@ def stalled(*rows, state="missing", cut=False):
         # Ranks 1 and 2 have each submitted what the other lacks.
         (
             stalled((0, "a"), (1, "a"), (0, "b"), (2, "b")),
-            "Stall of at least 60.0 s: ranks submitted different tensors (rank 1 not a, rank 2 "
-            "not b).",
+            "Stall of at least 60.0 s: ranks submitted different tensors (rank 0 not a and 1 more, "
+            "rank 1 not a, rank 2 not b).",
+        ),
+        (
+            stalled(*((rank, "bcast.x") for rank in range(3)), (3, "grad.a"), (3, "grad.b")),
+            "Stall of at least 60.0 s: ranks submitted different tensors (ranks 0-2 not bcast.x, "
+            "rank 3 not grad.a and 1 more).",
         ),
         (
             stalled((0, "a"), (1, "a"), (0, "b")),

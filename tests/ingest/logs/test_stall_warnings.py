@@ -105,3 +105,29 @@ def test_the_waited_time_may_stand_in_the_next_line(tmp_path: Path) -> None:
     text = f"{STAMP}{broken}\nStalled ranks:\n6: [a.w, b ...]\n"
     tables, _ = read_part(StallWarnings, text, tmp_path)
     assert tables["stalls"]["waited_s"].tolist() == [60.0, 60.0]
+
+
+@pytest.mark.parametrize("title", ["Missing ranks:", "Stalled ranks:"])
+@pytest.mark.parametrize(
+    ("opening", "waited_s"),
+    [
+        (f"{STAMP}One or more ten[12/99]\nsubmitted to be reduced, gathered or broadcasted by "
+         "subset of ranks and are waiting for remainder of ranks for more than 60 seconds.\n",
+         60.0),
+        ("", None),
+    ],
+)  # fmt: skip
+def test_the_list_stands_behind_a_cut_opening_sentence(
+    tmp_path: Path, title: str, opening: str, waited_s: float | None
+) -> None:
+    text = f"{opening}[0]<stderr>:{title}\n[0]<stderr>:2: [a, b]\n[0]<stderr>:3: [a]\n"
+    tables, reader = read_part(StallWarnings, text, tmp_path)
+    rows = tables["stalls"]
+    assert [*zip(rows["stalled_rank"], rows["tensor"], strict=True)] == [
+        (2, "a"),
+        (2, "b"),
+        (3, "a"),
+    ]
+    assert set(rows["waited_s"].dropna()) == ({waited_s} if waited_s else set())
+    assert set(rows["warning"]) == {0}
+    assert reader.notes() == []
