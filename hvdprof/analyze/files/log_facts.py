@@ -85,7 +85,8 @@ def stall_facts(stalls: pd.DataFrame) -> list[Fact]:
 
 def incident_facts(incidents: pd.DataFrame) -> list[Fact]:
     """What went wrong first, and the processes whose end a launcher reports."""
-    first = incidents.iloc[0]
+    later = incidents[(incidents["kind"] == "later-end").to_numpy()]
+    first = incidents.drop(later.index if len(later) < len(incidents) else []).iloc[0]
     facts = [
         Fact("num_incidents", "lines that report trouble", len(incidents)),
         Fact("first_incident", f"first, in line {first['line']}", str(first["message"])),
@@ -93,6 +94,10 @@ def incident_facts(incidents: pd.DataFrame) -> list[Fact]:
     ends = incidents[incidents["kind"] == "process-end"]
     if len(ends):
         facts.append(Fact("process_end", "first end of a process", _end_of(ends.iloc[0])))
+    if len(later):
+        ends_of = [_end_of(row) for _, row in later.head(_MOST_NAMES).iterrows()]
+        more = [f"and {len(later) - _MOST_NAMES} more"] if len(later) > _MOST_NAMES else []
+        facts.append(Fact("later_ends", "ended after it", "\n".join([*ends_of, *more])))
     return facts
 
 

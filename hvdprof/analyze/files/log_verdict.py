@@ -17,6 +17,7 @@ _PROBLEMS = ("error", "warning")
 _HANGS = (BEHIND_RULE, TIMEOUT_RULE)
 # What follows from the failure of another rank or warns of one, never the failure itself.
 _CONSEQUENCES = (
+    "later-end",
     "internal-error",
     "shutdown",
     "background-loop",
@@ -220,9 +221,12 @@ def _reason(row: FrameRow) -> str:
     named = "a rank" if is_missing(row["failed_rank"]) else f"rank {row['failed_rank']}"
     code = 0 if is_missing(row["exit_code"]) else int(row["exit_code"])
     number = code - 128 if is_missing(row["signal"]) else int(row["signal"])
+    first = f", first of all ranks ({row['host']}, {row['failed_at']})" if row["host"] else ""
+    if is_missing(row["signal"]) and is_missing(row["exit_code"]):
+        return f"{named} failed{first}"
     if number in {int(sign) for sign in signal.Signals}:
-        return f"{named} was ended by {signal.Signals(number).name}"
-    return f"{named} ended with exit code {code}"
+        return f"{named} was ended by {signal.Signals(number).name}{first}"
+    return f"{named} ended with exit code {code}{first}"
 
 
 def _of_findings(problems: pd.DataFrame, gravity: Gravity) -> FileVerdict:

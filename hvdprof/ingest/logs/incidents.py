@@ -1,12 +1,15 @@
 """Lines of a job's output that show a failure: of Horovod, of its launchers, exceptions."""
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pandas as pd
 
 from hvdprof.ingest.logs.horovod_log import LONGEST_MESSAGE, LogHeader
 from hvdprof.ingest.logs.part_reader import PartReader
 from hvdprof.ingest.logs.stall_warnings import OPENING
-from hvdprof.ingest.text.line_filter import anywhere, matching_texts
+from hvdprof.ingest.text.line_filter import EVERY_LINE, anywhere, matching_texts
 from hvdprof.ingest.text.log_lines import PrintedLine
 from hvdprof.model.tables.log_tables import INCIDENTS
 from hvdprof.rundir.known_failures import OUT_OF_MEMORY, UNREACHABLE, USAGE_ERROR, process_exits
@@ -47,7 +50,8 @@ _KINDS = (
         r"^(?:\S+: line \d+: +\d+ )?(?:Segmentation fault|Aborted|Bus error) +\(core dumped\)",
     ),
     ("cancelled", r"slurmstepd: error: \*{3} \S+ \S+ ON \S+ CANCELLED AT "),
-    ("job-end", r"^Primary job +terminated normally, but \d+ process"),
+    # torchrun's own, of a rank that ended: its report follows.
+    ("job-end", r"^Primary job +terminated normally, but \d+ process|ChildFailedError: *$"),
     ("", r"^\s*raise "),
 )
 _EXCEPTION = re.compile(r"^ ?[A-Za-z_][\w.]*(?:Error|Exception|Interrupt): ")
@@ -61,9 +65,17 @@ _MAY_END = re.compile(
 _OPENS = re.compile(
     r"rocess |srun: |BAD TERMINATION|Root Cause|exitcode: |rank \d+ (?:died|exited)"
 )
-_WANTED = anywhere(_INCIDENT.pattern, _EXCEPTION.pattern, _MAY_END.pattern)
+_SECTION = re.compile(r"^\s*(?:Failures:|(?P<first>Root Cause \(first observed failure\):))\s*$")
+_ENTRY = re.compile(r"^\s*\[\d{1,7}\]:\s*$")
+_FIELD = re.compile(r"^\s*(?P<name>time|host|rank|exitcode) +: +(?P<value>\S+)")
+_RULE = re.compile(r"^\s*(?:={20,}|-{20,})\s*$")
+_WANTED = anywhere(
+    _INCIDENT.pattern, _EXCEPTION.pattern, _MAY_END.pattern, r"Failures:\s*$|Root Cause \(first"
+)
 # From this length on, asking RE2 first costs less than the many alternatives of ``re``.
 _LONG = 10_000
+_LONGEST_REPORT = 10_000
+"""Lines of a section of torchrun's report: eight for each rank."""
 
 
 @dataclass(slots=True)
@@ -72,6 +84,15 @@ class _BegunReport:
 
     number: int
     text: str
+
+
+@dataclass(slots=True)
+class _TorchrunReport:
+    """A section of torchrun's report: the first failure, or the others; its open entry."""
+
+    number: int
+    is_first: bool
+    fields: dict[str, str] = field(default_factory=dict)
 
 
 class Incidents(PartReader):
@@ -84,17 +105,18 @@ class Incidents(PartReader):
         super().__init__(file)
         self._header = LogHeader()
         self._begun: _BegunReport | None = None
+        self._torchrun: _TorchrunReport | None = None
 
     @property
     def wanted(self) -> str:
         """Lines that may show a failure or belong to the report of one."""
-        return _WANTED
+        return EVERY_LINE if self._torchrun else _WANTED
 
     def take(self, line: PrintedLine) -> None:
         """Look at the next line."""
         if len(line.text) > _LONG and not len(matching_texts([line.text], _WANTED)):
             return
-        if _MAY_END.search(line.text) and self._take_end(line):
+        if self._take_torchrun(line) or (_MAY_END.search(line.text) and self._take_end(line)):
             return
         kind = _kind_of(line.text)
         if not kind:
@@ -107,6 +129,54 @@ class Incidents(PartReader):
             rank=log.rank if log else line.rank,
             time_ns=log.time_ns if log else None,
         )
+
+    def tables(self) -> Mapping[str, pd.DataFrame]:
+        """INCIDENTS."""
+        self._end_entry()
+        return super().tables()
+
+    def kinds(self) -> list[str]:
+        """``output of a job`` where there is one."""
+        self._end_entry()
+        return super().kinds()
+
+    def _take_torchrun(self, line: PrintedLine) -> bool:
+        """A line of torchrun's report: one entry for each rank, the first failure at its end."""
+        section = _SECTION.match(line.text)
+        if section is not None or _RULE.match(line.text):
+            self._end_entry()
+            self._torchrun = (
+                _TorchrunReport(line.number, bool(section["first"])) if section else None
+            )
+            return section is not None
+        report = self._torchrun
+        if report is None or line.number - report.number > _LONGEST_REPORT:
+            self._torchrun = None
+            return False
+        if _ENTRY.match(line.text):
+            self._end_entry()
+        elif found := _FIELD.match(line.text):
+            report.fields[found["name"]] = found["value"]
+        return True
+
+    def _end_entry(self) -> None:
+        """Add what the open entry says; its end may be cut off."""
+        report = self._torchrun
+        if report is None or not report.fields.get("rank", "").isdecimal():
+            return
+        code = report.fields.get("exitcode", "")
+        number = int(code) if code.lstrip("-").isdecimal() else None
+        self._add(
+            report.number,
+            "process-end" if report.is_first else "later-end",
+            ", ".join(f"{name} {value}" for name, value in report.fields.items()),
+            failed_rank=int(report.fields["rank"]),
+            exit_code=number if number is not None and number >= 0 else None,
+            signal=-number if number is not None and number < 0 else None,
+            host=report.fields.get("host", ""),
+            failed_at=report.fields.get("time", ""),
+        )
+        report.fields = {}
 
     def _take_end(self, line: PrintedLine) -> bool:
         text = line.text.strip()
@@ -130,7 +200,7 @@ class Incidents(PartReader):
         self._begun = _BegunReport(number, text[-LONGEST_MESSAGE:])
         return False
 
-    def _add(self, number: int, kind: str, message: str, **values: int | None) -> None:
+    def _add(self, number: int, kind: str, message: str, **values: int | str | None) -> None:
         self.add(number, kind=kind, message=message.strip()[:LONGEST_MESSAGE], **values)
 
 

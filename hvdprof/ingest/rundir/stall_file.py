@@ -87,6 +87,8 @@ def _incident(record: StallLine, message: str) -> dict[str, object]:
         "failed_rank": whole(late[0]["rank"]) if len(late) == 1 else None,
         "exit_code": None,
         "signal": None,
+        "host": "",
+        "failed_at": "",
         "message": message,
         "cause": _cause(record),
     }

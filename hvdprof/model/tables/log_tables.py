@@ -103,8 +103,9 @@ INCIDENTS = Table(
             "kind",
             "category",
             "",
-            "process-end (of the launcher), exception, internal-error, shutdown, background-loop, "
-            "stall, stall-setting, cache-eviction, timeline-file, mpi, out-of-memory, usage (the "
+            "process-end (of the launcher), later-end (others in torchrun's report), exception, "
+            "internal-error, shutdown, background-loop, stall, stall-setting, cache-eviction, "
+            "timeline-file, mpi, out-of-memory, usage (the "
             "script rejects its arguments), nccl-tests, nccl-error, network-timeout, crash (of the "
             "process itself), cancelled (by Slurm), job-end (a launcher that names no rank) or "
             "adasum (a warning of Horovod's).",
@@ -117,6 +118,8 @@ INCIDENTS = Table(
         ),
         Column("exit_code", "Int32", "", "Exit code that the line names; missing where none."),
         Column("signal", "Int32", "", "Signal number that the line names; missing where none."),
+        Column("host", "category", "", "Host of the process in torchrun's report; else empty."),
+        Column("failed_at", "str", "", "Its time there, as printed; else empty."),
         Column("message", "str", "", "The line without prefixes, at most 500 characters."),
         Column(
             "cause",

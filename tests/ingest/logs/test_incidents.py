@@ -4,6 +4,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from hvdprof.api import analyze_files, load_run
 from hvdprof.ingest.logs.incidents import Incidents
 from tests.builders.places import CORPUS, needs_corpus
 from tests.builders.printed import read_part
@@ -115,3 +116,46 @@ def test_the_aborts_of_the_corpus(tmp_path: Path, name: str, rank: int, code: in
     ends = tables["incidents"].query("kind == 'process-end'")
     assert list(ends["failed_rank"]) == [rank]
     assert list(ends["exit_code"]) == [code]
+
+
+def entry(number: int, rank: int, code: str, time: str) -> str:
+    return (
+        f"[{number}]:\n  time      : {time}\n  host      : nodeA\n"
+        f"  rank      : {rank} (local_rank: {rank})\n  exitcode  : {code} (pid: 520)\n"
+        "  error_file: <N/A>\n  traceback : Signal received\n"
+    )
+
+
+REPORT = (
+    "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n"
+    f"{'=' * 60}\ntrain.py FAILED\n{'-' * 60}\nFailures:\n"
+    f"{entry(1, 3, '1', '2026-11-02_08:15:10')}{entry(2, 0, '-9', '2026-11-02_08:15:41')}{'-' * 60}\n"
+    "Root Cause (first observed failure):\n"
+)
+
+
+@pytest.mark.parametrize("tag", ["", "[default0]:"])
+def test_every_rank_of_a_report_of_torchrun(tmp_path: Path, tag: str) -> None:
+    text = f"{REPORT}{entry(0, 1, '1', '2026-11-02_08:15:10')}{'=' * 60}\n[1]:\n  rank : 7 of 9\n"
+    text = "".join(f"{tag}{line}\n" for line in text.splitlines())
+    rows = read_part(Incidents, text, tmp_path)[0]["incidents"]
+    ends = rows[rows["kind"].isin(["process-end", "later-end"])]
+    columns = ["kind", "failed_rank", "exit_code", "signal", "host", "failed_at"]
+    assert ends[columns].fillna(-1).to_numpy().tolist() == [
+        ["later-end", 3, 1, -1, "nodeA", "2026-11-02_08:15:10"],
+        ["later-end", 0, -1, 9, "nodeA", "2026-11-02_08:15:41"],
+        ["process-end", 1, 1, -1, "nodeA", "2026-11-02_08:15:10"],
+    ]
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_the_rank_that_failed_first_is_the_verdict(tmp_path: Path, is_cut: bool) -> None:
+    last = entry(0, 1, "1", "2026-11-02_08:15:10")
+    path = tmp_path / "job.out"
+    path.write_text(REPORT + (last[: last.index("  exitcode")] if is_cut else last))
+    (page,) = analyze_files(load_run(path)).files
+    how = "failed" if is_cut else "ended with exit code 1"
+    assert f": rank 1 {how}, first of all ranks (nodeA, 2026-11-02_08:15:10)." in page.verdict
+    (later,) = [fact.value for fact in page.facts if fact.name == "later_ends"]
+    assert later == "rank 3 with exit code 1\nrank 0 by signal 9"
