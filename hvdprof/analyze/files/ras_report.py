@@ -54,17 +54,21 @@ def ras_verdict(progress: pd.DataFrame, statements: pd.DataFrame) -> FileVerdict
     rows = _of_reports(progress)
     if rows.empty and statements.empty:
         return FileVerdict("")
+    # Ranks that leave a communicator differ in state: that is no error of theirs.
     silent = rows[(~rows["status"].isin(("", *_STATES))).to_numpy()]
-    dead = statements[statements["problem"].eq("DEAD").to_numpy()]
-    lost = dead if len(dead) else statements[_are_processes(statements)]
-    if len(lost) and (silent.empty or len(dead)):
-        return _of_processes(lost, "is dead" if len(dead) else "gives no data")
+    of_processes = statements["num_communicators"].isna() & statements["communicator"].eq("")
+    lost = statements[of_processes.to_numpy()]
+    is_dead = bool(lost["problem"].eq("DEAD").any())
+    if len(lost) and (silent.empty or is_dead):
+        lost = lost[lost["problem"].eq("DEAD").to_numpy()] if is_dead else lost
+        return _of_processes(lost, "dead" if is_dead else "without data")
     if len(silent):
-        return _of_ranks(silent)
+        return _of_ranks(silent, Gravity.ERROR)
     gap = _largest_gap(rows, statements)
     if gap is not None:
         return FileVerdict(_behind(gap), _RUNNING, Gravity.WARNING)
-    return _of_table(rows, statements)
+    states = rows[(rows["status"] != "").to_numpy()]
+    return _of_ranks(states, Gravity.WARNING) if len(states) else _of_table(rows, statements)
 
 
 def ras_facts(progress: pd.DataFrame, statements: pd.DataFrame) -> list[Fact]:
@@ -116,36 +120,21 @@ def _of_reports(progress: pd.DataFrame) -> pd.DataFrame:
     return progress[(progress["source"] == "ras").to_numpy()]
 
 
-def _are_processes(statements: pd.DataFrame) -> "pd.Series[bool]":
-    is_incomplete = statements["problem"].eq("INCOMPLETE")
-    return (
-        is_incomplete & statements["num_communicators"].isna() & statements["communicator"].eq("")
-    )
+def _of_processes(lost: pd.DataFrame, state: str) -> FileVerdict:
+    named = [_process(row) for row in lost.dropna(subset=["pid"]).to_dict("records")]
+    number = "1 job process" if len(named) < 2 else f"{len(named)} job processes"
+    first = f", {'first ' if len(named) > 1 else ''}{named[0]}" if named else ""
+    return FileVerdict(f"RAS: {number} {state}{first}. Fix: {_LOOK}.", gravity=Gravity.ERROR)
 
 
-def _of_processes(lost: pd.DataFrame, verb: str) -> FileVerdict:
-    named = lost.dropna(subset=["pid"])
-    if named.empty:
-        what = f"A process of the job {verb}"
-    elif len(named) == 1:
-        what = f"The process ({_process(named.iloc[0].to_dict())}) {verb}"
-    else:
-        plural = verb.replace("is ", "are ").replace("gives", "give")
-        what = f"{len(named)} processes {plural}, first {_process(named.iloc[0].to_dict())}"
-    return FileVerdict(f"{what}. Fix: {_LOOK}.", gravity=Gravity.ERROR)
-
-
-def _of_ranks(silent: pd.DataFrame) -> FileVerdict:
+def _of_ranks(silent: pd.DataFrame, gravity: Gravity) -> FileVerdict:
     """The ranks of one status in one communicator: of the first that the report names."""
     first = silent.iloc[0].to_dict()
     same = silent["group"].eq(first["group"]) & silent["status"].eq(first["status"])
     ranks = silent[same.to_numpy()]
-    is_one = len(set(ranks["rank"])) == 1
     verbs = _VERBS.get(str(first["status"]))
-    verb = verbs[not is_one] if verbs else f"reported: {first['status']}"
-    return FileVerdict(
-        f"{_who(ranks, str(first['group']))} {verb}. Fix: {_LOOK}.", gravity=Gravity.ERROR
-    )
+    verb = verbs[len(set(ranks["rank"])) > 1] if verbs else f"reported: {first['status']}"
+    return FileVerdict(f"{_who(ranks, str(first['group']))} {verb}. Fix: {_LOOK}.", gravity=gravity)
 
 
 def _who(rows: pd.DataFrame, communicator: str) -> str:

@@ -179,7 +179,7 @@ NAMED = "Rank 13 of communicator 5c0ffee1a2b3c4d5 (GPU 5, pid 4711 on 10.4.0.13)
         (
             "INCOMPLETE\n  Missing communicator data from 1 job process\n"
             "  Process 4711 on node 10.4.0.13 managing GPU 5\n\n",
-            "The process (GPU 5, pid 4711 on 10.4.0.13) gives no data.",
+            "RAS: 1 job process without data, GPU 5, pid 4711 on 10.4.0.13.",
         ),
         (
             "#0-0 (5c0ffee1a2b3c4d5) INCOMPLETE\n  Missing communicator data from 1 rank\n"
@@ -189,12 +189,17 @@ NAMED = "Rank 13 of communicator 5c0ffee1a2b3c4d5 (GPU 5, pid 4711 on 10.4.0.13)
         (
             "DEAD\n  1 job process is considered dead (unreachable via the RAS network)\n"
             f"  Process 4711 on node 10.4.0.13 managing GPU 5\n\n{COUNTS}",
-            "The process (GPU 5, pid 4711 on 10.4.0.13) is dead.",
+            "RAS: 1 job process dead, GPU 5, pid 4711 on 10.4.0.13.",
         ),
         (
             "#0-0 (5c0ffee1a2b3c4d5) ERROR\n  Asynchronous error on 1 rank\n"
             f"  Rank 13 reported Remote process error -- {BY_13}\n",
             f"{NAMED} reported: Remote process error.",
+        ),
+        (
+            "#0-0 (5c0ffee1a2b3c4d5) MISMATCH\n  Communicator ranks have different status\n"
+            f"  15 ranks have status RUNNING\n  Rank 13 has status ABORT -- {BY_13}\n",
+            f"{NAMED} reported: ABORT.",
         ),
     ],
 )
