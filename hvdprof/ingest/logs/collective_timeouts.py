@@ -41,7 +41,7 @@ _COMPLETED = re.compile(r"ast completed (?:NCCL )?work: (-?\d{1,18})(?!\d)(?=[,.
 _SIGNALLED = re.compile(r"dump signal due to a collective timeout from +rank (\d{1,7})\b")
 _HEAD = re.compile(r"ProcessGroupNCCL\.cpp:\d{1,6}\]")
 _ANY_HEAD = re.compile(r"\[rank\d|\[[EWIF]\d{0,4} |ProcessGroupNCCL\.cpp|NCCL (?:INFO|WARN)")
-_MOST_WRAPS = 5
+_MOST_WRAPS, _MOST_BETWEEN = 5, 64
 _WORLD = re.compile(
     r"(?i)(?<!local[_ ])(?<!parallel[_ ])(?<!group[_ ])world[_ ]?size\W{1,4}(\d{1,7})\b"
 )
@@ -75,6 +75,8 @@ class CollectiveTimeouts(PartReader):
     def take(self, line: PrintedLine) -> None:
         """Look at the next line."""
         self._worlds |= {int(size) for size in _WORLD.findall(line.text)}
+        for late in [one for one, record in self._open.items() if _is_over(record, line)]:
+            self._close(late)
         speaker = line.rank, line.host
         if line.rank is None and speaker not in self._open and self._open:
             # PyTorch's own tag stands before the first line alone.
@@ -201,6 +203,10 @@ class CollectiveTimeouts(PartReader):
 
     def _fresh(self, line: PrintedLine) -> dict[str, object]:
         return {"line": line.number, "message": line.text[:_LONGEST_MESSAGE].strip()}
+
+
+def _is_over(record: Sequence[PrintedLine], line: PrintedLine) -> bool:
+    return line.number - record[0].number > _MOST_BETWEEN
 
 
 def _joined(record: Sequence[PrintedLine]) -> str:

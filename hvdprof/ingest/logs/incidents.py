@@ -155,9 +155,11 @@ class Incidents(PartReader):
             return False
         if _ENTRY.match(line.text):
             self._end_entry()
-        elif found := _FIELD.match(line.text):
+            return True
+        found = _FIELD.match(line.text)
+        if found is not None:
             report.fields[found["name"]] = found["value"]
-        return True
+        return found is not None
 
     def _end_entry(self) -> None:
         """Add what the open entry says; its end may be cut off."""

@@ -159,7 +159,7 @@ def _is_np_possible(np: int, row: PartialRow) -> bool:
     if not np:
         return False
     algbw, busbw = (float(row.measured[0][name]) for name in ("alg", "bus"))
-    of_all = row.head.get("redop") not in (None, "none") and (row.head.get("root") or "-1") == "-1"
+    of_all = row.head.get("redop") not in (None, "none") and row.head.get("root") == "-1"
     factors = [2 * (np - 1) / np, (np - 1) / np, *([] if of_all else [1.0])]
     # Both are rounded to hundredths.
     return algbw < 1 or any(abs(busbw - factor * algbw) <= 0.02 * algbw for factor in factors)

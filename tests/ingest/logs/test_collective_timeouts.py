@@ -5,6 +5,8 @@ import pandas as pd
 import pytest
 
 from hvdprof.ingest.logs.collective_timeouts import CollectiveTimeouts
+from hvdprof.ingest.text.line_filter import EVERY_LINE
+from hvdprof.ingest.text.log_lines import PrintedLine
 from tests.builders.places import CORPUS, needs_corpus
 from tests.builders.printed import read_part
 
@@ -171,3 +173,11 @@ def test_the_rank_that_another_names_timed_out(tmp_path: Path) -> None:
 def test_the_world_size_that_the_output_states(tmp_path: Path, line: str, size: int | None) -> None:
     (row,) = rows_of(tmp_path, f"{line}\n{HEAD.format(rank=4)}{CAUGHT}\n")
     assert row["world_size"] == size
+
+
+def test_a_record_that_never_ends_is_given_up(tmp_path: Path) -> None:
+    reader = CollectiveTimeouts("job.out")
+    reader.take(PrintedLine(1, f"{HEAD.format(rank=4)}Watchdog caught", rank=4))
+    assert reader.wanted == EVERY_LINE
+    reader.take(PrintedLine(100, "loss 3.2", rank=5))
+    assert reader.wanted != EVERY_LINE

@@ -148,6 +148,12 @@ def test_every_rank_of_a_report_of_torchrun(tmp_path: Path, tag: str) -> None:
     ]
 
 
+def test_other_lines_behind_the_word_failures_stay_incidents(tmp_path: Path) -> None:
+    text = "Failures:\nTraceback (most recent call last):\nValueError: bad batch\n"
+    rows = read_part(Incidents, text, tmp_path)[0]["incidents"]
+    assert rows["message"].tolist() == ["ValueError: bad batch"]
+
+
 @pytest.mark.heavy
 @pytest.mark.parametrize("is_cut", [False, True])
 def test_the_rank_that_failed_first_is_the_verdict(tmp_path: Path, is_cut: bool) -> None:
