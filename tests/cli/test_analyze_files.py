@@ -120,7 +120,9 @@ def test_the_verdict_of_a_file_comes_before_its_name(tmp_path: Path) -> None:
     found, stream = analyze_files(load_run(tmp_path)), StringIO()
     render_files(found, stream, width=200)
     lines = stream.getvalue().splitlines()
-    assert lines[0].startswith("Rank 7 of communicator 27a079b828ff1a75 is behind")
+    assert lines[0].startswith(
+        "Rank 7 of communicator 27a079b828ff1a75 (GPU 7, pid 9 on 10.0.0.1) is behind"
+    )
     place = next(place for place, line in enumerate(lines) if "ras.txt" in line)
     assert "Caveat: " in lines[place - 1]
     assert "communicators" in lines[place + 1]
