@@ -1,6 +1,6 @@
 """The command line's entry: the list of commands, and errors turned into message and exit code.
 
-Tested in ``tests/cli/test_analyze.py``.
+Tested in ``tests/cli/test_main.py`` and ``tests/cli/test_analyze.py``.
 """
 
 import gc
@@ -16,28 +16,21 @@ from hvdprof.cli.terminal_stream import drop_output, open_streams
 from hvdprof.errors import HvdprofError
 from hvdprof.plain_text import printable_lines
 
-# In the order of a user's work, for --help.
-COMMANDS = (
-    "doctor",
-    "install-horovod",
-    "selftest",
-    "bench",
-    "run",
-    "net",
-    "attach",
-    "analyze",
-    "compare",
-    "tune",
-    "history",
-    "scaling",
-    "predict",
-    "convert",
-    "sql",
-    "report",
-    "dashboard",
-    "export",
-    "inject",
-)
+_GROUPS = {
+    "Measure: hvdprof run --np 1,2 -- python train.py": ("run", "bench", "tune", "inject"),
+    "Read files: hvdprof analyze timeline.json train.log": ("analyze", "attach", "convert", "sql"),
+    "Compare and predict: hvdprof predict runs/RUN --np 64": (
+        "compare",
+        "history",
+        "scaling",
+        "predict",
+    ),
+    "Show and share: hvdprof report runs/RUN -o report.html": ("dashboard", "report", "export"),
+    "Set up this machine: hvdprof doctor": ("doctor", "install-horovod", "net", "selftest"),
+}
+"""The titles in ``--help``, what one wants to do with an example, and their commands."""
+
+COMMANDS = tuple(command for commands in _GROUPS.values() for command in commands)
 """Each is a function in the module of its name in ``hvdprof.cli``."""
 
 _OBJECTS_PER_COLLECTION = 100_000
@@ -47,16 +40,19 @@ def build_app(commands: Sequence[str] = COMMANDS) -> typer.Typer:
     """The typer application with some commands; those of the others are not imported."""
     app = typer.Typer(
         name="hvdprof",
-        help="Timeline profiler and scaling-efficiency analyzer for Horovod.",
+        help="Timeline profiler and scaling-efficiency analyzer for Horovod.\n\n"
+        "`hvdprof help COMMAND` shows the options of a command.",
         no_args_is_help=True,
         add_completion=False,
         rich_markup_mode="markdown",
         pretty_exceptions_enable=False,
     )
     app.callback()(_root)
+    titles = {command: title for title, group in _GROUPS.items() for command in group}
     for command in commands:
         name = command.replace("-", "_")
-        app.command(command)(getattr(importlib.import_module(f"hvdprof.cli.{name}"), name))
+        function = getattr(importlib.import_module(f"hvdprof.cli.{name}"), name)
+        app.command(command, rich_help_panel=titles[command])(function)
     return app
 
 
@@ -68,7 +64,8 @@ def main() -> NoReturn:
     code: str | int | None = 0
     try:
         try:
-            build_app(_needed_commands(sys.argv[1:]))()
+            arguments = _with_help(sys.argv[1:])
+            build_app(_needed_commands(arguments))(arguments)
         except SystemExit as ended:
             code = ended.code
         sys.stdout.flush()
@@ -88,6 +85,11 @@ def main() -> NoReturn:
             # It has been said, or is less than what has been said.
             drop_output()
     sys.exit(code)
+
+
+def _with_help(arguments: list[str]) -> list[str]:
+    """``help COMMAND`` as ``COMMAND --help``; other arguments as they are."""
+    return [*arguments[1:2], "--help"] if arguments[:1] == ["help"] else arguments
 
 
 def _needed_commands(arguments: Sequence[str]) -> Sequence[str]:

@@ -36,7 +36,7 @@ def test_every_command_and_make_target_on_a_page_exists() -> None:
         text = page.read_text(encoding="utf-8")
         commands = re.findall(r"(?:`|\$ )(?:\.venv/bin/)?hvdprof ([a-z][a-z-]+)(?![\w:-])", text)
         targets = re.findall(r"(?:`|\$ )make ([a-z][a-z-]*)", text)
-        missing = (set(commands) - set(NAMES)) | (set(targets) - own_targets)
+        missing = (set(commands) - {*NAMES, "help"}) | (set(targets) - own_targets)
         unknown += [f"{page.name}: {name}" for name in sorted(missing)]
     assert unknown == []
 

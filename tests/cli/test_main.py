@@ -1,0 +1,44 @@
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from hvdprof.cli.main import COMMANDS, build_app, main
+
+
+def printed(capsys, monkeypatch, *arguments):
+    monkeypatch.setattr(sys, "argv", ["hvdprof", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    return ended.value.code, capsys.readouterr()
+
+
+def test_help_groups_the_commands_each_group_with_an_example():
+    text = CliRunner().invoke(build_app(), ["--help"]).stdout
+    titles = [line.strip("╭─╮ ") for line in text.splitlines() if line.startswith("╭─")]
+    assert [title.partition(": ")[0] for title in titles] == [
+        "Options",
+        "Measure",
+        "Read files",
+        "Compare and predict",
+        "Show and share",
+        "Set up this machine",
+    ]
+    examples = [title.partition(": hvdprof ")[2].split()[0] for title in titles[1:]]
+    groups = text.split("╭─")[2:]
+    for example, group in zip(examples, groups, strict=True):
+        assert f"│ {example} " in group
+    assert all(text.count(f"│ {command} ") == 1 for command in COMMANDS)
+
+
+@pytest.mark.parametrize("words", [["help"], ["help", "sql"], ["help", "install-horovod"]])
+def test_help_is_a_command_too(capsys, monkeypatch, words):
+    asked = printed(capsys, monkeypatch, *words)
+    assert asked == printed(capsys, monkeypatch, *words[1:], "--help")
+    assert asked[0] == 0
+
+
+def test_help_of_an_unknown_command_names_it(capsys, monkeypatch):
+    code, output = printed(capsys, monkeypatch, "help", "analyse")
+    assert code == 2
+    assert "No such command 'analyse'" in output.err
