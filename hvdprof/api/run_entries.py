@@ -19,7 +19,7 @@ from hvdprof.rundir.manifest import NOT_ENDED, Manifest
 from hvdprof.rundir.run_lock import Writer, is_written
 
 if TYPE_CHECKING:
-    from hvdprof.model.run import RunEntry
+    from hvdprof.model.run import RunEntry as RunEntry
 
 MOST_CACHED = 5_000
 

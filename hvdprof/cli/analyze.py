@@ -8,6 +8,7 @@ import typer
 
 from hvdprof import api
 from hvdprof.cli.measuring.choice import format_option
+from hvdprof.cli.measuring.chosen_run import chosen_paths
 from hvdprof.cli.measuring.written_output import Render, force_option, output_option, show_or_write
 from hvdprof.cli.progress.load_progress import load_progress
 from hvdprof.errors import UsageError
@@ -20,14 +21,14 @@ if TYPE_CHECKING:
 
 def analyze(
     paths: Annotated[
-        list[Path],
+        list[Path] | None,
         typer.Argument(
-            metavar="PATH...",
+            metavar="[PATH]...",
             help="Run directory, or timelines, logs and benchmark output; archives of them; - for "
-            "standard input.",
+            "standard input; the newest run in ./runs when not given.",
             show_default=False,
         ),
-    ],
+    ] = None,
     format_: Annotated[
         Format | None,
         format_option(
@@ -56,6 +57,7 @@ def analyze(
     are recognised by their content; the result names the kind of each file, its facts, and the
     questions that it cannot answer.
     """
+    paths = chosen_paths(paths, "hvdprof analyze RUN")
     of_run = len(paths) == 1 and api.is_run_directory(paths[0])
     if section:
         _print_sections(paths, section, is_terminal=of_run and not (format_ or output))

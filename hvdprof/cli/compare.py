@@ -9,6 +9,7 @@ import typer
 from hvdprof import api
 from hvdprof.api.options import CompareOptions
 from hvdprof.cli.measuring.choice import format_option, margin_of
+from hvdprof.cli.measuring.chosen_run import chosen_pair
 from hvdprof.cli.measuring.given_options import given_options
 from hvdprof.cli.measuring.idle import wait_for_idle
 from hvdprof.cli.measuring.option_signature import takes
@@ -122,6 +123,7 @@ def _two_paths(options: CompareOptions, context: typer.Context) -> tuple[Path, P
     """The two runs of a comparison that measures nothing.
 
     Raises:
+        UnreadableInputError: A folder holds too many.
         UsageError: There are not two, or options of a measurement are given without ``--run``.
     """
     allowed = {"command", "margin", "fail_on", "format_", "report", "force", "silent"}
@@ -131,12 +133,7 @@ def _two_paths(options: CompareOptions, context: typer.Context) -> tuple[Path, P
             f"{', '.join(given)} is for a comparison that measures.",
             hint="Add --run and a script: hvdprof compare --run --np 2 -- python train.py",
         )
-    if len(options.command) != 2:
-        raise UsageError(
-            f"Two runs are compared, not {len(options.command)}.",
-            hint="hvdprof compare runs/before runs/after",
-        )
-    return Path(options.command[0]), Path(options.command[1])
+    return chosen_pair([Path(word) for word in options.command])
 
 
 def _raise_for(comparison: "api.Comparison", *, fails_open: bool) -> None:

@@ -1,5 +1,6 @@
 """`hvdprof convert`: the tables of a run or of any files as Parquet, CSV or JSON."""
 
+import shlex
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -7,16 +8,13 @@ from typing import Annotated
 import typer
 
 from hvdprof import api
+from hvdprof.cli.measuring.chosen_run import chosen_paths
 from hvdprof.cli.progress.load_progress import load_progress
 from hvdprof.errors import UsageError
 from hvdprof.report.tables.table_format import TableFormat
 
 
 def convert(
-    paths: Annotated[
-        list[Path],
-        typer.Argument(help="Run directory, or files and folders of files.", show_default=False),
-    ],
     output: Annotated[
         Path,
         typer.Option(
@@ -26,6 +24,15 @@ def convert(
             show_default=False,
         ),
     ],
+    paths: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[PATH]...",
+            help="Run directory, or files and folders of files; the newest run in ./runs when not "
+            "given.",
+            show_default=False,
+        ),
+    ] = None,
     table: Annotated[
         str | None,
         typer.Option("--table", help="Only this table, into one file.", show_default=False),
@@ -54,6 +61,7 @@ def convert(
             f"One table cannot be written to {output}: its name chooses no format.",
             hint=f"End it in {', '.join(by_ending)}, or add --format.",
         )
+    paths = chosen_paths(paths, f"hvdprof convert RUN -o {shlex.quote(str(output))}")
     with load_progress(paths) as progress:
         tables = api.load_tables(paths, progress=progress)
     if table is not None and chosen is not None:

@@ -11,7 +11,9 @@ from typing import Annotated
 import typer
 
 from hvdprof import api
+from hvdprof.cli.measuring.chosen_run import RUNS, run_line
 from hvdprof.errors import MissingExtraError, UnreadableInputError
+from hvdprof.units import counted
 
 _OWN_PACKAGES = ("hvdprof",)
 
@@ -60,8 +62,12 @@ def dashboard(
     The pages load nothing from the network. The server listens on this machine alone unless
     --host names another address. The printed address carries a token: who has it sees the runs.
     """
-    paths, watched = _split(runs or [Path("runs")])
+    paths, watched = _split(runs or [RUNS])
     sys.stderr.writelines(_notes(watched))
+    if not runs and (here := api.list_runs(RUNS)):
+        sys.stderr.write(
+            f"hvdprof: {counted(len(here), 'run')} in ./{RUNS}, newest {run_line(here[0])}\n"
+        )
     try:
         from hvdprof.dashboards.access import Access
         from hvdprof.dashboards.app import serve

@@ -8,6 +8,7 @@ import typer
 
 from hvdprof import api
 from hvdprof.cli.measuring.choice import format_option
+from hvdprof.cli.measuring.chosen_run import chosen_paths
 from hvdprof.cli.progress.load_progress import load_progress
 from hvdprof.errors import UnreadableInputError, UsageError
 from hvdprof.report.format_names import TraceFormat
@@ -16,15 +17,6 @@ _ENDINGS = (".json", ".json.gz")
 
 
 def export(
-    paths: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="PATH...",
-            help="Run directory; dumps of PyTorch's Flight Recorder or verbose logs of NCCL's "
-            "Inspector, of all ranks of a job; or one SQLite export of Nsight Systems.",
-            show_default=False,
-        ),
-    ],
     output: Annotated[
         Path,
         typer.Option(
@@ -35,6 +27,16 @@ def export(
             show_default=False,
         ),
     ],
+    paths: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[PATH]...",
+            help="Run directory; dumps of PyTorch's Flight Recorder or verbose logs of NCCL's "
+            "Inspector, of all ranks of a job; or one SQLite export of Nsight Systems. "
+            "The newest run in ./runs when not paths.",
+            show_default=False,
+        ),
+    ] = None,
     format_: Annotated[
         TraceFormat,
         format_option(
@@ -73,6 +75,7 @@ def export(
             f"{' nor '.join(_ENDINGS)}.",
             hint="hvdprof export RUN -o trace.json.gz",
         )
+    paths = chosen_paths(paths, "hvdprof export RUN -o trace.json.gz")
     if len(paths) > 1 or _is_something_else(paths[0]):
         _export_files(paths, output, format_, pass_id, model, force=force)
         return

@@ -9,6 +9,7 @@ import typer
 from hvdprof import api
 from hvdprof.api.options import OUTPUT, PredictOptions
 from hvdprof.cli.measuring.choice import format_option
+from hvdprof.cli.measuring.chosen_run import run_of
 from hvdprof.cli.measuring.given_options import given_options
 from hvdprof.cli.measuring.option_signature import takes
 from hvdprof.cli.measuring.shown_forecast import forecast_renderer, throughput_forecast_renderer
@@ -90,8 +91,9 @@ def predict(
     elif table is not None:
         render = _of_table(options, table, unit, format_)
     elif runs:
-        found = _of_run(options, runs[0])
-        render = forecast_renderer(found, format_, run=shlex.quote(str(runs[0])), price=price)
+        run = run_of(runs[0], "hvdprof predict RUN --np 64")
+        found = _of_run(options, run)
+        render = forecast_renderer(found, format_, run=shlex.quote(str(run)), price=price)
     else:
         render = forecast_renderer(api.predict_stated(options), format_, price=price)
     show_or_write(render, output, overwrite=force)

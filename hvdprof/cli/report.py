@@ -8,6 +8,7 @@ import typer
 
 from hvdprof import api
 from hvdprof.cli.measuring.choice import format_option
+from hvdprof.cli.measuring.chosen_run import chosen_paths
 from hvdprof.cli.measuring.written_output import Render, show_or_write
 from hvdprof.cli.progress.load_progress import load_progress
 from hvdprof.errors import UsageError
@@ -18,12 +19,14 @@ if TYPE_CHECKING:
 
 
 def report(
-    run: Annotated[
-        Path,
+    path: Annotated[
+        Path | None,
         typer.Argument(
-            metavar="PATH", help="Run directory, or any file or folder.", show_default=False
+            metavar="[PATH]",
+            help="Run directory, or any file or folder; the newest run in ./runs when not given.",
+            show_default=False,
         ),
-    ],
+    ] = None,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -57,6 +60,7 @@ def report(
     chosen = format_ or (Format.MARKDOWN if output is None else _format_of(output, figure))
     if output is None and chosen is Format.HTML:
         raise UsageError("An HTML report needs a file.", hint="hvdprof report RUN -o report.html")
+    (run,) = chosen_paths([path] if path else None, "hvdprof report RUN -o report.html")
     with load_progress([run]) as progress:
         loaded = api.load_run(run, progress=progress)
         if figure is not None and output is not None:

@@ -1,5 +1,6 @@
 """`hvdprof sql`: SQL queries on the tables of a run or of any file."""
 
+import re
 import sys
 from collections.abc import Callable
 from enum import StrEnum
@@ -10,11 +11,14 @@ import typer
 
 from hvdprof import api
 from hvdprof.cli.measuring.choice import format_option
+from hvdprof.cli.measuring.chosen_run import chosen_paths
 from hvdprof.cli.progress.load_progress import load_progress
 from hvdprof.errors import UsageError
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+_STATEMENT = re.compile(r"\s*(?:SELECT|WITH|FROM)\s", re.IGNORECASE)
 
 
 class ResultFormat(StrEnum):
@@ -27,9 +31,13 @@ class ResultFormat(StrEnum):
 
 def sql(
     path: Annotated[
-        Path,
-        typer.Argument(help="Run directory, file, or folder of files.", show_default=False),
-    ],
+        str | None,
+        typer.Argument(
+            help="Run directory, file, or folder of files; the newest run in ./runs when not "
+            "given.",
+            show_default=False,
+        ),
+    ] = None,
     statement: Annotated[
         str | None, typer.Argument(help="One SELECT in DuckDB's SQL.", show_default=False)
     ] = None,
@@ -64,6 +72,8 @@ def sql(
     from hvdprof.report.tables.query_result import render_catalogue
     from hvdprof.report.tables.table_query import query
 
+    if path and statement is None and _STATEMENT.match(path):
+        path, statement = None, path
     if (statement is None) != list_tables:
         raise UsageError(
             "Give one statement, or --tables.",
@@ -74,8 +84,9 @@ def sql(
         if not 0.01 <= value <= 1e9:
             raise UsageError(f"{name} {value:g}: give 0.01 or more, at most 1e9.")
     chosen = format_ or _format_of(output)
-    with load_progress([path]) as progress:
-        tables = api.load_tables([path], progress=progress)
+    paths = chosen_paths([Path(path)] if path else None, "hvdprof sql RUN --tables")
+    with load_progress(paths) as progress:
+        tables = api.load_tables(paths, progress=progress)
     if statement is None:
         render_catalogue(tables, sys.stdout)
         return

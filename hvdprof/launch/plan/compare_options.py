@@ -74,8 +74,9 @@ class CompareOptions(ScriptOptions):
 
     command: tuple[str, ...] = option(
         (),
-        "RUN_A RUN_B: run directories, or tables of ranks and speeds. With --run one script after "
-        "`--`, or two: `-- python a.py --against -- python b.py`.",
+        "RUN_A RUN_B: run directories, or tables of ranks and speeds; those not "
+        "given are the newest in ./runs. With --run one script after `--`, or two: `-- python a.py "
+        "--against -- python b.py`.",
         panel=DESIGN,
     )
     run: bool = option(
