@@ -10,8 +10,10 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 import typer
+from typer.core import TyperCommand
 
 from hvdprof import __version__
+from hvdprof.cli.measuring.command_words import StartsCommand
 from hvdprof.cli.terminal_stream import drop_output, open_streams
 from hvdprof.errors import HvdprofError
 from hvdprof.plain_text import printable_lines
@@ -33,6 +35,9 @@ _GROUPS = {
 COMMANDS = tuple(command for commands in _GROUPS.values() for command in commands)
 """Each is a function in the module of its name in ``hvdprof.cli``."""
 
+_STARTING = ("run", "tune", "inject", "compare")
+"""Those that start a command of the user."""
+
 _OBJECTS_PER_COLLECTION = 100_000
 
 
@@ -52,7 +57,8 @@ def build_app(commands: Sequence[str] = COMMANDS) -> typer.Typer:
     for command in commands:
         name = command.replace("-", "_")
         function = getattr(importlib.import_module(f"hvdprof.cli.{name}"), name)
-        app.command(command, rich_help_panel=titles[command])(function)
+        kind = StartsCommand if command in _STARTING else TyperCommand
+        app.command(command, cls=kind, rich_help_panel=titles[command])(function)
     return app
 
 

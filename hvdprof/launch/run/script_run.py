@@ -1,5 +1,6 @@
 """Prepares the run of a training that is the user's: a script, or a function from Python."""
 
+import shlex
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -180,14 +181,17 @@ def sizes_of(options: RunOptions) -> tuple[int, ...]:
     if options.np is not None:
         return parse_sizes(options.np)
     if not options.is_elastic:
-        raise _incomplete()
+        raise _incomplete(options)
     return (options.least_np,)
 
 
-def _incomplete() -> UsageError:
+def _incomplete(options: RunOptions) -> UsageError:
+    np = options.np if isinstance(options.np, str) else "1,2"
+    missing = [] if options.np else ["the number of ranks (--np)"]
+    missing += [] if options.command else ["the script"]
     return UsageError(
-        "The number of ranks and the script are required.",
-        hint="hvdprof run --np 1,2 -- python train.py",
+        f"Missing: {' and '.join(missing)}.",
+        hint=f"hvdprof run --np {np} -- {shlex.join(options.command) or 'python train.py'}",
     )
 
 
@@ -227,7 +231,7 @@ def check_run_options(options: RunOptions) -> None:
         StorageError: The working directory was deleted.
     """
     if not options.command:
-        raise _incomplete()
+        raise _incomplete(options)
     require_working_directory()
     options, _ = started_by_torchrun(options)
     check_torchrun(options)

@@ -72,8 +72,8 @@ def prepared(**changes):
     [
         ({"command": ("train.py",)}, UsageError, "-- python path/to/train.py"),
         ({"command": ("no-such-program",)}, EnvironmentNotReadyError, "PATH"),
-        ({"command": ()}, UsageError, "--np 1,2 -- python train.py"),
-        ({"np": None}, UsageError, "--np 1,2 -- python train.py"),
+        ({"command": ()}, UsageError, "--np 2 -- python train.py"),
+        ({"np": None}, UsageError, f"--np 1,2 -- {sys.executable} train.py"),
         ({"min_np": 1}, UsageError, "--host-discovery-script"),
         ({"hosts": "h1:"}, UsageError, "server1:4"),
         ({"stall_warn_s": 60, "stall_kill_s": 30}, UsageError, "reported first"),
