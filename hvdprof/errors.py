@@ -9,7 +9,7 @@ HvdprofError                     exit 1   any failure without a class of its own
 |-- StorageError                 exit 7   a file could not be written, or would be overwritten
 |-- BuildFailedError             exit 8   Horovod could not be built
 |-- RegressedError               exit 20  a gate of a comparison failed
-|-- InconclusiveError            exit 21  a gate could not be decided, and --fail-on inconclusive
+|-- InconclusiveError            exit 21  a gate could not be decided, without --allow-inconclusive
 |-- NotComparableError           exit 22  two runs cannot be compared
 |-- SelftestFailedError          exit 23  an injected fault was not found, or something else was
 `-- InterruptedRunError          exit 130 Ctrl-C or SIGTERM; what was measured is kept

@@ -80,11 +80,14 @@ def compare(
         level: Accepted probability of a wrong outcome, one-sided.
 
     Raises:
-        UsageError: A condition cannot be read, or the margin is not between 0 and 1.
+        UsageError: A condition cannot be read, the margin is not between 0 and 1, or both are one.
         UnreadableInputError: A path holds nothing to compare, or both have no cell in common.
     """
     rules = comparison_rules(margin, fail_on, force=force, level=level)
-    return compare_by_rules(Path(first), Path(second), rules)
+    one, other = Path(first), Path(second)
+    if one.resolve() == other.resolve():
+        raise UsageError(f"{one} is on both sides: a run equals itself.", hint="Name two runs.")
+    return compare_by_rules(one, other, rules)
 
 
 def compare_analyses(

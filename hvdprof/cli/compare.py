@@ -45,11 +45,14 @@ def compare(
             "--fail-on",
             metavar="CONDITION",
             help="Exit with 20 if a metric is worse by more than this, such as `step_time>2%` or "
-            "`efficiency<-2pt`; `inconclusive` exits with 21 if that is undecided. Can be given "
-            "several times.",
+            "`efficiency<-2pt`, and with 21 if that is undecided; `inconclusive` without a metric "
+            "for the comparison itself. Can be given several times.",
             show_default=False,
         ),
     ] = None,
+    allow_inconclusive: Annotated[
+        bool, typer.Option("--allow-inconclusive", help="Exit with 0 if it is undecided.")
+    ] = False,
     format_: Annotated[
         ComparisonFormat | None,
         format_option(
@@ -105,7 +108,7 @@ def compare(
     show_or_write(lambda file: RENDERERS[chosen](comparison, file), report, overwrite=force)
     if failure is not None:
         raise failure
-    _raise_for(comparison, fails_open=len(conditions) < len(fail_on or []))
+    _raise_for(comparison, fails_open=bool(fail_on) and not allow_inconclusive)
 
 
 def _measured(pair: "api.PairedMeasurement") -> HvdprofError | None:
@@ -126,7 +129,16 @@ def _two_paths(options: CompareOptions, context: typer.Context) -> tuple[Path, P
         UnreadableInputError: A folder holds too many.
         UsageError: There are not two, or options of a measurement are given without ``--run``.
     """
-    allowed = {"command", "margin", "fail_on", "format_", "report", "force", "silent"}
+    allowed = {
+        "command",
+        "margin",
+        "fail_on",
+        "allow_inconclusive",
+        "format_",
+        "report",
+        "force",
+        "silent",
+    }
     given = given_options(context, allowed)
     if given:
         raise UsageError(
@@ -161,8 +173,13 @@ def _raise_for(comparison: "api.Comparison", *, fails_open: bool) -> None:
             f"The gate cannot be judged: no cell of both runs has {names}.",
             hint="hvdprof analyze RUN shows what a run has; efficiency needs a baseline: --np 1,2.",
         )
-    judged = [result.outcome for result in comparison.gate] or [comparison.outcome]
-    if fails_open and api.ComparisonOutcome.INCONCLUSIVE in judged:
+    judged = {result.condition.text: result.outcome for result in comparison.gate}
+    judged = judged or {"the comparison": comparison.outcome}
+    undecided = [
+        text for text, found in judged.items() if found is api.ComparisonOutcome.INCONCLUSIVE
+    ]
+    if fails_open and undecided:
         raise InconclusiveError(
-            "The comparison is inconclusive.", hint="Measure more launches of both runs."
+            f"Inconclusive: {'; '.join(undecided)}.",
+            hint="Measure more launches of both runs, or add --allow-inconclusive.",
         )

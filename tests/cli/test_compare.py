@@ -52,11 +52,22 @@ def test_a_condition_that_holds_passes(slower):
 
 
 @pytest.mark.slow
-def test_an_undecided_gate_fails_only_where_asked(slower):
-    assert invoke(*slower, "--fail-on", "step_time>10%").exit_code == 0
-    with pytest.raises(InconclusiveError) as error:
-        invoke(*slower, "--fail-on", "step_time>10%", "--fail-on", "inconclusive")
+def test_an_undecided_gate_fails_unless_that_is_allowed(slower):
+    undecided = ("--fail-on", "step_time>10%")
+    with pytest.raises(InconclusiveError, match=r"^Inconclusive: step_time>10%\.") as error:
+        invoke(*slower, *undecided)
     assert error.value.exit_code == 21
+    with pytest.raises(InconclusiveError):
+        invoke(*slower, *undecided, "--fail-on", "inconclusive")
+    assert invoke(*slower, *undecided, "--allow-inconclusive").exit_code == 0
+
+
+@pytest.mark.slow
+def test_one_run_on_both_sides_is_refused(slower, tmp_path):
+    (tmp_path / "link").symlink_to(slower[0])
+    for other in (slower[0], tmp_path / "link"):
+        with pytest.raises(UsageError, match="is on both sides"):
+            invoke(slower[0], other)
 
 
 @pytest.mark.slow

@@ -196,7 +196,7 @@ def test_tables_of_throughputs_are_compared_by_their_repeats(tmp_path):
 
 def test_a_folder_that_is_no_run_is_refused(tmp_path):
     with pytest.raises(UnreadableInputError, match="not a run directory"):
-        compare(tmp_path, tmp_path)
+        compare(tmp_path, tmp_path.parent)
     with pytest.raises(UsageError, match="margin"):
         compare(tmp_path, tmp_path, margin=0.0)
 
