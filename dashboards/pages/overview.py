@@ -221,7 +221,7 @@ def _not_measured(page: Page) -> dmc.Paper | None:
     failed = [
         dmc.Stack(
             [
-                dmc.Text(f"{cell.what}: {cell.reason}"),
+                dmc.Text(cell.text),
                 *([_code("\n".join(cell.lines))] if cell.lines else []),
             ],
             gap=4,

@@ -3,7 +3,7 @@
 import re
 import signal
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 # Of the kernel, Slurm, Kubernetes and shells.
 OUT_OF_MEMORY = (
@@ -23,6 +23,11 @@ UNREACHABLE = r"are unable to reach each other for"
 
 HOROVODRUN_EXIT = re.compile(r"Process (?P<rank>\d+) exit with status code (?P<code>\d+)")
 """The line of ``horovodrun --gloo``, elastic or not, for each process that failed."""
+
+USE_TORCHRUN = "start it with torchrun: hvdprof run --launcher torchrun"
+"""What to do about a script of torch.distributed that Horovod's launcher started."""
+
+_OF_TORCHRUN = r"(?:(?:LOCAL_)?(?:RANK|WORLD_SIZE)|MASTER_(?:ADDR|PORT))"
 
 _DESCRIBED_SIGNALS = {
     "Hangup": 1,
@@ -90,11 +95,22 @@ _PATTERNS = (
 
 @dataclass(frozen=True, slots=True)
 class KnownCause:
-    """A pattern in the reason of a failure or in what was printed, its cause, and what to do."""
+    """A pattern in the reason of a failure or in what was printed, its cause, and what to do.
+
+    ``{name}`` in cause and action stands for that group of the pattern. ``fails_again`` says that
+    the same launch fails again until something is changed, ``in_reason`` that a printed line does
+    not show it: programs that go on print the same.
+    """
 
     pattern: re.Pattern[str]
     cause: str
     action: str
+    fails_again: bool = False
+    in_reason: bool = False
+
+
+def _error(pattern: str, cause: str, action: str, *, fails_again: bool = True) -> KnownCause:
+    return KnownCause(re.compile(pattern), cause, action, fails_again, in_reason=True)
 
 
 KNOWN_CAUSES = (
@@ -111,12 +127,56 @@ KNOWN_CAUSES = (
     KnownCause(
         re.compile(r"CUDA out of memory|OutOfMemoryError"),
         "the GPU has too little memory",
-        "lower the batch size",
+        "lower the batch size; nvidia-smi shows what else uses it",
     ),
     KnownCause(
         re.compile(USAGE_ERROR),
         "the script rejects its arguments",
         "correct them; the script lists its options with --help",
+        fails_again=True,
+    ),
+    _error(
+        rf"environment variable {_OF_TORCHRUN} expected, but not set|KeyError: '{_OF_TORCHRUN}'",
+        "the script expects the variables of torchrun",
+        USE_TORCHRUN,
+    ),
+    _error(
+        r"No module named '?horovod\b",
+        "Horovod is not installed for the Python of the ranks",
+        "hvdprof install-horovod",
+    ),
+    _error(
+        r"No module named '?(?P<module>\w+)",
+        "the Python of the ranks has no module {module}",
+        "python -m pip install its package, or add its folder to PYTHONPATH",
+    ),
+    _error(
+        r"ImportError: cannot import name .* from (?:.*module )?'(?P<module>[\w.]+)'",
+        "{module} is of another version, or another file of its name is in the way",
+        "see which it is: python -c 'import {module}; print({module}.__file__)'",
+    ),
+    _error(
+        r"ImportError: (?P<file>\S+): cannot open shared object file",
+        "the loader does not find this library",
+        "add its folder to LD_LIBRARY_PATH; ldconfig -p lists what it finds",
+    ),
+    _error(
+        r"FileNotFoundError: \[Errno 2\] [^']*'(?P<path>[^'{}]+)'",
+        "no such file where the rank runs; a relative path begins where hvdprof was started",
+        "check it: ls -d '{path}'",
+        fails_again=False,
+    ),
+    _error(
+        r"[Aa]ddress already in use|EADDRINUSE",
+        "another process listens at this port, perhaps another launch of this run",
+        "add --no-interleave; else end the process that ss -ltnp names",
+        fails_again=False,
+    ),
+    _error(
+        r"Too many open files|received 0 items of ancdata",
+        "a limit of this user is reached: open files",
+        "raise it: ulimit -n 65536",
+        fails_again=False,
     ),
     KnownCause(
         re.compile(UNREACHABLE),
@@ -159,10 +219,15 @@ KNOWN_CAUSES = (
 
 def known_cause(reason: str, printed: Iterable[str] = ()) -> KnownCause | None:
     """The first known cause that the reason shows, else that a printed line shows."""
-    for text in (reason, *printed):
+    for place, text in enumerate((reason, *printed)):
         for known in KNOWN_CAUSES:
-            if known.pattern.search(text):
-                return known
+            if place and known.in_reason:
+                continue
+            if match := known.pattern.search(text):
+                named = match.groupdict()
+                return replace(
+                    known, cause=known.cause.format(**named), action=known.action.format(**named)
+                )
     return None
 
 

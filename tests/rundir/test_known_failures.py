@@ -2,6 +2,7 @@ import pytest
 
 from hvdprof.rundir.known_failures import (
     KNOWN_CAUSES,
+    USE_TORCHRUN,
     ProcessExit,
     known_cause,
     process_exits,
@@ -56,6 +57,67 @@ def test_known_causes_come_with_what_to_do(reason: str, cause: str, action: str)
     assert cause in known[0].cause
     assert action in known[0].action
     assert with_known_cause(reason) == f"{reason} ({known[0].cause}; {known[0].action})"
+
+
+@pytest.mark.parametrize(
+    ("error", "cause", "action"),
+    [
+        (
+            "ValueError: Error initializing torch.distributed using env:// rendezvous: environment "
+            "variable MASTER_ADDR expected, but not set",
+            "the script expects the variables of torchrun",
+            USE_TORCHRUN,
+        ),
+        ("KeyError: 'LOCAL_RANK'", "the script expects the variables of torchrun", USE_TORCHRUN),
+        (
+            "ModuleNotFoundError: No module named 'apex.optimizers'",
+            "the Python of the ranks has no module apex",
+            "python -m pip install its package, or add its folder to PYTHONPATH",
+        ),
+        (
+            "ModuleNotFoundError: No module named 'horovod'",
+            "Horovod is not installed for the Python of the ranks",
+            "hvdprof install-horovod",
+        ),
+        (
+            "ImportError: cannot import name 'x' from partially initialized module 'random' (most "
+            "likely due to a circular import) (/job/random.py)",
+            "random is of another version, or another file of its name is in the way",
+            "see which it is: python -c 'import random; print(random.__file__)'",
+        ),
+        (
+            "ImportError: libcudart.so.12: cannot open shared object file: No such file",
+            "the loader does not find this library",
+            "add its folder to LD_LIBRARY_PATH; ldconfig -p lists what it finds",
+        ),
+        (
+            "FileNotFoundError: [Errno 2] No such file or directory: 'data/train.bin'",
+            "no such file where the rank runs; a relative path begins where hvdprof was started",
+            "check it: ls -d 'data/train.bin'",
+        ),
+        (
+            "OSError: [Errno 98] Address already in use",
+            "another process listens at this port, perhaps another launch of this run",
+            "add --no-interleave; else end the process that ss -ltnp names",
+        ),
+        (
+            "torch.distributed.DistNetworkError: The server socket has failed to listen on any "
+            "local network address. port: 29500, useIpv6: false, code: -98, name: EADDRINUSE",
+            "another process listens at this port, perhaps another launch of this run",
+            "add --no-interleave; else end the process that ss -ltnp names",
+        ),
+        (
+            "OSError: [Errno 24] Too many open files: '/dev/null'",
+            "a limit of this user is reached: open files",
+            "raise it: ulimit -n 65536",
+        ),
+    ],
+)
+def test_first_errors_of_a_script_come_with_a_command(error: str, cause: str, action: str) -> None:
+    reason = f"rank 0 raised {error}"
+    assert with_known_cause(reason) == f"{reason} ({cause}; {action})"
+    # Programs that go on print the same as a warning.
+    assert known_cause("rank 0 ended with exit code 1 and no message", [error]) is None
 
 
 def test_a_failure_of_unknown_cause_stays_as_it_is() -> None:

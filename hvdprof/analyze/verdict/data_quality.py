@@ -59,7 +59,7 @@ def _failed_cells(failed: Sequence[FailedSegment]) -> Iterator[Note]:
     if cut:
         text = (
             f"{_number(len(cut), 'launch', 'launches')} ended early. Steps before that count. "
-            f"First: {cut[0].pass_id}. {cut[0].reason.rstrip('.')}."
+            f"First: {cut[0].pass_id}."
         )
         yield Note(
             NoteCode.ENDED_EARLY, text, pass_id=cut[0].pass_id, rank=cut[0].rank, number=len(cut)
@@ -69,7 +69,7 @@ def _failed_cells(failed: Sequence[FailedSegment]) -> Iterator[Note]:
         first = failed[0]
         text = (
             f"{_number(len(failed), 'measurement')} failed and excluded. First: {first.model} at "
-            f"np={first.np} ({first.pass_id}). {first.reason.rstrip('.')}."
+            f"np={first.np} ({first.pass_id})."
         )
         yield Note(
             NoteCode.FAILED, text, pass_id=first.pass_id, rank=first.rank, number=len(failed)

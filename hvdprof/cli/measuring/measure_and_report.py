@@ -120,6 +120,8 @@ def measure_and_report(measurement: "api.Measurement", reporter: "Reporter") -> 
     folder = measurement.folder
     if isinstance(failure, StorageError) and not api.is_run_directory(folder):
         raise failure
+    if isinstance(failure, InterruptedRunError):
+        sys.stderr.write(f"hvdprof: {failure.message} The result so far:\n")
     reporter.render(api.analyze_run(api.load_run(folder)), sys.stdout)
     if failure is not None:
         raise failure

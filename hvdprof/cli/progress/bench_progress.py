@@ -178,10 +178,12 @@ class _Bar:
 
 
 def _failures(record: "PassRecord") -> list[str]:
+    # "main" is the only segment of a script.
     return [
-        f"{segment.segment.id} failed: {segment.failure.reason}"
-        for segment in record.segments
-        if segment.failure is not None
+        f"{part.segment.model if part.segment.id == 'main' else part.segment.id} failed: "
+        f"{part.failure.reason}"
+        for part in record.segments
+        if part.failure is not None
     ]
 
 

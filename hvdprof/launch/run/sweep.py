@@ -81,9 +81,18 @@ class Sweep(SweepState):
             StorageError: The disk is full; what was measured is kept.
             SweepIncompleteError: All passes ran, but a cell has no result.
         """
-        with interruptible(), self.opened():
-            while self.advance():
-                pass
+        try:
+            with interruptible(), self.opened():
+                while self.advance():
+                    pass
+        except InterruptedRunError as error:
+            passes = self.manifest.passes
+            ended = sum(record.status in (Status.DONE, *_FAILED) for record in passes)
+            error.message = (
+                f"Interrupted after {ended} of {len(passes)} "
+                f"launch{'' if len(passes) == 1 else 'es'}. {error.message}"
+            )
+            raise
         self.raise_if_failed()
 
     @contextlib.contextmanager
@@ -129,11 +138,10 @@ class Sweep(SweepState):
         """
         passes = self.manifest.passes
         if self._num_lacking():
-            resume = self.manifest.resume_command(self.paths.folder)
             count = sum(len(record.segments) for record in passes)
             raise SweepIncompleteError(
                 f"{num_failed(passes)} of {count} measurements failed; the table shows why.",
-                hint=f"Retry them with {resume}",
+                hint=self.after_failure(),
             )
 
     def _num_lacking(self) -> int:

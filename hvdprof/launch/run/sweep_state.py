@@ -1,6 +1,7 @@
 """What a sweep measures, with what, how far it is, and the disk space that it reserves."""
 
 import os
+import shlex
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -10,14 +11,19 @@ from hvdprof.errors import StorageError
 from hvdprof.launch.launchers.launch_job import Job, Launcher
 from hvdprof.launch.plan.design import hosts_argument
 from hvdprof.launch.plan.environment import names_to_pass_on, pass_environment
+from hvdprof.launch.plan.options import TORCHRUN, arguments_of
+from hvdprof.launch.plan.preflight import AUTO
+from hvdprof.launch.plan.run_options import RunOptions
 from hvdprof.launch.plan.settings import Settings
 from hvdprof.launch.plan.workload import program_of
 from hvdprof.launch.processes.launch_process import Launch, LaunchOutcome, run_launcher
 from hvdprof.launch.run.attempts import GivenUp
 from hvdprof.launch.run.sweep_progress import SweepProgress
 from hvdprof.machine.mpi import Mpi
+from hvdprof.rundir.known_failures import USE_TORCHRUN, known_cause
 from hvdprof.rundir.layout import PassPaths, RunPaths
 from hvdprof.rundir.manifest import Manifest, Mode, PassRecord, Status
+from hvdprof.rundir.masking import mask_command
 from hvdprof.rundir.written_file import append_run_bytes
 
 RESERVE_BYTES = 1_000_000
@@ -77,6 +83,23 @@ class SweepState:
             device=self.settings.device,
             engine=record.engine,
         )
+
+    def after_failure(self) -> str:
+        """What to do once launches have failed: retry them, or start again after a correction.
+
+        Where nothing was measured and the same would fail again, it is the whole command, with
+        torchrun for a script that needs it; secrets are masked.
+        """
+        segments = [segment for record in self.manifest.passes for segment in record.segments]
+        causes = [known_cause(segment.failure.reason) for segment in segments if segment.failure]
+        lasting = [cause for cause in causes if cause is not None and cause.fails_again]
+        options = self.settings.options
+        if not isinstance(options, RunOptions) or len(lasting) < len(segments):
+            return f"Retry them with {self.manifest.resume_command(self.paths.folder)}"
+        if all(cause.action == USE_TORCHRUN for cause in lasting):
+            options = replace(options, launcher=TORCHRUN, controller=AUTO)
+        words = mask_command(arguments_of(replace(options, output=None)))
+        return f"Correct it, then: hvdprof run {shlex.join(words)}"
 
     def takes_turns(self, record: PassRecord) -> bool:
         """Whether a pass is resident together with others of its repeat."""

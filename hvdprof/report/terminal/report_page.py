@@ -10,10 +10,13 @@ import pandas as pd
 
 from hvdprof import units
 from hvdprof.model.cell_key import (
+    CELL_KEY,
     ENGINE_TITLES,
+    cell_label,
     has_no_toggles,
     setting_name,
     setting_of_row,
+    with_engine,
     without_toggles,
 )
 from hvdprof.model.frame_row import FrameRow
@@ -73,10 +76,12 @@ class ModelTable:
 
 @dataclass(frozen=True, slots=True)
 class FailedCell:
-    """Cells of a pass that failed alike: what, why, and the last lines that explain it."""
+    """Cells of a pass that failed alike: what and why, and the last lines that explain it.
 
-    what: str
-    reason: str
+    A reason that the verdict says is not in the text.
+    """
+
+    text: str
     lines: tuple[str, ...]
 
 
@@ -113,7 +118,7 @@ def shape_page(analysis: RunAnalysis) -> Page:
         caveat=caveat,
         stop=stop_text(analysis.run.manifest.stop),
         tables=tuple(_model_table(scaling[scaling["model"] == model]) for model in models),
-        failed=_failed_cells(analysis.failed),
+        failed=_failed_cells(analysis.failed, analysis.verdict.sentence),
         skipped=_by_reason(analysis.skipped),
         warnings=warnings,
         where=_where(analysis.run.manifest),
@@ -122,7 +127,11 @@ def shape_page(analysis: RunAnalysis) -> Page:
 
 
 def _once(verdict: Verdict, warnings: tuple[Note, ...]) -> tuple[str, tuple[str, ...]]:
-    """Caveat and warnings, with the load of the machine in the caveat alone where both hold it."""
+    """Caveat and warnings, with the load of the machine in the caveat alone where both hold it.
+
+    What failed has a section of its own.
+    """
+    warnings = tuple(warning for warning in warnings if warning.code != NoteCode.FAILED)
     load = next(
         (caveat.value for caveat in verdict.caveats if caveat.code == NoteCode.OTHER_LOAD), ""
     )
@@ -141,11 +150,13 @@ def _model_table(cells: pd.DataFrame) -> ModelTable:
     order = order.assign(is_wide=is_wide(order))
     rows = order.to_dict(orient="records")
     sizes = [row["np"] for row in rows]
+    # A script has no toggles to tell apart.
+    has_setting = not all(map(has_no_toggles, rows)) or not with_engine(order).all()
     return ModelTable(
         model=str(rows[0]["model"]),
         caption=_caption(cells),
         rows=tuple(
-            _cell_row(row, last_of_size=size != following)
+            _cell_row(row, last_of_size=size != following, has_setting=has_setting)
             for row, size, following in zip(rows, sizes, [*sizes[1:], None], strict=True)
         ),
     )
@@ -171,11 +182,11 @@ def _batch_sizes(cells: pd.DataFrame) -> str:
     return units.count(high) if low == high else f"{units.count(low)} to {units.count(high)}"
 
 
-def _cell_row(row: FrameRow, *, last_of_size: bool) -> CellRow:
+def _cell_row(row: FrameRow, *, last_of_size: bool, has_setting: bool) -> CellRow:
     plain_torch = row["engine"] == TORCH_ENGINE
     return CellRow(
         np=units.count(row["np"]),
-        toggles=setting_of_row(row),
+        toggles=setting_of_row(row) if has_setting else ENGINE_TITLES[str(row["engine"])],
         samples_per_s=units.rate_interval(
             row["samples_per_s"], row["samples_per_s_low"], row["samples_per_s_high"]
         ),
@@ -201,15 +212,16 @@ def _efficiency(row: FrameRow) -> str:
     return f"{WIDE_MARK} {text}" if row["is_wide"] else text
 
 
-def _failed_cells(cells: Iterable[FailedSegment]) -> tuple[FailedCell, ...]:
+def _failed_cells(cells: Iterable[FailedSegment], said: str) -> tuple[FailedCell, ...]:
     alike: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
     for cell in cells:
-        what = f"{cell.model} np={cell.np} {_setting(cell)}"
+        what = cell_label({name: getattr(cell, name) for name in CELL_KEY})
         where = f"; rank {cell.rank} ran on {cell.host}" if cell.host else ""
-        reason = cell.reason + where
+        reason = "" if cell.reason.rstrip(".") in said else f": {cell.reason}"
+        reason += where
         alike.setdefault((cell.pass_id, reason, cell.lines), []).append(what)
     return tuple(
-        FailedCell(f"{', '.join(names)} ({pass_id})", reason, lines[-_MOST_LINES:])
+        FailedCell(f"{', '.join(names)} ({pass_id}){reason}", lines[-_MOST_LINES:])
         for (pass_id, reason, lines), names in alike.items()
     )
 
@@ -217,7 +229,7 @@ def _failed_cells(cells: Iterable[FailedSegment]) -> tuple[FailedCell, ...]:
 def _by_reason(cells: Iterable[Skipped]) -> tuple[SkippedCells, ...]:
     models: dict[str, dict[str, list[str]]] = {}
     for cell in cells:
-        setting = f"np={cell.size} {_setting(cell)}"
+        setting = f"np={cell.size} {setting_name(cell.engine, cell.compression, cell.reduction)}"
         models.setdefault(cell.reason, {}).setdefault(setting, []).append(cell.model)
     return tuple(
         SkippedCells(
@@ -226,10 +238,6 @@ def _by_reason(cells: Iterable[Skipped]) -> tuple[SkippedCells, ...]:
         )
         for reason, settings in models.items()
     )
-
-
-def _setting(cell: FailedSegment | Skipped) -> str:
-    return setting_name(cell.engine, cell.compression, cell.reduction)
 
 
 def _where(manifest: Manifest) -> str:

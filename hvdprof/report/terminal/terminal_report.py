@@ -186,7 +186,7 @@ def _print_failed(console: Console, page: Page) -> None:
     if page.failed:
         console.print(Text("\nFailed", style="bold red"))
     for cell in page.failed:
-        print_hanging(console, "  ", f"{cell.what}: {cell.reason}")
+        print_hanging(console, "  ", cell.text)
         for line in cell.lines:
             print_hanging(console, "    | ", line, style="dim")
 

@@ -477,6 +477,7 @@ def test_an_interrupted_sweep_keeps_what_it_has_and_is_resumed(
         sweep.run()
     thread.join()
     assert f"--resume {sweep.paths.folder}" in raised.value.hint
+    assert raised.value.message == "Interrupted after 0 of 2 launches. Ended by SIGINT."
     assert isinstance(sweep.progress, _Seen)
     assert sweep.progress.events[-1] == "over"
     manifest = Manifest.read(sweep.paths.folder)
@@ -584,8 +585,9 @@ def test_a_resumed_sweep_goes_on_with_its_rule_and_the_time_already_used(
         return look(folder, confidence)
 
     sweep.look = interrupted
-    with pytest.raises(InterruptedRunError):
+    with pytest.raises(InterruptedRunError) as raised:
         sweep.run()
+    assert raised.value.message == "Interrupted after 3 of 3 launches. Ctrl-C"
     manifest = Manifest.read(sweep.paths.folder)
     assert (manifest.status, manifest.stop) == (Status.INTERRUPTED, None)
 

@@ -1,6 +1,7 @@
 import shlex
 from dataclasses import replace
 
+from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.tables.scaling_tables import SCALING
 from hvdprof.report.terminal.report_page import shape_page
 from tests.builders.finished_analysis import cell, failed, full_analysis
@@ -10,8 +11,21 @@ def test_a_failure_says_where_its_rank_ran():
     analysis = replace(full_analysis(), failed=(failed(host="node2"), failed(rank=None)))
 
     first, second = shape_page(analysis).failed
-    assert first.reason.endswith("; rank 1 ran on node2")
-    assert second.reason == "rank 1 was killed by SIGKILL"
+    assert first.text.endswith("; rank 1 ran on node2")
+    assert second.text.endswith("): rank 1 was killed by SIGKILL")
+
+
+def test_a_failure_that_the_verdict_says_is_not_said_again():
+    analysis = replace(full_analysis(), failed=(failed(rank=None),))
+    note = Note(NoteCode.FAILED, "1 measurement failed and excluded.")
+    reason = analysis.failed[0].reason
+    verdict = replace(analysis.verdict, sentence=f"Nothing was measured: {reason}.")
+    page = shape_page(replace(analysis, verdict=verdict, warning_notes=(note,)))
+
+    (only,) = page.failed
+    assert only.text.endswith(")")
+    assert only.lines == analysis.failed[0].lines[-12:]
+    assert page.warnings == ()
 
 
 def test_a_command_with_a_folder_of_any_name_can_be_copied(tmp_path):

@@ -1,0 +1,32 @@
+from types import SimpleNamespace
+
+import pytest
+
+from hvdprof.cli.measuring.measure_and_report import measure_and_report
+from hvdprof.errors import InterruptedRunError, SweepIncompleteError
+from tests.builders.run_directory import PassSpec, write_run
+
+
+@pytest.mark.parametrize(
+    ("failure", "first"),
+    [
+        (
+            InterruptedRunError("Interrupted after 1 of 8 launches. Ended by SIGINT."),
+            "hvdprof: Interrupted after 1 of 8 launches. Ended by SIGINT. The result so far:\n",
+        ),
+        (SweepIncompleteError("1 of 8 measurements failed."), ""),
+    ],
+)
+def test_an_interruption_is_said_before_the_result(tmp_path, capsys, failure, first):
+    def run_launches():
+        raise failure
+
+    def render(analysis, stream):
+        # What has been said until here.
+        stream.write(capsys.readouterr().err)
+
+    folder = write_run(tmp_path / "run", [PassSpec()])
+    measurement = SimpleNamespace(ready_hosts=list, run_launches=run_launches, folder=folder)
+    with pytest.raises(type(failure)):
+        measure_and_report(measurement, SimpleNamespace(render=render))
+    assert capsys.readouterr().out == first
