@@ -13,7 +13,6 @@ import typer
 from hvdprof import api
 from hvdprof.cli.measuring.chosen_run import RUNS, run_line
 from hvdprof.errors import MissingExtraError, UnreadableInputError
-from hvdprof.units import counted
 
 _OWN_PACKAGES = ("hvdprof",)
 
@@ -65,9 +64,7 @@ def dashboard(
     paths, watched = _split(runs or [RUNS])
     sys.stderr.writelines(_notes(watched))
     if not runs and (here := api.list_runs(RUNS)):
-        sys.stderr.write(
-            f"hvdprof: {counted(len(here), 'run')} in ./{RUNS}, newest {run_line(here[0])}\n"
-        )
+        sys.stderr.write(f"hvdprof: the newest run in ./{RUNS} is {run_line(here[0])}\n")
     try:
         from hvdprof.dashboards.access import Access
         from hvdprof.dashboards.app import serve

@@ -21,13 +21,8 @@ from hvdprof.plain_text import printable_lines
 _GROUPS = {
     "Measure: hvdprof run --np 1,2 -- python train.py": ("run", "bench", "tune", "inject"),
     "Read files: hvdprof analyze timeline.json train.log": ("analyze", "attach", "convert", "sql"),
-    "Compare and predict: hvdprof predict runs/RUN --np 64": (
-        "compare",
-        "history",
-        "scaling",
-        "predict",
-    ),
-    "Show and share: hvdprof report runs/RUN -o report.html": ("dashboard", "report", "export"),
+    "Compare and predict: hvdprof compare": ("compare", "history", "scaling", "predict"),
+    "Show and share: hvdprof report -o report.html": ("dashboard", "report", "export"),
     "Set up this machine: hvdprof doctor": ("doctor", "install-horovod", "net", "selftest"),
 }
 """The titles in ``--help``, what one wants to do with an example, and their commands."""
@@ -36,7 +31,6 @@ COMMANDS = tuple(command for commands in _GROUPS.values() for command in command
 """Each is a function in the module of its name in ``hvdprof.cli``."""
 
 _STARTING = ("run", "tune", "inject", "compare")
-"""Those that start a command of the user."""
 
 _OBJECTS_PER_COLLECTION = 100_000
 

@@ -66,7 +66,7 @@ def test_without_a_folder_the_runs_here_are_offered(tmp_path, offered, monkeypat
     monkeypatch.chdir(tmp_path)
     result = dashboard()
     assert offered["watched"] == ["runs"]
-    assert result.stderr.startswith("hvdprof: 1 run in ./runs, newest runs/one (20")
+    assert result.stderr.startswith("hvdprof: the newest run in ./runs is runs/one (20")
     assert "http://127.0.0.1:1/" in result.stdout
 
 

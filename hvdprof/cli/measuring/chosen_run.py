@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from hvdprof.api.run_entries import RunEntry
 
 RUNS = Path("runs")
-"""Where ``hvdprof run`` and ``bench`` put run directories."""
-
 _COMPARE = "hvdprof compare RUN_A RUN_B"
 _MOST_LISTED = 10
 
@@ -23,8 +21,7 @@ _MOST_LISTED = 10
 def chosen_paths(given: Sequence[Path] | None, command: str) -> list[Path]:
     """The paths to read: those given, else the newest run of ``./runs``.
 
-    In place of a folder with one run directory in it stands this run. A line on standard error
-    names a run that was not given by its own path.
+    A folder with one run directory in it stands for this run. Standard error names what is read.
 
     Args:
         given: The paths on the command line.
@@ -83,9 +80,8 @@ def chosen_pair(given: Sequence[Path]) -> tuple[Path, Path]:
     others = [entry for entry in here if entry.folder.resolve() != run.resolve()]
     if not others:
         raise UsageError("Two runs are compared, not 1.", hint=_COMPARE)
-    if others[0] is here[0]:
-        return run, _read(others[0], f"the newest run in ./{RUNS}")
-    return _read(others[0], "the run before, as the baseline"), run
+    other = _read(others[0], f"the newest other run in ./{RUNS}")
+    return (run, other) if others[0] is here[0] else (other, run)
 
 
 def _runs_in(folder: Path) -> "Sequence[RunEntry]":
@@ -107,5 +103,5 @@ def _read(entry: "RunEntry", which: str) -> Path:
 
 def run_line(entry: "RunEntry") -> str:
     """A run directory with the time at which it began, in UTC."""
-    began = entry.created_at[:16].replace("T", " ")
+    began = entry.created_at and f"{entry.created_at[:16].replace('T', ' ')} UTC"
     return printable(f"{entry.folder} ({began or entry.problem})")

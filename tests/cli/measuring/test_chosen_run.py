@@ -32,7 +32,7 @@ def test_without_a_path_the_newest_run_is_read_and_said(here, capsys):
     newest = made(here / "runs" / "a-newer", 2)
     assert chosen_paths(None, "hvdprof analyze RUN") == [newest]
     assert capsys.readouterr().err == (
-        "hvdprof: reading runs/a-newer (2026-03-01 10:02): the newest run in ./runs\n"
+        "hvdprof: reading runs/a-newer (2026-03-01 10:02 UTC): the newest run in ./runs\n"
     )
 
 
@@ -68,8 +68,8 @@ def test_of_several_runs_in_a_folder_one_must_be_named(here):
         run_of(Path("out of"), "hvdprof analyze RUN")
     assert error.value.message.splitlines()[:3] == [
         "out of holds 12 run directories. Name one:",
-        "  out of/run11 (2026-03-01 10:11)",
-        "  out of/run10 (2026-03-01 10:10)",
+        "  out of/run11 (2026-03-01 10:11 UTC)",
+        "  out of/run10 (2026-03-01 10:10 UTC)",
     ]
     assert error.value.message.endswith("\n  and 2 more")
     assert error.value.hint == "hvdprof analyze 'out of/run11'"
@@ -81,8 +81,8 @@ def test_the_two_newest_runs_are_compared_the_older_as_the_baseline(here, capsys
     after = made(here / "runs" / "a", 3)
     assert chosen_pair([]) == (before, after)
     assert capsys.readouterr().err == (
-        "hvdprof: reading runs/b (2026-03-01 10:02): the baseline\n"
-        "hvdprof: reading runs/a (2026-03-01 10:03): the newer run\n"
+        "hvdprof: reading runs/b (2026-03-01 10:02 UTC): the baseline\n"
+        "hvdprof: reading runs/a (2026-03-01 10:03 UTC): the newer run\n"
     )
 
 
@@ -127,4 +127,4 @@ def test_the_commands_read_the_run_of_the_folder(here, command, options, given):
     made(here / "runs" / "one", 1)
     result = CliRunner().invoke(build_app([command]), [command, *given, *options])
     assert result.exit_code == 0, result.exception
-    assert result.stderr.startswith("hvdprof: reading runs/one (2026-03-01 10:01): ")
+    assert result.stderr.startswith("hvdprof: reading runs/one (2026-03-01 10:01 UTC): ")
