@@ -23,6 +23,14 @@ def printable_lines(text: str) -> str:
     return _IN_LINES.sub(_escaped, text)
 
 
+def shortened(text: str, longest: int) -> str:
+    """A text of at most ``longest`` characters: names differ at their ends, so the middle goes."""
+    if len(text) <= longest:
+        return text
+    head = (longest - 1) // 2
+    return f"{text[:head]}…{text[len(text) - (longest - 1 - head) :]}"
+
+
 def _escaped(match: re.Match[str]) -> str:
     number = ord(match[0])
     # A byte that is not UTF-8 stands as U+DC80 to U+DCFF (PEP 383).

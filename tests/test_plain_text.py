@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hvdprof.plain_text import printable, printable_lines
+from hvdprof.plain_text import printable, printable_lines, shortened
 
 
 @pytest.mark.parametrize(
@@ -32,3 +32,9 @@ def test_the_result_is_text_for_any_terminal(text: str) -> None:
     shown.encode()
     assert printable_lines(shown) == shown
     assert not any(ord(one) < 32 and one not in "\n\t" for one in shown)
+
+
+def test_a_name_is_shortened_in_the_middle() -> None:
+    assert shortened("abcdefghij", 10) == "abcdefghij"
+    assert shortened("abcdefghijk", 10) == "abcd…ghijk"
+    assert shortened("abc", 1) == "…"

@@ -1,5 +1,6 @@
 """`hvdprof sql`: SQL queries on the tables of a run or of any file."""
 
+import functools
 import re
 import sys
 from collections.abc import Callable
@@ -51,6 +52,9 @@ def sql(
             "Format; the name of --output chooses it when not given, else table.",
         ),
     ] = None,
+    vertical: Annotated[
+        bool, typer.Option("--vertical", help="One line per column instead of one per row.")
+    ] = False,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="File to write, .csv or .json.", show_default=False),
@@ -91,7 +95,7 @@ def sql(
         render_catalogue(tables, sys.stdout)
         return
     result = query(tables, statement, QueryLimits(memory_limit, timeout))
-    write = _writer(chosen)
+    write = _writer(chosen, vertical=vertical)
     if output is None:
         write(result, sys.stdout)
         return
@@ -111,12 +115,9 @@ def _format_of(output: Path | None) -> ResultFormat:
     return by_ending[output.suffix]
 
 
-def _writer(format_: ResultFormat) -> "Callable[[pa.Table, IO[str]], None]":
+def _writer(format_: ResultFormat, *, vertical: bool) -> "Callable[[pa.Table, IO[str]], None]":
     from hvdprof.report.tables.query_result import render_result, write_csv, write_json
 
-    writers = {
-        ResultFormat.TABLE: render_result,
-        ResultFormat.CSV: write_csv,
-        ResultFormat.JSON: write_json,
-    }
-    return writers[format_]
+    if format_ is ResultFormat.TABLE:
+        return functools.partial(render_result, vertical=vertical)
+    return write_csv if format_ is ResultFormat.CSV else write_json

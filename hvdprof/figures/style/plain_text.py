@@ -2,6 +2,8 @@
 
 import html
 
+from hvdprof.plain_text import shortened
+
 _LONGEST = 120
 
 
@@ -12,8 +14,4 @@ def plain(name: object, longest: int = _LONGEST) -> str:
         name: Name of a tensor, host, file or any other text from outside.
         longest: Most characters that are shown.
     """
-    text = " ".join(str(name).split())
-    if len(text) > longest:
-        head = (longest - 1) // 2
-        text = f"{text[:head]}…{text[-(longest - 1 - head) :]}"
-    return html.escape(text, quote=False)
+    return html.escape(shortened(" ".join(str(name).split()), longest), quote=False)

@@ -20,6 +20,7 @@ from hvdprof.report.format_names import Format
 from hvdprof.report.json_values import json_rows, write_json
 from hvdprof.report.plain_console import report_console
 from hvdprof.report.terminal.hanging_text import print_hanging, print_verdict
+from hvdprof.report.terminal.whole_table import print_whole
 
 HISTORY_SCHEMA_VERSION = 1
 
@@ -31,7 +32,7 @@ def render_history(found: History, stream: IO[str], *, width: int | None = None)
     labels = [cell_label(row) for row in found.rows.to_dict("records")]
     for label in dict.fromkeys(labels):
         console.print(Text(f"\n{label}", style="bold cyan"))
-        console.print(_table(found, [other == label for other in labels]))
+        print_whole(console, _table(found, [other == label for other in labels]))
     for note in found.notes:
         print_hanging(console, "  ! ", note)
 

@@ -8,13 +8,12 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 
 import pandas as pd
-from rich import box
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from hvdprof import units
 from hvdprof.report.terminal.hanging_text import print_hanging
+from hvdprof.report.terminal.whole_table import number_frame, print_whole
 
 _MOST_ROWS = 40
 _MOST_RUNS = 3
@@ -61,12 +60,7 @@ def print_nccl_tests(console: Console, runs: pd.DataFrame, rows: pd.DataFrame) -
         console.print()
         if table.title:
             console.print(Text(table.title, style="bold cyan"), soft_wrap=True)
-        frame = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, border_style="dim")
-        for name in table.heads:
-            frame.add_column(name, justify="right", no_wrap=True, header_style="none")
-        for row in table.rows:
-            frame.add_row(*row)
-        console.print(frame)
+        print_whole(console, number_frame(table.heads, table.rows))
         for hint in table.hints:
             print_hanging(console, "  ", hint)
 

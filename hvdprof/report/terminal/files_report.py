@@ -5,9 +5,7 @@ from pathlib import Path
 from typing import IO
 
 import pandas as pd
-from rich import box
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from hvdprof import units
@@ -16,14 +14,22 @@ from hvdprof.model.notes import texts
 from hvdprof.model.standalone_files import FilesAnalysis
 from hvdprof.model.tables.finding_tables import FINDINGS
 from hvdprof.model.tables.printed_tables import NCCL_TEST_RUNS, NCCL_TESTS
+from hvdprof.plain_text import shortened
 from hvdprof.report.json_values import JsonObject, json_rows, json_value, write_json
 from hvdprof.report.plain_console import report_console
 from hvdprof.report.terminal.bandwidth_section import print_nccl_tests
 from hvdprof.report.terminal.file_page import page_json, print_page
 from hvdprof.report.terminal.findings_section import print_findings
 from hvdprof.report.terminal.hanging_text import print_hanging
+from hvdprof.report.terminal.whole_table import natural_width, number_frame, print_whole
 
 FILES_SCHEMA_VERSION = 2
+
+_FILE = "file"
+_BETWEEN = 4
+"""Characters between two columns."""
+
+_LEAST_NAME = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +96,7 @@ def shape_throughputs(found: FilesAnalysis) -> list[ThroughputTable]:
         known = "95 % CI within each launch" if has_intervals else "no repeats"
         against = "no baseline" if pd.isna(base) else f"against np={base}, {known}"
         stated = ["as stated"] * bool(members["stated_speedup"].notna().any())
-        files = ["file"] * several
+        files = [_FILE] * several
         rows = [
             (
                 units.count(row["np"]),
@@ -112,19 +118,14 @@ def _print_scaling(console: Console, found: FilesAnalysis) -> None:
         heading = Text("\n" + table.series, style="bold cyan")
         heading.append(f"  {table.caption}", style="not bold default")
         console.print(heading, soft_wrap=True)
-        frame = _frame(*table.heads)
-        for row in table.rows:
-            # As text: rich would take [a name] for a style.
-            frame.add_row(*map(Text, row))
-        console.print(frame)
+        rows = table.rows
+        if table.heads[-1] == _FILE:
+            numbers = number_frame(table.heads[:-1], [row[:-1] for row in rows])
+            left = console.width - natural_width(console, numbers) - _BETWEEN
+            longest = max(left, _LEAST_NAME)
+            rows = tuple((*row[:-1], shortened(row[-1], longest)) for row in rows)
+        print_whole(console, number_frame(table.heads, rows))
 
 
 def _with_ends(row: FrameRow, name: str) -> tuple[float, float, float]:
     return row[name], row[f"{name}_low"], row[f"{name}_high"]
-
-
-def _frame(*columns: str) -> Table:
-    frame = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, border_style="dim")
-    for column in columns:
-        frame.add_column(column, justify="right", no_wrap=True, header_style="none")
-    return frame

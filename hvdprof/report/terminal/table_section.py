@@ -16,10 +16,9 @@ from hvdprof.model.schema import Column, Table
 from hvdprof.model.table_catalogue import TABLES, declared_table
 from hvdprof.report.plain_console import report_console
 from hvdprof.report.terminal.hanging_text import print_hanging
+from hvdprof.report.terminal.whole_table import natural_width, print_blocks
 
 MOST_ROWS = 60
-
-_UNBOUNDED = 10_000
 
 
 def print_sections(
@@ -85,12 +84,12 @@ def _print_section(console: Console, table: Table, frame: pd.DataFrame) -> None:
         _grid(varying, rows),
         _grid(varying, [[_broken(text) for text in row] for row in rows]),
     ]
-    fitting = (grid for grid in grids if _natural_width(console, grid) <= console.width)
+    fitting = (grid for grid in grids if natural_width(console, grid) <= console.width)
     grid = next(fitting, None)
     if grid is not None:
         console.print(grid)
     else:
-        _print_blocks(console, varying, rows)
+        print_blocks(console, [heading(column) for column in varying], rows)
     if len(frame) > MOST_ROWS:
         left = units.count(len(frame) - MOST_ROWS)
         console.print(f'  ... and {left} rows more: hvdprof sql RUN "SELECT * FROM {table.name}"')
@@ -99,11 +98,6 @@ def _print_section(console: Console, table: Table, frame: pd.DataFrame) -> None:
 def _broken(text: str) -> str:
     """The interval of a number on a line of its own."""
     return text.replace(" (", "\n(", 1)
-
-
-def _natural_width(console: Console, grid: Grid) -> int:
-    unbounded = console.options.update(width=_UNBOUNDED, max_width=_UNBOUNDED)
-    return console.measure(grid, options=unbounded).maximum
 
 
 def _grid(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Grid:
@@ -118,18 +112,6 @@ def _grid(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Grid:
     for row in rows:
         grid.add_row(*(Text(text) for text in row))
     return grid
-
-
-def _print_blocks(
-    console: Console, columns: Sequence[Column], rows: Sequence[Sequence[str]]
-) -> None:
-    names = [heading(column) for column in columns]
-    width = max(len(name) for name in names)
-    for number, row in enumerate(rows):
-        if number:
-            console.print()
-        for name, text in zip(names, row, strict=True):
-            print_hanging(console, f"  {name.ljust(width)}  ", text)
 
 
 def _is_constant(frame: pd.DataFrame, name: str) -> bool:

@@ -1,8 +1,7 @@
 """The finished analysis as people read it in a terminal: the verdict first."""
 
-from typing import IO, ClassVar, Literal
+from typing import IO, ClassVar
 
-from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -24,10 +23,7 @@ from hvdprof.report.terminal.network_section import print_network, shape_network
 from hvdprof.report.terminal.report_page import CellRow, ModelTable, Page, shape_page
 from hvdprof.report.terminal.sessions_section import print_sessions, shape_sessions
 from hvdprof.report.terminal.waterfall_section import print_waterfall, shape_waterfall
-
-_UNBOUNDED = 1000
-
-_Justify = Literal["left", "right"]
+from hvdprof.report.terminal.whole_table import frame_of, natural_width, print_whole
 
 
 class TerminalReporter:
@@ -83,22 +79,12 @@ def _print_table(console: Console, table: ModelTable) -> None:
         _narrow_table(table, tight=False),
         _narrow_table(table, tight=True),
     )
-    fitting = (frame for frame in frames if _natural_width(console, frame) <= console.width)
-    frame = next(fitting, frames[-1])
-    # A number that is cut is a wrong number: a terminal that is narrower wraps the line instead.
-    width = console.width
-    console.width = max(width, _natural_width(console, frame))
-    console.print(frame)
-    console.width = width
-
-
-def _natural_width(console: Console, frame: Table) -> int:
-    unbounded = console.options.update(width=_UNBOUNDED, max_width=_UNBOUNDED)
-    return console.measure(frame, options=unbounded).maximum
+    fitting = (frame for frame in frames if natural_width(console, frame) <= console.width)
+    print_whole(console, next(fitting, frames[-1]))
 
 
 def _wide_table(table: ModelTable) -> Table:
-    frame = _frame(
+    frame = frame_of(
         ("np", "right"),
         ("toggles", "left"),
         ("samples/s", "right"),
@@ -130,7 +116,7 @@ def _wide_table(table: ModelTable) -> Table:
 
 def _narrow_table(table: ModelTable, *, tight: bool) -> Table:
     """Two lines per cell; ``tight`` breaks every interval, for numbers of many digits."""
-    frame = _frame(
+    frame = frame_of(
         ("np", "right"),
         ("toggles", "left"),
         ("samples/s", "right"),
@@ -151,19 +137,6 @@ def _narrow_table(table: ModelTable, *, tight: bool) -> Table:
             style="dim" if row.oversubscribed else "",
             end_section=row.last_of_size,
         )
-    return frame
-
-
-def _frame(*columns: tuple[str, _Justify]) -> Table:
-    frame = Table(
-        box=box.HORIZONTALS,
-        show_edge=False,
-        pad_edge=False,
-        padding=(0, 1, 0, 0),
-        border_style="dim",
-    )
-    for header, justify in columns:
-        frame.add_column(header, justify=justify, no_wrap=True, header_style="none")
     return frame
 
 
