@@ -99,7 +99,7 @@ class KnownCause:
 
     ``{name}`` in cause and action stands for that group of the pattern. ``fails_again`` says that
     the same launch fails again until something is changed, ``in_reason`` that a printed line does
-    not show it: programs that go on print the same.
+    not show it: programs print the same as a warning.
     """
 
     pattern: re.Pattern[str]

@@ -116,7 +116,7 @@ def test_known_causes_come_with_what_to_do(reason: str, cause: str, action: str)
 def test_first_errors_of_a_script_come_with_a_command(error: str, cause: str, action: str) -> None:
     reason = f"rank 0 raised {error}"
     assert with_known_cause(reason) == f"{reason} ({cause}; {action})"
-    # Programs that go on print the same as a warning.
+    # Programs print the same as a warning.
     assert known_cause("rank 0 ended with exit code 1 and no message", [error]) is None
 
 

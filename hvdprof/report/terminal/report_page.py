@@ -150,7 +150,7 @@ def _model_table(cells: pd.DataFrame) -> ModelTable:
     order = order.assign(is_wide=is_wide(order))
     rows = order.to_dict(orient="records")
     sizes = [row["np"] for row in rows]
-    # A script has no toggles to tell apart.
+    # A script has no toggles to distinguish.
     has_setting = not all(map(has_no_toggles, rows)) or not with_engine(order).all()
     return ModelTable(
         model=str(rows[0]["model"]),
