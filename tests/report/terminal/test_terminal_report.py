@@ -55,7 +55,7 @@ Findings
     > Unset NCCL_P2P_DISABLE.
 
 Failed
-  mnist np=2 none average (07-np2-throughput-r2): rank 1 was killed by SIGKILL
+  mnist on 2 ranks (07-np2-throughput-r2): rank 1 was killed by SIGKILL
     | [1]<stderr>: out of memory
     | Process 1 exit with status code 137.
 
