@@ -91,7 +91,7 @@ def test_options_are_checked_before_horovod_is_located(monkeypatch: pytest.Monke
     monkeypatch.setattr(measured_runs, "find_tools", never)
     with pytest.raises(UsageError, match="'lenet' is not known"):
         plan_measurement(BenchOptions(models=["lenet"]))
-    with pytest.raises(UsageError, match="are required"):
+    with pytest.raises(UsageError, match="Missing: the script"):
         plan_measurement(RunOptions(np=2))
 
 
