@@ -83,13 +83,13 @@ class BuildFailedError(HvdprofError):
 
 
 class RegressedError(HvdprofError):
-    """A condition of ``hvdprof compare --fail-on`` failed; the comparison is printed."""
+    """A condition of ``--fail-on`` failed; the comparison or the analysis is printed."""
 
     exit_code = 20
 
 
 class InconclusiveError(HvdprofError):
-    """A comparison could not be decided, and this was to fail; the comparison is printed."""
+    """A comparison or a limit could not be decided, and this was to fail; it is printed."""
 
     exit_code = 21
 

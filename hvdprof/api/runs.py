@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+    from hvdprof.analyze.verdict.limits import LimitResult
     from hvdprof.api.analysis import Analysis
     from hvdprof.model.nsys_events import NsysEvents
     from hvdprof.model.run import Run as Run
@@ -257,6 +258,21 @@ def analyze_run(run: "Run | str | Path") -> "Analysis":
 
     loaded = load_run(run) if isinstance(run, str | Path) else run
     return Analysis.of(pipeline.analyze_run(loaded))
+
+
+def limit_results(analysis: "RunAnalysis", limits: Sequence[str]) -> "tuple[LimitResult, ...]":
+    """What became of limits such as ``efficiency<80%``: ``outcome`` failed, passed or undecided.
+
+    Args:
+        analysis: The run.
+        limits: As ``hvdprof analyze --fail-on`` takes them.
+
+    Raises:
+        UsageError: One of them has another form.
+    """
+    from hvdprof.analyze.verdict import limits as of_run
+
+    return of_run.limit_results(analysis, limits)
 
 
 def write_report(

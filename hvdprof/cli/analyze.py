@@ -11,7 +11,7 @@ from hvdprof.cli.measuring.choice import format_option
 from hvdprof.cli.measuring.chosen_run import chosen_paths
 from hvdprof.cli.measuring.written_output import Render, force_option, output_option, show_or_write
 from hvdprof.cli.progress.load_progress import load_progress
-from hvdprof.errors import UsageError
+from hvdprof.errors import InconclusiveError, RegressedError, UsageError
 from hvdprof.report.format_names import ANALYSES, Format
 
 if TYPE_CHECKING:
@@ -50,6 +50,20 @@ def analyze(
             show_default=False,
         ),
     ] = None,
+    fail_on: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--fail-on",
+            metavar="LIMIT",
+            help="Exit with 20 if a cell is beyond a limit by its whole 95 % interval, such as "
+            "`efficiency<80%`, `straggler>10%`, `exposed_communication>25%`, and with 21 if that "
+            "is undecided. Can be given several times.",
+            show_default=False,
+        ),
+    ] = None,
+    allow_inconclusive: Annotated[
+        bool, typer.Option("--allow-inconclusive", help="Exit with 0 if it is undecided.")
+    ] = False,
 ) -> None:
     """Report how well a run scaled, what cost most, and how reliable the numbers are.
 
@@ -70,6 +84,32 @@ def analyze(
         # An archive may hold a run directory.
         render = (_rendered_run if run.recorded else _rendered_files)(run, format_, output)
     show_or_write(render, output, overwrite=force)
+    if fail_on:
+        _hold_limits(run, fail_on, allow_inconclusive=allow_inconclusive)
+
+
+def _hold_limits(run: "Run", limits: list[str], *, allow_inconclusive: bool) -> None:
+    """Print what became of each limit, and end with the exit code of the worst.
+
+    Raises:
+        RegressedError: One failed.
+        InconclusiveError: One is undecided, and this is to fail.
+        UsageError: One has another form, or the files are no run.
+    """
+    if not run.recorded:
+        raise UsageError("--fail-on is for run directories.", hint="hvdprof attach makes one.")
+    results = api.limit_results(api.analyze_run(run), limits)
+    for result in results:
+        typer.echo(f"hvdprof: {result.sentence}", err=True)
+    outcomes = [str(result.outcome) for result in results]
+    failed, undecided = outcomes.count("failed"), outcomes.count("undecided")
+    if failed:
+        raise RegressedError(f"{failed} of {len(outcomes)} limits failed.")
+    if undecided and not allow_inconclusive:
+        raise InconclusiveError(
+            f"{undecided} of {len(outcomes)} limits undecided.",
+            hint="Measure more launches (--repeats), or add --allow-inconclusive.",
+        )
 
 
 def _reporter(format_: Format | None, output: Path | None) -> "Reporter":

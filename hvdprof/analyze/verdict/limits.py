@@ -1,0 +1,185 @@
+"""Limits of one run, such as ``efficiency<80%``: failed, passed, or not decided.
+
+Tested in ``tests/analyze/verdict/test_limits.py``.
+"""
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from hvdprof import units
+from hvdprof.errors import UsageError
+from hvdprof.model.causes import (
+    COMPUTE_INFLATION,
+    EXPOSED_TRANSFER,
+    INPUT_BOUND,
+    JITTER,
+    OUTSIDE_PHASES,
+    STRAGGLER,
+)
+from hvdprof.model.cell_key import CELL_KEY, cell_label
+from hvdprof.model.frame_row import FrameRow
+from hvdprof.model.run import RunAnalysis
+from hvdprof.model.tables.waterfall_tables import WATERFALL
+from hvdprof.rundir.plan import TORCH_ENGINE
+
+EFFICIENCY = "efficiency"
+
+TERM_OF = {
+    "straggler": STRAGGLER,
+    "exposed_communication": EXPOSED_TRANSFER,
+    "input": INPUT_BOUND,
+    "jitter": JITTER,
+    "outside": OUTSIDE_PHASES,
+    "compute_slowdown": COMPUTE_INFLATION,
+}
+"""Shares of the mean step, and their rows in WATERFALL; of several stragglers the costliest."""
+
+LEAST_NAMED = 0.05
+"""Ranks that cost less than this share of the step are not named as stragglers."""
+
+_LIMIT = re.compile(
+    r"\s*(?P<name>[a-z_]+)\s*(?P<sign>[<>])\s*(?P<value>[0-9]+(?:\.[0-9]+)?)\s*%\s*"
+)
+_EXAMPLES = "--fail-on 'efficiency<80%', --fail-on 'straggler>10%'"
+
+
+class LimitOutcome(StrEnum):
+    """What became of a limit: beyond doubt, or not decided by the intervals."""
+
+    FAILED = "failed"
+    PASSED = "passed"
+    UNDECIDED = "undecided"
+
+
+_SAID = {
+    LimitOutcome.FAILED: "failed",
+    LimitOutcome.PASSED: "passed",
+    LimitOutcome.UNDECIDED: "is undecided",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LimitResult:
+    """A limit, its outcome over all cells, and the sentence on the cells that decide it."""
+
+    text: str
+    outcome: LimitOutcome
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Limit:
+    text: str
+    name: str
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    """A share of a cell with its interval; ``note`` says why it has none."""
+
+    cell: str
+    value: float
+    low: float
+    high: float
+    note: str = ""
+
+    @property
+    def shown(self) -> str:
+        """``resnet18 on 2 ranks: 62 % (58 to 66)``."""
+        share = units.percent_interval(self.value, self.low, self.high)
+        return f"{self.cell}: {self.note or share}"
+
+
+def limit_results(analysis: RunAnalysis, limits: Sequence[str]) -> tuple[LimitResult, ...]:
+    """What became of each limit.
+
+    A limit fails where the whole 95 % interval of one cell lies beyond it, passes where those
+    of all cells lie on its other side, and is else undecided, as is every one of a single launch,
+    which has no interval. Cells with more ranks than cores or GPUs are not judged.
+
+    Args:
+        analysis: The run.
+        limits: Such as ``efficiency<80%`` or ``straggler>10%``: ``efficiency``, or a share of the
+            mean step of ``TERM_OF``.
+
+    Raises:
+        UsageError: One of them has another form, or an unknown quantity.
+    """
+    return tuple(_result(analysis, limit) for limit in map(_parsed, limits))
+
+
+def _parsed(text: str) -> _Limit:
+    match = _LIMIT.fullmatch(text)
+    if match is None:
+        raise UsageError(f"--fail-on {text!r} is no limit.", hint=f"Examples: {_EXAMPLES}.")
+    name = match["name"]
+    known = (EFFICIENCY, *TERM_OF)
+    if name not in known:
+        raise UsageError(
+            f"--fail-on {text!r}: nothing is called {name!r}.", hint=f"One of {', '.join(known)}."
+        )
+    sign = "<" if name == EFFICIENCY else ">"
+    if match["sign"] != sign:
+        raise UsageError(
+            f"--fail-on {text!r}: {name} is worse where it is "
+            f"{'smaller' if sign == '<' else 'larger'}.",
+            hint=f"--fail-on '{name}{sign}{match['value']}%'",
+        )
+    return _Limit(text.strip(), name, float(match["value"]) / 100)
+
+
+def _result(analysis: RunAnalysis, limit: _Limit) -> LimitResult:
+    of_outcome: dict[LimitOutcome, list[_Measured]] = {one: [] for one in LimitOutcome}
+    for one in _measured(analysis, limit.name):
+        of_outcome[_outcome(one, limit)].append(one)
+    # The worst of them decides.
+    order = (LimitOutcome.FAILED, LimitOutcome.UNDECIDED, LimitOutcome.PASSED)
+    outcome = next((one for one in order if of_outcome[one]), None)
+    if outcome is None:
+        what = "a scaling efficiency" if limit.name == EFFICIENCY else "recorded steps"
+        reason = f"{limit.text} {_SAID[LimitOutcome.UNDECIDED]}: no cell has {what}"
+        return LimitResult(limit.text, LimitOutcome.UNDECIDED, reason)
+    cells = "; ".join(one.shown for one in of_outcome[outcome])
+    return LimitResult(limit.text, outcome, f"{limit.text} {_SAID[outcome]}: {cells}")
+
+
+def _outcome(one: _Measured, limit: _Limit) -> LimitOutcome:
+    # Comparisons with NaN are false: without an interval nothing is decided.
+    low, high, bound = one.low, one.high, limit.value
+    if limit.name == EFFICIENCY:
+        low, high, bound = -high, -low, -bound
+    if low > bound:
+        return LimitOutcome.FAILED
+    return LimitOutcome.PASSED if high <= bound else LimitOutcome.UNDECIDED
+
+
+def _measured(analysis: RunAnalysis, name: str) -> Iterator[_Measured]:
+    causes = analysis.table(WATERFALL.name).to_dict("records")
+    for cell in analysis.scaling.to_dict("records"):
+        if cell["oversubscribed"] or cell["engine"] == TORCH_ENGINE:
+            continue
+        if name == EFFICIENCY:
+            value, low, high = (float(cell[f"efficiency{end}"]) for end in ("", "_low", "_high"))
+            is_baseline = cell["baseline"] == f"{cell['engine']} np={cell['np']}"
+            if not math.isnan(value) and not is_baseline:
+                yield _Measured(cell_label(cell), value, low, high, _without_interval(cell, low))
+            continue
+        own = [row for row in causes if all(row[key] == cell[key] for key in CELL_KEY)]
+        rows = [row for row in own if row["term"] == TERM_OF[name]]
+        if rows:
+            worst = max(rows, key=lambda row: float(row["share"]))
+            value, low, high = (float(worst[f"share{end}"]) for end in ("", "_low", "_high"))
+            yield _Measured(cell_label(cell), value, low, high, _without_interval(cell, low))
+        elif own and name == "straggler":
+            none = f"no rank is named (from {units.percent(LEAST_NAMED, 0)} of the step on)"
+            yield _Measured(cell_label(cell), 0.0, 0.0, LEAST_NAMED, none)
+
+
+def _without_interval(cell: FrameRow, low: float) -> str:
+    if not math.isnan(low):
+        return ""
+    return "one launch has no interval" if cell["num_launches"] == 1 else "the interval is unknown"
