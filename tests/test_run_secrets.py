@@ -1,6 +1,7 @@
 """No file of a run, and nothing made of it, holds a secret of the command that was measured."""
 
 import gzip
+import shutil
 from pathlib import Path
 
 import pytest
@@ -46,14 +47,16 @@ def test_what_was_planted_stands_in_the_file_for_resuming_alone(tmp_path: Path) 
     assert ended.returncode == 0, ended.stderr
     assert "seems to hold a secret" in ended.stderr.replace("\n", " "), ended.stderr
 
-    made = tmp_path / "made"
+    made, again = tmp_path / "made", tmp_path / "again"
+    shutil.copytree(run, again)
+    RunPaths(again).resume.unlink()
     for command in (
         *(("report", str(run), "-o", str(made / f"r.{end}")) for end in ("html", "md")),
         *(
             ("analyze", str(run), "-o", str(made / name))
             for name in ("r.json", "r.json.gz", "r.csv")
         ),
-        ("compare", str(run), str(run), "-o", str(made / "c.md")),
+        ("compare", str(run), str(again), "-o", str(made / "c.md")),
         ("export", str(run), "-o", str(made / "trace.json")),
         *(("convert", str(run), "-o", str(made / kind), "--format", kind) for kind in ("csv",)),
     ):
