@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from hvdprof import units
+from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.errors import UsageError
 from hvdprof.model.causes import (
     COMPUTE_INFLATION,
@@ -22,6 +23,7 @@ from hvdprof.model.causes import (
 from hvdprof.model.cell_key import CELL_KEY, cell_label
 from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import RunAnalysis
+from hvdprof.model.tables.waiting_tables import CAUSED_WAIT
 from hvdprof.model.tables.waterfall_tables import WATERFALL
 from hvdprof.rundir.plan import TORCH_ENGINE
 
@@ -175,8 +177,23 @@ def _measured(analysis: RunAnalysis, name: str) -> Iterator[_Measured]:
             value, low, high = (float(worst[f"share{end}"]) for end in ("", "_low", "_high"))
             yield _Measured(cell_label(cell), value, low, high, _without_interval(cell, low))
         elif own and name == "straggler":
-            none = f"no rank is named (from {units.percent(LEAST_NAMED, 0)} of the step on)"
-            yield _Measured(cell_label(cell), 0.0, 0.0, LEAST_NAMED, none)
+            yield _of_no_straggler(analysis, cell)
+
+
+def _of_no_straggler(analysis: RunAnalysis, cell: FrameRow) -> _Measured:
+    """At most what a rank costs that is not named: by chance, or a straggler all the same."""
+    named = {str(name): value for name, value in cell.items()}
+    evidence = Evidence(analysis.run, {})
+    of_launches = evidence.rows_of(analysis.table(CAUSED_WAIT.name), named)
+    by_rank = of_launches.groupby("rank")["cost_share"].mean()
+    most = float(by_rank.max()) if len(by_rank) else 0.0
+    if most <= LEAST_NAMED:
+        none = f"no rank is named (from {units.percent(LEAST_NAMED, 0)} of the step on)"
+        return _Measured(cell_label(cell), 0.0, 0.0, LEAST_NAMED, none)
+    none = (
+        f"no rank is named, rank {by_rank.idxmax()} costs {units.percent(most, 0)} by chance or not"
+    )
+    return _Measured(cell_label(cell), 0.0, 0.0, most, none)
 
 
 def _without_interval(cell: FrameRow, low: float) -> str:

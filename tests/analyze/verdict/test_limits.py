@@ -8,6 +8,8 @@ from hvdprof import api
 from hvdprof.analyze.verdict.limits import EFFICIENCY, TERM_OF, LimitOutcome, limit_results
 from hvdprof.errors import InconclusiveError, RegressedError, UsageError
 from hvdprof.model.tables.waterfall_tables import WATERFALL
+from tests.analyze.causes.test_launch_scatter import launches_with
+from tests.builders.analysis import analysis_of
 from tests.builders.declared_rows import declared_rows
 from tests.builders.finished_analysis import PLAIN, analysis, cell, torch_cell
 from tests.builders.recorded_runs import unpacked
@@ -91,6 +93,15 @@ def test_ranks_that_cost_less_than_five_percent_may_be_unnamed(bound, outcome):
     result = judged(f"straggler>{bound}%", [unknown(4)], rows)
     assert result.outcome is outcome
     assert "no rank is named (from 5 % of the step on)" in result.sentence
+
+
+def test_a_rank_without_a_name_that_costs_more_than_the_limit_leaves_it_open(tmp_path):
+    # Now rank 1 is later, now rank 0.
+    found = analysis_of(tmp_path, launches_with([(0.0, 19.0), (19.0, 0.0)]))
+    assert "straggler" not in set(found.table("waterfall")["term"])
+    (result,) = limit_results(found, ["straggler>10%"])
+    assert result.outcome is UNDECIDED
+    assert "no rank is named, rank " in result.sentence
 
 
 def test_without_recorded_steps_no_share_is_judged():
