@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from hvdprof.analyze.verdict.limits import LimitResult
+    from hvdprof.analyze.verdict.limits import LimitResult as LimitResult
     from hvdprof.api.analysis import Analysis
     from hvdprof.model.nsys_events import NsysEvents
     from hvdprof.model.run import Run as Run

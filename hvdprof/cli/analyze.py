@@ -15,7 +15,8 @@ from hvdprof.errors import InconclusiveError, RegressedError, UsageError
 from hvdprof.report.format_names import ANALYSES, Format
 
 if TYPE_CHECKING:
-    from hvdprof.api.runs import Run
+    from hvdprof.api.analysis import Analysis
+    from hvdprof.api.runs import LimitResult, Run
     from hvdprof.report.reporter import Reporter
 
 
@@ -74,6 +75,8 @@ def analyze(
     paths = chosen_paths(paths, "hvdprof analyze RUN")
     of_run = len(paths) == 1 and api.is_run_directory(paths[0])
     if section:
+        if fail_on:
+            raise UsageError("--fail-on and --section exclude each other.", hint="Run it twice.")
         _print_sections(paths, section, is_terminal=of_run and not (format_ or output))
         return
     if of_run or output is not None:
@@ -82,23 +85,25 @@ def analyze(
     with load_progress(paths) as progress:
         run = api.load_run(paths, progress=progress)
         # An archive may hold a run directory.
-        render = (_rendered_run if run.recorded else _rendered_files)(run, format_, output)
+        if run.recorded:
+            analysis = api.analyze_run(run)
+            results = api.limit_results(analysis, fail_on or [])
+            render = _rendered_run(analysis, format_, output)
+        elif fail_on:
+            raise UsageError("--fail-on is for run directories.", hint="hvdprof attach makes one.")
+        else:
+            results, render = (), _rendered_files(run, format_, output)
     show_or_write(render, output, overwrite=force)
-    if fail_on:
-        _hold_limits(run, fail_on, allow_inconclusive=allow_inconclusive)
+    _raise_for(results, allow_inconclusive=allow_inconclusive)
 
 
-def _hold_limits(run: "Run", limits: list[str], *, allow_inconclusive: bool) -> None:
+def _raise_for(results: "tuple[LimitResult, ...]", *, allow_inconclusive: bool) -> None:
     """Print what became of each limit, and end with the exit code of the worst.
 
     Raises:
         RegressedError: One failed.
         InconclusiveError: One is undecided, and this is to fail.
-        UsageError: One has another form, or the files are no run.
     """
-    if not run.recorded:
-        raise UsageError("--fail-on is for run directories.", hint="hvdprof attach makes one.")
-    results = api.limit_results(api.analyze_run(run), limits)
     for result in results:
         typer.echo(f"hvdprof: {result.sentence}", err=True)
     outcomes = [str(result.outcome) for result in results]
@@ -118,8 +123,8 @@ def _reporter(format_: Format | None, output: Path | None) -> "Reporter":
     return reporter_for(format_ or output or Format.TERMINAL)
 
 
-def _rendered_run(run: "Run", format_: Format | None, output: Path | None) -> Render:
-    reporter, analysis = _reporter(format_, output), api.analyze_run(run)
+def _rendered_run(analysis: "Analysis", format_: Format | None, output: Path | None) -> Render:
+    reporter = _reporter(format_, output)
     return lambda file: reporter.render(analysis, file)
 
 

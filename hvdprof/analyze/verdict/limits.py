@@ -9,8 +9,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+import pandas as pd
+
 from hvdprof import units
-from hvdprof.analyze.findings.evidence import Evidence
+from hvdprof.analyze.findings.evidence import Cell, Evidence
 from hvdprof.errors import UsageError
 from hvdprof.model.causes import (
     COMPUTE_INFLATION,
@@ -20,12 +22,12 @@ from hvdprof.model.causes import (
     OUTSIDE_PHASES,
     STRAGGLER,
 )
-from hvdprof.model.cell_key import CELL_KEY, cell_label
+from hvdprof.model.cell_key import cell_label
 from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import RunAnalysis
+from hvdprof.model.tables.scaling_tables import SCALING
 from hvdprof.model.tables.waiting_tables import CAUSED_WAIT
 from hvdprof.model.tables.waterfall_tables import WATERFALL
-from hvdprof.rundir.plan import TORCH_ENGINE
 
 EFFICIENCY = "efficiency"
 
@@ -142,8 +144,8 @@ def _result(analysis: RunAnalysis, limit: _Limit) -> LimitResult:
     order = (LimitOutcome.FAILED, LimitOutcome.UNDECIDED, LimitOutcome.PASSED)
     outcome = next((one for one in order if of_outcome[one]), None)
     if outcome is None:
-        what = "a scaling efficiency" if limit.name == EFFICIENCY else "recorded steps"
-        reason = f"{limit.text} {_SAID[LimitOutcome.UNDECIDED]}: no cell has {what}"
+        what = "more ranks than cores or GPUs, or only the baseline"
+        reason = f"{limit.text} {_SAID[LimitOutcome.UNDECIDED]}: no cell is judged ({what})"
         return LimitResult(limit.text, LimitOutcome.UNDECIDED, reason)
     cells = "; ".join(one.shown for one in of_outcome[outcome])
     return LimitResult(limit.text, outcome, f"{limit.text} {_SAID[outcome]}: {cells}")
@@ -160,43 +162,45 @@ def _outcome(one: _Measured, limit: _Limit) -> LimitOutcome:
 
 
 def _measured(analysis: RunAnalysis, name: str) -> Iterator[_Measured]:
-    causes = analysis.table(WATERFALL.name).to_dict("records")
-    for cell in analysis.scaling.to_dict("records"):
-        if cell["oversubscribed"] or cell["engine"] == TORCH_ENGINE:
-            continue
+    tables = {one: analysis.table(one) for one in (SCALING.name, WATERFALL.name)}
+    evidence = Evidence(analysis.run, tables)
+    for cell in evidence.cells():
+        is_baseline = cell["baseline"] == f"{cell['engine']} np={cell['np']}"
         if name == EFFICIENCY:
-            value, low, high = (float(cell[f"efficiency{end}"]) for end in ("", "_low", "_high"))
-            is_baseline = cell["baseline"] == f"{cell['engine']} np={cell['np']}"
-            if not math.isnan(value) and not is_baseline:
-                yield _Measured(cell_label(cell), value, low, high, _without_interval(cell, low))
+            if not is_baseline:
+                yield _of_row(cell, cell, EFFICIENCY, "no baseline to compare with")
             continue
-        own = [row for row in causes if all(row[key] == cell[key] for key in CELL_KEY)]
-        rows = [row for row in own if row["term"] == TERM_OF[name]]
+        causes = evidence.causes_of(cell)
+        rows = [row for row in causes if row["term"] == TERM_OF[name]]
         if rows:
             worst = max(rows, key=lambda row: float(row["share"]))
-            value, low, high = (float(worst[f"share{end}"]) for end in ("", "_low", "_high"))
-            yield _Measured(cell_label(cell), value, low, high, _without_interval(cell, low))
-        elif own and name == "straggler":
-            yield _of_no_straggler(analysis, cell)
+            yield _of_row(cell, worst, "share", "unknown")
+        elif not causes:
+            yield _Measured(cell_label(cell), math.nan, math.nan, math.nan, "no recorded steps")
+        elif name == "straggler":
+            yield _of_no_straggler(analysis.table(CAUSED_WAIT.name), evidence, cell)
+        elif not is_baseline:
+            yield _Measured(cell_label(cell), math.nan, math.nan, math.nan, "not recorded")
 
 
-def _of_no_straggler(analysis: RunAnalysis, cell: FrameRow) -> _Measured:
+def _of_row(cell: Cell, row: FrameRow | Cell, column: str, missing: str) -> _Measured:
+    value, low, high = (float(row[f"{column}{end}"]) for end in ("", "_low", "_high"))
+    note = missing if math.isnan(value) else _without_interval(cell, low)
+    return _Measured(cell_label(cell), value, low, high, note)
+
+
+def _of_no_straggler(waits: pd.DataFrame, evidence: Evidence, cell: Cell) -> _Measured:
     """At most what a rank costs that is not named: by chance, or a straggler all the same."""
-    named = {str(name): value for name, value in cell.items()}
-    evidence = Evidence(analysis.run, {})
-    of_launches = evidence.rows_of(analysis.table(CAUSED_WAIT.name), named)
-    by_rank = of_launches.groupby("rank")["cost_share"].mean()
+    by_rank = evidence.rows_of(waits, cell).groupby("rank")["cost_share"].mean()
     most = float(by_rank.max()) if len(by_rank) else 0.0
-    if most <= LEAST_NAMED:
-        none = f"no rank is named (from {units.percent(LEAST_NAMED, 0)} of the step on)"
-        return _Measured(cell_label(cell), 0.0, 0.0, LEAST_NAMED, none)
-    none = (
-        f"no rank is named, rank {by_rank.idxmax()} costs {units.percent(most, 0)} by chance or not"
-    )
-    return _Measured(cell_label(cell), 0.0, 0.0, most, none)
+    none = f"no rank is named (from {units.percent(LEAST_NAMED, 0)} of the step on)"
+    if most > LEAST_NAMED:
+        share = units.percent(most, 0)
+        none = f"no rank is named, but rank {by_rank.idxmax()} costs {share}, perhaps by chance"
+    return _Measured(cell_label(cell), 0.0, 0.0, max(most, LEAST_NAMED), none)
 
 
-def _without_interval(cell: FrameRow, low: float) -> str:
+def _without_interval(cell: Cell, low: float) -> str:
     if not math.isnan(low):
         return ""
     return "one launch has no interval" if cell["num_launches"] == 1 else "the interval is unknown"

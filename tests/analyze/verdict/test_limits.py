@@ -63,13 +63,33 @@ def test_the_worst_cell_decides_and_is_named_alone():
         efficiency(1, 1.0, 1.0, 1.0),
         efficiency(8, 0.3, 0.2, 0.4, oversubscribed=True),
         torch_cell(),
-        unknown(4),
     ],
 )
 def test_the_baseline_and_cells_that_say_nothing_on_scaling_are_not_judged(one):
     result = judged("efficiency<80%", [one])
     assert result.outcome is UNDECIDED
-    assert result.sentence == "efficiency<80% is undecided: no cell has a scaling efficiency"
+    assert result.sentence.startswith("efficiency<80% is undecided: no cell is judged (more ranks")
+
+
+@pytest.mark.parametrize(
+    ("limit", "reason"),
+    [
+        ("efficiency<80%", "no baseline to compare with"),
+        ("jitter>90%", "no recorded steps"),
+        ("straggler>90%", "no recorded steps"),
+    ],
+)
+def test_a_cell_that_shows_nothing_does_not_pass_beside_one_that_does(limit, reason):
+    shown = efficiency(2, 0.95, 0.94, 0.96)
+    rows = [term(2, "jitter", 0.02, 0.01, 0.03)]
+    assert judged(limit, [shown], rows).outcome is PASSED
+    result = judged(limit, [shown, unknown(4)], rows)
+    assert result.sentence == f"{limit} is undecided: resnet18 on 4 ranks: {reason}"
+
+
+def test_steps_without_phases_do_not_pass_for_the_input():
+    rows = [term(4, "jitter", 0.02, 0.01, 0.03)]
+    assert judged("input>50%", [unknown(4)], rows).sentence.endswith("4 ranks: not recorded")
 
 
 @pytest.mark.parametrize("name", TERM_OF)
@@ -101,12 +121,12 @@ def test_a_rank_without_a_name_that_costs_more_than_the_limit_leaves_it_open(tmp
     assert "straggler" not in set(found.table("waterfall")["term"])
     (result,) = limit_results(found, ["straggler>10%"])
     assert result.outcome is UNDECIDED
-    assert "no rank is named, rank " in result.sentence
+    assert "no rank is named, but rank " in result.sentence
 
 
 def test_without_recorded_steps_no_share_is_judged():
     result = judged("jitter>5%", [unknown(4)])
-    assert (result.outcome, "no cell has recorded steps" in result.sentence) == (UNDECIDED, True)
+    assert (result.outcome, "4 ranks: no recorded steps" in result.sentence) == (UNDECIDED, True)
 
 
 def test_one_launch_has_no_interval_and_decides_nothing():
@@ -147,6 +167,10 @@ def test_the_command_ends_with_the_code_of_the_worst_limit(tmp_path: Path) -> No
     open_ = hvdprof("analyze", str(run), *both[:2])
     assert open_.returncode == InconclusiveError.exit_code
     assert hvdprof("analyze", str(run), *both[:2], "--allow-inconclusive").returncode == 0
+    # What cannot be judged is refused before a report is printed.
+    for refused in (("--fail-on", "speed<80%"), (*both[:2], "--section", "scaling")):
+        ended = hvdprof("analyze", str(run), *refused)
+        assert (ended.returncode, ended.stdout) == (UsageError.exit_code, "")
 
 
 def test_the_api_judges_a_run(tmp_path: Path) -> None:
