@@ -8,6 +8,7 @@ import html
 import math
 from typing import TYPE_CHECKING
 
+from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.model.causes import (
     COMPUTE_INFLATION,
     EXPOSED_TRANSFER,
@@ -16,7 +17,6 @@ from hvdprof.model.causes import (
     OUTSIDE_PHASES,
     STRAGGLER,
 )
-from hvdprof.model.cell_key import CELL_KEY
 from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.waterfall_tables import WATERFALL
@@ -136,12 +136,8 @@ class Analysis(RunAnalysis):
 
 
 def _causes_of(analysis: RunAnalysis, row: FrameRow) -> list[FrameRow]:
-    table = analysis.table(WATERFALL.name)
-    return [
-        cause
-        for cause in table.to_dict("records")
-        if all(cause[key] == row[key] for key in CELL_KEY)
-    ]
+    waterfall = {WATERFALL.name: analysis.table(WATERFALL.name)}
+    return Evidence(analysis.run, waterfall).causes_of({str(name): row[name] for name in row})
 
 
 def _of_cell(row: FrameRow | None) -> dict[str, Value]:
