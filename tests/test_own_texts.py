@@ -38,7 +38,7 @@ ALLOWED = {
     "hvdprof/report/chakra/chakra_schema.py": (2, "types of Chakra's schema"),
     "hvdprof/report/chrome/nsys_trace.py": (1, _LOG),
     "hvdprof/report/comparison/comparison_csv.py": (1, _COLUMN),
-    "hvdprof/report/comparison/comparison_junit.py": (1, _DRAWN),
+    "hvdprof/report/ci/junit.py": (1, _DRAWN),
     "hvdprof/report/document/files_document.py": (1, _IMPORT),
     "hvdprof/report/document/html_report.py": (1, _IMPORT),
     "hvdprof/report/document/markdown_report.py": (1, _IMPORT),

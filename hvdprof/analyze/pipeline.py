@@ -153,7 +153,7 @@ def analyze_run(run: Run) -> RunAnalysis:
             pages,
         )
     if answer.is_too_busy:
-        found = without_fixes(found, run)
+        found = without_fixes(found)
     answer = network_verdict(run, derived[NET_LINKS.name], answer)
     return RunAnalysis(
         run=run,

@@ -129,7 +129,7 @@ class Analysis(RunAnalysis):
             **{name: _number(shares.get(term, math.nan)) for name, term in _SHARES.items()},
             "num_findings": len(self.findings),
             "first_finding": None if first is None else str(first["title"]),
-            "fix": None if first is None else str(first["action"]),
+            "fix": None if first is None else str(first["action"]) or None,
             "num_failed": len(self.failed),
         }
         return found | _of_cell(row)

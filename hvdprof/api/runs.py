@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from hvdprof.analyze.verdict.limits import LimitResult as LimitResult
     from hvdprof.api.analysis import Analysis
+    from hvdprof.model.limits import LimitResult as LimitResult
     from hvdprof.model.nsys_events import NsysEvents
     from hvdprof.model.run import Run as Run
     from hvdprof.model.run import RunAnalysis

@@ -12,7 +12,7 @@ from hvdprof.cli.measuring.chosen_run import chosen_paths
 from hvdprof.cli.measuring.written_output import Render, force_option, output_option, show_or_write
 from hvdprof.cli.progress.load_progress import load_progress
 from hvdprof.errors import InconclusiveError, RegressedError, UsageError
-from hvdprof.report.format_names import ANALYSES, Format
+from hvdprof.report.format_names import GATE_SUFFIXES, GATES, AnalysisFormat
 
 if TYPE_CHECKING:
     from hvdprof.api.analysis import Analysis
@@ -31,9 +31,11 @@ def analyze(
         ),
     ] = None,
     format_: Annotated[
-        Format | None,
+        AnalysisFormat | None,
         format_option(
-            ANALYSES, "Format; the name of --output chooses it when not given, else terminal."
+            tuple(AnalysisFormat),
+            "Format; the name of --output chooses it when not given, else terminal. markdown, "
+            "junit and github show what became of --fail-on.",
         ),
     ] = None,
     output: Annotated[
@@ -74,12 +76,13 @@ def analyze(
     """
     paths = chosen_paths(paths, "hvdprof analyze RUN")
     of_run = len(paths) == 1 and api.is_run_directory(paths[0])
+    gate = _gate_of(format_, output, is_asked=bool(fail_on))
     if section:
         if fail_on:
             raise UsageError("--fail-on and --section exclude each other.", hint="Run it twice.")
         _print_sections(paths, section, is_terminal=of_run and not (format_ or output))
         return
-    if of_run or output is not None:
+    if gate is None and (of_run or output is not None):
         # A format that is not known is refused before anything is read.
         _reporter(format_, output)
     with load_progress(paths) as progress:
@@ -88,7 +91,11 @@ def analyze(
         if run.recorded:
             analysis = api.analyze_run(run)
             results = api.limit_results(analysis, fail_on or [])
-            render = _rendered_run(analysis, format_, output)
+            render = (
+                _rendered_limits(analysis, results, gate)
+                if gate
+                else _rendered_run(analysis, format_, output)
+            )
         elif fail_on:
             raise UsageError("--fail-on is for run directories.", hint="hvdprof attach makes one.")
         else:
@@ -117,13 +124,41 @@ def _raise_for(results: "tuple[LimitResult, ...]", *, allow_inconclusive: bool) 
         )
 
 
-def _reporter(format_: Format | None, output: Path | None) -> "Reporter":
+def _gate_of(
+    format_: AnalysisFormat | None, output: Path | None, *, is_asked: bool
+) -> AnalysisFormat | None:
+    """The format that shows limits alone, if that is wanted.
+
+    Raises:
+        UsageError: It is named, and there are no limits.
+    """
+    if format_ in GATES and not is_asked:
+        raise UsageError(
+            f"--format {format_} shows what became of --fail-on.",
+            hint="Add --fail-on 'efficiency<80%', or run hvdprof report RUN -o report.md.",
+        )
+    if format_ is not None or output is None or not is_asked:
+        return format_ if format_ in GATES else None
+    return GATE_SUFFIXES.get(Path(output.name.removesuffix(".gz")).suffix)
+
+
+def _rendered_limits(
+    analysis: "Analysis", results: "tuple[LimitResult, ...]", gate: AnalysisFormat
+) -> Render:
+    from hvdprof.report.ci.limit_formats import render_limits
+
+    return lambda file: render_limits(analysis, results, gate, file)
+
+
+def _reporter(format_: AnalysisFormat | None, output: Path | None) -> "Reporter":
     from hvdprof.report.formats import reporter_for
 
-    return reporter_for(format_ or output or Format.TERMINAL)
+    return reporter_for(format_ or output or AnalysisFormat.TERMINAL)
 
 
-def _rendered_run(analysis: "Analysis", format_: Format | None, output: Path | None) -> Render:
+def _rendered_run(
+    analysis: "Analysis", format_: AnalysisFormat | None, output: Path | None
+) -> Render:
     reporter = _reporter(format_, output)
     return lambda file: reporter.render(analysis, file)
 
@@ -141,10 +176,10 @@ def _print_sections(paths: list[Path], names: list[str], *, is_terminal: bool) -
     print_sections(analysis, sections_of(analysis) if "all" in names else names, sys.stdout)
 
 
-def _rendered_files(run: "Run", format_: Format | None, output: Path | None) -> Render:
+def _rendered_files(run: "Run", format_: AnalysisFormat | None, output: Path | None) -> Render:
     from hvdprof.report.terminal.files_report import render_files, render_files_json
 
-    renderers = {Format.TERMINAL: render_files, Format.JSON: render_files_json}
+    renderers = {AnalysisFormat.TERMINAL: render_files, AnalysisFormat.JSON: render_files_json}
     chosen = format_ or _format_of(output)
     if chosen not in renderers:
         raise UsageError(
@@ -155,12 +190,12 @@ def _rendered_files(run: "Run", format_: Format | None, output: Path | None) -> 
     return lambda file: renderers[chosen](analysis, file)
 
 
-def _format_of(output: Path | None) -> Format:
+def _format_of(output: Path | None) -> AnalysisFormat:
     if output is None:
-        return Format.TERMINAL
+        return AnalysisFormat.TERMINAL
     from hvdprof.report.formats import reporter_for
 
     name = reporter_for(output).name
-    if name not in ANALYSES:
+    if name not in (*AnalysisFormat,):
         raise UsageError(f"{output} cannot be written: its name chooses the format {name}.")
-    return Format(name)
+    return AnalysisFormat(name)

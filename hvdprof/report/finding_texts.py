@@ -18,6 +18,7 @@ class FindingTexts:
 
     Attributes:
         severity: error, warning or note.
+        confidence: certain, likely or possible.
         title: The problem as a noun phrase.
         evidence: What was measured, in sentences.
         cost: ``Costs 4.02 ms per step (16.8 % of step time)``, or outside the steps
@@ -30,6 +31,7 @@ class FindingTexts:
     """
 
     severity: str
+    confidence: str
     title: str
     evidence: str
     cost: str
@@ -38,6 +40,12 @@ class FindingTexts:
     action: str
     command: str = ""
     short_cost: str = ""
+
+    @property
+    def weight(self) -> str:
+        """``warning``, or where it is not certain ``warning, likely``."""
+        parts = (self.severity, "" if self.confidence == "certain" else self.confidence)
+        return ", ".join(part for part in parts if part)
 
     @property
     def figures(self) -> str:
@@ -49,6 +57,7 @@ def finding_texts(row: Mapping[Hashable, object]) -> FindingTexts:
     """The texts of a row of FINDINGS."""
     return FindingTexts(
         severity=str(row["severity"]),
+        confidence=str(row["confidence"]),
         title=str(row["title"]),
         evidence=str(row["evidence"]),
         cost=_cost(row),

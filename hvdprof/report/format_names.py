@@ -21,10 +21,28 @@ RESULTS = (Format.TERMINAL, Format.JSON)
 """For a reader or a program."""
 
 ANALYSES = (*RESULTS, Format.CSV)
-"""What ``hvdprof analyze`` writes; ``hvdprof export`` writes traces."""
+"""Results, and their central table."""
 
 DOCUMENTS = (Format.HTML, Format.MARKDOWN)
 """What ``hvdprof report`` writes."""
+
+
+class AnalysisFormat(StrEnum):
+    """What ``hvdprof analyze`` writes; ``hvdprof export`` writes traces."""
+
+    TERMINAL = "terminal"
+    JSON = "json"
+    CSV = "csv"
+    MARKDOWN = "markdown"
+    JUNIT = "junit"
+    GITHUB = "github"
+
+
+GATES = (AnalysisFormat.MARKDOWN, AnalysisFormat.JUNIT, AnalysisFormat.GITHUB)
+"""What shows the limits of ``--fail-on``."""
+
+GATE_SUFFIXES = {".md": AnalysisFormat.MARKDOWN, ".xml": AnalysisFormat.JUNIT}
+"""The ends of file names that choose one of them."""
 
 
 class TraceFormat(StrEnum):

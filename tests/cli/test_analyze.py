@@ -1,12 +1,13 @@
 import json
 import subprocess
 import sys
+from xml.etree import ElementTree as ET
 
 import pytest
 from typer.testing import CliRunner
 
 from hvdprof.cli.main import build_app
-from hvdprof.errors import StorageError, UnreadableInputError, UsageError
+from hvdprof.errors import RegressedError, StorageError, UnreadableInputError, UsageError
 from tests.builders.nccl_log import job
 from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts, write_run
 
@@ -90,6 +91,7 @@ def test_a_folder_that_is_no_run_is_reported(tmp_path):
 def test_neither_torch_nor_horovod_nor_a_front_end_is_imported(run_folder):
     script = f"""
 import sys
+from xml.etree import ElementTree as ET
 
 class Absent:
     def find_spec(self, name, path=None, target=None):
@@ -141,3 +143,28 @@ def test_sections_are_printed_and_not_written(run_folder, tmp_path):
         invoke("analyze", run_folder, "--section", "launches", "-o", tmp_path / "x.json")
     assert "hvdprof convert" in raised.value.hint
     assert not (tmp_path / "x.json").exists()
+
+
+@pytest.mark.slow
+def test_limits_go_to_the_formats_of_a_ci_job(run_folder, tmp_path):
+    limits = ("--fail-on", "efficiency<5%", "--fail-on", "efficiency<99%")
+    output = tmp_path / "gate.xml"
+    with pytest.raises(RegressedError, match="1 of 2 limits failed"):
+        invoke("analyze", run_folder, *limits, "-o", output)
+    suite = ET.parse(output).getroot()[0]
+    assert (suite.attrib["tests"], suite.attrib["failures"]) == ("2", "1")
+
+    page = tmp_path / "gate.md"
+    invoke("analyze", run_folder, *limits[:2], "-o", page)
+    assert "| efficiency\\<5% | passed |" in page.read_text(encoding="utf-8")
+    text = invoke("analyze", run_folder, *limits[:2], "--format", "github").stdout
+    assert text.startswith("::notice title=hvdprof analyze::efficiency<5%25 passed: mnist")
+
+
+@pytest.mark.parametrize("name", ["markdown", "junit", "github"])
+def test_a_format_of_limits_without_limits_is_refused(run_folder, name):
+    with pytest.raises(
+        UsageError, match=f"--format {name} shows what became of --fail-on"
+    ) as error:
+        invoke("analyze", run_folder, "--format", name)
+    assert "hvdprof report" in error.value.hint

@@ -53,12 +53,12 @@ def wait_command(run: Run) -> str:
     return shlex.join([*command[:2], *_TEN_MINUTES, *own, *command[end:]])
 
 
-def without_fixes(findings: pd.DataFrame, run: Run) -> pd.DataFrame:
-    """FINDINGS of a run without an answer: those on its cells propose to measure again."""
-    command = wait_command(run)
-    what = f"on an idle machine first: {command}"
-    texts = {"action": f"Measure {what}", "fix": f"measure {what}", "command": command}
+def without_fixes(findings: pd.DataFrame) -> pd.DataFrame:
+    """FINDINGS of a run without an answer: those on its cells propose nothing.
+
+    What to do is in the verdict, once: to measure again.
+    """
     is_of_run = findings["model"].astype(str) == ""
     return findings.assign(
-        **{name: findings[name].where(is_of_run, text) for name, text in texts.items()}
+        **{name: findings[name].where(is_of_run, "") for name in ("action", "fix", "command")}
     )

@@ -7,7 +7,6 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
 import pandas as pd
 
@@ -24,6 +23,7 @@ from hvdprof.model.causes import (
 )
 from hvdprof.model.cell_key import cell_label
 from hvdprof.model.frame_row import FrameRow
+from hvdprof.model.limits import LimitOutcome, LimitResult
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.scaling_tables import SCALING
 from hvdprof.model.tables.waiting_tables import CAUSED_WAIT
@@ -48,30 +48,6 @@ _LIMIT = re.compile(
     r"\s*(?P<name>[a-z_]+)\s*(?P<sign>[<>])\s*(?P<value>[0-9]+(?:\.[0-9]+)?)\s*%\s*"
 )
 _EXAMPLES = "--fail-on 'efficiency<80%', --fail-on 'straggler>10%'"
-
-
-class LimitOutcome(StrEnum):
-    """What became of a limit: beyond doubt, or not decided by the intervals."""
-
-    FAILED = "failed"
-    PASSED = "passed"
-    UNDECIDED = "undecided"
-
-
-_SAID = {
-    LimitOutcome.FAILED: "failed",
-    LimitOutcome.PASSED: "passed",
-    LimitOutcome.UNDECIDED: "is undecided",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class LimitResult:
-    """A limit, its outcome over all cells, and the sentence on the cells that decide it."""
-
-    text: str
-    outcome: LimitOutcome
-    sentence: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,11 +120,10 @@ def _result(analysis: RunAnalysis, limit: _Limit) -> LimitResult:
     order = (LimitOutcome.FAILED, LimitOutcome.UNDECIDED, LimitOutcome.PASSED)
     outcome = next((one for one in order if of_outcome[one]), None)
     if outcome is None:
-        what = "more ranks than cores or GPUs, or only the baseline"
-        reason = f"{limit.text} {_SAID[LimitOutcome.UNDECIDED]}: no cell is judged ({what})"
-        return LimitResult(limit.text, LimitOutcome.UNDECIDED, reason)
+        none = "no cell is judged (more ranks than cores or GPUs, or only the baseline)"
+        return LimitResult(limit.text, LimitOutcome.UNDECIDED, none)
     cells = "; ".join(one.shown for one in of_outcome[outcome])
-    return LimitResult(limit.text, outcome, f"{limit.text} {_SAID[outcome]}: {cells}")
+    return LimitResult(limit.text, outcome, cells)
 
 
 def _outcome(one: _Measured, limit: _Limit) -> LimitOutcome:

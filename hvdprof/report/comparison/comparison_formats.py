@@ -7,10 +7,12 @@ from collections.abc import Callable
 from typing import IO
 
 from hvdprof.model.comparison import Comparison
+from hvdprof.report.comparison.comparison_ci import (
+    render_comparison_github,
+    render_comparison_junit,
+)
 from hvdprof.report.comparison.comparison_csv import render_comparison_csv
-from hvdprof.report.comparison.comparison_github import render_comparison_github
 from hvdprof.report.comparison.comparison_json import render_comparison_json
-from hvdprof.report.comparison.comparison_junit import render_comparison_junit
 from hvdprof.report.comparison.comparison_markdown import render_comparison_markdown
 from hvdprof.report.comparison.comparison_terminal import render_comparison
 from hvdprof.report.format_names import ComparisonFormat

@@ -24,7 +24,7 @@ def print_findings(console: Console, findings: pd.DataFrame) -> None:
 
 def _print_finding(console: Console, finding: FindingTexts) -> None:
     style = _STYLES[finding.severity]
-    print_hanging(console, "  ", f"{finding.severity}: {finding.title}", style=style)
+    print_hanging(console, "  ", f"{finding.weight}: {finding.title}", style=style)
     print_hanging(console, "    ", finding.evidence)
     if finding.figures:
         print_hanging(console, "    ", finding.figures)

@@ -148,7 +148,9 @@ def test_of_one_bucket_no_size_is_tuned(ddp):
 
     assert row["title"] == "Exposed communication of DDP's only bucket"
     assert "DDP sends all gradients (1.05 MB) in one bucket" in row["evidence"]
-    assert row["action"] == "Use no_sync() or a larger batch to send less often."
+    assert row["action"] == (
+        "Use a larger batch, or accumulate gradients within no_sync(), to send less often."
+    )
     assert "tune" in finding(ddp, sent_bytes=2**20 + 1)["action"]
 
 
@@ -170,3 +172,32 @@ def test_small_buckets_of_little_are_not_tuned_either():
 
     assert row["id"] == "small-buckets"
     assert row["action"] == "Omit bucket_cap_mb=0.01 or set it to 25."
+
+
+def steps_of(passes, rounds, num_steps=6):
+    """EVENTS of rank 1 of such steps; the first one has an evaluation before it."""
+    key = {"pass_id": "p", "segment": "s", "source": "recorder", "rank": 1, "phase": "part"}
+    names = ["forward"] * passes + ["backward"] * (passes + 1) + ["blocked"] * rounds
+    rows = [{"step": step, "activity": name} for step in range(num_steps) for name in names]
+    rows += [{"step": -1, "activity": "forward"}] * 9 + [{"step": 0, "activity": "forward"}] * 9
+    return table("events", *[key | row for row in rows])
+
+
+@pytest.mark.parametrize(
+    ("passes", "rounds", "fix"),
+    [
+        (1, 1, "use a larger batch, or accumulate gradients within no_sync(), to send less often"),
+        (4, 4, "use no_sync() in all but the last of the 4 backward passes of a step"),
+        (
+            4,
+            1,
+            "use a larger batch, or accumulate more than 4 batches per step, to send less often",
+        ),
+        (4, 0, "use a larger batch, or accumulate gradients within no_sync(), to send less often"),
+    ],
+)
+def test_no_sync_is_proposed_only_where_the_steps_do_not_use_it(passes, rounds, fix):
+    row = finding(facts(25), events=steps_of(passes, rounds))
+    assert row["id"] == "exposed-transfer"
+    assert row["fix"] == fix
+    assert ("If the 4 backward passes" in row["action"]) == (passes == rounds == 4)

@@ -51,9 +51,8 @@ def test_a_wide_interval_beside_other_work_is_no_answer_and_no_fix_is_proposed(
     assert shown["Trust"].detail.endswith("measure on an idle one")
     of_cells = found.findings[found.findings["model"].astype(str) != ""]
     assert len(of_cells)
-    assert set(of_cells["action"]) == {
-        "Measure on an idle machine first: hvdprof bench --wait-for-quiet 10m"
-    }
+    for name in ("action", "fix", "command"):
+        assert set(of_cells[name]) == {""}
 
 
 @pytest.mark.heavy

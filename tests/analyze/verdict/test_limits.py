@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from hvdprof import api
-from hvdprof.analyze.verdict.limits import EFFICIENCY, TERM_OF, LimitOutcome, limit_results
+from hvdprof.analyze.verdict.limits import EFFICIENCY, TERM_OF, limit_results
 from hvdprof.errors import InconclusiveError, RegressedError, UsageError
+from hvdprof.model.limits import LimitOutcome
 from hvdprof.model.tables.waterfall_tables import WATERFALL
 from tests.analyze.causes.test_launch_scatter import launches_with
 from tests.builders.analysis import analysis_of

@@ -13,15 +13,14 @@ from hvdprof.model.cause_names import change_sentence
 from hvdprof.model.cell_key import CELL_KEY
 from hvdprof.model.comparison import ComparisonOutcome
 from hvdprof.model.tables.comparison_tables import MOVED_CAUSES
+from hvdprof.report.ci.github import MOST_SUMMARY_BYTES, SUMMARY_VARIABLE
+from hvdprof.report.comparison.comparison_ci import (
+    render_comparison_github,
+    render_comparison_junit,
+)
 from hvdprof.report.comparison.comparison_csv import render_comparison_csv
 from hvdprof.report.comparison.comparison_formats import RENDERERS, SUFFIXES
-from hvdprof.report.comparison.comparison_github import (
-    MOST_SUMMARY_BYTES,
-    SUMMARY_VARIABLE,
-    render_comparison_github,
-)
 from hvdprof.report.comparison.comparison_json import render_comparison_json
-from hvdprof.report.comparison.comparison_junit import render_comparison_junit
 from hvdprof.report.comparison.comparison_markdown import render_comparison_markdown
 from hvdprof.report.comparison.comparison_terminal import render_comparison
 from hvdprof.report.format_names import ComparisonFormat

@@ -52,7 +52,7 @@ def test_the_terminal_shows_them_in_its_width(measured, width):
     block = lines[lines.index("Network between the hosts") :][:9]
     assert max(map(len, block)) <= width
     assert any(line.split()[:4] == ["TCP", "h2", "-", "h1"] for line in block)
-    assert "error: Network-bound transfers between 2 hosts" in text
+    assert "error, likely: Network-bound transfers between 2 hosts" in text
     assert "The network between the hosts limits them." in " ".join(text.split())
 
 

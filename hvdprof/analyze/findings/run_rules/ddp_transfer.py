@@ -9,11 +9,12 @@ from hvdprof import units
 from hvdprof.analyze.communication.ddp_buckets import num_buckets
 from hvdprof.analyze.findings.advice import Advice, Likely, advice, in_turn
 from hvdprof.analyze.findings.cell_finding import CostlyCause
-from hvdprof.analyze.findings.evidence import Evidence
+from hvdprof.analyze.findings.evidence import Cell, Evidence
 from hvdprof.analyze.findings.tune_command import tune_command
 from hvdprof.analyze.steps.cell_setting import CellSetting
 from hvdprof.model.launch_key import LAUNCH
 from hvdprof.model.tables.collective_tables import COLLECTIVES
+from hvdprof.model.tables.run_tables import EVENTS
 from hvdprof.rundir.attached import attached_files, has_traces
 from hvdprof.rundir.launch_format import DdpFacts
 
@@ -24,7 +25,17 @@ LEAST_SHARE = 0.2
 """Latency of the buckets that explains less of the exposed time is not named."""
 
 _SEND_LESS = advice("call register_comm_hook(None, default_hooks.fp16_compress_hook) to send less")
-_SEND_LESS_OFTEN = advice("use no_sync() or a larger batch to send less often")
+_ACCUMULATE = advice(
+    "use a larger batch, or accumulate gradients within no_sync(), to send less often"
+)
+_REDUCE_ONCE = advice(
+    "use no_sync() in all but the last of the {passes} backward passes of a step",
+    first="If the {passes} backward passes of a step accumulate gradients, use no_sync() in all "
+    "but the last: the step reduces {rounds} times.",
+)
+_ACCUMULATE_MORE = advice(
+    "use a larger batch, or accumulate more than {passes} batches per step, to send less often"
+)
 _TRY_SIZES = advice(
     "set bucket_cap_mb= to other sizes, and compare them with `hvdprof bench --engine ddp "
     "--fusion-threshold-mb 5`",
@@ -58,10 +69,25 @@ def under_ddp(evidence: Evidence, term: CostlyCause, setting: CellSetting) -> Li
         _why(payload, is_one=is_one),
         in_turn(
             _SEND_LESS if has_wire else Advice(),
-            _SEND_LESS_OFTEN,
+            _send_less_often(evidence, term.cell),
             _try_sizes(evidence, int(term.cell["np"])) if has_sizes else Advice(),
         ),
     )
+
+
+def _send_less_often(evidence: Evidence, cell: Cell) -> Advice:
+    """By how often a step of one rank runs forward, and waits for reduced gradients."""
+    events = evidence.table(EVENTS.name)
+    one_rank = (events["rank"] == events["rank"].min()).to_numpy()
+    rows = evidence.rows_of(events[one_rank & (events["step"] >= 0).to_numpy()], cell)
+    numbers = rows.groupby([*LAUNCH, "step", "activity"], observed=True).size().unstack("activity")
+    if not {"forward", "blocked"} <= set(numbers.columns):
+        return _ACCUMULATE
+    passes, rounds = (int(numbers[name].fillna(0).median()) for name in ("forward", "blocked"))
+    if passes <= 1:
+        return _ACCUMULATE
+    several = _REDUCE_ONCE if rounds == passes else _ACCUMULATE_MORE
+    return several.formatted(passes=passes, rounds=rounds)
 
 
 def _small_buckets(evidence: Evidence, term: CostlyCause) -> Likely | None:

@@ -1,0 +1,36 @@
+"""What became of the limits of a run, such as ``efficiency<80%``.
+
+Tested in ``tests/analyze/verdict/test_limits.py``.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class LimitOutcome(StrEnum):
+    """What became of a limit: beyond doubt, or not decided by the intervals."""
+
+    FAILED = "failed"
+    PASSED = "passed"
+    UNDECIDED = "undecided"
+
+
+_SAID = {
+    LimitOutcome.FAILED: "failed",
+    LimitOutcome.PASSED: "passed",
+    LimitOutcome.UNDECIDED: "is undecided",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LimitResult:
+    """A limit, its outcome over all cells, and the cells that decide it with their values."""
+
+    text: str
+    outcome: LimitOutcome
+    cells: str
+
+    @property
+    def sentence(self) -> str:
+        """``efficiency<80% failed: resnet18 on 2 ranks: 62 % (58 to 66)``."""
+        return f"{self.text} {_SAID[self.outcome]}: {self.cells}"

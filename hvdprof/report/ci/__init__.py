@@ -1,0 +1,1 @@
+"""Results of gates for CI: JUnit XML and GitHub annotations of comparisons and limits."""
