@@ -6,6 +6,8 @@ The names of ``hvdprof.api`` that stay from version to version are here, too:
 
 import importlib
 
+from hvdprof.errors import HvdprofError as HvdprofError
+
 __version__ = "0.2.0"
 
 
@@ -26,4 +28,6 @@ def __getattr__(name: str) -> object:
 
 def __dir__() -> list[str]:
     """The public names."""
-    return sorted([*importlib.import_module(f"{__name__}.api").__all__, "__version__"])
+    return sorted(
+        [*importlib.import_module(f"{__name__}.api").__all__, "HvdprofError", "__version__"]
+    )

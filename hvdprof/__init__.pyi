@@ -23,4 +23,6 @@ from hvdprof.api import (
     write_report as write_report,
 )
 
+from hvdprof.errors import HvdprofError as HvdprofError
+
 __version__: str

@@ -75,6 +75,7 @@ ALLOWED = {
     "hvdprof/launch/run/repeats.py": (3, _PASS),
     "hvdprof/launch/run/run_folder.py": (1, "the name of a file"),
     "hvdprof/launch/run/script_command.py": (10, _WORDS),
+    "hvdprof/launch/run/script_launcher.py": (2, "names of modules that a script imports"),
     "hvdprof/launch/run/script_run.py": (1, _WORDS),
     "hvdprof/api/measurement.py": (1, _DRAWN),
     "hvdprof/api/model_prediction.py": (1, "numbers that a user wrote"),

@@ -14,7 +14,7 @@ from hvdprof.errors import UnreadableInputError, UsageError
 from hvdprof.launch.plan.bench_settings import check_bench_options
 from hvdprof.launch.plan.settings import read_options
 from hvdprof.launch.run.bench_run import Tools, find_tools, prepare_bench, read_for_resuming
-from hvdprof.launch.run.script_command import launcher_name
+from hvdprof.launch.run.script_launcher import launcher_name
 from hvdprof.launch.run.script_run import check_run_options, prepare_script
 from hvdprof.launch.run.sweep_progress import SweepProgress
 from hvdprof.rundir.manifest import Manifest

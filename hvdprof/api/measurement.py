@@ -10,6 +10,7 @@ from hvdprof.launch.launchers.choose_launcher import find_launcher
 from hvdprof.launch.launchers.launch_job import Launcher
 from hvdprof.launch.plan.options import TORCHRUN
 from hvdprof.launch.plan.preflight import GLOO, parse_duration
+from hvdprof.launch.plan.run_options import RunOptions
 from hvdprof.launch.plan.settings import Settings, read_settings
 from hvdprof.launch.processes.interruption import interruptible
 from hvdprof.launch.remote.net_measurement import BRIEF, NetProbe
@@ -17,6 +18,7 @@ from hvdprof.launch.remote.remote_launch import ready_hosts
 from hvdprof.launch.remote.remote_shell import hosts_with_ranks
 from hvdprof.launch.run.bench_run import Tools, launcher_of, sweep_of
 from hvdprof.launch.run.run_folder import make_run_folder, new_run_folder, runs_folder
+from hvdprof.launch.run.script_launcher import is_launcher_by_imports
 from hvdprof.launch.run.sweep import Sweep
 from hvdprof.launch.run.sweep_progress import SilentProgress, SweepProgress
 from hvdprof.launch.run.time_plan import TimePlan, time_plan
@@ -137,6 +139,12 @@ class Measurement:
         """Whether no launch reduces by Horovod: trace launches write no Horovod timeline then."""
         engines = {record.engine for record in self.manifest.passes}
         return engines <= set(TORCH_DISTRIBUTED_ENGINES)
+
+    @property
+    def is_launcher_by_imports(self) -> bool:
+        """Whether ``torchrun`` was chosen, for what the script imports."""
+        options = self.settings.options
+        return isinstance(options, RunOptions) and is_launcher_by_imports(options)
 
     def time_plan(self) -> TimePlan:
         """How long the launches take, estimated by those of this run, else of an earlier one."""

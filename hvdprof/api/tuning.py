@@ -44,7 +44,8 @@ from hvdprof.launch.plan.tuned_command import tuned_command, tuned_setting
 from hvdprof.launch.processes.interruption import interruptible
 from hvdprof.launch.run.bench_run import find_tools
 from hvdprof.launch.run.run_folder import new_run_folder
-from hvdprof.launch.run.script_command import launcher_name, torchrun_command
+from hvdprof.launch.run.script_command import torchrun_command
+from hvdprof.launch.run.script_launcher import launcher_name
 from hvdprof.launch.run.sweep_progress import SilentProgress, SweepProgress
 from hvdprof.model.comparison import DEFAULT_MARGIN
 from hvdprof.model.run import RunAnalysis as RunAnalysis

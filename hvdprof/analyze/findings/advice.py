@@ -74,16 +74,4 @@ def sentences(*parts: str) -> str:
     return " ".join(part for part in parts if part)
 
 
-def first_or(first: Advice, other: Advice) -> Advice:
-    """Advice whose headline is that of the second: ``End the other ... Otherwise, pin ...``.
-
-    The caveat of the verdict names the other processes.
-    """
-    if not first.text:
-        return other
-    return Advice(
-        f"{first.text} Otherwise, {other.text[0].lower()}{other.text[1:]}", other.fix, other.command
-    )
-
-
 END_OTHER_PROCESSES = advice("end the other processes or use an idle machine, then measure again")

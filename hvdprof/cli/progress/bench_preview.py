@@ -116,11 +116,15 @@ def _oversubscribed(measurement: "api.Measurement") -> list[str]:
 
 
 def _turns(measurement: "api.Measurement") -> list[str]:
-    """Whether the launches of a repeat take turns, and why not."""
-    settings = measurement.settings
+    """Which launcher was chosen for a script; whether launches take turns, and why not."""
+    settings, lines = measurement.settings, list[str]()
+    if measurement.is_launcher_by_imports:
+        lines.append("Launcher: torchrun; the script imports torch.distributed and not Horovod.")
     if settings.no_turns:
-        return [f"Launches run one after the other: {settings.no_turns}."]
-    return [] if settings.turn_s is None else ["Launches of a repeat take turns."]
+        lines.append(f"Launches run one after the other: {settings.no_turns}.")
+    elif settings.turn_s is not None:
+        lines.append("Launches of a repeat take turns.")
+    return lines
 
 
 def _time(measurement: "api.Measurement") -> str:

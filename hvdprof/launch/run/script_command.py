@@ -3,24 +3,19 @@
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 from hvdprof.errors import UsageError
-from hvdprof.launch.plan.options import TORCHRUN
-from hvdprof.launch.plan.preflight import AUTO
-from hvdprof.launch.plan.run_options import RunOptions, ScriptOptions
 
 _PYTHON = re.compile(r"python[\d.]*")
 _OPTIONS_OF_ENV = ("-u", "--unset", "-C", "--chdir")
 """Those whose value is the next word."""
 
 _OPTIONS_WITH_VALUE = ("-W", "-X", "--check-hash-based-pycs")
-S = TypeVar("S", bound=ScriptOptions)
 _MODULES = ("torch.distributed.run", "torch.distributed.launch")
 _SIZE = "--nproc-per-node"
-_NODES = "--nnodes"
+NODES = "--nnodes"
 _HINT = "hvdprof run -- torchrun --nproc-per-node 2 train.py"
 _DECIDED = (
     *("--max-restarts", "--monitor-interval", "--node-rank"),
@@ -37,7 +32,7 @@ _OWN = (
 )
 """Options with a value that stay as the user gave them."""
 
-_WITH_VALUE = (_SIZE, _NODES, *_DECIDED, *_OWN)
+_WITH_VALUE = (_SIZE, NODES, *_DECIDED, *_OWN)
 _MODULE, _NO_PYTHON = ("-m", "--module"), "--no-python"
 _OWN_FLAGS = ("--virtual-local-rank",)
 _FLAGS = (*_MODULE, _NO_PYTHON, "--standalone", "--use-env", "--run-path", *_OWN_FLAGS)
@@ -151,7 +146,7 @@ def torchrun_command(command: tuple[str, ...]) -> TorchrunCommand | None:
     given, program = _split(command[start + first :])
     if not program:
         raise UsageError("The torchrun command names no script.", hint=_HINT)
-    nodes = [_nodes(text) for text in given.get(_NODES, ())][-1:] or [1]
+    nodes = [_nodes(text) for text in given.get(NODES, ())][-1:] or [1]
     sizes = [_size(text) * nodes[0] for text in given.get(_SIZE, ())]
     python = ("python", "-m") if any(name in given for name in _MODULE) else ("python",)
     return TorchrunCommand(
@@ -187,59 +182,6 @@ def _split(words: tuple[str, ...]) -> tuple[dict[str, list[str]], tuple[str, ...
     return given, ()
 
 
-def launcher_name(options: ScriptOptions) -> str:
-    """The launcher of a script; ``torchrun`` also where its command names it.
-
-    Raises:
-        UsageError: hvdprof cannot start what the command says.
-    """
-    return started_by_torchrun(options)[0].launcher
-
-
-def started_by_torchrun(options: S) -> tuple[S, tuple[str, ...]]:
-    """The options with what a ``torchrun`` command says in their own terms; its further options.
-
-    Options without such a command are returned as they are.
-
-    Raises:
-        UsageError: hvdprof cannot start what the command says, or another launcher is asked for.
-    """
-    found = torchrun_command(options.command) if options.command else None
-    if found is None:
-        return options, ()
-    if options.launcher not in (AUTO, TORCHRUN):
-        raise UsageError(
-            f"--launcher {options.launcher} would start torchrun in every rank.",
-            hint="Omit --launcher, or give the command of one rank: -- python train.py",
-        )
-    if found.num_nodes > 1 and options.hosts is None:
-        raise UsageError(
-            f"torchrun {_NODES}={found.num_nodes}: hvdprof starts torchrun on the hosts itself.",
-            hint="Name them: hvdprof run --hosts h1:4,h2:4 -- torchrun ...; inside a Slurm "
-            "allocation: hvdprof run --launcher srun --np 8 -- python train.py",
-        )
-    size = options.np if options.np is not None else found.num_ranks
-    # As torchrun itself, which starts one rank where the command does not say it.
-    sizes = 1 if size is None else size
-    started = replace(options, command=found.program, launcher=TORCHRUN, np=sizes)
-    return started, found.options
-
-
-def check_torchrun(options: RunOptions) -> None:
-    """Find options that do not go with ``torchrun``.
-
-    Raises:
-        UsageError: There is one.
-    """
-    if options.launcher != TORCHRUN:
-        return
-    if options.controller != AUTO:
-        raise UsageError(
-            f"--controller {options.controller} is Horovod's.",
-            hint="The script names its backend itself: init_process_group(...)",
-        )
-
-
 def _num_of_launcher(command: tuple[str, ...]) -> int:
     """How many words name ``torchrun``; 0 where the command is another program."""
     if Path(command[0]).name == "torchrun":
@@ -264,6 +206,6 @@ def _nodes(text: str) -> int:
     if low.isdecimal() and int(low) > 0 and high in ("", low):
         return int(low)
     raise UsageError(
-        f"torchrun {_NODES}={text} is no fixed number of nodes.",
+        f"torchrun {NODES}={text} is no fixed number of nodes.",
         hint="Name the hosts: hvdprof run --hosts h1:4,h2:4 -- torchrun --nnodes 2 ...",
     )

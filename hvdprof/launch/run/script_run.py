@@ -36,13 +36,8 @@ from hvdprof.launch.plan.settings import (
 )
 from hvdprof.launch.run.bench_run import Tools, machine_of, planned_manifest
 from hvdprof.launch.run.run_folder import runs_folder
-from hvdprof.launch.run.script_command import (
-    check_torchrun,
-    script_name,
-    script_of,
-    started_by_torchrun,
-    with_own_python,
-)
+from hvdprof.launch.run.script_command import script_name, script_of, with_own_python
+from hvdprof.launch.run.script_launcher import check_torchrun, started_by_torchrun
 from hvdprof.launch.run.time_plan import fit_budget
 from hvdprof.rundir.manifest import Manifest
 from hvdprof.rundir.plan import COLLECTIVES_ENGINE, HOROVOD_ENGINE

@@ -2,7 +2,7 @@
 
 import os
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -76,7 +76,7 @@ class ModelTable:
 
 @dataclass(frozen=True, slots=True)
 class FailedCell:
-    """Cells of a pass that failed alike: what and why, and the last lines that explain it.
+    """Cells that failed alike: what and why, and the last lines of the first that explain it.
 
     A reason that the verdict says is not in the text.
     """
@@ -213,17 +213,27 @@ def _efficiency(row: FrameRow) -> str:
 
 
 def _failed_cells(cells: Iterable[FailedSegment], said: str) -> tuple[FailedCell, ...]:
-    alike: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
+    alike: dict[tuple[object, ...], list[FailedSegment]] = {}
     for cell in cells:
-        what = cell_label({name: getattr(cell, name) for name in CELL_KEY})
-        where = f"; rank {cell.rank} ran on {cell.host}" if cell.host else ""
-        reason = "" if cell.reason.rstrip(".") in said else f": {cell.reason}"
-        reason += where
-        alike.setdefault((cell.pass_id, reason, cell.lines), []).append(what)
-    return tuple(
-        FailedCell(f"{', '.join(names)} ({pass_id}){reason}", lines[-_MOST_LINES:])
-        for (pass_id, reason, lines), names in alike.items()
-    )
+        # Whichever rank was first to fail: the last line has the error.
+        what = cell.lines[-1] if cell.lines else cell.reason
+        alike.setdefault((what, cell.exit_code, cell.signal, cell.host), []).append(cell)
+    return tuple(_failed_cell(group, said) for group in alike.values())
+
+
+def _failed_cell(group: Sequence[FailedSegment], said: str) -> FailedCell:
+    first = group[0]
+    of_pass: dict[str, list[str]] = {}
+    for cell in group:
+        label = cell_label({name: getattr(cell, name) for name in CELL_KEY})
+        of_pass.setdefault(cell.pass_id, []).append(label)
+    names: dict[str, list[str]] = {}
+    for pass_id, labels in of_pass.items():
+        names.setdefault(", ".join(dict.fromkeys(labels)), []).append(pass_id)
+    which = "; ".join(f"{labels} ({', '.join(ids)})" for labels, ids in names.items())
+    reason = "" if first.reason.rstrip(".") in said else f": {first.reason}"
+    where = f"; rank {first.rank} ran on {first.host}" if first.host else ""
+    return FailedCell(f"{which}{reason}{where}", first.lines[-_MOST_LINES:])
 
 
 def _by_reason(cells: Iterable[Skipped]) -> tuple[SkippedCells, ...]:

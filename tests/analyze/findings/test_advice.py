@@ -1,8 +1,6 @@
 from hvdprof.analyze.findings.advice import (
-    END_OTHER_PROCESSES,
     Advice,
     advice,
-    first_or,
     in_turn,
     set_to,
     unset,
@@ -25,14 +23,6 @@ def test_of_several_the_first_is_the_fix_and_the_first_command_counts():
     found = in_turn(Advice(), advice("do x"), advice("do y", command="y"), unset("Z"))
     assert found == Advice("Do x. Do y. Unset Z.", "do x", "y")
     assert in_turn(Advice()) == Advice()
-
-
-def test_other_processes_come_first_in_the_text_and_not_in_the_headline():
-    found = first_or(END_OTHER_PROCESSES, advice("pin ranks", command="taskset"))
-    assert found.text.startswith("End the other processes or use an idle machine, then measure")
-    assert found.text.endswith(" Otherwise, pin ranks.")
-    assert (found.fix, found.command) == ("pin ranks", "taskset")
-    assert first_or(Advice(), advice("pin ranks")) == advice("pin ranks")
 
 
 def test_values_stand_in_all_texts():

@@ -216,8 +216,7 @@ def test_a_rank_late_beside_other_processes_may_be_theirs():
     row = only(cause, **crowded(1.7))
     # The caveat of the verdict and a warning hold their number: once is enough.
     assert "Other processes" not in row["evidence"]
-    assert row["action"].startswith("End the other processes or use an idle machine, then")
-    assert ". Otherwise, compare the input of rank " in row["action"]
+    assert row["action"].startswith("Compare the input of rank ")
     assert row["confidence"] == "possible"
     two_hosts = {"ranks": ranks(0, 0, hosts=("node1", "node2"), num_threads=1)}
     row = only(cause, **(crowded(1.7) | two_hosts))
@@ -225,10 +224,9 @@ def test_a_rank_late_beside_other_processes_may_be_theirs():
 
 
 @pytest.mark.parametrize(("others", "can_be"), [(0.36, True), (0.34, False)])
-def test_other_processes_are_named_where_they_took_half_of_the_loss(others, can_be):
+def test_a_cause_is_only_possible_where_other_processes_took_half_of_the_loss(others, can_be):
     # 0.15 cores are in use on an idle host, too: 0.2 of 0.4 are left.
     row = only(straggler("persistent", share=0.4, num_launches=3), **crowded(others))
-    assert row["action"].startswith("End the other processes") == can_be
     assert row["confidence"] == ("possible" if can_be else "likely")
 
 
@@ -237,7 +235,6 @@ def test_a_checkpoint_every_few_steps_is_no_other_process():
     row = only(own, **crowded(1.7))
     assert row["action"].startswith("Look for what only rank ")
     assert "every 10 steps: a checkpoint, logging, evaluation" in row["action"]
-    assert "End the other processes" not in row["action"]
     assert row["confidence"] == "possible"
 
 
@@ -246,8 +243,6 @@ def test_a_checkpoint_now_and_then_before_the_update_leads():
     row = only(straggler("irregular", phase="before_update", num_events=2), **crowded(1.7))
     assert row["action"].startswith("Look for what only rank ")
     assert "between backward() and optimizer.step(): a checkpoint, logging" in row["action"]
-    elsewhere = only(straggler("irregular", phase="forward", num_events=2), **crowded(1.7))
-    assert elsewhere["action"].startswith("End the other processes")
 
 
 @pytest.mark.heavy

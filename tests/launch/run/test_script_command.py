@@ -4,11 +4,8 @@ import pytest
 
 from hvdprof.errors import UsageError
 from hvdprof.launch.plan.run_options import RunOptions
-from hvdprof.launch.run.script_command import (
-    check_torchrun,
-    started_by_torchrun,
-    torchrun_command,
-)
+from hvdprof.launch.run.script_command import torchrun_command
+from hvdprof.launch.run.script_launcher import check_torchrun, started_by_torchrun
 
 
 @pytest.mark.parametrize(

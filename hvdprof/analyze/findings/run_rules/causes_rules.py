@@ -13,7 +13,6 @@ from hvdprof.analyze.findings.advice import (
     END_OTHER_PROCESSES,
     Advice,
     advice,
-    first_or,
     in_turn,
     sentences,
 )
@@ -98,10 +97,7 @@ def jitter(evidence: Evidence) -> Iterator[Finding]:
                 sizes,
                 "Stragglers and pauses that have a finding of their own are not in it.",
             ),
-            first_or(
-                END_OTHER_PROCESSES if crowded else Advice(),
-                _LATE_IN[phase].formatted(rank=late) if phase in _LATE_IN else _EVEN_OUT,
-            ),
+            _LATE_IN[phase].formatted(rank=late) if phase in _LATE_IN else _EVEN_OUT,
             "possible" if crowded else "likely",
             **cause.cost,
         )

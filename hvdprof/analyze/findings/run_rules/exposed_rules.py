@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 from hvdprof import units
 from hvdprof.analyze.findings.advice import (
-    END_OTHER_PROCESSES,
     Advice,
     Likely,
     advice,
@@ -27,7 +26,6 @@ from hvdprof.analyze.findings.evidence import Cell, Evidence
 from hvdprof.analyze.findings.finding import Finding, severity_of_cost
 from hvdprof.analyze.findings.gpu_advice import NCCL, between_gpus
 from hvdprof.analyze.findings.horovod_cycle import CYCLE_TIME, cycle_ms
-from hvdprof.analyze.findings.load_cause import explains
 from hvdprof.analyze.findings.run_rules.ddp_transfer import under_ddp
 from hvdprof.analyze.findings.run_rules.gpu_transfer import (
     LOOK_AT_NCCL,
@@ -253,10 +251,7 @@ def _on_cores(term: CostlyCause, setting: CellSetting) -> Likely:
         if setting.every_core_computes
         else "the cores of this host"
     )
-    less = in_turn(
-        END_OTHER_PROCESSES if explains(setting.load, term.row) else Advice(),
-        _free_cores(setting) if setting.every_core_computes else Advice(),
-    )
+    less = _free_cores(setting) if setting.every_core_computes else Advice()
     if setting.controller == "gloo":
         return Likely(
             "gloo-transfer",

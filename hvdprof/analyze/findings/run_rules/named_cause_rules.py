@@ -7,9 +7,7 @@ from collections.abc import Iterator
 
 from hvdprof import units
 from hvdprof.analyze.findings.advice import (
-    END_OTHER_PROCESSES,
     Advice,
-    first_or,
     in_turn,
     sentences,
 )
@@ -70,7 +68,6 @@ def named_causes(evidence: Evidence) -> Iterator[Finding]:
             cause_advice(evidence, cause),
             mark_data(evidence.run) if may_be_data and not loads_slowly else Advice(),
         )
-        others = END_OTHER_PROCESSES if crowded and uneven is None else Advice()
         title, detail = cause_title(cause.row)
         yield Finding(
             _id(cause),
@@ -87,7 +84,7 @@ def named_causes(evidence: Evidence) -> Iterator[Finding]:
                 raises_efficiency(evidence, cause.cell) if cause.row["np"] < 2 else "",
                 sharing,
             ),
-            first_or(others, action),
+            action,
             _confidence(cause, disturbed=crowded or bool(sharing)),
             detail=detail,
             **cause.cost,

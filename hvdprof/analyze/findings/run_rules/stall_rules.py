@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hvdprof import units
-from hvdprof.analyze.findings.advice import Advice, advice, first_or, sentences
+from hvdprof.analyze.findings.advice import advice, sentences
 from hvdprof.analyze.findings.cell_finding import (
     cell_name,
     cell_place,
@@ -21,7 +21,6 @@ from hvdprof.analyze.findings.cell_finding import (
 )
 from hvdprof.analyze.findings.evidence import Cell, Evidence
 from hvdprof.analyze.findings.finding import SMALLEST_COST, Finding, severity_of_cost
-from hvdprof.analyze.steps.cell_setting import cell_setting
 from hvdprof.analyze.steps.light_recording import is_light, row_noun
 from hvdprof.model.causes import PAUSE
 from hvdprof.model.launch_key import LAUNCH
@@ -46,7 +45,6 @@ _AT_REGULAR_DISTANCE = advice(
 _AT_NO_DISTANCE = advice(
     "look for what shares the machine or the storage: other jobs, snapshots, a shared file system"
 )
-_MEASURE_ALONE = advice("end the other processes and measure again")
 
 
 def stalled_steps(evidence: Evidence) -> Iterator[Finding]:
@@ -82,7 +80,6 @@ def stalled_steps(evidence: Evidence) -> Iterator[Finding]:
         each_ns = float(np.mean([stall.each_ns for stall in found]))
         distances = [stall.distance for stall in found if stall.distance is not None]
         regular = float(np.median(distances)) if len(distances) == len(found) else None
-        crowded = cell_setting(evidence.run, cell).load.can_cost(share, 1)
         yield Finding(
             "stalled-steps",
             severity_of_cost(share),
@@ -95,7 +92,7 @@ def stalled_steps(evidence: Evidence) -> Iterator[Finding]:
                 f"{len(launches)} launches.",
                 raises_efficiency(evidence, cell),
             ),
-            _action(regular, crowded=crowded),
+            _AT_NO_DISTANCE if regular is None else _AT_REGULAR_DISTANCE,
             "possible" if regular is None else "likely",
             **cost_of(cell, share, share * float(of_cell["dur_ns"].mean()), share),
         )
@@ -125,12 +122,6 @@ def _stalls(steps: pd.DataFrame) -> _Stall | None:
         return None
     numbers = steps["step"].to_numpy(dtype=np.float64)[is_long]
     return _Stall(int(is_long.sum()), share, float(excess.mean()), _distance(numbers))
-
-
-def _action(regular: float | None, *, crowded: bool) -> Advice:
-    if regular is not None:
-        return _AT_REGULAR_DISTANCE
-    return first_or(_MEASURE_ALONE if crowded else Advice(), _AT_NO_DISTANCE)
 
 
 def _distance(numbers: NDArray[np.float64]) -> float | None:

@@ -1,0 +1,156 @@
+"""What starts a script: ``torchrun``, by its command or by its imports, or Horovod's launchers."""
+
+import ast
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar
+
+from hvdprof.errors import UsageError
+from hvdprof.launch.plan.options import TORCHRUN
+from hvdprof.launch.plan.preflight import AUTO
+from hvdprof.launch.plan.run_options import RunOptions, ScriptOptions
+from hvdprof.launch.run.script_command import (
+    NODES,
+    num_of_env,
+    script_of,
+    torchrun_command,
+    what_runs,
+)
+
+S = TypeVar("S", bound=ScriptOptions)
+_MOST_FILES = 100
+"""Files of its own that are read; a larger program has named its engine in these."""
+
+_OF_TORCH = "torch.distributed"
+_OF_HOROVOD = "horovod"
+_OF_OTHER_LAUNCHERS = ("OMPI_COMM_WORLD", "PMI_RANK", "SLURM_PROCID")
+"""Variables of mpirun and srun: a script that reads one expects that launcher."""
+
+
+def launcher_name(options: ScriptOptions) -> str:
+    """The launcher of a script; ``torchrun`` also where its command names it.
+
+    Raises:
+        UsageError: hvdprof cannot start what the command says.
+    """
+    return started_by_torchrun(options)[0].launcher
+
+
+def started_by_torchrun(options: S) -> tuple[S, tuple[str, ...]]:
+    """The options with what a ``torchrun`` command says in their own terms; its further options.
+
+    A script of torch.distributed gets that launcher where none is asked for. Other options are
+    returned as they are.
+
+    Raises:
+        UsageError: hvdprof cannot start what the command says, or another launcher is asked for.
+    """
+    found = torchrun_command(options.command) if options.command else None
+    if found is None:
+        is_chosen = is_launcher_by_imports(options)
+        return replace(options, launcher=TORCHRUN) if is_chosen else options, ()
+    if options.launcher not in (AUTO, TORCHRUN):
+        raise UsageError(
+            f"--launcher {options.launcher} would start torchrun in every rank.",
+            hint="Omit --launcher, or give the command of one rank: -- python train.py",
+        )
+    if found.num_nodes > 1 and options.hosts is None:
+        raise UsageError(
+            f"torchrun {NODES}={found.num_nodes}: hvdprof starts torchrun on the hosts itself.",
+            hint="Name them: hvdprof run --hosts h1:4,h2:4 -- torchrun ...; inside a Slurm "
+            "allocation: hvdprof run --launcher srun --np 8 -- python train.py",
+        )
+    size = options.np if options.np is not None else found.num_ranks
+    # As torchrun itself, which starts one rank where the command does not say it.
+    sizes = 1 if size is None else size
+    started = replace(options, command=found.program, launcher=TORCHRUN, np=sizes)
+    return started, found.options
+
+
+def check_torchrun(options: RunOptions) -> None:
+    """Find options that do not go with ``torchrun``.
+
+    Raises:
+        UsageError: There is one.
+    """
+    if options.launcher != TORCHRUN:
+        return
+    if options.controller != AUTO:
+        raise UsageError(
+            f"--controller {options.controller} is Horovod's.",
+            hint="The script names its backend itself: init_process_group(...)",
+        )
+
+
+def is_launcher_by_imports(options: ScriptOptions) -> bool:
+    """Whether only the imports of a script say that ``torchrun`` starts it; nothing of it is run.
+
+    Not with Horovod's own options, such as a controller.
+    """
+    is_open = options.launcher == AUTO and options.controller == AUTO and not options.is_elastic
+    if not (options.command and is_open) or torchrun_command(options.command):
+        return False
+    return _is_of_torch_distributed(options.command)
+
+
+def _is_of_torch_distributed(command: tuple[str, ...]) -> bool:
+    """Whether a script and the modules beside it import torch.distributed, and none Horovod.
+
+    False also where a file cannot be read, the command runs another program, or a file reads
+    variables of ``mpirun`` or ``srun``.
+    """
+    script = _file_of(command)
+    if script is None:
+        return False
+    is_of_torch, waiting, seen = False, [script], {script}
+    while waiting:
+        try:
+            text = waiting.pop().read_text(encoding="utf-8")
+            names = list(_imported(ast.parse(text)))
+        except (OSError, SyntaxError, ValueError, RecursionError):
+            # The launch itself reports what is wrong with it.
+            return False
+        if any(variable in text for variable in _OF_OTHER_LAUNCHERS):
+            return False
+        if any(_is_within(name, _OF_HOROVOD) for name in names):
+            return False
+        is_of_torch |= any(_is_within(name, _OF_TORCH) for name in names)
+        beside = {one for name in names for one in _beside(script.parent, name)} - seen
+        if len(seen) + len(beside) <= _MOST_FILES:
+            seen |= beside
+            waiting += sorted(beside)
+    return is_of_torch
+
+
+def _file_of(command: tuple[str, ...]) -> Path | None:
+    script = script_of(command)
+    if script is not None:
+        return script
+    option, module = what_runs(command[num_of_env(command) :])
+    if option != "-m":
+        return None
+    return next(_beside(Path(), module), None)
+
+
+def _imported(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            # Of "from torch import distributed" both may be the module.
+            yield from ([node.module] if node.module else [])
+            of_package = f"{node.module}." if node.module else ""
+            yield from (f"{of_package}{name.name}" for name in node.names)
+
+
+def _is_within(name: str, package: str) -> bool:
+    return name == package or name.startswith(f"{package}.")
+
+
+def _beside(folder: Path, name: str) -> Iterator[Path]:
+    """The file of a module in a folder, where it is there."""
+    place = folder.joinpath(*name.split("."))
+    for path in (place.with_suffix(".py"), place / "__init__.py", place / "__main__.py"):
+        if path.is_file():
+            yield path
