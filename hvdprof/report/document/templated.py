@@ -24,13 +24,11 @@ from hvdprof.report.screen.attached_pages import attached_pages, is_of_files_alo
 from hvdprof.report.screen.open_points import open_points
 from hvdprof.report.screen.rank_phases import PHASES, rank_phases
 from hvdprof.report.screen.tiles import tiles, verdict_cell
+from hvdprof.report.sections.run_sections import sections_of
 from hvdprof.report.terminal.bandwidth_section import shape_nccl_tests
-from hvdprof.report.terminal.collectives_section import COLLECTIVE_HEADS, shape_collectives
 from hvdprof.report.terminal.files_report import shape_throughputs
-from hvdprof.report.terminal.network_section import NET_HEADS, shape_network
 from hvdprof.report.terminal.report_page import CELL_HEADS, shape_page
 from hvdprof.report.terminal.run_facts import run_created, run_facts, run_label
-from hvdprof.report.terminal.sessions_section import SESSION_HEADS, shape_sessions
 
 
 def fill(template: str, analysis: RunAnalysis, *, is_html: bool, **more: object) -> str:
@@ -58,12 +56,7 @@ def fill(template: str, analysis: RunAnalysis, *, is_html: bool, **more: object)
             findings=findings_texts(analysis.findings),
             facts=run_facts(analysis),
             cell_heads=CELL_HEADS,
-            collectives=shape_collectives(analysis),
-            collective_heads=COLLECTIVE_HEADS,
-            launches=shape_sessions(analysis),
-            session_heads=SESSION_HEADS,
-            network=shape_network(analysis),
-            network_heads=NET_HEADS,
+            sections=sections_of(analysis),
             forecasts=shape_forecasts(analysis),
             forecast_heads=FORECAST_HEADS,
             name=run_label(analysis.run),

@@ -3,9 +3,6 @@
 from typing import IO
 
 import pandas as pd
-from rich import box
-from rich.table import Table
-from rich.text import Text
 
 from hvdprof import units
 from hvdprof.model.notes import texts
@@ -14,9 +11,11 @@ from hvdprof.model.tables.finding_tables import NETWORK_RULES
 from hvdprof.model.tables.net_tables import NET_LINKS
 from hvdprof.report.json_values import JsonObject, json_rows, json_value, write_json
 from hvdprof.report.plain_console import report_console
+from hvdprof.report.sections.network import LINK_HEADS, link_cells
+from hvdprof.report.sections.section import Section
 from hvdprof.report.terminal.findings_section import print_findings
 from hvdprof.report.terminal.hanging_text import print_hanging
-from hvdprof.report.terminal.network_section import NET_HEADS, net_row
+from hvdprof.report.terminal.section_text import print_section
 
 NET_SCHEMA_VERSION = 2
 
@@ -35,8 +34,8 @@ def render_net(analysis: RunAnalysis, stream: IO[str], *, width: int | None = No
     if links.empty:
         console.print("No network measurement here. Run `hvdprof net --hosts h1,h2`.")
     else:
-        console.print(_table(links))
-        console.print(Text(_explained(links), style="dim"), soft_wrap=True)
+        rows = tuple(link_cells(row) for row in links.to_dict("records"))
+        print_section(console, Section("", "", "", LINK_HEADS, rows, note=_explained(links)))
     for note in analysis.run.notes:
         print_hanging(console, "  ! ", note.text)
     print_findings(console, _findings(analysis))
@@ -57,30 +56,11 @@ def _findings(analysis: RunAnalysis) -> pd.DataFrame:
     return analysis.findings[analysis.findings["id"].isin(NETWORK_RULES)]
 
 
-def _table(links: pd.DataFrame) -> Table:
-    frame = Table(
-        box=box.HORIZONTALS,
-        show_edge=False,
-        pad_edge=False,
-        collapse_padding=True,
-        border_style="dim",
-    )
-    over, between, *numbers = NET_HEADS[:4]
-    frame.add_column(over)
-    frame.add_column(between, overflow="fold")
-    for name in numbers:
-        frame.add_column(name, justify="right", no_wrap=True)
-    for row in links.to_dict("records"):
-        texts = net_row(row)
-        frame.add_row(texts.over, texts.between, texts.latency, texts.bandwidth)
-    return frame
-
-
 def _explained(links: pd.DataFrame) -> str:
     smallest = units.byte_size(int(links["smallest_bytes"].min()))
     largest = units.byte_size(int(links["largest_bytes"].max()))
     return (
         f"latency: median of {smallest}; bandwidth: slope of time over sizes up to {largest}; 95 % "
-        "intervals.\nTCP and Horovod: one way, half of the time there and back; allreduce: its "
+        "intervals. TCP and Horovod: one way, half of the time there and back; allreduce: its "
         "whole time."
     )

@@ -13,21 +13,18 @@ from hvdprof.report.screen.attached_pages import attached_pages
 from hvdprof.report.screen.open_points import open_points
 from hvdprof.report.screen.rank_phases import rank_phases
 from hvdprof.report.screen.tiles import CAUSE_TITLE, Bar, Tile, tiles, verdict_cell
-from hvdprof.report.terminal.caused_wait_section import print_caused_wait, shape_caused_wait
-from hvdprof.report.terminal.collectives_section import print_collectives, shape_collectives
-from hvdprof.report.terminal.engines_section import print_engines, shape_engines
+from hvdprof.report.sections.run_sections import sections_of
 from hvdprof.report.terminal.file_page import print_page
 from hvdprof.report.terminal.findings_section import print_findings
 from hvdprof.report.terminal.hanging_text import print_hanging, print_verdict
-from hvdprof.report.terminal.network_section import print_network, shape_network
 from hvdprof.report.terminal.report_page import CellRow, ModelTable, Page, shape_page
-from hvdprof.report.terminal.sessions_section import print_sessions, shape_sessions
+from hvdprof.report.terminal.section_text import print_section
 from hvdprof.report.terminal.waterfall_section import print_waterfall, shape_waterfall
 from hvdprof.report.terminal.whole_table import frame_of, natural_width, print_whole
 
 
 class TerminalReporter:
-    """Verdict, caveat, waterfall, scaling, findings, caused wait, bandwidth, details, warnings.
+    """Verdict, caveat, waterfall, scaling, findings, ``SECTIONS``, details, warnings.
 
     Readable from 80 columns on; wider terminals get one line per cell. Colours only where the
     stream is a terminal.
@@ -59,11 +56,8 @@ class TerminalReporter:
             print_page(console, file)
         print_findings(console, analysis.findings)
         print_open_points(console, analysis)
-        print_caused_wait(console, shape_caused_wait(analysis))
-        print_collectives(console, shape_collectives(analysis))
-        print_engines(console, shape_engines(analysis))
-        print_sessions(console, shape_sessions(analysis))
-        print_network(console, shape_network(analysis))
+        for section in sections_of(analysis):
+            print_section(console, section)
         _print_failed(console, page)
         _print_skipped(console, page)
         _print_warnings(console, page)

@@ -1,59 +1,43 @@
-"""DDP against Horovod in a terminal: which is faster on the same ranks, and by what."""
+"""DDP against Horovod: which is faster on the same ranks, and by what."""
 
 import math
-from dataclasses import dataclass
 
 import pandas as pd
-from rich.console import Console
-from rich.text import Text
 
 from hvdprof import units
 from hvdprof.model.cause_names import cause_name
-from hvdprof.model.cell_key import ENGINE_TITLES, of_base_cell
+from hvdprof.model.cell_key import ENGINE_TITLES, of_base_cell, place_name
 from hvdprof.model.run import RunAnalysis
-from hvdprof.report.terminal.hanging_text import print_hanging
+from hvdprof.report.sections.section import Section
 from hvdprof.rundir.plan import DDP_ENGINE, HOROVOD_ENGINE
 
 _JUDGED = {"pays": "DDP is faster", "costs": "Horovod is faster", "no effect": "no difference"}
 _SHOWN = (HOROVOD_ENGINE, DDP_ENGINE)
 
 
-@dataclass(frozen=True, slots=True)
-class EngineComparison:
-    """A model on a number of ranks under both engines: who is faster, and what differs by cause."""
-
-    sentence: str
-    causes: tuple[str, ...]
-
-
-def shape_engines(analysis: RunAnalysis) -> tuple[EngineComparison, ...]:
-    """A comparison for every cell that was measured under both on several ranks."""
+def engine_sections(analysis: RunAnalysis) -> tuple[Section, ...]:
+    """A section for every cell that was measured under both engines on several ranks."""
     toggles = analysis.table("toggles")
     rows = toggles[(toggles["toggle"] == DDP_ENGINE) & (toggles["np"] > 1)]
     return tuple(
-        EngineComparison(
-            _sentence(analysis, row), _causes(analysis, str(row["model"]), int(row["np"]))
+        Section(
+            "DDP against Horovod",
+            place_name(row["model"], int(row["np"]), ""),
+            sentences=(
+                _sentence(analysis, row),
+                *_causes(analysis, str(row["model"]), int(row["np"])),
+            ),
         )
         for _, row in rows.iterrows()
     )
 
 
-def print_engines(console: Console, comparisons: tuple[EngineComparison, ...]) -> None:
-    """Print the comparisons; nothing where there are none."""
-    if not comparisons:
-        return
-    console.print(Text("\nDDP against Horovod", style="bold"))
-    for comparison in comparisons:
-        print_hanging(console, "  ", comparison.sentence)
-        for cause in comparison.causes:
-            print_hanging(console, "    ", cause, style="dim")
-
-
 def _sentence(analysis: RunAnalysis, row: pd.Series) -> str:
     model, np_ = str(row["model"]), int(row["np"])
     ratio = units.interval_of_unit(row["speedup"], row["speedup_low"], row["speedup_high"], "ratio")
+    judgement = _judgement(row)
     sentence = (
-        f"{model} on {np_} ranks: {_judgement(row)}; the throughput of DDP is {ratio} of Horovod's."
+        f"{judgement[0].upper()}{judgement[1:]}; the throughput of DDP is {ratio} of Horovod's."
     )
     if reached := _efficiencies(analysis, model, np_):
         sentence += f" Scaling efficiency: {reached}."

@@ -6,7 +6,7 @@ from hvdprof.analyze.pipeline import analyze_run
 from hvdprof.api import load_run
 from hvdprof.report.document.html_report import HtmlReporter
 from hvdprof.report.document.markdown_report import MarkdownReporter
-from hvdprof.report.terminal.network_section import shape_network
+from hvdprof.report.sections.network import network_sections
 from hvdprof.report.terminal.terminal_report import TerminalReporter
 from tests.builders.finished_analysis import full_analysis
 from tests.builders.net_recording import link, of_hosts
@@ -27,15 +27,15 @@ def text_of(reporter, analysis):
 
 @pytest.mark.slow
 def test_links_are_rows_and_their_use_a_sentence(measured):
-    section = shape_network(measured)
-    assert [(row.over, row.between) for row in section.rows] == [
+    (section,) = network_sections(measured)
+    assert [row[:2] for row in section.rows] == [
         ("TCP", "h2 - h1"),
         ("Horovod", "h1 - h2"),
         ("allreduce", "all 2 hosts"),
     ]
-    assert section.rows[0].bandwidth.startswith("12.0")
-    assert section.rows[0].alpha.startswith("0.050")
-    assert section.rows[0].beta.startswith("83.3")
+    assert section.rows[0][3].startswith("12.0")
+    assert section.rows[0][4].startswith("0.050")
+    assert section.rows[0][5].startswith("83.3")
     (sentence,) = section.sentences
     assert sentence.startswith("Large allreduces of 2 ranks reach 8.9")
     assert "(4.00 MB each), 89." in sentence or "(4.00 MB each), 90." in sentence
@@ -70,8 +70,8 @@ def test_markdown_and_html_hold_alpha_and_beta_too(measured):
 def test_of_many_pairs_the_slowest_and_their_number_are_printed(tmp_path):
     write_run(tmp_path, [])
     of_hosts([1e8, 1e8, 1e8, 2e7]).write(tmp_path)
-    section = shape_network(analyze_run(load_run(tmp_path)))
-    assert {row.between for row in section.rows} == {"h1 - h4", "h2 - h4", "h3 - h4"}
+    (section,) = network_sections(analyze_run(load_run(tmp_path)))
+    assert {row[1] for row in section.rows} == {"h1 - h4", "h2 - h4", "h3 - h4"}
     assert section.sentences == (
         "TCP: the slowest 3 of 6 pairs, median 60.0 MB/s, fastest 100 MB/s.",
     )
@@ -81,7 +81,9 @@ def test_of_many_pairs_the_slowest_and_their_number_are_printed(tmp_path):
 def test_the_reason_for_unknown_link_use_is_printed(tmp_path):
     few = link("allreduce", alpha_ns=1000, bytes_per_s=1e9, ends=None)[:2]
     tcp = link("tcp", alpha_ns=50_000, bytes_per_s=12e6, ends=(1, 0))
-    section = shape_network(analyze_run(load_run(two_host_run(tmp_path, records=[*tcp, *few]))))
+    (section,) = network_sections(
+        analyze_run(load_run(two_host_run(tmp_path, records=[*tcp, *few])))
+    )
     assert section.sentences == (
         "Share of the network that 2 ranks use: unknown (the measured allreduce has no fit: only 2 "
         "different payloads).",
@@ -90,6 +92,6 @@ def test_the_reason_for_unknown_link_use_is_printed(tmp_path):
 
 @pytest.mark.heavy
 def test_nothing_is_said_of_a_network_that_was_not_measured():
-    assert shape_network(full_analysis()) is None
+    assert network_sections(full_analysis()) == ()
     assert "Network between" not in text_of(TerminalReporter(80), full_analysis())
     assert "Network between" not in text_of(HtmlReporter(), full_analysis())

@@ -2,7 +2,7 @@ import io
 
 import pytest
 
-from hvdprof.report.terminal.caused_wait_section import shape_caused_wait
+from hvdprof.report.sections.caused_wait import caused_wait_sections
 from hvdprof.report.terminal.terminal_report import TerminalReporter
 from tests.builders import finished_analysis
 from tests.builders.analysis import analysis_of, sweep, with_a_straggler
@@ -18,10 +18,10 @@ def printed(analysis, width=80):
 def test_every_rank_of_the_verdicts_cell_has_a_row(tmp_path):
     analysis = analysis_of(tmp_path / "run", sweep({0: 10.0, 2: 14.0}, blocked_ms={2: 3.0}))
 
-    page = shape_caused_wait(analysis)
+    (section,) = caused_wait_sections(analysis)
 
-    assert sorted(row.rank for row in page.rows) == ["0", "1"]
-    assert "mean of 3 launches" in page.caption
+    assert sorted(row[0] for row in section.rows) == ["0", "1"]
+    assert "mean of 3 launches" in section.caption
     assert "Who waited for whom" in printed(analysis)
 
 
@@ -29,10 +29,10 @@ def test_every_rank_of_the_verdicts_cell_has_a_row(tmp_path):
 def test_many_ranks_are_cut_and_counted(tmp_path):
     analysis = analysis_of(tmp_path / "run", sweep({0: 10.0, 12: 14.0}, blocked_ms={12: 3.0}))
 
-    page = shape_caused_wait(analysis)
+    (section,) = caused_wait_sections(analysis)
 
-    assert len(page.rows) == 8
-    assert "4 more ranks: --section caused_wait." in page.footnote
+    assert len(section.rows) == 8
+    assert "4 more ranks: --section caused_wait." in section.note
 
 
 @pytest.mark.heavy
@@ -41,11 +41,12 @@ def test_the_costliest_rank_comes_first(tmp_path):
     caused_wait = analysis.table("caused_wait")
     caused_wait.loc[caused_wait["rank"] == 2, "cost_ns"] = 9e6
 
-    assert shape_caused_wait(analysis).rows[0].rank == "2"
+    (section,) = caused_wait_sections(analysis)
+    assert section.rows[0][0] == "2"
 
 
 def test_without_recordings_nothing_is_printed():
-    assert shape_caused_wait(finished_analysis.analysis()) is None
+    assert caused_wait_sections(finished_analysis.analysis()) == ()
 
 
 @pytest.mark.heavy

@@ -1,12 +1,8 @@
-"""Who waited for whom in one cell, as a table in a terminal."""
+"""Who waited for whom in one cell."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import pandas as pd
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from hvdprof import units
 from hvdprof.model.cause_names import ranks_of, within
@@ -17,41 +13,28 @@ from hvdprof.model.launch_key import LAUNCH, is_finished
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.waiting_tables import CAUSED_WAIT, CLOCKS, STRAGGLER_PATTERNS, STRAGGLERS
 from hvdprof.model.tables.waterfall_tables import WATERFALL
-from hvdprof.report.terminal.hanging_text import print_hanging
+from hvdprof.report.sections.section import Head, Section
 
 _MOST_RANKS = 8
+_HEADS = (
+    Head("rank"),
+    Head("last\nin"),
+    Head("waited"),
+    Head("wait\ncaused"),
+    Head("as\nlast"),
+    Head("step-time cost\nwith jitter"),
+    Head("pattern", is_text=True),
+)
 
 
-@dataclass(frozen=True, slots=True)
-class CausedWaitRow:
-    """One rank: texts of how often it was last, what it waited and what waited for it, a step."""
-
-    rank: str
-    last: str
-    waited: str
-    caused_wait: str
-    wait_as_last: str
-    cost: str
-    pattern: str
-
-
-@dataclass(frozen=True, slots=True)
-class CausedWaitPage:
-    """The ranks of one cell, the costliest first, with a caption and what was left out."""
-
-    caption: str
-    rows: tuple[CausedWaitRow, ...]
-    footnote: str
-
-
-def shape_caused_wait(analysis: RunAnalysis) -> CausedWaitPage | None:
+def caused_wait_sections(analysis: RunAnalysis) -> tuple[Section, ...]:
     """The ranks of the cell that the verdict is about, as means over its throughput launches.
 
-    None where nothing was recorded or fewer than two ranks ran.
+    The costliest come first. None where nothing was recorded or fewer than two ranks ran.
     """
     caused = _of_cell(analysis, CAUSED_WAIT.name)
     if caused.empty:
-        return None
+        return ()
     launches = len(caused[LAUNCH].drop_duplicates())
     patterns = _of_cell(analysis, STRAGGLERS.name)
     by_rank = caused.groupby("rank")[
@@ -61,14 +44,14 @@ def shape_caused_wait(analysis: RunAnalysis) -> CausedWaitPage | None:
     causes = _causes(analysis)
     stragglers = [row for row in causes.to_dict("records") if row["term"] == STRAGGLER]
     rows = tuple(
-        CausedWaitRow(
-            rank=str(rank),
-            last=units.percent(row["share_last"], 0),
-            waited=units.milliseconds(row["waited_ns"]),
-            caused_wait=units.milliseconds(row["caused_wait_ns"]),
-            wait_as_last=units.milliseconds(row["wait_as_last_ns"]),
-            cost=f"{units.milliseconds(row['cost_ns'])} {units.percent(row['cost_share'])}",
-            pattern=_pattern(int(str(rank)), stragglers, patterns, launches),
+        (
+            str(rank),
+            units.percent(row["share_last"], 0),
+            units.milliseconds(row["waited_ns"]),
+            units.milliseconds(row["caused_wait_ns"]),
+            units.milliseconds(row["wait_as_last_ns"]),
+            f"{units.milliseconds(row['cost_ns'])} {units.percent(row['cost_share'])}",
+            _pattern(int(str(rank)), stragglers, patterns, launches),
         )
         for rank, row in order.head(_MOST_RANKS).iterrows()
     )
@@ -81,42 +64,15 @@ def shape_caused_wait(analysis: RunAnalysis) -> CausedWaitPage | None:
         f"was missing. Step-time cost: what all its delays add to the step. {jitter}"
     )
     more = f"{left_out} more ranks: --section caused_wait. " if left_out > 0 else ""
-    return CausedWaitPage(
-        f"{place_name(verdict.model, verdict.np, verdict.engine)}, per step, {over}",
-        rows,
-        meaning + more + _clock_sentence(_of_cell(analysis, CLOCKS.name)),
+    return (
+        Section(
+            "Who waited for whom",
+            caption=f"{place_name(verdict.model, verdict.np, verdict.engine)}, per step, {over}",
+            heads=_HEADS,
+            rows=rows,
+            note=meaning + more + _clock_sentence(_of_cell(analysis, CLOCKS.name)),
+        ),
     )
-
-
-def print_caused_wait(console: Console, page: CausedWaitPage | None) -> None:
-    """Print the table; nothing where there is none."""
-    if page is None:
-        return
-    console.print(Text("\nWho waited for whom", style="bold"))
-    print_hanging(console, "  ", page.caption, style="dim")
-    frame = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for name in (
-        "\n  rank",
-        "last\nin",
-        "\nwaited",
-        "wait\ncaused",
-        "as\nlast",
-        "step-time cost\nwith jitter",
-    ):
-        frame.add_column(name, justify="right", no_wrap=True)
-    frame.add_column("\npattern", overflow="fold")
-    for row in page.rows:
-        frame.add_row(
-            f"  {row.rank}",
-            row.last,
-            row.waited,
-            row.caused_wait,
-            row.wait_as_last,
-            row.cost,
-            row.pattern,
-        )
-    console.print(frame)
-    print_hanging(console, "  ", page.footnote, style="dim")
 
 
 def _of_cell(analysis: RunAnalysis, name: str) -> pd.DataFrame:

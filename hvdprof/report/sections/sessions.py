@@ -1,18 +1,14 @@
-"""The sessions of an elastic job and its resets, as a table and sentences in a terminal."""
+"""The sessions of an elastic job and its resets."""
 
 import math
-from dataclasses import dataclass
 
 import pandas as pd
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from hvdprof import units
 from hvdprof.model.frame_row import FrameRow, is_missing
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.session_tables import RESETS, SESSIONS
-from hvdprof.report.terminal.hanging_text import print_hanging
+from hvdprof.report.sections.section import Head, Section
 
 _ENDED = {
     "finished": "the script ended",
@@ -28,41 +24,22 @@ _PIECES = (
     ("sync_ns", "for the state"),
     ("begin_ns", "until the first step"),
 )
+_HEADS = (
+    *map(Head, ("session", "ranks", "steps", "steady", "step time")),
+    Head("ended", is_text=True),
+)
 
 
-SESSION_HEADS = ("session", "ranks", "steps", "steady", "step time", "ended")
-"""What stands above the columns of a table of sessions."""
-
-
-@dataclass(frozen=True, slots=True)
-class SessionRow:
-    """One session as texts."""
-
-    number: str
-    ranks: str
-    steps: str
-    steady: str
-    step_time: str
-    ended: str
-
-
-@dataclass(frozen=True, slots=True)
-class LaunchSessions:
-    """The sessions of one elastic launch, and sentences on each reset and on lost ranks."""
-
-    launch: str
-    rows: tuple[SessionRow, ...]
-    sentences: tuple[str, ...]
-
-
-def shape_sessions(analysis: RunAnalysis) -> tuple[LaunchSessions, ...]:
-    """The elastic launches of a run in their order; none where it has none."""
+def session_sections(analysis: RunAnalysis) -> tuple[Section, ...]:
+    """A section for every elastic launch, with sentences on each reset and on lost ranks."""
     sessions, resets = analysis.table(SESSIONS.name), analysis.table(RESETS.name)
     return tuple(
-        LaunchSessions(
+        Section(
+            "Sessions",
             str(launch),
-            tuple(_session_row(row) for row in of_launch.to_dict("records")),
-            (
+            heads=_HEADS,
+            rows=tuple(_session_row(row) for row in of_launch.to_dict("records")),
+            sentences=(
                 *(_reset(row) for row in _of(resets, launch).to_dict("records")),
                 *_lost_at_the_end(of_launch),
             ),
@@ -71,34 +48,18 @@ def shape_sessions(analysis: RunAnalysis) -> tuple[LaunchSessions, ...]:
     )
 
 
-def print_sessions(console: Console, launches: tuple[LaunchSessions, ...]) -> None:
-    """Print one table a launch with its sentences below; nothing where there are none."""
-    for launch in launches:
-        console.print(Text("\nSessions", style="bold").append(f"  {launch.launch}", style="dim"))
-        frame = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-        *numbers, ended = SESSION_HEADS
-        for name in numbers:
-            frame.add_column(name, justify="right", no_wrap=True)
-        frame.add_column(ended, overflow="fold")
-        for row in launch.rows:
-            frame.add_row(row.number, row.ranks, row.steps, row.steady, row.step_time, row.ended)
-        console.print(frame)
-        for sentence in launch.sentences:
-            print_hanging(console, "  ", sentence)
-
-
 def _of(table: pd.DataFrame, launch: object) -> pd.DataFrame:
     return table[(table["launch"] == launch).to_numpy()]
 
 
-def _session_row(row: FrameRow) -> SessionRow:
-    return SessionRow(
-        number=units.count(row["session"]),
-        ranks=units.count(row["np"]),
-        steps=units.count(row["num_steps"]),
-        steady=units.count(row["num_steady_steps"]),
-        step_time=units.milliseconds(row["step_time_ns"]),
-        ended=_ENDED[str(row["ended"])],
+def _session_row(row: FrameRow) -> tuple[str, ...]:
+    return (
+        units.count(row["session"]),
+        units.count(row["np"]),
+        units.count(row["num_steps"]),
+        units.count(row["num_steady_steps"]),
+        units.milliseconds(row["step_time_ns"]),
+        _ENDED[str(row["ended"])],
     )
 
 

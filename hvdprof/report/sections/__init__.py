@@ -1,0 +1,1 @@
+"""Sections of a report on a run: one shape per table, drawn alike by every format."""

@@ -1,0 +1,92 @@
+"""The network between the hosts of a run: its links, and how far the job uses them."""
+
+import pandas as pd
+
+from hvdprof import units
+from hvdprof.model.frame_row import FrameRow
+from hvdprof.model.run import RunAnalysis
+from hvdprof.model.tables.net_tables import NET_LINKS, NET_USE
+from hvdprof.report.sections.section import Head, Section
+
+LINK_HEADS = (
+    Head("over", is_text=True),
+    Head("between", is_text=True),
+    Head("latency, ms"),
+    Head("bandwidth, MB/s"),
+    Head("alpha, ms", is_detail=True),
+    Head("beta, ms/MB", is_detail=True),
+)
+_ENDS = ("", "_low", "_high")
+_OVER = {"tcp": "TCP", "broadcast": "Horovod", "allreduce": "allreduce"}
+_MOST_PAIRS = 3
+_CAPTION = "before the run, one rank on every host; TCP and Horovod one way, allreduce as a whole"
+
+
+def link_cells(row: FrameRow) -> tuple[str, ...]:
+    """A row of NET_LINKS below ``LINK_HEADS``, with 95 % intervals.
+
+    Where there is no fit, the reason stands in place of the bandwidth.
+    """
+    is_pair = str(row["method"]) != "allreduce"
+    between = f"{row['from_host']} - {row['to_host']}"
+    return (
+        _OVER.get(str(row["method"]), str(row["method"])),
+        between if is_pair else f"all {units.count(row['np'])} hosts",
+        _interval(row, "latency{}_ns", 1e-6),
+        str(row["reason"]) or _interval(row, "bandwidth{}_gb_per_s", 1000),
+        _interval(row, "alpha{}_ns", 1e-6),
+        _interval(row, "beta{}_ns_per_mb", 1e-6),
+    )
+
+
+def network_sections(analysis: RunAnalysis) -> tuple[Section, ...]:
+    """The links of a run and sentences on their use; none where its network was not measured.
+
+    Of more than three pairs of a method: the slowest three, and the number of pairs.
+    """
+    links = analysis.table(NET_LINKS.name)
+    if links.empty:
+        return ()
+    shown = links.sort_values("bandwidth_gb_per_s", kind="stable", na_position="first")
+    rows: list[tuple[str, ...]] = []
+    left_out: list[str] = []
+    for method in dict.fromkeys(links["method"].astype(str)):
+        of_method = shown[shown["method"] == method]
+        rows += [link_cells(row) for row in of_method.head(_MOST_PAIRS).to_dict("records")]
+        if len(of_method) > _MOST_PAIRS:
+            left_out.append(_left_out(method, of_method))
+    uses = analysis.table(NET_USE.name).to_dict("records")
+    sentences = (*left_out, *(_use(row) for row in uses))
+    title = "Network between the hosts"
+    return (Section(title, "", _CAPTION, LINK_HEADS, tuple(rows), sentences),)
+
+
+def _left_out(method: str, links: pd.DataFrame) -> str:
+    speeds = 1000 * links["bandwidth_gb_per_s"].dropna()
+    number = units.count(len(links))
+    if speeds.empty:
+        return f"{_OVER[method]}: {_MOST_PAIRS} of {number} pairs, none with a fit."
+    return (
+        f"{_OVER[method]}: the slowest {_MOST_PAIRS} of {number} pairs, median "
+        f"{units.of_unit(float(speeds.median()), 'MB/s')}, fastest "
+        f"{units.of_unit(float(speeds.max()), 'MB/s')}."
+    )
+
+
+def _use(row: FrameRow) -> str:
+    if row["reason"]:
+        return f"Share of the network that {row['np']} ranks use: unknown ({row['reason']})."
+    reached, allowed = (
+        units.of_unit(1000 * float(row[name]), "MB/s")
+        for name in ("busbw_gb_per_s", "allowed_gb_per_s")
+    )
+    share = units.interval_of_unit(row["share"], row["share_low"], row["share_high"], "ratio")
+    return (
+        f"Large allreduces of {row['np']} ranks reach {reached} of bus bandwidth "
+        f"({units.byte_size(row['size_bytes'])} each), {share} of the {allowed} that the hosts "
+        "gave before the run."
+    )
+
+
+def _interval(row: FrameRow, name: str, scale: float) -> str:
+    return units.rate_interval(*(scale * float(row[name.format(end)]) for end in _ENDS))

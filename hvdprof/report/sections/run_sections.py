@@ -1,0 +1,40 @@
+"""The sections of a run beyond its cells and findings, in the order of every report."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from hvdprof.model.run import RunAnalysis
+from hvdprof.model.schema import Table
+from hvdprof.model.tables.net_tables import NET_LINKS
+from hvdprof.model.tables.rank_collective_tables import COLLECTIVE_BANDWIDTHS
+from hvdprof.model.tables.session_tables import SESSIONS
+from hvdprof.model.tables.waiting_tables import CAUSED_WAIT
+from hvdprof.model.tables.waterfall_tables import ENGINE_DIFFS
+from hvdprof.report.sections.caused_wait import caused_wait_sections
+from hvdprof.report.sections.collectives import collective_sections
+from hvdprof.report.sections.engines import engine_sections
+from hvdprof.report.sections.network import network_sections
+from hvdprof.report.sections.section import Section
+from hvdprof.report.sections.sessions import session_sections
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A table of the analysis, and what makes its sections; none where it has nothing to show."""
+
+    table: Table
+    shape: Callable[[RunAnalysis], tuple[Section, ...]]
+
+
+SECTIONS: tuple[Shown, ...] = (
+    Shown(CAUSED_WAIT, caused_wait_sections),
+    Shown(COLLECTIVE_BANDWIDTHS, collective_sections),
+    Shown(ENGINE_DIFFS, engine_sections),
+    Shown(SESSIONS, session_sections),
+    Shown(NET_LINKS, network_sections),
+)
+
+
+def sections_of(analysis: RunAnalysis) -> tuple[Section, ...]:
+    """All sections of a run."""
+    return tuple(section for shown in SECTIONS for section in shown.shape(analysis))
