@@ -35,7 +35,7 @@ _WORDS = "words of a command line"
 _LOG = "lines of logs and timelines of others"
 
 ALLOWED = {
-    "hvdprof/report/chakra/chakra_schema.py": (2, "types of Chakra's schema"),
+    "hvdprof/report/chakra/chakra_trace.py": (2, "types of Chakra's schema"),
     "hvdprof/report/chrome/nsys_trace.py": (1, _LOG),
     "hvdprof/report/comparison/comparison_csv.py": (1, _COLUMN),
     "hvdprof/report/ci/junit.py": (1, _DRAWN),

@@ -14,7 +14,6 @@ from hvdprof.api.options import BenchOptions, RunOptions
 from hvdprof.cli.measuring.command_options import CommandOptions
 from hvdprof.cli.measuring.given_options import given_options, is_given
 from hvdprof.cli.measuring.idle import wait_for_idle
-from hvdprof.cli.measuring.sbatch import queue_job
 from hvdprof.cli.progress.bench_preview import announce, print_launches
 from hvdprof.cli.progress.bench_progress import progress_for
 from hvdprof.errors import (
@@ -28,6 +27,9 @@ from hvdprof.plain_text import printable
 
 if TYPE_CHECKING:
     from hvdprof.report.reporter import Reporter
+from dataclasses import replace
+
+from hvdprof.api.options import arguments_of
 
 _ALLOWED_WITH_RESUME = frozenset({"resume", "yes", "silent", "format", "dry_run", "net"})
 
@@ -154,3 +156,26 @@ def _run(measurement: "api.Measurement") -> HvdprofError | None:
     except (SweepIncompleteError, InterruptedRunError, StorageError) as error:
         return error
     return None
+
+
+def queue_job(options: BenchOptions | RunOptions, chosen: CommandOptions) -> None:
+    """Write the job script beside the run directory, and submit it where ``sbatch`` is available.
+
+    A dry run prints the script alone.
+
+    Raises:
+        UsageError: An option cannot be used, or the ranks would not be started by ``srun``.
+        StorageError: The script exists already, or cannot be written.
+        EnvironmentNotReadyError: Slurm refuses the job.
+    """
+    display = arguments_of(replace(chosen, resume=None, dry_run=False, sbatch=False))
+    script = api.job_script(options, display=display)
+    if chosen.dry_run:
+        sys.stdout.write(script.text())
+        return
+    answer = api.queue(script)
+    sys.stderr.write(f"Wrote {script.path}\n")
+    if answer:
+        sys.stderr.write(f"{answer}; then: hvdprof analyze {script.folder}\n")
+    else:
+        sys.stderr.write(f"This machine has no sbatch. On one that has: sbatch {script.path}\n")

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import special
 
-from hvdprof.analyze.stats.incomplete_beta import incomplete_beta
+from hvdprof.analyze.stats.distributions import incomplete_beta
 
 
 def test_is_that_of_scipy_from_one_end_to_the_other() -> None:

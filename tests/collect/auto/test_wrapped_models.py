@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hvdprof.collect.auto.wrapped_models import fsdp_model_of
+from hvdprof.collect.auto.distributed_recording import fsdp_model_of
 from tests.builders.fake_torch import FakeModel, FakeOptimizer, FakeParameter, FakeTime
 
 

@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from hvdprof.figures.timeline.blocked_shares import blocked_shares
-from hvdprof.figures.timeline.timeline_lanes import CATEGORIES, own_times
+from hvdprof.figures.timeline.timeline_lanes import CATEGORIES, blocked_shares, own_times
 
 FORWARD, BACKWARD, OPTIMIZER, BLOCKED, OTHER = range(5)
 

@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("google.protobuf", reason="the extra chakra is not installed")
 
 from hvdprof.errors import MissingExtraError
-from hvdprof.report.chakra.chakra_schema import ENUMS, MESSAGES, message_classes
+from hvdprof.report.chakra.chakra_trace import ENUMS, MESSAGES, message_classes
 from tests.builders.chakra_files import proto_enums, proto_messages
 
 
