@@ -17,6 +17,7 @@ from hvdprof.analyze.communication.network import network_tables, network_verdic
 from hvdprof.analyze.files.file_analysis import file_pages
 from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.run_findings import findings
+from hvdprof.analyze.ranks.rank_times import rank_times
 from hvdprof.analyze.scaling.efficiency import scaling
 from hvdprof.analyze.scaling.learning import final_losses, loss_curves
 from hvdprof.analyze.scaling.losses import losses
@@ -114,7 +115,9 @@ def analyze_run(run: Run) -> RunAnalysis:
         COLLECTIVE_ARRIVALS.name: waits.collective_arrivals,
         CAUSED_WAIT.name: waits.caused_wait,
         STRAGGLERS.name: without_timeline_writer(waits.stragglers, run.segments),
-        LATENESS.name: lateness_table(recorded),
+        LATENESS.name: lateness_table(
+            {key: waits.times.get(key) or rank_times(work) for key, work in recorded.items()}
+        ),
         RANK_COSTS.name: waits.rank_costs,
         **communication_tables(run, of_job, waits.collective_arrivals),
         **session_tables(run, of_job),

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from hvdprof.analyze.ranks.delay import LEAST_STEPS_OF_CAUSE, SMALLEST_SHARE, run_starts
 from hvdprof.analyze.ranks.named_cause import LASTING, STRAGGLER, NamedCause
 from hvdprof.analyze.ranks.phases import LEAST_EXPLAINED
-from hvdprof.analyze.ranks.rank_times import RankTimes, rank_times
+from hvdprof.analyze.ranks.rank_times import RankTimes
 from hvdprof.analyze.stats.distributions import normal_quantile
 from hvdprof.analyze.stats.uncertainty import CONFIDENCE, NAN, mean_of
-from hvdprof.analyze.steps.step_work import StepWork, Times
+from hvdprof.analyze.steps.step_work import Times
 from hvdprof.model.arrays import Bools
 from hvdprof.model.launch_key import LaunchKey
 from hvdprof.model.tables.waiting_tables import LATENESS, STRAGGLERS
@@ -25,16 +25,15 @@ from hvdprof.model.tables.waiting_tables import LATENESS, STRAGGLERS
 ROTATING, NONE = "rotating", "none"
 
 
-def lateness_table(works: Mapping[LaunchKey, StepWork]) -> pd.DataFrame:
+def lateness_table(times_of: Mapping[LaunchKey, RankTimes]) -> pd.DataFrame:
     """LATENESS of the launches of two or more recorded ranks.
 
     Args:
-        works: The steady steps of each launch.
+        times_of: The times of the ranks of each launch, also of some of them.
     """
     frames = []
-    for key, work in works.items():
-        times = rank_times(work)
-        if len(work.ranks) < 2:
+    for key, times in times_of.items():
+        if len(times.ranks) < 2:
             continue
         late, steps = times.lateness, times.steps
         frames.append(
@@ -42,8 +41,8 @@ def lateness_table(works: Mapping[LaunchKey, StepWork]) -> pd.DataFrame:
                 {
                     "pass_id": key[0],
                     "segment": key[1],
-                    "step": np.repeat(steps, len(work.ranks)),
-                    "rank": np.tile(work.ranks, len(steps)),
+                    "step": np.repeat(steps, len(times.ranks)),
+                    "rank": np.tile(times.ranks, len(steps)),
                     "lateness_ns": late.ravel(),
                 }
             )

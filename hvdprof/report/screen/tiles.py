@@ -183,7 +183,7 @@ def _potential(analysis: RunAnalysis, row: FrameRow) -> Tile:
     best = losses.largest_gain
     if best is None:
         return Tile(_POTENTIAL, units.MISSING, "no finding here has a known gain")
-    detail = f"if fixed: {best.title}"
+    detail = f"if fixed: {best.phrase}"
     # A cell that is its own baseline has no efficiency to gain, nor has a loss outside the steps.
     efficiency = float(row["efficiency"]) / (1 - best.step_gain)
     if not efficiency <= 1 or row["oversubscribed"]:

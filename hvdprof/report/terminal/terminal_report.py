@@ -228,6 +228,8 @@ def print_open_points(console: Console, analysis: RunAnalysis) -> None:
 def _text(tile: Tile) -> str:
     if tile.bar is not None:
         return f"{_bar(tile.bar)}  {tile.value}"
+    if "(" in tile.detail:
+        return f"{tile.value}, {tile.detail}"
     return f"{tile.value}  ({tile.detail})" if tile.detail else tile.value
 
 

@@ -187,7 +187,7 @@ def test_two_ranks_of_a_slow_host_share_what_they_cost() -> None:
 
 def test_lateness_holds_every_rank_of_every_step():
     work = simulated(STEPS, 3)
-    table = lateness_table({KEY: work})
+    table = lateness_table({KEY: rank_times(work)})
     assert len(table) == 3 * STEPS
     assert table["rank"].tolist()[:3] == work.ranks.tolist()
     expected = rank_times(work).lateness

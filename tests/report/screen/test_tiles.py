@@ -42,7 +42,7 @@ def test_the_five_numbers_of_the_verdicts_cell():
     assert shown["Scaling efficiency"].detail == "resnet18 on 2 ranks, against torch np=1"
     assert shown["Throughput, samples/s"].detail == "ideal 1,224"
     assert shown["Largest cause"].detail == "exposed transfer"
-    assert shown["Potential efficiency"].detail == "if fixed: Exposed transfer"
+    assert shown["Potential efficiency"].detail == "if fixed: exposed transfer"
     bar = shown["Scaling efficiency"].bar
     assert (bar.value, bar.low, bar.high) == (0.842, 0.819, 0.865)
 
@@ -80,7 +80,7 @@ def test_throughput_is_that_of_the_whole_loop_where_evaluation_takes_a_part_of_i
     shown = by_title(analysis([torch_cell(), cell(efficiency=1.0)], findings=found))
     assert shown["Potential throughput"].value == "up to 67 % more samples/s"
     assert shown["Potential throughput"].detail == (
-        "if fixed: Input-bound; of the whole loop, evaluation included"
+        "if fixed: input-bound; of the whole loop, evaluation included"
     )
 
 
@@ -90,7 +90,7 @@ def test_the_tiles_name_the_loss_outside_the_steps_that_the_verdict_names():
     found = FINDINGS.frame([EVALUATION, IN_EVALUATION, in_steps])
     shown = by_title(analysis([torch_cell(), cell()], findings=found))
     assert shown["Potential throughput"].value == "up to 33 % more samples/s"
-    assert "if fixed: Straggler in the evaluation: rank 1" in shown["Potential throughput"].detail
+    assert "if fixed: straggler in the evaluation (rank 1" in shown["Potential throughput"].detail
     assert shown["Largest cause"].value == "25.0 % of the recorded time"
     assert shown["Largest cause"].detail == "straggler in the evaluation (rank 1)"
 
