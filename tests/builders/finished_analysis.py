@@ -235,7 +235,6 @@ def finding(**values: Any) -> dict[str, Any]:
         "severity": "warning",
         "subject": "node1",
         "title": "Peer access between GPUs disabled",
-        "phrase": "peer access between GPUs disabled",
         "evidence": "P2P is off on node1.",
         "lead": "",
         "quote": "node1:1:1 [0] NCCL INFO NCCL_P2P_DISABLE set by environment to 1.",
@@ -256,7 +255,9 @@ def finding(**values: Any) -> dict[str, Any]:
         "gain_share": NAN,
         "job_share": NAN,
     }
-    return row | values
+    row |= values
+    title = str(row["title"])
+    return {"phrase": f"{title[0].lower()}{title[1:]}"} | row
 
 
 def segment(id_: str, **values: Any) -> Segment:
