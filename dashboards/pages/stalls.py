@@ -249,7 +249,7 @@ def _printed(runs: RunStore, view: View) -> list[Component]:
     if len(stalls):
         cards.append(
             table_card(
-                "Horovod's stall warnings",
+                "Stall warnings of Horovod and hvdprof",
                 STALLS,
                 stalls,
                 about="Tensors that some ranks submitted and others did not for a minute or more.",
