@@ -12,6 +12,7 @@ import pandas as pd
 from hvdprof import units
 from hvdprof.model.cell_key import HOROVOD_ENGINE
 from hvdprof.model.file_page import FileVerdict
+from hvdprof.model.notes import Note
 from hvdprof.model.tables.forecast_tables import (
     FORECAST,
     FORECAST_CAUSES,
@@ -173,6 +174,7 @@ class Forecast:
         limits: Knee and largest number of ranks at the target, one per scenario.
         assumptions: What the numbers rest on beyond the run, one sentence each.
         missing: What the run does not hold.
+        caveats: What limits the numbers of the run, and with them the forecast.
         tail_index: Shape (xi) of the Pareto tail of the jitter; NaN where it was not fitted. Above
             0.3 the tail is not known.
     """
@@ -192,6 +194,7 @@ class Forecast:
     limits: tuple[Limits, ...] = ()
     assumptions: tuple[str, ...] = ()
     missing: tuple[Missing, ...] = ()
+    caveats: tuple[Note, ...] = ()
     tail_index: float = float("nan")
 
     @property

@@ -16,6 +16,7 @@ from hvdprof.analyze.compare.moved_causes import moved_causes
 from hvdprof.analyze.compare.outcomes import overall
 from hvdprof.analyze.compare.setting_diffs import setting_diffs
 from hvdprof.analyze.compare.sides import CellKey, SideCell, cells_of_run, cells_of_throughput
+from hvdprof.analyze.verdict.caveats import carried_caveats
 from hvdprof.errors import UnreadableInputError
 from hvdprof.model.cell_key import CELL_KEY, cell_label
 from hvdprof.model.comparison import (
@@ -27,6 +28,7 @@ from hvdprof.model.comparison import (
     Rules,
     SideName,
 )
+from hvdprof.model.notes import texts
 from hvdprof.model.run import RunAnalysis, standing
 from hvdprof.model.tables.comparison_tables import SETTING_DIFFS
 from hvdprof.rundir.manifest import Manifest
@@ -44,6 +46,7 @@ class ComparedSide:
         read_times: Gives the own times of some launches; none for a table of throughputs.
         manifest: The manifest of a run; None for a table.
         notes: What of it is missing.
+        caveats: What limits its numbers, one sentence each.
     """
 
     name: str
@@ -52,6 +55,7 @@ class ComparedSide:
     read_times: ReadTimes
     manifest: Manifest | None = None
     notes: Sequence[str] = ()
+    caveats: Sequence[str] = ()
 
 
 def side_of_run(analysis: RunAnalysis) -> ComparedSide:
@@ -63,6 +67,7 @@ def side_of_run(analysis: RunAnalysis) -> ComparedSide:
         read_times=partial(launch_times, analysis),
         manifest=analysis.run.manifest,
         notes=tuple(_notes(analysis)),
+        caveats=texts(carried_caveats(analysis)),
     )
 
 
@@ -132,7 +137,9 @@ def compare_sides(first: ComparedSide, second: ComparedSide, rules: Rules) -> Co
         metric=metric,
         confidence=rules.confidence,
         sentence=comparison_sentence(outcome, metric, cells, pooled, causes),
-        caveat=comparison_caveat(outcome, metric, cells, whole, rules),
+        caveat=comparison_caveat(
+            outcome, metric, cells, whole, rules, carried=[*_carried(first, second)]
+        ),
         cells=cells,
         pooled=pooled,
         causes=causes,
@@ -196,6 +203,16 @@ def _notes(analysis: RunAnalysis) -> Iterator[str]:
     for failed in analysis.failed:
         cell = dict(zip(CELL_KEY, _key_of(failed), strict=True))
         yield f"{name}: {cell_label(cell)} failed: {failed.reason}"
+
+
+def _carried(*sides: ComparedSide) -> Iterator[str]:
+    """The caveats of both runs, each with the names of the runs that it is of."""
+    by_text: dict[str, list[str]] = {}
+    for side in sides:
+        for text in side.caveats:
+            by_text.setdefault(text, []).append(side.name)
+    for text, names in by_text.items():
+        yield f"{' and '.join(names)}: {text}"
 
 
 def _key_of(failed: object) -> list[object]:

@@ -53,6 +53,8 @@ def comparison_caveat(
     cells: pd.DataFrame,
     reasons: Sequence[str],
     rules: Rules,
+    *,
+    carried: Sequence[str] = (),
 ) -> str:
     """What limits the verdict; empty where nothing does.
 
@@ -62,10 +64,11 @@ def comparison_caveat(
         cells: COMPARED_CELLS.
         reasons: Why the runs are not comparable.
         rules: The rules of the comparison.
+        carried: The caveats of both runs, each with their names.
     """
     if outcome is ComparisonOutcome.NOT_COMPARABLE:
         return ""
-    return " ".join(_caveats(metric, cells, reasons, rules))
+    return " ".join([*_caveats(metric, cells, reasons, rules), *carried])
 
 
 def _caveats(

@@ -40,18 +40,18 @@ from hvdprof.analyze.steps.baseline import baseline_name
 from hvdprof.analyze.steps.light_recording import full_command
 from hvdprof.analyze.steps.measured_launches import measured_launches
 from hvdprof.analyze.steps.step_work import StepWork, step_work, with_all_ranks
+from hvdprof.analyze.verdict.caveats import carried_caveats
 from hvdprof.errors import UsageError
 from hvdprof.model.arrays import Float64s
 from hvdprof.model.cell_key import DDP_ENGINE
 from hvdprof.model.forecast import Forecast, Question
 from hvdprof.model.launch_key import LAUNCH, LaunchKey
+from hvdprof.model.notes import NoteCode
 from hvdprof.model.run import Run, RunAnalysis
 from hvdprof.model.tables.run_tables import GRADIENTS, WAITS
 from hvdprof.model.tables.timeline_tables import TENSOR_USES
 from hvdprof.model.tables.waiting_tables import LASTING_PATTERNS, STRAGGLER_PATTERNS
 from hvdprof.model.tables.window_tables import WINDOWS
-
-"""Patterns of single ranks in STRAGGLERS."""
 
 
 def forecast(analysis: RunAnalysis, question: Question) -> Forecast:
@@ -105,7 +105,10 @@ def forecast(analysis: RunAnalysis, question: Question) -> Forecast:
     )
     named = replace(question, model=cells.model, engine=cells.engine)
     facts = _facts(analysis, cells, job, links, question, command)
-    return job_forecast(job, named, facts)
+    # Sizes with more ranks than cores are excluded, and named as such.
+    notes = carried_caveats(analysis)
+    caveats = tuple(note for note in notes if note.code != NoteCode.OVERSUBSCRIBED)
+    return replace(job_forecast(job, named, facts), caveats=caveats)
 
 
 def _check_holds_steps(run: Run, cells: ForecastCells) -> None:

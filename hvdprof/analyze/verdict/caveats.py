@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pandas as pd
 
+from hvdprof import units
 from hvdprof.analyze.findings.advice import as_sentence
 from hvdprof.analyze.findings.finding import SMALLEST_COST
 from hvdprof.analyze.findings.load_cause import explains
@@ -12,9 +13,52 @@ from hvdprof.analyze.steps.cell_setting import cell_setting
 from hvdprof.analyze.steps.light_recording import full_command, is_light
 from hvdprof.analyze.verdict.evaluation_loss import evaluation_caveat
 from hvdprof.analyze.verdict.failure_sentence import failure_sentence
+from hvdprof.model.cause_names import cause_name
+from hvdprof.model.causes import PAUSE
 from hvdprof.model.cell_key import of_base_cell
 from hvdprof.model.notes import Note, NoteCode
-from hvdprof.model.run import FailedSegment, Run, Verdict
+from hvdprof.model.run import FailedSegment, Run, RunAnalysis, Verdict
+from hvdprof.model.tables.waterfall_tables import WATERFALL
+
+CARRIED = (
+    NoteCode.OTHER_LOAD,
+    NoteCode.STEAL,
+    NoteCode.OVERSUBSCRIBED,
+    NoteCode.UNEQUAL_THREADS,
+    NoteCode.UNSTEADY,
+    NoteCode.FEW_STEPS,
+)
+"""Warnings of a run that hold for each number that is computed from its step times."""
+
+
+def carried_caveats(analysis: RunAnalysis) -> tuple[Note, ...]:
+    """What limits a forecast, a comparison or a tuning that rests on a run, the gravest first.
+
+    The pauses are those of the size on which they cost most.
+    """
+    answer = analysis.verdict
+    cell = {"model": answer.model, "np": answer.np, "engine": answer.engine}
+    notes = [note for note in analysis.warning_notes if note.code in CARRIED]
+    if answer.is_too_busy:
+        load = cell_setting(analysis.run, cell).load
+        text = f"The machine was too busy to judge the run: {load.text}."
+        others = (note for note in notes if note.code != NoteCode.OTHER_LOAD)
+        notes = [Note(NoteCode.OTHER_LOAD, text), *others]
+    return (*notes, *_pauses(analysis.table(WATERFALL.name)))
+
+
+def _pauses(waterfall: pd.DataFrame) -> Iterator[Note]:
+    rows = waterfall[(waterfall["term"] == PAUSE).to_numpy(dtype=bool)]
+    if rows.empty:
+        return
+    row = rows.sort_values("share", ascending=False).to_dict("records")[0]
+    if row["share"] >= SMALLEST_COST:
+        name = cause_name(row)
+        text = (
+            f"{name[:1].upper()}{name[1:]} ({units.percent(row['share'])} of the step on "
+            f"{units.counted(int(row['np']), 'rank')}): step times contain these pauses."
+        )
+        yield Note(NoteCode.PAUSES, text)
 
 
 def with_caveats(

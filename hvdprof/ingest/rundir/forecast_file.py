@@ -70,6 +70,9 @@ def _forecast(content: JsonObject) -> Forecast:
         limits=tuple(_record(Limits, limit) for limit in content["limits"]),
         assumptions=tuple(str(assumption) for assumption in content["assumptions"]),
         missing=tuple(_record(Missing, gap) for gap in content["missing"]),
+        caveats=tuple(
+            Note(**(note | {"code": NoteCode(note["code"])})) for note in content.get("caveats", ())
+        ),
         tail_index=_number(content["tail_index"]),
     )
 

@@ -47,6 +47,7 @@ def forecast_object(
         "limits": [json_value(dataclasses.asdict(limit)) for limit in forecast.limits],
         "assumptions": list(forecast.assumptions),
         "missing": [json_value(dataclasses.asdict(gap)) for gap in forecast.missing],
+        "caveats": [json_value(dataclasses.asdict(note)) for note in forecast.caveats],
         **cost,
     }
 

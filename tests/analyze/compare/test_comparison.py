@@ -1,6 +1,7 @@
 """Two runs of known step times and causes, compared."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -107,6 +108,15 @@ def test_noise_is_inconclusive_and_says_how_many_launches_would_decide(tmp_path)
     assert found.outcome is ComparisonOutcome.INCONCLUSIVE
     assert "launches a side would decide" in found.sentence
     assert "Measured one after the other" in found.caveat
+
+
+@pytest.mark.heavy
+def test_caveats_of_each_run_stand_in_the_comparison_with_its_name(tmp_path):
+    busy = [replace(one, other_cpu_cores=0.4) for one in sweep({0: 10.0, 2: 12.0})]
+    found = compare_analyses(*runs(tmp_path, sweep({0: 10.0, 2: 12.0}), busy))
+
+    assert " b: Other processes kept cores busy during " in found.caveat
+    assert " a: Other" not in found.caveat
 
 
 @pytest.mark.heavy

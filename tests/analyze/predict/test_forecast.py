@@ -1,6 +1,7 @@
 import math
 import re
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from hvdprof.analyze.predict.stated_links import KnownLinks
 from hvdprof.errors import UsageError
 from hvdprof.model.causes import EXPOSED_TRANSFER, FORECAST_TERMS, JITTER
 from hvdprof.model.forecast import INPUTS, MEASURED, Forecast, Question
+from hvdprof.model.notes import NoteCode
 from hvdprof.model.run import RunAnalysis
 from tests.builders.analysis import analysis_of, sweep
 from tests.builders.predicted_jobs import stated_costs, stated_job
@@ -254,6 +256,18 @@ def test_a_run_is_predicted_from_its_largest_cell(analysis: RunAnalysis) -> None
     assert found.question.sizes == (2, 4, 8)
     assert any("network" in one.what for one in found.missing)
     assert found.assumptions
+
+
+@pytest.mark.heavy
+def test_caveats_of_the_run_are_carried_but_for_sizes_that_are_excluded(tmp_path: Path) -> None:
+    passes = sweep({0: 40.0, 1: 41.0, 2: 50.0}, blocked_ms={2: 8.0}, num_steps=40)
+    busy = [replace(one, other_cpu_cores=0.5) for one in passes]
+
+    found = forecast(analysis_of(tmp_path, busy), Question(sizes=(4,), num_draws=100))
+
+    codes = [note.code for note in found.caveats]
+    assert NoteCode.OTHER_LOAD in codes
+    assert NoteCode.OVERSUBSCRIBED not in codes
 
 
 @pytest.mark.heavy

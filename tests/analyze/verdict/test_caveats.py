@@ -3,12 +3,19 @@ from dataclasses import replace
 import pytest
 
 from hvdprof.analyze.pipeline import analyze_run
-from hvdprof.analyze.verdict.caveats import failure_caveat
+from hvdprof.analyze.verdict.caveats import carried_caveats, failure_caveat
 from hvdprof.analyze.verdict.failure_sentence import failure_sentence
 from hvdprof.api import load_run
-from hvdprof.model.notes import NoteCode, texts
+from hvdprof.model.causes import PAUSE, STRAGGLER
+from hvdprof.model.notes import Note, NoteCode, texts
 from hvdprof.model.run import FailedSegment, Verdict, VerdictParts
+from hvdprof.model.tables.waterfall_tables import WATERFALL
 from tests.builders.analysis import sweep
+from tests.builders.declared_rows import declared_rows
+from tests.builders.finished_analysis import analysis, pass_record, segment
+from tests.builders.finished_analysis import manifest as finished_manifest
+from tests.builders.finished_analysis import run as finished_run
+from tests.builders.finished_analysis import verdict as finished_verdict
 from tests.builders.recorder_lines import host_of
 from tests.builders.run_directory import write_run
 
@@ -123,3 +130,48 @@ def test_a_small_load_in_one_of_fourteen_passes_is_a_note_and_no_fix(tmp_path):
 @pytest.mark.heavy
 def test_spare_cores_need_no_caveat_beside(tmp_path):
     assert "Other processes" not in caveat_beside(tmp_path, 1.7, num_cores=64)
+
+
+def pauses(*rows):
+    """WATERFALL of pauses between steps, every 25 steps on 2 ranks."""
+    common = {"np": 2, "phase": "outside", "pattern": "periodic", "period_steps": 25.0}
+    return {WATERFALL.name: declared_rows(WATERFALL, *(common | row for row in rows))}
+
+
+def test_warnings_on_all_numbers_and_pauses_are_carried():
+    notes = (
+        Note(NoteCode.NOT_PINNED, "Not pinned."),
+        Note(NoteCode.OTHER_LOAD, "Others kept cores busy."),
+        Note(NoteCode.FEW_STEPS, "Too few steps."),
+    )
+    rows = pauses({"term": PAUSE, "share": 0.12}, {"term": STRAGGLER, "share": 0.3, "ranks": "1"})
+
+    found = carried_caveats(analysis(warning_notes=notes, derived=rows))
+
+    assert texts(found) == (
+        "Others kept cores busy.",
+        "Too few steps.",
+        "All ranks pause every 25 steps, between steps (12.0 % of the step on 2 ranks): step times "
+        "contain these pauses.",
+    )
+
+
+def test_short_pauses_are_not_worth_a_caveat():
+    rows = pauses({"term": PAUSE, "share": 0.01})
+
+    assert carried_caveats(analysis(derived=rows)) == ()
+
+
+def test_a_machine_that_is_too_busy_is_said_once():
+    records = [
+        pass_record("p", [segment("s")], mode="throughput", other_cpu_cores=1.5),
+    ]
+    busy = finished_run(manifest=finished_manifest(passes=records))
+    warned = Note(NoteCode.OTHER_LOAD, "Others kept cores busy.")
+
+    (found,) = carried_caveats(
+        analysis(run=busy, verdict=finished_verdict(is_too_busy=True), warning_notes=(warned,))
+    )
+
+    assert found.code is NoteCode.OTHER_LOAD
+    assert found.text.startswith("The machine was too busy to judge the run: ")

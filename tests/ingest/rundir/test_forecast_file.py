@@ -6,7 +6,7 @@ import pytest
 
 from hvdprof.api import load_run
 from hvdprof.model.forecast import Forecast
-from hvdprof.model.notes import texts
+from hvdprof.model.notes import Note, NoteCode, texts
 from hvdprof.report.forecast.forecast_json import write_forecast
 from hvdprof.rundir.layout import RunPaths
 from tests.builders.finished_forecast import finished_forecast
@@ -34,7 +34,9 @@ def test_a_stored_forecast_reads_as_it_was_written(tmp_path: Path) -> None:
         finished_forecast().question, settings={"batch": "64"}, past_errors=((2.0, 0.03),)
     )
     written = dataclasses.replace(
-        finished_forecast(("1Gbit", "25Gbit"), losses=(0.1, 0.05), is_open=True), question=question
+        finished_forecast(("1Gbit", "25Gbit"), losses=(0.1, 0.05), is_open=True),
+        question=question,
+        caveats=(Note(NoteCode.OTHER_LOAD, "Others kept cores busy.", number=3),),
     )
     stored(folder, written)
 
