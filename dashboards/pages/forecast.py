@@ -20,16 +20,18 @@ from hvdprof.model.forecast import Forecast, StoredForecast
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.forecast_tables import FORECAST, FORECAST_MEASURE
 from hvdprof.report.forecast.forecast_texts import (
+    NO_CAUSE,
     caveat_of,
-    knee_of,
+    efficiency_band,
+    knee_sentences,
     limited_by,
     missing_sentences,
-    network_name,
     next_step_of,
     reach_of,
     verdict_of,
     width_sentence,
 )
+from hvdprof.report.forecast.joined_networks import band_50, network_name
 
 PATH = "/forecast"
 TITLE = "Scaling forecast"
@@ -152,15 +154,15 @@ def _numbers(forecast: Forecast, scenario: str) -> dmc.Paper:
         (
             units.count(row["np"]),
             units.count(row["num_hosts"]),
-            units.percent_band(*(row[f"efficiency_{q}"] for q in ("p50", "p5", "p95"))),
-            f"{100 * row['efficiency_p25']:.0f} to {100 * row['efficiency_p75']:.0f} %",
+            efficiency_band(row),
+            band_50([row]),
             units.rate(row["samples_per_s_p50"]),
             units.percent(row["meets_target"], 0),
-            limited_by(row) or "no single cause",
+            limited_by(row) or NO_CAUSE,
         )
         for row in rows.to_dict("records")
     ]
-    knees = [knee_of(limit) for limit in forecast.limits if limit.scenario == scenario]
+    knees = knee_sentences([limit for limit in forecast.limits if limit.scenario == scenario])
     heads = tuple(head.replace("80 %", f"{goal} or more") for head in _HEADS)
     return text_card(
         "forecast-numbers",

@@ -43,7 +43,7 @@ def test_the_latest_forecast_is_shown_and_another_is_chosen_in_the_address(tmp_p
     latest = page_text(forecast, run)
     first = page_text(forecast, run, forecast="20261122-180000")
 
-    assert "The network between hosts decides." in latest
+    assert "Exposed transfer (bandwidth) limits it." in latest
     assert "Over 1Gbit" in latest
     assert "70 % (90 % band 51 to 88) scaling efficiency on 64 ranks." in first
     assert "80 % is reached up to 16 ranks" in first

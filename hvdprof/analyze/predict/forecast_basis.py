@@ -185,11 +185,13 @@ def run_assumptions(job: JobInputs) -> Iterator[str]:
         "Own work per rank does not depend on the number of ranks, apart from its slowdown while "
         "communicating."
     )
-    yield (
-        "Added ranks differ from each other as the "
-        f"{units.counted(job.spread.num_ranks, 'measured rank')}; so few of them leave wide tails "
-        "(Student's t)."
-    )
+    if job.spread.num_ranks > 1:
+        yield (
+            f"Added ranks differ from each other as the {job.spread.num_ranks} measured ranks; so "
+            "few of them leave wide tails (Student's t)."
+        )
+    else:
+        yield "How much added ranks differ is assumed: only one measured rank is no straggler."
     if job.spread.of_hosts is None:
         yield "Hosts do not differ: ranks of one host alone were measured."
     if job.own.slowdown > 0:

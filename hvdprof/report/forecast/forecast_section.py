@@ -11,14 +11,16 @@ from hvdprof.model.forecast import Forecast
 from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import RunAnalysis
 from hvdprof.report.forecast.forecast_texts import (
+    NO_CAUSE,
     caveat_of,
-    knee_of,
+    efficiency_band,
+    knee_sentences,
     limited_by,
-    network_name,
     next_step_of,
     reach_of,
     verdict_of,
 )
+from hvdprof.report.forecast.joined_networks import band_50, efficiencies_of, network_rows, rates_of
 
 FORECAST_HEADS = ("np", "network", "efficiency", "50 % band", "samples/s", "limited by")
 
@@ -46,28 +48,24 @@ def _part(forecast: Forecast, run: str) -> ForecastPart:
     caveat = caveat_of(forecast)
     sentences = [verdict_of(forecast), reach_of(forecast)]
     sentences += [f"Caveat: {caveat}"] if caveat else []
-    several = len(forecast.limits) > 1
-    sentences += [
-        f"Over {network_name(limit.scenario)}: {knee_of(limit)}" if several else knee_of(limit)
-        for limit in forecast.limits
-    ]
+    sentences += knee_sentences(forecast.limits)
     sentences += [f"Next: {text}"] if text else []
-    ordered = forecast.rows.sort_values(["scenario", "np"], kind="stable").to_dict("records")
     return ForecastPart(
         forecast.model,
         tuple(filter(None, sentences)),
         command,
-        tuple(map(_row, ordered)),
+        tuple(_row(networks, rows) for networks, rows in network_rows(forecast)),
         forecast.assumptions,
     )
 
 
-def _row(row: FrameRow) -> tuple[str, ...]:
+def _row(networks: str, rows: list[FrameRow]) -> tuple[str, ...]:
+    medians, ends = efficiencies_of(rows)
     return (
-        units.count(row["np"]),
-        network_name(str(row["scenario"])),
-        units.percent_band(*(row[f"efficiency_{q}"] for q in ("p50", "p5", "p95"))),
-        f"{100 * row['efficiency_p25']:.0f} to {100 * row['efficiency_p75']:.0f} %",
-        units.rate(row["samples_per_s_p50"]),
-        limited_by(row) or "no single cause",
+        units.count(rows[0]["np"]),
+        networks,
+        efficiency_band(rows[0]) if len(rows) == 1 else f"{medians} % (90 % band {ends})",
+        band_50(rows),
+        rates_of(rows),
+        limited_by(rows[0]) or NO_CAUSE,
     )

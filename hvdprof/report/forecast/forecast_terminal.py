@@ -13,8 +13,9 @@ from hvdprof.model.causes import SHORT_NAMES
 from hvdprof.model.forecast import Forecast
 from hvdprof.report.forecast.forecast_cost import samples_per_currency
 from hvdprof.report.forecast.forecast_texts import (
+    NO_CAUSE,
     caveat_of,
-    knee_of,
+    knee_sentences,
     limited_by,
     lost_points,
     missing_sentences,
@@ -24,10 +25,17 @@ from hvdprof.report.forecast.forecast_texts import (
     verdict_of,
     width_sentence,
 )
+from hvdprof.report.forecast.joined_networks import (
+    chances_of,
+    efficiencies_of,
+    network_name,
+    network_rows,
+    rates_of,
+)
 from hvdprof.report.plain_console import report_console
 from hvdprof.report.terminal.band_cells import (
-    EFFICIENCY_HEAD,
-    RATE_HEAD,
+    BAND_HEADS,
+    SHORT_HEADS,
     chance_head,
     efficiency_cell,
     frame_of,
@@ -62,8 +70,7 @@ def render_forecast(
     print_hanging(console, "", reach_of(forecast), style="bold")
     print_verdict(console, "", "", caveat_of(forecast))
     _print_next(console, forecast, run)
-    for scenario in forecast.scenarios:
-        _print_scenario(console, forecast, scenario, price)
+    _print_bands(console, forecast, price)
     sentence = width_sentence(forecast)
     if sentence:
         console.print()
@@ -80,49 +87,54 @@ def _print_next(console: Console, forecast: Forecast, run: str) -> None:
         console.print(Text(f"      {command}"), soft_wrap=True)
 
 
-def _print_scenario(
-    console: Console, forecast: Forecast, scenario: str, price: float | None
-) -> None:
-    rows = forecast.rows[forecast.rows["scenario"] == scenario].sort_values("np")
-    limits = next((limit for limit in forecast.limits if limit.scenario == scenario), None)
+def _print_bands(console: Console, forecast: Forecast, price: float | None) -> None:
     console.print()
-    print_hanging(console, "", title_of(forecast, scenario), style=_TITLE)
-    console.print(_bands(rows, forecast.question.target))
-    if limits is not None:
-        print_hanging(console, "", knee_of(limits))
+    print_hanging(console, "", title_of(forecast), style=_TITLE)
+    console.print(_bands(forecast))
+    for sentence in knee_sentences(forecast.limits):
+        print_hanging(console, "", sentence)
     if price:
         title = f"Samples per unit of currency, at {price:g} per rank and hour"
         console.print(Text(f"\n{title}", style=_TITLE))
-        console.print(_costs(rows, price))
+        console.print(_costs(forecast, price))
     if len(forecast.scenarios) == 1:
-        points = lost_points(forecast, scenario)
+        points = lost_points(forecast, forecast.scenarios[0])
         if not points.empty:
-            console.print(
-                Text(
-                    "\nLost points of efficiency by cause, means; gains are negative", style=_TITLE
-                )
-            )
+            title = "Lost points of efficiency by cause, means; gains are negative"
+            console.print(Text(f"\n{title}", style=_TITLE))
             print_whole(console, _points(points))
 
 
-def _bands(rows: pd.DataFrame, target: float) -> Table:
-    heads = ["np\n(hosts)", EFFICIENCY_HEAD, RATE_HEAD, chance_head(target)]
-    table = frame_of(heads, "limited by")
-    for row in rows.to_dict("records"):
+def _bands(forecast: Forecast) -> Table:
+    """One table: of several networks the medians with one band, else both bands."""
+    several = len(forecast.scenarios) > 1
+    heads = ["np\n(hosts)", *(SHORT_HEADS if several else BAND_HEADS)]
+    table = frame_of([*heads, chance_head(forecast.question.target)], "limited by")
+    if several:
+        table.add_column("over", overflow="fold")
+    for networks, rows in network_rows(forecast):
+        first = rows[0]
+        cells = [efficiency_cell(first), rate_cell(first), chances_of(rows)]
+        if several:
+            medians, ends = efficiencies_of(rows)
+            cells[:2] = [f"{medians}\n({ends})", rates_of(rows).replace(" to ", " to\n")]
         table.add_row(
-            f"{units.count(row['np'])}\n({units.count(row['num_hosts'])})",
-            efficiency_cell(row),
-            rate_cell(row),
-            units.percent(row["meets_target"], 0),
-            limited_by(row) or "no single cause",
+            f"{units.count(first['np'])}\n({units.count(first['num_hosts'])})",
+            *cells,
+            limited_by(first) or NO_CAUSE,
+            *([networks] if several else []),
         )
     return table
 
 
-def _costs(rows: pd.DataFrame, price: float) -> Table:
-    table = frame_of(["np", "samples per unit\nof currency\n(90 % band)"])
-    for row in samples_per_currency(rows, price).to_dict("records"):
-        table.add_row(units.count(row["np"]), rate_cell(row, "samples_per_currency"))
+def _costs(forecast: Forecast, price: float) -> Table:
+    several = len(forecast.scenarios) > 1
+    table = frame_of(
+        ["np", "samples per unit\nof currency\n(90 % band)"], "over" if several else ""
+    )
+    for row in samples_per_currency(forecast.rows, price).to_dict("records"):
+        over = [network_name(str(row["scenario"]))] if several else []
+        table.add_row(units.count(row["np"]), rate_cell(row, "samples_per_currency"), *over)
     return table
 
 

@@ -3,7 +3,9 @@
 Tested in ``tests/report/forecast/test_forecast_terminal.py``.
 """
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 import pandas as pd
 
@@ -11,49 +13,77 @@ from hvdprof import units
 from hvdprof.model.causes import FORECAST_TERMS, part_of_cause
 from hvdprof.model.forecast import (
     INPUTS,
-    MEASURED,
     STATED_BASELINE,
     Forecast,
     Limits,
     limit_sentence,
 )
 from hvdprof.model.frame_row import FrameRow
+from hvdprof.model.limiting_cause import (
+    LimitingCause,
+    last_rows,
+    limiting_causes,
+    network_matters,
+)
+from hvdprof.model.notes import texts
+from hvdprof.report.forecast.joined_networks import network_name
 
 _SMALLEST_WIDTH = 0.05
 """Inputs that cause less of the variance are not named."""
 
 _RUN = "RUN"
 
+NO_CAUSE = "no single cause"
+"""What limits a size where no cause costs half a point."""
+
 
 def limited_by(row: FrameRow) -> str:
     """The dominating cause of a row of FORECAST with its part; empty without one."""
-    if not row["dominating"]:
-        return ""
-    return FORECAST_TERMS[str(row["dominating"])] + part_of_cause(str(row["dominating_part"]))
+    return _cause(str(row["dominating"]), str(row["dominating_part"]))
 
 
-def network_name(scenario: str) -> str:
-    """What a scenario is called in texts."""
-    return "the measured network" if scenario == MEASURED else scenario
+def _cause(term: str, part: str) -> str:
+    return FORECAST_TERMS[term] + part_of_cause(part) if term else ""
 
 
-def title_of(forecast: Forecast, scenario: str) -> str:
-    """What the bands over a network are of, with all that is assumed."""
+def title_of(forecast: Forecast) -> str:
+    """What the bands are of, with all that is assumed."""
+    names = " and ".join(network_name(name) for name in forecast.scenarios[:2])
+    over = names if len(forecast.scenarios) < 3 else f"{len(forecast.scenarios)} networks"
     clause = forecast.question.what_if_clause
-    return f"{forecast.model} over {network_name(scenario)}{clause}, against {forecast.baseline}"
+    return f"{forecast.model} over {over}{clause}, against {forecast.baseline}"
 
 
 def verdict_of(forecast: Forecast) -> str:
-    """Two sentences: the efficiency at the largest size, and the largest size at the target."""
+    """Two sentences: the efficiency at the largest size, and what limits it there."""
     if forecast.rows.empty:
         return "No size was predicted."
-    if len(forecast.scenarios) > 1:
-        return _verdict_of_scenarios(forecast)
-    last = _last_row(forecast, forecast.scenarios[0])
-    cause = limited_by(last)
-    what = f" {_capital(cause)} limits it." if cause else " No single cause limits it."
-    where = f"{units.count(last['np'])} ranks{forecast.question.what_if_clause}"
-    return f"{_efficiency(last)} scaling efficiency on {where}.{what}"
+    *_, best = lasts = last_rows(forecast)
+    worst, several = lasts[0], len(lasts) > 1
+    where = f"{units.count(worst['np'])} ranks{forecast.question.what_if_clause}"
+    if network_matters(forecast):
+        numbers = (
+            f"Scaling efficiency on {where}: {efficiency_band(worst)} over {worst['scenario']}, "
+            f"{efficiency_band(best)} over {best['scenario']}."
+        )
+    else:
+        over = f" over each of {len(lasts)} networks" if several else ""
+        numbers = f"{efficiency_band(worst)} scaling efficiency on {where}{over}."
+    return f"{numbers} {_limiting_sentence(limiting_causes(forecast))}"
+
+
+def _limiting_sentence(causes: Sequence[LimitingCause]) -> str:
+    """What limits the largest size over which networks, the one of the largest loss first."""
+    if not any(one.term for one in causes):
+        return "No single cause limits it."
+    parts = []
+    for place, one in enumerate(causes):
+        name = _cause(one.term, one.part) or NO_CAUSE
+        does = "" if place else " limits it" if one.is_likely else " costs most on average"
+        is_rest = place == len(causes) - 1 and len(one.networks) > 1
+        names = "the other networks" if is_rest else " and ".join(one.networks)
+        parts.append(f"{name}{does}{f' over {names}' if len(causes) > 1 else ''}")
+    return f"{_capital(', '.join(parts))}."
 
 
 def reach_of(forecast: Forecast) -> str:
@@ -70,7 +100,7 @@ def reach_of(forecast: Forecast) -> str:
 
 
 def caveat_of(forecast: Forecast) -> str:
-    """What limits the numbers: extrapolation, excluded sizes, an open band; one line."""
+    """What limits the numbers: extrapolation, excluded sizes, an open band, caveats of the run."""
     if forecast.rows.empty:
         return ""
     used = ", ".join(str(size) for size in forecast.measured_np)
@@ -83,18 +113,25 @@ def caveat_of(forecast: Forecast) -> str:
         parts.append(f"np={sizes} not used: more ranks than cores.")
     if forecast.rows["is_open"].any():
         parts.append("The tail of the jitter is not known, so the band is open below.")
-    return " ".join(parts)
+    return " ".join([*parts, *texts(forecast.caveats)])
 
 
-def knee_of(limits: Limits) -> str:
-    """Where a doubling begins to cost more than 5 points."""
-    if limits.knee is None:
-        return "No knee in the predicted sizes."
-    chance = units.percent(limits.knee_probability, 0)
-    return (
-        f"Knee at {units.counted(limits.knee, 'rank')}: the next doubling costs more than 5 points "
-        f"of efficiency (probability {chance})."
-    )
+def knee_sentences(limits: Sequence[Limits]) -> Iterator[str]:
+    """Where a doubling begins to cost more than 5 points; networks with one knee are joined."""
+    ordered = sorted(limits, key=lambda limit: limit.knee or math.inf)
+    for knee, alike in groupby(ordered, key=lambda limit: limit.knee):
+        members = list(alike)
+        names = ", ".join(network_name(limit.scenario) for limit in members)
+        over = f" over {names}" if len(limits) > len(members) else ""
+        if knee is None:
+            yield f"No knee in the predicted sizes{over}."
+            continue
+        chances = [100 * limit.knee_probability for limit in members]
+        ends = dict.fromkeys(f"{end(chances):.0f}" for end in (min, max))
+        yield (
+            f"Knee at {units.counted(knee, 'rank')}{over}: the next doubling costs more than 5 "
+            f"points of efficiency (probability {' to '.join(ends)} %)."
+        )
 
 
 def next_step_of(forecast: Forecast, run: str = _RUN) -> tuple[str, str]:
@@ -111,11 +148,11 @@ def next_step_of(forecast: Forecast, run: str = _RUN) -> tuple[str, str]:
         return f"{lacking.what.rstrip('.')}: {lacking.instead.rstrip('.')}.", _of_run(
             lacking.command, run
         )
-    order = forecast.measurements.sort_values(["rank", "band_before"], ascending=[True, False])
-    best = order.iloc[0]
+    scenario = _widest(forecast)
+    best = forecast.measurements.query("rank == 1 and scenario == @scenario").iloc[0]
     before, after = 100 * float(best["band_before"]), 100 * float(best["band_after"])
     last = units.count(max(forecast.question.sizes))
-    over = _over(forecast, str(best["scenario"]))
+    over = _over(forecast, scenario)
     cost = f"about {units.duration(float(best['duration_s']))} on np={best['measure_np']}"
     gain = (
         f"narrows the 90 % band on {last} ranks{over} from {before:.0f} to about {after:.0f} points"
@@ -128,7 +165,8 @@ def width_sentence(forecast: Forecast) -> str:
     widths = forecast.widths
     if widths.empty:
         return ""
-    own = widths[widths["scenario"] == forecast.scenarios[0]]
+    scenario = _widest(forecast)
+    own = widths[widths["scenario"] == scenario]
     ordered = own.sort_values("first_order", ascending=False).to_dict("records")
     named = [
         f"{INPUTS.get(str(row['input']), str(row['input']))} {units.percent(row['first_order'], 0)}"
@@ -137,7 +175,7 @@ def width_sentence(forecast: Forecast) -> str:
     ]
     if not named:
         return ""
-    where = f"{units.count(max(forecast.question.sizes))} ranks{_over(forecast)}"
+    where = f"{units.count(max(forecast.question.sizes))} ranks{_over(forecast, scenario)}"
     return f"Variance of the efficiency on {where} by input: {', '.join(named)}."
 
 
@@ -160,31 +198,21 @@ def lost_points(forecast: Forecast, scenario: str) -> pd.DataFrame:
     return summed[[term for term in FORECAST_TERMS if term in summed.columns]]
 
 
-def _verdict_of_scenarios(forecast: Forecast) -> str:
-    lasts = [_last_row(forecast, scenario) for scenario in forecast.scenarios]
-    ordered = sorted(lasts, key=lambda row: float(row["efficiency_p50"]))
-    worst, best = ordered[0], ordered[-1]
-    return (
-        f"Scaling efficiency on {units.count(worst['np'])} ranks"
-        f"{forecast.question.what_if_clause}: {_efficiency(worst)} over "
-        f"{worst['scenario']}, {_efficiency(best)} over {best['scenario']}. The network between "
-        "hosts decides."
-    )
+def _widest(forecast: Forecast) -> str:
+    """The network with the widest band at the largest size: what is said of the band is of it."""
+    known = forecast.measurements
+    if known.empty:
+        return forecast.scenarios[0]
+    return str(known["scenario"].iloc[int(known["band_before"].to_numpy().argmax())])
 
 
-def _over(forecast: Forecast, scenario: str = "") -> str:
-    """The network of a number, where the forecast has several; the first when not given."""
-    if len(forecast.scenarios) == 1:
-        return ""
-    return f" over {network_name(scenario or forecast.scenarios[0])}"
+def _over(forecast: Forecast, scenario: str) -> str:
+    """The network of a number, where the forecast has several."""
+    return "" if len(forecast.scenarios) == 1 else f" over {network_name(scenario)}"
 
 
-def _last_row(forecast: Forecast, scenario: str) -> FrameRow:
-    rows = forecast.rows[forecast.rows["scenario"] == scenario]
-    return rows.sort_values("np").to_dict("records")[-1]
-
-
-def _efficiency(row: FrameRow) -> str:
+def efficiency_band(row: FrameRow) -> str:
+    """The median efficiency with its 90 % band."""
     return units.percent_band(*(float(row[f"efficiency_{q}"]) for q in ("p50", "p5", "p95")))
 
 

@@ -11,6 +11,9 @@ from hvdprof.model.frame_row import FrameRow
 
 EFFICIENCY_HEAD = "efficiency %\n(90 % band)\n50 % band"
 RATE_HEAD = "samples/s\n(90 % band)"
+BAND_HEADS = (EFFICIENCY_HEAD, RATE_HEAD)
+SHORT_HEADS = ("efficiency %\n(90 % band)", "samples/s")
+"""Heads where another column needs the room."""
 
 
 def chance_head(target: float) -> str:

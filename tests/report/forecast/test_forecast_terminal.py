@@ -4,19 +4,21 @@ from typing import Any
 
 import pytest
 
-from hvdprof.model.causes import NOT_IN_MODEL
+from hvdprof.model.causes import JITTER, NOT_IN_MODEL
 from hvdprof.model.forecast import STATED_BASELINE, Forecast
+from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.tables.forecast_tables import FORECAST_MEASURE
 from hvdprof.report.forecast.forecast_terminal import render_forecast
 from hvdprof.report.forecast.forecast_texts import (
-    knee_of,
+    caveat_of,
+    knee_sentences,
     limited_by,
-    network_name,
     next_step_of,
     reach_of,
     verdict_of,
     width_sentence,
 )
+from hvdprof.report.forecast.joined_networks import network_name
 from tests.builders.finished_forecast import finished_forecast
 
 EXPECTED = """\
@@ -84,7 +86,8 @@ def test_verdict_and_title_say_what_is_assumed(assumed: dict[str, Any], clause: 
     for made in (finished_forecast(), finished_forecast(("1Gbit", "25Gbit"), losses=(0.1, 0.05))):
         found = dataclasses.replace(made, question=dataclasses.replace(made.question, **assumed))
         assert f"on 64 ranks {clause}" in verdict_of(found)
-        title = f"resnet50 over {network_name(found.scenarios[0])} {clause}, against torch np=1"
+        over = " and ".join(map(network_name, found.scenarios))
+        title = f"resnet50 over {over} {clause}, against torch np=1"
         assert title in " ".join(page(found).split())
 
 
@@ -112,18 +115,74 @@ def test_a_terminal_of_80_columns_shows_every_number_whole():
         assert whole in text
 
 
-def test_networks_that_are_unknown_give_a_range_and_a_table_each():
-    forecast = finished_forecast(("1Gbit", "25Gbit"), losses=(0.12, 0.05))
+SEVERAL = """\
+Scaling efficiency on 64 ranks: 28 % (90 % band 9 to 46) over 1Gbit, 70 % (90 % band
+51 to 88) over 100Gbit. Exposed transfer (bandwidth) limits it.
+Largest number of ranks at 80 %: 1Gbit: 3, 25Gbit: 15, 100Gbit: 16.
+Caveat: Extrapolated to 16 times the largest measured size (np=1, 2, 4).
+Next: about 1 min on np=2 narrows the 90 % band on 64 ranks over 1Gbit from 37 to
+      about 25 points.
+      hvdprof net --hosts HOST1,HOST2
 
-    text = page(forecast)
+resnet50 over 3 networks, against torch np=1
+                                         chance
+     np   efficiency %                  of 80 %
+(hosts)    (90 % band)   samples/s      or more   limited by          over
+─────────────────────────────────────────────────────────────────────────────────────
+      8             64         512          1 %   exposed transfer    1Gbit
+    (2)     (54 to 73)                            (bandwidth)
+      8             85      676 to   75 to 78 %   exposed transfer    25Gbit, 100Gbit
+    (2)     (75 to 94)         680                (bandwidth)
+     64             28       1,792          1 %   exposed transfer    1Gbit
+   (16)      (9 to 46)                            (bandwidth)
+     64       69 to 70    4,422 to   20 to 22 %   exposed transfer    25Gbit, 100Gbit
+   (16)     (50 to 88)       4,480                (bandwidth)
+Knee at 16 ranks: the next doubling costs more than 5 points of efficiency
+(probability 70 %).
+"""
 
-    assert verdict_of(forecast) == (
-        "Scaling efficiency on 64 ranks: 28 % (90 % band 9 to 46) over 1Gbit, "
-        "70 % (90 % band 51 to 88) over 25Gbit. The network between hosts decides."
+
+def test_networks_share_one_table_and_a_row_where_they_say_nearly_the_same():
+    forecast = finished_forecast(
+        ("1Gbit", "25Gbit", "100Gbit"), losses=(0.12, 0.0515, 0.05), sizes=(8, 64)
     )
-    assert reach_of(forecast) == "Largest number of ranks at 80 %: 1Gbit: 3, 25Gbit: 16."
-    assert "resnet50 over 1Gbit, against torch np=1" in text
+
+    text = page(forecast, width=85)
+
+    assert text.startswith(SEVERAL)
     assert "Lost points" not in text
+
+
+def test_a_network_that_changes_nothing_is_not_called_deciding():
+    names = ("10Gbit", "25Gbit", "400Gbit")
+    same = finished_forecast(names, losses=(0.05, 0.05, 0.05))
+    jitter = dataclasses.replace(same, rows=same.rows.assign(dominating=JITTER, dominating_part=""))
+
+    assert verdict_of(jitter) == (
+        "70 % (90 % band 51 to 88) scaling efficiency on 64 ranks over each of 3 networks. Jitter "
+        "limits it."
+    )
+    assert "10Gbit, 25Gbit, 400Gbit" in " ".join(page(jitter, width=120).split())
+
+
+def test_networks_with_different_causes_name_them_all():
+    made = finished_forecast(("1Gbit", "25Gbit", "100Gbit"), losses=(0.12, 0.05, 0.04))
+    fast = (made.rows["scenario"] != "1Gbit").to_numpy()
+    rows = made.rows.assign(
+        dominating=made.rows["dominating"].where(~fast, JITTER),
+        dominating_part=made.rows["dominating_part"].where(~fast, ""),
+    )
+
+    assert verdict_of(dataclasses.replace(made, rows=rows)).endswith(
+        " Exposed transfer (bandwidth) limits it over 1Gbit, jitter over the other networks."
+    )
+
+
+def test_a_cause_of_few_draws_is_not_sure():
+    made = finished_forecast()
+    open_ = dataclasses.replace(made, rows=made.rows.assign(dominating_probability=0.4))
+
+    assert verdict_of(open_).endswith(" Exposed transfer (bandwidth) costs most on average.")
 
 
 def test_of_several_networks_each_number_names_its_own():
@@ -192,12 +251,31 @@ def test_excluded_sizes_are_named():
     assert "np=8 not used: more ranks than cores." in " ".join(page(forecast).split())
 
 
-def test_no_knee_is_said():
-    limits = dataclasses.replace(finished_forecast().limits[0], knee=None)
+def test_no_knee_is_said_and_one_at_one_rank_is_singular():
+    (limits,) = finished_forecast().limits
 
-    assert knee_of(limits) == "No knee in the predicted sizes."
+    assert list(knee_sentences([dataclasses.replace(limits, knee=None)])) == [
+        "No knee in the predicted sizes."
+    ]
+    (one,) = knee_sentences([dataclasses.replace(limits, knee=1)])
+    assert one.startswith("Knee at 1 rank: ")
 
 
-def test_a_knee_at_one_rank_is_singular():
-    limits = dataclasses.replace(finished_forecast().limits[0], knee=1)
-    assert knee_of(limits).startswith("Knee at 1 rank: ")
+def test_knees_of_several_networks_name_them():
+    slow, middle, fast = finished_forecast(("a", "b", "c"), losses=(0.1, 0.1, 0.01)).limits
+    fast = dataclasses.replace(fast, knee=None)
+
+    assert list(
+        knee_sentences([fast, slow, dataclasses.replace(middle, knee_probability=0.9)])
+    ) == [
+        "Knee at 16 ranks over a, b: the next doubling costs more than 5 points of efficiency "
+        "(probability 70 to 90 %).",
+        "No knee in the predicted sizes over c.",
+    ]
+
+
+def test_caveats_of_the_run_are_those_of_its_forecast():
+    busy = Note(NoteCode.OTHER_LOAD, "Other processes kept cores busy during 3 of 4 passes.")
+    carried = dataclasses.replace(finished_forecast(), caveats=(busy,))
+
+    assert caveat_of(carried).endswith(f" {busy.text}")
