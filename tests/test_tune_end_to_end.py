@@ -1,6 +1,7 @@
 """`hvdprof tune`: real ranks of a job with a known bad setting."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -122,6 +123,7 @@ def test_an_interruption_leaves_a_result(tmp_path):
     out, err = process.communicate(timeout=200)
     assert process.returncode == 130, err
     assert f"The result so far: hvdprof tune {tmp_path / 'tuning'}" in err
+    assert re.search(r"^hvdprof: Interrupted after \d+ of \d+ launches\.", err, re.MULTILINE)
     # The interrupted launch of the other setting may have steps enough for a result.
     known = ("Undecided: the tuning ended before", "Nothing is known: no round of the race ended.")
     assert out.startswith(known)

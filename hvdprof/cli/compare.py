@@ -12,6 +12,7 @@ from hvdprof.cli.measuring.choice import format_option, margin_of
 from hvdprof.cli.measuring.chosen_run import chosen_pair
 from hvdprof.cli.measuring.given_options import given_options
 from hvdprof.cli.measuring.idle import wait_for_idle
+from hvdprof.cli.measuring.measure_and_report import announce_interruption
 from hvdprof.cli.measuring.option_signature import takes
 from hvdprof.cli.measuring.written_output import force_option, output_option, show_or_write
 from hvdprof.cli.progress.bench_progress import progress_for
@@ -100,6 +101,7 @@ def compare(
             if failure is None:
                 raise
             raise failure from None
+        announce_interruption(failure)
     else:
         first, second = _two_paths(options, context)
         comparison = api.compare(

@@ -10,6 +10,7 @@ from hvdprof import api
 from hvdprof.api.options import TuneOptions
 from hvdprof.cli.measuring.choice import format_option, margin_of
 from hvdprof.cli.measuring.idle import wait_for_idle
+from hvdprof.cli.measuring.measure_and_report import announce_interruption
 from hvdprof.cli.measuring.option_signature import takes
 from hvdprof.cli.measuring.written_output import force_option, output_option, show_or_write
 from hvdprof.cli.progress.bench_progress import progress_for
@@ -66,6 +67,7 @@ def tune(
             announce_tuning(measurement, sys.stderr)
         wait_for_idle(measurement.present, None if silent else sys.stderr)
         tuning, failure = measurement.measure()
+        announce_interruption(failure)
     show_or_write(lambda file: RENDERERS[chosen](tuning, file), report, overwrite=force)
     if failure is not None:
         raise failure

@@ -1,11 +1,14 @@
 import json
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
 
+from hvdprof import api
 from hvdprof.cli.main import build_app
 from hvdprof.errors import (
     InconclusiveError,
+    InterruptedRunError,
     NotComparableError,
     RegressedError,
     StorageError,
@@ -108,3 +111,32 @@ def test_a_condition_on_what_neither_run_has_is_no_silent_pass(tmp_path):
     runs = [write_run(tmp_path / name, sweep({2: 12.0})) for name in ("a", "b")]
     with pytest.raises(NotComparableError, match="no cell of both runs has scaling efficiency"):
         invoke(*runs, "--fail-on", "efficiency<-2pt")
+
+
+@pytest.mark.slow
+def test_an_interruption_is_said_first_with_its_launches(slower, tmp_path, monkeypatch):
+    class Interrupted:
+        def __init__(self, options, **_):
+            self.folder = tmp_path
+            self.variants = [
+                SimpleNamespace(folder=folder, wait_for_idle=lambda on_look: 0.0)
+                for folder in slower
+            ]
+
+        def measure(self):
+            raise InterruptedRunError("Interrupted after 3 of 12 launches. Ended by SIGINT.")
+
+        def compare(self):
+            return api.compare(*slower)
+
+    monkeypatch.setattr(api, "PairedMeasurement", Interrupted)
+    ended = CliRunner().invoke(
+        build_app(), ["compare", "--run", "-q", "--env-a", "A=1", "--", "python", "a.py"]
+    )
+
+    assert ended.stderr == (
+        "hvdprof: Interrupted after 3 of 12 launches. Ended by SIGINT. The result so far:\n"
+    )
+    assert ended.stdout.startswith("REGRESSED: ")
+    assert isinstance(ended.exception, InterruptedRunError)
+    assert ended.exception.hint == f"What was measured is in {tmp_path}."

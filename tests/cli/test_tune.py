@@ -70,7 +70,8 @@ def test_a_tuning_that_ended_early_is_printed_before_its_error(monkeypatch):
             self.present = SimpleNamespace(wait_for_idle=lambda on_look: 0.0)
 
         def measure(self):
-            return nothing_to_gain(), InterruptedRunError("Ended by SIGINT.")
+            message = "Interrupted after 3 of 12 launches. Ended by SIGINT."
+            return nothing_to_gain(), InterruptedRunError(message)
 
     monkeypatch.setattr(api, "TuningMeasurement", Interrupted)
     ended = invoke(
@@ -78,3 +79,6 @@ def test_a_tuning_that_ended_early_is_printed_before_its_error(monkeypatch):
     )
     assert isinstance(ended.exception, InterruptedRunError)
     assert ended.stdout.startswith("Nothing to gain")
+    assert ended.stderr == (
+        "hvdprof: Interrupted after 3 of 12 launches. Ended by SIGINT. The result so far:\n"
+    )

@@ -122,11 +122,16 @@ def measure_and_report(measurement: "api.Measurement", reporter: "Reporter") -> 
     folder = measurement.folder
     if isinstance(failure, StorageError) and not api.is_run_directory(folder):
         raise failure
-    if isinstance(failure, InterruptedRunError):
-        sys.stderr.write(f"hvdprof: {failure.message} The result so far:\n")
+    announce_interruption(failure)
     reporter.render(api.analyze_run(api.load_run(folder)), sys.stdout)
     if failure is not None:
         raise failure
+
+
+def announce_interruption(failure: HvdprofError | None) -> None:
+    """Say before the result that an interruption cut it short, and after how many launches."""
+    if isinstance(failure, InterruptedRunError):
+        sys.stderr.write(f"hvdprof: {failure.message} The result so far:\n")
 
 
 def refuse_other_options(context: typer.Context) -> None:

@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Callable, Collection, Sequence
 
 from hvdprof.launch.processes.interruption import interruptible
-from hvdprof.launch.run.sweep import Sweep
+from hvdprof.launch.run.sweep import Sweep, interruptions_counted
 
 
 def run_interleaved(sweeps: Sequence[Sweep], is_enough: Callable[[int], bool]) -> None:
@@ -23,7 +23,7 @@ def run_interleaved(sweeps: Sequence[Sweep], is_enough: Callable[[int], bool]) -
         InterruptedRunError: Ctrl-C or SIGTERM; what was measured is kept.
         StorageError: The disk is full; what was measured is kept.
     """
-    with interruptible(), contextlib.ExitStack() as opened:
+    with interruptions_counted(sweeps), interruptible(), contextlib.ExitStack() as opened:
         for sweep in sweeps:
             opened.enter_context(sweep.opened())
         order, repeat = list(sweeps), 1
@@ -54,7 +54,7 @@ def run_race(sweeps: Sequence[Sweep], dropped: Callable[[int], Collection[Sweep]
         InterruptedRunError: Ctrl-C or SIGTERM; what was measured is kept.
         StorageError: The disk is full; what was measured is kept.
     """
-    with interruptible(), contextlib.ExitStack() as opened:
+    with interruptions_counted(sweeps), interruptible(), contextlib.ExitStack() as opened:
         for sweep in sweeps:
             opened.enter_context(sweep.opened())
         racing, number = list(sweeps), 1

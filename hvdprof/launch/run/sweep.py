@@ -2,7 +2,7 @@
 
 import contextlib
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from hvdprof.errors import InterruptedRunError, StorageError, SweepIncompleteError
@@ -61,6 +61,25 @@ def cells_without_result(passes: Iterable[PassRecord]) -> int:
     return lacking + elastic_failures
 
 
+@contextlib.contextmanager
+def interruptions_counted(sweeps: Sequence["Sweep"]) -> Iterator[None]:
+    """A context whose interruption says first how many launches of some sweeps have ended.
+
+    Raises:
+        InterruptedRunError: The one that came within.
+    """
+    try:
+        yield
+    except InterruptedRunError as error:
+        passes = [record for sweep in sweeps for record in sweep.manifest.passes]
+        ended = sum(record.status in (Status.DONE, *_FAILED) for record in passes)
+        error.message = (
+            f"Interrupted after {ended} of {len(passes)} "
+            f"launch{'' if len(passes) == 1 else 'es'}. {error.message}"
+        )
+        raise
+
+
 @dataclass(slots=True, kw_only=True)
 class Sweep(SweepState):
     """One run of a design into its run directory.
@@ -81,18 +100,9 @@ class Sweep(SweepState):
             StorageError: The disk is full; what was measured is kept.
             SweepIncompleteError: All passes ran, but a cell has no result.
         """
-        try:
-            with interruptible(), self.opened():
-                while self.advance():
-                    pass
-        except InterruptedRunError as error:
-            passes = self.manifest.passes
-            ended = sum(record.status in (Status.DONE, *_FAILED) for record in passes)
-            error.message = (
-                f"Interrupted after {ended} of {len(passes)} "
-                f"launch{'' if len(passes) == 1 else 'es'}. {error.message}"
-            )
-            raise
+        with interruptions_counted([self]), interruptible(), self.opened():
+            while self.advance():
+                pass
         self.raise_if_failed()
 
     @contextlib.contextmanager

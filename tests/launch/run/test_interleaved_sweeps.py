@@ -107,11 +107,25 @@ def test_an_interruption_keeps_what_both_have(pair):
     def interrupt(repeat):
         raise InterruptedRunError("Ended by SIGINT.")
 
-    with pytest.raises(InterruptedRunError):
+    with pytest.raises(InterruptedRunError) as raised:
         run_interleaved(sweeps, interrupt)
+    assert raised.value.message == "Interrupted after 4 of 8 launches. Ended by SIGINT."
     assert statuses(sweeps) == ["interrupted", "interrupted"]
     for sweep in sweeps:
         assert Manifest.read(sweep.paths.folder).passes[0].status == Status.DONE
+
+
+@pytest.mark.heavy
+def test_an_interrupted_race_says_after_how_many_launches(pair):
+    def interrupt(number):
+        raise InterruptedRunError("Ended by SIGINT.")
+
+    sweeps = pair(sizes=(2,), repeats=3)
+    planned = sum(len(sweep.manifest.passes) for sweep in sweeps)
+    with pytest.raises(InterruptedRunError) as raised:
+        run_race(sweeps, interrupt)
+    ended = raised.value.message
+    assert ended == f"Interrupted after 4 of {planned} launches. Ended by SIGINT."
 
 
 def test_no_run_is_left_running_where_the_other_is_locked(pair):
