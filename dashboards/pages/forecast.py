@@ -6,7 +6,6 @@ import dash_mantine_components as dmc
 from dash import Dash
 from dash.development.base_component import Component
 
-from hvdprof import units
 from hvdprof.dashboards.components.data_table import table_card
 from hvdprof.dashboards.components.empty_state import empty_state
 from hvdprof.dashboards.components.figure_card import figure_card
@@ -19,25 +18,23 @@ from hvdprof.figures.forecast_figure import forecast_causes, forecast_curve
 from hvdprof.model.forecast import Forecast, StoredForecast
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.forecast_tables import FORECAST, FORECAST_MEASURE
+from hvdprof.report.forecast.forecast_section import FORECAST_HEADS, forecast_rows
 from hvdprof.report.forecast.forecast_texts import (
-    NO_CAUSE,
     caveat_of,
-    efficiency_band,
     knee_sentences,
-    limited_by,
     missing_sentences,
+    network_name,
     next_step_of,
     reach_of,
+    title_of,
     verdict_of,
     width_sentence,
 )
-from hvdprof.report.forecast.joined_networks import band_50, network_name
 
 PATH = "/forecast"
 TITLE = "Scaling forecast"
 KEYS: tuple[str, ...] = ("forecast", "network")
 
-_HEADS = ("np", "hosts", "efficiency", "50 % band", "samples/s", "chance of 80 %", "limited by")
 _NARROWEST = 620
 
 
@@ -52,7 +49,7 @@ def layout(runs: RunStore, view: View) -> dmc.Stack:
             about="This page then shows the efficiency at more ranks with 50 and 90 % bands, what "
             "limits it, and what to measure next.",
         )
-    chosen = _chosen(stored, view.text("forecast"))
+    chosen = next((one for one in stored if one.name == view.text("forecast")), stored[-1])
     forecast = chosen.forecast
     network = str(view.text("network"))
     scenario = network if network in forecast.scenarios else forecast.scenarios[0]
@@ -69,10 +66,10 @@ def layout(runs: RunStore, view: View) -> dmc.Stack:
                 "marker is that of the dominating cause. The dashed line is the target, the dotted "
                 "one the knee.",
             ),
-            _numbers(forecast, scenario),
+            _numbers(forecast),
             figure_card(
                 "forecast-causes",
-                "Lost points of efficiency by cause",
+                f"Lost points of efficiency by cause over {network_name(scenario)}",
                 forecast_causes(forecast, scenario),
                 about="Means over draws; the bars of a size sum to 100 % minus its mean "
                 "efficiency.",
@@ -99,11 +96,6 @@ def _source(looked: Finished) -> str:
     return f"{folder} --model {shlex.quote(looked.verdict.model)}" if several else folder
 
 
-def _chosen(stored: tuple[StoredForecast, ...], name: str | None) -> StoredForecast:
-    """The forecast of that name, else the latest."""
-    return next((entry for entry in stored if entry.name == name), stored[-1])
-
-
 def _verdict(forecast: Forecast, run: str) -> dmc.Paper:
     parts: list[Component] = [
         dmc.Title(verdict_of(forecast), order=1, size="h3", fw=600),
@@ -125,7 +117,7 @@ def _controls(
     forecasts = [
         {
             "value": entry.name,
-            "label": f"{_minute(entry.created_at)} {entry.forecast.model}"
+            "label": f"{entry.created_at.replace('T', ' ')[:16]} {entry.forecast.model}"
             f"{entry.forecast.question.what_if_clause}",
         }
         for entry in reversed(stored)
@@ -142,34 +134,13 @@ def _controls(
     )
 
 
-def _minute(created_at: str) -> str:
-    """The time without seconds and zone, ``2026-11-22 18:00``."""
-    return created_at.replace("T", " ")[:16]
-
-
-def _numbers(forecast: Forecast, scenario: str) -> dmc.Paper:
-    rows = forecast.rows[forecast.rows["scenario"] == scenario].sort_values("np")
-    goal = units.percent_limit(forecast.question.target)
-    lines = [
-        (
-            units.count(row["np"]),
-            units.count(row["num_hosts"]),
-            efficiency_band(row),
-            band_50([row]),
-            units.rate(row["samples_per_s_p50"]),
-            units.percent(row["meets_target"], 0),
-            limited_by(row) or NO_CAUSE,
-        )
-        for row in rows.to_dict("records")
-    ]
-    knees = knee_sentences([limit for limit in forecast.limits if limit.scenario == scenario])
-    heads = tuple(head.replace("80 %", f"{goal} or more") for head in _HEADS)
+def _numbers(forecast: Forecast) -> dmc.Paper:
     return text_card(
         "forecast-numbers",
-        f"Over {network_name(scenario)}{forecast.question.what_if_clause}",
-        TextRows(heads, lines, rows),
+        title_of(forecast),
+        TextRows(FORECAST_HEADS, list(forecast_rows(forecast)), forecast.rows),
         narrowest=_NARROWEST,
-        about=" ".join([f"Against {forecast.baseline}.", *knees]),
+        about=" ".join(knee_sentences(forecast.limits)),
     )
 
 

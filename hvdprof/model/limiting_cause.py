@@ -5,7 +5,6 @@ Tested in ``tests/model/test_limiting_cause.py``.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
 
 from hvdprof.model.forecast import Forecast
 from hvdprof.model.frame_row import FrameRow
@@ -18,10 +17,10 @@ _LIKELY = 0.5
 
 @dataclass(frozen=True, slots=True)
 class LimitingCause:
-    """The largest cause at the largest predicted size, over one or several networks.
+    """The largest cause over some networks, as FORECAST has it.
 
     Attributes:
-        term: As in FORECAST; empty where no cause costs half a point.
+        term: The cause; empty where none costs half a point.
         part: Of exposed transfer, its largest part.
         networks: The scenarios that it limits, the one of the largest loss first.
         is_likely: Whether it is the largest cause in most draws over each of them.
@@ -41,29 +40,21 @@ def last_rows(forecast: Forecast) -> Sequence[FrameRow]:
 
 def limiting_causes(forecast: Forecast) -> tuple[LimitingCause, ...]:
     """What limits the largest size, the largest loss first; one where all networks agree."""
-    ordered = last_rows(forecast)
-    first = {_key(row): place for place, row in reversed(list(enumerate(ordered)))}
-    groups = groupby(sorted(ordered, key=lambda row: first[_key(row)]), key=_key)
-    found = []
-    for (term, part), rows in groups:
-        members = list(rows)
-        found.append(
-            LimitingCause(
-                term,
-                part,
-                tuple(str(row["scenario"]) for row in members),
-                # NaN where a forecast of an earlier version does not say.
-                not any(row["dominating_probability"] < _LIKELY for row in members),
-            )
+    groups: dict[tuple[str, str], list[FrameRow]] = {}
+    for row in last_rows(forecast):
+        groups.setdefault((str(row["dominating"]), str(row["dominating_part"])), []).append(row)
+    return tuple(
+        LimitingCause(
+            *key,
+            tuple(str(row["scenario"]) for row in rows),
+            # NaN where there is no cause.
+            not any(row["dominating_probability"] < _LIKELY for row in rows),
         )
-    return tuple(found)
+        for key, rows in groups.items()
+    )
 
 
 def network_matters(forecast: Forecast) -> bool:
     """Whether the medians at the largest size differ between the networks."""
-    *_, best = ordered = last_rows(forecast)
-    return float(best["efficiency_p50"] - ordered[0]["efficiency_p50"]) >= LEAST_POINTS
-
-
-def _key(row: FrameRow) -> tuple[str, str]:
-    return str(row["dominating"]), str(row["dominating_part"])
+    medians = [float(row["efficiency_p50"]) for row in last_rows(forecast)]
+    return medians[-1] - medians[0] >= LEAST_POINTS

@@ -44,7 +44,7 @@ def test_the_latest_forecast_is_shown_and_another_is_chosen_in_the_address(tmp_p
     first = page_text(forecast, run, forecast="20261122-180000")
 
     assert "Exposed transfer (bandwidth) limits it." in latest
-    assert "Over 1Gbit" in latest
+    assert "resnet50 over 1Gbit and 25Gbit, against torch np=1" in latest
     assert "70 % (90 % band 51 to 88) scaling efficiency on 64 ranks." in first
     assert "80 % is reached up to 16 ranks" in first
     for text in ("hvdprof net --hosts HOST1,HOST2", "Assumptions", "Not in the run"):
@@ -54,8 +54,8 @@ def test_the_latest_forecast_is_shown_and_another_is_chosen_in_the_address(tmp_p
 def test_a_network_is_chosen_in_the_address_and_an_unknown_one_is_the_first(tmp_path):
     run = with_forecasts(tmp_path / "run")
 
-    assert "Over 25Gbit" in page_text(forecast, run, network="25Gbit")
-    assert "Over 1Gbit" in page_text(forecast, run, network="<b>")
+    assert "by cause over 25Gbit" in page_text(forecast, run, network="25Gbit")
+    assert "by cause over 1Gbit" in page_text(forecast, run, network="<b>")
 
 
 def test_of_several_models_the_command_names_one(tmp_path):

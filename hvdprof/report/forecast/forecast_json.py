@@ -1,10 +1,12 @@
-"""A forecast as one JSON object and as CSV."""
+"""A forecast as one JSON object and as CSV, with what it costs at a price per rank-hour."""
 
 import dataclasses
 from typing import IO
 
+import pandas as pd
+
 from hvdprof.model.forecast import Forecast
-from hvdprof.report.forecast.forecast_cost import samples_per_currency
+from hvdprof.model.tables.forecast_tables import QUANTILES
 from hvdprof.report.forecast.forecast_texts import caveat_of, next_step_of, reach_of, verdict_of
 from hvdprof.report.json_values import JsonObject, json_rows, json_value, write_json
 
@@ -75,3 +77,23 @@ def render_forecast_csv(forecast: Forecast, stream: IO[str], *, price: float | N
         costs = samples_per_currency(rows, price)
         rows = rows.assign(**{name: costs[name] for name in costs.columns if name not in rows})
     rows.to_csv(stream, index=False, lineterminator="\n")
+
+
+def samples_per_currency(rows: pd.DataFrame, price_per_rank_hour: float) -> pd.DataFrame:
+    """Columns scenario, np and ``samples_per_currency_p5`` to ``_p95``: throughput by its price.
+
+    Args:
+        rows: FORECAST.
+        price_per_rank_hour: In any currency.
+    """
+    price_per_s = rows["np"] * price_per_rank_hour / 3600
+    return pd.DataFrame(
+        {
+            "scenario": rows["scenario"],
+            "np": rows["np"],
+            **{
+                f"samples_per_currency_{short}": rows[f"samples_per_s_{short}"] / price_per_s
+                for short in QUANTILES
+            },
+        }
+    )

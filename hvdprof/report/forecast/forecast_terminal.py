@@ -11,7 +11,8 @@ from rich.text import Text
 from hvdprof import units
 from hvdprof.model.causes import SHORT_NAMES
 from hvdprof.model.forecast import Forecast
-from hvdprof.report.forecast.forecast_cost import samples_per_currency
+from hvdprof.report.forecast.forecast_json import samples_per_currency
+from hvdprof.report.forecast.forecast_section import network_rows, span
 from hvdprof.report.forecast.forecast_texts import (
     NO_CAUSE,
     caveat_of,
@@ -19,18 +20,12 @@ from hvdprof.report.forecast.forecast_texts import (
     limited_by,
     lost_points,
     missing_sentences,
+    network_name,
     next_step_of,
     reach_of,
     title_of,
     verdict_of,
     width_sentence,
-)
-from hvdprof.report.forecast.joined_networks import (
-    chances_of,
-    efficiencies_of,
-    network_name,
-    network_rows,
-    rates_of,
 )
 from hvdprof.report.plain_console import report_console
 from hvdprof.report.terminal.band_cells import (
@@ -113,14 +108,17 @@ def _bands(forecast: Forecast) -> Table:
     if several:
         table.add_column("over", overflow="fold")
     for networks, rows in network_rows(forecast):
-        first = rows[0]
-        cells = [efficiency_cell(first), rate_cell(first), chances_of(rows)]
+        first, chances = rows[0], span(rows, "meets_target", "meets_target")
+        cells = [efficiency_cell(first), rate_cell(first)]
         if several:
-            medians, ends = efficiencies_of(rows)
-            cells[:2] = [f"{medians}\n({ends})", rates_of(rows).replace(" to ", " to\n")]
+            medians = span(rows, "efficiency_p50", "efficiency_p50")
+            rates = span(rows, "samples_per_s_p50", "samples_per_s_p50", units.rate)
+            ends = span(rows, "efficiency_p5", "efficiency_p95")
+            cells = [f"{medians}\n({ends})", rates.replace(" to ", " to\n")]
         table.add_row(
             f"{units.count(first['np'])}\n({units.count(first['num_hosts'])})",
             *cells,
+            f"{chances} %",
             limited_by(first) or NO_CAUSE,
             *([networks] if several else []),
         )

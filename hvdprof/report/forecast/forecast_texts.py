@@ -13,6 +13,7 @@ from hvdprof import units
 from hvdprof.model.causes import FORECAST_TERMS, part_of_cause
 from hvdprof.model.forecast import (
     INPUTS,
+    MEASURED,
     STATED_BASELINE,
     Forecast,
     Limits,
@@ -26,7 +27,6 @@ from hvdprof.model.limiting_cause import (
     network_matters,
 )
 from hvdprof.model.notes import texts
-from hvdprof.report.forecast.joined_networks import network_name
 
 _SMALLEST_WIDTH = 0.05
 """Inputs that cause less of the variance are not named."""
@@ -44,6 +44,11 @@ def limited_by(row: FrameRow) -> str:
 
 def _cause(term: str, part: str) -> str:
     return FORECAST_TERMS[term] + part_of_cause(part) if term else ""
+
+
+def network_name(scenario: str) -> str:
+    """What a scenario is called in texts."""
+    return "the measured network" if scenario == MEASURED else scenario
 
 
 def title_of(forecast: Forecast) -> str:

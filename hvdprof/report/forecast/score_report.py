@@ -16,7 +16,7 @@ from rich.text import Text
 from hvdprof import units
 from hvdprof.model.cell_key import CELL_KEY
 from hvdprof.model.frame_row import FrameRow
-from hvdprof.report.forecast.joined_networks import network_name
+from hvdprof.report.forecast.forecast_texts import network_name
 from hvdprof.report.format_names import Format
 from hvdprof.report.json_values import json_rows, write_json
 from hvdprof.report.plain_console import report_console

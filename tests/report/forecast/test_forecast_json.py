@@ -3,8 +3,11 @@ import json
 
 import pytest
 
-from hvdprof.report.forecast.forecast_cost import samples_per_currency
-from hvdprof.report.forecast.forecast_json import render_forecast_csv, render_forecast_json
+from hvdprof.report.forecast.forecast_json import (
+    render_forecast_csv,
+    render_forecast_json,
+    samples_per_currency,
+)
 from tests.builders.finished_forecast import SIZES, finished_forecast
 
 

@@ -13,12 +13,12 @@ from hvdprof.report.forecast.forecast_texts import (
     caveat_of,
     knee_sentences,
     limited_by,
+    network_name,
     next_step_of,
     reach_of,
     verdict_of,
     width_sentence,
 )
-from hvdprof.report.forecast.joined_networks import network_name
 from tests.builders.finished_forecast import finished_forecast
 
 EXPECTED = """\
