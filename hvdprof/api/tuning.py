@@ -4,34 +4,35 @@ Tested in ``tests/api/test_tuning.py`` and ``tests/test_tune_end_to_end.py``.
 """
 
 import math
-from dataclasses import replace
+from pathlib import Path
 
 from hvdprof.analyze.tune import tuning_result
 from hvdprof.analyze.tune.finals import CONFIDENCE, joined
 from hvdprof.analyze.tune.prediction_score import prediction_score
 from hvdprof.analyze.tune.raced import Raced
 from hvdprof.analyze.tune.racing import RaceStanding as RaceStanding
+from hvdprof.analyze.verdict.caveats import carried_caveats
 from hvdprof.api.measured_runs import plan_measurement
 from hvdprof.api.options import TuneOptions
-from hvdprof.api.runs import analyze_run, load_run
 from hvdprof.api.settings_by_turns import JobToTune
 from hvdprof.api.tuning_candidates import Choice as Choice
-from hvdprof.api.tuning_candidates import check_command, check_only, choose, job_of, untried
+from hvdprof.api.tuning_candidates import check_command, check_only, choose, job_of
 from hvdprof.api.tuning_file import check_folder, write_tuning
 from hvdprof.api.tuning_file import load_tuning as load_tuning
+from hvdprof.api.tuning_present import (
+    RaceBudget,
+    check_resumed,
+    launch_length,
+    present_analysis,
+    with_ranks_of_torchrun,
+)
 from hvdprof.api.tuning_race import RaceOfSettings
 from hvdprof.api.tuning_race import RacePlan as RacePlan
 from hvdprof.api.tuning_race import TuningProgress as TuningProgress
 from hvdprof.collect.host_facts import usable_cores
-from hvdprof.errors import (
-    HvdprofError,
-    InterruptedRunError,
-    StorageError,
-    SweepIncompleteError,
-    UsageError,
-)
+from hvdprof.errors import HvdprofError, InterruptedRunError, StorageError, UsageError
 from hvdprof.launch.plan.preflight import AUTO, parse_duration
-from hvdprof.launch.plan.time_budget import TimeBudget
+from hvdprof.launch.plan.time_budget import TimeBudget, race_launches, useful_budget_s
 from hvdprof.launch.plan.tune_options import (
     MOST_ROUNDS,
     Options,
@@ -40,14 +41,15 @@ from hvdprof.launch.plan.tune_options import (
     tuned_sizes,
     with_changes,
 )
-from hvdprof.launch.plan.tuned_command import tuned_command, tuned_setting
+from hvdprof.launch.plan.tuned_command import resumed_command, tuned_command, tuned_setting
 from hvdprof.launch.processes.interruption import interruptible
 from hvdprof.launch.run.bench_run import find_tools
 from hvdprof.launch.run.run_folder import new_run_folder
-from hvdprof.launch.run.script_command import torchrun_command
 from hvdprof.launch.run.script_launcher import launcher_name
 from hvdprof.launch.run.sweep_progress import SilentProgress, SweepProgress
+from hvdprof.launch.run.time_plan import TimePlan, time_plan
 from hvdprof.model.comparison import DEFAULT_MARGIN
+from hvdprof.model.notes import texts
 from hvdprof.model.run import RunAnalysis as RunAnalysis
 from hvdprof.model.tuning import Candidate as Candidate
 from hvdprof.model.tuning import Tuning
@@ -105,24 +107,49 @@ class TuningMeasurement:
         self._tools = find_tools(AUTO if options.models else launcher_name(options))
         on_gpus = self._tools.horovod.cuda_available and options.device != "cpu"
         sizes = tuned_sizes(
-            _with_ranks_of_torchrun(options),
+            with_ranks_of_torchrun(options),
             num_cores=usable_cores(),
             num_gpus=self._tools.horovod.cuda_device_count if on_gpus else 0,
         )
         self.num_ranks = sizes[-1]
-        self.folder = new_run_folder(options.folder, options.name or "tune")
-        check_folder(self.folder)
+        given = options.folder if options.resume is None else Path(options.resume)
+        self.folder = new_run_folder(given, options.name or "tune")
         self._paths = TuningPaths(self.folder)
         self._present_options = present_options(options, sizes, self._paths.present)
         self.present = plan_measurement(self._present_options, progress=progress, tools=self._tools)
         limit = math.inf if options.budget is None else parse_duration("--budget", options.budget)
         self._budget = TimeBudget(limit)
-        self._require_budget()
+        self._race_budget = RaceBudget(self._budget)
+        if self.is_resumed:
+            check_resumed(self._paths, self.present.manifest, self.num_ranks)
+        else:
+            check_folder(self.folder)
+            plan, least_s = self.estimate()
+            self._budget.require(plan.planned_s or 0.0, least_s, plan.basis)
 
     @property
     def command(self) -> tuple[str, ...]:
         """The command of the script, or of ``bench``, after its variables; secrets masked."""
         return tuple(self.present.shown_command)
+
+    @property
+    def is_resumed(self) -> bool:
+        """Whether the present setting was measured by an earlier tuning."""
+        return self._options.resume is not None
+
+    @property
+    def runs_to_its_end(self) -> bool:
+        """Whether a launch is a script without a number of steps, which nothing bounds."""
+        return self._options.models is None and self._options.num_steps is None
+
+    def estimate(self) -> tuple[TimePlan, float]:
+        """How long the present setting takes by earlier runs, and seconds of it with a race.
+
+        The seconds are 0 where nothing is known.
+        """
+        plan = time_plan(self.present.manifest, self.folder.parent)
+        launch_s = (plan.planned_s or 0.0) / max(len(self.present.manifest.passes), 1)
+        return plan, (plan.planned_s or 0.0) + race_launches(1) * launch_s
 
     @property
     def budget_s(self) -> float:
@@ -137,7 +164,7 @@ class TuningMeasurement:
             setting that fails beside the others, or a job that can be launched no more.
 
         Raises:
-            UsageError: ``--only`` names no setting, or the budget is too short.
+            UsageError: ``--only`` names no setting.
             EnvironmentNotReadyError: A host cannot run its part; no rank was started.
             SweepIncompleteError: The present setting fails.
             InterruptedRunError: Ctrl-C or SIGTERM before anything was tried.
@@ -147,7 +174,7 @@ class TuningMeasurement:
             try:
                 analysis = self._measured_present()
                 job = job_of(analysis, self._options, self._tools, self._margin)
-                choice = self._that_fit(choose(job, self._options))
+                choice = self._race_budget.that_fit(choose(job, self._options))
                 if self._shown is not None:
                     self._shown.present_measured(analysis, choice, self._plan(choice))
             except (InterruptedRunError, StorageError) as error:
@@ -164,7 +191,9 @@ class TuningMeasurement:
     def _raced(self, choice: Choice) -> tuple[Raced, HvdprofError | None]:
         """The race and the check, where there is anything to try."""
         if not choice.candidates:
-            return Raced(margin=self._margin, untried=choice.untried), None
+            too_long_s = self._race_budget.too_long_s
+            raced = Raced(margin=self._margin, untried=choice.untried, too_long_s=too_long_s)
+            return raced, None
         race = RaceOfSettings(
             job=JobToTune(self._bounded(), self.num_ranks, self._tools, self._progress),
             paths=self._paths,
@@ -189,71 +218,28 @@ class TuningMeasurement:
             failure.hint = f"The result so far: hvdprof tune {self.folder}"
         return tuning, failure
 
-    def _require_budget(self) -> None:
-        """Refuse a budget that an earlier run shows to be too short."""
-        plan = self.present.time_plan()
-        passes = len(self.present.manifest.passes)
-        if plan.planned_s is not None and passes:
-            self._budget.require(plan.planned_s, plan.planned_s / passes)
-
     def _measured_present(self) -> RunAnalysis:
-        """The analysis of the present setting.
-
-        Raises:
-            SweepIncompleteError: The number of ranks that is tuned has no result.
-        """
-        try:
-            self.present.measure()
-        except SweepIncompleteError as error:
-            analysis = analyze_run(load_run(self.present.folder))
-            if not (analysis.scaling["np"] == self.num_ranks).any():
-                reason = analysis.failed[0].reason if analysis.failed else error.message
-                raise SweepIncompleteError(
-                    f"The present setting fails on {self.num_ranks} ranks: {reason}.",
-                    hint=f"hvdprof analyze {self.present.folder}",
-                ) from error
-            return analysis
-        return analyze_run(load_run(self.present.folder))
-
-    def _launch_s(self) -> float:
-        """Seconds of a launch of the present setting."""
-        passes = [
-            record
-            for record in self.present.manifest.passes
-            if record.size == self.num_ranks and record.status == Status.DONE and record.duration_s
-        ]
-        lengths = [float(record.duration_s or 0.0) for record in passes]
-        return sum(lengths) / len(lengths) if lengths else 0.0
+        """The analysis of the present setting, and the length of its launches."""
+        analysis = present_analysis(self.present, self._paths.present, self.num_ranks)
+        self._race_budget.launch = launch_length(
+            analysis, self.num_ranks, self._present_options.num_steps
+        )
+        return analysis
 
     def _bounded(self) -> Options:
-        """The present options; a setting that hangs ends sooner than an unknown job."""
-        bound_s = max(SHORTEST_TIMEOUT_S, TIMEOUT_LAUNCHES * self._launch_s())
-        limit_s = min(self._present_options.timeout_s, bound_s)
-        return with_changes(self._present_options, {"timeout_s": limit_s})
-
-    def _that_fit(self, choice: Choice) -> Choice:
-        """The choice without what the budget does not allow.
-
-        Raises:
-            UsageError: It allows no setting.
-        """
-        if not choice.candidates:
-            return choice
-        self._budget.require(0.0, self._launch_s())
-        most = self._budget.settings_that_fit(self._launch_s())
-        num = len(choice.candidates) if most == math.inf else int(most)
-        left_out = [
-            untried(candidate, "the budget is too short") for candidate in choice.candidates[num:]
-        ]
-        return replace(
-            choice, candidates=choice.candidates[:num], untried=(*choice.untried, *left_out)
-        )
+        """The options of the race; a setting that hangs ends sooner than an unknown job."""
+        fits = self._race_budget
+        bound_s = max(SHORTEST_TIMEOUT_S, TIMEOUT_LAUNCHES * fits.launch.seconds())
+        changes: dict[str, object] = {"timeout_s": min(self._present_options.timeout_s, bound_s)}
+        if fits.fewer_steps is not None:
+            changes["num_steps"] = fits.fewer_steps
+        return with_changes(self._present_options, changes)
 
     def _plan(self, choice: Choice) -> RacePlan:
-        repeats = self._options.repeats
-        return RacePlan(
-            len(choice.candidates), self._launch_s(), min(MOST_ROUNDS, repeats), repeats
-        )
+        repeats, steps = self._options.repeats, self._race_budget.fewer_steps
+        launch_s = self._race_budget.launch.seconds(steps)
+        rounds = min(MOST_ROUNDS, repeats)
+        return RacePlan(len(choice.candidates), launch_s, rounds, repeats, steps)
 
     def _result(
         self,
@@ -269,12 +255,21 @@ class TuningMeasurement:
         if failure is not None:
             is_interrupted = isinstance(failure, InterruptedRunError)
             status = str(Status.INTERRUPTED if is_interrupted else Status.FAILED)
+        limits = [*tuning_result.caveats(raced), *texts(carried_caveats(analysis))]
+        next_line = ""
+        if raced.too_long_s is not None:
+            budget_s, margin = useful_budget_s(raced.too_long_s), f"{100 * self._margin:g}%"
+            words = [] if self._margin == DEFAULT_MARGIN else ["--margin", margin]
+            next_line = resumed_command(self._options, self.folder, budget_s, words)
+        if (fits := self._race_budget).fewer_steps is not None:
+            steps = f"{fits.fewer_steps} of {fits.launch.num_steps} steps"
+            limits.insert(0, f"The budget shortened the launches of the race to {steps}.")
         trials = tuning_result.trials(raced)
         checks = tuning_result.checks(raced)
         confirmed = [check for check in checks if check.names == tuple(c.name for c in raced.named)]
         return Tuning(
             sentence=tuning_result.sentence(raced, setting.text, status),
-            caveat=" ".join(tuning_result.caveats(raced)),
+            caveat=" ".join(limits),
             status=status,
             command=self.command,
             num_ranks=self.num_ranks,
@@ -284,6 +279,7 @@ class TuningMeasurement:
             arguments=setting.arguments,
             line=line,
             in_code=ddp_call(named.environment),
+            next_line=next_line,
             gain=confirmed[0].gain if raced.named else None,
             beyond=None if raced.named else tuning_result.beyond(raced),
             margin=self._margin,
@@ -295,11 +291,3 @@ class TuningMeasurement:
             folder=str(self.folder),
             notes=choice.notes,
         )
-
-
-def _with_ranks_of_torchrun(options: TuneOptions) -> TuneOptions:
-    """The options with the number of ranks that a ``torchrun`` command names, unless given."""
-    found = torchrun_command(options.command) if options.command else None
-    if found is None or options.np is not None:
-        return options
-    return replace(options, np=1 if found.num_ranks is None else found.num_ranks)

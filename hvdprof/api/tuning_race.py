@@ -35,12 +35,14 @@ class RacePlan:
         launch_s: Seconds of a launch.
         most_rounds: Rounds of the race at most.
         most_repeats: Repeats of the check at most.
+        fewer_steps: Steps of a launch where the budget shortened them; None where it did not.
     """
 
     num_settings: int
     launch_s: float
     most_rounds: int
     most_repeats: int
+    fewer_steps: int | None = None
 
     @property
     def shortest_s(self) -> float:
@@ -128,7 +130,8 @@ class RaceOfSettings:
             race.look(turns.times)
             if self.shown is not None:
                 self.shown.round_ended(number, race.standings)
-            next_s = (1 + len(race.racing) + check_launches()) * turns.launch_s
+            racing = len(race.racing)
+            next_s = (1 + racing + check_launches(racing)) * turns.launch_s
             is_over = race.is_decided or next_s > self.budget.left_s
             return () if is_over or turns.is_given_up(PRESENT) else {PRESENT, *race.racing}
 
@@ -171,7 +174,11 @@ class RaceOfSettings:
             turns.read()
             _drop_given_up(race, turns)
             race.look(turns.times)
-        numeric = [standing.candidate.name for standing in race.standings if _is_numeric(standing)]
+        numeric = [
+            standing.candidate.name
+            for standing in race.standings
+            if standing.candidate.changes_numerics and standing.num_rounds
+        ]
         raced = replace(
             raced,
             standings=race.standings,
@@ -231,10 +238,6 @@ def _drop_given_up(race: Race, turns: SettingsByTurns) -> None:
     for name in race.racing:
         if turns.is_given_up(name):
             race.drop(name, TrialOutcome.FAILED)
-
-
-def _is_numeric(standing: RaceStanding) -> bool:
-    return standing.candidate.changes_numerics and standing.num_rounds > 0
 
 
 def _losses(turns: SettingsByTurns, names: Sequence[str]) -> dict[str, Estimate]:

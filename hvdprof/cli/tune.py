@@ -1,12 +1,15 @@
 """`hvdprof tune`: try settings against the present one, and name what pays."""
 
+import math
+import shlex
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import IO, TYPE_CHECKING, Annotated
 
 import typer
 
-from hvdprof import api
+from hvdprof import api, units
 from hvdprof.api.options import TuneOptions
 from hvdprof.cli.measuring.choice import format_option, margin_of
 from hvdprof.cli.measuring.idle import wait_for_idle
@@ -14,9 +17,11 @@ from hvdprof.cli.measuring.measure_and_report import announce_interruption
 from hvdprof.cli.measuring.option_signature import takes
 from hvdprof.cli.measuring.written_output import force_option, output_option, show_or_write
 from hvdprof.cli.progress.bench_progress import progress_for
-from hvdprof.cli.progress.tune_progress import announce_tuning, tuning_progress
 from hvdprof.errors import HvdprofError
 from hvdprof.report.format_names import TuningFormat
+
+if TYPE_CHECKING:
+    from hvdprof.api.tuning import Candidate, Choice, RaceStanding, RunAnalysis
 
 
 @takes(TuneOptions)
@@ -71,3 +76,90 @@ def tune(
     show_or_write(lambda file: RENDERERS[chosen](tuning, file), report, overwrite=force)
     if failure is not None:
         raise failure
+
+
+def announce_tuning(tuning: "api.TuningMeasurement", stream: IO[str]) -> None:
+    """Write what is tuned, where the runs are saved, and how long the first of them takes."""
+    present = tuning.present
+    stream.write(f"hvdprof: tuning {shlex.join(tuning.command)}")
+    stream.write(f" on {tuning.num_ranks} ranks into {tuning.folder}\n")
+    if present.has_secret:
+        stream.write("! It seems to hold a secret; resume.json keeps it, for your eyes only.\n")
+    plan, least_s = tuning.estimate()
+    if tuning.is_resumed:
+        stream.write("  The present setting is measured already.\n")
+    else:
+        length = "" if plan.planned_s is None else f", about {units.duration(plan.planned_s)}"
+        num = len(present.manifest.passes)
+        launches = f"{num} launch{'es' if num > 1 else ''}"
+        stream.write(f"  First the present setting: {launches}{length} ({plan.basis}).\n")
+    if math.isfinite(tuning.budget_s):
+        stream.write(f"  Budget: {units.duration(tuning.budget_s)} in all.\n")
+        if tuning.budget_s < least_s and not tuning.is_resumed:
+            stream.write(
+                f"  With a race it takes about {units.duration(least_s)} by this estimate: "
+                "launches get fewer steps, or the predicted gains are shown.\n"
+            )
+        if tuning.runs_to_its_end:
+            stream.write("! Without --num-steps each launch runs to the end of the script.\n")
+    for warning in present.manifest.warnings:
+        stream.write(f"! {warning}\n")
+
+
+def tuning_progress(stream: IO[str]) -> "api.TuningProgress":
+    """Writes lines about the progress of a tuning."""
+    return _Lines(stream)
+
+
+class _Lines:
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+        self._dropped: set[str] = set()
+
+    def present_measured(
+        self, analysis: "RunAnalysis", choice: "Choice", plan: "api.RacePlan"
+    ) -> None:
+        """The verdict on the present setting, what is tried, and how long it takes."""
+        self._write(f"Present setting: {analysis.verdict.sentence}")
+        for candidate in choice.candidates:
+            predicted = ""
+            if candidate.predicted is not None:
+                predicted = f" Predicted gain: {units.percent(candidate.predicted.value)}."
+            self._write(f"  {candidate.name}: {candidate.why}{predicted}")
+        steps = "" if plan.fewer_steps is None else f"{plan.fewer_steps} steps per launch, "
+        if choice.candidates:
+            self._write(
+                f"Race: {units.counted(plan.num_settings, 'setting')} beside the present one, "
+                f"{steps}at most {plan.most_rounds} rounds, then a check of what wins; "
+                f"{units.duration(plan.shortest_s)} to {units.duration(plan.longest_s)}."
+            )
+
+    def round_ended(self, number: int, standings: "Sequence[RaceStanding]") -> None:
+        """What was dropped after a round, and what leads."""
+        for standing in standings:
+            name = standing.candidate.name
+            if standing.outcome is not None and name not in self._dropped:
+                self._dropped.add(name)
+                gain = "" if math.isnan(standing.gain.value) else f" ({_gain(standing)})"
+                self._write(f"  Round {number}: {name} dropped, {standing.outcome}{gain}")
+        racing = [standing for standing in standings if standing.outcome is None]
+        known = [racer for racer in racing if not math.isnan(racer.gain.value)]
+        if known:
+            best = max(known, key=lambda racer: racer.gain.value)
+            self._write(
+                f"  Round {number}: {best.candidate.name} leads ({_gain(best)}), "
+                f"{units.counted(len(racing), 'setting')} left"
+            )
+
+    def check_started(self, entries: "Mapping[str, tuple[Candidate, ...]]") -> None:
+        """What is measured anew."""
+        names = [" + ".join(candidate.name for candidate in entry) for entry in entries.values()]
+        self._write(f"Check against the present setting: {', '.join(names)}")
+
+    def _write(self, line: str) -> None:
+        self._stream.write(f"{line}\n")
+        self._stream.flush()
+
+
+def _gain(standing: "RaceStanding") -> str:
+    return f"gain {units.percent(standing.gain.value)}"

@@ -164,6 +164,7 @@ class Tuning:
         line: The command with all of it, for a shell, secrets masked; empty where nothing pays.
         in_code: The call of ``DistributedDataParallel`` that a script makes in place of its
             variables; empty where none of them is an argument of DDP.
+        next_line: The command that resumes it where the budget left no time for a race; else empty.
         gain: The gain of these over the present setting; None where nothing pays.
         beyond: The largest gain that is not excluded for the candidates that ran; None where none
             ran, or where something pays.
@@ -198,3 +199,4 @@ class Tuning:
     folder: str
     notes: tuple[str, ...] = ()
     in_code: str = ""
+    next_line: str = ""

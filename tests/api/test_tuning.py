@@ -10,9 +10,16 @@ import pytest
 from hvdprof.analyze.tune.raced import Raced
 from hvdprof.api import tuning
 from hvdprof.api.tuning_candidates import Choice
+from hvdprof.api.tuning_present import RaceBudget
 from hvdprof.errors import InterruptedRunError, StorageError
-from hvdprof.model.tuning import Candidate
+from hvdprof.launch.plan.run_options import RunOptions
+from hvdprof.launch.plan.time_budget import LaunchLength, TimeBudget
+from hvdprof.launch.plan.tune_options import TuneOptions
+from hvdprof.launch.run.time_plan import TimePlan
+from hvdprof.model.notes import Note, NoteCode
+from hvdprof.model.tuning import Candidate, Estimate
 from tests.builders import finished_tuning
+from tests.builders.finished_analysis import analysis
 
 FULL = "The disk is full."
 CYCLE = Candidate(name="HOROVOD_CYCLE_TIME=1", environment={"HOROVOD_CYCLE_TIME": "1"})
@@ -40,6 +47,7 @@ class Scripted(tuning.TuningMeasurement):
         vars(self).update(present=SimpleNamespace(folder=folder / "present"))
         self._options = self._tools = self._shown = None
         self._margin = 0.02
+        self._race_budget = RaceBudget(TimeBudget())
         self.num_results = 0
 
     def _signal(self, when):
@@ -49,9 +57,6 @@ class Scripted(tuning.TuningMeasurement):
 
     def _measured_present(self):
         self._signal("present")
-
-    def _that_fit(self, choice):
-        return choice
 
     def _raced(self, choice):
         return Raced(margin=0.02), self._failure
@@ -121,3 +126,95 @@ def test_a_signal_during_the_predictions_is_a_message(tmp_path, monkeypatch):
     with pytest.raises(InterruptedRunError) as raised:
         Scripted(tmp_path).measure()
     assert raised.value.hint.startswith("No setting was tried.")
+
+
+BUSY = Note(NoteCode.OTHER_LOAD, "Other processes kept cores busy during 1 of 2 passes.")
+SMALL = Candidate(name="B=1", environment={"B": "1"}, predicted=Estimate(0.1, 0.0, 0.2))
+LARGE = Candidate(name="A=1", environment={"A": "1"}, predicted=Estimate(0.4, 0.3, 0.5))
+
+
+class OnBudget(tuning.TuningMeasurement):
+    """A tuning of launches of 20 s with 100 steps, without a race."""
+
+    def __init__(self, folder, budget_s):
+        command = ("python", "train.py", "--token", "abcdefgh12345678")
+        present = SimpleNamespace(folder=folder / "present", shown_command=list(command))
+        vars(self).update(folder=folder, num_ranks=2, present=present)
+        self._options = TuneOptions(command=command, np="2", budget=f"{budget_s}s", repeats=4)
+        self._present_options = RunOptions(command=command, np="2")
+        self._tools = self._shown = None
+        self._margin = 0.05
+        self._budget = TimeBudget(budget_s)
+        self._race_budget = RaceBudget(self._budget)
+        self.raced = ()
+
+    def _measured_present(self):
+        self._race_budget.launch = LaunchLength(4.0, 0.16, 100)
+        return analysis(warning_notes=(BUSY,))
+
+    def _raced(self, choice):
+        self.raced = choice.candidates
+        return super()._raced(choice) if not choice.candidates else (Raced(margin=0.05), None)
+
+
+@pytest.fixture
+def two_candidates(monkeypatch):
+    monkeypatch.setattr(tuning, "choose", lambda *_: Choice((LARGE, SMALL), (), ("fp16: no.",)))
+
+
+@pytest.mark.usefixtures("two_candidates")
+def test_a_budget_without_a_race_ends_with_predicted_gains_and_what_resumes(tmp_path):
+    found, failure = OnBudget(tmp_path, 60.0).measure()
+
+    assert failure is None
+    # 10 launches of 30 steps.
+    assert found.sentence == (
+        "Nothing was tried: the shortest race takes about 1 min 28 s, more than the budget leaves. "
+        "Largest predicted gain: A=1, 40 ± 10 % of the step time."
+    )
+    assert [(one.candidate.name, one.reason) for one in found.trials] == [
+        ("A=1", "the budget is too short"),
+        ("B=1", "the budget is too short"),
+    ]
+    assert found.next_line == (
+        "hvdprof tune --margin 5% --np 2 --repeats 4 --budget 110s "
+        f"--resume {tmp_path} -- python train.py --token '***'"
+    )
+    assert found.caveat == BUSY.text
+    assert without_nan(dataclasses.asdict(tuning.load_tuning(tmp_path))) == without_nan(
+        dataclasses.asdict(found)
+    )
+
+
+@pytest.mark.usefixtures("two_candidates")
+def test_the_budget_that_is_named_begins_a_race_with_fewer_steps(tmp_path):
+    measurement = OnBudget(tmp_path, 110.0)
+
+    found, _ = measurement.measure()
+
+    assert measurement.raced == (LARGE,)
+    assert found.next_line == ""
+    bounded = measurement._bounded()
+    assert bounded.num_steps == int((11.0 - 4.0) / 0.16)
+    assert found.caveat.startswith("The budget shortened the launches of the race to 43 of 100 ")
+    plan = measurement._plan(Choice(measurement.raced, (), ()))
+    assert (plan.fewer_steps, plan.launch_s) == (43, pytest.approx(10.88))
+    assert plan.shortest_s == pytest.approx(4 * 10.88)
+
+
+@pytest.mark.usefixtures("two_candidates")
+def test_a_long_budget_keeps_the_steps_of_the_job(tmp_path):
+    measurement = OnBudget(tmp_path, 1000.0)
+    measurement.measure()
+
+    assert measurement.raced == (LARGE, SMALL)
+    assert measurement._bounded().num_steps is None
+
+
+def test_the_estimate_holds_the_present_setting_and_the_shortest_race(tmp_path, monkeypatch):
+    measurement = OnBudget(tmp_path, 60.0)
+    vars(measurement.present).update(manifest=SimpleNamespace(passes=[1, 2]))
+    for planned_s, least_s in ((40.0, 240.0), (None, 0.0)):
+        plan = TimePlan(planned_s=planned_s, repeat_s=None, basis="")
+        monkeypatch.setattr(tuning, "time_plan", lambda *_, found=plan: found)
+        assert measurement.estimate() == (plan, least_s)

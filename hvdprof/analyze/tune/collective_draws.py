@@ -121,7 +121,9 @@ def draws_of_times(
         alpha, beta = _fits(sizes, times, num_draws, rng)
     else:
         middle = float(np.median(times))
-        alpha = _any_magnitude(min(SHORTEST_NS, middle), middle, num_draws, rng)
+        # Log-uniform.
+        least = min(SHORTEST_NS, middle)
+        alpha = least * (middle / least) ** rng.random(num_draws)
         beta = (middle - alpha) / max(float(np.median(sizes)), 1.0)
     fitted = float(np.median(alpha)) + float(np.median(beta)) * sizes
     return CollectiveDraws(alpha, beta, times - fitted, np.zeros(num_draws), np.zeros(1))
@@ -152,11 +154,6 @@ def _fits(
     # Without any latency the payload explains all of it.
     beta = np.where(alpha < 0, mean_time / mean_size, beta)
     return np.maximum(alpha, 0.0), np.asarray(beta)
-
-
-def _any_magnitude(low: float, high: float, num_draws: int, rng: np.random.Generator) -> Float64s:
-    """[draws] Log-uniform."""
-    return np.asarray(low * (high / low) ** rng.random(num_draws))
 
 
 def _cycle_draws(

@@ -34,6 +34,7 @@ class Raced:
         margin: Smallest gain that matters.
         standings: The candidates at the end of the race.
         untried: Trials of what did not race.
+        too_long_s: Seconds of the shortest race where the budget left less, so that none began.
         reasons: Why candidates failed in the race, by name.
         losses: Changes of the final loss in the race, by name.
         launches: Launches in the race, by name.
@@ -49,6 +50,7 @@ class Raced:
     margin: float
     standings: tuple[RaceStanding, ...] = ()
     untried: tuple[Trial, ...] = ()
+    too_long_s: float | None = None
     reasons: Mapping[str, str] = field(default_factory=dict)
     losses: Mapping[str, Estimate] = field(default_factory=dict)
     launches: Mapping[str, LaunchCount] = field(default_factory=dict)

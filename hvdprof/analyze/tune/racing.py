@@ -136,9 +136,10 @@ class Race:
         reach, racing = quantile * math.sqrt(variance), self.racing
         for name in racing:
             self._standings[name] = self._standing(name, times, reach)
+        least = math.log1p(-self._rules.margin)
         for name in sorted(racing & self.racing):
             rival = self._fastest_alternative(name, times)
-            if rival and self._is_outrun(_change(times, name, rival, reach)):
+            if rival and _change(times, name, rival, reach).low > least:
                 self.drop(name, TrialOutcome.OUTRUN)
 
     def finalists(self) -> tuple[Candidate, ...]:
@@ -164,9 +165,8 @@ class Race:
             outcome = TrialOutcome.WORSE
         elif change.low > math.log1p(-self._rules.margin):
             outcome = TrialOutcome.WORSE if change.low > 0 else TrialOutcome.NO_GAIN
-        return RaceStanding(
-            candidate, gain_of(change), _num_shared(times, name, PRESENT), outcome, change.high < 0
-        )
+        num_shared = len(times.get(name, {}).keys() & times.get(PRESENT, {}).keys())
+        return RaceStanding(candidate, gain_of(change), num_shared, outcome, change.high < 0)
 
     def _fastest_alternative(self, name: str, times: Times) -> str:
         """The fastest candidate in the race that sets the same variable; empty without one."""
@@ -180,9 +180,6 @@ class Race:
         ]
         return min(rivals, key=lambda other: _change(times, other, PRESENT, 0.0).value, default="")
 
-    def _is_outrun(self, change: Estimate) -> bool:
-        return change.low > math.log1p(-self._rules.margin)
-
 
 def gain_of(change: Estimate) -> Estimate:
     """The share of time that is saved by a change of the logarithm of the time."""
@@ -192,10 +189,6 @@ def gain_of(change: Estimate) -> Estimate:
 def _share(change: float) -> float:
     """A gain of a bound of a change; an open bound stays open."""
     return -change if math.isinf(change) else -math.expm1(change)
-
-
-def _num_shared(times: Times, one: str, other: str) -> int:
-    return len(times.get(one, {}).keys() & times.get(other, {}).keys())
 
 
 def _change(times: Times, one: str, other: str, reach: float) -> Estimate:

@@ -107,11 +107,29 @@ def sentence(raced: Raced, line: str, status: str) -> str:
 
 
 def _nothing_raced(raced: Raced) -> str:
+    if raced.too_long_s is not None:
+        time = f"the shortest race takes about {units.duration(raced.too_long_s)}"
+        return f"Nothing was tried: {time}, more than the budget leaves. {_most_promising(raced)}"
     if not raced.untried:
         return "Nothing to try: no setting of this job can save as much as matters."
     names = ", ".join(trial.candidate.name for trial in raced.untried)
     reasons = "; ".join(dict.fromkeys(trial.reason for trial in raced.untried))
     return f"Nothing was tried. Left out: {names} ({reasons})."
+
+
+def _most_promising(raced: Raced) -> str:
+    """The largest predicted gain of what had no time to race."""
+    known = {
+        trial.candidate.name: trial.candidate.predicted
+        for trial in raced.untried
+        if trial.candidate.predicted is not None
+    }
+    best = max(known, key=lambda name: known[name].value, default="")
+    if not best or known[best].value <= 0:
+        return f"No gain is predicted for {units.counted(len(raced.untried), 'setting')}."
+    gain = known[best]
+    ends = units.percent_interval(gain.value, gain.low, gain.high)
+    return f"Largest predicted gain: {best}, {ends} of the step time."
 
 
 def _no_result(raced: Raced) -> str:

@@ -15,7 +15,11 @@ LEAST_REPEATS = 3
 MOST_CHECKED = 3
 """In the check: the present setting, the best one, and all winners together."""
 
+LEAST_STEPS = 30
+"""A launch of a race is not shortened to fewer steps: intervals need so many."""
+
 _ROUNDED_TO_S = 10.0
+_SLACK = 1.1
 ASSUMED_UNIT_S = 2.0
 """Seconds for the start of a launch, and for each model in it beside its measured seconds."""
 
@@ -49,40 +53,70 @@ class TimeBudget:
         """Seconds that are left."""
         return self.limit_s - self.used_s
 
-    def settings_that_fit(self, launch_s: float) -> float:
-        """The settings that fit beside the present one: two rounds of each, and a short check.
+    def require(self, planned_s: float, least_s: float, basis: str) -> None:
+        """Check, before anything runs, that what precedes a race fits by an estimate.
 
-        Args:
-            launch_s: Seconds of a launch.
-        """
-        if self.limit_s == math.inf:
-            return math.inf
-        launches = self.left_s / max(launch_s, 1e-9) - check_launches()
-        return max(0, math.floor(launches / LEAST_ROUNDS) - 1)
-
-    def require(self, planned_s: float, launch_s: float) -> None:
-        """Check that one setting can be tried.
-
-        Args:
-            planned_s: Seconds of what precedes the race and is still to come.
-            launch_s: Seconds of a launch.
+        ``planned_s`` are seconds of it, ``least_s`` those with the shortest race.
 
         Raises:
-            UsageError: It cannot; the hint states the shortest budget.
+            UsageError: It does not; the hint states the shortest budget with a race.
         """
-        needed_s = planned_s + (2 * LEAST_ROUNDS + check_launches()) * launch_s
-        if needed_s > self.left_s:
-            shortest_s = math.ceil((self.used_s + needed_s) / _ROUNDED_TO_S) * _ROUNDED_TO_S
+        if planned_s > self.left_s:
             raise UsageError(
-                f"--budget {self.limit_s:g}s is too short to try one setting: a launch takes "
-                f"about {duration(launch_s)}.",
-                hint=f"Shortest useful budget: --budget {shortest_s:g}s",
+                f"--budget {self.limit_s:g}s is too short: the present setting alone takes about "
+                f"{duration(planned_s)} ({basis}).",
+                hint=f"With a race of one setting: --budget {useful_budget_s(least_s):g}"
+                "s, or fewer steps per launch: --num-steps",
             )
 
 
-def check_launches() -> int:
-    """The launches of the shortest check."""
-    return LEAST_REPEATS * MOST_CHECKED
+def useful_budget_s(needed_s: float) -> float:
+    """A budget, seconds, for what is estimated to take so long: launches differ."""
+    return math.ceil((_SLACK * needed_s + _ROUNDED_TO_S) / _ROUNDED_TO_S) * _ROUNDED_TO_S
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchLength:
+    """Seconds of a launch, of its start and end and of each of ``num_steps`` measured steps.
+
+    Without any (0) it cannot be shortened.
+    """
+
+    start_s: float
+    step_s: float
+    num_steps: int
+
+    def seconds(self, num_steps: int | None = None) -> float:
+        """Seconds of a launch with so many measured steps; its own when not given."""
+        return self.start_s + self.step_s * (num_steps or self.num_steps)
+
+    @property
+    def shortest_race_s(self) -> float:
+        """Seconds of the shortest useful race of one setting, with its check."""
+        return race_launches(1) * self.seconds(min(self.num_steps, LEAST_STEPS))
+
+    def race_within(self, left_s: float, num_settings: int) -> tuple[int, int]:
+        """How many of some settings can race in so many seconds, and the steps of a launch.
+
+        Launches are shortened before settings are left out; 0 settings where not one can race.
+        """
+        for num in range(num_settings, 0, -1):
+            launch_s = left_s / race_launches(num)
+            if launch_s >= self.seconds():
+                return num, self.num_steps
+            if launch_s >= self.seconds(min(self.num_steps, LEAST_STEPS)):
+                return num, int((launch_s - self.start_s) / self.step_s)
+        return 0, self.num_steps
+
+
+def race_launches(num_settings: int) -> int:
+    """The launches of the shortest race of some settings and the present one, with its check."""
+    return LEAST_ROUNDS * (1 + num_settings) + check_launches(num_settings)
+
+
+def check_launches(num_settings: int) -> int:
+    """The launches of the shortest check after a race of so many settings."""
+    return LEAST_REPEATS * min(MOST_CHECKED, 1 + num_settings)
 
 
 class PassTimes:

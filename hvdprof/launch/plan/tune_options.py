@@ -105,8 +105,16 @@ class TuneOptions(ScriptOptions):
     )
     budget: Amount | None = option(
         None,
-        "Use at most this time, 20m or 90s; fewer settings are tried where it is short.",
+        "Use at most this time, 20m or 90s. Where it is short, launches have fewer steps, then "
+        "fewer settings are tried; where none can be, the predicted gains are shown.",
         "--budget",
+        panel=MEASUREMENT,
+    )
+    resume: str | Path | None = option(
+        None,
+        "The folder of a tuning that had no time to race: its present setting is not measured "
+        "again.",
+        "--resume",
         panel=MEASUREMENT,
     )
     output: str | Path | None = option(
@@ -136,6 +144,8 @@ def check_tune_options(options: TuneOptions) -> None:
             f"--models {options.models}: one model is tuned at a time.",
             hint="hvdprof tune --models resnet50 --np 2",
         )
+    if options.resume is not None and options.output is not None:
+        raise UsageError("--resume writes into the folder that it names.", hint="Omit --runs.")
     for name, value in variable_pairs("--try", options.try_):
         _check_number_of_horovod(name, value)
 

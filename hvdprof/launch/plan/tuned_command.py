@@ -4,12 +4,19 @@ Tested in ``tests/launch/plan/test_tuned_command.py``.
 """
 
 import shlex
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from hvdprof.launch.plan.options import DESIGN, HOROVOD, RANKS, arguments_of, declared
 from hvdprof.launch.plan.run_options import RunOptions
-from hvdprof.launch.plan.tune_options import OPTION_VARIABLES, Options, OptionValues, with_changes
+from hvdprof.launch.plan.tune_options import (
+    OPTION_VARIABLES,
+    Options,
+    OptionValues,
+    TuneOptions,
+    with_changes,
+)
 from hvdprof.launch.plan.workload import thread_variables
 from hvdprof.model.tuning import Candidate
 from hvdprof.rundir.launch_format import BUCKET_CAP, DDP_ARGUMENTS
@@ -93,6 +100,24 @@ def tuned_command(setting: TunedSetting, present: Options, num_ranks: int) -> st
         changed["command"] = tuple(mask_command((*present.command, *setting.arguments)))
     words = arguments_of(with_changes(type(present)(), changed))
     return " ".join([*variables, "hvdprof", "run" if is_script else "bench", shlex.join(words)])
+
+
+def resumed_command(
+    options: TuneOptions, folder: Path, budget_s: float, margin: Sequence[str]
+) -> str:
+    """The command that resumes a tuning behind its present setting, for so many seconds; masked.
+
+    ``margin`` are the words of its margin, none for the default.
+    """
+    given = replace(
+        options,
+        resume=str(folder),
+        output=None,
+        budget=f"{budget_s:g}s",
+        env=tuple(map(_masked, options.env)),
+        command=tuple(mask_command(options.command)),
+    )
+    return shlex.join(["hvdprof", "tune", *margin, *arguments_of(given)])
 
 
 def _variables_of(name: str, value: str | float) -> dict[str, str]:

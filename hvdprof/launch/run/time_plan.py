@@ -6,7 +6,7 @@ from itertools import islice
 from pathlib import Path
 
 from hvdprof.errors import UnreadableInputError, UsageError
-from hvdprof.launch.plan.settings import Settings, read_settings
+from hvdprof.launch.plan.settings import read_settings
 from hvdprof.launch.plan.time_budget import PassTimes
 from hvdprof.rundir.layout import MANIFEST_NAME
 from hvdprof.rundir.manifest import Manifest, Mode, PassRecord, Status
@@ -15,6 +15,8 @@ from hvdprof.units import seconds
 
 MOST_EARLIER_RUNS = 30
 ROUNDED_TO_S = 5.0
+_PLACES = (f"*/{MANIFEST_NAME}", f"*/present/{MANIFEST_NAME}")
+"""Where run directories lie in a folder of runs: the present setting of a tuning is one, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,22 +99,26 @@ def _is_first_throughput(record: PassRecord) -> bool:
 
 def _earlier_run(manifest: Manifest, folder: Path) -> tuple[Path, Manifest] | None:
     """The newest finished run of the same kind on the same host, of the newest in a folder."""
-    paths = sorted(folder.glob(f"*/{MANIFEST_NAME}"), reverse=True) if folder.is_dir() else []
-    wanted = _kind(manifest, read_settings(manifest))
+    found = (path for each in _PLACES for path in folder.glob(each)) if folder.is_dir() else ()
+    paths = sorted(found, reverse=True)
+    wanted = run_kind(manifest)
     for path in islice(paths, MOST_EARLIER_RUNS):
         try:
             earlier = Manifest.read(path.parent)
-            is_alike = _kind(earlier, read_settings(earlier)) == wanted
-        except (UnreadableInputError, ValueError):
-            # A run of another version, or one that is not whole, is no basis.
+        except UnreadableInputError:
+            # One that is not whole is no basis.
             continue
-        if is_alike and PassTimes(earlier.passes).num_passes:
+        if run_kind(earlier) == wanted and PassTimes(earlier.passes).num_passes:
             return path.parent, earlier
     return None
 
 
-def _kind(manifest: Manifest, settings: Settings) -> tuple[object, ...]:
-    """What runs have in common whose passes take the same time."""
+def run_kind(manifest: Manifest) -> tuple[object, ...]:
+    """What runs have in common whose passes take the same time; empty of another version."""
+    try:
+        settings = read_settings(manifest)
+    except ValueError:
+        return ()
     return (
         [host.get("hostname") for host in manifest.hosts[:1]],
         settings.hosts,

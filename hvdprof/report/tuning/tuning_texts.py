@@ -9,96 +9,81 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hvdprof import units
-from hvdprof.model.tuning import Check, Estimate, Trial, TrialOutcome, Tuning
-
-HEAD = ("setting", "predicted gain", "measured gain", "rounds", "outcome")
-CHECK_HEAD = ("setting", "gain", "launches", "outcome")
+from hvdprof.model.tuning import Estimate, TrialOutcome, Tuning
 
 _WIDEST_POINTS = 200.0
 _NOT_RACED = (TrialOutcome.NOT_TRIED,)
 
 
 @dataclass(frozen=True, slots=True)
-class TrialLine:
-    """A setting that raced, as a row of ``HEAD``."""
+class TuningTable:
+    """Rows whose first cell is a setting and whose last one is a ``TrialOutcome``."""
 
-    name: str
-    predicted: str
-    measured: str
-    rounds: str
-    outcome: str
-
-
-@dataclass(frozen=True, slots=True)
-class CheckLine:
-    """What was measured anew, as a row of ``CHECK_HEAD``."""
-
-    name: str
-    gain: str
-    launches: str
-    outcome: str
+    title: str
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    about: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class TuningTexts:
-    """A tuning in words.
-
-    Attributes:
-        sentence: The verdict.
-        line: The command to copy; empty where nothing pays.
-        in_code: What to write in the script in place of its variables; empty without any.
-        caveat: What limits the verdict.
-        job: The training and the number of ranks.
-        present: The verdict on the present setting.
-        trials: What raced.
-        checks: What was measured anew.
-        about: How the intervals are meant.
-        reasons: Why settings are proposed, failed, or were not confirmed.
-        score: How well gains were predicted.
-        untried: What was not tried, and why.
-        again: Where the result is saved.
-    """
-
-    sentence: str
-    line: str
-    in_code: str
-    caveat: str
-    job: str
-    present: str
-    trials: tuple[TrialLine, ...]
-    checks: tuple[CheckLine, ...]
-    about: str
-    reasons: tuple[str, ...]
-    score: tuple[str, ...]
-    untried: tuple[str, ...]
-    again: str
+def what_to_set(tuning: Tuning) -> Iterator[tuple[str, str]]:
+    """What stands below the verdict to be copied, each with what it is for; empty for the first."""
+    lines = {"": tuning.line, "Resume with": tuning.next_line, "In the script": tuning.in_code}
+    yield from ((label, text) for label, text in lines.items() if text)
 
 
-def tuning_texts(tuning: Tuning) -> TuningTexts:
-    """The texts of a tuning."""
-    raced = [trial for trial in tuning.trials if trial.outcome not in _NOT_RACED]
-    return TuningTexts(
-        sentence=tuning.sentence,
-        line=tuning.line,
-        in_code=f"In the script: {tuning.in_code}" if tuning.in_code else "",
-        caveat=tuning.caveat,
-        job=f"{shlex.join(tuning.command)} on {tuning.num_ranks} ranks",
-        present=tuning.present,
-        trials=tuple(_trial(trial) for trial in raced),
-        checks=tuple(_check(check) for check in tuning.checks),
-        about=(
+def job_of(tuning: Tuning) -> str:
+    """The training and the number of ranks."""
+    return f"{shlex.join(tuning.command)} on {tuning.num_ranks} ranks"
+
+
+def again(tuning: Tuning) -> str:
+    """Where the result is saved."""
+    return (
+        f"{units.seconds(tuning.elapsed_s, whole=True)}, saved in {tuning.folder}. "
+        f"Show it again: hvdprof tune {shlex.quote(tuning.folder)}"
+    )
+
+
+def tuning_tables(tuning: Tuning) -> Iterator[TuningTable]:
+    """What raced, with how its intervals are meant, and what was measured anew."""
+    raced = tuple(
+        (
+            trial.candidate.name,
+            gain_text(trial.candidate.predicted),
+            gain_text(trial.gain),
+            str(trial.num_rounds),
+            str(trial.outcome),
+        )
+        for trial in tuning.trials
+        if trial.outcome not in _NOT_RACED
+    )
+    if raced:
+        about = (
             "Gains are shares of the step time, per sample. Intervals of the race hold together "
             f"with {units.percent_limit(tuning.confidence)}; less than "
             f"{units.percent_limit(tuning.margin)} does not matter."
-        ),
-        reasons=tuple(_reasons(tuning)),
-        score=tuple(_score(tuning)),
-        untried=tuple(_untried(tuning)),
-        again=(
-            f"{units.seconds(tuning.elapsed_s, whole=True)}, saved in {tuning.folder}. "
-            f"Show it again: hvdprof tune {shlex.quote(tuning.folder)}"
-        ),
+        )
+        head = ("setting", "predicted gain", "measured gain", "rounds", "outcome")
+        yield TuningTable("Tried", head, raced, about)
+    checked = tuple(
+        (
+            " + ".join(check.names),
+            gain_text(check.gain),
+            str(check.num_repeats),
+            str(TrialOutcome.CONFIRMED if check.is_confirmed else TrialOutcome.NOT_CONFIRMED),
+        )
+        for check in tuning.checks
     )
+    if checked:
+        yield TuningTable("Checked anew", ("setting", "gain", "launches", "outcome"), checked)
+
+
+def tuning_lists(tuning: Tuning) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Why settings were proposed, how well gains were predicted, and what was not tried."""
+    lists = (("Why", _reasons), ("Predictions", _score), ("Not tried", _untried))
+    for title, lines in lists:
+        if found := tuple(lines(tuning)):
+            yield title, found
 
 
 def gain_text(gain: Estimate | None) -> str:
@@ -115,23 +100,6 @@ def gain_text(gain: Estimate | None) -> str:
     if not high - low < _WIDEST_POINTS:
         return f"{value:.1f} %"
     return f"{value:.1f} % ({low:.1f} to {high:.1f})"
-
-
-def _trial(trial: Trial) -> TrialLine:
-    return TrialLine(
-        trial.candidate.name,
-        gain_text(trial.candidate.predicted),
-        gain_text(trial.gain),
-        str(trial.num_rounds),
-        trial.outcome,
-    )
-
-
-def _check(check: Check) -> CheckLine:
-    outcome = TrialOutcome.CONFIRMED if check.is_confirmed else TrialOutcome.NOT_CONFIRMED
-    return CheckLine(
-        " + ".join(check.names), gain_text(check.gain), str(check.num_repeats), str(outcome)
-    )
 
 
 def _reasons(tuning: Tuning) -> Iterator[str]:
@@ -162,7 +130,10 @@ def _score(tuning: Tuning) -> Iterator[str]:
 def _untried(tuning: Tuning) -> Iterator[str]:
     for trial in tuning.trials:
         if trial.outcome in _NOT_RACED:
-            yield f"{trial.candidate.name}: {trial.reason.rstrip('.')}."
+            one = trial.candidate
+            gain = f" Predicted gain: {gain_text(one.predicted)}." if one.predicted else ""
+            why = f" {one.why.rstrip('.')}." if one.why and tuning.next_line else ""
+            yield f"{one.name}: {trial.reason.rstrip('.')}.{gain}{why}"
     yield from tuning.notes
 
 

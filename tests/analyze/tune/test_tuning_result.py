@@ -230,6 +230,15 @@ def test_a_failed_setting_is_an_outcome_with_its_cause():
             "Nothing was tried. Left out: --fp16 (no --allow).",
         ),
         (
+            raced(
+                untried=(Trial(candidate=FP16, outcome="not tried", reason="short"),),
+                too_long_s=90.0,
+            ),
+            "done",
+            "Nothing was tried: the shortest race takes about 1 min 30 s, more than the budget "
+            "leaves. No gain is predicted for 1 setting.",
+        ),
+        (
             raced(standing(CYCLE, 0.4)),
             "interrupted",
             "Undecided: the tuning ended before its check did. HOROVOD_CYCLE_TIME=1 leads the "

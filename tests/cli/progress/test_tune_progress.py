@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from hvdprof.analyze.tune.racing import RaceStanding
 from hvdprof.api import RacePlan
 from hvdprof.api.tuning_candidates import Choice
-from hvdprof.cli.progress.tune_progress import announce_tuning, tuning_progress
+from hvdprof.cli.tune import announce_tuning, tuning_progress
 from hvdprof.model.tuning import Candidate, Estimate, TrialOutcome
 
 CYCLE = Candidate(
@@ -20,13 +20,13 @@ def standing(candidate, value, outcome=None):
     return RaceStanding(candidate, Estimate(value, value, value), 2, outcome, is_ahead=False)
 
 
-def test_the_present_setting_is_announced_with_its_time():
+def announced(*, planned_s=62.0, least_s=372.0, is_resumed=False, runs_to_its_end=False):
     out = io.StringIO()
     present = SimpleNamespace(
         has_secret=False,
         manifest=SimpleNamespace(name="a", passes=[1, 2], warnings=["slow host"]),
-        time_plan=lambda: SimpleNamespace(planned_s=62.0, basis="no earlier run"),
     )
+    plan = SimpleNamespace(planned_s=planned_s, basis="no earlier run")
     announce_tuning(
         SimpleNamespace(
             command=("python", "a b.py"),
@@ -34,10 +34,17 @@ def test_the_present_setting_is_announced_with_its_time():
             num_ranks=2,
             folder="runs/t",
             budget_s=1200.0,
+            is_resumed=is_resumed,
+            runs_to_its_end=runs_to_its_end,
+            estimate=lambda: (plan, least_s),
         ),
         out,
     )
-    assert out.getvalue() == (
+    return out.getvalue()
+
+
+def test_the_present_setting_is_announced_with_its_time():
+    assert announced() == (
         "hvdprof: tuning python 'a b.py' on 2 ranks into runs/t\n"
         "  First the present setting: 2 launches, about 1 min 2 s (no earlier run).\n"
         "  Budget: 20 min in all.\n"
@@ -45,10 +52,30 @@ def test_the_present_setting_is_announced_with_its_time():
     )
 
 
+def test_a_budget_below_the_estimate_says_what_happens_then():
+    assert (
+        "  Budget: 20 min in all.\n"
+        "  With a race it takes about 25 min by this estimate: launches get fewer steps, or the "
+        "predicted gains are shown.\n"
+    ) in announced(least_s=1500.0)
+    assert "estimate" not in announced(planned_s=None, least_s=0.0)
+    assert "! Without --num-steps each launch runs" in announced(runs_to_its_end=True)
+
+
+def test_a_resumed_tuning_measures_no_present_setting():
+    text = announced(is_resumed=True, least_s=1500.0)
+    assert "  The present setting is measured already.\n" in text
+    assert "First" not in text and "estimate" not in text
+
+
 def test_candidates_rounds_and_the_check_have_lines():
     out = io.StringIO()
     shown = tuning_progress(out)
     analysis = SimpleNamespace(verdict=SimpleNamespace(sentence="1,000 samples/s."))
+    shown.present_measured(analysis, Choice((CYCLE,), (), ()), RacePlan(1, 4.0, 6, 10, 45))
+    assert "Race: 1 setting beside the present one, 45 steps per launch, at most" in out.getvalue()
+    out.seek(0)
+    out.truncate()
     shown.present_measured(analysis, Choice((CYCLE, GLOO), (), ()), RacePlan(2, 10.0, 6, 10))
     dropped = standing(GLOO, -0.5, TrialOutcome.WORSE)
     shown.round_ended(1, [standing(CYCLE, math.nan), standing(GLOO, math.nan)])

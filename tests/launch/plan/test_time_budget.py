@@ -1,12 +1,17 @@
 """The time of a tuning."""
 
-import math
-
 import pytest
 
 from hvdprof.errors import UsageError
 from hvdprof.launch.plan.design import plan_design
-from hvdprof.launch.plan.time_budget import ASSUMED_UNIT_S, PassTimes, TimeBudget, check_launches
+from hvdprof.launch.plan.time_budget import (
+    ASSUMED_UNIT_S,
+    LaunchLength,
+    PassTimes,
+    TimeBudget,
+    race_launches,
+    useful_budget_s,
+)
 from hvdprof.rundir.manifest import PassRecord, Status
 from tests.builders.bench_settings import LOCAL_FOUR_CORES, MNIST, RESNET, bench_settings
 
@@ -25,21 +30,51 @@ def test_time_is_used_since_the_beginning() -> None:
     assert (budget.used_s, budget.left_s) == (20.0, 40.0)
 
 
+LAUNCH = LaunchLength(start_s=4.0, step_s=0.1, num_steps=160)
+"""A launch of 20 s, of 7 s at least."""
+
+
 @pytest.mark.parametrize(
-    ("limit_s", "num"), [(math.inf, math.inf), (130.0, 1), (150.0, 2), (90, 0)]
+    ("left_s", "expected"),
+    [
+        (1000.0, (2, 160)),
+        # 15 launches of two settings: their steps are what is left.
+        (225.0, (2, 110)),
+        (105.0, (2, 30)),
+        (104.0, (1, 64)),
+        (70.0, (1, 30)),
+        (69.0, (0, 160)),
+    ],
 )
-def test_settings_that_fit_leave_time_for_the_check(limit_s: float, num: float) -> None:
-    # Launches of 10 s: 9 for the check, and two rounds of the settings with the present one.
-    assert check_launches() == 9
-    assert TimeBudget(limit_s, Clock()).settings_that_fit(10.0) == num
+def test_launches_are_shortened_before_settings_are_left_out(left_s, expected) -> None:
+    assert [race_launches(number) for number in (1, 2, 3)] == [10, 15, 17]
+    assert LAUNCH.race_within(left_s, 2) == expected
+    assert LAUNCH.shortest_race_s == pytest.approx(70.0)
 
 
-def test_a_budget_that_is_too_short_names_the_shortest_useful_one() -> None:
-    with pytest.raises(UsageError, match="too short to try one setting") as error:
-        TimeBudget(100.0, Clock()).require(40.0, 10.0)
-    assert error.value.hint == "Shortest useful budget: --budget 170s"
-    TimeBudget(170.0, Clock()).require(40.0, 10.0)
-    TimeBudget().require(1e9, 1e9)
+def test_a_launch_whose_steps_are_unknown_is_not_shortened() -> None:
+    launch = LaunchLength(20.0, 0.0, 0)
+    assert launch.race_within(199.0, 1) == (0, 0)
+    assert launch.race_within(201.0, 3) == (1, 0)
+
+
+@pytest.mark.parametrize("launch", [LAUNCH, LaunchLength(20.0, 0.0, 0), LaunchLength(0.0, 1.0, 8)])
+def test_the_useful_budget_holds_the_shortest_race_even_where_launches_get_longer(launch) -> None:
+    budget_s = useful_budget_s(launch.shortest_race_s)
+    longer = LaunchLength(1.05 * launch.start_s, 1.05 * launch.step_s, launch.num_steps)
+    assert longer.race_within(budget_s, 5)[0] >= 1
+    assert budget_s % 10 == 0
+
+
+def test_a_budget_without_room_for_the_present_setting_names_a_useful_one() -> None:
+    with pytest.raises(
+        UsageError, match="the present setting alone takes about 1 min 50 s"
+    ) as error:
+        TimeBudget(100.0, Clock()).require(110.0, 300.0, "2 launches of runs/a")
+    assert "(2 launches of runs/a)" in error.value.message
+    assert error.value.hint.startswith("With a race of one setting: --budget 340s, or fewer steps")
+    TimeBudget(110.0, Clock()).require(110.0, 300.0, "")
+    TimeBudget().require(1e9, 1e9, "")
 
 
 def _passes(**changes: object) -> list[PassRecord]:

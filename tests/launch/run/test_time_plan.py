@@ -66,6 +66,11 @@ def test_the_newest_run_of_the_same_kind_is_the_basis(tmp_path: Path) -> None:
     assert plan.basis == f"4 launches of {tmp_path / '2-alike'}"
 
 
+def test_the_present_setting_of_an_earlier_tuning_is_a_basis(tmp_path: Path) -> None:
+    _write(_ended(_manifest(), 12.0), tmp_path / "1-tune" / "present")
+    assert time_plan(_manifest(), tmp_path).basis == f"4 launches of {tmp_path}/1-tune/present"
+
+
 def test_a_run_of_another_host_is_no_basis(tmp_path: Path) -> None:
     _write(replace(_ended(_manifest(), 12.0), hosts=[{"hostname": "other"}]), tmp_path / "1")
     assert time_plan(_manifest(), tmp_path).basis.startswith("no earlier run")

@@ -152,6 +152,23 @@ def test_an_argument_of_ddp_is_shown_as_the_script_writes_it(name) -> None:
     stream = io.StringIO()
     RENDERERS[name](dataclasses.replace(tuning(), in_code=call), stream)
     text = stream.getvalue().replace("\\", "")
-    line = next(one for one in text.splitlines() if one.startswith("In the script: "))
-    assert line == f"In the script: {call}"
-    assert text.index("hvdprof run --np 2") < text.index(line) < text.index("Caveat: ")
+    assert f"In the script: {call}" in " ".join(text.split())
+    assert text.index("hvdprof run --np 2") < text.index(call) < text.index("Caveat: ")
+
+
+def test_without_time_for_a_race_the_command_that_resumes_is_line_2():
+    first = tuning().trials[0]
+    short = dataclasses.replace(first, outcome="not tried", gain=None, reason="too short")
+    found = dataclasses.replace(
+        nothing_to_gain(), trials=(short,), next_line="hvdprof tune --resume runs/a -- python a.py"
+    )
+    stream, page = io.StringIO(), io.StringIO()
+
+    render_tuning(found, stream, width=120)
+    render_tuning_markdown(found, page)
+
+    assert stream.getvalue().splitlines()[1] == f"Resume with: {found.next_line}"
+    assert (
+        "HOROVOD_CYCLE_TIME=1: too short. Predicted gain: 45.0 % (40.0 to 50.0). The cycle is set"
+    ) in stream.getvalue()
+    assert f"Resume with:\n\n    {found.next_line}\n" in page.getvalue()
