@@ -1,8 +1,9 @@
 """`hvdprof compare`: whether one run or variant is slower than another, and a gate for CI."""
 
+import shlex
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import IO, Annotated
 
 import typer
 
@@ -16,7 +17,6 @@ from hvdprof.cli.measuring.measure_and_report import announce_interruption
 from hvdprof.cli.measuring.option_signature import takes
 from hvdprof.cli.measuring.written_output import force_option, output_option, show_or_write
 from hvdprof.cli.progress.bench_progress import progress_for
-from hvdprof.cli.progress.pair_preview import announce_pair
 from hvdprof.errors import (
     HvdprofError,
     InconclusiveError,
@@ -92,7 +92,7 @@ def compare(
             options, progress=progress, margin=margin_of(margin), fail_on=conditions, force=force
         )
         if not silent:
-            announce_pair(pair, sys.stderr)
+            _announce_pair(pair, sys.stderr)
         wait_for_idle(pair.variants[0], None if silent else sys.stderr)
         failure = _measured(pair)
         try:
@@ -185,3 +185,20 @@ def _raise_for(comparison: "api.Comparison", *, fails_open: bool) -> None:
             f"Inconclusive: {'; '.join(undecided)}.",
             hint="Measure more launches of both runs, or add --allow-inconclusive.",
         )
+
+
+def _announce_pair(pair: "api.PairedMeasurement", stream: IO[str]) -> None:
+    """Write where both variants are measured, their commands, and the most launches of each."""
+    stream.write(f"hvdprof: measuring two variants into {pair.folder}\n")
+    for measurement in pair.variants:
+        stream.write(f"  {measurement.folder.name}: {shlex.join(measurement.shown_command)}\n")
+        if measurement.has_secret:
+            stream.write("! It seems to hold a secret; resume.json keeps it, for your eyes only.\n")
+    repeats, sizes = pair.most_repeats, pair.variants[0].settings.sizes
+    stream.write(
+        f"  At most {repeats} launches of each at np={','.join(map(str, sizes))}, by turns "
+        f"(A B B A); a decision after {' or '.join(map(str, pair.looks))} ends it.\n"
+    )
+    for measurement in pair.variants:
+        for warning in measurement.manifest.warnings:
+            stream.write(f"! {measurement.folder.name}: {warning}\n")

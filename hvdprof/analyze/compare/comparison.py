@@ -8,7 +8,6 @@ import pandas as pd
 
 from hvdprof.analyze.compare.cell_changes import changes_of, shared_cells
 from hvdprof.analyze.compare.cell_launches import ReadTimes, launch_times, no_times
-from hvdprof.analyze.compare.comparable import cell_reason, run_reasons
 from hvdprof.analyze.compare.compared_rows import Limits, compared_cells, compared_pooled
 from hvdprof.analyze.compare.comparison_verdict import comparison_caveat, comparison_sentence
 from hvdprof.analyze.compare.gate import gate_results, margins_of
@@ -28,11 +27,13 @@ from hvdprof.model.comparison import (
     Rules,
     SideName,
 )
-from hvdprof.model.notes import texts
 from hvdprof.model.run import RunAnalysis, standing
 from hvdprof.model.tables.comparison_tables import SETTING_DIFFS
-from hvdprof.rundir.manifest import Manifest
+from hvdprof.rundir.manifest import Manifest, PassRecord
 from hvdprof.rundir.stopping import look_level
+
+OTHER_LOAD_CORES = 0.5
+"""Cores that other processes kept busy more during one run than during the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ class ComparedSide:
         read_times: Gives the own times of some launches; none for a table of throughputs.
         manifest: The manifest of a run; None for a table.
         notes: What of it is missing.
-        caveats: What limits its numbers, one sentence each.
+        caveats: What limits its numbers, each after its name.
     """
 
     name: str
@@ -67,7 +68,7 @@ def side_of_run(analysis: RunAnalysis) -> ComparedSide:
         read_times=partial(launch_times, analysis),
         manifest=analysis.run.manifest,
         notes=tuple(_notes(analysis)),
-        caveats=texts(carried_caveats(analysis)),
+        caveats=[f"{analysis.run.shown_name}: {note.text}" for note in carried_caveats(analysis)],
     )
 
 
@@ -138,7 +139,7 @@ def compare_sides(first: ComparedSide, second: ComparedSide, rules: Rules) -> Co
         confidence=rules.confidence,
         sentence=comparison_sentence(outcome, metric, cells, pooled, causes),
         caveat=comparison_caveat(
-            outcome, metric, cells, whole, rules, carried=[*_carried(first, second)]
+            outcome, metric, cells, whole, rules, carried=[*first.caveats, *second.caveats]
         ),
         cells=cells,
         pooled=pooled,
@@ -205,16 +206,6 @@ def _notes(analysis: RunAnalysis) -> Iterator[str]:
         yield f"{name}: {cell_label(cell)} failed: {failed.reason}"
 
 
-def _carried(*sides: ComparedSide) -> Iterator[str]:
-    """The caveats of both runs, each with the names of the runs that it is of."""
-    by_text: dict[str, list[str]] = {}
-    for side in sides:
-        for text in side.caveats:
-            by_text.setdefault(text, []).append(side.name)
-    for text, names in by_text.items():
-        yield f"{' and '.join(names)}: {text}"
-
-
 def _key_of(failed: object) -> list[object]:
     return [getattr(failed, name) for name in CELL_KEY]
 
@@ -237,3 +228,48 @@ def _labels(side: ComparedSide) -> str:
 
 def _label(cell: SideCell) -> str:
     return cell_label(dict(zip(CELL_KEY, cell.key, strict=True)))
+
+
+def run_reasons(
+    first: Manifest, second: Manifest, diffs: pd.DataFrame, *, is_paired: bool = False
+) -> list[str]:
+    """Why two runs are not comparable; empty where they are.
+
+    Args:
+        first: The manifest of the first run.
+        second: The manifest of the second run.
+        diffs: SETTING_DIFFS of both.
+        is_paired: Whether their launches were interleaved: other load then falls on both.
+    """
+    named = [
+        f"{row['place']}: {row['name']} {row['first'] or 'unset'} and {row['second'] or 'unset'}"
+        for row in diffs[diffs["matters"]].to_dict("records")
+    ]
+    return named if is_paired else [*named, *_other_load(first, second)]
+
+
+def cell_reason(first: SideCell, second: SideCell) -> str:
+    """Why a cell of two runs is not comparable; empty where it is."""
+    names = [name for name in first.conditions if name in second.conditions]
+    differing = [
+        f"{name} {_shown(first.conditions[name])} and {_shown(second.conditions[name])}"
+        for name in names
+        if first.conditions[name] != second.conditions[name]
+    ]
+    return "; ".join(differing)
+
+
+def _shown(value: object) -> str:
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
+
+
+def _other_load(first: Manifest, second: Manifest) -> Iterator[str]:
+    loads = [_mean_load(manifest.passes) for manifest in (first, second)]
+    known = [load for load in loads if load is not None]
+    if len(known) == 2 and abs(known[1] - known[0]) > OTHER_LOAD_CORES:
+        yield f"other load: other processes kept {known[0]:.1f} and {known[1]:.1f} cores busy"
+
+
+def _mean_load(passes: list[PassRecord]) -> float | None:
+    known = [record.other_cpu_cores for record in passes if record.other_cpu_cores is not None]
+    return sum(known) / len(known) if known else None

@@ -60,34 +60,6 @@ class CostDraws:
             result[chosen] = rule.cost_ns(topology, intra, inter, sizes)
         return np.asarray(result + self.overhead_ns[:, np.newaxis])
 
-    def cost_of_draws_ns(
-        self, topology: Topology, size_bytes: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
-        """Typical nanoseconds of one allreduce per draw, each with a payload of its own [draws]."""
-        result = np.zeros(self.num_draws)
-        if topology.num_ranks == 1:
-            return result
-        for place, rule in enumerate(self.rules):
-            chosen = np.flatnonzero(self.rule_of_draw == place)
-            intra, inter = _chosen(self.intra, chosen), _chosen(self.inter, chosen)
-            result[chosen] = rule.cost_ns(topology, intra, inter, size_bytes[chosen])
-        return np.asarray(result + self.overhead_ns)
-
-    def scattered(
-        self, costs_ns: NDArray[np.float64], random: np.random.Generator
-    ) -> NDArray[np.float64]:
-        """Costs as single allreduces have them: each times a measured over a fitted time.
-
-        The factor is that of one of the neighbours, 1 without any.
-        """
-        first, stop = self.neighbours(costs_ns)
-        has_any = stop > first
-        drawn = random.integers(first, np.maximum(stop, first + 1))
-        factors = np.exp(self.log_residuals[drawn[has_any]])
-        found = np.array(costs_ns, dtype=np.float64)
-        found[has_any] *= factors
-        return found
-
     def neighbours(
         self, costs_ns: NDArray[np.float64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -101,11 +73,6 @@ class CostDraws:
         centred = np.searchsorted(fitted, costs_ns) - _MOST_NEAR // 2
         first = np.clip(centred, low, np.maximum(low, high - _MOST_NEAR))
         return first, np.minimum(first + _MOST_NEAR, high)
-
-
-def _chosen(link: Link, places: NDArray[np.int64]) -> Link:
-    """The values of some draws, [draws]."""
-    return Link(*(_of_draws(values, places) for values in _values(link)))
 
 
 def _rows(link: Link, places: NDArray[np.int64]) -> Link:

@@ -14,7 +14,6 @@ _NORMAL = NormalDist()
 _NEARLY_NORMAL = 1e7
 """Degrees of freedom from which Student's t is the normal distribution, to 1e-7."""
 _MOST_STEPS = 2_000
-_PARTS_OF_WEIGHT, _PARTS_OF_SUM = 100, 20_000
 
 
 @lru_cache(maxsize=4096)
@@ -131,28 +130,6 @@ def hypergeometric_tail(
     terms = np.exp(log_choose(places, counts) + log_choose(total - places, others) - whole)
     possible = (counts <= places) & (others <= total - places)
     return np.asarray(np.where(possible, terms, 0.0).sum(axis=0))
-
-
-def weighted_binomial_tail(weights: NDArray[np.float64], share: float, chance: float) -> float:
-    """Probability that the weights that are drawn sum to that share of all of them or more.
-
-    Weights are counted in hundredths of the largest one, those of many in larger parts.
-
-    Args:
-        weights: Each is drawn by itself; none is negative.
-        share: Share of their sum.
-        chance: Probability with which each is drawn.
-    """
-    num_parts = max(1, min(_PARTS_OF_WEIGHT, _PARTS_OF_SUM // len(weights)))
-    counts = np.rint(weights / weights.max() * num_parts).astype(np.int64)
-    of_sum = np.zeros(int(counts.sum()) + 1)
-    of_sum[0] = 1.0
-    for count in counts:
-        drawn = np.concatenate((np.zeros(count), of_sum[: len(of_sum) - count]))
-        of_sum = (1 - chance) * of_sum + chance * drawn
-    # A sum that rounding has taken below the share counts.
-    least = max(math.floor(share * counts.sum() - len(counts) / 2), 0)
-    return float(of_sum[least:].sum())
 
 
 _TINY = 1e-300

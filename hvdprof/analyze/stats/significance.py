@@ -1,11 +1,9 @@
-"""Whether the mean of correlated values is significantly above zero.
+"""Whether the mean of correlated values is significantly above zero, though their level drifts.
 
-Two tests, because each is weak where the other is strong. Student's t with the effective sample
-size (:func:`hvdprof.analyze.stats.uncertainty.mean_of`) has more power for small effects in many
-values, but little for a level that drifts within few values. The
-self-normalised statistic of I. N. Lobato, "Testing that a dependent process is uncorrelated",
+The self-normalised statistic of I. N. Lobato, "Testing that a dependent process is uncorrelated",
 Journal of the American Statistical Association 96 (2001), divides by the drift of the values
-instead of an estimate of their correlation.
+instead of an estimate of their correlation. Student's t with the effective sample size
+(:func:`hvdprof.analyze.stats.uncertainty.mean_of`) is weak where a level drifts within few values.
 """
 
 import math
@@ -13,36 +11,10 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from hvdprof.analyze.stats.distributions import student_quantile
-from hvdprof.analyze.stats.uncertainty import mean_of
-
 LEAST_VALUES = 16
 """Below this number, correlated values pass the self-normalised test too often."""
 
-LEVEL_OF_DRIFT_TEST = 1 / 3
-"""Share of the level for the self-normalised test: it adds few false alarms."""
-
 _ANGLES = (np.arange(2_000) + 0.5) / 2_000 * math.pi / 2
-
-
-def above_zero(values: NDArray[np.float64], level: float) -> bool:
-    """Whether the mean is significantly above 0.
-
-    Args:
-        values: Values in order of time.
-        level: Accepted probability of a false alarm for values with mean 0.
-    """
-    mean = mean_of(values)
-    if not mean.value > 0:
-        return False
-    degrees = mean.num_effective - 1
-    if degrees >= 1 and not math.isnan(mean.error):
-        quantile = student_quantile(degrees, 1 - level)
-        if mean.value > quantile * mean.error:
-            return True
-    if len(values) < LEAST_VALUES:
-        return False
-    return chance_of(self_normalised(values)) <= level * LEVEL_OF_DRIFT_TEST
 
 
 def self_normalised(values: NDArray[np.float64]) -> float:

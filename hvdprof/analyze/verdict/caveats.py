@@ -32,33 +32,22 @@ CARRIED = (
 
 
 def carried_caveats(analysis: RunAnalysis) -> tuple[Note, ...]:
-    """What limits a forecast, a comparison or a tuning that rests on a run, the gravest first.
-
-    The pauses are those of the size on which they cost most.
-    """
+    """What limits a forecast, a comparison or a tuning that rests on a run."""
     answer = analysis.verdict
-    cell = {"model": answer.model, "np": answer.np, "engine": answer.engine}
     notes = [note for note in analysis.warning_notes if note.code in CARRIED]
     if answer.is_too_busy:
-        load = cell_setting(analysis.run, cell).load
-        text = f"The machine was too busy to judge the run: {load.text}."
+        cell = {"model": answer.model, "np": answer.np, "engine": answer.engine}
+        busy = f"The machine was too busy to judge: {cell_setting(analysis.run, cell).load.text}."
         others = (note for note in notes if note.code != NoteCode.OTHER_LOAD)
-        notes = [Note(NoteCode.OTHER_LOAD, text), *others]
-    return (*notes, *_pauses(analysis.table(WATERFALL.name)))
-
-
-def _pauses(waterfall: pd.DataFrame) -> Iterator[Note]:
-    rows = waterfall[(waterfall["term"] == PAUSE).to_numpy(dtype=bool)]
-    if rows.empty:
-        return
-    row = rows.sort_values("share", ascending=False).to_dict("records")[0]
-    if row["share"] >= SMALLEST_COST:
-        name = cause_name(row)
-        text = (
-            f"{name[:1].upper()}{name[1:]} ({units.percent(row['share'])} of the step on "
-            f"{units.counted(int(row['np']), 'rank')}): step times contain these pauses."
-        )
-        yield Note(NoteCode.PAUSES, text)
+        notes = [Note(NoteCode.OTHER_LOAD, busy), *others]
+    waterfall = analysis.table(WATERFALL.name).sort_values("share", ascending=False)
+    for row in waterfall[(waterfall["term"] == PAUSE).to_numpy(dtype=bool)].to_dict("records")[:1]:
+        if row["share"] >= SMALLEST_COST:
+            name, share = cause_name(row), units.percent(row["share"])
+            where = f"{share} of the step on {units.counted(int(row['np']), 'rank')}"
+            text = f"{name[:1].upper()}{name[1:]} ({where}): step times contain these pauses."
+            notes.append(Note(NoteCode.PAUSES, text))
+    return tuple(notes)
 
 
 def with_caveats(

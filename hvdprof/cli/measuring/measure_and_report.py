@@ -4,13 +4,14 @@ Tested in ``tests/test_bench_end_to_end.py``.
 """
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 import typer
 
 from hvdprof import api
-from hvdprof.api.options import BenchOptions, RunOptions
+from hvdprof.api.options import BenchOptions, RunOptions, arguments_of
 from hvdprof.cli.measuring.command_options import CommandOptions
 from hvdprof.cli.measuring.given_options import given_options, is_given
 from hvdprof.cli.measuring.idle import wait_for_idle
@@ -27,9 +28,7 @@ from hvdprof.plain_text import printable
 
 if TYPE_CHECKING:
     from hvdprof.report.reporter import Reporter
-from dataclasses import replace
 
-from hvdprof.api.options import arguments_of
 
 _ALLOWED_WITH_RESUME = frozenset({"resume", "yes", "silent", "format", "dry_run", "net"})
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hvdprof.analyze.communication.overlap import overlap
+from hvdprof.analyze.communication.communication_tables import overlap
 from hvdprof.model.tables.run_tables import EVENTS, STEPS
 from hvdprof.model.tables.timeline_tables import EXECUTIONS
 

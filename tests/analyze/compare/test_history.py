@@ -1,9 +1,8 @@
 import numpy as np
 import pytest
 
-from hvdprof.analyze.compare.change_points import change_points
 from hvdprof.analyze.compare.comparison import ComparedSide
-from hvdprof.analyze.compare.history import history
+from hvdprof.analyze.compare.history import change_points, history
 from hvdprof.analyze.compare.sides import SideCell
 from hvdprof.analyze.stats.launch_spread import Spread
 from hvdprof.errors import UnreadableInputError

@@ -7,7 +7,7 @@ import pytest
 
 from hvdprof.analyze.predict.algorithm_rules import GLOO, OPEN_MPI_41
 from hvdprof.analyze.predict.collective_cost import Link, Topology
-from hvdprof.analyze.predict.cost_draws import CostDraws
+from hvdprof.analyze.predict.cost_draws import CostDraws, Pricing
 
 ALPHAS = np.array([1e3, 2e3, 3e3])
 BETAS = np.array([0.1, 0.2, 0.3])
@@ -36,33 +36,35 @@ def test_every_draw_has_its_rule_and_its_links() -> None:
         assert found[draw] == pytest.approx(expected, rel=1e-12)
 
 
+def _near(draws: CostDraws, cost_ns: float) -> list[float]:
+    """Measured over fitted times of the observations near a cost."""
+    (first,), (stop,) = draws.neighbours(np.array([cost_ns]))
+    return [float(factor) for factor in np.exp(draws.log_residuals[first:stop])]
+
+
 def test_scatter_comes_from_observations_of_similar_cost() -> None:
-    random = np.random.default_rng(0)
     # Cheap allreduces scatter by 2, expensive ones by 1.
     draws = _draws([np.log(2.0)] * 50 + [0.0] * 50, [1e3] * 50 + [1e6] * 50)
-    assert draws.scattered(np.full((4, 5), 1e3), random) == pytest.approx(np.full((4, 5), 2e3))
-    assert draws.scattered(np.full((4, 5), 1e6), random) == pytest.approx(np.full((4, 5), 1e6))
+    assert _near(draws, 1e3) == pytest.approx([2.0] * 40)
+    assert _near(draws, 1e6) == pytest.approx([1.0] * 40)
 
 
 def test_scatter_of_few_expensive_allreduces_is_not_that_of_cheap_ones() -> None:
-    random = np.random.default_rng(0)
     draws = _draws([np.log(2.0)] * 50 + [0.0] * 5, [1e3] * 50 + [1e6] * 5)
-    for cost in (1e6, 1e9):
-        costs = np.full((4, 5), cost)
-        assert np.array_equal(draws.scattered(costs, random), costs)
+    assert _near(draws, 1e6) == [1.0] * 5
+    assert _near(draws, 1e9) == []
 
 
 def test_without_observations_there_is_no_scatter() -> None:
-    costs = np.array([[1.0, 2.0]])
-    assert np.array_equal(_draws([], []).scattered(costs, np.random.default_rng(0)), costs)
+    assert _near(_draws([], []), 1e6) == []
 
 
 def test_each_draw_may_have_a_payload_and_a_burst_of_its_own() -> None:
     plain = _draws([], [])
     draws = replace(plain, inter=replace(plain.inter, burst_bytes=np.array([0.0, 1e4, 1e5])))
     payloads = np.array([1e5, 1e6, 1e7])
-    found = draws.cost_of_draws_ns(Topology(8, 4), payloads)
+    found = Pricing(draws, Topology(8, 4), 1).cost_ns(payloads)
     table = draws.cost_ns(Topology(8, 4), payloads)
     assert found == pytest.approx(np.diag(table), rel=1e-12)
     assert np.all(np.diag(plain.cost_ns(Topology(8, 4), payloads))[1:] > found[1:])
-    assert not draws.cost_of_draws_ns(Topology(1, 1), payloads).any()
+    assert not Pricing(draws, Topology(1, 1), 1).cost_ns(payloads).any()

@@ -1,7 +1,6 @@
 import math
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -14,7 +13,6 @@ from hvdprof.analyze.stats.distributions import (
     normal_quantile,
     student_below,
     student_quantile,
-    weighted_binomial_tail,
 )
 
 
@@ -70,37 +68,3 @@ def test_reading_a_timeline_imports_neither_scipy_nor_the_analysis_of_runs() -> 
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert not {"scipy", "hvdprof.analyze.pipeline"} & set(done.stdout.split())
-
-
-@pytest.mark.parametrize(("num", "count", "chance"), [(8, 7, 0.5), (20, 9, 0.25), (5, 5, 0.125)])
-def test_equal_weights_are_drawn_as_often_as_successes(num: int, count: int, chance: float) -> None:
-    expected = float(binomial_tail(np.array(count), num, chance))
-
-    found = weighted_binomial_tail(np.full(num, 3.0), count / num, chance)
-
-    assert found == pytest.approx(expected)
-
-
-@pytest.mark.heavy
-def test_thousands_of_weights_take_no_time() -> None:
-    begin_s = time.process_time()
-
-    assert weighted_binomial_tail(np.full(5_000, 2.0), 0.8, 0.5) < 1e-9
-    assert time.process_time() - begin_s < 2
-
-
-def test_a_weight_that_is_most_of_the_sum_decides() -> None:
-    weights = np.array([90.0, 5.0, 5.0])
-
-    assert weighted_binomial_tail(weights, 0.85, 0.5) == pytest.approx(0.5)
-    assert weighted_binomial_tail(weights, 0.0, 0.5) == pytest.approx(1.0)
-
-
-def test_drawn_weights_are_those_of_a_simulation() -> None:
-    rng = np.random.default_rng(3)
-    weights = rng.exponential(size=15)
-    drawn = (rng.random((200_000, 15)) < 0.4) @ weights / weights.sum()
-
-    assert weighted_binomial_tail(weights, 0.6, 0.4) == pytest.approx(
-        (drawn >= 0.6).mean(), abs=0.03
-    )

@@ -174,4 +174,4 @@ def test_a_machine_that_is_too_busy_is_said_once():
     )
 
     assert found.code is NoteCode.OTHER_LOAD
-    assert found.text.startswith("The machine was too busy to judge the run: ")
+    assert found.text.startswith("The machine was too busy to judge: ")

@@ -19,8 +19,7 @@ from hvdprof.report.comparison.comparison_ci import (
     render_comparison_junit,
 )
 from hvdprof.report.comparison.comparison_csv import render_comparison_csv
-from hvdprof.report.comparison.comparison_formats import RENDERERS, SUFFIXES
-from hvdprof.report.comparison.comparison_json import render_comparison_json
+from hvdprof.report.comparison.comparison_formats import RENDERERS, SUFFIXES, render_comparison_json
 from hvdprof.report.comparison.comparison_markdown import render_comparison_markdown
 from hvdprof.report.comparison.comparison_terminal import render_comparison
 from hvdprof.report.format_names import ComparisonFormat
