@@ -135,12 +135,14 @@ class Rules:
         is_forced: Whether runs and cells that are not comparable are compared nevertheless.
         level: Accepted probability of a wrong outcome, one-sided; lower where it is looked several
             times.
+        is_paired: Whether the launches of both were interleaved.
     """
 
     margin: float = DEFAULT_MARGIN
     conditions: tuple[Condition, ...] = ()
     is_forced: bool = False
     level: float = DEFAULT_LEVEL
+    is_paired: bool = False
 
     @property
     def confidence(self) -> float:

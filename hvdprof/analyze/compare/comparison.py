@@ -166,9 +166,10 @@ def side_name(side: ComparedSide) -> SideName:
 
 
 def _with_level_of_looks(side: ComparedSide, rules: Rules) -> Rules:
-    """The rules at the level of each look of the measurement, which was ended by looks."""
+    """The rules of pairs, at the level of each look of the measurement that ended it."""
     repeats = side.manifest.settings.get("repeats") if side.manifest is not None else None
-    return replace(rules, level=min(rules.level, look_level(repeats))) if repeats else rules
+    level = min(rules.level, look_level(repeats)) if repeats else rules.level
+    return replace(rules, level=level, is_paired=True)
 
 
 def _differences(

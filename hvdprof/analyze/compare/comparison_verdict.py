@@ -82,7 +82,7 @@ def _caveats(
     if left_out:
         names = ", ".join(dict.fromkeys(cell_label(row) for row in left_out))
         yield f"Not compared: {names} ({left_out[0]['reason']})."
-    if not any(row["paired"] for row in rows):
+    if not rules.is_paired:
         yield from _of_machine(rows, metric)
     fewest = min(min(row["num_first"], row["num_second"]) for row in rows)
     if 1 < fewest < FEW_LAUNCHES:

@@ -111,6 +111,19 @@ def test_noise_is_inconclusive_and_says_how_many_launches_would_decide(tmp_path)
 
 
 @pytest.mark.heavy
+def test_launches_by_turns_are_not_said_to_follow_each_other_where_there_is_one_pair(tmp_path):
+    pair = [
+        analysis_of(tmp_path / name, sweep({2: 12.0})[:1], paired_by="x") for name in ("a", "b")
+    ]
+
+    assert "one after the other" not in compare_analyses(*pair).caveat
+    assert (
+        "one after the other"
+        in compare_analyses(pair[0], analysis_of(tmp_path / "c", sweep({2: 12.0})[:1])).caveat
+    )
+
+
+@pytest.mark.heavy
 def test_caveats_of_each_run_stand_in_the_comparison_with_its_name(tmp_path):
     busy = [replace(one, other_cpu_cores=0.4) for one in sweep({0: 10.0, 2: 12.0})]
     found = compare_analyses(*runs(tmp_path, sweep({0: 10.0, 2: 12.0}), busy))
