@@ -167,37 +167,19 @@ def scaling_of_files(paths: Paths, *, progress: ProgressCallback | None = None) 
     Raises:
         UnreadableInputError: No series of throughputs in them has two sizes.
     """
-    from hvdprof.analyze.scaling.iteration_series import (
-        estimates_of,
-        iteration_series,
-        notes_on,
-    )
-    from hvdprof.analyze.scaling.scaling_verdict import scaling_verdicts
-    from hvdprof.analyze.scaling.throughput_scaling import throughput_scaling
-    from hvdprof.model.notes import texts
-    from hvdprof.model.standalone_files import ScalingOfText
+    from hvdprof.analyze.files.joint_verdict import scaling_of_run
     from hvdprof.model.tables.log_tables import THROUGHPUT
-    from hvdprof.model.tables.printed_tables import TRAINING_ITERATIONS
 
     run = load_run(paths, progress=progress)
-    throughput = run.table(THROUGHPUT.name)
-    sizes = throughput.groupby("series", observed=True)["np"].nunique()
-    several = [str(name) for name in sizes[sizes > 1].index]
-    if not several:
-        found = ", ".join(f"np={size}" for size in sorted(set(throughput["np"])))
+    found = scaling_of_run(run)
+    if found.scaling.empty:
+        sizes = ", ".join(f"np={size}" for size in sorted(set(run.table(THROUGHPUT.name)["np"])))
         raise UnreadableInputError(
-            f"Throughputs at two rank counts or more are needed; found {found or 'none'}.",
+            f"Throughputs at two rank counts or more are needed; found {sizes or 'none'}.",
             hint="Give the logs of several rank counts together. Logs of Megatron and NeMo need "
             "iteration lines, the world size and the global batch size.",
         )
-    logs = iteration_series(run.table(TRAINING_ITERATIONS.name))
-    chosen = throughput[throughput["series"].astype(str).isin(several)]
-    scaling = throughput_scaling(chosen, repeats=True, logs=estimates_of(logs))
-    notes = (
-        *texts(run.notes),
-        *notes_on({name: logs[name] for name in logs if name in set(chosen["file"])}),
-    )
-    return ScalingOfText(scaling, scaling_verdicts(scaling), notes)
+    return found
 
 
 def small_text(path: Path) -> str:

@@ -18,6 +18,7 @@ class FilesAnalysis(DerivedTables):
     """Finished pages and tables of standalone files; everything after it only formats.
 
     ``derived`` holds tables computed from those of the run, by name; each is an attribute too.
+    ``verdicts`` is what several files say together, each file apart stands in ``files``.
     """
 
     findings = TableAttribute()
@@ -26,6 +27,7 @@ class FilesAnalysis(DerivedTables):
     files: tuple[FilePage, ...]
     throughput_scaling: pd.DataFrame = field(default_factory=THROUGHPUT_SCALING.empty)
     derived: dict[str, pd.DataFrame] = field(default_factory=dict)
+    verdicts: tuple[FileVerdict, ...] = ()
 
     @property
     def row_counts(self) -> dict[str, int]:

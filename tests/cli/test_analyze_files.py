@@ -66,12 +66,14 @@ def test_a_throughput_table_has_the_verdict_of_scaling(tmp_path: Path) -> None:
 
 
 @pytest.mark.heavy
-def test_a_table_of_several_series_names_the_command(tmp_path: Path) -> None:
+def test_a_table_of_several_series_has_their_verdicts_and_range(tmp_path: Path) -> None:
     table = tmp_path / "t.csv"
     table.write_text("model,np,samples/s\na,1,100\na,2,180\nb,1,10\nb,2,19\n")
     found = json.loads(invoke("analyze", table, "--format", "json").stdout)
+    stated = json.loads(invoke("scaling", table, "--format", "json").stdout)
+    assert found["verdicts"] == stated["verdicts"]
     assert found["files"][0]["verdict"] == (
-        f"2 series; `hvdprof scaling {table}` states the verdict on each."
+        "2 series: 90.0 % to 95.0 % scaling efficiency on the largest rank count of each."
     )
 
 

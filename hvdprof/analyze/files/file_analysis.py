@@ -3,14 +3,14 @@
 Tested in ``tests/cli/test_analyze_files.py``.
 """
 
-from collections.abc import Callable, Iterable
-from pathlib import Path
+from collections.abc import Callable, Iterable, Sequence
 
 import pandas as pd
 
 from hvdprof.analyze.communication.communication_tables import communication_tables
 from hvdprof.analyze.files.inspector_pages import INSPECTOR, inspector_pages
-from hvdprof.analyze.files.log_facts import BY_TABLE, recording_facts, recording_unanswered
+from hvdprof.analyze.files.joint_verdict import joint_verdicts, table_of_throughputs
+from hvdprof.analyze.files.log_facts import BY_TABLE
 from hvdprof.analyze.files.log_verdict import (
     allreduce_bench_verdict,
     log_verdict,
@@ -18,9 +18,22 @@ from hvdprof.analyze.files.log_verdict import (
 )
 from hvdprof.analyze.files.nccl_facts import job_join_facts, nccl_facts
 from hvdprof.analyze.files.nsys_report import nsys_calls_unanswered, nsys_unanswered, nsys_verdict
+from hvdprof.analyze.files.quiet_verdict import (
+    autotune_verdict,
+    horovod_log_verdict,
+    incident_verdict,
+    nccl_verdict,
+)
 from hvdprof.analyze.files.ras_report import ras_facts, ras_verdict
 from hvdprof.analyze.files.rate_report import rates_verdict, throughput_verdict
-from hvdprof.analyze.files.set_pages import FLIGHT_RECORDER, dump_pages, is_used_trace, trace_pages
+from hvdprof.analyze.files.set_pages import (
+    FLIGHT_RECORDER,
+    RECORDER,
+    dump_pages,
+    is_used_trace,
+    recording_pages,
+    trace_pages,
+)
 from hvdprof.analyze.files.steady_steps import steady_steps
 from hvdprof.analyze.files.timeline_facts import timeline_facts, timeline_unanswered
 from hvdprof.analyze.files.timeline_sums import (
@@ -37,19 +50,20 @@ from hvdprof.analyze.files.training_log_report import (
     iterations_unanswered,
     training_verdict,
 )
-from hvdprof.analyze.findings.finding import by_severity
+from hvdprof.analyze.findings.finding import by_severity, each_once
 from hvdprof.analyze.findings.log_findings import log_findings
 from hvdprof.analyze.findings.nccl_findings import findings_of_jobs
-from hvdprof.analyze.nccl_join.nccl_job_join import JobJoins, join_jobs
-from hvdprof.analyze.scaling.iteration_series import estimates_of, iteration_series
-from hvdprof.analyze.scaling.throughput_scaling import throughput_scaling
+from hvdprof.analyze.nccl_join.nccl_job_join import JobJoins, joins_of
 from hvdprof.model.file_page import Fact, FilePage, FileVerdict, Unanswered
 from hvdprof.model.frame_row import FrameRow
+from hvdprof.model.nccl_recording import NcclRecording
 from hvdprof.model.run import Run
 from hvdprof.model.standalone_files import FilesAnalysis
 from hvdprof.model.tables.finding_tables import FINDINGS
 from hvdprof.model.tables.log_tables import (
+    AUTOTUNE,
     FILES,
+    HOROVOD_LOG,
     INCIDENTS,
     PRINTED_RATES,
     STALLS,
@@ -78,8 +92,8 @@ from hvdprof.model.tables.timeline_tables import (
 )
 from hvdprof.model.tables.waiting_tables import COLLECTIVE_ARRIVALS
 
-_RECORDER = "recorder file"
-_TOGETHER = (_RECORDER, FLIGHT_RECORDER, INSPECTOR)
+_NCCL_LOG = "NCCL log"
+_TOGETHER = (RECORDER, FLIGHT_RECORDER, INSPECTOR)
 _OF_RAS = (COLLECTIVE_PROGRESS.name, RAS_STATEMENTS.name)
 _VERDICTS: tuple[tuple[tuple[str, ...], Callable[..., FileVerdict]], ...] = (
     ((NCCL_TEST_RUNS.name, NCCL_TESTS.name), nccl_tests_verdict),
@@ -88,6 +102,11 @@ _VERDICTS: tuple[tuple[tuple[str, ...], Callable[..., FileVerdict]], ...] = (
     ((NSYS_GPUS.name,), nsys_verdict),
     ((COMMS_LOG.name,), comms_verdict),
     ((TRAINING_ITERATIONS.name, RANK_TIMERS.name, STRAGGLER_REPORTS.name), training_verdict),
+    ((THROUGHPUT.name,), throughput_verdict),
+    ((PRINTED_RATES.name,), rates_verdict),
+    ((AUTOTUNE.name,), autotune_verdict),
+    ((INCIDENTS.name,), incident_verdict),
+    ((HOROVOD_LOG.name,), horovod_log_verdict),
 )
 """The first sentence that the rows of a file give is its verdict."""
 _UNANSWERED: tuple[tuple[str, Callable[[pd.DataFrame], tuple[Unanswered, ...]]], ...] = (
@@ -104,22 +123,16 @@ def analyze_files(run: Run) -> FilesAnalysis:
 
     The tables on communication are left out where a timeline is in the cache: they are as large.
     """
-    joins = _joined_calls(run)
-    findings, of_logs = findings_of_jobs(run.nccl), log_findings(run)
-    if len(of_logs):
-        findings = by_severity(of_logs, findings)
+    joins = joins_of(run)
+    findings = by_severity(log_findings(run), findings_of_jobs(run.nccl))
     pages = [
         *file_pages(run, findings, joins),
-        *_recordings(
-            run,
-            [row for row in run.table(FILES.name).to_dict("records") if row["kind"] == _RECORDER],
-        ),
+        *recording_pages(run),
     ]
-    logs = estimates_of(iteration_series(run.table(TRAINING_ITERATIONS.name)))
-    scaling = throughput_scaling(run.table(THROUGHPUT.name), logs=logs)
+    scaling = table_of_throughputs(run)
     derived = {
         THROUGHPUT_SCALING.name: scaling,
-        FINDINGS.name: findings,
+        FINDINGS.name: each_once(findings),
         NCCL_JOINED_CALLS.name: joins.pairs,
     }
     if not run.cached:
@@ -129,6 +142,7 @@ def analyze_files(run: Run) -> FilesAnalysis:
         _gravest_first(pages, findings),
         scaling,
         {name: frame for name, frame in derived.items() if len(frame)},
+        joint_verdicts(run),
     )
 
 
@@ -146,14 +160,30 @@ def file_pages(
     known = joins or JobJoins(NCCL_JOINED_CALLS.empty(), {})
     pages = [
         # Searching all tables for a file costs milliseconds; most files of a folder hold nothing.
-        _page(run, row, known, findings) if row["num_rows"] else _empty_page(row)
-        for row in files
-        if not (is_used_trace(row) or (row["kind"] in _TOGETHER and row["num_rows"]))
+        _page(run, members, known, findings) if members[0]["num_rows"] else _empty_page(members[0])
+        for members in _by_page(run, files)
     ]
     pages += trace_pages(run, [row for row in files if is_used_trace(row)])
     pages += dump_pages(run, [row for row in files if row["kind"] == FLIGHT_RECORDER])
     pages += inspector_pages(run, [row for row in files if row["kind"] == INSPECTOR])
     return _gravest_first(pages, findings)
+
+
+def _by_page(run: Run, files: Sequence[FrameRow]) -> list[list[FrameRow]]:
+    """The files that have a page here; NCCL logs of one job share one, since they say the same."""
+    groups: dict[object, list[FrameRow]] = {}
+    for row in files:
+        if is_used_trace(row) or (row["kind"] in _TOGETHER and row["num_rows"]):
+            continue
+        key: object = row["file"]
+        if row["kind"] == _NCCL_LOG and row["num_rows"]:
+            key = next((job for job, own in enumerate(run.nccl) if _is_of(own, row["file"])), key)
+        groups.setdefault(key, []).append(row)
+    return list(groups.values())
+
+
+def _is_of(recording: NcclRecording, file: object) -> bool:
+    return bool((recording.line_kinds["file"] == file).any())
 
 
 def _gravest_first(pages: Iterable[FilePage], findings: pd.DataFrame) -> tuple[FilePage, ...]:
@@ -166,23 +196,27 @@ def _gravest_first(pages: Iterable[FilePage], findings: pd.DataFrame) -> tuple[F
     )
 
 
-def _page(run: Run, row: FrameRow, joins: JobJoins, findings: pd.DataFrame) -> FilePage:
+def _page(
+    run: Run, members: Sequence[FrameRow], joins: JobJoins, findings: pd.DataFrame
+) -> FilePage:
+    row, number = members[0], len(members)
     file = str(row["file"])
+    own = findings[findings["file"].isin([member["file"] for member in members]).to_numpy()]
     facts, unanswered, verdict = _of_timeline(run, file)
     if not verdict.sentence:
         stalls, incidents = (_of_file(run, name, file) for name in (STALLS.name, INCIDENTS.name))
-        verdict = log_verdict(findings[findings["file"] == file], stalls, incidents)
+        verdict = log_verdict(own, stalls, incidents)
     for names, of_rows in _VERDICTS:
         if not verdict.sentence:
             verdict = of_rows(*(_of_file(run, name, file) for name in names))
-    if not verdict.sentence:
-        verdict = throughput_verdict(_of_file(run, THROUGHPUT.name, file), file)
-    if not verdict.sentence:
-        verdict = rates_verdict(_of_file(run, PRINTED_RATES.name, file))
+    of_nccl = (recording for recording in run.nccl if _is_of(recording, file))
+    if not verdict.sentence and (recording := next(of_nccl, None)):
+        verdict = nccl_verdict(recording, own)
+    more = f" and {number - 1} more" if number > 1 else ""
     return FilePage(
-        file=file,
-        kind=str(row["kind"]),
-        size_bytes=int(row["size_bytes"]),
+        file=f"{file}{more}",
+        kind=str(row["kind"]) if number == 1 else f"{number} {row['kind']}s",
+        size_bytes=sum(int(member["size_bytes"]) for member in members),
         facts=(*facts, *_facts_of_logs(run, file, joins)),
         unanswered=(*unanswered, *_unanswered_by_logs(run, file)),
         verdict=verdict.sentence,
@@ -238,13 +272,6 @@ def _sums(run: Run, file: str, size: int | None) -> TimelineSums:
     return sums
 
 
-def _joined_calls(run: Run) -> JobJoins:
-    """NCCL's calls with the executions of the timelines that were given beside its logs."""
-    if not any(len(job.calls) for job in run.nccl) or run.table(TIMELINES.name).empty:
-        return JobJoins(NCCL_JOINED_CALLS.empty(), {})
-    return join_jobs(run.nccl, run.events, run.table(TENSOR_USES.name))
-
-
 def _facts_of_logs(run: Run, file: str, joins: JobJoins) -> list[Fact]:
     facts: list[Fact] = []
     for name, describe in BY_TABLE:
@@ -253,7 +280,7 @@ def _facts_of_logs(run: Run, file: str, joins: JobJoins) -> list[Fact]:
             facts += describe(rows)
     facts += ras_facts(*(_of_file(run, name, file) for name in _OF_RAS))
     for job, recording in enumerate(run.nccl):
-        if (recording.line_kinds["file"] == file).any():
+        if _is_of(recording, file):
             facts += nccl_facts(recording)
             facts += job_join_facts(joins.by_job[job]) if job in joins.by_job else []
     return facts
@@ -269,21 +296,3 @@ def _rows_of_file(run: Run, table: str, file: str) -> pd.DataFrame:
     """Rows of a table of timelines, whose pass is the file."""
     frame = run.table(table)
     return frame[frame["pass_id"] == file]
-
-
-def _recordings(run: Run, files: list[dict[object, object]]) -> list[FilePage]:
-    pages = []
-    for launch in run.ranks["pass_id"].unique():
-        steps = run.steps[run.steps["pass_id"] == launch]
-        ranks = run.ranks[run.ranks["pass_id"] == launch]
-        members = [row for row in files if str(Path(str(row["file"])).parent) == str(launch)]
-        pages.append(
-            FilePage(
-                file=str(members[0]["file"]) if len(members) == 1 else str(launch),
-                kind=f"{len(members)} recorder files" if len(members) != 1 else _RECORDER,
-                size_bytes=sum(int(str(row["size_bytes"])) for row in members),
-                facts=tuple(recording_facts(steps, ranks)),
-                unanswered=(recording_unanswered(ranks),),
-            )
-        )
-    return pages

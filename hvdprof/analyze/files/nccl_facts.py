@@ -3,12 +3,24 @@
 import pandas as pd
 
 from hvdprof import units
+from hvdprof.analyze.findings.nccl_rules.nccl_rule import HARMLESS
 from hvdprof.analyze.nccl_join.nccl_call_join import CallJoin
 from hvdprof.analyze.nccl_join.nccl_job_join import JobJoin
 from hvdprof.model.file_page import Fact
 from hvdprof.model.nccl_recording import NcclRecording
 
 _MOST_NAMES = 6
+_NETWORKS = {"Socket": "TCP"}
+_INSIDE = {"P2P": "peer access", "SHM": "shared memory"}
+_KINDS = {
+    "warning": "warning",
+    "retry": "retried connection",
+    "trail": "passed-on error",
+    "completion": "failed work request",
+    "watchdog": "watchdog line",
+    "failure": "reported error",
+    "died": "ended process",
+}
 
 
 def nccl_facts(recording: NcclRecording) -> list[Fact]:
@@ -23,11 +35,11 @@ def nccl_facts(recording: NcclRecording) -> list[Fact]:
         Fact("num_nccl_ranks", "of ranks seen, all communicators", len(ranks)),
     ]
     return [
-        Fact("nccl_versions", "NCCL", _named(recording.versions["version"])),
+        Fact("nccl_versions", "NCCL", versions_named(recording)),
         *(of_ranks if len(communicators) else ()),
         Fact("transports", "transports", _counted(recording.connections["transport"])),
         Fact("num_calls", "collective calls", len(recording.calls)),
-        Fact("num_problems", "warnings and errors", int(recording.problems["count"].sum())),
+        *_problem_facts(recording),
         Fact("num_nccl_lines", "NCCL lines", int(lines["count"].sum())),
         Fact(
             "num_not_understood",
@@ -35,6 +47,63 @@ def nccl_facts(recording: NcclRecording) -> list[Fact]:
             int(lines.loc[~lines["understood"], "count"].sum()),
         ),
     ]
+
+
+def versions_named(recording: NcclRecording) -> str | None:
+    """The versions of NCCL in the logs of a job."""
+    return _named(recording.versions["version"])
+
+
+def network_name(recording: NcclRecording) -> str:
+    """Over what ranks exchange data: between hosts where a connection shows it, else within one.
+
+    ``InfiniBand with GPUDirect``, ``TCP``, ``peer access``; empty without a connection.
+    """
+    outside = recording.connections[(recording.connections["transport"] == "NET").to_numpy()]
+    if outside.empty:
+        inside = (recording.connections["transport"].astype(str)).map(_INSIDE).dropna()
+        return " and ".join(dict.fromkeys(inside))
+    names = [
+        _fabric(recording) if name == "IB" else _NETWORKS.get(name, name)
+        for name in dict.fromkeys(map(str, outside["network"]))
+    ]
+    used = outside["gpudirect"]
+    how = "with" if used.all() else "partly with" if used.any() else "without"
+    is_rdma = any(name != _NETWORKS["Socket"] for name in names)
+    return " and ".join(filter(None, names)) + (f" {how} GPUDirect" if is_rdma else "")
+
+
+def _fabric(recording: NcclRecording) -> str:
+    """What NCCL's NET/IB is, by the links and the names of the devices."""
+    nics = recording.nics[(recording.nics["network"] == "IB").to_numpy()]
+    if nics["name"].astype(str).str.startswith("hfi").any():
+        return "Omni-Path"
+    links = {str(link) for link in nics["link"] if str(link)}
+    return {"IB": "InfiniBand", "RoCE": "RoCE"}.get("".join(links), "InfiniBand or RoCE")
+
+
+def grave_problems(recording: NcclRecording) -> pd.DataFrame:
+    """The warnings and errors of NCCL without those that healthy jobs print, too."""
+    problems = recording.problems
+    return problems[~problems["text"].astype(str).str.contains(HARMLESS).to_numpy(dtype=bool)]
+
+
+def _problem_facts(recording: NcclRecording) -> list[Fact]:
+    """How many lines NCCL prints as trouble, of which kind, and those that mean none by itself."""
+    problems, grave = recording.problems, grave_problems(recording)
+    number = int(grave["count"].sum())
+    kinds = grave.groupby(grave["kind"].astype(str), sort=False)["count"].sum()
+    listed = ", ".join(
+        units.counted(int(value), _KINDS[str(kind)]) for kind, value in kinds.items()
+    )
+    facts = [Fact("num_problems", "warnings and errors", number, text=listed or units.count(0))]
+    harmless = problems.drop(grave.index)
+    if len(harmless):
+        first = str(harmless.sort_values("count", ascending=False, kind="stable")["text"].iloc[0])
+        count = int(harmless["count"].sum())
+        text = f"{units.count(count)}, such as: {first}"
+        facts.append(Fact("num_harmless", "printed by healthy jobs too", count, text=text))
+    return facts
 
 
 def _communicators(communicators: pd.DataFrame) -> str:

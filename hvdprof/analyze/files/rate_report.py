@@ -59,12 +59,13 @@ def rates_verdict(rows: pd.DataFrame) -> FileVerdict:
     return FileVerdict(f"{''.join(parts)}.", " ".join(caveats), gravity)
 
 
-def throughput_verdict(rows: pd.DataFrame, file: str) -> FileVerdict:
+def throughput_verdict(rows: pd.DataFrame) -> FileVerdict:
     """The verdict on a table of throughputs, as ``hvdprof scaling`` gives it for one series.
+
+    Of several series, the range of their efficiencies.
 
     Args:
         rows: Rows of THROUGHPUT of one file.
-        file: Its name.
     """
     comparable = [
         members
@@ -77,8 +78,11 @@ def throughput_verdict(rows: pd.DataFrame, file: str) -> FileVerdict:
         return FileVerdict("")
     caveat = contradicted_speedups(comparable)
     if len(comparable) > 1:
-        sentence = f"{len(comparable)} series; `hvdprof scaling {file}` states the verdict on each."
-        return FileVerdict(sentence, caveat)
+        scaled = throughput_scaling(pd.concat(comparable), repeats=True)
+        reached = scaled.groupby("series", observed=True)["efficiency"].last()
+        ends = " to ".join(units.percent(end) for end in (reached.min(), reached.max()))
+        lead = f"{len(comparable)} series: {ends} scaling efficiency"
+        return FileVerdict(f"{lead} on the largest rank count of each.", caveat)
     verdict = scaling_verdicts(throughput_scaling(comparable[0], repeats=True))[0]
     return FileVerdict(verdict.sentence, " ".join(filter(None, (verdict.caveat, caveat))))
 

@@ -1,6 +1,7 @@
-"""The pages of files that only speak together: Flight Recorder dumps of a job, and traces."""
+"""The pages of files that only speak together: dumps, traces and recordings of a job."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import pandas as pd
 
@@ -12,15 +13,18 @@ from hvdprof.analyze.files.hang_verdict import (
     progress_hang,
 )
 from hvdprof.analyze.files.last_to_submit import last_to_submit_facts, last_to_submit_verdict
+from hvdprof.analyze.files.log_facts import recording_facts, recording_unanswered
 from hvdprof.analyze.files.next_recording import torch_recording_command
 from hvdprof.model.file_page import PROFILER_TRACE, Fact, FilePage, FileVerdict, Gravity, Unanswered
 from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import Run
 from hvdprof.model.step_parts import PART_NAMES, RECORDED_PARTS
+from hvdprof.model.tables.log_tables import FILES
 from hvdprof.model.tables.rank_collective_tables import COLLECTIVE_PROGRESS, RANK_COLLECTIVES
 from hvdprof.rank_names import ranks_listed, ranks_named
 
 FLIGHT_RECORDER = "PyTorch Flight Recorder dump"
+RECORDER = "recorder file"
 
 
 def dump_pages(run: Run, files: list[FrameRow]) -> list[FilePage]:
@@ -162,3 +166,42 @@ def _part_facts(steps: pd.DataFrame) -> list[Fact]:
         if mean > 0
     ]
     return [Fact("step_parts", "mean step of a rank", length, "ns", "\n".join(lines))]
+
+
+def recording_pages(run: Run) -> list[FilePage]:
+    """A page for each launch whose recorder files were given."""
+    rows = run.table(FILES.name).to_dict("records")
+    files = [row for row in rows if row["kind"] == RECORDER]
+    pages = []
+    for launch in run.ranks["pass_id"].unique():
+        steps = run.steps[run.steps["pass_id"] == launch]
+        ranks = run.ranks[run.ranks["pass_id"] == launch]
+        members = [row for row in files if str(Path(str(row["file"])).parent) == str(launch)]
+        facts = recording_facts(steps, ranks)
+        pages.append(
+            FilePage(
+                file=str(members[0]["file"]) if len(members) == 1 else str(launch),
+                kind=f"{len(members)} recorder files" if len(members) != 1 else RECORDER,
+                size_bytes=sum(int(row["size_bytes"]) for row in members),
+                facts=tuple(facts),
+                unanswered=(recording_unanswered(ranks),),
+                verdict=_recorded({fact.name: fact.value for fact in facts}),
+            )
+        )
+    return pages
+
+
+def _recorded(facts: Mapping[str, object]) -> str:
+    """The length of a step and its blocked part, or that no step was recorded."""
+    steps, ranks = (units.count(float(str(facts[name]))) for name in ("num_steps", "num_ranks"))
+    place = f"{ranks} rank{'' if ranks == '1' else 's'}"
+    if facts["step_median_ns"] is None:
+        return f"No steady step of {place} in these files."
+    length = units.milliseconds(float(str(facts["step_median_ns"])))
+    share = facts["blocked_share"]
+    blocked = (
+        ""
+        if share is None
+        else f", {units.percent(float(str(share)))} of it blocked in collectives"
+    )
+    return f"{length} per step (median of {steps} steps on {place}){blocked}."

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 
 import pandas as pd
 
+from hvdprof import units
 from hvdprof.analyze.findings.advice import Advice
 from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.model.job_losses import share_of_job
@@ -71,6 +72,22 @@ def by_severity(*frames: pd.DataFrame) -> pd.DataFrame:
     rows = [row for frame in frames for row in frame.to_dict("records")]
     rows.sort(key=lambda row: SEVERITIES.index(row["severity"]))
     return FINDINGS.frame([{str(name): row[name] for name in row} for row in rows])
+
+
+def each_once(findings: pd.DataFrame) -> pd.DataFrame:
+    """Rows of FINDINGS with those that several files repeat as one, which counts the files."""
+    same = ["id", "severity", "title", "evidence", "action"]
+    files = findings.groupby(same, sort=False, observed=True, dropna=False)["file"]
+    numbers = files.transform("nunique")
+    counted = findings.assign(
+        evidence=[
+            f"{text} {units.counted(number - 1, 'more file')} show{'s' * (number == 2)} the same."
+            if number > 1
+            else text
+            for text, number in zip(findings["evidence"], numbers, strict=True)
+        ]
+    )
+    return FINDINGS.frame(counted[~findings.duplicated(same).to_numpy()])
 
 
 def severity_of_cost(share: float) -> str:

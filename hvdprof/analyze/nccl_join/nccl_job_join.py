@@ -9,7 +9,9 @@ import pandas as pd
 
 from hvdprof.analyze.nccl_join.nccl_call_join import CallJoin, Pairing
 from hvdprof.model.nccl_recording import NcclRecording
+from hvdprof.model.run import Run
 from hvdprof.model.tables.nccl_call_tables import NCCL_JOINED_CALLS
+from hvdprof.model.tables.timeline_tables import TENSOR_USES, TIMELINES
 
 _LEAST_SHARE = 0.5
 
@@ -36,6 +38,13 @@ class JobJoins:
 
     pairs: pd.DataFrame
     by_job: Mapping[int, JobJoin]
+
+
+def joins_of(run: Run) -> JobJoins:
+    """NCCL's calls with the executions of the timelines that were given beside its logs."""
+    if not any(len(job.calls) for job in run.nccl) or run.table(TIMELINES.name).empty:
+        return JobJoins(NCCL_JOINED_CALLS.empty(), {})
+    return join_jobs(run.nccl, run.events, run.table(TENSOR_USES.name))
 
 
 def join_jobs(jobs: Sequence[NcclRecording], events: pd.DataFrame, uses: pd.DataFrame) -> JobJoins:

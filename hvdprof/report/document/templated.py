@@ -75,7 +75,10 @@ def fill_files(template: str, found: FilesAnalysis, *, is_html: bool) -> str:
         _environment(is_html=is_html)
         .get_template(template)
         .render(
-            headline=files[0].verdict or files[0].file,
+            headline=next((each.sentence for each in found.verdicts), "")
+            or files[0].verdict
+            or files[0].file,
+            verdicts=found.verdicts,
             files=files,
             not_in_file=NOT_IN_FILE,
             bandwidths=shape_nccl_tests(

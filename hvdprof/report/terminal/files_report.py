@@ -1,6 +1,6 @@
 """The analysis of standalone files, in a terminal and as one JSON object."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
 
@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from hvdprof import units
+from hvdprof.model.file_page import Gravity
 from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.notes import texts
 from hvdprof.model.standalone_files import FilesAnalysis
@@ -20,7 +21,7 @@ from hvdprof.report.plain_console import report_console
 from hvdprof.report.terminal.bandwidth_section import print_nccl_tests
 from hvdprof.report.terminal.file_page import page_json, print_page
 from hvdprof.report.terminal.findings_section import print_findings
-from hvdprof.report.terminal.hanging_text import print_hanging
+from hvdprof.report.terminal.hanging_text import print_hanging, print_verdict
 from hvdprof.report.terminal.whole_table import natural_width, number_frame, print_whole
 
 FILES_SCHEMA_VERSION = 2
@@ -30,6 +31,7 @@ _BETWEEN = 4
 """Characters between two columns."""
 
 _LEAST_NAME = 20
+_AS_ABOVE = "As above."
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,9 @@ class ThroughputTable:
 
 
 def render_files(found: FilesAnalysis, stream: IO[str], *, width: int | None = None) -> None:
-    """Write the pages of all files, then tables made of them, findings and warnings.
+    """Write what all files say together, their pages, tables made of them, findings and warnings.
+
+    A hang or an error of one file comes before what all say together.
 
     Args:
         found: The finished analysis.
@@ -51,10 +55,19 @@ def render_files(found: FilesAnalysis, stream: IO[str], *, width: int | None = N
         width: Columns to write for; those of the terminal, or 80, where not given.
     """
     console = report_console(stream, width)
+    is_grave = any(page.gravity <= Gravity.ERROR for page in found.files)
+    if not is_grave:
+        _print_joint(console, found)
+    caveats = set[str]()
     for number, page in enumerate(found.files):
-        if number:
+        if number or (found.verdicts and not is_grave):
             console.print()
-        print_page(console, page)
+        is_known = page.caveat in caveats
+        print_page(console, replace(page, caveat=_AS_ABOVE) if is_known else page)
+        caveats |= {page.caveat} - {""}
+    if is_grave and found.verdicts:
+        console.print()
+        _print_joint(console, found)
     print_nccl_tests(
         console, found.run.table(NCCL_TEST_RUNS.name), found.run.table(NCCL_TESTS.name)
     )
@@ -73,6 +86,8 @@ def files_json(found: FilesAnalysis) -> JsonObject:
     """
     return {
         "schema_version": FILES_SCHEMA_VERSION,
+        "verdicts": [verdict.sentence for verdict in found.verdicts],
+        "caveats": [verdict.caveat for verdict in found.verdicts],
         "files": [page_json(page) for page in found.files],
         "tables": {name: json_rows(frame) for name, frame in found.derived.items()},
         "row_counts": json_value(found.run.row_counts),
@@ -94,6 +109,7 @@ def shape_throughputs(found: FilesAnalysis) -> list[ThroughputTable]:
         base = members["baseline_np"].iloc[0]
         has_intervals = bool(members["efficiency_low"].notna().any())
         known = "95 % CI within each launch" if has_intervals else "no repeats"
+        known = "95 % CI of repeats" if members["num_repeats"].max() > 1 else known
         against = "no baseline" if pd.isna(base) else f"against np={base}, {known}"
         stated = ["as stated"] * bool(members["stated_speedup"].notna().any())
         files = [_FILE] * several
@@ -111,6 +127,15 @@ def shape_throughputs(found: FilesAnalysis) -> list[ThroughputTable]:
         heads = ("np", "samples/s", "speed-up", *stated, "efficiency", *files)
         tables.append(ThroughputTable(str(series) or "throughput", against, heads, tuple(rows)))
     return tables
+
+
+def _print_joint(console: Console, found: FilesAnalysis) -> None:
+    """The verdicts on several files together; a caveat of several stands once."""
+    caveats = set[str]()
+    for verdict in found.verdicts:
+        shown = "" if verdict.caveat in caveats else verdict.caveat
+        print_verdict(console, "", verdict.sentence, shown)
+        caveats.add(verdict.caveat)
 
 
 def _print_scaling(console: Console, found: FilesAnalysis) -> None:
