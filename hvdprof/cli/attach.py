@@ -18,6 +18,15 @@ def attach(
         Path,
         typer.Argument(metavar="RUNDIR", help="The run directory to make.", show_default=False),
     ],
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[FILE]...",
+            help="Files of the job, folders or patterns, recognised by their content as `hvdprof "
+            "analyze` does. The options below are for files that are to be taken as one kind.",
+            show_default=False,
+        ),
+    ] = None,
     timeline: Annotated[
         list[Path] | None,
         typer.Option(
@@ -96,6 +105,7 @@ def attach(
     manifest = api.attach(
         run,
         api.AttachedFiles(
+            files=files or (),
             timelines=timeline or (),
             traces=trace or (),
             nccl_logs=nccl_log or (),

@@ -9,9 +9,12 @@ from typer.testing import CliRunner
 
 from hvdprof.cli.main import build_app
 from hvdprof.errors import StorageError, UnreadableInputError
+from tests.analyze.files.test_joint_verdict import BENCH, SWEEP
 from tests.builders.flight_dumps import dump, write_dumps
+from tests.builders.nccl_log import job
 from tests.builders.run_spec import SegmentSpec
 from tests.builders.timeline_text import timeline_text
+from tests.ingest.logs.test_ras_text import MISMATCH
 
 pytestmark = pytest.mark.slow
 
@@ -47,6 +50,55 @@ def test_every_command_reads_an_attached_run(run: Path, tmp_path: Path) -> None:
     assert (tmp_path / "tables" / "inferred_steps.parquet").exists()
     counted = invoke("sql", run, "SELECT count(*) AS n FROM executions", "--format", "json")
     assert json.loads(counted.stdout)[0]["n"] > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("rates.log", BENCH.format(ranks=4, rate=147.0, total=588.0)),
+        ("sweep.txt", SWEEP.format(end=2097152, first="10.49", second="13.98")),
+        ("nccl.log", "\n".join(job("NET/Socket/0")) + "\n"),
+        ("both.log", "\n".join(job()) + "\n" + BENCH.format(ranks=4, rate=147.0, total=588.0)),
+        ("killed.log", "Process 1 exit with status code 137.\n"),
+        ("ras.txt", MISMATCH),
+    ],
+)
+def test_a_file_is_recognised_and_loses_nothing_that_it_shows_alone(
+    tmp_path: Path, name: str, text: str
+) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    bare = json.loads(invoke("analyze", path, "--format", "json").stdout)["files"][0]
+    invoke("attach", tmp_path / "run", path, "--np", 8)
+    found = json.loads(invoke("analyze", tmp_path / "run", "--format", "json").stdout)
+    (page,) = found["files"]
+    assert page["facts"] == bare["facts"]
+    assert page["kind"] == bare["kind"]
+    assert found["verdict"]["sentence"] == bare["verdict"]
+    shown = invoke("analyze", tmp_path / "run").stdout
+    assert ("13.98" in text) == ("2.10 MB" in shown and "out of place" in shown)
+
+
+def test_several_kinds_are_recognised_together(tmp_path: Path) -> None:
+    timeline, log = tmp_path / "a.json", tmp_path / "b.log"
+    timeline.write_text(timeline_text(SegmentSpec(num_steps=12), 2, 1_000_000_000))
+    log.write_text("\n".join(job(num_ranks=2)) + "\n")
+    dumps = {rank: dump(enqueued=6 - rank, completed=5, late_ns=rank) for rank in range(2)}
+    folder = tmp_path / "run"
+    invoke("attach", folder, timeline, log, write_dumps(tmp_path / "dumps", dumps))
+    attached = json.loads((folder / "manifest.json").read_text())["settings"]["attached"]
+    kinds = [file["kind"] for file in attached]
+    assert kinds == ["timeline", "nccl-log", "recording", "recording"]
+    sentence = json.loads(invoke("analyze", folder, "--format", "json").stdout)["verdict"]
+    assert sentence["sentence"].startswith("Hang: rank 1 has not submitted nccl:all_reduce")
+    assert "baseline" not in sentence["caveat"]
+
+
+def test_what_cannot_be_attached_is_named(tmp_path: Path) -> None:
+    program = tmp_path / "bin.dat"
+    program.write_bytes(b"\x7fELF" + bytes(100))
+    with pytest.raises(UnreadableInputError, match="which cannot be attached"):
+        invoke("attach", tmp_path / "run", program)
 
 
 def test_a_recording_is_said_in_full_and_its_verdict_once(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from hvdprof.analyze.files.log_verdict import (
     nccl_tests_verdict,
 )
 from hvdprof.analyze.files.nccl_facts import job_join_facts, nccl_facts
+from hvdprof.analyze.files.next_recording import SCALING_COMMAND
 from hvdprof.analyze.files.nsys_report import nsys_calls_unanswered, nsys_unanswered, nsys_verdict
 from hvdprof.analyze.files.quiet_verdict import (
     autotune_verdict,
@@ -30,7 +31,9 @@ from hvdprof.analyze.files.set_pages import (
     FLIGHT_RECORDER,
     RECORDER,
     dump_pages,
+    is_log_of,
     is_used_trace,
+    of_jobs,
     recording_pages,
     trace_pages,
 )
@@ -54,9 +57,8 @@ from hvdprof.analyze.findings.finding import by_severity, each_once
 from hvdprof.analyze.findings.log_findings import log_findings
 from hvdprof.analyze.findings.nccl_findings import findings_of_jobs
 from hvdprof.analyze.nccl_join.nccl_job_join import JobJoins, joins_of
-from hvdprof.model.file_page import Fact, FilePage, FileVerdict, Unanswered
+from hvdprof.model.file_page import Fact, FilePage, FileVerdict, Gravity, Unanswered
 from hvdprof.model.frame_row import FrameRow
-from hvdprof.model.nccl_recording import NcclRecording
 from hvdprof.model.run import Run
 from hvdprof.model.standalone_files import FilesAnalysis
 from hvdprof.model.tables.finding_tables import FINDINGS
@@ -92,7 +94,6 @@ from hvdprof.model.tables.timeline_tables import (
 )
 from hvdprof.model.tables.waiting_tables import COLLECTIVE_ARRIVALS
 
-_NCCL_LOG = "NCCL log"
 _TOGETHER = (RECORDER, FLIGHT_RECORDER, INSPECTOR)
 _OF_RAS = (COLLECTIVE_PROGRESS.name, RAS_STATEMENTS.name)
 _VERDICTS: tuple[tuple[tuple[str, ...], Callable[..., FileVerdict]], ...] = (
@@ -161,29 +162,19 @@ def file_pages(
     pages = [
         # Searching all tables for a file costs milliseconds; most files of a folder hold nothing.
         _page(run, members, known, findings) if members[0]["num_rows"] else _empty_page(members[0])
-        for members in _by_page(run, files)
+        for members in of_jobs(
+            run,
+            [
+                row
+                for row in files
+                if not (is_used_trace(row) or (row["kind"] in _TOGETHER and row["num_rows"]))
+            ],
+        )
     ]
     pages += trace_pages(run, [row for row in files if is_used_trace(row)])
     pages += dump_pages(run, [row for row in files if row["kind"] == FLIGHT_RECORDER])
     pages += inspector_pages(run, [row for row in files if row["kind"] == INSPECTOR])
     return _gravest_first(pages, findings)
-
-
-def _by_page(run: Run, files: Sequence[FrameRow]) -> list[list[FrameRow]]:
-    """The files that have a page here; NCCL logs of one job share one, since they say the same."""
-    groups: dict[object, list[FrameRow]] = {}
-    for row in files:
-        if is_used_trace(row) or (row["kind"] in _TOGETHER and row["num_rows"]):
-            continue
-        key: object = row["file"]
-        if row["kind"] == _NCCL_LOG and row["num_rows"]:
-            key = next((job for job, own in enumerate(run.nccl) if _is_of(own, row["file"])), key)
-        groups.setdefault(key, []).append(row)
-    return list(groups.values())
-
-
-def _is_of(recording: NcclRecording, file: object) -> bool:
-    return bool((recording.line_kinds["file"] == file).any())
 
 
 def _gravest_first(pages: Iterable[FilePage], findings: pd.DataFrame) -> tuple[FilePage, ...]:
@@ -209,7 +200,7 @@ def _page(
     for names, of_rows in _VERDICTS:
         if not verdict.sentence:
             verdict = of_rows(*(_of_file(run, name, file) for name in names))
-    of_nccl = (recording for recording in run.nccl if _is_of(recording, file))
+    of_nccl = (recording for recording in run.nccl if is_log_of(recording, file))
     if not verdict.sentence and (recording := next(of_nccl, None)):
         verdict = nccl_verdict(recording, own)
     more = f" and {number - 1} more" if number > 1 else ""
@@ -218,7 +209,12 @@ def _page(
         kind=str(row["kind"]) if number == 1 else f"{number} {row['kind']}s",
         size_bytes=sum(int(member["size_bytes"]) for member in members),
         facts=(*facts, *_facts_of_logs(run, file, joins)),
-        unanswered=(*unanswered, *_unanswered_by_logs(run, file)),
+        unanswered=tuple(
+            asked
+            for asked in (*unanswered, *_unanswered_by_logs(run, file))
+            # A job that hangs or fails has other questions than how well it scales.
+            if verdict.gravity > Gravity.ERROR or asked.command != SCALING_COMMAND
+        ),
         verdict=verdict.sentence,
         short=verdict.short,
         caveat=verdict.caveat,
@@ -280,7 +276,7 @@ def _facts_of_logs(run: Run, file: str, joins: JobJoins) -> list[Fact]:
             facts += describe(rows)
     facts += ras_facts(*(_of_file(run, name, file) for name in _OF_RAS))
     for job, recording in enumerate(run.nccl):
-        if _is_of(recording, file):
+        if is_log_of(recording, file):
             facts += nccl_facts(recording)
             facts += job_join_facts(joins.by_job[job]) if job in joins.by_job else []
     return facts

@@ -2,6 +2,7 @@
 
 import signal
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
 
 import pandas as pd
 
@@ -9,11 +10,13 @@ from hvdprof import units
 from hvdprof.analyze.files.stall_sentence import stall_sentence
 from hvdprof.analyze.findings.log_rules.collective_timeout_rule import TIMEOUT_RULE
 from hvdprof.analyze.findings.log_rules.ranks_behind_rule import BEHIND_RULE
+from hvdprof.analyze.findings.nccl_rules.nccl_trouble_rules import ABORTED
 from hvdprof.model.file_page import FileVerdict, Gravity
 from hvdprof.model.frame_row import FrameRow, is_missing
 from hvdprof.rundir.known_failures import known_cause
 
 _PROBLEMS = ("error", "warning")
+STALLED = "stalled-tensors"
 _HANGS = (BEHIND_RULE, TIMEOUT_RULE)
 # What follows from the failure of another rank or warns of one, never the failure itself.
 _CONSEQUENCES = (
@@ -31,6 +34,7 @@ _CONSEQUENCES = (
 _REPORTS = ("process-end", "job-end", "nccl-tests", "nccl-error", "mpi", "cancelled")
 """What launchers and libraries report of a failure elsewhere; it causes no error behind it."""
 
+_ABORTED = "Communicators were aborted: the job failed, or its program ends that way."
 _MOST_CHARACTERS = 120
 _FALLEN = 0.5
 
@@ -49,6 +53,9 @@ def log_verdict(
     """
     problems = findings[findings["severity"].isin(_PROBLEMS).to_numpy()]
     errors = problems[(problems["severity"] == "error").to_numpy()]
+    if len(stalls):
+        # Their own sentence names the ranks.
+        errors = errors[(errors["id"] != STALLED).to_numpy()]
     failures = incidents[~incidents["kind"].isin(_CONSEQUENCES).to_numpy()]
     if len(stalls):
         failures = failures[(failures["line"] < stalls["line"].min()).to_numpy()]
@@ -65,9 +72,15 @@ def log_verdict(
         return _of_failures(failures)
     if len(stalls):
         return FileVerdict(stall_sentence(stalls), gravity=Gravity.HANG)
-    if len(problems):
-        return _of_findings(problems, Gravity.WARNING)
-    return FileVerdict("")
+    if not len(problems):
+        return FileVerdict("")
+    worst = _of_findings(problems, Gravity.WARNING)
+    if not (findings["id"] == ABORTED).any():
+        return worst
+    # A job that may have failed comes before what makes it slow.
+    return replace(
+        worst, sentence=f"{_ABORTED} {worst.sentence}", short=f"{_ABORTED} {worst.headline}"
+    )
 
 
 def _titles(errors: pd.DataFrame) -> str:

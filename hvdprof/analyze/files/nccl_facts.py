@@ -19,7 +19,7 @@ _KINDS = {
     "completion": "failed work request",
     "watchdog": "watchdog line",
     "failure": "reported error",
-    "died": "ended process",
+    "died": "dead rank",
 }
 
 

@@ -17,6 +17,7 @@ from hvdprof.analyze.files.log_facts import recording_facts, recording_unanswere
 from hvdprof.analyze.files.next_recording import torch_recording_command
 from hvdprof.model.file_page import PROFILER_TRACE, Fact, FilePage, FileVerdict, Gravity, Unanswered
 from hvdprof.model.frame_row import FrameRow
+from hvdprof.model.nccl_recording import NcclRecording
 from hvdprof.model.run import Run
 from hvdprof.model.step_parts import PART_NAMES, RECORDED_PARTS
 from hvdprof.model.tables.log_tables import FILES
@@ -25,6 +26,7 @@ from hvdprof.rank_names import ranks_listed, ranks_named
 
 FLIGHT_RECORDER = "PyTorch Flight Recorder dump"
 RECORDER = "recorder file"
+_NCCL_LOG = "NCCL log"
 
 
 def dump_pages(run: Run, files: list[FrameRow]) -> list[FilePage]:
@@ -118,6 +120,27 @@ def _caveat(absent: list[int], *, is_hang: bool = False) -> str:
             "If the job still ran, ranks differ by the moments of their dumps: compare two dumps."
         )
     return " ".join(parts)
+
+
+def of_jobs(run: Run, files: Sequence[FrameRow]) -> list[list[FrameRow]]:
+    """The files by page: NCCL logs of one job share one, since all of them say the same.
+
+    Args:
+        run: The run with the recordings of the jobs.
+        files: Rows of FILES.
+    """
+    groups: dict[object, list[FrameRow]] = {}
+    for row in files:
+        key: object = row["file"]
+        if row["kind"] == _NCCL_LOG and row["num_rows"]:
+            key = next((job for job, own in enumerate(run.nccl) if is_log_of(own, key)), key)
+        groups.setdefault(key, []).append(row)
+    return list(groups.values())
+
+
+def is_log_of(recording: NcclRecording, file: object) -> bool:
+    """Whether a file holds NCCL's lines of a job."""
+    return bool((recording.line_kinds["file"] == file).any())
 
 
 def is_used_trace(row: FrameRow) -> bool:

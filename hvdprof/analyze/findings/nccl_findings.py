@@ -22,6 +22,7 @@ RULES: tuple[Rule, ...] = (
     errors.failed_work_request,
     trouble.stuck_in_init,
     trouble.died,
+    trouble.aborted,
     trouble.versions_differ,
     network.socket_despite_fast_network,
     network.unopened_devices,
@@ -34,7 +35,6 @@ RULES: tuple[Rule, ...] = (
     host.topology_file,
     settings_that_hurt,
     network.slow_network_beside_fabric,
-    trouble.aborted,
 )
 
 _GENERIC = ("nccl-error-trail", "nccl-warnings")

@@ -11,16 +11,10 @@ import pandas as pd
 from hvdprof.analyze.files.log_verdict import log_verdict
 from hvdprof.analyze.files.next_recording import scaling_advice
 from hvdprof.analyze.files.timeline_verdict import timeline_verdict
-from hvdprof.analyze.files.training_log_report import training_verdict
 from hvdprof.model.file_page import FilePage, FileVerdict, Gravity
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.run import Run, Verdict, VerdictParts
 from hvdprof.model.tables.log_tables import INCIDENTS, STALLS
-from hvdprof.model.tables.printed_tables import (
-    RANK_TIMERS,
-    STRAGGLER_REPORTS,
-    TRAINING_ITERATIONS,
-)
 from hvdprof.model.tables.timeline_tables import (
     EXECUTIONS,
     INFERRED_STEPS,
@@ -31,7 +25,6 @@ from hvdprof.model.tables.timeline_tables import (
 from hvdprof.rundir.attached import AttachedFile, AttachedKind, attached_files
 
 _TABLES = (TENSOR_USES, EXECUTIONS, INFERRED_STEPS, PENDING_NEGOTIATIONS)
-_TRAINING_TABLES = (TRAINING_ITERATIONS, RANK_TIMERS, STRAGGLER_REPORTS)
 _MOST_ERRORS = 3
 _NO_BASELINE = "Attached files hold no baseline: {} measures how the job scales."
 
@@ -49,15 +42,13 @@ def attached_verdict(
     """
     if not attached_files(run.manifest):
         return answer
-    of_recordings = list(_of_recordings(pages))
-    of_training = list(_of_training(run, pages))
-    verdicts = [
-        *of_recordings, *_of_logs(run, findings, pages), *of_training, *_of_timelines(run)
-    ]  # fmt: skip
+    speaking = _speaking(run, pages)
+    of_recordings = list(_of_recordings(speaking))
+    verdicts = [*of_recordings, *_of_logs(run, findings, speaking), *_of_timelines(run)]
     verdicts.sort(key=lambda verdict: verdict.gravity)
     if not verdicts:
-        of_warnings = log_verdict(findings, STALLS.empty(), INCIDENTS.empty())
-        verdicts = [of_warnings] if of_warnings.sentence else []
+        # One of many outputs, or logs that say nothing of their own.
+        verdicts = list(_of_recordings([page for page in pages if page.verdict][:1]))
     answer = replace(answer, engine=run.manifest.passes[0].engine)
     if not verdicts:
         return replace(
@@ -66,7 +57,7 @@ def attached_verdict(
             parts=VerdictParts(),
         )
     caveats = _caveats_of(verdicts)
-    if not (of_recordings or of_training):
+    if not of_recordings and verdicts[0].gravity > Gravity.ERROR:
         text = _NO_BASELINE.format(scaling_advice(answer.engine))
         caveats = (*caveats, Note(NoteCode.NO_BASELINE, text))
     return replace(
@@ -96,7 +87,10 @@ def led_by_errors(
     return replace(
         answer,
         sentence=" ".join((*(verdict.sentence for verdict in verdicts), answer.sentence)),
-        caveats=(*_caveats_of(verdicts), *answer.caveats),
+        caveats=(
+            *_caveats_of(verdicts),
+            *(note for note in answer.caveats if not verdicts or note.code != NoteCode.NO_BASELINE),
+        ),
         parts=replace(
             answer.parts,
             headline=" ".join((*(verdict.headline for verdict in verdicts), answer.headline)),
@@ -128,16 +122,20 @@ def _of_timelines(run: Run) -> Iterator[FileVerdict]:
         yield replace(verdict, sentence=f"{segment}: {verdict.sentence}") if several else verdict
 
 
-def _of_training(run: Run, pages: Sequence[FilePage]) -> Iterator[FileVerdict]:
-    """What outputs say of Megatron's or NeMo's iterations; files with a page speak there."""
-    paged = {page.file for page in pages}
-    tables = [run.table(table.name) for table in _TRAINING_TABLES]
-    files = [file for file in dict.fromkeys(map(str, tables[0]["file"])) if file not in paged]
-    for file in files:
-        verdict = training_verdict(*(rows[(rows["file"] == file).to_numpy()] for rows in tables))
-        if verdict.sentence:
-            name = f"{file}: " if len(files) > 1 else ""
-            yield replace(verdict, sentence=f"{name}{verdict.sentence}")
+def _speaking(run: Run, pages: Sequence[FilePage]) -> list[FilePage]:
+    """The pages that the verdict is made of.
+
+    Of outputs of several ranks, the gravest line speaks; a log with nothing wrong speaks alone.
+    """
+    copies = {file.copy: file for file in attached_files(run.manifest)}
+    several = {file.copy for file in _outputs(run)} if len(_outputs(run)) > 1 else set()
+    logs = {name for name, file in copies.items() if file.kind == AttachedKind.NCCL_LOG}
+    return [
+        page
+        for page in pages
+        if page.file not in several
+        and not (page.gravity == Gravity.NONE and page.file.partition(" and ")[0] in logs)
+    ]
 
 
 def _of_logs(run: Run, findings: pd.DataFrame, pages: Sequence[FilePage]) -> Iterator[FileVerdict]:

@@ -8,7 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hvdprof.errors import UnreadableInputError
+from hvdprof.ingest.logs.nccl_inspector import NcclInspector
+from hvdprof.ingest.logs.printed_file import read_printed_file
+from hvdprof.ingest.logs.ras_text import RasText
 from hvdprof.ingest.recognise import Kind, Recognised, recognise_all
+from hvdprof.ingest.sources.listing import unreadable
 from hvdprof.ingest.sources.rank_names import rank_in_name
 from hvdprof.ingest.sources.workspace import Workspace
 from hvdprof.rundir.attached import AttachedKind
@@ -22,6 +26,8 @@ _WANTED = {
     # Logs of NCCL's Inspector, of Megatron and of DeepSpeed are text.
     AttachedKind.RECORDING: (Kind.FLIGHT_RECORDER, Kind.NSYS, Kind.RAS, Kind.COMMS, Kind.TEXT),
 }
+_RECORDINGS = (NcclInspector.KIND, RasText.KIND)
+"""Kinds of text that another recorder wrote."""
 _MAY_BE_EMPTY = (AttachedKind.NCCL_LOG, AttachedKind.OUTPUT, AttachedKind.RECORDING)
 _OPTION = {
     AttachedKind.TIMELINE: "--timeline",
@@ -34,8 +40,9 @@ _OPTION = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """Files, folders and patterns by what they are said to hold."""
+    """Files, folders and patterns by what they are said to hold; ``files`` by their content."""
 
+    files: Sequence[Path] = ()
     timelines: Sequence[Path] = ()
     traces: Sequence[Path] = ()
     nccl_logs: Sequence[Path] = ()
@@ -72,7 +79,10 @@ def sources_of(given: Given, workspace: Workspace) -> list[Source]:
         AttachedKind.OUTPUT: given.outputs,
         AttachedKind.RECORDING: given.recordings,
     }
-    sources = []
+    sources = [
+        Source(_kind_of(file, workspace), file.path, None)
+        for file in recognise_all(list(given.files), workspace).files
+    ]
     for kind, paths in by_kind.items():
         recognised = recognise_all(list(paths), workspace).files
         may_be_empty = kind in _MAY_BE_EMPTY and any(found.size_bytes for found in recognised)
@@ -87,6 +97,29 @@ def sources_of(given: Given, workspace: Workspace) -> list[Source]:
     return [source for source in sources if source.kind != AttachedKind.OUTPUT] + _with_ranks(
         [source for source in sources if source.kind == AttachedKind.OUTPUT]
     )
+
+
+def _kind_of(file: Recognised, workspace: Workspace) -> AttachedKind:
+    """What a file is attached as, by its content alone.
+
+    Raises:
+        UnreadableInputError: It is nothing that can be attached.
+    """
+    if file.kind != Kind.TEXT:
+        for kind, wanted in _WANTED.items():
+            if file.kind in wanted:
+                return kind
+        raise UnreadableInputError(
+            f"{file.name} is recognised as {file.what}, which cannot be attached.",
+            hint=_how_to_see(file, workspace),
+        )
+    try:
+        printed = read_printed_file(file.path)
+    except OSError as error:
+        raise unreadable(file.path, error) from error
+    if printed.nccl_processes and not printed.kinds:
+        return AttachedKind.NCCL_LOG
+    return AttachedKind.RECORDING if set(printed.kinds) & set(_RECORDINGS) else AttachedKind.OUTPUT
 
 
 def _how_to_see(file: Recognised, workspace: Workspace) -> str:

@@ -79,7 +79,7 @@ def attach(folder: Path, given: Given, stated: Stated, *, overwrite: bool = Fals
         if not sources:
             raise UsageError(
                 "There is nothing to attach.",
-                hint="Add --timeline, --trace, --nccl-log, --stdout or --recording.",
+                hint="Name the files of the job: hvdprof attach RUNDIR FILE...",
             )
         _refuse_what_is_there(folder, overwrite=overwrite)
         traces = [source.path for source in sources if source.kind == AttachedKind.TRACE]

@@ -140,10 +140,14 @@ def _largest_reported(progress: pd.DataFrame) -> int:
 
 
 def _stated_size(printed: PrintedFile) -> int:
-    """The world size that Megatron or NeMo prints; 0 without any."""
-    tables = dict(printed.tables)
-    stated = tables.get(TRAINING_ITERATIONS.name, TRAINING_ITERATIONS.empty())["np"].dropna()
-    return int(stated.max()) if len(stated) else 0
+    """The largest number of ranks that a training tool, a benchmark or PyTorch prints, else 0."""
+    columns = [
+        frame[name].dropna()
+        for _, frame in printed.tables
+        for name in ("np", "world_size")
+        if name in frame
+    ]
+    return max((int(sizes.max()) for sizes in columns if len(sizes)), default=0)
 
 
 def _highest_tag(path: Path) -> int:

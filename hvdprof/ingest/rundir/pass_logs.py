@@ -16,7 +16,9 @@ from hvdprof.ingest.rundir.stall_file import read_stall_file
 from hvdprof.ingest.tables.run_builder import RunBuilder
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.run import Run
+from hvdprof.model.tables.log_tables import FILES
 from hvdprof.rundir.attached import AttachedFile, AttachedKind, attached_files
+from hvdprof.rundir.file_names import show_as
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.regular_file import checked_inside
 
@@ -28,12 +30,15 @@ def with_logs(run: Run) -> Run:
     its output says.
     """
     read = RunBuilder()
+    files: dict[str, dict[str, object]] = {}
     printed_nccl = [
-        path for file in attached_files(run.manifest) for path in _output(run, file, read)
+        path for file in attached_files(run.manifest) for path in _output(run, file, read, files)
     ]
     for record in run.manifest.passes:
         _add_nccl(record.id, [*_nccl_logs(run, record.id, read), *printed_nccl], read)
         _add_stalls(run, record.id, read)
+    if files:
+        read.add_tables([(FILES.name, FILES.frame(_rows_of(files, read)))])
     if not (read.nccl or read.notes or read.frames):
         return run
     found = read.run(run.folder, run.manifest)
@@ -81,7 +86,24 @@ def _add_stalls(run: Run, pass_id: str, read: RunBuilder) -> None:
     read.notes += [clause.at(pass_id, pass_id) for clause in found.clauses]
 
 
-def _output(run: Run, file: AttachedFile, read: RunBuilder) -> list[Path]:
+def _rows_of(files: dict[str, dict[str, object]], read: RunBuilder) -> list[dict[str, object]]:
+    """The rows of FILES of attached logs, those with NCCL's lines as what they are, too."""
+    for recording in read.nccl:
+        for name, count in (
+            recording.line_kinds.groupby("file", observed=True)["count"].sum().items()
+        ):
+            if (row := files.get(str(name))) is not None:
+                more = f", {row['kind']}" if row["kind"] else ""
+                row |= {
+                    "kind": f"NCCL log{more}",
+                    "num_rows": int(str(row["num_rows"])) + int(count),
+                }
+    return [row | {"kind": row["kind"] or "text"} for row in files.values()]
+
+
+def _output(
+    run: Run, file: AttachedFile, read: RunBuilder, files: dict[str, dict[str, object]]
+) -> list[Path]:
     """Add what an attached output says; its path again where NCCL's lines are among it.
 
     NCCL logs that are not in files of their own hold what the job printed, too.
@@ -89,6 +111,8 @@ def _output(run: Run, file: AttachedFile, read: RunBuilder) -> list[Path]:
     if file.kind not in (AttachedKind.OUTPUT, AttachedKind.NCCL_LOG):
         return []
     path = run.folder / file.copy
+    # Its name in the run directory: NCCL's tables and those of the output name it alike.
+    show_as(path, file.copy)
     try:
         printed = read_printed_file(checked_inside(run.folder, path))
     except HvdprofError as error:
@@ -98,7 +122,15 @@ def _output(run: Run, file: AttachedFile, read: RunBuilder) -> list[Path]:
         read.notes.append(Note(NoteCode.UNREADABLE, str(error.strerror)).at(file.copy))
         return []
     read.notes += [clause.at(file.copy) for clause in printed.notes]
-    read.add_tables((name, _named(frame, file)) for name, frame in printed.tables)
+    num_rows = read.add_tables((name, _named(frame, file)) for name, frame in printed.tables)
+    files[file.copy] = {
+        "file": file.copy,
+        "kind": ", ".join(printed.kinds),
+        "size_bytes": path.stat().st_size,
+        "num_lines": printed.num_lines,
+        "num_rows": num_rows,
+        "left_out": "",
+    }
     return [path] if printed.nccl_processes and file.kind == AttachedKind.OUTPUT else []
 
 

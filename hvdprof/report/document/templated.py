@@ -11,7 +11,7 @@ import jinja2
 
 from hvdprof import __version__
 from hvdprof.model.notes import texts
-from hvdprof.model.run import RunAnalysis
+from hvdprof.model.run import Run, RunAnalysis
 from hvdprof.model.standalone_files import FilesAnalysis
 from hvdprof.model.tables.finding_tables import FINDINGS
 from hvdprof.model.tables.printed_tables import NCCL_TEST_RUNS, NCCL_TESTS
@@ -25,7 +25,7 @@ from hvdprof.report.screen.open_points import open_points
 from hvdprof.report.screen.rank_phases import PHASES, rank_phases
 from hvdprof.report.screen.tiles import tiles, verdict_cell
 from hvdprof.report.sections.run_sections import sections_of
-from hvdprof.report.terminal.bandwidth_section import shape_nccl_tests
+from hvdprof.report.terminal.bandwidth_section import BandwidthTable, shape_nccl_tests
 from hvdprof.report.terminal.files_report import shape_throughputs
 from hvdprof.report.terminal.report_page import CELL_HEADS, shape_page
 from hvdprof.report.terminal.run_facts import run_created, run_facts, run_label
@@ -49,6 +49,7 @@ def fill(template: str, analysis: RunAnalysis, *, is_html: bool, **more: object)
             tiles=shown_tiles,
             files=[file_texts(file) for file in attached_pages(analysis)],
             not_in_file=NOT_IN_FILE,
+            bandwidths=_bandwidths(analysis.run),
             strip=None if cell is None else rank_phases(analysis, cell),
             phases=list(PHASES.values()),
             open_points=open_points(analysis),
@@ -81,9 +82,7 @@ def fill_files(template: str, found: FilesAnalysis, *, is_html: bool) -> str:
             verdicts=found.verdicts,
             files=files,
             not_in_file=NOT_IN_FILE,
-            bandwidths=shape_nccl_tests(
-                found.run.table(NCCL_TEST_RUNS.name), found.run.table(NCCL_TESTS.name)
-            ),
+            bandwidths=_bandwidths(found.run),
             throughputs=shape_throughputs(found),
             findings=findings_texts(found.table(FINDINGS.name)),
             warnings=texts(found.run.notes),
@@ -91,6 +90,10 @@ def fill_files(template: str, found: FilesAnalysis, *, is_html: bool) -> str:
             version=__version__,
         )
     )
+
+
+def _bandwidths(run: Run) -> list[BandwidthTable]:
+    return shape_nccl_tests(run.table(NCCL_TEST_RUNS.name), run.table(NCCL_TESTS.name))
 
 
 def _environment(*, is_html: bool) -> jinja2.Environment:

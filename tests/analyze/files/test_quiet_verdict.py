@@ -134,3 +134,15 @@ def test_an_autotuning_log_names_its_best_sample(tmp_path: Path) -> None:
         "Best of 2 samples: cycle time 2.50 ms, fusion threshold 8.39 MB (12.5 MB/s reduced)."
     )
     assert page.caveat == "The log does not show that tuning finished."
+
+
+def test_an_abort_comes_before_peer_access(tmp_path: Path) -> None:
+    ended = init_line(0, 4, "COMPLETE").replace("Init COMPLETE", "Abort COMPLETE")
+    setting = "NCCL_P2P_LEVEL set by environment to LOC"
+    lines = [*job(extra=[setting]), of_rank(0, ended)]
+    text = "\n".join(lines).replace("P2P/CUMEM/read", "SHM/direct/direct") + "\n"
+    page = page_of(tmp_path, text)
+    assert page.verdict == (
+        "Communicators were aborted: the job failed, or its program ends that way. "
+        "Warning: peer access between GPUs disabled; fix: unset NCCL_P2P_LEVEL."
+    )

@@ -76,15 +76,21 @@ def test_the_engine_is_what_the_files_say(tmp_path: Path, kind: str, engine: str
 @pytest.mark.parametrize(
     ("kind", "command"),
     [
-        ("horovod", "`hvdprof run --np 1,2,4 -- python train.py` measures"),
-        ("watchdog", "`hvdprof run --launcher torchrun --np 1,2,4 -- python train.py` measures"),
-        ("failure", "(without `--launcher torchrun` for Horovod) measures"),
+        ("timeline", "`hvdprof run --np 1,2,4 -- python train.py` measures"),
+        ("nccl", "(without `--launcher torchrun` for Horovod) measures"),
     ],
 )
 def test_the_next_measurement_is_one_of_that_engine(
     tmp_path: Path, kind: str, command: str
 ) -> None:
+    assert command in attached(tmp_path, of(kind, tmp_path)).verdict.caveat
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("kind", ["horovod", "watchdog", "failure"])
+def test_a_hang_or_a_failure_gets_no_advice_on_baselines(tmp_path: Path, kind: str) -> None:
     given = of(kind, tmp_path)
     failure = written(tmp_path / "b.log", FAILURE)
-    caveat = attached(tmp_path, Given(outputs=[*given.outputs, failure])).verdict.caveat
-    assert command in caveat
+    found = attached(tmp_path, Given(outputs=[*given.outputs, failure]))
+    assert "baseline" not in found.verdict.caveat
+    assert "--np 1,2,4" not in found.verdict.sentence

@@ -19,6 +19,7 @@ from hvdprof.analyze.findings.nccl_rules.nccl_rule import (
 from hvdprof.model.nccl_recording import NcclRecording
 from hvdprof.rank_names import ranks_named
 
+ABORTED = "nccl-aborted"
 _FAILURES = ("warning", "trail", "completion", "watchdog", "failure", "died")
 """Kinds of problems that show a failed job; a connection that is tried again is none yet."""
 
@@ -169,7 +170,7 @@ def aborted(recording: NcclRecording) -> Iterator[Finding]:
     ranks = recording.ranks[recording.ranks["end"] == "aborted"]
     if not ranks.empty:
         yield Finding(
-            "nccl-aborted",
+            ABORTED,
             "note",
             ranks_named([int(rank) for rank in ranks["rank"].dropna()] or [0]),
             "aborted communicators",
