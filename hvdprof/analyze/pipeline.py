@@ -137,7 +137,7 @@ def analyze_run(run: Run) -> RunAnalysis:
         of_traces = traced_verdict(
             run, by_cell, derived[WATERFALL.name], found, waits.caused_wait, waits.rank_costs
         )
-        answer = led_by_errors(run, of_traces, found, pages)
+        answer = led_by_errors(run, of_traces, pages)
     else:
         answer = attached_verdict(
             run,
@@ -152,7 +152,6 @@ def analyze_run(run: Run) -> RunAnalysis:
                     account_of=lambda cell: cell_account(waits.rank_costs, run.segments, cell),
                 ),
             ),
-            found,
             pages,
         )
     if answer.is_too_busy:

@@ -34,12 +34,16 @@ class Unanswered:
 
 
 class Gravity(IntEnum):
-    """How grave a verdict is: the gravest is shown first."""
+    """How grave a verdict is: the gravest is shown first.
+
+    CLEAN is a log with nothing wrong: it speaks for several files where no other does.
+    """
 
     HANG = 0
     ERROR = 1
     WARNING = 2
     NONE = 3
+    CLEAN = 4
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,14 @@ from collections.abc import Callable, Iterable, Sequence
 import pandas as pd
 
 from hvdprof.analyze.communication.communication_tables import communication_tables
+from hvdprof.analyze.files.clean_verdict import (
+    autotune_verdict,
+    horovod_log_verdict,
+    incident_verdict,
+    nccl_verdict,
+)
 from hvdprof.analyze.files.inspector_pages import INSPECTOR, inspector_pages
-from hvdprof.analyze.files.joint_verdict import joint_verdicts, table_of_throughputs
+from hvdprof.analyze.files.joint_verdict import joint_verdicts
 from hvdprof.analyze.files.log_facts import BY_TABLE
 from hvdprof.analyze.files.log_verdict import (
     allreduce_bench_verdict,
@@ -19,12 +25,6 @@ from hvdprof.analyze.files.log_verdict import (
 from hvdprof.analyze.files.nccl_facts import job_join_facts, nccl_facts
 from hvdprof.analyze.files.next_recording import SCALING_COMMAND
 from hvdprof.analyze.files.nsys_report import nsys_calls_unanswered, nsys_unanswered, nsys_verdict
-from hvdprof.analyze.files.quiet_verdict import (
-    autotune_verdict,
-    horovod_log_verdict,
-    incident_verdict,
-    nccl_verdict,
-)
 from hvdprof.analyze.files.ras_report import ras_facts, ras_verdict
 from hvdprof.analyze.files.rate_report import rates_verdict, throughput_verdict
 from hvdprof.analyze.files.set_pages import (
@@ -57,6 +57,8 @@ from hvdprof.analyze.findings.finding import by_severity, each_once
 from hvdprof.analyze.findings.log_findings import log_findings
 from hvdprof.analyze.findings.nccl_findings import findings_of_jobs
 from hvdprof.analyze.nccl_join.nccl_job_join import JobJoins, joins_of
+from hvdprof.analyze.scaling.iteration_series import estimates_of, iteration_series
+from hvdprof.analyze.scaling.throughput_scaling import throughput_scaling
 from hvdprof.model.file_page import Fact, FilePage, FileVerdict, Gravity, Unanswered
 from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import Run
@@ -130,7 +132,8 @@ def analyze_files(run: Run) -> FilesAnalysis:
         *file_pages(run, findings, joins),
         *recording_pages(run),
     ]
-    scaling = table_of_throughputs(run)
+    logs = estimates_of(iteration_series(run.table(TRAINING_ITERATIONS.name)))
+    scaling = throughput_scaling(run.table(THROUGHPUT.name), logs=logs)
     derived = {
         THROUGHPUT_SCALING.name: scaling,
         FINDINGS.name: each_once(findings),

@@ -1,9 +1,7 @@
 """What several files say together: how a job scales, and how runs of one size differ."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping
 from pathlib import Path
-
-import pandas as pd
 
 from hvdprof import units
 from hvdprof.analyze.files.nccl_facts import network_name
@@ -40,40 +38,16 @@ def scaling_of_run(run: Run) -> ScalingOfText:
     return ScalingOfText(scaling, scaling_verdicts(scaling), (*texts(run.notes), *notes_on(own)))
 
 
-def table_of_throughputs(run: Run) -> pd.DataFrame:
-    """THROUGHPUT_SCALING with a row for each throughput; repeats are one where they are the base.
-
-    Args:
-        run: Standalone files.
-    """
-    logs = estimates_of(iteration_series(run.table(TRAINING_ITERATIONS.name)))
-    each = throughput_scaling(run.table(THROUGHPUT.name), logs=logs)
-    pooled = scaling_of_run(run).scaling
-    # The table has the baseline of the verdict.
-    without = set(each.loc[each["baseline_np"].isna(), "series"]) & set(pooled["series"])
-    return THROUGHPUT_SCALING.frame(
-        [
-            {str(name): row[name] for name in row}
-            for rows in (
-                each[~each["series"].isin(without)],
-                pooled[pooled["series"].isin(without)],
-            )
-            for row in rows.to_dict("records")
-        ]
-    )
-
-
 def joint_verdicts(run: Run) -> tuple[FileVerdict, ...]:
     """What the files say together, runs of one size that differ first; none of one file alone.
 
     Args:
         run: Standalone files.
     """
-    compared = [*_throughputs(run), *_bandwidths(run)]
-    throughput = run.table(THROUGHPUT.name)
-    several = any(len(set(throughput[name])) > 1 for name in ("file", "series"))
+    rows = run.table(THROUGHPUT.name)
+    several = any(len(set(rows[name])) > 1 for name in ("file", "series"))
     scaled = scaling_of_run(run).verdicts if several else ()
-    return (*compared, *scaled)
+    return (*_throughputs(run), *_bandwidths(run), *scaled)
 
 
 def _throughputs(run: Run) -> Iterator[FileVerdict]:
@@ -81,86 +55,59 @@ def _throughputs(run: Run) -> Iterator[FileVerdict]:
     rows = run.table(THROUGHPUT.name)
     rows = rows[(rows["samples_per_s"] > 0).to_numpy()]
     for (series, size), own in rows.groupby(["series", "np"], observed=True, sort=False):
-        rates = own.groupby("file", observed=True)["samples_per_s"].mean().sort_values()
-        if len(rates) < 2:
-            continue
-        over = {str(file): _network_of(run, str(file)) for file in rates.index}
-        sentence, factor = _ends(
-            [
-                (units.of_unit(rate, "samples/s"), float(rate), str(file))
-                for file, rate in rates.items()
-            ],
-            over,
-        )
-        lead = f"{series}, {units.counted(int(str(size)), 'rank')}: "
-        caveat = "" if len(set(over.values())) > 1 else "The files do not show what differs."
-        yield FileVerdict(
-            f"{lead}{sentence}",
-            caveat if factor >= _SLOWER else "",
-            Gravity.WARNING if factor >= _SLOWER else Gravity.NONE,
-        )
+        rates = own.groupby("file", observed=True)["samples_per_s"].mean().to_dict()
+        what = f"{series}, {units.counted(int(str(size)), 'rank')}"
+        yield from _compared(run, what, rates, "samples/s", "The files do not show what differs.")
 
 
 def _bandwidths(run: Run) -> Iterator[FileVerdict]:
     """Of nccl-tests of one operation and number of ranks, the bandwidths at their largest size."""
     runs, rows = run.table(NCCL_TEST_RUNS.name), run.table(NCCL_TESTS.name)
-    known = runs[runs["np"].notna() & (runs["peak_busbw_gb_s"] > 0)]
-    for (operation, size, device), own in known.groupby(
-        ["operation", "np", "device"], observed=True
-    ):
-        files = [str(file) for file in dict.fromkeys(own["file"])]
-        by_file = [
-            rows[(rows["file"] == file).to_numpy()].groupby("size_bytes")["busbw_gb_s"].max()
-            for file in files
-        ]
-        common = set.intersection(*(set(found.index) for found in by_file))
-        if len(files) < 2 or len(own) > len(files) or not common:
+    kind = ["operation", "np", "device"]
+    for (operation, size, device), own in runs.groupby(kind, observed=True):
+        # A file with several runs compares settings that it does not name.
+        tested = rows[rows["file"].isin(own["file"]).to_numpy()]
+        by_size = tested.pivot_table("busbw_gb_s", "size_bytes", "file", "max", observed=True)
+        common = by_size[(by_size > 0).all(axis=1)]
+        if own["file"].duplicated().any() or common.empty:
             continue
-        largest = max(common)
-        rates = sorted(
-            (float(found[largest]), file) for found, file in zip(by_file, files, strict=True)
-        )
-        if not rates[0][0] > 0:
-            continue
-        what = ", ".join(filter(None, (str(operation), str(device))))
-        sentence, factor = _ends(
-            [(units.of_unit(rate, "GB/s"), rate, file) for rate, file in rates],
-            {file: _network_of(run, file) for file in files},
-        )
-        lead = f"{what}{', ' * bool(what)}{units.counted(int(str(size)), 'rank')}"
-        yield FileVerdict(
-            f"{lead}, {units.byte_size(largest)}: {sentence}",
-            "" if operation else "The files do not name the operation.",
-            Gravity.WARNING if factor >= _SLOWER else Gravity.NONE,
-        )
+        what = [str(operation), str(device), units.counted(int(str(size)), "rank")]
+        at = units.byte_size(int(common.index[-1]))
+        caveat = "" if operation else "The files do not name the operation."
+        rates = common.iloc[-1].to_dict()
+        yield from _compared(run, ", ".join(filter(None, [*what, at])), rates, "GB/s", caveat)
 
 
-def _ends(ascending: Sequence[tuple[str, float, str]], over: dict[str, str]) -> tuple[str, float]:
-    """The slowest against the fastest, and by what factor it is slower."""
-    (slow, low, last), (fast, high, first) = ascending[0], ascending[-1]
-    number = len(ascending)
-    of = f", slowest against fastest of {number} files" if number > 2 else ""
-    factor = high / low
-    if factor < _SLOWER:
-        return (
-            f"{slow} to {fast} in {len(ascending)} files: within {units.percent(factor - 1)}.",
-            factor,
-        )
-    networks = [over[first], over[last]]
-    places = [f" {text}" if text and networks[0] != networks[1] else "" for text in networks]
-    return (
-        f"{fast}{places[0]} ({Path(first).name}), {slow}{places[1]} ({Path(last).name}): "
-        f"{units.rate(factor)} times slower{of}.",
-        factor,
+def _compared(
+    run: Run, what: str, rates: Mapping[Hashable, float], unit: str, caveat: str
+) -> Iterator[FileVerdict]:
+    """The slowest file against the fastest, with the network of each where the log shows it."""
+    if len(rates) < 2:
+        return
+    ascending = sorted((rate, str(file)) for file, rate in rates.items())
+    (low, last), (high, first) = ascending[0], ascending[-1]
+    slow, fast = (units.of_unit(rate, unit) for rate in (low, high))
+    if high < _SLOWER * low:
+        within = f"within {units.percent(high / low - 1)}"
+        yield FileVerdict(f"{what}: {slow} to {fast} in {len(rates)} files: {within}.")
+        return
+    over = [_network_of(run, file) for file in (first, last)]
+    fast, slow = (
+        f"{rate}{text if over[0] != over[1] else ''} ({Path(file).name})"
+        for rate, text, file in zip((fast, slow), over, (first, last), strict=True)
+    )
+    of = f", slowest against fastest of {len(rates)} files" if len(rates) > 2 else ""
+    yield FileVerdict(
+        f"{what}: {fast}, {slow}: {units.rate(high / low)} times slower{of}.",
+        "" if unit == "samples/s" and over[0] != over[1] else caveat,
+        Gravity.WARNING,
     )
 
 
 def _network_of(run: Run, file: str) -> str:
-    """``over TCP on 2 hosts``, as the NCCL log in a file shows; else empty."""
+    """`` over TCP on 2 hosts``, as the NCCL log in a file shows; else empty."""
     for recording in run.nccl:
-        if set(recording.line_kinds["file"].astype(str)) == {file} and (
-            name := network_name(recording)
-        ):
-            hosts = recording.ranks["host"].nunique()
-            return f"over {name}" + (f" on {units.counted(hosts, 'host')}" if hosts else "")
+        if set(recording.line_kinds["file"].astype(str)) == {file}:
+            name, hosts = network_name(recording), recording.ranks["host"].nunique()
+            return f" over {name} on {units.counted(hosts, 'host')}" if name and hosts else ""
     return ""

@@ -161,11 +161,13 @@ def _unreliable(row: Mapping[Hashable, object]) -> str:
 def _communication(sums: TimelineSums) -> FileVerdict:
     span_ns, step_ns = sums.steady_ns, sums.steps.step_ns
     negotiation = sums.negotiating.length / span_ns
-    clauses = [f"collectives run for {units.percent(sums.executing_steady.length / span_ns)} of "]
-    clauses[0] += f"the time{_bandwidth(sums)}"
+    executing = sums.executing_steady.length / span_ns
+    clauses = [f"collectives run for {units.percent(executing)} of the time{_bandwidth(sums)}"]
     caveats = []
     if len(sums.negotiating) and sums.size != 1:
-        clauses.append(f"negotiation for {units.percent(negotiation)}")
+        both = ", partly at the same time" if negotiation + executing > 1 else ", which can overlap"
+        is_small = min(negotiation, executing) < SMALLEST_COST
+        clauses.append(f"negotiation for {units.percent(negotiation)}{'' if is_small else both}")
         caveats += [_NEGOTIATION] if negotiation >= SMALLEST_COST else []
     if step_ns is None:
         when = "After warm-up"

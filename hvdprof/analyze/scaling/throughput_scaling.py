@@ -46,8 +46,7 @@ def throughput_scaling(
         throughput: Rows of THROUGHPUT.
         repeats: Rows of one series and size are repeats of one measurement: their geometric mean
             counts, and their spread, pooled over the sizes, gives the intervals (Student t).
-            Otherwise such rows stay separate, and at the smallest size they leave the series
-            without a baseline: two jobs differ in something that the series does not state.
+            Otherwise such rows stay separate, and their geometric mean is the baseline.
         logs: By file, the logarithm of the samples/s of its ITERATION_SERIES with its error, which
             then stand for its row. They give the intervals where no size is repeated; repeats
             never make an interval narrower than they do.
@@ -67,8 +66,11 @@ def _of_single_rows(
 ) -> Iterator[dict[str, object]]:
     sizes = [int(size) for size in ordered["np"]]
     rates = _rates(ordered, logs)
-    has_base = sizes.count(sizes[0]) == 1 and len(sizes) > 1 and rates[0].rate > 0
-    base = rates[0] if has_base else None
+    of_base = [rate for size, rate in zip(sizes, rates, strict=True) if size == sizes[0]]
+    base = None
+    if len(set(sizes)) > 1 and all(rate.rate > 0 for rate in of_base):
+        mean = sum(rate.log.value for rate in of_base) / len(of_base)
+        base = rates[0] if len(of_base) == 1 else _Rate.without_error(math.exp(mean))
     for size, own, stated, file in zip(
         sizes, rates, ordered["stated_speedup"], ordered["file"], strict=True
     ):

@@ -6,15 +6,11 @@ Tested in ``tests/ingest/rundir/test_attached_run.py``.
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-import pandas as pd
-
-from hvdprof.analyze.files.log_verdict import log_verdict
 from hvdprof.analyze.files.next_recording import scaling_advice
 from hvdprof.analyze.files.timeline_verdict import timeline_verdict
 from hvdprof.model.file_page import FilePage, FileVerdict, Gravity
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.run import Run, Verdict, VerdictParts
-from hvdprof.model.tables.log_tables import INCIDENTS, STALLS
 from hvdprof.model.tables.timeline_tables import (
     EXECUTIONS,
     INFERRED_STEPS,
@@ -22,33 +18,29 @@ from hvdprof.model.tables.timeline_tables import (
     TENSOR_USES,
     TIMELINES,
 )
-from hvdprof.rundir.attached import AttachedFile, AttachedKind, attached_files
+from hvdprof.rundir.attached import AttachedKind, attached_files
 
 _TABLES = (TENSOR_USES, EXECUTIONS, INFERRED_STEPS, PENDING_NEGOTIATIONS)
 _MOST_ERRORS = 3
 _NO_BASELINE = "Attached files hold no baseline: {} measures how the job scales."
 
 
-def attached_verdict(
-    run: Run, answer: Verdict, findings: pd.DataFrame, pages: Sequence[FilePage]
-) -> Verdict:
+def attached_verdict(run: Run, answer: Verdict, pages: Sequence[FilePage]) -> Verdict:
     """The verdict on attached files: logs, other recorders and timelines, the gravest first.
 
     Args:
         run: Any run.
         answer: The verdict that holds where no file was attached.
-        findings: FINDINGS, the most severe first.
-        pages: What the files of other recorders say.
+        pages: What the files say, the gravest first.
     """
     if not attached_files(run.manifest):
         return answer
-    speaking = _speaking(run, pages)
-    of_recordings = list(_of_recordings(speaking))
-    verdicts = [*of_recordings, *_of_logs(run, findings, speaking), *_of_timelines(run)]
+    of_recordings = list(_speaking(run, pages))
+    verdicts = [*of_recordings, *_of_timelines(run)]
     verdicts.sort(key=lambda verdict: verdict.gravity)
     if not verdicts:
-        # One of many outputs, or logs that say nothing of their own.
-        verdicts = list(_of_recordings([page for page in pages if page.verdict][:1]))
+        said = [page for page in pages if page.verdict][:1]
+        verdicts = [FileVerdict(page.verdict, page.caveat, page.gravity) for page in said]
     answer = replace(answer, engine=run.manifest.passes[0].engine)
     if not verdicts:
         return replace(
@@ -68,22 +60,16 @@ def attached_verdict(
     )
 
 
-def led_by_errors(
-    run: Run, answer: Verdict, findings: pd.DataFrame, pages: Sequence[FilePage]
-) -> Verdict:
+def led_by_errors(run: Run, answer: Verdict, pages: Sequence[FilePage]) -> Verdict:
     """The verdict on traces behind the hangs and errors that files beside them show.
 
     Args:
         run: The traces with the files beside them.
         answer: The verdict on the traces.
-        findings: FINDINGS, the most severe first.
         pages: What the other files say, the gravest first.
     """
-    grave = [page for page in pages if page.verdict and page.gravity <= Gravity.ERROR]
-    quoted = findings[(findings["file"] != "").to_numpy()]
-    verdicts = [*_of_recordings(grave[:_MOST_ERRORS]), *_of_logs(run, quoted, pages)]
-    verdicts.sort(key=lambda verdict: verdict.gravity)
-    verdicts = verdicts[:_MOST_ERRORS]
+    grave = (found for found in _speaking(run, pages) if found.gravity <= Gravity.ERROR)
+    verdicts = sorted(grave, key=lambda verdict: verdict.gravity)[:_MOST_ERRORS]
     return replace(
         answer,
         sentence=" ".join((*(verdict.sentence for verdict in verdicts), answer.sentence)),
@@ -103,14 +89,6 @@ def _caveats_of(verdicts: Sequence[FileVerdict]) -> tuple[Note, ...]:
     return tuple(Note(NoteCode.OF_FILE, text) for text in distinct)
 
 
-def _of_recordings(pages: Sequence[FilePage]) -> Iterator[FileVerdict]:
-    speaking = [page for page in pages if page.verdict]
-    for page in speaking:
-        name = f"{page.file}: " if len(speaking) > 1 else ""
-        short = page.short and f"{name}{page.short}"
-        yield FileVerdict(f"{name}{page.verdict}", page.caveat, page.gravity, short=short)
-
-
 def _of_timelines(run: Run) -> Iterator[FileVerdict]:
     timelines = run.table(TIMELINES.name).to_dict("records")
     tables = [run.table(table.name) for table in _TABLES]
@@ -122,59 +100,20 @@ def _of_timelines(run: Run) -> Iterator[FileVerdict]:
         yield replace(verdict, sentence=f"{segment}: {verdict.sentence}") if several else verdict
 
 
-def _speaking(run: Run, pages: Sequence[FilePage]) -> list[FilePage]:
-    """The pages that the verdict is made of.
-
-    Of outputs of several ranks, the gravest line speaks; a log with nothing wrong speaks alone.
-    """
-    copies = {file.copy: file for file in attached_files(run.manifest)}
-    several = {file.copy for file in _outputs(run)} if len(_outputs(run)) > 1 else set()
-    logs = {name for name, file in copies.items() if file.kind == AttachedKind.NCCL_LOG}
-    return [
+def _speaking(run: Run, pages: Sequence[FilePage]) -> Iterator[FileVerdict]:
+    """The verdicts of the files; of several outputs, that of the gravest alone."""
+    files = attached_files(run.manifest)
+    outputs = [file.copy for file in files if file.kind == AttachedKind.OUTPUT]
+    gravest = next((page for page in pages if page.file in outputs), None)
+    speaking = [
         page
         for page in pages
-        if page.file not in several
-        and not (page.gravity == Gravity.NONE and page.file.partition(" and ")[0] in logs)
+        if page.verdict
+        and (page.file not in outputs or page is gravest)
+        and page.gravity < Gravity.CLEAN
     ]
-
-
-def _of_logs(run: Run, findings: pd.DataFrame, pages: Sequence[FilePage]) -> Iterator[FileVerdict]:
-    """The file with the most severe error as it says alone; then the first failure elsewhere.
-
-    Files with a page speak there.
-    """
-    paged = [page.file for page in pages]
-    findings, incidents, stalls = (
-        rows[~rows["file"].isin(paged).to_numpy()]
-        for rows in (findings, run.table(INCIDENTS.name), run.table(STALLS.name))
-    )
-    errors = findings[(findings["severity"] == "error").to_numpy()]
-    if len(errors):
-        file = str(errors["file"].iloc[0])
-        own = [rows[(rows["file"] == file).to_numpy()] for rows in (findings, stalls, incidents)]
-        verdict = log_verdict(*own)
-        see = f" See {file}." if len(_outputs(run)) > 1 and file else ""
-        short = verdict.short and f"{verdict.short}{see}"
-        yield replace(verdict, sentence=f"{verdict.sentence}{see}", short=short)
-        incidents = incidents[(incidents["file"] != file).to_numpy()]
-    if len(incidents):
-        yield _first_failure(run, incidents.iloc[0])
-
-
-def _outputs(run: Run) -> list[AttachedFile]:
-    return [
-        attached_file
-        for attached_file in attached_files(run.manifest)
-        if attached_file.kind == AttachedKind.OUTPUT
-    ]
-
-
-def _first_failure(run: Run, first: pd.Series) -> FileVerdict:
-    where = f"line {first['line']}"
-    if len(_outputs(run)) > 1:
-        where += f" of {first['file']}"
-    if not pd.isna(first["rank"]):
-        where += f", by rank {first['rank']}"
-    message = str(first["message"]).rstrip(".")
-    sentence = f"The output reports a failure, first in {where}: {message}."
-    return FileVerdict(sentence, gravity=Gravity.ERROR)
+    for page in speaking:
+        is_one_of_several = len(speaking) > 1 or (page is gravest and len(outputs) > 1)
+        name = f"{page.file}: " if is_one_of_several else ""
+        short = page.short and f"{name}{page.short}"
+        yield FileVerdict(f"{name}{page.verdict}", page.caveat, page.gravity, short=short)

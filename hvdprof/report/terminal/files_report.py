@@ -108,8 +108,8 @@ def shape_throughputs(found: FilesAnalysis) -> list[ThroughputTable]:
     for series, members in scaling.groupby("series", observed=True, sort=False):
         base = members["baseline_np"].iloc[0]
         has_intervals = bool(members["efficiency_low"].notna().any())
-        known = "95 % CI within each launch" if has_intervals else "no repeats"
-        known = "95 % CI of repeats" if members["num_repeats"].max() > 1 else known
+        repeated = "repeats apart" if members["np"].duplicated().any() else "no repeats"
+        known = "95 % CI within each launch" if has_intervals else repeated
         against = "no baseline" if pd.isna(base) else f"against np={base}, {known}"
         stated = ["as stated"] * bool(members["stated_speedup"].notna().any())
         files = [_FILE] * several

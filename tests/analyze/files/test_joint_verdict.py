@@ -74,7 +74,8 @@ def test_several_sizes_have_the_verdict_of_scaling(tmp_path: Path) -> None:
     assert found.verdicts[1:] == stated.verdicts
     assert "scaling efficiency on 2 ranks against np=1" in stated.verdicts[0].sentence
     # The table below states the same efficiency, not that there is no baseline.
-    assert found.throughput_scaling["efficiency"].tolist() == stated.scaling["efficiency"].tolist()
+    efficiency = stated.scaling["efficiency"].iloc[-1]
+    assert found.throughput_scaling["efficiency"].iloc[-1] == pytest.approx(efficiency)
 
 
 def test_one_file_alone_has_no_joint_verdict(tmp_path: Path) -> None:
@@ -89,6 +90,6 @@ def test_bandwidths_are_compared_at_the_largest_common_size(
     slow = SWEEP.format(end=2097152, first="10.49", second=second)
     (verdict,) = written(tmp_path, {"fast.txt": fast, "slow.txt": slow}).verdicts
     assert verdict.sentence.startswith("NVIDIA H100, 2 ranks, 2.10 MB: ")
-    assert verdict.caveat == "The files do not name the operation."
+    assert verdict.caveat == ("The files do not name the operation." if times else "")
     assert (verdict.gravity == Gravity.WARNING) == (times is not None)
     assert (times or "within 0.0 %") in verdict.sentence

@@ -111,3 +111,25 @@ def test_executions_of_no_length_at_one_moment_are_too_short_for_an_answer():
     at_once = executions.assign(start_ns=0, dur_ns=0)
     found = found_in(uses, at_once, INFERRED_STEPS.empty(), "none")
     assert found.sentence.startswith("Too short to judge")
+
+
+@pytest.mark.parametrize(
+    ("negotiation_ns", "said"),
+    [
+        (7_000_000, "negotiation for 70.1 %, partly at the same time."),
+        (5_000_000, "negotiation for 50.1 %, which can overlap."),
+        (200_000, "negotiation for 2.0 %."),
+    ],
+)
+def test_shares_that_can_overlap_do_not_read_as_a_sum(negotiation_ns, said):
+    starts = [10_000_000 * place for place in range(100)]
+    times = [{"start_ns": start, "dur_ns": 4_000_000} for start in starts]
+    uses = [
+        {"negotiation_start_ns": start - 5_000_000, "negotiation_ns": negotiation_ns}
+        | {"last_rank": None, "last_after_ns": None}
+        for start in starts
+    ]
+    tables = declared_rows(TENSOR_USES, *uses), declared_rows(EXECUTIONS, *times)
+    found = found_in(*tables, INFERRED_STEPS.empty(), "first use")
+    assert "collectives run for 40.0 % of the time" in found.sentence
+    assert said in found.sentence

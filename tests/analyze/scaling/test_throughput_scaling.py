@@ -42,10 +42,9 @@ def test_each_series_has_its_own_baseline() -> None:
     "given",
     [
         [("a", 4, 100.0)],
-        [("a", 1, 100.0), ("a", 1, 110.0), ("a", 4, 300.0)],
         [("a", 1, 0.0), ("a", 4, 300.0)],
     ],
-    ids=["one size", "two jobs of the smallest size", "no samples"],
+    ids=["one size", "no samples"],
 )
 def test_no_efficiency_without_a_baseline(given: list[tuple[str, int, float]]) -> None:
     found = _scaling(*given)
@@ -53,6 +52,14 @@ def test_no_efficiency_without_a_baseline(given: list[tuple[str, int, float]]) -
     assert len(found) == len(given)
     for column in ("baseline_np", "speedup", "efficiency", "karp_flatt"):
         assert found[column].isna().all()
+
+
+def test_rows_of_the_smallest_size_have_their_mean_as_the_baseline() -> None:
+    found = _scaling(("a", 1, 100.0), ("a", 1, 121.0), ("a", 4, 220.0))
+
+    assert found["efficiency"].tolist() == pytest.approx([1 / 1.1, 1.1, 0.5])
+    pooled = _scaling(("a", 1, 100.0), ("a", 1, 121.0), ("a", 4, 220.0), repeats=True)
+    assert pooled["efficiency"].tolist() == pytest.approx([1, 0.5])
 
 
 def test_repeats_count_by_their_geometric_mean_with_a_pooled_interval() -> None:

@@ -22,7 +22,8 @@ def horovod_log_verdict(log: pd.DataFrame) -> FileVerdict:
     if severe.empty:
         lines = units.counted(len(log), "line")
         return FileVerdict(
-            f"Nothing wrong found in {lines} of Horovod's log; hvdprof reads no rate in this file."
+            f"Nothing wrong found in {lines} of Horovod's log; hvdprof reads no rate in this file.",
+            gravity=Gravity.CLEAN,
         )
     first = severe.iloc[0]
     lead = str(first["level"]).capitalize()
@@ -97,4 +98,6 @@ def nccl_verdict(recording: NcclRecording, findings: pd.DataFrame) -> FileVerdic
         more = f" and {units.counted(len(findings) - 1, 'more')}" if len(findings) > 1 else ""
         notes = f" Note: {findings['phrase'].iloc[0]}{more.removesuffix('s')}."
     listed = " or ".join(filter(None, (", ".join(lacks[:-1]), lacks[-1])))
-    return FileVerdict(f"{text}; hvdprof reads no {listed} in this file.{notes}")
+    return FileVerdict(
+        f"{text}; hvdprof reads no {listed} in this file.{notes}", gravity=Gravity.CLEAN
+    )

@@ -57,7 +57,7 @@ def test_an_nccl_log_without_trouble_says_what_it_shows(
     tmp_path: Path, lines: list[str], sentence: str
 ) -> None:
     page = page_of(tmp_path, "\n".join(lines) + "\n")
-    assert (page.verdict, page.gravity) == (sentence, Gravity.NONE)
+    assert (page.verdict, page.gravity) == (sentence, Gravity.CLEAN)
 
 
 def test_lines_that_healthy_jobs_print_are_no_warnings(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_a_finding_of_several_files_stands_once(tmp_path: Path) -> None:
         (
             LOGGED.format("D", "Wrote 3 records."),
             "Nothing wrong found in 1 line of Horovod's log; hvdprof reads no rate in this file.",
-            Gravity.NONE,
+            Gravity.CLEAN,
         ),
         (
             LOGGED.format("E", "Error writing to the Horovod Timeline after it was opened."),
