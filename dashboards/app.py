@@ -1,6 +1,8 @@
 """The Dash app: its pages, and its server."""
 
+import contextlib
 import socket
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import cast
@@ -29,7 +31,7 @@ from hvdprof.dashboards.pages import (
 )
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.shell import Page
-from hvdprof.errors import EnvironmentNotReadyError
+from hvdprof.errors import EnvironmentNotReadyError, HvdprofError
 
 # Dash's default page with a language, which screen readers need.
 _INDEX = """<!DOCTYPE html>
@@ -122,7 +124,8 @@ def serve(
     Raises:
         EnvironmentNotReadyError: The address or port cannot be used.
     """
-    app = create_app(RunStore(paths, watched=watched), access=access)
+    runs = RunStore(paths, watched=watched)
+    app = create_app(runs, access=access)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         # waitress does not close its own socket when the port is taken.
@@ -137,4 +140,13 @@ def serve(
         shown = f"[{host}]" if ":" in host else host
         address = f"http://{shown}:{listening.getsockname()[1]}/"
         on_ready(address_with_token(address, access.token))
+        # The first page that is opened waits less for its run.
+        threading.Thread(target=_read_first, args=(runs,), daemon=True).start()
         server.run()
+
+
+def _read_first(runs: RunStore) -> None:
+    with contextlib.suppress(HvdprofError):
+        # Its page says what is wrong with a run.
+        for run_id in runs.ids[:1]:
+            runs.finished(run_id)

@@ -65,6 +65,9 @@ def dashboard(
     sys.stderr.writelines(_notes(watched))
     if not runs and (here := api.list_runs(RUNS)):
         sys.stderr.write(f"hvdprof: the newest run in ./{RUNS} is {run_line(here[0])}\n")
+    # Imports and the first reading take seconds, in which the terminal would show nothing.
+    shown = ", ".join(str(path) for path in (*paths, *watched))
+    sys.stderr.write(f"hvdprof: reading {shown} ...\n")
     try:
         from hvdprof.dashboards.access import Access
         from hvdprof.dashboards.app import serve

@@ -17,6 +17,8 @@ from hvdprof.report.format_names import DOCUMENTS, Format
 if TYPE_CHECKING:
     from hvdprof.api.runs import Run
 
+_PDF = ".pdf"
+
 
 def report(
     path: Annotated[
@@ -32,8 +34,8 @@ def report(
         typer.Option(
             "--output",
             "-o",
-            help="File to write: .html or .md; with --figure .png, .svg or .pdf. Markdown goes to "
-            "standard output when not given.",
+            help="File to write: .html, .md or .pdf (printed by Chromium); with --figure .png, "
+            ".svg or .pdf. Markdown goes to standard output when not given.",
             show_default=False,
         ),
     ] = None,
@@ -51,12 +53,15 @@ def report(
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
-    """Write the analysis as one HTML file that opens offline, as Markdown, or one figure of it."""
+    """Write the analysis as one HTML file that opens offline, as Markdown or PDF, or one figure."""
     if figure is not None and (format_ or output is None):
         raise UsageError(
             "A figure is an image file: give --output, and no --format.",
             hint=f"hvdprof report RUN --figure {figure} -o {figure}.svg",
         )
+    is_pdf = output is not None and output.suffix == _PDF and figure is None
+    if is_pdf and format_ is Format.MARKDOWN:
+        raise UsageError("A PDF is printed from HTML.", hint="Omit --format.")
     chosen = format_ or (Format.MARKDOWN if output is None else _format_of(output, figure))
     if output is None and chosen is Format.HTML:
         raise UsageError("An HTML report needs a file.", hint="hvdprof report RUN -o report.html")
@@ -69,6 +74,12 @@ def report(
         render = (_rendered_run if loaded.recorded else _rendered_files)(
             loaded, chosen or Format.MARKDOWN
         )
+    if is_pdf and output is not None:
+        from hvdprof.report.images.printed_page import write_pdf
+
+        write_pdf(render, output, overwrite=force)
+        sys.stderr.write(f"Wrote {output}\n")
+        return
     show_or_write(render, output, overwrite=force)
 
 
@@ -109,11 +120,11 @@ def _format_of(output: Path, figure: str | None) -> Format | None:
             f"A figure cannot be written to {output}.",
             hint=f"Its name ends in one of {', '.join(IMAGE_SUFFIXES)}.",
         )
-    formats = {".html": Format.HTML, ".md": Format.MARKDOWN}
+    formats = {".html": Format.HTML, ".md": Format.MARKDOWN, _PDF: Format.HTML}
     if output.suffix not in formats:
         raise UsageError(
-            f"A report cannot be written to {output}: its name ends in neither "
-            f"{' nor '.join(formats)}.",
+            f"A report cannot be written to {output}: its name ends in none of "
+            f"{', '.join(formats)}.",
             hint="hvdprof analyze RUN -o FILE writes .json and .csv.",
         )
     return formats[output.suffix]

@@ -106,8 +106,9 @@ def test_a_standalone_file_is_offered(tmp_path, offered):
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost"])
 def test_on_this_machine_alone_nothing_is_warned_of(tmp_path, offered, host):
-    result = dashboard(write_run(tmp_path / "one", [PassSpec()]), "--no-open", "--host", host)
-    assert result.stderr == ""
+    folder = write_run(tmp_path / "one", [PassSpec()])
+    result = dashboard(folder, "--no-open", "--host", host)
+    assert result.stderr == f"hvdprof: reading {folder} ...\n"
     assert offered["access"].token
 
 
@@ -149,10 +150,12 @@ def test_it_serves_on_a_free_port_until_interrupted(tmp_path):
     process = subprocess.Popen(
         [sys.executable, "-m", "hvdprof", "dashboard", str(folder), "--no-open"],
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
     )
     try:
+        # What takes the time is said before the address.
+        assert process.stdout.readline() == f"hvdprof: reading {folder} ...\n"
         line = process.stdout.readline()
         address = re.search(r"http://127\.0\.0\.1:\d+/\?token=\S+", line)[0]
         with pytest.raises(urllib.error.HTTPError, match="401"):
@@ -162,7 +165,7 @@ def test_it_serves_on_a_free_port_until_interrupted(tmp_path):
             assert b"hvdprof" in answer.read()
             assert "token" not in answer.url
         process.send_signal(signal.SIGINT)
-        _, complaints = process.communicate(timeout=20)
+        complaints, _ = process.communicate(timeout=20)
     finally:
         process.kill()
         process.communicate()

@@ -141,9 +141,23 @@ def test_what_cannot_be_written_is_refused_with_what_can(
 @pytest.mark.heavy
 @pytest.mark.parametrize("name", ["r.docx", "r.csv", "r"])
 def test_every_other_ending_is_refused_with_one_text(tmp_path, name):
-    with pytest.raises(UsageError, match=r"ends in neither \.html nor \.md\.") as raised:
+    with pytest.raises(UsageError, match=r"ends in none of \.html, \.md, \.pdf\.") as raised:
         invoke(tmp_path, "-o", name)
     assert raised.value.hint == "hvdprof analyze RUN -o FILE writes .json and .csv."
+
+
+@pytest.mark.browser
+def test_a_report_is_printed_as_a_pdf(run_folder, tmp_path):
+    done = invoke(run_folder, "-o", tmp_path / "report.pdf")
+    assert done.stderr == f"Wrote {tmp_path / 'report.pdf'}\n"
+    content = (tmp_path / "report.pdf").read_bytes()
+    assert content.startswith(b"%PDF")
+    assert len(content) > 50_000, "figures are in it"
+
+
+def test_a_pdf_is_not_printed_of_markdown(run_folder, tmp_path):
+    with pytest.raises(UsageError, match="printed from HTML"):
+        invoke(run_folder, "-o", tmp_path / "report.pdf", "--format", "markdown")
 
 
 @pytest.mark.browser
