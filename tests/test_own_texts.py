@@ -68,7 +68,10 @@ ALLOWED = {
     "hvdprof/analyze/findings/log_rules/ranks_behind_rule.py": (1, _LOG),
     "hvdprof/analyze/findings/nccl_rules/nccl_network_rules.py": (1, _LOG),
     "hvdprof/launch/diagnose/printed_errors.py": (5, _LOG),
-    "hvdprof/launch/diagnose/rank_progress.py": (2, "lines and names of recorder files"),
+    "hvdprof/launch/diagnose/rank_progress.py": (
+        5,
+        "lines and names of recorder files, printed lines",
+    ),
     "hvdprof/launch/diagnose/rank_standings.py": (2, "stacks that faulthandler printed"),
     "hvdprof/launch/diagnose/timeline_check.py": (1, _LOG),
     "hvdprof/launch/run/attempts.py": (1, _PASS),

@@ -45,5 +45,12 @@ class CommandOptions:
         "--sbatch",
         panel=OUTPUT,
     )
+    tee: bool | None = option(
+        None,
+        "Show what rank 0 prints while it runs (torchrun: all ranks); by default of one launch of "
+        "a script on a terminal.",
+        "--tee/--no-tee",
+        panel=OUTPUT,
+    )
     silent: bool = option(False, "Show no progress.", "--quiet", "-q", panel=OUTPUT)
     format: str = option("terminal", "terminal, json or csv.", "--format", panel=OUTPUT)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from hvdprof.report.reporter import Reporter
 
 
-_ALLOWED_WITH_RESUME = frozenset({"resume", "yes", "silent", "format", "dry_run", "net"})
+_ALLOWED_WITH_RESUME = frozenset({"resume", "yes", "silent", "format", "dry_run", "net", "tee"})
 
 
 def measure_command(
@@ -44,7 +44,8 @@ def measure_command(
     from hvdprof.report.formats import reporter_for
 
     reporter = reporter_for(chosen.format)
-    progress = progress_for(sys.stderr, silent=chosen.silent)
+    tee = chosen.tee if isinstance(options, RunOptions) else bool(chosen.tee)
+    progress = progress_for(sys.stderr, silent=chosen.silent, tee=tee)
     if chosen.resume is not None:
         refuse_other_options(context)
         net = _net_of_resume(context)

@@ -24,6 +24,9 @@ def announce(measurement: "api.Measurement", stream: IO[str]) -> None:
     stream.write(f"hvdprof: measuring into {measurement.folder}\n")
     for line in _plan(measurement):
         stream.write(f"  {line}\n")
+    if measurement.settings.script is not None:
+        files = f"{measurement.folder}/passes/*/stdout.txt, stderr.txt"
+        stream.write(f"  Output of the ranks: {files}\n")
     for reason, cells in measurement.skipped().items():
         stream.write(f"skipped: {', '.join(cells)}: {reason}\n")
     for warning in [*_oversubscribed(measurement), *measurement.manifest.warnings]:

@@ -7,16 +7,43 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
 from hvdprof import api, units
+from hvdprof.plain_text import printable_lines
 
 if TYPE_CHECKING:
     from hvdprof.api import PassProgress, PassRecord, Stall
 
 
-def progress_for(stream: IO[str], *, silent: bool) -> "api.SweepProgress":
-    """A progress bar on a terminal, plain lines elsewhere, nothing when silent."""
+_EACH_S = 30.0
+"""Off a terminal, a launch that runs gets a line in such distances."""
+
+
+def progress_for(stream: IO[str], *, silent: bool, tee: bool | None = False) -> "api.SweepProgress":
+    """A progress bar on a terminal, plain lines elsewhere, nothing when silent.
+
+    Args:
+        stream: Where to write.
+        silent: Show nothing.
+        tee: Show what the ranks print, too; None for one launch on a terminal alone.
+    """
     if silent:
         return api.SilentProgress()
-    return _Bar(Console(file=stream)) if stream.isatty() else _Lines(stream)
+    if stream.isatty():
+        return _Bar(Console(file=stream), tee)
+    return _Lines(stream, is_teed=bool(tee))
+
+
+class _Output:
+    """What the ranks of the launches print, as far as it was not shown yet."""
+
+    def __init__(self) -> None:
+        self._latest: dict[int, PassProgress] = {}
+
+    def of(self, record: "PassRecord", progress: "PassProgress | None" = None) -> list[str]:
+        """The lines that are new; at its end, of the progress that a launch had last."""
+        if progress is not None:
+            self._latest[id(record)] = progress
+        latest = self._latest.get(id(record))
+        return [] if latest is None else [printable_lines(line) for line in latest.printed()]
 
 
 class TimeLeft:
@@ -52,8 +79,10 @@ class TimeLeft:
 
 
 class _Lines:
-    def __init__(self, stream: IO[str]) -> None:
+    def __init__(self, stream: IO[str], *, is_teed: bool) -> None:
         self._stream = stream
+        self._output = _Output() if is_teed else None
+        self._started: dict[int, tuple[float, float]] = {}
         self._left = TimeLeft()
         self._total = 0
         self._number = 0
@@ -70,10 +99,22 @@ class _Lines:
         self._left.start(passes)
 
     def pass_started(self, record: "PassRecord") -> None:
-        """Write nothing: the line of a pass follows at its end."""
+        """Write nothing: the line of a pass follows at its end, and one every 30 s before that."""
+        now = time.monotonic()
+        self._started[id(record)] = (now, now)
 
     def pass_progressed(self, record: "PassRecord", progress: "PassProgress") -> None:
-        """Write once what cannot be recorded; a log needs no line per step."""
+        """Write once what cannot be recorded, and every 30 s how far rank 0 is."""
+        self._tee(record, progress)
+        now = time.monotonic()
+        began, written = self._started.setdefault(id(record), (now, now))
+        if now - written >= _EACH_S:
+            self._started[id(record)] = (began, now)
+            state = progress.ranks.get(0)
+            step = "starting" if state is None else f"step {units.count(state.num_steps)}"
+            since = units.seconds(now - began, whole=True)
+            self._stream.write(f"    {api.launch_title(record)}: {step} after {since}\n")
+            self._stream.flush()
         if progress.notice and record.id not in self._noticed:
             self._noticed.add(record.id)
             self._stream.write(f"    {api.launch_title(record)}: {progress.notice}\n")
@@ -87,6 +128,7 @@ class _Lines:
 
     def pass_ended(self, record: "PassRecord") -> None:
         """Write one line per pass; those that take turns end together."""
+        self._tee(record)
         self._number += 1
         self._total = max(self._total, self._number)
         self._left.end(record)
@@ -103,9 +145,16 @@ class _Lines:
     def sweep_ended(self) -> None:
         """Write nothing: every pass has its line."""
 
+    def _tee(self, record: "PassRecord", progress: "PassProgress | None" = None) -> None:
+        if self._output is not None:
+            self._stream.writelines(f"{line}\n" for line in self._output.of(record, progress))
+            self._stream.flush()
+
 
 class _Bar:
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, tee: bool | None) -> None:
+        self._tee = tee
+        self._output = _Output()
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=24),
@@ -124,6 +173,8 @@ class _Bar:
     def sweep_started(self, passes: "list[PassRecord]") -> None:
         """Show the bar, in place of that of an earlier sweep."""
         self._left.start(passes)
+        if self._tee is None:
+            self._tee = len(passes) == 1
         for ended in self._progress.task_ids:
             self._progress.remove_task(ended)
         self._task = self._progress.add_task("launches", total=len(passes), doing="")
@@ -145,6 +196,7 @@ class _Bar:
             self._noticed.add(record.id)
             line = f"{api.launch_title(record)}: {progress.notice}"
             self._progress.console.print(line, markup=False, highlight=False)
+        self._print(record, progress)
         now = time.monotonic()
         state = progress.ranks.get(0)
         if state is None or state.segment is None or now - self._shown_at < 0.4:
@@ -160,6 +212,7 @@ class _Bar:
 
     def pass_ended(self, record: "PassRecord") -> None:
         """Advance the bar."""
+        self._print(record)
         self._left.end(record)
         for line in _failures(record):
             self._progress.console.print(
@@ -170,6 +223,11 @@ class _Bar:
     def sweep_ended(self) -> None:
         """Remove the bar and show the cursor again."""
         self._progress.stop()
+
+    def _print(self, record: "PassRecord", progress: "PassProgress | None" = None) -> None:
+        """Print what the script prints above the bar."""
+        for line in self._output.of(record, progress) if self._tee else ():
+            self._progress.console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     def _show(self, record: "PassRecord", what: str) -> None:
         left = self._left.text()

@@ -8,8 +8,12 @@ from pathlib import Path
 
 from hvdprof.collect.auto.startup.hvdprof_import_hook import NOTICE
 from hvdprof.rundir.layout import PassPaths
+from hvdprof.rundir.log_prefixes import split_rank, without_colours
 from hvdprof.rundir.recorder_codec import from_bytes, is_step
 from hvdprof.rundir.recorder_format import HeaderLine
+
+_MOST_PRINTED = 262_144
+"""Bytes of a file that are shown at once; the rest follows with the next look."""
 
 
 @dataclass(slots=True)
@@ -43,6 +47,7 @@ class PassProgress:
     def __init__(self, paths: PassPaths) -> None:
         self._paths = paths
         self._carried: dict[int, bytes] = {}
+        self._printed: dict[Path, int] = {}
         self.ranks: dict[int, RankState] = {}
         self.notice = ""
 
@@ -54,6 +59,29 @@ class PassProgress:
         if not self.ranks and not self.notice and self._paths.unrecorded.exists():
             self.notice = NOTICE
         return sum(state.size_bytes for state in self.ranks.values())
+
+    def printed(self) -> list[str]:
+        """The whole lines that rank 0 has printed since the last call, without the launcher's tag.
+
+        A line without a tag, as all of torchrun, may be of any rank.
+        """
+        shown = []
+        for path in (self._paths.stdout, self._paths.stderr):
+            start = self._printed.get(path, 0)
+            try:
+                with path.open("rb") as file:
+                    file.seek(start)
+                    whole = file.read(_MOST_PRINTED).rpartition(b"\n")[0]
+            except OSError:
+                continue
+            if not whole:
+                continue
+            self._printed[path] = start + len(whole) + 1
+            for line in whole.decode("utf-8", errors="replace").split("\n"):
+                # A bar that draws itself anew in one line is shown as it was last.
+                rank, text = split_rank(without_colours(line.rstrip("\r").rpartition("\r")[2]))
+                shown += [text] if rank in (0, None) else []
+        return shown
 
     def _continue(self, path: Path, state: RankState) -> None:
         try:

@@ -128,3 +128,68 @@ def test_the_bar_of_a_second_sweep_replaces_the_first() -> None:
     bar = getattr(progress, "_progress")  # noqa: B009 - no part of the protocol
     (shown,) = bar.tasks
     assert (shown.completed, shown.total) == (1, 2)
+
+
+def _progressed(folder: Path, text: str) -> PassProgress:
+    paths = PassPaths(folder)
+    with paths.stdout.open("a", encoding="utf-8") as file:
+        file.write(text)
+    return PassProgress(paths)
+
+
+def test_what_rank_0_prints_is_shown_while_it_runs(tmp_path: Path) -> None:
+    stream = io.StringIO()
+    progress = progress_for(stream, silent=False, tee=True)
+    (record,) = passes = _passes()[1:2]
+    progress.sweep_started(passes)
+    progress.pass_started(record)
+    seen = _progressed(tmp_path, "[1,0]<stdout>:step 1\n[1,1]<stdout>:step 1 of 1\nuntagged\nbeg")
+    progress.pass_progressed(record, seen)
+    assert stream.getvalue() == "step 1\nuntagged\n"
+    _progressed(tmp_path, "un\n[1,0]<stderr>: 9%|#\r 10%|##\x1b[0m\n[1,0]<stdout>:\x07end\n")
+    progress.pass_ended(_ended(record, 2.0))
+    assert stream.getvalue().splitlines()[2:] == [
+        "begun",
+        " 10%|##",
+        "\\x07end",
+        "[1/1] 1 rank, throughput, repeat 1: done in 2.00 s",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("num_passes", "tee", "is_shown"),
+    [(1, None, True), (2, None, False), (2, True, True), (1, False, False)],
+)
+def test_a_terminal_shows_the_output_of_one_launch(
+    tmp_path: Path, num_passes: int, tee: bool | None, is_shown: bool
+) -> None:
+    stream = io.StringIO()
+    stream.isatty = lambda: True
+    progress = progress_for(stream, silent=False, tee=tee)
+    passes = _passes()[1 : 1 + num_passes]
+    progress.sweep_started(passes)
+    progress.pass_started(passes[0])
+    progress.pass_progressed(passes[0], _progressed(tmp_path, "[1,0]<stdout>:hello there\n"))
+    progress.sweep_ended()
+    assert ("hello there" in stream.getvalue()) == is_shown
+
+
+def test_off_a_terminal_nothing_is_teed_and_a_line_comes_every_30_s(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream, now = io.StringIO(), [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    progress = progress_for(stream, silent=False, tee=None)
+    (record,) = passes = _passes()[1:2]
+    progress.sweep_started(passes)
+    progress.pass_started(record)
+    seen = _progressed(tmp_path, "[1,0]<stdout>:hello\n")
+    for second in range(0, 75, 5):
+        now[0] = float(second)
+        if second == 40:
+            seen.ranks[0] = RankState(0, num_steps=1200)
+        progress.pass_progressed(record, seen)
+    assert stream.getvalue() == (
+        "    1 rank, throughput, repeat 1: starting after 30 s\n"
+        "    1 rank, throughput, repeat 1: step 1,200 after 60 s\n"
+    )
