@@ -42,7 +42,7 @@ from hvdprof.report.screen.attached_pages import (
     has_comparison,
     is_of_files_alone,
 )
-from hvdprof.report.screen.file_tiles import file_headline, file_tiles
+from hvdprof.report.screen.file_tiles import file_tiles
 from hvdprof.report.screen.open_points import open_points
 from hvdprof.report.screen.progress import progress_of
 from hvdprof.report.screen.rank_phases import rank_phases
@@ -131,8 +131,8 @@ def found_content(found: FilesAnalysis) -> dmc.Stack:
 
 def _file(file: FilePage) -> list[Component]:
     parts: list[Component] = []
-    if sentence := file_headline(file):
-        parts.append(headline_bar(sentence, order=1))
+    if file.verdict:
+        parts.append(headline_bar(file.verdict, order=1))
     if shown := file_tiles(file):
         parts.append(tile_row(shown))
     if file.caveat:

@@ -10,41 +10,23 @@ from hvdprof.model.nccl_recording import NcclRecording
 _SEVERE = ("warning", "error", "fatal")
 
 
-def horovod_log_verdict(log: pd.DataFrame) -> FileVerdict:
-    """The first warning or error of Horovod's own log, else that it has none.
-
-    Args:
-        log: Rows of HOROVOD_LOG of one file.
-    """
-    if log.empty:
-        return FileVerdict("")
-    severe = log[log["level"].isin(_SEVERE).to_numpy()]
-    if severe.empty:
-        lines = units.counted(len(log), "line")
-        return FileVerdict(
-            f"Nothing wrong found in {lines} of Horovod's log; hvdprof reads no rate in this file.",
-            gravity=Gravity.CLEAN,
-        )
-    first = severe.iloc[0]
-    lead = str(first["level"]).capitalize()
-    if len(severe) > 1:
-        lead = f"{units.count(len(severe))} warnings or errors, first {first['level']!s}"
-    message = str(first["message"]).strip().rstrip(".")
-    sentence = f"{lead} in line {first['line']} of Horovod's log: {message}."
-    return FileVerdict(sentence, gravity=Gravity.WARNING)
-
-
-def incident_verdict(incidents: pd.DataFrame) -> FileVerdict:
-    """The first line of trouble in a file without a failure of its own.
+def logged_verdict(incidents: pd.DataFrame, log: pd.DataFrame) -> FileVerdict:
+    """The first trouble in output without a failure of its own, else that the log has none.
 
     Args:
         incidents: Rows of INCIDENTS of one file.
+        log: Rows of HOROVOD_LOG of the same file.
     """
-    if incidents.empty:
-        return FileVerdict("")
-    first = incidents.iloc[0]
+    severe = log[log["level"].isin(_SEVERE).to_numpy()]
+    if incidents.empty and severe.empty:
+        if log.empty:
+            return FileVerdict("")
+        clean = f"Nothing wrong found in {units.counted(len(log), 'line')} of Horovod's log"
+        return FileVerdict(f"{clean}; hvdprof reads no rate in this file.", gravity=Gravity.CLEAN)
+    first = (severe if incidents.empty else incidents).iloc[0]
+    lead = str(first["level"]).capitalize() if incidents.empty else "Warning"
     message = str(first["message"]).strip().rstrip(".")
-    return FileVerdict(f"Warning in line {first['line']}: {message}.", gravity=Gravity.WARNING)
+    return FileVerdict(f"{lead} in line {first['line']}: {message}.", gravity=Gravity.WARNING)
 
 
 def autotune_verdict(samples: pd.DataFrame) -> FileVerdict:

@@ -10,8 +10,7 @@ import pandas as pd
 from hvdprof.analyze.communication.communication_tables import communication_tables
 from hvdprof.analyze.files.clean_verdict import (
     autotune_verdict,
-    horovod_log_verdict,
-    incident_verdict,
+    logged_verdict,
     nccl_verdict,
 )
 from hvdprof.analyze.files.inspector_pages import INSPECTOR, inspector_pages
@@ -108,8 +107,7 @@ _VERDICTS: tuple[tuple[tuple[str, ...], Callable[..., FileVerdict]], ...] = (
     ((THROUGHPUT.name,), throughput_verdict),
     ((PRINTED_RATES.name,), rates_verdict),
     ((AUTOTUNE.name,), autotune_verdict),
-    ((INCIDENTS.name,), incident_verdict),
-    ((HOROVOD_LOG.name,), horovod_log_verdict),
+    ((INCIDENTS.name, HOROVOD_LOG.name), logged_verdict),
 )
 """The first sentence that the rows of a file give is its verdict."""
 _UNANSWERED: tuple[tuple[str, Callable[[pd.DataFrame], tuple[Unanswered, ...]]], ...] = (

@@ -53,7 +53,8 @@ def joint_verdicts(run: Run) -> tuple[FileVerdict, ...]:
 def _throughputs(run: Run) -> Iterator[FileVerdict]:
     """Of files with one model, batch size and number of ranks, the fastest and the slowest."""
     rows = run.table(THROUGHPUT.name)
-    rows = rows[(rows["samples_per_s"] > 0).to_numpy()]
+    # Tables without a name may be of any jobs.
+    rows = rows[((rows["samples_per_s"] > 0) & (rows["series"].astype(str) != "")).to_numpy()]
     for (series, size), own in rows.groupby(["series", "np"], observed=True, sort=False):
         rates = own.groupby("file", observed=True)["samples_per_s"].mean().to_dict()
         what = f"{series}, {units.counted(int(str(size)), 'rank')}"

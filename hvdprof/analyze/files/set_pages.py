@@ -216,15 +216,9 @@ def recording_pages(run: Run) -> list[FilePage]:
 
 def _recorded(facts: Mapping[str, object]) -> str:
     """The length of a step and its blocked part, or that no step was recorded."""
-    steps, ranks = (units.count(float(str(facts[name]))) for name in ("num_steps", "num_ranks"))
-    place = f"{ranks} rank{'' if ranks == '1' else 's'}"
-    if facts["step_median_ns"] is None:
-        return f"No steady step of {place} in these files."
-    length = units.milliseconds(float(str(facts["step_median_ns"])))
-    share = facts["blocked_share"]
-    blocked = (
-        ""
-        if share is None
-        else f", {units.percent(float(str(share)))} of it blocked in collectives"
-    )
-    return f"{length} per step (median of {steps} steps on {place}){blocked}."
+    median, share = facts["step_median_ns"], facts["blocked_share"]
+    if median is None:
+        return "No steady step in these files."
+    of = units.counted(int(str(facts["num_steps"])), "step")
+    blocked = "" if share is None else f", {units.percent(float(str(share)))} of it blocked"
+    return f"{units.milliseconds(float(str(median)))} per step (median of {of}){blocked}."

@@ -34,26 +34,6 @@ def file_tiles(page: FilePage) -> tuple[Tile, ...]:
     return (*shown, trust)
 
 
-def file_headline(page: FilePage) -> str:
-    """The verdict on a file, otherwise its first two numbers; empty where it says nothing.
-
-    Args:
-        page: The page of the file.
-    """
-    if page.verdict:
-        return page.verdict
-    shown = [tile for tile in file_tiles(page) if tile.title != _TRUST][:2]
-    if not shown:
-        return ""
-    numbers = "; ".join(f"{_inside(tile.title)}: {tile.value}" for tile in shown)
-    return f"No finding. {numbers[0].upper()}{numbers[1:]}."
-
-
-def _inside(title: str) -> str:
-    """A title within a sentence; abbreviations stay as they are."""
-    return title if title[:2].isupper() else title[:1].lower() + title[1:]
-
-
 def _is_known(fact: Fact) -> bool:
     return bool(fact.text) or (fact.value is not None and fact.value == fact.value)
 

@@ -105,8 +105,7 @@ def test_a_finding_of_several_files_stands_once(tmp_path: Path) -> None:
         ),
         (
             LOGGED.format("E", "Error writing to the Horovod Timeline after it was opened."),
-            "Error in line 1 of Horovod's log: Error writing to the Horovod Timeline after it was "
-            "opened.",
+            "Error in line 1: Error writing to the Horovod Timeline after it was opened.",
             Gravity.WARNING,
         ),
         (

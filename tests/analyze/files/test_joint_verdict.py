@@ -78,6 +78,11 @@ def test_several_sizes_have_the_verdict_of_scaling(tmp_path: Path) -> None:
     assert found.throughput_scaling["efficiency"].iloc[-1] == pytest.approx(efficiency)
 
 
+def test_tables_that_name_no_job_are_not_compared(tmp_path: Path) -> None:
+    files = {"a.csv": "np,samples/s\n1,100\n2,190\n", "b.csv": "np,samples/s\n1,10\n2,19\n"}
+    assert not [one for one in written(tmp_path, files).verdicts if "slower" in one.sentence]
+
+
 def test_one_file_alone_has_no_joint_verdict(tmp_path: Path) -> None:
     assert written(tmp_path, {"one.log": bench(4, 147.0)}).verdicts == ()
 

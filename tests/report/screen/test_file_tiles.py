@@ -2,7 +2,7 @@ import pytest
 
 from hvdprof.api import analyze_files, load_run
 from hvdprof.model.file_page import Fact, FilePage
-from hvdprof.report.screen.file_tiles import file_headline, file_tiles
+from hvdprof.report.screen.file_tiles import file_tiles
 from hvdprof.report.screen.tiles import BAD, CAUTION, GOOD
 from tests.builders.places import RECORDINGS
 
@@ -124,18 +124,6 @@ def test_at_most_five_are_shown():
     assert len(shown) == 5
     assert shown["Exposed communication"][0] == "25.0 %"
     assert shown["Trust"][:2] == ("limited", "only 4 steps")
-
-
-def test_a_file_without_a_verdict_begins_with_its_first_numbers():
-    facts = [
-        Fact("num_problems", "warnings and errors", 144),
-        Fact("total_samples_per_s", "total as printed", 1076.0, "samples/s"),
-    ]
-    assert file_headline(page(*facts)) == (
-        "No finding. NCCL warnings and errors: 144; throughput: 1,076 samples/s."
-    )
-    assert file_headline(page(*facts, verdict="Error: x.")) == "Error: x."
-    assert file_headline(page()) == ""
 
 
 def test_a_share_without_a_percentile_names_none():
