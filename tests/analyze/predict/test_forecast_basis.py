@@ -15,11 +15,13 @@ def test_a_compute_slowdown_is_partly_of_communication() -> None:
     assert not any("slower" in one for one in even)
 
 
-def test_one_measured_rank_is_singular() -> None:
+def test_one_measured_rank_shows_no_difference() -> None:
     job = stated_job()
     alone = replace(job, spread=replace(job.spread, num_ranks=1))
+    several = replace(job, spread=replace(job.spread, num_ranks=3))
 
-    assert any("as the 1 measured rank;" in one for one in run_assumptions(alone))
+    assert any("is assumed: only one measured rank" in one for one in run_assumptions(alone))
+    assert any("as the 3 measured ranks;" in one for one in run_assumptions(several))
 
 
 def test_the_fitted_algorithm_has_its_probability() -> None:
