@@ -139,4 +139,6 @@ def test_an_interruption_is_said_first_with_its_launches(slower, tmp_path, monke
     )
     assert ended.stdout.startswith("REGRESSED: ")
     assert isinstance(ended.exception, InterruptedRunError)
+    # What ended the command is said once.
+    assert ended.exception.message == "Interrupted: the result above is incomplete."
     assert ended.exception.hint == f"What was measured is in {tmp_path}."

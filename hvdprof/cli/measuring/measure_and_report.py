@@ -129,9 +129,13 @@ def measure_and_report(measurement: "api.Measurement", reporter: "Reporter") -> 
 
 
 def announce_interruption(failure: HvdprofError | None) -> None:
-    """Say before the result that an interruption cut it short, and after how many launches."""
+    """Say before the result that an interruption cut it short, and after how many launches.
+
+    The error that ends the command says the rest.
+    """
     if isinstance(failure, InterruptedRunError):
         sys.stderr.write(f"hvdprof: {failure.message} The result so far:\n")
+        failure.message = "Interrupted: the result above is incomplete."
 
 
 def refuse_other_options(context: typer.Context) -> None:
