@@ -72,7 +72,6 @@ ALLOWED = {
         5,
         "lines and names of recorder files, printed lines",
     ),
-    "hvdprof/launch/diagnose/rank_standings.py": (2, "stacks that faulthandler printed"),
     "hvdprof/launch/diagnose/timeline_check.py": (1, _LOG),
     "hvdprof/launch/run/attempts.py": (1, _PASS),
     "hvdprof/launch/run/repeats.py": (3, _PASS),

@@ -22,6 +22,8 @@ _JSON_DUMP = re.compile(rb"\"(?:pg_status|collective_seq_id)\"\s*:")
 _JSON = re.compile(rb"\s*\{")
 _RAS = re.compile(rb"\s*(?:OK\s*)?\{\s*\"nccl_version\"")
 _RAS_HOLDS = re.compile(rb"\"communicators(?:_count)?\"")
+_STACKS = re.compile(rb"\s*\[?\s*\{\s*\"pid\": *\d+,\s*\"thread_id\":")
+_STORE = re.compile(rb"(?:[\w/-]+ ?: b['\"].*\n)*(?:debug_server/rank|default_pg/)\S*: b['\"]")
 _PICKLE = re.compile(rb"\x80[\x02-\x05]")
 _NSYS = re.compile(rb"CUPTI_ACTIVITY_KIND|TARGET_INFO_|NVTX_EVENTS")
 _BINARY_FORMATS = (
@@ -37,6 +39,7 @@ _RECORD = (
     "Record the script itself: hvdprof run --np N -- python train.py for Horovod, with --launcher "
     "torchrun for DDP and FSDP2."
 )
+_BESIDE = "Where ranks are is in the files stacks_*.txt and fr_trace_*.txt of the same folder."
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,8 @@ class ForeignFile:
 
 def foreign_binary(head: bytes) -> ForeignFile | None:
     """The binary file or the dump of another tool that begins so; None for any other file."""
+    if _STORE.match(head):
+        return ForeignFile("a list of keys of torch.distributed's TCPStore", _BESIDE)
     for magic, name in _BINARY_FORMATS:
         if head.startswith(magic):
             return ForeignFile(name)
@@ -79,6 +84,11 @@ def is_comms_summary(head: bytes) -> bool:
 def is_ras_report(head: bytes) -> bool:
     """Whether a file that begins so is a status of NCCL's RAS subsystem in JSON."""
     return bool(_RAS.match(head) and _RAS_HOLDS.search(head))
+
+
+def is_stack_dump(head: bytes) -> bool:
+    """Whether a file that begins so is a dump of ``py-spy dump --json``."""
+    return bool(_STACKS.match(head))
 
 
 def profiler_trace(text: bytes) -> str:

@@ -142,6 +142,10 @@ def _add_file(
             from hvdprof.ingest.logs.deepspeed_json import read_comms_json
 
             entry.num_rows = builder.add_tables(read_comms_json(found.path))
+        elif found.kind == Kind.STACKS:
+            from hvdprof.ingest.logs.process_stacks import read_stack_json
+
+            entry.num_rows = builder.add_tables(read_stack_json(found.path))
         elif found.kind == Kind.NSYS:
             from hvdprof.ingest.nsys.export_tables import read_nsys_export
 

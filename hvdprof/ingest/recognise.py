@@ -17,6 +17,7 @@ from hvdprof.ingest.foreign_files import (
     is_flight_recorder,
     is_nsys_export,
     is_ras_report,
+    is_stack_dump,
     profiler_trace,
 )
 from hvdprof.ingest.sources.archives import is_archive, unpack
@@ -51,6 +52,7 @@ class Kind(StrEnum):
     RAS = "NCCL RAS report (JSON)"
     COMMS = "DeepSpeed comms summary (JSON)"
     NSYS = "export of Nsight Systems (SQLite)"
+    STACKS = "py-spy dump (JSON)"
     TRACE = "PyTorch profiler trace"
     TEXT = "text"
     ARCHIVE = "archive"
@@ -218,6 +220,8 @@ def _kind_of_report(head: bytes, tail: bytes) -> Kind | None:
         return Kind.RAS
     if is_comms_summary(head):
         return Kind.COMMS
+    if is_stack_dump(head):
+        return Kind.STACKS
     if is_nsys_export(head, tail):
         return Kind.NSYS
     return Kind.FLIGHT_RECORDER if is_flight_recorder(head, tail) else None

@@ -15,9 +15,9 @@ from hvdprof.model.notes import Note
 LOOKED_FOR = (
     "Looked for: a run directory, a Horovod timeline (.json, .gz, .zst), traces of torch.profiler, "
     "dumps of the Flight Recorder, an export of Nsight Systems, a recorder file, logs of NCCL and "
-    "its Inspector, a RAS report, output of nccl-tests, of Horovod and its launchers, of "
-    "Megatron, NeMo and DeepSpeed, an autotuning log, rates that benchmarks and training "
-    "tools print (docs: Read timelines, logs and tables you have), a table of (np, samples/s)."
+    "its Inspector, a RAS report, stacks of ranks, output of nccl-tests, of Horovod and its "
+    "launchers, of Megatron, NeMo and DeepSpeed, an autotuning log, rates that benchmarks and "
+    "training tools print (docs: Read timelines, logs and tables you have), a table of (np, samples/s)."
 )
 _READS = "hvdprof reads run directories, timelines, traces, dumps, logs and benchmarks."
 _MOST_KINDS = 3

@@ -36,6 +36,12 @@ from hvdprof.analyze.files.set_pages import (
     recording_pages,
     trace_pages,
 )
+from hvdprof.analyze.files.stack_report import (  # fmt: skip
+    STACKS,
+    fr_trace_verdict,
+    stack_pages,
+    stack_verdict,
+)
 from hvdprof.analyze.files.steady_steps import steady_steps
 from hvdprof.analyze.files.timeline_facts import timeline_facts, timeline_unanswered
 from hvdprof.analyze.files.timeline_sums import (
@@ -80,6 +86,7 @@ from hvdprof.model.tables.printed_tables import (
     COMMS_LOG,
     NCCL_TEST_RUNS,
     NCCL_TESTS,
+    RANK_STACKS,
     RANK_TIMERS,
     STRAGGLER_REPORTS,
     TRAINING_ITERATIONS,
@@ -95,11 +102,13 @@ from hvdprof.model.tables.timeline_tables import (
 )
 from hvdprof.model.tables.waiting_tables import COLLECTIVE_ARRIVALS
 
-_TOGETHER = (RECORDER, FLIGHT_RECORDER, INSPECTOR)
+_TOGETHER = (RECORDER, FLIGHT_RECORDER, INSPECTOR, *STACKS)
 _OF_RAS = (COLLECTIVE_PROGRESS.name, RAS_STATEMENTS.name)
 _VERDICTS: tuple[tuple[tuple[str, ...], Callable[..., FileVerdict]], ...] = (
     ((NCCL_TEST_RUNS.name, NCCL_TESTS.name), nccl_tests_verdict),
     (_OF_RAS, ras_verdict),
+    ((RANK_STACKS.name,), stack_verdict),
+    ((COLLECTIVE_PROGRESS.name,), fr_trace_verdict),
     ((ALLREDUCE_BENCH.name,), allreduce_bench_verdict),
     ((NSYS_GPUS.name,), nsys_verdict),
     ((COMMS_LOG.name,), comms_verdict),
@@ -175,6 +184,7 @@ def file_pages(
     pages += trace_pages(run, [row for row in files if is_used_trace(row)])
     pages += dump_pages(run, [row for row in files if row["kind"] == FLIGHT_RECORDER])
     pages += inspector_pages(run, [row for row in files if row["kind"] == INSPECTOR])
+    pages += stack_pages(run, [row for row in files if row["kind"] in STACKS])
     return _gravest_first(pages, findings)
 
 

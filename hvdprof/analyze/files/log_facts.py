@@ -21,6 +21,7 @@ from hvdprof.analyze.files.nsys_report import (
     nsys_step_facts,
 )
 from hvdprof.analyze.files.rate_report import rate_facts
+from hvdprof.analyze.files.stack_report import fr_trace_facts, stack_facts
 from hvdprof.analyze.files.training_log_report import (
     comms_facts,
     iteration_facts,
@@ -46,11 +47,12 @@ from hvdprof.model.tables.printed_tables import (
     ALLREDUCE_BENCH,
     COMMS_LOG,
     NCCL_TEST_RUNS,
+    RANK_STACKS,
     RANK_TIMERS,
     STRAGGLER_REPORTS,
     TRAINING_ITERATIONS,
 )
-from hvdprof.model.tables.rank_collective_tables import COLLECTIVE_TIMEOUTS
+from hvdprof.model.tables.rank_collective_tables import COLLECTIVE_PROGRESS, COLLECTIVE_TIMEOUTS
 from hvdprof.rank_names import ranks_listed
 
 _MOST_NAMES = 6
@@ -189,6 +191,8 @@ BY_TABLE: tuple[tuple[str, Callable[[pd.DataFrame], list[Fact]]], ...] = (
     (STALLS.name, stall_facts),
     (INCIDENTS.name, incident_facts),
     (COLLECTIVE_TIMEOUTS.name, timeout_facts),
+    (RANK_STACKS.name, stack_facts),
+    (COLLECTIVE_PROGRESS.name, fr_trace_facts),
     (NSYS_GPUS.name, nsys_facts),
     (NSYS_STEPS.name, nsys_step_facts),
     (NSYS_NCCL_KERNELS.name, nsys_kernel_facts),

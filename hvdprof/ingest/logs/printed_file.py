@@ -11,6 +11,7 @@ from hvdprof.ingest.logs.allreduce_bench_output import AllreduceBench
 from hvdprof.ingest.logs.autotune_log import Autotune
 from hvdprof.ingest.logs.collective_timeouts import CollectiveTimeouts
 from hvdprof.ingest.logs.deepspeed_comms import DeepSpeedComms
+from hvdprof.ingest.logs.fr_trace_text import FrTraceText
 from hvdprof.ingest.logs.horovod_log import HorovodLog
 from hvdprof.ingest.logs.incidents import Incidents
 from hvdprof.ingest.logs.megatron_log import MegatronLog
@@ -19,6 +20,7 @@ from hvdprof.ingest.logs.nccl_tests_output import NcclTests
 from hvdprof.ingest.logs.nemo_log import NemoLog
 from hvdprof.ingest.logs.part_reader import PartReader
 from hvdprof.ingest.logs.printed_rates import PrintedRates
+from hvdprof.ingest.logs.process_stacks import ProcessStacks
 from hvdprof.ingest.logs.ras_text import RasText
 from hvdprof.ingest.logs.stall_warnings import StallWarnings
 from hvdprof.ingest.logs.throughput_table import ThroughputTable
@@ -38,6 +40,8 @@ PARTS: tuple[Callable[[str], PartReader], ...] = (
     Incidents,
     CollectiveTimeouts,
     RasText,
+    ProcessStacks,
+    FrTraceText,
     Autotune,
     NcclInspector,
     DeepSpeedComms,

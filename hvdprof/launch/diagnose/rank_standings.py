@@ -4,7 +4,6 @@ Tested in ``tests/launch/diagnose/test_stall_watch.py``.
 """
 
 import datetime as dt
-import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +14,7 @@ from hvdprof.launch.diagnose.stall import Stall, StalledRank
 from hvdprof.launch.diagnose.unequal_batches import unequal_batches
 from hvdprof.launch.diagnose.watch_state import ABSENT, ENDED, LEFT, RUNS, WatchState
 from hvdprof.rundir.layout import PassPaths
+from hvdprof.rundir.stack_text import StackReader
 
 States = Mapping[int, WatchState]
 
@@ -130,24 +130,17 @@ def local_time_ns() -> int:
 
 MAX_LINES = 12
 
-_THREAD = re.compile(r"^(?:Current thread|Thread) 0x")
-_FRAME = re.compile(r'^\s+File "(?P<file>.*)", line (?P<line>\d+|\?\?\?) in (?P<function>.*)$')
-
 
 def training_stack(path: Path) -> list[str]:
     """The frames of the main thread, innermost first, at most ``MAX_LINES``; empty without a file.
 
-    ``faulthandler`` writes the newest thread first, so that the main one is the last.
+    That thread is the last one: the watchdog begins with itself.
     """
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return []
-    frames: list[str] = []
+    stack = StackReader()
     for line in text.splitlines():
-        if _THREAD.match(line):
-            frames = []
-        found = _FRAME.match(line)
-        if found is not None:
-            frames.append(f"{found['file']}:{found['line']} {found['function']}")
-    return frames[:MAX_LINES]
+        stack.take(line)
+    return stack.threads[-1].frames[:MAX_LINES] if stack.threads else []

@@ -1,4 +1,4 @@
-"""Tables of what programs print: DeepSpeed, Megatron, NeMo, and benchmarks of bandwidth.
+"""Tables of what programs print: DeepSpeed, Megatron, NeMo, debuggers, benchmarks of bandwidth.
 
 Tested in ``tests/model/tables/test_run_tables.py``.
 """
@@ -111,7 +111,42 @@ STRAGGLER_REPORTS = Table(
         Column("rank", "int32", "", "The rank."),
     ),
 )
-TRAINING_LOG_TABLES = (COMMS_LOG, TRAINING_ITERATIONS, RANK_TIMERS, STRAGGLER_REPORTS)
+RANK_STACKS = Table(
+    "rank_stacks",
+    "Where the main thread of one process was when a debugger, faulthandler or "
+    "torch.distributed.debug printed it, in the last dump of the file.",
+    (
+        _FILE,
+        _LINE,
+        Column("tool", "category", "", "faulthandler, py-spy, gdb or torch.distributed.debug."),
+        Column("rank", "Int32", "", "Its rank, by the file or its name; missing where unknown."),
+        Column("host", "category", "", "Its host; empty where not stated."),
+        Column("pid", "Int64", "", "Its process id; missing where not stated."),
+        Column("thread", "str", "", "Name of the thread; empty where not stated."),
+        Column("num_threads", "int64", "", "Threads of the process in the dump."),
+        Column(
+            "state",
+            "category",
+            "",
+            "collective, backward, synchronize, setup (waits for other ranks), checkpoint, data, "
+            "launcher (torchrun, a DataLoader worker), own code, no stack (the debug server got an "
+            "error), or wait counters.",
+        ),
+        Column(
+            "operation", "str", "", "The call it waits in; the wait counters that run; else empty."
+        ),
+        Column("place", "str", "", "Innermost line of the script, `train.py:31`; empty without."),
+        Column("function", "str", "", "Function of that line."),
+        Column("stack", "str", "", "At most 8 frames, innermost first, a line for each."),
+    ),
+)
+TRAINING_LOG_TABLES = (
+    COMMS_LOG,
+    TRAINING_ITERATIONS,
+    RANK_TIMERS,
+    STRAGGLER_REPORTS,
+    RANK_STACKS,
+)
 NCCL_TEST_RUNS = Table(
     "nccl_test_runs",
     "One run of a program of nccl-tests, from its output.",

@@ -168,15 +168,17 @@ RANK_COLLECTIVE_TABLES: tuple[Table, ...] = (
     MATCHED_COLLECTIVES,
     COLLECTIVE_BANDWIDTHS,
 )
+FR_TRACE = "fr-trace"
+"""The source of rows that PyTorch's ``fr_trace`` gives as text."""
 COLLECTIVE_PROGRESS = Table(
     "collective_progress",
-    "How far one rank came in one process group, as a Flight Recorder dump or an NCCL RAS report "
-    "states it.",
+    "How far one rank came in one process group, as a Flight Recorder dump, `fr_trace` or an NCCL "
+    "RAS report states it.",
     (
         Column("job", "category", "", "The set of dumps of one job, or the file of a report."),
         Column("file", "category", "", "The file, as it was named to hvdprof."),
         Column("line", "Int64", "", "Line in a report in text, from 1; missing elsewhere."),
-        Column("source", "category", "", "Recorder: flight-recorder or ras."),
+        Column("source", "category", "", "flight-recorder, ras, or fr-trace (its text)."),
         Column("rank", "int32", "", "Rank in the job; in a RAS report, within the communicator."),
         Column("group", "category", "", "Process group or communicator, as the source names it."),
         Column("description", "category", "", "Description of the group; empty where none."),
