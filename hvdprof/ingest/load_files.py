@@ -61,7 +61,7 @@ def load_files(found: Found, first: Path, *, progress: ProgressCallback | None =
             continue
         if file.kind == Kind.RECORDER:
             recorders.append(file)
-        elif file.kind != Kind.FLIGHT_RECORDER:
+        elif file.kind not in (Kind.FLIGHT_RECORDER, Kind.PHASE_LOG):
             within = functools.partial(_progress_within, report, file, done, total)
             entries.append(_add_file(file, builder, within))
         done += file.size_bytes
@@ -69,6 +69,12 @@ def load_files(found: Found, first: Path, *, progress: ProgressCallback | None =
     entries += _add_dumps(dumps, builder)
     _add_nccl(entries, builder, report)
     manifest = _add_traces(traces, entries, builder, report)
+    logs = [FileEntry(file, file.what) for file in files if file.kind == Kind.PHASE_LOG]
+    if logs and manifest is None:
+        from hvdprof.ingest.phase_logs import add_phase_logs
+
+        manifest = add_phase_logs(logs, builder)
+    entries += logs
     if not any(entry.num_rows for entry in entries):
         refuse_all(entries, builder.notes)
     builder.notes += session_notes(builder.frames)

@@ -16,6 +16,7 @@ from hvdprof.ingest.foreign_files import (
     is_comms_summary,
     is_flight_recorder,
     is_nsys_export,
+    is_phase_log,
     is_ras_report,
     is_stack_dump,
     profiler_trace,
@@ -25,6 +26,7 @@ from hvdprof.ingest.sources.listing import listing_of, matching, missing, unread
 from hvdprof.ingest.sources.streams import descriptor_of, file_of_stream
 from hvdprof.ingest.sources.workspace import Workspace
 from hvdprof.ingest.text.text_chunks import Chunks
+from hvdprof.model.file_page import PHASE_LOG
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.rundir.file_names import shown_name
 from hvdprof.rundir.layout import MANIFEST_NAME
@@ -52,6 +54,7 @@ class Kind(StrEnum):
     RAS = "NCCL RAS report (JSON)"
     COMMS = "DeepSpeed comms summary (JSON)"
     NSYS = "export of Nsight Systems (SQLite)"
+    PHASE_LOG = PHASE_LOG
     STACKS = "py-spy dump (JSON)"
     TRACE = "PyTorch profiler trace"
     TEXT = "text"
@@ -222,6 +225,8 @@ def _kind_of_report(head: bytes, tail: bytes) -> Kind | None:
         return Kind.COMMS
     if is_stack_dump(head):
         return Kind.STACKS
+    if is_phase_log(head):
+        return Kind.PHASE_LOG
     if is_nsys_export(head, tail):
         return Kind.NSYS
     return Kind.FLIGHT_RECORDER if is_flight_recorder(head, tail) else None

@@ -17,7 +17,8 @@ LOOKED_FOR = (
     "dumps of the Flight Recorder, an export of Nsight Systems, a recorder file, logs of NCCL and "
     "its Inspector, a RAS report, stacks of ranks, output of nccl-tests, of Horovod and its "
     "launchers, of Megatron, NeMo and DeepSpeed, an autotuning log, rates that benchmarks and "
-    "training tools print (docs: Read timelines, logs and tables you have), a table of (np, samples/s)."
+    "training tools print (docs: Read timelines, logs and tables you have), a table of (np, "
+    "samples/s)."
 )
 _READS = "hvdprof reads run directories, timelines, traces, dumps, logs and benchmarks."
 _MOST_KINDS = 3

@@ -8,6 +8,8 @@ from enum import IntEnum
 
 PROFILER_TRACE = "PyTorch profiler trace"
 """How the kind of a trace of torch.profiler begins."""
+PHASE_LOG = "torchtitan phase log"
+"""The kind of a log of the phases of a rank."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ class AttachedKind(StrEnum):
     NCCL_LOG = "nccl-log"
     OUTPUT = "output"
     RECORDING = "recording"
+    PHASE_LOG = "phase-log"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,9 +63,16 @@ def attached_files(manifest: Manifest) -> tuple[AttachedFile, ...]:
 
 
 def has_traces(manifest: Manifest) -> bool:
-    """Whether the steps of a run come from profiler traces."""
-    return any(
+    """Whether the steps of a run come from profiler traces, or from phase logs."""
+    return has_phase_logs(manifest) or any(
         attached_file.kind == AttachedKind.TRACE for attached_file in attached_files(manifest)
+    )
+
+
+def has_phase_logs(manifest: Manifest) -> bool:
+    """Whether the steps of a run come from phase logs of torchtitan."""
+    return any(
+        attached_file.kind == AttachedKind.PHASE_LOG for attached_file in attached_files(manifest)
     )
 
 

@@ -15,7 +15,15 @@ from hvdprof.analyze.files.hang_verdict import (
 from hvdprof.analyze.files.last_to_submit import last_to_submit_facts, last_to_submit_verdict
 from hvdprof.analyze.files.log_facts import recording_facts, recording_unanswered
 from hvdprof.analyze.files.next_recording import torch_recording_command
-from hvdprof.model.file_page import PROFILER_TRACE, Fact, FilePage, FileVerdict, Gravity, Unanswered
+from hvdprof.model.file_page import (
+    PHASE_LOG,
+    PROFILER_TRACE,
+    Fact,
+    FilePage,
+    FileVerdict,
+    Gravity,
+    Unanswered,
+)
 from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.nccl_recording import NcclRecording
 from hvdprof.model.run import Run
@@ -144,8 +152,8 @@ def is_log_of(recording: NcclRecording, file: object) -> bool:
 
 
 def is_used_trace(row: FrameRow) -> bool:
-    """Whether a row of FILES is a trace that the run is made of."""
-    return bool(row["num_rows"]) and str(row["kind"]).startswith(PROFILER_TRACE)
+    """Whether a row of FILES is a trace, or a phase log, that the run is made of."""
+    return bool(row["num_rows"]) and str(row["kind"]).startswith((PROFILER_TRACE, PHASE_LOG))
 
 
 def trace_pages(run: Run, files: Sequence[FrameRow]) -> list[FilePage]:
@@ -160,15 +168,21 @@ def trace_pages(run: Run, files: Sequence[FrameRow]) -> list[FilePage]:
     number = len(files)
     more = f" and {number - 1} more" if number > 1 else ""
     size = run.manifest.passes[0].size
+    is_log = files[0]["kind"] == PHASE_LOG
+    noun = PHASE_LOG if is_log else PROFILER_TRACE
     return [
         FilePage(
             file=f"{files[0]['file']}{more}",
-            kind=str(files[0]["kind"]) if number == 1 else f"{number} {PROFILER_TRACE}s",
+            kind=str(files[0]["kind"]) if number == 1 else f"{number} {noun}s",
             size_bytes=sum(int(row["size_bytes"]) for row in files),
             facts=(
                 Fact("num_ranks", "ranks", size),
                 *([Fact("num_traces", "ranks with a trace", number)] if number < size else []),
-                Fact("num_events", "events", sum(int(row["num_rows"]) for row in files)),
+                Fact(
+                    "num_events",
+                    "steps of all ranks" if is_log else "events",
+                    sum(int(row["num_rows"]) for row in files),
+                ),
                 *_part_facts(run.steps),
             ),
             unanswered=(),

@@ -18,7 +18,14 @@ from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.run import Run, Sentence, Verdict, VerdictParts
 from hvdprof.model.tables.rank_collective_tables import RANK_COLLECTIVES
 from hvdprof.rank_names import ranks_named
+from hvdprof.rundir.attached import has_phase_logs
 
+_FROM_PROFILER = "The profiler was on and makes steps longer."
+_FROM_LOGS = (
+    "The logs hold no waits: a rank waits where another one takes longer to fetch its batch or to "
+    "collect garbage, which costs less where work is queued on a GPU. Who is slow within fwd_bwd "
+    "(counted as backward) or optim is not seen, nor are ranks above the highest with a log."
+)
 _MOST_STEPS = 0.5
 _SAME = 0.01
 """Median and mean that differ by less are one number."""
@@ -76,7 +83,7 @@ def traced_verdict(
     else:
         place = f"{record.size} rank{'s' if record.size > 1 else ''}"
     # One rank has no other to wait for.
-    is_silent = is_hidden or record.size == 1
+    is_silent = is_hidden or record.size == 1 or has_phase_logs(run.manifest)
     number = f"{name}, {place}: {length} per step{'' if is_silent else blocked}."
     num_steps = int(cell["num_steps"])
     few = num_steps < LEAST_STEPS_OF_CAUSE
@@ -189,8 +196,6 @@ def _caveats(run: Run, num_steps: int, missing: list[int]) -> Iterator[Note]:
             f"{LEAST_STEPS_OF_CAUSE}. Record more with schedule(active=20)."
         )
         yield Note(NoteCode.FEW_STEPS, text, number=num_steps)
-    text = (
-        "The profiler was on and makes steps longer. Traces hold no baseline: "
-        f"`{TORCH_SCALING_COMMAND}` measures how the job scales."
-    )
+    limits = _FROM_LOGS if has_phase_logs(run.manifest) else _FROM_PROFILER
+    text = f"{limits} There is no baseline: `{TORCH_SCALING_COMMAND}` measures how the job scales."
     yield Note(NoteCode.NO_BASELINE, text)

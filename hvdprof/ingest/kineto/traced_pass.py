@@ -131,7 +131,18 @@ def traced_blocks(found: TraceSet, record: PassRecord) -> list[tuple[Table, Bloc
     segment = record.segments[0].segment
     blocks = list(trace_blocks(found, (record.id, segment.id), segment.engine))
     samples = max(segment.batch_size, 1)
-    row: Block = {
+    counted = [
+        (table, {**block, "samples": block["samples"] * samples} if table is STEPS else block)
+        for table, block in blocks
+    ]
+    number = sum(table is STEPS for table, _ in blocks)
+    return [(SEGMENTS, segment_row(record, number)), *counted]
+
+
+def segment_row(record: PassRecord, num_ranks: int) -> Block:
+    """The row of SEGMENTS of a pass of one segment, of which so many ranks have steps."""
+    segment = record.segments[0].segment
+    return {
         "pass_id": record.id,
         "segment": segment.id,
         "mode": record.mode,
@@ -144,14 +155,9 @@ def traced_blocks(found: TraceSet, record: PassRecord) -> list[tuple[Table, Bloc
         "batch_size": segment.batch_size,
         "image_size": segment.image_size,
         "status": record.segments[0].status,
-        "num_ranks_recorded": sum(table is STEPS for table, _ in blocks),
+        "num_ranks_recorded": num_ranks,
         **dict.fromkeys(("num_tensors", "gradient_bytes", "sent_bytes"), 0),
         "oversubscribed": record.oversubscribed,
         "pinned": record.pinned,
         **dict.fromkeys(("busy_cores", "startup_ns"), float("nan")),
     }
-    counted = [
-        (table, {**block, "samples": block["samples"] * samples} if table is STEPS else block)
-        for table, block in blocks
-    ]
-    return [(SEGMENTS, row), *counted]

@@ -28,7 +28,7 @@ from hvdprof.ingest.recorder.step_phases import (
 )
 from hvdprof.ingest.text.whole_number import whole
 from hvdprof.model.notes import Note, NoteCode
-from hvdprof.rundir.json_codec import whole_lines
+from hvdprof.rundir.json_codec import JsonObject, whole_lines
 from hvdprof.rundir.recorder_codec import from_bytes
 from hvdprof.rundir.recorder_format import (
     INJECTED,
@@ -85,6 +85,14 @@ def read_recorder_clock(path: Path) -> RecorderFile:
             if line is not None and _OF_CLOCK.match(line):
                 reader.take(line)
     return reader.file
+
+
+def file_of_lines(lines: Iterable[JsonObject]) -> RecorderFile:
+    """What lines of a recorder file hold that another program's log was made into."""
+    reader = _Reader()
+    for line in lines:
+        reader.by_kind[line["kind"]](line)
+    return reader.finished()
 
 
 class _Reader:

@@ -25,7 +25,7 @@ from hvdprof.model.run import FailedSegment, RunAnalysis, Verdict
 from hvdprof.model.wide_intervals import WIDE_MARK, is_wide
 from hvdprof.report.stop_text import stop_text
 from hvdprof.report.terminal.run_facts import trace_overhead_text
-from hvdprof.rundir.attached import attached_files
+from hvdprof.rundir.attached import attached_files, has_phase_logs
 from hvdprof.rundir.manifest import Manifest, Mode, Skipped, Status
 from hvdprof.rundir.plan import TORCH_ENGINE
 
@@ -267,7 +267,7 @@ def _where(manifest: Manifest) -> str:
 def _next_commands(analysis: RunAnalysis) -> tuple[tuple[str, str], ...]:
     manifest = analysis.run.manifest
     if not manifest.created_at:
-        if not manifest.passes:
+        if not manifest.passes or has_phase_logs(manifest):
             return ()
         # Files that lie anywhere: pages and traces are made of run directories.
         files = " ".join(
