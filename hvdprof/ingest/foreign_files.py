@@ -24,6 +24,7 @@ _RAS = re.compile(rb"\s*(?:OK\s*)?\{\s*\"nccl_version\"")
 _RAS_HOLDS = re.compile(rb"\"communicators(?:_count)?\"")
 _STACKS = re.compile(rb"\s*\[?\s*\{\s*\"pid\": *\d+,\s*\"thread_id\":")
 _STORE = re.compile(rb"(?:[\w/-]+ ?: b['\"].*\n)*(?:debug_server/rank|default_pg/)\S*: b['\"]")
+_NCCL_TESTS = re.compile(rb'\s*\{\s*"version": *\d+,\s*"start_time": *"[^"]*",\s*"args": *\[')
 _OF_PHASE_LOG = (b'"log_type_name": ', b'"time_us": ', b'"source": ')
 _PICKLE = re.compile(rb"\x80[\x02-\x05]")
 _NSYS = re.compile(rb"CUPTI_ACTIVITY_KIND|TARGET_INFO_|NVTX_EVENTS")
@@ -90,6 +91,11 @@ def is_ras_report(head: bytes) -> bool:
 def is_stack_dump(head: bytes) -> bool:
     """Whether a file that begins so is a dump of ``py-spy dump --json``."""
     return bool(_STACKS.match(head))
+
+
+def is_nccl_tests(head: bytes) -> bool:
+    """Whether a file that begins so is what nccl-tests writes with ``-J``."""
+    return bool(_NCCL_TESTS.match(head))
 
 
 def is_phase_log(head: bytes) -> bool:

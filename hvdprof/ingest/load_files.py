@@ -21,7 +21,7 @@ from hvdprof.ingest.recognise import Found, Kind, Recognised
 from hvdprof.ingest.refusal import refuse_all
 from hvdprof.ingest.storage.row_buffer import Rows
 from hvdprof.ingest.tables.run_builder import RunBuilder
-from hvdprof.model.notes import NoteCode
+from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.run import Run
 from hvdprof.model.tables.log_tables import FILES
 from hvdprof.plain_text import printable
@@ -148,6 +148,12 @@ def _add_file(
             from hvdprof.ingest.logs.deepspeed_json import read_comms_json
 
             entry.num_rows = builder.add_tables(read_comms_json(found.path))
+        elif found.kind == Kind.NCCL_TESTS:
+            from hvdprof.ingest.logs.nccl_tests_json import read_nccl_tests_json
+
+            notes: list[Note] = []
+            entry.num_rows = builder.add_tables(read_nccl_tests_json(found.path, notes))
+            builder.notes += [note.at(found.name) for note in notes]
         elif found.kind == Kind.STACKS:
             from hvdprof.ingest.logs.process_stacks import read_stack_json
 

@@ -15,6 +15,7 @@ from hvdprof.ingest.foreign_files import (
     foreign_trace,
     is_comms_summary,
     is_flight_recorder,
+    is_nccl_tests,
     is_nsys_export,
     is_phase_log,
     is_ras_report,
@@ -54,6 +55,7 @@ class Kind(StrEnum):
     RAS = "NCCL RAS report (JSON)"
     COMMS = "DeepSpeed comms summary (JSON)"
     NSYS = "export of Nsight Systems (SQLite)"
+    NCCL_TESTS = "nccl-tests output (JSON)"
     PHASE_LOG = PHASE_LOG
     STACKS = "py-spy dump (JSON)"
     TRACE = "PyTorch profiler trace"
@@ -225,6 +227,8 @@ def _kind_of_report(head: bytes, tail: bytes) -> Kind | None:
         return Kind.COMMS
     if is_stack_dump(head):
         return Kind.STACKS
+    if is_nccl_tests(head):
+        return Kind.NCCL_TESTS
     if is_phase_log(head):
         return Kind.PHASE_LOG
     if is_nsys_export(head, tail):

@@ -64,7 +64,7 @@ class PartialRow:
 
     line: int
     head: Mapping[str, str | None]
-    measured: list[re.Match[str]] = field(default_factory=list)
+    measured: list[re.Match[str] | Mapping[str, str]] = field(default_factory=list)
 
     @property
     def size_bytes(self) -> int:

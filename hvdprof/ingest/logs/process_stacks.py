@@ -19,10 +19,11 @@ from hvdprof.ingest.logs.part_reader import PartReader
 from hvdprof.ingest.sources.rank_names import rank_in_name
 from hvdprof.ingest.text.line_filter import EVERY_LINE, anywhere
 from hvdprof.ingest.text.log_lines import PrintedLine
-from hvdprof.ingest.text.small_json import mapping_of, read_json
+from hvdprof.ingest.text.small_json import mapping_of, read_small
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.tables.printed_tables import RANK_STACKS
 from hvdprof.rundir.file_names import shown_name
+from hvdprof.rundir.json_codec import parse_json
 from hvdprof.rundir.stack_text import (
     PY_SPY,
     StackReader,
@@ -197,7 +198,7 @@ def read_stack_json(path: Path) -> list[tuple[str, pd.DataFrame]]:
     reader = ProcessStacks(shown_name(path))
     processes: dict[int, _Process] = {}
     try:
-        threads = read_json(path)
+        threads = parse_json(read_small(path))
         for thread in map(mapping_of, threads if isinstance(threads, list) else [threads]):
             pid = int(str(thread["pid"]))
             process = processes.setdefault(pid, _Process(1, rank_in_name(path), "", pid))

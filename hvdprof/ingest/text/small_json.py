@@ -20,22 +20,22 @@ def read_json_mapping(path: Path, *, after_head: bool = False) -> Mapping[str, o
         ValueError: It is too large, or what ``parse_json`` refuses, or holds something else.
         OSError: It cannot be read.
     """
-    return mapping_of(read_json(path, after_head=after_head))
+    data = read_small(path)
+    return mapping_of(parse_json(data[data.index(b"{") if after_head else 0 :]))
 
 
-def read_json(path: Path, *, after_head: bool = False) -> object:
-    """The value that a file holds; as ``read_json_mapping``, of any kind.
+def read_small(path: Path) -> bytes:
+    """What a file of at most 64 MiB holds.
 
     Raises:
-        ValueError: It is too large, or what ``parse_json`` refuses.
+        ValueError: It is too large.
         OSError: It cannot be read.
     """
     with open_regular(path) as stream:
         data = stream.read(_MOST_BYTES + 1)
     if len(data) > _MOST_BYTES:
         raise ValueError("it is too large")
-    value: object = parse_json(data[data.index(b"{") if after_head else 0 :])
-    return value
+    return data
 
 
 def mapping_of(value: object) -> Mapping[str, object]:

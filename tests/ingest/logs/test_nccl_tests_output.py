@@ -1,10 +1,12 @@
 # ruff: noqa: E501  (lines of logs are as long as they are)
+import json
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from hvdprof.api import analyze_files, load_run
+from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.logs.algbw import is_consistent
 from hvdprof.ingest.logs.nccl_tests_output import NcclTests
 from hvdprof.model.notes import texts
@@ -380,3 +382,96 @@ def test_a_bandwidth_that_falls_says_from_which_size_on(
     (page,) = analyze_files(load_run(path)).files
     assert page.verdict.startswith(said or "Error: 7 wrong elements at 67.1 MB; fix: run")
     assert ("falls to 2.58 GB/s" in page.verdict) == bool(said)
+
+
+def json_of(rows: list[dict[str, object]], *, gpus: int = 1, **more: object) -> str:
+    """What ``all_reduce_perf -J FILE`` writes, without blanks and with six decimals."""
+    devices = [
+        {"rank": gpus * place, "group": 0, "pid": 50 + place, "hostname": f"node{place // 2}",
+         "device": 0, "device_hex": "0000:10:00", "device_info": "NVIDIA H100 80GB HBM3"}
+        for place in range(4)
+    ]  # fmt: skip
+    document = {
+        "version": 2,
+        "start_time": "2026-10-01 10:20:00",
+        "args": ["./build/all_reduce_perf", "-J", "out.json"],
+        "env": [f"VARIABLE_{place}={'x' * 900}" for place in range(90)],
+        "nccl_version": 23007,
+        "config": {"nthreads": 1, "ngpus": gpus, "devices": devices},
+        "results": rows,
+        "average_bus_bandwidth": {"bandwidth": 121.0, "okay": "unchecked"},
+        "errors": [""],
+        **more,
+    }
+    return json.dumps(document, separators=(",", ":"))
+
+
+def json_row(size: int, time_us: float, busbw: float, **more: object) -> dict[str, object]:
+    place = {
+        "time": time_us,
+        "alg_bw": round(size / time_us / 1e3, 6),
+        "bus_bw": busbw,
+        "nwrong": 0.0,
+    }
+    head = {"size": size, "count": size // 4, "type": "float", "redop": "sum", "root": "    -1"}
+    return head | {"out_of_place": place, "in_place": place | {"nwrong": 2.0}} | more
+
+
+def run_of_json(text: str, folder: Path) -> tuple[pd.Series, pd.DataFrame, tuple[str, ...]]:
+    path = folder / "out.json"
+    path.write_text(text)
+    run = load_run(path)
+    return run.table("nccl_test_runs").iloc[0], run.table("nccl_tests"), texts(run.notes)
+
+
+def test_json_has_the_runs_and_rows_of_the_table(tmp_path: Path) -> None:
+    rows = [json_row(8, 20.00004, 0.0006), json_row(268435456, 1362.17728, 295.595287)]
+    run, tests, notes = run_of_json(json_of(rows), tmp_path)
+    assert (run["operation"], run["np"], run["num_hosts"]) == ("all_reduce", 4, 2)
+    assert (run["peak_busbw_gb_s"], run["peak_size_bytes"]) == (295.595287, 268435456)
+    assert (run["num_wrong"], run["avg_busbw_gb_s"], run["failed"]) == (4, 121.0, False)
+    assert list(tests["time_ns"]) == [20_000, 20_000, 1_362_177, 1_362_177]
+    assert list(tests["in_place"]) == [False, True] * 2
+    assert list(tests["num_wrong"]) == [0, 2, 0, 2]
+    assert not notes
+
+
+def test_json_lists_the_first_gpu_of_each_process(tmp_path: Path) -> None:
+    size = 268435456
+    rows = [json_row(size, 1362.17728, round(size / 1362.17728 / 1e3 * 2 * 15 / 16, 6))]
+    assert run_of_json(json_of(rows, gpus=4), tmp_path)[0]["np"] == 16
+    assert pd.isna(run_of_json(json_of(rows, gpus=2), tmp_path)[0]["np"])
+
+
+def test_json_with_times_of_the_host_has_no_bandwidth(tmp_path: Path) -> None:
+    place = {"cpu_time": 9.0, "alg_bw": 9000.0, "bus_bw": 9000.0, "nwrong": None}
+    row = json_row(81_000_000, 9.0, 1.0) | {"out_of_place": None, "in_place": place}
+    run, tests, _ = run_of_json(json_of([row]), tmp_path)
+    assert list(tests["time_ns"]) == [9000]
+    assert tests["busbw_gb_s"].isna().all()
+    assert pd.isna(run["peak_busbw_gb_s"])
+
+
+def test_json_that_is_cut_keeps_its_whole_rows(tmp_path: Path) -> None:
+    rows = [json_row(8, 20.0, 0.0006), json_row(4096, 21.0, 0.29), json_row(65536, 22.0, 4.4)]
+    text = json_of(rows)
+    run, tests, notes = run_of_json(text[: text.index("65536") + 40], tmp_path)
+    assert list(tests["size_bytes"]) == [8, 8, 4096, 4096]
+    assert run["np"] == 4
+    assert "its whole rows count" in notes[0]
+
+
+@pytest.mark.parametrize("end", [0.97, 0.5])
+def test_json_without_a_whole_row_is_refused(end: float, tmp_path: Path) -> None:
+    text = json_of([json_row(8, 20.0, 0.0006)])
+    with pytest.raises(UnreadableInputError, match=r"damaged file of nccl-tests \(-J\)"):
+        run_of_json(text[: int(len(text) * end)], tmp_path)
+
+
+def test_json_rows_that_contradict_themselves_do_not_count(tmp_path: Path) -> None:
+    wrong = json_row(4096, 21.0, 0.29) | {"out_of_place": None}
+    wrong["in_place"] = {"time": 21.0, "alg_bw": 7.0, "bus_bw": 10.5, "nwrong": 0.0}
+    run, tests, notes = run_of_json(json_of([json_row(8, 20.0, 0.0006), wrong]), tmp_path)
+    assert list(tests["size_bytes"]) == [8, 8]
+    assert run["num_refused"] == 1
+    assert "algbw is not size divided by time" in notes[0]
