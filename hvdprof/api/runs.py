@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from hvdprof.api.analysis import Analysis
+    from hvdprof.launch.plan.options import Sizes
     from hvdprof.model.limits import LimitResult as LimitResult
     from hvdprof.model.nsys_events import NsysEvents
     from hvdprof.model.run import Run as Run
@@ -42,7 +43,7 @@ AttachedFiles = load.Given
 AttachedJob = load.Stated
 
 
-def load_run(paths: Paths, *, progress: ProgressCallback | None = None) -> "Run":
+def load_run(paths: Paths, *, progress: ProgressCallback | None = None, np: "Sizes" = ()) -> "Run":
     """What a run directory of ``hvdprof bench`` holds, or any files together.
 
     >>> run = load_run("runs/example")
@@ -66,12 +67,19 @@ def load_run(paths: Paths, *, progress: ProgressCallback | None = None) -> "Run"
         paths: A run directory; or a file, a folder of files, a pattern, or several of these.
         progress: Called with the file being read, the bytes read so far and the bytes of all files;
             never for tables that are in the cache.
+        np: The numbers of ranks of files that state none, such as ``1,4``: one for each file in
+            their order, or one for all.
 
     Raises:
         UnreadableInputError: The paths hold nothing usable, or a run directory is among files.
+        UsageError: ``np`` has another number of parts than there are files.
     """
     given = [Path(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
-    return load.load_run(given, progress=progress)
+    if not np:
+        return load.load_run(given, progress=progress)
+    from hvdprof.launch.plan.bench_settings import stated_sizes
+
+    return load.load_run(given, progress=progress, np=stated_sizes(np))
 
 
 def is_run_directory(path: Path) -> bool:
@@ -151,7 +159,9 @@ def scaling_of_text(
     return ScalingOfText(scaling, scaling_verdicts(scaling), text.notes)
 
 
-def scaling_of_files(paths: Paths, *, progress: ProgressCallback | None = None) -> "ScalingOfText":
+def scaling_of_files(
+    paths: Paths, *, progress: ProgressCallback | None = None, np: "Sizes" = ()
+) -> "ScalingOfText":
     """The scaling efficiency of a job, from the files of several rank counts together.
 
     >>> scaling_of_files("rates.csv").scaling["efficiency"].round(3).tolist()
@@ -163,6 +173,7 @@ def scaling_of_files(paths: Paths, *, progress: ProgressCallback | None = None) 
     Args:
         paths: Logs, tables and outputs that state throughputs; folders of them, or patterns.
         progress: As for ``load_run``.
+        np: As for ``load_run``.
 
     Raises:
         UnreadableInputError: No series of throughputs in them has two sizes.
@@ -170,14 +181,15 @@ def scaling_of_files(paths: Paths, *, progress: ProgressCallback | None = None) 
     from hvdprof.analyze.files.joint_verdict import scaling_of_run
     from hvdprof.model.tables.log_tables import THROUGHPUT
 
-    run = load_run(paths, progress=progress)
+    run = load_run(paths, progress=progress, np=np)
     found = scaling_of_run(run)
     if found.scaling.empty:
         sizes = ", ".join(f"np={size}" for size in sorted(set(run.table(THROUGHPUT.name)["np"])))
         raise UnreadableInputError(
             f"Throughputs at two rank counts or more are needed; found {sizes or 'none'}.",
-            hint="Give the logs of several rank counts together. Logs of Megatron and NeMo need "
-            "iteration lines, the world size and the global batch size.",
+            hint="Give the logs of several rank counts together. State the ranks of each with --np "
+            "1,4 where they and their names do not. Logs of Megatron and NeMo need iteration "
+            "lines and the global batch size.",
         )
     return found
 

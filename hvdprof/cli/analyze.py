@@ -64,6 +64,16 @@ def analyze(
             show_default=False,
         ),
     ] = None,
+    np: Annotated[
+        str | None,
+        typer.Option(
+            "--np",
+            "-np",
+            help="Ranks of the jobs whose files state none: one number for each file in their "
+            "order, such as 1,4, or one for all.",
+            show_default=False,
+        ),
+    ] = None,
     allow_inconclusive: Annotated[
         bool, typer.Option("--allow-inconclusive", help="Exit with 0 if it is undecided.")
     ] = False,
@@ -77,6 +87,8 @@ def analyze(
     paths = chosen_paths(paths, "hvdprof analyze RUN")
     of_run = len(paths) == 1 and api.is_run_directory(paths[0])
     gate = _gate_of(format_, output, is_asked=bool(fail_on))
+    if np and of_run:
+        raise UsageError("--np is for files; a run directory states its ranks.", hint="Omit it.")
     if section:
         if fail_on:
             raise UsageError("--fail-on and --section exclude each other.", hint="Run it twice.")
@@ -86,7 +98,7 @@ def analyze(
         # A format that is not known is refused before anything is read.
         _reporter(format_, output)
     with load_progress(paths) as progress:
-        run = api.load_run(paths, progress=progress)
+        run = api.load_run(paths, progress=progress, np=np or ())
         # An archive may hold a run directory.
         if run.recorded:
             analysis = api.analyze_run(run)

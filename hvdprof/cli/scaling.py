@@ -46,7 +46,8 @@ def scaling(
             "--np",
             "-np",
             help="Numbers of ranks to predict from the table, such as 64,128: efficiency with 50 "
-            "and 90 % bands in place of the report on the measured sizes.",
+            "and 90 % bands in place of the report on the measured sizes. With several files: the "
+            "ranks of each, in their order, where a file states none.",
             show_default=False,
         ),
     ] = None,
@@ -67,8 +68,10 @@ def scaling(
         _check_for_files(files, unit, strong=strong)
         paths = [Path(file) for file in files]
         with load_progress(paths) as progress:
-            found = api.scaling_of_files(paths, progress=progress)
-        if np is not None:
+            # As many numbers as files are theirs.
+            of_files = np if np is not None and np.count(",") + 1 == len(paths) else ()
+            found = api.scaling_of_files(paths, progress=progress, np=of_files)
+        if np is not None and not of_files:
             raise _not_predicted(found.scaling.to_dict("records"), np)
         render(found, sys.stdout)
         return
@@ -95,6 +98,6 @@ def _check_for_files(files: list[str], unit: str | None, *, strong: bool) -> Non
 def _not_predicted(rows: list[dict[Hashable, object]], np: str) -> UsageError:
     pairs = " ".join(f"{row['np']}:{row['samples_per_s']:.6g}" for row in rows)
     return UsageError(
-        "--np predicts from one table, not from several files.",
+        "--np predicts from one table; of several files it states the ranks, one number each.",
         hint=f"echo {pairs} | hvdprof scaling - --np {np}",
     )

@@ -7,18 +7,21 @@ Readers are imported when they are needed first: they take longer than the readi
 """
 
 import importlib
+import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hvdprof.errors import UnreadableInputError
+from hvdprof.errors import UnreadableInputError, UsageError
 from hvdprof.ingest.file_entry import FileEntry
 from hvdprof.ingest.load_progress import ProgressCallback
-from hvdprof.ingest.recognise import Found, Kind, recognise, recognise_all
+from hvdprof.ingest.recognise import Found, Kind, Recognised, recognise, recognise_all
 from hvdprof.ingest.refusal import refuse_all, refuse_runs
 from hvdprof.ingest.sources.listing import missing, unreadable
 from hvdprof.ingest.sources.workspace import Workspace
 from hvdprof.rundir.layout import MANIFEST_NAME
+from hvdprof.units import counted
 
 if TYPE_CHECKING:
     from hvdprof.ingest.logs.scaling_text import SAMPLES_PER_S, read_scaling_text
@@ -84,7 +87,9 @@ def __getattr__(name: str) -> object:
     return value
 
 
-def load_run(paths: Sequence[Path], *, progress: ProgressCallback | None = None) -> "Run":
+def load_run(
+    paths: Sequence[Path], *, progress: ProgressCallback | None = None, np: Sequence[int] = ()
+) -> "Run":
     """What a run directory holds, or any files together.
 
     Args:
@@ -92,9 +97,12 @@ def load_run(paths: Sequence[Path], *, progress: ProgressCallback | None = None)
             standard input.
         progress: Called with the file being read, the bytes read so far and the bytes of all files;
             never for tables that are in the cache.
+        np: The number of ranks of each file in their order, or one for all: it counts where a file
+            states none; none at all without.
 
     Raises:
         UnreadableInputError: The paths hold nothing usable, or a run directory is among files.
+        UsageError: There are other numbers of files than of ``np``.
     """
     if not paths:
         raise UnreadableInputError("No file was named.", hint="Give a run directory or files.")
@@ -106,11 +114,22 @@ def load_run(paths: Sequence[Path], *, progress: ProgressCallback | None = None)
             # It came out of an archive, and lies in the workspace from now on.
             workspace.keep()
             return _load_directory(found.files[0].path, progress)
+        found.files = _with_np(found.files, np)
         run = _load_files(found, paths[0], progress)
         cached = [rows for tables in run.cached.values() for rows in tables.values()]
         if any(workspace.holds(rows.source) for rows in cached):
             workspace.keep()
         return run
+
+
+def _with_np(files: list[Recognised], np: Sequence[int]) -> list[Recognised]:
+    if len(np) not in (0, 1, len(files)):
+        raise UsageError(
+            f"--np has {len(np)} numbers of ranks for {counted(len(files), 'file')}.",
+            hint=f"Give one for each file, in this order: {', '.join(f.name for f in files[:4])}.",
+        )
+    stated = itertools.cycle(np or [None])
+    return [replace(file, np=number) for file, number in zip(files, stated, strict=False)]
 
 
 def _load_files(found: Found, first: Path, progress: ProgressCallback | None) -> "Run":

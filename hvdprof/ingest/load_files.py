@@ -176,7 +176,7 @@ def _add_file(
 def _add_printed(entry: FileEntry, builder: RunBuilder, within: Callable[[int, int], None]) -> None:
     from hvdprof.ingest.logs.printed_file import read_printed_file
 
-    file = read_printed_file(entry.found.path, progress=within)
+    file = read_printed_file(entry.found.path, progress=within, np=entry.found.np)
     builder.notes += [clause.at(entry.found.name) for clause in file.notes]
     entry.num_lines = file.num_lines
     entry.num_rows = builder.add_tables(file.tables)

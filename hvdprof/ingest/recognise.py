@@ -66,13 +66,17 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Recognised:
-    """A path and what it is; ``what`` and ``hint`` say more where ``kind`` is FOREIGN."""
+    """A path and what it is; ``what`` and ``hint`` say more where ``kind`` is FOREIGN.
+
+    ``np`` is the number of ranks that the user states for a file that states none.
+    """
 
     path: Path
     kind: Kind
     what: str
     size_bytes: int = 0
     hint: str = ""
+    np: int | None = None
 
     @property
     def name(self) -> str:

@@ -1,5 +1,6 @@
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -146,3 +147,44 @@ def test_one_log_alone_is_refused_with_what_is_missing(logs):
 
     assert ended.returncode == 3
     assert "the logs of several rank counts together" in ended.stderr
+
+
+TIMM = (
+    "Train: 0 [{n:>4}/100 ({n:>3}%)]  Loss: 6.9 (6.9)  Time: {step:.4f}s, {rate:.1f}/s  "
+    "({step:.4f}s, {rate:.1f}/s)  LR: 1.0e-1  Data: 0.002 (0.002)\n"
+)
+
+
+@pytest.fixture
+def rates(tmp_path):
+    """Two logs whose lines and names state no number of ranks."""
+    files = []
+    for name, rate in (("first.log", 1000.0), ("second.log", 3600.0)):
+        file = tmp_path / name
+        lines = (TIMM.format(n=n, step=256 / rate, rate=rate) for n in range(0, 100, 20))
+        file.write_text("".join(lines))
+        files.append(str(file))
+    return files
+
+
+def test_np_states_the_ranks_of_files_that_do_not(rates):
+    ended = scaling(*rates, "--np", "1,4")
+
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.startswith("timm: 90.0 % scaling efficiency on 4 ranks against np=1")
+    assert "90.0 %" in hvdprof("analyze", *rates, "--np", "1,4").stdout
+
+
+def test_what_a_file_states_counts_more_than_np(rates):
+    log = Path(rates[1])
+    log.write_text(f"training on 8 devices (GPUs/TPUs)\n{log.read_text()}")
+
+    ended = scaling(*rates, "--np", "1,4")
+
+    assert "scaling efficiency on 8 ranks against np=1" in ended.stdout
+
+
+def test_files_without_ranks_say_how_to_state_them(rates):
+    assert "State the ranks of each with --np 1,4" in " ".join(scaling(*rates).stderr.split())
+    ended = hvdprof("analyze", *rates, "--np", "1,4,8")
+    assert "--np has 3 numbers of ranks for 2 files." in ended.stderr

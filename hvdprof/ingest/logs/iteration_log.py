@@ -66,7 +66,7 @@ class IterationLog(PartReader):
             step_ns=step_ns,
             global_batch_size=self._batch,
             tflops_per_gpu=tflops,
-            np=self._np,
+            np=self._np or self.np,
         )
         return True
 
@@ -74,13 +74,14 @@ class IterationLog(PartReader):
         """The tables with rows; THROUGHPUT where ranks and batch size are printed."""
         # The first line holds start-up and compilation.
         steady = self._steps[1:]
-        if self._np and len(steady) > 1:
+        np = self._np or self.np
+        if np and len(steady) > 1:
             rates = [batch * 1e9 / step for _, step, batch in steady]
             self.add_to(
                 THROUGHPUT,
                 steady[0][0],
                 series=self.SERIES,
-                np=self._np,
+                np=np,
                 samples_per_s=statistics.median(rates),
             )
         self._steps = []

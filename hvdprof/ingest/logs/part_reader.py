@@ -38,6 +38,7 @@ class PartReader(ABC):
 
     Attributes:
         num_absurd: Rows that were left out, because a number in them is beyond 64 bits.
+        np: The number of ranks that the user states, for files that state none.
     """
 
     TABLES: ClassVar[tuple[Table, ...]]
@@ -45,6 +46,7 @@ class PartReader(ABC):
 
     def __init__(self, file: str) -> None:
         self.num_absurd = 0
+        self.np: int | None = None
         self._file = file
         self._rows = {table.name: Rows(table) for table in self.TABLES}
         self._missing = {
@@ -71,6 +73,10 @@ class PartReader(ABC):
         A reader without one gets every line, and makes reading slow.
         """
         return EVERY_LINE
+
+    def state_np(self, np: int | None) -> None:
+        """Let this be the number of ranks where the file states none; None says nothing."""
+        self.np = np
 
     @abstractmethod
     def take(self, line: PrintedLine) -> None:

@@ -70,12 +70,15 @@ class PrintedFile:
     notes: list[Note] = field(default_factory=list)
 
 
-def read_printed_file(path: Path, *, progress: Progress | None = None) -> PrintedFile:
+def read_printed_file(
+    path: Path, *, progress: Progress | None = None, np: int | None = None
+) -> PrintedFile:
     """Read a text file in one pass; nothing in it is an error.
 
     Args:
         path: The file, compressed or not.
         progress: Called with the bytes of the file read so far and its size.
+        np: The number of ranks where the file states none; None where it is unknown.
 
     Raises:
         OSError: It cannot be read.
@@ -83,6 +86,8 @@ def read_printed_file(path: Path, *, progress: Progress | None = None) -> Printe
     file = PrintedFile()
     source = LogFile(path, progress)
     readers = [part(shown_name(path)) for part in PARTS]
+    for reader in readers:
+        reader.state_np(np)
     try:
         for tagged in source.lines(lambda: _wanted(readers, file)):
             line = tagged.without_inner_tags()

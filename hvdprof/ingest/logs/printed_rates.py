@@ -89,6 +89,10 @@ class PrintedRates(PartReader):
         """Rates, and what headers say; every line behind the beginning of a wrapped one."""
         return EVERY_LINE if self._pieces else _WANTED
 
+    def state_np(self, np: int | None) -> None:
+        """The name of the file counts less than what the user states."""
+        self._job.np_of_name = np or self._job.np_of_name
+
     def take(self, line: PrintedLine) -> None:
         """Look at the next line."""
         self._add_open()

@@ -31,7 +31,8 @@ class RateJob:
 
     Attributes:
         number: Its number in the file.
-        np_of_name: The number of ranks in the name of the file, where the header states none.
+        np_of_name: The number of ranks that the user, or the name of the file, states; it counts
+            where the header states none.
         totals: Tool, number of ranks, line and rate.
         steps: Rates of iterations by tool, unit, what they are per, and whether they are means; of
             each rank.

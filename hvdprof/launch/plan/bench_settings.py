@@ -149,6 +149,15 @@ def parse_sizes(np: Sizes) -> tuple[int, ...]:
     """The numbers of ranks of ``1,2,4``, ``(1, 2, 4)`` or ``4``, ascending, each once.
 
     Raises:
+        UsageError: As for ``stated_sizes``.
+    """
+    return tuple(sorted(set(stated_sizes(np))))
+
+
+def stated_sizes(np: Sizes) -> tuple[int, ...]:
+    """The same in the order in which they are stated.
+
+    Raises:
         UsageError: A part is not a positive whole number; all wrong parts are named.
     """
     text = np if isinstance(np, str) else ",".join(map(str, (np,) if isinstance(np, int) else np))
@@ -160,7 +169,7 @@ def parse_sizes(np: Sizes) -> tuple[int, ...]:
         raise UsageError(
             f"--np {text}: {named} {verb}.", hint="Give positive whole numbers: --np 1,2,4,8"
         )
-    return tuple(sorted({int(part) for part in parts}))
+    return tuple(map(int, parts))
 
 
 def _model(
