@@ -16,7 +16,6 @@ from hvdprof.ingest.file_entry import FileEntry
 from hvdprof.ingest.kineto.traced_pass import segment_row, traced_pass
 from hvdprof.ingest.recorder.clock_alignment import UNKNOWN_ERROR_NS, Alignment
 from hvdprof.ingest.recorder.job_evaluations import exclude_evaluations
-from hvdprof.ingest.recorder.recorder_file import RecorderFile
 from hvdprof.ingest.recorder.recorder_lines import file_of_lines
 from hvdprof.ingest.tables.run_builder import RunBuilder
 from hvdprof.ingest.text.whole_number import whole
@@ -27,7 +26,12 @@ from hvdprof.rundir.attached import AttachedFile, AttachedKind, attached_setting
 from hvdprof.rundir.json_codec import JsonObject, read_lines
 from hvdprof.rundir.manifest import Manifest
 from hvdprof.rundir.plan import COLLECTIVES_ENGINE
-from hvdprof.rundir.recorder_format import SAME_CLOCK, Interval, Phase, StepLine
+from hvdprof.rundir.recorder_format import (
+    RECORDER_SCHEMA_VERSION,
+    SAME_CLOCK,
+    Interval,
+    Phase,
+)
 from hvdprof.units import counted
 
 _PHASES = {
@@ -36,12 +40,13 @@ _PHASES = {
     "optim": "optimizer",
     "optimizer": "optimizer",
     "eval": "evaluation",
-    "gc_collect": "gc_collect",
-    "checkpoint_save": "checkpoint_save",
+    **{name: name for name in ("gc_collect", "checkpoint_save")},
 }
 """Spans that count, and their phase; the others lie within them, or around the steps."""
 _OWN = ("data", "gc_collect")
 _SEGMENT = "main"
+_SAME_HOST = Alignment(SAME_CLOCK, 0, 0, 0.0, 0)
+_WALL_CLOCK = Alignment("wall-clock", 0, 0, 0.0, UNKNOWN_ERROR_NS)
 
 
 @dataclass(slots=True)
@@ -60,37 +65,44 @@ class _Step:
 
 @dataclass(slots=True)
 class _Log:
-    """One file: who wrote it, and its steps by number."""
+    """One file: its first line, which says who wrote it, and its steps by number."""
 
     entry: FileEntry
+    first: JsonObject = field(default_factory=dict)
     rank: int = -1
-    host: str = ""
-    pid: int = -1
-    first_us: int = 0
     steps: dict[int, _Step] = field(default_factory=dict)
     open: _Step | None = None
 
     def take(self, number: int, line: JsonObject) -> None:
         """Read the next line; raises what of ``DAMAGE`` it holds."""
         time_ns, kind = whole(line["time_us"]) * 1000, str(line["log_type_name"])
-        if self.rank < 0:
+        if not self.first:
             self.rank = whole(line["rank"] if "rank" in line else line["global_rank"])
-            self.host, self.pid = str(line.get("host_name", "")), whole(line.get("pid", -1))
-            self.first_us = time_ns // 1000
+            self.first = {**line, "pid": whole(line.get("pid", -1))}
         name, _, end = kind.rpartition("_")
         if name == "step" and end == "start":
             self.open = _Step(time_ns)
         if self.open is None or end != "end":
             return
-        length = round(float(line["value"]) * 1e6)
+        length = whole(round(float(line["value"]) * 1e6))
+        if length < 0:
+            raise ValueError("a span takes time")
         if name == "step":
             step, self.open = self.open, None
             step.dur_ns = length
-            if length > 0:
+            if length:
                 self.steps[whole(line["step"])] = step
         elif name in _PHASES:
             offset = max(time_ns - length - self.open.start_ns, 0)
             self.open.phases.append((_PHASES[name], offset, length))
+
+    @property
+    def attached(self) -> AttachedFile:
+        """The file in the manifest."""
+        found = self.entry.found
+        return AttachedFile(
+            kind=AttachedKind.PHASE_LOG, given=found.name, copy=found.path.name, rank=self.rank
+        )
 
 
 def add_phase_logs(entries: Sequence[FileEntry], builder: RunBuilder) -> Manifest | None:
@@ -103,99 +115,89 @@ def add_phase_logs(entries: Sequence[FileEntry], builder: RunBuilder) -> Manifes
     Raises:
         UnreadableInputError: The logs are of several jobs.
     """
-    folders = sorted({entry.found.path.resolve().parent for entry in entries})
-    if len(folders) > 1:
-        raise UnreadableInputError(
-            f"The phase logs lie in {len(folders)} folders: they are of as many jobs.",
-            hint=f"Give one of: {', '.join(map(printable, map(str, folders[:3])))}.",
-        )
-    logs = list(_whole(entries, builder))
+    logs = _whole(entries, builder)
     if not logs:
         return None
-    folder = folders[0].parent if folders[0].name == "structured_logs" else folders[0]
-    name = printable(folder.name) or "job"
-    size = 1 + max(log.rank for log in logs)
+    folder = next(iter(logs.values())).entry.found.path.resolve().parent
+    folder = folder.parent if folder.name == "structured_logs" else folder
+    name, size = printable(folder.name) or "job", 1 + max(logs)
     record = traced_pass(size, name, "", COLLECTIVES_ENGINE)
     record = replace(record, id=f"01-np{size}-phases")
-    common = set.intersection(*(set(log.steps) for log in logs))
-    slowest = {step: max(log.steps[step].own_ns for log in logs) for step in common}
+    common = set.intersection(*(set(log.steps) for log in logs.values()))
+    slowest = {step: max(log.steps[step].own_ns for log in logs.values()) for step in common}
     is_whole = len(logs) == size
-    files: dict[int, RecorderFile] = {}
-    for log in logs:
-        log.entry.num_rows = len(log.steps)
-        files[log.rank] = file_of_lines(_lines(log, size, slowest, is_whole))
+    files = {
+        rank: file_of_lines(_lines(log, size, slowest, is_whole)) for rank, log in logs.items()
+    }
     if is_whole:
         exclude_evaluations(files.values())
     builder.add_block(SEGMENTS, segment_row(record, len(files)))
-    hosts = {log.host for log in logs}
-    clock = Alignment("wall-clock", 0, 0, 0.0, UNKNOWN_ERROR_NS)
-    same = Alignment(SAME_CLOCK, 0, 0, 0.0, 0)
+    is_one_host = len({str(log.first.get("host_name")) for log in logs.values()}) == 1
     for rank, file in sorted(files.items()):
-        builder.add_recording(record.id, rank, file, same if len(hosts) == 1 else clock)
-    attached = [
-        AttachedFile(
-            kind=AttachedKind.PHASE_LOG,
-            given=log.entry.found.name,
-            copy=log.entry.found.path.name,
-            rank=log.rank,
-        )
-        for log in logs
-    ]
-    return replace(Manifest.of_files(name), passes=[record], settings=attached_settings(attached))
+        builder.add_recording(record.id, rank, file, _SAME_HOST if is_one_host else _WALL_CLOCK)
+    settings = attached_settings([log.attached for log in logs.values()])
+    return replace(Manifest.of_files(name), passes=[record], settings=settings)
 
 
-def _whole(entries: Sequence[FileEntry], builder: RunBuilder) -> Iterator[_Log]:
-    """The logs that hold steps, the latest of each rank; what is left out is noted."""
-    latest: dict[int, _Log] = {}
-    for entry in entries:
-        log = _Log(entry)
+def _whole(entries: Sequence[FileEntry], builder: RunBuilder) -> dict[int, _Log]:
+    """The latest log of each rank that holds steps; what is left out is noted."""
+    logs: dict[int, _Log] = {}
+    jobs = set()
+    # The names of the logs of a rank differ in the time of their begin.
+    for entry in sorted(entries, key=lambda entry: entry.found.path.name, reverse=True):
+        name, log = entry.found.name, _Log(entry)
         try:
-            damaged = read_lines(entry.found.path, log.take)
+            damaged = len(read_lines(entry.found.path, log.take))
         except OSError as error:
             builder.notes.append(entry.fail(error))
             continue
         if damaged:
-            text = f"{counted(len(damaged), 'damaged line')} skipped"
-            builder.notes.append(
-                Note(NoteCode.DAMAGED, text, number=len(damaged)).at(entry.found.name)
-            )
-        before = latest.get(log.rank)
-        if not log.steps:
-            reason = f"{entry.found.name}: it holds no whole step; left out."
-        elif before is None:
-            latest[log.rank] = log
+            text = f"{counted(damaged, 'damaged line')} skipped"
+            builder.notes.append(Note(NoteCode.DAMAGED, text, number=damaged).at(name))
+        if log.steps and log.rank not in logs:
+            logs[log.rank] = log
+            entry.num_rows = len(log.steps)
+            jobs.add((entry.found.path.resolve().parent, str(log.first.get("source"))))
             continue
-        else:
-            log, older = (log, before) if log.first_us > before.first_us else (before, log)
-            latest[log.rank] = log
-            entry = older.entry
-            reason = f"{entry.found.name}: a later log holds rank {log.rank}; left out."
-        builder.notes.append(entry.fail(UnreadableInputError(reason), NoteCode.LEFT_OUT))
-    yield from latest.values()
+        why = f"a later log holds rank {log.rank}" if log.steps else "it holds no whole step"
+        reason = UnreadableInputError(f"{name}: {why}; left out.")
+        builder.notes.append(entry.fail(reason, NoteCode.LEFT_OUT))
+    if len(jobs) > 1:
+        named = (printable(f"{folder}, source {source}") for folder, source in sorted(jobs))
+        raise UnreadableInputError(
+            f"The phase logs are of {len(jobs)} jobs, by their folders and sources.",
+            hint=f"Give the logs of one: {'; '.join(list(named)[:3])}.",
+        )
+    return logs
 
 
 def _lines(log: _Log, size: int, slowest: dict[int, int], is_whole: bool) -> Iterator[JsonObject]:
-    host = {"hostname": log.host}
-    times = {"monotonic_ns": log.first_us * 1000, "wall_ns": log.first_us * 1000}
-    yield {"kind": "header", "schema_version": 1, "rank": log.rank, "size": size, "pid": log.pid,
-           "host": host, **times}  # fmt: skip
-    for number in sorted(slowest):
+    begin_ns = log.first["time_us"] * 1000
+    yield {
+        "kind": "header",
+        "schema_version": RECORDER_SCHEMA_VERSION,
+        "rank": log.rank,
+        "size": size,
+        "pid": log.first["pid"],
+        "host": {"hostname": str(log.first.get("host_name", ""))},
+        "monotonic_ns": begin_ns,
+        "wall_ns": begin_ns,
+    }
+    for place, number in enumerate(sorted(slowest)):
         step = log.steps[number]
-        line: StepLine = {
+        yield {
             "kind": "step",
             "segment": _SEGMENT,
             "step": number,
-            "warmup": number == min(slowest),
+            "warmup": place == 0,
             "start_ns": step.start_ns,
             "dur_ns": step.dur_ns,
             "samples": 1,
             "phases": step.phases,
             "ready": (),
             "blocked": _waits(step, slowest[number]) if is_whole else None,
+            "evaluation": any(name == "evaluation" for name, _, _ in step.phases),
         }
-        if any(name == "evaluation" for name, _, _ in step.phases):
-            line["evaluation"] = True
-        yield dict(line)
     yield {"kind": "end", "monotonic_ns": 0}
 
 
@@ -204,9 +206,7 @@ def _waits(step: _Step, slowest_ns: int) -> list[Interval]:
 
     That rank itself waits for a nanosecond: where ranks meet is known of all.
     """
-    spans = [
-        (offset, offset + length) for name, offset, length in step.phases if name == "backward"
-    ]
+    spans = [(begin, begin + length) for name, begin, length in step.phases if name == "backward"]
     if not spans:
         return []
     begin, end = min(spans)[0], max(stop for _, stop in spans)

@@ -198,7 +198,12 @@ def main_thread(threads: Sequence[ThreadStack], pid: str = "") -> ThreadStack | 
         threads: Those of one process.
         pid: Its number, which is that of its main thread, too.
     """
-    filled = [thread for thread in reversed(threads) if thread.frames]
+    # A single line that begins with #0 may be anything.
+    filled = [
+        thread
+        for thread in reversed(threads)
+        if len(thread.frames) > (thread.tool == GDB and thread.is_main is None)
+    ]
     chosen = [
         *(thread for thread in filled if thread.is_main or (pid and thread.thread_id == pid)),
         *(thread for thread in filled if thread.frames[-1].endswith(" <module>")),

@@ -26,15 +26,19 @@ from tests.builders.nsys_exports import (
     payload,
     write_export,
 )
+from tests.builders.phase_logs import write_phase_logs
 from tests.builders.places import RECORDINGS
 from tests.builders.profiler_traces import TracedJob, write_traces
+from tests.builders.rank_stacks import faulthandler, py_spy, server_dump
 from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts, write_run
 from tests.builders.sharded_traces import ShardedJob
 from tests.builders.two_host_run import two_host_run
 from tests.ingest.logs import test_deepspeed_comms as deepspeed
+from tests.ingest.logs import test_fr_trace_text as fr_trace
 from tests.ingest.logs import test_megatron_log as megatron
 from tests.ingest.logs import test_nccl_inspector as inspector
 from tests.ingest.logs import test_nccl_tests_output as nccl_tests
+from tests.ingest.logs import test_process_stacks as stacks
 from tests.ingest.logs import test_ras_text as ras
 from tests.ingest.logs.test_allreduce_bench_output import TABLE as BENCH_TABLE
 from tests.ingest.logs.test_autotune_log import HEADER
@@ -270,6 +274,40 @@ def _add_side_files(run: Path) -> None:
         write_forecast(forecast, file, created_at="2026-11-22T18:00:00+00:00", version="0.0.0")
 
 
+def stack_dumps(folder: Path) -> list[Path]:
+    """Stacks of ranks by every tool, and the text of ``fr_trace``."""
+    gdb = (
+        "Thread 1 (LWP 7):\n#0  0x1 in ncclAllReduce () from /l/libnccl.so.2\n#1  0x2 in main ()\n"
+    )
+    record = fr_trace.RECORD.format(seq=71, name="all_reduce", missing="{2}")
+    texts = {
+        "server.txt": server_dump({0: "reduce", 1: "data", 2: "500"}),
+        "rank0.txt": faulthandler("reduce"),
+        "spy.txt": py_spy("data", 31) + py_spy("reduce", 32) + gdb,
+        "spy.json": stacks.json_dump("data"),
+        "counters.txt": stacks.COUNTERS,
+        "fr_trace.txt": record + fr_trace.TABLE,
+    }
+    return [_written(folder / name, text) for name, text in texts.items()]
+
+
+def phase_logs(folder: Path) -> list[Path]:
+    """The logs of two ranks of torchtitan, together and alone."""
+    paths = write_phase_logs(folder, [[10.0] * 6, [30.0] * 6])
+    return [paths[0].parent, *paths]
+
+
+def nccl_tests_json(folder: Path) -> list[Path]:
+    """The file of a run of nccl-tests with ``-J``."""
+    rows = [nccl_tests.json_row(8 << place, 20.0, 0.5) for place in range(5)]
+    return [_written(folder / "tests.json", nccl_tests.json_of(rows))]
+
+
+def _written(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
 KINDS: dict[str, Seeds] = {
     "timeline": timelines,
     "NCCL log": nccl_logs,
@@ -279,6 +317,9 @@ KINDS: dict[str, Seeds] = {
     "Flight Recorder": flight_dumps,
     "NCCL Inspector": inspector_logs,
     "NCCL RAS": ras_reports,
+    "stacks": stack_dumps,
+    "phase logs": phase_logs,
+    "nccl-tests -J": nccl_tests_json,
     "Kineto": kineto_traces,
     "nsys": nsys_exports,
     "job output": job_outputs,

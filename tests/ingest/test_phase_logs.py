@@ -1,3 +1,4 @@
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 from hvdprof.analyze.pipeline import analyze_run
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.load import load_run
+from hvdprof.report.terminal.terminal_report import TerminalReporter
 from tests.builders.phase_logs import write_phase_logs
 
 NUM_STEPS = 60
@@ -52,6 +54,15 @@ def test_a_rank_with_slow_input_is_the_straggler(
 
 
 @pytest.mark.heavy
+def test_the_page_offers_no_run_directory_of_phase_logs(tmp_path: Path) -> None:
+    write_phase_logs(tmp_path, usual(2).tolist())
+    shown = io.StringIO()
+    TerminalReporter().render(analyze_run(load_run([tmp_path])), shown)
+    assert "2 torchtitan phase logs" in shown.getvalue()
+    assert "hvdprof attach" not in shown.getvalue()
+
+
+@pytest.mark.heavy
 def test_equal_ranks_have_no_straggler(tmp_path: Path) -> None:
     write_phase_logs(tmp_path, usual(4).tolist())
     analysis = analyze_run(load_run([tmp_path]))
@@ -72,9 +83,14 @@ def test_without_a_rank_nobody_is_said_to_wait(tmp_path: Path) -> None:
     assert any("Wait attribution unavailable" in note.text for note in analysis.verdict.caveats)
 
 
-def test_ranks_of_two_hosts_have_no_common_clock(tmp_path: Path) -> None:
-    write_phase_logs(tmp_path, [[10.0] * 5] * 2, hosts=["node1", "node2"])
-    assert list(load_run([tmp_path]).ranks["clock_method"]) == ["wall-clock"] * 2
+@pytest.mark.heavy
+def test_ranks_of_two_hosts_need_no_common_clock(tmp_path: Path) -> None:
+    data = usual(2)
+    data[1] += 25
+    write_phase_logs(tmp_path, data.tolist(), hosts=["node1", "node2"])
+    run = load_run([tmp_path])
+    assert list(run.ranks["clock_method"]) == ["wall-clock"] * 2
+    assert "straggler (rank 1, data phase)" in analyze_run(run).verdict.sentence
 
 
 def test_of_two_logs_of_a_rank_the_later_counts(tmp_path: Path) -> None:
@@ -90,9 +106,9 @@ def test_of_two_logs_of_a_rank_the_later_counts(tmp_path: Path) -> None:
 
 
 def test_logs_of_two_jobs_are_refused(tmp_path: Path) -> None:
-    for job in ("one", "two"):
-        write_phase_logs(tmp_path / job, [[10.0] * 5] * 2)
-    with pytest.raises(UnreadableInputError, match="lie in 2 folders"):
+    write_phase_logs(tmp_path / "one", [[10.0] * 5] * 2)
+    write_phase_logs(tmp_path / "two", [[10.0] * 5] * 3)
+    with pytest.raises(UnreadableInputError, match="of 2 jobs"):
         load_run([tmp_path])
 
 
@@ -103,6 +119,8 @@ def test_logs_of_two_jobs_are_refused(tmp_path: Path) -> None:
         lambda text: text.replace('"time_us"', '"tame_us"', 40).replace("tame", "time", 1),
         lambda text: text + '{"log_type_name": "step_end", "time_us": "late"}\n',
         lambda text: text.replace("\n", '\n{"torn": \n', 3),
+        lambda text: text.replace('"value": 30.0', '"value": 1e30', 1),
+        lambda text: text.replace('"value": 30.0', '"value": -3.0', 1),
     ],
 )
 def test_damaged_lines_cost_their_steps_alone(damage: Callable[[str], str], tmp_path: Path) -> None:

@@ -129,6 +129,8 @@ def test_two_backtraces_of_gdb_without_heads_are_two_threads() -> None:
     ] * 2
 
 
-@pytest.mark.parametrize("text", ["", "Thread 0x1 (most recent call first):", "#1 in main ()\n"])
+@pytest.mark.parametrize(
+    "text", ["", "Thread 0x1 (most recent call first):", "#1 in main ()\n", "#0 worker started\n"]
+)
 def test_without_frames_there_is_no_main_thread(text: str) -> None:
     assert main_thread(read(text).threads) is None

@@ -135,16 +135,15 @@ class ProcessStacks(PartReader):
 
     def notes(self) -> list[Note]:
         """Frames that were put together, and those without a thread."""
-        notes = []
-        if self._num_joined:
-            text = f"{counted(self._num_joined, 'frame')} of stacks put together from two lines"
-            notes.append(Note(NoteCode.DAMAGED, text, number=self._num_joined))
-        if self._num_orphans:
-            text = (
-                f"{counted(self._num_orphans, 'frame')} of stacks omitted: other output is between"
-            )
-            notes.append(Note(NoteCode.OMITTED, text, number=self._num_orphans))
-        return notes
+        said = (
+            (NoteCode.DAMAGED, self._num_joined, "put together from two lines"),
+            (NoteCode.OMITTED, self._num_orphans, "omitted: other output is between"),
+        )
+        return [
+            Note(code, f"{counted(number, 'frame')} of stacks {text}", number=number)
+            for code, number, text in said
+            if number
+        ]
 
     def _take_stack(self, key: _Key, line: PrintedLine) -> None:
         process = self._open.get(key)

@@ -181,7 +181,7 @@ def _print_warnings(console: Console, page: Page) -> None:
 def _print_run(console: Console, page: Page) -> None:
     console.print()
     print_hanging(console, "", page.where, style="dim")
-    width = max(len(command) for command, _ in page.next_commands)
+    width = max((len(command) for command, _ in page.next_commands), default=0)
     for command, purpose in page.next_commands:
         line = Text(f"  {command.ljust(width)}", style="cyan")
         line.append(f"   # {purpose}", style="dim default")
