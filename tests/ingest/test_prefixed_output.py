@@ -13,6 +13,8 @@ from hvdprof.ingest.logs.printed_file import PARTS, read_printed_file
 from hvdprof.ingest.nccl.reader import read_nccl_logs
 from tests.builders.log_prefixes import IN_TWO, OUTERMOST, PREFIXES, Prefix
 from tests.builders.nccl_log import call_line, job, said
+from tests.builders.rank_stacks import faulthandler, py_spy
+from tests.ingest.logs.test_fr_trace_text import RECORD
 
 TEXTS = {
     "horovod": """\
@@ -26,6 +28,8 @@ RuntimeError: on purpose
 [rank1]:[E ProcessGroupNCCL.cpp:563] [Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1, OpType=ALLGATHER, NumelIn=1, NumelOut=8, Timeout(ms)=120000) ran for 120008 milliseconds before timing out.
 torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB
 """,
+    "stacks": faulthandler("reduce") + py_spy("data", 31),
+    "fr_trace": RECORD.format(seq=71, name="all_reduce", missing="{2}"),
     "autotune": """\
 hierarchical_allreduce,hierarchical_allgather,torus_allreduce,cache_enabled,cycle_time_ms,tensor_fusion_threshold,score
 0,0,0, 0,5,4,8.18
@@ -134,7 +138,11 @@ ORDERS = (
 
 def tables_of(path: Path, text: str) -> dict[str, pd.DataFrame]:
     path.write_text(text, encoding="utf-8")
-    return dict(read_printed_file(path).tables)
+    tables = dict(read_printed_file(path).tables)
+    if "rank_stacks" in tables:
+        # A prefix may name it.
+        tables["rank_stacks"] = tables["rank_stacks"].drop(columns="host")
+    return tables
 
 
 def nccl_of(path: Path, text: str) -> dict[str, pd.DataFrame]:
