@@ -36,12 +36,7 @@ from hvdprof.analyze.files.set_pages import (
     recording_pages,
     trace_pages,
 )
-from hvdprof.analyze.files.stack_report import (  # fmt: skip
-    STACKS,
-    fr_trace_verdict,
-    stack_pages,
-    stack_verdict,
-)
+from hvdprof.analyze.files.stack_report import STACKS, fr_trace_verdict, stack_pages, stack_verdict
 from hvdprof.analyze.files.steady_steps import steady_steps
 from hvdprof.analyze.files.timeline_facts import timeline_facts, timeline_unanswered
 from hvdprof.analyze.files.timeline_sums import (

@@ -13,8 +13,7 @@ from hvdprof.analyze.files.hang_verdict import hang_facts, hang_sentence, progre
 from hvdprof.model.file_page import Fact, FilePage, FileVerdict, Gravity
 from hvdprof.model.frame_row import FrameRow, is_missing
 from hvdprof.model.run import Run
-from hvdprof.model.tables.printed_tables import RANK_STACKS
-from hvdprof.model.tables.rank_collective_tables import FR_TRACE
+from hvdprof.model.tables.printed_tables import FR_TRACE, RANK_STACKS
 from hvdprof.rank_names import ranks_named
 from hvdprof.rundir.stall_format import CHECKPOINT_STEP
 

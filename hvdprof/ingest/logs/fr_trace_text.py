@@ -15,7 +15,8 @@ import pandas as pd
 from hvdprof.ingest.logs.part_reader import PartReader
 from hvdprof.ingest.text.line_filter import EVERY_LINE, anywhere
 from hvdprof.ingest.text.log_lines import PrintedLine
-from hvdprof.model.tables.rank_collective_tables import COLLECTIVE_PROGRESS, FR_TRACE
+from hvdprof.model.tables.printed_tables import FR_TRACE
+from hvdprof.model.tables.rank_collective_tables import COLLECTIVE_PROGRESS
 
 _MOST_GROUPS = 10_000
 _SET = r"\{\d{1,7}(?:, \d{1,7})*\}"

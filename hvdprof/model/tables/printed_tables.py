@@ -111,6 +111,8 @@ STRAGGLER_REPORTS = Table(
         Column("rank", "int32", "", "The rank."),
     ),
 )
+FR_TRACE = "fr-trace"
+"""The source of rows of COLLECTIVE_PROGRESS that PyTorch's ``fr_trace`` gives as text."""
 RANK_STACKS = Table(
     "rank_stacks",
     "Where the main thread of one process was when a debugger, faulthandler or "

@@ -168,8 +168,6 @@ RANK_COLLECTIVE_TABLES: tuple[Table, ...] = (
     MATCHED_COLLECTIVES,
     COLLECTIVE_BANDWIDTHS,
 )
-FR_TRACE = "fr-trace"
-"""The source of rows that PyTorch's ``fr_trace`` gives as text."""
 COLLECTIVE_PROGRESS = Table(
     "collective_progress",
     "How far one rank came in one process group, as a Flight Recorder dump, `fr_trace` or an NCCL "
