@@ -38,7 +38,13 @@ _RAN = re.compile(r"ran for (\d{1,15}) milliseconds")
 _AT = re.compile(r"(?:watchdog at work(?: sequence id)?|Timeout at NCCL work): (\d{1,18})(?=[,. ])")
 _ENQUEUED = re.compile(r"ast enqueued (?:NCCL )?work: (-?\d{1,18})(?=[,. ])")
 _COMPLETED = re.compile(r"ast completed (?:NCCL )?work: (-?\d{1,18})(?!\d)(?=[,. ]|$)")
-_SIGNALLED = re.compile(r"dump signal due to a collective timeout from +rank (\d{1,7})\b")
+_SIGNALLED = re.compile(
+    r"dump signal due to a collective timeout from +(?:rank (?P<rank>\d{1,7})\b|this local rank)"
+)
+# Of a rank whose own collective failed; where others timed out, so did this one.
+_FAILED = re.compile(
+    r"Some NCCL operations have failed or timed out|Stack trace of the failed collective"
+)
 _HEAD = re.compile(r"ProcessGroupNCCL\.cpp:\d{1,6}\]")
 _ANY_HEAD = re.compile(r"\[rank\d|\[[EWIF]\d{0,4} |ProcessGroupNCCL\.cpp|NCCL (?:INFO|WARN)")
 _MOST_WRAPS, _MOST_BETWEEN = 5, 64
@@ -64,8 +70,9 @@ class CollectiveTimeouts(PartReader):
         # Of each rank and host that prefixes state, a record that may continue in the next lines.
         self._open: dict[tuple[int | None, str], list[PrintedLine]] = {}
         self._worlds: set[int] = set()
-        # Ranks whose time-out another rank reports.
+        # Ranks whose time-out is reported without its collective, by another rank or by themselves.
         self._reported: dict[int, dict[str, object]] = {}
+        self._failed: dict[int, dict[str, object]] = {}
 
     @property
     def wanted(self) -> str:
@@ -84,7 +91,7 @@ class CollectiveTimeouts(PartReader):
         record = self._open.get(speaker)
         if record is not None and not _ANY_HEAD.search(line.text):
             record.append(line)
-            if _is_whole(_joined(record)) or len(record) > _MOST_WRAPS:
+            if _joined(record) or len(record) > _MOST_WRAPS:
                 self._close(speaker)
             return
         speaker = line.rank, line.host
@@ -98,24 +105,25 @@ class CollectiveTimeouts(PartReader):
         """Take a record: as one where it is whole, else its lines one by one."""
         record = self._open.pop(speaker, [])
         text = _joined(record)
-        if len(record) > 1 and _is_whole(text):
+        if len(record) > 1 and text:
             record = [record[0]._replace(text=text)]
         for line in record:
             self._take(line)
 
     def _take(self, line: PrintedLine) -> None:
         text = line.text
-        if "WorkNCCL(" not in text and "work: " not in text and "work sequence" not in text:
-            return
         speaker = _SPEAKER.search(text)
         timeout = _TIMEOUT.search(text)
-        if timeout is None and (speaker is None or not _ENQUEUED.search(text)):
+        failed = timeout is None and _FAILED.search(text) is not None
+        if not failed and timeout is None and (speaker is None or not _ENQUEUED.search(text)):
             return
         tag = TORCH_TAG.search(text)
         # The tag holds the rank in the job, the text that in the process group.
         ranks = (tag and tag["rank"], line.rank, speaker and speaker["rank"])
         rank = next((int(known) for known in ranks if known is not None), None)
-        if timeout is not None:
+        if failed and rank is not None:
+            self._failed.setdefault(rank, self._fresh(line) | {"rank": rank, "timed_out": True})
+        elif timeout is not None:
             self._take_timeout(line, rank, timeout, speaker)
         elif speaker is not None:
             self._take_state(line, rank, speaker)
@@ -124,6 +132,10 @@ class CollectiveTimeouts(PartReader):
         """COLLECTIVE_TIMEOUTS."""
         self._end()
         own = {row["rank"] for row in self._found.values() if row["timed_out"]}
+        if own or self._reported:
+            self._reported |= {
+                rank: row for rank, row in self._failed.items() if rank not in self._reported
+            }
         world = min(self._worlds) if len(self._worlds) == 1 else None
         for row in sorted(self._found.values(), key=lambda row: int(str(row["line"]))):
             self.add(**row, world_size=world)  # type: ignore[arg-type]
@@ -132,6 +144,7 @@ class CollectiveTimeouts(PartReader):
                 self.add(**row, world_size=world)  # type: ignore[arg-type]
         self._found.clear()
         self._reported.clear()
+        self._failed.clear()
         return super().tables()
 
     def kinds(self) -> list[str]:
@@ -176,8 +189,11 @@ class CollectiveTimeouts(PartReader):
     def _take_state(self, line: PrintedLine, rank: int | None, speaker: re.Match[str]) -> None:
         text = line.text
         if signalled := _SIGNALLED.search(text):
-            reported = {"rank": int(signalled[1]), "timed_out": True, "reported_by": rank}
-            self._reported.setdefault(int(signalled[1]), self._fresh(line) | reported)
+            late = rank if signalled["rank"] is None else int(signalled["rank"])
+            reporter = None if late == rank else rank
+            reported = {"rank": late, "timed_out": True, "reported_by": reporter}
+            if late is not None:
+                self._reported.setdefault(late, self._fresh(line) | reported)
         timed_out = _AT.search(text)
         row = self._row(line, rank, int(timed_out[1]) if timed_out else None)
         if row is None:
@@ -210,7 +226,10 @@ def _is_over(record: Sequence[PrintedLine], line: PrintedLine) -> bool:
 
 
 def _joined(record: Sequence[PrintedLine]) -> str:
-    return "".join(line.text for line in record)
+    """A record that was broken anywhere or between words, as one line; empty if it is not whole."""
+    pieces = [line.text for line in record]
+    wholes = ("".join(pieces), " ".join(map(str.strip, pieces)))
+    return next(filter(_is_whole, wholes), "")
 
 
 def _is_whole(text: str) -> bool:

@@ -109,6 +109,12 @@ def test_different_collectives_at_one_number_are_the_finding():
     assert "different" not in found(groups, 2).detail
 
 
+def test_sizes_that_a_cut_record_lacks_are_no_difference():
+    whole = timeouts(0, 1, num_elements_in=112, num_elements_out=112)
+    cut = timeouts(2, num_elements_in=112, num_elements_out=None)
+    assert "different" not in found([*whole, *cut]).detail
+
+
 def test_different_numbers_are_no_proof():
     finding = found(timeouts(0, sequence=96117) + timeouts(7, sequence=64088), 8)
     assert finding.confidence == "possible"

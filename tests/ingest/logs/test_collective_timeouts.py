@@ -181,3 +181,44 @@ def test_a_record_that_never_ends_is_given_up(tmp_path: Path) -> None:
     assert reader.wanted == EVERY_LINE
     reader.take(PrintedLine(100, "loss 3.2", rank=5))
     assert reader.wanted != EVERY_LINE
+
+
+SIGNAL = "Received a dump signal due to a collective timeout from {} and we will try our best to dump the debug info. Last enqueued NCCL work: 6, last completed NCCL work: 6.This is most likely"
+
+
+def of_rank(rank: int, said: str) -> str:
+    return f"[rank{rank}]:[E602 11:17:52.557 ProcessGroupNCCL.cpp:1743] [PG ID 0 PG GUID 0(default_pg) Rank {rank}] {said}\n"
+
+
+def test_a_rank_that_reports_its_own_timeout_timed_out(tmp_path: Path) -> None:
+    text = of_rank(1, SIGNAL.format("this local rank")) + of_rank(6, SIGNAL.format(" rank 1"))
+    rows = rows_of(tmp_path, text)
+    (row,) = (row for row in rows if row["timed_out"])
+    assert (row["rank"], row["reported_by"]) == (1, None)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Some NCCL operations have failed or timed out. Due to the asynchronous nature",
+        "Stack trace of the failed collective not found, potentially because",
+    ],
+)
+def test_ranks_that_say_that_a_collective_failed_are_no_suspects(tmp_path: Path, said: str) -> None:
+    failed = f"[rank3]:[E626 16:48:25.4 ProcessGroupNCCL.cpp:684] [Rank 3] {said}\n"
+    state = "failure detected by watchdog at work sequence id: 9 PG status: last enqueued work: 9, last completed work: 8"
+    rows = rows_of(tmp_path, of_rank(5, state) + failed)
+    assert [row["rank"] for row in rows if row["timed_out"]] == [5, 3]
+    # Alone, it may be an error of another kind.
+    assert rows_of(tmp_path, failed) == []
+
+
+def test_a_record_that_was_broken_between_words_is_one_record(tmp_path: Path) -> None:
+    line = f"[E329 19:15:11.775879730 ProcessGroupNCCL.cpp:565] [Rank 4] {CAUGHT}"
+    words, lines = line.split(), [""]
+    for word in words:
+        fits = len(lines[-1]) + len(word) < 70
+        lines = [*lines[:-1], f"{lines[-1]} {word}".strip()] if fits else [*lines, word]
+    assert len(lines) > 2
+    (row,) = rows_of(tmp_path, "\n".join(lines) + "\n")
+    assert (row["rank"], row["sequence"], row["operation"]) == (4, 808, "ALLREDUCE")

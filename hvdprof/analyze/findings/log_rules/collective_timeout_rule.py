@@ -203,9 +203,12 @@ def _different(first: pd.DataFrame) -> str:
     for _, members in known.groupby(["sequence"], sort=False):
         if len(members) < 2:
             continue
-        sized = members.drop_duplicates(["operation", "num_elements_in", "num_elements_out"])
-        names = {str(name) for name in sized["operation"]}
-        if len(names) == 1 and (len(sized) < 2 or any(kind in min(names) for kind in _UNEVEN)):
+        sizes = ["num_elements_in", "num_elements_out"]
+        names = {str(name) for name in members["operation"]}
+        # A record that is cut does not state all its sizes: that is no difference.
+        is_one = all(members[name].nunique() < 2 for name in sizes)
+        sized = members.drop_duplicates(["operation", *sizes])
+        if len(names) == 1 and (is_one or any(kind in min(names) for kind in _UNEVEN)):
             continue
         calls = [_call(row) for row in sized.to_dict("records")[:3]]
         number = int(members["sequence"].iloc[0])
