@@ -13,6 +13,7 @@ from hvdprof.analyze.files.bandwidth_facts import (
     nccl_run_facts,
     numbered_lines,
 )
+from hvdprof.analyze.files.log_verdict import ended_process
 from hvdprof.analyze.files.next_recording import scaling_command
 from hvdprof.analyze.files.nsys_report import (
     nsys_call_facts,
@@ -94,12 +95,15 @@ def incident_facts(incidents: pd.DataFrame) -> list[Fact]:
         Fact("first_incident", f"first, in line {first['line']}", str(first["message"])),
     ]
     ends = incidents[incidents["kind"] == "process-end"]
+    if (ends["failed_at"] != "").all():
+        ends = ends.sort_values("failed_at", kind="stable")
     if len(ends):
         facts.append(Fact("process_end", "first end of a process", _end_of(ends.iloc[0])))
     if len(later):
         ends_of = [_end_of(row) for _, row in later.head(_MOST_NAMES).iterrows()]
         more = [f"and {len(later) - _MOST_NAMES} more"] if len(later) > _MOST_NAMES else []
-        facts.append(Fact("later_ends", "ended after it", "\n".join([*ends_of, *more])))
+        label = "ended after it" if len(ends) else "ended, in no stated order"
+        facts.append(Fact("later_ends", label, "\n".join([*ends_of, *more])))
     return facts
 
 
@@ -211,7 +215,7 @@ BY_TABLE: tuple[tuple[str, Callable[[pd.DataFrame], list[Fact]]], ...] = (
 
 
 def _end_of(row: pd.Series) -> str:
-    rank = "a rank" if pd.isna(row["failed_rank"]) else f"rank {row['failed_rank']}"
+    rank = ended_process(row.to_dict())
     if not pd.isna(row["signal"]):
         return f"{rank} by signal {row['signal']}"
     if not pd.isna(row["exit_code"]):

@@ -1,5 +1,6 @@
 """The verdict on a standalone log: its worst finding, first failure, stalls or bandwidth."""
 
+import re
 import signal
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
@@ -13,6 +14,7 @@ from hvdprof.analyze.findings.log_rules.ranks_behind_rule import BEHIND_RULE
 from hvdprof.analyze.findings.nccl_rules.nccl_trouble_rules import ABORTED
 from hvdprof.model.file_page import FileVerdict, Gravity
 from hvdprof.model.frame_row import FrameRow, is_missing
+from hvdprof.rank_names import ranks_named
 from hvdprof.rundir.known_failures import known_cause
 
 _PROBLEMS = ("error", "warning")
@@ -35,6 +37,7 @@ _REPORTS = ("process-end", "job-end", "nccl-tests", "nccl-error", "mpi", "cancel
 """What launchers and libraries report of a failure elsewhere; it causes no error behind it."""
 
 _ABORTED = "Communicators were aborted: the job failed, or its program ends that way."
+_LOCAL = re.compile(r"local_rank: (\d{1,7}) \(pid: (\d{1,9})\)")
 _MOST_CHARACTERS = 120
 _FALLEN = 0.5
 
@@ -69,7 +72,8 @@ def log_verdict(
         short = first.short and f"{first.short}{behind}"
         return FileVerdict(f"{first.sentence}{behind}", gravity=gravity, short=short)
     if len(failures):
-        return _of_failures(failures)
+        others = incidents[(incidents["kind"] == "later-end").to_numpy()]
+        return _of_failures(failures, others)
     if len(stalls):
         return FileVerdict(stall_sentence(stalls), gravity=Gravity.HANG)
     if not len(problems):
@@ -121,6 +125,9 @@ def nccl_tests_verdict(runs: pd.DataFrame, rows: pd.DataFrame) -> FileVerdict:
             f"No bandwidth: with -C 1, nccl-tests times the call on the host (median {length})."
         )
     best = measured.iloc[int(measured["peak_busbw_gb_s"].to_numpy().argmax())].to_dict()
+    if not best["peak_busbw_gb_s"]:
+        largest = units.byte_size(int(rows["size_bytes"].max()))
+        return FileVerdict(f"Bus bandwidth below 0.01 GB/s at every size here, up to {largest}.")
     sentence = _peak(best, best["np"], str(best["operation"]))
     if number == 1:
         fall = _fall(rows, best)
@@ -202,9 +209,9 @@ def _with_fix(what: str, fix: str, gravity: Gravity) -> FileVerdict:
     return FileVerdict(f"{what}; fix: {fix}.", gravity=gravity, short=f"{what}.")
 
 
-def _of_failures(failures: pd.DataFrame) -> FileVerdict:
+def _of_failures(failures: pd.DataFrame, others: pd.DataFrame | None = None) -> FileVerdict:
     rows = failures.to_dict("records")
-    texts = [_reason(row) for row in rows]
+    texts = [_reason(row, others) for row in rows]
     causes = [known_cause(text) for text in texts]
     at = next((place for place, cause in enumerate(causes) if cause), _first(rows))
     place = f"line {rows[at]['line']}"
@@ -218,20 +225,28 @@ def _of_failures(failures: pd.DataFrame) -> FileVerdict:
 
 
 def _first(rows: Sequence[Mapping[Hashable, object]]) -> int:
-    """The first exception, since launchers report ends late; else the first row."""
+    """The first exception, since launchers report ends late; else the first row.
+
+    Of ends with a time, as several reports of torchrun state them, the earliest.
+    """
     kinds = [str(row["kind"]) for row in rows]
     if "exception" in kinds:
         return kinds.index("exception")
-    return next((place for place, kind in enumerate(kinds) if kind != "job-end"), 0)
+    first = next((place for place, kind in enumerate(kinds) if kind != "job-end"), 0)
+    timed = [place for place, row in enumerate(rows) if row["failed_at"]]
+    return min(timed, key=lambda place: str(rows[place]["failed_at"])) if first in timed else first
 
 
-def _reason(row: FrameRow) -> str:
+def _reason(row: FrameRow, others: pd.DataFrame | None) -> str:
+    if row["kind"] == "job-end" and others is not None and len(others):
+        named = ranks_named(others["failed_rank"])
+        return f"{named} failed; which rank failed first is not in this file"
     if row["kind"] == "job-end":
         return "a process ended with a non-zero exit code; the launcher names no rank"
     if row["kind"] != "process-end":
         rank = "" if is_missing(row["rank"]) else f"rank {row['rank']}: "
         return f"{rank}{row['message']}"
-    named = "a rank" if is_missing(row["failed_rank"]) else f"rank {row['failed_rank']}"
+    named = ended_process(row)
     code = 0 if is_missing(row["exit_code"]) else int(row["exit_code"])
     number = code - 128 if is_missing(row["signal"]) else int(row["signal"])
     first = f", first of all ranks ({row['host']}, {row['failed_at']})" if row["host"] else ""
@@ -240,6 +255,14 @@ def _reason(row: FrameRow) -> str:
     if number in {int(sign) for sign in signal.Signals}:
         return f"{named} was ended by {signal.Signals(number).name}{first}"
     return f"{named} ended with exit code {code}{first}"
+
+
+def ended_process(row: FrameRow) -> str:
+    """The process whose end a row of INCIDENTS reports: its rank, or its number on its host."""
+    if not is_missing(row["failed_rank"]):
+        return f"rank {row['failed_rank']}"
+    local = _LOCAL.search(str(row["message"]))
+    return f"local rank {local[1]} (pid {local[2]})" if local else "a rank"
 
 
 def _of_findings(problems: pd.DataFrame, gravity: Gravity) -> FileVerdict:

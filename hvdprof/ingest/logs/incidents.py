@@ -54,7 +54,7 @@ _KINDS = (
     ("job-end", r"^Primary job +terminated normally, but \d+ process|ChildFailedError: *$"),
     ("", r"^\s*raise "),
 )
-_EXCEPTION = re.compile(r"^ ?[A-Za-z_][\w.]*(?:Error|Exception|Interrupt): ")
+_EXCEPTION = re.compile(r"^ ?(?:[A-Za-z_][\w.]*(?:Error|Exception|Interrupt)|Exception): ")
 _INCIDENT = re.compile("|".join(f"({pattern})" for _, pattern in _KINDS))
 _MAY_END = re.compile(
     r"process rank \d|Process name: |Process \d+ exit|srun: error|BAD TERMINATION|^signal \d|"

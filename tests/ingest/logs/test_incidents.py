@@ -165,3 +165,34 @@ def test_the_rank_that_failed_first_is_the_verdict(tmp_path: Path, is_cut: bool)
     assert f": rank 1 {how}, first of all ranks (nodeA, 2026-11-02_08:15:10)." in page.verdict
     (later,) = [fact.value for fact in page.facts if fact.name == "later_ends"]
     assert later == "rank 3 with exit code 1\nrank 0 by signal 9"
+
+
+def verdict_of(folder: Path, text: str) -> str:
+    path = folder / "job.out"
+    path.write_text(text)
+    (page,) = analyze_files(load_run(path)).files
+    return page.verdict
+
+
+def test_a_report_that_is_cut_before_its_root_cause_names_no_first_rank(tmp_path: Path) -> None:
+    failed = entry(1, 1, "1", "2026-11-02_08:15:41") + entry(2, 2, "1", "2026-11-02_08:15:41")
+    text = (
+        f"torch.distributed.elastic.multiprocessing.errors.ChildFailedError:\nFailures:\n{failed}"
+    )
+    found = verdict_of(tmp_path, text)
+    assert "ranks 1 and 2 failed; which rank failed first is not in this file" in found
+    assert "names no rank" not in found
+
+
+def test_of_two_reports_the_earlier_failure_was_first(tmp_path: Path) -> None:
+    root = "Root Cause (first observed failure):\n"
+    late, early = entry(0, 0, "1", "2026-11-02_08:15:52"), entry(0, 4, "1", "2026-11-02_08:15:01")
+    assert "rank 4 ended with exit code 1, first" in verdict_of(
+        tmp_path, root + late + root + early
+    )
+
+
+def test_the_agent_names_a_rank_by_its_number_on_its_host(tmp_path: Path) -> None:
+    text = "ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: 1) local_rank: 2 (pid: 5939) of binary: /usr/bin/python3\n"
+    assert "local rank 2 (pid 5939) ended with exit code 1" in verdict_of(tmp_path, text)
+    assert "Exception: bad value" in verdict_of(tmp_path, f"Exception: bad value\n{text}")
