@@ -22,14 +22,16 @@ def nccl_run_facts(runs: pd.DataFrame) -> list[Fact]:
         return [*facts, Fact("each_run", "run", lines)]
     (row,) = runs.to_dict("records")
     np, average = row["np"], float(row["avg_busbw_gb_s"])
+    peak, size = float(row["peak_busbw_gb_s"]), _whole(row["peak_size_bytes"])
+    rounded, size = ("below 0.01 GB/s", None) if peak == 0 else ("", size)
     return [
         *facts,
         Fact("operation", "operation", str(row["operation"]) or None),
         Fact("num_ranks", "ranks", None if is_missing(np) else int(np)),
         Fact("device", "device", str(row["device"]) or None),
         Fact("avg_busbw_gb_s", "average over all sizes", average, "GB/s"),
-        Fact("peak_busbw_gb_s", "peak bus bandwidth", float(row["peak_busbw_gb_s"]), "GB/s"),
-        Fact("peak_size_bytes", "reached at", _whole(row["peak_size_bytes"]), "bytes"),
+        Fact("peak_busbw_gb_s", "peak bus bandwidth", peak, "GB/s", text=rounded),
+        Fact("peak_size_bytes", "reached at", size, "bytes"),
         Fact("num_wrong", "wrong elements", _whole(row["num_wrong"])),
         Fact("failed", "failed", _failed(row)),
     ]
@@ -41,6 +43,8 @@ def _nccl_run(row: FrameRow) -> str:
         result = "failed"
     elif not row["num_sizes"]:
         result = "no rows"
+    elif is_missing(row["peak_size_bytes"]):
+        result = "no bandwidth"
     else:
         peak = units.of_unit(row["peak_busbw_gb_s"], "GB/s")
         result = f"peak {peak} at {units.byte_size(row['peak_size_bytes'])}"
@@ -59,10 +63,10 @@ def _nccl_run(row: FrameRow) -> str:
 
 
 def _failed(row: FrameRow) -> str | None:
-    """Whether a run failed; None where it printed neither a row nor a failure."""
+    """Whether a run failed; None where the file holds neither its end nor a failure."""
     if row["failed"]:
         return "yes"
-    return "no" if row["num_sizes"] else None
+    return None if is_missing(row["avg_busbw_gb_s"]) else "no"
 
 
 def allreduce_bench_facts(rows: pd.DataFrame) -> list[Fact]:

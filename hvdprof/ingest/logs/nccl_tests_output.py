@@ -17,8 +17,10 @@ from hvdprof.ingest.logs.nccl_tests_rows import (
     PartialRow,
     RowLayout,
     TestedRun,
+    WrappedNames,
     layout_of_names,
     layout_of_row,
+    runs_text,
 )
 from hvdprof.ingest.logs.part_reader import PartReader
 from hvdprof.ingest.text.line_filter import anywhere
@@ -27,21 +29,24 @@ from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.tables.printed_tables import NCCL_TEST_RUNS, NCCL_TESTS
 from hvdprof.units import counted
 
-_COLUMNS = re.compile(r"^\s*#?\s*size(?:\s+[a-z#]+)*\s+(?:cpu)?time\s+algbw\s+busbw(?P<rest>.*)$")
 _BEGIN = re.compile(r"nThreads?:? \d+,? nGpus:? \d+ minBytes")
 _DEVICE = re.compile(
     r"Rank\s+(?P<rank>\d{1,7})\s+(?:Group\s+\d+\s+)?Pid\s+\d+ on\s+(?P<host>\S+)\s+device\s+\d+ "
     r"\[[^\]]*\]\s+(?P<device>.+)"
 )
 _OPERATION = re.compile(r"(?<!concluded: )\b([a-z]+(?:_[a-z]+)*)_perf\b")
+_CONCLUDED = re.compile(r"concluded: ([a-z]+(?:_[a-z]+)*)_perf\b")
 _VERSION = re.compile(r"nccl-tests version (\S+)")
 _AVERAGE = re.compile(r"Avg bus bandwidth\s*:\s*(\d+(?:\.\d+)?)")
 _FAILED = re.compile(r"Test (?:NCCL |CUDA )?failure ")
 _IN_PLACE_FIRST = re.compile(r"^#?\s*in-place\s+out-of-place\s*$")
 _OF_INTEREST = re.compile(
-    r"nGpus|algbw|out-of-place|_perf|nccl-tests|Avg bus|Pid|Test |^\s*[\d_]+\s|^\s*\d+\.\d+\s"
+    r"nGpus|algbw|busbw|size .*time|out-of-place|_perf|nccl-tests|Avg bus|Pid|Test |"
+    r"^\s*[\d_]+\s|^\s*\d*\.\d+\s"
 )
-_HEADERS = anywhere(r"nGpus|algbw|out-of-place|_perf|nccl-tests|Avg bus|Pid|Test ")
+_HEADERS = anywhere(
+    r"nGpus|algbw|busbw|size .*time|out-of-place|_perf|nccl-tests|Avg bus|Pid|Test "
+)
 _FIRST = rf"{_HEADERS}|[0-9]\s+{TYPES}\s"
 _ROWS = rf"{_HEADERS}|[0-9_]\s+(?:[0-9.N]|{TYPES})|^\s*[0-9_.]+\s"
 
@@ -60,6 +65,8 @@ class NcclTests(PartReader):
         self._partial: PartialRow | None = None
         self._num_headless = 0
         self._in_place_first = False
+        self._names = WrappedNames()
+        self._last: PrintedLine | None = None
 
     @property
     def wanted(self) -> str:
@@ -68,12 +75,13 @@ class NcclTests(PartReader):
 
     def take(self, line: PrintedLine) -> None:
         """Look at the next line."""
+        self._last = line
         if not _OF_INTEREST.search(line.text):
             return
         if self._take_opening(line) or not (self._runs or self._open_headless(line)):
             return
         run = self._runs[-1]
-        if self._take_facts(run, line.text):
+        if self._take_facts(run, line.text, line.number):
             return
         if run.layout is None and (layout := layout_of_row(line.text)) is not None:
             run.layout = layout
@@ -81,6 +89,11 @@ class NcclTests(PartReader):
         if run.layout is not None:
             text = line.text.partition("|")[0] if run.layout.is_beside else line.text
             self._take_row(run, run.layout, text, line.number)
+
+    def end_within(self, number: int) -> None:
+        """A list of devices may lack some, and a row that is cut in its head counts as one."""
+        if self._runs and self._last is not None and self._last.number == number:
+            self._runs[-1].end_within(self._last, is_row=self._partial is not None)
 
     def tables(self) -> Mapping[str, pd.DataFrame]:
         """NCCL_TEST_RUNS and NCCL_TESTS."""
@@ -103,7 +116,7 @@ class NcclTests(PartReader):
         beside = [run.line for run in self._runs if run.layout and run.layout.is_beside]
         notes = []
         if beside:
-            text = f"the table beside that of {_runs_text(beside)} is omitted (right of `|`)"
+            text = f"the table beside that of {runs_text(beside)} is omitted (right of `|`)"
             notes.append(Note(NoteCode.OMITTED, text))
         if damaged:
             text = f"{counted(damaged, 'row')} of nccl-tests omitted: cut"
@@ -116,21 +129,21 @@ class NcclTests(PartReader):
             rows = f"rows of nccl-tests from line {self._runs[0].line} on"
             notes.append(Note(NoteCode.DAMAGED, f"{rows} stand without column names"))
         if failed:
-            text = f"nccl-tests failed in {_runs_text(failed)}"
+            text = f"nccl-tests failed in {runs_text(failed)}"
             notes.append(Note(NoteCode.TEST_FAILED, text, number=len(failed)))
         if empty:
-            text = f"nccl-tests printed no row in {_runs_text(empty)}"
+            text = f"the file holds no row of nccl-tests from {runs_text(empty)}"
             notes.append(Note(NoteCode.TEST_FAILED, text, number=len(empty)))
+        if cut := [run.line for run in self._runs if run.is_list_cut]:
+            notes.append(Note(NoteCode.CUT_SHORT, f"the list of ranks is cut in {runs_text(cut)}"))
         return notes
 
     def _take_opening(self, line: PrintedLine) -> bool:
-        columns = _COLUMNS.match(line.text) if "algbw" in line.text else None
-        if columns is not None:
+        names, had_some = self._names.take(line.text, line.number)
+        if names:
             self._give_up_row()
-            self._run_of_columns(line.number).layout = layout_of_names(
-                line.text, self._in_place_first
-            )
-            self._in_place_first = False
+            run = self._runs[-1] if had_some else self._run_of_columns(line.number)
+            run.layout = layout_of_names(names, self._in_place_first)
             return True
         if "out-of-place" in line.text:
             self._in_place_first = _IN_PLACE_FIRST.match(line.text) is not None
@@ -171,17 +184,19 @@ class NcclTests(PartReader):
             self._num_headless += 1
         return layout is not None
 
-    def _take_facts(self, run: TestedRun, text: str) -> bool:
+    def _take_facts(self, run: TestedRun, text: str, number: int) -> bool:
+        if concluded := _CONCLUDED.search(text):
+            run.operation = run.operation or concluded[1]
         device, average = _DEVICE.search(text), _AVERAGE.search(text)
         if device is not None:
             run.hosts.add(device["host"])
             run.highest_rank = max(run.highest_rank, int(device["rank"]))
+            run.last_listed = number
             run.device = run.device or device["device"].strip()
         if average is not None:
             run.average = float(average.group(1))
             run.ended = True
-        failed = _FAILED.search(text) is not None
-        run.failed = run.failed or failed
+        run.failed |= (failed := _FAILED.search(text) is not None)
         return device is not None or average is not None or failed
 
     def _take_row(self, run: TestedRun, layout: RowLayout, text: str, number: int) -> None:
@@ -191,13 +206,7 @@ class NcclTests(PartReader):
             self._give_up_row()
             self._partial = PartialRow(number, head.groupdict())
             text = text[head.end() :]
-        if self._partial is None:
-            return
-        found = layout.measured.match(text)
-        while found is not None and len(self._partial.measured) < len(layout.places):
-            self._partial.measured.append(found)
-            found = layout.measured.match(text, found.end())
-        if len(self._partial.measured) == len(layout.places):
+        if self._partial is not None and self._partial.take(text, layout):
             self._add(run, layout, self._partial)
             self._partial = None
 
@@ -285,8 +294,3 @@ class NcclTests(PartReader):
             avg_busbw_gb_s=float("nan") if run.layout and run.layout.is_issue else run.average,
             failed=run.failed,
         )
-
-
-def _runs_text(lines: list[int]) -> str:
-    begins = f"the run that begins in line {lines[0]}"
-    return f"{len(lines)} runs, first in {begins}" if len(lines) > 1 else begins

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from hvdprof.ingest.logs.algbw import is_consistent, moved_bytes
+from hvdprof.ingest.text.log_lines import PrintedLine
 
 TYPES = r"(?:u?int(?:8|32|64)|half|float(?:16)?|double|bfloat16|f8e[45]m[23]|fp8_\w+?)"
 _REDOPS = r"(?:sum|prod|max|min|avg|mulsum|none)"
@@ -18,11 +19,14 @@ _HEAD = re.compile(
     rf"(?P<dtype>{TYPES})(?:\s+(?P<redop>{_REDOPS}))?"
 )
 _ROOTED_HEAD = re.compile(_HEAD.pattern + r"\s+(?P<root>-?\d{1,9})")
-_COUNTED_HEAD = re.compile(r"^\s*(?P<size>\d[\d_]{0,17})\s+(?P<count>\d{1,18})(?=\s)")
+_COUNTED_HEAD = re.compile(r"^\s*(?P<size>\d[\d_]{0,17})\s+(?P<count>\d{1,18})(?=\s|$)")
 _BARE_HEAD = re.compile(r"^\s*(?P<size>\d[\d_]{0,17})(?=\s)")
 _MEASURED = rf"\s*(?P<time>{_NUMBER})\s+(?P<alg>{_NUMBER})\s+(?P<bus>{_NUMBER})"
 _CHECKED = re.compile(rf"{_MEASURED}\s+(?P<check>N/A|{_NUMBER})")
 _UNCHECKED = re.compile(_MEASURED)
+_COLUMNS = re.compile(r"^\s*#?\s*size(?:\s+[a-z#]+)*\s+(?:cpu)?time\s+algbw\s+busbw(?:\s.*)?$")
+_NAMES = re.compile(r"(?!\s*\d)[\sa-z0-9_#%]+")
+_NUMERIC = re.compile(r"[\s\d.e/NA+-]{0,200}")
 _BESIDE = re.compile(r"algbw.*\|.*algbw")
 
 
@@ -65,6 +69,23 @@ class PartialRow:
     line: int
     head: Mapping[str, str | None]
     measured: list[re.Match[str] | Mapping[str, str]] = field(default_factory=list)
+    rest: str = ""
+
+    def take(self, text: str, layout: RowLayout) -> bool:
+        """Read on in the rest of the row; whether it is whole then.
+
+        Terminals wrap a row anywhere, and the lines of other writers come between.
+        """
+        wholes = (self.rest + text, text)
+        text = next((whole for whole in wholes if layout.measured.match(whole)), "")
+        if not text:
+            self.rest += wholes[1] if _NUMERIC.fullmatch(wholes[1]) else ""
+            return False
+        while (found := layout.measured.match(text)) and len(self.measured) < len(layout.places):
+            self.measured.append(found)
+            text = text[found.end() :]
+        self.rest = text if _NUMERIC.fullmatch(text) else ""
+        return len(self.measured) == len(layout.places)
 
     @property
     def size_bytes(self) -> int:
@@ -83,6 +104,24 @@ class PartialRow:
 
 
 @dataclass(slots=True)
+class WrappedNames:
+    """The last line of column names, which a terminal may wrap."""
+
+    text: str = ""
+    line: int = 0
+
+    def take(self, text: str, line: int) -> tuple[str, bool]:
+        """The column names of a line, or of the line before with it, and whether it had some."""
+        before, number = self.text, self.line
+        self.text, self.line = "", line
+        if before and line == number + 1 and "size" not in text and _NAMES.fullmatch(text):
+            had_some = _COLUMNS.match(before) is not None
+            return (before + text if _COLUMNS.match(before + text) else ""), had_some
+        self.text = text if "size " in text and _NAMES.fullmatch(text) else ""
+        return (text if _COLUMNS.match(text) else ""), False
+
+
+@dataclass(slots=True)
 class TestedRun:
     """One run of a program, as far as it was read; ``line`` is where it begins."""
 
@@ -93,6 +132,8 @@ class TestedRun:
     layout: RowLayout | None = None
     hosts: set[str] = field(default_factory=set)
     highest_rank: int = -1
+    last_listed: int = 0
+    is_list_cut: bool = False
     device: str = ""
     num_sizes: int = 0
     num_damaged: int = 0
@@ -108,9 +149,16 @@ class TestedRun:
     @property
     def np(self) -> int | None:
         """The ranks of its list of devices; None without one, and where the list lacks some."""
-        np = self.highest_rank + 1
+        np = 0 if self.is_list_cut else self.highest_rank + 1
         is_possible = self.peak_row is None or _is_np_possible(np, self.peak_row)
         return np if np and is_possible else None
+
+    def end_within(self, line: PrintedLine, *, is_row: bool) -> None:
+        """The file ends within this line, which may be known to be a row."""
+        self.is_list_cut = self.layout is None and 0 < line.number - 1 <= self.last_listed
+        begins = self.layout is not None and _COUNTED_HEAD.match(line.text) is not None
+        if begins and not is_row and (self.peak_row is None or self.peak_row.line != line.number):
+            self.num_damaged += 1
 
 
 def layout_of_row(text: str) -> RowLayout | None:
@@ -163,3 +211,9 @@ def _is_np_possible(np: int, row: PartialRow) -> bool:
     factors = [2 * (np - 1) / np, (np - 1) / np, *([] if of_all else [1.0])]
     # Both are rounded to hundredths.
     return algbw < 1 or any(abs(busbw - factor * algbw) <= 0.02 * algbw for factor in factors)
+
+
+def runs_text(lines: list[int]) -> str:
+    """``the run that begins in line 7``, or how many begin in some lines and where the first."""
+    begins = f"the run that begins in line {lines[0]}"
+    return f"{len(lines)} runs, first in {begins}" if len(lines) > 1 else begins

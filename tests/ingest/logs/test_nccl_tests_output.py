@@ -196,7 +196,7 @@ def test_other_numbers_without_column_names_are_not(tmp_path: Path, text: str) -
 def test_a_header_without_rows_is_said(tmp_path: Path) -> None:
     _, reader = read_part(NcclTests, "job output\n" + NEW, tmp_path)
     assert list(texts(reader.notes())) == [
-        "nccl-tests printed no row in the run that begins in line 2"
+        "the file holds no row of nccl-tests from the run that begins in line 2"
     ]
 
 
@@ -475,3 +475,46 @@ def test_json_rows_that_contradict_themselves_do_not_count(tmp_path: Path) -> No
     assert list(tests["size_bytes"]) == [8, 8]
     assert run["num_refused"] == 1
     assert "algbw is not size divided by time" in notes[0]
+
+
+BEGUN = "# nThread 1 nGpus 1 minBytes 8 maxBytes 16 step: 2(factor)\n# Using devices\n" + "".join(
+    f"#  Rank {rank:2d} Group  0 Pid   18{rank:02d} on   oak1 device  {rank} [0x8d] NVIDIA H100\n"
+    for rank in range(4)
+)
+
+
+@pytest.mark.parametrize("end", ["", "#  Rank  4 Group  0 Pid 18", "#  Rank  4 Gr"])
+def test_a_list_of_ranks_that_ends_with_the_file_is_no_number_of_ranks(
+    tmp_path: Path, end: str
+) -> None:
+    path = tmp_path / "out.log"
+    path.write_text(BEGUN + end if end else BEGUN.rstrip("\n"))
+    (page,) = analyze_files(load_run(path)).files
+    facts = {fact.name: fact.value for fact in page.facts}
+    assert facts["num_ranks"] is None
+    path.write_text(f"{BEGUN}#\n{NEW}  8  2  float  sum  -1  12.9")
+    (page,) = analyze_files(load_run(path)).files
+    assert {fact.name: fact.value for fact in page.facts}["num_ranks"] == 4
+
+
+def test_a_row_that_is_cut_in_its_head_is_counted(tmp_path: Path) -> None:
+    path = tmp_path / "out.log"
+    path.write_text(f"{NEW}  8  2  float  sum")
+    found = " ".join(texts(load_run(path).notes))
+    assert "1 row of nccl-tests omitted: cut" in found
+
+
+def test_a_bandwidth_that_was_rounded_to_zero_is_not_called_zero(tmp_path: Path) -> None:
+    path = tmp_path / "out.log"
+    path.write_text(f"{NEW}  8  2  float  sum  -1  12.90  0.00  0.00  0  12.87  0.00  0.00  0\n#\n")
+    (page,) = analyze_files(load_run(path)).files
+    assert page.verdict == "Bus bandwidth below 0.01 GB/s at every size here, up to 8 B."
+    facts = {fact.name: fact.text for fact in page.facts}
+    assert facts["peak_busbw_gb_s"] == "below 0.01 GB/s"
+
+
+def test_the_operation_stands_behind_the_rows_of_newer_tests(tmp_path: Path) -> None:
+    row = "  1048576  262144  float  none  0  151.9  6.90  6.90  0  149.8  7.00  7.00  0\n"
+    text = f"{NEW}{row}# Avg bus bandwidth    : 6.95\n# Collective test concluded: broadcast_perf\n"
+    tables, _ = read_part(NcclTests, text, tmp_path)
+    assert tables["nccl_test_runs"]["operation"].tolist() == ["broadcast"]
