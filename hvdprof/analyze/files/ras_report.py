@@ -5,7 +5,7 @@ Nothing is called equal but what the report itself says: a count that it lacks i
 Tested in ``tests/ingest/logs/test_ras_text.py``.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
@@ -79,7 +79,7 @@ def ras_facts(progress: pd.DataFrame, statements: pd.DataFrame) -> list[Fact]:
         statements: Rows of RAS_STATEMENTS of the file.
     """
     rows = _of_reports(progress)
-    facts = _table_facts(statements)
+    facts = _table_facts(statements) + _without_data(statements)
     if rows.empty:
         return facts
     if not facts:
@@ -108,12 +108,22 @@ def _table_facts(statements: pd.DataFrame) -> list[Fact]:
     """The communicators of the report's own table, and what it says of them."""
     table = statements.dropna(subset=["num_communicators"])
     lines = [
-        f"{row['num_communicators']} of {units.counted(int(row['num_ranks']), 'rank')}: "
-        f"{row['problem']}"
+        f"{units.counted(int(row['num_communicators']), 'communicator')} of "
+        f"{units.counted(int(row['num_ranks']), 'rank')}: {row['problem']}"
         for row in table.head(_MOST_LINES).to_dict("records")
     ]
     number = int(table["num_communicators"].sum())
     return [Fact("num_communicators", "communicators", number, text="\n".join(lines))] * bool(lines)
+
+
+def _without_data(statements: pd.DataFrame) -> list[Fact]:
+    """How many ranks of which communicators give no data, as the report counts them."""
+    counted = statements["num_ranks"].notna() & statements["communicator"].ne("")
+    rows = statements[(counted & statements["last_enqueued"].isna()).to_numpy()]
+    shown = rows.head(_MOST_LINES).to_dict("records")
+    lines = [f"{row['num_ranks']} of communicator {row['communicator']}" for row in shown]
+    fact = Fact("num_without_data", "ranks without data", int(rows["num_ranks"].sum()))
+    return [replace(fact, text="\n".join(lines))] if lines else []
 
 
 def _of_reports(progress: pd.DataFrame) -> pd.DataFrame:

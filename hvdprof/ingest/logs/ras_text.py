@@ -41,10 +41,12 @@ _RANK = re.compile(
     rf"^Rank (?P<rank>\d{{1,7}})(?: (?:{_SAID}))? ?-- (?:\[process|GPU(?: (?P<gpu>\d+(?: \(NVML "
     r"\d+\))?) managed by process (?P<pid>\d{1,18}) on node (?P<host>\S+))?)"
 )
+_WITHOUT_DATA = re.compile(r"^Missing communicator data from (\d{1,7}) ranks?$")
 _MISSING = re.compile(r"^The missing ranks?: (\d{1,7}(?:,\d{1,7})*)")
 _WANTED = anywhere(
     r"\) MISMATCH", r"\) INCOMPLETE", r"\) ERROR", "launched up to operation", "launched any",
-    r"Rank \d+ .*-- (?:GPU|\[process)", "The missing rank", r" managing GPUs? ", " job process",
+    r"Rank \d+ .*-- (?:GPU|\[process)", "The missing rank", r"communicator data from \d+ ranks?",
+    r" managing GPUs? ", " job process",
     r"(?:INIT|RUNNING|FINALIZE|ABORT|NOCOMM) +[A-Z]", "Communicator ranks have different",
     r"\d ranks (?:have status|reported) [A-Z]",
 )  # fmt: skip
@@ -94,6 +96,9 @@ class RasText(PartReader):
         elif self._problem and (found := _PROCESS.match(text)):
             process = found.groupdict()
             self._state(line, problem=self._problem, **process | {"pid": int(process["pid"])})
+        elif self._communicator and (found := _WITHOUT_DATA.match(text)):
+            known = {"problem": self._problem, "communicator": self._communicator}
+            self._state(line, num_ranks=int(found[1]), **known)
         elif self._communicator:
             self._take_ranks(line, text)
 

@@ -237,3 +237,15 @@ def test_ranks_of_a_communicator_without_all_its_ranks_are_not_numbered(tmp_path
     )
     rows = read_part(RasText, text, tmp_path)[0]["collective_progress"]
     assert list(rows["rank"]) == [3]
+
+
+def test_communicators_and_ranks_without_data_are_not_mixed_up(tmp_path: Path) -> None:
+    path = tmp_path / "ras.txt"
+    path.write_text(
+        f"{TABLE.format('INCOMPLETE')}\n#0-0 (5c0ffee1a2b3c4d5) INCOMPLETE\n"
+        "  Missing communicator data from 12 ranks\n"
+    )
+    (page,) = analyze_files(load_run(path)).files
+    shown = {fact.name: fact.text for fact in page.facts}
+    assert shown["num_communicators"] == "1 communicator of 16 ranks: INCOMPLETE"
+    assert shown["num_without_data"] == "12 of communicator 5c0ffee1a2b3c4d5"
