@@ -35,14 +35,15 @@ def stall_sentence(stalls: pd.DataFrame) -> str:
     lacking = {rank: _tensors(missing, rank) for rank in ranks}
     last = missing[(missing["warning"] == missing["warning"].max()).to_numpy()]
     apart = _are_apart([_tensors(last, rank) for rank in ranks])
-    if apart and not stalls["cut"].any():
-        return (
-            f"Stall{during.replace(' for', ' of', 1)}: ranks submitted different tensors "
-            f"({_divergence(last, ranks)})."
-        )
+    if apart and not stalls["cut"].all():
+        cut = "ranks lack different tensors, in lists that are cut"
+        what = cut if stalls["cut"].any() else "ranks submitted different tensors"
+        return f"Stall{during.replace(' for', ' of', 1)}: {what} ({_divergence(last, ranks)})."
     number = units.counted(len(set().union(*lacking.values())), "tensor")
     at_least = "at least " if stalls["cut"].any() else ""
-    return f"Stall: {ranks_named(ranks)} did not submit {at_least}{number}{during}."
+    left = sorted({int(rank) for rank in last["stalled_rank"]})
+    now = f"; in the last warning {ranks_named(left)}" if left != ranks else ""
+    return f"Stall: {ranks_named(ranks)} did not submit {at_least}{number}{during}{now}."
 
 
 def _short(tensor: str) -> str:

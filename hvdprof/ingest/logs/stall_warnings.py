@@ -8,6 +8,9 @@ down.
 
 import math
 import re
+from collections.abc import Mapping
+
+import pandas as pd
 
 from hvdprof.ingest.logs.horovod_log import LogHeader, LogLine
 from hvdprof.ingest.logs.part_reader import PartReader
@@ -22,12 +25,18 @@ _WAITED = re.compile(r"for more than (\d+(?:\.\d+)?) seconds")
 _OPERATION = re.compile(
     r"(?P<name>[^\s,\[\]:]\S*) \[(?P<state>missing|ready) ranks: (?P<ranks>[\d, ]+)\]"
 )
+_ALONE = re.compile(
+    r"\s*(?:\S*Horovod(?:All|Broad)|(?:allreduce|allgather|broadcast)[._])\S* "
+    r"\[(?:missing|ready) ranks: [\d, ]+\],?\s*"
+)
 _HEADLESS = re.compile(
     r"Stalled ops:|\[(?:missing|ready) ranks: \d|^(?:Missing|Stalled) ranks:\s*$|"
     r"gathered or broadcasted by subset of ranks and"
 )
 _WANTED = anywhere(re.escape(OPENING), _HEADLESS.pattern)
 _RANK = re.compile(r"^(?P<rank>\d{1,9})(?P<fatal>!?): \[(?P<names>.*?)(?P<cut>,? ?\.\.\.)?\]\s*$")
+_MORE_NAMES = re.compile(r"(?:\S+, )+\S*\s*|\s*(?:\S+, )*\S+\]\s*")
+_OPEN_RANK = re.compile(r"^\d{1,9}!?: \[[^\[\]]*$")
 # Old Horovod broke its long line where its buffer ended, also within a list of ranks.
 _OPEN_LIST = re.compile(r"[^\s,\[\]:]\S* \[(?:missing|ready) ranks: [\d, ]*$")
 _CONTINUED = re.compile(r"^\s*[\d, ]*\]|^\s*, ?\d")
@@ -48,7 +57,9 @@ class StallWarnings(PartReader):
         self._waited_s = float("nan")
         self._time_ns: int | None = None
         self._patience = 0
-        self._open_list = ""
+        self._open_list = self._open_rank = ""
+        self._open_line = 0
+        self._seen: set[tuple[str, str]] = set()
 
     @property
     def wanted(self) -> str:
@@ -68,16 +79,23 @@ class StallWarnings(PartReader):
         elif self._patience <= 0:
             # The beginning of the warning is cut off.
             starts = ("Stalled ops:", "Missing ranks:", "Stalled ranks:")
-            if log is None and not text.lstrip().startswith(starts) and not _waited(text) > 0:
+            is_alone = _ALONE.fullmatch(text) or text.lstrip().startswith(starts)
+            if log is None and not is_alone and not _waited(text) > 0:
                 return
             self._begin(text, log)
             begins = True
         else:
             text = self._continued(text)
+        text = self._of_open_rank(text, line.number)
         unfinished = _OPEN_LIST.search(text) if " ranks: " in text else None
         self._open_list = unfinished[0] if unfinished else ""
         found = self._take_operations(text, line.number) or self._take_rank(text, line.number)
         self._patience = _MOST_BETWEEN if begins or found else self._patience - 1
+
+    def tables(self) -> Mapping[str, pd.DataFrame]:
+        """STALLS."""
+        self._cut_open_rank()
+        return super().tables()
 
     def kinds(self) -> list[str]:
         """``Horovod stall warnings`` where there is one, even without ranks."""
@@ -97,8 +115,29 @@ class StallWarnings(PartReader):
         is_rest = self._open_list and _CONTINUED.match(text)
         return self._open_list + text if is_rest else text
 
+    def _of_open_rank(self, text: str, number: int) -> str:
+        """A line with the list of a rank that is open before it; empty where it stays open."""
+        if self._open_rank and _MORE_NAMES.fullmatch(text):
+            text = self._open_rank + text.strip()
+        else:
+            self._cut_open_rank()
+        if _OPEN_RANK.match(text.strip()) is None:
+            self._open_rank = ""
+            return text
+        self._open_line = self._open_line if self._open_rank else number
+        self._open_rank = text.strip()
+        return ""
+
+    def _cut_open_rank(self) -> None:
+        """Take an open list as one that is cut, without the name that it ends in."""
+        names, comma, _ = self._open_rank.rpartition(", ")
+        if comma:
+            self._take_rank(f"{names} ...]", self._open_line)
+        self._open_rank = ""
+
     def _begin(self, text: str, log: LogLine | None) -> None:
         self._num_warnings += 1
+        self._seen = set()
         self._waited_s = _waited(text)
         self._time_ns = log.time_ns if log else None
 
@@ -106,6 +145,11 @@ class StallWarnings(PartReader):
         text = text.partition("Stalled ops:")[2] or text
         found = list(_OPERATION.finditer(text)) if " ranks: " in text else []
         for operation in found:
+            stated = operation["name"], operation["state"]
+            if stated in self._seen:
+                # The next warning, whose beginning is cut off.
+                self._begin("", None)
+            self._seen.add(stated)
             for rank in re.findall(r"\d{1,9}", operation["ranks"]):
                 self._add(number, int(rank), state=operation["state"], tensor=operation["name"])
         return bool(found)

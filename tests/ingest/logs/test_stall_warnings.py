@@ -131,3 +131,27 @@ def test_the_list_stands_behind_a_cut_opening_sentence(
     assert set(rows["waited_s"].dropna()) == ({waited_s} if waited_s else set())
     assert set(rows["warning"]) == {0}
     assert reader.notes() == []
+
+
+def test_a_list_of_names_may_be_wrapped_or_cut(tmp_path: Path) -> None:
+    text = f"{WARNING}\nMissing ranks:\n0: [bcast.size]\n8: [grad.conv, grad.de\nnse, grad.bi\n"
+    tables, _ = read_part(StallWarnings, text, tmp_path)
+    rows = tables["stalls"]
+    columns = rows[["stalled_rank", "tensor", "cut"]].to_numpy().tolist()
+    assert columns == [
+        [0, "bcast.size", False],
+        [8, "grad.conv", True],
+        [8, "grad.dense", True],
+    ]
+    whole = text.replace("grad.bi\n", "grad.bi]\n9: [grad.last]\n")
+    tables, _ = read_part(StallWarnings, whole, tmp_path)
+    assert tables["stalls"]["tensor"].tolist()[-2:] == ["grad.bi", "grad.last"]
+    assert not tables["stalls"]["cut"].any()
+
+
+def test_lists_whose_warning_is_cut_off_are_stalls_each_a_warning(tmp_path: Path) -> None:
+    name = "Callback/HorovodAllreduce_acc_0"
+    text = f"{name} [missing ranks: 0, 3]\n{name} [missing ranks: 0]\n"
+    tables, _ = read_part(StallWarnings, text, tmp_path)
+    rows = tables["stalls"]
+    assert rows[["warning", "stalled_rank"]].to_numpy().tolist() == [[0, 0], [0, 3], [1, 0]]
