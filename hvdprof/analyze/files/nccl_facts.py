@@ -37,7 +37,7 @@ def nccl_facts(recording: NcclRecording) -> list[Fact]:
     return [
         Fact("nccl_versions", "NCCL", versions_named(recording)),
         *(of_ranks if len(communicators) else ()),
-        Fact("transports", "transports", _counted(recording.connections["transport"])),
+        Fact("transports", "transports", _transports(recording)),
         Fact("num_calls", "collective calls", len(recording.calls)),
         *_problem_facts(recording),
         Fact("num_nccl_lines", "NCCL lines", int(lines["count"].sum())),
@@ -145,9 +145,15 @@ def _named(values: pd.Series) -> str | None:
     return ", ".join(names[:_MOST_NAMES]) or None
 
 
-def _counted(values: pd.Series) -> str | None:
-    numbers = values.astype(str).value_counts()
-    return ", ".join(f"{name} {number}" for name, number in numbers.items()) or None
+def _transports(recording: NcclRecording) -> str | None:
+    """The number of connections by transport and their networks, else the network chosen."""
+    connections, stated = recording.connections, recording.networks
+    if connections.empty:
+        return _named(stated.loc[stated["subject"] == "network", "text"])
+    numbers = connections["transport"].astype(str).value_counts()
+    networks = _named(connections.loc[connections["network"] != "", "network"])
+    of = {"NET": f" ({networks})"} if networks else {}
+    return ", ".join(f"{name} {n}{of.get(str(name), '')}" for name, n in numbers.items()) or None
 
 
 def _largest(values: pd.Series) -> int | None:

@@ -18,6 +18,7 @@ Rule = Callable[[NcclRecording], Iterable[Finding]]
 
 RULES: tuple[Rule, ...] = (
     errors.optional_part_failed,
+    errors.known_warning,
     errors.error_trail,
     errors.failed_work_request,
     trouble.stuck_in_init,

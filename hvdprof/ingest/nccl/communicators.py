@@ -96,7 +96,8 @@ def _shape(log: Logbook, said: Message, pointer: str, pairs: dict[str, str]) -> 
 
 def _announcement(log: Logbook, said: Message, pointer: str, pairs: dict[str, str]) -> bool:
     """`comm 0x7f67 rank 5 nranks 8` of 2.2 and 2.3, which print nothing more of an init."""
-    if not _has_ranks(pairs) or pairs.keys() != {"rank", "nranks"}:
+    is_whole = said.text.endswith(f"nranks {pairs.get('nranks')}")
+    if not _has_ranks(pairs) or pairs.keys() != {"rank", "nranks"} or not is_whole:
         return False
     log.announcements.append((said, pointer, pairs))
     return not _is_later(log)

@@ -24,9 +24,10 @@ HEAD = re.compile(
 _SHORTENED = re.compile(
     r"(?:^|(?<=\s)|(?<=:))"
     r"(?:(?P<host>[A-Za-z][\w.-]{0,253}) |:?(?P<pid>\d{1,9}):(?P<tid>\d{1,9}) )?"
-    rf"\[(?P<device>-?\d{{1,4}})\] {_WHERE}[NR]CCL (?P<level>{LEVELS})(?: |$)"
+    r"(?:\[(?P<device>-?\d{1,4})\] |(?=[\w/]{1,80}\.(?:cc|cu|h):\d{1,7} [NR]CCL WARN ))"
+    rf"{_WHERE}[NR]CCL (?P<level>{LEVELS})(?: |$)"
 )
-"""What is left of it in logs that people shortened: no host, or nothing before the device."""
+"""What is left of it in logs that people shortened: no host, nothing before the device or place."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,7 @@ class _Fragment:
     loose: int = 0
     counted: Key | None = None
     cut: bool = True
+    pieces: int = 1
 
 
 class Scanner:
@@ -206,12 +207,16 @@ class Scanner:
                 self.num_rejoined += 1
                 return True
             self._num_tries += 1
+        last = self._fragments[-1]
+        if not last.cut and self._line == last.line + last.pieces and len(last.text) < _LONGEST:
+            # A narrow terminal breaks a line in more than two.
+            self._fragments[-1] = replace(last, text=last.text + raw, pieces=last.pieces + 1)
         return False
 
     def _forget(self) -> None:
         """Drop what waits no longer: a line that was not cut can continue only in the next line."""
         last = self._fragments[-1]
-        if not last.cut and self._line - last.line > 1:
+        if not last.cut and self._line - last.line > last.pieces:
             self._fragments.pop()
         elif self._line - last.line > _LONGEST_GAP or self._num_tries > _MOST_TRIES:
             self._fragments.clear()

@@ -437,3 +437,31 @@ def test_public_logs_give_their_findings_and_healthy_logs_give_none(path: Path) 
 @needs_corpus
 def test_the_problems_of_public_logs_name_existing_files() -> None:
     assert CORPUS_PROBLEMS.keys() <= {path.name for path in corpus_logs()}
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("Call to posix_fallocate failed : No space left on device", "shared memory of NCCL"),
+        ("Error while creating shared memory segment /dev/shm/nccl-x (size 9)", "shared memory"),
+        ("Call to ibv_create_cq failed with error Cannot allocate memory", "no memory for the"),
+        ("NET/OFI Unable to register memory (type = 1), Error: Cannot allocate memory", "no mem"),
+        (
+            "NET/IB : req 0/1 tag 0 peer 10.0.0.6<5> collective mismatch error, local size 4 "
+            "remote size 2",
+            "collective mismatch, says NCCL",
+        ),
+    ],
+)
+def test_warnings_have_their_meaning(tmp_path: Path, text: str, title: str) -> None:
+    line = WARN.format(where="misc/x.cc:1", text=text)
+    found = nccl_findings(recorded(tmp_path, [line, said("transport/net.cc:683 -> 2")]))
+    assert found["id"].tolist() == ["nccl-known-warning"]
+    assert str(found["phrase"].iloc[0]).startswith(title)
+    assert found["severity"].tolist() == ["error"]
+    assert [style_faults(row) for row in found.to_dict("records")] == [[]]
+
+
+def test_a_warning_without_any_prefix_is_one(tmp_path: Path) -> None:
+    text = "misc/shmutils.cc:87 NCCL WARN Error: failed to extend /dev/shm/nccl-n to 9 bytes"
+    assert ids(recorded(tmp_path, [text])) == ["nccl-known-warning"]

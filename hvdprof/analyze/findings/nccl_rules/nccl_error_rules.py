@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pandas as pd
 
 from hvdprof import units
-from hvdprof.analyze.findings.advice import advice, sentences, set_to
+from hvdprof.analyze.findings.advice import Advice, advice, sentences, set_to
 from hvdprof.analyze.findings.finding import Finding
 from hvdprof.analyze.findings.nccl_rules.nccl_rule import (
     HARMLESS,
@@ -76,28 +76,84 @@ _PARTS = {
 
 def optional_part_failed(recording: NcclRecording) -> Iterator[Finding]:
     """A part of NCCL that jobs can do without could not be set up."""
-    warned = recording.problems[recording.problems["kind"] == "warning"]
+    problems = recording.problems
+    warned = problems[problems["kind"] == "warning"]
     for key, (name, setting) in _PARTS.items():
         source = rf"(?:^|/){key}\w*(?:/\w+)?\.(?:cc|cu)\b"
         own = warned[warned["where"].astype(str).str.contains(source).astype(bool)]
-        if own.empty:
-            continue
-        row = first_row(own)
-        continued = not is_missing(row["progress_line"])
-        failed = not continued and (recording.problems["kind"] == "trail").any()
-        yield Finding(
-            "nccl-optional-part-failed",
-            "error" if failed else "warning",
-            hosts_of(own),
-            f"{key.upper()} setup failed",
-            sentences(
-                f"NCCL could not set up {name}: {row['text']}.",
-                "The process continued." if continued else "",
-            ),
-            set_to(setting, " on all ranks to run without it"),
-            "likely",
-            *shown(own),
-        )
+        names = "nccl-optional-part-failed", f"{key.upper()} setup failed"
+        fix = set_to(setting, " on all ranks to run without it")
+        yield from _of_warning(own, problems, names, f"NCCL could not set up {name}", fix)
+
+
+def _of_warning(
+    own: pd.DataFrame, problems: pd.DataFrame, names: tuple[str, str], meaning: str, fix: Advice
+) -> Iterator[Finding]:
+    """A finding on warnings of one kind, by its id and title, with the first as evidence."""
+    if own.empty:
+        return
+    row = first_row(own)
+    continued = not is_missing(row["progress_line"])
+    failed = not continued and (problems["kind"] == "trail").any()
+    yield Finding(
+        names[0],
+        "error" if failed else "warning",
+        hosts_of(own) or "job",
+        names[1],
+        sentences(
+            f"{meaning}: {str(row['text']).rstrip('.')}.",
+            "The process continued." if continued else "",
+        ),
+        fix,
+        "likely",
+        *shown(own),
+    )
+
+
+_MEANINGS: tuple[tuple[str, str, str, Advice], ...] = (
+    (
+        r"shared memory segment|extend /dev/shm|posix_fallocate failed",
+        "shared memory of NCCL not created",
+        "NCCL could not create a segment in /dev/shm of this host or container",
+        advice(
+            "run `df -h /dev/shm` where the ranks run",
+            "If it is full or small, give the container more: `docker run --shm-size=1g`. In "
+            "Kubernetes, mount an emptyDir with `medium: Memory` there.",
+            command="df -h /dev/shm",
+        ),
+    ),
+    (
+        r"(?:ibv_|register memory).*Cannot allocate memory",
+        "no memory for the network adapter",
+        "The system gave the network adapter no memory",
+        advice(
+            "run `ulimit -l` within the job",
+            "If it is not unlimited, raise memlock in /etc/security/limits.conf, or LimitMEMLOCK "
+            "of the service that starts the job.",
+            command="ulimit -l",
+        ),
+    ),
+    (
+        r"collective mismatch error, local size \d+ remote size \d+",
+        "collective mismatch, says NCCL",
+        "A rank sends more than its peer expects",
+        advice(
+            "check that all ranks call the same collectives in one order",
+            "Compare the version of NCCL and its variables on the hosts. Up to 2.7.7, send and "
+            "receive print this without an error.",
+        ),
+    ),
+)
+"""Pattern, title, meaning and action, from what NCCL's maintainers answer to such lines."""
+
+
+def known_warning(recording: NcclRecording) -> Iterator[Finding]:
+    """Warnings whose meaning is known, each kind once."""
+    problems = recording.problems
+    warned = problems[(problems["kind"] == "warning") & problems["progress_line"].isna()]
+    for pattern, title, meaning, action in _MEANINGS:
+        own = warned[warned["text"].astype(str).str.contains(pattern).astype(bool)]
+        yield from _of_warning(own, problems, ("nccl-known-warning", title), meaning, action)
 
 
 def failed_work_request(recording: NcclRecording) -> Iterator[Finding]:
