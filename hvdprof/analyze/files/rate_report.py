@@ -45,11 +45,11 @@ def rates_verdict(rows: pd.DataFrame) -> FileVerdict:
         low, high = np.quantile(steady, (0.25, 0.75))
         parts.append(f"; middle half {units.rate(low)} to {units.rate(high)}")
     parts.append(")")
-    parts += _step(series, rate, unit)
+    parts += _step(series, rate, unit, per)
     if (share := _data_share(series, between)) is not None:
         parts.append(f"; {units.percent(share)} of the step time is data wait")
     changes = [*_change(lines, steady, unit), *_pause(between, series)]
-    caveats = changes + _slower_between(rate, between, lines, unit)
+    caveats = changes + _uneven(lines, steady) + _slower_between(rate, between, lines, unit)
     if per and unit != "steps/s" and series["np"].isna().all():
         caveats.append(
             "Number of ranks unknown: with it in the name of the file, such as train_np4.log, "
@@ -135,7 +135,7 @@ def _steady(
     """Rates without the first line of each rank, which holds start-up, and what they are."""
     later = lines[lines.groupby(lines["rank"].fillna(-1), sort=False).cumcount() > 0]
     if len(later):
-        return later["rate"].to_numpy(np.float64), _counted("line", len(later))
+        return later["rate"].to_numpy(np.float64), _counted("line", len(later)) + _other(lines)
     if len(between):
         rates = (between["steps"] / between["time"]).to_numpy(np.float64)
         return rates, f"between {units.counted(len(between) + 1, 'line')} of a running mean"
@@ -149,13 +149,32 @@ def _steady(
     return ends, "in one line alone, with start-up"
 
 
+def _other(lines: pd.DataFrame) -> str:
+    """The rate of the first of two lines without a number: they may be of two runs."""
+    if len(lines) != 2 or lines["iteration"].notna().any():
+        return ""
+    first = lines.iloc[0]
+    return f", which says {units.of_unit(float(first['rate']), str(first['unit']))}"
+
+
+def _uneven(lines: pd.DataFrame, steady: Float64s) -> list[str]:
+    """A sentence on lines whose steps take far longer than the usual ones, as with evaluation."""
+    if len(steady) < _MANY or lines.empty or (steady <= 0).any():
+        return []
+    longer = float(np.median(steady)) / steady
+    if not (number := int((longer > 2).sum())):
+        return []
+    many, most = f"{number} of {len(steady)}", round(float(longer.max()))
+    return [f"{many} of these lines took over twice as long as the median, up to {most} times."]
+
+
 def _counted(noun: str, number: int) -> str:
     if number == 1:
         return f"in the one {noun} after the first"
     return f"median of {units.counted(number, noun)} after the first"
 
 
-def _step(series: pd.DataFrame, rate: float, unit: str) -> list[str]:
+def _step(series: pd.DataFrame, rate: float, unit: str, per: str) -> list[str]:
     """The units of a step where lines state its time, else that time."""
     known = series[series["step_ns"].notna()]
     if known.empty:
@@ -165,7 +184,7 @@ def _step(series: pd.DataFrame, rate: float, unit: str) -> list[str]:
     sizes = known["rate"] * known["step_ns"].astype("float64") / 1e9
     size = float(sizes.median())
     noun = unit.removesuffix("/s")
-    return [f", {units.count(round(size))} {noun} per step"]
+    return [f", {units.count(round(size))} {noun} per {'rank and ' * (per == 'rank')}step"]
 
 
 def _data_share(series: pd.DataFrame, between: pd.DataFrame) -> float | None:

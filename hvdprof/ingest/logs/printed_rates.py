@@ -151,8 +151,11 @@ class PrintedRates(PartReader):
     def _take_rate(self, line: PrintedLine, text: str) -> bool:
         mark = _ANY_MARK.search(text)
         for kind in _KINDS[_MARKS[int((mark.lastgroup or "")[1:])]] if mark else ():
-            if match := kind.pattern.search(text):
+            # Writers glue lines, and bars lose the returns between their draws.
+            found = list(kind.pattern.finditer(text))
+            for match in found:
                 self._take_match(_Found(line.number, line.rank, kind, match), match.end(), text)
+            if found:
                 return True
         return False
 
@@ -163,7 +166,7 @@ class PrintedRates(PartReader):
             if not before or before[0].iteration != found.iteration:
                 self._bars.append(found)
         elif end == len(text):
-            self._open = [found]
+            self._open.append(found)
         else:
             self._add(found)
 
@@ -238,8 +241,9 @@ class PrintedRates(PartReader):
         totals, tool = self._job.totals, found.kind.tool
         if not totals or not self._job.is_seen(found.rank):
             return False
-        if tool == OTHER or totals[-1][0] == OTHER:
-            return tool != totals[-1][0] or found.stated.get("np") != str(totals[-1][1])
+        np = found.stated.get("np")
+        if np or OTHER in (tool, totals[-1][0]):
+            return tool != totals[-1][0] or np != str(totals[-1][1])
         return found.kind.scope == STEP and found.iteration in (0, 1)
 
     def _begin_job(self) -> None:
@@ -254,6 +258,6 @@ class PrintedRates(PartReader):
         if job.ends_early():
             ranks = f" with {counted(job.np, 'rank')}" if job.np else ""
             what = ": the rates of its steps count" if found else ""
-            text = f"a run{ranks} ended before its total{what}"
+            text = f"the total of a run{ranks} is not in the file{what}"
             self._notes.append(Note(NoteCode.ENDED_EARLY, text))
         job.totals, job.steps = [], {}

@@ -19,6 +19,7 @@ _RULE = re.compile(r"^[\s|:+-]+$")
 _PAIR = re.compile(r"^\s*(\d{1,7})\s*[,;\t ]\s*(\d+(?:\.\d+)?)\s*$")
 _LONGEST_HEADER = 1000
 _MOST_ROWS = 100_000
+_LACKS_DIGITS = 0.2
 _WANTED = rf"(?:^|[ \t:])#{{1,6}}\s+[^\s#]|{MAYBE_COLUMNS}"
 
 
@@ -64,6 +65,7 @@ class ThroughputTable(PartReader):
         self._table: _OpenTable | None = None
         self._titles: dict[str, int] = {}
         self._skipped: list[int] = []
+        self._is_end_cut = False
         self._pairs: list[tuple[int, int, float]] | None = []
 
     @property
@@ -84,6 +86,15 @@ class ThroughputTable(PartReader):
         else:
             self._begin_table(text)
 
+    def end_within(self, number: int) -> None:
+        """Leave out a last row whose number lacks digits: it is far below the row before it."""
+        rows, pairs = self._table.rows if self._table else [], self._pairs or []
+        is_low = len(rows) < 2 or rows[-1].rate < _LACKS_DIGITS * rows[-2].rate
+        self._is_end_cut = bool(rows) and rows[-1].line == number and is_low
+        del rows[len(rows) - self._is_end_cut :]
+        if pairs and (len(pairs) < 2 or pairs[-1][2] < _LACKS_DIGITS * pairs[-2][2]):
+            pairs.pop()
+
     def tables(self) -> Mapping[str, pd.DataFrame]:
         """THROUGHPUT."""
         self._end_table()
@@ -103,11 +114,13 @@ class ThroughputTable(PartReader):
     def notes(self) -> list[Note]:
         """Rows of tables that hold no number."""
         self._end_table()
+        cut = "1 row of the throughput table omitted: the file ends within it"
+        ends = [Note(NoteCode.OMITTED, cut, number=1)] * self._is_end_cut
         if not (self._skipped and len(self.rows)):
-            return []
+            return ends
         number, first = len(self._skipped), self._skipped[0]
         where = f"of the throughput table skipped, first line {first}: no number"
-        return [Note(NoteCode.OMITTED, f"{counted(number, 'row')} {where}", number=number)]
+        return [*ends, Note(NoteCode.OMITTED, f"{counted(number, 'row')} {where}", number=number)]
 
     def _take_pair(self, text: str, number: int) -> None:
         if self._pairs is None or not text or text.startswith("#"):

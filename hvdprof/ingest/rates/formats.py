@@ -45,6 +45,12 @@ RATE_FORMATS: tuple[RateFormat, ...] = (
     RateFormat(OTHER, "Throughput: ",
         _line(r"Throughput: <rate> (?:images|samples|examples)/s\b.*?Num of (?:GPU|CPU)s: <np>"),
         per=JOB, scope=TOTAL),
+    # As people report runs: the total behind its command, or behind its number of GPUs.
+    RateFormat(TF_CNN, "images/sec: ",
+        _line(r"-np <np> .*\btotal images/sec: <rate>(?:[^\d.]|$)"), per=JOB, scope=TOTAL),
+    RateFormat(OTHER, r"[0-9] ?GPUs?(?: ?\([^)]*\))?: *[0-9.]+ ?(?:image|img|sample)", _line(
+        r"^\W{0,3}<np> ?GPUs?(?: ?\([^)]*\))?: *<rate> ?(?:images?|imgs?|samples)/s(?:ec)?\b"),
+        per=JOB, scope=TOTAL),
     # The batch is multiplied by the number of ranks.
     RateFormat("timm", r"Train: \d+ \[",
         _line(r"Train: \d+ \[ *<n>/\d+ .*?Time: <step>s, +<rate>/s +"
@@ -53,6 +59,12 @@ RATE_FORMATS: tuple[RateFormat, ...] = (
     RateFormat("PyTorch ImageNet example", r"Epoch: \[\d+\]\[",
         _line(r"Epoch: \[\d+\]\[ *<n>/\d+\]\s+Time +<step> \( *<mean_step>\)"
         r"(?:\s+Data +<data> \( *<mean_data>\))?"), from_zero=True),
+    RateFormat("OpenPCDet", r"Train: +\d+/\d+ \(",
+        _line(r"Train: .*\[ *<n>/\d+ .*?Data time: <data>\( *<mean_data>\) .*"
+        r"Batch time: <step>\( *<mean_step>\)"), from_zero=True),
+    # Since the line before; the batch is multiplied by the number of ranks.
+    RateFormat("OpenCLIP", r"Data \(t\): ",
+        _line(r"Train Epoch: .*Data \(t\): <data> Batch \(t\): <step>s?, <rate>/s\b"), per=JOB),
     # Means of the last 20 iterations.
     RateFormat("torchvision", r"Epoch: \[\d+\] +\[",
         _line(r"Epoch: \[\d+\] +\[ *<n>/\d+\] .*? time: <step>  ?data: <data>\s")),
@@ -60,6 +72,9 @@ RATE_FORMATS: tuple[RateFormat, ...] = (
     RateFormat("OpenMMLab", r"(?:Epoch|Iter)(?:\(train\) )? *\[ *\d+[\]/]",
         _line(r"(?:Epoch|Iter)(?:\(train\) )? *\[(?:\d+\]\[)? *<n>/\d+\].*?\btime: <step>,? +"
         r"data_time: <data>[, ]")),
+    # Medians of 20 iterations, and means of the whole job.
+    RateFormat("maskrcnn-benchmark", r"\biter: \d+ ",
+        _line(r"\biter: <n> .* time: <step> \(<mean_step>\)  ?data: <data> \(<mean_data>\)")),
     # `time` is the mean of the whole job, `data_time` that of 20 iterations.
     RateFormat("Detectron2", r"\biter: \d+ ",
         _line(r"\biter: <n> .*? time: <mean_step>  ?(?:last_time: <step>  ?)?data_time: "
@@ -79,16 +94,15 @@ RATE_FORMATS: tuple[RateFormat, ...] = (
         _line(r"'train_runtime'.*'train_samples_per_second': '?<rate>'?, "
         r"'train_steps_per_second': '?<steps>'?[,}]"), per=JOB, scope=TOTAL),
     *(
-        RateFormat(
-            "Composer",
-            "Train throughput/",
-            _line(rf"Train throughput/{device}{name}_per_sec: <rate>\s*$"),
-            unit,
-            per,
-        )
+        RateFormat("Composer", "Train throughput/",
+            _line(rf"Train throughput/{device}{name}_per_sec: <rate>\s*$"), unit, per)
         for name, unit in (("samples", SAMPLES), ("tokens", TOKENS))
         for device, per in (("", JOB), ("device/", RANK))
     ),
+    RateFormat("TensorFlow CIFAR-10 tutorial", r"examples/sec; ",
+        _line(r"\bstep <n>, loss = \S+ \(<rate> examples/sec; "), per=JOB),
+    RateFormat("OpenSeq2Seq", "time per step = ",
+        _line(r"Global step \d+: .*time per step = 0:00:0?<step>\s*$")),
     RateFormat("tf.estimator", "global_step/sec: ", _line(r"global_step/sec: <rate>\s*$"), STEPS),
     RateFormat("DeepSpeed", r"timer\.py:\d+:stop\]",
         _line(r"global_step=<n>, RunningAvgSamplesPerSec=<mean_rate>, CurrSamplesPerSec=<rate>,"),
@@ -105,6 +119,15 @@ RATE_FORMATS: tuple[RateFormat, ...] = (
     RateFormat("fairseq", r"train_inner \|",
         _line(r"train_inner \|.*\bwps=<rate>, ups=<steps>, wpb=<per_step>,.*? num_updates=<n>,"),
         TOKENS, JOB),
+    # Its JSON lines, and the running mean of an epoch that it printed up to 0.8.
+    RateFormat("fairseq", r'"wps": "', _line(
+        r'"wps": "<rate>", "ups": "<steps>", "wpb": "<per_step>",.*"num_updates": "<n>"'),
+        TOKENS, JOB),
+    *(
+        RateFormat("fairseq", r"\| epoch \d+:? ",
+            _line(rf"\| epoch \d+{place}[^|]*?wps=<mean_rate>,"), TOKENS, JOB)
+        for place in (r": +\d+%\|[^|]*\| *<n>/\d+ \[", r" +<n> / \d+ ")
+    ),
     RateFormat("OpenNMT-py", r"\bStep +\d+/ *\d+; ",
         _line(r"\bStep +<n>/ *\d+; .*?[ /]<rate> tok/s;"), TOKENS, JOB),
 )

@@ -53,11 +53,11 @@ class Settings:
 
     @property
     def np(self) -> int | None:
-        """Number of ranks: as stated, by the list of devices, or by the batch sizes."""
-        if "np" in self.said:
-            return self.number("np")
+        """Number of ranks: by the list of devices, as stated, or by the batch sizes."""
         if listed := self.said.get(_DEVICES, "").count("horovod/"):
             return listed
+        if "np" in self.said:
+            return self.number("np")
         batch, of_job = self.number("batch_of_rank"), self.number("batch_of_job")
         size = (batch or 0) * (self.number("accumulation") or 0)
         return of_job // size if of_job and size and of_job % size == 0 else None

@@ -129,3 +129,20 @@ def test_the_rate_and_the_throughput_leave_out_the_same_lines(
         assert sentence.startswith("201 samples/s per rank")
         # The median of 200.0 to 200.3 and 201.0 to 201.3.
         assert tables["throughput"]["samples_per_s"].tolist() == pytest.approx([4 * 200.65])
+
+
+def test_units_of_a_step_are_of_the_rank_where_the_rate_is(tmp_path: Path) -> None:
+    line = "completed step: 9, seconds: 2.000, TFLOP/s/device: 2.9, Tokens/s/device: 500.0, loss\n"
+    assert "1,000 tokens per rank and step." in verdict(tmp_path, line).sentence
+
+
+def test_steps_that_take_far_longer_are_said(tmp_path: Path) -> None:
+    times = (900, 800, 20_000, 800, 21_000, 800)
+    text = "".join(f"iter {n}: loss 4.1, time {time}.00ms\n" for n, time in enumerate(times))
+    found = verdict(tmp_path, text)
+    assert found.caveat.startswith("2 of 5 of these lines took over twice as long as the median")
+
+
+def test_two_lines_without_a_number_may_be_two_runs(tmp_path: Path) -> None:
+    text = "global_step/sec: 1.25\nglobal_step/sec: 2.5\n"
+    assert "which says 1.25 steps/s)" in verdict(tmp_path, text).sentence

@@ -160,7 +160,9 @@ def test_a_run_that_ends_before_its_total_counts_by_its_steps(tmp_path: Path) ->
     assert list(tables["throughput"]["np"]) == [4, 2]
     assert list(tables["throughput"]["samples_per_s"]) == [587.6, 103.0]
     assert len(set(tables["throughput"]["series"])) == 1
-    assert notes == ["a run with 2 ranks ended before its total: the rates of its steps count"]
+    assert notes == [
+        "the total of a run with 2 ranks is not in the file: the rates of its steps count"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -222,3 +224,10 @@ def test_a_bar_of_what_is_loaded_is_no_rate(tmp_path: Path) -> None:
     loaded = "Loading checkpoint shards: 100%|██████████| 3/3 [00:05<00:00,  1.60it/s]\n"
     drawn = "100%|██████████| 3/3 [00:05<00:00,  1.60it/s]\n"
     assert read(tmp_path, "job.log", loaded * 5 + drawn * 5) == ({}, [])
+
+
+def test_totals_of_several_numbers_of_ranks_are_several_runs(tmp_path: Path) -> None:
+    text = "".join(f"`mpirun -np {np} x`: `total images/sec: {np * 90}.00`\n" for np in (1, 8))
+    tables, _ = read(tmp_path, "notes.md", text)
+    assert tables["printed_rates"]["job"].tolist() == [0, 1]
+    assert tables["throughput"]["np"].tolist() == [1, 8]

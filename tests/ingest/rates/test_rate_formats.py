@@ -39,6 +39,55 @@ SAMPLES: dict[str, tuple[str, list[Row]]] = {
         "Throughput: 1996.5 images/s on average, Num of GPUs: 8\n",
         [("other", "samples/s", "job", False, 1996.5, None, None)],
     ),
+    "tf_cnn behind its command": (
+        "run `mpirun -np 8 -H localhost:8`, result is `total images/sec: 1193.40`\n",
+        [("tf_cnn_benchmarks", "samples/s", "job", False, 1193.4, None, None)],
+    ),
+    "prose": (
+        "32GPUs(4nodes): 80 images/s\n",
+        [("other", "samples/s", "job", False, 80.0, None, None)],
+    ),
+    "openpcdet": (
+        "INFO  Train:    1/3 ( 33%) [  49/323 ( 15%)]  Loss: 36.77 (81.7)  LR: 1.351e-04  Time cost: 00:15/01:25 [00:15/04:48]  Acc_iter 50          Data time: 0.01(0.02)  Forward time: 0.31(0.29)  Batch time: 0.25(0.50)\n",
+        [
+            ("OpenPCDet", "steps/s", "", False, 4.0, 49, 10_000),
+            ("OpenPCDet", "steps/s", "", True, 2.0, 49, 20_000),
+        ],
+    ),
+    "openclip": (
+        "Train Epoch: 1 [ 32833536/407371776 (8%)] Loss: 0.40883 (0.4749) Data (t): 0.080 Batch (t): 1.762s, 37194/s LR: 0.000156 Logit Scale: 100.000\n",
+        [("OpenCLIP", "samples/s", "job", False, 37194.0, None, 80_000)],
+    ),
+    "maskrcnn": (
+        "INFO: eta: 11:21:28  iter: 1120  loss: 1.4617 (1.4511)  time: 0.5000 (0.2500)  data: 0.0164 (0.0177)  lr: 0.020000  max mem: 3150\n",
+        [
+            ("maskrcnn-benchmark", "steps/s", "", False, 2.0, 1120, 16_400),
+            ("maskrcnn-benchmark", "steps/s", "", True, 4.0, 1120, 17_700),
+        ],
+    ),
+    "cifar10": (
+        "2017-03-15 19:27:40.337271: step 1790, loss = 1.53 (1725.5 examples/sec; 0.074 sec/batch)\n",
+        [("TensorFlow CIFAR-10 tutorial", "samples/s", "job", False, 1725.5, 1790, None)],
+    ),
+    "openseq2seq": (
+        "Global step 73968: loss = 1.0840, time per step = 0:00:1.250\n",
+        [("OpenSeq2Seq", "steps/s", "", False, 0.8, None, None)],
+    ),
+    "fairseq json": (
+        '{"epoch": 27, "update": 26.267, "loss": "8.206", "wps": "1195.4", "ups": "1.62", "wpb": "738.1", "bsz": "46.4", "num_updates": "33700", "lr": "0.00017226", "wall": "30542"}\n',
+        [("fairseq", "tokens/s", "job", False, 1195.4, 33700, None)],
+    ),
+    "fairseq of 2018": (
+        "| epoch 010  2000 / 8223 loss=1.27 (1.50), wps=962, wpb=908, bsz=32, lr=0.001, clip=100%, gnorm=2.1427\n",
+        [("fairseq", "tokens/s", "job", True, 962.0, 2000, None)],
+    ),
+    "fairseq bars without returns": (
+        "| epoch 017:  40%|##| 14/35 [00:16<00:24,  1.17s/it, loss=11.8, wps=2330, ups=0.2, cl| epoch 017:  43%|##| 15/35 [00:17<00:24,  1.23s/it, loss=11.8, wps=2350, ups=0.3, cl\n",
+        [
+            ("fairseq", "tokens/s", "job", True, 2330.0, 14, None),
+            ("fairseq", "tokens/s", "job", True, 2350.0, 15, None),
+        ],
+    ),
     "timm": (
         "Train: 0 [  50/1251 (  4%)]  Loss: 6.93 (6.94)  Time: 0.402s, 2547.26/s  (0.483s, 2120.08/s)  LR: 1.000e-06  Data: 0.011 (0.074)\n",
         [
