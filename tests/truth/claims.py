@@ -26,19 +26,19 @@ class Difference:
 def differences(path: Path) -> list[Difference]:
     """Where the tables of a file differ from what it says."""
     text = path.read_text(encoding="utf-8", errors="replace")
-    tables = tables_of(path)
-    pairs = {
-        "timeouts": (own_parse.timeouts(text), _timeouts(tables)),
-        "connections": (own_parse.connections(text), _connections(tables)),
-        "completed": (own_parse.completed(text), _completed(tables)),
-        "rows": (own_parse.test_rows(text), _rows(tables)),
-        "stalls": (own_parse.stalls(text), _stalls(tables)),
-        "rates": (own_parse.rates(text), _rates(tables)),
-        "ends": (own_parse.ends(text), _ends(tables)),
+    stated = {
+        "timeouts": own_parse.timeouts(text),
+        "connections": own_parse.connections(text),
+        "completed": own_parse.completed(text),
+        "rows": own_parse.test_rows(text),
+        "stalls": own_parse.stalls(text),
+        "rates": own_parse.rates(text),
+        "ends": own_parse.ends(text),
     }
+    claimed = facts_of(tables_of(path))
     found = [
-        Difference(kind, facts - claimed, claimed - facts)
-        for kind, (facts, claimed) in pairs.items()
+        Difference(kind, facts - claimed[kind], claimed[kind] - facts)
+        for kind, facts in stated.items()
     ]
     return [one for one in found if one.missing or one.invented]
 
@@ -49,6 +49,19 @@ def tables_of(path: Path) -> Tables:
         return load_tables(path)
     except UnreadableInputError:
         return Tables({})
+
+
+def facts_of(tables: Tables) -> dict[str, Facts]:
+    """What tables claim, by kind."""
+    return {
+        "timeouts": _timeouts(tables),
+        "connections": _connections(tables),
+        "completed": _completed(tables),
+        "rows": _rows(tables),
+        "stalls": _stalls(tables),
+        "rates": _rates(tables),
+        "ends": _ends(tables),
+    }
 
 
 def _timeouts(tables: Tables) -> Facts:
@@ -75,7 +88,12 @@ def _rows(tables: Tables) -> Facts:
     rows = tables.nccl_tests
     columns = rows[["size_bytes", "in_place", "time_ns", "busbw_gb_s"]]
     return Counter(
-        (int(size), bool(place), round(time / NS_PER_US, 2), float(busbw))
+        (
+            int(str(size)),
+            None if pd.isna(place) else bool(place),
+            round(float(str(time)) / NS_PER_US, 2),
+            None if pd.isna(busbw) else float(str(busbw)),
+        )
         for size, place, time, busbw in _each(columns)
     )
 
@@ -86,7 +104,7 @@ def _stalls(tables: Tables) -> Facts:
 
 
 def _rates(tables: Tables) -> Facts:
-    return Counter((float(rate),) for rate in tables.printed_rates["rate"])
+    return Counter((own_parse.significant(float(rate)),) for rate in tables.printed_rates["rate"])
 
 
 def _ends(tables: Tables) -> Facts:

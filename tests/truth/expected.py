@@ -8,7 +8,7 @@ compared with ``own_parse``, not here.
 from dataclasses import dataclass
 
 NOTHING_KNOWN = "is text that holds nothing known"
-NO_ROW = "nccl-tests printed no row"
+NO_ROW = "holds no row of nccl-tests"
 CONTINUED = "and continued"
 
 
@@ -151,4 +151,144 @@ EXPECTED: dict[str, Expected] = {
     "aws-samples.deep-learning-models.2": Expected(("740",), ("Error:", "Failure in")),
     "NVIDIA.nccl.1027-complete": Expected(("largest, ranks 8", "inits completed 4"), SILENT.never),
     "NVIDIA.nccl-tests.68": Expected((NO_ROW, "all_reduce"), ("failed no",)),
+    # The third set: 90 files of 53 repositories.
+    "NVIDIA.nccl.1538": Expected(("NCCL lines 9",), SILENT.never),
+    "NVIDIA.nccl.1584": SILENT,
+    "NVIDIA.nccl.1911": Expected(
+        ("Ranks 0-11 and 14-31 of communicator", "1 communicator of 32 ranks: MISMATCH"),
+        ("1 of 32 ranks", "All "),
+    ),
+    "NVIDIA.nccl.1762": Expected(
+        (
+            "Rank 1 of communicator b3398875b8b2a063",
+            "4 communicators of 2 ranks",
+            "255 of communicator 93d7000200000001",
+        ),
+        ("1 of 2 ranks",),
+    ),
+    "NVIDIA.nccl.969": Expected(
+        ("collective mismatch, says NCCL", "local size 496640 remote size 65536")
+    ),
+    "NVIDIA.nccl.563": Expected(("no memory for the network adapter", "ulimit -l")),
+    "NVIDIA.nccl.525": Expected(("df -h /dev/shm",), (CONTINUED,)),
+    "NVIDIA.nccl.1518": Expected(("/dev/shm/nccl-NzwJ7O", "If it is full or small"), (CONTINUED,)),
+    "NVIDIA.nccl.290": Expected(("SHM 5", "df -h /dev/shm"), (CONTINUED,)),
+    "pytorch.ci-infra.490": Expected(("df -h /dev/shm",), (CONTINUED,)),
+    "deepseek-ai.DeepEP.53": Expected(("df -h /dev/shm",)),
+    "deepseek-ai.DeepEP.143": Expected(("no memory for the network adapter",)),
+    "NVIDIA.nccl.398": Expected(("P2P 10, NET 2 (Socket)",), SILENT.never),
+    "NVIDIA.nccl.527": Expected(("largest, ranks 32", "inits completed 2"), SILENT.never),
+    "ray-project.ray.40850": Expected(("NCCL lines 10",), SILENT.never),
+    "ray-project.ray.59778": Expected(("largest, ranks 32", "P2P 1"), SILENT.never),
+    "foundation-model-stack.fastsafetensors.36": Expected(("largest, ranks 2",), SILENT.never),
+    "awslabs.awsome-distributed-ai.386": Expected(("NET 3 (Socket)",), SILENT.never),
+    "Lightning-AI.pytorch-lightning.19487": Expected(("Using network Socket",), SILENT.never),
+    "coreweave.nccl-tests.43": Expected(("on 72 ranks: 847 GB/s at 8.59 GB",)),
+    "nebius.soperator.428": Expected((NO_ROW, "list of ranks is cut"), ("ranks 12", "ranks 13")),
+    "NVIDIA.nccl-tests.294": Expected((NO_ROW, "list of ranks is cut"), ("ranks 13",)),
+    "ROCm.container-toolkit.77": Expected(
+        (NO_ROW, "list of ranks is cut", "all_reduce"), ("ranks 7", "ranks 8")
+    ),
+    "aws.aws-k8s-tester.503": Expected(
+        ("below 0.01 GB/s", "1 row of nccl-tests omitted: cut"), ("Peak bus bandwidth: 0",)
+    ),
+    "NVIDIA.nccl-tests.249": Expected(
+        ("ranks 1", "1 row of nccl-tests omitted: cut"), ("printed no row",)
+    ),
+    "NVIDIA.nccl-tests.119": Expected(("96.7 GB/s at 132 MB", "without column names")),
+    "ROCm.rccl.2075": Expected(("of broadcast: 7.18 GB/s at 67.1 MB",)),
+    "Vision-CAIR.MiniGPT-4.237": Expected(
+        ("rank 0 ended with exit code 1, first", "rank 1 with exit code 1")
+    ),
+    "CVMI-Lab.PLA.18": Expected(
+        ("ranks 1-3 failed; which rank failed first is not in this file",),
+        ("names no rank", "ended after it"),
+    ),
+    "OEvortex.unsloth.4": Expected(("rank 0 ended with exit code 1, first",)),
+    "hpcaitech.ColossalAI.3571": Expected(("local rank 0 (pid 130182) ended with exit code 1",)),
+    "xiuqhou.Salience-DETR.4": Expected(("local rank 2 (pid 5939) ended with exit code 1",)),
+    "yangjianxin1.Firefly.32": Expected(("Exception: expected value at line 1 column 1",)),
+    "huggingface.accelerate.1519": Expected(
+        ("rank 4 ended with exit code 1, first of all ranks",), ("rank 0 ended",)
+    ),
+    "huggingface.nanotron.265": Expected(("rank 3: torch.distributed.DistBackendError",)),
+    "vllm-project.vllm-omni.2928": Expected(("Rank 1 timed out in a collective",)),
+    "snowflakedb.ArcticTraining.219": Expected(
+        ("Ranks 1, 3, 5 and 7 timed out", "120049"), ("ranks 0-4",)
+    ),
+    "OpenRLHF.OpenRLHF.1126": Expected(("Rank 34 timed out in a collective, says rank 5",)),
+    "PrimeIntellect-ai.prime-rl.3186": Expected(
+        ("Rank 13 timed out in a collective, says rank 0",)
+    ),
+    "mila-iqia.milabench.269": Expected(("Rank 3 timed out in a collective (SeqNum 2070)",)),
+    "huggingface.open-r1.620": Expected(
+        ("Ranks 1-6 timed out in BROADCAST (SeqNum 4)",), ("different collectives",)
+    ),
+    "vllm-project.vllm.41160": SILENT,
+    "hiyouga.LlamaFactory.8261": Expected(("Ranks 1 and 6 timed out",), ("collective timeouts 0",)),
+    "pytorch.pytorch.123023": Expected(("Rank 0 timed out in ALLREDUCE (SeqNum 2)",)),
+    "pytorch.pytorch.140969": Expected(never=("Error:",)),
+    "horovod.horovod.364": Expected(("ranks 1 and 5 did not submit 12 tensors",)),
+    "horovod.horovod.2285": Expected(
+        ("ranks lack different tensors", "rank 8 not"), ("ranks 0-7 did not submit",)
+    ),
+    "horovod.horovod.457-second": Expected(
+        ("ranks 0, 1, 3 and 4 did not submit 1 tensor; in the last warning ranks 0, 1 and 4",)
+    ),
+    "horovod.horovod.476": Expected(("75.5 % scaling efficiency on 16 ranks",)),
+    "horovod.horovod.416": SILENT,
+    "horovod.horovod.1194": Expected(("50.0 % scaling efficiency on 32 ranks",)),
+    "horovod.horovod.114": SILENT,
+    "kubeflow.mpi-operator.46": Expected(
+        ("per rank (tf_cnn_benchmarks", "the total of a run is not in the file"), ("ended before",)
+    ),
+    "pytorch.pytorch.17159": SILENT,
+    "huggingface.transformers.9371": SILENT,
+    "mila-iqia.milabench.60": SILENT,
+    "tensorflow.lingvo.59": Expected(("81.8 % scaling efficiency on 8 ranks",)),
+    "nanoporetech.dorado.208": SILENT,
+    "zihangdai.xlnet.269": Expected(("1.21 steps/s as printed", "which says 1.09 steps/s")),
+    "tensorflow.models.1171": Expected(("1,756 samples/s of all ranks together",)),
+    "tensorpack.tensorpack.858": SILENT,
+    "NVIDIA.OpenSeq2Seq.191": Expected(("1.27 steps/s", "which says 0.719 steps/s")),
+    "ildoonet.tf-pose-estimation.86": SILENT,
+    "facebookresearch.fairseq.1955": SILENT,
+    "facebookresearch.fairseq.301": Expected(("962 tokens/s of all ranks together",)),
+    "facebookresearch.fairseq.430": Expected(
+        ("tokens/s of all ranks together (fairseq, between 4 lines",)
+    ),
+    "facebookresearch.fairseq.2201": Expected(("1,195 tokens/s of all ranks together",)),
+    "open-mmlab.OpenPCDet.1229": Expected(("5.00 steps/s", "data wait")),
+    "open-mmlab.mmdetection.64": Expected(("0.966 steps/s", "0.6 % of the step time is data wait")),
+    "open-mmlab.mmdetection.2672": Expected(("1.68 steps/s", "5.2 %")),
+    "open-mmlab.mmdetection.4090": Expected(("2.55 steps/s", "2.3 %")),
+    "facebookresearch.detectron2.195": Expected(("3.02 steps/s",)),
+    "facebookresearch.maskrcnn-benchmark.976": Expected(
+        ("2.10 steps/s", "3.6 % of the step time is data wait")
+    ),
+    "karpathy.nanoGPT.110": Expected(("1.78 steps/s",)),
+    "karpathy.nanoGPT.178": Expected(("1.12 steps/s",)),
+    "karpathy.nanoGPT.673": Expected(
+        ("1.08 steps/s", "3 of 7 of these lines took over twice as long")
+    ),
+    "karpathy.nanoGPT.215": Expected(
+        ("1 of 6 of these lines took over twice as long as the median, up to 33 times",)
+    ),
+    "karpathy.nanoGPT.167": Expected(("5.85 steps/s",)),
+    "epfLLM.Megatron-LLM.11": Expected(("6.18 samples/s", "global batch size 1,024")),
+    "NVIDIA.Megatron-LM.756": Expected(("22.7 samples/s", "231.3 TFLOP/s per GPU")),
+    "AI-Hypercomputer.maxtext.4847": Expected(
+        ("19,114 tokens/s per rank", "196,604 tokens per rank and step")
+    ),
+    "AI-Hypercomputer.maxtext.761": Expected(("49,152 tokens per rank and step",)),
+    "pytorch.torchtitan.2389": Expected(("10,050 tokens/s per rank",)),
+    "pytorch.torchtitan.1287": Expected(("5,868 tokens/s per rank",)),
+    "pytorch.torchtitan.3393": Expected(("7,324 tokens/s per rank",)),
+    "pytorch.torchtitan.950": Expected(("209,645 tokens/s per rank",)),
+    "deepspeedai.DeepSpeed.1825": SILENT,
+    "deepspeedai.DeepSpeed.2629": Expected(("151 samples/s of all ranks together",)),
+    "mlfoundations.open_clip.129": Expected(
+        ("37,194 samples/s of all ranks together", "65,536 samples per step")
+    ),
+    "MouseLand.cellpose.450": SILENT,
 }

@@ -13,9 +13,10 @@ _WATCHDOG = re.compile(
     r"\[Rank (\d+)\] Watchdog caught collective operation timeout: "
     r"WorkNCCL\(SeqNum=(\d+), OpType=(\w+),"
 )
+_WHOLE_WATCHDOG = re.compile(_WATCHDOG.pattern + r"[^\[\]]* ran for \d+ milliseconds")
 _VIA = re.compile(
     r"(?:Channel|Ring) (\d+)(?:/\d+)? : (\d+)(?:\[\w+\])? -> (\d+)(?:\[\w+\])?"
-    r"(?: \[(?:send|receive)\])? via (\w+)"
+    r"(?: \[(?:send|receive)\])? via (\w+)(?=[/ ])"
 )
 _COMPLETE = re.compile(r"comm \w+ rank (\d+) nranks (\d+) .*Init COMPLETE")
 _SIGNAL = re.compile(r"process rank (\d+) with PID \S+ on node \S+ exited on signal (\d+)")
@@ -24,7 +25,12 @@ _TORCHRUN = re.compile(r"^\s*rank +: (\d+) \(local_rank: \d+\)\s+exitcode +: (\d
 _HOROVODRUN = re.compile(r"Process (\d+) exit with status code (\d+)")
 _OLD_STALL = re.compile(r"([^\s,\[\]]+) \[(ready|missing) ranks: ([\d,\s]+)\]")
 _NEW_STALL = re.compile(r"^(\d+): \[([^\[\]]+?)(?: \.\.\.)?\]$", re.MULTILINE)
-_TAG = re.compile(r"(?:^\S+ \S+ UTC \S+ -- )?\[1,\d+\]<std(?:out|err)>:", re.MULTILINE)
+_CUT_STALL = re.compile(r"^(\d+): \[([^\[\]]+)\Z", re.MULTILINE)
+_TAG = re.compile(
+    r"(?:^\S+ \S+ UTC \S+ -- |^\w{3} \w{3} [ \d]\d [\d:]{8} \d{4})?"
+    r"\[(?:1,)?\d+\]<std(?:out|err)>:",
+    re.MULTILINE,
+)
 _SRUN = re.compile(r"srun: error: \S+: tasks? (\d+)[^:]*: Exited with exit code (\d+)")
 _RATES = (
     re.compile(r"^Iter #\d+: ([\d.]+) img/sec", re.MULTILINE),
@@ -32,14 +38,37 @@ _RATES = (
     re.compile(r"^Total img/sec on \d+ \w+\(s\): ([\d.]+) ", re.MULTILINE),
     re.compile(r"^\d+\timages/sec: ([\d.]+) ", re.MULTILINE),
     re.compile(r"^total images/sec: ([\d.]+)$", re.MULTILINE),
+    re.compile(r"-np \d+ .*total images/sec: ([\d.]+)`"),
+    re.compile(r"^\d+GPUs?(?:\(.*\))?: ([\d.]+) images/s$", re.MULTILINE),
+    re.compile(r"Tokens/s/device: ([\d.]+),"),
+    re.compile(r" tps: ([\d,]+) .*mfu: "),
+    re.compile(r"RunningAvgSamplesPerSec=([\d.]+),"),
+    re.compile(r"Batch \(t\): [\d.]+s, ([\d.]+)/s "),
+    re.compile(r"\| epoch \d+.*?wps=([\d.]+),"),
+    re.compile(r'"wps": "([\d.]+)"'),
+    re.compile(r"\(([\d.]+) examples/sec; "),
+    re.compile(r"global_step/sec: ([\d.]+)$", re.MULTILINE),
 )
+_SECONDS = (
+    re.compile(r" time: ([\d.]+),? +data_time: [\d.]+[, ]"),
+    re.compile(r" time: ([\d.]+) \(([\d.]+)\)  data: "),
+    re.compile(r"Batch time: ([\d.]+)\(([\d.]+)\)"),
+    re.compile(r"time per step = 0:00:([\d.]+)$", re.MULTILINE),
+)
+_MILLISECONDS = re.compile(r"iter \d+: loss \S+, time ([\d.]+)ms")
 _WHOLE_ROW = 8
 _TYPES = {"float", "half", "double", "bfloat16", "int8", "uint8", "int32", "f32"}
 
 
 def timeouts(text: str) -> Facts:
-    """Rank, number and operation of each collective that a rank's watchdog gave up."""
+    """Rank, number and operation of each collective that a rank's watchdog gave up.
+
+    A line that does not begin with a bracket continues the one before, broken anywhere or between
+    words, if it makes the record whole.
+    """
     found = _WATCHDOG.findall(text)
+    for glue in ("", " "):
+        found += _WHOLE_WATCHDOG.findall(re.sub(r"\n(?!\[)", glue, text))
     return Counter({(int(rank), int(number), kind): 1 for rank, number, kind in found})
 
 
@@ -71,7 +100,7 @@ def test_rows(text: str) -> Facts:
     """
     rows: Facts = Counter()
     is_headed, is_typed, order = False, True, (False, True)
-    lines = text.splitlines()
+    lines = _TAG.sub("", text).splitlines()
     for place, line in enumerate(lines):
         words = line.split("|")[0].split()
         if "algbw" in words and ("error" in words or "#wrong" in words):
@@ -112,13 +141,26 @@ def stalls(text: str) -> Facts:
     ):
         for name in names.split(", "):
             found[name, "missing", int(rank)] = 1
+    for rank, names in _CUT_STALL.findall(plain):
+        for name in names.replace("\n", "").split(", ")[:-1]:
+            found[name, "missing", int(rank)] = 1
     return found
 
 
 def rates(text: str) -> Facts:
-    """Every rate that a benchmark printed."""
+    """Every rate that is printed, and steps per second of every time of a step."""
     plain = _TAG.sub("", text)
-    return Counter((float(rate),) for pattern in _RATES for rate in pattern.findall(plain))
+    numbers = [one for pattern in _RATES for one in pattern.findall(plain)]
+    stated = [float(one.replace(",", "")) for one in numbers]
+    times = [float(one) for pattern in _SECONDS for found in pattern.finditer(plain)
+             for one in found.groups()]  # fmt: skip
+    times += [float(one) / 1000 for one in _MILLISECONDS.findall(plain)]
+    return Counter((significant(one),) for one in (*stated, *(1 / time for time in times)))
+
+
+def significant(number: float) -> float:
+    """A number to six digits, which two ways to it have in common."""
+    return float(f"{number:.6g}")
 
 
 def ends(text: str) -> Facts:
@@ -133,7 +175,8 @@ def ends(text: str) -> Facts:
         for pattern in (_OPEN_MPI, _HOROVODRUN, _SRUN)
         for rank, code in pattern.findall(plain)
     }
-    # Of torchrun's list only the process that failed first is the cause.
-    first = _TORCHRUN.search(plain.partition("Root Cause (first observed failure):")[2])
-    by_torchrun = {(int(first[1]), int(first[2]), None): 1} if first else {}
+    # Of a list of torchrun's only the process that failed first is the cause.
+    reports = plain.split("Root Cause (first observed failure):")[1:]
+    firsts = [first for report in reports if (first := _TORCHRUN.search(report))]
+    by_torchrun = {(int(first[1]), int(first[2]), None): 1 for first in firsts}
     return Counter(by_signal | by_code | by_torchrun)
