@@ -63,7 +63,7 @@ _TYPES = {"float", "half", "double", "bfloat16", "int8", "uint8", "int32", "f32"
 def timeouts(text: str) -> Facts:
     """Rank, number and operation of each collective that a rank's watchdog gave up.
 
-    A line that does not begin with a bracket continues the one before, broken anywhere or between
+    A line that does not begin with `[` continues the one before, broken anywhere or between
     words, if it makes the record whole.
     """
     found = _WATCHDOG.findall(text)

@@ -225,10 +225,7 @@ def _of_failures(failures: pd.DataFrame, others: pd.DataFrame | None = None) -> 
 
 
 def _first(rows: Sequence[Mapping[Hashable, object]]) -> int:
-    """The first exception, since launchers report ends late; else the first row.
-
-    Of ends with a time, as several reports of torchrun state them, the earliest.
-    """
+    """The first exception, as launchers report ends late; else the first row, or earliest end."""
     kinds = [str(row["kind"]) for row in rows]
     if "exception" in kinds:
         return kinds.index("exception")

@@ -38,7 +38,10 @@ _RANK = re.compile(r"^(?P<rank>\d{1,9})(?P<fatal>!?): \[(?P<names>.*?)(?P<cut>,?
 _MORE_NAMES = re.compile(r"(?:\S+, )+\S*\s*|\s*(?:\S+, )*\S+\]\s*")
 _OPEN_RANK = re.compile(r"^\d{1,9}!?: \[[^\[\]]*$")
 # Old Horovod broke its long line where its buffer ended, also within a list of ranks.
-_OPEN_LIST = re.compile(r"[^\s,\[\]:]\S* \[(?:missing|ready) ranks: [\d, ]*$")
+_OPEN_LIST = re.compile(
+    r"(?:[^\s,\[\]:]\S* \[(?:missing|ready) ranks: [\d, ]*|"
+    r"(?:(?<=\], )|(?<=ops: ))[^\s,\[\]:]\S*(?: \[?[a-z: ]*)?)$"
+)
 _CONTINUED = re.compile(r"^\s*[\d, ]*\]|^\s*, ?\d")
 # Lines of other ranks come between the lines of a warning.
 _MOST_BETWEEN = 64
@@ -79,7 +82,8 @@ class StallWarnings(PartReader):
         elif self._patience <= 0:
             # The beginning of the warning is cut off.
             starts = ("Stalled ops:", "Missing ranks:", "Stalled ranks:")
-            is_alone = _ALONE.fullmatch(text) or text.lstrip().startswith(starts)
+            listed = _OPERATION.match(text.partition("Stalled ops: ")[2])
+            is_alone = listed or _ALONE.fullmatch(text) or text.lstrip().startswith(starts)
             if log is None and not is_alone and not _waited(text) > 0:
                 return
             self._begin(text, log)
@@ -87,7 +91,7 @@ class StallWarnings(PartReader):
         else:
             text = self._continued(text)
         text = self._of_open_rank(text, line.number)
-        unfinished = _OPEN_LIST.search(text) if " ranks: " in text else None
+        unfinished = _OPEN_LIST.search(text)
         self._open_list = unfinished[0] if unfinished else ""
         found = self._take_operations(text, line.number) or self._take_rank(text, line.number)
         self._patience = _MOST_BETWEEN if begins or found else self._patience - 1
@@ -112,8 +116,9 @@ class StallWarnings(PartReader):
         """A further line of a warning: its beginning may be broken over two lines."""
         if math.isnan(self._waited_s):
             self._waited_s = _waited(text)
-        is_rest = self._open_list and _CONTINUED.match(text)
-        return self._open_list + text if is_rest else text
+        whole = self._open_list + text
+        is_rest = self._open_list and (_CONTINUED.match(text) or _OPERATION.match(whole))
+        return whole if is_rest else text
 
     def _of_open_rank(self, text: str, number: int) -> str:
         """A line with the list of a rank that is open before it; empty where it stays open."""

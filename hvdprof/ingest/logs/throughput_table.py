@@ -19,7 +19,6 @@ _RULE = re.compile(r"^[\s|:+-]+$")
 _PAIR = re.compile(r"^\s*(\d{1,7})\s*[,;\t ]\s*(\d+(?:\.\d+)?)\s*$")
 _LONGEST_HEADER = 1000
 _MOST_ROWS = 100_000
-_LACKS_DIGITS = 0.2
 _WANTED = rf"(?:^|[ \t:])#{{1,6}}\s+[^\s#]|{MAYBE_COLUMNS}"
 
 
@@ -89,10 +88,10 @@ class ThroughputTable(PartReader):
     def end_within(self, number: int) -> None:
         """Leave out a last row whose number lacks digits: it is far below the row before it."""
         rows, pairs = self._table.rows if self._table else [], self._pairs or []
-        is_low = len(rows) < 2 or rows[-1].rate < _LACKS_DIGITS * rows[-2].rate
+        is_low = len(rows) < 2 or rows[-1].rate < rows[-2].rate / 5
         self._is_end_cut = bool(rows) and rows[-1].line == number and is_low
         del rows[len(rows) - self._is_end_cut :]
-        if pairs and (len(pairs) < 2 or pairs[-1][2] < _LACKS_DIGITS * pairs[-2][2]):
+        if pairs and (len(pairs) < 2 or pairs[-1][2] < pairs[-2][2] / 5):
             pairs.pop()
 
     def tables(self) -> Mapping[str, pd.DataFrame]:

@@ -518,3 +518,21 @@ def test_the_operation_stands_behind_the_rows_of_newer_tests(tmp_path: Path) -> 
     text = f"{NEW}{row}# Avg bus bandwidth    : 6.95\n# Collective test concluded: broadcast_perf\n"
     tables, _ = read_part(NcclTests, text, tmp_path)
     assert tables["nccl_test_runs"]["operation"].tolist() == ["broadcast"]
+
+
+def test_a_run_whose_end_is_not_in_the_file_is_not_called_good(tmp_path: Path) -> None:
+    path = tmp_path / "out.log"
+    row = "  1048576  262144  float  sum  -1  28.56  36.71  64.24  0  28.37  36.96  64.68  0\n"
+    for end, failed in (("", None), ("# Avg bus bandwidth    : 64.4\n", "no")):
+        path.write_text(NEW + row + end)
+        (page,) = analyze_files(load_run(path)).files
+        assert {fact.name: fact.value for fact in page.facts}["failed"] == failed
+
+
+def test_runs_of_which_one_has_no_bandwidth_are_listed(tmp_path: Path) -> None:
+    path = tmp_path / "out.log"
+    row = "  1048576  262144  float  sum  -1  28.56  36.71  64.24  0  28.37  36.96  64.68  0\n"
+    host = NEW.replace("time", "cputime")
+    path.write_text(f"{NEW}{row}# Avg bus bandwidth    : 64.4\n{host}{row}")
+    (page,) = analyze_files(load_run(path)).files
+    assert "no bandwidth" in {fact.name: fact.text or fact.value for fact in page.facts}["each_run"]

@@ -155,3 +155,16 @@ def test_lists_whose_warning_is_cut_off_are_stalls_each_a_warning(tmp_path: Path
     tables, _ = read_part(StallWarnings, text, tmp_path)
     rows = tables["stalls"]
     assert rows[["warning", "stalled_rank"]].to_numpy().tolist() == [[0, 0], [0, 3], [1, 0]]
+
+
+def test_the_long_line_of_old_versions_may_be_wrapped_anywhere(tmp_path: Path) -> None:
+    line = f"WARNING: {WARNING} Stalled ops: " + ", ".join(
+        f"allreduce.layer{n}.weight [ready ranks: 1, 7]" for n in range(9)
+    )
+    whole = read_part(StallWarnings, line + "\n", tmp_path)[0]["stalls"]
+    assert len(whole) == 18
+    for width in (60, 80, 132):
+        text = "".join(f"{line[at : at + width]}\n" for at in range(0, len(line), width))
+        found = read_part(StallWarnings, text, tmp_path)[0]["stalls"]
+        columns = ["tensor", "state", "stalled_rank"]
+        assert found[columns].to_numpy().tolist() == whole[columns].to_numpy().tolist()

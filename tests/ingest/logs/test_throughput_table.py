@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from hvdprof.ingest.logs.printed_file import read_printed_file
 from hvdprof.ingest.logs.throughput_table import ThroughputTable
 from hvdprof.model.notes import texts
 from tests.builders.places import CORPUS, needs_corpus
@@ -151,3 +152,23 @@ def test_rates_per_rank_are_multiplied_by_the_ranks(
 ) -> None:
     tables, _ = read_part(ThroughputTable, text, tmp_path)
     assert list(tables["throughput"]["samples_per_s"]) == pytest.approx(of_all)
+
+
+@pytest.mark.parametrize(
+    ("text", "ranks"),
+    [
+        ("np,samples/s\n1,400.0\n8,3100.0", [1, 8]),
+        ("np,samples/s\n1,400.0\n8,31", [1]),
+        ("np,samples/s\n1,400.0\n8,31\n", [1, 8]),
+        ("1 400\n2 790\n8 31", [1, 2]),
+    ],
+)
+def test_a_last_number_that_lacks_digits_is_left_out(
+    tmp_path: Path, text: str, ranks: list[int]
+) -> None:
+    path = tmp_path / "runs.csv"
+    path.write_text(text)
+    file = read_printed_file(path)
+    assert dict(file.tables)["throughput"]["np"].tolist() == ranks
+    omitted = "1 row of the throughput table omitted: the file ends within it"
+    assert (omitted in [note.text for note in file.notes]) == (ranks == [1])

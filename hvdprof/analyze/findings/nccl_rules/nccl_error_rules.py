@@ -139,8 +139,7 @@ _MEANINGS: tuple[tuple[str, str, str, Advice], ...] = (
         "A rank sends more than its peer expects",
         advice(
             "check that all ranks call the same collectives in one order",
-            "Compare the version of NCCL and its variables on the hosts. Up to 2.7.7, send and "
-            "receive print this without an error.",
+            "Compare NCCL's version on the hosts. Up to 2.7.7, send and receive print it in error.",
         ),
     ),
 )
