@@ -125,7 +125,9 @@ def test_a_wrapped_record_is_one_record(name: str, width: int) -> None:
 @given(st.data())
 @LIMITS
 def test_lines_of_two_files_in_turn_invent_nothing(data: st.DataObject) -> None:
-    first, second = (data.draw(st.sampled_from(NAMES)) for _ in range(2))
+    # The entries of two reports of torchrun are alike: line by line, they mix.
+    first = data.draw(st.sampled_from(NAMES))
+    second = data.draw(st.sampled_from([name for name in NAMES if name != "torchrun"]))
     queues = [SPECIMENS[name].splitlines() for name in (first, second)]
     turns = data.draw(st.lists(st.integers(0, 1), min_size=sum(map(len, queues))))
     mixed = [queue.pop(0) for turn in turns if (queue := queues[turn] or queues[1 - turn])]
