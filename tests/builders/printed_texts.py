@@ -2,6 +2,8 @@
 """A text for every reader of printed output."""
 
 from tests.builders.nccl_log import call_line, job, said
+from tests.builders.rank_stacks import faulthandler, py_spy
+from tests.ingest.logs.test_fr_trace_text import RECORD
 
 TEXTS = {
     "horovod": """\

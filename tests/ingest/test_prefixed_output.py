@@ -12,8 +12,6 @@ from hvdprof.ingest.logs.printed_file import PARTS, read_printed_file
 from hvdprof.ingest.nccl.reader import read_nccl_logs
 from tests.builders.log_prefixes import IN_TWO, OUTERMOST, PREFIXES, Prefix
 from tests.builders.printed_texts import NCCL, TEXTS
-from tests.builders.rank_stacks import faulthandler, py_spy
-from tests.ingest.logs.test_fr_trace_text import RECORD
 
 ORDERS = (
     ("docker -t", "horovodrun"),
