@@ -22,8 +22,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TypeAlias
 
-from hvdprof.rundir.recorder_codec import from_bytes
-from hvdprof.rundir.recorder_format import StepLine
+from hvdprof.rundir.recording.recorder_codec import from_bytes
+from hvdprof.rundir.recording.recorder_format import StepLine
 
 PREFIX = "hvdprof "
 STEP = "step"

@@ -23,7 +23,7 @@ from hvdprof.analyze.stats.distributions import noncentral_student_above, studen
 from hvdprof.analyze.stats.launch_spread import Spread, less, spread
 from hvdprof.analyze.stats.uncertainty import mean_of
 from hvdprof.analyze.steps.cells import CellTime, cell_times
-from hvdprof.model.comparison import DEFAULT_LEVEL, DEFAULT_MARGIN, ComparisonOutcome
+from hvdprof.model.results.comparison import DEFAULT_LEVEL, DEFAULT_MARGIN, ComparisonOutcome
 from hvdprof.model.tables.run_tables import SEGMENTS
 from hvdprof.model.tables.scaling_tables import LAUNCHES
 from hvdprof.rundir.stopping import comparison_looks, look_level

@@ -26,10 +26,10 @@ from benchmarks.simulated_jobs import (
     random_speeds,
     simulate,
 )
-from hvdprof.analyze.predict.algorithm_choice import choose_algorithm
-from hvdprof.analyze.predict.algorithm_rules import GLOO
+from hvdprof.analyze.predict.costs.algorithm_choice import choose_algorithm
+from hvdprof.analyze.predict.costs.algorithm_rules import GLOO
+from hvdprof.analyze.predict.costs.gradient_trace import Gradients
 from hvdprof.analyze.predict.draws import Draws, draw
-from hvdprof.analyze.predict.gradient_trace import Gradients
 from hvdprof.analyze.predict.horovod_loop import LoopSettings
 from hvdprof.analyze.predict.jitter import jitter_of
 from hvdprof.analyze.predict.job_inputs import JobInputs, Reduction

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.loop_times import loop_times
-from hvdprof.analyze.predict.gradient_trace import (
+from hvdprof.analyze.predict.costs.gradient_trace import (
     GradientTrace,
     cycle_marks,
     gradient_trace,

@@ -22,7 +22,7 @@ from hvdprof.analyze.predict.empirical import MeasuredRates, fit_empirical, with
 from hvdprof.analyze.predict.forecast import forecast
 from hvdprof.errors import HvdprofError
 from hvdprof.model.cell_key import HOROVOD_ENGINE
-from hvdprof.model.forecast import Question
+from hvdprof.model.results.forecast import Question
 from hvdprof.model.run import RunAnalysis
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import Manifest, Mode, Status

@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.page_section import write_section
-from hvdprof.analyze.predict.collective_cost import Link
-from hvdprof.analyze.predict.cost_draws import CostDraws
+from hvdprof.analyze.predict.costs.collective_cost import Link
+from hvdprof.analyze.predict.costs.cost_draws import CostDraws
+from hvdprof.analyze.predict.costs.gradient_trace import Gradients
 from hvdprof.analyze.predict.draws import Draws, draw, under
-from hvdprof.analyze.predict.gradient_trace import Gradients
 from hvdprof.analyze.predict.predicted_step import StepModel, Target
 from hvdprof.analyze.predict.stated_job import StatedJob, stated_inputs
 from hvdprof.bench_models.model_gradients import model_gradients

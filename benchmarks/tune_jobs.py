@@ -17,7 +17,7 @@ from pathlib import Path
 from benchmarks.page_section import write_section
 from hvdprof.analyze.tune.prediction_score import agrees, measured_gain
 from hvdprof.api import load_tuning
-from hvdprof.model.tuning import Estimate, Tuning
+from hvdprof.model.results.tuning import Estimate, Tuning
 from hvdprof.rundir.layout import TuningPaths
 
 SCRIPT = Path(__file__).parent / "scripts" / "tuned_job.py"

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.page_section import write_section
-from hvdprof.analyze.predict.gradient_trace import Gradients, GradientTrace
+from hvdprof.analyze.predict.costs.gradient_trace import Gradients, GradientTrace
 from hvdprof.analyze.predict.horovod_loop import LoopSettings, random_phase, simulate_loop
 from hvdprof.analyze.tune.collective_draws import CollectiveDraws, collective_draws
 from hvdprof.analyze.tune.launch_replay import LaunchReplay

@@ -26,8 +26,8 @@ from hvdprof.model.table_catalogue import TABLES
 from hvdprof.model.tables.forecast_tables import FORECAST_TABLES
 from hvdprof.model.tables.log_tables import NOTES
 from hvdprof.model.tables.scaling_tables import LOSSES, SCALING
-from hvdprof.rundir.recorder_format import RECORDER_SCHEMA_VERSION
-from hvdprof.rundir.recorder_grammar import DeclaredKey, DeclaredKind, declared_kinds
+from hvdprof.rundir.recording.recorder_format import RECORDER_SCHEMA_VERSION
+from hvdprof.rundir.recording.recorder_grammar import DeclaredKey, DeclaredKind, declared_kinds
 from hvdprof.rundir.written_file import write_whole
 
 DOCS = Path(__file__).parent

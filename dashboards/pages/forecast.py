@@ -15,7 +15,7 @@ from hvdprof.dashboards.components.view_control import view_select
 from hvdprof.dashboards.run_store import Finished, RunStore
 from hvdprof.dashboards.view import View
 from hvdprof.figures.forecast_figure import forecast_causes, forecast_curve
-from hvdprof.model.forecast import Forecast, StoredForecast
+from hvdprof.model.results.forecast import Forecast, StoredForecast
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.forecast_tables import FORECAST, FORECAST_MEASURE
 from hvdprof.report.forecast.forecast_section import FORECAST_HEADS, forecast_rows

@@ -24,8 +24,8 @@ from hvdprof.dashboards.view import View
 from hvdprof.errors import HvdprofError
 from hvdprof.figures.history_figure import history_figure
 from hvdprof.model.cell_key import cell_label
-from hvdprof.model.comparison import EFFICIENCY, METRICS, size_text
 from hvdprof.model.frame_row import FrameRow
+from hvdprof.model.results.comparison import EFFICIENCY, METRICS, size_text
 from hvdprof.model.run import RunAnalysis
 
 PATH = "/history"

@@ -22,7 +22,7 @@ from hvdprof.api.run_entries import list_runs
 from hvdprof.api.runs import analyze_run, is_run_directory, load_run
 from hvdprof.errors import UnreadableInputError, UsageError
 from hvdprof.ingest.load import missing, read_scaling_text
-from hvdprof.model.comparison import (
+from hvdprof.model.results.comparison import (
     DEFAULT_LEVEL,
     DEFAULT_MARGIN,
     FINAL_LOSS,
@@ -128,7 +128,7 @@ def history(
 
     Args:
         runs: Run directories, or folders that hold some; runs without a result are left out.
-        metric: The name of one of ``hvdprof.model.comparison.METRICS``.
+        metric: The name of one of ``hvdprof.model.results.comparison.METRICS``.
         margin: Largest change that does not matter.
 
     Raises:

@@ -5,10 +5,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from hvdprof.collect.faults.fault_plan import FAULTS, parse_fault, to_text
-from hvdprof.model.selftest import ClockCheck, SelftestCase
+from hvdprof.model.results.selftest import ClockCheck, SelftestCase
 from hvdprof.rundir.layout import PassPaths
-from hvdprof.rundir.recorder_codec import from_bytes
-from hvdprof.rundir.recorder_format import ClockLine, HeaderLine
+from hvdprof.rundir.recording.recorder_codec import from_bytes
+from hvdprof.rundir.recording.recorder_format import ClockLine, HeaderLine
 
 MODEL_S = 0.06
 MODEL = f"emulate:mnist@{MODEL_S:g}"

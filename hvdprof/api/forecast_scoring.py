@@ -22,7 +22,7 @@ from hvdprof.api.run_entries import list_runs
 from hvdprof.api.runs import analyze_run, is_run_directory, load_run
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.load import missing
-from hvdprof.model.forecast import StoredForecast
+from hvdprof.model.results.forecast import StoredForecast
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.forecast_tables import FORECAST_SCORES
 from hvdprof.plain_text import printable

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from hvdprof.analyze.predict.collective_cost import Algorithm
-from hvdprof.analyze.predict.gradient_trace import Gradients
+from hvdprof.analyze.predict.costs.collective_cost import Algorithm
+from hvdprof.analyze.predict.costs.gradient_trace import Gradients
 from hvdprof.analyze.predict.job_forecast import job_forecast
 from hvdprof.analyze.predict.stated_job import StatedJob, stated_facts, stated_inputs
 from hvdprof.errors import MissingExtraError, UsageError
 from hvdprof.model.cell_key import HOROVOD_ENGINE
-from hvdprof.model.forecast import Forecast, Question
+from hvdprof.model.results.forecast import Forecast, Question
 
 Throughput = float | str | tuple[float, float]
 """Samples per second: 154, a range ``"115-162"``, or its ends."""

@@ -18,7 +18,7 @@ from hvdprof.launch.plan.bench_settings import parse_sizes
 from hvdprof.launch.plan.options import Amount, Sizes
 from hvdprof.launch.plan.predict_options import PredictOptions, parse_settings
 from hvdprof.launch.plan.preflight import parse_target
-from hvdprof.model.forecast import DEFAULT_TARGET, Forecast, Question, ThroughputForecast
+from hvdprof.model.results.forecast import DEFAULT_TARGET, Forecast, Question, ThroughputForecast
 from hvdprof.model.run import RunAnalysis, standing
 from hvdprof.report.forecast.forecast_json import write_forecast
 from hvdprof.rundir.layout import RunPaths

@@ -30,7 +30,7 @@ from hvdprof.launch.plan.provenance import python_program
 from hvdprof.launch.plan.time_budget import TimeBudget
 from hvdprof.launch.plan.workload import INSTALLED_ALONE
 from hvdprof.launch.run.bench_run import Tools, find_tools
-from hvdprof.model.selftest import (
+from hvdprof.model.results.selftest import (
     RIGHT,
     CaseOutcome,
     CaseResult,

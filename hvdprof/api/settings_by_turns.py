@@ -24,9 +24,9 @@ from hvdprof.launch.run.bench_run import Tools
 from hvdprof.launch.run.interleaved_sweeps import run_race
 from hvdprof.launch.run.sweep import Sweep
 from hvdprof.launch.run.sweep_progress import JoinedProgress, SweepProgress
-from hvdprof.model.comparison import FINAL_LOSS
-from hvdprof.model.tuning import Candidate, Estimate
-from hvdprof.rundir.failure import Failure, FailureKind
+from hvdprof.model.results.comparison import FINAL_LOSS
+from hvdprof.model.results.tuning import Candidate, Estimate
+from hvdprof.rundir.failures.failure import Failure, FailureKind
 from hvdprof.rundir.manifest import Manifest, Mode, PassRecord, Status
 
 MOST_FAILURES = 2

@@ -48,11 +48,11 @@ from hvdprof.launch.run.run_folder import new_run_folder
 from hvdprof.launch.run.script_launcher import launcher_name
 from hvdprof.launch.run.sweep_progress import SilentProgress, SweepProgress
 from hvdprof.launch.run.time_plan import TimePlan, time_plan
-from hvdprof.model.comparison import DEFAULT_MARGIN
 from hvdprof.model.notes import texts
+from hvdprof.model.results.comparison import DEFAULT_MARGIN
+from hvdprof.model.results.tuning import Candidate as Candidate
+from hvdprof.model.results.tuning import Tuning
 from hvdprof.model.run import RunAnalysis as RunAnalysis
-from hvdprof.model.tuning import Candidate as Candidate
-from hvdprof.model.tuning import Tuning
 from hvdprof.rundir.launch_format import ddp_call
 from hvdprof.rundir.layout import TuningPaths
 from hvdprof.rundir.manifest import Status

@@ -20,8 +20,8 @@ from hvdprof.launch.plan.tune_options import OPTION_VARIABLES
 from hvdprof.launch.run.bench_run import Tools
 from hvdprof.launch.run.script_command import script_of, variables_of_env
 from hvdprof.launch.run.script_launcher import started_by_torchrun
+from hvdprof.model.results.tuning import Candidate, Trial, TrialOutcome
 from hvdprof.model.run import RunAnalysis
-from hvdprof.model.tuning import Candidate, Trial, TrialOutcome
 from hvdprof.rundir.launch_format import DDP_ARGUMENTS
 from hvdprof.rundir.masking import mask_command, mask_value
 

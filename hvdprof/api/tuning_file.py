@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from hvdprof.errors import StorageError, UnreadableInputError
-from hvdprof.model.tuning import TUNING_SCHEMA_VERSION, Tuning
+from hvdprof.model.results.tuning import TUNING_SCHEMA_VERSION, Tuning
 from hvdprof.rundir.file_names import shown_name
 from hvdprof.rundir.json_codec import decode
 from hvdprof.rundir.layout import TuningPaths

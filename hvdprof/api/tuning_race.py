@@ -19,8 +19,8 @@ from hvdprof.launch.plan.time_budget import (
     TimeBudget,
     check_launches,
 )
+from hvdprof.model.results.tuning import Candidate, Estimate, TrialOutcome
 from hvdprof.model.run import RunAnalysis
-from hvdprof.model.tuning import Candidate, Estimate, TrialOutcome
 from hvdprof.rundir.layout import TuningPaths
 
 _PRESENT_FAILED = "The present setting failed beside the others"

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from hvdprof.collect.session import Session
 from hvdprof.collect.standing import LoopStanding
 from hvdprof.collect.steps.step_marks import OF_GRADIENTS, Collective
-from hvdprof.rundir.recorder_format import GRAD_REDUCE, USER, RecorderLine
+from hvdprof.rundir.recording.recorder_format import GRAD_REDUCE, USER, RecorderLine
 
 MarkedStep = Callable[[int, bool], AbstractContextManager[None]]
 

@@ -30,7 +30,7 @@ from hvdprof.collect.steps.line_writer import LineWriter
 from hvdprof.collect.steps.step_marks import StepMarks
 from hvdprof.collect.steps.time_source import HostClock, TimeSource
 from hvdprof.collect.timeline_switch import TimelineSwitch
-from hvdprof.rundir.recorder_format import ClockLine
+from hvdprof.rundir.recording.recorder_format import ClockLine
 
 
 class Recorder(Guarded, Session):

@@ -27,7 +27,7 @@ from hvdprof.collect.steps.step_marks import (
 )
 from hvdprof.collect.steps.time_source import Mark, TimeSource
 from hvdprof.collect.timeline_switch import TimelineSwitch
-from hvdprof.rundir.recorder_format import GRAD_REDUCE, USER, RecorderLine
+from hvdprof.rundir.recording.recorder_format import GRAD_REDUCE, USER, RecorderLine
 
 GiveUp = Callable[[Exception], None]
 

@@ -13,7 +13,7 @@ from typing import TypeVar
 from hvdprof.collect.step_recording import StepRecording
 from hvdprof.collect.steps.line_writer import LineWriter
 from hvdprof.collect.steps.time_source import TimeSource
-from hvdprof.rundir.recorder_format import SegmentEndLine, SegmentLine, Tensor
+from hvdprof.rundir.recording.recorder_format import SegmentEndLine, SegmentLine, Tensor
 
 S = TypeVar("S", SegmentLine, SegmentEndLine)
 

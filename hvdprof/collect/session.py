@@ -13,7 +13,7 @@ from hvdprof.collect.clock.clock_exchange import ClockTurns
 from hvdprof.collect.engines.ddp_reduction import CommHook
 from hvdprof.collect.engines.torch_types import Model, Optimizer
 from hvdprof.collect.steps.step_marks import UNKNOWN_COLLECTIVE, Collective, Number
-from hvdprof.rundir.recorder_format import USER, RecorderLine
+from hvdprof.rundir.recording.recorder_format import USER, RecorderLine
 
 _NOTHING: AbstractContextManager[None] = nullcontext()
 

@@ -29,8 +29,8 @@ from hvdprof.collect.steps.time_source import time_source_of
 from hvdprof.collect.watchdog import watch_over
 from hvdprof.errors import UsageError
 from hvdprof.rundir.layout import PassPaths
-from hvdprof.rundir.recorder_format import INJECTED
-from hvdprof.rundir.window_line import LIGHT
+from hvdprof.rundir.recording.recorder_format import INJECTED
+from hvdprof.rundir.recording.window_line import LIGHT
 
 RECORDER_DIR = "HVDPROF_RECORDER_DIR"
 CLOCK_EXCHANGE = "HVDPROF_CLOCK_EXCHANGE"

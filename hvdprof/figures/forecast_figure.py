@@ -20,8 +20,8 @@ from hvdprof.figures.style.palette import (
 from hvdprof.figures.style.plain_text import plain
 from hvdprof.model.causes import FORECAST_TERMS, part_of_cause
 from hvdprof.model.cell_key import of_base_cell
-from hvdprof.model.forecast import MEASURED, Forecast
 from hvdprof.model.frame_row import FrameRow
+from hvdprof.model.results.forecast import MEASURED, Forecast
 
 _WIDE_OPACITY, _NARROW_OPACITY = 0.12, 0.22
 _MEASURED_COLOUR = "#222222"

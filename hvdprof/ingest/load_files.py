@@ -149,7 +149,7 @@ def _add_file(
 
             entry.num_rows = builder.add_tables(read_comms_json(found.path))
         elif found.kind == Kind.NCCL_TESTS:
-            from hvdprof.ingest.logs.nccl_tests_json import read_nccl_tests_json
+            from hvdprof.ingest.logs.nccl_tests.nccl_tests_json import read_nccl_tests_json
 
             notes: list[Note] = []
             entry.num_rows = builder.add_tables(read_nccl_tests_json(found.path, notes))

@@ -26,7 +26,7 @@ from hvdprof.rundir.attached import AttachedFile, AttachedKind, attached_setting
 from hvdprof.rundir.json_codec import JsonObject, read_lines
 from hvdprof.rundir.manifest import Manifest
 from hvdprof.rundir.plan import COLLECTIVES_ENGINE
-from hvdprof.rundir.recorder_format import (
+from hvdprof.rundir.recording.recorder_format import (
     RECORDER_SCHEMA_VERSION,
     SAME_CLOCK,
     Interval,

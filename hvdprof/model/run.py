@@ -12,9 +12,9 @@ import pandas as pd
 
 from hvdprof.model.cached_rows import CachedRows, LazyFrames
 from hvdprof.model.file_page import FilePage
-from hvdprof.model.forecast import StoredForecast
 from hvdprof.model.nccl_recording import NcclRecording
 from hvdprof.model.notes import Note, notes_frame, texts
+from hvdprof.model.results.forecast import StoredForecast
 from hvdprof.model.table_catalogue import TABLES, DerivedTables, RecordedTables, declared_table
 from hvdprof.model.tables.finding_tables import FINDINGS
 from hvdprof.model.tables.log_tables import NOTES

@@ -183,6 +183,7 @@ class RecordedTables(Described):
     turns = TableAttribute()
     rank_collectives = TableAttribute()
     collective_progress = TableAttribute()
+    rank_stacks = TableAttribute()
     ras_statements = TableAttribute()
     net_transfers = TableAttribute()
     session_ranks = TableAttribute()

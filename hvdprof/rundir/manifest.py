@@ -12,7 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from hvdprof.errors import UnreadableInputError
-from hvdprof.rundir.failure import Failure, with_kind
+from hvdprof.rundir.failures.failure import Failure, with_kind
 from hvdprof.rundir.file_names import check_plain, is_host_name, shown_name
 from hvdprof.rundir.json_codec import JsonObject, read_json, to_text
 from hvdprof.rundir.layout import MANIFEST_NAME, RunPaths

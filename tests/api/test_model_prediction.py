@@ -4,7 +4,7 @@ import pytest
 
 from hvdprof.api.model_prediction import predict_model
 from hvdprof.errors import UsageError
-from hvdprof.model.forecast import Question
+from hvdprof.model.results.forecast import Question
 
 pytestmark = pytest.mark.torch
 

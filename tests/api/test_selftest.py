@@ -14,7 +14,7 @@ from hvdprof.collect.faults.fault_plan import parse_faults
 from hvdprof.errors import StorageError, SweepIncompleteError, UsageError
 from hvdprof.launch.plan.time_budget import TimeBudget
 from hvdprof.launch.run.bench_run import Tools
-from hvdprof.model.selftest import CaseOutcome, CaseResult, SelftestCase
+from hvdprof.model.results.selftest import CaseOutcome, CaseResult, SelftestCase
 from tests.builders.survey import make_build, make_mpi
 
 

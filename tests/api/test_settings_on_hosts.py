@@ -9,7 +9,7 @@ from hvdprof.api import settings_by_turns
 from hvdprof.api.settings_by_turns import JobToTune, SettingsByTurns
 from hvdprof.errors import EnvironmentNotReadyError
 from hvdprof.launch.plan.run_options import RunOptions
-from hvdprof.model.tuning import Candidate
+from hvdprof.model.results.tuning import Candidate
 
 CYCLE = Candidate(name="HOROVOD_CYCLE_TIME=1", environment={"HOROVOD_CYCLE_TIME": "1"})
 

@@ -17,7 +17,7 @@ from hvdprof.launch.plan.time_budget import LaunchLength, TimeBudget
 from hvdprof.launch.plan.tune_options import TuneOptions
 from hvdprof.launch.run.time_plan import TimePlan
 from hvdprof.model.notes import Note, NoteCode
-from hvdprof.model.tuning import Candidate, Estimate
+from hvdprof.model.results.tuning import Candidate, Estimate
 from tests.builders import finished_tuning
 from tests.builders.finished_analysis import analysis
 

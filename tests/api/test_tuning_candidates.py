@@ -8,7 +8,7 @@ from hvdprof.api import tuning_candidates
 from hvdprof.api.options import TuneOptions
 from hvdprof.api.tuning_candidates import check_command, check_only, choose
 from hvdprof.errors import UsageError
-from hvdprof.model.tuning import Candidate, Estimate
+from hvdprof.model.results.tuning import Candidate, Estimate
 
 CYCLE = Candidate(name="HOROVOD_CYCLE_TIME=1", environment={"HOROVOD_CYCLE_TIME": "1"})
 FUSION = Candidate(

@@ -16,7 +16,7 @@ from hvdprof.api.tuning_present import (
 from hvdprof.errors import UsageError
 from hvdprof.launch.plan.time_budget import LaunchLength, TimeBudget
 from hvdprof.launch.plan.tune_options import TuneOptions
-from hvdprof.model.tuning import Candidate
+from hvdprof.model.results.tuning import Candidate
 from hvdprof.rundir.layout import TuningPaths
 from tests.builders.analysis import analysis_of, sweep
 from tests.builders.bench_settings import bench_settings

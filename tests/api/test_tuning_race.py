@@ -24,8 +24,8 @@ from hvdprof.errors import (
 )
 from hvdprof.launch.plan.time_budget import TimeBudget
 from hvdprof.launch.processes.interruption import interruptible
-from hvdprof.model.tuning import Candidate
-from hvdprof.rundir.failure import Failure, FailureKind
+from hvdprof.model.results.tuning import Candidate
+from hvdprof.rundir.failures.failure import Failure, FailureKind
 from hvdprof.rundir.layout import TuningPaths
 from hvdprof.rundir.manifest import Status
 from tests.builders.finished_analysis import manifest, pass_record, segment

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from benchmarks.loop_settings import Measured, costs, predictions, report
-from hvdprof.analyze.predict.gradient_trace import Gradients, GradientTrace
+from hvdprof.analyze.predict.costs.gradient_trace import Gradients, GradientTrace
 from hvdprof.analyze.predict.horovod_loop import LoopSettings
 
 MS = 1e6

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from benchmarks.tune_jobs import JOBS, outcomes, predictions
-from hvdprof.model.tuning import Candidate, Estimate, Trial, TrialOutcome, Tuning
+from hvdprof.model.results.tuning import Candidate, Estimate, Trial, TrialOutcome, Tuning
 
 CYCLE, NOTHING = JOBS[0], JOBS[-1]
 

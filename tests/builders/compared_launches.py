@@ -12,7 +12,7 @@ from hvdprof.analyze.compare.sides import SideCell
 from hvdprof.analyze.ranks.rank_times import rank_times
 from hvdprof.analyze.stats.launch_spread import Spread
 from hvdprof.analyze.steps.step_work import StepWork
-from hvdprof.model.comparison import DEFAULT_LEVEL, STEP_TIME
+from hvdprof.model.results.comparison import DEFAULT_LEVEL, STEP_TIME
 from tests.builders.step_works import PARTS_MS, simulated
 
 KEY = ("mnist", 2, "horovod", "none", "average")

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from hvdprof.analyze.compare.gate import parse_condition
-from hvdprof.model.comparison import (
+from hvdprof.model.results.comparison import (
     STEP_TIME,
     Comparison,
     ComparisonOutcome,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from hvdprof.model.causes import BANDWIDTH, EXPOSED_TRANSFER, JITTER, LATENCY, MODEL_ERROR
-from hvdprof.model.forecast import MEASURED, Forecast, Limits, Missing, Question
+from hvdprof.model.results.forecast import MEASURED, Forecast, Limits, Missing, Question
 from hvdprof.model.tables.forecast_tables import (
     FORECAST,
     FORECAST_CAUSES,

@@ -3,7 +3,7 @@
 import math
 from dataclasses import replace
 
-from hvdprof.model.tuning import (
+from hvdprof.model.results.tuning import (
     Candidate,
     Check,
     Estimate,

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from hvdprof.analyze.predict.gradient_trace import Gradients, GradientTrace
+from hvdprof.analyze.predict.costs.gradient_trace import Gradients, GradientTrace
 from hvdprof.analyze.tune.collective_draws import CollectiveDraws
 from hvdprof.analyze.tune.launch_replay import LaunchReplay
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from hvdprof.analyze.tune.finals import Finals
 from hvdprof.analyze.tune.racing import PRESENT, Race, RaceRules, RaceStanding
-from hvdprof.model.tuning import Candidate
+from hvdprof.model.results.tuning import Candidate
 
 
 @dataclass(frozen=True)

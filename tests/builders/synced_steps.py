@@ -10,7 +10,11 @@ from numpy.typing import NDArray
 from hvdprof.analyze.steps.step_work import StepWork, step_work
 from hvdprof.model.tables.run_tables import EVENTS, STEPS, WAITS
 from hvdprof.model.tables.scaling_tables import JOB_STEPS
-from hvdprof.rundir.recorder_format import REDUCE_SCATTER, UNSHARD_BACKWARD, UNSHARD_FORWARD
+from hvdprof.rundir.recording.recorder_format import (
+    REDUCE_SCATTER,
+    UNSHARD_BACKWARD,
+    UNSHARD_FORWARD,
+)
 
 MS = 1_000_000
 OPTIMIZER_MS = 3.0

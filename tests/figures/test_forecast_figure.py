@@ -6,7 +6,7 @@ import pytest
 from hvdprof.figures.forecast_figure import forecast_causes, forecast_curve
 from hvdprof.figures.style.palette import CAUSE_COLOURS
 from hvdprof.model.causes import EXPOSED_TRANSFER
-from hvdprof.model.forecast import MEASURED
+from hvdprof.model.results.forecast import MEASURED
 from hvdprof.model.tables.scaling_tables import SCALING
 from tests.builders.declared_rows import declared_rows
 from tests.builders.finished_forecast import SIZES, finished_forecast

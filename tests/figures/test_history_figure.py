@@ -1,7 +1,7 @@
 import pytest
 
 from hvdprof.figures.history_figure import history_figure
-from hvdprof.model.comparison import HISTORY, STEP_TIME, History
+from hvdprof.model.results.comparison import HISTORY, STEP_TIME, History
 from tests.builders.declared_rows import declared_rows
 
 

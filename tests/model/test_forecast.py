@@ -2,7 +2,7 @@ import pandas as pd
 import pytest
 
 from hvdprof.model.causes import FORECAST_TERMS, TERMS
-from hvdprof.model.forecast import Forecast, Question
+from hvdprof.model.results.forecast import Forecast, Question
 from hvdprof.model.schema import Table
 from hvdprof.model.tables.forecast_tables import FORECAST, FORECAST_TABLES, QUANTILES
 

@@ -5,9 +5,9 @@ import dataclasses
 import numpy as np
 import pytest
 
+from hvdprof.analyze.predict.costs.stated_links import KnownLinks
 from hvdprof.analyze.predict.jitter import normal_jitter
 from hvdprof.analyze.predict.job_forecast import JobFacts, job_forecast
-from hvdprof.analyze.predict.stated_links import KnownLinks
 from hvdprof.model.causes import (
     BASELINE_CREDIT,
     COMPUTE_INFLATION,
@@ -18,8 +18,8 @@ from hvdprof.model.causes import (
     STRAGGLER,
     TRANSFER_PART_NAMES,
 )
-from hvdprof.model.forecast import Forecast, Question
-from hvdprof.model.limiting_cause import LEAST_POINTS, limiting_causes, network_matters
+from hvdprof.model.results.forecast import Forecast, Question
+from hvdprof.model.results.limiting_cause import LEAST_POINTS, limiting_causes, network_matters
 from hvdprof.report.forecast.forecast_texts import limited_by, verdict_of
 from tests.builders.finished_forecast import finished_forecast
 from tests.builders.predicted_jobs import stated_costs, stated_job

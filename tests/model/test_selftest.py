@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from hvdprof.model.selftest import (
+from hvdprof.model.results.selftest import (
     CaseOutcome,
     CaseResult,
     ClockCheck,

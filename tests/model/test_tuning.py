@@ -1,8 +1,8 @@
-"""Tests for hvdprof.model.tuning."""
+"""Tests for hvdprof.model.results.tuning."""
 
 import json
 
-from hvdprof.model.tuning import Candidate, Estimate, Trial, TrialOutcome
+from hvdprof.model.results.tuning import Candidate, Estimate, Trial, TrialOutcome
 from hvdprof.rundir.json_codec import decode, to_text
 
 

@@ -14,7 +14,7 @@ from hvdprof.report.document.markdown_report import MarkdownReporter
 from hvdprof.report.plain_console import report_console
 from hvdprof.report.reporter import Reporter
 from hvdprof.report.terminal.terminal_report import TerminalReporter
-from hvdprof.rundir.failure import Failure
+from hvdprof.rundir.failures.failure import Failure
 from tests.builders.run_directory import PassSpec, SegmentSpec, write_run
 
 HOSTILE = "\x1b[2J\x1b]0;owned\x07\r\x9b31m\u202e"

@@ -1,6 +1,6 @@
 import pytest
 
-from hvdprof.rundir.known_failures import (
+from hvdprof.rundir.failures.known_failures import (
     KNOWN_CAUSES,
     USE_TORCHRUN,
     ProcessExit,

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from hvdprof.rundir.launcher_failures import LAUNCHER_FAILURES, launcher_failure
+from hvdprof.rundir.failures.launcher_failures import LAUNCHER_FAILURES, launcher_failure
 
 SAMPLES = Path(__file__).with_name("launcher_failures")
 """What launchers printed when each failure was provoked; paths and the host's name are replaced."""

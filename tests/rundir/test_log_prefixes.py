@@ -1,6 +1,6 @@
 import pytest
 
-from hvdprof.rundir.log_prefixes import split_rank, tagged_rank, without_colours
+from hvdprof.rundir.failures.log_prefixes import split_rank, tagged_rank, without_colours
 
 
 @pytest.mark.parametrize(

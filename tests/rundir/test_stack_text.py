@@ -1,6 +1,6 @@
 import pytest
 
-from hvdprof.rundir.stack_text import StackReader, Wait, main_thread, own_frame, wait_of
+from hvdprof.rundir.failures.stack_text import StackReader, Wait, main_thread, own_frame, wait_of
 
 FAULTHANDLER = """\
 Thread 0x00007f10 (most recent call first):

@@ -1,6 +1,6 @@
 import pytest
 
-from hvdprof.rundir.stall_format import (
+from hvdprof.rundir.recording.stall_format import (
     frame_parts,
     frames_from_checkpoint,
     script_frame,

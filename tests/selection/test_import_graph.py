@@ -85,5 +85,5 @@ def test_the_command_needs_all_of_hvdprof_but_the_functions_of_notebooks(graph: 
     assert {name for name in beside if not name.startswith("hvdprof.launch.functions")} == {
         "hvdprof.api.functions",
         "hvdprof.collect.auto.recorded_function",
-        "hvdprof.rundir.recorder_grammar",
+        "hvdprof.rundir.recording.recorder_grammar",
     }

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from hvdprof.analyze.predict.gradient_trace import cycle_marks
+from hvdprof.analyze.predict.costs.gradient_trace import cycle_marks
 from hvdprof.analyze.predict.horovod_loop import (
     CycleMarks,
     LoopSettings,

@@ -15,7 +15,7 @@ from hvdprof.analyze.compare.sides import CellKey, SideCell
 from hvdprof.analyze.scaling.learning import loss_before
 from hvdprof.analyze.stats.launch_spread import Spread, less, spread
 from hvdprof.analyze.stats.uncertainty import NAN
-from hvdprof.model.comparison import (
+from hvdprof.model.results.comparison import (
     EFFICIENCY,
     FINAL_LOSS,
     METRICS,

@@ -20,8 +20,8 @@ from hvdprof.analyze.ranks.rank_times import RankDelay, RankTimes, rank_times, r
 from hvdprof.analyze.steps.step_work import StepWork, step_work, with_all_ranks
 from hvdprof.analyze.stragglers.clock_bounds import corrected, remaining_offsets
 from hvdprof.model.arrays import Float64s
-from hvdprof.model.comparison import STEP_TIME
 from hvdprof.model.launch_key import LAUNCH, LaunchKey, rows_by_launch
+from hvdprof.model.results.comparison import STEP_TIME
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.run_tables import WAITS
 from hvdprof.model.tables.waiting_tables import CLOCKS

@@ -14,7 +14,7 @@ from hvdprof.analyze.compare.outcomes import change_interval, family_outcomes, i
 from hvdprof.analyze.compare.power import detectable_change, launches_needed
 from hvdprof.analyze.stats.launch_spread import Spread
 from hvdprof.model.cell_key import CELL_KEY
-from hvdprof.model.comparison import METRICS, ComparisonOutcome, Metric
+from hvdprof.model.results.comparison import METRICS, ComparisonOutcome, Metric
 from hvdprof.model.tables.comparison_tables import COMPARED_CELLS, COMPARED_POOLED
 
 UNKNOWN_SPREAD = "one launch: the variation between launches is unknown"

@@ -18,7 +18,7 @@ from hvdprof.analyze.compare.sides import CellKey, SideCell, cells_of_run, cells
 from hvdprof.analyze.verdict.caveats import carried_caveats
 from hvdprof.errors import UnreadableInputError
 from hvdprof.model.cell_key import CELL_KEY, cell_label
-from hvdprof.model.comparison import (
+from hvdprof.model.results.comparison import (
     STEP_TIME,
     THROUGHPUT,
     Comparison,

@@ -7,7 +7,7 @@ import pandas as pd
 
 from hvdprof.errors import UsageError
 from hvdprof.model.cell_key import cell_label
-from hvdprof.model.comparison import METRICS, ComparisonOutcome, Condition, GateResult
+from hvdprof.model.results.comparison import METRICS, ComparisonOutcome, Condition, GateResult
 
 _CONDITION = re.compile(
     r"\s*(?P<metric>[a-z0-9_]+)\s*(?P<sign>[<>])\s*(?P<value>[+-]?[0-9.]+)\s*(?P<unit>%|pt)\s*"

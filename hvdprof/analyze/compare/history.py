@@ -20,7 +20,7 @@ from hvdprof.analyze.compare.sides import CellKey, SideCell
 from hvdprof.analyze.stats.distributions import student_below
 from hvdprof.errors import UnreadableInputError
 from hvdprof.model.cell_key import CELL_KEY, cell_label
-from hvdprof.model.comparison import HISTORY, History, Metric, size_text
+from hvdprof.model.results.comparison import HISTORY, History, Metric, size_text
 
 LEAST = 4
 """Values on either side of a change point."""

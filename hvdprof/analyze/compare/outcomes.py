@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from hvdprof.analyze.stats.distributions import student_below, student_quantile
 from hvdprof.analyze.stats.launch_spread import Spread
 from hvdprof.analyze.stats.uncertainty import NAN, Interval
-from hvdprof.model.comparison import DEFAULT_LEVEL, ComparisonOutcome
+from hvdprof.model.results.comparison import DEFAULT_LEVEL, ComparisonOutcome
 
 LEAST_DEGREES = 1.0
 

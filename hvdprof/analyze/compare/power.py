@@ -7,7 +7,7 @@ from hvdprof.analyze.compare.outcomes import is_known
 from hvdprof.analyze.stats.distributions import noncentral_student_above, student_quantile
 from hvdprof.analyze.stats.launch_spread import Spread
 from hvdprof.analyze.stats.uncertainty import NAN
-from hvdprof.model.comparison import DEFAULT_LEVEL
+from hvdprof.model.results.comparison import DEFAULT_LEVEL
 
 POWER = 0.8
 LEAST_LAUNCHES = 3

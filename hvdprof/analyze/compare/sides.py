@@ -20,7 +20,8 @@ from hvdprof.analyze.steps.cells import CellTime, cell_times, throughput_cells
 from hvdprof.analyze.steps.step_time_ratio import PairedRatios
 from hvdprof.model.causes import EXPOSED_TRANSFER as EXPOSED_TRANSFER_TERM
 from hvdprof.model.cell_key import CELL_KEY, UNKNOWN
-from hvdprof.model.comparison import (
+from hvdprof.model.launch_key import LaunchKey, rows_by_launch
+from hvdprof.model.results.comparison import (
     EFFICIENCY,
     EXPOSED_TRANSFER,
     STARTUP,
@@ -28,7 +29,6 @@ from hvdprof.model.comparison import (
     STEP_TIME_P95,
     THROUGHPUT,
 )
-from hvdprof.model.launch_key import LaunchKey, rows_by_launch
 from hvdprof.model.run import RunAnalysis
 from hvdprof.rundir.plan import HOROVOD_ENGINE
 

@@ -38,15 +38,15 @@ from hvdprof.analyze.files.set_pages import (
 )
 from hvdprof.analyze.files.stack_report import STACKS, fr_trace_verdict, stack_pages, stack_verdict
 from hvdprof.analyze.files.steady_steps import steady_steps
-from hvdprof.analyze.files.timeline_facts import timeline_facts, timeline_unanswered
-from hvdprof.analyze.files.timeline_sums import (
+from hvdprof.analyze.files.timelines.timeline_facts import timeline_facts, timeline_unanswered
+from hvdprof.analyze.files.timelines.timeline_sums import (
     EXECUTION_COLUMNS,
     USE_COLUMNS,
     TimelineSums,
     size_of,
     sums_of,
 )
-from hvdprof.analyze.files.timeline_verdict import pending_fact, verdict_of_sums
+from hvdprof.analyze.files.timelines.timeline_verdict import pending_fact, verdict_of_sums
 from hvdprof.analyze.files.training_log_report import (
     comms_unanswered,
     comms_verdict,

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from hvdprof import units
-from hvdprof.analyze.files.last_ranks import LEAST_ROUNDS, is_beyond_chance
 from hvdprof.analyze.files.next_recording import torch_recording_command
+from hvdprof.analyze.files.timelines.last_ranks import LEAST_ROUNDS, is_beyond_chance
 from hvdprof.model.file_page import Fact, FilePage, FileVerdict, Unanswered
 from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import Run

@@ -10,8 +10,13 @@ import numpy as np
 import pandas as pd
 
 from hvdprof import units
-from hvdprof.analyze.files.last_ranks import LARGEST_CHANCE, LEAST_ROUNDS, LastRank, LastRanks
-from hvdprof.analyze.files.straggler_sentence import LEAST_EXPLAINED, is_persistent
+from hvdprof.analyze.files.timelines.last_ranks import (
+    LARGEST_CHANCE,
+    LEAST_ROUNDS,
+    LastRank,
+    LastRanks,
+)
+from hvdprof.analyze.files.timelines.straggler_sentence import LEAST_EXPLAINED, is_persistent
 from hvdprof.analyze.findings.finding import SMALLEST_COST
 from hvdprof.analyze.stats.running_summaries import RunningUnion
 from hvdprof.model.file_page import Fact, FileVerdict, Gravity

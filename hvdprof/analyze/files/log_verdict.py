@@ -15,7 +15,7 @@ from hvdprof.analyze.findings.nccl_rules.nccl_trouble_rules import ABORTED
 from hvdprof.model.file_page import FileVerdict, Gravity
 from hvdprof.model.frame_row import FrameRow, is_missing
 from hvdprof.rank_names import ranks_named
-from hvdprof.rundir.known_failures import known_cause
+from hvdprof.rundir.failures.known_failures import known_cause
 
 _PROBLEMS = ("error", "warning")
 STALLED = "stalled-tensors"

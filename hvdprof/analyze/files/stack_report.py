@@ -15,7 +15,7 @@ from hvdprof.model.frame_row import FrameRow, is_missing
 from hvdprof.model.run import Run
 from hvdprof.model.tables.printed_tables import FR_TRACE, RANK_STACKS
 from hvdprof.rank_names import ranks_named
-from hvdprof.rundir.stall_format import CHECKPOINT_STEP
+from hvdprof.rundir.recording.stall_format import CHECKPOINT_STEP
 
 STACKS = ("stacks of processes", "py-spy dump (JSON)")
 """The kinds of files that hold nothing else."""

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import pandas as pd
 
 from hvdprof import units
-from hvdprof.analyze.files.last_ranks import LEAST_ROUNDS, is_beyond_chance
-from hvdprof.analyze.files.straggler_sentence import LEAST_EXPLAINED
+from hvdprof.analyze.files.timelines.last_ranks import LEAST_ROUNDS, is_beyond_chance
+from hvdprof.analyze.files.timelines.straggler_sentence import LEAST_EXPLAINED
 from hvdprof.analyze.findings.finding import SMALLEST_COST
 from hvdprof.model.file_page import FileVerdict, Gravity
 

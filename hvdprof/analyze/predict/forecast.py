@@ -6,10 +6,20 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hvdprof.analyze.predict.algorithm_rules import GLOO, always
-from hvdprof.analyze.predict.collective_cost import Algorithm
-from hvdprof.analyze.predict.cost_draws import CostDraws
-from hvdprof.analyze.predict.ddp_buckets import ddp_buckets, recorded_buckets
+from hvdprof.analyze.predict.costs.algorithm_rules import GLOO, always
+from hvdprof.analyze.predict.costs.collective_cost import Algorithm
+from hvdprof.analyze.predict.costs.cost_draws import CostDraws
+from hvdprof.analyze.predict.costs.ddp_buckets import ddp_buckets, recorded_buckets
+from hvdprof.analyze.predict.costs.gradient_trace import (
+    Gradients,
+    GradientTrace,
+    NoTrace,
+    gradient_trace,
+    recorded_gradients,
+)
+from hvdprof.analyze.predict.costs.link_evidence import LinkEvidence, link_evidence
+from hvdprof.analyze.predict.costs.negotiation_draws import Negotiates
+from hvdprof.analyze.predict.costs.stated_links import KnownLinks, assumed_draws, with_rule
 from hvdprof.analyze.predict.forecast_basis import (
     ForecastCells,
     forecast_cells,
@@ -17,23 +27,13 @@ from hvdprof.analyze.predict.forecast_basis import (
     missing_of_run,
     run_assumptions,
 )
-from hvdprof.analyze.predict.gradient_trace import (
-    Gradients,
-    GradientTrace,
-    NoTrace,
-    gradient_trace,
-    recorded_gradients,
-)
 from hvdprof.analyze.predict.horovod_loop import LoopSettings
 from hvdprof.analyze.predict.job_forecast import JobFacts, job_forecast
 from hvdprof.analyze.predict.job_inputs import JobInputs, Reduction
-from hvdprof.analyze.predict.link_evidence import LinkEvidence, link_evidence
 from hvdprof.analyze.predict.measure_command import MeasureCommand, measure_command
-from hvdprof.analyze.predict.negotiation_draws import Negotiates
 from hvdprof.analyze.predict.next_measurement import MeasuredSoFar
 from hvdprof.analyze.predict.own_work import own_work
 from hvdprof.analyze.predict.rank_spread import rank_spread
-from hvdprof.analyze.predict.stated_links import KnownLinks, assumed_draws, with_rule
 from hvdprof.analyze.predict.what_if import checked
 from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.analyze.steps.baseline import baseline_name
@@ -44,9 +44,9 @@ from hvdprof.analyze.verdict.caveats import carried_caveats
 from hvdprof.errors import UsageError
 from hvdprof.model.arrays import Float64s
 from hvdprof.model.cell_key import DDP_ENGINE
-from hvdprof.model.forecast import Forecast, Question
 from hvdprof.model.launch_key import LAUNCH, LaunchKey
 from hvdprof.model.notes import NoteCode
+from hvdprof.model.results.forecast import Forecast, Question
 from hvdprof.model.run import Run, RunAnalysis
 from hvdprof.model.tables.run_tables import GRADIENTS, WAITS
 from hvdprof.model.tables.timeline_tables import TENSOR_USES

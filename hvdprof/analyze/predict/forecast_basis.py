@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import pandas as pd
 
 from hvdprof import units
-from hvdprof.analyze.predict.collective_cost import Algorithm
+from hvdprof.analyze.predict.costs.collective_cost import Algorithm
+from hvdprof.analyze.predict.costs.stated_links import KnownLinks
 from hvdprof.analyze.predict.job_inputs import JobInputs
 from hvdprof.analyze.predict.measure_command import MeasureCommand, measure_command
-from hvdprof.analyze.predict.stated_links import KnownLinks
 from hvdprof.analyze.stats.uncertainty import LogEstimate
 from hvdprof.analyze.steps.baseline import baselines
 from hvdprof.analyze.steps.cells import CellTime, throughput_cells
@@ -25,8 +25,8 @@ from hvdprof.model.cell_key import (
     TORCH_ENGINE,
     of_base_cell,
 )
-from hvdprof.model.forecast import Missing, Question
 from hvdprof.model.launch_key import LaunchKey
+from hvdprof.model.results.forecast import Missing, Question
 from hvdprof.model.run import Run, standing
 from hvdprof.model.tables.run_tables import RANKS
 from hvdprof.rundir.manifest import Manifest, Status

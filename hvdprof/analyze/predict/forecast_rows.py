@@ -17,7 +17,7 @@ from hvdprof.model.causes import (
     MODEL_ERROR,
     TRANSFER_PARTS,
 )
-from hvdprof.model.forecast import Limits
+from hvdprof.model.results.forecast import Limits
 from hvdprof.model.tables.forecast_tables import QUANTILES
 
 LEAST_SHARE = 0.005

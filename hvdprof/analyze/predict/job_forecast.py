@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from hvdprof import units
+from hvdprof.analyze.predict.costs.stated_links import KnownLinks, Scenario, scenarios
 from hvdprof.analyze.predict.draws import Draws, draw, draw_model_error, under
 from hvdprof.analyze.predict.forecast_basis import question_assumptions
 from hvdprof.analyze.predict.forecast_rows import (
@@ -25,11 +26,10 @@ from hvdprof.analyze.predict.forecast_rows import (
 from hvdprof.analyze.predict.job_inputs import JobInputs
 from hvdprof.analyze.predict.next_measurement import MeasuredSoFar, next_measurements, width_sources
 from hvdprof.analyze.predict.predicted_step import PredictedStep, StepModel, Target
-from hvdprof.analyze.predict.stated_links import KnownLinks, Scenario, scenarios
 from hvdprof.analyze.predict.what_if import COMPRESSION, NONE, checked, targets
 from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.model.arrays import Float64s
-from hvdprof.model.forecast import Forecast, Limits, Missing, Question
+from hvdprof.model.results.forecast import Forecast, Limits, Missing, Question
 from hvdprof.model.tables.forecast_tables import (
     FORECAST,
     FORECAST_CAUSES,

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from hvdprof.analyze.predict.cost_draws import CostDraws
-from hvdprof.analyze.predict.ddp_buckets import simulate_ddp
-from hvdprof.analyze.predict.gradient_trace import Gradients
+from hvdprof.analyze.predict.costs.cost_draws import CostDraws
+from hvdprof.analyze.predict.costs.ddp_buckets import simulate_ddp
+from hvdprof.analyze.predict.costs.gradient_trace import Gradients
+from hvdprof.analyze.predict.costs.negotiation_draws import Negotiates
 from hvdprof.analyze.predict.horovod_loop import LoopSettings, random_phase, simulate_loop
-from hvdprof.analyze.predict.negotiation_draws import Negotiates
 from hvdprof.analyze.predict.own_work import OwnWork
 from hvdprof.analyze.predict.rank_spread import RankSpread
 from hvdprof.analyze.predict.step_communication import CostNs, StepCommunication

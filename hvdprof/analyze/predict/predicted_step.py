@@ -15,11 +15,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hvdprof.analyze.predict.collective_cost import Topology
-from hvdprof.analyze.predict.cost_draws import CostDraws, Pricing
+from hvdprof.analyze.predict.costs.collective_cost import Topology
+from hvdprof.analyze.predict.costs.cost_draws import CostDraws, Pricing
+from hvdprof.analyze.predict.costs.negotiation_draws import negotiation_ns
 from hvdprof.analyze.predict.draws import NUM_STEPS, Draws
 from hvdprof.analyze.predict.job_inputs import JobInputs, Reduction
-from hvdprof.analyze.predict.negotiation_draws import negotiation_ns
 from hvdprof.analyze.predict.rank_spread import Slowest, slowest_of
 from hvdprof.model.arrays import Float64s
 from hvdprof.model.causes import (

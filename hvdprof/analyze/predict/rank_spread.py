@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hvdprof.analyze.predict.collective_cost import Topology
+from hvdprof.analyze.predict.costs.collective_cost import Topology
 from hvdprof.analyze.predict.jitter import Jitter, jitter_of
 from hvdprof.analyze.ranks.rank_times import rank_times
 from hvdprof.analyze.stats.uncertainty import autocorrelation_time

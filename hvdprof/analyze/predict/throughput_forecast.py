@@ -18,7 +18,7 @@ from hvdprof.analyze.predict.forecast_rows import drawn_limits
 from hvdprof.analyze.scaling.throughput_scaling import throughput_scaling
 from hvdprof.model.arrays import Float64s
 from hvdprof.model.file_page import FileVerdict
-from hvdprof.model.forecast import (
+from hvdprof.model.results.forecast import (
     DEFAULT_SEED,
     DEFAULT_TARGET,
     Limits,

@@ -8,7 +8,7 @@ from hvdprof.analyze.predict.horovod_loop import rounded_threshold
 from hvdprof.analyze.predict.job_inputs import JobInputs, Reduction
 from hvdprof.analyze.predict.predicted_step import Target
 from hvdprof.errors import UsageError
-from hvdprof.model.forecast import STRONG, WEAK, Question
+from hvdprof.model.results.forecast import STRONG, WEAK, Question
 
 FUSION, CYCLE = "HOROVOD_FUSION_THRESHOLD", "HOROVOD_CYCLE_TIME"
 COMPRESSION, PASSES, BATCH = "compression", "backward_passes_per_step", "batch"

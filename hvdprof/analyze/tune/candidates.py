@@ -14,7 +14,7 @@ from hvdprof.analyze.tune import placement_rules as placement
 from hvdprof.analyze.tune import script_rules as script
 from hvdprof.analyze.tune.proposal import Proposal, Untried
 from hvdprof.analyze.tune.tuned_job import TunedJob
-from hvdprof.model.tuning import Candidate
+from hvdprof.model.results.tuning import Candidate
 from hvdprof.rundir.launch_format import DDP_ARGUMENTS
 
 Rule = Callable[[TunedJob], Iterator[Proposal]]

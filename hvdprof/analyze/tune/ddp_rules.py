@@ -14,7 +14,7 @@ from hvdprof.analyze.communication.ddp_buckets import num_buckets
 from hvdprof.analyze.tune.proposal import Proposal, Untried
 from hvdprof.analyze.tune.script_rules import flag_of, value_of
 from hvdprof.analyze.tune.tuned_job import TunedJob
-from hvdprof.model.tuning import Candidate
+from hvdprof.model.results.tuning import Candidate
 from hvdprof.rundir.launch_format import (
     BUCKET_CAP,
     BUCKET_VIEW,

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from hvdprof.analyze.stats.distributions import student_quantile
 from hvdprof.analyze.stats.launch_spread import spread
 from hvdprof.analyze.tune.racing import PRESENT, Times, gain_of
-from hvdprof.model.tuning import Candidate, Estimate
+from hvdprof.model.results.tuning import Candidate, Estimate
 from hvdprof.rundir.stopping import comparison_looks
 
 CONFIDENCE = 0.95

@@ -11,7 +11,7 @@ from hvdprof import units
 from hvdprof.analyze.findings.horovod_cycle import CYCLE_TIME, DEFAULT_CYCLE_MS, longer_cycles
 from hvdprof.analyze.tune.proposal import Knob, Proposal, Untried, settings_of
 from hvdprof.analyze.tune.tuned_job import TunedJob
-from hvdprof.model.tuning import Candidate
+from hvdprof.model.results.tuning import Candidate
 
 CYCLE = Knob(CYCLE_TIME, "cycle_time_ms")
 FUSION = Knob("HOROVOD_FUSION_THRESHOLD", "fusion_threshold_mb", 2.0**20)

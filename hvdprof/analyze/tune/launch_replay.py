@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hvdprof.analyze.predict.ddp_buckets import bucket_limits, ddp_buckets, simulate_ddp
-from hvdprof.analyze.predict.gradient_trace import Gradients, GradientTrace
+from hvdprof.analyze.predict.costs.ddp_buckets import bucket_limits, ddp_buckets, simulate_ddp
+from hvdprof.analyze.predict.costs.gradient_trace import Gradients, GradientTrace
 from hvdprof.analyze.predict.horovod_loop import LoopSettings, random_phase, simulate_loop
 from hvdprof.analyze.tune.collective_draws import CollectiveDraws
 from hvdprof.model.arrays import Float64s, Int64s

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from hvdprof.analyze.tune.proposal import Knob, Proposal, Untried
 from hvdprof.analyze.tune.tuned_job import GLOO, MPI, TunedJob
-from hvdprof.model.tuning import Candidate
+from hvdprof.model.results.tuning import Candidate
 
 THREADS = Knob("OMP_NUM_THREADS", "num_threads")
 MKL_THREADS = "MKL_NUM_THREADS"

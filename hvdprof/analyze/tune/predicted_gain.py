@@ -17,7 +17,7 @@ import numpy as np
 
 from hvdprof import units
 from hvdprof.analyze.findings.horovod_cycle import DEFAULT_CYCLE_MS
-from hvdprof.analyze.predict.gradient_trace import (
+from hvdprof.analyze.predict.costs.gradient_trace import (
     GradientTrace,
     NoTrace,
     gradient_trace,
@@ -40,9 +40,9 @@ from hvdprof.analyze.tune.tuned_job import TunedJob
 from hvdprof.model.arrays import Float64s
 from hvdprof.model.causes import COMPUTE_INFLATION
 from hvdprof.model.launch_key import LaunchKey
+from hvdprof.model.results.tuning import Candidate, Estimate
 from hvdprof.model.tables.run_tables import GRADIENTS
 from hvdprof.model.tables.timeline_tables import TENSOR_USES
-from hvdprof.model.tuning import Candidate, Estimate
 from hvdprof.rundir.launch_format import BUCKET_CAP, DDP_ARGUMENTS, DEFAULT
 
 NUM_DRAWS = 200

@@ -8,7 +8,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hvdprof import units
-from hvdprof.model.tuning import Check, Estimate, PredictionScore, Trial
+from hvdprof.model.results.tuning import Check, Estimate, PredictionScore, Trial
 
 WIDEST = 1.0
 """A measured interval that is wider than the whole step time agrees with any prediction."""

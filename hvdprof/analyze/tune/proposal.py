@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from hvdprof.analyze.tune.tuned_job import TunedJob
-from hvdprof.model.tuning import Candidate
+from hvdprof.model.results.tuning import Candidate
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from hvdprof.analyze.steps.measured_launches import measured_launches
 from hvdprof.analyze.tune.finals import BEST, Finals
 from hvdprof.analyze.tune.racing import RaceStanding, Times
 from hvdprof.model.cell_key import CELL_KEY, TORCH_ENGINE
+from hvdprof.model.results.tuning import Candidate, Estimate, Trial, TrialOutcome
 from hvdprof.model.run import Run
-from hvdprof.model.tuning import Candidate, Estimate, Trial, TrialOutcome
 
 
 @dataclass(frozen=True, slots=True)

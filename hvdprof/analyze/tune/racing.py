@@ -16,7 +16,7 @@ import numpy as np
 
 from hvdprof.analyze.stats.distributions import student_quantile
 from hvdprof.analyze.stats.uncertainty import NAN
-from hvdprof.model.tuning import Candidate, Estimate, TrialOutcome
+from hvdprof.model.results.tuning import Candidate, Estimate, TrialOutcome
 
 PRESENT = "present"
 """The name of the present setting among those that race."""

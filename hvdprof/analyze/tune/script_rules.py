@@ -14,7 +14,7 @@ from hvdprof import units
 from hvdprof.analyze.findings.cell_finding import has_data_phase
 from hvdprof.analyze.tune.proposal import Proposal, Untried
 from hvdprof.analyze.tune.tuned_job import TunedJob
-from hvdprof.model.tuning import Candidate
+from hvdprof.model.results.tuning import Candidate
 from hvdprof.rundir.plan import DDP_ENGINE, HOROVOD_ENGINE
 
 FP16_FLAGS = ("--fp16-allreduce", "--fp16_allreduce")

@@ -11,7 +11,7 @@ from hvdprof import units
 from hvdprof.analyze.tune.finals import BEST, TOGETHER, Finals
 from hvdprof.analyze.tune.raced import LaunchCount, Raced
 from hvdprof.analyze.tune.racing import RaceStanding
-from hvdprof.model.tuning import Candidate, Check, Estimate, Trial, TrialOutcome
+from hvdprof.model.results.tuning import Candidate, Check, Estimate, Trial, TrialOutcome
 
 WIDEST_LIMIT = 0.1
 """Without a bound below this share of the step time, the verdict is undecided."""

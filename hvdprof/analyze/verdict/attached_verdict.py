@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from hvdprof.analyze.files.next_recording import scaling_advice
-from hvdprof.analyze.files.timeline_verdict import timeline_verdict
+from hvdprof.analyze.files.timelines.timeline_verdict import timeline_verdict
 from hvdprof.model.file_page import FilePage, FileVerdict, Gravity
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.run import Run, Verdict, VerdictParts

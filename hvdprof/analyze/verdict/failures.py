@@ -4,7 +4,7 @@ Tested in ``tests/analyze/verdict/test_data_quality.py``.
 """
 
 from hvdprof.model.run import FailedSegment
-from hvdprof.rundir.failure import Failure
+from hvdprof.rundir.failures.failure import Failure
 from hvdprof.rundir.manifest import Manifest, PassRecord, SegmentRecord, Status
 
 

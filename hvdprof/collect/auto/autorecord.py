@@ -41,7 +41,7 @@ from hvdprof.collect.session_factory import RECORDER_DIR
 from hvdprof.collect.standing import LoopStanding
 from hvdprof.collect.steps.step_marks import BACKWARD_PHASE, OPTIMIZER_PHASE
 from hvdprof.rundir.layout import PassPaths
-from hvdprof.rundir.recorder_format import GRAD_REDUCE, LOST_PEER, RAISED, USER
+from hvdprof.rundir.recording.recorder_format import GRAD_REDUCE, LOST_PEER, RAISED, USER
 
 P = ParamSpec("P")
 R = TypeVar("R")

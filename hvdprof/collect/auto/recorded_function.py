@@ -23,7 +23,7 @@ from hvdprof.collect.identity import loaded_horovod
 from hvdprof.collect.session_factory import own_identity
 from hvdprof.collect.watchdog import STALL_WARN
 from hvdprof.rundir.layout import PassPaths
-from hvdprof.rundir.recorder_codec import to_bytes
+from hvdprof.rundir.recording.recorder_codec import to_bytes
 
 MAX_CARRIED_BYTES = 128 * 2**20
 

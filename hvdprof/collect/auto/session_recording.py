@@ -20,7 +20,7 @@ from hvdprof.collect.clock.clock_exchange import RankGroup
 from hvdprof.collect.clock.horovod_group import rank_group
 from hvdprof.collect.diagnostics import print_problem
 from hvdprof.collect.session_factory import own_identity
-from hvdprof.rundir.recorder_format import (
+from hvdprof.rundir.recording.recorder_format import (
     FINISHED,
     HOSTS_UPDATED,
     LOST_PEER,

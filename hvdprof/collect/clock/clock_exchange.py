@@ -17,7 +17,7 @@ from typing import Any, Protocol, TypeVar
 
 from hvdprof.collect.clock.clock_ping import Clock, Offer, PingServer, ping
 from hvdprof.collect.host_facts import boot_id
-from hvdprof.rundir.recorder_format import SAME_CLOCK, TCP
+from hvdprof.rundir.recording.recorder_format import SAME_CLOCK, TCP
 
 T = TypeVar("T")
 

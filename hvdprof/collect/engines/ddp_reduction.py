@@ -21,7 +21,7 @@ from hvdprof.collect.steps.step_marks import (
     harmless,
 )
 from hvdprof.collect.steps.time_source import Mark
-from hvdprof.rundir.recorder_format import GRAD_REDUCE
+from hvdprof.rundir.recording.recorder_format import GRAD_REDUCE
 
 Queue = Callable[[Callable[[], None]], None]
 

@@ -15,7 +15,7 @@ from hvdprof.collect.engines.horovod_reduction import HorovodReduction, is_horov
 from hvdprof.collect.engines.torch_types import Model, Optimizer, Parameter
 from hvdprof.collect.steps.step_marks import OPTIMIZER_PHASE, BucketMarks, StepMarks, harmless
 from hvdprof.collect.steps.time_source import Mark, TimeSource
-from hvdprof.rundir.recorder_format import Tensor
+from hvdprof.rundir.recording.recorder_format import Tensor
 
 
 class ReductionBackend(Protocol):

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from hvdprof.collect.steps.step_marks import WaitMarks
-from hvdprof.rundir.recorder_format import USER
+from hvdprof.rundir.recording.recorder_format import USER
 
 _OF_FSDP = ("torch.distributed.fsdp.", "torch.distributed._composable.fsdp.")
 

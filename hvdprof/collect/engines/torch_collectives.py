@@ -23,7 +23,7 @@ from hvdprof.collect.steps.step_marks import (
     harmless,
 )
 from hvdprof.collect.steps.time_source import HostClock, Mark, TimeSource
-from hvdprof.rundir.recorder_format import (
+from hvdprof.rundir.recording.recorder_format import (
     REDUCE_SCATTER,
     UNSHARD_BACKWARD,
     UNSHARD_FORWARD,

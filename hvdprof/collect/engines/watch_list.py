@@ -10,7 +10,7 @@ from hvdprof.collect.engines.torch_types import Model, Optimizer
 from hvdprof.collect.steps.step_marks import BucketMarks, StepMarks
 from hvdprof.collect.steps.step_writer import MarkedBucket
 from hvdprof.collect.steps.time_source import Mark, TimeSource
-from hvdprof.rundir.recorder_format import Tensor
+from hvdprof.rundir.recording.recorder_format import Tensor
 
 
 class WatchList:

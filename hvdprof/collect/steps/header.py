@@ -10,7 +10,7 @@ from collections.abc import Callable
 from hvdprof.collect.host_facts import given_cores, host_facts
 from hvdprof.collect.identity import Identity, loaded_horovod, loaded_torch_distributed
 from hvdprof.rundir.plan import DDP_ENGINE
-from hvdprof.rundir.recorder_format import RECORDER_SCHEMA_VERSION, HeaderLine, Versions
+from hvdprof.rundir.recording.recorder_format import RECORDER_SCHEMA_VERSION, HeaderLine, Versions
 
 
 def header_line(

@@ -4,8 +4,8 @@ import os
 import threading
 from pathlib import Path
 
-from hvdprof.rundir.recorder_codec import to_bytes
-from hvdprof.rundir.recorder_format import RecorderLine
+from hvdprof.rundir.recording.recorder_codec import to_bytes
+from hvdprof.rundir.recording.recorder_format import RecorderLine
 from hvdprof.rundir.written_file import make_run_folders, open_descriptor
 
 MAX_BYTES = 2**29

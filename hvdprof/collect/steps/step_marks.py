@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ParamSpec, Protocol, TypeVar
 
 from hvdprof.collect.steps.time_source import Mark, TimeSource
-from hvdprof.rundir.recorder_format import GRAD_REDUCE
+from hvdprof.rundir.recording.recorder_format import GRAD_REDUCE
 
 P = ParamSpec("P")
 R = TypeVar("R")

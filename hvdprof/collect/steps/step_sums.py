@@ -7,7 +7,7 @@ blocked time in them. Tested by tests/collect/steps/test_step_sums.py.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hvdprof.rundir.recorder_format import GRAD_REDUCE, Interval, Phase, StepLine
+from hvdprof.rundir.recording.recorder_format import GRAD_REDUCE, Interval, Phase, StepLine
 
 PHASE_PARTS = ("data", "forward", "backward", "before_update", "optimizer")
 BLOCKED = "blocked"

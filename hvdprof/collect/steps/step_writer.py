@@ -13,7 +13,7 @@ from typing import Protocol
 
 from hvdprof.collect.steps.step_marks import EVALUATION_PHASE, Number, WaitMarks
 from hvdprof.collect.steps.time_source import Mark, TimeSource
-from hvdprof.rundir.recorder_format import (
+from hvdprof.rundir.recording.recorder_format import (
     GRAD_REDUCE,
     NOT_READY,
     NOT_SUBMITTED,

@@ -19,8 +19,8 @@ from hvdprof.collect.steps.window_length import (
     power_of_two_below,
     target_ns,
 )
-from hvdprof.rundir.recorder_format import StepLine
-from hvdprof.rundir.window_line import LongestStep, Spread, WindowLine
+from hvdprof.rundir.recording.recorder_format import StepLine
+from hvdprof.rundir.recording.window_line import LongestStep, Spread, WindowLine
 
 MOST_VALUES = 512
 """Values of a part from which every second one is dropped: quantiles of a window need no more."""

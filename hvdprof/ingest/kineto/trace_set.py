@@ -24,7 +24,7 @@ from hvdprof.model.arrays import Int64s
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.rundir.file_names import shown_name
 from hvdprof.rundir.plan import COLLECTIVES_ENGINE, DDP_ENGINE, FSDP_ENGINE, TORCH_ENGINE
-from hvdprof.rundir.recorder_format import SAME_CLOCK
+from hvdprof.rundir.recording.recorder_format import SAME_CLOCK
 
 BY_COLLECTIVES = "collectives"
 """How clocks are related that nothing but the ends of collectives relates."""

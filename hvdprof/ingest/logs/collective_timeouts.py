@@ -17,7 +17,7 @@ from hvdprof.ingest.logs.part_reader import PartReader
 from hvdprof.ingest.text.line_filter import EVERY_LINE, anywhere
 from hvdprof.ingest.text.log_lines import PrintedLine
 from hvdprof.model.tables.rank_collective_tables import COLLECTIVE_TIMEOUTS
-from hvdprof.rundir.log_prefixes import TORCH_TAG
+from hvdprof.rundir.failures.log_prefixes import TORCH_TAG
 
 _LONGEST_MESSAGE = 500
 _MOST_ROWS = 20_000

@@ -12,7 +12,12 @@ from hvdprof.ingest.logs.stall_warnings import OPENING
 from hvdprof.ingest.text.line_filter import EVERY_LINE, anywhere, matching_texts
 from hvdprof.ingest.text.log_lines import PrintedLine
 from hvdprof.model.tables.log_tables import INCIDENTS
-from hvdprof.rundir.known_failures import OUT_OF_MEMORY, UNREACHABLE, USAGE_ERROR, process_exits
+from hvdprof.rundir.failures.known_failures import (
+    OUT_OF_MEMORY,
+    UNREACHABLE,
+    USAGE_ERROR,
+    process_exits,
+)
 
 _KINDS = (
     ("stall", re.escape(OPENING)),

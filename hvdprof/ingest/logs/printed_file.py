@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pandas as pd
 
-from hvdprof.ingest.logs.allreduce_bench_output import AllreduceBench
 from hvdprof.ingest.logs.autotune_log import Autotune
 from hvdprof.ingest.logs.collective_timeouts import CollectiveTimeouts
 from hvdprof.ingest.logs.deepspeed_comms import DeepSpeedComms
@@ -16,7 +15,8 @@ from hvdprof.ingest.logs.horovod_log import HorovodLog
 from hvdprof.ingest.logs.incidents import Incidents
 from hvdprof.ingest.logs.megatron_log import MegatronLog
 from hvdprof.ingest.logs.nccl_inspector import NcclInspector
-from hvdprof.ingest.logs.nccl_tests_output import NcclTests
+from hvdprof.ingest.logs.nccl_tests.allreduce_bench_output import AllreduceBench
+from hvdprof.ingest.logs.nccl_tests.nccl_tests_output import NcclTests
 from hvdprof.ingest.logs.nemo_log import NemoLog
 from hvdprof.ingest.logs.part_reader import PartReader
 from hvdprof.ingest.logs.printed_rates import PrintedRates

@@ -22,9 +22,7 @@ from hvdprof.ingest.text.log_lines import PrintedLine
 from hvdprof.ingest.text.small_json import mapping_of, read_small
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.tables.printed_tables import RANK_STACKS
-from hvdprof.rundir.file_names import shown_name
-from hvdprof.rundir.json_codec import parse_json
-from hvdprof.rundir.stack_text import (
+from hvdprof.rundir.failures.stack_text import (
     PY_SPY,
     StackReader,
     ThreadStack,
@@ -32,7 +30,9 @@ from hvdprof.rundir.stack_text import (
     own_frame,
     wait_of,
 )
-from hvdprof.rundir.stall_format import frame_parts
+from hvdprof.rundir.file_names import shown_name
+from hvdprof.rundir.json_codec import parse_json
+from hvdprof.rundir.recording.stall_format import frame_parts
 from hvdprof.units import counted
 
 SERVER, NO_STACK, COUNTERS = "torch.distributed.debug", "no stack", "wait counters"

@@ -6,7 +6,7 @@ Tested in ``tests/ingest/nccl/test_corpus.py``.
 import re
 from dataclasses import dataclass
 
-from hvdprof.rundir.log_prefixes import tagged_rank
+from hvdprof.rundir.failures.log_prefixes import tagged_rank
 
 LEVELS = "INFO|WARN|TRACE|VERSION|CALL|ABORT|ERROR"
 

@@ -11,7 +11,7 @@ from hvdprof.ingest.nccl.subjects import understand
 from hvdprof.ingest.nccl.trouble_lines import read_foreign
 from hvdprof.ingest.text.line_filter import EVERY_LINE
 from hvdprof.ingest.text.log_lines import PrintedLine
-from hvdprof.rundir.log_prefixes import TAG_AND_BLANK
+from hvdprof.rundir.failures.log_prefixes import TAG_AND_BLANK
 
 _MOST_HEADS = 8192
 _TORCH = re.compile(r"(?:\[rank\d{1,7}\]:)?\[[EWI][^\]]{0,60}ProcessGroupNCCL\.cpp:\d+\]")

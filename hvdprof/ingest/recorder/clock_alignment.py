@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hvdprof.ingest.recorder.recorder_file import Exchange, RecorderFile
-from hvdprof.rundir.recorder_format import SAME_CLOCK
+from hvdprof.rundir.recording.recorder_format import SAME_CLOCK
 
 UNKNOWN_ERROR_NS = 1_000_000_000
 """Stands for an unknown error of an alignment: large enough that no wait is attributed by it."""

@@ -15,7 +15,7 @@ from hvdprof.ingest.recorder.recorded_windows import RecordedWindows
 from hvdprof.ingest.recorder.step_phases import NUM_STEP_PARTS, UNSEEN, summed_lengths
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.step_parts import RECORDED_PARTS
-from hvdprof.rundir.recorder_format import SessionEndLine, SessionLine
+from hvdprof.rundir.recording.recorder_format import SessionEndLine, SessionLine
 
 _FIRST_PART = 5
 _STEP_COLUMNS = _FIRST_PART + NUM_STEP_PARTS

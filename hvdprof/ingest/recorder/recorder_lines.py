@@ -29,8 +29,8 @@ from hvdprof.ingest.recorder.step_phases import (
 from hvdprof.ingest.text.whole_number import whole
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.rundir.json_codec import JsonObject, whole_lines
-from hvdprof.rundir.recorder_codec import from_bytes
-from hvdprof.rundir.recorder_format import (
+from hvdprof.rundir.recording.recorder_codec import from_bytes
+from hvdprof.rundir.recording.recorder_format import (
     INJECTED,
     RECORDER_SCHEMA_VERSION,
     Bucket,
@@ -47,8 +47,8 @@ from hvdprof.rundir.recorder_format import (
     StepLine,
     TimelineLine,
 )
+from hvdprof.rundir.recording.window_line import WindowLine
 from hvdprof.rundir.regular_file import open_regular
-from hvdprof.rundir.window_line import WindowLine
 
 _LARGEST = 2**62
 _OF_CLOCK = re.compile(rb'\{"kind": ?"(?:header|clock)"')

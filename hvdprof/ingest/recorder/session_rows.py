@@ -11,7 +11,7 @@ from hvdprof.ingest.recorder.recorder_file import RecorderFile
 from hvdprof.model.tables.session_tables import SESSION_RANKS
 from hvdprof.rundir.layout import session_id
 from hvdprof.rundir.manifest import PassRecord
-from hvdprof.rundir.recorder_format import SessionLine
+from hvdprof.rundir.recording.recorder_format import SessionLine
 
 
 def session_ranks(record: PassRecord, files: Mapping[int, RecorderFile]) -> pd.DataFrame:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from hvdprof.ingest.text.whole_number import whole
 from hvdprof.model.step_parts import RECORDED_PARTS
-from hvdprof.rundir.recorder_format import NOT_SUBMITTED, Interval, StepLine
+from hvdprof.rundir.recording.recorder_format import NOT_SUBMITTED, Interval, StepLine
 
 NUM_STEP_PARTS = len(RECORDED_PARTS)
 EVALUATION = "evaluation"

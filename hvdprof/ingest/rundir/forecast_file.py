@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from hvdprof.model.forecast import Forecast, Limits, Missing, Question, StoredForecast
 from hvdprof.model.notes import Note, NoteCode
+from hvdprof.model.results.forecast import Forecast, Limits, Missing, Question, StoredForecast
 from hvdprof.model.run import Run
 from hvdprof.model.schema import Table
 from hvdprof.model.tables.forecast_tables import (

@@ -12,7 +12,7 @@ from hvdprof.ingest.recorder.recorder_file import RecorderFile, SegmentRecording
 from hvdprof.model.launch_key import LAUNCH
 from hvdprof.model.run import Run
 from hvdprof.model.tables.run_tables import SEGMENTS
-from hvdprof.rundir.failure import WAS_INTERRUPTED, Failure, FailureKind
+from hvdprof.rundir.failures.failure import WAS_INTERRUPTED, Failure, FailureKind
 from hvdprof.rundir.manifest import NOT_ENDED, Manifest, PassRecord, SegmentRecord, Status
 from hvdprof.rundir.plan import LEAST_STEPS_OF_RESULT
 

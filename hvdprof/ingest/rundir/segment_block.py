@@ -12,7 +12,7 @@ from hvdprof.ingest.storage.blocks import Block
 from hvdprof.rundir.gpu_crowd import GpuCrowd
 from hvdprof.rundir.manifest import PassRecord, SegmentRecord
 from hvdprof.rundir.plan import COLLECTIVES_ENGINE, DDP_ENGINE, FSDP_ENGINE
-from hvdprof.rundir.recorder_format import GRAD_REDUCE, UNSHARD_BACKWARD, UNSHARD_FORWARD
+from hvdprof.rundir.recording.recorder_format import GRAD_REDUCE, UNSHARD_BACKWARD, UNSHARD_FORWARD
 
 
 def _recorded_batch_size(recordings: Sequence[SegmentRecording]) -> int:

@@ -13,9 +13,9 @@ from hvdprof.ingest.text.whole_number import bounded, whole
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.tables.log_tables import INCIDENTS, STALLS
 from hvdprof.rank_names import ranks_named
-from hvdprof.rundir.failure import UNEQUAL
+from hvdprof.rundir.failures.failure import UNEQUAL
 from hvdprof.rundir.json_codec import DAMAGE, JsonObject, damaged, read_lines
-from hvdprof.rundir.stall_format import (
+from hvdprof.rundir.recording.stall_format import (
     MISMATCH,
     UNTIL_END,
     StallCause,

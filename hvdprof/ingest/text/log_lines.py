@@ -10,8 +10,8 @@ from hvdprof.ingest.text.file_forms import FileForm, file_form
 from hvdprof.ingest.text.hydra_prefixes import HydraPieces
 from hvdprof.ingest.text.prefix_forms import LINES
 from hvdprof.ingest.text.text_lines import LONGEST
+from hvdprof.rundir.failures.log_prefixes import TAG, without_colours
 from hvdprof.rundir.json_codec import parse_json
-from hvdprof.rundir.log_prefixes import TAG, without_colours
 
 _RFC3339 = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?(?:Z|([+-])(\d\d):?(\d\d))$"

@@ -8,7 +8,7 @@ Tested in ``tests/ingest/text/test_log_lines.py``.
 
 from dataclasses import dataclass
 
-from hvdprof.rundir.log_prefixes import DATE_TAG, SRUN_TAG, TAG_AND_BLANK, TORCH_TAG
+from hvdprof.rundir.failures.log_prefixes import DATE_TAG, SRUN_TAG, TAG_AND_BLANK, TORCH_TAG
 
 _STAMP = r"(?P<stamp>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d))"
 _MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"

@@ -17,7 +17,7 @@ from hvdprof.ingest.text.log_lines import LogLines, PrintedLine
 from hvdprof.ingest.text.text_chunks import Progress
 from hvdprof.ingest.text.text_lines import LONGEST, TextBlock, text_blocks
 from hvdprof.model.notes import Note, NoteCode
-from hvdprof.rundir.log_prefixes import has_escape, without_colours
+from hvdprof.rundir.failures.log_prefixes import has_escape, without_colours
 
 Wanted = Callable[[], str]
 """Gives the pattern of the lines that are wanted next; empty for every line."""

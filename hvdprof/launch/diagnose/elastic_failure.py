@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from hvdprof.launch.diagnose.failure_evidence import signal_number
 from hvdprof.launch.diagnose.printed_errors import PrintedErrors
-from hvdprof.rundir.failure import Failure
-from hvdprof.rundir.known_failures import HOROVODRUN_EXIT, with_known_cause
+from hvdprof.rundir.failures.failure import Failure
+from hvdprof.rundir.failures.known_failures import HOROVODRUN_EXIT, with_known_cause
 from hvdprof.rundir.manifest import WorkerEnd
 
 # What the launcher or Horovod itself does to ranks that are left over.

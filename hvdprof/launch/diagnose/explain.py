@@ -19,9 +19,9 @@ from hvdprof.launch.diagnose.rank_positions import first_stack, positions, rank_
 from hvdprof.launch.diagnose.rank_progress import PassProgress
 from hvdprof.launch.processes.launch_process import LaunchOutcome
 from hvdprof.rank_names import ranks_named
-from hvdprof.rundir.failure import NO_PROGRESS, UNEQUAL, Failure, FailureKind
-from hvdprof.rundir.known_failures import ProcessExit, process_exits, with_known_cause
-from hvdprof.rundir.stall_format import UNEQUAL_FIX
+from hvdprof.rundir.failures.failure import NO_PROGRESS, UNEQUAL, Failure, FailureKind
+from hvdprof.rundir.failures.known_failures import ProcessExit, process_exits, with_known_cause
+from hvdprof.rundir.recording.stall_format import UNEQUAL_FIX
 
 LEAST_STOPPED_S = 10.0
 """A rank that a signal stopped for less is no reason for its peers to fail: Gloo waits 30 s."""

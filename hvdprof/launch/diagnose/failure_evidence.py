@@ -12,8 +12,8 @@ from hvdprof.launch.diagnose.rank_progress import PassProgress
 from hvdprof.launch.diagnose.stall import Stall, StalledRank
 from hvdprof.launch.diagnose.unequal_batches import UnequalBatches
 from hvdprof.launch.processes.launch_process import LaunchOutcome
-from hvdprof.rundir.known_failures import ProcessExit
-from hvdprof.rundir.launcher_failures import KnownLauncherFailure, launcher_failure
+from hvdprof.rundir.failures.known_failures import ProcessExit
+from hvdprof.rundir.failures.launcher_failures import KnownLauncherFailure, launcher_failure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

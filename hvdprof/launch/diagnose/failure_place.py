@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from hvdprof.launch.diagnose.rank_progress import PassProgress
 from hvdprof.machine.out_of_memory import oom_kills
-from hvdprof.rundir.failure import Failure
+from hvdprof.rundir.failures.failure import Failure
 
 
 class MemoryWatch:

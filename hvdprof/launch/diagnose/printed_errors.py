@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hvdprof.rundir.log_prefixes import split_rank
+from hvdprof.rundir.failures.log_prefixes import split_rank
 
 MAX_LINES = 12
 MAX_CHARACTERS = 2_000

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 
 from hvdprof.launch.diagnose.rank_progress import RankState
 from hvdprof.launch.processes.process_state import is_stopped, state_letter
-from hvdprof.rundir.recorder_format import HeaderLine
+from hvdprof.rundir.recording.recorder_format import HeaderLine
 
 EXITED_GRACE_S = 10.0
 """A launcher has that long to notice that all its ranks have exited."""

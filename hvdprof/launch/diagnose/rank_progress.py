@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hvdprof.collect.auto.startup.hvdprof_import_hook import NOTICE
+from hvdprof.rundir.failures.log_prefixes import split_rank, without_colours
 from hvdprof.rundir.layout import PassPaths
-from hvdprof.rundir.log_prefixes import split_rank, without_colours
-from hvdprof.rundir.recorder_codec import from_bytes, is_step
-from hvdprof.rundir.recorder_format import HeaderLine
+from hvdprof.rundir.recording.recorder_codec import from_bytes, is_step
+from hvdprof.rundir.recording.recorder_format import HeaderLine
 
 _MOST_PRINTED = 262_144
 """Bytes of a file that are shown at once; the rest follows with the next look."""

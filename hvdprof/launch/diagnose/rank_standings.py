@@ -13,8 +13,8 @@ from hvdprof.launch.diagnose.rank_wait import RankWait, different_waits, script_
 from hvdprof.launch.diagnose.stall import Stall, StalledRank
 from hvdprof.launch.diagnose.unequal_batches import unequal_batches
 from hvdprof.launch.diagnose.watch_state import ABSENT, ENDED, LEFT, RUNS, WatchState
+from hvdprof.rundir.failures.stack_text import StackReader
 from hvdprof.rundir.layout import PassPaths
-from hvdprof.rundir.stack_text import StackReader
 
 States = Mapping[int, WatchState]
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hvdprof.rank_names import ranks_named
-from hvdprof.rundir.stall_format import frame_parts, script_frame
+from hvdprof.rundir.recording.stall_format import frame_parts, script_frame
 
 MAX_NAMED_TENSORS = 5
 MAX_NAMED_RANKS = 8

@@ -25,8 +25,8 @@ from hvdprof.launch.diagnose.watch_state import (
     STOPPED,
 )
 from hvdprof.rank_names import ranks_named
-from hvdprof.rundir.failure import UNEQUAL
-from hvdprof.rundir.stall_format import (
+from hvdprof.rundir.failures.failure import UNEQUAL
+from hvdprof.rundir.recording.stall_format import (
     CHECKPOINT_FIX,
     MISMATCH,
     UNEQUAL_FIX,

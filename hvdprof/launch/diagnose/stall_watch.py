@@ -17,9 +17,9 @@ from hvdprof.launch.diagnose.rank_standings import RankStandings, States, local_
 from hvdprof.launch.diagnose.stall import Stall, StalledRank
 from hvdprof.launch.diagnose.unequal_batches import UnequalBatches, unequal_batches
 from hvdprof.launch.diagnose.watch_state import SILENT, WatchState
-from hvdprof.rundir.failure import STALL_KILL, Failure, FailureKind
+from hvdprof.rundir.failures.failure import STALL_KILL, Failure, FailureKind
 from hvdprof.rundir.layout import PassPaths
-from hvdprof.rundir.stall_format import StallLine, StallOverLine
+from hvdprof.rundir.recording.stall_format import StallLine, StallOverLine
 from hvdprof.rundir.written_file import open_run_file
 
 GRACE_S = 3.0

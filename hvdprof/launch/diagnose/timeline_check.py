@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from hvdprof.launch.diagnose.failure_place import with_place
 from hvdprof.launch.diagnose.rank_progress import PassProgress, RankState
-from hvdprof.rundir.failure import Failure
+from hvdprof.rundir.failures.failure import Failure
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import PassRecord, Status
 

@@ -24,7 +24,7 @@ from hvdprof.launch.plan.environment import PASS_MARK
 from hvdprof.launch.processes.launch_process import Launch, LaunchOutcome
 from hvdprof.launch.processes.marked_processes import end_marked
 from hvdprof.launch.processes.orphan_guard import OrphanGuard
-from hvdprof.rundir.log_prefixes import TAG
+from hvdprof.rundir.failures.log_prefixes import TAG
 from hvdprof.rundir.written_file import open_run_file
 
 _GROUP = "horovod.spark.run.{number}"

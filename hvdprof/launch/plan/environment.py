@@ -16,7 +16,7 @@ from hvdprof.rundir.launch_format import BUCKET_CAP, DDP_ARGUMENTS, ddp_argument
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import Mode, PassRecord
 from hvdprof.rundir.plan import TORCH_DISTRIBUTED_ENGINES
-from hvdprof.rundir.window_line import LIGHT
+from hvdprof.rundir.recording.window_line import LIGHT
 
 PASS_MARK = "HVDPROF_PASS_MARK"
 RECORDER_DIR = "HVDPROF_RECORDER_DIR"

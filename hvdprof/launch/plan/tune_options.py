@@ -24,7 +24,7 @@ from hvdprof.launch.plan.options import (
     record_of,
 )
 from hvdprof.launch.plan.run_options import MOST_REPEATS, RunOptions, ScriptOptions
-from hvdprof.model.tuning import Candidate
+from hvdprof.model.results.tuning import Candidate
 from hvdprof.rundir.json_codec import decode
 
 MOST_ROUNDS = 6

@@ -18,7 +18,7 @@ from hvdprof.launch.plan.tune_options import (
     with_changes,
 )
 from hvdprof.launch.plan.workload import thread_variables
-from hvdprof.model.tuning import Candidate
+from hvdprof.model.results.tuning import Candidate
 from hvdprof.rundir.launch_format import BUCKET_CAP, DDP_ARGUMENTS
 from hvdprof.rundir.masking import mask_command, mask_value
 

@@ -21,7 +21,7 @@ from hvdprof.launch.processes.orphan_guard import OrphanGuard
 from hvdprof.launch.processes.own_folders import OwnFolders
 from hvdprof.launch.processes.process_state import process_name
 from hvdprof.launch.processes.process_tree import with_descendants
-from hvdprof.rundir.failure import Failure
+from hvdprof.rundir.failures.failure import Failure
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.written_file import append_run_bytes
 

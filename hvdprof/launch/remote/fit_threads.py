@@ -17,8 +17,8 @@ from hvdprof.launch.plan.hosts import (
 from hvdprof.launch.plan.options import SRUN
 from hvdprof.launch.plan.settings import Settings
 from hvdprof.launch.remote.remote_shell import hosts_with_ranks
-from hvdprof.rundir.host_format import HostFacts
 from hvdprof.rundir.manifest import Manifest, PassRecord, Status
+from hvdprof.rundir.recording.host_format import HostFacts
 
 
 def capacity_of(settings: Settings, facts: Mapping[str, HostFacts]) -> Capacity:

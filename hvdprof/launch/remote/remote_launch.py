@@ -22,7 +22,7 @@ from hvdprof.launch.remote.remote_shell import HostShell, host_shell, hosts_with
 from hvdprof.launch.run.placement_check import refine_from_ranks
 from hvdprof.launch.run.sweep import Sweep
 from hvdprof.rank_names import ranks_named
-from hvdprof.rundir.failure import Failure
+from hvdprof.rundir.failures.failure import Failure
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import Manifest, PassRecord, Status
 

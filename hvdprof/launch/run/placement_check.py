@@ -7,7 +7,7 @@ from hvdprof.launch.plan.settings import Settings
 from hvdprof.rundir.gpu_crowd import gpu_crowd, of_header
 from hvdprof.rundir.manifest import Manifest, PassRecord, Status
 from hvdprof.rundir.plan import COLLECTIVES_ENGINE, TORCH_DISTRIBUTED_ENGINES
-from hvdprof.rundir.recorder_format import HeaderLine
+from hvdprof.rundir.recording.recorder_format import HeaderLine
 
 
 def refine_from_ranks(

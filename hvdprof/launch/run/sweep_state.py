@@ -20,7 +20,7 @@ from hvdprof.launch.processes.launch_process import Launch, LaunchOutcome, run_l
 from hvdprof.launch.run.attempts import GivenUp
 from hvdprof.launch.run.sweep_progress import SweepProgress
 from hvdprof.machine.mpi import Mpi
-from hvdprof.rundir.known_failures import USE_TORCHRUN, known_cause
+from hvdprof.rundir.failures.known_failures import USE_TORCHRUN, known_cause
 from hvdprof.rundir.layout import PassPaths, RunPaths
 from hvdprof.rundir.manifest import Manifest, Mode, PassRecord, Status
 from hvdprof.rundir.masking import mask_command

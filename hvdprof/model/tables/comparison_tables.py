@@ -31,7 +31,7 @@ COMPARED_CELLS = Table(
     "One metric of one cell in both runs, with its outcome.",
     (
         *CELL_COLUMNS,
-        Column("metric", "str", "", "One of `hvdprof.model.comparison.METRICS`."),
+        Column("metric", "str", "", "One of `hvdprof.model.results.comparison.METRICS`."),
         Column("unit", "str", "", "Unit of `first` and `second`."),
         Column("first", "float64", "", "Value in the first run."),
         Column("second", "float64", "", "Value in the second run."),
@@ -60,7 +60,7 @@ COMPARED_POOLED = Table(
     "compared_pooled",
     "The mean change of one metric over all comparable cells, each with the same weight.",
     (
-        Column("metric", "str", "", "One of `hvdprof.model.comparison.METRICS`."),
+        Column("metric", "str", "", "One of `hvdprof.model.results.comparison.METRICS`."),
         Column("num_cells", "int64", "", "Cells in the mean."),
         *_CHANGE_COLUMNS,
     ),

@@ -137,7 +137,7 @@ FORECAST_WIDTHS = Table(
     (
         *CELL_COLUMNS,
         _SCENARIO,
-        Column("input", "str", "", "One of `hvdprof.model.forecast.INPUTS`."),
+        Column("input", "str", "", "One of `hvdprof.model.results.forecast.INPUTS`."),
         Column(
             "first_order",
             "float64",
@@ -166,7 +166,7 @@ FORECAST_MEASURE = Table(
             "measurement",
             "str",
             "",
-            "One of `hvdprof.model.forecast.MEASUREMENTS`: repeats, steps, ranks or network.",
+            "What to measure next: repeats, steps, ranks or network.",
         ),
         Column("measure_np", "int64", "", "Ranks of the measurement."),
         Column("measure_hosts", "int64", "", "Hosts of the measurement."),

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from typing import IO
 
 from hvdprof.model.cell_key import cell_label
-from hvdprof.model.comparison import (
+from hvdprof.model.frame_row import FrameRow
+from hvdprof.model.results.comparison import (
     METRICS,
     Comparison,
     ComparisonOutcome,
@@ -16,7 +17,6 @@ from hvdprof.model.comparison import (
     change_text,
     size_text,
 )
-from hvdprof.model.frame_row import FrameRow
 from hvdprof.report.ci.github import Annotation, AnnotationKind, write_github
 from hvdprof.report.ci.junit import CaseOutcome, JunitCase, write_junit
 from hvdprof.report.comparison.comparison_markdown import render_comparison_markdown

@@ -9,8 +9,8 @@ import re
 from typing import IO
 
 from hvdprof.model.cell_key import CELL_KEY, NO_ADASUM, NO_COMPRESSION
-from hvdprof.model.comparison import Comparison
 from hvdprof.model.frame_row import FrameRow
+from hvdprof.model.results.comparison import Comparison
 
 _OFF = (*NO_COMPRESSION, *NO_ADASUM)
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9]+")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import IO
 
-from hvdprof.model.comparison import Comparison
+from hvdprof.model.results.comparison import Comparison
 from hvdprof.report.comparison.comparison_ci import (
     render_comparison_github,
     render_comparison_junit,

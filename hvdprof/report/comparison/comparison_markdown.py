@@ -6,7 +6,7 @@ Tested in ``tests/report/comparison/test_comparison_formats.py``.
 from collections.abc import Iterator, Sequence
 from typing import IO
 
-from hvdprof.model.comparison import Comparison
+from hvdprof.model.results.comparison import Comparison
 from hvdprof.report.comparison.comparison_texts import (
     CellCauses,
     CellLines,

@@ -8,7 +8,7 @@ from typing import IO
 from rich.console import Console
 from rich.text import Text
 
-from hvdprof.model.comparison import Comparison, ComparisonOutcome
+from hvdprof.model.results.comparison import Comparison, ComparisonOutcome
 from hvdprof.report.comparison.comparison_texts import (
     CellCauses,
     CellLines,

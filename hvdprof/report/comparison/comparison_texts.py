@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from hvdprof import units
 from hvdprof.model.cause_names import cause_name
 from hvdprof.model.cell_key import cell_label
-from hvdprof.model.comparison import (
+from hvdprof.model.frame_row import FrameRow, is_missing
+from hvdprof.model.results.comparison import (
     FINAL_LOSS,
     METRICS,
     THROUGHPUT,
@@ -18,7 +19,6 @@ from hvdprof.model.comparison import (
     GateResult,
     change_text,
 )
-from hvdprof.model.frame_row import FrameRow, is_missing
 
 _METRIC_OF = {metric.name: metric for metric in METRICS}
 _CHANGED = (ComparisonOutcome.REGRESSED, ComparisonOutcome.IMPROVED)

@@ -13,8 +13,8 @@ from rich.text import Text
 
 from hvdprof import units
 from hvdprof.model.cell_key import cell_label
-from hvdprof.model.comparison import History, size_text
 from hvdprof.model.frame_row import FrameRow
+from hvdprof.model.results.comparison import History, size_text
 from hvdprof.report.comparison.comparison_csv import metric_column, number_text
 from hvdprof.report.format_names import Format
 from hvdprof.report.json_values import json_rows, write_json

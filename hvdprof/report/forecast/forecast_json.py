@@ -5,7 +5,7 @@ from typing import IO
 
 import pandas as pd
 
-from hvdprof.model.forecast import Forecast
+from hvdprof.model.results.forecast import Forecast
 from hvdprof.model.tables.forecast_tables import QUANTILES
 from hvdprof.report.forecast.forecast_texts import caveat_of, next_step_of, reach_of, verdict_of
 from hvdprof.report.json_values import JsonObject, json_rows, json_value, write_json

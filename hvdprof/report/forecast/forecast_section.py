@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from hvdprof import units
-from hvdprof.model.forecast import Forecast
 from hvdprof.model.frame_row import FrameRow
+from hvdprof.model.results.forecast import Forecast
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.forecast_tables import QUANTILES
 from hvdprof.report.forecast.forecast_texts import (

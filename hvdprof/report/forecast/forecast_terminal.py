@@ -10,7 +10,7 @@ from rich.text import Text
 
 from hvdprof import units
 from hvdprof.model.causes import SHORT_NAMES
-from hvdprof.model.forecast import Forecast
+from hvdprof.model.results.forecast import Forecast
 from hvdprof.report.forecast.forecast_json import samples_per_currency
 from hvdprof.report.forecast.forecast_section import network_rows, span
 from hvdprof.report.forecast.forecast_texts import (

@@ -11,7 +11,9 @@ import pandas as pd
 
 from hvdprof import units
 from hvdprof.model.causes import FORECAST_TERMS, part_of_cause
-from hvdprof.model.forecast import (
+from hvdprof.model.frame_row import FrameRow
+from hvdprof.model.notes import texts
+from hvdprof.model.results.forecast import (
     INPUTS,
     MEASURED,
     STATED_BASELINE,
@@ -19,14 +21,12 @@ from hvdprof.model.forecast import (
     Limits,
     limit_sentence,
 )
-from hvdprof.model.frame_row import FrameRow
-from hvdprof.model.limiting_cause import (
+from hvdprof.model.results.limiting_cause import (
     LimitingCause,
     last_rows,
     limiting_causes,
     network_matters,
 )
-from hvdprof.model.notes import texts
 
 _SMALLEST_WIDTH = 0.05
 """Inputs that cause less of the variance are not named."""

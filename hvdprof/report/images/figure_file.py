@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from hvdprof.errors import EnvironmentNotReadyError, MissingExtraError, UsageError
-from hvdprof.model.comparison import History
+from hvdprof.model.results.comparison import History
 from hvdprof.model.run import RunAnalysis
 from hvdprof.report.images import draw_image
 from hvdprof.rundir.written_file import open_whole

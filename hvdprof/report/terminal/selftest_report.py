@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from hvdprof import units
-from hvdprof.model.selftest import (
+from hvdprof.model.results.selftest import (
     RIGHT,
     SELFTEST_SCHEMA_VERSION,
     CaseResult,

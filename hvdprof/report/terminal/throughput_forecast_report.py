@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hvdprof import units
-from hvdprof.model.forecast import NextSize, ThroughputForecast
+from hvdprof.model.results.forecast import NextSize, ThroughputForecast
 from hvdprof.report.json_values import JsonObject, json_rows, json_value, write_json
 from hvdprof.report.plain_console import report_console
 from hvdprof.report.terminal.band_cells import (

@@ -9,7 +9,7 @@ from typing import IO
 
 from rich.text import Text
 
-from hvdprof.model.tuning import TUNING_SCHEMA_VERSION, TrialOutcome, Tuning
+from hvdprof.model.results.tuning import TUNING_SCHEMA_VERSION, TrialOutcome, Tuning
 from hvdprof.report.format_names import TuningFormat
 from hvdprof.report.json_values import JsonObject, json_value, write_json
 from hvdprof.report.markdown_text import escaped, table_row, with_code

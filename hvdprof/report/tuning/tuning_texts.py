@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hvdprof import units
-from hvdprof.model.tuning import Estimate, TrialOutcome, Tuning
+from hvdprof.model.results.tuning import Estimate, TrialOutcome, Tuning
 
 _WIDEST_POINTS = 200.0
 _NOT_RACED = (TrialOutcome.NOT_TRIED,)

@@ -17,7 +17,7 @@ from hvdprof.analyze.ranks.named_cause import (
 )
 from hvdprof.analyze.ranks.names import named_causes
 from hvdprof.analyze.ranks.rank_times import rank_times
-from hvdprof.rundir.recorder_format import USER
+from hvdprof.rundir.recording.recorder_format import USER
 from tests.builders.step_works import MS, simulated, without_steps
 from tests.builders.synced_steps import Piece, fsdp_step, launch_of, own_work
 

@@ -8,7 +8,7 @@ import pytest
 
 from hvdprof.api import analyze_run, compare, compare_analyses, load_run
 from hvdprof.errors import UnreadableInputError, UsageError
-from hvdprof.model.comparison import STEP_TIME, ComparisonOutcome, change_text
+from hvdprof.model.results.comparison import STEP_TIME, ComparisonOutcome, change_text
 from tests.builders.analysis import analysis_of, sweep, with_a_straggler
 from tests.builders.light_recording import made_light
 from tests.builders.run_directory import PassSpec, SegmentSpec, host_of, typical_parts, write_run

@@ -3,7 +3,7 @@ import pytest
 
 from hvdprof.analyze.compare.gate import gate_results, margins_of, parse_condition
 from hvdprof.errors import UsageError
-from hvdprof.model.comparison import EFFICIENCY, STEP_TIME, ComparisonOutcome
+from hvdprof.model.results.comparison import EFFICIENCY, STEP_TIME, ComparisonOutcome
 from hvdprof.model.tables.comparison_tables import COMPARED_CELLS, COMPARED_POOLED
 from tests.builders.declared_rows import declared_rows
 

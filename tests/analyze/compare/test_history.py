@@ -6,7 +6,7 @@ from hvdprof.analyze.compare.history import change_points, history
 from hvdprof.analyze.compare.sides import SideCell
 from hvdprof.analyze.stats.launch_spread import Spread
 from hvdprof.errors import UnreadableInputError
-from hvdprof.model.comparison import EFFICIENCY, STEP_TIME, THROUGHPUT
+from hvdprof.model.results.comparison import EFFICIENCY, STEP_TIME, THROUGHPUT
 from hvdprof.model.tables.waterfall_tables import WATERFALL
 from hvdprof.rundir.manifest import Manifest
 

@@ -11,7 +11,7 @@ from hvdprof.analyze.compare.outcomes import (
     overall,
 )
 from hvdprof.analyze.stats.launch_spread import Spread, less, spread
-from hvdprof.model.comparison import ComparisonOutcome
+from hvdprof.model.results.comparison import ComparisonOutcome
 
 MARGIN = math.log1p(0.02)
 

@@ -8,7 +8,7 @@ import pytest
 from hvdprof.analyze.compare.outcomes import outcomes
 from hvdprof.analyze.compare.power import Design, detectable_change, launches_needed
 from hvdprof.analyze.stats.launch_spread import Spread, less, spread
-from hvdprof.model.comparison import ComparisonOutcome
+from hvdprof.model.results.comparison import ComparisonOutcome
 
 
 def measured(value, spread_of_launches, launches):

@@ -3,7 +3,7 @@ import re
 import pytest
 
 from hvdprof import api
-from hvdprof.analyze.files.timeline_verdict import timeline_verdict
+from hvdprof.analyze.files.timelines.timeline_verdict import timeline_verdict
 from hvdprof.model.tables.timeline_tables import (
     EXECUTIONS,
     INFERRED_STEPS,

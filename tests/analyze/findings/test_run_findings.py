@@ -13,9 +13,9 @@ from hvdprof.analyze.findings.run_findings import findings
 from hvdprof.ingest.rundir.net_file import net_transfers
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.table_catalogue import TABLES
-from hvdprof.rundir.failure import Failure, with_kind
+from hvdprof.rundir.failures.failure import Failure, with_kind
 from hvdprof.rundir.launch_format import DdpFacts
-from hvdprof.rundir.stall_format import StallCause
+from hvdprof.rundir.recording.stall_format import StallCause
 from tests.builders.declared_rows import declared_rows
 from tests.builders.evaluated_steps import evaluated_steps
 from tests.builders.finding_style import style_faults

@@ -3,21 +3,21 @@
 import numpy as np
 import pytest
 
-from hvdprof.analyze.predict.algorithm_choice import (
+from hvdprof.analyze.predict.costs.algorithm_choice import (
     PARAMETERS,
     PRIORS,
     AlgorithmChoice,
     choose_algorithm,
 )
-from hvdprof.analyze.predict.algorithm_rules import (
+from hvdprof.analyze.predict.costs.algorithm_rules import (
     GLOO,
     OPEN_MPI_41,
     Rule,
     always,
 )
-from hvdprof.analyze.predict.collective_cost import Algorithm, Link, Topology
+from hvdprof.analyze.predict.costs.collective_cost import Algorithm, Link, Topology
+from hvdprof.analyze.predict.costs.posterior_draws import Prior
 from hvdprof.analyze.predict.observations import Observations
-from hvdprof.analyze.predict.posterior_draws import Prior
 
 INTRA = Link(8e3, 0.4)
 INTER = Link(40e3, 1.0)

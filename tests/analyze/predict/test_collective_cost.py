@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hvdprof.analyze.predict.collective_cost import (
+from hvdprof.analyze.predict.costs.collective_cost import (
     Algorithm,
     Link,
     Topology,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hvdprof.analyze.predict.ddp_buckets import (
+from hvdprof.analyze.predict.costs.ddp_buckets import (
     bucket_limits,
     ddp_buckets,
     recorded_buckets,

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hvdprof.analyze.predict.costs.stated_links import KnownLinks
 from hvdprof.analyze.predict.forecast import forecast
 from hvdprof.analyze.predict.forecast_basis import missing_inside_hosts
 from hvdprof.analyze.predict.jitter import jitter_of, normal_jitter
@@ -15,11 +16,10 @@ from hvdprof.analyze.predict.job_forecast import JobFacts, job_forecast
 from hvdprof.analyze.predict.job_inputs import JobInputs
 from hvdprof.analyze.predict.measure_command import MeasureCommand
 from hvdprof.analyze.predict.next_measurement import MeasuredSoFar
-from hvdprof.analyze.predict.stated_links import KnownLinks
 from hvdprof.errors import UsageError
 from hvdprof.model.causes import EXPOSED_TRANSFER, FORECAST_TERMS, JITTER
-from hvdprof.model.forecast import INPUTS, MEASURED, Forecast, Question
 from hvdprof.model.notes import NoteCode
+from hvdprof.model.results.forecast import INPUTS, MEASURED, Forecast, Question
 from hvdprof.model.run import RunAnalysis
 from tests.builders.analysis import analysis_of, sweep
 from tests.builders.predicted_jobs import stated_costs, stated_job

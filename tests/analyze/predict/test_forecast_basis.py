@@ -2,7 +2,7 @@ import math
 from dataclasses import replace
 
 from hvdprof.analyze.predict.forecast_basis import question_assumptions, run_assumptions
-from hvdprof.model.forecast import Question
+from hvdprof.model.results.forecast import Question
 from tests.builders.predicted_jobs import stated_job
 
 MEASURED = Question(sizes=(8,))

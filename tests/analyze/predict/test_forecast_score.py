@@ -15,7 +15,7 @@ from hvdprof.analyze.predict.forecast_score import (
     past_errors,
 )
 from hvdprof.api import analyze_run, load_run
-from hvdprof.model.forecast import Forecast, StoredForecast
+from hvdprof.model.results.forecast import Forecast, StoredForecast
 from hvdprof.model.tables.forecast_tables import FORECAST_SCORES
 from hvdprof.model.tables.scaling_tables import SCALING
 from tests.builders.declared_rows import declared_rows

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from hvdprof.analyze.predict.gradient_trace import (
+from hvdprof.analyze.predict.costs.gradient_trace import (
     Gradients,
     GradientTrace,
     NoTrace,

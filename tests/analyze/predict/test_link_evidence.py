@@ -13,9 +13,9 @@ import pytest
 
 from hvdprof.analyze.communication.network import net_links
 from hvdprof.analyze.pipeline import analyze_run
-from hvdprof.analyze.predict.algorithm_choice import PRIORS
-from hvdprof.analyze.predict.algorithm_rules import GLOO, OPEN_MPI_40, OPEN_MPI_41, Rule
-from hvdprof.analyze.predict.link_evidence import (
+from hvdprof.analyze.predict.costs.algorithm_choice import PRIORS
+from hvdprof.analyze.predict.costs.algorithm_rules import GLOO, OPEN_MPI_40, OPEN_MPI_41, Rule
+from hvdprof.analyze.predict.costs.link_evidence import (
     LinkEvidence,
     documented_rule,
     link_evidence,

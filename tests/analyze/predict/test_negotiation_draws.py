@@ -1,15 +1,15 @@
 import numpy as np
 import pytest
 
-from hvdprof.analyze.predict.algorithm_rules import always
-from hvdprof.analyze.predict.collective_cost import Algorithm, Topology
-from hvdprof.analyze.predict.negotiation_draws import (
+from hvdprof.analyze.predict.costs.algorithm_rules import always
+from hvdprof.analyze.predict.costs.collective_cost import Algorithm, Topology
+from hvdprof.analyze.predict.costs.negotiation_draws import (
     Negotiates,
     NegotiationDraws,
     draw_negotiation,
     negotiation_ns,
 )
-from hvdprof.analyze.predict.stated_links import with_rule
+from hvdprof.analyze.predict.costs.stated_links import with_rule
 from hvdprof.model.arrays import Float64s
 from tests.builders.predicted_jobs import NUM_COSTS, stated_costs
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hvdprof.analyze.predict.collective_cost import Topology
+from hvdprof.analyze.predict.costs.collective_cost import Topology
 from hvdprof.analyze.predict.draws import GROUPS, Draws, draw
 from hvdprof.analyze.predict.measure_command import MeasureCommand
 from hvdprof.analyze.predict.next_measurement import (
@@ -14,7 +14,7 @@ from hvdprof.analyze.predict.next_measurement import (
     width_sources,
 )
 from hvdprof.model.arrays import Float64s
-from hvdprof.model.forecast import INPUTS, MEASUREMENTS
+from hvdprof.model.results.forecast import INPUTS, MEASUREMENTS
 from tests.builders.predicted_jobs import stated_job
 
 RUN = MeasuredSoFar(

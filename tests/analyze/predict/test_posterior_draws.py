@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from hvdprof.analyze.predict.posterior_draws import Posterior
+from hvdprof.analyze.predict.costs.posterior_draws import Posterior
 
 
 def test_gaussian_likelihood_and_prior_give_the_textbook_posterior() -> None:

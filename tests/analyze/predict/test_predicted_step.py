@@ -3,8 +3,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hvdprof.analyze.predict.collective_cost import Algorithm, Link, Topology, cost_ns
-from hvdprof.analyze.predict.cost_draws import CostDraws, Pricing
+from hvdprof.analyze.predict.costs.collective_cost import Algorithm, Link, Topology, cost_ns
+from hvdprof.analyze.predict.costs.cost_draws import CostDraws, Pricing
 from hvdprof.analyze.predict.draws import Draws, draw, under
 from hvdprof.analyze.predict.jitter import normal_jitter
 from hvdprof.analyze.predict.job_inputs import JobInputs

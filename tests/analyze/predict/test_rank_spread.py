@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from hvdprof.analyze.predict.collective_cost import Topology
+from hvdprof.analyze.predict.costs.collective_cost import Topology
 from hvdprof.analyze.predict.jitter import Jitter, jitter_of, no_jitter
 from hvdprof.analyze.predict.rank_spread import (
     PRIOR_SD,

@@ -5,13 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hvdprof.analyze.predict.collective_cost import Algorithm, Topology
+from hvdprof.analyze.predict.costs.collective_cost import Algorithm, Topology
+from hvdprof.analyze.predict.costs.gradient_trace import Gradients
+from hvdprof.analyze.predict.costs.negotiation_draws import Negotiates
 from hvdprof.analyze.predict.draws import draw
-from hvdprof.analyze.predict.gradient_trace import Gradients
 from hvdprof.analyze.predict.job_forecast import job_forecast
-from hvdprof.analyze.predict.negotiation_draws import Negotiates
 from hvdprof.analyze.predict.stated_job import Priors, StatedJob, stated_facts, stated_inputs
-from hvdprof.model.forecast import Question
+from hvdprof.model.results.forecast import Question
 
 CERTAIN = Priors(
     jitter=(0.0, 0.0),

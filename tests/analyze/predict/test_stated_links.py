@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hvdprof.analyze.predict.algorithm_rules import GLOO, OPEN_MPI_41
-from hvdprof.analyze.predict.collective_cost import Link, Topology
-from hvdprof.analyze.predict.cost_draws import CostDraws
-from hvdprof.analyze.predict.stated_links import (
+from hvdprof.analyze.predict.costs.algorithm_rules import GLOO, OPEN_MPI_41
+from hvdprof.analyze.predict.costs.collective_cost import Link, Topology
+from hvdprof.analyze.predict.costs.cost_draws import CostDraws
+from hvdprof.analyze.predict.costs.stated_links import (
     SCENARIOS,
     KnownLinks,
     StatedLink,
@@ -25,7 +25,7 @@ from hvdprof.analyze.predict.stated_links import (
     with_rule,
 )
 from hvdprof.errors import UsageError
-from hvdprof.model.forecast import MEASURED
+from hvdprof.model.results.forecast import MEASURED
 from tests.builders.predicted_jobs import stated_costs
 
 NUM = 20_000

@@ -3,7 +3,7 @@ import pytest
 
 from hvdprof.analyze.predict.throughput_forecast import throughput_forecast
 from hvdprof.ingest.load import read_scaling_text
-from hvdprof.model.forecast import Limits, ThroughputForecast, limit_sentence
+from hvdprof.model.results.forecast import Limits, ThroughputForecast, limit_sentence
 
 TUTORIAL = "1:872 8:6679 16:12828 32:23870"
 

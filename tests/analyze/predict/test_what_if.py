@@ -5,7 +5,7 @@ import pytest
 
 from hvdprof.analyze.predict.what_if import LARGEST_SIZE, SETTINGS, checked, targets
 from hvdprof.errors import UsageError
-from hvdprof.model.forecast import STRONG, Question
+from hvdprof.model.results.forecast import STRONG, Question
 from tests.builders.predicted_jobs import stated_job
 
 JOB = stated_job()

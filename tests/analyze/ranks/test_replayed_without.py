@@ -5,7 +5,7 @@ import pytest
 
 from hvdprof.analyze.compare.cell_terms import delay_costs
 from hvdprof.analyze.ranks.rank_times import RankDelay, rank_times, replayed_without
-from hvdprof.rundir.recorder_format import REDUCE_SCATTER, UNSHARD_FORWARD
+from hvdprof.rundir.recording.recorder_format import REDUCE_SCATTER, UNSHARD_FORWARD
 from tests.builders.step_works import MS, PARTS_MS, simulated
 from tests.builders.synced_steps import Piece, launch_of, own_work
 

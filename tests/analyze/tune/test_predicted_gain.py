@@ -10,7 +10,7 @@ from hvdprof.analyze.predict.horovod_loop import LoopSettings
 from hvdprof.analyze.tune.candidates import proposals
 from hvdprof.analyze.tune.predicted_gain import MODEL_ERROR, Replays, job_replays, with_predictions
 from hvdprof.analyze.tune.tuned_job import Means, TunedJob, tuned_job
-from hvdprof.model.tuning import Candidate, Estimate
+from hvdprof.model.results.tuning import Candidate, Estimate
 from tests.builders.analysis import analysis_of
 from tests.builders.replayed_jobs import MS, known_launch, known_trace
 from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts

@@ -3,7 +3,7 @@
 import pytest
 
 from hvdprof.analyze.tune.prediction_score import measured_gain, prediction_score
-from hvdprof.model.tuning import Candidate, Check, Estimate, Trial, TrialOutcome
+from hvdprof.model.results.tuning import Candidate, Check, Estimate, Trial, TrialOutcome
 
 NAN = float("nan")
 

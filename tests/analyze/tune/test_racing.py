@@ -7,7 +7,7 @@ import pytest
 
 from hvdprof.analyze.tune.finals import BEST, TOGETHER, Finals
 from hvdprof.analyze.tune.racing import PRESENT, Race, RaceRules
-from hvdprof.model.tuning import Candidate, TrialOutcome
+from hvdprof.model.results.tuning import Candidate, TrialOutcome
 from tests.builders.simulated_races import Noise, candidates, simulated_race
 
 NUM_RACES = 1_000

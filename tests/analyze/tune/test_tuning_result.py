@@ -8,7 +8,7 @@ from hvdprof.analyze.tune import tuning_result
 from hvdprof.analyze.tune.finals import BEST, TOGETHER, Finals, joined
 from hvdprof.analyze.tune.raced import LaunchCount, Raced
 from hvdprof.analyze.tune.racing import PRESENT, RaceStanding
-from hvdprof.model.tuning import Candidate, Estimate, Trial, TrialOutcome
+from hvdprof.model.results.tuning import Candidate, Estimate, Trial, TrialOutcome
 
 CYCLE = Candidate(name="HOROVOD_CYCLE_TIME=1", environment={"HOROVOD_CYCLE_TIME": "1"})
 FP16 = Candidate(name="--fp16", arguments=("--fp16",), changes_numerics=True)

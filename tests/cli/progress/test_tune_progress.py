@@ -8,7 +8,7 @@ from hvdprof.analyze.tune.racing import RaceStanding
 from hvdprof.api import RacePlan
 from hvdprof.api.tuning_candidates import Choice
 from hvdprof.cli.tune import announce_tuning, tuning_progress
-from hvdprof.model.tuning import Candidate, Estimate, TrialOutcome
+from hvdprof.model.results.tuning import Candidate, Estimate, TrialOutcome
 
 CYCLE = Candidate(
     name="HOROVOD_CYCLE_TIME=1", why="The cycle is long.", predicted=Estimate(0.4, 0.3, 0.5)

@@ -15,7 +15,7 @@ from hvdprof.collect.steps.window_length import (
     target_ns,
 )
 from hvdprof.collect.steps.window_writer import MOST_VALUES, Lengths, WindowWriter
-from hvdprof.rundir.recorder_format import WAIT_KINDS
+from hvdprof.rundir.recording.recorder_format import WAIT_KINDS
 from tests.builders.recorded import KEYS, of_kind, recorded
 
 MS = 1_000_000

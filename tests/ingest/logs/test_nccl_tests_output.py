@@ -7,8 +7,8 @@ import pytest
 
 from hvdprof.api import analyze_files, load_run
 from hvdprof.errors import UnreadableInputError
-from hvdprof.ingest.logs.algbw import is_consistent
-from hvdprof.ingest.logs.nccl_tests_output import NcclTests
+from hvdprof.ingest.logs.nccl_tests.algbw import is_consistent
+from hvdprof.ingest.logs.nccl_tests.nccl_tests_output import NcclTests
 from hvdprof.model.notes import texts
 from tests.builders.places import CORPUS, needs_corpus
 from tests.builders.printed import read_part

@@ -9,7 +9,7 @@ import pytest
 from hvdprof.ingest.nccl.reader import read_nccl_logs
 from hvdprof.ingest.text.printed_lines import LogFile
 from hvdprof.model.nccl_recording import NcclRecording
-from hvdprof.rundir.log_prefixes import TAG, without_colours
+from hvdprof.rundir.failures.log_prefixes import TAG, without_colours
 from tests.builders.places import CORPUS, needs_corpus
 
 pytestmark = [pytest.mark.slow, needs_corpus]

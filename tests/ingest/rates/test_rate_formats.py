@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from hvdprof.ingest.logs.printed_file import read_printed_file
 from hvdprof.ingest.rates.formats import RATE_FORMATS
-from hvdprof.rundir.log_prefixes import without_colours
+from hvdprof.rundir.failures.log_prefixes import without_colours
 from tests.builders.examples import examples
 from tests.builders.log_prefixes import PREFIXES
 

@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from hvdprof.api import load_run
-from hvdprof.model.forecast import Forecast
 from hvdprof.model.notes import Note, NoteCode, texts
+from hvdprof.model.results.forecast import Forecast
 from hvdprof.report.forecast.forecast_json import write_forecast
 from hvdprof.rundir.layout import RunPaths
 from tests.builders.finished_forecast import finished_forecast

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hvdprof.ingest.logs.printed_file import read_printed_file
 from hvdprof.ingest.text.hydra_prefixes import HydraPieces
 from hvdprof.ingest.text.printed_lines import printed_lines
-from hvdprof.rundir.log_prefixes import tagged_rank
+from hvdprof.rundir.failures.log_prefixes import tagged_rank
 from tests.builders.places import CORPUS, needs_corpus
 
 # Own recording: `mpiexec -prepend-rank -n 3 python -u` of MPICH 4.3.2, paths and lines shortened.

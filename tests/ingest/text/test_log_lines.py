@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from hvdprof.ingest.text.log_lines import LogLines, PrintedLine
 from hvdprof.ingest.text.prefix_forms import LINES
-from hvdprof.rundir.log_prefixes import without_colours
+from hvdprof.rundir.failures.log_prefixes import without_colours
 from tests.builders.log_prefixes import IN_TWO, PREFIXES, Prefix
 
 CONTENT = ("training begins", "step 1", "loss 0.3", "training ends")

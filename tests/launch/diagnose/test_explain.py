@@ -11,7 +11,7 @@ from hvdprof.launch.diagnose.rank_progress import PassProgress
 from hvdprof.launch.diagnose.stall import Stall, StalledRank
 from hvdprof.launch.diagnose.unequal_batches import UnequalBatches
 from hvdprof.launch.processes.launch_process import LaunchOutcome
-from hvdprof.rundir.failure import Failure, FailureKind
+from hvdprof.rundir.failures.failure import Failure, FailureKind
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import WorkerEnd
 from tests.builders.stalls import stall_at_end

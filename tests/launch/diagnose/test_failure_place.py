@@ -6,7 +6,7 @@ import pytest
 from hvdprof.launch.diagnose import failure_place
 from hvdprof.launch.diagnose.failure_place import MemoryWatch, with_place
 from hvdprof.launch.diagnose.rank_progress import PassProgress, RankState
-from hvdprof.rundir.failure import Failure
+from hvdprof.rundir.failures.failure import Failure
 from hvdprof.rundir.layout import PassPaths
 
 

@@ -1,10 +1,10 @@
 import pytest
 
-from hvdprof.analyze.predict.collective_cost import Algorithm
+from hvdprof.analyze.predict.costs.collective_cost import Algorithm
 from hvdprof.api.options import PredictOptions
 from hvdprof.errors import UsageError
 from hvdprof.launch.plan.predict_options import ALGORITHMS, STRONG, WEAK, parse_settings
-from hvdprof.model import forecast
+from hvdprof.model.results import forecast
 
 
 def test_names_and_defaults_are_those_of_the_forecast():

@@ -15,7 +15,7 @@ from hvdprof.launch.plan.tune_options import (
     tuned_sizes,
     variant_options,
 )
-from hvdprof.model.tuning import Candidate
+from hvdprof.model.results.tuning import Candidate
 
 SCRIPT = ("python", "train.py")
 DDP = "HVDPROF_DDP_BUCKET_CAP_MB=12.5"

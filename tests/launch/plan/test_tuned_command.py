@@ -9,7 +9,7 @@ import pytest
 from hvdprof.launch.plan.bench_options import BenchOptions
 from hvdprof.launch.plan.run_options import RunOptions
 from hvdprof.launch.plan.tuned_command import tuned_command, tuned_setting
-from hvdprof.model.tuning import Candidate
+from hvdprof.model.results.tuning import Candidate
 
 SCRIPT = RunOptions(command=("python", "train.py", "--name", "a b"))
 BENCH = BenchOptions(models="mnist", np=(1, 2), output="runs/x")

@@ -11,7 +11,7 @@ from hvdprof.launch.run.sweep_state import (
     hold_disk_reserve,
     release_disk_reserve,
 )
-from hvdprof.rundir.failure import Failure
+from hvdprof.rundir.failures.failure import Failure
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import Manifest
 from tests.builders.bench_settings import bench_settings

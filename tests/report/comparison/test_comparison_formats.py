@@ -11,7 +11,7 @@ import pytest
 from hvdprof.errors import StorageError, UsageError
 from hvdprof.model.cause_names import change_sentence
 from hvdprof.model.cell_key import CELL_KEY
-from hvdprof.model.comparison import ComparisonOutcome
+from hvdprof.model.results.comparison import ComparisonOutcome
 from hvdprof.model.tables.comparison_tables import MOVED_CAUSES
 from hvdprof.report.ci.github import MOST_SUMMARY_BYTES, SUMMARY_VARIABLE
 from hvdprof.report.comparison.comparison_ci import (

@@ -6,7 +6,7 @@ import pytest
 
 from hvdprof import units
 from hvdprof.model.causes import JITTER
-from hvdprof.model.forecast import StoredForecast
+from hvdprof.model.results.forecast import StoredForecast
 from hvdprof.model.run import RunAnalysis
 from hvdprof.report.document.html_report import html_page
 from hvdprof.report.document.markdown_report import MarkdownReporter

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from hvdprof.model.causes import JITTER, NOT_IN_MODEL
-from hvdprof.model.forecast import STATED_BASELINE, Forecast
 from hvdprof.model.notes import Note, NoteCode
+from hvdprof.model.results.forecast import STATED_BASELINE, Forecast
 from hvdprof.model.tables.forecast_tables import FORECAST_MEASURE
 from hvdprof.report.forecast.forecast_terminal import render_forecast
 from hvdprof.report.forecast.forecast_texts import (

@@ -4,7 +4,7 @@ import io
 import json
 from dataclasses import replace
 
-from hvdprof.model.selftest import (
+from hvdprof.model.results.selftest import (
     CaseOutcome,
     CaseResult,
     ClockCheck,

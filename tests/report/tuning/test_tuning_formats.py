@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hvdprof.errors import UsageError
-from hvdprof.model.tuning import Estimate
+from hvdprof.model.results.tuning import Estimate
 from hvdprof.report.format_names import TuningFormat
 from hvdprof.report.formats import format_of_file
 from hvdprof.report.tuning.tuning_formats import (

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from hvdprof.ingest.logs.algbw import is_consistent, moved_bytes
+from hvdprof.ingest.logs.nccl_tests.algbw import is_consistent, moved_bytes
 from hvdprof.ingest.text.log_lines import PrintedLine
 
 TYPES = r"(?:u?int(?:8|32|64)|half|float(?:16)?|double|bfloat16|f8e[45]m[23]|fp8_\w+?)"

@@ -20,17 +20,17 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from hvdprof.analyze.predict.algorithm_choice import (
+from hvdprof.analyze.predict.costs.algorithm_choice import (
     PRIORS,
     AlgorithmChoice,
     choose_algorithm,
 )
-from hvdprof.analyze.predict.algorithm_rules import GLOO, NCCL, OPEN_MPI_40, OPEN_MPI_41, Rule
+from hvdprof.analyze.predict.costs.algorithm_rules import GLOO, NCCL, OPEN_MPI_40, OPEN_MPI_41, Rule
+from hvdprof.analyze.predict.costs.posterior_draws import Prior
 from hvdprof.analyze.predict.measure_command import MeasureCommand
 from hvdprof.analyze.predict.observations import Observations, observed_allreduces
-from hvdprof.analyze.predict.posterior_draws import Prior
-from hvdprof.model.forecast import Missing
 from hvdprof.model.nccl_recording import NcclRecording
+from hvdprof.model.results.forecast import Missing
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.collective_tables import COLLECTIVES
 from hvdprof.model.tables.net_tables import NET_LINKS, NET_TRANSFERS

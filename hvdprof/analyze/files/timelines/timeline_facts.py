@@ -7,8 +7,8 @@ import pandas as pd
 
 from hvdprof import units
 from hvdprof.analyze.files.next_recording import SCALING_COMMAND, recording_command
-from hvdprof.analyze.files.timeline_sums import TimelineSums
-from hvdprof.analyze.files.timeline_verdict import steady_bandwidth
+from hvdprof.analyze.files.timelines.timeline_sums import TimelineSums
+from hvdprof.analyze.files.timelines.timeline_verdict import steady_bandwidth
 from hvdprof.model.file_page import Fact, Unanswered
 from hvdprof.model.frame_row import FrameRow, is_missing
 

@@ -11,8 +11,8 @@ History of the schema:
 from collections.abc import Sequence
 from typing import Annotated, Literal, NotRequired, TypedDict
 
-from hvdprof.rundir.host_format import HostFacts
-from hvdprof.rundir.window_line import Key, WindowLine
+from hvdprof.rundir.recording.host_format import HostFacts
+from hvdprof.rundir.recording.window_line import Key, WindowLine
 
 RECORDER_SCHEMA_VERSION = 1
 

@@ -5,8 +5,13 @@ from collections.abc import Hashable, Mapping, Sequence
 import numpy as np
 
 from hvdprof import units
-from hvdprof.analyze.files.last_ranks import LARGEST_CHANCE, Change, LastRank, is_beyond_chance
-from hvdprof.analyze.files.timeline_sums import TimelineSums
+from hvdprof.analyze.files.timelines.last_ranks import (
+    LARGEST_CHANCE,
+    Change,
+    LastRank,
+    is_beyond_chance,
+)
+from hvdprof.analyze.files.timelines.timeline_sums import TimelineSums
 from hvdprof.analyze.findings.finding import SMALLEST_COST
 from hvdprof.model.file_page import FileVerdict
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pandas as pd
 
 from hvdprof.errors import UnreadableInputError
-from hvdprof.ingest.logs.nccl_tests_output import NcclTests
-from hvdprof.ingest.logs.nccl_tests_rows import PartialRow, TestedRun, layout_of_names
+from hvdprof.ingest.logs.nccl_tests.nccl_tests_output import NcclTests
+from hvdprof.ingest.logs.nccl_tests.nccl_tests_rows import PartialRow, TestedRun, layout_of_names
 from hvdprof.ingest.text.small_json import mapping_of, read_small
 from hvdprof.ingest.text.whole_number import whole
 from hvdprof.model.notes import Note, NoteCode

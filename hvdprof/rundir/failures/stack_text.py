@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from hvdprof.rundir.stall_format import script_frame, writes_checkpoint
+from hvdprof.rundir.recording.stall_format import script_frame, writes_checkpoint
 
 FAULTHANDLER, PY_SPY, GDB = "faulthandler", "py-spy", "gdb"
 _HEADS = tuple(

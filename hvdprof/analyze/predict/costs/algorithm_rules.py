@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hvdprof.analyze.predict.collective_cost import (
+from hvdprof.analyze.predict.costs.collective_cost import (
     Algorithm,
     CostTerms,
     Floats,

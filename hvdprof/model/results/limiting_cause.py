@@ -6,8 +6,8 @@ Tested in ``tests/model/test_limiting_cause.py``.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hvdprof.model.forecast import Forecast
 from hvdprof.model.frame_row import FrameRow
+from hvdprof.model.results.forecast import Forecast
 
 LEAST_POINTS = 0.005
 """Networks whose medians differ by less change nothing that is worth a sentence."""

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import get_args, get_type_hints
 
-from hvdprof.rundir.recorder_format import RecorderLine
-from hvdprof.rundir.window_line import Key
+from hvdprof.rundir.recording.recorder_format import RecorderLine
+from hvdprof.rundir.recording.window_line import Key
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import cast
 
 from hvdprof.rundir.json_codec import without_surrogates
-from hvdprof.rundir.recorder_format import RecorderLine
+from hvdprof.rundir.recording.recorder_format import RecorderLine
 
 _encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import pandas as pd
 
-from hvdprof.ingest.logs.nccl_tests_rows import (
+from hvdprof.ingest.logs.nccl_tests.nccl_tests_rows import (
     TYPES,
     PartialRow,
     RowLayout,

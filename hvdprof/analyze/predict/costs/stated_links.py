@@ -21,13 +21,13 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from hvdprof.analyze.predict.algorithm_choice import PRIORS
-from hvdprof.analyze.predict.algorithm_rules import Rule
-from hvdprof.analyze.predict.collective_cost import Link
-from hvdprof.analyze.predict.cost_draws import CostDraws
-from hvdprof.analyze.predict.posterior_draws import Prior
+from hvdprof.analyze.predict.costs.algorithm_choice import PRIORS
+from hvdprof.analyze.predict.costs.algorithm_rules import Rule
+from hvdprof.analyze.predict.costs.collective_cost import Link
+from hvdprof.analyze.predict.costs.cost_draws import CostDraws
+from hvdprof.analyze.predict.costs.posterior_draws import Prior
 from hvdprof.errors import UsageError
-from hvdprof.model.forecast import MEASURED
+from hvdprof.model.results.forecast import MEASURED
 
 LINK_EXAMPLES = "25Gbit,15us or 3GB/s"
 INTRA_EXAMPLES = "shm, nvlink:300GB/s or pcie:12GB/s,6us"

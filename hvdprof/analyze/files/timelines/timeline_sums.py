@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hvdprof.analyze.files.last_ranks import LastRanks
 from hvdprof.analyze.files.steady_steps import SteadySteps, steady_steps
+from hvdprof.analyze.files.timelines.last_ranks import LastRanks
 from hvdprof.analyze.stats.running_summaries import RunningUnion, ValueCounts
 from hvdprof.model.frame_row import is_missing
 

@@ -5,12 +5,12 @@ from collections.abc import Hashable, Mapping
 import pandas as pd
 
 from hvdprof import units
-from hvdprof.analyze.files.straggler_sentence import (
+from hvdprof.analyze.files.timelines.straggler_sentence import (
     counted_steps,
     first_uses_sentence,
     straggler_sentence,
 )
-from hvdprof.analyze.files.timeline_sums import TimelineSums, size_of, sums_of
+from hvdprof.analyze.files.timelines.timeline_sums import TimelineSums, size_of, sums_of
 from hvdprof.analyze.findings.finding import SMALLEST_COST
 from hvdprof.model.file_page import Fact, FileVerdict, Gravity
 from hvdprof.rank_names import ranks_named

@@ -5,8 +5,8 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from hvdprof.analyze.predict.algorithm_rules import Rule
-from hvdprof.analyze.predict.collective_cost import Floats, Link, Topology
+from hvdprof.analyze.predict.costs.algorithm_rules import Rule
+from hvdprof.analyze.predict.costs.collective_cost import Floats, Link, Topology
 from hvdprof.model.arrays import Float64s, Int64s
 
 _MOST_NEAR, _NEAR_FACTOR = 40, 2.0

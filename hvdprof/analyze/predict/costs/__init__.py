@@ -1,0 +1,1 @@
+"""What a collective of any size costs on any topology, as draws."""

@@ -1,0 +1,1 @@
+"""The output of nccl-tests and of its relatives."""

@@ -1,0 +1,1 @@
+"""What comparisons, forecasts, tunings and self-tests return."""

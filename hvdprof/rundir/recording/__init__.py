@@ -1,0 +1,1 @@
+"""Recorder files and what lies beside them: every line declared once."""
