@@ -2,6 +2,7 @@
 
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Annotated
 
@@ -15,7 +16,13 @@ from hvdprof.cli.measuring.given_options import given_options
 from hvdprof.cli.measuring.idle import wait_for_idle
 from hvdprof.cli.measuring.measure_and_report import announce_interruption
 from hvdprof.cli.measuring.option_signature import takes
-from hvdprof.cli.measuring.written_output import force_option, output_option, show_or_write
+from hvdprof.cli.measuring.written_output import (
+    NAMED_OUTPUT,
+    folder_or_file,
+    force_option,
+    output_option,
+    show_or_write,
+)
 from hvdprof.cli.progress.bench_progress import progress_for
 from hvdprof.errors import (
     HvdprofError,
@@ -63,7 +70,9 @@ def compare(
     ] = None,
     report: Annotated[
         Path | None,
-        output_option(),
+        output_option(
+            f"{NAMED_OUTPUT} With --run and another name: the folder for both run directories."
+        ),
     ] = None,
     force: Annotated[
         bool,
@@ -79,6 +88,9 @@ def compare(
     from hvdprof.report.comparison.comparison_formats import RENDERERS, SUFFIXES
     from hvdprof.report.formats import check_output, format_of_file
 
+    if options.run:
+        folder, report = folder_or_file(report, SUFFIXES, options.output)
+        options = replace(options, output=folder)
     if report is not None:
         check_output(report, overwrite=force)
     chosen = format_ or (

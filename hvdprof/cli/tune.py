@@ -4,6 +4,7 @@ import math
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated
 
@@ -15,7 +16,13 @@ from hvdprof.cli.measuring.choice import format_option, margin_of
 from hvdprof.cli.measuring.idle import wait_for_idle
 from hvdprof.cli.measuring.measure_and_report import announce_interruption
 from hvdprof.cli.measuring.option_signature import takes
-from hvdprof.cli.measuring.written_output import force_option, output_option, show_or_write
+from hvdprof.cli.measuring.written_output import (
+    OF_MEASUREMENT,
+    folder_or_file,
+    force_option,
+    output_option,
+    show_or_write,
+)
 from hvdprof.cli.progress.bench_progress import progress_for
 from hvdprof.errors import HvdprofError
 from hvdprof.report.format_names import TuningFormat
@@ -39,7 +46,7 @@ def tune(
     ] = None,
     report: Annotated[
         Path | None,
-        output_option(),
+        output_option(OF_MEASUREMENT.format(".txt, .json or .md")),
     ] = None,
     force: Annotated[bool, force_option("Replace an existing file of --output.")] = False,
     silent: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
@@ -53,13 +60,17 @@ def tune(
     from hvdprof.report.formats import check_output, format_of_file
     from hvdprof.report.tuning.tuning_formats import RENDERERS, SUFFIXES
 
+    is_shown = len(options.command) == 1 and Path(options.command[0]).is_dir()
+    if not is_shown:
+        folder, report = folder_or_file(report, SUFFIXES, options.output)
+        options = replace(options, output=folder)
     if report is not None:
         check_output(report, overwrite=force)
     chosen = format_ or (
         format_of_file(report, SUFFIXES, "a tuning") if report else TuningFormat.TERMINAL
     )
     failure: HvdprofError | None = None
-    if len(options.command) == 1 and Path(options.command[0]).is_dir():
+    if is_shown:
         tuning = api.load_tuning(options.command[0])
     else:
         measurement = api.TuningMeasurement(

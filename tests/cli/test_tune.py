@@ -67,6 +67,7 @@ def test_a_tuning_that_ended_early_is_printed_before_its_error(monkeypatch):
             assert options.command == ("python", "a.py")
             assert options.try_ == ("A=1", "B=2")
             assert options.allow_numerics
+            assert str(options.output) == "own"
             self.present = SimpleNamespace(wait_for_idle=lambda on_look: 0.0)
 
         def measure(self):
@@ -75,7 +76,8 @@ def test_a_tuning_that_ended_early_is_printed_before_its_error(monkeypatch):
 
     monkeypatch.setattr(api, "TuningMeasurement", Interrupted)
     ended = invoke(
-        *("-q", "--allow-numerics", "--try", "A=1", "--try", "B=2", "--", "python", "a.py")
+        *("-q", "--allow-numerics", "--try", "A=1", "--try", "B=2"),
+        *("-o", "own", "--", "python", "a.py"),
     )
     assert isinstance(ended.exception, InterruptedRunError)
     assert ended.stdout.startswith("Nothing to gain")
