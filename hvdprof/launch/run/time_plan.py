@@ -6,6 +6,7 @@ from itertools import islice
 from pathlib import Path
 
 from hvdprof.errors import UnreadableInputError, UsageError
+from hvdprof.launch.plan.bench_options import BenchOptions
 from hvdprof.launch.plan.settings import read_settings
 from hvdprof.launch.plan.time_budget import PassTimes
 from hvdprof.rundir.layout import MANIFEST_NAME
@@ -86,10 +87,13 @@ def fit_budget(manifest: Manifest, runs_folder: Path, *, is_given: bool) -> None
     if not is_given:
         manifest.settings["budget_s"] = max(settings.budget_s, shortest_s)
     elif settings.budget_s < plan.planned_s:
+        options = settings.options
+        has_less = isinstance(options, BenchOptions) and options.preset != "quick"
         raise UsageError(
             f"--budget {settings.budget_s:g}s is too short: one repeat takes about "
             f"{seconds(plan.planned_s, whole=True)} ({plan.basis}).",
-            hint=f"Shortest useful budget, two repeats: --budget {shortest_s:g}s",
+            hint=f"Shortest useful budget, two repeats: --budget {shortest_s:g}s"
+            + ("; smaller models and fewer steps: --preset quick" if has_less else ""),
         )
 
 

@@ -91,8 +91,20 @@ def test_a_budget_too_short_for_one_repeat_is_refused(tmp_path: Path) -> None:
     assert raised.value.message == (
         f"--budget 30s is too short: one repeat takes about 48 s (4 launches of {tmp_path / '1'})."
     )
-    assert raised.value.hint == "Shortest useful budget, two repeats: --budget 85s"
+    assert raised.value.hint.startswith("Shortest useful budget, two repeats: --budget 85s")
     assert raised.value.exit_code == 2
+
+
+@pytest.mark.parametrize(("preset", "has_less"), [("standard", True), ("quick", False)])
+def test_a_short_budget_gets_the_quick_preset_proposed(
+    tmp_path: Path, preset: str, has_less: bool
+) -> None:
+    _write(_ended(_manifest(), 12.0), tmp_path / "1")
+    manifest = _manifest(budget_s=30.0)
+    manifest.options["preset"] = preset
+    with pytest.raises(UsageError) as raised:
+        fit_budget(manifest, tmp_path, is_given=True)
+    assert raised.value.hint.endswith("--preset quick") == has_less
 
 
 def test_a_budget_for_one_repeat_is_accepted(tmp_path: Path) -> None:
