@@ -87,6 +87,7 @@ class _Lines:
         self._total = 0
         self._number = 0
         self._noticed: set[str] = set()
+        self._said: set[str] = set()
 
     def sweep_started(self, passes: "list[PassRecord]") -> None:
         """Remember how many passes there are, behind those of earlier sweeps."""
@@ -138,7 +139,7 @@ class _Lines:
         ]
         parts += [left] if (left := self._left.text()) else []
         self._stream.write(", ".join(parts) + "\n")
-        for line in _failures(record):
+        for line in _failures(record, self._said):
             self._stream.write(f"    {line}\n")
         self._stream.flush()
 
@@ -169,6 +170,7 @@ class _Bar:
         self._task = TaskID(0)
         self._shown_at = 0.0
         self._noticed: set[str] = set()
+        self._said: set[str] = set()
 
     def sweep_started(self, passes: "list[PassRecord]") -> None:
         """Show the bar, in place of that of an earlier sweep."""
@@ -214,7 +216,7 @@ class _Bar:
         """Advance the bar."""
         self._print(record)
         self._left.end(record)
-        for line in _failures(record):
+        for line in _failures(record, self._said):
             self._progress.console.print(
                 f"{api.launch_title(record)}: {line}", markup=False, highlight=False
             )
@@ -235,14 +237,19 @@ class _Bar:
         self._progress.update(self._task, doing=doing)
 
 
-def _failures(record: "PassRecord") -> list[str]:
-    # "main" is the only segment of a script.
-    return [
-        f"{part.segment.model if part.segment.id == 'main' else part.segment.id} failed: "
-        f"{part.failure.reason}"
-        for part in record.segments
-        if part.failure is not None
-    ]
+def _failures(record: "PassRecord", said: set[str]) -> list[str]:
+    """A line for each segment that failed; what earlier ones died of is not said again."""
+    lines = []
+    for part in record.segments:
+        if part.failure is None:
+            continue
+        # "main" is the only segment of a script.
+        name = part.segment.model if part.segment.id == "main" else part.segment.id
+        error = part.failure.lines[-1] if part.failure.lines else part.failure.reason
+        how = " in the same way" if error in said else f": {part.failure.reason}"
+        lines.append(f"{name} failed{how}")
+        said.add(error)
+    return lines
 
 
 def _weight(record: "PassRecord") -> int:

@@ -52,6 +52,25 @@ def test_a_log_gets_one_line_per_pass_and_the_failures() -> None:
     )
 
 
+def test_what_launches_die_of_is_said_once() -> None:
+    stream = io.StringIO()
+    progress = progress_for(stream, silent=False)
+    passes = _passes()[:3]
+    progress.sweep_started(passes)
+    for rank, record in enumerate(passes):
+        error = "E: other" if rank == 2 else "E: the same"
+        reason = f"rank {rank} raised {error}"
+        record.segments[0].failure = Failure(reason=reason, lines=[f"[{rank}] at", error])
+        record.status, record.duration_s = Status.FAILED, 3.0
+        progress.pass_ended(record)
+    said = [line.partition(" failed")[2] for line in stream.getvalue().splitlines()]
+    assert [text for text in said if not text.startswith(" in 3")] == [
+        ": rank 0 raised E: the same",
+        " in the same way",
+        ": rank 2 raised E: other",
+    ]
+
+
 def test_passes_that_take_turns_have_numbers_of_their_own() -> None:
     stream = io.StringIO()
     progress = progress_for(stream, silent=False)
