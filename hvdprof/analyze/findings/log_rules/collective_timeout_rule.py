@@ -219,8 +219,7 @@ def _different(first: pd.DataFrame) -> str:
 def _call(row: FrameRow) -> str:
     size = row["num_elements_in"]
     elements = "" if is_missing(size) else f" of {units.count(int(size))} elements"
-    who = "a rank" if is_missing(row["rank"]) else f"rank {int(row['rank'])}"
-    return f"{who} waits in {row['operation']}{elements}"
+    return f"{_rank(row)} waits in {row['operation']}{elements}"
 
 
 def _out_of_step(first: pd.DataFrame) -> tuple[str, str, Advice, str]:
@@ -229,14 +228,19 @@ def _out_of_step(first: pd.DataFrame) -> tuple[str, str, Advice, str]:
     is_one = len(_groups(first)) == 1
     where = "Both are of one process group" if is_one else "Where both are of one process group"
     evidence = (
-        f"{_place(lowest)}, {_place(highest)}. {where}, the rank with the lower number is behind."
+        f"{_place(lowest)}, {_place(highest)}: at different SeqNums. {where}, the rank with the "
+        "lower number is behind."
     )
-    return "at different SeqNums", evidence[0].upper() + evidence[1:], _COMPARE, "possible"
+    who = ", ".join(f"{_rank(row)} at SeqNum {int(row['sequence'])}" for row in (lowest, highest))
+    return who, evidence[0].upper() + evidence[1:], _COMPARE, "possible"
+
+
+def _rank(row: FrameRow) -> str:
+    return "a rank" if is_missing(row["rank"]) else f"rank {int(row['rank'])}"
 
 
 def _place(row: FrameRow) -> str:
-    who = "a rank" if is_missing(row["rank"]) else f"rank {int(row['rank'])}"
-    return f"{who} timed out in {_collective(row)}"
+    return f"{_rank(row)} timed out in {_collective(row)}"
 
 
 def _collective(row: FrameRow) -> str:
