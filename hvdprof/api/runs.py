@@ -250,7 +250,13 @@ def analyze_run(run: "Run | str | Path") -> "Analysis":
     from hvdprof.analyze import pipeline
     from hvdprof.api.analysis import Analysis
 
-    loaded = load_run(run) if isinstance(run, str | Path) else run
+    if not isinstance(run, str | Path):
+        return Analysis.of(pipeline.analyze_run(run))
+    loaded = load_run(run)
+    if not loaded.recorded:
+        raise UnreadableInputError(
+            f"{run} is no run directory.", hint="analyze_files(load_run(PATH)) is for other files."
+        )
     return Analysis.of(pipeline.analyze_run(loaded))
 
 

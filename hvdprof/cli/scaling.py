@@ -1,5 +1,6 @@
 """``hvdprof scaling``: how well a job scales, from a table of ranks and speeds."""
 
+import re
 import sys
 from collections.abc import Hashable
 from pathlib import Path
@@ -13,6 +14,9 @@ from hvdprof.cli.measuring.shown_forecast import throughput_forecast_renderer
 from hvdprof.cli.progress.load_progress import load_progress
 from hvdprof.errors import UsageError
 from hvdprof.report.format_names import RESULTS, Format
+
+_PAIR = re.compile(r"\d+:\d+(?:\.\d+)?(?:e[+-]?\d+)?")
+"""Ranks and speed as a word of the command line."""
 
 
 def scaling(
@@ -64,7 +68,8 @@ def scaling(
     from hvdprof.report.terminal.scaling_report import render_scaling, render_scaling_json
 
     render = render_scaling_json if format_ is Format.JSON else render_scaling
-    if len(files) > 1 or Path(files[0]).is_dir():
+    are_pairs = all(_PAIR.fullmatch(word) for word in files)
+    if not are_pairs and (len(files) > 1 or Path(files[0]).is_dir()):
         _check_for_files(files, unit, strong=strong)
         paths = [Path(file) for file in files]
         with load_progress(paths) as progress:
@@ -75,9 +80,8 @@ def scaling(
             raise _not_predicted(found.scaling.to_dict("records"), np)
         render(found, sys.stdout)
         return
-    (file,) = files
-    name = "standard input" if file == "-" else file
-    lines = api.small_text(Path(file)).splitlines()
+    name = "standard input" if files == ["-"] else " ".join(files)
+    lines = [name] if are_pairs else api.small_text(Path(files[0])).splitlines()
     if np is not None:
         forecast = api.predict_throughput(lines, np, name=name, unit=unit, strong=strong)
         throughput_forecast_renderer(forecast, format_)(sys.stdout)

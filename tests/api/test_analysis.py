@@ -10,7 +10,7 @@ import pytest
 import hvdprof
 from hvdprof import api
 from hvdprof.api.analysis import Analysis
-from hvdprof.errors import UsageError
+from hvdprof.errors import UnreadableInputError, UsageError
 from tests.builders.places import ROOT
 from tests.builders.recorded_runs import unpacked
 
@@ -151,3 +151,9 @@ def test_an_analysis_prints_its_verdict_and_shows_the_first_screen(folder: Path)
     assert "<th style='text-align:left'>Scaling efficiency</th>" in page
     with pytest.raises(UsageError, match="No figure is named 'pie'"):
         analysis.figure("pie")
+
+
+def test_a_file_that_is_no_run_directory_is_not_a_run_without_results(folder: Path) -> None:
+    with pytest.raises(UnreadableInputError, match="is no run directory") as caught:
+        api.analyze_run(folder / "rates.csv")
+    assert "analyze_files" in caught.value.hint

@@ -188,3 +188,32 @@ def test_files_without_ranks_say_how_to_state_them(rates):
     assert "State the ranks of each with --np 1,4" in " ".join(scaling(*rates).stderr.split())
     ended = hvdprof("analyze", *rates, "--np", "1,4,8")
     assert "--np has 3 numbers of ranks for 2 files." in ended.stderr
+
+
+def test_pairs_may_be_words_of_the_command():
+    ended = scaling("1:872", "8:6679", "128:89783")
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.startswith("80.4 % scaling efficiency on 128 ranks against np=1")
+    assert "1:872 does not exist" in scaling("1:872", "rates.csv").stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "efficiency"),
+    [
+        ("gpus;img/s\n1;402,5\n2;780\n", 0.969),
+        ("gpus;img/s\n1;1.402,5\n2;2780,0\n", 0.991),
+        ('gpus,img/s\n1,402.5\n2,"1,780"\n', 2.211),
+        ("gpus\timg/s\n1\t1,402\n2\t2,780\n", 0.991),
+    ],
+)
+def test_a_comma_is_read_as_its_table_means_it(tmp_path, text, efficiency):
+    file = tmp_path / "t.csv"
+    file.write_text(text)
+    (_, row) = json.loads(scaling(str(file), "--format", "json").stdout)["throughput_scaling"]
+    assert row["efficiency"] == pytest.approx(efficiency, abs=1e-3)
+
+
+def test_a_comma_that_may_be_of_decimals_is_no_number(tmp_path):
+    file = tmp_path / "t.tsv"
+    file.write_text("gpus\timg/s\n1\t402,5\n2\t780\n")
+    assert "found np=2 only" in scaling(str(file)).stderr

@@ -3,6 +3,7 @@
 Tested in ``tests/ingest/logs/test_throughput_table.py``.
 """
 
+import csv
 import re
 from dataclasses import dataclass
 
@@ -27,7 +28,8 @@ _LABEL = re.compile(
     r"^(?:model|network|engine|backend|framework|compression|reduction|precision|dtype|"
     r"(?:local_|global_|per_gpu_)?batch(?:_?size)?|bs|algorithm|config(?:uration)?|variant|mode)$"
 )
-_NUMBER = re.compile(r"^-?\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?$")
+_NUMBER = re.compile(r"^-?(?:\d+|\d{1,3}(?:,\d{3})+)(?:\.\d+)?(?:e[+-]?\d+)?$")
+_DECIMAL_COMMA = re.compile(r"^-?(?:\d+|\d{1,3}(?:\.\d{3})+),\d+$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +94,24 @@ def cells_of(text: str, separator: str) -> list[str]:
     """The cells of a row, without quotation marks and emphasis."""
     if separator == "|":
         text = text.strip("|")
-    return [cell.strip().strip('"*` ') for cell in text.split(separator)]
+    # A number in quotation marks may hold the separator: "1,780".
+    is_quoted = '"' in text and len(separator) == 1
+    parts = next(csv.reader([text], delimiter=separator)) if is_quoted else text.split(separator)
+    cells = [cell.strip().strip('"*` ') for cell in parts]
+    if separator != ";":
+        return cells
+    # Spreadsheets separate by it where the comma is that of decimals, and the point of thousands.
+    return [
+        cell.replace(".", "").replace(",", ".") if _DECIMAL_COMMA.match(cell) else cell
+        for cell in cells
+    ]
 
 
 def number_of(cell: str) -> float | None:
-    """The number in a cell, ``1,190.5``, ``3.84x``; None where it is none, or beyond ``2**±63``."""
+    """The number in a cell, ``1,190.5``, ``3.84x``; None where it is none, or beyond ``2**±63``.
+
+    ``402,5`` is none: whether its comma is that of decimals is known with the separator alone.
+    """
     plain = cell.replace(" ", "").rstrip("xX\N{MULTIPLICATION SIGN}")
     number = float(plain.replace(",", "")) if _NUMBER.match(plain) else None
     is_usual = number is not None and (number == 0 or 2**-63 <= abs(number) < 2**63)

@@ -207,11 +207,16 @@ class Scanner:
                 self.num_rejoined += 1
                 return True
             self._num_tries += 1
-        last = self._fragments[-1]
-        if not last.cut and self._line == last.line + last.pieces and len(last.text) < _LONGEST:
-            # A narrow terminal breaks a line in more than two.
-            self._fragments[-1] = replace(last, text=last.text + raw, pieces=last.pieces + 1)
+        self._lengthen(raw)
         return False
+
+    def _lengthen(self, raw: str) -> None:
+        """A narrow terminal breaks a line in more than two: the next piece may be its rest."""
+        last = self._fragments[-1] if self._fragments else None
+        if last is None or last.cut or len(last.text) >= _LONGEST:
+            return
+        if self._line == last.line + last.pieces:
+            self._fragments[-1] = replace(last, text=last.text + raw, pieces=last.pieces + 1)
 
     def _forget(self) -> None:
         """Drop what waits no longer: a line that was not cut can continue only in the next line."""

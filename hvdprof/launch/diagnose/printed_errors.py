@@ -41,6 +41,9 @@ _CLOSING = re.compile(
 _OWN_SIGNAL = re.compile(r"SignalException: Process \d+ got signal: \d+")
 """The end of the traceback of torchrun's agent."""
 
+_TRACEBACK = "Traceback (most recent call last)"
+_OF_AGENT = re.compile(r"torch\.distributed\.elastic\.multiprocessing\.errors\.ChildFailedError")
+_ROOT_BY_SIGNAL = re.compile(r"Root Cause \(.*?exitcode\s+: -\d", re.DOTALL)
 _EXCEPTION = re.compile(  # Open MPI 5 puts a space behind its tag, version 4 does not.
     r"^ ?(?:[A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt)\b|hvdprof: |Fatal Python error)"
 )
@@ -59,6 +62,8 @@ class PrintedErrors:
         for line in text.splitlines():
             rank, plain = split_rank(line)
             printed.by_rank.setdefault(rank, []).append(plain[:MAX_CHARACTERS].rstrip())
+        if None in printed.by_rank:
+            printed.by_rank[None] = _without_agent(printed.by_rank[None])
         return printed
 
     def without_own_signal(self) -> "PrintedErrors":
@@ -143,7 +148,7 @@ def _without_own_signal(lines: Iterable[str]) -> list[str]:
     rest: list[str] = []
     begin = None
     for line in lines:
-        if line.startswith("Traceback (most recent call last)"):
+        if line.startswith(_TRACEBACK):
             begin = len(rest)
         if _CLOSING.search(line):
             continue
@@ -154,5 +159,19 @@ def _without_own_signal(lines: Iterable[str]) -> list[str]:
     return rest
 
 
+def _without_agent(lines: list[str]) -> list[str]:
+    """Without the traceback of torchrun's agent and its box, where a rank printed an error above.
+
+    Without one, or of a rank that a signal ended, the box is the evidence.
+    """
+    end = next((place for place, line in enumerate(lines) if _OF_AGENT.match(line)), None)
+    if end is None or _ROOT_BY_SIGNAL.search("\n".join(lines[end:])):
+        return lines
+    begin = max((place for place in range(end) if lines[place].startswith(_TRACEBACK)), default=end)
+    above = [line for line in lines[:begin] if not _CLOSING.search(line)]
+    return above if _errors(above) else lines
+
+
 def _errors(lines: Iterable[str]) -> list[str]:
-    return [line for line in lines if _EXCEPTION.match(line)]
+    # That a child failed says nothing of why.
+    return [line for line in lines if _EXCEPTION.match(line) and not _OF_AGENT.match(line)]

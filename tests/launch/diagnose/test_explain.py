@@ -85,6 +85,42 @@ def test_torchrun_names_the_rank_too(
     assert evidence in "\n".join(failure.lines)
 
 
+_BOX = """\
+Traceback (most recent call last):
+  File "torch/distributed/run.py", line 1032, in <module>
+    main()
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
+============================================================
+train.py FAILED
+Root Cause (first observed failure):
+[0]:
+  rank      : 0 (local_rank: 0)
+  exitcode  : {code} (pid: 17517)
+  traceback : To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html
+"""
+_UNTAGGED = """\
+Traceback (most recent call last):
+  File "train.py", line 2, in <module>
+    import apex
+ModuleNotFoundError: No module named 'apex'
+"""
+
+
+def test_an_error_before_the_ranks_are_named_is_not_that_of_the_agent(tmp_path: Path) -> None:
+    failure = _explained(tmp_path, "", _UNTAGGED + _BOX.format(code="1"))
+    assert "raised ModuleNotFoundError: No module named 'apex'" in failure.reason
+    assert failure.lines[-1] == "ModuleNotFoundError: No module named 'apex'"
+
+
+@pytest.mark.parametrize(("above", "code"), [(_UNTAGGED, "-9"), ("", "1")])
+def test_the_box_of_torchrun_is_the_evidence_of_what_printed_nothing(
+    tmp_path: Path, above: str, code: str
+) -> None:
+    failure = _explained(tmp_path, "", above + _BOX.format(code=code))
+    assert failure.rank == 0
+    assert any("exitcode" in line for line in failure.lines)
+
+
 @pytest.mark.parametrize(
     ("pids", "reason", "rank"),
     [
