@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from hvdprof import api
+from hvdprof.errors import UsageError
 from hvdprof.plain_text import printable_lines
 
 FILES = "Files"
@@ -102,6 +103,11 @@ def attach(
     Files are recognised by their content and copied. Their names and the launcher's tags in them
     show the ranks.
     """
+    if run.is_file():
+        raise UsageError(
+            f"{run} is a file: the run directory to make comes first.",
+            hint=f"hvdprof attach CASE {run} ...",
+        )
     manifest = api.attach(
         run,
         api.AttachedFiles(

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from hvdprof.cli.main import build_app
-from hvdprof.errors import StorageError, UnreadableInputError
+from hvdprof.errors import StorageError, UnreadableInputError, UsageError
 from tests.analyze.files.test_joint_verdict import BENCH, SWEEP
 from tests.builders.flight_dumps import dump, write_dumps
 from tests.builders.nccl_log import job
@@ -34,6 +34,15 @@ def run(tmp_path: Path) -> Path:
     done = invoke("attach", folder, "--timeline", timeline, "--np", 2, "--name", "mine")
     assert f"hvdprof analyze {folder}" in done.stderr
     return folder
+
+
+def test_a_forgotten_run_directory_is_not_a_file_to_replace(tmp_path: Path) -> None:
+    log = tmp_path / "job.log"
+    log.write_text("the only copy\n")
+    with pytest.raises(UsageError, match="is a file: the run directory to make comes first") as one:
+        invoke("attach", log, tmp_path / "other.log", "--force")
+    assert one.value.hint == f"hvdprof attach CASE {log} ..."
+    assert log.read_text() == "the only copy\n"
 
 
 def test_every_command_reads_an_attached_run(run: Path, tmp_path: Path) -> None:
