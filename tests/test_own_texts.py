@@ -67,7 +67,7 @@ ALLOWED = {
     "hvdprof/analyze/findings/log_rules/collective_timeout_rule.py": (1, _LOG),
     "hvdprof/analyze/findings/log_rules/ranks_behind_rule.py": (1, _LOG),
     "hvdprof/analyze/findings/nccl_rules/nccl_network_rules.py": (1, _LOG),
-    "hvdprof/launch/diagnose/printed_errors.py": (8, _LOG),
+    "hvdprof/launch/diagnose/printed_errors.py": (9, _LOG),
     "hvdprof/launch/diagnose/rank_progress.py": (
         5,
         "lines and names of recorder files, printed lines",

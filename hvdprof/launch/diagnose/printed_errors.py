@@ -43,6 +43,7 @@ _OWN_SIGNAL = re.compile(r"SignalException: Process \d+ got signal: \d+")
 
 _TRACEBACK = "Traceback (most recent call last)"
 _OF_AGENT = re.compile(r"torch\.distributed\.elastic\.multiprocessing\.errors\.ChildFailedError")
+_LINE_OF_AGENT = re.compile(r"[EWI]\d{4} \S+ \d+ torch/distributed/elastic/")
 _ROOT_BY_SIGNAL = re.compile(r"Root Cause \(.*?exitcode\s+: -\d", re.DOTALL)
 _EXCEPTION = re.compile(  # Open MPI 5 puts a space behind its tag, version 4 does not.
     r"^ ?(?:[A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt)\b|hvdprof: |Fatal Python error)"
@@ -168,7 +169,7 @@ def _without_agent(lines: list[str]) -> list[str]:
     if end is None or _ROOT_BY_SIGNAL.search("\n".join(lines[end:])):
         return lines
     begin = max((place for place in range(end) if lines[place].startswith(_TRACEBACK)), default=end)
-    above = [line for line in lines[:begin] if not _CLOSING.search(line)]
+    above = [line for line in lines[:begin] if not _LINE_OF_AGENT.match(line)]
     return above if _errors(above) else lines
 
 

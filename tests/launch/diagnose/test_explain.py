@@ -107,7 +107,11 @@ ModuleNotFoundError: No module named 'apex'
 
 
 def test_an_error_before_the_ranks_are_named_is_not_that_of_the_agent(tmp_path: Path) -> None:
-    failure = _explained(tmp_path, "", _UNTAGGED + _BOX.format(code="1"))
+    agent = (
+        "E1127 20:15:52.402000 18309 torch/distributed/elastic/multiprocessing/api.py:1002] "
+        "failed (exitcode: 1) local_rank: 1 (pid: 18337) of binary: python\n"
+    )
+    failure = _explained(tmp_path, "", _UNTAGGED + agent + _BOX.format(code="1"))
     assert "raised ModuleNotFoundError: No module named 'apex'" in failure.reason
     assert failure.lines[-1] == "ModuleNotFoundError: No module named 'apex'"
 
