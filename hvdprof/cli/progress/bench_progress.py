@@ -245,7 +245,8 @@ def _failures(record: "PassRecord", said: set[str]) -> list[str]:
             continue
         # "main" is the only segment of a script.
         name = part.segment.model if part.segment.id == "main" else part.segment.id
-        error = part.failure.lines[-1] if part.failure.lines else part.failure.reason
+        # Whichever rank was the first to fail.
+        error = part.failure.reason.replace(f"rank {part.failure.rank} ", "rank ")
         how = " in the same way" if error in said else f": {part.failure.reason}"
         lines.append(f"{name} failed{how}")
         said.add(error)

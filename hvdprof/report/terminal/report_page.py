@@ -215,8 +215,8 @@ def _efficiency(row: FrameRow) -> str:
 def _failed_cells(cells: Iterable[FailedSegment], said: str) -> tuple[FailedCell, ...]:
     alike: dict[tuple[object, ...], list[FailedSegment]] = {}
     for cell in cells:
-        # Whichever rank was first to fail: the last line has the error.
-        what = cell.lines[-1] if cell.lines else cell.reason
+        # Whichever rank was the first to fail.
+        what = cell.reason.replace(f"rank {cell.rank} ", "rank ")
         alike.setdefault((what, cell.exit_code, cell.signal, cell.host), []).append(cell)
     return tuple(_failed_cell(group, said) for group in alike.values())
 

@@ -60,7 +60,7 @@ def test_what_launches_die_of_is_said_once() -> None:
     for rank, record in enumerate(passes):
         error = "E: other" if rank == 2 else "E: the same"
         reason = f"rank {rank} raised {error}"
-        record.segments[0].failure = Failure(reason=reason, lines=[f"[{rank}] at", error])
+        record.segments[0].failure = Failure(reason=reason, rank=rank, lines=["Aborted"])
         record.status, record.duration_s = Status.FAILED, 3.0
         progress.pass_ended(record)
     said = [line.partition(" failed")[2] for line in stream.getvalue().splitlines()]

@@ -17,13 +17,17 @@ def test_a_failure_says_where_its_rank_ran():
 
 def test_cells_that_failed_alike_are_one_failure():
     alike = tuple(
-        failed(pass_id=f"0{number}-np2", rank=rank, reason=f"rank {rank} raised it", lines=lines)
-        for number, rank, lines in ((1, 0, ("a", "E: b")), (2, 1, ("E: b",)), (3, 1, ("E: c",)))
+        failed(pass_id=f"0{number}-np2", rank=rank, reason=f"rank {rank} {what}", lines=lines)
+        for number, rank, what, lines in (
+            (1, 0, "raised it", ("a", "E: b")),
+            (2, 1, "raised it", ("E: b",)),
+            (3, 1, "hung", ("E: b",)),
+        )
     )
     first, second = shape_page(replace(full_analysis(), failed=alike)).failed
     assert "(01-np2, 02-np2): rank 0 raised it" in first.text
     assert first.lines == ("a", "E: b")
-    assert "(03-np2): rank 1 raised it" in second.text
+    assert "(03-np2): rank 1 hung" in second.text
 
 
 def test_a_failure_that_the_verdict_says_is_not_said_again():

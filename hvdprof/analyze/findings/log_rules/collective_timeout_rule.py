@@ -226,9 +226,9 @@ def _out_of_step(first: pd.DataFrame) -> tuple[str, str, Advice, str]:
     ordered = first.dropna(subset=["sequence"]).sort_values("sequence", kind="stable")
     lowest, highest = ordered.iloc[0].to_dict(), ordered.iloc[-1].to_dict()
     is_one = len(_groups(first)) == 1
-    where = "Both are of one process group" if is_one else "Where both are of one process group"
+    where = "Both are of one process group:" if is_one else "Where both are of one process group,"
     evidence = (
-        f"{_place(lowest)}, {_place(highest)}: at different SeqNums. {where}, the rank with the "
+        f"{_place(lowest)}, {_place(highest)}: at different SeqNums. {where} the rank with the "
         "lower number is behind."
     )
     who = ", ".join(f"{_rank(row)} at SeqNum {int(row['sequence'])}" for row in (lowest, highest))
