@@ -65,9 +65,9 @@ def export(
 
     Open it at ui.perfetto.dev or chrome://tracing. Needs the run directory alone.
     With --format chakra, write the graph of the measured steps as Chakra execution traces. Dumps
-    of the Flight Recorder become one lane per rank and process group, logs of NCCL's Inspector with
-    kernel times one per rank and communicator. An export of Nsight Systems becomes lanes of NVTX
-    ranges, computation and NCCL kernels by process.
+    of the Flight Recorder, and logs of NCCL's Inspector with kernel times, become one lane per rank
+    and process group. An export of Nsight Systems becomes lanes of NVTX ranges, computation and
+    NCCL kernels by process.
     """
     if format_ is TraceFormat.CHROME and not output.name.endswith(_ENDINGS):
         raise UsageError(
@@ -116,13 +116,11 @@ def _export_files(
         return
     from hvdprof.report.chrome.chrome_trace import write_trace
     from hvdprof.report.chrome.collective_trace import collective_content
-    from hvdprof.report.chrome.inspector_trace import has_inspector_logs, inspector_content
     from hvdprof.report.formats import write_text
 
     with load_progress(paths) as progress:
         run = api.load_run(paths, progress=progress)
-    is_inspector = has_inspector_logs(run) and job is None
-    content = inspector_content(run) if is_inspector else collective_content(run, job)
+    content = collective_content(run, job)
     write_text(output, lambda file: write_trace(content, file), overwrite=force)
     _say_where(output)
 

@@ -24,6 +24,7 @@ from hvdprof.ingest.tables.run_builder import RunBuilder
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.run import Run
 from hvdprof.model.tables.log_tables import FILES
+from hvdprof.model.tables.rank_collective_tables import INSPECTOR_COLLECTIVES, RANK_COLLECTIVES
 from hvdprof.plain_text import printable
 from hvdprof.rundir.file_names import shown_name
 from hvdprof.rundir.manifest import Manifest
@@ -67,6 +68,10 @@ def load_files(found: Found, first: Path, *, progress: ProgressCallback | None =
         done += file.size_bytes
     entries += _add_recordings(recorders, builder)
     entries += _add_dumps(dumps, builder)
+    if builder.frames.keys() & {INSPECTOR_COLLECTIVES.name, RANK_COLLECTIVES.name}:
+        from hvdprof.ingest.rank_calls import match_rank_calls
+
+        match_rank_calls(builder)
     _add_nccl(entries, builder, report)
     manifest = _add_traces(traces, entries, builder, report)
     logs = [FileEntry(file, file.what) for file in files if file.kind == Kind.PHASE_LOG]

@@ -13,11 +13,12 @@ from hvdprof.ingest.flight_recorder.dump_file import Dump, DumpCall, DumpGroup, 
 from hvdprof.ingest.flight_recorder.one_job import belong_together, check_one_job
 from hvdprof.ingest.recognise import Recognised
 from hvdprof.ingest.storage.row_buffer import Rows
-from hvdprof.ingest.tables.collective_matching import SubmittedCall, match_collectives
+from hvdprof.ingest.tables.collective_matching import with_matches
 from hvdprof.ingest.tables.run_builder import RunBuilder
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.tables.rank_collective_tables import (
     COLLECTIVE_PROGRESS,
+    NO_MATCH,
     RANK_COLLECTIVES,
     UNBOUNDED_CLOCK_NS,
 )
@@ -227,18 +228,10 @@ def _pending(dump: Dump, group: DumpGroup) -> DumpCall | None:
 
 def _calls(dumps: DumpSet) -> pd.DataFrame:
     ranks = sorted(dumps.dumps)
-    submitted = {
-        rank: [
-            SubmittedCall(call.group, -1, call.seq, (call.collective, call.dtype, call.size_bytes))
-            for call in dumps.dumps[rank].calls
-        ]
-        for rank in ranks
-    }
-    matching = match_collectives(submitted)
     rows = Rows(RANK_COLLECTIVES)
     for rank in ranks:
         dump = dumps.dumps[rank]
-        for call, match_id in zip(dump.calls, matching.ids[rank], strict=True):
+        for call in dump.calls:
             group = dump.groups.get(call.group)
             rows.add(
                 pass_id=dumps.name,
@@ -249,7 +242,7 @@ def _calls(dumps: DumpSet) -> pd.DataFrame:
                 group=call.group,
                 group_size=len(group.ranks) if group and group.ranks else None,
                 seq=call.seq,
-                match_id=int(match_id),
+                match_id=NO_MATCH,
                 collective=call.collective,
                 name=call.name,
                 dtype=call.dtype,
@@ -262,4 +255,4 @@ def _calls(dumps: DumpSet) -> pd.DataFrame:
                 state=call.state,
                 clock_error_ns=0 if rank == ranks[0] else UNBOUNDED_CLOCK_NS,
             )
-    return rows.frame()
+    return with_matches(rows.frame())

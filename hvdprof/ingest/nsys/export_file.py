@@ -37,7 +37,7 @@ class Export:
     """What a file holds: kernels as columns, ``names`` by the number in ``name_ids``.
 
     ``num_nccl_ranges`` counts ranges of NCCL's domain by process, ``nccl`` is what they state.
-    ``launches`` are times of the host, which only an export with ``steps`` has: else they are
+    ``launches`` are times of the host where ``steps`` or payloads of NCCL need them: else they are
     ``starts``.
     """
 
@@ -90,7 +90,8 @@ def _read(database: sqlite3.Connection, name: str) -> Export:
     used = {int(text_id) for text_id in np.unique(kernels[:, 4])}
     # The process is in the middle of the number that names it across machines.
     pids = (kernels[:, 3] >> 24) & 0xFFFFFF
-    steps, starts = step_ranges(database), kernels[:, 0]
+    steps, starts, nccl = step_ranges(database), kernels[:, 0], read_nccl_ranges(database)
+    is_launched = bool(steps or nccl.placed)
     return Export(
         starts=starts,
         ends=kernels[:, 1],
@@ -99,9 +100,9 @@ def _read(database: sqlite3.Connection, name: str) -> Export:
         name_ids=kernels[:, 4],
         names=_strings(database, used),
         num_nccl_ranges=_nccl_ranges(database),
-        nccl=read_nccl_ranges(database),
+        nccl=nccl,
         steps=steps,
-        launches=launch_times(database, pids, kernels[:, 5], starts) if steps else starts,
+        launches=launch_times(database, pids, kernels[:, 5], starts) if is_launched else starts,
         version=version_of(database),
     )
 

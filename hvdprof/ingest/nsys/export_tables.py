@@ -9,6 +9,7 @@ from hvdprof.ingest.kineto.busy_intervals import covered_ns, merged, uncovered
 from hvdprof.ingest.kineto.collective_calls import collective_of
 from hvdprof.ingest.nsys.export_database import is_nccl_kernel
 from hvdprof.ingest.nsys.export_file import Export, read_export
+from hvdprof.ingest.nsys.gpu_calls import gpu_calls
 from hvdprof.ingest.nsys.step_overlap import GpuKernels, add_steps
 from hvdprof.ingest.nsys.step_ranges import only_process
 from hvdprof.ingest.storage.row_buffer import Rows
@@ -19,14 +20,12 @@ from hvdprof.model.tables.nsys_tables import (
     NSYS_NCCL_KERNELS,
     NSYS_STEPS,
 )
+from hvdprof.model.tables.rank_collective_tables import RANK_COLLECTIVES
 from hvdprof.rundir.file_names import shown_name
-
-_LARGEST = 2**62
-_PER_RANK = ("ncclAllGather", "ncclReduceScatter")
 
 
 def read_nsys_export(path: Path) -> list[tuple[str, pd.DataFrame]]:
-    """The tables of NSYS_TABLES of a file, by name.
+    """The tables of NSYS_TABLES of a file, and its RANK_COLLECTIVES, unmatched, by name.
 
     Raises:
         UnreadableInputError: It is damaged or holds no kernels.
@@ -37,7 +36,7 @@ def read_nsys_export(path: Path) -> list[tuple[str, pd.DataFrame]]:
         [number for number, name in export.names.items() if is_nccl_kernel(name)],
     )
     gpus, kernels, of_steps = Rows(NSYS_GPUS), Rows(NSYS_NCCL_KERNELS), Rows(NSYS_STEPS)
-    file = shown_name(path)
+    file, calls = shown_name(path), []
     places = np.unique(np.stack([export.pids, export.devices], axis=1), axis=0)
     for pid, device in places.tolist():
         own = (export.pids == pid) & (export.devices == device)
@@ -68,30 +67,28 @@ def read_nsys_export(path: Path) -> list[tuple[str, pd.DataFrame]]:
             idle_ns=span - busy,
         )
         _add_kernels(kernels, export, own & is_nccl, computing, place)
+        calls.append((RANK_COLLECTIVES.name, gpu_calls(export, own & is_nccl, computing, place)))
     return [
         (NSYS_GPUS.name, gpus.frame()),
         (NSYS_NCCL_KERNELS.name, kernels.frame()),
         (NSYS_NCCL_CALLS.name, _calls(export, file)),
         (NSYS_STEPS.name, of_steps.frame()),
+        *calls,
     ]
 
 
 def _calls(export: Export, file: str) -> pd.DataFrame:
     rows = Rows(NSYS_NCCL_CALLS)
     for call in sorted(export.nccl.calls, key=lambda call: (call.pid, -call.number, call.function)):
-        num_ranks = call.member.num_ranks if call.member else None
-        factor = (num_ranks or None) if call.function in _PER_RANK else 1
-        size = call.message_bytes
-        total = size * factor if size is not None and factor else None
         rows.add(
             file=file,
             pid=call.pid,
             function=call.function,
             communicator=call.communicator,
             rank=call.member.rank if call.member else None,
-            num_ranks=num_ranks,
-            message_bytes=size,
-            size_bytes=total if total is None or total < _LARGEST else None,
+            num_ranks=call.member.num_ranks if call.member else None,
+            message_bytes=call.message_bytes,
+            size_bytes=call.size_bytes,
             number=call.number,
         )
     return rows.frame()

@@ -14,7 +14,7 @@ import sqlite3
 import struct
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hvdprof.ingest.nsys.export_database import DOMAIN_CREATED, RANGES, STRINGS, columns_of
 
@@ -28,6 +28,7 @@ _TYPES = {
 _COMMUNICATOR, _BYTES = "NCCL communicator ID", "Message size [bytes]"
 _RANK, _NUM_RANKS, _DEVICE = "Rank", "No. of ranks", "CUDA device"
 _MOVES_DATA = re.compile(r"nccl(?!Group|Comm|Get|Mem|Redop|RedOp)[A-Z]\w*")
+_PER_RANK = ("ncclAllGather", "ncclReduceScatter")
 _LARGEST = 2**62
 _MOST_RANKS = 2**31
 
@@ -54,13 +55,35 @@ class NcclCalls:
     message_bytes: int | None
     number: int
 
+    @property
+    def size_bytes(self) -> int | None:
+        """Payload as nccl-tests counts it; NCCL states the part of one rank."""
+        factor = 1
+        if self.function in _PER_RANK:
+            factor = self.member.num_ranks if self.member else 0
+        size = self.message_bytes
+        return size * factor if size is not None and factor and size * factor < _LARGEST else None
+
+
+@dataclass(frozen=True, slots=True)
+class NcclRange:
+    """One call of a communicator that moves data, ns; ``alike`` is what it has in common."""
+
+    alike: NcclCalls
+    start_ns: int
+    end_ns: int
+
 
 @dataclass(frozen=True, slots=True)
 class NcclRanges:
-    """The calls that move data, alike ones together, and the memberships of each process."""
+    """The calls that move data, alike ones together, and the memberships of each process.
+
+    ``placed`` are the single calls whose communicator and rank are stated, by start.
+    """
 
     calls: Sequence[NcclCalls]
     members: Mapping[int, Set[Membership]]
+    placed: Sequence[NcclRange] = ()
 
     def rank_of(self, pid: int, device: int) -> int | None:
         """The rank of a GPU in the largest communicator of its process; None where not stated."""
@@ -90,34 +113,51 @@ def read_nccl_ranges(database: sqlite3.Connection) -> NcclRanges:
     blob = "CAST(n.binaryData AS BLOB)" if "binaryData" in columns else "NULL"
     domain = "n.domainId" if "domainId" in columns else "NULL"
     rows = database.execute(
-        f"SELECT n.globalTid, coalesce(n.text, s.value), {domain}, {blob}, count(*) "
+        f"SELECT n.globalTid, coalesce(n.text, s.value), {domain}, {blob}, n.start, n.end "
         f"FROM {RANGES} n LEFT JOIN {STRINGS} s ON s.id = n.textId "
         "WHERE coalesce(n.text, s.value) GLOB 'nccl[A-Z]*' AND n.eventType != ? "
-        "AND n.globalTid IS NOT NULL GROUP BY 1, 2, 3, 4",
+        "AND n.globalTid IS NOT NULL ORDER BY n.start",
         (DOMAIN_CREATED,),
     )
     layouts = _layouts(database)
     members: dict[tuple[int, str], set[tuple[int, Membership]]] = defaultdict(set)
-    calls: Counter[tuple[int, str, str, int | None]] = Counter()
-    for thread, name, number, data, times in rows:
+    read: list[tuple[tuple[int, str, str, int | None], object, object]] = []
+    known: dict[tuple[object, object], dict[str, int]] = {}
+    for thread, name, number, data, start, end in rows:
         if not isinstance(thread, int):
             continue
-        values = _values(data, number, layouts)
+        if (data, number) not in known:
+            known[data, number] = _values(data, number, layouts)
+        values = known[data, number]
         communicator = f"{values[_COMMUNICATOR]:#x}" if _COMMUNICATOR in values else ""
         if _MOVES_DATA.fullmatch(str(name)):
-            calls[thread, str(name), communicator, values.get(_BYTES)] += int(times)
+            read.append(((thread, str(name), communicator, values.get(_BYTES)), start, end))
         elif _RANK in values and _NUM_RANKS in values:
             member = Membership(values[_RANK], values[_NUM_RANKS], values.get(_DEVICE))
             if 0 <= member.rank < member.num_ranks < _MOST_RANKS:
                 members[_pid(thread), communicator].add((thread, member))
-    merged: Counter[tuple[int, str, str, Membership | None, int | None]] = Counter()
-    for (thread, name, communicator, size), times in calls.items():
-        known = members.get((_pid(thread), communicator), set())
-        merged[_pid(thread), name, communicator, _member(known, thread), size] += times
     of_processes: dict[int, set[Membership]] = defaultdict(set)
     for (pid, _), of_communicator in members.items():
-        of_processes[pid] |= {member for _, member in of_communicator}
-    return NcclRanges([NcclCalls(*key, number) for key, number in merged.items()], of_processes)
+        of_processes[pid] |= {one for _, one in of_communicator}
+    return _as_ranges(read, members, of_processes)
+
+
+def _as_ranges(
+    read: Sequence[tuple[tuple[int, str, str, int | None], object, object]],
+    members: Mapping[tuple[int, str], set[tuple[int, Membership]]],
+    of_processes: Mapping[int, Set[Membership]],
+) -> NcclRanges:
+    merged: Counter[NcclCalls] = Counter()
+    placed = []
+    for (thread, name, communicator, size), start, end in read:
+        pid = _pid(thread)
+        member = _member(members.get((pid, communicator), set()), thread)
+        alike = NcclCalls(pid, name, communicator, member, size, 0)
+        merged[alike] += 1
+        if member and communicator and isinstance(start, int) and isinstance(end, int):
+            placed.append(NcclRange(alike, start, end))
+    calls = [replace(alike, number=number) for alike, number in merged.items()]
+    return NcclRanges(calls, of_processes, placed)
 
 
 def _pid(thread: int) -> int:

@@ -21,6 +21,8 @@ from hvdprof.model.tables.printed_tables import (
 from hvdprof.model.tables.rank_collective_tables import (
     COLLECTIVE_PROGRESS,
     COLLECTIVE_TIMEOUTS,
+    INSPECTOR,
+    NSYS,
     RANK_COLLECTIVES,
 )
 from hvdprof.rundir.plan import COLLECTIVES_ENGINE, HOROVOD_ENGINE
@@ -57,6 +59,9 @@ def attached_engine(
     tables = {name for path in outputs for name in _tables_of(path)}
     if recordings is not None:
         tables |= set(recordings.row_counts)
+        recorders = set(recordings.table(RANK_COLLECTIVES.name)["source"].astype(str))
+        # Any engine uses NCCL.
+        tables -= {RANK_COLLECTIVES.name} if recorders <= {INSPECTOR, NSYS} else set()
         # A rank that hangs before its first collective has dumped its groups alone.
         sources = recordings.table(COLLECTIVE_PROGRESS.name)["source"]
         tables |= {RANK_COLLECTIVES.name} if sources.eq(FLIGHT_RECORDER).any() else set()

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 import numpy as np
+import pandas as pd
 
 from hvdprof.model.arrays import Int64s
-from hvdprof.model.tables.rank_collective_tables import NO_MATCH
+from hvdprof.model.frame_row import is_missing
+from hvdprof.model.tables.rank_collective_tables import NO_MATCH, RANK_COLLECTIVES
 
 Signature = tuple[str, str, int | None]
 """Collective, type and bytes: what is the same on every rank."""
@@ -68,6 +70,27 @@ def match_collectives(calls: Mapping[int, Sequence[SubmittedCall]]) -> Matching:
             number += 1
     num_matched = sum(int((found != NO_MATCH).sum()) for found in ids.values())
     return Matching(ids, num_calls, num_calls - num_matched)
+
+
+def with_matches(calls: pd.DataFrame) -> pd.DataFrame:
+    """RANK_COLLECTIVES of one job with ``match_id``; calls of a rank in their order.
+
+    Args:
+        calls: All other columns, of ranks that are in the job once.
+    """
+    columns = ["rank", "group", "step", "seq", "collective", "dtype", "size_bytes"]
+    submitted: dict[int, list[SubmittedCall]] = {}
+    for rank, group, step, seq, collective, dtype, size in calls[columns].itertuples(
+        index=False, name=None
+    ):
+        signature = str(collective), str(dtype), None if is_missing(size) else int(size)
+        call = SubmittedCall(str(group), step, None if is_missing(seq) else int(seq), signature)
+        submitted.setdefault(rank, []).append(call)
+    matching = match_collectives(submitted)
+    taken = {rank: iter(ids.tolist()) for rank, ids in matching.ids.items()}
+    return RANK_COLLECTIVES.frame(
+        calls.assign(match_id=[next(taken[rank]) for rank in calls["rank"]])
+    )
 
 
 def _groups(

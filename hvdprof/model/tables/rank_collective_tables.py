@@ -1,8 +1,8 @@
 """The collectives of every rank, as other recorders than Horovod's timeline write them.
 
-Profiler traces, flight recorder dumps and exports of Nsight Systems fill ``RANK_COLLECTIVES``: each
-row is one call on one rank, and ``match_id`` joins the rows of one collective.
-``MATCHED_COLLECTIVES`` is computed of it on corrected clocks.
+Profiler traces, flight recorder dumps, verbose logs of NCCL's Inspector and exports of Nsight
+Systems with payloads fill ``RANK_COLLECTIVES``: each row is one call on one rank, and ``match_id``
+joins the rows of one collective. ``MATCHED_COLLECTIVES`` is computed of it on corrected clocks.
 
 Tested in ``tests/model/tables/test_run_tables.py``.
 """
@@ -15,15 +15,25 @@ NO_MATCH = -1
 UNBOUNDED_CLOCK_NS = 2**61
 """``clock_error_ns`` where nothing in a file bounds the clock of its host; two of them add up."""
 
+INSPECTOR, NSYS = "nccl-inspector", "nsys"
+"""``source`` of the calls of NCCL's Inspector and of Nsight Systems."""
+
+
+def inspector_job(folder: str, communicator: str = "") -> str:
+    """``pass_id`` of Inspector logs; with the largest communicator where a folder has several."""
+    return f"{folder}, communicator {communicator}" if communicator else folder
+
+
 RANK_COLLECTIVES = Table(
     "rank_collectives",
-    "One collective on one rank, as a profiler trace, a flight recorder dump or an export of "
-    "Nsight Systems records it. Trace launches of DDP and FSDP2 scripts leave flight recorder "
-    "files in the run, which are read at the first use of this table.",
+    "One collective on one rank, as a profiler trace, a flight recorder dump, a verbose log of "
+    "NCCL's Inspector or an export of Nsight Systems with payloads records it. Trace launches of "
+    "DDP and FSDP2 scripts leave flight recorder files in the run, which are read at the first use "
+    "of this table.",
     (
         Column("pass_id", "category", "", "Folder name of the pass, as in the manifest."),
         Column("segment", "category", "", "Id of the segment within the pass, as in the plan."),
-        Column("source", "category", "", "Recorder: kineto, flight-recorder or nsys."),
+        Column("source", "category", "", "kineto, flight-recorder, nccl-inspector or nsys."),
         Column("rank", "int32", "", "Rank in the job, not in the process group."),
         Column(
             "step",

@@ -1,4 +1,4 @@
-"""The collectives of every rank as a Chrome trace: of dumps of the Flight Recorder and others.
+"""The collectives of every rank as a Chrome trace: of dumps, of Inspector logs, of exports.
 
 A lane holds the calls of a rank in one process group. Where several are in progress at once, the
 group has several lanes.
@@ -14,6 +14,7 @@ from hvdprof.errors import UsageError
 from hvdprof.model.run import Run
 from hvdprof.model.tables.nsys_tables import NSYS_GPUS
 from hvdprof.model.tables.rank_collective_tables import (
+    INSPECTOR_COLLECTIVES,
     NO_MATCH,
     RANK_COLLECTIVES,
     UNBOUNDED_CLOCK_NS,
@@ -85,6 +86,12 @@ def collective_content(run: Run, job: str | None = None) -> TraceContent:
 def _instead(run: Run) -> str:
     """The command that shows what the files hold."""
     name = shlex.quote(str(run.folder))
+    if not run.table(INSPECTOR_COLLECTIVES.name).empty:
+        return (
+            "Inspector logs hold kernel times where they are asked for: record with "
+            f"NCCL_INSPECTOR_DUMP_VERBOSE=1 on all ranks.\n  Their tables: hvdprof convert {name} "
+            "-o TABLES"
+        )
     if not run.table(NSYS_GPUS.name).empty:
         return "Name the export of Nsight Systems alone: hvdprof export REPORT.sqlite -o trace.json"
     if not run.table(TIMELINES.name).empty:

@@ -14,7 +14,7 @@ from hvdprof import units
 from hvdprof.errors import UnreadableInputError, UsageError
 from hvdprof.model.run import Run
 from hvdprof.model.tables.nsys_tables import NSYS_GPUS
-from hvdprof.model.tables.rank_collective_tables import INSPECTOR_COLLECTIVES, RANK_COLLECTIVES
+from hvdprof.model.tables.rank_collective_tables import RANK_COLLECTIVES
 from hvdprof.model.tables.window_tables import WINDOWS
 from hvdprof.rundir.attached import AttachedFile, AttachedKind, attached_files
 from hvdprof.rundir.layout import RunPaths
@@ -135,9 +135,7 @@ def _exportable(run: Run, attached: Sequence[AttachedFile]) -> Path | None:
         # Files are called by the last part of their folder there.
         if f"{path.parent.name}/{path.name}" in exports:
             return path
-    # Inspector has times of kernels only where it was asked for them.
-    is_timed = run.table(INSPECTOR_COLLECTIVES.name)["start_ns"].notna().any()
-    if run.table(RANK_COLLECTIVES.name).empty and not is_timed:
+    if run.table(RANK_COLLECTIVES.name).empty:
         return None
     return copies[0] if len(copies) == 1 else copies[0].parent
 

@@ -7,6 +7,7 @@ from hvdprof.errors import UsageError
 from hvdprof.report.chrome.chrome_trace import write_trace
 from hvdprof.report.chrome.collective_trace import collective_content
 from tests.builders.flight_dumps import STARTED_NS, dump, write_dumps
+from tests.ingest.logs.test_nccl_inspector import START_US, header, kernel_times, perf, text
 
 SECOND_NS = 10**9
 
@@ -78,3 +79,73 @@ def test_the_file_is_a_chrome_trace(job, tmp_path):
 def test_another_job_than_those_in_the_files_is_refused(job):
     with pytest.raises(UsageError, match="No job 'other'"):
         collective_content(job, "other")
+
+
+def record(rank, seq, start, stop, *, group="0xab", size=2, **more):
+    head = header(rank, size)
+    head["header"]["id"] = group
+    return {**head, "coll_perf": perf(seq, **kernel_times(start, stop), **more)}
+
+
+def inspected(folder, **logs):
+    folder.mkdir()
+    for name, records in logs.items():
+        (folder / f"{name}.log").write_text(text(*records))
+    return collective_content(load_run(folder))
+
+
+def kernels(content):
+    return [
+        (one.lane.process, one.lane.name, one.name, one.start_ns // 1000 - START_US, one.dur_ns)
+        for one in content.events
+    ]
+
+
+def test_each_log_of_the_inspector_is_a_rank_with_its_kernels_in_time(tmp_path):
+    content = inspected(
+        tmp_path / "logs",
+        pid9=[record(0, 1, 0, 100), record(0, 2, 90, 200)],
+        pid7=[record(1, 1, 40, 100, coll_algo="RING")],
+    )
+
+    assert content.processes == {0: "rank 0", 1: "rank 1"}
+    assert kernels(content) == [
+        (0, "group 0xab", "ALLREDUCE", 0, 100_000),
+        (1, "group 0xab", "ALLREDUCE", 40, 60_000),
+        (0, "group 0xab (2)", "ALLREDUCE (on this rank alone)", 90, 110_000),
+    ]
+    assert content.about["np"] == 2
+    assert content.about["recorder"] == "nccl-inspector"
+    assert content.about["largest_clock_error_us"] == 0
+
+
+@pytest.mark.heavy
+def test_a_process_is_named_by_its_rank_in_the_largest_communicator(tmp_path):
+    logs = {
+        f"pid{rank}": [
+            record(rank % 2, 1, 0, 100, group=f"0x{rank // 2}"),
+            record(rank, 1, 10, 110, group="0xff", size=4, coll="AllGather"),
+        ]
+        for rank in range(4)
+    }
+
+    content = inspected(tmp_path / "logs", **logs)
+
+    assert list(content.processes.values()) == [f"rank {rank}" for rank in range(4)]
+    assert {lane.name for lane in content.lanes if lane.process == 3} == {"group 0x1", "group 0xff"}
+
+
+def test_ranks_in_one_log_have_lanes_of_their_own(tmp_path):
+    content = inspected(tmp_path / "logs", all=[record(rank, 1, rank, 100) for rank in (0, 1)])
+
+    assert [(lane.process, lane.name) for lane in content.lanes] == [
+        (0, "group 0xab"),
+        (1, "group 0xab"),
+    ]
+
+
+def test_logs_without_kernel_times_name_the_setting(tmp_path):
+    with pytest.raises(UsageError, match="no collectives of ranks") as raised:
+        inspected(tmp_path / "logs", one=[{**header(), "coll_perf": perf(1)}])
+
+    assert "NCCL_INSPECTOR_DUMP_VERBOSE=1" in str(raised.value.hint)

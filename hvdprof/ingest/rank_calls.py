@@ -1,0 +1,111 @@
+"""Calls of NCCL's Inspector and of Nsight Systems as RANK_COLLECTIVES, matched over their files.
+
+Tested in ``tests/ingest/test_rank_calls.py``.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from hvdprof.ingest.kineto.collective_calls import collective_of
+from hvdprof.ingest.tables.collective_matching import with_matches
+from hvdprof.ingest.tables.run_builder import RunBuilder, below_each_other
+from hvdprof.model.tables.rank_collective_tables import (
+    INSPECTOR,
+    INSPECTOR_COLLECTIVES,
+    NO_MATCH,
+    NSYS,
+    RANK_COLLECTIVES,
+    UNBOUNDED_CLOCK_NS,
+    inspector_job,
+)
+
+_TEXTS = ("file", "communicator", "host", "collective", "algorithm", "protocol")
+_PROCESS = ["file", "in_file"]
+
+
+def match_rank_calls(builder: RunBuilder) -> None:
+    """Add the calls of Inspector logs, and match those of exports of Nsight Systems."""
+    logs = builder.frames.get(INSPECTOR_COLLECTIVES.name, [])
+    if logs:
+        jobs = _inspector_jobs(below_each_other(INSPECTOR_COLLECTIVES, logs))
+        builder.add_tables((RANK_COLLECTIVES.name, with_matches(job)) for job in jobs)
+    frames = builder.frames.get(RANK_COLLECTIVES.name, [])
+    exports = [frame for frame in frames if (frame["source"] == NSYS).all()]
+    if exports:
+        others = [frame for frame in frames if not (frame["source"] == NSYS).all()]
+        builder.frames[RANK_COLLECTIVES.name] = [*others, *_nsys_jobs(exports)]
+
+
+def _inspector_jobs(rows: pd.DataFrame) -> Iterator[pd.DataFrame]:
+    """The timed calls of each job: processes of a folder with one largest communicator."""
+    known = ["start_ns", "end_ns", "rank", "num_ranks"]
+    calls = rows[rows[known].notna().all(axis=1)].drop_duplicates(
+        ["file", "communicator", "seq", "rank", "collective"]
+    )
+    if calls.empty:
+        return
+    text = dict.fromkeys(_TEXTS, str)
+    calls = calls.astype(text | dict.fromkeys(known, "int64"))
+    # A log is of one process, but the logs of several may be in one file.
+    lowest, highest = (
+        calls.groupby(["file", "communicator"])["rank"].agg(of) for of in ("min", "max")
+    )
+    joined = lowest[lowest < highest].index.get_level_values("file")
+    calls["in_file"] = calls["rank"].where(calls["file"].isin(joined), 0)
+    calls["folder"] = [str(Path(file).parent) for file in calls["file"]]
+    largest = calls.sort_values("num_ranks", kind="stable").groupby(_PROCESS).tail(1)
+    largest = largest.set_index(_PROCESS)[["communicator", "rank"]]
+    calls = calls.join(largest.add_prefix("of_job_"), on=_PROCESS)
+    for folder, of_folder in calls.groupby("folder", sort=False):
+        several = len(set(of_folder["of_job_communicator"])) > 1
+        for name, job in of_folder.groupby("of_job_communicator", sort=False):
+            yield _of_job(inspector_job(str(folder), str(name) if several else ""), job)
+
+
+def _of_job(name: str, calls: pd.DataFrame) -> pd.DataFrame:
+    calls = calls.sort_values(["of_job_rank", "start_ns"], kind="stable")
+    hosts = calls["host"]
+    is_same = (hosts == hosts.iloc[0]) & (hosts != "")
+    return RANK_COLLECTIVES.frame(
+        {
+            "pass_id": name,
+            "segment": "main",
+            "source": INSPECTOR,
+            "rank": calls["of_job_rank"],
+            "step": -1,
+            "group": calls["communicator"],
+            "group_size": calls["num_ranks"],
+            "seq": calls["seq"],
+            "match_id": NO_MATCH,
+            "collective": calls["collective"].map(collective_of),
+            "name": calls[["collective", "algorithm", "protocol"]]
+            .agg(" ".join, axis=1)
+            .str.strip(),
+            "dtype": "",
+            "size_bytes": calls["size_bytes"],
+            "submitted_ns": pd.NA,
+            "start_ns": calls["start_ns"],
+            "arrival_ns": calls["start_ns"],
+            "end_ns": calls["end_ns"],
+            "exposed_ns": pd.NA,
+            "state": "completed",
+            "clock_error_ns": np.where(is_same, 0, UNBOUNDED_CLOCK_NS),
+        }
+    )
+
+
+def _nsys_jobs(exports: list[pd.DataFrame]) -> list[pd.DataFrame]:
+    """One job of all exports whose ranks differ; else each export is one."""
+    ranks = [rank for frame in exports for rank in frame["rank"].unique()]
+    if len(set(ranks)) < len(ranks):
+        return [with_matches(frame) for frame in exports]
+    joined = below_each_other(RANK_COLLECTIVES, exports)
+    if len(exports) > 1:
+        first = str(exports[0]["pass_id"].iloc[0])
+        error = np.where(joined["pass_id"] == first, 0, UNBOUNDED_CLOCK_NS)
+        more = f"{first} and {len(exports) - 1} more"
+        joined = joined.assign(clock_error_ns=error, pass_id=more)
+    return [with_matches(joined)]
