@@ -8,26 +8,38 @@ from hvdprof.model.launch_key import LAUNCH
 from hvdprof.model.tables.rank_collective_tables import (
     MATCHED_COLLECTIVES,
     NO_MATCH,
+    UNBOUNDED_CLOCK_NS,
 )
 
 _KEY = [*LAUNCH, "match_id"]
 _FIRST = ("step", "group", "collective", "name", "size_bytes", "group_size")
 _TEXT = ("group", "collective", "name")
+RELEASES_TOGETHER = ("ALLREDUCE", "ALLGATHER", "REDUCESCATTER", "ALLTOALL", "BARRIER")
+"""No rank leaves these before the last one has arrived: the others wait for it."""
 
 
 def matched_collectives(calls: pd.DataFrame, clocks: pd.DataFrame) -> pd.DataFrame:
     """MATCHED_COLLECTIVES of the calls of several ranks.
 
     Transfer is the shortest call of any rank, which is that of the rank that arrives last: a
-    length on one clock, so that no clock error is in it.
+    length on one clock, so that no clock error is in it. Where nothing bounds a clock, arrivals are
+    the lengths of the calls before their common end.
 
     Args:
         calls: RANK_COLLECTIVES.
         clocks: CLOCKS, whose middle corrects the times of a rank; ranks without a row keep theirs.
     """
+    return MATCHED_COLLECTIVES.frame(matched_gaps(calls, clocks)[MATCHED_COLLECTIVES.column_names])
+
+
+def matched_gaps(calls: pd.DataFrame, clocks: pd.DataFrame) -> pd.DataFrame:
+    """As ``matched_collectives``, with the lowest rank of each and ``doubt_ns``.
+
+    ``doubt_ns`` is the sum of the clock errors of the last two ranks.
+    """
     matched = calls[(calls["match_id"] != NO_MATCH).to_numpy()]
     if matched.empty:
-        return MATCHED_COLLECTIVES.empty()
+        return MATCHED_COLLECTIVES.empty().assign(doubt_ns=0.0, lowest_rank=0)
     table = _on_corrected_clocks(matched, clocks).sort_values([*_KEY, "arrival"], kind="stable")
     groups = table.groupby(_KEY, sort=False)
     last, number = groups.tail(1).set_index(_KEY), groups.size()
@@ -40,15 +52,17 @@ def matched_collectives(calls: pd.DataFrame, clocks: pd.DataFrame) -> pd.DataFra
             "second_last_ns": second["arrival"],
             "last_ns": last["arrival"],
             "last_rank": last["rank"],
-            "decided": last["arrival"] - second["arrival"] > last["u_ns"] + second["u_ns"],
+            "lowest_rank": groups["rank"].min(),
+            "doubt_ns": last["u_ns"] + second["u_ns"],
         }
     )
+    found["decided"] = found["last_ns"] - found["second_last_ns"] > found["doubt_ns"]
     found["wait_sum_ns"] = found["last_ns"] * number - groups["arrival"].sum()
     is_whole = (found["num_ranks"] == found["group_size"]).fillna(value=False)
     shortest = groups["length"].min().where(groups["length"].count() == number)
     found["transfer_ns"] = shortest.where(is_whole.astype(bool)).astype("Int64")
     found["busbw_gb_per_s"] = _bus_bandwidth(found)
-    return MATCHED_COLLECTIVES.frame(found.reset_index()[MATCHED_COLLECTIVES.column_names])
+    return found.reset_index()
 
 
 def _on_corrected_clocks(calls: pd.DataFrame, clocks: pd.DataFrame) -> pd.DataFrame:
@@ -62,6 +76,20 @@ def _on_corrected_clocks(calls: pd.DataFrame, clocks: pd.DataFrame) -> pd.DataFr
     table["arrival"] = table["arrival_ns"].to_numpy() + shift
     table["length"] = table["end_ns"] - table["arrival_ns"]
     table["u_ns"] = table["u_ns"].fillna(table["clock_error_ns"].astype("float64"))
+    return _from_their_end(table)
+
+
+def _from_their_end(table: pd.DataFrame) -> pd.DataFrame:
+    """The calls without a common clock that end together, each on the clock of its first rank."""
+    groups = table.sort_values("rank").groupby(_KEY, sort=False)
+    is_free = groups["u_ns"].transform("max") >= UNBOUNDED_CLOCK_NS
+    is_free &= groups["length"].transform("count") == groups["rank"].transform("size")
+    is_free &= table["collective"].isin(RELEASES_TOGETHER)
+    if is_free.any():
+        chosen = is_free.reindex(table.index)
+        from_end = groups["end_ns"].transform("first") - table["length"]
+        table["arrival"] = table["arrival"].where(~chosen, from_end.astype("Int64")).astype("int64")
+        table["u_ns"] = table["u_ns"].where(~chosen, 0.0)
     return table
 
 

@@ -10,12 +10,19 @@ import numpy as np
 import pandas as pd
 
 from hvdprof import units
+from hvdprof.analyze.communication.matched_collectives import matched_gaps
+from hvdprof.analyze.files.last_to_submit import last_to_submit_facts, last_to_submit_verdict
 from hvdprof.analyze.files.next_recording import torch_recording_command
-from hvdprof.analyze.files.timelines.last_ranks import LEAST_ROUNDS, is_beyond_chance
 from hvdprof.model.file_page import Fact, FilePage, FileVerdict, Unanswered
 from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import Run
-from hvdprof.model.tables.rank_collective_tables import INSPECTOR_COLLECTIVES
+from hvdprof.model.tables.rank_collective_tables import (
+    INSPECTOR_COLLECTIVES,
+    NO_MATCH,
+    RANK_COLLECTIVES,
+    inspector_job,
+)
+from hvdprof.model.tables.waiting_tables import CLOCKS
 
 INSPECTOR = "NCCL Inspector log"
 _MOST_SIZES = 8
@@ -30,21 +37,26 @@ def inspector_pages(run: Run, files: Sequence[FrameRow]) -> list[FilePage]:
         run: The run with the table.
         files: Rows of FILES that are Inspector logs.
     """
-    rows = run.table(INSPECTOR_COLLECTIVES.name)
+    rows, calls = run.table(INSPECTOR_COLLECTIVES.name), run.table(RANK_COLLECTIVES.name)
     folders: dict[str, list[FrameRow]] = {}
     for row in files:
         folders.setdefault(str(Path(str(row["file"])).parent), []).append(row)
-    return [
-        _page(folder, members, rows[rows["file"].isin([row["file"] for row in members])])
-        for folder, members in folders.items()
-    ]
+    pages = []
+    for folder, members in folders.items():
+        own = rows[rows["file"].isin([row["file"] for row in members])]
+        names = ["", *own["communicator"].astype(str).unique()]
+        jobs = [inspector_job(folder, name) for name in names]
+        pages.append(_page(folder, members, own, calls[calls["pass_id"].isin(jobs)]))
+    return pages
 
 
-def _page(folder: str, members: list[FrameRow], rows: pd.DataFrame) -> FilePage:
+def _page(
+    folder: str, members: list[FrameRow], rows: pd.DataFrame, timed: pd.DataFrame
+) -> FilePage:
     calls = rows[~rows["point_to_point"].to_numpy()]
     groups = _by_size(calls)
-    split = _wait_split(calls)
-    verdict = _verdict(groups, split)
+    verdict = _verdict(groups, timed)
+    split = _split_facts(timed)
     number = len(members)
     num_ranks = rows[["communicator", "rank"]].dropna().drop_duplicates()
     facts = [
@@ -54,7 +66,7 @@ def _page(folder: str, members: list[FrameRow], rows: pd.DataFrame) -> FilePage:
         Fact("num_sends", "sends and receives", int(rows["point_to_point"].sum())),
         *_gap_facts(calls),
         *_size_facts(groups),
-        *_split_facts(split),
+        *split,
     ]
     unanswered = [
         Unanswered(
@@ -62,7 +74,7 @@ def _page(folder: str, members: list[FrameRow], rows: pd.DataFrame) -> FilePage:
             torch_recording_command(max(calls["num_ranks"].dropna().tolist(), default=None)),
         )
     ]
-    if split.empty:
+    if not split:
         unanswered.insert(
             0,
             Unanswered(
@@ -78,6 +90,7 @@ def _page(folder: str, members: list[FrameRow], rows: pd.DataFrame) -> FilePage:
         unanswered=tuple(unanswered),
         verdict=verdict.sentence,
         caveat=verdict.caveat,
+        gravity=verdict.gravity,
     )
 
 
@@ -92,7 +105,7 @@ def _by_size(calls: pd.DataFrame) -> pd.DataFrame:
     return groups.sort_values("total_ns", ascending=False, kind="stable").reset_index()
 
 
-def _verdict(groups: pd.DataFrame, split: pd.DataFrame) -> FileVerdict:
+def _verdict(groups: pd.DataFrame, timed: pd.DataFrame) -> FileVerdict:
     if groups.empty:
         return FileVerdict("")
     top = groups.iloc[0].to_dict()
@@ -102,25 +115,17 @@ def _verdict(groups: pd.DataFrame, split: pd.DataFrame) -> FileVerdict:
         f"{units.counted(int(top['num_ranks']), 'rank')} takes {units.percent(share)} of the time "
         f"in collectives; median bus bandwidth {units.of_unit(top['busbw_gb_s'], 'GB/s')}."
     )
-    total_ns = float(split["total_ns"].sum())
-    if not total_ns:
+    matched = timed[(timed["match_id"] != NO_MATCH).to_numpy()]
+    total_ns = float((matched["end_ns"] - matched["start_ns"]).sum())
+    last = last_to_submit_verdict(timed)
+    if not total_ns or not last.sentence:
         return FileVerdict(sentence, _INCLUDES_WAITING)
-    waited = float(split["wait_ns"].sum()) / total_ns
+    waited = float(matched_gaps(timed, CLOCKS.empty())["wait_sum_ns"].sum()) / total_ns
     return FileVerdict(
-        f"{sentence} {units.percent(waited)} of that time is waiting; {_last_clause(split)}.",
-        "Waiting is by the hosts' own clocks.",
+        f"{sentence} {units.percent(waited)} of that time is waiting. {last.sentence}",
+        last.caveat,
+        last.gravity,
     )
-
-
-def _last_clause(split: pd.DataFrame) -> str:
-    last = int(split["last_rank"].mode().iloc[0])
-    number = int((split["last_rank"] == last).sum())
-    often = f"rank {last} is last in {number} of {units.counted(len(split), 'collective')}"
-    # In communicators of several sizes, the smallest has the largest chance.
-    if is_beyond_chance(number, len(split), int(split["num_ranks"].min())):
-        return often
-    few = "too few to name a straggler" if len(split) < LEAST_ROUNDS else "no more than by chance"
-    return f"{often}, {few}"
 
 
 def _gap_facts(calls: pd.DataFrame) -> list[Fact]:
@@ -154,36 +159,16 @@ def _size_facts(groups: pd.DataFrame) -> list[Fact]:
     return [Fact("each_size", "by size: time, bus bandwidth", "\n".join(lines))]
 
 
-def _wait_split(calls: pd.DataFrame) -> pd.DataFrame:
-    """Waiting and total time of each collective whose kernel times all its ranks recorded."""
-    timed = calls[calls[["start_ns", "rank", "num_ranks"]].notna().all(axis=1).to_numpy()]
-    timed = timed.drop_duplicates(["communicator", "seq", "rank"])
-    rows = []
-    for _, members in timed.groupby(["communicator", "seq"], observed=True):
-        if len(members) < 2 or len(members) != int(members["num_ranks"].iloc[0]):
-            continue
-        starts = members["start_ns"].to_numpy(dtype=np.int64)
-        ends = members["end_ns"].to_numpy(dtype=np.int64)
-        last = int(starts.max())
-        rows.append(
-            {
-                "wait_ns": int((last - starts).sum()),
-                "total_ns": int((ends - starts).sum()),
-                "transfer_ns": int(ends.max()) - last,
-                "num_ranks": len(members),
-                "last_rank": int(members["rank"].iloc[int(starts.argmax())]),
-            }
-        )
-    columns = ["wait_ns", "total_ns", "transfer_ns", "num_ranks", "last_rank"]
-    return pd.DataFrame(rows, columns=columns)
-
-
-def _split_facts(split: pd.DataFrame) -> list[Fact]:
+def _split_facts(timed: pd.DataFrame) -> list[Fact]:
+    """Waiting and transfer of the collectives whose kernel times several ranks recorded."""
+    split = matched_gaps(timed, CLOCKS.empty())
     if split.empty:
         return []
-    waited, transfer = int(split["wait_ns"].sum()), float(split["transfer_ns"].median())
+    waited, transfer = int(split["wait_sum_ns"].sum()), split["transfer_ns"].dropna()
+    number, *of_ranks = last_to_submit_facts(timed)
     return [
-        Fact("num_matched", "collectives with kernel times of all ranks", len(split)),
+        number,
         Fact("wait_sum_ns", "waiting for the last rank, all ranks", waited, "ns"),
-        Fact("transfer_median_ns", "last start to last end, median", transfer, "ns"),
+        Fact("transfer_median_ns", "shortest call, median", float(transfer.median()), "ns"),
+        *of_ranks,
     ]

@@ -1,4 +1,4 @@
-"""Which rank submits collectives last, from submissions alone, and how sure that is.
+"""Which rank arrives last at the collectives of a recording, and how sure that is.
 
 Tested in ``tests/analyze/files/test_last_to_submit.py``.
 """
@@ -10,24 +10,129 @@ import numpy as np
 import pandas as pd
 
 from hvdprof import units
-from hvdprof.analyze.files.timelines.last_ranks import (
-    LARGEST_CHANCE,
-    LEAST_ROUNDS,
-    LastRank,
-    LastRanks,
-)
-from hvdprof.analyze.files.timelines.straggler_sentence import LEAST_EXPLAINED, is_persistent
-from hvdprof.analyze.findings.finding import SMALLEST_COST
-from hvdprof.analyze.stats.running_summaries import RunningUnion
-from hvdprof.model.file_page import Fact, FileVerdict, Gravity
-from hvdprof.model.tables.rank_collective_tables import NO_MATCH
+from hvdprof.analyze.communication.matched_collectives import RELEASES_TOGETHER, matched_gaps
+from hvdprof.analyze.ranks.last_rank_verdict import Judged, Words, last_rank_verdict
+from hvdprof.analyze.ranks.last_ranks import LEAST_ROUNDS, LastRanks
+from hvdprof.model.file_page import Fact, FileVerdict
+from hvdprof.model.tables.rank_collective_tables import UNBOUNDED_CLOCK_NS
+from hvdprof.model.tables.waiting_tables import CLOCKS
 
 _MOST_RANKS = 4
 _IN_STEP = 0.25
-"""Least share of collectives that ranks submit as separate occasions, if their clocks agree.
+"""Least share of collectives that ranks submit as separate rounds, if their clocks agree.
 
-In a step of DDP, a rank submits all buckets before it waits for them: 4 buckets are one occasion.
+In a step of DDP, a rank submits all buckets before it waits for them: 4 buckets are one round.
 """
+
+_NOUNS = {
+    "ALLREDUCE": "all-reduce",
+    "ALLGATHER": "all-gather",
+    "REDUCESCATTER": "reduce-scatter",
+    "ALLTOALL": "all-to-all",
+    "BARRIER": "barrier",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CallWaits:
+    """The waits for the last rank in the whole collectives of one process group.
+
+    Attributes:
+        group: Its name.
+        judged: The rounds: steps where all calls are in steps, else calls that overlap in time.
+        matched: MATCHED_COLLECTIVES of these, with ``doubt_ns``.
+        by_step: Rounds are steps.
+        is_submission: The calls hold when hosts submit them, not when they start.
+        on_gpu: They run on GPUs.
+    """
+
+    group: str
+    judged: Judged
+    matched: pd.DataFrame
+    by_step: bool
+    is_submission: bool
+    on_gpu: bool
+
+    @property
+    def knows_clocks(self) -> bool:
+        """Whether something bounds the clocks against each other."""
+        return bool((self.matched["doubt_ns"] < UNBOUNDED_CLOCK_NS).all())
+
+    @property
+    def words(self) -> Words:
+        """What the rounds are called."""
+        kinds = set(self.matched["collective"].astype(str))
+        noun = _NOUNS[kinds.pop()] if len(kinds) == 1 else "collective"
+        calls, does = units.counted(len(self.matched), noun), "arrives"
+        if self.is_submission:
+            does = "submits"
+        if self.by_step:
+            return Words(does, units.counted(self.judged.num_rounds, "step"), "step")
+        if self.judged.num_rounds == len(self.matched):
+            return Words(does, calls, "call")
+        return Words(does, units.counted(self.judged.num_rounds, "round"), "round", f" ({calls})")
+
+
+def call_waits(calls: pd.DataFrame, clocks: pd.DataFrame | None = None) -> list[CallWaits]:
+    """The waits in each process group, the group with the longest waits for a rank first.
+
+    Collectives count that all ranks of a group recorded, and that no rank leaves before the last
+    one arrives. A gap within the error of the clocks is no wait; where nothing bounds the clocks,
+    arrivals count as they are, unless the ends of the calls align them. The first round, which
+    waits for the start of processes, is left out of four or more.
+
+    Args:
+        calls: Rows of RANK_COLLECTIVES.
+        clocks: CLOCKS of them, where computed.
+    """
+    found = matched_gaps(calls, CLOCKS.empty() if clocks is None else clocks)
+    found = found[found["collective"].isin(RELEASES_TOGETHER).to_numpy(dtype=bool)]
+    # Gloo does not list the ranks of a group: there the collectives with most ranks are whole.
+    keys = ["pass_id", "segment", "group"]
+    largest = found.groupby(keys)["num_ranks"].transform("max")
+    is_whole = found["num_ranks"] == found["group_size"].fillna(largest)
+    whole = found[is_whole.to_numpy(dtype=bool)]
+    # Two groups of one name have no rank in common.
+    groups = [rows for _, rows in whole.groupby([*keys, "lowest_rank"], sort=False)]
+    is_submission = bool(calls["start_ns"].isna().all())
+    on_gpu = not calls["name"].astype(str).str.startswith("gloo:").all()
+    made = [_waits(rows, len(groups), is_submission, on_gpu) for rows in groups]
+    return sorted(made, key=_largest_share, reverse=True)
+
+
+def _largest_share(one: CallWaits) -> float:
+    found = one.judged.waits.of_rounds(one.judged.rounds)
+    return found[0].total_ns / one.judged.span_ns if found else 0.0
+
+
+def _waits(rows: pd.DataFrame, num_groups: int, is_submission: bool, on_gpu: bool) -> CallWaits:
+    rows = rows.sort_values("first_ns", kind="stable")
+    by_step = bool((rows["step"] >= 0).all())
+    if by_step:
+        rounds = rows["step"].to_numpy(np.int64)
+    else:
+        first, end = (rows[key].to_numpy(np.int64) for key in ("first_ns", "last_ns"))
+        is_new = first[1:] > np.maximum.accumulate(end)[:-1]
+        rounds = np.cumsum(np.append(np.zeros(1, dtype=np.int64), is_new))
+    known = np.unique(rounds)
+    if len(known) > LEAST_ROUNDS:
+        rows, rounds, known = rows[rounds > known[0]], rounds[rounds > known[0]], known[1:]
+    begin, end, ranks = (
+        rows[key].to_numpy(np.int64) for key in ("second_last_ns", "last_ns", "last_rank")
+    )
+    transfer = rows["transfer_ns"].fillna(0).to_numpy(np.int64)
+    is_wait = rows["decided"].to_numpy(bool) | (rows["doubt_ns"] >= UNBOUNDED_CLOCK_NS).to_numpy()
+    waits = LastRanks()
+    waits.add(rounds[is_wait], ranks[is_wait], begin[is_wait], end[is_wait])
+    judged = Judged(
+        waits=waits,
+        rounds=known,
+        num_rounds=len(known),
+        num_ranks=int(rows["num_ranks"].iloc[0]),
+        span_ns=max(int((end + transfer).max() - rows["first_ns"].min()), 1),
+        num_tests=num_groups,
+    )
+    return CallWaits(str(rows["group"].iloc[0]), judged, rows, by_step, is_submission, on_gpu)
 
 
 def last_to_submit_facts(calls: pd.DataFrame) -> list[Fact]:
@@ -38,12 +143,12 @@ def last_to_submit_facts(calls: pd.DataFrame) -> list[Fact]:
     Args:
         calls: Rows of RANK_COLLECTIVES of one job.
     """
-    last = _last_of_each(calls)
+    last = matched_gaps(calls, CLOCKS.empty())
     if last.empty:
         return []
-    by_rank = last.groupby("rank")["gap_ns"].agg(["size", "median"])
+    gaps = (last["last_ns"] - last["second_last_ns"]).groupby(last["last_rank"])
+    by_rank = gaps.agg(["size", "median"])
     by_rank = by_rank.sort_values(["size", "median"], ascending=False)
-    top = int(by_rank.index[0])
     lines = [
         f"rank {rank}: {int(row['size'])} of {len(last)}, median "
         f"{units.milliseconds(float(row['median']))} behind the next to last"
@@ -51,164 +156,82 @@ def last_to_submit_facts(calls: pd.DataFrame) -> list[Fact]:
     ]
     if more := len(by_rank) - len(lines):
         lines.append(f"and {units.counted(more, 'rank')} more")
+    top, what = int(by_rank.index[0]), "arrive"
+    if calls["start_ns"].isna().all():
+        what = "submit"
+    clock = ", by the hosts' own clocks" if (last["doubt_ns"] >= UNBOUNDED_CLOCK_NS).any() else ""
     return [
         Fact("num_matched", "collectives matched across ranks", len(last)),
-        Fact("last_rank", "last to submit, by the hosts' own clocks", top, text="\n".join(lines)),
+        Fact("last_rank", f"last to {what}{clock}", top, text="\n".join(lines)),
+        *_wait_facts(call_waits(calls)),
     ]
+
+
+def _wait_facts(groups: list[CallWaits]) -> Iterator[Fact]:
+    """The mean wait for each rank that is named, with its 95 % interval."""
+    for one in groups[:1]:
+        for last in one.judged.named()[:1]:
+            mean = one.judged.waits.mean_wait(last.rank, one.judged.rounds)
+            ends = f"{units.milliseconds(mean.low)} to {units.milliseconds(mean.high)}"
+            text = f"{units.milliseconds(mean.value)} per {one.words.per} (95 % CI {ends})"
+            label = f"the others wait for rank {last.rank}"
+            yield Fact("last_rank_wait_ns", label, mean.value, "ns", text)
 
 
 def last_to_submit_verdict(calls: pd.DataFrame) -> FileVerdict:
     """The rank that the others wait for, or why none is named; empty without whole collectives.
 
-    Collectives of one group whose submissions overlap in time, such as the buckets of a step, are
-    one occasion. A rank is named if it causes 80 % of the waits for the last rank, these take 5 %
-    of the recorded time or more, and chance makes no rank last on as many occasions (at a level of
-    2 %, on at least 4). Of several groups, the one with the longest waits counts.
+    Of several process groups, the one with the longest waits counts.
 
     Args:
         calls: Rows of RANK_COLLECTIVES of one job.
     """
-    groups = list(_groups(_last_of_each(calls)))
-    if not groups:
-        return FileVerdict("")
-    worst = max(groups, key=lambda group: group.share)
-    is_gpu = not calls["name"].astype(str).str.startswith("gloo:").all()
-    return _verdict(worst, len(groups), is_gpu=is_gpu)
+    groups = call_waits(calls)
+    return _verdict(groups[0], len(groups)) if groups else FileVerdict("")
 
 
-@dataclass(frozen=True, slots=True)
-class _Group:
-    """The whole collectives of one process group.
-
-    ``last`` has the last rank of each and its gap to the next to last, ``found`` the ranks that
-    occasions wait for, the longest wait first, and ``share`` is that of the recorded time in which
-    ranks wait for the first of these.
-    """
-
-    name: str
-    num_ranks: int
-    last: pd.DataFrame
-    found: tuple[LastRank, ...]
-    num_occasions: int
-    share: float
-
-    def lasts(self, rank: int) -> str:
-        """How often a rank is last, and by how much."""
-        gaps = self.last.loc[(self.last["rank"] == rank).to_numpy(), "gap_ns"]
-        return (
-            f"{len(gaps)} of {units.counted(len(self.last), 'collective')}, median "
-            f"{self.gap(rank)} after the next to last"
-        )
-
-    def gap(self, rank: int) -> str:
-        """The median time from the next to last rank to this one."""
-        gaps = self.last.loc[(self.last["rank"] == rank).to_numpy(), "gap_ns"]
-        return units.milliseconds(float(gaps.median()))
-
-
-def _verdict(group: _Group, num_groups: int, *, is_gpu: bool) -> FileVerdict:
-    where = f" of process group {group.name}" if num_groups > 1 else ""
-    number = units.counted(len(group.last), "collective")
-    if len(group.last) >= 2 * LEAST_ROUNDS and group.num_occasions < _IN_STEP * len(group.last):
+def _verdict(group: CallWaits, num_groups: int) -> FileVerdict:
+    where = f" of process group {group.group}" if num_groups > 1 else ""
+    calls, judged, words = len(group.matched), group.judged, group.words
+    words = Words(words.does, words.rounds, words.per, f"{words.where}{where}")
+    is_unknown = not group.knows_clocks
+    if is_unknown and calls >= 2 * LEAST_ROUNDS and judged.num_rounds < _IN_STEP * calls:
         return FileVerdict(
             "The last rank is unknown.",
-            f"Submissions of {number}{where} overlap on only "
-            f"{units.counted(group.num_occasions, 'occasion')}: the clocks of the hosts differ, or "
+            f"Submissions of {units.counted(calls, 'collective')}{where} overlap in only "
+            f"{units.counted(judged.num_rounds, 'round')}: the clocks of the hosts differ, or "
             "ranks submit far ahead. Arrivals are not comparable.",
         )
-    if group.num_occasions < LEAST_ROUNDS:
+    found = judged.waits.of_rounds(judged.rounds)
+    if not found:
+        error = units.milliseconds(float(group.matched["doubt_ns"].max()))
         return FileVerdict(
-            "", f"{number}{where} on {units.counted(group.num_occasions, 'occasion')} are too few "
-            "to say which rank submits last."
-        )  # fmt: skip
-    top = group.found[0]
-    share = units.percent(group.share)
-    chance = LARGEST_CHANCE / num_groups
-    if group.share < SMALLEST_COST:
-        return FileVerdict(
-            f"No straggler: the longest waits for a rank to submit{where} are {share} of the "
-            f"recorded time (rank {top.rank}, last in {group.lasts(top.rank)})."
+            f"No straggler can be named: the last two ranks{where} are never further apart than "
+            f"the error of their clocks ({error})."
         )
-    if not is_persistent(group.found, group.num_ranks, chance):
-        often = max(group.found, key=lambda last: last.num_rounds)
-        return FileVerdict(
-            f"No persistent straggler: the last rank to submit{where} changes; most often it is "
-            f"rank {often.rank}, in {group.lasts(often.rank)}."
-        )
-    if top.share < LEAST_EXPLAINED:
-        return FileVerdict(
-            f"No single straggler: rank {top.rank} submits last in {group.lasts(top.rank)}{where}, "
-            f"but causes {units.percent(top.share)} of the waits alone."
-        )
+    verdict, top = last_rank_verdict(judged, words), found[0]
+    if not judged.named():
+        return verdict
+    text = verdict.sentence
+    if is_unknown:
+        text = f"By the clocks of the hosts, {text[0].lower()}{text[1:]}"
+    caveats = (verdict.caveat, _of_clocks(group, top.rank, top.gap_ns))
+    return FileVerdict(text, " ".join(filter(None, caveats)), verdict.gravity)
+
+
+def _of_clocks(group: CallWaits, rank: int, gap_ns: float) -> str:
+    """What the clocks of the hosts leave open."""
+    if group.knows_clocks:
+        error_ns = float(group.matched["doubt_ns"].max())
+        error = units.milliseconds(error_ns)
+        return f"Gaps within the error of the clocks (up to {error}) do not count." * (error_ns > 0)
     ahead = (
-        " Hosts submit ahead of their GPUs, so that the GPU may wait for less." if is_gpu else ""
+        " Hosts submit ahead of their GPUs, so that the GPU may wait for less."
+        if group.on_gpu and group.is_submission
+        else ""
     )
-    return FileVerdict(
-        f"By the clocks of the hosts, rank {top.rank} submits last in {group.lasts(top.rank)}"
-        f"{where}, and the others wait for it {share} of the recorded time.",
-        f"Dumps name no hosts: with several, a clock of rank {top.rank} that is "
-        f"{group.gap(top.rank)} fast looks the same. On one host the straggler is certain.{ahead}",
-        Gravity.WARNING,
+    return (
+        f"The files do not bound the clocks of hosts: with several, a clock of rank {rank} that is "
+        f"{units.milliseconds(gap_ns)} fast looks the same. On one host the straggler is "
+        f"certain.{ahead}"
     )
-
-
-def _last_of_each(calls: pd.DataFrame) -> pd.DataFrame:
-    """The last rank of each matched collective, with its group and the times of submission."""
-    matched = calls[(calls["match_id"] != NO_MATCH).to_numpy() & calls["submitted_ns"].notna()]
-    ordered = matched.sort_values(["match_id", "submitted_ns"])
-    ids = ordered["match_id"].to_numpy()
-    starts = np.flatnonzero(np.append(True, ids[1:] != ids[:-1])[: len(ids)])
-    ends = np.append(starts[1:], len(ids))[: len(starts)] - 1
-    times = ordered["submitted_ns"].to_numpy(dtype=np.int64)
-    # Matched collectives have two ranks or more.
-    return pd.DataFrame(
-        {
-            "group": ordered["group"].astype(str).to_numpy()[ends],
-            "group_size": ordered["group_size"].array[ends],
-            "num_ranks": ends - starts + 1,
-            "lowest_rank": np.minimum.reduceat(ordered["rank"].to_numpy(), starts)
-            if len(starts)
-            else [],
-            "rank": ordered["rank"].to_numpy()[ends],
-            "first_ns": times[starts],
-            "second_last_ns": times[ends - 1],
-            "last_ns": times[ends],
-            "gap_ns": times[ends] - times[ends - 1],
-        }
-    )
-
-
-def _groups(last: pd.DataFrame) -> Iterator[_Group]:
-    """The groups with collectives that all of their ranks submitted."""
-    # Gloo does not list the ranks of a group: there the collectives with most ranks are whole.
-    largest = last.groupby("group")["num_ranks"].transform("max")
-    whole = last[(last["num_ranks"] == last["group_size"].fillna(largest)).to_numpy(dtype=bool)]
-    # Two groups of one name have no rank in common.
-    for (name, _), members in whole.groupby(["group", "lowest_rank"], sort=False):
-        rows = members.sort_values("first_ns", kind="stable")
-        first, end = (rows[key].to_numpy(dtype=np.int64) for key in ("first_ns", "last_ns"))
-        is_new = first[1:] > np.maximum.accumulate(end)[:-1]
-        rows = rows.assign(occasion=np.cumsum(np.append(np.zeros(1, dtype=np.int64), is_new)))
-        if rows["occasion"].iloc[-1] >= LEAST_ROUNDS:
-            # Processes start at different moments, and wait for that in their first collective.
-            rows = rows[(rows["occasion"] > 0).to_numpy()]
-        begin, end, ranks, occasions = (
-            rows[key].to_numpy(dtype=np.int64)
-            for key in ("second_last_ns", "last_ns", "rank", "occasion")
-        )
-        waits = LastRanks()
-        waits.add(occasions, ranks, begin, end)
-        found = waits.of_rounds()
-        if not found:
-            continue
-        mine = ranks == found[0].rank
-        waited = RunningUnion()
-        waited.add(begin[mine], end[mine])
-        yield _Group(
-            name=str(name),
-            num_ranks=int(rows["num_ranks"].iloc[0]),
-            last=rows,
-            found=found,
-            num_occasions=len(np.unique(occasions)),
-            share=waited.length / max(int(end.max() - rows["first_ns"].min()), 1),
-        )

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 import pandas as pd
 
 from hvdprof import units
-from hvdprof.analyze.files.timelines.last_ranks import LEAST_ROUNDS, is_beyond_chance
-from hvdprof.analyze.files.timelines.straggler_sentence import LEAST_EXPLAINED
 from hvdprof.analyze.findings.finding import SMALLEST_COST
+from hvdprof.analyze.ranks.last_ranks import LEAST_EXPLAINED, LEAST_ROUNDS, is_beyond_chance
 from hvdprof.model.file_page import FileVerdict, Gravity
 
 _ONCE = re.compile(r"checkpoint|setup|iterators|eval|model and optimizer|interval-time")

@@ -11,6 +11,7 @@ import pandas as pd
 from hvdprof import units
 from hvdprof.analyze.files.next_recording import TORCH_SCALING_COMMAND, torch_recording_command
 from hvdprof.analyze.ranks.delay import LEAST_STEPS_OF_CAUSE, SMALLEST_SHARE
+from hvdprof.analyze.ranks.last_rank_verdict import Words, last_rank_clause, wait_text
 from hvdprof.analyze.verdict.agreement import cell_account
 from hvdprof.analyze.verdict.largest_loss import largest_loss
 from hvdprof.model.causes import CAUSES, EXPOSED_TRANSFER, INPUT_BOUND, OUTSIDE_PHASES
@@ -116,17 +117,17 @@ def traced_verdict(
 
 
 def _last_rank(caused_wait: pd.DataFrame, num_steps: int) -> str:
-    """Which rank most steps wait for, of steps too few to name a straggler; may be empty."""
+    """Which rank the others wait for, of steps too few to name a straggler; may be empty."""
     late = caused_wait[(caused_wait["share_last"] > _MOST_STEPS).to_numpy()]
     late = late[(late["cost_share"] >= SMALLEST_SHARE).to_numpy()]
     if late.empty:
         return ""
-    row = late.iloc[0]
-    times = round(float(row["share_last"]) * num_steps)
-    return (
-        f"Rank {row['rank']} arrives last in {times} of {num_steps} steps, "
-        f"{units.milliseconds(row['wait_as_last_ns'])} per step after the others."
-    )
+    row, words = late.iloc[0], Words("arrives", units.counted(num_steps, "step"), "step")
+    wait_ns = float(row["wait_as_last_ns"])
+    wait = wait_text(wait_ns, wait_ns * float(row["cost_share"] / row["cost_ns"]), words)
+    number = round(float(row["share_last"]) * num_steps)
+    clause = last_rank_clause(int(row["rank"]), number, words, wait)
+    return f"Too few steps to name a straggler: {clause}."
 
 
 def _missing_ranks(run: Run) -> list[int]:

@@ -72,7 +72,7 @@ def test_the_rank_without_the_sleeping_kernel_is_blocked(analysis: RunAnalysis) 
 def test_the_verdict_names_the_rank_that_the_other_waited_for(analysis: RunAnalysis) -> None:
     sentence = analysis.verdict.sentence
     assert sentence.startswith("gloo_ddp, 2 ranks: 49.4 ms per step, 29.8 % of it blocked")
-    assert "Rank 1 arrives last in 2 of 2 steps" in sentence
+    assert "rank 1 arrives last in 2 of 2 steps" in sentence
     assert "outside" not in sentence
     assert "outside-phases" not in analysis.findings["id"].tolist()
 

@@ -145,7 +145,10 @@ def test_one_rank_alone_gives_facts_and_names_no_straggler(tmp_path: Path) -> No
 def test_few_steps_name_no_straggler_and_say_why(tmp_path: Path) -> None:
     analysis = analyze_run(load_run(write_traces(tmp_path, dataclasses.replace(LATE, num_steps=3))))
     assert "2 steps are too few to name a straggler" in analysis.verdict.caveat
-    assert "Rank 1 arrives last in 2 of 2 steps, 2.00 ms per step" in analysis.verdict.sentence
+    assert (
+        "Too few steps to name a straggler: rank 1 arrives last in 2 of 2 steps; the others wait "
+        "2.00 ms per step (" in analysis.verdict.sentence
+    )
     assert "jitter" not in analysis.verdict.sentence
     assert analysis.caused_wait["wait_as_last_ns"].tolist() == pytest.approx([0, 2e6, 0])
 

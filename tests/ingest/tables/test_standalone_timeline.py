@@ -100,7 +100,7 @@ def test_a_cached_file_is_analyzed_like_a_small_one_without_a_large_table_in_mem
     assert sorted(set(read) - {"timelines", "notes"}) == ["inferred_steps"]
     assert not list((caching_folder / FOLDER).glob("*-events-*")), "analyze needs no row of EVENTS"
     assert large.files == small.files
-    assert "Rank 1 is a straggler" in large.files[0].verdict
+    assert "Rank 1 submits last" in large.files[0].verdict
     assert len(list(run.cached[str(path)]["events"].pieces())) > 2
     assert len(run.events) == len(small.run.events)
     assert run.events is run.events

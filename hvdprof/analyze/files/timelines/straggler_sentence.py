@@ -1,22 +1,16 @@
 """The sentence on the straggler of a timeline, or why it shows none."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from hvdprof import units
-from hvdprof.analyze.files.timelines.last_ranks import (
-    LARGEST_CHANCE,
-    Change,
-    LastRank,
-    is_beyond_chance,
-)
 from hvdprof.analyze.files.timelines.timeline_sums import TimelineSums
-from hvdprof.analyze.findings.finding import SMALLEST_COST
+from hvdprof.analyze.ranks.last_rank_verdict import Judged, Words, last_rank_verdict
+from hvdprof.analyze.ranks.last_ranks import LEAST_EXPLAINED
 from hvdprof.model.file_page import FileVerdict
 
-LEAST_EXPLAINED = 0.8
-LEAST_ROUNDS_OF_CHANGE = 10
 SHORTEST_STALL_NS = 1_000_000_000
 STALL_BY_MEDIAN = 20.0
 STALL_BY_STEP = 5.0
@@ -26,8 +20,6 @@ LONG_NEGOTIATION = 0.5
 Ranks without a delay compute gradients apart by a part of backward: in recordings without a
 straggler the median is at most 0.36 of the step, with a rank late by 60 ms per step 0.68.
 """
-
-_FAR_MORE = 3
 
 _WHY_NO_STRAGGLER = {
     "none": "after warm-up the file names no rank, or not for every tensor",
@@ -42,10 +34,8 @@ _ONE_RANK = "The file names rank 0 alone: the job ran on one rank, or without a 
 def straggler_sentence(sums: TimelineSums, row: Mapping[Hashable, object]) -> FileVerdict:
     """The straggler of the steady steps, and the rank that start-up waits for.
 
-    A rank is a straggler if waits for the last rank take 5 % of the time or more, it causes 80 % of
-    them, and chance makes no rank last as often (at a level of 2 %, in at least 4 steps). Without
-    certain steps, executions stand in for them. Where the file does not name every rank, a single
-    stall or a long negotiation is stated instead.
+    The rule is that of ``last_rank_verdict``. Without certain steps, executions stand in for them.
+    Where the file does not name every rank, a single stall or a long negotiation is stated instead.
 
     Args:
         sums: Sums over the rows of one file.
@@ -57,7 +47,8 @@ def straggler_sentence(sums: TimelineSums, row: Mapping[Hashable, object]) -> Fi
     if not sums.names_every_rank(ticks):
         reason = f"No straggler can be named: {_WHY_NO_STRAGGLER[ticks]}."
         return FileVerdict(_stall(sums) or _long_negotiation(sums), reason)
-    return FileVerdict(f"{_steady_sentence(sums, sums.size or 1)}{_startup(sums)}.")
+    verdict = _steady_verdict(sums, sums.size or 1)
+    return replace(verdict, sentence=f"{verdict.sentence}{_startup(sums)}")
 
 
 def first_uses_sentence(sums: TimelineSums) -> str:
@@ -65,7 +56,7 @@ def first_uses_sentence(sums: TimelineSums) -> str:
     found = sums.first_waits.of_rounds()
     if not found or found[0].share < LEAST_EXPLAINED:
         return ""
-    return f"First uses wait {units.milliseconds(found[0].wait_ns)} for rank {found[0].rank}."
+    return f"First uses wait {units.milliseconds(found[0].gap_ns)} for rank {found[0].rank}."
 
 
 def counted_steps(num: int) -> str:
@@ -73,77 +64,33 @@ def counted_steps(num: int) -> str:
     return "1 steady step" if num == 1 else f"{units.count(num)} steady steps"
 
 
-def _steady_sentence(sums: TimelineSums, num_ranks: int) -> str:
+def _steady_verdict(sums: TimelineSums, num_ranks: int) -> FileVerdict:
     has_steps = bool(len(sums.steps.steady))
-    chosen = sums.steps.steady if has_steps else None
-    num = len(sums.steps.steady) if has_steps else sums.num_steady
+    if has_steps:
+        num, words = len(sums.steps.steady), Words("submits", "", "step")
+    else:
+        num, words = sums.num_steady, Words("submits", "", "execution")
     where = counted_steps(num) if has_steps else f"{units.count(num)} executions after warm-up"
-    found = sums.last_ranks.of_rounds(chosen)
-    if not found:
-        return f"No straggler in {where}: no rank is last by more than a cycle of Horovod"
-    share = sums.waiting.length / sums.steady_ns
-    if share < SMALLEST_COST:
-        waits = units.percent(share)
-        return f"No straggler in {where}: waits for the last rank are {waits} of the time"
-    top = found[0]
-    last = f"last in {units.count(top.num_rounds)} of {where}, by {_wait(top)}"
-    persists = top.share >= LEAST_EXPLAINED and is_persistent(found, num_ranks)
-    if persists and not has_steps and not _goes_on(sums, top.rank, num_ranks):
-        return f"No persistent straggler: rank {top.rank} is {last}, but not in the second half"
-    if persists:
-        return f"Rank {top.rank} is a straggler: {last}{_part(top, num) if has_steps else ''}"
-    if top.share >= LEAST_EXPLAINED:
-        return f"No persistent straggler: rank {top.rank} is {last}"
-    change = sums.last_ranks.change(sums.steps.steady, LEAST_EXPLAINED, LEAST_ROUNDS_OF_CHANGE)
-    if change is not None and _holds(change, sums, num_ranks):
-        return (
-            f"The straggler changes: rank {change.rank_before} before step "
-            f"{units.count(change.first_round_after)}, rank {change.rank_after} from there on; "
-            f"waits for it are {units.percent(share)} of the time"
-        )
-    return (
-        f"No persistent straggler in {where}: waits for the last rank are {units.percent(share)} "
-        f"of the time, and it changes"
-    )
+    rounds = sums.steps.steady if has_steps else None
+    if not sums.last_ranks.of_rounds(rounds):
+        text = f"No straggler in {where}: no rank is last by more than a cycle of Horovod."
+        return FileVerdict(text)
+    judged = Judged(sums.last_ranks, rounds, num, num_ranks, sums.steady_ns)
+    verdict = last_rank_verdict(judged, replace(words, rounds=where))
+    named = judged.named()
+    if named and not has_steps and not _goes_on(sums, judged):
+        first = f"{verdict.sentence[0].lower()}{verdict.sentence[1:]}".removesuffix(".")
+        text = f"No persistent straggler: {first}, but not in the second half."
+        return FileVerdict(text)
+    return verdict
 
 
-def _holds(change: Change, sums: TimelineSums, num_ranks: int) -> bool:
-    """Whether both ranks are last beyond chance; the step of the change was chosen of many."""
-    steady = sums.steps.steady
-    is_before = steady < change.first_round_after
-    sides = [(change.rank_before, steady[is_before]), (change.rank_after, steady[~is_before])]
-    for rank, rounds in sides:
-        found = sums.last_ranks.of_rounds(rounds)
-        chance = LARGEST_CHANCE / len(steady)
-        if found[0].rank != rank or not is_persistent(found, num_ranks, chance):
-            return False
-    return True
-
-
-def is_persistent(
-    found: Sequence[LastRank], num_ranks: int, largest_chance: float = LARGEST_CHANCE
-) -> bool:
-    """Whether the first rank is last more often than by chance, in 4 rounds or more.
-
-    Args:
-        found: One or more ranks, the longest wait first.
-        num_ranks: Ranks among which one is last.
-        largest_chance: Of one of them being last so often, were the last one drawn by lot.
-    """
-    total = sum(last.num_rounds for last in found)
-    return is_beyond_chance(found[0].num_rounds, total, num_ranks, largest_chance)
-
-
-def _goes_on(sums: TimelineSums, rank: int, num_ranks: int) -> bool:
+def _goes_on(sums: TimelineSums, judged: Judged) -> bool:
     """Whether a rank is the straggler of the second half too: start-up is unknown without steps."""
     first, last = sums.steady_ids.first_ns or 0, sums.steady_ids.last_ns
-    found = sums.last_ranks.of_rounds(np.arange((first + last) // 2, last + 1))
-    return (
-        bool(found)
-        and found[0].rank == rank
-        and found[0].share >= LEAST_EXPLAINED
-        and is_persistent(found, num_ranks)
-    )
+    later = np.arange((first + last) // 2, last + 1)
+    of_half = replace(judged, rounds=later, num_rounds=len(later), span_ns=sums.steady_ns // 2)
+    return {one.rank for one in judged.named()[:1]} <= {one.rank for one in of_half.named()}
 
 
 def _stall(sums: TimelineSums) -> str:
@@ -163,21 +110,6 @@ def _stall(sums: TimelineSums) -> str:
     return f"Stall{where}: tensors wait {waited} for {rank}, {share} of the time."
 
 
-def _wait(last: LastRank) -> str:
-    """The median wait, and the longest where that is far more."""
-    median = units.milliseconds(last.wait_ns)
-    if last.longest_ns < _FAR_MORE * last.wait_ns:
-        return median
-    return f"{median}, at most {units.milliseconds(last.longest_ns)}"
-
-
-def _part(last: LastRank, num_steps: int) -> str:
-    """The part of the steps in which a rank is last, where that is half of them or less."""
-    if last.last_round - last.first_round >= num_steps / 2:
-        return ""
-    return f", all between steps {units.count(last.first_round)} and {units.count(last.last_round)}"
-
-
 def _startup(sums: TimelineSums) -> str:
     num = sums.steps.num_startup
     if not num:
@@ -188,7 +120,8 @@ def _startup(sums: TimelineSums) -> str:
         for last in found[:1]
         if last.share >= LEAST_EXPLAINED and 2 * last.num_rounds >= num
     ]
-    return f" (start-up, {units.count(num)} steps: {named[0] if named else 'no single rank'})"
+    rank = named[0] if named else "no single rank"
+    return f" In start-up ({units.count(num)} steps), {rank} is last."
 
 
 def _long_negotiation(sums: TimelineSums) -> str:

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hvdprof.analyze.files.steady_steps import SteadySteps, steady_steps
-from hvdprof.analyze.files.timelines.last_ranks import LastRanks
+from hvdprof.analyze.ranks.last_ranks import LastRanks
 from hvdprof.analyze.stats.running_summaries import RunningUnion, ValueCounts
 from hvdprof.model.frame_row import is_missing
 

@@ -1,8 +1,8 @@
-"""Which rank each round of a timeline waits for, how long, and whether beyond chance.
+"""Which rank rounds of collectives wait for, what that costs, and whether it is chance.
 
-A round is an inferred step, or an execution where no steps can be inferred.
+A round is a step; where no steps are known, collectives that ranks submit at once.
 
-Tested in ``tests/analyze/files/test_straggler_sentence.py``.
+Tested in ``tests/analyze/ranks/test_last_ranks.py``.
 """
 
 from dataclasses import dataclass
@@ -11,16 +11,23 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from hvdprof.analyze.ranks.chances import MOST_BLOCKS, MOST_RANKS, chances_of_costs
 from hvdprof.analyze.stats.distributions import binomial_tail
 from hvdprof.analyze.stats.running_summaries import Reach
+from hvdprof.analyze.stats.uncertainty import Interval, autocorrelation_time, mean_of
+from hvdprof.model.arrays import Int64s
 
-Int64s = NDArray[np.int64]
-_MOST_RANKS = 8
+_MOST_SIDES = 8
 """Ranks with the longest waits, among which a change is looked for."""
 
 LEAST_ROUNDS = 4
 LARGEST_CHANCE = 0.02
-"""Of the same rank being last so often, were the last rank drawn by lot."""
+"""Accepted probability that equal ranks give one of them as much as a rank that is named."""
+
+LEAST_EXPLAINED = 0.8
+"""Share of all waits from which others do not matter, also on either side of a change."""
+
+LEAST_ROUNDS_OF_CHANGE = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +37,8 @@ class LastRank:
     Attributes:
         rank: The rank.
         num_rounds: Rounds that wait for it the longest.
-        wait_ns: Median of the waits in these rounds.
-        longest_ns: The longest of them.
+        gap_ns: Median of the waits in these rounds.
+        total_ns: All of its waits.
         share: Share of all waits for the last rank that it causes.
         first_round: The first of these rounds.
         last_round: The last of these rounds.
@@ -39,8 +46,8 @@ class LastRank:
 
     rank: int
     num_rounds: int
-    wait_ns: float
-    longest_ns: int
+    gap_ns: float
+    total_ns: int
     share: float
     first_round: int
     last_round: int
@@ -78,7 +85,7 @@ class LastRanks:
         """The ranks that some of the rounds wait for, the longest wait first.
 
         Args:
-            chosen: The rounds; all where not given.
+            chosen: The rounds; all that wait where not given.
         """
         waits = self._by_round(chosen)
         if waits.empty:
@@ -95,8 +102,8 @@ class LastRanks:
                     LastRank(
                         rank=int(str(rank)),
                         num_rounds=len(mine),
-                        wait_ns=float(mine["wait_ns"].median()),
-                        longest_ns=int(mine["wait_ns"].max()),
+                        gap_ns=float(mine["wait_ns"].median()),
+                        total_ns=int(wait),
                         share=float(wait) / total,
                         first_round=int(mine["round"].min()),
                         last_round=int(mine["round"].max()),
@@ -104,20 +111,58 @@ class LastRanks:
                 )
         return tuple(found)
 
-    def change(self, chosen: Int64s, least_share: float, least_rounds: int) -> Change | None:
-        """Where the rank that the rounds wait for is replaced by another one, once.
+    def chances(
+        self, num_ranks: int, chosen: Int64s | None = None, least_ns: float = 0.0
+    ) -> dict[int, float]:
+        """By rank the chance that equal ranks give any of them as much; the ranks change places.
+
+        The smaller one of two tests, doubled. In the first, short waits are left out: who is last
+        in them says nothing of the long ones. In the second, long waits count as three usual ones,
+        so that a few of them do not hide who is last in most rounds.
 
         Args:
-            chosen: The rounds, in their order.
-            least_share: Share of the waits on either side that its rank must cause.
-            least_rounds: Rounds on either side.
+            num_ranks: Ranks among which one is last.
+            chosen: As for ``of_rounds``.
+            least_ns: What a rank must cause in all for the second test to count.
+        """
+        waits = self._by_round(chosen)
+        if waits.empty:
+            return {}
+        by_round = waits.groupby("round")["wait_ns"].sum()
+        long = by_round.index[(by_round >= by_round.mean() / 2).to_numpy()]
+        found = _chances(waits[waits["round"].isin(long)], num_ranks)
+        usual = waits.assign(wait_ns=waits["wait_ns"].clip(upper=3 * by_round.median()))
+        totals = usual.groupby("rank")["wait_ns"].sum()
+        for rank, chance in _chances(usual, num_ranks).items():
+            if totals[rank] >= least_ns:
+                found[rank] = min(found.get(rank, 1.0), chance)
+        return {rank: min(1.0, 2 * chance) for rank, chance in found.items()}
+
+    def mean_wait(self, rank: int, chosen: Int64s | None = None) -> Interval:
+        """The mean wait for a rank over some rounds, ns, with its 95 % interval."""
+        own = self._by_round(chosen)
+        chosen = np.unique(own["round"]) if chosen is None else chosen
+        own = own[own["rank"] == rank]
+        waits = np.zeros(len(chosen))
+        waits[np.searchsorted(chosen, own["round"])] = own["wait_ns"]
+        return mean_of(waits).interval()
+
+    def change(self, num_ranks: int, chosen: Int64s) -> Change | None:
+        """Where the rank that the rounds wait for is replaced by another one, once.
+
+        Either rank causes most of the waits on its side, and is last there beyond chance, although
+        the round of the change is chosen of many.
+
+        Args:
+            num_ranks: Ranks among which one is last.
+            chosen: The rounds, ascending.
         """
         waits = self._by_round(chosen)
         num = len(chosen)
-        if waits.empty or num < 2 * least_rounds:
+        if waits.empty or num < 2 * LEAST_ROUNDS_OF_CHANGE:
             return None
         totals = waits.groupby("rank")["wait_ns"].sum().sort_values(ascending=False)
-        ranks = np.asarray(totals.index[:_MOST_RANKS], dtype=np.int64)
+        ranks = np.asarray(totals.index[:_MOST_SIDES], dtype=np.int64)
         place = np.searchsorted(chosen, waits["round"].to_numpy(np.int64))
         nanoseconds = waits["wait_ns"].to_numpy(np.float64)
         of_rank = waits["rank"].to_numpy(np.int64)
@@ -126,14 +171,21 @@ class LastRanks:
         ]
         before = np.cumsum(np.stack(columns, axis=1), axis=0, dtype=np.float64)
         whole = np.cumsum(np.bincount(place, nanoseconds, num), dtype=np.float64)
-        split = np.arange(least_rounds, num - least_rounds + 1)
+        split = np.arange(LEAST_ROUNDS_OF_CHANGE, num - LEAST_ROUNDS_OF_CHANGE + 1)
         left = _shares(before[split - 1], whole[split - 1])
         right = _shares(before[-1] - before[split - 1], whole[-1] - whole[split - 1])
         best = int(np.minimum(left.max(axis=1), right.max(axis=1)).argmax())
         first, second = int(left[best].argmax()), int(right[best].argmax())
-        weakest = min(left[best, first], right[best, second])
-        if first == second or weakest < least_share:
+        if first == second or min(left[best, first], right[best, second]) < LEAST_EXPLAINED:
             return None
+        sides = (ranks[first], chosen[: split[best]]), (ranks[second], chosen[split[best] :])
+        for rank, rounds in sides:
+            found = self.of_rounds(rounds)
+            total, number = sum(one.num_rounds for one in found), found[0].num_rounds
+            if found[0].rank != rank or not is_beyond_chance(
+                number, total, num_ranks, LARGEST_CHANCE / num
+            ):
+                return None
         return Change(int(ranks[first]), int(ranks[second]), int(chosen[split[best]]))
 
     def _by_round(self, chosen: Int64s | None) -> pd.DataFrame:
@@ -155,10 +207,24 @@ def _shares(waits: NDArray[np.float64], whole: NDArray[np.float64]) -> NDArray[n
     return np.asarray(waits / np.maximum(whole, 1)[:, None])
 
 
+def _chances(waits: pd.DataFrame, num_ranks: int) -> dict[int, float]:
+    """By rank; rounds change together, twice as many as usually have the same last rank."""
+    table = waits.pivot_table("wait_ns", "round", "rank", "sum")
+    sums = table.sum().sort_values(ascending=False, kind="stable")
+    costs = table.fillna(0)[sums.index[:MOST_RANKS]].to_numpy(np.float64)
+    others = min(num_ranks, MOST_RANKS) - costs.shape[1]
+    costs = np.pad(costs, ((0, 0), (0, max(others, 0))))
+    is_last = costs.argmax(axis=1)[:, None] == np.arange(min(num_ranks, _MOST_SIDES))
+    alike = max(autocorrelation_time(of_rank) for of_rank in is_last.T.astype(np.float64))
+    length = max(int(np.ceil(2 * alike)) if alike > 1.2 else 1, -(-len(costs) // MOST_BLOCKS))
+    found = chances_of_costs([costs], length).tolist()
+    return {int(str(rank)): float(one) for rank, one in zip(sums.index, found, strict=False)}
+
+
 def is_beyond_chance(
     number: int, total: int, num_ranks: int, largest_chance: float = LARGEST_CHANCE
 ) -> bool:
-    """Whether a rank is last too often for chance, in 4 rounds or more.
+    """Whether a rank is last too often for chance, in 4 rounds or more, where only that is known.
 
     The chance is that of a binomial distribution, times the ranks that it may be (Bonferroni).
 
