@@ -1,9 +1,10 @@
-"""What several files say together: how a job scales, and how runs of one size differ."""
+"""What several files say together: the last rank, how a job scales, how runs of one size differ."""
 
 from collections.abc import Hashable, Iterator, Mapping
 from pathlib import Path
 
 from hvdprof import units
+from hvdprof.analyze.files.last_to_submit import last_to_submit_verdict
 from hvdprof.analyze.files.nccl_facts import network_name
 from hvdprof.analyze.scaling.iteration_series import estimates_of, iteration_series, notes_on
 from hvdprof.analyze.scaling.scaling_verdict import scaling_verdicts
@@ -14,6 +15,8 @@ from hvdprof.model.run import Run
 from hvdprof.model.standalone_files import ScalingOfText
 from hvdprof.model.tables.log_tables import THROUGHPUT, THROUGHPUT_SCALING
 from hvdprof.model.tables.printed_tables import NCCL_TEST_RUNS, NCCL_TESTS, TRAINING_ITERATIONS
+from hvdprof.model.tables.rank_collective_tables import NSYS, RANK_COLLECTIVES
+from hvdprof.rank_names import ranks_named
 
 _SLOWER = 1.1
 """Runs that differ by less are alike."""
@@ -39,7 +42,7 @@ def scaling_of_run(run: Run) -> ScalingOfText:
 
 
 def joint_verdicts(run: Run) -> tuple[FileVerdict, ...]:
-    """What the files say together, runs of one size that differ first; none of one file alone.
+    """What the files say together, the last rank first; little of one file alone.
 
     Args:
         run: Standalone files.
@@ -47,7 +50,18 @@ def joint_verdicts(run: Run) -> tuple[FileVerdict, ...]:
     rows = run.table(THROUGHPUT.name)
     several = any(len(set(rows[name])) > 1 for name in ("file", "series"))
     scaled = scaling_of_run(run).verdicts if several else ()
-    return (*_throughputs(run), *_bandwidths(run), *scaled)
+    return (*_last_ranks(run), *_throughputs(run), *_bandwidths(run), *scaled)
+
+
+def _last_ranks(run: Run) -> Iterator[FileVerdict]:
+    """The last rank of exports of Nsight Systems with payloads, each of some ranks of a job."""
+    calls = run.table(RANK_COLLECTIVES.name)
+    calls = calls[(calls["source"] == NSYS).to_numpy()]
+    for _, job in calls.groupby("pass_id", observed=True, sort=False):
+        ranks = ranks_named(sorted({int(rank) for rank in job["rank"]}))
+        alone = f"Exports of {ranks} alone do not say which rank the others wait for."
+        verdict = last_to_submit_verdict(job)
+        yield verdict if verdict.sentence else FileVerdict(alone, has_numbers=False)
 
 
 def _throughputs(run: Run) -> Iterator[FileVerdict]:

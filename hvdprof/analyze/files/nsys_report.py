@@ -138,15 +138,17 @@ def nsys_calls_unanswered(calls: pd.DataFrame) -> tuple[Unanswered, ...]:
 
 
 def nsys_unanswered(gpus: pd.DataFrame) -> tuple[Unanswered, ...]:
-    """What an export does not hold: who waits, and steps where NVTX marks none."""
+    """What an export does not hold: who waits, without ranks; steps where NVTX marks none."""
     if gpus.empty:
         return ()
     command = torch_recording_command(len(gpus) if len(gpus) > 1 else None)
-    waits = Unanswered("which rank the others wait for (NCCL kernels include waiting)", command)
+    waits = [Unanswered("which rank the others wait for (NCCL kernels include waiting)", command)]
+    if gpus["rank"].notna().all():
+        waits = []
     if gpus["num_steps"].any():
-        return (waits,)
+        return tuple(waits)
     steps = "exposed communication per step: the split needs NVTX ranges of steps"
-    return (waits, Unanswered(steps, _WITH_STEPS))
+    return (*waits, Unanswered(steps, _WITH_STEPS))
 
 
 def _of_ranks(row: FrameRow) -> str:

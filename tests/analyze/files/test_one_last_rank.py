@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from hvdprof.analyze.files.last_to_submit import last_to_submit_facts, last_to_submit_verdict
-from hvdprof.api import load_run
+from hvdprof.api import analyze_files, load_run
 from hvdprof.model.file_page import FileVerdict
 from hvdprof.model.run import Run
 from tests.builders.profiler_traces import TracedJob
@@ -110,3 +110,20 @@ def test_a_planted_late_rank_is_named_with_its_cost_in_the_interval(
     _, low, high = map(float, re.findall(r"([\d.]+) ms", fact.text))
     assert low <= truth_ms <= high
     assert float(str(fact.value)) / 1e6 == pytest.approx(truth_ms, rel=0.01)
+
+
+@pytest.mark.heavy
+def test_exports_of_all_ranks_say_together_who_is_last(tmp_path: Path) -> None:
+    found = analyze_files(load_run(as_nsys(tmp_path / "a", calls_of(LATE))))
+    assert found.verdicts[0].sentence.startswith("Rank 2 arrives last in 23 of 23 all-reduces;")
+    asked = [one.question for page in found.files for one in page.unanswered]
+    assert not any("which rank the others wait for" in one for one in asked)
+
+
+@pytest.mark.heavy
+def test_the_export_of_one_rank_says_that_it_cannot(tmp_path: Path) -> None:
+    folder = as_nsys(tmp_path / "a", calls_of(LATE))
+    (verdict,) = analyze_files(load_run(folder / "rank1.sqlite")).verdicts
+    assert verdict.sentence == (
+        "Exports of rank 1 alone do not say which rank the others wait for."
+    )
