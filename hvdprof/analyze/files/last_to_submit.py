@@ -12,7 +12,7 @@ import pandas as pd
 from hvdprof import units
 from hvdprof.analyze.communication.matched_collectives import RELEASES_TOGETHER, matched_gaps
 from hvdprof.analyze.ranks.last_rank_verdict import Judged, Words, last_rank_verdict
-from hvdprof.analyze.ranks.last_ranks import LEAST_ROUNDS, LastRanks
+from hvdprof.analyze.ranks.last_ranks import LEAST_ROUNDS, LastRank, LastRanks
 from hvdprof.model.file_page import Fact, FileVerdict
 from hvdprof.model.tables.rank_collective_tables import UNBOUNDED_CLOCK_NS
 from hvdprof.model.tables.waiting_tables import CLOCKS
@@ -52,6 +52,12 @@ class CallWaits:
     by_step: bool
     is_submission: bool
     on_gpu: bool
+
+    @property
+    def longest_share(self) -> float:
+        """The longest wait for a rank as a share of the recorded time."""
+        found = self.judged.found
+        return found[0].total_ns / self.judged.span_ns if found else 0.0
 
     @property
     def knows_clocks(self) -> bool:
@@ -97,12 +103,7 @@ def call_waits(calls: pd.DataFrame, clocks: pd.DataFrame | None = None) -> list[
     is_submission = bool(calls["start_ns"].isna().all())
     on_gpu = not calls["name"].astype(str).str.startswith("gloo:").all()
     made = [_waits(rows, len(groups), is_submission, on_gpu) for rows in groups]
-    return sorted(made, key=_largest_share, reverse=True)
-
-
-def _largest_share(one: CallWaits) -> float:
-    found = one.judged.waits.of_rounds(one.judged.rounds)
-    return found[0].total_ns / one.judged.span_ns if found else 0.0
+    return sorted(made, key=lambda one: one.longest_share, reverse=True)
 
 
 def _waits(rows: pd.DataFrame, num_groups: int, is_submission: bool, on_gpu: bool) -> CallWaits:
@@ -170,7 +171,7 @@ def last_to_submit_facts(calls: pd.DataFrame) -> list[Fact]:
 def _wait_facts(groups: list[CallWaits]) -> Iterator[Fact]:
     """The mean wait for each rank that is named, with its 95 % interval."""
     for one in groups[:1]:
-        for last in one.judged.named()[:1]:
+        for last in one.judged.named[:1]:
             mean = one.judged.waits.mean_wait(last.rank, one.judged.rounds)
             ends = f"{units.milliseconds(mean.low)} to {units.milliseconds(mean.high)}"
             text = f"{units.milliseconds(mean.value)} per {one.words.per} (95 % CI {ends})"
@@ -202,24 +203,23 @@ def _verdict(group: CallWaits, num_groups: int) -> FileVerdict:
             f"{units.counted(judged.num_rounds, 'round')}: the clocks of the hosts differ, or "
             "ranks submit far ahead. Arrivals are not comparable.",
         )
-    found = judged.waits.of_rounds(judged.rounds)
-    if not found:
+    if not judged.found:
         error = units.milliseconds(float(group.matched["doubt_ns"].max()))
         return FileVerdict(
             f"No straggler can be named: the last two ranks{where} are never further apart than "
             f"the error of their clocks ({error})."
         )
-    verdict, top = last_rank_verdict(judged, words), found[0]
-    if not judged.named():
+    verdict = last_rank_verdict(judged, words)
+    if not judged.named:
         return verdict
     text = verdict.sentence
     if is_unknown:
         text = f"By the clocks of the hosts, {text[0].lower()}{text[1:]}"
-    caveats = (verdict.caveat, _of_clocks(group, top.rank, top.gap_ns))
+    caveats = (verdict.caveat, _of_clocks(group, judged.named[0]))
     return FileVerdict(text, " ".join(filter(None, caveats)), verdict.gravity)
 
 
-def _of_clocks(group: CallWaits, rank: int, gap_ns: float) -> str:
+def _of_clocks(group: CallWaits, last: LastRank) -> str:
     """What the clocks of the hosts leave open."""
     if group.knows_clocks:
         error_ns = float(group.matched["doubt_ns"].max())
@@ -231,7 +231,7 @@ def _of_clocks(group: CallWaits, rank: int, gap_ns: float) -> str:
         else ""
     )
     return (
-        f"The files do not bound the clocks of hosts: with several, a clock of rank {rank} that is "
-        f"{units.milliseconds(gap_ns)} fast looks the same. On one host the straggler is "
+        f"The files do not bound the clocks of hosts: with several, a clock of rank {last.rank} that "
+        f"is {units.milliseconds(last.gap_ns)} fast looks the same. On one host the straggler is "
         f"certain.{ahead}"
     )

@@ -8,6 +8,7 @@ Tested in ``tests/analyze/ranks/test_last_ranks.py``.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from hvdprof import units
 from hvdprof.analyze.ranks.delay import FALSE_ALARMS, SMALLEST_SHARE
@@ -39,7 +40,7 @@ class Words:
     where: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Judged:
     """The rounds of a recording, and what is judged of them.
 
@@ -59,18 +60,23 @@ class Judged:
     span_ns: int
     num_tests: int = 1
 
+    @cached_property
+    def found(self) -> tuple[LastRank, ...]:
+        """The ranks that rounds wait for, the longest wait first."""
+        return self.waits.of_rounds(self.rounds)
+
+    @cached_property
     def named(self) -> tuple[LastRank, ...]:
-        """The ranks that the rule names, the longest wait first."""
-        long = [one for one in self.waits.of_rounds(self.rounds) if self.is_long(one.total_ns)]
-        if not long or self.num_rounds < LEAST_ROUNDS:
-            return ()
-        chances = self.chances()
+        """Those that the rule names."""
         return tuple(
             one
-            for one in long
-            if chances.get(one.rank, 1.0) <= _largest_chance(one) and one.num_rounds >= LEAST_ROUNDS
+            for one in self.found
+            if self.is_long(one.total_ns)
+            and one.num_rounds >= LEAST_ROUNDS
+            and self.chances.get(one.rank, 1.0) <= _largest_chance(one)
         )
 
+    @cached_property
     def chances(self) -> dict[int, float]:
         """By rank the chance that equal ranks give any of them as much, in any of the groups."""
         least_ns = SMALLEST_SHARE * self.span_ns
@@ -93,18 +99,17 @@ def last_rank_verdict(judged: Judged, words: Words) -> FileVerdict:
         judged: The rounds.
         words: What they are called.
     """
-    found = judged.waits.of_rounds(judged.rounds)
+    found, named = judged.found, judged.named
     if not found:
         return FileVerdict("")
     total_ns = sum(one.total_ns for one in found)
     clause = _clause(found[0], total_ns, judged, words)
     if judged.num_rounds < LEAST_ROUNDS:
         return FileVerdict(f"Too few {words.per}s to name a straggler: {clause}.")
-    named = judged.named()
     if named:
         first, *others = (_clause(one, 0, judged, words) for one in named[:_MOST_NAMED])
         text = f"{first[0].upper()}{first[1:]}{_stretch(named[0], judged.num_rounds, words)}."
-        chance = units.percent(max(judged.chances()[one.rank] for one in named), 2)
+        chance = units.percent(max(judged.chances[one.rank] for one in named), 2)
         return FileVerdict(
             " ".join([text, *(f"Also {other}." for other in others)]),
             f"By chance, equal ranks cause as much in at most {chance} of jobs.",
@@ -151,7 +156,7 @@ def _wait(wait_ns: float, judged: Judged, words: Words, more: str = "") -> str:
 
 
 def _why(top: LastRank, judged: Judged) -> str:
-    chance = judged.chances().get(top.rank, 1.0)
+    chance = judged.chances.get(top.rank, 1.0)
     if not judged.is_long(top.total_ns) or chance <= _largest_chance(top):
         return ""
     often = "most" if chance > 0.5 else f"{units.percent(chance, 0)} of"

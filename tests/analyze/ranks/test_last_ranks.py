@@ -44,7 +44,7 @@ def jitter(rng: np.random.Generator, num_rounds: int, num_ranks: int, kind: str)
 def test_equal_ranks_are_named_no_more_often_than_stated(kind: str, num_ranks: int) -> None:
     rng = np.random.default_rng(num_ranks)
     jobs = 120
-    named = sum(bool(judged(jitter(rng, 40, num_ranks, kind)).named()) for _ in range(jobs))
+    named = sum(bool(judged(jitter(rng, 40, num_ranks, kind)).named) for _ in range(jobs))
     # Three standard deviations above 2 % of 120.
     assert named <= LARGEST_CHANCE * jobs + 3 * (LARGEST_CHANCE * jobs) ** 0.5
 
@@ -55,7 +55,7 @@ def test_a_rank_that_is_late_is_named_and_no_other(num_ranks: int) -> None:
     for _ in range(20):
         late = rng.exponential(1.0, (30, num_ranks))
         late[:, 1] += 5.0
-        assert [one.rank for one in judged(late).named()] == [1]
+        assert [one.rank for one in judged(late).named] == [1]
 
 
 def verdict_of(late: np.ndarray) -> FileVerdict:
@@ -88,7 +88,7 @@ def test_a_few_long_waits_do_not_hide_who_is_last_in_most_rounds() -> None:
     late[:, 1] = 3.0
     late[[3, 9], 1] = 90.0
     late[15] = [3.0, 0.0]
-    assert [one.rank for one in judged(late).named()] == [1]
+    assert [one.rank for one in judged(late).named] == [1]
 
 
 def test_two_late_ranks_are_both_named() -> None:

@@ -65,23 +65,21 @@ def counted_steps(num: int) -> str:
 
 
 def _steady_verdict(sums: TimelineSums, num_ranks: int) -> FileVerdict:
-    has_steps = bool(len(sums.steps.steady))
-    if has_steps:
-        num, words = len(sums.steps.steady), Words("submits", "", "step")
+    steps = sums.steps.steady
+    if len(steps):
+        words = Words("submits", counted_steps(len(steps)), "step")
+        judged = Judged(sums.last_ranks, steps, len(steps), num_ranks, sums.steady_ns)
     else:
-        num, words = sums.num_steady, Words("submits", "", "execution")
-    where = counted_steps(num) if has_steps else f"{units.count(num)} executions after warm-up"
-    rounds = sums.steps.steady if has_steps else None
-    if not sums.last_ranks.of_rounds(rounds):
-        text = f"No straggler in {where}: no rank is last by more than a cycle of Horovod."
+        number = f"{units.count(sums.num_steady)} executions after warm-up"
+        words = Words("submits", number, "execution")
+        judged = Judged(sums.last_ranks, None, sums.num_steady, num_ranks, sums.steady_ns)
+    if not judged.found:
+        text = f"No straggler in {words.rounds}: no rank is last by more than a cycle of Horovod."
         return FileVerdict(text)
-    judged = Judged(sums.last_ranks, rounds, num, num_ranks, sums.steady_ns)
-    verdict = last_rank_verdict(judged, replace(words, rounds=where))
-    named = judged.named()
-    if named and not has_steps and not _goes_on(sums, judged):
+    verdict = last_rank_verdict(judged, words)
+    if judged.named and judged.rounds is None and not _goes_on(sums, judged):
         first = f"{verdict.sentence[0].lower()}{verdict.sentence[1:]}".removesuffix(".")
-        text = f"No persistent straggler: {first}, but not in the second half."
-        return FileVerdict(text)
+        return FileVerdict(f"No persistent straggler: {first}, but not in the second half.")
     return verdict
 
 
@@ -90,7 +88,7 @@ def _goes_on(sums: TimelineSums, judged: Judged) -> bool:
     first, last = sums.steady_ids.first_ns or 0, sums.steady_ids.last_ns
     later = np.arange((first + last) // 2, last + 1)
     of_half = replace(judged, rounds=later, num_rounds=len(later), span_ns=sums.steady_ns // 2)
-    return {one.rank for one in judged.named()[:1]} <= {one.rank for one in of_half.named()}
+    return {one.rank for one in judged.named[:1]} <= {one.rank for one in of_half.named}
 
 
 def _stall(sums: TimelineSums) -> str:
