@@ -231,7 +231,7 @@ def _of_clocks(group: CallWaits, last: LastRank) -> str:
         else ""
     )
     return (
-        f"The files do not bound the clocks of hosts: with several, a clock of rank {last.rank} that "
-        f"is {units.milliseconds(last.gap_ns)} fast looks the same. On one host the straggler is "
-        f"certain.{ahead}"
+        "The files do not bound the clocks of hosts: with several, a clock of rank "
+        f"{last.rank} that is {units.milliseconds(last.gap_ns)} fast looks the same. On one host "
+        f"the straggler is certain.{ahead}"
     )

@@ -1,5 +1,14 @@
-"""An export to tables: computation, communication, what is exposed of it, and calls of NCCL."""
+"""An export to tables: computation, communication, what is exposed of it, and calls of NCCL.
 
+A kernel belongs to the step in which the host launched it: it may run when the host is already in
+the next one. Computation of any step hides communication. A kernel of NCCL belongs to the call in
+whose range it was launched.
+
+Tested in ``tests/ingest/nsys/test_export_tables.py``.
+"""
+
+from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -9,10 +18,10 @@ from hvdprof.ingest.kineto.busy_intervals import covered_ns, merged, uncovered
 from hvdprof.ingest.kineto.collective_calls import collective_of
 from hvdprof.ingest.nsys.export_database import is_nccl_kernel
 from hvdprof.ingest.nsys.export_file import Export, read_export
-from hvdprof.ingest.nsys.gpu_calls import gpu_calls
-from hvdprof.ingest.nsys.step_overlap import GpuKernels, add_steps
-from hvdprof.ingest.nsys.step_ranges import only_process
+from hvdprof.ingest.nsys.nccl_payloads import NcclRange
+from hvdprof.ingest.nsys.step_ranges import StepRanges, only_process
 from hvdprof.ingest.storage.row_buffer import Rows
+from hvdprof.ingest.tables.collective_matching import POINT_TO_POINT
 from hvdprof.model.arrays import Int64s
 from hvdprof.model.tables.nsys_tables import (
     NSYS_GPUS,
@@ -20,8 +29,11 @@ from hvdprof.model.tables.nsys_tables import (
     NSYS_NCCL_KERNELS,
     NSYS_STEPS,
 )
-from hvdprof.model.tables.rank_collective_tables import RANK_COLLECTIVES
+from hvdprof.model.tables.rank_collective_tables import NO_MATCH, NSYS, RANK_COLLECTIVES
 from hvdprof.rundir.file_names import shown_name
+
+Intervals = tuple[Int64s, Int64s]
+Place = tuple[str, int, int, int | None]
 
 
 def read_nsys_export(path: Path) -> list[tuple[str, pd.DataFrame]]:
@@ -47,10 +59,10 @@ def read_nsys_export(path: Path) -> list[tuple[str, pd.DataFrame]]:
         busy = _length(merged(export.starts[own], export.ends[own]))
         place, num_steps = (file, pid, device, rank), 0
         if steps := only_process(export.steps, pid):
-            of_gpu = GpuKernels(
+            of_gpu = _GpuKernels(
                 export.launches[own], export.starts[own], export.ends[own], is_nccl[own]
             )
-            num_steps = add_steps(of_steps, place, steps, of_gpu, computing)
+            num_steps = _add_steps(of_steps, place, steps, of_gpu, computing)
         gpus.add(
             file=file,
             pid=pid,
@@ -67,7 +79,7 @@ def read_nsys_export(path: Path) -> list[tuple[str, pd.DataFrame]]:
             idle_ns=span - busy,
         )
         _add_kernels(kernels, export, own & is_nccl, computing, place)
-        calls.append((RANK_COLLECTIVES.name, gpu_calls(export, own & is_nccl, computing, place)))
+        calls.append((RANK_COLLECTIVES.name, _gpu_calls(export, own & is_nccl, computing, place)))
     return [
         (NSYS_GPUS.name, gpus.frame()),
         (NSYS_NCCL_KERNELS.name, kernels.frame()),
@@ -98,8 +110,8 @@ def _add_kernels(
     rows: Rows,
     export: Export,
     chosen: np.ndarray,
-    computing: tuple[Int64s, Int64s],
-    place: tuple[str, int, int, int | None],
+    computing: Intervals,
+    place: Place,
 ) -> None:
     file, pid, device, rank = place
     for number in np.unique(export.name_ids[chosen]).tolist():
@@ -121,6 +133,150 @@ def _add_kernels(
         )
 
 
-def _length(intervals: tuple[Int64s, Int64s]) -> int:
+def _length(intervals: Intervals) -> int:
     starts, ends = intervals
     return int((ends - starts).sum())
+
+
+@dataclass(frozen=True, slots=True)
+class _GpuKernels:
+    """The kernels of one GPU: when each was launched and ran, and whether it communicates."""
+
+    launches: Int64s
+    starts: Int64s
+    ends: Int64s
+    is_nccl: np.ndarray
+
+
+def _add_steps(
+    rows: Rows, place: Place, steps: StepRanges, kernels: _GpuKernels, computing: Intervals
+) -> int:
+    """Add a row of NSYS_STEPS for each step with kernels of one GPU; gives their number.
+
+    Args:
+        rows: Of NSYS_STEPS.
+        place: File, process, device and rank.
+        steps: The steps of the process.
+        kernels: Those of the GPU.
+        computing: When the GPU computes: disjoint, ascending.
+    """
+    file, pid, device, rank = place
+    starts, ends, is_nccl = kernels.starts, kernels.ends, kernels.is_nccl
+    of_step = steps.step_of(kernels.launches)
+    order = np.argsort(of_step, kind="stable")
+    bounds = np.searchsorted(of_step[order], np.arange(len(steps.starts) + 1))
+    members = [order[low:high] for low, high in pairwise(bounds.tolist())]
+    busy = [merged(starts[own[is_nccl[own]]], ends[own[is_nccl[own]]]) for own in members]
+    hidden = covered_ns(
+        np.concatenate([begin for begin, _ in busy]),
+        np.concatenate([end for _, end in busy]),
+        computing,
+    )
+    overlapped = np.split(hidden, np.cumsum([len(begin) for begin, _ in busy])[:-1])
+    number = 0
+    for step, own in enumerate(members):
+        if not len(own):
+            continue
+        number += 1
+        alone = own[~is_nccl[own]]
+        communicating, covered = _length(busy[step]), int(overlapped[step].sum())
+        rows.add(
+            file=file,
+            pid=pid,
+            device=device,
+            rank=rank,
+            step=int(steps.numbers[step]),
+            range_name=steps.name,
+            start_ns=int(steps.starts[step]),
+            host_ns=int(steps.ends[step] - steps.starts[step]),
+            num_kernels=len(own),
+            span_ns=int(ends[own].max() - starts[own].min()),
+            computing_ns=_length(merged(starts[alone], ends[alone])),
+            communicating_ns=communicating,
+            exposed_ns=communicating - covered,
+            overlapped_ns=covered,
+        )
+    return number
+
+
+def _gpu_calls(
+    export: Export, chosen: np.ndarray, computing: tuple[Int64s, Int64s], place: Place
+) -> pd.DataFrame:
+    """RANK_COLLECTIVES of a GPU, unmatched; empty where its rank is unknown.
+
+    A kernel belongs to the call in whose range the host launched it. Kernels that NCCL launches at
+    the end of a group do to their calls in order, where these are as many.
+
+    Args:
+        export: The export.
+        chosen: Which of its kernels are NCCL's on this GPU.
+        computing: When the GPU computes: disjoint, ascending.
+        place: File, process, device and rank.
+    """
+    file, pid, device, rank = place
+    linked: list[tuple[int, NcclRange]] = []
+    kernels = np.flatnonzero(chosen)
+    kernels = kernels[np.argsort(export.launches[kernels], kind="stable")]
+    of_kernel = np.array([collective_of(export.names[int(at)]) for at in export.name_ids[kernels]])
+    for kind in (
+        {*of_kernel.tolist()} - {"", "SENDRECV", *POINT_TO_POINT} if rank is not None else ()
+    ):
+        own = kernels[of_kernel == kind]
+        ranges = [
+            one
+            for one in export.nccl.placed
+            if one.alike.pid == pid and collective_of(one.alike.function) == kind
+            and one.alike.member and one.alike.member.device in (None, device)
+        ]  # fmt: skip
+        linked += _linked(own, export.launches[own], ranges)
+    if not linked:
+        return RANK_COLLECTIVES.empty()
+    linked.sort(key=lambda pair: int(export.launches[pair[0]]))
+    at = np.array([kernel for kernel, _ in linked])
+    starts, ends = export.starts[at], export.ends[at]
+    alike = [one.alike for _, one in linked]
+    sizes = [one.member.num_ranks if one.member else None for one in alike]
+    steps = only_process(export.steps, pid)
+    of_step = np.full(len(at), -1) if steps is None else steps.step_of(export.launches[at])
+    numbers = of_step if steps is None else np.where(of_step < 0, -1, steps.numbers[of_step])
+    return RANK_COLLECTIVES.frame(
+        {
+            "pass_id": file,
+            "segment": "main",
+            "source": NSYS,
+            "rank": rank,
+            "step": numbers,
+            "group": [one.communicator for one in alike],
+            "group_size": pd.array(sizes, dtype="Int64"),
+            "seq": pd.NA,
+            "match_id": NO_MATCH,
+            "collective": [collective_of(one.function) for one in alike],
+            "name": [export.names[int(name)] for name in export.name_ids[at]],
+            "dtype": "",
+            "size_bytes": pd.array([one.size_bytes for one in alike], dtype="Int64"),
+            "submitted_ns": export.launches[at],
+            "start_ns": starts,
+            "arrival_ns": starts,
+            "end_ns": ends,
+            "exposed_ns": ends - starts - covered_ns(starts, ends, computing),
+            "state": "completed",
+            "clock_error_ns": 0,
+        }
+    )
+
+
+def _linked(
+    kernels: Int64s, launches: Int64s, ranges: list[NcclRange]
+) -> list[tuple[int, NcclRange]]:
+    """Kernels, by launch, with the call of each; kernels of no call are left out."""
+    if len(kernels) == len(ranges):
+        return list(zip(kernels.tolist(), ranges, strict=True))
+    begins = np.array([one.start_ns for one in ranges], dtype=np.int64)
+    before = np.searchsorted(begins, launches, side="right") - 1
+    return [
+        (kernel, ranges[number])
+        for kernel, number, launch in zip(
+            kernels.tolist(), before.tolist(), launches.tolist(), strict=True
+        )
+        if number >= 0 and launch <= ranges[number].end_ns
+    ]

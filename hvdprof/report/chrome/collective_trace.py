@@ -86,12 +86,6 @@ def collective_content(run: Run, job: str | None = None) -> TraceContent:
 def _instead(run: Run) -> str:
     """The command that shows what the files hold."""
     name = shlex.quote(str(run.folder))
-    if not run.table(INSPECTOR_COLLECTIVES.name).empty:
-        return (
-            "Inspector logs hold kernel times where they are asked for: record with "
-            f"NCCL_INSPECTOR_DUMP_VERBOSE=1 on all ranks.\n  Their tables: hvdprof convert {name} "
-            "-o TABLES"
-        )
     if not run.table(NSYS_GPUS.name).empty:
         return "Name the export of Nsight Systems alone: hvdprof export REPORT.sqlite -o trace.json"
     if not run.table(TIMELINES.name).empty:
@@ -107,6 +101,12 @@ def _instead(run: Run) -> str:
 
 def _calls_of(run: Run, job: str | None) -> pd.DataFrame:
     calls = run.table(RANK_COLLECTIVES.name)
+    if calls.empty and not run.table(INSPECTOR_COLLECTIVES.name).empty:
+        raise UsageError(
+            f"The Inspector logs in {run.folder} hold lengths of collectives without kernel times: "
+            "there is nothing to draw.",
+            hint="Record with NCCL_INSPECTOR_DUMP_VERBOSE=1 on all ranks.",
+        )
     if calls.empty:
         raise UsageError(
             f"{run.folder} is no run directory, and holds no collectives of ranks to export.",
