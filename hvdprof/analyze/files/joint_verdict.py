@@ -50,11 +50,15 @@ def joint_verdicts(run: Run) -> tuple[FileVerdict, ...]:
     rows = run.table(THROUGHPUT.name)
     several = any(len(set(rows[name])) > 1 for name in ("file", "series"))
     scaled = scaling_of_run(run).verdicts if several else ()
-    return (*_last_ranks(run), *_throughputs(run), *_bandwidths(run), *scaled)
+    return (*last_ranks_of_exports(run), *_throughputs(run), *_bandwidths(run), *scaled)
 
 
-def _last_ranks(run: Run) -> Iterator[FileVerdict]:
-    """The last rank of exports of Nsight Systems with payloads, each of some ranks of a job."""
+def last_ranks_of_exports(run: Run) -> Iterator[FileVerdict]:
+    """The last rank of exports of Nsight Systems with payloads, each of some ranks of a job.
+
+    Args:
+        run: Standalone files, or a run directory with attached exports.
+    """
     calls = run.table(RANK_COLLECTIVES.name)
     calls = calls[(calls["source"] == NSYS).to_numpy()]
     for _, job in calls.groupby("pass_id", observed=True, sort=False):

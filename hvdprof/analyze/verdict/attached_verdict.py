@@ -6,6 +6,7 @@ Tested in ``tests/ingest/rundir/test_attached_run.py``.
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from hvdprof.analyze.files.joint_verdict import last_ranks_of_exports
 from hvdprof.analyze.files.next_recording import scaling_advice
 from hvdprof.analyze.files.timelines.timeline_verdict import timeline_verdict
 from hvdprof.model.file_page import FilePage, FileVerdict, Gravity
@@ -35,7 +36,7 @@ def attached_verdict(run: Run, answer: Verdict, pages: Sequence[FilePage]) -> Ve
     """
     if not attached_files(run.manifest):
         return answer
-    of_recordings = list(_speaking(run, pages))
+    of_recordings = [*last_ranks_of_exports(run), *_speaking(run, pages)]
     verdicts = [*of_recordings, *_of_timelines(run)]
     verdicts.sort(key=lambda verdict: verdict.gravity)
     if not verdicts:

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 from hvdprof.analyze.files.last_to_submit import last_to_submit_facts, last_to_submit_verdict
-from hvdprof.api import analyze_files, load_run
+from hvdprof.api import analyze_files, analyze_run, load_run
+from hvdprof.ingest.rundir.attach_sources import Given
+from hvdprof.ingest.rundir.attached_run import Stated, attach
 from hvdprof.model.file_page import FileVerdict
 from hvdprof.model.run import Run
 from tests.builders.profiler_traces import TracedJob
@@ -127,3 +129,11 @@ def test_the_export_of_one_rank_says_that_it_cannot(tmp_path: Path) -> None:
     assert verdict.sentence == (
         "Exports of rank 1 alone do not say which rank the others wait for."
     )
+
+
+@pytest.mark.heavy
+def test_attached_exports_say_it_too(tmp_path: Path) -> None:
+    exports = sorted(as_nsys(tmp_path / "a", calls_of(LATE)).iterdir())
+    attach(tmp_path / "run", Given(recordings=exports), Stated(name="mine", size=4))
+    sentence = analyze_run(load_run(tmp_path / "run")).verdict.sentence
+    assert sentence.startswith("Rank 2 arrives last in 23 of 23 all-reduces; the others wait")
