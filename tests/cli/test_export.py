@@ -167,7 +167,7 @@ def test_verbose_logs_of_the_inspector_become_a_trace(tmp_path):
         (logs / f"pid{rank}.log").write_text(text(record))
     export(logs, "-o", output)
     assert set(named_threads(checked_trace(output.read_text())).values()) == {
-        f"rank {rank} (node-1) / communicator 0xab" for rank in (0, 1)
+        f"rank {rank} (node-1) / group 0xab" for rank in (0, 1)
     }
 
 

@@ -63,10 +63,10 @@ def collective_content(run: Run, job: str | None = None) -> TraceContent:
             )
             lanes += made[0]
             sources.append(list(_events(*made, of_group)))
-    errors = calls["clock_error_ns"]
+    errors, hosts = calls["clock_error_ns"], _hosts(run, calls)
     bounded = errors[errors < UNBOUNDED_CLOCK_NS]
     return TraceContent(
-        processes={rank: f"rank {rank}" for rank in ranks},
+        processes={rank: f"rank {rank}{hosts.get(rank, '')}" for rank in ranks},
         lanes=lanes,
         events=in_order_of_time(sources),
         origin_ns=int(calls["begin_ns"].min()),
@@ -81,6 +81,15 @@ def collective_content(run: Run, job: str | None = None) -> TraceContent:
             else None,
         },
     )
+
+
+def _hosts(run: Run, calls: pd.DataFrame) -> dict[int, str]:
+    """`` (HOST)`` by rank, as logs of the Inspector state it."""
+    logs = run.table(INSPECTOR_COLLECTIVES.name)
+    logs = logs[logs["communicator"].isin(calls["group"]).to_numpy()]
+    whole = logs[(logs["num_ranks"] == logs["num_ranks"].max()).fillna(value=False)]
+    known = whole[["rank", "host"]].dropna().drop_duplicates("rank").itertuples(index=False)
+    return {int(rank): f" ({host})" for rank, host in known if host}
 
 
 def _instead(run: Run) -> str:

@@ -108,7 +108,7 @@ def test_each_log_of_the_inspector_is_a_rank_with_its_kernels_in_time(tmp_path):
         pid7=[record(1, 1, 40, 100, coll_algo="RING")],
     )
 
-    assert content.processes == {0: "rank 0", 1: "rank 1"}
+    assert content.processes == {0: "rank 0 (node-1)", 1: "rank 1 (node-1)"}
     assert kernels(content) == [
         (0, "group 0xab", "ALLREDUCE", 0, 100_000),
         (1, "group 0xab", "ALLREDUCE", 40, 60_000),
@@ -131,7 +131,7 @@ def test_a_process_is_named_by_its_rank_in_the_largest_communicator(tmp_path):
 
     content = inspected(tmp_path / "logs", **logs)
 
-    assert list(content.processes.values()) == [f"rank {rank}" for rank in range(4)]
+    assert list(content.processes.values()) == [f"rank {rank} (node-1)" for rank in range(4)]
     assert {lane.name for lane in content.lanes if lane.process == 3} == {"group 0x1", "group 0xff"}
 
 
