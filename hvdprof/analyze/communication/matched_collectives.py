@@ -81,6 +81,9 @@ def _on_corrected_clocks(calls: pd.DataFrame, clocks: pd.DataFrame) -> pd.DataFr
 
 def _from_their_end(table: pd.DataFrame) -> pd.DataFrame:
     """The calls without a common clock that end together, each on the clock of its first rank."""
+    is_unbounded = (table["u_ns"] >= UNBOUNDED_CLOCK_NS).any()
+    if not is_unbounded or table["length"].isna().all():
+        return table
     groups = table.sort_values("rank").groupby(_KEY, sort=False)
     is_free = groups["u_ns"].transform("max") >= UNBOUNDED_CLOCK_NS
     is_free &= groups["length"].transform("count") == groups["rank"].transform("size")
