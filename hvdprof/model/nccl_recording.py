@@ -9,6 +9,8 @@ import pandas as pd
 
 from hvdprof.model.notes import Note
 
+_OTHER_LEVELS = ("WARN", "ERROR", "TRACE", "CALL", "ABORT")
+
 
 @dataclass(frozen=True, slots=True)
 class NcclRecording:
@@ -39,3 +41,8 @@ class NcclRecording:
     line_kinds: pd.DataFrame
     quotes: pd.DataFrame
     notes: tuple[Note, ...]
+
+    @property
+    def has_info(self) -> bool:
+        """Whether it has lines of NCCL_DEBUG=INFO, and not those of another level alone."""
+        return not self.line_kinds["kind"].isin(_OTHER_LEVELS).all()

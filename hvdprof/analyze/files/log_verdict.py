@@ -8,9 +8,9 @@ from dataclasses import replace
 import pandas as pd
 
 from hvdprof import units
-from hvdprof.analyze.files.stall_sentence import stall_sentence
 from hvdprof.analyze.findings.log_rules.collective_timeout_rule import TIMEOUT_RULE
 from hvdprof.analyze.findings.log_rules.ranks_behind_rule import BEHIND_RULE
+from hvdprof.analyze.findings.log_rules.stall_rule import STALLED, stall_sentence
 from hvdprof.analyze.findings.nccl_rules.nccl_trouble_rules import ABORTED
 from hvdprof.model.file_page import FileVerdict, Gravity
 from hvdprof.model.frame_row import FrameRow, is_missing
@@ -18,7 +18,6 @@ from hvdprof.rank_names import ranks_named
 from hvdprof.rundir.failures.known_failures import known_cause
 
 _PROBLEMS = ("error", "warning")
-STALLED = "stalled-tensors"
 _HANGS = (BEHIND_RULE, TIMEOUT_RULE)
 # What follows from the failure of another rank or warns of one, never the failure itself.
 _CONSEQUENCES = (
@@ -58,7 +57,7 @@ def log_verdict(
     errors = problems[(problems["severity"] == "error").to_numpy()]
     if len(stalls):
         # Their own sentence names the ranks.
-        errors = errors[(errors["id"] != STALLED).to_numpy()]
+        problems, errors = (rows[(rows["id"] != STALLED).to_numpy()] for rows in (problems, errors))
     failures = incidents[~incidents["kind"].isin(_CONSEQUENCES).to_numpy()]
     if len(stalls):
         failures = failures[(failures["line"] < stalls["line"].min()).to_numpy()]

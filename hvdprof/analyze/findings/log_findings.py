@@ -8,9 +8,10 @@ from hvdprof.analyze.findings.finding import Finding
 from hvdprof.analyze.findings.log_rules import printed_warning_rules as warnings
 from hvdprof.analyze.findings.log_rules.collective_timeout_rule import collective_timeout
 from hvdprof.analyze.findings.log_rules.ranks_behind_rule import ranks_behind
+from hvdprof.analyze.findings.log_rules.stall_rule import stalled_ranks
 from hvdprof.model.run import Run
 from hvdprof.model.tables.finding_tables import FINDINGS
-from hvdprof.model.tables.log_tables import INCIDENTS
+from hvdprof.model.tables.log_tables import INCIDENTS, STALLS
 from hvdprof.model.tables.rank_collective_tables import COLLECTIVE_TIMEOUTS
 
 RULES: tuple[Callable[[pd.DataFrame], Iterable[Finding]], ...] = (
@@ -35,7 +36,12 @@ def _findings(run: Run) -> Iterator[Finding]:
     for own in _by_job(timeouts):
         stated = {int(size) for size in own["world_size"].dropna()}
         num_ranks = stated.pop() if len(stated) == 1 else _num_ranks(run, set(own["file"]))
-        yield from collective_timeout(own, num_ranks)
+        logs = [one for one in run.nccl if one.line_kinds["file"].isin(own["file"]).any()]
+        yield from collective_timeout(own, num_ranks, logs_nccl=any(one.has_info for one in logs))
+    # A run directory has the rule of its watchdog, which knows more of them.
+    if not run.recorded:
+        for _, stalls in run.table(STALLS.name).groupby("file", observed=True, sort=False):
+            yield from stalled_ranks(stalls)
     for file in dict.fromkeys(str(file) for file in incidents["file"]):
         own = incidents[(incidents["file"] == file).to_numpy()]
         for rule in RULES:

@@ -3,7 +3,11 @@ import re
 import pytest
 
 from hvdprof import api
-from hvdprof.analyze.files.timelines.timeline_verdict import timeline_verdict
+from hvdprof.analyze.files.timelines.timeline_verdict import (
+    pending_fact,
+    pending_verdict,
+    timeline_verdict,
+)
 from hvdprof.model.tables.timeline_tables import (
     EXECUTIONS,
     INFERRED_STEPS,
@@ -133,3 +137,38 @@ def test_shares_that_can_overlap_do_not_read_as_a_sum(negotiation_ns, said):
     found = found_in(*tables, INFERRED_STEPS.empty(), "first use")
     assert "collectives run for 40.0 % of the time" in found.sentence
     assert said in found.sentence
+
+
+def pending_of(*groups):
+    rows = [
+        {"submitted_ranks": submitted, "missing_ranks": missing, "pending_ns": seconds * 10**9}
+        for submitted, missing, number, seconds in groups
+        for _ in range(number)
+    ]
+    return declared_rows(PENDING_NEGOTIATIONS, *rows)
+
+
+def test_tensors_that_wait_for_other_ranks_are_other_statements():
+    pending = pending_of(("0, 1", "2", 3, 60), ("0, 2", "1", 1, 2), ("", "", 2, 5))
+    assert pending_verdict(pending, 1e6).sentence == (
+        "Rank 2 has not submitted 3 tensors for 60.0 s, 2 tensors pending for 5.00 s (the file "
+        "does not name the ranks that have not submitted them) and rank 1 has not submitted 1 "
+        "tensor for 2.00 s until the end of the file."
+    )
+    (fact,) = pending_fact(pending)
+    assert fact.text.splitlines() == [
+        "3 tensors for 60.0 s, submitted by ranks 0 and 1, not by rank 2",
+        "2 tensors for 5.00 s",
+        "1 tensor for 2.00 s, submitted by ranks 0 and 2, not by rank 1",
+    ]
+
+
+def test_more_groups_of_pending_tensors_than_are_shown_are_counted():
+    pending = pending_of(*(("0", str(rank), 6 - rank, 60) for rank in range(1, 6)))
+    assert "and other ranks 3 tensors for 60.0 s until" in pending_verdict(pending, None).sentence
+    assert pending_fact(pending)[0].text.endswith("\nand of 2 other groups of ranks")
+
+
+def test_pending_tensors_of_one_group_are_one_statement():
+    sentence = pending_verdict(pending_of(("0", "1", 2, 60)), None).sentence
+    assert sentence == "Rank 1 has not submitted 2 tensors for 60.0 s until the end of the file."

@@ -192,3 +192,23 @@ def test_network_timeouts_name_the_ranks_that_waited():
 def test_every_finding_has_the_style(num_ranks):
     for rows in (timeouts(0, 1, 2), timeouts(0, sequence=1), timeouts(0, group="2")):
         assert style_faults(found(rows, num_ranks).row()) == []
+
+
+NCCL_LINE = "oak1:52:60 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB ; OOB ib0:10.0.0.1<0>\n"
+ALL_LATE = "".join(
+    f"[rank{rank}]:[E626 06:24:44.9 ProcessGroupNCCL.cpp:616] [Rank {rank}] Watchdog caught "
+    "collective operation timeout: WorkNCCL(SeqNum=1, OpType=ALLREDUCE, NumelIn=96, NumelOut=96, "
+    "Timeout(ms)=600000) ran for 600020 milliseconds before timing out.\n"
+    for rank in range(2)
+)
+
+
+@pytest.mark.parametrize(
+    ("more", "is_advised"),
+    [("", True), (NCCL_LINE.replace("INFO", "WARN"), True), (NCCL_LINE, False)],
+)
+def test_lines_of_nccl_that_are_there_are_not_asked_for(tmp_path, more, is_advised):
+    path = tmp_path / "job.log"
+    path.write_text(more + ALL_LATE, encoding="utf-8")
+    rows = analyze_files(load_run(path)).derived["findings"]
+    assert rows["action"].str.contains("NCCL_DEBUG=INFO").any() == is_advised

@@ -1,6 +1,6 @@
 """The verdict on a standalone Horovod timeline: at most two sentences, and a caveat."""
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 
 import pandas as pd
 
@@ -20,6 +20,8 @@ LEAST_TIMES_USUAL = 5.0
 """A hang lasts so many times the 95th percentile of the negotiations of its file."""
 
 _ENDED = "Pending negotiations are a hang, unless the job was ended while ranks waited."
+_UNNAMED = "the file does not name the ranks that have not submitted them"
+_MOST_GROUPS = 3
 LEAST_EXECUTIONS = 5
 _NEGOTIATION = (
     "In negotiation, ranks wait for the last rank to submit a tensor. Computation can hide these "
@@ -40,46 +42,61 @@ def pending_verdict(pending: pd.DataFrame, usual_ns: float | None) -> FileVerdic
         return FileVerdict("")
     longest_ns = int(pending["pending_ns"].max())
     if longest_ns >= max(SHORTEST_HANG_NS, LEAST_TIMES_USUAL * (usual_ns or 0)):
-        waited = f"for {units.seconds(longest_ns / 1e9)} until the end of the file"
-        return FileVerdict(f"{_who(pending)} {waited}{_mutual(pending)}.", _ENDED, Gravity.HANG)
+        who = f"{_who(pending, timed=True)} until the end of the file{_mutual(pending)}"
+        return FileVerdict(f"{who[0].upper()}{who[1:]}.", _ENDED, Gravity.HANG)
     return FileVerdict(
         "",
-        f"At the end of the file, {_who(pending, capital=False)}: the recording ended there, or "
-        "the job hangs.",
+        f"At the end of the file, {_who(pending)}: the recording ended there, or the job hangs.",
     )
 
 
 def pending_fact(pending: pd.DataFrame) -> tuple[Fact, ...]:
-    """The number of pending negotiations with the ranks that have submitted; none without any."""
+    """The pending negotiations, those of the same ranks in one line; none without any."""
     if pending.empty:
         return ()
+    lines = []
+    for (submitted, missing), own in _by_ranks(pending, ["submitted_ranks", "missing_ranks"]):
+        by = f", submitted by {ranks_named(_numbers(submitted))}" if submitted else ""
+        without = f", not by {ranks_named(_numbers(missing))}" if missing else ""
+        lines.append(f"{_tensors(len(own))} for {_longest(own)}{by}{without}")
+    if (more := len(lines) - _MOST_GROUPS) > 0:
+        lines[_MOST_GROUPS:] = [f"and of {units.counted(more, 'other group')} of ranks"]
+    return (Fact("num_pending", "pending at the end", len(pending), text="\n".join(lines)),)
+
+
+def _by_ranks(
+    pending: pd.DataFrame, columns: Sequence[str]
+) -> list[tuple[tuple[str, ...], pd.DataFrame]]:
+    """The negotiations of each combination of ranks, the most first: they are separate facts."""
+    groups = pending.groupby(list(columns), observed=True, sort=False)
+    found = [(tuple(map(str, key)), own) for key, own in groups]
+    return sorted(found, key=lambda one: -len(one[1]))
+
+
+def _longest(pending: pd.DataFrame) -> str:
     longest_ns = int(pending["pending_ns"].max())
-    longest = units.milliseconds(longest_ns)
-    if longest_ns >= SHORTEST_HANG_NS:
-        longest = units.seconds(longest_ns / 1e9)
-    largest = pending.value_counts(["submitted_ranks", "missing_ranks"], sort=True)
-    submitted, missing = (_numbers(str(ranks)) for ranks in largest.index[0])
-    text = f"{_tensors(len(pending))} for {longest}"
-    if submitted:
-        text += f", submitted by {ranks_named(submitted)}"
-    if missing:
-        text += f", not by {ranks_named(missing)}"
-    return (Fact("num_pending", "pending at the end", len(pending), text=text),)
+    is_long = longest_ns >= SHORTEST_HANG_NS
+    return units.seconds(longest_ns / 1e9) if is_long else units.milliseconds(longest_ns)
 
 
-def _who(pending: pd.DataFrame, *, capital: bool = True) -> str:
-    counts = pending["missing_ranks"].value_counts()
-    named = [(_numbers(str(ranks)), int(number)) for ranks, number in counts.items() if ranks]
-    if not named:
-        unknown = "the file does not name the ranks that have not submitted them"
-        return f"{_tensors(len(pending))} pending ({unknown})"
-    clauses = [
-        f"{ranks_named(ranks)} {'has' if len(ranks) == 1 else 'have'} not submitted "
-        f"{_tensors(number)}"
-        for ranks, number in named[:2]
-    ]
-    text = " and ".join(clauses)
-    return text[0].upper() + text[1:] if capital else text
+def _who(pending: pd.DataFrame, *, timed: bool = False) -> str:
+    """Which ranks have not submitted how many tensors, and how long each has waited if ``timed``.
+
+    Where all have waited as long, that is said once.
+    """
+    groups = _by_ranks(pending, ["missing_ranks"])
+    shown, rest = groups[:_MOST_GROUPS], groups[_MOST_GROUPS:]
+    times = [f" for {_longest(own)}" * timed for _, own in groups]
+    once = times[0] if len(set(times)) == 1 else ""
+    clauses = []
+    for ((missing,), own), time in zip(shown, times, strict=False):
+        ranks, waited = _numbers(missing), "" if once else time
+        have = f"{ranks_named(ranks)} {'has' if len(ranks) == 1 else 'have'} not submitted"
+        unnamed = f"{_tensors(len(own))} pending{waited} ({_UNNAMED})"
+        clauses.append(f"{have} {_tensors(len(own))}{waited}" if ranks else unnamed)
+    if rest:
+        clauses.append(f"other ranks {_tensors(sum(len(own) for _, own in rest))}")
+    return " and ".join(filter(None, (", ".join(clauses[:-1]), clauses[-1]))) + once
 
 
 def _mutual(pending: pd.DataFrame) -> str:

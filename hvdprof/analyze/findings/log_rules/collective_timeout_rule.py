@@ -23,9 +23,10 @@ _UNEVEN = ("ALLTOALL", "SEND", "RECV", "COALESCED", "GATHER", "SCATTER")
 """Collectives in which ranks may differ in sizes, or ranks in what they do."""
 
 _CHECK_NETWORK = advice(
-    "check the network between the hosts with `hvdprof net --hosts`",
-    "Set NCCL_DEBUG=INFO and NCCL_DEBUG_SUBSYS=INIT,NET on all ranks to log what NCCL waits for.",
-    command="hvdprof net --hosts",
+    "check the network between the hosts with `hvdprof net --hosts`", command="hvdprof net --hosts"
+)
+_LOG_NCCL = Advice(
+    "Set NCCL_DEBUG=INFO and NCCL_DEBUG_SUBSYS=INIT,NET on all ranks to log what NCCL waits for."
 )
 _DUMP = Advice(
     "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 and TORCH_NCCL_DUMP_ON_TIMEOUT=1 record the collectives of "
@@ -50,12 +51,15 @@ _COMPARE = advice(
 )
 
 
-def collective_timeout(timeouts: pd.DataFrame, num_ranks: int | None) -> Iterator[Finding]:
+def collective_timeout(
+    timeouts: pd.DataFrame, num_ranks: int | None, *, logs_nccl: bool = False
+) -> Iterator[Finding]:
     """The time-outs of one job as one finding.
 
     Args:
         timeouts: Rows of COLLECTIVE_TIMEOUTS of its output, in one file or in one per rank.
         num_ranks: Ranks of the job where other lines or files state them, else None.
+        logs_nccl: Lines of NCCL_DEBUG=INFO are in the output already.
     """
     rows = timeouts[timeouts["timed_out"].to_numpy()]
     if rows.empty:
@@ -65,6 +69,8 @@ def collective_timeout(timeouts: pd.DataFrame, num_ranks: int | None) -> Iterato
     row = first.iloc[0].to_dict()
     ranks = sorted({int(rank) for rank in first["rank"].dropna()})
     detail, evidence, action, confidence = _conclusion(timeouts, first, ranks, num_ranks)
+    if action.command == _CHECK_NETWORK.command and not logs_nccl:
+        action = in_turn(action, _LOG_NCCL)
     yield Finding(
         TIMEOUT_RULE,
         "error",

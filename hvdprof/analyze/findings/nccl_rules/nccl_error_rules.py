@@ -184,7 +184,7 @@ def error_trail(recording: NcclRecording) -> Iterator[Finding]:
     failed = problems[problems["kind"] == "failure"]
     requests = problems[problems["kind"] == "completion"]
     if trail.empty and failed.empty:
-        yield from _warning_without_error(problems, warned)
+        yield from _warning_without_error(recording, warned)
         return
     first = problems.loc[
         trail.index.union(warned.index).union(failed.index).union(requests.index).sort_values()
@@ -210,7 +210,8 @@ def error_trail(recording: NcclRecording) -> Iterator[Finding]:
     )
 
 
-def _warning_without_error(problems: pd.DataFrame, warned: pd.DataFrame) -> Iterator[Finding]:
+def _warning_without_error(recording: NcclRecording, warned: pd.DataFrame) -> Iterator[Finding]:
+    problems = recording.problems
     retried = problems[problems["kind"] == "retry"]
     lost = pd.concat([warned, retried]).sort_index()
     lost = lost[_is_unconnected(lost) & lost["progress_line"].isna()]
@@ -233,7 +234,10 @@ def _warning_without_error(problems: pd.DataFrame, warned: pd.DataFrame) -> Iter
         hosts_of(rest),
         "NCCL warnings",
         f"NCCL warned {often}. {went_on}",
-        advice("read the first warning", "NCCL_DEBUG=INFO logs what led to it."),
+        advice(
+            "read the first warning",
+            "" if recording.has_info else "NCCL_DEBUG=INFO logs what led to it.",
+        ),
         "possible",
         *shown(rest),
     )
