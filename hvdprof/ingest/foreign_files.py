@@ -33,8 +33,6 @@ _BINARY_FORMATS = (
     (b"\x7fELF", "a program (ELF)"),
     (b"\x89PNG", "a picture"),
     (b"%PDF", "a PDF document"),
-    (b"\xfd7zXZ", "an xz file: unpack it first"),
-    (b"BZh", "a bzip2 file: unpack it first"),
 )
 _SQLITE = b"SQLite format 3\0"
 _RECORD = (

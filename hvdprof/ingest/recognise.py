@@ -26,6 +26,7 @@ from hvdprof.ingest.sources.archives import is_archive, unpack
 from hvdprof.ingest.sources.listing import listing_of, matching, missing, unreadable
 from hvdprof.ingest.sources.streams import descriptor_of, file_of_stream
 from hvdprof.ingest.sources.workspace import Workspace
+from hvdprof.ingest.text.compression import compression_of
 from hvdprof.ingest.text.text_chunks import Chunks
 from hvdprof.model.file_page import PHASE_LOG
 from hvdprof.model.notes import Note, NoteCode
@@ -34,7 +35,6 @@ from hvdprof.rundir.layout import MANIFEST_NAME
 from hvdprof.rundir.regular_file import NotRegularFileError, open_regular
 
 _BLOCK_BYTES = 65_536
-_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _RECORDER = re.compile(rb'^\s*\{"kind": ?"\w+"', re.MULTILINE)
 _PHASE = re.compile(rb'"ph"\s*:\s*"[A-Za-z]"')
 _HOROVOD = re.compile(
@@ -207,7 +207,7 @@ def _ends(path: Path) -> tuple[bytes, bytes, int]:
     with open_regular(path) as stream:
         size = os.fstat(stream.fileno()).st_size
         head = stream.read(_BLOCK_BYTES)
-        if head.startswith((_GZIP, _ZSTD)):
+        if compression_of(head):
             stream.seek(0)
             return _unpacked(stream, size, head), b"", size
         if size <= _BLOCK_BYTES:
@@ -242,7 +242,7 @@ def _kind_of_report(head: bytes, tail: bytes) -> Kind | None:
 
 def _kind_of(head: bytes, tail: bytes) -> tuple[Kind, ForeignFile]:
     # Where it cannot be unpacked, the reader of timelines says what is wrong with it.
-    if head.startswith(_ZSTD):
+    if compression_of(head):
         return Kind.TIMELINE, _NOT_FOREIGN
     if is_archive(head):
         return Kind.ARCHIVE, _NOT_FOREIGN

@@ -1,4 +1,8 @@
+import bz2
 import gzip
+import json
+import lzma
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -123,3 +127,21 @@ def test_the_timelines_of_the_corpus() -> None:
     found = found_in([CORPUS / "horovod_timelines"])
     assert len(found) == 12
     assert {one.kind for one in found} == {Kind.TIMELINE}
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, lzma.compress, bz2.compress])
+def test_small_reports_are_read_where_they_are_compressed(
+    tmp_path: Path, pack: Callable[[bytes], bytes]
+) -> None:
+    report = {"nccl_version": "2.28.3", "communicators": [{"ranks": [{"rank": 3, "host": "oak"}]}]}
+    path = tmp_path / "ras.json.packed"
+    path.write_bytes(pack(json.dumps(report).encode()))
+    assert recognise(path).kind == Kind.RAS
+    assert load_run([path]).table("collective_progress")["rank"].tolist() == [3]
+
+
+def test_what_cannot_be_unpacked_at_all_says_why(tmp_path: Path) -> None:
+    path = tmp_path / "job.log.xz"
+    path.write_bytes(lzma.compress(b"step 1")[:12])
+    with pytest.raises(UnreadableInputError, match="the xz data ends early"):
+        load_run([path])

@@ -4,27 +4,24 @@ Tested in ``tests/ingest/flight_recorder/test_dump_tables.py``.
 """
 
 import contextlib
-import gzip
 import json
 import math
 import re
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.flight_recorder.bounded_pickle import RefusedPickleError, load_plain
+from hvdprof.ingest.text.small_json import read_small
 from hvdprof.rundir.file_names import shown_name
 from hvdprof.rundir.json_codec import without_surrogates
-from hvdprof.rundir.regular_file import open_regular
 
 MOST_BYTES = 128 * 2**20
 ARRIVALS_ONLY = "gloo:"
 """Gloo leaves every call "scheduled", and counts completions later on one rank than on another."""
 
 _WORLD = "default_pg"
-_GZIP = b"\x1f\x8b"
 _MOST_CALLS = 1_000_000
 _DTYPE_BYTES = {
     "Float": 4, "Half": 2, "BFloat16": 2, "Double": 8, "Byte": 1, "Char": 1, "Bool": 1, "Short": 2,
@@ -88,7 +85,7 @@ class Dump:
 
 
 def read_dump(path: Path) -> Dump:
-    """Read one dump, JSON or pickle, compressed with gzip or not.
+    """Read one dump, JSON or pickle, compressed or not.
 
     Raises:
         UnreadableInputError: It is torn, too large, or no dump.
@@ -99,7 +96,7 @@ def read_dump(path: Path) -> Dump:
 
 
 def parsed_dump(path: Path) -> dict[str, object]:
-    """The keys and values of a dump, JSON or pickle, compressed with gzip or not.
+    """The keys and values of a dump, JSON or pickle, compressed or not.
 
     Raises:
         UnreadableInputError: It is torn, too large, or no dump.
@@ -122,7 +119,7 @@ def _explained(path: Path) -> Iterator[None]:
             f"{name} {error}; it is not read.",
             hint="Dumps of the flight recorder hold plain values alone: write it again.",
         ) from error
-    except (ValueError, RecursionError, EOFError, zlib.error, gzip.BadGzipFile) as error:
+    except (ValueError, RecursionError, EOFError) as error:
         reason = str(error) if isinstance(error, _NoDumpError) else "is torn or damaged"
         raise UnreadableInputError(f"{name} {reason}; it is not read.") from error
 
@@ -132,17 +129,10 @@ class _NoDumpError(ValueError):
 
 
 def _content(path: Path) -> bytes:
-    with open_regular(path) as stream:
-        magic = stream.read(2)
-        stream.seek(0)
-        if magic == _GZIP:
-            with gzip.GzipFile(fileobj=stream) as unpacked:
-                data = unpacked.read(MOST_BYTES + 1)
-        else:
-            data = stream.read(MOST_BYTES + 1)
-    if len(data) > MOST_BYTES:
-        raise _NoDumpError(f"holds more than {MOST_BYTES // 2**20} MiB")
-    return data
+    try:
+        return read_small(path, MOST_BYTES)
+    except ValueError as error:
+        raise _NoDumpError(str(error)) from error
 
 
 def _parsed(data: bytes) -> object:

@@ -4,30 +4,26 @@ Only regular files with plain relative names are written, so that nothing leaves
 links, devices and encrypted files are left out and counted.
 """
 
-import bz2
 import contextlib
 import errno
-import gzip
 import io
-import lzma
 import tarfile
 import zipfile
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import IO, cast
 
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.sources.listing import MOST_FOLDERS_DEEP
 from hvdprof.ingest.sources.tar_members import (
     BLOCK_BYTES,
-    Readable,
     TarDamageError,
     TooManyHeadersError,
     tar_members,
 )
 from hvdprof.ingest.sources.workspace import Workspace
+from hvdprof.ingest.text.compression import DAMAGE, Readable, compression_of, unpacked
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.plain_text import printable
 from hvdprof.rundir.file_names import show_as, shown_name
@@ -43,7 +39,6 @@ _ALWAYS_BYTES = 256_000_000
 
 _LONGEST_ZIP_DIRECTORY = 4_000_000
 _PIECE_BYTES = 1 << 18
-_GZIP, _ZSTD, _XZ, _BZIP2 = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ", b"BZh"
 _ZIP = b"PK\x03\x04"
 _OTHER_ZIPS = (
     ("data.pkl", "a PyTorch checkpoint"),
@@ -51,16 +46,13 @@ _OTHER_ZIPS = (
     ("META-INF/MANIFEST.MF", "a Java archive"),
 )
 _DAMAGE = (
-    EOFError,
-    OSError,
+    *DAMAGE,
     NotImplementedError,
     OverflowError,
     RuntimeError,
     TarDamageError,
     ValueError,
-    lzma.LZMAError,
     zipfile.BadZipFile,
-    zlib.error,
 )
 _IMPOSSIBLE_NAMES = (
     errno.EEXIST,
@@ -87,9 +79,9 @@ def is_archive(head: bytes) -> bool:
     """Whether a file that begins so is a ZIP archive or a tar archive, compressed or not."""
     if head.startswith(_ZIP):
         return True
-    if head.startswith((_GZIP, _ZSTD, _XZ, _BZIP2)):
-        with contextlib.suppress(*_DAMAGE), _unpacking(io.BytesIO(head)) as stream:
-            head = stream.read(BLOCK_BYTES)
+    if compression := compression_of(head):
+        with contextlib.suppress(*_DAMAGE):
+            head = unpacked(io.BytesIO(head), compression).read1(BLOCK_BYTES)
     return is_tar(head)
 
 
@@ -192,19 +184,21 @@ def _too_large(path: Path, most_bytes: int) -> UnreadableInputError:
 
 
 def _members(path: Path, source: IO[bytes], most_bytes: int) -> Iterator[Member]:
-    head = source.read(len(_XZ))
+    head = source.read(BLOCK_BYTES)
     source.seek(0)
     if head.startswith(_ZIP):
         yield from _zip_members(path, source)
         return
-    with _unpacking(source) as stream:
-        try:
-            yield from tar_members(_BoundedStream(stream, path, most_bytes))
-        except TooManyHeadersError as error:
-            raise UnreadableInputError(
-                f"{shown_name(path)} holds more than {count(error.most)} entries.",
-                hint="Unpack it, and name the files of one job.",
-            ) from error
+    compression = compression_of(head)
+    # Files that are open for reading in binary have ``read1``; ``IO`` does not say so.
+    stream = unpacked(source, compression) if compression else cast(Readable, source)
+    try:
+        yield from tar_members(_BoundedStream(stream, path, most_bytes))
+    except TooManyHeadersError as error:
+        raise UnreadableInputError(
+            f"{shown_name(path)} holds more than {count(error.most)} entries.",
+            hint="Unpack it, and name the files of one job.",
+        ) from error
 
 
 class _BoundedStream:
@@ -215,35 +209,11 @@ class _BoundedStream:
         self._size = 0
 
     def read(self, size: int = -1, /) -> bytes:
-        piece = self._stream.read(size)
+        piece = self._stream.read1(size)
         self._size += len(piece)
         if self._size > self._most:
             raise _too_large(self._path, self._most)
         return piece
-
-
-@contextlib.contextmanager
-def _unpacking(source: IO[bytes]) -> Iterator[Readable]:
-    """The bytes of a file, decompressed where its first bytes say that it is compressed."""
-    head = source.read(len(_XZ))
-    source.seek(0)
-    if head.startswith(_ZSTD):
-        import pyarrow as pa
-
-        with pa.CompressedInputStream(pa.PythonFile(source, mode="r"), "zstd") as stream:
-            yield stream
-        return
-    if head.startswith(_GZIP):
-        with gzip.GzipFile(fileobj=source, mode="rb") as unzipped:
-            yield unzipped
-    elif head.startswith(_XZ):
-        with lzma.LZMAFile(source) as decoded:
-            yield decoded
-    elif head.startswith(_BZIP2):
-        with bz2.BZ2File(source) as decompressed:
-            yield decompressed
-    else:
-        yield source
 
 
 class _BoundedReads:

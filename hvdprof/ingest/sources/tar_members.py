@@ -18,9 +18,7 @@ _SKIPPED = (tarfile.GNUTYPE_LONGLINK, tarfile.XGLTYPE, tarfile.DIRTYPE)
 _REGULAR = (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.CONTTYPE)
 
 
-class Readable(Protocol):
-    """Bytes that can be read once."""
-
+class _Readable(Protocol):
     def read(self, size: int = ..., /) -> bytes:
         """At most so many bytes; fewer at the end, and none behind it."""
         ...
@@ -38,7 +36,7 @@ class TooManyHeadersError(Exception):
         self.most = most
 
 
-def tar_members(stream: Readable) -> Iterator[tuple[str, int, Iterator[bytes] | None]]:
+def tar_members(stream: _Readable) -> Iterator[tuple[str, int, Iterator[bytes] | None]]:
     """Name, size in bytes and content of each member.
 
     The content is ``None`` where it is no regular file. It need not be read: what is left of it is
@@ -71,7 +69,7 @@ def tar_members(stream: Readable) -> Iterator[tuple[str, int, Iterator[bytes] | 
             pass
 
 
-def _header(stream: Readable) -> tarfile.TarInfo | None:
+def _header(stream: _Readable) -> tarfile.TarInfo | None:
     """The next header; None at the end, which zeros or the end of the file mark."""
     block = _read(stream, BLOCK_BYTES)
     if not block or not block.strip(b"\0"):
@@ -88,7 +86,7 @@ def _header(stream: Readable) -> tarfile.TarInfo | None:
     return info
 
 
-def _names_of(info: tarfile.TarInfo, stream: Readable) -> dict[str, str]:
+def _names_of(info: tarfile.TarInfo, stream: _Readable) -> dict[str, str]:
     """What a header before a member says of it: ``path`` and ``size``."""
     if info.size > _LONGEST_NAME:
         raise TarDamageError("a name is longer than 64 KiB")
@@ -108,7 +106,7 @@ def _names_of(info: tarfile.TarInfo, stream: Readable) -> dict[str, str]:
     return found
 
 
-def _content(stream: Readable, size: int) -> Iterator[bytes]:
+def _content(stream: _Readable, size: int) -> Iterator[bytes]:
     """The bytes of a member; behind it the stream stands at the next header."""
     left = size
     while left:
@@ -120,7 +118,7 @@ def _content(stream: Readable, size: int) -> Iterator[bytes]:
     _read(stream, -size % BLOCK_BYTES)
 
 
-def _read(stream: Readable, size: int) -> bytes:
+def _read(stream: _Readable, size: int) -> bytes:
     parts = b""
     while len(parts) < size and (piece := stream.read(size - len(parts))):
         parts += piece

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+from hvdprof.ingest.text.compression import DAMAGE, Readable, compression_of, unpacked
 from hvdprof.rundir.json_codec import parse_json
 from hvdprof.rundir.regular_file import open_regular
 
@@ -24,18 +25,33 @@ def read_json_mapping(path: Path, *, after_head: bool = False) -> Mapping[str, o
     return mapping_of(parse_json(data[data.index(b"{") if after_head else 0 :]))
 
 
-def read_small(path: Path) -> bytes:
-    """What a file of at most 64 MiB holds.
+def read_small(path: Path, most_bytes: int | None = None) -> bytes:
+    """What a file holds, compressed or not, up to where compressed data is cut or damaged.
 
     Raises:
-        ValueError: It is too large.
+        ValueError: It is too large: more than ``most_bytes``, 64 MiB by default.
         OSError: It cannot be read.
     """
-    with open_regular(path) as stream:
-        data = stream.read(_MOST_BYTES + 1)
-    if len(data) > _MOST_BYTES:
-        raise ValueError("it is too large")
+    most_bytes = _MOST_BYTES if most_bytes is None else most_bytes
+    with open_regular(path) as source:
+        data = source.read(most_bytes + 1)
+        if compression := compression_of(data):
+            data = _unpacked(unpacked(source, compression), most_bytes + 1)
+    if len(data) > most_bytes:
+        raise ValueError(f"is too large: it holds more than {most_bytes // 2**20} MiB")
     return data
+
+
+def _unpacked(stream: Readable, size: int) -> bytes:
+    pieces, left = [], size
+    try:
+        while left and (piece := stream.read1(left)):
+            pieces.append(piece)
+            left -= len(piece)
+    except DAMAGE as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+    return b"".join(pieces)
 
 
 def mapping_of(value: object) -> Mapping[str, object]:

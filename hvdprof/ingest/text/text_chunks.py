@@ -1,17 +1,17 @@
-"""The text of a file in pieces: plain, gzip or zstd, UTF-8 or UTF-16, without ever holding it all.
+"""The text of a file in pieces: plain or compressed, UTF-8 or UTF-16, without ever holding it all.
 
 ``Chunks`` reads on, and keeps what is not used up, so that a record is never cut by a border.
 """
 
 import codecs
-import gzip
 import itertools
 import sys
-import zlib
 from collections.abc import Callable, Iterator
 from typing import IO
 
 import numpy as np
+
+from hvdprof.ingest.text.compression import DAMAGE, ZSTD, compression_of, unpacked
 
 CHUNK_BYTES = 1 << 20
 SLACK = 64
@@ -30,7 +30,6 @@ _ALWAYS_BYTES = 256_000_000
 """Below this, a compressed file may grow by more."""
 
 _SEARCHED_BYTES = 1 << 16
-_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _UTF16 = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
 _SMALLEST_READ = 1 << 16
 _UTF8_MARK = b"\xef\xbb\xbf"
@@ -53,7 +52,7 @@ class Chunks:
         end: Length of the window.
         offset: Place of ``data[0]`` in the text.
         final: The window reaches to the end of the text.
-        compression: Empty, ``gzip`` or ``zstd``.
+        compression: Empty, or what ``compression_of`` names.
         encoding: ``utf-8`` or ``utf-16``.
         broken: Why the text ends early; empty where it does not.
     """
@@ -135,13 +134,9 @@ class Chunks:
     def _opened(self) -> Iterator[bytes]:
         raw = self._blocks()
         head = next(raw, b"")
-        if head.startswith(_GZIP):
-            self.compression = "gzip"
-            raw = self._gunzipped()
-            head = next(raw, b"")
-        elif head.startswith(_ZSTD):
-            self.compression = "zstd"
-            raw = self._zstd_decoded()
+        self.compression = compression_of(head)
+        if self.compression:
+            raw = self._zstd_decoded() if self.compression == ZSTD else self._unpacked()
             head = next(raw, b"")
         raw = self._bounded(raw)
         encoding = _UTF16.get(head[:2])
@@ -175,31 +170,27 @@ class Chunks:
         if self._progress is not None:
             self._progress(self._source.tell(), self._size)
 
-    def _gunzipped(self) -> Iterator[bytes]:
-        self._source.seek(0)
-        stream = gzip.GzipFile(fileobj=self._source)
+    def _unpacked(self) -> Iterator[bytes]:
+        stream = unpacked(self._source, self.compression)
         try:
-            # One read of the source each: an error loses nothing that was unpacked before it.
             while piece := stream.read1(CHUNK_BYTES):
                 self._report_progress()
                 yield piece
         except EOFError:
-            self.broken = "the gzip data ends early"
-        except (zlib.error, gzip.BadGzipFile) as error:
-            self.broken = f"the gzip data is damaged ({error})"
+            self.broken = f"the {self.compression} data ends early"
+        except DAMAGE as error:
+            # An error of the disk has a number, one of the decoder has none.
+            if isinstance(error, OSError) and error.errno is not None:
+                raise
+            self.broken = f"the {self.compression} data is damaged ({error})"
 
     def _zstd_decoded(self) -> Iterator[bytes]:
-        self._source.seek(0)
-        # Its import takes longer than reading a small file.
-        import pyarrow as pa
-
-        stream = pa.CompressedInputStream(pa.PythonFile(self._source, mode="r"), "zstd")
+        stream = unpacked(self._source, ZSTD)
         while True:
             room = bytearray(_UNWRITTEN * CHUNK_BYTES)
             try:
                 length = stream.readinto(room)
             except OSError as error:
-                # An error of the disk has a number, one of the decoder has none.
                 if error.errno is not None:
                     raise
                 yield bytes(room).rstrip(_UNWRITTEN)

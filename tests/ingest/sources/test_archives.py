@@ -216,6 +216,18 @@ def test_damaged_archives_end_in_a_message_or_in_files(
                 assert one.resolve().is_relative_to(found.folder.resolve())
 
 
+@pytest.mark.parametrize("pack", [gzip.compress, lzma.compress])
+def test_of_a_small_archive_that_is_cut_the_files_before_the_cut_are_there(
+    tmp_path: Path, pack: Callable[[bytes], bytes]
+) -> None:
+    noise = random.Random(1).randbytes(20_000)
+    packed = pack(tar_of({"first": b"1\n", "second": noise}))
+    files, notes = unpacked(tmp_path / "a", packed[: len(packed) // 2])
+    assert files["first"] == b"1\n"
+    assert noise.startswith(files["second"])
+    assert "the archive is damaged" in notes[0]
+
+
 @pytest.mark.parametrize("pack", [tar_of, zip_of], ids=["tar", "zip"])
 def test_a_name_of_too_many_folders_is_left_out(
     tmp_path: Path,

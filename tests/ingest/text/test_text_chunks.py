@@ -1,5 +1,7 @@
+import bz2
 import gzip
 import io
+import lzma
 from collections.abc import Callable
 from pathlib import Path
 
@@ -52,6 +54,23 @@ def test_a_cut_gzip_file_gives_what_there_is_and_says_so() -> None:
     flipped = bytearray(packed)
     flipped[len(packed) // 2] ^= 0xFF
     assert "gzip data is damaged" in parse_plain(bytes(flipped)).damage.places[-1].what
+
+
+PACKERS: dict[str, Callable[[bytes], bytes]] = {"xz": lzma.compress, "bzip2": bz2.compress}
+
+
+@pytest.mark.parametrize("name", sorted(PACKERS))
+def test_xz_and_bzip2_give_the_text_up_to_where_it_is_cut(name: str) -> None:
+    lines = b"".join(b"%d,%d\n" % (number, number**5 % 9973) for number in range(400_000))
+    packed = PACKERS[name](lines)
+    text, chunks = everything(packed, 1 << 20)
+    assert (text, chunks.compression, chunks.broken) == (lines, name, "")
+    text, chunks = everything(packed[: len(packed) // 2], 1 << 20)
+    assert len(text) > len(lines) // 4
+    assert lines.startswith(text)
+    assert chunks.broken == f"the {name} data ends early"
+    flipped = packed[: len(packed) // 2] + bytes(1000)
+    assert f"the {name} data is damaged" in everything(flipped, 1 << 20)[1].broken
 
 
 def zstd(content: bytes) -> bytes:

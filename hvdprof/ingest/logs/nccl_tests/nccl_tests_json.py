@@ -89,7 +89,7 @@ def read_nccl_tests_json(path: Path, notes: list[Note]) -> list[tuple[str, pd.Da
         except ValueError:
             ends = [found.start() for found in _NEXT_ROW.finditer(data)]
             document = mapping_of(parse_json(data[: max(ends) + 1] + b"]}"))
-            notes.append(Note(NoteCode.DAMAGED, "nccl-tests wrote no end; its whole rows count"))
+            notes.append(Note(NoteCode.DAMAGED, "the file has no end; its whole rows count"))
         reader.take_run(document)
     except (ValueError, TypeError, KeyError) as error:
         raise UnreadableInputError(
