@@ -209,12 +209,13 @@ NCCL_TESTS = Table(
 )
 ALLREDUCE_BENCH = Table(
     "allreduce_bench",
-    "One payload of all_reduce_bench.py (stas00/ml-engineering), the mean over its trials.",
+    "One payload of all_reduce_bench.py (stas00/ml-engineering), the mean over its trials; of its "
+    "first versions, which print Gbit/s of each, the median over ranks and trials.",
     (
         _FILE,
         _LINE,
         Column("run", "int64", "", "Number of its table in the file, from 0."),
-        Column("np", "Int64", "", "Ranks; missing without the line above the table."),
+        Column("np", "Int64", "", "Ranks; missing where neither stated nor shown by the ratio."),
         Column("size_bytes", "int64", "bytes", "Size of the payload; printed in KiB, MiB or GiB."),
         Column("busbw_gb_s", "float64", "GB/s", "Bus bandwidth as printed (1e9 bytes)."),
         Column("algbw_gb_s", "float64", "GB/s", "Size divided by time, as printed."),

@@ -2,9 +2,17 @@
 
 ``| 32KiB | 1.44GBps | 0.82GBps |``: payload in powers of 1024, bus and algorithm bandwidth in 1e9
 bytes per second. Newer versions print the number of ranks in the line above it.
+
+Its first versions print ``data size: 4.0 GB`` once for each rank, and for each rank and trial
+``algo throughput: 55204675592.2 bps, 55.2 Gbps`` and ``busbw: 51.8 Gbps``: bits, and the first is
+twice the size divided by the time. Their ratio is that of n - 1 to n ranks.
 """
 
 import re
+import statistics
+from collections.abc import Mapping
+
+import pandas as pd
 
 from hvdprof.ingest.logs.part_reader import PartReader
 from hvdprof.ingest.text.line_filter import anywhere
@@ -18,7 +26,11 @@ _ROW = re.compile(
     r"\|\s*(?P<size>\d{1,6})(?P<unit>[KMGT]?)iB\s*"
     r"\|\s*(?P<bus>\d{1,9}(?:\.\d{1,6})?)GBps\s*\|\s*(?P<alg>\d{1,9}(?:\.\d{1,6})?)GBps\s*\|"
 )
-_WANTED = anywhere(_RANKS.pattern, _COLUMNS.pattern, "GBps")
+_SIZE = re.compile(r"\bdata size: (\d{1,9}(?:\.\d{1,9})?) GB\b")
+_TRIAL = re.compile(r"\b(algo throughput|busbw):.*?(\d{1,9}(?:\.\d{1,12})?) {1,2}Gbps(?:\s|$)")
+_BITS = 8.0
+_SAME = 1e-3
+_WANTED = anywhere(_RANKS.pattern, _COLUMNS.pattern, "GBps", "data size: ", "Gbps")
 
 
 class AllreduceBench(PartReader):
@@ -32,6 +44,9 @@ class AllreduceBench(PartReader):
         self._run = -1
         self._next_ranks: int | None = None
         self._ranks: int | None = None
+        self._size: tuple[int, int] | None = None
+        self._sent: float | None = None
+        self._trials: list[tuple[float, float]] = []
 
     @property
     def wanted(self) -> str:
@@ -48,6 +63,51 @@ class AllreduceBench(PartReader):
             self._ranks, self._next_ranks = self._next_ranks, None
         elif self._run >= 0 and "GBps" in line.text:
             self._take_row(line)
+        elif size := _SIZE.search(line.text):
+            size_bytes = round(float(size[1]) * 1e9)
+            if self._size is None or self._size[1] != size_bytes or self._trials:
+                self._close_trials()
+                self._size = line.number, size_bytes
+        elif trial := _TRIAL.search(line.text):
+            self._take_trial(trial[1], float(trial[2]) / _BITS)
+
+    def tables(self) -> Mapping[str, pd.DataFrame]:
+        """ALLREDUCE_BENCH."""
+        self._close_trials()
+        return super().tables()
+
+    def kinds(self) -> list[str]:
+        """What it is, with the trials of its first versions too."""
+        self._close_trials()
+        return super().kinds()
+
+    def _take_trial(self, name: str, gb_s: float) -> None:
+        """Keep the two numbers of a trial, which stand in neighbouring lines."""
+        if name != "busbw":
+            self._sent = gb_s
+        elif self._sent:
+            self._trials.append((self._sent, gb_s))
+            self._sent = None
+
+    def _close_trials(self) -> None:
+        """Add the median of all ranks and trials of one size: the first trials hold start-up."""
+        trials, self._trials, self._sent = self._trials, [], None
+        if not trials or self._size is None:
+            return
+        line, size_bytes = self._size
+        ratio = statistics.median(bus / sent for sent, bus in trials)
+        # Lines of two ranks that mix give another ratio.
+        own = [bus for sent, bus in trials if abs(bus / sent - ratio) < _SAME * ratio]
+        np = round(1 / (1 - ratio)) if ratio < 1 else 0
+        self._run += 1
+        self.add(
+            line,
+            run=self._run,
+            np=np if np > 1 and abs((1 - 1 / np) / ratio - 1) < _SAME else None,
+            size_bytes=size_bytes,
+            busbw_gb_s=statistics.median(own),
+            algbw_gb_s=statistics.median(own) / ratio / 2,
+        )
 
     def _take_row(self, line: PrintedLine) -> None:
         row = _ROW.search(line.text)
