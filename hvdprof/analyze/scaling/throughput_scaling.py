@@ -9,10 +9,13 @@ import pandas as pd
 
 from hvdprof.analyze.scaling.karp_flatt import karp_flatt
 from hvdprof.analyze.stats.uncertainty import NAN, LogEstimate, difference
+from hvdprof.model.frame_row import FrameRow, is_missing
 from hvdprof.model.tables.log_tables import THROUGHPUT_SCALING
 from hvdprof.model.tables.printed_tables import ITERATION_SERIES
 
 _POOL = "series"
+_MANY = 10_000
+"""Degrees of freedom with which an interval is as wide as the +- that is printed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +52,7 @@ def throughput_scaling(
             Otherwise such rows stay separate, and their geometric mean is the baseline.
         logs: By file, the logarithm of the samples/s of its ITERATION_SERIES with its error, which
             then stand for its row. They give the intervals where no size is repeated; repeats
-            never make an interval narrower than they do.
+            never make an interval narrower than they do; so it is with ``error`` of THROUGHPUT.
     """
     rows: list[dict[str, object]] = []
     for series, members in throughput.groupby("series", observed=True, sort=False):
@@ -95,10 +98,17 @@ def _of_repeats(
 
 
 def _rates(rows: pd.DataFrame, logs: Mapping[str, LogEstimate]) -> list[_Rate]:
-    return [
-        _Rate.of(logs[file]) if file in logs else _Rate.without_error(float(rate))
-        for file, rate in zip(rows["file"].astype(str), rows["samples_per_s"], strict=True)
-    ]
+    return [_rate(row, logs) for row in rows.to_dict("records")]
+
+
+def _rate(row: FrameRow, logs: Mapping[str, LogEstimate]) -> _Rate:
+    rate, error = float(row["samples_per_s"]), float(row["error"])
+    if str(row["file"]) in logs:
+        return _Rate.of(logs[str(row["file"])])
+    if not rate > 0 or math.isnan(error):
+        return _Rate.without_error(rate)
+    degrees = _MANY if is_missing(row["num_values"]) else int(row["num_values"]) - 1
+    return _Rate(rate, LogEstimate(math.log(rate), error / rate, degrees))
 
 
 def _mean_of_repeats(own: Sequence[_Rate], pooled: float, degrees: int) -> _Rate:

@@ -208,7 +208,7 @@ class PrintedRates(PartReader):
 
     def _add_row(self, found: _Found, rate: tuple[Printed, str]) -> None:
         (one, per), kind, job = rate, found.kind, self._job
-        np, step = job.np, one.step
+        np, step, spread = job.np, one.step, float(found.stated.get("spread") or "nan")
         batch = job.settings.number("batch")
         if step is None and batch and per == RANK and one.unit == SAMPLES and one.rate:
             step = batch / one.rate
@@ -225,14 +225,14 @@ class PrintedRates(PartReader):
             mean_of=(found.iteration or 0) + kind.from_zero if one.running_mean else None,
             step_ns=None if step is None else round(step * 1e9),
             data_ns=None if one.data is None else round(one.data * 1e9),
-            spread=float(found.stated.get("spread") or "nan"),
+            spread=spread,
             np=np,
         )
         job.last_line, job.has_total = found.line, job.has_total or kind.scope == TOTAL
         if kind.scope == STEP:
             job.add_step((kind.tool, one.unit, per, one.running_mean), found.rank, one.rate)
         elif kind.scope == TOTAL and np:
-            job.totals.append((kind.tool, np, found.line, one.rate))
+            job.totals.append((kind.tool, np, found.line, one.rate, spread))
         elif kind.scope == TOTAL:
             self._num_unplaced += 1
 
@@ -254,7 +254,9 @@ class PrintedRates(PartReader):
         job = self._job
         found = list(job.throughputs())
         for one in found:
-            self.add_to(THROUGHPUT, one.line, series=one.series, np=one.np, samples_per_s=one.rate)
+            values = one._asdict()
+            line, rate = values.pop("line"), values.pop("rate")
+            self.add_to(THROUGHPUT, line, samples_per_s=rate, **values)
         if job.ends_early():
             ranks = f" with {counted(job.np, 'rank')}" if job.np else ""
             what = ": the rates of its steps count" if found else ""

@@ -3,6 +3,7 @@
 Tested in ``tests/ingest/logs/test_printed_rates.py``.
 """
 
+import math
 import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -10,19 +11,24 @@ from typing import NamedTuple
 
 from hvdprof.ingest.rates.formats import OTHER, SYNTHETIC, TF_CNN
 from hvdprof.ingest.rates.job_settings import Settings
-from hvdprof.ingest.rates.rate_format import JOB, RANK, STEPS, TOKENS
+from hvdprof.ingest.rates.rate_format import JOB, RANK, SAMPLES, STEPS, TOKENS
 
 _WITH_TOTALS = (TF_CNN, SYNTHETIC)
 _ROUNDING = 0.01
+_FEWEST = 2
+_SIGMAS = 1.96
+"""Horovod's synthetic benchmarks print so many standard deviations of their iterations."""
 
 
 class Throughput(NamedTuple):
-    """The throughput of all ranks of a run."""
+    """The throughput of all ranks of a run; the rest as in THROUGHPUT."""
 
     line: int
     series: str
     np: int
     rate: float
+    error: float = float("nan")
+    num_values: int | None = None
 
 
 @dataclass(slots=True)
@@ -33,7 +39,7 @@ class RateJob:
         number: Its number in the file.
         np_of_name: The number of ranks that the user, or the name of the file, states; it counts
             where the header states none.
-        totals: Tool, number of ranks, line and rate.
+        totals: Tool, number of ranks, line, rate, and what is printed behind +-.
         steps: Rates of iterations by tool, unit, what they are per, and whether they are means; of
             each rank.
         has_total: A total is printed, whether for a known number of ranks or not.
@@ -44,7 +50,7 @@ class RateJob:
     np_of_name: int | None
     settings: Settings = field(default_factory=Settings)
     ranks: set[int | None] = field(default_factory=set)
-    totals: list[tuple[str, int, int, float]] = field(default_factory=list)
+    totals: list[tuple[str, int, int, float, float]] = field(default_factory=list)
     steps: dict[tuple[str, str, str, bool], dict[int | None, list[float]]] = field(
         default_factory=dict
     )
@@ -66,10 +72,11 @@ class RateJob:
 
     def throughputs(self) -> Iterator[Throughput]:
         """By the totals, which are averaged and never summed; without any, by the steps."""
-        for tool, np in dict.fromkeys((tool, np) for tool, np, _, _ in self.totals):
+        for tool, np in dict.fromkeys(row[:2] for row in self.totals):
             rows = [row for row in self.totals if row[:2] == (tool, np)]
-            rate = sum(rate for _, _, _, rate in rows) / len(rows)
-            yield Throughput(rows[-1][2], self._series(tool), np, rate)
+            rate = sum(row[3] for row in rows) / len(rows)
+            error, number = self._error(tool, max(row[4] for row in rows))
+            yield Throughput(rows[-1][2], self._series(tool), np, rate, error, number)
         tools = {tool: (unit, per) for tool, unit, per, _ in reversed(self.steps) if per}
         for tool, (unit, per) in tools.items() if not self.totals else ():
             size = self.np or self._np_of_both(tool, unit)
@@ -82,6 +89,16 @@ class RateJob:
     def add_step(self, kind: tuple[str, str, str, bool], rank: int | None, rate: float) -> None:
         """Keep the rate of some iterations of a rank; ``kind`` is a key of ``steps``."""
         self.steps.setdefault(kind, {}).setdefault(rank, []).append(rate)
+
+    def _error(self, tool: str, spread: float) -> tuple[float, int | None]:
+        """The error of a total by its +-, and the iterations of one rank that are in the file."""
+        deviation = spread / _SIGMAS if tool == SYNTHETIC else float("nan")
+        ranks = self.steps.get((tool, SAMPLES, RANK, False), {}).values()
+        number = max(map(len, ranks), default=0)
+        if number < _FEWEST or math.isnan(deviation):
+            return deviation, None
+        # The deviation is that of all iterations, divided by their number.
+        return deviation / math.sqrt(number - 1), number
 
     def _steady(self, tool: str, unit: str, per: str) -> list[float]:
         """The rates without the first line of each rank, which holds start-up, else last means."""

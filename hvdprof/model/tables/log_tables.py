@@ -233,6 +233,14 @@ THROUGHPUT = Table(
         Column(
             "stated_speedup", "float64", "ratio", "Speed-up as stated in the table; NaN if absent."
         ),
+        Column(
+            "error",
+            "float64",
+            "samples/s",
+            "Standard error of `samples_per_s` by the +- behind it, of independent iterations; "
+            "their deviation where `num_values` is missing; NaN without.",
+        ),
+        Column("num_values", "Int64", "", "Iterations in the mean; missing where not in the file."),
     ),
 )
 

@@ -89,3 +89,17 @@ def test_single_measurements_given_as_repeats_have_no_interval() -> None:
     assert found["efficiency"].tolist() == pytest.approx([1, 0.9])
     assert found["efficiency_low"].isna().all()
     assert found["num_repeats"].tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("num_values", [None, 10])
+def test_a_printed_error_gives_the_interval(num_values: int | None) -> None:
+    rows = [
+        {"series": "a", "np": size, "samples_per_s": rate, "file": f"{size}.log"}
+        | {"error": rate / 100, "num_values": num_values}
+        for size, rate in ((1, 100.0), (2, 190.0))
+    ]
+    found = throughput_scaling(declared_rows(THROUGHPUT, *rows)).to_dict("records")
+    reach = 2.262 if num_values else 1.96
+    assert found[0]["samples_per_s_high"] == pytest.approx(100 * math.exp(reach / 100), rel=1e-4)
+    assert found[1]["efficiency_low"] < 0.95 - 0.95 * 1.96 / 100
+    assert 0.95 < found[1]["efficiency_high"] < 1

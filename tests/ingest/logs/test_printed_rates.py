@@ -231,3 +231,19 @@ def test_totals_of_several_numbers_of_ranks_are_several_runs(tmp_path: Path) -> 
     tables, _ = read(tmp_path, "notes.md", text)
     assert tables["printed_rates"]["job"].tolist() == [0, 1]
     assert tables["throughput"]["np"].tolist() == [1, 8]
+
+
+@pytest.mark.parametrize(("num_iterations", "error"), [(0, 2.0), (1, 2.0), (5, 1.0)])
+def test_the_spread_of_iterations_is_the_error_of_their_mean(
+    tmp_path: Path, num_iterations: int, error: float
+) -> None:
+    iterations = "".join(f"Iter #{n}: {140 + n}.0 img/sec per GPU\n" for n in range(num_iterations))
+    text = f"Model: resnet50\n{iterations}Total img/sec on 4 GPU(s): 587.6 +-3.92\n"
+    (row,) = read_part(PrintedRates, text, tmp_path)[0]["throughput"].to_dict("records")
+    assert row["error"] == pytest.approx(error)
+    assert pd.isna(row["num_values"]) == (num_iterations < 2)
+
+
+def test_other_totals_state_no_error(tmp_path: Path) -> None:
+    (row,) = read_part(PrintedRates, TF_CNN, tmp_path)[0]["throughput"].to_dict("records")
+    assert pd.isna(row["error"])
