@@ -1,4 +1,4 @@
-"""Which ranks take longer in Megatron's timers, and whether the log shows which rank it is.
+"""Which ranks take longer in Megatron's timers, if the log shows it; DeepSpeed's timers of a rank.
 
 Tested in ``tests/analyze/files/test_timer_verdict.py``.
 """
@@ -12,6 +12,7 @@ from hvdprof import units
 from hvdprof.analyze.findings.finding import SMALLEST_COST
 from hvdprof.analyze.ranks.last_ranks import LEAST_EXPLAINED, LEAST_ROUNDS, is_beyond_chance
 from hvdprof.model.file_page import FileVerdict, Gravity
+from hvdprof.model.tables.printed_tables import DEEPSPEED_TIMERS
 
 _ONCE = re.compile(r"checkpoint|setup|iterators|eval|model and optimizer|interval-time")
 """Timers of what is done once or rarely, which is no part of an iteration."""
@@ -28,6 +29,7 @@ _WITHIN = {
 }
 """The timer during which another one runs; ``optimizer-*`` run within ``optimizer``."""
 _MOST_PARTS = 2
+_FEW = 3
 _ALL_RANKS = "--timing-log-level 2 --timing-log-option all"
 
 
@@ -81,6 +83,8 @@ def timer_verdict(timers: pd.DataFrame, iterations: pd.DataFrame) -> FileVerdict
         timers: Rows of RANK_TIMERS of one file.
         iterations: Rows of TRAINING_ITERATIONS of the same file.
     """
+    if (own := deepspeed_step(timers)) is not None:
+        return _of_deepspeed(own)
     if len(iterations) < 2:
         return FileVerdict("")
     step_ns = float(iterations["step_ns"].iloc[1:].median())
@@ -101,6 +105,71 @@ def timer_verdict(timers: pd.DataFrame, iterations: pd.DataFrame) -> FileVerdict
     if longest_wait and (widest is None or widest.share < SMALLEST_COST <= longest_wait.share):
         return _of_waits(longest_wait)
     return FileVerdict("") if widest is None else _of_work(widest)
+
+
+@dataclass(frozen=True, slots=True)
+class DeepSpeedStep:
+    """Medians of the timers of one rank over its optimizer steps, ns; ``rank`` None if unstated."""
+
+    rank: int | None
+    number: int
+    fwd: float
+    bwd: float
+    inner: float
+    allreduce: float
+    step: float
+
+    @property
+    def total(self) -> float:
+        """Forward, backward and optimizer; what is between them is not timed."""
+        return self.fwd + self.bwd + self.step
+
+    @property
+    def allreduce_share(self) -> float:
+        """The share of ``bwd_allreduce``."""
+        return self.allreduce / self.total
+
+
+def deepspeed_step(timers: pd.DataFrame) -> DeepSpeedStep | None:
+    """What ``wall_clock_breakdown`` says of a step, without the first; None without such lines.
+
+    Args:
+        timers: Rows of RANK_TIMERS of one file.
+    """
+    own = timers[timers["timer"].isin(DEEPSPEED_TIMERS).to_numpy()]
+    if own.empty:
+        return None
+    medians = steady_timers(own).groupby("timer", observed=True)["max_ns"].median()
+    ranks = own["slowest_rank"].dropna().unique()
+    rank, number = int(ranks[0]) if len(ranks) == 1 else None, own["line"].nunique()
+    found = DeepSpeedStep(rank, number, *(float(medians[name]) for name in DEEPSPEED_TIMERS))
+    return found if found.total else None
+
+
+def steady_timers(timers: pd.DataFrame) -> pd.DataFrame:
+    """Rows of RANK_TIMERS without the first step of DeepSpeed's, which holds start-up."""
+    own = timers["timer"].isin(DEEPSPEED_TIMERS)
+    lines = timers.loc[own.to_numpy(), "line"]
+    if lines.nunique() < 2:
+        return timers
+    return timers[~(own & timers["line"].eq(lines.min())).to_numpy()]
+
+
+def _of_deepspeed(step: DeepSpeedStep) -> FileVerdict:
+    who = "the rank that prints" if step.rank is None else f"rank {step.rank}"
+    parts = ", ".join(
+        f"{name} {units.milliseconds(length)}"
+        for name, length in (("fwd", step.fwd), ("bwd", step.bwd), ("step", step.step))
+    )
+    basis = f"median of {units.counted(step.number - 1, 'step')} after the first"
+    if step.number < _FEW:
+        basis = "the one step after the first" if step.number > 1 else "one step"
+    return FileVerdict(
+        f"On {who}, bwd_allreduce takes {units.percent(step.allreduce_share)} of a step of "
+        f"{units.milliseconds(step.total)} (DeepSpeed: {parts}; {basis}).",
+        "bwd_allreduce is what reducing gradients adds behind the backward pass, waits for slower "
+        "ranks included. Reductions within bwd_inner are not in it, and the timers synchronise.",
+    )
 
 
 def _timers(rows: pd.DataFrame, step_ns: float) -> list[_Timer]:

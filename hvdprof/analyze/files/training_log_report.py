@@ -7,7 +7,7 @@ import pandas as pd
 
 from hvdprof import units
 from hvdprof.analyze.files.next_recording import torch_recording_command
-from hvdprof.analyze.files.timer_verdict import timer_verdict
+from hvdprof.analyze.files.timer_verdict import deepspeed_step, steady_timers, timer_verdict
 from hvdprof.model.file_page import Fact, FileVerdict, Gravity, Unanswered
 
 _MOST_LINES = 8
@@ -121,7 +121,7 @@ def iteration_facts(rows: pd.DataFrame) -> list[Fact]:
 
 def timer_facts(rows: pd.DataFrame) -> list[Fact]:
     """The timers with the largest difference between ranks."""
-    known = rows.dropna(subset=["min_ns"])
+    known = steady_timers(rows.dropna(subset=["min_ns"]))
     if known.empty:
         return []
     spread = (known["max_ns"] - known["min_ns"]).astype("int64")
@@ -142,7 +142,11 @@ def timer_facts(rows: pd.DataFrame) -> list[Fact]:
         f"slowest rank, slowest {units.milliseconds(float(row['max_ns']))}"
         for timer, row in groups.head(_MOST_LINES).fillna({"ranks": 0}).iterrows()
     ]
-    return [Fact("each_timer", "timers, medians", "\n".join(lines))]
+    facts = [Fact("each_timer", "timers, medians", "\n".join(lines))]
+    if (step := deepspeed_step(rows)) is not None:
+        share = Fact("allreduce_share", "bwd_allreduce of a step", step.allreduce_share, "ratio")
+        facts.append(share)
+    return facts
 
 
 def _straggler_verdict(rows: pd.DataFrame) -> FileVerdict:

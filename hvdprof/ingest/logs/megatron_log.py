@@ -26,7 +26,8 @@ _TFLOPS = re.compile(r"throughput (?:per GPU )?\(TFLOP/s(?:ec)?/GPU\): (\d+(?:\.
 _HEAD = re.compile(
     r"(?:(?:(?:\(min, max\)|max) time|times) across ranks|^\s*(?P<one>time)) \(ms\):\s*$"
 )
-_ONE_RANK = re.compile(r"^\s*time \(ms\) \| ")
+# Timers of DeepSpeed have names with underscores.
+_ONE_RANK = re.compile(r"^\s*time \(ms\) \| (?!.{0,300}\b[a-z]+_[a-z_]+: )")
 _TIME = re.compile(r"([^|:]{1,80}): (\d+(?:\.\d+)?)(?= \||\s*$)")
 _STAGES = re.compile(
     r"pipeline-model-parallel[ -]size: (\d{1,5})\b|"

@@ -59,10 +59,13 @@ TRAINING_ITERATIONS = Table(
         Column("np", "Int64", "", "Ranks, from the lines before; missing where not printed."),
     ),
 )
+DEEPSPEED_TIMERS = ("fwd", "bwd", "bwd_inner", "bwd_allreduce", "step")
+"""Timers of RANK_TIMERS that DeepSpeed's ``wall_clock_breakdown`` gives, of one optimizer step."""
+
 RANK_TIMERS = Table(
     "rank_timers",
     "One timer of Megatron over the ranks, as it prints it for some iterations. Several iterations "
-    "of one line count as their mean.",
+    "of one line count as their mean. Or one timer of DeepSpeed on the rank that prints.",
     (
         _FILE,
         _LINE,
