@@ -1,7 +1,7 @@
 """The timers of ``wall_clock_breakdown`` of DeepSpeed: one line for each optimizer step.
 
 ``[Rank 0] time (ms) | fwd: 1.0 | bwd: 3.0 | bwd_inner: 2.0 | bwd_allreduce: 1.0 | step: 0.5``, in
-older versions with ``forward`` and ``backward``. Lines of single micro-batches (``fwd_microstep``) say the
+older versions with ``forward`` and ``backward``. Lines of micro-batches (``fwd_microstep``) say the
 same of parts of the step, and are not read. One rank prints, usually rank 0.
 
 Tested in ``tests/ingest/logs/test_deepspeed_timers.py``.
