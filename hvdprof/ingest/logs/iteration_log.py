@@ -1,4 +1,4 @@
-"""What logs of Megatron and of NeMo have in common: iterations, ranks and batch size.
+"""What lines on iterations have in common: iterations, ranks and batch size.
 
 Batch size and number of ranks together give samples per second, which is the throughput of the job.
 
@@ -8,7 +8,6 @@ Tested in ``tests/ingest/logs/test_megatron_log.py`` and ``test_nemo_log.py``.
 import re
 import statistics
 from collections.abc import Mapping
-from typing import ClassVar
 
 import pandas as pd
 
@@ -34,10 +33,11 @@ WANTED_SETTINGS = (
 class IterationLog(PartReader):
     """Iterations of one job, with the world size and the batch size printed before them.
 
-    A subclass names as ``SERIES`` the series of its throughput.
+    Attributes:
+        series: The series of its throughput.
     """
 
-    SERIES: ClassVar[str]
+    series = ""
 
     def __init__(self, file: str) -> None:
         super().__init__(file)
@@ -80,7 +80,7 @@ class IterationLog(PartReader):
             self.add_to(
                 THROUGHPUT,
                 steady[0][0],
-                series=self.SERIES,
+                series=self.series,
                 np=np,
                 samples_per_s=statistics.median(rates),
             )

@@ -1,6 +1,6 @@
-"""What Megatron prints of iterations, of timers over the ranks and of stragglers.
+"""What Megatron prints of timers over the ranks and of stragglers.
 
-An iteration line states the mean since the line before.
+Its lines on iterations are a declared format of ``ingest/rates``.
 """
 
 import re
@@ -8,21 +8,15 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from hvdprof.ingest.logs.iteration_log import LONGEST_NS, WANTED_SETTINGS, IterationLog
+from hvdprof.ingest.logs.iteration_log import LONGEST_NS
+from hvdprof.ingest.logs.part_reader import PartReader
 from hvdprof.ingest.text.line_filter import EVERY_LINE, anywhere
 from hvdprof.ingest.text.log_lines import PrintedLine
-from hvdprof.model.tables.log_tables import THROUGHPUT
-from hvdprof.model.tables.printed_tables import (
-    MEGATRON_SERIES,
-    RANK_TIMERS,
-    STRAGGLER_REPORTS,
-    TRAINING_ITERATIONS,
-)
+from hvdprof.model.tables.printed_tables import RANK_TIMERS, STRAGGLER_REPORTS
 
-_ITERATION = re.compile(r"\biteration +(\d{1,12})/ *\d{1,12} \|")
-_ELAPSED = re.compile(r"elapsed time per iteration \(ms\): (\d+(?:\.\d+)?) \|")
-_BATCH = re.compile(r"global batch size: +(\d{1,9}) \|")
-_TFLOPS = re.compile(r"throughput (?:per GPU )?\(TFLOP/s(?:ec)?/GPU\): (\d+(?:\.\d+)?) \|")
+_ITERATION = re.compile(
+    r"\biteration +(\d{1,12})/ *\d{1,12} \|.*elapsed time per iteration \(ms\): \d+(?:\.\d+)? \|"
+)
 _HEAD = re.compile(
     r"(?:(?:(?:\(min, max\)|max) time|times) across ranks|^\s*(?P<one>time)) \(ms\):\s*$"
 )
@@ -44,17 +38,16 @@ _WANTED = anywhere(
     r"across ranks \(ms\):",
     r"time \(ms\)",
     "MnRtt/Rnk: ",
+    r"pipeline-model-parallel[ -]size: ",
     r"pipeline_model_parallel_size \.",
-    *WANTED_SETTINGS,
 )
 
 
-class MegatronLog(IterationLog):
-    """Iterations, timers and straggler reports of one job."""
+class MegatronLog(PartReader):
+    """Timers and straggler reports of one job."""
 
-    TABLES = (TRAINING_ITERATIONS, RANK_TIMERS, STRAGGLER_REPORTS, THROUGHPUT)
+    TABLES = (RANK_TIMERS, STRAGGLER_REPORTS)
     KIND = "Megatron log"
-    SERIES = MEGATRON_SERIES
 
     def __init__(self, file: str) -> None:
         super().__init__(file)
@@ -77,8 +70,8 @@ class MegatronLog(IterationLog):
             return
         self._close_timer(line.number)
         self._in_timers = False
-        if "elapsed time per iteration" in text:
-            self._take_iteration(line)
+        if number := _ITERATION.search(text):
+            self._iteration = int(number[1])
         elif head := _HEAD.search(text):
             self._in_timers, self._is_one_rank = True, bool(head["one"])
         elif _ONE_RANK.match(text):
@@ -94,10 +87,8 @@ class MegatronLog(IterationLog):
                     unit=unit,
                     rank=int(rank),
                 )
-        else:
-            if found := _STAGES.search(text):
-                self._stages = self._stages or int(found[1] or found[2])
-            self.take_setting(text)
+        elif found := _STAGES.search(text):
+            self._stages = self._stages or int(found[1] or found[2])
 
     def tables(self) -> Mapping[str, pd.DataFrame]:
         """The tables with rows, the last list of timers closed."""
@@ -105,18 +96,8 @@ class MegatronLog(IterationLog):
         return super().tables()
 
     def kinds(self) -> list[str]:
-        """``Megatron log`` where iterations, timers or stragglers are in it."""
+        """``Megatron log`` where timers or stragglers are in it."""
         return [self.KIND] if any(len(rows) for rows in self._rows.values()) else []
-
-    def _take_iteration(self, line: PrintedLine) -> None:
-        number, elapsed = _ITERATION.search(line.text), _ELAPSED.search(line.text)
-        if number is None or elapsed is None:
-            return
-        batch, tflops = _BATCH.search(line.text), _TFLOPS.search(line.text)
-        self._batch = int(batch[1]) if batch else self._batch
-        printed = float(tflops[1]) if tflops else float("nan")
-        if self.add_iteration(line.number, int(number[1]), float(elapsed[1]), printed):
-            self._iteration = int(number[1])
 
     def _take_timer(self, line: PrintedLine) -> bool:
         """Whether the line belongs to the list of timers."""

@@ -2,6 +2,7 @@
 
 A progress bar is drawn over itself: twice for each iteration, the first time with the values of the
 one before, and again wherever something else is written. What is drawn last of an iteration counts.
+So it is no declared format of a line: what a bar says depends on those before and behind it.
 Numbers in a bar have three digits where that is shorter (``1.63e+6``).
 
 Tested in ``tests/ingest/logs/test_nemo_log.py``.
@@ -62,7 +63,7 @@ class NemoLog(IterationLog):
 
     TABLES = (TRAINING_ITERATIONS, THROUGHPUT)
     KIND = "NeMo log"
-    SERIES = NEMO_SERIES
+    series = NEMO_SERIES
 
     def __init__(self, file: str) -> None:
         super().__init__(file)

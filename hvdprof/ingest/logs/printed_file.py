@@ -107,7 +107,7 @@ def read_printed_file(
     file.num_lines = source.num_lines
     file.notes += source.notes
     for reader in readers:
-        file.kinds += reader.kinds()
+        file.kinds += [kind for kind in reader.kinds() if kind not in file.kinds]
         file.notes += reader.notes()
         file.tables += [(name, frame) for name, frame in reader.tables().items() if len(frame)]
     if number := sum(reader.num_absurd for reader in readers):

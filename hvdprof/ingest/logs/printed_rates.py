@@ -12,10 +12,11 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from hvdprof.ingest.logs.part_reader import PartReader
+from hvdprof.ingest.logs.iteration_log import WANTED_SETTINGS, IterationLog
 from hvdprof.ingest.rates.formats import OTHER, RATE_FORMATS
 from hvdprof.ingest.rates.job_settings import SETTING_LINES, names_model, np_of_name
 from hvdprof.ingest.rates.rate_format import (
+    ITERATIONS,
     JOB,
     RANK,
     SAMPLES,
@@ -26,6 +27,7 @@ from hvdprof.ingest.rates.rate_format import (
     Printed,
     RateFormat,
     is_contradicted,
+    number_in,
     rates_in,
 )
 from hvdprof.ingest.rates.rate_job import RateJob
@@ -33,6 +35,7 @@ from hvdprof.ingest.text.line_filter import EVERY_LINE, anywhere
 from hvdprof.ingest.text.log_lines import PrintedLine
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.tables.log_tables import PRINTED_RATES, THROUGHPUT
+from hvdprof.model.tables.printed_tables import TRAINING_ITERATIONS
 from hvdprof.units import counted
 
 _KINDS: dict[str, list[RateFormat]] = {}
@@ -40,7 +43,8 @@ for _kind in RATE_FORMATS:
     _KINDS.setdefault(_kind.mark, []).append(_kind)
 _MARKS = tuple(_KINDS)
 _ANY_MARK = re.compile("|".join(f"(?P<m{place}>{mark})" for place, mark in enumerate(_MARKS)))
-_WANTED = anywhere(*_MARKS, *SETTING_LINES)
+_WANTED = anywhere(*_MARKS, *SETTING_LINES, *WANTED_SETTINGS)
+_UNNAMED = "throughput lines"
 _BARS = ("tqdm",)
 _FEWEST_DRAWN = 3
 """A bar of fewer draws shows something that is loaded, not trained."""
@@ -69,15 +73,19 @@ class _Found:
         return int(number[:18]) if number else None
 
 
-class PrintedRates(PartReader):
-    """Every printed rate as PRINTED_RATES, and the throughput of each job as THROUGHPUT."""
+class PrintedRates(IterationLog):
+    """Every printed rate as PRINTED_RATES, and the throughput of each job as THROUGHPUT.
 
-    TABLES = (PRINTED_RATES, THROUGHPUT)
+    Lines on iterations are TRAINING_ITERATIONS.
+    """
+
+    TABLES = (PRINTED_RATES, THROUGHPUT, TRAINING_ITERATIONS)
 
     def __init__(self, file: str) -> None:
         super().__init__(file)
         self._job = RateJob(0, np_of_name(file))
         self._tools: dict[str, None] = {}
+        self._iterated: dict[str, None] = {}
         self._pieces: list[str] = []
         self._open: list[_Found] = []
         self._bars: list[_Found] = []
@@ -91,6 +99,7 @@ class PrintedRates(PartReader):
 
     def state_np(self, np: int | None) -> None:
         """The name of the file counts less than what the user states."""
+        super().state_np(np)
         self._job.np_of_name = np or self._job.np_of_name
 
     def take(self, line: PrintedLine) -> None:
@@ -110,6 +119,7 @@ class PrintedRates(PartReader):
             if names_model(text) and self._job.is_seen(line.rank):
                 self._begin_job()
             self._job.settings.take(text)
+            self.take_setting(text)
 
     def end_within(self, number: int) -> None:
         """Leave out a number at the end of a line that is cut there: it may lack digits."""
@@ -119,14 +129,15 @@ class PrintedRates(PartReader):
             self._notes.append(Note(NoteCode.OMITTED, text, number=1))
 
     def tables(self) -> Mapping[str, pd.DataFrame]:
-        """PRINTED_RATES and THROUGHPUT."""
+        """PRINTED_RATES, THROUGHPUT and TRAINING_ITERATIONS."""
         self._finish()
         return super().tables()
 
     def kinds(self) -> list[str]:
         """What printed the rates in the file."""
         self._finish()
-        return [f"{tool} output" if tool != OTHER else "throughput lines" for tool in self._tools]
+        own = [f"{tool} log" for tool in self._iterated]
+        return own + [f"{tool} output" if tool != OTHER else _UNNAMED for tool in self._tools]
 
     def notes(self) -> list[Note]:
         """Totals whose number of ranks is not known, and lines that were left out."""
@@ -185,6 +196,9 @@ class PrintedRates(PartReader):
 
     def _add(self, found: _Found) -> None:
         kind, stated = found.kind, found.stated
+        if kind.scope == ITERATIONS:
+            self._add_iteration(found)
+            return
         rates = list(rates_in(kind, stated))
         if is_contradicted(stated, rates):
             self._num_contradicted += 1
@@ -198,6 +212,16 @@ class PrintedRates(PartReader):
             job.settings.said["np"] = np
         for one in rates:
             self._add_row(found, self._in_tokens(kind, one))
+
+    def _add_iteration(self, found: _Found) -> None:
+        kind, stated = found.kind, found.stated
+        self.series = kind.series
+        self._batch = round(number_in(stated, "batch") or 0) or self._batch
+        step_ms = number_in(stated, "step_ms") or 1e3 * (number_in(stated, "step") or 0)
+        tflops = number_in(stated, "tflops")
+        printed = float("nan") if tflops is None else tflops
+        if self.add_iteration(found.line, found.iteration or 0, step_ms, printed):
+            self._iterated.setdefault(kind.tool)
 
     def _in_tokens(self, kind: RateFormat, one: Printed) -> tuple[Printed, str]:
         """A rate, in tokens per second of the job where the header states those of a step."""

@@ -8,6 +8,7 @@ Tested in ``tests/ingest/rates/test_rate_formats.py``.
 import re
 
 from hvdprof.ingest.rates.rate_format import (  # fmt: skip
+    ITERATIONS,
     JOB,
     MEAN,
     RANK,
@@ -17,6 +18,7 @@ from hvdprof.ingest.rates.rate_format import (  # fmt: skip
     TOTAL,
     RateFormat,
 )
+from hvdprof.model.tables.printed_tables import MEGATRON_SERIES
 
 _NUMBER = r"\d+(?:\.\d+)?(?:e[+-]?\d+)?"
 _NAMED = re.compile(r"(?<!\?P)<([a-z_]+)>")
@@ -110,6 +112,12 @@ RATE_FORMATS: tuple[RateFormat, ...] = (
     # Until 0.7: only the mean is multiplied by the number of ranks.
     RateFormat("DeepSpeed", r"timer\.py:\d+:stop\]",
         _line(r"\b\d+/<n>, RunningAvgSamplesPerSec=<mean_rate>,"), per=JOB),
+    # The last two fields stand on either side of others, or not at all.
+    RateFormat("Megatron", r"\biteration +\d+/ *\d+ \|",
+        _line(r"\biteration +<n>/ *\d+ \|(?=.*elapsed time per iteration \(ms\): <step_ms> \|)"
+        r"(?=(?:.*global batch size: +<batch> \|)?)"
+        r"(?=(?:.*throughput (?:per GPU )?\(TFLOP/s(?:ec)?/GPU\): <tflops> \|)?)"),
+        per=JOB, scope=ITERATIONS, series=MEGATRON_SERIES),
     RateFormat("nanoGPT", r"\biter \d+: loss ", _line(r"\biter <n>: loss \S+, time <step_ms>ms")),
     RateFormat("torchtitan", r"\bstep: *\d+ +(?:loss|grad_norm)",
         _line(r"\bstep: *<n> .*?\b(?:tps|wps): (?P<rate>\d[\d,]*)\s.*?mfu: "), TOKENS, RANK),

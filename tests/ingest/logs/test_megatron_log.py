@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from hvdprof.ingest.logs.megatron_log import MegatronLog
+from hvdprof.ingest.logs.printed_rates import PrintedRates
 from tests.builders.places import CORPUS, needs_corpus
 from tests.builders.printed import read_part
 
@@ -41,7 +42,7 @@ def test_iterations_and_the_throughput_of_the_job(tmp_path: Path) -> None:
     text = WORLD + "".join(
         iteration(number, ms) for number, ms in ((1, 9e4), (2, 500), (3, 520), (4, 480))
     )
-    tables, _ = read_part(MegatronLog, text, tmp_path)
+    tables, _ = read_part(PrintedRates, text, tmp_path)
     rows = tables["training_iterations"]
     assert list(rows["step_ns"] // 10**6) == [90_000, 500, 520, 480]
     assert list(rows["np"]) == [8] * 4
@@ -52,9 +53,9 @@ def test_iterations_and_the_throughput_of_the_job(tmp_path: Path) -> None:
 
 def test_without_ranks_or_batch_size_there_is_no_throughput(tmp_path: Path) -> None:
     steps = "".join(iteration(number, 500) for number in range(1, 5))
-    assert read_part(MegatronLog, steps, tmp_path)[0]["throughput"].empty
+    assert read_part(PrintedRates, steps, tmp_path)[0]["throughput"].empty
     bare = WORLD + "".join(iteration(number, 500, None) for number in range(1, 5))
-    tables, _ = read_part(MegatronLog, bare, tmp_path)
+    tables, _ = read_part(PrintedRates, bare, tmp_path)
     assert tables["throughput"].empty
     assert len(tables["training_iterations"]) == 4
 

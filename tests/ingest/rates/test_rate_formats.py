@@ -212,6 +212,46 @@ SAMPLES: dict[str, tuple[str, list[Row]]] = {
 }
 
 
+ITERATION = " [2026-03-01 10:00:03] iteration        3/     500 | consumed samples:          768 | elapsed time per iteration (ms): 480.5 | throughput per GPU (TFLOP/s/GPU): 310.5 | learning rate: 1.0E-05 | global batch size:   256 | lm loss: 1.0E+01 |\n"
+"""A line of an entry that fills `training_iterations`: the fields in one order, and in the other."""
+OF_ITERATIONS = {
+    "megatron": ITERATION,
+    "megatron of 2021": ITERATION.replace(" | throughput per GPU (TFLOP/s/GPU): 310.5", "").replace(
+        "lm loss: 1.0E+01 |", "lm loss: 1.0E+01 | throughput (TFLOP/sec/GPU): 310.5 |"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OF_ITERATIONS)
+@pytest.mark.parametrize("width", [400, 120, 80])
+def test_every_line_on_iterations_gives_its_row(tmp_path: Path, name: str, width: int) -> None:
+    line = OF_ITERATIONS[name].rstrip("\n")
+    pieces = "".join(f"{line[at : at + width]}\n" for at in range(0, len(line), width))
+    path = tmp_path / "job.log"
+    path.write_text(f"using world size: 8, tensor: 1\n{pieces}done\n")
+    file = read_printed_file(path)
+    (row,) = dict(file.tables)["training_iterations"].to_dict("records")
+    assert (row["iteration"], row["step_ns"], row["np"]) == (3, 480_500_000, 8)
+    # The record is read as soon as its time is there: what stands in later pieces is missing.
+    if width > 80:
+        assert (row["global_batch_size"], row["tflops_per_gpu"]) == (256, 310.5)
+    assert file.kinds == ["Megatron log"]
+
+
+def test_a_cut_line_on_iterations_states_no_other_number(tmp_path: Path) -> None:
+    path = tmp_path / "job.log"
+    for place in range(60, len(ITERATION)):
+        path.write_text(ITERATION[:place])
+        for row in (
+            dict(read_printed_file(path).tables)
+            .get("training_iterations", pd.DataFrame())
+            .to_dict("records")
+        ):
+            assert row["step_ns"] == 480_500_000
+            assert pd.isna(row["global_batch_size"]) or row["global_batch_size"] == 256
+            assert pd.isna(row["tflops_per_gpu"]) or row["tflops_per_gpu"] == 310.5
+
+
 def read(folder: Path, text: str) -> list[Row]:
     path = folder / "job.log"
     path.write_bytes(text.encode())
@@ -237,10 +277,11 @@ def test_every_line_gives_its_rates(tmp_path: Path, name: str) -> None:
 
 
 def test_every_format_has_a_line() -> None:
-    assert {kind.tool for kind in RATE_FORMATS} == {
+    assert {kind.tool for kind in RATE_FORMATS if not kind.series} == {
         row[0] for _, rows in SAMPLES.values() for row in rows
     }
     texts = [line for text, _ in SAMPLES.values() for line in plain(text)]
+    texts += OF_ITERATIONS.values()
     for kind in RATE_FORMATS:
         assert any(kind.pattern.search(line) for line in texts), kind
 
