@@ -3,7 +3,7 @@
 A table has one row for communicators that are alike, with what is wrong with them. Below it stand
 processes and ranks without an answer and, for a communicator whose ranks differ, how many launched
 up to which operation of each kind. Ranks are named where they are few: the others are those of the
-one number whose ranks are not all named.
+one number whose ranks are not all named. ``ncclras -m`` prints processes alone, as they die.
 """
 
 import re
@@ -28,7 +28,8 @@ _PROCESSES = re.compile(
     r"\d+ job process(?:es are| is) (considered))"
 )
 _PROCESS = re.compile(
-    r"^Process (?P<pid>\d{1,18}) on node (?P<host>\S+) managing GPUs? (?P<gpu>\d.*)$"
+    r"^(?P<event>(?:\[[^\]]{19}\] )?PEER_DEAD: )?Process (?P<pid>\d{1,18}) "
+    r"on node (?P<host>\S+) managing GPUs? (?P<gpu>\d.*)$"
 )
 _DIFFERENT = re.compile(r"^Communicator ranks have different (?:(\w+) operation counts|status)")
 _SAID = (
@@ -93,9 +94,10 @@ class RasText(PartReader):
         elif found := _PROCESSES.match(text):
             self._begin("", "DEAD" if found[1] else "INCOMPLETE")
             self._state(line, problem=self._problem)
-        elif self._problem and (found := _PROCESS.match(text)):
+        elif (found := _PROCESS.match(text)) and (self._problem or found["event"]):
             process = found.groupdict()
-            self._state(line, problem=self._problem, **process | {"pid": int(process["pid"])})
+            problem = "DEAD" if process.pop("event") else self._problem
+            self._state(line, problem=problem, **process | {"pid": int(process["pid"])})
         elif self._communicator and (found := _WITHOUT_DATA.match(text)):
             known = {"problem": self._problem, "communicator": self._communicator}
             self._state(line, num_ranks=int(found[1]), **known)

@@ -330,6 +330,14 @@ def test_columns_of_single_iterations_stand_behind_each_measurement(tmp_path: Pa
     assert [(row["in_place"], row["busbw_gb_s"]) for row in rows] == [(False, 62.31), (True, 62.31)]
 
 
+def test_a_time_of_day_stands_behind_both_measurements(tmp_path: Path) -> None:
+    # With -S; -N, -R and -a change no column.
+    stamped = NEW.rstrip("\n") + "           timestamp\n"
+    rows = rows_of(tmp_path, stamped + OF_FOUR.format("").rstrip("\n") + "  2026-10-01 10:20:30\n")
+    assert [(row["in_place"], row["busbw_gb_s"]) for row in rows] == [(False, 62.31), (True, 62.31)]
+    assert [row["num_wrong"] for row in rows] == [0, 0]
+
+
 def test_times_of_the_call_on_the_host_give_no_bandwidth(tmp_path: Path) -> None:
     path = tmp_path / "out.txt"
     row = "  16777216  4194304  float  sum  -1  9.00  1864.1  2796.2  0  9.00  1864.1  2796.2  0\n"

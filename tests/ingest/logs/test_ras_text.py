@@ -192,6 +192,11 @@ NAMED = "Rank 13 of communicator 5c0ffee1a2b3c4d5 (GPU 5, pid 4711 on 10.4.0.13)
             "RAS: 1 job process dead, GPU 5, pid 4711 on 10.4.0.13.",
         ),
         (
+            "RAS Monitor Mode - watching for peer changes (Ctrl+C to exit)...\n"
+            "[2026-12-19 13:07:07] PEER_DEAD: Process 4711 on node 10.4.0.13 managing GPU 5\n",
+            "RAS: 1 job process dead, GPU 5, pid 4711 on 10.4.0.13.",
+        ),
+        (
             "#0-0 (5c0ffee1a2b3c4d5) ERROR\n  Asynchronous error on 1 rank\n"
             f"  Rank 13 reported Remote process error -- {BY_13}\n",
             f"{NAMED} reported: Remote process error.",
