@@ -4,6 +4,7 @@ Tested in ``tests/analyze/files/test_timer_verdict.py``.
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pandas as pd
@@ -30,6 +31,7 @@ _WITHIN = {
 """The timer during which another one runs; ``optimizer-*`` run within ``optimizer``."""
 _MOST_PARTS = 2
 _FEW = 3
+_OF_STEP = ("fwd", "bwd", "step")
 _ALL_RANKS = "--timing-log-level 2 --timing-log-option all"
 
 
@@ -84,7 +86,7 @@ def timer_verdict(timers: pd.DataFrame, iterations: pd.DataFrame) -> FileVerdict
         iterations: Rows of TRAINING_ITERATIONS of the same file.
     """
     if (own := deepspeed_step(timers)) is not None:
-        return _of_deepspeed(own)
+        return _of_deepspeed(own, timers[timers["timer"].isin(DEEPSPEED_TIMERS).to_numpy()])
     if len(iterations) < 2:
         return FileVerdict("")
     step_ns = float(iterations["step_ns"].iloc[1:].median())
@@ -107,43 +109,19 @@ def timer_verdict(timers: pd.DataFrame, iterations: pd.DataFrame) -> FileVerdict
     return FileVerdict("") if widest is None else _of_work(widest)
 
 
-@dataclass(frozen=True, slots=True)
-class DeepSpeedStep:
-    """Medians of the timers of one rank over its optimizer steps, ns; ``rank`` None if unstated."""
+def deepspeed_step(timers: pd.DataFrame) -> dict[str, float] | None:
+    """Medians of DeepSpeed's timers over steps without the first, ns; None where it printed none.
 
-    rank: int | None
-    number: int
-    fwd: float
-    bwd: float
-    inner: float
-    allreduce: float
-    step: float
-
-    @property
-    def total(self) -> float:
-        """Forward, backward and optimizer; what is between them is not timed."""
-        return self.fwd + self.bwd + self.step
-
-    @property
-    def allreduce_share(self) -> float:
-        """The share of ``bwd_allreduce``."""
-        return self.allreduce / self.total
-
-
-def deepspeed_step(timers: pd.DataFrame) -> DeepSpeedStep | None:
-    """What ``wall_clock_breakdown`` says of a step, without the first; None without such lines.
+    ``total`` is forward, backward and optimizer; what is between them is not timed.
 
     Args:
         timers: Rows of RANK_TIMERS of one file.
     """
     own = timers[timers["timer"].isin(DEEPSPEED_TIMERS).to_numpy()]
-    if own.empty:
-        return None
     medians = steady_timers(own).groupby("timer", observed=True)["max_ns"].median()
-    ranks = own["slowest_rank"].dropna().unique()
-    rank, number = int(ranks[0]) if len(ranks) == 1 else None, own["line"].nunique()
-    found = DeepSpeedStep(rank, number, *(float(medians[name]) for name in DEEPSPEED_TIMERS))
-    return found if found.total else None
+    found = {str(name): float(length) for name, length in medians.items()}
+    total = sum(found.get(name, 0.0) for name in _OF_STEP)
+    return found | {"total": total} if total else None
 
 
 def steady_timers(timers: pd.DataFrame) -> pd.DataFrame:
@@ -155,18 +133,16 @@ def steady_timers(timers: pd.DataFrame) -> pd.DataFrame:
     return timers[~(own & timers["line"].eq(lines.min())).to_numpy()]
 
 
-def _of_deepspeed(step: DeepSpeedStep) -> FileVerdict:
-    who = "the rank that prints" if step.rank is None else f"rank {step.rank}"
-    parts = ", ".join(
-        f"{name} {units.milliseconds(length)}"
-        for name, length in (("fwd", step.fwd), ("bwd", step.bwd), ("step", step.step))
-    )
-    basis = f"median of {units.counted(step.number - 1, 'step')} after the first"
-    if step.number < _FEW:
-        basis = "the one step after the first" if step.number > 1 else "one step"
+def _of_deepspeed(step: Mapping[str, float], timers: pd.DataFrame) -> FileVerdict:
+    ranks, number = timers["slowest_rank"].dropna().unique(), timers["line"].nunique()
+    who = f"rank {ranks[0]}" if len(ranks) == 1 else "the rank that prints"
+    parts = ", ".join(f"{name} {units.milliseconds(step[name])}" for name in _OF_STEP)
+    basis = f"median of {units.counted(number - 1, 'step')} after the first"
+    if number < _FEW:
+        basis = "the one step after the first" if number > 1 else "one step"
     return FileVerdict(
-        f"On {who}, bwd_allreduce takes {units.percent(step.allreduce_share)} of a step of "
-        f"{units.milliseconds(step.total)} (DeepSpeed: {parts}; {basis}).",
+        f"On {who}, bwd_allreduce takes {units.percent(step['bwd_allreduce'] / step['total'])} of "
+        f"a step of {units.milliseconds(step['total'])} (DeepSpeed: {parts}; {basis}).",
         "bwd_allreduce is what reducing gradients adds behind the backward pass, waits for slower "
         "ranks included. Reductions within bwd_inner are not in it, and the timers synchronise.",
     )

@@ -144,8 +144,8 @@ def timer_facts(rows: pd.DataFrame) -> list[Fact]:
     ]
     facts = [Fact("each_timer", "timers, medians", "\n".join(lines))]
     if (step := deepspeed_step(rows)) is not None:
-        share = Fact("allreduce_share", "bwd_allreduce of a step", step.allreduce_share, "ratio")
-        facts.append(share)
+        share = step["bwd_allreduce"] / step["total"]
+        facts.append(Fact("allreduce_share", "bwd_allreduce of a step", share, "ratio"))
     return facts
 
 

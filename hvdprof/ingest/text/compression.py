@@ -19,10 +19,6 @@ the disk fails."""
 class Readable(Protocol):
     """Bytes that can be read once."""
 
-    def read(self, size: int = ..., /) -> bytes:
-        """So many bytes; fewer at the end, and none behind it."""
-        ...
-
     def read1(self, size: int = ..., /) -> bytes:
         """At most so many bytes, of one read: an error loses nothing that was unpacked before."""
         ...
