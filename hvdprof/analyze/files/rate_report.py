@@ -16,6 +16,7 @@ from hvdprof.model.arrays import Float64s
 from hvdprof.model.file_page import Fact, FileVerdict, Gravity
 
 _SCOPES = {"job": " of all ranks together", "rank": " per rank", "": " as printed"}
+_KIND = ["tool", "unit", "per"]
 _MANY = 4
 """Fewer lines show no spread."""
 _FALL, _SLOWER, _LEAST_LINES, _LEVEL = 1.2, 0.9, 8, 0.01
@@ -31,13 +32,8 @@ def rates_verdict(rows: pd.DataFrame) -> FileVerdict:
     """
     if rows.empty or len(set(rows["job"])) > 1:
         return FileVerdict("")
-    shown = rows[(rows["scope"] == "step").to_numpy()]
-    shown = shown if len(shown) else rows
-    kind = ["tool", "unit", "per"]
-    series = shown[(shown[kind] == shown[kind].iloc[0]).all(axis=1)]
-    tool, unit, per = (str(series[name].iloc[0]) for name in kind)
-    lines = series[series["mean_of"].isna()]
-    between = _between_means(series[series["mean_of"].notna()])
+    series, lines, between = _series(rows)
+    tool, unit, per = (str(series[name].iloc[0]) for name in _KIND)
     steady, basis = _steady(lines, between, series)
     rate = float(np.median(steady))
     parts = [f"{units.of_unit(rate, unit)}{_SCOPES[per]} ({tool}, {basis}"]
@@ -96,9 +92,24 @@ def rate_facts(rates: pd.DataFrame) -> list[Fact]:
         mean = float(jobs[0]["rate"].mean())
         facts.append(Fact("total_samples_per_s", "total as printed", mean, "samples/s"))
     elif jobs:
-        lines = numbered_lines([_of_job(members) for members in jobs])
-        facts.append(Fact("each_job", "run", lines))
+        of_jobs = numbered_lines([_of_job(members) for members in jobs])
+        facts.append(Fact("each_job", "run", of_jobs))
+    elif len(set(rates["job"])) == 1:
+        series, lines, between = _series(rates)
+        unit, scope = str(series["unit"].iloc[0]), _SCOPES[str(series["per"].iloc[0])]
+        rate = float(np.median(_steady(lines, between, series)[0]))
+        text = units.of_unit(rate, unit)
+        facts.append(Fact("rate_median", f"rate{scope}, median", rate, text=text))
     return facts
+
+
+def _series(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+    """The rows of the first kind of rate, those of single lines, and what means say between."""
+    shown = rows[(rows["scope"] == "step").to_numpy()]
+    shown = shown if len(shown) else rows
+    series = shown[(shown[_KIND] == shown[_KIND].iloc[0]).all(axis=1)]
+    lines = series[series["mean_of"].isna()]
+    return series, lines, _between_means(series[series["mean_of"].notna()])
 
 
 def _of_job(totals: pd.DataFrame) -> str:

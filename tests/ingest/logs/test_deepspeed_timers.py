@@ -21,8 +21,8 @@ def newer(allreduce: float, head: str = f"{HEAD}[Rank 0] ") -> str:
     )
 
 
-OLDER = f"{HEAD}[Rank 0] rank=0 time (ms) | forward: 435.67 | backward: 744.11 | backward_inner: 513.92 | backward_allreduce: 230.11 | step: 0.98\n"
-BARE = "time (ms) | forward: 193.65 | backward: 329.25 | backward_inner: 329.14 | backward_allreduce: 0.00 | step: 0.92\n"
+OLDER = f"{HEAD}[Rank 0] rank=0 time (ms) | forward: 400.25 | backward: 700.50 | backward_inner: 450.25 | backward_allreduce: 250.25 | step: 1.50\n"
+BARE = "time (ms) | forward: 200.75 | backward: 320.50 | backward_inner: 320.25 | backward_allreduce: 0.00 | step: 0.75\n"
 PIPELINE = f"{HEAD}[Rank 0] rank=0 time (ms) | batch_input: 2.50 | forward: 1.00 | backward: 2.00 | backward_inner: 2.00 | backward_allreduce: 0.00 | step: 0.50\n"
 
 
@@ -37,8 +37,8 @@ def times(text: str, folder: Path) -> list[list[float]]:
     ("text", "expected"),
     [
         (newer(60), [100.0, 300.0, 240.0, 60.0, 100.0]),
-        (OLDER, [435.67, 744.11, 513.92, 230.11, 0.98]),
-        (BARE, [193.65, 329.25, 329.14, 0.0, 0.92]),
+        (OLDER, [400.25, 700.50, 450.25, 250.25, 1.50]),
+        (BARE, [200.75, 320.50, 320.25, 0.0, 0.75]),
         (PIPELINE, [1.0, 2.0, 2.0, 0.0, 0.5]),
     ],
 )
@@ -99,3 +99,14 @@ def test_of_a_rank_that_is_not_stated_none_is_named(tmp_path: Path) -> None:
     path.write_text(BARE)
     (page,) = analyze_files(load_run(path)).files
     assert page.verdict.startswith("On the rank that prints, bwd_allreduce takes 0.0 % of a step")
+
+
+def test_the_rate_of_the_same_output_is_on_the_page_too(tmp_path: Path) -> None:
+    path = tmp_path / "job.log"
+    rate = "[timer.py:199:stop] epoch=0/micro_step=1/global_step={0}, RunningAvgSamplesPerSec=240.5, CurrSamplesPerSec=256.{0}, MemAllocated=2.0GB\n"
+    path.write_text("".join(newer(100) + rate.format(n) for n in range(1, 6)))
+    (page,) = analyze_files(load_run(path)).files
+    assert page.verdict.startswith("On rank 0, bwd_allreduce takes 20.0 %")
+    (fact,) = [fact for fact in page.facts if fact.name == "rate_median"]
+    assert fact.label == "rate of all ranks together, median"
+    assert fact.value == pytest.approx(256.35)
