@@ -38,7 +38,7 @@ def test_every_recipe_touches_few_files_that_exist(title: str) -> None:
     steps = re.findall(r"^\d+\. (.*(?:\n {3}.*)*)", recipe(title), re.MULTILINE)
     assert 0 < len(steps) <= MOST_FILES
     for step in steps:
-        places = re.findall(r"`([\w./]+(?:\.py|\.md|/))`", step)
+        places = re.findall(r"`(\w[\w.]*/(?:[\w./]*(?:\.py|\.md|/))?)`", step)
         for place in places:
             assert (ROOT / place).exists() or (ROOT / "hvdprof" / place).exists(), place
 
