@@ -15,6 +15,7 @@ from hvdprof.errors import UsageError
 from hvdprof.model.schema import Column, Table
 from hvdprof.model.tables.collective_tables import COLLECTIVE_TABLES
 from hvdprof.model.tables.finding_tables import FINDINGS
+from hvdprof.model.tables.line_tables import LINE_TABLES
 from hvdprof.model.tables.log_tables import LOG_TABLES
 from hvdprof.model.tables.nccl_call_tables import NCCL_CALL_TABLES
 from hvdprof.model.tables.nccl_tables import NCCL_TABLES
@@ -57,6 +58,7 @@ TABLES: tuple[Table, ...] = (
     STEPS,
     EVALUATIONS,
     WINDOWS,
+    *LINE_TABLES,
     GRADIENTS,
     ARRIVALS,
     WAITS,
@@ -172,6 +174,9 @@ class RecordedTables(Described):
     steps = TableAttribute()
     evaluations = TableAttribute()
     windows = TableAttribute()
+    line_samples = TableAttribute()
+    line_sampling = TableAttribute()
+    named_calls = TableAttribute()
     gradients = TableAttribute()
     arrivals = TableAttribute()
     waits = TableAttribute()
