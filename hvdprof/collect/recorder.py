@@ -8,6 +8,7 @@ import atexit
 import contextlib
 import sys
 import time
+from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
@@ -22,15 +23,16 @@ from hvdprof.collect.recorder_parts import (
     RecordedSteps,
     RecordedWaits,
 )
-from hvdprof.collect.segment_recording import SegmentRecording
+from hvdprof.collect.segment_recording import IMPLICIT_SEGMENT, SegmentRecording
 from hvdprof.collect.session import Session, SilentSession
-from hvdprof.collect.standing import Standing
+from hvdprof.collect.standing import Moment, Standing
 from hvdprof.collect.step_recording import StepRecording
 from hvdprof.collect.steps.line_writer import LineWriter
 from hvdprof.collect.steps.step_marks import StepMarks
 from hvdprof.collect.steps.time_source import HostClock, TimeSource
 from hvdprof.collect.timeline_switch import TimelineSwitch
-from hvdprof.rundir.recording.recorder_format import ClockLine
+from hvdprof.rundir.recording.line_format import BLOCKED_PHASE
+from hvdprof.rundir.recording.recorder_format import ClockLine, StepLine
 
 
 class Recorder(Guarded, Session):
@@ -43,6 +45,10 @@ class Recorder(Guarded, Session):
         on_end: Called once when the recording has ended, with the session that succeeds it.
         clock: The monotonic clock, ns.
         is_light: Whether windows of steps are written instead of steps and their gradients.
+
+    Attributes:
+        is_on_host: Whether marks of steps come from the host's clock.
+        at_end: Called when the recording ends; raises nothing.
     """
 
     def __init__(
@@ -57,7 +63,8 @@ class Recorder(Guarded, Session):
     ) -> None:
         super().__init__(self.give_up)
         self._file = file
-        self._is_on_host = isinstance(source, HostClock)
+        self.is_on_host = isinstance(source, HostClock)
+        self.at_end: list[Callable[[], None]] = []
         self._clock = clock
         self._clocks = clocks
         self._on_end = on_end
@@ -114,6 +121,29 @@ class Recorder(Guarded, Session):
             failed=self._has_failed,
         )
 
+    def moment(self) -> Moment:
+        """Where the training is now; as ``standing``, in less time."""
+        recording, marks = self._recording, self._recording.marks
+        phase = BLOCKED_PHASE if marks.num_waits > 0 else marks.innermost()
+        return Moment(
+            self._segments.current or IMPLICIT_SEGMENT,
+            recording.number if marks.is_open else -1,
+            phase,
+            recording.thread,
+        )
+
+    def finished(self) -> "deque[StepLine]":
+        """The lines of steps from here on, for another thread that takes them out."""
+        return self._recording.finished()
+
+    def report_problem(self, message: str) -> None:
+        """Report what failed beside the recording; for any thread.
+
+        Raises:
+            OSError: The recorder file took no more.
+        """
+        self._report(message)
+
     def write_at_rest(self) -> None:
         """Write the short steps that still wait for it; for another thread, raises nothing.
 
@@ -121,7 +151,7 @@ class Recorder(Guarded, Session):
         On a GPU they wait on: to ask for its events would end the capture of a graph.
         """
         try:
-            if self._is_on_host:
+            if self.is_on_host:
                 self._recording.write_passed()
         except Exception as error:
             # It ends the recording in the thread that trains, whose hooks may be running.
@@ -192,6 +222,9 @@ class Recorder(Guarded, Session):
     def _end(self, successor: Session) -> None:
         self._has_ended = True
         atexit.unregister(self._write_passed)
+        # First: what waits there may write into the file.
+        for act in self.at_end:
+            act()
         self._recording.marks.drop()
         self._recording.watches.detach()
         if self._collectives is not None:

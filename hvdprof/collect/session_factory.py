@@ -20,6 +20,7 @@ from hvdprof.collect.identity import (
     identity_from_environment,
     identity_from_horovod,
 )
+from hvdprof.collect.lines.rank_lines import sample_rank
 from hvdprof.collect.recorder import Recorder
 from hvdprof.collect.session import Session, SilentSession
 from hvdprof.collect.standing import Watched
@@ -108,6 +109,7 @@ def open_session(
     install(recorder)
     watched = Watched(recorder.standing, recorder.write_at_rest, lambda: PROCESS.loop_standing())
     watch_over(watched, folder, identity.rank)
+    sample_rank(recorder, folder, identity.rank, clock)
     recorder.exchange_clocks("start")
 
 

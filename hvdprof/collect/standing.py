@@ -5,6 +5,7 @@ Tested by tests/collect/test_watchdog.py.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 IN_LOOP, LEFT_LOOP = "inside", "left"
 """Where a rank is: in its training loop, or behind its end, be it between two epochs."""
@@ -30,6 +31,15 @@ class Standing:
     missing: list[str] = field(default_factory=list)
     ended: bool = False
     failed: bool = False
+
+
+class Moment(NamedTuple):
+    """Where the training is: segment, step (-1 between steps), innermost phase, its thread."""
+
+    segment: str
+    step: int
+    phase: str
+    thread: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,18 +3,24 @@
 Tested by tests/collect/test_recorder.py.
 """
 
+import threading
+from collections import deque
 from collections.abc import Callable
 
 from hvdprof.collect.engines.watch_list import WatchList
 from hvdprof.collect.steps.line_writer import LineWriter
 from hvdprof.collect.steps.step_marks import MAX_PIECES, StepMarks
-from hvdprof.collect.steps.step_writer import FinishedStep, StepWriter
+from hvdprof.collect.steps.step_writer import FinishedStep, LineTaker, StepWriter
 from hvdprof.collect.steps.time_source import Mark, TimeSource
 from hvdprof.collect.steps.window_writer import WindowWriter
+from hvdprof.rundir.recording.recorder_format import StepLine
+
+MOST_FINISHED = 8192
+"""Finished steps that wait for the thread that takes them out; later ones replace the oldest."""
 
 
 class StepRecording:
-    """Opens, closes and numbers the steps of a segment.
+    """Opens, closes and numbers the steps of a segment; ``thread`` is the one that trains.
 
     Args:
         file: Takes their lines.
@@ -34,11 +40,14 @@ class StepRecording:
         self.marks = StepMarks(source)
         self.watches = WatchList(source, self.marks)
         self.number = 0
+        self.thread = threading.get_ident()
+        self._passed: deque[StepLine] | None = None
         self._file = file
         self._source = source
         self._report = report
         self._windows = WindowWriter(file, report) if is_light else None
-        self._writer = StepWriter(self._windows.add if self._windows else file.write, source)
+        self._keep: LineTaker = self._windows.add if self._windows else file.write
+        self._writer = StepWriter(self._take, source)
         self._samples = 0
         self._warmup = False
         self._is_full_reported = False
@@ -63,8 +72,15 @@ class StepRecording:
         if self.marks.is_open:
             raise RuntimeError("a step begins within a step")
 
+    def finished(self) -> "deque[StepLine]":
+        """The lines of steps from here on, for another thread that takes them out."""
+        if self._passed is None:
+            self._passed = deque(maxlen=MOST_FINISHED)
+        return self._passed
+
     def begin(self) -> None:
         """Open a step."""
+        self.thread = threading.get_ident()
         self.watches.begin_step()
         self.marks.open(self._source.begin_step())
 
@@ -128,6 +144,11 @@ class StepRecording:
         self._writer.write_rest()
         if self._windows is not None:
             self._windows.flush()
+
+    def _take(self, *lines: StepLine) -> None:
+        self._keep(*lines)
+        if self._passed is not None:
+            self._passed.extend(lines)
 
     def _finish(self, segment: str) -> None:
         marks = self.marks

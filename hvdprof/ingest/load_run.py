@@ -14,6 +14,7 @@ from hvdprof.ingest.load_progress import ProgressCallback
 from hvdprof.ingest.recorder.clock_alignment import alignment_of
 from hvdprof.ingest.recorder.job_evaluations import exclude_evaluations
 from hvdprof.ingest.recorder.light_steps import steps_from_windows
+from hvdprof.ingest.recorder.line_files import lines_of_rank
 from hvdprof.ingest.recorder.recorder_file import RecorderFile
 from hvdprof.ingest.recorder.recorder_lines import read_recorder_file
 from hvdprof.ingest.recorder.session_rows import session_ranks
@@ -34,6 +35,7 @@ from hvdprof.ingest.tables.run_builder import RunBuilder
 from hvdprof.ingest.timeline.horovod_timeline import read_timeline_file
 from hvdprof.model.notes import Note, NoteCode, notes_in
 from hvdprof.model.run import Run
+from hvdprof.model.tables.line_tables import LINE_TABLES
 from hvdprof.model.tables.log_tables import NOTES
 from hvdprof.model.tables.rank_collective_tables import RANK_COLLECTIVES
 from hvdprof.model.tables.run_tables import (
@@ -71,6 +73,7 @@ _TABLES = (
     ARRIVALS,
     WAITS,
     WINDOWS,
+    *LINE_TABLES,
     EVENTS,
     TENSOR_USES,
     EXECUTIONS,
@@ -233,6 +236,11 @@ def _add_pass(
     alignments = {rank: alignment_of(file, files.get(0)) for rank, file in files.items()}
     for rank, file in files.items():
         tables.add_recording(record.id, rank, file, alignments[rank])
+        lines, clauses = lines_of_rank(paths.lines_files(rank), file, reading.file)
+        for table, block in lines.blocks(record.id, rank, alignments[rank]):
+            tables.add_block(table, block)
+        where = f"{record.id}: rank {rank}"
+        tables.notes += [clause.at(where, record.id, [rank]) for clause in clauses]
     places = (of_header(file.header, file.host_fact("hostname") or "") for file in files.values())
     crowd = gpu_crowd(places, manifest)
     for segment in record.segments:

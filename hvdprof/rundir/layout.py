@@ -105,6 +105,17 @@ class PassPaths:
         ranks = {path.stem.removeprefix("rank-"): path for path in files}
         return [ranks[rank] for rank in sorted(filter(str.isdecimal, ranks), key=int)]
 
+    def lines_file(self, rank: int, *, worker: int | None = None) -> Path:
+        """Sampled lines of a rank, or of one of its workers at a time, from 0."""
+        of_worker = "" if worker is None else f"-worker-{worker}"
+        return self.folder / "lines" / f"rank-{rank}{of_worker}.jsonl"
+
+    def lines_files(self, rank: int) -> list[Path]:
+        """The files of sampled lines of a rank and its workers that exist."""
+        own = self.lines_file(rank)
+        found = (own, *sorted(own.parent.glob(f"rank-{rank}-worker-*.jsonl")))
+        return [path for path in found if path.is_file()]
+
     def timeline(self, segment: str) -> Path:
         """Horovod's timeline of one segment, written by rank 0 alone."""
         return self.folder / "timeline" / f"{segment}.json"

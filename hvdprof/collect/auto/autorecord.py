@@ -28,7 +28,7 @@ from hvdprof.collect.auto.discovery import (
 from hvdprof.collect.auto.loop_input import LoopInput, interpreter_monitoring
 from hvdprof.collect.auto.plain_updates import REDUCING, PlainUpdates, time_updates
 from hvdprof.collect.auto.process_recording import ProcessRecording
-from hvdprof.collect.auto.replaced_calls import BLOCKING, hook_torch, replace_call, tensor_name_of
+from hvdprof.collect.auto.replaced_calls import BLOCKING, hook_torch, tensor_name_of
 from hvdprof.collect.auto.session_recording import ELASTIC, ElasticSessions
 from hvdprof.collect.auto.step_tracker import StepTracker
 from hvdprof.collect.auto.training_loop import LoopProgress, loop_place
@@ -36,6 +36,7 @@ from hvdprof.collect.diagnostics import print_problem
 from hvdprof.collect.engines.forward_watch import first_length
 from hvdprof.collect.engines.torch_types import Model, Optimizer
 from hvdprof.collect.guarded_context import opened
+from hvdprof.collect.replacement import replace_call
 from hvdprof.collect.segment_recording import IMPLICIT_SEGMENT
 from hvdprof.collect.session_factory import RECORDER_DIR
 from hvdprof.collect.standing import LoopStanding

@@ -32,12 +32,12 @@ from hvdprof.collect.auto.autorecord import AutoRecorder
 from hvdprof.collect.auto.ddp_arguments import DdpNotes, changed_arguments
 from hvdprof.collect.auto.discovery import Nameless
 from hvdprof.collect.auto.flight_dump import write_flight_dump
-from hvdprof.collect.auto.replaced_calls import replace_call
 from hvdprof.collect.diagnostics import print_problem
 from hvdprof.collect.engines.ddp_reduction import DdpModel
 from hvdprof.collect.engines.fsdp_reduction import is_fsdp, is_sharded
 from hvdprof.collect.engines.torch_collectives import COLLECTIVES
 from hvdprof.collect.engines.torch_types import Model, Optimizer, parameters_of
+from hvdprof.collect.replacement import replace_call
 from hvdprof.collect.session_factory import own_identity
 from hvdprof.rundir.plan import COLLECTIVES_ENGINE, DDP_ENGINE, FSDP_ENGINE
 

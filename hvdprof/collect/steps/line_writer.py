@@ -17,18 +17,22 @@ class LineWriter:
 
     It belongs to the process that made it: in a forked process, writing does nothing.
 
+    Args:
+        path: The file.
+        is_new: Whether it must not exist.
+
     Raises:
         FileExistsError: The file exists: another process takes itself for this rank, or an earlier
             run wrote into the same folder. Two mixed recordings could not be separated.
         OSError: The file cannot be made.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, is_new: bool = True) -> None:
         make_run_folders(path.parent)
         self.path = path
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | (os.O_EXCL if is_new else 0)
         self._descriptor = open_descriptor(path, flags)
-        self._size_bytes = 0
+        self._size_bytes = 0 if is_new else os.fstat(self._descriptor).st_size
         self._pid = os.getpid()
         self._lock = threading.Lock()
 

@@ -4,7 +4,7 @@ The parts are those of a full recording (``ingest.recorder.step_phases``): phase
 blocked time in them. Tested by tests/collect/steps/test_step_sums.py.
 """
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 from hvdprof.rundir.recording.recorder_format import GRAD_REDUCE, Interval, Phase, StepLine
@@ -36,16 +36,17 @@ class KindOfWait:
         self.blocked_ns += other.blocked_ns
 
 
-def part_lengths(line: StepLine) -> dict[str, int]:
-    """Length of each of ``PHASE_PARTS`` that the step has, ns, blocked time in it excluded.
+def part_lengths(line: StepLine, parts: Container[str] = PHASE_PARTS) -> dict[str, int]:
+    """Length of each of some phases that the step has, ns, blocked time in it excluded.
 
     Args:
         line: A finished step.
+        parts: The names of the phases.
     """
     phases = sorted((phase for phase in line["phases"] if phase[2] > 0), key=_start)
     lengths: dict[str, int] = {}
     for name, _, length in phases:
-        if name in PHASE_PARTS:
+        if name in parts:
             lengths[name] = lengths.get(name, 0) + length
     first, num = 0, len(phases)
     for start, length in sorted(line["blocked"] or ()):

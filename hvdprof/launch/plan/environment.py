@@ -16,6 +16,7 @@ from hvdprof.rundir.launch_format import BUCKET_CAP, DDP_ARGUMENTS, ddp_argument
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import Mode, PassRecord
 from hvdprof.rundir.plan import TORCH_DISTRIBUTED_ENGINES
+from hvdprof.rundir.recording.line_format import LINES_HZ
 from hvdprof.rundir.recording.window_line import LIGHT
 
 PASS_MARK = "HVDPROF_PASS_MARK"
@@ -125,6 +126,7 @@ def pass_environment(
     }
     if settings.options.light and record.mode == Mode.THROUGHPUT:
         variables[LIGHT] = "1"
+    variables[LINES_HZ] = "0" if settings.options.no_lines else f"{settings.options.lines_hz:g}"
     stall_warn_s = settings.options.stall_warn_s
     if stall_warn_s and (record.size > 1 or record.session is not None):
         variables[STALL_WARN] = str(stall_warn_s)

@@ -20,6 +20,7 @@ from hvdprof.launch.plan.preflight import (
     parse_duration,
 )
 from hvdprof.machine.idle import IDLE_S
+from hvdprof.rundir.recording.line_format import MOST_HZ, USUAL_HZ
 
 T = TypeVar("T")
 _METADATA_KEY = "option"
@@ -201,6 +202,16 @@ class MeasureOptions(RankOptions):
         panel=MEASUREMENT,
         lowest=1,
     )
+    lines_hz: float = option(
+        USUAL_HZ,
+        "Samples per second of the line of code that each rank and its workers run, for the lines "
+        "behind a slow phase.",
+        "--lines",
+        panel=MEASUREMENT,
+        lowest=0.1,
+        highest=MOST_HZ,
+    )
+    no_lines: bool = option(False, "Sample no lines of code.", "--no-lines", panel=MEASUREMENT)
     name: str | None = option(
         None, "A name for the run; the script's when not given.", "--name", panel=OUTPUT
     )

@@ -5,12 +5,6 @@ Tested in ``tests/model/tables/test_run_tables.py``.
 
 from hvdprof.model.schema import Column, Table
 
-MAIN, WORKER = "main", "worker"
-"""The kinds of processes that are sampled: the rank itself, and its workers for input."""
-
-OUTSIDE_PHASES = "outside"
-"""In place of a phase: between the phases of a step, or between steps."""
-
 _WINDOW = (
     Column("pass_id", "category", "", "Folder name of the pass, as in the manifest."),
     Column("segment", "category", "", "Id of the segment within the pass, as in the plan."),
@@ -25,7 +19,8 @@ _WINDOW = (
         "step",
         "int64",
         "",
-        "Number of the first step of the window within its segment; -1 outside steps.",
+        "Number of the first step of the window within its segment; -1 outside steps. Of a worker "
+        "the step of its rank at that time.",
     ),
     Column(
         "steps",
@@ -38,8 +33,8 @@ _WINDOW = (
         "phase",
         "category",
         "",
-        "Phase of the step in which the samples were taken, or `outside`; for a worker always "
-        "`outside`.",
+        "Phase of the step in which the samples were taken; `blocked` where the rank waits for "
+        "others, `outside` outside phases and for a worker.",
     ),
 )
 

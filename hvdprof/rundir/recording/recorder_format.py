@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Annotated, Literal, NotRequired, TypedDict
 
 from hvdprof.rundir.recording.host_format import HostFacts
+from hvdprof.rundir.recording.line_format import CallLine, SampledLine, SamplingLine
 from hvdprof.rundir.recording.window_line import Key, WindowLine
 
 RECORDER_SCHEMA_VERSION = 1
@@ -335,4 +336,7 @@ RecorderLine = (
     | SessionEndLine
     | ProblemLine
     | EndLine
+    | SamplingLine
+    | SampledLine
+    | CallLine
 )

@@ -240,7 +240,7 @@ def test_a_loader_that_cannot_be_hooked_loads_as_ever(tmp_path):
         "    def find_spec(self, name, path=None, target=None):\n"
         "        if name == 'horovod.torch':\n"
         "            return machinery.ModuleSpec(name, Sealed())\n"
-        "sys.meta_path.insert(4, Finder())\n"
+        "sys.meta_path.insert(5, Finder())\n"
         "import horovod.torch as hvd; print(hvd.DistributedOptimizer)"
     )
 

@@ -29,6 +29,11 @@ GROUPS = "torch.distributed.distributed_c10d"
 UPDATES = "torch.optim.optimizer"
 """Defines torch's global hook on updates."""
 
+PROCESSES = "multiprocessing.process"
+"""Defines what a worker of a data loader runs."""
+
+WORKERS = "hvdprof.collect.lines.worker_lines"
+
 NOTICE_FILE = "unrecorded.txt"
 """In the folder of the recorder files, where a rank trains what cannot be recorded."""
 
@@ -107,7 +112,12 @@ class AfterImport:
 def install() -> None:
     """Record the training of this process as soon as it imports a Horovod, or has."""
     is_waiting = any(type(finder).__name__ == AfterImport.__name__ for finder in sys.meta_path)
-    awaited = {**dict.fromkeys(RECORDERS, _record), GROUPS: _await_group, UPDATES: _await_update}
+    awaited = {
+        **dict.fromkeys(RECORDERS, _record),
+        GROUPS: _await_group,
+        UPDATES: _await_update,
+        PROCESSES: _await_worker,
+    }
     for name, act in awaited.items():
         if name in sys.modules:
             act(sys.modules[name])
@@ -162,6 +172,28 @@ def _await_update(module: "ModuleType") -> None:
     hook = getattr(module, "register_optimizer_step_post_hook", None)
     if hook is not None:
         hook(look)
+
+
+def _await_worker(module: "ModuleType") -> None:
+    """Sample the lines that workers run, from their begin on; loading the module costs nothing."""
+    run = getattr(getattr(module, "BaseProcess", None), "_bootstrap", None)
+    if run is None or hasattr(run, "hvdprof_samples"):
+        return
+
+    def bootstrap(*args: object, **kwargs: object) -> object:
+        try:
+            workers = __import__(WORKERS, fromlist=["start_worker"])
+        except Exception as error:
+            _report(error)
+            return run(*args, **kwargs)
+        workers.start_worker()
+        try:
+            return run(*args, **kwargs)
+        finally:
+            workers.stop_worker()
+
+    bootstrap.__dict__.update(hvdprof_samples=True)
+    module.BaseProcess._bootstrap = bootstrap
 
 
 def _has_engine() -> bool:

@@ -1,0 +1,199 @@
+"""Calls whose name and times are exact: garbage collections, checkpoints, recompilations.
+
+Hooks note a call when it is over; the sampling thread writes it. Only calls of at least
+``SHORTEST_NS`` count, so that a collection of young objects costs nothing but two calls.
+
+Tested in ``tests/collect/lines/test_named_calls.py``.
+"""
+
+import contextlib
+import functools
+import gc
+import os
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import PurePath
+from types import FrameType, ModuleType
+from typing import ParamSpec, TypeVar
+
+from hvdprof.collect.lines.places import user_line
+from hvdprof.collect.lines.user_code import UserCode
+from hvdprof.collect.replacement import replace_call
+from hvdprof.collect.standing import Moment
+from hvdprof.rundir.recording.line_format import CallLine
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+SHORTEST_NS = 1_000_000
+MOST_CALLS = 256
+"""Calls that wait to be written; later ones replace the oldest."""
+
+COLLECTION, RECOMPILATION, RETRY = (
+    "garbage collection",
+    "torch.compile recompilation",
+    "cudaMalloc retry",
+)
+SAVING = (("torch", "save"), ("safetensors.torch", "save_file"))
+"""Functions that write checkpoints: module and name."""
+
+_RETRIES_EVERY_NS = 2_000_000_000
+
+
+class NamedCalls:
+    """Takes note of calls from ``hook`` to ``remove``.
+
+    Args:
+        moment: Says where the training is now.
+        user_code: Says whose code a line is.
+        clock: Nanoseconds.
+    """
+
+    def __init__(
+        self,
+        moment: Callable[[], Moment],
+        user_code: UserCode,
+        clock: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        self._moment = moment
+        self._user_code = user_code
+        self._clock = clock
+        self._pid = os.getpid()
+        self._over: deque[CallLine] = deque(maxlen=MOST_CALLS)
+        self._collects_since = 0
+        self._compiles_since: dict[int, int] = {}
+        self._awaits_compiler = True
+        self._num_retries = 0
+        self._next_look_ns = 0
+
+    def hook(self) -> None:
+        """Take note of calls from here on."""
+        _ACTIVE.append(self)
+        gc.callbacks.append(self._collects)
+        for module, name in SAVING:
+            loaded = sys.modules.get(module)
+            function = getattr(loaded, name, None)
+            # Replaced once, for the life of the process.
+            if loaded is not None and function and not hasattr(function, "hvdprof_notes"):
+                replace_call(loaded, name, functools.partial(_noting, f"{module}.{name}"))
+
+    def remove(self) -> None:
+        """Take note of no more; a second call does nothing."""
+        if self in _ACTIVE:
+            _ACTIVE.remove(self)
+        if self._collects in gc.callbacks:
+            gc.callbacks.remove(self._collects)
+
+    def over(self) -> Iterator[CallLine]:
+        """The calls that are over since the last time; also looks for those that need a look."""
+        if self._awaits_compiler and "torch._dynamo.callback" in sys.modules:
+            self._awaits_compiler = False
+            self._await_compilations(sys.modules["torch._dynamo.callback"])
+        if self._clock() >= self._next_look_ns:
+            self._next_look_ns = self._clock() + _RETRIES_EVERY_NS
+            self._look_for_retries()
+        while self._over:
+            yield self._over.popleft()
+
+    def note(self, name: str, start_ns: int, frame: FrameType | None, detail: str = "") -> None:
+        """Note a call that ends now.
+
+        Args:
+            name: Its name.
+            start_ns: When it began.
+            frame: What called it.
+            detail: What it was about.
+        """
+        now_ns = self._clock()
+        if now_ns - start_ns >= SHORTEST_NS and os.getpid() == self._pid:
+            file, line = user_line(frame, self._user_code)
+            self._add(name, start_ns, now_ns - start_ns, (file, line), detail)
+
+    def now_ns(self) -> int:
+        """The clock of the calls."""
+        return self._clock()
+
+    def _add(
+        self, name: str, start_ns: int, dur_ns: int, line: tuple[str, int], detail: str
+    ) -> None:
+        moment = self._moment()
+        self._over.append(
+            {
+                "kind": "call",
+                "name": name,
+                "segment": moment.segment,
+                "step": moment.step,
+                "start_ns": start_ns,
+                "dur_ns": dur_ns,
+                "file": line[0],
+                "line": line[1],
+                "detail": detail,
+            }
+        )
+
+    def _collects(self, phase: str, info: Mapping[str, int]) -> None:
+        # Python prints what it raises, so it raises nothing.
+        with contextlib.suppress(Exception):
+            if phase == "start":
+                self._collects_since = self._clock()
+            elif self._collects_since:
+                detail = f"generation {info['generation']}, {info['collected']} objects"
+                self.note(COLLECTION, self._collects_since, sys._getframe(1), detail)
+
+    def _await_compilations(self, compiler: ModuleType) -> None:
+        # torch 2.4 has it, earlier ones a module without it.
+        if not hasattr(compiler, "callback_handler"):
+            return
+        handler = compiler.callback_handler
+        handler.register_start_callback(self._compiles)
+        handler.register_end_callback(self._compiled)
+
+    def _compiles(self, *_: object) -> None:
+        self._compiles_since[threading.get_ident()] = self._clock()
+
+    def _compiled(self, *given: object) -> None:
+        # An exception in here would reach the compiler.
+        with contextlib.suppress(Exception):
+            start_ns = self._compiles_since.pop(threading.get_ident(), 0)
+            frame_id = str(getattr(given[0] if given else None, "compile_id", ""))
+            # The first compilation of a frame is `1/0`, or `!0/1/0`.
+            if start_ns and self in _ACTIVE and frame_id and not frame_id.endswith("/0"):
+                self.note(RECOMPILATION, start_ns, sys._getframe(1), f"frame {frame_id}")
+
+    def _look_for_retries(self) -> None:
+        cuda = getattr(sys.modules.get("torch"), "cuda", None)
+        if cuda is None or not cuda.is_initialized():
+            return
+        number = int(cuda.memory_stats().get("num_alloc_retries", 0))
+        more, self._num_retries = number - self._num_retries, number
+        if more > 0:
+            self._add(RETRY, self._clock(), 0, ("", 0), f"{more} in at most 2 s")
+
+
+_ACTIVE: list[NamedCalls] = []
+
+
+def _noting(name: str, call: Callable[P, R]) -> Callable[P, R]:
+    @functools.wraps(call)
+    def noting(*args: P.args, **kwargs: P.kwargs) -> R:
+        calls = _ACTIVE[-1] if _ACTIVE else None
+        if calls is None:
+            return call(*args, **kwargs)
+        start_ns = calls.now_ns()
+        try:
+            return call(*args, **kwargs)
+        finally:
+            with contextlib.suppress(Exception):
+                calls.note(name, start_ns, sys._getframe(1), _target(args, kwargs))
+
+    vars(noting)["hvdprof_notes"] = True
+    return noting
+
+
+def _target(args: tuple[object, ...], kwargs: Mapping[str, object]) -> str:
+    """The name of the file that is written, where it is one: the last part alone."""
+    given = args[1] if len(args) > 1 else kwargs.get("f", kwargs.get("filename"))
+    return PurePath(given).name if isinstance(given, str | PurePath) else ""

@@ -1,0 +1,96 @@
+"""Where a thread is, as a number that is cheap to count.
+
+Tested in ``tests/collect/lines/test_places.py``.
+"""
+
+from types import CodeType, FrameType
+
+from hvdprof.collect.lines.user_code import Owner, UserCode, shown_file, shown_function
+from hvdprof.rundir.recording.line_format import OTHER_PLACE
+
+MOST_CODES, MOST_PLACES = 8192, 8192
+"""What is kept; a script may execute new code at every step."""
+
+PlaceName = tuple[str, int, str, str]
+"""File, line, function, and the innermost function where that is not the user's."""
+
+
+class Places:
+    """Numbers of places; each code object that is counted is kept, so that its id stays its own.
+
+    Args:
+        user_code: Says whose code it is.
+    """
+
+    def __init__(self, user_code: UserCode) -> None:
+        self._user_code = user_code
+        self._codes: dict[int, tuple[CodeType, Owner]] = {}
+        self._numbers: dict[tuple[int, int, int], tuple[int, CodeType | None, CodeType | None]] = {}
+        self._by_name: dict[PlaceName, int] = {}
+        self.names: list[PlaceName] = [("", 0, "", "other")]
+
+    def at(self, frame: FrameType | None) -> int:
+        """The number of the place of a thread: ``names`` has what it is.
+
+        It is the innermost line of the user's, with the innermost function of a library that it
+        has called; where no line is the user's, that function alone.
+
+        Args:
+            frame: The innermost frame of the thread.
+        """
+        leaf: CodeType | None = None
+        while frame is not None:
+            code = frame.f_code
+            known = self._codes.get(id(code))
+            owner = self._see(frame) if known is None else known[1]
+            if owner is Owner.USER:
+                return self._number(code, frame.f_lineno or code.co_firstlineno, leaf)
+            if owner is Owner.BEGIN:
+                break
+            if leaf is None and owner is Owner.LIBRARY:
+                leaf = code
+            frame = frame.f_back
+        return self._number(None, 0, leaf)
+
+    def _see(self, frame: FrameType) -> Owner:
+        if len(self._codes) >= MOST_CODES:
+            self._codes.clear()
+            self._numbers.clear()
+        code = frame.f_code
+        owner = self._user_code.owner(code, frame.f_globals)
+        self._codes[id(code)] = code, owner
+        return owner
+
+    def _number(self, code: CodeType | None, line: int, leaf: CodeType | None) -> int:
+        key = id(code), line, id(leaf)
+        known = self._numbers.get(key)
+        if known is None:
+            known = self._numbers[key] = self._named(code, line, leaf), code, leaf
+        return known[0]
+
+    def _named(self, code: CodeType | None, line: int, leaf: CodeType | None) -> int:
+        inner = "" if leaf is None else shown_function(leaf)
+        name = ("", 0, "", inner)
+        if code is not None:
+            name = (shown_file(code.co_filename), line, code.co_qualname, inner)
+        number = self._by_name.get(name)
+        if number is None:
+            if len(self.names) >= MOST_PLACES:
+                return OTHER_PLACE
+            number = self._by_name[name] = len(self.names)
+            self.names.append(name)
+        return number
+
+
+def user_line(frame: FrameType | None, user_code: UserCode) -> tuple[str, int]:
+    """File and number of the innermost line of the user's; empty and 0 without one.
+
+    Args:
+        frame: The innermost frame of the thread.
+        user_code: Says whose code it is.
+    """
+    while frame is not None:
+        if user_code.owner(frame.f_code, frame.f_globals) is Owner.USER:
+            return shown_file(frame.f_code.co_filename), frame.f_lineno or 0
+        frame = frame.f_back
+    return "", 0

@@ -1,0 +1,76 @@
+"""Samples the training thread of a rank beside its recorder.
+
+Tested in ``tests/collect/lines/test_rank_lines.py``.
+"""
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from hvdprof.collect.diagnostics import print_problem
+from hvdprof.collect.lines.line_window import LineFile
+from hvdprof.collect.lines.named_calls import NamedCalls
+from hvdprof.collect.lines.places import Places
+from hvdprof.collect.lines.sampler import LineSampler, asked_hz
+from hvdprof.collect.lines.step_samples import StepSamples
+from hvdprof.collect.lines.user_code import UserCode
+from hvdprof.collect.lines.worker_lines import PARENT, stop_worker, watch_workers
+from hvdprof.collect.recorder import Recorder
+from hvdprof.collect.steps.line_writer import LineWriter
+from hvdprof.rundir.layout import PassPaths
+from hvdprof.rundir.recording.line_format import MAIN_PROCESS
+
+BYTES_AT_ONCE, BYTES_PER_HOUR = 60_000, 240_000
+
+
+def sample_rank(recorder: Recorder, folder: Path, rank: int, clock: Callable[[], int]) -> None:
+    """Sample the thread that trains until the recording ends; says so where that fails.
+
+    Args:
+        recorder: Records the steps of the rank.
+        folder: The folder of the recorder files.
+        rank: The rank.
+        clock: Nanoseconds of the recorder.
+    """
+    try:
+        stop_worker()
+        hz = asked_hz()
+        PARENT.know(folder, rank)
+        if hz:
+            # Torch has loaded it; a script without it has no workers.
+            if "multiprocessing.process" in sys.modules:
+                watch_workers(sys.modules["multiprocessing.process"])
+            _start(recorder, folder, rank, clock, hz)
+    except Exception as error:
+        print_problem(f"no lines are sampled: {type(error).__name__}: {error}")
+
+
+def _start(
+    recorder: Recorder, folder: Path, rank: int, clock: Callable[[], int], hz: float
+) -> None:
+    writer = LineWriter(PassPaths(folder.parent).lines_file(rank))
+    now_ns = clock()
+    writer.write(
+        {
+            "kind": "sampling",
+            "rank": rank,
+            "process": MAIN_PROCESS,
+            "pid": os.getpid(),
+            "hz": hz,
+            "monotonic_ns": now_ns,
+        }
+    )
+    user_code = UserCode(sys.modules.get("__main__"))
+    places = Places(user_code)
+    file = LineFile(writer, places.names, now_ns, BYTES_AT_ONCE, BYTES_PER_HOUR)
+    calls = NamedCalls(recorder.moment, user_code, clock)
+    samples = StepSamples(
+        file, recorder.finished(), recorder.moment, calls.over, is_on_host=recorder.is_on_host
+    )
+    sampler = LineSampler(
+        lambda: recorder.moment().thread, places, samples, hz, recorder.report_problem, clock
+    )
+    calls.hook()
+    recorder.at_end += [calls.remove, sampler.close]
+    sampler.start()

@@ -1,0 +1,209 @@
+"""Files of sampled lines, of a rank and its workers, to LINE_SAMPLES, LINE_SAMPLING, NAMED_CALLS.
+
+A worker knows no steps: its windows get those of its rank, whose host has the same clock.
+
+Tested in ``tests/ingest/recorder/test_line_files.py``.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from hvdprof.ingest.recorder.clock_alignment import Alignment
+from hvdprof.ingest.recorder.recorder_file import RecorderFile, SegmentRecording
+from hvdprof.ingest.storage.blocks import Block, names
+from hvdprof.ingest.text.whole_number import whole
+from hvdprof.model.notes import Note, NoteCode
+from hvdprof.model.schema import Table
+from hvdprof.model.tables.line_tables import LINE_SAMPLES, LINE_SAMPLING, NAMED_CALLS
+from hvdprof.rundir.json_codec import whole_lines
+from hvdprof.rundir.recording.line_format import (
+    WORKER_PROCESS,
+    CallLine,
+    SampledLine,
+    SamplingLine,
+)
+from hvdprof.rundir.recording.recorder_codec import from_bytes
+from hvdprof.rundir.regular_file import open_regular
+
+EVALUATION_CALL = "evaluation"
+_OTHER = ("", 0, "", "other")
+
+Window = tuple[str, int, int]
+"""Segment, first step, number of steps."""
+
+
+@dataclass(slots=True)
+class RankLines:
+    """What a rank and its workers wrote, as rows of the tables without pass and rank.
+
+    Args:
+        recording: What the recorder of the rank wrote.
+    """
+
+    recording: RecorderFile
+    samples: list[tuple[object, ...]] = field(default_factory=list)
+    sampling: list[tuple[object, ...]] = field(default_factory=list)
+    calls: list[tuple[object, ...]] = field(default_factory=list)
+    num_damaged: int = 0
+
+    def read(self, path: Path) -> None:
+        """Add a file of the rank; damaged lines are counted.
+
+        Raises:
+            OSError: The file cannot be read at all.
+        """
+        reader = _Reader(self)
+        with open_regular(path) as stream:
+            for line in whole_lines(stream):
+                if line is None or not reader.take(line):
+                    self.num_damaged += 1
+
+    def blocks(self, pass_id: str, rank: int, alignment: Alignment) -> list[tuple[Table, Block]]:
+        """What there is of each table."""
+        self._add_evaluations()
+        found: list[tuple[Table, Block]] = []
+        for table, rows in (
+            (LINE_SAMPLES, self.samples),
+            (LINE_SAMPLING, self.sampling),
+            (NAMED_CALLS, self.calls),
+        ):
+            if rows:
+                columns: dict[str, object] = {"pass_id": pass_id, "rank": rank}
+                own = [column for column in table.columns if column.name not in columns]
+                for column, values in zip(own, zip(*rows, strict=True), strict=True):
+                    if column.dtype == "category":
+                        columns[column.name] = names([str(value) for value in values])
+                        continue
+                    numbers = np.asarray(values, dtype=np.int64)
+                    is_time = column.name == "start_ns"
+                    columns[column.name] = alignment.aligned_ns(numbers) if is_time else numbers
+                found.append((table, columns))
+        return found
+
+    def window_at(self, start_ns: int, end_ns: int) -> Window:
+        """The steps of the rank in a while; step -1 where it has none there."""
+        most: Window = (next(iter(self.recording.segments), ""), -1, 0)
+        for name, segment in self.recording.segments.items():
+            first, number = _steps_within(segment, start_ns, end_ns)
+            if number > most[2]:
+                most = name, first, number
+        return most
+
+    def _add_evaluations(self) -> None:
+        for name, segment in self.recording.segments.items():
+            for step, start_ns, dur_ns, *_ in segment.evaluation_table().tolist():
+                self.calls.append((name, step, EVALUATION_CALL, start_ns, dur_ns, "", 0, ""))
+
+
+def lines_of_rank(
+    paths: Sequence[Path],
+    recording: RecorderFile,
+    reading: Callable[[Path], AbstractContextManager[object]],
+) -> tuple[RankLines, list[Note]]:
+    """What the files of a rank hold, and clauses on what could not be used of them.
+
+    Args:
+        paths: The files of the rank and its workers.
+        recording: What its recorder wrote.
+        reading: A context around the reading of a file.
+    """
+    lines, notes = RankLines(recording), []
+    for path in paths:
+        try:
+            with reading(path):
+                lines.read(path)
+        except OSError as error:
+            clause = f"its sampled lines could not be read: {error.strerror or error}"
+            notes.append(Note(NoteCode.UNREADABLE, clause))
+    if lines.num_damaged:
+        text = f"{lines.num_damaged} damaged lines of its samples were skipped"
+        notes.append(Note(NoteCode.DAMAGED, text, number=lines.num_damaged))
+    return lines, notes
+
+
+class _Reader:
+    """One file: its places have numbers of their own, anew from each ``sampling`` line on."""
+
+    def __init__(self, lines: RankLines) -> None:
+        self._lines = lines
+        self._process = ""
+        self._places: dict[int, tuple[str, int, str, str]] = {}
+
+    def take(self, text: bytes) -> bool:
+        try:
+            # Trusted to be as declared: what is not raises when it is read, and counts as damaged.
+            line = from_bytes(text)
+            if line["kind"] == "sampling":
+                self._begin(line)
+            elif line["kind"] == "lines":
+                self._window(line)
+            elif line["kind"] == "call":
+                self._call(line)
+            else:
+                return False
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
+            return False
+        return True
+
+    def _begin(self, line: SamplingLine) -> None:
+        self._process = str(line["process"])
+        self._places = {}
+
+    def _window(self, line: SampledLine) -> None:
+        places = {
+            whole(number): (str(file), whole(row), str(function), str(leaf))
+            for number, file, row, function, leaf in line["places"]
+        }
+        start_ns, end_ns = whole(line["start_ns"]), whole(line["end_ns"])
+        window = (str(line["segment"]), whole(line["step"]), whole(line["steps"]))
+        phases = [
+            (str(phase), whole(samples), whole(time_ns), whole(gap_ns), whole(late_ns))
+            for phase, samples, time_ns, gap_ns, late_ns in line["phases"]
+        ]
+        counts = [(whole(phase), whole(place), whole(n)) for phase, place, n in line["counts"]]
+        if not self._process or any(not 0 <= phase < len(phases) for phase, _, _ in counts):
+            raise ValueError("samples of no process, or of no phase")
+        if self._process == WORKER_PROCESS:
+            window = self._lines.window_at(start_ns, end_ns)
+        segment, *steps = window
+        rows = []
+        for phase, samples, time_ns, gap_ns, late_ns in phases:
+            mean_ns = gap_ns // samples if samples else 0
+            head = (segment, self._process, *steps, phase)
+            rows.append((*head, samples, time_ns, mean_ns, late_ns))
+        self._places |= places
+        self._lines.sampling += rows
+        self._lines.samples += [
+            (
+                *(segment, self._process, *steps, phases[phase][0]),
+                *self._places.get(place, _OTHER),
+                number,
+            )
+            for phase, place, number in counts
+        ]
+
+    def _call(self, line: CallLine) -> None:
+        self._lines.calls.append(
+            (
+                str(line["segment"]),
+                whole(line["step"]),
+                str(line["name"]),
+                whole(line["start_ns"]),
+                whole(line["dur_ns"]),
+                str(line["file"]),
+                whole(line["line"]),
+                str(line["detail"]),
+            )
+        )
+
+
+def _steps_within(segment: SegmentRecording, start_ns: int, end_ns: int) -> tuple[int, int]:
+    """The first step that lies in a while at least in part, and the number of them."""
+    table, counts = segment.step_table(), segment.steps_of_rows()
+    begins = table[:, 2]
+    rows = np.flatnonzero((begins < end_ns) & (begins + table[:, 3] * counts > start_ns))
+    return (int(table[rows[0], 0]), int(counts[rows].sum())) if len(rows) else (-1, 0)
