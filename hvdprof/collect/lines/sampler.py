@@ -124,8 +124,10 @@ class LineSampler:
             if self._over.wait(gap_s):
                 return
             now_ns = self._clock()
-            frame = sys._current_frames().get(self._thread_of())
-            if frame is None:
+            thread = self._thread_of()
+            frame = sys._current_frames().get(thread)
+            # It has ended, and this thread may have got its number.
+            if frame is None or thread == threading.get_ident():
                 continue
             place = self._places.at(frame)
             # Its local variables would live on.

@@ -87,13 +87,14 @@ class StepSamples(SampleTaker):
             OSError: The file took no more.
         """
         self._begin_ns = self._begin_ns or now_ns
-        self._settle()
         moment = self._moment()
         phase = moment.phase or OUTSIDE_PHASES
         if len(self._pending) >= MOST_PENDING:
             early = self._pending.popleft()
             self._early.sample(early.phase, early.place, early.gap_ns, early.late_ns)
         self._pending.append(_Sample(now_ns, moment.step, phase, place, gap_ns, late_ns))
+        # Afterwards: its step may just have ended.
+        self._settle()
         for call in self._calls():
             self._file.write_call(call, now_ns)
 

@@ -20,6 +20,9 @@ _PACKAGES = ("/site-packages/", "/dist-packages/")
 _ENTERED = ("<string>", "<stdin>", "<ipython-input", "<cell")
 """Begins of names of code that someone has typed, or a script has executed."""
 
+_LAUNCHERS = ("horovod", "ipykernel", "ipykernel_launcher", "mpi4py", "pyspark", "ray", "torch")
+"""Packages that are started with ``python -m`` and then run code of others."""
+
 _BEGIN = "_bootstrap"
 _FROZEN, _IPYTHON_CELL, _KERNEL_CELL = "<frozen ", "<ipython-input-", "ipykernel_"
 
@@ -79,7 +82,8 @@ class UserCode:
         file = code.co_filename
         if file.startswith(_FROZEN):
             return _owner_by_name(file.removeprefix(_FROZEN).rstrip(">"))
-        if code.co_name.startswith("__") and not file.startswith(_IPYTHON_CELL):
+        is_of_tuple = str(names.get("__name__", "")).startswith("namedtuple_")
+        if is_of_tuple or (code.co_name.startswith("__") and not file.startswith(_IPYTHON_CELL)):
             # Of a dataclass, or a named tuple: the line that calls it says more.
             return Owner.UNSEEN
         if "__name__" not in names and not file.startswith(_ENTERED):
@@ -135,12 +139,14 @@ def _is_zipped_stdlib(file: str) -> bool:
 
 
 def _started_package(main: object) -> str:
-    """The folder of the package that ``python -m`` has started; empty for a script or a module."""
+    """The folder of the package that ``python -m`` has started, or its one file; empty else."""
     name = getattr(getattr(main, "__spec__", None), "name", "")
     file = getattr(main, "__file__", None)
     package, _, _ = name.rpartition(".")
-    if not package or not isinstance(file, str):
+    if not isinstance(file, str) or name.partition(".")[0] in ("", *_LAUNCHERS):
         return ""
+    if not package:
+        return file
     folder = Path(file).absolute().parent
     depth = package.count(".")
     return f"{folder.parents[depth - 1] if depth else folder}/"
