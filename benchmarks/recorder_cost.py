@@ -3,11 +3,13 @@
     python benchmarks/recorder_cost.py                        one process, plain torch
     mpirun -np 2 python benchmarks/recorder_cost.py           two ranks under Horovod
     torchrun --nproc-per-node 2 benchmarks/recorder_cost.py --engine ddp,fsdp
+    python benchmarks/recorder_cost.py --lines 20             sampled lines alone
 
 The method is that of ``hvdprof.bench_models.recorder_cost``, which `hvdprof selftest` uses too.
 Each case has a row for the full and one for the light recording (`--light`). Cases of layers sleep
 once in forward and once in backward instead of computing: the ranks do not compete for cores, so
-that costs of some µs are visible.
+that costs of some µs are visible. With ``--lines HZ``, on and off are the recorder with and without
+the samples of lines.
 
 Tested by tests/benchmarks/test_recorder_cost.py.
 """
@@ -31,6 +33,7 @@ from hvdprof.bench_models.ddp_engine import DdpEngine
 from hvdprof.bench_models.engine import Engine
 from hvdprof.bench_models.horovod_engine import HorovodEngine
 from hvdprof.bench_models.recorder_cost import (
+    Block,
     MeasuredCost,
     Training,
     cost_plan,
@@ -39,6 +42,7 @@ from hvdprof.bench_models.recorder_cost import (
 )
 from hvdprof.bench_models.training import Job
 from hvdprof.collect.identity import identity_from_environment
+from hvdprof.rundir.recording.line_format import LINES_HZ
 
 MODELS = {"mnist": (28, 64), "resnet18": (32, 16)}
 """Reference models: edge of the image and batch size."""
@@ -118,6 +122,31 @@ class LayerTraining(Training):
         self._loss = nn.functional.cross_entropy
 
 
+class SampledTraining(Training):
+    """A training that is recorded on and off, and whose lines are sampled where it is on.
+
+    Args:
+        training: The training.
+        hz: Samples per second.
+    """
+
+    def __init__(self, training: Training, hz: float) -> None:
+        self._training, self._hz = training, hz
+
+    def block(self, num_steps: int) -> Block:
+        """Train that many steps, recorded without samples."""
+        return self._sampled(num_steps, 0)
+
+    def recorded_block(self, num_steps: int) -> Block:
+        """The same with samples."""
+        return self._sampled(num_steps, self._hz)
+
+    def _sampled(self, num_steps: int, hz: float) -> Block:
+        self._training.is_light = self.is_light
+        os.environ[LINES_HZ] = f"{hz:g}"
+        return self._training.recorded_block(num_steps)
+
+
 def cases(job: Job, engine: str, wanted: Sequence[str]) -> Iterator[tuple[str, Training]]:
     """The trainings of an engine by their names."""
     if engine != "fsdp":
@@ -142,7 +171,7 @@ def measured(training: Training, engine: str, options: argparse.Namespace) -> Me
         training,
         num_pairs=options.pairs,
         num_steps=options.steps,
-        has_direct=engine not in TORCHRUN_ENGINES,
+        has_direct=engine not in TORCHRUN_ENGINES and not options.lines,
     )
 
 
@@ -153,6 +182,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--pairs", type=int, default=20, help="pairs of blocks, on and off")
     parser.add_argument("--steps", type=int, default=20, help="steps of a block")
     parser.add_argument("--engine", default="", help="ddp, fsdp or both, below torchrun")
+    parser.add_argument("--lines", type=float, default=0.0, help="measure samples alone, per s")
     parser.add_argument("--cases", default=",".join(known), help=f"any of {', '.join(known)}")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
@@ -173,9 +203,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _measure(job: Job, engine: str, options: argparse.Namespace) -> None:
     for title, training in cases(job, engine, options.cases.split(",")):
+        one = SampledTraining(training, options.lines) if options.lines else training
         for is_light in (False, True):
-            training.is_light = is_light
-            cost = measured(training, engine, options)
+            one.is_light = is_light
+            cost = measured(one, engine, options)
             if job.engine.identity.rank == 0:
                 _print_row(engine, title, cost, is_light=is_light)
 

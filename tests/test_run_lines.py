@@ -59,5 +59,5 @@ def test_without_lines_nothing_is_sampled(tmp_path: Path) -> None:
     )
 
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert not list(folder.glob("passes/*/lines"))
+    assert not list(folder.glob("passes/*/recorder/lines-*"))
     assert len(load_run(folder).line_samples) == 0

@@ -108,12 +108,12 @@ class PassPaths:
     def lines_file(self, rank: int, *, worker: int | None = None) -> Path:
         """Sampled lines of a rank, or of one of its workers at a time, from 0."""
         of_worker = "" if worker is None else f"-worker-{worker}"
-        return self.folder / "lines" / f"rank-{rank}{of_worker}.jsonl"
+        return self.recorder_folder / f"lines-{rank}{of_worker}.jsonl"
 
     def lines_files(self, rank: int) -> list[Path]:
         """The files of sampled lines of a rank and its workers that exist."""
         own = self.lines_file(rank)
-        found = (own, *sorted(own.parent.glob(f"rank-{rank}-worker-*.jsonl")))
+        found = (own, *sorted(own.parent.glob(f"lines-{rank}-worker-*.jsonl")))
         return [path for path in found if path.is_file()]
 
     def timeline(self, segment: str) -> Path:

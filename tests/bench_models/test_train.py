@@ -280,6 +280,6 @@ def test_full_disk_under_the_recorder_does_not_stop_the_training(tmp_path, small
     assert ended.exit_code == 0, ended.stderr
     assert "two: mnist, np 2, 4 steps" in ended.stdout
     assert "No space left on device" in ended.stderr or "disk full" in ended.stderr
-    assert 1 <= ended.stderr.count("hvdprof recorder:") <= 2
-    for path in sorted((small_disk / "recorder").iterdir()):
+    assert 1 <= ended.stderr.count("hvdprof recorder:") <= 4
+    for path in sorted((small_disk / "recorder").glob("rank-*.jsonl")):
         assert recorded(path)[0]["kind"] == "header"

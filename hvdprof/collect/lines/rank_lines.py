@@ -49,7 +49,7 @@ def sample_rank(recorder: Recorder, folder: Path, rank: int, clock: Callable[[],
 def _start(
     recorder: Recorder, folder: Path, rank: int, clock: Callable[[], int], hz: float
 ) -> None:
-    writer = LineWriter(PassPaths(folder.parent).lines_file(rank))
+    writer = LineWriter(folder / PassPaths(folder.parent).lines_file(rank).name)
     now_ns = clock()
     writer.write(
         {

@@ -8,6 +8,7 @@ Tested in ``tests/collect/lines/test_sampler.py``.
 """
 
 import atexit
+import contextlib
 import os
 import random
 import sys
@@ -75,7 +76,9 @@ class LineSampler:
         self._hz = hz
         self._report = report
         self._clock = clock
-        self._over = threading.Event()
+        # To be had once the sampling is to end: an event would make such a lock at each wait.
+        self._over = threading.Lock()
+        self._over.acquire()
         self._pid = os.getpid()
         self._thread = threading.Thread(target=self._run, name="hvdprof lines", daemon=True)
 
@@ -94,8 +97,10 @@ class LineSampler:
         # In a forked process there is no such thread, and its locks may be held for ever.
         if os.getpid() != self._pid:
             return
-        self._over.set()
         if self._thread.is_alive():
+            with contextlib.suppress(RuntimeError):
+                # It is had already where this was called before.
+                self._over.release()
             self._thread.join(LONGEST_END_S)
         atexit.unregister(self.close)
 
@@ -121,7 +126,7 @@ class LineSampler:
         while True:
             gap_s = min(chance.expovariate(self._hz), longest_s)
             due_ns = self._clock() + round(gap_s * 1e9)
-            if self._over.wait(gap_s):
+            if self._over.acquire(timeout=gap_s):
                 return
             now_ns = self._clock()
             thread = self._thread_of()

@@ -141,7 +141,7 @@ def _sampler(folder: Path, rank: int, hz: float) -> LineSampler | None:
     number = _free_number(folder, rank)
     if number is None:
         return None
-    path = PassPaths(folder.parent).lines_file(rank, worker=number)
+    path = folder / PassPaths(folder.parent).lines_file(rank, worker=number).name
     writer, now_ns = LineWriter(path, is_new=False), time.monotonic_ns()
     places = Places(UserCode(sys.modules.get("__main__")))
     begin_ns = _begin_of(path) if writer.size_bytes else now_ns

@@ -54,8 +54,8 @@ class TrainingOptions(MeasureOptions):
     )
     light: bool = option(
         False,
-        "Record means over windows of steps instead of steps and gradients: at most 1 MB per rank "
-        "and hour, for jobs that are always recorded. Names stragglers, not gradients or "
+        "Record means over windows of steps instead of steps and gradients: at most 1.4 MB per "
+        "rank and hour, for jobs that are always recorded. Names stragglers, not gradients or "
         "collectives; implies --no-trace and --no-interleave.",
         "--light",
         panel=MEASUREMENT,

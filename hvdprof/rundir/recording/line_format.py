@@ -1,4 +1,4 @@
-"""The lines of the files of sampled lines: ``lines/rank-<rank>.jsonl`` and those of its workers.
+"""The lines of the files of sampled lines: ``lines-<rank>.jsonl``, and those of its workers.
 
 Each process that is sampled writes one ``sampling`` line and then the others. The file of a worker
 is taken over by the next one, which begins with a ``sampling`` line of its own.

@@ -92,7 +92,7 @@ def test_workers_are_sampled_and_other_processes_are_not(tmp_path: Path, kind: s
 
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "[0, 0]\n", "")
     files = PassPaths(tmp_path).lines_files(3)
-    assert [path.name for path in files] == [f"rank-3-worker-{number}.jsonl" for number in (0, 1)]
+    assert [path.name for path in files] == [f"lines-3-worker-{number}.jsonl" for number in (0, 1)]
     for path in files:
         lines = lines_of(path)
         (begin,) = [line for line in lines if line["kind"] == "sampling"]
@@ -135,7 +135,7 @@ def test_nothing_is_sampled_where_that_is_asked_for(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_written_is_said_and_the_worker_runs(tmp_path: Path) -> None:
-    (tmp_path / "lines").write_text("no folder")
+    (tmp_path / "recorder").write_text("no folder")
     ended = run(tmp_path, "fork", "1", "1")
 
     assert (ended.returncode, ended.stdout) == (0, "[0]\n")

@@ -69,8 +69,6 @@ def written(folder: Path) -> tuple[PassPaths, str]:
 def loaded(folder: Path, texts: dict[str, list[Any]]) -> Run:
     """The run with files of sampled lines, whose segment is that of the run."""
     paths, segment = written(folder)
-    lines = paths.folder / "lines"
-    lines.mkdir()
     for name, content in texts.items():
         whole = [
             line
@@ -78,12 +76,14 @@ def loaded(folder: Path, texts: dict[str, list[Any]]) -> Run:
             else json.dumps(line | ({"segment": segment} if line.get("segment") else {}))
             for line in content
         ]
-        (lines / name).write_text("".join(text + "\n" for text in whole), encoding="utf-8")
+        (paths.recorder_folder / name).write_text(
+            "".join(text + "\n" for text in whole), encoding="utf-8"
+        )
     return load_run(folder)
 
 
 def test_lines_and_calls_of_a_rank(tmp_path: Path) -> None:
-    run = loaded(tmp_path / "run", {"rank-1.jsonl": [BEGIN, WINDOW, CALL]})
+    run = loaded(tmp_path / "run", {"lines-1.jsonl": [BEGIN, WINDOW, CALL]})
     known, other = run.line_samples.to_dict("records")
 
     assert (known["rank"], known["process"], known["step"], known["steps"]) == (1, "main", 3, 2)
@@ -113,8 +113,8 @@ def test_a_worker_gets_the_steps_of_its_rank(tmp_path: Path) -> None:
     run = loaded(
         tmp_path / "run",
         {
-            "rank-1-worker-0.jsonl": [worker, inside],
-            "rank-1-worker-1.jsonl": [worker, before, worker, inside | {"places": []}],
+            "lines-1-worker-0.jsonl": [worker, inside],
+            "lines-1-worker-1.jsonl": [worker, before, worker, inside | {"places": []}],
         },
     )
     rows = run.line_samples[["process", "segment", "step", "steps", "file", "samples"]]
@@ -150,7 +150,7 @@ def test_a_worker_gets_the_steps_of_its_rank(tmp_path: Path) -> None:
     ],
 )
 def test_damaged_lines_are_skipped_and_counted(tmp_path: Path, damaged: Any) -> None:
-    run = loaded(tmp_path / "run", {"rank-1.jsonl": [BEGIN, damaged, WINDOW, damaged]})
+    run = loaded(tmp_path / "run", {"lines-1.jsonl": [BEGIN, damaged, WINDOW, damaged]})
 
     assert run.line_samples["samples"].sum() == 4
     (note,) = [note for note in run.notes if "damaged lines of its samples" in note.text]
@@ -158,14 +158,14 @@ def test_damaged_lines_are_skipped_and_counted(tmp_path: Path, damaged: Any) -> 
 
 
 def test_a_file_that_is_cut_off_is_used_as_far_as_it_goes(tmp_path: Path) -> None:
-    run = loaded(tmp_path / "run", {"rank-1.jsonl": [BEGIN, WINDOW, json.dumps(WINDOW)[:90]]})
+    run = loaded(tmp_path / "run", {"lines-1.jsonl": [BEGIN, WINDOW, json.dumps(WINDOW)[:90]]})
 
     assert run.line_samples["samples"].sum() == 4
     assert any("1 damaged lines of its samples" in note.text for note in run.notes)
 
 
 def test_samples_of_no_process_are_damage(tmp_path: Path) -> None:
-    run = loaded(tmp_path / "run", {"rank-1.jsonl": [WINDOW]})
+    run = loaded(tmp_path / "run", {"lines-1.jsonl": [WINDOW]})
 
     assert len(run.line_samples) == 0
     assert any("damaged lines of its samples" in note.text for note in run.notes)
