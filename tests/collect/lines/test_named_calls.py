@@ -137,7 +137,7 @@ def test_retries_of_the_allocator_are_noted(monkeypatch: pytest.MonkeyPatch) -> 
     cuda = SimpleNamespace(
         is_initialized=lambda: True, memory_stats=lambda: {"num_alloc_retries": retries[0]}
     )
-    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
     calls = NamedCalls(lambda: Moment("main", 4, "", 1), UserCode(), lambda: now[0])
 
     assert list(calls.over()) == []

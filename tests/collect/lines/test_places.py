@@ -69,7 +69,7 @@ def test_without_a_line_of_the_users_the_innermost_function_is_named() -> None:
 
         f_code, f_globals, f_lineno, f_back = inner.f_code, inner.f_globals, 1, None
 
-    number = places.at(Alone())  # type: ignore[arg-type]
+    number = places.at(Alone())
 
     assert places.names[number] == ("", 0, "", "jobs/run.py <module>")
     assert places.at(frame) != number

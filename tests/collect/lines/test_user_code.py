@@ -135,7 +135,7 @@ def test_cells_of_notebooks_are_named_by_their_numbers(monkeypatch: pytest.Monke
     assert shown_file(old) == "In [7]"
     assert shown_file(cell) == "cell 1234567"
     shell = SimpleNamespace(compile=SimpleNamespace(_filename_map={cell: 12}))
-    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
     assert shown_file(cell) == "In [12]"
 
 
