@@ -19,6 +19,7 @@ Tested by tests/collect/test_public_calls.py.
 """
 
 import os
+import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -26,6 +27,7 @@ from pathlib import Path
 from hvdprof.collect import _hooks
 from hvdprof.collect._hooks import PROCESS
 from hvdprof.collect.auto.auto_settings import AUTORECORD
+from hvdprof.collect.auto.startup.hvdprof_import_hook import watch_workers
 from hvdprof.collect.engines.ddp_reduction import CommHook
 from hvdprof.collect.engines.torch_types import Model, Optimizer
 from hvdprof.collect.faults.fault_plan import FAULTS
@@ -110,6 +112,9 @@ def start(
     place = Path(folder)
     if session is not None:
         place = PassPaths(place.parent).session(session).recorder_folder
+    # Torch has loaded it; a script without it has no workers.
+    if "multiprocessing.process" in sys.modules:
+        watch_workers(sys.modules["multiprocessing.process"])
     open_session(place, identity, device, PROCESS.install)
 
 

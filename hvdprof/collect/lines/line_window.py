@@ -3,12 +3,18 @@
 Tested in ``tests/collect/lines/test_line_window.py``.
 """
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from hvdprof.collect.lines.places import PlaceName
 from hvdprof.collect.steps.line_writer import LineWriter
-from hvdprof.rundir.recording.line_format import OTHER_PLACE, CallLine, SampledLine
+from hvdprof.rundir.recording.line_format import (
+    OTHER_PLACE,
+    CallLine,
+    SampledLine,
+    SamplingLine,
+)
 
 HOUR_NS = 3_600_000_000_000
 ROW_BYTES, PLACE_BYTES, PHASE_BYTES, HEAD_BYTES = 18, 30, 70, 200
@@ -21,62 +27,60 @@ LAST_BYTES = 4096
 """What the last line of a process may take beyond the bound."""
 
 
-@dataclass(slots=True)
-class PhaseSamples:
-    """Samples in a phase, its time, and how the samples came: all but the number in ns."""
-
-    samples: int = 0
-    time_ns: int = 0
-    gap_ns: int = 0
-    late_ns: int = 0
-
-    def add(self, other: "PhaseSamples") -> None:
-        """Add those of another window."""
-        self.samples += other.samples
-        self.time_ns += other.time_ns
-        self.gap_ns += other.gap_ns
-        self.late_ns += other.late_ns
+def sampling_line(rank: int, process: str, hz: float, now_ns: int) -> SamplingLine:
+    """The first line of this process in a file of sampled lines."""
+    return {
+        "kind": "sampling",
+        "rank": rank,
+        "process": process,
+        "pid": os.getpid(),
+        "hz": hz,
+        "monotonic_ns": now_ns,
+    }
 
 
 @dataclass(slots=True)
 class LineWindow:
-    """Samples by phase and place, of consecutive steps or of what lies between steps."""
+    """Samples by phase and place, of consecutive steps or of what lies between steps.
+
+    ``phases`` holds for each its samples, its time, and the sums of gaps and delays of samples, ns.
+    """
 
     segment: str
     step: int
     steps: int = 0
     start_ns: int = 0
     end_ns: int = 0
-    phases: dict[str, PhaseSamples] = field(default_factory=dict)
+    phases: dict[str, list[int]] = field(default_factory=dict)
     counts: dict[tuple[str, int], int] = field(default_factory=dict)
 
     def sample(self, phase: str, place: int, gap_ns: int, late_ns: int) -> None:
         """Count one sample."""
-        sums = self.phases.get(phase)
-        if sums is None:
-            sums = self.phases[phase] = PhaseSamples()
-        sums.samples += 1
-        sums.gap_ns += gap_ns
-        sums.late_ns += late_ns
+        self._add(phase, (1, 0, gap_ns, late_ns))
         self.counts[phase, place] = self.counts.get((phase, place), 0) + 1
 
     def spend(self, phase: str, time_ns: int) -> None:
         """Count time of a phase."""
-        self.phases.setdefault(phase, PhaseSamples()).time_ns += time_ns
+        self._add(phase, (0, time_ns, 0, 0))
 
     def add(self, other: "LineWindow") -> None:
         """Add a later window of the same segment."""
         self.steps += other.steps
         self.end_ns = max(self.end_ns, other.end_ns)
         for phase, sums in other.phases.items():
-            self.phases.setdefault(phase, PhaseSamples()).add(sums)
+            self._add(phase, sums)
         for key, number in other.counts.items():
             self.counts[key] = self.counts.get(key, 0) + number
 
     @property
     def num_samples(self) -> int:
         """All its samples."""
-        return sum(sums.samples for sums in self.phases.values())
+        return sum(self.counts.values())
+
+    def _add(self, phase: str, sums: Sequence[int]) -> None:
+        own = self.phases.setdefault(phase, [0, 0, 0, 0])
+        for place, value in enumerate(sums):
+            own[place] += value
 
 
 class LineFile:
@@ -142,8 +146,8 @@ class LineFile:
             "start_ns": window.start_ns,
             "end_ns": window.end_ns,
             "phases": [
-                (phase, sums.samples, sums.time_ns, sums.gap_ns, sums.late_ns)
-                for phase, sums in window.phases.items()
+                (phase, samples, time_ns, gap_ns, late_ns)
+                for phase, (samples, time_ns, gap_ns, late_ns) in window.phases.items()
             ],
             "places": [(place, *self._names[place]) for place in new],
             "counts": [(*key, number) for key, number in counts.items()],
@@ -174,10 +178,7 @@ class LineFile:
 
     def _size_of(self, place: int) -> int:
         file, _, function, leaf = self._names[place]
-        # Characters of four bytes at most.
-        return PLACE_BYTES + sum(
-            len(text.encode("utf-8", "replace")) for text in (file, function, leaf)
-        )
+        return PLACE_BYTES + len(f"{file}{function}{leaf}".encode("utf-8", "replace"))
 
 
 def _by_number(counted: tuple[tuple[str, int], int]) -> int:

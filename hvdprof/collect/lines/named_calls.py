@@ -32,11 +32,8 @@ SHORTEST_NS = 1_000_000
 MOST_CALLS = 256
 """Calls that wait to be written; later ones replace the oldest."""
 
-COLLECTION, RECOMPILATION, RETRY = (
-    "garbage collection",
-    "torch.compile recompilation",
-    "cudaMalloc retry",
-)
+COLLECTION, RETRY = "garbage collection", "cudaMalloc retry"
+RECOMPILATION = "torch.compile recompilation"
 SAVING = (("torch", "save"), ("safetensors.torch", "save_file"))
 """Functions that write checkpoints: module and name."""
 
@@ -60,7 +57,7 @@ class NamedCalls:
     ) -> None:
         self._moment = moment
         self._user_code = user_code
-        self._clock = clock
+        self.clock = clock
         self._pid = os.getpid()
         self._over: deque[CallLine] = deque(maxlen=MOST_CALLS)
         self._collects_since = 0
@@ -92,8 +89,8 @@ class NamedCalls:
         if self._awaits_compiler and "torch._dynamo.callback" in sys.modules:
             self._awaits_compiler = False
             self._await_compilations(sys.modules["torch._dynamo.callback"])
-        if self._clock() >= self._next_look_ns:
-            self._next_look_ns = self._clock() + _RETRIES_EVERY_NS
+        if self.clock() >= self._next_look_ns:
+            self._next_look_ns = self.clock() + _RETRIES_EVERY_NS
             self._look_for_retries()
         while self._over:
             yield self._over.popleft()
@@ -107,14 +104,10 @@ class NamedCalls:
             frame: What called it.
             detail: What it was about.
         """
-        now_ns = self._clock()
+        now_ns = self.clock()
         if now_ns - start_ns >= SHORTEST_NS and os.getpid() == self._pid:
-            file, line = user_line(frame, self._user_code)
-            self._add(name, start_ns, now_ns - start_ns, (file, line), detail)
-
-    def now_ns(self) -> int:
-        """The clock of the calls."""
-        return self._clock()
+            line = user_line(frame, self._user_code)
+            self._add(name, start_ns, now_ns - start_ns, line, detail)
 
     def _add(
         self, name: str, start_ns: int, dur_ns: int, line: tuple[str, int], detail: str
@@ -138,7 +131,7 @@ class NamedCalls:
         # Python prints what it raises, so it raises nothing.
         with contextlib.suppress(Exception):
             if phase == "start":
-                self._collects_since = self._clock()
+                self._collects_since = self.clock()
             elif self._collects_since:
                 detail = f"generation {info['generation']}, {info['collected']} objects"
                 self.note(COLLECTION, self._collects_since, sys._getframe(1), detail)
@@ -152,7 +145,7 @@ class NamedCalls:
         handler.register_end_callback(self._compiled)
 
     def _compiles(self, *_: object) -> None:
-        self._compiles_since[threading.get_ident()] = self._clock()
+        self._compiles_since[threading.get_ident()] = self.clock()
 
     def _compiled(self, *given: object) -> None:
         # An exception in here would reach the compiler.
@@ -170,7 +163,7 @@ class NamedCalls:
         number = int(cuda.memory_stats().get("num_alloc_retries", 0))
         more, self._num_retries = number - self._num_retries, number
         if more > 0:
-            self._add(RETRY, self._clock(), 0, ("", 0), f"{more} in at most 2 s")
+            self._add(RETRY, self.clock(), 0, ("", 0), f"{more} in at most 2 s")
 
 
 _ACTIVE: list[NamedCalls] = []
@@ -182,7 +175,7 @@ def _noting(name: str, call: Callable[P, R]) -> Callable[P, R]:
         calls = _ACTIVE[-1] if _ACTIVE else None
         if calls is None:
             return call(*args, **kwargs)
-        start_ns = calls.now_ns()
+        start_ns = calls.clock()
         try:
             return call(*args, **kwargs)
         finally:

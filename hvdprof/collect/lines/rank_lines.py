@@ -3,19 +3,18 @@
 Tested in ``tests/collect/lines/test_rank_lines.py``.
 """
 
-import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 from hvdprof.collect.diagnostics import print_problem
-from hvdprof.collect.lines.line_window import LineFile
+from hvdprof.collect.lines.line_window import LineFile, sampling_line
 from hvdprof.collect.lines.named_calls import NamedCalls
 from hvdprof.collect.lines.places import Places
 from hvdprof.collect.lines.sampler import LineSampler, asked_hz
 from hvdprof.collect.lines.step_samples import StepSamples
 from hvdprof.collect.lines.user_code import UserCode
-from hvdprof.collect.lines.worker_lines import PARENT, stop_worker, watch_workers
+from hvdprof.collect.lines.worker_lines import PARENT, stop_worker
 from hvdprof.collect.recorder import Recorder
 from hvdprof.collect.steps.line_writer import LineWriter
 from hvdprof.rundir.layout import PassPaths
@@ -38,9 +37,6 @@ def sample_rank(recorder: Recorder, folder: Path, rank: int, clock: Callable[[],
         hz = asked_hz()
         PARENT.know(folder, rank)
         if hz:
-            # Torch has loaded it; a script without it has no workers.
-            if "multiprocessing.process" in sys.modules:
-                watch_workers(sys.modules["multiprocessing.process"])
             _start(recorder, folder, rank, clock, hz)
     except Exception as error:
         print_problem(f"no lines are sampled: {type(error).__name__}: {error}")
@@ -51,16 +47,7 @@ def _start(
 ) -> None:
     writer = LineWriter(folder / PassPaths(folder.parent).lines_file(rank).name)
     now_ns = clock()
-    writer.write(
-        {
-            "kind": "sampling",
-            "rank": rank,
-            "process": MAIN_PROCESS,
-            "pid": os.getpid(),
-            "hz": hz,
-            "monotonic_ns": now_ns,
-        }
-    )
+    writer.write(sampling_line(rank, MAIN_PROCESS, hz, now_ns))
     user_code = UserCode(sys.modules.get("__main__"))
     places = Places(user_code)
     file = LineFile(writer, places.names, now_ns, BYTES_AT_ONCE, BYTES_PER_HOUR)

@@ -1,26 +1,24 @@
 """Samples the processes that a rank starts by ``multiprocessing``, such as its data loaders'.
 
 Whether a worker is forked, spawned or made by a fork server, its main thread runs
-``BaseProcess._bootstrap``, around which the sampling is; a process that a script forks by itself is
-left alone. A worker may be killed, so it writes as it goes. Of each rank at most ``MOST_WORKERS``
-are sampled at a time: they run the same code.
+``BaseProcess._bootstrap``, around which ``startup.hvdprof_import_hook`` samples; a process that a
+script forks by itself is left alone. A worker may be killed, so it writes as it goes. Of each rank
+at most ``MOST_WORKERS`` are sampled at a time: they run the same code.
 
 Tested in ``tests/collect/lines/test_worker_lines.py``.
 """
 
-import functools
 import os
 import socket
 import sys
 import threading
 import time
 from pathlib import Path
-from types import ModuleType
 from zlib import crc32
 
 from hvdprof.collect.diagnostics import print_problem
 from hvdprof.collect.identity import identity_from_environment
-from hvdprof.collect.lines.line_window import LineFile, LineWindow
+from hvdprof.collect.lines.line_window import LineFile, LineWindow, sampling_line
 from hvdprof.collect.lines.places import Places
 from hvdprof.collect.lines.sampler import LineSampler, SampleTaker, asked_hz
 from hvdprof.collect.lines.user_code import UserCode
@@ -92,32 +90,11 @@ class WorkerSamples(SampleTaker):
 
     def _write(self, now_ns: int) -> None:
         window = self._window
+        # It stays open where there is no room for it.
+        window.spend(OUTSIDE_PHASES, now_ns - (window.end_ns or window.start_ns))
         window.end_ns = now_ns
-        window.phases[OUTSIDE_PHASES].time_ns = now_ns - window.start_ns
         if self._file.write(window, now_ns):
             self._window = LineWindow("", -1, start_ns=now_ns)
-
-
-def watch_workers(process: ModuleType) -> None:
-    """Sample the processes that ``multiprocessing`` makes from here on; a second call does nothing.
-
-    Args:
-        process: The module ``multiprocessing.process``.
-    """
-    run = process.BaseProcess._bootstrap
-    if hasattr(run, "hvdprof_samples"):
-        return
-
-    @functools.wraps(run)
-    def sampled(*args: object, **kwargs: object) -> object:
-        start_worker()
-        try:
-            return run(*args, **kwargs)
-        finally:
-            stop_worker()
-
-    vars(sampled)["hvdprof_samples"] = True
-    process.BaseProcess._bootstrap = sampled
 
 
 def start_worker() -> None:
@@ -148,16 +125,7 @@ def _sampler(folder: Path, rank: int, hz: float) -> LineSampler | None:
     file = LineFile(writer, places.names, begin_ns, BYTES_AT_ONCE, BYTES_PER_HOUR)
     if not file.has_room(now_ns):
         return None
-    writer.write(
-        {
-            "kind": "sampling",
-            "rank": rank,
-            "process": WORKER_PROCESS,
-            "pid": os.getpid(),
-            "hz": hz,
-            "monotonic_ns": now_ns,
-        }
-    )
+    writer.write(sampling_line(rank, WORKER_PROCESS, hz, now_ns))
     thread = threading.get_ident()
     sampler = LineSampler(lambda: thread, places, WorkerSamples(file, now_ns), hz)
     sampler.start()

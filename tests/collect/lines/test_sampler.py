@@ -101,9 +101,11 @@ def test_other_threads_of_the_user_are_not_sampled() -> None:
     over.set()
     thread.join()
 
-    assert {places.names[place][2] for _, place, _, _ in taken.samples} == {
-        test_other_threads_of_the_user_are_not_sampled.__qualname__
-    }
+    own = test_other_threads_of_the_user_are_not_sampled.__qualname__
+    found = Counter(places.names[place][2] for _, place, _, _ in taken.samples)
+    # Besides, the thread may be in the call that ends the sampling.
+    assert set(found) <= {own, "sampled"}
+    assert found[own] > 5
 
 
 def test_a_thread_that_has_ended_gives_no_samples() -> None:

@@ -12,14 +12,17 @@ from typing import Any
 import pytest
 
 from hvdprof.collect.auto.startup import FOLDER
+from hvdprof.collect.auto.startup.hvdprof_import_hook import watch_workers
 from hvdprof.collect.lines import worker_lines as module
+from hvdprof.collect.lines.line_window import LineFile
 from hvdprof.collect.lines.worker_lines import (
     MOST_WORKERS,
     PARENT,
+    WorkerSamples,
     start_worker,
     stop_worker,
-    watch_workers,
 )
+from hvdprof.collect.steps.line_writer import LineWriter
 from hvdprof.rundir.layout import PassPaths
 from tests.builders.places import ROOT
 
@@ -187,3 +190,16 @@ def test_workers_are_watched_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert process.BaseProcess._bootstrap is watched  # type: ignore[attr-defined]
     monkeypatch.setattr(module, "start_worker", lambda: None)
     assert watched(None) == 7
+
+
+def test_the_time_of_a_while_counts_once_where_it_stays_open(tmp_path: Path) -> None:
+    path = tmp_path / "lines.jsonl"
+    file = LineFile(LineWriter(path), [("", 0, "", "other")], 0, 600, 3600)
+    samples = WorkerSamples(file, 0)
+    for second in range(0, 800, 2):
+        samples.take(second * 1_000_000_000, 0, 2, 1)
+    samples.finish(800_000_000_000)
+    lines = [line for line in lines_of(path) if line["kind"] == "lines"]
+
+    assert 1 < len(lines) < 10
+    assert all(line["phases"][0][2] == line["end_ns"] - line["start_ns"] for line in lines)

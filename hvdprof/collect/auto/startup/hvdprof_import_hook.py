@@ -116,7 +116,7 @@ def install() -> None:
         **dict.fromkeys(RECORDERS, _record),
         GROUPS: _await_group,
         UPDATES: _await_update,
-        PROCESSES: _await_worker,
+        PROCESSES: watch_workers,
     }
     for name, act in awaited.items():
         if name in sys.modules:
@@ -174,8 +174,11 @@ def _await_update(module: "ModuleType") -> None:
         hook(look)
 
 
-def _await_worker(module: "ModuleType") -> None:
-    """Sample the lines that workers run, from their begin on; loading the module costs nothing."""
+def watch_workers(module: "ModuleType") -> None:
+    """Sample the processes that ``multiprocessing.process`` makes from here on, from their begin.
+
+    A second call does nothing.
+    """
     run = getattr(getattr(module, "BaseProcess", None), "_bootstrap", None)
     if run is None or hasattr(run, "hvdprof_samples"):
         return
