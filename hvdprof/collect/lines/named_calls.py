@@ -16,7 +16,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import PurePath
-from types import FrameType, ModuleType
+from types import FrameType
 from typing import ParamSpec, TypeVar
 
 from hvdprof.collect.lines.places import user_line
@@ -70,6 +70,7 @@ class NamedCalls:
         """Take note of calls from here on."""
         _ACTIVE.append(self)
         gc.callbacks.append(self._collects)
+        self._await_compiler()
         for module, name in SAVING:
             loaded = sys.modules.get(module)
             function = getattr(loaded, name, None)
@@ -86,9 +87,7 @@ class NamedCalls:
 
     def over(self) -> Iterator[CallLine]:
         """The calls that are over since the last time; also looks for those that need a look."""
-        if self._awaits_compiler and "torch._dynamo.callback" in sys.modules:
-            self._awaits_compiler = False
-            self._await_compilations(sys.modules["torch._dynamo.callback"])
+        self._await_compiler()
         if self.clock() >= self._next_look_ns:
             self._next_look_ns = self.clock() + _RETRIES_EVERY_NS
             self._look_for_retries()
@@ -136,10 +135,14 @@ class NamedCalls:
                 detail = f"generation {info['generation']}, {info['collected']} objects"
                 self.note(COLLECTION, self._collects_since, sys._getframe(1), detail)
 
-    def _await_compilations(self, compiler: ModuleType) -> None:
-        # torch 2.4 has it, earlier ones a module without it.
+    def _await_compiler(self) -> None:
+        compiler = sys.modules.get("torch._dynamo.callback")
+        # Earlier versions of torch have no module, or one without the handler.
+        if not self._awaits_compiler or compiler is None:
+            return
         if not hasattr(compiler, "callback_handler"):
             return
+        self._awaits_compiler = False
         handler = compiler.callback_handler
         handler.register_start_callback(self._compiles)
         handler.register_end_callback(self._compiled)
