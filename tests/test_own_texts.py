@@ -39,7 +39,7 @@ ALLOWED = {
     "hvdprof/report/chrome/nsys_trace.py": (1, _LOG),
     "hvdprof/report/comparison/comparison_csv.py": (1, _COLUMN),
     "hvdprof/report/ci/junit.py": (1, _DRAWN),
-    "hvdprof/report/document/files_document.py": (1, _IMPORT),
+    "hvdprof/report/document/page_html.py": (1, _IMPORT),
     "hvdprof/report/document/html_report.py": (1, _IMPORT),
     "hvdprof/report/document/markdown_report.py": (1, _IMPORT),
     "hvdprof/report/document/templated.py": (1, _DRAWN),

@@ -1,6 +1,7 @@
 """`hvdprof analyze`: the finished analysis of a run directory or of any files."""
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -189,17 +190,15 @@ def _print_sections(paths: list[Path], names: list[str], *, is_terminal: bool) -
 
 
 def _rendered_files(run: "Run", format_: AnalysisFormat | None, output: Path | None) -> Render:
-    from hvdprof.report.terminal.files_report import render_files, render_files_json
+    from hvdprof.report.answers.files import files_answer
 
-    renderers = {AnalysisFormat.TERMINAL: render_files, AnalysisFormat.JSON: render_files_json}
     chosen = format_ or _format_of(output)
-    if chosen not in renderers:
+    if chosen not in (AnalysisFormat.TERMINAL, AnalysisFormat.JSON):
         raise UsageError(
             f"{chosen.upper()} output is not supported for files.",
             hint="hvdprof convert PATH... -o FOLDER --format csv writes their tables.",
         )
-    analysis = api.analyze_files(run)
-    return lambda file: renderers[chosen](analysis, file)
+    return partial(files_answer(api.analyze_files(run)).write, chosen)
 
 
 def _format_of(output: Path | None) -> AnalysisFormat:

@@ -3,6 +3,7 @@
 import shlex
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import IO, Annotated
 
@@ -85,7 +86,7 @@ def compare(
     A change counts beyond the margin with 95 % confidence, by launch, corrected for the number of
     cells. Exit codes: 0; 20 if a condition of --fail-on failed, 21 undecided, 22 not comparable.
     """
-    from hvdprof.report.comparison.comparison_formats import RENDERERS, SUFFIXES
+    from hvdprof.report.comparison.comparison_formats import SUFFIXES, comparison_answer
     from hvdprof.report.formats import check_output, format_of_file
 
     if options.run:
@@ -119,7 +120,8 @@ def compare(
         comparison = api.compare(
             first, second, margin=margin_of(margin), fail_on=conditions, force=force
         )
-    show_or_write(lambda file: RENDERERS[chosen](comparison, file), report, overwrite=force)
+    answer = comparison_answer(comparison)
+    show_or_write(partial(answer.write, chosen), report, overwrite=force)
     if failure is not None:
         raise failure
     _raise_for(comparison, fails_open=bool(fail_on) and not allow_inconclusive)

@@ -43,11 +43,11 @@ def history(
 
     Change points need eight runs or more. Without --figure nothing is drawn.
     """
-    from hvdprof.report.comparison.history_report import RENDERERS
+    from hvdprof.report.comparison.history_report import history_answer
     from hvdprof.report.images.figure_file import write_history
 
     found = api.history(runs, metric=metric, margin=margin_of(margin))
-    RENDERERS[format_](found, sys.stdout)
+    history_answer(found).write(format_, sys.stdout)
     if figure is not None:
         write_history(found, figure, overwrite=force)
         sys.stderr.write(f"Wrote {figure}\n")

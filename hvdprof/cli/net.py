@@ -51,7 +51,6 @@ def _announce(hosts: list[str], folder: Path) -> None:
 
 
 def _show(folder: Path, format_: Format) -> None:
-    from hvdprof.report.terminal.net_report import render_net, render_net_json
+    from hvdprof.report.answers.net import net_answer
 
-    render = render_net_json if format_ is Format.JSON else render_net
-    render(api.analyze_run(api.load_run(folder)), sys.stdout)
+    net_answer(api.analyze_run(api.load_run(folder))).write(format_, sys.stdout)

@@ -1,8 +1,9 @@
 """``hvdprof predict``: efficiency bands at numbers of ranks that were not measured."""
 
 import shlex
+from functools import partial
 from pathlib import Path
-from typing import IO, Annotated
+from typing import Annotated
 
 import typer
 
@@ -12,8 +13,7 @@ from hvdprof.cli.measuring.choice import format_option
 from hvdprof.cli.measuring.chosen_run import run_of
 from hvdprof.cli.measuring.given_options import given_options
 from hvdprof.cli.measuring.option_signature import takes
-from hvdprof.cli.measuring.shown_forecast import forecast_renderer, throughput_forecast_renderer
-from hvdprof.cli.measuring.written_output import Render, force_option, output_option, show_or_write
+from hvdprof.cli.measuring.written_output import force_option, output_option, show_or_write
 from hvdprof.cli.progress.load_progress import load_progress
 from hvdprof.errors import UsageError
 from hvdprof.report.format_names import ANALYSES, Format
@@ -86,17 +86,22 @@ def predict(
     _check(options, context, runs or [], table, score=score, price=price)
     if unit is not None and table is None:
         raise UsageError("--unit is for --table.", hint="hvdprof predict --table FILE --np 64")
+    from hvdprof.report.answers.forecast import forecast_answer
+    from hvdprof.report.answers.scores import score_answer
+    from hvdprof.report.answers.throughput_forecast import throughput_forecast_answer
+
     if score:
-        render = _scored(runs or [], format_)
+        scored = api.score_forecasts(runs or [])
+        answer = score_answer(scored.scores, scored.errors, scored.notes)
     elif table is not None:
-        render = _of_table(options, table, unit, format_)
+        answer = throughput_forecast_answer(_of_table(options, table, unit))
     elif runs:
         run = run_of(runs[0], "hvdprof predict RUN --np 64")
         found = _of_run(options, run)
-        render = forecast_renderer(found, format_, run=shlex.quote(str(run)), price=price)
+        answer = forecast_answer(found, run=shlex.quote(str(run)), price=price)
     else:
-        render = forecast_renderer(api.predict_stated(options), format_, price=price)
-    show_or_write(render, output, overwrite=force)
+        answer = forecast_answer(api.predict_stated(options), price=price)
+    show_or_write(partial(answer.write, format_), output, overwrite=force)
 
 
 def _check(
@@ -154,9 +159,9 @@ def _refuse_others(context: typer.Context, allowed: tuple[str, ...]) -> None:
         )
 
 
-def _of_table(options: PredictOptions, table: str, unit: str | None, format_: Format) -> Render:
+def _of_table(options: PredictOptions, table: str, unit: str | None) -> "api.ThroughputForecast":
     name = "standard input" if table == "-" else table
-    found = api.predict_throughput(
+    return api.predict_throughput(
         api.small_text(Path(table)).splitlines(),
         options.np,
         name=name,
@@ -164,7 +169,6 @@ def _of_table(options: PredictOptions, table: str, unit: str | None, format_: Fo
         strong=options.scaling == "strong",
         target=options.target,
     )
-    return throughput_forecast_renderer(found, format_)
 
 
 def _of_run(options: PredictOptions, folder: Path) -> "api.Forecast":
@@ -173,14 +177,3 @@ def _of_run(options: PredictOptions, folder: Path) -> "api.Forecast":
     with load_progress([folder]) as progress:
         run = api.load_run(folder, progress=progress)
     return api.predict(api.analyze_run(run), options)
-
-
-def _scored(runs: list[Path], format_: Format) -> Render:
-    from hvdprof.report.forecast.score_report import RENDERERS
-
-    found = api.score_forecasts(runs)
-
-    def render(stream: IO[str]) -> None:
-        RENDERERS[format_](found.scores, found.errors, found.notes, stream)
-
-    return render

@@ -1,6 +1,7 @@
 """`hvdprof report`: the analysis as a document, or one figure as an image."""
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -103,11 +104,9 @@ def _rendered_run(run: "Run", chosen: Format) -> Render:
 
 
 def _rendered_files(run: "Run", chosen: Format) -> Render:
-    from hvdprof.report.document.files_document import render_files_html, render_files_markdown
+    from hvdprof.report.answers.files import files_answer
 
-    render = render_files_html if chosen is Format.HTML else render_files_markdown
-    analysis = api.analyze_files(run)
-    return lambda file: render(analysis, file)
+    return partial(files_answer(api.analyze_files(run)).write, chosen)
 
 
 def _format_of(output: Path, figure: str | None) -> Format | None:

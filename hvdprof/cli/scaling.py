@@ -10,7 +10,6 @@ import typer
 
 from hvdprof import api
 from hvdprof.cli.measuring.choice import format_option
-from hvdprof.cli.measuring.shown_forecast import throughput_forecast_renderer
 from hvdprof.cli.progress.load_progress import load_progress
 from hvdprof.errors import UsageError
 from hvdprof.report.format_names import RESULTS, Format
@@ -65,9 +64,9 @@ def scaling(
     Rows of one size are repeats; they give the efficiency its 95 % CI. The iteration lines of
     training logs give one, too: several logs of different rank counts are one curve.
     """
-    from hvdprof.report.terminal.scaling_report import render_scaling, render_scaling_json
+    from hvdprof.report.answers.scaling import scaling_answer
+    from hvdprof.report.answers.throughput_forecast import throughput_forecast_answer
 
-    render = render_scaling_json if format_ is Format.JSON else render_scaling
     are_pairs = all(_PAIR.fullmatch(word) for word in files)
     if not are_pairs and (len(files) > 1 or Path(files[0]).is_dir()):
         _check_for_files(files, unit, strong=strong)
@@ -78,15 +77,16 @@ def scaling(
             found = api.scaling_of_files(paths, progress=progress, np=of_files)
         if np is not None and not of_files:
             raise _not_predicted(found.scaling.to_dict("records"), np)
-        render(found, sys.stdout)
+        scaling_answer(found).write(format_, sys.stdout)
         return
     name = "standard input" if files == ["-"] else " ".join(files)
     lines = [name] if are_pairs else api.small_text(Path(files[0])).splitlines()
     if np is not None:
         forecast = api.predict_throughput(lines, np, name=name, unit=unit, strong=strong)
-        throughput_forecast_renderer(forecast, format_)(sys.stdout)
+        throughput_forecast_answer(forecast).write(format_, sys.stdout)
         return
-    render(api.scaling_of_text(lines, name=name, unit=unit, strong=strong), sys.stdout)
+    found = api.scaling_of_text(lines, name=name, unit=unit, strong=strong)
+    scaling_answer(found).write(format_, sys.stdout)
 
 
 def _check_for_files(files: list[str], unit: str | None, *, strong: bool) -> None:

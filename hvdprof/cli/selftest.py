@@ -33,14 +33,13 @@ def selftest(
     events against torch.profiler. Exit code 0: all is judged correctly; 23: something is not; 6: a
     launch has no result.
     """
-    from hvdprof.report.terminal.selftest_report import render_selftest, render_selftest_json
+    from hvdprof.report.answers.selftest import selftest_answer
 
     measurement = api.SelftestMeasurement(options)
     if not silent:
         _announce(measurement)
     result = measurement.measure(_progress(measurement, silent=silent))
-    render = render_selftest_json if format_ is Format.JSON else render_selftest
-    render(result, sys.stdout)
+    selftest_answer(result).write(format_, sys.stdout)
     if not result.is_passed:
         raise SelftestFailedError(
             "The self-test failed.", hint="docs/howto/selftest.md: what to do about each result"

@@ -5,6 +5,7 @@ import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated
 
@@ -57,8 +58,8 @@ def tune(
     is measured anew. Line 1 is the verdict, line 2 the command to copy. `hvdprof tune FOLDER` shows
     an earlier result.
     """
+    from hvdprof.report.answers.tuning import SUFFIXES, tuning_answer
     from hvdprof.report.formats import check_output, format_of_file
-    from hvdprof.report.tuning.tuning_formats import RENDERERS, SUFFIXES
 
     is_shown = len(options.command) == 1 and Path(options.command[0]).is_dir()
     if not is_shown:
@@ -84,7 +85,7 @@ def tune(
         wait_for_idle(measurement.present, None if silent else sys.stderr)
         tuning, failure = measurement.measure()
         announce_interruption(failure)
-    show_or_write(lambda file: RENDERERS[chosen](tuning, file), report, overwrite=force)
+    show_or_write(partial(tuning_answer(tuning).write, chosen), report, overwrite=force)
     if failure is not None:
         raise failure
 

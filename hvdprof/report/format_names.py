@@ -53,7 +53,7 @@ class TraceFormat(StrEnum):
 
 
 class ComparisonFormat(StrEnum):
-    """Every format of a comparison; ``report.comparison.comparison_formats`` has what writes it."""
+    """Every format of a comparison; ``comparison_answer`` writes it."""
 
     TERMINAL = "terminal"
     JSON = "json"
@@ -64,7 +64,7 @@ class ComparisonFormat(StrEnum):
 
 
 class TuningFormat(StrEnum):
-    """Every format of a tuning; ``report.tuning.tuning_formats`` has what writes it."""
+    """Every format of a tuning; ``tuning_answer`` writes it."""
 
     TERMINAL = "terminal"
     JSON = "json"

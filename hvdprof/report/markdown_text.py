@@ -28,6 +28,12 @@ def with_code(text: str) -> str:
     )
 
 
+def as_code(text: str) -> str:
+    """A text in one line as code."""
+    shown = printable(_in_one_line(text)).replace("`", "'")
+    return f"`{shown}`"
+
+
 def code_pieces(text: str) -> list[str]:
     """A text divided at its commands in backticks: every second piece is a command."""
     return _IN_BACKTICKS.split(text)

@@ -7,7 +7,7 @@ import pytest
 
 from hvdprof.api import analyze_files, load_run
 from hvdprof.errors import UnreadableInputError, UsageError
-from hvdprof.report.terminal.files_report import render_files
+from hvdprof.report.answers.files import files_answer
 from tests.builders.places import CORPUS, needs_corpus
 from tests.cli.test_convert import TEXT, invoke
 from tests.ingest.logs.test_ras_text import MISMATCH
@@ -27,7 +27,7 @@ def test_every_file_has_its_page(folder: Path) -> None:
     text = invoke("analyze", folder).stdout
     assert "job.out" in text
     assert "timeline.json" in text
-    assert re.search(r"^  backend +GLOO$", text, re.MULTILINE)
+    assert re.search(r"^  backend +GLOO *$", text, re.MULTILINE)
     assert "against np=1, no repeats" in text
     assert "95.0 %" in text
     assert "hvdprof run --np 1,2,4 -- python train.py" in text
@@ -122,11 +122,12 @@ def test_every_file_of_the_corpus_can_be_reported(kind: str) -> None:
 def test_the_verdict_of_a_file_comes_before_its_name(tmp_path: Path) -> None:
     (tmp_path / "ras.txt").write_text(MISMATCH)
     found, stream = analyze_files(load_run(tmp_path)), StringIO()
-    render_files(found, stream, width=200)
+    files_answer(found).write("terminal", stream, width=200)
     lines = stream.getvalue().splitlines()
     assert lines[0].startswith(
         "Rank 7 of communicator 27a079b828ff1a75 (GPU 7, pid 9 on 10.0.0.1) is behind"
     )
     place = next(place for place, line in enumerate(lines) if "ras.txt" in line)
-    assert "Caveat: " in lines[place - 1]
+    assert lines[place - 1] == ""
+    assert "Caveat: " in lines[place - 2]
     assert "communicators" in lines[place + 1]

@@ -4,7 +4,7 @@ from typer.testing import CliRunner
 from hvdprof.api import load_run
 from hvdprof.cli.main import build_app
 from hvdprof.errors import StorageError, UsageError
-from hvdprof.report.terminal.bandwidth_section import shape_nccl_tests
+from hvdprof.report.sections.nccl_tests import nccl_test_sections
 from tests.builders.flight_dumps import dump, write_dumps
 from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts, write_run
 from tests.ingest.logs.test_nccl_tests_output import NEW, row
@@ -81,7 +81,7 @@ def test_the_bandwidths_of_nccl_tests_are_those_of_the_terminal(tmp_path, name):
     rows = [row(2**20 * size, algbw=1.0 + size) for size in range(1, 51)]
     log.write_text(NEW + "".join(rows))
     run = load_run(log)
-    (table,) = shape_nccl_tests(run.table("nccl_test_runs"), run.table("nccl_tests"))
+    (table,) = nccl_test_sections(run.table("nccl_test_runs"), run.table("nccl_tests"))
     assert len(table.rows) == 40
 
     invoke(log, "-o", tmp_path / name)

@@ -119,7 +119,7 @@ def test_logs_of_several_sizes_are_one_curve_with_intervals(logs, tmp_path):
 
     assert ended.returncode == 0, ended.stderr
     assert re.match(r"Megatron iterations: 8\d\.\d ± \d\.\d % scaling efficiency", ended.stdout)
-    (row,) = [line for line in ended.stdout.splitlines() if line.startswith("32 ")]
+    (row,) = [line for line in ended.stdout.splitlines() if line.startswith("  32 ")]
     assert row.count("±") == 3
     assert scaling(str(tmp_path)).stdout == ended.stdout
     found = json.loads(scaling(*logs, "--format", "json").stdout)["throughput_scaling"]

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from hvdprof import api
 from hvdprof.cli.main import build_app
 from hvdprof.errors import SelftestFailedError, SweepIncompleteError
-from tests.report.terminal.test_selftest_report import DONE, FOUND, MISSED, OPEN
+from tests.report.answers.test_selftest import DONE, FOUND, MISSED, OPEN
 
 pytestmark = pytest.mark.slow
 

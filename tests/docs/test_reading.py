@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hvdprof.api import analyze_files, load_run
-from hvdprof.report.terminal.files_report import files_json
+from hvdprof.report.answers.files import files_json
 from tests.builders.nccl_log import call_line, job
 from tests.builders.places import ROOT
 from tests.builders.recorder_lines import recorder_lines

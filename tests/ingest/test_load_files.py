@@ -15,8 +15,8 @@ from hvdprof.api.tables import cached_communication
 from hvdprof.errors import UnreadableInputError
 from hvdprof.model.notes import texts
 from hvdprof.model.table_catalogue import TABLES
+from hvdprof.report.answers.files import files_answer
 from hvdprof.report.tables.table_files import TableRows
-from hvdprof.report.terminal.files_report import render_files_json
 from tests.builders.flight_dumps import dump, write_dumps
 from tests.builders.nccl_log import call_line, job
 from tests.builders.places import CORPUS, needs_corpus
@@ -324,7 +324,7 @@ def test_a_name_that_is_not_utf_8_is_read_and_shown(tmp_path: Path) -> None:
     assert set(run.events["pass_id"]) == {shown, shown + r"/t\xe9.json"}
     assert (run.table("files")["num_rows"] > 0).all()
     text = io.StringIO()
-    render_files_json(analyze_files(run), text)
+    files_answer(analyze_files(run)).write("json", text)
     text.getvalue().encode("utf-8")
     for frame in all_tables(run).values():
         pa.Table.from_pandas(frame)

@@ -6,7 +6,7 @@ import pytest
 from hvdprof.api import analyze_files, load_run
 from hvdprof.ingest.storage import parquet_cache
 from hvdprof.ingest.storage.cached_table import CachedTable
-from hvdprof.report.terminal.files_report import files_json
+from hvdprof.report.answers.files import files_json
 from tests.builders.places import RECORDINGS
 
 pytestmark = pytest.mark.slow

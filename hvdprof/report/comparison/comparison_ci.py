@@ -19,8 +19,8 @@ from hvdprof.model.results.comparison import (
 )
 from hvdprof.report.ci.github import Annotation, AnnotationKind, write_github
 from hvdprof.report.ci.junit import CaseOutcome, JunitCase, write_junit
-from hvdprof.report.comparison.comparison_markdown import render_comparison_markdown
-from hvdprof.report.comparison.comparison_texts import gate_text
+from hvdprof.report.comparison.comparison_page import comparison_page, gate_text
+from hvdprof.report.document.section_markdown import write_markdown
 
 _TITLE = "hvdprof compare"
 _METRIC_OF = {metric.name: metric for metric in METRICS}
@@ -49,7 +49,7 @@ def render_comparison_github(comparison: Comparison, stream: IO[str]) -> None:
         StorageError: The summary could not be written.
     """
     page = io.StringIO()
-    render_comparison_markdown(comparison, page)
+    write_markdown(comparison_page(comparison), page)
     write_github(_annotations(comparison), page.getvalue(), stream)
 
 

@@ -3,27 +3,47 @@
 Tested in ``tests/report/comparison/test_comparison_formats.py``.
 """
 
-from collections.abc import Callable
 from dataclasses import asdict
-from typing import IO
+from functools import partial
 
 from hvdprof.model.results.comparison import Comparison
+from hvdprof.report.answer import Answer
 from hvdprof.report.comparison.comparison_ci import (
     render_comparison_github,
     render_comparison_junit,
 )
-from hvdprof.report.comparison.comparison_csv import render_comparison_csv
-from hvdprof.report.comparison.comparison_markdown import render_comparison_markdown
-from hvdprof.report.comparison.comparison_terminal import render_comparison
+from hvdprof.report.comparison.comparison_csv import write_values
+from hvdprof.report.comparison.comparison_page import comparison_page
 from hvdprof.report.format_names import ComparisonFormat
-from hvdprof.report.json_values import JsonObject, json_rows, json_value, write_json
+from hvdprof.report.json_values import JsonObject, json_rows, json_value
 
 COMPARISON_SCHEMA_VERSION = 1
 
 
-def render_comparison_json(comparison: Comparison, stream: IO[str]) -> None:
-    """Write one indented object and a newline; docs/howto/compare.md lists its keys."""
-    content: JsonObject = {
+def comparison_answer(comparison: Comparison) -> Answer:
+    """A comparison, to be written in every ``ComparisonFormat``."""
+    values = [
+        ((number, side.created_at, side.commit, side.name), row, str(row["unit"]), name)
+        for number, side, name in (
+            ("1", comparison.first, "first"),
+            ("2", comparison.second, "second"),
+        )
+        for row in comparison.cells.to_dict("records")
+    ]
+    return Answer(
+        partial(comparison_page, comparison),
+        partial(_object, comparison),
+        {
+            "csv": partial(write_values, values),
+            "junit": partial(render_comparison_junit, comparison),
+            "github": partial(render_comparison_github, comparison),
+        },
+    )
+
+
+def _object(comparison: Comparison) -> JsonObject:
+    """The keys are listed in docs/howto/compare.md."""
+    return {
         "schema_version": COMPARISON_SCHEMA_VERSION,
         "outcome": str(comparison.outcome),
         "metric": comparison.metric.name,
@@ -49,18 +69,7 @@ def render_comparison_json(comparison: Comparison, stream: IO[str]) -> None:
         "settings": json_rows(comparison.settings),
         "notes": list(comparison.notes),
     }
-    write_json(content, stream)
 
-
-RENDERERS: dict[ComparisonFormat, Callable[[Comparison, IO[str]], None]] = {
-    ComparisonFormat.TERMINAL: render_comparison,
-    ComparisonFormat.JSON: render_comparison_json,
-    ComparisonFormat.MARKDOWN: render_comparison_markdown,
-    ComparisonFormat.JUNIT: render_comparison_junit,
-    ComparisonFormat.GITHUB: render_comparison_github,
-    ComparisonFormat.CSV: render_comparison_csv,
-}
-"""What writes a comparison to a text stream."""
 
 SUFFIXES: dict[str, ComparisonFormat] = {
     ".json": ComparisonFormat.JSON,

@@ -8,7 +8,7 @@ from hvdprof.model.tables.finding_tables import FINDINGS
 from hvdprof.model.tables.scaling_tables import LOSSES, SCALING
 from hvdprof.report.format_names import Format
 from hvdprof.report.json_values import JsonObject, JsonValue, json_rows, json_value, write_json
-from hvdprof.report.terminal.file_page import page_json
+from hvdprof.report.sections.file_page import page_json
 from hvdprof.rundir.manifest import Skipped
 
 JSON_SCHEMA_VERSION = 2

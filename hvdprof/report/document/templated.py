@@ -10,23 +10,18 @@ from importlib import resources
 import jinja2
 
 from hvdprof import __version__
-from hvdprof.model.notes import texts
-from hvdprof.model.run import Run, RunAnalysis
-from hvdprof.model.standalone_files import FilesAnalysis
-from hvdprof.model.tables.finding_tables import FINDINGS
-from hvdprof.model.tables.printed_tables import NCCL_TEST_RUNS, NCCL_TESTS
+from hvdprof.model.run import RunAnalysis
 from hvdprof.plain_text import printable_lines
-from hvdprof.report.file_texts import NOT_IN_FILE, file_texts
+from hvdprof.report.document.section_markdown import findings_markdown, markdown_of
 from hvdprof.report.finding_texts import findings_texts
-from hvdprof.report.forecast.forecast_section import FORECAST_HEADS, shape_forecasts
+from hvdprof.report.forecast.forecast_page import forecast_sections
 from hvdprof.report.markdown_text import code_pieces, escaped, with_code
-from hvdprof.report.screen.attached_pages import attached_pages, is_of_files_alone
+from hvdprof.report.screen.attached_pages import is_of_files_alone
 from hvdprof.report.screen.open_points import open_points
 from hvdprof.report.screen.rank_phases import PHASES, rank_phases
 from hvdprof.report.screen.tiles import tiles, verdict_cell
-from hvdprof.report.sections.run_sections import sections_of
-from hvdprof.report.terminal.bandwidth_section import BandwidthTable, shape_nccl_tests
-from hvdprof.report.terminal.files_report import shape_throughputs
+from hvdprof.report.sections.run_sections import attached_sections, sections_of
+from hvdprof.report.sections.section import Page, sections_of_notes
 from hvdprof.report.terminal.report_page import CELL_HEADS, shape_page
 from hvdprof.report.terminal.run_facts import run_created, run_facts, run_label
 
@@ -47,19 +42,16 @@ def fill(template: str, analysis: RunAnalysis, *, is_html: bool, **more: object)
             page=shape_page(analysis),
             headline=analysis.verdict.headline,
             tiles=shown_tiles,
-            files=[file_texts(file) for file in attached_pages(analysis)],
-            not_in_file=NOT_IN_FILE,
-            bandwidths=_bandwidths(analysis.run),
+            attached=attached_sections(analysis),
             strip=None if cell is None else rank_phases(analysis, cell),
             phases=list(PHASES.values()),
             open_points=open_points(analysis),
             created=run_created(manifest),
             findings=findings_texts(analysis.findings),
+            found=analysis.findings,
             facts=run_facts(analysis),
             cell_heads=CELL_HEADS,
-            sections=sections_of(analysis),
-            forecasts=shape_forecasts(analysis),
-            forecast_heads=FORECAST_HEADS,
+            sections=(*sections_of(analysis), *forecast_sections(analysis)),
             name=run_label(analysis.run),
             command=shlex.join(manifest.command),
             fence=_fence(shlex.join(manifest.command)),
@@ -69,31 +61,20 @@ def fill(template: str, analysis: RunAnalysis, *, is_html: bool, **more: object)
     )
 
 
-def fill_files(template: str, found: FilesAnalysis, *, is_html: bool) -> str:
-    """The same for the analysis of standalone files."""
-    files = [file_texts(file) for file in found.files]
+def fill_page(page: Page, name: str) -> str:
+    """A page of sections as HTML."""
+    first = page.sections[0]
     return (
-        _environment(is_html=is_html)
-        .get_template(template)
+        _environment(is_html=True)
+        .get_template("page.html.j2")
         .render(
-            headline=next((each.sentence for each in found.verdicts), "")
-            or files[0].verdict
-            or files[0].file,
-            verdicts=found.verdicts,
-            files=files,
-            not_in_file=NOT_IN_FILE,
-            bandwidths=_bandwidths(found.run),
-            throughputs=shape_throughputs(found),
-            findings=findings_texts(found.table(FINDINGS.name)),
-            warnings=texts(found.run.notes),
-            name=found.run.manifest.name,
+            headline=first.verdict or first.title,
+            sections=(*page.sections, *sections_of_notes(page.notes)),
+            findings=findings_texts(page.findings),
+            name=name,
             version=__version__,
         )
     )
-
-
-def _bandwidths(run: Run) -> list[BandwidthTable]:
-    return shape_nccl_tests(run.table(NCCL_TEST_RUNS.name), run.table(NCCL_TESTS.name))
 
 
 def _environment(*, is_html: bool) -> jinja2.Environment:
@@ -106,6 +87,8 @@ def _environment(*, is_html: bool) -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
         finalize=_shown,
     )
+    environment.globals["markdown_of"] = markdown_of
+    environment.globals["findings_markdown"] = findings_markdown
     environment.filters["md"] = escaped
     environment.filters["md_code"] = with_code
     environment.filters["code_pieces"] = code_pieces

@@ -63,13 +63,6 @@ def write_forecast(forecast: Forecast, stream: IO[str], *, created_at: str, vers
     write_json(origin | forecast_object(forecast), stream)
 
 
-def render_forecast_json(
-    forecast: Forecast, stream: IO[str], *, run: str = "RUN", price: float | None = None
-) -> None:
-    """Write one indented object and a newline."""
-    write_json(forecast_object(forecast, run=run, price=price), stream)
-
-
 def render_forecast_csv(forecast: Forecast, stream: IO[str], *, price: float | None = None) -> None:
     """Write the rows of FORECAST with all digits; a price adds the columns of the cost."""
     rows = forecast.rows

@@ -1,24 +1,16 @@
-"""The latest stored forecast of each model of a run, and the rows of a forecast, as texts."""
+"""The rows of a forecast as texts."""
 
-import shlex
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 from hvdprof import units
 from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.results.forecast import Forecast
-from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.forecast_tables import QUANTILES
 from hvdprof.report.forecast.forecast_texts import (
     NO_CAUSE,
-    caveat_of,
     efficiency_band,
-    knee_sentences,
     limited_by,
     network_name,
-    next_step_of,
-    reach_of,
-    verdict_of,
 )
 
 FORECAST_HEADS = (
@@ -30,40 +22,6 @@ NEARLY = 0.03
 """Networks whose efficiencies differ by less share a row of the table."""
 
 _SAME = ("np", "dominating", "dominating_part", "is_open")
-
-
-@dataclass(frozen=True, slots=True)
-class ForecastPart:
-    """A forecast as sentences, the command of the next measurement, a table, and assumptions."""
-
-    model: str
-    sentences: tuple[str, ...]
-    command: str
-    rows: tuple[tuple[str, ...], ...]
-    assumptions: tuple[str, ...]
-
-
-def shape_forecasts(analysis: RunAnalysis) -> tuple[ForecastPart, ...]:
-    """The latest forecast of every model, in the order of the models' first forecasts."""
-    latest = {forecast.forecast.model: forecast.forecast for forecast in analysis.run.forecasts}
-    run = shlex.quote(str(analysis.run.folder))
-    return tuple(_part(forecast, run) for forecast in latest.values())
-
-
-def _part(forecast: Forecast, run: str) -> ForecastPart:
-    text, command = next_step_of(forecast, run)
-    caveat = caveat_of(forecast)
-    sentences = [verdict_of(forecast), reach_of(forecast)]
-    sentences += [f"Caveat: {caveat}"] if caveat else []
-    sentences += knee_sentences(forecast.limits)
-    sentences += [f"Next: {text}"] if text else []
-    return ForecastPart(
-        forecast.model,
-        tuple(filter(None, sentences)),
-        command,
-        forecast_rows(forecast),
-        forecast.assumptions,
-    )
 
 
 def forecast_rows(forecast: Forecast) -> tuple[tuple[str, ...], ...]:

@@ -1,6 +1,6 @@
 """The sentences of a forecast: verdict, caveat, what to measure next, what limits and widens it.
 
-Tested in ``tests/report/forecast/test_forecast_terminal.py``.
+Tested in ``tests/report/forecast/test_forecast_page.py``.
 """
 
 import math

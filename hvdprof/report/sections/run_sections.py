@@ -6,13 +6,17 @@ from dataclasses import dataclass
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.schema import Table
 from hvdprof.model.tables.net_tables import NET_LINKS
+from hvdprof.model.tables.printed_tables import NCCL_TEST_RUNS, NCCL_TESTS
 from hvdprof.model.tables.rank_collective_tables import COLLECTIVE_BANDWIDTHS
 from hvdprof.model.tables.session_tables import SESSIONS
 from hvdprof.model.tables.waiting_tables import CAUSED_WAIT
 from hvdprof.model.tables.waterfall_tables import ENGINE_DIFFS
+from hvdprof.report.screen.attached_pages import attached_pages
 from hvdprof.report.sections.caused_wait import caused_wait_sections
 from hvdprof.report.sections.collectives import collective_sections
 from hvdprof.report.sections.engines import engine_sections
+from hvdprof.report.sections.file_page import file_sections
+from hvdprof.report.sections.nccl_tests import nccl_test_sections
 from hvdprof.report.sections.network import network_sections
 from hvdprof.report.sections.section import Section
 from hvdprof.report.sections.sessions import session_sections
@@ -33,6 +37,14 @@ SECTIONS: tuple[Shown, ...] = (
     Shown(SESSIONS, session_sections),
     Shown(NET_LINKS, network_sections),
 )
+
+
+def attached_sections(analysis: RunAnalysis) -> tuple[Section, ...]:
+    """The pages of attached files and their tables of nccl-tests, which come before findings."""
+    run = analysis.run
+    pages = (section for page in attached_pages(analysis) for section in file_sections(page))
+    tests = nccl_test_sections(run.table(NCCL_TEST_RUNS.name), run.table(NCCL_TESTS.name))
+    return (*pages, *tests)
 
 
 def sections_of(analysis: RunAnalysis) -> tuple[Section, ...]:

@@ -1,39 +1,115 @@
-"""Any section of a report in a terminal.
+"""Any section, and any page of sections, in a terminal.
 
 Tested in ``tests/report/sections/test_run_sections.py``.
 """
 
+import sys
 from collections.abc import Sequence
 
+from rich.cells import cell_len
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from hvdprof.report.sections.section import Head, Section
-from hvdprof.report.terminal.hanging_text import print_hanging
+from hvdprof.report.sections.section import Page, Section, sections_of_notes
+from hvdprof.report.terminal.findings_section import print_findings
+from hvdprof.report.terminal.hanging_text import print_hanging, print_verdict
 
 _INDENT = "  "
+_BETWEEN = 2
+"""Characters between two columns."""
+
+_LEAST_WORDS = 20
+_STYLES = {"": "", "dim": "dim", "good": "bold green", "caution": "yellow", "bad": "bold red"}
+
+
+def print_page(console: Console, page: Page) -> None:
+    """Print the sections, the findings and the notes; an empty line comes before a verdict."""
+    for number, section in enumerate(page.sections):
+        if number and section.verdict:
+            console.print()
+        print_section(console, section)
+    print_findings(console, page.findings)
+    for section in sections_of_notes(page.notes):
+        print_section(console, section)
 
 
 def print_section(console: Console, section: Section) -> None:
-    """Print heading, caption, rows, note and sentences; an empty line comes before a heading."""
+    """Print all of a section that is not empty; an empty line comes before a heading."""
+    if section.is_verdict_whole:
+        console.print(Text(section.verdict, style="bold"), soft_wrap=True)
+    else:
+        print_verdict(console, "", section.verdict, "")
+    print_verdict(console, "", "", section.caveat)
+    if section.verdict:
+        _print_actions(console, section)
     if section.title:
-        heading = Text(f"\n{section.title}", style="bold")
-        console.print(heading.append(f"  {section.detail}" if section.detail else "", style="dim"))
+        style = "bold yellow" if section.is_warning else "bold"
+        heading = Text(f"\n{section.title}", style=style)
+        heading.append(f"  {section.detail}" if section.detail else "", style="not bold dim")
+        console.print(heading, soft_wrap=True)
     if section.caption:
         print_hanging(console, _INDENT, section.caption, style="dim")
     if section.rows:
-        console.print(_table(section.heads, section.rows))
+        _print_table(console, section)
     if section.note:
         print_hanging(console, _INDENT, section.note, style="dim")
     for sentence in section.sentences:
-        print_hanging(console, _INDENT, sentence)
+        print_hanging(console, f"{_INDENT}! " if section.is_warning else _INDENT, sentence)
+    if not section.verdict:
+        _print_actions(console, section)
 
 
-def _table(heads: Sequence[Head], rows: Sequence[Sequence[str]]) -> Table:
+def _print_actions(console: Console, section: Section) -> None:
+    indent = "" if section.verdict else _INDENT
+    for action in section.actions:
+        label = f"{action.label}: " if action.label else ""
+        if action.sentence:
+            print_hanging(console, indent + label, action.sentence)
+            label = " " * 6
+        if action.command:
+            # A command must survive being copied, so it is never broken into lines.
+            console.print(Text(f"{label}{action.command}", style="green"), soft_wrap=True)
+
+
+def _print_table(console: Console, section: Section) -> None:
+    """Print the rows, intervals below their numbers where they are too wide; nothing is cut."""
+    width, rows = console.width, section.rows
+    if _least_width(section, rows) > width:
+        rows = tuple(tuple(text.replace(" (", "\n(", 1) for text in row) for row in rows)
+    console.width = max(width, _least_width(section, rows))
+    console.print(_table(section, rows))
+    console.width = width
+
+
+def _least_width(section: Section, rows: Sequence[Sequence[str]]) -> int:
+    """The characters of a table whose numbers are whole, and whose words have some room."""
+    widths = [
+        min(_longest(section, rows, place), _LEAST_WORDS if head.is_text else sys.maxsize)
+        for place, head in enumerate(section.heads)
+        if not head.is_detail
+    ]
+    return sum(widths) + _BETWEEN * (len(widths) - 1)
+
+
+def _longest(section: Section, rows: Sequence[Sequence[str]], place: int) -> int:
+    texts = [section.heads[place].name, *(row[place] for row in rows)]
+    lead = len(_INDENT) if place == 0 else 0
+    return max(cell_len(line) for text in texts for line in text.splitlines() or [""]) + lead
+
+
+def _table(section: Section, rows: Sequence[Sequence[str]]) -> Table:
+    heads = section.heads
     shown = [place for place, head in enumerate(heads) if not head.is_detail]
     num_lines = max(heads[place].name.count("\n") for place in shown)
-    frame = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    frame = Table(
+        box=None,
+        pad_edge=False,
+        padding=(0, _BETWEEN, 0, 0),
+        header_style="dim",
+        show_header=section.has_heads,
+    )
     for place in shown:
         head = heads[place]
         # Names stand directly above their numbers.
@@ -42,7 +118,13 @@ def _table(heads: Sequence[Head], rows: Sequence[Sequence[str]]) -> Table:
             frame.add_column(name + head.name, overflow="fold")
         else:
             frame.add_column(name + head.name, justify="right", no_wrap=True)
-    for row in rows:
-        cells = [Text(row[place]) for place in shown]
-        frame.add_row(Text(_INDENT) + cells[0], *cells[1:])
+    has_outcome = any(heads[place].is_outcome for place in shown)
+    for number, row in enumerate(rows):
+        style = _STYLES[section.tones[number]] if section.tones else ""
+        cells = [
+            Text(row[place], style=style if heads[place].is_outcome >= has_outcome else "")
+            for place in shown
+        ]
+        # Padding, so that what is folded stays indented.
+        frame.add_row(Padding(cells[0], (0, 0, 0, len(_INDENT))), *cells[1:])
     return frame

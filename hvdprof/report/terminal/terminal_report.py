@@ -7,16 +7,12 @@ from rich.table import Table
 from rich.text import Text
 
 from hvdprof.model.run import RunAnalysis
-from hvdprof.model.tables.printed_tables import NCCL_TEST_RUNS, NCCL_TESTS
 from hvdprof.report.format_names import Format
 from hvdprof.report.plain_console import report_console
-from hvdprof.report.screen.attached_pages import attached_pages
 from hvdprof.report.screen.open_points import open_points
 from hvdprof.report.screen.rank_phases import rank_phases
 from hvdprof.report.screen.tiles import CAUSE_TITLE, Bar, Tile, tiles, verdict_cell
-from hvdprof.report.sections.run_sections import sections_of
-from hvdprof.report.terminal.bandwidth_section import print_nccl_tests
-from hvdprof.report.terminal.file_page import print_page
+from hvdprof.report.sections.run_sections import attached_sections, sections_of
 from hvdprof.report.terminal.findings_section import print_findings
 from hvdprof.report.terminal.hanging_text import print_hanging, print_verdict
 from hvdprof.report.terminal.report_page import CellRow, ModelTable, Page, shape_page
@@ -53,11 +49,10 @@ class TerminalReporter:
         for table in page.tables:
             console.print()
             _print_table(console, table)
-        for file in attached_pages(analysis):
-            console.print()
-            print_page(console, file)
-        run = analysis.run
-        print_nccl_tests(console, run.table(NCCL_TEST_RUNS.name), run.table(NCCL_TESTS.name))
+        for section in attached_sections(analysis):
+            if section.verdict:
+                console.print()
+            print_section(console, section)
         print_findings(console, analysis.findings)
         print_open_points(console, analysis)
         for section in sections_of(analysis):

@@ -3,13 +3,12 @@
 Tested in ``tests/report/comparison/test_comparison_formats.py``.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from hvdprof.report.terminal.hanging_text import print_hanging
 
@@ -27,22 +26,6 @@ def frame_of(*columns: tuple[str, Literal["left", "right"]]) -> Table:
     )
     for name, justify in columns:
         frame.add_column(name, justify=justify, no_wrap=True, header_style="none")
-    return frame
-
-
-def plain_frame(first: str, *others: str) -> Table:
-    """A table of a name and columns of numbers."""
-    return frame_of((first, "left"), *((name, "right") for name in others))
-
-
-def number_frame(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> Table:
-    """A table of numbers with its rows, whose texts are shown as they are."""
-    frame = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, border_style="dim")
-    for head in heads:
-        frame.add_column(head, justify="right", no_wrap=True, header_style="none")
-    for row in rows:
-        # As text: rich would take [a name] for a style.
-        frame.add_row(*map(Text, row))
     return frame
 
 

@@ -6,8 +6,8 @@ import pytest
 from hvdprof.analyze.files.file_analysis import analyze_files
 from hvdprof.api import load_run
 from hvdprof.model.file_page import FilePage, Gravity
+from hvdprof.report.answers.files import files_answer
 from hvdprof.report.screen.file_tiles import file_tiles
-from hvdprof.report.terminal.files_report import render_files
 from tests.builders.nccl_log import init_line, job, of_rank
 
 UNOPENED = "oak0:7000:7050 [0] misc/ibvwrap.cc:212 NCCL WARN Call to ibv_open_device failed"
@@ -91,7 +91,7 @@ def test_a_finding_of_several_files_stands_once(tmp_path: Path) -> None:
     # Each job says it in its sentence; evidence and action stand once.
     assert all("Note: GPUDirect RDMA unused." in page.verdict for page in found.files)
     stream = StringIO()
-    render_files(found, stream)
+    files_answer(found).write("terminal", stream)
     assert stream.getvalue().count("NCCL_DEBUG_SUBSYS") == 1
 
 

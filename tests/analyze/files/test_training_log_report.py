@@ -8,7 +8,7 @@ import pytest
 from hvdprof.api import analyze_files, load_run
 from hvdprof.model.file_page import FilePage
 from hvdprof.model.standalone_files import FilesAnalysis
-from hvdprof.report.terminal.files_report import render_files
+from hvdprof.report.answers.files import files_answer
 from tests.builders.iteration_logs import correlated_steps, write_log
 from tests.ingest.logs.test_deepspeed_comms import SUMMARY, VERBOSE
 from tests.ingest.logs.test_megatron_log import OF_RANKS, STRAGGLERS, WORLD, iteration
@@ -69,7 +69,7 @@ def test_the_scaling_of_logs_has_the_intervals_of_their_iterations(tmp_path: Pat
     assert base["samples_per_s_low"] < base["samples_per_s"] < base["samples_per_s_high"]
     assert last["efficiency_low"] < last["efficiency"] < last["efficiency_high"]
     shown = StringIO()
-    render_files(found, shown)
+    files_answer(found).write("terminal", shown)
     assert "against np=8, 95 % CI within each launch" in shown.getvalue()
     assert re.search(r"16 +9\d\d ± \d+ +1\.\d+ ± 0\.\d+ +9\d\.\d ± ", shown.getvalue())
 

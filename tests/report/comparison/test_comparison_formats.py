@@ -14,74 +14,57 @@ from hvdprof.model.cell_key import CELL_KEY
 from hvdprof.model.results.comparison import ComparisonOutcome
 from hvdprof.model.tables.comparison_tables import MOVED_CAUSES
 from hvdprof.report.ci.github import MOST_SUMMARY_BYTES, SUMMARY_VARIABLE
-from hvdprof.report.comparison.comparison_ci import (
-    render_comparison_github,
-    render_comparison_junit,
-)
-from hvdprof.report.comparison.comparison_csv import render_comparison_csv
-from hvdprof.report.comparison.comparison_formats import RENDERERS, SUFFIXES, render_comparison_json
-from hvdprof.report.comparison.comparison_markdown import render_comparison_markdown
-from hvdprof.report.comparison.comparison_terminal import render_comparison
+from hvdprof.report.comparison.comparison_formats import SUFFIXES, comparison_answer
 from hvdprof.report.format_names import ComparisonFormat
 from hvdprof.report.formats import format_of_file
 from hvdprof.report.markdown_text import escaped, with_code
 from tests.builders.declared_rows import declared_rows
 from tests.builders.finished_comparison import comparison
+from tests.builders.written import written as written_answer
 
 TERMINAL = """\
 REGRESSED: resnet18 on 2 ranks: step time +6.1 % (+4.2 to +8.1).
 Largest part: exposed transfer, 5.20 ms (4.10 to 6.30) per step.
 Caveat: Measured one after the other: a drift of the machine counts as a change.
+  before (first) and after (second)
 
 Gate
   step_time>2%: failed by resnet18 on 2 ranks
 
-before (first) and after (second)
-
 resnet18 on 2 ranks  3 and 4 launches
-                      first   second            change (90 % CI)       outcome
-──────────────────────────────────────────────────────────────────────────────
-step time           85.2 ms  90.4 ms       +6.1 % (+4.2 to +8.1)     regressed
-scaling efficiency   84.2 %   79.4 %  -4.8 points (-7.1 to -2.5)  inconclusive
+  metric                first   second            change (90 % CI)       outcome
+  step time           85.2 ms  90.4 ms       +6.1 % (+4.2 to +8.1)     regressed
+  scaling efficiency   84.2 %   79.4 %  -4.8 points (-7.1 to -2.5)  inconclusive
 
-What moved
-  Time per step by cause; * beyond chance.
-  resnet18 on 2 ranks
-                        first   second  difference (95 % CI)
-───────────────────────────────────────────────────────────────
-exposed transfer      10.0 ms  15.2 ms  5.20 ms (4.10 to 6.30)  *
-───────────────────────────────────────────────────────────────
-step time             85.2 ms  90.4 ms                 5.20 ms
+What moved  resnet18 on 2 ranks
+  Time per step by cause; causes that are not shown are in the sum.
+                                                              beyond
+  cause               first   second    difference (95 % CI)  chance
+  exposed transfer  10.0 ms  15.2 ms  5.20 ms (4.10 to 6.30)     yes
+  sum: step time    85.2 ms  90.4 ms                 5.20 ms
 
 What differs
   environment: HOROVOD_CYCLE_TIME: unset -> 5
 """
 
 
-def written(render, value):
-    out = io.StringIO()
-    render(value, out)
-    return out.getvalue()
+def written(name, value, **given):
+    return written_answer(comparison_answer(value), name, **given)
 
 
 @pytest.mark.heavy
 def test_every_format_has_what_writes_it():
-    assert set(RENDERERS) == set(ComparisonFormat)
-    for render in RENDERERS.values():
-        assert "resnet18" in written(render, comparison())
+    for name in ComparisonFormat:
+        assert "resnet18" in written(name, comparison())
 
 
 def test_the_terminal_leads_with_the_verdict():
-    out = io.StringIO()
-    render_comparison(comparison(), out, width=80)
-    lines = [line.rstrip() for line in out.getvalue().splitlines()]
-    assert [" ".join(line.split()) for line in lines if "──" not in line] == [
-        " ".join(line.split()) for line in TERMINAL.splitlines() if "──" not in line
-    ]
+    lines = written("terminal", comparison(), width=80).splitlines()
+    assert [line.rstrip() for line in lines] == TERMINAL.splitlines()
 
 
 def test_json_keeps_every_digit_and_has_no_nan():
-    content = json.loads(written(render_comparison_json, comparison()))
+    content = json.loads(written("json", comparison()))
     assert content["outcome"] == "regressed"
     assert content["cells"][0]["change"] == 0.061
     assert content["gate"] == [
@@ -133,7 +116,7 @@ def test_every_format_for_readers_names_the_rank_that_changed(monkeypatch):
     sentence = (
         "Rank 1 is slower in forward by 5.60 ms (4.90 to 6.30), which costs 5.20 ms per step."
     )
-    texts = {name: written(render, value) for name, render in RENDERERS.items()}
+    texts = {name: written(name, value) for name in ComparisonFormat}
 
     for name in (ComparisonFormat.TERMINAL, ComparisonFormat.MARKDOWN, ComparisonFormat.GITHUB):
         assert "rank 1 slower in forward" in texts[name]
@@ -146,7 +129,7 @@ def test_every_format_for_readers_names_the_rank_that_changed(monkeypatch):
 
 
 def test_junit_fails_the_metric_of_the_gate():
-    root = ET.fromstring(written(render_comparison_junit, comparison()))
+    root = ET.fromstring(written("junit", comparison()))
     suite = root.find("testsuite")
     assert suite.attrib | {"name": ""} == {
         "name": "",
@@ -167,7 +150,7 @@ def test_junit_fails_the_metric_of_the_gate():
 )
 def test_junit_skips_what_is_not_decided(outcome):
     value = comparison(outcome=outcome, reason="torch \x1b[31m2.4\x00")
-    root = ET.fromstring(written(render_comparison_junit, value))
+    root = ET.fromstring(written("junit", value))
     of_gate, of_cell = root.findall("testsuite/testcase/skipped")
     assert of_gate.attrib["message"] == f"step_time>2%: {outcome}"
     assert of_cell.attrib["message"] == f"{outcome}: torch ?[31m2.4?"
@@ -181,16 +164,16 @@ def test_a_mean_that_fails_the_gate_fails_junit_and_github(monkeypatch):
     )
     value = replace(value, gate=(failed,))
 
-    suite = ET.fromstring(written(render_comparison_junit, value)).find("testsuite")
+    suite = ET.fromstring(written("junit", value)).find("testsuite")
     assert suite.attrib["failures"] == "1"
     assert "::error title=hvdprof compare::step_time>2%25: failed by the mean of all cells" in (
-        written(render_comparison_github, value)
+        written("github", value)
     )
 
 
 def test_without_a_gate_nothing_is_an_error(monkeypatch):
     monkeypatch.delenv(SUMMARY_VARIABLE, raising=False)
-    out = written(render_comparison_github, replace(comparison(), gate=()))
+    out = written("github", replace(comparison(), gate=()))
     assert out.startswith("::warning title=hvdprof compare::REGRESSED")
     assert "::error" not in out
 
@@ -200,7 +183,7 @@ def test_github_prints_annotations_and_appends_the_summary(tmp_path, monkeypatch
     summary.write_text("before\n")
     monkeypatch.setenv(SUMMARY_VARIABLE, str(summary))
 
-    lines = written(render_comparison_github, comparison()).splitlines()
+    lines = written("github", comparison()).splitlines()
 
     assert lines == [
         "::warning title=hvdprof compare::REGRESSED: resnet18 on 2 ranks: step time +6.1 %25 (+4.2 "
@@ -217,7 +200,7 @@ def test_github_stays_within_the_limits(tmp_path, monkeypatch):
     monkeypatch.setenv(SUMMARY_VARIABLE, str(summary))
     value = comparison(cells=40, notes=["x" * 2_000_000])
 
-    lines = written(render_comparison_github, value).splitlines()
+    lines = written("github", value).splitlines()
 
     assert sum(line.startswith("::error") for line in lines) == 10
     assert summary.stat().st_size <= MOST_SUMMARY_BYTES
@@ -225,22 +208,22 @@ def test_github_stays_within_the_limits(tmp_path, monkeypatch):
 
 def test_github_without_a_summary_prints_the_page(monkeypatch):
     monkeypatch.delenv(SUMMARY_VARIABLE, raising=False)
-    assert "| resnet18 on 2 ranks | step time |" in written(render_comparison_github, comparison())
+    assert "| step time | 85.2 ms |" in written("github", comparison())
 
 
 def test_a_summary_that_cannot_be_written_is_an_error(tmp_path, monkeypatch):
     monkeypatch.setenv(SUMMARY_VARIABLE, str(tmp_path / "no" / "summary.md"))
     with pytest.raises(StorageError, match="summary"):
-        written(render_comparison_github, comparison())
+        written("github", comparison())
 
 
 def test_markdown_escapes_what_names_may_hold():
-    page = written(render_comparison_markdown, comparison(model="a|b_*<c>"))
-    assert "| a\\|b\\_\\*\\<c\\> on 2 ranks | step time | 85.2 ms |" in page
+    page = written("markdown", comparison(model="a|b_*<c>"))
+    assert "### a\\|b\\_\\*\\<c\\> on 2 ranks: 3 and 4 launches" in page
 
 
 def test_csv_has_a_line_a_run_and_a_column_a_metric():
-    rows = list(csv.DictReader(io.StringIO(written(render_comparison_csv, comparison()))))
+    rows = list(csv.DictReader(io.StringIO(written("csv", comparison()))))
     assert rows == [
         {
             "time": "2026-11-20T22:48:41+00:00",
@@ -272,9 +255,9 @@ def test_a_file_name_chooses_the_format(tmp_path):
 def test_the_terminal_gives_a_reason_once():
     refused = comparison(cells=3, outcome=ComparisonOutcome.NOT_COMPARABLE, reason="other load")
 
-    of_cells = written(render_comparison, replace(refused, outcome=ComparisonOutcome.INCONCLUSIVE))
+    of_cells = written("terminal", replace(refused, outcome=ComparisonOutcome.INCONCLUSIVE))
     of_whole = written(
-        render_comparison, replace(refused, sentence="NOT COMPARABLE: other load. Add --force.")
+        "terminal", replace(refused, sentence="NOT COMPARABLE: other load. Add --force.")
     )
 
     assert of_cells.count("other load") == 3

@@ -3,18 +3,15 @@ import json
 
 import pytest
 
-from hvdprof.report.forecast.forecast_json import (
-    render_forecast_csv,
-    render_forecast_json,
-    samples_per_currency,
-)
+from hvdprof.report.answers.forecast import forecast_answer
+from hvdprof.report.forecast.forecast_json import render_forecast_csv, samples_per_currency
 from tests.builders.finished_forecast import SIZES, finished_forecast
 
 
 def test_json_holds_every_table_and_the_question():
     stream = io.StringIO()
 
-    render_forecast_json(finished_forecast(is_open=True), stream, run="runs/a")
+    forecast_answer(finished_forecast(is_open=True), run="runs/a").write("json", stream)
 
     content = json.loads(stream.getvalue())
     assert content["schema_version"] == 1
@@ -35,7 +32,7 @@ def test_json_holds_every_table_and_the_question():
 def test_a_price_adds_the_cost_to_json_and_csv():
     stream, table = io.StringIO(), io.StringIO()
 
-    render_forecast_json(finished_forecast(), stream, price=2.5)
+    forecast_answer(finished_forecast(), price=2.5).write("json", stream)
     render_forecast_csv(finished_forecast(), table, price=2.5)
 
     cost = json.loads(stream.getvalue())["cost"]

@@ -10,7 +10,8 @@ from hvdprof.model.results.forecast import StoredForecast
 from hvdprof.model.run import RunAnalysis
 from hvdprof.report.document.html_report import html_page
 from hvdprof.report.document.markdown_report import MarkdownReporter
-from hvdprof.report.forecast.forecast_section import network_rows, shape_forecasts, span
+from hvdprof.report.forecast.forecast_page import forecast_sections
+from hvdprof.report.forecast.forecast_section import network_rows, span
 from tests.builders.finished_analysis import analysis
 from tests.builders.finished_forecast import finished_forecast
 
@@ -24,13 +25,14 @@ def with_forecasts() -> RunAnalysis:
 
 
 def test_the_latest_forecast_of_a_model_is_shown():
-    (part,) = shape_forecasts(with_forecasts())
+    head, verdict, bands, *_ = forecast_sections(with_forecasts())
 
-    assert part.model == "resnet50"
-    assert part.sentences[0].startswith("70 % (90 % band 51 to 88) scaling efficiency on 64 ranks")
-    assert part.sentences[-1].startswith("Next: about 1 min on np=2")
-    assert part.command == "hvdprof net --hosts HOST1,HOST2"
-    assert [row[0] for row in part.rows] == ["8", "64"]
+    assert (head.title, head.detail) == ("Scaling forecast", "resnet50")
+    assert verdict.verdict.startswith("70 % (90 % band 51 to 88) scaling efficiency on 64 ranks")
+    (measure,) = verdict.actions
+    assert measure.sentence.startswith("about 1 min on np=2")
+    assert measure.command == "hvdprof net --hosts HOST1,HOST2"
+    assert [row[0] for row in bands.rows] == ["8", "64"]
 
 
 @pytest.mark.heavy
@@ -43,11 +45,11 @@ def test_html_and_markdown_have_a_section_where_a_forecast_is_stored():
 
     assert "<h2>Scaling forecast" in page
     assert "figure-forecast" in page
-    assert "<li>The batch per rank stays 32.</li>" in page
-    assert "  `hvdprof net --hosts HOST1,HOST2`" in text
+    assert "<p>The batch per rank stays 32.</p>" in page
+    assert "\n    hvdprof net --hosts HOST1,HOST2\n" in text
     assert "Knee at 16 ranks: the next doubling costs" in text
     assert "- The batch per rank stays 32." in text
-    assert "### Scaling forecast of resnet50" in text
+    assert "### Scaling forecast: resnet50" in text
     assert "| 64 | the measured network | 70 % (90 % band 51 to 88) |" in text
 
 
@@ -56,7 +58,7 @@ def test_reports_without_a_forecast_have_no_such_section():
     stream = io.StringIO()
     MarkdownReporter().render(analysis(), stream)
 
-    assert shape_forecasts(analysis()) == ()
+    assert forecast_sections(analysis()) == ()
     assert "Scaling forecast" not in stream.getvalue()
     assert "figure-forecast" not in html_page(analysis())
 

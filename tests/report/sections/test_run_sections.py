@@ -5,6 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
+from hvdprof.model.glossary import term
 from hvdprof.model.table_catalogue import TABLES
 from hvdprof.report.document.html_report import HtmlReporter
 from hvdprof.report.document.markdown_report import MarkdownReporter
@@ -79,7 +80,8 @@ def test_markdown_shows_all(monkeypatch):
 def test_html_shows_all(monkeypatch):
     page = written(HtmlReporter(), monkeypatch)
     assert '<h2>Title <span class="dim">of a|b</span></h2>' in page
-    assert '<th scope="col">step time</th><th scope="col" class="text">where</th>' in page
+    assert f'<th scope="col" title="{term("step time").definition}">step time</th>' in page
+    assert '<th scope="col" class="text">where</th>' in page
     assert '<td>22.0 ms</td><td class="text">&lt;b&gt;</td><td>8</td>' in page
     assert "<p>Run <code>a | b</code>.</p>" in page
 

@@ -1,0 +1,72 @@
+"""Any section, and any page of sections, as Markdown.
+
+Tested in ``tests/report/sections/test_run_sections.py``.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import IO
+
+import pandas as pd
+
+from hvdprof.report.finding_texts import findings_texts
+from hvdprof.report.markdown_text import as_code, escaped, table_row, with_code
+from hvdprof.report.sections.section import Page, Section, sections_of_notes
+
+
+def write_markdown(page: Page, stream: IO[str]) -> None:
+    """Write sections, findings and notes."""
+    notes = markdown_of(sections_of_notes(page.notes))
+    parts = (markdown_of(page.sections), findings_markdown(page.findings), notes)
+    stream.write("\n".join(filter(None, parts)))
+
+
+def markdown_of(sections: Iterable[Section]) -> str:
+    """The sections one below the other, an empty line between all of their parts."""
+    blocks = ["\n".join(block) for section in sections for block in _blocks(section)]
+    return "\n\n".join(blocks) + "\n" * bool(blocks)
+
+
+def findings_markdown(findings: pd.DataFrame) -> str:
+    """Rows of FINDINGS as a list below a heading; empty where there are none."""
+    lines = [] if findings.empty else ["### Findings", ""]
+    for finding in findings_texts(findings):
+        lines.append(f"- **{escaped(f'{finding.weight}: {finding.title}')}**")
+        lines.append(f"  {with_code(finding.evidence)} {escaped(finding.figures)}")
+        if finding.quote:
+            lines.append(f"  {as_code(finding.quote)}")
+        if finding.action:
+            lines.append(f"  **Action:** {with_code(finding.action)}")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _blocks(section: Section) -> Iterator[list[str]]:
+    if section.verdict:
+        yield [f"**{with_code(section.verdict)}**"]
+    if section.caveat:
+        yield [f"Caveat: {with_code(section.caveat)}"]
+    if section.verdict:
+        yield from _actions(section)
+    if section.title:
+        detail = f": {section.detail}" if section.detail else ""
+        yield [f"### {escaped(section.title + detail)}"]
+    if section.caption:
+        yield [escaped(section.caption)]
+    if section.rows:
+        sides = (":---|" if head.is_text else "---:|" for head in section.heads)
+        heads = table_row(head.name for head in section.heads)
+        yield [heads, f"|{''.join(sides)}", *map(table_row, section.rows)]
+    if section.note:
+        yield [escaped(section.note)]
+    if section.sentences:
+        yield [f"- {with_code(sentence)}" for sentence in section.sentences]
+    if not section.verdict:
+        yield from _actions(section)
+
+
+def _actions(section: Section) -> Iterator[list[str]]:
+    for action in section.actions:
+        label = f"{action.label}: " if action.label else ""
+        if action.label or action.sentence:
+            yield [f"{label}{with_code(action.sentence)}".rstrip()]
+        if action.command:
+            yield [f"    {line}" for line in action.command.splitlines()]
