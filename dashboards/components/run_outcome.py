@@ -4,22 +4,27 @@ Tested in ``tests/dashboards/test_compare.py``.
 """
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import dash_mantine_components as dmc
 import pandas as pd
 from dash.development.base_component import Component
 
-from hvdprof.api import compare_analyses
+from hvdprof.api import Comparison, compare
 from hvdprof.dashboards.components.section import section
 from hvdprof.dashboards.components.term_link import with_code
 from hvdprof.dashboards.components.text_table import TextRows, text_card
 from hvdprof.errors import HvdprofError
 from hvdprof.model.run import RunAnalysis
-from hvdprof.report.comparison.comparison_texts import ComparisonTexts, comparison_texts
+from hvdprof.report.comparison.comparison_page import (
+    cause_sections,
+    cell_sections,
+    setting_texts,
+)
+from hvdprof.report.sections.section import Section
 
 _SIX = 760
-_HEADS = ("cell", "metric", "first", "second", "outcome")
 _CAUSE_HEADS = ("cause", "cell", "first", "second", "difference (95 % CI)", "beyond chance")
 
 
@@ -43,40 +48,36 @@ def outcome_of(
     if first[0] == second[0]:
         return None
     try:
-        comparison = compare_analyses(first[1], second[1])
+        comparison = compare(first[1], second[1])
     except HvdprofError as error:
         return RunOutcome(f"{first[0]} and {second[0]} are not compared: {error.message}", [])
-    texts = comparison_texts(comparison)
-    cards: list[Component] = [_metrics(texts, comparison.cells)]
-    if texts.causes:
-        cards.append(_causes(texts, comparison.causes))
-    if texts.settings:
+    causes, settings = list(cause_sections(comparison)), setting_texts(comparison)
+    cards: list[Component] = [_metrics(list(cell_sections(comparison)), comparison.cells)]
+    if causes:
+        cards.append(_causes(causes, comparison.causes))
+    if settings:
         cards.append(
             section(
                 "What differs",
-                dmc.List([dmc.ListItem(text) for text in texts.settings], size="sm"),
+                dmc.List([dmc.ListItem(text) for text in settings], size="sm"),
                 about="Settings, versions, hosts and environment of both runs.",
             )
         )
-    return RunOutcome(texts.sentence, [*_notes(texts, first[0], second[0]), *cards])
+    return RunOutcome(comparison.sentence, [*_notes(comparison, first[0], second[0]), *cards])
 
 
-def _notes(texts: ComparisonTexts, first: str, second: str) -> list[Component]:
+def _notes(comparison: Comparison, first: str, second: str) -> list[Component]:
     """How both were compared, its caveat, and the command that prints it."""
-    caveat = [f"Caveat: {texts.caveat}"] if texts.caveat else []
+    caveat = [f"Caveat: {comparison.caveat}"] if comparison.caveat else []
     how = f"{second} (second) against {first} (first), with a margin of 2 %. In the terminal: "
     command = f"`hvdprof compare {shlex.quote(first)} {shlex.quote(second)}`"
-    lines = [with_code(text) for text in (*caveat, *texts.notes, how + command)]
+    lines = [with_code(text) for text in (*caveat, *comparison.notes, how + command)]
     return [dmc.Stack([dmc.Text(line, size="sm", className="about") for line in lines], gap=2)]
 
 
-def _metrics(texts: ComparisonTexts, cells: pd.DataFrame) -> dmc.Paper:
-    heads = (*_HEADS[:4], texts.change_head, _HEADS[4])
-    rows = [
-        (cell.name, line.title, line.first, line.second, line.change, line.outcome)
-        for cell in texts.cells
-        for line in cell.lines
-    ]
+def _metrics(sections: Sequence[Section], cells: pd.DataFrame) -> dmc.Paper:
+    heads = ("cell", *(head.name for head in sections[0].heads))
+    rows = [(cell.title, *row) for cell in sections for row in cell.rows]
     return text_card(
         "outcomes",
         "Every metric",
@@ -88,18 +89,12 @@ def _metrics(texts: ComparisonTexts, cells: pd.DataFrame) -> dmc.Paper:
     )
 
 
-def _causes(texts: ComparisonTexts, causes: pd.DataFrame) -> dmc.Paper:
+def _causes(sections: Sequence[Section], causes: pd.DataFrame) -> dmc.Paper:
+    # The last row is the sum, which no filter of the table may take for a cause.
     rows = [
-        (
-            line.name,
-            cell.name,
-            line.first,
-            line.second,
-            line.difference,
-            "yes" if line.moved else "no",
-        )
-        for cell in texts.causes
-        for line in cell.lines
+        (name, cell.detail, *numbers, moved or "no")
+        for cell in sections
+        for name, *numbers, moved in cell.rows[:-1]
     ]
     return text_card(
         "moved",

@@ -43,7 +43,6 @@ __all__ = [
     "GateResult",
     "History",
     "compare",
-    "compare_analyses",
     "histories_of_analyses",
     "history",
     "waterfall_diff",
@@ -51,8 +50,8 @@ __all__ = [
 
 
 def compare(
-    first: str | Path,
-    second: str | Path,
+    first: str | Path | RunAnalysis,
+    second: str | Path | RunAnalysis,
     *,
     margin: float = DEFAULT_MARGIN,
     fail_on: Sequence[str] = (),
@@ -72,8 +71,9 @@ def compare(
     cause of lost time, ``settings`` for each setting that differs (docs/howto/compare.md).
 
     Args:
-        first: The run that the other is compared with, or a table as of ``scaling_of_text``.
-        second: The other run or table.
+        first: The run that the other is compared with, its analysis, or a table as of
+            ``scaling_of_text``.
+        second: The other run, analysis or table.
         margin: Largest relative change, or difference of ratios, that does not matter.
         fail_on: Conditions of a gate, such as ``step_time>2%``; each sets the margin of its metric.
         force: Compare what is not comparable: other hosts, versions, batches, load.
@@ -84,35 +84,12 @@ def compare(
         UnreadableInputError: A path holds nothing to compare, or both have no cell in common.
     """
     rules = comparison_rules(margin, fail_on, force=force, level=level)
-    one, other = Path(first), Path(second)
+    one, other = (
+        side.run.folder if isinstance(side, RunAnalysis) else Path(side) for side in (first, second)
+    )
     if one.resolve() == other.resolve():
         raise UsageError(f"{one} is on both sides: a run equals itself.", hint="Name two runs.")
-    return compare_by_rules(one, other, rules)
-
-
-def compare_analyses(
-    first: RunAnalysis,
-    second: RunAnalysis,
-    *,
-    margin: float = DEFAULT_MARGIN,
-    fail_on: Sequence[str] = (),
-    force: bool = False,
-) -> Comparison:
-    """The same of two runs that are analysed already.
-
-    Args:
-        first: The run that the other is compared with.
-        second: The other run.
-        margin: Largest relative change, or difference of ratios, that does not matter.
-        fail_on: Conditions of a gate, such as ``step_time>2%``.
-        force: Compare what is not comparable.
-
-    Raises:
-        UsageError: A condition cannot be read, or the margin is not between 0 and 1.
-        UnreadableInputError: Both have no cell in common.
-    """
-    rules = comparison_rules(margin, fail_on, force=force)
-    return compare_sides(_side_of(first), _side_of(second), rules)
+    return compare_by_rules(first, second, rules)
 
 
 def history(
@@ -204,7 +181,9 @@ def comparison_rules(
     return Rules(margin, conditions, is_forced=force, level=level)
 
 
-def compare_by_rules(first: Path, second: Path, rules: Rules) -> Comparison:
+def compare_by_rules(
+    first: str | Path | RunAnalysis, second: str | Path | RunAnalysis, rules: Rules
+) -> Comparison:
     """The same as ``compare`` by rules that are checked already.
 
     Raises:
@@ -220,7 +199,10 @@ def _check_margin(margin: float) -> None:
         )
 
 
-def _side(path: Path) -> ComparedSide:
+def _side(given: str | Path | RunAnalysis) -> ComparedSide:
+    if isinstance(given, RunAnalysis):
+        return _side_of(given)
+    path = Path(given)
     if is_run_directory(path):
         return _side_of(analyze_run(load_run(path)))
     if not path.exists():

@@ -26,6 +26,8 @@ _READERS, _READERS_AND_ENTRANTS = 0o044, 0o055
 _DEEPEST = 5
 """Folders between a file and its run directory, at most."""
 
+OVERWRITE_HINT = "Add --force, or overwrite=True in Python."
+
 
 @contextlib.contextmanager
 def open_whole(
@@ -79,7 +81,7 @@ def check_new(path: Path, *, overwrite: bool) -> None:
             f"Could not write {path}: {error.strerror or error}.", hint="Choose another path."
         ) from error
     if is_there and not overwrite:
-        raise StorageError(f"{path} exists and is not overwritten.", hint="Add --force.")
+        raise StorageError(f"{path} exists and is not overwritten.", hint=OVERWRITE_HINT)
 
 
 def write_whole(path: Path, text: str, *, overwrite: bool = True, mode: int | None = None) -> None:

@@ -45,7 +45,7 @@ def test_nothing_is_overwritten_unless_asked(tmp_path: Path) -> None:
     write_whole(path, "old")
     with pytest.raises(StorageError, match=r"report\.txt exists") as raised:
         write_whole(path, "new", overwrite=False)
-    assert raised.value.hint == "Add --force."
+    assert raised.value.hint == "Add --force, or overwrite=True in Python."
     assert path.read_text() == "old"
     write_whole(path, "new")
     assert path.read_text() == "new"

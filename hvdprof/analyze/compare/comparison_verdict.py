@@ -36,7 +36,8 @@ def comparison_sentence(
     of_metric = cells[cells["metric"] == metric.name]
     if outcome is ComparisonOutcome.NOT_COMPARABLE:
         reason = of_metric["reason"].iloc[0]
-        return f"{outcome.upper()}: {reason}. Add --force to compare them nevertheless."
+        anyhow = "To compare them nevertheless: --force, or force=True in Python."
+        return f"{outcome.upper()}: {reason}. {anyhow}"
     rows = of_metric[of_metric["outcome"] != ComparisonOutcome.NOT_COMPARABLE].to_dict("records")
     if outcome is ComparisonOutcome.EQUAL:
         text = _equal(rows, metric)
@@ -75,7 +76,7 @@ def _caveats(
     metric: Metric, cells: pd.DataFrame, reasons: Sequence[str], rules: Rules
 ) -> Iterator[str]:
     if rules.is_forced and reasons:
-        yield f"Compared by --force although they differ in {'; '.join(reasons)}."
+        yield f"Compared by force although they differ in {'; '.join(reasons)}."
     of_metric = cells[cells["metric"] == metric.name]
     rows = of_metric[of_metric["outcome"] != ComparisonOutcome.NOT_COMPARABLE].to_dict("records")
     left_out = cells[cells["outcome"] == ComparisonOutcome.NOT_COMPARABLE].to_dict("records")
@@ -115,8 +116,9 @@ def _equal(rows: Sequence[FrameRow], metric: Metric) -> str:
 
 
 def _inconclusive(rows: Sequence[FrameRow], metric: Metric, causes: pd.DataFrame) -> str:
-    """The open cell that changed most; what moved in it nevertheless, and what would decide."""
-    row = max((row for row in rows if row["outcome"] == ComparisonOutcome.INCONCLUSIVE), key=_size)
+    """The open cell of most ranks; what moved in it nevertheless, and what would decide."""
+    own = [row for row in rows if row["outcome"] == ComparisonOutcome.INCONCLUSIVE]
+    row = max(own, key=lambda row: (int(row["np"]), _size(row)))
     text = f"{cell_label(row)}: {metric.title} {change_text(row, metric)}"
     if row["reason"]:
         return f"{text}. {row['reason'][0].upper()}{row['reason'][1:]}: measure at least 3."
@@ -146,7 +148,8 @@ def _decided(
             f"{metric.title} {change_text(mean, metric)}, mean of {mean['num_cells']} cells. "
             "No cell alone decides."
         )
-    worst = max(own, key=_size)
+    # What plain torch does says how the machine changed, not the job; the caveat has it.
+    worst = max(own, key=lambda row: (row["engine"] != TORCH_ENGINE, _size(row)))
     others = f" (and {len(own) - 1} more cells)" if len(own) > 1 else ""
     first = f"{cell_label(worst)}{others}: {metric.title} {change_text(worst, metric)}."
     return " ".join([first, *_largest_cause(causes, worst)])

@@ -39,7 +39,12 @@ from hvdprof.rundir.manifest import (
 from hvdprof.rundir.masking import mask_command
 from hvdprof.rundir.plan import Segment
 from hvdprof.rundir.regular_file import open_regular
-from hvdprof.rundir.written_file import append_run_bytes, make_place, make_run_folders
+from hvdprof.rundir.written_file import (
+    OVERWRITE_HINT,
+    append_run_bytes,
+    make_place,
+    make_run_folders,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,7 +158,7 @@ def _refuse_what_is_there(folder: Path, *, overwrite: bool) -> None:
     except OSError as error:
         raise StorageError(f"{folder} cannot be looked at: {error.strerror}.") from error
     if not overwrite:
-        raise StorageError(f"{folder} exists and is not overwritten.", hint="Add --force.")
+        raise StorageError(f"{folder} exists and is not overwritten.", hint=OVERWRITE_HINT)
     try:
         is_ours = bool(attached_files(Manifest.read(folder)))
     except UnreadableInputError:

@@ -9,7 +9,8 @@ from enum import StrEnum
 
 import pandas as pd
 
-from hvdprof.model.cell_key import CELL_COLUMNS
+from hvdprof import units
+from hvdprof.model.cell_key import CELL_COLUMNS, cell_label
 from hvdprof.model.frame_row import FrameRow, is_missing
 from hvdprof.model.schema import Column, Table
 
@@ -101,6 +102,8 @@ METRICS: tuple[Metric, ...] = (
 """In the order of tables."""
 
 
+_SIDES = ("first", "second")
+
 _COARSE_POINTS = 10.0
 """Beyond this half width a decimal of a change says nothing."""
 
@@ -172,9 +175,9 @@ class SideName:
     commit: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Comparison:
-    """A finished comparison; reports only format it.
+    """A finished comparison; reports only format it. ``print`` shows verdict and cells.
 
     Attributes:
         first: The run that the other is compared with.
@@ -205,6 +208,21 @@ class Comparison:
     settings: pd.DataFrame
     gate: tuple[GateResult, ...] = ()
     notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """The verdict, its caveat, and a line for each cell on the metric that decides."""
+        caveat = [f"Caveat: {self.caveat}"] if self.caveat else []
+        rows = self.cells[self.cells["metric"] == self.metric.name].to_dict("records")
+        return "\n".join([self.sentence, *caveat, *(self._line(row) for row in rows)])
+
+    def _line(self, row: FrameRow) -> str:
+        first, second = (units.of_unit(float(row[end]), self.metric.unit) for end in _SIDES)
+        change = f"{change_text(row, self.metric)}, {row['outcome']}"
+        return f"{cell_label(row)}: {self.metric.title} {first} to {second}, {change}"
+
+    def __repr__(self) -> str:
+        """Both runs and the outcome; the tables themselves fill screens."""
+        return f"<Comparison of {self.first.name} and {self.second.name}: {self.outcome}>"
 
     @property
     def reason(self) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import IO
 
 from hvdprof.model.cell_key import cell_label
-from hvdprof.model.frame_row import FrameRow
+from hvdprof.model.frame_row import FrameRow, is_missing
 from hvdprof.model.results.comparison import (
     METRICS,
     Comparison,
@@ -70,6 +70,9 @@ def _case_of_cell(row: FrameRow) -> JunitCase:
         outcome = CaseOutcome.FAILURE
     elif row["outcome"] in _OPEN:
         outcome, text = CaseOutcome.SKIPPED, f"{row['outcome']}: {row['reason'] or text}"
+        if not is_missing(row["launches_needed"]):
+            text += f"; about {int(row['launches_needed'])} launches a side would decide"
+            text += f": measure both with --repeats {int(row['launches_needed'])}"
     return JunitCase(cell_label(row), metric.name, outcome, text)
 
 

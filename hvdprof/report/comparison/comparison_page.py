@@ -42,22 +42,21 @@ _CAUSE_HEADS = (
 def comparison_page(comparison: Comparison) -> Page:
     """Verdict, gate, cells in order, what moved in those that changed most, and what differs."""
     sides = f"{comparison.first.name} (first) and {comparison.second.name} (second)"
-    settings = tuple(_setting(row) for row in comparison.settings.to_dict("records"))
     lists = {
         "Gate": tuple(map(gate_text, comparison.gate)),
         "Mean of all cells": tuple(_pooled(comparison)),
-        "What differs": settings,
+        "What differs": setting_texts(comparison),
     }
     gate, pooled, differs = (
         (Section(title, sentences=sentences),) if sentences else ()
         for title, sentences in lists.items()
     )
-    moved = tuple(_causes(comparison))
+    moved = tuple(cause_sections(comparison))
     return Page(
         (
             Section(verdict=comparison.sentence, caveat=comparison.caveat, caption=sides),
             *gate,
-            *_cells(comparison),
+            *cell_sections(comparison),
             *pooled,
             *(moved or [Section("What moved", caption="No cause beyond chance.")]),
             *differs,
@@ -75,7 +74,8 @@ def gate_text(result: GateResult) -> str:
     return f"{result.condition.text}: {shown}{apart}"
 
 
-def _cells(comparison: Comparison) -> Iterator[Section]:
+def cell_sections(comparison: Comparison) -> Iterator[Section]:
+    """A section for every cell, in order."""
     rows = comparison.cells
     names = [cell_label(row) for row in rows.to_dict("records")]
     change = f"change ({units.percent_limit(comparison.confidence)} CI)"
@@ -138,7 +138,7 @@ def _pooled(comparison: Comparison) -> Iterator[str]:
         )
 
 
-def _causes(comparison: Comparison) -> Iterator[Section]:
+def cause_sections(comparison: Comparison) -> Iterator[Section]:
     """The cells whose deciding metric changed, or with a cause that moved beyond chance."""
     rows = comparison.causes
     names = [cell_label(row) for row in rows.to_dict("records")]
@@ -174,6 +174,11 @@ def _cause(row: FrameRow) -> tuple[str, ...]:
 def _step_time(causes: pd.DataFrame) -> tuple[str, ...]:
     sums = (float(causes[name].sum()) for name in ("one_ns", "other_ns", "difference_ns"))
     return ("sum: step time", *map(units.milliseconds, sums), "")
+
+
+def setting_texts(comparison: Comparison) -> tuple[str, ...]:
+    """What differs between both runs, a line each."""
+    return tuple(_setting(row) for row in comparison.settings.to_dict("records"))
 
 
 def _setting(row: FrameRow) -> str:

@@ -15,7 +15,7 @@ from hvdprof.errors import StorageError, UsageError
 from hvdprof.model.cached_rows import CachedRows
 from hvdprof.model.table_catalogue import TABLES
 from hvdprof.report.tables.table_format import TableFormat
-from hvdprof.rundir.written_file import open_whole
+from hvdprof.rundir.written_file import OVERWRITE_HINT, open_whole
 
 TableRows = pd.DataFrame | CachedRows
 """A table in memory, or one that is kept in a file and goes through memory piece by piece."""
@@ -118,7 +118,7 @@ def _replaceable(folder: Path, *, overwrite: bool) -> list[Path]:
     if not folder.exists():
         return []
     if not overwrite:
-        raise StorageError(f"{folder} exists and is not overwritten.", hint="Add --force.")
+        raise StorageError(f"{folder} exists and is not overwritten.", hint=OVERWRITE_HINT)
     names = {f"{table.name}.{format_}" for table in TABLES for format_ in TableFormat}
     files = list(folder.iterdir()) if folder.is_dir() else [folder]
     foreign = [path for path in files if path.name not in names or not path.is_file()]

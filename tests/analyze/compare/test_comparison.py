@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hvdprof.api import analyze_run, compare, compare_analyses, load_run
+from hvdprof.api import analyze_run, compare, load_run
 from hvdprof.errors import UnreadableInputError, UsageError
 from hvdprof.model.results.comparison import STEP_TIME, ComparisonOutcome, change_text
 from tests.builders.analysis import analysis_of, sweep, with_a_straggler
@@ -38,7 +38,7 @@ def test_a_slower_cell_is_named_with_its_change_and_the_others_are_equal(tmp_pat
     one, other = runs(
         tmp_path, sweep({0: 10.0, 1: 10.5, 2: 12.0}), sweep({0: 10.0, 1: 10.5, 2: 13.2})
     )
-    found = compare_analyses(one, other, margin=0.03)
+    found = compare(one, other, margin=0.03)
 
     assert found.outcome is ComparisonOutcome.REGRESSED
     assert found.sentence.startswith("REGRESSED: mnist on 2 ranks: step time +10.0 % (")
@@ -54,7 +54,7 @@ def test_a_slower_cell_is_named_with_its_change_and_the_others_are_equal(tmp_pat
 @pytest.mark.heavy
 def test_the_same_run_twice_is_equal_or_undecided_and_never_worse(tmp_path):
     one, other = runs(tmp_path, sweep({0: 10.0, 2: 12.0}), sweep({0: 10.0, 2: 12.0}))
-    found = compare_analyses(one, other, margin=0.03)
+    found = compare(one, other, margin=0.03)
 
     assert found.outcome is ComparisonOutcome.EQUAL
     assert "within 3 %" in found.sentence
@@ -70,7 +70,7 @@ def test_the_cause_that_moved_is_named_and_the_terms_sum_to_the_change(tmp_path)
         sweep({0: 10.0, 2: 12.0}, blocked_ms=blocked),
         sweep({0: 10.0, 2: 15.0}, blocked_ms={2: 5.0}),
     )
-    found = compare_analyses(one, other)
+    found = compare(one, other)
 
     assert "Largest part: exposed transfer, 3.0" in found.sentence
     own = found.causes[found.causes["np"] == 2]
@@ -84,10 +84,24 @@ def test_the_cause_that_moved_is_named_and_the_terms_sum_to_the_change(tmp_path)
 def test_one_launch_a_side_decides_nothing_and_says_why(tmp_path):
     passes = [PassSpec(size=2, segments=[SegmentSpec(parts_ms=typical_parts(12.0))])]
     slow = [PassSpec(size=2, segments=[SegmentSpec(parts_ms=typical_parts(18.0))])]
-    found = compare_analyses(*runs(tmp_path, passes, slow))
+    found = compare(*runs(tmp_path, passes, slow))
 
     assert found.outcome is ComparisonOutcome.INCONCLUSIVE
     assert "One launch: the variation between launches is unknown" in found.sentence
+
+
+@pytest.mark.heavy
+def test_analyses_are_compared_as_their_folders_are_and_print_the_verdict(tmp_path):
+    one, other = runs(tmp_path, sweep({0: 10.0, 1: 10.5}), sweep({0: 10.0, 1: 13.2}))
+
+    found = compare(one, other)
+
+    assert found.sentence == compare(one.run.folder, other.run.folder).sentence
+    assert repr(found) == f"<Comparison of a and b: {found.outcome}>"
+    assert str(found).startswith(found.sentence)
+    assert len(str(found).splitlines()) <= 6
+    with pytest.raises(UsageError, match="a run equals itself"):
+        compare(one, one.run.folder)
 
 
 @pytest.mark.heavy
@@ -103,7 +117,7 @@ def test_noise_is_inconclusive_and_says_how_many_launches_would_decide(tmp_path)
             for repeat in range(1, 5)
         ]
 
-    found = compare_analyses(*runs(tmp_path, noisy(1), noisy(2)))
+    found = compare(*runs(tmp_path, noisy(1), noisy(2)))
 
     assert found.outcome is ComparisonOutcome.INCONCLUSIVE
     assert "launches a side would decide" in found.sentence
@@ -116,17 +130,17 @@ def test_launches_by_turns_are_not_said_to_follow_each_other_where_there_is_one_
         analysis_of(tmp_path / name, sweep({2: 12.0})[:1], paired_by="x") for name in ("a", "b")
     ]
 
-    assert "one after the other" not in compare_analyses(*pair).caveat
+    assert "one after the other" not in compare(*pair).caveat
     assert (
         "one after the other"
-        in compare_analyses(pair[0], analysis_of(tmp_path / "c", sweep({2: 12.0})[:1])).caveat
+        in compare(pair[0], analysis_of(tmp_path / "c", sweep({2: 12.0})[:1])).caveat
     )
 
 
 @pytest.mark.heavy
 def test_caveats_of_each_run_stand_in_the_comparison_with_its_name(tmp_path):
     busy = [replace(one, other_cpu_cores=0.4) for one in sweep({0: 10.0, 2: 12.0})]
-    found = compare_analyses(*runs(tmp_path, sweep({0: 10.0, 2: 12.0}), busy))
+    found = compare(*runs(tmp_path, sweep({0: 10.0, 2: 12.0}), busy))
 
     assert " b: Other processes kept cores busy during " in found.caveat
     assert " a: Other" not in found.caveat
@@ -143,12 +157,12 @@ def test_caveats_of_each_run_stand_in_the_comparison_with_its_name(tmp_path):
 )
 def test_other_hosts_and_versions_are_not_comparable_unless_forced(tmp_path, fields, reason):
     one, other = runs(tmp_path, sweep({0: 10.0, 2: 12.0}), sweep({0: 10.0, 2: 14.0}), **fields)
-    found = compare_analyses(one, other)
+    found = compare(one, other)
     assert found.outcome is ComparisonOutcome.NOT_COMPARABLE
     assert reason in found.sentence
     assert set(found.cells["outcome"]) == {"not comparable"}
 
-    forced = compare_analyses(one, other, force=True)
+    forced = compare(one, other, force=True)
     assert forced.outcome is ComparisonOutcome.REGRESSED
     assert reason in forced.caveat
 
@@ -156,11 +170,11 @@ def test_other_hosts_and_versions_are_not_comparable_unless_forced(tmp_path, fie
 @pytest.mark.heavy
 def test_other_batches_are_not_comparable_by_step_time(tmp_path):
     one, other = runs(tmp_path, sweep({2: 12.0}, batch_size=32), sweep({2: 12.0}, batch_size=64))
-    found = compare_analyses(one, other)
+    found = compare(one, other)
     assert found.outcome is ComparisonOutcome.NOT_COMPARABLE
     assert "samples per rank and step 32 and 64" in found.sentence
 
-    forced = compare_analyses(one, other, force=True)
+    forced = compare(one, other, force=True)
     assert forced.metric.name == "throughput"
     assert rows_of(forced, "throughput").loc[("horovod", 2), "change"] == pytest.approx(1.0)
 
@@ -174,7 +188,7 @@ def test_settings_that_differ_are_listed(tmp_path):
         settings={"scaling": "weak", "num_threads": 1, "cycle_time_ms": 5.0},
         environment={"HOROVOD_FUSION_THRESHOLD": "0"},
     )
-    found = compare_analyses(one, other).settings.set_index("name")
+    found = compare(one, other).settings.set_index("name")
     assert found.loc["cycle_time_ms", "second"] == "5.0"
     assert found.loc["HOROVOD_FUSION_THRESHOLD", ["place", "first"]].tolist() == ["environment", ""]
     assert not found["matters"].any()
@@ -185,7 +199,7 @@ def test_two_scripts_of_other_names_are_matched_and_it_is_said(tmp_path):
     one, other = runs(
         tmp_path, sweep({2: 12.0}, model="train_a"), sweep({2: 12.0}, model="train_b")
     )
-    found = compare_analyses(one, other)
+    found = compare(one, other)
     assert "train_a of the first run is compared with train_b of the second." in found.notes
 
 
@@ -193,7 +207,7 @@ def test_two_scripts_of_other_names_are_matched_and_it_is_said(tmp_path):
 def test_runs_without_a_common_cell_are_refused_with_what_each_has(tmp_path):
     one, other = runs(tmp_path, sweep({2: 12.0}), sweep({4: 12.0}))
     with pytest.raises(UnreadableInputError) as error:
-        compare_analyses(one, other)
+        compare(one, other)
     assert "mnist on 2 ranks" in error.value.hint
     assert "mnist on 4 ranks" in error.value.hint
 
@@ -201,7 +215,7 @@ def test_runs_without_a_common_cell_are_refused_with_what_each_has(tmp_path):
 @pytest.mark.heavy
 def test_cells_of_one_run_alone_are_noted(tmp_path):
     one, other = runs(tmp_path, sweep({2: 12.0, 4: 13.0}), sweep({2: 12.0}))
-    assert "Only a has mnist on 4 ranks." in compare_analyses(one, other).notes
+    assert "Only a has mnist on 4 ranks." in compare(one, other).notes
 
 
 def test_tables_of_throughputs_are_compared_by_their_repeats(tmp_path):
@@ -228,7 +242,7 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path):
 def test_a_run_in_progress_is_compared_with_a_note(tmp_path):
     one = analysis_of(tmp_path / "a", sweep({2: 12.0}))
     folder = write_run(tmp_path / "b", sweep({2: 12.0}), status="running")
-    found = compare_analyses(one, analyze_run(load_run(folder)))
+    found = compare(one, analyze_run(load_run(folder)))
     assert "b is in progress: what is measured so far is compared." in found.notes
 
 
@@ -248,7 +262,7 @@ def test_secrets_of_commands_and_variables_are_not_in_the_manifests_that_are_com
         )
         for name, key in (("a", "abc-secret"), ("b", "def-secret"))
     )
-    settings = compare_analyses(one, other).settings
+    settings = compare(one, other).settings
     assert settings["name"].tolist() == ["--env BUCKETS"]
     shown = settings.to_csv() + str(one.run.manifest.settings)
     assert "secret" not in shown
@@ -262,7 +276,7 @@ def test_equal_does_not_speak_for_cells_that_are_not_comparable(tmp_path):
         [*sweep({2: 12.0}), *sweep({4: 12.0}, batch_size=32)],
         [*sweep({2: 12.0}), *sweep({4: 18.0}, batch_size=64)],
     )
-    found = compare_analyses(one, other, margin=0.03, fail_on=["step_time>3%"])
+    found = compare(one, other, margin=0.03, fail_on=["step_time>3%"])
 
     assert found.outcome is ComparisonOutcome.EQUAL
     assert "of mnist on 2 ranks within 3 %" in found.sentence
@@ -273,8 +287,8 @@ def test_equal_does_not_speak_for_cells_that_are_not_comparable(tmp_path):
 @pytest.mark.heavy
 def test_a_throughput_that_fell_by_the_margin_is_at_its_limit(tmp_path):
     one, other = runs(tmp_path, sweep({2: 10.0}), sweep({2: 10.0 / 0.62}))
-    assert not compare_analyses(one, other, fail_on=["throughput<-50%"]).gate[0].cells
-    assert compare_analyses(one, other, fail_on=["throughput<-30%"]).gate[0].cells
+    assert not compare(one, other, fail_on=["throughput<-50%"]).gate[0].cells
+    assert compare(one, other, fail_on=["throughput<-30%"]).gate[0].cells
 
 
 @pytest.mark.heavy
@@ -284,7 +298,7 @@ def test_stored_pairs_have_the_level_of_the_looks_that_ended_them(tmp_path):
         analysis_of(tmp_path / name, sweep({2: 12.0}), settings=settings, paired_by="x")
         for name in ("a", "b")
     )
-    found = compare_analyses(one, other)
+    found = compare(one, other)
     assert found.cells["paired"].any()
     assert found.confidence == pytest.approx(1 - 2 * 0.0204, abs=1e-6)
 
@@ -298,9 +312,9 @@ def test_the_conditions_of_a_gate_are_one_family(tmp_path):
         for name, own in zip("ab", reversed(steps), strict=True)
     )
 
-    alone = compare_analyses(one, other, fail_on=["step_time>2%"])
+    alone = compare(one, other, fail_on=["step_time>2%"])
     of_many = [f"{name}>2%" for name in ("step_time", "step_time_p95")] + ["throughput<-2%"]
-    together = compare_analyses(one, other, fail_on=of_many)
+    together = compare(one, other, fail_on=of_many)
 
     assert alone.gate[0].outcome is ComparisonOutcome.REGRESSED
     assert {result.outcome for result in together.gate} == {ComparisonOutcome.INCONCLUSIVE}
@@ -323,7 +337,7 @@ def test_the_startup_of_launches_is_compared(tmp_path):
     for analysis, startups_s in ((one, [4.0, 4.1, 3.9]), (other, [5.0, 5.1, 4.9])):
         analysis.run.segments["startup_ns"] = np.array(startups_s) * 1e9
 
-    found = compare_analyses(one, other, fail_on=["startup>10%"])
+    found = compare(one, other, fail_on=["startup>10%"])
 
     row = rows_of(found, "startup").loc[("horovod", 2)]
     assert (row["outcome"], row["unit"]) == ("regressed", "ns")
@@ -336,7 +350,7 @@ def test_the_startup_of_launches_is_compared(tmp_path):
 def test_runs_without_a_known_startup_have_no_row_of_it(tmp_path):
     one, other = runs(tmp_path, sweep({2: 10.0}), sweep({2: 10.0}))
 
-    assert rows_of(compare_analyses(one, other), "startup").empty
+    assert rows_of(compare(one, other), "startup").empty
 
 
 @pytest.mark.parametrize(
@@ -362,7 +376,7 @@ def test_a_rank_below_the_threshold_of_a_straggler_is_named_from_both_runs(tmp_p
         with_a_straggler(extra_ms=(0.42, 0.38, 0.41)),
     )
     assert "straggler" not in set(other.table("waterfall")["term"])
-    found = compare_analyses(one, other)
+    found = compare(one, other)
 
     assert found.outcome is ComparisonOutcome.REGRESSED
     assert "Rank 1 is slower in forward by 393 µs (" in found.sentence
@@ -397,7 +411,7 @@ def test_an_undecided_comparison_still_names_the_rank_that_changed(tmp_path):
         ]
         for late_ms in (0.0, 0.5)
     ]
-    found = compare_analyses(*runs(tmp_path, *sides))
+    found = compare(*runs(tmp_path, *sides))
 
     assert found.outcome is ComparisonOutcome.INCONCLUSIVE
     assert "launches a side would decide. Rank 1 is slower in forward by 500 µs" in found.sentence

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hvdprof.api import analyze_run, compare_analyses, load_run
+from hvdprof.api import analyze_run, compare, load_run
 from hvdprof.api.run_entries import run_entry
 from hvdprof.ingest.storage import parquet_cache
 from hvdprof.model.run import RunAnalysis
@@ -124,7 +124,7 @@ def test_the_tables_of_the_cache_do_not_outlive_the_writer(
 @pytest.mark.heavy
 def test_a_comparison_says_which_side_was_killed(tmp_path: Path) -> None:
     sides = [analysis_of(open_run(tmp_path / name, steps(60))) for name in "ab"]
-    found = compare_analyses(*sides)
+    found = compare(*sides)
     assert not found.cells.empty
     note = "a was interrupted, as hvdprof was killed: what is measured so far is compared."
     assert note in found.notes
