@@ -5,9 +5,10 @@ from collections.abc import Callable
 
 MISSING = "-"
 UNBOUNDED = "(CI unbounded: too noisy)"
+UNKNOWN = "not known (too noisy)"
 
-_LARGEST_RATIO = 100.0
-"""10,000 %: an interval that reaches so far says that its value is not known."""
+_WHOLE = 1.0
+"""100 points: an interval wider than that and than its value says that the value is not known."""
 
 _LARGEST_FACTOR = 1000.0
 """The same for a rate, as a multiple of its value."""
@@ -27,17 +28,22 @@ def percent_within(ratio: float, low: float, high: float) -> str:
     return percent(ratio, 1 if math.isnan(half) else _decimals_of_percent(half))
 
 
+def says_nothing(ratio: float, low: float, high: float) -> bool:
+    """Whether an interval of a ratio is wider than the ratio, and than all that is possible."""
+    return high - low > max(_WHOLE, abs(ratio))
+
+
 def percent_interval(ratio: float, low: float, high: float) -> str:
     """A ratio with its interval as percent text.
 
     ``'61.2 ± 0.8 %'`` where the interval is near symmetric, ``'61.2 % (58.0 to 66.1)'`` where it
     is not, and ``'61.2 %'`` where there is no interval. Whole numbers where the interval has no
-    more digits: ``'66 ± 13 %'``.
+    more digits: ``'66 ± 13 %'``. ``UNKNOWN`` where the interval says nothing.
     """
     if math.isnan(low) or math.isnan(high) or math.isnan(ratio):
         return percent(ratio)
-    if not high < _LARGEST_RATIO:
-        return f"{percent(ratio, 0)} {UNBOUNDED}"
+    if says_nothing(ratio, low, high):
+        return UNKNOWN
     if _is_even(ratio - low, high - ratio, smallest=0.001):
         half = 100 * (high - low) / 2
         digits = _decimals_of_percent(half)
@@ -227,8 +233,8 @@ def interval_of_unit(value: float, low: float, high: float, unit: str) -> str:
     if math.isnan(value):
         return MISSING
     text = percent_within(value, low, high) if unit == "ratio" else of_unit(value, unit)
-    if unit == "ratio" and max(-low, high) >= _LARGEST_RATIO:
-        return f"{percent(value)} {UNBOUNDED}"
+    if unit == "ratio" and says_nothing(value, low, high):
+        return UNKNOWN
     # A time of several units keeps them at its ends.
     sign = "" if " min " in text else text.rpartition(" ")[2]
 

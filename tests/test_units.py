@@ -110,11 +110,12 @@ def test_a_small_share_with_its_interval(values, text):
     assert units.fraction_interval(*values) == text
 
 
-def test_an_interval_that_says_nothing_is_unbounded() -> None:
-    assert units.percent_interval(0.576, 0.0, 8.66e15) == "58 % (CI unbounded: too noisy)"
+def test_a_value_whose_interval_says_nothing_is_not_known() -> None:
+    assert units.percent_interval(0.576, 0.0, 8.66e15) == units.UNKNOWN
+    assert units.percent_interval(0.54, 0.01, 30.53) == "not known (too noisy)"
     assert units.rate_interval(120.0, 0.0, 1e18) == "120 (CI unbounded: too noisy)"
     wide = units.interval_of_unit(0.1, -9e9, 9e9, "ratio")
-    assert wide == "10.0 % (CI unbounded: too noisy)"
+    assert wide == "not known (too noisy)"
     assert units.percent_interval(0.001, -0.2, 0.6) == "0 % (-20 to 60)"
 
 

@@ -68,6 +68,10 @@ class NoteCode(StrEnum):
     MISSING_RANKS = "missing-ranks", "Not all ranks were recorded: wait attribution unavailable."
     UNALIGNED_CLOCKS = "unaligned-clocks", "Recordings have no clock offset to rank 0."
     OTHER_LOAD = "other-load", "Other processes kept cores busy."
+    TOO_BUSY = (
+        "too-busy",
+        "Other processes leave no answer; `value` is the command to measure anew.",
+    )
     PAUSES = "pauses", "All ranks pause, such as for checkpoints: step times contain it."
     STEAL = "steal", "The hypervisor took cores away."
     UNEQUAL_THREADS = "unequal-threads", "Ranks computed with different numbers of threads."

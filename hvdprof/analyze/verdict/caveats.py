@@ -11,6 +11,7 @@ from hvdprof.analyze.findings.finding import SMALLEST_COST
 from hvdprof.analyze.findings.load_cause import explains
 from hvdprof.analyze.steps.cell_setting import cell_setting
 from hvdprof.analyze.steps.light_recording import full_command, is_light
+from hvdprof.analyze.verdict.busy_machine import wait_command
 from hvdprof.analyze.verdict.evaluation_loss import evaluation_caveat
 from hvdprof.analyze.verdict.failure_sentence import failure_sentence
 from hvdprof.model.cause_names import cause_name
@@ -39,7 +40,7 @@ def carried_caveats(analysis: RunAnalysis) -> tuple[Note, ...]:
         cell = {"model": answer.model, "np": answer.np, "engine": answer.engine}
         busy = f"The machine was too busy to judge: {cell_setting(analysis.run, cell).load.text}."
         others = (note for note in notes if note.code != NoteCode.OTHER_LOAD)
-        notes = [Note(NoteCode.OTHER_LOAD, busy), *others]
+        notes = [Note(NoteCode.TOO_BUSY, busy, value=wait_command(analysis.run)), *others]
     waterfall = analysis.table(WATERFALL.name).sort_values("share", ascending=False)
     for row in waterfall[(waterfall["term"] == PAUSE).to_numpy(dtype=bool)].to_dict("records")[:1]:
         if row["share"] >= SMALLEST_COST:

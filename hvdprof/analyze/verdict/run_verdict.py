@@ -162,6 +162,8 @@ def _busy_verdict(cell: pd.Series, busy: tuple[str, str], lead: str) -> Verdict:
 
 def _number(cell: pd.Series) -> Sentence:
     short = f"{_place(cell)}: {_efficiency(cell)} scaling efficiency"
+    if _efficiency(cell) == units.UNKNOWN:
+        short = f"{_place(cell)}: scaling efficiency {units.UNKNOWN}"
     return Sentence(f"{short} against {cell['baseline']}.", f"{short}.")
 
 

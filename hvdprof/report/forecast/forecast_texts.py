@@ -12,7 +12,7 @@ import pandas as pd
 from hvdprof import units
 from hvdprof.model.causes import FORECAST_TERMS, part_of_cause
 from hvdprof.model.frame_row import FrameRow
-from hvdprof.model.notes import texts
+from hvdprof.model.notes import Note, NoteCode, texts
 from hvdprof.model.results.forecast import (
     INPUTS,
     MEASURED,
@@ -63,6 +63,8 @@ def verdict_of(forecast: Forecast) -> str:
     """Two sentences: the efficiency at the largest size, and what limits it there."""
     if forecast.rows.empty:
         return "No size was predicted."
+    if busy := _busy(forecast):
+        return f"{busy.text} The numbers below are those of a busy machine."
     *_, best = lasts = last_rows(forecast)
     worst, several = lasts[0], len(lasts) > 1
     where = f"{units.count(worst['np'])} ranks{forecast.question.what_if_clause}"
@@ -70,6 +72,11 @@ def verdict_of(forecast: Forecast) -> str:
         numbers = (
             f"Scaling efficiency on {where}: {efficiency_band(worst)} over {worst['scenario']}, "
             f"{efficiency_band(best)} over {best['scenario']}."
+        )
+    elif units.says_nothing(*_ends(worst)):
+        low, high = (units.percent(end, 0) for end in _ends(worst)[1:])
+        return (
+            f"The scaling efficiency on {where} is not known: its 90 % band spans {low} to {high}."
         )
     else:
         over = f" over each of {len(lasts)} networks" if several else ""
@@ -94,7 +101,7 @@ def _limiting_sentence(causes: Sequence[LimitingCause]) -> str:
 def reach_of(forecast: Forecast) -> str:
     """The sentence on the largest number of ranks at the target; of scenarios, one range."""
     goal = units.percent_limit(forecast.question.target)
-    if not forecast.limits:
+    if not forecast.limits or _busy(forecast):
         return ""
     if len(forecast.limits) == 1:
         return limit_sentence(forecast.limits[0], forecast.question.target)
@@ -118,7 +125,8 @@ def caveat_of(forecast: Forecast) -> str:
         parts.append(f"np={sizes} not used: more ranks than cores.")
     if forecast.rows["is_open"].any():
         parts.append("The tail of the jitter is not known, so the band is open below.")
-    return " ".join([*parts, *texts(forecast.caveats)])
+    others = (note for note in forecast.caveats if note.code != NoteCode.TOO_BUSY)
+    return " ".join([*parts, *texts(others)])
 
 
 def knee_sentences(limits: Sequence[Limits]) -> Iterator[str]:
@@ -146,6 +154,8 @@ def next_step_of(forecast: Forecast, run: str = _RUN) -> tuple[str, str]:
         forecast: A finished forecast.
         run: The run directory in the command.
     """
+    if busy := _busy(forecast):
+        return "Measure it again when the machine is idle.", busy.value
     if forecast.measurements.empty:
         lacking = next((gap for gap in forecast.missing if gap.command), None)
         if lacking is None:
@@ -218,7 +228,17 @@ def _over(forecast: Forecast, scenario: str) -> str:
 
 def efficiency_band(row: FrameRow) -> str:
     """The median efficiency with its 90 % band."""
-    return units.percent_band(*(float(row[f"efficiency_{q}"]) for q in ("p50", "p5", "p95")))
+    return units.percent_band(*_ends(row))
+
+
+def _ends(row: FrameRow) -> tuple[float, float, float]:
+    median, low, high = (float(row[f"efficiency_{short}"]) for short in ("p50", "p5", "p95"))
+    return median, low, high
+
+
+def _busy(forecast: Forecast) -> Note | None:
+    """That other processes leave the run, and so its forecast, without an answer."""
+    return next((note for note in forecast.caveats if note.code == NoteCode.TOO_BUSY), None)
 
 
 def _reached(limits: Limits) -> str:

@@ -173,5 +173,6 @@ def test_a_machine_that_is_too_busy_is_said_once():
         analysis(run=busy, verdict=finished_verdict(is_too_busy=True), warning_notes=(warned,))
     )
 
-    assert found.code is NoteCode.OTHER_LOAD
+    assert found.code is NoteCode.TOO_BUSY
+    assert "--wait-for-quiet 10m" in found.value
     assert found.text.startswith("The machine was too busy to judge: ")

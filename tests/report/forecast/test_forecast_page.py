@@ -276,3 +276,26 @@ def test_caveats_of_the_run_are_those_of_its_forecast():
     carried = dataclasses.replace(finished_forecast(), caveats=(busy,))
 
     assert caveat_of(carried).endswith(f" {busy.text}")
+
+
+def test_a_machine_that_was_too_busy_is_the_verdict_and_what_to_do_is_to_wait():
+    busy = Note(NoteCode.TOO_BUSY, "The machine was too busy.", value="hvdprof bench --wait")
+    found = dataclasses.replace(finished_forecast(), caveats=(busy,))
+
+    text = page(found)
+
+    assert text.startswith("The machine was too busy.\nThe numbers below are those of a busy")
+    assert text.count(busy.text) == 1
+    assert "Next: Measure it again when the machine is idle.\n      hvdprof bench --wait\n" in text
+    assert "is reached up to" not in text
+
+
+def test_a_band_that_is_wider_than_all_that_is_possible_is_not_known():
+    found = finished_forecast(sizes=(8, 64))
+    wide = found.rows.assign(efficiency_p5=0.01, efficiency_p95=30.53)
+
+    verdict = verdict_of(dataclasses.replace(found, rows=wide))
+
+    assert verdict == (
+        "The scaling efficiency on 64 ranks is not known: its 90 % band spans 1 % to 3053 %."
+    )
