@@ -24,13 +24,18 @@ _SAID = {
 
 @dataclass(frozen=True, slots=True)
 class LimitResult:
-    """A limit, its outcome over all cells, and the cells that decide it with their values."""
+    """A limit, its outcome over all cells, and the cells that decide it with their values.
+
+    ``advice`` is what would decide it; empty where it is decided, or nothing would.
+    """
 
     text: str
     outcome: LimitOutcome
     cells: str
+    advice: str = ""
 
     @property
     def sentence(self) -> str:
         """``efficiency<80% failed: resnet18 on 2 ranks: 62 % (58 to 66)``."""
-        return f"{self.text} {_SAID[self.outcome]}: {self.cells}"
+        advice = f". {self.advice}" if self.advice else ""
+        return f"{self.text} {_SAID[self.outcome]}: {self.cells}{advice}"

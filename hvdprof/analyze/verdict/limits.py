@@ -47,6 +47,7 @@ LEAST_NAMED = 0.05
 _LIMIT = re.compile(
     r"\s*(?P<name>[a-z_]+)\s*(?P<sign>[<>])\s*(?P<value>[0-9]+(?:\.[0-9]+)?)\s*%\s*"
 )
+_MORE_LAUNCHES = "Measure with --repeats 3, or more."
 _EXAMPLES = "--fail-on 'efficiency<80%', --fail-on 'straggler>10%'"
 
 
@@ -123,7 +124,10 @@ def _result(analysis: RunAnalysis, limit: _Limit) -> LimitResult:
         none = "no cell is judged (more ranks than cores or GPUs, or only the baseline)"
         return LimitResult(limit.text, LimitOutcome.UNDECIDED, none)
     cells = "; ".join(one.shown for one in of_outcome[outcome])
-    return LimitResult(limit.text, outcome, cells)
+    # More launches narrow the interval of what was measured, and nothing else.
+    is_open = outcome is LimitOutcome.UNDECIDED
+    is_known = is_open and any(not math.isnan(one.value) for one in of_outcome[outcome])
+    return LimitResult(limit.text, outcome, cells, _MORE_LAUNCHES if is_known else "")
 
 
 def _outcome(one: _Measured, limit: _Limit) -> LimitOutcome:

@@ -53,9 +53,13 @@ def render_limits(
     page.write(f"**{escaped(sentence)}**\n\n")
     page.write(f"{table_row(('limit', 'outcome', 'cells'))}\n| --- | --- | --- |\n")
     for one in results:
-        page.write(table_row((one.text, one.outcome, one.cells)) + "\n")
+        page.write(table_row((one.text, one.outcome, _cells(one))) + "\n")
     if format_ is AnalysisFormat.MARKDOWN:
         stream.write(page.getvalue())
         return
     annotations = [Annotation(_KINDS[one.outcome], _TITLE, one.sentence) for one in results]
     write_github(annotations, page.getvalue(), stream)
+
+
+def _cells(result: LimitResult) -> str:
+    return f"{result.cells}. {result.advice}" if result.advice else result.cells

@@ -26,8 +26,9 @@ def print_sections(
 ) -> None:
     """Write the tables of those names one below the other.
 
-    Columns with one value only stand above the table, ends of intervals stand behind their number,
-    and a table that is wider than the terminal is written as one block a row.
+    Columns without a value are named, those with one value only stand above the table, ends of
+    intervals stand behind their number, and a table that is wider than the terminal is written as
+    one block a row.
 
     Args:
         analysis: The finished analysis.
@@ -73,6 +74,10 @@ def _print_section(console: Console, table: Table, frame: pd.DataFrame) -> None:
     shown = frame.head(MOST_ROWS)
     ends = ends_of_intervals(table)
     columns = [column for column in table.columns if column.name not in ends]
+    if empty := [column for column in columns if _is_empty(frame, column.name)]:
+        names = ", ".join(heading(column) for column in empty)
+        print_hanging(console, "  ", f"empty in all rows: {names}", style="dim")
+        columns = [column for column in columns if column not in empty]
     texts = {column.name: column_texts(column, table, shown) for column in columns}
     same = [column for column in columns if len(frame) > 1 and _is_constant(frame, column.name)]
     if same:
@@ -112,6 +117,10 @@ def _grid(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Grid:
     for row in rows:
         grid.add_row(*(Text(text) for text in row))
     return grid
+
+
+def _is_empty(frame: pd.DataFrame, name: str) -> bool:
+    return bool((frame[name].isna() | (frame[name].astype("object") == "")).all())
 
 
 def _is_constant(frame: pd.DataFrame, name: str) -> bool:

@@ -70,3 +70,11 @@ def test_every_format_of_a_gate_is_written(format_, monkeypatch):
     monkeypatch.delenv(SUMMARY_VARIABLE, raising=False)
     assert "resnet18 on 8 ranks" in written(format_, FAILED)
     assert set(GATE_SUFFIXES.values()) <= set(GATES)
+
+
+def test_every_format_says_what_would_decide(monkeypatch):
+    monkeypatch.delenv(SUMMARY_VARIABLE, raising=False)
+    advice = "Measure with --repeats 3, or more."
+    undecided = LimitResult("input>5%", LimitOutcome.UNDECIDED, "a on 8 ranks: 5 %", advice)
+    for format_ in GATES:
+        assert advice in written(format_, undecided)

@@ -51,3 +51,16 @@ def test_a_long_table_says_how_many_rows_are_left() -> None:
     print_sections(finished_analysis.analysis(cells), ["scaling"], stream, width=300)
 
     assert "10 rows more" in stream.getvalue()
+
+
+def test_columns_without_a_value_are_named_and_left_out() -> None:
+    cells = [finished_analysis.cell(np=number, final_loss=float("nan")) for number in (1, 2)]
+    stream = io.StringIO()
+
+    print_sections(finished_analysis.analysis(cells), ["scaling"], stream, width=300)
+
+    above, _, table = stream.getvalue().partition("─")
+    empty = next(line for line in above.splitlines() if "empty in all rows: " in line)
+    assert "final loss" in empty
+    assert "loss" not in table
+    assert "samples" in above + table
