@@ -55,15 +55,17 @@ def percent_interval(ratio: float, low: float, high: float) -> str:
 def percent_band(middle: float, low: float, high: float) -> str:
     """A median with its 90 % band: ``'72 % (90 % band 55 to 84)'``.
 
-    ``'(90 % band 84 or less)'`` where the lower end is not known. Whole numbers where the band is
-    wider than 20 points, else one decimal.
+    ``'(90 % band 84 or less)'`` where the lower end is not known, ``'not known (90 % band 1 to
+    3053)'`` where the band says nothing. Whole numbers where the band is wider than 20 points,
+    else one decimal.
     """
     if math.isnan(high):
         return percent(middle)
     digits = 0 if math.isnan(low) or high - low >= 0.2 else 1
     ends = f"{100 * high:.{digits}f}"
     ends = f"{ends} or less" if math.isnan(low) else f"{100 * low:.{digits}f} to {ends}"
-    return f"{percent(middle, digits)} (90 % band {ends})"
+    shown = "not known" if says_nothing(middle, low, high) else percent(middle, digits)
+    return f"{shown} (90 % band {ends})"
 
 
 def fraction_interval(fraction: float, low: float, high: float) -> str:

@@ -24,6 +24,7 @@ from hvdprof.model.results.forecast import (
     Limits,
     NextSize,
     ThroughputForecast,
+    efficiency_sentence,
     limit_sentence,
 )
 from hvdprof.model.tables.forecast_tables import QUANTILES, THROUGHPUT_FORECAST
@@ -195,12 +196,10 @@ def _next_size(curves: _Curves, last: int) -> NextSize | None:
 
 
 def _verdict(lead: str, last: dict[str, object], limits: Limits, target: float) -> FileVerdict:
-    ends = [float(str(last[f"efficiency_{short}"])) for short in ("p50", "p5", "p95")]
+    median, low, high = (float(str(last[f"efficiency_{end}"])) for end in ("p50", "p5", "p95"))
     size = units.count(int(str(last["np"])))
-    sentence = (
-        f"{lead}{units.percent_band(*ends)} scaling efficiency on {size} ranks. "
-        f"{limit_sentence(limits, target)}"
-    )
+    known = efficiency_sentence(median, low, high, f"{size} ranks")
+    sentence = f"{lead}{known} {limit_sentence(limits, target)}"
     caveat = (
         f"Extrapolated to {float(str(last['extrapolation'])):.3g} times the largest "
         "measured size, by throughputs alone. Networks, hosts and settings that the table does "

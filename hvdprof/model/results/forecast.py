@@ -217,6 +217,21 @@ class StoredForecast:
     forecast: Forecast
 
 
+def efficiency_sentence(median: float, low: float, high: float, where: str) -> str:
+    """The efficiency at a size with its 90 % band; that it is not known where the band is too wide.
+
+    Args:
+        median: The median, 0..1.
+        low: Lower end of the band; NaN where it has none.
+        high: Upper end of the band.
+        where: ``64 ranks``.
+    """
+    if units.says_nothing(median, low, high):
+        ends = f"{units.percent(low, 0)} to {units.percent(high, 0)}"
+        return f"The scaling efficiency on {where} is not known: its 90 % band spans {ends}."
+    return f"{units.percent_band(median, low, high)} scaling efficiency on {where}."
+
+
 def limit_sentence(limits: Limits, target: float) -> str:
     """Up to how many ranks the efficiency reaches the target, with the 90 % interval."""
     goal = units.percent_limit(target)

@@ -20,8 +20,9 @@ def chance_head(target: float) -> str:
 
 def efficiency_cell(row: FrameRow) -> str:
     """Median and 90 % band of the efficiency in percent, the 50 % band below them."""
-    lines = f"{100 * row['efficiency_p50']:.1f} ({_percents(row, 'p5', 'p95')})"
-    return f"{lines}\n{_percents(row, 'p25', 'p75')}"
+    ends = (float(row[f"efficiency_{short}"]) for short in ("p50", "p5", "p95"))
+    known = "not known" if units.says_nothing(*ends) else f"{100 * row['efficiency_p50']:.1f}"
+    return f"{known} ({_percents(row, 'p5', 'p95')})\n{_percents(row, 'p25', 'p75')}"
 
 
 def rate_cell(row: FrameRow, name: str = "samples_per_s") -> str:

@@ -19,6 +19,7 @@ from hvdprof.model.results.forecast import (
     STATED_BASELINE,
     Forecast,
     Limits,
+    efficiency_sentence,
     limit_sentence,
 )
 from hvdprof.model.results.limiting_cause import (
@@ -73,14 +74,12 @@ def verdict_of(forecast: Forecast) -> str:
             f"Scaling efficiency on {where}: {efficiency_band(worst)} over {worst['scenario']}, "
             f"{efficiency_band(best)} over {best['scenario']}."
         )
-    elif units.says_nothing(*_ends(worst)):
-        low, high = (units.percent(end, 0) for end in _ends(worst)[1:])
-        return (
-            f"The scaling efficiency on {where} is not known: its 90 % band spans {low} to {high}."
-        )
     else:
         over = f" over each of {len(lasts)} networks" if several else ""
-        numbers = f"{efficiency_band(worst)} scaling efficiency on {where}{over}."
+        numbers = efficiency_sentence(*_ends(worst), where + over)
+    if units.says_nothing(*_ends(worst)):
+        # What limits an efficiency that is not known is not known, either.
+        return numbers
     return f"{numbers} {_limiting_sentence(limiting_causes(forecast))}"
 
 

@@ -7,14 +7,26 @@ from rich.console import Console
 
 from hvdprof.model.glossary import term
 from hvdprof.model.table_catalogue import TABLES
+from hvdprof.report.answers import forecast
+from hvdprof.report.answers import tuning as tuning_page
+from hvdprof.report.answers.forecast import forecast_answer
+from hvdprof.report.answers.tuning import tuning_answer
+from hvdprof.report.comparison import comparison_page
+from hvdprof.report.comparison.comparison_formats import comparison_answer
 from hvdprof.report.document.html_report import HtmlReporter
 from hvdprof.report.document.markdown_report import MarkdownReporter
+from hvdprof.report.document.section_markdown import markdown_of
+from hvdprof.report.forecast import forecast_page
 from hvdprof.report.sections import run_sections
 from hvdprof.report.sections.run_sections import SECTIONS, Shown, sections_of
-from hvdprof.report.sections.section import Head, Section
+from hvdprof.report.sections.section import Action, Head, Section
 from hvdprof.report.terminal.section_text import print_section
 from hvdprof.report.terminal.terminal_report import TerminalReporter
 from tests.builders.finished_analysis import full_analysis
+from tests.builders.finished_comparison import comparison
+from tests.builders.finished_forecast import finished_forecast
+from tests.builders.finished_tuning import tuning
+from tests.builders.written import written as written_answer
 
 SECTION = Section(
     "Title",
@@ -103,3 +115,62 @@ def test_rows_have_a_text_for_every_head():
     for section in sections_of(full_analysis()):
         assert section.title
         assert {len(row) for row in section.rows} <= {len(section.heads)}
+
+
+MADE = [
+    (comparison_page, "cell_sections", lambda: comparison_answer(comparison())),
+    (forecast_page, "terminal_sections", lambda: forecast_answer(finished_forecast())),
+    (tuning_page, "_tables", lambda: tuning_answer(tuning())),
+]
+
+
+@pytest.mark.parametrize(("module", "maker", "answer"), MADE)
+def test_one_more_section_of_another_result_is_in_every_format(monkeypatch, module, maker, answer):
+    monkeypatch.setattr(module, maker, lambda *_: (SECTION,))
+    if module is forecast_page:
+        monkeypatch.setattr(forecast, maker, lambda *_: (SECTION,))
+
+    text, page = (written_answer(answer(), name, width=80) for name in ("terminal", "markdown"))
+
+    assert TERMINAL in "".join(f"{line.rstrip()}\n" for line in text.splitlines())
+    assert MARKDOWN in page
+
+
+def test_a_table_too_wide_breaks_intervals_and_cuts_nothing():
+    long = "HOROVOD_CYCLE_TIME=1 and more words"
+    section = Section(
+        heads=(Head("setting", is_text=True), *map(Head, ("gain", "measured"))),
+        rows=((long, "45.0 % (40.0 to 50.0)", "43.0 % (38.0 to 47.8)"),),
+    )
+    stream = io.StringIO()
+    print_section(Console(file=stream, width=60), section)
+    lines = stream.getvalue().splitlines()
+    assert max(map(len, lines)) <= 60
+    assert "(40.0 to 50.0)  (38.0 to 47.8)" in stream.getvalue()
+    assert "45.0 %" in lines[1]
+    assert " ".join(line[:26].strip() for line in lines[1:]).strip() == long
+
+
+def test_a_verdict_comes_with_its_caveat_and_what_to_do():
+    section = Section(
+        "Title",
+        verdict="It is slow. Rank 1 is late.",
+        caveat="One launch.",
+        actions=(Action("Next", "measure again", "hvdprof bench " + "--a-long-option " * 8),),
+    )
+    stream = io.StringIO()
+    print_section(Console(file=stream, width=40), section)
+    assert stream.getvalue().splitlines() == [
+        "It is slow.",
+        "Rank 1 is late.",
+        "Caveat: One launch.",
+        "Next: measure again",
+        "      hvdprof bench " + "--a-long-option " * 8,
+        "",
+        "Title",
+    ]
+    assert markdown_of((section,)).split("\n\n")[:3] == [
+        "**It is slow. Rank 1 is late.**",
+        "Caveat: One launch.",
+        "Next: measure again",
+    ]
