@@ -70,9 +70,9 @@ def _case_of_cell(row: FrameRow) -> JunitCase:
         outcome = CaseOutcome.FAILURE
     elif row["outcome"] in _OPEN:
         outcome, text = CaseOutcome.SKIPPED, f"{row['outcome']}: {row['reason'] or text}"
-        if not is_missing(row["launches_needed"]):
-            text += f"; about {int(row['launches_needed'])} launches a side would decide"
-            text += f": measure both with --repeats {int(row['launches_needed'])}"
+        needed = 0 if is_missing(row["launches_needed"]) else int(row["launches_needed"])
+        if needed and row["outcome"] == ComparisonOutcome.INCONCLUSIVE:
+            text += f"; measure both with --repeats {needed}: about as many would decide"
     return JunitCase(cell_label(row), metric.name, outcome, text)
 
 

@@ -20,7 +20,7 @@ _INDENT = "  "
 _BETWEEN = 2
 """Characters between two columns."""
 
-_LEAST_WORDS = 20
+_LEAST_WORDS = 16
 _STYLES = {"": "", "dim": "dim", "good": "bold green", "caution": "yellow", "bad": "bold red"}
 
 
@@ -113,11 +113,12 @@ def _table(section: Section, rows: Sequence[Sequence[str]]) -> Table:
     for place in shown:
         head = heads[place]
         # Names stand directly above their numbers.
-        name = "\n" * (num_lines - head.name.count("\n")) + (_INDENT if place == 0 else "")
+        above, lead = "\n" * (num_lines - head.name.count("\n")), _INDENT if place == 0 else ""
+        name = above + "\n".join(lead + line for line in head.name.splitlines())
         if head.is_text:
-            frame.add_column(name + head.name, overflow="fold")
+            frame.add_column(name, overflow="fold")
         else:
-            frame.add_column(name + head.name, justify="right", no_wrap=True)
+            frame.add_column(name, justify="right", no_wrap=True)
     has_outcome = any(heads[place].is_outcome for place in shown)
     for number, row in enumerate(rows):
         style = _STYLES[section.tones[number]] if section.tones else ""

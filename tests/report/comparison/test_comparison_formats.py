@@ -156,6 +156,14 @@ def test_junit_skips_what_is_not_decided(outcome):
     assert of_cell.attrib["message"] == f"{outcome}: torch ?[31m2.4?"
 
 
+def test_junit_says_how_many_launches_would_decide():
+    value = comparison(outcome=ComparisonOutcome.INCONCLUSIVE)
+    value = replace(value, cells=value.cells.assign(launches_needed=9))
+    root = ET.fromstring(written("junit", value))
+    _, of_cell = root.findall("testsuite/testcase/skipped")
+    assert "measure both with --repeats 9" in of_cell.attrib["message"]
+
+
 def test_a_mean_that_fails_the_gate_fails_junit_and_github(monkeypatch):
     monkeypatch.delenv(SUMMARY_VARIABLE, raising=False)
     value = comparison(outcome=ComparisonOutcome.INCONCLUSIVE)

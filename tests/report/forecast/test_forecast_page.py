@@ -30,15 +30,15 @@ Next: about 1 min on np=2 narrows the 90 % band on 64 ranks from 37 to about 25 
       hvdprof net --hosts HOST1,HOST2
 
 resnet50 over the measured network, against torch np=1
-            efficiency %                     chance
-     np      (90 % band)         samples/s  of 80 %
-(hosts)        50 % band       (90 % band)  or more  limited by
-      8  85.0 (75 to 94)               680     78 %  exposed transfer (bandwidth)
-    (2)         81 to 89      (603 to 752)
-     16  80.0 (67 to 92)             1,280     50 %  exposed transfer (bandwidth)
-    (4)         74 to 86  (1,075 to 1,472)
-     64  70.0 (51 to 88)             4,480     22 %  exposed transfer (bandwidth)
-   (16)         62 to 78  (3,251 to 5,632)
+              efficiency %                     chance
+       np      (90 % band)         samples/s  of 80 %
+  (hosts)        50 % band       (90 % band)  or more  limited by
+        8  85.0 (75 to 94)               680     78 %  exposed transfer (bandwidth)
+      (2)         81 to 89      (603 to 752)
+       16  80.0 (67 to 92)             1,280     50 %  exposed transfer (bandwidth)
+      (4)         74 to 86  (1,075 to 1,472)
+       64  70.0 (51 to 88)             4,480     22 %  exposed transfer (bandwidth)
+     (16)         62 to 78  (3,251 to 5,632)
   Knee at 16 ranks: the next doubling costs more than 5 points of efficiency (probability 70 %).
   Variance of the efficiency on 64 ranks by input: latency and bandwidth of the links 55 %, model
   error beyond the measured sizes 30 %, jitter from step to step 10 %.
@@ -123,17 +123,17 @@ Next: about 1 min on np=2 narrows the 90 % band on 64 ranks over 1Gbit from 37 t
       hvdprof net --hosts HOST1,HOST2
 
 resnet50 over 3 networks, against torch np=1
-                                      chance
-     np  efficiency %                of 80 %
-(hosts)   (90 % band)  samples/s     or more  limited by              over
-      8            64        512         1 %  exposed transfer        1Gbit
-    (2)    (54 to 73)                         (bandwidth)
-      8            85     676 to  75 to 78 %  exposed transfer        25Gbit, 100Gbit
-    (2)    (75 to 94)        680              (bandwidth)
-     64            28      1,792         1 %  exposed transfer        1Gbit
-   (16)     (9 to 46)                         (bandwidth)
-     64      69 to 70   4,422 to  20 to 22 %  exposed transfer        25Gbit, 100Gbit
-   (16)    (50 to 88)      4,480              (bandwidth)
+                                        chance
+       np  efficiency %                of 80 %
+  (hosts)   (90 % band)  samples/s     or more  limited by            over
+        8            64        512         1 %  exposed transfer      1Gbit
+      (2)    (54 to 73)                         (bandwidth)
+        8            85     676 to  75 to 78 %  exposed transfer      25Gbit, 100Gbit
+      (2)    (75 to 94)        680              (bandwidth)
+       64            28      1,792         1 %  exposed transfer      1Gbit
+     (16)     (9 to 46)                         (bandwidth)
+       64      69 to 70   4,422 to  20 to 22 %  exposed transfer      25Gbit, 100Gbit
+     (16)    (50 to 88)      4,480              (bandwidth)
   Knee at 16 ranks: the next doubling costs more than 5 points of efficiency
   (probability 70 %).
 """
