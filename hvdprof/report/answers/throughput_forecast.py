@@ -6,7 +6,7 @@ from functools import partial
 from hvdprof import units
 from hvdprof.model.results.forecast import NextSize, ThroughputForecast
 from hvdprof.report.answer import Answer, rows_csv
-from hvdprof.report.forecast.band_cells import (
+from hvdprof.report.forecast.forecast_section import (
     EFFICIENCY_HEAD,
     RATE_HEAD,
     chance_head,

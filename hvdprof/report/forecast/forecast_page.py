@@ -9,18 +9,16 @@ from hvdprof import units
 from hvdprof.model.causes import SHORT_NAMES
 from hvdprof.model.results.forecast import Forecast
 from hvdprof.model.run import RunAnalysis
-from hvdprof.report.forecast.band_cells import (
+from hvdprof.report.forecast.forecast_json import samples_per_currency
+from hvdprof.report.forecast.forecast_section import (
     BAND_HEADS,
+    FORECAST_HEADS,
     SHORT_HEADS,
     chance_head,
     efficiency_cell,
-    rate_cell,
-)
-from hvdprof.report.forecast.forecast_json import samples_per_currency
-from hvdprof.report.forecast.forecast_section import (
-    FORECAST_HEADS,
     forecast_rows,
     network_rows,
+    rate_cell,
     span,
 )
 from hvdprof.report.forecast.forecast_texts import (
