@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from hvdprof.cli.measuring.shown_forecast import forecast_renderer
+from hvdprof.report.answers.forecast import forecast_answer
 from hvdprof.report.format_names import Format
 from tests.builders.finished_forecast import finished_forecast
 from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts, write_run
@@ -130,7 +130,7 @@ def test_one_rank_and_oversubscribed_ranks_alone_are_refused(tmp_path):
 def test_each_format_has_a_renderer(format_):
     stream = io.StringIO()
 
-    forecast_renderer(finished_forecast(), format_, price=2.5)(stream)
+    forecast_answer(finished_forecast(), price=2.5).write(format_, stream)
 
     assert stream.getvalue()
 
