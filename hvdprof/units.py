@@ -8,7 +8,10 @@ UNBOUNDED = "(CI unbounded: too noisy)"
 UNKNOWN = "not known (too noisy)"
 
 _WHOLE = 1.0
-"""100 points: an interval wider than that and than its value says that the value is not known."""
+"""100 points: a band of predictions wider than that and than its value says nothing about it."""
+
+_WIDEST = 3.0
+"""The same for a measured interval, whose ends noise moves below 0 and above 100 %."""
 
 _LARGEST_FACTOR = 1000.0
 """The same for a rate, as a multiple of its value."""
@@ -28,9 +31,9 @@ def percent_within(ratio: float, low: float, high: float) -> str:
     return percent(ratio, 1 if math.isnan(half) else _decimals_of_percent(half))
 
 
-def says_nothing(ratio: float, low: float, high: float) -> bool:
+def says_nothing(ratio: float, low: float, high: float, *, widest: float = _WHOLE) -> bool:
     """Whether an interval of a ratio is wider than the ratio, and than all that is possible."""
-    return high - low > max(_WHOLE, abs(ratio))
+    return high - low > max(widest, abs(ratio))
 
 
 def percent_interval(ratio: float, low: float, high: float) -> str:
@@ -42,7 +45,7 @@ def percent_interval(ratio: float, low: float, high: float) -> str:
     """
     if math.isnan(low) or math.isnan(high) or math.isnan(ratio):
         return percent(ratio)
-    if says_nothing(ratio, low, high):
+    if says_nothing(ratio, low, high, widest=_WIDEST):
         return UNKNOWN
     if _is_even(ratio - low, high - ratio, smallest=0.001):
         half = 100 * (high - low) / 2
@@ -235,7 +238,7 @@ def interval_of_unit(value: float, low: float, high: float, unit: str) -> str:
     if math.isnan(value):
         return MISSING
     text = percent_within(value, low, high) if unit == "ratio" else of_unit(value, unit)
-    if unit == "ratio" and says_nothing(value, low, high):
+    if unit == "ratio" and says_nothing(value, low, high, widest=_WIDEST):
         return UNKNOWN
     # A time of several units keeps them at its ends.
     sign = "" if " min " in text else text.rpartition(" ")[2]
