@@ -17,6 +17,7 @@ from hvdprof.analyze.communication.network import network_tables, network_verdic
 from hvdprof.analyze.files.file_analysis import file_pages
 from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.run_findings import findings
+from hvdprof.analyze.lines.line_tables import line_tables
 from hvdprof.analyze.ranks.rank_times import rank_times
 from hvdprof.analyze.scaling.efficiency import scaling
 from hvdprof.analyze.scaling.learning import final_losses, loss_curves
@@ -124,6 +125,7 @@ def analyze_run(run: Run) -> RunAnalysis:
     }
     derived[ENGINE_DIFFS.name] = engine_diffs(derived[WATERFALL.name])
     derived |= network_tables(run, derived[COLLECTIVES.name])
+    derived |= line_tables(run, waits, derived[WATERFALL.name])
     tables = derived | {
         SCALING.name: by_cell,
         LOSSES.name: lost,

@@ -13,6 +13,7 @@ import pandas as pd
 
 from hvdprof.errors import UsageError
 from hvdprof.model.schema import Column, Table
+from hvdprof.model.tables.code_line_tables import CODE_LINE_TABLES
 from hvdprof.model.tables.collective_tables import COLLECTIVE_TABLES
 from hvdprof.model.tables.finding_tables import FINDINGS
 from hvdprof.model.tables.line_tables import LINE_TABLES
@@ -75,6 +76,7 @@ TABLES: tuple[Table, ...] = (
     *WATERFALL_TABLES,
     *WAITING_TABLES,
     RANK_COSTS,
+    *CODE_LINE_TABLES,
     *COLLECTIVE_TABLES,
     *RANK_COLLECTIVE_TABLES,
     COLLECTIVE_PROGRESS,
@@ -254,6 +256,8 @@ class DerivedTables(Described):
     stragglers = TableAttribute()
     lateness = TableAttribute()
     rank_costs = TableAttribute()
+    lines = TableAttribute()
+    line_causes = TableAttribute()
     tensors = TableAttribute()
     step_communication = TableAttribute()
     breakdown = TableAttribute()

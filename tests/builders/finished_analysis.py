@@ -254,6 +254,9 @@ def finding(**values: Any) -> dict[str, Any]:
         "cost_share": NAN,
         "gain_share": NAN,
         "job_share": NAN,
+        "code_file": "",
+        "code_line": None,
+        "code_function": "",
     }
     row |= values
     title = str(row["title"])

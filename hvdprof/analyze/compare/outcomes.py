@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from hvdprof.analyze.stats.distributions import student_below, student_quantile
 from hvdprof.analyze.stats.launch_spread import Spread
+from hvdprof.analyze.stats.significance import holm
 from hvdprof.analyze.stats.uncertainty import NAN, Interval
 from hvdprof.model.results.comparison import DEFAULT_LEVEL, ComparisonOutcome
 
@@ -80,16 +81,6 @@ def chance_of_at_most(change: Spread, limit: float) -> float:
     if change.variance == 0:
         return 0.0 if distance > 0 else 1.0
     return student_below(change.degrees, -distance / math.sqrt(change.variance))
-
-
-def holm(chances: Sequence[float]) -> list[float]:
-    """P-values adjusted for their number: reject where at most the level (Holm's step-down)."""
-    adjusted = [1.0] * len(chances)
-    largest = 0.0
-    for place, index in enumerate(sorted(range(len(chances)), key=lambda i: chances[i])):
-        largest = max(largest, min(1.0, (len(chances) - place) * chances[index]))
-        adjusted[index] = largest
-    return adjusted
 
 
 def overall(of_cells: Sequence[ComparisonOutcome], pooled: ComparisonOutcome) -> ComparisonOutcome:

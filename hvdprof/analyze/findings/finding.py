@@ -52,6 +52,9 @@ class Finding:
     cause_id: str = ""
     detail: str = ""
     lead: str = ""
+    code_file: str = ""
+    code_line: int | None = None
+    code_function: str = ""
 
     def row(self) -> dict[str, object]:
         """The row of FINDINGS."""

@@ -7,6 +7,7 @@ instead of an estimate of their correlation. Student's t with the effective samp
 """
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,3 +43,13 @@ def chance_of(statistic: float) -> float:
     u = math.sqrt(statistic) / np.sin(_ANGLES)
     log_of_sinh = u + np.log1p(-np.exp(-2 * u)) - math.log(2)
     return float(np.exp((np.log(u) - log_of_sinh) / 2).mean() / 2)
+
+
+def holm(chances: Sequence[float]) -> list[float]:
+    """P-values adjusted for their number: reject where at most the level (Holm's step-down)."""
+    adjusted = [1.0] * len(chances)
+    largest = 0.0
+    for place, index in enumerate(sorted(range(len(chances)), key=lambda i: chances[i])):
+        largest = max(largest, min(1.0, (len(chances) - place) * chances[index]))
+        adjusted[index] = largest
+    return adjusted

@@ -12,7 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hvdprof.analyze.stats.distributions import fair_coin_quantile, student_quantile
+from hvdprof.analyze.stats.distributions import (
+    fair_coin_quantile,
+    normal_quantile,
+    student_quantile,
+)
+from hvdprof.model.arrays import Float64s
 
 CONFIDENCE = 0.95
 NAN = float("nan")
@@ -153,3 +158,17 @@ def difference(of: LogEstimate, to: LogEstimate) -> LogEstimate:
         return LogEstimate(value, variance, min(of.degrees, to.degrees))
     spread = of.error**4 / of.degrees + to.error**4 / to.degrees
     return LogEstimate(value, math.sqrt(variance), variance**2 / spread)
+
+
+def wilson(shares: Float64s, numbers: Float64s) -> tuple[Float64s, Float64s]:
+    """The ends of the 95 % intervals of shares of ``numbers`` trials (Wilson, JASA 22, 1927).
+
+    Args:
+        shares: The shares.
+        numbers: Independent trials of each; 1 at least.
+    """
+    z = normal_quantile((1 + CONFIDENCE) / 2)
+    middle = shares + z**2 / (2 * numbers)
+    reach = z * np.sqrt(shares * (1 - shares) / numbers + z**2 / (4 * numbers**2))
+    scale = 1 + z**2 / numbers
+    return np.maximum((middle - reach) / scale, 0.0), np.minimum((middle + reach) / scale, 1.0)

@@ -4,7 +4,6 @@ Lateness is a rank's time from release to its next arrival (``rank_times``) less
 other ranks in the same step; with several synchronizations per step, the sum over them.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -15,8 +14,7 @@ from hvdprof.analyze.ranks.delay import LEAST_STEPS_OF_CAUSE, SMALLEST_SHARE, ru
 from hvdprof.analyze.ranks.named_cause import LASTING, STRAGGLER, NamedCause
 from hvdprof.analyze.ranks.phases import LEAST_EXPLAINED
 from hvdprof.analyze.ranks.rank_times import RankTimes
-from hvdprof.analyze.stats.distributions import normal_quantile
-from hvdprof.analyze.stats.uncertainty import CONFIDENCE, NAN, mean_of
+from hvdprof.analyze.stats.uncertainty import NAN, mean_of, wilson
 from hvdprof.analyze.steps.step_work import Times
 from hvdprof.model.arrays import Bools
 from hvdprof.model.launch_key import LaunchKey
@@ -74,13 +72,13 @@ def stragglers(
     late_ranks = [cause for cause in causes if cause.kind == STRAGGLER]
     rest = ROTATING if not late_ranks and _is_rotating(costs, step_ns) else NONE
     is_last = length.argmax(axis=1)
+    shares = np.array([float((is_last == place).mean()) for place in range(num_ranks)])
+    lows, highs = wilson(shares, np.full(num_ranks, float(num_steps)))
     rows: list[dict[str, object]] = []
     for place, rank in enumerate(times.ranks.tolist()):
         mean = mean_of(late[:, place])
         interval = mean.interval()
         cause = _of_rank(late_ranks, rank, num_ranks)
-        last = float((is_last == place).mean())
-        low, high = wilson(last, num_steps)
         when_late = late[is_late[:, place], place]
         rows.append(
             {
@@ -88,9 +86,9 @@ def stragglers(
                 "segment": key[1],
                 "rank": rank,
                 **_named(cause, times, place, rest),
-                "share_last": last,
-                "share_last_low": low,
-                "share_last_high": high,
+                "share_last": float(shares[place]),
+                "share_last_low": float(lows[place]),
+                "share_last_high": float(highs[place]),
                 "share_late": float(is_late[:, place].mean()),
                 "longest_run": longest_run(is_late[:, place]),
                 "lateness_ns": mean.value,
@@ -132,14 +130,6 @@ def _named(
 def _is_rotating(costs: Times, step_ns: float) -> bool:
     whole = float(costs.sum())
     return whole >= SMALLEST_SHARE * step_ns and float(costs.max()) < LEAST_EXPLAINED * whole
-
-
-def wilson(share: float, num: int) -> tuple[float, float]:
-    """The 95 % interval of a share of ``num`` independent steps (Wilson, JASA 22, 1927)."""
-    z = normal_quantile((1 + CONFIDENCE) / 2)
-    middle = (share + z**2 / (2 * num)) / (1 + z**2 / num)
-    reach = z / (1 + z**2 / num) * math.sqrt(share * (1 - share) / num + z**2 / (4 * num**2))
-    return max(0.0, middle - reach), min(1.0, middle + reach)
 
 
 def longest_run(flags: NDArray[np.bool_]) -> int:

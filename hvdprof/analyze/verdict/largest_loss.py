@@ -23,6 +23,7 @@ from hvdprof.model.causes import (
     STRAGGLER,
 )
 from hvdprof.model.cell_key import of_base_cell
+from hvdprof.model.code_place import code_of_finding
 from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import Sentence, Verdict
 
@@ -115,11 +116,13 @@ def _sentence(
     time = units.milliseconds_within(row["time_ns"], row["time_low_ns"], row["time_high_ns"])
     share = units.percent_within(row["share"], row["share_low"], row["share_high"])
     of_cell = _of_cell(findings, cell, str(row["cause_id"]))
-    named, fix = cause_name(row), ""
+    named, fix, at = cause_name(row), "", ""
     if not of_cell.empty:
+        place = code_of_finding(of_cell.iloc[0].to_dict())
+        at = f": {place}" if place else ""
         named, fix = str(of_cell.iloc[0]["phrase"]), f"; fix: {of_cell.iloc[0]['fix']}"
     what = f"{begin}: {named}, {time} per step"
-    return Sentence(f"{what} ({share}){also}{fix}.", f"{what}.")
+    return Sentence(f"{what} ({share}){also}{at}{fix}.", f"{what}{at}.")
 
 
 def nothing_large(waterfall: pd.DataFrame, cell: pd.Series) -> Sentence | None:

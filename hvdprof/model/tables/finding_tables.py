@@ -34,6 +34,13 @@ FINDINGS = Table(
             "",
             "`cause_id` of the row of WATERFALL in that cell that it is about; empty without one.",
         ),
+        Column(
+            "code_file", "str", "", "File of the line of code that explains it; empty without one."
+        ),
+        Column("code_line", "Int64", "", "That line, from 1; missing without one."),
+        Column(
+            "code_function", "str", "", "Its function, or the call there; empty without a line."
+        ),
         Column("confidence", "category", "", "certain, likely or possible."),
         Column("model", "str", "", "Model of the cell it is about; empty where of the whole run."),
         Column("np", "Int64", "", "Ranks of that cell; missing where of the whole run."),

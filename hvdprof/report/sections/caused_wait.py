@@ -32,11 +32,11 @@ def caused_wait_sections(analysis: RunAnalysis) -> tuple[Section, ...]:
 
     The costliest come first. None where nothing was recorded or fewer than two ranks ran.
     """
-    caused = _of_cell(analysis, CAUSED_WAIT.name)
+    caused = of_verdict(analysis, CAUSED_WAIT.name)
     if caused.empty:
         return ()
     launches = len(caused[LAUNCH].drop_duplicates())
-    patterns = _of_cell(analysis, STRAGGLERS.name)
+    patterns = of_verdict(analysis, STRAGGLERS.name)
     by_rank = caused.groupby("rank")[
         ["share_last", "waited_ns", "caused_wait_ns", "wait_as_last_ns", "cost_ns", "cost_share"]
     ].mean()
@@ -70,18 +70,19 @@ def caused_wait_sections(analysis: RunAnalysis) -> tuple[Section, ...]:
             caption=f"{place_name(verdict.model, verdict.np, verdict.engine)}, per step, {over}",
             heads=_HEADS,
             rows=rows,
-            note=meaning + more + _clock_sentence(_of_cell(analysis, CLOCKS.name)),
+            note=meaning + more + _clock_sentence(of_verdict(analysis, CLOCKS.name)),
         ),
     )
 
 
-def _of_cell(analysis: RunAnalysis, name: str) -> pd.DataFrame:
-    """The rows of a table of launches that speak for the throughput of the verdict's cell."""
+def of_verdict(analysis: RunAnalysis, name: str) -> pd.DataFrame:
+    """The rows of a table of the analysis or the run that speak for the verdict's cell."""
     verdict, segments = analysis.verdict, analysis.run.segments
     measured = segments[(segments["mode"] == "throughput").to_numpy() & is_finished(segments)]
     of_cell = of_base_cell(measured, verdict.model, verdict.np, verdict.engine)
     names = dict.fromkeys(LAUNCH, str)
-    return analysis.table(name).astype(names).merge(of_cell[LAUNCH].astype(names), on=LAUNCH)
+    table = analysis.run.table(name) if name in analysis.run.frames else analysis.table(name)
+    return table.astype(names).merge(of_cell[LAUNCH].astype(names), on=LAUNCH)
 
 
 def _causes(analysis: RunAnalysis) -> pd.DataFrame:

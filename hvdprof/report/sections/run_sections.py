@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.schema import Table
+from hvdprof.model.tables.code_line_tables import LINES
 from hvdprof.model.tables.net_tables import NET_LINKS
 from hvdprof.model.tables.printed_tables import NCCL_TEST_RUNS, NCCL_TESTS
 from hvdprof.model.tables.rank_collective_tables import COLLECTIVE_BANDWIDTHS
@@ -13,6 +14,7 @@ from hvdprof.model.tables.waiting_tables import CAUSED_WAIT
 from hvdprof.model.tables.waterfall_tables import ENGINE_DIFFS
 from hvdprof.report.screen.attached_pages import attached_pages
 from hvdprof.report.sections.caused_wait import caused_wait_sections
+from hvdprof.report.sections.code_lines import line_sections
 from hvdprof.report.sections.collectives import collective_sections
 from hvdprof.report.sections.engines import engine_sections
 from hvdprof.report.sections.file_page import file_sections
@@ -32,6 +34,7 @@ class Shown:
 
 SECTIONS: tuple[Shown, ...] = (
     Shown(CAUSED_WAIT, caused_wait_sections),
+    Shown(LINES, line_sections),
     Shown(COLLECTIVE_BANDWIDTHS, collective_sections),
     Shown(ENGINE_DIFFS, engine_sections),
     Shown(SESSIONS, session_sections),

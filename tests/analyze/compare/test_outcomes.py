@@ -6,7 +6,6 @@ import pytest
 from hvdprof.analyze.compare.outcomes import (
     chance_of_at_most,
     change_interval,
-    holm,
     outcomes,
     overall,
 )
@@ -51,11 +50,6 @@ def test_more_cells_need_more_evidence_for_a_regression_and_none_for_equality():
         ComparisonOutcome.INCONCLUSIVE,
         *[ComparisonOutcome.EQUAL] * 8,
     ]
-
-
-def test_holm_by_hand():
-    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
-    assert holm([]) == []
 
 
 def test_without_any_spread_the_value_alone_decides():

@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from hvdprof.analyze.stats.significance import chance_of, self_normalised
+from hvdprof.analyze.stats.significance import chance_of, holm, self_normalised
 
 LEVEL = 0.0015
 
@@ -48,3 +48,8 @@ def test_values_around_zero_rarely_pass(correlation, most):
     assert sum(one and values.mean() > 0 for one, values in zip(passed, drawn, strict=True)) <= (
         1_000 * most
     )
+
+
+def test_holm_by_hand():
+    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+    assert holm([]) == []

@@ -13,6 +13,7 @@ from hvdprof.analyze.stats.uncertainty import (
     difference,
     mean_of,
     median_of,
+    wilson,
 )
 from hvdprof.analyze.steps.cells import cell_times
 from hvdprof.model.tables.run_tables import SEGMENTS
@@ -183,3 +184,9 @@ def test_the_interval_of_a_median_leaves_out_what_the_binomial_distribution_says
         below = scipy.stats.binom.ppf((1 - CONFIDENCE) / 2, num, 0.5)
         ends = (np.nan, np.nan) if below < 1 else (below, num + 1 - below)
         assert (found.low, found.high) == pytest.approx(ends, nan_ok=True)
+
+
+def test_wilson_by_hand():
+    low, high = wilson(np.array([0.5, 0.0]), np.array([20.0, 10.0]))
+    assert low == pytest.approx([0.299, 0.0], abs=0.001)
+    assert high == pytest.approx([0.701, 0.278], abs=0.001)

@@ -6,7 +6,7 @@ import pytest
 from hvdprof.analyze.ranks.names import named_causes
 from hvdprof.analyze.ranks.rank_costs import costs_of_ranks, rank_costs
 from hvdprof.analyze.ranks.rank_times import RankTimes, rank_times
-from hvdprof.analyze.stragglers.stragglers import lateness_table, longest_run, stragglers, wilson
+from hvdprof.analyze.stragglers.stragglers import lateness_table, longest_run, stragglers
 from hvdprof.model.tables.waiting_tables import STRAGGLER_PATTERNS
 from tests.builders.analysis import autoregressive
 from tests.builders.step_works import MS, simulated
@@ -168,7 +168,6 @@ def test_lateness_is_against_the_median_of_the_others():
 def test_runs_and_shares():
     assert longest_run(np.array([True, False, True, True, True, False])) == 3
     assert longest_run(np.zeros(4, dtype=bool)) == 0
-    assert wilson(0.5, 20) == pytest.approx((0.299, 0.701), abs=0.001)
 
 
 def test_two_ranks_of_a_slow_host_share_what_they_cost() -> None:

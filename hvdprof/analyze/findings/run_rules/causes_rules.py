@@ -27,6 +27,7 @@ from hvdprof.analyze.findings.cell_finding import (
 from hvdprof.analyze.findings.evidence import Evidence, is_base
 from hvdprof.analyze.findings.finding import Finding, severity_of_cost
 from hvdprof.analyze.findings.gpu_advice import NCCL, own_gpu, sharing
+from hvdprof.analyze.findings.line_evidence import line_evidence
 from hvdprof.analyze.findings.load_cause import explains
 from hvdprof.analyze.findings.uneven_batches import sizes_within_steps
 from hvdprof.analyze.steps.cell_setting import CellSetting, cell_setting
@@ -109,6 +110,7 @@ def compute_inflation(evidence: Evidence) -> Iterator[Finding]:
         cell = term.cell
         setting = cell_setting(evidence.run, cell)
         is_weak = keeps_batches(evidence.table("scaling"), str(cell["model"]))
+        lines = line_evidence(evidence, term)
         reference = "in the baseline" if is_weak else "the baseline needs for as many samples"
         yield Finding(
             "compute-inflation",
@@ -119,10 +121,12 @@ def compute_inflation(evidence: Evidence) -> Iterator[Finding]:
                 f"{cell_place(cell)}: compute takes {units.milliseconds(term.cost_ns)} more per "
                 f"step than {reference}, {term.share_text} of the step.",
                 sharing(setting),
+                lines.sentence,
             ),
-            _why_slower(term, setting),
+            in_turn(_why_slower(term, setting), lines.fix),
             "possible" if explains(setting.load, term.row) else "likely",
             **cost_of(cell, term.share, term.cost_ns, cause_id=term.cause_id),
+            **lines.columns,
         )
 
 

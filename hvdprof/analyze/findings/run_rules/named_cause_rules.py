@@ -32,6 +32,7 @@ from hvdprof.analyze.findings.cell_finding import (
 )
 from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.finding import Finding, severity_of_cost
+from hvdprof.analyze.findings.line_evidence import line_evidence
 from hvdprof.analyze.findings.load_cause import explains
 from hvdprof.analyze.findings.uneven_batches import uneven_batches
 from hvdprof.analyze.ranks.named_cause import (
@@ -62,7 +63,9 @@ def named_causes(evidence: Evidence) -> Iterator[Finding]:
         uneven = None
         if cause.row["pattern"] in LASTING and ranks_of(cause.row):
             uneven = uneven_batches(evidence, cause.cell, ranks_of(cause.row))
+        lines = line_evidence(evidence, cause)
         action = in_turn(
+            lines.fix,
             uneven.fix if uneven else Advice(),
             mark_data(evidence.run) if loads_slowly else Advice(),
             cause_advice(evidence, cause),
@@ -79,6 +82,7 @@ def named_causes(evidence: Evidence) -> Iterator[Finding]:
                 _how_often(cause, int(cause.cell["num_launches"])),
                 _by_chance(cause),
                 _explained(str(cause.row["phase"]), float(cause.row["phase_share"])),
+                lines.sentence,
                 uneven.sentence if uneven else "",
                 NO_DATA_PHASE if may_be_data else "",
                 raises_efficiency(evidence, cause.cell) if cause.row["np"] < 2 else "",
@@ -88,6 +92,7 @@ def named_causes(evidence: Evidence) -> Iterator[Finding]:
             _confidence(cause, disturbed=crowded or bool(sharing)),
             detail=detail,
             **cause.cost,
+            **lines.columns,
         )
 
 

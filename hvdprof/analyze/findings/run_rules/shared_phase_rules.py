@@ -21,6 +21,7 @@ from hvdprof.analyze.findings.cell_finding import (
 )
 from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.finding import Finding, severity_of_cost
+from hvdprof.analyze.findings.line_evidence import line_evidence
 from hvdprof.analyze.steps.cell_setting import cell_setting
 from hvdprof.model.cause_names import ranks_of
 from hvdprof.model.causes import ANY_RANK, INPUT_BOUND, OUTSIDE_PHASES, STRAGGLER
@@ -70,6 +71,7 @@ def input_bound(evidence: Evidence) -> Iterator[Finding]:
         sharing = crowding(evidence.run, cell)
         pinned = ", and set pin_memory=True" if cell_setting(evidence.run, cell).on_gpus else ""
         longest = _longest_waits(evidence, cause)
+        lines = line_evidence(evidence, cause)
         yield Finding(
             "input-bound",
             severity_of_cost(share),
@@ -78,13 +80,15 @@ def input_bound(evidence: Evidence) -> Iterator[Finding]:
             sentences(
                 f"{cell_place(cell)}: {_waited(cause, share, longest)}.",
                 longest.sentence if longest else "",
+                lines.sentence,
                 _of_baseline(cause, share),
                 sharing,
             ),
-            _MORE_WORKERS.formatted(where=pinned),
+            in_turn(_MORE_WORKERS.formatted(where=pinned), lines.fix),
             "possible" if sharing else "certain",
             detail=_who_waits(cause, longest),
             **cost,
+            **lines.columns,
         )
 
 
@@ -157,6 +161,7 @@ def outside_phases(evidence: Evidence) -> Iterator[Finding]:
         is_before = _lies_before_update(evidence, cause)
         has_data |= is_before
         where = _IN_NO_PHASE
+        lines = line_evidence(evidence, cause)
         action = _BETWEEN_STEPS
         if is_before:
             whose += ", before the update"
@@ -170,10 +175,12 @@ def outside_phases(evidence: Evidence) -> Iterator[Finding]:
                 f"{cell_place(cause.cell)}: {_spent(cause, share)} {where}.",
                 "" if has_data else NO_DATA_PHASE,
                 _of_baseline(cause, share),
+                lines.sentence,
             ),
-            in_turn(Advice() if has_data else mark_data(evidence.run), action),
+            in_turn(lines.fix, Advice() if has_data else mark_data(evidence.run), action),
             "likely",
             **cost,
+            **lines.columns,
         )
 
 

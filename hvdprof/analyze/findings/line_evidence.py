@@ -1,0 +1,112 @@
+"""What findings say of the lines of code that explain their causes.
+
+Tested in ``tests/analyze/findings/test_line_evidence.py``.
+"""
+
+from dataclasses import dataclass
+from typing import TypedDict
+
+from hvdprof import units
+from hvdprof.analyze.findings.advice import Advice, advice, sentences
+from hvdprof.analyze.findings.cell_finding import CostlyCause
+from hvdprof.analyze.findings.evidence import Evidence
+from hvdprof.model.cause_names import ranks_of
+from hvdprof.model.cell_key import CELL_KEY
+from hvdprof.model.code_place import code_place, place_of
+from hvdprof.model.frame_row import FrameRow
+from hvdprof.model.tables.code_line_tables import (
+    ALONE,
+    BASELINE,
+    EXACT,
+    LINE_CAUSES,
+    OTHER_RANKS,
+)
+from hvdprof.model.tables.line_tables import WORKER
+from hvdprof.rank_names import ranks_named
+
+_EXACT_ADVICE = {
+    "torch.save": advice("write the checkpoint at {place} less often, or in a thread of its own"),
+    "garbage collection": advice(
+        "call gc.freeze() behind the first steps, or gc.disable() and collect every few hundred"
+    ),
+}
+
+
+class CodeColumns(TypedDict):
+    """The fields of a finding that name a line."""
+
+    code_file: str
+    code_line: int | None
+    code_function: str
+
+
+@dataclass(frozen=True, slots=True)
+class LineEvidence:
+    """The lines of a cause: sentences, what to do there, and the first one as columns."""
+
+    sentence: str
+    fix: Advice
+    columns: CodeColumns
+
+
+_NONE = LineEvidence("", Advice(), {"code_file": "", "code_line": None, "code_function": ""})
+
+
+def line_evidence(evidence: Evidence, cause: CostlyCause) -> LineEvidence:
+    """What LINE_CAUSES says of a cause; empty where it has no line of it."""
+    rows = [
+        row
+        for row in evidence.table(LINE_CAUSES.name).to_dict("records")
+        if row["cause_id"] == cause.cause_id
+        and all(row[name] == cause.row[name] for name in CELL_KEY)
+    ]
+    if not rows:
+        return _NONE
+    first = rows[0]
+    place = place_of(first)
+    # The function stands beside the line already.
+    leaf = "" if first["file"] else str(first["leaf"])
+    general = _EXACT_ADVICE.get(str(first["leaf"])) if first["against"] == EXACT else None
+    return LineEvidence(
+        sentences(*(line_sentence(row) for row in rows)),
+        general.formatted(place=place)
+        if general
+        else advice(f"look at {code_place(str(first['file']), int(first['line']), leaf)}"),
+        {
+            "code_file": str(first["file"]),
+            "code_line": int(first["line"]) if first["file"] else None,
+            "code_function": str(first["function"]) or str(first["leaf"]),
+        },
+    )
+
+
+def line_sentence(row: FrameRow) -> str:
+    """A row of LINE_CAUSES as a sentence."""
+    place = place_of(row)
+    if row["against"] in (EXACT, "usual steps"):
+        each = units.interval_of_unit(
+            row["excess_ns"], row["excess_low_ns"], row["excess_high_ns"], "ns"
+        )
+        more = "" if row["against"] == EXACT else " more than usual"
+        return f"{row['num_events']} of {row['of_events']} events: {place}, {each}{more} each."
+    who = _who(row)
+    if row["against"] == ALONE and row["process"] == WORKER:
+        share = units.percent(float(row["share"]), 0)
+        return f"{who} are at {place} in {share} of their busy samples."
+    time = units.interval_of_unit(
+        row["excess_ns"], row["excess_low_ns"], row["excess_high_ns"], "ns"
+    )
+    is_one = row["process"] != WORKER and len(ranks_of(row)) == 1
+    verb = "spends" if is_one else "spend"
+    than = {
+        OTHER_RANKS: " more per step than the other ranks",
+        BASELINE: " more per step than the baseline",
+    }.get(str(row["against"]), " per step")
+    return f"{who} {verb} {time}{than} at {place}."
+
+
+def _who(row: FrameRow) -> str:
+    named = ranks_named(ranks_of(row)) or "all ranks"
+    if row["process"] == WORKER:
+        return f"The DataLoader workers of {named}"
+    return named[0].upper() + named[1:]

@@ -1,0 +1,302 @@
+"""The lines of code that explain the causes of a cell: what its ranks do there and others do not.
+
+A cause is proven before (``analyze.ranks``): lines say what it was, never whether it was.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+
+from hvdprof.analyze.findings.finding import SMALLEST_COST
+from hvdprof.analyze.lines.line_contrast import Samples, lines_alone, longer_lines
+from hvdprof.analyze.lines.line_events import Event, events_of, exact_calls
+from hvdprof.analyze.lines.line_times import WINDOW, SampledLines
+from hvdprof.analyze.ranks.named_cause import LASTING, PERSISTENT
+from hvdprof.analyze.stats.uncertainty import NAN
+from hvdprof.analyze.stragglers.waiting import WaitingTables
+from hvdprof.model.arrays import Bools
+from hvdprof.model.cause_names import ranks_of
+from hvdprof.model.causes import (
+    COMPUTE_INFLATION,
+    INPUT_BOUND,
+    OUTSIDE_PHASES,
+    PAUSE,
+    STRAGGLER,
+)
+from hvdprof.model.cell_key import (
+    CELL_KEY,
+    ENGINE_TITLES,
+    HOROVOD_ENGINE,
+    TORCH_ENGINE,
+    has_no_toggles,
+    of_base_cell,
+)
+from hvdprof.model.frame_row import FrameRow
+from hvdprof.model.launch_key import is_finished
+from hvdprof.model.tables.code_line_tables import (
+    ALONE,
+    BASELINE,
+    LINE_CAUSES,
+    OTHER_RANKS,
+    USUAL_STEPS,
+)
+from hvdprof.model.tables.line_tables import MAIN, WORKER
+
+BLOCKED = "blocked"
+"""Where the sampler saw the rank wait for others, in place of a phase: no cause lies there."""
+
+LEAST_SHARE = 0.2
+"""A line that explains less of a delay is not named."""
+
+MOST_LINES = 3
+
+_PHASES: dict[str, tuple[str, ...]] = {
+    "before_update": ("before_update", "outside"),
+    "evaluation": ("evaluation", "outside", "forward"),
+    "outside": ("outside", "before_update"),
+}
+"""What the sampler calls the phases of causes, where it is not the same; mixed is any."""
+
+_COMMUNICATION = ("horovod/", "torch/distributed/", "mpi4py/")
+_IDLE = (
+    *("multiprocessing/", "_utils/worker.py", "_utils/pin_memory.py", "selectors.py"),
+    *("threading.py", "queue.py", "socket.py"),
+)
+"""Parts of leaves in which a rank waits for others, and a worker for its next batch."""
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """A cell with its samples: what it explains its causes from."""
+
+    sampled: SampledLines
+    launches: frozenset[str]
+    baseline: frozenset[str]
+
+    @cached_property
+    def ranks(self) -> frozenset[int]:
+        """The ranks that were sampled."""
+        whole = self.sampled.whole
+        return frozenset(whole.loc[whole["launch"].isin(self.launches), "rank"].tolist())
+
+    def samples(
+        self,
+        launches: frozenset[str],
+        ranks: Sequence[int] | frozenset[int] = (),
+        phases: Sequence[str] = (),
+        *,
+        process: str = MAIN,
+        inside: Callable[[pd.DataFrame], Bools] | None = None,
+    ) -> Samples:
+        """The samples of launches: of some ranks and phases, or all; ``inside`` some windows."""
+
+        def chosen(table: pd.DataFrame, of_process: str) -> pd.DataFrame:
+            own = table["launch"].isin(launches) & (table["process"] == of_process)
+            if ranks:
+                own &= table["rank"].isin(list(ranks))
+            rows = table[own.to_numpy()]
+            return rows if inside is None else rows[inside(rows)]
+
+        lines, whole = (
+            chosen(table, process) for table in (self.sampled.lines, self.sampled.whole)
+        )
+        main = whole if process == MAIN else chosen(self.sampled.whole, MAIN)
+        steps = float(main.drop_duplicates(WINDOW)["steps"].sum())
+        sampled_ns = float(whole["sampled_ns"].sum())
+        rate = float(whole["samples"].sum()) / sampled_ns if sampled_ns else 0.0
+        lines, whole = (
+            part[part["phase"].isin(phases) if phases else part["phase"] != BLOCKED]
+            for part in (lines, whole)
+        )
+        return Samples(lines, whole, steps, steps * rate)
+
+
+def line_causes(
+    segments: pd.DataFrame,
+    sampled: SampledLines,
+    calls: pd.DataFrame,
+    waits: WaitingTables,
+    waterfall: pd.DataFrame,
+) -> pd.DataFrame:
+    """LINE_CAUSES of the cells without toggles.
+
+    Args:
+        segments: SEGMENTS.
+        sampled: The samples that count.
+        calls: NAMED_CALLS.
+        waits: The named causes of each launch, and its steps.
+        waterfall: WATERFALL.
+    """
+    rows: list[dict[str, object]] = []
+    if sampled.lines.empty and calls.empty:
+        return LINE_CAUSES.empty()
+    measured = segments[(segments["mode"] == "throughput").to_numpy() & is_finished(segments)]
+    for row in waterfall.to_dict("records"):
+        if not has_no_toggles(row) or not _is_large(row):
+            continue
+        cell = _Cell(sampled, _launches(measured, row), _baseline(measured, row))
+        events = events_of(row, waits, cell.launches)
+        found = [*exact_calls(row, events, calls), *_sampled(row, cell, events)]
+        rows += [
+            {**{name: row[name] for name in (*CELL_KEY, "cause_id")}, "ranks": _who(row), **one}
+            for one in found
+        ]
+    return LINE_CAUSES.frame(rows)
+
+
+def _is_large(row: FrameRow) -> bool:
+    whole = float(row["share"]) + np.nan_to_num(float(row["baseline_share"]))
+    return row["term"] in (STRAGGLER, PAUSE) or whole >= SMALLEST_COST
+
+
+def _who(row: FrameRow) -> str:
+    return str(row["ranks"]) or "all"
+
+
+def _launches(measured: pd.DataFrame, row: FrameRow) -> frozenset[str]:
+    own = of_base_cell(measured, str(row["model"]), int(row["np"]), str(row["engine"]))
+    return frozenset(own["pass_id"].astype(str) + "/" + own["segment"].astype(str))
+
+
+def _baseline(measured: pd.DataFrame, row: FrameRow) -> frozenset[str]:
+    """The launches of one rank with the same batch: plain torch before the engine itself."""
+    for engine in (TORCH_ENGINE, *ENGINE_TITLES):
+        own = of_base_cell(measured, str(row["model"]), 1, engine)
+        if len(own) and int(row["np"]) > 1:
+            batches = of_base_cell(measured, str(row["model"]), int(row["np"]), str(row["engine"]))[
+                "batch_size"
+            ]
+            is_same = set(own["batch_size"]) == set(batches)
+            return _launches(own, {**row, "np": 1, "engine": engine}) if is_same else frozenset()
+    return frozenset()
+
+
+def _sampled(row: FrameRow, cell: _Cell, events: Sequence[Event]) -> Iterator[dict[str, object]]:
+    term = row["term"]
+    if term == STRAGGLER and row["pattern"] in LASTING:
+        yield from _against_others(row, cell, float(row["delay_ns"]))
+    elif term in (STRAGGLER, PAUSE):
+        found = list(_in_events(row, cell, events))
+        mean_ns = float(row["delay_ns"]) * float(row["affected_share"])
+        yield from found or _against_others(row, cell, mean_ns)
+    elif term == INPUT_BOUND:
+        yield from _of_input(row, cell)
+    elif term in (OUTSIDE_PHASES, COMPUTE_INFLATION):
+        yield from _against_baseline(row, cell)
+
+
+def _against_others(row: FrameRow, cell: _Cell, delay_ns: float) -> Iterator[dict[str, object]]:
+    """The lines of named ranks against those of the others in the same steps."""
+    ranks = ranks_of(row)
+    others = cell.ranks - set(ranks)
+    if not ranks or not others:
+        return
+    phase = str(row["phase"])
+    phases = () if phase == "mixed" else _PHASES.get(phase, (phase,))
+    inside = None if row["pattern"] == PERSISTENT else _steps_within(row)
+    if phase == "data":
+        pair = (cell.samples(cell.launches, own, process=WORKER) for own in (ranks, others))
+        busy = _without(longer_lines(*pair), _IDLE)
+        yield from _rows(busy, WORKER, OTHER_RANKS, NAN)
+    own, beside = (
+        cell.samples(cell.launches, members, phases, inside=inside) for members in (ranks, others)
+    )
+    yield from _rows(longer_lines(own, beside), MAIN, OTHER_RANKS, delay_ns)
+
+
+def _steps_within(row: FrameRow) -> Callable[[pd.DataFrame], Bools]:
+    """Windows most of whose steps are those that the delay lasts."""
+    first, last = int(row["first_step"]), int(row["last_step"])
+
+    def inside(windows: pd.DataFrame) -> Bools:
+        middle = windows["step"].to_numpy() + (windows["steps"].to_numpy() - 1) / 2
+        return np.asarray((middle >= first) & (middle <= last))
+
+    return inside
+
+
+def _in_events(row: FrameRow, cell: _Cell, events: Sequence[Event]) -> Iterator[dict[str, object]]:
+    """The lines inside the long steps that were kept singly, against usual steps."""
+
+    def is_event(windows: pd.DataFrame) -> Bools:
+        held = [event.holds(windows) for event in events]
+        none = np.zeros(len(windows), dtype=bool)
+        return np.asarray(np.logical_or.reduce([none, *held]) & (windows["steps"] == 1).to_numpy())
+
+    phase = str(row["phase"])
+    phases = () if phase == "mixed" else _PHASES.get(phase, (phase,))
+    ranks = ranks_of(row)
+    own = cell.samples(cell.launches, ranks, phases, inside=is_event)
+    usual = cell.samples(cell.launches, ranks, phases, inside=lambda one: ~is_event(one))
+    longer = longer_lines(own, usual)
+    sampled = [event for event in events if event.holds(own.lines).any()]
+    for found in _rows(longer, MAIN, USUAL_STEPS, float(row["delay_ns"])):
+        at_line = own.lines[
+            (own.lines["file"] == found["file"])
+            & (own.lines["line"] == found["line"])
+            & (own.lines["function"] == found["function"])
+        ]
+        number = sum(bool(event.holds(at_line).any()) for event in sampled)
+        yield found | {"num_events": number, "of_events": len(sampled)}
+
+
+def _of_input(row: FrameRow, cell: _Cell) -> Iterator[dict[str, object]]:
+    """What the workers do while ranks wait for them; without workers, what the data phase does."""
+    ranks = ranks_of(row)
+    workers = cell.samples(cell.launches, ranks, process=WORKER)
+    if len(workers.lines):
+        busy = _without(lines_alone(workers), _IDLE)
+        whole = float(_without(workers.lines, _IDLE)["samples"].sum())
+    else:
+        main = cell.samples(cell.launches, ranks, ("data",))
+        busy, whole = lines_alone(main), float(main.whole["samples"].sum())
+    process = WORKER if len(workers.lines) else MAIN
+    shares = busy["samples"] / max(whole, 1.0)
+    busy = busy.assign(share=shares)[(shares >= LEAST_SHARE).to_numpy()]
+    yield from _rows(busy, process, ALONE, NAN)
+
+
+def _against_baseline(row: FrameRow, cell: _Cell) -> Iterator[dict[str, object]]:
+    """The lines of all ranks against those of the baseline, in phases without waits."""
+    phases: tuple[str, ...] = ("outside", "before_update")
+    if row["term"] == COMPUTE_INFLATION:
+        # Under other engines, backward holds the waits for gradients.
+        is_horovod = row["engine"] == HOROVOD_ENGINE
+        phases = ("forward", "backward") if is_horovod else ("forward",)
+    own = cell.samples(cell.launches, (), phases)
+    if cell.baseline:
+        longer = longer_lines(own, cell.samples(cell.baseline, (), phases))
+        found = _rows(_without(longer, _COMMUNICATION), MAIN, BASELINE, float(row["time_ns"]))
+        yield from found
+    elif row["term"] == OUTSIDE_PHASES:
+        alone = _without(lines_alone(own), _COMMUNICATION)
+        yield from _rows(alone, MAIN, ALONE, float(row["time_ns"]))
+
+
+def _without(lines: pd.DataFrame, parts: Sequence[str]) -> pd.DataFrame:
+    """Lines whose leaves hold none of these parts; all with code of the user's as the leaf."""
+    is_in = [any(part in leaf for part in parts) for leaf in lines["leaf"]]
+    return lines[~np.array(is_in, dtype=bool)]
+
+
+def _rows(
+    lines: pd.DataFrame, process: str, against: str, delay_ns: float
+) -> Iterator[dict[str, object]]:
+    """Rows of LINE_CAUSES for the first lines that explain enough of the delay, ns."""
+    for line in lines.head(MOST_LINES).to_dict("records"):
+        share = float(line.get("share", float(line["excess_ns"]) / delay_ns))
+        if share < LEAST_SHARE:
+            continue
+        names = ("file", "line", "function", "leaf", "samples")
+        ends = ("excess_ns", "excess_low_ns", "excess_high_ns")
+        yield {
+            "process": process,
+            "against": against,
+            **{name: line[name] for name in (*names, *ends)},
+            "share": share,
+            "num_events": None,
+            "of_events": None,
+        }

@@ -1,0 +1,86 @@
+"""Lines of code that take longer in some samples than in others, beyond chance.
+
+Tested in ``tests/analyze/lines/test_line_causes.py``.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from hvdprof.analyze.lines.line_statistics import chance_of_excess, difference_ends
+from hvdprof.analyze.lines.line_times import LINE, by_line
+from hvdprof.analyze.stats.significance import holm
+from hvdprof.analyze.stats.uncertainty import wilson
+from hvdprof.model.arrays import Float64s
+from hvdprof.model.tables.code_line_tables import LEAST_SAMPLES
+
+CHANCE = 0.01
+"""The chance that any line of a contrast is named although none takes longer, at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """Some samples: rows of LINE_SAMPLES, of LINE_SAMPLING, and steps, added over the ranks.
+
+    ``exposure`` is what a line of 1 ns per step yields: steps by samples per ns, of all phases.
+    """
+
+    lines: pd.DataFrame
+    whole: pd.DataFrame
+    steps: float
+    exposure: float
+
+    def times(self, counts: Float64s) -> tuple[Float64s, Float64s, Float64s]:
+        """Times per step of lines with so many samples, ns, with the ends of the intervals."""
+        num = max(float(self.whole["samples"].sum()), 1.0)
+        whole = float(self.whole["time_ns"].sum()) / max(self.steps, 1.0)
+        low, high = wilson(counts / num, np.full(len(counts), num))
+        return counts / num * whole, low * whole, high * whole
+
+
+def longer_lines(own: Samples, other: Samples) -> pd.DataFrame:
+    """The lines that take longer per step in ``own``, largest excess first.
+
+    Columns are those of a line, ``samples``, and ``excess_ns`` with ``_low`` and ``_high``. Lines
+    with fewer than five samples in both together are not tested, which does not depend on where
+    they are; those with fewer in ``own`` are not named.
+
+    Args:
+        own: The samples in which lines may take longer.
+        other: What they are held against.
+    """
+    lines = by_line(own.lines, [])
+    against = by_line(other.lines, [])[[*LINE, "samples"]]
+    lines = lines.merge(against, on=LINE, how="left", suffixes=("", "_other"))
+    counts = lines["samples"].to_numpy(dtype=np.float64)
+    others = lines["samples_other"].fillna(0).to_numpy(dtype=np.float64)
+    first, second = own.times(counts), other.times(others)
+    low, high = difference_ends(first, second)
+    lines = lines.assign(
+        excess_ns=first[0] - second[0],
+        excess_low_ns=low,
+        excess_high_ns=high,
+        other=others,
+    )
+    lines = lines[counts + others >= LEAST_SAMPLES]
+    ends = own.exposure, other.exposure
+    chances = holm(
+        [
+            chance_of_excess(int(count), int(beside), *ends)
+            for count, beside in zip(lines["samples"], lines["other"], strict=True)
+        ]
+    )
+    is_named = (np.array(chances) <= CHANCE) & (lines["excess_low_ns"] > 0).to_numpy()
+    named: pd.DataFrame = lines[is_named & (lines["samples"] >= LEAST_SAMPLES).to_numpy()]
+    return named.sort_values("excess_ns", ascending=False, kind="stable")
+
+
+def lines_alone(own: Samples) -> pd.DataFrame:
+    """The lines with their times per step, ns, held against nothing; five samples at least."""
+    lines = by_line(own.lines, [])
+    times = own.times(lines["samples"].to_numpy(dtype=np.float64))
+    names = ("excess_ns", "excess_low_ns", "excess_high_ns")
+    lines = lines.assign(**dict(zip(names, times, strict=True)))
+    lines = lines[(lines["samples"] >= LEAST_SAMPLES).to_numpy()]
+    return lines.sort_values("samples", ascending=False, kind="stable")

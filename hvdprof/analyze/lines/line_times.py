@@ -1,0 +1,140 @@
+"""How long each line of code takes, per step, and how much longer than on the other ranks."""
+
+import numpy as np
+import pandas as pd
+
+from hvdprof.analyze.lines.line_statistics import difference_ends
+from hvdprof.analyze.stats.uncertainty import NAN, wilson
+from hvdprof.model.arrays import Bools, Float64s
+from hvdprof.model.launch_key import LAUNCH, LaunchKey, rows_by_launch
+from hvdprof.model.tables.code_line_tables import LEAST_SAMPLES, LINES
+from hvdprof.model.tables.line_tables import MAIN, WORKER
+
+LINE = ["file", "line", "function"]
+"""The columns that name a line; ``function`` is the innermost one where none of the user's ran."""
+
+_PLACE = [*LAUNCH, "rank", "process", "phase"]
+WINDOW = [*LAUNCH, "rank", "process", "step", "steps"]
+_NAMES = dict.fromkeys([*LAUNCH, "process", "phase", "file", "function", "leaf"], str)
+
+
+class SampledLines:
+    """The samples of a run that count: those of steady steps; of workers all.
+
+    Attributes:
+        lines: LINE_SAMPLES; where none of the user's code ran, ``function`` is the ``leaf``.
+        whole: LINE_SAMPLING with ``sampled_ns``, the time of the samples where the recorder knows
+            none, and of the main process without windows outside steps.
+    """
+
+    def __init__(
+        self, samples: pd.DataFrame, sampling: pd.DataFrame, first_steps: dict[LaunchKey, int]
+    ) -> None:
+        """Cut them to the steps that count.
+
+        Args:
+            samples: LINE_SAMPLES.
+            sampling: LINE_SAMPLING.
+            first_steps: The first steady step of each launch; others count from their first one.
+        """
+        lines = samples[_counts(samples, first_steps)].astype(_names(samples))
+        has_user = (lines["file"] != "").to_numpy()
+        named = np.where(has_user, lines["function"], lines["leaf"])
+        self.lines = lines.assign(function=named, launch=launch_names(lines))
+        whole = sampling[_counts(sampling, first_steps)].astype(_names(sampling))
+        gaps = whole["mean_gap_ns"].to_numpy(dtype=np.float64)
+        of_samples = whole["samples"].to_numpy(dtype=np.float64) * gaps
+        known = whole["time_ns"].to_numpy(dtype=np.float64)
+        self.whole = whole.assign(
+            time_ns=np.where(known > 0, known, of_samples),
+            sampled_ns=of_samples,
+            launch=launch_names(whole),
+        )
+
+    def steps(self) -> pd.DataFrame:
+        """Steps of the windows by launch, rank and process; a worker has those of its rank."""
+        main = self.whole[(self.whole["process"] == MAIN).to_numpy()].drop_duplicates(WINDOW)
+        counted = main.groupby([*LAUNCH, "rank"], sort=False)["steps"].sum().reset_index()
+        return pd.concat([counted.assign(process=kind) for kind in (MAIN, WORKER)])
+
+
+def launch_names(table: pd.DataFrame) -> pd.Series:
+    """One name for the launch of each row."""
+    return table["pass_id"].astype(str) + "/" + table["segment"].astype(str)
+
+
+def _names(table: pd.DataFrame) -> dict[str, type[str]]:
+    return {name: kind for name, kind in _NAMES.items() if name in table.columns}
+
+
+def _counts(table: pd.DataFrame, first_steps: dict[LaunchKey, int]) -> Bools:
+    """Windows most of whose steps are steady."""
+    middle = table["step"].to_numpy() + (table["steps"].to_numpy() - 1) / 2
+    first = np.zeros(len(table))
+    for key, rows in rows_by_launch(table):
+        first[rows] = first_steps.get(key, 0)
+    is_worker = (table["process"] == WORKER).to_numpy()
+    return np.asarray(is_worker | ((table["step"] >= 0).to_numpy() & (middle >= first)))
+
+
+def line_times(sampled: SampledLines) -> pd.DataFrame:
+    """LINES: the share of the samples of a phase, of its time.
+
+    Lines with fewer than five samples have no time: too few samples.
+
+    Args:
+        sampled: The samples that count.
+    """
+    if sampled.lines.empty:
+        return LINES.empty()
+    lines = by_line(sampled.lines, _PLACE)
+    phases = sampled.whole.groupby(_PLACE, sort=False)[["samples", "time_ns"]].sum().reset_index()
+    phases = phases.merge(sampled.steps(), on=[*LAUNCH, "rank", "process"])
+    of_launch = phases.groupby([*LAUNCH, "process", "phase"], sort=False)
+    for name in ("samples", "time_ns"):
+        phases[f"all_{name}"] = of_launch[name].transform("sum")
+    ranks = sampled.steps().groupby([*LAUNCH, "process"])["steps"].agg(["sum", "size"])
+    phases = phases.merge(ranks.reset_index(), on=[*LAUNCH, "process"])
+    rows = lines.merge(phases, on=_PLACE, suffixes=("", "_whole"))
+    everywhere = rows.groupby([*LAUNCH, "process", "phase", *LINE], sort=False)["samples"]
+    of_others = (everywhere.transform("sum") - rows["samples"]).to_numpy(dtype=np.float64)
+    own = _times(rows["samples"], rows["samples_whole"], rows["time_ns"], rows["steps"])
+    others = _times(
+        of_others,
+        rows["all_samples"] - rows["samples_whole"],
+        rows["all_time_ns"] - rows["time_ns"],
+        rows["sum"] - rows["steps"],
+    )
+    low, high = difference_ends(own, others)
+    is_known = (rows["samples"] >= LEAST_SAMPLES).to_numpy()
+    is_compared = is_known & (rows["size"] > 1).to_numpy()
+    found = {
+        **dict(zip(("time_ns", "time_low_ns", "time_high_ns"), own, strict=True)),
+        "excess_ns": own[0] - others[0],
+        "excess_low_ns": low,
+        "excess_high_ns": high,
+    }
+    for name, values in found.items():
+        known = is_compared if name.startswith("excess") else is_known
+        rows[name] = np.where(known, values, NAN)
+    ordered = rows.sort_values([*_PLACE, "samples"], ascending=[True] * len(_PLACE) + [False])
+    return LINES.frame(ordered[LINES.column_names])
+
+
+def by_line(lines: pd.DataFrame, place: list[str]) -> pd.DataFrame:
+    """Samples of each line at each place, with the ``leaf`` of most of them."""
+    leaves = lines.groupby([*place, *LINE, "leaf"], sort=False)["samples"].sum().reset_index()
+    leaves = leaves.sort_values("samples", ascending=False, kind="stable")
+    of_lines = leaves.groupby([*place, *LINE], sort=False)
+    return of_lines.agg(samples=("samples", "sum"), leaf=("leaf", "first")).reset_index()
+
+
+def _times(
+    counts: pd.Series | Float64s, samples: pd.Series, time_ns: pd.Series, steps: pd.Series
+) -> tuple[Float64s, Float64s, Float64s]:
+    """Time per step and the ends of its 95 % interval, ns; 0 where nothing was sampled."""
+    num = np.maximum(np.asarray(samples, dtype=np.float64), 1.0)
+    share = np.asarray(counts, dtype=np.float64) / num
+    whole = np.asarray(time_ns, dtype=np.float64) / np.maximum(np.asarray(steps), 1)
+    low, high = wilson(share, num)
+    return share * whole, low * whole, high * whole

@@ -1,0 +1,147 @@
+"""The lines of code behind the causes of a cell, and where its ranks spend their steps."""
+
+import pandas as pd
+
+from hvdprof import units
+from hvdprof.model.cause_names import cause_name
+from hvdprof.model.causes import PAUSE, STRAGGLER
+from hvdprof.model.cell_key import of_base_cell, place_name
+from hvdprof.model.code_place import place_of
+from hvdprof.model.frame_row import FrameRow, is_missing
+from hvdprof.model.run import RunAnalysis
+from hvdprof.model.tables.code_line_tables import (
+    ALONE,
+    BASELINE,
+    EXACT,
+    LINE_CAUSES,
+    LINES,
+    OTHER_RANKS,
+    USUAL_STEPS,
+)
+from hvdprof.model.tables.line_tables import LINE_SAMPLING, MAIN, WORKER
+from hvdprof.model.tables.waterfall_tables import WATERFALL
+from hvdprof.report.sections.caused_wait import of_verdict
+from hvdprof.report.sections.section import Head, Section
+
+MOST_LINES = 8
+_LATE_SHARE = 0.2
+"""Delays of samples from this share of the sampled time on are mentioned."""
+
+_AGAINST = {
+    OTHER_RANKS: "more per step than the other ranks",
+    USUAL_STEPS: "more than in usual steps",
+    BASELINE: "more per step than the baseline",
+    ALONE: "per step",
+    EXACT: "exact",
+}
+_OF_CAUSES = (
+    *(Head("cause", is_text=True), Head("line", is_text=True), Head("time"), Head("samples")),
+    Head("what the time is", is_text=True),
+    Head("below it", is_text=True, is_detail=True),
+    Head("file", is_text=True, is_detail=True),
+)
+_OF_STEPS = (
+    *(Head("rank"), Head("phase", is_text=True), Head("line", is_text=True), Head("per step")),
+    *(Head("against\nthe others"), Head("samples")),
+    Head("below it", is_text=True, is_detail=True),
+)
+
+
+def line_sections(analysis: RunAnalysis) -> tuple[Section, ...]:
+    """What explains the causes of the verdict's cell, and its lines with the most time.
+
+    None where nothing was sampled.
+    """
+    verdict = analysis.verdict
+    causes = of_base_cell(
+        analysis.table(LINE_CAUSES.name), verdict.model, verdict.np, verdict.engine
+    )
+    lines = of_verdict(analysis, LINES.name)
+    if causes.empty and lines.empty:
+        return ()
+    place = place_name(verdict.model, verdict.np, verdict.engine)
+    waterfall = of_base_cell(
+        analysis.table(WATERFALL.name), verdict.model, verdict.np, verdict.engine
+    ).to_dict("records")
+    name_of = {str(row["cause_id"]): cause_name(row) for row in waterfall}
+    explained = set(causes["cause_id"])
+    unknown = [
+        name_of[str(row["cause_id"])]
+        for row in waterfall
+        if row["term"] in (STRAGGLER, PAUSE) and row["cause_id"] not in explained
+    ]
+    first = Section(
+        "Lines of code",
+        caption=f"{place}: what explains its causes",
+        heads=_OF_CAUSES,
+        rows=tuple(
+            _cause_row(row, name_of.get(str(row["cause_id"]), ""))
+            for row in causes.to_dict("records")
+        ),
+        note="Times from samples, with 95 % intervals (docs/howto/lines.md).",
+    )
+    sentences = [
+        f"No line explains {name}: too few samples, or no single line." for name in unknown
+    ]
+    second = Section(
+        "Lines with the most time",
+        caption=f"{place}, per step",
+        heads=_OF_STEPS,
+        rows=tuple(_line_row(row) for row in _largest(lines).to_dict("records")),
+        sentences=(*sentences, *_late(of_verdict(analysis, LINE_SAMPLING.name))),
+        note=(
+            "blocked: the rank waits for others. With a GPU the time of a line includes waits for "
+            "the device. All lines: --section lines."
+        ),
+    )
+    return (first, second) if first.rows else (second,)
+
+
+def _cause_row(row: FrameRow, name: str) -> tuple[str, ...]:
+    time = units.interval_of_unit(
+        row["excess_ns"], row["excess_low_ns"], row["excess_high_ns"], "ns"
+    )
+    what = _AGAINST[str(row["against"])]
+    if not is_missing(row["num_events"]):
+        what = f"{what}; {row['num_events']} of {row['of_events']} events"
+    if row["process"] == WORKER:
+        what = f"DataLoader workers, {what}"
+    texts = (name, place_of(row), time, str(row["samples"]), what)
+    return (*texts, str(row["leaf"]), str(row["file"]))
+
+
+def _largest(lines: pd.DataFrame) -> pd.DataFrame:
+    """The lines with the most time, mean over the launches; their intervals are no narrower."""
+    times = [column.name for column in LINES.columns if column.unit == "ns"]
+    place = ["rank", "process", "phase", "file", "line", "function"]
+    means = lines.groupby(place, sort=False).agg(
+        **{name: (name, "mean") for name in times},
+        samples=("samples", "sum"),
+        leaf=("leaf", "first"),
+    )
+    known = means[means["time_ns"].notna()].reset_index()
+    return known.sort_values("time_ns", ascending=False, kind="stable").head(MOST_LINES)
+
+
+def _line_row(row: FrameRow) -> tuple[str, ...]:
+    time, excess = (
+        units.interval_of_unit(
+            row[f"{name}_ns"], row[f"{name}_low_ns"], row[f"{name}_high_ns"], "ns"
+        )
+        for name in ("time", "excess")
+    )
+    phase = str(row["phase"]) if row["process"] == MAIN else "workers"
+    texts = (str(row["rank"]), phase, place_of(row), time, excess, str(row["samples"]))
+    return (*texts, str(row["leaf"]))
+
+
+def _late(sampling: pd.DataFrame) -> tuple[str, ...]:
+    """A sentence on samples that came late, where many did."""
+    sampled = float((sampling["samples"] * sampling["mean_gap_ns"]).sum())
+    share = float(sampling["late_ns"].sum()) / sampled if sampled else 0.0
+    if share < _LATE_SHARE:
+        return ()
+    return (
+        f"Samples came late by {units.percent(share, 0)} of the time: calls in C that hold the "
+        "interpreter's lock, or busy cores. Lines beside such calls may be longer or shorter.",
+    )

@@ -1,0 +1,65 @@
+import pytest
+
+from hvdprof.analyze.pipeline import analyze_run
+from hvdprof.api import load_run
+from hvdprof.model.code_place import code_place, place_of
+from hvdprof.report.sections.code_lines import line_sections
+from tests.analyze.lines.test_line_causes import PLANTED, planted_in, slow_rank
+from tests.builders.run_directory import PassSpec, SegmentSpec, write_run
+from tests.builders.sampled_lines import with_samples
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """Rank 1 takes 30 ms more in its data phase."""
+    return slow_rank(tmp_path_factory.mktemp("run"), 30.0)
+
+
+def test_the_line_behind_a_cause_stands_first(run):
+    causes, lines = line_sections(analyze_run(with_samples(run, PLANTED, planted_in("data", 30.0))))
+    assert causes.title == "Lines of code"
+    name, place, _, _, against, _, file = causes.rows[0]
+    assert (name, place) == (
+        "straggler: rank 1, data phase",
+        "transforms.py:41 (Dataset.__getitem__)",
+    )
+    assert against == "more per step than the other ranks"
+    assert file == PLANTED[0]
+    assert len(lines.rows) == 8
+    assert lines.rows[0][:3] == ("0", "backward", "train.py:32 (main)")
+    assert not lines.sentences
+
+
+def test_a_cause_without_a_line_is_said(run):
+    sections = line_sections(analyze_run(with_samples(run, hz=0.2)))
+    assert [section.title for section in sections] == ["Lines with the most time"]
+    assert sections[0].sentences == (
+        "No line explains straggler: rank 1, data phase: too few samples, or no single line.",
+    )
+
+
+def test_late_samples_are_said(run):
+    sampled = with_samples(run)
+    whole = sampled.table("line_sampling")
+    late = sampled.extended(
+        {"line_sampling": whole.assign(late_ns=15_000_000 * whole["samples"])}, ()
+    )
+    assert (
+        line_sections(analyze_run(late))[-1]
+        .sentences[-1]
+        .startswith("Samples came late by 30 % of the time: calls in C")
+    )
+
+
+def test_nothing_is_shown_without_samples(tmp_path):
+    run = load_run(write_run(tmp_path, [PassSpec(size=2, segments=[SegmentSpec()])]))
+    assert line_sections(analyze_run(run)) == ()
+
+
+def test_names_of_lines():
+    assert code_place("/a/b/train.py", 7, "main") == "train.py:7 (main)"
+    assert code_place("C:\\job\\train.py", 7, "") == "train.py:7"
+    assert code_place("In [3]", 7, "main") == "In [3]:7 (main)"
+    assert code_place("", 0, "PIL/Image.py decode") == "PIL/Image.py decode"
+    exact = {"file": "/a/train.py", "line": 57, "function": "", "leaf": "torch.save"}
+    assert place_of(exact) == "train.py:57 (torch.save)"
