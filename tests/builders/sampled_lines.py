@@ -96,7 +96,8 @@ def with_samples(
             )
             lines += [_row(window_of, line, "", count) for line, count in found.items()]
         for line, leaf, count in (workers or {}).get(int(str(rank)), ()):
-            of_worker = {**key, "process": "worker", "step": -1, "steps": 0, "phase": "outside"}
+            window_of = {"step": int(own["step"].min()), "steps": len(own), "phase": "outside"}
+            of_worker = {**key, "process": "worker", **window_of}
             lines.append(_row(of_worker, line, leaf, count))
             whole.append(
                 of_worker | {"samples": count, "time_ns": 0, "mean_gap_ns": gap, "late_ns": 0}

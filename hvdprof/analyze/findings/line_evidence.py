@@ -21,8 +21,8 @@ from hvdprof.model.tables.code_line_tables import (
     LINE_CAUSES,
     OTHER_RANKS,
 )
-from hvdprof.model.tables.line_tables import WORKER
 from hvdprof.rank_names import ranks_named
+from hvdprof.rundir.recording.line_format import WORKER_PROCESS
 
 _EXACT_ADVICE = {
     "torch.save": advice("write the checkpoint at {place} less often, or in a thread of its own"),
@@ -90,13 +90,13 @@ def line_sentence(row: FrameRow) -> str:
         more = "" if row["against"] == EXACT else " more than usual"
         return f"{row['num_events']} of {row['of_events']} events: {place}, {each}{more} each."
     who = _who(row)
-    if row["against"] == ALONE and row["process"] == WORKER:
+    if row["against"] == ALONE and row["process"] == WORKER_PROCESS:
         share = units.percent(float(row["share"]), 0)
         return f"{who} are at {place} in {share} of their busy samples."
     time = units.interval_of_unit(
         row["excess_ns"], row["excess_low_ns"], row["excess_high_ns"], "ns"
     )
-    is_one = row["process"] != WORKER and len(ranks_of(row)) == 1
+    is_one = row["process"] != WORKER_PROCESS and len(ranks_of(row)) == 1
     verb = "spends" if is_one else "spend"
     than = {
         OTHER_RANKS: " more per step than the other ranks",
@@ -107,6 +107,6 @@ def line_sentence(row: FrameRow) -> str:
 
 def _who(row: FrameRow) -> str:
     named = ranks_named(ranks_of(row)) or "all ranks"
-    if row["process"] == WORKER:
+    if row["process"] == WORKER_PROCESS:
         return f"The DataLoader workers of {named}"
     return named[0].upper() + named[1:]

@@ -43,10 +43,7 @@ from hvdprof.model.tables.code_line_tables import (
     OTHER_RANKS,
     USUAL_STEPS,
 )
-from hvdprof.model.tables.line_tables import MAIN, WORKER
-
-BLOCKED = "blocked"
-"""Where the sampler saw the rank wait for others, in place of a phase: no cause lies there."""
+from hvdprof.rundir.recording.line_format import BLOCKED_PHASE, MAIN_PROCESS, WORKER_PROCESS
 
 LEAST_SHARE = 0.2
 """A line that explains less of a delay is not named."""
@@ -88,7 +85,7 @@ class _Cell:
         ranks: Sequence[int] | frozenset[int] = (),
         phases: Sequence[str] = (),
         *,
-        process: str = MAIN,
+        process: str = MAIN_PROCESS,
         inside: Callable[[pd.DataFrame], Bools] | None = None,
     ) -> Samples:
         """The samples of launches: of some ranks and phases, or all; ``inside`` some windows."""
@@ -103,12 +100,12 @@ class _Cell:
         lines, whole = (
             chosen(table, process) for table in (self.sampled.lines, self.sampled.whole)
         )
-        main = whole if process == MAIN else chosen(self.sampled.whole, MAIN)
+        main = whole if process == MAIN_PROCESS else chosen(self.sampled.whole, MAIN_PROCESS)
         steps = float(main.drop_duplicates(WINDOW)["steps"].sum())
         sampled_ns = float(whole["sampled_ns"].sum())
         rate = float(whole["samples"].sum()) / sampled_ns if sampled_ns else 0.0
         lines, whole = (
-            part[part["phase"].isin(phases) if phases else part["phase"] != BLOCKED]
+            part[part["phase"].isin(phases) if phases else part["phase"] != BLOCKED_PHASE]
             for part in (lines, whole)
         )
         return Samples(lines, whole, steps, steps * rate)
@@ -198,13 +195,13 @@ def _against_others(row: FrameRow, cell: _Cell, delay_ns: float) -> Iterator[dic
     phases = () if phase == "mixed" else _PHASES.get(phase, (phase,))
     inside = None if row["pattern"] == PERSISTENT else _steps_within(row)
     if phase == "data":
-        pair = (cell.samples(cell.launches, own, process=WORKER) for own in (ranks, others))
+        pair = (cell.samples(cell.launches, own, process=WORKER_PROCESS) for own in (ranks, others))
         busy = _without(longer_lines(*pair), _IDLE)
-        yield from _rows(busy, WORKER, OTHER_RANKS, NAN)
+        yield from _rows(busy, WORKER_PROCESS, OTHER_RANKS, NAN)
     own, beside = (
         cell.samples(cell.launches, members, phases, inside=inside) for members in (ranks, others)
     )
-    yield from _rows(longer_lines(own, beside), MAIN, OTHER_RANKS, delay_ns)
+    yield from _rows(longer_lines(own, beside), MAIN_PROCESS, OTHER_RANKS, delay_ns)
 
 
 def _steps_within(row: FrameRow) -> Callable[[pd.DataFrame], Bools]:
@@ -233,7 +230,7 @@ def _in_events(row: FrameRow, cell: _Cell, events: Sequence[Event]) -> Iterator[
     usual = cell.samples(cell.launches, ranks, phases, inside=lambda one: ~is_event(one))
     longer = longer_lines(own, usual)
     sampled = [event for event in events if event.holds(own.lines).any()]
-    for found in _rows(longer, MAIN, USUAL_STEPS, float(row["delay_ns"])):
+    for found in _rows(longer, MAIN_PROCESS, USUAL_STEPS, float(row["delay_ns"])):
         at_line = own.lines[
             (own.lines["file"] == found["file"])
             & (own.lines["line"] == found["line"])
@@ -246,14 +243,14 @@ def _in_events(row: FrameRow, cell: _Cell, events: Sequence[Event]) -> Iterator[
 def _of_input(row: FrameRow, cell: _Cell) -> Iterator[dict[str, object]]:
     """What the workers do while ranks wait for them; without workers, what the data phase does."""
     ranks = ranks_of(row)
-    workers = cell.samples(cell.launches, ranks, process=WORKER)
+    workers = cell.samples(cell.launches, ranks, process=WORKER_PROCESS)
     if len(workers.lines):
         busy = _without(lines_alone(workers), _IDLE)
         whole = float(_without(workers.lines, _IDLE)["samples"].sum())
     else:
         main = cell.samples(cell.launches, ranks, ("data",))
         busy, whole = lines_alone(main), float(main.whole["samples"].sum())
-    process = WORKER if len(workers.lines) else MAIN
+    process = WORKER_PROCESS if len(workers.lines) else MAIN_PROCESS
     shares = busy["samples"] / max(whole, 1.0)
     busy = busy.assign(share=shares)[(shares >= LEAST_SHARE).to_numpy()]
     yield from _rows(busy, process, ALONE, NAN)
@@ -269,11 +266,13 @@ def _against_baseline(row: FrameRow, cell: _Cell) -> Iterator[dict[str, object]]
     own = cell.samples(cell.launches, (), phases)
     if cell.baseline:
         longer = longer_lines(own, cell.samples(cell.baseline, (), phases))
-        found = _rows(_without(longer, _COMMUNICATION), MAIN, BASELINE, float(row["time_ns"]))
+        found = _rows(
+            _without(longer, _COMMUNICATION), MAIN_PROCESS, BASELINE, float(row["time_ns"])
+        )
         yield from found
     elif row["term"] == OUTSIDE_PHASES:
         alone = _without(lines_alone(own), _COMMUNICATION)
-        yield from _rows(alone, MAIN, ALONE, float(row["time_ns"]))
+        yield from _rows(alone, MAIN_PROCESS, ALONE, float(row["time_ns"]))
 
 
 def _without(lines: pd.DataFrame, parts: Sequence[str]) -> pd.DataFrame:

@@ -20,7 +20,7 @@ from hvdprof.model.cause_names import ranks_of
 from hvdprof.model.causes import PAUSE, STRAGGLER
 from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.tables.code_line_tables import EXACT
-from hvdprof.model.tables.line_tables import MAIN
+from hvdprof.rundir.recording.line_format import MAIN_PROCESS
 
 LEAST_OF_EVENT = 0.5
 """A call explains an event if it takes this part of its delay."""
@@ -106,7 +106,7 @@ def exact_calls(
             continue
         each_ns = float(np.mean(filled))
         row_of_call: dict[str, object] = {
-            "process": MAIN,
+            "process": MAIN_PROCESS,
             "against": EXACT,
             "file": file,
             "line": line,

@@ -8,7 +8,7 @@ from hvdprof.analyze.stats.uncertainty import NAN, wilson
 from hvdprof.model.arrays import Bools, Float64s
 from hvdprof.model.launch_key import LAUNCH, LaunchKey, rows_by_launch
 from hvdprof.model.tables.code_line_tables import LEAST_SAMPLES, LINES
-from hvdprof.model.tables.line_tables import MAIN, WORKER
+from hvdprof.rundir.recording.line_format import MAIN_PROCESS, WORKER_PROCESS
 
 LINE = ["file", "line", "function"]
 """The columns that name a line; ``function`` is the innermost one where none of the user's ran."""
@@ -19,12 +19,12 @@ _NAMES = dict.fromkeys([*LAUNCH, "process", "phase", "file", "function", "leaf"]
 
 
 class SampledLines:
-    """The samples of a run that count: those of steady steps; of workers all.
+    """The samples of a run that count: those of steady steps.
 
     Attributes:
         lines: LINE_SAMPLES; where none of the user's code ran, ``function`` is the ``leaf``.
         whole: LINE_SAMPLING with ``sampled_ns``, the time of the samples where the recorder knows
-            none, and of the main process without windows outside steps.
+            none.
     """
 
     def __init__(
@@ -53,9 +53,11 @@ class SampledLines:
 
     def steps(self) -> pd.DataFrame:
         """Steps of the windows by launch, rank and process; a worker has those of its rank."""
-        main = self.whole[(self.whole["process"] == MAIN).to_numpy()].drop_duplicates(WINDOW)
+        main = self.whole[(self.whole["process"] == MAIN_PROCESS).to_numpy()].drop_duplicates(
+            WINDOW
+        )
         counted = main.groupby([*LAUNCH, "rank"], sort=False)["steps"].sum().reset_index()
-        return pd.concat([counted.assign(process=kind) for kind in (MAIN, WORKER)])
+        return pd.concat([counted.assign(process=kind) for kind in (MAIN_PROCESS, WORKER_PROCESS)])
 
 
 def launch_names(table: pd.DataFrame) -> pd.Series:
@@ -73,8 +75,7 @@ def _counts(table: pd.DataFrame, first_steps: dict[LaunchKey, int]) -> Bools:
     first = np.zeros(len(table))
     for key, rows in rows_by_launch(table):
         first[rows] = first_steps.get(key, 0)
-    is_worker = (table["process"] == WORKER).to_numpy()
-    return np.asarray(is_worker | ((table["step"] >= 0).to_numpy() & (middle >= first)))
+    return np.asarray((table["step"] >= 0).to_numpy() & (middle >= first))
 
 
 def line_times(sampled: SampledLines) -> pd.DataFrame:

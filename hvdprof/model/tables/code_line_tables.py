@@ -33,9 +33,7 @@ LINES = Table(
         Column("pass_id", "category", "", "Folder name of the pass, as in the manifest."),
         Column("segment", "category", "", "Id of the segment within the pass, as in the plan."),
         Column("rank", "int64", "", "Rank as `hvd.rank()` returns it."),
-        Column(
-            "process", "str", "", "`main`, or `worker`: the rank's DataLoader workers, all steps."
-        ),
+        Column("process", "str", "", "`main`, or `worker`: the rank's DataLoader workers."),
         Column("phase", "str", "", "Phase of the step; `outside` of a worker."),
         *_LINE,
         Column("samples", "int64", "samples", "Samples of the line."),

@@ -18,10 +18,11 @@ from hvdprof.model.tables.code_line_tables import (
     OTHER_RANKS,
     USUAL_STEPS,
 )
-from hvdprof.model.tables.line_tables import LINE_SAMPLING, MAIN, WORKER
+from hvdprof.model.tables.line_tables import LINE_SAMPLING
 from hvdprof.model.tables.waterfall_tables import WATERFALL
 from hvdprof.report.sections.caused_wait import of_verdict
 from hvdprof.report.sections.section import Head, Section
+from hvdprof.rundir.recording.line_format import MAIN_PROCESS, WORKER_PROCESS
 
 MOST_LINES = 8
 _LATE_SHARE = 0.2
@@ -35,14 +36,14 @@ _AGAINST = {
     EXACT: "exact",
 }
 _OF_CAUSES = (
-    *(Head("cause", is_text=True), Head("line", is_text=True), Head("time"), Head("samples")),
+    *(Head("cause", is_text=True), Head("line", is_text=True), Head("time")),
     Head("what the time is", is_text=True),
-    Head("below it", is_text=True, is_detail=True),
+    *(Head("samples", is_detail=True), Head("below it", is_text=True, is_detail=True)),
     Head("file", is_text=True, is_detail=True),
 )
 _OF_STEPS = (
-    *(Head("rank"), Head("phase", is_text=True), Head("line", is_text=True), Head("per step")),
-    *(Head("against\nthe others"), Head("samples")),
+    *(Head("rank"), Head("phase"), Head("line", is_text=True), Head("time")),
+    *(Head("against\nthe others", is_detail=True), Head("samples")),
     Head("below it", is_text=True, is_detail=True),
 )
 
@@ -104,10 +105,10 @@ def _cause_row(row: FrameRow, name: str) -> tuple[str, ...]:
     what = _AGAINST[str(row["against"])]
     if not is_missing(row["num_events"]):
         what = f"{what}; {row['num_events']} of {row['of_events']} events"
-    if row["process"] == WORKER:
+    if row["process"] == WORKER_PROCESS:
         what = f"DataLoader workers, {what}"
-    texts = (name, place_of(row), time, str(row["samples"]), what)
-    return (*texts, str(row["leaf"]), str(row["file"]))
+    details = (str(row["samples"]), str(row["leaf"]), str(row["file"]))
+    return (name, place_of(row), time, what, *details)
 
 
 def _largest(lines: pd.DataFrame) -> pd.DataFrame:
@@ -130,7 +131,7 @@ def _line_row(row: FrameRow) -> tuple[str, ...]:
         )
         for name in ("time", "excess")
     )
-    phase = str(row["phase"]) if row["process"] == MAIN else "workers"
+    phase = str(row["phase"]) if row["process"] == MAIN_PROCESS else "workers"
     texts = (str(row["rank"]), phase, place_of(row), time, excess, str(row["samples"]))
     return (*texts, str(row["leaf"]))
 

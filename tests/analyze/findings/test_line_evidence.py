@@ -35,8 +35,8 @@ def test_what_a_line_is_held_against_is_said():
         == f"Ranks 1 and 3 spend 32.0 ms (30.0 to 34.0) per step {at}"
     )
     assert said(process="worker") == (
-        "The DataLoader workers of rank 1 spend 32.0 ms (30.0 to 34.0) more per step than the other ranks "
-        f"{at}"
+        "The DataLoader workers of rank 1 spend 32.0 ms (30.0 to 34.0) more per step than the "
+        f"other ranks {at}"
     )
     assert said(process="worker", against="alone", ranks="any", share=0.82) == (
         f"The DataLoader workers of all ranks are {at[:-1]} in 82 % of their busy samples."
@@ -46,7 +46,8 @@ def test_what_a_line_is_held_against_is_said():
 def test_events_are_counted():
     events = {"num_events": 3, "of_events": 4}
     assert said(against="usual steps", **events) == (
-        "3 of 4 events: transforms.py:41 (Dataset.__getitem__), 32.0 ms (30.0 to 34.0) more than usual each."
+        "3 of 4 events: transforms.py:41 (Dataset.__getitem__), 32.0 ms (30.0 to 34.0) more than "
+        "usual each."
     )
     nan = float("nan")
     assert said(

@@ -18,7 +18,7 @@ def run(tmp_path_factory):
 def test_the_line_behind_a_cause_stands_first(run):
     causes, lines = line_sections(analyze_run(with_samples(run, PLANTED, planted_in("data", 30.0))))
     assert causes.title == "Lines of code"
-    name, place, _, _, against, _, file = causes.rows[0]
+    name, place, _, against, *_, file = causes.rows[0]
     assert (name, place) == (
         "straggler: rank 1, data phase",
         "transforms.py:41 (Dataset.__getitem__)",
