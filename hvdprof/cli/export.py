@@ -11,7 +11,7 @@ from hvdprof.cli.measuring.choice import format_option
 from hvdprof.cli.measuring.chosen_run import chosen_paths
 from hvdprof.cli.progress.load_progress import load_progress
 from hvdprof.errors import UnreadableInputError, UsageError
-from hvdprof.report.format_names import TraceFormat
+from hvdprof.report.format_names import FLAMES, TraceFormat
 
 _ENDINGS = (".json", ".json.gz")
 
@@ -42,7 +42,8 @@ def export(
         format_option(
             tuple(TraceFormat),
             "chrome for Perfetto and chrome://tracing; chakra is the step graph of every rank, for "
-            "simulators such as ASTRA-sim.",
+            "simulators such as ASTRA-sim; speedscope (speedscope.app) and folded (flamegraph.pl) "
+            "are flame graphs of sampled lines.",
             show_default=True,
         ),
     ] = TraceFormat.CHROME,
@@ -66,8 +67,9 @@ def export(
     Open it at ui.perfetto.dev or chrome://tracing. Needs the run directory alone.
     With --format chakra, write the graph of the measured steps as Chakra execution traces. Dumps
     of the Flight Recorder, and logs of NCCL's Inspector with kernel times, become one lane per rank
-    and process group. An export of Nsight Systems becomes lanes of NVTX ranges, computation and
-    NCCL kernels by process.
+    and process group. With --format speedscope or folded, write the sampled lines of code of a
+    pass as a flame graph. An export of Nsight Systems becomes lanes of NVTX ranges, computation
+    and NCCL kernels by process.
     """
     if format_ is TraceFormat.CHROME and not output.name.endswith(_ENDINGS):
         raise UsageError(
@@ -88,6 +90,13 @@ def export(
         many = f" to {paths[-1].name}" if len(paths) > 1 else ""
         sys.stderr.write(f"Wrote {paths[0].resolve()}{many}; simulators take the prefix {output}\n")
         return
+    if format_ in FLAMES:
+        from hvdprof.report.flame_graph import write_flames
+
+        write_flames(loaded, output, format_, (pass_id, model), overwrite=force)
+        viewer = "speedscope.app" if format_ is TraceFormat.SPEEDSCOPE else "flamegraph.pl"
+        sys.stderr.write(f"Wrote {output.resolve()}, for {viewer}\n")
+        return
     from hvdprof.report.chrome.chrome_trace import ChromeTraceReporter
     from hvdprof.report.formats import write_with
 
@@ -106,9 +115,9 @@ def _export_files(
     force: bool,
 ) -> None:
     """The collectives of files that are no run directory."""
-    if format_ is TraceFormat.CHAKRA or model is not None:
+    if format_ is not TraceFormat.CHROME or model is not None:
         raise UsageError(
-            "--format chakra and --model need a run directory.",
+            "--model and formats other than chrome need a run directory.",
             hint="`hvdprof attach` makes one of timelines, profiler traces, NCCL logs and output.",
         )
     if any(path.is_file() and api.is_nsys_export(path) for path in paths):

@@ -46,10 +46,16 @@ GATE_SUFFIXES = {".md": AnalysisFormat.MARKDOWN, ".xml": AnalysisFormat.JUNIT}
 
 
 class TraceFormat(StrEnum):
-    """What ``hvdprof export`` writes: for viewers, or for simulators."""
+    """What ``hvdprof export`` writes: for viewers, for simulators, and for flame graphs."""
 
     CHROME = "chrome"
     CHAKRA = "chakra"
+    SPEEDSCOPE = "speedscope"
+    FOLDED = "folded"
+
+
+FLAMES = (TraceFormat.SPEEDSCOPE, TraceFormat.FOLDED)
+"""Flame graphs of sampled lines of code."""
 
 
 class ComparisonFormat(StrEnum):

@@ -5,10 +5,13 @@ from contextlib import closing
 import pytest
 from typer.testing import CliRunner
 
+from hvdprof import api
 from hvdprof.cli.main import build_app
 from hvdprof.errors import HvdprofError, StorageError, UnreadableInputError, UsageError
+from tests.builders.analysis import sweep
 from tests.builders.nsys_exports import write_export
 from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts, write_run
+from tests.builders.sampled_lines import with_samples
 from tests.builders.trace_format import checked_trace, named_threads
 from tests.ingest.logs.test_nccl_inspector import header, kernel_times, perf, text
 
@@ -207,3 +210,11 @@ def test_exports_of_nsight_systems_are_exported_one_by_one(tmp_path):
     paths = [write_export(tmp_path / f"{name}.sqlite", KERNELS) for name in "ab"]
     with pytest.raises(UsageError, match="exported alone"):
         export(*paths, "-o", tmp_path / "trace.json")
+
+
+def test_sampled_lines_become_a_flame_graph(tmp_path, monkeypatch):
+    run = with_samples(api.load_run(write_run(tmp_path / "run", sweep({2: 50.0}))))
+    monkeypatch.setattr(api, "load_run", lambda *_, **__: run)
+    result = export(tmp_path / "run", "--format", "folded", "-o", tmp_path / "out")
+    assert "for flamegraph.pl" in result.stderr
+    assert "rank 0;backward;train.py:32 (main) " in (tmp_path / "out").read_text(encoding="utf-8")

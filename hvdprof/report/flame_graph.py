@@ -1,0 +1,160 @@
+"""Sampled lines as flame graphs: speedscope's JSON, and the folded stacks of flamegraph.pl."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+import pandas as pd
+
+from hvdprof.errors import UnreadableInputError, UsageError
+from hvdprof.model.code_place import code_place
+from hvdprof.model.frame_row import FrameRow
+from hvdprof.model.run import Run
+from hvdprof.model.tables.line_tables import LINE_SAMPLES
+from hvdprof.report.format_names import TraceFormat
+from hvdprof.report.formats import write_text
+from hvdprof.rundir.recording.line_format import MAIN_PROCESS
+
+SCHEMA = "https://www.speedscope.app/file-format-schema.json"
+
+_STACK = ["rank", "process", "phase", "file", "line", "function", "leaf"]
+
+
+def flame_samples(run: Run, pass_id: str | None = None, model: str | None = None) -> pd.DataFrame:
+    """The samples of one pass by stack: rank, process, phase, line and what it has called.
+
+    Args:
+        run: The run.
+        pass_id: The pass; the one of the most ranks that was sampled when not given.
+        model: A model; else all of the pass.
+
+    Raises:
+        UsageError: No such pass or model was sampled.
+        UnreadableInputError: The run holds no samples.
+    """
+    samples = run.table(LINE_SAMPLES.name)
+    if samples.empty:
+        raise UnreadableInputError(
+            f"{run.folder} holds no samples of lines of code.",
+            hint="Record them with hvdprof run or bench, without --no-lines.",
+        )
+    segments = run.segments.astype({"pass_id": str, "segment": str})
+    if model is not None:
+        segments = segments[(segments["model"] == model).to_numpy()]
+    names = {name: str for name in ("pass_id", "segment", *_STACK) if name not in ("rank", "line")}
+    known = samples.astype(names).merge(
+        segments[["pass_id", "segment", "size", "repeat"]], on=["pass_id", "segment"]
+    )
+    order = known.sort_values(["size", "repeat"], ascending=[False, True], kind="stable")
+    chosen = pass_id or (str(order["pass_id"].iloc[0]) if len(order) else "")
+    own = known[(known["pass_id"] == chosen).to_numpy()]
+    if own.empty:
+        sampled = ", ".join(dict.fromkeys(samples["pass_id"].astype(str)))
+        raise UsageError(
+            f"No samples of {'pass ' + pass_id if pass_id else 'a pass'}"
+            f"{' with model ' + model if model else ''}.",
+            hint=f"Sampled passes: {sampled}.",
+        )
+    return own.groupby(_STACK, sort=True)["samples"].sum().reset_index()
+
+
+def write_flames(
+    run: Run,
+    output: Path,
+    format_: TraceFormat,
+    chosen: tuple[str | None, str | None] = (None, None),
+    *,
+    overwrite: bool = False,
+) -> None:
+    """Write the samples of one pass to a file.
+
+    Args:
+        run: The run.
+        output: The file.
+        format_: SPEEDSCOPE or FOLDED.
+        chosen: Pass and model, as for ``flame_samples``.
+        overwrite: Whether a file of that name may be replaced.
+
+    Raises:
+        UsageError: No such pass or model was sampled.
+        UnreadableInputError: The run holds no samples.
+        StorageError: The file exists and may not be replaced, or cannot be written.
+    """
+    samples = flame_samples(run, *chosen)
+    write_text(
+        output,
+        lambda file: write_flame_graph(samples, format_, run.shown_name, file),
+        overwrite=overwrite,
+    )
+
+
+def write_flame_graph(
+    samples: pd.DataFrame, format_: TraceFormat, name: str, file: IO[str]
+) -> None:
+    """Write samples in one of the two formats.
+
+    Args:
+        samples: Of ``flame_samples``.
+        format_: SPEEDSCOPE or FOLDED.
+        name: What the profile is called.
+        file: The stream.
+    """
+    if format_ is TraceFormat.FOLDED:
+        for rank, stack, count in _stacks(samples):
+            frames = [f"rank {rank}", *(text for text, *_ in stack)]
+            file.write(f"{';'.join(text.replace(';', ',') for text in frames)} {count}\n")
+        return
+    json.dump(_speedscope(samples, name), file)
+
+
+_Frame = tuple[str, str, int]
+"""Name, file and line of a frame; empty and 0 where unknown."""
+
+
+def _stacks(samples: pd.DataFrame) -> Iterator[tuple[int, list[_Frame], int]]:
+    """Rank, frames from the outermost one, and samples of each stack."""
+    for row in samples.to_dict("records"):
+        yield int(row["rank"]), list(_frames(row)), int(row["samples"])
+
+
+def _frames(row: FrameRow) -> Iterator[_Frame]:
+    is_main = row["process"] == MAIN_PROCESS
+    yield (str(row["phase"]) if is_main else "DataLoader workers"), "", 0
+    file, line = str(row["file"]), int(row["line"])
+    if file:
+        yield code_place(file, line, str(row["function"])), file, line
+    if row["leaf"]:
+        yield str(row["leaf"]), "", 0
+
+
+def _speedscope(samples: pd.DataFrame, name: str) -> dict[str, object]:
+    """A profile for each rank, of samples counted by stack."""
+    numbers: dict[_Frame, int] = {}
+    of_ranks: dict[int, list[tuple[list[int], int]]] = {}
+    for rank, stack, count in _stacks(samples):
+        places = [numbers.setdefault(frame, len(numbers)) for frame in stack]
+        of_ranks.setdefault(rank, []).append((places, count))
+    frames = [
+        {"name": text} | ({"file": file, "line": line} if file else {})
+        for text, file, line in numbers
+    ]
+    return {
+        "$schema": SCHEMA,
+        "exporter": "hvdprof",
+        "name": name,
+        "activeProfileIndex": 0,
+        "shared": {"frames": frames},
+        "profiles": [
+            {
+                "type": "sampled",
+                "name": f"rank {rank}",
+                "unit": "none",
+                "startValue": 0,
+                "endValue": sum(count for _, count in stacks),
+                "samples": [places for places, _ in stacks],
+                "weights": [count for _, count in stacks],
+            }
+            for rank, stacks in sorted(of_ranks.items())
+        ],
+    }
