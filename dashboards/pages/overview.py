@@ -22,6 +22,7 @@ from hvdprof.dashboards.components.first_screen import (
     phase_strip,
     tile_row,
 )
+from hvdprof.dashboards.components.line_card import line_card
 from hvdprof.dashboards.components.progress_card import progress_card
 from hvdprof.dashboards.components.section import section
 from hvdprof.dashboards.components.term_link import with_code
@@ -100,6 +101,7 @@ def content(analysis: RunAnalysis, view: View) -> dmc.Stack:
             tile_row([tile for tile in tiles(analysis, row) if tile.value != units.MISSING]),
             _figures(analysis, chosen),
             _findings(analysis, view, row),
+            line_card(analysis),
             *of_files,
             *end,
             _tables(page, analysis),

@@ -54,48 +54,61 @@ def line_sections(analysis: RunAnalysis) -> tuple[Section, ...]:
     None where nothing was sampled.
     """
     verdict = analysis.verdict
-    causes = of_base_cell(
-        analysis.table(LINE_CAUSES.name), verdict.model, verdict.np, verdict.engine
-    )
-    lines = of_verdict(analysis, LINES.name)
-    if causes.empty and lines.empty:
+    lines, explained = of_verdict(analysis, LINES.name), cause_rows(analysis)
+    if lines.empty and not explained:
         return ()
     place = place_name(verdict.model, verdict.np, verdict.engine)
-    waterfall = of_base_cell(
-        analysis.table(WATERFALL.name), verdict.model, verdict.np, verdict.engine
-    ).to_dict("records")
-    name_of = {str(row["cause_id"]): cause_name(row) for row in waterfall}
-    explained = set(causes["cause_id"])
-    unknown = [
-        name_of[str(row["cause_id"])]
-        for row in waterfall
-        if row["term"] in (STRAGGLER, PAUSE) and row["cause_id"] not in explained
-    ]
-    first = Section(
+    causes = Section(
         "Lines of code",
         caption=f"{place}: what explains its causes",
         heads=_OF_CAUSES,
-        rows=tuple(
-            _cause_row(row, name_of.get(str(row["cause_id"]), ""))
-            for row in causes.to_dict("records")
-        ),
+        rows=explained,
         note="Times from samples, with 95 % intervals (docs/howto/lines.md).",
     )
-    sentences = [
-        f"No line explains {name}: too few samples, or no single line." for name in unknown
-    ]
-    second = Section(
+    most = Section(
         "Lines with the most time",
         caption=f"{place}, per step",
         heads=_OF_STEPS,
         rows=tuple(_line_row(row) for row in _largest(lines).to_dict("records")),
-        sentences=(*sentences, *_late(of_verdict(analysis, LINE_SAMPLING.name))),
+        sentences=(*_unexplained(analysis), *_late(of_verdict(analysis, LINE_SAMPLING.name))),
         note=(
             "blocked: the rank waits for others. With a GPU the time of a line includes waits for "
             "the device. All lines: --section lines."
         ),
     )
-    return (first, second) if first.rows else (second,)
+    return (causes, most) if explained else (most,)
+
+
+def lines_behind_causes(analysis: RunAnalysis) -> pd.DataFrame:
+    """The rows of LINE_CAUSES of the verdict's cell."""
+    verdict = analysis.verdict
+    causes = analysis.table(LINE_CAUSES.name)
+    return of_base_cell(causes, verdict.model, verdict.np, verdict.engine)
+
+
+def cause_rows(analysis: RunAnalysis) -> tuple[tuple[str, ...], ...]:
+    """A row of texts for each of them: cause, line, time, what the time is, and details."""
+    name_of = {str(row["cause_id"]): cause_name(row) for row in _waterfall(analysis)}
+    return tuple(
+        _cause_row(row, name_of.get(str(row["cause_id"]), ""))
+        for row in lines_behind_causes(analysis).to_dict("records")
+    )
+
+
+def _waterfall(analysis: RunAnalysis) -> list[FrameRow]:
+    verdict = analysis.verdict
+    rows = analysis.table(WATERFALL.name)
+    return list(of_base_cell(rows, verdict.model, verdict.np, verdict.engine).to_dict("records"))
+
+
+def _unexplained(analysis: RunAnalysis) -> list[str]:
+    """A sentence on each named cause without a line."""
+    explained = set(lines_behind_causes(analysis)["cause_id"])
+    return [
+        f"No line explains {cause_name(row)}: too few samples, or no single line."
+        for row in _waterfall(analysis)
+        if row["term"] in (STRAGGLER, PAUSE) and row["cause_id"] not in explained
+    ]
 
 
 def _cause_row(row: FrameRow, name: str) -> tuple[str, ...]:

@@ -1,0 +1,72 @@
+"""DDP on two ranks with a bug on one line of ``lined_parts.py``, for ``benchmarks/code_lines.py``.
+
+``torchrun --nproc-per-node 2 benchmarks/scripts/lined.py --place hook --rank 1 --ms 30``; without a
+rank (-1) nothing is slow.
+"""
+
+import argparse
+import time
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, Dataset
+
+from benchmarks.scripts import lined_parts
+
+EVERY = 20
+"""Steps between checkpoints."""
+
+
+class Samples(Dataset[Tensor]):
+    """Random samples, prepared by the transform."""
+
+    def __init__(self, number: int, bug_s: float) -> None:
+        self.number, self.bug_s = number, bug_s
+
+    def __len__(self) -> int:
+        return self.number
+
+    def __getitem__(self, index: int) -> Tensor:
+        time.sleep(0.002)
+        return lined_parts.transform(torch.full((64,), float(index % 7)), self.bug_s)
+
+
+def main() -> None:
+    """Train as many steps as are asked for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--place", required=True)
+    parser.add_argument("--rank", type=int, default=-1)
+    parser.add_argument("--ms", type=float, default=30.0)
+    parser.add_argument("--steps", type=int, default=150)
+    options = parser.parse_args()
+    dist.init_process_group("gloo")
+    torch.set_num_threads(1)
+    bug_s = options.ms / 1e3 if dist.get_rank() == options.rank else 0.0
+
+    def of(place: str) -> float:
+        return bug_s if options.place == place else 0.0
+
+    network = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 10))
+    model = DistributedDataParallel(network)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    is_worker = options.place == "worker"
+    data = Samples(options.steps, max(of("transform"), of("worker")))
+    for step, batch in enumerate(DataLoader(data, batch_size=1, num_workers=int(is_worker))):
+        optimizer.zero_grad()
+        output = model(batch)
+        time.sleep(0.015)
+        lined_parts.normalize(of("numpy"))
+        lined_parts.count(of("c-call"))
+        lined_parts.tokens(of("loop"))
+        loss = output.square().mean()
+        output.register_hook(lambda gradient: lined_parts.hook(gradient, of("hook")))
+        loss.backward()
+        optimizer.step()
+        if step % EVERY == EVERY - 1:
+            lined_parts.save(network, EVERY * of("save"))
+
+
+if __name__ == "__main__":
+    main()
