@@ -29,7 +29,7 @@ class Samples(Dataset[Tensor]):
         return self.number
 
     def __getitem__(self, index: int) -> Tensor:
-        time.sleep(0.002)
+        time.sleep(0.0002)
         return lined_parts.transform(torch.full((64,), float(index % 7)), self.bug_s)
 
 
@@ -52,7 +52,8 @@ def main() -> None:
     model = DistributedDataParallel(network)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     is_worker = options.place == "worker"
-    data = Samples(options.steps, max(of("transform"), of("worker")))
+    # Behind a queue, only what takes longer than the rest of the step is waited for.
+    data = Samples(options.steps, max(of("transform"), 2 * of("worker")))
     for step, batch in enumerate(DataLoader(data, batch_size=1, num_workers=int(is_worker))):
         optimizer.zero_grad()
         output = model(batch)

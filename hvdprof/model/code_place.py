@@ -10,9 +10,13 @@ def code_place(file: str, line: int, function: str) -> str:
     """``transforms.py:41 (Dataset.__getitem__)``; the function alone where the file is unknown."""
     if not file:
         return function
-    # Files of a cell are no paths; those of another system may have its separators.
-    name = file.replace("\\", "/").rpartition("/")[2]
+    name = file_name(file)
     return f"{name}:{line} ({function})" if function else f"{name}:{line}"
+
+
+def file_name(file: str) -> str:
+    """The last part of a path, of any system; the name of a cell as it is."""
+    return file.replace("\\", "/").rpartition("/")[2]
 
 
 def code_of_finding(row: FrameRow) -> str:

@@ -1,7 +1,7 @@
 """The comparison of two runs, or of two tables of throughputs."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import pandas as pd
@@ -11,6 +11,7 @@ from hvdprof.analyze.compare.cell_launches import ReadTimes, launch_times, no_ti
 from hvdprof.analyze.compare.compared_rows import Limits, compared_cells, compared_pooled
 from hvdprof.analyze.compare.comparison_verdict import comparison_caveat, comparison_sentence
 from hvdprof.analyze.compare.gate import gate_results, margins_of
+from hvdprof.analyze.compare.line_changes import line_changes
 from hvdprof.analyze.compare.moved_causes import moved_causes
 from hvdprof.analyze.compare.outcomes import overall
 from hvdprof.analyze.compare.setting_diffs import setting_diffs
@@ -28,6 +29,7 @@ from hvdprof.model.results.comparison import (
     SideName,
 )
 from hvdprof.model.run import RunAnalysis, standing
+from hvdprof.model.tables.code_line_tables import LINES
 from hvdprof.model.tables.comparison_tables import SETTING_DIFFS
 from hvdprof.rundir.manifest import Manifest, PassRecord
 from hvdprof.rundir.stopping import look_level
@@ -48,6 +50,7 @@ class ComparedSide:
         manifest: The manifest of a run; None for a table.
         notes: What of it is missing.
         caveats: What limits its numbers, each after its name.
+        lines: LINES of a run.
     """
 
     name: str
@@ -57,6 +60,7 @@ class ComparedSide:
     manifest: Manifest | None = None
     notes: Sequence[str] = ()
     caveats: Sequence[str] = ()
+    lines: pd.DataFrame = field(default_factory=LINES.empty)
 
 
 def side_of_run(analysis: RunAnalysis) -> ComparedSide:
@@ -69,6 +73,7 @@ def side_of_run(analysis: RunAnalysis) -> ComparedSide:
         manifest=analysis.run.manifest,
         notes=tuple(_notes(analysis)),
         caveats=[f"{analysis.run.shown_name}: {note.text}" for note in carried_caveats(analysis)],
+        lines=analysis.table(LINES.name),
     )
 
 
@@ -125,9 +130,10 @@ def compare_sides(first: ComparedSide, second: ComparedSide, rules: Rules) -> Co
         [ComparisonOutcome(text) for text in cells.loc[cells["metric"] == metric.name, "outcome"]],
         _pooled_outcome(pooled, metric),
     )
+    alike = [pair for pair, reason in zip(pairs, reasons, strict=True) if not reason]
     causes = moved_causes(
         (first.read_times, second.read_times),
-        [pair for pair, reason in zip(pairs, reasons, strict=True) if not reason],
+        alike,
         is_paired=is_paired,
         level=rules.level,
     )
@@ -147,6 +153,7 @@ def compare_sides(first: ComparedSide, second: ComparedSide, rules: Rules) -> Co
         settings=diffs,
         gate=gate_results(rules.conditions, cells, pooled),
         notes=(*([note] if note else []), *first.notes, *second.notes, *_only(first, second)),
+        lines=line_changes((first.lines, second.lines), alike, rules.level),
     )
 
 

@@ -92,7 +92,7 @@ def line_sentence(row: FrameRow) -> str:
     who = _who(row)
     if row["against"] == ALONE and row["process"] == WORKER_PROCESS:
         share = units.percent(float(row["share"]), 0)
-        return f"{who} are at {place} in {share} of their busy samples."
+        return f"{share} of the busy samples of {who[0].lower()}{who[1:]} are at {place}."
     time = units.interval_of_unit(
         row["excess_ns"], row["excess_low_ns"], row["excess_high_ns"], "ns"
     )

@@ -4,7 +4,7 @@ Tested in ``tests/analyze/compare/test_comparison.py`` and
 ``tests/analyze/compare/test_history.py``.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 import pandas as pd
@@ -36,6 +36,27 @@ HISTORY = Table(
             "At a change point: mean of the runs from here to the next one against that of the "
             "runs before; relative, or in points of a ratio. Else NaN.",
         ),
+    ),
+)
+
+
+LINE_CHANGES = Table(
+    "line_changes",
+    "A line of code whose time changed from one run to the other beyond chance, per step, mean "
+    "over ranks and launches.",
+    (
+        *CELL_COLUMNS,
+        Column("process", "str", "", "`main`, or `worker`: DataLoader workers."),
+        Column("phase", "str", "", "Phase of the step."),
+        Column("file", "str", "", "Name of the file; empty where none of the user's code ran."),
+        Column("function", "str", "", "Function that the line is in."),
+        Column("first_line", "int64", "", "Its line with most samples in the first run, or 0."),
+        Column("second_line", "int64", "", "The same in the second run."),
+        Column("one_ns", "float64", "ns", "Time in the first run."),
+        Column("other_ns", "float64", "ns", "Time in the second run."),
+        Column("difference_ns", "float64", "ns", "Second minus first."),
+        Column("low_ns", "float64", "ns", "Lower end of its 95 % interval over launches."),
+        Column("high_ns", "float64", "ns", "Upper end of that interval."),
     ),
 )
 
@@ -193,6 +214,7 @@ class Comparison:
         settings: SETTING_DIFFS.
         gate: The conditions that were asked for, with their outcomes.
         notes: What was left out, and why.
+        lines: LINE_CHANGES.
     """
 
     first: SideName
@@ -208,6 +230,7 @@ class Comparison:
     settings: pd.DataFrame
     gate: tuple[GateResult, ...] = ()
     notes: tuple[str, ...] = ()
+    lines: pd.DataFrame = field(default_factory=LINE_CHANGES.empty)
 
     def __str__(self) -> str:
         """The verdict, its caveat, and a line for each cell on the metric that decides."""

@@ -81,6 +81,7 @@ def _object(comparison: Comparison) -> JsonObject:
         "cells": json_rows(comparison.cells),
         "pooled": json_rows(comparison.pooled),
         "causes": json_rows(comparison.causes),
+        "lines": json_rows(comparison.lines),
         "settings": json_rows(comparison.settings),
         "notes": list(comparison.notes),
     }

@@ -10,6 +10,7 @@ import pandas as pd
 from hvdprof import units
 from hvdprof.model.cause_names import cause_name
 from hvdprof.model.cell_key import cell_label
+from hvdprof.model.code_place import code_place
 from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.results.comparison import (
     FINAL_LOSS,
@@ -45,9 +46,10 @@ def comparison_page(comparison: Comparison) -> Page:
     lists = {
         "Gate": tuple(map(gate_text, comparison.gate)),
         "Mean of all cells": tuple(_pooled(comparison)),
+        "Lines of code beyond chance": line_texts(comparison),
         "What differs": setting_texts(comparison),
     }
-    gate, pooled, differs = (
+    gate, pooled, lines, differs = (
         (Section(title, sentences=sentences),) if sentences else ()
         for title, sentences in lists.items()
     )
@@ -59,10 +61,28 @@ def comparison_page(comparison: Comparison) -> Page:
             *cell_sections(comparison),
             *pooled,
             *(moved or [Section("What moved", caption="No cause beyond chance.")]),
+            *lines,
             *differs,
         ),
         notes=comparison.notes,
     )
+
+
+def line_texts(comparison: Comparison) -> tuple[str, ...]:
+    """A sentence on each line of code that became slower or faster."""
+    return tuple(_code_line(row) for row in comparison.lines.to_dict("records"))
+
+
+def _code_line(row: FrameRow) -> str:
+    """A line that became slower or faster, with both its numbers where they differ."""
+    function, numbers = str(row["function"]), (int(row["first_line"]), int(row["second_line"]))
+    place = code_place(str(row["file"]), numbers[1] or numbers[0], function)
+    moved = f", line {numbers[0]} before," if all(numbers) and len(set(numbers)) == 2 else ""
+    value, low, high = (float(row[f"{name}_ns"]) for name in ("difference", "low", "high"))
+    how, ends = ("slower", (value, low, high)) if value > 0 else ("faster", (-value, -high, -low))
+    by = units.interval_of_unit(*ends, "ns")
+    both = " -> ".join(units.milliseconds(float(row[name])) for name in ("one_ns", "other_ns"))
+    return f"{cell_label(row)}, {row['phase']}: {place}{moved} is {how} by {by} per step, {both}"
 
 
 def gate_text(result: GateResult) -> str:

@@ -39,7 +39,7 @@ def test_what_a_line_is_held_against_is_said():
         f"other ranks {at}"
     )
     assert said(process="worker", against="alone", ranks="any", share=0.82) == (
-        f"The DataLoader workers of all ranks are {at[:-1]} in 82 % of their busy samples."
+        f"82 % of the busy samples of the DataLoader workers of all ranks are {at}"
     )
 
 
