@@ -108,7 +108,10 @@ def judged(one: Launch, folder: Path) -> Judged:
     named = [row for row in report["findings"] if row["code_function"]]
     phase, _ = PLACES[one.place]
     causes = {str(row["cause_id"]) for row in report["findings"]}
-    is_found = any(cause.startswith(f"straggler/{one.rank}/{phase}/") for cause in causes)
+    # Behind queues, all ranks may be input-bound, one of them longest.
+    longest = f"input-bound (rank {one.rank} waits longest" in headline
+    own = f"straggler/{one.rank}/{phase}/"
+    is_found = (phase == "data" and longest) or any(cause.startswith(own) for cause in causes)
     return Judged(
         one,
         cause=is_found and f"rank {one.rank}" in headline,

@@ -29,7 +29,6 @@ class Samples(Dataset[Tensor]):
         return self.number
 
     def __getitem__(self, index: int) -> Tensor:
-        time.sleep(0.0002)
         return lined_parts.transform(torch.full((64,), float(index % 7)), self.bug_s)
 
 

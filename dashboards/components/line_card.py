@@ -28,7 +28,7 @@ def line_card(analysis: RunAnalysis) -> dmc.Paper | None:
     parts: list[Component] = []
     for cause, texts in zip(causes, cause_rows(analysis), strict=True):
         name, place, time, what, *_ = texts
-        parts.append(dmc.Text(f"{name}: {place}, {time} {what}", size="sm"))
+        parts.append(dmc.Text(f"{name}: {place}, {time}, against: {what}", size="sm"))
         if source := source_line(str(cause["file"]), int(cause["line"]), begun):
             parts.append(dmc.Code(source, block=True, className="keep-lines"))
     return section("Lines of code", *parts, about=_ABOUT) if parts else None

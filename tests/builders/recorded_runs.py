@@ -107,6 +107,11 @@ RECORDED = {
         "run --launcher mpirun --np 2 --no-trace --num-threads 1 --env MASTER_PORT=29555"
         f" -- {_DDP_SCRIPT} --kind trainer --fault data:rank=1:ms=60"
     ),
+    "ddp-code-lines": Recording(
+        f"run {_TORCHRUN} --no-trace"
+        " -- python benchmarks/scripts/lined.py --place hook --rank 1 --ms 30 --steps 100",
+        environment={"PYTHONPATH": "."},
+    ),
     "fsdp-slow-data": Recording(f"{_FSDP} --late-phase data"),
     "fsdp-slow-forward": Recording(f"{_FSDP} --late-phase forward"),
 }

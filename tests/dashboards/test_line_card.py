@@ -50,7 +50,7 @@ def test_the_card_has_the_cause_the_line_and_its_source(script, tmp_path):
     assert card is not None
     text = shown_text(card)
     assert "straggler: rank 1, data phase: train.py:3 (wait), " in text
-    assert "more per step than the other ranks" in text
+    assert "against: other ranks" in text
     assert "time.sleep(1)  # <b>" in text
 
 

@@ -168,7 +168,7 @@ def wilson(shares: Float64s, numbers: Float64s) -> tuple[Float64s, Float64s]:
         numbers: Independent trials of each; 1 at least.
     """
     z = normal_quantile((1 + CONFIDENCE) / 2)
-    middle = shares + z**2 / (2 * numbers)
-    reach = z * np.sqrt(shares * (1 - shares) / numbers + z**2 / (4 * numbers**2))
     scale = 1 + z**2 / numbers
-    return np.maximum((middle - reach) / scale, 0.0), np.minimum((middle + reach) / scale, 1.0)
+    middle = (shares + z**2 / (2 * numbers)) / scale
+    reach = z / scale * np.sqrt(shares * (1 - shares) / numbers + z**2 / (4 * numbers**2))
+    return np.maximum(middle - reach, 0.0), np.minimum(middle + reach, 1.0)

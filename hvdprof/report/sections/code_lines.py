@@ -10,13 +10,8 @@ from hvdprof.model.code_place import place_of
 from hvdprof.model.frame_row import FrameRow, is_missing
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.code_line_tables import (
-    ALONE,
-    BASELINE,
-    EXACT,
     LINE_CAUSES,
     LINES,
-    OTHER_RANKS,
-    USUAL_STEPS,
 )
 from hvdprof.model.tables.line_tables import LINE_SAMPLING
 from hvdprof.model.tables.waterfall_tables import WATERFALL
@@ -28,16 +23,9 @@ MOST_LINES = 8
 _LATE_SHARE = 0.2
 """Delays of samples from this share of the sampled time on are mentioned."""
 
-_AGAINST = {
-    OTHER_RANKS: "more per step than the other ranks",
-    USUAL_STEPS: "more than in usual steps",
-    BASELINE: "more per step than the baseline",
-    ALONE: "per step",
-    EXACT: "exact",
-}
 _OF_CAUSES = (
-    *(Head("cause", is_text=True), Head("line", is_text=True), Head("time")),
-    Head("what the time is", is_text=True),
+    *(Head("cause", is_text=True), Head("line"), Head("time")),
+    Head("against", is_text=True),
     *(Head("samples", is_detail=True), Head("below it", is_text=True, is_detail=True)),
     Head("file", is_text=True, is_detail=True),
 )
@@ -60,7 +48,7 @@ def line_sections(analysis: RunAnalysis) -> tuple[Section, ...]:
     place = place_name(verdict.model, verdict.np, verdict.engine)
     causes = Section(
         "Lines of code",
-        caption=f"{place}: what explains its causes",
+        caption=f"{place}: what explains its causes, time beyond that of what it is held against",
         heads=_OF_CAUSES,
         rows=explained,
         note="Times from samples, with 95 % intervals (docs/howto/lines.md).",
@@ -115,11 +103,11 @@ def _cause_row(row: FrameRow, name: str) -> tuple[str, ...]:
     time = units.interval_of_unit(
         row["excess_ns"], row["excess_low_ns"], row["excess_high_ns"], "ns"
     )
-    what = _AGAINST[str(row["against"])]
+    what = str(row["against"])
     if not is_missing(row["num_events"]):
-        what = f"{what}; {row['num_events']} of {row['of_events']} events"
+        what = f"{what} ({row['num_events']} of {row['of_events']} events)"
     if row["process"] == WORKER_PROCESS:
-        what = f"DataLoader workers, {what}"
+        what = f"{what} (workers)"
     details = (str(row["samples"]), str(row["leaf"]), str(row["file"]))
     return (name, place_of(row), time, what, *details)
 

@@ -23,7 +23,7 @@ def test_the_line_behind_a_cause_stands_first(run):
         "straggler: rank 1, data phase",
         "transforms.py:41 (Dataset.__getitem__)",
     )
-    assert against == "more per step than the other ranks"
+    assert against == "other ranks"
     assert file == PLANTED[0]
     assert len(lines.rows) == 8
     assert lines.rows[0][:3] == ("0", "backward", "train.py:32 (main)")
