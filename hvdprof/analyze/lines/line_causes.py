@@ -13,7 +13,7 @@ import pandas as pd
 from hvdprof.analyze.findings.finding import SMALLEST_COST
 from hvdprof.analyze.lines.line_contrast import Samples, lines_alone, longer_lines
 from hvdprof.analyze.lines.line_events import Event, events_of, exact_calls
-from hvdprof.analyze.lines.line_times import WINDOW, SampledLines
+from hvdprof.analyze.lines.line_times import WINDOW, SampledLines, launch_names
 from hvdprof.analyze.ranks.named_cause import LASTING, PERSISTENT
 from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.analyze.stragglers.waiting import WaitingTables
@@ -30,7 +30,6 @@ from hvdprof.model.cell_key import (
     CELL_KEY,
     ENGINE_TITLES,
     HOROVOD_ENGINE,
-    TORCH_ENGINE,
     has_no_toggles,
     of_base_cell,
 )
@@ -128,19 +127,16 @@ def line_causes(
         waterfall: WATERFALL.
     """
     rows: list[dict[str, object]] = []
-    if sampled.lines.empty and calls.empty:
-        return LINE_CAUSES.empty()
     measured = segments[(segments["mode"] == "throughput").to_numpy() & is_finished(segments)]
     for row in waterfall.to_dict("records"):
         if not has_no_toggles(row) or not _is_large(row):
             continue
-        cell = _Cell(sampled, _launches(measured, row), _baseline(measured, row))
+        own = _segments_of(measured, row, int(row["np"]), str(row["engine"]))
+        cell = _Cell(sampled, _launches(own), _baseline(measured, row))
         events = events_of(row, waits, cell.launches)
         found = [*exact_calls(row, events, calls), *_sampled(row, cell, events)]
-        rows += [
-            {**{name: row[name] for name in (*CELL_KEY, "cause_id")}, "ranks": _who(row), **one}
-            for one in found
-        ]
+        key = {name: row[name] for name in (*CELL_KEY, "cause_id")}
+        rows += [{**key, "ranks": str(row["ranks"]) or "all", **one} for one in found]
     return LINE_CAUSES.frame(rows)
 
 
@@ -149,25 +145,27 @@ def _is_large(row: FrameRow) -> bool:
     return row["term"] in (STRAGGLER, PAUSE) or whole >= SMALLEST_COST
 
 
-def _who(row: FrameRow) -> str:
-    return str(row["ranks"]) or "all"
+def _phases_of(row: FrameRow) -> tuple[str, ...]:
+    phase = str(row["phase"])
+    return () if phase == "mixed" else _PHASES.get(phase, (phase,))
 
 
-def _launches(measured: pd.DataFrame, row: FrameRow) -> frozenset[str]:
-    own = of_base_cell(measured, str(row["model"]), int(row["np"]), str(row["engine"]))
-    return frozenset(own["pass_id"].astype(str) + "/" + own["segment"].astype(str))
+def _launches(segments: pd.DataFrame) -> frozenset[str]:
+    return frozenset(launch_names(segments))
+
+
+def _segments_of(measured: pd.DataFrame, row: FrameRow, np_: int, engine: str) -> pd.DataFrame:
+    return of_base_cell(measured, str(row["model"]), np_, engine)
 
 
 def _baseline(measured: pd.DataFrame, row: FrameRow) -> frozenset[str]:
     """The launches of one rank with the same batch: plain torch before the engine itself."""
-    for engine in (TORCH_ENGINE, *ENGINE_TITLES):
-        own = of_base_cell(measured, str(row["model"]), 1, engine)
-        if len(own) and int(row["np"]) > 1:
-            batches = of_base_cell(measured, str(row["model"]), int(row["np"]), str(row["engine"]))[
-                "batch_size"
-            ]
-            is_same = set(own["batch_size"]) == set(batches)
-            return _launches(own, {**row, "np": 1, "engine": engine}) if is_same else frozenset()
+    size, engine = int(row["np"]), str(row["engine"])
+    batches = set(_segments_of(measured, row, size, engine)["batch_size"])
+    for other in ENGINE_TITLES if size > 1 else ():
+        own = _segments_of(measured, row, 1, other)
+        if len(own):
+            return _launches(own) if set(own["batch_size"]) == batches else frozenset()
     return frozenset()
 
 
@@ -191,10 +189,9 @@ def _against_others(row: FrameRow, cell: _Cell, delay_ns: float) -> Iterator[dic
     others = cell.ranks - set(ranks)
     if not ranks or not others:
         return
-    phase = str(row["phase"])
-    phases = () if phase == "mixed" else _PHASES.get(phase, (phase,))
+    phases = _phases_of(row)
     inside = None if row["pattern"] == PERSISTENT else _steps_within(row)
-    if phase == "data":
+    if phases == ("data",):
         pair = (cell.samples(cell.launches, own, process=WORKER_PROCESS) for own in (ranks, others))
         busy = _without(longer_lines(*pair), _IDLE)
         yield from _rows(busy, WORKER_PROCESS, OTHER_RANKS, NAN)
@@ -223,9 +220,7 @@ def _in_events(row: FrameRow, cell: _Cell, events: Sequence[Event]) -> Iterator[
         none = np.zeros(len(windows), dtype=bool)
         return np.asarray(np.logical_or.reduce([none, *held]) & (windows["steps"] == 1).to_numpy())
 
-    phase = str(row["phase"])
-    phases = () if phase == "mixed" else _PHASES.get(phase, (phase,))
-    ranks = ranks_of(row)
+    ranks, phases = ranks_of(row), _phases_of(row)
     own = cell.samples(cell.launches, ranks, phases, inside=is_event)
     usual = cell.samples(cell.launches, ranks, phases, inside=lambda one: ~is_event(one))
     longer = longer_lines(own, usual)
