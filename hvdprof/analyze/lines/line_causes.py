@@ -214,11 +214,11 @@ def _steps_within(row: FrameRow) -> Callable[[pd.DataFrame], Bools]:
 
 def _in_events(row: FrameRow, cell: _Cell, events: Sequence[Event]) -> Iterator[dict[str, object]]:
     """The lines inside the long steps that were kept singly, against usual steps."""
+    steps = [(event.launch, *place) for event in events for place in event.steps]
 
     def is_event(windows: pd.DataFrame) -> Bools:
-        held = [event.holds(windows) for event in events]
-        none = np.zeros(len(windows), dtype=bool)
-        return np.asarray(np.logical_or.reduce([none, *held]) & (windows["steps"] == 1).to_numpy())
+        of_events = pd.MultiIndex.from_frame(windows[["launch", "rank", "step"]]).isin(steps)
+        return np.asarray(of_events & (windows["steps"] == 1).to_numpy())
 
     ranks, phases = ranks_of(row), _phases_of(row)
     own = cell.samples(cell.launches, ranks, phases, inside=is_event)
