@@ -89,24 +89,27 @@ def line_sentence(row: FrameRow) -> str:
         )
         more = "" if row["against"] == EXACT else " more than usual"
         return f"{row['num_events']} of {row['of_events']} events: {place}, {each}{more} each."
+    is_worker = row["process"] == WORKER_PROCESS
     who = _who(row)
-    if row["against"] == ALONE and row["process"] == WORKER_PROCESS:
+    if row["against"] == ALONE and is_worker:
         share = units.percent(float(row["share"]), 0)
-        return f"{share} of the busy samples of {who[0].lower()}{who[1:]} are at {place}."
+        least = "At least " if who.endswith("each rank") else ""
+        return f"{least}{share} of the busy samples of {who} are at {place}."
     time = units.interval_of_unit(
         row["excess_ns"], row["excess_low_ns"], row["excess_high_ns"], "ns"
     )
-    is_one = row["process"] != WORKER_PROCESS and len(ranks_of(row)) == 1
+    is_one = not is_worker and (who == "each rank" or len(ranks_of(row)) == 1)
     verb = "spends" if is_one else "spend"
+    least = "at least " if who == "each rank" else "a mean of " if who == "the ranks" else ""
     than = {
         OTHER_RANKS: " more per step than the other ranks",
         BASELINE: " more per step than the baseline",
     }.get(str(row["against"]), " per step")
-    return f"{who} {verb} {time}{than} at {place}."
+    return f"{who[0].upper()}{who[1:]} {verb} {least}{time}{than} at {place}."
 
 
 def _who(row: FrameRow) -> str:
-    named = ranks_named(ranks_of(row)) or "all ranks"
-    if row["process"] == WORKER_PROCESS:
-        return f"The DataLoader workers of {named}"
-    return named[0].upper() + named[1:]
+    # Held against nothing, the numbers are those of the rank with least; else they are means.
+    of_all = "each rank" if row["against"] == ALONE else "the ranks"
+    named = ranks_named(ranks_of(row)) or of_all
+    return f"the DataLoader workers of {named}" if row["process"] == WORKER_PROCESS else named

@@ -4,14 +4,14 @@ A cause is proven before (``analyze.ranks``): lines say what it was, never wheth
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 import pandas as pd
 
 from hvdprof.analyze.findings.finding import SMALLEST_COST
-from hvdprof.analyze.lines.line_contrast import Samples, lines_alone, longer_lines
+from hvdprof.analyze.lines.line_contrast import Samples, lines_alone, longer_lines, on_every_rank
 from hvdprof.analyze.lines.line_events import Event, events_of, exact_calls
 from hvdprof.analyze.lines.line_times import WINDOW, SampledLines, launch_names
 from hvdprof.analyze.ranks.named_cause import LASTING, PERSISTENT
@@ -238,17 +238,15 @@ def _in_events(row: FrameRow, cell: _Cell, events: Sequence[Event]) -> Iterator[
 def _of_input(row: FrameRow, cell: _Cell) -> Iterator[dict[str, object]]:
     """What the workers do while ranks wait for them; without workers, what the data phase does."""
     ranks = ranks_of(row)
-    workers = cell.samples(cell.launches, ranks, process=WORKER_PROCESS)
-    if len(workers.lines):
-        busy = _without(lines_alone(workers), _IDLE)
-        whole = float(_without(workers.lines, _IDLE)["samples"].sum())
+    own = cell.samples(cell.launches, ranks, process=WORKER_PROCESS)
+    process = WORKER_PROCESS if len(own.lines) else MAIN_PROCESS
+    if process == WORKER_PROCESS:
+        busy = _without(own.lines, _IDLE)
+        own = replace(own, lines=busy, whole=busy.assign(time_ns=NAN))
     else:
-        main = cell.samples(cell.launches, ranks, ("data",))
-        busy, whole = lines_alone(main), float(main.whole["samples"].sum())
-    process = WORKER_PROCESS if len(workers.lines) else MAIN_PROCESS
-    shares = busy["samples"] / max(whole, 1.0)
-    busy = busy.assign(share=shares)[(shares >= LEAST_SHARE).to_numpy()]
-    yield from _rows(busy, process, ALONE, NAN)
+        own = cell.samples(cell.launches, ranks, ("data",))
+    lines = on_every_rank(lines_alone(own), own)
+    yield from _rows(lines[(lines["share"] >= LEAST_SHARE).to_numpy()], process, ALONE, NAN)
 
 
 def _against_baseline(row: FrameRow, cell: _Cell) -> Iterator[dict[str, object]]:
@@ -260,13 +258,16 @@ def _against_baseline(row: FrameRow, cell: _Cell) -> Iterator[dict[str, object]]
         phases = ("forward", "backward") if is_horovod else ("forward",)
     own = cell.samples(cell.launches, (), phases)
     if cell.baseline:
-        longer = longer_lines(own, cell.samples(cell.baseline, (), phases))
-        found = _rows(
-            _without(longer, _COMMUNICATION), MAIN_PROCESS, BASELINE, float(row["time_ns"])
-        )
-        yield from found
+        baseline = cell.samples(cell.baseline, (), phases)
+        longer = _without(longer_lines(own, baseline), _COMMUNICATION)
+        # One slow rank lengthens the mean of all, too.
+        usual = longer["mean_ns"] - longer["excess_ns"]
+        least = on_every_rank(longer, own)["excess_ns"]
+        on_all = longer.loc[least.index[(least > usual[least.index]).to_numpy()]]
+        yield from _rows(on_all, MAIN_PROCESS, BASELINE, float(row["time_ns"]))
     elif row["term"] == OUTSIDE_PHASES:
-        alone = _without(lines_alone(own), _COMMUNICATION)
+        alone = on_every_rank(_without(lines_alone(own), _COMMUNICATION), own)
+        alone = alone.drop(columns="share").sort_values("excess_ns", ascending=False, kind="stable")
         yield from _rows(alone, MAIN_PROCESS, ALONE, float(row["time_ns"]))
 
 

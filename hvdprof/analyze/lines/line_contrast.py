@@ -42,9 +42,10 @@ class Samples:
 def longer_lines(own: Samples, other: Samples) -> pd.DataFrame:
     """The lines that take longer per step in ``own``, largest excess first.
 
-    Columns are those of a line, ``samples``, and ``excess_ns`` with ``_low`` and ``_high``. Lines
-    with fewer than five samples in both together are not tested, which does not depend on where
-    they are; those with fewer in ``own`` are not named.
+    Columns are those of a line, ``samples``, ``mean_ns`` (the time per step in ``own``), and
+    ``excess_ns`` with ``_low`` and ``_high``. Lines with fewer than five samples in both together
+    are not tested, which does not depend on where they are; those with fewer in ``own`` are not
+    named.
 
     Args:
         own: The samples in which lines may take longer.
@@ -58,6 +59,7 @@ def longer_lines(own: Samples, other: Samples) -> pd.DataFrame:
     first, second = own.times(counts), other.times(others)
     low, high = difference_ends(first, second)
     lines = lines.assign(
+        mean_ns=first[0],
         excess_ns=first[0] - second[0],
         excess_low_ns=low,
         excess_high_ns=high,
@@ -84,3 +86,31 @@ def lines_alone(own: Samples) -> pd.DataFrame:
     lines = lines.assign(**dict(zip(names, times, strict=True)))
     lines = lines[(lines["samples"] >= LEAST_SAMPLES).to_numpy()]
     return lines.sort_values("samples", ascending=False, kind="stable")
+
+
+def on_every_rank(lines: pd.DataFrame, own: Samples) -> pd.DataFrame:
+    """Those of some lines that each rank has, with the numbers of the rank that has least of them.
+
+    ``excess_ns`` with its ends is the time per step on that rank, ns, and ``share`` its share of
+    the samples there. Each rank has five samples of the line at least.
+
+    Args:
+        lines: Lines of ``own``.
+        own: The samples of all ranks, each with as many steps.
+    """
+    ranks = own.whole.groupby("rank")[["samples", "time_ns"]].sum()
+    counts = own.lines.pivot_table("samples", LINE, "rank", aggfunc="sum", fill_value=0)
+    counts = counts.reindex(columns=ranks.index, fill_value=0)
+    counts = counts.reindex(pd.MultiIndex.from_frame(lines[LINE]), fill_value=0)
+    shares = counts.to_numpy(dtype=np.float64) / np.maximum(ranks["samples"].to_numpy(), 1)
+    per_step = ranks["time_ns"].to_numpy() * len(ranks) / max(own.steps, 1.0)
+    least = (shares * per_step).argmin(axis=1)
+    share = np.take_along_axis(shares, least[:, None], axis=1)[:, 0]
+    low, high = wilson(share, ranks["samples"].to_numpy(dtype=np.float64)[least])
+    found = lines.assign(
+        share=share,
+        excess_ns=share * per_step[least],
+        excess_low_ns=low * per_step[least],
+        excess_high_ns=high * per_step[least],
+    )
+    return found.loc[(counts.to_numpy() >= LEAST_SAMPLES).all(axis=1)]

@@ -28,7 +28,10 @@ def test_what_a_line_is_held_against_is_said():
     at = "at transforms.py:41 (Dataset.__getitem__)."
     assert said() == f"Rank 1 spends 32.0 ms (30.0 to 34.0) more per step than the other ranks {at}"
     assert said(ranks="all", against="baseline") == (
-        f"All ranks spend 32.0 ms (30.0 to 34.0) more per step than the baseline {at}"
+        f"The ranks spend a mean of 32.0 ms (30.0 to 34.0) more per step than the baseline {at}"
+    )
+    assert said(ranks="all", against="alone") == (
+        f"Each rank spends at least 32.0 ms (30.0 to 34.0) per step {at}"
     )
     assert (
         said(ranks="1, 3", against="alone")
@@ -39,7 +42,7 @@ def test_what_a_line_is_held_against_is_said():
         f"other ranks {at}"
     )
     assert said(process="worker", against="alone", ranks="any", share=0.82) == (
-        f"82 % of the busy samples of the DataLoader workers of all ranks are {at}"
+        f"At least 82 % of the busy samples of the DataLoader workers of each rank are {at}"
     )
 
 

@@ -146,6 +146,24 @@ def test_what_workers_do_explains_input_of_all_ranks(tmp_path):
     assert rows["share"].tolist() == pytest.approx([0.7, 0.3])
 
 
+def test_a_line_of_one_rank_explains_nothing_of_all_ranks(tmp_path):
+    parts = {name: np.full((2, NUM), ms) for name, ms in typical_parts(60.0, 2.0).items()}
+    parts["data"] += 40.0
+    parts["data"][1] += 30.0
+    parts["blocked"][0] += 30.0
+    segment = SegmentSpec(parts_ms=parts, num_steps=NUM - 2)
+    run = load_run(
+        write_run(tmp_path, [PassSpec(size=2, repeat=r, segments=[segment]) for r in (1, 2)])
+    )
+    causes = analyze_run(with_samples(run, PLANTED, planted_in("data", 30.0))).line_causes
+    of_all = causes[(causes["cause_id"] == "input-bound").to_numpy()]
+    assert of_all[["line", "ranks"]].to_numpy().tolist() == [[30, "all"]]
+    row = of_all.iloc[0]
+    assert row["excess_low_ns"] < 40e6 < row["excess_high_ns"]
+    of_rank = causes[(causes["ranks"] == "1").to_numpy()]
+    assert of_rank["line"].tolist() == [41]
+
+
 def test_a_slowdown_of_all_ranks_is_held_against_the_baseline(tmp_path):
     run = load_run(write_run(tmp_path, sweep({1: 60.0, 2: 90.0}, num_steps=100)))
     is_two = dict(zip(run.segments["pass_id"], run.segments["size"] == 2, strict=True))
