@@ -13,7 +13,7 @@ from hvdprof.cli.measuring.chosen_run import chosen_paths
 from hvdprof.cli.measuring.written_output import Render, force_option, output_option, show_or_write
 from hvdprof.cli.progress.load_progress import load_progress
 from hvdprof.errors import InconclusiveError, RegressedError, UsageError
-from hvdprof.report.format_names import GATE_SUFFIXES, GATES, AnalysisFormat
+from hvdprof.report.format_names import FILES_READ, GATE_SUFFIXES, GATES, AnalysisFormat
 
 if TYPE_CHECKING:
     from hvdprof.api.analysis import Analysis
@@ -26,7 +26,7 @@ def analyze(
         list[Path] | None,
         typer.Argument(
             metavar="[PATH]...",
-            help="Run directory, or timelines, logs and benchmark output; archives of them; - for "
+            help=f"Run directory, or files: {FILES_READ}; folders and archives of them; - for "
             "standard input; the newest run in ./runs when not given.",
             show_default=False,
         ),

@@ -4,8 +4,9 @@ The readers of a kind of file are imported with its first file: each takes longe
 """
 
 import functools
+import importlib
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,6 +32,15 @@ from hvdprof.rundir.manifest import Manifest
 
 if TYPE_CHECKING:
     from hvdprof.ingest.recorder.recorder_file import RecorderFile
+
+Read = Callable[[Path], Iterable[tuple[str, pd.DataFrame]]]
+_READERS = {
+    Kind.RAS: ("nccl.ras_json", "read_ras_json"),
+    Kind.COMMS: ("logs.deepspeed_json", "read_comms_json"),
+    Kind.STACKS: ("logs.process_stacks", "read_stack_json"),
+    Kind.NSYS: ("nsys.export_tables", "read_nsys_export"),
+}
+"""Kinds of files that are read one by one: the module of their reader and its function."""
 
 
 def load_files(found: Found, first: Path, *, progress: ProgressCallback | None = None) -> Run:
@@ -145,28 +155,16 @@ def _add_file(
             from hvdprof.ingest.tables.standalone_timeline import add_standalone_timeline
 
             entry.num_rows = add_standalone_timeline(found.path, builder, within)
-        elif found.kind == Kind.RAS:
-            from hvdprof.ingest.nccl.ras_json import read_ras_json
-
-            entry.num_rows = builder.add_tables(read_ras_json(found.path))
-        elif found.kind == Kind.COMMS:
-            from hvdprof.ingest.logs.deepspeed_json import read_comms_json
-
-            entry.num_rows = builder.add_tables(read_comms_json(found.path))
         elif found.kind == Kind.NCCL_TESTS:
             from hvdprof.ingest.logs.nccl_tests.nccl_tests_json import read_nccl_tests_json
 
             notes: list[Note] = []
             entry.num_rows = builder.add_tables(read_nccl_tests_json(found.path, notes))
             builder.notes += [note.at(found.name) for note in notes]
-        elif found.kind == Kind.STACKS:
-            from hvdprof.ingest.logs.process_stacks import read_stack_json
-
-            entry.num_rows = builder.add_tables(read_stack_json(found.path))
-        elif found.kind == Kind.NSYS:
-            from hvdprof.ingest.nsys.export_tables import read_nsys_export
-
-            entry.num_rows = builder.add_tables(read_nsys_export(found.path))
+        elif found.kind in _READERS:
+            module, reader = _READERS[found.kind]
+            read: Read = getattr(importlib.import_module(f"hvdprof.ingest.{module}"), reader)
+            entry.num_rows = builder.add_tables(read(found.path))
         elif found.kind == Kind.TEXT:
             _add_printed(entry, builder, within)
         elif found.kind == Kind.ARCHIVE:

@@ -11,16 +11,11 @@ from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.file_entry import FileEntry
 from hvdprof.ingest.recognise import Kind, Recognised
 from hvdprof.model.notes import Note
+from hvdprof.model.sources import called
 
 LOOKED_FOR = (
-    "Looked for: a run directory, a Horovod timeline (.json, .gz, .zst), traces of torch.profiler, "
-    "dumps of the Flight Recorder, an export of Nsight Systems, a recorder file, logs of NCCL and "
-    "its Inspector, a RAS report, stacks of ranks, output of nccl-tests, of Horovod and its "
-    "launchers, of Megatron, NeMo and DeepSpeed, an autotuning log, rates that benchmarks and "
-    "training tools print (docs: Read timelines, logs and tables you have), a table of (np, "
-    "samples/s)."
+    f"Looked for: a run directory, {called()} (docs: Read timelines, logs and tables you have)."
 )
-_READS = "hvdprof reads run directories, timelines, traces, dumps, logs and benchmarks."
 _MOST_KINDS = 3
 _MOST_REASONS = 5
 
@@ -84,5 +79,5 @@ def _refuse_one(entry: FileEntry, notes: Sequence[Note]) -> NoReturn:
             f"{found.name} is text that holds nothing known.", hint=LOOKED_FOR
         )
     raise UnreadableInputError(
-        f"{found.name} is {kind}; it is not read.", hint=found.hint or _READS
+        f"{found.name} is {kind}; it is not read.", hint=found.hint or LOOKED_FOR
     )

@@ -5,6 +5,11 @@ Tested in ``tests/report/test_formats.py``.
 
 from enum import StrEnum
 
+from hvdprof.model.sources import called
+
+FILES_READ = called()
+"""What can be read beside run directories, for people."""
+
 
 class Format(StrEnum):
     """Every format of a finished analysis; ``report.formats`` has the reporter of each."""

@@ -3,59 +3,18 @@
 Tested in ``tests/cli/test_analyze_files.py``.
 """
 
-from collections.abc import Callable
+from collections.abc import Sequence
 
 import pandas as pd
 
 from hvdprof import units
-from hvdprof.analyze.files.bandwidth_facts import (
-    allreduce_bench_facts,
-    nccl_run_facts,
-    numbered_lines,
-)
 from hvdprof.analyze.files.log_verdict import ended_process
 from hvdprof.analyze.files.next_recording import scaling_command
-from hvdprof.analyze.files.nsys_report import (
-    nsys_call_facts,
-    nsys_facts,
-    nsys_kernel_facts,
-    nsys_step_facts,
-)
-from hvdprof.analyze.files.rate_report import rate_facts
-from hvdprof.analyze.files.stack_report import fr_trace_facts, stack_facts
-from hvdprof.analyze.files.training_log_report import (
-    comms_facts,
-    iteration_facts,
-    straggler_facts,
-    timer_facts,
-)
 from hvdprof.model.file_page import Fact, Unanswered
-from hvdprof.model.tables.log_tables import (
-    AUTOTUNE,
-    HOROVOD_LOG,
-    INCIDENTS,
-    PRINTED_RATES,
-    STALLS,
-    THROUGHPUT,
-)
-from hvdprof.model.tables.nsys_tables import (
-    NSYS_GPUS,
-    NSYS_NCCL_CALLS,
-    NSYS_NCCL_KERNELS,
-    NSYS_STEPS,
-)
-from hvdprof.model.tables.printed_tables import (
-    ALLREDUCE_BENCH,
-    COMMS_LOG,
-    NCCL_TEST_RUNS,
-    RANK_STACKS,
-    RANK_TIMERS,
-    STRAGGLER_REPORTS,
-    TRAINING_ITERATIONS,
-)
-from hvdprof.model.tables.rank_collective_tables import COLLECTIVE_PROGRESS, COLLECTIVE_TIMEOUTS
+from hvdprof.model.frame_row import FrameRow, is_missing
 from hvdprof.rank_names import ranks_listed
 
+_MOST_RUNS = 12
 _MOST_NAMES = 6
 _SEVERE = ("warning", "error", "fatal")
 
@@ -190,30 +149,6 @@ def recording_unanswered(ranks: pd.DataFrame) -> Unanswered:
     )
 
 
-BY_TABLE: tuple[tuple[str, Callable[[pd.DataFrame], list[Fact]]], ...] = (
-    (HOROVOD_LOG.name, log_facts),
-    (STALLS.name, stall_facts),
-    (INCIDENTS.name, incident_facts),
-    (COLLECTIVE_TIMEOUTS.name, timeout_facts),
-    (RANK_STACKS.name, stack_facts),
-    (COLLECTIVE_PROGRESS.name, fr_trace_facts),
-    (NSYS_GPUS.name, nsys_facts),
-    (NSYS_STEPS.name, nsys_step_facts),
-    (NSYS_NCCL_KERNELS.name, nsys_kernel_facts),
-    (NSYS_NCCL_CALLS.name, nsys_call_facts),
-    (COMMS_LOG.name, comms_facts),
-    (TRAINING_ITERATIONS.name, iteration_facts),
-    (RANK_TIMERS.name, timer_facts),
-    (STRAGGLER_REPORTS.name, straggler_facts),
-    (AUTOTUNE.name, autotune_facts),
-    (NCCL_TEST_RUNS.name, nccl_run_facts),
-    (ALLREDUCE_BENCH.name, allreduce_bench_facts),
-    (PRINTED_RATES.name, rate_facts),
-    (THROUGHPUT.name, throughput_facts),
-)
-"""The tables whose rows name their file, in the order of their facts."""
-
-
 def _end_of(row: pd.Series) -> str:
     rank = ended_process(row.to_dict())
     if not pd.isna(row["signal"]):
@@ -221,3 +156,94 @@ def _end_of(row: pd.Series) -> str:
     if not pd.isna(row["exit_code"]):
         return f"{rank} with exit code {row['exit_code']}"
     return rank
+
+
+def nccl_run_facts(runs: pd.DataFrame) -> list[Fact]:
+    """The runs of nccl-tests in a file: the facts of a single one, or a line for each."""
+    facts = [Fact("num_runs", "runs of nccl-tests", len(runs))]
+    if len(runs) > 1:
+        lines = numbered_lines([_nccl_run(row) for row in runs.to_dict("records")])
+        return [*facts, Fact("each_run", "run", lines)]
+    (row,) = runs.to_dict("records")
+    np, average = row["np"], float(row["avg_busbw_gb_s"])
+    peak, size = float(row["peak_busbw_gb_s"]), _whole(row["peak_size_bytes"])
+    rounded, size = ("below 0.01 GB/s", None) if peak == 0 else ("", size)
+    return [
+        *facts,
+        Fact("operation", "operation", str(row["operation"]) or None),
+        Fact("num_ranks", "ranks", None if is_missing(np) else int(np)),
+        Fact("device", "device", str(row["device"]) or None),
+        Fact("avg_busbw_gb_s", "average over all sizes", average, "GB/s"),
+        Fact("peak_busbw_gb_s", "peak bus bandwidth", peak, "GB/s", text=rounded),
+        Fact("peak_size_bytes", "reached at", size, "bytes"),
+        Fact("num_wrong", "wrong elements", _whole(row["num_wrong"])),
+        Fact("failed", "failed", _failed(row)),
+    ]
+
+
+def _nccl_run(row: FrameRow) -> str:
+    ranks = "" if is_missing(row["np"]) else units.counted(int(row["np"]), "rank")
+    if row["failed"]:
+        result = "failed"
+    elif not row["num_sizes"]:
+        result = "no rows"
+    elif is_missing(row["peak_size_bytes"]):
+        result = "no bandwidth"
+    else:
+        peak = units.of_unit(row["peak_busbw_gb_s"], "GB/s")
+        result = f"peak {peak} at {units.byte_size(row['peak_size_bytes'])}"
+    average = float(row["avg_busbw_gb_s"])
+    mean = "" if average != average else f"average {units.of_unit(average, 'GB/s')}"
+    wrong = _whole(row["num_wrong"])
+    parts = (
+        str(row["operation"]),
+        ranks,
+        result,
+        mean,
+        units.counted(wrong, "wrong element") if wrong else "",
+        f"line {row['line']}",
+    )
+    return ", ".join(filter(None, parts))
+
+
+def _failed(row: FrameRow) -> str | None:
+    """Whether a run failed; None where the file holds neither its end nor a failure."""
+    if row["failed"]:
+        return "yes"
+    return None if is_missing(row["avg_busbw_gb_s"]) else "no"
+
+
+def allreduce_bench_facts(rows: pd.DataFrame) -> list[Fact]:
+    """The highest bus bandwidth of all_reduce_bench.py and its payload, table by table."""
+    facts = [Fact("num_payloads", "payloads measured", len(rows))]
+    best = [
+        members.iloc[int(members["busbw_gb_s"].to_numpy().argmax())].to_dict()
+        for _, members in rows.groupby("run", sort=True)
+    ]
+    if len(best) > 1:
+        lines = numbered_lines([_bench_table(row) for row in best])
+        return [*facts, Fact("each_table", "table", lines)]
+    (row,) = best
+    return [
+        *facts,
+        Fact("num_ranks", "ranks", _whole(row["np"])),
+        Fact("peak_busbw_gb_s", "peak bus bandwidth", float(row["busbw_gb_s"]), "GB/s"),
+        Fact("peak_size_bytes", "reached at", int(row["size_bytes"]), "bytes"),
+    ]
+
+
+def _bench_table(row: FrameRow) -> str:
+    ranks = "" if is_missing(row["np"]) else f"{units.counted(int(row['np']), 'rank')}, "
+    peak = units.of_unit(row["busbw_gb_s"], "GB/s")
+    return f"{ranks}peak {peak} at {units.byte_size(row['size_bytes'])}, line {row['line']}"
+
+
+def numbered_lines(texts: Sequence[str]) -> str:
+    """A numbered line for each of several runs, and how many more there are."""
+    lines = [f"{number}: {text}" for number, text in enumerate(texts[:_MOST_RUNS], start=1)]
+    more = len(texts) - len(lines)
+    return "\n".join([*lines, f"and {more} more"] if more else lines)
+
+
+def _whole(value: object) -> int | None:
+    return None if is_missing(value) else int(str(value))

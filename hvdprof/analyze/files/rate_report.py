@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from hvdprof import units
-from hvdprof.analyze.files.bandwidth_facts import numbered_lines
+from hvdprof.analyze.files.log_facts import numbered_lines
 from hvdprof.analyze.scaling.scaling_verdict import scaling_verdicts
 from hvdprof.analyze.scaling.stated_speedups import contradicted_speedups
 from hvdprof.analyze.scaling.throughput_scaling import throughput_scaling

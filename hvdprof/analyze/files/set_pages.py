@@ -1,6 +1,6 @@
 """The pages of files that only speak together: dumps, traces and recordings of a job."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -14,7 +14,17 @@ from hvdprof.analyze.files.hang_verdict import (
 )
 from hvdprof.analyze.files.last_to_submit import last_to_submit_facts, last_to_submit_verdict
 from hvdprof.analyze.files.log_facts import recording_facts, recording_unanswered
-from hvdprof.analyze.files.next_recording import torch_recording_command
+from hvdprof.analyze.files.next_recording import SCALING_COMMAND, torch_recording_command
+from hvdprof.analyze.files.steady_steps import steady_steps
+from hvdprof.analyze.files.timelines.timeline_facts import timeline_facts, timeline_unanswered
+from hvdprof.analyze.files.timelines.timeline_sums import (
+    EXECUTION_COLUMNS,
+    USE_COLUMNS,
+    TimelineSums,
+    size_of,
+    sums_of,
+)
+from hvdprof.analyze.files.timelines.timeline_verdict import pending_fact, verdict_of_sums
 from hvdprof.model.file_page import (
     PHASE_LOG,
     PROFILER_TRACE,
@@ -25,19 +35,22 @@ from hvdprof.model.file_page import (
     Unanswered,
 )
 from hvdprof.model.frame_row import FrameRow
-from hvdprof.model.nccl_recording import NcclRecording
 from hvdprof.model.run import Run
 from hvdprof.model.step_parts import PART_NAMES, RECORDED_PARTS
-from hvdprof.model.tables.log_tables import FILES
 from hvdprof.model.tables.rank_collective_tables import COLLECTIVE_PROGRESS, RANK_COLLECTIVES
+from hvdprof.model.tables.timeline_tables import (
+    EXECUTIONS,
+    INFERRED_STEPS,
+    PENDING_NEGOTIATIONS,
+    TENSOR_USES,
+    TIMELINES,
+)
 from hvdprof.rank_names import ranks_listed, ranks_named
 
-FLIGHT_RECORDER = "PyTorch Flight Recorder dump"
-RECORDER = "recorder file"
-_NCCL_LOG = "NCCL log"
+_ROWS_OF_TIMELINES = (TENSOR_USES.name, EXECUTIONS.name, INFERRED_STEPS.name)
 
 
-def dump_pages(run: Run, files: list[FrameRow]) -> list[FilePage]:
+def dump_pages(run: Run, files: Sequence[FrameRow]) -> list[FilePage]:
     """A page for each job, in the order of its first file.
 
     Args:
@@ -74,29 +87,19 @@ def _page(
             " ".join(filter(None, (_caveat(absent), last.caveat))),
             min(verdict.gravity, last.gravity),
         )
-    number = len(members)
-    return FilePage(
-        file=job,
-        kind=FLIGHT_RECORDER if number == 1 else f"{number} {FLIGHT_RECORDER}s",
-        size_bytes=sum(int(row["size_bytes"]) for row in members),
-        facts=(
-            Fact("num_ranks", "ranks", len(ranks)),
-            *([Fact("missing_dumps", "no dump of ranks", ranks_listed(absent))] if absent else []),
-            Fact("num_groups", "process groups", int(progress["group"].nunique())),
-            *hang_facts(hang),
-            Fact("num_calls", "collectives recorded, all ranks", len(calls)),
-            *last_to_submit_facts(calls),
-        ),
-        unanswered=(
-            Unanswered(
-                "how long ranks wait and what a step loses (submissions have no ends)",
-                torch_recording_command(_world_size(progress)),
-            ),
-        ),
-        verdict=verdict.sentence,
-        caveat=verdict.caveat,
-        gravity=verdict.gravity,
+    facts = (
+        Fact("num_ranks", "ranks", len(ranks)),
+        *([Fact("missing_dumps", "no dump of ranks", ranks_listed(absent))] if absent else []),
+        Fact("num_groups", "process groups", int(progress["group"].nunique())),
+        *hang_facts(hang),
+        Fact("num_calls", "collectives recorded, all ranks", len(calls)),
+        *last_to_submit_facts(calls),
     )
+    asked = Unanswered(
+        "how long ranks wait and what a step loses (submissions have no ends)",
+        torch_recording_command(_world_size(progress)),
+    )
+    return page_of(members, job, facts, [asked], verdict)
 
 
 def _absent(progress: pd.DataFrame, ranks: list[int]) -> list[int]:
@@ -130,64 +133,35 @@ def _caveat(absent: list[int], *, is_hang: bool = False) -> str:
     return " ".join(parts)
 
 
-def of_jobs(run: Run, files: Sequence[FrameRow]) -> list[list[FrameRow]]:
-    """The files by page: NCCL logs of one job share one, since all of them say the same.
-
-    Args:
-        run: The run with the recordings of the jobs.
-        files: Rows of FILES.
-    """
-    groups: dict[object, list[FrameRow]] = {}
-    for row in files:
-        key: object = row["file"]
-        if row["kind"] == _NCCL_LOG and row["num_rows"]:
-            key = next((job for job, own in enumerate(run.nccl) if is_log_of(own, key)), key)
-        groups.setdefault(key, []).append(row)
-    return list(groups.values())
-
-
-def is_log_of(recording: NcclRecording, file: object) -> bool:
-    """Whether a file holds NCCL's lines of a job."""
-    return bool((recording.line_kinds["file"] == file).any())
-
-
-def is_used_trace(row: FrameRow) -> bool:
-    """Whether a row of FILES is a trace, or a phase log, that the run is made of."""
-    return bool(row["num_rows"]) and str(row["kind"]).startswith((PROFILER_TRACE, PHASE_LOG))
-
-
 def trace_pages(run: Run, files: Sequence[FrameRow]) -> list[FilePage]:
-    """One page for the traces of a job; none without any.
+    """One page for the traces, or the phase logs, of a job.
 
     Args:
         run: The run that the traces make up.
         files: Rows of FILES that are traces of it.
     """
-    if not files:
-        return []
-    number = len(files)
-    more = f" and {number - 1} more" if number > 1 else ""
-    size = run.manifest.passes[0].size
+    number, size = len(files), run.manifest.passes[0].size
     is_log = files[0]["kind"] == PHASE_LOG
-    noun = PHASE_LOG if is_log else PROFILER_TRACE
-    return [
-        FilePage(
-            file=f"{files[0]['file']}{more}",
-            kind=str(files[0]["kind"]) if number == 1 else f"{number} {noun}s",
-            size_bytes=sum(int(row["size_bytes"]) for row in files),
-            facts=(
-                Fact("num_ranks", "ranks", size),
-                *([Fact("num_traces", "ranks with a trace", number)] if number < size else []),
-                Fact(
-                    "num_events",
-                    "steps of all ranks" if is_log else "events",
-                    sum(int(row["num_rows"]) for row in files),
-                ),
-                *_part_facts(run.steps),
-            ),
-            unanswered=(),
-        )
-    ]
+    facts = (
+        Fact("num_ranks", "ranks", size),
+        *([Fact("num_traces", "ranks with a trace", number)] if number < size else []),
+        Fact(
+            "num_events",
+            "steps of all ranks" if is_log else "events",
+            sum(int(row["num_rows"]) for row in files),
+        ),
+        *_part_facts(run.steps),
+    )
+    # What a trace is called says of which rank it is.
+    noun = str(files[0]["kind"]) if number == 1 else PHASE_LOG if is_log else PROFILER_TRACE
+    members = [{**row, "kind": noun} for row in files]
+    return [page_of(members, first_and_more(files), facts, (), FileVerdict(""))]
+
+
+def first_and_more(members: Sequence[FrameRow]) -> str:
+    """``a.log and 2 more``: some files by the first."""
+    more = f" and {len(members) - 1} more" if len(members) > 1 else ""
+    return f"{members[0]['file']}{more}"
 
 
 def _part_facts(steps: pd.DataFrame) -> list[Fact]:
@@ -205,26 +179,22 @@ def _part_facts(steps: pd.DataFrame) -> list[Fact]:
     return [Fact("step_parts", "mean step of a rank", length, "ns", "\n".join(lines))]
 
 
-def recording_pages(run: Run) -> list[FilePage]:
-    """A page for each launch whose recorder files were given."""
-    rows = run.table(FILES.name).to_dict("records")
-    files = [row for row in rows if row["kind"] == RECORDER]
+def recording_pages(run: Run, files: Sequence[FrameRow]) -> list[FilePage]:
+    """A page for each launch whose recorder files were given.
+
+    Args:
+        run: The run that the files make up.
+        files: Rows of FILES that are recorder files.
+    """
     pages = []
     for launch in run.ranks["pass_id"].unique():
         steps = run.steps[run.steps["pass_id"] == launch]
         ranks = run.ranks[run.ranks["pass_id"] == launch]
         members = [row for row in files if str(Path(str(row["file"])).parent) == str(launch)]
         facts = recording_facts(steps, ranks)
-        pages.append(
-            FilePage(
-                file=str(members[0]["file"]) if len(members) == 1 else str(launch),
-                kind=f"{len(members)} recorder files" if len(members) != 1 else RECORDER,
-                size_bytes=sum(int(row["size_bytes"]) for row in members),
-                facts=tuple(facts),
-                unanswered=(recording_unanswered(ranks),),
-                verdict=_recorded({fact.name: fact.value for fact in facts}),
-            )
-        )
+        name = str(members[0]["file"]) if len(members) == 1 else str(launch)
+        verdict = FileVerdict(_recorded({fact.name: fact.value for fact in facts}))
+        pages.append(page_of(members, name, facts, [recording_unanswered(ranks)], verdict))
     return pages
 
 
@@ -236,3 +206,78 @@ def _recorded(facts: Mapping[str, object]) -> str:
     of = units.counted(int(str(facts["num_steps"])), "step")
     blocked = "" if share is None else f", {units.percent(float(str(share)))} of it blocked"
     return f"{units.milliseconds(float(str(median)))} per step (median of {of}){blocked}."
+
+
+def timeline_pages(run: Run, files: Sequence[FrameRow]) -> list[FilePage]:
+    """A page for each timeline.
+
+    Args:
+        run: The run with their tables, of which those of large timelines are in the cache.
+        files: Rows of FILES that are timelines.
+    """
+    return [_timeline_page(run, row) for row in files]
+
+
+def _timeline_page(run: Run, file: FrameRow) -> FilePage:
+    name = str(file["file"])
+    (row,) = _rows_of_file(run, TIMELINES.name, name).to_dict("records")
+    sums = _sums(run, name, size_of(row))
+    pending = _rows_of_file(run, PENDING_NEGOTIATIONS.name, name)
+    facts = (*timeline_facts(sums, row), *pending_fact(pending))
+    asked = timeline_unanswered(sums, row)
+    return page_of([file], name, facts, asked, verdict_of_sums(sums, pending, row))
+
+
+def page_of(
+    members: Sequence[FrameRow],
+    name: str,
+    facts: Iterable[Fact],
+    unanswered: Iterable[Unanswered],
+    verdict: FileVerdict,
+) -> FilePage:
+    """The page of some files; one that hangs or fails does not ask how well it scales.
+
+    Args:
+        members: Their rows of FILES.
+        name: What they are called together.
+        facts: What they say.
+        unanswered: What they do not say.
+        verdict: The first sentence.
+    """
+    kind, number = str(members[0]["kind"]), len(members)
+    return FilePage(
+        file=name,
+        kind=kind if number == 1 else f"{number} {kind}s",
+        size_bytes=sum(int(row["size_bytes"]) for row in members),
+        facts=tuple(facts),
+        unanswered=tuple(
+            asked
+            for asked in unanswered
+            if verdict.gravity > Gravity.ERROR or asked.command != SCALING_COMMAND
+        ),
+        verdict=verdict.sentence,
+        caveat=verdict.caveat,
+        left_out=str(members[0]["left_out"]),
+        gravity=verdict.gravity,
+        has_numbers=verdict.has_numbers,
+        short=verdict.short,
+    )
+
+
+def _sums(run: Run, file: str, size: int | None) -> TimelineSums:
+    cached = run.cached.get(file)
+    if cached is None:
+        uses, executions, steps = (_rows_of_file(run, name, file) for name in _ROWS_OF_TIMELINES)
+        return sums_of(uses, executions, steps, size)
+    sums = TimelineSums(steady_steps(cached[INFERRED_STEPS.name].frame()), size)
+    for uses in cached[TENSOR_USES.name].frames(USE_COLUMNS):
+        sums.add_uses(uses)
+    for executions in cached[EXECUTIONS.name].frames(EXECUTION_COLUMNS):
+        sums.add_executions(executions)
+    return sums
+
+
+def _rows_of_file(run: Run, table: str, file: str) -> pd.DataFrame:
+    """Rows of a table of timelines, whose pass is the file."""
+    frame = run.table(table)
+    return frame[frame["pass_id"] == file]

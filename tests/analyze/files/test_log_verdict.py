@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from hvdprof.analyze.files.bandwidth_facts import allreduce_bench_facts, nccl_run_facts
+from hvdprof.analyze.files.log_facts import allreduce_bench_facts, nccl_run_facts
 from hvdprof.analyze.files.log_verdict import (
     allreduce_bench_verdict,
     log_verdict,
