@@ -9,6 +9,7 @@ import typer
 from hvdprof import api
 from hvdprof.errors import UsageError
 from hvdprof.plain_text import printable_lines
+from hvdprof.report.format_names import RECORDINGS_READ
 
 FILES = "Files"
 JOB = "The job"
@@ -68,8 +69,7 @@ def attach(
         list[Path] | None,
         typer.Option(
             metavar="GLOB",
-            help="Files of other recorders: dumps of PyTorch's Flight Recorder, exports of Nsight "
-            "Systems, logs of NCCL's Inspector, RAS reports, output of Megatron or DeepSpeed.",
+            help=f"Files of other recorders: {RECORDINGS_READ}; or text that is read as one.",
             show_default=False,
             rich_help_panel=FILES,
         ),
@@ -100,8 +100,8 @@ def attach(
 ) -> None:
     """Make a run directory of existing timelines, traces, logs, output and other recordings.
 
-    Files are recognised by their content and copied. Their names and the launcher's tags in them
-    show the ranks.
+    Files are recognised by their content and copied; a file that cannot be attached is named with
+    the reason. Names of files and the launcher's tags in them show the ranks.
     """
     if run.is_file():
         raise UsageError(

@@ -9,8 +9,11 @@ import numpy as np
 import pandas as pd
 
 from hvdprof.errors import UnreadableInputError
+from hvdprof.ingest.file_entry import FileEntry
 from hvdprof.ingest.kineto.traced_pass import read_traces, traced_blocks
 from hvdprof.ingest.load_progress import ProgressCallback
+from hvdprof.ingest.phase_logs import add_phase_logs
+from hvdprof.ingest.recognise import recognise
 from hvdprof.ingest.recorder.clock_alignment import alignment_of
 from hvdprof.ingest.recorder.job_evaluations import exclude_evaluations
 from hvdprof.ingest.recorder.light_steps import steps_from_windows
@@ -33,6 +36,7 @@ from hvdprof.ingest.storage.parquet_cache import cached_frames
 from hvdprof.ingest.tables.event_tables import StepTimes
 from hvdprof.ingest.tables.run_builder import RunBuilder
 from hvdprof.ingest.timeline.horovod_timeline import read_timeline_file
+from hvdprof.model.file_page import PHASE_LOG
 from hvdprof.model.notes import Note, NoteCode, notes_in
 from hvdprof.model.run import Run
 from hvdprof.model.tables.line_tables import LINE_TABLES
@@ -183,15 +187,17 @@ def _frames_of(run: Run) -> dict[str, pd.DataFrame]:
 
 def _parsed(folder: Path, manifest: Manifest, reading: _Reading) -> Run:
     tables = RunBuilder()
-    attached = bool(attached_files(manifest))
-    traced = [
-        attached_file
-        for attached_file in attached_files(manifest)
-        if attached_file.kind == AttachedKind.TRACE
-    ]
+    attached = attached_files(manifest)
+    traces, logs = (
+        [folder / file.copy for file in attached if file.kind == kind]
+        for kind in (AttachedKind.TRACE, AttachedKind.PHASE_LOG)
+    )
     for record in manifest.passes:
-        if traced:
-            _add_traces(record, [folder / file.copy for file in traced], tables, reading)
+        if traces:
+            _add_traces(record, traces, tables, reading)
+            continue
+        if logs:
+            _add_phase_logs(record, logs, tables, reading)
             continue
         # What an elastic launch recorded lies with its sessions.
         has_recorder = not attached and record.session != 0
@@ -218,6 +224,19 @@ def _add_traces(
         return
     for table, block in traced_blocks(found, record):
         tables.add_block(table, block)
+
+
+def _add_phase_logs(
+    record: PassRecord, paths: Sequence[Path], tables: RunBuilder, reading: _Reading
+) -> None:
+    try:
+        entries = []
+        for path in paths:
+            with reading.file(path):
+                entries.append(FileEntry(recognise(path), PHASE_LOG))
+        add_phase_logs(entries, tables, record)
+    except UnreadableInputError as error:
+        tables.notes.append(Note(NoteCode.UNREADABLE, error.message).at(record.id, record.id))
 
 
 def _add_pass(

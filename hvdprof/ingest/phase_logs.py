@@ -24,7 +24,7 @@ from hvdprof.model.tables.run_tables import SEGMENTS
 from hvdprof.plain_text import printable
 from hvdprof.rundir.attached import AttachedFile, AttachedKind, attached_settings
 from hvdprof.rundir.json_codec import JsonObject, read_lines
-from hvdprof.rundir.manifest import Manifest
+from hvdprof.rundir.manifest import Manifest, PassRecord
 from hvdprof.rundir.plan import COLLECTIVES_ENGINE
 from hvdprof.rundir.recording.recorder_format import (
     RECORDER_SCHEMA_VERSION,
@@ -105,12 +105,15 @@ class _Log:
         )
 
 
-def add_phase_logs(entries: Sequence[FileEntry], builder: RunBuilder) -> Manifest | None:
+def add_phase_logs(
+    entries: Sequence[FileEntry], builder: RunBuilder, record: PassRecord | None = None
+) -> Manifest | None:
     """Add the logs of one job; returns its manifest, None without a step.
 
     Args:
         entries: The logs; each gets the number of its steps, or why it is left out.
         builder: Receives tables and notes.
+        record: The pass that they are; one of their own without it.
 
     Raises:
         UnreadableInputError: The logs are of several jobs.
@@ -120,9 +123,9 @@ def add_phase_logs(entries: Sequence[FileEntry], builder: RunBuilder) -> Manifes
         return None
     folder = next(iter(logs.values())).entry.found.path.resolve().parent
     folder = folder.parent if folder.name == "structured_logs" else folder
-    name, size = printable(folder.name) or "job", 1 + max(logs)
-    record = traced_pass(size, name, "", COLLECTIVES_ENGINE)
-    record = replace(record, id=f"01-np{size}-phases")
+    name = printable(folder.name) or "job"
+    record = record or phases_pass(1 + max(logs), name)
+    size = record.size
     common = set.intersection(*(set(log.steps) for log in logs.values()))
     slowest = {step: max(log.steps[step].own_ns for log in logs.values()) for step in common}
     is_whole = len(logs) == size
@@ -137,6 +140,18 @@ def add_phase_logs(entries: Sequence[FileEntry], builder: RunBuilder) -> Manifes
         builder.add_recording(record.id, rank, file, _SAME_HOST if is_one_host else _WALL_CLOCK)
     settings = attached_settings([log.attached for log in logs.values()])
     return replace(Manifest.of_files(name), passes=[record], settings=settings)
+
+
+def phases_pass(size: int, name: str, batch_size: int = 0) -> PassRecord:
+    """The pass that phase logs are.
+
+    Args:
+        size: Ranks of the job.
+        name: The name of the job.
+        batch_size: Samples per rank and step; 0 where it is unknown.
+    """
+    record = traced_pass(size, name, "", COLLECTIVES_ENGINE, batch_size)
+    return replace(record, id=f"01-np{size}-phases")
 
 
 def _whole(entries: Sequence[FileEntry], builder: RunBuilder) -> dict[int, _Log]:

@@ -6,9 +6,10 @@ Tested in ``tests/report/test_formats.py``.
 from enum import StrEnum
 
 from hvdprof.model.sources import called
+from hvdprof.rundir.attached import AttachedKind
 
-FILES_READ = called()
-"""What can be read beside run directories, for people."""
+FILES_READ, RECORDINGS_READ = called(), called(AttachedKind.RECORDING)
+"""What can be read beside run directories, and what of it other recorders write."""
 
 
 class Format(StrEnum):

@@ -12,11 +12,21 @@ from hvdprof.errors import StorageError, UnreadableInputError, UsageError
 from tests.analyze.files.test_joint_verdict import BENCH, SWEEP
 from tests.builders.flight_dumps import dump, write_dumps
 from tests.builders.nccl_log import job
+from tests.builders.phase_logs import write_phase_logs
+from tests.builders.rank_stacks import faulthandler, py_spy
+from tests.builders.run_directory import PassSpec, write_run
 from tests.builders.run_spec import SegmentSpec
 from tests.builders.timeline_text import timeline_text
+from tests.ingest.logs.test_fr_trace_text import RECORD
+from tests.ingest.logs.test_nccl_tests_output import json_of, json_row
+from tests.ingest.logs.test_process_stacks import json_dump
 from tests.ingest.logs.test_ras_text import MISMATCH
+from tests.ingest.logs.test_stall_warnings import FORMS
+from tests.ingest.rundir.test_attached_run import watchdog
 
 pytestmark = pytest.mark.slow
+
+GDB = "Thread 1 (LWP 7):\n#0  0x1 in ncclAllReduce () from /l/libnccl.so.2\n#1  0x2 in main ()\n"
 
 
 def invoke(*arguments: Any) -> Any:
@@ -160,3 +170,86 @@ def test_an_attached_run_is_not_overwritten(run: Path, tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="not overwritten"):
         invoke("attach", run, "--timeline", timeline, "--np", 2)
     assert invoke("attach", run, "--timeline", timeline, "--np", 2, "--force").exit_code == 0
+
+
+def test_all_bad_files_are_named_and_the_others_attached(tmp_path: Path) -> None:
+    paths = [tmp_path / name for name in ("a.bin", "b.parquet", "c.json", "d.log")]
+    for path, content in zip(
+        paths, (b"\x7fELF" + bytes(9), b"PAR1", b'[{"ph":"B" cut', b"one\n"), strict=True
+    ):
+        path.write_bytes(content)
+    run = write_run(tmp_path / "own", [PassSpec(size=1, segments=[SegmentSpec(num_steps=3)])])
+    recorder = next(run.glob("passes/*/recorder/rank-0*"))
+    result = invoke("attach", tmp_path / "run", *paths, recorder, "--np", 2)
+    assert result.exit_code == 0
+    said = result.stderr
+    assert "a.bin is recognised as a program (ELF), which cannot be attached." in said
+    assert "b.parquet is recognised as a Parquet file, which cannot be attached." in said
+    assert "c.json: it holds no record of a Horovod timeline" in said
+    assert f"{recorder} is recognised as recorder file. It belongs to a run directory" in said
+    manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
+    assert [file["kind"] for file in manifest["settings"]["attached"]] == ["output"]
+    assert len(manifest["warnings"]) == 4
+    with pytest.raises(UnreadableInputError, match="No file can be attached") as error:
+        invoke("attach", tmp_path / "none", *paths[:3], recorder)
+    assert all(path.name in error.value.message for path in (*paths[:3], recorder))
+    assert not (tmp_path / "none").exists()
+
+
+def test_phase_logs_are_attached_as_they_are_analyzed(tmp_path: Path) -> None:
+    logs = write_phase_logs(tmp_path, [[10.0] * 12, [30.0] * 12])
+    invoke("attach", tmp_path / "run", *logs, "--name", "mine")
+    own, alone = (
+        json.loads(invoke("analyze", path, "--format", "json").stdout)["verdict"]["sentence"]
+        for path in (tmp_path / "run", logs[0].parent)
+    )
+    assert own == alone.replace("structured_logs", "mine").replace(tmp_path.name, "mine")
+    assert "rank 1" in own
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("stacks.txt", faulthandler("reduce") + py_spy("data", 31), "is loading data"),
+        ("spy.json", json_dump("data"), "is loading data"),
+        ("gdb.txt", GDB + py_spy("data", 31), "is loading data"),
+        ("fr_trace.txt", RECORD.format(seq=71, name="all_reduce", missing="{2}"), "rank 2"),
+        ("tests.json", json_of([json_row(8 << n, 20.0, 0.5) for n in range(5)]), "5 sizes"),
+    ],
+)
+def test_what_analyze_reads_is_attached(tmp_path: Path, name: str, text: str, said: str) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    (bare,) = json.loads(invoke("analyze", path, "--format", "json").stdout)["files"]
+    invoke("attach", tmp_path / "run", path, "--np", 4)
+    found = json.loads(invoke("analyze", tmp_path / "run", "--format", "json").stdout)
+    (page,) = found["files"]
+    assert (page["facts"], page["verdict"]) == (bare["facts"], bare["verdict"])
+    assert said in found["verdict"]["sentence"]
+
+
+def test_the_error_of_a_watchdog_leads_a_stall_in_another_output(tmp_path: Path) -> None:
+    (tmp_path / "a_stall.log").write_text(FORMS["0.28"])
+    (tmp_path / "b_watchdog.log").write_text(watchdog(0, 9))
+    (tmp_path / "c_watchdog.log").write_text(watchdog(1, 5))
+    invoke("attach", tmp_path / "run", *sorted(tmp_path.glob("*.log")), "--np", 2)
+    found = json.loads(invoke("analyze", tmp_path / "run", "--format", "json").stdout)
+    sentence = found["verdict"]["sentence"]
+    assert sentence.startswith("c_watchdog.log: Error: rank 1 behind")
+    assert [page["file"].rpartition("/")[2] for page in found["files"]] == [
+        "c_watchdog.log",
+        "b_watchdog.log",
+        "a_stall.log",
+    ]
+
+
+def test_a_folder_of_logs_is_no_run_directory_to_replace(run: Path, tmp_path: Path) -> None:
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    (logs / "job.log").write_text("the only copy\n")
+    with pytest.raises(StorageError, match="the run directory to make comes first") as error:
+        invoke("attach", logs, logs / "job.log")
+    assert "--force" not in error.value.message + error.value.hint
+    with pytest.raises(StorageError) as error:
+        invoke("attach", run, logs / "job.log")
+    assert error.value.hint == "Add --force."

@@ -103,9 +103,11 @@ def file_pages(
 
 def _gravest_first(pages: Iterable[FilePage], findings: pd.DataFrame) -> tuple[FilePage, ...]:
     """The pages by their verdicts and errors; files that say nothing come last."""
-    errors = findings.loc[(findings["severity"] == "error").to_numpy(), "file"].unique()
-    # Of the outputs of all ranks, that of the rank behind has the first error.
-    places = {str(file): place for place, file in enumerate(errors, start=1)}
+    is_error = (findings["severity"] == "error").to_numpy()
+    # Of the outputs of all ranks, that of the rank behind has the first error; what only warns,
+    # such as a stall, comes behind errors.
+    ordered = pd.concat([findings["file"][is_error], findings["file"][~is_error]]).unique()
+    places = {str(file): place for place, file in enumerate(ordered, start=1)}
     return tuple(
         sorted(pages, key=lambda page: (page.gravity, places.get(page.file, 0), not page.facts))
     )

@@ -3,8 +3,10 @@
 Tested in ``tests/ingest/rundir/test_attached_run.py``.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import PurePath
 
 from hvdprof.analyze.files.joint_verdict import last_ranks_of_exports
 from hvdprof.analyze.files.next_recording import scaling_advice
@@ -113,8 +115,11 @@ def _speaking(run: Run, pages: Sequence[FilePage]) -> Iterator[FileVerdict]:
         and (page.file not in outputs or page is gravest)
         and page.gravity < Gravity.CLEAN
     ]
+    names = Counter(PurePath(page.file).name for page in pages)
     for page in speaking:
+        name = PurePath(page.file).name
+        name = name if names[name] == 1 else page.file
         is_one_of_several = len(speaking) > 1 or (page is gravest and len(outputs) > 1)
-        name = f"{page.file}: " if is_one_of_several else ""
+        name = f"{name}: " if is_one_of_several else ""
         short = page.short and f"{name}{page.short}"
         yield FileVerdict(f"{name}{page.verdict}", page.caveat, page.gravity, short=short)

@@ -20,6 +20,7 @@ def copies_of(sources: Sequence[Source], record: PassRecord) -> list[tuple[Sourc
     segments = [segment.segment.id for segment in record.segments]
     logs = distinct([name_in_run(source.path) for source in by_kind[AttachedKind.NCCL_LOG]])
     traces = distinct([name_in_run(source.path) for source in by_kind[AttachedKind.TRACE]])
+    phases = distinct([name_in_run(source.path) for source in by_kind[AttachedKind.PHASE_LOG]])
     recordings = _apart([name_in_run(source.path) for source in by_kind[AttachedKind.RECORDING]])
     outputs = by_kind[AttachedKind.OUTPUT]
     # The one output of a whole job lies where a measured run has it, so that all commands see it.
@@ -31,6 +32,7 @@ def copies_of(sources: Sequence[Source], record: PassRecord) -> list[tuple[Sourc
     targets = {
         AttachedKind.TIMELINE: [paths.timeline(segment) for segment in segments],
         AttachedKind.TRACE: [paths.trace_folder / name for name in traces],
+        AttachedKind.PHASE_LOG: [paths.trace_folder / name for name in phases],
         AttachedKind.NCCL_LOG: [paths.nccl_folder / name for name in logs],
         AttachedKind.OUTPUT: output_paths,
         AttachedKind.RECORDING: [paths.recording_folder / name for name in recordings],

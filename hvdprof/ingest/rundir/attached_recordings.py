@@ -35,15 +35,14 @@ class Recordings:
 
 
 def read_recordings(paths: Sequence[Path]) -> Recordings:
-    """Files of other recorders; those that hold nothing usable are left out beside others.
-
-    Raises:
-        UnreadableInputError: No file holds anything usable, or one belongs to another option.
-    """
+    """Files of other recorders; those that hold nothing usable are left out."""
     if not paths:
         return Recordings()
     found = [recognise(path) for path in paths]
-    run = load_files(Found(found), paths[0])
+    try:
+        run = load_files(Found(found), paths[0])
+    except UnreadableInputError as error:
+        return Recordings(None, dict.fromkeys(paths, error.message))
     rows = {str(row["file"]): row for row in run.table(FILES.name).to_dict("records")}
     left_out = {}
     for file in found:
@@ -52,11 +51,9 @@ def read_recordings(paths: Sequence[Path]) -> Recordings:
             # Of a file with more than NCCL's lines, --nccl-log would drop the rest.
             is_output = "," in str(row["kind"])
             what = "the output of a job with NCCL's log in it" if is_output else "an NCCL log"
-            raise UnreadableInputError(
-                f"{file.name} is {what}, so --recording cannot take it.",
-                hint="Use --stdout, which reads all of it." if is_output else "Use --nccl-log.",
-            )
-        if not row["num_rows"]:
+            use = "--stdout, which reads all of it" if is_output else "--nccl-log"
+            left_out[file.path] = f"{file.name} is {what}: use {use}."
+        elif not row["num_rows"]:
             why = "holds nothing of another recorder" if file.size_bytes else "is empty"
             left_out[file.path] = str(row["left_out"]) or f"{file.name} {why}; it is left out."
     return Recordings(run, left_out)

@@ -8,15 +8,22 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 from hvdprof import __version__
-from hvdprof.errors import StorageError, UnreadableInputError, UsageError
-from hvdprof.ingest.kineto.trace_set import TraceSet
-from hvdprof.ingest.kineto.traced_pass import read_traces, traced_pass
-from hvdprof.ingest.rundir.attach_sources import Given, Source, sources_of
+from hvdprof.errors import HvdprofError, StorageError, UnreadableInputError, UsageError
+from hvdprof.ingest.kineto.traced_pass import traced_pass
+from hvdprof.ingest.phase_logs import phases_pass
+from hvdprof.ingest.rundir.attach_sources import (
+    Given,
+    Read,
+    Source,
+    paths_of,
+    read_sources,
+    sources_of,
+)
 from hvdprof.ingest.rundir.attached_copies import copies_of, distinct, name_in_run
 from hvdprof.ingest.rundir.attached_engine import attached_engine
-from hvdprof.ingest.rundir.attached_recordings import read_recordings
 from hvdprof.ingest.rundir.attached_size import Counted, attached_size
 from hvdprof.ingest.sources.workspace import Workspace
 from hvdprof.model.cell_key import UNKNOWN
@@ -80,52 +87,26 @@ def attach(folder: Path, given: Given, stated: Stated, *, overwrite: bool = Fals
         StorageError: The folder is there already, or cannot be written.
     """
     with Workspace() as workspace:
-        sources = sources_of(given, workspace)
-        if not sources:
+        found = sources_of(given, workspace)
+        if not (found.sources or found.refused):
             raise UsageError(
                 "There is nothing to attach.",
                 hint="Name the files of the job: hvdprof attach RUNDIR FILE...",
             )
         _refuse_what_is_there(folder, overwrite=overwrite)
-        traces = [source.path for source in sources if source.kind == AttachedKind.TRACE]
-        traced = _traced(traces, sources)
-        timelines = [source.path for source in sources if source.kind == AttachedKind.TIMELINE]
-        outputs = {
-            source.path: source.rank for source in sources if source.kind == AttachedKind.OUTPUT
-        }
-        recordings = read_recordings(
-            [source.path for source in sources if source.kind == AttachedKind.RECORDING]
-        )
-        left_out = {**(traced.left_out if traced else {}), **recordings.left_out}
-        counted = attached_size(
-            timelines=timelines,
-            nccl_logs=[source.path for source in sources if source.kind == AttachedKind.NCCL_LOG],
-            outputs=outputs,
-            recordings=recordings.run,
-        )
-        if traced is not None:
-            counted = Counted(traced.size, "the traces are those of", is_uncached=False)
-        size = stated.size or counted.size
-        if size is None:
-            raise UsageError(
-                "Nothing in these files says how many ranks the job had.", hint="Add --np N."
-            )
-        if traced is None:
-            engine = attached_engine(
-                timelines=timelines, outputs=list(outputs), recordings=recordings.run
-            )
-            record = _pass(sources, size, stated, engine, is_uncached=counted.is_uncached)
-        else:
-            record = traced_pass(
-                size, stated.name, traced.controller, traced.engine, stated.batch_size or 0
-            )
+        read = read_sources(found.sources)
         # A later reader of the run directory cannot see a file that was never of use.
-        copies = copies_of([source for source in sources if source.path not in left_out], record)
+        left_out = {error.message: error for error in (*found.refused, *read.left_out.values())}
+        sources = [source for source in found.sources if source.path not in read.left_out]
+        if not sources:
+            _refuse_all(list(left_out.values()))
+        record, counted = _recorded(sources, read, stated)
+        copies = copies_of(sources, record)
         manifest = _manifest(record, copies, stated.name)
-        manifest.warnings += left_out.values()
-        if counted.size is not None and counted.size != size:
+        manifest.warnings += left_out
+        if counted.size is not None and counted.size != record.size:
             manifest.warnings.append(
-                f"--np {size} was stated, but {counted.reason} {counted.size} ranks."
+                f"--np {record.size} was stated, but {counted.reason} {counted.size} ranks."
             )
         with _appearing_whole(folder) as building:
             for source, copy in copies:
@@ -134,21 +115,52 @@ def attach(folder: Path, given: Given, stated: Stated, *, overwrite: bool = Fals
         return manifest
 
 
-def _traced(traces: Sequence[Path], sources: Sequence[Source]) -> TraceSet | None:
-    """The traces as those of one job; None without any.
+def _refuse_all(errors: Sequence[HvdprofError]) -> NoReturn:
+    """Raise the one error, or all of them as one."""
+    if len(errors) == 1:
+        raise errors[0]
+    lines = "\n  ".join(error.message for error in errors)
+    raise UnreadableInputError(
+        f"No file can be attached:\n  {lines}",
+        hint=next((error.hint for error in errors if error.hint), ""),
+    )
+
+
+def _recorded(sources: Sequence[Source], read: Read, stated: Stated) -> tuple[PassRecord, Counted]:
+    """The pass that files are, and the ranks that they show.
 
     Raises:
-        UnreadableInputError: Several recordings are possible, or no trace is whole.
-        UsageError: A Horovod timeline is among the files.
+        UsageError: Nothing says how many ranks there were.
     """
-    if not traces:
-        return None
-    if any(source.kind == AttachedKind.TIMELINE for source in sources):
-        raise UsageError(
-            "Profiler traces and Horovod timelines are of different jobs.",
-            hint="Make one run directory of each.",
+    outputs = {source.path: source.rank for source in sources if source.kind == AttachedKind.OUTPUT}
+    if read.traced is not None:
+        counted = Counted(read.traced.size, "the traces are those of", is_uncached=False)
+    elif read.num_phases is not None:
+        counted = Counted(read.num_phases, "the phase logs are those of", is_uncached=False)
+    else:
+        counted = attached_size(
+            timelines=read.timelines,
+            nccl_logs=paths_of(sources, AttachedKind.NCCL_LOG),
+            outputs=outputs,
+            recordings=read.recordings,
         )
-    return read_traces(traces, [])
+    size, batch_size = stated.size or counted.size, stated.batch_size or 0
+    if size is None:
+        raise UsageError(
+            "Nothing in these files says how many ranks the job had.", hint="Add --np N."
+        )
+    if read.traced is not None:
+        traced = read.traced
+        record = traced_pass(size, stated.name, traced.controller, traced.engine, batch_size)
+    elif read.num_phases is not None:
+        record = phases_pass(size, stated.name, batch_size)
+    else:
+        timelines = paths_of(sources, AttachedKind.TIMELINE)
+        engine = attached_engine(
+            timelines=timelines, outputs=list(outputs), recordings=read.recordings
+        )
+        record = _pass(timelines, size, stated, engine, is_uncached=counted.is_uncached)
+    return record, counted
 
 
 def _refuse_what_is_there(folder: Path, *, overwrite: bool) -> None:
@@ -157,23 +169,23 @@ def _refuse_what_is_there(folder: Path, *, overwrite: bool) -> None:
             return
     except OSError as error:
         raise StorageError(f"{folder} cannot be looked at: {error.strerror}.") from error
-    if not overwrite:
-        raise StorageError(f"{folder} exists and is not overwritten.", hint=OVERWRITE_HINT)
     try:
         is_ours = bool(attached_files(Manifest.read(folder)))
     except UnreadableInputError:
         is_ours = False
     if not is_ours:
         raise StorageError(
-            f"{folder} was not made by hvdprof attach, so --force does not replace it.",
-            hint="Name another folder.",
+            f"{folder} exists and was not made by hvdprof attach: the run directory to make comes "
+            "first.",
+            hint=f"hvdprof attach CASE {folder} ...",
         )
+    if not overwrite:
+        raise StorageError(f"{folder} exists and is not overwritten.", hint=OVERWRITE_HINT)
 
 
 def _pass(
-    sources: Sequence[Source], size: int, stated: Stated, engine: str, *, is_uncached: bool
+    timelines: Sequence[Path], size: int, stated: Stated, engine: str, *, is_uncached: bool
 ) -> PassRecord:
-    timelines = [source.path for source in sources if source.kind == AttachedKind.TIMELINE]
     mode = Mode.THROUGHPUT
     if timelines:
         mode = Mode.ATTRIBUTION if is_uncached else Mode.TRACE

@@ -14,7 +14,7 @@ from hvdprof.ingest.logs.printed_file import PrintedFile, read_printed_file
 from hvdprof.ingest.nccl.reader import read_nccl_logs
 from hvdprof.ingest.text.printed_lines import printed_lines
 from hvdprof.ingest.text.text_lines import BrokenEndError
-from hvdprof.ingest.timeline.horovod_timeline import TimelineFile, read_timeline_file
+from hvdprof.ingest.timeline.horovod_timeline import TimelineFile
 from hvdprof.model.run import Run
 from hvdprof.model.tables.nsys_tables import NSYS_NCCL_CALLS
 from hvdprof.model.tables.printed_tables import TRAINING_ITERATIONS
@@ -39,7 +39,7 @@ class Counted:
 
 def attached_size(
     *,
-    timelines: Sequence[Path],
+    timelines: Sequence[TimelineFile],
     nccl_logs: Sequence[Path],
     outputs: Mapping[Path, int | None],
     recordings: Run | None = None,
@@ -60,10 +60,9 @@ def attached_size(
     Raises:
         UnreadableInputError: A file cannot be read, or is not what it is given for.
     """
-    files = [_timeline(path) for path in timelines]
-    is_uncached = any(file.facts.rank_evidence.kind == EVERY_USE for file in files)
+    is_uncached = any(file.facts.rank_evidence.kind == EVERY_USE for file in timelines)
     named = [rank for rank in outputs.values() if rank is not None]
-    named_by_timeline = max((file.facts.size or 0 for file in files), default=0)
+    named_by_timeline = max((file.facts.size or 0 for file in timelines), default=0)
     # Output may be large: it is read where no timeline decides, and once.
     printed = {} if named_by_timeline else {path: _printed(path) for path in outputs}
     sizes = {
@@ -80,15 +79,6 @@ def attached_size(
         return Counted(tagged, "lines are tagged with", is_uncached)
     stated = max((_stated_size(file) for file in printed.values()), default=0)
     return Counted(stated or None, "the output states", is_uncached)
-
-
-def _timeline(path: Path) -> TimelineFile:
-    try:
-        return read_timeline_file(path)
-    except OSError as error:
-        raise UnreadableInputError(
-            f"{shown_name(path)} cannot be read: {error.strerror}."
-        ) from error
 
 
 def _printed(path: Path) -> PrintedFile:

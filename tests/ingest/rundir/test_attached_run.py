@@ -140,7 +140,7 @@ def test_ranks_are_read_from_file_names_that_differ_by_rank(tmp_path: Path) -> N
     ]
     loaded = load_run(tmp_path / "run")
     sentence = analyze_run(loaded).verdict.sentence
-    where = "passes/01-np2-attached/output/rank-0-stdout: Failure in line 1"
+    where = "rank-0-stdout: Failure in line 1"
     assert f"{where}: rank 0: ValueError: no such thing." in sentence
     incidents = loaded.table("incidents")
     assert dict(zip(incidents["file"].astype(str), incidents["rank"], strict=True)) == {
@@ -363,7 +363,7 @@ def test_an_error_comes_before_a_failure_in_another_output(tmp_path: Path) -> No
     ]
     sentence = verdict_of(tmp_path / "run", *outputs).sentence
     assert sentence == (
-        "passes/01-np2-attached/output/rank-1-stdout: Failure in line 1: rank 1: ValueError: late. "
+        "rank-1-stdout: Failure in line 1: rank 1: ValueError: late. "
         "Behind it: rank 1 behind (4 collectives missing)."
     )
 
