@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from hvdprof.model.nsys_events import NsysEvents
     from hvdprof.model.run import Run as Run
     from hvdprof.model.run import RunAnalysis
-    from hvdprof.model.standalone_files import FilesAnalysis, ScalingOfText
+    from hvdprof.model.standalone_files import FilesAnalysis as FilesAnalysis
+    from hvdprof.model.standalone_files import ScalingOfText
     from hvdprof.rundir.manifest import Manifest
 
 Paths = str | Path | Sequence[str | Path]
@@ -260,19 +261,27 @@ def analyze_run(run: "Run | str | Path") -> "Analysis":
     return Analysis.of(pipeline.analyze_run(loaded))
 
 
-def limit_results(analysis: "RunAnalysis", limits: Sequence[str]) -> "tuple[LimitResult, ...]":
+def limit_results(
+    analysis: "RunAnalysis | FilesAnalysis", limits: Sequence[str]
+) -> "tuple[LimitResult, ...]":
     """What became of limits such as ``efficiency<80%``: ``outcome`` failed, passed or undecided.
 
     Args:
-        analysis: The run.
+        analysis: The run, or files, whose throughputs decide ``efficiency`` alone.
         limits: As ``hvdprof analyze --fail-on`` takes them.
 
     Raises:
-        UsageError: One of them has another form.
+        UsageError: One of them has another form, or the files do not show what it limits.
     """
-    from hvdprof.analyze.verdict import limits as of_run
+    from hvdprof.analyze.verdict import limits as limits_of
+    from hvdprof.model.standalone_files import FilesAnalysis
 
-    return of_run.limit_results(analysis, limits)
+    if not isinstance(analysis, FilesAnalysis):
+        return limits_of.limit_results(analysis, limits)
+    from hvdprof.analyze.files.joint_verdict import scaling_of_run
+
+    scaling = scaling_of_run(analysis.run).scaling if limits else analysis.throughput_scaling
+    return limits_of.file_limit_results(scaling, limits)
 
 
 def write_report(

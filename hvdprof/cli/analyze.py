@@ -17,7 +17,7 @@ from hvdprof.report.format_names import FILES_READ, GATE_SUFFIXES, GATES, Analys
 
 if TYPE_CHECKING:
     from hvdprof.api.analysis import Analysis
-    from hvdprof.api.runs import LimitResult, Run
+    from hvdprof.api.runs import FilesAnalysis, LimitResult
     from hvdprof.report.reporter import Reporter
 
 
@@ -61,7 +61,7 @@ def analyze(
             metavar="LIMIT",
             help="Exit with 20 if a cell is beyond a limit by its whole 95 % interval, such as "
             "`efficiency<80%`, `straggler>10%`, `exposed_communication>25%`, and with 21 if that "
-            "is undecided. Can be given several times.",
+            "is undecided. Files decide `efficiency` alone. Can be given several times.",
             show_default=False,
         ),
     ] = None,
@@ -109,10 +109,10 @@ def analyze(
                 if gate
                 else _rendered_run(analysis, format_, output)
             )
-        elif fail_on:
-            raise UsageError("--fail-on is for run directories.", hint="hvdprof attach makes one.")
         else:
-            results, render = (), _rendered_files(run, format_, output)
+            files = api.analyze_files(run)
+            results = api.limit_results(files, fail_on or [])
+            render = _rendered_files(files, format_, output)
     show_or_write(render, output, overwrite=force)
     _raise_for(results, allow_inconclusive=allow_inconclusive)
 
@@ -189,7 +189,9 @@ def _print_sections(paths: list[Path], names: list[str], *, is_terminal: bool) -
     print_sections(analysis, sections_of(analysis) if "all" in names else names, sys.stdout)
 
 
-def _rendered_files(run: "Run", format_: AnalysisFormat | None, output: Path | None) -> Render:
+def _rendered_files(
+    analysis: "FilesAnalysis", format_: AnalysisFormat | None, output: Path | None
+) -> Render:
     from hvdprof.report.answers.files import files_answer
 
     chosen = format_ or _format_of(output)
@@ -198,7 +200,7 @@ def _rendered_files(run: "Run", format_: AnalysisFormat | None, output: Path | N
             f"{chosen.upper()} output is not supported for files.",
             hint="hvdprof convert PATH... -o FOLDER --format csv writes their tables.",
         )
-    return partial(files_answer(api.analyze_files(run)).write, chosen)
+    return partial(files_answer(analysis).write, chosen)
 
 
 def _format_of(output: Path | None) -> AnalysisFormat:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hvdprof.api import analyze_files, load_run
-from hvdprof.errors import UnreadableInputError, UsageError
+from hvdprof.errors import InconclusiveError, RegressedError, UnreadableInputError, UsageError
 from hvdprof.report.answers.files import files_answer
 from tests.builders.places import CORPUS, needs_corpus
 from tests.cli.test_convert import TEXT, invoke
@@ -131,3 +131,35 @@ def test_the_verdict_of_a_file_comes_before_its_name(tmp_path: Path) -> None:
     assert lines[place - 1] == ""
     assert "Caveat: " in lines[place - 2]
     assert "communicators" in lines[place + 1]
+
+
+def test_throughputs_in_files_decide_a_limit_of_efficiency(tmp_path: Path) -> None:
+    table = tmp_path / "scaling.csv"
+    rows = [(1, 100), (1, 101), (1, 100), (4, 200), (4, 202), (4, 201)]
+    table.write_text("np,samples/s\n" + "".join(f"{np},{rate}\n" for np, rate in rows))
+    with pytest.raises(RegressedError, match="1 of 1 limits failed"):
+        invoke("analyze", table, "--fail-on", "efficiency<80%")
+    passed = invoke("analyze", table, "--fail-on", "efficiency<30%")
+    assert passed.exit_code == 0
+    assert "efficiency<30% passed: 4 ranks: 50." in passed.stderr
+    single = tmp_path / "single.csv"
+    single.write_text("np,samples/s\n1,100\n4,200\n")
+    with pytest.raises(InconclusiveError):
+        invoke("analyze", single, "--fail-on", "efficiency<80%")
+
+
+@pytest.mark.parametrize(
+    ("content", "limit", "said"),
+    [
+        ("np,samples/s\n1,100\n4,200\n", "straggler>10%", "no steps of every rank"),
+        ("Process 1 exit with status code 137.\n", "efficiency<80%", "several rank counts"),
+    ],
+)
+def test_a_limit_that_files_do_not_show_is_refused_without_a_detour(
+    tmp_path: Path, content: str, limit: str, said: str
+) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text(content)
+    with pytest.raises(UsageError, match=said) as error:
+        invoke("analyze", path, "--fail-on", limit)
+    assert "attach" not in error.value.hint

@@ -90,7 +90,42 @@ def limit_results(analysis: RunAnalysis, limits: Sequence[str]) -> tuple[LimitRe
     Raises:
         UsageError: One of them has another form, or an unknown quantity.
     """
-    return tuple(_result(analysis, limit) for limit in map(_parsed, limits))
+    parsed = [_parsed(limit) for limit in limits]
+    return tuple(_result(limit, _measured(analysis, limit.name)) for limit in parsed)
+
+
+def file_limit_results(scaling: pd.DataFrame, limits: Sequence[str]) -> tuple[LimitResult, ...]:
+    """What became of each limit by the throughputs of files, which decide ``efficiency`` alone.
+
+    Args:
+        scaling: THROUGHPUT_SCALING of the files, rows of one size as repeats.
+        limits: As for runs.
+
+    Raises:
+        UsageError: One of them has another form, or the files do not show its quantity.
+    """
+    parsed = [_parsed(limit) for limit in limits]
+    rows = scaling[(scaling["np"] != scaling["baseline_np"]).fillna(False).to_numpy(bool)]
+    for limit in parsed:
+        if limit.name != EFFICIENCY:
+            raise UsageError(
+                f"--fail-on {limit.text!r}: files of other tools hold no steps of every rank.",
+                hint="Record them: hvdprof run --np 1,2,4 -- python train.py",
+            )
+        if rows.empty:
+            raise UsageError(
+                f"--fail-on {limit.text!r}: these files show no throughput of several rank counts.",
+                hint="Give the output of each size, or a table of (np, samples/s).",
+            )
+    return tuple(_result(limit, _of_throughputs(rows)) for limit in parsed)
+
+
+def _of_throughputs(rows: pd.DataFrame) -> Iterator[_Measured]:
+    for row in rows.to_dict("records"):
+        cell = " on ".join(filter(None, (row["series"], units.counted(row["np"], "rank"))))
+        value, low, high = (float(row[f"efficiency{end}"]) for end in ("", "_low", "_high"))
+        note = "a single number has no interval" if math.isnan(low) else ""
+        yield _Measured(cell, value, low, high, note)
 
 
 def _parsed(text: str) -> _Limit:
@@ -113,9 +148,9 @@ def _parsed(text: str) -> _Limit:
     return _Limit(text.strip(), name, float(match["value"]) / 100)
 
 
-def _result(analysis: RunAnalysis, limit: _Limit) -> LimitResult:
+def _result(limit: _Limit, measured: Iterator[_Measured]) -> LimitResult:
     of_outcome: dict[LimitOutcome, list[_Measured]] = {one: [] for one in LimitOutcome}
-    for one in _measured(analysis, limit.name):
+    for one in measured:
         of_outcome[_outcome(one, limit)].append(one)
     # The worst of them decides.
     order = (LimitOutcome.FAILED, LimitOutcome.UNDECIDED, LimitOutcome.PASSED)
