@@ -71,17 +71,6 @@ def text_or_none(value: object) -> str | None:
     raise BadRequest("A text was expected.")
 
 
-def mapping_or_none(value: object) -> dict[str, object] | None:
-    """An object from the browser, such as a click.
-
-    Raises:
-        BadRequest: It is neither an object nor missing.
-    """
-    if value is None or isinstance(value, dict):
-        return value
-    raise BadRequest("An object was expected.")
-
-
 def row_names(value: object) -> list[str]:
     """The ids of rows that are selected in the browser.
 

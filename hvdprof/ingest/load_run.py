@@ -193,11 +193,8 @@ def _parsed(folder: Path, manifest: Manifest, reading: _Reading) -> Run:
         for kind in (AttachedKind.TRACE, AttachedKind.PHASE_LOG)
     )
     for record in manifest.passes:
-        if traces:
-            _add_traces(record, traces, tables, reading)
-            continue
-        if logs:
-            _add_phase_logs(record, logs, tables, reading)
+        if traces or logs:
+            _add_traced(record, traces, logs, tables, reading)
             continue
         # What an elastic launch recorded lies with its sessions.
         has_recorder = not attached and record.session != 0
@@ -210,33 +207,29 @@ def _parsed(folder: Path, manifest: Manifest, reading: _Reading) -> Run:
     return tables.run(folder, manifest)
 
 
-def _add_traces(
-    record: PassRecord, paths: Sequence[Path], tables: RunBuilder, reading: _Reading
+def _add_traced(
+    record: PassRecord,
+    traces: Sequence[Path],
+    logs: Sequence[Path],
+    tables: RunBuilder,
+    reading: _Reading,
 ) -> None:
+    """Add the traces of torch.profiler, or the phase logs, that a pass is made of."""
     try:
         with contextlib.ExitStack() as stack:
-            within = {path: stack.enter_context(reading.file(path)) for path in paths}
+            within = {path: stack.enter_context(reading.file(path)) for path in (*traces, *logs)}
+            if logs:
+                entries = [FileEntry(recognise(path), PHASE_LOG) for path in logs]
+                add_phase_logs(entries, tables, record)
+                return
             found = read_traces(
-                paths, tables.notes, progress=lambda path, done, size: within[path](done, size)
+                traces, tables.notes, progress=lambda path, done, size: within[path](done, size)
             )
     except UnreadableInputError as error:
         tables.notes.append(Note(NoteCode.UNREADABLE, error.message).at(record.id, record.id))
         return
     for table, block in traced_blocks(found, record):
         tables.add_block(table, block)
-
-
-def _add_phase_logs(
-    record: PassRecord, paths: Sequence[Path], tables: RunBuilder, reading: _Reading
-) -> None:
-    try:
-        entries = []
-        for path in paths:
-            with reading.file(path):
-                entries.append(FileEntry(recognise(path), PHASE_LOG))
-        add_phase_logs(entries, tables, record)
-    except UnreadableInputError as error:
-        tables.notes.append(Note(NoteCode.UNREADABLE, error.message).at(record.id, record.id))
 
 
 def _add_pass(

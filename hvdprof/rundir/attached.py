@@ -64,16 +64,13 @@ def attached_files(manifest: Manifest) -> tuple[AttachedFile, ...]:
 
 def has_traces(manifest: Manifest) -> bool:
     """Whether the steps of a run come from profiler traces, or from phase logs."""
-    return has_phase_logs(manifest) or any(
-        attached_file.kind == AttachedKind.TRACE for attached_file in attached_files(manifest)
-    )
+    kinds = {attached_file.kind for attached_file in attached_files(manifest)}
+    return not kinds.isdisjoint((AttachedKind.TRACE, AttachedKind.PHASE_LOG))
 
 
 def has_phase_logs(manifest: Manifest) -> bool:
     """Whether the steps of a run come from phase logs of torchtitan."""
-    return any(
-        attached_file.kind == AttachedKind.PHASE_LOG for attached_file in attached_files(manifest)
-    )
+    return any(one.kind == AttachedKind.PHASE_LOG for one in attached_files(manifest))
 
 
 def _attached_file(entry: JsonObject) -> AttachedFile:

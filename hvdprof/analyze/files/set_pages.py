@@ -152,10 +152,9 @@ def trace_pages(run: Run, files: Sequence[FrameRow]) -> list[FilePage]:
         ),
         *_part_facts(run.steps),
     )
-    # What a trace is called says of which rank it is.
-    noun = str(files[0]["kind"]) if number == 1 else PHASE_LOG if is_log else PROFILER_TRACE
-    members = [{**row, "kind": noun} for row in files]
-    return [page_of(members, first_and_more(files), facts, (), FileVerdict(""))]
+    # The kind of a trace names its rank.
+    several = f"{PHASE_LOG if is_log else PROFILER_TRACE}s"
+    return [page_of(files, first_and_more(files), facts, (), FileVerdict(""), several)]
 
 
 def first_and_more(members: Sequence[FrameRow]) -> str:
@@ -234,6 +233,7 @@ def page_of(
     facts: Iterable[Fact],
     unanswered: Iterable[Unanswered],
     verdict: FileVerdict,
+    several: str = "",
 ) -> FilePage:
     """The page of some files; one that hangs or fails does not ask how well it scales.
 
@@ -243,11 +243,12 @@ def page_of(
         facts: What they say.
         unanswered: What they do not say.
         verdict: The first sentence.
+        several: What several of them are; else it is their kind with an s.
     """
     kind, number = str(members[0]["kind"]), len(members)
     return FilePage(
         file=name,
-        kind=kind if number == 1 else f"{number} {kind}s",
+        kind=kind if number == 1 else f"{number} {several or f'{kind}s'}",
         size_bytes=sum(int(row["size_bytes"]) for row in members),
         facts=tuple(facts),
         unanswered=tuple(

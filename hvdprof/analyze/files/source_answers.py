@@ -8,17 +8,13 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from hvdprof.analyze.files import log_facts as facts_of
-from hvdprof.analyze.files import log_verdict, nsys_report, rate_report, stack_report
+from hvdprof.analyze.files import log_verdict, nsys_report, rate_report
+from hvdprof.analyze.files import stack_report as stacks
 from hvdprof.analyze.files import training_log_report as training
 from hvdprof.analyze.files.clean_verdict import autotune_verdict, logged_verdict
 from hvdprof.analyze.files.inspector_pages import inspector_pages
 from hvdprof.analyze.files.ras_report import ras_facts, ras_verdict
-from hvdprof.analyze.files.set_pages import (
-    dump_pages,
-    recording_pages,
-    timeline_pages,
-    trace_pages,
-)
+from hvdprof.analyze.files.set_pages import dump_pages, recording_pages, timeline_pages, trace_pages
 from hvdprof.model import sources
 from hvdprof.model.file_page import Fact, FilePage, FileVerdict, Unanswered
 from hvdprof.model.frame_row import FrameRow
@@ -28,7 +24,8 @@ from hvdprof.model.tables import log_tables as log
 from hvdprof.model.tables import nsys_tables as nsys
 from hvdprof.model.tables import printed_tables as printed
 from hvdprof.model.tables import rank_collective_tables as calls
-from hvdprof.model.tables import run_tables, timeline_tables
+from hvdprof.model.tables import run_tables
+from hvdprof.model.tables import timeline_tables as timelines
 from hvdprof.model.tables.nccl_call_tables import NCCL_CALL_TABLES
 from hvdprof.model.tables.nccl_tables import NCCL_TABLES
 
@@ -68,111 +65,73 @@ def _of(function: Callable[..., _T], *tables: Table) -> OfRows[_T]:
     return function, tables
 
 
+# fmt: off
 _RAS = (calls.COLLECTIVE_PROGRESS, calls.RAS_STATEMENTS)
 _TIMELINE = (
-    timeline_tables.TIMELINES,
-    timeline_tables.TENSOR_USES,
-    timeline_tables.EXECUTIONS,
-    timeline_tables.INFERRED_STEPS,
-    timeline_tables.PENDING_NEGOTIATIONS,
+    timelines.TIMELINES, timelines.TENSOR_USES, timelines.EXECUTIONS, timelines.INFERRED_STEPS,
+    timelines.PENDING_NEGOTIATIONS,
 )
+_ITERATIONS = (printed.TRAINING_ITERATIONS, printed.RANK_TIMERS, printed.STRAGGLER_REPORTS)
+_DUMPED = (calls.COLLECTIVE_PROGRESS, calls.RANK_COLLECTIVES)
 _RECORDED = (run_tables.STEPS, run_tables.RANKS, run_tables.SEGMENTS)
 ANSWERS = (
     Answers(sources.TIMELINE, others=_TIMELINE, pages=timeline_pages),
     Answers(sources.TRACE, others=(*_RECORDED, calls.RANK_COLLECTIVES), pages=trace_pages),
     Answers(sources.PHASES, others=_RECORDED, pages=trace_pages),
-    Answers(
-        sources.FLIGHT_RECORDER,
-        others=(calls.COLLECTIVE_PROGRESS, calls.RANK_COLLECTIVES),
-        pages=dump_pages,
-    ),
+    Answers(sources.FLIGHT_RECORDER, others=_DUMPED, pages=dump_pages),
     Answers(sources.INSPECTOR, others=(calls.INSPECTOR_COLLECTIVES,), pages=inspector_pages),
-    Answers(
-        sources.NCCL_TESTS,
+    Answers(sources.NCCL_TESTS,
         [_of(facts_of.nccl_run_facts, printed.NCCL_TEST_RUNS)],
-        _of(log_verdict.nccl_tests_verdict, printed.NCCL_TEST_RUNS, printed.NCCL_TESTS),
-    ),
+        _of(log_verdict.nccl_tests_verdict, printed.NCCL_TEST_RUNS, printed.NCCL_TESTS)),
     Answers(sources.RAS, [_of(ras_facts, *_RAS)], _of(ras_verdict, *_RAS)),
-    Answers(
-        sources.STACKS,
-        [_of(stack_report.stack_facts, printed.RANK_STACKS)],
-        _of(stack_report.stack_verdict, printed.RANK_STACKS),
-        pages=stack_report.stack_pages,
-    ),
-    Answers(
-        sources.FR_TRACE,
-        [_of(stack_report.fr_trace_facts, calls.COLLECTIVE_PROGRESS)],
-        _of(stack_report.fr_trace_verdict, calls.COLLECTIVE_PROGRESS),
-    ),
-    Answers(
-        sources.BENCH,
+    Answers(sources.STACKS,
+        [_of(stacks.stack_facts, printed.RANK_STACKS)],
+        _of(stacks.stack_verdict, printed.RANK_STACKS), pages=stacks.stack_pages),
+    Answers(sources.FR_TRACE,
+        [_of(stacks.fr_trace_facts, calls.COLLECTIVE_PROGRESS)],
+        _of(stacks.fr_trace_verdict, calls.COLLECTIVE_PROGRESS)),
+    Answers(sources.BENCH,
         [_of(facts_of.allreduce_bench_facts, printed.ALLREDUCE_BENCH)],
-        _of(log_verdict.allreduce_bench_verdict, printed.ALLREDUCE_BENCH),
-    ),
-    Answers(
-        sources.NSYS,
-        [
+        _of(log_verdict.allreduce_bench_verdict, printed.ALLREDUCE_BENCH)),
+    Answers(sources.NSYS, [
             _of(nsys_report.nsys_facts, nsys.NSYS_GPUS),
             _of(nsys_report.nsys_step_facts, nsys.NSYS_STEPS),
             _of(nsys_report.nsys_kernel_facts, nsys.NSYS_NCCL_KERNELS),
             _of(nsys_report.nsys_call_facts, nsys.NSYS_NCCL_CALLS),
         ],
-        _of(nsys_report.nsys_verdict, nsys.NSYS_GPUS),
-        [
+        _of(nsys_report.nsys_verdict, nsys.NSYS_GPUS), [
             _of(nsys_report.nsys_unanswered, nsys.NSYS_GPUS),
             _of(nsys_report.nsys_calls_unanswered, nsys.NSYS_NCCL_CALLS),
-        ],
-    ),
-    Answers(
-        sources.COMMS,
+        ]),
+    Answers(sources.COMMS,
         [_of(training.comms_facts, printed.COMMS_LOG)],
         _of(training.comms_verdict, printed.COMMS_LOG),
-        [_of(training.comms_unanswered, printed.COMMS_LOG)],
-    ),
-    Answers(
-        sources.TRAINING,
-        [
+        [_of(training.comms_unanswered, printed.COMMS_LOG)]),
+    Answers(sources.TRAINING, [
             _of(training.iteration_facts, printed.TRAINING_ITERATIONS),
             _of(training.timer_facts, printed.RANK_TIMERS),
             _of(training.straggler_facts, printed.STRAGGLER_REPORTS),
         ],
-        _of(
-            training.training_verdict,
-            printed.TRAINING_ITERATIONS,
-            printed.RANK_TIMERS,
-            printed.STRAGGLER_REPORTS,
-        ),
-        [_of(training.iterations_unanswered, printed.TRAINING_ITERATIONS)],
-        (log.THROUGHPUT,),
-    ),
-    Answers(
-        sources.THROUGHPUTS,
+        _of(training.training_verdict, *_ITERATIONS),
+        [_of(training.iterations_unanswered, printed.TRAINING_ITERATIONS)], (log.THROUGHPUT,)),
+    Answers(sources.THROUGHPUTS,
         [_of(facts_of.throughput_facts, log.THROUGHPUT)],
-        _of(rate_report.throughput_verdict, log.THROUGHPUT),
-    ),
-    Answers(
-        sources.RATES,
+        _of(rate_report.throughput_verdict, log.THROUGHPUT)),
+    Answers(sources.RATES,
         [_of(rate_report.rate_facts, log.PRINTED_RATES)],
-        _of(rate_report.rates_verdict, log.PRINTED_RATES),
-        others=(log.THROUGHPUT,),
-    ),
-    Answers(
-        sources.AUTOTUNING,
-        [_of(facts_of.autotune_facts, log.AUTOTUNE)],
-        _of(autotune_verdict, log.AUTOTUNE),
-    ),
-    Answers(
-        sources.OUTPUT,
-        [
+        _of(rate_report.rates_verdict, log.PRINTED_RATES), others=(log.THROUGHPUT,)),
+    Answers(sources.AUTOTUNING,
+        [_of(facts_of.autotune_facts, log.AUTOTUNE)], _of(autotune_verdict, log.AUTOTUNE)),
+    Answers(sources.OUTPUT, [
             _of(facts_of.log_facts, log.HOROVOD_LOG),
             _of(facts_of.stall_facts, log.STALLS),
             _of(facts_of.incident_facts, log.INCIDENTS),
             _of(facts_of.timeout_facts, calls.COLLECTIVE_TIMEOUTS),
         ],
-        _of(logged_verdict, log.INCIDENTS, log.HOROVOD_LOG),
-    ),
+        _of(logged_verdict, log.INCIDENTS, log.HOROVOD_LOG)),
     Answers(sources.NCCL_LOG, others=(*NCCL_TABLES, *NCCL_CALL_TABLES)),
     Answers(sources.RECORDER, others=_RECORDED, pages=recording_pages),
 )
 """In the order in which they speak for a file that holds several; facts stand as in SOURCES."""
+# fmt: on
 ANSWERS_OF = {answers.source: answers for answers in ANSWERS}

@@ -10,15 +10,13 @@ import pandas as pd
 
 from hvdprof import units
 from hvdprof.analyze.files.hang_verdict import hang_facts, hang_sentence, progress_hang
+from hvdprof.analyze.files.set_pages import first_and_more, page_of
 from hvdprof.model.file_page import Fact, FilePage, FileVerdict, Gravity
 from hvdprof.model.frame_row import FrameRow, is_missing
 from hvdprof.model.run import Run
 from hvdprof.model.tables.printed_tables import FR_TRACE, RANK_STACKS
 from hvdprof.rank_names import ranks_named
 from hvdprof.rundir.recording.stall_format import CHECKPOINT_STEP
-
-STACKS = ("stacks of processes", "py-spy dump (JSON)")
-"""The kinds of files that hold nothing else."""
 
 _WAITS = ("collective", "backward", "synchronize", "setup")
 _DOES = {
@@ -96,25 +94,12 @@ def stack_pages(run: Run, files: Sequence[FrameRow]) -> list[FilePage]:
         run: The run with RANK_STACKS.
         files: Rows of FILES that hold nothing but stacks.
     """
-    stacks = run.table(RANK_STACKS.name)
+    stacks, rows = run.table(RANK_STACKS.name), {str(row["file"]): row for row in files}
     pages = []
-    for members in _jobs(stacks, [str(row["file"]) for row in files]):
-        own = stacks[stacks["file"].isin(members).to_numpy()]
-        rows = [row for row in files if row["file"] in members]
-        verdict = stack_verdict(own)
-        more = f" and {len(members) - 1} more" if len(members) > 1 else ""
-        pages.append(
-            FilePage(
-                file=f"{members[0]}{more}",
-                kind=f"{len(members)} dumps of stacks" if more else str(rows[0]["kind"]),
-                size_bytes=sum(int(row["size_bytes"]) for row in rows),
-                facts=tuple(stack_facts(own)),
-                unanswered=(),
-                verdict=verdict.sentence,
-                caveat=verdict.caveat,
-                gravity=verdict.gravity,
-            )
-        )
+    for names in _jobs(stacks, list(rows)):
+        own, members = stacks[stacks["file"].isin(names).to_numpy()], [rows[one] for one in names]
+        name, verdict = first_and_more(members), stack_verdict(own)
+        pages.append(page_of(members, name, stack_facts(own), (), verdict, "dumps of stacks"))
     return pages
 
 

@@ -23,8 +23,8 @@ from hvdprof.ingest.rundir.attach_sources import (
     sources_of,
 )
 from hvdprof.ingest.rundir.attached_copies import copies_of, distinct, name_in_run
-from hvdprof.ingest.rundir.attached_engine import attached_engine
-from hvdprof.ingest.rundir.attached_size import Counted, attached_size
+from hvdprof.ingest.rundir.attached_size import Counted, attached_engine, attached_size
+from hvdprof.ingest.sources.listing import unreadable
 from hvdprof.ingest.sources.workspace import Workspace
 from hvdprof.model.cell_key import UNKNOWN
 from hvdprof.rundir.attached import (
@@ -33,7 +33,6 @@ from hvdprof.rundir.attached import (
     attached_files,
     attached_settings,
 )
-from hvdprof.rundir.file_names import shown_name
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import (
     MANIFEST_SCHEMA_VERSION,
@@ -278,8 +277,6 @@ def _copy(source: Path, target: Path) -> None:
     try:
         reading = open_regular(source)
     except OSError as error:
-        raise UnreadableInputError(
-            f"{shown_name(source)} cannot be read: {error.strerror}."
-        ) from error
+        raise unreadable(source, error) from error
     with reading, append_run_bytes(target) as writing:
         shutil.copyfileobj(reading, writing)

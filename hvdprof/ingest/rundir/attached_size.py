@@ -1,4 +1,4 @@
-"""How many ranks a job had, from its files.
+"""How many ranks a job had, and what reduced its gradients, from its files.
 
 Tested in ``tests/ingest/rundir/test_attached_run.py``.
 """
@@ -9,17 +9,28 @@ from pathlib import Path
 
 import pandas as pd
 
-from hvdprof.errors import UnreadableInputError
+from hvdprof.ingest.flight_recorder.dump_tables import SOURCE as FLIGHT_RECORDER
 from hvdprof.ingest.logs.printed_file import PrintedFile, read_printed_file
 from hvdprof.ingest.nccl.reader import read_nccl_logs
+from hvdprof.ingest.sources.listing import unreadable
 from hvdprof.ingest.text.printed_lines import printed_lines
 from hvdprof.ingest.text.text_lines import BrokenEndError
 from hvdprof.ingest.timeline.horovod_timeline import TimelineFile
+from hvdprof.model.cell_key import UNKNOWN
 from hvdprof.model.run import Run
+from hvdprof.model.tables.log_tables import AUTOTUNE, HOROVOD_LOG, STALLS
 from hvdprof.model.tables.nsys_tables import NSYS_NCCL_CALLS
-from hvdprof.model.tables.printed_tables import TRAINING_ITERATIONS
-from hvdprof.model.tables.rank_collective_tables import COLLECTIVE_PROGRESS, INSPECTOR_COLLECTIVES
-from hvdprof.rundir.file_names import shown_name
+from hvdprof.model.tables.printed_tables import (
+    RANK_STACKS,
+    TRAINING_ITERATIONS,
+    TRAINING_LOG_TABLES,
+)
+from hvdprof.model.tables.rank_collective_tables import (
+    COLLECTIVE_PROGRESS,
+    COLLECTIVE_TIMEOUTS,
+    INSPECTOR_COLLECTIVES,
+)
+from hvdprof.rundir.plan import COLLECTIVES_ENGINE, HOROVOD_ENGINE
 
 EVERY_USE = "every use"
 
@@ -85,9 +96,7 @@ def _printed(path: Path) -> PrintedFile:
     try:
         return read_printed_file(path)
     except OSError as error:
-        raise UnreadableInputError(
-            f"{shown_name(path)} cannot be read: {error.strerror}."
-        ) from error
+        raise unreadable(path, error) from error
 
 
 def _largest_communicator(nccl_logs: Sequence[Path], outputs: Mapping[Path, PrintedFile]) -> int:
@@ -151,7 +160,41 @@ def _highest_tag(path: Path) -> int:
         # The unbroken part is enough here; loading the run notes the rest.
         return highest
     except OSError as error:
-        raise UnreadableInputError(
-            f"{shown_name(path)} cannot be read: {error.strerror}."
-        ) from error
+        raise unreadable(path, error) from error
     return highest
+
+
+_OF_HOROVOD = {HOROVOD_LOG.name, STALLS.name, AUTOTUNE.name}
+_OF_TORCH = {COLLECTIVE_TIMEOUTS.name, *(table.name for table in TRAINING_LOG_TABLES)}
+_OF_TORCH -= {RANK_STACKS.name}
+"""Tables that PyTorch itself, Megatron, NeMo and DeepSpeed give."""
+
+
+def attached_engine(
+    *, timelines: Sequence[Path], outputs: Sequence[Path], recordings: Run | None
+) -> str:
+    """``horovod``, ``collectives`` for torch.distributed, or ``unknown`` where no file says it.
+
+    NCCL's logs, exports of Nsight Systems and reports of NCCL say nothing: any engine uses NCCL.
+
+    Args:
+        timelines: Horovod timelines.
+        outputs: What the job printed.
+        recordings: What the files of other recorders hold.
+
+    Raises:
+        UnreadableInputError: An output cannot be read.
+    """
+    if timelines:
+        return HOROVOD_ENGINE
+    tables = {name for path in outputs for name, _ in _printed(path).tables}
+    has_dumps = False
+    if recordings is not None:
+        tables |= set(recordings.row_counts)
+        # A rank that hangs before its first collective has dumped its groups alone.
+        sources = recordings.table(COLLECTIVE_PROGRESS.name)["source"]
+        has_dumps = bool(sources.eq(FLIGHT_RECORDER).any())
+    of_horovod, of_torch = (not tables.isdisjoint(own) for own in (_OF_HOROVOD, _OF_TORCH))
+    if of_horovod == (of_torch or has_dumps):
+        return UNKNOWN
+    return HOROVOD_ENGINE if of_horovod else COLLECTIVES_ENGINE
