@@ -21,7 +21,7 @@ from hvdprof.analyze.findings.nccl_findings import findings_of_jobs
 from hvdprof.analyze.nccl_join.nccl_job_join import JobJoins, joins_of
 from hvdprof.analyze.scaling.iteration_series import estimates_of, iteration_series
 from hvdprof.analyze.scaling.throughput_scaling import throughput_scaling
-from hvdprof.model.file_page import FilePage, FileVerdict
+from hvdprof.model.file_page import FilePage, FileVerdict, Gravity
 from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.nccl_recording import NcclRecording
 from hvdprof.model.run import Run
@@ -103,14 +103,18 @@ def file_pages(
 
 def _gravest_first(pages: Iterable[FilePage], findings: pd.DataFrame) -> tuple[FilePage, ...]:
     """The pages by their verdicts and errors; files that say nothing come last."""
-    is_error = (findings["severity"] == "error").to_numpy()
-    # Of the outputs of all ranks, that of the rank behind has the first error; what only warns,
-    # such as a stall, comes behind errors.
-    ordered = pd.concat([findings["file"][is_error], findings["file"][~is_error]]).unique()
-    places = {str(file): place for place, file in enumerate(ordered, start=1)}
-    return tuple(
-        sorted(pages, key=lambda page: (page.gravity, places.get(page.file, 0), not page.facts))
-    )
+    errors = findings.loc[(findings["severity"] == "error").to_numpy(), "file"].unique()
+    # Of the outputs of all ranks, that of the rank behind has the first error.
+    places = {str(file): place for place, file in enumerate(errors, start=1)}
+    # A stall that only warns follows from an error.
+    warned = {str(file) for file in findings["file"]} - set(places)
+
+    def order(page: FilePage) -> tuple[Gravity, int, bool]:
+        is_behind = page.gravity == Gravity.HANG and page.file in warned
+        place = len(places) + 1 if is_behind else places.get(page.file, 0)
+        return page.gravity, place, not page.facts
+
+    return tuple(sorted(pages, key=order))
 
 
 def _page(
