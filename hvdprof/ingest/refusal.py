@@ -16,6 +16,7 @@ from hvdprof.model.sources import called
 LOOKED_FOR = (
     f"Looked for: a run directory, {called()} (docs: Read timelines, logs and tables you have)."
 )
+_READS = "hvdprof reads run directories, timelines, traces, dumps, logs and benchmarks."
 _MOST_KINDS = 3
 _MOST_REASONS = 5
 
@@ -79,5 +80,5 @@ def _refuse_one(entry: FileEntry, notes: Sequence[Note]) -> NoReturn:
             f"{found.name} is text that holds nothing known.", hint=LOOKED_FOR
         )
     raise UnreadableInputError(
-        f"{found.name} is {kind}; it is not read.", hint=found.hint or LOOKED_FOR
+        f"{found.name} is {kind}; it is not read.", hint=found.hint or _READS
     )

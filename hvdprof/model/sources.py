@@ -143,7 +143,8 @@ COMMS = Source(
     ("DeepSpeed comms log", "DeepSpeed comms summary (JSON)"), "DeepSpeed's comms logger",
     "deepspeed.log", AttachedKind.OUTPUT)
 TRAINING = Source(
-    ("Megatron log", "NeMo log"), "logs of Megatron and NeMo", "megatron.log",
+    ("Megatron log", "NeMo log", "DeepSpeed timers"),
+    "logs of Megatron and NeMo, timers of DeepSpeed", "megatron.log",
     AttachedKind.OUTPUT, (ShownFact("iteration_median_ns", _OTHER, "Iteration, median"),))
 AUTOTUNING = Source(
     ("autotuning log",), "an autotuning log", "autotune.csv", AttachedKind.OUTPUT, (

@@ -73,13 +73,14 @@ _TIMELINE = (
 )
 _ITERATIONS = (printed.TRAINING_ITERATIONS, printed.RANK_TIMERS, printed.STRAGGLER_REPORTS)
 _DUMPED = (calls.COLLECTIVE_PROGRESS, calls.RANK_COLLECTIVES)
+_INSPECTED = (calls.INSPECTOR_COLLECTIVES, calls.RANK_COLLECTIVES)
 _RECORDED = (run_tables.STEPS, run_tables.RANKS, run_tables.SEGMENTS)
 ANSWERS = (
     Answers(sources.TIMELINE, others=_TIMELINE, pages=timeline_pages),
     Answers(sources.TRACE, others=(*_RECORDED, calls.RANK_COLLECTIVES), pages=trace_pages),
     Answers(sources.PHASES, others=_RECORDED, pages=trace_pages),
     Answers(sources.FLIGHT_RECORDER, others=_DUMPED, pages=dump_pages),
-    Answers(sources.INSPECTOR, others=(calls.INSPECTOR_COLLECTIVES,), pages=inspector_pages),
+    Answers(sources.INSPECTOR, others=_INSPECTED, pages=inspector_pages),
     Answers(sources.NCCL_TESTS,
         [_of(facts_of.nccl_run_facts, printed.NCCL_TEST_RUNS)],
         _of(log_verdict.nccl_tests_verdict, printed.NCCL_TEST_RUNS, printed.NCCL_TESTS)),
@@ -102,7 +103,7 @@ ANSWERS = (
         _of(nsys_report.nsys_verdict, nsys.NSYS_GPUS), [
             _of(nsys_report.nsys_unanswered, nsys.NSYS_GPUS),
             _of(nsys_report.nsys_calls_unanswered, nsys.NSYS_NCCL_CALLS),
-        ]),
+        ], (calls.RANK_COLLECTIVES,)),
     Answers(sources.COMMS,
         [_of(training.comms_facts, printed.COMMS_LOG)],
         _of(training.comms_verdict, printed.COMMS_LOG),
@@ -119,7 +120,8 @@ ANSWERS = (
         _of(rate_report.throughput_verdict, log.THROUGHPUT)),
     Answers(sources.RATES,
         [_of(rate_report.rate_facts, log.PRINTED_RATES)],
-        _of(rate_report.rates_verdict, log.PRINTED_RATES), others=(log.THROUGHPUT,)),
+        _of(rate_report.rates_verdict, log.PRINTED_RATES),
+        others=(log.THROUGHPUT, printed.TRAINING_ITERATIONS)),
     Answers(sources.AUTOTUNING,
         [_of(facts_of.autotune_facts, log.AUTOTUNE)], _of(autotune_verdict, log.AUTOTUNE)),
     Answers(sources.OUTPUT, [
