@@ -42,6 +42,7 @@ ALLOWED = {
     "hvdprof/report/document/page_html.py": (1, _IMPORT),
     "hvdprof/report/document/html_report.py": (1, _IMPORT),
     "hvdprof/report/document/markdown_report.py": (1, _IMPORT),
+    "hvdprof/report/document/section_markdown.py": (1, _DRAWN),
     "hvdprof/report/document/templated.py": (1, _DRAWN),
     "hvdprof/report/forecast/forecast_texts.py": (1, _WORDS),
     "hvdprof/report/formats.py": (3, "the name of a file"),

@@ -32,7 +32,7 @@ def test_every_file_has_its_page(folder: Path) -> None:
     assert "95.0 %" in text
     assert "hvdprof run --np 1,2,4 -- python train.py" in text
     # The total of the synthetic benchmark alone states an error.
-    assert re.search(r"^ 2 +20\.0 ± 0\.5 +- ", text, re.MULTILINE)
+    assert re.search(r"^ +2 +20\.0 ± 0\.5 +- ", text, re.MULTILINE)
     assert text.count("±") == 1
 
 

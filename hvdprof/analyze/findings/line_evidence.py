@@ -90,17 +90,18 @@ def line_sentence(row: FrameRow) -> str:
         more = "" if row["against"] == EXACT else " more than usual"
         return f"{row['num_events']} of {row['of_events']} events: {place}, {each}{more} each."
     is_worker = row["process"] == WORKER_PROCESS
+    is_each = not ranks_of(row) and row["against"] == ALONE
     who = _who(row)
     if row["against"] == ALONE and is_worker:
         share = units.percent(float(row["share"]), 0)
-        least = "At least " if who.endswith("each rank") else ""
+        least = "At least " if is_each else ""
         return f"{least}{share} of the busy samples of {who} are at {place}."
     time = units.interval_of_unit(
         row["excess_ns"], row["excess_low_ns"], row["excess_high_ns"], "ns"
     )
-    is_one = not is_worker and (who == "each rank" or len(ranks_of(row)) == 1)
+    is_one = not is_worker and (is_each or len(ranks_of(row)) == 1)
     verb = "spends" if is_one else "spend"
-    least = "at least " if who == "each rank" else "a mean of " if who == "the ranks" else ""
+    least = "at least " if is_each else "" if ranks_of(row) else "a mean of "
     than = {
         OTHER_RANKS: " more per step than the other ranks",
         BASELINE: " more per step than the baseline",

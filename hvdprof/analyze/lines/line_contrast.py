@@ -113,4 +113,5 @@ def on_every_rank(lines: pd.DataFrame, own: Samples) -> pd.DataFrame:
         excess_low_ns=low * per_step[least],
         excess_high_ns=high * per_step[least],
     )
-    return found.loc[(counts.to_numpy() >= LEAST_SAMPLES).all(axis=1)]
+    on_all = counts.to_numpy().min(axis=1) >= LEAST_SAMPLES
+    return pd.DataFrame(found[on_all])

@@ -52,15 +52,33 @@ def _blocks(section: Section) -> Iterator[list[str]]:
     if section.caption:
         yield [escaped(section.caption)]
     if section.rows:
-        sides = (":---|" if head.is_text else "---:|" for head in section.heads)
-        heads = table_row(head.name for head in section.heads)
-        yield [heads, f"|{''.join(sides)}", *map(table_row, section.rows)]
+        yield list(_rows(section))
     if section.note:
         yield [escaped(section.note)]
     if section.sentences:
         yield [f"- {with_code(sentence)}" for sentence in section.sentences]
     if not section.verdict:
         yield from _actions(section)
+
+
+def _rows(section: Section) -> Iterator[str]:
+    """A table, or a list of labels and their values where columns have no heads."""
+    if not section.has_heads:
+        yield from (line for row in section.rows for line in _items(row))
+        return
+    sides = (":---|" if head.is_text else "---:|" for head in section.heads)
+    yield table_row(head.name for head in section.heads)
+    yield f"|{''.join(sides)}"
+    yield from map(table_row, section.rows)
+
+
+def _items(row: tuple[str, ...]) -> Iterator[str]:
+    """A label and its value as an item of a list; lines of the value are items below it."""
+    label, value = row[0], " ".join(row[1:])
+    lines = value.split("\n")
+    yield f"- {escaped(label)}:" + (f" {escaped(value)}" if len(lines) == 1 else "")
+    for line in lines if len(lines) > 1 else ():
+        yield f"  - {escaped(line)}"
 
 
 def _actions(section: Section) -> Iterator[list[str]]:

@@ -116,7 +116,9 @@ def _table(section: Section, rows: Sequence[Sequence[str]]) -> Table:
         above, lead = "\n" * (num_lines - head.name.count("\n")), _INDENT if place == 0 else ""
         name = above + "\n".join(lead + line for line in head.name.splitlines())
         if head.is_text:
-            frame.add_column(name, overflow="fold")
+            # A label of a fact stays in one line.
+            is_label = place == 0 and not section.has_heads
+            frame.add_column(name, overflow="fold", no_wrap=is_label)
         else:
             frame.add_column(name, justify="right", no_wrap=True)
     has_outcome = any(heads[place].is_outcome for place in shown)
