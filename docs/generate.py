@@ -18,6 +18,7 @@ from typer.main import get_command
 # The pages are those of the checkout that this file is in, not of the installed version.
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from hvdprof.analyze.pipeline import STEPS
 from hvdprof.cli.main import build_app
 from hvdprof.model.glossary import GLOSSARY, Term
 from hvdprof.model.notes import NoteCode
@@ -26,6 +27,7 @@ from hvdprof.model.table_catalogue import TABLES
 from hvdprof.model.tables.forecast_tables import FORECAST_TABLES
 from hvdprof.model.tables.log_tables import NOTES
 from hvdprof.model.tables.scaling_tables import LOSSES, SCALING
+from hvdprof.report.sections.run_sections import SECTIONS
 from hvdprof.rundir.recording.recorder_format import RECORDER_SCHEMA_VERSION
 from hvdprof.rundir.recording.recorder_grammar import DeclaredKey, DeclaredKind, declared_kinds
 from hvdprof.rundir.written_file import write_whole
@@ -38,6 +40,8 @@ ROOMS_BEGIN = "<!-- rooms begin: written by docs/generate.py from the package do
 ROOMS_END = "<!-- rooms end -->"
 LAYERS_BEGIN = "<!-- layers begin: written by docs/generate.py from pyproject.toml -->"
 LAYERS_END = "<!-- layers end -->"
+ANALYSES_BEGIN = "<!-- analyses begin: written by docs/generate.py from STEPS and SECTIONS -->"
+ANALYSES_END = "<!-- analyses end -->"
 JSON_TYPES = {
     "category": "text",
     "str": "text",
@@ -117,11 +121,12 @@ def commands_page() -> str:
 
 
 def architecture_page() -> str:
-    """The page on the architecture, its tree of packages and its layers as they are now."""
+    """The page on the architecture, its packages, layers and analyses as they are now."""
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     tree = "\n".join(["```", *rooms(), "```"])
     page = _replaced(page, ROOMS_BEGIN, ROOMS_END, tree)
-    return _replaced(page, LAYERS_BEGIN, LAYERS_END, "\n".join(layers()))
+    page = _replaced(page, LAYERS_BEGIN, LAYERS_END, "\n".join(layers()))
+    return _replaced(page, ANALYSES_BEGIN, ANALYSES_END, "\n".join(analyses()))
 
 
 def json_page() -> str:
@@ -158,6 +163,20 @@ def layers() -> Iterator[str]:
     for contract in contracts:
         if contract["type"] != "layers":
             yield f"* {contract['name']}"
+
+
+def analyses() -> Iterator[str]:
+    """One row per step of the analysis: its question, tables, number of rules, and page."""
+    yield "| question | tables | rules | page |"
+    yield "|---|---|---|---|"
+    shown = {section.table.name for section in SECTIONS}
+    for step in STEPS:
+        names = ", ".join(
+            f"**`{table.name}`**" if table.name in shown else f"`{table.name}`"
+            for table in step.fills
+        )
+        page = f"[{Path(step.page).stem}]({step.page})" if step.page else ""
+        yield f"| {step.question} | {names} | {len(step.rules) or ''} | {page} |"
 
 
 PAGES: tuple[tuple[str, Callable[[], str]], ...] = (

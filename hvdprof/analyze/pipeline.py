@@ -1,56 +1,68 @@
-"""From a run to its finished analysis: the list of steps."""
+"""From a run to its finished analysis: the list of steps, and the verdict on what they fill."""
 
-from collections.abc import Mapping
+from collections.abc import Callable
+from functools import partial
 
 import pandas as pd
 
-from hvdprof.analyze.causes.bucket_replay import bucket_replays
 from hvdprof.analyze.causes.ceilings import ceilings
 from hvdprof.analyze.causes.pop import pop
-from hvdprof.analyze.causes.transfer_split import transfer_splits
-from hvdprof.analyze.causes.waterfall import waterfall
 from hvdprof.analyze.causes.waterfall_diff import engine_diffs
 from hvdprof.analyze.communication.collective_bandwidths import collective_bandwidths
 from hvdprof.analyze.communication.communication_tables import communication_tables
 from hvdprof.analyze.communication.matched_collectives import matched_collectives
-from hvdprof.analyze.communication.network import network_tables, network_verdict
+from hvdprof.analyze.communication.network import network_tables
 from hvdprof.analyze.files.file_analysis import file_pages
 from hvdprof.analyze.findings.evidence import Evidence
-from hvdprof.analyze.findings.run_findings import findings
+from hvdprof.analyze.findings.run_findings import by_rules
+from hvdprof.analyze.findings.run_rules import (
+    causes_rules,
+    communication_rules,
+    evaluation_rules,
+    evidence_rules,
+    exposed_rules,
+    named_cause_rules,
+    network_rules,
+    settings_rules,
+    shared_phase_rules,
+    stall_rules,
+    watchdog_rules,
+)
 from hvdprof.analyze.lines.line_tables import line_tables
-from hvdprof.analyze.ranks.rank_times import rank_times
-from hvdprof.analyze.scaling.efficiency import scaling
-from hvdprof.analyze.scaling.learning import final_losses, loss_curves
-from hvdprof.analyze.scaling.losses import losses
+from hvdprof.analyze.run_basis import (
+    Basis,
+    Step,
+    replays_frame,
+    scaling_frames,
+    waiting_frames,
+    waterfall_frame,
+)
 from hvdprof.analyze.scaling.toggles import toggles
-from hvdprof.analyze.steps.cells import throughput_cells
 from hvdprof.analyze.steps.elastic_sessions import session_tables
-from hvdprof.analyze.steps.measured_launches import measured_launches
-from hvdprof.analyze.steps.step_work import step_work, with_all_ranks
-from hvdprof.analyze.stragglers.stragglers import lateness_table
-from hvdprof.analyze.stragglers.timeline_writer import without_timeline_writer
-from hvdprof.analyze.stragglers.waiting import waiting_tables
-from hvdprof.analyze.verdict.agreement import cell_account
-from hvdprof.analyze.verdict.attached_verdict import attached_verdict, led_by_errors
-from hvdprof.analyze.verdict.busy_machine import busy_sentences, without_fixes
+from hvdprof.analyze.verdict.answer import answer
+from hvdprof.analyze.verdict.busy_machine import without_fixes
 from hvdprof.analyze.verdict.caveats import with_caveats
 from hvdprof.analyze.verdict.data_quality import warnings_of
 from hvdprof.analyze.verdict.failures import failed_segments
-from hvdprof.analyze.verdict.run_verdict import CellChecks, verdict
-from hvdprof.analyze.verdict.traced_verdict import traced_verdict, without_rates
 from hvdprof.model.cached_rows import LazyFrames
 from hvdprof.model.run import Run, RunAnalysis
-from hvdprof.model.tables.collective_tables import COLLECTIVES
+from hvdprof.model.schema import Table
+from hvdprof.model.tables.code_line_tables import LINE_CAUSES, LINES
+from hvdprof.model.tables.collective_tables import COLLECTIVE_TABLES, COLLECTIVES
+from hvdprof.model.tables.finding_tables import FINDINGS
+from hvdprof.model.tables.line_tables import LINE_TABLES
 from hvdprof.model.tables.log_tables import FILES
-from hvdprof.model.tables.net_tables import NET_LINKS
+from hvdprof.model.tables.net_tables import NET_HOSTS, NET_LINKS, NET_TRANSFERS, NET_USE
 from hvdprof.model.tables.rank_collective_tables import (
     COLLECTIVE_BANDWIDTHS,
     MATCHED_COLLECTIVES,
     RANK_COLLECTIVES,
 )
-from hvdprof.model.tables.run_tables import WAITS
+from hvdprof.model.tables.run_tables import ARRIVALS, EVENTS, RANKS, SEGMENTS, TURNS, WAITS
+from hvdprof.model.tables.run_tables import STEPS as RANK_STEPS
 from hvdprof.model.tables.scaling_tables import JOB_STEPS, LAUNCHES, LOSSES, SCALING
-from hvdprof.model.tables.timeline_tables import EXECUTIONS, TENSOR_USES
+from hvdprof.model.tables.session_tables import RESETS, SESSION_RANKS, SESSIONS
+from hvdprof.model.tables.timeline_tables import EXECUTIONS, TENSOR_USES, TIMELINES
 from hvdprof.model.tables.waiting_tables import (
     CAUSED_WAIT,
     CLOCKS,
@@ -67,138 +79,221 @@ from hvdprof.model.tables.waterfall_tables import (
     TOGGLES,
     WATERFALL,
 )
-from hvdprof.rundir.attached import has_traces
+
+_MEASURED = (SEGMENTS, RANK_STEPS, TURNS)
+_WAITED = (*_MEASURED, EVENTS, WAITS, ARRIVALS)
+
+
+STEPS: tuple[Step, ...] = (
+    Step(
+        "how long is a step, and how certain is that",
+        (JOB_STEPS, LAUNCHES),
+        _MEASURED,
+        lambda basis: {
+            JOB_STEPS.name: basis.counted.of_job,
+            LAUNCHES.name: basis.counted.by_launch,
+        },
+        (stall_rules.stalled_steps,),
+        "explain/efficiency.md",
+    ),
+    Step(
+        "how well does it scale, and which part of the step grows",
+        (SCALING, LOSSES),
+        _MEASURED,
+        scaling_frames,
+        (
+            causes_rules.size_cliff,
+            settings_rules.timeline_slows,
+            settings_rules.fp16_without_gain,
+            settings_rules.adasum_costs,
+            evidence_rules.oversubscribed,
+        ),
+        "explain/efficiency.md",
+    ),
+    Step(
+        "who waited for whom",
+        (CLOCKS, COLLECTIVE_ARRIVALS, CAUSED_WAIT, STRAGGLERS, LATENESS, RANK_COSTS),
+        _WAITED,
+        waiting_frames,
+        (evidence_rules.clocks_contradict,),
+        "explain/waiting.md",
+    ),
+    Step(
+        "where does the lost time go",
+        (WATERFALL,),
+        (*_WAITED, EXECUTIONS),
+        waterfall_frame,
+        (named_cause_rules.named_causes, causes_rules.jitter, causes_rules.compute_inflation),
+        "explain/waterfall.md",
+    ),
+    Step(
+        "what is lost to unequal work, waiting and transfer, and what would be without one of them",
+        (POP, CEILINGS),
+        _WAITED,
+        lambda basis: {
+            table.name: make(basis.counted.times, basis.waits.works, basis.counted.facts)
+            for table, make in ((POP, pop), (CEILINGS, ceilings))
+        },
+        page="explain/waterfall.md",
+    ),
+    Step(
+        "what do fp16, Adasum and DDP change",
+        (TOGGLES,),
+        (*_WAITED, SCALING),
+        lambda basis: toggles(
+            basis.counted.times,
+            basis.waits.works,
+            basis.run.segments,
+            basis.table(SCALING.name),
+            basis.curves,
+        ),
+        page="explain/efficiency.md",
+    ),
+    Step(
+        "which cause differs between Horovod and DDP",
+        (ENGINE_DIFFS,),
+        (WATERFALL,),
+        lambda basis: engine_diffs(basis.table(WATERFALL.name)),
+        page="explain/waterfall.md",
+    ),
+    Step(
+        "what would other bucket sizes change",
+        (REPLAYS,),
+        (*_WAITED, COLLECTIVE_ARRIVALS, TENSOR_USES, EXECUTIONS),
+        replays_frame,
+        page="explain/waterfall.md",
+    ),
+    Step(
+        "what do collectives cost, and how far does computation hide them",
+        COLLECTIVE_TABLES,
+        (
+            *_MEASURED,
+            *(EVENTS, EXECUTIONS, TENSOR_USES, TIMELINES, JOB_STEPS, COLLECTIVE_ARRIVALS),
+        ),
+        lambda basis: communication_tables(
+            basis.run, basis.table(JOB_STEPS.name), basis.table(COLLECTIVE_ARRIVALS.name)
+        ),
+        (
+            shared_phase_rules.input_bound,
+            shared_phase_rules.outside_phases,
+            settings_rules.fusion_too_small,
+            settings_rules.cycle_too_long,
+            settings_rules.cache_off,
+            settings_rules.autotune_active,
+            settings_rules.cache_evictions,
+            communication_rules.many_small_messages,
+            communication_rules.fusion_too_large,
+        ),
+        "explain/collectives.md",
+    ),
+    Step(
+        "which lines of code does the time go to",
+        (LINES, LINE_CAUSES),
+        (*_WAITED, *LINE_TABLES, EXECUTIONS, WATERFALL),
+        lambda basis: line_tables(basis.run, basis.waits, basis.table(WATERFALL.name)),
+        page="howto/lines.md",
+    ),
+    Step(
+        "what does the network give, whose link is slow, what does the job make of it",
+        (NET_LINKS, NET_HOSTS, NET_USE),
+        (NET_TRANSFERS, COLLECTIVES, SEGMENTS, RANKS),
+        lambda basis: network_tables(basis.run, basis.table(COLLECTIVES.name)),
+        (network_rules.slow_host_link, network_rules.far_host, exposed_rules.exposed_transfer),
+        "howto/net.md",
+    ),
+    Step(
+        "what does a reset of an elastic job cost",
+        (SESSIONS, RESETS),
+        (SESSION_RANKS, RANK_STEPS, JOB_STEPS),
+        lambda basis: session_tables(basis.run, basis.table(JOB_STEPS.name)),
+        page="howto/elastic.md",
+    ),
+    Step(
+        "who submitted a collective last, rank by rank",
+        (MATCHED_COLLECTIVES,),
+        (RANK_COLLECTIVES, CLOCKS),
+        lambda basis: matched_collectives(
+            basis.table(RANK_COLLECTIVES.name), basis.table(CLOCKS.name)
+        ),
+        page="explain/collectives.md",
+    ),
+    Step(
+        "which bus bandwidth do collectives reach",
+        (COLLECTIVE_BANDWIDTHS,),
+        (MATCHED_COLLECTIVES,),
+        lambda basis: collective_bandwidths(basis.table(MATCHED_COLLECTIVES.name)),
+        page="explain/collectives.md",
+    ),
+    Step(
+        "what is wrong, and what to do",
+        (FINDINGS,),
+        (SEGMENTS, RANKS),
+        lambda basis: findings(basis),
+        (
+            evaluation_rules.evaluations,
+            watchdog_rules.stalled_tensors,
+            watchdog_rules.unequal_batches,
+            settings_rules.same_hostname,
+            settings_rules.tail_lost,
+            settings_rules.no_rank_evidence,
+            evidence_rules.faults_injected,
+        ),
+        "reference/findings.md",
+    ),
+)
+RULES = tuple(rule for step in STEPS for rule in step.rules)
+
+
+def findings(evidence: Evidence) -> pd.DataFrame:
+    """FINDINGS of a run: by the rules of all steps, and of its logs."""
+    return by_rules(evidence, RULES)
 
 
 def analyze_run(run: Run) -> RunAnalysis:
-    """The finished analysis of a run.
-
-    1.  The time of every step of the job, all ranks together, without disturbed turns.
-    2.  The steady steps of each launch, their mean and its error.
-    3.  The step time of each cell from its launches.
-    4.  Throughput and efficiency of each cell, with training loss and trace overhead.
-    5.  Lost time by part of the step and by cause.
-    6.  Caused wait, stragglers, and the potential gain of remedies.
-    7.  Collectives, their overlap with computation, and the use of the network.
-    8.  Cost of resets of an elastic job; data quality, and the verdict.
-    9.  Findings: problem, evidence, cost, and action.
-    """
-    measured = measured_launches(run)
-    of_job, times, facts = measured.of_job, measured.times, measured.facts
-    curves = loss_curves(run.steps)
-    learned = final_losses(curves, throughput_cells(times))
-    by_cell = scaling(times, facts, learned, _sent_bytes(run))
-    if has_traces(run.manifest):
-        by_cell = without_rates(run, by_cell)
-    lost = losses(times, facts)
-    recorded = step_work(run.steps, run.events, of_job, run.table(WAITS.name))
-    waits = waiting_tables(run.arrivals, with_all_ranks(recorded, run.segments))
-    works = waits.works
-    derived = {
-        WATERFALL.name: waterfall(
-            times,
-            waits.times,
-            waits.named,
-            facts,
-            transfer_splits(times, works, run.table(EXECUTIONS.name)),
-        ),
-        POP.name: pop(times, works, facts),
-        CEILINGS.name: ceilings(times, works, facts),
-        TOGGLES.name: toggles(times, works, run.segments, by_cell, curves),
-        REPLAYS.name: bucket_replays(
-            works,
-            waits.collective_arrivals,
-            run.table(TENSOR_USES.name),
-            run.table(EXECUTIONS.name),
-            run.events,
-        ),
-        CLOCKS.name: waits.clocks,
-        COLLECTIVE_ARRIVALS.name: waits.collective_arrivals,
-        CAUSED_WAIT.name: waits.caused_wait,
-        STRAGGLERS.name: without_timeline_writer(waits.stragglers, run.segments),
-        LATENESS.name: lateness_table(
-            {key: waits.times.get(key) or rank_times(work) for key, work in recorded.items()}
-        ),
-        RANK_COSTS.name: waits.rank_costs,
-        **communication_tables(run, of_job, waits.collective_arrivals),
-        **session_tables(run, of_job),
-    }
-    derived[ENGINE_DIFFS.name] = engine_diffs(derived[WATERFALL.name])
-    derived |= network_tables(run, derived[COLLECTIVES.name])
-    derived |= line_tables(run, waits, derived[WATERFALL.name])
-    tables = derived | {
-        SCALING.name: by_cell,
-        LOSSES.name: lost,
-        LAUNCHES.name: measured.by_launch,
-        JOB_STEPS.name: of_job,
-    }
+    """The finished analysis of a run: the tables of ``STEPS``, and the verdict on them."""
+    tables, unread = _tables(run)
     failed = failed_segments(run.manifest)
-    found = findings(Evidence(run, tables))
+    found = tables[FINDINGS.name]
     pages = file_pages(run, found) if FILES.name in run.frames else ()
-    if has_traces(run.manifest):
-        of_traces = traced_verdict(
-            run, by_cell, derived[WATERFALL.name], found, waits.caused_wait, waits.rank_costs
-        )
-        answer = led_by_errors(run, of_traces, pages)
-    else:
-        answer = attached_verdict(
-            run,
-            verdict(
-                by_cell,
-                derived[WATERFALL.name],
-                found,
-                failed,
-                run.manifest,
-                checks=CellChecks(
-                    busy_of=lambda cell: busy_sentences(run, cell),
-                    account_of=lambda cell: cell_account(waits.rank_costs, run.segments, cell),
-                ),
-            ),
-            pages,
-        )
-    if answer.is_too_busy:
+    of_run = answer(run, tables, failed, pages)
+    if of_run.is_too_busy:
         found = without_fixes(found)
-    answer = network_verdict(run, derived[NET_LINKS.name], answer)
+    own = (LAUNCHES, SCALING, LOSSES, JOB_STEPS, FINDINGS)
+    launches, by_cell, lost, of_job, _ = (tables.pop(table.name) for table in own)
     return RunAnalysis(
         run=run,
-        verdict=with_caveats(run, answer, failed, found, derived[WATERFALL.name]),
-        launches=measured.by_launch,
+        verdict=with_caveats(run, of_run, failed, found, tables[WATERFALL.name]),
+        launches=launches,
         scaling=by_cell,
         losses=lost,
         skipped=tuple(run.manifest.skipped),
         failed=failed,
-        warning_notes=warnings_of(run, measured.by_launch, by_cell, failed),
+        warning_notes=warnings_of(run, launches, by_cell, failed),
         job_steps=of_job,
         findings=found,
-        derived=_with_matched(derived, run, waits.clocks),
+        derived=LazyFrames(tables, unread, {}) if unread else tables,
         pages=pages,
     )
 
 
-def _with_matched(
-    derived: Mapping[str, pd.DataFrame], run: Run, clocks: pd.DataFrame
-) -> Mapping[str, pd.DataFrame]:
-    """The tables with MATCHED_COLLECTIVES; at its first use where its calls are not yet read.
+def _tables(run: Run) -> tuple[dict[str, pd.DataFrame], dict[str, Callable[[], pd.DataFrame]]]:
+    """The tables of ``STEPS``; apart, what makes those of files that are not yet read.
 
-    Such calls are those of the Flight Recorder, whose ends are unknown: they have no bandwidth.
+    What needs a table of the second kind is left without rows: such calls are those of the Flight
+    Recorder, whose ends are unknown, so they have no bandwidth.
     """
+    tables: dict[str, pd.DataFrame] = {}
+    unread: dict[str, Callable[[], pd.DataFrame]] = {}
+    basis = Basis(run, tables)
+    for step in STEPS:
+        needed = {table.name for table in step.needs}
+        if needed & run.unread:
+            known = Basis(run, {name: tables[name] for name in needed & tables.keys()})
+            unread |= {table.name: partial(_one, step, known, table) for table in step.fills}
+        elif not needed & unread.keys():
+            tables.update(step.frames(basis))
+    return tables, unread
 
-    def matched() -> pd.DataFrame:
-        return matched_collectives(run.table(RANK_COLLECTIVES.name), clocks)
 
-    if RANK_COLLECTIVES.name in run.unread:
-        return LazyFrames(derived, {MATCHED_COLLECTIVES.name: matched}, {})
-    of_ranks = matched()
-    return {
-        **derived,
-        MATCHED_COLLECTIVES.name: of_ranks,
-        COLLECTIVE_BANDWIDTHS.name: collective_bandwidths(of_ranks),
-    }
-
-
-def _sent_bytes(run: Run) -> dict[tuple[str, str], int]:
-    columns = run.segments[["pass_id", "segment", "sent_bytes"]]
-    return {
-        (str(pass_id), str(segment)): int(sent)
-        for pass_id, segment, sent in columns.itertuples(index=False, name=None)
-    }
+def _one(step: Step, basis: Basis, table: Table) -> pd.DataFrame:
+    return step.frames(basis)[table.name]

@@ -59,9 +59,12 @@ def test_the_index_lists_every_helper_of_the_tests_once() -> None:
 
 
 def test_every_list_on_the_page_is_in_the_file_that_is_named_for_it() -> None:
-    text = re.sub(r"\s+", " ", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
+    pages = ("CONTRIBUTING.md", "docs/architecture.md")
+    text = re.sub(r"\s+", " ", "".join((ROOT / page).read_text("utf-8") for page in pages))
     # `NAME` of `file`, `NAME` in `file`: what stands between them is no sentence's end.
     named = re.findall(r"`(_?[A-Z][A-Za-z_]{3,})` (?:of|in) `([\w/.-]+\.py)`", text)
+    # The recipes of architecture.md name the file first: `FILE`: its name in `NAME`.
+    named += [pair[::-1] for pair in re.findall(r"`([\w/.-]+\.py)`: [^.;`]*`([A-Z_]{3,})`", text)]
     assert len(named) >= 8
     missing = []
     for name, path in named:

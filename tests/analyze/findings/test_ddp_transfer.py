@@ -1,7 +1,7 @@
 import pytest
 
 from hvdprof.analyze.findings.evidence import Evidence
-from hvdprof.analyze.findings.run_findings import findings
+from hvdprof.analyze.pipeline import findings
 from hvdprof.model.table_catalogue import TABLES
 from hvdprof.rundir.attached import AttachedFile, AttachedKind, attached_settings
 from hvdprof.rundir.launch_format import DdpFacts

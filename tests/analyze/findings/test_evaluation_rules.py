@@ -2,7 +2,7 @@
 
 import pytest
 
-from hvdprof.analyze.findings.run_findings import findings
+from hvdprof.analyze.pipeline import findings
 from tests.analyze.findings.test_run_findings import evidence, scaling, segments, term
 from tests.builders.evaluated_steps import evaluated_steps
 from tests.builders.finding_style import style_faults

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from hvdprof.analyze.findings.run_findings import findings
+from hvdprof.analyze.pipeline import findings
 from tests.analyze.findings.test_run_findings import (
     evidence,
     ranks,

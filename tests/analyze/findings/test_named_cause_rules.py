@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from hvdprof.analyze.findings.run_findings import findings
+from hvdprof.analyze.pipeline import findings
 from tests.analyze.findings.test_run_findings import (
     crowded,
     evidence,

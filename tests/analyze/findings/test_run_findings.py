@@ -9,7 +9,7 @@ import pytest
 from hvdprof.analyze.communication.network import net_hosts, net_links
 from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.finding import Finding, by_gravity, severity_of_cost
-from hvdprof.analyze.findings.run_findings import findings
+from hvdprof.analyze.pipeline import findings
 from hvdprof.ingest.rundir.net_file import net_transfers
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.table_catalogue import TABLES

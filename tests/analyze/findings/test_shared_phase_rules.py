@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from hvdprof.analyze.findings.run_findings import findings
+from hvdprof.analyze.pipeline import findings
 from hvdprof.model.tables.collective_tables import BREAKDOWN
 from tests.analyze.findings.test_run_findings import NAMES, evidence, straggler, term
 from tests.builders.declared_rows import declared_rows

@@ -1,1 +1,1 @@
-"""Rules on a run; ``run_findings`` lists them."""
+"""Rules on a run; ``STEPS`` in ``analyze.pipeline`` lists them."""
