@@ -11,8 +11,7 @@ from dash.development.base_component import Component
 
 from hvdprof.dashboards.components.timeline_link import timeline_link
 from hvdprof.dashboards.view import View
-from hvdprof.figures.step_window import step_windows
-from hvdprof.figures.typical_step import typical_step
+from hvdprof.figures.typical_step import step_windows, typical_step
 from hvdprof.model.cell_key import of_base_cell, setting_of_row
 from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import RunAnalysis

@@ -24,7 +24,7 @@ def timeline_link(
         view: The view of the page with the link: its run and number of ranks stay.
         launch: The launch (pass_id, segment).
         step: Number of the step.
-        windows: Start and end of the steps of that launch, of ``figures.step_window``.
+        windows: Start and end of the steps of that launch, of ``figures.typical_step``.
         text: Text of the link.
     """
     if step not in windows:

@@ -13,8 +13,12 @@ from hvdprof.dashboards.components.launch_choice import chosen_launch, launch_se
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.view import View
 from hvdprof.figures.launch import rows_of_cell, rows_of_launch
-from hvdprof.figures.step_parts_figure import parts_by_rank, parts_over_steps
-from hvdprof.figures.step_times import step_time_course, step_time_distribution
+from hvdprof.figures.step_times import (
+    parts_by_rank,
+    parts_over_steps,
+    step_time_course,
+    step_time_distribution,
+)
 from hvdprof.model.tables.collective_tables import BREAKDOWN
 from hvdprof.model.tables.run_tables import STEPS
 from hvdprof.model.tables.scaling_tables import LAUNCHES

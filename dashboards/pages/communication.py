@@ -14,10 +14,14 @@ from hvdprof.dashboards.components.launch_choice import chosen_launch, launch_se
 from hvdprof.dashboards.components.network_cards import network_cards
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.view import View
-from hvdprof.figures.cycles import cycle_times, has_cycles
-from hvdprof.figures.fusion_figure import fusion_fill, messages_per_step
+from hvdprof.figures.communication_figures import (
+    cycle_times,
+    fusion_fill,
+    has_cycles,
+    messages_per_step,
+    overlap_per_step,
+)
 from hvdprof.figures.launch import rows_of_launch
-from hvdprof.figures.overlap_figure import overlap_per_step
 from hvdprof.figures.transfer_sizes import bus_bandwidth, transfer_by_size
 from hvdprof.model.launch_key import LaunchKey
 from hvdprof.model.tables.collective_tables import COLLECTIVES, LINK_FIT, OVERLAP

@@ -16,11 +16,16 @@ from hvdprof.dashboards.components.text_table import TextRows, href_of, text_car
 from hvdprof.dashboards.components.timeline_link import timeline_link
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.view import View
-from hvdprof.figures.lateness_map import lateness_map
+from hvdprof.figures.communication_figures import longest_negotiations, negotiation_times
 from hvdprof.figures.launch import launches_in, rows_of_launch
-from hvdprof.figures.negotiation import longest_negotiations, negotiation_times
-from hvdprof.figures.step_window import step_windows
-from hvdprof.figures.waits import longest_stalls, steady_arrivals, wait_by_rank, wait_by_tensor
+from hvdprof.figures.typical_step import step_windows
+from hvdprof.figures.waits import (
+    lateness_map,
+    longest_stalls,
+    steady_arrivals,
+    wait_by_rank,
+    wait_by_tensor,
+)
 from hvdprof.model.launch_key import LaunchKey
 from hvdprof.model.tables.log_tables import INCIDENTS, STALLS
 from hvdprof.model.tables.waiting_tables import CAUSED_WAIT, CLOCKS, LATENESS, PATTERNS, STRAGGLERS

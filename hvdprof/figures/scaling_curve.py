@@ -108,9 +108,11 @@ def scaling_curve(scaling: pd.DataFrame, height: int = 430) -> go.Figure:
         _add_labels(figure, ends, height)
         _add_label(figure, "ideal", _INK, _log_range(sizes, labels)[1], _IDEAL_TOP, anchor="right")
     if is_wide(cells[~cells["oversubscribed"]]).any():
-        figure.add_trace(_legend_of_wide())
+        wide = {"size": 9, "symbol": "circle"}
+        figure.add_trace(_legend("95 % CI wider than ±10 % of the value", wide))
     if cells["oversubscribed"].any():
-        figure.add_trace(_legend_of_hollow())
+        hollow = {"size": 10, "symbol": "circle-open", "line": {"width": 2}}
+        figure.add_trace(_legend("oversubscribed", hollow))
     figure.update_xaxes(
         title_text="ranks (np)", type="log", tickvals=sizes, range=_log_range(sizes, labels)
     )
@@ -249,23 +251,14 @@ def _arrows(rows: pd.DataFrame, label: str, colour: str) -> go.Scatter:
     )
 
 
-def _legend_of_wide() -> go.Scatter:
+def _legend(name: str, marker: dict[str, object]) -> go.Scatter:
+    """An entry of the legend without points."""
     return go.Scatter(
         x=[math.nan],
         y=[math.nan],
         mode="markers",
-        name="95 % CI wider than ±10 % of the value",
-        marker={"size": 9, "symbol": "circle", "color": NEUTRAL_COLOUR},
-    )
-
-
-def _legend_of_hollow() -> go.Scatter:
-    return go.Scatter(
-        x=[math.nan],
-        y=[math.nan],
-        mode="markers",
-        name="oversubscribed",
-        marker={"size": 10, "symbol": "circle-open", "color": NEUTRAL_COLOUR, "line": {"width": 2}},
+        name=name,
+        marker={"color": NEUTRAL_COLOUR, **marker},
     )
 
 

@@ -2,8 +2,89 @@ import numpy as np
 import pytest
 
 from hvdprof.figures import step_times as module
-from hvdprof.figures.step_times import step_time_course, step_time_distribution
+from hvdprof.figures.step_times import (
+    parts_by_rank,
+    parts_over_steps,
+    step_time_course,
+    step_time_distribution,
+)
+from hvdprof.figures.style.palette import PART_COLOURS
+from hvdprof.model.step_parts import RECORDED_PARTS
+from hvdprof.model.tables.collective_tables import BREAKDOWN
+from hvdprof.model.tables.run_tables import STEPS
 from hvdprof.model.tables.scaling_tables import JOB_STEPS, LAUNCHES
+from tests.builders.traced_run import step_row
+
+PARTS_MS = {
+    "data": 1.0,
+    "forward": 5.0,
+    "backward": 8.0,
+    "blocked": 4.0,
+    "before_update": 0.4,
+    "optimizer": 0.6,
+    "outside": 1.0,
+}
+
+
+def breakdown_rows(rank):
+    return [
+        {
+            "pass_id": "p",
+            "segment": "s",
+            "rank": rank,
+            "part": part,
+            "time_ns": time_ms * 1e6,
+            "time_low_ns": time_ms * 0.9e6,
+            "time_high_ns": time_ms * 1.1e6,
+            "share": time_ms / 20,
+        }
+        for part, time_ms in PARTS_MS.items()
+    ]
+
+
+def test_every_part_of_every_rank_in_its_colour():
+    figure = parts_by_rank(BREAKDOWN.frame([*breakdown_rows(1), *breakdown_rows(0)]))
+    by_colour = {bar.marker.color: bar for bar in figure.data}
+    assert set(by_colour) == {PART_COLOURS[part] for part in RECORDED_PARTS}
+    blocked = by_colour[PART_COLOURS["blocked"]]
+    assert blocked.name == "blocked"
+    assert list(blocked.x) == [0, 1]
+    assert list(blocked.y) == pytest.approx([4.0, 4.0])
+    assert "4.00 ms (3.60 to 4.40)" in blocked.hovertext[0]
+    assert sum(bar.y[0] for bar in figure.data) == pytest.approx(20.0)
+
+
+def test_over_steps_parts_are_means_over_ranks_and_warmup_is_shaded():
+    rows = [step_row(rank, step) for rank in (0, 1) for step in (0, 1, 2)]
+    rows[0]["forward_ns"] = 9_000_000
+    figure = parts_over_steps(STEPS.frame(rows))
+    forward = next(area for area in figure.data if area.name == "forward")
+    assert list(forward.y) == pytest.approx([7.0, 5.0, 5.0])
+    (shade,) = figure.layout.shapes
+    assert (shade.x0, shade.x1) == (0, 0.5)
+
+
+def test_steps_that_do_not_count_later_are_shaded_alone():
+    rows = [step_row(0, step) for step in range(6)]
+    for row, warmup in zip(rows, (True, False, False, True, True, False), strict=True):
+        row["warmup"] = warmup
+    figure = parts_over_steps(STEPS.frame(rows))
+    assert [(shade.x0, shade.x1) for shade in figure.layout.shapes] == [(0, 0.5), (2.5, 4.5)]
+    assert [note.text for note in figure.layout.annotations] == ["warm-up"]
+
+
+def test_many_steps_are_binned_and_the_axis_says_so(monkeypatch):
+    monkeypatch.setattr(module, "_MOST_STEPS", 4)
+    rows = [step_row(0, step) for step in range(1, 11)]
+    figure = parts_over_steps(STEPS.frame(rows))
+    assert len(figure.data[0].x) == 4
+    assert "means of 10 steps in 4" in figure.layout.xaxis.title.text
+    assert not figure.layout.shapes
+
+
+@pytest.mark.parametrize(("draw", "table"), [(parts_by_rank, BREAKDOWN), (parts_over_steps, STEPS)])
+def test_without_rows_it_says_so(draw, table):
+    assert "no recorder files" in draw(table.empty()).layout.annotations[0].text
 
 
 def job_step_rows(pass_id, times_ms, num_cut=0):
