@@ -11,9 +11,8 @@ from dash import Dash
 
 from hvdprof.dashboards import guard, shell, timeline_answers
 from hvdprof.dashboards.access import Access, address_with_token
-from hvdprof.dashboards.bounded_server import bounded_server
+from hvdprof.dashboards.bounded_server import bounded_server, compress
 from hvdprof.dashboards.components import data_table, figure_card, table_buttons, text_table
-from hvdprof.dashboards.compression import compress
 from hvdprof.dashboards.pages import (
     breakdown,
     communication,

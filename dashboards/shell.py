@@ -10,11 +10,16 @@ from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
 from hvdprof.dashboards import ids
-from hvdprof.dashboards.components.empty_state import no_page, no_run, no_such_run
-from hvdprof.dashboards.components.problem_alert import fault_alert, problem_alert
+from hvdprof.dashboards.components.empty_state import (
+    fault_alert,
+    no_page,
+    no_run,
+    no_such_run,
+    problem_alert,
+)
 from hvdprof.dashboards.components.view_control import view_select
 from hvdprof.dashboards.guard import text_or_none
-from hvdprof.dashboards.in_browser import run_in_browser
+from hvdprof.dashboards.ids import run_in_browser
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.view import View
 from hvdprof.errors import HvdprofError

@@ -11,10 +11,10 @@ from dash import Dash
 from flask import Response, jsonify, request
 
 from hvdprof.api.tables import large_executions
-from hvdprof.dashboards.components.launch_choice import pass_of_launch
+from hvdprof.dashboards.components.view_control import pass_of_launch
 from hvdprof.dashboards.run_store import RunStore
-from hvdprof.dashboards.view import View
-from hvdprof.dashboards.view_range import (
+from hvdprof.dashboards.view import (
+    View,
     fitted,
     lane_kind_of,
     row_choice_of,

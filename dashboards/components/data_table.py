@@ -12,7 +12,7 @@ from hvdprof.dashboards import ids
 from hvdprof.dashboards.components.section import section
 from hvdprof.dashboards.components.table_buttons import copy_button
 from hvdprof.dashboards.components.term_link import term_list, terms_in
-from hvdprof.dashboards.in_browser import run_in_browser
+from hvdprof.dashboards.ids import run_in_browser
 from hvdprof.model.schema import Column, Table
 from hvdprof.report.terminal.table_section import (
     column_texts,

@@ -1,10 +1,47 @@
-"""Replacement of a page or a part without data: the reason, and how to get data."""
+"""What stands in place of content: why there is none, a failure, or files that were not read."""
+
+from collections.abc import Sequence
 
 import dash_mantine_components as dmc
+from dash.development.base_component import Component
 
-from hvdprof.dashboards.components.copied_text import copied_text
+from hvdprof import units
+from hvdprof.dashboards.components.table_buttons import copied_text
 from hvdprof.dashboards.components.term_link import linked_terms
 from hvdprof.dashboards.view import View
+from hvdprof.errors import HvdprofError
+from hvdprof.model.file_page import FilePage
+
+
+def problem_alert(error: HvdprofError) -> dmc.Alert:
+    """The message of an error and, where there is one, its hint."""
+    return dmc.Alert(
+        dmc.Text(error.hint, className="keep-lines") if error.hint else None,
+        title=error.message,
+        color="red",
+        variant="light",
+        className="problem",
+    )
+
+
+def fault_alert(title: str, error: Exception) -> dmc.Alert:
+    """A page that failed by a bug of hvdprof: the error, and how to report it.
+
+    Args:
+        title: Name of the page.
+        error: The exception.
+    """
+    return dmc.Alert(
+        dmc.Text(
+            f"{type(error).__name__}: {error}. The terminal that runs the dashboard shows the "
+            "traceback; report it together with `hvdprof doctor`. The other pages still work.",
+            className="keep-lines",
+        ),
+        title=f"The page {title} failed: this is a bug in hvdprof, not a problem of your run.",
+        color="red",
+        variant="light",
+        className="problem",
+    )
 
 
 def empty_state(why: str, *commands: str, about: str = "") -> dmc.Paper:
@@ -63,3 +100,27 @@ def _not_found(sentence: str, href: str, link: str) -> dmc.Paper:
         radius="md",
         className="empty",
     )
+
+
+_MOST_NAMED = 6
+
+
+def unread_files(files: Sequence[FilePage]) -> list[Component]:
+    """Why files are left out, and which files hold nothing known."""
+    reasons = list(dict.fromkeys(file.left_out for file in files if file.left_out))
+    others = [file.file for file in files if not file.left_out]
+    parts: list[Component] = [empty_state(reason) for reason in reasons[:_MOST_NAMED]]
+    if more := len(reasons) - len(parts):
+        parts.append(empty_state(f"{units.counted(more, 'more file')} left out."))
+    if others:
+        holds = "holds" if len(others) == 1 else "hold"
+        text = f"{_listed(others, 'file')} {holds} nothing that hvdprof reads."
+        parts.append(dmc.Text(text, size="sm", className="about"))
+    return parts
+
+
+def _listed(files: Sequence[str], noun: str) -> str:
+    """The number of files and the names of the first, ``2 files (a.json, b.json)``."""
+    more = len(files) - _MOST_NAMED
+    names = ", ".join(files[:_MOST_NAMED]) + (f" and {units.count(more)} more" if more > 0 else "")
+    return f"{units.counted(len(files), noun)} ({names})"

@@ -10,7 +10,7 @@ from dash.development.base_component import Component
 
 from hvdprof.dashboards import ids
 from hvdprof.dashboards.components.section import section
-from hvdprof.dashboards.in_browser import run_in_browser
+from hvdprof.dashboards.ids import run_in_browser
 from hvdprof.figures.style.plot_config import BUTTONS_REMOVED, PLOT_CONFIG
 
 # A card has its own button for PNG.

@@ -11,7 +11,7 @@ from dash.development.base_component import Component
 from numpy.typing import NDArray
 
 from hvdprof import units
-from hvdprof.dashboards.components.copied_text import copied_text
+from hvdprof.dashboards.components.table_buttons import copied_text
 from hvdprof.dashboards.components.term_link import linked_terms, with_code
 from hvdprof.model.cell_key import short_name
 from hvdprof.model.frame_row import FrameRow

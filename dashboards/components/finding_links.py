@@ -1,20 +1,48 @@
-"""Links from a finding to the pages that show it: a typical step, and the numbers behind it.
+"""Links to what shows a finding or a number: a place on the time axis, the numbers behind it.
 
 Tested in ``tests/dashboards/test_overview.py``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import dash_mantine_components as dmc
 import pandas as pd
 from dash.development.base_component import Component
 
-from hvdprof.dashboards.components.timeline_link import timeline_link
-from hvdprof.dashboards.view import View
+from hvdprof import units
+from hvdprof.dashboards.view import PASS_KEY, View
 from hvdprof.figures.typical_step import step_windows, typical_step
 from hvdprof.model.cell_key import of_base_cell, setting_of_row
 from hvdprof.model.frame_row import FrameRow
+from hvdprof.model.launch_key import LaunchKey
 from hvdprof.model.run import RunAnalysis
+
+_TIMELINE = "/timeline"
+
+
+def timeline_link(
+    view: View,
+    launch: LaunchKey,
+    step: int,
+    windows: Mapping[int, tuple[int, int]],
+    text: str = "timeline",
+) -> dmc.Anchor | str:
+    """A link to a step of a launch in the timeline; a dash where its place is unknown.
+
+    Args:
+        view: The view of the page with the link: its run and number of ranks stay.
+        launch: The launch (pass_id, segment).
+        step: Number of the step.
+        windows: Start and end of the steps of that launch, of ``figures.typical_step``.
+        text: Text of the link.
+    """
+    if step not in windows:
+        return units.MISSING
+    first_ns, last_ns = windows[step]
+    where: dict[str, str | int] = {PASS_KEY: launch[0], "from": first_ns, "to": last_ns}
+    target = view.at(_TIMELINE).changed(**where)
+    return dmc.Anchor(text, href=target.href, size="sm")
+
 
 _TYPICAL = "Typical step in the timeline"
 _STALLS = ("/stalls", "Stalls")

@@ -1,4 +1,4 @@
-"""The first screen of a run: headline, five tiles, and the strip of each rank's phases."""
+"""The first screen of a run: headline, progress, five tiles, and the strip of phases."""
 
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -8,12 +8,33 @@ from dash import html
 from dash.development.base_component import Component
 
 from hvdprof import units
-from hvdprof.dashboards.components.copied_text import copied_text
 from hvdprof.dashboards.components.section import section
+from hvdprof.dashboards.components.table_buttons import copied_text
 from hvdprof.dashboards.components.term_link import linked_terms, titled
 from hvdprof.report.screen.open_points import OpenPoints
+from hvdprof.report.screen.progress import Progress
 from hvdprof.report.screen.rank_phases import PHASES, Deviation, RankPhases
 from hvdprof.report.screen.tiles import Bar, Tile
+
+
+def progress_card(progress: Progress) -> dmc.Paper:
+    """The passes that ended as a sentence and as a bar."""
+    bar: dict[str, str] = {"aria-label": "Passes that ended"}
+    return dmc.Paper(
+        dmc.Stack(
+            [
+                dmc.Text("Being measured. This page follows the run.", fw=600, size="sm"),
+                dmc.Text(progress.text, size="sm"),
+                dmc.Progress(value=100 * progress.share, **bar),
+            ],
+            gap=4,
+        ),
+        withBorder=True,
+        p="xs",
+        radius="md",
+        className="progress",
+    )
+
 
 _TONE_ICONS = {"good": "✔", "caution": "▲", "bad": "✖"}
 _HIDDEN: dict[str, Any] = {"aria-hidden": "true"}

@@ -1,4 +1,4 @@
-"""A titled part of a page."""
+"""A titled part of a page, and facts as a table of two columns."""
 
 from collections.abc import Sequence
 
@@ -6,6 +6,19 @@ import dash_mantine_components as dmc
 from dash.development.base_component import Component
 
 from hvdprof.dashboards.components.term_link import linked_terms, terms_in, titled
+
+
+def fact_table(rows: Sequence[tuple[str, str]]) -> dmc.Table:
+    """One row per fact; a long value wraps, so that nothing scrolls sideways.
+
+    Args:
+        rows: Label and text of each.
+    """
+    body = [
+        dmc.TableTr([dmc.TableTh(titled(label)), dmc.TableTd(text, className="keep-lines")])
+        for label, text in rows
+    ]
+    return dmc.Table(dmc.TableTbody(body), maw=900, className="facts")
 
 
 def section(

@@ -1,13 +1,31 @@
-"""The buttons of a table: copy and save.
+"""Buttons that copy or save: the rows of a table, a text.
 
 Tested in ``tests/dashboards/test_browsing.py``.
 """
 
 import dash_mantine_components as dmc
 from dash import MATCH, Dash, Input, State
+from dash.development.base_component import Component
 
 from hvdprof.dashboards import ids
-from hvdprof.dashboards.in_browser import run_in_browser
+from hvdprof.dashboards.ids import run_in_browser
+
+
+def copied_text(text: str, shown: Component) -> dmc.Group:
+    """A text and, to its right, the button; a long text wraps and keeps the width of the button.
+
+    Args:
+        text: The copied text.
+        shown: The component that shows it.
+    """
+    return dmc.Group(
+        [
+            dmc.Box(shown, className="grow"),
+            dmc.CopyButton(value=text, children="Copy", size="compact-sm", className="keep-size"),
+        ],
+        gap="xs",
+        wrap="nowrap",
+    )
 
 
 def copy_button(name: str, title: str) -> dmc.Button:

@@ -1,4 +1,4 @@
-"""A small table of texts and links, for content without a declared table."""
+"""Small tables of texts and links, and the sections of a report as cards."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,8 +12,12 @@ from dash.development.base_component import Component
 from hvdprof.dashboards import ids
 from hvdprof.dashboards.components.section import section
 from hvdprof.dashboards.components.table_buttons import copy_button
-from hvdprof.dashboards.components.term_link import titled
-from hvdprof.dashboards.in_browser import run_in_browser
+from hvdprof.dashboards.components.term_link import linked_terms, titled, with_code
+from hvdprof.dashboards.ids import run_in_browser
+from hvdprof.model.run import RunAnalysis
+from hvdprof.model.schema import Table
+from hvdprof.report.sections.run_sections import SECTIONS
+from hvdprof.report.sections.section import Section
 
 _NARROWEST = 560
 
@@ -40,7 +44,7 @@ def text_card(
     table: TextRows,
     *,
     about: str = "",
-    left: int = 1,
+    left: int | Sequence[bool] = 1,
     narrowest: int = _NARROWEST,
 ) -> dmc.Paper:
     """A card with rows of texts whose numbers can be saved as CSV.
@@ -50,7 +54,7 @@ def text_card(
         title: Heading.
         table: The rows.
         about: How to read it.
-        left: Number of left-aligned columns, which hold names.
+        left: Number of left-aligned columns, which hold names; or which they are.
         narrowest: Pixels below which the table scrolls sideways.
     """
     shown = text_table(table.head, table.rows, left=left, narrowest=narrowest)
@@ -60,6 +64,39 @@ def text_card(
         about=about,
         tools=[copy_button(name, title), save_button(name, title)],
     )
+
+
+def section_cards(analysis: RunAnalysis, *tables: Table) -> list[Component]:
+    """The sections that a report has on some tables, one card each; their numbers as CSV.
+
+    Args:
+        analysis: The analysis of a run.
+        tables: Those of ``SECTIONS``; other tables have none.
+    """
+    return [
+        _section_card(f"{shown.table.name}-{place}", part, analysis.table(shown.table.name))
+        for shown in SECTIONS
+        if shown.table in tables
+        for place, part in enumerate(shown.shape(analysis))
+    ]
+
+
+def _section_card(name: str, part: Section, saved: pd.DataFrame) -> dmc.Paper:
+    title = f"{part.title}: {part.detail}" if part.detail else part.title
+    parts: list[Component] = []
+    if part.rows:
+        heads = [head.name.replace("\n", " ") for head in part.heads]
+        sides = [head.is_text for head in part.heads]
+        parts.append(
+            saveable(name, text_table(heads, part.rows, left=sides, narrowest=_NARROWEST), saved)
+        )
+    if part.note:
+        parts.append(dmc.Text(linked_terms(part.note), size="sm"))
+    if part.sentences:
+        sentences = [dmc.ListItem(with_code(text)) for text in part.sentences]
+        parts.append(dmc.List(sentences, size="sm"))
+    tools = [copy_button(name, title), save_button(name, title)] if part.rows else []
+    return section(title, *parts, about=part.caption, tools=tools)
 
 
 def saveable(name: str, table: Component, saved: pd.DataFrame) -> html.Div:
@@ -104,7 +141,7 @@ def text_table(
     head: Sequence[str],
     rows: Sequence[Sequence[Component | str]],
     *,
-    left: int,
+    left: int | Sequence[bool],
     narrowest: int,
     row_classes: Sequence[str] = (),
 ) -> html.Div:
@@ -113,11 +150,12 @@ def text_table(
     Args:
         head: Names of the columns.
         rows: One cell per column: a text, or a component such as a link.
-        left: Number of left-aligned columns; the others are numbers, right-aligned.
+        left: Number of left-aligned columns, or which they are; the others are numbers.
         narrowest: Pixels below which it scrolls.
         row_classes: One class per row, for the style sheet; none by default.
     """
-    sides = ["left" if place < left else "right" for place in range(len(head))]
+    flags = [place < left for place in range(len(head))] if isinstance(left, int) else left
+    sides = ["left" if flag else "right" for flag in flags]
     classes = row_classes or [""] * len(rows)
     above = [dmc.TableTh(titled(name), ta=side) for name, side in zip(head, sides, strict=True)]
     below = [

@@ -29,7 +29,8 @@ the analysis, for run directories and standalone files alike, without rows where
 To show: ``components.section.section(title, *children, about=...)`` is a card,
 ``components.figure_card.figure_card(name, title, figure, about=...)`` one with a figure and its
 PNG and SVG buttons, ``components.data_table.table_card(title, TABLE, frame, columns=[...])`` one
-with a sortable table and its CSV button, and ``components.empty_state.empty_state(why, command)``
+with a sortable table and its CSV button, ``components.text_table.section_cards(analysis, TABLE)``
+the sections that reports have on a table, and ``components.empty_state.empty_state(why, command)``
 replaces missing data: the reason, and the command that makes them. Terms of the glossary in an
 ``about`` text become links with their definition.
 

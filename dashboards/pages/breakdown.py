@@ -8,8 +8,7 @@ from hvdprof.dashboards.components.data_table import table_card
 from hvdprof.dashboards.components.empty_state import empty_state
 from hvdprof.dashboards.components.figure_card import figure_card
 from hvdprof.dashboards.components.first_screen import headline_bar
-from hvdprof.dashboards.components.launch_choice import KEYS as LAUNCH_KEYS
-from hvdprof.dashboards.components.launch_choice import chosen_launch, launch_select
+from hvdprof.dashboards.components.view_control import LAUNCH_KEYS, chosen_launch, launch_select
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.view import View
 from hvdprof.figures.launch import rows_of_cell, rows_of_launch

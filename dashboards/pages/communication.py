@@ -9,9 +9,9 @@ from hvdprof.dashboards.components.data_table import table_card
 from hvdprof.dashboards.components.empty_state import empty_state
 from hvdprof.dashboards.components.figure_card import figure_card
 from hvdprof.dashboards.components.first_screen import headline_bar
-from hvdprof.dashboards.components.launch_choice import KEYS as LAUNCH_KEYS
-from hvdprof.dashboards.components.launch_choice import chosen_launch, launch_select
 from hvdprof.dashboards.components.network_cards import network_cards
+from hvdprof.dashboards.components.text_table import section_cards
+from hvdprof.dashboards.components.view_control import LAUNCH_KEYS, chosen_launch, launch_select
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.view import View
 from hvdprof.figures.communication_figures import (
@@ -24,7 +24,9 @@ from hvdprof.figures.communication_figures import (
 from hvdprof.figures.launch import rows_of_launch
 from hvdprof.figures.transfer_sizes import bus_bandwidth, transfer_by_size
 from hvdprof.model.launch_key import LaunchKey
+from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.collective_tables import COLLECTIVES, LINK_FIT, OVERLAP
+from hvdprof.model.tables.rank_collective_tables import COLLECTIVE_BANDWIDTHS
 
 PATH = "/communication"
 TITLE = "Communication"
@@ -60,7 +62,11 @@ def layout(runs: RunStore, view: View) -> dmc.Stack:
     """The page of a run or a standalone file."""
     collectives = runs.table(str(view.run), COLLECTIVES.name)
     launch = chosen_launch(runs, view, collectives)
-    network = network_cards(runs, str(view.run))
+    finished = runs.finished(str(view.run))
+    bandwidths = (
+        section_cards(finished, COLLECTIVE_BANDWIDTHS) if isinstance(finished, RunAnalysis) else []
+    )
+    network = [*bandwidths, *network_cards(runs, str(view.run))]
     if launch is None:
         nothing = empty_state(
             "No collectives: only a Horovod timeline holds them.",

@@ -14,10 +14,9 @@ from hvdprof.api import waterfall_diff
 from hvdprof.dashboards.components.empty_state import empty_state
 from hvdprof.dashboards.components.figure_card import figure_card
 from hvdprof.dashboards.components.first_screen import headline_bar
-from hvdprof.dashboards.components.run_outcome import outcome_of
+from hvdprof.dashboards.components.run_outcome import loss_cards, outcome_of, toggle_cards
 from hvdprof.dashboards.components.section import section
-from hvdprof.dashboards.components.text_table import TextRows, text_card
-from hvdprof.dashboards.components.toggle_cards import loss_cards, toggle_cards
+from hvdprof.dashboards.components.text_table import TextRows, section_cards, text_card
 from hvdprof.dashboards.components.view_control import view_select
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.view import CELL_KEYS, View
@@ -27,6 +26,7 @@ from hvdprof.model.cause_names import cause_name
 from hvdprof.model.cell_key import CELL_KEY, has_no_toggles, setting_name, with_engine
 from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import RunAnalysis
+from hvdprof.model.tables.waterfall_tables import ENGINE_DIFFS
 
 PATH = "/compare"
 TITLE = "Compare"
@@ -77,6 +77,7 @@ def layout(runs: RunStore, view: View) -> dmc.Stack:
             *([] if outcome is None else outcome.cards),
             *_difference(one, second),
             *_all_sides([(str(view.run), looked), (str(other_id), other)]),
+            *section_cards(looked, ENGINE_DIFFS),
             *toggle_cards(looked),
             *loss_cards(looked, *_names(one_cell)[:2]),
         ],
@@ -127,10 +128,11 @@ def _defaults(analysis: RunAnalysis, other: RunAnalysis, view: View) -> tuple[st
         ),
         "",
     )
+    setting = view.text("toggles") or ""
     asked = [
         cell
         for cell in cells
-        if _names(cell)[:2] == [model, size] and setting_name(*_names(cell)[2:]) == _setting(view)
+        if _names(cell)[:2] == [model, size] and setting_name(*_names(cell)[2:]) == setting
     ]
     if asked and other is analysis and plain in cells and asked[0] != plain:
         return plain, asked[0]
@@ -144,10 +146,6 @@ def _defaults(analysis: RunAnalysis, other: RunAnalysis, view: View) -> tuple[st
     if with_toggle:
         return main, with_toggle[0]
     return (alike or cells)[0], main
-
-
-def _setting(view: View) -> str:
-    return view.text("toggles") or ""
 
 
 def _names(cell: str) -> list[str]:
@@ -221,11 +219,12 @@ def _difference(one: Side, other: Side) -> list[Component]:
         )
         for row in differences.to_dict("records")
     ]
+    both = list(zip(_HEADS, _numbers(one), _numbers(other), strict=True))
     cards = [
         text_card(
             "side-by-side",
             "Side by side",
-            TextRows(("what", "first", "second"), _side_by_side(one, other), _saved((one, other))),
+            TextRows(("what", "first", "second"), both, _saved((one, other))),
             narrowest=_THREE,
             about="Throughput and scaling efficiency with their 95 % CI over launches.",
         ),
@@ -248,10 +247,6 @@ def _difference(one: Side, other: Side) -> list[Component]:
             ),
         ]
     return cards
-
-
-def _side_by_side(one: Side, other: Side) -> list[tuple[str, str, str]]:
-    return list(zip(_HEADS, _numbers(one), _numbers(other), strict=True))
 
 
 def _all_sides(runs: Sequence[tuple[str, RunAnalysis]]) -> list[Component]:

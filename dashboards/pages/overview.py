@@ -9,10 +9,8 @@ from dash import Dash, html
 from dash.development.base_component import Component
 
 from hvdprof import units
-from hvdprof.dashboards.components import waterfall_choice
 from hvdprof.dashboards.components.cell_tables import cell_table
-from hvdprof.dashboards.components.empty_state import empty_state
-from hvdprof.dashboards.components.fact_table import fact_table
+from hvdprof.dashboards.components.empty_state import empty_state, unread_files
 from hvdprof.dashboards.components.figure_card import figure_card, low_figure_card
 from hvdprof.dashboards.components.finding_cards import finding_list, folded_findings, is_of_cell
 from hvdprof.dashboards.components.finding_links import finding_links
@@ -20,13 +18,14 @@ from hvdprof.dashboards.components.first_screen import (
     headline_bar,
     open_points_card,
     phase_strip,
+    progress_card,
     tile_row,
 )
 from hvdprof.dashboards.components.line_card import line_card
-from hvdprof.dashboards.components.progress_card import progress_card
-from hvdprof.dashboards.components.section import section
+from hvdprof.dashboards.components.section import fact_table, section
 from hvdprof.dashboards.components.term_link import with_code
-from hvdprof.dashboards.components.unread_files import unread_files
+from hvdprof.dashboards.components.text_table import section_cards
+from hvdprof.dashboards.components.view_control import cell_selects, chosen_cell
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.view import CELL_KEYS, View
 from hvdprof.figures.catalogue import FIGURES, figure_kind
@@ -37,6 +36,7 @@ from hvdprof.model.file_page import FilePage
 from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.standalone_files import FilesAnalysis
+from hvdprof.model.tables.session_tables import SESSIONS
 from hvdprof.report.file_texts import file_texts
 from hvdprof.report.screen.attached_pages import (
     attached_pages,
@@ -83,7 +83,7 @@ def content(analysis: RunAnalysis, view: View) -> dmc.Stack:
     page = shape_page(analysis)
     cells = waterfall_cells(analysis)
     verdict = analysis.verdict
-    chosen = waterfall_choice.chosen_cell(cells, view, verdict.model, verdict.np)
+    chosen = chosen_cell(cells, view, verdict.model, verdict.np)
     row = _scaling_row(analysis, chosen)
     progress = progress_of(analysis.run.manifest)
     of_files = [part for file in attached_pages(analysis) for part in _file(file)]
@@ -96,7 +96,7 @@ def content(analysis: RunAnalysis, view: View) -> dmc.Stack:
     else:
         parts = [
             None if progress is None else progress_card(progress),
-            None if chosen is None else waterfall_choice.cell_selects(cells, chosen),
+            None if chosen is None else cell_selects(cells, chosen),
             first,
             tile_row([tile for tile in tiles(analysis, row) if tile.value != units.MISSING]),
             _figures(analysis, chosen),
@@ -105,6 +105,7 @@ def content(analysis: RunAnalysis, view: View) -> dmc.Stack:
             *of_files,
             *end,
             _tables(page, analysis),
+            *section_cards(analysis, SESSIONS),
             *_further(analysis, chosen),
         ]
     parts.append(_facts(analysis, page, view.run))

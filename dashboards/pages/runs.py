@@ -13,7 +13,7 @@ from hvdprof.dashboards import ids
 from hvdprof.dashboards.components.run_series import text_of_runs
 from hvdprof.dashboards.components.section import section
 from hvdprof.dashboards.guard import row_names
-from hvdprof.dashboards.in_browser import run_in_browser
+from hvdprof.dashboards.ids import run_in_browser
 from hvdprof.dashboards.run_store import MOST_LISTED, RunStore
 from hvdprof.dashboards.view import View
 from hvdprof.errors import HvdprofError

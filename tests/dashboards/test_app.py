@@ -1,7 +1,9 @@
 import socket
+from types import SimpleNamespace
 
 import pytest
 
+from hvdprof.dashboards import app as app_module
 from hvdprof.dashboards.access import Access
 from hvdprof.dashboards.app import PAGES, create_app, serve
 from hvdprof.dashboards.run_store import RunStore
@@ -130,3 +132,19 @@ def test_another_run_can_be_chosen_and_linked(tmp_path):
         page.wait_for_url(f"{address}/?run=two")
         wait_until(page, "document.querySelector('input[aria-label=Run]').value === 'two'")
         assert watched.complaints == []
+
+
+def test_a_new_page_is_one_entry(tmp_path, monkeypatch):
+    registered = []
+    page = SimpleNamespace(
+        PATH="/dummy",
+        TITLE="Dummy",
+        KEYS=("np",),
+        layout=lambda runs, view: f"{view.run} with {len(runs.ids)} runs",
+        register=lambda app, runs: registered.append(app),
+    )
+    monkeypatch.setattr(app_module, "PAGES", (*PAGES, page))
+    runs = store(tmp_path)
+    assert registered == [create_app(runs)]
+    assert page_for((*PAGES, page), "/dummy") is page
+    assert "quick with 1 runs" in str(content(page, runs, resolved(runs, "/dummy", "")))

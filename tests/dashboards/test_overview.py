@@ -4,9 +4,9 @@ import pytest
 
 from hvdprof.api import AttachedFiles, AttachedJob, analyze_run, attach, load_run
 from hvdprof.dashboards.app import PAGES
+from hvdprof.dashboards.components.empty_state import unread_files
 from hvdprof.dashboards.components.finding_cards import is_of_cell
 from hvdprof.dashboards.components.finding_links import _PAGE_OF
-from hvdprof.dashboards.components.unread_files import unread_files
 from hvdprof.dashboards.pages import overview
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.view import View

@@ -6,8 +6,7 @@ import dash_mantine_components as dmc
 import pytest
 
 from hvdprof.dashboards.components.data_table import table_card
-from hvdprof.dashboards.components.fact_table import fact_table
-from hvdprof.dashboards.components.section import section
+from hvdprof.dashboards.components.section import fact_table, section
 from hvdprof.dashboards.components.term_link import linked_terms, term_list
 from hvdprof.dashboards.components.text_table import text_table
 from hvdprof.dashboards.pages import glossary

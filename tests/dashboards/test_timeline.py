@@ -7,8 +7,8 @@ from hvdprof.dashboards.access import Access
 from hvdprof.dashboards.app import create_app
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.timeline_answers import chosen_pass
-from hvdprof.dashboards.view import View
-from hvdprof.dashboards.view_range import (
+from hvdprof.dashboards.view import (
+    View,
     Window,
     fitted,
     lane_kind_of,

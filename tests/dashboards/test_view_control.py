@@ -3,7 +3,7 @@ import json
 import pytest
 from plotly.utils import PlotlyJSONEncoder
 
-from hvdprof.dashboards.components.waterfall_choice import cell_selects, chosen_cell
+from hvdprof.dashboards.components.view_control import cell_selects, chosen_cell
 from hvdprof.dashboards.view import View
 from hvdprof.figures.waterfall_figure import WaterfallCell
 
