@@ -81,7 +81,7 @@ ALLOWED = {
     "hvdprof/launch/run/script_launcher.py": (2, "names of modules that a script imports"),
     "hvdprof/launch/run/script_run.py": (1, _WORDS),
     "hvdprof/api/measurement.py": (1, _DRAWN),
-    "hvdprof/api/model_prediction.py": (1, "numbers that a user wrote"),
+    "hvdprof/api/prediction.py": (1, "numbers that a user wrote"),
     "hvdprof/api/settings_by_turns.py": (1, "the name of a file"),
     "hvdprof/api/tuning_candidates.py": (6, _WORDS),
     "dashboards/access.py": (1, "the name of a host"),

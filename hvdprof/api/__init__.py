@@ -24,6 +24,10 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from hvdprof.api.analysis import (
+        limit_results as limit_results,
+        write_report,
+    )
     from hvdprof.api.comparison import (
         Comparison as Comparison,
         ComparisonOutcome as ComparisonOutcome,
@@ -34,7 +38,7 @@ if TYPE_CHECKING:
         history,
         waterfall_diff as waterfall_diff,
     )
-    from hvdprof.api.faults import (
+    from hvdprof.api.options import (
         fault_environment as fault_environment,
     )
     from hvdprof.api.forecast_scoring import (
@@ -65,7 +69,7 @@ if TYPE_CHECKING:
         Measurement as Measurement,
         PlannedLaunch as PlannedLaunch,
     )
-    from hvdprof.api.network import (
+    from hvdprof.api.machine import (
         measure_net as measure_net,
     )
     from hvdprof.api.options import (
@@ -89,7 +93,7 @@ if TYPE_CHECKING:
         predict_stated as predict_stated,
         predict_throughput,
     )
-    from hvdprof.api.progress import (
+    from hvdprof.api.measured_runs import (
         PassProgress as PassProgress,
         PassRecord as PassRecord,
         SilentProgress as SilentProgress,
@@ -108,7 +112,6 @@ if TYPE_CHECKING:
         attach as attach,
         is_nsys_export as is_nsys_export,
         is_run_directory as is_run_directory,
-        limit_results as limit_results,
         load_run,
         nsys_events as nsys_events,
         numba_refusal as numba_refusal,
@@ -116,14 +119,13 @@ if TYPE_CHECKING:
         scaling_of_text,
         slow_hint as slow_hint,
         small_text as small_text,
-        write_report,
     )
     from hvdprof.api.selftest import (
         CaseResult as CaseResult,
         Selftest as Selftest,
         SelftestMeasurement as SelftestMeasurement,
     )
-    from hvdprof.api.slurm_job import (
+    from hvdprof.api.measured_runs import (
         job_script as job_script,
         queue as queue,
     )
@@ -168,6 +170,7 @@ Further names serve the command line and the dashboard.
 """
 
 _MODULES: dict[str, tuple[str, ...]] = {
+    "analysis": ("limit_results", "write_report"),
     "comparison": (
         "Comparison",
         "GateResult",
@@ -178,16 +181,8 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "history",
         "waterfall_diff",
     ),
-    "faults": ("fault_environment",),
-    "forecast_scoring": (
-        "ForecastScores",
-        "score_forecasts",
-    ),
-    "functions": (
-        "FunctionRun",
-        "FunctionRunner",
-        "HorovodRunner",
-    ),
+    "forecast_scoring": ("ForecastScores", "score_forecasts"),
+    "functions": ("FunctionRun", "FunctionRunner", "HorovodRunner"),
     "machine": (
         "Finding",
         "InstallRequest",
@@ -195,19 +190,24 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "MachineReport",
         "check_machine",
         "install_horovod",
+        "measure_net",
     ),
     "measured_runs": (
+        "PassProgress",
+        "PassRecord",
+        "SilentProgress",
+        "Stall",
+        "SweepProgress",
+        "job_script",
+        "launch_title",
         "measure",
         "options_of",
         "plan_measurement",
         "plan_resume",
+        "queue",
         "resume",
     ),
-    "measurement": (
-        "Measurement",
-        "PlannedLaunch",
-    ),
-    "network": ("measure_net",),
+    "measurement": ("Measurement", "PlannedLaunch"),
     "options": (
         "KNOWN_MODELS",
         "BenchOptions",
@@ -218,6 +218,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "RunOptions",
         "SelftestOptions",
         "TuneOptions",
+        "fault_environment",
     ),
     "paired_measurement": ("PairedMeasurement",),
     "prediction": (
@@ -226,14 +227,6 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "predict",
         "predict_stated",
         "predict_throughput",
-    ),
-    "progress": (
-        "PassProgress",
-        "PassRecord",
-        "SilentProgress",
-        "Stall",
-        "SweepProgress",
-        "launch_title",
     ),
     "run_entries": ("list_runs",),
     "runs": (
@@ -246,7 +239,6 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "attach",
         "is_nsys_export",
         "is_run_directory",
-        "limit_results",
         "load_run",
         "nsys_events",
         "numba_refusal",
@@ -254,27 +246,10 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "scaling_of_text",
         "slow_hint",
         "small_text",
-        "write_report",
     ),
-    "selftest": (
-        "CaseResult",
-        "Selftest",
-        "SelftestMeasurement",
-    ),
-    "slurm_job": (
-        "job_script",
-        "queue",
-    ),
-    "tables": (
-        "Tables",
-        "load_tables",
-    ),
-    "tuning": (
-        "RacePlan",
-        "TuningMeasurement",
-        "TuningProgress",
-        "load_tuning",
-    ),
+    "selftest": ("CaseResult", "Selftest", "SelftestMeasurement"),
+    "tables": ("Tables", "load_tables"),
+    "tuning": ("RacePlan", "TuningMeasurement", "TuningProgress", "load_tuning"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 

@@ -1,4 +1,4 @@
-"""An analysis as it is used in Python: printed, in a notebook, as numbers, as figures.
+"""An analysis in Python: printed, in a notebook, as numbers, figures, a file, against limits.
 
 Tested in ``tests/api/test_analysis.py``.
 """
@@ -6,6 +6,8 @@ Tested in ``tests/api/test_analysis.py``.
 import dataclasses
 import html
 import math
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hvdprof.analyze.findings.evidence import Evidence
@@ -24,6 +26,9 @@ from hvdprof.report.screen.tiles import tiles, verdict_cell
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
+
+    from hvdprof.model.limits import LimitResult as LimitResult
+    from hvdprof.model.standalone_files import FilesAnalysis
 
 Value = str | int | float | bool | None
 
@@ -159,3 +164,49 @@ def _of_cell(row: FrameRow | None) -> dict[str, Value]:
 
 def _number(value: float) -> float | None:
     return None if math.isnan(value) else float(value)
+
+
+def limit_results(
+    analysis: "RunAnalysis | FilesAnalysis", limits: Sequence[str]
+) -> "tuple[LimitResult, ...]":
+    """What became of limits such as ``efficiency<80%``: ``outcome`` failed, passed or undecided.
+
+    Args:
+        analysis: The run, or files, whose throughputs decide ``efficiency`` alone.
+        limits: As ``hvdprof analyze --fail-on`` takes them.
+
+    Raises:
+        UsageError: One of them has another form, or the files do not show what it limits.
+    """
+    from hvdprof.analyze.verdict import limits as limits_of
+    from hvdprof.model.standalone_files import FilesAnalysis
+
+    if not isinstance(analysis, FilesAnalysis):
+        return limits_of.limit_results(analysis, limits)
+    from hvdprof.analyze.files.joint_verdict import scaling_of_run
+
+    scaling = scaling_of_run(analysis.run).scaling if limits else analysis.throughput_scaling
+    return limits_of.file_limit_results(scaling, limits)
+
+
+def write_report(
+    analysis: RunAnalysis, path: str | Path, *, overwrite: bool = False, format: str | None = None
+) -> None:
+    """Write an analysis into a file, whole or not at all.
+
+    >>> write_report(analyze_run("runs/example"), "report.html")
+
+    Args:
+        analysis: What to write.
+        path: The file; a name that ends in ``.gz`` is compressed.
+        overwrite: Whether a file of that name may be replaced.
+        format: Name of the format; chosen by the end of the file name where not given.
+
+    Raises:
+        UsageError: No format has that name, or such files.
+        StorageError: The file exists and may not be replaced, or cannot be written.
+    """
+    from hvdprof.report.formats import reporter_for, write_with
+
+    file = Path(path)
+    write_with(reporter_for(format or file), analysis, file, overwrite=overwrite)

@@ -1,4 +1,4 @@
-"""Measure the reference models or a script: measure, resume, and their preparation.
+"""Measure the reference models or a script: measure, resume, and later in Slurm's queue.
 
 from hvdprof.api import BenchOptions, analyze_run, load_run, measure
 
@@ -6,18 +6,46 @@ folder = measure(BenchOptions(np=(1, 2), models=("mnist",), preset="quick"))
 print(analyze_run(load_run(folder)).verdict.sentence)
 """
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from hvdprof.api.measurement import Measurement
 from hvdprof.api.options import KNOWN_MODELS, BenchOptions, FunctionOptions, RunOptions
-from hvdprof.errors import UnreadableInputError, UsageError
+from hvdprof.errors import StorageError, UnreadableInputError, UsageError
+from hvdprof.launch.diagnose.rank_progress import PassProgress as PassProgress
+from hvdprof.launch.diagnose.stall import Stall as Stall
+from hvdprof.launch.launchers.job_script import JobScript, submit
+from hvdprof.launch.plan.bench_options import PRESETS
 from hvdprof.launch.plan.bench_settings import check_bench_options
+from hvdprof.launch.plan.options import SRUN, arguments_of
+from hvdprof.launch.plan.preflight import require_working_directory
+from hvdprof.launch.plan.provenance import python_program
 from hvdprof.launch.plan.settings import read_options
 from hvdprof.launch.run.bench_run import Tools, find_tools, prepare_bench, read_for_resuming
+from hvdprof.launch.run.run_folder import new_run_folder
+from hvdprof.launch.run.script_command import script_name
 from hvdprof.launch.run.script_launcher import launcher_name
-from hvdprof.launch.run.script_run import check_run_options, prepare_script
-from hvdprof.launch.run.sweep_progress import SweepProgress
+from hvdprof.launch.run.script_run import check_run_options, prepare_script, sizes_of
+from hvdprof.launch.run.sweep_progress import SilentProgress as SilentProgress
+from hvdprof.launch.run.sweep_progress import SweepProgress as SweepProgress
+from hvdprof.model.cell_key import ENGINE_TITLES
 from hvdprof.rundir.manifest import Manifest
+from hvdprof.rundir.manifest import PassRecord as PassRecord
+from hvdprof.rundir.plan import TORCH_DISTRIBUTED_ENGINES, TORCH_ENGINE
+from hvdprof.rundir.written_file import check_place, write_whole
+
+
+def launch_title(record: PassRecord) -> str:
+    """A launch in a few words: ``2 ranks, throughput, repeat 1``."""
+    if record.session is not None:
+        return f"elastic, {record.mode}, repeat {record.repeat}"
+    ranks = "1 rank" if record.size == 1 else f"{record.size} ranks"
+    if all(segment.segment.engine == TORCH_ENGINE for segment in record.segments):
+        return f"{ranks}, {ENGINE_TITLES[TORCH_ENGINE]}, repeat {record.repeat}"
+    is_named = record.engine in TORCH_DISTRIBUTED_ENGINES
+    engine = f"{ENGINE_TITLES[record.engine]}, " if is_named else ""
+    return f"{ranks}, {engine}{record.mode}, repeat {record.repeat}"
 
 
 def measure(options: BenchOptions | RunOptions, *, progress: SweepProgress | None = None) -> Path:
@@ -176,3 +204,89 @@ def check_bench(options: BenchOptions) -> None:
         from hvdprof.bench_models.digit_data import idx_digits
 
         idx_digits(Path(options.data_dir))
+
+
+def job_script(options: BenchOptions | RunOptions, *, display: Sequence[str] = ()) -> JobScript:
+    """The job script that measures these options; ``text()`` is what it holds.
+
+    It asks for the largest number of ranks, and lies beside the run directory that it will make.
+
+    Args:
+        options: What to measure, with ``launcher="srun"``.
+        display: More words of the command line: ``("--quiet",)`` or ``("--format", "json")``.
+
+    Raises:
+        UsageError: An option cannot be used, or ``srun`` does not start the ranks.
+        EnvironmentNotReadyError: The program of the script is not there.
+        UnreadableInputError: ``data_dir`` does not hold MNIST's files.
+        StorageError: The working directory was deleted.
+    """
+    require_working_directory()
+    if isinstance(options, BenchOptions):
+        check_bench(options)
+        _require_sizes(options)
+        settings = check_bench_options(options, KNOWN_MODELS)
+        command, name = "bench", options.name
+        num_ranks, num_threads = max(settings.sizes), settings.num_threads
+    else:
+        check_run_options(options)
+        _refuse_elastic(options)
+        command, name = "run", options.name or script_name(options.command)
+        num_ranks, num_threads = max(sizes_of(options)), options.num_threads or 1
+    if options.launcher != SRUN:
+        raise UsageError(
+            "--sbatch asks for the nodes of a job, and only srun starts ranks on them.",
+            hint="Add --launcher srun.",
+        )
+    folder = new_run_folder(options.folder, name)
+    return JobScript(
+        command=[
+            *python_program("hvdprof", command),
+            *("--output", str(folder.absolute())),
+            *display,
+            *arguments_of(replace(options, output=None)),
+        ],
+        name=name,
+        num_ranks=num_ranks,
+        cpus_per_task=num_threads,
+        folder=folder,
+        working_folder=Path.cwd(),
+    )
+
+
+def queue(script: JobScript) -> str:
+    """Write a job script and submit it.
+
+    Returns:
+        The answer of ``sbatch``; empty where there is no ``sbatch``, and the script is written
+        alone.
+
+    Raises:
+        StorageError: The script exists already, or cannot be written.
+        EnvironmentNotReadyError: Slurm refuses the job.
+    """
+    if script.path.exists():
+        raise StorageError(
+            f"{script.path} exists and is not overwritten.", hint="Name another --output."
+        )
+    check_place(script.folder)
+    # It holds the command as it is, and may hold a secret.
+    write_whole(script.path, script.text(), overwrite=False, mode=0o600)
+    return submit(script.path)
+
+
+def _require_sizes(options: BenchOptions) -> None:
+    # The cores of this node are not those of the job.
+    if options.np is None and PRESETS[options.preset].sizes is None:
+        raise UsageError(
+            "--sbatch asks for as many tasks as the largest number of ranks, which is not given.",
+            hint="Add --np 1,2,4,8.",
+        )
+
+
+def _refuse_elastic(options: RunOptions) -> None:
+    if options.is_elastic:
+        raise UsageError(
+            "An elastic job is started by horovodrun, and --sbatch asks for ranks of srun.",
+            hint="Write a job script of your own around hvdprof run.",
+        )

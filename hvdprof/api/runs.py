@@ -30,10 +30,8 @@ if TYPE_CHECKING:
 
     from hvdprof.api.analysis import Analysis
     from hvdprof.launch.plan.options import Sizes
-    from hvdprof.model.limits import LimitResult as LimitResult
     from hvdprof.model.nsys_events import NsysEvents
     from hvdprof.model.run import Run as Run
-    from hvdprof.model.run import RunAnalysis
     from hvdprof.model.standalone_files import FilesAnalysis as FilesAnalysis
     from hvdprof.model.standalone_files import ScalingOfText
     from hvdprof.rundir.manifest import Manifest
@@ -259,52 +257,6 @@ def analyze_run(run: "Run | str | Path") -> "Analysis":
             f"{run} is no run directory.", hint="analyze_files(load_run(PATH)) is for other files."
         )
     return Analysis.of(pipeline.analyze_run(loaded))
-
-
-def limit_results(
-    analysis: "RunAnalysis | FilesAnalysis", limits: Sequence[str]
-) -> "tuple[LimitResult, ...]":
-    """What became of limits such as ``efficiency<80%``: ``outcome`` failed, passed or undecided.
-
-    Args:
-        analysis: The run, or files, whose throughputs decide ``efficiency`` alone.
-        limits: As ``hvdprof analyze --fail-on`` takes them.
-
-    Raises:
-        UsageError: One of them has another form, or the files do not show what it limits.
-    """
-    from hvdprof.analyze.verdict import limits as limits_of
-    from hvdprof.model.standalone_files import FilesAnalysis
-
-    if not isinstance(analysis, FilesAnalysis):
-        return limits_of.limit_results(analysis, limits)
-    from hvdprof.analyze.files.joint_verdict import scaling_of_run
-
-    scaling = scaling_of_run(analysis.run).scaling if limits else analysis.throughput_scaling
-    return limits_of.file_limit_results(scaling, limits)
-
-
-def write_report(
-    analysis: "RunAnalysis", path: str | Path, *, overwrite: bool = False, format: str | None = None
-) -> None:
-    """Write an analysis into a file, whole or not at all.
-
-    >>> write_report(analyze_run("runs/example"), "report.html")
-
-    Args:
-        analysis: What to write.
-        path: The file; a name that ends in ``.gz`` is compressed.
-        overwrite: Whether a file of that name may be replaced.
-        format: Name of the format; chosen by the end of the file name where not given.
-
-    Raises:
-        UsageError: No format has that name, or such files.
-        StorageError: The file exists and may not be replaced, or cannot be written.
-    """
-    from hvdprof.report.formats import reporter_for, write_with
-
-    file = Path(path)
-    write_with(reporter_for(format or file), analysis, file, overwrite=overwrite)
 
 
 def attach(

@@ -11,10 +11,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hvdprof.api.faults import MODEL, NUM_STEPS, NUM_WARMUP, cases_of, check_clocks
 from hvdprof.api.measured_runs import plan_measurement
 from hvdprof.api.measurement import Measurement
-from hvdprof.api.options import BenchOptions, SelftestOptions
+from hvdprof.api.options import (
+    MODEL,
+    NUM_STEPS,
+    NUM_WARMUP,
+    BenchOptions,
+    SelftestOptions,
+    cases_of,
+    check_clocks,
+)
 from hvdprof.api.runs import analyze_run, load_run
 from hvdprof.collect.faults.fault_plan import FAULTS
 from hvdprof.errors import (

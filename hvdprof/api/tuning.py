@@ -17,15 +17,16 @@ from hvdprof.api.options import TuneOptions
 from hvdprof.api.settings_by_turns import JobToTune
 from hvdprof.api.tuning_candidates import Choice as Choice
 from hvdprof.api.tuning_candidates import check_command, check_only, choose, job_of
-from hvdprof.api.tuning_file import check_folder, write_tuning
-from hvdprof.api.tuning_file import load_tuning as load_tuning
-from hvdprof.api.tuning_present import (
+from hvdprof.api.tuning_folder import (
     RaceBudget,
+    check_folder,
     check_resumed,
     launch_length,
     present_analysis,
     with_ranks_of_torchrun,
+    write_tuning,
 )
+from hvdprof.api.tuning_folder import load_tuning as load_tuning
 from hvdprof.api.tuning_race import RaceOfSettings
 from hvdprof.api.tuning_race import RacePlan as RacePlan
 from hvdprof.api.tuning_race import TuningProgress as TuningProgress

@@ -16,8 +16,8 @@ from hvdprof.errors import InconclusiveError, RegressedError, UsageError
 from hvdprof.report.format_names import FILES_READ, GATE_SUFFIXES, GATES, AnalysisFormat
 
 if TYPE_CHECKING:
-    from hvdprof.api.analysis import Analysis
-    from hvdprof.api.runs import FilesAnalysis, LimitResult
+    from hvdprof.api.analysis import Analysis, LimitResult
+    from hvdprof.api.runs import FilesAnalysis
     from hvdprof.report.reporter import Reporter
 
 

@@ -1,9 +1,31 @@
 import json
+from pathlib import Path
 
 import pytest
 
 from hvdprof.api import machine
-from tests.builders.survey import make_survey
+from hvdprof.api.options import NetOptions
+from hvdprof.errors import UsageError
+from hvdprof.launch.run.bench_run import Tools
+from tests.builders.survey import make_build, make_mpi, make_survey
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (NetOptions(hosts="h1,h2", seconds=0.001), "--seconds 0.001: must be a number of 0.01"),
+        (NetOptions(hosts="h1,h2", sizes="1k,x"), "'x' is not a size of a message"),
+        (NetOptions(hosts="h1", device="cpu"), "between two hosts or more"),
+    ],
+)
+def test_a_mistake_makes_no_run_directory(
+    options: NetOptions, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(machine, "find_tools", lambda: Tools(make_build(), make_mpi()))
+    with pytest.raises(UsageError, match=message):
+        machine.measure_net(options)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("ready", [True, False])

@@ -1,4 +1,5 @@
 import json
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,8 +13,15 @@ from hvdprof.api import (
     measure_net,
     measured_runs,
     measurement,
+    queue,
 )
-from hvdprof.api.measured_runs import options_of, plan_measurement, plan_resume, resume
+from hvdprof.api.measured_runs import (
+    launch_title,
+    options_of,
+    plan_measurement,
+    plan_resume,
+    resume,
+)
 from hvdprof.api.measurement import Measurement
 from hvdprof.api.options import (
     BenchOptions,
@@ -23,15 +31,96 @@ from hvdprof.api.options import (
     TuneOptions,
 )
 from hvdprof.errors import StorageError, UnreadableInputError, UsageError
+from hvdprof.launch.plan.design import plan_design
 from hvdprof.launch.plan.options import record_of
 from hvdprof.launch.run.bench_run import Tools, planned_manifest
 from hvdprof.launch.run.sweep import Sweep
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import Manifest
 from hvdprof.rundir.resume_file import write_resume_file
-from tests.builders.bench_settings import FOUR_CORES, bench_options, bench_settings
+from tests.builders.bench_settings import (
+    FOUR_CORES,
+    LOCAL_FOUR_CORES,
+    bench_options,
+    bench_settings,
+)
 from tests.builders.run_directory import write_run
 from tests.builders.survey import make_build, make_mpi
+
+
+def test_the_job_asks_for_the_largest_number_of_ranks(tmp_path: Path) -> None:
+    options = BenchOptions(np=[2, 8], num_threads=3, launcher="srun", output=tmp_path / "run")
+    script = job_script(options, display=["--quiet"])
+    assert (script.num_ranks, script.cpus_per_task, script.name) == (8, 3, "bench")
+    assert script.path == tmp_path / "run.sbatch"
+    assert list(script.command)[-9:] == [
+        *("--output", str(tmp_path / "run"), "--quiet"),
+        *("--np", "2,8", "--launcher", "srun", "--num-threads", "3"),
+    ]
+
+
+def test_options_of_the_script_stay_its_own(tmp_path: Path) -> None:
+    train = (sys.executable, "-c", "pass", "--output", "weights")
+    script = job_script(RunOptions(np=2, launcher="srun", command=train, output=tmp_path / "r"))
+    words = list(script.command)
+    assert words[words.index("--") + 1 :] == list(train)
+    assert words[: words.index("--")].count("--output") == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "hint"),
+    [
+        (BenchOptions(np=2), "--launcher srun"),
+        (BenchOptions(launcher="srun"), "--np 1,2,4,8"),
+    ],
+)
+def test_what_cannot_be_queued(options: BenchOptions, hint: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        job_script(options)
+    assert hint in raised.value.hint
+
+
+def test_a_script_is_not_overwritten(tmp_path: Path) -> None:
+    script = job_script(BenchOptions(np=2, launcher="srun", output=tmp_path / "run"))
+    script.path.write_text("mine")
+    with pytest.raises(StorageError, match="not overwritten"):
+        queue(script)
+    assert script.path.read_text() == "mine"
+
+
+TORCH, *_ = PASSES = plan_design(bench_settings(), LOCAL_FOUR_CORES).passes
+
+
+def test_a_launch_is_named_by_ranks_and_mode() -> None:
+    assert [launch_title(record) for record in PASSES] == [
+        "1 rank, plain torch, repeat 1",
+        "1 rank, throughput, repeat 1",
+        "2 ranks, throughput, repeat 1",
+        "2 ranks, trace, repeat 1",
+    ]
+
+
+def test_ddp_and_elastic_launches_are_named_as_such() -> None:
+    settings = bench_settings(engines=("ddp",), sizes=(2,))
+    titles = {launch_title(one) for one in plan_design(settings, LOCAL_FOUR_CORES).passes}
+    assert "2 ranks, DDP, throughput, repeat 1" in titles
+    assert launch_title(replace(PASSES[1], session=0)) == "elastic, throughput, repeat 1"
+
+
+@pytest.mark.parametrize(
+    ("engine", "title"),
+    [
+        ("collectives", "2 ranks, torch.distributed, throughput, repeat 1"),
+        ("fsdp", "2 ranks, FSDP2, throughput, repeat 1"),
+        ("ddp", "2 ranks, DDP, throughput, repeat 1"),
+    ],
+)
+def test_a_script_of_torch_distributed_is_named_once_its_ranks_have_said_so(engine, title) -> None:
+    (record,) = [one for one in PASSES if one.size == 2 and one.mode == "throughput"]
+    planned = record.segments[0]
+    named = replace(planned, segment=replace(planned.segment, engine=engine))
+    assert launch_title(replace(record, segments=[named])) == title
+
 
 TOOLS = Tools(make_build(), make_mpi())
 

@@ -1,5 +1,21 @@
-from hvdprof.api.options import KNOWN_MODELS
+import pytest
+
+from hvdprof.api.options import KNOWN_MODELS, fault_environment
 from hvdprof.bench_models.registry import MODELS
+from hvdprof.collect.faults.fault_plan import parse_faults
+from hvdprof.errors import UsageError
+
+
+def test_the_variable_holds_the_faults() -> None:
+    texts = ["sleep:phase=backward,rank=1,amount=20ms", "cpu:phase=data,rank=0,amount=5%"]
+    ((name, value),) = fault_environment(texts).items()
+    assert name == "HVDPROF_FAULTS"
+    assert [fault.text for fault in parse_faults(value)] == texts
+
+
+def test_a_fault_that_cannot_be_understood() -> None:
+    with pytest.raises(UsageError, match="nap"):
+        fault_environment(["nap:amount=20ms"])
 
 
 def test_settings_know_every_reference_model() -> None:

@@ -7,8 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from hvdprof.api import selftest as selftest_api
-from hvdprof.api.faults import cases_of, check_clocks
-from hvdprof.api.options import SelftestOptions
+from hvdprof.api.options import SelftestOptions, cases_of, check_clocks
 from hvdprof.api.selftest import SelftestMeasurement
 from hvdprof.collect.faults.fault_plan import parse_faults
 from hvdprof.errors import StorageError, SweepIncompleteError, UsageError

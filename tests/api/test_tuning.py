@@ -10,7 +10,7 @@ import pytest
 from hvdprof.analyze.tune.raced import Raced
 from hvdprof.api import tuning
 from hvdprof.api.tuning_candidates import Choice
-from hvdprof.api.tuning_present import RaceBudget
+from hvdprof.api.tuning_folder import RaceBudget
 from hvdprof.errors import InterruptedRunError, StorageError
 from hvdprof.launch.plan.run_options import RunOptions
 from hvdprof.launch.plan.time_budget import LaunchLength, TimeBudget

@@ -45,8 +45,8 @@ def test_what_is_saved_are_the_numbers_behind_the_texts():
 
 
 def test_any_section_of_a_report_is_a_card(monkeypatch):
-    told = Section("Told", sentences=("Only `this`.",))
-    shown = (Shown(SESSIONS, lambda _: (SECTION, told)), Shown(NET_LINKS, lambda _: (SECTION,)))
+    alone = Section("Alone", sentences=("Only `this`.",))
+    shown = (Shown(SESSIONS, lambda _: (SECTION, alone)), Shown(NET_LINKS, lambda _: (SECTION,)))
     monkeypatch.setattr(module, "SECTIONS", shown)
     assert section_cards(full_analysis()) == []
     card, without_rows = section_cards(full_analysis(), SESSIONS)

@@ -57,7 +57,7 @@ def test_users_are_direct_and_indirect() -> None:
         ("hvdprof.model.tables.waiting_tables", "hvdprof.model"),
         ("hvdprof.collect.auto.startup", "hvdprof.collect.auto.startup.sitecustomize"),
         # Imported when its name is used.
-        ("hvdprof.cli.net", "hvdprof.api.network"),
+        ("hvdprof.cli.net", "hvdprof.api.machine"),
         ("hvdprof.cli.analyze", "hvdprof.api.runs"),
     ],
 )

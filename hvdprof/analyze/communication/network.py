@@ -1,6 +1,6 @@
 """The network between the hosts of a run: its tables, and the verdict of network-only runs.
 
-Tested in ``tests/api/test_network.py``.
+Tested in ``tests/api/test_machine.py``.
 """
 
 from collections.abc import Mapping

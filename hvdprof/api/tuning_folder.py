@@ -1,10 +1,11 @@
-"""The present setting of a tuning, measured now or earlier, and what fits into the budget then.
+"""What of a tuning stands in its folder: the present setting as measured, and the result.
 
-Tested in ``tests/api/test_tuning_present.py``.
+Tested in ``tests/api/test_tuning_folder.py``.
 """
 
+import json
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -13,13 +14,92 @@ from hvdprof.api.measurement import Measurement
 from hvdprof.api.options import TuneOptions
 from hvdprof.api.runs import analyze_run, load_run
 from hvdprof.api.tuning_candidates import Choice, untried
-from hvdprof.errors import SweepIncompleteError, UsageError
+from hvdprof.errors import StorageError, SweepIncompleteError, UnreadableInputError, UsageError
 from hvdprof.launch.plan.time_budget import LaunchLength, TimeBudget
 from hvdprof.launch.run.script_command import torchrun_command
 from hvdprof.launch.run.time_plan import run_kind
+from hvdprof.model.results.tuning import TUNING_SCHEMA_VERSION, Tuning
 from hvdprof.model.run import RunAnalysis
+from hvdprof.rundir.file_names import shown_name
+from hvdprof.rundir.json_codec import decode
 from hvdprof.rundir.layout import RunPaths, TuningPaths
 from hvdprof.rundir.manifest import Manifest, Mode, Status
+from hvdprof.rundir.regular_file import read_regular
+from hvdprof.rundir.written_file import mode_of_files, write_whole
+
+_ENDS = ("low", "high")
+
+
+def write_tuning(tuning: Tuning, folder: Path) -> None:
+    """Write a result into the folder of its tuning.
+
+    Raises:
+        StorageError: The file cannot be written.
+    """
+    content = {"schema_version": TUNING_SCHEMA_VERSION, **asdict(tuning)}
+    text = json.dumps(_without_nan(content), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    paths = TuningPaths(folder)
+    write_whole(paths.result, text, mode=mode_of_files(paths.present))
+
+
+def check_folder(folder: Path) -> None:
+    """Check that a new tuning can be saved in a folder.
+
+    Raises:
+        StorageError: The folder holds something, or is no folder.
+    """
+    try:
+        is_used = folder.exists() and any(folder.iterdir())
+    except OSError as error:
+        raise StorageError(
+            f"{folder} cannot hold a tuning: {error.strerror}.",
+            hint="Name a new folder with --runs.",
+        ) from error
+    if is_used:
+        raise StorageError(
+            f"{folder} is not empty, and tunings are not overwritten.",
+            hint="Name a new folder with --runs.",
+        )
+
+
+def load_tuning(folder: str | Path) -> Tuning:
+    """The result of a tuning that has ended.
+
+    Args:
+        folder: Its folder.
+
+    Raises:
+        UnreadableInputError: The folder holds no result, or one of another version.
+    """
+    path = TuningPaths(Path(folder)).result
+    try:
+        data = json.loads(read_regular(path), object_hook=_with_open_ends)
+        if data.get("schema_version") != TUNING_SCHEMA_VERSION:
+            raise ValueError(f"schema_version is not {TUNING_SCHEMA_VERSION}")
+        return decode(Tuning, data, path.name)
+    except OSError as error:
+        raise UnreadableInputError(
+            f"{folder} holds no result of a tuning: {error.strerror}.",
+            hint="hvdprof tune writes tuning.json at its end; its runs are in the folders "
+            "present, race and check.",
+        ) from error
+    except (ValueError, TypeError, AttributeError) as error:
+        raise UnreadableInputError(f"{shown_name(path)} is damaged: {error}.") from error
+
+
+def _without_nan(value: object) -> object:
+    if isinstance(value, dict):
+        return {name: _without_nan(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_nan(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _with_open_ends(record: dict[str, object]) -> dict[str, object]:
+    """An object of JSON; the open ends of an interval are NaN again."""
+    if record.keys() != {"value", *_ENDS}:
+        return record
+    return {name: math.nan if value is None else value for name, value in record.items()}
 
 
 @dataclass(slots=True)
