@@ -1,1 +1,1 @@
-"""The command line: options to api to report, one file per command."""
+"""The command line: options to api to report, one module per kind of command."""

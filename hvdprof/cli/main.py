@@ -28,7 +28,9 @@ _GROUPS = {
 """The titles in ``--help``, what one wants to do with an example, and their commands."""
 
 COMMANDS = tuple(command for commands in _GROUPS.values() for command in commands)
-"""Each is a function in the module of its name in ``hvdprof.cli``."""
+"""Each is a function in the module of its name in ``hvdprof.cli``, or in that of ``_MODULES``."""
+
+_MODULES = {"bench": "measure", "run": "measure", "net": "measure", "inject": "selftest"}
 
 _STARTING = ("run", "tune", "inject", "compare")
 
@@ -50,7 +52,8 @@ def build_app(commands: Sequence[str] = COMMANDS) -> typer.Typer:
     titles = {command: title for title, group in _GROUPS.items() for command in group}
     for command in commands:
         name = command.replace("-", "_")
-        function = getattr(importlib.import_module(f"hvdprof.cli.{name}"), name)
+        module = importlib.import_module(f"hvdprof.cli.{_MODULES.get(name, name)}")
+        function = getattr(module, name)
         kind = StartsCommand if command in _STARTING else TyperCommand
         app.command(command, cls=kind, rich_help_panel=titles[command])(function)
     return app

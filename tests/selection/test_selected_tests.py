@@ -19,7 +19,7 @@ SOURCES = {
     "hvdprof/launch/start.py": "",
     "hvdprof/analyze/sums.py": "",
     "hvdprof/api/measurement.py": "",
-    "hvdprof/cli/bench.py": "",
+    "hvdprof/cli/measure.py": "",
     "hvdprof/cli/sql.py": "",
     "hvdprof/report/page.py": "",
     "tests/builders/places.py": 'RECORDINGS = ROOT / "recordings"',
@@ -34,11 +34,11 @@ SOURCES = {
 }
 GRAPH: Graph = {module_of(path): set() for path in SOURCES} | {
     "hvdprof.api.measurement": {"hvdprof.launch.start"},
-    "hvdprof.cli.bench": {"hvdprof.api.measurement"},
+    "hvdprof.cli.measure": {"hvdprof.api.measurement"},
     "hvdprof.cli.sql": {"hvdprof.report.page"},
     "tests.analyze.test_sums": {"hvdprof.analyze.sums"},
-    "tests.test_run": {"hvdprof.cli.bench", "hvdprof.cli.sql", "tests.builders.script"},
-    "tests.test_doctor": {"hvdprof.cli.bench", "hvdprof.cli.sql"},
+    "tests.test_run": {"hvdprof.cli.measure", "hvdprof.cli.sql", "tests.builders.script"},
+    "tests.test_doctor": {"hvdprof.cli.measure", "hvdprof.cli.sql"},
 }
 ALWAYS = {"tests/docs/test_pages.py", "tests/test_mirror.py"}
 """Tests that read the whole tree."""
@@ -57,7 +57,7 @@ def test_a_module_selects_the_tests_that_import_it() -> None:
 
 
 def test_real_ranks_run_where_what_records_and_launches_changed() -> None:
-    for path in ("hvdprof/launch/start.py", "hvdprof/api/measurement.py", "hvdprof/cli/bench.py"):
+    for path in ("hvdprof/launch/start.py", "hvdprof/api/measurement.py", "hvdprof/cli/measure.py"):
         selected = select(path)
         assert selected.real == {"tests/test_run.py", "tests/test_doctor.py"}
         assert selected.tests == ALWAYS | {"tests/test_doctor.py"}
@@ -135,7 +135,7 @@ def test_the_commands_of_measuring_record_and_those_of_reading_do_not() -> None:
     assert recording_modules(GRAPH) == {
         "hvdprof.launch.start",
         "hvdprof.api.measurement",
-        "hvdprof.cli.bench",
+        "hvdprof.cli.measure",
     }
 
 

@@ -1,4 +1,7 @@
-"""``hvdprof net``: latency and bandwidth between the hosts of a job."""
+"""`hvdprof bench`, `run` and `net`: measure reference models, a script, or the network of hosts.
+
+Tested in ``tests/test_bench_end_to_end.py``.
+"""
 
 import sys
 from pathlib import Path
@@ -7,8 +10,10 @@ from typing import Annotated
 import typer
 
 from hvdprof import api
-from hvdprof.api.options import OUTPUT, NetOptions
+from hvdprof.api.options import OUTPUT, BenchOptions, NetOptions, RunOptions
 from hvdprof.cli.measuring.choice import format_option
+from hvdprof.cli.measuring.command_options import CommandOptions
+from hvdprof.cli.measuring.measure_and_report import measure_command
 from hvdprof.cli.measuring.option_signature import takes
 from hvdprof.errors import UsageError
 from hvdprof.report.format_names import RESULTS, Format
@@ -54,3 +59,15 @@ def _show(folder: Path, format_: Format) -> None:
     from hvdprof.report.answers.net import net_answer
 
     net_answer(api.analyze_run(api.load_run(folder))).write(format_, sys.stdout)
+
+
+@takes(RunOptions, CommandOptions)
+def run(options: RunOptions, chosen: CommandOptions, context: typer.Context) -> None:
+    """Run an unmodified Horovod or DDP script; report how well it scales, and why not better."""
+    measure_command(context, options, chosen)
+
+
+@takes(BenchOptions, CommandOptions)
+def bench(options: BenchOptions, chosen: CommandOptions, context: typer.Context) -> None:
+    """Run the reference models at several rank counts and report how well they scale."""
+    measure_command(context, options, chosen)
