@@ -34,7 +34,7 @@ from hvdprof.analyze.predict.horovod_loop import LoopSettings
 from hvdprof.analyze.predict.jitter import jitter_of
 from hvdprof.analyze.predict.job_inputs import JobInputs, Reduction
 from hvdprof.analyze.predict.next_measurement import width_sources
-from hvdprof.analyze.predict.observations import Observations
+from hvdprof.analyze.predict.costs.observations import Observations
 from hvdprof.analyze.predict.own_work import OwnWork, StepParts
 from hvdprof.analyze.predict.predicted_step import StepModel, Target
 from hvdprof.analyze.predict.rank_spread import RankSpread, rank_variances

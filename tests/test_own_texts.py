@@ -62,7 +62,7 @@ ALLOWED = {
     "hvdprof/figures/timeline/timeline_lanes.py": (1, _LOG),
     "hvdprof/figures/timeline/timeline_rows.py": (3, "what a user writes, and " + _LOG),
     "hvdprof/analyze/verdict/limits.py": (1, _WORDS),
-    "hvdprof/analyze/verdict/failure_sentence.py": (1, _DRAWN),
+    "hvdprof/analyze/verdict/failures.py": (1, _DRAWN),
     "hvdprof/analyze/verdict/largest_loss.py": (2, _NUMBER),
     "hvdprof/analyze/verdict/run_verdict.py": (1, _BASELINE),
     "hvdprof/analyze/findings/log_rules/collective_timeout_rule.py": (1, _LOG),

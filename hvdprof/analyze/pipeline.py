@@ -5,8 +5,7 @@ from functools import partial
 
 import pandas as pd
 
-from hvdprof.analyze.causes.ceilings import ceilings
-from hvdprof.analyze.causes.pop import pop
+from hvdprof.analyze.causes.ceilings import ceilings, pop
 from hvdprof.analyze.causes.waterfall_diff import engine_diffs
 from hvdprof.analyze.communication.collective_bandwidths import collective_bandwidths
 from hvdprof.analyze.communication.communication_tables import communication_tables

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from hvdprof.analyze.compare.cell_changes import changes_of
 from hvdprof.analyze.compare.sides import SideCell, cells_of_run
-from hvdprof.analyze.tune.raced import LaunchCount, log_times
+from hvdprof.analyze.tune.finals import LaunchCount, log_times
 from hvdprof.analyze.tune.racing import PRESENT
 from hvdprof.api.measured_runs import plan_measurement
 from hvdprof.api.measurement import Measurement

@@ -7,9 +7,8 @@ import math
 from pathlib import Path
 
 from hvdprof.analyze.tune import tuning_result
-from hvdprof.analyze.tune.finals import CONFIDENCE, joined
+from hvdprof.analyze.tune.finals import CONFIDENCE, Raced, joined
 from hvdprof.analyze.tune.prediction_score import prediction_score
-from hvdprof.analyze.tune.raced import Raced
 from hvdprof.analyze.tune.racing import RaceStanding as RaceStanding
 from hvdprof.analyze.verdict.caveats import carried_caveats
 from hvdprof.api.measured_runs import plan_measurement

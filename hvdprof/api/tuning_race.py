@@ -7,8 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from hvdprof.analyze.tune.finals import Finals, joined
-from hvdprof.analyze.tune.raced import Raced
+from hvdprof.analyze.tune.finals import Finals, Raced, joined
 from hvdprof.analyze.tune.racing import PRESENT, Race, RaceRules, RaceStanding
 from hvdprof.api.settings_by_turns import JobToTune, SettingsByTurns
 from hvdprof.api.tuning_candidates import Choice

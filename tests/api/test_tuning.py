@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from hvdprof.analyze.tune.raced import Raced
+from hvdprof.analyze.tune.finals import Raced
 from hvdprof.api import tuning
 from hvdprof.api.tuning_candidates import Choice
 from hvdprof.api.tuning_folder import RaceBudget

@@ -9,8 +9,7 @@ from typing import ClassVar
 import pytest
 
 from hvdprof.analyze.tune import tuning_result
-from hvdprof.analyze.tune.finals import BEST
-from hvdprof.analyze.tune.raced import LaunchCount
+from hvdprof.analyze.tune.finals import BEST, LaunchCount
 from hvdprof.analyze.tune.racing import PRESENT
 from hvdprof.api import tuning_race
 from hvdprof.api.settings_by_turns import failed_repeats, launch_count

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from hvdprof.analyze.compare.moved_causes import moved_causes
 from hvdprof.analyze.compare.sides import SideCell
 from hvdprof.analyze.ranks.rank_times import rank_times
-from hvdprof.analyze.stats.launch_spread import Spread
+from hvdprof.analyze.stats.uncertainty import Spread
 from hvdprof.analyze.steps.step_work import StepWork
 from hvdprof.model.results.comparison import DEFAULT_LEVEL, STEP_TIME
 from tests.builders.step_works import PARTS_MS, simulated

@@ -3,7 +3,7 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
-from hvdprof.analyze.steps.host_conditions import BUSY_CORES
+from hvdprof.analyze.steps.other_load import BUSY_CORES
 from hvdprof.errors import EnvironmentNotReadyError
 from hvdprof.machine import idle
 from hvdprof.machine.idle import IDLE_CORES, IDLE_S, wait_for_idle

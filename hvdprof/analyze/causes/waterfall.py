@@ -7,22 +7,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from hvdprof.analyze.causes.cell_causes import CellCause
+from hvdprof.analyze.causes.cell_causes import CellCause, of_each_script
 from hvdprof.analyze.causes.cell_split import CellSplit, cell_split
-from hvdprof.analyze.causes.common_periods import of_each_script
 from hvdprof.analyze.causes.launch_causes import COMPUTE, DATA, OUTSIDE, LaunchCauses
 from hvdprof.analyze.causes.transfer_split import UNKNOWN, TransferSplit
-from hvdprof.analyze.ranks.delay import FALSE_ALARMS
-from hvdprof.analyze.ranks.named_cause import NamedCause
+from hvdprof.analyze.ranks.named_cause import FALSE_ALARMS, NamedCause
 from hvdprof.analyze.ranks.rank_times import RankTimes
 from hvdprof.analyze.scaling.efficiency import in_order, samples_per_rank
-from hvdprof.analyze.stats.launch_spread import Spread, less, spread
-from hvdprof.analyze.stats.launch_spread import times as scaled
-from hvdprof.analyze.stats.uncertainty import NAN, LogEstimate
-from hvdprof.analyze.steps.baseline import baselines
+from hvdprof.analyze.stats.uncertainty import NAN, LogEstimate, Spread, less, spread
+from hvdprof.analyze.stats.uncertainty import times as scaled
 from hvdprof.analyze.steps.cells import Cell, CellTime, throughput_cells
-from hvdprof.analyze.steps.launch_facts import Facts
-from hvdprof.analyze.steps.step_time_ratio import PairedRatios
+from hvdprof.analyze.steps.measured_launches import Facts
+from hvdprof.analyze.steps.step_time_ratio import PairedRatios, baselines
 from hvdprof.model.causes import (
     BASELINE_CREDIT,
     COMPUTE_INFLATION,

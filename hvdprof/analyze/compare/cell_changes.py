@@ -10,11 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hvdprof.analyze.compare.power import Design
+from hvdprof.analyze.compare.outcomes import Design
 from hvdprof.analyze.compare.sides import CellKey, SideCell
 from hvdprof.analyze.scaling.learning import loss_before
-from hvdprof.analyze.stats.launch_spread import Spread, less, spread
-from hvdprof.analyze.stats.uncertainty import NAN
+from hvdprof.analyze.stats.uncertainty import NAN, Spread, less, spread
 from hvdprof.model.results.comparison import (
     EFFICIENCY,
     FINAL_LOSS,

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from hvdprof.analyze.causes.cell_causes import CellCause, cell_causes
-from hvdprof.analyze.causes.launch_scatter import outlasts_launches
+from hvdprof.analyze.causes.cell_split import outlasts_launches
 from hvdprof.analyze.compare.sides import SideCell
 from hvdprof.analyze.ranks.named_cause import NamedCause
 from hvdprof.analyze.ranks.names import named_causes

@@ -10,9 +10,15 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from hvdprof.analyze.compare.cell_changes import CellChange, pooled_change
-from hvdprof.analyze.compare.outcomes import change_interval, family_outcomes, is_known, negative
-from hvdprof.analyze.compare.power import detectable_change, launches_needed
-from hvdprof.analyze.stats.launch_spread import Spread
+from hvdprof.analyze.compare.outcomes import (
+    change_interval,
+    detectable_change,
+    family_outcomes,
+    is_known,
+    launches_needed,
+    negative,
+)
+from hvdprof.analyze.stats.uncertainty import Spread
 from hvdprof.model.cell_key import CELL_KEY
 from hvdprof.model.results.comparison import METRICS, ComparisonOutcome, Metric
 from hvdprof.model.tables.comparison_tables import COMPARED_CELLS, COMPARED_POOLED

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pandas as pd
 
-from hvdprof.analyze.compare.launch_change import chance_of, change_of
+from hvdprof.analyze.compare.outcomes import chance_of, change_of
 from hvdprof.analyze.compare.sides import SideCell
-from hvdprof.analyze.stats.significance import holm
+from hvdprof.analyze.stats.change_point import holm
 from hvdprof.model.cell_key import CELL_KEY
 from hvdprof.model.code_place import file_name
 from hvdprof.model.launch_key import LAUNCH

@@ -12,13 +12,12 @@ from hvdprof.analyze.compare.cell_launches import (
     cell_launches,
 )
 from hvdprof.analyze.compare.cell_terms import Term, cell_terms
-from hvdprof.analyze.compare.launch_change import chance_of, change_of
+from hvdprof.analyze.compare.outcomes import chance_of, change_of
 from hvdprof.analyze.compare.rank_changes import RankChange, rank_changes, usual_times
 from hvdprof.analyze.compare.sides import CellKey, SideCell
 from hvdprof.analyze.ranks.named_cause import FOR_A_WHILE, FROM_STEP, GROWING
-from hvdprof.analyze.stats.launch_spread import Spread, less, spread
-from hvdprof.analyze.stats.significance import holm
-from hvdprof.analyze.stats.uncertainty import NAN, Interval
+from hvdprof.analyze.stats.change_point import holm
+from hvdprof.analyze.stats.uncertainty import NAN, Interval, Spread, less, spread
 from hvdprof.model.cell_key import CELL_KEY
 from hvdprof.model.tables.comparison_tables import MOVED_CAUSES
 from hvdprof.rundir.plan import TORCH_ENGINE

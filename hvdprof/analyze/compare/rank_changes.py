@@ -9,12 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hvdprof.analyze.compare.launch_change import chance_of, change_of
-from hvdprof.analyze.ranks.delay import LEAST_STEPS_OF_CAUSE
-from hvdprof.analyze.ranks.named_cause import LASTING, NamedCause
+from hvdprof.analyze.compare.outcomes import chance_of, change_of
+from hvdprof.analyze.ranks.named_cause import LASTING, LEAST_STEPS_OF_CAUSE, NamedCause
 from hvdprof.analyze.ranks.rank_times import RankDelay, RankTimes
-from hvdprof.analyze.stats.launch_spread import Spread
-from hvdprof.analyze.stats.significance import holm
+from hvdprof.analyze.stats.change_point import holm
+from hvdprof.analyze.stats.uncertainty import Spread
 from hvdprof.analyze.steps.step_work import Times, medians_of_others
 
 SMALLEST_SHARE = 0.01

@@ -13,11 +13,9 @@ from numpy.typing import NDArray
 
 from hvdprof.analyze.scaling.learning import loss_curves
 from hvdprof.analyze.stats.distributions import student_quantile
-from hvdprof.analyze.stats.launch_spread import Spread, spread
-from hvdprof.analyze.stats.uncertainty import CONFIDENCE, NAN, LogEstimate
-from hvdprof.analyze.steps.baseline import baselines
+from hvdprof.analyze.stats.uncertainty import CONFIDENCE, NAN, LogEstimate, Spread, spread
 from hvdprof.analyze.steps.cells import CellTime, cell_times, throughput_cells
-from hvdprof.analyze.steps.step_time_ratio import PairedRatios
+from hvdprof.analyze.steps.step_time_ratio import PairedRatios, baselines
 from hvdprof.model.causes import EXPOSED_TRANSFER as EXPOSED_TRANSFER_TERM
 from hvdprof.model.cell_key import CELL_KEY, UNKNOWN
 from hvdprof.model.launch_key import LaunchKey, rows_by_launch

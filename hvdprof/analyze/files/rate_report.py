@@ -9,8 +9,7 @@ import pandas as pd
 from hvdprof import units
 from hvdprof.analyze.files.log_facts import numbered_lines
 from hvdprof.analyze.scaling.scaling_verdict import scaling_verdicts
-from hvdprof.analyze.scaling.stated_speedups import contradicted_speedups
-from hvdprof.analyze.scaling.throughput_scaling import throughput_scaling
+from hvdprof.analyze.scaling.throughput_scaling import contradicted_speedups, throughput_scaling
 from hvdprof.analyze.stats.change_point import best_splits, has_changed
 from hvdprof.model.arrays import Float64s
 from hvdprof.model.file_page import Fact, FileVerdict, Gravity

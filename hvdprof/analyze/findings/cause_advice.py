@@ -1,4 +1,4 @@
-"""What to do about a straggler or a pause: its phase and the evidence first, then its pattern.
+"""What to do about a straggler or a pause, and whether other processes are its cause.
 
 Tested in ``tests/analyze/findings/test_named_cause_rules.py``.
 """
@@ -10,7 +10,9 @@ from hvdprof.analyze.findings.gpu_advice import own_gpu
 from hvdprof.analyze.findings.nccl_rules.nccl_rule import hosts_of, is_several
 from hvdprof.analyze.ranks.named_cause import GROWING, IRREGULAR, PERIODIC
 from hvdprof.analyze.steps.cell_setting import cell_setting
+from hvdprof.analyze.steps.other_load import OtherLoad
 from hvdprof.model.cause_names import ranks_of
+from hvdprof.model.causes import ANY_RANK, JITTER
 from hvdprof.model.frame_row import FrameRow
 from hvdprof.rundir.plan import HOROVOD_ENGINE
 
@@ -171,3 +173,25 @@ def hosts_of_cause(evidence: Evidence, cause: CostlyCause) -> str:
     if known.empty or (len(members) == 1 and is_several(known, "host")):
         return ""
     return f" ({hosts_of(known)})"
+
+
+def explains(load: OtherLoad, row: FrameRow) -> bool:
+    """Whether a load can be the cause of a row of WATERFALL of its cell, by its size.
+
+    Never of delays that follow the steps of the job, of which other processes know nothing: every
+    so many steps, or of some ranks before the update.
+    """
+    if row["pattern"] == PERIODIC or is_rare_work(row):
+        return False
+    return load.can_cost(float(row["share"]), num_ranks_delayed(row))
+
+
+def num_ranks_delayed(row: FrameRow) -> int:
+    """The ranks that must lose time for a row of WATERFALL.
+
+    Those that it names; one for jitter and delays of any rank, as a step waits for its slowest rank
+    alone; else all ranks of the cell.
+    """
+    if row["ranks"] == ANY_RANK or row["term"] == JITTER:
+        return 1
+    return len(ranks_of(row)) or int(row["np"])

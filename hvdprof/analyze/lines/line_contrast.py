@@ -10,7 +10,7 @@ import pandas as pd
 
 from hvdprof.analyze.lines.line_statistics import chance_of_excess, difference_ends
 from hvdprof.analyze.lines.line_times import LINE, by_line
-from hvdprof.analyze.stats.significance import holm
+from hvdprof.analyze.stats.change_point import holm
 from hvdprof.analyze.stats.uncertainty import wilson
 from hvdprof.model.arrays import Float64s
 from hvdprof.model.tables.code_line_tables import LEAST_SAMPLES

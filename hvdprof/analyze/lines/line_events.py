@@ -10,8 +10,7 @@ import numpy as np
 import pandas as pd
 
 from hvdprof.analyze.lines.line_times import launch_names
-from hvdprof.analyze.ranks.delay import run_starts
-from hvdprof.analyze.ranks.named_cause import LASTING, NamedCause
+from hvdprof.analyze.ranks.named_cause import LASTING, NamedCause, run_starts
 from hvdprof.analyze.ranks.rank_times import RankTimes
 from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.analyze.stragglers.waiting import WaitingTables

@@ -36,9 +36,9 @@ from hvdprof.analyze.predict.own_work import own_work
 from hvdprof.analyze.predict.rank_spread import rank_spread
 from hvdprof.analyze.predict.what_if import checked
 from hvdprof.analyze.stats.uncertainty import NAN
-from hvdprof.analyze.steps.baseline import baseline_name
 from hvdprof.analyze.steps.light_recording import full_command
 from hvdprof.analyze.steps.measured_launches import measured_launches
+from hvdprof.analyze.steps.step_time_ratio import baseline_name
 from hvdprof.analyze.steps.step_work import StepWork, step_work, with_all_ranks
 from hvdprof.analyze.verdict.caveats import carried_caveats
 from hvdprof.errors import UsageError

@@ -12,10 +12,9 @@ from hvdprof.analyze.predict.costs.stated_links import KnownLinks
 from hvdprof.analyze.predict.job_inputs import JobInputs
 from hvdprof.analyze.predict.measure_command import MeasureCommand, measure_command
 from hvdprof.analyze.stats.uncertainty import LogEstimate
-from hvdprof.analyze.steps.baseline import baselines
 from hvdprof.analyze.steps.cells import CellTime, throughput_cells
 from hvdprof.analyze.steps.measured_launches import MeasuredLaunches
-from hvdprof.analyze.steps.step_time_ratio import PairedRatios
+from hvdprof.analyze.steps.step_time_ratio import PairedRatios, baselines
 from hvdprof.errors import UsageError
 from hvdprof.model.cell_key import (
     COLLECTIVES_ENGINE,

@@ -23,7 +23,7 @@ from hvdprof.analyze.predict.rank_spread import own_times_of, ranks_on_time
 from hvdprof.analyze.stats.distributions import student_quantile
 from hvdprof.analyze.stats.uncertainty import LogEstimate
 from hvdprof.analyze.steps.cells import CellTime
-from hvdprof.analyze.steps.launch_facts import Facts, LaunchFacts
+from hvdprof.analyze.steps.measured_launches import Facts, LaunchFacts
 from hvdprof.analyze.steps.step_work import OWN_PARTS, StepWork
 from hvdprof.model.arrays import Float64s
 from hvdprof.model.launch_key import LaunchKey

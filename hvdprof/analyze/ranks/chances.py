@@ -5,9 +5,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hvdprof.analyze.stats.change_point import best_splits, has_changed
+from hvdprof.analyze.stats.change_point import (
+    LEAST_VALUES,
+    best_splits,
+    chance_of,
+    has_changed,
+    self_normalised,
+)
 from hvdprof.analyze.stats.distributions import student_below, student_quantile
-from hvdprof.analyze.stats.significance import LEAST_VALUES, chance_of, self_normalised
 from hvdprof.analyze.stats.uncertainty import autocorrelation_time
 from hvdprof.analyze.steps.step_work import Times, medians_of_others
 from hvdprof.model.arrays import Bools, Int64s

@@ -13,9 +13,11 @@ import numpy as np
 
 from hvdprof.analyze.ranks.account import costs_of
 from hvdprof.analyze.ranks.chances import chances_of_events
-from hvdprof.analyze.ranks.delay import (
+from hvdprof.analyze.ranks.named_cause import (
     FALSE_ALARMS,
+    PAUSE,
     SMALLEST_SHARE,
+    STRAGGLER,
     Delay,
     noise_of,
     of_all,
@@ -24,7 +26,6 @@ from hvdprof.analyze.ranks.delay import (
     saving,
     without,
 )
-from hvdprof.analyze.ranks.named_cause import PAUSE, STRAGGLER
 from hvdprof.analyze.stats.regularity import LEAST_EVENTS, Regularity, regularity
 from hvdprof.analyze.steps.step_work import Times
 from hvdprof.model.arrays import Bools, Int64s

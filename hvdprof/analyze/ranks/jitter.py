@@ -7,8 +7,7 @@ import numpy as np
 
 from hvdprof.analyze.ranks.account import account, costs_of
 from hvdprof.analyze.ranks.chances import block_length, chances_of_costs, exceeds_scatter
-from hvdprof.analyze.ranks.delay import SMALLEST_SHARE
-from hvdprof.analyze.ranks.named_cause import LASTING, NamedCause
+from hvdprof.analyze.ranks.named_cause import LASTING, SMALLEST_SHARE, NamedCause
 from hvdprof.analyze.ranks.queues import without_empty_queues
 from hvdprof.analyze.ranks.rank_times import MIXED, RankTimes
 from hvdprof.analyze.stats.uncertainty import NAN

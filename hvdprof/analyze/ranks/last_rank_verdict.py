@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from hvdprof import units
-from hvdprof.analyze.ranks.delay import FALSE_ALARMS, SMALLEST_SHARE
 from hvdprof.analyze.ranks.last_ranks import (
     LARGEST_CHANCE,
     LEAST_EXPLAINED,
@@ -19,6 +18,7 @@ from hvdprof.analyze.ranks.last_ranks import (
     LastRank,
     LastRanks,
 )
+from hvdprof.analyze.ranks.named_cause import FALSE_ALARMS, SMALLEST_SHARE
 from hvdprof.model.arrays import Int64s
 from hvdprof.model.file_page import FileVerdict, Gravity
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from hvdprof.analyze.ranks.chances import MOST_BLOCKS, MOST_RANKS, chances_of_costs
 from hvdprof.analyze.stats.distributions import binomial_tail
-from hvdprof.analyze.stats.running_summaries import Reach
+from hvdprof.analyze.stats.intervals import Reach
 from hvdprof.analyze.stats.uncertainty import Interval, autocorrelation_time, mean_of
 from hvdprof.model.arrays import Int64s
 

@@ -13,29 +13,26 @@ import numpy as np
 
 from hvdprof.analyze.ranks.account import costs_of, credit, shared
 from hvdprof.analyze.ranks.chances import chances_of_level
-from hvdprof.analyze.ranks.delay import (
-    FALSE_ALARMS,
-    LEAST_STEPS_OF_CAUSE,
-    SMALLEST_SHARE,
-    Delay,
-    run_starts,
-    saving,
-)
 from hvdprof.analyze.ranks.events import MOST_OF_ALL, Series, pauses, rank_events
 from hvdprof.analyze.ranks.named_cause import (
+    FALSE_ALARMS,
     FOR_A_WHILE,
     FROM_STEP,
     IRREGULAR,
     LASTING,
+    LEAST_STEPS_OF_CAUSE,
     PAUSE,
     PERIODIC,
+    SMALLEST_SHARE,
     STRAGGLER,
+    Delay,
     NamedCause,
+    run_starts,
+    saving,
 )
-from hvdprof.analyze.ranks.phases import OwnTimes, phase_of
 from hvdprof.analyze.ranks.queues import without_empty_queues
 from hvdprof.analyze.ranks.rank_times import MIXED, RankTimes
-from hvdprof.analyze.ranks.shapes import described
+from hvdprof.analyze.ranks.shapes import OwnTimes, described, phase_of
 from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.analyze.steps.step_work import Times
 from hvdprof.model.arrays import Bools

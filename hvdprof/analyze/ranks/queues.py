@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hvdprof.analyze.ranks.chances import block_length, chances_of_costs
-from hvdprof.analyze.ranks.delay import SMALLEST_SHARE
+from hvdprof.analyze.ranks.named_cause import SMALLEST_SHARE
 from hvdprof.analyze.ranks.rank_times import RankTimes
 from hvdprof.analyze.steps.step_work import Times
 from hvdprof.model.arrays import Bools

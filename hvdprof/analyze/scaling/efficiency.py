@@ -1,4 +1,4 @@
-"""Throughput and scaling efficiency of each cell."""
+"""Throughput, scaling efficiency and serial fraction (Karp-Flatt) of each cell."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -6,16 +6,38 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from hvdprof.analyze.scaling.karp_flatt import karp_flatt
 from hvdprof.analyze.stats.uncertainty import CONFIDENCE, NAN, Interval
-from hvdprof.analyze.steps.baseline import baseline_name, baselines, unscaled_baselines
 from hvdprof.analyze.steps.cells import Cell, CellTime, throughput_cells
-from hvdprof.analyze.steps.launch_facts import Facts
-from hvdprof.analyze.steps.step_time_ratio import PairedRatios
-from hvdprof.analyze.steps.trace_overhead import trace_overhead
+from hvdprof.analyze.steps.measured_launches import Facts
+from hvdprof.analyze.steps.step_time_ratio import (
+    PairedRatios,
+    baseline_name,
+    baselines,
+    trace_overhead,
+    unscaled_baselines,
+)
 from hvdprof.model.cell_key import ENGINE_TITLES
 from hvdprof.model.launch_key import LaunchKey
 from hvdprof.model.tables.scaling_tables import SCALING
+
+
+def karp_flatt(efficiency: float, scale: float) -> float:
+    """The experimentally determined serial fraction ``(1/S - 1/n) / (1 - 1/n)``.
+
+    ``n`` is the growth of the job, ``S = efficiency * n`` its speed-up. A fraction that is constant
+    over sizes is work that is not parallel; a rising one is overhead that grows with the job
+    (A. Karp and H. Flatt, CACM 33, 1990). Negative where scaling is super-linear; NaN for the same
+    size.
+    """
+    if not scale > 1 or not efficiency > 0:
+        return NAN
+    return (1 / (efficiency * scale) - 1 / scale) / (1 - 1 / scale)
+
+
+def efficiency_at(serial_fraction: float, scale: float) -> float:
+    """The efficiency by Amdahl's law for a serial fraction."""
+    return 1 / (1 + serial_fraction * (scale - 1))
+
 
 _LEAST_FOR_P95 = 20
 """Fewer steps have none beyond their 95th percentile: it would be the longest of them."""

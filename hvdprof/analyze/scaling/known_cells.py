@@ -1,4 +1,4 @@
-"""How well the cells are known by which a run is judged, after each of its repeats."""
+"""How well the cells are known by which a run is judged, and which cells these are."""
 
 import math
 from collections.abc import Sequence
@@ -7,13 +7,34 @@ import numpy as np
 import pandas as pd
 
 from hvdprof.analyze.scaling.efficiency import scaling
-from hvdprof.analyze.scaling.judged_cells import base_cells, largest_of_each_model, scaled_cells
 from hvdprof.analyze.steps.measured_launches import measured_launches
-from hvdprof.model.cell_key import of_base_cell
+from hvdprof.model.cell_key import of_base_cell, with_engine, without_toggles
 from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.launch_key import LAUNCH
 from hvdprof.model.run import Run
+from hvdprof.rundir.plan import HOROVOD_ENGINE
 from hvdprof.rundir.stopping import KnownCell
+
+
+def base_cells(scaling: pd.DataFrame) -> pd.DataFrame:
+    """The rows of SCALING without toggles and plain torch; those of DDP where Horovod has none."""
+    base = scaling[without_toggles(scaling) & with_engine(scaling)]
+    # DDP is what Horovod is compared with; alone it is what the run is about.
+    of_horovod = base["engine"] == HOROVOD_ENGINE
+    return base[of_horovod] if of_horovod.any() else base
+
+
+def scaled_cells(base: pd.DataFrame) -> pd.DataFrame:
+    """Those of several ranks that are not the baseline itself, oversubscribed ones included."""
+    own_name = base["engine"] + " np=" + base["np"].astype(str)
+    scaled = base[(base["baseline"] != own_name) & (base["baseline"] != "")]
+    return scaled[scaled["np"] > 1]
+
+
+def largest_of_each_model(cells: pd.DataFrame) -> pd.DataFrame:
+    """The cell of the largest number of ranks of every model."""
+    return cells[cells["np"] == cells.groupby("model", sort=False)["np"].transform("max")]
+
 
 LARGEST_NOISE = 100.0
 

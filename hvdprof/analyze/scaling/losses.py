@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 
 from hvdprof.analyze.scaling.efficiency import in_order, part_share, samples_per_rank
-from hvdprof.analyze.steps.baseline import baselines
 from hvdprof.analyze.steps.cells import Cell, CellTime, throughput_cells
-from hvdprof.analyze.steps.launch_facts import Facts
+from hvdprof.analyze.steps.measured_launches import Facts
+from hvdprof.analyze.steps.step_time_ratio import baselines
 from hvdprof.model.step_parts import PARTS, RECORDED_PARTS, RESIDUAL
 from hvdprof.model.tables.scaling_tables import LOSSES
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import pandas as pd
 
 from hvdprof import units
-from hvdprof.analyze.scaling.karp_flatt import efficiency_at
+from hvdprof.analyze.scaling.efficiency import efficiency_at
 from hvdprof.model.file_page import FileVerdict
 from hvdprof.model.frame_row import FrameRow
 

@@ -1,13 +1,14 @@
-"""Scaling of given throughputs against the smallest number of ranks."""
+"""Scaling of given throughputs against the smallest size, and speed-ups that a table states."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
-from hvdprof.analyze.scaling.karp_flatt import karp_flatt
+from hvdprof import units
+from hvdprof.analyze.scaling.efficiency import karp_flatt
 from hvdprof.analyze.stats.uncertainty import NAN, LogEstimate, difference
 from hvdprof.model.frame_row import FrameRow, is_missing
 from hvdprof.model.tables.log_tables import THROUGHPUT_SCALING
@@ -147,3 +148,31 @@ def _compared(size: int, own: _Rate, base: _Rate | None, base_np: int) -> dict[s
         "karp_flatt_high": karp_flatt(low / scale, scale),
         "num_repeats": 1,
     }
+
+
+_LARGEST_DIFFERENCE = 0.02
+_ROUNDING = 0.051
+"""Tables round speed-ups to a tenth or better."""
+
+
+def contradicted_speedups(series: Iterable[pd.DataFrame]) -> str:
+    """A sentence on stated speed-ups that differ from the throughputs; empty without any.
+
+    Args:
+        series: Rows of THROUGHPUT, one frame for each series.
+    """
+    contradicted: list[int] = []
+    for rows in series:
+        found = throughput_scaling(rows)
+        # Speed-ups may be stated against another baseline, such as one rank of another table.
+        stated, computed = found["stated_speedup"], found["speedup"]
+        ours = stated[(found["np"] == found["baseline_np"]).fillna(False).to_numpy()]
+        if ours.empty or abs(float(ours.iloc[0]) - 1) > _LARGEST_DIFFERENCE:
+            continue
+        apart = (stated - computed).abs() > (_LARGEST_DIFFERENCE * computed).clip(lower=_ROUNDING)
+        contradicted += [int(size) for size in found.loc[apart.to_numpy(), "np"]]
+    if not contradicted:
+        return ""
+    sizes = ", ".join(str(size) for size in sorted(set(contradicted)))
+    number = units.counted(len(contradicted), "stated speed-up")
+    return f"The throughputs contradict {number} (np={sizes}) by more than 2 %."

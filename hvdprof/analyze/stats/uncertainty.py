@@ -1,4 +1,4 @@
-"""Uncertainty of means of step times; docs/explain/efficiency.md describes the method.
+"""Uncertainty of means over steps and launches; docs/explain/efficiency.md has the method.
 
 Sources: initial positive sequence, C. J. Geyer, "Practical Markov Chain Monte Carlo", Statistical
 Science 7 (1992); degrees of freedom of a sum of variances, F. E. Satterthwaite, Biometrics
@@ -7,6 +7,7 @@ benchmarking in reasonable time", ISMM 2013.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -172,3 +173,47 @@ def wilson(shares: Float64s, numbers: Float64s) -> tuple[Float64s, Float64s]:
     middle = (shares + z**2 / (2 * numbers)) / scale
     reach = z / scale * np.sqrt(shares * (1 - shares) / numbers + z**2 / (4 * numbers**2))
     return np.maximum(middle - reach, 0.0), np.minimum(middle + reach, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """A mean over launches with the variance of that mean and its degrees of freedom.
+
+    The variance is NaN for a single launch: the spread is unknown.
+    """
+
+    value: float
+    variance: float
+    degrees: float
+
+    def interval(self) -> Interval:
+        """The mean with its 95 % interval (Student t); NaN ends where the variance is unknown."""
+        if math.isnan(self.variance) or not self.degrees >= 1:
+            return Interval(self.value, NAN, NAN)
+        quantile = student_quantile(self.degrees, (1 + CONFIDENCE) / 2)
+        reach = quantile * math.sqrt(self.variance)
+        return Interval(self.value, self.value - reach, self.value + reach)
+
+
+def spread(values: Sequence[float]) -> Spread:
+    """The mean of one value per launch."""
+    given = np.asarray(values, dtype=np.float64)
+    if len(given) < 2:
+        return Spread(float(given.mean()) if len(given) else NAN, NAN, 0.0)
+    return Spread(float(given.mean()), float(given.var(ddof=1)) / len(given), len(given) - 1.0)
+
+
+def less(of: Spread, other: Spread) -> Spread:
+    """The difference of two independent means; degrees of freedom by Welch and Satterthwaite."""
+    variance = of.variance + other.variance
+    if math.isnan(variance) or variance == 0:
+        return Spread(of.value - other.value, variance, min(of.degrees, other.degrees))
+    degrees = variance**2 / (
+        of.variance**2 / max(of.degrees, 1.0) + other.variance**2 / max(other.degrees, 1.0)
+    )
+    return Spread(of.value - other.value, variance, degrees)
+
+
+def times(factor: float, of: Spread) -> Spread:
+    """A mean times an exact number."""
+    return Spread(factor * of.value, factor**2 * of.variance, of.degrees)

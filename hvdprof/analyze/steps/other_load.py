@@ -1,4 +1,4 @@
-"""Whether the load of other processes can explain a loss, by its size.
+"""Other processes on the hosts: how much they took, when, and whether that explains a loss.
 
 Tested in ``tests/analyze/steps/test_other_load.py``.
 """
@@ -9,10 +9,123 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from hvdprof.analyze.steps.disturbed_turns import NEGLIGIBLE_CORES, counted_turns
-from hvdprof.analyze.steps.host_conditions import BUSY_CORES
-from hvdprof.model.launch_key import LAUNCH
+from hvdprof import units
+from hvdprof.model.launch_key import LAUNCH, LaunchKey, rows_by_launch
+from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.run import Run
+from hvdprof.model.tables.run_tables import TURNS
+from hvdprof.rundir.manifest import PassRecord
+
+NEGLIGIBLE_CORES = 0.15
+"""Cores that other processes may use in any turn: the launching side and the system itself."""
+
+SPARE_SHARE = 0.25
+"""The share of the cores that a launch leaves free which other processes may use besides."""
+
+MIN_TURNS = 2
+
+
+def counted_turns(run: Run) -> pd.DataFrame:
+    """TURNS without the disturbed ones of launches that have undisturbed turns enough.
+
+    A launch with fewer than ``MIN_TURNS`` undisturbed turns of a segment keeps all of that segment:
+    its interval then includes what the machine was like.
+    """
+    turns = run.table(TURNS.name)
+    if turns.empty:
+        return turns
+    spare = _spare_cores(run)
+    allowed = NEGLIGIBLE_CORES + SPARE_SHARE * turns["pass_id"].astype(str).map(spare).clip(
+        lower=0.0
+    )
+    is_undisturbed = ~(turns["other_cores"] > allowed).to_numpy()
+    counts = np.ones(len(turns), dtype=bool)
+    for _, rows in rows_by_launch(turns):
+        if is_undisturbed[rows].sum() >= MIN_TURNS:
+            counts[rows] = is_undisturbed[rows]
+    return turns[counts].reset_index(drop=True)
+
+
+def in_counted_turns(job_steps: pd.DataFrame, turns: pd.DataFrame) -> pd.DataFrame:
+    """JOB_STEPS without those of launches with turns that lie in none of the given turns."""
+    if turns.empty:
+        return job_steps
+    bounds = {
+        key: (turns["first_step"].to_numpy()[rows], turns["num_steps"].to_numpy()[rows])
+        for key, rows in rows_by_launch(turns)
+    }
+    counts = np.ones(len(job_steps), dtype=bool)
+    numbers = job_steps["step"].to_numpy()
+    for key, rows in rows_by_launch(job_steps):
+        if key in bounds:
+            first, length = bounds[key]
+            turn = np.searchsorted(first, numbers[rows], side="right") - 1
+            counts[rows] = (turn >= 0) & (numbers[rows] < (first + length)[turn])
+    return job_steps[counts].reset_index(drop=True)
+
+
+def turns_by_launch(turns: pd.DataFrame) -> dict[LaunchKey, int]:
+    """The number of turns of each launch."""
+    return {key: len(rows) for key, rows in rows_by_launch(turns[LAUNCH])}
+
+
+def _spare_cores(run: Run) -> dict[str, float]:
+    """Cores of the host that the threads of a pass leave free, by pass; 0 where unknown."""
+    here = run.manifest.hosts[0] if run.manifest.hosts else {}
+    cores = int(here.get("num_cores") or 0)
+    threads = run.ranks.assign(threads=run.ranks["num_threads"].clip(lower=1))
+    used = threads.groupby("pass_id", observed=True)["threads"].sum()
+    return {str(pass_id): float(max(cores - count, 0)) for pass_id, count in used.items()}
+
+
+BUSY_CORES = 0.2
+STEAL_SHARE = 0.02
+
+
+def host_condition_warnings(run: Run) -> Iterator[Note]:
+    """Warnings on other processes, the hypervisor, and unequal threads.
+
+    Other processes count by the processor time that they use during a pass. The load average
+    before the first pass is no evidence: it still holds a build that has just ended.
+    """
+    yield from _other_processes(run.manifest.passes)
+    yield from _steal(run.manifest.passes)
+    yield from _threads(run)
+
+
+def _other_processes(passes: list[PassRecord]) -> Iterator[Note]:
+    busy = [record for record in passes if (record.other_cpu_cores or 0) > BUSY_CORES]
+    if busy:
+        worst = max(busy, key=lambda record: record.other_cpu_cores or 0)
+        text = (
+            f"Other processes kept cores busy during {len(busy)} of {len(passes)} passes, up to "
+            f"{worst.other_cpu_cores:.1f} cores in {worst.id}."
+        )
+        yield Note(NoteCode.OTHER_LOAD, text, pass_id=worst.id, number=len(busy))
+
+
+def _steal(passes: list[PassRecord]) -> Iterator[Note]:
+    affected = [record for record in passes if (record.steal_share or 0) > STEAL_SHARE]
+    if affected:
+        worst = max(affected, key=lambda record: record.steal_share or 0)
+        text = (
+            f"The hypervisor took cores away during {len(affected)} of {len(passes)} passes, at "
+            "most "
+            f"{units.percent(worst.steal_share or 0)} of the time in {worst.id}."
+        )
+        yield Note(NoteCode.STEAL, text, pass_id=worst.id, number=len(affected))
+
+
+def _threads(run: Run) -> Iterator[Note]:
+    known = run.ranks.loc[run.ranks["num_threads"] > 0, "num_threads"]
+    numbers = sorted(set(known))
+    if len(numbers) > 1:
+        text = (
+            f"Ranks computed with {' or '.join(map(str, numbers))} threads: cells with different "
+            "threads per rank cannot be compared."
+        )
+        yield Note(NoteCode.UNEQUAL_THREADS, text)
+
 
 LEAST_EXPLAINED = 0.5
 """The part of a loss that the load must be able to explain to be its cause.

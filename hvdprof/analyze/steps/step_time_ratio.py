@@ -1,4 +1,4 @@
-"""Ratios of step times of cells, paired by repeat where their launches took turns.
+"""Ratios of step times: to the baseline, to a trace pass, between cells paired by repeat.
 
 Launches that took turns saw the same machine: what slows or speeds all of them cancels out of the
 difference of their logarithms. The repeat, with fresh launches, stays the unit that is repeated, so
@@ -6,11 +6,65 @@ that the spread of these differences holds what launches differ by.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from hvdprof.analyze.stats.uncertainty import LogEstimate, difference
-from hvdprof.analyze.steps.cells import CellTime, own_degrees
+from hvdprof.analyze.stats.uncertainty import NAN, Interval, LogEstimate, difference
+from hvdprof.analyze.steps.cells import Cell, CellTime, own_degrees
+from hvdprof.model.cell_key import ENGINE_TITLES
+from hvdprof.rundir.manifest import Mode
+
+
+def trace_overhead(cell: Cell, times: Mapping[Cell, CellTime]) -> Interval:
+    """Step time in the trace passes divided by that in the throughput passes, minus 1.
+
+    NaN where one of the two is not measured.
+    """
+    traced, free = times.get(cell.in_mode(Mode.TRACE)), times.get(cell.in_mode(Mode.THROUGHPUT))
+    if traced is None or free is None:
+        return Interval(NAN, NAN, NAN)
+    ratio = difference(traced.log_step_time, free.log_step_time).interval()
+    return Interval(ratio.value - 1, ratio.low - 1, ratio.high - 1)
+
+
+def baselines(cells: Sequence[CellTime]) -> dict[str, CellTime]:
+    """The baseline of each model: the first of these that was measured, without toggles.
+
+    1.  plain PyTorch on one rank, the alternative to Horovod;
+    2.  Horovod on one rank;
+    3.  Horovod on the smallest measured number of ranks.
+
+    Without Horovod, DDP takes its place; with both, both refer to the same baseline. Oversubscribed
+    cells are used only if there is no other.
+    """
+    chosen: dict[str, CellTime] = {}
+    for model in dict.fromkeys(time.cell.model for time in cells):
+        candidates = [time for time in cells if time.cell.model == model and time.cell.is_base]
+        valid = [time for time in candidates if not time.oversubscribed] or candidates
+        if valid:
+            chosen[model] = min(valid, key=_rank_of)
+    return chosen
+
+
+def unscaled_baselines(cells: Sequence[CellTime]) -> set[Cell]:
+    """The baselines of models that were measured at one number of ranks.
+
+    They have no efficiency: 1 would read as a job that scales.
+    """
+    chosen = baselines(cells)
+    sizes: dict[str, set[int]] = {}
+    for time in cells:
+        sizes.setdefault(time.cell.model, set()).add(time.cell.np)
+    return {one.cell for model, one in chosen.items() if len(sizes[model]) == 1}
+
+
+def baseline_name(baseline: CellTime) -> str:
+    """Name of the baseline in tables, such as ``torch np=1``."""
+    return f"{baseline.cell.engine} np={baseline.cell.np}"
+
+
+def _rank_of(time: CellTime) -> tuple[int, int, int]:
+    return time.cell.np, list(ENGINE_TITLES).index(time.cell.engine), time.cell.batch_size
 
 
 @dataclass(slots=True)

@@ -13,8 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hvdprof.analyze.steps.sync_points import SyncPoints
-from hvdprof.analyze.steps.sync_rows import StepGrid, sync_points
+from hvdprof.analyze.steps.sync_points import StepGrid, SyncPoints, sync_points
 from hvdprof.model.arrays import Bools
 from hvdprof.model.launch_key import LAUNCH, LaunchKey, rows_by_launch
 

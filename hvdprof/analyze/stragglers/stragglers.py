@@ -10,10 +10,16 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hvdprof.analyze.ranks.delay import LEAST_STEPS_OF_CAUSE, SMALLEST_SHARE, run_starts
-from hvdprof.analyze.ranks.named_cause import LASTING, STRAGGLER, NamedCause
-from hvdprof.analyze.ranks.phases import LEAST_EXPLAINED
+from hvdprof.analyze.ranks.named_cause import (
+    LASTING,
+    LEAST_STEPS_OF_CAUSE,
+    SMALLEST_SHARE,
+    STRAGGLER,
+    NamedCause,
+    run_starts,
+)
 from hvdprof.analyze.ranks.rank_times import RankTimes
+from hvdprof.analyze.ranks.shapes import LEAST_EXPLAINED
 from hvdprof.analyze.stats.uncertainty import NAN, mean_of, wilson
 from hvdprof.analyze.steps.step_work import Times
 from hvdprof.model.arrays import Bools

@@ -25,7 +25,6 @@ from hvdprof.analyze.predict.costs.gradient_trace import (
 )
 from hvdprof.analyze.predict.horovod_loop import LoopSettings, rounded_threshold
 from hvdprof.analyze.tune.collective_draws import CollectiveDraws, collective_draws
-from hvdprof.analyze.tune.ddp_costs import bucket_draws, present_buckets
 from hvdprof.analyze.tune.ddp_rules import BUCKET_FLAGS
 from hvdprof.analyze.tune.horovod_rules import (
     CACHE,
@@ -33,7 +32,13 @@ from hvdprof.analyze.tune.horovod_rules import (
     DEFAULT_FUSION_BYTES,
     FUSION,
 )
-from hvdprof.analyze.tune.launch_replay import BucketSettings, LaunchReplay, Settings
+from hvdprof.analyze.tune.launch_replay import (
+    BucketSettings,
+    LaunchReplay,
+    Settings,
+    bucket_draws,
+    present_buckets,
+)
 from hvdprof.analyze.tune.placement_rules import AFFINITY, BINDING, THREADS, WAIT_POLICY
 from hvdprof.analyze.tune.script_rules import FP16_FLAGS, PASSES_FLAGS
 from hvdprof.analyze.tune.tuned_job import TunedJob

@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from hvdprof import units
-from hvdprof.analyze.tune.finals import BEST, TOGETHER, Finals
-from hvdprof.analyze.tune.raced import LaunchCount, Raced
+from hvdprof.analyze.tune.finals import BEST, TOGETHER, Finals, LaunchCount, Raced
 from hvdprof.analyze.tune.racing import RaceStanding
 from hvdprof.model.results.tuning import Candidate, Check, Estimate, Trial, TrialOutcome
 

@@ -7,13 +7,13 @@ import pandas as pd
 
 from hvdprof import units
 from hvdprof.analyze.findings.advice import as_sentence
+from hvdprof.analyze.findings.cause_advice import explains
 from hvdprof.analyze.findings.finding import SMALLEST_COST
-from hvdprof.analyze.findings.load_cause import explains
 from hvdprof.analyze.steps.cell_setting import cell_setting
 from hvdprof.analyze.steps.light_recording import full_command, is_light
 from hvdprof.analyze.verdict.busy_machine import wait_command
 from hvdprof.analyze.verdict.evaluation_loss import evaluation_caveat
-from hvdprof.analyze.verdict.failure_sentence import failure_sentence
+from hvdprof.analyze.verdict.failures import failure_sentence
 from hvdprof.model.cause_names import cause_name
 from hvdprof.model.causes import PAUSE
 from hvdprof.model.cell_key import of_base_cell

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import pandas as pd
 
 from hvdprof import units
-from hvdprof.analyze.steps.host_conditions import host_condition_warnings
+from hvdprof.analyze.steps.other_load import host_condition_warnings
 from hvdprof.model.cell_key import ENGINE_TITLES, UNKNOWN
 from hvdprof.model.launch_key import LAUNCH
 from hvdprof.model.notes import Note, NoteCode

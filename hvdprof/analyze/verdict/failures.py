@@ -1,11 +1,46 @@
-"""Which measurements have no result, and why.
+"""Which measurements have no result and why, and the first sentence of a verdict on it.
 
 Tested in ``tests/analyze/verdict/test_data_quality.py``.
 """
 
+from collections.abc import Sequence
+
+from hvdprof.model.cell_key import NO_ADASUM, NO_COMPRESSION
 from hvdprof.model.run import FailedSegment
 from hvdprof.rundir.failures.failure import Failure
 from hvdprof.rundir.manifest import Manifest, PassRecord, SegmentRecord, Status
+
+_LONGEST = 240
+"""Characters of a reason in a verdict: an exception may print a whole tensor."""
+
+
+def failure_sentence(
+    failed: Sequence[FailedSegment], model: str, num_ranks: int, engine: str
+) -> str:
+    """``Failed at np=2: rank 1 raised ValueError: bad batch 40.``, or empty.
+
+    A failed launch of the judged cell leads where its steps are in the number, and one of more
+    ranks always. Others, such as one repeat of several, are a caveat.
+
+    Args:
+        failed: The failed measurements of the run, first failure first.
+        model: That of the cell that the verdict judges.
+        num_ranks: Its number of ranks.
+        engine: Its engine.
+    """
+    for launch in failed:
+        is_same_job = (launch.model, launch.engine) == (model, engine)
+        has_toggles = launch.compression not in NO_COMPRESSION or launch.reduction not in NO_ADASUM
+        if not is_same_job or has_toggles:
+            continue
+        if launch.np > num_ranks or (launch.np == num_ranks and launch.is_counted):
+            return f"Failed at np={launch.np}: {_short(launch.reason)}."
+    return ""
+
+
+def _short(reason: str) -> str:
+    text = " ".join(reason.split()).rstrip(".")
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST].rstrip()} …"
 
 
 def failed_segments(manifest: Manifest) -> tuple[FailedSegment, ...]:

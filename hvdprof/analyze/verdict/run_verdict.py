@@ -8,10 +8,10 @@ import pandas as pd
 
 from hvdprof import units
 from hvdprof.analyze.findings.finding import SMALLEST_COST, WARNING_COST
-from hvdprof.analyze.scaling.judged_cells import base_cells, largest_of_each_model, scaled_cells
+from hvdprof.analyze.scaling.known_cells import base_cells, largest_of_each_model, scaled_cells
 from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.analyze.verdict.agreement import CellAccount
-from hvdprof.analyze.verdict.failure_sentence import failure_sentence
+from hvdprof.analyze.verdict.failures import failure_sentence
 from hvdprof.analyze.verdict.largest_loss import (
     LargestLoss,
     cost_of_baseline,

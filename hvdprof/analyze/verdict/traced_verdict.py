@@ -10,8 +10,8 @@ import pandas as pd
 
 from hvdprof import units
 from hvdprof.analyze.files.next_recording import TORCH_SCALING_COMMAND, torch_recording_command
-from hvdprof.analyze.ranks.delay import LEAST_STEPS_OF_CAUSE, SMALLEST_SHARE
 from hvdprof.analyze.ranks.last_rank_verdict import Words, last_rank_clause, wait_text
+from hvdprof.analyze.ranks.named_cause import LEAST_STEPS_OF_CAUSE, SMALLEST_SHARE
 from hvdprof.analyze.verdict.agreement import cell_account
 from hvdprof.analyze.verdict.largest_loss import largest_loss
 from hvdprof.model.causes import CAUSES, EXPOSED_TRANSFER, INPUT_BOUND, OUTSIDE_PHASES

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from hvdprof.analyze.causes import launch_causes as causes_module
-from hvdprof.analyze.causes.delays import delays_of
-from hvdprof.analyze.causes.launch_causes import COMPUTE, DATA, OUTSIDE
+from hvdprof.analyze.causes.launch_causes import COMPUTE, DATA, OUTSIDE, delays_of
 from hvdprof.analyze.ranks.named_cause import (
     FROM_STEP,
     IRREGULAR,

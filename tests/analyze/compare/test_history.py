@@ -4,7 +4,7 @@ import pytest
 from hvdprof.analyze.compare.comparison import ComparedSide
 from hvdprof.analyze.compare.history import change_points, history
 from hvdprof.analyze.compare.sides import SideCell
-from hvdprof.analyze.stats.launch_spread import Spread
+from hvdprof.analyze.stats.uncertainty import Spread
 from hvdprof.errors import UnreadableInputError
 from hvdprof.model.results.comparison import EFFICIENCY, STEP_TIME, THROUGHPUT
 from hvdprof.model.tables.waterfall_tables import WATERFALL

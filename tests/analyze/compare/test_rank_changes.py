@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from hvdprof.analyze.compare.launch_change import chance_of, change_of
+from hvdprof.analyze.compare.outcomes import chance_of, change_of
 from hvdprof.analyze.compare.rank_changes import rank_changes, usual_times
 from hvdprof.analyze.ranks.rank_times import rank_times
-from hvdprof.analyze.stats.launch_spread import Spread
+from hvdprof.analyze.stats.uncertainty import Spread
 from tests.builders.step_works import MS, PARTS_MS, simulated
 
 STEP_NS = 100.0 * MS

@@ -11,7 +11,7 @@ from hvdprof.analyze.predict.own_work import (
 )
 from hvdprof.analyze.stats.uncertainty import NAN, LogEstimate
 from hvdprof.analyze.steps.cells import Cell, CellTime
-from hvdprof.analyze.steps.launch_facts import LaunchFacts
+from hvdprof.analyze.steps.measured_launches import LaunchFacts
 from tests.builders.predicted_jobs import stated_job
 from tests.builders.step_works import PARTS_MS, simulated
 

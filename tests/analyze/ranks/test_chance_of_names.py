@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hvdprof.analyze.causes.cell_causes import cell_causes
-from hvdprof.analyze.ranks.delay import FALSE_ALARMS
+from hvdprof.analyze.ranks.named_cause import FALSE_ALARMS
 from hvdprof.analyze.ranks.names import named_causes
 from hvdprof.analyze.ranks.rank_times import rank_times
 from tests.builders.step_works import simulated

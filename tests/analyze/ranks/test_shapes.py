@@ -1,9 +1,8 @@
 import numpy as np
 import pytest
 
-from hvdprof.analyze.ranks.delay import Delay
 from hvdprof.analyze.ranks.events import Series
-from hvdprof.analyze.ranks.named_cause import STRAGGLER
+from hvdprof.analyze.ranks.named_cause import STRAGGLER, Delay
 from hvdprof.analyze.ranks.shapes import described
 
 NUM = 80

@@ -1,11 +1,165 @@
 from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
+import pandas as pd
 import pytest
 
-from hvdprof.analyze.steps.other_load import OtherLoad, other_load
+from hvdprof.analyze.steps.other_load import (
+    OtherLoad,
+    counted_turns,
+    host_condition_warnings,
+    in_counted_turns,
+    other_load,
+    turns_by_launch,
+)
+from hvdprof.model.notes import texts
+from hvdprof.model.run import Run
 from hvdprof.model.tables.run_tables import RANKS, SEGMENTS, TURNS
+from hvdprof.model.tables.scaling_tables import JOB_STEPS
 from tests.builders.declared_rows import declared_rows
 from tests.builders.finished_analysis import manifest, pass_record, run
+
+NAN = float("nan")
+
+
+def _turns(**other_cores: list[float]) -> pd.DataFrame:
+    """Turns of 10 steps, the first measured one number 6, of the segment ``s`` of each pass."""
+    rows = [
+        {
+            "pass_id": pass_id,
+            "segment": "s",
+            "round": number,
+            "first_step": 6 + 11 * number,
+            "num_steps": 10,
+            "dur_ns": 10**9,
+            "other_cores": other,
+            "steal_share": 0.0,
+        }
+        for pass_id, values in other_cores.items()
+        for number, other in enumerate(values)
+    ]
+    return TURNS.frame(rows)
+
+
+def _run_of_turns(turns: pd.DataFrame, *, num_cores: int = 2) -> Run:
+    """Passes named after their number of ranks, of one thread each."""
+    sizes = {"np1": 1, "np2": 2}
+    ranks = [
+        dict.fromkeys(RANKS.column_names, 0)
+        | {"pass_id": name, "rank": rank, "num_threads": 1, "hostname": "h", "device": "cpu"}
+        for name, size in sizes.items()
+        for rank in range(size)
+    ]
+    run = SimpleNamespace(
+        ranks=RANKS.frame(ranks),
+        manifest=SimpleNamespace(hosts=[{"num_cores": num_cores}]),
+        table=lambda _: turns,
+        folder=Path(),
+    )
+    return cast(Run, run)
+
+
+def _counted(turns: pd.DataFrame, **machine: int) -> dict[str, list[int]]:
+    counted = counted_turns(_run_of_turns(turns, **machine))
+    return {
+        str(name): rows["round"].tolist()
+        for name, rows in counted.groupby("pass_id", observed=True)
+    }
+
+
+def test_turns_with_competition_for_the_cores_are_left_out() -> None:
+    turns = _turns(np2=[0.02, 0.9, 0.1, 0.5], np1=[0.3, 0.3, 1.2, 0.0])
+    # np=1 leaves a core free, of which other processes may use a quarter.
+    assert _counted(turns) == {"np1": [0, 1, 3], "np2": [0, 2]}
+    assert _counted(turns, num_cores=8) == {"np1": [0, 1, 2, 3], "np2": [0, 1, 2, 3]}
+
+
+@pytest.mark.parametrize("other", [[0.9, 0.9, 0.9], [0.0, 0.9, 0.9], [NAN, NAN, NAN]])
+def test_a_launch_without_two_undisturbed_turns_keeps_all(other: list[float]) -> None:
+    assert _counted(_turns(np2=other)) == {"np2": [0, 1, 2]}
+
+
+def test_steps_outside_the_counted_turns_are_dropped() -> None:
+    turns = counted_turns(_run_of_turns(_turns(np2=[0.0, 0.9, 0.0])))
+    numbers = [*range(6, 16), *range(17, 27), *range(28, 38)]
+    steps = JOB_STEPS.frame(
+        [
+            {
+                "pass_id": name,
+                "segment": "s",
+                "step": step,
+                "end_ns": 0,
+                "dur_ns": 1,
+                "num_steps": 1,
+                "steady": True,
+            }
+            for name in ("np2", "alone")
+            for step in numbers
+        ]
+    )
+    counted = in_counted_turns(steps, turns)
+    by_pass = {str(name): rows for name, rows in counted.groupby("pass_id", observed=True)["step"]}
+    assert by_pass["np2"].tolist() == [*range(6, 16), *range(28, 38)]
+    assert by_pass["alone"].tolist() == numbers
+    assert turns_by_launch(turns) == {("np2", "s"): 2}
+
+
+def test_a_run_without_turns_keeps_its_steps() -> None:
+    steps = JOB_STEPS.empty()
+    assert in_counted_turns(steps, counted_turns(_run_of_turns(TURNS.empty()))) is steps
+
+
+def _run(
+    *passes: dict[str, Any],
+    threads: tuple[int, ...] = (1, 1),
+    host: dict[str, Any] | None = None,
+) -> Run:
+    """A run on node1 with 2 cores, whose only recorded pass has a rank per entry of ``threads``."""
+    records = [
+        pass_record(f"p{number}", [], **values) for number, values in enumerate(passes or ({},))
+    ]
+    ranks = [
+        {"pass_id": "p0", "rank": rank, "hostname": "node1", "num_threads": number}
+        for rank, number in enumerate(threads)
+    ]
+    here = {"hostname": "node1", "num_cores": 2} | (host or {})
+    return run(manifest=manifest(passes=records, hosts=[here]), ranks=declared_rows(RANKS, *ranks))
+
+
+def _warnings(*passes: dict[str, Any], **values: Any) -> list[str]:
+    return list(texts(host_condition_warnings(_run(*passes, **values))))
+
+
+def test_an_idle_host_has_no_warning() -> None:
+    assert _warnings({"other_cpu_cores": 0.1, "steal_share": 0.01}) == []
+    assert _warnings() == []
+
+
+def test_other_processes_in_the_worst_pass() -> None:
+    passes = ({"other_cpu_cores": 0.2}, {"other_cpu_cores": 0.3}, {"other_cpu_cores": 0.6})
+
+    assert _warnings(*passes) == [
+        "Other processes kept cores busy during 2 of 3 passes, up to 0.6 cores in p2."
+    ]
+
+
+def test_cores_taken_by_the_hypervisor_in_the_worst_pass() -> None:
+    passes = ({"steal_share": 0.12}, {"steal_share": 0.02}, {"steal_share": None})
+
+    assert _warnings(*passes) == [
+        "The hypervisor took cores away during 1 of 3 passes, at most 12.0 % of the time in p0."
+    ]
+
+
+def test_unequal_threads() -> None:
+    assert _warnings(threads=(1, 2, 2)) == [
+        "Ranks computed with 1 or 2 threads: cells with different threads per rank cannot be "
+        "compared."
+    ]
+    # 0 is unknown, not a number of threads.
+    assert _warnings(threads=(0, 2)) == []
 
 
 def load_beside(

@@ -2,9 +2,94 @@ import math
 
 import pytest
 
-from hvdprof.analyze.steps.cells import CellTime
-from hvdprof.analyze.steps.step_time_ratio import PairedRatios
-from tests.builders.cell_times import MS, cell_time
+from hvdprof.analyze.steps.cells import Cell, CellTime
+from hvdprof.analyze.steps.step_time_ratio import (
+    PairedRatios,
+    baseline_name,
+    baselines,
+    trace_overhead,
+)
+from tests.builders.cell_times import MS, cell, cell_time
+
+
+def _times(*cells: CellTime) -> dict[Cell, CellTime]:
+    return {time.cell: time for time in cells}
+
+
+def test_it_is_the_ratio_of_the_passes_minus_1() -> None:
+    times = _times(
+        cell_time(10.5, mode="trace", error=0.03), cell_time(10.0, mode="throughput", error=0.04)
+    )
+
+    cost = trace_overhead(cell(), times)
+
+    # The error of the ratio is 0.05 with 5^4 / (3^4 / 4 + 4^4 / 4) = 7.418 degrees: t = 2.338.
+    assert cost.value == pytest.approx(0.05)
+    assert cost.low == pytest.approx(1.05 * math.exp(-2.338 * 0.05) - 1, abs=1e-4)
+    assert cost.high == pytest.approx(1.05 * math.exp(2.338 * 0.05) - 1, abs=1e-4)
+
+
+def test_it_is_the_same_asked_from_either_mode() -> None:
+    times = _times(cell_time(9.0, mode="trace"), cell_time(10.0, mode="throughput"))
+
+    assert trace_overhead(cell(mode="trace"), times) == trace_overhead(cell(), times)
+    assert trace_overhead(cell(), times).value == pytest.approx(-0.1)
+
+
+@pytest.mark.parametrize("mode", ["trace", "throughput"])
+def test_one_mode_alone_has_no_overhead(mode: str) -> None:
+    cost = trace_overhead(cell(), _times(cell_time(mode=mode), cell_time(mode=mode, np=4)))
+
+    assert all(math.isnan(value) for value in (cost.value, cost.low, cost.high))
+
+
+TORCH = cell_time(np=1, engine="torch")
+HOROVOD_1 = cell_time(np=1)
+DDP_2 = cell_time(np=2, engine="ddp")
+HOROVOD_2 = cell_time(np=2)
+HOROVOD_4 = cell_time(np=4)
+
+
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        ([HOROVOD_4, HOROVOD_1, TORCH], TORCH),
+        ([HOROVOD_4, HOROVOD_1, HOROVOD_2], HOROVOD_1),
+        ([HOROVOD_4, HOROVOD_2], HOROVOD_2),
+        ([HOROVOD_4, DDP_2], DDP_2),
+        ([DDP_2, HOROVOD_2], HOROVOD_2),
+    ],
+)
+def test_the_smallest_number_of_ranks_with_plain_torch_first(
+    cells: list[CellTime], expected: CellTime
+) -> None:
+    assert baselines(cells) == {"resnet18": expected}
+
+
+def test_a_toggle_is_never_the_baseline() -> None:
+    fp16 = cell_time(np=1, compression="fp16")
+    adasum = cell_time(np=1, reduction="adasum")
+
+    assert baselines([fp16, adasum, HOROVOD_2]) == {"resnet18": HOROVOD_2}
+    assert baselines([fp16, adasum]) == {}
+
+
+def test_an_oversubscribed_cell_is_the_last_choice() -> None:
+    crowded = cell_time(np=1, oversubscribed=True)
+
+    assert baselines([crowded, HOROVOD_4]) == {"resnet18": HOROVOD_4}
+    assert baselines([crowded]) == {"resnet18": crowded}
+
+
+def test_each_model_has_its_own() -> None:
+    vgg = cell_time(np=2, model="vgg16")
+
+    assert baselines([HOROVOD_4, vgg, TORCH]) == {"resnet18": TORCH, "vgg16": vgg}
+
+
+def test_its_name_in_tables() -> None:
+    assert baseline_name(TORCH) == "torch np=1"
+    assert baseline_name(HOROVOD_2) == "horovod np=2"
 
 
 def _cell(*step_ms: float, turns: bool = True, **names: object) -> CellTime:

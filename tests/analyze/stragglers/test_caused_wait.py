@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from hvdprof.analyze.ranks.rank_costs import costs_of_ranks, rank_costs
+from hvdprof.analyze.ranks.account import costs_of_ranks, rank_costs
 from hvdprof.analyze.ranks.rank_times import rank_times
 from hvdprof.analyze.stragglers.waiting import UNDECIDED, caused_wait, step_waits
 from tests.builders.examples import examples

@@ -3,8 +3,8 @@ import dataclasses
 import numpy as np
 import pytest
 
+from hvdprof.analyze.ranks.account import costs_of_ranks, rank_costs
 from hvdprof.analyze.ranks.names import named_causes
-from hvdprof.analyze.ranks.rank_costs import costs_of_ranks, rank_costs
 from hvdprof.analyze.ranks.rank_times import RankTimes, rank_times
 from hvdprof.analyze.stragglers.stragglers import lateness_table, longest_run, stragglers
 from hvdprof.model.tables.waiting_tables import STRAGGLER_PATTERNS

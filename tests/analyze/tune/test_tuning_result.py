@@ -5,8 +5,7 @@ import math
 import pytest
 
 from hvdprof.analyze.tune import tuning_result
-from hvdprof.analyze.tune.finals import BEST, TOGETHER, Finals, joined
-from hvdprof.analyze.tune.raced import LaunchCount, Raced
+from hvdprof.analyze.tune.finals import BEST, TOGETHER, Finals, LaunchCount, Raced, joined
 from hvdprof.analyze.tune.racing import PRESENT, RaceStanding
 from hvdprof.model.results.tuning import Candidate, Estimate, Trial, TrialOutcome
 

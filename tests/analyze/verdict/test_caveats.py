@@ -4,7 +4,7 @@ import pytest
 
 from hvdprof.analyze.pipeline import analyze_run
 from hvdprof.analyze.verdict.caveats import carried_caveats, failure_caveat
-from hvdprof.analyze.verdict.failure_sentence import failure_sentence
+from hvdprof.analyze.verdict.failures import failure_sentence
 from hvdprof.api import load_run
 from hvdprof.model.causes import PAUSE, STRAGGLER
 from hvdprof.model.notes import Note, NoteCode, texts

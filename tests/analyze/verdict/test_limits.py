@@ -9,7 +9,7 @@ from hvdprof.analyze.verdict.limits import EFFICIENCY, TERM_OF, limit_results
 from hvdprof.errors import InconclusiveError, RegressedError, UsageError
 from hvdprof.model.limits import LimitOutcome
 from hvdprof.model.tables.waterfall_tables import WATERFALL
-from tests.analyze.causes.test_launch_scatter import launches_with
+from tests.analyze.causes.test_cell_split import launches_with
 from tests.builders.analysis import analysis_of
 from tests.builders.declared_rows import declared_rows
 from tests.builders.finished_analysis import PLAIN, analysis, cell, torch_cell

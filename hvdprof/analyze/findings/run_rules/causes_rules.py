@@ -16,6 +16,7 @@ from hvdprof.analyze.findings.advice import (
     in_turn,
     sentences,
 )
+from hvdprof.analyze.findings.cause_advice import explains
 from hvdprof.analyze.findings.cell_finding import (
     CostlyCause,
     cell_name,
@@ -28,7 +29,6 @@ from hvdprof.analyze.findings.evidence import Evidence, is_base
 from hvdprof.analyze.findings.finding import Finding, severity_of_cost
 from hvdprof.analyze.findings.gpu_advice import NCCL, own_gpu, sharing
 from hvdprof.analyze.findings.line_evidence import line_evidence
-from hvdprof.analyze.findings.load_cause import explains
 from hvdprof.analyze.findings.uneven_batches import sizes_within_steps
 from hvdprof.analyze.steps.cell_setting import CellSetting, cell_setting
 from hvdprof.analyze.stragglers.stragglers import ROTATING

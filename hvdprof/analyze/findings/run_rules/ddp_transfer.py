@@ -1,7 +1,10 @@
-"""The rule on exposed communication under DDP: buckets that are too small, or the last ones.
+"""The rule on exposed communication under DDP, and the command that tries other buckets.
 
 Tested in ``tests/analyze/findings/test_ddp_transfer.py``.
 """
+
+import shlex
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -10,13 +13,42 @@ from hvdprof.analyze.communication.ddp_buckets import num_buckets
 from hvdprof.analyze.findings.advice import Advice, Likely, advice, in_turn
 from hvdprof.analyze.findings.cell_finding import CostlyCause
 from hvdprof.analyze.findings.evidence import Cell, Evidence
-from hvdprof.analyze.findings.tune_command import tune_command
 from hvdprof.analyze.steps.cell_setting import CellSetting
 from hvdprof.model.launch_key import LAUNCH
+from hvdprof.model.run import Run
 from hvdprof.model.tables.collective_tables import COLLECTIVES
 from hvdprof.model.tables.run_tables import EVENTS
 from hvdprof.rundir.attached import attached_files, has_traces
 from hvdprof.rundir.launch_format import DdpFacts
+
+_SCRIPT_BEGINS = "--"
+_TORCHRUN = "torchrun"
+
+
+def tune_command(run: Run, num_ranks: int) -> str:
+    """``hvdprof tune`` for the script of a run, ready to copy; empty where tune cannot start it.
+
+    Args:
+        run: A run of ``hvdprof run`` or ``hvdprof tune``; others have no script.
+        num_ranks: The number of ranks to tune.
+    """
+    settings, words = run.manifest.settings, run.manifest.command
+    script = settings.get("script")
+    if not isinstance(script, Mapping) or script.get("is_function"):
+        return ""
+    if run.manifest.options.get("host_discovery_script"):
+        return ""
+    if _SCRIPT_BEGINS not in words:
+        return ""
+    own = words[words.index(_SCRIPT_BEGINS) + 1 :]
+    if own[:1] == [_TORCHRUN]:
+        return shlex.join(["hvdprof", "tune", _SCRIPT_BEGINS, *own])
+    launcher = ["--launcher", _TORCHRUN] if settings.get("launcher") == _TORCHRUN else []
+    hosts = ["--hosts", str(settings["hosts"])] if settings.get("hosts") else []
+    return shlex.join(
+        ["hvdprof", "tune", *launcher, "--np", str(num_ranks), *hosts, _SCRIPT_BEGINS, *own]
+    )
+
 
 TIMES_THE_DEFAULT = 4
 """With fewer buckets than so many times DDP's own number, their latency hardly matters."""

@@ -17,6 +17,7 @@ from hvdprof.analyze.findings.cause_advice import (
     MIXED,
     OUTSIDE,
     cause_advice,
+    explains,
     hosts_of_cause,
 )
 from hvdprof.analyze.findings.cell_finding import (
@@ -33,7 +34,6 @@ from hvdprof.analyze.findings.cell_finding import (
 from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.finding import Finding, severity_of_cost
 from hvdprof.analyze.findings.line_evidence import line_evidence
-from hvdprof.analyze.findings.load_cause import explains
 from hvdprof.analyze.findings.uneven_batches import uneven_batches
 from hvdprof.analyze.ranks.named_cause import (
     LASTING,

@@ -2,7 +2,7 @@ import math
 
 import pandas as pd
 
-from hvdprof.analyze.steps.launch_facts import launch_facts
+from hvdprof.analyze.steps.measured_launches import launch_facts
 from hvdprof.model.tables.run_tables import STEPS
 from hvdprof.model.tables.scaling_tables import JOB_STEPS
 from tests.builders.declared_rows import declared_rows

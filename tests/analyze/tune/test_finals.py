@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hvdprof.analyze.tune.raced import log_times
+from hvdprof.analyze.tune.finals import log_times
 from hvdprof.ingest.load import load_throughput
 from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts, write_run
 

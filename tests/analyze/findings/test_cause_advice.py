@@ -1,6 +1,6 @@
 import pytest
 
-from hvdprof.analyze.findings.load_cause import explains, num_ranks_delayed
+from hvdprof.analyze.findings.cause_advice import explains, num_ranks_delayed
 from hvdprof.analyze.steps.other_load import OtherLoad
 
 BUSY = OtherLoad(num_cores=2, num_launches=1, num_busy=1, most_cores=0.55, taken_cores=0.4)
