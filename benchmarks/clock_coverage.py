@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.page_section import write_section
-from hvdprof.analyze.ranks.names import named_causes
 from hvdprof.analyze.ranks.account import costs_of_ranks, rank_costs
+from hvdprof.analyze.ranks.names import named_causes
 from hvdprof.analyze.ranks.rank_times import rank_times
 from hvdprof.analyze.steps.step_work import StepWork
 from hvdprof.analyze.stragglers.clock_bounds import clocks, corrected, remaining_offsets

@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 from benchmarks.page_section import write_section
 from hvdprof.analyze.compare.outcomes import family_outcomes, outcomes
 from hvdprof.analyze.stats.distributions import noncentral_student_above, student_quantile
-from hvdprof.analyze.stats.uncertainty import Spread, less, spread
-from hvdprof.analyze.stats.uncertainty import mean_of
+from hvdprof.analyze.stats.uncertainty import Spread, less, mean_of, spread
 from hvdprof.analyze.steps.cells import CellTime, cell_times
 from hvdprof.model.results.comparison import DEFAULT_LEVEL, DEFAULT_MARGIN, ComparisonOutcome
 from hvdprof.model.tables.run_tables import SEGMENTS

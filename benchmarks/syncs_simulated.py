@@ -19,8 +19,8 @@ import numpy as np
 
 from benchmarks.page_section import write_section
 from hvdprof.analyze.causes.launch_causes import launch_causes
-from hvdprof.analyze.ranks.names import named_causes
 from hvdprof.analyze.ranks.account import costs_of_ranks, rank_costs
+from hvdprof.analyze.ranks.names import named_causes
 from hvdprof.analyze.ranks.rank_times import rank_times
 from hvdprof.analyze.steps.step_work import StepWork, Times
 from tests.builders.analysis import autoregressive

@@ -17,8 +17,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hvdprof.analyze.ranks.names import named_causes
 from hvdprof.analyze.ranks.account import costs_of_ranks, rank_costs
+from hvdprof.analyze.ranks.names import named_causes
 from hvdprof.analyze.ranks.rank_times import rank_times
 from hvdprof.analyze.steps.step_work import StepWork
 from hvdprof.analyze.stragglers.arrivals import (

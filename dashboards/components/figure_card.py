@@ -11,7 +11,7 @@ from dash.development.base_component import Component
 from hvdprof.dashboards import ids
 from hvdprof.dashboards.components.section import section
 from hvdprof.dashboards.ids import run_in_browser
-from hvdprof.figures.style.plot_config import BUTTONS_REMOVED, PLOT_CONFIG
+from hvdprof.figures.style.palette import BUTTONS_REMOVED, PLOT_CONFIG
 
 # A card has its own button for PNG.
 _REMOVED = [*BUTTONS_REMOVED, "toImage"]

@@ -5,9 +5,9 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from hvdprof import units
+from hvdprof.figures.style.band import log_edges, outline
+from hvdprof.figures.style.fewer_rows import bin_means, bin_starts, largest_of_each
 from hvdprof.figures.style.log_axis import log_axis
-from hvdprof.figures.style.longest import largest_of_each
-from hvdprof.figures.style.outline import log_edges, outline
 from hvdprof.figures.style.palette import (
     COVER_COLOURS,
     LINE_COLOURS,
@@ -17,7 +17,6 @@ from hvdprof.figures.style.palette import (
     translucent,
 )
 from hvdprof.figures.style.plain_text import plain
-from hvdprof.figures.style.step_bins import bin_means, bin_starts
 from hvdprof.model.launch_key import LAUNCH
 
 

@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 
 from hvdprof import units
 from hvdprof.figures.launch import launches_in, rows_of_launch
-from hvdprof.figures.style.outline import linear_edges, outline
+from hvdprof.figures.style.band import linear_edges, outline
+from hvdprof.figures.style.fewer_rows import bin_largest, bin_means, bin_starts
 from hvdprof.figures.style.palette import (
     LINE_COLOURS,
     NEUTRAL_COLOUR,
@@ -17,7 +18,6 @@ from hvdprof.figures.style.palette import (
     translucent,
 )
 from hvdprof.figures.style.plain_text import plain
-from hvdprof.figures.style.step_bins import bin_largest, bin_means, bin_starts
 from hvdprof.model.step_parts import PART_NAMES, RECORDED_PARTS
 
 _MOST_STEPS = 500

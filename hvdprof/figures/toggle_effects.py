@@ -8,6 +8,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from hvdprof import units
+from hvdprof.figures.style.fewer_rows import bin_means, bin_starts
 from hvdprof.figures.style.palette import (
     LINE_COLOURS,
     LINE_DASHES,
@@ -16,7 +17,6 @@ from hvdprof.figures.style.palette import (
     say,
 )
 from hvdprof.figures.style.plain_text import plain
-from hvdprof.figures.style.step_bins import bin_means, bin_starts
 from hvdprof.model.cell_key import DDP_ENGINE, ENGINE_TITLES, setting_name, with_engine
 from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.launch_key import LAUNCH

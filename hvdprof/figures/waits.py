@@ -8,10 +8,9 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from hvdprof import units
-from hvdprof.figures.style.longest import largest_of_each
+from hvdprof.figures.style.fewer_rows import bin_largest, bin_starts, largest_of_each
 from hvdprof.figures.style.palette import LATE_SCALE, WAIT_COLOURS, empty_figure, say
 from hvdprof.figures.style.plain_text import plain
-from hvdprof.figures.style.step_bins import bin_largest, bin_starts
 
 _MOST_STEPS = 2000
 _MOST_LATE_RANKS = 128

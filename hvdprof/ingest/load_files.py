@@ -17,7 +17,7 @@ from hvdprof.errors import HvdprofError, UnreadableInputError
 from hvdprof.ingest.file_entry import FileEntry
 from hvdprof.ingest.files_notes import session_notes, uncompared_throughputs
 from hvdprof.ingest.load_progress import ProgressCallback
-from hvdprof.ingest.nccl.nccl_jobs import jobs_of
+from hvdprof.ingest.nccl.joining import jobs_of
 from hvdprof.ingest.recognise import Found, Kind, Recognised
 from hvdprof.ingest.refusal import refuse_all
 from hvdprof.ingest.storage.row_buffer import Rows
@@ -113,7 +113,7 @@ def _add_traces(
     """
     if not traces:
         return None
-    from hvdprof.ingest.kineto.standalone_traces import add_standalone_traces
+    from hvdprof.ingest.kineto.traced_pass import add_standalone_traces
 
     sizes = {trace.path: trace.size_bytes for trace in traces}
     before = dict(zip(sizes, itertools.accumulate(sizes.values(), initial=0), strict=False))

@@ -22,14 +22,11 @@ from hvdprof.ingest.recorder.recorder_file import RecorderFile
 from hvdprof.ingest.recorder.recorder_lines import read_recorder_file
 from hvdprof.ingest.recorder.session_rows import session_ranks
 from hvdprof.ingest.rundir.attached_recordings import with_recordings
-from hvdprof.ingest.rundir.ddp_file import with_ddp_facts
 from hvdprof.ingest.rundir.flight_files import with_flight_files
-from hvdprof.ingest.rundir.forecast_file import with_forecasts
-from hvdprof.ingest.rundir.net_file import with_network
 from hvdprof.ingest.rundir.open_segments import mark_reached, with_reached_statuses
 from hvdprof.ingest.rundir.pass_logs import with_logs
+from hvdprof.ingest.rundir.run_files import with_ddp_facts, with_forecasts, with_network, with_turns
 from hvdprof.ingest.rundir.segment_block import segment_block, with_seen_engines
-from hvdprof.ingest.rundir.turn_file import with_turns
 from hvdprof.ingest.sources.listing import unreadable
 from hvdprof.ingest.storage import parquet_cache
 from hvdprof.ingest.storage.parquet_cache import cached_frames

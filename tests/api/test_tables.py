@@ -11,7 +11,7 @@ from hvdprof.api import tables
 from hvdprof.api.runs import load_run
 from hvdprof.api.tables import large_executions, load_tables
 from hvdprof.errors import UsageError
-from hvdprof.ingest.storage import parquet_cache, table_writer
+from hvdprof.ingest.storage import cached_table, parquet_cache
 from hvdprof.ingest.tables import standalone_timeline
 from tests.builders.places import RECORDINGS
 from tests.cli.test_convert import invoke
@@ -36,7 +36,7 @@ def large(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError(f"{path} was read as a whole")
 
     monkeypatch.setattr(parquet_cache, "CACHE_FROM_BYTES", 0)
-    monkeypatch.setattr(table_writer, "FEWEST_ROWS_OF_PIECE", 1)
+    monkeypatch.setattr(cached_table, "FEWEST_ROWS_OF_PIECE", 1)
     monkeypatch.setattr(stream, "ROWS_AT_ONCE", 100)
     monkeypatch.setattr(standalone_timeline, "read_timeline_file", never)
 

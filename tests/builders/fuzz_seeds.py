@@ -46,8 +46,8 @@ from tests.ingest.logs.test_collective_timeouts import CAUGHT
 from tests.ingest.logs.test_printed_rates import SYNTHETIC, TF_CNN
 from tests.ingest.logs.test_stall_warnings import FORMS
 from tests.ingest.nsys.test_export_tables import ALLREDUCE, KERNELS
+from tests.ingest.rundir.test_run_files import LINE as TURN
 from tests.ingest.rundir.test_stall_file import STALL
-from tests.ingest.rundir.test_turn_file import LINE as TURN
 from tests.ingest.test_load_files import MIXED, TIMELINE
 
 Seeds = Callable[[Path], list[Path]]

@@ -11,7 +11,7 @@ import pytest
 
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.load_run import load_run_directory as load_run
-from hvdprof.ingest.storage import parquet_cache, source_key
+from hvdprof.ingest.storage import parquet_cache, sealed_file
 from hvdprof.model.notes import texts
 from hvdprof.model.tables.run_tables import ARRIVALS, EVENTS, RANKS, SEGMENTS, STEPS
 from hvdprof.rundir.regular_file import open_regular
@@ -270,7 +270,7 @@ def test_the_cache_leaves_out_what_lies_outside_the_run(
         opened.append(path.resolve())
         return open_regular(path)
 
-    monkeypatch.setattr(source_key, "open_regular", noted)
+    monkeypatch.setattr(sealed_file, "open_regular", noted)
     assert any(
         "a link leads out of the run directory" in note for note in texts(load_run(folder).notes)
     )
@@ -295,7 +295,7 @@ def test_a_file_that_may_not_be_read_or_is_gone_ends_no_load_with_a_traceback(
             raise OSError(reasons[0], os.strerror(reasons[0]), str(path))
         return open_regular(path)
 
-    monkeypatch.setattr(source_key, "open_regular", refusing)
+    monkeypatch.setattr(sealed_file, "open_regular", refusing)
     assert load_run(folder).steps.equals(steps)
     reasons.pop(0)
     with pytest.raises(UnreadableInputError, match=f"{core} cannot be read: No such file"):

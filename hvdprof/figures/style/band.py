@@ -1,7 +1,49 @@
-"""The area between two lines, such as the ends of intervals."""
+"""Areas: between two lines, such as ends of intervals, and outlines of distributions."""
 
+import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
+from numpy.typing import NDArray
+
+from hvdprof.figures.style.palette import translucent
+
+_MOST_BINS = 60
+
+
+def linear_edges(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Edges of bins of equal width over the values, by Freedman and Diaconis (1981), at most 60."""
+    if len(values) < 2 or values.min() == values.max():
+        middle = float(values[0]) if len(values) else 0.0
+        return np.array([middle - 0.5 * (abs(middle) or 1.0), middle + 0.5 * (abs(middle) or 1.0)])
+    edges = np.histogram_bin_edges(values, bins="fd")
+    if len(edges) - 1 <= _MOST_BINS:
+        return np.asarray(edges)
+    return np.linspace(values.min(), values.max(), _MOST_BINS + 1)
+
+
+def log_edges(values: NDArray[np.float64], bins_per_decade: int = 8) -> NDArray[np.float64]:
+    """Edges of bins of equal ratio over positive values."""
+    low, high = np.floor(np.log10(values.min())), np.ceil(np.log10(values.max()))
+    high = max(high, low + 1)
+    return np.logspace(low, high, int(high - low) * bins_per_decade + 1)
+
+
+def outline(
+    values: NDArray[np.float64], edges: NDArray[np.float64], name: str, colour: str
+) -> go.Scatter:
+    """Number of values in each bin, as a stepped line with its area filled."""
+    counts, _ = np.histogram(values, edges)
+    return go.Scatter(
+        x=edges,
+        y=np.append(counts, 0),
+        mode="lines",
+        line={"shape": "hv", "color": colour, "width": 1.5},
+        fill="tozeroy",
+        fillcolor=translucent(colour, 0.18),
+        name=name,
+        showlegend=bool(name),
+        hovertemplate="from %{x:.3~g}: %{y}<extra></extra>",
+    )
 
 
 def band(places: pd.Series, low: pd.Series, high: pd.Series, fill: str, label: str) -> go.Scatter:

@@ -1,4 +1,4 @@
-"""Colours and layout of every figure: the same thing has the same colour everywhere.
+"""Colours, layout and settings of every figure: the same thing has the same colour.
 
 The hues are those of Okabe and Ito (Color Universal Design, 2008), which stay apart under the
 common kinds of colour blindness.
@@ -17,6 +17,20 @@ from hvdprof.model.causes import (
     PAUSE,
     STRAGGLER,
 )
+
+BUTTONS_REMOVED: tuple[str, ...] = ("sendChartToCloud", "select2d", "lasso2d", "autoScale2d")
+"""Buttons of plotly.js that no figure has."""
+
+PLOT_CONFIG: dict[str, object] = {
+    "displaylogo": False,
+    "responsive": True,
+    # plotly.js uploads a figure, names of tensors and hosts included, from a button of its own.
+    "showSendToCloud": False,
+    "plotlyServerURL": "",
+    "modeBarButtonsToRemove": list(BUTTONS_REMOVED),
+}
+"""plotly's settings of a figure, without a button that sends the figure anywhere."""
+
 
 _BLACK = "#222222"
 _ORANGE = "#e69f00"

@@ -13,13 +13,12 @@ from numpy.typing import NDArray
 
 from hvdprof import units
 from hvdprof.figures.style.palette import HOROVOD_COLOURS, PART_COLOURS
-from hvdprof.figures.timeline.counters import Executions
+from hvdprof.figures.timeline.counters import Executions, release_arrows
+from hvdprof.figures.timeline.range_table import view_answer
 from hvdprof.figures.timeline.rank_times import QUANTILES
-from hvdprof.figures.timeline.release_arrows import release_arrows
 from hvdprof.figures.timeline.time_text import length_text
 from hvdprof.figures.timeline.timeline_lanes import BLOCKED, CATEGORIES, INSIDE, Lanes, own_times
 from hvdprof.figures.timeline.timeline_rows import Row, RowChoice, RowKind, lanes_of
-from hvdprof.figures.timeline.view_answer import view_answer
 from hvdprof.figures.timeline.viewport import Bins, Ints, SomeSpans
 from hvdprof.model.arrays import Float64s
 

@@ -1,4 +1,4 @@
-"""The collectives of a GPU trace: what the host submitted, with the times of its kernels.
+"""The collectives of a GPU trace: by its kernels, and those that ran on the host.
 
 CUDA names the submission in each kernel (``External id``). RCCL's kernels name nothing: there the
 annotation on the GPU names the one on the host, which lies within the submission. Traces of 2023
@@ -7,8 +7,8 @@ hold neither arguments nor links, so their kernels stand for themselves.
 Tested in ``tests/ingest/kineto/test_trace_file.py``.
 """
 
-from bisect import bisect_right
-from collections.abc import Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from hvdprof.ingest.kineto.collective_calls import (
@@ -16,7 +16,53 @@ from hvdprof.ingest.kineto.collective_calls import (
     CollectiveCall,
     as_submission,
     collective_of,
+    with_submissions,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class StreamWait:
+    """A thread that waited for a stream of the GPU, ns."""
+
+    thread: int
+    start_ns: int
+    end_ns: int
+
+
+def copied_calls(
+    annotated: Sequence[tuple[CollectiveCall, int]],
+    submissions: Iterable[tuple[int, int, str]],
+    waits: Iterable[StreamWait],
+) -> list[CollectiveCall]:
+    """Calls of Gloo with tensors of a GPU; each starts when its tensor is on the host.
+
+    A call without a copy to the host, such as a broadcast where it is received, starts with its
+    annotation.
+
+    Args:
+        annotated: The calls by start of their annotation, with its thread.
+        submissions: Start, end and name of the host's operations by start.
+        waits: Waits for streams, in any order.
+    """
+    by_thread: dict[int, list[StreamWait]] = {}
+    for wait in sorted(waits, key=lambda wait: wait.end_ns):
+        by_thread.setdefault(wait.thread, []).append(wait)
+    calls = with_submissions([call for call, _ in annotated], submissions)
+    threads = [thread for _, thread in annotated]
+    return [
+        replace(call, start_ns=_ready_ns(call, by_thread.get(thread, [])), on_gpu=True)
+        for call, thread in zip(calls, threads, strict=True)
+    ]
+
+
+def _ready_ns(call: CollectiveCall, waits: Sequence[StreamWait]) -> int | None:
+    """The end of the last wait of its thread within the call; its start without one."""
+    if call.start_ns is None or call.end_ns is None:
+        return call.start_ns
+    place = bisect_left(waits, call.end_ns, key=lambda wait: wait.end_ns) - 1
+    is_within = place >= 0 and waits[place].start_ns >= call.start_ns
+    return waits[place].end_ns if is_within else call.start_ns
+
 
 Spans = dict[int, tuple[int, int]]
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from hvdprof.ingest.kineto.busy_intervals import covered_ns, merged
 from hvdprof.ingest.kineto.collective_calls import CollectiveCall
-from hvdprof.ingest.kineto.released_together import ALL_WAIT
+from hvdprof.ingest.kineto.trace_clocks import ALL_WAIT
 from hvdprof.ingest.kineto.trace_events import Annotation
 from hvdprof.ingest.kineto.trace_file import FSDP2_GATHERS, FSDP2_REDUCES, TraceFile
 from hvdprof.ingest.kineto.trace_phases import (

@@ -13,8 +13,7 @@ from hvdprof.ingest.kineto.collective_calls import (
     called_with_args,
     collective_of,
 )
-from hvdprof.ingest.kineto.copied_calls import StreamWait
-from hvdprof.ingest.kineto.kernel_calls import GpuAnnotation, Kernel
+from hvdprof.ingest.kineto.kernel_calls import GpuAnnotation, Kernel, StreamWait
 from hvdprof.ingest.kineto.trace_records import (
     args_of,
     category_of,

@@ -15,8 +15,7 @@ from hvdprof.ingest.kineto.collective_calls import (
     called_by_name,
     with_submissions,
 )
-from hvdprof.ingest.kineto.copied_calls import copied_calls
-from hvdprof.ingest.kineto.kernel_calls import with_kernels
+from hvdprof.ingest.kineto.kernel_calls import copied_calls, with_kernels
 from hvdprof.ingest.kineto.trace_events import GLOO, NCCL, Annotation, Collected, collect
 from hvdprof.ingest.kineto.trace_records import (
     TraceText,

@@ -16,11 +16,10 @@ import numpy as np
 
 from hvdprof.ingest.kineto.busy_intervals import merged, uncovered
 from hvdprof.ingest.kineto.collective_calls import CollectiveCall
-from hvdprof.ingest.kineto.gpu_clock import GpuClock
+from hvdprof.ingest.kineto.trace_clocks import GpuClock
 from hvdprof.ingest.kineto.trace_events import Annotation
 from hvdprof.ingest.kineto.trace_file import TraceFile
-from hvdprof.ingest.kineto.trace_steps import TraceStep
-from hvdprof.ingest.kineto.unwrapped_passes import unwrapped_passes
+from hvdprof.ingest.kineto.trace_steps import TraceStep, unwrapped_passes
 from hvdprof.model.arrays import Int64s
 
 _PHASES = (

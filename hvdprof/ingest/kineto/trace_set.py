@@ -9,10 +9,9 @@ import numpy as np
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.foreign_files import torch_recording_hint
 from hvdprof.ingest.kineto.collective_calls import CollectiveCall
-from hvdprof.ingest.kineto.gpu_clock import GpuClock
 from hvdprof.ingest.kineto.recording_choice import one_recording
 from hvdprof.ingest.kineto.recordings import UNKNOWN_ERROR_NS
-from hvdprof.ingest.kineto.released_together import clock_shifts
+from hvdprof.ingest.kineto.trace_clocks import GpuClock, clock_shifts
 from hvdprof.ingest.kineto.trace_file import TraceFile
 from hvdprof.ingest.kineto.trace_steps import TraceStep, TraceSteps, trace_steps
 from hvdprof.ingest.tables.collective_matching import (

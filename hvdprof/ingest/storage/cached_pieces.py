@@ -7,9 +7,8 @@ from pathlib import Path
 import pandas as pd
 
 from hvdprof.ingest.storage.blocks import block_of
-from hvdprof.ingest.storage.cached_table import CachedTable
+from hvdprof.ingest.storage.cached_table import CachedTable, TableWriter
 from hvdprof.ingest.storage.parquet_cache import cached_files, write_cached
-from hvdprof.ingest.storage.table_writer import TableWriter
 from hvdprof.model.schema import Table
 
 

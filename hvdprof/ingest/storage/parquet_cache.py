@@ -20,10 +20,8 @@ import pyarrow.parquet as pq
 
 from hvdprof.errors import StorageError
 from hvdprof.ingest.storage.blocks import block_of
-from hvdprof.ingest.storage.cached_table import frame_of
-from hvdprof.ingest.storage.sealed_file import find_sealed, opened, seal
-from hvdprof.ingest.storage.source_key import source_key
-from hvdprof.ingest.storage.table_writer import TableWriter
+from hvdprof.ingest.storage.cached_table import TableWriter, frame_of
+from hvdprof.ingest.storage.sealed_file import find_sealed, opened, seal, source_key
 from hvdprof.machine.install.cache_folder import cache_folder
 from hvdprof.model.schema import Table
 from hvdprof.rundir.trusted_file import trusted_folder

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 from pandas.api.types import union_categoricals
 
-from hvdprof.ingest.nccl.nccl_jobs import nccl_tables
+from hvdprof.ingest.nccl.joining import nccl_tables
 from hvdprof.ingest.storage.blocks import Block, stacked
 from hvdprof.model.cached_rows import LazyFrames
 from hvdprof.model.nccl_recording import NcclRecording

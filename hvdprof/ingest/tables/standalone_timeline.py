@@ -10,11 +10,9 @@ import pyarrow.parquet as pq
 from hvdprof.errors import StorageError, UnreadableInputError
 from hvdprof.ingest.storage import parquet_cache
 from hvdprof.ingest.storage.blocks import block_of
-from hvdprof.ingest.storage.cached_table import CachedTable
+from hvdprof.ingest.storage.cached_table import CachedTable, TableWriter
 from hvdprof.ingest.storage.parquet_cache import cached_files, write_cached
-from hvdprof.ingest.storage.sealed_file import opened
-from hvdprof.ingest.storage.source_key import source_key
-from hvdprof.ingest.storage.table_writer import TableWriter
+from hvdprof.ingest.storage.sealed_file import opened, source_key
 from hvdprof.ingest.tables.event_tables import (
     inferred_times_of_table,
     own_clock,

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from hvdprof.ingest.storage.blocks import Block, block_of
-from hvdprof.ingest.storage.table_writer import TableWriter
+from hvdprof.ingest.storage.cached_table import TableWriter
 from hvdprof.ingest.tables.event_tables import (
     StepTimes,
     TimelineClock,
@@ -26,7 +26,7 @@ from hvdprof.ingest.tables.event_tables import (
 from hvdprof.ingest.tables.timeline_file_row import timeline_file_row
 from hvdprof.ingest.text.text_chunks import Progress
 from hvdprof.ingest.timeline.horovod_timeline import summary_of
-from hvdprof.ingest.timeline.meaning.reductions import Reductions
+from hvdprof.ingest.timeline.meaning.rounds import Reductions
 from hvdprof.ingest.timeline.meaning.semantics import Semantics
 from hvdprof.ingest.timeline.meaning.step_inference import infer_steps
 from hvdprof.ingest.timeline.meaning.timeline_rows import (

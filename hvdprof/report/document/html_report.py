@@ -41,7 +41,7 @@ def html_page(analysis: RunAnalysis) -> str:
 
         from hvdprof.figures.catalogue import DETAIL_FIGURES, FIGURES, figure_kind
         from hvdprof.figures.scaling_curve import scaling_curve
-        from hvdprof.figures.style.plot_config import PLOT_CONFIG
+        from hvdprof.figures.style.palette import PLOT_CONFIG
         from hvdprof.figures.waterfall_figure import waterfall_figure
         from hvdprof.report.document.templated import fill
     except ModuleNotFoundError as error:

@@ -5,7 +5,7 @@ import pytest
 from hvdprof.analyze.communication.network import net_hosts, net_links
 from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.run_rules.network_rules import SLOW_SHARE, slow_host_link
-from hvdprof.ingest.rundir.net_file import net_transfers
+from hvdprof.ingest.rundir.run_files import net_transfers
 from hvdprof.model.tables.net_tables import NET_LINKS
 from tests.builders.declared_rows import declared_rows
 from tests.builders.finished_analysis import run

@@ -3,7 +3,7 @@ import pytest
 
 from hvdprof.analyze.communication.net_use import net_use
 from hvdprof.analyze.communication.network import net_links
-from hvdprof.ingest.rundir.net_file import net_transfers
+from hvdprof.ingest.rundir.run_files import net_transfers
 from hvdprof.model.tables.collective_tables import COLLECTIVES
 from hvdprof.model.tables.net_tables import NET_LINKS
 from hvdprof.model.tables.run_tables import RANKS, SEGMENTS

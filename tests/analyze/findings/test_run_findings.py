@@ -10,7 +10,7 @@ from hvdprof.analyze.communication.network import net_hosts, net_links
 from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.finding import Finding, by_gravity, severity_of_cost
 from hvdprof.analyze.pipeline import findings
-from hvdprof.ingest.rundir.net_file import net_transfers
+from hvdprof.ingest.rundir.run_files import net_transfers
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.table_catalogue import TABLES
 from hvdprof.rundir.failures.failure import Failure, with_kind

@@ -22,7 +22,7 @@ from hvdprof.analyze.predict.costs.link_evidence import (
     nccl_estimates,
 )
 from hvdprof.analyze.predict.measure_command import MeasureCommand
-from hvdprof.ingest.rundir.net_file import net_transfers
+from hvdprof.ingest.rundir.run_files import net_transfers
 from hvdprof.model.nccl_recording import NcclRecording
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.collective_tables import COLLECTIVES

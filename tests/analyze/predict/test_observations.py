@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hvdprof.analyze.predict.costs.observations import Observations, observed_allreduces
-from hvdprof.ingest.rundir.net_file import net_transfers
+from hvdprof.ingest.rundir.run_files import net_transfers
 from hvdprof.model.tables.collective_tables import COLLECTIVES
 from hvdprof.model.tables.net_tables import NET_TRANSFERS
 from hvdprof.model.tables.run_tables import RANKS, SEGMENTS

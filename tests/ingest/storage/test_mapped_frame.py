@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from hvdprof.ingest.storage import cached_table
-from hvdprof.ingest.storage.arrow_block import schema_of
+from hvdprof.ingest.storage.blocks import schema_of
 from hvdprof.ingest.storage.cached_pieces import cached_pieces
 from hvdprof.ingest.storage.mapped_frame import can_be_mapped, mapped_frame, release_pages
 from hvdprof.ingest.storage.parquet_cache import FOLDER

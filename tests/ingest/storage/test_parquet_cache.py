@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hvdprof.ingest.storage import source_key
+from hvdprof.ingest.storage import sealed_file
 from hvdprof.ingest.storage.parquet_cache import FOLDER, cached_frames
 from hvdprof.model.schema import Column, Table
 from tests.builders.examples import examples
@@ -95,7 +95,7 @@ def test_another_version_or_other_columns_do_not_use_it(
     cached(TABLE, source, build)
     narrower = Table(TABLE.name, TABLE.doc, TABLE.columns[:2])
     assert list(cached(narrower, source, lambda: frame()[["value", "name"]])) == ["value", "name"]
-    monkeypatch.setattr(source_key, "__version__", "0.0.0")
+    monkeypatch.setattr(sealed_file, "__version__", "0.0.0")
     cached(TABLE, source, build)
     assert build.calls == 2
 

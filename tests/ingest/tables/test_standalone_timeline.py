@@ -7,7 +7,7 @@ import pytest
 
 from hvdprof.api import analyze_files, load_run
 from hvdprof.errors import UnreadableInputError
-from hvdprof.ingest.storage import parquet_cache, table_writer
+from hvdprof.ingest.storage import cached_table, parquet_cache
 from hvdprof.ingest.storage.cached_table import CachedTable
 from hvdprof.ingest.storage.parquet_cache import FOLDER
 from hvdprof.ingest.tables import standalone_timeline
@@ -80,7 +80,7 @@ def test_a_cached_file_is_analyzed_like_a_small_one_without_a_large_table_in_mem
         "hvdprof.ingest.timeline.streaming.stream", reason="it is compiled"
     )
     monkeypatch.setattr(stream, "ROWS_AT_ONCE", 100)
-    monkeypatch.setattr(table_writer, "FEWEST_ROWS_OF_PIECE", 200)
+    monkeypatch.setattr(cached_table, "FEWEST_ROWS_OF_PIECE", 200)
     path = caching_folder / "04.json"
     shutil.copy(RECORDINGS / "04_gloo_straggler_rank1_cache_off.json", path)
     with monkeypatch.context() as uncached:

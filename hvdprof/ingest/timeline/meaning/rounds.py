@@ -1,4 +1,4 @@
-"""Rounds of a recurring set of tensors, out of reductions that come part by part.
+"""Rounds of a recurring set of tensors, out of the reductions of gradients, part by part.
 
 A round ends where a tensor of the set comes again. Nothing is held but the round that is not over.
 
@@ -11,8 +11,26 @@ from typing import Any
 
 import numpy as np
 
-from hvdprof.ingest.timeline.meaning.reductions import Reductions
 from hvdprof.model.arrays import Bools, Int32s, Int64s
+
+
+@dataclass(frozen=True, slots=True)
+class Reductions:
+    """The reductions of a file or of a part of one, in the order in which negotiation began.
+
+    ``ready_us`` is where the negotiation began, ``end_us`` where the operation ended (where it
+    began, if its end is not in the file); ``size_bytes`` is -1 where unknown.
+    """
+
+    tensor: Int32s
+    ready_us: Int64s
+    end_us: Int64s
+    size_bytes: Int64s
+
+    def __len__(self) -> int:
+        """The number of reductions."""
+        return len(self.tensor)
+
 
 SINGLE_TENSOR = 0.5
 """Stands for the evidence of pauses where there is one tensor, so that no round has an inside."""

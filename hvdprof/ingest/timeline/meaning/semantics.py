@@ -7,10 +7,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hvdprof.ingest.timeline.meaning.activities import FUSED, NEGOTIATE, OPERATIONS, REDUCTIONS
+from hvdprof.ingest.timeline.meaning.activities import (
+    FUSED,
+    NEGOTIATE,
+    OPERATIONS,
+    REDUCTIONS,
+    UNKNOWN,
+    Payloads,
+    payloads_of,
+)
 from hvdprof.ingest.timeline.meaning.joined_recordings import on_first_axis
-from hvdprof.ingest.timeline.meaning.reductions import Reductions
-from hvdprof.ingest.timeline.meaning.tensor_sizes import UNKNOWN, Payloads, payloads_of
+from hvdprof.ingest.timeline.meaning.rounds import Reductions
 from hvdprof.ingest.timeline.meaning.ticks import Readiness, TickPlaces, places_of
 from hvdprof.ingest.timeline.meaning.uses import (
     ACTIVITY,

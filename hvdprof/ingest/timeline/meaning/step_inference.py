@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hvdprof.ingest.timeline.meaning.reductions import Reductions
-from hvdprof.ingest.timeline.meaning.rounds import Rounds, SetFilter, first_start
+from hvdprof.ingest.timeline.meaning.rounds import Reductions, Rounds, SetFilter, first_start
 from hvdprof.model.arrays import Bools, Int64s
 
 FEWEST_STEPS = 3

@@ -10,9 +10,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from hvdprof.ingest.timeline.meaning.activities import INIT, PARTS, part_of
+from hvdprof.ingest.timeline.meaning.activities import INIT, PARTS, UNKNOWN, part_of
 from hvdprof.ingest.timeline.meaning.semantics import Semantics
-from hvdprof.ingest.timeline.meaning.tensor_sizes import UNKNOWN
 from hvdprof.ingest.timeline.meaning.ticks import Cycle, distinct_ranks
 from hvdprof.ingest.timeline.meaning.uses import ACTIVITY, ENDED_ALONE, NONE, OPERATION
 from hvdprof.ingest.timeline.syntax.parsed_timeline import OPEN, ORPHAN

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hvdprof.ingest.timeline.horovod_timeline import TimelineFile, parse_timeline
-from hvdprof.ingest.timeline.meaning.reductions import Reductions
-from hvdprof.ingest.timeline.meaning.rounds import SINGLE_TENSOR
+from hvdprof.ingest.timeline.meaning.rounds import SINGLE_TENSOR, Reductions
 from hvdprof.ingest.timeline.meaning.step_inference import infer_steps
 from tests.builders.timeline_writer import TimelineWriter
 

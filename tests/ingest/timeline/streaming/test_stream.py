@@ -20,7 +20,7 @@ from hvdprof.ingest.timeline.horovod_timeline import (
     summary_of,
     understood,
 )
-from hvdprof.ingest.timeline.meaning.reductions import Reductions
+from hvdprof.ingest.timeline.meaning.rounds import Reductions
 from hvdprof.ingest.timeline.meaning.semantics import Semantics
 from hvdprof.ingest.timeline.meaning.step_inference import infer_steps
 from hvdprof.ingest.timeline.meaning.timeline_rows import (

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hvdprof.ingest.kineto.collective_calls import CollectiveCall
-from hvdprof.ingest.kineto.released_together import LEAST_COLLECTIVES, clock_shifts
+from hvdprof.ingest.kineto.trace_clocks import LEAST_COLLECTIVES, clock_shifts
 from hvdprof.model.tables.rank_collective_tables import NO_MATCH
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from hvdprof.ingest.timeline.meaning.tensor_sizes import UNKNOWN, payloads_of
+from hvdprof.ingest.timeline.meaning.activities import UNKNOWN, payloads_of
 
 
 @pytest.mark.parametrize(

@@ -1,19 +1,64 @@
-"""Clocks of ranks that no trace relates, from the ends of their collectives.
+"""Clocks that no trace states: of ranks by ends of collectives, of a GPU by its host.
 
 All ranks leave an allreduce at about one moment: after the last of them has arrived, and within its
 transfer. The transfer is at most the shortest call of any rank, that of the last one. This is no
 proof, as a rank may be slower to leave than all others in most steps.
 
-Tested in ``tests/ingest/kineto/test_released_together.py``.
+Tested in ``tests/ingest/kineto/test_trace_clocks.py``.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from hvdprof.ingest.kineto.collective_calls import CollectiveCall
 from hvdprof.model.arrays import Int64s
 from hvdprof.model.tables.rank_collective_tables import NO_MATCH
+
+
+@dataclass(frozen=True, slots=True)
+class GpuClock:
+    """Moments of the host to moments of its GPU; without kernels, the host's own time.
+
+    ``launched`` are launches in ascending order, ``done`` the last end of the kernels up to each,
+    ``begun`` the first start of the kernels from each on.
+    """
+
+    launched: Int64s
+    done: Int64s
+    begun: Int64s
+
+    @classmethod
+    def of(cls, launched: Int64s, starts: Int64s, ends: Int64s) -> "GpuClock":
+        """From launch, start and end of each kernel that computes, in any order."""
+        order = np.argsort(launched, kind="stable")
+        return cls(
+            launched[order],
+            np.maximum.accumulate(ends[order]),
+            np.minimum.accumulate(starts[order][::-1])[::-1],
+        )
+
+    def done_ns(self, host_ns: int) -> int:
+        """When everything that was launched before a moment of the host was done.
+
+        The moment itself where nothing had been launched.
+        """
+        place = int(np.searchsorted(self.launched, host_ns))
+        if not len(self.launched) or not place:
+            return host_ns
+        return int(self.done[place - 1])
+
+    def next_begin_ns(self, host_ns: int) -> int:
+        """When the first kernel launched from a moment of the host on began.
+
+        As ``done_ns`` where none was.
+        """
+        place = int(np.searchsorted(self.launched, host_ns))
+        if place >= len(self.launched):
+            return self.done_ns(host_ns)
+        return int(self.begun[place])
+
 
 LEAST_COLLECTIVES = 3
 """A single one may have been left late by chance."""

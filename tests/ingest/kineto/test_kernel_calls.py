@@ -6,7 +6,7 @@ import pytest
 
 from hvdprof.api import analyze_run, load_run
 from hvdprof.ingest.kineto.collective_calls import CollectiveCall
-from hvdprof.ingest.kineto.copied_calls import StreamWait, copied_calls
+from hvdprof.ingest.kineto.kernel_calls import StreamWait, copied_calls
 from hvdprof.ingest.kineto.trace_file import read_trace_file
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.step_parts import RECORDED_PARTS
