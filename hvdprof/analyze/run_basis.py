@@ -1,7 +1,4 @@
-"""What the steps of an analysis start from: the run, the tables so far, and what several need.
-
-Tested in ``tests/analyze/test_pipeline.py``.
-"""
+"""What the steps of an analysis start from: the run, the tables so far, and what several need."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,4 @@
-"""An analysis in Python: printed, in a notebook, as numbers, figures, a file, against limits.
-
-Tested in ``tests/api/test_analysis.py``.
-"""
+"""An analysis in Python: printed, in a notebook, as numbers, figures, a file, against limits."""
 
 import dataclasses
 import html

@@ -1,7 +1,4 @@
-"""Two runs side by side: what changed, by how much, and which cause moved.
-
-Tested in ``tests/analyze/compare/test_comparison.py``.
-"""
+"""Two runs side by side: what changed, by how much, and which cause moved."""
 
 import contextlib
 import dataclasses

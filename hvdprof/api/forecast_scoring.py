@@ -1,7 +1,4 @@
-"""Earlier forecasts held against later measurements, in the run directories.
-
-Tested in ``tests/api/test_forecast_scoring.py``.
-"""
+"""Earlier forecasts held against later measurements, in the run directories."""
 
 import dataclasses
 import json

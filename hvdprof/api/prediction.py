@@ -1,7 +1,4 @@
-"""What a job reaches at other numbers of ranks: from a run, a model, or throughputs alone.
-
-Tested in ``tests/api/test_prediction.py``.
-"""
+"""What a job reaches at other numbers of ranks: from a run, a model, or throughputs alone."""
 
 import dataclasses
 import datetime as dt

@@ -2,8 +2,6 @@
 
 The manifest of a run is read once as long as it stays the same file: an open dashboard lists all
 runs every second.
-
-Tested in ``tests/api/test_runs.py`` and ``tests/dashboards/test_run_store.py``.
 """
 
 import threading

@@ -1,7 +1,4 @@
-"""Test hvdprof where it is used: SelftestMeasurement.
-
-Tested in ``tests/api/test_selftest.py`` and ``tests/test_selftest_end_to_end.py``.
-"""
+"""Test hvdprof where it is used: SelftestMeasurement."""
 
 import json
 import os

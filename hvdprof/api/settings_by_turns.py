@@ -1,7 +1,4 @@
-"""Settings of one job that run by turns, each in a run directory of its own.
-
-Tested in ``tests/test_tune_end_to_end.py``.
-"""
+"""Settings of one job that run by turns, each in a run directory of its own."""
 
 import math
 import re

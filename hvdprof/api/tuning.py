@@ -1,7 +1,4 @@
-"""Try settings against the present one, and name what pays: TuningMeasurement.
-
-Tested in ``tests/api/test_tuning.py`` and ``tests/test_tune_end_to_end.py``.
-"""
+"""Try settings against the present one, and name what pays: TuningMeasurement."""
 
 import math
 from pathlib import Path

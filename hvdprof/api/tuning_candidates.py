@@ -1,7 +1,4 @@
-"""What a tuning tries: the candidates of its run and those that the user names.
-
-Tested in ``tests/api/test_tuning_candidates.py``.
-"""
+"""What a tuning tries: the candidates of its run and those that the user names."""
 
 import difflib
 import re

@@ -1,7 +1,4 @@
-"""What of a tuning stands in its folder: the present setting as measured, and the result.
-
-Tested in ``tests/api/test_tuning_folder.py``.
-"""
+"""What of a tuning stands in its folder: the present setting as measured, and the result."""
 
 import json
 import math

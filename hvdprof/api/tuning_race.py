@@ -1,7 +1,4 @@
-"""The race of a tuning and the check of what wins, with real launches.
-
-Tested in ``tests/api/test_tuning_race.py`` and ``tests/test_tune_end_to_end.py``.
-"""
+"""The race of a tuning and the check of what wins, with real launches."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace

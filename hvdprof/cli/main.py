@@ -1,7 +1,4 @@
-"""The command line's entry: the list of commands, and errors turned into message and exit code.
-
-Tested in ``tests/cli/test_main.py`` and ``tests/cli/test_analyze.py``.
-"""
+"""The command line's entry: the list of commands, and errors turned into message and exit code."""
 
 import gc
 import importlib

@@ -1,7 +1,4 @@
-"""`hvdprof bench`, `run` and `net`: measure reference models, a script, or the network of hosts.
-
-Tested in ``tests/test_bench_end_to_end.py``.
-"""
+"""`hvdprof bench`, `run` and `net`: measure reference models, a script, or the network of hosts."""
 
 import sys
 from pathlib import Path

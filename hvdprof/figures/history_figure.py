@@ -1,7 +1,4 @@
-"""A metric over a series of runs, with its change points.
-
-Tested in ``tests/figures/test_history_figure.py``.
-"""
+"""A metric over a series of runs, with its change points."""
 
 import plotly.graph_objects as go
 

@@ -1,7 +1,4 @@
-"""A file that is read alone or beside others: what it is, how much of it is used, or why nothing.
-
-Tested in ``tests/ingest/test_load_files.py``.
-"""
+"""A file that is read alone or beside others: what it is, how much is used, or why nothing."""
 
 from dataclasses import dataclass, field
 

@@ -1,7 +1,4 @@
-"""Notes on what standalone files are to each other: one process, or several sizes of a job.
-
-Tested in ``tests/ingest/test_load_files.py``.
-"""
+"""Notes on what standalone files are to each other: one process, or several sizes of a job."""
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence

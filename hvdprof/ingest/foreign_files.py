@@ -1,7 +1,4 @@
-"""Files of other tools by their first block: what they are, of which rank, and what to run instead.
-
-Tested in ``tests/ingest/test_recognise.py``.
-"""
+"""Files of other tools by their first block: what, of which rank, and what to run instead."""
 
 import re
 from dataclasses import dataclass

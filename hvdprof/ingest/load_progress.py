@@ -1,7 +1,4 @@
-"""How reading reports its progress.
-
-Tested in ``tests/ingest/test_load_files.py``.
-"""
+"""How reading reports its progress."""
 
 from collections.abc import Callable
 

@@ -4,8 +4,6 @@ A line is the begin or the end of a span: ``step``, ``fetching_batch``, ``fwd_bw
 with the wall clock of the host. No line says how long a rank waits. In synchronous training every
 rank waits until the last one is through what no other rank takes part in (``_OWN``): so much less
 is left of its ``fwd_bwd``. Waits for a rank that is slow in there remain unseen.
-
-Tested in ``tests/ingest/test_phase_logs.py``.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,4 @@
-"""The errors of files that hold nothing usable: what each is, and what was looked for.
-
-Tested in ``tests/ingest/test_load_files.py``.
-"""
+"""The errors of files that hold nothing usable: what each is, and what was looked for."""
 
 from collections import Counter
 from collections.abc import Sequence

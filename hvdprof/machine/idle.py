@@ -1,7 +1,4 @@
-"""Waiting until other processes leave the cores of this host alone.
-
-Tested in ``tests/machine/test_idle.py``.
-"""
+"""Waiting until other processes leave the cores of this host alone."""
 
 import time
 from collections import deque

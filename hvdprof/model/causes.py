@@ -1,7 +1,4 @@
-"""The causes of lost time and the remedies of the replay, with their names in texts.
-
-Tested in ``tests/model/test_glossary.py``.
-"""
+"""The causes of lost time and the remedies of the replay, with their names in texts."""
 
 STRAGGLER = "straggler"
 PAUSE = "pause"

@@ -1,7 +1,4 @@
-"""The columns that name a cell in every table, and its names in texts.
-
-Tested in ``tests/report/terminal/test_terminal_report.py``.
-"""
+"""The columns that name a cell in every table, and its names in texts."""
 
 from typing import Protocol
 

@@ -1,7 +1,4 @@
-"""What a file says, on its page: facts, verdict, open questions.
-
-Tested in ``tests/ingest/test_fault_recordings.py``.
-"""
+"""What a file says, on its page: facts, verdict, open questions."""
 
 from dataclasses import dataclass
 from enum import IntEnum

@@ -1,7 +1,4 @@
-"""One row of a frame as pandas gives it.
-
-Tested in ``tests/dashboards/test_compare.py``.
-"""
+"""One row of a frame as pandas gives it."""
 
 from collections.abc import Hashable, Mapping
 from typing import Any

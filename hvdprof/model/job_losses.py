@@ -2,8 +2,6 @@
 
 Verdict, tiles and the order of findings take it from here. A share of a training step is no share
 of the job where evaluations take a part of it.
-
-Tested in ``tests/model/test_job_losses.py``.
 """
 
 import math

@@ -1,7 +1,4 @@
-"""What became of the limits of a run, such as ``efficiency<80%``.
-
-Tested in ``tests/analyze/verdict/test_limits.py``.
-"""
+"""What became of the limits of a run, such as ``efficiency<80%``."""
 
 from dataclasses import dataclass
 from enum import StrEnum

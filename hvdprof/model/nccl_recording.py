@@ -1,7 +1,4 @@
-"""The contents of NCCL logs as declared tables.
-
-Tested in ``tests/ingest/nccl/test_corpus.py``.
-"""
+"""The contents of NCCL logs as declared tables."""
 
 from dataclasses import dataclass
 

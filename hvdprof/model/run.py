@@ -1,7 +1,4 @@
-"""A run as read from its directory or from files, where it stands, and its finished analysis.
-
-Tested in ``tests/ingest/test_load_run.py`` and ``tests/analyze/compare/test_comparison.py``.
-"""
+"""A run as read from its directory or from files, where it stands, and its finished analysis."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,4 @@
-"""How a table is declared: columns with dtype, unit and a sentence; frames checked against it.
-
-Tested in ``tests/model/tables/test_run_tables.py``.
-"""
+"""How a table is declared: columns with dtype, unit and a sentence; frames checked against it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,4 @@
-"""The analysis of standalone files: facts, verdict, open questions, and tables made of them.
-
-Tested in ``tests/ingest/test_fault_recordings.py``.
-"""
+"""The analysis of standalone files: facts, verdict, open questions, and tables made of them."""
 
 from dataclasses import dataclass, field
 

@@ -1,7 +1,4 @@
-"""The parts of a step's time, in the order of reports, with their names.
-
-Tested in ``tests/model/tables/test_run_tables.py``.
-"""
+"""The parts of a step's time, in the order of reports, with their names."""
 
 PART_NAMES: dict[str, str] = {
     "data": "data",

@@ -1,7 +1,4 @@
-"""Every table of hvdprof, and each as an attribute: ``run.executions``.
-
-Tested in ``tests/model/tables/test_run_tables.py`` and ``tests/api/test_table_attributes.py``.
-"""
+"""Every table of hvdprof, and each as an attribute: ``run.executions``."""
 
 import shutil
 import sys

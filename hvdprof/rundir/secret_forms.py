@@ -3,8 +3,6 @@
 The table follows the plugins of detect-secrets (Yelp) and the rules of gitleaks; the libraries
 themselves are not used, because what starts a job needs the standard library alone. Arguments of
 a command are separated by NUL here, which none of them can hold.
-
-Tested in ``tests/rundir/test_masking.py``.
 """
 
 import re

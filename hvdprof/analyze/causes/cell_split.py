@@ -1,7 +1,4 @@
-"""What each launch of a cell consists of, and whether ranks differ beyond chance.
-
-Tested in ``tests/analyze/causes/test_waterfall.py``.
-"""
+"""What each launch of a cell consists of, and whether ranks differ beyond chance."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

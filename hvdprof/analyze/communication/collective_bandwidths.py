@@ -1,7 +1,4 @@
-"""Bus bandwidth of each collective by its payload, from calls that all ranks recorded.
-
-Tested in ``tests/ingest/kineto/test_traced_run.py``.
-"""
+"""Bus bandwidth of each collective by its payload, from calls that all ranks recorded."""
 
 import numpy as np
 import pandas as pd

@@ -1,7 +1,4 @@
-"""The communication tables of a run or of standalone timelines, in order of dependency.
-
-Tested in ``tests/analyze/test_pipeline.py`` too.
-"""
+"""The communication tables of a run or of standalone timelines, in order of dependency."""
 
 from collections.abc import Mapping
 

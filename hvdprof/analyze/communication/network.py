@@ -1,7 +1,4 @@
-"""The network between the hosts of a run: its tables, and the verdict of network-only runs.
-
-Tested in ``tests/api/test_machine.py``.
-"""
+"""The network between the hosts of a run: its tables, and the verdict of network-only runs."""
 
 from collections.abc import Mapping
 from dataclasses import replace

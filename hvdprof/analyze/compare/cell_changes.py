@@ -1,7 +1,4 @@
-"""The change of each metric of the cells that two sides share.
-
-Tested in ``tests/analyze/compare/test_comparison.py``.
-"""
+"""The change of each metric of the cells that two sides share."""
 
 import math
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,4 @@
-"""The steps of the launches of a cell, with their named causes, for a comparison.
-
-Tested in ``tests/analyze/compare/test_moved_causes.py``.
-"""
+"""The steps of the launches of a cell, with their named causes, for a comparison."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence

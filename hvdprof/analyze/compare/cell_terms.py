@@ -4,8 +4,6 @@ The terms are those of the waterfall without a baseline: named causes, jitter, e
 the time of the normal ranks, which is split into phases. Changes of single ranks are first taken
 out of the run in which the rank takes longer, and have terms of their own. So the terms of each
 launch sum to its step.
-
-Tested in ``tests/analyze/compare/test_moved_causes.py``.
 """
 
 from collections.abc import Iterator, Sequence

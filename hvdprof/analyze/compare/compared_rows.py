@@ -1,7 +1,4 @@
-"""Rows of COMPARED_CELLS and COMPARED_POOLED: the changes of cells, held against margins.
-
-Tested in ``tests/analyze/compare/test_comparison.py``.
-"""
+"""Rows of COMPARED_CELLS and COMPARED_POOLED: the changes of cells, held against margins."""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,4 @@
-"""The verdict of a comparison in at most two sentences, and its caveat.
-
-Tested in ``tests/analyze/compare/test_comparison.py``.
-"""
+"""The verdict of a comparison in at most two sentences, and its caveat."""
 
 from collections.abc import Iterator, Sequence
 

@@ -1,7 +1,4 @@
-"""What differs between two runs besides their numbers, and what of it forbids a comparison.
-
-Tested in ``tests/analyze/compare/test_comparison.py``.
-"""
+"""What differs between two runs besides their numbers, and what of it forbids a comparison."""
 
 import shlex
 from collections.abc import Iterator, Mapping

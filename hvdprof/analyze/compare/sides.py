@@ -1,7 +1,4 @@
-"""The cells of a run or of a table of throughputs, with what a comparison needs of each.
-
-Tested in ``tests/analyze/compare/test_comparison.py``.
-"""
+"""The cells of a run or of a table of throughputs, with what a comparison needs of each."""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,4 @@
-"""What to do about a straggler or a pause, and whether other processes are its cause.
-
-Tested in ``tests/analyze/findings/test_named_cause_rules.py``.
-"""
+"""What to do about a straggler or a pause, and whether other processes are its cause."""
 
 from hvdprof.analyze.findings.advice import Advice, advice, in_turn
 from hvdprof.analyze.findings.cell_finding import CostlyCause

@@ -1,7 +1,4 @@
-"""What findings on one cell have in common: its rows, its costly causes, its name and its cost.
-
-Tested in ``tests/analyze/findings/test_run_findings.py``.
-"""
+"""What findings on one cell have in common: its rows, its costly causes, its name and its cost."""
 
 import math
 from collections.abc import Iterator

@@ -1,7 +1,4 @@
-"""The input of the rules on a run.
-
-Tested in ``tests/analyze/findings/test_run_findings.py``.
-"""
+"""The input of the rules on a run."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,4 @@
-"""What a rule on a run or on NCCL logs returns.
-
-Tested in ``tests/analyze/findings/test_run_findings.py``.
-"""
+"""What a rule on a run or on NCCL logs returns."""
 
 import math
 from dataclasses import dataclass, fields

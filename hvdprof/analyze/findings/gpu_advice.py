@@ -1,7 +1,4 @@
-"""What to do where ranks share a GPU, and where NCCL does not carry what is on GPUs.
-
-Tested in ``tests/analyze/findings/test_gpu_advice.py``.
-"""
+"""What to do where ranks share a GPU, and where NCCL does not carry what is on GPUs."""
 
 from dataclasses import replace
 

@@ -1,7 +1,4 @@
-"""Horovod's cycle: how long it is in a run, and which longer ones are worth a try.
-
-Tested in ``tests/analyze/findings/test_horovod_cycle.py``.
-"""
+"""Horovod's cycle: how long it is in a run, and which longer ones are worth a try."""
 
 from hvdprof.analyze.findings.evidence import Evidence
 

@@ -1,7 +1,4 @@
-"""The forecast of a job whose inputs are known: Monte Carlo over all of them.
-
-Tested in ``tests/analyze/predict/test_forecast.py``.
-"""
+"""The forecast of a job whose inputs are known: Monte Carlo over all of them."""
 
 import math
 from collections.abc import Mapping, Sequence

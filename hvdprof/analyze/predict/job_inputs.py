@@ -1,7 +1,4 @@
-"""What a forecast needs of a job, whether a run measured it or priors state it.
-
-Tested in ``tests/analyze/predict/test_predicted_step.py``.
-"""
+"""What a forecast needs of a job, whether a run measured it or priors state it."""
 
 from dataclasses import dataclass, field, replace
 

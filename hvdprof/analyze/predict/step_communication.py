@@ -1,7 +1,4 @@
-"""What one simulated step of communication gives back, the same for Horovod and DDP.
-
-Tested in ``tests/analyze/predict/test_horovod_loop.py``.
-"""
+"""What one simulated step of communication gives back, the same for Horovod and DDP."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -2,8 +2,6 @@
 
 An event is an excess far beyond the noise of the launch; clean launches have none. That it exists
 is beyond doubt: what is judged is whose the events are, and whether they are regular.
-
-Tested in ``tests/analyze/ranks/test_names.py``.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,4 @@
-"""A delay found in a launch: its ranks, phase and pattern, its cost, the launch without it.
-
-Tested in ``tests/analyze/ranks/test_names.py``.
-"""
+"""A delay found in a launch: its ranks, phase and pattern, its cost, the launch without it."""
 
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 Behind prefetch queues, the rank whose queue is empty delays all others, whose queues fill
 meanwhile. So of ranks that load equally slowly, one that fell behind by chance can stay the only
 one that waits for many steps.
-
-Tested in ``tests/analyze/ranks/test_names.py``.
 """
 
 from dataclasses import dataclass, replace

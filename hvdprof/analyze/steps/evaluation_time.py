@@ -1,7 +1,4 @@
-"""The time of evaluations of all ranks, which is in no step time, and who waits there for whom.
-
-Tested in ``tests/analyze/steps/test_evaluation_time.py``.
-"""
+"""The time of evaluations of all ranks, which is in no step time, and who waits there for whom."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,4 @@
-"""Whether a run holds windows of steps, and the command that records its steps.
-
-Tested in ``tests/api/test_light_run.py``.
-"""
+"""Whether a run holds windows of steps, and the command that records its steps."""
 
 import shlex
 from collections.abc import Sequence

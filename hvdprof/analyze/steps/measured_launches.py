@@ -1,7 +1,4 @@
-"""What every statement on step times starts from: steady steps, launches, cells and their facts.
-
-Tested in ``tests/analyze/scaling/test_known_cells.py``.
-"""
+"""What every statement on step times starts from: steady steps, launches, cells and their facts."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

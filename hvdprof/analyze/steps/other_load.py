@@ -1,7 +1,4 @@
-"""Other processes on the hosts: how much they took, when, and whether that explains a loss.
-
-Tested in ``tests/analyze/steps/test_other_load.py``.
-"""
+"""Other processes on the hosts: how much they took, when, and whether that explains a loss."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -7,8 +7,6 @@ at a_q and rank r is released at e_r, then with the true corrections c of both c
 
 These differences bound every c against rank 0 by shortest paths (difference constraints, Bellman
 1958). Together with the bound of the clock exchange they leave an interval for each rank.
-
-Tested in ``tests/analyze/stragglers/test_waiting.py``.
 """
 
 import dataclasses

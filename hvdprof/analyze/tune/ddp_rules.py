@@ -3,8 +3,6 @@
 A variable that the recorder reads gives the argument to an unmodified script
 (``rundir.launch_format``). Reference models take the size of buckets as an option, and a script
 that has an argument for it is tuned by that argument.
-
-Tested in ``tests/analyze/tune/test_ddp_rules.py``.
 """
 
 from collections.abc import Iterator

@@ -6,8 +6,6 @@ What wins a race is partly lucky, so that its gain there is too large. It is mea
 with the present setting, and judged by the differences of neighbours. The 5 % that an interval may
 miss are divided by the looks and by the settings that are checked: constants of Pocock are those of
 known variances, and Student's t of few launches exceeds 5 % with them.
-
-Tested in ``tests/analyze/tune/test_racing.py``.
 """
 
 import math

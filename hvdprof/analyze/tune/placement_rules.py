@@ -1,7 +1,4 @@
-"""Rules on where the ranks run: threads, pinning of Horovod's thread, controller, hosts.
-
-Tested in ``tests/analyze/tune/test_candidates.py``.
-"""
+"""Rules on where the ranks run: threads, pinning of Horovod's thread, controller, hosts."""
 
 from collections.abc import Iterator
 

@@ -1,7 +1,4 @@
-"""What a rule on candidates returns: a setting to try, or why one is not tried.
-
-Tested in ``tests/analyze/tune/test_candidates.py``.
-"""
+"""What a rule on candidates returns: a setting to try, or why one is not tried."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

@@ -2,8 +2,6 @@
 
 No variable sets fp16 and accumulation. A script that has an argument for one is tuned by that
 argument; of a script that has none, hvdprof says so.
-
-Tested in ``tests/analyze/tune/test_candidates.py``.
 """
 
 import re

@@ -1,7 +1,4 @@
-"""The job that is tuned: what the rules on candidates ask about it.
-
-Tested in ``tests/analyze/tune/test_candidates.py``.
-"""
+"""The job that is tuned: what the rules on candidates ask about it."""
 
 import re
 from collections.abc import Mapping

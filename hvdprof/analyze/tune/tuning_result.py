@@ -1,7 +1,4 @@
-"""From a race and its check to the trials, the checks and the verdict of a tuning.
-
-Tested in ``tests/analyze/tune/test_tuning_result.py``.
-"""
+"""From a race and its check to the trials, the checks and the verdict of a tuning."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,7 +1,4 @@
-"""Whether other processes leave a cell without an answer, and what then stands for its fixes.
-
-Tested in ``tests/analyze/verdict/test_busy_machine.py``.
-"""
+"""Whether other processes leave a cell without an answer, and what then stands for its fixes."""
 
 import shlex
 

@@ -1,7 +1,4 @@
-"""What a verdict on training steps says of evaluations, whose time is in none of them.
-
-Tested in ``tests/analyze/verdict/test_evaluation_loss.py``.
-"""
+"""What a verdict on training steps says of evaluations, whose time is in none of them."""
 
 import pandas as pd
 

@@ -1,7 +1,4 @@
-"""Which measurements have no result and why, and the first sentence of a verdict on it.
-
-Tested in ``tests/analyze/verdict/test_data_quality.py``.
-"""
+"""Which measurements have no result and why, and the first sentence of a verdict on it."""
 
 from collections.abc import Sequence
 

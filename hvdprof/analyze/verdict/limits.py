@@ -1,7 +1,4 @@
-"""Limits of one run, such as ``efficiency<80%``: failed, passed, or not decided.
-
-Tested in ``tests/analyze/verdict/test_limits.py``.
-"""
+"""Limits of one run, such as ``efficiency<80%``: failed, passed, or not decided."""
 
 import math
 import re

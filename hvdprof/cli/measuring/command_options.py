@@ -1,7 +1,4 @@
-"""Options of the commands that measure which concern the command line alone.
-
-Tested in ``tests/test_bench_end_to_end.py``.
-"""
+"""Options of the commands that measure which concern the command line alone."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,4 @@
-"""What commands that measure print while they wait for an idle machine.
-
-Tested in ``tests/cli/measuring/test_idle.py``.
-"""
+"""What commands that measure print while they wait for an idle machine."""
 
 from typing import IO, TYPE_CHECKING
 

@@ -1,7 +1,4 @@
-"""What `hvdprof bench` and `hvdprof run` do with their options.
-
-Tested in ``tests/test_bench_end_to_end.py``.
-"""
+"""What `hvdprof bench` and `hvdprof run` do with their options."""
 
 import sys
 from dataclasses import replace

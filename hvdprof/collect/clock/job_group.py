@@ -2,8 +2,6 @@
 
 What is asked of ``torch.distributed`` is here, to exchange small values; of Horovod, in
 ``horovod_group``.
-
-Tested in ``tests/collect/clock/test_job_group.py`` and ``tests/collect/clock/test_torch_group.py``.
 """
 
 import datetime as dt

@@ -1,7 +1,4 @@
-"""Collectives of ``torch.distributed``: their names, and what is asked at each of their calls.
-
-Tested in ``tests/collect/engines/test_torch_collectives.py``.
-"""
+"""Collectives of ``torch.distributed``: their names, and what is asked at each of their calls."""
 
 import inspect
 from collections.abc import Callable

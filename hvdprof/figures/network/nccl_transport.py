@@ -1,7 +1,4 @@
-"""NCCL transport of each pair of ranks, as a matrix coloured from fastest to slowest.
-
-Tested in ``tests/figures/network/test_nccl_graph.py``.
-"""
+"""NCCL transport of each pair of ranks, as a matrix coloured from fastest to slowest."""
 
 import math
 

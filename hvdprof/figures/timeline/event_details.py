@@ -1,7 +1,4 @@
-"""Facts on an event, a bin or a pass of a timeline, as texts.
-
-Tested in ``tests/figures/timeline/test_timeline_lanes.py``.
-"""
+"""Facts on an event, a bin or a pass of a timeline, as texts."""
 
 from dataclasses import dataclass
 

@@ -1,7 +1,4 @@
-"""Segments of a pass on its time axis, and why Horovod's lanes are empty in parts of them.
-
-Tested in ``tests/figures/timeline/test_view_data.py``.
-"""
+"""Segments of a pass on its time axis, and why Horovod's lanes are empty in parts of them."""
 
 from collections.abc import Sequence
 

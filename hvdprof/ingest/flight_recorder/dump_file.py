@@ -1,7 +1,4 @@
-"""One dump of the Flight Recorder: its process groups, how far each came, and the calls kept.
-
-Tested in ``tests/ingest/flight_recorder/test_dump_tables.py``.
-"""
+"""One dump of the Flight Recorder: its process groups, how far each came, and the calls kept."""
 
 import contextlib
 import json

@@ -3,8 +3,6 @@
 A call stands in a trace several times: the submission by the host (``c10d::allreduce_``,
 ``record_param_comms``), an annotation (``nccl:all_reduce``; under Gloo in a worker thread, from
 start to end), and on GPUs the kernels of NCCL or RCCL.
-
-Tested in ``tests/ingest/kineto/test_trace_file.py``.
 """
 
 import re

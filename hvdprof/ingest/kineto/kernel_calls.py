@@ -3,8 +3,6 @@
 CUDA names the submission in each kernel (``External id``). RCCL's kernels name nothing: there the
 annotation on the GPU names the one on the host, which lies within the submission. Traces of 2023
 hold neither arguments nor links, so their kernels stand for themselves.
-
-Tested in ``tests/ingest/kineto/test_trace_file.py``.
 """
 
 from bisect import bisect_left, bisect_right

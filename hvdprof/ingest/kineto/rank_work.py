@@ -1,7 +1,4 @@
-"""What one rank did in each step of its trace: parts of the step, and when it waited.
-
-Tested in ``tests/ingest/kineto/test_traced_run.py``.
-"""
+"""What one rank did in each step of its trace: parts of the step, and when it waited."""
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence

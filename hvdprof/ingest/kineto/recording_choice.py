@@ -1,7 +1,4 @@
-"""Which recording some traces are read as; where several are possible, how to read each.
-
-Tested in ``tests/ingest/kineto/test_recordings.py``.
-"""
+"""Which recording some traces are read as; where several are possible, how to read each."""
 
 import datetime as dt
 import shlex

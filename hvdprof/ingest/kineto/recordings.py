@@ -1,7 +1,4 @@
-"""Traces put together by recording: those of one job whose ranks were traced at one time.
-
-Tested in ``tests/ingest/kineto/test_recordings.py``.
-"""
+"""Traces put together by recording: those of one job whose ranks were traced at one time."""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -3,8 +3,6 @@
 All ranks leave an allreduce at about one moment: after the last of them has arrived, and within its
 transfer. The transfer is at most the shortest call of any rank, that of the last one. This is no
 proof, as a rank may be slower to leave than all others in most steps.
-
-Tested in ``tests/ingest/kineto/test_trace_clocks.py``.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,4 @@
-"""What is gathered of the events of a profiler trace while they pass by.
-
-Tested in ``tests/ingest/kineto/test_trace_file.py``.
-"""
+"""What is gathered of the events of a profiler trace while they pass by."""
 
 import re
 from array import array

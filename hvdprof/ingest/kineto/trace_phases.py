@@ -3,8 +3,6 @@
 On CPUs a rank waits where its thread has nothing to do until a collective ends: DDP after the last
 function of backward, a collective of the script's own right after its submission. On GPUs it waits
 while NCCL runs and nothing else does.
-
-Tested in ``tests/ingest/kineto/test_traced_run.py``.
 """
 
 import re

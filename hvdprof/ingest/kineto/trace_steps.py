@@ -1,7 +1,4 @@
-"""The steps of one rank's trace, and forward and backward where nothing wraps the model.
-
-Tested in ``tests/ingest/kineto/test_trace_set.py``.
-"""
+"""The steps of one rank's trace, and forward and backward where nothing wraps the model."""
 
 import re
 from collections.abc import Iterator

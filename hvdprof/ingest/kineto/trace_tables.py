@@ -1,7 +1,4 @@
-"""The traces of a job as blocks of the tables that the recorder fills, and of the collectives.
-
-Tested in ``tests/ingest/kineto/test_traced_run.py``.
-"""
+"""The traces of a job as blocks of the tables that the recorder fills, and of the collectives."""
 
 from collections.abc import Iterator, Mapping
 

@@ -1,7 +1,4 @@
-"""The pass that profiler traces are of and their tables, also as a run of their own.
-
-Tested in ``tests/ingest/kineto/test_traced_run.py``.
-"""
+"""The pass that profiler traces are of and their tables, also as a run of their own."""
 
 import re
 from collections.abc import Callable, Sequence

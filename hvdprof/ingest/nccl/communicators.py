@@ -1,7 +1,4 @@
-"""Lines on the life of a communicator: init, its times, its shape, channel counts, its end.
-
-Tested in ``tests/ingest/nccl/test_reader.py``.
-"""
+"""Lines on the life of a communicator: init, its times, its shape, channel counts, its end."""
 
 import re
 

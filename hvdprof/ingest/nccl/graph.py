@@ -1,7 +1,4 @@
-"""Lines on the shape of a communicator: channel orders, rings, trees, links, search results.
-
-Tested in ``tests/ingest/nccl/test_reader.py``.
-"""
+"""Lines on the shape of a communicator: channel orders, rings, trees, links, search results."""
 
 import re
 

@@ -1,7 +1,4 @@
-"""The prefix of an NCCL line: process, thread, device, level.
-
-Tested in ``tests/ingest/nccl/test_corpus.py``.
-"""
+"""The prefix of an NCCL line: process, thread, device, level."""
 
 import re
 from dataclasses import dataclass

@@ -1,7 +1,4 @@
-"""How a line is recognised: readers by pattern, and the number of lines of each kind.
-
-Tested in ``tests/ingest/nccl/test_reader.py``.
-"""
+"""How a line is recognised: readers by pattern, and the number of lines of each kind."""
 
 import re
 from collections.abc import Callable

@@ -1,7 +1,4 @@
-"""Lines on networks: bootstrap, plugins, devices, the choice, GPUDirect decisions, settings.
-
-Tested in ``tests/ingest/nccl/test_reader.py``.
-"""
+"""Lines on networks: bootstrap, plugins, devices, the choice, GPUDirect decisions, settings."""
 
 import re
 

@@ -1,7 +1,4 @@
-"""Which reader understands a line, by its first word: no line is tried against all of them.
-
-Tested in ``tests/ingest/nccl/test_reader.py``.
-"""
+"""Which reader understands a line, by its first word: no line is tried against all of them."""
 
 import re
 

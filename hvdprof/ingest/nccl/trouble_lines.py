@@ -1,7 +1,4 @@
-"""Warnings, error trails, failed work requests, watchdogs, and the versions that a log states.
-
-Tested in ``tests/ingest/nccl/test_reader.py``.
-"""
+"""Warnings, error trails, failed work requests, watchdogs, and the versions that a log states."""
 
 import re
 from dataclasses import replace

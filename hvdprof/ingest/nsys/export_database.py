@@ -3,8 +3,6 @@
 The file is opened read-only and as immutable, so that no lock and no journal appears beside it;
 only tables are read, never views. Tables exist only where something of their kind was recorded, and
 columns differ by version: both are asked for first.
-
-Tested in ``tests/ingest/nsys/test_export_tables.py``.
 """
 
 import sqlite3

@@ -2,8 +2,6 @@
 
 SQLite sorts, in a temporary file where the rows are many: memory holds names alone, and of these
 the ones used last.
-
-Tested in ``tests/report/chrome/test_nsys_trace.py``.
 """
 
 import functools

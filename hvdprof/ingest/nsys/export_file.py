@@ -1,7 +1,4 @@
-"""An export of Nsight Systems: its kernels by GPU, and its calls of NCCL.
-
-Tested in ``tests/ingest/nsys/test_export_tables.py``.
-"""
+"""An export of Nsight Systems: its kernels by GPU, and its calls of NCCL."""
 
 import sqlite3
 from collections import Counter

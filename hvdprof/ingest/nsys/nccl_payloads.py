@@ -5,8 +5,6 @@
 little-endian words of 8 bytes (domain, schema, length of the payload, and one that is not used
 here), then the payload. A call states its communicator, and the rank in it stands in the payload of
 the call that made the communicator.
-
-Tested in ``tests/ingest/nsys/test_nccl_payloads.py``.
 """
 
 import re

@@ -3,8 +3,6 @@
 Scripts and frameworks mark steps as ``step 12``, ``ProfilerStep#12`` or ``iteration 12/100``. A
 series of steps is on one thread, its ranges follow each other, and the number in the name rises.
 Where a process has several, such as steps and the batches in them, the longest in total counts.
-
-Tested in ``tests/ingest/nsys/test_step_ranges.py``.
 """
 
 import re

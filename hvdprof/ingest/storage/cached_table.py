@@ -1,7 +1,4 @@
-"""A table in its Parquet file: written and read piece by piece, in bounded memory.
-
-Tested in ``tests/model/test_cached_rows.py`` and ``tests/api/test_tables.py``.
-"""
+"""A table in its Parquet file: written and read piece by piece, in bounded memory."""
 
 import contextlib
 import functools

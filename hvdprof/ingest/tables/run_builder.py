@@ -1,7 +1,4 @@
-"""The pieces of a run's tables while its files are read, and the run they become.
-
-Tested in ``tests/ingest/test_load_run.py``.
-"""
+"""The pieces of a run's tables while its files are read, and the run they become."""
 
 import functools
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,4 @@
-"""What a timeline file says of itself as a row of TIMELINES.
-
-Tested in ``tests/ingest/test_load_files.py``.
-"""
+"""What a timeline file says of itself as a row of TIMELINES."""
 
 import pandas as pd
 

@@ -1,7 +1,4 @@
-"""Which log prefixes of a file only many lines together show: numbers, quotes, names of hosts.
-
-Tested in ``tests/ingest/text/test_log_lines.py``.
-"""
+"""Which log prefixes of a file only many lines together show: numbers, quotes, names of hosts."""
 
 import itertools
 import re

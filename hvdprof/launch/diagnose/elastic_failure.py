@@ -1,7 +1,4 @@
-"""Why an elastic launch failed, and the ends of its workers.
-
-Tested in ``tests/launch/diagnose/test_explain.py``.
-"""
+"""Why an elastic launch failed, and the ends of its workers."""
 
 import signal
 from collections.abc import Sequence

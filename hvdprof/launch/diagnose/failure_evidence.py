@@ -1,7 +1,4 @@
-"""What is known of a launch that failed.
-
-Tested in ``tests/launch/diagnose/test_explain.py``.
-"""
+"""What is known of a launch that failed."""
 
 import signal
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,4 @@
-"""What the ranks and the launcher of a pass printed as errors, by rank.
-
-Tested in ``tests/launch/diagnose/test_explain.py``.
-"""
+"""What the ranks and the launcher of a pass printed as errors, by rank."""
 
 import re
 from collections.abc import Iterable

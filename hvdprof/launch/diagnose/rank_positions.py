@@ -1,7 +1,4 @@
-"""How far the ranks of a launch were when it was ended.
-
-Tested in ``tests/launch/diagnose/test_explain.py``.
-"""
+"""How far the ranks of a launch were when it was ended."""
 
 from collections.abc import Sequence
 

@@ -1,7 +1,4 @@
-"""Where the ranks of a pass are, by what each writes about itself, and who waits for whom.
-
-Tested in ``tests/launch/diagnose/test_stall_watch.py``.
-"""
+"""Where the ranks of a pass are, by what each writes about itself, and who waits for whom."""
 
 import datetime as dt
 import time

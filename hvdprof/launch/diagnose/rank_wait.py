@@ -1,7 +1,4 @@
-"""What each rank waits in where all of them wait: the same collective, or different ones.
-
-Tested in ``tests/launch/diagnose/test_stall_watch.py``.
-"""
+"""What each rank waits in where all of them wait: the same collective, or different ones."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

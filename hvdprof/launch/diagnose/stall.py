@@ -1,7 +1,4 @@
-"""A stall as users read it: what, where and since when, then what to do, then the stack.
-
-Tested in ``tests/launch/diagnose/test_stall_watch.py``.
-"""
+"""A stall as users read it: what, where and since when, then what to do, then the stack."""
 
 import datetime as dt
 from dataclasses import dataclass, field

@@ -1,7 +1,4 @@
-"""Ranks with fewer batches than others: they have ended their loop, and the others wait for them.
-
-Tested in ``tests/launch/diagnose/test_unequal_batches.py``.
-"""
+"""Ranks with fewer batches than others: they have ended, and the others wait for them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

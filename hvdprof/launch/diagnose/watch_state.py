@@ -1,7 +1,4 @@
-"""What a rank without progress writes about itself, as ``hvdprof.collect.watchdog`` writes it.
-
-Tested in ``tests/launch/diagnose/test_stall_watch.py``.
-"""
+"""What a rank without progress writes about itself, as ``hvdprof.collect.watchdog`` writes it."""
 
 import json
 import socket

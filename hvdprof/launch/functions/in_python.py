@@ -4,8 +4,6 @@
 function from the folder, lets ``horovod.run`` call it in that many ranks, and writes their ends
 there. A process of its own has the environment of the pass, and is ended as every other launcher
 is.
-
-Tested in ``tests/launch/functions/test_function_run.py``.
 """
 
 import pickle

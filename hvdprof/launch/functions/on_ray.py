@@ -1,7 +1,4 @@
-"""Functions started by ``horovod.ray.RayExecutor``, in the Ray session that is open here.
-
-Tested in ``tests/launch/functions/test_on_spark.py``.
-"""
+"""Functions started by ``horovod.ray.RayExecutor``, in the Ray session that is open here."""
 
 import contextlib
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 """The program that starts the ranks: which there are, what each needs, and its command line.
 
 The command lines of Slurm's, of elastic jobs and of ``torchrun`` are in modules of their own.
-
-Tested in ``tests/launch/launchers/test_choose_launcher.py`` and ``tests/launch/test_launchers.py``.
 """
 
 import os

@@ -2,8 +2,6 @@
 
 Gloo does not ask Slurm which rank a process is. This sets the variables that it does ask for, and
 then becomes the program.
-
-Tested in ``tests/launch/launchers/test_srun.py``.
 """
 
 import fcntl

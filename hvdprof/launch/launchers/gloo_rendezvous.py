@@ -3,8 +3,6 @@
 Horovod's rendezvous server runs in this process while the command does; its address and port are
 in ``HOROVOD_GLOO_RENDEZVOUS_ADDR`` and ``_PORT``. The server listens on all addresses, as
 ``horovodrun``'s does.
-
-Tested in ``tests/launch/launchers/test_srun.py``.
 """
 
 import os

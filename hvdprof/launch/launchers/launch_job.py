@@ -1,7 +1,4 @@
-"""One launch of the training processes, and what a launcher makes of it.
-
-Tested in ``tests/launch/test_launchers.py``.
-"""
+"""One launch of the training processes, and what a launcher makes of it."""
 
 from dataclasses import dataclass
 from typing import Protocol

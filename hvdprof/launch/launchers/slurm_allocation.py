@@ -1,7 +1,4 @@
-"""The Slurm allocation that this process runs in, from its variables.
-
-Tested in ``tests/launch/launchers/test_srun.py``.
-"""
+"""The Slurm allocation that this process runs in, from its variables."""
 
 import os
 import re

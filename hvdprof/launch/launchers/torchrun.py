@@ -1,7 +1,4 @@
-"""``torchrun``, PyTorch's own launcher, for ranks of DDP on this host or on several.
-
-Tested in ``tests/launch/test_launchers.py``.
-"""
+"""``torchrun``, PyTorch's own launcher, for ranks of DDP on this host or on several."""
 
 from dataclasses import dataclass
 

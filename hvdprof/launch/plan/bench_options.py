@@ -1,7 +1,4 @@
-"""The options of ``hvdprof bench``: models, toggles, Horovod's settings, and their presets.
-
-Tested in ``tests/launch/plan/test_options.py`` and ``tests/launch/plan/test_bench_settings.py``.
-"""
+"""The options of ``hvdprof bench``: models, toggles, Horovod's settings, and their presets."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

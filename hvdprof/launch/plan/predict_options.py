@@ -1,7 +1,4 @@
-"""The options of ``hvdprof predict``.
-
-Tested in ``tests/launch/plan/test_predict_options.py``.
-"""
+"""The options of ``hvdprof predict``."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields

@@ -1,7 +1,4 @@
-"""The options of ``hvdprof run`` and of functions that are measured from Python.
-
-Tested in ``tests/launch/plan/test_options.py``.
-"""
+"""The options of ``hvdprof run`` and of functions that are measured from Python."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

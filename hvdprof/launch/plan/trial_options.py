@@ -1,7 +1,4 @@
-"""The options of ``hvdprof net`` and ``hvdprof selftest``, which try a machine, not a job.
-
-Tested in ``tests/launch/plan/test_options.py``.
-"""
+"""The options of ``hvdprof net`` and ``hvdprof selftest``, which try a machine, not a job."""
 
 from dataclasses import dataclass
 from pathlib import Path

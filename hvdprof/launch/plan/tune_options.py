@@ -1,7 +1,4 @@
-"""The options of ``hvdprof tune``, and those of the runs that it consists of.
-
-Tested in ``tests/launch/plan/test_tune_options.py``.
-"""
+"""The options of ``hvdprof tune``, and those of the runs that it consists of."""
 
 import re
 from collections.abc import Mapping, Sequence

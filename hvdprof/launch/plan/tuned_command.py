@@ -1,7 +1,4 @@
-"""What a tuning names, as a command line to copy.
-
-Tested in ``tests/launch/plan/test_tuned_command.py``.
-"""
+"""What a tuning names, as a command line to copy."""
 
 import shlex
 from collections.abc import Mapping, Sequence

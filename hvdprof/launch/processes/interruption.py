@@ -1,7 +1,4 @@
-"""Signals that ask for an end as one exception, raised once: cleaning up is not cut short.
-
-Tested in ``tests/launch/processes/test_launch_process.py``.
-"""
+"""Signals that ask for an end as one exception, raised once: cleaning up is not cut short."""
 
 import contextlib
 import os

@@ -6,8 +6,6 @@ found again and ended by pid. One that has cleared its environment is found belo
 long as they live: a daemon with neither parent nor environment stays.
 ``python -m hvdprof.launch.processes.marked_processes MARK`` ends those of a launch whose launching
 side is gone.
-
-Tested in ``tests/launch/processes/test_launch_process.py``.
 """
 
 import os

@@ -5,8 +5,6 @@ when it ends: also while another one is about to make its own below it, which th
 to mkdir was unable to create the desired directory ... File exists"). Ranks that are killed leave
 their segments in ``/dev/shm``, and ``torchrun`` leaves a folder for logs in ``TMPDIR``. Hydra and
 ``horovodrun`` leave nothing.
-
-Tested in ``tests/launch/processes/test_own_folders.py``.
 """
 
 import contextlib

@@ -1,7 +1,4 @@
-"""The state of a process of this host as the kernel has it.
-
-Tested in ``tests/launch/diagnose/test_rank_processes.py``.
-"""
+"""The state of a process of this host as the kernel has it."""
 
 from pathlib import Path
 

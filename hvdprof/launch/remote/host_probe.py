@@ -2,8 +2,6 @@
 
 Prints one marked line, since login shells print lines of their own: versions, what keeps Horovod
 from working, facts about the host, and whether a file that the asking host has just made is there.
-
-Tested in ``tests/launch/remote/test_host_survey.py``.
 """
 
 import json

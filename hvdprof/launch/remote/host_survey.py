@@ -2,9 +2,6 @@
 
 Reachable, hvdprof and Horovod there, the same versions, the run directory seen. Where ranks need no
 Horovod, PyTorch alone is asked.
-
-Tested in ``tests/launch/remote/test_host_survey.py``, and through launches in
-``tests/launch/remote/test_remote_launch.py``.
 """
 
 import socket

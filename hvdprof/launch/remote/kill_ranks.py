@@ -2,8 +2,6 @@
 
 A launcher that is ended, or loses its connection, may leave ranks behind on other hosts. They are
 recognised by the folder of their recordings, which stands in their environment.
-
-Tested in ``tests/launch/remote/test_remote_launch.py``.
 """
 
 import sys

@@ -3,8 +3,6 @@
 ``torchrun`` starts ranks on its own host alone, and is started on each by the user or a scheduler.
 This starts one per host, over ssh on others, with what they need to meet: the address of the first
 host, one port, and their place in the order of hosts. It ends as the first of them that fails.
-
-Tested in ``tests/launch/remote/test_torchrun_hosts.py``.
 """
 
 import argparse

@@ -1,7 +1,4 @@
-"""Launching the passes of a sweep, one or several resident, each with its folders and its plan.
-
-Tested in ``tests/launch/run/test_sweep.py``.
-"""
+"""Launching the passes of a sweep, one or several resident, each with its folders and its plan."""
 
 import datetime as dt
 from collections.abc import Callable

@@ -1,7 +1,4 @@
-"""What shows the progress of a sweep, of several that run by turns, or of none.
-
-Tested in ``tests/launch/run/test_sweep.py``, ``tests/launch/run/test_interleaved_sweeps.py``.
-"""
+"""What shows the progress of a sweep, of several that run by turns, or of none."""
 
 from typing import Protocol
 

@@ -1,7 +1,4 @@
-"""A pass whose launch is running: how far its ranks are, which stall, and how it ends.
-
-Tested in ``tests/launch/run/test_sweep.py``.
-"""
+"""A pass whose launch is running: how far its ranks are, which stall, and how it ends."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,4 @@
-"""One resident launch: its processes run in its turns and are stopped between them.
-
-Tested in ``tests/launch/turns/test_resident_launches.py``.
-"""
+"""One resident launch: its processes run in its turns and are stopped between them."""
 
 import json
 import time

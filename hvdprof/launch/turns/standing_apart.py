@@ -1,7 +1,4 @@
-"""Ranks of a resident launch that do not stop at the same step, so that it cannot take turns.
-
-Tested in ``tests/launch/turns/test_resident_launches.py``.
-"""
+"""Ranks of a resident launch that do not stop at the same step, so that it cannot take turns."""
 
 import time
 

@@ -1,7 +1,4 @@
-"""The result of one check of the doctor.
-
-Tested in ``tests/machine/doctor/test_checks.py``.
-"""
+"""The result of one check of the doctor."""
 
 from dataclasses import dataclass
 from enum import StrEnum

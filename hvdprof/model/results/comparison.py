@@ -1,8 +1,4 @@
-"""Runs of the same cells: two side by side, or a series; outcomes, what moved, what differs.
-
-Tested in ``tests/analyze/compare/test_comparison.py`` and
-``tests/analyze/compare/test_history.py``.
-"""
+"""Runs of the same cells: two side by side, or a series; outcomes, what moved, what differs."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum

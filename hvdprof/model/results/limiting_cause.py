@@ -1,7 +1,4 @@
-"""What limits the largest predicted size of a forecast, and whether its networks change it.
-
-Tested in ``tests/model/test_limiting_cause.py``.
-"""
+"""What limits the largest predicted size of a forecast, and whether its networks change it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,4 @@
-"""Why a segment of a run has no result: for people a sentence, for programs its kind.
-
-Tested in ``tests/rundir/test_failure.py``.
-"""
+"""Why a segment of a run has no result: for people a sentence, for programs its kind."""
 
 from dataclasses import dataclass, field, replace
 from enum import StrEnum

@@ -2,8 +2,6 @@
 
 A frame is ``file:line function`` as in ``rundir.stall_format``; native frames have a library in
 place of the file, or nothing.
-
-Tested in ``tests/rundir/test_stack_text.py``.
 """
 
 import re

@@ -2,8 +2,6 @@
 
 A collective ends on no rank before all ranks have come. A rank that times out has come itself:
 where all did, the collective hangs; where some did, the others are the suspects.
-
-Tested in ``tests/analyze/findings/test_log_findings.py``.
 """
 
 import re

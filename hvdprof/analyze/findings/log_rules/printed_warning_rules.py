@@ -1,7 +1,4 @@
-"""Warnings and time-outs that a job prints, of Horovod and of the libraries below it.
-
-Tested in ``tests/analyze/findings/test_log_findings.py``.
-"""
+"""Warnings and time-outs that a job prints, of Horovod and of the libraries below it."""
 
 from collections.abc import Iterator
 

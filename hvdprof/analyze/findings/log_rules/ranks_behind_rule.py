@@ -2,8 +2,6 @@
 
 A rank that enqueued fewer collectives than the others of its process group did not reach the next
 one: the others wait there. The output of all ranks counts, in one file or in one per rank.
-
-Tested in ``tests/analyze/findings/test_ranks_behind.py``.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,4 @@
-"""The rule on exposed communication under DDP, and the command that tries other buckets.
-
-Tested in ``tests/analyze/findings/test_ddp_transfer.py``.
-"""
+"""The rule on exposed communication under DDP, and the command that tries other buckets."""
 
 import shlex
 from collections.abc import Mapping

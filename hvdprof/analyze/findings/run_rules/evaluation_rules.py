@@ -1,7 +1,4 @@
-"""Rules on evaluations of all ranks, whose time is in no step time.
-
-Tested in ``tests/analyze/findings/test_evaluation_rules.py``.
-"""
+"""Rules on evaluations of all ranks, whose time is in no step time."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,4 @@
-"""The rule on exposed communication on GPUs: the controller negotiates, a library carries the data.
-
-Tested in ``tests/analyze/findings/test_gpu_transfer.py``.
-"""
+"""The rule on exposed communication on GPUs: who negotiates, and who carries the data."""
 
 from hvdprof import units
 from hvdprof.analyze.findings.advice import Advice, Likely, advice, in_turn, set_to

@@ -1,7 +1,4 @@
-"""Rules on named causes: stragglers, delays now and then, pauses of all ranks.
-
-Tested in ``tests/analyze/findings/test_named_cause_rules.py``.
-"""
+"""Rules on named causes: stragglers, delays now and then, pauses of all ranks."""
 
 from collections.abc import Iterator
 

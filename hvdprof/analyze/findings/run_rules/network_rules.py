@@ -1,7 +1,4 @@
-"""Rules on the network between hosts, as it was measured on its own before the run.
-
-Tested in ``tests/analyze/findings/test_run_findings.py``.
-"""
+"""Rules on the network between hosts, as it was measured on its own before the run."""
 
 from collections.abc import Iterator
 

@@ -8,8 +8,6 @@ other. Horovod is quiescent between steps: nothing is open, and all that was agr
 executed. Before such a place every slice has its end, and every negotiation its operation or the
 proof that none came: the next negotiation or operation of the tensor. ``uses``, ``fusion`` and
 ``ticks`` then say of the rows before it what they say of the whole file.
-
-Tested in ``tests/ingest/timeline/compiled/test_kernel.py``.
 """
 
 from typing import Any

@@ -1,7 +1,4 @@
-"""A part of a text to records, for one thread; what is known is shared and must not change.
-
-Tested in ``tests/ingest/timeline/compiled/test_kernel.py``.
-"""
+"""A part of a text to records, for one thread; what is known is shared and must not change."""
 
 import numpy as np
 

@@ -1,7 +1,4 @@
-"""Columns of slices that compiled code fills, row by row, and returns as they are.
-
-Tested in ``tests/ingest/timeline/compiled/test_kernel.py``.
-"""
+"""Columns of slices that compiled code fills, row by row, and returns as they are."""
 
 from typing import Any
 

@@ -1,8 +1,6 @@
 """Spans of bytes in a text, found and known again eight bytes at a time, compiled.
 
 A span that the JSON decoder took for a valid value once is one wherever the same bytes stand.
-
-Tested in ``tests/ingest/timeline/compiled/test_kernel.py``.
 """
 
 from typing import NamedTuple

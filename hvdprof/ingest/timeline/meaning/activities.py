@@ -1,7 +1,4 @@
-"""The words of Horovod's timeline: collectives, activities, dtypes with shapes.
-
-Tested in ``tests/ingest/timeline/test_horovod_timeline.py``.
-"""
+"""The words of Horovod's timeline: collectives, activities, dtypes with shapes."""
 
 import functools
 import json

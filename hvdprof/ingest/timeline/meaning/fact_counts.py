@@ -1,7 +1,4 @@
-"""What is counted in a timeline file, part by part: ``facts`` and ``notes`` are made of it.
-
-Tested in ``tests/ingest/timeline/meaning/test_file_facts.py``.
-"""
+"""What is counted in a timeline file, part by part: ``facts`` and ``notes`` are made of it."""
 
 from collections import Counter
 from dataclasses import dataclass, field

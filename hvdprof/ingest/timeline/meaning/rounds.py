@@ -1,8 +1,6 @@
 """Rounds of a recurring set of tensors, out of the reductions of gradients, part by part.
 
 A round ends where a tensor of the set comes again. Nothing is held but the round that is not over.
-
-Tested in ``tests/ingest/timeline/meaning/test_step_inference.py``.
 """
 
 from collections.abc import Iterable

@@ -1,7 +1,4 @@
-"""All that is understood of one timeline file, or of a part of it, each thing computed once.
-
-Tested in ``tests/ingest/timeline/meaning/test_fusion.py``.
-"""
+"""All that is understood of one timeline file, or of a part of it, each thing computed once."""
 
 from dataclasses import dataclass, replace
 

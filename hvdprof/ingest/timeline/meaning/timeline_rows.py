@@ -1,7 +1,4 @@
-"""What is understood of a file as columns in µs of the file, ready for the declared tables.
-
-Tested in ``tests/ingest/timeline/test_horovod_timeline.py``.
-"""
+"""What is understood of a file as columns in µs of the file, ready for the declared tables."""
 
 import functools
 from collections.abc import Sequence

@@ -3,8 +3,6 @@
 Horovod writes B, E, X (a rank, with its number as the name and length 0), i (a cycle mark without
 pid) and M (``process_name`` and ``process_sort_index``); never a thread, a category or an id, which
 tools that merge or convert traces add.
-
-Tested in ``tests/ingest/timeline/syntax/test_plain_path.py``.
 """
 
 import json

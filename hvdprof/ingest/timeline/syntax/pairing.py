@@ -1,7 +1,4 @@
-"""Begins and ends to slices, in plain Python: a stack per pid, in file order.
-
-Tested in ``tests/ingest/timeline/syntax/test_plain_path.py``.
-"""
+"""Begins and ends to slices, in plain Python: a stack per pid, in file order."""
 
 from collections.abc import Sequence
 from typing import Protocol

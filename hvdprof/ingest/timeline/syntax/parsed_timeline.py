@@ -5,8 +5,6 @@ The layout of the file is that of Horovod's ``timeline.cc`` (``TimelineWriter``)
 
 Records that carry a time (B, E, X, i) are numbered in file order from 0; metadata records are not.
 A damaged place takes a number too, so that two records with consecutive numbers stood side by side.
-
-Tested in ``tests/ingest/timeline/syntax/test_plain_path.py``.
 """
 
 from collections.abc import Mapping

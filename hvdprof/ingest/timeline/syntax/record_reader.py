@@ -3,8 +3,6 @@
 Odd records come by here, on both paths: metadata, records that are not written as
 Horovod writes them, and damage, after which reading resumes at the next place where a record may
 start. So both paths tolerate the same, and give the same.
-
-Tested in ``tests/ingest/timeline/test_parse.py``.
 """
 
 import json

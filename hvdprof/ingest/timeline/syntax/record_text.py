@@ -2,8 +2,6 @@
 
 The text is that of the file decoded as Latin-1, so that one character is one byte. Horovod writes
 names of tensors as they are, with quotes, backslashes and control bytes (``timeline.cc``, 0.28.1).
-
-Tested in ``tests/ingest/timeline/syntax/test_plain_path.py``.
 """
 
 import json
