@@ -14,6 +14,7 @@ from hvdprof.dashboards.access import Access, address_with_token
 from hvdprof.dashboards.bounded_server import bounded_server, compress
 from hvdprof.dashboards.components import data_table, figure_card, table_buttons, text_table
 from hvdprof.dashboards.pages import (
+    Page,
     breakdown,
     communication,
     compare,
@@ -29,7 +30,6 @@ from hvdprof.dashboards.pages import (
     runs as runs_page,
 )
 from hvdprof.dashboards.run_store import RunStore
-from hvdprof.dashboards.shell import Page
 from hvdprof.errors import EnvironmentNotReadyError, HvdprofError
 
 # Dash's default page with a language, which screen readers need.

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import dash_mantine_components as dmc
 from dash import ALL, Dash, Input, Output, State, ctx, dcc, html, no_update
@@ -10,16 +10,11 @@ from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
 from hvdprof.dashboards import ids
-from hvdprof.dashboards.components.empty_state import (
-    fault_alert,
-    no_page,
-    no_run,
-    no_such_run,
-    problem_alert,
-)
+from hvdprof.dashboards.components import empty_state
 from hvdprof.dashboards.components.view_control import view_select
 from hvdprof.dashboards.guard import text_or_none
 from hvdprof.dashboards.ids import run_in_browser
+from hvdprof.dashboards.pages import Page
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.view import View
 from hvdprof.errors import HvdprofError
@@ -40,20 +35,6 @@ _THEME = {
 _ONLY_THE_PAGE: dict[str, Any] = {"target_components": {ids.PAGE: "children"}}
 _HIDDEN: dict[str, Any] = {"aria-hidden": "true"}
 _PAGES_LABEL: dict[str, Any] = {"aria-label": "Pages"}
-
-
-class Page(Protocol):
-    """A module of ``hvdprof.dashboards.pages``; its docstring defines each name."""
-
-    PATH: str
-    TITLE: str
-    KEYS: tuple[str, ...]
-
-    def layout(self, runs: RunStore, view: View) -> Component:
-        """The page of a view."""
-
-    def register(self, app: Dash, runs: RunStore) -> None:
-        """Callbacks of the page's own."""
 
 
 def frame() -> dmc.MantineProvider:
@@ -120,19 +101,19 @@ def resolved(runs: RunStore, pathname: str | None, search: str | None) -> View:
 def content(page: Page | None, runs: RunStore, view: View) -> Component | dmc.Paper:
     """The content of a page for a view, or the reason why it cannot be shown."""
     if page is None:
-        return no_page(view)
+        return empty_state.no_page(view)
     if view.run is None or not runs.ids:
-        return no_run()
+        return empty_state.no_run()
     if view.run not in runs.ids:
-        return no_such_run(view.run, view.changed(run=None).href)
+        return empty_state.no_such_run(view.run, view.changed(run=None).href)
     try:
         return page.layout(runs, view)
     except HvdprofError as error:
-        return problem_alert(error)
+        return empty_state.problem_alert(error)
     except Exception as error:
         # A bug with unusual data: the other pages still work, and the log has the traceback.
         _LOG.exception("The page %s of %s could not be drawn", page.TITLE, view.run)
-        return fault_alert(page.TITLE, error)
+        return empty_state.fault_alert(page.TITLE, error)
 
 
 def _register_page(app: Dash, runs: RunStore, pages: Sequence[Page]) -> None:

@@ -37,3 +37,25 @@ replaces missing data: the reason, and the command that makes them. Terms of the
 Names of tensors, hosts and files come from outside: components show them as text; in texts of
 plotly, which renders some HTML, pass them through ``hvdprof.figures.style.plain_text.plain``.
 """
+
+from typing import Protocol
+
+from dash import Dash
+from dash.development.base_component import Component
+
+from hvdprof.dashboards.run_store import RunStore
+from hvdprof.dashboards.view import View
+
+
+class Page(Protocol):
+    """A module of this package, whose docstring defines each name."""
+
+    PATH: str
+    TITLE: str
+    KEYS: tuple[str, ...]
+
+    def layout(self, runs: RunStore, view: View) -> Component:
+        """The page of a view."""
+
+    def register(self, app: Dash, runs: RunStore) -> None:
+        """Callbacks of the page's own."""

@@ -22,7 +22,7 @@ from hvdprof.figures.style.palette import (
 )
 from hvdprof.figures.style.plain_text import plain
 from hvdprof.model.cell_key import TORCH_ENGINE, setting_name, setting_of_row, with_engine
-from hvdprof.model.wide_intervals import is_wide
+from hvdprof.model.limits import is_wide
 
 _BAND_OPACITY = 0.12
 _LABEL_CHARACTERS = 40

@@ -1,7 +1,21 @@
-"""What became of the limits of a run, such as ``efficiency<80%``."""
+"""Limits of a run, such as ``efficiency<80%``: what became of them, and what is too uncertain."""
 
 from dataclasses import dataclass
 from enum import StrEnum
+
+import pandas as pd
+
+WIDE_SHARE = 0.1
+"""Half of a 95 % interval, as a share of its value, beyond which a number is drawn as uncertain."""
+
+WIDE_MARK = "≈"
+"""Stands before an efficiency whose interval is that wide."""
+
+
+def is_wide(cells: pd.DataFrame) -> "pd.Series[bool]":
+    """Mask of the rows of SCALING whose efficiency has an interval wider than ±10 %."""
+    half = (cells["efficiency_high"] - cells["efficiency_low"]) / 2
+    return half / cells["efficiency"] > WIDE_SHARE
 
 
 class LimitOutcome(StrEnum):

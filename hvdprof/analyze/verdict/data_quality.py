@@ -8,9 +8,9 @@ from hvdprof import units
 from hvdprof.analyze.steps.other_load import host_condition_warnings
 from hvdprof.model.cell_key import ENGINE_TITLES, UNKNOWN
 from hvdprof.model.launch_key import LAUNCH
+from hvdprof.model.limits import WIDE_MARK, is_wide
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.run import FailedSegment, Run
-from hvdprof.model.wide_intervals import WIDE_MARK, is_wide
 from hvdprof.rundir.attached import attached_files
 from hvdprof.rundir.manifest import Mode, PassRecord, Status
 from hvdprof.rundir.plan import HOROVOD_ENGINE, TORCH_ENGINE

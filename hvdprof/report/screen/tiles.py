@@ -9,9 +9,9 @@ from hvdprof.model.causes import CAUSES, PAUSE, STRAGGLER
 from hvdprof.model.cell_key import CELL_KEY, has_no_toggles, place_name, setting_of_row
 from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.job_losses import JobLosses, job_losses
+from hvdprof.model.limits import WIDE_SHARE
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.waterfall_tables import WATERFALL
-from hvdprof.model.wide_intervals import WIDE_SHARE
 from hvdprof.report.sentence_ends import first_clause
 from hvdprof.rundir.attached import attached_files
 

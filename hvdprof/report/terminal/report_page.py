@@ -20,9 +20,9 @@ from hvdprof.model.cell_key import (
     without_toggles,
 )
 from hvdprof.model.frame_row import FrameRow
+from hvdprof.model.limits import WIDE_MARK, is_wide
 from hvdprof.model.notes import Note, NoteCode, texts
 from hvdprof.model.run import FailedSegment, RunAnalysis, Verdict
-from hvdprof.model.wide_intervals import WIDE_MARK, is_wide
 from hvdprof.report.stop_text import stop_text
 from hvdprof.report.terminal.run_facts import trace_overhead_text
 from hvdprof.rundir.attached import attached_files, has_phase_logs
