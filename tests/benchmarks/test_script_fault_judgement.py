@@ -158,6 +158,7 @@ def test_cases_have_names_of_their_own_and_all_scripts_a_clean_twin():
     folder = ROOT / "benchmarks/scripts"
     shared = {"__init__", "fault", "slowdown", "tuned_job", "soaked_ddp"}
     shared |= {"profiled_training", "unmodified_training", "drawn", "priority"}
+    shared |= {"lined", "lined_parts"}
     assert {path.stem for path in folder.glob("*.py")} - shared == set(SCRIPTS)
 
 
