@@ -11,7 +11,7 @@ import pandas as pd
 from hvdprof.analyze.lines.line_statistics import chance_of_excess, difference_ends
 from hvdprof.analyze.lines.line_times import LINE, by_line
 from hvdprof.analyze.stats.change_point import holm
-from hvdprof.analyze.stats.uncertainty import wilson
+from hvdprof.analyze.stats.uncertainty import NAN, wilson
 from hvdprof.model.arrays import Float64s
 from hvdprof.model.tables.code_line_tables import LEAST_SAMPLES
 
@@ -98,6 +98,8 @@ def on_every_rank(lines: pd.DataFrame, own: Samples) -> pd.DataFrame:
         lines: Lines of ``own``.
         own: The samples of all ranks, each with as many steps.
     """
+    if lines.empty:
+        return lines.assign(share=NAN)
     ranks = own.whole.groupby("rank")[["samples", "time_ns"]].sum()
     counts = own.lines.pivot_table("samples", LINE, "rank", aggfunc="sum", fill_value=0)
     counts = counts.reindex(columns=ranks.index, fill_value=0)

@@ -5,7 +5,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hvdprof.analyze.lines.line_contrast import CHANCE, Samples, longer_lines
+from hvdprof.analyze.lines.line_contrast import (
+    CHANCE,
+    Samples,
+    lines_alone,
+    longer_lines,
+    on_every_rank,
+)
 from hvdprof.analyze.lines.line_times import WINDOW, SampledLines
 from hvdprof.analyze.pipeline import analyze_run
 from hvdprof.api import load_run
@@ -216,3 +222,10 @@ def test_a_run_without_samples_has_no_tables(clean):
     analysis = analyze_run(clean)
     assert analysis.lines.empty
     assert analysis.line_causes.empty
+
+
+def test_no_line_is_on_every_rank_where_none_was_sampled(persistent):
+    run = with_samples(persistent)
+    cut = SampledLines(run.table("line_samples")[:0], run.table("line_sampling"), {})
+    own = Samples(cut.lines, cut.whole, 10.0, 1.0)
+    assert on_every_rank(lines_alone(own), own).empty
