@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.page_section import write_section
+from hvdprof.model.arrays import FrameRow
 from hvdprof.model.causes import RANK_CHANGE
-from hvdprof.model.frame_row import FrameRow
 from tests.builders.compared_launches import compared, launches
 from tests.builders.step_works import MS
 

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from hvdprof import units
 from hvdprof.dashboards.components.table_buttons import copied_text
 from hvdprof.dashboards.components.term_link import linked_terms, with_code
+from hvdprof.model.arrays import FrameRow
 from hvdprof.model.cell_key import short_name
-from hvdprof.model.frame_row import FrameRow
 from hvdprof.report.finding_texts import FindingTexts, finding_texts
 
 MOST_OPEN = 3

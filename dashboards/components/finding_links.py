@@ -12,8 +12,8 @@ from dash.development.base_component import Component
 from hvdprof import units
 from hvdprof.dashboards.view import PASS_KEY, View
 from hvdprof.figures.typical_step import step_windows, typical_step
+from hvdprof.model.arrays import FrameRow
 from hvdprof.model.cell_key import of_base_cell, setting_of_row
-from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.launch_key import LaunchKey
 from hvdprof.model.run import RunAnalysis
 

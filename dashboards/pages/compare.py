@@ -22,9 +22,9 @@ from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.view import CELL_KEYS, View
 from hvdprof.errors import HvdprofError
 from hvdprof.figures.time_differences import waterfall_difference
+from hvdprof.model.arrays import FrameRow
 from hvdprof.model.cause_names import cause_name
 from hvdprof.model.cell_key import CELL_KEY, has_no_toggles, setting_name, with_engine
-from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.waterfall_tables import ENGINE_DIFFS
 

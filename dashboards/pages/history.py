@@ -23,8 +23,8 @@ from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.view import View
 from hvdprof.errors import HvdprofError
 from hvdprof.figures.history_figure import history_figure
+from hvdprof.model.arrays import FrameRow
 from hvdprof.model.cell_key import cell_label
-from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.results.comparison import EFFICIENCY, METRICS, size_text
 from hvdprof.model.run import RunAnalysis
 

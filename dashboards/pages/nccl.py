@@ -18,7 +18,7 @@ from hvdprof.dashboards.view import View
 from hvdprof.figures.network.nccl_graph import ring_graph, tree_graph
 from hvdprof.figures.network.nccl_transport import transport_matrix
 from hvdprof.figures.transfer_sizes import bus_bandwidth
-from hvdprof.model.frame_row import FrameRow, is_missing
+from hvdprof.model.arrays import FrameRow, is_missing
 from hvdprof.model.tables.finding_tables import FINDINGS
 from hvdprof.model.tables.nccl_call_tables import NCCL_PROBLEMS
 from hvdprof.model.tables.nccl_tables import (

@@ -31,9 +31,9 @@ from hvdprof.dashboards.view import CELL_KEYS, View
 from hvdprof.figures.catalogue import FIGURES, figure_kind
 from hvdprof.figures.scaling_curve import scaling_curve
 from hvdprof.figures.waterfall_figure import WaterfallCell, waterfall_cells, waterfall_figure
+from hvdprof.model.arrays import FrameRow
 from hvdprof.model.cell_key import CELL_KEY
 from hvdprof.model.file_page import FilePage
-from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.standalone_files import FilesAnalysis
 from hvdprof.model.tables.session_tables import SESSIONS

@@ -46,10 +46,9 @@ from hvdprof.analyze.verdict.failures import failed_segments
 from hvdprof.model.cached_rows import LazyFrames
 from hvdprof.model.run import Run, RunAnalysis
 from hvdprof.model.schema import Table
-from hvdprof.model.tables.code_line_tables import LINE_CAUSES, LINES
 from hvdprof.model.tables.collective_tables import COLLECTIVE_TABLES, COLLECTIVES
 from hvdprof.model.tables.finding_tables import FINDINGS
-from hvdprof.model.tables.line_tables import LINE_TABLES
+from hvdprof.model.tables.line_tables import LINE_CAUSES, LINE_TABLES, LINES
 from hvdprof.model.tables.log_tables import FILES
 from hvdprof.model.tables.net_tables import NET_HOSTS, NET_LINKS, NET_TRANSFERS, NET_USE
 from hvdprof.model.tables.rank_collective_tables import (

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hvdprof.analyze.findings.evidence import Evidence
+from hvdprof.model.arrays import FrameRow
 from hvdprof.model.causes import (
     COMPUTE_INFLATION,
     EXPOSED_TRANSFER,
@@ -16,7 +17,6 @@ from hvdprof.model.causes import (
     OUTSIDE_PHASES,
     STRAGGLER,
 )
-from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.waterfall_tables import WATERFALL
 from hvdprof.report.screen.tiles import tiles, verdict_cell

@@ -18,9 +18,9 @@ from hvdprof.figures.style.palette import (
     translucent,
 )
 from hvdprof.figures.style.plain_text import plain
+from hvdprof.model.arrays import FrameRow
 from hvdprof.model.causes import FORECAST_TERMS, part_of_cause
 from hvdprof.model.cell_key import of_base_cell
-from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.results.forecast import MEASURED, Forecast
 
 _WIDE_OPACITY, _NARROW_OPACITY = 0.12, 0.22

@@ -8,9 +8,9 @@ import plotly.graph_objects as go
 from hvdprof import units
 from hvdprof.figures.style.palette import CAUSE_COLOURS, PART_COLOURS, empty_figure, say
 from hvdprof.figures.style.plain_text import plain
+from hvdprof.model.arrays import FrameRow
 from hvdprof.model.cause_names import cause_name
 from hvdprof.model.cell_key import CELL_KEY, setting_of_row
-from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.step_parts import PART_NAMES
 
 _ROW_HEIGHT = 46

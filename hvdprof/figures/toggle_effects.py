@@ -17,8 +17,8 @@ from hvdprof.figures.style.palette import (
     say,
 )
 from hvdprof.figures.style.plain_text import plain
+from hvdprof.model.arrays import FrameRow
 from hvdprof.model.cell_key import DDP_ENGINE, ENGINE_TITLES, setting_name, with_engine
-from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.launch_key import LAUNCH
 
 _ROW_HEIGHT = 44

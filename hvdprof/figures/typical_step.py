@@ -6,11 +6,10 @@ import numpy as np
 import pandas as pd
 
 from hvdprof.figures.launch import rows_of_launch
-from hvdprof.model.arrays import Bools, Float64s
+from hvdprof.model.arrays import Bools, Float64s, FrameRow
 from hvdprof.model.cause_names import ranks_of
 from hvdprof.model.causes import JITTER, PAUSE, STRAGGLER
 from hvdprof.model.cell_key import of_base_cell
-from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.launch_key import LAUNCH, LaunchKey, Mode
 from hvdprof.model.run import Run, RunAnalysis
 from hvdprof.model.tables.timeline_tables import INFERRED_STEPS

@@ -11,10 +11,10 @@ import plotly.graph_objects as go
 from hvdprof import units
 from hvdprof.figures.style.palette import CAUSE_COLOURS, NEUTRAL_COLOUR, empty_figure, say
 from hvdprof.figures.style.plain_text import plain
+from hvdprof.model.arrays import FrameRow
 from hvdprof.model.cause_names import cause_name, short_cause_name
 from hvdprof.model.causes import BASELINE_CREDIT, CAUSES
 from hvdprof.model.cell_key import CELL_KEY, HOROVOD_ENGINE, keeps_batches, setting_name
-from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.waterfall_tables import WATERFALL
 

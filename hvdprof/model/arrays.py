@@ -1,10 +1,14 @@
-"""Types of numpy arrays, one name for each.
+"""Types of numpy arrays, one name for each, and of a row of a frame.
 
 Checked by mypy; used by the tests of ``tests/ingest/timeline/test_column_loops.py``.
 """
 
+from collections.abc import Hashable, Mapping
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 Float64s = npt.NDArray[np.float64]
 Float32s = npt.NDArray[np.float32]
@@ -19,3 +23,11 @@ Column = npt.NDArray[np.generic]
 
 Text = tuple[Uint8s, Uint64s]
 """Bytes, and the word of eight bytes from each of them on."""
+
+FrameRow = Mapping[Hashable, Any]
+"""A row of ``DataFrame.to_dict("records")``: pandas knows the dtypes of its values, mypy not."""
+
+
+def is_missing(value: object) -> bool:
+    """Whether a value of a row is missing: None, NA or NaN."""
+    return value is None or value is pd.NA or (isinstance(value, float) and value != value)

@@ -1,6 +1,7 @@
-"""Names of the causes of lost time: one name for waterfall, findings and verdict."""
+"""How causes of lost time and lines of code are named, in waterfall, findings and verdict alike."""
 
 from hvdprof import units
+from hvdprof.model.arrays import FrameRow, is_missing
 from hvdprof.model.causes import (
     ALL_RANKS,
     ANY_RANK,
@@ -17,7 +18,6 @@ from hvdprof.model.causes import (
     STRAGGLER,
     TERMS,
 )
-from hvdprof.model.frame_row import FrameRow, is_missing
 from hvdprof.model.tables.waiting_tables import LASTING_PATTERNS
 from hvdprof.rank_names import ranks_named
 
@@ -206,3 +206,28 @@ def _who(row: FrameRow) -> str:
         return "any rank"
     is_long = len(ranks) > MOST_NAMED_RANKS or row["pattern"] != "persistent"
     return f"{len(ranks)} ranks" if is_long and len(ranks) > 1 else ranks_named(ranks)
+
+
+def code_place(file: str, line: int, function: str) -> str:
+    """``transforms.py:41 (Dataset.__getitem__)``; the function alone where the file is unknown."""
+    if not file:
+        return function
+    name = file_name(file)
+    return f"{name}:{line} ({function})" if function else f"{name}:{line}"
+
+
+def file_name(file: str) -> str:
+    """The last part of a path, of any system; the name of a cell as it is."""
+    return file.replace("\\", "/").rpartition("/")[2]
+
+
+def code_of_finding(row: FrameRow) -> str:
+    """The line that a row of FINDINGS names; empty without one."""
+    line = 0 if is_missing(row["code_line"]) else int(row["code_line"])
+    return code_place(str(row["code_file"]), line, str(row["code_function"]))
+
+
+def place_of(row: FrameRow) -> str:
+    """The line of a row of LINES or LINE_CAUSES; of an exact call with its name."""
+    function = str(row["function"]) or str(row["leaf"])
+    return code_place(str(row["file"]), int(row["line"]), function)

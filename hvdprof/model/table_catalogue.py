@@ -10,10 +10,9 @@ import pandas as pd
 
 from hvdprof.errors import UsageError
 from hvdprof.model.schema import Column, Table
-from hvdprof.model.tables.code_line_tables import CODE_LINE_TABLES
 from hvdprof.model.tables.collective_tables import COLLECTIVE_TABLES
 from hvdprof.model.tables.finding_tables import FINDINGS
-from hvdprof.model.tables.line_tables import LINE_TABLES
+from hvdprof.model.tables.line_tables import CODE_LINE_TABLES, LINE_TABLES
 from hvdprof.model.tables.log_tables import LOG_TABLES
 from hvdprof.model.tables.nccl_call_tables import NCCL_CALL_TABLES
 from hvdprof.model.tables.nccl_tables import NCCL_TABLES

@@ -8,8 +8,8 @@ from typing import IO
 import pandas as pd
 
 from hvdprof.errors import UnreadableInputError, UsageError
-from hvdprof.model.code_place import code_place
-from hvdprof.model.frame_row import FrameRow
+from hvdprof.model.arrays import FrameRow
+from hvdprof.model.cause_names import code_place
 from hvdprof.model.run import Run
 from hvdprof.model.tables.line_tables import LINE_SAMPLES
 from hvdprof.report.format_names import TraceFormat

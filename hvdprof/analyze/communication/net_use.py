@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from hvdprof import units
 from hvdprof.analyze.communication.collectives import bus_factor
 from hvdprof.analyze.stats.uncertainty import NAN, Interval, median_of
-from hvdprof.model.frame_row import FrameRow
+from hvdprof.model.arrays import FrameRow
 from hvdprof.model.launch_key import LAUNCH
 from hvdprof.model.tables.net_tables import NET_USE
 from hvdprof.rundir.plan import HOROVOD_ENGINE

@@ -11,7 +11,7 @@ from hvdprof import units
 from hvdprof.analyze.communication.link_fit import link_fit
 from hvdprof.analyze.communication.net_use import net_use
 from hvdprof.analyze.stats.uncertainty import Interval, median_of
-from hvdprof.model.frame_row import FrameRow
+from hvdprof.model.arrays import FrameRow
 from hvdprof.model.run import Run, Verdict, VerdictParts
 from hvdprof.model.tables.net_tables import NET_HOSTS, NET_LINKS, NET_TRANSFERS, NET_USE
 

@@ -29,8 +29,8 @@ from hvdprof.model.results.comparison import (
     SideName,
 )
 from hvdprof.model.run import RunAnalysis, standing
-from hvdprof.model.tables.code_line_tables import LINES
 from hvdprof.model.tables.comparison_tables import SETTING_DIFFS
+from hvdprof.model.tables.line_tables import LINES
 from hvdprof.rundir.manifest import Manifest, PassRecord
 from hvdprof.rundir.stopping import look_level
 

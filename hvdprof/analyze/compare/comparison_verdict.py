@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 import pandas as pd
 
 from hvdprof import units
+from hvdprof.model.arrays import FrameRow, is_missing
 from hvdprof.model.cause_names import change_sentence
 from hvdprof.model.cell_key import CELL_KEY, TORCH_ENGINE, cell_label
-from hvdprof.model.frame_row import FrameRow, is_missing
 from hvdprof.model.results.comparison import ComparisonOutcome, Metric, Rules, change_text
 
 FEW_LAUNCHES = 3

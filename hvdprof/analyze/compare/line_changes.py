@@ -11,8 +11,8 @@ import pandas as pd
 from hvdprof.analyze.compare.outcomes import chance_of, change_of
 from hvdprof.analyze.compare.sides import SideCell
 from hvdprof.analyze.stats.change_point import holm
+from hvdprof.model.cause_names import file_name
 from hvdprof.model.cell_key import CELL_KEY
-from hvdprof.model.code_place import file_name
 from hvdprof.model.launch_key import LAUNCH
 from hvdprof.model.results.comparison import LINE_CHANGES
 from hvdprof.rundir.recording.line_format import BLOCKED_PHASE

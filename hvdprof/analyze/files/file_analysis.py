@@ -21,8 +21,8 @@ from hvdprof.analyze.findings.nccl_findings import findings_of_jobs
 from hvdprof.analyze.nccl_join.nccl_job_join import JobJoins, joins_of
 from hvdprof.analyze.scaling.iteration_series import estimates_of, iteration_series
 from hvdprof.analyze.scaling.throughput_scaling import throughput_scaling
+from hvdprof.model.arrays import FrameRow
 from hvdprof.model.file_page import FilePage, FileVerdict, Gravity
-from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.nccl_recording import NcclRecording
 from hvdprof.model.run import Run
 from hvdprof.model.schema import Table

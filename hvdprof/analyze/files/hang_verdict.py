@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import pandas as pd
 
 from hvdprof import units
+from hvdprof.model.arrays import is_missing
 from hvdprof.model.file_page import Fact, FileVerdict, Gravity
-from hvdprof.model.frame_row import is_missing
 from hvdprof.rank_names import ranks_listed, ranks_named
 
 MISSING, STUCK = "missing", "stuck"

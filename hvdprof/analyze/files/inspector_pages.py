@@ -13,8 +13,8 @@ from hvdprof import units
 from hvdprof.analyze.communication.matched_collectives import matched_gaps
 from hvdprof.analyze.files.last_to_submit import last_to_submit_facts, last_to_submit_verdict
 from hvdprof.analyze.files.next_recording import torch_recording_command
+from hvdprof.model.arrays import FrameRow
 from hvdprof.model.file_page import Fact, FilePage, FileVerdict, Unanswered
-from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import Run
 from hvdprof.model.tables.rank_collective_tables import (
     INSPECTOR_COLLECTIVES,

@@ -10,8 +10,8 @@ import pandas as pd
 from hvdprof import units
 from hvdprof.analyze.files.log_verdict import ended_process
 from hvdprof.analyze.files.next_recording import scaling_command
+from hvdprof.model.arrays import FrameRow, is_missing
 from hvdprof.model.file_page import Fact, Unanswered
-from hvdprof.model.frame_row import FrameRow, is_missing
 from hvdprof.rank_names import ranks_listed
 
 _MOST_RUNS = 12

@@ -12,8 +12,8 @@ from hvdprof.analyze.findings.log_rules.collective_timeout_rule import TIMEOUT_R
 from hvdprof.analyze.findings.log_rules.ranks_behind_rule import BEHIND_RULE
 from hvdprof.analyze.findings.log_rules.stall_rule import STALLED, stall_sentence
 from hvdprof.analyze.findings.nccl_rules.nccl_trouble_rules import ABORTED
+from hvdprof.model.arrays import FrameRow, is_missing
 from hvdprof.model.file_page import FileVerdict, Gravity
-from hvdprof.model.frame_row import FrameRow, is_missing
 from hvdprof.rank_names import ranks_named
 from hvdprof.rundir.failures.known_failures import known_cause
 

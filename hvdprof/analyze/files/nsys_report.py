@@ -9,8 +9,8 @@ import pandas as pd
 
 from hvdprof import units
 from hvdprof.analyze.files.next_recording import torch_recording_command
+from hvdprof.model.arrays import FrameRow, is_missing
 from hvdprof.model.file_page import Fact, FileVerdict, Unanswered
-from hvdprof.model.frame_row import FrameRow, is_missing
 
 _MOST_LINES = 8
 _WITH_STEPS = 'with torch.cuda.nvtx.range(f"step {step}"): ...'

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from hvdprof import units
+from hvdprof.model.arrays import FrameRow, is_missing
 from hvdprof.model.file_page import Fact, FileVerdict, Gravity
-from hvdprof.model.frame_row import FrameRow, is_missing
 from hvdprof.rank_names import ranks_listed, ranks_named
 
 _MOST_LINES = 6

@@ -25,6 +25,7 @@ from hvdprof.analyze.files.timelines.timeline_sums import (
     sums_of,
 )
 from hvdprof.analyze.files.timelines.timeline_verdict import pending_fact, verdict_of_sums
+from hvdprof.model.arrays import FrameRow
 from hvdprof.model.file_page import (
     PHASE_LOG,
     PROFILER_TRACE,
@@ -34,7 +35,6 @@ from hvdprof.model.file_page import (
     Gravity,
     Unanswered,
 )
-from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import Run
 from hvdprof.model.step_parts import PART_NAMES, RECORDED_PARTS
 from hvdprof.model.tables.rank_collective_tables import COLLECTIVE_PROGRESS, RANK_COLLECTIVES

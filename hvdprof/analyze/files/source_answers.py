@@ -16,8 +16,8 @@ from hvdprof.analyze.files.inspector_pages import inspector_pages
 from hvdprof.analyze.files.ras_report import ras_facts, ras_verdict
 from hvdprof.analyze.files.set_pages import dump_pages, recording_pages, timeline_pages, trace_pages
 from hvdprof.model import sources
+from hvdprof.model.arrays import FrameRow
 from hvdprof.model.file_page import Fact, FilePage, FileVerdict, Unanswered
-from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import Run
 from hvdprof.model.schema import Table
 from hvdprof.model.tables import log_tables as log

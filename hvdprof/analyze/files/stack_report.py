@@ -11,8 +11,8 @@ import pandas as pd
 from hvdprof import units
 from hvdprof.analyze.files.hang_verdict import hang_facts, hang_sentence, progress_hang
 from hvdprof.analyze.files.set_pages import first_and_more, page_of
+from hvdprof.model.arrays import FrameRow, is_missing
 from hvdprof.model.file_page import Fact, FilePage, FileVerdict, Gravity
-from hvdprof.model.frame_row import FrameRow, is_missing
 from hvdprof.model.run import Run
 from hvdprof.model.tables.printed_tables import FR_TRACE, RANK_STACKS
 from hvdprof.rank_names import ranks_named

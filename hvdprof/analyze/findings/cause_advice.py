@@ -8,9 +8,9 @@ from hvdprof.analyze.findings.nccl_rules.nccl_rule import hosts_of, is_several
 from hvdprof.analyze.ranks.named_cause import GROWING, IRREGULAR, PERIODIC
 from hvdprof.analyze.steps.cell_setting import cell_setting
 from hvdprof.analyze.steps.other_load import OtherLoad
+from hvdprof.model.arrays import FrameRow
 from hvdprof.model.cause_names import ranks_of
 from hvdprof.model.causes import ANY_RANK, JITTER
-from hvdprof.model.frame_row import FrameRow
 from hvdprof.rundir.plan import HOROVOD_ENGINE
 
 OUTSIDE, EVALUATION, MIXED = "outside", "evaluation", "mixed"

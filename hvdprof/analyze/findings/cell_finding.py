@@ -11,6 +11,7 @@ from hvdprof.analyze.findings.evidence import Cell, Evidence, is_base
 from hvdprof.analyze.findings.finding import SMALLEST_COST, WARNING_COST
 from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.analyze.steps.cell_setting import cell_setting
+from hvdprof.model.arrays import FrameRow
 from hvdprof.model.causes import (
     BASELINE_CREDIT,
     INPUT_BOUND,
@@ -20,7 +21,6 @@ from hvdprof.model.causes import (
     STRAGGLER,
 )
 from hvdprof.model.cell_key import place_name, short_name
-from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import Run
 from hvdprof.model.tables.scaling_tables import SCALING
 from hvdprof.rundir.attached import has_traces

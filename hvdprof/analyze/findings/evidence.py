@@ -7,8 +7,8 @@ from typing import Any
 
 import pandas as pd
 
+from hvdprof.model.arrays import FrameRow
 from hvdprof.model.cell_key import CELL_KEY, has_no_toggles, with_engine, without_toggles
-from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.launch_key import LAUNCH, is_finished
 from hvdprof.model.run import Run
 from hvdprof.rundir.plan import HOROVOD_ENGINE

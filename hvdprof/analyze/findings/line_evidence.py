@@ -10,11 +10,10 @@ from hvdprof import units
 from hvdprof.analyze.findings.advice import Advice, advice, sentences
 from hvdprof.analyze.findings.cell_finding import CostlyCause
 from hvdprof.analyze.findings.evidence import Evidence
-from hvdprof.model.cause_names import ranks_of
+from hvdprof.model.arrays import FrameRow
+from hvdprof.model.cause_names import code_place, place_of, ranks_of
 from hvdprof.model.cell_key import CELL_KEY
-from hvdprof.model.code_place import code_place, place_of
-from hvdprof.model.frame_row import FrameRow
-from hvdprof.model.tables.code_line_tables import (
+from hvdprof.model.tables.line_tables import (
     ALONE,
     BASELINE,
     EXACT,

@@ -17,7 +17,7 @@ from hvdprof.analyze.lines.line_times import WINDOW, SampledLines, launch_names
 from hvdprof.analyze.ranks.named_cause import LASTING, PERSISTENT
 from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.analyze.stragglers.waiting import WaitingTables
-from hvdprof.model.arrays import Bools
+from hvdprof.model.arrays import Bools, FrameRow
 from hvdprof.model.cause_names import ranks_of
 from hvdprof.model.causes import (
     COMPUTE_INFLATION,
@@ -33,9 +33,8 @@ from hvdprof.model.cell_key import (
     has_no_toggles,
     of_base_cell,
 )
-from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.launch_key import is_finished
-from hvdprof.model.tables.code_line_tables import (
+from hvdprof.model.tables.line_tables import (
     ALONE,
     BASELINE,
     LINE_CAUSES,

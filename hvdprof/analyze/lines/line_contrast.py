@@ -13,7 +13,7 @@ from hvdprof.analyze.lines.line_times import LINE, by_line
 from hvdprof.analyze.stats.change_point import holm
 from hvdprof.analyze.stats.uncertainty import NAN, wilson
 from hvdprof.model.arrays import Float64s
-from hvdprof.model.tables.code_line_tables import LEAST_SAMPLES
+from hvdprof.model.tables.line_tables import LEAST_SAMPLES
 
 CHANCE = 0.01
 """The chance that any line of a contrast is named although none takes longer, at most."""

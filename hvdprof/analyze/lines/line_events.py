@@ -14,11 +14,10 @@ from hvdprof.analyze.ranks.named_cause import LASTING, NamedCause, run_starts
 from hvdprof.analyze.ranks.rank_times import RankTimes
 from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.analyze.stragglers.waiting import WaitingTables
-from hvdprof.model.arrays import Bools
+from hvdprof.model.arrays import Bools, FrameRow
 from hvdprof.model.cause_names import ranks_of
 from hvdprof.model.causes import PAUSE, STRAGGLER
-from hvdprof.model.frame_row import FrameRow
-from hvdprof.model.tables.code_line_tables import EXACT
+from hvdprof.model.tables.line_tables import EXACT
 from hvdprof.rundir.recording.line_format import MAIN_PROCESS
 
 LEAST_OF_EVENT = 0.5

@@ -11,8 +11,13 @@ from hvdprof.analyze.lines.line_causes import line_causes
 from hvdprof.analyze.lines.line_times import SampledLines, line_times
 from hvdprof.analyze.stragglers.waiting import WaitingTables
 from hvdprof.model.run import Run
-from hvdprof.model.tables.code_line_tables import LINE_CAUSES, LINES
-from hvdprof.model.tables.line_tables import LINE_SAMPLES, LINE_SAMPLING, NAMED_CALLS
+from hvdprof.model.tables.line_tables import (
+    LINE_CAUSES,
+    LINE_SAMPLES,
+    LINE_SAMPLING,
+    LINES,
+    NAMED_CALLS,
+)
 
 
 def line_tables(

@@ -7,7 +7,7 @@ from hvdprof.analyze.lines.line_statistics import difference_ends
 from hvdprof.analyze.stats.uncertainty import NAN, wilson
 from hvdprof.model.arrays import Bools, Float64s
 from hvdprof.model.launch_key import LAUNCH, LaunchKey, rows_by_launch
-from hvdprof.model.tables.code_line_tables import LEAST_SAMPLES, LINES
+from hvdprof.model.tables.line_tables import LEAST_SAMPLES, LINES
 from hvdprof.rundir.recording.line_format import MAIN_PROCESS, WORKER_PROCESS
 
 LINE = ["file", "line", "function"]

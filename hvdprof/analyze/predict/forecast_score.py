@@ -14,8 +14,7 @@ import numpy as np
 import pandas as pd
 
 from hvdprof.analyze.stats.uncertainty import NAN
-from hvdprof.model.arrays import Float64s
-from hvdprof.model.frame_row import FrameRow, is_missing
+from hvdprof.model.arrays import Float64s, FrameRow, is_missing
 from hvdprof.model.results.forecast import Forecast, StoredForecast
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.forecast_tables import FORECAST_ERRORS, FORECAST_SCORES

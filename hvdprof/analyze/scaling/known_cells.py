@@ -8,8 +8,8 @@ import pandas as pd
 
 from hvdprof.analyze.scaling.efficiency import scaling
 from hvdprof.analyze.steps.measured_launches import measured_launches
+from hvdprof.model.arrays import FrameRow
 from hvdprof.model.cell_key import of_base_cell, with_engine, without_toggles
-from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.launch_key import LAUNCH
 from hvdprof.model.run import Run
 from hvdprof.rundir.plan import HOROVOD_ENGINE

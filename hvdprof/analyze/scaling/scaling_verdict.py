@@ -8,8 +8,8 @@ import pandas as pd
 
 from hvdprof import units
 from hvdprof.analyze.scaling.efficiency import efficiency_at
+from hvdprof.model.arrays import FrameRow
 from hvdprof.model.file_page import FileVerdict
-from hvdprof.model.frame_row import FrameRow
 
 GROWTH = 1.5
 """A serial fraction that grows or shrinks by this factor from first to last size has a trend."""

@@ -10,7 +10,7 @@ import pandas as pd
 from hvdprof import units
 from hvdprof.analyze.scaling.efficiency import karp_flatt
 from hvdprof.analyze.stats.uncertainty import NAN, LogEstimate, difference
-from hvdprof.model.frame_row import FrameRow, is_missing
+from hvdprof.model.arrays import FrameRow, is_missing
 from hvdprof.model.tables.log_tables import THROUGHPUT_SCALING
 from hvdprof.model.tables.printed_tables import ITERATION_SERIES
 

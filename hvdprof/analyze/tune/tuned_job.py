@@ -13,9 +13,9 @@ from hvdprof.analyze.steps.cell_setting import CellSetting, cell_setting
 from hvdprof.analyze.steps.step_work import StepWork, step_work, with_all_ranks
 from hvdprof.analyze.stragglers.arrivals import NOT_READY, arrival_cubes
 from hvdprof.errors import UsageError
+from hvdprof.model.arrays import FrameRow, is_missing
 from hvdprof.model.causes import EXPOSED_TRANSFER
 from hvdprof.model.cell_key import of_base_cell
-from hvdprof.model.frame_row import FrameRow, is_missing
 from hvdprof.model.launch_key import LAUNCH, LaunchKey
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.collective_tables import COLLECTIVES

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from hvdprof import units
+from hvdprof.model.arrays import FrameRow
 from hvdprof.model.cause_names import cause_name, ranks_of, where
 from hvdprof.model.causes import (
     COMPUTE_INFLATION,
@@ -18,7 +19,6 @@ from hvdprof.model.causes import (
     STRAGGLER,
 )
 from hvdprof.model.cell_key import of_base_cell
-from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.launch_key import LAUNCH
 from hvdprof.model.run import Sentence
 from hvdprof.rundir.manifest import Mode

@@ -12,7 +12,8 @@ from hvdprof.analyze.findings.finding import SMALLEST_COST, WARNING_COST
 from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.analyze.verdict.agreement import CellAccount, contradiction
 from hvdprof.analyze.verdict.evaluation_loss import loss_beyond_steps
-from hvdprof.model.cause_names import cause_name, ranks_of, short_cause_name
+from hvdprof.model.arrays import FrameRow
+from hvdprof.model.cause_names import cause_name, code_of_finding, ranks_of, short_cause_name
 from hvdprof.model.causes import (
     BASELINE_CREDIT,
     CAUSES,
@@ -23,8 +24,6 @@ from hvdprof.model.causes import (
     STRAGGLER,
 )
 from hvdprof.model.cell_key import of_base_cell
-from hvdprof.model.code_place import code_of_finding
-from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import Sentence, Verdict
 
 _RULE_OF = {INPUT_BOUND: "input-bound", OUTSIDE_PHASES: "outside-phases"}

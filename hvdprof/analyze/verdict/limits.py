@@ -10,6 +10,7 @@ import pandas as pd
 from hvdprof import units
 from hvdprof.analyze.findings.evidence import Cell, Evidence
 from hvdprof.errors import UsageError
+from hvdprof.model.arrays import FrameRow
 from hvdprof.model.causes import (
     COMPUTE_INFLATION,
     EXPOSED_TRANSFER,
@@ -19,7 +20,6 @@ from hvdprof.model.causes import (
     STRAGGLER,
 )
 from hvdprof.model.cell_key import cell_label
-from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.limits import LimitOutcome, LimitResult
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.scaling_tables import SCALING

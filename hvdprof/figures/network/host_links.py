@@ -11,7 +11,7 @@ from hvdprof import units
 from hvdprof.figures.style.log_axis import log_axis
 from hvdprof.figures.style.palette import LINE_COLOURS, empty_figure, say
 from hvdprof.figures.style.plain_text import plain
-from hvdprof.model.frame_row import FrameRow
+from hvdprof.model.arrays import FrameRow
 
 _OVER = {
     "tcp": "TCP, one way",

@@ -9,8 +9,8 @@ import pandas as pd
 
 from hvdprof.ingest.logs.autotune_log import Autotune
 from hvdprof.ingest.logs.collective_timeouts import CollectiveTimeouts
-from hvdprof.ingest.logs.deepspeed_comms import DeepSpeedComms
-from hvdprof.ingest.logs.deepspeed_timers import DeepSpeedTimers
+from hvdprof.ingest.logs.deepspeed.deepspeed_comms import DeepSpeedComms
+from hvdprof.ingest.logs.deepspeed.deepspeed_timers import DeepSpeedTimers
 from hvdprof.ingest.logs.fr_trace_text import FrTraceText
 from hvdprof.ingest.logs.horovod_log import HorovodLog
 from hvdprof.ingest.logs.incidents import Incidents

@@ -8,8 +8,7 @@ from difflib import SequenceMatcher
 import numpy as np
 import pandas as pd
 
-from hvdprof.model.arrays import Int64s
-from hvdprof.model.frame_row import is_missing
+from hvdprof.model.arrays import Int64s, is_missing
 from hvdprof.model.tables.rank_collective_tables import NO_MATCH, RANK_COLLECTIVES
 
 Signature = tuple[str, str, int | None]

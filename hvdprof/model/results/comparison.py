@@ -6,8 +6,8 @@ from enum import StrEnum
 import pandas as pd
 
 from hvdprof import units
+from hvdprof.model.arrays import FrameRow, is_missing
 from hvdprof.model.cell_key import CELL_COLUMNS, cell_label
-from hvdprof.model.frame_row import FrameRow, is_missing
 from hvdprof.model.schema import Column, Table
 
 HISTORY = Table(

@@ -1,8 +1,9 @@
-"""Tables of what the sampling thread of the recorder saw: lines of code, and named calls.
+"""Tables of sampled lines of code and named calls: as recorded, and what they explain.
 
 Tested in ``tests/model/tables/test_run_tables.py``.
 """
 
+from hvdprof.model.cell_key import CELL_COLUMNS
 from hvdprof.model.schema import Column, Table
 
 _WINDOW = (
@@ -116,3 +117,93 @@ NAMED_CALLS = Table(
 )
 
 LINE_TABLES = (LINE_SAMPLES, LINE_SAMPLING, NAMED_CALLS)
+
+OTHER_RANKS, USUAL_STEPS, BASELINE = "other ranks", "usual steps", "baseline"
+ALONE, EXACT = "alone", "exact"
+"""What a line is held against: alone where against nothing; exact calls are no samples."""
+
+LEAST_SAMPLES = 5
+"""Lines with fewer samples are not named: too few samples."""
+
+_LINE = (
+    Column("file", "str", "", "File of the user's code, as recorded; empty where none of it ran."),
+    Column("line", "int64", "", "Line of the file, from 1; 0 without a file."),
+    Column("function", "str", "", "Its function, with its class where there is one."),
+    Column(
+        "leaf",
+        "str",
+        "",
+        "Innermost function below it in most samples, where it is not the user's; `other` of rare "
+        "lines together.",
+    ),
+)
+LINES = Table(
+    "lines",
+    "Time of one line of code in one phase of the steady steps of a rank, from samples: the share "
+    "of the samples of the phase, with the 95 % interval of Wilson, of the time of the phase.",
+    (
+        Column("pass_id", "category", "", "Folder name of the pass, as in the manifest."),
+        Column("segment", "category", "", "Id of the segment within the pass, as in the plan."),
+        Column("rank", "int64", "", "Rank as `hvd.rank()` returns it."),
+        Column("process", "str", "", "`main`, or `worker`: the rank's DataLoader workers."),
+        Column("phase", "str", "", "Phase of the step; `outside` of a worker."),
+        *_LINE,
+        Column("samples", "int64", "samples", "Samples of the line."),
+        Column(
+            "time_ns",
+            "float64",
+            "ns",
+            "Time per step, waits included; NaN below 5 samples. Of workers: of all together.",
+        ),
+        Column("time_low_ns", "float64", "ns", "Lower end of its 95 % interval."),
+        Column("time_high_ns", "float64", "ns", "Upper end of its 95 % interval."),
+        Column(
+            "excess_ns",
+            "float64",
+            "ns",
+            "Time per step less the mean of the other ranks in the same phase of the launch; NaN "
+            "of one rank, and below 5 samples.",
+        ),
+        Column("excess_low_ns", "float64", "ns", "Lower end of its 95 % interval (MOVER)."),
+        Column("excess_high_ns", "float64", "ns", "Upper end of its 95 % interval (MOVER)."),
+    ),
+)
+LINE_CAUSES = Table(
+    "line_causes",
+    "A line of code that explains a cause of WATERFALL: it takes significantly longer there (1 %, "
+    "corrected for the number of lines by Holm's method), or an exact call fills its events.",
+    (
+        *CELL_COLUMNS,
+        Column("cause_id", "str", "", "`cause_id` of the row of WATERFALL in that cell."),
+        Column("ranks", "str", "", "The ranks whose samples these are; all, or such as 1, 3."),
+        Column("process", "str", "", "`main`, or `worker`: the ranks' DataLoader workers."),
+        Column(
+            "against",
+            "str",
+            "",
+            "What it is held against: other ranks, usual steps (of the same ranks, for delays now "
+            "and then), baseline, alone (nothing: the share of workers), or exact (a call with "
+            "exact times, `leaf`).",
+        ),
+        *_LINE,
+        Column("samples", "int64", "samples", "Samples of the line, or exact calls."),
+        Column(
+            "excess_ns",
+            "float64",
+            "ns",
+            "Time per step, or per event, beyond what it is held against; alone and exact: whole.",
+        ),
+        Column("excess_low_ns", "float64", "ns", "Lower end of its 95 % interval."),
+        Column("excess_high_ns", "float64", "ns", "Upper end of its 95 % interval."),
+        Column(
+            "share",
+            "float64",
+            "ratio",
+            "`excess_ns` divided by the delay of the cause; of a worker line alone, its share of "
+            "the busy samples; NaN where prefetching hides a part.",
+        ),
+        Column("num_events", "Int64", "", "Events with the line; missing of what lasts."),
+        Column("of_events", "Int64", "", "Events with samples or calls; missing of what lasts."),
+    ),
+)
+CODE_LINE_TABLES: tuple[Table, ...] = (LINES, LINE_CAUSES)

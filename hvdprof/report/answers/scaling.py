@@ -9,8 +9,8 @@ from functools import partial
 import pandas as pd
 
 from hvdprof import units
+from hvdprof.model.arrays import FrameRow
 from hvdprof.model.file_page import FileVerdict
-from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.standalone_files import ScalingOfText
 from hvdprof.report.answer import Answer
 from hvdprof.report.json_values import JsonObject, json_rows, json_value

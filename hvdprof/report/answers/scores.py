@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from hvdprof import units
+from hvdprof.model.arrays import FrameRow
 from hvdprof.model.cell_key import CELL_KEY
-from hvdprof.model.frame_row import FrameRow
 from hvdprof.report.answer import Answer, rows_csv
 from hvdprof.report.forecast.forecast_texts import network_name
 from hvdprof.report.json_values import JsonObject, json_rows

@@ -9,8 +9,8 @@ import re
 from collections.abc import Sequence
 from typing import IO
 
+from hvdprof.model.arrays import FrameRow
 from hvdprof.model.cell_key import CELL_KEY, NO_ADASUM, NO_COMPRESSION
-from hvdprof.model.frame_row import FrameRow
 
 _OFF = (*NO_COMPRESSION, *NO_ADASUM)
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9]+")

@@ -9,8 +9,8 @@ from dataclasses import asdict
 from functools import partial
 from typing import IO
 
+from hvdprof.model.arrays import FrameRow, is_missing
 from hvdprof.model.cell_key import cell_label
-from hvdprof.model.frame_row import FrameRow, is_missing
 from hvdprof.model.results.comparison import (
     METRICS,
     Comparison,

@@ -8,10 +8,9 @@ from collections.abc import Iterator
 import pandas as pd
 
 from hvdprof import units
-from hvdprof.model.cause_names import cause_name
+from hvdprof.model.arrays import FrameRow
+from hvdprof.model.cause_names import cause_name, code_place
 from hvdprof.model.cell_key import cell_label
-from hvdprof.model.code_place import code_place
-from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.results.comparison import (
     FINAL_LOSS,
     METRICS,

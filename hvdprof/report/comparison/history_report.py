@@ -6,8 +6,8 @@ Tested in ``tests/cli/test_history.py``.
 from functools import partial
 
 from hvdprof import units
+from hvdprof.model.arrays import FrameRow
 from hvdprof.model.cell_key import cell_label
-from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.results.comparison import History, size_text
 from hvdprof.report.answer import Answer
 from hvdprof.report.comparison.comparison_csv import write_values

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 
 from hvdprof import units
-from hvdprof.model.frame_row import FrameRow
+from hvdprof.model.arrays import FrameRow
 from hvdprof.model.results.forecast import Forecast
 from hvdprof.model.tables.forecast_tables import QUANTILES
 from hvdprof.report.forecast.forecast_texts import (

@@ -10,8 +10,8 @@ from itertools import groupby
 import pandas as pd
 
 from hvdprof import units
+from hvdprof.model.arrays import FrameRow
 from hvdprof.model.causes import FORECAST_TERMS, part_of_cause
-from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.notes import Note, NoteCode, texts
 from hvdprof.model.results.forecast import (
     INPUTS,

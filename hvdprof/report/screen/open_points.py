@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import pandas as pd
 
 from hvdprof import units
+from hvdprof.model.arrays import FrameRow
 from hvdprof.model.cause_names import cause_name
 from hvdprof.model.causes import CAUSES
 from hvdprof.model.cell_key import of_base_cell
-from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.launch_key import LAUNCH
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.waiting_tables import CAUSED_WAIT

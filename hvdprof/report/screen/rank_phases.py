@@ -12,11 +12,10 @@ import numpy as np
 import pandas as pd
 
 from hvdprof import units
-from hvdprof.model.arrays import Float64s
+from hvdprof.model.arrays import Float64s, FrameRow
 from hvdprof.model.cause_names import ranks_of
 from hvdprof.model.causes import STRAGGLER
 from hvdprof.model.cell_key import of_base_cell
-from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.launch_key import LAUNCH, Mode
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.waiting_tables import RANK_COSTS

@@ -4,10 +4,10 @@ import math
 from dataclasses import dataclass
 
 from hvdprof import units
+from hvdprof.model.arrays import FrameRow
 from hvdprof.model.cause_names import cause_name
 from hvdprof.model.causes import CAUSES, PAUSE, STRAGGLER
 from hvdprof.model.cell_key import CELL_KEY, has_no_toggles, place_name, setting_of_row
-from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.job_losses import JobLosses, job_losses
 from hvdprof.model.limits import WIDE_SHARE
 from hvdprof.model.run import RunAnalysis

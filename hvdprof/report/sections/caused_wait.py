@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import pandas as pd
 
 from hvdprof import units
+from hvdprof.model.arrays import FrameRow
 from hvdprof.model.cause_names import ranks_of, within
 from hvdprof.model.causes import STRAGGLER
 from hvdprof.model.cell_key import of_base_cell, place_name
-from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.launch_key import LAUNCH, is_finished
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.waiting_tables import CAUSED_WAIT, CLOCKS, STRAGGLER_PATTERNS, STRAGGLERS

@@ -3,17 +3,16 @@
 import pandas as pd
 
 from hvdprof import units
-from hvdprof.model.cause_names import cause_name
+from hvdprof.model.arrays import FrameRow, is_missing
+from hvdprof.model.cause_names import cause_name, place_of
 from hvdprof.model.causes import PAUSE, STRAGGLER
 from hvdprof.model.cell_key import of_base_cell, place_name
-from hvdprof.model.code_place import place_of
-from hvdprof.model.frame_row import FrameRow, is_missing
 from hvdprof.model.run import RunAnalysis
-from hvdprof.model.tables.code_line_tables import (
+from hvdprof.model.tables.line_tables import (
     LINE_CAUSES,
+    LINE_SAMPLING,
     LINES,
 )
-from hvdprof.model.tables.line_tables import LINE_SAMPLING
 from hvdprof.model.tables.waterfall_tables import WATERFALL
 from hvdprof.report.sections.caused_wait import of_verdict
 from hvdprof.report.sections.section import Head, Section

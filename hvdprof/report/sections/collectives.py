@@ -4,7 +4,7 @@ Tested in ``tests/ingest/kineto/test_traced_run.py``.
 """
 
 from hvdprof import units
-from hvdprof.model.frame_row import FrameRow
+from hvdprof.model.arrays import FrameRow
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.rank_collective_tables import COLLECTIVE_BANDWIDTHS
 from hvdprof.report.sections.section import Head, Section

@@ -3,7 +3,7 @@
 import pandas as pd
 
 from hvdprof import units
-from hvdprof.model.frame_row import FrameRow
+from hvdprof.model.arrays import FrameRow
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.net_tables import NET_LINKS, NET_USE
 from hvdprof.report.sections.section import Head, Section

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.schema import Table
-from hvdprof.model.tables.code_line_tables import LINES
+from hvdprof.model.tables.line_tables import LINES
 from hvdprof.model.tables.net_tables import NET_LINKS
 from hvdprof.model.tables.printed_tables import NCCL_TEST_RUNS, NCCL_TESTS
 from hvdprof.model.tables.rank_collective_tables import COLLECTIVE_BANDWIDTHS

@@ -5,7 +5,7 @@ import math
 import pandas as pd
 
 from hvdprof import units
-from hvdprof.model.frame_row import FrameRow, is_missing
+from hvdprof.model.arrays import FrameRow, is_missing
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.session_tables import RESETS, SESSIONS
 from hvdprof.report.sections.section import Head, Section

@@ -9,6 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from hvdprof import units
+from hvdprof.model.arrays import FrameRow
 from hvdprof.model.cell_key import (
     CELL_KEY,
     ENGINE_TITLES,
@@ -19,7 +20,6 @@ from hvdprof.model.cell_key import (
     with_engine,
     without_toggles,
 )
-from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.limits import WIDE_MARK, is_wide
 from hvdprof.model.notes import Note, NoteCode, texts
 from hvdprof.model.run import FailedSegment, RunAnalysis, Verdict

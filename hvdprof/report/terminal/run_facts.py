@@ -5,8 +5,8 @@ from collections import Counter
 import pandas as pd
 
 from hvdprof import units
+from hvdprof.model.arrays import FrameRow
 from hvdprof.model.cell_key import has_no_toggles, short_name
-from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import Run, RunAnalysis
 from hvdprof.model.tables.waiting_tables import CLOCKS
 from hvdprof.plain_text import printable

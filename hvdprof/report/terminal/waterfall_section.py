@@ -8,10 +8,10 @@ from rich.console import Console
 from rich.text import Text
 
 from hvdprof import units
+from hvdprof.model.arrays import FrameRow
 from hvdprof.model.cause_names import cause_name
 from hvdprof.model.causes import BASELINE_CREDIT
 from hvdprof.model.cell_key import keeps_batches, of_base_cell, place_name
-from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import RunAnalysis, Verdict
 from hvdprof.report.terminal.hanging_text import print_hanging
 

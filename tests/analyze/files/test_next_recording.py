@@ -9,7 +9,7 @@ from tests.builders.flight_dumps import dump, write_dumps
 from tests.builders.nsys_exports import write_export
 from tests.builders.recorder_lines import recorder_lines
 from tests.builders.run_directory import PassSpec, SegmentSpec
-from tests.ingest.logs.test_deepspeed_comms import SUMMARY
+from tests.ingest.logs.deepspeed.test_deepspeed_comms import SUMMARY
 from tests.ingest.logs.test_megatron_log import WORLD, iteration
 from tests.ingest.logs.test_nccl_inspector import header, perf, text
 

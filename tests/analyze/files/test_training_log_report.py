@@ -10,7 +10,7 @@ from hvdprof.model.file_page import FilePage
 from hvdprof.model.standalone_files import FilesAnalysis
 from hvdprof.report.answers.files import files_answer
 from tests.builders.iteration_logs import correlated_steps, write_log
-from tests.ingest.logs.test_deepspeed_comms import SUMMARY, VERBOSE
+from tests.ingest.logs.deepspeed.test_deepspeed_comms import SUMMARY, VERBOSE
 from tests.ingest.logs.test_megatron_log import OF_RANKS, STRAGGLERS, WORLD, iteration
 
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from hvdprof.ingest.logs.printed_file import read_printed_file
 from hvdprof.model.notes import texts
 from tests.builders.examples import examples
+from tests.ingest.logs.deepspeed.test_deepspeed_comms import VERBOSE
 from tests.ingest.logs.test_autotune_log import HEADER
-from tests.ingest.logs.test_deepspeed_comms import VERBOSE
 from tests.ingest.logs.test_printed_rates import SYNTHETIC, TF_CNN
 from tests.ingest.logs.test_stall_warnings import FORMS
 from tests.ingest.test_load_files import MIXED

@@ -9,8 +9,8 @@ from hvdprof import units
 from hvdprof.analyze.files.next_recording import SCALING_COMMAND, recording_command
 from hvdprof.analyze.files.timelines.timeline_sums import TimelineSums
 from hvdprof.analyze.files.timelines.timeline_verdict import steady_bandwidth
+from hvdprof.model.arrays import FrameRow, is_missing
 from hvdprof.model.file_page import Fact, Unanswered
-from hvdprof.model.frame_row import FrameRow, is_missing
 
 _WHY_NO_RANKS = {
     "none": "no tensor is used twice in it with its ranks named",

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from hvdprof.analyze.files.steady_steps import SteadySteps, steady_steps
 from hvdprof.analyze.ranks.last_ranks import LastRanks
 from hvdprof.analyze.stats.intervals import RunningUnion, ValueCounts
-from hvdprof.model.frame_row import is_missing
+from hvdprof.model.arrays import is_missing
 
 USE_COLUMNS = (
     "step",

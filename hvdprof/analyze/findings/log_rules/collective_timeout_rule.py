@@ -12,7 +12,7 @@ import pandas as pd
 from hvdprof import units
 from hvdprof.analyze.findings.advice import Advice, advice, in_turn, sentences, set_to
 from hvdprof.analyze.findings.finding import Finding
-from hvdprof.model.frame_row import FrameRow, is_missing
+from hvdprof.model.arrays import FrameRow, is_missing
 from hvdprof.rank_names import ranks_named
 
 TIMEOUT_RULE = "collective-timeout"

@@ -17,7 +17,7 @@ from hvdprof.analyze.findings.nccl_rules.nccl_rule import (
     matching,
     shown,
 )
-from hvdprof.model.frame_row import is_missing
+from hvdprof.model.arrays import is_missing
 from hvdprof.model.nccl_recording import NcclRecording
 
 _UNCONNECTED = (

@@ -5,7 +5,7 @@ Tested in ``tests/analyze/findings/test_nccl_findings.py``.
 
 import pandas as pd
 
-from hvdprof.model.frame_row import FrameRow
+from hvdprof.model.arrays import FrameRow
 
 HARMLESS = r"ibv_open_device failed|Unable to open device|Failed to find .* symbol"
 """Warnings of healthy jobs."""

@@ -32,10 +32,10 @@ from hvdprof.analyze.findings.line_evidence import line_evidence
 from hvdprof.analyze.findings.uneven_batches import sizes_within_steps
 from hvdprof.analyze.steps.cell_setting import CellSetting, cell_setting
 from hvdprof.analyze.stragglers.stragglers import ROTATING
+from hvdprof.model.arrays import FrameRow
 from hvdprof.model.cause_names import within
 from hvdprof.model.causes import COMPUTE_INFLATION, JITTER
 from hvdprof.model.cell_key import keeps_batches
-from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.tables.waiting_tables import STRAGGLERS
 
 FEWEST_STEPS_OF_JITTER = 8

@@ -13,8 +13,8 @@ from hvdprof.analyze.findings.advice import Advice, advice, set_to
 from hvdprof.analyze.findings.evidence import Evidence, is_base
 from hvdprof.analyze.findings.finding import SMALLEST_COST, Finding, severity_of_cost
 from hvdprof.analyze.findings.horovod_cycle import CYCLE_TIME, cycle_ms, longer_cycles
+from hvdprof.model.arrays import FrameRow
 from hvdprof.model.cell_key import place_name
-from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.tables.collective_tables import COLLECTIVES, OVERLAP
 from hvdprof.rundir.plan import DDP_ENGINE
 

@@ -38,9 +38,9 @@ from hvdprof.analyze.ranks.named_cause import (
 )
 from hvdprof.analyze.steps.cell_setting import cell_setting
 from hvdprof.analyze.steps.light_recording import is_light, row_noun
+from hvdprof.model.arrays import FrameRow, is_missing
 from hvdprof.model.cause_names import FEW_EVENTS, cause_title, ranks_of
 from hvdprof.model.causes import PAUSE, STRAGGLER
-from hvdprof.model.frame_row import FrameRow, is_missing
 from hvdprof.model.tables.waterfall_tables import SEEN
 from hvdprof.rank_names import ranks_named
 

@@ -6,7 +6,7 @@ from hvdprof import units
 from hvdprof.analyze.findings.advice import advice
 from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.finding import Finding
-from hvdprof.model.frame_row import FrameRow
+from hvdprof.model.arrays import FrameRow
 from hvdprof.model.tables.finding_tables import NETWORK_RULES
 from hvdprof.model.tables.net_tables import NET_HOSTS
 

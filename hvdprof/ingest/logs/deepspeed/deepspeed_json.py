@@ -1,6 +1,6 @@
 """The dictionary of ``deepspeed.comm.log_summary(return_dict=True)``, saved as JSON.
 
-Tested in ``tests/ingest/logs/test_deepspeed_comms.py``.
+Tested in ``tests/ingest/logs/deepspeed/test_deepspeed_comms.py``.
 """
 
 from pathlib import Path

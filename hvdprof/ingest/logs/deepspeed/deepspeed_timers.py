@@ -4,7 +4,7 @@
 older versions with ``forward`` and ``backward``. Lines of micro-batches (``fwd_microstep``) say the
 same of parts of the step, and are not read. One rank prints, usually rank 0.
 
-Tested in ``tests/ingest/logs/test_deepspeed_timers.py``.
+Tested in ``tests/ingest/logs/deepspeed/test_deepspeed_timers.py``.
 """
 
 import re

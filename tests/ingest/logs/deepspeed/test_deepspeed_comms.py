@@ -6,7 +6,7 @@ import pytest
 
 from hvdprof.api import analyze_files, load_run
 from hvdprof.errors import UnreadableInputError
-from hvdprof.ingest.logs.deepspeed_comms import DeepSpeedComms
+from hvdprof.ingest.logs.deepspeed.deepspeed_comms import DeepSpeedComms
 from tests.builders.printed import read_part
 
 VERBOSE = """\

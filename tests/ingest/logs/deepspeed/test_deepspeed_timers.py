@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hvdprof.api import analyze_files, load_run
-from hvdprof.ingest.logs.deepspeed_timers import DeepSpeedTimers
+from hvdprof.ingest.logs.deepspeed.deepspeed_timers import DeepSpeedTimers
 from hvdprof.ingest.logs.megatron_log import MegatronLog
 from tests.builders.log_prefixes import PREFIXES
 from tests.builders.printed import read_part

@@ -1,0 +1,1 @@
+"""What DeepSpeed prints beside rates: timers, communication summaries."""
