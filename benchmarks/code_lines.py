@@ -30,6 +30,7 @@ PLACES = {
     "save": ("outside", "a checkpoint every 20 steps"),
 }
 """By place of the bug its phase, and what it is."""
+ENGINES = ("ddp", "horovod")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,7 @@ class Launch:
     place: str
     rank: int
     ms: float
+    engine: str
 
     @property
     def name(self) -> str:
@@ -66,13 +68,14 @@ class Judged:
 
 
 def launches(number: int) -> list[Launch]:
-    """So many launches: bugs in turn, each followed by its twin."""
+    """So many launches: bugs in turn under DDP, then under Horovod, each followed by its twin."""
     found = []
     for index in range(number):
         rng = random.Random(f"lines {index // 2}")
-        place = list(PLACES)[index // 2 % len(PLACES)]
+        turn, place = divmod(index // 2, len(PLACES))
         rank, ms = rng.randrange(2), rng.uniform(15, 40)
-        found.append(Launch(index, place, -1 if index % 2 else rank, ms))
+        engine = ENGINES[turn % len(ENGINES)]
+        found.append(Launch(index, list(PLACES)[place], -1 if index % 2 else rank, ms, engine))
     return found
 
 
@@ -86,10 +89,11 @@ def run(one: Launch, folder: Path) -> None:
     if done.exists():
         return
     command = [
-        *(sys.executable, "-m", "hvdprof", "run", "--np", "2", "-q", "--launcher", "torchrun"),
+        *(sys.executable, "-m", "hvdprof", "run", "--np", "2", "-q"),
+        *(("--launcher", "torchrun") if one.engine == "ddp" else ()),
         *("-o", str(folder / one.name / "run"), "--no-trace", "--"),
         *(sys.executable, str(ROOT / "benchmarks/scripts/lined.py"), "--place", one.place),
-        *("--rank", str(one.rank), "--ms", f"{one.ms:.1f}"),
+        *("--rank", str(one.rank), "--ms", f"{one.ms:.1f}", "--engine", one.engine),
     ]
     done.parent.mkdir(parents=True, exist_ok=True)
     output(command, os.environ | {"PYTHONPATH": str(ROOT)})
@@ -128,8 +132,15 @@ def page_text(results: Sequence[Judged], folder: Path) -> str:
         "| twins without a bug | of them with a line accused |",
         "|---|---|---|---|---|---|",
     ]
-    for place, (_, what) in [*PLACES.items(), ("", ("", "all"))]:
-        own = [one for one in results if place in ("", one.launch.place)]
+    groups = [
+        (what, [one for one in results if one.launch.place == place])
+        for place, (_, what) in PLACES.items()
+    ]
+    groups += [
+        (f"all under {name}", [one for one in results if one.launch.engine == engine])
+        for engine, name in zip(ENGINES, ("DDP", "Horovod"), strict=True)
+    ]
+    for what, own in [*groups, ("all", list(results))]:
         bugs = [one for one in own if one.launch.rank >= 0]
         twins = [one for one in own if one.launch.rank < 0]
         counts = [
@@ -148,7 +159,7 @@ def page_text(results: Sequence[Judged], folder: Path) -> str:
         or (one.launch.rank < 0 and one.accused)
     ]
     when = f"Recorded on {dates[0]}" + (f" to {dates[-1]}" if len(dates) > 1 else "")
-    text = f"{when}: DDP on 2 ranks, 150 steps, 15 to 40 ms lost per step, 20 samples per second."
+    text = f"{when}: 2 ranks, 150 steps, 15 to 40 ms lost per step, 20 samples per second."
     return "\n".join([*lines, "", text, *([""] if missed else []), *missed])
 
 

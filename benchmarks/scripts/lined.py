@@ -1,7 +1,7 @@
-"""DDP on two ranks with a bug on one line of ``lined_parts.py``, for ``benchmarks/code_lines.py``.
+"""Two ranks with a bug on one line of ``lined_parts.py``, for ``benchmarks/code_lines.py``.
 
-``torchrun --nproc-per-node 2 benchmarks/scripts/lined.py --place hook --rank 1 --ms 30``; without a
-rank (-1) nothing is slow.
+``torchrun --nproc-per-node 2 benchmarks/scripts/lined.py --place hook --rank 1 --ms 30``, or
+``horovodrun -np 2 python`` with ``--engine horovod``; without a rank (-1) nothing is slow.
 """
 
 import argparse
@@ -32,24 +32,37 @@ class Samples(Dataset[Tensor]):
         return lined_parts.transform(torch.full((64,), float(index % 7)), self.bug_s)
 
 
+def with_engine(engine: str, network: nn.Module) -> tuple[int, nn.Module, torch.optim.Optimizer]:
+    """The rank, and model and optimizer whose gradients are averaged over the ranks."""
+    optimizer: torch.optim.Optimizer = torch.optim.SGD(network.parameters(), lr=0.01)
+    if engine == "ddp":
+        dist.init_process_group("gloo")
+        return dist.get_rank(), DistributedDataParallel(network), optimizer
+    import horovod.torch as hvd
+
+    hvd.init()
+    hvd.broadcast_parameters(network.state_dict(), root_rank=0)
+    optimizer = hvd.DistributedOptimizer(optimizer, network.named_parameters())
+    return hvd.rank(), network, optimizer
+
+
 def main() -> None:
     """Train as many steps as are asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--place", required=True)
     parser.add_argument("--rank", type=int, default=-1)
     parser.add_argument("--ms", type=float, default=30.0)
+    parser.add_argument("--engine", choices=("ddp", "horovod"), default="ddp")
     parser.add_argument("--steps", type=int, default=150)
     options = parser.parse_args()
-    dist.init_process_group("gloo")
     torch.set_num_threads(1)
-    bug_s = options.ms / 1e3 if dist.get_rank() == options.rank else 0.0
+    network = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 10))
+    rank, model, optimizer = with_engine(options.engine, network)
+    bug_s = options.ms / 1e3 if rank == options.rank else 0.0
 
     def of(place: str) -> float:
         return bug_s if options.place == place else 0.0
 
-    network = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 10))
-    model = DistributedDataParallel(network)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     is_worker = options.place == "worker"
     # Behind a queue, only what takes longer than the rest of the step is waited for.
     data = Samples(options.steps, max(of("transform"), 2 * of("worker")))

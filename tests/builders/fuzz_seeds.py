@@ -33,13 +33,13 @@ from tests.builders.rank_stacks import faulthandler, py_spy, server_dump
 from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts, write_run
 from tests.builders.sharded_traces import ShardedJob
 from tests.builders.two_host_run import two_host_run
-from tests.ingest.logs import test_deepspeed_comms as deepspeed
 from tests.ingest.logs import test_fr_trace_text as fr_trace
 from tests.ingest.logs import test_megatron_log as megatron
 from tests.ingest.logs import test_nccl_inspector as inspector
 from tests.ingest.logs import test_nccl_tests_output as nccl_tests
 from tests.ingest.logs import test_process_stacks as stacks
 from tests.ingest.logs import test_ras_text as ras
+from tests.ingest.logs.deepspeed import test_deepspeed_comms as deepspeed
 from tests.ingest.logs.test_allreduce_bench_output import TABLE as BENCH_TABLE
 from tests.ingest.logs.test_autotune_log import HEADER
 from tests.ingest.logs.test_collective_timeouts import CAUGHT

@@ -104,11 +104,12 @@ def on_every_rank(lines: pd.DataFrame, own: Samples) -> pd.DataFrame:
     counts = own.lines.pivot_table("samples", LINE, "rank", aggfunc="sum", fill_value=0)
     counts = counts.reindex(columns=ranks.index, fill_value=0)
     counts = counts.reindex(pd.MultiIndex.from_frame(lines[LINE]), fill_value=0)
-    shares = counts.to_numpy(dtype=np.float64) / np.maximum(ranks["samples"].to_numpy(), 1)
+    num = np.maximum(ranks["samples"].to_numpy(dtype=np.float64), 1.0)
+    shares = counts.to_numpy(dtype=np.float64) / num
     per_step = ranks["time_ns"].to_numpy() * len(ranks) / max(own.steps, 1.0)
     least = (shares * per_step).argmin(axis=1)
     share = np.take_along_axis(shares, least[:, None], axis=1)[:, 0]
-    low, high = wilson(share, ranks["samples"].to_numpy(dtype=np.float64)[least])
+    low, high = wilson(share, num[least])
     found = lines.assign(
         share=share,
         excess_ns=share * per_step[least],

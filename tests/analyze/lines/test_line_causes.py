@@ -229,3 +229,12 @@ def test_no_line_is_on_every_rank_where_none_was_sampled(persistent):
     cut = SampledLines(run.table("line_samples")[:0], run.table("line_sampling"), {})
     own = Samples(cut.lines, cut.whole, 10.0, 1.0)
     assert on_every_rank(lines_alone(own), own).empty
+
+
+def test_a_rank_without_a_sample_has_no_line(persistent):
+    run = with_samples(persistent)
+    cut = SampledLines(run.table("line_samples"), run.table("line_sampling"), {})
+    whole = cut.whole.assign(samples=cut.whole["samples"].where(cut.whole["rank"] == 0, 0))
+    own = Samples(cut.lines[(cut.lines["rank"] == 0).to_numpy()], whole, 400.0, 1.0)
+    assert len(lines_alone(own))
+    assert on_every_rank(lines_alone(own), own).empty
