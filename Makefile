@@ -72,20 +72,16 @@ test-lowest: $(LOWEST_VENV)/.hvdprof-lowest  ## Run the fast tests with the lowe
 	$(LOWEST_VENV)/bin/python -m pytest $(PURE) -W ignore::DeprecationWarning $(ARGS)
 
 # Tests that wait for deadlines: six at a time. Real ranks and browsers: two files at a time on any
-# machine, the longest first (tests/conftest.py). The long pure tests fill the time that these leave
-# on the cores, at the lowest priority. What measures time runs alone.
+# machine, the longest first (tests/conftest.py). What measures time runs alone.
 test: setup $(VENV)/.hvdprof-sessions  ## Run every test, 47 minutes on two cores: the light ones with coverage, the rest, and alone what measures time.
 	@$(call provide,command -v chromium,A browser for the tests of the dashboard is,chromium)
 	@[ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || { $(call provide,PATH="$$PATH:/usr/sbin" command -v slurmctld && PATH="$$PATH:/usr/sbin" command -v slurmd && command -v srun && command -v munge && ls /usr/lib/*/pmix2/lib/libpmix.so,Slurm for the tests of its launcher is,slurmctld slurmd slurm-client munge libpmix-dev); }
 	@[ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || { $(call provide,java -version,Java for the tests on Spark is,default-jre-headless); }
-	mkdir -p build; failed=0; \
+	failed=0; \
 	$(BIN)/python -m pytest $(PURE) -m "$(LIGHT)" $(COV) || failed=1; \
-	nice -n 19 $(BIN)/python -m pytest -n logical --dist worksteal -m "(slow or torch or heavy) and not (waits or $(REAL) or $(ALONE))" >build/test-long.txt 2>&1 & long=$$!; \
-	trap 'kill $$long; exit 130' INT TERM; \
+	$(BIN)/python -m pytest -n logical --dist worksteal -m "(slow or torch or heavy) and not (waits or $(REAL) or $(ALONE))" || failed=1; \
 	$(BIN)/python -m pytest -n 6 --dist worksteal -m "waits and not ($(ALONE))" || failed=1; \
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "($(REAL)) and not (waits or $(ALONE))" || failed=1; \
-	echo "Waiting for the long part: build/test-long.txt"; \
-	wait $$long || failed=1; cat build/test-long.txt; \
 	$(BIN)/python -m pytest -m "$(ALONE)" || failed=1; \
 	exit $$failed
 
