@@ -19,11 +19,13 @@ _ABOUT = (
 def line_card(analysis: RunAnalysis) -> dmc.Paper | None:
     """What explains the causes of the verdict's cell, with the source; None without a line."""
     causes = lines_behind_causes(analysis).to_dict("records")
-    begun = datetime.fromisoformat(analysis.run.manifest.created_at)
+    begun = analysis.run.manifest.created_at
     parts: list[Component] = []
     for cause, texts in zip(causes, cause_rows(analysis), strict=True):
         name, place, time, what, *_ = texts
         parts.append(dmc.Text(f"{name}: {place}, {time}, against: {what}", size="sm"))
-        if source := source_line(str(cause["file"]), int(cause["line"]), begun):
+        place_of_source = str(cause["file"]), int(cause["line"])
+        # Files of other recorders do not say when their run began.
+        if begun and (source := source_line(*place_of_source, datetime.fromisoformat(begun))):
             parts.append(dmc.Code(source, block=True, className="keep-lines"))
     return section("Lines of code", *parts, about=_ABOUT) if parts else None

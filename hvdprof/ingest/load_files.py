@@ -4,7 +4,6 @@ The readers of a kind of file are imported with its first file: each takes longe
 """
 
 import functools
-import importlib
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -34,13 +33,6 @@ if TYPE_CHECKING:
     from hvdprof.ingest.recorder.recorder_file import RecorderFile
 
 Read = Callable[[Path], Iterable[tuple[str, pd.DataFrame]]]
-_READERS = {
-    Kind.RAS: ("nccl.ras_json", "read_ras_json"),
-    Kind.COMMS: ("logs.deepspeed_json", "read_comms_json"),
-    Kind.STACKS: ("logs.process_stacks", "read_stack_json"),
-    Kind.NSYS: ("nsys.export_tables", "read_nsys_export"),
-}
-"""Kinds of files that are read one by one: the module of their reader and its function."""
 
 
 def load_files(found: Found, first: Path, *, progress: ProgressCallback | None = None) -> Run:
@@ -161,9 +153,7 @@ def _add_file(
             notes: list[Note] = []
             entry.num_rows = builder.add_tables(read_nccl_tests_json(found.path, notes))
             builder.notes += [note.at(found.name) for note in notes]
-        elif found.kind in _READERS:
-            module, reader = _READERS[found.kind]
-            read: Read = getattr(importlib.import_module(f"hvdprof.ingest.{module}"), reader)
+        elif read := _reader_of(found.kind):
             entry.num_rows = builder.add_tables(read(found.path))
         elif found.kind == Kind.TEXT:
             _add_printed(entry, builder, within)
@@ -174,6 +164,27 @@ def _add_file(
     except (HvdprofError, OSError) as error:
         builder.notes.append(entry.fail(error))
     return entry
+
+
+def _reader_of(kind: Kind) -> Read | None:
+    """The reader of a kind of files that are read one by one."""
+    if kind == Kind.RAS:
+        from hvdprof.ingest.nccl.ras_json import read_ras_json
+
+        return read_ras_json
+    if kind == Kind.COMMS:
+        from hvdprof.ingest.logs.deepspeed.deepspeed_json import read_comms_json
+
+        return read_comms_json
+    if kind == Kind.STACKS:
+        from hvdprof.ingest.logs.process_stacks import read_stack_json
+
+        return read_stack_json
+    if kind == Kind.NSYS:
+        from hvdprof.ingest.nsys.export_tables import read_nsys_export
+
+        return read_nsys_export
+    return None
 
 
 def _add_printed(entry: FileEntry, builder: RunBuilder, within: Callable[[int, int], None]) -> None:

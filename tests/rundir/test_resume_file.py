@@ -21,7 +21,7 @@ from tests.builders.bench_settings import bench_settings, recorded
 from tests.builders.recorded_runs import RECORDED, unpacked
 
 SECRET = "Zq7wX2kLpR9vT4"
-NEWER = {"ddp-alone-pauses"}
+NEWER = {"ddp-alone-pauses", "ddp-code-lines"}
 """Runs that were recorded with a later schema."""
 
 COPIED = {

@@ -114,15 +114,16 @@ def attach(folder: Path, given: Given, stated: Stated, *, overwrite: bool = Fals
         return manifest
 
 
+_HINT = "Give the files of one job. `hvdprof analyze FILE` says what a file holds."
+
+
 def _refuse_all(errors: Sequence[HvdprofError]) -> NoReturn:
     """Raise the one error, or all of them as one."""
+    hint = next((error.hint for error in errors if error.hint), _HINT)
     if len(errors) == 1:
-        raise errors[0]
+        raise errors[0] if errors[0].hint else UnreadableInputError(errors[0].message, hint=hint)
     lines = "\n  ".join(error.message for error in errors)
-    raise UnreadableInputError(
-        f"No file can be attached:\n  {lines}",
-        hint=next((error.hint for error in errors if error.hint), ""),
-    )
+    raise UnreadableInputError(f"No file can be attached:\n  {lines}", hint=hint)
 
 
 def _recorded(sources: Sequence[Source], read: Read, stated: Stated) -> tuple[PassRecord, Counted]:

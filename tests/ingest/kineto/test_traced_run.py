@@ -391,7 +391,7 @@ def test_throughputs_of_several_sizes_beside_traces_name_the_command(tmp_path: P
     command = shlex.split(note.split("`")[1])
     result = CliRunner().invoke(build_app(), command[1:])
     assert result.exit_code == 0, result.output
-    assert "80.1 %" in result.output
+    assert "80.1 ± 0.1 %" in result.output
 
 
 @pytest.mark.heavy
