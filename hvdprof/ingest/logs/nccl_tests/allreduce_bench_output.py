@@ -63,12 +63,12 @@ class AllreduceBench(PartReader):
             self._ranks, self._next_ranks = self._next_ranks, None
         elif self._run >= 0 and "GBps" in line.text:
             self._take_row(line)
-        elif size := _SIZE.search(line.text):
+        elif "data size: " in line.text and (size := _SIZE.search(line.text)):
             size_bytes = round(float(size[1]) * 1e9)
             if self._size is None or self._size[1] != size_bytes or self._trials:
                 self._close_trials()
                 self._size = line.number, size_bytes
-        elif trial := _TRIAL.search(line.text):
+        elif "Gbps" in line.text and (trial := _TRIAL.search(line.text)):
             self._take_trial(trial[1], float(trial[2]) / _BITS)
 
     def tables(self) -> Mapping[str, pd.DataFrame]:
