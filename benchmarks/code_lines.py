@@ -158,8 +158,8 @@ def page_text(results: Sequence[Judged], folder: Path) -> str:
         if (one.launch.rank >= 0 and not (one.cause and one.line))
         or (one.launch.rank < 0 and one.accused)
     ]
-    when = f"Recorded on {dates[0]}" + (f" to {dates[-1]}" if len(dates) > 1 else "")
-    text = f"{when}: 2 ranks, 150 steps, 15 to 40 ms lost per step, 20 samples per second."
+    when = dates[0] + (f" to {dates[-1]}" if len(dates) > 1 else "")
+    text = f"{when}: 2 ranks, 150 steps, 15 to 40 ms lost per step, 20 samples a second."
     return "\n".join([*lines, "", text, *([""] if missed else []), *missed])
 
 
