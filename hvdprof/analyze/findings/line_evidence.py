@@ -93,7 +93,7 @@ def line_sentence(row: FrameRow) -> str:
     who = _who(row)
     if row["against"] == ALONE and is_worker:
         share = units.percent(float(row["share"]), 0)
-        least = "At least " if is_each else ""
+        least = "At least " if is_each and share != units.percent(1.0, 0) else ""
         return f"{least}{share} of the busy samples of {who} are at {place}."
     time = units.interval_of_unit(
         row["excess_ns"], row["excess_low_ns"], row["excess_high_ns"], "ns"

@@ -244,7 +244,7 @@ def _of_input(row: FrameRow, cell: _Cell) -> Iterator[dict[str, object]]:
         own = replace(own, lines=busy, whole=busy.assign(time_ns=NAN))
     else:
         own = cell.samples(cell.launches, ranks, ("data",))
-    lines = on_every_rank(lines_alone(own), own)
+    lines = on_every_rank(lines_alone(own), own, ranks or cell.ranks)
     yield from _rows(lines[(lines["share"] >= LEAST_SHARE).to_numpy()], process, ALONE, NAN)
 
 
@@ -261,11 +261,11 @@ def _against_baseline(row: FrameRow, cell: _Cell) -> Iterator[dict[str, object]]
         longer = _without(longer_lines(own, baseline), _COMMUNICATION)
         # One slow rank lengthens the mean of all, too.
         usual = longer["mean_ns"] - longer["excess_ns"]
-        least = on_every_rank(longer, own)["excess_ns"]
+        least = on_every_rank(longer, own, cell.ranks)["excess_ns"]
         on_all = longer.loc[least.index[(least > usual[least.index]).to_numpy()]]
         yield from _rows(on_all, MAIN_PROCESS, BASELINE, float(row["time_ns"]))
     elif row["term"] == OUTSIDE_PHASES:
-        alone = on_every_rank(_without(lines_alone(own), _COMMUNICATION), own)
+        alone = on_every_rank(_without(lines_alone(own), _COMMUNICATION), own, cell.ranks)
         alone = alone.drop(columns="share").sort_values("excess_ns", ascending=False, kind="stable")
         yield from _rows(alone, MAIN_PROCESS, ALONE, float(row["time_ns"]))
 

@@ -3,6 +3,7 @@
 Tested in ``tests/analyze/lines/test_line_causes.py``.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -88,7 +89,7 @@ def lines_alone(own: Samples) -> pd.DataFrame:
     return lines.sort_values("samples", ascending=False, kind="stable")
 
 
-def on_every_rank(lines: pd.DataFrame, own: Samples) -> pd.DataFrame:
+def on_every_rank(lines: pd.DataFrame, own: Samples, members: Iterable[int]) -> pd.DataFrame:
     """Those of some lines that each rank has, with the numbers of the rank that has least of them.
 
     ``excess_ns`` with its ends is the time per step on that rank, ns, and ``share`` its share of
@@ -97,10 +98,12 @@ def on_every_rank(lines: pd.DataFrame, own: Samples) -> pd.DataFrame:
     Args:
         lines: Lines of ``own``.
         own: The samples of all ranks, each with as many steps.
+        members: The ranks, also those without a sample in ``own``.
     """
     if lines.empty:
         return lines.assign(share=NAN)
     ranks = own.whole.groupby("rank")[["samples", "time_ns"]].sum()
+    ranks = ranks.reindex(sorted(members), fill_value=0)
     counts = own.lines.pivot_table("samples", LINE, "rank", aggfunc="sum", fill_value=0)
     counts = counts.reindex(columns=ranks.index, fill_value=0)
     counts = counts.reindex(pd.MultiIndex.from_frame(lines[LINE]), fill_value=0)

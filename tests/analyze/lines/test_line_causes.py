@@ -228,7 +228,7 @@ def test_no_line_is_on_every_rank_where_none_was_sampled(persistent):
     run = with_samples(persistent)
     cut = SampledLines(run.table("line_samples")[:0], run.table("line_sampling"), {})
     own = Samples(cut.lines, cut.whole, 10.0, 1.0)
-    assert on_every_rank(lines_alone(own), own).empty
+    assert on_every_rank(lines_alone(own), own, (0, 1)).empty
 
 
 def test_a_rank_without_a_sample_has_no_line(persistent):
@@ -237,4 +237,17 @@ def test_a_rank_without_a_sample_has_no_line(persistent):
     whole = cut.whole.assign(samples=cut.whole["samples"].where(cut.whole["rank"] == 0, 0))
     own = Samples(cut.lines[(cut.lines["rank"] == 0).to_numpy()], whole, 400.0, 1.0)
     assert len(lines_alone(own))
-    assert on_every_rank(lines_alone(own), own).empty
+    assert on_every_rank(lines_alone(own), own, (0, 1)).empty
+
+
+def test_a_line_of_the_only_busy_workers_is_not_one_of_each_rank(tmp_path):
+    parts = typical_parts(60.0, 2.0)
+    parts["data"] = 40.0
+    segment = SegmentSpec(parts_ms=parts, num_steps=60)
+    run = load_run(
+        write_run(tmp_path, [PassSpec(size=2, repeat=r, segments=[segment]) for r in (1, 2)])
+    )
+    busy = (("/home/user/data.py", 8, "read"), "", 70)
+    idle = (("", 0, ""), "multiprocessing/queues.py Queue.get", 20)
+    causes = analyze_run(with_samples(run, workers={0: [idle], 1: [busy, idle]})).line_causes
+    assert not (causes["cause_id"] == "input-bound").any()
