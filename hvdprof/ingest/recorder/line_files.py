@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from hvdprof import units
 from hvdprof.ingest.recorder.clock_alignment import Alignment
 from hvdprof.ingest.recorder.recorder_file import RecorderFile, SegmentRecording
 from hvdprof.ingest.storage.blocks import Block, names
@@ -120,7 +121,7 @@ def lines_of_rank(
             clause = f"its sampled lines could not be read: {error.strerror or error}"
             notes.append(Note(NoteCode.UNREADABLE, clause))
     if lines.num_damaged:
-        text = f"{lines.num_damaged} damaged lines of its samples were skipped"
+        text = f"{units.counted(lines.num_damaged, 'damaged line')} of its samples skipped"
         notes.append(Note(NoteCode.DAMAGED, text, number=lines.num_damaged))
     return lines, notes
 

@@ -153,7 +153,7 @@ def test_damaged_lines_are_skipped_and_counted(tmp_path: Path, damaged: Any) -> 
     run = loaded(tmp_path / "run", {"lines-1.jsonl": [BEGIN, damaged, WINDOW, damaged]})
 
     assert run.line_samples["samples"].sum() == 4
-    (note,) = [note for note in run.notes if "damaged lines of its samples" in note.text]
+    (note,) = [note for note in run.notes if "damaged lines of its samples skipped" in note.text]
     assert (note.number, note.text.count("rank 1")) == (2, 1)
 
 
@@ -161,14 +161,14 @@ def test_a_file_that_is_cut_off_is_used_as_far_as_it_goes(tmp_path: Path) -> Non
     run = loaded(tmp_path / "run", {"lines-1.jsonl": [BEGIN, WINDOW, json.dumps(WINDOW)[:90]]})
 
     assert run.line_samples["samples"].sum() == 4
-    assert any("1 damaged lines of its samples" in note.text for note in run.notes)
+    assert any("1 damaged line of its samples skipped" in note.text for note in run.notes)
 
 
 def test_samples_of_no_process_are_damage(tmp_path: Path) -> None:
     run = loaded(tmp_path / "run", {"lines-1.jsonl": [WINDOW]})
 
     assert len(run.line_samples) == 0
-    assert any("damaged lines of its samples" in note.text for note in run.notes)
+    assert any("1 damaged line of its samples skipped" in note.text for note in run.notes)
 
 
 def test_a_file_that_cannot_be_read_is_a_note(tmp_path: Path) -> None:
