@@ -11,7 +11,6 @@ from hvdprof.analyze.communication.collective_bandwidths import collective_bandw
 from hvdprof.analyze.communication.communication_tables import communication_tables
 from hvdprof.analyze.communication.matched_collectives import matched_collectives
 from hvdprof.analyze.communication.network import network_tables
-from hvdprof.analyze.files.file_analysis import file_pages
 from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.run_findings import by_rules
 from hvdprof.analyze.findings.run_rules import (
@@ -44,6 +43,7 @@ from hvdprof.analyze.verdict.caveats import with_caveats
 from hvdprof.analyze.verdict.data_quality import warnings_of
 from hvdprof.analyze.verdict.failures import failed_segments
 from hvdprof.model.cached_rows import LazyFrames
+from hvdprof.model.file_page import FilePage
 from hvdprof.model.run import Run, RunAnalysis
 from hvdprof.model.schema import Table
 from hvdprof.model.tables.collective_tables import COLLECTIVE_TABLES, COLLECTIVES
@@ -252,7 +252,7 @@ def analyze_run(run: Run) -> RunAnalysis:
     tables, unread = _tables(run)
     failed = failed_segments(run.manifest)
     found = tables[FINDINGS.name]
-    pages = file_pages(run, found) if FILES.name in run.frames else ()
+    pages = _pages(run, found)
     of_run = answer(run, tables, failed, pages)
     if of_run.is_too_busy:
         found = without_fixes(found)
@@ -272,6 +272,15 @@ def analyze_run(run: Run) -> RunAnalysis:
         derived=LazyFrames(tables, unread, {}) if unread else tables,
         pages=pages,
     )
+
+
+def _pages(run: Run, found: pd.DataFrame) -> tuple[FilePage, ...]:
+    if FILES.name not in run.frames:
+        return ()
+    # Runs without files of other tools need none of its modules.
+    from hvdprof.analyze.files.file_analysis import file_pages
+
+    return file_pages(run, found)
 
 
 def _tables(run: Run) -> tuple[dict[str, pd.DataFrame], dict[str, Callable[[], pd.DataFrame]]]:

@@ -28,6 +28,11 @@ if TYPE_CHECKING:
         limit_results as limit_results,
         write_report,
     )
+    from hvdprof.api.attaching import (
+        AttachedFiles as AttachedFiles,
+        AttachedJob as AttachedJob,
+        attach as attach,
+    )
     from hvdprof.api.comparison import (
         Comparison as Comparison,
         ComparisonOutcome as ComparisonOutcome,
@@ -103,13 +108,10 @@ if TYPE_CHECKING:
     )
     from hvdprof.api.run_entries import list_runs
     from hvdprof.api.runs import (
-        AttachedFiles as AttachedFiles,
-        AttachedJob as AttachedJob,
         ProgressCallback as ProgressCallback,
         all_tables,
         analyze_files,
         analyze_run,
-        attach as attach,
         is_nsys_export as is_nsys_export,
         is_run_directory as is_run_directory,
         load_run,
@@ -171,6 +173,7 @@ Further names serve the command line and the dashboard.
 
 _MODULES: dict[str, tuple[str, ...]] = {
     "analysis": ("limit_results", "write_report"),
+    "attaching": ("AttachedFiles", "AttachedJob", "attach"),
     "comparison": (
         "Comparison",
         "GateResult",
@@ -230,13 +233,10 @@ _MODULES: dict[str, tuple[str, ...]] = {
     ),
     "run_entries": ("list_runs",),
     "runs": (
-        "AttachedFiles",
-        "AttachedJob",
         "ProgressCallback",
         "all_tables",
         "analyze_files",
         "analyze_run",
-        "attach",
         "is_nsys_export",
         "is_run_directory",
         "load_run",

@@ -34,12 +34,8 @@ if TYPE_CHECKING:
     from hvdprof.model.run import Run as Run
     from hvdprof.model.standalone_files import FilesAnalysis as FilesAnalysis
     from hvdprof.model.standalone_files import ScalingOfText
-    from hvdprof.rundir.manifest import Manifest
 
 Paths = str | Path | Sequence[str | Path]
-
-AttachedFiles = load.Given
-AttachedJob = load.Stated
 
 
 def load_run(paths: Paths, *, progress: ProgressCallback | None = None, np: "Sizes" = ()) -> "Run":
@@ -257,28 +253,6 @@ def analyze_run(run: "Run | str | Path") -> "Analysis":
             f"{run} is no run directory.", hint="analyze_files(load_run(PATH)) is for other files."
         )
     return Analysis.of(pipeline.analyze_run(loaded))
-
-
-def attach(
-    folder: str | Path, files: AttachedFiles, job: AttachedJob, *, overwrite: bool = False
-) -> "Manifest":
-    """Copy timelines, traces, logs, output and other recordings into a new run directory.
-
-    Args:
-        folder: The run directory to make.
-        files: The files, by what they hold.
-        job: Name, ranks and batch size of the job where the files do not show them.
-        overwrite: Whether a run directory that was made of files may be replaced.
-
-    Returns:
-        The manifest; ``warnings`` names where the files contradict what the caller said.
-
-    Raises:
-        UsageError: No file was given, or the number of ranks is unknown.
-        UnreadableInputError: A file does not hold what it is given for.
-        StorageError: The folder exists already, or cannot be written.
-    """
-    return load.attach(Path(folder), files, job, overwrite=overwrite)
 
 
 def slow_hint(file: Path) -> str:

@@ -9,11 +9,7 @@ import numpy as np
 import pandas as pd
 
 from hvdprof.errors import UnreadableInputError
-from hvdprof.ingest.file_entry import FileEntry
-from hvdprof.ingest.kineto.traced_pass import read_traces, traced_blocks
 from hvdprof.ingest.load_progress import ProgressCallback
-from hvdprof.ingest.phase_logs import add_phase_logs
-from hvdprof.ingest.recognise import recognise
 from hvdprof.ingest.recorder.clock_alignment import alignment_of
 from hvdprof.ingest.recorder.job_evaluations import exclude_evaluations
 from hvdprof.ingest.recorder.light_steps import steps_from_windows
@@ -32,8 +28,6 @@ from hvdprof.ingest.storage import parquet_cache
 from hvdprof.ingest.storage.parquet_cache import cached_frames
 from hvdprof.ingest.tables.event_tables import StepTimes
 from hvdprof.ingest.tables.run_builder import RunBuilder
-from hvdprof.ingest.timeline.horovod_timeline import read_timeline_file
-from hvdprof.model.file_page import PHASE_LOG
 from hvdprof.model.notes import Note, NoteCode, notes_in
 from hvdprof.model.run import Run
 from hvdprof.model.tables.line_tables import LINE_TABLES
@@ -212,6 +206,12 @@ def _add_traced(
     reading: _Reading,
 ) -> None:
     """Add the traces of torch.profiler, or the phase logs, that a pass is made of."""
+    from hvdprof.ingest.file_entry import FileEntry
+    from hvdprof.ingest.kineto.traced_pass import read_traces, traced_blocks
+    from hvdprof.ingest.phase_logs import add_phase_logs
+    from hvdprof.ingest.recognise import recognise
+    from hvdprof.model.file_page import PHASE_LOG
+
     try:
         with contextlib.ExitStack() as stack:
             within = {path: stack.enter_context(reading.file(path)) for path in (*traces, *logs)}
@@ -296,6 +296,8 @@ def _add_timeline(
     tables: RunBuilder,
     reading: _Reading,
 ) -> None:
+    from hvdprof.ingest.timeline.horovod_timeline import read_timeline_file
+
     name, rank_0 = segment.segment.id, files.get(0)
     path = paths.timeline(name)
     where = f"{record.id}: timeline of {name}"

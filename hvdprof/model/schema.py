@@ -98,5 +98,11 @@ def _categories(names: tuple[str, ...]) -> pd.CategoricalDtype:
 
 @cache
 def _without_rows(table: Table) -> pd.DataFrame:
-    columns = {column.name: pd.Series([], dtype=column.dtype) for column in table.columns}
-    return pd.DataFrame(columns)
+    columns = {column.name: _no_values(column.dtype) for column in table.columns}
+    return pd.DataFrame(columns, copy=False)
+
+
+@cache
+def _no_values(dtype: str) -> ExtensionArray:
+    # A series for each column of each table takes a tenth of a short command.
+    return pd.Series([], dtype=dtype).array

@@ -10,8 +10,6 @@ from pathlib import Path
 import pandas as pd
 
 from hvdprof.errors import HvdprofError
-from hvdprof.ingest.logs.printed_file import read_printed_file
-from hvdprof.ingest.nccl.reader import read_nccl_logs
 from hvdprof.ingest.rundir.stall_file import read_stall_file
 from hvdprof.ingest.tables.run_builder import RunBuilder
 from hvdprof.model.notes import Note, NoteCode
@@ -62,6 +60,8 @@ def _nccl_logs(run: Run, pass_id: str, read: RunBuilder) -> list[Path]:
 def _add_nccl(pass_id: str, paths: Sequence[Path], read: RunBuilder) -> None:
     if not paths:
         return
+    from hvdprof.ingest.nccl.reader import read_nccl_logs
+
     try:
         recording = read_nccl_logs(paths)
     except HvdprofError as error:
@@ -110,6 +110,8 @@ def _output(
     """
     if file.kind not in (AttachedKind.OUTPUT, AttachedKind.NCCL_LOG):
         return []
+    from hvdprof.ingest.logs.printed_file import read_printed_file
+
     path = run.folder / file.copy
     # Its name in the run directory: NCCL's tables and those of the output name it alike.
     show_as(path, file.copy)
