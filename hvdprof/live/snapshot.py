@@ -1,0 +1,85 @@
+"""What is known of a running job at one moment: the one thing that screens and sinks show."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from hvdprof.rundir.recording.event_format import EventKind, EventState
+
+
+@dataclass(frozen=True, slots=True)
+class RankView:
+    """A rank over the latest windows; times in seconds per step.
+
+    ``late_s`` is the time by which it is later than the median rank, negative where it is earlier;
+    ``cost_s`` what the job would win without that; ``phase`` the phase in which most of it lies,
+    empty where it is not later. ``is_named`` while an event names the rank.
+    """
+
+    rank: int
+    host: str
+    late_s: float
+    cost_s: float
+    phase: str
+    is_named: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that began, ended, or happened once; as ``rundir.recording.event_format``.
+
+    Times in seconds of the wall clock; ``cost_s`` and ``step_s`` per step, 0 where unknown.
+    """
+
+    number: int
+    kind: EventKind
+    state: EventState
+    time_s: float
+    since_s: float
+    segment: str
+    step: int
+    ranks: tuple[int, ...]
+    host: str
+    phase: str
+    cost_s: float
+    step_s: float
+    place: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A running job over its latest windows; lengths in seconds per step.
+
+    Args:
+        job: The name of the job, and of the pass where it has several.
+        time_s: Wall clock of the watcher.
+        step: The last step that all ranks have ended.
+        step_s: Length of a step; NaN before the first window of all ranks, as all below.
+        samples_per_s: Samples of all ranks per second.
+        first_samples_per_s: The same in the first windows after the warm-up.
+        lateness_cost_ratio: Share of the step that the named causes, or else the latest rank, cost.
+        exposed_communication_ratio: Share of the step in which ranks wait for the transfer alone:
+            the least wait of all ranks; NaN where waits are unseen.
+        input_wait_s: Time in the phase data, mean over ranks.
+        costs_s: Cost per step by cause, for bars: ``straggler``, ``input``, ``communication`` ...
+        ranks: Every rank that has recorded, by number.
+        events_total: Events so far, by kind.
+        running: Events that have begun and are not over.
+        is_over: Whether every rank has ended its recording.
+    """
+
+    job: str
+    time_s: float
+    num_ranks: int
+    step: int
+    step_s: float
+    samples_per_s: float
+    first_samples_per_s: float
+    lateness_cost_ratio: float
+    exposed_communication_ratio: float
+    input_wait_s: float
+    costs_s: Mapping[str, float] = field(default_factory=dict)
+    ranks: Sequence[RankView] = ()
+    events_total: Mapping[EventKind, int] = field(default_factory=dict)
+    running: Sequence[Event] = ()
+    is_over: bool = False
