@@ -12,11 +12,16 @@ from hvdprof.collect.steps.line_writer import LineWriter
 from hvdprof.collect.steps.step_marks import MAX_PIECES, StepMarks
 from hvdprof.collect.steps.step_writer import FinishedStep, LineTaker, StepWriter
 from hvdprof.collect.steps.time_source import Mark, TimeSource
+from hvdprof.collect.steps.window_length import WindowPace
 from hvdprof.collect.steps.window_writer import WindowWriter
 from hvdprof.rundir.recording.recorder_format import StepLine
 
 MOST_FINISHED = 8192
 """Finished steps that wait for the thread that takes them out; later ones replace the oldest."""
+
+
+def _windows(file: LineWriter, report: Callable[[str], None]) -> WindowWriter:
+    return WindowWriter(file, report, WindowPace(file.path.parent))
 
 
 class StepRecording:
@@ -45,7 +50,7 @@ class StepRecording:
         self._file = file
         self._source = source
         self._report = report
-        self._windows = WindowWriter(file, report) if is_light else None
+        self._windows = _windows(file, report) if is_light else None
         self._keep: LineTaker = self._windows.add if self._windows else file.write
         self._writer = StepWriter(self._take, source)
         self._samples = 0

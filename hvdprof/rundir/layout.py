@@ -4,12 +4,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hvdprof.rundir.launch_format import FACTS_FILE, TURNS_FILE
+from hvdprof.rundir.recording.event_format import EVENTS_FILE
 from hvdprof.rundir.recording.stall_format import STALLS_FILE
 
 MANIFEST_NAME = "manifest.json"
 NET_NAME = "net.jsonl"
 RESUME_NAME = "resume.json"
 TUNING_NAME = "tuning.json"
+
+
+def watched_mark(recorder_folder: Path) -> Path:
+    """A file whose time changes while ``hvdprof watch`` follows the ranks that record there."""
+    return recorder_folder / "watched"
 
 
 def session_id(pass_id: str, number: int) -> str:
@@ -64,6 +70,11 @@ class PassPaths:
     def stalls(self) -> Path:
         """The stalls that the launching side saw, one per line."""
         return self.folder / STALLS_FILE
+
+    @property
+    def events(self) -> Path:
+        """What a watcher saw while the ranks ran, one per line."""
+        return self.folder / EVENTS_FILE
 
     @property
     def turns(self) -> Path:

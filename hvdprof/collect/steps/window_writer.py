@@ -13,12 +13,7 @@ from hvdprof.collect.steps.step_sums import (
     part_lengths,
     waits_by_kind,
 )
-from hvdprof.collect.steps.window_length import (
-    allowed_bytes,
-    next_length,
-    power_of_two_below,
-    target_ns,
-)
+from hvdprof.collect.steps.window_length import WindowPace, next_length, power_of_two_below
 from hvdprof.rundir.recording.recorder_format import StepLine
 from hvdprof.rundir.recording.window_line import LongestStep, Spread, WindowLine
 
@@ -164,11 +159,15 @@ class WindowWriter:
     Args:
         file: The recorder file.
         report: Called with a message where evaluations come too often for windows of their own.
+        pace: How long windows should be.
     """
 
-    def __init__(self, file: LineWriter, report: Callable[[str], None]) -> None:
+    def __init__(
+        self, file: LineWriter, report: Callable[[str], None], pace: WindowPace | None = None
+    ) -> None:
         self._file = file
         self._report = report
+        self._pace = pace or WindowPace()
         self._window: _Window | None = None
         self._begin_ns: int | None = None
         self._part = ("", False)
@@ -203,11 +202,11 @@ class WindowWriter:
             self.flush()
         elif self._is_over(window):
             elapsed_ns = window.end_ns - self._begin_ns
-            if self._file.size_bytes >= allowed_bytes(elapsed_ns):
+            if self._file.size_bytes >= self._pace.allowed_bytes(elapsed_ns):
                 self._lengthen(window)
                 return
             span_ns = window.end_ns - window.start_ns
-            self._length = next_length(window.num_steps, span_ns, target_ns(elapsed_ns))
+            self._length = next_length(window.num_steps, span_ns, self._pace.target_ns(elapsed_ns))
             self.flush()
 
     def flush(self) -> None:
@@ -238,7 +237,7 @@ class WindowWriter:
         """Write the open window before one of another kind; drop it where there is no room."""
         window = self._window
         elapsed_ns = line["start_ns"] - (self._begin_ns or 0)
-        if window is None or self._file.size_bytes < allowed_bytes(elapsed_ns):
+        if window is None or self._file.size_bytes < self._pace.allowed_bytes(elapsed_ns):
             self.flush()
             return
         self._window = None
@@ -250,7 +249,7 @@ class WindowWriter:
     def _is_over(self, window: _Window) -> bool:
         assert self._begin_ns is not None
         elapsed_ns = window.end_ns - self._begin_ns
-        if window.end_ns - window.start_ns > 2 * target_ns(elapsed_ns):
+        if window.end_ns - window.start_ns > 2 * self._pace.target_ns(elapsed_ns):
             # Steps have become longer: the window ends at the next end of a shorter one.
             shorter = power_of_two_below(window.num_steps)
             self._end = min(self._end, self._next_end(window.last_step, shorter))
@@ -259,7 +258,7 @@ class WindowWriter:
     def _has_room(self, line: StepLine) -> bool:
         """Whether a window for an evaluation keeps the file within its bound."""
         elapsed_ns = line["start_ns"] - (self._begin_ns or 0)
-        has_room = self._file.size_bytes < allowed_bytes(elapsed_ns) // 2
+        has_room = self._file.size_bytes < self._pace.allowed_bytes(elapsed_ns) // 2
         if not has_room:
             self._report_once(
                 "evaluations come too often for a light recording: from step "

@@ -17,7 +17,6 @@ class EventKind(StrEnum):
     INPUT_BOUND = "input-bound"
     HANG = "hang"
     RANK_SILENT = "rank-silent"
-    EVALUATION = "evaluation"
 
 
 class EventState(StrEnum):

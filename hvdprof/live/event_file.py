@@ -1,0 +1,148 @@
+"""The events of a pass on disk: appended as they are seen, found again by a watcher that restarts.
+
+A watcher reads the recorder files from their begin, so that it comes to the same events again; what
+the file holds already is neither written nor told anew.
+"""
+
+import contextlib
+import json
+from pathlib import Path
+from typing import cast
+
+from hvdprof.live.job_state import Change
+from hvdprof.live.snapshot import Event
+from hvdprof.plain_text import printable
+from hvdprof.rundir.json_codec import read_lines
+from hvdprof.rundir.recording.event_format import EventKind, EventLine, EventState
+from hvdprof.rundir.written_file import open_run_file
+
+_Key = tuple[EventKind, tuple[int, ...]]
+_Seen = tuple[EventKind, EventState, tuple[int, ...], str, int]
+
+_NS = 1e9
+
+
+class EventFile:
+    """Numbers events, and keeps them in a file.
+
+    Args:
+        path: The file; read where it exists.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._open: dict[_Key, Event] = {}
+        self._before: dict[_Seen, Event] = {}
+        self.problem = ""
+        """Why the file takes no more events; empty while it does."""
+        self.counts: dict[EventKind, int] = {}
+        self._next = 0
+        for event in _read(path):
+            self._before[_seen(event)] = event
+            self._next = max(self._next, event.number + 1)
+
+    @property
+    def running(self) -> list[Event]:
+        """The events that have begun and are not over."""
+        return list(self._open.values())
+
+    def take(self, change: Change, time_s: float, place: str = "") -> Event | None:
+        """The event of a change; None where an earlier watcher has told it, or it begins twice.
+
+        Args:
+            change: What has begun or ended.
+            time_s: Wall clock of the watcher.
+            place: The sampled line of code.
+        """
+        key = change.kind, change.ranks
+        begun = self._open.get(key)
+        if (change.state == EventState.BEGUN) == (begun is not None):
+            return None
+        known = self._before.pop(_seen(change), None)
+        number = known.number if known else begun.number if begun else self._next
+        event = known or Event(
+            number=number,
+            kind=change.kind,
+            state=change.state,
+            time_s=time_s,
+            since_s=change.since_s,
+            segment=change.segment,
+            step=change.step,
+            ranks=change.ranks,
+            host=change.host,
+            phase=change.phase,
+            cost_s=change.cost_s,
+            step_s=change.step_s,
+            place=place,
+            text=change.text,
+        )
+        if change.state == EventState.BEGUN:
+            self._open[key] = event
+            self.counts[change.kind] = self.counts.get(change.kind, 0) + 1
+        else:
+            self._open.pop(key, None)
+        self._next = max(self._next, number + 1)
+        if known is not None:
+            return None
+        self._write(event)
+        return event
+
+    def _write(self, event: Event) -> None:
+        try:
+            with open_run_file(self._path) as file:
+                file.write(json.dumps(_line(event)) + "\n")
+        except OSError as error:
+            # The event is told all the same; a full disk must not end the watcher.
+            self.problem = f"{self._path.name} takes no more events: {error.strerror or error}"
+
+
+def _seen(one: Change | Event) -> _Seen:
+    return one.kind, one.state, one.ranks, one.segment, one.step
+
+
+def _line(event: Event) -> EventLine:
+    return {
+        "kind": "event",
+        "number": event.number,
+        "event": event.kind,
+        "state": event.state,
+        "time_ns": round(event.time_s * _NS),
+        "since_ns": round(event.since_s * _NS),
+        "segment": event.segment,
+        "step": event.step,
+        "ranks": list(event.ranks),
+        "host": event.host,
+        "phase": event.phase,
+        "cost_ns": round(event.cost_s * _NS),
+        "step_ns": round(event.step_s * _NS),
+        "place": event.place,
+        "text": event.text,
+    }
+
+
+def _read(path: Path) -> list[Event]:
+    """The events of a file; one whose line a full disk has cut is told once more."""
+    found: list[Event] = []
+    # There is no file before the first event.
+    with contextlib.suppress(OSError):
+        read_lines(path, lambda _, line: found.append(_event(cast(EventLine, line))))
+    return found
+
+
+def _event(line: EventLine) -> Event:
+    return Event(
+        number=int(line["number"]),
+        kind=EventKind(line["event"]),
+        state=EventState(line["state"]),
+        time_s=line["time_ns"] / _NS,
+        since_s=line["since_ns"] / _NS,
+        segment=printable(str(line["segment"])),
+        step=int(line["step"]),
+        ranks=tuple(int(rank) for rank in line["ranks"]),
+        host=printable(str(line["host"])),
+        phase=printable(str(line["phase"])),
+        cost_s=line["cost_ns"] / _NS,
+        step_s=line["step_ns"] / _NS,
+        place=printable(str(line["place"])),
+        text=printable(str(line["text"])),
+    )

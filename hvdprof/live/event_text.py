@@ -1,0 +1,100 @@
+"""The sentences of events; ``docs/howto/watch.md`` shows them."""
+
+import time
+from collections.abc import Sequence
+
+from hvdprof import units
+from hvdprof.rank_names import ranks_named
+
+OUTSIDE = "outside"
+_PHASES = {OUTSIDE: "outside all phases", "before_update": "before the optimizer"}
+
+
+def phase_name(phase: str) -> str:
+    """``in data``, ``outside all phases``; empty without a phase."""
+    if not phase:
+        return ""
+    return _PHASES.get(phase, f"in {phase}")
+
+
+def straggler(
+    rank: int, host: str, phase: str, *, late_ns: float, cost_ns: float, step_ns: float
+) -> str:
+    """A rank that is later than the others, by how much and at which cost."""
+    where = f" on {host}" if host else ""
+    return (
+        f"Rank {rank}{where} is {units.milliseconds(late_ns, 1)} per step slower than the others "
+        f"{phase_name(phase)}: costs {units.milliseconds(cost_ns, 1)} of "
+        f"{units.milliseconds(step_ns, 1)} per step ({units.two_digit_percent(cost_ns / step_ns)})."
+    )
+
+
+def straggler_over(rank: int, lasted_s: float) -> str:
+    """A rank that is no longer later than the others."""
+    return f"Rank {rank} is as fast as the others again, after {units.duration(lasted_s)}."
+
+
+def other_ranks(rank: int) -> str:
+    """A named rank is compared with others from here on, or is gone."""
+    return f"Other ranks take part now: whether rank {rank} is slower is tested anew."
+
+
+def slowdown(step_ns: float, first_ns: float) -> str:
+    """All ranks are slower than at the begin."""
+    return (
+        f"Steps take {units.milliseconds(step_ns, 1)}, {units.milliseconds(first_ns, 1)} at the "
+        "begin of the job; no single rank is the cause."
+    )
+
+
+def slowdown_over(lasted_s: float) -> str:
+    """Steps take as long as at the begin."""
+    return f"Steps take as long as at the begin again, after {units.duration(lasted_s)}."
+
+
+def input_bound(wait_ns: float, step_ns: float) -> str:
+    """Every rank waits for data."""
+    return (
+        f"Every rank spends {units.milliseconds(wait_ns, 1)} of {units.milliseconds(step_ns, 1)} "
+        f"per step in data ({units.two_digit_percent(wait_ns / step_ns)})."
+    )
+
+
+def input_bound_over(lasted_s: float) -> str:
+    """Data is no longer a large part of the step on every rank."""
+    return f"Data is no longer a large part of the step, after {units.duration(lasted_s)}."
+
+
+def no_progress(silent_s: float, step: int) -> str:
+    """No rank has ended a step for long."""
+    return f"No rank has ended a step for {units.duration(silent_s)}; the last one was {step}."
+
+
+def progress_again(lasted_s: float) -> str:
+    """Ranks end steps again."""
+    return f"Ranks end steps again, after {units.duration(lasted_s)}."
+
+
+def rank_silent(ranks: Sequence[int], silent_s: float) -> str:
+    """Ranks record nothing while others do."""
+    has, them = ("has", "it") if len(ranks) == 1 else ("have", "them")
+    return (
+        f"{_begin(ranks)} {has} recorded nothing for {units.duration(silent_s)} while others have; "
+        f"the figures leave {them} out."
+    )
+
+
+def rank_back(ranks: Sequence[int], lasted_s: float) -> str:
+    """Ranks record again."""
+    verb = "records" if len(ranks) == 1 else "record"
+    return f"{_begin(ranks)} {verb} again, after {units.duration(lasted_s)}."
+
+
+def clock(time_s: float) -> str:
+    """A time of day of the watcher's host: ``14:03:07``."""
+    return time.strftime("%H:%M:%S", time.localtime(time_s))
+
+
+def _begin(ranks: Sequence[int]) -> str:
+    named = ranks_named(ranks)
+    return f"{named[:1].upper()}{named[1:]}"

@@ -1,0 +1,44 @@
+"""The whole lines that were added to a file since the last look."""
+
+import os
+from pathlib import Path
+
+from hvdprof.rundir.regular_file import open_regular
+
+_AT_ONCE = 1 << 23
+"""Bytes; the rest follows with the next look."""
+
+_LONGEST_LINE = 1 << 24
+
+
+class FileTail:
+    """Follows a file that another process appends to, on a network file system too.
+
+    A file that became shorter, or another one under its name, is read from its begin.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._offset = 0
+        self._rest = b""
+        self._inode = 0
+        self.is_behind = False
+        """Whether more was there than one look reads."""
+
+    def lines(self) -> list[bytes]:
+        """New lines without their ends; none while the file cannot be read."""
+        try:
+            with open_regular(self._path) as stream:
+                facts = os.fstat(stream.fileno())
+                if facts.st_size < self._offset or facts.st_ino != self._inode:
+                    self._offset, self._rest, self._inode = 0, b"", facts.st_ino
+                stream.seek(self._offset)
+                added = stream.read(_AT_ONCE)
+        except OSError:
+            # Not there yet, or not over a network just now: the next look continues.
+            return []
+        self._offset += len(added)
+        self.is_behind = self._offset < facts.st_size
+        *whole, rest = (self._rest + added).split(b"\n")
+        self._rest = rest if len(rest) <= _LONGEST_LINE else b""
+        return whole

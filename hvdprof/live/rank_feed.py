@@ -1,0 +1,154 @@
+"""What a rank has recorded since the last look, as windows; its host and whether it has ended."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import cast
+
+from hvdprof.collect.steps.step_sums import PHASE_PARTS, part_lengths
+from hvdprof.live.file_tail import FileTail
+from hvdprof.plain_text import printable
+from hvdprof.rundir.json_codec import DAMAGE
+from hvdprof.rundir.recording.recorder_codec import from_bytes
+from hvdprof.rundir.recording.recorder_format import HeaderLine, RecorderLine, StepLine
+from hvdprof.rundir.recording.window_line import WindowLine
+
+PARTS = (*PHASE_PARTS, "outside")
+"""The parts of a rank's own time: phases without waits, and the rest of the step."""
+
+_MOST = 1 << 62
+
+
+@dataclass(slots=True)
+class RankWindow:
+    """Consecutive steps of a rank summed up, ns; ``own`` by ``PARTS``, None with unseen waits."""
+
+    segment: str
+    first: int
+    last: int
+    num_steps: int
+    samples: int
+    length_ns: int
+    own: list[int] | None
+    wall_ns: int
+    warmup: bool
+    evaluates: bool
+
+    def add(self, other: "RankWindow") -> None:
+        """Append the window that follows."""
+        self.last, self.wall_ns = other.last, other.wall_ns
+        self.num_steps += other.num_steps
+        self.samples += other.samples
+        self.length_ns += other.length_ns
+        self.warmup |= other.warmup
+        self.evaluates |= other.evaluates
+        if self.own is None or other.own is None:
+            self.own = None
+        else:
+            self.own = [one + more for one, more in zip(self.own, other.own, strict=True)]
+
+
+@dataclass(slots=True)
+class RankFeed:
+    """Follows the recorder file of a rank.
+
+    ``size`` is the number of ranks by its header, ``num_damaged`` the lines that were skipped.
+    """
+
+    rank: int
+    path: Path
+    host: str = ""
+    size: int = 0
+    last_step: int = -1
+    has_ended: bool = False
+    num_damaged: int = 0
+    _tail: FileTail = field(init=False)
+    _wall_minus_monotonic: int = 0
+
+    def __post_init__(self) -> None:
+        self._tail = FileTail(self.path)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether more is there than was read."""
+        return self._tail.is_behind
+
+    def windows(self) -> list[RankWindow]:
+        """The windows that were added; each step of a full recording is one."""
+        found: list[RankWindow] = []
+        for text in self._tail.lines():
+            if not text:
+                continue
+            try:
+                self._take(from_bytes(text), found)
+            except (*DAMAGE, RecursionError):
+                self.num_damaged += 1
+        if found:
+            self.last_step = found[-1].last
+        return found
+
+    def _take(self, line: RecorderLine, found: list[RankWindow]) -> None:
+        kind = line["kind"]
+        if kind == "window":
+            found.append(_of_window(cast(WindowLine, line)))
+        elif kind == "step":
+            found.append(self._of_step(cast(StepLine, line)))
+        elif kind == "header":
+            header = cast(HeaderLine, line)
+            self._wall_minus_monotonic = int(header["wall_ns"]) - int(header["monotonic_ns"])
+            self.size = int(header["size"])
+            self.host = printable(str(header["host"]["hostname"]))
+            self.has_ended = False
+        elif kind == "end":
+            self.has_ended = True
+
+    def _of_step(self, line: StepLine) -> RankWindow:
+        length, blocked = _positive(line["dur_ns"]), line["blocked"]
+        own = None
+        if blocked is not None:
+            lengths = part_lengths(line)
+            waited = sum(int(span[1]) for span in blocked)
+            own = _own(length, waited, {part: lengths.get(part, 0) for part in PHASE_PARTS})
+        return RankWindow(
+            segment=str(line["segment"]),
+            first=int(line["step"]),
+            last=int(line["step"]),
+            num_steps=1,
+            samples=int(line["samples"]),
+            length_ns=length,
+            own=own,
+            wall_ns=int(line["start_ns"]) + length + self._wall_minus_monotonic,
+            warmup=bool(line["warmup"]),
+            evaluates=bool(line.get("evaluation")),
+        )
+
+
+def _of_window(line: WindowLine) -> RankWindow:
+    length, parts = _positive(line["lengths"][0]), line["parts"]
+    own = None
+    if line["waits"] is not None:
+        waited = int(parts["blocked"][0]) if "blocked" in parts else 0
+        own = _own(length, waited, {name: int(spread[0]) for name, spread in parts.items()})
+    return RankWindow(
+        segment=str(line["segment"]),
+        first=int(line["step"]),
+        last=int(line["last_step"]),
+        num_steps=_positive(line["num_steps"]),
+        samples=int(line["samples"]),
+        length_ns=length,
+        own=own,
+        wall_ns=int(line["wall_ns"]),
+        warmup=bool(line["warmup"]),
+        evaluates="evaluation_ns" in line,
+    )
+
+
+def _own(length: int, waited: int, parts: dict[str, int]) -> list[int]:
+    known = [int(parts.get(part, 0)) for part in PHASE_PARTS]
+    return [*known, length - waited - sum(known)]
+
+
+def _positive(value: object) -> int:
+    number = int(cast(int, value))
+    if not 0 < number < _MOST:
+        raise ValueError("a window takes time and steps")
+    return number

@@ -1,0 +1,222 @@
+"""The watcher: look at all recordings once, and say what is known and what has happened."""
+
+import contextlib
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from hvdprof.live.event_file import EventFile
+from hvdprof.live.job_rows import SHOWN, mean
+from hvdprof.live.job_state import Change, JobState
+from hvdprof.live.job_windows import JobWindows
+from hvdprof.live.rank_feed import RankFeed
+from hvdprof.live.sampled_place import sampled_place
+from hvdprof.live.silence import Silence, Stalls
+from hvdprof.live.snapshot import Event, Snapshot
+from hvdprof.live.watched_job import Recordings, WatchedJob
+from hvdprof.rundir.layout import watched_mark
+from hvdprof.rundir.recording.event_format import EventKind, EventState
+from hvdprof.rundir.written_file import open_run_file
+
+LOOK_S = 1.0
+_MARK_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What one look has found; ``problems`` are told once each."""
+
+    snapshot: Snapshot
+    events: Sequence[Event]
+    problems: Sequence[str]
+
+
+class Watcher:
+    """Follows a job; ``look`` is called about once per second.
+
+    Args:
+        place: As ``WatchedJob``.
+        clock: Seconds of a monotonic clock.
+        wall: Seconds of the wall clock.
+
+    Raises:
+        UnreadableInputError: The place cannot be watched.
+    """
+
+    def __init__(
+        self,
+        place: Path,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._job = WatchedJob(place)
+        self._clock, self._wall = clock, wall
+        self._launch: _Launch | None = None
+        self._told: set[str] = set()
+        self._marked_s = -math.inf
+
+    def look(self) -> Look:
+        """Read what was added, and say what is known now.
+
+        Raises:
+            UnreadableInputError: The manifest of the run cannot be read any more.
+        """
+        latest = self._job.latest()
+        if latest is not None and (self._launch is None or self._launch.files != latest):
+            self._launch = _Launch(latest)
+        now_s, wall_s = self._clock(), self._wall()
+        if self._launch is None:
+            return Look(_nothing(self._job.name, wall_s, is_over=self._job.is_over()), (), ())
+        if now_s - self._marked_s >= _MARK_S:
+            self._marked_s = now_s
+            self._launch.mark()
+        events = self._launch.look(now_s, wall_s)
+        new = [text for text in self._launch.problems() if text not in self._told]
+        self._told.update(new)
+        is_over = self._job.is_over() if self._job.is_run else self._launch.has_ended
+        return Look(self._launch.snapshot(wall_s, is_over=is_over), events, new)
+
+
+class _Launch:
+    """One launch that is watched."""
+
+    def __init__(self, files: Recordings) -> None:
+        self.files = files
+        self._feeds: dict[int, RankFeed] = {}
+        self._windows = JobWindows()
+        self._state = JobState()
+        self._silence = Silence()
+        self._stalls = Stalls(files.stalls)
+        self._events = EventFile(files.events)
+        self._mark_problem = ""
+        self._step = -1
+
+    @property
+    def size(self) -> int:
+        """The number of ranks, by what they recorded first."""
+        return max((feed.size for feed in self._feeds.values()), default=0)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether every rank has ended its recording."""
+        feeds = self._feeds.values()
+        return len(feeds) >= max(self.size, 1) and all(feed.has_ended for feed in feeds)
+
+    def mark(self) -> None:
+        """Tell the ranks that somebody watches: their windows take a second from then on."""
+        path = watched_mark(self.files.folder)
+        try:
+            with open_run_file(path, "w") as file:
+                file.write(f"{time.time_ns()}\n")
+            self._mark_problem = ""
+        except OSError as error:
+            self._mark_problem = (
+                f"{path} cannot be written ({error.strerror or error}): the windows of a light "
+                "recording stay up to 10 s long, so that events are seen later"
+            )
+
+    def look(self, now_s: float, wall_s: float) -> list[Event]:
+        """Read on; the events that are new."""
+        for rank, path in self.files.files().items():
+            if rank not in self._feeds:
+                self._feeds[rank] = RankFeed(rank, path)
+        changes: list[Change] = []
+        while self._read(now_s):
+            for window in self._windows.finished(len(self._feeds) - len(self._silence.silent)):
+                self._step = window.any_rank.last
+                changes += self._state.take(window)
+        steps = {rank: feed.last_step for rank, feed in self._feeds.items()}
+        has_stalls = self.files.stalls.exists()
+        for change in self._silence.look(now_s, wall_s, steps):
+            if change.kind == EventKind.RANK_SILENT and change.state == EventState.BEGUN:
+                self._windows.leave_out(change.ranks[0])
+            # Who waits for whom is known there.
+            if change.kind != EventKind.HANG or not has_stalls:
+                changes.append(change)
+        changes += self._stalls.look()
+        found = [self._told(change, wall_s) for change in changes]
+        return [event for event in found if event is not None]
+
+    def _told(self, change: Change, wall_s: float) -> Event | None:
+        place = self._place(change)
+        text = f"{change.text} Sampled there: {place}." if place else change.text
+        return self._events.take(replace(change, text=text), wall_s, place)
+
+    def _read(self, now_s: float) -> bool:
+        """Read a piece of every file; whether there was any, so that another may follow."""
+        is_any = False
+        for rank, feed in self._feeds.items():
+            windows = feed.windows()
+            if feed.has_ended:
+                self._silence.forget(rank)
+            else:
+                self._silence.hear(rank, now_s, is_new=bool(windows))
+            if windows:
+                is_any = True
+                self._windows.add(rank, windows)
+                self._state.hosts[rank] = feed.host
+        return is_any
+
+    def _place(self, change: Change) -> str:
+        if change.kind != EventKind.STRAGGLER or change.state != EventState.BEGUN:
+            return ""
+        rank = change.ranks[0]
+        others = [other for other in self._feeds if not self._state.is_named(other)]
+        return sampled_place(self.files.folder, rank, min(others, default=rank), change.phase)
+
+    def problems(self) -> list[str]:
+        """What the user should know of the figures."""
+        damaged = sum(feed.num_damaged for feed in self._feeds.values())
+        found = [self._mark_problem, self._events.problem]
+        if damaged:
+            found.append("damaged lines in the recordings are skipped")
+        if self._state.has_unseen_waits:
+            found.append(
+                "the waits of ranks for each other are not seen in this job, so that no rank can "
+                "be told from the others"
+            )
+        return [text for text in found if text]
+
+    def snapshot(self, wall_s: float, *, is_over: bool) -> Snapshot:
+        """What is known now."""
+        rows = self._state.rows.latest(SHOWN)
+        if not rows:
+            return _nothing(self.files.name, wall_s, is_over=is_over, num_ranks=self.size)
+        step = mean([row.step for row in rows])
+        views = self._state.views()
+        named = [view for view in views if view.is_named] or views
+        late_s = max((view.cost_s for view in named), default=math.nan)
+        blocked = mean([row.blocked for row in rows])
+        data_s = mean([row.data for row in rows]) / 1e9
+        costs_s = {"straggler": late_s, "communication": blocked / 1e9, "input": data_s}
+        return Snapshot(
+            job=self.files.name,
+            time_s=wall_s,
+            num_ranks=self.size,
+            step=self._step,
+            step_s=step / 1e9,
+            samples_per_s=mean([row.samples_per_s for row in rows]),
+            first_samples_per_s=self._state.first_samples_per_s,
+            lateness_cost_ratio=late_s * 1e9 / step,
+            exposed_communication_ratio=blocked / step,
+            input_wait_s=data_s,
+            costs_s={cause: cost for cause, cost in costs_s.items() if not math.isnan(cost)},
+            ranks=views,
+            events_total=dict(self._events.counts),
+            running=self._events.running,
+            is_over=is_over,
+        )
+
+    def close(self) -> None:
+        """Tell the ranks that nobody watches any more."""
+        with contextlib.suppress(OSError):
+            watched_mark(self.files.folder).unlink()
+
+
+def _nothing(name: str, wall_s: float, *, is_over: bool, num_ranks: int = 0) -> Snapshot:
+    return Snapshot(
+        *(name, wall_s, num_ranks, -1, math.nan, math.nan, math.nan, math.nan, math.nan, math.nan),
+        is_over=is_over,
+    )
