@@ -16,6 +16,7 @@ PACKAGES = (
     "figures",
     "ingest",
     "launch",
+    "live",
     "machine",
     "model",
     "report",

@@ -6,20 +6,37 @@ Tested in ``tests/live/sinks/test_fail_open.py``.
 from typing import Protocol
 
 from hvdprof.live.snapshot import Event, Snapshot
+from hvdprof.plain_text import printable, shortened
+from hvdprof.rundir.masking import mask_text
+
+_LONGEST_REASON = 300
 
 
 class Sink(Protocol):
-    """A destination; it may raise or hang, and is dropped then (``fail_open``)."""
+    """A destination; it may raise or hang, and is dropped then (``fail_open``).
 
-    @property
-    def name(self) -> str:
-        """How messages call it: ``--prom node.prom``."""
+    What a destination has no use for, it inherits from here: it does nothing.
+    """
+
+    name: str
+    """How messages call it: ``--prom node.prom``."""
+
+    where: str
+    """Where a user finds what it writes: a file, an address, the name of a run."""
 
     def show(self, snapshot: Snapshot) -> None:
         """Take the figures of a window."""
 
     def tell(self, event: Event) -> None:
         """Take an event."""
+        return
 
     def close(self) -> None:
         """The job, or the watcher, has ended."""
+        return
+
+
+def reason_of(error: Exception) -> str:
+    """What an exception of any library says: one line without secrets and full stop."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    return shortened(printable(mask_text(text)), _LONGEST_REASON).rstrip(".")

@@ -1,0 +1,155 @@
+"""A sink that may fail or hang without delaying, or ending, the watcher."""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+
+from hvdprof.live.sinks.sink import Sink, reason_of
+from hvdprof.live.snapshot import Event, Snapshot
+from hvdprof.units import counted, seconds
+
+LIMIT_S = 0.5
+CLOSE_S = 2.0
+MOST_EVENTS = 100
+MOST_FAILURES = 3
+
+
+class FailOpen:
+    """Hands snapshots and events to a sink in a thread of its own; no call waits for the sink.
+
+    A newer snapshot replaces one that the sink has not taken; events are kept in order, at most
+    100. A call that raises is a failure, and so is each snapshot that comes while a call takes
+    longer than its limit. The first failure is a warning; after three in a row the sink is dropped
+    with another one. Warnings are given in the thread of the watcher.
+
+    Args:
+        sink: The destination; called by one thread alone.
+        warn: Takes each warning, one sentence.
+        limit_s: How long a call may take, in seconds.
+
+    Attributes:
+        num_failures: Failures so far.
+        num_lost_events: Events that the sink did not take.
+        is_dropped: Whether it gets no more calls.
+    """
+
+    def __init__(self, sink: Sink, warn: Callable[[str], None], limit_s: float = LIMIT_S) -> None:
+        self.name = sink.name
+        self.where = sink.where
+        self.num_failures = 0
+        self.num_lost_events = 0
+        self.is_dropped = False
+        self._sink = sink
+        self._warn = warn
+        self._limit_s = limit_s
+        self._in_a_row = 0
+        self._call_began: float | None = None
+        self._is_closing = False
+        self._snapshot: Snapshot | None = None
+        self._events: deque[Event] = deque()
+        self._warnings: deque[str] = deque()
+        self._changed = threading.Condition()
+        self._thread = threading.Thread(target=self._work, daemon=True, name=sink.name)
+        self._thread.start()
+
+    def show(self, snapshot: Snapshot) -> None:
+        """Hand over the figures of a window; returns at once."""
+        with self._changed:
+            self._note_a_hang()
+            if not self.is_dropped:
+                self._snapshot = snapshot
+                self._changed.notify()
+        self._give_warnings()
+
+    def tell(self, event: Event) -> None:
+        """Hand over an event; returns at once."""
+        with self._changed:
+            if self.is_dropped or len(self._events) >= MOST_EVENTS:
+                self.num_lost_events += 1
+            else:
+                self._events.append(event)
+                self._changed.notify()
+        self._give_warnings()
+
+    def close(self) -> None:
+        """Let the sink take what is left and close it; waits at most 2 s."""
+        with self._changed:
+            self._is_closing = True
+            self._changed.notify()
+        if not self.is_dropped:
+            self._thread.join(CLOSE_S)
+        with self._changed:
+            if self._thread.is_alive() and not self.is_dropped:
+                self._drop(f"it has not ended {seconds(CLOSE_S, whole=True)} after the job")
+            if self.num_lost_events:
+                lost = counted(self.num_lost_events, "event")
+                self._warnings.append(f"{self.name} did not take {lost}.")
+        self._give_warnings()
+
+    def _work(self) -> None:
+        while (call := self._next_call()) is not None:
+            reason = self._called(call)
+            with self._changed:
+                self._call_began = None
+                if reason:
+                    self._note_failure(reason)
+                else:
+                    self._in_a_row = 0
+        if reason := self._called(self._sink.close):
+            with self._changed:
+                if not self.is_dropped:
+                    self._note_failure(reason)
+
+    def _next_call(self) -> Callable[[], None] | None:
+        """The next call of the sink; None when it is to be closed."""
+        with self._changed:
+            while True:
+                if self.is_dropped:
+                    return None
+                if self._events:
+                    event = self._events.popleft()
+                    self._call_began = time.monotonic()
+                    return lambda: self._sink.tell(event)
+                if (snapshot := self._snapshot) is not None:
+                    self._snapshot = None
+                    self._call_began = time.monotonic()
+                    return lambda: self._sink.show(snapshot)
+                if self._is_closing:
+                    return None
+                self._changed.wait()
+
+    def _called(self, call: Callable[[], None]) -> str:
+        """Why a call failed; empty where it did not."""
+        try:
+            call()
+        except Exception as error:
+            return reason_of(error)
+        return ""
+
+    def _note_a_hang(self) -> None:
+        began = self._call_began
+        if began is not None and time.monotonic() - began > self._limit_s:
+            self._note_failure(f"a call takes longer than {seconds(self._limit_s)}")
+
+    def _note_failure(self, reason: str) -> None:
+        self.num_failures += 1
+        self._in_a_row += 1
+        if self.is_dropped:
+            return
+        if self._in_a_row >= MOST_FAILURES:
+            self._drop(f"it failed {MOST_FAILURES} times in a row: {reason}")
+        elif self.num_failures == 1:
+            self._warnings.append(f"{self.name} failed: {reason}.")
+
+    def _drop(self, reason: str) -> None:
+        self.is_dropped = True
+        self.num_lost_events += len(self._events)
+        self._events.clear()
+        self._snapshot = None
+        self._warnings.append(f"{self.name} gets no more figures: {reason}.")
+
+    def _give_warnings(self) -> None:
+        # A warning may come in any thread, but is given in the one that draws the screen.
+        while self._warnings:
+            self._warn(self._warnings.popleft())

@@ -1,0 +1,156 @@
+"""``/metrics`` for Prometheus on the watcher: loopback, or with a token on another address."""
+
+import hmac
+import ipaddress
+import os
+import secrets
+import socket
+import socketserver
+import threading
+from collections.abc import Mapping
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from hvdprof.errors import UsageError
+from hvdprof.live.flat_figures import figures_of
+from hvdprof.live.sinks.prom_text import CONTENT_TYPE, prom_text
+from hvdprof.live.sinks.sink import Sink
+from hvdprof.live.snapshot import Snapshot
+from hvdprof.rundir.written_file import write_whole
+
+TOKEN_VARIABLE = "HVDPROF_METRICS_TOKEN"
+TOKEN_FILE = "metrics-token"
+_MOST_REQUESTS = 8
+_REQUEST_S = 5.0
+
+
+_Request = socket.socket | tuple[bytes, socket.socket]
+
+
+class MetricsServer(Sink):
+    """``--metrics-port PORT``.
+
+    Args:
+        port: 0 for any free one; ``where`` has it.
+        host: The address to listen on. Others than loopback ask for a token: that of the variable
+            ``HVDPROF_METRICS_TOKEN``, which loopback asks for too, else one that is written.
+        folder: Where a new token is written, for Prometheus' ``credentials_file``.
+        environment: The variables of the watcher.
+
+    Attributes:
+        where: What to scrape, ``http://127.0.0.1:9400/metrics``, and the file of a new token.
+
+    Raises:
+        UsageError: The address is not of this machine, or the port is taken.
+        StorageError: The token could not be written.
+    """
+
+    def __init__(
+        self, port: int, host: str, folder: Path, environment: Mapping[str, str] = os.environ
+    ) -> None:
+        token = environment.get(TOKEN_VARIABLE, "")
+        try:
+            self._server = _Server(host, port)
+        except (OSError, OverflowError) as error:
+            reason = (isinstance(error, OSError) and error.strerror) or error
+            raise UsageError(
+                f"--metrics-port {port} cannot be opened on {host}: {reason}.",
+                hint="Choose a free port, 0 for any, and an address of this machine.",
+            ) from error
+        bound = self._server.server_address[1]
+        self.name = f"--metrics-port {bound}"
+        self.where = f"http://{f'[{host}]' if ':' in host else host}:{bound}/metrics"
+        if not token and not _is_loopback(str(self._server.server_address[0])):
+            token = secrets.token_urlsafe(32)
+            write_whole(folder / TOKEN_FILE, token, mode=0o600)
+            self.where += f", bearer token in {folder / TOKEN_FILE}"
+        self._server.token = token
+        threading.Thread(target=self._server.serve_forever, daemon=True, name="metrics").start()
+
+    def show(self, snapshot: Snapshot) -> None:
+        """Answer with these figures from now on."""
+        self._server.text = prom_text(figures_of(snapshot)).encode()
+
+    def close(self) -> None:
+        """Free the port."""
+        self._server.shutdown()
+        self._server.server_close()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+
+    def __init__(self, host: str, port: int) -> None:
+        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        self.address_family = family
+        self.text = b""
+        self.token = ""
+        self._free = threading.BoundedSemaphore(_MOST_REQUESTS)
+        super().__init__((str(address[0]), port), _Handler)
+
+    def server_bind(self) -> None:
+        # Not that of HTTPServer, which asks the name service for this host's name.
+        socketserver.TCPServer.server_bind(self)
+
+    def process_request(self, request: _Request, client_address: object) -> None:
+        if not self._free.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        super().process_request(request, client_address)
+
+    def process_request_thread(self, request: _Request, client_address: object) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
+
+    def handle_error(self, request: _Request, client_address: object) -> None:
+        """Nothing: a client that goes away is no fault of the watcher."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    timeout = _REQUEST_S
+    server: _Server
+
+    def do_GET(self) -> None:
+        token = self.server.token
+        given = self.headers.get("Authorization", "")
+        if token and not hmac.compare_digest(given.encode(), f"Bearer {token}".encode()):
+            self._answer(HTTPStatus.UNAUTHORIZED, b"Authorization: Bearer TOKEN is missing.\n")
+        elif not token and not _is_own_name(self.headers.get("Host", "")):
+            # A page of a hostile site can make a browser ask under a name of its own.
+            self._answer(HTTPStatus.FORBIDDEN, b"Ask for localhost or an address.\n")
+        elif urlsplit(self.path).path == "/metrics":
+            self._answer(HTTPStatus.OK, self.server.text)
+        else:
+            self._answer(HTTPStatus.NOT_FOUND, b"Only /metrics is here.\n")
+
+    def _answer(self, status: HTTPStatus, body: bytes) -> None:
+        self.send_response(status)
+        if status is HTTPStatus.UNAUTHORIZED:
+            self.send_header("WWW-Authenticate", "Bearer")
+        self.send_header("Content-Type", CONTENT_TYPE)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        """Nothing: the terminal belongs to the watcher's screen."""
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return False
+
+
+def _is_own_name(header: str) -> bool:
+    try:
+        name = urlsplit(f"//{header}").hostname or ""
+        return name == "localhost" or bool(ipaddress.ip_address(name))
+    except ValueError:
+        return False
