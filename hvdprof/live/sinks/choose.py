@@ -1,0 +1,96 @@
+"""The sinks that options ask for."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hvdprof.errors import UsageError
+from hvdprof.live.sinks import event_command, kubeflow
+from hvdprof.live.sinks.event_command import EventCommand
+from hvdprof.live.sinks.fail_open import LIMIT_S, FailOpen
+from hvdprof.live.sinks.kubeflow import KubeflowStatus
+from hvdprof.live.sinks.metrics_server import MetricsServer
+from hvdprof.live.sinks.mlflow_run import MlflowRun
+from hvdprof.live.sinks.otel import OtelMetrics
+from hvdprof.live.sinks.prom_file import PromFile
+from hvdprof.live.sinks.sink import Sink
+from hvdprof.live.sinks.tensorboard import TensorboardFiles
+from hvdprof.live.sinks.wandb_run import WandbRun
+
+
+@dataclass(frozen=True, slots=True)
+class SinkOptions:
+    """Where live figures and events go.
+
+    Args:
+        folder: The run directory, or where files of a destination may be made.
+        prom: A file for node_exporter.
+        metrics_port: Of ``/metrics``; 0 for any free one.
+        metrics_host: The address that it listens on.
+        on_event: A command for each event; none where empty.
+        to: Names of ``DESTINATIONS``.
+    """
+
+    folder: Path
+    prom: Path | None = None
+    metrics_port: int | None = None
+    metrics_host: str = "127.0.0.1"
+    on_event: str = ""
+    to: Sequence[str] = ()
+
+
+_MAKERS: dict[str, Callable[[Path], Sink]] = {
+    "otel": lambda folder: OtelMetrics(),
+    "wandb": WandbRun,
+    "mlflow": MlflowRun,
+    "tensorboard": TensorboardFiles,
+    "kubeflow": lambda folder: KubeflowStatus(),
+}
+DESTINATIONS = tuple(_MAKERS)
+
+_LIMITS_S: dict[type, float] = {
+    EventCommand: event_command.LIMIT_S + 1,
+    KubeflowStatus: kubeflow.LIMIT_S + 1,
+}
+"""Of sinks that end a call themselves."""
+
+
+def sinks_of(options: SinkOptions) -> list[Sink]:
+    """The sinks, each ready to be called; those made before one that fails are closed.
+
+    Raises:
+        UsageError: An option names something unknown or impossible.
+        MissingExtraError: A library is not installed.
+        EnvironmentNotReadyError: A service does not take the run.
+        StorageError: A file cannot be written.
+    """
+    unknown = [name for name in options.to if name not in _MAKERS]
+    if unknown:
+        raise UsageError(
+            f"--to {unknown[0]} is not known.", hint=f"Known are: {', '.join(DESTINATIONS)}."
+        )
+    sinks: list[Sink] = []
+    try:
+        for sink in _made(options):
+            sinks.append(sink)
+    except BaseException:
+        for sink in sinks:
+            sink.close()
+        raise
+    return sinks
+
+
+def guarded(sinks: Sequence[Sink], warn: Callable[[str], None]) -> list[FailOpen]:
+    """The same, none of which can delay or end the watcher; see ``FailOpen``."""
+    return [FailOpen(sink, warn, _LIMITS_S.get(type(sink), LIMIT_S)) for sink in sinks]
+
+
+def _made(options: SinkOptions) -> Iterator[Sink]:
+    if options.prom is not None:
+        yield PromFile(options.prom)
+    if options.metrics_port is not None:
+        yield MetricsServer(options.metrics_port, options.metrics_host, options.folder)
+    if options.on_event:
+        yield EventCommand(options.on_event)
+    for name in dict.fromkeys(options.to):
+        yield _MAKERS[name](options.folder)

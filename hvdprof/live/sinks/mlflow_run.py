@@ -1,0 +1,65 @@
+"""A run of MLflow for the whole job, where MLflow's own variables say, ``MLFLOW_TRACKING_URI``."""
+
+import os
+from pathlib import Path
+
+from hvdprof.errors import EnvironmentNotReadyError, MissingExtraError
+from hvdprof.live.flat_figures import flat_figures
+from hvdprof.live.sinks.sink import Sink, reason_of
+from hvdprof.live.snapshot import Event, Snapshot
+
+EXPERIMENT = "hvdprof"
+
+
+class MlflowRun(Sink):
+    """``--to mlflow``: metrics over the step of the job, each event as a tag of the run.
+
+    Args:
+        folder: Its name is that of the run.
+
+    Raises:
+        MissingExtraError: mlflow, or what its store needs, is not installed.
+        EnvironmentNotReadyError: The store does not make a run.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        try:
+            from mlflow.entities import Metric
+            from mlflow.exceptions import MlflowException
+            from mlflow.tracking import MlflowClient
+        except ImportError as error:
+            raise MissingExtraError("--to mlflow", extra="mlflow") from error
+        experiment = os.environ.get("MLFLOW_EXPERIMENT_NAME", EXPERIMENT)
+        try:
+            self._client = MlflowClient()
+            found = self._client.get_experiment_by_name(experiment)
+            number = found.experiment_id if found else self._client.create_experiment(experiment)
+            run = self._client.create_run(number, run_name=folder.absolute().name)
+        except ImportError as error:
+            raise MissingExtraError("--to mlflow", extra="mlflow") from error
+        except (MlflowException, OSError) as error:
+            raise EnvironmentNotReadyError(
+                f"--to mlflow: MLflow did not make a run: {reason_of(error)}.",
+                hint="Set MLFLOW_TRACKING_URI to your server, or to sqlite:///mlflow.db.",
+            ) from error
+        self.name = "--to mlflow"
+        self.where = (
+            f"experiment {experiment}, run {run.info.run_id}, in {self._client.tracking_uri}"
+        )
+        self._metric = Metric
+        self._run_id = run.info.run_id
+
+    def show(self, snapshot: Snapshot) -> None:
+        """Log the figures of a window in one request."""
+        time_ms = round(snapshot.time_s * 1000)
+        figures = flat_figures(snapshot).items()
+        metrics = [self._metric(key, value, time_ms, snapshot.step) for key, value in figures]
+        self._client.log_batch(self._run_id, metrics)
+
+    def tell(self, event: Event) -> None:
+        """Set the tag of an event to its newest text."""
+        self._client.set_tag(self._run_id, f"hvdprof.event.{event.number}", event.text)
+
+    def close(self) -> None:
+        """End the run of MLflow."""
+        self._client.set_terminated(self._run_id)

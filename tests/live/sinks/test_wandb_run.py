@@ -1,0 +1,92 @@
+"""A run of W&B without network, read back from its own file."""
+
+import os
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hvdprof.live.sinks.wandb_run import WandbRun
+from tests.builders.watched_job import event, snapshot
+
+pytest.importorskip("wandb", reason="no Weights & Biases (extra wandb)")
+_HEAD = struct.Struct("<IHB")
+_BLOCK = 1 << 15
+_WHOLE, _LAST = 1, 4
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def _records(folder: Path) -> list:
+    """The records of an offline run, which is a log of LevelDB behind 7 bytes of its own."""
+    from wandb.proto import wandb_internal_pb2
+
+    [file] = folder.glob("wandb/offline-run-*/*.wandb")
+    data = file.read_bytes()
+    assert data[:4] == b":W&B"
+    records, begun, place = [], b"", 7
+    while place + _HEAD.size <= len(data):
+        if _BLOCK - place % _BLOCK < _HEAD.size:
+            place += _BLOCK - place % _BLOCK
+            continue
+        _, length, kind = _HEAD.unpack_from(data, place)
+        place += _HEAD.size
+        begun += data[place : place + length]
+        place += length
+        if kind in (_WHOLE, _LAST):
+            records.append(wandb_internal_pb2.Record.FromString(begun))
+            begun = b""
+    return records
+
+
+def test_figures_and_alerts_are_in_the_offline_run(tmp_path, monkeypatch):
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    folder = tmp_path / "run-7"
+    folder.mkdir()
+    sink = WandbRun(folder)
+    assert str(folder / "wandb") in sink.where
+    sink.show(snapshot(step=1, step_s=0.1))
+    sink.tell(event())
+    sink.show(snapshot(step=2, step_s=0.2))
+    sink.close()
+    records = _records(folder)
+    [run] = [record.run for record in records if record.WhichOneof("record_type") == "run"][:1]
+    assert (run.project, run.display_name) == ("hvdprof", "run-7")
+    rows = [
+        {item.key or "/".join(item.nested_key): item.value_json for item in record.history.item}
+        for record in records
+        if record.WhichOneof("record_type") == "history"
+    ]
+    assert [(row["hvdprof/last_step"], row["hvdprof/step_seconds"]) for row in rows] == [
+        ("1", "0.1"),
+        ("2", "0.2"),
+    ]
+    [alert] = [record.alert for record in records if record.WhichOneof("record_type") == "alert"]
+    assert (alert.title, alert.text) == ("hvdprof: straggler", event().text)
+    axes = {
+        record.metric.glob_name: record.metric.step_metric
+        for record in records
+        if record.WhichOneof("record_type") == "metric"
+    }
+    assert axes["hvdprof/*"] == "hvdprof/last_step"
+
+
+def test_without_an_account_the_way_out_is_named(tmp_path):
+    # In a process of its own: wandb reads its variables once.
+    code = f"from pathlib import Path; {WandbRun.__module__}.WandbRun(Path({str(tmp_path)!r}))"
+    environment = {**os.environ, "WANDB_MODE": "online", "WANDB_API_KEY": "short"}
+    started = subprocess.run(
+        [sys.executable, "-c", f"import {WandbRun.__module__}; {code}"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    message = started.stderr.strip().splitlines()[-1]
+    assert message.startswith(
+        "hvdprof.errors.EnvironmentNotReadyError: --to wandb: W&B did not start a run: "
+        "WANDB_API_KEY invalid"
+    )
+    assert not message.endswith("..")
