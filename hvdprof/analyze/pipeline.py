@@ -37,6 +37,7 @@ from hvdprof.analyze.run_basis import (
 )
 from hvdprof.analyze.scaling.toggles import toggles
 from hvdprof.analyze.steps.elastic_sessions import session_tables
+from hvdprof.analyze.stragglers.live_events import live_events
 from hvdprof.analyze.verdict.answer import answer
 from hvdprof.analyze.verdict.busy_machine import without_fixes
 from hvdprof.analyze.verdict.caveats import with_caveats
@@ -49,6 +50,7 @@ from hvdprof.model.schema import Table
 from hvdprof.model.tables.collective_tables import COLLECTIVE_TABLES, COLLECTIVES
 from hvdprof.model.tables.finding_tables import FINDINGS
 from hvdprof.model.tables.line_tables import LINE_CAUSES, LINE_TABLES, LINES
+from hvdprof.model.tables.live_tables import LIVE_EVENTS, WATCHED_EVENTS
 from hvdprof.model.tables.log_tables import FILES
 from hvdprof.model.tables.net_tables import NET_HOSTS, NET_LINKS, NET_TRANSFERS, NET_USE
 from hvdprof.model.tables.rank_collective_tables import (
@@ -198,6 +200,17 @@ STEPS: tuple[Step, ...] = (
         lambda basis: network_tables(basis.run, basis.table(COLLECTIVES.name)),
         (network_rules.slow_host_link, network_rules.far_host, exposed_rules.exposed_transfer),
         "howto/net.md",
+    ),
+    Step(
+        "what was seen while the job ran, and do the recorded steps bear it",
+        (LIVE_EVENTS,),
+        (WATCHED_EVENTS, RANK_STEPS),
+        lambda basis: {
+            LIVE_EVENTS.name: live_events(
+                basis.run.table(WATCHED_EVENTS.name), basis.run.table(RANK_STEPS.name)
+            )
+        },
+        page="howto/watch.md",
     ),
     Step(
         "what does a reset of an elastic job cost",

@@ -135,6 +135,11 @@ if TYPE_CHECKING:
         Tables as Tables,
         load_tables,
     )
+    from hvdprof.api.live import (
+        Look as Look,
+        watch,
+        watching as watching,
+    )
     from hvdprof.api.tuning import (
         RacePlan as RacePlan,
         TuningMeasurement as TuningMeasurement,
@@ -164,6 +169,7 @@ __all__ = [
     "resume",
     "scaling_of_files",
     "scaling_of_text",
+    "watch",
     "write_report",
 ]
 """The names that stay from version to version, each with an example; `import hvdprof` has them too.
@@ -186,6 +192,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     ),
     "forecast_scoring": ("ForecastScores", "score_forecasts"),
     "functions": ("FunctionRun", "FunctionRunner", "HorovodRunner"),
+    "live": ("Look", "watch", "watching"),
     "machine": (
         "Finding",
         "InstallRequest",

@@ -11,6 +11,7 @@ from hvdprof.launch.plan.bench_settings import KnownModel
 from hvdprof.launch.plan.compare_options import CompareOptions
 from hvdprof.launch.plan.options import (
     OUTPUT,
+    WATCH,
     Option,
     RankOptions,
     arguments_of,
@@ -132,6 +133,7 @@ def _clocks(path: Path) -> Iterator[ClockLine]:
 __all__ = [
     "KNOWN_MODELS",
     "OUTPUT",
+    "WATCH",
     "BenchOptions",
     "CompareOptions",
     "FunctionOptions",

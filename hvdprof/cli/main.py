@@ -16,7 +16,7 @@ from hvdprof.errors import HvdprofError
 from hvdprof.plain_text import printable_lines
 
 _GROUPS = {
-    "Measure: hvdprof run --np 1,2 -- python train.py": ("run", "bench", "tune", "inject"),
+    "Measure: hvdprof run --np 1,2 -- python train.py": ("run", "bench", "watch", "tune", "inject"),
     "Read files: hvdprof analyze timeline.json train.log": ("analyze", "attach", "convert", "sql"),
     "Compare and predict: hvdprof compare": ("compare", "history", "scaling", "predict"),
     "Show and share: hvdprof report -o report.html": ("dashboard", "report", "export"),

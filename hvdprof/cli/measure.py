@@ -12,6 +12,7 @@ from hvdprof.cli.measuring.choice import format_option
 from hvdprof.cli.measuring.command_options import CommandOptions
 from hvdprof.cli.measuring.measure_and_report import measure_command
 from hvdprof.cli.measuring.option_signature import takes
+from hvdprof.cli.measuring.watch_options import RunWatchOptions
 from hvdprof.errors import UsageError
 from hvdprof.report.format_names import RESULTS, Format
 
@@ -58,13 +59,17 @@ def _show(folder: Path, format_: Format) -> None:
     net_answer(api.analyze_run(api.load_run(folder))).write(format_, sys.stdout)
 
 
-@takes(RunOptions, CommandOptions)
-def run(options: RunOptions, chosen: CommandOptions, context: typer.Context) -> None:
+@takes(RunOptions, CommandOptions, RunWatchOptions)
+def run(
+    options: RunOptions, chosen: CommandOptions, watched: RunWatchOptions, context: typer.Context
+) -> None:
     """Run an unmodified Horovod or DDP script; report how well it scales, and why not better."""
-    measure_command(context, options, chosen)
+    measure_command(context, options, chosen, watched)
 
 
-@takes(BenchOptions, CommandOptions)
-def bench(options: BenchOptions, chosen: CommandOptions, context: typer.Context) -> None:
+@takes(BenchOptions, CommandOptions, RunWatchOptions)
+def bench(
+    options: BenchOptions, chosen: CommandOptions, watched: RunWatchOptions, context: typer.Context
+) -> None:
     """Run the reference models at several rank counts and report how well they scale."""
-    measure_command(context, options, chosen)
+    measure_command(context, options, chosen, watched)

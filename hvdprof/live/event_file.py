@@ -6,6 +6,7 @@ the file holds already is neither written nor told anew.
 
 import contextlib
 import json
+import math
 from pathlib import Path
 from typing import cast
 
@@ -64,7 +65,7 @@ class EventFile:
             number=number,
             kind=change.kind,
             state=change.state,
-            time_s=time_s,
+            time_s=time_s if math.isnan(change.time_s) else min(change.time_s, time_s),
             since_s=change.since_s,
             segment=change.segment,
             step=change.step,

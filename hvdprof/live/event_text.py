@@ -39,12 +39,21 @@ def other_ranks(rank: int) -> str:
     return f"Other ranks take part now: whether rank {rank} is slower is tested anew."
 
 
-def slowdown(step_ns: float, first_ns: float) -> str:
-    """All ranks are slower than at the begin."""
-    return (
-        f"Steps take {units.milliseconds(step_ns, 1)}, {units.milliseconds(first_ns, 1)} at the "
-        "begin of the job; no single rank is the cause."
-    )
+def slowdown(step_ns: float, first_ns: float, *, is_seen: bool) -> str:
+    """Steps are longer than at the begin.
+
+    Args:
+        step_ns: Length of a step without the lateness of single ranks, where that is seen.
+        first_ns: The same at the begin.
+        is_seen: Whether the waits of ranks for each other are seen.
+    """
+    now, first = (units.milliseconds(time, 1) for time in (step_ns, first_ns))
+    if is_seen:
+        return (
+            f"Every rank is slower: without the lateness of single ranks, steps take {now}, "
+            f"{first} at the begin of the job."
+        )
+    return f"Steps take {now}, {first} at the begin of the job; whether of one rank is not seen."
 
 
 def slowdown_over(lasted_s: float) -> str:

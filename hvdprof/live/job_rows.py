@@ -33,6 +33,8 @@ class JobRow:
     slowest: int
     lead: float
     """The rank with the longest own time, and by how much it is longer than the next."""
+    common: float
+    """The step if the slowest rank took no longer than the median rank; the step where unseen."""
 
     @classmethod
     def of(cls, window: JobWindow) -> "JobRow":
@@ -48,7 +50,8 @@ class JobRow:
         lengths = {rank: one.length_ns / one.num_steps for rank, one in window.ranks.items()}
         waits = [lengths[rank] - own[rank] for rank in own]
         samples = sum(one.samples for one in window.ranks.values())
-        ordered = sorted(own, key=own.__getitem__)[-2:]
+        ordered = sorted(own, key=own.__getitem__)
+        late = own[ordered[-1]] - own[ordered[(len(ordered) - 1) // 2]] if ordered else 0.0
         return cls(
             first=any_rank.first,
             last=any_rank.last,
@@ -60,7 +63,8 @@ class JobRow:
             blocked=max(min(waits), 0.0) if is_seen else math.nan,
             data=min(times[0] for times in parts.values()) if is_seen else 0.0,
             slowest=ordered[-1] if ordered else -1,
-            lead=own[ordered[1]] - own[ordered[0]] if len(ordered) == 2 else 0.0,
+            lead=own[ordered[-1]] - own[ordered[-2]] if len(ordered) > 1 else 0.0,
+            common=step - late,
         )
 
     def cost_of(self, rank: int) -> float:

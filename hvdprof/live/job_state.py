@@ -24,12 +24,16 @@ _JOB = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """An event before it has a number and the watcher's time: ``live.snapshot.Event``."""
+    """An event before it has a number: ``live.snapshot.Event``.
+
+    ``time_s`` is the wall clock of the ranks when it could be seen, NaN for now.
+    """
 
     kind: EventKind
     state: EventState
     since_s: float
     text: str
+    time_s: float = math.nan
     segment: str = ""
     step: int = -1
     ranks: tuple[int, ...] = ()
@@ -81,9 +85,8 @@ class JobState:
         if len(self._first) < FIRST_WINDOWS:
             self._first.append(row)
         else:
-            # What named ranks cost is no slowdown of all ranks.
-            own = row.step - (row.lead if self.is_named(row.slowest) else 0.0)
-            slower = {_JOB: own / self._first_step() - 1}
+            # What single ranks cost is no slowdown of all ranks.
+            slower = {_JOB: row.common / self._first_common() - 1}
             changes += self._tested(self._slow, slower, EventKind.SLOWDOWN, self._slowdown)
         share = {_JOB: row.data / row.step}
         return changes + self._tested(self._input, share, EventKind.INPUT_BOUND, self._input_bound)
@@ -108,6 +111,7 @@ class JobState:
                     state=EventState.BEGUN,
                     since_s=since_s,
                     text=meaning.text,
+                    time_s=rows[-1].end_s,
                     segment=self.segment,
                     step=rows[0].first,
                     ranks=_ranks(name),
@@ -133,8 +137,9 @@ class JobState:
         return _Meaning(text, phase, cost)
 
     def _slowdown(self, _: int, rows: Sequence[JobRow]) -> _Meaning:
-        step, first = mean([row.step for row in rows]), self._first_step()
-        return _Meaning(event_text.slowdown(step, first), "", step - first)
+        step, first = mean([row.common for row in rows]), self._first_common()
+        text = event_text.slowdown(step, first, is_seen=not self.has_unseen_waits)
+        return _Meaning(text, "", step - first)
 
     def _input_bound(self, _: int, rows: Sequence[JobRow]) -> _Meaning:
         wait = mean([row.data for row in rows])
@@ -155,6 +160,7 @@ class JobState:
             state=EventState.OVER,
             since_s=since_s,
             text=text,
+            time_s=row.end_s,
             segment=self.segment,
             step=row.last,
             ranks=_ranks(name),
@@ -167,8 +173,8 @@ class JobState:
         changes = [self._over(EventKind.STRAGGLER, rank, row) for rank in named]
         return [replace(one, text=event_text.other_ranks(one.ranks[0])) for one in changes]
 
-    def _first_step(self) -> float:
-        steps = sorted(one.step for one in self._first)
+    def _first_common(self) -> float:
+        steps = sorted(one.common for one in self._first)
         return steps[len(steps) // 2] if steps else math.nan
 
     @property

@@ -78,6 +78,11 @@ class Watcher:
         is_over = self._job.is_over() if self._job.is_run else self._launch.has_ended
         return Look(self._launch.snapshot(wall_s, is_over=is_over), events, new)
 
+    def close(self) -> None:
+        """Tell the ranks that nobody watches any more."""
+        if self._launch is not None:
+            self._launch.close()
+
 
 class _Launch:
     """One launch that is watched."""

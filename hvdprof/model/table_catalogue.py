@@ -13,6 +13,7 @@ from hvdprof.model.schema import Column, Table
 from hvdprof.model.tables.collective_tables import COLLECTIVE_TABLES
 from hvdprof.model.tables.finding_tables import FINDINGS
 from hvdprof.model.tables.line_tables import CODE_LINE_TABLES, LINE_TABLES
+from hvdprof.model.tables.live_tables import LIVE_EVENTS, WATCHED_EVENTS
 from hvdprof.model.tables.log_tables import LOG_TABLES
 from hvdprof.model.tables.nccl_call_tables import NCCL_CALL_TABLES
 from hvdprof.model.tables.nccl_tables import NCCL_TABLES
@@ -72,6 +73,8 @@ TABLES: tuple[Table, ...] = (
     *WATERFALL_TABLES,
     *WAITING_TABLES,
     RANK_COSTS,
+    WATCHED_EVENTS,
+    LIVE_EVENTS,
     *CODE_LINE_TABLES,
     *COLLECTIVE_TABLES,
     *RANK_COLLECTIVE_TABLES,
@@ -175,6 +178,7 @@ class RecordedTables(Described):
     line_samples = TableAttribute()
     line_sampling = TableAttribute()
     named_calls = TableAttribute()
+    watched_events = TableAttribute()
     gradients = TableAttribute()
     arrivals = TableAttribute()
     waits = TableAttribute()
@@ -252,6 +256,7 @@ class DerivedTables(Described):
     stragglers = TableAttribute()
     lateness = TableAttribute()
     rank_costs = TableAttribute()
+    live_events = TableAttribute()
     lines = TableAttribute()
     line_causes = TableAttribute()
     tensors = TableAttribute()

@@ -1,7 +1,10 @@
 """What `hvdprof bench` and `hvdprof run` do with their options."""
 
+import contextlib
 import sys
-from dataclasses import replace
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -12,6 +15,7 @@ from hvdprof.api.options import BenchOptions, RunOptions, arguments_of
 from hvdprof.cli.measuring.command_options import CommandOptions
 from hvdprof.cli.measuring.given_options import given_options, is_given
 from hvdprof.cli.measuring.idle import wait_for_idle
+from hvdprof.cli.measuring.watch_options import RunWatchOptions
 from hvdprof.cli.progress.bench_preview import announce, print_launches
 from hvdprof.cli.progress.bench_progress import progress_for
 from hvdprof.errors import (
@@ -27,11 +31,25 @@ if TYPE_CHECKING:
     from hvdprof.report.reporter import Reporter
 
 
-_ALLOWED_WITH_RESUME = frozenset({"resume", "yes", "silent", "format", "dry_run", "net", "tee"})
+_ALLOWED_WITH_RESUME = frozenset(
+    {
+        "resume",
+        "yes",
+        "silent",
+        "format",
+        "dry_run",
+        "net",
+        "tee",
+        *(one.name for one in fields(RunWatchOptions)),
+    }
+)
 
 
 def measure_command(
-    context: typer.Context, options: BenchOptions | RunOptions, chosen: CommandOptions
+    context: typer.Context,
+    options: BenchOptions | RunOptions,
+    chosen: CommandOptions,
+    watched: RunWatchOptions,
 ) -> None:
     """Measure or resume, and print the result; or queue the command, or print what it would do.
 
@@ -62,7 +80,29 @@ def measure_command(
     measurement.make_folder(share=chosen.share)
     if not chosen.silent:
         announce(measurement, sys.stderr)
-    measure_and_report(measurement, reporter)
+    measure_and_report(measurement, reporter, _watching(measurement.folder, watched))
+
+
+@contextlib.contextmanager
+def _watching(folder: Path, watched: RunWatchOptions) -> Iterator[None]:
+    """Tell on standard error what is seen while ranks run, where that is asked for."""
+    sinks = watched.sinks(folder)
+    if not (watched.watch or sinks):
+        yield
+        return
+    from hvdprof.cli.progress.watch_screen import event_line
+
+    def warn(text: str) -> None:
+        sys.stderr.write(f"hvdprof: {printable(text)}\n")
+
+    def show(look: "api.Look") -> None:
+        for problem in look.problems:
+            warn(f"{problem}.")
+        for event in look.events if watched.watch else ():
+            sys.stderr.write(f"{event_line(event)}\n")
+
+    with api.watching(folder, show, warn, sinks):
+        yield
 
 
 def confirm(measurement: "api.Measurement", answers: IO[str], stream: IO[str]) -> None:
@@ -105,8 +145,17 @@ def _refuse_other_kind(
         )
 
 
-def measure_and_report(measurement: "api.Measurement", reporter: "Reporter") -> None:
+def measure_and_report(
+    measurement: "api.Measurement",
+    reporter: "Reporter",
+    watched: AbstractContextManager[None] | None = None,
+) -> None:
     """Measure and print the result, also the partial result of a measurement that failed.
+
+    Args:
+        measurement: What to measure.
+        reporter: How to print the result.
+        watched: A context around the launches.
 
     Raises:
         EnvironmentNotReadyError: A host cannot run its part; no rank was started.
@@ -115,7 +164,8 @@ def measure_and_report(measurement: "api.Measurement", reporter: "Reporter") -> 
         SweepIncompleteError: A segment has no result; the others have been printed.
     """
     measurement.ready_hosts()
-    failure = _run(measurement)
+    with watched or contextlib.nullcontext():
+        failure = _run(measurement)
     folder = measurement.folder
     if isinstance(failure, StorageError) and not api.is_run_directory(folder):
         raise failure

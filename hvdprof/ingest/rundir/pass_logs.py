@@ -10,10 +10,12 @@ from pathlib import Path
 import pandas as pd
 
 from hvdprof.errors import HvdprofError
+from hvdprof.ingest.rundir.event_rows import read_events
 from hvdprof.ingest.rundir.stall_file import read_stall_file
 from hvdprof.ingest.tables.run_builder import RunBuilder
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.run import Run
+from hvdprof.model.tables.live_tables import WATCHED_EVENTS
 from hvdprof.model.tables.log_tables import FILES
 from hvdprof.rundir.attached import AttachedFile, AttachedKind, attached_files
 from hvdprof.rundir.file_names import show_as
@@ -35,6 +37,7 @@ def with_logs(run: Run) -> Run:
     for record in run.manifest.passes:
         _add_nccl(record.id, [*_nccl_logs(run, record.id, read), *printed_nccl], read)
         _add_stalls(run, record.id, read)
+        _add_events(run, record.id, read)
     if files:
         read.add_tables([(FILES.name, FILES.frame(_rows_of(files, read)))])
     if not (read.nccl or read.notes or read.frames):
@@ -84,6 +87,21 @@ def _add_stalls(run: Run, pass_id: str, read: RunBuilder) -> None:
         return
     read.add_tables(found.tables.items())
     read.notes += [clause.at(pass_id, pass_id) for clause in found.clauses]
+
+
+def _add_events(run: Run, pass_id: str, read: RunBuilder) -> None:
+    path = RunPaths(run.folder).of_pass(pass_id).events
+    try:
+        checked_inside(run.folder, path)
+        events, clauses = read_events(path, pass_id)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        clause = Note(NoteCode.UNREADABLE, f"{path.name}: {error.strerror}")
+        read.notes.append(clause.at(pass_id, pass_id))
+        return
+    read.add_tables([(WATCHED_EVENTS.name, events)])
+    read.notes += [clause.at(pass_id, pass_id) for clause in clauses]
 
 
 def _rows_of(files: dict[str, dict[str, object]], read: RunBuilder) -> list[dict[str, object]]:

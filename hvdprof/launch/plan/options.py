@@ -39,8 +39,9 @@ NETWORK = "Network"
 ELASTIC = "Elastic jobs"
 MEASUREMENT = "Measurement"
 HOROVOD = "Horovod's settings"
+WATCH = "While the job runs"
 OUTPUT = "Output"
-PANELS = (DESIGN, RANKS, NETWORK, ELASTIC, MEASUREMENT, HOROVOD, OUTPUT)
+PANELS = (DESIGN, RANKS, NETWORK, ELASTIC, MEASUREMENT, HOROVOD, WATCH, OUTPUT)
 """The panels of ``--help``, in their order."""
 
 

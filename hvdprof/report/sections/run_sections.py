@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.schema import Table
 from hvdprof.model.tables.line_tables import LINES
+from hvdprof.model.tables.live_tables import LIVE_EVENTS
 from hvdprof.model.tables.net_tables import NET_LINKS
 from hvdprof.model.tables.printed_tables import NCCL_TEST_RUNS, NCCL_TESTS
 from hvdprof.model.tables.rank_collective_tables import COLLECTIVE_BANDWIDTHS
@@ -18,6 +19,7 @@ from hvdprof.report.sections.code_lines import line_sections
 from hvdprof.report.sections.collectives import collective_sections
 from hvdprof.report.sections.engines import engine_sections
 from hvdprof.report.sections.file_page import file_sections
+from hvdprof.report.sections.live_events import live_sections
 from hvdprof.report.sections.nccl_tests import nccl_test_sections
 from hvdprof.report.sections.network import network_sections
 from hvdprof.report.sections.section import Section
@@ -37,6 +39,7 @@ SECTIONS: tuple[Shown, ...] = (
     Shown(LINES, line_sections),
     Shown(COLLECTIVE_BANDWIDTHS, collective_sections),
     Shown(ENGINE_DIFFS, engine_sections),
+    Shown(LIVE_EVENTS, live_sections),
     Shown(SESSIONS, session_sections),
     Shown(NET_LINKS, network_sections),
 )

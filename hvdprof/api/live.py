@@ -1,0 +1,90 @@
+"""Watch a job while it runs."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from hvdprof.errors import HvdprofError
+from hvdprof.live.sinks.choose import DESTINATIONS as DESTINATIONS
+from hvdprof.live.sinks.choose import SinkOptions as SinkOptions
+from hvdprof.live.sinks.choose import guarded, sinks_of
+from hvdprof.live.snapshot import Event as Event
+from hvdprof.live.snapshot import Snapshot as Snapshot
+from hvdprof.live.watcher import LOOK_S, Watcher
+from hvdprof.live.watcher import Look as Look
+
+Warn = Callable[[str], None]
+
+
+def watch(
+    place: str | Path, *, sinks: "SinkOptions | None" = None, stop: threading.Event | None = None
+) -> Iterator[Look]:
+    """What is known of a running job, about once per second until it has ended.
+
+    Several may watch one job: each keeps count of its own, and what one has written down is told
+    once.
+
+    Args:
+        place: A run directory, or a folder of recorder files (``HVDPROF_RECORDER_DIR``).
+        sinks: Where figures and events go besides.
+        stop: Ends the watch when it is set.
+
+    Yields:
+        ``snapshot`` with the figures, ``events`` that are new, and ``problems``, sentences on what
+        limits the figures and on sinks that fail.
+
+    Raises:
+        UnreadableInputError: The place cannot be watched.
+        UsageError: A sink is not known, or cannot be used.
+    """
+    watcher = Watcher(Path(place))
+    stop = stop or threading.Event()
+    warnings: list[str] = []
+    told = guarded(sinks_of(sinks), warnings.append) if sinks is not None else []
+    try:
+        while not stop.is_set():
+            look = watcher.look()
+            for sink in told:
+                for event in look.events:
+                    sink.tell(event)
+                sink.show(look.snapshot)
+            yield Look(look.snapshot, look.events, [*look.problems, *warnings])
+            warnings.clear()
+            if look.snapshot.is_over:
+                return
+            stop.wait(LOOK_S)
+    finally:
+        watcher.close()
+        for sink in told:
+            sink.close()
+
+
+@contextmanager
+def watching(
+    place: Path, show: Callable[[Look], None], warn: Warn, sinks: "SinkOptions | None" = None
+) -> Iterator[None]:
+    """Watch a job in a thread within the block; the job goes on where the watcher fails.
+
+    Args:
+        place: As ``watch``.
+        show: Called in the thread with each look.
+        warn: Called in the thread with the message of an error that ends it.
+        sinks: As ``watch``.
+    """
+    stop = threading.Event()
+
+    def follow() -> None:
+        try:
+            for look in watch(place, sinks=sinks, stop=stop):
+                show(look)
+        except (HvdprofError, OSError) as error:
+            warn(f"the watcher has ended: {error}")
+
+    thread = threading.Thread(target=follow, name="hvdprof watch", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(2 * LOOK_S)

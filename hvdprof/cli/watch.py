@@ -1,0 +1,47 @@
+"""`hvdprof watch`: which rank is slow, while the job runs."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hvdprof import api
+from hvdprof.cli.measuring.choice import format_option
+from hvdprof.cli.measuring.chosen_run import chosen_paths
+from hvdprof.cli.measuring.option_signature import takes
+from hvdprof.cli.measuring.watch_options import WatchOptions
+from hvdprof.cli.progress.watch_screen import screen_of
+from hvdprof.report.format_names import Format
+
+
+@takes(WatchOptions)
+def watch(
+    options: WatchOptions,
+    place: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[RUN|FOLDER]",
+            help="A run directory, or the folder in HVDPROF_RECORDER_DIR; the newest run in ./runs "
+            "when not given.",
+            show_default=False,
+        ),
+    ] = None,
+    format_: Annotated[
+        Format,
+        format_option(
+            (Format.TERMINAL, Format.JSON),
+            "A screen (a line per event where that is no terminal), or a JSON object per event.",
+            show_default=True,
+        ),
+    ] = Format.TERMINAL,
+) -> None:
+    """Follow a running job: name a slow rank within half a minute, and say when it is over.
+
+    Ctrl-C ends the watch, not the job. What was seen stays in the run.
+    """
+    folder = chosen_paths([place] if place else None, "hvdprof watch RUN")[0]
+    as_json = format_ == Format.JSON
+    with screen_of(sys.stdout, sys.stderr, as_json=as_json) as screen:
+        for look in api.watch(folder, sinks=options.sinks(folder)):
+            screen.show(look)

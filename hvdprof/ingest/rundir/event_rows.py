@@ -1,0 +1,50 @@
+"""What a watcher saw of a pass, to WATCHED_EVENTS: ``events.jsonl`` of the pass."""
+
+from pathlib import Path
+
+import pandas as pd
+
+from hvdprof.ingest.storage.row_buffer import Rows
+from hvdprof.ingest.text.whole_number import whole
+from hvdprof.model.notes import Note, NoteCode
+from hvdprof.model.tables.live_tables import WATCHED_EVENTS
+from hvdprof.plain_text import printable
+from hvdprof.rundir.json_codec import JsonObject, read_lines
+from hvdprof.rundir.recording.event_format import EventKind, EventState
+
+
+def read_events(path: Path, pass_id: str) -> tuple[pd.DataFrame, list[Note]]:
+    """WATCHED_EVENTS of a pass, and a clause for each line that is damaged.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    begun: dict[int, dict[str, object]] = {}
+
+    def take(_: int, line: JsonObject) -> None:
+        number = whole(line["number"])
+        if EventState(line["state"]) == EventState.OVER:
+            begun[number] |= {"over_ns": whole(line["time_ns"]), "last_step": whole(line["step"])}
+            return
+        ranks = [whole(rank) for rank in line["ranks"]]
+        texts = ("segment", "host", "phase", "place", "text")
+        begun[number] = {
+            "pass_id": pass_id,
+            "number": number,
+            "event": str(EventKind(line["event"])),
+            "rank": ranks[0] if ranks else -1,
+            "first_step": whole(line["step"]),
+            "last_step": -1,
+            "since_ns": whole(line["since_ns"]),
+            "seen_ns": whole(line["time_ns"]),
+            "over_ns": -1,
+            "cost_ns": whole(line["cost_ns"]),
+            "step_ns": whole(line["step_ns"]),
+            **{name: printable(str(line[name])) for name in texts},
+        }
+
+    clauses = read_lines(path, take)
+    rows = Rows(WATCHED_EVENTS)
+    for number in sorted(begun):
+        rows.add(**begun[number])
+    return rows.frame(), [Note(NoteCode.DAMAGED, f"{path.name}: {clause}") for clause in clauses]

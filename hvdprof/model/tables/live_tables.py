@@ -1,0 +1,45 @@
+"""What `hvdprof watch` saw while the job ran, and what the whole recording says of it."""
+
+from hvdprof.model.schema import Column, Table
+
+_COLUMNS = (
+    Column("pass_id", "category", "", "Folder name of the pass, as in the manifest."),
+    Column("number", "int64", "", "Number of the event in the pass, from 0."),
+    Column("event", "category", "", "straggler, slowdown, input-bound, hang or rank-silent."),
+    Column("segment", "category", "", "Id of the segment; empty where unknown."),
+    Column("rank", "int32", "", "The rank that it is about, the first of several; -1 for all."),
+    Column("host", "category", "", "Host of the rank; empty where unknown."),
+    Column("phase", "category", "", "Phase in which most of it lies; empty where unknown."),
+    Column("place", "category", "", "Sampled line of code; empty where unknown."),
+    Column("first_step", "int64", "", "Number of the step in which it began; -1 where unknown."),
+    Column("last_step", "int64", "", "Number of the step after which it was over; -1 if never."),
+    Column("since_ns", "int64", "ns", "Wall clock when it began."),
+    Column("seen_ns", "int64", "ns", "Wall clock when it was told."),
+    Column("over_ns", "int64", "ns", "Wall clock when its end was told; -1 if never."),
+    Column("cost_ns", "int64", "ns", "What it cost the job per step, as told; 0 where unknown."),
+    Column("step_ns", "int64", "ns", "Length of a step meanwhile; 0 where unknown."),
+    Column("text", "category", "", "The sentence that was told."),
+)
+
+WATCHED_EVENTS = Table(
+    "watched_events", "An event that a watcher told while the ranks ran.", _COLUMNS
+)
+
+LIVE_EVENTS = Table(
+    "live_events",
+    "The same, with what the recorded steps say of a straggler.",
+    (
+        *_COLUMNS,
+        Column(
+            "outcome",
+            "category",
+            "",
+            "confirmed or refuted by the recorded steps of the event (the 95 % interval of the "
+            "lateness lies above 0, or below 5 % of the step), undecided, or empty: not a "
+            "straggler, or no steps.",
+        ),
+        Column("late_ns", "float64", "ns", "Recorded lateness of the rank per step; NaN without."),
+        Column("late_low_ns", "float64", "ns", "Lower end of its 95 % interval."),
+        Column("late_high_ns", "float64", "ns", "Upper end."),
+    ),
+)

@@ -1,0 +1,73 @@
+"""What was told while the job ran, and what became of it."""
+
+import math
+
+import pandas as pd
+
+from hvdprof import units
+from hvdprof.model.arrays import FrameRow
+from hvdprof.model.run import RunAnalysis
+from hvdprof.model.tables.live_tables import LIVE_EVENTS
+from hvdprof.report.sections.section import Head, Section
+
+MOST_EVENTS = 12
+_HEADS = (
+    *(Head("seen", is_text=True), Head("event", is_text=True), Head("where", is_text=True)),
+    *(Head("lasted"), Head("cost per\nstep, told"), Head("lateness,\nrecorded")),
+    Head("outcome", is_text=True),
+)
+
+
+def live_sections(analysis: RunAnalysis) -> tuple[Section, ...]:
+    """The events of all launches; none where nobody watched, or nothing was told."""
+    events = analysis.table(LIVE_EVENTS.name)
+    if events.empty:
+        return ()
+    shown = events.sort_values("seen_ns").head(MOST_EVENTS)
+    refuted = int((events["outcome"] == "refuted").sum())
+    stragglers = int((events["outcome"] != "").sum())
+    sentences = []
+    if len(events) > len(shown):
+        sentences.append(f"{units.counted(len(events) - len(shown), 'later event')} not shown.")
+    if refuted:
+        sentences.append(
+            f"{refuted} of {units.counted(stragglers, 'named straggler')} refuted: the recorded "
+            "steps show less than 5 % of a step of lateness."
+        )
+    return (
+        Section(
+            "Seen while the job ran",
+            caption="by hvdprof watch; times of day in UTC",
+            heads=_HEADS,
+            rows=tuple(_row(row) for row in shown.to_dict("records")),
+            sentences=tuple(sentences),
+            note="How it is tested: docs/howto/watch.md.",
+        ),
+    )
+
+
+def _row(row: FrameRow) -> tuple[str, ...]:
+    seen, since, over = (int(str(row[name])) for name in ("seen_ns", "since_ns", "over_ns"))
+    cost, late = float(str(row["cost_ns"])), float(str(row["late_ns"]))
+    return (
+        f"{pd.Timestamp(seen, unit='ns'):%H:%M:%S}",
+        str(row["event"]),
+        _where(row),
+        units.duration((over - since) / 1e9) if over >= 0 else "to the end",
+        units.milliseconds(cost) if cost else "",
+        "" if math.isnan(late) else _within(row),
+        str(row["outcome"]),
+    )
+
+
+def _where(row: FrameRow) -> str:
+    rank = int(str(row["rank"]))
+    host = f" ({row['host']})" if row["host"] else ""
+    who = f"rank {rank}{host}" if rank >= 0 else "all ranks"
+    phase = f"{row['phase']} phase" if row["phase"] else ""
+    return ", ".join(part for part in (who, phase, str(row["place"])) if part)
+
+
+def _within(row: FrameRow) -> str:
+    late, low, high = (float(str(row[name])) for name in ("late_ns", "late_low_ns", "late_high_ns"))
+    return units.milliseconds_within(late, low, high)
