@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from hvdprof.analyze.pipeline import STEPS
 from hvdprof.cli.main import build_app
+from hvdprof.live.flat_figures import METRICS, Metric
 from hvdprof.model.glossary import GLOSSARY, Term
 from hvdprof.model.notes import NoteCode
 from hvdprof.model.schema import Table
@@ -42,6 +43,8 @@ LAYERS_BEGIN = "<!-- layers begin: written by docs/generate.py from pyproject.to
 LAYERS_END = "<!-- layers end -->"
 ANALYSES_BEGIN = "<!-- analyses begin: written by docs/generate.py from STEPS and SECTIONS -->"
 ANALYSES_END = "<!-- analyses end -->"
+METRICS_BEGIN = "<!-- metrics begin: written by docs/generate.py from METRICS -->"
+METRICS_END = "<!-- metrics end -->"
 JSON_TYPES = {
     "category": "text",
     "str": "text",
@@ -144,6 +147,18 @@ def json_page() -> str:
     return page
 
 
+def metrics_page() -> str:
+    """The page on the metrics of a running job, its table as they are declared."""
+    page = (ROOT / "docs" / "reference" / "watch_metrics.md").read_text(encoding="utf-8")
+    rows = [
+        f"| `{metric.name}` | {metric.kind} | {_shown_unit(metric)} | "
+        f"{', '.join(f'`{label}`' for label in metric.labels)} | {metric.help} |"
+        for metric in METRICS
+    ]
+    text = "\n".join(["| metric | type | unit | labels | what |", "|---|---|---|---|---|", *rows])
+    return _replaced(page, METRICS_BEGIN, METRICS_END, text)
+
+
 def rooms() -> Iterator[str]:
     """One line per package below ``hvdprof``: its place in the tree and its docstring's first."""
     yield "hvdprof/"
@@ -185,6 +200,7 @@ PAGES: tuple[tuple[str, Callable[[], str]], ...] = (
     ("reference/glossary.md", glossary_page),
     ("reference/recorder_lines.md", recorder_page),
     ("reference/json.md", json_page),
+    ("reference/watch_metrics.md", metrics_page),
     ("architecture.md", architecture_page),
 )
 
@@ -219,6 +235,13 @@ def _table_section(table: Table) -> str:
     return "\n".join(
         [heading, *table_of, *(["| code | what |", "|---|---|", *codes, ""] if codes else [])]
     )
+
+
+def _shown_unit(metric: Metric) -> str:
+    """A unit of UCUM without the braces of what is counted."""
+    if metric.unit == "1":
+        return "ratio" if metric.name.endswith("_ratio") else "0 or 1"
+    return metric.unit.replace("{", "").replace("}", "")
 
 
 def _kind_section(kind: DeclaredKind) -> str:

@@ -32,7 +32,7 @@ class Metric:
         unit: In UCUM, as OpenTelemetry wants it: ``s``, ``1`` for ratios and switches.
         help: One sentence.
         labels: Beside ``job``, which every figure has.
-        stays: Whether it is still true when nobody watches the job any more.
+        stays: Whether it is still true when the watch has ended.
     """
 
     name: str

@@ -15,6 +15,7 @@ import pytest
 from hvdprof.errors import UsageError
 from hvdprof.live.sinks.metrics_server import TOKEN_FILE, TOKEN_VARIABLE, MetricsServer
 from tests.builders.free_ports import free_ports
+from tests.builders.grafana_board import board_queries
 from tests.builders.watched_job import snapshot
 
 
@@ -123,9 +124,9 @@ scrape_configs:
 
 @pytest.mark.install
 @pytest.mark.skipif(shutil.which("prometheus") is None, reason="no prometheus (Debian package)")
-def test_a_real_prometheus_scrapes_with_the_token(tmp_path):
+def test_a_real_prometheus_scrapes_with_the_token_and_answers_the_board(tmp_path):
     with closing(MetricsServer(0, "0.0.0.0", tmp_path, {})) as server:
-        server.show(snapshot())
+        server.show(snapshot(exposed_communication_ratio=0.1))
         target = urlsplit(server.where.partition(",")[0]).port
         (tmp_path / "prometheus.yml").write_text(
             CONFIG.format(token=tmp_path / TOKEN_FILE, port=target)
@@ -141,6 +142,8 @@ def test_a_real_prometheus_scrapes_with_the_token(tmp_path):
             process = subprocess.Popen(command, stdout=log, stderr=log)
             try:
                 found = _queried(port, 'hvdprof_lateness_seconds{rank="3"}')
+                # An increase needs two scrapes.
+                empty = [query for query in board_queries() if not _queried(port, query)]
             finally:
                 process.kill()
                 process.wait()
@@ -154,6 +157,7 @@ def test_a_real_prometheus_scrapes_with_the_token(tmp_path):
         "phase": "data",
     }
     assert series["value"][1] == "0.02"
+    assert empty == []
 
 
 def _queried(port: int, query: str) -> list:

@@ -1,4 +1,4 @@
-"""The file for node_exporter: whole in each window, and what stays when nobody watches."""
+"""The file for node_exporter: whole in each window, and what stays at the end."""
 
 import pytest
 
