@@ -28,18 +28,18 @@ class Metric:
 
     Args:
         name: Prometheus' name; in flat dictionaries ``hvdprof/`` stands for ``hvdprof_``.
-        kind: ``counter`` for what only rises.
         unit: In UCUM, as OpenTelemetry wants it: ``s``, ``1`` for ratios and switches.
         help: One sentence.
         labels: Beside ``job``, which every figure has.
+        kind: ``counter`` for what only rises.
         stays: Whether it is still true when the watch has ended.
     """
 
     name: str
-    kind: Literal["gauge", "counter"]
     unit: str
     help: str
     labels: tuple[str, ...] = ()
+    kind: Literal["gauge", "counter"] = "gauge"
     stays: bool = False
 
     @property
@@ -70,82 +70,58 @@ class Figure:
 _PREFIXES = {"rank": "rank_", "q": "q", "kind": "", "cause": ""}
 _OF_RANK = ("rank", "host", "phase")
 
-STEP = Metric("hvdprof_last_step", "gauge", "{step}", "Last step that all ranks have ended.")
-RANKS = Metric("hvdprof_ranks", "gauge", "{rank}", "Ranks of the job.")
-STEP_SECONDS = Metric("hvdprof_step_seconds", "gauge", "s", "Length of a step.")
-SAMPLES = Metric(
-    "hvdprof_samples_per_second", "gauge", "{sample}/s", "Samples of all ranks per second."
-)
+STEP = Metric("hvdprof_last_step", "{step}", "Last step that all ranks have ended.")
+RANKS = Metric("hvdprof_ranks", "{rank}", "Ranks of the job.")
+STEP_TIME = Metric("hvdprof_step_seconds", "s", "Length of a step.")
+SAMPLES = Metric("hvdprof_samples_per_second", "{sample}/s", "Samples of all ranks per second.")
 FIRST_SAMPLES = Metric(
-    "hvdprof_first_samples_per_second",
-    "gauge",
-    "{sample}/s",
-    "Samples of all ranks per second in the first windows after the warm-up.",
+    "hvdprof_first_samples_per_second", "{sample}/s", "The same right after the warm-up."
 )
 LATENESS = Metric(
     "hvdprof_lateness_seconds",
-    "gauge",
     "s",
-    "Time per step by which a rank is later than the median rank, negative where it is earlier; "
-    f"ranks that an event names or that differ, at most {MOST_RANKS}.",
+    "Time per step by which a rank is later than the median rank, negative where it is earlier.",
     _OF_RANK,
 )
 LATENESS_QUANTILE = Metric(
     "hvdprof_lateness_quantile_seconds",
-    "gauge",
     "s",
     "The same over all ranks: the earliest rank (q 0), the median and the latest (q 1).",
     ("q",),
 )
 RANK_COST = Metric(
     "hvdprof_rank_cost_seconds",
-    "gauge",
     "s",
-    "Time per step that the job would win without the lateness of a rank; ranks as above.",
+    "Time per step that the job would win without the lateness of a rank.",
     _OF_RANK,
 )
-RANK_NAMED = Metric(
-    "hvdprof_rank_named",
-    "gauge",
-    "1",
-    "1 while an event names the rank, else 0; ranks as above.",
-    _OF_RANK,
-)
+RANK_NAMED = Metric("hvdprof_rank_named", "1", "Whether an event names the rank.", _OF_RANK)
 COST_RATIO = Metric(
     "hvdprof_lateness_cost_ratio",
-    "gauge",
     "1",
     "Share of the step that the named causes, or else the latest rank, cost.",
 )
 EXPOSED = Metric(
     "hvdprof_exposed_communication_ratio",
-    "gauge",
     "1",
     "Share of the step in which ranks wait for the transfer alone.",
 )
 INPUT_WAIT = Metric(
-    "hvdprof_input_wait_seconds", "gauge", "s", "Time per step in the data phase, mean over ranks."
+    "hvdprof_input_wait_seconds", "s", "Time per step in the data phase, mean over ranks."
 )
-CAUSE_COST = Metric("hvdprof_cost_seconds", "gauge", "s", "Cost per step by cause.", ("cause",))
-EVENTS = Metric(
-    "hvdprof_events_total", "counter", "{event}", "Events so far.", ("kind",), stays=True
-)
-RUNNING = Metric(
-    "hvdprof_events_running", "gauge", "{event}", "Events begun and not over.", ("kind",)
-)
-OVER = Metric(
-    "hvdprof_job_over", "gauge", "1", "1 when every rank has ended its recording.", stays=True
-)
+CAUSE_COST = Metric("hvdprof_cost_seconds", "s", "Cost per step by cause.", ("cause",))
+EVENTS = Metric("hvdprof_events_total", "{event}", "Events so far.", ("kind",), "counter", True)
+RUNNING = Metric("hvdprof_events_running", "{event}", "Events begun and not over.", ("kind",))
+OVER = Metric("hvdprof_job_over", "1", "Whether every rank has ended its recording.", stays=True)
 SEEN = Metric(
     "hvdprof_seen_timestamp_seconds",
-    "gauge",
     "s",
-    "Wall clock of the watcher at its latest window, in seconds since 1970.",
+    "Wall clock of the watcher at its latest window, since 1970.",
     stays=True,
 )
 
 METRICS = (
-    *(STEP, RANKS, STEP_SECONDS, SAMPLES, FIRST_SAMPLES),
+    *(STEP, RANKS, STEP_TIME, SAMPLES, FIRST_SAMPLES),
     *(LATENESS, LATENESS_QUANTILE, RANK_COST, RANK_NAMED),
     *(COST_RATIO, EXPOSED, INPUT_WAIT, CAUSE_COST, EVENTS, RUNNING, OVER, SEEN),
 )
@@ -185,7 +161,7 @@ _Row = tuple[Metric, float, dict[str, str]]
 def _of_job(snapshot: Snapshot) -> Iterator[_Row]:
     yield STEP, snapshot.step, {}
     yield RANKS, snapshot.num_ranks, {}
-    yield STEP_SECONDS, snapshot.step_s, {}
+    yield STEP_TIME, snapshot.step_s, {}
     yield SAMPLES, snapshot.samples_per_s, {}
     yield FIRST_SAMPLES, snapshot.first_samples_per_s, {}
     yield COST_RATIO, snapshot.lateness_cost_ratio, {}

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hvdprof.errors import UsageError
+from hvdprof.errors import EnvironmentNotReadyError, HvdprofError, MissingExtraError, UsageError
 from hvdprof.live.sinks import event_command, kubeflow
 from hvdprof.live.sinks.event_command import EventCommand
 from hvdprof.live.sinks.fail_open import LIMIT_S, FailOpen
@@ -13,7 +13,7 @@ from hvdprof.live.sinks.metrics_server import MetricsServer
 from hvdprof.live.sinks.mlflow_run import MlflowRun
 from hvdprof.live.sinks.otel import OtelMetrics
 from hvdprof.live.sinks.prom_file import PromFile
-from hvdprof.live.sinks.sink import Sink
+from hvdprof.live.sinks.sink import Sink, reason_of
 from hvdprof.live.sinks.tensorboard import TensorboardFiles
 from hvdprof.live.sinks.wandb_run import WandbRun
 
@@ -47,6 +47,10 @@ _MAKERS: dict[str, Callable[[Path], Sink]] = {
     "kubeflow": lambda folder: KubeflowStatus(),
 }
 DESTINATIONS = tuple(_MAKERS)
+_HINTS = {
+    "wandb": "Run `wandb login`, or record for later with WANDB_MODE=offline.",
+    "mlflow": "Set MLFLOW_TRACKING_URI to your server, or to sqlite:///mlflow.db.",
+}
 
 _LIMITS_S: dict[type, float] = {
     EventCommand: event_command.LIMIT_S + 1,
@@ -61,7 +65,7 @@ def sinks_of(options: SinkOptions) -> list[Sink]:
     Raises:
         UsageError: An option names something unknown or impossible.
         MissingExtraError: A library is not installed.
-        EnvironmentNotReadyError: A service does not take the run.
+        EnvironmentNotReadyError: A library or its service does not start.
         StorageError: A file cannot be written.
     """
     unknown = [name for name in options.to if name not in _MAKERS]
@@ -93,4 +97,18 @@ def _made(options: SinkOptions) -> Iterator[Sink]:
     if options.on_event:
         yield EventCommand(options.on_event)
     for name in dict.fromkeys(options.to):
-        yield _MAKERS[name](options.folder)
+        yield _opened(name, options.folder)
+
+
+def _opened(name: str, folder: Path) -> Sink:
+    try:
+        return _MAKERS[name](folder)
+    except HvdprofError:
+        raise
+    except ImportError as error:
+        raise MissingExtraError(f"--to {name}", extra=name) from error
+    except Exception as error:
+        # Each library, and what it is built on, has exceptions of its own.
+        raise EnvironmentNotReadyError(
+            f"--to {name} cannot be used: {reason_of(error)}.", hint=_HINTS.get(name, "")
+        ) from error

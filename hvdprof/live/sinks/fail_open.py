@@ -4,6 +4,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 
 from hvdprof.live.sinks.sink import Sink, reason_of
 from hvdprof.live.snapshot import Event, Snapshot
@@ -16,7 +17,7 @@ MOST_FAILURES = 3
 
 
 class FailOpen:
-    """Hands snapshots and events to a sink in a thread of its own; no call waits for the sink.
+    """Gives snapshots and events to a sink in a thread of its own; no call waits for the sink.
 
     A newer snapshot replaces one that the sink has not taken; events are kept in order, at most
     100. A call that raises is a failure, and so is each snapshot that comes while a call takes
@@ -30,7 +31,7 @@ class FailOpen:
 
     Attributes:
         num_failures: Failures so far.
-        num_lost_events: Events that the sink did not take.
+        num_lost_events: Events that were never given to the sink.
         is_dropped: Whether it gets no more calls.
     """
 
@@ -54,16 +55,18 @@ class FailOpen:
         self._thread.start()
 
     def show(self, snapshot: Snapshot) -> None:
-        """Hand over the figures of a window; returns at once."""
+        """Queue the figures of a window; returns at once."""
         with self._changed:
-            self._note_a_hang()
+            began = self._call_began
+            if began is not None and time.monotonic() - began > self._limit_s:
+                self._note_failure(f"a call takes longer than {seconds(self._limit_s)}")
             if not self.is_dropped:
                 self._snapshot = snapshot
                 self._changed.notify()
         self._give_warnings()
 
     def tell(self, event: Event) -> None:
-        """Hand over an event; returns at once."""
+        """Queue an event; returns at once."""
         with self._changed:
             if self.is_dropped or len(self._events) >= MOST_EVENTS:
                 self.num_lost_events += 1
@@ -107,14 +110,13 @@ class FailOpen:
             while True:
                 if self.is_dropped:
                     return None
+                self._call_began = time.monotonic()
                 if self._events:
-                    event = self._events.popleft()
-                    self._call_began = time.monotonic()
-                    return lambda: self._sink.tell(event)
+                    return partial(self._sink.tell, self._events.popleft())
                 if (snapshot := self._snapshot) is not None:
                     self._snapshot = None
-                    self._call_began = time.monotonic()
-                    return lambda: self._sink.show(snapshot)
+                    return partial(self._sink.show, snapshot)
+                self._call_began = None
                 if self._is_closing:
                     return None
                 self._changed.wait()
@@ -126,11 +128,6 @@ class FailOpen:
         except Exception as error:
             return reason_of(error)
         return ""
-
-    def _note_a_hang(self) -> None:
-        began = self._call_began
-        if began is not None and time.monotonic() - began > self._limit_s:
-            self._note_failure(f"a call takes longer than {seconds(self._limit_s)}")
 
     def _note_failure(self, reason: str) -> None:
         self.num_failures += 1

@@ -28,39 +28,32 @@ class KubeflowStatus(Sink):
 
     Raises:
         UsageError: The variables of the controller are not set, or name no HTTPS address.
+        OSError: The certificate cannot be read.
     """
 
     def __init__(
         self, environment: Mapping[str, str] = os.environ, period_s: float = PERIOD_S
     ) -> None:
-        prefix = next((one for one in PREFIXES if environment.get(f"{one}URL")), None)
-        names = ("URL", "CA_CERT", "TOKEN")
-        missing = [name for name in names if not environment.get(f"{prefix or PREFIXES[0]}{name}")]
-        if missing:
-            listed = ", ".join(f"{prefix or PREFIXES[0]}{name}" for name in missing)
+        prefix = next((one for one in PREFIXES if environment.get(f"{one}URL")), PREFIXES[0])
+        names = [f"{prefix}{name}" for name in ("URL", "CA_CERT", "TOKEN")]
+        if missing := [name for name in names if not environment.get(name)]:
             raise UsageError(
-                f"--to kubeflow: {listed} are not set.",
+                f"--to kubeflow: {', '.join(missing)} is not set.",
                 hint="Watch in a pod of a TrainJob whose controller has the gate TrainJobStatus.",
             )
+        url, certificate, token = (environment[name] for name in names)
+        if not url.startswith("https://"):
+            raise UsageError(f"--to kubeflow: {prefix}URL is no https:// address: {url}.")
         self.name = "--to kubeflow"
-        self.where = self._url = environment[f"{prefix}URL"]
-        if not self._url.startswith("https://"):
-            raise UsageError(f"--to kubeflow: {prefix}URL is no https:// address: {self._url}.")
-        self._token_file = Path(environment[f"{prefix}TOKEN"])
-        try:
-            self._tls = ssl.create_default_context(cafile=environment[f"{prefix}CA_CERT"])
-        except (OSError, ssl.SSLError) as error:
-            raise UsageError(f"--to kubeflow: {prefix}CA_CERT cannot be read: {error}.") from error
+        self.where = url
+        self._token_file = Path(token)
+        self._tls = ssl.create_default_context(cafile=certificate)
         self._period_s = period_s
         self._due_s = 0.0
         self._unsent: Snapshot | None = None
 
     def show(self, snapshot: Snapshot) -> None:
-        """Post the figures of a window when it is time.
-
-        Raises:
-            OSError: The server did not take them.
-        """
+        """Post the figures of a window when it is time."""
         self._unsent = snapshot
         if snapshot.is_over or time.monotonic() >= self._due_s:
             self._due_s = time.monotonic() + self._period_s
@@ -78,7 +71,7 @@ class KubeflowStatus(Sink):
             "Content-Type": "application/json",
         }
         request = urllib.request.Request(
-            self._url, data=json.dumps(status_of(snapshot)).encode(), headers=headers
+            self.where, data=json.dumps(status_of(snapshot)).encode(), headers=headers
         )
         with urllib.request.urlopen(request, timeout=LIMIT_S, context=self._tls):
             self._unsent = None

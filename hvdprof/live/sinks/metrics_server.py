@@ -62,7 +62,8 @@ class MetricsServer(Sink):
         bound = self._server.server_address[1]
         self.name = f"--metrics-port {bound}"
         self.where = f"http://{f'[{host}]' if ':' in host else host}:{bound}/metrics"
-        if not token and not _is_loopback(str(self._server.server_address[0])):
+        address = ipaddress.ip_address(str(self._server.server_address[0]))
+        if not token and not address.is_loopback:
             token = secrets.token_urlsafe(32)
             write_whole(folder / TOKEN_FILE, token, mode=0o600)
             self.where += f", bearer token in {folder / TOKEN_FILE}"
@@ -139,13 +140,6 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *arguments: object) -> None:
         """Nothing: the terminal belongs to the watcher's screen."""
-
-
-def _is_loopback(address: str) -> bool:
-    try:
-        return ipaddress.ip_address(address).is_loopback
-    except ValueError:
-        return False
 
 
 def _is_own_name(header: str) -> bool:

@@ -3,12 +3,9 @@
 import os
 from pathlib import Path
 
-from hvdprof.errors import EnvironmentNotReadyError, MissingExtraError
 from hvdprof.live.flat_figures import flat_figures
-from hvdprof.live.sinks.sink import Sink, reason_of
+from hvdprof.live.sinks.sink import Sink
 from hvdprof.live.snapshot import Event, Snapshot
-
-EXPERIMENT = "hvdprof"
 
 
 class MlflowRun(Sink):
@@ -18,36 +15,23 @@ class MlflowRun(Sink):
         folder: Its name is that of the run.
 
     Raises:
-        MissingExtraError: mlflow, or what its store needs, is not installed.
-        EnvironmentNotReadyError: The store does not make a run.
+        ImportError: mlflow, or what its store needs, is not installed.
+        MlflowException: The store does not make a run.
     """
 
     def __init__(self, folder: Path) -> None:
-        try:
-            from mlflow.entities import Metric
-            from mlflow.exceptions import MlflowException
-            from mlflow.tracking import MlflowClient
-        except ImportError as error:
-            raise MissingExtraError("--to mlflow", extra="mlflow") from error
-        experiment = os.environ.get("MLFLOW_EXPERIMENT_NAME", EXPERIMENT)
-        try:
-            self._client = MlflowClient()
-            found = self._client.get_experiment_by_name(experiment)
-            number = found.experiment_id if found else self._client.create_experiment(experiment)
-            run = self._client.create_run(number, run_name=folder.absolute().name)
-        except ImportError as error:
-            raise MissingExtraError("--to mlflow", extra="mlflow") from error
-        except (MlflowException, OSError) as error:
-            raise EnvironmentNotReadyError(
-                f"--to mlflow: MLflow did not make a run: {reason_of(error)}.",
-                hint="Set MLFLOW_TRACKING_URI to your server, or to sqlite:///mlflow.db.",
-            ) from error
-        self.name = "--to mlflow"
-        self.where = (
-            f"experiment {experiment}, run {run.info.run_id}, in {self._client.tracking_uri}"
-        )
+        from mlflow.entities import Metric
+        from mlflow.tracking import MlflowClient
+
         self._metric = Metric
+        self._client = MlflowClient()
+        name = os.environ.get("MLFLOW_EXPERIMENT_NAME", "hvdprof")
+        found = self._client.get_experiment_by_name(name)
+        experiment = found.experiment_id if found else self._client.create_experiment(name)
+        run = self._client.create_run(experiment, run_name=folder.absolute().name)
         self._run_id = run.info.run_id
+        self.name = "--to mlflow"
+        self.where = f"experiment {name}, run {self._run_id}, in {self._client.tracking_uri}"
 
     def show(self, snapshot: Snapshot) -> None:
         """Log the figures of a window in one request."""

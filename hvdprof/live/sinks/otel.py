@@ -1,11 +1,9 @@
 """OpenTelemetry metrics over OTLP; where to is said by OpenTelemetry's own variables."""
 
 import os
-from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from hvdprof.errors import MissingExtraError
 from hvdprof.live.flat_figures import METRICS, Figure, Metric, figures_of
 from hvdprof.live.sinks.sink import Sink
 from hvdprof.live.snapshot import Snapshot
@@ -14,36 +12,32 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import CallbackOptions, Observation
     from opentelemetry.sdk.metrics.export import MetricReader
 
-_GRPC = "grpc"
 _CLOSE_MS = 1500
 
 
 class OtelMetrics(Sink):
-    """``--to otel``: one instrument per metric, exported by the library's own thread.
+    """``--to otel``: one instrument per metric, exported by a thread of the library.
 
     Args:
         reader: Takes the figures; by default every ``OTEL_METRIC_EXPORT_INTERVAL`` over OTLP.
 
     Raises:
-        MissingExtraError: OpenTelemetry is not installed.
+        ImportError: OpenTelemetry is not installed.
     """
 
     def __init__(self, reader: "MetricReader | None" = None) -> None:
-        try:
-            from opentelemetry.metrics import Observation
-            from opentelemetry.sdk.metrics import MeterProvider
-            from opentelemetry.sdk.resources import OTELResourceDetector, Resource
+        from opentelemetry.metrics import Observation
+        from opentelemetry.sdk.metrics import MeterProvider
+        from opentelemetry.sdk.resources import OTELResourceDetector, Resource
 
-            reader = reader or _otlp_reader()
-        except ImportError as error:
-            raise MissingExtraError("--to otel", extra="otel") from error
         self.name = "--to otel"
         self.where = os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT", "the default OTLP endpoint")
         self._observation = Observation
         self._figures: list[Figure] = []
         # The user's own variables win.
         named = Resource.create({"service.name": "hvdprof"}).merge(OTELResourceDetector().detect())
-        self._provider = MeterProvider([reader], named, shutdown_on_exit=False)
+        readers = [reader or _otlp_reader()]
+        self._provider = MeterProvider(readers, named, shutdown_on_exit=False)
         meter = self._provider.get_meter("hvdprof")
         for metric in METRICS:
             is_gauge = metric.kind == "gauge"
@@ -58,7 +52,7 @@ class OtelMetrics(Sink):
         """Export the last figures."""
         self._provider.shutdown(_CLOSE_MS)
 
-    def _observed(self, metric: Metric, options: "CallbackOptions") -> "Iterable[Observation]":
+    def _observed(self, metric: Metric, options: "CallbackOptions") -> "list[Observation]":
         return [
             self._observation(figure.value, dict(figure.labels))
             for figure in self._figures
@@ -70,7 +64,7 @@ def _otlp_reader() -> "MetricReader":
     from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
 
     protocol = os.environ.get("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf")
-    if os.environ.get("OTEL_EXPORTER_OTLP_METRICS_PROTOCOL", protocol) == _GRPC:
+    if os.environ.get("OTEL_EXPORTER_OTLP_METRICS_PROTOCOL", protocol) == "grpc":
         from opentelemetry.exporter.otlp.proto.grpc.metric_exporter import OTLPMetricExporter
     else:
         from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter

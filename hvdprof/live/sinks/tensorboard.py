@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-from hvdprof.errors import MissingExtraError
 from hvdprof.live.flat_figures import flat_figures
 from hvdprof.live.sinks.sink import Sink
 from hvdprof.live.snapshot import Event, Snapshot
@@ -17,17 +16,15 @@ class TensorboardFiles(Sink):
         folder: Gets a folder ``tensorboard`` with the files.
 
     Raises:
-        MissingExtraError: tensorboard is not installed.
+        ImportError: tensorboard is not installed.
         OSError: The folder cannot be made.
     """
 
     def __init__(self, folder: Path) -> None:
-        try:
-            from tensorboard.compat.proto import event_pb2, summary_pb2
-            from tensorboard.plugins.text.summary_v2 import text_pb
-            from tensorboard.summary.writer.event_file_writer import EventFileWriter
-        except ImportError as error:
-            raise MissingExtraError("--to tensorboard", extra="tensorboard") from error
+        from tensorboard.compat.proto import event_pb2, summary_pb2
+        from tensorboard.plugins.text.summary_v2 import text_pb
+        from tensorboard.summary.writer.event_file_writer import EventFileWriter
+
         self.name = "--to tensorboard"
         self.where = str(folder / FOLDER)
         self._event = event_pb2.Event
@@ -37,10 +34,8 @@ class TensorboardFiles(Sink):
 
     def show(self, snapshot: Snapshot) -> None:
         """Write the figures of a window."""
-        values = [
-            self._summary.Value(tag=key, simple_value=value)
-            for key, value in flat_figures(snapshot).items()
-        ]
+        figures = flat_figures(snapshot).items()
+        values = [self._summary.Value(tag=key, simple_value=value) for key, value in figures]
         self._write(self._summary(value=values), snapshot.step, snapshot.time_s)
 
     def tell(self, event: Event) -> None:

@@ -3,13 +3,11 @@
 import os
 from pathlib import Path
 
-from hvdprof.errors import EnvironmentNotReadyError, MissingExtraError
 from hvdprof.live.flat_figures import STEP, flat_figures
-from hvdprof.live.sinks.sink import Sink, reason_of
+from hvdprof.live.sinks.sink import Sink
 from hvdprof.live.snapshot import Event, Snapshot
 from hvdprof.rundir.recording.event_format import EventState
 
-PROJECT = "hvdprof"
 _START_S = 30
 
 
@@ -20,35 +18,26 @@ class WandbRun(Sink):
         folder: Holds the folder ``wandb`` of the run; its name is that of the run.
 
     Raises:
-        MissingExtraError: wandb is not installed.
-        EnvironmentNotReadyError: W&B does not start a run, for example without an account.
+        ImportError: wandb is not installed.
+        wandb.Error: W&B does not start a run, for example without an account.
     """
 
     def __init__(self, folder: Path) -> None:
-        try:
-            import wandb
-        except ImportError as error:
-            raise MissingExtraError("--to wandb", extra="wandb") from error
-        try:
-            self._run = wandb.init(
-                project=os.environ.get("WANDB_PROJECT", PROJECT),
-                name=os.environ.get("WANDB_NAME", folder.absolute().name),
-                dir=folder,
-                # The terminal and the load of the watcher are not those of the job.
-                settings=wandb.Settings(
-                    console="off", silent=True, x_disable_stats=True, init_timeout=_START_S
-                ),
-            )
-        except (wandb.Error, OSError) as error:
-            raise EnvironmentNotReadyError(
-                f"--to wandb: W&B did not start a run: {reason_of(error)}.",
-                hint="Run `wandb login`, or record for later with WANDB_MODE=offline.",
-            ) from error
+        import wandb
+
+        self._run = wandb.init(
+            project=os.environ.get("WANDB_PROJECT", "hvdprof"),
+            name=os.environ.get("WANDB_NAME", folder.absolute().name),
+            dir=folder,
+            # The terminal and the load of the watcher are not those of the job.
+            settings=wandb.Settings(
+                console="off", silent=True, x_disable_stats=True, init_timeout=_START_S
+            ),
+        )
         self.name = "--to wandb"
         self.where = self._run.dir if self._run.offline else self._run.url
-        step = STEP.flat_name
-        self._run.define_metric(step)
-        self._run.define_metric("hvdprof/*", step_metric=step)
+        self._run.define_metric(STEP.flat_name)
+        self._run.define_metric("hvdprof/*", step_metric=STEP.flat_name)
 
     def show(self, snapshot: Snapshot) -> None:
         """Log the figures of a window."""

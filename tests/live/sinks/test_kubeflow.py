@@ -10,7 +10,8 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from hvdprof.errors import UsageError
+from hvdprof.errors import EnvironmentNotReadyError, UsageError
+from hvdprof.live.sinks.choose import SinkOptions, sinks_of
 from hvdprof.live.sinks.kubeflow import KubeflowStatus, status_of
 from tests.builders.watched_job import event, snapshot
 
@@ -130,9 +131,9 @@ def test_a_server_of_another_certificate_gets_no_token(certificate, tmp_path):
 
 
 def test_variables_that_are_missing_are_named():
-    with pytest.raises(UsageError, match=f"{SERVER}URL, {SERVER}CA_CERT, {SERVER}TOKEN are not"):
+    with pytest.raises(UsageError, match=f"{SERVER}URL, {SERVER}CA_CERT, {SERVER}TOKEN is not"):
         KubeflowStatus({})
-    with pytest.raises(UsageError, match=f"--to kubeflow: {STATUS}TOKEN are not set"):
+    with pytest.raises(UsageError, match=f"--to kubeflow: {STATUS}TOKEN is not set"):
         KubeflowStatus({f"{STATUS}URL": "https://x", f"{STATUS}CA_CERT": "/ca"})
 
 
@@ -140,5 +141,10 @@ def test_no_token_goes_over_plain_http():
     variables = {f"{SERVER}{name}": "http://x" for name in ("URL", "CA_CERT", "TOKEN")}
     with pytest.raises(UsageError, match="is no https:// address"):
         KubeflowStatus(variables)
-    with pytest.raises(UsageError, match="CA_CERT cannot be read"):
-        KubeflowStatus({**variables, f"{SERVER}URL": "https://x"})
+
+
+def test_a_certificate_that_is_missing_is_an_error_of_the_machine(tmp_path, monkeypatch):
+    for name in ("URL", "CA_CERT", "TOKEN"):
+        monkeypatch.setenv(f"{SERVER}{name}", "https://x")
+    with pytest.raises(EnvironmentNotReadyError, match=r"--to kubeflow cannot be used: .*No such"):
+        sinks_of(SinkOptions(tmp_path, to=["kubeflow"]))

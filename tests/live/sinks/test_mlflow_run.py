@@ -4,6 +4,7 @@ import pytest
 
 from hvdprof.errors import EnvironmentNotReadyError
 from hvdprof.live.flat_figures import flat_figures
+from hvdprof.live.sinks.choose import SinkOptions, sinks_of
 from hvdprof.live.sinks.mlflow_run import MlflowRun
 from tests.builders.watched_job import event, snapshot
 
@@ -40,5 +41,5 @@ def test_figures_and_events_are_read_back(tmp_path, monkeypatch):
 
 def test_a_store_that_makes_no_run_is_named(tmp_path, monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "no-such-scheme://here")
-    with pytest.raises(EnvironmentNotReadyError, match="--to mlflow: MLflow did not make a run"):
-        MlflowRun(tmp_path)
+    with pytest.raises(EnvironmentNotReadyError, match="--to mlflow cannot be used: "):
+        sinks_of(SinkOptions(tmp_path, to=["mlflow"]))
