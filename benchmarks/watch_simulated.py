@@ -55,7 +55,7 @@ def own_times(rng: np.random.Generator, windows: int, ranks: int) -> np.ndarray:
     return own
 
 
-def told(own: np.ndarray) -> Iterator[tuple[int, int, bool]]:
+def events_of(own: np.ndarray) -> Iterator[tuple[int, int, bool]]:
     """Window, rank, and whether it is named there (else cleared)."""
     detector = EDetector(LATENESS)
     for window, row in enumerate(own.tolist()):
@@ -67,18 +67,20 @@ def told(own: np.ndarray) -> Iterator[tuple[int, int, bool]]:
 def false_names(seed: int, ranks: int, hours: int) -> int:
     """Names in hours of clean training, an hour at a time."""
     rng = np.random.default_rng(seed)
-    return sum(is_named for _ in range(hours) for *_, is_named in told(own_times(rng, 3600, ranks)))
+    return sum(
+        is_named for _ in range(hours) for *_, is_named in events_of(own_times(rng, 3600, ranks))
+    )
 
 
 def delayed(seed: int, ranks: int, delay: float, draws: int) -> Delay:
-    """What is told of a delay of rank 1, from window ``ONSET`` to ``END``."""
+    """What is reported of a delay of rank 1, from window ``ONSET`` to ``END``."""
     rng = np.random.default_rng(seed)
     found = Delay([], [], 0)
     wrong = 0
     for _ in range(draws):
         own = own_times(rng, LENGTH, ranks)
         own[ONSET:END, 1] += delay
-        events = list(told(own))
+        events = list(events_of(own))
         wrong += sum(rank != 1 for _, rank, _ in events)
         found.named.extend([at - ONSET for at, rank, named in events if rank == 1 and named][:1])
         found.cleared.extend(
@@ -102,9 +104,16 @@ def write_job(folder: Path, ranks: int, windows: int) -> None:
             end = (window + 1) * length
             parts = {"data": own // 10, "forward": own // 3, "backward": own // 2}
             line = {
-                "kind": "window", "segment": "main", "step": window * STEPS,
-                "last_step": window * STEPS + STEPS - 1, "num_steps": STEPS, "warmup": False,
-                "start_ns": end - length, "end_ns": end, "wall_ns": end, "samples": STEPS,
+                "kind": "window",
+                "segment": "main",
+                "step": window * STEPS,
+                "last_step": window * STEPS + STEPS - 1,
+                "num_steps": STEPS,
+                "warmup": False,
+                "start_ns": end - length,
+                "end_ns": end,
+                "wall_ns": end,
+                "samples": STEPS,
                 "lengths": [length, step_ns, step_ns, step_ns],
                 "parts": {name: [time_ns, 0, 0, 0] for name, time_ns in parts.items()}
                 | {"blocked": [length - own, 0, 0, 0]},

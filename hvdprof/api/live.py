@@ -22,8 +22,8 @@ def watch(
 ) -> Iterator[Look]:
     """What is known of a running job, about once per second until it has ended.
 
-    Several may watch one job: each keeps count of its own, and what one has written down is told
-    once.
+    Several may watch one job: each keeps count of its own, and what one has written down is
+    reported once.
 
     Args:
         place: A run directory, or a folder of recorder files (``HVDPROF_RECORDER_DIR``).
@@ -41,13 +41,13 @@ def watch(
     watcher = Watcher(Path(place))
     stop = stop or threading.Event()
     warnings: list[str] = []
-    told = guarded(sinks_of(sinks), warnings.append) if sinks is not None else []
+    guards = guarded(sinks_of(sinks), warnings.append) if sinks is not None else []
     try:
         while not stop.is_set():
             look = watcher.look()
-            for sink in told:
+            for sink in guards:
                 for event in look.events:
-                    sink.tell(event)
+                    sink.report(event)
                 sink.show(look.snapshot)
             yield Look(look.snapshot, look.events, [*look.problems, *warnings])
             warnings.clear()
@@ -56,7 +56,7 @@ def watch(
             stop.wait(LOOK_S)
     finally:
         watcher.close()
-        for sink in told:
+        for sink in guards:
             sink.close()
 
 
@@ -64,7 +64,7 @@ def watch(
 def watching(
     place: Path, show: Callable[[Look], None], warn: Warn, sinks: "SinkOptions | None" = None
 ) -> Iterator[None]:
-    """Watch a job in a thread within the block; the job goes on where the watcher fails.
+    """Watch a job in a thread within the block; the job continues where the watcher fails.
 
     Args:
         place: As ``watch``.

@@ -1,1 +1,1 @@
-"""While a job runs: follow its recorders, name what is wrong, tell it to where people look."""
+"""While a job runs: follow its recorders, name what is wrong, report it where people look."""

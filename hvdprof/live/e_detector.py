@@ -3,7 +3,7 @@
 A Shiryaev-Roberts e-detector (Shin, Ramdas, Rinaldo: "E-detectors", 2022): per series and bet,
 ``M <- (M + 1) * (1 + share * v)`` with ``v`` the excess beyond a threshold, clipped to -1..1. While
 the mean excess stays below the threshold the mean run length until ``M`` reaches ``c`` is at least
-``c`` windows, whatever the distribution and however long the run. The bets are mixed with equal
+``c`` windows, for any distribution and length of the run. The bets are mixed with equal
 weights over thresholds and shares. An excess below the smallest threshold is no event: placement
 alone makes small lasting differences.
 """

@@ -1,7 +1,7 @@
 """The events of a pass on disk: appended as they are seen, found again by a watcher that restarts.
 
 A watcher reads the recorder files from their begin, so that it comes to the same events again; what
-the file holds already is neither written nor told anew.
+the file holds already is neither written nor reported again.
 """
 
 import contextlib
@@ -48,7 +48,7 @@ class EventFile:
         return list(self._open.values())
 
     def take(self, change: Change, time_s: float, place: str = "") -> Event | None:
-        """The event of a change; None where an earlier watcher has told it, or it begins twice.
+        """The event of a change; None where an earlier watcher has reported it, or it begins twice.
 
         Args:
             change: What has begun or ended.
@@ -93,7 +93,7 @@ class EventFile:
             with open_run_file(self._path) as file:
                 file.write(json.dumps(_line(event)) + "\n")
         except OSError as error:
-            # The event is told all the same; a full disk must not end the watcher.
+            # The event is reported all the same; a full disk must not end the watcher.
             self.problem = f"{self._path.name} takes no more events: {error.strerror or error}"
 
 
@@ -122,7 +122,7 @@ def _line(event: Event) -> EventLine:
 
 
 def _read(path: Path) -> list[Event]:
-    """The events of a file; one whose line a full disk has cut is told once more."""
+    """The events of a file; one whose line a full disk has cut is reported once more."""
     found: list[Event] = []
     # There is no file before the first event.
     with contextlib.suppress(OSError):

@@ -9,7 +9,7 @@ from hvdprof.live.e_detector import beyond_others
 from hvdprof.live.job_windows import JobWindow
 from hvdprof.live.rank_feed import PARTS
 
-KEPT, SHOWN = 320, 30
+STORED, SHOWN = 320, 30
 """Rows: those in which an event may have begun, and those over which figures are means."""
 
 
@@ -76,7 +76,7 @@ class JobRow:
 class JobRows:
     """The latest rows, and sums over the last ``SHOWN`` of them."""
 
-    rows: deque[JobRow] = field(default_factory=lambda: deque(maxlen=KEPT))
+    rows: deque[JobRow] = field(default_factory=lambda: deque(maxlen=STORED))
     _parts: dict[int, list[float]] = field(default_factory=dict)
     _costs: dict[int, float] = field(default_factory=dict)
 

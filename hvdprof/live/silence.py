@@ -1,8 +1,8 @@
 """Ranks that record nothing: one while others do, or all of them; and stalls that were diagnosed.
 
 Under ``hvdprof run`` and ``bench`` the launching side finds out who waits for whom in a hang
-(``launch.diagnose.stall_watch``) and writes it down: that is told then. Elsewhere only the silence
-is known.
+(``launch.diagnose.stall_watch``) and writes it down: that is reported then. Elsewhere only the
+silence is known.
 """
 
 from collections.abc import Iterator, Mapping
@@ -32,11 +32,11 @@ class Silence:
     """Ranks that are silent while others are not, and since when."""
     _all_since_s: float | None = None
 
-    def hear(self, rank: int, now_s: float, *, is_new: bool) -> None:
+    def note(self, rank: int, now_s: float, *, is_new: bool) -> None:
         """Note that a rank is there, and whether it has recorded something new."""
         before_s = self._heard_s.setdefault(rank, now_s)
         if is_new:
-            # A rank's own usual gap: windows of a job that nobody watched take up to 10 s.
+            # A rank's own usual gap: windows of a job without a watcher take up to 10 s.
             gap_s = now_s - before_s
             if rank not in self.silent and self._all_since_s is None and gap_s < LEAST_SILENT_S:
                 self._longest_gap_s = max(self._longest_gap_s, gap_s)
@@ -50,7 +50,7 @@ class Silence:
         """What has changed.
 
         Args:
-            now_s: As in ``hear``.
+            now_s: As in ``note``.
             wall_s: The wall clock.
             steps: The last step of each rank.
         """

@@ -72,7 +72,7 @@ class WatchedJob:
         recorded = {path.parent.parent.name: path for path in self._place.glob(_FIRST_FILES)}
         new = recorded.keys() - self._seen
         if new:
-            # Launches that take turns all go on: the one that began last is followed to its end.
+            # Launches that take turns all continue: the one that began last is followed to its end.
             self._seen |= new
             self._current = max(new, key=lambda name: (_changed_ns(recorded[name]), name))
         if not self._current:

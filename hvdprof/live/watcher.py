@@ -26,7 +26,7 @@ _MARK_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What one look has found; ``problems`` are told once each."""
+    """What one look has found; ``problems`` are reported once each."""
 
     snapshot: Snapshot
     events: Sequence[Event]
@@ -54,7 +54,7 @@ class Watcher:
         self._job = WatchedJob(place)
         self._clock, self._wall = clock, wall
         self._launch: _Launch | None = None
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         self._marked_s = -math.inf
 
     def look(self) -> Look:
@@ -73,13 +73,13 @@ class Watcher:
             self._marked_s = now_s
             self._launch.mark()
         events = self._launch.look(now_s, wall_s)
-        new = [text for text in self._launch.problems() if text not in self._told]
-        self._told.update(new)
+        new = [text for text in self._launch.problems() if text not in self._reported]
+        self._reported.update(new)
         is_over = self._job.is_over() if self._job.is_run else self._launch.has_ended
         return Look(self._launch.snapshot(wall_s, is_over=is_over), events, new)
 
     def close(self) -> None:
-        """Tell the ranks that nobody watches any more."""
+        """Remove the mark by which the ranks know that they are watched."""
         if self._launch is not None:
             self._launch.close()
 
@@ -110,7 +110,7 @@ class _Launch:
         return len(feeds) >= max(self.size, 1) and all(feed.has_ended for feed in feeds)
 
     def mark(self) -> None:
-        """Tell the ranks that somebody watches: their windows take a second from then on."""
+        """Show the ranks that they are watched: their windows take a second from then on."""
         path = watched_mark(self.files.folder)
         try:
             with open_run_file(path, "w") as file:
@@ -141,10 +141,10 @@ class _Launch:
             if change.kind != EventKind.HANG or not has_stalls:
                 changes.append(change)
         changes += self._stalls.look()
-        found = [self._told(change, wall_s) for change in changes]
+        found = [self._taken(change, wall_s) for change in changes]
         return [event for event in found if event is not None]
 
-    def _told(self, change: Change, wall_s: float) -> Event | None:
+    def _taken(self, change: Change, wall_s: float) -> Event | None:
         place = self._place(change)
         text = f"{change.text} Sampled there: {place}." if place else change.text
         return self._events.take(replace(change, text=text), wall_s, place)
@@ -157,7 +157,7 @@ class _Launch:
             if feed.has_ended:
                 self._silence.forget(rank)
             else:
-                self._silence.hear(rank, now_s, is_new=bool(windows))
+                self._silence.note(rank, now_s, is_new=bool(windows))
             if windows:
                 is_any = True
                 self._windows.add(rank, windows)
@@ -180,7 +180,7 @@ class _Launch:
         if self._state.has_unseen_waits:
             found.append(
                 "the waits of ranks for each other are not seen in this job, so that no rank can "
-                "be told from the others"
+                "be named"
             )
         return [text for text in found if text]
 
@@ -215,7 +215,7 @@ class _Launch:
         )
 
     def close(self) -> None:
-        """Tell the ranks that nobody watches any more."""
+        """Remove the mark by which the ranks know that they are watched."""
         with contextlib.suppress(OSError):
             watched_mark(self.files.folder).unlink()
 

@@ -75,7 +75,7 @@ def _run(tmp_path: Path, monkeypatch, script: str, program: str, **changes: obje
     monkeypatch.setenv("MAIL_TO", "ops@example.org")
     sink = EventCommand(str(tmp_path / script))
     sink.show(snapshot())
-    sink.tell(event(**changes))
+    sink.report(event(**changes))
     seen = tmp_path / "seen"
     return seen.read_text().splitlines() if seen.exists() else []
 

@@ -77,6 +77,7 @@ FOLDERS = (
             "figures",
             "ingest",
             "launch",
+            "live",
             "machine",
             "model",
             "report",

@@ -1,4 +1,4 @@
-"""Whether the recorded steps bear what was told while they ran."""
+"""Whether the recorded steps bear what was reported while they ran."""
 
 import math
 
@@ -11,7 +11,7 @@ from hvdprof.rundir.recording.event_format import EventKind
 
 CONFIRMED, REFUTED, UNDECIDED = "confirmed", "refuted", "undecided"
 LEAST_SHARE = 0.05
-"""Of the step: the least lateness that a watcher tells."""
+"""Of the step: the least lateness that a watcher reports."""
 
 _BATCHES = 10
 _T_OF_BATCHES = 2.262

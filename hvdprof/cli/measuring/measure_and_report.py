@@ -85,7 +85,7 @@ def measure_command(
 
 @contextlib.contextmanager
 def _watching(folder: Path, watched: RunWatchOptions) -> Iterator[None]:
-    """Tell on standard error what is seen while ranks run, where that is asked for."""
+    """Show on standard error what is seen while ranks run, where that is asked for."""
     sinks = watched.sinks(folder)
     if not (watched.watch or sinks):
         yield

@@ -52,7 +52,7 @@ class RunWatchOptions(WatchOptions):
 
     watch: bool = option(
         False,
-        "Tell on standard error, while the job runs, which rank is slow, and when all are.",
+        "Report on standard error, while the job runs, which rank is slow, and when all are.",
         "--watch",
         panel=WATCH,
     )

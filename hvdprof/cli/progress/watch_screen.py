@@ -147,12 +147,12 @@ def _ranks(snapshot: Snapshot) -> RenderableType:
 
 def _end(snapshot: Snapshot) -> str:
     number = sum(snapshot.events_total.values())
-    told = units.counted(number, "event") if number else "no event"
+    events = units.counted(number, "event") if number else "no event"
     still = ", ".join(
         f"{event.kind} ({ranks_named(event.ranks)})" if event.ranks else str(event.kind)
         for event in snapshot.running
     )
-    return f"The job has ended: {told}" + (f"; to the end: {still}." if still else ".")
+    return f"The job has ended: {events}" + (f"; to the end: {still}." if still else ".")
 
 
 def _as_object(event: Event) -> dict[str, object]:

@@ -81,12 +81,12 @@ class WindowPace:
 
 
 def target_ns(elapsed_ns: int) -> int:
-    """Length of a window that nobody watches, so long after the begin of the recording."""
+    """Length of a window without a watcher, so long after the begin of the recording."""
     return min(max(elapsed_ns // SHARE_OF_TIME, SHORTEST_NS), LONGEST_NS)
 
 
 def allowed_bytes(elapsed_ns: int) -> int:
-    """Largest size of the recorder file of a job that nobody watches, so long after its begin."""
+    """Largest size of the recorder file of a job without a watcher, so long after its begin."""
     return BYTES_AT_ONCE + BYTES_PER_HOUR * elapsed_ns // _HOUR_NS
 
 

@@ -49,7 +49,7 @@ class EventCommand(Sink):
         """Remember the name of the job."""
         self._job = snapshot.job
 
-    def tell(self, event: Event) -> None:
+    def report(self, event: Event) -> None:
         """Run the command and wait for it.
 
         Raises:

@@ -65,7 +65,7 @@ class FailOpen:
                 self._changed.notify()
         self._give_warnings()
 
-    def tell(self, event: Event) -> None:
+    def report(self, event: Event) -> None:
         """Queue an event; returns at once."""
         with self._changed:
             if self.is_dropped or len(self._events) >= MOST_EVENTS:
@@ -112,7 +112,7 @@ class FailOpen:
                     return None
                 self._call_began = time.monotonic()
                 if self._events:
-                    return partial(self._sink.tell, self._events.popleft())
+                    return partial(self._sink.report, self._events.popleft())
                 if (snapshot := self._snapshot) is not None:
                     self._snapshot = None
                     return partial(self._sink.show, snapshot)

@@ -40,7 +40,7 @@ class MlflowRun(Sink):
         metrics = [self._metric(key, value, time_ms, snapshot.step) for key, value in figures]
         self._client.log_batch(self._run_id, metrics)
 
-    def tell(self, event: Event) -> None:
+    def report(self, event: Event) -> None:
         """Set the tag of an event to its newest text."""
         self._client.set_tag(self._run_id, f"hvdprof.event.{event.number}", event.text)
 

@@ -27,7 +27,7 @@ class Sink(Protocol):
     def show(self, snapshot: Snapshot) -> None:
         """Take the figures of a window."""
 
-    def tell(self, event: Event) -> None:
+    def report(self, event: Event) -> None:
         """Take an event."""
         return
 

@@ -38,7 +38,7 @@ class TensorboardFiles(Sink):
         values = [self._summary.Value(tag=key, simple_value=value) for key, value in figures]
         self._write(self._summary(value=values), snapshot.step, snapshot.time_s)
 
-    def tell(self, event: Event) -> None:
+    def report(self, event: Event) -> None:
         """Write an event as a text."""
         # TensorBoard draws texts as Markdown: as code, names stay as they are.
         text = "    " + event.text

@@ -43,7 +43,7 @@ class WandbRun(Sink):
         """Log the figures of a window."""
         self._run.log(flat_figures(snapshot))
 
-    def tell(self, event: Event) -> None:
+    def report(self, event: Event) -> None:
         """Send an alert, which W&B passes on by mail or Slack as the account says."""
         if event.state is not EventState.OVER:
             self._run.alert(f"hvdprof: {event.kind}", event.text)

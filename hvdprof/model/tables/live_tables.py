@@ -14,15 +14,17 @@ _COLUMNS = (
     Column("first_step", "int64", "", "Number of the step in which it began; -1 where unknown."),
     Column("last_step", "int64", "", "Number of the step after which it was over; -1 if never."),
     Column("since_ns", "int64", "ns", "Wall clock when it began."),
-    Column("seen_ns", "int64", "ns", "Wall clock when it was told."),
-    Column("over_ns", "int64", "ns", "Wall clock when its end was told; -1 if never."),
-    Column("cost_ns", "int64", "ns", "What it cost the job per step, as told; 0 where unknown."),
+    Column("seen_ns", "int64", "ns", "Wall clock when it was reported."),
+    Column("over_ns", "int64", "ns", "Wall clock when its end was reported; -1 if never."),
+    Column(
+        "cost_ns", "int64", "ns", "What it cost the job per step, as reported; 0 where unknown."
+    ),
     Column("step_ns", "int64", "ns", "Length of a step meanwhile; 0 where unknown."),
-    Column("text", "category", "", "The sentence that was told."),
+    Column("text", "category", "", "The sentence that was reported."),
 )
 
 WATCHED_EVENTS = Table(
-    "watched_events", "An event that a watcher told while the ranks ran.", _COLUMNS
+    "watched_events", "An event that a watcher reported while the ranks ran.", _COLUMNS
 )
 
 LIVE_EVENTS = Table(

@@ -1,4 +1,4 @@
-"""What was told while the job ran, and what became of it."""
+"""What was reported while the job ran, and what became of it."""
 
 import math
 
@@ -13,13 +13,13 @@ from hvdprof.report.sections.section import Head, Section
 MOST_EVENTS = 12
 _HEADS = (
     *(Head("seen", is_text=True), Head("event", is_text=True), Head("where", is_text=True)),
-    *(Head("lasted"), Head("cost per\nstep, told"), Head("lateness,\nrecorded")),
+    *(Head("lasted"), Head("cost per step,\nreported"), Head("lateness,\nrecorded")),
     Head("outcome", is_text=True),
 )
 
 
 def live_sections(analysis: RunAnalysis) -> tuple[Section, ...]:
-    """The events of all launches; none where nobody watched, or nothing was told."""
+    """The events of all launches; none without a watcher or without events."""
     events = analysis.table(LIVE_EVENTS.name)
     if events.empty:
         return ()

@@ -25,7 +25,7 @@ def test_an_event_comes_as_json_on_standard_input(tmp_path):
     script = _script(tmp_path, 'cat > "$1"')
     sink = EventCommand(f"{script} '{tmp_path}/a b.json'")
     sink.show(snapshot())
-    sink.tell(event())
+    sink.report(event())
     text = (tmp_path / "a b.json").read_text()
     assert text.count("\n") == 1
     assert json.loads(text) == {
@@ -56,14 +56,14 @@ def test_the_json_of_a_hostile_event_is_one_strict_line():
 
 def test_no_shell_reads_names_of_the_job(tmp_path):
     sink = EventCommand(_script(tmp_path, "cat > /dev/null"))
-    sink.tell(event(host="$(touch owned)", text="; touch owned"))
+    sink.report(event(host="$(touch owned)", text="; touch owned"))
     assert not (tmp_path / "owned").exists()
 
 
 def test_a_failing_command_says_why(tmp_path):
     sink = EventCommand(_script(tmp_path, "echo no such channel >&2; exit 3"))
     with pytest.raises(RuntimeError, match=r"^exit code 3: no such channel$"):
-        sink.tell(event())
+        sink.report(event())
 
 
 def test_a_command_that_hangs_is_ended_with_its_children(tmp_path):
@@ -72,7 +72,7 @@ def test_a_command_that_hangs_is_ended_with_its_children(tmp_path):
     )
     began = time.monotonic()
     with pytest.raises(RuntimeError, match=r"^it took longer than 0\.5 s and was ended$"):
-        sink.tell(event())
+        sink.report(event())
     assert time.monotonic() - began < 10
     child = int((tmp_path / "pid").read_text())
     deadline = time.monotonic() + 10
@@ -84,7 +84,7 @@ def test_a_command_that_hangs_is_ended_with_its_children(tmp_path):
 def test_what_a_command_leaves_behind_holds_nothing_up(tmp_path):
     sink = EventCommand(_script(tmp_path, f"sleep 20 & echo $! > {tmp_path}/pid"))
     began = time.monotonic()
-    sink.tell(event())
+    sink.report(event())
     assert time.monotonic() - began < 10
     os.kill(int((tmp_path / "pid").read_text()), 9)
 

@@ -21,7 +21,7 @@ class Recording(Sink):
         self.free = threading.Event()
         self.entered = threading.Event()
         self.failing = failing
-        self.tell = lambda event: self._take(f"event {event.number}")
+        self.report = lambda event: self._take(f"event {event.number}")
         if not held:
             self.free.set()
 
@@ -56,7 +56,7 @@ def test_everything_arrives_in_order_and_the_sink_is_closed(warnings):
     guard = FailOpen(sink, warnings.append)
     guard.show(snapshot(step=1))
     _wait(lambda: sink.calls == [1])
-    guard.tell(event(number=1))
+    guard.report(event(number=1))
     _wait(lambda: sink.calls == [1, "event 1"])
     guard.show(snapshot(step=2))
     guard.close()
@@ -72,7 +72,7 @@ def test_a_newer_snapshot_replaces_one_and_events_stay(warnings):
     assert sink.entered.wait(20)
     for step in (2, 3, 4):
         guard.show(snapshot(step=step))
-        guard.tell(event(number=step))
+        guard.report(event(number=step))
     sink.free.set()
     guard.close()
     assert sink.calls == [1, "event 2", "event 3", "event 4", 4, "close"]
@@ -85,7 +85,7 @@ def test_the_queue_of_events_is_bounded_and_says_so(warnings):
     guard.show(snapshot())
     assert sink.entered.wait(20)
     for number in range(MOST_EVENTS + 5):
-        guard.tell(event(number=number))
+        guard.report(event(number=number))
     sink.free.set()
     guard.close()
     assert guard.num_lost_events == 5
@@ -112,7 +112,7 @@ def test_three_failures_in_a_row_drop_the_sink(warnings):
         _wait(lambda step=step: guard.num_failures == step)
     _wait(lambda: sink.calls == [1, 2, 3, "close"])
     guard.show(snapshot(step=4))
-    guard.tell(event())
+    guard.report(event())
     guard.close()
     assert sink.calls == [1, 2, 3, "close"]
     assert guard.is_dropped
@@ -149,9 +149,9 @@ def test_a_call_that_hangs_never_holds_the_watcher_and_drops_the_sink(warnings):
 def test_closing_waits_two_seconds_at_most(warnings):
     sink = Recording(held=True)
     guard = FailOpen(sink, warnings.append, limit_s=60)
-    guard.tell(event(number=1))
+    guard.report(event(number=1))
     assert sink.entered.wait(20)
-    guard.tell(event(number=2))
+    guard.report(event(number=2))
     began = time.monotonic()
     guard.close()
     assert 1.9 < time.monotonic() - began < 10

@@ -88,7 +88,7 @@ def test_figures_are_posted_with_the_token_of_the_moment(certificate, tmp_path, 
         sink = KubeflowStatus(_variables(prefix, certificate, server, tmp_path), period_s=0.0)
         sink.show(snapshot())
         (tmp_path / "token").write_text("second")
-        sink.tell(event())
+        sink.report(event())
         sink.show(snapshot(step=130))
         sink.close()
     assert [post[:2] for post in server.posts] == [

@@ -18,7 +18,7 @@ def test_figures_and_events_are_read_back(tmp_path, monkeypatch):
     sink = MlflowRun(tmp_path / "run-7")
     sink.show(snapshot(step=1, step_s=0.1))
     sink.show(snapshot(step=2, step_s=0.2))
-    sink.tell(event())
+    sink.report(event())
     sink.close()
     from mlflow.tracking import MlflowClient
 

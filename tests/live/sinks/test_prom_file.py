@@ -11,7 +11,7 @@ def test_each_window_replaces_the_file(tmp_path):
     sink = PromFile(tmp_path / "node.prom")
     sink.show(snapshot(step_s=0.1))
     first = (tmp_path / "node.prom").stat()
-    sink.tell(event())
+    sink.report(event())
     sink.show(snapshot(step_s=0.2))
     text = (tmp_path / "node.prom").read_text()
     assert 'hvdprof_step_seconds{job="resnet"} 0.2\n' in text

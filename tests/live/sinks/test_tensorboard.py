@@ -14,7 +14,7 @@ def test_scalars_and_texts_are_read_back(tmp_path):
     sink = TensorboardFiles(tmp_path)
     sink.show(snapshot(step=1, step_s=0.1))
     sink.show(snapshot(step=2, step_s=0.2))
-    sink.tell(event(text="*rank 3* <b>"))
+    sink.report(event(text="*rank 3* <b>"))
     sink.close()
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 

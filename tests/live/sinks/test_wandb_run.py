@@ -48,7 +48,7 @@ def test_figures_and_alerts_are_in_the_offline_run(tmp_path, monkeypatch):
     sink = WandbRun(folder)
     assert str(folder / "wandb") in sink.where
     sink.show(snapshot(step=1, step_s=0.1))
-    sink.tell(event())
+    sink.report(event())
     sink.show(snapshot(step=2, step_s=0.2))
     sink.close()
     records = _records(folder)
