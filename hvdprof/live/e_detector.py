@@ -34,10 +34,16 @@ class Series:
     end_level: float = 0.0
 
     def num_since_begin(self) -> int:
-        """Windows since the excess began: those after which it adds up to most, at least 1."""
-        level = self.end_level
-        values = list(self.recent)
-        sums = [0.0, *accumulate(value - level for value in values)]
+        """Windows since the excess began: those over which it adds up to most, at least 1."""
+        return self._num_latest(1.0)
+
+    def num_since_end(self) -> int:
+        """Windows since it ended, likewise: those over which it stays away most."""
+        return self._num_latest(-1.0)
+
+    def _num_latest(self, sign: float) -> int:
+        values = [sign * (value - self.end_level) for value in self.recent]
+        sums = [0.0, *accumulate(values)]
         lowest = min(range(len(values)), key=lambda place: sums[place], default=0)
         return max(len(values) - lowest, 1)
 

@@ -23,9 +23,9 @@ def straggler(
     """A rank that is later than the others, by how much and at which cost."""
     where = f" on {host}" if host else ""
     return (
-        f"Rank {rank}{where} is {units.milliseconds(late_ns, 1)} per step slower than the others "
-        f"{phase_name(phase)}: costs {units.milliseconds(cost_ns, 1)} of "
-        f"{units.milliseconds(step_ns, 1)} per step ({units.two_digit_percent(cost_ns / step_ns)})."
+        f"Rank {rank}{where} is {units.milliseconds(late_ns, 2)} per step slower than the others "
+        f"{phase_name(phase)}: costs {units.milliseconds(cost_ns, 2)} of "
+        f"{units.milliseconds(step_ns, 2)} per step ({units.two_digit_percent(cost_ns / step_ns)})."
     )
 
 
@@ -47,7 +47,7 @@ def slowdown(step_ns: float, first_ns: float, *, is_seen: bool) -> str:
         first_ns: The same at the begin.
         is_seen: Whether the waits of ranks for each other are seen.
     """
-    now, first = (units.milliseconds(time, 1) for time in (step_ns, first_ns))
+    now, first = (units.milliseconds(time, 2) for time in (step_ns, first_ns))
     if is_seen:
         return (
             f"Every rank is slower: without the lateness of single ranks, steps take {now}, "
@@ -64,7 +64,7 @@ def slowdown_over(lasted_s: float) -> str:
 def input_bound(wait_ns: float, step_ns: float) -> str:
     """Every rank waits for data."""
     return (
-        f"Every rank spends {units.milliseconds(wait_ns, 1)} of {units.milliseconds(step_ns, 1)} "
+        f"Every rank spends {units.milliseconds(wait_ns, 2)} of {units.milliseconds(step_ns, 2)} "
         f"per step in data ({units.two_digit_percent(wait_ns / step_ns)})."
     )
 

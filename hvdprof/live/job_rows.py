@@ -9,7 +9,7 @@ from hvdprof.live.e_detector import beyond_others
 from hvdprof.live.job_windows import JobWindow
 from hvdprof.live.rank_feed import PARTS
 
-STORED, SHOWN = 320, 30
+STORED, SHOWN = 320, 10
 """Rows: those in which an event may have begun, and those over which figures are means."""
 
 

@@ -99,7 +99,10 @@ class JobState:
         explain: _Explain,
     ) -> list[Change]:
         begun, ended = detector.update(values)
-        changes = [self._over(kind, name, self.rows.rows[-1]) for name in ended]
+        changes = [
+            self._over(kind, name, self.rows.latest(detector.series[name].num_since_end())[0])
+            for name in ended
+        ]
         for name in begun:
             rows = self.rows.latest(detector.series[name].num_since_begin())
             meaning, step = explain(name, rows), mean([one.step for one in rows])
@@ -147,8 +150,10 @@ class JobState:
         return _Meaning(text, "data", wait)
 
     def _over(self, kind: EventKind, name: int, row: JobRow) -> Change:
+        """The end of an event before a row."""
         since_s = self._since_s.get((kind, name), row.end_s)
-        lasted_s = row.end_s - since_s
+        ended_s = row.end_s - row.step * (row.last - row.first + 1) / 1e9
+        lasted_s = max(ended_s - since_s, 0.0)
         if kind == EventKind.STRAGGLER:
             text = event_text.straggler_over(name, lasted_s)
         elif kind == EventKind.SLOWDOWN:
@@ -160,9 +165,9 @@ class JobState:
             state=EventState.OVER,
             since_s=since_s,
             text=text,
-            time_s=row.end_s,
+            time_s=self.rows.rows[-1].end_s,
             segment=self.segment,
-            step=row.last,
+            step=row.first - 1,
             ranks=_ranks(name),
             host=self.hosts.get(name, ""),
         )

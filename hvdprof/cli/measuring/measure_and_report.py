@@ -97,7 +97,7 @@ def _watching(folder: Path, watched: RunWatchOptions) -> Iterator[None]:
 
     def show(look: "api.Look") -> None:
         for problem in look.problems:
-            warn(f"{problem}.")
+            warn(f"{problem.rstrip('.')}.")
         for event in look.events if watched.watch else ():
             sys.stderr.write(f"{event_line(event)}\n")
 

@@ -63,7 +63,7 @@ class _Lines:
 
     def show(self, look: Look) -> None:
         for problem in look.problems:
-            self._problems.write(f"hvdprof: {problem}.\n")
+            self._problems.write(f"hvdprof: {problem.rstrip('.')}.\n")
         for event in look.events:
             text = json.dumps(_as_object(event)) if self._as_json else event_line(event)
             self._out.write(f"{text}\n")
@@ -93,7 +93,9 @@ class _Refreshed:
         if self._events:
             parts.append(Text("\nEvents", style="bold"))
             parts += [Text(event_line(event), style=_TONES[event.state]) for event in self._events]
-        parts += [Text(f"Note: {problem}.", style="dim") for problem in self._problems[-3:]]
+        parts += [
+            Text(f"Note: {problem.rstrip('.')}.", style="dim") for problem in self._problems[-3:]
+        ]
         if snapshot.is_over:
             parts.append(Text(_end(snapshot)))
         return Group(*parts)
