@@ -174,7 +174,8 @@ def _of_job(snapshot: Snapshot) -> Iterator[_Row]:
 def _of_ranks(snapshot: Snapshot) -> Iterator[_Row]:
     for view in _shown(snapshot):
         labels = {"rank": str(view.rank), "host": label_value(view.host)}
-        labels["phase"] = label_value(view.phase)
+        # The phase of a difference within the noise changes all the time: a new series each.
+        labels["phase"] = label_value(view.phase) if _differs(view, snapshot) else ""
         yield LATENESS, view.late_s, labels
         yield RANK_COST, view.cost_s, labels
         yield RANK_NAMED, view.is_named, labels
@@ -198,9 +199,10 @@ def _of_kinds(snapshot: Snapshot) -> Iterator[_Row]:
 def _shown(snapshot: Snapshot) -> list[RankView]:
     """The ranks with series of their own: every one of a small job, else those that differ."""
     is_small = len(snapshot.ranks) <= MOST_RANKS
-    least_s = LEAST_LATENESS * snapshot.step_s
-    differing = [
-        view for view in snapshot.ranks if is_small or view.is_named or abs(view.late_s) >= least_s
-    ]
-    differing.sort(key=lambda view: (not view.is_named, -abs(view.late_s)))
-    return sorted(differing[:MOST_RANKS], key=lambda view: view.rank)
+    shown = [view for view in snapshot.ranks if is_small or _differs(view, snapshot)]
+    shown.sort(key=lambda view: (not view.is_named, -abs(view.late_s)))
+    return sorted(shown[:MOST_RANKS], key=lambda view: view.rank)
+
+
+def _differs(view: RankView, snapshot: Snapshot) -> bool:
+    return view.is_named or abs(view.late_s) >= LEAST_LATENESS * snapshot.step_s

@@ -100,3 +100,17 @@ def test_figures_have_the_labels_that_are_declared_in_the_order_of_the_metrics()
     assert {figure.labels["kind"] for figure in figures if "kind" in figure.labels} == {
         str(kind) for kind in EventKind
     }
+
+
+def test_a_rank_within_the_noise_has_no_phase():
+    ranks = [
+        rank_view(0, late_s=0.004, is_named=False),
+        rank_view(1, late_s=0.006, is_named=False),
+        rank_view(2, late_s=0.004),
+    ]
+    phases = [
+        figure.labels["phase"]
+        for figure in figures_of(snapshot(ranks=ranks))
+        if figure.metric is LATENESS
+    ]
+    assert phases == ["", "data", "data"]
