@@ -5,17 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hvdprof.errors import EnvironmentNotReadyError, HvdprofError, MissingExtraError, UsageError
-from hvdprof.live.sinks import event_command, kubeflow
-from hvdprof.live.sinks.event_command import EventCommand
-from hvdprof.live.sinks.fail_open import LIMIT_S, FailOpen
-from hvdprof.live.sinks.kubeflow import KubeflowStatus
-from hvdprof.live.sinks.metrics_server import MetricsServer
-from hvdprof.live.sinks.mlflow_run import MlflowRun
-from hvdprof.live.sinks.otel import OtelMetrics
-from hvdprof.live.sinks.prom_file import PromFile
+from hvdprof.live.sinks.fail_open import FailOpen
 from hvdprof.live.sinks.sink import Sink, reason_of
-from hvdprof.live.sinks.tensorboard import TensorboardFiles
-from hvdprof.live.sinks.wandb_run import WandbRun
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,24 +30,11 @@ class SinkOptions:
     to: Sequence[str] = ()
 
 
-_MAKERS: dict[str, Callable[[Path], Sink]] = {
-    "otel": lambda folder: OtelMetrics(),
-    "wandb": WandbRun,
-    "mlflow": MlflowRun,
-    "tensorboard": TensorboardFiles,
-    "kubeflow": lambda folder: KubeflowStatus(),
-}
-DESTINATIONS = tuple(_MAKERS)
+DESTINATIONS = ("otel", "wandb", "mlflow", "tensorboard", "kubeflow")
 _HINTS = {
     "wandb": "Run `wandb login`, or record for later with WANDB_MODE=offline.",
     "mlflow": "Set MLFLOW_TRACKING_URI to your server, or to sqlite:///mlflow.db.",
 }
-
-_LIMITS_S: dict[type, float] = {
-    EventCommand: event_command.LIMIT_S + 1,
-    KubeflowStatus: kubeflow.LIMIT_S + 1,
-}
-"""Of sinks that end a call themselves."""
 
 
 def sinks_of(options: SinkOptions) -> list[Sink]:
@@ -68,7 +46,7 @@ def sinks_of(options: SinkOptions) -> list[Sink]:
         EnvironmentNotReadyError: A library or its service does not start.
         StorageError: A file cannot be written.
     """
-    unknown = [name for name in options.to if name not in _MAKERS]
+    unknown = [name for name in options.to if name not in DESTINATIONS]
     if unknown:
         raise UsageError(
             f"--to {unknown[0]} is not known.", hint=f"Known are: {', '.join(DESTINATIONS)}."
@@ -86,15 +64,25 @@ def sinks_of(options: SinkOptions) -> list[Sink]:
 
 def guarded(sinks: Sequence[Sink], warn: Callable[[str], None]) -> list[FailOpen]:
     """The same, none of which can delay or end the watcher; see ``FailOpen``."""
-    return [FailOpen(sink, warn, _LIMITS_S.get(type(sink), LIMIT_S)) for sink in sinks]
+    return [FailOpen(sink, warn, sink.limit_s) for sink in sinks]
+
+
+# Each sink is imported where it is made: most commands know the options alone, and a server, TLS
+# and the libraries take a part of a second.
 
 
 def _made(options: SinkOptions) -> Iterator[Sink]:
     if options.prom is not None:
+        from hvdprof.live.sinks.prom_file import PromFile
+
         yield PromFile(options.prom)
     if options.metrics_port is not None:
+        from hvdprof.live.sinks.metrics_server import MetricsServer
+
         yield MetricsServer(options.metrics_port, options.metrics_host, options.folder)
     if options.on_event:
+        from hvdprof.live.sinks.event_command import EventCommand
+
         yield EventCommand(options.on_event)
     for name in dict.fromkeys(options.to):
         yield _opened(name, options.folder)
@@ -102,7 +90,7 @@ def _made(options: SinkOptions) -> Iterator[Sink]:
 
 def _opened(name: str, folder: Path) -> Sink:
     try:
-        return _MAKERS[name](folder)
+        return _destination(name, folder)
     except HvdprofError:
         raise
     except ImportError as error:
@@ -112,3 +100,25 @@ def _opened(name: str, folder: Path) -> Sink:
         raise EnvironmentNotReadyError(
             f"--to {name} cannot be used: {reason_of(error)}.", hint=_HINTS.get(name, "")
         ) from error
+
+
+def _destination(name: str, folder: Path) -> Sink:
+    if name == "otel":
+        from hvdprof.live.sinks.otel import OtelMetrics
+
+        return OtelMetrics()
+    if name == "wandb":
+        from hvdprof.live.sinks.wandb_run import WandbRun
+
+        return WandbRun(folder)
+    if name == "mlflow":
+        from hvdprof.live.sinks.mlflow_run import MlflowRun
+
+        return MlflowRun(folder)
+    if name == "tensorboard":
+        from hvdprof.live.sinks.tensorboard import TensorboardFiles
+
+        return TensorboardFiles(folder)
+    from hvdprof.live.sinks.kubeflow import KubeflowStatus
+
+    return KubeflowStatus()

@@ -16,7 +16,7 @@ from hvdprof.live.sinks.sink import Sink
 from hvdprof.live.snapshot import Event, Snapshot
 from hvdprof.plain_text import printable
 
-LIMIT_S = 30.0
+_COMMAND_S = 30.0
 _MOST_OUTPUT = 500
 
 
@@ -27,7 +27,9 @@ class EventCommand(Sink):
         UsageError: The command cannot be parsed, or its program is not found.
     """
 
-    def __init__(self, command: str, limit_s: float = LIMIT_S) -> None:
+    limit_s = _COMMAND_S + 1
+
+    def __init__(self, command: str, command_s: float = _COMMAND_S) -> None:
         try:
             self._words = shlex.split(command)
         except ValueError as error:
@@ -42,7 +44,7 @@ class EventCommand(Sink):
             )
         self.name = f"--on-event {shlex.quote(self._words[0])}"
         self.where = f"{self._words[0]}, with each event on standard input"
-        self._limit_s = limit_s
+        self._command_s = command_s
         self._job = ""
 
     def show(self, snapshot: Snapshot) -> None:
@@ -69,13 +71,13 @@ class EventCommand(Sink):
                 start_new_session=True,
             )
             try:
-                code = process.wait(self._limit_s)
+                code = process.wait(self._command_s)
             except subprocess.TimeoutExpired:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
                 raise RuntimeError(
-                    f"it took longer than {self._limit_s:g} s and was ended"
+                    f"it took longer than {self._command_s:g} s and was ended"
                 ) from None
             if code:
                 printed.seek(max(0, printed.seek(0, os.SEEK_END) - _MOST_OUTPUT))

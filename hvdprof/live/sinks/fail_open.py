@@ -10,7 +10,6 @@ from hvdprof.live.sinks.sink import Sink, reason_of
 from hvdprof.live.snapshot import Event, Snapshot
 from hvdprof.units import counted, seconds
 
-LIMIT_S = 0.5
 CLOSE_S = 2.0
 MOST_EVENTS = 100
 MOST_FAILURES = 3
@@ -35,7 +34,9 @@ class FailOpen:
         is_dropped: Whether it gets no more calls.
     """
 
-    def __init__(self, sink: Sink, warn: Callable[[str], None], limit_s: float = LIMIT_S) -> None:
+    def __init__(
+        self, sink: Sink, warn: Callable[[str], None], limit_s: float = Sink.limit_s
+    ) -> None:
         self.name = sink.name
         self.where = sink.where
         self.num_failures = 0

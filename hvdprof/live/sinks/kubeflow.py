@@ -18,7 +18,7 @@ PREFIXES = ("KUBEFLOW_TRAINER_SERVER_", "KUBEFLOW_TRAINER_STATUS_")
 """Of the variables that the controller sets: in newer and in older versions."""
 
 PERIOD_S = 10.0
-LIMIT_S = 5.0
+_POST_S = 5.0
 
 
 class KubeflowStatus(Sink):
@@ -30,6 +30,8 @@ class KubeflowStatus(Sink):
         UsageError: The variables of the controller are not set, or name no HTTPS address.
         OSError: The certificate cannot be read.
     """
+
+    limit_s = _POST_S + 1
 
     def __init__(
         self, environment: Mapping[str, str] = os.environ, period_s: float = PERIOD_S
@@ -73,7 +75,7 @@ class KubeflowStatus(Sink):
         request = urllib.request.Request(
             self.where, data=json.dumps(status_of(snapshot)).encode(), headers=headers
         )
-        with urllib.request.urlopen(request, timeout=LIMIT_S, context=self._tls):
+        with urllib.request.urlopen(request, timeout=_POST_S, context=self._tls):
             self._unsent = None
 
 

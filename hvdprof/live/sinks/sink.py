@@ -24,6 +24,9 @@ class Sink(Protocol):
     where: str
     """Where a user finds what it writes: a file, an address, the name of a run."""
 
+    limit_s: float = 0.5
+    """From here on, a call counts as hung; longer for a sink that ends its calls itself."""
+
     def show(self, snapshot: Snapshot) -> None:
         """Take the figures of a window."""
 

@@ -1,13 +1,15 @@
 """Options to sinks, and what is said where one cannot be made."""
 
 import socket
+import subprocess
 import sys
+import time
 
 import pytest
 
 from hvdprof.errors import MissingExtraError, UsageError
 from hvdprof.live.sinks.choose import DESTINATIONS, SinkOptions, guarded, sinks_of
-from tests.builders.watched_job import snapshot
+from tests.builders.watched_job import event, snapshot
 
 LIBRARIES = ("opentelemetry", "wandb", "mlflow", "tensorboard")
 
@@ -57,3 +59,21 @@ def test_what_was_made_before_a_refused_one_is_closed(tmp_path):
         sinks_of(SinkOptions(tmp_path, metrics_port=port, on_event="no-such-program"))
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", port), timeout=10)
+
+
+def test_a_command_may_take_longer_than_other_sinks(tmp_path):
+    warnings = []
+    [guard] = guarded(sinks_of(SinkOptions(tmp_path, on_event="sleep 1.2")), warnings.append)
+    guard.tell(event())
+    time.sleep(0.8)
+    guard.show(snapshot())
+    guard.close()
+    assert (warnings, guard.num_failures) == ([], 0)
+
+
+def test_the_options_alone_import_no_server_and_no_library():
+    code = "import sys, hvdprof.live.sinks.choose; print(sorted(sys.modules))"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = {name.split(".")[0] for name in run.stdout.strip("[]\n").replace("'", "").split(", ")}
+    assert "hvdprof" in loaded
+    assert not loaded & {"ssl", "http", "urllib3", "numpy", "rich", *LIBRARIES}

@@ -68,7 +68,7 @@ def test_a_failing_command_says_why(tmp_path):
 
 def test_a_command_that_hangs_is_ended_with_its_children(tmp_path):
     sink = EventCommand(
-        _script(tmp_path, f"sleep 60 & echo $! > {tmp_path}/pid; wait"), limit_s=0.5
+        _script(tmp_path, f"sleep 60 & echo $! > {tmp_path}/pid; wait"), command_s=0.5
     )
     began = time.monotonic()
     with pytest.raises(RuntimeError, match=r"^it took longer than 0\.5 s and was ended$"):
