@@ -21,6 +21,7 @@ from hvdprof.dashboards.pages import (
     forecast,
     glossary,
     history,
+    live,
     nccl,
     overview,
     stalls,
@@ -55,6 +56,7 @@ PAGES: tuple[Page, ...] = tuple(
     cast(Page, page)
     for page in (
         overview,
+        live,
         timeline,
         stalls,
         communication,

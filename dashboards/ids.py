@@ -43,6 +43,10 @@ RUNS_NOTE = "runs-note"
 RUNS_LEFT_OUT = "runs-left-out"
 RUNS_TICK = "runs-tick"
 
+LIVE = "live"
+LIVE_RUN = "live-run"
+LIVE_TICK = "live-tick"
+
 FIGURE_SAVE = "figure-save"
 TABLE = "table"
 TABLE_SAVE = "table-save"

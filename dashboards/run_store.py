@@ -165,7 +165,7 @@ class RunStore:
         Raises:
             UsageError: There is no run of that id.
         """
-        path = self._path(run_id)
+        path = self.path(run_id)
         if not is_run_directory(path):
             return None
         return self._lately(f"entry {run_id}", lambda: run_entry(path))
@@ -176,7 +176,7 @@ class RunStore:
 
     def was_analyzed(self, run_id: str) -> bool:
         """Whether a run was analyzed, or could not be, with its manifest as it is."""
-        stamp = manifest_stamp(self._path(run_id))
+        stamp = manifest_stamp(self.path(run_id))
         return stamp is not None and stamp == self._verdicts.get(run_id, (None,))[0]
 
     def move_to_trash(self, run_id: str) -> Path:
@@ -187,7 +187,7 @@ class RunStore:
                 it is a link to another folder, or belongs to another user.
             UnreadableInputError: It cannot be moved.
         """
-        path = self._path(run_id)
+        path = self.path(run_id)
         if not is_run_directory(path):
             raise UsageError(f"{run_id} is a standalone file, which the dashboard does not move.")
         # Not as it was seen lately.
@@ -204,11 +204,11 @@ class RunStore:
 
     def changed_ns(self, run_id: str) -> int:
         """Last change of a file of the run, ns since the epoch; raises as ``look``."""
-        path = self._path(run_id)
+        path = self.path(run_id)
         return self._lately(f"changed {run_id}", lambda: _last_change_ns(path))
 
     def _fresh(self, run_id: str) -> _CachedRun:
-        path = self._path(run_id)
+        path = self.path(run_id)
         with self._lock:
             reading = self._reading.setdefault(run_id, threading.Lock())
         # Without the lock, two requests for the same run would read it twice.
@@ -230,7 +230,12 @@ class RunStore:
                     self._cached.popitem(last=False)
             return entry
 
-    def _path(self, run_id: str) -> Path:
+    def path(self, run_id: str) -> Path:
+        """Where a run lies.
+
+        Raises:
+            UsageError: There is no run of that id.
+        """
         if run_id in self._lately("known ids", lambda: frozenset(self.ids)):
             return self._path_of[run_id]
         raise UsageError(f"There is no run {run_id!r} here.", hint="Choose a run from the list.")

@@ -25,6 +25,9 @@ _LOOK_EVERY_MS = 10_000
 RUNS_PATH = "/runs"
 """The page of all runs, which is about none of them."""
 
+LIVE_PATH = "/live"
+"""The page that follows a run by itself."""
+
 _THEME = {
     "fontFamily": "system-ui, sans-serif",
     "primaryColor": "blue",
@@ -217,7 +220,7 @@ def _register_notice(app: Dash, runs: RunStore) -> None:
             return None
         if drawn.get("changed") == str(_changed_ns(runs, drawn["run"])):
             return None
-        if drawn.get("progress"):
+        if drawn.get("progress") or text_or_none(pathname) == LIVE_PATH:
             return None
         view = resolved(runs, text_or_none(pathname), text_or_none(search))
         return dmc.Alert(

@@ -20,6 +20,7 @@ from hvdprof.api import (
     resume as resume,
     scaling_of_files as scaling_of_files,
     scaling_of_text as scaling_of_text,
+    watch as watch,
     write_report as write_report,
 )
 

@@ -11,8 +11,9 @@ from hvdprof.live.sinks.choose import SinkOptions as SinkOptions
 from hvdprof.live.sinks.choose import guarded, sinks_of
 from hvdprof.live.snapshot import Event as Event
 from hvdprof.live.snapshot import Snapshot as Snapshot
-from hvdprof.live.watcher import LOOK_S, Watcher
+from hvdprof.live.watcher import LOOK_S
 from hvdprof.live.watcher import Look as Look
+from hvdprof.live.watcher import Watcher as Watcher
 
 Warn = Callable[[str], None]
 

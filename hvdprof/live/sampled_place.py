@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 
 from hvdprof.live.file_tail import FileTail
@@ -18,13 +19,17 @@ _LEAST_SHARE = 0.3
 _Place = tuple[str, int, str]
 
 
-def sampled_place(folder: Path, rank: int, other: int, phase: str) -> str:
+def sampled_place(folder: Path, rank: int, other: int, phase: str, late_ns: float) -> str:
     """``transforms.py:41 (crop)``; empty where there are too few samples or no line stands out.
+
+    A sample waits until the training thread yields the interpreter's lock, up to 5 ms in a loop of
+    Python code: a shorter delay ends before it, and the sample shows the line behind it.
 
     Args:
         folder: The folder of the recorder files.
         rank: The named rank.
         other: The rank that it is held against.
+        late_ns: By how much it is late per step.
         phase: The phase in which it is late. Data loader workers are preferred in ``data``: there
             the rank itself only waits for them.
     """
@@ -34,15 +39,32 @@ def sampled_place(folder: Path, rank: int, other: int, phase: str) -> str:
         if found:
             return found
     own, others = (_samples([folder / f"lines-{one}.jsonl"], phase) for one in (rank, other))
-    return _longer(own, others)
+    return "" if own.delay_ns > late_ns / 2 else _longer(own, others)
 
 
-def _samples(paths: Iterable[Path], phase: str) -> tuple[Counter[_Place], float]:
-    """Samples of each line in the latest two minutes, and the seconds that they are of."""
-    counts: Counter[_Place] = Counter()
-    spans: list[tuple[int, int]] = []
+@dataclass(slots=True)
+class _Samples:
+    """Samples of each line, the seconds that they are of, and their mean delay, ns."""
+
+    counts: Counter[_Place] = field(default_factory=Counter)
+    span_s: float = 0.0
+    delay_ns: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    start_ns: int
+    end_ns: int
+    counts: Counter[_Place]
+    number: int
+    delays_ns: int
+
+
+def _samples(paths: Iterable[Path], phase: str) -> _Samples:
+    """What the latest two minutes of some files hold, of one phase or of all."""
+    found, number, delays_ns = _Samples(), 0, 0
     for path in paths:
-        windows: list[tuple[int, int, Counter[_Place]]] = []
+        windows: list[_Window] = []
         places: dict[int, _Place] = {}
         tail = FileTail(path)
         while lines := tail.lines():
@@ -50,45 +72,49 @@ def _samples(paths: Iterable[Path], phase: str) -> tuple[Counter[_Place], float]
                 try:
                     line = from_bytes(text)
                     if line["kind"] == "lines":
-                        _take(line, phase, places, windows)
+                        windows.append(_window(line, phase, places))
                 except (*DAMAGE, RecursionError):
                     # Only a name is lost: ``analyze`` counts what is damaged.
                     continue
-        last = max((end for _, end, _ in windows), default=0)
-        for start, end, own in windows:
-            if end > last - LATEST_NS:
-                counts.update(own)
-                spans.append((start, end))
-    return counts, sum(end - start for start, end in spans) / 1e9
+        last = max((window.end_ns for window in windows), default=0)
+        for window in windows:
+            if window.end_ns > last - LATEST_NS:
+                found.counts.update(window.counts)
+                found.span_s += (window.end_ns - window.start_ns) / 1e9
+                number += window.number
+                delays_ns += window.delays_ns
+    found.delay_ns = delays_ns / number if number else 0.0
+    return found
 
 
-def _take(
-    line: SampledLine,
-    phase: str,
-    places: dict[int, _Place],
-    windows: list[tuple[int, int, Counter[_Place]]],
-) -> None:
+def _window(line: SampledLine, phase: str, places: dict[int, _Place]) -> _Window:
     for number, file, row, function, _ in line["places"]:
         places[int(number)] = (str(file), int(row), str(function))
-    names = [str(one[0]) for one in line["phases"]]
+    chosen = [phase in ("", str(one[0])) for one in line["phases"]]
     own: Counter[_Place] = Counter()
     for index, number, samples in line["counts"]:
-        if number in places and phase in ("", names[index]):
+        if number in places and chosen[index]:
             own[places[number]] += int(samples)
-    windows.append((int(line["start_ns"]), int(line["end_ns"]), own))
+    of_phase = [one for one, is_own in zip(line["phases"], chosen, strict=True) if is_own]
+    return _Window(
+        int(line["start_ns"]),
+        int(line["end_ns"]),
+        own,
+        sum(int(one[1]) for one in of_phase),
+        sum(int(one[4]) for one in of_phase),
+    )
 
 
-def _longer(own: tuple[Counter[_Place], float], other: tuple[Counter[_Place], float]) -> str:
-    counts, span_s = own
-    if not counts or not span_s:
+def _longer(own: _Samples, other: _Samples) -> str:
+    if not own.counts or not own.span_s:
         return ""
-    others, of_others_s = other
     more = {
-        place: number / span_s - (others[place] / of_others_s if of_others_s else 0.0)
-        for place, number in counts.items()
+        place: number / own.span_s - (other.counts[place] / other.span_s if other.span_s else 0.0)
+        for place, number in own.counts.items()
     }
     file, row, function = place = max(more, key=more.__getitem__)
     positive = sum(rate for rate in more.values() if rate > 0)
-    if counts[place] < LEAST_SAMPLES or positive <= 0 or more[place] < _LEAST_SHARE * positive:
+    too_few = own.counts[place] < LEAST_SAMPLES
+    if too_few or positive <= 0 or more[place] < _LEAST_SHARE * positive:
         return ""
     return printable(f"{PurePath(file).name}:{row} ({function})")

@@ -167,9 +167,11 @@ class _Launch:
     def _place(self, change: Change) -> str:
         if change.kind != EventKind.STRAGGLER or change.state != EventState.BEGUN:
             return ""
-        rank = change.ranks[0]
+        rank, late_ns = change.ranks[0], 1e9 * change.cost_s
         others = [other for other in self._feeds if not self._state.is_named(other)]
-        return sampled_place(self.files.folder, rank, min(others, default=rank), change.phase)
+        return sampled_place(
+            self.files.folder, rank, min(others, default=rank), change.phase, late_ns
+        )
 
     def problems(self) -> list[str]:
         """What the user should know of the figures."""

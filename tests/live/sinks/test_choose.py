@@ -64,7 +64,7 @@ def test_what_was_made_before_a_refused_one_is_closed(tmp_path):
 def test_a_command_may_take_longer_than_other_sinks(tmp_path):
     warnings = []
     [guard] = guarded(sinks_of(SinkOptions(tmp_path, on_event="sleep 1.2")), warnings.append)
-    guard.tell(event())
+    guard.report(event())
     time.sleep(0.8)
     guard.show(snapshot())
     guard.close()

@@ -1,0 +1,155 @@
+"""A run while it is measured: rates, costs, ranks that differ, events; without a reload."""
+
+import math
+import time
+
+import dash_mantine_components as dmc
+from dash import Dash, Input, Output, State, dcc, html
+from dash.exceptions import PreventUpdate
+
+from hvdprof import units
+from hvdprof.api.live import Event, Snapshot
+from hvdprof.dashboards import ids
+from hvdprof.dashboards.components.empty_state import empty_state, problem_alert
+from hvdprof.dashboards.components.section import section
+from hvdprof.dashboards.components.text_table import section_cards, text_table
+from hvdprof.dashboards.guard import text_or_none
+from hvdprof.dashboards.live_watches import LiveRun, LiveWatches
+from hvdprof.dashboards.run_store import RunStore
+from hvdprof.dashboards.view import View
+from hvdprof.errors import HvdprofError
+from hvdprof.model.run import RunAnalysis
+from hvdprof.model.tables.live_tables import LIVE_EVENTS
+
+PATH = "/live"
+TITLE = "Live"
+KEYS: tuple[str, ...] = ()
+
+_TICK_MS = 1_000
+_MOST_RANKS = 8
+_LEAST_LATE = 0.05
+_CAUSES = {
+    "straggler": "waiting for the slowest rank",
+    "communication": "communication: least wait of all ranks",
+    "input": "data: mean of all ranks",
+}
+_TONES = {"begun": "yellow", "over": "green", "once": "blue"}
+
+
+def layout(runs: RunStore, view: View) -> html.Div | dmc.Stack:
+    """What follows a run that is measured; the events of one that has ended."""
+    run_id = str(view.run)
+    entry = runs.entry(run_id)
+    if entry is not None and entry.is_open:
+        return html.Div(
+            [
+                html.Div(dmc.Text("Reading the recordings."), id=ids.LIVE),
+                dcc.Store(id=ids.LIVE_RUN, data=run_id),
+                dcc.Interval(id=ids.LIVE_TICK, interval=_TICK_MS),
+            ]
+        )
+    looked = runs.finished(run_id)
+    cards = section_cards(looked, LIVE_EVENTS) if isinstance(looked, RunAnalysis) else []
+    if cards:
+        return dmc.Stack(cards, gap="md")
+    return empty_state(
+        "This run is not being measured, and no events were seen while it was.",
+        "hvdprof run --light --watch --np 2 -- python train.py",
+        about="While a run is measured, this page shows which rank is slow, since when, and at "
+        "which cost.",
+    )
+
+
+def register(app: Dash, runs: RunStore) -> None:
+    """Look again every second."""
+    watches = LiveWatches(runs)
+
+    @app.callback(
+        Output(ids.LIVE, "children"),
+        Input(ids.LIVE_TICK, "n_intervals"),
+        State(ids.LIVE_RUN, "data"),
+    )
+    def follow(_ticks: object, run_id: object) -> object:
+        name = text_or_none(run_id)
+        if name is None:
+            raise PreventUpdate
+        try:
+            return shown(watches.look(name))
+        except HvdprofError as error:
+            return problem_alert(error)
+
+
+def shown(run: LiveRun) -> dmc.Stack:
+    """The page of what is known now."""
+    snapshot = run.snapshot
+    if snapshot is None or math.isnan(snapshot.step_s):
+        parts = [section("Live", dmc.Text("No steps of all ranks yet."))]
+    else:
+        parts = [_figures(snapshot), _ranks(snapshot)]
+    if run.events:
+        parts.append(section("Events", *(_event(event) for event in run.events)))
+    parts += [dmc.Text(f"Note: {text.rstrip('.')}.", size="sm") for text in run.problems]
+    return dmc.Stack(parts, gap="md")
+
+
+def _figures(snapshot: Snapshot) -> dmc.Paper:
+    change = snapshot.samples_per_s / snapshot.first_samples_per_s - 1
+    against = "" if math.isnan(change) else f" ({100 * change:+.0f} % against the begin)"
+    costs = sorted(snapshot.costs_s.items(), key=lambda cost: -cost[1])
+    step = units.milliseconds(1e9 * snapshot.step_s)
+    return section(
+        "Live",
+        dmc.Text(
+            f"{units.rate(snapshot.samples_per_s)} samples/s{against}, {step} per step; "
+            f"{units.counted(snapshot.num_ranks, 'rank')}, step {units.count(snapshot.step)}",
+            fw=600,
+        ),
+        text_table(
+            ("part of the step", "time", "share"),
+            [
+                (
+                    _CAUSES.get(cause, cause),
+                    units.milliseconds(1e9 * cost_s),
+                    units.two_digit_percent(cost_s / snapshot.step_s),
+                )
+                for cause, cost_s in costs
+            ],
+            left=1,
+            narrowest=320,
+        ),
+        about="Means over the last ten windows of a second.",
+    )
+
+
+def _ranks(snapshot: Snapshot) -> dmc.Paper:
+    ordered = sorted(snapshot.ranks, key=lambda view: (not view.is_named, -view.late_s))
+    rows = [
+        (
+            f"rank {view.rank}",
+            view.host,
+            units.milliseconds(1e9 * view.late_s),
+            units.milliseconds(1e9 * view.cost_s),
+            view.phase.replace("_", " "),
+            "named" if view.is_named else "not confirmed",
+        )
+        for view in ordered
+        if view.is_named or view.late_s >= _LEAST_LATE * snapshot.step_s
+    ]
+    if not rows:
+        return section(
+            "Ranks", dmc.Text("No rank is 5 % or more of a step slower than the others.")
+        )
+    head = ("rank", "host", "slower per step", "costs per step", "phase", "test")
+    return section("Ranks", text_table(head, rows[:_MOST_RANKS], left=2, narrowest=560))
+
+
+def _event(event: Event) -> dmc.Group:
+    moment = time.strftime("%H:%M:%S", time.localtime(event.time_s))
+    return dmc.Group(
+        [
+            dmc.Badge(f"{event.kind} {event.state}", color=_TONES[event.state], variant="light"),
+            dmc.Text(f"{moment} {event.text}", size="sm"),
+        ],
+        gap="xs",
+        mb=4,
+    )
