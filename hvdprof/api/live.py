@@ -44,7 +44,9 @@ def watch(
     warnings: list[str] = []
     guards = guarded(sinks_of(sinks), warnings.append) if sinks is not None else []
     try:
-        while not stop.is_set():
+        while True:
+            # One look follows the end: what ranks wrote last is reported.
+            is_last = stop.is_set()
             look = watcher.look()
             for sink in guards:
                 for event in look.events:
@@ -52,7 +54,7 @@ def watch(
                 sink.show(look.snapshot)
             yield Look(look.snapshot, look.events, [*look.problems, *warnings])
             warnings.clear()
-            if look.snapshot.is_over:
+            if look.snapshot.is_over or is_last:
                 return
             stop.wait(LOOK_S)
     finally:

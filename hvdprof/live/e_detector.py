@@ -108,6 +108,9 @@ class EDetector:
         if sum(series.end_bets) < END_LENGTH * len(SHARES):
             return False
         series.running = False
+        # What is over is no part of an excess that begins later.
+        latest = list(series.recent)[-series.num_since_end() :]
+        series.recent = deque(latest, maxlen=HISTORY)
         series.bets = [0.0] * len(self._bets)
         return True
 

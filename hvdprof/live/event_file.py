@@ -4,16 +4,16 @@ A watcher reads the recorder files from their begin, so that it comes to the sam
 the file holds already is neither written nor reported again.
 """
 
-import contextlib
 import json
 import math
 from pathlib import Path
 from typing import cast
 
+from hvdprof.live.file_tail import FileTail
 from hvdprof.live.job_state import Change
 from hvdprof.live.snapshot import Event
 from hvdprof.plain_text import printable
-from hvdprof.rundir.json_codec import read_lines
+from hvdprof.rundir.json_codec import DAMAGE, parse_json
 from hvdprof.rundir.recording.event_format import EventKind, EventLine, EventState
 from hvdprof.rundir.written_file import open_run_file
 
@@ -33,14 +33,15 @@ class EventFile:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._open: dict[_Key, Event] = {}
-        self._before: dict[_Seen, Event] = {}
         self.problem = ""
         """Why the file takes no more events; empty while it does."""
         self.counts: dict[EventKind, int] = {}
+        self.keeps = True
+        """Whether new events are written."""
         self._next = 0
-        for event in _read(path):
-            self._before[_seen(event)] = event
-            self._next = max(self._next, event.number + 1)
+        self._tail = FileTail(path)
+        self._before = self._read_on()
+        self._beside: dict[_Seen, Event] = {}
 
     @property
     def running(self) -> list[Event]:
@@ -60,38 +61,61 @@ class EventFile:
         if (change.state == EventState.BEGUN) == (begun is not None):
             return None
         known = self._before.pop(_seen(change), None)
-        number = known.number if known else begun.number if begun else self._next
-        event = known or Event(
-            number=number,
-            kind=change.kind,
-            state=change.state,
-            time_s=time_s if math.isnan(change.time_s) else min(change.time_s, time_s),
-            since_s=change.since_s,
-            segment=change.segment,
-            step=change.step,
-            ranks=change.ranks,
-            host=change.host,
-            phase=change.phase,
-            cost_s=change.cost_s,
-            step_s=change.step_s,
-            place=place,
-            text=change.text,
+        self._beside |= self._read_on()
+        # Another watcher beside this one may have written it down: it is reported here, too.
+        written = self._beside.pop(_seen(change), None)
+        number = begun.number if begun else self._next
+        event = (
+            known
+            or written
+            or Event(
+                number=number,
+                kind=change.kind,
+                state=change.state,
+                time_s=time_s if math.isnan(change.time_s) else min(change.time_s, time_s),
+                since_s=change.since_s,
+                segment=change.segment,
+                step=change.step,
+                ranks=change.ranks,
+                host=change.host,
+                phase=change.phase,
+                cost_s=change.cost_s,
+                step_s=change.step_s,
+                place=place,
+                text=change.text,
+            )
         )
         if change.state == EventState.BEGUN:
             self._open[key] = event
             self.counts[change.kind] = self.counts.get(change.kind, 0) + 1
         else:
             self._open.pop(key, None)
-        self._next = max(self._next, number + 1)
+        self._next = max(self._next, event.number + 1)
         if known is not None:
             return None
-        self._write(event)
+        if written is None and self.keeps:
+            self._write(event)
         return event
+
+    def _read_on(self) -> dict[_Seen, Event]:
+        """What was added to the file; a line that a full disk has cut is reported once more."""
+        found: dict[_Seen, Event] = {}
+        while lines := self._tail.lines():
+            for text in lines:
+                try:
+                    event = _event(cast(EventLine, parse_json(text)))
+                except DAMAGE:
+                    # ``analyze`` reports it.
+                    continue
+                found[_seen(event)] = event
+                self._next = max(self._next, event.number + 1)
+        return found
 
     def _write(self, event: Event) -> None:
         try:
             with open_run_file(self._path) as file:
-                file.write(json.dumps(_line(event)) + "\n")
+                # A line that a full disk has cut must not spoil this one.
+                file.write("\n" * self._tail.is_torn + json.dumps(_line(event)) + "\n")
         except OSError as error:
             # The event is reported all the same; a full disk must not end the watcher.
             self.problem = f"{self._path.name} takes no more events: {error.strerror or error}"
@@ -119,15 +143,6 @@ def _line(event: Event) -> EventLine:
         "place": event.place,
         "text": event.text,
     }
-
-
-def _read(path: Path) -> list[Event]:
-    """The events of a file; one whose line a full disk has cut is reported once more."""
-    found: list[Event] = []
-    # There is no file before the first event.
-    with contextlib.suppress(OSError):
-        read_lines(path, lambda _, line: found.append(_event(cast(EventLine, line))))
-    return found
 
 
 def _event(line: EventLine) -> Event:

@@ -34,9 +34,10 @@ def straggler_over(rank: int, lasted_s: float) -> str:
     return f"Rank {rank} is as fast as the others again, after {units.duration(lasted_s)}."
 
 
-def other_ranks(rank: int) -> str:
-    """A named rank is compared with others from here on, or is gone."""
-    return f"Other ranks take part now: whether rank {rank} is slower is tested anew."
+def tested_anew(*, is_segment: bool) -> str:
+    """What was reported is compared with other steps from here on: of another segment or job size."""
+    cause = "Another segment has begun" if is_segment else "Other ranks take part now"
+    return f"{cause}: what was named before it is tested anew."
 
 
 def slowdown(step_ns: float, first_ns: float, *, is_seen: bool) -> str:
@@ -84,6 +85,11 @@ def progress_again(lasted_s: float) -> str:
     return f"Ranks end steps again, after {units.duration(lasted_s)}."
 
 
+def ended(lasted_s: float) -> str:
+    """Ranks that ended no step have ended their recordings."""
+    return f"The recordings have ended, after {units.duration(lasted_s)} without a step."
+
+
 def rank_silent(ranks: Sequence[int], silent_s: float) -> str:
     """Ranks record nothing while others do."""
     has, them = ("has", "it") if len(ranks) == 1 else ("have", "them")
@@ -97,6 +103,12 @@ def rank_back(ranks: Sequence[int], lasted_s: float) -> str:
     """Ranks record again."""
     verb = "records" if len(ranks) == 1 else "record"
     return f"{_begin(ranks)} {verb} again, after {units.duration(lasted_s)}."
+
+
+def rank_ended(ranks: Sequence[int], lasted_s: float) -> str:
+    """Ranks that were silent have ended their recordings."""
+    has, its = ("has", "its recording") if len(ranks) == 1 else ("have", "their recordings")
+    return f"{_begin(ranks)} {has} ended {its}, after {units.duration(lasted_s)}."
 
 
 def clock(time_s: float) -> str:

@@ -25,6 +25,11 @@ class FileTail:
         self.is_behind = False
         """Whether more was there than one look reads."""
 
+    @property
+    def is_torn(self) -> bool:
+        """Whether the last line that was read has no end yet."""
+        return bool(self._rest)
+
     def lines(self) -> list[bytes]:
         """New lines without their ends; none while the file cannot be read."""
         try:
@@ -36,6 +41,7 @@ class FileTail:
                 added = stream.read(_AT_ONCE)
         except OSError:
             # Not there yet, or not over a network just now: the next look continues.
+            self.is_behind = False
             return []
         self._offset += len(added)
         self.is_behind = self._offset < facts.st_size

@@ -107,7 +107,7 @@ EXPOSED = Metric(
     "Share of the step in which ranks wait for the transfer alone.",
 )
 INPUT_WAIT = Metric(
-    "hvdprof_input_wait_seconds", "s", "Time per step in the data phase, mean over ranks."
+    "hvdprof_input_wait_seconds", "s", "Time per step in the data phase, least of all ranks."
 )
 CAUSE_COST = Metric("hvdprof_cost_seconds", "s", "Cost per step by cause.", ("cause",))
 EVENTS = Metric("hvdprof_events_total", "{event}", "Events so far.", ("kind",), "counter", True)

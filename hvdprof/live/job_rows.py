@@ -18,7 +18,7 @@ class JobRow:
     """A counted window; times in ns per step, ``end_s`` on the wall clock of a rank.
 
     ``own`` and ``parts`` lack ranks whose waits are unseen. ``blocked`` is the least wait of all
-    ranks (NaN with unseen waits), ``data`` the least time in data (0 then).
+    ranks, ``data`` the least time in data (both NaN with unseen waits).
     """
 
     first: int
@@ -61,7 +61,7 @@ class JobRow:
             own=own,
             parts=parts,
             blocked=max(min(waits), 0.0) if is_seen else math.nan,
-            data=min(times[0] for times in parts.values()) if is_seen else 0.0,
+            data=min(times[0] for times in parts.values()) if is_seen else math.nan,
             slowest=ordered[-1] if ordered else -1,
             lead=own[ordered[-1]] - own[ordered[-2]] if len(ordered) > 1 else 0.0,
             common=step - late,
@@ -80,9 +80,9 @@ class JobRows:
     _parts: dict[int, list[float]] = field(default_factory=dict)
     _costs: dict[int, float] = field(default_factory=dict)
 
-    def add(self, row: JobRow) -> bool:
-        """Take a row; whether other ranks take part in it, so that those before are dropped."""
-        is_new = bool(self.rows) and self.rows[-1].own.keys() != row.own.keys()
+    def add(self, row: JobRow, *, is_segment: bool = False) -> bool:
+        """Take a row; whether those before are dropped: of other ranks, or another segment."""
+        is_new = bool(self.rows) and (is_segment or self.rows[-1].own.keys() != row.own.keys())
         if is_new:
             self.rows.clear()
             self._parts.clear()

@@ -13,6 +13,7 @@ from hvdprof.live.e_detector import EDetector, beyond_others
 from hvdprof.live.job_rows import JobRow, JobRows, late_phase, mean
 from hvdprof.live.job_windows import JobWindow
 from hvdprof.live.snapshot import RankView
+from hvdprof.plain_text import printable
 from hvdprof.rundir.recording.event_format import EventKind, EventState
 
 LATENESS, SLOWDOWN, INPUT = (0.05, 0.10, 0.20), (0.10, 0.20, 0.40), (0.10, 0.20, 0.40)
@@ -74,12 +75,16 @@ class JobState:
         if not window.is_counted:
             return []
         row = JobRow.of(window)
-        self.segment = window.any_rank.segment
+        segment = printable(window.any_rank.segment)
+        is_segment = bool(self.rows.rows) and segment != self.segment
         self.has_unseen_waits = math.isnan(row.blocked)
-        changes = []
-        if self.rows.add(row):
-            # Sessions of elastic jobs, and ranks that are gone: others are compared from now on.
-            changes += self._end_stragglers(row)
+        # Segments of a benchmark, sessions of elastic jobs, ranks that are gone: steps differ.
+        changes = (
+            self._begin_anew(row, is_segment=is_segment)
+            if self.rows.add(row, is_segment=is_segment)
+            else []
+        )
+        self.segment = segment
         late = {rank: time / row.step for rank, time in beyond_others(row.own).items()}
         changes += self._tested(self._late, late, EventKind.STRAGGLER, self._straggler)
         if len(self._first) < FIRST_WINDOWS:
@@ -88,7 +93,7 @@ class JobState:
             # What single ranks cost is no slowdown of all ranks.
             slower = {_JOB: row.common / self._first_common() - 1}
             changes += self._tested(self._slow, slower, EventKind.SLOWDOWN, self._slowdown)
-        share = {_JOB: row.data / row.step}
+        share = {} if self.has_unseen_waits else {_JOB: row.data / row.step}
         return changes + self._tested(self._input, share, EventKind.INPUT_BOUND, self._input_bound)
 
     def _tested(
@@ -172,11 +177,22 @@ class JobState:
             host=self.hosts.get(name, ""),
         )
 
-    def _end_stragglers(self, row: JobRow) -> list[Change]:
-        named = [rank for rank, series in self._late.series.items() if series.running]
-        self._late = EDetector(LATENESS)
-        changes = [self._over(EventKind.STRAGGLER, rank, row) for rank in named]
-        return [replace(one, text=event_text.other_ranks(one.ranks[0])) for one in changes]
+    def _begin_anew(self, row: JobRow, *, is_segment: bool) -> list[Change]:
+        detectors = {
+            EventKind.STRAGGLER: self._late,
+            EventKind.SLOWDOWN: self._slow,
+            EventKind.INPUT_BOUND: self._input,
+        }
+        changes = [
+            self._over(kind, name, row)
+            for kind, detector in detectors.items()
+            for name, series in detector.series.items()
+            if series.running
+        ]
+        self._late, self._slow, self._input = map(EDetector, (LATENESS, SLOWDOWN, INPUT))
+        self._first.clear()
+        text = event_text.tested_anew(is_segment=is_segment)
+        return [replace(one, text=text) for one in changes]
 
     def _first_common(self) -> float:
         steps = sorted(one.common for one in self._first)

@@ -94,8 +94,8 @@ class RankFeed:
             found.append(self._of_step(cast(StepLine, line)))
         elif kind == "header":
             header = cast(HeaderLine, line)
-            self._wall_minus_monotonic = int(header["wall_ns"]) - int(header["monotonic_ns"])
-            self.size = int(header["size"])
+            self._wall_minus_monotonic = _whole(header["wall_ns"]) - _whole(header["monotonic_ns"])
+            self.size = min(_positive(header["size"]), 1 << 24)
             self.host = printable(str(header["host"]["hostname"]))
             self.has_ended = False
         elif kind == "end":
@@ -110,13 +110,13 @@ class RankFeed:
             own = _own(length, waited, {part: lengths.get(part, 0) for part in PHASE_PARTS})
         return RankWindow(
             segment=str(line["segment"]),
-            first=int(line["step"]),
-            last=int(line["step"]),
+            first=_step(line["step"]),
+            last=_step(line["step"]),
             num_steps=1,
-            samples=int(line["samples"]),
+            samples=_whole(line["samples"]),
             length_ns=length,
             own=own,
-            wall_ns=int(line["start_ns"]) + length + self._wall_minus_monotonic,
+            wall_ns=_whole(line["start_ns"]) + length + self._wall_minus_monotonic,
             warmup=bool(line["warmup"]),
             evaluates=bool(line.get("evaluation")),
         )
@@ -124,27 +124,41 @@ class RankFeed:
 
 def _of_window(line: WindowLine) -> RankWindow:
     length, parts = _positive(line["lengths"][0]), line["parts"]
+    first = _step(line["step"])
+    last = first + _positive(line["last_step"] - first + 1) - 1
     own = None
     if line["waits"] is not None:
         waited = int(parts["blocked"][0]) if "blocked" in parts else 0
         own = _own(length, waited, {name: int(spread[0]) for name, spread in parts.items()})
     return RankWindow(
         segment=str(line["segment"]),
-        first=int(line["step"]),
-        last=int(line["last_step"]),
+        first=first,
+        last=last,
         num_steps=_positive(line["num_steps"]),
-        samples=int(line["samples"]),
+        samples=_whole(line["samples"]),
         length_ns=length,
         own=own,
-        wall_ns=int(line["wall_ns"]),
+        wall_ns=_whole(line["wall_ns"]),
         warmup=bool(line["warmup"]),
         evaluates="evaluation_ns" in line,
     )
 
 
 def _own(length: int, waited: int, parts: dict[str, int]) -> list[int]:
-    known = [int(parts.get(part, 0)) for part in PHASE_PARTS]
-    return [*known, length - waited - sum(known)]
+    known = [_whole(parts.get(part, 0)) for part in PHASE_PARTS]
+    return [*known, length - _whole(waited) - sum(known)]
+
+
+def _whole(value: object) -> int:
+    number = int(cast(int, value))
+    if abs(number) >= _MOST:
+        # It would not fit into a float, in which means are taken.
+        raise ValueError("a number has more than 64 bits")
+    return number
+
+
+def _step(value: object) -> int:
+    return _positive(cast(int, value) + 1) - 1
 
 
 def _positive(value: object) -> int:

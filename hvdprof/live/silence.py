@@ -13,6 +13,7 @@ from hvdprof import units
 from hvdprof.live import event_text
 from hvdprof.live.file_tail import FileTail
 from hvdprof.live.job_state import Change
+from hvdprof.plain_text import printable
 from hvdprof.rank_names import ranks_named
 from hvdprof.rundir.json_codec import DAMAGE, parse_json
 from hvdprof.rundir.recording.event_format import EventKind, EventState
@@ -58,24 +59,28 @@ class Silence:
         late = {rank: at for rank, at in self._heard_s.items() if now_s - at > limit_s}
         offset_s = wall_s - now_s
         if late and len(late) == len(self._heard_s):
-            if self._all_since_s is None:
+            # Imports and compilation come before the first step: that is no hang.
+            if self._all_since_s is None and max(steps.values(), default=-1) >= 0:
                 self._all_since_s = max(late.values())
                 yield self._all_silent(now_s, offset_s, max(steps.values(), default=-1))
             return
         if self._all_since_s is not None:
-            text = event_text.progress_again(now_s - self._all_since_s)
+            say = event_text.progress_again if self._heard_s else event_text.ended
+            text = say(now_s - self._all_since_s)
             since_s, self._all_since_s = self._all_since_s + offset_s, None
             yield Change(kind=EventKind.HANG, state=EventState.OVER, since_s=since_s, text=text)
+        latest_s = max(self._heard_s.values(), default=now_s)
         for rank, at in late.items():
-            if rank not in self.silent:
+            # In a hang the windows of some ranks end before those of others.
+            if rank not in self.silent and latest_s - at > limit_s / 2:
                 self.silent[rank] = at
                 text = event_text.rank_silent([rank], now_s - at)
                 yield _of_rank(rank, EventState.BEGUN, at + offset_s, text, steps)
         for rank in [rank for rank in self.silent if rank not in late]:
             at = self.silent.pop(rank)
-            if rank in self._heard_s:
-                text = event_text.rank_back([rank], now_s - at)
-                yield _of_rank(rank, EventState.OVER, at + offset_s, text, steps)
+            say_rank = event_text.rank_back if rank in self._heard_s else event_text.rank_ended
+            text = say_rank([rank], now_s - at)
+            yield _of_rank(rank, EventState.OVER, at + offset_s, text, steps)
 
     def _all_silent(self, now_s: float, offset_s: float, step: int) -> Change:
         since_s = self._all_since_s or now_s
@@ -133,10 +138,10 @@ class Stalls:
             state=EventState.BEGUN,
             since_s=time_s - waited_s,
             text=text,
-            segment=str(line["segment"]),
+            segment=printable(str(line["segment"])),
             step=int(line["step"]),
             ranks=late,
-            phase=str(line["late"][0]["phase"]) if len(late) == 1 else "",
+            phase=printable(str(line["late"][0]["phase"])) if len(late) == 1 else "",
         )
         self._begun[int(line["number"])] = change
         return change

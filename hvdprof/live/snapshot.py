@@ -60,7 +60,7 @@ class Snapshot:
         lateness_cost_ratio: Share of the step that the named causes, or else the latest rank, cost.
         exposed_communication_ratio: Share of the step in which ranks wait for the transfer alone:
             the least wait of all ranks; NaN where waits are unseen.
-        input_wait_s: Time in the phase data, mean over ranks.
+        input_wait_s: Least time of all ranks in the phase data; NaN where waits are unseen.
         costs_s: Cost per step by cause, for bars: ``straggler``, ``input``, ``communication`` ...
         ranks: Every rank that has recorded, by number.
         events_total: Events so far, by kind.

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hvdprof.errors import UnreadableInputError
+from hvdprof.plain_text import printable
 from hvdprof.rundir.layout import MANIFEST_NAME, PassPaths, RunPaths
 from hvdprof.rundir.manifest import NOT_ENDED, Manifest
 
@@ -46,7 +47,7 @@ class WatchedJob:
     def __init__(self, place: Path) -> None:
         if not place.is_dir():
             raise UnreadableInputError(
-                f"{place} is no folder.",
+                f"{printable(str(place))} is no folder.",
                 hint="Name a run directory, or the folder in HVDPROF_RECORDER_DIR.",
             )
         self._place = place
@@ -59,7 +60,7 @@ class WatchedJob:
     @property
     def name(self) -> str:
         """The last part of the place."""
-        return self._place.resolve().name
+        return printable(self._place.resolve().name)
 
     def latest(self) -> Recordings | None:
         """The recordings that began last; None before the first."""
@@ -78,7 +79,7 @@ class WatchedJob:
         if not self._current:
             return None
         paths = RunPaths(self._place).of_pass(self._current)
-        return _of_pass(paths, f"{self.name}/{self._current}")
+        return _of_pass(paths, f"{self.name}/{printable(self._current)}")
 
     def is_over(self) -> bool:
         """Whether nothing will be recorded any more; False where that is not known."""

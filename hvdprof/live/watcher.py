@@ -12,10 +12,11 @@ from hvdprof.live.job_rows import SHOWN, mean
 from hvdprof.live.job_state import Change, JobState
 from hvdprof.live.job_windows import JobWindows
 from hvdprof.live.rank_feed import RankFeed
-from hvdprof.live.sampled_place import sampled_place
-from hvdprof.live.silence import Silence, Stalls
+from hvdprof.live.sampled_place import LATEST_NS, sampled_place
+from hvdprof.live.silence import LEAST_SILENT_S, Silence, Stalls
 from hvdprof.live.snapshot import Event, Snapshot
 from hvdprof.live.watched_job import Recordings, WatchedJob
+from hvdprof.plain_text import printable
 from hvdprof.rundir.layout import watched_mark
 from hvdprof.rundir.recording.event_format import EventKind, EventState
 from hvdprof.rundir.written_file import open_run_file
@@ -63,19 +64,25 @@ class Watcher:
         Raises:
             UnreadableInputError: The manifest of the run cannot be read any more.
         """
+        # Asked before: what is written until then is read by this look.
+        is_over = self._job.is_over()
         latest = self._job.latest()
-        if latest is not None and (self._launch is None or self._launch.files != latest):
-            self._launch = _Launch(latest)
         now_s, wall_s = self._clock(), self._wall()
+        events: list[Event] = []
+        if latest is not None and (self._launch is None or self._launch.files != latest):
+            if self._launch is not None:
+                events += self._launch.look(now_s, wall_s)
+                self._launch.close()
+            self._launch = _Launch(latest)
         if self._launch is None:
-            return Look(_nothing(self._job.name, wall_s, is_over=self._job.is_over()), (), ())
+            return Look(_nothing(self._job.name, wall_s, is_over=is_over), (), ())
         if now_s - self._marked_s >= _MARK_S:
             self._marked_s = now_s
             self._launch.mark()
-        events = self._launch.look(now_s, wall_s)
+        events += self._launch.look(now_s, wall_s, is_over=is_over)
         new = [text for text in self._launch.problems() if text not in self._reported]
         self._reported.update(new)
-        is_over = self._job.is_over() if self._job.is_run else self._launch.has_ended
+        is_over = is_over if self._job.is_run else self._launch.has_ended
         return Look(self._launch.snapshot(wall_s, is_over=is_over), events, new)
 
     def close(self) -> None:
@@ -97,6 +104,8 @@ class _Launch:
         self._events = EventFile(files.events)
         self._mark_problem = ""
         self._step = -1
+        self._ended_s: dict[int, float] = {}
+        self._is_first = True
 
     @property
     def size(self) -> int:
@@ -118,31 +127,40 @@ class _Launch:
             self._mark_problem = ""
         except OSError as error:
             self._mark_problem = (
-                f"{path} cannot be written ({error.strerror or error}): the windows of a light "
-                "recording stay up to 10 s long, so that events are seen later"
+                f"{printable(str(path))} cannot be written ({error.strerror or error}): "
+                "the windows of a light recording stay up to 10 s long, so that events are seen later"
             )
 
-    def look(self, now_s: float, wall_s: float) -> list[Event]:
+    def look(self, now_s: float, wall_s: float, *, is_over: bool = False) -> list[Event]:
         """Read on; the events that are new."""
         for rank, path in self.files.files().items():
             if rank not in self._feeds:
                 self._feeds[rank] = RankFeed(rank, path)
         changes: list[Change] = []
         while self._read(now_s):
-            for window in self._windows.finished(len(self._feeds) - len(self._silence.silent)):
+            for window in self._windows.finished(self._num_awaited(now_s)):
                 self._step = window.any_rank.last
                 changes += self._state.take(window)
+        if self._is_first and (is_over or self.has_ended):
+            # No watcher has followed that job while it ran: its run must not say so.
+            self._events.keeps = False
+        self._is_first = False
         steps = {rank: feed.last_step for rank, feed in self._feeds.items()}
         has_stalls = self.files.stalls.exists()
         for change in self._silence.look(now_s, wall_s, steps):
             if change.kind == EventKind.RANK_SILENT and change.state == EventState.BEGUN:
                 self._windows.leave_out(change.ranks[0])
-            # Who waits for whom is known there.
-            if change.kind != EventKind.HANG or not has_stalls:
+            # Who waits for whom is known there; what was reported before has its end.
+            is_taken = change.kind != EventKind.HANG or change.state == EventState.OVER
+            if is_taken or not has_stalls:
                 changes.append(change)
         changes += self._stalls.look()
         found = [self._taken(change, wall_s) for change in changes]
         return [event for event in found if event is not None]
+
+    def _num_awaited(self, now_s: float) -> int:
+        left = [rank for rank, at in self._ended_s.items() if now_s - at > LEAST_SILENT_S]
+        return len(self._feeds) - len(self._silence.silent.keys() | left)
 
     def _taken(self, change: Change, wall_s: float) -> Event | None:
         place = self._place(change)
@@ -154,8 +172,12 @@ class _Launch:
         is_any = False
         for rank, feed in self._feeds.items():
             windows = feed.windows()
+            is_any |= feed.is_behind
             if feed.has_ended:
                 self._silence.forget(rank)
+                if now_s - self._ended_s.setdefault(rank, now_s) > LEAST_SILENT_S:
+                    # The others go on without it.
+                    self._windows.leave_out(rank)
             else:
                 self._silence.note(rank, now_s, is_new=bool(windows))
             if windows:
@@ -166,6 +188,9 @@ class _Launch:
 
     def _place(self, change: Change) -> str:
         if change.kind != EventKind.STRAGGLER or change.state != EventState.BEGUN:
+            return ""
+        if self._state.rows.rows[-1].end_s - change.time_s > LATEST_NS / 1e9:
+            # The latest samples are not of what is over for long.
             return ""
         rank, late_ns = change.ranks[0], 1e9 * change.cost_s
         others = [other for other in self._feeds if not self._state.is_named(other)]

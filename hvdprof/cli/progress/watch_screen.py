@@ -22,7 +22,7 @@ _MOST_RANKS, _MOST_EVENTS = 8, 12
 _CAUSES = {
     "straggler": "waiting for the slowest rank",
     "communication": "communication (least wait of all ranks)",
-    "input": "data (mean of all ranks)",
+    "input": "data (least of all ranks)",
 }
 _TONES = {"begun": "bold yellow", "over": "green", "once": "cyan"}
 
