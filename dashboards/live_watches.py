@@ -1,4 +1,4 @@
-"""The watchers of the runs that browsers follow: one per run, whoever asks."""
+"""The watchers of the runs that browsers follow: one per run, for all of them."""
 
 import threading
 import time

@@ -35,7 +35,7 @@ def straggler_over(rank: int, lasted_s: float) -> str:
 
 
 def tested_anew(*, is_segment: bool) -> str:
-    """What was reported is compared with other steps from here on: of another segment or job size."""
+    """What was reported is tested anew: another segment has begun, or other ranks take part."""
     cause = "Another segment has begun" if is_segment else "Other ranks take part now"
     return f"{cause}: what was named before it is tested anew."
 

@@ -128,7 +128,7 @@ class _Launch:
         except OSError as error:
             self._mark_problem = (
                 f"{printable(str(path))} cannot be written ({error.strerror or error}): "
-                "the windows of a light recording stay up to 10 s long, so that events are seen later"
+                "the windows of a light recording stay up to 10 s long, and events are seen later"
             )
 
     def look(self, now_s: float, wall_s: float, *, is_over: bool = False) -> list[Event]:
@@ -176,7 +176,7 @@ class _Launch:
             if feed.has_ended:
                 self._silence.forget(rank)
                 if now_s - self._ended_s.setdefault(rank, now_s) > LEAST_SILENT_S:
-                    # The others go on without it.
+                    # The others continue without it.
                     self._windows.leave_out(rank)
             else:
                 self._silence.note(rank, now_s, is_new=bool(windows))
