@@ -63,12 +63,17 @@ def test_what_was_made_before_a_refused_one_is_closed(tmp_path):
 
 def test_a_command_may_take_longer_than_other_sinks(tmp_path):
     warnings = []
-    [guard] = guarded(sinks_of(SinkOptions(tmp_path, on_event="sleep 1.2")), warnings.append)
+    ended = tmp_path / "ended"
+    options = SinkOptions(tmp_path, on_event=f"sh -c 'sleep 0.8; touch {ended}'")
+    [guard] = guarded(sinks_of(options), warnings.append)
     guard.report(event())
-    time.sleep(0.8)
-    guard.show(snapshot())
-    guard.close()
+    deadline = time.monotonic() + 20
+    while not ended.exists() and time.monotonic() < deadline:
+        guard.show(snapshot())
+        time.sleep(0.1)
+    assert ended.exists()
     assert (warnings, guard.num_failures) == ([], 0)
+    guard.close()
 
 
 def test_the_options_alone_import_no_server_and_no_library():
