@@ -4,6 +4,7 @@ import os
 import struct
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -51,7 +52,11 @@ def test_figures_and_alerts_are_in_the_offline_run(tmp_path, monkeypatch):
     sink.report(event())
     sink.show(snapshot(step=2, step_s=0.2))
     sink.close()
-    records = _records(folder)
+    # The service of W&B writes the file on its own; the exit comes last.
+    deadline = time.monotonic() + 20
+    while not (records := _records(folder)) or records[-1].WhichOneof("record_type") != "exit":
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
     [run] = [record.run for record in records if record.WhichOneof("record_type") == "run"][:1]
     assert (run.project, run.display_name) == ("hvdprof", "run-7")
     rows = [
