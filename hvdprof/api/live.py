@@ -43,6 +43,7 @@ def watch(
     stop = stop or threading.Event()
     warnings: list[str] = []
     guards = guarded(sinks_of(sinks), warnings.append) if sinks is not None else []
+    warnings += [f"{sink.name}: {sink.where}" for sink in guards if sink.where]
     try:
         while True:
             # One look follows the end: what ranks wrote last is reported.
@@ -52,9 +53,13 @@ def watch(
                 for event in look.events:
                     sink.report(event)
                 sink.show(look.snapshot)
+            is_last |= look.snapshot.is_over
+            while is_last and guards:
+                # What a sink says at its end belongs to the last look.
+                guards.pop().close()
             yield Look(look.snapshot, look.events, [*look.problems, *warnings])
             warnings.clear()
-            if look.snapshot.is_over or is_last:
+            if is_last:
                 return
             stop.wait(LOOK_S)
     finally:
