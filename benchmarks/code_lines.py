@@ -159,7 +159,7 @@ def page_text(results: Sequence[Judged], folder: Path) -> str:
         or (one.launch.rank < 0 and one.accused)
     ]
     when = dates[0] + (f" to {dates[-1]}" if len(dates) > 1 else "")
-    text = f"{when}: 2 ranks, 150 steps, 15 to 40 ms lost per step, sampled at 20 Hz."
+    text = f"{when}: 2 ranks, 150 steps, 15 to 40 ms lost per step, sampled 20 times per second."
     return "\n".join([*lines, "", text, *([""] if missed else []), *missed])
 
 

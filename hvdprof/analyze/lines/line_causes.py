@@ -190,14 +190,19 @@ def _against_others(row: FrameRow, cell: _Cell, delay_ns: float) -> Iterator[dic
         return
     phases = _phases_of(row)
     inside = None if row["pattern"] == PERSISTENT else _steps_within(row)
+    by_workers_ns = 0.0
     if phases == ("data",):
         pair = (cell.samples(cell.launches, own, process=WORKER_PROCESS) for own in (ranks, others))
         busy = _without(longer_lines(*pair), _IDLE)
         yield from _rows(busy, WORKER_PROCESS, OTHER_RANKS, NAN)
+        by_workers_ns = float(busy["excess_high_ns"].sum())
     own, beside = (
         cell.samples(cell.launches, members, phases, inside=inside) for members in (ranks, others)
     )
-    yield from _rows(longer_lines(own, beside), MAIN_PROCESS, OTHER_RANKS, delay_ns)
+    longer = longer_lines(own, beside)
+    # Workers that cause a delay lose all of it at least: prefetching hides a part of what they do.
+    longer = _without(longer, _IDLE) if by_workers_ns >= delay_ns else longer
+    yield from _rows(longer, MAIN_PROCESS, OTHER_RANKS, delay_ns)
 
 
 def _steps_within(row: FrameRow) -> Callable[[pd.DataFrame], Bools]:

@@ -77,7 +77,7 @@ class StepSamples(SampleTaker):
         self._between = LineWindow("", -1)
         self._window: LineWindow | None = None
         self._is_warmup = False
-        self._begin_ns = 0
+        self._begin_ns = self._before_ns = 0
         self._goal_ns = SHORTEST_NS
         self._lengths: deque[int] = deque(maxlen=USUAL_OF)
         self._num_lengths = self._num_taken = 0
@@ -134,11 +134,17 @@ class StepSamples(SampleTaker):
         if self._between.segment != line["segment"]:
             self._write_between(end_ns)
             self._between.segment = line["segment"]
+            self._before_ns = 0
+        # Steps that a script marks by hand may leave time between them.
+        gap_ns = max(start_ns - self._before_ns, 0) if self._before_ns else 0
         step = LineWindow(line["segment"], line["step"], 1, start_ns, end_ns, {}, {})
         self._sort(line, step)
+        self._before_ns, length = end_ns, length + gap_ns
         if self._is_on_host:
             for phase, time_ns in part_times(line):
                 step.spend(phase, time_ns)
+            if gap_ns:
+                step.spend(OUTSIDE_PHASES, gap_ns)
         is_long = self._usual_ns and length > LONG * self._usual_ns and step.num_samples
         self._note_length(length)
         if is_long and self._file.write(step, end_ns):
@@ -158,16 +164,18 @@ class StepSamples(SampleTaker):
             self._goal_ns *= 2
 
     def _sort(self, line: StepLine, step: LineWindow) -> None:
-        """Count the samples of a step, and those before it as between steps."""
+        """Count the samples of a step, with those since the one before it as outside phases."""
         if self._early.counts:
             step.add(self._early)
             self._early = LineWindow("", -1)
         while self._pending and not self._is_later(self._pending[0], line):
             sample = self._pending.popleft()
-            if self._is_before(sample, line):
+            is_before = self._is_before(sample, line)
+            if is_before and not self._before_ns:
                 self._add_between(sample)
                 continue
             phase = phase_at(line, sample.now_ns) if self._is_on_host else sample.phase
+            phase = OUTSIDE_PHASES if is_before else phase
             step.sample(phase, sample.place, sample.gap_ns, sample.late_ns)
 
     def _is_later(self, sample: _Sample, line: StepLine) -> bool:

@@ -20,8 +20,8 @@ _WINDOW = (
         "step",
         "int64",
         "",
-        "Number of the first step of the window within its segment; -1 outside steps. Of a worker "
-        "the step of its rank at that time.",
+        "Number of the first step of the window within its segment; -1 before the first one and "
+        "after the last. Of a worker the step of its rank at that time.",
     ),
     Column(
         "steps",
@@ -35,7 +35,7 @@ _WINDOW = (
         "category",
         "",
         "Phase of the step in which the samples were taken; `blocked` where the rank waits for "
-        "others, `outside` outside phases and for a worker.",
+        "others, `outside` outside phases, between steps and for a worker.",
     ),
 )
 

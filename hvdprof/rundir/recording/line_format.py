@@ -56,7 +56,9 @@ class SampledLine(TypedDict):
 
     kind: Literal["lines"]
     segment: Annotated[str, Key("id of the segment; empty for a worker")]
-    step: Annotated[int, Key("number of the first step; -1 between steps, and for a worker")]
+    step: Annotated[
+        int, Key("number of the first step; -1 before and after steps, and for a worker")
+    ]
     steps: Annotated[
         int,
         Key("steps of the window; 1 also for a step that took more than twice as long as usual"),
@@ -67,7 +69,8 @@ class SampledLine(TypedDict):
         Sequence[PhaseSums],
         Key(
             "[phase, samples, time in it or 0 where unknown, sum of the gaps before the samples, "
-            "sum of the times by which they came too late]",
+            "sum of the times by which they came too late]; `outside` also holds the time since the "
+            "step before",
             "ns",
         ),
     ]

@@ -15,6 +15,7 @@ from hvdprof.analyze.lines.line_contrast import (
 from hvdprof.analyze.lines.line_times import WINDOW, SampledLines
 from hvdprof.analyze.pipeline import analyze_run
 from hvdprof.api import load_run
+from hvdprof.model.tables.line_tables import LINE_SAMPLES
 from tests.builders.analysis import sweep
 from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts, write_run
 from tests.builders.sampled_lines import TRAIN, with_calls, with_samples
@@ -129,6 +130,26 @@ def test_lines_of_workers_are_held_against_those_of_other_ranks(persistent):
     first = causes.iloc[0]
     assert first[["file", "process", "against"]].tolist() == [line[0], "worker", "other ranks"]
     assert not (causes["leaf"] == idle[1]).any()
+
+
+WAITS = "multiprocessing/connection.py wait"
+
+
+@pytest.mark.parametrize(
+    ("leaf", "busy", "lines"),
+    [(WAITS, 6000, [41]), ("", 6000, [41, 30]), (WAITS, 120, [41, 30])],
+    ids=["waits", "works", "waits longer than workers explain"],
+)
+def test_the_line_that_waits_for_slow_workers_is_no_cause_beside_theirs(
+    persistent, leaf, busy, lines
+):
+    workers = {0: [(PLANTED, "", 40)], 1: [(PLANTED, "", busy)]}
+    sampled = with_samples(persistent, workers=workers)
+    samples = sampled.line_samples.astype({"leaf": str})
+    of_loop = (samples["process"] == "main") & (samples["phase"] == "data")
+    samples.loc[of_loop, "leaf"] = leaf
+    run = sampled.extended({"line_samples": LINE_SAMPLES.frame(samples)}, ())
+    assert analyze_run(run).line_causes["line"].tolist() == lines
 
 
 def test_what_workers_do_explains_input_of_all_ranks(tmp_path):

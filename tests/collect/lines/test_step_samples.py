@@ -126,13 +126,36 @@ def test_samples_belong_to_the_steps_in_which_they_lie(tmp_path: Path) -> None:
     between, window = sorted(rank.lines(230), key=lambda line: line["step"])
 
     assert (between["step"], between["steps"]) == (-1, 0)
-    assert counted(between) == {("outside", 9): 2}
+    assert counted(between) == {("outside", 9): 1}
     assert (window["step"], window["steps"], window["segment"]) == (0, 2, "main")
     assert (window["start_ns"], window["end_ns"]) == (100 * MS, 210 * MS)
-    assert counted(window) == {("data", 1): 2, ("forward", 2): 1, ("blocked", 3): 1}
+    assert counted(window) == {
+        ("data", 1): 2,
+        ("forward", 2): 1,
+        ("blocked", 3): 1,
+        ("outside", 9): 1,
+    }
     phases = {name: rest for name, *rest in window["phases"]}
     assert phases["data"] == [2, 20 * MS, 100 * MS, 2000]
-    assert phases["outside"] == [0, 4 * MS, 0, 0]
+    # 2 ms in each step, and 10 ms between them.
+    assert phases["outside"] == [1, 14 * MS, 50 * MS, 1000]
+
+
+def test_a_step_behind_a_long_gap_is_written_singly_with_it(tmp_path: Path) -> None:
+    rank = Rank(tmp_path)
+    now_ms = 0
+    for number in range(30):
+        gap_ms = 600 if number == 20 else 10
+        rank.sample(now_ms + 5, 8)
+        now_ms += gap_ms
+        rank.finished.append(step_line(number, now_ms))
+        now_ms += STEP_MS
+    lines = rank.lines(now_ms)
+    (single,) = [line for line in lines if line["steps"] == 1]
+
+    assert single["step"] == 20
+    assert counted(single) == {("outside", 8): 1}
+    assert {name: time_ns for name, _, time_ns, *_ in single["phases"]}["outside"] == 602 * MS
 
 
 def test_a_long_step_is_written_singly(tmp_path: Path) -> None:
