@@ -69,8 +69,8 @@ class SampledLine(TypedDict):
         Sequence[PhaseSums],
         Key(
             "[phase, samples, time in it or 0 where unknown, sum of the gaps before the samples, "
-            "sum of the times by which they came too late]; `outside` also holds the time since the "
-            "step before",
+            "sum of the times by which they came too late]; `outside` also holds the time since "
+            "the step before",
             "ns",
         ),
     ]

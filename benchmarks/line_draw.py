@@ -1,0 +1,315 @@
+"""Writes training scripts of several files, drawn from seeds, with a bug on a known line.
+
+For ``code_lines.py``. Names, order, lengths of parts, how a step is written, where the time is lost
+and how: all by the seed. A script without a bug is the same text, in which no rank loses time.
+"""
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+DDP, HOROVOD = ENGINES = ("ddp", "horovod")
+
+SITES: Mapping[str, tuple[str, str]] = {
+    "worker": ("data", "`__getitem__` in a DataLoader worker"),
+    "getitem": ("data", "`__getitem__` in the rank itself"),
+    "worker-collate": ("data", "a collate function in a DataLoader worker"),
+    "forward": ("forward", "a layer, in another file"),
+    "ops": ("forward", "a function that a layer calls, in a third file"),
+    "hook": ("backward", "a hook of a gradient"),
+    "autograd": ("backward", "backward of an autograd Function"),
+    "update": ("optimizer", "`step` of an optimizer"),
+    "report": ("outside", "logging between steps"),
+    "collate": ("data", "a collate function in the rank itself"),
+}
+"""By place of the bug its phase, and what it is."""
+
+WAYS: Mapping[str, tuple[str, ...]] = {
+    "a sleep": ("time.sleep({lost})  # bug",),
+    "NumPy": ("while time.perf_counter() < end:", "    np.linalg.svd(MATRIX)  # bug"),
+    "a package": ("codec.decode(b'', {lost})  # bug",),
+    "a call in C that holds the lock": (
+        "while time.perf_counter() < end:",
+        "    sum(range(200_000))  # bug",
+    ),
+    "a call in C": ("while time.perf_counter() < end:", "    zlib.compress(BLOB, 9)  # bug"),
+    "a loop in Python": ("while time.perf_counter() < end: count += 1  # bug",),
+}
+"""How the time is lost; ``codec`` lies in site-packages, as Pillow does."""
+
+HEAD = """import time
+import zlib
+
+import codec
+import numpy as np
+import torch
+from torch import nn
+
+MATRIX = np.random.default_rng(0).normal(size=(90, 90))
+BLOB = bytes(range(256)) * 400
+"""
+
+LOST = '''"""What a rank loses, s."""
+import os
+
+RANK = int(next(os.environ[name] for name in ("RANK", "HOROVOD_RANK", "OMPI_COMM_WORLD_RANK")
+                if name in os.environ))
+step = 0
+
+
+def seconds():
+    """What this rank loses now."""
+    if RANK != {rank} or step < {first} or (step + 1) % {every}:
+        return 0.0
+    return {seconds:.6f}
+'''
+
+CODEC = '''"""Stands for a package that is installed."""
+import time
+
+
+def _rows(data, seconds):
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        data = bytes(len(data))
+    return data
+
+
+def decode(data, seconds):
+    """Take the time."""
+    return _rows(data, seconds) if seconds else data
+'''
+
+FILLERS = (
+    "# What follows is the same on every rank.",
+    "scale = sum(n % 3 for n in range(50)) / 50",
+    'names = {f"part {n}": n for n in range(20)}',
+    "limits = [min(n, 7) for n in range(30)]",
+    "",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A script; ``rank`` is -1 without a bug. Steps lose ``ms`` each, or all of ``every`` at once.
+
+    ``parts_ms`` are the times of the parts of a step on every rank.
+    """
+
+    seed: int
+    site: str
+    way: str
+    engine: str
+    rank: int
+    ms: float
+    every: int
+    first: int
+    batch: int
+    workers: int
+    is_module: bool
+    has_class: bool
+    parts_ms: Mapping[str, float]
+
+    @property
+    def name(self) -> str:
+        """A name that no other script has."""
+        return f"{self.seed}-{self.site}-{self.engine}{'' if self.rank >= 0 else '-clean'}"
+
+    @property
+    def phase(self) -> str:
+        """The phase of the bug."""
+        return SITES[self.site][0]
+
+    def clean(self) -> "Script":
+        """Its twin without a bug."""
+        return replace(self, rank=-1)
+
+
+def draw(seed: int) -> Script:
+    """The script of a seed; 20 seeds in a row have each place of a bug under both engines."""
+    rng = random.Random(f"lines {seed}")
+    site = list(SITES)[seed % len(SITES)]
+    parts_ms = {
+        "data": rng.uniform(1, 4),
+        "forward": rng.uniform(10, 20),
+        "backward": rng.uniform(10, 25),
+        "update": rng.uniform(1, 4),
+        "report": rng.uniform(0, 2),
+    }
+    in_worker = site.startswith("worker")
+    workers = rng.randint(1, 2) if in_worker else 0
+    ms = sum(parts_ms.values()) * rng.uniform(0.3, 0.8)
+    pattern = "always" if in_worker else rng.choice(("always", "always", "every", "from"))
+    if in_worker:
+        # Behind a queue, only what takes longer than the rest of the step is waited for.
+        ms = workers * (sum(parts_ms.values()) + ms)
+    return Script(
+        seed=seed,
+        site=site,
+        way=rng.choice(list(WAYS)),
+        engine=ENGINES[(seed + seed // len(SITES)) % 2],
+        rank=rng.randrange(2),
+        ms=ms,
+        every=rng.randint(5, 12) if pattern == "every" else 1,
+        first=rng.randint(50, 80) if pattern == "from" else 0,
+        batch=rng.choice((1, 2, 4)),
+        workers=workers,
+        is_module=rng.random() < 0.25,
+        has_class=rng.random() < 0.5,
+        parts_ms=parts_ms,
+    )
+
+
+def write(script: Script, folder: Path) -> tuple[list[str], str, int]:
+    """Write it; what starts it behind ``python``, and file and line of the bug.
+
+    Args:
+        script: The script.
+        folder: Its folder, to be put on PYTHONPATH with ``site-packages`` below it.
+    """
+    rng = random.Random(f"text {script.seed}")
+    words = ["stream", "records", "blocks", "layers", "kernels", "mixing", "track", "journal"]
+    rng.shuffle(words)
+    names = dict(zip(("data", "net", "ops", "logs", "sgd"), words, strict=False))
+    place = folder / "job" if script.is_module else folder
+    start = "from job import " if script.is_module else "import "
+    texts = _texts(script, names, rng)
+    packages = folder / "site-packages"
+    for one in (place, packages):
+        one.mkdir(parents=True, exist_ok=True)
+    seconds = script.ms * script.every / 1e3
+    seconds /= script.batch if script.site in ("getitem", "worker") else 1
+    lost = LOST.format(rank=script.rank, first=script.first, every=script.every, seconds=seconds)
+    (place / "lost.py").write_text(lost, encoding="utf-8")
+    (packages / "codec.py").write_text(CODEC, encoding="utf-8")
+    found = []
+    for name, lines in texts.items():
+        imports = [f"{start}{one}" for one in ("lost", *words[:5]) if one != name]
+        # Modules of one script import one another only as far as they use one another.
+        used = [line for line in imports if f"{line.split()[-1]}." in "\n".join(lines)]
+        whole = "\n".join([HEAD, *used, "", *lines, ""]).splitlines()
+        found += [(f"{name}.py", n) for n, line in enumerate(whole, 1) if line.endswith("# bug")]
+        (place / f"{name}.py").write_text("\n".join(whole) + "\n", encoding="utf-8")
+    ((file, line),) = found
+    return ["-m", "job.train"] if script.is_module else [str(place / "train.py")], file, line
+
+
+def _texts(script: Script, names: Mapping[str, str], rng: random.Random) -> dict[str, list[str]]:
+    """The lines of each file by its name."""
+
+    def at(site: str, *, depth: int) -> list[str]:
+        """Fillers, and the bug where it is there."""
+        lines = rng.sample(FILLERS, rng.randint(0, 3))
+        if script.site.removeprefix("worker-").replace("worker", "getitem") == site:
+            lines += ["end, count = time.perf_counter() + lost.seconds(), 0"]
+            lines += [line.format(lost="lost.seconds()") for line in WAYS[script.way]]
+        return [f"{'    ' * depth}{line}" if line else "" for line in lines]
+
+    def usual(part: str, share: float = 1.0) -> str:
+        return f"time.sleep({script.parts_ms[part] * share / 1e3:.6f})"
+
+    per_batch = 1 / script.batch
+    data = [
+        "class Samples(torch.utils.data.Dataset):",
+        "    def __init__(self, number):",
+        "        self.number = number",
+        "    def __len__(self):",
+        "        return self.number",
+        "    def __getitem__(self, index):",
+        f"        {usual('data', per_batch)}",
+        *at("getitem", depth=2),
+        "        return torch.full((64,), float(index % 7))",
+        "def collate(samples):",
+        *at("collate", depth=1),
+        "    return torch.stack(samples)",
+    ]
+    ops = ["def activated(hidden):", *at("ops", depth=1), "    return torch.relu(hidden)"]
+    net = [
+        "class Passed(torch.autograd.Function):",
+        "    @staticmethod",
+        "    def forward(ctx, inputs):",
+        "        return inputs.view_as(inputs)",
+        "    @staticmethod",
+        "    def backward(ctx, gradient):",
+        f"        {usual('backward')}",
+        *at("autograd", depth=2),
+        "        return gradient",
+        "class Net(nn.Module):",
+        "    def __init__(self):",
+        "        super().__init__()",
+        "        self.first, self.last = nn.Linear(64, 256), nn.Linear(256, 10)",
+        "    def forward(self, inputs):",
+        f"        {usual('forward')}",
+        *at("forward", depth=2),
+        f"        hidden = {names['ops']}.activated(self.first(inputs))",
+        "        return self.last(Passed.apply(hidden))",
+    ]
+    sgd = [
+        "class Update(torch.optim.SGD):",
+        "    def step(self, closure=None):",
+        f"        {usual('update')}",
+        *at("update", depth=2),
+        "        return super().step(closure)",
+    ]
+    logs = ["def report(step, loss):", f"    {usual('report')}", *at("report", depth=1)]
+    return {
+        names["data"]: data,
+        names["net"]: net,
+        names["ops"]: ops,
+        names["sgd"]: sgd,
+        names["logs"]: [*logs, "    return step, float(loss)"],
+        "train": _loop(script, names, at("hook", depth=1)),
+    }
+
+
+ENGINE_LINES = {
+    DDP: [
+        "import torch.distributed as dist",
+        "dist.init_process_group('gloo')",
+        "net = nn.parallel.DistributedDataParallel({net}.Net())",
+        "optimizer = {sgd}.Update(net.parameters(), lr=0.01)",
+    ],
+    HOROVOD: [
+        "import horovod.torch as hvd",
+        "hvd.init()",
+        "net = {net}.Net()",
+        "hvd.broadcast_parameters(net.state_dict(), root_rank=0)",
+        "optimizer = {sgd}.Update(net.parameters(), lr=0.01)",
+        "optimizer = hvd.DistributedOptimizer(optimizer, net.named_parameters())",
+    ],
+}
+
+
+def _loop(script: Script, names: Mapping[str, str], hook: Sequence[str]) -> list[str]:
+    """The file that is started: a function, or a class with a method for a step."""
+    engine = [f"    {line.format(**names)}" for line in ENGINE_LINES[script.engine]]
+    step = [
+        "optimizer.zero_grad()",
+        "output = net(batch)",
+        "loss = output.square().mean()",
+        "output.register_hook(hook)",
+        "loss.backward()",
+        "optimizer.step()",
+    ]
+    head = ["def hook(gradient):", *hook, "    return gradient"]
+    loop = [
+        "    torch.set_num_threads(1)",
+        *engine,
+        f"    data = {names['data']}.Samples({150 * script.batch})",
+        f"    loader = torch.utils.data.DataLoader(data, {script.batch}, "
+        f"num_workers={script.workers}, collate_fn={names['data']}.collate)",
+        "    for number, batch in enumerate(loader):",
+    ]
+    end = [f"        {names['logs']}.report(number, loss)", "        lost.step += 1"]
+    tail = ["if __name__ == '__main__':", "    main()"]
+    if not script.has_class:
+        return [*head, "def main():", *loop, *(f"        {line}" for line in step), *end, *tail]
+    method = [
+        "class Trainer:",
+        "    def train_step(self, net, optimizer, batch):",
+        *(f"        {line}" for line in step),
+        "        return loss",
+    ]
+    call = "        loss = Trainer().train_step(net, optimizer, batch)"
+    return [*head, *method, "def main():", *loop, call, *end, *tail]
