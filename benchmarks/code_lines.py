@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.line_draw import DDP, ENGINES, SITES, WAYS, Script, draw, write
+from benchmarks.line_draw import DDP, ENGINES, SITES, WAYS, Script, Written, draw, write
 from benchmarks.page_section import write_section
 from benchmarks.script_faults import ROOT, CaseFailedError, output
 from hvdprof.analyze.stats.uncertainty import wilson
@@ -26,18 +26,28 @@ from hvdprof.analyze.stats.uncertainty import wilson
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What of the first lines is right; ``accused`` are findings that name a line."""
+    """What of the first lines is right.
+
+    ``accused`` are findings that name a line. ``usual`` are those of them that name no rank, but a
+    line where all ranks do spend that time.
+    """
 
     script: Script
     cause: bool
     line: bool
     accused: tuple[str, ...]
+    usual: tuple[str, ...]
     headline: str
+
+    @property
+    def is_accused(self) -> bool:
+        """Whether a finding accuses a line that all ranks do not spend that time in."""
+        return self.accused != self.usual
 
     @property
     def is_missed(self) -> bool:
         """Whether something is wrong: another line, or any line of a clean script."""
-        return bool(self.accused) if self.script.rank < 0 else self.cause and not self.line
+        return self.is_accused if self.script.rank < 0 else self.cause and not self.line
 
 
 def scripts(first_seed: int, number: int) -> list[Script]:
@@ -50,28 +60,29 @@ def scripts(first_seed: int, number: int) -> list[Script]:
     return found
 
 
-def run(script: Script, folder: Path) -> tuple[str, int]:
-    """Launch it, unless its run is there; file and line of the bug.
+def run(script: Script, folder: Path) -> Written:
+    """Launch it, unless its run is there.
 
     Raises:
         CaseFailedError: It failed.
     """
     place = folder / script.name
-    start, file, line = write(script, place / "script")
+    written = write(script, place / "script")
     if (place / "done").exists():
-        return file, line
+        return written
     paths = (place / "script", place / "script/site-packages", ROOT)
     command = [
         *(sys.executable, "-m", "hvdprof", "run", "--np", "2", "-q"),
         *(("--launcher", "torchrun") if script.engine == DDP else ()),
-        *("-o", str(place / "run"), "--no-trace", "--no-net", "--", sys.executable, *start),
+        *("-o", str(place / "run"), "--no-trace", "--no-net", "--", sys.executable),
+        *written.start,
     ]
     output(command, os.environ | {"PYTHONPATH": ":".join(map(str, paths))})
     (place / "done").write_text(f"{datetime.now(UTC):%Y-%m-%d}", encoding="utf-8")
-    return file, line
+    return written
 
 
-def judged(script: Script, folder: Path, bug: tuple[str, int]) -> Judged:
+def judged(script: Script, folder: Path, written: Written) -> Judged:
     """What hvdprof says of it.
 
     Raises:
@@ -80,7 +91,11 @@ def judged(script: Script, folder: Path, bug: tuple[str, int]) -> Judged:
     analyze = [sys.executable, "-m", "hvdprof", "analyze", str(folder / script.name / "run")]
     report = json.loads(output([*analyze, "--format", "json"], os.environ))
     headline = str(report["verdict"]["sentence"])
-    named = [row for row in report["findings"] if row["code_function"]]
+    named = {
+        f"{row['id']}: {Path(row['code_file']).name}:{row['code_line']}": row
+        for row in report["findings"]
+        if row["code_function"]
+    }
     causes = {str(row["cause_id"]) for row in report["findings"]}
     # Behind queues, all ranks may be input-bound, one of them longest.
     longest = f"input-bound (rank {script.rank} waits longest" in headline
@@ -89,8 +104,13 @@ def judged(script: Script, folder: Path, bug: tuple[str, int]) -> Judged:
     return Judged(
         script,
         cause=is_found and f"rank {script.rank}" in headline.lower(),
-        line=f"{bug[0]}:{bug[1]} (" in headline,
-        accused=tuple(f"{row['id']}: {row['code_file']}:{row['code_line']}" for row in named),
+        line=f"{written.bug} (" in headline,
+        accused=tuple(named),
+        usual=tuple(
+            text
+            for text, row in named.items()
+            if text.split(": ")[1] in written.usual and "rank " not in row["title"]
+        ),
         headline=headline,
     )
 
@@ -99,8 +119,8 @@ def page_text(results: Sequence[Judged], folder: Path) -> str:
     """The table by place of the bug, way and engine, and what was missed."""
     lines = [
         "| bug | launches | rank and phase in the first lines | and the line "
-        "| clean twins | of them with a line accused |",
-        "|---|---|---|---|---|---|",
+        "| clean twins | of them with a line accused | of them with a usual line named |",
+        "|---|---|---|---|---|---|---|",
     ]
     groups = [
         *((what, [r for r in results if r.script.site == s]) for s, (_, what) in SITES.items()),
@@ -110,7 +130,7 @@ def page_text(results: Sequence[Judged], folder: Path) -> str:
     ]
     for what, own in groups:
         lines.append(f"| {what} | {' | '.join(map(str, _counts(own)))} |")
-    _, causes, right, twins, accused = _counts(results)
+    _, causes, right, twins, accused, _ = _counts(results)
     ends = [
         f"{count} of {of}: {low:.0%} to {high:.0%}"
         for count, of in ((right, causes), (accused, twins))
@@ -141,12 +161,13 @@ def page_text(results: Sequence[Judged], folder: Path) -> str:
     return "\n".join(parts)
 
 
-def _counts(results: Sequence[Judged]) -> tuple[int, int, int, int, int]:
+def _counts(results: Sequence[Judged]) -> tuple[int, ...]:
     bugs = [one for one in results if one.script.rank >= 0]
     twins = [one for one in results if one.script.rank < 0]
     causes = [one for one in bugs if one.cause]
     right = sum(one.line for one in causes)
-    return len(bugs), len(causes), right, len(twins), sum(bool(one.accused) for one in twins)
+    accused = sum(one.is_accused for one in twins)
+    return len(bugs), len(causes), right, len(twins), accused, sum(bool(o.usual) for o in twins)
 
 
 def _ends(count: int, of: int) -> tuple[float, float]:

@@ -161,8 +161,20 @@ def draw(seed: int) -> Script:
     )
 
 
-def write(script: Script, folder: Path) -> tuple[list[str], str, int]:
-    """Write it; what starts it behind ``python``, and file and line of the bug.
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What starts a script behind ``python``, its bug's line, and those where all ranks spend time.
+
+    A line is the name of its file and its number.
+    """
+
+    start: tuple[str, ...]
+    bug: str
+    usual: frozenset[str]
+
+
+def write(script: Script, folder: Path) -> Written:
+    """Write it.
 
     Args:
         script: The script.
@@ -183,16 +195,19 @@ def write(script: Script, folder: Path) -> tuple[list[str], str, int]:
     lost = LOST.format(rank=script.rank, first=script.first, every=script.every, seconds=seconds)
     (place / "lost.py").write_text(lost, encoding="utf-8")
     (packages / "codec.py").write_text(CODEC, encoding="utf-8")
-    found = []
+    marked: dict[str, set[str]] = {"# bug": set(), "# usual": set()}
     for name, lines in texts.items():
         imports = [f"{start}{one}" for one in ("lost", *words[:5]) if one != name]
         # Modules of one script import one another only as far as they use one another.
         used = [line for line in imports if f"{line.split()[-1]}." in "\n".join(lines)]
         whole = "\n".join([HEAD, *used, "", *lines, ""]).splitlines()
-        found += [(f"{name}.py", n) for n, line in enumerate(whole, 1) if line.endswith("# bug")]
+        for number, line in enumerate(whole, 1):
+            for mark, found in marked.items():
+                found |= {f"{name}.py:{number}"} if line.endswith(mark) else set()
         (place / f"{name}.py").write_text("\n".join(whole) + "\n", encoding="utf-8")
-    ((file, line),) = found
-    return ["-m", "job.train"] if script.is_module else [str(place / "train.py")], file, line
+    (bug,) = marked["# bug"]
+    begin = ("-m", "job.train") if script.is_module else (str(place / "train.py"),)
+    return Written(begin, bug, frozenset(marked["# usual"]))
 
 
 def _texts(script: Script, names: Mapping[str, str], rng: random.Random) -> dict[str, list[str]]:
@@ -207,7 +222,7 @@ def _texts(script: Script, names: Mapping[str, str], rng: random.Random) -> dict
         return [f"{'    ' * depth}{line}" if line else "" for line in lines]
 
     def usual(part: str, share: float = 1.0) -> str:
-        return f"time.sleep({script.parts_ms[part] * share / 1e3:.6f})"
+        return f"time.sleep({script.parts_ms[part] * share / 1e3:.6f})  # usual"
 
     per_batch = 1 / script.batch
     data = [

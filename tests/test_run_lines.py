@@ -19,6 +19,8 @@ SCRIPT = slow_line_script.__file__
         ("mpirun", "horovod", "fork", ()),
         ("torchrun", "ddp", "fork", ("--light",)),
         ("torchrun", "ddp", "spawn", ("--lines", "50")),
+        # Started by `python -m`.
+        ("torchrun", "fsdp", "forkserver", ()),
     ],
 )
 def test_the_slow_line_of_a_rank_and_of_its_workers_is_sampled(
@@ -26,7 +28,8 @@ def test_the_slow_line_of_a_rank_and_of_its_workers_is_sampled(
 ) -> None:
     folder = tmp_path / "run"
     own = ("--np", "2", "--launcher", launcher, "--no-trace", "--no-net", *options)
-    command = ("--", "python", SCRIPT, engine, start, "120")
+    script = ("-m", slow_line_script.__name__) if engine == "fsdp" else (SCRIPT,)
+    command = ("--", "python", *script, engine, start, "120")
     ended = hvdprof("run", "-q", "-o", str(folder), *own, *command)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     run = load_run(folder)

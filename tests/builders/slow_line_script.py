@@ -1,6 +1,6 @@
-"""A script whose rank 1 is slow on a line of its own, by Horovod or DDP, with workers for its data.
+"""A script whose rank 1 is slow on a line of its own, with workers for its data.
 
-Arguments: ``horovod`` or ``ddp``, how workers start (``fork``, ``spawn``), and the steps.
+Arguments: ``horovod``, ``ddp`` or ``fsdp``, how workers start, and the steps.
 """
 
 import sys
@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.distributed.fsdp import fully_shard
 from torch.nn import functional
 from torch.utils.data import DataLoader, Dataset
 
@@ -57,7 +58,10 @@ def main(engine: str, start: str, num_steps: int) -> None:
     else:
         torch.distributed.init_process_group("gloo")
         rank = torch.distributed.get_rank()
-        model = nn.parallel.DistributedDataParallel(model)
+        if engine == "ddp":
+            model = nn.parallel.DistributedDataParallel(model)
+        else:
+            optimizer = torch.optim.SGD(fully_shard(model).parameters(), lr=0.01)
     samples = Samples(num_steps * BATCH)
     loader = DataLoader(samples, batch_size=BATCH, num_workers=1, multiprocessing_context=start)
     for inputs, labels in loader:
@@ -71,5 +75,7 @@ def main(engine: str, start: str, num_steps: int) -> None:
 
 
 if __name__ == "__main__":
-    leave_out_compiler()
+    if sys.argv[1] != "fsdp":
+        # Sharded tensors need it.
+        leave_out_compiler()
     main(sys.argv[1], sys.argv[2], int(sys.argv[3]))

@@ -44,13 +44,13 @@ class Places:
             known = self._codes.get(id(code))
             owner = self._see(frame) if known is None else known[1]
             if owner is Owner.USER:
-                return self._number(code, frame.f_lineno or code.co_firstlineno, leaf)
+                return self._number(frame, leaf)
             if owner is Owner.BEGIN:
                 break
             if leaf is None and owner is Owner.LIBRARY:
                 leaf = code
             frame = frame.f_back
-        return self._number(None, 0, leaf)
+        return self._number(None, leaf)
 
     def _see(self, frame: FrameType) -> Owner:
         if len(self._codes) >= MOST_CODES:
@@ -61,10 +61,15 @@ class Places:
         self._codes[id(code)] = code, owner
         return owner
 
-    def _number(self, code: CodeType | None, line: int, leaf: CodeType | None) -> int:
-        key = id(code), line, id(leaf)
+    def _number(self, frame: FrameType | None, leaf: CodeType | None) -> int:
+        code = None if frame is None else frame.f_code
+        # The line itself would have to be looked for in the table of the code.
+        key = id(code), -1 if frame is None else frame.f_lasti, id(leaf)
         known = self._numbers.get(key)
         if known is None:
+            if len(self._numbers) >= MOST_PLACES:
+                self._numbers.clear()
+            line = 0 if frame is None else frame.f_lineno or frame.f_code.co_firstlineno
             known = self._numbers[key] = self._named(code, line, leaf), code, leaf
         return known[0]
 

@@ -55,9 +55,7 @@ def _start(
     samples = StepSamples(
         file, recorder.finished(), recorder.moment, calls.over, is_on_host=recorder.is_on_host
     )
-    sampler = LineSampler(
-        lambda: recorder.moment().thread, places, samples, hz, recorder.report_problem, clock
-    )
+    sampler = LineSampler(places, samples, hz, recorder.report_problem, clock)
     calls.hook()
     recorder.at_end += [calls.remove, sampler.close]
     sampler.start()

@@ -42,6 +42,10 @@ def asked_hz(environment: Mapping[str, str] = os.environ) -> float:
 class SampleTaker:
     """What takes the samples; all of it is called by the sampling thread."""
 
+    def thread(self) -> int:
+        """The number of the thread to be sampled; asked just before each sample."""
+        return threading.main_thread().ident or 0
+
     def take(self, now_ns: int, place: int, gap_ns: int, late_ns: int) -> None:
         """Take a sample: its time, the number of its place, the gap before it and its delay."""
 
@@ -53,7 +57,6 @@ class LineSampler:
     """Samples one thread, from ``start`` to ``close``.
 
     Args:
-        thread_of: The number of the thread that is sampled.
         places: Names what it does.
         taker: Takes the samples.
         hz: Looks per second.
@@ -63,14 +66,12 @@ class LineSampler:
 
     def __init__(
         self,
-        thread_of: Callable[[], int],
         places: Places,
         taker: SampleTaker,
         hz: float,
         report: Callable[[str], None] = print_problem,
         clock: Callable[[], int] = time.monotonic_ns,
     ) -> None:
-        self._thread_of = thread_of
         self._places = places
         self._taker = taker
         self._hz = hz
@@ -129,7 +130,7 @@ class LineSampler:
             if self._over.acquire(timeout=gap_s):
                 return
             now_ns = self._clock()
-            thread = self._thread_of()
+            thread = self._taker.thread()
             frame = sys._current_frames().get(thread)
             # It has ended, and this thread may have got its number.
             if frame is None or thread == threading.get_ident():

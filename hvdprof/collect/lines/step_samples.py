@@ -70,6 +70,7 @@ class StepSamples(SampleTaker):
         self._file = file
         self._finished = finished
         self._moment = moment
+        self._now = moment()
         self._calls = calls
         self._is_on_host = is_on_host
         self._pending: deque[_Sample] = deque()
@@ -83,6 +84,11 @@ class StepSamples(SampleTaker):
         self._num_lengths = self._num_taken = 0
         self._usual_ns = 0
 
+    def thread(self) -> int:
+        """The thread that trains now; phase and step of the sample are of this moment, too."""
+        self._now = self._moment()
+        return self._now.thread
+
     def take(self, now_ns: int, place: int, gap_ns: int, late_ns: int) -> None:
         """Take a sample; now and then, sort those of the steps that are over.
 
@@ -90,7 +96,7 @@ class StepSamples(SampleTaker):
             OSError: The file took no more.
         """
         self._begin_ns = self._begin_ns or now_ns
-        moment = self._moment()
+        moment = self._now
         phase = moment.phase or OUTSIDE_PHASES
         if len(self._pending) >= MOST_PENDING:
             early = self._pending.popleft()

@@ -11,7 +11,6 @@ Tested in ``tests/collect/lines/test_worker_lines.py``.
 import os
 import socket
 import sys
-import threading
 import time
 from pathlib import Path
 from zlib import crc32
@@ -126,8 +125,7 @@ def _sampler(folder: Path, rank: int, hz: float) -> LineSampler | None:
     if not file.has_room(now_ns):
         return None
     writer.write(sampling_line(rank, WORKER_PROCESS, hz, now_ns))
-    thread = threading.get_ident()
-    sampler = LineSampler(lambda: thread, places, WorkerSamples(file, now_ns), hz)
+    sampler = LineSampler(places, WorkerSamples(file, now_ns), hz)
     sampler.start()
     return sampler
 

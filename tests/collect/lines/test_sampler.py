@@ -21,9 +21,13 @@ class Taken(SampleTaker):
     """Samples as they were taken."""
 
     def __init__(self, fails_at: int = -1) -> None:
+        self.of = threading.get_ident()
         self.samples: list[tuple[int, int, int, int]] = []
         self.finished: list[int] = []
         self._fails_at = fails_at
+
+    def thread(self) -> int:
+        return self.of
 
     def take(self, now_ns: int, place: int, gap_ns: int, late_ns: int) -> None:
         if len(self.samples) == self._fails_at:
@@ -39,7 +43,8 @@ def sampled(
     thread: int, hz: float = 200, taken: Taken | None = None, report: Callable[[str], None] = print
 ) -> Iterator[tuple[Taken, Places]]:
     taken, places = taken or Taken(), Places(UserCode())
-    sampler = LineSampler(lambda: thread, places, taken, hz, report)
+    taken.of = thread
+    sampler = LineSampler(places, taken, hz, report)
     sampler.start()
     try:
         yield taken, places
@@ -173,7 +178,7 @@ from hvdprof.collect.lines.user_code import UserCode
 class Taken(SampleTaker):
     def take(self, *sample): time.sleep(0.01)
     def finish(self, now_ns): print("finished")
-LineSampler(threading.get_ident, Places(UserCode()), Taken(), 500).start()
+LineSampler(Places(UserCode()), Taken(), 500).start()
 time.sleep(0.1)
 {end}
 """

@@ -67,6 +67,7 @@ class Rank:
             yield self.over.pop(0)
 
     def sample(self, at_ms: float, place: int) -> None:
+        self.samples.thread()
         self.samples.take(round(at_ms * MS), place, 50 * MS, 1000)
 
     def lines(self, end_ms: int) -> list[Any]:
