@@ -23,7 +23,10 @@ _ENTERED = ("<string>", "<stdin>", "<ipython-input", "<cell")
 _LAUNCHERS = ("horovod", "ipykernel", "ipykernel_launcher", "mpi4py", "pyspark", "ray", "torch")
 """Packages that are started with ``python -m`` and then run code of others."""
 
-_BEGIN = "_bootstrap"
+_BEGINS = ("_bootstrap", "bootstrap")
+_BEGIN_FILES = ("/multiprocessing/process.py", "/hvdprof_import_hook.py")
+"""Where a worker begins: the function of the standard library, and the recorder's around it."""
+
 _FROZEN, _IPYTHON_CELL, _KERNEL_CELL = "<frozen ", "<ipython-input-", "ipykernel_"
 
 
@@ -59,7 +62,7 @@ class UserCode:
             names: Its global names.
         """
         file = code.co_filename
-        if code.co_name == _BEGIN and file.endswith("/multiprocessing/process.py"):
+        if code.co_name in _BEGINS and file.endswith(_BEGIN_FILES):
             return Owner.BEGIN
         if file.startswith("<"):
             return self._owner_of_text(code, names)

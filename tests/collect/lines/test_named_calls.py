@@ -57,6 +57,7 @@ def test_after_the_end_nothing_is_noted(calls: NamedCalls) -> None:
     assert len(gc.callbacks) == number - 1
 
 
+@pytest.mark.torch
 def test_a_checkpoint_is_noted_with_the_line_that_writes_it(
     calls: NamedCalls, tmp_path: Path
 ) -> None:
@@ -77,6 +78,7 @@ def test_a_checkpoint_is_noted_with_the_line_that_writes_it(
     assert list(calls.over()) == []
 
 
+@pytest.mark.torch
 def test_a_checkpoint_that_fails_fails_as_ever(calls: NamedCalls) -> None:
     torch: Any = importlib.import_module("torch")
     calls.hook()

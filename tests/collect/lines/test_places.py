@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
+from hvdprof.collect.auto.startup.hvdprof_import_hook import watch_workers
 from hvdprof.collect.lines import places as module
+from hvdprof.collect.lines import worker_lines
 from hvdprof.collect.lines.places import Places, user_line
 from hvdprof.collect.lines.user_code import UserCode
 from hvdprof.rundir.recording.line_format import OTHER_PLACE
@@ -100,6 +102,23 @@ def test_the_lines_from_which_a_worker_was_forked_are_not_its_own() -> None:
 
     assert [places.names[number][0] for number in found] == [""]
     assert places.names[found[0]][3] == "json/decoder.py JSONDecoder.raw_decode"
+
+
+def test_a_worker_that_has_not_begun_is_on_no_line_of_its_parent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    places, found = Places(UserCode()), []
+    process = multiprocessing.process
+    monkeypatch.setattr(process.BaseProcess, "_bootstrap", lambda _: None)
+    watch_workers(process)
+    monkeypatch.setattr(
+        worker_lines, "start_worker", lambda: found.append(places.at(sys._getframe(1)))
+    )
+    monkeypatch.setattr(worker_lines, "stop_worker", lambda: None)
+
+    process.BaseProcess._bootstrap(None)  # type: ignore[attr-defined]
+
+    assert [places.names[number] for number in found] == [("", 0, "", "")]
 
 
 def test_code_that_vanishes_is_not_mistaken_for_other_code() -> None:
