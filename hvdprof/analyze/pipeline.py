@@ -26,7 +26,7 @@ from hvdprof.analyze.findings.run_rules import (
     stall_rules,
     watchdog_rules,
 )
-from hvdprof.analyze.lines.line_tables import line_tables
+from hvdprof.analyze.lines.line_causes import line_tables
 from hvdprof.analyze.run_basis import (
     Basis,
     Step,

@@ -1,19 +1,25 @@
 """The lines of code that explain the causes of a cell: what its ranks do there and others do not.
 
 A cause is proven before (``analyze.ranks``): lines say what it was, never whether it was.
+
+Tested in ``tests/analyze/lines/test_line_causes.py``.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
 from hvdprof.analyze.findings.finding import SMALLEST_COST
-from hvdprof.analyze.lines.line_contrast import Samples, lines_alone, longer_lines, on_every_rank
+from hvdprof.analyze.lines.line_contrast import (
+    CellSamples,
+    lines_alone,
+    longer_lines,
+    on_every_rank,
+)
 from hvdprof.analyze.lines.line_events import Event, events_of, exact_calls
-from hvdprof.analyze.lines.line_times import WINDOW, SampledLines, launch_names
+from hvdprof.analyze.lines.line_times import SampledLines, launch_names, line_times
 from hvdprof.analyze.ranks.named_cause import LASTING, PERSISTENT
 from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.analyze.stragglers.waiting import WaitingTables
@@ -34,14 +40,19 @@ from hvdprof.model.cell_key import (
     of_base_cell,
 )
 from hvdprof.model.launch_key import is_finished
+from hvdprof.model.run import Run
 from hvdprof.model.tables.line_tables import (
     ALONE,
     BASELINE,
     LINE_CAUSES,
+    LINE_SAMPLES,
+    LINE_SAMPLING,
+    LINES,
+    NAMED_CALLS,
     OTHER_RANKS,
     USUAL_STEPS,
 )
-from hvdprof.rundir.recording.line_format import BLOCKED_PHASE, MAIN_PROCESS, WORKER_PROCESS
+from hvdprof.rundir.recording.line_format import MAIN_PROCESS, WORKER_PROCESS
 
 LEAST_SHARE = 0.2
 """A line that explains less of a delay is not named."""
@@ -63,75 +74,42 @@ _IDLE = (
 """Parts of leaves in which a rank waits for others, and a worker for its next batch."""
 
 
-@dataclass(frozen=True)
-class _Cell:
-    """A cell with its samples: what it explains its causes from."""
+def line_tables(
+    run: Run, waits: WaitingTables, waterfall: pd.DataFrame
+) -> Mapping[str, pd.DataFrame]:
+    """LINES and LINE_CAUSES; none of a run without samples and calls.
 
-    sampled: SampledLines
-    launches: frozenset[str]
-    baseline: frozenset[str]
-
-    @cached_property
-    def ranks(self) -> frozenset[int]:
-        """The ranks that were sampled."""
-        whole = self.sampled.whole
-        return frozenset(whole.loc[whole["launch"].isin(self.launches), "rank"].tolist())
-
-    def samples(
-        self,
-        launches: frozenset[str],
-        ranks: Sequence[int] | frozenset[int] = (),
-        phases: Sequence[str] = (),
-        *,
-        process: str = MAIN_PROCESS,
-        inside: Callable[[pd.DataFrame], Bools] | None = None,
-    ) -> Samples:
-        """The samples of launches: of some ranks and phases, or all; ``inside`` some windows."""
-
-        def chosen(table: pd.DataFrame, of_process: str) -> pd.DataFrame:
-            own = table["launch"].isin(launches) & (table["process"] == of_process)
-            if ranks:
-                own &= table["rank"].isin(list(ranks))
-            rows = table[own.to_numpy()]
-            return rows if inside is None else rows[inside(rows)]
-
-        lines, whole = (
-            chosen(table, process) for table in (self.sampled.lines, self.sampled.whole)
-        )
-        main = whole if process == MAIN_PROCESS else chosen(self.sampled.whole, MAIN_PROCESS)
-        steps = float(main.drop_duplicates(WINDOW)["steps"].sum())
-        sampled_ns = float(whole["sampled_ns"].sum())
-        rate = float(whole["samples"].sum()) / sampled_ns if sampled_ns else 0.0
-        lines, whole = (
-            part[part["phase"].isin(phases) if phases else part["phase"] != BLOCKED_PHASE]
-            for part in (lines, whole)
-        )
-        return Samples(lines, whole, steps, steps * rate)
+    Args:
+        run: The run.
+        waits: The steady steps and named causes of its launches.
+        waterfall: WATERFALL.
+    """
+    samples, calls = run.table(LINE_SAMPLES.name), run.table(NAMED_CALLS.name)
+    if samples.empty and calls.empty:
+        return {}
+    first_steps = {key: int(work.steps.min()) for key, work in waits.works.items()}
+    sampled = SampledLines(samples, run.table(LINE_SAMPLING.name), first_steps)
+    return {
+        LINES.name: line_times(sampled),
+        LINE_CAUSES.name: _line_causes(run.segments, sampled, calls, waits, waterfall),
+    }
 
 
-def line_causes(
+def _line_causes(
     segments: pd.DataFrame,
     sampled: SampledLines,
     calls: pd.DataFrame,
     waits: WaitingTables,
     waterfall: pd.DataFrame,
 ) -> pd.DataFrame:
-    """LINE_CAUSES of the cells without toggles.
-
-    Args:
-        segments: SEGMENTS.
-        sampled: The samples that count.
-        calls: NAMED_CALLS.
-        waits: The named causes of each launch, and its steps.
-        waterfall: WATERFALL.
-    """
+    """LINE_CAUSES of the cells without toggles."""
     rows: list[dict[str, object]] = []
     measured = segments[(segments["mode"] == "throughput").to_numpy() & is_finished(segments)]
     for row in waterfall.to_dict("records"):
         if not has_no_toggles(row) or not _is_large(row):
             continue
         own = _segments_of(measured, row, int(row["np"]), str(row["engine"]))
-        cell = _Cell(sampled, _launches(own), _baseline(measured, row))
+        cell = CellSamples(sampled, _launches(own), _baseline(measured, row))
         events = events_of(row, waits, cell.launches)
         found = [*exact_calls(row, events, calls), *_sampled(row, cell, events)]
         key = {name: row[name] for name in (*CELL_KEY, "cause_id")}
@@ -168,7 +146,9 @@ def _baseline(measured: pd.DataFrame, row: FrameRow) -> frozenset[str]:
     return frozenset()
 
 
-def _sampled(row: FrameRow, cell: _Cell, events: Sequence[Event]) -> Iterator[dict[str, object]]:
+def _sampled(
+    row: FrameRow, cell: CellSamples, events: Sequence[Event]
+) -> Iterator[dict[str, object]]:
     term = row["term"]
     if term == STRAGGLER and row["pattern"] in LASTING:
         yield from _against_others(row, cell, float(row["delay_ns"]))
@@ -182,7 +162,9 @@ def _sampled(row: FrameRow, cell: _Cell, events: Sequence[Event]) -> Iterator[di
         yield from _against_baseline(row, cell)
 
 
-def _against_others(row: FrameRow, cell: _Cell, delay_ns: float) -> Iterator[dict[str, object]]:
+def _against_others(
+    row: FrameRow, cell: CellSamples, delay_ns: float
+) -> Iterator[dict[str, object]]:
     """The lines of named ranks against those of the others in the same steps."""
     ranks = ranks_of(row)
     others = cell.ranks - set(ranks)
@@ -216,7 +198,9 @@ def _steps_within(row: FrameRow) -> Callable[[pd.DataFrame], Bools]:
     return inside
 
 
-def _in_events(row: FrameRow, cell: _Cell, events: Sequence[Event]) -> Iterator[dict[str, object]]:
+def _in_events(
+    row: FrameRow, cell: CellSamples, events: Sequence[Event]
+) -> Iterator[dict[str, object]]:
     """The lines inside the long steps that were kept singly, against usual steps."""
     steps = [(event.launch, *place) for event in events for place in event.steps]
 
@@ -239,7 +223,7 @@ def _in_events(row: FrameRow, cell: _Cell, events: Sequence[Event]) -> Iterator[
         yield found | {"num_events": number, "of_events": len(sampled)}
 
 
-def _of_input(row: FrameRow, cell: _Cell) -> Iterator[dict[str, object]]:
+def _of_input(row: FrameRow, cell: CellSamples) -> Iterator[dict[str, object]]:
     """What the workers do while ranks wait for them; without workers, what the data phase does."""
     ranks = ranks_of(row)
     own = cell.samples(cell.launches, ranks, process=WORKER_PROCESS)
@@ -253,7 +237,7 @@ def _of_input(row: FrameRow, cell: _Cell) -> Iterator[dict[str, object]]:
     yield from _rows(lines[(lines["share"] >= LEAST_SHARE).to_numpy()], process, ALONE, NAN)
 
 
-def _against_baseline(row: FrameRow, cell: _Cell) -> Iterator[dict[str, object]]:
+def _against_baseline(row: FrameRow, cell: CellSamples) -> Iterator[dict[str, object]]:
     """The lines of all ranks against those of the baseline, in phases without waits."""
     phases: tuple[str, ...] = ("outside", "before_update")
     if row["term"] == COMPUTE_INFLATION:

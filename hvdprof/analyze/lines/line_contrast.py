@@ -3,21 +3,30 @@
 Tested in ``tests/analyze/lines/test_line_causes.py``.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
 
-from hvdprof.analyze.lines.line_statistics import chance_of_excess, difference_ends
-from hvdprof.analyze.lines.line_times import LINE, by_line
+from hvdprof.analyze.lines.line_statistics import (
+    Times,
+    chance_of_excess,
+    difference_ends,
+    times_of_lines,
+)
+from hvdprof.analyze.lines.line_times import LINE, WINDOW, SampledLines, by_line
 from hvdprof.analyze.stats.change_point import holm
-from hvdprof.analyze.stats.uncertainty import NAN, wilson
-from hvdprof.model.arrays import Float64s
+from hvdprof.analyze.stats.uncertainty import NAN
+from hvdprof.model.arrays import Bools, Float64s
 from hvdprof.model.tables.line_tables import LEAST_SAMPLES
+from hvdprof.rundir.recording.line_format import BLOCKED_PHASE, MAIN_PROCESS
 
 CHANCE = 0.01
 """The chance that any line of a contrast is named although none takes longer, at most."""
+
+_EXCESS = ("excess_ns", "excess_low_ns", "excess_high_ns")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +41,59 @@ class Samples:
     steps: float
     exposure: float
 
-    def times(self, counts: Float64s) -> tuple[Float64s, Float64s, Float64s]:
+    def times(self, counts: Float64s) -> Times:
         """Times per step of lines with so many samples, ns, with the ends of the intervals."""
-        num = max(float(self.whole["samples"].sum()), 1.0)
         whole = float(self.whole["time_ns"].sum()) / max(self.steps, 1.0)
-        low, high = wilson(counts / num, np.full(len(counts), num))
-        return counts / num * whole, low * whole, high * whole
+        return times_of_lines(counts, float(self.whole["samples"].sum()), whole)
+
+
+@dataclass(frozen=True)
+class CellSamples:
+    """A cell with its samples: what it explains its causes from.
+
+    ``launches`` are the names of its own, ``baseline`` those that it is held against.
+    """
+
+    sampled: SampledLines
+    launches: frozenset[str]
+    baseline: frozenset[str]
+
+    @cached_property
+    def ranks(self) -> frozenset[int]:
+        """The ranks that were sampled."""
+        whole = self.sampled.whole
+        return frozenset(whole.loc[whole["launch"].isin(self.launches), "rank"].tolist())
+
+    def samples(
+        self,
+        launches: frozenset[str],
+        ranks: Sequence[int] | frozenset[int] = (),
+        phases: Sequence[str] = (),
+        *,
+        process: str = MAIN_PROCESS,
+        inside: Callable[[pd.DataFrame], Bools] | None = None,
+    ) -> Samples:
+        """The samples of launches: of some ranks and phases, or all; ``inside`` some windows."""
+
+        def chosen(table: pd.DataFrame, of_process: str) -> pd.DataFrame:
+            own = table["launch"].isin(launches) & (table["process"] == of_process)
+            if ranks:
+                own &= table["rank"].isin(list(ranks))
+            rows = table[own.to_numpy()]
+            return rows if inside is None else rows[inside(rows)]
+
+        lines, whole = (
+            chosen(table, process) for table in (self.sampled.lines, self.sampled.whole)
+        )
+        main = whole if process == MAIN_PROCESS else chosen(self.sampled.whole, MAIN_PROCESS)
+        steps = float(main.drop_duplicates(WINDOW)["steps"].sum())
+        sampled_ns = float(whole["sampled_ns"].sum())
+        rate = float(whole["samples"].sum()) / sampled_ns if sampled_ns else 0.0
+        lines, whole = (
+            part[part["phase"].isin(phases) if phases else part["phase"] != BLOCKED_PHASE]
+            for part in (lines, whole)
+        )
+        return Samples(lines, whole, steps, steps * rate)
 
 
 def longer_lines(own: Samples, other: Samples) -> pd.DataFrame:
@@ -58,14 +114,8 @@ def longer_lines(own: Samples, other: Samples) -> pd.DataFrame:
     counts = lines["samples"].to_numpy(dtype=np.float64)
     others = lines["samples_other"].fillna(0).to_numpy(dtype=np.float64)
     first, second = own.times(counts), other.times(others)
-    low, high = difference_ends(first, second)
-    lines = lines.assign(
-        mean_ns=first[0],
-        excess_ns=first[0] - second[0],
-        excess_low_ns=low,
-        excess_high_ns=high,
-        other=others,
-    )
+    excess = first[0] - second[0], *difference_ends(first, second)
+    lines = lines.assign(mean_ns=first[0], other=others, **dict(zip(_EXCESS, excess, strict=True)))
     lines = lines[counts + others >= LEAST_SAMPLES]
     ends = own.exposure, other.exposure
     chances = holm(
@@ -83,8 +133,7 @@ def lines_alone(own: Samples) -> pd.DataFrame:
     """The lines with their times per step, ns, held against nothing; five samples at least."""
     lines = by_line(own.lines, [])
     times = own.times(lines["samples"].to_numpy(dtype=np.float64))
-    names = ("excess_ns", "excess_low_ns", "excess_high_ns")
-    lines = lines.assign(**dict(zip(names, times, strict=True)))
+    lines = lines.assign(**dict(zip(_EXCESS, times, strict=True)))
     lines = lines[(lines["samples"] >= LEAST_SAMPLES).to_numpy()]
     return lines.sort_values("samples", ascending=False, kind="stable")
 
@@ -112,12 +161,7 @@ def on_every_rank(lines: pd.DataFrame, own: Samples, members: Iterable[int]) -> 
     per_step = ranks["time_ns"].to_numpy() * len(ranks) / max(own.steps, 1.0)
     least = (shares * per_step).argmin(axis=1)
     share = np.take_along_axis(shares, least[:, None], axis=1)[:, 0]
-    low, high = wilson(share, num[least])
-    found = lines.assign(
-        share=share,
-        excess_ns=share * per_step[least],
-        excess_low_ns=low * per_step[least],
-        excess_high_ns=high * per_step[least],
-    )
+    times = times_of_lines(share * num[least], num[least], per_step[least])
+    found = lines.assign(share=share, **dict(zip(_EXCESS, times, strict=True)))
     on_all = counts.to_numpy().min(axis=1) >= LEAST_SAMPLES
     return pd.DataFrame(found[on_all])

@@ -10,20 +10,36 @@ say. A call that holds the interpreter's lock delays a sample, which then falls 
 import numpy as np
 
 from hvdprof.analyze.stats.distributions import incomplete_beta
+from hvdprof.analyze.stats.uncertainty import wilson
 from hvdprof.model.arrays import Float64s
 
+Times = tuple[Float64s, Float64s, Float64s]
+"""Values with the lower and the upper ends of their intervals."""
 
-def difference_ends(
-    first: tuple[Float64s, Float64s, Float64s], second: tuple[Float64s, Float64s, Float64s]
-) -> tuple[Float64s, Float64s]:
+
+def times_of_lines(counts: Float64s, num: Float64s | float, whole: Float64s | float) -> Times:
+    """Times of lines with the ends of their 95 % intervals (Wilson); 0 where nothing was sampled.
+
+    Args:
+        counts: Samples of each line.
+        num: All samples where it is.
+        whole: The time that these stand for; its unit is that of the times.
+    """
+    num = np.broadcast_to(np.maximum(num, 1.0), counts.shape)
+    share = counts / num
+    low, high = wilson(share, num)
+    return share * whole, low * whole, high * whole
+
+
+def difference_ends(first: Times, second: Times) -> tuple[Float64s, Float64s]:
     """The 95 % interval of the difference of two independent values, each with its interval.
 
     MOVER (G. Y. Zou and A. Donner, "Construction of confidence limits about effect measures",
     Statistics in Medicine 27, 2008).
 
     Args:
-        first: Values, lower ends, upper ends.
-        second: The same of what is subtracted.
+        first: The values.
+        second: What is subtracted.
     """
     (one, low, high), (other, other_low, other_high) = first, second
     difference = one - other

@@ -3,9 +3,9 @@
 import numpy as np
 import pandas as pd
 
-from hvdprof.analyze.lines.line_statistics import difference_ends
-from hvdprof.analyze.stats.uncertainty import NAN, wilson
-from hvdprof.model.arrays import Bools, Float64s
+from hvdprof.analyze.lines.line_statistics import difference_ends, times_of_lines
+from hvdprof.analyze.stats.uncertainty import NAN
+from hvdprof.model.arrays import Bools
 from hvdprof.model.launch_key import LAUNCH, LaunchKey, rows_by_launch
 from hvdprof.model.tables.line_tables import LEAST_SAMPLES, LINES
 from hvdprof.rundir.recording.line_format import MAIN_PROCESS, WORKER_PROCESS
@@ -99,13 +99,13 @@ def line_times(sampled: SampledLines) -> pd.DataFrame:
     rows = lines.merge(phases, on=_PLACE, suffixes=("", "_whole"))
     everywhere = rows.groupby([*LAUNCH, "process", "phase", *LINE], sort=False)["samples"]
     of_others = (everywhere.transform("sum") - rows["samples"]).to_numpy(dtype=np.float64)
-    own = _times(rows["samples"], rows["samples_whole"], rows["time_ns"], rows["steps"])
-    others = _times(
-        of_others,
-        rows["all_samples"] - rows["samples_whole"],
-        rows["all_time_ns"] - rows["time_ns"],
-        rows["sum"] - rows["steps"],
+    names = ("samples", "samples_whole", "time_ns", "steps", "all_samples", "all_time_ns", "sum")
+    counts, num, time_ns, steps, all_num, all_ns, all_steps = (
+        rows[name].to_numpy(dtype=np.float64) for name in names
     )
+    own = times_of_lines(counts, num, time_ns / np.maximum(steps, 1))
+    other_ns = (all_ns - time_ns) / np.maximum(all_steps - steps, 1)
+    others = times_of_lines(of_others, all_num - num, other_ns)
     low, high = difference_ends(own, others)
     is_known = (rows["samples"] >= LEAST_SAMPLES).to_numpy()
     is_compared = is_known & (rows["size"] > 1).to_numpy()
@@ -128,14 +128,3 @@ def by_line(lines: pd.DataFrame, place: list[str]) -> pd.DataFrame:
     leaves = leaves.sort_values("samples", ascending=False, kind="stable")
     of_lines = leaves.groupby([*place, *LINE], sort=False)
     return of_lines.agg(samples=("samples", "sum"), leaf=("leaf", "first")).reset_index()
-
-
-def _times(
-    counts: pd.Series | Float64s, samples: pd.Series, time_ns: pd.Series, steps: pd.Series
-) -> tuple[Float64s, Float64s, Float64s]:
-    """Time per step and the ends of its 95 % interval, ns; 0 where nothing was sampled."""
-    num = np.maximum(np.asarray(samples, dtype=np.float64), 1.0)
-    share = np.asarray(counts, dtype=np.float64) / num
-    whole = np.asarray(time_ns, dtype=np.float64) / np.maximum(np.asarray(steps), 1)
-    low, high = wilson(share, num)
-    return share * whole, low * whole, high * whole
