@@ -50,14 +50,18 @@ class Judged:
         return self.is_accused if self.script.rank < 0 else self.cause and not self.line
 
 
-def scripts(first_seed: int, number: int) -> list[Script]:
-    """So many scripts with bugs, every second one followed by its twin without."""
+def scripts(first_seed: int, number: int, num_idle: int = 0) -> list[Script]:
+    """So many scripts with bugs, every second one followed by its twin without.
+
+    Behind them come scripts without bugs, whose input and logging take no time.
+    """
     found = []
     for seed in range(first_seed, first_seed + number):
         found.append(draw(seed))
         if (seed - first_seed) % 2 == 0:
             found.append(found[-1].clean())
-    return found
+    after = first_seed + number
+    return [*found, *(draw(seed).idle() for seed in range(after, after + num_idle))]
 
 
 def run(script: Script, folder: Path) -> Written:
@@ -126,6 +130,7 @@ def page_text(results: Sequence[Judged], folder: Path) -> str:
         *((what, [r for r in results if r.script.site == s]) for s, (_, what) in SITES.items()),
         *((f"*{way}*", [r for r in results if r.script.way == way]) for way in WAYS),
         *((f"*{e}*", [r for r in results if r.script.engine == e]) for e in ENGINES),
+        ("input and logging take no time", [r for r in results if r.script.is_idle]),
         ("all", list(results)),
     ]
     for what, own in groups:
@@ -181,11 +186,12 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--scripts", type=int, default=20, help="scripts with a bug")
+    parser.add_argument("--idle", type=int, default=10, help="scripts without any loss")
     parser.add_argument("--budget", type=float, default=float("inf"), metavar="SECONDS")
     parser.add_argument("--write", type=Path, help="page to write the table into")
     options = parser.parse_args()
     begin_s, results = time.monotonic(), []
-    for one in scripts(options.first_seed, options.scripts):
+    for one in scripts(options.first_seed, options.scripts, options.idle):
         is_late = time.monotonic() - begin_s > options.budget
         if is_late and not (options.folder / one.name / "done").exists():
             continue

@@ -114,7 +114,17 @@ class Script:
     @property
     def name(self) -> str:
         """A name that no other script has."""
-        return f"{self.seed}-{self.site}-{self.engine}{'' if self.rank >= 0 else '-clean'}"
+        return f"{self.seed}-{self.site}-{self.engine}{self._end}"
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether its input and its logging take no time on any rank."""
+        return not self.parts_ms["data"]
+
+    @property
+    def _end(self) -> str:
+        clean = "" if self.rank >= 0 else "-clean"
+        return f"{clean}-idle" if self.is_idle else clean
 
     @property
     def phase(self) -> str:
@@ -124,6 +134,11 @@ class Script:
     def clean(self) -> "Script":
         """Its twin without a bug."""
         return replace(self, rank=-1)
+
+    def idle(self) -> "Script":
+        """Its twin without a bug, whose input and logging take no time on any rank."""
+        parts_ms = {**self.parts_ms, "data": 0.0, "report": 0.0}
+        return replace(self, rank=-1, parts_ms=parts_ms)
 
 
 def draw(seed: int) -> Script:

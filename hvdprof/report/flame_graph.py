@@ -8,7 +8,6 @@ from typing import IO
 import pandas as pd
 
 from hvdprof.errors import UnreadableInputError, UsageError
-from hvdprof.model.arrays import FrameRow
 from hvdprof.model.cause_names import code_place
 from hvdprof.model.run import Run
 from hvdprof.model.tables.line_tables import LINE_SAMPLES
@@ -115,17 +114,14 @@ _Frame = tuple[str, str, int]
 def _stacks(samples: pd.DataFrame) -> Iterator[tuple[int, list[_Frame], int]]:
     """Rank, frames from the outermost one, and samples of each stack."""
     for row in samples.to_dict("records"):
-        yield int(row["rank"]), list(_frames(row)), int(row["samples"])
-
-
-def _frames(row: FrameRow) -> Iterator[_Frame]:
-    is_main = row["process"] == MAIN_PROCESS
-    yield (str(row["phase"]) if is_main else "DataLoader workers"), "", 0
-    file, line = str(row["file"]), int(row["line"])
-    if file:
-        yield code_place(file, line, str(row["function"])), file, line
-    if row["leaf"]:
-        yield str(row["leaf"]), "", 0
+        is_main = row["process"] == MAIN_PROCESS
+        file, line = str(row["file"]), int(row["line"])
+        frames = [(str(row["phase"]) if is_main else "DataLoader workers", "", 0)]
+        if file:
+            frames.append((code_place(file, line, str(row["function"])), file, line))
+        if row["leaf"]:
+            frames.append((str(row["leaf"]), "", 0))
+        yield int(row["rank"]), frames, int(row["samples"])
 
 
 def _speedscope(samples: pd.DataFrame, name: str) -> dict[str, object]:

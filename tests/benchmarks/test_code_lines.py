@@ -1,6 +1,7 @@
 """Scripts with bugs on known lines: what is written is what is judged."""
 
 import ast
+import json
 from pathlib import Path
 
 import pytest
@@ -55,7 +56,7 @@ def found(
         cause = f"straggler/{script.rank}/{script.phase}/persistent"
         rows.append({"id": "some", "title": title, "cause_id": cause, **place})
     report = {"verdict": {"sentence": headline}, "findings": rows}
-    monkeypatch.setattr(code_lines, "output", lambda *_: code_lines.json.dumps(report))
+    monkeypatch.setattr(code_lines, "output", lambda *_: json.dumps(report))
     return judged(script, folder, write(script, folder))
 
 

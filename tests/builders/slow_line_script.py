@@ -61,7 +61,8 @@ def main(engine: str, start: str, num_steps: int) -> None:
         if engine == "ddp":
             model = nn.parallel.DistributedDataParallel(model)
         else:
-            optimizer = torch.optim.SGD(fully_shard(model).parameters(), lr=0.01)
+            fully_shard(model)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     samples = Samples(num_steps * BATCH)
     loader = DataLoader(samples, batch_size=BATCH, num_workers=1, multiprocessing_context=start)
     for inputs, labels in loader:

@@ -19,7 +19,7 @@ from hvdprof.analyze.lines.line_contrast import (
     on_every_rank,
 )
 from hvdprof.analyze.lines.line_events import Event, events_of, exact_calls
-from hvdprof.analyze.lines.line_times import SampledLines, launch_names, line_times
+from hvdprof.analyze.lines.line_times import LINE, SampledLines, launch_names, line_times
 from hvdprof.analyze.ranks.named_cause import LASTING, PERSISTENT
 from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.analyze.stragglers.waiting import WaitingTables
@@ -56,6 +56,9 @@ from hvdprof.rundir.recording.line_format import MAIN_PROCESS, WORKER_PROCESS
 
 LEAST_SHARE = 0.2
 """A line that explains less of a delay is not named."""
+
+LEAST_BUSY = 0.5
+"""Workers that are busy for less of their time are not what their rank waits for."""
 
 MOST_LINES = 3
 
@@ -214,11 +217,8 @@ def _in_events(
     longer = longer_lines(own, usual)
     sampled = [event for event in events if event.holds(own.lines).any()]
     for found in _rows(longer, MAIN_PROCESS, USUAL_STEPS, float(row["delay_ns"])):
-        at_line = own.lines[
-            (own.lines["file"] == found["file"])
-            & (own.lines["line"] == found["line"])
-            & (own.lines["function"] == found["function"])
-        ]
+        is_there = own.lines[LINE] == [found[name] for name in LINE]
+        at_line = own.lines[is_there.all(axis=1).to_numpy()]
         number = sum(bool(event.holds(at_line).any()) for event in sampled)
         yield found | {"num_events": number, "of_events": len(sampled)}
 
@@ -230,6 +230,9 @@ def _of_input(row: FrameRow, cell: CellSamples) -> Iterator[dict[str, object]]:
     process = WORKER_PROCESS if len(own.lines) else MAIN_PROCESS
     if process == WORKER_PROCESS:
         busy = _without(own.lines, _IDLE)
+        shares = busy.groupby("rank")["samples"].sum() / own.lines.groupby("rank")["samples"].sum()
+        if not (shares.reindex(sorted(ranks or cell.ranks)) >= LEAST_BUSY).all():
+            return
         own = replace(own, lines=busy, whole=busy.assign(time_ns=NAN))
     else:
         own = cell.samples(cell.launches, ranks, ("data",))

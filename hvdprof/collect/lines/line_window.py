@@ -72,11 +72,6 @@ class LineWindow:
         for key, number in other.counts.items():
             self.counts[key] = self.counts.get(key, 0) + number
 
-    @property
-    def num_samples(self) -> int:
-        """All its samples."""
-        return sum(self.counts.values())
-
     def _add(self, phase: str, sums: Sequence[int]) -> None:
         own = self.phases.setdefault(phase, [0, 0, 0, 0])
         for place, value in enumerate(sums):
@@ -127,7 +122,9 @@ class LineFile:
         left = room - HEAD_BYTES - (PHASE_BYTES + ROW_BYTES) * len(phases)
         counts: dict[tuple[int, int], int] = {}
         new = []
-        for (phase, place), number in sorted(window.counts.items(), key=_by_number):
+        for (phase, place), number in sorted(
+            window.counts.items(), key=lambda counted: -counted[1]
+        ):
             is_new = place not in self._written and place != OTHER_PLACE
             size = ROW_BYTES + (self._size_of(place) if is_new else 0)
             fits = size <= left
@@ -179,7 +176,3 @@ class LineFile:
     def _size_of(self, place: int) -> int:
         file, _, function, leaf = self._names[place]
         return PLACE_BYTES + len(f"{file}{function}{leaf}".encode("utf-8", "replace"))
-
-
-def _by_number(counted: tuple[tuple[str, int], int]) -> int:
-    return -counted[1]

@@ -151,7 +151,7 @@ class StepSamples(SampleTaker):
                 step.spend(phase, time_ns)
             if gap_ns:
                 step.spend(OUTSIDE_PHASES, gap_ns)
-        is_long = self._usual_ns and length > LONG * self._usual_ns and step.num_samples
+        is_long = self._usual_ns and length > LONG * self._usual_ns and step.counts
         self._note_length(length)
         if is_long and self._file.write(step, end_ns):
             return

@@ -25,7 +25,6 @@ from hvdprof.rundir.recording.line_format import (
     WORKER_PROCESS,
     CallLine,
     SampledLine,
-    SamplingLine,
 )
 from hvdprof.rundir.recording.recorder_codec import from_bytes
 from hvdprof.rundir.regular_file import open_regular
@@ -41,6 +40,8 @@ Window = tuple[str, int, int]
 class RankLines:
     """What a rank and its workers wrote, as rows of the tables without pass and rank.
 
+    Places have numbers of their own, anew from each ``sampling`` line of a file on.
+
     Args:
         recording: What the recorder of the rank wrote.
     """
@@ -50,6 +51,8 @@ class RankLines:
     sampling: list[tuple[object, ...]] = field(default_factory=list)
     calls: list[tuple[object, ...]] = field(default_factory=list)
     num_damaged: int = 0
+    _process: str = ""
+    _places: dict[int, tuple[str, int, str, str]] = field(default_factory=dict)
 
     def read(self, path: Path) -> None:
         """Add a file of the rank; damaged lines are counted.
@@ -57,10 +60,10 @@ class RankLines:
         Raises:
             OSError: The file cannot be read at all.
         """
-        reader = _Reader(self)
+        self._process = ""
         with open_regular(path) as stream:
             for line in whole_lines(stream):
-                if line is None or not reader.take(line):
+                if line is None or not self._take(line):
                     self.num_damaged += 1
 
     def blocks(self, pass_id: str, rank: int, alignment: Alignment) -> list[tuple[Table, Block]]:
@@ -94,6 +97,55 @@ class RankLines:
                 most = name, first, number
         return most
 
+    def _take(self, text: bytes) -> bool:
+        try:
+            # Trusted to be as declared: what is not raises when it is read, and counts as damaged.
+            line = from_bytes(text)
+            if line["kind"] == "sampling":
+                self._process, self._places = str(line["process"]), {}
+            elif line["kind"] == "lines":
+                self._add_window(line)
+            elif line["kind"] == "call":
+                self._add_call(line)
+            else:
+                return False
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
+            return False
+        return True
+
+    def _add_window(self, line: SampledLine) -> None:
+        places = {
+            whole(number): (str(file), whole(row), str(function), str(leaf))
+            for number, file, row, function, leaf in line["places"]
+        }
+        times = whole(line["start_ns"]), whole(line["end_ns"])
+        window = (str(line["segment"]), whole(line["step"]), whole(line["steps"]))
+        phases = [
+            (str(phase), whole(samples), whole(time_ns), whole(gap_ns), whole(late_ns))
+            for phase, samples, time_ns, gap_ns, late_ns in line["phases"]
+        ]
+        counts = [(whole(phase), whole(place), whole(n)) for phase, place, n in line["counts"]]
+        if not self._process or any(not 0 <= phase < len(phases) for phase, _, _ in counts):
+            raise ValueError("samples of no process, or of no phase")
+        if self._process == WORKER_PROCESS:
+            window = self.window_at(*times)
+        head = (window[0], self._process, *window[1:])
+        self._places |= places
+        self.sampling += [
+            (*head, phase, samples, time_ns, gap_ns // samples if samples else 0, late_ns)
+            for phase, samples, time_ns, gap_ns, late_ns in phases
+        ]
+        self.samples += [
+            (*head, phases[phase][0], *self._places.get(place, _OTHER), number)
+            for phase, place, number in counts
+        ]
+
+    def _add_call(self, line: CallLine) -> None:
+        what = (str(line["segment"]), whole(line["step"]), str(line["name"]))
+        when = (whole(line["start_ns"]), whole(line["dur_ns"]))
+        where = (str(line["file"]), whole(line["line"]), str(line["detail"]))
+        self.calls.append((*what, *when, *where))
+
     def _add_evaluations(self) -> None:
         for name, segment in self.recording.segments.items():
             for step, start_ns, dur_ns, *_ in segment.evaluation_table().tolist():
@@ -124,82 +176,6 @@ def lines_of_rank(
         text = f"{units.counted(lines.num_damaged, 'damaged line')} of its samples skipped"
         notes.append(Note(NoteCode.DAMAGED, text, number=lines.num_damaged))
     return lines, notes
-
-
-class _Reader:
-    """One file: its places have numbers of their own, anew from each ``sampling`` line on."""
-
-    def __init__(self, lines: RankLines) -> None:
-        self._lines = lines
-        self._process = ""
-        self._places: dict[int, tuple[str, int, str, str]] = {}
-
-    def take(self, text: bytes) -> bool:
-        try:
-            # Trusted to be as declared: what is not raises when it is read, and counts as damaged.
-            line = from_bytes(text)
-            if line["kind"] == "sampling":
-                self._begin(line)
-            elif line["kind"] == "lines":
-                self._window(line)
-            elif line["kind"] == "call":
-                self._call(line)
-            else:
-                return False
-        except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
-            return False
-        return True
-
-    def _begin(self, line: SamplingLine) -> None:
-        self._process = str(line["process"])
-        self._places = {}
-
-    def _window(self, line: SampledLine) -> None:
-        places = {
-            whole(number): (str(file), whole(row), str(function), str(leaf))
-            for number, file, row, function, leaf in line["places"]
-        }
-        start_ns, end_ns = whole(line["start_ns"]), whole(line["end_ns"])
-        window = (str(line["segment"]), whole(line["step"]), whole(line["steps"]))
-        phases = [
-            (str(phase), whole(samples), whole(time_ns), whole(gap_ns), whole(late_ns))
-            for phase, samples, time_ns, gap_ns, late_ns in line["phases"]
-        ]
-        counts = [(whole(phase), whole(place), whole(n)) for phase, place, n in line["counts"]]
-        if not self._process or any(not 0 <= phase < len(phases) for phase, _, _ in counts):
-            raise ValueError("samples of no process, or of no phase")
-        if self._process == WORKER_PROCESS:
-            window = self._lines.window_at(start_ns, end_ns)
-        segment, *steps = window
-        rows = []
-        for phase, samples, time_ns, gap_ns, late_ns in phases:
-            mean_ns = gap_ns // samples if samples else 0
-            head = (segment, self._process, *steps, phase)
-            rows.append((*head, samples, time_ns, mean_ns, late_ns))
-        self._places |= places
-        self._lines.sampling += rows
-        self._lines.samples += [
-            (
-                *(segment, self._process, *steps, phases[phase][0]),
-                *self._places.get(place, _OTHER),
-                number,
-            )
-            for phase, place, number in counts
-        ]
-
-    def _call(self, line: CallLine) -> None:
-        self._lines.calls.append(
-            (
-                str(line["segment"]),
-                whole(line["step"]),
-                str(line["name"]),
-                whole(line["start_ns"]),
-                whole(line["dur_ns"]),
-                str(line["file"]),
-                whole(line["line"]),
-                str(line["detail"]),
-            )
-        )
 
 
 def _steps_within(segment: SegmentRecording, start_ns: int, end_ns: int) -> tuple[int, int]:

@@ -6,10 +6,13 @@ Tested in ``tests/model/tables/test_run_tables.py``.
 from hvdprof.model.cell_key import CELL_COLUMNS
 from hvdprof.model.schema import Column, Table
 
+_PASS = "Folder name of the pass, as in the manifest."
+_SEGMENT = "Id of the segment within the pass, as in the plan."
+_RANK = "Rank as `hvd.rank()` returns it."
 _WINDOW = (
-    Column("pass_id", "category", "", "Folder name of the pass, as in the manifest."),
-    Column("segment", "category", "", "Id of the segment within the pass, as in the plan."),
-    Column("rank", "int32", "", "Rank as `hvd.rank()` returns it."),
+    Column("pass_id", "category", "", _PASS),
+    Column("segment", "category", "", _SEGMENT),
+    Column("rank", "int32", "", _RANK),
     Column(
         "process",
         "category",
@@ -93,9 +96,7 @@ NAMED_CALLS = Table(
     "One call on one rank whose name and times are exact, beside the samples: a garbage "
     "collection, a checkpoint, an evaluation, a recompilation.",
     (
-        Column("pass_id", "category", "", "Folder name of the pass, as in the manifest."),
-        Column("segment", "category", "", "Id of the segment within the pass, as in the plan."),
-        Column("rank", "int32", "", "Rank as `hvd.rank()` returns it."),
+        *_WINDOW[:3],
         Column(
             "step", "int64", "", "Number of the step within its segment, from 0; -1 outside steps."
         ),
@@ -142,9 +143,9 @@ LINES = Table(
     "Time of one line of code in one phase of the steady steps of a rank, from samples: the share "
     "of the samples of the phase, with the 95 % interval of Wilson, of the time of the phase.",
     (
-        Column("pass_id", "category", "", "Folder name of the pass, as in the manifest."),
-        Column("segment", "category", "", "Id of the segment within the pass, as in the plan."),
-        Column("rank", "int64", "", "Rank as `hvd.rank()` returns it."),
+        Column("pass_id", "category", "", _PASS),
+        Column("segment", "category", "", _SEGMENT),
+        Column("rank", "int64", "", _RANK),
         Column("process", "str", "", "`main`, or `worker`: the rank's DataLoader workers."),
         Column("phase", "str", "", "Phase of the step; `outside` of a worker."),
         *_LINE,

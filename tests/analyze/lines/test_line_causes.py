@@ -272,3 +272,18 @@ def test_a_line_of_the_only_busy_workers_is_not_one_of_each_rank(tmp_path):
     idle = (("", 0, ""), "multiprocessing/queues.py Queue.get", 20)
     causes = analyze_run(with_samples(run, workers={0: [idle], 1: [busy, idle]})).line_causes
     assert not (causes["cause_id"] == "input-bound").any()
+
+
+@pytest.mark.parametrize(("idle", "lines"), [(60, [8]), (90, [])])
+def test_workers_that_are_idle_most_of_the_time_explain_no_input(tmp_path, idle, lines):
+    parts = typical_parts(60.0, 2.0)
+    parts["data"] = 40.0
+    segment = SegmentSpec(parts_ms=parts, num_steps=60)
+    run = load_run(
+        write_run(tmp_path, [PassSpec(size=2, repeat=r, segments=[segment]) for r in (1, 2)])
+    )
+    busy = (("/home/user/data.py", 8, "read"), "", 70)
+    waits = (("", 0, ""), "multiprocessing/queues.py Queue.get", idle)
+    sampled = with_samples(run, workers={0: [busy, waits], 1: [(*busy[:2], 700), waits]})
+    causes = analyze_run(sampled).line_causes
+    assert causes.loc[causes["cause_id"] == "input-bound", "line"].tolist() == lines
