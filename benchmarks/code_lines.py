@@ -18,7 +18,8 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.line_draw import DDP, ENGINES, SITES, WAYS, Script, Written, draw, write
+from benchmarks.line_draw import DDP, ENGINES, SITES, WAYS, Script, draw
+from benchmarks.line_script import Written, write
 from benchmarks.page_section import write_section
 from benchmarks.script_faults import ROOT, CaseFailedError, output
 from hvdprof.analyze.stats.uncertainty import wilson

@@ -8,7 +8,8 @@ import pytest
 
 from benchmarks import code_lines
 from benchmarks.code_lines import Judged, judged, page_text, scripts
-from benchmarks.line_draw import ENGINES, SITES, Script, draw, write
+from benchmarks.line_draw import ENGINES, SITES, Script, draw
+from benchmarks.line_script import write
 
 
 def text_of(folder: Path, place: str) -> str:
