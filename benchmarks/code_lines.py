@@ -114,7 +114,8 @@ def judged(script: Script, folder: Path, written: Written) -> Judged:
         usual=tuple(
             text
             for text, row in named.items()
-            if text.split(": ")[1] in written.usual and "rank " not in row["title"]
+            if text.split(": ")[1] in written.usual
+            and not str(row["cause_id"]).startswith("straggler/")
         ),
         headline=headline,
     )

@@ -1,9 +1,8 @@
 """Sampled lines as flame graphs: speedscope's JSON, and the folded stacks of flamegraph.pl."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO
 
 import pandas as pd
 
@@ -80,39 +79,27 @@ def write_flames(
         UnreadableInputError: The run holds no samples.
         StorageError: The file exists and may not be replaced, or cannot be written.
     """
-    samples = flame_samples(run, *chosen)
-    write_text(
-        output,
-        lambda file: write_flame_graph(samples, format_, run.shown_name, file),
-        overwrite=overwrite,
-    )
-
-
-def write_flame_graph(
-    samples: pd.DataFrame, format_: TraceFormat, name: str, file: IO[str]
-) -> None:
-    """Write samples in one of the two formats.
-
-    Args:
-        samples: Of ``flame_samples``.
-        format_: SPEEDSCOPE or FOLDED.
-        name: What the profile is called.
-        file: The stream.
-    """
+    stacks = list(_stacks(flame_samples(run, *chosen)))
     if format_ is TraceFormat.FOLDED:
-        for rank, stack, count in _stacks(samples):
+        lines = []
+        for rank, stack, count in stacks:
             frames = [f"rank {rank}", *(text for text, *_ in stack)]
-            file.write(f"{';'.join(text.replace(';', ',') for text in frames)} {count}\n")
-        return
-    json.dump(_speedscope(samples, name), file)
+            lines.append(f"{';'.join(text.replace(';', ',') for text in frames)} {count}\n")
+        content = "".join(lines)
+    else:
+        content = json.dumps(_speedscope(stacks, run.shown_name))
+    write_text(output, lambda file: file.write(content), overwrite=overwrite)
 
 
 _Frame = tuple[str, str, int]
 """Name, file and line of a frame; empty and 0 where unknown."""
 
 
-def _stacks(samples: pd.DataFrame) -> Iterator[tuple[int, list[_Frame], int]]:
-    """Rank, frames from the outermost one, and samples of each stack."""
+_Stack = tuple[int, list[_Frame], int]
+"""Rank, frames from the outermost one, and samples."""
+
+
+def _stacks(samples: pd.DataFrame) -> Iterator[_Stack]:
     for row in samples.to_dict("records"):
         is_main = row["process"] == MAIN_PROCESS
         file, line = str(row["file"]), int(row["line"])
@@ -124,11 +111,11 @@ def _stacks(samples: pd.DataFrame) -> Iterator[tuple[int, list[_Frame], int]]:
         yield int(row["rank"]), frames, int(row["samples"])
 
 
-def _speedscope(samples: pd.DataFrame, name: str) -> dict[str, object]:
+def _speedscope(stacks: Iterable[_Stack], name: str) -> dict[str, object]:
     """A profile for each rank, of samples counted by stack."""
     numbers: dict[_Frame, int] = {}
     of_ranks: dict[int, list[tuple[list[int], int]]] = {}
-    for rank, stack, count in _stacks(samples):
+    for rank, stack, count in stacks:
         places = [numbers.setdefault(frame, len(numbers)) for frame in stack]
         of_ranks.setdefault(rank, []).append((places, count))
     frames = [
@@ -147,10 +134,10 @@ def _speedscope(samples: pd.DataFrame, name: str) -> dict[str, object]:
                 "name": f"rank {rank}",
                 "unit": "none",
                 "startValue": 0,
-                "endValue": sum(count for _, count in stacks),
-                "samples": [places for places, _ in stacks],
-                "weights": [count for _, count in stacks],
+                "endValue": sum(count for _, count in own),
+                "samples": [places for places, _ in own],
+                "weights": [count for _, count in own],
             }
-            for rank, stacks in sorted(of_ranks.items())
+            for rank, own in sorted(of_ranks.items())
         ],
     }

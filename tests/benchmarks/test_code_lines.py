@@ -49,13 +49,12 @@ def test_every_second_script_has_a_twin() -> None:
 def found(
     monkeypatch: pytest.MonkeyPatch, script: Script, folder: Path, headline: str, *findings: str
 ) -> Judged:
-    """What is judged of first lines, and of findings with a title and a line each."""
+    """What is judged of first lines, and of findings with a cause and a line each."""
     rows = []
     for text in findings:
-        title, file, line = text.split(":")
+        cause, file, line = text.split(":")
         place = {"code_file": f"/x/{file}", "code_line": int(line), "code_function": "f"}
-        cause = f"straggler/{script.rank}/{script.phase}/persistent"
-        rows.append({"id": "some", "title": title, "cause_id": cause, **place})
+        rows.append({"id": "some", "cause_id": cause, **place})
     report = {"verdict": {"sentence": headline}, "findings": rows}
     monkeypatch.setattr(code_lines, "output", lambda *_: json.dumps(report))
     return judged(script, folder, write(script, folder))
@@ -66,11 +65,11 @@ def test_a_line_is_right_in_the_first_lines_alone(
 ) -> None:
     script = draw(3)
     bug = write(script, tmp_path).bug
-    title = f"Straggler, rank {script.rank}:{bug}"
+    cause = f"straggler/{script.rank}/forward/persistent:{bug}"
     first = f"straggler (rank {script.rank}, forward phase), 9 ms per step: {bug} (f)"
-    right = found(monkeypatch, script, tmp_path, first, title)
-    behind = found(monkeypatch, script, tmp_path, f"straggler (rank {script.rank})", title)
-    other = found(monkeypatch, script, tmp_path, "No large loss", title)
+    right = found(monkeypatch, script, tmp_path, first, cause)
+    behind = found(monkeypatch, script, tmp_path, f"straggler (rank {script.rank})", cause)
+    other = found(monkeypatch, script, tmp_path, "No large loss", cause)
 
     assert (right.cause, right.line, right.is_missed) == (True, True, False)
     assert (behind.cause, behind.line, behind.is_missed) == (True, False, True)
@@ -82,9 +81,11 @@ def test_a_twin_may_name_lines_where_all_ranks_spend_time(
 ) -> None:
     script = draw(3).clean()
     usual = min(write(script, tmp_path).usual)
-    true = found(monkeypatch, script, tmp_path, "No large loss", f"Input, all ranks:{usual}")
-    rank = found(monkeypatch, script, tmp_path, "No large loss", f"Straggler, rank 1:{usual}")
-    false = found(monkeypatch, script, tmp_path, "No large loss", "Input, all ranks:net.py:1")
+    true = found(monkeypatch, script, tmp_path, "No large loss", f"input-bound:{usual}")
+    rank = found(
+        monkeypatch, script, tmp_path, "No large loss", f"straggler/1/data/persistent:{usual}"
+    )
+    false = found(monkeypatch, script, tmp_path, "No large loss", "input-bound:net.py:1")
 
     assert [one.is_missed for one in (true, rank, false)] == [False, True, True]
     for one in (true, rank):

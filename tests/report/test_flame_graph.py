@@ -1,11 +1,10 @@
-import io
 import json
 
 import pytest
 
 from hvdprof.api import load_run
 from hvdprof.errors import UnreadableInputError, UsageError
-from hvdprof.report.flame_graph import SCHEMA, flame_samples, write_flame_graph
+from hvdprof.report.flame_graph import SCHEMA, flame_samples, write_flames
 from hvdprof.report.format_names import TraceFormat
 from tests.builders.analysis import sweep
 from tests.builders.run_directory import write_run
@@ -20,15 +19,14 @@ def run(tmp_path_factory):
     return with_samples(loaded, workers={0: [(line, "PIL/Image.py decode", 12)]})
 
 
-def written(samples, format_):
-    stream = io.StringIO()
-    write_flame_graph(samples, format_, "job", stream)
-    return stream.getvalue()
+def written(run, folder, format_):
+    write_flames(run, folder / "flames", format_)
+    return (folder / "flames").read_text(encoding="utf-8")
 
 
-def test_folded_stacks_are_as_flamegraph_reads_them(run):
+def test_folded_stacks_are_as_flamegraph_reads_them(run, tmp_path):
     samples = flame_samples(run)
-    lines = written(samples, TraceFormat.FOLDED).splitlines()
+    lines = written(run, tmp_path, TraceFormat.FOLDED).splitlines()
     counts = [line.rpartition(" ") for line in lines]
     assert all(count.isdigit() for *_, count in counts)
     assert sum(int(count) for *_, count in counts) == samples["samples"].sum()
@@ -37,9 +35,8 @@ def test_folded_stacks_are_as_flamegraph_reads_them(run):
     assert any(line.startswith("rank 1;backward;train.py:32 (main) ") for line in lines)
 
 
-def test_speedscope_has_the_fields_of_its_schema(run):
-    samples = flame_samples(run)
-    profile = json.loads(written(samples, TraceFormat.SPEEDSCOPE))
+def test_speedscope_has_the_fields_of_its_schema(run, tmp_path):
+    profile = json.loads(written(run, tmp_path, TraceFormat.SPEEDSCOPE))
     assert profile["$schema"] == SCHEMA
     frames = profile["shared"]["frames"]
     assert all(set(frame) <= {"name", "file", "line", "col"} and frame["name"] for frame in frames)
