@@ -7,6 +7,7 @@ analyses them again.
 """
 
 import argparse
+import itertools
 import json
 import os
 import sys
@@ -186,14 +187,15 @@ def main() -> None:
     """Launch what is missing, judge all, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, required=True)
-    parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--first-seed", type=int, default=[0], nargs="+")
     parser.add_argument("--scripts", type=int, default=20, help="scripts with a bug")
     parser.add_argument("--idle", type=int, default=10, help="scripts without any loss")
     parser.add_argument("--budget", type=float, default=float("inf"), metavar="SECONDS")
     parser.add_argument("--write", type=Path, help="page to write the table into")
     options = parser.parse_args()
     begin_s, results = time.monotonic(), []
-    for one in scripts(options.first_seed, options.scripts, options.idle):
+    chosen = [scripts(seed, options.scripts, options.idle) for seed in options.first_seed]
+    for one in itertools.chain(*chosen):
         is_late = time.monotonic() - begin_s > options.budget
         if is_late and not (options.folder / one.name / "done").exists():
             continue

@@ -57,6 +57,9 @@ from hvdprof.rundir.recording.line_format import MAIN_PROCESS, WORKER_PROCESS
 LEAST_SHARE = 0.2
 """A line that explains less of a delay is not named."""
 
+MOST_OF_DELAY = 0.5
+"""What a line explains at least of a delay that lies in no single phase."""
+
 LEAST_BUSY = 0.5
 """Workers that are busy for less of their time are not what their rank waits for."""
 
@@ -187,6 +190,8 @@ def _against_others(
     longer = longer_lines(own, beside)
     # Workers that cause a delay lose all of it at least: prefetching hides a part of what they do.
     longer = _without(longer, _IDLE) if by_workers_ns >= delay_ns else longer
+    # On a slow core every line is longer, each by a part of the delay.
+    longer = longer if phases else longer[longer["excess_ns"] >= MOST_OF_DELAY * delay_ns]
     yield from _rows(longer, MAIN_PROCESS, OTHER_RANKS, delay_ns)
 
 

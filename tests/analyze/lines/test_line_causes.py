@@ -287,3 +287,22 @@ def test_workers_that_are_idle_most_of_the_time_explain_no_input(tmp_path, idle,
     sampled = with_samples(run, workers={0: [busy, waits], 1: [(*busy[:2], 700), waits]})
     causes = analyze_run(sampled).line_causes
     assert causes.loc[causes["cause_id"] == "input-bound", "line"].tolist() == lines
+
+
+@pytest.mark.parametrize(("of_data", "lines"), [(0.4, []), (0.6, [41])])
+def test_a_delay_in_no_single_phase_is_explained_by_most_of_it(tmp_path, of_data, lines):
+    parts = {name: np.full((2, NUM), ms) for name, ms in typical_parts(100.0, 4.0).items()}
+    for phase in ("data", "forward", "backward"):
+        parts[phase][1] += 20.0
+    parts["blocked"][0] += 60.0
+    segment = SegmentSpec(parts_ms=parts, num_steps=NUM - 2)
+    run = load_run(
+        write_run(tmp_path, [PassSpec(size=2, repeat=r, segments=[segment]) for r in (1, 2)])
+    )
+    # The rest of the delay lies on lines that are no cause: each phase has its own.
+    line_ms = {"data": 20.0, "forward": 60.0 * of_data - 20.0}
+    planted = lambda _, phase, rank, __: 1e6 * line_ms.get(phase, 0.0) * (rank == 1)  # noqa: E731
+    causes = analyze_run(with_samples(run, PLANTED, planted, hz=50.0)).line_causes
+    mixed = causes["cause_id"].str.contains("mixed")
+    assert causes.loc[mixed, "line"].tolist() == lines
+    assert causes["cause_id"].str.startswith("straggler/1/mixed").all()
