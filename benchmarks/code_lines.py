@@ -7,7 +7,6 @@ analyses them again.
 """
 
 import argparse
-import itertools
 import json
 import os
 import sys
@@ -24,6 +23,9 @@ from benchmarks.line_script import Written, write
 from benchmarks.page_section import write_section
 from benchmarks.script_faults import ROOT, CaseFailedError, output
 from hvdprof.analyze.stats.uncertainty import wilson
+
+IDLE = 10
+"""Scripts without bugs whose input and logging take no time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,18 +54,14 @@ class Judged:
         return self.is_accused if self.script.rank < 0 else self.cause and not self.line
 
 
-def scripts(first_seed: int, number: int, num_idle: int = 0) -> list[Script]:
-    """So many scripts with bugs, every second one followed by its twin without.
-
-    Behind them come scripts without bugs, whose input and logging take no time.
-    """
+def scripts(first_seed: int, number: int) -> list[Script]:
+    """So many scripts with bugs, every second one followed by its twin without."""
     found = []
     for seed in range(first_seed, first_seed + number):
         found.append(draw(seed))
         if (seed - first_seed) % 2 == 0:
             found.append(found[-1].clean())
-    after = first_seed + number
-    return [*found, *(draw(seed).idle() for seed in range(after, after + num_idle))]
+    return found
 
 
 def run(script: Script, folder: Path) -> Written:
@@ -146,10 +144,13 @@ def page_text(results: Sequence[Judged], folder: Path) -> str:
     ]
     dates = sorted({(folder / one.script.name / "done").read_text("utf-8") for one in results})
     when = dates[0] + (f" to {dates[-1]}" if len(dates) > 1 else "")
-    seeds = [one.script.seed for one in results]
+    seeds, idle = (
+        [one.script.seed for one in results if one.script.is_idle is is_idle] or [0]
+        for is_idle in (False, True)
+    )
     text = (
         f"Right lines {ends[0]}; lines accused without a bug {ends[1]} (95 %, Wilson). Recorded on "
-        f"{when}, seeds {min(seeds)} to {max(seeds)}."
+        f"{when}, seeds {min(seeds)} to {max(seeds)}, without input {min(idle)} to {max(idle)}."
     )
     missed = [
         f"* {one.script.name}: {one.headline} {'; '.join(one.accused)}"
@@ -187,15 +188,16 @@ def main() -> None:
     """Launch what is missing, judge all, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, required=True)
-    parser.add_argument("--first-seed", type=int, default=[0], nargs="+")
+    parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--scripts", type=int, default=20, help="scripts with a bug")
-    parser.add_argument("--idle", type=int, default=10, help="scripts without any loss")
+    parser.add_argument("--idle-seed", type=int, default=20, help="of scripts without any loss")
     parser.add_argument("--budget", type=float, default=float("inf"), metavar="SECONDS")
     parser.add_argument("--write", type=Path, help="page to write the table into")
     options = parser.parse_args()
     begin_s, results = time.monotonic(), []
-    chosen = [scripts(seed, options.scripts, options.idle) for seed in options.first_seed]
-    for one in itertools.chain(*chosen):
+    chosen = scripts(options.first_seed, options.scripts)
+    chosen += [draw(seed).idle() for seed in range(options.idle_seed, options.idle_seed + IDLE)]
+    for one in chosen:
         is_late = time.monotonic() - begin_s > options.budget
         if is_late and not (options.folder / one.name / "done").exists():
             continue
