@@ -238,7 +238,7 @@ def _reason(row: FrameRow, others: pd.DataFrame | None) -> str:
         named = ranks_named(others["failed_rank"])
         return f"{named} failed; which rank failed first is not in this file"
     if row["kind"] == "job-end":
-        return "a process ended with a non-zero exit code; the launcher names no rank"
+        return "a process ended with a non-zero exit code; which rank is not in this file"
     if row["kind"] != "process-end":
         rank = "" if is_missing(row["rank"]) else f"rank {row['rank']}: "
         return f"{rank}{row['message']}"

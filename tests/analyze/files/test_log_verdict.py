@@ -265,7 +265,8 @@ def test_a_launcher_that_names_no_rank_is_not_quoted_in_half():
     row = {"line": 4, "kind": "job-end", "message": message}
     sentence = log_verdict(NO_FINDINGS, NO_STALLS, declared_rows(INCIDENTS, row)).sentence
     assert sentence == (
-        "Failure in line 4: a process ended with a non-zero exit code; the launcher names no rank."
+        "Failure in line 4: a process ended with a non-zero exit code; which rank is not in this "
+        "file."
     )
 
 
