@@ -191,7 +191,9 @@ def test_a_daemon_that_keeps_the_output_open_does_not_keep_the_launch(tmp_path: 
 
 @pytest.mark.waits
 def test_ranks_in_different_collectives_are_named_with_both(tmp_path: Path) -> None:
-    stall = ("--stall-warn", "4", "--stall-kill", "5", "--no-trace")
+    # Each rank says where it waits at most 4 s after its last change, and a look later. The launch
+    # is ended long after that: ended at once, it would name the rank that has not said it yet.
+    stall = ("--stall-warn", "4", "--stall-kill", "12", "--no-trace")
     done = hvdprof(*command("gloo", *stall), "--alone-at", str(ENOUGH), cwd=tmp_path)
     assert done.returncode == 6, done.stderr
     failure = failure_of(tmp_path / "run")

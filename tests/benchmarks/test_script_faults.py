@@ -21,10 +21,10 @@ def test_a_script_with_a_slow_rank_is_launched_and_judged(tmp_path, monkeypatch)
     said, verdict = analysed(case, tmp_path)
 
     # What is named, and at which cost, depends on what else the machine does: the table of
-    # docs/explain/accuracy.md counts it. The rank sleeps in each step, in part within a wait.
+    # docs/explain/accuracy.md counts it. Certain is that rank 1 sleeps half of the 60 ms in the
+    # discriminator's own backward pass, and that a sleep never ends early.
     steps = load_run(tmp_path / case.name / "run").steps
-    least_ns = steps.groupby("rank")["backward_ns"].min()
-    assert least_ns[1] > 2 * least_ns[0]
+    assert steps.groupby("rank")["backward_ns"].min()[1] >= 30e6
     assert isinstance(verdict, Verdict)
     assert said.step_ns > 100e6
     # Another call finds the run and starts nothing.

@@ -43,7 +43,9 @@ def test_every_collective_of_a_real_process_is_in_the_file(tmp_path):
     assert [call.collective for call in dump.calls] == 3 * ["ALLREDUCE"]
     assert {call.size_bytes for call in dump.calls} == {20}
     clock = json.loads(path.read_text())["hvdprof_clock"]
-    assert 0 < clock["wall_ns"] - dump.calls[-1].created_ns < 60e9
+    # Wall time on both sides. PyTorch computes its own from a counter that it has calibrated on
+    # the busy machine: by some of the 0.2 ms between the two.
+    assert abs(clock["wall_ns"] - dump.calls[-1].created_ns) < 60e9
 
 
 def test_nothing_is_written_where_no_folder_is_asked_for(tmp_path):
