@@ -65,6 +65,7 @@ def whole(name: str) -> dict[str, Facts]:
     return facts(SPECIMENS[name])
 
 
+@cache
 def said(text: str) -> tuple[str, dict[str, object]]:
     """The verdict on a text, and the facts of its page."""
     with TemporaryDirectory() as folder:
