@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.builders.patient_ranks import patient_library
+
 NOT_PURE = {
     "horovod",
     "browser",
@@ -96,6 +98,17 @@ def pytest_configure(config: pytest.Config) -> None:
     usual = "few" if config.getoption("--fast") else "reproducible"
     settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", usual))
     gc.set_threshold(20_000, 20, 20)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Let ranks of Horovod sleep while they wait, but where a test measures time."""
+    markers = {mark.name for mark in item.iter_markers()}
+    library = patient_library() if "horovod" in markers and "timing" not in markers else ""
+    if library:
+        os.environ["LD_PRELOAD"] = library
+    else:
+        os.environ.pop("LD_PRELOAD", None)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
