@@ -73,7 +73,7 @@ class Watcher:
             if self._launch is not None:
                 events += self._launch.look(now_s, wall_s)
                 self._launch.close()
-            self._launch = _Launch(latest)
+            self._launch, self._marked_s = _Launch(latest), -math.inf
         if self._launch is None:
             return Look(_nothing(self._job.name, wall_s, is_over=is_over), (), ())
         if now_s - self._marked_s >= _MARK_S:
