@@ -1,0 +1,30 @@
+"""Events of a watcher as rows."""
+
+import json
+
+from hvdprof.ingest.rundir.event_rows import read_events
+
+
+def _line(number, state, **changes):
+    texts = dict.fromkeys(("segment", "host", "phase", "place", "text"), "a\x1b")
+    numbers = {"time_ns": 50, "since_ns": 20, "step": 7, "cost_ns": 3, "step_ns": 9}
+    line = {"kind": "event", "number": number, "event": "straggler", "state": state, "ranks": [1]}
+    return json.dumps({**line, **texts, **numbers, **changes})
+
+
+def test_begin_and_end_are_a_row_and_damage_a_note(tmp_path):
+    path = tmp_path / "events.jsonl"
+    over = _line(0, "over", time_ns=90, step=12)
+    bad = '{"kind": "ev', _line(9, "over"), _line(2, "begun", event="other")
+    path.write_text("\n".join([_line(0, "begun"), over, _line(1, "begun", ranks=[]), *bad]))
+    frame, notes = read_events(path, "np2")
+    assert frame["number"].tolist() == [0, 1]
+    assert frame["rank"].tolist() == [1, -1]
+    assert frame["last_step"].tolist() == [12, -1]
+    assert frame["over_ns"].tolist() == [90, -1]
+    assert frame["text"].tolist() == ["a\\x1b"] * 2
+    assert [note.text for note in notes] == [
+        "events.jsonl: line 4 is damaged: JSONDecodeError",
+        "events.jsonl: line 5 is damaged: KeyError",
+        "events.jsonl: line 6 is damaged: ValueError",
+    ]
