@@ -185,3 +185,31 @@ def test_the_others_continue_without_a_rank_that_has_ended(tmp_path, clock):
     job.ranks = (0, 1)
     assert _watch(job, watcher, clock, 60) == []
     assert watcher.look().snapshot.step == 80 * 32 - 1
+
+
+def test_a_hang_is_over_also_where_stalls_were_written_down_meanwhile(tmp_path, clock):
+    job = LiveJob(tmp_path, 2)
+    watcher = _watcher(job, clock)
+    _watch(job, watcher, clock, 10)
+    clock.now_s += 40
+    (hang,) = watcher.look().events
+    (tmp_path / "stalls.jsonl").touch()
+    (over,) = _watch(job, watcher, clock, 1)
+    assert (hang.kind, hang.state, over.kind, over.state) == (
+        *(EventKind.HANG, BEGUN),
+        *(EventKind.HANG, OVER),
+    )
+
+
+def test_the_launch_before_is_read_to_its_end_and_loses_its_mark(tmp_path, clock):
+    first = LiveJob(tmp_path / "passes/a/recorder", 2, _slow(0, 300))
+    watcher = Watcher(tmp_path, clock, lambda: WALL_NS / 1e9 + clock.now_s)
+    watcher._job.is_run, watcher._job.is_over = True, lambda: False
+    watcher.look()
+    first.record(60)
+    LiveJob(tmp_path / "passes/b/recorder", 2)
+    look = watcher.look()
+    assert [event.ranks for event in look.events] == [(1,)]
+    assert look.snapshot.job.endswith("/b")
+    assert not watched_mark(tmp_path / "passes/a/recorder").exists()
+    assert watched_mark(tmp_path / "passes/b/recorder").exists()
