@@ -23,7 +23,7 @@ def header(rank: int, size: int, **changes: Any) -> dict[str, Any]:
 
 def window(first: int, last: int, *, own: int, length: int, **changes: Any) -> dict[str, Any]:
     """A window with a wait for the others and an own time, a tenth of it in data; ns."""
-    line = {
+    line: dict[str, Any] = {
         "kind": "window",
         "segment": "main",
         "step": first,
