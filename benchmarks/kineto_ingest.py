@@ -1,7 +1,9 @@
 """Speed and memory of reading a profiler trace: ``python -m benchmarks.kineto_ingest --mb 500``.
 
 The trace is synthetic in Kineto's own spacing: CUDA with Python stacks, one of 12 events a kernel,
-two collectives per step. Every reading runs in a process of its own, whose largest memory counts.
+two collectives per step. Every reading runs in a process of its own, whose largest memory counts;
+the ways take turns, and medians of the turns are shown. Two parsers of JSON stand in for others,
+where they are installed: ``orjson`` makes objects of the whole text, ``pysimdjson`` parses it only.
 
 With ``--jobs 1x100,8x900`` it writes the traces of all ranks of two jobs (see ``kineto_job``), one
 of 100 MB and eight of 900 MB each, and runs ``hvdprof analyze`` on each job.
@@ -9,10 +11,12 @@ of 100 MB and eight of 900 MB each, and runs ``hvdprof analyze`` on each job.
 
 import argparse
 import gzip
+import importlib
+import importlib.util
 import json
 import os
 import resource
-import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -20,9 +24,17 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import pyarrow as pa
+
 from benchmarks.kineto_job import write_job
 from benchmarks.page_section import write_section
 
+WAYS = {
+    "compiled": "hvdprof",
+    "patterns": "hvdprof without numba, and before 2026-11-28",
+    "orjson": "orjson, objects",
+    "simdjson": "pysimdjson, parsed only",
+}
 _EVENT = """  {{
     "ph": "X", "cat": "{cat}", "name": "{name}", "pid": {pid}, "tid": {tid},
     "ts": {ts:.3f}, "dur": {dur:.3f},
@@ -47,11 +59,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition(":")[0])
     parser.add_argument("--mb", type=int, default=500)
     parser.add_argument("--write", type=Path, help="page whose section is replaced")
+    parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--read", type=Path, help="read this trace, and print the numbers")
+    parser.add_argument("--way", choices=[*WAYS], default="compiled", help="how to read it")
     parser.add_argument("--jobs", help="ranks x MB of each trace, such as 1x100,8x900")
     options = parser.parse_args()
     if options.read:
-        read(options.read)
+        read(options.read, options.way)
         return
     if options.jobs:
         jobs = [tuple(map(int, one.split("x"))) for one in options.jobs.split(",")]
@@ -60,42 +74,82 @@ def main() -> None:
         if options.write:
             write_section(options.write, "kineto jobs", table)
         return
-    lines = [
-        "| trace | events | CPU seconds | MB of text per CPU second | peak memory |",
-        "|---|---|---|---|---|",
-    ]
-    with tempfile.TemporaryDirectory() as folder:
-        plain = Path(folder) / "trace.json"
-        write(plain, options.mb * 1_000_000)
-        packed = plain.with_suffix(".json.gz")
-        with plain.open("rb") as source, gzip.open(packed, "wb", compresslevel=1) as target:
-            shutil.copyfileobj(source, target, 1 << 20)
-        text_mb = plain.stat().st_size / 1e6
-        for path in (plain, packed):
-            command = [sys.executable, "-m", "benchmarks.kineto_ingest", "--read", str(path)]
-            output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-            found = json.loads(output)
-            size = path.stat().st_size / 1e6
-            kind = f"{size:,.0f} MB {'gzip' if path is packed else 'plain'}"
-            lines.append(
-                f"| {kind} | {found['events']:,} | {found['seconds']:.1f} "
-                f"| {text_mb / found['seconds']:.0f} | {found['peak_mb']:.0f} MB |"
-            )
-    table = "\n".join(lines)
+    table = table_of_ways(options.mb * 1_000_000, options.repeats)
     print(table)
     if options.write:
         write_section(options.write, "kineto", table)
 
 
-def read(path: Path) -> None:
-    """Read one trace, and print its events, the CPU seconds and the largest memory as JSON."""
+def table_of_ways(num_bytes: int, repeats: int) -> str:
+    """The table of all ways that are installed, of a trace that is plain, gzip and zstd."""
+    lines = [
+        "| trace | way | CPU seconds | MB of text per CPU second | to the patterns | peak memory |",
+        "|---|---|---|---|---|---|",
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        plain = Path(folder) / "trace.json"
+        write(plain, num_bytes)
+        text_mb = plain.stat().st_size / 1e6
+        packed = _packed(plain)
+        pairs = [(plain, way) for way in WAYS if _is_installed(way)]
+        pairs += [(path, way) for path in packed for way in ("compiled", "patterns")]
+        found: dict[tuple[Path, str], list[dict[str, float]]] = {pair: [] for pair in pairs}
+        for _ in range(repeats):
+            for path, way in pairs:
+                found[path, way].append(_measured(path, way))
+        for (path, way), turns in found.items():
+            seconds = statistics.median(turn["seconds"] for turn in turns)
+            before = statistics.median(turn["seconds"] for turn in found[path, "patterns"])
+            peak_mb = max(turn["peak_mb"] for turn in turns)
+            lines.append(
+                f"| {path.stat().st_size / 1e6:,.0f} MB{path.suffix} | {WAYS[way]} | {seconds:.2f} "
+                f"| {text_mb / seconds:.0f} | {before / seconds:.1f} x | {peak_mb:.0f} MB |"
+            )
+    return "\n".join(lines)
+
+
+def _packed(plain: Path) -> list[Path]:
+    packed = [plain.with_suffix(".json.gz"), plain.with_suffix(".json.zst")]
+    with (
+        plain.open("rb") as source,
+        gzip.open(packed[0], "wb", compresslevel=1) as first,
+        pa.CompressedOutputStream(str(packed[1]), "zstd") as second,
+    ):
+        while piece := source.read(1 << 20):
+            first.write(piece)
+            second.write(piece)
+    return packed
+
+
+def _is_installed(way: str) -> bool:
+    return way not in ("orjson", "simdjson") or importlib.util.find_spec(way) is not None
+
+
+def _measured(path: Path, way: str) -> dict[str, float]:
+    command = [sys.executable, "-m", "benchmarks.kineto_ingest", "--read", str(path), "--way", way]
+    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    found: dict[str, float] = json.loads(output)
+    return found
+
+
+def read(path: Path, way: str = "compiled") -> None:
+    """Read one trace, and print the CPU seconds and the largest memory as JSON."""
+    from hvdprof.ingest.kineto import event_rows
     from hvdprof.ingest.kineto.trace_file import read_trace_file
 
+    if way == "patterns":
+        vars(event_rows)["has_numba"] = lambda: False
+    parser = importlib.import_module(way) if way in ("orjson", "simdjson") else None
     began = time.process_time()
-    file = read_trace_file(path)
+    if parser is None:
+        read_trace_file(path)
+    elif way == "orjson":
+        parser.loads(path.read_bytes())
+    else:
+        parser.Parser().parse(path.read_bytes())
     seconds = time.process_time() - began
     peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
-    print(json.dumps({"events": file.num_records, "seconds": seconds, "peak_mb": peak_mb}))
+    print(json.dumps({"seconds": seconds, "peak_mb": peak_mb}))
 
 
 def table_of_jobs(jobs: Sequence[tuple[int, ...]]) -> str:

@@ -4,6 +4,7 @@ import re
 from array import array
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from hvdprof.ingest.kineto.collective_calls import (
     CollectiveCall,
@@ -31,6 +32,11 @@ _EXTERNAL_ID = re.compile(rb'"External id"\s*:\s*(\d{1,18})(?!\d)')
 _NUMBER = re.compile(rb'"Sequence number"\s*:\s*(\d{1,18})(?!\d)')
 _OF_BACKWARD = re.compile(rb'"Fwd thread id"\s*:\s*[1-9]')
 _CORRELATION = re.compile(rb'"correlation"\s*:\s*(\d{1,18})(?!\d)')
+OPERATOR_WITHIN, WITHIN = 256, 512
+"""So far from the start of an event its name is looked for."""
+
+Columns = tuple["array[int]", ...]
+
 GLOO, NCCL = "gloo:", "nccl:"
 """How annotations of collectives begin, by the library that runs them."""
 
@@ -45,6 +51,10 @@ class Annotation:
     thread: int
 
 
+def _columns(number: int) -> Columns:
+    return tuple(array("q") for _ in range(number))
+
+
 @dataclass(slots=True)
 class Collected:
     """What is gathered while the events pass by."""
@@ -54,41 +64,28 @@ class Collected:
     submissions: list[tuple[int, int, str]] = field(default_factory=list)
     on_gpu: list[GpuAnnotation] = field(default_factory=list)
     kernels: list[Kernel] = field(default_factory=list)
-    autograd: tuple["array[int]", "array[int]", "array[int]"] = field(
-        default_factory=lambda: (array("q"), array("q"), array("q"))
-    )
-    operators: dict[int, tuple["array[int]", "array[int]", "array[int]"]] = field(
-        default_factory=dict
-    )
-    copies: tuple["array[int]", "array[int]"] = field(
-        default_factory=lambda: (array("q"), array("q"))
-    )
-    compute: tuple["array[int]", "array[int]", "array[int]"] = field(
-        default_factory=lambda: (array("q"), array("q"), array("q"))
-    )
-    allocations: tuple["array[int]", "array[int]"] = field(
-        default_factory=lambda: (array("q"), array("q"))
-    )
+    autograd: Columns = field(default_factory=partial(_columns, 3))
+    operators: Columns = field(default_factory=partial(_columns, 4))
+    copies: Columns = field(default_factory=partial(_columns, 2))
+    compute: Columns = field(default_factory=partial(_columns, 3))
+    allocations: Columns = field(default_factory=partial(_columns, 2))
     stream_waits: list[StreamWait] = field(default_factory=list)
-    runtime: tuple["array[int]", "array[int]"] = field(
-        default_factory=lambda: (array("q"), array("q"))
-    )
+    runtime: Columns = field(default_factory=partial(_columns, 2))
 
 
 def collect(record: bytes, collected: Collected) -> None:
     """Gather what an event says; one of another kind says nothing."""
-    handler = _HANDLERS.get(category_of(record).lower())
+    handler = _HANDLERS.get(category_of(record))
     if handler is not None and phase_of(record) == b"X":
         handler(record, collected)
 
 
 def _cpu_op(record: bytes, collected: Collected) -> None:
-    wanted = _WANTED_OP.search(record, 0, 256)
+    wanted = _WANTED_OP.search(record, 0, OPERATOR_WITHIN)
     if wanted is None:
         # Operators that backward calls carry numbers of forward, and the thread of that.
         if _NUMBER.search(record) and not _OF_BACKWARD.search(record):
-            unused = array("q"), array("q"), array("q")
-            _add_numbered(record, collected.operators.setdefault(thread_of(record), unused))
+            _add_numbered(record, collected.operators)
         return
     times = times_of(record)
     if times is None:
@@ -110,13 +107,15 @@ def _cpu_op(record: bytes, collected: Collected) -> None:
         collected.copies[1].append(start + length)
 
 
-def _add_numbered(record: bytes, columns: tuple["array[int]", "array[int]", "array[int]"]) -> None:
-    """Add start, end and sequence number of an event; -1 where it has none."""
+def _add_numbered(record: bytes, columns: Columns) -> None:
+    """Add start, end and sequence number of an event, -1 where it has none, and its thread."""
     times, number = times_of(record), _NUMBER.search(record)
     if times is not None:
         columns[0].append(times[0])
         columns[1].append(sum(times))
         columns[2].append(int(number[1]) if number else -1)
+        for column in columns[3:]:
+            column.append(thread_of(record))
 
 
 def _annotation(record: bytes, collected: Collected) -> None:
@@ -141,7 +140,7 @@ def _kernel(record: bytes, collected: Collected) -> None:
     if times is None:
         return
     # Its name may be a template of kilobytes, so it is read where it matters.
-    if not _COMMUNICATES.search(record, 0, 512):
+    if not _COMMUNICATES.search(record, 0, WITHIN):
         _computing(record, collected)
         return
     collected.kernels.append(
@@ -170,27 +169,28 @@ def _runtime(record: bytes, collected: Collected) -> None:
     if found is not None and times is not None:
         collected.runtime[0].append(int(found[1]))
         collected.runtime[1].append(times[0])
-    if times is not None and _ALLOCATES.search(record, 0, 512):
+    if times is not None and _ALLOCATES.search(record, 0, WITHIN):
         collected.allocations[0].append(times[0])
         collected.allocations[1].append(sum(times))
-    if times is not None and _WAITS_FOR_STREAM.search(record, 0, 512):
+    if times is not None and _WAITS_FOR_STREAM.search(record, 0, WITHIN):
         wait = StreamWait(thread_of(record), times[0], sum(times))
         collected.stream_waits.append(wait)
 
 
-# By category in lower case: torch before 1.13 wrote Operator, Kernel, Runtime.
+# Torch before 1.13 wrote capitals.
 _HANDLERS: dict[bytes, Callable[[bytes, Collected], None]] = {
     b"cpu_op": _cpu_op,
-    b"operator": _cpu_op,
+    b"Operator": _cpu_op,
     b"user_annotation": _annotation,
     b"gpu_user_annotation": _gpu_annotation,
     b"kernel": _kernel,
+    b"Kernel": _kernel,
     b"gpu_memcpy": _computing,
     b"gpu_memset": _computing,
-    b"memcpy": _computing,
-    b"memset": _computing,
+    b"Memcpy": _computing,
+    b"Memset": _computing,
     b"cuda_runtime": _runtime,
     b"cuda_driver": _runtime,
     b"hip_runtime": _runtime,
-    b"runtime": _runtime,
+    b"Runtime": _runtime,
 }

@@ -15,6 +15,7 @@ from hvdprof.ingest.kineto.collective_calls import (
     called_by_name,
     with_submissions,
 )
+from hvdprof.ingest.kineto.event_rows import EventRows
 from hvdprof.ingest.kineto.kernel_calls import copied_calls, with_kernels
 from hvdprof.ingest.kineto.trace_events import GLOO, NCCL, Annotation, Collected, collect
 from hvdprof.ingest.kineto.trace_records import (
@@ -139,7 +140,7 @@ def read_trace_file(path: Path, *, progress: Progress | None = None) -> TraceFil
         UnreadableInputError: It is no profiler trace.
     """
     text, collected = TraceText(), Collected()
-    for record in trace_records(path, text, progress=progress):
+    for record in trace_records(path, text, EventRows(collected), progress=progress):
         collect(record, collected)
     header = trace_header(text)
     file = TraceFile(
@@ -174,9 +175,9 @@ def _fill(file: TraceFile, collected: Collected) -> None:
     file.on_gpu = bool(collected.kernels or len(collected.compute[0]))
     starts, ends, file.autograd_numbers = _by_start(*collected.autograd)
     file.autograd = starts, ends
-    operators = collected.operators.get(file.thread, ((), (), ()))
-    starts, ends, numbers = _by_start(*operators)
-    file.operators = starts, ends, numbers
+    starts, ends, numbers, threads_of = _by_start(*collected.operators)
+    is_own = threads_of == file.thread
+    file.operators = starts[is_own], ends[is_own], numbers[is_own]
     starts, ends = _by_start(*collected.copies)
     file.copies = starts, ends
     starts, ends = _by_start(*collected.allocations)

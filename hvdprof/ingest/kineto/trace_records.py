@@ -6,7 +6,7 @@ record is what stands between two starts of a record, and its fields are found o
 
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,14 +62,32 @@ class TraceText:
     num_records: int = 0
 
 
+Scan = Callable[[Chunks, TraceText], Iterator[bytes]]
+"""Takes what a window holds before the start of its last record, and moves the window there."""
+
+
+def every_record(chunks: Chunks, text: TraceText) -> Iterator[bytes]:
+    """The text of every event of a window but the last."""
+    piece = chunks.data[: chunks.end].tobytes()
+    starts = [match.start() for match in _START.finditer(piece)]
+    if not starts:
+        return
+    text.head = text.head or piece[: min(starts[0] + 1, HEAD_BYTES)]
+    text.num_records += len(starts) - 1
+    chunks.forget(starts[-1])
+    for start, end in itertools.pairwise(starts):
+        yield piece[start:end]
+
+
 def trace_records(
-    path: Path, text: TraceText, *, progress: Progress | None = None
+    path: Path, text: TraceText, scan: Scan = every_record, *, progress: Progress | None = None
 ) -> Iterator[bytes]:
-    """The text of every event of a trace, in the order of the file; ``text`` is filled meanwhile.
+    """The text of the events of a trace, in the order of the file; ``text`` is filled meanwhile.
 
     Args:
         path: A trace, plain or compressed.
         text: Receives what stands around the events.
+        scan: Finds the events; it may leave out some.
         progress: Called with the bytes of the file read so far and its size.
 
     Raises:
@@ -78,28 +96,17 @@ def trace_records(
     """
     with open_regular(path) as stream:
         chunks = Chunks(stream, path.stat().st_size, chunk_bytes=CHUNK_BYTES, progress=progress)
-        rest, is_first = b"", True
         while not chunks.final:
             chunks.more()
-            piece = rest + chunks.data[: chunks.end].tobytes()
-            chunks.forget(chunks.end)
-            starts = [match.start() for match in _START.finditer(piece)]
-            if not starts:
-                rest = piece
-            else:
-                if is_first:
-                    text.head, is_first = piece[: min(starts[0] + 1, HEAD_BYTES)], False
-                text.num_records += len(starts) - 1
-                for start, end in itertools.pairwise(starts):
-                    yield piece[start:end]
-                rest = piece[starts[-1] :]
-            if len(rest) > LARGEST_RECORD_BYTES:
+            yield from scan(chunks, text)
+            if chunks.end > LARGEST_RECORD_BYTES:
                 raise UnreadableInputError(
                     f"{shown_name(path)}: a record is longer than "
                     f"{LARGEST_RECORD_BYTES >> 20} MiB, so it is no profiler trace."
                 )
         text.broken = chunks.broken
-    if is_first:
+        rest = chunks.data[: chunks.end].tobytes()
+    if not text.head:
         text.head = rest[:HEAD_BYTES]
         return
     last = _LIST_END.search(rest)

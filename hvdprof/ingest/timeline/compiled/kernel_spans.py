@@ -21,8 +21,8 @@ class Spans(NamedTuple):
     entries: Uint64s
 
 
-_ONES = np.uint64(0x0101010101010101)
-_HIGHS = np.uint64(0x8080808080808080)
+ONES = np.uint64(0x0101010101010101)
+HIGHS = np.uint64(0x8080808080808080)
 QUOTES = np.uint64(0x2222222222222222)
 _BACKSLASHES = np.uint64(0x5C5C5C5C5C5C5C5C)
 BRACES = np.uint64(0x7D7D7D7D7D7D7D7D)
@@ -53,9 +53,9 @@ def find_span(text: Text, start: int, end: int, last: np.uint64) -> tuple[int, n
     while place < end:
         word = word_at(text, place)
         found = word ^ last
-        found = (found - _ONES) & ~found & _HIGHS
+        found = (found - ONES) & ~found & HIGHS
         escaped = word ^ _BACKSLASHES
-        escaped = (escaped - _ONES) & ~escaped & _HIGHS
+        escaped = (escaped - ONES) & ~escaped & HIGHS
         if found == 0:
             if escaped != 0:
                 return -1, hash_so_far
@@ -66,7 +66,7 @@ def find_span(text: Text, start: int, end: int, last: np.uint64) -> tuple[int, n
         if escaped & (lowest - np.uint64(1)) != 0:
             return -1, hash_so_far
         below = (lowest >> np.uint64(7)) - np.uint64(1)
-        width = ((below & _ONES) * _ONES) >> np.uint64(56)
+        width = ((below & ONES) * ONES) >> np.uint64(56)
         if width > 0:
             low_bytes = word & ((np.uint64(1) << (np.uint64(8) * width)) - np.uint64(1))
             hash_so_far = mix(hash_so_far, low_bytes)
