@@ -108,7 +108,6 @@ def _add_traces(
     from hvdprof.ingest.kineto.traced_pass import add_standalone_traces
 
     sizes = {trace.path: trace.size_bytes for trace in traces}
-    before = dict(zip(sizes, itertools.accumulate(sizes.values(), initial=0), strict=False))
     total = sum(sizes.values())
     has_others = any(entry.num_rows for entry in entries)
     own = {trace.path: FileEntry(trace, trace.what) for trace in traces}
@@ -117,7 +116,7 @@ def _add_traces(
         manifest, traced = add_standalone_traces(
             list(sizes),
             builder,
-            lambda path, done, size: report(shown_name(path), before[path] + done, total),
+            lambda path, done: report(shown_name(path), done, total),
         )
     except UnreadableInputError as error:
         if not has_others:

@@ -101,17 +101,17 @@ class _Reading:
             NotRegularFileError: A link leads out of the run directory.
         """
         checked_inside(self._folder, path)
-        self._report(path, 0)
+        self.report(path, 0)
+        size = self._sizes.get(path, 0)
         try:
-            yield lambda done, _: self._report(path, done)
+            yield lambda done, _: self.report(path, min(done, size))
         finally:
-            self._done += self._sizes.get(path, 0)
+            self._done += size
 
-    def _report(self, path: Path, done: int) -> None:
+    def report(self, path: Path, done: int) -> None:
+        """Take the bytes read so far of all files that are being read, ``path`` among them."""
         if self._progress is not None:
-            self._progress(
-                shown_name(path), self._done + min(done, self._sizes.get(path, 0)), self.total
-            )
+            self._progress(shown_name(path), self._done + done, self.total)
 
 
 def load_run_directory(folder: Path, *, progress: ProgressCallback | None = None) -> Run:
@@ -214,14 +214,13 @@ def _add_traced(
 
     try:
         with contextlib.ExitStack() as stack:
-            within = {path: stack.enter_context(reading.file(path)) for path in (*traces, *logs)}
+            for path in (*traces, *logs):
+                stack.enter_context(reading.file(path))
             if logs:
                 entries = [FileEntry(recognise(path), PHASE_LOG) for path in logs]
                 add_phase_logs(entries, tables, record)
                 return
-            found = read_traces(
-                traces, tables.notes, progress=lambda path, done, size: within[path](done, size)
-            )
+            found = read_traces(traces, tables.notes, progress=reading.report)
     except UnreadableInputError as error:
         tables.notes.append(Note(NoteCode.UNREADABLE, error.message).at(record.id, record.id))
         return

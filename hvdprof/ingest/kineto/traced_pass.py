@@ -1,10 +1,13 @@
 """The pass that profiler traces are of and their tables, also as a run of their own."""
 
 import re
+import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
+from hvdprof.collect.host_facts import usable_cores
 from hvdprof.errors import HvdprofError
 from hvdprof.ingest.kineto.rank_work import allocation_share
 from hvdprof.ingest.kineto.trace_file import TraceFile, read_trace_file
@@ -12,6 +15,7 @@ from hvdprof.ingest.kineto.trace_set import TraceSet, trace_set
 from hvdprof.ingest.kineto.trace_tables import trace_blocks
 from hvdprof.ingest.storage.blocks import Block
 from hvdprof.ingest.tables.run_builder import RunBuilder
+from hvdprof.ingest.timeline.machine_code import has_numba
 from hvdprof.model.cell_key import UNKNOWN
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.schema import Table
@@ -28,8 +32,11 @@ SEGMENT = "main"
 _ALLOCATES_MUCH = 0.05
 """A smaller share of the step time is not worth a sentence."""
 
-FileProgress = Callable[[Path, int, int], None]
-"""Called with the file, the bytes of it read so far, and its size."""
+_MOST_AT_ONCE = 8
+"""Each takes some 20 MB beside what it keeps."""
+
+FileProgress = Callable[[Path, int], None]
+"""Called with the file, and the bytes of all files read so far."""
 
 
 def traced_pass(
@@ -78,33 +85,41 @@ def read_traces(
 ) -> TraceSet:
     """The traces of one job; what cannot be read is noted.
 
+    Several are read at once: compiled code and decompression leave Python to the others.
+
     Args:
         paths: The traces.
         notes: Receives sentences on what is left out.
-        progress: Called while a file is read.
+        progress: Called while files are read, by one thread at a time.
 
     Raises:
         UnreadableInputError: Several recordings are possible, or no trace is whole.
     """
-    files: list[tuple[Path, TraceFile]] = []
-    unreadable: dict[Path, str] = {}
-    for path in paths:
+    lock, done = threading.Lock(), dict.fromkeys(paths, 0)
 
-        def within(done: int, size: int, path: Path = path) -> None:
-            if progress is not None:
-                progress(path, done, size)
+    def read(path: Path) -> TraceFile | str:
+        def within(number: int, size: int) -> None:
+            with lock:
+                done[path] = number
+                if progress is not None:
+                    progress(path, sum(done.values()))
 
         try:
-            files.append((path, read_trace_file(path, progress=within)))
+            return read_trace_file(path, progress=within)
         except HvdprofError as error:
-            unreadable[path] = error.message
+            return error.message
         except OSError as error:
-            unreadable[path] = f"{shown_name(path)}: {error.strerror or error}."
-    found = trace_set(files, unreadable)
-    notes += [Note(NoteCode.LEFT_OUT, reason) for reason in found.left_out.values()]
-    notes += found.notes
-    notes += _allocation_notes(found)
-    return found
+            return f"{shown_name(path)}: {error.strerror or error}."
+
+    number = min(usable_cores(), _MOST_AT_ONCE) if has_numba() else 1
+    with ThreadPoolExecutor(number) as pool:
+        found = dict(zip(paths, pool.map(read, paths), strict=True))
+    files = [(path, one) for path, one in found.items() if isinstance(one, TraceFile)]
+    traces = trace_set(files, {path: one for path, one in found.items() if isinstance(one, str)})
+    notes += [Note(NoteCode.LEFT_OUT, reason) for reason in traces.left_out.values()]
+    notes += traces.notes
+    notes += _allocation_notes(traces)
+    return traces
 
 
 def _allocation_notes(found: TraceSet) -> list[Note]:
