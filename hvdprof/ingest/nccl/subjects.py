@@ -10,7 +10,7 @@ from hvdprof.ingest.nccl.line_reader import LineReader
 from hvdprof.ingest.nccl.logbook import Logbook, Message
 
 _SOURCE_LINE = re.compile(r"^\S+\.(?:cc|cu|cpp|c|h):\d+ ")
-_BEYOND_64_BITS = re.compile(r"\d{19}")
+_BEYOND_64_BITS, _THREE_DIGITS = re.compile(r"\d{19}"), re.compile(r"\d{3}")
 _PLACE = re.compile(r"^(?:CPU|GPU|NET|NIC|PCI|NVS)/[\w-]+ ?(?::|\(|$)")
 
 
@@ -125,7 +125,9 @@ _SILENT_STARTS = ("resp.opId=", "nvmlDevice", "ncclOsDlopen(")
 
 def understand(log: Logbook, said: Message) -> bool:
     """Read a line into tables; False where no reader knows it or it is damaged."""
-    if _BEYOND_64_BITS.search(said.text) and said.level != "WARN":
+    # Nineteen digits in a row leave three in a row of every sixth letter, which are found faster.
+    may_be_beyond = _THREE_DIGITS.search(said.text[::6])
+    if may_be_beyond and _BEYOND_64_BITS.search(said.text) and said.level != "WARN":
         return False
     if said.level in _LEVELS:
         return _LEVELS[said.level](log, said)
