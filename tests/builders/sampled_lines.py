@@ -38,6 +38,7 @@ def with_samples(
     window: int = 20,
     seed: int = 0,
     workers: Mapping[int, Sequence[tuple[Line, str, int]]] | None = None,
+    delay_ns: int = 0,
 ) -> Run:
     """The run as if a sampling thread had watched it.
 
@@ -49,6 +50,7 @@ def with_samples(
         window: Steps of a window; longer than twice as usual, a step is kept singly.
         seed: The source of chance.
         workers: By rank, lines of its workers with their leaf and samples; in every launch.
+        delay_ns: By how much each sample of a rank comes late.
     """
     rng = np.random.default_rng(seed)
     lines: list[dict[str, Any]] = []
@@ -89,10 +91,11 @@ def with_samples(
                 "steps": 1 if single else held[first],
                 "phase": phase,
             }
+            number = sum(found.values())
             whole.append(
                 window_of
-                | {"samples": sum(found.values()), "time_ns": time_ns}
-                | {"mean_gap_ns": gap, "late_ns": 0}
+                | {"samples": number, "time_ns": time_ns}
+                | {"mean_gap_ns": gap, "late_ns": number * delay_ns}
             )
             lines += [_row(window_of, line, "", count) for line, count in found.items()]
         for line, leaf, count in (workers or {}).get(int(str(rank)), ()):

@@ -26,6 +26,9 @@ from hvdprof.rundir.recording.line_format import BLOCKED_PHASE, MAIN_PROCESS
 CHANCE = 0.01
 """The chance that any line of a contrast is named although none takes longer, at most."""
 
+DELAYS = 2.0
+"""Mean delays of samples that an excess exceeds where the line is named."""
+
 _EXCESS = ("excess_ns", "excess_low_ns", "excess_high_ns")
 
 
@@ -40,6 +43,12 @@ class Samples:
     whole: pd.DataFrame
     steps: float
     exposure: float
+
+    @property
+    def delay_ns(self) -> float:
+        """By how much a sample came later than intended, mean, ns."""
+        number = float(self.whole["samples"].sum())
+        return float(self.whole["late_ns"].sum()) / number if number else 0.0
 
     def times(self, counts: Float64s) -> Times:
         """Times per step of lines with so many samples, ns, with the ends of the intervals."""
@@ -102,7 +111,9 @@ def longer_lines(own: Samples, other: Samples) -> pd.DataFrame:
     Columns are those of a line, ``samples``, ``mean_ns`` (the time per step in ``own``), and
     ``excess_ns`` with ``_low`` and ``_high``. Lines with fewer than five samples in both together
     are not tested, which does not depend on where they are; those with fewer in ``own`` are not
-    named.
+    named. Neither is an excess below ``DELAYS`` mean delays of the samples: a sample waits until
+    the training thread yields the interpreter's lock, up to 5 ms in a loop of Python code, and
+    then shows the line behind a shorter one.
 
     Args:
         own: The samples in which lines may take longer.
@@ -125,6 +136,7 @@ def longer_lines(own: Samples, other: Samples) -> pd.DataFrame:
         ]
     )
     is_named = (np.array(chances) <= CHANCE) & (lines["excess_low_ns"] > 0).to_numpy()
+    is_named &= (lines["excess_ns"] >= DELAYS * own.delay_ns).to_numpy()
     named: pd.DataFrame = lines[is_named & (lines["samples"] >= LEAST_SAMPLES).to_numpy()]
     return named.sort_values("excess_ns", ascending=False, kind="stable")
 

@@ -66,6 +66,12 @@ def test_the_line_of_a_slow_rank_is_found_with_its_interval(persistent):
     assert row["share"] == pytest.approx(1.0, abs=0.1)
 
 
+@pytest.mark.parametrize(("delay_ms", "is_named"), [(14, True), (16, False)])
+def test_no_line_is_named_for_a_delay_that_ends_before_its_samples(persistent, delay_ms, is_named):
+    run = with_samples(persistent, PLANTED, planted_in("data", 30.0), delay_ns=delay_ms * 1_000_000)
+    assert bool(len(analyze_run(run).line_causes)) == is_named
+
+
 def test_it_stands_in_the_headline_the_finding_and_its_fix(persistent):
     analysis = analyze_run(with_samples(persistent, PLANTED, planted_in("data", 30.0)))
     finding = analysis.findings.iloc[0]
