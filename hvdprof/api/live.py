@@ -23,6 +23,9 @@ def watch(
 ) -> Iterator[Look]:
     """What is known of a running job, about once per second until it has ended.
 
+    >>> [look.snapshot.is_over for look in watch("runs/example")]
+    [True]
+
     Several may watch one job: each keeps count of its own, and what one has written down is
     reported once.
 

@@ -168,7 +168,7 @@ class JobState:
         return Change(
             kind=kind,
             state=EventState.OVER,
-            since_s=since_s,
+            since_s=max(ended_s, since_s),
             text=text,
             time_s=self.rows.rows[-1].end_s,
             segment=self.segment,

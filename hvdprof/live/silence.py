@@ -67,8 +67,10 @@ class Silence:
         if self._all_since_s is not None:
             say = event_text.progress_again if self._heard_s else event_text.ended
             text = say(now_s - self._all_since_s)
-            since_s, self._all_since_s = self._all_since_s + offset_s, None
-            yield Change(kind=EventKind.HANG, state=EventState.OVER, since_s=since_s, text=text)
+            self._all_since_s = None
+            yield Change(
+                kind=EventKind.NO_PROGRESS, state=EventState.OVER, since_s=wall_s, text=text
+            )
         latest_s = max(self._heard_s.values(), default=now_s)
         for rank, at in late.items():
             # In a hang the windows of some ranks end before those of others.
@@ -80,13 +82,13 @@ class Silence:
             at = self.silent.pop(rank)
             say_rank = event_text.rank_back if rank in self._heard_s else event_text.rank_ended
             text = say_rank([rank], now_s - at)
-            yield _of_rank(rank, EventState.OVER, at + offset_s, text, steps)
+            yield _of_rank(rank, EventState.OVER, wall_s, text, steps)
 
     def _all_silent(self, now_s: float, offset_s: float, step: int) -> Change:
         since_s = self._all_since_s or now_s
         text = event_text.no_progress(now_s - since_s, step)
         return Change(
-            kind=EventKind.HANG,
+            kind=EventKind.NO_PROGRESS,
             state=EventState.BEGUN,
             since_s=since_s + offset_s,
             text=text,
@@ -152,7 +154,7 @@ class Stalls:
         return Change(
             kind=EventKind.HANG,
             state=EventState.OVER,
-            since_s=begun.since_s,
+            since_s=begun.since_s + float(line["lasted_s"]),
             text=f"{how}, after {units.duration(float(line['lasted_s']))}.",
             segment=begun.segment,
             step=begun.step,

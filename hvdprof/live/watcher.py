@@ -151,7 +151,7 @@ class _Launch:
             if change.kind == EventKind.RANK_SILENT and change.state == EventState.BEGUN:
                 self._windows.leave_out(change.ranks[0])
             # Who waits for whom is known there; what was reported before has its end.
-            is_taken = change.kind != EventKind.HANG or change.state == EventState.OVER
+            is_taken = change.kind != EventKind.NO_PROGRESS or change.state == EventState.OVER
             if is_taken or not has_stalls:
                 changes.append(change)
         changes += self._stalls.look()

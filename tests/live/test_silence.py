@@ -27,15 +27,15 @@ def test_all_are_silent_and_end_steps_again():
     heard = [*range(20), *range(80, 100)]
     found = _run(Silence(), range(100), {0: heard, 1: heard})
     assert [(kind, state) for kind, state, *_ in found] == [
-        (EventKind.HANG, EventState.BEGUN),
-        (EventKind.HANG, EventState.OVER),
+        (EventKind.NO_PROGRESS, EventState.BEGUN),
+        (EventKind.NO_PROGRESS, EventState.OVER),
     ]
     assert "again" in found[1][3]
 
 
 def test_windows_that_end_apart_make_a_hang_of_all_and_no_silent_rank():
     found = _run(Silence(), range(80), {0: range(20), 1: range(29)})
-    assert [kind for kind, *_ in found] == [EventKind.HANG]
+    assert [kind for kind, *_ in found] == [EventKind.NO_PROGRESS]
 
 
 def test_nothing_is_a_hang_before_the_first_step():
@@ -48,7 +48,7 @@ def test_what_ends_without_a_step_is_over_but_not_back():
     silence.forget(0)
     silence.forget(1)
     ((kind, state, _, text),) = _run(silence, (60,), {})
-    assert (kind, state) == (EventKind.HANG, EventState.OVER)
+    assert (kind, state) == (EventKind.NO_PROGRESS, EventState.OVER)
     assert "have ended" in text
     silence = Silence()
     _run(silence, range(60), {0: range(90), 1: range(20)})

@@ -196,8 +196,8 @@ def test_a_hang_is_over_also_where_stalls_were_written_down_meanwhile(tmp_path, 
     (tmp_path / "stalls.jsonl").touch()
     (over,) = _watch(job, watcher, clock, 1)
     assert (hang.kind, hang.state, over.kind, over.state) == (
-        *(EventKind.HANG, BEGUN),
-        *(EventKind.HANG, OVER),
+        *(EventKind.NO_PROGRESS, BEGUN),
+        *(EventKind.NO_PROGRESS, OVER),
     )
 
 

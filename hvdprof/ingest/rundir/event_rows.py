@@ -24,7 +24,7 @@ def read_events(path: Path, pass_id: str) -> tuple[pd.DataFrame, list[Note]]:
     def take(_: int, line: JsonObject) -> None:
         number = whole(line["number"])
         if EventState(line["state"]) == EventState.OVER:
-            begun[number] |= {"over_ns": whole(line["time_ns"]), "last_step": whole(line["step"])}
+            begun[number] |= {"over_ns": whole(line["since_ns"]), "last_step": whole(line["step"])}
             return
         ranks = [whole(rank) for rank in line["ranks"]]
         texts = ("segment", "host", "phase", "place", "text")

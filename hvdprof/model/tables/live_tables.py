@@ -5,7 +5,12 @@ from hvdprof.model.schema import Column, Table
 _COLUMNS = (
     Column("pass_id", "category", "", "Folder name of the pass, as in the manifest."),
     Column("number", "int64", "", "Number of the event in the pass, from 0."),
-    Column("event", "category", "", "straggler, slowdown, input-bound, hang or rank-silent."),
+    Column(
+        "event",
+        "category",
+        "",
+        "straggler, slowdown, input-bound, hang, no-progress or rank-silent.",
+    ),
     Column("segment", "category", "", "Id of the segment; empty where unknown."),
     Column("rank", "int32", "", "The rank that it is about, the first of several; -1 for all."),
     Column("host", "category", "", "Host of the rank; empty where unknown."),
@@ -15,7 +20,7 @@ _COLUMNS = (
     Column("last_step", "int64", "", "Number of the step after which it was over; -1 if never."),
     Column("since_ns", "int64", "ns", "Wall clock when it began."),
     Column("seen_ns", "int64", "ns", "Wall clock when it was reported."),
-    Column("over_ns", "int64", "ns", "Wall clock when its end was reported; -1 if never."),
+    Column("over_ns", "int64", "ns", "Wall clock when it was over; -1 if never."),
     Column(
         "cost_ns", "int64", "ns", "What it cost the job per step, as reported; 0 where unknown."
     ),

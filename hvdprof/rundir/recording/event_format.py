@@ -16,6 +16,7 @@ class EventKind(StrEnum):
     SLOWDOWN = "slowdown"
     INPUT_BOUND = "input-bound"
     HANG = "hang"
+    NO_PROGRESS = "no-progress"
     RANK_SILENT = "rank-silent"
 
 
@@ -30,7 +31,7 @@ class EventState(StrEnum):
 class EventLine(TypedDict):
     """An event: the begin and the end of one share ``number``.
 
-    ``time_ns`` is the wall clock of the watcher when it was seen, ``since_ns`` when it began.
+    ``time_ns`` is the wall clock when it was seen, ``since_ns`` when it began, or was over.
     ``ranks`` are those that it is about, empty for all; ``cost_ns`` is the time per step that it
     costs the job, ``step_ns`` the time of a step (both 0 where unknown); ``place`` is the sampled
     line of code, empty where unknown.

@@ -14,7 +14,7 @@ def _line(number, state, **changes):
 
 def test_begin_and_end_are_a_row_and_damage_a_note(tmp_path):
     path = tmp_path / "events.jsonl"
-    over = _line(0, "over", time_ns=90, step=12)
+    over = _line(0, "over", since_ns=90, step=12)
     bad = '{"kind": "ev', _line(9, "over"), _line(2, "begun", event="other")
     path.write_text("\n".join([_line(0, "begun"), over, _line(1, "begun", ranks=[]), *bad]))
     frame, notes = read_events(path, "np2")

@@ -1,0 +1,88 @@
+"""The page of a running job: figures, ranks that differ, events; what stands there afterwards."""
+
+import math
+
+import pytest
+
+from hvdprof.api.live import Event, Snapshot
+from hvdprof.dashboards.live_watches import LiveRun, LiveWatches
+from hvdprof.dashboards.pages import live
+from hvdprof.dashboards.run_store import RunStore
+from hvdprof.errors import HvdprofError
+from hvdprof.live.snapshot import RankView
+from hvdprof.rundir.layout import watched_mark
+from hvdprof.rundir.recording.event_format import EventKind, EventState
+from tests.builders.live_job import LiveJob
+from tests.builders.served_dashboard import measured_run, page_text, shown_text
+
+pytestmark = pytest.mark.slow
+
+NAN = math.nan
+
+
+def snapshot(**changes):
+    values = {"job": "run/01", "time_s": 1.0, "num_ranks": 2, "step": 640, "step_s": 0.04}
+    rates = {"samples_per_s": 400.0, "first_samples_per_s": 500.0, "input_wait_s": 0.004}
+    shares = {"lateness_cost_ratio": 0.25, "exposed_communication_ratio": 0.1}
+    return Snapshot(**(values | rates | shares | changes))
+
+
+def event(text="Rank 1 is slow."):
+    times = {"time_s": 1.0, "since_s": 0.0, "cost_s": 0.01, "step_s": 0.04}
+    place = {"segment": "main", "step": 3, "ranks": (1,), "host": "", "phase": "data", "place": ""}
+    return Event(
+        number=0, kind=EventKind.STRAGGLER, state=EventState.BEGUN, text=text, **times, **place
+    )
+
+
+def shown(found, *events, problems=()):
+    run = LiveRun(None, snapshot=found, problems=list(problems))
+    run.events.extendleft(events)
+    return shown_text(live.shown(run))
+
+
+def test_figures_ranks_and_events_stand_on_the_page():
+    late = RankView(1, "node1", 0.01, 0.01, "data", is_named=True)
+    same = RankView(0, "node0", -0.01, 0.0, "", is_named=False)
+    text = shown(
+        snapshot(ranks=[same, late], costs_s={"straggler": 0.01}),
+        event("Rank <b>1</b> is slow."),
+        problems=["it is so."],
+    )
+    assert "400 samples/s (-20 % against the begin), 40.0 ms per step; 2 ranks, step 640" in text
+    assert "waiting for the slowest rank" in text
+    assert "rank 1" in text
+    assert "rank 0" not in text
+    assert "Rank <b>1</b> is slow." in text
+    assert "Note: it is so." in text
+
+
+def test_nothing_is_said_of_ranks_before_there_are_steps():
+    text = shown(snapshot(step_s=NAN))
+    assert "No steps of all ranks yet." in text
+    assert "slower than the others" not in text
+
+
+def test_ranks_that_differ_little_are_not_listed():
+    text = shown(snapshot(ranks=[RankView(1, "", 0.001, 0.001, "", is_named=False)]))
+    assert "No rank is 5 % or more of a step slower than the others." in text
+
+
+def test_a_run_that_has_ended_without_a_watcher_says_how_to_watch(tmp_path):
+    text = page_text(live, measured_run(tmp_path / "run"))
+    assert "hvdprof run --light --watch --np 2 -- python train.py" in text
+
+
+def test_one_watcher_serves_all_browsers_and_is_closed_when_they_are(tmp_path, monkeypatch):
+    job = LiveJob(tmp_path / "job", 2)
+    job.record(3)
+    runs = RunStore([job.folder])
+    watches = LiveWatches(runs)
+    first = watches.look("job")
+    assert watches.look("job") is first
+    assert first.snapshot.num_ranks == 2
+    assert watched_mark(job.folder).exists()
+    monkeypatch.setattr("hvdprof.dashboards.live_watches._FORGET_S", -1.0)
+    assert watches.look("job") is not first
+    with pytest.raises(HvdprofError):
+        watches.look("../job")

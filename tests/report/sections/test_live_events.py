@@ -1,0 +1,76 @@
+"""What was reported while a job ran, in the section of every report, in JSON and in SQL."""
+
+import io
+
+import pytest
+
+from hvdprof.api import analyze_run, load_run
+from hvdprof.live.event_file import EventFile
+from hvdprof.live.job_state import Change
+from hvdprof.report.formats import reporter_for
+from hvdprof.report.sections.live_events import live_sections
+from hvdprof.rundir.layout import RunPaths
+from hvdprof.rundir.recording.event_format import EventKind, EventState
+from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts, write_run
+from tests.cli.test_convert import invoke
+
+NOW_S = 1_795_000_000.0
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    segment = SegmentSpec(parts_ms=typical_parts(40.0))
+    folder = write_run(
+        tmp_path_factory.mktemp("live") / "run", [PassSpec(size=2, segments=[segment])]
+    )
+    (record,) = load_run(folder).manifest.passes
+    events = EventFile(RunPaths(folder).of_pass(record.id).events)
+    name = record.segments[0].segment.id
+    for state, step in ((EventState.BEGUN, 4), (EventState.OVER, 28)):
+        where = {"segment": name, "step": step, "ranks": (1,), "host": "node1", "phase": "data"}
+        more = {"cost_s": 0.0031, "step_s": 0.05} if state == EventState.BEGUN else {}
+        change = Change(
+            kind=EventKind.STRAGGLER,
+            state=state,
+            since_s=NOW_S + (240 if state == EventState.OVER else 0),
+            time_s=NOW_S + 10 * step,
+            text="Rank 1 is slow.",
+            **where,
+            **more,
+        )
+        events.take(change, NOW_S + 1000, "crop.py:41 (crop)")
+    return folder
+
+
+def test_the_section_says_where_how_long_and_at_which_cost(folder):
+    (section,) = live_sections(analyze_run(load_run(folder)))
+    (row,) = section.rows
+    assert row[1:5] == (
+        "straggler",
+        "rank 1 (node1), data phase, crop.py:41 (crop)",
+        "4 min",
+        "3.10 ms",
+    )
+    assert row[6] == "refuted"
+    assert section.sentences == (
+        "1 of 1 named straggler refuted: the recorded steps show less than 5 % of a step of "
+        "lateness.",
+    )
+
+
+@pytest.mark.parametrize("form", ["terminal", "markdown", "html"])
+def test_every_report_has_it(folder, form):
+    stream = io.StringIO()
+    reporter_for(form).render(analyze_run(load_run(folder)), stream)
+    assert "Seen while the job ran" in stream.getvalue()
+
+
+def test_sql_has_the_table(folder):
+    query = "select outcome, over_ns - since_ns as ns from live_events"
+    lines = invoke("sql", folder, query, "--format", "csv").stdout.splitlines()
+    assert lines[-1] == "refuted,240000000000"
+
+
+def test_nothing_is_shown_of_a_run_without_a_watcher(tmp_path):
+    folder = write_run(tmp_path / "run", [PassSpec(size=2)])
+    assert live_sections(analyze_run(load_run(folder))) == ()
