@@ -77,6 +77,7 @@ test: setup $(VENV)/.hvdprof-sessions  ## Run every test, 47 minutes on two core
 	@$(call provide,command -v chromium,A browser for the tests of the dashboard is,chromium)
 	@[ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || { $(call provide,PATH="$$PATH:/usr/sbin" command -v slurmctld && PATH="$$PATH:/usr/sbin" command -v slurmd && command -v srun && command -v munge && ls /usr/lib/*/pmix2/lib/libpmix.so,Slurm for the tests of its launcher is,slurmctld slurmd slurm-client munge libpmix-dev); }
 	@[ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || { $(call provide,java -version,Java for the tests on Spark is,default-jre-headless); }
+	@[ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || { $(call provide,command -v promtool && command -v prometheus,Prometheus for the tests of its metrics is,prometheus); }
 	failed=0; \
 	$(BIN)/python -m pytest $(PURE) -m "$(LIGHT)" $(COV) || failed=1; \
 	$(BIN)/python -m pytest -n logical --dist worksteal -m "(slow or torch or heavy) and not (waits or $(REAL) or $(ALONE))" || failed=1; \
