@@ -23,6 +23,8 @@ from hvdprof.rundir.written_file import open_run_file
 
 LOOK_S = 1.0
 _MARK_S = 5.0
+_PARTIAL_S = 60.0
+"""All ranks have begun to record by then, where their files are seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +108,8 @@ class _Launch:
         self._step = -1
         self._ended_s: dict[int, float] = {}
         self._is_first = True
+        self._partial_since_s: float | None = None
+        self._is_partial = False
 
     @property
     def size(self) -> int:
@@ -137,6 +141,12 @@ class _Launch:
             if rank not in self._feeds:
                 self._feeds[rank] = RankFeed(rank, path)
         changes: list[Change] = []
+        if len(self._feeds) >= self.size:
+            self._partial_since_s = None
+        elif self._partial_since_s is None:
+            self._partial_since_s = now_s
+        since_s = self._partial_since_s
+        self._is_partial = since_s is not None and now_s - since_s >= _PARTIAL_S
         while self._read(now_s):
             for window in self._windows.finished(self._num_awaited(now_s)):
                 self._step = window.any_rank.last
@@ -202,6 +212,11 @@ class _Launch:
         """What the user should know of the figures."""
         damaged = sum(feed.num_damaged for feed in self._feeds.values())
         found = [self._mark_problem, self._events.problem]
+        if self._is_partial:
+            found.append(
+                f"this host sees the recordings of {len(self._feeds)} of {self.size} ranks: the "
+                "figures are of those alone"
+            )
         if damaged:
             found.append("damaged lines in the recordings are skipped")
         if self._state.has_unseen_waits:

@@ -213,3 +213,19 @@ def test_the_launch_before_is_read_to_its_end_and_loses_its_mark(tmp_path, clock
     assert look.snapshot.job.endswith("/b")
     assert not watched_mark(tmp_path / "passes/a/recorder").exists()
     assert watched_mark(tmp_path / "passes/b/recorder").exists()
+
+
+def test_ranks_that_are_not_seen_from_here_are_said(tmp_path, clock):
+    job = LiveJob(tmp_path, 4)
+    for rank in (2, 3):
+        (tmp_path / f"rank-{rank}.jsonl").unlink()
+    job.ranks = (0, 1)
+    watcher = _watcher(job, clock)
+    problems = []
+    for _ in range(70):
+        job.record(1)
+        clock.now_s += 1
+        problems += watcher.look().problems
+    assert problems == [
+        "this host sees the recordings of 2 of 4 ranks: the figures are of those alone"
+    ]
