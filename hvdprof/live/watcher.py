@@ -141,12 +141,7 @@ class _Launch:
             if rank not in self._feeds:
                 self._feeds[rank] = RankFeed(rank, path)
         changes: list[Change] = []
-        if len(self._feeds) >= self.size:
-            self._partial_since_s = None
-        elif self._partial_since_s is None:
-            self._partial_since_s = now_s
-        since_s = self._partial_since_s
-        self._is_partial = since_s is not None and now_s - since_s >= _PARTIAL_S
+        self._note_missing(now_s)
         while self._read(now_s):
             for window in self._windows.finished(self._num_awaited(now_s)):
                 self._step = window.any_rank.last
@@ -167,6 +162,14 @@ class _Launch:
         changes += self._stalls.look()
         found = [self._taken(change, wall_s) for change in changes]
         return [event for event in found if event is not None]
+
+    def _note_missing(self, now_s: float) -> None:
+        if len(self._feeds) >= self.size:
+            self._partial_since_s = None
+        elif self._partial_since_s is None:
+            self._partial_since_s = now_s
+        since_s = self._partial_since_s
+        self._is_partial = since_s is not None and now_s - since_s >= _PARTIAL_S
 
     def _num_awaited(self, now_s: float) -> int:
         left = [rank for rank, at in self._ended_s.items() if now_s - at > LEAST_SILENT_S]
