@@ -22,8 +22,8 @@ from tests.builders.served_dashboard import served
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 
-EMPTY = ("NCCL", "History")
-"""A run without NCCL, and no second run beside it."""
+EMPTY = ("Live", "NCCL", "History")
+"""A run without NCCL that no watcher has followed, and no second run beside it."""
 
 
 @pytest.fixture(scope="module")
