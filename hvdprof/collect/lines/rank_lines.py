@@ -3,6 +3,7 @@
 Tested in ``tests/collect/lines/test_rank_lines.py``.
 """
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +18,7 @@ from hvdprof.collect.lines.user_code import UserCode
 from hvdprof.collect.lines.worker_lines import PARENT, stop_worker
 from hvdprof.collect.recorder import Recorder
 from hvdprof.collect.steps.line_writer import LineWriter
+from hvdprof.collect.turn_gate import TURNS
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.recording.line_format import MAIN_PROCESS
 
@@ -53,7 +55,12 @@ def _start(
     file = LineFile(writer, places.names, now_ns, BYTES_AT_ONCE, BYTES_PER_HOUR)
     calls = NamedCalls(recorder.moment, user_code, clock)
     samples = StepSamples(
-        file, recorder.finished(), recorder.moment, calls.over, is_on_host=recorder.is_on_host
+        file,
+        recorder.finished(),
+        recorder.moment,
+        calls.over,
+        is_on_host=recorder.is_on_host,
+        takes_turns=TURNS in os.environ,
     )
     sampler = LineSampler(places, samples, hz, recorder.report_problem, clock)
     calls.hook()

@@ -56,6 +56,7 @@ class StepSamples(SampleTaker):
         moment: Says where the training is now.
         calls: The named calls that are over.
         is_on_host: Whether marks come from the host's clock.
+        takes_turns: Whether the launch takes turns with others of hvdprof between its steps.
     """
 
     def __init__(
@@ -66,8 +67,10 @@ class StepSamples(SampleTaker):
         calls: Callable[[], Iterator[CallLine]],
         *,
         is_on_host: bool,
+        takes_turns: bool = False,
     ) -> None:
         self._file = file
+        self._takes_turns = takes_turns
         self._finished = finished
         self._moment = moment
         self._now = moment()
@@ -145,7 +148,9 @@ class StepSamples(SampleTaker):
         gap_ns = max(start_ns - self._before_ns, 0) if self._before_ns else 0
         step = LineWindow(line["segment"], line["step"], 1, start_ns, end_ns, {}, {})
         self._sort(line, step)
-        self._before_ns, length = end_ns, length + gap_ns
+        # Between its turns, a launch waits for others of hvdprof: that is no time of the job.
+        self._before_ns = 0 if self._takes_turns else end_ns
+        length += gap_ns
         if self._is_on_host:
             for phase, time_ns in part_times(line):
                 step.spend(phase, time_ns)

@@ -51,7 +51,14 @@ def step_line(
 class Rank:
     """A rank whose steps and samples a test makes."""
 
-    def __init__(self, folder: Path, *, is_on_host: bool = True, room: int = 1_000_000) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        is_on_host: bool = True,
+        room: int = 1_000_000,
+        takes_turns: bool = False,
+    ) -> None:
         self.path = folder / "rank-0.jsonl"
         self.finished: deque[StepLine] = deque()
         self.at = Moment("main", -1, "", 1)
@@ -59,7 +66,12 @@ class Rank:
         names = [("", 0, "", "other"), *(("train.py", n, "main", "") for n in range(1, 50))]
         file = LineFile(LineWriter(self.path), names, 0, room, 0)
         self.samples = StepSamples(
-            file, self.finished, lambda: self.at, self._calls, is_on_host=is_on_host
+            file,
+            self.finished,
+            lambda: self.at,
+            self._calls,
+            is_on_host=is_on_host,
+            takes_turns=takes_turns,
         )
 
     def _calls(self) -> Iterator[CallLine]:
@@ -157,6 +169,24 @@ def test_a_step_behind_a_long_gap_is_written_singly_with_it(tmp_path: Path) -> N
     assert single["step"] == 20
     assert counted(single) == {("outside", 8): 1}
     assert {name: time_ns for name, _, time_ns, *_ in single["phases"]}["outside"] == 602 * MS
+
+
+def test_time_between_turns_is_no_time_of_the_job(tmp_path: Path) -> None:
+    rank = Rank(tmp_path, takes_turns=True)
+    now_ms = 0
+    for number in range(30):
+        rank.sample(now_ms + 5, 8)
+        now_ms += 600 if number == 20 else 10
+        rank.finished.append(step_line(number, now_ms))
+        now_ms += STEP_MS
+    lines = rank.lines(now_ms)
+
+    between = [line for line in lines if line["step"] == -1]
+    assert sum(counted(line)["outside", 8] for line in between) == 30
+    in_steps = [line for line in lines if line["step"] >= 0]
+    assert all(("outside", 8) not in counted(line) for line in in_steps)
+    phases = [phase for line in in_steps for phase in line["phases"]]
+    assert sum(time_ns for name, _, time_ns, *_ in phases if name == "outside") == 30 * 2 * MS
 
 
 def test_a_long_step_is_written_singly(tmp_path: Path) -> None:
