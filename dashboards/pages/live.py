@@ -8,7 +8,7 @@ from dash import Dash, Input, Output, State, dcc, html
 from dash.exceptions import PreventUpdate
 
 from hvdprof import units
-from hvdprof.api.live import Event, Snapshot
+from hvdprof.api.live import CAUSE_TEXTS, Event, Snapshot
 from hvdprof.dashboards import ids
 from hvdprof.dashboards.components.empty_state import empty_state, problem_alert
 from hvdprof.dashboards.components.section import section
@@ -26,13 +26,6 @@ TITLE = "Live"
 KEYS: tuple[str, ...] = ()
 
 _TICK_MS = 1_000
-_MOST_RANKS = 8
-_LEAST_LATE = 0.05
-_CAUSES = {
-    "straggler": "waiting for the slowest rank",
-    "communication": "communication: least wait of all ranks",
-    "input": "data: mean of all ranks",
-}
 _TONES = {"begun": "yellow", "over": "green", "once": "blue"}
 
 
@@ -108,7 +101,7 @@ def _figures(snapshot: Snapshot) -> dmc.Paper:
             ("part of the step", "time", "share"),
             [
                 (
-                    _CAUSES.get(cause, cause),
+                    CAUSE_TEXTS.get(cause, cause),
                     units.milliseconds(1e9 * cost_s),
                     units.two_digit_percent(cost_s / snapshot.step_s),
                 )
@@ -122,7 +115,6 @@ def _figures(snapshot: Snapshot) -> dmc.Paper:
 
 
 def _ranks(snapshot: Snapshot) -> dmc.Paper:
-    ordered = sorted(snapshot.ranks, key=lambda view: (not view.is_named, -view.late_s))
     rows = [
         (
             f"rank {view.rank}",
@@ -132,15 +124,12 @@ def _ranks(snapshot: Snapshot) -> dmc.Paper:
             view.phase.replace("_", " "),
             "named" if view.is_named else "not confirmed",
         )
-        for view in ordered
-        if view.is_named or view.late_s >= _LEAST_LATE * snapshot.step_s
+        for view in snapshot.differing()
     ]
     if not rows:
-        return section(
-            "Ranks", dmc.Text("No rank is 5 % or more of a step slower than the others.")
-        )
+        return section("Ranks", dmc.Text(snapshot.without_difference()))
     head = ("rank", "host", "slower per step", "costs per step", "phase", "test")
-    return section("Ranks", text_table(head, rows[:_MOST_RANKS], left=2, narrowest=560))
+    return section("Ranks", text_table(head, rows, left=2, narrowest=560))
 
 
 def _event(event: Event) -> dmc.Group:

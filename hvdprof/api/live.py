@@ -9,6 +9,7 @@ from hvdprof.errors import HvdprofError
 from hvdprof.live.sinks.choose import DESTINATIONS as DESTINATIONS
 from hvdprof.live.sinks.choose import SinkOptions as SinkOptions
 from hvdprof.live.sinks.choose import guarded, sinks_of
+from hvdprof.live.snapshot import CAUSE_TEXTS as CAUSE_TEXTS
 from hvdprof.live.snapshot import Event as Event
 from hvdprof.live.snapshot import Snapshot as Snapshot
 from hvdprof.live.watcher import LOOK_S

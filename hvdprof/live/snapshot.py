@@ -5,6 +5,14 @@ from dataclasses import dataclass, field
 
 from hvdprof.rundir.recording.event_format import EventKind, EventState
 
+LEAST_LATE, MOST_SHOWN = 0.05, 8
+CAUSE_TEXTS = {
+    "straggler": "waiting for the slowest rank",
+    "communication": "communication (least wait of all ranks)",
+    "input": "data (least of all ranks)",
+}
+"""What the keys of ``Snapshot.costs_s`` mean."""
+
 
 @dataclass(frozen=True, slots=True)
 class RankView:
@@ -83,3 +91,16 @@ class Snapshot:
     events_total: Mapping[EventKind, int] = field(default_factory=dict)
     running: Sequence[Event] = ()
     is_over: bool = False
+
+    def differing(self) -> list[RankView]:
+        """The ranks to show: named ones first, then those that are later by 5 % of a step."""
+        ordered = sorted(self.ranks, key=lambda view: (not view.is_named, -view.late_s))
+        least_s = LEAST_LATE * self.step_s
+        found = [view for view in ordered if view.is_named or view.late_s >= least_s]
+        return found[:MOST_SHOWN]
+
+    def without_difference(self) -> str:
+        """What to say where no rank is to be shown."""
+        if len(self.ranks) < 2:
+            return "Whether ranks differ is not known: fewer than two are seen with their waits."
+        return "No rank is 5 % or more of a step slower than the others."

@@ -64,8 +64,15 @@ def test_nothing_is_said_of_ranks_before_there_are_steps():
 
 
 def test_ranks_that_differ_little_are_not_listed():
-    text = shown(snapshot(ranks=[RankView(1, "", 0.001, 0.001, "", is_named=False)]))
+    late, same = (RankView(one, "", 0.001 * one, 0.001, "", is_named=False) for one in (1, 0))
+    text = shown(snapshot(ranks=[late, same]))
     assert "No rank is 5 % or more of a step slower than the others." in text
+
+
+def test_nothing_is_claimed_of_ranks_whose_waits_are_unseen():
+    text = shown(snapshot(ranks=[]))
+    assert "Whether ranks differ is not known" in text
+    assert "No rank is" not in text
 
 
 def test_a_run_that_has_ended_without_a_watcher_says_how_to_watch(tmp_path):

@@ -14,16 +14,11 @@ from rich.table import Table
 from rich.text import Text
 
 from hvdprof import units
-from hvdprof.api.live import Event, Look, Snapshot
+from hvdprof.api.live import CAUSE_TEXTS, Event, Look, Snapshot
 from hvdprof.rank_names import ranks_named
 
 _BAR = 30
-_MOST_RANKS, _MOST_EVENTS = 8, 12
-_CAUSES = {
-    "straggler": "waiting for the slowest rank",
-    "communication": "communication (least wait of all ranks)",
-    "input": "data (least of all ranks)",
-}
+_MOST_EVENTS = 12
 _TONES = {"begun": "bold yellow", "over": "green", "once": "cyan"}
 
 
@@ -126,19 +121,18 @@ def _bars(snapshot: Snapshot) -> Table:
         share = cost_s / snapshot.step_s
         bar = "█" * round(_BAR * min(max(share, 0.0), 1.0))
         cost = units.milliseconds(1e9 * cost_s)
-        table.add_row(_CAUSES.get(cause, cause), cost, units.two_digit_percent(share), bar)
+        table.add_row(CAUSE_TEXTS.get(cause, cause), cost, units.two_digit_percent(share), bar)
     return table
 
 
 def _ranks(snapshot: Snapshot) -> RenderableType:
-    shown = sorted(snapshot.ranks, key=lambda view: (not view.is_named, -view.late_s))
-    differ = [view for view in shown if view.is_named or view.late_s >= 0.05 * snapshot.step_s]
+    differ = snapshot.differing()
     if not differ:
-        return Text("No rank is 5 % or more of a step slower than the others.")
+        return Text(snapshot.without_difference())
     table = Table(box=None, padding=(0, 2, 0, 0))
     for name in ("rank", "host", "slower per step", "costs per step", "phase", ""):
         table.add_column(name)
-    for view in differ[:_MOST_RANKS]:
+    for view in differ:
         table.add_row(
             *(str(view.rank), view.host, units.milliseconds(1e9 * view.late_s)),
             *(units.milliseconds(1e9 * view.cost_s), view.phase.replace("_", " ")),
