@@ -47,7 +47,7 @@ def watch(
     stop = stop or threading.Event()
     warnings: list[str] = []
     guards = guarded(sinks_of(sinks), warnings.append) if sinks is not None else []
-    warnings += [f"{sink.name}: {sink.where}" for sink in guards if sink.where]
+    warnings += [f"{sink.name}: {sink.where}" for sink in guards if sink.where not in sink.name]
     try:
         while True:
             # One look follows the end: what ranks wrote last is reported.

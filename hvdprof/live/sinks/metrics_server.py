@@ -56,7 +56,7 @@ class MetricsServer(Sink):
         except (OSError, OverflowError) as error:
             reason = (isinstance(error, OSError) and error.strerror) or error
             raise UsageError(
-                f"--metrics-port {port} cannot be opened on {host}: {reason}.",
+                f"--metrics-port {port} cannot be opened on {host}: {str(reason).rstrip('.')}.",
                 hint="Choose a free port, 0 for any, and an address of this machine.",
             ) from error
         bound = self._server.server_address[1]
