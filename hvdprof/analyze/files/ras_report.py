@@ -211,6 +211,18 @@ def _of_table(rows: pd.DataFrame, statements: pd.DataFrame) -> FileVerdict:
     if rows["last_enqueued"].isna().any():
         return FileVerdict("")
     number = units.counted(rows["rank"].nunique(), "rank")
+    if unlisted := _without_data(statements):
+        listed = (
+            f"The {number} that the report lists launched the same number of collectives"
+            if rows["rank"].nunique() > 1
+            else f"The report lists {number}"
+        )
+        return FileVerdict(
+            f"{listed}; it lacks {unlisted[0].value} more. Fix: query again, and look at the hosts "
+            "of those.",
+            _RUNNING,
+            Gravity.WARNING,
+        )
     return FileVerdict(
         f"All {number} of the report launched the same number of collectives.", _EQUAL
     )

@@ -3,7 +3,7 @@
 Tested in ``tests/ingest/logs/test_ras_text.py``.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -11,7 +11,7 @@ import pandas as pd
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.storage.row_buffer import Rows
 from hvdprof.ingest.text.small_json import mapping_of, read_json_mapping
-from hvdprof.model.tables.rank_collective_tables import COLLECTIVE_PROGRESS
+from hvdprof.model.tables.rank_collective_tables import COLLECTIVE_PROGRESS, RAS_STATEMENTS
 from hvdprof.rundir.file_names import shown_name
 
 SOURCE = "ras"
@@ -20,7 +20,8 @@ SOURCE = "ras"
 def read_ras_json(path: Path) -> list[tuple[str, pd.DataFrame]]:
     """How far each rank of each communicator came, as COLLECTIVE_PROGRESS by its name.
 
-    A rank's last collective is the sum of its counts over all kinds.
+    A rank's last collective is the sum of its counts over all kinds. Ranks of a communicator that
+    the report does not list are counted in a row of RAS_STATEMENTS.
 
     Raises:
         UnreadableInputError: It is torn, too large, or no report.
@@ -30,9 +31,10 @@ def read_ras_json(path: Path) -> list[tuple[str, pd.DataFrame]]:
     try:
         # The server says OK before a report that was asked for by hand.
         report = read_json_mapping(path, after_head=True)
+        communicators = [mapping_of(one) for one in _items(report.get("communicators"))]
         ranks = [
             (str(communicator.get("hash", "")), mapping_of(rank), default)
-            for communicator in map(mapping_of, _items(report.get("communicators")))
+            for communicator in communicators
             for key, default in (("ranks", ""), ("missing_ranks", "missing"))
             for rank in _items(communicator.get(key))
         ]
@@ -66,7 +68,33 @@ def read_ras_json(path: Path) -> list[tuple[str, pd.DataFrame]]:
                 pending_since_ns=None,
                 timeout_ns=None,
             )
-    return [(COLLECTIVE_PROGRESS.name, rows.frame())]
+    return [
+        (COLLECTIVE_PROGRESS.name, rows.frame()),
+        (RAS_STATEMENTS.name, _unlisted(communicators, name)),
+    ]
+
+
+def _unlisted(communicators: Sequence[Mapping[str, object]], name: str) -> pd.DataFrame:
+    """A row of RAS_STATEMENTS for each communicator that is larger than its lists of ranks."""
+    rows = Rows(RAS_STATEMENTS)
+    for communicator in communicators:
+        listed = sum(len(_items(communicator.get(key))) for key in ("ranks", "missing_ranks"))
+        size = _number(communicator.get("size")) or 0
+        if size > listed:
+            rows.add(
+                file=name,
+                line=1,
+                problem="",
+                communicator=str(communicator.get("hash", "")),
+                num_communicators=None,
+                num_ranks=size - listed,
+                collective="",
+                last_enqueued=None,
+                host="",
+                pid=None,
+                gpu="",
+            )
+    return rows.frame()
 
 
 def _status(rank: Mapping[str, object], default: str) -> str:

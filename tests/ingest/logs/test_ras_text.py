@@ -66,7 +66,9 @@ def test_verdicts_name_who_is_behind_and_who_does_not_answer(tmp_path: Path) -> 
     assert page.verdict.startswith("Ranks 3 and 5 of communicator cf264af53edbe986 give no data.")
 
 
-def report(counts: dict[int, int], silent: tuple[int, ...] = ()) -> dict[str, object]:
+def report(
+    counts: dict[int, int], silent: tuple[int, ...] = (), size: int = 0
+) -> dict[str, object]:
     ranks = [
         {"rank": rank, "status": {}, "collective_counts": {"AllReduce": count, "AllGather": 3}}
         for rank, count in counts.items()
@@ -76,7 +78,14 @@ def report(counts: dict[int, int], silent: tuple[int, ...] = ()) -> dict[str, ob
     return {
         "nccl_version": "2.29.1",
         "communicators_count": 1,
-        "communicators": [{"hash": "0xab", "size": 4, "ranks": ranks, "missing_ranks": missing}],
+        "communicators": [
+            {
+                "hash": "0xab",
+                "size": size or len(ranks + missing),
+                "ranks": ranks,
+                "missing_ranks": missing,
+            }
+        ],
     }
 
 
@@ -106,6 +115,19 @@ def test_equal_counts_name_no_rank(tmp_path: Path) -> None:
     path.write_text(json.dumps(report({0: 7, 1: 7})))
     (page,) = analyze_files(load_run(path)).files
     assert page.verdict == ("All 2 ranks of the report launched the same number of collectives.")
+
+
+@pytest.mark.heavy
+def test_ranks_that_the_report_does_not_list_are_not_called_equal(tmp_path: Path) -> None:
+    path = tmp_path / "ras.json"
+    path.write_text(json.dumps(report({0: 7, 1: 7}, size=4)))
+    (page,) = analyze_files(load_run(path)).files
+    assert page.verdict.startswith(
+        "The 2 ranks that the report lists launched the same number of collectives; it lacks 2 more."
+    )
+    path.write_text(json.dumps(report({0: 7}, size=4)))
+    (page,) = analyze_files(load_run(path)).files
+    assert page.verdict.startswith("The report lists 1 rank; it lacks 3 more.")
 
 
 @pytest.mark.parametrize(
