@@ -17,7 +17,7 @@ from hvdprof.launch.diagnose.rank_progress import PassProgress as PassProgress
 from hvdprof.launch.diagnose.stall import Stall as Stall
 from hvdprof.launch.launchers.job_script import JobScript, submit
 from hvdprof.launch.plan.bench_options import PRESETS
-from hvdprof.launch.plan.bench_settings import check_bench_options
+from hvdprof.launch.plan.bench_settings import bench_launcher, check_bench_options
 from hvdprof.launch.plan.options import SRUN, arguments_of
 from hvdprof.launch.plan.preflight import require_working_directory
 from hvdprof.launch.plan.provenance import python_program
@@ -160,7 +160,7 @@ def plan_measurement(
     """
     if isinstance(options, BenchOptions):
         check_bench(options)
-        tools = tools or find_tools()
+        tools = tools or find_tools(bench_launcher(options))
         manifest = prepare_bench(options, KNOWN_MODELS, tools)
     else:
         check_run_options(options)

@@ -18,10 +18,9 @@ from hvdprof.analyze.predict.throughput_forecast import throughput_forecast
 from hvdprof.api.forecast_scoring import earlier_errors, run_analysis
 from hvdprof.errors import MissingExtraError, UsageError
 from hvdprof.ingest.load import SAMPLES_PER_S, read_scaling_text
-from hvdprof.launch.plan.bench_settings import parse_sizes
-from hvdprof.launch.plan.options import Amount, Sizes
+from hvdprof.launch.plan.options import Amount
 from hvdprof.launch.plan.predict_options import PredictOptions, parse_settings
-from hvdprof.launch.plan.preflight import parse_target
+from hvdprof.launch.plan.preflight import Sizes, parse_sizes, parse_target
 from hvdprof.model.cell_key import HOROVOD_ENGINE
 from hvdprof.model.results.forecast import DEFAULT_TARGET, Question
 from hvdprof.model.results.forecast import Forecast as Forecast

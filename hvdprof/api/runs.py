@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from hvdprof.api.analysis import Analysis
-    from hvdprof.launch.plan.options import Sizes
+    from hvdprof.launch.plan.preflight import Sizes
     from hvdprof.model.nsys_events import NsysEvents
     from hvdprof.model.run import Run as Run
     from hvdprof.model.standalone_files import FilesAnalysis as FilesAnalysis
@@ -72,7 +72,7 @@ def load_run(paths: Paths, *, progress: ProgressCallback | None = None, np: "Siz
     given = [Path(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
     if not np:
         return load.load_run(given, progress=progress)
-    from hvdprof.launch.plan.bench_settings import stated_sizes
+    from hvdprof.launch.plan.preflight import stated_sizes
 
     return load.load_run(given, progress=progress, np=stated_sizes(np))
 

@@ -210,11 +210,12 @@ def _of_table(rows: pd.DataFrame, statements: pd.DataFrame) -> FileVerdict:
         return FileVerdict(f"RAS reports OK for {number}, the largest of {largest}.", _EQUAL)
     if rows["last_enqueued"].isna().any():
         return FileVerdict("")
-    number = units.counted(rows["rank"].nunique(), "rank")
+    named = len(set(rows["rank"]))
+    number = units.counted(named, "rank")
     if unlisted := _without_data(statements):
         listed = (
             f"The {number} that the report lists launched the same number of collectives"
-            if rows["rank"].nunique() > 1
+            if named > 1
             else f"The report lists {number}"
         )
         return FileVerdict(

@@ -13,9 +13,9 @@ from hvdprof.launch.plan.options import (
     RANKS,
     Amount,
     MeasureOptions,
-    Sizes,
     option,
 )
+from hvdprof.launch.plan.preflight import Sizes
 from hvdprof.launch.plan.run_options import ENV_HELP, NET_HELP
 from hvdprof.rundir.plan import DDP_ENGINE, HOROVOD_ENGINE
 

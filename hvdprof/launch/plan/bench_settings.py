@@ -25,8 +25,8 @@ from hvdprof.launch.plan.hosts import (
     ranks_by_host,
     threads_that_fit,
 )
-from hvdprof.launch.plan.options import SRUN, Sizes, check_options
-from hvdprof.launch.plan.preflight import parse_duration, parse_precision
+from hvdprof.launch.plan.options import SRUN, TORCHRUN, check_options
+from hvdprof.launch.plan.preflight import AUTO, parse_duration, parse_precision, parse_sizes
 from hvdprof.launch.plan.settings import (
     BY_MEMORY,
     LONGEST_TURN_S,
@@ -38,7 +38,6 @@ from hvdprof.rundir.plan import EMULATED, HOROVOD_ENGINE, ModelName
 
 T = TypeVar("T")
 
-MAX_SIZE = 65_536
 SHORTEST_TURN_S = 0.25
 TURNS_PER_REPEAT = 4
 """As many, where they are not longer than ``LONGEST_TURN_S``: A B B A A B B A."""
@@ -128,7 +127,7 @@ def bench_settings(
             preset.reductions,
             add=ADASUM if options.use_adasum else None,
         ),
-        engines=_names("--engine", options.engine, ENGINES, (HOROVOD_ENGINE,)),
+        engines=_engines(options),
         num_warmup_batches=_given(options.num_warmup_batches, preset.num_warmup_batches),
         max_seconds=_max_seconds(options, preset),
         repeats=_given(options.repeats, preset.repeats),
@@ -139,37 +138,24 @@ def bench_settings(
         hosts=options.hosts,
         num_threads=_given(options.num_threads, _threads(options, machine, sizes)),
         data=options.data if options.data_dir is None else "idx",
-        launcher=options.launcher,
+        launcher=bench_launcher(options),
         turn_s=_turn_s(options, preset) if takes_turns and not no_turns else None,
         no_turns=no_turns if takes_turns else "",
     )
 
 
-def parse_sizes(np: Sizes) -> tuple[int, ...]:
-    """The numbers of ranks of ``1,2,4``, ``(1, 2, 4)`` or ``4``, ascending, each once.
+def bench_launcher(options: BenchOptions) -> str:
+    """The launcher of a bench: ``torchrun`` where no engine is Horovod, which it then needs not.
 
     Raises:
-        UsageError: As for ``stated_sizes``.
+        UsageError: An engine is unknown or stated twice.
     """
-    return tuple(sorted(set(stated_sizes(np))))
+    is_free = options.launcher == AUTO and HOROVOD_ENGINE not in _engines(options)
+    return TORCHRUN if is_free else options.launcher
 
 
-def stated_sizes(np: Sizes) -> tuple[int, ...]:
-    """The same in the order in which they are stated.
-
-    Raises:
-        UsageError: A part is not a positive whole number; all wrong parts are named.
-    """
-    text = np if isinstance(np, str) else ",".join(map(str, (np,) if isinstance(np, int) else np))
-    parts = [part.strip() for part in text.split(",")]
-    wrong = [part for part in parts if not part.isdecimal() or not 1 <= int(part) <= MAX_SIZE]
-    if wrong:
-        named = " and ".join(repr(part) for part in wrong)
-        verb = "is not a number of ranks" if len(wrong) == 1 else "are not numbers of ranks"
-        raise UsageError(
-            f"--np {text}: {named} {verb}.", hint="Give positive whole numbers: --np 1,2,4,8"
-        )
-    return tuple(map(int, parts))
+def _engines(options: BenchOptions) -> tuple[str, ...]:
+    return _names("--engine", options.engine, ENGINES, (HOROVOD_ENGINE,))
 
 
 def _model(
@@ -215,7 +201,7 @@ def _no_turns(
     reason = reason_by_place(is_elsewhere=is_elsewhere, device=machine.device)
     if reason:
         return reason
-    num_engines = len(_names("--engine", options.engine, ENGINES, (HOROVOD_ENGINE,)))
+    num_engines = len(_engines(options))
     # Plain torch is a launch of one rank beside those of the engines.
     num_ranks = num_engines * sum(sizes) + 1
     largest = max(model.num_parameters for model in models)

@@ -15,6 +15,7 @@ from hvdprof.errors import UsageError
 from hvdprof.launch.plan.preflight import (
     AUTO,
     CONTROLLERS,
+    Sizes,
     check_known,
     check_number,
     parse_duration,
@@ -24,7 +25,6 @@ from hvdprof.rundir.recording.line_format import MOST_HZ, USUAL_HZ
 
 T = TypeVar("T")
 _METADATA_KEY = "option"
-Sizes = str | int | Sequence[int]
 """Numbers of ranks: ``"1,2,4"``, 2 or ``(1, 2, 4)``."""
 
 Amount = str | float

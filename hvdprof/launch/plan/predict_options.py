@@ -10,11 +10,10 @@ from hvdprof.launch.plan.options import (
     MEASUREMENT,
     NETWORK,
     Amount,
-    Sizes,
     declared,
     option,
 )
-from hvdprof.launch.plan.preflight import check_known, check_number, parse_target
+from hvdprof.launch.plan.preflight import Sizes, check_known, check_number, parse_target
 
 WEAK, STRONG = "weak", "strong"
 ENGINES = ("horovod", "ddp")

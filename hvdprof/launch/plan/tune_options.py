@@ -7,19 +7,11 @@ from pathlib import Path
 
 from hvdprof.errors import UsageError
 from hvdprof.launch.plan.bench_options import BenchOptions
-from hvdprof.launch.plan.bench_settings import parse_sizes
 from hvdprof.launch.plan.compare_options import given_options, model_options
 from hvdprof.launch.plan.environment import variable_pairs
 from hvdprof.launch.plan.hosts import parse_hosts
-from hvdprof.launch.plan.options import (
-    DESIGN,
-    MEASUREMENT,
-    OUTPUT,
-    Amount,
-    Sizes,
-    option,
-    record_of,
-)
+from hvdprof.launch.plan.options import DESIGN, MEASUREMENT, OUTPUT, Amount, option, record_of
+from hvdprof.launch.plan.preflight import Sizes, parse_sizes
 from hvdprof.launch.plan.run_options import MOST_REPEATS, RunOptions, ScriptOptions
 from hvdprof.model.results.tuning import Candidate
 from hvdprof.rundir.json_codec import decode

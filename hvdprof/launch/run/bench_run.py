@@ -15,7 +15,12 @@ from hvdprof.launch.launchers.launch_job import Launcher
 from hvdprof.launch.launchers.slurm_allocation import find_allocation
 from hvdprof.launch.launchers.torchrun import Torchrun, TorchrunForDdp
 from hvdprof.launch.plan.bench_options import BenchOptions
-from hvdprof.launch.plan.bench_settings import KnownModel, Machine, bench_settings
+from hvdprof.launch.plan.bench_settings import (
+    KnownModel,
+    Machine,
+    bench_launcher,
+    bench_settings,
+)
 from hvdprof.launch.plan.design import plan_design
 from hvdprof.launch.plan.environment import inherited_environment, is_on_this_host
 from hvdprof.launch.plan.hosts import Capacity, is_this_host, parse_hosts
@@ -40,7 +45,7 @@ from hvdprof.machine.mpi import Mpi, find_mpi
 from hvdprof.rundir.layout import RESUME_NAME, RunPaths
 from hvdprof.rundir.manifest import MANIFEST_SCHEMA_VERSION, Manifest, Status
 from hvdprof.rundir.masking import mask_command, recorded_environment
-from hvdprof.rundir.plan import DDP_ENGINE
+from hvdprof.rundir.plan import DDP_ENGINE, HOROVOD_ENGINE
 from hvdprof.rundir.resume_file import is_masked, read_resume_file
 from hvdprof.rundir.run_lock import exclusive_run
 from hvdprof.rundir.written_file import check_place
@@ -57,7 +62,7 @@ class Tools:
 def find_tools(launcher: str = AUTO) -> Tools:
     """What this interpreter's Horovod was built with and the MPI beside it.
 
-    Scripts that ``torchrun`` starts need PyTorch alone: without Horovod, it is asked instead.
+    What ``torchrun`` starts needs PyTorch alone: without Horovod, it is asked instead.
 
     Raises:
         EnvironmentNotReadyError: What the launcher needs is not there or cannot be imported.
@@ -84,7 +89,12 @@ def prepare_bench(
             "the reference models are PyTorch's.",
             hint="hvdprof run takes TensorFlow scripts; for the bench: hvdprof install-horovod",
         )
-    machine = machine_of(tools, controller=options.controller, device=options.device)
+    machine = machine_of(
+        tools,
+        controller=options.controller,
+        device=options.device,
+        launcher=bench_launcher(options),
+    )
     if options.launcher == SRUN:
         # The nodes of the allocation may have more or fewer cores than this one.
         tasks = sum(host.slots for host in find_allocation().hosts)
@@ -213,8 +223,10 @@ def launcher_of(settings: Settings, tools: Tools) -> Launcher:
     """
     if settings.script is not None and settings.elastic is not None:
         return find_elastic_launcher(settings.elastic, settings.script.network_interface)
-    if settings.script is not None and settings.launcher == TORCHRUN:
-        return Torchrun(settings.script.torchrun_options)
+    if settings.launcher == TORCHRUN and (
+        settings.script is not None or HOROVOD_ENGINE not in settings.engines
+    ):
+        return Torchrun(settings.script.torchrun_options if settings.script else ())
     launcher = find_launcher(
         settings.controller,
         tools.mpi,

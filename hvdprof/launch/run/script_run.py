@@ -8,7 +8,7 @@ from pathlib import Path
 from hvdprof.errors import EnvironmentNotReadyError, UsageError
 from hvdprof.launch.launchers.elastic_job import prepare_elastic
 from hvdprof.launch.plan.bench_options import AVERAGE, NO_COMPRESSION
-from hvdprof.launch.plan.bench_settings import Machine, parse_sizes
+from hvdprof.launch.plan.bench_settings import Machine
 from hvdprof.launch.plan.environment import parse_variables
 from hvdprof.launch.plan.hosts import is_this_host, parse_hosts
 from hvdprof.launch.plan.options import HOROVODRUN, SRUN, TORCHRUN, check_options
@@ -17,6 +17,7 @@ from hvdprof.launch.plan.preflight import (
     GLOO,
     parse_duration,
     parse_precision,
+    parse_sizes,
     require_working_directory,
 )
 from hvdprof.launch.plan.run_options import (

@@ -123,7 +123,8 @@ def test_ranks_that_the_report_does_not_list_are_not_called_equal(tmp_path: Path
     path.write_text(json.dumps(report({0: 7, 1: 7}, size=4)))
     (page,) = analyze_files(load_run(path)).files
     assert page.verdict.startswith(
-        "The 2 ranks that the report lists launched the same number of collectives; it lacks 2 more."
+        "The 2 ranks that the report lists launched the same number of collectives; "
+        "it lacks 2 more."
     )
     path.write_text(json.dumps(report({0: 7}, size=4)))
     (page,) = analyze_files(load_run(path)).files

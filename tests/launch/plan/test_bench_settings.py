@@ -4,7 +4,8 @@ from pathlib import Path
 import pytest
 
 from hvdprof.errors import UsageError
-from hvdprof.launch.plan.bench_settings import Machine, bench_settings, parse_sizes
+from hvdprof.launch.plan.bench_settings import Machine, bench_settings
+from hvdprof.launch.plan.preflight import parse_sizes
 from hvdprof.launch.plan.settings import Settings
 from tests.builders.bench_settings import FOUR_CORES, KNOWN_MODELS, bench_options
 

@@ -1,9 +1,18 @@
 import socket
+from dataclasses import replace
 
 import pytest
 
-from hvdprof.errors import EnvironmentNotReadyError
-from hvdprof.launch.run.bench_run import Tools, planned_manifest, prepare_bench, sweep_of
+from hvdprof.errors import EnvironmentNotReadyError, UsageError
+from hvdprof.launch.launchers.torchrun import Torchrun, TorchrunForDdp
+from hvdprof.launch.plan.settings import read_settings
+from hvdprof.launch.run.bench_run import (
+    Tools,
+    launcher_of,
+    planned_manifest,
+    prepare_bench,
+    sweep_of,
+)
 from hvdprof.launch.run.sweep_progress import SilentProgress
 from hvdprof.rundir.manifest import Status
 from tests.builders.bench_settings import (
@@ -21,6 +30,23 @@ def test_a_horovod_without_torch_cannot_run_the_reference_models():
     with pytest.raises(EnvironmentNotReadyError, match=r"for TensorFlow 2\.15\.1 alone") as caught:
         prepare_bench(bench_options(), {}, Tools(build, None))
     assert "hvdprof run" in caught.value.hint
+
+
+def test_engines_of_torch_alone_need_no_horovod():
+    # What a machine without Horovod answers.
+    tools = Tools(make_build(version="", mpi=False, gloo=False), None)
+    ddp = bench_options(engine="ddp", preset="quick", device="cpu")
+
+    manifest = prepare_bench(ddp, KNOWN_MODELS, tools)
+    assert manifest.settings["launcher"] == "torchrun"
+    assert launcher_of(read_settings(manifest), tools) == Torchrun()
+    named = prepare_bench(replace(ddp, launcher="torchrun"), KNOWN_MODELS, tools)
+    assert named.settings["launcher"] == "torchrun"
+
+    both = bench_settings(engines=("horovod", "ddp"), launcher="auto", controller="mpi")
+    assert isinstance(launcher_of(both, Tools(make_build(), make_mpi())), TorchrunForDdp)
+    with pytest.raises(UsageError, match="not ranks of Horovod"):
+        launcher_of(bench_settings(launcher="torchrun"), Tools(make_build(), make_mpi()))
 
 
 @pytest.mark.parametrize(
