@@ -175,6 +175,11 @@ def _still_rising(rows: pd.DataFrame, best: FrameRow) -> str:
     smaller = rows[(rows["size_bytes"] < largest).to_numpy()]["busbw_gb_s"]
     if not len(smaller) or float(best["peak_busbw_gb_s"]) < 1.1 * float(smaller.max()):
         return ""
+    if is_missing(best["avg_busbw_gb_s"]):
+        return (
+            "The bandwidth still rises at the last size here, and the output has no `Avg bus "
+            "bandwidth` line: it may be cut. Take the whole output."
+        )
     return "The bandwidth still rises at the largest size; measure larger messages with -e."
 
 

@@ -104,5 +104,3 @@ SETTING_DIFFS = Table(
         Column("matters", "bool", "", "It makes the runs not comparable."),
     ),
 )
-
-COMPARISON_TABLES = (COMPARED_CELLS, COMPARED_POOLED, MOVED_CAUSES, SETTING_DIFFS)

@@ -208,6 +208,12 @@ def test_the_peak_of_nccl_tests_and_whether_it_still_rises(bandwidths, peak, sen
     assert bool(caveat) == bool(verdict.caveat)
 
 
+def test_a_table_without_its_end_asks_for_the_whole_output():
+    cut = nccl_run(100, 4_000_000, avg_busbw_gb_s=math.nan)
+    caveat = nccl_tests_verdict(cut, nccl_rows(10, 50, 100)).caveat
+    assert "may be cut" in caveat and "-e" not in caveat
+
+
 def test_what_is_wrong_with_nccl_tests_comes_first():
     rows = nccl_rows(10, 20)
     wrong = nccl_run(20, 2_000_000, num_wrong=6)

@@ -19,10 +19,8 @@ from hvdprof.model.tables.window_tables import EVALUATIONS
 
 STRAGGLER = "evaluation-straggler"
 
-ENOUGH_EVALUATIONS = 3
-"""Fewer do not show that it is always the same rank; what they show is said with that."""
-
 _FEW = {1: "one evaluation", 2: "two evaluations"}
+"""So few do not show that it is always the same rank; what they show is said with that."""
 
 LAST_SHARE = 0.8
 """A rank that the others wait for in this share of the evaluations is a straggler there."""
