@@ -136,8 +136,8 @@ LAUNCHER_FAILURES = (
     _kind(
         r"The server socket has failed to listen on any local network address[^\n]*|"
         r"^[^\n]*(?:rendezvous|TCPStore|gloo)[^\n]*[Aa]ddress already in use[^\n]*",
-        "another process listens at the port of this launch",
-        "end that process, or choose another --master-port",
+        "another process listens at a port that this launch needs",
+        "end that process, or use another port: --master-port, or what the script names",
         may_pass=True,
     ),
     _kind(
