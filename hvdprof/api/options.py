@@ -5,7 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from hvdprof.bench_models.registry import MODELS
-from hvdprof.collect.faults.fault_plan import FAULTS, parse_fault, to_text
 from hvdprof.launch.plan.bench_options import BenchOptions
 from hvdprof.launch.plan.bench_settings import KnownModel
 from hvdprof.launch.plan.compare_options import CompareOptions
@@ -25,6 +24,7 @@ from hvdprof.launch.plan.trial_options import NetOptions, SelftestOptions
 from hvdprof.launch.plan.tune_options import TuneOptions
 from hvdprof.model.results.selftest import ClockCheck, SelftestCase
 from hvdprof.rundir.layout import PassPaths
+from hvdprof.rundir.recording.fault_plan import FAULTS, parse_fault, to_text
 from hvdprof.rundir.recording.recorder_codec import from_bytes
 from hvdprof.rundir.recording.recorder_format import ClockLine, HeaderLine
 

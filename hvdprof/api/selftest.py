@@ -20,7 +20,6 @@ from hvdprof.api.options import (
     check_clocks,
 )
 from hvdprof.api.runs import analyze_run, load_run
-from hvdprof.collect.faults.fault_plan import FAULTS
 from hvdprof.errors import (
     HvdprofError,
     InterruptedRunError,
@@ -47,6 +46,7 @@ from hvdprof.model.results.selftest import (
 )
 from hvdprof.model.tables.waiting_tables import STRAGGLER_PATTERNS
 from hvdprof.rundir.manifest import Manifest, Mode
+from hvdprof.rundir.recording.fault_plan import FAULTS
 
 __all__ = ["CaseResult", "Selftest", "SelftestMeasurement"]
 

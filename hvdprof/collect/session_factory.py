@@ -11,8 +11,6 @@ from hvdprof.collect._hooks import PROCESS
 from hvdprof.collect.clock.clock_exchange import ClockTurns, RankGroup, single_rank
 from hvdprof.collect.clock.job_group import rank_group
 from hvdprof.collect.diagnostics import print_problem
-from hvdprof.collect.faults.clock_faults import ClockFault, clock_of
-from hvdprof.collect.faults.fault_plan import FAULTS, Fault, parse_faults, to_text
 from hvdprof.collect.faults.injection import InjectingSession
 from hvdprof.collect.identity import (
     Identity,
@@ -30,6 +28,8 @@ from hvdprof.collect.steps.time_source import time_source_of
 from hvdprof.collect.watchdog import watch_over
 from hvdprof.errors import UsageError
 from hvdprof.rundir.layout import PassPaths
+from hvdprof.rundir.recording.clock_faults import ClockFault, clock_of
+from hvdprof.rundir.recording.fault_plan import FAULTS, Fault, parse_faults, to_text
 from hvdprof.rundir.recording.recorder_format import INJECTED
 from hvdprof.rundir.recording.window_line import LIGHT
 

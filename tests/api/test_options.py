@@ -2,8 +2,8 @@ import pytest
 
 from hvdprof.api.options import KNOWN_MODELS, fault_environment
 from hvdprof.bench_models.registry import MODELS
-from hvdprof.collect.faults.fault_plan import parse_faults
 from hvdprof.errors import UsageError
+from hvdprof.rundir.recording.fault_plan import parse_faults
 
 
 def test_the_variable_holds_the_faults() -> None:

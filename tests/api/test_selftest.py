@@ -9,11 +9,11 @@ import pytest
 from hvdprof.api import selftest as selftest_api
 from hvdprof.api.options import SelftestOptions, cases_of, check_clocks
 from hvdprof.api.selftest import SelftestMeasurement
-from hvdprof.collect.faults.fault_plan import parse_faults
 from hvdprof.errors import StorageError, SweepIncompleteError, UsageError
 from hvdprof.launch.plan.time_budget import TimeBudget
 from hvdprof.launch.run.bench_run import Tools
 from hvdprof.model.results.selftest import CaseOutcome, CaseResult, SelftestCase
+from hvdprof.rundir.recording.fault_plan import parse_faults
 from tests.builders.survey import make_build, make_mpi
 
 

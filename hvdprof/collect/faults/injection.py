@@ -6,7 +6,6 @@ from contextlib import AbstractContextManager, contextmanager
 
 from hvdprof.collect.engines.ddp_reduction import CommHook
 from hvdprof.collect.engines.torch_types import Model, Optimizer, parameters_of
-from hvdprof.collect.faults.fault_plan import Fault
 from hvdprof.collect.identity import Identity
 from hvdprof.collect.session import (
     GradientCalls,
@@ -17,6 +16,7 @@ from hvdprof.collect.session import (
     WaitCalls,
 )
 from hvdprof.collect.steps.step_marks import Number
+from hvdprof.rundir.recording.fault_plan import Fault
 
 NUM_CLEAN_STEPS = 5
 

@@ -2,9 +2,9 @@ import time
 
 import pytest
 
-from hvdprof.collect.faults.clock_faults import ClockFault, clock_of
-from hvdprof.collect.faults.fault_plan import parse_fault, parse_faults, to_text
 from hvdprof.errors import UsageError
+from hvdprof.rundir.recording.clock_faults import ClockFault, clock_of
+from hvdprof.rundir.recording.fault_plan import parse_fault, parse_faults, to_text
 
 
 def test_a_clock_fault_is_read_and_written():

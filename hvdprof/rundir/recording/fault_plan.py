@@ -1,7 +1,7 @@
 """Injected faults: kind, rank, time; and their form as text.
 
 ``sleep:phase=backward,rank=1,amount=20ms`` is one fault; several are separated by semicolons.
-Faults of clocks have a form of their own (``collect.faults.clock_faults``).
+Faults of clocks have a form of their own (``rundir.recording.clock_faults``).
 """
 
 import math
@@ -10,9 +10,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hvdprof.collect.faults import clock_faults
-from hvdprof.collect.faults.clock_faults import ClockFault
 from hvdprof.errors import UsageError
+from hvdprof.rundir.recording import clock_faults
+from hvdprof.rundir.recording.clock_faults import ClockFault
 
 FAULTS = "HVDPROF_FAULTS"
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from hvdprof.collect.faults.fault_plan import parse_fault, parse_faults, to_text
 from hvdprof.errors import UsageError
+from hvdprof.rundir.recording.fault_plan import parse_fault, parse_faults, to_text
 
 
 def due(text: str, size: int = 3, steps: int = 6) -> list[tuple[int, int]]:
