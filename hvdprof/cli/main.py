@@ -1,9 +1,12 @@
 """The command line's entry: the list of commands, and errors turned into message and exit code."""
 
+import ast
 import gc
 import importlib
+import importlib.util
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from importlib.abc import InspectLoader
 from typing import NoReturn
 
 import typer
@@ -34,8 +37,11 @@ _STARTING = ("run", "tune", "inject", "compare")
 _OBJECTS_PER_COLLECTION = 100_000
 
 
-def build_app(commands: Sequence[str] = COMMANDS) -> typer.Typer:
-    """The typer application with some commands; those of the others are not imported."""
+def build_app(commands: Sequence[str] = COMMANDS, *, is_list: bool = False) -> typer.Typer:
+    """The typer application with some commands; those of the others are not imported.
+
+    Where it is only a list of them, none is: their texts are read.
+    """
     app = typer.Typer(
         name="hvdprof",
         help="Timeline profiler and scaling-efficiency analyzer for Horovod.\n\n"
@@ -49,11 +55,31 @@ def build_app(commands: Sequence[str] = COMMANDS) -> typer.Typer:
     titles = {command: title for title, group in _GROUPS.items() for command in group}
     for command in commands:
         name = command.replace("-", "_")
-        module = importlib.import_module(f"hvdprof.cli.{_MODULES.get(name, name)}")
-        function = getattr(module, name)
+        module = f"hvdprof.cli.{_MODULES.get(name, name)}"
+        function = (
+            _listed(module, name) if is_list else getattr(importlib.import_module(module), name)
+        )
         kind = StartsCommand if command in _STARTING else TyperCommand
         app.command(command, cls=kind, rich_help_panel=titles[command])(function)
     return app
+
+
+def _listed(module: str, name: str) -> Callable[[], None]:
+    """A function with the docstring of another one, whose module is not imported."""
+    found = importlib.util.find_spec(module)
+    loader = found and found.loader
+    source = loader.get_source(module) if isinstance(loader, InspectLoader) else None
+    texts = {
+        node.name: ast.get_docstring(node)
+        for node in ast.parse(source or "").body
+        if isinstance(node, ast.FunctionDef)
+    }
+
+    def listed() -> None:
+        raise NotImplementedError(name)
+
+    listed.__doc__ = texts[name]
+    return listed
 
 
 def main() -> NoReturn:
@@ -65,7 +91,8 @@ def main() -> NoReturn:
     try:
         try:
             arguments = _with_help(sys.argv[1:])
-            build_app(_needed_commands(arguments))(arguments)
+            is_list = not set(COMMANDS).intersection(arguments)
+            build_app(_needed_commands(arguments), is_list=is_list)(arguments)
         except SystemExit as ended:
             code = ended.code
         sys.stdout.flush()

@@ -31,6 +31,16 @@ def test_help_groups_the_commands_each_group_with_an_example():
     assert all(text.count(f"│ {command} ") == 1 for command in COMMANDS)
 
 
+def test_a_list_of_commands_is_the_same_without_importing_them(capsys, monkeypatch):
+    whole = CliRunner().invoke(build_app(), ["--help"]).stdout
+    listed = printed(capsys, monkeypatch, "--help")[1].out
+    assert listed.partition("╭")[2] == whole.partition("╭")[2]
+    # Behind words of the command line a command may stand, too.
+    assert printed(capsys, monkeypatch, "--", "doctor", "--help") == printed(
+        capsys, monkeypatch, "doctor", "--help"
+    )
+
+
 @pytest.mark.parametrize("words", [["help"], ["help", "sql"], ["help", "install-horovod"]])
 def test_help_is_a_command_too(capsys, monkeypatch, words):
     asked = printed(capsys, monkeypatch, *words)

@@ -92,13 +92,9 @@ def modules_of(*arguments: str) -> set[str]:
     return set(done.stdout.splitlines()[-1].split())
 
 
-def packages_of(*arguments: str) -> set[str]:
-    """The packages that a command imports."""
-    return {name.split(".")[0] for name in modules_of(*arguments)}
-
-
 def test_version_and_help_import_no_tables_and_version_no_command() -> None:
-    assert not {"numpy", "pandas", "torch"} & packages_of("--help")
+    assert not {"numpy", "pandas", "hvdprof.api", "hvdprof.cli.measure"} & modules_of("--help")
+    assert not {"numpy", "pandas", "hvdprof.collect.recorder"} & modules_of("bench", "--help")
     assert not {"numpy", "pandas", "rich", "hvdprof.api"} & modules_of("--version")
 
 
@@ -131,9 +127,9 @@ def test_start_takes_no_more_processor_time_than_importing_pandas(tmp_path: Path
     run = quick_run(tmp_path / "run")
     unit = processor_seconds("-c", "import pandas")
 
-    # Measured: 0.13, 0.57 and 3.0 of 0.41 s.
+    # Measured: 0.13, 0.35 and 3.0 of 0.41 s.
     assert processor_seconds("-m", "hvdprof", "--version") < 0.5 * unit
-    assert processor_seconds("-m", "hvdprof", "--help") < unit
+    assert processor_seconds("-m", "hvdprof", "--help") < 0.8 * unit
     assert processor_seconds("-m", "hvdprof", "analyze", str(run)) < 4 * unit
 
 
