@@ -19,7 +19,9 @@ MS = 1_000_000
 
 
 @pytest.fixture
-def calls() -> Iterator[NamedCalls]:
+def calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[NamedCalls]:
+    # A test before may have imported torch's compiler.
+    monkeypatch.delitem(sys.modules, "torch._dynamo.callback", raising=False)
     made = NamedCalls(lambda: Moment("main", 4, "forward", 1), UserCode())
     made.hook()
     yield made
