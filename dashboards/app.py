@@ -12,18 +12,24 @@ from dash import Dash
 from hvdprof.dashboards import guard, shell, timeline_answers
 from hvdprof.dashboards.access import Access, address_with_token
 from hvdprof.dashboards.bounded_server import bounded_server, compress
-from hvdprof.dashboards.components import data_table, figure_card, table_buttons, text_table
+from hvdprof.dashboards.components import (
+    data_table,
+    figure_card,
+    glossary_drawer,
+    table_buttons,
+    text_table,
+)
 from hvdprof.dashboards.pages import (
     Page,
+    Tab,
     breakdown,
     communication,
     compare,
+    diagnosis,
     forecast,
-    glossary,
     history,
     live,
     nccl,
-    overview,
     stalls,
     timeline,
 )
@@ -52,24 +58,24 @@ _INDEX = """<!DOCTYPE html>
     </body>
 </html>"""
 
-PAGES: tuple[Page, ...] = tuple(
-    cast(Page, page)
-    for page in (
-        overview,
-        live,
-        timeline,
-        stalls,
-        communication,
-        breakdown,
-        nccl,
-        compare,
-        runs_page,
-        history,
-        forecast,
-        glossary,
-    )
+
+def _pages(*modules: object) -> tuple[Page, ...]:
+    return tuple(cast(Page, module) for module in modules)
+
+
+TABS: tuple[Tab, ...] = (
+    Tab("Diagnosis", _pages(diagnosis, forecast), key="1"),
+    Tab("Timeline", _pages(timeline), key="2"),
+    Tab("Ranks", _pages(stalls, breakdown), key="3"),
+    Tab("Communication", _pages(communication, nccl), key="4"),
+    Tab("Live", _pages(live), is_seldom=True),
+    Tab("All runs", _pages(runs_page, history), key="5", is_apart=True),
+    Tab("Compare", _pages(compare), key="6", is_apart=True),
 )
-"""The site map, in the order of the navigation; ``dashboards/pages`` defines a page."""
+"""The navigation, in its order; ``dashboards/pages`` defines a page and a tab."""
+
+PAGES: tuple[Page, ...] = tuple(page for tab in TABS for page in tab.pages)
+"""The site map."""
 
 
 def create_app(runs: RunStore, *, access: Access | None = None) -> Dash:
@@ -88,17 +94,19 @@ def create_app(runs: RunStore, *, access: Access | None = None) -> Dash:
         index_string=_INDEX,
     )
     app.layout = shell.frame()
-    shell.register(app, runs, PAGES)
+    shell.register(app, runs, TABS)
     figure_card.register(app)
     data_table.register(app)
     text_table.register(app)
     table_buttons.register(app)
-    for page in PAGES:
+    glossary_drawer.register(app)
+    pages = [page for tab in TABS for page in tab.pages]
+    for page in pages:
         page.register(app, runs)
     timeline_answers.register(app, runs)
     # What may not be seen is not parsed either.
     (access or Access(with_token=False)).restrict(app)
-    guard.guard(app, [page.PATH for page in PAGES])
+    guard.guard(app, [*(page.PATH for page in pages), *shell.OLD_PATHS])
     compress(app)
     return app
 

@@ -31,6 +31,9 @@ CLOCK = "clock"
 CONTROL = "view-control"
 """Type of the ids of ``components.view_control``; their other parts are ``key`` and ``shown``."""
 
+GLOSSARY = "glossary"
+GLOSSARY_SEARCH = "glossary-search"
+
 TIMELINE = "timeline"
 TIMELINE_ANSWER = "timeline-answer"
 

@@ -49,7 +49,8 @@ class _CachedRun:
     state: tuple[int, str]
     looked: Finished
     made: OrderedDict[Hashable, object] = field(default_factory=OrderedDict)
-    lock: threading.Lock = field(default_factory=threading.Lock)
+    # What is made of a run may need what else is made of it.
+    lock: threading.RLock = field(default_factory=threading.RLock)
 
 
 class RunStore:
@@ -169,6 +170,11 @@ class RunStore:
         if not is_run_directory(path):
             return None
         return self._lately(f"entry {run_id}", lambda: run_entry(path))
+
+    def is_read(self, run_id: str) -> bool:
+        """Whether the analysis of a run is in memory, as it was last read."""
+        with self._lock:
+            return run_id in self._cached
 
     def known_verdict(self, run_id: str) -> Verdict | None:
         """The verdict of a run whose manifest is as it was analyzed; None of any other."""

@@ -10,11 +10,12 @@ from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
 from hvdprof.dashboards import ids
-from hvdprof.dashboards.components import empty_state
+from hvdprof.dashboards.components import empty_state, glossary_drawer
+from hvdprof.dashboards.components.empty_state import Lack, lack_texts
 from hvdprof.dashboards.components.view_control import view_select
 from hvdprof.dashboards.guard import text_or_none
 from hvdprof.dashboards.ids import run_in_browser
-from hvdprof.dashboards.pages import Page
+from hvdprof.dashboards.pages import Page, Tab
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.view import View
 from hvdprof.errors import HvdprofError
@@ -28,6 +29,9 @@ RUNS_PATH = "/runs"
 LIVE_PATH = "/live"
 """The page that follows a run by itself."""
 
+OLD_PATHS: dict[str, str] = {glossary_drawer.OLD_PATH: "/"}
+"""Addresses of pages that have moved, and where each leads."""
+
 _THEME = {
     "fontFamily": "system-ui, sans-serif",
     "primaryColor": "blue",
@@ -38,6 +42,7 @@ _THEME = {
 _ONLY_THE_PAGE: dict[str, Any] = {"target_components": {ids.PAGE: "children"}}
 _HIDDEN: dict[str, Any] = {"aria-hidden": "true"}
 _PAGES_LABEL: dict[str, Any] = {"aria-label": "Pages"}
+_VIEWS_LABEL: dict[str, Any] = {"aria-label": "Views"}
 
 
 def frame() -> dmc.MantineProvider:
@@ -62,16 +67,17 @@ def frame() -> dmc.MantineProvider:
                 size="xl",
                 pb="xl",
             ),
+            glossary_drawer.drawer(),
         ],
         theme=_THEME,
         defaultColorScheme="auto",
     )
 
 
-def register(app: Dash, runs: RunStore, pages: Sequence[Page]) -> None:
+def register(app: Dash, runs: RunStore, tabs: Sequence[Tab]) -> None:
     """Update the shell with the address, and the address with the choices in the page."""
-    _register_page(app, runs, pages)
-    _register_header(app, runs, pages)
+    _register_page(app, runs, tabs)
+    _register_header(app, runs, tabs)
     _register_controls(app, runs)
     _register_notice(app, runs)
     run_in_browser(app, "settleAddress", Input(ids.DRAWN, "data"))
@@ -79,8 +85,23 @@ def register(app: Dash, runs: RunStore, pages: Sequence[Page]) -> None:
 
 
 def page_for(pages: Sequence[Page], path: str) -> Page | None:
-    """The page at a path; None for an unknown path."""
-    return next((page for page in pages if path == page.PATH), None)
+    """The page at a path, which may be an old one; None for an unknown path."""
+    return next((page for page in pages if OLD_PATHS.get(path, path) == page.PATH), None)
+
+
+def lacks_of(tabs: Sequence[Tab], runs: RunStore, run_id: str | None) -> dict[str, Lack]:
+    """By path, what the empty pages of a run lack; only of a run that is read already.
+
+    The navigation is drawn at once: it waits for no run.
+    """
+    if run_id is None or not runs.is_read(run_id):
+        return {}
+
+    def look() -> dict[str, Lack]:
+        found = {page.PATH: page.lack(runs, run_id) for tab in tabs for page in tab.pages}
+        return {path: lack for path, lack in found.items() if lack is not None}
+
+    return runs.made(run_id, "lacks", look)
 
 
 def start_page(
@@ -119,7 +140,9 @@ def content(page: Page | None, runs: RunStore, view: View) -> Component | dmc.Pa
         return empty_state.fault_alert(page.TITLE, error)
 
 
-def _register_page(app: Dash, runs: RunStore, pages: Sequence[Page]) -> None:
+def _register_page(app: Dash, runs: RunStore, tabs: Sequence[Tab]) -> None:
+    pages = [page for tab in tabs for page in tab.pages]
+
     @app.callback(
         Output(ids.PAGE, "children"),
         Output(ids.DRAWN, "data"),
@@ -142,21 +165,44 @@ def _register_page(app: Dash, runs: RunStore, pages: Sequence[Page]) -> None:
             "title": f"{title} · hvdprof",
             "keys": keys,
             "is_there": is_there,
-            # The overview follows a run that is being measured.
+            # The first page follows a run that is being measured.
             "progress": _progress(runs, view.run) if page is pages[0] else "",
         }
         if isinstance(drawn, dict) and new == {key: drawn.get(key) for key in new}:
             raise PreventUpdate
         changed_ns = _changed_ns(runs, view.run)
         heading = [] if page is pages[0] else [html.H1(title, className="unseen")]
-        return [*heading, content(page, runs, view)], new | {
+        shown = content(page, runs, view)
+        beside = _beside(tabs, page, view, lacks_of(tabs, runs, view.run)) if is_there else []
+        return [*heading, *beside, shown], new | {
             "run": view.run if is_of_run else None,
             # Larger than the integers that a browser represents exactly.
             "changed": str(changed_ns),
         }
 
 
-def _register_header(app: Dash, runs: RunStore, pages: Sequence[Page]) -> None:
+def _register_header(app: Dash, runs: RunStore, tabs: Sequence[Tab]) -> None:
+    pages = [page for tab in tabs for page in tab.pages]
+
+    def header(pathname: object, search: object, drawn: object) -> tuple[object, object]:
+        view = resolved(runs, text_or_none(pathname), text_or_none(search))
+        page = start_page(pages, runs, text_or_none(pathname), text_or_none(search))
+        is_list = page is not None and page.PATH == RUNS_PATH
+        if view.run not in runs.ids:
+            view = view.changed(run=next(iter(runs.ids), None))
+        lacks = lacks_of(tabs, runs, view.run)
+        is_open = bool(_progress(runs, view.run))
+        new = [view.path, is_list, view.at("/").href, runs.ids, [*lacks], is_open]
+        if drawn == new:
+            raise PreventUpdate
+        shown = [tab for tab in tabs if page in tab.pages or not tab.is_seldom or is_open]
+        links = [
+            [_tab(tab, page, view, lacks) for tab in shown if tab.is_apart == apart]
+            for apart in (False, True)
+        ]
+        of_tabs = [*links[0], html.Span(className="shell-gap"), *links[1]]
+        return _header(of_tabs, None if is_list else view, runs.ids), new
+
     @app.callback(
         Output(ids.HEADER, "children"),
         Output(ids.HEADER_DRAWN, "data"),
@@ -168,13 +214,22 @@ def _register_header(app: Dash, runs: RunStore, pages: Sequence[Page]) -> None:
     def show(
         pathname: object, search: object, _ticks: object, drawn: object
     ) -> tuple[object, object]:
-        view = resolved(runs, text_or_none(pathname), text_or_none(search))
-        page = start_page(pages, runs, text_or_none(pathname), text_or_none(search))
-        is_list = page is not None and page.PATH == RUNS_PATH
-        new = [view.path, is_list, view.at("/").href, runs.ids]
-        if drawn == new:
-            raise PreventUpdate
-        return _header(pages, page, view, runs.ids), new
+        return header(pathname, search, drawn)
+
+    # Of its own: the first header would wait for the page, whose run is read meanwhile.
+    @app.callback(
+        Output(ids.HEADER, "children", allow_duplicate=True),
+        Output(ids.HEADER_DRAWN, "data", allow_duplicate=True),
+        Input(ids.DRAWN, "data"),
+        State(ids.LOCATION, "pathname"),
+        State(ids.LOCATION, "search"),
+        State(ids.HEADER_DRAWN, "data"),
+        prevent_initial_call=True,
+    )
+    def grey(
+        _page: object, pathname: object, search: object, drawn: object
+    ) -> tuple[object, object]:
+        return header(pathname, search, drawn)
 
 
 def _register_controls(app: Dash, runs: RunStore) -> None:
@@ -261,40 +316,67 @@ def _changed_ns(runs: RunStore, run_id: str | None) -> int | None:
         return None
 
 
-def _header(
-    pages: Sequence[Page], page: Page | None, view: View, run_ids: list[str]
+def _tab(tab: Tab, page: Page | None, view: View, lacks: Mapping[str, Lack]) -> Component:
+    """The link of a tab; grey, and with what would fill it, where all its pages are empty."""
+    opened = next((one for one in tab.pages if one.PATH not in lacks), None)
+    looks: dict[str, Any] = {"aria-keyshortcuts": tab.key} if tab.key else {}
+    if page in tab.pages:
+        looks["aria-current"] = "page"
+    classes = ["shell-link", *(["shell-here"] if page in tab.pages else [])]
+    target = tab.pages[0] if opened is None else opened
+    return _link(tab.title, view.at(target.PATH).href, classes, looks, lacks.get(target.PATH))
+
+
+def _beside(
+    tabs: Sequence[Tab], page: Page | None, view: View, lacks: Mapping[str, Lack]
 ) -> list[Component]:
-    if view.run not in run_ids:
-        view = view.changed(run=next(iter(run_ids), None))
-    is_list = page is not None and page.PATH == RUNS_PATH
-    chooser = html.Div(className="shell-run")
-    if not is_list:
-        chooser = view_select("run", "Run", run_ids, view.run, className="shell-run")
+    """Links to the pages of the same tab; the first page has cards instead."""
+    of_tab = next((tab.pages for tab in tabs if page in tab.pages), ())
+    if len(of_tab) < 2 or page is tabs[0].pages[0]:
+        return []
     links = [
-        dmc.Anchor(
-            linked.TITLE,
-            href=view.at(linked.PATH).href,
-            underline="hover",
-            className="shell-link" + (" shell-here" if linked is page else ""),
-            **({"aria-current": "page"} if linked is page else {}),
+        _link(
+            one.TITLE,
+            view.at(one.PATH).href,
+            ["shell-view", *(["shell-here"] if one is page else [])],
+            {"aria-current": "page"} if one is page else {},
+            lacks.get(one.PATH),
         )
-        for linked in pages
+        for one in of_tab
     ]
+    return [html.Nav(links, className="shell-views", **_VIEWS_LABEL)]
+
+
+def _link(
+    title: str, href: str, classes: list[str], looks: Mapping[str, Any], lack: Lack | None
+) -> Component:
+    if lack is None:
+        full: Component = dmc.Anchor(
+            title, href=href, underline="hover", className=" ".join(classes), **looks
+        )
+        return full
+    empty = [title, html.Span(": no data", className="unseen")]
+    link = dmc.Anchor(
+        empty, href=href, underline="hover", className=" ".join([*classes, "shell-empty"]), **looks
+    )
+    return html.Div([link, html.Div(lack_texts(lack), className="shell-why")])
+
+
+def _header(links: list[Component], view: View | None, run_ids: list[str]) -> list[Component]:
+    """The header; without a choice of the run where the page is about none."""
+    chooser = html.Div(className="shell-run")
+    if view is not None:
+        chooser = view_select("run", "Run", run_ids, view.run, className="shell-run")
     return [
-        dmc.Group(
-            [
-                dmc.Text("hvdprof", fw=700, size="lg"),
-                chooser,
-                dmc.ColorSchemeToggle(
-                    lightIcon=html.Span("☀", **_HIDDEN),
-                    darkIcon=html.Span("☾", **_HIDDEN),
-                    variant="default",
-                    size="lg",
-                    **{"aria-label": "Light or dark"},
-                ),
-            ],
-            py="sm",
-            gap="sm",
-        ),
+        dmc.Text("hvdprof", fw=700, size="lg", className="shell-name"),
         html.Nav(links, className="shell-nav", **_PAGES_LABEL),
+        chooser,
+        glossary_drawer.open_button(),
+        dmc.ColorSchemeToggle(
+            lightIcon=html.Span("☀", **_HIDDEN),
+            darkIcon=html.Span("☾", **_HIDDEN),
+            variant="default",
+            size="lg",
+            **{"aria-label": "Light or dark"},
+        ),
     ]

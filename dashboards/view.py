@@ -16,7 +16,7 @@ _MOST_KEYS = 20
 _RUN = "run"
 
 CELL_KEYS = ("np", "model", "toggles")
-"""The keys of the cell that all pages of a run show, chosen in the header of the overview."""
+"""The keys of the cell that all pages of a run show, chosen on the first page."""
 
 LAUNCH_KEY, PASS_KEY = "launch", "pass"
 """What is chosen of a cell: a launch, or on the timeline the pass that holds it; never both."""

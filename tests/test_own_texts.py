@@ -92,7 +92,7 @@ ALLOWED = {
     "dashboards/bounded_server.py": (1, "a header of HTTP"),
     "dashboards/pages/compare.py": (1, _ADDRESS),
     "dashboards/pages/nccl.py": (1, _COLUMN),
-    "dashboards/pages/overview.py": (1, _WORDS),
+    "dashboards/pages/diagnosis.py": (1, _WORDS),
     "dashboards/view.py": (6, _ADDRESS),
 }
 """By module: how many places parse text, and which text."""

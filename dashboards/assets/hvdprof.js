@@ -84,6 +84,39 @@ window.addEventListener("afterprint", () => {
     (svg) => svg.removeAttribute("viewBox"));
 });
 
+// The drawer of the terms, at one of them.
+function openGlossary(anchor) {
+  window.dash_clientside.set_props("glossary", {opened: true});
+  const deadline = Date.now() + 5000;
+  const find = () => {
+    const term = document.getElementById(anchor);
+    if (term && term.getClientRects().length) {
+      document.querySelectorAll(".glossary-term.found").forEach((one) => one.classList.remove("found"));
+      term.classList.add("found");
+      term.scrollIntoView({block: "center"});
+    } else if (Date.now() < deadline) { window.setTimeout(find, 50); }
+  };
+  if (anchor) { find(); }
+}
+
+window.addEventListener("click", (event) => {
+  const term = event.target.closest("a.term");
+  const isPlain = !event.ctrlKey && !event.metaKey && !event.shiftKey && event.button === 0;
+  if (term && isPlain) {
+    event.preventDefault();
+    event.stopPropagation();
+    openGlossary(decodeURIComponent(term.hash.slice(1)));
+  } else if (event.target.closest("[aria-keyshortcuts='?']")) { openGlossary(""); }
+}, true);
+
+// The digits open the tabs, "?" the terms.
+window.addEventListener("keydown", (event) => {
+  const isTyping = event.target.closest("input, textarea, select, [contenteditable=true]");
+  if (isTyping || event.ctrlKey || event.metaKey || event.altKey || !/^[1-9?]$/.test(event.key)) { return; }
+  const named = document.querySelector(`[aria-keyshortcuts="${event.key}"]`);
+  if (named) { named.click(); }
+});
+
 window.dash_clientside = Object.assign({}, window.dash_clientside, {
   hvdprof: {
     // Put the shown run into the address, without a step in the history, and follow the fragment.
@@ -98,7 +131,9 @@ window.dash_clientside = Object.assign({}, window.dash_clientside, {
         window.dispatchEvent(new CustomEvent("_dashprivate_pushstate"));
       }
       const target = window.location.hash.slice(1);
-      if (target) {
+      if (window.location.pathname === "/glossary") {
+        openGlossary(decodeURIComponent(target));
+      } else if (target) {
         // The page is drawn after the browser has looked for the fragment.
         window.requestAnimationFrame(() => {
           const place = document.getElementById(decodeURIComponent(target));
@@ -119,6 +154,12 @@ window.dash_clientside = Object.assign({}, window.dash_clientside, {
     // Rows of the list of runs that hold the text.
     searchRuns(text) {
       window.dash_ag_grid.getApi("runs-grid").setGridOption("quickFilterText", text || "");
+    },
+    // Terms whose entry holds the text.
+    searchTerms(text) {
+      document.querySelectorAll(".glossary-term").forEach((term) => {
+        term.hidden = !term.textContent.toLowerCase().includes((text || "").toLowerCase());
+      });
     },
     saveFigure(clicks, id) {
       const graph = document.querySelector(`.figure.${CSS.escape(id.name)} .js-plotly-plot`);

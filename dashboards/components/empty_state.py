@@ -1,6 +1,7 @@
 """What stands in place of content: why there is none, a failure, or files that were not read."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import dash_mantine_components as dmc
 from dash.development.base_component import Component
@@ -44,21 +45,48 @@ def fault_alert(title: str, error: Exception) -> dmc.Alert:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Lack:
+    """Why a page is empty.
+
+    Attributes:
+        why: What is missing and why, one sentence.
+        commands: Command lines that make the data, each shown with a button that copies it.
+        about: What the page shows with the data, one sentence.
+    """
+
+    why: str
+    commands: tuple[str, ...]
+    about: str = ""
+
+
 def empty_state(why: str, *commands: str, about: str = "") -> dmc.Paper:
     """A card with the missing data and the command that makes them.
 
     Args:
-        why: What is missing and why, one sentence.
-        commands: Command lines that make the data, each with a button that copies it.
-        about: What the page shows with the data, one sentence.
+        why: As in ``Lack``.
+        commands: As in ``Lack``.
+        about: As in ``Lack``.
     """
+    return lack_card(Lack(why, commands, about))
+
+
+def lack_texts(lack: Lack) -> dmc.Stack:
+    """The sentences and commands of a lack."""
     lines = [
         copied_text(command, dmc.Code(command, block=True, className="keep-lines"))
-        for command in commands
+        for command in lack.commands
     ]
-    texts = [dmc.Text(why, fw=600)] + ([dmc.Text(linked_terms(about), size="sm")] if about else [])
+    texts = [dmc.Text(lack.why, fw=600)]
+    if lack.about:
+        texts.append(dmc.Text(linked_terms(lack.about), size="sm"))
+    return dmc.Stack([*texts, *lines], gap="xs")
+
+
+def lack_card(lack: Lack) -> dmc.Paper:
+    """A lack in place of the content of a page."""
     return dmc.Paper(
-        dmc.Stack([*texts, *lines], gap="xs"),
+        lack_texts(lack),
         withBorder=True,
         p="lg",
         radius="md",
@@ -88,7 +116,7 @@ def no_such_run(run_id: str, others: str) -> dmc.Paper:
 def no_page(view: View) -> dmc.Paper:
     """An address whose path is that of no page."""
     return _not_found(
-        f"Not found: there is no page {view.path!r}.", view.at("/").href, "Go to the overview"
+        f"Not found: there is no page {view.path!r}.", view.at("/").href, "Go to the diagnosis"
     )
 
 

@@ -1,6 +1,6 @@
 """Links to what shows a finding or a number: a place on the time axis, the numbers behind it.
 
-Tested in ``tests/dashboards/test_overview.py``.
+Tested in ``tests/dashboards/test_diagnosis.py``.
 """
 
 from collections.abc import Mapping, Sequence

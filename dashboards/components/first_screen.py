@@ -49,7 +49,7 @@ def headline_bar(sentence: str, *, order: Literal[1, 2] = 2) -> html.Div:
 
     Args:
         sentence: The verdict.
-        order: Rank of the heading: 1 on the overview, which has no other of that rank.
+        order: Rank of the heading: 1 on the first page, which has no other of that rank.
     """
     return html.Div(
         dmc.Title(titled(sentence), order=order, size="15px", fw=600), className="verdict headline"

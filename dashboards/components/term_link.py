@@ -73,7 +73,6 @@ def term_link(term: Term, text: str) -> dmc.Tooltip:
         dmc.Anchor(
             text,
             href=f"{GLOSSARY_PATH}#{term.anchor}",
-            target="_blank",
             className="term",
             inherit=True,
         ),

@@ -5,7 +5,7 @@ from dash import Dash
 from dash.development.base_component import Component
 
 from hvdprof.dashboards.components.data_table import table_card
-from hvdprof.dashboards.components.empty_state import empty_state
+from hvdprof.dashboards.components.empty_state import Lack, lack_card
 from hvdprof.dashboards.components.figure_card import figure_card
 from hvdprof.dashboards.components.first_screen import headline_bar
 from hvdprof.dashboards.components.view_control import LAUNCH_KEYS, chosen_launch, launch_select
@@ -30,6 +30,12 @@ TITLE = "Step breakdown"
 KEYS: tuple[str, ...] = LAUNCH_KEYS
 
 _PART_COLUMNS = ("rank", "part", "time_ns", "share")
+_NO_PARTS = Lack(
+    "No recorder files: a timeline alone does not hold the parts of a step.",
+    ("hvdprof bench --preset quick", "hvdprof run -np 4 python train.py"),
+    about="This page then shows data, forward, backward, blocked time and optimizer of each rank, "
+    "and how steps change over time.",
+)
 
 
 def layout(runs: RunStore, view: View) -> dmc.Stack:
@@ -38,19 +44,12 @@ def layout(runs: RunStore, view: View) -> dmc.Stack:
     launch = chosen_launch(runs, view, steps)
     if launch is not None:
         return dmc.Stack(_of_launch(runs, view, launch), gap="md")
-    return dmc.Stack(
-        [
-            empty_state(
-                "No recorder files: a timeline alone does not hold the parts of a step.",
-                "hvdprof bench --preset quick",
-                "hvdprof run -np 4 python train.py",
-                about="This page then shows data, forward, backward, blocked time and "
-                "optimizer of each rank, and how steps change over time.",
-            ),
-            *_inferred(runs, str(view.run)),
-        ],
-        gap="md",
-    )
+    return dmc.Stack([lack_card(_NO_PARTS), *_inferred(runs, str(view.run))], gap="md")
+
+
+def lack(runs: RunStore, run_id: str) -> Lack | None:
+    """A run without recorder files."""
+    return None if len(runs.table(run_id, STEPS.name)) else _NO_PARTS
 
 
 def register(app: Dash, runs: RunStore) -> None:

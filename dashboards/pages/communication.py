@@ -6,7 +6,7 @@ from dash.development.base_component import Component
 
 from hvdprof import units
 from hvdprof.dashboards.components.data_table import table_card
-from hvdprof.dashboards.components.empty_state import empty_state
+from hvdprof.dashboards.components.empty_state import Lack, empty_state, lack_card
 from hvdprof.dashboards.components.figure_card import figure_card
 from hvdprof.dashboards.components.first_screen import headline_bar
 from hvdprof.dashboards.components.network_cards import network_cards
@@ -26,6 +26,7 @@ from hvdprof.figures.transfer_sizes import bus_bandwidth, transfer_by_size
 from hvdprof.model.launch_key import LaunchKey
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.collective_tables import COLLECTIVES, LINK_FIT, OVERLAP
+from hvdprof.model.tables.net_tables import NET_LINKS
 from hvdprof.model.tables.rank_collective_tables import COLLECTIVE_BANDWIDTHS
 
 PATH = "/communication"
@@ -58,6 +59,17 @@ _COLLECTIVE_COLUMNS = (
 )
 
 
+_NO_COLLECTIVES = Lack(
+    "No collectives: only a Horovod timeline holds them.",
+    (
+        "hvdprof bench --preset quick",
+        "HOROVOD_TIMELINE=timeline.json horovodrun -np 4 python train.py",
+    ),
+    about="hvdprof bench traces one pass per number of ranks. A timeline of your own job works "
+    "too: hvdprof dashboard timeline.json",
+)
+
+
 def layout(runs: RunStore, view: View) -> dmc.Stack:
     """The page of a run or a standalone file."""
     collectives = runs.table(str(view.run), COLLECTIVES.name)
@@ -68,17 +80,17 @@ def layout(runs: RunStore, view: View) -> dmc.Stack:
     )
     network = [*bandwidths, *network_cards(runs, str(view.run))]
     if launch is None:
-        nothing = empty_state(
-            "No collectives: only a Horovod timeline holds them.",
-            "hvdprof bench --preset quick",
-            "HOROVOD_TIMELINE=timeline.json horovodrun -np 4 python train.py",
-            about="hvdprof bench traces one pass per number of ranks. A timeline of your own job "
-            "works too: hvdprof dashboard timeline.json",
-        )
-        return dmc.Stack([*network, nothing], gap="md")
+        return dmc.Stack([*network, lack_card(_NO_COLLECTIVES)], gap="md")
     answer = headline_bar(_answer(runs, str(view.run), launch))
     cards = [answer, *_of_run(runs, view), *network, *_of_launch(runs, view, launch)]
     return dmc.Stack(cards, gap="md")
+
+
+def lack(runs: RunStore, run_id: str) -> Lack | None:
+    """A run without collectives and without a measured network."""
+    tables = (COLLECTIVES, COLLECTIVE_BANDWIDTHS, NET_LINKS)
+    is_filled = any(len(runs.table(run_id, table.name)) for table in tables)
+    return None if is_filled else _NO_COLLECTIVES
 
 
 def register(app: Dash, runs: RunStore) -> None:

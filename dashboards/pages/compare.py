@@ -11,7 +11,7 @@ from dash.development.base_component import Component
 
 from hvdprof import units
 from hvdprof.api import waterfall_diff
-from hvdprof.dashboards.components.empty_state import empty_state
+from hvdprof.dashboards.components.empty_state import Lack, empty_state, lack_card
 from hvdprof.dashboards.components.figure_card import figure_card
 from hvdprof.dashboards.components.first_screen import headline_bar
 from hvdprof.dashboards.components.run_outcome import loss_cards, outcome_of, toggle_cards
@@ -33,6 +33,12 @@ TITLE = "Compare"
 KEYS: tuple[str, ...] = (*CELL_KEYS, "one", "with", "other")
 
 _BETWEEN = "|"
+_NOTHING = Lack(
+    "Nothing to compare: a run directory with measured cells is required.",
+    ("hvdprof bench --preset quick --fp16-allreduce --use-adasum",),
+    about="This page then shows the difference of two configurations by cause, and the speedup of "
+    "fp16 compression and Adasum.",
+)
 _THREE = 340
 _SIX = 760
 _HEADS = ("configuration", "run", "samples/s", "efficiency", "step, median", "blocked")
@@ -53,12 +59,7 @@ def layout(runs: RunStore, view: View) -> dmc.Stack:
     """The page of the run and of the run to compare with."""
     looked = runs.finished(str(view.run))
     if not isinstance(looked, RunAnalysis) or not _cells(looked):
-        return empty_state(
-            "Nothing to compare: a run directory with measured cells is required.",
-            "hvdprof bench --preset quick --fp16-allreduce --use-adasum",
-            about="This page then shows the difference of two configurations by cause, and the "
-            "speedup of fp16 compression and Adasum.",
-        )
+        return lack_card(_NOTHING)
     other_id = view.text("with") if view.text("with") in runs.ids else str(view.run)
     other, problem = _other(runs, str(other_id))
     if other is None:
@@ -83,6 +84,12 @@ def layout(runs: RunStore, view: View) -> dmc.Stack:
         ],
         gap="md",
     )
+
+
+def lack(runs: RunStore, run_id: str) -> Lack | None:
+    """A run without a measured cell."""
+    looked = runs.finished(run_id)
+    return None if isinstance(looked, RunAnalysis) and _cells(looked) else _NOTHING
 
 
 def register(app: Dash, runs: RunStore) -> None:

@@ -7,7 +7,7 @@ from dash import Dash
 from dash.development.base_component import Component
 
 from hvdprof.dashboards.components.data_table import table_card
-from hvdprof.dashboards.components.empty_state import empty_state
+from hvdprof.dashboards.components.empty_state import Lack, lack_card
 from hvdprof.dashboards.components.figure_card import figure_card
 from hvdprof.dashboards.components.section import section
 from hvdprof.dashboards.components.text_table import TextRows, text_card
@@ -32,7 +32,7 @@ from hvdprof.report.forecast.forecast_texts import (
 )
 
 PATH = "/forecast"
-TITLE = "Scaling forecast"
+TITLE = "Forecast"
 KEYS: tuple[str, ...] = ("forecast", "network")
 
 _NARROWEST = 620
@@ -43,12 +43,7 @@ def layout(runs: RunStore, view: View) -> dmc.Stack:
     looked = runs.finished(str(view.run))
     stored = looked.run.forecasts if isinstance(looked, RunAnalysis) else ()
     if not isinstance(looked, RunAnalysis) or not stored:
-        return empty_state(
-            "No forecast is stored beside this run.",
-            f"hvdprof predict {_source(looked)} --np 16,32,64,128",
-            about="This page then shows the efficiency at more ranks with 50 and 90 % bands, what "
-            "limits it, and what to measure next.",
-        )
+        return lack_card(_unpredicted(looked))
     chosen = next((one for one in stored if one.name == view.text("forecast")), stored[-1])
     forecast = chosen.forecast
     network = str(view.text("network"))
@@ -82,8 +77,24 @@ def layout(runs: RunStore, view: View) -> dmc.Stack:
     )
 
 
+def lack(runs: RunStore, run_id: str) -> Lack | None:
+    """A run that nothing was predicted from."""
+    looked = runs.finished(run_id)
+    is_filled = isinstance(looked, RunAnalysis) and looked.run.forecasts
+    return None if is_filled else _unpredicted(looked)
+
+
 def register(app: Dash, runs: RunStore) -> None:
     """The page has no callbacks of its own."""
+
+
+def _unpredicted(looked: Finished) -> Lack:
+    return Lack(
+        "No forecast is stored beside this run.",
+        (f"hvdprof predict {_source(looked)} --np 16,32,64,128",),
+        about="This page then shows the efficiency at more ranks with 50 and 90 % bands, what "
+        "limits it, and what to measure next.",
+    )
 
 
 def _source(looked: Finished) -> str:

@@ -19,6 +19,7 @@ from hvdprof.dashboards.components.run_series import (
 )
 from hvdprof.dashboards.components.text_table import TextRows, text_card
 from hvdprof.dashboards.components.view_control import view_select
+from hvdprof.dashboards.pages import never_empty
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.view import View
 from hvdprof.errors import HvdprofError
@@ -31,6 +32,7 @@ from hvdprof.model.run import RunAnalysis
 PATH = "/history"
 TITLE = "History"
 KEYS: tuple[str, ...] = ("history", "model", "metric")
+lack = never_empty
 
 _TITLES = {metric.name: metric.title for metric in METRICS}
 _NARROWEST = 620

@@ -5,12 +5,13 @@ import time
 
 import dash_mantine_components as dmc
 from dash import Dash, Input, Output, State, dcc, html
+from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
 from hvdprof import units
 from hvdprof.api.live import CAUSE_TEXTS, Event, Snapshot
 from hvdprof.dashboards import ids
-from hvdprof.dashboards.components.empty_state import empty_state, problem_alert
+from hvdprof.dashboards.components.empty_state import Lack, lack_card, problem_alert
 from hvdprof.dashboards.components.section import section
 from hvdprof.dashboards.components.text_table import section_cards, text_table
 from hvdprof.dashboards.guard import text_or_none
@@ -26,6 +27,12 @@ TITLE = "Live"
 KEYS: tuple[str, ...] = ()
 
 _TICK_MS = 1_000
+_NOTHING = Lack(
+    "This run is not being measured, and no events were seen while it was.",
+    ("hvdprof run --light --watch --np 2 -- python train.py",),
+    about="While a run is measured, this page shows which rank is slow, since when, and at which "
+    "cost.",
+)
 _TONES = {"begun": "yellow", "over": "green", "once": "blue"}
 
 
@@ -41,16 +48,16 @@ def layout(runs: RunStore, view: View) -> html.Div | dmc.Stack:
                 dcc.Interval(id=ids.LIVE_TICK, interval=_TICK_MS),
             ]
         )
-    looked = runs.finished(run_id)
-    cards = section_cards(looked, LIVE_EVENTS) if isinstance(looked, RunAnalysis) else []
-    if cards:
-        return dmc.Stack(cards, gap="md")
-    return empty_state(
-        "This run is not being measured, and no events were seen while it was.",
-        "hvdprof run --light --watch --np 2 -- python train.py",
-        about="While a run is measured, this page shows which rank is slow, since when, and at "
-        "which cost.",
-    )
+    cards = _past_events(runs, run_id)
+    return dmc.Stack(cards, gap="md") if cards else lack_card(_NOTHING)
+
+
+def lack(runs: RunStore, run_id: str) -> Lack | None:
+    """A run that has ended without events; a run that is measured is not read for it."""
+    entry = runs.entry(run_id)
+    if entry is not None and entry.is_open:
+        return None
+    return None if _past_events(runs, run_id) else _NOTHING
 
 
 def register(app: Dash, runs: RunStore) -> None:
@@ -70,6 +77,11 @@ def register(app: Dash, runs: RunStore) -> None:
             return shown(watches.look(name))
         except HvdprofError as error:
             return problem_alert(error)
+
+
+def _past_events(runs: RunStore, run_id: str) -> list[Component]:
+    looked = runs.finished(run_id)
+    return section_cards(looked, LIVE_EVENTS) if isinstance(looked, RunAnalysis) else []
 
 
 def shown(run: LiveRun) -> dmc.Stack:

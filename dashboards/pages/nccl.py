@@ -9,7 +9,7 @@ from dash.development.base_component import Component
 
 from hvdprof import units
 from hvdprof.dashboards.components.data_table import table_card
-from hvdprof.dashboards.components.empty_state import empty_state
+from hvdprof.dashboards.components.empty_state import Lack, lack_card
 from hvdprof.dashboards.components.figure_card import figure_card
 from hvdprof.dashboards.components.first_screen import headline_bar
 from hvdprof.dashboards.components.view_control import view_select
@@ -49,19 +49,31 @@ _TEST_COLUMNS = ("size_bytes", "in_place", "time_ns", "algbw_gb_s", "busbw_gb_s"
 def layout(runs: RunStore, view: View) -> dmc.Stack:
     """The page of a run or of standalone logs."""
     run_id = str(view.run)
+    missing = lack(runs, run_id)
+    if missing is not None:
+        return lack_card(missing)
     parts = [
         *_trouble(runs, run_id),
         *_communicator(runs, view),
         *_tests(runs, view),
         *_environment(runs, run_id),
     ]
-    if parts:
-        return dmc.Stack([headline_bar(_answer(runs, run_id)), *parts], gap="md")
-    return empty_state(
+    return dmc.Stack([headline_bar(_answer(runs, run_id)), *parts], gap="md")
+
+
+def lack(runs: RunStore, run_id: str) -> Lack | None:
+    """A run without logs of NCCL and without results of nccl-tests."""
+    tables = (NCCL_COMMUNICATORS, NCCL_PROBLEMS, NCCL_TESTS, NCCL_NETWORKS, NCCL_SETTINGS)
+    is_filled = any(len(runs.table(run_id, table.name)) for table in tables)
+    if is_filled or len(_findings(runs, run_id)):
+        return None
+    return Lack(
         "No NCCL log and no nccl-tests output.",
-        "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,GRAPH,NET,TUNING,COLL "
-        "NCCL_DEBUG_FILE=nccl.%h.%p.log horovodrun -np 4 python train.py",
-        "hvdprof dashboard nccl.log",
+        (
+            "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,GRAPH,NET,TUNING,COLL "
+            "NCCL_DEBUG_FILE=nccl.%h.%p.log horovodrun -np 4 python train.py",
+            "hvdprof dashboard nccl.log",
+        ),
         about="This page then shows the transports between ranks, NCCL's rings and trees, and "
         "problems. Jobs on CPUs alone use no NCCL.",
     )

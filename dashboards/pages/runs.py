@@ -14,6 +14,7 @@ from hvdprof.dashboards.components.run_series import text_of_runs
 from hvdprof.dashboards.components.section import section
 from hvdprof.dashboards.guard import row_names
 from hvdprof.dashboards.ids import run_in_browser
+from hvdprof.dashboards.pages import never_empty
 from hvdprof.dashboards.run_store import MOST_LISTED, RunStore
 from hvdprof.dashboards.view import View
 from hvdprof.errors import HvdprofError
@@ -23,8 +24,9 @@ from hvdprof.plain_text import printable
 _LOG = logging.getLogger(__name__)
 
 PATH = "/runs"
-TITLE = "Runs"
+TITLE = "All runs"
 KEYS: tuple[str, ...] = ()
+lack = never_empty
 
 MOST_READ = 20
 """Runs that the page analyzes by itself, newest first; the others when they are opened."""

@@ -7,7 +7,7 @@ from dash.development.base_component import Component
 
 from hvdprof import units
 from hvdprof.dashboards.components.data_table import table_card
-from hvdprof.dashboards.components.empty_state import empty_state
+from hvdprof.dashboards.components.empty_state import Lack, lack_card
 from hvdprof.dashboards.components.figure_card import figure_card
 from hvdprof.dashboards.components.finding_links import timeline_link
 from hvdprof.dashboards.components.first_screen import headline_bar
@@ -64,15 +64,22 @@ _INCIDENT_COLUMNS = (
 
 def layout(runs: RunStore, view: View) -> dmc.Stack:
     """The page of a run or a standalone file."""
+    missing = lack(runs, str(view.run))
+    if missing is not None:
+        return lack_card(missing)
     parts = [*_recorded(runs, view), *_negotiated(runs, view), *_printed(runs, view)]
-    if parts:
-        return dmc.Stack(parts, gap="md")
-    return empty_state(
+    return dmc.Stack(parts, gap="md")
+
+
+def lack(runs: RunStore, run_id: str) -> Lack | None:
+    """A run without recorded waits, negotiations, warnings and failures."""
+    tables = (CAUSED_WAIT.name, "tensor_uses", STALLS.name, INCIDENTS.name)
+    if any(len(runs.table(run_id, name)) for name in tables):
+        return None
+    return Lack(
         "No wait data in this run: recorder files of at least two ranks, or a Horovod timeline, "
-        "are "
-        "required.",
-        "hvdprof bench --preset quick",
-        "hvdprof run -np 4 python train.py",
+        "are required.",
+        ("hvdprof bench --preset quick", "hvdprof run -np 4 python train.py"),
         about="This page then shows stragglers with step, lateness and phase, and the wait that "
         "they cause.",
     )

@@ -11,7 +11,7 @@ import dash_mantine_components as dmc
 from dash import Dash, html
 
 from hvdprof.dashboards import ids
-from hvdprof.dashboards.components.empty_state import empty_state
+from hvdprof.dashboards.components.empty_state import Lack, lack_card
 from hvdprof.dashboards.components.view_control import view_select
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.timeline_answers import chosen_pass, passes_of
@@ -27,20 +27,9 @@ def layout(runs: RunStore, view: View) -> dmc.Stack:
     """What the window says, the choice of the pass, and the place of the timeline."""
     run_id = str(view.run)
     passes = passes_of(runs, run_id)
-    if not passes and len(runs.table(run_id, WINDOWS.name)):
-        return empty_state(
-            "A light recording holds windows of steps, no single steps on a time axis.",
-            "hvdprof run -np 4 -- python train.py",
-            about="Without --light this page shows the phases of every rank and Horovod's "
-            "timeline. Warm-up, drift and parts over time are on the page Step breakdown.",
-        )
-    if not passes:
-        return empty_state(
-            "No events on a time axis in this run.",
-            "hvdprof bench --preset quick",
-            about="This page shows the phases of every rank, from recorder files of hvdprof bench "
-            "or hvdprof run, and Horovod's timeline, also from a standalone timeline.json.",
-        )
+    missing = lack(runs, run_id)
+    if missing is not None:
+        return lack_card(missing)
     pass_id = chosen_pass(passes, runs.run(run_id).segments, view)
     options = [{"value": one, "label": label} for one, label in passes.items()]
     shown: dict[str, Any] = {"data-run": run_id, "data-pass": pass_id}
@@ -59,6 +48,25 @@ def layout(runs: RunStore, view: View) -> dmc.Stack:
             html.Div(id=ids.TIMELINE, className="timeline", **shown),
         ],
         gap="xs",
+    )
+
+
+def lack(runs: RunStore, run_id: str) -> Lack | None:
+    """A light recording, or a run without events."""
+    if passes_of(runs, run_id):
+        return None
+    if len(runs.table(run_id, WINDOWS.name)):
+        return Lack(
+            "A light recording holds windows of steps, no single steps on a time axis.",
+            ("hvdprof run -np 4 -- python train.py",),
+            about="Without --light this page shows the phases of every rank and Horovod's "
+            "timeline. Warm-up, drift and parts over time are on the page Step breakdown.",
+        )
+    return Lack(
+        "No events on a time axis in this run.",
+        ("hvdprof bench --preset quick",),
+        about="This page shows the phases of every rank, from recorder files of hvdprof bench "
+        "or hvdprof run, and Horovod's timeline, also from a standalone timeline.json.",
     )
 
 

@@ -5,7 +5,8 @@ import pytest
 
 from hvdprof.dashboards import app as app_module
 from hvdprof.dashboards.access import Access
-from hvdprof.dashboards.app import PAGES, create_app, serve
+from hvdprof.dashboards.app import PAGES, TABS, create_app, serve
+from hvdprof.dashboards.pages import Tab, never_empty
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.shell import content, page_for, resolved
 from hvdprof.dashboards.view import View
@@ -71,7 +72,7 @@ def test_an_error_of_one_page_is_shown_and_leaves_the_others_working(tmp_path, c
     alert = content(PAGES[0], runs, View("/", {"run": tmp_path.name}))
     assert "bug in hvdprof" in alert.title
     assert "ZeroDivisionError: by zero" in alert.children.children
-    assert "Overview" in caplog.text
+    assert "Diagnosis" in caplog.text
 
 
 def test_two_apps_are_independent(tmp_path):
@@ -141,9 +142,10 @@ def test_a_new_page_is_one_entry(tmp_path, monkeypatch):
         TITLE="Dummy",
         KEYS=("np",),
         layout=lambda runs, view: f"{view.run} with {len(runs.ids)} runs",
+        lack=never_empty,
         register=lambda app, runs: registered.append(app),
     )
-    monkeypatch.setattr(app_module, "PAGES", (*PAGES, page))
+    monkeypatch.setattr(app_module, "TABS", (*TABS, Tab("Dummy", (page,))))
     runs = store(tmp_path)
     assert registered == [create_app(runs)]
     assert page_for((*PAGES, page), "/dummy") is page

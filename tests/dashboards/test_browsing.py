@@ -149,7 +149,7 @@ def test_figures_and_tables_are_saved(measured):
 def test_the_tab_of_the_page_is_in_sight_on_a_phone(measured):
     with served(measured) as address, watched_page(address, width=390) as watched:
         page = watched.page
-        show(watched, f"{address}/glossary")
+        show(watched, f"{address}/compare")
         wait_until(page, TAB_IN_SIGHT)
         assert watched.complaints == []
 
@@ -184,7 +184,7 @@ def test_what_scrolls_and_saves_can_be_reached_by_keys(measured):
             page.keyboard.press("Tab")
             reached.add(page.evaluate("document.activeElement.getAttribute('aria-label')"))
             reached.add(page.evaluate("document.activeElement.textContent"))
-        assert {"Light or dark", "Stalls", "Save Scaling efficiency as PNG"} <= reached
+        assert {"Light or dark", "Glossary", "Ranks", "Save Scaling efficiency as PNG"} <= reached
 
 
 @pytest.fixture(scope="module")

@@ -77,8 +77,9 @@ def test_model_and_ranks_are_chosen_once_for_tiles_and_figures(opened):
     wait_until(page, "document.querySelector('.tile')?.textContent.includes('fp16 average')")
     # The choice stays on every page of the run, and in the address.
     pages = page.get_by_role("navigation", name="Pages")
-    for title in ("Stalls", "Step breakdown"):
-        pages.get_by_role("link", name=title, exact=True).click()
+    for title, place in (("Stalls", pages), ("Step breakdown", page)):
+        tab = "Ranks" if place is pages else title
+        place.get_by_role("link", name=tab, exact=True).click()
         page.wait_for_url("**toggles=fp16*")
         page.get_by_role("heading", name=title, exact=True).wait_for(state="attached")
         launch = page.get_by_role("textbox", name="Launch")
@@ -87,7 +88,7 @@ def test_model_and_ranks_are_chosen_once_for_tiles_and_figures(opened):
     second = page.get_by_role("textbox", name="Second")
     second.wait_for()
     assert "fp16 average" in second.input_value()
-    pages.get_by_role("link", name="Overview", exact=True).click()
+    pages.get_by_role("link", name="Diagnosis", exact=True).click()
     page.wait_for_url("**/?*toggles=fp16*")
     wait_until(page, "document.querySelector('.tile')?.textContent.includes('fp16 average')")
 

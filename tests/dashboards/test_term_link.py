@@ -1,15 +1,15 @@
-"""Terms of the glossary in the texts of the dashboard, and their page."""
+"""Terms of the glossary in the texts of the dashboard, and their list."""
 
 import re
 
 import dash_mantine_components as dmc
 import pytest
 
+from hvdprof.dashboards.components import glossary_drawer
 from hvdprof.dashboards.components.data_table import table_card
 from hvdprof.dashboards.components.section import fact_table, section
 from hvdprof.dashboards.components.term_link import linked_terms, term_list
 from hvdprof.dashboards.components.text_table import text_table
-from hvdprof.dashboards.pages import glossary
 from hvdprof.model.glossary import GLOSSARY, term
 from hvdprof.model.tables.collective_tables import COLLECTIVES
 from tests.builders.served_dashboard import shown_text
@@ -75,6 +75,6 @@ def test_headings_of_tables_and_labels_of_facts_are_linked():
 
 
 def test_every_link_leads_to_an_entry_of_the_page():
-    page = str(glossary.layout(None, None))
+    page = str(glossary_drawer.terms())
     for each in GLOSSARY:
         assert re.search(rf"id='{re.escape(each.anchor)}'", page), each.name

@@ -7,7 +7,7 @@ import pytest
 from hvdprof.api import analyze_run, load_run
 from hvdprof.dashboards.components import text_table as module
 from hvdprof.dashboards.components.text_table import TextRows, section_cards, text_card
-from hvdprof.dashboards.pages import communication, compare, overview
+from hvdprof.dashboards.pages import communication, compare, diagnosis
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.view import View
 from hvdprof.model.tables.net_tables import NET_LINKS
@@ -67,7 +67,7 @@ def test_any_section_of_a_report_is_a_card(monkeypatch):
 @pytest.mark.parametrize(
     ("page", "write", "expected"),
     [
-        (overview, write_sessions, ("Sessions: ", "Reset 1, 1 to 2 ranks")),
+        (diagnosis, write_sessions, ("Sessions: ", "Reset 1, 1 to 2 ranks")),
         (compare, lambda folder: write_run(folder, both_engines()), ("DDP against Horovod",)),
         (communication, lambda folder: write_traces(folder, LATE), ("Bus bandwidth", "busbw")),
     ],

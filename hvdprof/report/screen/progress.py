@@ -1,6 +1,6 @@
 """How far a run is that is being measured.
 
-Tested in ``tests/dashboards/test_overview.py``.
+Tested in ``tests/dashboards/test_diagnosis.py``.
 """
 
 from collections.abc import Sequence

@@ -26,6 +26,7 @@ from hvdprof.dashboards.components.section import fact_table, section
 from hvdprof.dashboards.components.term_link import with_code
 from hvdprof.dashboards.components.text_table import section_cards
 from hvdprof.dashboards.components.view_control import cell_selects, chosen_cell
+from hvdprof.dashboards.pages import never_empty
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.view import CELL_KEYS, View
 from hvdprof.figures.catalogue import FIGURES, figure_kind
@@ -52,8 +53,9 @@ from hvdprof.report.terminal.report_page import Page, shape_page
 from hvdprof.report.terminal.run_facts import run_facts
 
 PATH = "/"
-TITLE = "Overview"
+TITLE = "Diagnosis"
 KEYS: tuple[str, ...] = CELL_KEYS
+lack = never_empty
 
 _SCALING, _WATERFALL, _EVERY = "scaling", "waterfall", "all"
 _LOW = 220

@@ -1,4 +1,4 @@
-"""The definition of a term in a real browser: by keyboard, and on its page."""
+"""The definition of a term in a real browser: by keyboard, and in the drawer."""
 
 import pytest
 
@@ -9,6 +9,14 @@ from tests.builders.browser import serious_violations, show, wait_until, watched
 from tests.builders.served_dashboard import measured_run, served
 
 DEFINITIONS = {one.definition.replace("`", "") for one in GLOSSARY}
+
+IN_SIGHT = """id => {
+    const term = document.getElementById(id);
+    const at = term ? term.getBoundingClientRect().top : -2;
+    return at >= -1 && at < window.innerHeight;
+}"""
+SHOWN_TERMS = """() => [...document.querySelectorAll('.glossary-term:not([hidden]) h3')]
+    .map(one => one.textContent)"""
 
 
 @pytest.fixture(scope="module")
@@ -41,11 +49,32 @@ def test_a_term_shows_its_definition_on_focus_and_links_to_its_entry(opened, wid
         page.evaluate("document.activeElement.blur()")
         page.wait_for_selector("[role=tooltip]", state="detached")
     assert serious_violations(page) == []
+    # The address of the former page opens the drawer at the term, beside the first page.
     show(watched, f"{address}/glossary?run=run#{exposed.anchor}")
-    wait_until(
-        page,
-        "id => { const at = document.getElementById(id).getBoundingClientRect().top;"
-        " return at >= -1 && at < window.innerHeight; }",
-        arg=exposed.anchor,
-    )
+    wait_until(page, IN_SIGHT, arg=exposed.anchor)
+    assert page.locator("h1").count() == 1
     assert serious_violations(page) == []
+    assert watched.complaints == []
+
+
+@pytest.mark.browser
+def test_the_drawer_is_opened_by_key_and_by_term_and_searched(opened):
+    address, watched = opened
+    watched.resize(1280, dark=False)
+    page = watched.page
+    show(watched, f"{address}{breakdown.PATH}?run=run")
+    before = page.url
+    page.keyboard.press("?")
+    page.get_by_role("textbox", name="Search terms").fill("busbw")
+    wait_until(page, f"({SHOWN_TERMS})().length < 6")
+    shown = page.evaluate(SHOWN_TERMS)
+    assert "busbw" in shown
+    page.get_by_role("textbox", name="Search terms").fill("")
+    wait_until(page, f"({SHOWN_TERMS})().length === {len(GLOSSARY)}")
+    page.keyboard.press("Escape")
+    page.get_by_role("dialog").wait_for(state="hidden")
+    page.get_by_role("link", name="Exposed communication", exact=True).click()
+    wait_until(page, IN_SIGHT, arg=term("exposed communication").anchor)
+    # The page below stays where it is.
+    assert page.url == before
+    assert watched.complaints == []

@@ -7,7 +7,7 @@ from hvdprof.dashboards.app import PAGES
 from hvdprof.dashboards.components.empty_state import unread_files
 from hvdprof.dashboards.components.finding_cards import is_of_cell
 from hvdprof.dashboards.components.finding_links import _PAGE_OF
-from hvdprof.dashboards.pages import overview
+from hvdprof.dashboards.pages import diagnosis
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.view import View
 from hvdprof.model.file_page import PROFILER_TRACE, FilePage
@@ -35,7 +35,7 @@ def shown(tmp_path, finished):
     folder = tmp_path / "quick"
     folder.mkdir(parents=True)
     runs = RunStore([folder], read=lambda _: finished)
-    return shown_text(overview.layout(runs, View("/", {"run": "quick"})))
+    return shown_text(diagnosis.layout(runs, View("/", {"run": "quick"})))
 
 
 @pytest.mark.heavy
@@ -76,7 +76,7 @@ def test_it_says_why_the_measurement_stopped(tmp_path):
 
 @pytest.mark.slow
 def test_a_finding_leads_to_a_typical_step_and_to_the_page_with_its_numbers(tmp_path):
-    text = page_text(overview, measured_run(tmp_path / "run"))
+    text = page_text(diagnosis, measured_run(tmp_path / "run"))
     assert "Typical step in the timeline" in text
     assert "/timeline?run=run&pass=09-np2-trace-r1&from=" in text
     assert "/stalls?run=run&np=2" in text
@@ -100,9 +100,9 @@ def test_at_most_three_findings_are_open_and_only_the_command_is_copied(tmp_path
 @pytest.mark.slow
 def test_the_waterfall_is_that_of_the_chosen_ranks(tmp_path):
     run = measured_run(tmp_path / "run")
-    assert "mnist<br>2 ranks<br>none average" in page_text(overview, run)
-    assert "mnist<br>1 rank<br>none average" in page_text(overview, run, np=1)
-    assert "mnist<br>2 ranks<br>fp16 average" in page_text(overview, run, toggles="fp16 average")
+    assert "mnist<br>2 ranks<br>none average" in page_text(diagnosis, run)
+    assert "mnist<br>1 rank<br>none average" in page_text(diagnosis, run, np=1)
+    assert "mnist<br>2 ranks<br>fp16 average" in page_text(diagnosis, run, toggles="fp16 average")
 
 
 @pytest.mark.heavy
@@ -200,7 +200,7 @@ def test_files_that_are_left_out_have_their_reason():
 
 @pytest.mark.heavy
 def test_traces_of_another_tool_have_no_cards_without_content(tmp_path):
-    text = page_text(overview, write_traces(tmp_path, TracedJob())[0])
+    text = page_text(diagnosis, write_traces(tmp_path, TracedJob())[0])
     assert "per step" in text
     for empty in ("No efficiency was measured", "Every cause with its interval", "No cell has a"):
         assert empty not in text
