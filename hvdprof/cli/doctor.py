@@ -18,6 +18,8 @@ JSON_SCHEMA_VERSION = 3
 
 _STYLES = {"found": "green", "missing": "dim", "unset": "yellow", "risk": "bold yellow"}
 
+_WITHOUT_HOROVOD = "\nWithout it: hvdprof bench --engine ddp, and hvdprof run with scripts of DDP."
+
 
 def doctor(
     as_json: bool = typer.Option(False, "--json", help="Print one JSON object instead."),
@@ -49,7 +51,8 @@ def verdict(findings: Sequence["api.Finding"]) -> str:
         but = f", but {' and '.join(disturbing)} will disturb it" if disturbing else ""
         return f"hvdprof bench can run here{but}."
     titles = ", ".join(finding.title for finding in stopping)
-    return f"hvdprof bench cannot run here: {titles}. First: {stopping[0].fix}"
+    without = _WITHOUT_HOROVOD if [finding.name for finding in stopping] == ["horovod"] else ""
+    return f"hvdprof bench cannot run here: {titles}. First: {stopping[0].fix}{without}"
 
 
 def shown_findings(findings: Sequence["api.Finding"]) -> list["api.Finding"]:

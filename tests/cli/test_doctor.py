@@ -37,9 +37,12 @@ def test_machine_without_horovod_ends_with_5_and_the_command(survey: list[Survey
     survey[0] = make_survey(horovod=None)
     result = run()
     assert result.exit_code == 5
-    assert result.stdout.splitlines()[0] == (
-        "hvdprof bench cannot run here: Horovod. First: hvdprof install-horovod"
-    )
+    assert result.stdout.splitlines()[:2] == [
+        "hvdprof bench cannot run here: Horovod. First: hvdprof install-horovod",
+        "Without it: hvdprof bench --engine ddp, and hvdprof run with scripts of DDP.",
+    ]
+    survey[0] = make_survey(horovod=None, torch=None)
+    assert "Without it" not in run().stdout
 
 
 @pytest.mark.parametrize(

@@ -124,7 +124,10 @@ def require_horovod(python: str = sys.executable) -> HorovodBuild:
     """
     answer = ask_horovod(python)
     if answer is None:
-        raise EnvironmentNotReadyError("Horovod is not installed.", hint=INSTALL_HINT)
+        raise EnvironmentNotReadyError(
+            "Horovod is not installed.",
+            hint=f"{INSTALL_HINT}   (DDP needs none: hvdprof bench --engine ddp)",
+        )
     if isinstance(answer, HorovodProblem):
         raise EnvironmentNotReadyError(
             f"Horovod is installed but cannot be imported: {answer.reason}",
