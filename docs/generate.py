@@ -26,6 +26,7 @@ from hvdprof.model.notes import NoteCode
 from hvdprof.model.schema import Table
 from hvdprof.model.table_catalogue import TABLES
 from hvdprof.model.tables.forecast_tables import FORECAST_TABLES
+from hvdprof.model.tables.live_tables import LIVE_EVENTS
 from hvdprof.model.tables.log_tables import NOTES
 from hvdprof.model.tables.scaling_tables import LOSSES, SCALING
 from hvdprof.report.sections.run_sections import SECTIONS
@@ -135,7 +136,7 @@ def architecture_page() -> str:
 def json_page() -> str:
     """The page on the JSON report, its rows of declared tables as they are declared."""
     page = (ROOT / "docs" / "reference" / "json.md").read_text(encoding="utf-8")
-    for table in (SCALING, LOSSES):
+    for table in (SCALING, LOSSES, LIVE_EVENTS):
         begin = f"<!-- {table.name} begin: written by docs/generate.py from the declared table -->"
         rows = [
             f"| `{column.name}` | {JSON_TYPES[column.dtype]} | {column.unit} | "

@@ -1,9 +1,11 @@
 """What a watcher saw of a pass, to WATCHED_EVENTS: ``events.jsonl`` of the pass."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pandas as pd
 
+from hvdprof.ingest.rundir.stall_file import StallKey
 from hvdprof.ingest.storage.row_buffer import Rows
 from hvdprof.ingest.text.whole_number import whole
 from hvdprof.model.notes import Note, NoteCode
@@ -13,8 +15,15 @@ from hvdprof.rundir.json_codec import JsonObject, read_lines
 from hvdprof.rundir.recording.event_format import EventKind, EventState
 
 
-def read_events(path: Path, pass_id: str) -> tuple[pd.DataFrame, list[Note]]:
+def read_events(
+    path: Path, pass_id: str, stalls_over_ns: Mapping[StallKey, int]
+) -> tuple[pd.DataFrame, list[Note]]:
     """WATCHED_EVENTS of a pass, and a clause for each line that is damaged.
+
+    Args:
+        path: The file.
+        pass_id: Of the pass.
+        stalls_over_ns: ``StallFile.over_ns``: when a hang was over that no watcher saw end.
 
     Raises:
         OSError: The file cannot be read.
@@ -46,5 +55,10 @@ def read_events(path: Path, pass_id: str) -> tuple[pd.DataFrame, list[Note]]:
     clauses = read_lines(path, take)
     rows = Rows(WATCHED_EVENTS)
     for number in sorted(begun):
-        rows.add(**begun[number])
+        row = begun[number]
+        if row["event"] == EventKind.HANG and row["over_ns"] == -1:
+            key = str(row["segment"]), whole(row["first_step"]), whole(row["rank"])
+            if key in stalls_over_ns:
+                row |= {"over_ns": stalls_over_ns[key], "last_step": row["first_step"]}
+        rows.add(**row)
     return rows.frame(), [Note(NoteCode.DAMAGED, f"{path.name}: {clause}") for clause in clauses]

@@ -4,14 +4,14 @@ Tested in ``tests/ingest/rundir/test_stall_file.py`` and ``test_attached_run.py`
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
 
 from hvdprof.errors import HvdprofError
 from hvdprof.ingest.rundir.event_rows import read_events
-from hvdprof.ingest.rundir.stall_file import read_stall_file
+from hvdprof.ingest.rundir.stall_file import StallKey, read_stall_file
 from hvdprof.ingest.tables.run_builder import RunBuilder
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.run import Run
@@ -36,8 +36,7 @@ def with_logs(run: Run) -> Run:
     ]
     for record in run.manifest.passes:
         _add_nccl(record.id, [*_nccl_logs(run, record.id, read), *printed_nccl], read)
-        _add_stalls(run, record.id, read)
-        _add_events(run, record.id, read)
+        _add_events(run, record.id, read, _add_stalls(run, record.id, read))
     if files:
         read.add_tables([(FILES.name, FILES.frame(_rows_of(files, read)))])
     if not (read.nccl or read.notes or read.frames):
@@ -74,26 +73,30 @@ def _add_nccl(pass_id: str, paths: Sequence[Path], read: RunBuilder) -> None:
     read.notes += [note.at(f"{pass_id}: NCCL", pass_id) for note in recording.notes]
 
 
-def _add_stalls(run: Run, pass_id: str, read: RunBuilder) -> None:
+def _add_stalls(run: Run, pass_id: str, read: RunBuilder) -> Mapping[StallKey, int]:
+    """Add the stalls of a pass; when each was over."""
     path = RunPaths(run.folder).of_pass(pass_id).stalls
     try:
         checked_inside(run.folder, path)
         found = read_stall_file(path, path.relative_to(run.folder).as_posix())
     except FileNotFoundError:
-        return
+        return {}
     except OSError as error:
         clause = Note(NoteCode.UNREADABLE, f"{path.name}: {error.strerror}")
         read.notes.append(clause.at(pass_id, pass_id))
-        return
+        return {}
     read.add_tables(found.tables.items())
     read.notes += [clause.at(pass_id, pass_id) for clause in found.clauses]
+    return found.over_ns
 
 
-def _add_events(run: Run, pass_id: str, read: RunBuilder) -> None:
+def _add_events(
+    run: Run, pass_id: str, read: RunBuilder, stalls_over_ns: Mapping[StallKey, int]
+) -> None:
     path = RunPaths(run.folder).of_pass(pass_id).events
     try:
         checked_inside(run.folder, path)
-        events, clauses = read_events(path, pass_id)
+        events, clauses = read_events(path, pass_id, stalls_over_ns)
     except FileNotFoundError:
         return
     except OSError as error:

@@ -12,6 +12,7 @@ from hvdprof.ingest.storage.row_buffer import Rows
 from hvdprof.ingest.text.whole_number import bounded, whole
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.tables.log_tables import INCIDENTS, STALLS
+from hvdprof.plain_text import printable
 from hvdprof.rank_names import ranks_named
 from hvdprof.rundir.failures.failure import UNEQUAL
 from hvdprof.rundir.json_codec import DAMAGE, JsonObject, damaged, read_lines
@@ -26,16 +27,23 @@ from hvdprof.rundir.recording.stall_format import (
     writes_checkpoint,
 )
 
+StallKey = tuple[str, int, int]
+"""Segment, step, and the first rank that the others wait for; -1 without one."""
+
 KIND = "stall"
 _MOST_NAMED = 8
 
 
 @dataclass(frozen=True, slots=True)
 class StallFile:
-    """Frames of STALLS and INCIDENTS by name, and a clause for each stall."""
+    """Frames of STALLS and INCIDENTS by name, and a clause for each stall.
+
+    ``over_ns`` is the wall clock at which a stall was over, by ``StallKey``.
+    """
 
     tables: Mapping[str, pd.DataFrame]
     clauses: list[Note] = field(default_factory=list)
+    over_ns: Mapping[StallKey, int] = field(default_factory=dict)
 
 
 def read_stall_file(path: Path, name: str) -> StallFile:
@@ -51,6 +59,7 @@ def read_stall_file(path: Path, name: str) -> StallFile:
     stalls, incidents = Rows(STALLS), Rows(INCIDENTS)
     lasted: dict[int, float] = {}
     at_end: set[int] = set()
+    over_ns: dict[StallKey, int] = {}
     seen: list[tuple[int, StallLine]] = []
 
     def take(number: int, record: JsonObject) -> None:
@@ -71,11 +80,16 @@ def read_stall_file(path: Path, name: str) -> StallFile:
             for row in list(_tensors(stall)):
                 stalls.add(**row, file=name, line=number)
             incidents.add(**incident, file=name, line=number)
+            if (lasted_s := lasted.get(whole(stall["number"]))) is not None:
+                rank = whole(stall["late"][0]["rank"]) if stall["late"] else -1
+                key = printable(str(stall["segment"])), whole(stall["step"]), rank
+                more_s = lasted_s - bounded(stall["waited_s"])
+                over_ns[key] = whole(stall["time_ns"]) + round(1e9 * more_s)
             clauses.append(Note(NoteCode.STALL, clause))
         except DAMAGE as error:
             clauses.append(Note(NoteCode.DAMAGED, damaged(number, error)))
     tables = {STALLS.name: stalls.frame(), INCIDENTS.name: incidents.frame()}
-    return StallFile(tables, clauses)
+    return StallFile(tables, clauses, over_ns)
 
 
 def _incident(record: StallLine, message: str) -> dict[str, object]:

@@ -17,10 +17,15 @@ _COLUMNS = (
     Column("phase", "category", "", "Phase in which most of it lies; empty where unknown."),
     Column("place", "category", "", "Sampled line of code; empty where unknown."),
     Column("first_step", "int64", "", "Number of the step in which it began; -1 where unknown."),
-    Column("last_step", "int64", "", "Number of the step after which it was over; -1 if never."),
+    Column(
+        "last_step",
+        "int64",
+        "",
+        "Number of the step after which it was over; -1 if no end was seen.",
+    ),
     Column("since_ns", "int64", "ns", "Wall clock when it began."),
     Column("seen_ns", "int64", "ns", "Wall clock when it was reported."),
-    Column("over_ns", "int64", "ns", "Wall clock when it was over; -1 if never."),
+    Column("over_ns", "int64", "ns", "Wall clock when it was over; -1 if no end was seen."),
     Column(
         "cost_ns", "int64", "ns", "What it cost the job per step, as reported; 0 where unknown."
     ),

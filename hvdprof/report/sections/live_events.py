@@ -53,7 +53,7 @@ def _row(row: FrameRow) -> tuple[str, ...]:
         f"{pd.Timestamp(seen, unit='ns'):%H:%M:%S}",
         str(row["event"]),
         _where(row),
-        units.duration((over - since) / 1e9) if over >= 0 else "to the end",
+        units.duration((over - since) / 1e9) if over >= 0 else "no end seen",
         units.milliseconds(cost) if cost else "",
         "" if math.isnan(late) else _within(row),
         str(row["outcome"]),

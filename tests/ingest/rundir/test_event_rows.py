@@ -17,7 +17,7 @@ def test_begin_and_end_are_a_row_and_damage_a_note(tmp_path):
     over = _line(0, "over", since_ns=90, step=12)
     bad = '{"kind": "ev', _line(9, "over"), _line(2, "begun", event="other")
     path.write_text("\n".join([_line(0, "begun"), over, _line(1, "begun", ranks=[]), *bad]))
-    frame, notes = read_events(path, "np2")
+    frame, notes = read_events(path, "np2", {})
     assert frame["number"].tolist() == [0, 1]
     assert frame["rank"].tolist() == [1, -1]
     assert frame["last_step"].tolist() == [12, -1]
@@ -28,3 +28,14 @@ def test_begin_and_end_are_a_row_and_damage_a_note(tmp_path):
         "events.jsonl: line 5 is damaged: KeyError",
         "events.jsonl: line 6 is damaged: ValueError",
     ]
+
+
+def test_a_hang_whose_end_no_watcher_saw_has_that_of_its_stall(tmp_path):
+    path = tmp_path / "events.jsonl"
+    hang = {"event": "hang", "segment": "main"}
+    seen = _line(2, "over", since_ns=90, step=7, event="hang")
+    lines = [_line(0, "begun", **hang), _line(1, "begun", **hang, ranks=[3])]
+    path.write_text("\n".join([*lines, _line(2, "begun", **hang), seen]))
+    frame, _ = read_events(path, "np2", {("main", 7, 1): 800, ("main", 8, 3): 900})
+    assert frame["over_ns"].tolist() == [800, -1, 90]
+    assert frame["last_step"].tolist() == [7, -1, 7]

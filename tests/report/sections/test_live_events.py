@@ -1,18 +1,22 @@
 """What was reported while a job ran, in the section of every report, in JSON and in SQL."""
 
 import io
+import json
 
 import pytest
 
 from hvdprof.api import analyze_run, load_run
 from hvdprof.live.event_file import EventFile
 from hvdprof.live.job_state import Change
+from hvdprof.live.silence import Stalls
+from hvdprof.model.tables.live_tables import LIVE_EVENTS
 from hvdprof.report.formats import reporter_for
 from hvdprof.report.sections.live_events import live_sections
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.recording.event_format import EventKind, EventState
 from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts, write_run
 from tests.cli.test_convert import invoke
+from tests.ingest.rundir.test_stall_file import STALL
 
 NOW_S = 1_795_000_000.0
 
@@ -69,6 +73,36 @@ def test_sql_has_the_table(folder):
     query = "select outcome, over_ns - since_ns as ns from live_events"
     lines = invoke("sql", folder, query, "--format", "csv").stdout.splitlines()
     assert lines[-1] == "refuted,240000000000"
+
+
+def test_json_has_its_rows_as_the_manual_names_them(folder):
+    stream = io.StringIO()
+    reporter_for("json").render(analyze_run(load_run(folder)), stream)
+    (row,) = json.loads(stream.getvalue())["tables"]["live_events"]
+    assert list(row) == LIVE_EVENTS.column_names
+    assert (row["event"], row["rank"], row["outcome"]) == ("straggler", 1, "refuted")
+    assert (row["seen_ns"], row["over_ns"] - row["since_ns"]) == (
+        round((NOW_S + 40) * 1e9),
+        240 * 10**9,
+    )
+
+
+def test_the_end_of_a_stall_is_that_of_its_hang(tmp_path):
+    """The watcher was ended during the hang; the steps went on."""
+    folder = write_run(tmp_path / "run", [PassSpec(size=2)])
+    (record,) = load_run(folder).manifest.passes
+    paths = RunPaths(folder).of_pass(record.id)
+    stall = STALL | {"segment": record.segments[0].segment.id}
+    over = {"kind": "over", "number": 0, "lasted_s": 75.0}
+    paths.stalls.write_text(f"{json.dumps(stall)}\n")
+    (hang,) = Stalls(paths.stalls).look()
+    assert EventFile(paths.events).take(hang, NOW_S) is not None
+    (section,) = live_sections(analyze_run(load_run(folder)))
+    assert section.rows[0][3] == "no end seen"
+    with paths.stalls.open("a") as file:
+        file.write(json.dumps(over) + "\n")
+    (section,) = live_sections(analyze_run(load_run(folder)))
+    assert section.rows[0][3] == "1 min 15 s"
 
 
 def test_nothing_is_shown_of_a_run_without_a_watcher(tmp_path):
