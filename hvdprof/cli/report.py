@@ -1,6 +1,7 @@
 """`hvdprof report`: the analysis as a document, or one figure as an image."""
 
 import sys
+import tempfile
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -8,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hvdprof import api
+from hvdprof.api.live import OF_FINISHED_RUNS, Summary, check_publish, publish
 from hvdprof.cli.measuring.choice import format_option
 from hvdprof.cli.measuring.chosen_run import chosen_paths
 from hvdprof.cli.measuring.written_output import Render, show_or_write
@@ -52,9 +54,26 @@ def report(
             show_default=False,
         ),
     ] = None,
+    to: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Send numbers, verdict and HTML report of a run to "
+            f"{', '.join(OF_FINISHED_RUNS)}; several times for several.",
+            show_default=False,
+        ),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
     """Write the analysis as one HTML file that opens offline, as Markdown or PDF, or one figure."""
+    if to:
+        if output is not None or format_ is not None or figure is not None:
+            raise UsageError(
+                "--to sends the HTML report: it takes no --output, --format or --figure.",
+                hint="Write the file with a command of its own.",
+            )
+        _send(path, to, overwrite=force)
+        return
     if figure is not None and (format_ or output is None):
         raise UsageError(
             "A figure is an image file: give --output, and no --format.",
@@ -82,6 +101,28 @@ def report(
         sys.stderr.write(f"Wrote {output}\n")
         return
     show_or_write(render, output, overwrite=force)
+
+
+def _send(path: Path | None, to: list[str], *, overwrite: bool) -> None:
+    from hvdprof.report.flat_summary import PREFIX, differing_ranks, flat_summary
+    from hvdprof.report.formats import reporter_for, write_with
+
+    (folder,) = chosen_paths([path] if path else None, f"hvdprof report RUN --to {to[0]}")
+    check_publish(folder, to, overwrite=overwrite)
+    with load_progress([folder]) as progress, tempfile.TemporaryDirectory() as place:
+        run = api.load_run(folder, progress=progress)
+        if not run.recorded:
+            raise UsageError(
+                "--to sends runs, not other files.",
+                hint="hvdprof attach makes a run of the files of a job.",
+            )
+        analysis, page = api.analyze_run(run), Path(place) / "report.html"
+        write_with(reporter_for(Format.HTML), analysis, page)
+        verdict = f"{analysis.verdict.sentence} {analysis.verdict.caveat}".strip()
+        texts = {f"{PREFIX}/verdict": verdict, f"{PREFIX}/slow_ranks": differing_ranks(analysis)}
+        shown = {key: text for key, text in texts.items() if text}
+        for name, where in publish(Summary(flat_summary(analysis), shown, page), folder, to):
+            sys.stderr.write(f"Sent to {name}: {where}\n")
 
 
 def _write_figure(run: "Run", figure: str, output: Path, *, overwrite: bool) -> None:

@@ -1,11 +1,15 @@
+import json
+import sys
+
 import pytest
 from typer.testing import CliRunner
 
 from hvdprof.api import load_run
 from hvdprof.cli.main import build_app
-from hvdprof.errors import StorageError, UsageError
+from hvdprof.errors import EnvironmentNotReadyError, MissingExtraError, StorageError, UsageError
 from hvdprof.report.sections.nccl_tests import nccl_test_sections
 from tests.builders.flight_dumps import dump, write_dumps
+from tests.builders.offline_wandb import offline_records
 from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts, write_run
 from tests.ingest.logs.test_nccl_tests_output import NEW, row
 
@@ -170,3 +174,96 @@ def test_a_figure_is_an_image(run_folder, tmp_path, suffix, begins_with):
     invoke(run_folder, "--figure", "scaling", "-o", output)
 
     assert output.read_bytes().startswith(begins_with)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_tensorboard_has_scalars_texts_and_the_report(run_folder):
+    pytest.importorskip("tensorboard", reason="no TensorBoard (extra tensorboard)")
+    assert (
+        f"Sent to tensorboard: {run_folder / 'tensorboard'}"
+        in invoke(run_folder, "--to", "tensorboard").stderr
+    )
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    read = EventAccumulator(str(run_folder / "tensorboard"))
+    read.Reload()
+    (efficiency,) = read.Scalars("hvdprof/summary/efficiency")
+    assert efficiency.value == pytest.approx(0.8, abs=0.05)
+    assert read.Scalars("hvdprof/summary/mnist/np2/horovod/step_seconds")[0].value == pytest.approx(
+        0.0125, rel=0.1
+    )
+    (verdict,) = read.Tensors("hvdprof/summary/verdict")
+    assert verdict.tensor_proto.string_val[0].startswith(b"    mnist on 2 ranks: ")
+    report = run_folder / "tensorboard" / "report.html"
+    assert report.read_text(encoding="utf-8").startswith("<!doctype html>")
+    report.write_text("mine")
+    with pytest.raises(StorageError, match=r"report\.html"):
+        invoke(run_folder, "--to", "tensorboard")
+    assert report.read_text() == "mine"
+    assert len(list(report.parent.glob("events.*"))) == 1
+    invoke(run_folder, "--to", "tensorboard", "--force")
+    assert report.read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_mlflow_has_metrics_tags_and_the_report(run_folder, tmp_path, monkeypatch):
+    pytest.importorskip("mlflow", reason="no MLflow (extra mlflow)")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
+    invoke(run_folder, "--to", "mlflow")
+    from mlflow.tracking import MlflowClient
+
+    client = MlflowClient()
+    experiment = client.get_experiment_by_name("hvdprof")
+    (run,) = client.search_runs([experiment.experiment_id])
+    assert (run.info.run_name, run.info.status) == ("quick", "FINISHED")
+    assert run.data.metrics["hvdprof/summary/efficiency"] == pytest.approx(0.8, abs=0.05)
+    assert run.data.tags["hvdprof.summary.verdict"].startswith("mnist on 2 ranks: ")
+    (artifact,) = client.list_artifacts(run.info.run_id)
+    assert artifact.path == "report.html"
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_wandb_has_the_summary_and_the_report(run_folder, monkeypatch):
+    pytest.importorskip("wandb", reason="no Weights & Biases (extra wandb)")
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    invoke(run_folder, "--to", "wandb")
+    records = offline_records(run_folder)
+    values = {
+        item.key or "/".join(item.nested_key): json.loads(item.value_json)
+        for record in records
+        for item in record.summary.update
+    }
+    assert values["hvdprof/summary/efficiency"] == pytest.approx(0.8, abs=0.05)
+    assert values["hvdprof/summary/verdict"].startswith("mnist on 2 ranks: ")
+    files = [
+        entry.path
+        for record in records
+        for entry in record.request.log_artifact.artifact.manifest.contents
+        or record.artifact.manifest.contents
+    ]
+    assert files == ["report.html"]
+
+
+def test_what_cannot_be_sent_is_refused(run_folder, tmp_path, monkeypatch):
+    with pytest.raises(UsageError, match="--to kubeflow is not known") as unknown:
+        invoke(run_folder, "--to", "kubeflow")
+    assert unknown.value.hint == "Known are: wandb, mlflow, tensorboard."
+    with pytest.raises(UsageError, match="takes no --output"):
+        invoke(run_folder, "--to", "wandb", "-o", tmp_path / "report.html")
+    log = tmp_path / "bench.txt"
+    log.write_text("Total img/sec on 4 CPU(s): 1960.0 +-1.0\n", encoding="utf-8")
+    with pytest.raises(UsageError, match="--to sends runs"):
+        invoke(log, "--to", "wandb")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_destination_that_fails_is_an_error(run_folder, monkeypatch):
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    with pytest.raises(MissingExtraError, match="--to wandb needs packages"):
+        invoke(run_folder, "--to", "wandb")
+    monkeypatch.undo()
+    pytest.importorskip("mlflow", reason="no MLflow (extra mlflow)")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "no-such-scheme://here")
+    with pytest.raises(EnvironmentNotReadyError, match="--to mlflow cannot be used: "):
+        invoke(run_folder, "--to", "mlflow")

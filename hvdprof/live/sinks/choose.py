@@ -1,12 +1,14 @@
 """The sinks that options ask for."""
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from hvdprof.errors import EnvironmentNotReadyError, HvdprofError, MissingExtraError, UsageError
 from hvdprof.live.sinks.fail_open import FailOpen
-from hvdprof.live.sinks.sink import Sink, reason_of
+from hvdprof.live.sinks.sink import Sink, Summary, reason_of
+from hvdprof.rundir.written_file import check_new
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,7 @@ class SinkOptions:
 
 
 DESTINATIONS = ("otel", "wandb", "mlflow", "tensorboard", "kubeflow")
+OF_FINISHED_RUNS = ("wandb", "mlflow", "tensorboard")
 _HINTS = {
     "wandb": "Run `wandb login`, or record for later with WANDB_MODE=offline.",
     "mlflow": "Set MLFLOW_TRACKING_URI to your server, or to sqlite:///mlflow.db.",
@@ -46,11 +49,7 @@ def sinks_of(options: SinkOptions) -> list[Sink]:
         EnvironmentNotReadyError: A library or its service does not start.
         StorageError: A file cannot be written.
     """
-    unknown = [name for name in options.to if name not in DESTINATIONS]
-    if unknown:
-        raise UsageError(
-            f"--to {unknown[0]} is not known.", hint=f"Known are: {', '.join(DESTINATIONS)}."
-        )
+    _check_known(options.to, DESTINATIONS)
     sinks: list[Sink] = []
     try:
         for sink in _made(options):
@@ -62,9 +61,45 @@ def sinks_of(options: SinkOptions) -> list[Sink]:
     return sinks
 
 
+def check_publish(folder: Path, to: Sequence[str], *, overwrite: bool) -> None:
+    """Check, before a run is read, that it may be sent to these.
+
+    Raises:
+        UsageError: A destination takes no finished runs.
+        StorageError: TensorBoard's folder has a report that may not be replaced.
+    """
+    _check_known(to, OF_FINISHED_RUNS)
+    if "tensorboard" in to:
+        from hvdprof.live.sinks.tensorboard import FOLDER, REPORT
+
+        check_new(folder / FOLDER / REPORT, overwrite=overwrite)
+
+
+def publish(summary: Summary, folder: Path, to: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Send a finished run; unlike live figures, a failure is an error.
+
+    Yields:
+        Each destination that has taken it, and where.
+
+    Raises:
+        MissingExtraError: A library is not installed.
+        EnvironmentNotReadyError: A library or its service does not take the run.
+    """
+    for name in dict.fromkeys(to):
+        with _errors_of(name), closing(_destination(name, folder)) as sink:
+            sink.publish(summary)
+        yield name, sink.where
+
+
 def guarded(sinks: Sequence[Sink], warn: Callable[[str], None]) -> list[FailOpen]:
     """The same, none of which can delay or end the watcher; see ``FailOpen``."""
     return [FailOpen(sink, warn, sink.limit_s) for sink in sinks]
+
+
+def _check_known(names: Sequence[str], known: Sequence[str]) -> None:
+    for name in names:
+        if name not in known:
+            raise UsageError(f"--to {name} is not known.", hint=f"Known are: {', '.join(known)}.")
 
 
 # Each sink is imported where it is made: most commands know the options alone, and a server, TLS
@@ -89,8 +124,14 @@ def _made(options: SinkOptions) -> Iterator[Sink]:
 
 
 def _opened(name: str, folder: Path) -> Sink:
-    try:
+    with _errors_of(name):
         return _destination(name, folder)
+
+
+@contextmanager
+def _errors_of(name: str) -> Iterator[None]:
+    try:
+        yield
     except HvdprofError:
         raise
     except ImportError as error:

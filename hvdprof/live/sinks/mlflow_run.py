@@ -1,11 +1,18 @@
 """A run of MLflow for the whole job, where MLflow's own variables say, ``MLFLOW_TRACKING_URI``."""
 
 import os
+import time
 from pathlib import Path
 
 from hvdprof.live.flat_figures import flat_figures
-from hvdprof.live.sinks.sink import Sink
+from hvdprof.live.sinks.sink import Sink, Summary
 from hvdprof.live.snapshot import Event, Snapshot
+from hvdprof.plain_text import shortened
+
+_MOST_METRICS = 1000
+"""Of one request, as MLflow limits it."""
+
+_LONGEST_TAG = 5000
 
 
 class MlflowRun(Sink):
@@ -43,6 +50,16 @@ class MlflowRun(Sink):
     def report(self, event: Event) -> None:
         """Set the tag of an event to its newest text."""
         self._client.set_tag(self._run_id, f"hvdprof.event.{event.number}", event.text)
+
+    def publish(self, summary: Summary) -> None:
+        """Log the metrics, the texts as tags, and the HTML report as artifact."""
+        now_ms = round(time.time() * 1000)
+        metrics = [self._metric(key, value, now_ms, 0) for key, value in summary.figures.items()]
+        for first in range(0, len(metrics), _MOST_METRICS):
+            self._client.log_batch(self._run_id, metrics[first : first + _MOST_METRICS])
+        for key, text in summary.texts.items():
+            self._client.set_tag(self._run_id, key.replace("/", "."), shortened(text, _LONGEST_TAG))
+        self._client.log_artifact(self._run_id, str(summary.report))
 
     def close(self) -> None:
         """End the run of MLflow."""

@@ -3,6 +3,9 @@
 Tested in ``tests/live/sinks/test_fail_open.py``.
 """
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from hvdprof.live.snapshot import Event, Snapshot
@@ -10,6 +13,21 @@ from hvdprof.plain_text import printable, shortened
 from hvdprof.rundir.masking import mask_text
 
 _LONGEST_REASON = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What is sent of a finished run.
+
+    Args:
+        figures: Finite numbers by name.
+        texts: Sentences by name.
+        report: The HTML report, a file that the caller removes.
+    """
+
+    figures: Mapping[str, float]
+    texts: Mapping[str, str]
+    report: Path
 
 
 class Sink(Protocol):
@@ -32,6 +50,10 @@ class Sink(Protocol):
 
     def report(self, event: Event) -> None:
         """Take an event."""
+        return
+
+    def publish(self, summary: Summary) -> None:
+        """Take a finished run."""
         return
 
     def close(self) -> None:

@@ -1,12 +1,16 @@
 """Event files of TensorBoard, by its own writer."""
 
+import shutil
+import time
 from pathlib import Path
+from textwrap import indent
 
 from hvdprof.live.flat_figures import flat_figures
-from hvdprof.live.sinks.sink import Sink
+from hvdprof.live.sinks.sink import Sink, Summary
 from hvdprof.live.snapshot import Event, Snapshot
 
 FOLDER = "tensorboard"
+REPORT = "report.html"
 
 
 class TensorboardFiles(Sink):
@@ -43,6 +47,16 @@ class TensorboardFiles(Sink):
         # TensorBoard draws texts as Markdown: as code, names stay as they are.
         text = "    " + event.text
         self._write(self._text("hvdprof/events", text), event.step, event.time_s)
+
+    def publish(self, summary: Summary) -> None:
+        """Write scalars and texts at step 0, and the HTML report beside the event files."""
+        now_s = time.time()
+        figures = summary.figures.items()
+        values = [self._summary.Value(tag=key, simple_value=value) for key, value in figures]
+        self._write(self._summary(value=values), 0, now_s)
+        for key, text in summary.texts.items():
+            self._write(self._text(key, indent(text, "    ")), 0, now_s)
+        shutil.copyfile(summary.report, Path(self.where) / REPORT)
 
     def close(self) -> None:
         """Write what is left."""

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from hvdprof.live.flat_figures import STEP, flat_figures
-from hvdprof.live.sinks.sink import Sink
+from hvdprof.live.sinks.sink import Sink, Summary
 from hvdprof.live.snapshot import Event, Snapshot
 from hvdprof.rundir.recording.event_format import EventState
 
@@ -36,6 +36,7 @@ class WandbRun(Sink):
         )
         self.name = "--to wandb"
         self.where = self._run.dir if self._run.offline else self._run.url
+        self._artifact = wandb.Artifact
         self._run.define_metric(STEP.flat_name)
         self._run.define_metric("hvdprof/*", step_metric=STEP.flat_name)
 
@@ -47,6 +48,13 @@ class WandbRun(Sink):
         """Send an alert, which W&B passes on by mail or Slack as the account says."""
         if event.state is not EventState.OVER:
             self._run.alert(f"hvdprof: {event.kind}", event.text)
+
+    def publish(self, summary: Summary) -> None:
+        """Set the summary of the run, with the HTML report as artifact."""
+        self._run.summary.update({**summary.figures, **summary.texts})
+        artifact = self._artifact("hvdprof-report", type="report")
+        artifact.add_file(str(summary.report), name=summary.report.name)
+        self._run.log_artifact(artifact)
 
     def close(self) -> None:
         """End the run of W&B."""

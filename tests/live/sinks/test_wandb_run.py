@@ -1,45 +1,17 @@
 """A run of W&B without network, read back from its own file."""
 
 import os
-import struct
 import subprocess
 import sys
-import time
-from pathlib import Path
 
 import pytest
 
 from hvdprof.live.sinks.wandb_run import WandbRun
+from tests.builders.offline_wandb import offline_records
 from tests.builders.watched_job import event, snapshot
 
 pytest.importorskip("wandb", reason="no Weights & Biases (extra wandb)")
-_HEAD = struct.Struct("<IHB")
-_BLOCK = 1 << 15
-_WHOLE, _LAST = 1, 4
-
 pytestmark = pytest.mark.filterwarnings("ignore")
-
-
-def _records(folder: Path) -> list:
-    """The records of an offline run, which is a log of LevelDB behind 7 bytes of its own."""
-    from wandb.proto import wandb_internal_pb2
-
-    [file] = folder.glob("wandb/offline-run-*/*.wandb")
-    data = file.read_bytes()
-    assert data[:4] == b":W&B"
-    records, begun, place = [], b"", 7
-    while place + _HEAD.size <= len(data):
-        if _BLOCK - place % _BLOCK < _HEAD.size:
-            place += _BLOCK - place % _BLOCK
-            continue
-        _, length, kind = _HEAD.unpack_from(data, place)
-        place += _HEAD.size
-        begun += data[place : place + length]
-        place += length
-        if kind in (_WHOLE, _LAST):
-            records.append(wandb_internal_pb2.Record.FromString(begun))
-            begun = b""
-    return records
 
 
 def test_figures_and_alerts_are_in_the_offline_run(tmp_path, monkeypatch):
@@ -52,11 +24,7 @@ def test_figures_and_alerts_are_in_the_offline_run(tmp_path, monkeypatch):
     sink.report(event())
     sink.show(snapshot(step=2, step_s=0.2))
     sink.close()
-    # The service of W&B writes the file on its own; the exit comes last.
-    deadline = time.monotonic() + 20
-    while not (records := _records(folder)) or records[-1].WhichOneof("record_type") != "exit":
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    records = offline_records(folder)
     [run] = [record.run for record in records if record.WhichOneof("record_type") == "run"][:1]
     assert (run.project, run.display_name) == ("hvdprof", "run-7")
     rows = [
