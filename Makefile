@@ -94,8 +94,8 @@ test-changed: $(VENV)/.hvdprof-dev  ## Run the tests that a change since BASE=CO
 test-tensorflow: $(TENSORFLOW_VENV)/.hvdprof-horovod  ## Run the tests of TensorFlow and Keras, in an environment of their own.
 	$(TENSORFLOW_VENV)/bin/python -m pytest -m tensorflow tests/test_run_tensorflow.py $(ARGS)
 
-test-frameworks: $(FRAMEWORKS_VENV)/.hvdprof-frameworks  ## Run the tests of Lightning, Accelerate and Transformers, in an environment of their own.
-	$(FRAMEWORKS_VENV)/bin/python -m pytest -m frameworks tests/test_run_frameworks.py $(ARGS)
+test-frameworks: $(FRAMEWORKS_VENV)/.hvdprof-frameworks  ## Run the tests of Lightning, Accelerate, Transformers and Keras, in an environment of their own.
+	$(FRAMEWORKS_VENV)/bin/python -m pytest -m frameworks tests/test_run_frameworks.py tests/live/test_callbacks.py $(ARGS)
 
 record-runs: setup  ## Record anew the runs that tests replay, on an idle machine: five minutes. ARGS are names.
 	$(BIN)/python -m tests.builders.recorded_runs $(ARGS)
@@ -152,7 +152,7 @@ $(TENSORFLOW_VENV)/.hvdprof-horovod: $(TENSORFLOW_VENV)/.hvdprof-tensorflow
 	touch $@
 
 # Beside the torch of VENV, whose packages are seen here and never replaced.
-FRAMEWORKS := lightning==2.6.6 accelerate==1.15.0 transformers==5.23.0
+FRAMEWORKS := lightning==2.6.6 accelerate==1.15.0 transformers==5.23.0 keras==3.15.1 tensorboard==2.21.0
 PURELIB = -c 'import sysconfig; print(sysconfig.get_path("purelib"))'
 
 $(FRAMEWORKS_VENV)/.hvdprof-frameworks: $(VENV)/.hvdprof-dev

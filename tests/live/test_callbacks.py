@@ -136,6 +136,7 @@ def test_a_missing_framework_names_the_extra(monkeypatch, make):
     assert missing.value.hint == "pip install 'hvdprof[frameworks]'"
 
 
+@pytest.mark.frameworks
 @needs("lightning", "torch")
 def test_a_trainer_of_lightning_logs_them(folder, tmp_path):
     import lightning
@@ -170,6 +171,7 @@ def test_a_trainer_of_lightning_logs_them(folder, tmp_path):
     assert rows
 
 
+@pytest.mark.frameworks
 @needs("transformers", "accelerate", "torch", "tensorboard")
 def test_a_trainer_of_transformers_logs_them(folder, tmp_path, capfd):
     import torch
@@ -211,6 +213,7 @@ def test_a_trainer_of_transformers_logs_them(folder, tmp_path, capfd):
     assert KEY not in capfd.readouterr().out
 
 
+@pytest.mark.frameworks
 @needs("keras", "torch")
 def test_a_fit_of_keras_logs_them(folder, tmp_path, monkeypatch):
     monkeypatch.setenv("KERAS_BACKEND", "torch")
