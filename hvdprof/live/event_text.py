@@ -91,18 +91,18 @@ def ended(lasted_s: float) -> str:
 
 
 def rank_silent(ranks: Sequence[int], silent_s: float) -> str:
-    """Ranks record nothing while others do."""
-    has, them = ("has", "it") if len(ranks) == 1 else ("have", "them")
+    """Of ranks nothing is seen while it is of others: they, or the way to them, may be at fault."""
+    it = "it" if len(ranks) == 1 else "them"
     return (
-        f"{_begin(ranks)} {has} recorded nothing for {units.duration(silent_s)} while others have; "
-        f"the figures leave {them} out."
+        f"No new recordings of {ranks_named(ranks)} have been seen for {units.duration(silent_s)} "
+        f"while others were; the figures leave {it} out."
     )
 
 
 def rank_back(ranks: Sequence[int], lasted_s: float) -> str:
     """Ranks record again."""
-    verb = "records" if len(ranks) == 1 else "record"
-    return f"{_begin(ranks)} {verb} again, after {units.duration(lasted_s)}."
+    verb = "is" if len(ranks) == 1 else "are"
+    return f"{_begin(ranks)} {verb} seen again, after {units.duration(lasted_s)}."
 
 
 def rank_ended(ranks: Sequence[int], lasted_s: float) -> str:

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from hvdprof.rundir.regular_file import open_regular
+from hvdprof.rundir.regular_file import END_BYTES, continues, open_regular
 
 _AT_ONCE = 1 << 23
 """Bytes; the rest follows with the next look."""
@@ -14,7 +14,8 @@ _LONGEST_LINE = 1 << 24
 class FileTail:
     """Follows a file that another process appends to, on a network file system too.
 
-    A file that became shorter, or another one under its name, is read from its begin.
+    A file that became shorter, or another one under its name, is read from its begin; a copy of
+    the same file is read on.
     """
 
     def __init__(self, path: Path) -> None:
@@ -22,6 +23,7 @@ class FileTail:
         self._offset = 0
         self._rest = b""
         self._inode = 0
+        self._end = b""
         self.is_behind = False
         """Whether more was there than one look reads."""
 
@@ -35,8 +37,12 @@ class FileTail:
         try:
             with open_regular(self._path) as stream:
                 facts = os.fstat(stream.fileno())
-                if facts.st_size < self._offset or facts.st_ino != self._inode:
-                    self._offset, self._rest, self._inode = 0, b"", facts.st_ino
+                is_other = facts.st_size < self._offset or (
+                    facts.st_ino != self._inode and not continues(stream, self._offset, self._end)
+                )
+                if is_other:
+                    self._offset, self._rest, self._end = 0, b"", b""
+                self._inode = facts.st_ino
                 stream.seek(self._offset)
                 added = stream.read(_AT_ONCE)
         except OSError:
@@ -44,6 +50,7 @@ class FileTail:
             self.is_behind = False
             return []
         self._offset += len(added)
+        self._end = (self._end + added[-END_BYTES:])[-END_BYTES:]
         self.is_behind = self._offset < facts.st_size
         *whole, rest = (self._rest + added).split(b"\n")
         self._rest = rest if len(rest) <= _LONGEST_LINE else b""

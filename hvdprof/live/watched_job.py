@@ -9,7 +9,7 @@ from hvdprof.rundir.layout import MANIFEST_NAME, PassPaths, RunPaths
 from hvdprof.rundir.manifest import NOT_ENDED, Manifest
 
 _HEAD, _TAIL = "rank-", ".jsonl"
-_FIRST_FILES = "passes/*/recorder/rank-0.jsonl"
+_FOLDERS = "passes/*/recorder"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +70,14 @@ class WatchedJob:
                 return _of_pass(own, self.name)
             place = self._place
             return Recordings(self.name, place, place / own.events.name, place / own.stalls.name)
-        recorded = {path.parent.parent.name: path for path in self._place.glob(_FIRST_FILES)}
-        new = recorded.keys() - self._seen
+        folders = {path.parent.name: path for path in self._place.glob(_FOLDERS)}
+        # Rank 0 may be on a host that does not see this folder.
+        recorded = {
+            name: path
+            for name in folders.keys() - self._seen
+            if (path := min(folders[name].glob(f"{_HEAD}*{_TAIL}"), default=None)) is not None
+        }
+        new = recorded.keys()
         if new:
             # Launches that take turns all continue: the one that began last is followed to its end.
             self._seen |= new

@@ -8,6 +8,10 @@ import os
 import stat
 from io import BufferedReader
 from pathlib import Path
+from typing import IO
+
+END_BYTES = 64
+"""As much of what was read last is compared, before more is read of a file."""
 
 _NAMES = (
     (stat.S_ISDIR, "a folder"),
@@ -51,6 +55,16 @@ def read_regular(path: Path) -> str:
     """
     with open_regular(path) as file:
         return file.read().decode("utf-8")
+
+
+def continues(stream: IO[bytes], offset: int, end: bytes) -> bool:
+    """Whether a file holds ``end`` just before ``offset``: it is the one that was read so far.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    stream.seek(offset - len(end))
+    return stream.read(len(end)) == end
 
 
 def checked_inside(folder: Path, path: Path) -> Path:

@@ -27,9 +27,19 @@ def test_a_file_that_shrinks_or_is_replaced_is_read_anew(tmp_path):
     path.write_text("a\n")
     assert tail.lines() == [b"a"]
     other = tmp_path / "other"
-    other.write_text("a\nb\n")
+    other.write_text("c\nd\n")
     other.replace(path)
-    assert tail.lines() == [b"a", b"b"]
+    assert tail.lines() == [b"c", b"d"]
+
+
+def test_a_copy_of_the_same_file_is_read_on(tmp_path):
+    path, copy = tmp_path / "file", tmp_path / "copy"
+    path.write_text("a long line\n" * 20 + "torn")
+    tail = FileTail(path)
+    assert len(tail.lines()) == 20
+    copy.write_text(path.read_text() + " line\nnew\n")
+    copy.replace(path)
+    assert tail.lines() == [b"torn line", b"new"]
 
 
 def test_a_named_pipe_does_not_block(tmp_path):

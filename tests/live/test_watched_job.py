@@ -41,6 +41,15 @@ def test_a_run_is_followed_launch_after_launch_and_over_by_its_manifest(tmp_path
     assert job.is_over()
 
 
+def test_a_launch_is_followed_where_rank_0_is_on_a_host_that_is_not_seen(tmp_path):
+    run = write_run(tmp_path / "run", [PassSpec(size=2)])
+    (first,) = run.glob("passes/*/recorder/rank-0.jsonl")
+    first.unlink()
+    latest = WatchedJob(run).latest()
+    assert latest is not None
+    assert sorted(latest.files()) == [1]
+
+
 def test_a_launch_of_a_run_can_be_named(tmp_path):
     run = write_run(tmp_path / "run", [PassSpec(size=2)])
     (folder,) = run.glob("passes/*")

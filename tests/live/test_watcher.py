@@ -201,6 +201,18 @@ def test_a_hang_is_over_also_where_stalls_were_written_down_meanwhile(tmp_path, 
     )
 
 
+def test_a_recording_that_is_fetched_whole_in_place_of_its_copy_is_read_on(tmp_path, clock):
+    job = LiveJob(tmp_path, 2, _slow(20, 300))
+    watcher = _watcher(job, clock)
+    events = _watch(job, watcher, clock, 60)
+    for path in tmp_path.glob("rank-1.jsonl"):
+        (tmp_path / "fetched").write_bytes(path.read_bytes())
+        (tmp_path / "fetched").replace(path)
+    events += _watch(job, watcher, clock, 60)
+    assert [event.ranks for event in events] == [(1,)]
+    assert watcher.look().snapshot.step == 120 * 32 - 1
+
+
 def test_the_launch_before_is_read_to_its_end_and_loses_its_mark(tmp_path, clock):
     first = LiveJob(tmp_path / "passes/a/recorder", 2, _slow(0, 300))
     watcher = Watcher(tmp_path, clock, lambda: WALL_NS / 1e9 + clock.now_s)

@@ -100,7 +100,7 @@ def fetch(
                     timeout=FETCH_TIMEOUT_S,
                 )
                 if done.returncode != 0:
-                    return _last_line(done.stderr) or f"exit code {done.returncode}"
+                    return last_line(done.stderr) or f"exit code {done.returncode}"
                 stream.seek(0)
                 unpack(stream, paths.folder, wanted)
         except HvdprofError as error:
@@ -132,9 +132,10 @@ def module_error(shell: HostShell, name: str, module: Sequence[str], given: byte
         )
     except (OSError, subprocess.SubprocessError) as error:
         return str(error)
-    return "" if done.returncode == 0 else _last_line(done.stderr) or f"code {done.returncode}"
+    return "" if done.returncode == 0 else last_line(done.stderr) or f"code {done.returncode}"
 
 
-def _last_line(printed: bytes) -> str:
+def last_line(printed: bytes) -> str:
+    """The last line that is not empty; empty where there is none."""
     lines = [line.strip() for line in printed.decode("utf-8", "replace").splitlines()]
     return next((line for line in reversed(lines) if line), "")

@@ -17,6 +17,7 @@ from hvdprof.launch.remote.fetch import FILES, WatchFetch, fetch, module_error, 
 from hvdprof.launch.remote.fit_threads import capacity_of, fit_to_hosts
 from hvdprof.launch.remote.host_survey import ask_hosts, has_other_hosts
 from hvdprof.launch.remote.host_watch import HostWatch
+from hvdprof.launch.remote.live_copies import LiveCopies
 from hvdprof.launch.remote.pass_files import pack
 from hvdprof.launch.remote.remote_shell import HostShell, host_shell, hosts_with_ranks
 from hvdprof.launch.run.placement_check import refine_from_ranks
@@ -100,16 +101,24 @@ class LaunchOnHosts:
                 for name in others
             )
         )
+        copies = LiveCopies(launch.paths.recorder_folder, apart, self.shell)
         try:
             watch_fetch = WatchFetch(launch.paths, apart, self.shell)
-            watched = _HostWatchedLaunch(launch, watch, watch_fetch)
+            watched = _HostWatchedLaunch(launch, watch, watch_fetch, copies)
             outcome = self.run(watched.launch())
         except BaseException:
+            copies.close()
             # Ctrl-C above all, and a full disk: no rank is left behind after any exception.
             record.left_behind = list(apart)
             self._end(launch.paths, list(others))
             guard.dismiss()
             raise
+        copies.close()
+        self.manifest.warnings += [
+            f"{name}, which ran {ranks_named(ranks[name])}, was not seen all the time while the "
+            f"job was watched ({reason})."
+            for name, reason in copies.problems.items()
+        ]
         if outcome.hung or outcome.exit_code:
             watch.ask_to_the_end()
             self._end(launch.paths, [name for name in others if name not in watch.lost])
@@ -180,8 +189,11 @@ class _HostWatchedLaunch:
     host: what launchers print about that end is not the reason. None where it was not ended so.
     """
 
-    def __init__(self, launch: Launch, watch: HostWatch, watch_fetch: WatchFetch) -> None:
+    def __init__(
+        self, launch: Launch, watch: HostWatch, watch_fetch: WatchFetch, copies: LiveCopies
+    ) -> None:
         self._launch = launch
+        self._copies = copies
         self._watch = watch
         self._fetch = watch_fetch
         self.errors_before_bytes: int | None = None
@@ -195,6 +207,7 @@ class _HostWatchedLaunch:
         progress = self._launch.watch.progress()
         self._watch.look(progress)
         self._fetch.look(progress)
+        self._copies.look()
         return progress
 
     def _must_end(self) -> bool:
