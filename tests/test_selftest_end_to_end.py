@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from hvdprof.api import load_run
+from hvdprof.api import live_selftest, load_run, selftest
+from hvdprof.api.options import SelftestOptions
 from tests.builders.running_command import hvdprof
 
 pytestmark = [pytest.mark.horovod, pytest.mark.timing, pytest.mark.timeout(600)]
@@ -30,3 +31,20 @@ def test_the_first_fault_is_recorded_within_the_limit(tmp_path: Path) -> None:
     assert 0 < result["recorder"]["direct_ns"] < result["recorder"]["step_ns"]
     assert "about 1 min 25 s; no launch starts after 12 s" in done.stderr
     assert list((tmp_path / "runs" / "01").glob("passes/*/recorder/rank-1.jsonl"))
+
+
+def test_a_watched_launch_is_judged_by_what_its_ranks_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Too short for a name: whether one is found in time depends on what else the machine does.
+    for name, number in (("FIRST", 20), ("NUM_SLOW", 60)):
+        monkeypatch.setattr(live_selftest, name, number)
+    monkeypatch.setattr(selftest, "NUM_LIVE_STEPS", 100)
+    options = SelftestOptions(controller="gloo", live=True, output=tmp_path / "runs")
+    (result,) = selftest.SelftestMeasurement(options).measure(lambda _: None).cases
+    assert result.live is not None, result.reason
+    # 60 steps of 60 ms and of 24 ms more.
+    assert 4.5 < result.live.slow_s < 60
+    assert result.step_ns is not None
+    assert result.step_ns > 60e6
+    assert result.live.named_after_s is None or result.live.named_after_s < result.live.slow_s

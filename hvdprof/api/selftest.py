@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from hvdprof.api.live_selftest import LIVE_S, NUM_LIVE_STEPS, live_case, live_result
 from hvdprof.api.measured_runs import plan_measurement
 from hvdprof.api.measurement import Measurement
 from hvdprof.api.options import (
@@ -95,14 +96,15 @@ class SelftestMeasurement:
             )
         if options.folder is not None and options.folder.exists() and any(options.folder.iterdir()):
             raise StorageError(f"{options.folder} holds something.", hint="Give a new folder.")
-        self.cases = cases_of(self.num_ranks)
+        self.cases = (live_case(self.num_ranks),) if options.live else cases_of(self.num_ranks)
         self.limit_s = parse_duration("--limit", options.limit)
-        planned = self._plan(self.cases[0], Path("unused"))
+        planned = self._plan(Path("unused"))
         self.device = planned.settings.device
         self.controller = planned.settings.controller
-        per_launch_s = LAUNCH_S + HOST_S * max(0, len(hosts) - 1)
+        per_launch_s = (LIVE_S if options.live else LAUNCH_S) + HOST_S * max(0, len(hosts) - 1)
         marks_s = MARKS_S if self.has_gpu else 0.0
-        self.estimate_s = per_launch_s * len(self.cases) + COST_S + marks_s
+        others_s = 0.0 if options.live else COST_S + marks_s
+        self.estimate_s = per_launch_s * len(self.cases) + others_s
 
     @property
     def has_gpu(self) -> bool:
@@ -130,32 +132,35 @@ class SelftestMeasurement:
                     )
                 else:
                     result = self._result(case, parent / f"{number:02}")
-                    if result.outcome not in RIGHT and budget.left_s > 0:
+                    is_again = result.outcome not in RIGHT and not self._options.live
+                    if is_again and budget.left_s > 0:
                         # Another process of the machine may have taken the cores meanwhile.
                         again = self._result(case, parent / f"{number:02}-again")
                         result = replace(again, attempts=2)
                 on_result(result)
                 results.append(result)
         not_measured: list[str] = []
+        is_live = self._options.live
         return Selftest(
             num_ranks=self.num_ranks,
             hosts=self._options.hosts or "",
             device=self.device,
             controller=self.controller,
             cases=tuple(results),
-            recorder=self._recorder_cost(not_measured),
-            marks=self._marks(not_measured),
+            recorder=None if is_live else self._recorder_cost(not_measured),
+            marks=() if is_live else self._marks(not_measured),
             not_measured=tuple(not_measured),
             duration_s=round(budget.used_s, 1),
         )
 
-    def _plan(self, case: SelftestCase, folder: Path) -> Measurement:
+    def _plan(self, folder: Path) -> Measurement:
         options = self._options
         planned = plan_measurement(
             BenchOptions(
                 models=MODEL,
                 np=self.num_ranks,
-                num_steps=NUM_STEPS,
+                num_steps=NUM_LIVE_STEPS if options.live else NUM_STEPS,
+                light=options.live,
                 num_warmup_batches=NUM_WARMUP,
                 repeats=1,
                 interleave=False,
@@ -176,9 +181,11 @@ class SelftestMeasurement:
 
     def _result(self, case: SelftestCase, folder: Path) -> CaseResult:
         try:
-            planned = self._plan(case, folder)
+            planned = self._plan(folder)
             sweep = planned.started_sweep()
             sweep.environment = {**sweep.environment, FAULTS: case.fault}
+            if self._options.live:
+                return live_result(case, planned)
             planned.measure()
             analysis = analyze_run(load_run(folder))
         except (InterruptedRunError, StorageError):

@@ -19,7 +19,7 @@ from hvdprof.errors import (
     UsageError,
 )
 from hvdprof.report.format_names import RESULTS, Format
-from hvdprof.units import duration
+from hvdprof.units import counted, duration
 
 
 def inject(
@@ -77,8 +77,8 @@ def selftest(
 
     Seven short launches of an emulated model: one without a fault, one with a skewed clock, five in
     which one rank is late by 12 ms per step. Then the cost of the recorder; on a GPU also CUDA
-    events against torch.profiler. Exit code 0: all is judged correctly; 23: something is not; 6: a
-    launch has no result.
+    events against torch.profiler. With --live one launch, in which a rank is slow for a while.
+    Exit code 0: all is judged correctly; 23: something is not; 6: a launch has no result.
     """
     from hvdprof.report.answers.selftest import selftest_answer
 
@@ -97,7 +97,8 @@ def selftest(
 
 def _announce(measurement: "api.SelftestMeasurement") -> None:
     sys.stderr.write(
-        f"hvdprof: {len(measurement.cases)} launches of {measurement.num_ranks} ranks, about "
+        f"hvdprof: {counted(len(measurement.cases), 'launch')} of {measurement.num_ranks} ranks, "
+        "about "
         f"{duration(measurement.estimate_s)}; no launch starts after "
         f"{duration(measurement.limit_s)}\n"
     )

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from hvdprof.api import selftest as selftest_api
+from hvdprof.api.live_selftest import NUM_LIVE_STEPS
 from hvdprof.api.options import SelftestOptions, cases_of, check_clocks
 from hvdprof.api.selftest import SelftestMeasurement
 from hvdprof.errors import StorageError, SweepIncompleteError, UsageError
@@ -77,6 +78,22 @@ def test_ranks_and_estimate_follow_from_the_hosts() -> None:
     assert (there.num_ranks, there.limit_s) == (4, 90.0)
     assert there.estimate_s > here.estimate_s
     assert [case.rank for case in there.cases if case.rank is not None] == [3] * 5
+
+
+@pytest.mark.usefixtures("horovod")
+def test_a_live_self_test_is_one_light_launch_and_nothing_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    measurement = SelftestMeasurement(SelftestOptions(controller="mpi", live=True))
+    planned = measurement._plan(Path("unused"))
+    assert planned.manifest.passes[0].segments[0].segment.num_steps == NUM_LIVE_STEPS
+    assert planned.settings.options.light
+    assert 60 < measurement.estimate_s < 100
+    wrong = CaseResult(case=measurement.cases[0], outcome=CaseOutcome.MISSED)
+    monkeypatch.setattr(SelftestMeasurement, "_result", lambda *_: wrong)
+    result = measurement.measure(lambda _: None)
+    assert (result.cases, result.recorder, result.not_measured) == ((wrong,), None, ())
+    assert not result.is_passed
 
 
 @pytest.mark.usefixtures("horovod")

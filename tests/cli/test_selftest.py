@@ -66,7 +66,7 @@ def test_estimate_and_progress_come_first_and_zero_says_that_all_is_right(
     done = invoke(monkeypatch, FOUND)
     assert done.exit_code == 0
     assert done.stderr.splitlines() == [
-        "hvdprof: 1 launches of 2 ranks, about 1 min 25 s; no launch starts after 5 min",
+        "hvdprof: 1 launch of 2 ranks, about 1 min 25 s; no launch starts after 5 min",
         "  1/1 12 ms in backward: found",
     ]
     assert done.stdout.startswith("1 of 1 launches are judged correctly.")

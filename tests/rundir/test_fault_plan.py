@@ -24,6 +24,11 @@ def test_when_it_is_due():
 
 
 @pytest.mark.heavy
+def test_a_fault_lasts_from_its_first_to_its_last_step():
+    fault = parse_fault("sleep:phase=data,rank=1,amount=1ms,every=2,first=3,last=6")
+    assert [step for step in range(12) if fault.is_due(1, 2, step)] == [4, 6]
+
+
 def test_random_faults_follow_from_the_seed():
     text = "pause:rank=1,amount=1ms,probability=0.25,seed={}"
     first = due(text.format(1), steps=2000)

@@ -49,6 +49,12 @@ class SelftestOptions(RankOptions):
         panel=RANKS,
         lowest=2,
     )
+    live: bool = option(
+        False,
+        "One launch of 90 s instead: does `hvdprof watch` name a slow rank, and clear it?",
+        "--live",
+        panel=MEASUREMENT,
+    )
     limit: Amount = option(
         DEFAULT_LIMIT,
         "No launch starts after this time, 5m or 90s.",

@@ -24,6 +24,7 @@ class CaseOutcome(StrEnum):
     WRONG_PHASE = "wrong phase"
     WRONG_RANK = "wrong rank named"
     WRONG_COST = "wrong cost"
+    NOT_CLEARED = "named to the end"
     WRONG_CLOCK = "clock beyond its bound"
     FAILED = "launch failed"
     NOT_RUN = "not run"
@@ -85,6 +86,23 @@ class ClockCheck:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LiveTimes:
+    """What a watcher reported, while the job ran, of a rank that was slow for a while; seconds.
+
+    Attributes:
+        slow_s: How long the rank was slow.
+        named_after_s: Since when it was slow then; None where it was not named meanwhile.
+        cleared_after_s: How long it was no longer slow then; None where it was not cleared.
+        num_false: Other names: of other ranks, or of this one while it was not slow.
+    """
+
+    slow_s: float
+    named_after_s: float | None
+    cleared_after_s: float | None
+    num_false: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CaseResult:
     """A case and what came of it.
 
@@ -93,7 +111,8 @@ class CaseResult:
         outcome: Whether the analysis is right.
         named: The ranks that it names as stragglers, those with the largest cost first.
         step_ns: The median step as measured; None where the launch failed.
-        clocks: The comparisons of clocks; None where the launch failed.
+        clocks: The comparisons of clocks; None where the launch failed, or was watched.
+        live: What a watcher reported meanwhile; None where none was there.
         reason: Why the launch failed; empty where it did not.
         attempts: Launches of the case; one that is judged wrong is tried once more.
         other_cores: Cores that other processes kept busy meanwhile; None where unknown.
@@ -104,6 +123,7 @@ class CaseResult:
     named: tuple[NamedRank, ...] = ()
     step_ns: float | None = None
     clocks: ClockCheck | None = None
+    live: LiveTimes | None = None
     reason: str = ""
     attempts: int = 1
     other_cores: float | None = None

@@ -22,6 +22,10 @@ _HEADS = (
     Head("result", is_outcome=True),
     *map(Head, ("named", "cost error", "clock error", "clock bound")),
 )
+_LIVE_HEADS = (
+    *_HEADS[:2],
+    *map(Head, ("named", "named after", "cleared after", "false names")),
+)
 _MARK_HEADS = (
     Head("length", is_text=True),
     *map(Head, ("CUDA events", "torch.profiler", "difference")),
@@ -41,7 +45,7 @@ def _page(selftest: Selftest) -> Page:
     ranks = f"{selftest.num_ranks} ranks on {where}, {selftest.device}, {selftest.controller}"
     launches = Section(
         caption=f"{ranks}; {units.duration(selftest.duration_s)}",
-        heads=_HEADS,
+        heads=_LIVE_HEADS if any(case.live for case in selftest.cases) else _HEADS,
         rows=tuple(case_texts(case) for case in selftest.cases),
         tones=tuple(_tone(is_good=case.outcome in RIGHT) for case in selftest.cases),
         verdict=verdict(selftest),
@@ -105,11 +109,18 @@ def verdict(selftest: Selftest) -> str:
 def case_texts(result: CaseResult) -> tuple[str, ...]:
     """The cells of a launch, as its heads name them."""
     named = ", ".join(f"rank {rank.rank} in {rank.phase}" for rank in result.named)
-    error, clocks = result.cost_error, result.clocks
-    return (
+    error, clocks, live = result.cost_error, result.clocks, result.live
+    first = (
         result.case.name,
         str(result.outcome) + (" (2nd try)" if result.attempts > 1 else ""),
         named or _UNKNOWN,
+    )
+    if live is not None:
+        times = (live.named_after_s, live.cleared_after_s)
+        texts = (_UNKNOWN if time_s is None else units.duration(time_s) for time_s in times)
+        return (*first, *texts, str(live.num_false))
+    return (
+        *first,
         _UNKNOWN if error is None else f"{100 * error:+z.0f} %",
         _UNKNOWN if clocks is None else _nanoseconds(clocks.largest_error_ns),
         _UNKNOWN if clocks is None else _nanoseconds(clocks.largest_bound_ns),

@@ -19,8 +19,10 @@ FAULTS = "HVDPROF_FAULTS"
 KINDS = ("sleep", "cpu", "pause")
 PHASES = ("data", "forward", "backward", "optimizer")
 MAX_AMOUNT_S = 60.0
+MOST = 999_999_999
+"""The largest whole number of a fault."""
 
-_KEYS = ("phase", "rank", "amount", "every", "rotating", "probability", "seed")
+_KEYS = ("phase", "rank", "amount", "every", "rotating", "probability", "seed", "first", "last")
 _AMOUNT = re.compile(r"(\d+(?:\.\d+)?)(ms|s|%)")
 _HINT = "As in sleep:phase=backward,rank=1,amount=20ms; see docs/howto/inject.md for all keys."
 
@@ -33,7 +35,8 @@ class Fault:
     between two steps, as for a garbage collection; ``phase`` is empty then). ``amount`` is in
     nanoseconds, or a ratio of the rank's own step where ``is_share``. ``ranks`` is empty for all.
     The fault comes every ``every`` steps; with ``rotating`` the ranks take turns, ``every`` steps
-    each; with ``probability`` below 1 every step draws on its own, by ``seed``.
+    each; with ``probability`` below 1 every step draws on its own, by ``seed``. It comes from step
+    ``first`` to ``last``.
     """
 
     text: str
@@ -46,10 +49,12 @@ class Fault:
     rotating: bool = False
     probability: float = 1.0
     seed: int = 0
+    first: int = 0
+    last: int = MOST
 
     def is_due(self, rank: int, size: int, step: int) -> bool:
         """Whether the fault comes in that rank in that step of a segment, counted from 0."""
-        if self.ranks and rank not in self.ranks:
+        if (self.ranks and rank not in self.ranks) or not self.first <= step <= self.last:
             return False
         if self.rotating:
             members = self.ranks or range(size)
@@ -104,6 +109,8 @@ def parse_fault(text: str) -> Fault | ClockFault:
         rotating=_yes_or_no(text, values.get("rotating", "no")),
         probability=_probability(text, values.get("probability", "1")),
         seed=_whole(text, "seed", values.get("seed", "0"), least=0),
+        first=_whole(text, "first", values.get("first", "0"), least=0),
+        last=_whole(text, "last", values.get("last", str(MOST)), least=0),
     )
 
 

@@ -8,6 +8,7 @@ from hvdprof.model.results.selftest import (
     CaseOutcome,
     CaseResult,
     ClockCheck,
+    LiveTimes,
     MarkAgreement,
     NamedRank,
     RecorderCost,
@@ -82,6 +83,18 @@ def test_what_is_wrong_or_open_is_said() -> None:
     assert "! 12 ms in backward: --limit was reached" in text
     assert "Other processes kept up to 1.8 cores busy meanwhile." in text
     assert "backward 6.00 ms 6.50 ms 500 µs disagrees" in text
+
+
+def test_a_watched_launch_has_the_times_of_its_events() -> None:
+    live = LiveTimes(slow_s=40.0, named_after_s=22.4, cleared_after_s=None, num_false=0)
+    watched = replace(
+        FOUND, outcome=CaseOutcome.NOT_CLEARED, clocks=None, live=live, other_cores=0.9
+    )
+    text = " ".join(text_of(replace(DONE, cases=(watched,), recorder=None)).split())
+    assert text.startswith("0 of 1 launches are judged correctly.")
+    assert "named named after cleared after false names" in text
+    assert "12 ms in backward named to the end rank 1 in backward 22 s - 0" in text
+    assert "Other processes kept up to 0.9 cores busy" in text
 
 
 def test_json_has_all_of_it_and_the_verdict() -> None:
