@@ -12,6 +12,7 @@ from hvdprof.cli.measuring.chosen_run import chosen_paths
 from hvdprof.cli.measuring.option_signature import takes
 from hvdprof.cli.measuring.watch_options import WatchOptions
 from hvdprof.cli.progress.watch_screen import screen_of
+from hvdprof.plain_text import printable
 from hvdprof.report.format_names import Format
 
 
@@ -42,6 +43,10 @@ def watch(
     """
     folder = chosen_paths([place] if place else None, "hvdprof watch RUN")[0]
     as_json = format_ == Format.JSON
-    with screen_of(sys.stdout, sys.stderr, as_json=as_json) as screen:
+    waiting = f"Waiting for ranks to record in {printable(str(folder))}"
+    if not api.is_run_directory(folder):
+        waiting += "; start the job with HVDPROF_RECORDER_DIR set to it, or `hvdprof run --watch`"
+    screens = screen_of(sys.stdout, sys.stderr, as_json=as_json, waiting=f"{waiting}.")
+    with screens as screen:
         for look in api.watch(folder, sinks=options.sinks(folder)):
             screen.show(look)

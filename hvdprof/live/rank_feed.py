@@ -89,7 +89,7 @@ class RankFeed:
     def _take(self, line: RecorderLine, found: list[RankWindow]) -> None:
         kind = line["kind"]
         if kind == "window":
-            found.append(_of_window(cast(WindowLine, line)))
+            found.append(self._of_window(cast(WindowLine, line)))
         elif kind == "step":
             found.append(self._of_step(cast(StepLine, line)))
         elif kind == "header":
@@ -121,27 +121,27 @@ class RankFeed:
             evaluates=bool(line.get("evaluation")),
         )
 
-
-def _of_window(line: WindowLine) -> RankWindow:
-    length, parts = _positive(line["lengths"][0]), line["parts"]
-    first = _step(line["step"])
-    last = first + _positive(line["last_step"] - first + 1) - 1
-    own = None
-    if line["waits"] is not None:
-        waited = int(parts["blocked"][0]) if "blocked" in parts else 0
-        own = _own(length, waited, {name: int(spread[0]) for name, spread in parts.items()})
-    return RankWindow(
-        segment=str(line["segment"]),
-        first=first,
-        last=last,
-        num_steps=_positive(line["num_steps"]),
-        samples=_whole(line["samples"]),
-        length_ns=length,
-        own=own,
-        wall_ns=_whole(line["wall_ns"]),
-        warmup=bool(line["warmup"]),
-        evaluates="evaluation_ns" in line,
-    )
+    def _of_window(self, line: WindowLine) -> RankWindow:
+        length, parts = _positive(line["lengths"][0]), line["parts"]
+        first = _step(line["step"])
+        last = first + _positive(line["last_step"] - first + 1) - 1
+        own = None
+        if line["waits"] is not None:
+            waited = int(parts["blocked"][0]) if "blocked" in parts else 0
+            own = _own(length, waited, {name: int(spread[0]) for name, spread in parts.items()})
+        return RankWindow(
+            segment=str(line["segment"]),
+            first=first,
+            last=last,
+            num_steps=_positive(line["num_steps"]),
+            samples=_whole(line["samples"]),
+            length_ns=length,
+            own=own,
+            # The wall clock of a host may jump: events would end before they begin.
+            wall_ns=_whole(line["end_ns"]) + self._wall_minus_monotonic,
+            warmup=bool(line["warmup"]),
+            evaluates="evaluation_ns" in line,
+        )
 
 
 def _own(length: int, waited: int, parts: dict[str, int]) -> list[int]:

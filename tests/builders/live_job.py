@@ -31,6 +31,7 @@ def window(first: int, last: int, *, own: int, length: int, **changes: Any) -> d
         "num_steps": last - first + 1,
         "warmup": False,
         "wall_ns": WALL_NS + length,
+        "end_ns": length,
         "samples": 8 * (last - first + 1),
         "lengths": [length, 0, 0, 0],
         "parts": {"data": [own // 10, 0, 0, 0], "forward": [own - own // 10, 0, 0, 0]},
@@ -65,7 +66,7 @@ class LiveJob:
         self.ranks: Sequence[int] = range(size)
         self.segment = "main"
         self.factor = 1.0
-        self.now_ns, self.number = 0, 0
+        self.now_ns, self.number, self.wall_off_ns = 0, 0, 0
         self._random = random.Random(1)
         folder.mkdir(parents=True, exist_ok=True)
         for rank in self.ranks:
@@ -98,8 +99,9 @@ class LiveJob:
                 line = window(first, first + PER - 1, own=own[rank], length=length)
                 data = int(usual / 20 + more[rank])
                 line["parts"]["data"][0], line["parts"]["forward"][0] = data, own[rank] - data
-                wall = {"wall_ns": WALL_NS + self.now_ns, "segment": self.segment}
-                lines[rank] = line | wall
+                wall_ns = WALL_NS + self.now_ns + self.wall_off_ns
+                times = {"wall_ns": wall_ns, "end_ns": self.now_ns}
+                lines[rank] = line | times | {"segment": self.segment}
             yield lines
 
     def end(self) -> None:

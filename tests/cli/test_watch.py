@@ -2,6 +2,7 @@
 
 import json
 import signal
+import time
 
 from tests.builders.live_job import LiveJob
 from tests.builders.run_directory import PassSpec, write_run
@@ -20,6 +21,20 @@ def test_no_folder_is_an_error_in_a_sentence(tmp_path):
     assert ended.returncode != 0
     assert "none" in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+def test_an_empty_folder_is_waited_for_in_a_sentence(tmp_path):
+    with started("watch", str(tmp_path)) as command:
+        wait_for((tmp_path / "watched").exists)
+        time.sleep(2.5)
+        command.send_signal(signal.SIGINT)
+        stdout, stderr = command.communicate(timeout=60)
+    assert stdout == ""
+    assert stderr.splitlines()[0] == (
+        f"hvdprof: Waiting for ranks to record in {tmp_path}; start the job with "
+        "HVDPROF_RECORDER_DIR set to it, or `hvdprof run --watch`."
+    )
+    assert stderr.count("Waiting for ranks") == 1
 
 
 def test_ctrl_c_ends_the_watch_and_loses_nothing(tmp_path):

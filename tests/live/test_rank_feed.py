@@ -44,7 +44,7 @@ def test_unseen_waits_leave_no_own_time(tmp_path):
         {"last_step": -1},
         {"num_steps": 0},
         {"samples": 10**400},
-        {"wall_ns": 10**400},
+        {"end_ns": 10**400},
         {"lengths": [math.nan, 0, 0, 0]},
         {"lengths": [-5, 0, 0, 0]},
         {"lengths": [10**400, 0, 0, 0]},

@@ -1,13 +1,18 @@
 """A watcher over recordings that grow: named and cleared, restarted, launches, ends, bad places."""
 
 import json
+import subprocess
+from collections import Counter
 
 import pytest
 
 from hvdprof.live.watcher import Watcher
 from hvdprof.rundir.layout import watched_mark
 from hvdprof.rundir.recording.event_format import EventKind, EventState
+from hvdprof.rundir.recording.recorder_codec import from_bytes
+from hvdprof.rundir.regular_file import open_regular
 from tests.builders.live_job import WALL_NS, LiveJob, window
+from tests.builders.small_disk import small_disk
 
 BEGUN, OVER = EventState.BEGUN, EventState.OVER
 
@@ -199,6 +204,62 @@ def test_a_hang_is_over_also_where_stalls_were_written_down_meanwhile(tmp_path, 
         *(EventKind.NO_PROGRESS, BEGUN),
         *(EventKind.NO_PROGRESS, OVER),
     )
+
+
+@pytest.mark.parametrize("off_s", [-3600, 3600])
+def test_a_wall_clock_that_jumps_changes_no_length_of_an_event(tmp_path, clock, off_s):
+    job = LiveJob(tmp_path, 2, _slow(20, 100))
+    watcher = _watcher(job, clock)
+    events = _watch(job, watcher, clock, 60)
+    job.wall_off_ns = round(off_s * 1e9)
+    events += _watch(job, watcher, clock, 80)
+    assert [event.state for event in events] == [BEGUN, OVER]
+    begun, over = events
+    assert 80 < over.since_s - begun.since_s < 120
+    assert "after 1 min" in over.text
+
+
+def test_a_folder_that_cannot_be_written_is_a_problem_and_ranks_are_named(tmp_path, clock):
+    with small_disk(tmp_path / "rec", "8m") as folder:
+        job = LiveJob(folder, 2, _slow(0, 300))
+        job.record(60)
+        subprocess.run(["mount", "-o", "remount,ro", str(folder)], check=True)
+        look = _watcher(job, clock).look()
+        subprocess.run(["mount", "-o", "remount,rw", str(folder)], check=True)
+    assert [event.ranks for event in look.events] == [(1,)]
+    assert [text for text in look.problems if "Read-only file system" in text] == [
+        f"{folder}/watched cannot be written (Read-only file system): the windows of a light "
+        "recording stay up to 10 s long, and events are seen later",
+        "events.jsonl takes no more events: Read-only file system",
+    ]
+
+
+def test_the_work_of_512_ranks_is_a_line_parsed_once_and_a_file_opened_once_a_look(
+    tmp_path, clock, monkeypatch
+):
+    parsed, opened = Counter(), Counter()
+
+    def parse(text):
+        parsed["lines"] += 1
+        return from_bytes(text)
+
+    def opening(path):
+        opened[path.name] += 1
+        return open_regular(path)
+
+    monkeypatch.setattr("hvdprof.live.rank_feed.from_bytes", parse)
+    monkeypatch.setattr("hvdprof.live.file_tail.open_regular", opening)
+    job = LiveJob(tmp_path, 512)
+    watcher = _watcher(job, clock)
+    looks = 6
+    _watch(job, watcher, clock, looks)
+    assert parsed["lines"] == 512 * (1 + looks)
+    # Once for what is there, and once more where something was.
+    assert max(opened[f"rank-{rank}.jsonl"] for rank in range(512)) == 2 * looks
+    before = opened.copy()
+    watcher.look()
+    assert max((opened - before).values()) == 1
+    assert watcher.look().snapshot.num_ranks == 512
 
 
 def test_a_recording_that_is_fetched_whole_in_place_of_its_copy_is_read_on(tmp_path, clock):

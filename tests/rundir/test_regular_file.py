@@ -7,6 +7,7 @@ import pytest
 from hvdprof.rundir.regular_file import (
     NotRegularFileError,
     checked_inside,
+    continues,
     open_regular,
     read_regular,
 )
@@ -53,3 +54,13 @@ def test_a_link_may_not_lead_out_of_the_run(tmp_path: Path) -> None:
     for name in ("outside", "circle"):
         with pytest.raises(OSError, match="link"):
             checked_inside(run, run / name)
+
+
+def test_a_file_continues_where_it_holds_what_was_read_last(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"0123456789")
+    with open_regular(tmp_path / "a") as file:
+        assert continues(file, 5, b"234")
+        assert file.read() == b"56789"
+        assert continues(file, 0, b"")
+        assert not continues(file, 5, b"345")
+        assert not continues(file, 13, b"789")

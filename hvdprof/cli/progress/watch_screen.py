@@ -30,20 +30,23 @@ class Screen(Protocol):
 
 
 @contextmanager
-def screen_of(out: IO[str], problems: IO[str], *, as_json: bool) -> Iterator[Screen]:
+def screen_of(
+    out: IO[str], problems: IO[str], *, as_json: bool, waiting: str = ""
+) -> Iterator[Screen]:
     """A screen on a terminal, else lines; problems go to another stream there.
 
     Args:
         out: Where it is shown.
         problems: Where sentences on what limits the figures go.
         as_json: Show a JSON object per event.
+        waiting: A sentence for a job of which no rank has recorded yet.
     """
     if as_json or not out.isatty():
-        yield _Lines(out, problems, as_json=as_json)
+        yield _Lines(out, problems, as_json=as_json, waiting=waiting)
         return
     console = Console(file=out)
     with Live(console=console, refresh_per_second=4, transient=False) as live:
-        yield _Refreshed(live)
+        yield _Refreshed(live, waiting)
 
 
 def event_line(event: Event) -> str:
@@ -53,10 +56,15 @@ def event_line(event: Event) -> str:
 
 
 class _Lines:
-    def __init__(self, out: IO[str], problems: IO[str], *, as_json: bool) -> None:
+    def __init__(self, out: IO[str], problems: IO[str], *, as_json: bool, waiting: str) -> None:
         self._out, self._problems, self._as_json = out, problems, as_json
+        self._waiting = waiting
 
     def show(self, look: Look) -> None:
+        if self._waiting and not (look.snapshot.num_ranks or look.snapshot.is_over):
+            self._problems.write(f"hvdprof: {self._waiting}\n")
+            self._problems.flush()
+        self._waiting = ""
         for problem in look.problems:
             self._problems.write(f"hvdprof: {problem.rstrip('.')}.\n")
         for event in look.events:
@@ -69,8 +77,8 @@ class _Lines:
 
 
 class _Refreshed:
-    def __init__(self, live: Live) -> None:
-        self._live = live
+    def __init__(self, live: Live, waiting: str) -> None:
+        self._live, self._waiting = live, waiting
         self._events: deque[Event] = deque(maxlen=_MOST_EVENTS)
         self._problems: list[str] = []
 
@@ -82,7 +90,7 @@ class _Refreshed:
     def _drawn(self, snapshot: Snapshot) -> RenderableType:
         parts: list[RenderableType] = [Text(_head(snapshot), style="bold")]
         if math.isnan(snapshot.step_s):
-            parts.append(Text(_nothing_yet(snapshot)))
+            parts.append(Text(_nothing_yet(snapshot, self._waiting)))
         else:
             parts += [Text(_rates(snapshot)), _bars(snapshot), _ranks(snapshot)]
         if self._events:
@@ -102,9 +110,11 @@ def _head(snapshot: Snapshot) -> str:
     return f"{snapshot.job}: {ranks}{step}, {_clock(snapshot.time_s)}"
 
 
-def _nothing_yet(snapshot: Snapshot) -> str:
+def _nothing_yet(snapshot: Snapshot, waiting: str) -> str:
     if snapshot.is_over:
         return "The job has ended without a window of steps of all ranks."
+    if waiting and not snapshot.num_ranks:
+        return waiting
     return "No steps of all ranks yet: imports, compilation and warm-up come first."
 
 

@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 
 from hvdprof.api.live import Look
 from hvdprof.cli.progress.watch_screen import screen_of
@@ -16,9 +17,9 @@ class Terminal(io.StringIO):
         return True
 
 
-def _shown(*looks, out=None, as_json=False):
+def _shown(*looks, out=None, as_json=False, waiting=""):
     out, problems = out or io.StringIO(), io.StringIO()
-    with screen_of(out, problems, as_json=as_json) as screen:
+    with screen_of(out, problems, as_json=as_json, waiting=waiting) as screen:
         for look in looks:
             screen.show(look)
     return out.getvalue(), problems.getvalue()
@@ -32,6 +33,15 @@ def test_a_pipe_gets_a_line_per_event_and_the_end():
     assert line.endswith(": straggler: rank 3 on node1, data phase, 20.0 ms per step")
     assert end == "The job has ended: 1 event; to the end: straggler (rank 3)."
     assert problems == "hvdprof: the disk is full.\n"
+
+
+def test_a_job_of_which_no_rank_has_recorded_is_waited_for_and_that_is_said_once(monkeypatch):
+    nothing = Look(snapshot(num_ranks=0, step_s=math.nan), [], [])
+    assert _shown(nothing, nothing, waiting="Waiting for it.") == ("", "hvdprof: Waiting for it.\n")
+    for begun in (snapshot(), snapshot(num_ranks=0, is_over=True)):
+        assert _shown(Look(begun, [], []), nothing, waiting="Waiting for it.")[1] == ""
+    monkeypatch.setenv("TERM", "xterm")
+    assert "Waiting for it." in _shown(nothing, out=Terminal(), waiting="Waiting for it.")[0]
 
 
 def test_json_is_an_object_per_event():
