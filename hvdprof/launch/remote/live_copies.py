@@ -72,13 +72,12 @@ class LiveCopies:
         self.problems: dict[str, str] = {}
 
     def look(self) -> None:
-        """Begin to copy where a watcher is there, and end where it has gone; returns at once."""
+        """Begin to copy where a watcher is there, and end where it has gone (takes seconds)."""
         now_s = self._clock()
         if not self._names or now_s - self._looked_s < _LOOK_S:
             return
         self._looked_s = now_s
         with contextlib.suppress(OSError):
-            # Of a mark that is there from the start nothing is known: its watcher may be gone.
             changed = self._mark.stat().st_mtime_ns
             if changed != self._changed:
                 self._changed, self._seen_s = changed, now_s

@@ -18,7 +18,7 @@ from hvdprof.launch.remote.host_watch import HostWatch
 from hvdprof.launch.remote.kill_ranks import main as end_ranks
 from hvdprof.launch.remote.remote_launch import LaunchOnHosts, ranks_of_hosts
 from hvdprof.launch.remote.remote_shell import HostShell
-from hvdprof.rundir.layout import PassPaths, RunPaths
+from hvdprof.rundir.layout import PassPaths, RunPaths, watched_mark
 from hvdprof.rundir.manifest import Manifest, PassRecord
 from tests.builders.bench_settings import bench_settings
 from tests.builders.places import ROOT
@@ -98,6 +98,19 @@ def test_the_plan_goes_there_and_the_files_come_back(tmp_path: Path) -> None:
     assert (outcome.exit_code, outcome.failure) == (0, None)
     assert paths.recorder_file(1).read_text() == "the plan"
     assert on_hosts.manifest.passes[0].left_behind == []
+
+
+def test_a_host_that_is_not_seen_while_somebody_watches_is_a_warning(tmp_path: Path) -> None:
+    on_hosts, paths = _on_hosts(tmp_path)
+    agent = Path(on_hosts.shell.agent[0])
+    refuses = '[[ $2 == *live_files* ]] && { echo "too many sessions" >&2; exit 1; }'
+    agent.write_text(agent.read_text().replace("\nexec", f"\n{refuses}\nexec"))
+    outcome = on_hosts(_launch(paths, f"touch {watched_mark(paths.recorder_folder)}; sleep 4"))
+    assert (outcome.exit_code, outcome.failure) == (0, None)
+    assert on_hosts.manifest.warnings == [
+        "far, which ran ranks 1 and 2, was not seen all the time while the job was watched (too "
+        "many sessions)."
+    ]
 
 
 def test_a_host_that_takes_no_plan_starts_nothing(tmp_path: Path) -> None:
