@@ -21,14 +21,7 @@ from hvdprof import units
 from hvdprof.errors import HvdprofError, UnreadableInputError
 from hvdprof.launch.plan.provenance import python_program
 from hvdprof.launch.remote.fetch import last_line
-from hvdprof.launch.remote.live_files import (
-    SILENT_S,
-    WORD_S,
-    Held,
-    Piece,
-    PieceReader,
-    hello,
-)
+from hvdprof.launch.remote.live_files import SILENT_S, WORD_S, Held, Piece, PieceReader
 from hvdprof.launch.remote.pass_files import MAX_BYTES
 from hvdprof.launch.remote.remote_shell import HostShell
 from hvdprof.rundir.layout import watched_mark
@@ -37,7 +30,7 @@ from hvdprof.rundir.written_file import file_mode, open_descriptor, open_whole
 _MODULE = "hvdprof.launch.remote.live_files"
 _FORGET_S = 30.0
 _LOOK_S = 1.0
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 15.0
+_PAUSE_S = 3.0
 _READ_BYTES = 1 << 16
 _END_S = 5.0
 
@@ -94,7 +87,7 @@ class LiveCopies:
             copy.stop()
         for copy in self._copies:
             copy.join()
-            if copy.num_lost:
+            if copy.problem:
                 self.problems[copy.host] = copy.problem
         self._copies.clear()
 
@@ -145,12 +138,12 @@ class CopiedFolder:
 class _HostCopy(threading.Thread):
     """One connection to a host, begun again where it ends, until it is stopped.
 
-    ``problem`` says why the last one ended, ``num_lost`` how many have.
+    ``problem`` says why the latest one was lost; empty where none was.
     """
 
     def __init__(self, name: str, shell: HostShell, files: CopiedFolder) -> None:
         super().__init__(name="hvdprof live copy", daemon=True)
-        self.host, self.problem, self.num_lost = name, "", 0
+        self.host, self.problem = name, ""
         self._shell, self._files = shell, files
         self._stopped = threading.Event()
         self.start()
@@ -161,21 +154,14 @@ class _HostCopy(threading.Thread):
 
     def run(self) -> None:
         """Copy, and connect again."""
-        pause_s = _FIRST_PAUSE_S
         while not self._stopped.is_set():
-            begun_s = time.monotonic()
             try:
                 self._copy()
             except HvdprofError as error:
                 self.problem = error.message
             except (OSError, subprocess.SubprocessError) as error:
                 self.problem = str(error)
-            if self._stopped.is_set():
-                return
-            self.num_lost += 1
-            is_lasting = time.monotonic() - begun_s > _LONGEST_PAUSE_S
-            pause_s = _FIRST_PAUSE_S if is_lasting else min(2 * pause_s, _LONGEST_PAUSE_S)
-            self._stopped.wait(pause_s)
+            self._stopped.wait(_PAUSE_S)
 
     def _copy(self) -> None:
         token = secrets.token_hex(16)
@@ -196,7 +182,8 @@ class _HostCopy(threading.Thread):
     def _follow(self, process: "subprocess.Popen[bytes]", token: str) -> None:
         """Copy what comes, until it ends."""
         given, sent = cast(IO[bytes], process.stdin), cast(IO[bytes], process.stdout)
-        unsent = json.dumps(hello(token, self._files.held)).encode() + b"\n"
+        held = {name: (one.size, one.end.hex()) for name, one in self._files.held.items()}
+        unsent = json.dumps({"token": token, "held": held}).encode() + b"\n"
         os.set_blocking(given.fileno(), False)
         pieces = PieceReader(token)
         heard_s = word_s = time.monotonic()

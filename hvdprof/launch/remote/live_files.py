@@ -14,7 +14,7 @@ import struct
 import sys
 import time
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
@@ -135,20 +135,21 @@ class GrowingFiles:
         """A piece of each file that has more; none while the folder cannot be read."""
         try:
             with os.scandir(self.folder) as entries:
-                found = [one for one in entries if one.is_file(follow_symlinks=False)]
+                sizes = {
+                    one.name: one.stat().st_size
+                    for one in entries
+                    if is_recording(one.name) and one.is_file(follow_symlinks=False)
+                }
         except OSError:
             return
-        for entry in found:
-            if is_recording(entry.name):
-                yield from self._piece(entry.name)
+        for name, size in sizes.items():
+            if size != self.held.setdefault(name, Held()).size:
+                yield from self._piece(name, size)
 
-    def _piece(self, name: str) -> Iterator[Piece]:
-        held = self.held.setdefault(name, Held())
+    def _piece(self, name: str, size: int) -> Iterator[Piece]:
+        held = self.held[name]
         try:
             with open_regular(self.folder / name) as stream:
-                size = os.fstat(stream.fileno()).st_size
-                if size == held.size:
-                    return
                 if size < held.size or not continues(stream, held.size, held.end):
                     held = self.held[name] = Held()
                 stream.seek(held.size)
@@ -158,11 +159,6 @@ class GrowingFiles:
             return
         yield Piece(name, held.size, content)
         held.add(content)
-
-
-def hello(token: str, held: Mapping[str, Held]) -> dict[str, object]:
-    """The first line that the other side gets."""
-    return {"token": token, "held": {name: [of.size, of.end.hex()] for name, of in held.items()}}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -190,17 +186,10 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _send(files: GrowingFiles, out: IO[bytes]) -> None:
-    unheard_s = WORD_S
     _mark(files.folder)
     while True:
-        is_any = False
-        for piece in files.pieces():
+        for piece in (*files.pieces(), Piece("", 0, b"")):
             out.write(piece.packed())
-            is_any = True
-        unheard_s = 0.0 if is_any else unheard_s + _LOOK_S
-        if unheard_s >= WORD_S:
-            out.write(Piece("", 0, b"").packed())
-            unheard_s = 0.0
         out.flush()
         if select.select([sys.stdin], [], [], _LOOK_S)[0]:
             if not os.read(sys.stdin.fileno(), 4096):

@@ -58,8 +58,7 @@ def clock() -> Clock:
 def copies(
     far: HostShell, folders: tuple[Path, Path], clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[LiveCopies]:
-    monkeypatch.setattr(live_copies, "_FIRST_PAUSE_S", 0.1)
-    monkeypatch.setattr(live_copies, "_LONGEST_PAUSE_S", 0.2)
+    monkeypatch.setattr(live_copies, "_PAUSE_S", 0.1)
     made = LiveCopies(folders[0], ["far"], far, clock)
     yield made
     made.close()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hvdprof.errors import UnreadableInputError
-from hvdprof.launch.remote.live_files import GrowingFiles, Held, Piece, PieceReader, hello
+from hvdprof.launch.remote.live_files import GrowingFiles, Piece, PieceReader
 from hvdprof.rundir.layout import watched_mark
 
 TOKEN = "0123456789abcdef"
@@ -114,7 +114,8 @@ def test_the_process_goes_on_where_the_other_side_is_and_ends_with_its_input(
 ) -> None:
     (tmp_path / "rank-1.jsonl").write_text("one\ntwo\n")
     command = [sys.executable, "-m", "hvdprof.launch.remote.live_files", str(tmp_path)]
-    given = json.dumps(hello(TOKEN, {"rank-1.jsonl": Held(4, b"one\n")})).encode()
+    held = {"rank-1.jsonl": [4, b"one\n".hex()]}
+    given = json.dumps({"token": TOKEN, "held": held}).encode()
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None
         assert process.stdout is not None
