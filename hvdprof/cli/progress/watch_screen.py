@@ -4,7 +4,7 @@ import json
 import math
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import IO, Protocol
 
@@ -85,23 +85,25 @@ class _Refreshed:
     def show(self, look: Look) -> None:
         self._events.extend(look.events)
         self._problems += look.problems
-        self._live.update(self._drawn(look.snapshot), refresh=True)
+        shown = drawn(look.snapshot, self._events, self._problems, self._waiting)
+        self._live.update(shown, refresh=True)
 
-    def _drawn(self, snapshot: Snapshot) -> RenderableType:
-        parts: list[RenderableType] = [Text(_head(snapshot), style="bold")]
-        if math.isnan(snapshot.step_s):
-            parts.append(Text(_nothing_yet(snapshot, self._waiting)))
-        else:
-            parts += [Text(_rates(snapshot)), _bars(snapshot), _ranks(snapshot)]
-        if self._events:
-            parts.append(Text("\nEvents", style="bold"))
-            parts += [Text(event_line(event), style=_TONES[event.state]) for event in self._events]
-        parts += [
-            Text(f"Note: {problem.rstrip('.')}.", style="dim") for problem in self._problems[-3:]
-        ]
-        if snapshot.is_over:
-            parts.append(Text(_end(snapshot)))
-        return Group(*parts)
+
+def drawn(
+    snapshot: Snapshot, events: Iterable[Event], problems: Sequence[str] = (), waiting: str = ""
+) -> RenderableType:
+    """What a terminal shows: figures, ranks that differ, events, the latest problems."""
+    parts: list[RenderableType] = [Text(_head(snapshot), style="bold")]
+    if math.isnan(snapshot.step_s):
+        parts.append(Text(_nothing_yet(snapshot, waiting)))
+    else:
+        parts += [Text(_rates(snapshot)), _bars(snapshot), _ranks(snapshot)]
+    lines = [Text(event_line(event), style=_TONES[event.state]) for event in events]
+    parts += [Text("\nEvents", style="bold"), *lines] if lines else []
+    parts += [Text(f"Note: {problem.rstrip('.')}.", style="dim") for problem in problems[-3:]]
+    if snapshot.is_over:
+        parts.append(Text(_end(snapshot)))
+    return Group(*parts)
 
 
 def _head(snapshot: Snapshot) -> str:
