@@ -36,4 +36,5 @@ def test_a_slow_rank_on_a_host_without_common_files_is_named(tmp_path: Path) -> 
     assert EventKind.STRAGGLER in set(events["event"])
     (copied,) = runs.glob("run/passes/*/recorder/rank-1.jsonl")
     (written,) = elsewhere.glob("run/passes/*/recorder/rank-1.jsonl")
+    assert not list(tmp_path.rglob("watched"))
     assert copied.read_bytes() == written.read_bytes()

@@ -12,11 +12,11 @@ from hvdprof.api.live_selftest import (
     live_case,
 )
 from hvdprof.api.options import NUM_WARMUP
-from hvdprof.collect.faults.fault_plan import Fault, parse_faults
 from hvdprof.errors import SweepIncompleteError
 from hvdprof.live.rank_feed import RankWindow
 from hvdprof.model.results.selftest import CaseOutcome
 from hvdprof.rundir.recording.event_format import EventKind, EventState
+from hvdprof.rundir.recording.fault_plan import Fault, parse_faults
 
 CASE = live_case(2)
 STEP_S, PER = 0.1, 8

@@ -32,7 +32,7 @@ _FORGET_S = 30.0
 _LOOK_S = 1.0
 _PAUSE_S = 3.0
 _READ_BYTES = 1 << 16
-_END_S = 5.0
+_END_S = 3.0
 
 
 class LiveCopies:
@@ -210,12 +210,12 @@ class _HostCopy(threading.Thread):
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
     """End a remote shell; what it runs there ends as its standard input does."""
-    process.terminate()
     for pipe in (process.stdin, process.stdout):
         with contextlib.suppress(OSError):
             cast(IO[bytes], pipe).close()
-    try:
-        process.wait(_END_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+    for end in (process.terminate, process.kill):
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_END_S)
+            return
+        end()
+    process.wait()

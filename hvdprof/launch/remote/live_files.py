@@ -182,6 +182,9 @@ def main(arguments: list[str] | None = None) -> int:
     except BrokenPipeError:
         # The other side has ended.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    finally:
+        with contextlib.suppress(OSError):
+            watched_mark(Path(where)).unlink()
     return 0
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from hvdprof.launch.remote.fetch import FETCH_AFTER_S, WatchFetch, fetch, module_error, on_each
 from hvdprof.launch.remote.remote_shell import HostShell
-from hvdprof.rundir.layout import PassPaths
+from hvdprof.rundir.layout import PassPaths, watched_mark
 
 
 @pytest.fixture
@@ -33,6 +33,12 @@ def test_all_that_ranks_write_is_fetched(far: HostShell, paths: PassPaths) -> No
     assert fetch(paths, ["far"], far) == {}
     for path in (paths.watch_file(1), paths.stack_file(1), paths.recorder_file(1)):
         assert path.read_text() == path.name
+
+
+def test_the_mark_of_a_watcher_stays_there(far: HostShell, paths: PassPaths) -> None:
+    watched_mark(paths.recorder_folder.parent.parent / "there" / "recorder").touch()
+    assert fetch(paths, ["far"], far) == {}
+    assert sorted(path.name for path in paths.recorder_folder.iterdir()) == ["rank-1.jsonl"]
 
 
 def test_the_reason_for_a_failed_fetch_is_reported(paths: PassPaths) -> None:

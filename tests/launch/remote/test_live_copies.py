@@ -103,6 +103,7 @@ def test_recordings_are_copied_only_while_somebody_watches(
     _look(copies, clock, 31)
     # The watcher has gone, and the remote shell with it.
     assert not Path(f"/proc/{pid}").exists()
+    assert not watched_mark(there).exists()
     assert (here / "rank-0.jsonl").read_text() == "own\n"
     assert copies.problems == {}
     watched_mark(here).write_text("again")

@@ -134,6 +134,7 @@ def test_the_process_goes_on_where_the_other_side_is_and_ends_with_its_input(
             time.sleep(0.05)
         process.stdin.close()
         assert process.wait(30) == 0
+    assert not watched_mark(tmp_path).exists()
 
 
 def test_a_process_without_a_token_says_so(tmp_path: Path) -> None:
