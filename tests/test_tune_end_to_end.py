@@ -34,7 +34,7 @@ def tuned(tmp_path_factory):
     script = folder / "train.py"
     script.write_text(CRASHING.format(script=user_script.__file__))
     ended = hvdprof(
-        *("tune", *RANKS, "--repeats", "6", "--runs", str(folder / "tuning")),
+        *("tune", *RANKS, "--repeats", "4", "--runs", str(folder / "tuning")),
         *("--only", "HOROVOD_CYCLE_TIME=1,CRASH", "--try", "CRASH=1"),
         *("--", sys.executable, str(script)),
         cwd=folder,
