@@ -11,10 +11,9 @@ from dash.exceptions import PreventUpdate
 
 from hvdprof.dashboards import ids
 from hvdprof.dashboards.components import empty_state, glossary_drawer
-from hvdprof.dashboards.components.empty_state import Lack, lack_texts
-from hvdprof.dashboards.components.view_control import view_select
 from hvdprof.dashboards.guard import text_or_none
 from hvdprof.dashboards.ids import run_in_browser
+from hvdprof.dashboards.navigation import header_row, lacks_of, links_beside, tab_link
 from hvdprof.dashboards.pages import Page, Tab
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.view import View
@@ -40,9 +39,6 @@ _THEME = {
 }
 # A figure redrawn within the page does not cover the page.
 _ONLY_THE_PAGE: dict[str, Any] = {"target_components": {ids.PAGE: "children"}}
-_HIDDEN: dict[str, Any] = {"aria-hidden": "true"}
-_PAGES_LABEL: dict[str, Any] = {"aria-label": "Pages"}
-_VIEWS_LABEL: dict[str, Any] = {"aria-label": "Views"}
 
 
 def frame() -> dmc.MantineProvider:
@@ -87,21 +83,6 @@ def register(app: Dash, runs: RunStore, tabs: Sequence[Tab]) -> None:
 def page_for(pages: Sequence[Page], path: str) -> Page | None:
     """The page at a path, which may be an old one; None for an unknown path."""
     return next((page for page in pages if OLD_PATHS.get(path, path) == page.PATH), None)
-
-
-def lacks_of(tabs: Sequence[Tab], runs: RunStore, run_id: str | None) -> dict[str, Lack]:
-    """By path, what the empty pages of a run lack; only of a run that is read already.
-
-    The navigation is drawn at once: it waits for no run.
-    """
-    if run_id is None or not runs.is_read(run_id):
-        return {}
-
-    def look() -> dict[str, Lack]:
-        found = {page.PATH: page.lack(runs, run_id) for tab in tabs for page in tab.pages}
-        return {path: lack for path, lack in found.items() if lack is not None}
-
-    return runs.made(run_id, "lacks", look)
 
 
 def start_page(
@@ -173,7 +154,7 @@ def _register_page(app: Dash, runs: RunStore, tabs: Sequence[Tab]) -> None:
         changed_ns = _changed_ns(runs, view.run)
         heading = [] if page is pages[0] else [html.H1(title, className="unseen")]
         shown = content(page, runs, view)
-        beside = _beside(tabs, page, view, lacks_of(tabs, runs, view.run)) if is_there else []
+        beside = links_beside(tabs, page, view, lacks_of(tabs, runs, view.run)) if is_there else []
         return [*heading, *beside, shown], new | {
             "run": view.run if is_of_run else None,
             # Larger than the integers that a browser represents exactly.
@@ -197,11 +178,11 @@ def _register_header(app: Dash, runs: RunStore, tabs: Sequence[Tab]) -> None:
             raise PreventUpdate
         shown = [tab for tab in tabs if page in tab.pages or not tab.is_seldom or is_open]
         links = [
-            [_tab(tab, page, view, lacks) for tab in shown if tab.is_apart == apart]
+            [tab_link(tab, page, view, lacks) for tab in shown if tab.is_apart == apart]
             for apart in (False, True)
         ]
         of_tabs = [*links[0], html.Span(className="shell-gap"), *links[1]]
-        return _header(of_tabs, None if is_list else view, runs.ids), new
+        return header_row(of_tabs, None if is_list else view, runs.ids), new
 
     @app.callback(
         Output(ids.HEADER, "children"),
@@ -314,69 +295,3 @@ def _changed_ns(runs: RunStore, run_id: str | None) -> int | None:
     except HvdprofError:
         # Deleted: the page itself reports it.
         return None
-
-
-def _tab(tab: Tab, page: Page | None, view: View, lacks: Mapping[str, Lack]) -> Component:
-    """The link of a tab; grey, and with what would fill it, where all its pages are empty."""
-    opened = next((one for one in tab.pages if one.PATH not in lacks), None)
-    looks: dict[str, Any] = {"aria-keyshortcuts": tab.key} if tab.key else {}
-    if page in tab.pages:
-        looks["aria-current"] = "page"
-    classes = ["shell-link", *(["shell-here"] if page in tab.pages else [])]
-    target = tab.pages[0] if opened is None else opened
-    return _link(tab.title, view.at(target.PATH).href, classes, looks, lacks.get(target.PATH))
-
-
-def _beside(
-    tabs: Sequence[Tab], page: Page | None, view: View, lacks: Mapping[str, Lack]
-) -> list[Component]:
-    """Links to the pages of the same tab; the first page has cards instead."""
-    of_tab = next((tab.pages for tab in tabs if page in tab.pages), ())
-    if len(of_tab) < 2 or page is tabs[0].pages[0]:
-        return []
-    links = [
-        _link(
-            one.TITLE,
-            view.at(one.PATH).href,
-            ["shell-view", *(["shell-here"] if one is page else [])],
-            {"aria-current": "page"} if one is page else {},
-            lacks.get(one.PATH),
-        )
-        for one in of_tab
-    ]
-    return [html.Nav(links, className="shell-views", **_VIEWS_LABEL)]
-
-
-def _link(
-    title: str, href: str, classes: list[str], looks: Mapping[str, Any], lack: Lack | None
-) -> Component:
-    if lack is None:
-        full: Component = dmc.Anchor(
-            title, href=href, underline="hover", className=" ".join(classes), **looks
-        )
-        return full
-    empty = [title, html.Span(": no data", className="unseen")]
-    link = dmc.Anchor(
-        empty, href=href, underline="hover", className=" ".join([*classes, "shell-empty"]), **looks
-    )
-    return html.Div([link, html.Div(lack_texts(lack), className="shell-why")])
-
-
-def _header(links: list[Component], view: View | None, run_ids: list[str]) -> list[Component]:
-    """The header; without a choice of the run where the page is about none."""
-    chooser = html.Div(className="shell-run")
-    if view is not None:
-        chooser = view_select("run", "Run", run_ids, view.run, className="shell-run")
-    return [
-        dmc.Text("hvdprof", fw=700, size="lg", className="shell-name"),
-        html.Nav(links, className="shell-nav", **_PAGES_LABEL),
-        chooser,
-        glossary_drawer.open_button(),
-        dmc.ColorSchemeToggle(
-            lightIcon=html.Span("☀", **_HIDDEN),
-            darkIcon=html.Span("☾", **_HIDDEN),
-            variant="default",
-            size="lg",
-            **{"aria-label": "Light or dark"},
-        ),
-    ]

@@ -34,6 +34,29 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+FACTS = """() => [...document.querySelectorAll("[data-fact]")]
+    .map(one => [one.dataset.fact, one.textContent])"""
+RECORDED = ("bench-sweep", "ddp-sweep", "horovod-sweep", "horovod-slow-data")
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_a_number_is_the_same_on_every_page(tmp_path: Path, name: str) -> None:
+    folder = unpacked(name, tmp_path)
+    with served(RunStore([folder])) as address, watched_page(address) as watched:
+        shown: dict[str, set[str]] = {}
+        pages: dict[str, int] = {}
+        for one in PAGES:
+            show(watched, f"{address}{one.PATH}?run={folder.name}")
+            found = watched.page.evaluate(FACTS)
+            for fact, text in found:
+                shown.setdefault(fact, set()).add(text)
+            for fact in {fact for fact, _ in found}:
+                pages[fact] = pages.get(fact, 0) + 1
+        assert {fact: texts for fact, texts in shown.items() if len(texts) > 1} == {}
+        # A number that one page alone shows proves nothing.
+        assert pages["throughput"] > 1
+
+
 @pytest.mark.parametrize(("width", "dark"), [(1280, False), (390, True)])
 def test_every_page_shows_what_was_measured(run_folder: Path, width: int, dark: bool) -> None:
     runs = RunStore([run_folder])

@@ -48,7 +48,8 @@ ALLOWED = {
     "hvdprof/report/formats.py": (3, "the name of a file"),
     "hvdprof/report/images/figure_file.py": (3, _IMPORT),
     "hvdprof/report/markdown_text.py": (3, _DRAWN),
-    "hvdprof/report/screen/open_points.py": (2, _WORDS + " and " + _NUMBER),
+    "hvdprof/report/screen/verdict_band.py": (1, _WORDS),
+    "hvdprof/report/screen/open_points.py": (1, _NUMBER),
     "hvdprof/report/sentence_ends.py": (3, "verdicts on files and notes are running texts"),
     "hvdprof/report/tables/bounded_query.py": (1, "a file of the kernel"),
     "hvdprof/report/tables/table_query.py": (4, "messages of DuckDB"),
@@ -90,9 +91,9 @@ ALLOWED = {
     "dashboards/components/run_series.py": (1, _ADDRESS),
     "dashboards/components/term_link.py": (2, "terms of the glossary in any text"),
     "dashboards/bounded_server.py": (1, "a header of HTTP"),
-    "dashboards/pages/compare.py": (1, _ADDRESS),
+    "dashboards/compared_cells.py": (1, _ADDRESS),
     "dashboards/pages/nccl.py": (1, _COLUMN),
-    "dashboards/pages/diagnosis.py": (1, _WORDS),
+    "dashboards/components/run_folds.py": (1, _WORDS),
     "dashboards/view.py": (6, _ADDRESS),
 }
 """By module: how many places parse text, and which text."""

@@ -67,6 +67,20 @@ function shortenWaterfalls() {
   });
 }
 
+// A bar of the waterfall opens the finding on its cause.
+function wireWaterfalls() {
+  document.querySelectorAll(".figure.waterfall .js-plotly-plot").forEach((graph) => {
+    if (graph.opensFindings || !graph.on) { return; }
+    graph.opensFindings = true;
+    graph.on("plotly_click", ({points: [{data, pointNumber}]}) => {
+      const cause = (data.customdata || [])[pointNumber];
+      const finding = cause && document.querySelector(`[data-cause="${CSS.escape(cause)}"]`);
+      if (finding) { finding.open = true; finding.scrollIntoView({block: "nearest"}); }
+    });
+  });
+}
+
+new MutationObserver(wireWaterfalls).observe(document, {childList: true, subtree: true});
 new MutationObserver(shortenWaterfalls).observe(document, {childList: true, subtree: true});
 
 function removeTablesForPaper() {
@@ -107,6 +121,21 @@ window.addEventListener("click", (event) => {
     event.stopPropagation();
     openGlossary(decodeURIComponent(term.hash.slice(1)));
   } else if (event.target.closest("[aria-keyshortcuts='?']")) { openGlossary(""); }
+}, true);
+
+// What is drawn leads to a view of its own.
+window.addEventListener("click", (event) => {
+  const place = event.target.closest("[data-href]");
+  if (!place) { return; }
+  window.history.pushState(null, "", place.dataset.href);
+  window.dispatchEvent(new CustomEvent("_dashprivate_pushstate"));
+});
+
+// A figure that was folded takes the width that it has now.
+window.addEventListener("toggle", (event) => {
+  if (event.target.open && event.target.querySelector(".js-plotly-plot")) {
+    window.dispatchEvent(new Event("resize"));
+  }
 }, true);
 
 // The digits open the tabs, "?" the terms.

@@ -1,7 +1,7 @@
 """Findings, worst first: title, evidence, cost with potential gain, and how to fix them."""
 
+import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import dash_mantine_components as dmc
 import numpy as np
@@ -11,16 +11,15 @@ from dash.development.base_component import Component
 from numpy.typing import NDArray
 
 from hvdprof import units
+from hvdprof.dashboards.components.section import HIDDEN, attributes
 from hvdprof.dashboards.components.table_buttons import copied_text
 from hvdprof.dashboards.components.term_link import linked_terms, with_code
 from hvdprof.model.arrays import FrameRow
 from hvdprof.model.cell_key import short_name
 from hvdprof.report.finding_texts import FindingTexts, finding_texts
 
-MOST_OPEN = 3
-"""Findings whose card is open; the others show their title and cost."""
-
-_FIRST = 8
+_FIRST = 5
+"""Findings with a line of their own; the others stand behind one."""
 
 SEVERITY_ICONS: dict[str, str] = {"error": "✖", "warning": "▲", "note": "●"}
 """A shape beside the colour of each severity."""
@@ -29,16 +28,13 @@ LinksOf = Callable[[FrameRow], Sequence[Component]]
 
 
 def finding_list(findings: pd.DataFrame, links_of: LinksOf) -> list[Component]:
-    """A card for each of the first findings, and the others behind one heading.
+    """A folded line for each of the first findings, and the others behind one heading.
 
     Args:
         findings: Rows of ``FINDINGS`` in the order in which they are to be read.
         links_of: The links from a finding to the places that show it.
     """
-    rows = findings.to_dict("records")
-    cards: list[Component] = [
-        _card(row, links_of, is_open=place < MOST_OPEN) for place, row in enumerate(rows)
-    ]
+    cards: list[Component] = [_card(row, links_of) for row in findings.to_dict("records")]
     if len(cards) <= _FIRST:
         return cards
     return [*cards[:_FIRST], _folded(f"{units.count(len(cards) - _FIRST)} more", cards[_FIRST:])]
@@ -52,7 +48,7 @@ def folded_findings(title: str, findings: pd.DataFrame, links_of: LinksOf) -> ht
         findings: Rows of ``FINDINGS``.
         links_of: As in ``finding_list``.
     """
-    cards = [_card(row, links_of, is_open=False) for row in findings.to_dict("records")]
+    cards = [_card(row, links_of) for row in findings.to_dict("records")]
     return _folded(title, cards)
 
 
@@ -77,7 +73,7 @@ def _folded(title: str, cards: Sequence[Component]) -> html.Details:
     return html.Details(parts, className="finding")
 
 
-def _card(row: FrameRow, links_of: LinksOf, *, is_open: bool) -> html.Details:
+def _card(row: FrameRow, links_of: LinksOf) -> html.Details:
     texts = finding_texts(row)
     parts: list[Component] = [dmc.Text(linked_terms(texts.evidence), size="sm")]
     if texts.figures:
@@ -88,25 +84,29 @@ def _card(row: FrameRow, links_of: LinksOf, *, is_open: bool) -> html.Details:
         parts += _action(texts)
     if links := links_of(row):
         parts.append(dmc.Group(list(links), gap="md"))
+    cause = attributes(data_cause=str(row["cause_id"]))
     return html.Details(
         [_summary(row, texts), dmc.Stack(parts, gap=6, mt=6)],
-        open=is_open,
-        className=f"finding severity-{texts.severity}",
+        className=f"finding line severity-{texts.severity}",
+        **cause,
     )
 
 
 def _summary(row: FrameRow, texts: FindingTexts) -> html.Summary:
-    hidden: dict[str, Any] = {"aria-hidden": "true"}
-    icon = html.Span(f"{SEVERITY_ICONS[texts.severity]} ", className="severity", **hidden)
+    icon = html.Span(f"{SEVERITY_ICONS[texts.severity]} ", className="severity", **HIDDEN)
     about = ", ".join(text for text in (_where(row), str(row["confidence"])) if text)
-    cost = [texts.short_cost] if texts.short_cost else []
+    cost_ns, share = float(row["cost_ns"]), float(row["cost_share"])
+    time = "" if math.isnan(cost_ns) else units.milliseconds(cost_ns)
+    cost = " · ".join(text for text in (time, texts.short_cost) if text)
+    full = "0%" if math.isnan(share) else f"{100 * min(max(share, 0.0), 1.0):.0f}%"
+    bar = html.Span(html.Span(style={"width": full}), className="finding-bar", **HIDDEN)
     return html.Summary(
         [
             icon,
             html.Span(f"{texts.severity}: ", className="unseen"),
             html.Span(texts.title, className="finding-title"),
             html.Span(about, className="about"),
-            *[html.Span(text, className="finding-cost") for text in cost],
+            *([html.Span([bar, cost], className="finding-cost")] if cost else []),
         ]
     )
 

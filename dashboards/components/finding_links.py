@@ -44,7 +44,7 @@ def timeline_link(
     return dmc.Anchor(text, href=target.href, size="sm")
 
 
-_TYPICAL = "Typical step in the timeline"
+_TYPICAL = "Show in timeline"
 _STALLS = ("/stalls", "Stalls")
 _BREAKDOWN = ("/breakdown", "Step breakdown")
 _COMMUNICATION = ("/communication", "Communication")

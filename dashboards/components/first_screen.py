@@ -1,20 +1,19 @@
-"""The first screen of a run: headline, progress, five tiles, and the strip of phases."""
+"""The first screen of a run: headline, progress, tiles and open points."""
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import dash_mantine_components as dmc
 from dash import html
 from dash.development.base_component import Component
 
-from hvdprof import units
-from hvdprof.dashboards.components.section import section
+from hvdprof.dashboards.components.section import HIDDEN, fact
 from hvdprof.dashboards.components.table_buttons import copied_text
 from hvdprof.dashboards.components.term_link import linked_terms, titled
 from hvdprof.report.screen.open_points import OpenPoints
 from hvdprof.report.screen.progress import Progress
-from hvdprof.report.screen.rank_phases import PHASES, Deviation, RankPhases
 from hvdprof.report.screen.tiles import Bar, Tile
+from hvdprof.report.screen.verdict_band import TONE_ICONS
 
 
 def progress_card(progress: Progress) -> dmc.Paper:
@@ -36,12 +35,7 @@ def progress_card(progress: Progress) -> dmc.Paper:
     )
 
 
-_TONE_ICONS = {"good": "✔", "caution": "▲", "bad": "✖"}
-_HIDDEN: dict[str, Any] = {"aria-hidden": "true"}
-
 _LONGEST = 18
-
-_STRIP_ABOUT = "Time of each phase minus the median of the other ranks; mean of the steady steps."
 
 
 def headline_bar(sentence: str, *, order: Literal[1, 2] = 2) -> html.Div:
@@ -61,30 +55,10 @@ def tile_row(tiles: Sequence[Tile]) -> html.Div:
     return html.Div([_tile(tile) for tile in tiles], className="tiles")
 
 
-def phase_strip(strip: RankPhases) -> dmc.Paper:
-    """A row for each rank, a column for each phase, tinted by the deviation."""
-    head = html.Tr([html.Th("rank", scope="col"), *[html.Th(p, scope="col") for p in _names()]])
-    rows = [
-        html.Tr([html.Th(str(rank), scope="row"), *[_deviation(cell) for cell in row]])
-        for rank, row in zip(strip.ranks, strip.rows, strict=True)
-    ]
-    about = _STRIP_ABOUT
-    if strip.num_ranks > len(strip.ranks):
-        shown = units.count(len(strip.ranks))
-        about += f" The {shown} of {units.count(strip.num_ranks)} ranks that deviate most."
-    table = html.Table([html.Thead(head), html.Tbody(rows)], className="strip")
-    return section(
-        "Ranks by phase",
-        dmc.Text(strip.sentence, size="sm", fw=600),
-        html.Div(table, className="sideways", tabIndex="0"),
-        hint=about,
-    )
-
-
-def open_points_card(points: OpenPoints) -> html.Div:
+def open_points_card(points: OpenPoints) -> html.Details:
     """What is known, suspected and to be measured next, in place of a finding."""
     groups = (("Known", points.known), ("Suspected", points.suspected))
-    parts: list[Component] = [dmc.Text(points.title, fw=700)]
+    parts: list[Component] = []
     for title, sentences in groups:
         if sentences:
             text = [html.B(f"{title}: "), *linked_terms(" ".join(sentences))]
@@ -92,18 +66,18 @@ def open_points_card(points: OpenPoints) -> html.Div:
     parts.append(dmc.Text([html.B("Next: "), *linked_terms(points.next_step)], size="sm"))
     code = dmc.Code(points.command, block=True, className="keep-lines")
     parts.append(copied_text(points.command, code))
-    return html.Div(dmc.Stack(parts, gap=6), className="finding")
-
-
-def _names() -> list[str]:
-    return list(PHASES.values())
+    heading = html.Summary(html.Span(points.title, className="finding-title"))
+    return html.Details([heading, dmc.Stack(parts, gap=6, mt=6)], className="finding line")
 
 
 def _tile(tile: Tile) -> html.Div:
-    icon = [html.Span(f"{_TONE_ICONS[tile.tone]} ", **_HIDDEN)] if tile.tone else []
+    icon = [html.Span(f"{TONE_ICONS[tile.tone]} ", **HIDDEN)] if tile.tone else []
     parts: list[Component] = [
         html.Div(linked_terms(tile.title), className="tile-title"),
-        html.Div([*icon, tile.value], className=f"tile-value{_length(tile.value)}"),
+        html.Div(
+            [*icon, html.Span(tile.value, **fact(tile.fact))],
+            className=f"tile-value{_length(tile.value)}",
+        ),
     ]
     if tile.bar is not None:
         parts.append(_bar(tile.bar))
@@ -124,15 +98,8 @@ def _bar(bar: Bar) -> html.Div:
     if low == low and high == high:
         ends = {"left": _percent(low), "width": _percent(high - low)}
         parts.append(html.Div(className="bar-interval", style=ends))
-    return html.Div(parts, className="bar", **_HIDDEN)
+    return html.Div(parts, className="bar", **HIDDEN)
 
 
 def _percent(ratio: float) -> str:
     return f"{100 * min(max(ratio, 0.0), 1.0):.1f}%"
-
-
-def _deviation(one: Deviation) -> html.Td:
-    side = "slower" if one.tint > 0 else "faster"
-    strength = f"{100 * min(abs(one.tint), 1.0) * 0.75:.0f}%"
-    style = {"--strength": strength} if one.tint else {}
-    return html.Td(one.text, className=side if one.tint else "", style=style)

@@ -3,14 +3,13 @@
 ``assets/hvdprof.js`` opens it: by its button, the key "?", a term in a text, its old address.
 """
 
-from typing import Any
-
 import dash_mantine_components as dmc
 from dash import Dash, Input, Output, State, html
 from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
 from hvdprof.dashboards import ids
+from hvdprof.dashboards.components.section import attributes
 from hvdprof.dashboards.ids import run_in_browser
 from hvdprof.model.glossary import GLOSSARY, Term
 
@@ -37,7 +36,7 @@ def drawer() -> dmc.Drawer:
 
 def open_button() -> dmc.ActionIcon:
     """The sign that opens the drawer."""
-    looks: dict[str, Any] = {"aria-label": "Glossary", "aria-keyshortcuts": "?"}
+    looks = attributes(aria_label="Glossary", aria_keyshortcuts="?")
     return dmc.ActionIcon("?", variant="default", size="lg", **looks)
 
 
@@ -59,7 +58,7 @@ def register(app: Dash) -> None:
 
 def terms() -> list[Component]:
     """The search and every term, the same for all runs."""
-    search: dict[str, Any] = {"aria-label": "Search terms"}
+    search = attributes(aria_label="Search terms")
     return [
         dmc.TextInput(id=ids.GLOSSARY_SEARCH, placeholder="Search terms", mb="sm", **search),
         dmc.Text(_SIGNS, size="sm", className="about", mb="sm"),

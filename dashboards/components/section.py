@@ -1,11 +1,32 @@
 """A titled part of a page, and facts as a table of two columns."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import dash_mantine_components as dmc
 from dash.development.base_component import Component
 
 from hvdprof.dashboards.components.term_link import linked_terms, terms_in, titled
+
+
+def attributes(**named: str) -> dict[str, Any]:
+    """Attributes of HTML that are no arguments of components: ``aria_label``, ``data_href``."""
+    return {name.replace("_", "-"): text for name, text in named.items()}
+
+
+HIDDEN = attributes(aria_hidden="true")
+"""Of what screen readers leave out, such as a shape beside its name."""
+
+
+def fact(name: str) -> dict[str, Any]:
+    """The attribute of an element that shows one number and nothing else.
+
+    A number with the same name has the same text on every page of a run; a test compares them.
+
+    Args:
+        name: Such as ``efficiency``; empty for none.
+    """
+    return attributes(data_fact=name) if name else {}
 
 
 def fact_table(rows: Sequence[tuple[str, str]]) -> dmc.Table:

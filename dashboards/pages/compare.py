@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import dash_mantine_components as dmc
 import pandas as pd
@@ -11,10 +10,23 @@ from dash.development.base_component import Component
 
 from hvdprof import units
 from hvdprof.api import waterfall_diff
+from hvdprof.dashboards.compared_cells import (
+    HEADS,
+    Side,
+    cell_text,
+    cells_of,
+    is_main_cell,
+    marked,
+    names_in,
+    numbers_of,
+    saved_sides,
+    side_of,
+)
 from hvdprof.dashboards.components.empty_state import Lack, empty_state, lack_card
 from hvdprof.dashboards.components.figure_card import figure_card
 from hvdprof.dashboards.components.first_screen import headline_bar
 from hvdprof.dashboards.components.run_outcome import loss_cards, outcome_of, toggle_cards
+from hvdprof.dashboards.components.run_series import latest_of_model
 from hvdprof.dashboards.components.section import section
 from hvdprof.dashboards.components.text_table import TextRows, section_cards, text_card
 from hvdprof.dashboards.components.view_control import view_select
@@ -24,7 +36,7 @@ from hvdprof.errors import HvdprofError
 from hvdprof.figures.time_differences import waterfall_difference
 from hvdprof.model.arrays import FrameRow
 from hvdprof.model.cause_names import cause_name
-from hvdprof.model.cell_key import CELL_KEY, has_no_toggles, setting_name, with_engine
+from hvdprof.model.cell_key import has_no_toggles, setting_name
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.waterfall_tables import ENGINE_DIFFS
 
@@ -41,34 +53,24 @@ _NOTHING = Lack(
 )
 _THREE = 340
 _SIX = 760
-_HEADS = ("configuration", "run", "samples/s", "efficiency", "step, median", "blocked")
 _DIFFERENCE_HEAD = ("cause", "first", "second", "difference (95 % CI)", "significant")
-
-
-@dataclass(frozen=True, slots=True)
-class Side:
-    """One side: a cell of a run, its row of SCALING and its rows of WATERFALL."""
-
-    run_id: str
-    label: str
-    scaling: pd.Series
-    waterfall: pd.DataFrame
 
 
 def layout(runs: RunStore, view: View) -> dmc.Stack:
     """The page of the run and of the run to compare with."""
     looked = runs.finished(str(view.run))
-    if not isinstance(looked, RunAnalysis) or not _cells(looked):
+    if not isinstance(looked, RunAnalysis) or not cells_of(looked):
         return lack_card(_NOTHING)
-    other_id = view.text("with") if view.text("with") in runs.ids else str(view.run)
+    asked = view.text("with")
+    other_id = asked if asked in runs.ids else _other_run(runs, str(view.run), looked)
     other, problem = _other(runs, str(other_id))
     if other is None:
         other, other_id = looked, str(view.run)
     first, second_cell = _defaults(looked, other, view)
-    one_cell = _chosen(_cells(looked), view.text("one"), first)
-    other_cell = _chosen(_cells(other), view.text("other"), second_cell)
-    one = _side(looked, str(view.run), one_cell)
-    second = _side(other, str(other_id), other_cell)
+    one_cell = _chosen(cells_of(looked), view.text("one"), first)
+    other_cell = _chosen(cells_of(other), view.text("other"), second_cell)
+    one = side_of(looked, str(view.run), one_cell)
+    second = side_of(other, str(other_id), other_cell)
     outcome = outcome_of((str(view.run), looked), (str(other_id), other))
     return dmc.Stack(
         [
@@ -76,11 +78,11 @@ def layout(runs: RunStore, view: View) -> dmc.Stack:
             _controls(runs, str(other_id), (looked, one_cell), (other, other_cell)),
             *([problem] if problem is not None else []),
             *([] if outcome is None else outcome.cards),
-            *_difference(one, second),
+            *_difference(one, second, is_main=is_main_cell(looked, one_cell)),
             *_all_sides([(str(view.run), looked), (str(other_id), other)]),
             *section_cards(looked, ENGINE_DIFFS),
             *toggle_cards(looked),
-            *loss_cards(looked, *_names(one_cell)[:2]),
+            *loss_cards(looked, *names_in(one_cell)[:2]),
         ],
         gap="md",
     )
@@ -89,7 +91,7 @@ def layout(runs: RunStore, view: View) -> dmc.Stack:
 def lack(runs: RunStore, run_id: str) -> Lack | None:
     """A run without a measured cell."""
     looked = runs.finished(run_id)
-    return None if isinstance(looked, RunAnalysis) and _cells(looked) else _NOTHING
+    return None if isinstance(looked, RunAnalysis) and cells_of(looked) else _NOTHING
 
 
 def register(app: Dash, runs: RunStore) -> None:
@@ -102,15 +104,19 @@ def _other(runs: RunStore, run_id: str) -> tuple[RunAnalysis | None, Component |
         analysis = runs.analysis(run_id)
     except HvdprofError as error:
         return None, empty_state(f"{run_id} cannot be compared: {error.message}")
-    if _cells(analysis):
+    if cells_of(analysis):
         return analysis, None
     return None, empty_state(f"{run_id} cannot be compared: it has no measured cell.")
 
 
-def _cells(analysis: RunAnalysis) -> dict[str, pd.Series]:
-    """The measured cells of Horovod and DDP, by their text in the address."""
-    rows = analysis.scaling[with_engine(analysis.scaling)]
-    return {_BETWEEN.join(str(row[key]) for key in CELL_KEY): row for _, row in rows.iterrows()}
+def _other_run(runs: RunStore, run_id: str, looked: RunAnalysis) -> str:
+    """The run itself where it has two settings of the verdict's cell, else the latest like it."""
+    verdict = looked.verdict
+    size = [verdict.model, str(verdict.np)]
+    if sum(names_in(cell)[:2] == size for cell in cells_of(looked)) > 1:
+        return run_id
+    others = (one for one in latest_of_model(runs, verdict.model) if one != run_id)
+    return next(others, run_id)
 
 
 def _chosen(cells: dict[str, pd.Series], asked: str | None, default: str) -> str:
@@ -122,16 +128,16 @@ def _defaults(analysis: RunAnalysis, other: RunAnalysis, view: View) -> tuple[st
 
     With another run: the cell of the address in both, and where it names none, that of the
     verdict. Within one run: that cell without toggles and one with a toggle or under DDP,
-    otherwise the same model on the fewest ranks.
+    otherwise that cell alone.
     """
-    cells = list(_cells(analysis))
+    cells = list(cells_of(analysis))
     verdict = analysis.verdict
     model, size = view.text("model") or verdict.model, str(view.np or verdict.np)
     plain = next(
         (
             key
-            for key, row in _cells(analysis).items()
-            if _names(key)[:3] == [model, size, verdict.engine] and has_no_toggles(row)
+            for key, row in cells_of(analysis).items()
+            if names_in(key)[:3] == [model, size, verdict.engine] and has_no_toggles(row)
         ),
         "",
     )
@@ -139,46 +145,28 @@ def _defaults(analysis: RunAnalysis, other: RunAnalysis, view: View) -> tuple[st
     asked = [
         cell
         for cell in cells
-        if _names(cell)[:2] == [model, size] and setting_name(*_names(cell)[2:]) == setting
+        if names_in(cell)[:2] == [model, size] and setting_name(*names_in(cell)[2:]) == setting
     ]
     if asked and other is analysis and plain in cells and asked[0] != plain:
         return plain, asked[0]
     main = next(iter([*asked, *([plain] if plain in cells else [])]), cells[0])
     if other is not analysis:
-        there = list(_cells(other))
+        there = list(cells_of(other))
         return main, main if main in there else there[0]
-    model, num_ranks, *_ = _names(main)
-    alike = [cell for cell in cells if _names(cell)[0] == model and cell != main]
-    with_toggle = [cell for cell in alike if _names(cell)[1] == num_ranks]
+    model, num_ranks, *_ = names_in(main)
+    alike = [cell for cell in cells if names_in(cell)[0] == model and cell != main]
+    with_toggle = [cell for cell in alike if names_in(cell)[1] == num_ranks]
     if with_toggle:
         return main, with_toggle[0]
-    return (alike or cells)[0], main
-
-
-def _names(cell: str) -> list[str]:
-    """The parts of a cell in the order of ``CELL_KEY``; a script name can hold any character."""
-    return cell.rsplit(_BETWEEN, len(CELL_KEY) - 1)
-
-
-def _label(cell: str) -> str:
-    model, num_ranks, *setting = _names(cell)
-    return f"{model} np={num_ranks}, {setting_name(*setting)}"
-
-
-def _side(analysis: RunAnalysis, run_id: str, cell: str) -> Side:
-    row = _cells(analysis)[cell]
-    waterfall = analysis.table("waterfall")
-    is_own = pd.Series(True, index=waterfall.index)
-    for key in CELL_KEY:
-        is_own &= waterfall[key] == row[key]
-    return Side(run_id, _label(cell), row, waterfall[is_own.to_numpy(dtype=bool)])
+    # Never one number of ranks against another: that is what the scaling efficiency says.
+    return main, main
 
 
 def _controls(
     runs: RunStore, other_id: str, one: tuple[RunAnalysis, str], other: tuple[RunAnalysis, str]
 ) -> dmc.Paper:
     options = [
-        [{"value": cell, "label": _label(cell)} for cell in _cells(analysis)]
+        [{"value": cell, "label": cell_text(cell)} for cell in cells_of(analysis)]
         for analysis in (one[0], other[0])
     ]
     names = ("First", "With run", "Second")
@@ -199,7 +187,7 @@ def _controls(
 def _sentence(one: Side, other: Side) -> str:
     """Both steps of one run side by side, and the largest difference that is significant."""
     if (one.run_id, one.label) == (other.run_id, other.label):
-        return f"{one.run_id} has one configuration: choose another run to compare it with."
+        return f"Choose another run or configuration to compare {one.label} of {one.run_id} with."
     times = [units.milliseconds(side.scaling["step_time_median_ns"]) for side in (one, other)]
     steps = f"{other.label}: {times[1]} per step (median), against {times[0]} of {one.label}."
     differences = waterfall_diff(one.waterfall, other.waterfall)
@@ -207,6 +195,9 @@ def _sentence(one: Side, other: Side) -> str:
     if differences.empty:
         return steps
     if certain.empty:
+        known = differences[["low_ns", "high_ns"]].notna().to_numpy(dtype=bool)
+        if not known.all(axis=1).any():
+            return f"{steps} Whether a cause differs cannot be told: one launch each."
         return f"{steps} No cause differs significantly."
     sizes = certain["difference_ns"].abs().to_numpy()
     row = certain.to_dict("records")[int(sizes.argmax())]
@@ -214,7 +205,7 @@ def _sentence(one: Side, other: Side) -> str:
     return f"{steps} Largest significant difference: {cause_name(row)}, {change}."
 
 
-def _difference(one: Side, other: Side) -> list[Component]:
+def _difference(one: Side, other: Side, *, is_main: bool) -> list[Component]:
     differences = waterfall_diff(one.waterfall, other.waterfall)
     rows = [
         (
@@ -226,12 +217,13 @@ def _difference(one: Side, other: Side) -> list[Component]:
         )
         for row in differences.to_dict("records")
     ]
-    both = list(zip(_HEADS, _numbers(one), _numbers(other), strict=True))
+    first = marked(numbers_of(one)) if is_main else numbers_of(one)
+    both = list(zip(HEADS, first, numbers_of(other), strict=True))
     cards = [
         text_card(
             "side-by-side",
             "Side by side",
-            TextRows(("what", "first", "second"), both, _saved((one, other))),
+            TextRows(("what", "first", "second"), both, saved_sides((one, other))),
             narrowest=_THREE,
             about="Throughput and scaling efficiency with their 95 % CI over launches.",
         ),
@@ -259,9 +251,9 @@ def _difference(one: Side, other: Side) -> list[Component]:
 def _all_sides(runs: Sequence[tuple[str, RunAnalysis]]) -> list[Component]:
     """Every configuration of both runs, if there are more than the two above."""
     sides = [
-        _side(analysis, run_id, cell)
+        side_of(analysis, run_id, cell)
         for run_id, analysis in dict(runs).items()
-        for cell in _cells(analysis)
+        for cell in cells_of(analysis)
     ]
     if len(sides) <= 2:
         return []
@@ -269,33 +261,12 @@ def _all_sides(runs: Sequence[tuple[str, RunAnalysis]]) -> list[Component]:
         text_card(
             "all-configurations",
             "Every configuration",
-            TextRows(_HEADS, [_numbers(side) for side in sides], _saved(sides)),
+            TextRows(HEADS, [numbers_of(side) for side in sides], saved_sides(sides)),
             left=2,
             narrowest=_SIX,
             about="All measured configurations of the compared runs, with the same intervals.",
         )
     ]
-
-
-def _saved(sides: Sequence[Side]) -> pd.DataFrame:
-    """The rows of SCALING of these sides, with the run of each."""
-    rows = pd.DataFrame([side.scaling for side in sides]).reset_index(drop=True)
-    rows.insert(0, "run", [side.run_id for side in sides])
-    return rows
-
-
-def _numbers(side: Side) -> tuple[str, ...]:
-    row = side.scaling
-    return (
-        side.label,
-        side.run_id,
-        units.rate_interval(
-            row["samples_per_s"], row["samples_per_s_low"], row["samples_per_s_high"]
-        ),
-        units.percent_interval(row["efficiency"], row["efficiency_low"], row["efficiency_high"]),
-        units.milliseconds(row["step_time_median_ns"]),
-        f"{units.milliseconds(row['blocked_ns'])}, {units.percent(row['blocked_share'])}",
-    )
 
 
 def _judged(row: FrameRow) -> str:

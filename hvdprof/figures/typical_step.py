@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from hvdprof.figures.launch import rows_of_launch
-from hvdprof.model.arrays import Bools, Float64s, FrameRow
+from hvdprof.model.arrays import Bools, Float64s, FrameRow, Int64s
 from hvdprof.model.cause_names import ranks_of
 from hvdprof.model.causes import JITTER, PAUSE, STRAGGLER
 from hvdprof.model.cell_key import of_base_cell
@@ -92,7 +92,35 @@ def _cause(
     return None if same.empty else same.iloc[0].to_dict()
 
 
+def acting_steps(
+    analysis: RunAnalysis, launch: LaunchKey, cause: FrameRow | None
+) -> frozenset[int]:
+    """The steady steps of a launch in which a cause acts; none without a cause.
+
+    Args:
+        analysis: The finished analysis.
+        launch: The launch (pass_id, segment).
+        cause: A row of WATERFALL.
+    """
+    found = None if cause is None else _acting(analysis, launch, cause)
+    if found is None:
+        return frozenset()
+    steps, _, acts = found
+    return frozenset(int(step) for step in steps[acts])
+
+
 def _step_of_launch(analysis: RunAnalysis, launch: LaunchKey, cause: FrameRow | None) -> int | None:
+    found = _acting(analysis, launch, cause)
+    if found is None:
+        return None
+    steps, values, acts = found
+    return int(steps[_middle(values, acts)])
+
+
+def _acting(
+    analysis: RunAnalysis, launch: LaunchKey, cause: FrameRow | None
+) -> tuple[Int64s, Float64s, Bools] | None:
+    """The steady steps, how much of the cause each holds, and whether it acts there."""
     steps = rows_of_launch(analysis.job_steps, launch)
     steady = steps[steps["steady"].to_numpy(dtype=bool)]
     if steady.empty:
@@ -102,15 +130,15 @@ def _step_of_launch(analysis: RunAnalysis, launch: LaunchKey, cause: FrameRow | 
         late = rows_of_launch(analysis.table(LATENESS.name), launch)
         late = late[late["step"].isin(steady["step"]).to_numpy(dtype=bool)]
         if len(late):
-            return _late_step(late, cause)
+            return _late(late, cause)
     lengths = steady["dur_ns"].to_numpy(dtype=np.float64)
     acts = np.ones(len(lengths), dtype=bool)
     if cause is not None and term == PAUSE:
         acts = lengths >= np.median(lengths) + float(cause["delay_ns"]) / 2
-    return int(steady["step"].to_numpy()[_middle(lengths, acts)])
+    return steady["step"].to_numpy(dtype=np.int64), lengths, acts
 
 
-def _late_step(late: pd.DataFrame, cause: FrameRow) -> int:
+def _late(late: pd.DataFrame, cause: FrameRow) -> tuple[Int64s, Float64s, Bools]:
     by_step = late.pivot_table(index="step", columns="rank", values="lateness_ns")
     of_all = by_step.to_numpy(dtype=np.float64)
     latest = np.nanmax(of_all, axis=1)
@@ -120,7 +148,7 @@ def _late_step(late: pd.DataFrame, cause: FrameRow) -> int:
         acts = (own >= latest) & (own >= float(cause["delay_ns"]) / 2)
     else:
         own, acts = latest, latest >= np.quantile(latest, _LATE_QUANTILE)
-    return int(by_step.index[_middle(own, acts)])
+    return by_step.index.to_numpy(dtype=np.int64), own, acts
 
 
 def _middle(values: Float64s, chosen: Bools) -> int:

@@ -171,7 +171,7 @@ def _points_text(row: FrameRow) -> str:
 
 def _sum_of(number: int, reached_ns: float, time_ns: float, share: float) -> go.Bar:
     return go.Bar(
-        y=[f"{number} other causes"],  # type: ignore[arg-type]
+        y=[units.counted(number, "other cause")],  # type: ignore[arg-type]
         x=[time_ns / 1e6],
         base=[reached_ns / 1e6],
         orientation="h",
@@ -211,6 +211,8 @@ def _bar(row: FrameRow, reached_ns: float) -> go.Bar:
             + f"{units.milliseconds(row['saved_if_removed_ns'])}{_baseline(row)}"
         ],
         hoverinfo="text",
+        # A click opens the finding on it.
+        customdata=[str(row["cause_id"])],  # type: ignore[list-item]
         showlegend=False,
     )
 

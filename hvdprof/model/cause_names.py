@@ -87,6 +87,17 @@ def short_cause_name(row: FrameRow) -> str:
     return _titled(*_name(row, with_phase=False))
 
 
+def plain_sentence(row: FrameRow) -> str:
+    """What one straggler does, ``Rank 1 loads data too slowly every 2 steps.``; else empty."""
+    ranks = ranks_of(row)
+    if row["term"] != STRAGGLER or len(ranks) != 1:
+        return ""
+    phase = str(row["phase"])
+    does = "loads data too slowly" if phase == "data" else f"is too slow{within(phase)}"
+    how = _how(row)
+    return f"Rank {ranks[0]} {does}{f' {how}' if how else ''}."
+
+
 def where(phase: str) -> str:
     """A phase as a place: ``data phase``, ``before the update``, ``between steps``."""
     if phase == _OUTSIDE:

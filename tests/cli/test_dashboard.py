@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from hvdprof.cli.main import build_app
 from hvdprof.dashboards.app import create_app
-from hvdprof.dashboards.pages.overview import found_content
+from hvdprof.dashboards.pages.diagnosis import found_content
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.errors import MissingExtraError, UnreadableInputError
 from tests.builders.flight_dumps import dump, write_dumps

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hvdprof.dashboards.pages import overview
+from hvdprof.dashboards.pages import diagnosis
 from hvdprof.errors import UnreadableInputError, UsageError
 from tests.builders.flight_dumps import dump, write_dumps
 from tests.builders.nsys_exports import write_export
@@ -97,7 +97,7 @@ def test_sql_counts_its_rows(foreign: tuple[Path, str]) -> None:
 
 @pytest.mark.heavy
 def test_the_overview_of_the_dashboard_shows_it(foreign: tuple[Path, str]) -> None:
-    assert "Traceback" not in page_text(overview, foreign[0])
+    assert "Traceback" not in page_text(diagnosis, foreign[0])
 
 
 def test_export_writes_collectives_or_says_which_files_become_a_run(

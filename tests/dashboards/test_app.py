@@ -102,6 +102,7 @@ def test_a_browser_shows_the_verdict_and_the_figures(tmp_path, width):
     with served(store(tmp_path)) as address, watched_page(address, width=width) as watched:
         page = watched.page
         page.goto(address)
+        page.locator("summary", has_text="All numbers").click()
         for drawn in (".losses .barlayer path", ".scaling .scatterlayer .trace"):
             page.wait_for_selector(drawn, state="attached", timeout=60_000)
         assert page.inner_text("h1") == SENTENCE.replace(" against torch np=1", "").replace(

@@ -96,7 +96,7 @@ def test_a_reader_goes_from_the_verdict_to_the_event_behind_it(measured, width):
         wait_until(page, ROWS_NAME, arg="1 rank")
         page.go_back()
         wait_until(page, ROWS_NAME, arg="2 ranks")
-        page.get_by_role("link", name="Typical step in the timeline").first.click()
+        page.get_by_role("link", name="Show in timeline").first.click()
         page.wait_for_url("**/timeline?*from=*")
         wait_until(page, IS_EXACT)
         assert "each drawn" in page.inner_text("#timeline-caption")
@@ -135,6 +135,7 @@ def test_figures_and_tables_are_saved(measured):
         assert by_rank.splitlines()[0].split("\t")[0].strip('"') == "rank"
         assert longest.startswith("step\ttensor\twait_ns")
         show(watched, address)
+        page.locator("summary", has_text="All numbers").click()
         cells = saved(page, "Save the numbers of mnist as CSV")
         (two,) = [
             row
@@ -184,7 +185,12 @@ def test_what_scrolls_and_saves_can_be_reached_by_keys(measured):
             page.keyboard.press("Tab")
             reached.add(page.evaluate("document.activeElement.getAttribute('aria-label')"))
             reached.add(page.evaluate("document.activeElement.textContent"))
-        assert {"Light or dark", "Glossary", "Ranks", "Save Scaling efficiency as PNG"} <= reached
+        assert {
+            "Light or dark",
+            "Glossary",
+            "Ranks",
+            "Save Why a step takes longer as PNG",
+        } <= reached
 
 
 @pytest.fixture(scope="module")

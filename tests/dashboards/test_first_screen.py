@@ -14,8 +14,11 @@ pytestmark = pytest.mark.browser
 
 FOLD = 800
 LONG_NAME = "n" * 120
-BOTTOM = "one => one.getBoundingClientRect().bottom"
-TOP = "one => one.getBoundingClientRect().top"
+CLICK_ON_STRAGGLER = """() => {
+    const graph = document.querySelector(".waterfall .js-plotly-plot");
+    const place = graph.data.findIndex(bar => String(bar.customdata).startsWith("straggler"));
+    graph.emit("plotly_click", {points: [{data: graph.data[place], pointNumber: 0}]});
+}"""
 COPIED = """() => { window.copied = []; Object.defineProperty(navigator, 'clipboard', {value: {
     writeText: text => { window.copied.push(text); return Promise.resolve(); }}}); }"""
 EFFICIENCIES = """() => [...document.querySelectorAll('[col-id=efficiency].ag-cell')]
@@ -49,21 +52,40 @@ def opened(folder):
         yield address, watched
 
 
-def test_numbers_figures_and_the_first_finding_are_above_the_fold(opened):
+def test_the_whole_diagnosis_is_on_one_screen(opened):
+    address, watched = opened
+    page = watched.page
+    page.set_viewport_size({"width": 1440, "height": 900})
+    show(watched, f"{address}/?run=first")
+    page.wait_for_selector(".waterfall .barlayer path", state="attached")
+    assert page.evaluate("document.documentElement.scrollHeight") <= 900
+    assert page.inner_text("h1") == "Rank 1 is too slow in forward."
+    assert "Costs 2.9" in page.inner_text(".band")
+    assert page.locator(".rank-row").count() == 3
+    assert page.locator(".rank-blamed").count() == 1
+    assert page.locator(".rank-blamed").inner_text().startswith("+3")
+    # All steady steps, the warm-up pale; the cause acts in nearly all of them.
+    assert page.locator(".strip-step").count() > 40
+    assert "acts in" in page.locator(".run-strip").get_attribute("aria-label")
+    assert page.locator("details.finding[open], details.fold[open]").count() == 0
+    assert serious_violations(page) == []
+    page.set_viewport_size({"width": 1280, "height": FOLD})
+    assert watched.complaints == []
+
+
+def test_what_is_drawn_leads_to_what_it_shows(opened):
     address, watched = opened
     page = watched.page
     show(watched, f"{address}/?run=first")
     page.wait_for_selector(".waterfall .barlayer path", state="attached")
-    assert page.locator(".tile").count() == 5
-    assert page.locator("h1").evaluate("one => one.getBoundingClientRect().height") < 25
-    for name in (".tiles", ".figure.scaling", ".figure.waterfall", ".finding summary"):
-        assert page.locator(name).first.evaluate(BOTTOM) <= FOLD, name
-    assert page.locator(".strip").first.evaluate(TOP) <= FOLD
-    for name in ("scaling", "waterfall"):
-        height = "one => one.getBoundingClientRect().height"
-        assert page.locator(f".figure.{name}").first.evaluate(height) <= 280
-    assert "slower by" in page.inner_text(".findings-row")
-    assert serious_violations(page) == []
+    wait_until(page, "document.querySelector('.waterfall .js-plotly-plot')?.opensFindings")
+    page.evaluate(CLICK_ON_STRAGGLER)
+    page.locator("details.finding[open] .finding-title", has_text="rank 1").wait_for()
+    page.locator(".strip-step").nth(3).click()
+    page.wait_for_url("**/timeline?*step=*")
+    show(watched, f"{address}/?run=first")
+    page.locator("a.rank-row").nth(1).click()
+    page.wait_for_url("**/timeline?*ranks=1*")
     assert watched.complaints == []
 
 
@@ -74,7 +96,7 @@ def test_model_and_ranks_are_chosen_once_for_tiles_and_figures(opened):
     page.get_by_role("textbox", name="Toggles").click()
     page.get_by_role("option", name="fp16 average").click()
     page.wait_for_url("**toggles=fp16*")
-    wait_until(page, "document.querySelector('.tile')?.textContent.includes('fp16 average')")
+    wait_until(page, "document.querySelector('.waterfall')?.textContent.includes('2 ranks')")
     # The choice stays on every page of the run, and in the address.
     pages = page.get_by_role("navigation", name="Pages")
     for title, place in (("Stalls", pages), ("Step breakdown", page)):
@@ -90,20 +112,20 @@ def test_model_and_ranks_are_chosen_once_for_tiles_and_figures(opened):
     assert "fp16 average" in second.input_value()
     pages.get_by_role("link", name="Diagnosis", exact=True).click()
     page.wait_for_url("**/?*toggles=fp16*")
-    wait_until(page, "document.querySelector('.tile')?.textContent.includes('fp16 average')")
+    wait_until(page, "document.querySelector('.waterfall')?.textContent.includes('2 ranks')")
 
 
 def test_folded_findings_open_and_only_the_command_is_copied(opened):
     address, watched = opened
     page = watched.page
     show(watched, f"{address}/?run=first")
-    assert page.locator("details.finding[open]").count() <= 3
+    assert page.locator("details.finding[open]").count() == 0
     summary = page.locator("details.finding summary").first
     summary.focus()
     page.keyboard.press("Enter")
-    assert not page.locator("details.finding").first.evaluate("one => one.open")
-    page.keyboard.press("Enter")
+    assert page.locator("details.finding").first.evaluate("one => one.open")
     page.evaluate(COPIED)
+    page.evaluate("document.querySelectorAll('details.finding').forEach(one => one.open = true)")
     buttons = page.locator(".finding").get_by_role("button", name="Copy")
     commands = page.locator(".finding .grow .mantine-Code-root").all_text_contents()
     assert buttons.count() == len(commands)
@@ -127,7 +149,7 @@ def test_several_runs_begin_with_their_list(opened):
     assert serious_violations(page) == []
     page.get_by_role("link", name="second", exact=True).click()
     page.wait_for_url("**/?run=second")
-    page.wait_for_selector(".tiles")
+    page.wait_for_selector(".band")
     assert watched.complaints == []
 
 
@@ -144,7 +166,7 @@ def test_the_overview_follows_a_run_that_is_being_measured(opened, folder):
     file.write_text(json.dumps(record))
     # The clock of the shell ticks every ten seconds.
     page.get_by_text("1 of 2 passes ended").wait_for(state="detached", timeout=60_000)
-    page.wait_for_selector(".tiles")
+    page.wait_for_selector(".band")
     record["passes"][1]["status"], record["status"] = "planned", "running"
     file.write_text(json.dumps(record))
 

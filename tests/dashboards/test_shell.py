@@ -3,8 +3,9 @@
 import pytest
 
 from hvdprof.dashboards.app import PAGES, TABS
+from hvdprof.dashboards.navigation import lacks_of
 from hvdprof.dashboards.run_store import RunStore
-from hvdprof.dashboards.shell import OLD_PATHS, lacks_of, page_for
+from hvdprof.dashboards.shell import OLD_PATHS, page_for
 from tests.builders.browser import serious_violations, show, wait_until, watched_page
 from tests.builders.served_dashboard import (
     empty_run,

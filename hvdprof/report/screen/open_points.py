@@ -1,7 +1,6 @@
 """What is known, suspected and to be measured next, where no finding explains a low efficiency."""
 
 import math
-import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -18,6 +17,7 @@ from hvdprof.model.tables.waiting_tables import CAUSED_WAIT
 from hvdprof.model.tables.waterfall_tables import WATERFALL
 from hvdprof.report.screen.rank_phases import rank_phases
 from hvdprof.report.screen.tiles import is_too_busy, verdict_cell
+from hvdprof.report.screen.verdict_band import repeated_command
 
 EXPLAINED = 0.9
 """From this efficiency on, no explanation is due."""
@@ -62,7 +62,7 @@ def open_points(analysis: RunAnalysis) -> OpenPoints | None:
         known=tuple(_known(analysis, cell)),
         suspected=tuple(_suspected(analysis, cell)),
         next_step=more if len(analysis.table(WATERFALL.name)) else "The recorder names the causes.",
-        command=_command(analysis),
+        command=repeated_command(analysis) or "hvdprof bench --preset quick --repeats 6",
     )
 
 
@@ -111,18 +111,3 @@ def _suspected(analysis: RunAnalysis, cell: FrameRow) -> Iterator[str]:
 
 def _of_cell(rows: pd.DataFrame, cell: FrameRow) -> pd.DataFrame:
     return of_base_cell(rows, str(cell["model"]), int(cell["np"]), str(cell["engine"]))
-
-
-def _command(analysis: RunAnalysis) -> str:
-    """The command of the run with more repeats."""
-    command = [word for word in analysis.run.manifest.command if word]
-    if command[:2] != ["hvdprof", "bench"]:
-        return "hvdprof bench --preset quick --repeats 6"
-    remaining: list[str] = []
-    words = iter(command)
-    for word in words:
-        if word == "--repeats":
-            next(words, None)
-        elif not word.startswith("--repeats="):
-            remaining.append(word)
-    return f"{shlex.join(remaining)} --repeats 6"

@@ -19,6 +19,9 @@ GOOD, CAUTION, BAD = "good", "caution", "bad"
 
 CAUSE_TITLE = "Largest cause"
 
+EFFICIENCY_FACT, THROUGHPUT_FACT = "efficiency", "throughput"
+"""Names of the numbers of the verdict's cell, which several pages show."""
+
 TRUST_WORDS: dict[str, str] = {GOOD: "good", CAUTION: "limited", BAD: "low"}
 """What the tile of trust says for each tone."""
 
@@ -51,6 +54,7 @@ class Tile:
         detail: What it refers to, or the reason for it; may be empty.
         tone: ``good``, ``caution`` or ``bad``; empty where the number is no judgement.
         bar: The number as a bar; None where it has none.
+        fact: Its name where other pages show the same number of the cell.
     """
 
     title: str
@@ -58,6 +62,7 @@ class Tile:
     detail: str
     tone: str = ""
     bar: Bar | None = None
+    fact: str = ""
 
 
 def tiles(analysis: RunAnalysis, cell: FrameRow | None = None) -> tuple[Tile, ...]:
@@ -109,7 +114,13 @@ def _efficiency(row: FrameRow) -> Tile:
         detail = f"{place}: oversubscribed, no statement on scaling"
         return Tile(title, units.MISSING, detail, CAUTION)
     text = units.percent_interval(value, low, high)
-    return Tile(title, text, f"{place}, against {row['baseline']}", bar=Bar(value, low, high))
+    return Tile(
+        title,
+        text,
+        f"{place}, against {row['baseline']}",
+        bar=Bar(value, low, high),
+        fact=EFFICIENCY_FACT,
+    )
 
 
 def _throughput(row: FrameRow) -> Tile:
@@ -119,7 +130,7 @@ def _throughput(row: FrameRow) -> Tile:
     efficiency = float(row["efficiency"])
     known = efficiency > 0 and not row["oversubscribed"]
     ideal = f"ideal {units.rate(row['samples_per_s'] / efficiency)}" if known else ""
-    return Tile(_THROUGHPUT, rate, ideal)
+    return Tile(_THROUGHPUT, rate, ideal, fact=THROUGHPUT_FACT)
 
 
 def _cause(analysis: RunAnalysis, row: FrameRow) -> Tile:

@@ -1,0 +1,134 @@
+"""The parts of the first page: verdict, mean step of each rank, strip of the run.
+
+Tested in ``tests/dashboards/test_diagnosis.py``.
+"""
+
+from collections.abc import Sequence
+
+import dash_mantine_components as dmc
+from dash import html
+from dash.development.base_component import Component
+
+from hvdprof import units
+from hvdprof.dashboards.components.section import HIDDEN, attributes, section
+from hvdprof.dashboards.components.term_link import linked_terms, titled
+from hvdprof.dashboards.view import PASS_KEY, View
+from hvdprof.figures.run_strip import RunStrip
+from hvdprof.figures.style.palette import CAUSE_COLOURS, PART_COLOURS
+from hvdprof.model.step_parts import PART_NAMES
+from hvdprof.report.screen.rank_bars import RankBar, RankBars, Segment
+from hvdprof.report.screen.verdict_band import TONE_ICONS, Band
+
+_TIMELINE = "/timeline"
+_SMALLEST_LABEL = 0.08
+"""A named part below this share of the width has its excess beside the bar."""
+
+_BARS_ABOUT = (
+    "Means of the steady steps of all launches. The outlined part is what the verdict blames, with "
+    "its excess over the other ranks. A click opens the rank in the timeline."
+)
+
+
+def verdict_band(band: Band, links: Sequence[Component], choices: Component | None) -> html.Div:
+    """The verdict, its cost, how far to trust it, and what to do next.
+
+    Args:
+        band: The texts.
+        links: Links and buttons, such as to the step of the finding.
+        choices: Lists of the cells of the run.
+    """
+    icon = html.Span(f"{TONE_ICONS[band.tone]} ", className=f"text-{band.tone}", **HIDDEN)
+    trust: list[Component | str] = [icon, html.B(f"{band.trust}: "), band.reason]
+    if band.command:
+        copy = dmc.CopyButton(
+            value=band.command, children="Copy the command", size="compact-xs", variant="default"
+        )
+        trust += [" ", copy]
+    said = [
+        dmc.Title(titled(band.sentence), order=1, size="20px", lh=1.3, fw=700),
+        *([dmc.Text(linked_terms(band.cost), size="15px", lh=1.5)] if band.cost else []),
+        html.Div(trust, className="band-trust"),
+    ]
+    beside = [*([choices] if choices is not None else []), dmc.Group(list(links), gap=8)]
+    return html.Div(
+        [html.Div(said, className="grow"), html.Div(beside, className="band-links")],
+        className=f"verdict band band-{band.tone}",
+    )
+
+
+def rank_bars_card(bars: RankBars, sentence: str, source: str, view: View) -> dmc.Paper:
+    """A row for each rank, stacked by part.
+
+    Args:
+        bars: The bars.
+        sentence: What stands out.
+        source: Where the numbers come from.
+        view: The view of the page: a click keeps its run and cell.
+    """
+    parts = [part for part in PART_NAMES if any(part == one.part for one in _all(bars))]
+    legend = [html.Span([_swatch(part), PART_NAMES[part]], className="legend") for part in parts]
+    more = bars.num_ranks - sum(bar.rank is not None for bar in bars.bars)
+    left = [f" {units.counted(more, 'rank')} between them not shown."] if more else []
+    return section(
+        "Mean step of each rank",
+        dmc.Text([sentence, *left], size="sm"),
+        html.Div([_row(bar, view) for bar in bars.bars], className="rank-bars"),
+        html.Div(legend, className="legends"),
+        _foot(source),
+        hint=_BARS_ABOUT,
+    )
+
+
+def strip_card(strip: RunStrip, view: View) -> dmc.Paper:
+    """One column per step of a launch, each leading to the step in the timeline."""
+    pass_id, segment = strip.launch
+    where = {PASS_KEY: pass_id, "segment": segment}
+    target = view.at(_TIMELINE)
+    columns = []
+    for one in strip.columns:
+        data = attributes(data_href=target.changed(**where, step=one.step).href)
+        style = {"height": f"{100 * one.height:.0f}%"}
+        if one.acts:
+            style["background"] = CAUSE_COLOURS[strip.term]
+        name = "strip-step" if one.steady else "strip-step strip-left-out"
+        columns.append(html.Div(html.Div(style=style), title=one.text, className=name, **data))
+    label = attributes(aria_label=f"Steps of the run. {strip.sentence}")
+    return section(
+        "Steps of the run",
+        html.Div(columns, className="run-strip", role="img", **label),
+        _foot(". ".join(text for text in (strip.sentence, strip.source) if text)),
+        hint="One column per step, as high as its time. Coloured where the cause of the verdict "
+        "acts, pale where a step is excluded as warm-up. A click opens the step in the timeline.",
+    )
+
+
+def _all(bars: RankBars) -> list[Segment]:
+    return [segment for bar in bars.bars for segment in bar.segments]
+
+
+def _foot(source: str) -> html.Div:
+    return html.Div(source, className="card-foot")
+
+
+def _swatch(part: str) -> html.Span:
+    return html.Span(className=f"swatch part-{part}", style={"background": PART_COLOURS[part]})
+
+
+def _row(bar: RankBar, view: View) -> Component:
+    segments = []
+    for one in bar.segments:
+        style = {"width": f"{100 * one.share:.2f}%", "background": PART_COLOURS[one.part]}
+        name = f"rank-part part-{one.part}" + (" rank-blamed" if one.excess else "")
+        inside = [html.Span(one.excess)] if one.excess and one.share >= _SMALLEST_LABEL else []
+        segments.append(html.Div(inside, title=one.text, style=style, className=name))
+    beside = [one.excess for one in bar.segments if one.excess and one.share < _SMALLEST_LABEL]
+    cells = [
+        html.Span(bar.label, className="rank-label"),
+        html.Div(segments, className="rank-bar"),
+        html.Span([*[html.B(f"{text} ") for text in beside], bar.step], className="rank-step"),
+    ]
+    if bar.rank is None:
+        return html.Div(cells, className="rank-row")
+    target = view.at(_TIMELINE).changed(ranks=bar.rank)
+    link: Component = dmc.Anchor(cells, href=target.href, underline="never", className="rank-row")
+    return link

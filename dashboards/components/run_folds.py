@@ -1,0 +1,178 @@
+"""What stands folded below the diagnosis: notes on quality, scaling curve, numbers, facts.
+
+Tested in ``tests/dashboards/test_diagnosis.py``.
+"""
+
+import shlex
+
+import dash_mantine_components as dmc
+from dash import html
+from dash.development.base_component import Component
+
+from hvdprof import units
+from hvdprof.dashboards.components.cell_tables import cell_table
+from hvdprof.dashboards.components.figure_card import figure_card, low_figure_card
+from hvdprof.dashboards.components.finding_cards import finding_list
+from hvdprof.dashboards.components.first_screen import (
+    tile_row,
+)
+from hvdprof.dashboards.components.section import fact_table, section
+from hvdprof.dashboards.components.term_link import with_code
+from hvdprof.dashboards.components.text_table import section_cards
+from hvdprof.dashboards.view import View
+from hvdprof.figures.catalogue import FIGURES, figure_kind
+from hvdprof.figures.scaling_curve import scaling_curve
+from hvdprof.figures.waterfall_figure import WaterfallCell, waterfall_figure
+from hvdprof.model.arrays import FrameRow
+from hvdprof.model.run import RunAnalysis
+from hvdprof.model.tables.session_tables import SESSIONS
+from hvdprof.report.forecast.forecast_texts import verdict_of
+from hvdprof.report.screen.attached_pages import (
+    has_comparison,
+)
+from hvdprof.report.screen.tiles import tiles
+from hvdprof.report.terminal.report_page import Page
+from hvdprof.report.terminal.run_facts import run_facts
+
+_SCALING, _WATERFALL, _EVERY = "scaling", "waterfall", "all"
+_LOW = 220
+"""Pixels of a low figure."""
+
+_MANY_SIZES = 3
+"""Numbers of ranks from which on the scaling curve is open."""
+
+OWN_RULES = ("timeline-slows", "timeline-tail-lost", "no-rank-evidence", "clocks-contradict")
+"""Findings on the recording, which are no problems of the job."""
+
+_QUALITY = "Data quality"
+
+
+def folds_of_run(
+    analysis: RunAnalysis,
+    page: Page,
+    chosen: WaterfallCell | None,
+    row: FrameRow | None,
+    run_id: str,
+) -> html.Div:
+    """Notes on quality, the scaling curve, all numbers, the forecast, and facts on the run."""
+    scaling = figure_kind(_SCALING)
+    rows = analysis.scaling
+    if chosen is not None:
+        rows = rows[(rows["model"] == chosen.model).to_numpy(dtype=bool)]
+    folds: list[Component] = []
+    quality, number = data_quality(page, analysis), _num_notes(page, analysis)
+    if quality is not None:
+        folds.append(_fold(f"{units.counted(number, 'note')} on quality", quality))
+    sizes = int(rows["np"].nunique())
+    if sizes > 1:
+        curve = low_figure_card(
+            scaling.name, scaling.title, scaling_curve(rows, _LOW), scaling.about
+        )
+        folds.append(_fold("Scaling curve", curve, is_open=sizes >= _MANY_SIZES))
+    every = tiles(analysis, row)
+    known = [tile for tile in every if tile.value != units.MISSING]
+    numbers = [tile_row(known), _tables(page, analysis), *section_cards(analysis, SESSIONS)]
+    folds.append(_fold("All numbers", *numbers, *_further(analysis, chosen)))
+    for stored in analysis.run.forecasts[-1:]:
+        link = dmc.Anchor("Forecast", href=View("/forecast", {"run": run_id}).href, size="sm")
+        folds.append(_fold("Forecast", dmc.Text(verdict_of(stored.forecast), size="sm"), link))
+    folds.append(_fold("About the run", run_facts_card(analysis, page, run_id)))
+    return html.Div(folds, className="folds")
+
+
+def _fold(title: str, *children: Component, is_open: bool = False) -> html.Details:
+    parts = [html.Summary(title), dmc.Stack(list(children), gap="sm", mt="xs")]
+    return html.Details(parts, open=is_open, className="fold")
+
+
+def _further(analysis: RunAnalysis, cell: WaterfallCell | None) -> list[Component]:
+    """The waterfall with every cause and its interval, and the parts of the lost time."""
+    if not has_comparison(analysis):
+        return []
+    waterfall = figure_kind(_WATERFALL)
+    return [
+        figure_card(
+            f"{waterfall.name}-{_EVERY}",
+            "Every cause with its interval",
+            waterfall_figure(analysis, cell),
+            about=waterfall.about,
+        ),
+        *[
+            figure_card(kind.name, kind.title, kind.draw(analysis), about=kind.about)
+            for kind in FIGURES
+            if kind.name not in (_SCALING, _WATERFALL)
+        ],
+    ]
+
+
+def _tables(page: Page, analysis: RunAnalysis) -> dmc.Paper:
+    return section("All numbers", *[cell_table(table, analysis.scaling) for table in page.tables])
+
+
+def failed_cells(page: Page) -> dmc.Paper | None:
+    """What failed, with the printed lines that explain it; None without any."""
+    failed = [
+        dmc.Stack(
+            [
+                dmc.Text(cell.text),
+                *([_code("\n".join(cell.lines))] if cell.lines else []),
+            ],
+            gap=4,
+        )
+        for cell in page.failed
+    ]
+    parts: list[Component] = [section("Failed", *failed)] if failed else []
+    return dmc.Stack(parts, gap="md") if parts else None
+
+
+def _num_notes(page: Page, analysis: RunAnalysis) -> int:
+    own = analysis.findings["id"].isin(OWN_RULES)
+    return len(_notes(page)) + int(own.sum()) + bool(page.stop)
+
+
+def _notes(page: Page) -> list[str]:
+    return [*([page.caveat] if page.caveat else []), *page.warnings]
+
+
+def data_quality(page: Page, analysis: RunAnalysis) -> dmc.Alert | None:
+    """What limits the numbers: the caveat of the verdict, the warnings, and hvdprof's own costs."""
+    notes = _notes(page)
+    own = analysis.findings[analysis.findings["id"].isin(OWN_RULES).to_numpy(dtype=bool)]
+    if not notes and not page.stop and own.empty:
+        return None
+    parts: list[Component] = []
+    if page.stop:
+        parts.append(dmc.Text(page.stop, size="sm"))
+    if notes:
+        parts.append(dmc.List([dmc.ListItem(with_code(note)) for note in notes], size="sm"))
+    parts += finding_list(own, lambda _finding: ())
+    return dmc.Alert(
+        dmc.Stack(parts, gap=4),
+        title=_QUALITY,
+        color="yellow" if notes else "blue",
+        variant="light",
+        className="caution",
+    )
+
+
+def run_facts_card(analysis: RunAnalysis, page: Page, run_id: str | None) -> dmc.Paper:
+    """How and where the run was measured, its command, and what was skipped."""
+    manifest = analysis.run.manifest
+    lines: list[Component] = [
+        fact_table(run_facts(analysis)),
+        *([_code(shlex.join(manifest.command))] if manifest.command else []),
+    ]
+    if page.skipped:
+        texts = [f"{group.reason} ({'; '.join(group.cells)})" for group in page.skipped]
+        lines.append(dmc.Text([html.B("Skipped: "), "; ".join(texts)], className="about"))
+    exports = [f"{line}  # {use}" for line, use in page.next_commands if " export " in line]
+    if exports:
+        lines += [
+            dmc.Text("In a terminal:", size="sm"),
+            _code("\n".join(exports)),
+        ]
+    return section(f"About the run {run_id or manifest.name}", *lines)
+
+
+def _code(text: str) -> dmc.Code:
+    return dmc.Code(text, block=True, className="keep-lines")

@@ -1,0 +1,103 @@
+"""The navigation: tabs, what would fill the empty ones, and links to the pages of one tab.
+
+Tested in ``tests/dashboards/test_shell.py``.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import dash_mantine_components as dmc
+from dash import html
+from dash.development.base_component import Component
+
+from hvdprof.dashboards.components import glossary_drawer
+from hvdprof.dashboards.components.empty_state import Lack, lack_texts
+from hvdprof.dashboards.components.section import HIDDEN, attributes
+from hvdprof.dashboards.components.view_control import view_select
+from hvdprof.dashboards.pages import Page, Tab
+from hvdprof.dashboards.run_store import RunStore
+from hvdprof.dashboards.view import View
+
+_PAGES_LABEL = attributes(aria_label="Pages")
+_VIEWS_LABEL = attributes(aria_label="Views")
+
+
+def lacks_of(tabs: Sequence[Tab], runs: RunStore, run_id: str | None) -> dict[str, Lack]:
+    """By path, what the empty pages of a run lack; only of a run that is read already.
+
+    The navigation is drawn at once: it waits for no run.
+    """
+    if run_id is None or not runs.is_read(run_id):
+        return {}
+
+    def look() -> dict[str, Lack]:
+        found = {page.PATH: page.lack(runs, run_id) for tab in tabs for page in tab.pages}
+        return {path: lack for path, lack in found.items() if lack is not None}
+
+    return runs.made(run_id, "lacks", look)
+
+
+def tab_link(tab: Tab, page: Page | None, view: View, lacks: Mapping[str, Lack]) -> Component:
+    """The link of a tab; grey, and with what would fill it, where all its pages are empty."""
+    opened = next((one for one in tab.pages if one.PATH not in lacks), None)
+    looks = attributes(aria_keyshortcuts=tab.key) if tab.key else {}
+    if page in tab.pages:
+        looks["aria-current"] = "page"
+    classes = ["shell-link", *(["shell-here"] if page in tab.pages else [])]
+    target = tab.pages[0] if opened is None else opened
+    return _link(tab.title, view.at(target.PATH).href, classes, looks, lacks.get(target.PATH))
+
+
+def links_beside(
+    tabs: Sequence[Tab], page: Page | None, view: View, lacks: Mapping[str, Lack]
+) -> list[Component]:
+    """Links to the pages of the same tab; the first page has cards instead."""
+    of_tab = next((tab.pages for tab in tabs if page in tab.pages), ())
+    if len(of_tab) < 2 or page is tabs[0].pages[0]:
+        return []
+    links = [
+        _link(
+            one.TITLE,
+            view.at(one.PATH).href,
+            ["shell-view", *(["shell-here"] if one is page else [])],
+            {"aria-current": "page"} if one is page else {},
+            lacks.get(one.PATH),
+        )
+        for one in of_tab
+    ]
+    return [html.Nav(links, className="shell-views", **_VIEWS_LABEL)]
+
+
+def _link(
+    title: str, href: str, classes: list[str], looks: Mapping[str, Any], lack: Lack | None
+) -> Component:
+    if lack is None:
+        full: Component = dmc.Anchor(
+            title, href=href, underline="hover", className=" ".join(classes), **looks
+        )
+        return full
+    empty = [title, html.Span(": no data", className="unseen")]
+    link = dmc.Anchor(
+        empty, href=href, underline="hover", className=" ".join([*classes, "shell-empty"]), **looks
+    )
+    return html.Div([link, html.Div(lack_texts(lack), className="shell-why")])
+
+
+def header_row(links: list[Component], view: View | None, run_ids: list[str]) -> list[Component]:
+    """The header; without a choice of the run where the page is about none."""
+    chooser = html.Div(className="shell-run")
+    if view is not None:
+        chooser = view_select("run", "Run", run_ids, view.run, className="shell-run")
+    return [
+        dmc.Text("hvdprof", fw=700, size="lg", className="shell-name"),
+        html.Nav(links, className="shell-nav", **_PAGES_LABEL),
+        chooser,
+        glossary_drawer.open_button(),
+        dmc.ColorSchemeToggle(
+            lightIcon=html.Span("☀", **HIDDEN),
+            darkIcon=html.Span("☾", **HIDDEN),
+            variant="default",
+            size="lg",
+            **{"aria-label": "Light or dark"},
+        ),
+    ]

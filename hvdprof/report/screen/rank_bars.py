@@ -1,0 +1,154 @@
+"""The mean step of each rank by part, the baseline first, and the part that the verdict names."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from hvdprof import units
+from hvdprof.model.arrays import FrameRow
+from hvdprof.model.cause_names import ranks_of
+from hvdprof.model.cell_key import of_base_cell
+from hvdprof.model.launch_key import LAUNCH, Mode
+from hvdprof.model.run import RunAnalysis
+from hvdprof.model.step_parts import PART_NAMES, RECORDED_PARTS
+from hvdprof.model.tables.collective_tables import BREAKDOWN
+from hvdprof.model.tables.waiting_tables import RANK_COSTS
+from hvdprof.model.tables.waterfall_tables import WATERFALL
+
+MOST_BARS = 12
+"""Ranks that have a bar: of more, the slowest six, the median one and the fastest five."""
+
+_SLOWEST, _FASTEST = 6, 5
+_BLOCKED = "blocked"
+_SMALLEST = 0.002
+"""A part below this share of the longest bar is not drawn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A part of a step: its name of ``PART_NAMES``, and its share of the longest bar.
+
+    ``excess`` is what the verdict blames: ``+32 ms`` against the other ranks; else empty.
+    """
+
+    part: str
+    text: str
+    share: float
+    excess: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RankBar:
+    """One bar: a rank, or the baseline, whose ``rank`` is None."""
+
+    label: str
+    rank: int | None
+    step: str
+    segments: tuple[Segment, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RankBars:
+    """The bars, and how many ranks the cell has."""
+
+    bars: tuple[RankBar, ...]
+    num_ranks: int
+
+
+def rank_bars(analysis: RunAnalysis, cell: FrameRow) -> RankBars | None:
+    """The bars of a cell, means over its launches; None without recorded parts.
+
+    Args:
+        analysis: The finished analysis.
+        cell: A row of SCALING; its toggles are ignored.
+    """
+    means = _mean_parts(analysis, str(cell["model"]), int(cell["np"]), str(cell["engine"]))
+    if means.empty:
+        return None
+    blamed = _blamed(analysis, cell)
+    own = means.drop(columns=_BLOCKED, errors="ignore").sum(axis=1)
+    shown = _shown([int(rank) for rank in own.sort_values(ascending=False).index])
+    base = _baseline(analysis, cell)
+    longest = max(float(means.sum(axis=1).max()), float(base.sum()) if len(base) else 0.0)
+    bars = [_bar("baseline", None, base, longest, {})] if len(base) else []
+    for rank in shown:
+        parts = {part: text for (who, part), text in blamed.items() if who == rank}
+        bars.append(_bar(f"rank {rank}", rank, pd.Series(means.loc[rank]), longest, parts))
+    return RankBars(tuple(bars), len(means))
+
+
+def _mean_parts(analysis: RunAnalysis, model: str, num_ranks: int, engine: str) -> pd.DataFrame:
+    """Mean time of each part [rank, part], ns; timed launches before traced ones."""
+    rows = _of_cell(analysis, BREAKDOWN.name, model, num_ranks, engine)
+    rows = rows.assign(part=rows["part"].astype(str))
+    return pd.pivot_table(rows, values="time_ns", index="rank", columns="part", aggfunc="mean")
+
+
+def _of_cell(
+    analysis: RunAnalysis, table: str, model: str, num_ranks: int, engine: str
+) -> pd.DataFrame:
+    segments = of_base_cell(analysis.run.segments, model, num_ranks, engine)
+    timed = segments[(segments["mode"] == Mode.THROUGHPUT).to_numpy(dtype=bool)]
+    names = dict.fromkeys(LAUNCH, str)
+    launches = (timed if len(timed) else segments)[list(LAUNCH)].astype(names)
+    return analysis.table(table).astype(names).merge(launches, on=list(LAUNCH))
+
+
+def _baseline(analysis: RunAnalysis, cell: FrameRow) -> pd.Series:
+    """Mean parts of the baseline that the cell names; empty without one that is recorded."""
+    named = analysis.scaling[
+        (analysis.scaling["model"] == cell["model"]).to_numpy(dtype=bool)
+    ].to_dict("records")
+    for row in named:
+        is_base = cell["baseline"] == f"{row['engine']} np={row['np']}"
+        if is_base and (row["engine"], row["np"]) != (cell["engine"], cell["np"]):
+            means = _mean_parts(analysis, str(row["model"]), int(row["np"]), str(row["engine"]))
+            return means.mean()
+    return pd.Series(dtype="float64")
+
+
+def _blamed(analysis: RunAnalysis, cell: FrameRow) -> dict[tuple[int, str], str]:
+    """What the verdict's cause adds to a part of a rank, by (rank, part)."""
+    verdict = analysis.verdict
+    if (cell["model"], cell["np"], cell["engine"]) != (verdict.model, verdict.np, verdict.engine):
+        return {}
+    key = str(cell["model"]), int(cell["np"]), str(cell["engine"])
+    causes = of_base_cell(analysis.table(WATERFALL.name), *key)
+    own = causes[(causes["cause_id"] == verdict.parts.cause_id).to_numpy(dtype=bool)]
+    costs = _of_cell(analysis, RANK_COSTS.name, *key)
+    found = {}
+    for row in own.to_dict("records"):
+        for rank in ranks_of(row):
+            is_it = (costs["rank"] == rank) & (costs["phase"].astype(str) == str(row["phase"]))
+            later = costs[is_it.to_numpy(dtype=bool)]["later_ns"]
+            if len(later) and float(later.mean()) > 0:
+                text = f"+{units.milliseconds(float(later.mean()), 2)}"
+                found[rank, str(row["phase"])] = text
+    return found
+
+
+def _shown(slowest_first: Sequence[int]) -> list[int]:
+    """At most twelve ranks, ascending where all have a bar, else slowest first."""
+    if len(slowest_first) <= MOST_BARS:
+        return sorted(slowest_first)
+    median = slowest_first[len(slowest_first) // 2]
+    return [*slowest_first[:_SLOWEST], median, *slowest_first[-_FASTEST:]]
+
+
+def _bar(
+    label: str, rank: int | None, parts: pd.Series, longest: float, blamed: dict[str, str]
+) -> RankBar:
+    times = {part: float(parts[part]) for part in RECORDED_PARTS if part in parts.index}
+    segments = [
+        Segment(
+            part,
+            f"{label}, {PART_NAMES[part]}: {units.milliseconds(time_ns)}",
+            time_ns / longest,
+            blamed.get(part, ""),
+        )
+        for part, time_ns in times.items()
+        if time_ns >= _SMALLEST * longest
+    ]
+    whole = sum(time_ns for time_ns in times.values() if time_ns == time_ns)
+    return RankBar(label, rank, units.milliseconds(whole), tuple(segments))

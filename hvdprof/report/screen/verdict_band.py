@@ -1,0 +1,102 @@
+"""The verdict as a stranger reads it first: what is wrong, what it costs, how far to trust it."""
+
+import shlex
+from dataclasses import dataclass
+
+from hvdprof import units
+from hvdprof.model.arrays import FrameRow
+from hvdprof.model.cause_names import plain_sentence
+from hvdprof.model.cell_key import place_name
+from hvdprof.model.run import RunAnalysis
+from hvdprof.model.tables.waterfall_tables import WATERFALL
+from hvdprof.report.finding_texts import finding_texts
+from hvdprof.report.screen.tiles import BAD, CAUTION, GOOD, tiles
+
+TONE_ICONS: dict[str, str] = {GOOD: "✔", CAUTION: "▲", BAD: "✖"}
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """The texts of the first card of a run.
+
+    Attributes:
+        sentence: The verdict in one line.
+        cost: What it costs, and what is reached without it; may be empty.
+        trust: ``good``, ``limited`` or ``low``.
+        reason: Why.
+        tone: That of the trust: ``good``, ``caution`` or ``bad``.
+        command: The command that measures better; empty where none helps.
+    """
+
+    sentence: str
+    cost: str
+    trust: str
+    reason: str
+    tone: str
+    command: str
+
+
+def verdict_band(analysis: RunAnalysis, cell: FrameRow | None) -> Band:
+    """The band of a cell.
+
+    Args:
+        analysis: The finished analysis.
+        cell: A row of SCALING; None where nothing is measured.
+    """
+    efficiency, throughput, _, potential, trust = tiles(analysis, cell)
+    parts = []
+    plain = "" if analysis.verdict.parts.lead else _plain(analysis)
+    if plain and cell is not None:
+        parts.append(place_name(cell["model"], int(cell["np"]), str(cell["engine"])))
+    if (finding := main_finding(analysis)) is not None:
+        parts.append(finding_texts(finding).cost)
+    known = efficiency if efficiency.value != units.MISSING else throughput
+    if known.value != units.MISSING:
+        name = "Efficiency" if known is efficiency else "Throughput"
+        unit = "" if known is efficiency else " samples/s"
+        gain = f", {potential.value} without it" if potential.value != units.MISSING else ""
+        parts.append(f"{name} {known.value}{unit}{gain}")
+    return Band(
+        sentence=plain or analysis.verdict.headline,
+        cost=". ".join(part for part in parts if part) + ("." if any(parts) else ""),
+        trust=f"Trust {trust.value}",
+        reason=trust.detail,
+        tone=trust.tone or CAUTION,
+        command="" if trust.tone == GOOD or cell is None else repeated_command(analysis),
+    )
+
+
+def _plain(analysis: RunAnalysis) -> str:
+    """The main cause in plain words; empty where no single rank is to blame."""
+    rows = analysis.table(WATERFALL.name).to_dict("records")
+    verdict = analysis.verdict
+    own = [
+        row
+        for row in rows
+        if row["cause_id"] == verdict.parts.cause_id
+        and (row["model"], row["np"], row["engine"]) == (verdict.model, verdict.np, verdict.engine)
+    ]
+    return plain_sentence(own[0]) if own and not verdict.parts.rival else ""
+
+
+def main_finding(analysis: RunAnalysis) -> FrameRow | None:
+    """The finding on the cause of the verdict; None without one."""
+    cause_id = analysis.verdict.parts.cause_id
+    rows = analysis.findings.to_dict("records") if cause_id else []
+    return next((row for row in rows if row["cause_id"] == cause_id), None)
+
+
+def repeated_command(analysis: RunAnalysis) -> str:
+    """The command of the run with more repeats; empty of a run that hvdprof did not launch."""
+    words = [word for word in analysis.run.manifest.command if word]
+    if words[:2] not in (["hvdprof", "bench"], ["hvdprof", "run"]):
+        return ""
+    end = words.index("--") if "--" in words else len(words)
+    kept: list[str] = []
+    own = iter(words[:end])
+    for word in own:
+        if word == "--repeats":
+            next(own, None)
+        elif not word.startswith("--repeats="):
+            kept.append(word)
+    return shlex.join([*kept, "--repeats", "6", *words[end:]])

@@ -1,0 +1,34 @@
+"""The strip of the run: where the cause acts, what is excluded, and at most 240 columns."""
+
+import numpy as np
+import pytest
+
+from hvdprof.api import analyze_run, load_run
+from hvdprof.figures.run_strip import MOST_COLUMNS, _columns, run_strip
+from hvdprof.report.screen.tiles import verdict_cell
+from tests.builders.recorded_runs import unpacked
+
+
+@pytest.mark.parametrize("name", ["horovod-slow-data", "ddp-alone-pauses"])
+def test_the_strip_marks_the_steps_of_the_cause(tmp_path, name):
+    analysis = analyze_run(load_run(unpacked(name, tmp_path)))
+    strip = run_strip(analysis, verdict_cell(analysis))
+    acting = [one for one in strip.columns if one.acts]
+    assert 0 < len(acting) <= sum(one.steady for one in strip.columns)
+    assert all(strip.sentence.split(" acts in ")[0] in one.text for one in acting)
+    assert f"acts in {len(acting)} of " in strip.sentence
+    assert "launch " in strip.source
+    assert max(one.height for one in strip.columns) == 1.0
+
+
+def test_many_steps_share_columns_and_the_longest_of_each_is_shown():
+    times = np.full(1_000, 1e6)
+    times[503] = 2e6
+    steady = np.arange(1_000) >= 5
+    columns = _columns(np.arange(1_000), times, steady, frozenset({503}), "pause")
+    assert len(columns) == MOST_COLUMNS
+    assert [(one.step, one.height, one.text) for one in columns if one.acts] == [
+        (503, 1.0, "step 503: 2.00 ms, pause")
+    ]
+    assert columns[0].text.endswith("excluded as warm-up")
+    assert not columns[0].steady

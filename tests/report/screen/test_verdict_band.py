@@ -1,0 +1,25 @@
+"""The first card of a run: a plain sentence, its cost, and how to measure better."""
+
+import pytest
+
+from hvdprof.api import analyze_run, load_run
+from hvdprof.report.screen.tiles import verdict_cell
+from hvdprof.report.screen.verdict_band import main_finding, repeated_command, verdict_band
+from tests.builders.recorded_runs import unpacked
+
+
+@pytest.fixture(scope="module")
+def late(tmp_path_factory):
+    return analyze_run(load_run(unpacked("horovod-slow-data", tmp_path_factory.mktemp("late"))))
+
+
+def test_the_band_names_rank_and_cost_and_how_to_measure_better(late):
+    band = verdict_band(late, verdict_cell(late))
+    assert band.sentence == "Rank 1 loads data too slowly."
+    assert band.cost.startswith("user_script on 2 ranks. Costs 34.0 ms per step (85.7 %")
+    assert (band.trust, band.tone) == ("Trust limited", "caution")
+    assert main_finding(late)["title"] == "Straggler: rank 1, data phase"
+    words = repeated_command(late).split()
+    assert words[:2] == ["hvdprof", "run"]
+    assert words.index("--repeats") < words.index("--")
+    assert words[words.index("--") + 1] == "python"
