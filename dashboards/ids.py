@@ -36,6 +36,7 @@ GLOSSARY_SEARCH = "glossary-search"
 
 TIMELINE = "timeline"
 TIMELINE_ANSWER = "timeline-answer"
+TIMELINE_SEARCH = "timeline-search"
 
 RUNS_GRID = "runs-grid"
 RUNS_SEARCH = "runs-search"

@@ -13,6 +13,7 @@ from flask import Response, jsonify, request
 from hvdprof.api.tables import large_executions
 from hvdprof.dashboards.components.view_control import pass_of_launch
 from hvdprof.dashboards.run_store import RunStore
+from hvdprof.dashboards.timeline_opening import Opening, opening_of
 from hvdprof.dashboards.view import (
     View,
     fitted,
@@ -23,7 +24,12 @@ from hvdprof.dashboards.view import (
 )
 from hvdprof.errors import HvdprofError, UnreadableInputError
 from hvdprof.figures.timeline.counters import Executions, executions_of
-from hvdprof.figures.timeline.event_details import bin_facts, event_facts, timeline_passes
+from hvdprof.figures.timeline.event_details import (
+    bin_facts,
+    derived_facts,
+    event_facts,
+    timeline_passes,
+)
 from hvdprof.figures.timeline.event_search import Hits, events_named, steps_of_kind
 from hvdprof.figures.timeline.lane_notes import lane_notes, segment_spans
 from hvdprof.figures.timeline.range_table import range_facts
@@ -37,6 +43,7 @@ from hvdprof.model.tables.collective_tables import COLLECTIVES
 
 PATH = "/timeline-data/<what>"
 
+_PAGES = {"ranks": ("/stalls", "Ranks"), "communication": ("/communication", "Communication")}
 _BESIDE = 0.5
 _BINS = 1_500
 _WIDEST = 4_000
@@ -113,7 +120,8 @@ def view_answer(runs: RunStore, view: View) -> Json:
     lanes = lanes_of_view(runs, view)
     choice = row_choice_of(view)
     rows, num_left_out = timeline_rows(lanes, choice)
-    window = window_of(view, lanes)
+    opening = _opening(runs, view, lanes)
+    window = window_of(view, lanes, opening.window)
     beside = round(window.length_ns * _BESIDE)
     sent = fitted(window.first_ns - beside, window.last_ns + beside, lanes.length_ns)
     pixels = min(max(view.whole("px") or _BINS, 100), _WIDEST)
@@ -128,6 +136,8 @@ def view_answer(runs: RunStore, view: View) -> Json:
         "left_out": num_left_out,
         "missed": missed_filters(rows, lanes, choice),
         "segments": segment_spans(lanes),
+        "finding": opening.finding,
+        "acting": opening.steps,
         "notes": lane_notes(lanes, rows, runs.run(str(view.run)).segments),
         "kinds": [[name, COLOURS[name]] for name in CATEGORIES],
         "used": [CATEGORIES[number] for number in lanes.spans.categories()],
@@ -140,13 +150,17 @@ def details_answer(runs: RunStore, view: View) -> Json:
     lanes = lanes_of_view(runs, view)
     row = view.whole("event")
     facts = None if row is None else event_facts(lanes, row)
-    if facts is not None:
-        return {"event": row} | asdict(facts)
+    if row is not None and facts is not None:
+        of_rank = runs.run(str(view.run)).events["source"].iloc[row] == "recorder"
+        path, page = _PAGES["ranks" if of_rank else "communication"]
+        links = [{"text": page, "href": view.at(path).href}]
+        return {"event": row, "links": links} | asdict(facts)
     lane, at = view.whole("lane"), view.whole("at")
     if lane is None or at is None or not 0 <= lane < len(lanes.names):
         return {}
-    width = max(window_of(view, lanes).length_ns // _BINS, 1)
-    return {
+    window = window_of(view, lanes, _opening(runs, view, lanes).window)
+    width = max(window.length_ns // _BINS, 1)
+    return derived_facts(lanes, lane, at) or {
         "title": f"Around {place_text(at)}, {length_text(width)} wide",
         "facts": bin_facts(lanes, lane, at, width),
         "lane": lane,
@@ -195,6 +209,12 @@ def _hits(found: Hits) -> Json:
         "number": found.number,
         "hits": [asdict(hit) | {"place": place_text(hit.start_ns)} for hit in found.hits],
     }
+
+
+def _opening(runs: RunStore, view: View, lanes: Lanes) -> Opening:
+    run_id = str(view.run)
+    key = ("opening", lanes.pass_id, lanes.kind)
+    return runs.made(run_id, key, lambda: opening_of(runs, run_id, lanes))
 
 
 def _executions(runs: RunStore, view: View, lanes: Lanes) -> Executions:

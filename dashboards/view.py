@@ -109,7 +109,7 @@ class View:
         return self.path + self.search
 
 
-_SHORTEST_NS = 100
+_SHORTEST_NS = 1_000
 _MARGIN = 0.05
 _MOST_OPENED = 64
 
@@ -127,26 +127,30 @@ class Window:
         return self.last_ns - self.first_ns
 
 
-def window_of(view: View, lanes: Lanes) -> Window:
-    """The window in the address: ``from`` to ``to``, a ``step``, a ``segment``, or the pass.
+def window_of(view: View, lanes: Lanes, opening: Window | None = None) -> Window:
+    """The window in the address: ``from`` to ``to``, a ``step``, a ``segment``, or ``opening``.
 
-    Segments of a pass number their steps anew: a ``step`` is that of the ``segment`` in the
-    address, and without one that of the first segment which has it.
+    Without an opening, and with ``all`` in the address, it is the pass. Segments of a pass number
+    their steps anew: a ``step`` is that of the ``segment`` in the address, and without one that of
+    the first segment which has it.
     """
     first, last = view.whole("from"), view.whole("to")
     if first is not None and last is not None and first < last:
         return fitted(first, last, lanes.length_ns)
     steps = lanes.steps
+    whole = Window(0, lanes.length_ns)
     own = np.ones(len(steps.number), bool)
+    if view.text("all"):
+        return whole
     if view.text("segment") in steps.segments:
         own &= steps.segment == steps.segments.index(str(view.text("segment")))
     elif view.whole("step") is None:
-        return Window(0, lanes.length_ns)
+        return opening or whole
     if view.whole("step") is not None:
         own &= steps.number == view.whole("step")
     places = own.nonzero()[0]
     if not len(places):
-        return Window(0, lanes.length_ns)
+        return whole
     one = places[:1] if view.whole("step") is not None else places
     start = int(steps.start_ns[one].min()) - lanes.origin_ns
     stop = int(steps.end_ns[one].max()) - lanes.origin_ns

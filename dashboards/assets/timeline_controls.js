@@ -1,4 +1,4 @@
-// The controls above the timeline: moves, choices, search, steps, and the legend as a filter.
+// The controls of the timeline: the search, the legend as a filter, moves, and what is rarely used.
 window.hvdprofTimeline = window.hvdprofTimeline || {};
 (() => {
   const T = window.hvdprofTimeline;
@@ -14,6 +14,10 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
     ["stall", "With a stall"], ["warmup", "Warm-up"]];
   const LANES = [["", "Horovod: executions"], ["tensors", "Horovod: tensors"]];
 
+  const NAMES = {outside: "outside all phases"};
+  const shareText = (share) => (share === undefined ? "" : share < 0.0005 ? "0 %" :
+    `${(100 * share).toFixed(share < 0.0995 ? 1 : 0)} %`);
+
   const select = (name, options, onchange) => element("select", {"aria-label": name, title: name,
     onchange: (event) => onchange(event.target.value)},
     options.map(([value, text]) => element("option", {value}, text)));
@@ -21,28 +25,43 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
   const field = (name, placeholder, onchange, more = {}) => element("input", {"aria-label": name,
     placeholder, title: name, onchange: (event) => onchange(event.target.value.trim()), ...more});
 
+  // "step 15, rank 3, conv1": a step, ranks, part of a tensor's name, and what is searched for.
+  T.readSearch = (text) => {
+    const asked = {step: "", ranks: [], tensor: "", find: []};
+    let before = "";
+    for (const part of text.split(",").map((one) => one.trim()).filter(Boolean)) {
+      const [, word, rest] = /^(steps?|ranks?|tensors?)\s+(.+)$/i.exec(part) || ["", "", part];
+      const kind = word.toLowerCase().replace(/s$/, "") || (/^\d{1,12}$/.test(part) && before !== "rank" ? "step" : "");
+      if (kind === "step" && /^\d{1,12}$/.test(rest)) { asked.step = rest; }
+      else if (kind === "rank" || (before === "rank" && /^\d+(\s*-\s*\d+)?$/.test(part))) { asked.ranks.push(rest); before = "rank"; continue; }
+      else if (kind === "tensor") { asked.tensor = rest; }
+      else { asked.find.push(part); }
+      before = kind;
+    }
+    return {...asked, ranks: asked.ranks.join(","), find: asked.find.join(", ")};
+  };
+
+  const searchText = (model) => [
+    model.get("step") && `step ${model.get("step")}`, model.get("ranks") && `rank ${model.get("ranks")}`,
+    model.get("tensor") && `tensor ${model.get("tensor")}`, model.get("find")].filter(Boolean).join(", ");
+
   T.Controls = class {
     constructor(tool) {
       this.tool = tool;
       const {model} = tool;
-      this.search = field("Search events", "Search  /", () => {}, {type: "search", onkeydown: (event) => {
-        if (event.key === "Enter") { tool.search(event.target.value.trim()); }
-        if (event.key === "Escape") { event.target.blur(); }
-      }});
+      this.search = field("Search: step, rank, tensor or event", "step 15, rank 3, conv1  /", () => {}, {
+        type: "search", class: "timeline-search", onkeydown: (event) => {
+          if (event.key === "Enter") { tool.search(event.target.value.trim()); }
+          if (event.key === "Escape") { event.target.blur(); }
+        }});
       this.lanes = select("Lanes below the ranks", LANES, (value) => model.set({lanes: value}));
-      this.tensor = field("Filter lanes by tensor", "tensor", (value) => model.set({tensor: value}));
-      this.ranks = field("Filter ranks", "ranks: 0-3,7", (value) => model.set({ranks: value}));
       this.segment = select("Segment", [["", "All segments"]], (value) => (value
         ? model.go({segment: value}) : model.showWhole()));
-      this.step = field("Go to step", "step", (value) => {
-        if (/^\d{1,12}$/.test(value)) {
-          const segment = this.segmentNow();
-          model.go(segment ? {segment, step: value} : {step: value});
-        }
-      }, {inputmode: "numeric", class: "timeline-step"});
       this.steps = select("Steps of a kind", KINDS, (value) => tool.showSteps(value));
       this.drag = button("Drag selects", "Select a range by dragging, without Shift",
         () => model.set({drag: tool.isSelecting() ? null : "select"}), {"aria-pressed": "false"});
+      this.acting = ["Previous", "Next"].map((name, at) => button(at ? "▶▶" : "◀◀", `${name} such step`,
+        () => tool.toActing(at ? 1 : -1)));
       this.legend = element("div", {class: "timeline-legend", role: "group", "aria-label": "Activities"});
       const save = (kind) => () => {
         const scene = tool.scene();
@@ -53,14 +72,19 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
           T.png(scene, (blob) => T.save("timeline.png", blob));
         }
       };
-      this.root = element("div", {class: "timeline-controls"},
-        element("div", {class: "timeline-bar", role: "toolbar", "aria-label": "Timeline"},
-          MOVES.map(([text, name, act]) => button(text, name, () => { if (model.window) { act(model); } })),
-          this.drag, this.search, this.step, this.steps, this.segment, this.lanes, this.tensor, this.ranks,
-          button("PNG", "Save Timeline as PNG", save("png")), button("SVG", "Save Timeline as SVG", save("svg")),
-          button("?", "Keys and gestures", () => tool.toggleHelp())),
-        this.legend);
+      this.more = element("details", {class: "timeline-more"}, element("summary", {}, "More"),
+        element("div", {}, this.steps, this.segment, this.lanes, this.drag,
+          button("PNG", "Save Timeline as PNG", save("png")), button("SVG", "Save Timeline as SVG", save("svg"))));
+      this.onPress = (event) => { if (!this.more.contains(event.target)) { this.more.open = false; } };
+      document.addEventListener("pointerdown", this.onPress);
+      this.root = element("div", {class: "timeline-controls", role: "toolbar", "aria-label": "Timeline"}, this.legend,
+        MOVES.map(([text, name, act]) => button(text, name, () => { if (model.window) { act(model); } })),
+        this.acting, this.more, button("?", "Keys and gestures", () => tool.toggleHelp()));
+      // The first of the two rows, with the sentence and the pass.
+      document.getElementById("timeline-search")?.replaceChildren(this.search);
     }
+
+    close() { document.removeEventListener("pointerdown", this.onPress); }
 
     // The segment in the address, or the one in the middle of the window where there are several.
     segmentNow() {
@@ -79,9 +103,11 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
         this.segment.replaceChildren(element("option", {value: ""}, "All segments"), ...data.segments.map((one) =>
           element("option", {value: one.name}, `${one.name} (steps ${one.first_step} to ${one.last_step})`)));
       }
-      this.step.disabled = this.steps.disabled = !data.segments.length;
-      this.ranks.hidden = data.rows.every((row) => row.kind !== "bands") &&
-        data.rows.filter((row) => row.name.startsWith("rank ")).length < 2 && !model.get("ranks");
+      this.steps.disabled = !data.segments.length;
+      this.acting.forEach((one, at) => {
+        one.disabled = !data.acting.length;
+        one.title = `${at ? "Next" : "Previous"} ${data.finding ? `step of: ${data.finding}` : "steady step"}`;
+      });
       this.showLegend(model);
       this.showState(model);
     }
@@ -95,18 +121,17 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
         const box = element("span", {class: "timeline-colour"});
         box.style.background = T.css(theme.colours[at]);
         return element("button", {type: "button", "aria-pressed": String(!hidden.has(name)),
-          title: "Show or hide", onclick: () => {
+          title: `Show or hide. The number is its share of the view: ${at < 8 ? "mean over the ranks" : "sum over its events"}`, "aria-label": NAMES[name] || name.replaceAll("_", " "), onclick: () => {
             if (!hidden.delete(name)) { hidden.add(name); }
             model.set({hide: [...hidden].join(",")});
-          }}, box, name.replaceAll("_", " "));
+          }}, box, NAMES[name] || name.replaceAll("_", " "),
+          element("span", {class: "timeline-share"}, shareText(model.data.shares[name])));
       }));
     }
 
     showState(model) {
       const values = [[this.lanes, model.get("lanes") || (model.get("tensor") ? "tensors" : "")],
-        [this.tensor, model.get("tensor")], [this.ranks, model.get("ranks")],
-        [this.segment, model.get("segment")], [this.steps, model.get("steps")], [this.step, model.get("step")],
-        [this.search, model.get("find")]];
+        [this.segment, model.get("segment")], [this.steps, model.get("steps")], [this.search, searchText(model)]];
       for (const [control, value] of values) {
         if (document.activeElement !== control || control.tagName === "SELECT") { control.value = value; }
       }

@@ -3,8 +3,8 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
 window.hvdprofTimeline.Model = class {
   // What decides on the rows; another value of one of them also changes the overview.
   static ROWS = ["run", "np", "pass", "lanes", "tensor", "ranks", "open", "pins", "hide"];
-  static PLACES = ["from", "to", "step", "segment"];
-  static SHORTEST = 100;
+  static PLACES = ["from", "to", "step", "segment", "all"];
+  static SHORTEST = 1000;
   static WRITE_AFTER_MS = 150;
   static NEW_ENTRY_AFTER_MS = 700;
 
@@ -90,12 +90,13 @@ window.hvdprofTimeline.Model = class {
     this.window = [start, Math.round(start + wanted)];
     this.follow = false;
     const isWhole = wanted >= length;
-    this.params.delete("step");
-    if (this.get("segment") && !isWhole) { this.params.delete("segment"); }
-    for (const [at, key] of ["from", "to"].entries()) {
-      if (isWhole) { this.params.delete(key); } else { this.params.set(key, String(this.window[at])); }
+    for (const key of this.constructor.PLACES) { this.params.delete(key); }
+    // Without any place, the server opens at the steps of the finding.
+    if (isWhole) {
+      this.params.set("all", "1");
+    } else {
+      ["from", "to"].forEach((key, at) => this.params.set(key, String(this.window[at])));
     }
-    if (isWhole) { this.params.delete("segment"); }
     this.write();
     this.ask();
     this.changed("window");
@@ -110,6 +111,15 @@ window.hvdprofTimeline.Model = class {
     this.follow = true;
     this.write();
     this.ask();
+  }
+
+  // The next or the previous step in which the finding acts, three steps wide.
+  toActing(by) {
+    const middle = (this.window[0] + this.window[1]) / 2;
+    const steps = (this.data.acting || []).filter(([first, last]) =>
+      (by > 0 ? first > middle : last < middle));
+    const [first, last] = steps[by > 0 ? 0 : steps.length - 1] || [];
+    if (first !== undefined) { this.show(first - (last - first), last + (last - first)); }
   }
 
   zoom(factor, at) {
@@ -135,6 +145,7 @@ window.hvdprofTimeline.Model = class {
       this.baseKey = key;
       const whole = new URLSearchParams(this.params);
       for (const place of this.constructor.PLACES) { whole.delete(place); }
+      whole.set("all", "1");
       this.fetch("view", whole).then((base) => {
         if (base && key === this.baseKey) { this.base = base; this.changed("data"); }
       });

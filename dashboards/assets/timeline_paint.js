@@ -2,8 +2,8 @@
 window.hvdprofTimeline = window.hvdprofTimeline || {};
 (() => {
   const FONT = "system-ui, sans-serif";
-  const LANE_SPACE = 1100;
-  const HEIGHTS = {group: 20, bands: 46, bytes: 32, busbw: 32};
+  const HEIGHTS = {group: 20, bands: 46};
+  const [LOWEST, HIGHEST] = [18, 48];
   const STRIP = 26;
   const SEGMENTS = 14;
   const AXIS = 34;
@@ -39,14 +39,18 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
   const css = (parts, alpha = 1) => `rgba(${parts[0]},${parts[1]},${parts[2]},${alpha})`;
 
   // Places of the rows from the top: pinned ones in the sticky part, the others below it.
-  const placed = (rows, width) => {
+  // Lanes take the room that there is; counters are a little higher than they.
+  const placed = (rows, width, room) => {
     const gutter = width < 700 ? 86 : 168;
-    const lanes = rows.filter((row) => row.lane >= 0 && !row.pinned).length;
-    const height = Math.min(Math.max(Math.floor(LANE_SPACE / Math.max(lanes, 1)), 7), 26);
+    const others = rows.filter((row) => !row.pinned);
+    const fixed = others.reduce((sum, row) => sum + (HEIGHTS[row.kind] || 0), 4);
+    const shares = others.reduce((sum, row) => sum + (HEIGHTS[row.kind] ? 0 : row.lane >= 0 ? 1 : 1.3), 0);
+    const height = Math.min(Math.max(Math.floor((room - fixed) / Math.max(shares, 1)), LOWEST), HIGHEST);
     const tops = {pinned: 0, other: 0};
     let slot = 0;
     const places = rows.map((row, at) => {
-      const tall = row.pinned ? 24 : HEIGHTS[row.kind] || height;
+      const counter = Math.max(Math.floor(1.3 * height), 32);
+      const tall = row.pinned ? 24 : HEIGHTS[row.kind] || (row.lane >= 0 ? height : counter);
       const group = row.pinned ? "pinned" : "other";
       const place = {row, at, top: tops[group], height: tall, pinned: row.pinned,
         slot: row.lane >= 0 ? slot++ : -1};
@@ -62,19 +66,25 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
     const [size, unit] = unitOf(ns);
     return `${Number((ns / size).toPrecision(3)).toLocaleString("en-US")} ${unit}`;
   };
+  // Where the window is a small part of what lies before it, ticks count from a base.
   const ticksOf = (first, last, room) => {
     const raw = (last - first) / Math.max(room / (room < 400 ? 75 : 110), 2);
     const power = 10 ** Math.floor(Math.log10(raw));
     const step = [1, 2, 5, 10].map((one) => one * power).find((one) => one >= raw);
-    const [size, unit] = unitOf(Math.max(last, 1) >= 1e10 ? 1e9 : Math.max(step * 10, 1e3));
-    const digits = Math.max(0, Math.ceil(Math.log10(size / step) - 1e-9));
+    const number = (at, size) => {
+      const digits = Math.max(0, Math.ceil(Math.log10(size / step) - 1e-9));
+      return (at / size).toLocaleString("en-US", {minimumFractionDigits: digits, maximumFractionDigits: digits});
+    };
+    const start = Math.ceil(first / step) * step;
+    const isFar = first > 4 * (last - first);
+    const [size, unit] = unitOf(isFar ? Math.max(last - first, 1e3)
+      : last >= 1e10 ? 1e9 : Math.max(step * 10, 1e3));
     const ticks = [];
-    for (let at = Math.ceil(first / step) * step; at <= last; at += step) {
-      const text = (at / size).toLocaleString(
-        "en-US", {minimumFractionDigits: digits, maximumFractionDigits: digits});
-      ticks.push([at, `${text} ${unit}`]);
+    for (let at = start; at <= last; at += step) {
+      ticks.push([at, `${isFar ? "+" : ""}${number(isFar ? at - start : at, size)} ${unit}`]);
     }
-    return ticks;
+    const [far, farUnit] = unitOf(start >= 1e10 ? 1e9 : 1e6);
+    return {ticks, base: isFar ? `${number(start, far)} ${farUnit}` : ""};
   };
 
   // The longest text that fits, cut in the middle.

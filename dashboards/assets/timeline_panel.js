@@ -1,4 +1,4 @@
-// What stands beside the lanes: facts of the event, the table of the range, hits, and help.
+// What stands below the lanes: facts of the event, the table of the range, hits, and help.
 window.hvdprofTimeline = window.hvdprofTimeline || {};
 (() => {
   const T = window.hvdprofTimeline;
@@ -37,33 +37,63 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
     ];
   };
 
+  // The same phase of the same step: one row per rank, with a bar and what differs.
+  const sameTable = (found, act) => {
+    if (!found.same || !found.same.length) { return []; }
+    const longest = Math.max(...found.same.map((one) => one.dur_ns), 1);
+    const rows = found.same.map((one) => {
+      const bar = element("span", {class: "timeline-length"});
+      bar.style.width = `${Math.max(100 * one.dur_ns / longest, 1)}%`;
+      const isThis = one.rank === found.values.rank;
+      const more = one.dur_ns - Math.max(found.values.dur_ns, 0);
+      return element("tr", {"aria-current": isThis ? "true" : null},
+        element("th", {scope: "row"}, button(`rank ${one.rank}`, `Show this event on rank ${one.rank}`, () => act.event(one.event))),
+        element("td", {class: "timeline-bar-cell"}, bar),
+        element("td", {class: "number"}, T.lengthText(one.dur_ns)),
+        element("td", {class: "number"}, isThis ? "this" : `${more < 0 ? "−" : "+"}${T.lengthText(Math.abs(more))}`));
+    });
+    return [element("h3", {}, "The same event on the other ranks"),
+      element("table", {class: "timeline-same"}, element("tbody", {}, rows))];
+  };
+
+  const block = (...parts) => {
+    const shown = parts.flat().filter(Boolean);
+    return shown.length ? element("div", {class: "timeline-block", tabindex: "0"}, shown) : null;
+  };
+
   const details = (found, act) => {
     if (!found.title) { return []; }
     const isEvent = found.event !== undefined;
-    const parts = [element("h2", {}, found.title)];
+    const buttons = [found.lane >= 0 ? button("Pin lane", "Pin or unpin this lane", () => act.pin(found.lane)) : null];
     if (isEvent) {
       const save = button("Copy as JSON", "Copy the event as JSON", () => copy(JSON.stringify({
         ...found.values, lane: found.facts.find(([name]) => name === "lane")?.[1],
         start_in_pass_ns: found.start_ns, execution: found.execution_facts,
         tensors: found.execution, arrivals: found.arrivals,
       }, null, 2), save));
-      parts.push(element("div", {class: "timeline-buttons"},
+      buttons.unshift(
         button("◂ Previous", "Previous event of this name", () => act.event(found.previous),
           {disabled: found.previous < 0}),
-        button("Next ▸", "Next event of this name", () => act.event(found.next), {disabled: found.next < 0}),
-        found.lane >= 0 ? button("Pin lane", "Pin or unpin this lane", () => act.pin(found.lane)) : null, save));
-    } else {
-      parts.push(element("div", {class: "timeline-buttons"},
-        button("Pin lane", "Pin or unpin this lane", () => act.pin(found.lane))));
+        button("Next ▸", "Next event of this name", () => act.event(found.next), {disabled: found.next < 0}));
+      buttons.push(save, ...(found.links || []).map(({text, href}) => element("a", {href}, text)));
     }
-    parts.push(factTable(found.facts));
-    if (!isEvent) { parts.push(element("p", {class: "about"}, "Shares of that time; zoom in for single events.")); }
-    if (isEvent && found.execution.length) {
+    buttons.push(button("✕", "Close the facts", act.clear));
+    const isBin = !isEvent && found.facts.some(([name]) => name === "events");
+    const parts = [
+      block(element("h2", {}, found.title), element("div", {class: "timeline-buttons"}, buttons), factTable(found.facts),
+        isBin ? element("p", {class: "about"}, "Shares of that time; zoom in for single events.") : null),
+    ];
+    if (!isEvent) { return parts; }
+    if (found.execution.length) {
       const number = found.num_tensors === 1 ? "1 tensor" : `${found.num_tensors.toLocaleString("en-US")} tensors`;
-      parts.push(element("h3", {}, `Executed together: ${number}`), factTable(found.execution_facts),
-        element("div", {class: "timeline-scroll", tabindex: "0"}, factTable(found.execution)));
+      parts.push(block(element("h3", {}, `Executed together: ${number}`), factTable(found.execution_facts),
+        factTable(found.execution)));
     }
-    return isEvent ? [...parts, ...arrivalTable(found.arrivals)] : parts;
+    parts.push(block(sameTable(found, act)), block(arrivalTable(found.arrivals)));
+    if (found.lines.length) {
+      parts.push(block(element("h3", {}, "Lines sampled in this phase"), factTable(found.lines)));
+    }
+    return parts;
   };
 
   const FILE_COLUMNS = ["name", "lane", "rank", "count", "sum_ns", "mean_ns", "p95_ns", "share"];
@@ -164,10 +194,12 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
     ["Shift-drag", "select a range and show its table"],
     ["double-click, 0", "the whole pass"],
     ["R", "select what is in view, as a range"],
+    ["N, P", "the next and the previous step in which the finding acts"],
     ["O", "open or fold the groups of many ranks"],
+    ["click", "facts of an event; on a name, pin the lane"],
     ["F", "fit the selection, or the chosen event, into the window"],
     ["M", "set or remove a mark at the pointer"],
-    ["/", "search events by activity or tensor; Enter goes to the next hit"],
+    ["/", "search by step, rank, tensor or event, such as step 15, rank 3, conv1; Enter goes to the next hit"],
     ["Escape", "close this help; else clear the selection and the chosen event"],
     ["?", "this help"],
   ];
@@ -183,6 +215,8 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
       this.root = element("aside", {class: "timeline-panel", "aria-label": "Details"},
         Object.values(this.parts));
     }
+
+    isShown() { return Object.values(this.parts).some((part) => !part.hidden); }
 
     fill(name, children) {
       T.refill(this.parts[name], children.filter(Boolean));

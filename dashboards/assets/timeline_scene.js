@@ -73,11 +73,13 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
 
   const axis = (ctx, scene, top) => {
     const {scale, theme} = scene;
-    label(ctx, scene, scene.layout.gutter < 100 ? "time" : "time in the pass", top + 8);
+    const {ticks, base} = T.ticksOf(scale.first, scale.last, scale.right - scale.left);
+    const isNarrow = scene.layout.gutter < 100;
+    label(ctx, scene, base ? `${isNarrow ? "" : "from "}${base}` : isNarrow ? "time" : "time in the pass", top + 8);
     label(ctx, scene, "step", top + 25);
     ctx.font = `11px ${T.FONT}`;
     let taken = -Infinity;
-    for (const [at, text] of T.ticksOf(scale.first, scale.last, scale.right - scale.left)) {
+    for (const [at, text] of ticks) {
       const x = scale.x(at);
       line(ctx, [[x, top + 15], [x, top + 18]], theme.soft);
       const width = ctx.measureText(text).width;

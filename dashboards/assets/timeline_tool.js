@@ -22,19 +22,19 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
         "aria-label": "Timeline of all ranks. Press ? for the keys."});
       this.tip = element("div", {class: "timeline-tip", hidden: true});
       this.caption = element("div", {id: "timeline-caption", class: "about"}, "Loading…");
-      const hint = element("div", {class: "about"},
-        "Click an event for its facts. Shift-drag selects a range for a table. Press ? for all keys.");
       this.controls = new T.Controls(this);
+      this.room = element("div", {class: "timeline-room"}, this.lanes);
       this.stage = element("div", {class: "timeline-stage"},
-        element("div", {class: "timeline-sticky"}, this.top), this.lanes, this.tip);
-      root.replaceChildren(this.controls.root, this.caption,
-        element("div", {class: "timeline-columns"}, this.stage, this.panel.root), hint);
+        element("div", {class: "timeline-sticky"}, this.top), this.room, this.tip);
+      root.replaceChildren(this.controls.root, this.stage, this.panel.root, this.caption);
       this.endDrag = T.lanesGestures(this.lanes, this);
       T.overviewGestures(this.top, this);
       this.onKey = T.keys(this);
       document.addEventListener("keydown", this.onKey);
       this.sized = new ResizeObserver(() => this.draw());
       this.sized.observe(this.stage);
+      this.onResize = () => this.draw();
+      window.addEventListener("resize", this.onResize);
       this.themed = new MutationObserver(() => this.draw());
       this.themed.observe(document.documentElement, {attributeFilter: ["data-mantine-color-scheme"]});
       this.panel.showHelp(false);
@@ -46,6 +46,8 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
     close() {
       document.removeEventListener("keydown", this.onKey);
       this.sized.disconnect();
+      window.removeEventListener("resize", this.onResize);
+      this.controls.close();
       this.themed.disconnect();
       this.model.close();
     }
@@ -96,7 +98,7 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
             if (serial !== this.serials[what] || !found) { return; }
             this.found[what] = found;
             this.showPanel(what);
-            if (what === "hits" && this.goFirst && found.hits.length) { this.goToHit(0); }
+            if (what === "hits" && this.goFirst && found.hits.length) { this.goToHit(this.firstHit(found.hits)); }
             this.goFirst = what === "hits" ? false : this.goFirst;
             this.draw();
           });
@@ -124,20 +126,29 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
       const {model} = this;
       const data = model.data;
       if (!data || !model.window || data.rowsKey !== model.rowsKey()) { return null; }
-      const width = Math.floor(this.stage.clientWidth);
-      const layout = T.placed(data.rows, width);
+      const width = Math.floor(this.room.clientWidth);
+      const room = this.roomFor(data);
+      const layout = T.placed(data.rows, width, room);
       const [first, last] = model.window;
       const base = model.base && model.base.rowsKey === data.rowsKey ? model.base : data;
       const event = this.found.details && this.found.details.event !== undefined ? this.found.details : null;
       const ends = ["sel_from", "sel_to"].map((key) => model.number(key));
       return {
-        data, base, layout, event, window: model.window, segments: data.segments,
+        data, base, layout, room, event, window: model.window, segments: data.segments,
         theme: T.themeOf(this.stage, data.kinds),
         scale: T.scaleOf(first, last, layout.gutter, width - 6),
         selection: this.selecting || (ends[0] !== null && ends[1] !== null ? ends : null),
         marks: model.list("marks").map(Number).filter(Number.isFinite),
         title: `${model.run} · ${data.pass} · ${T.lengthText(last - first)} from ${T.lengthText(first)}`,
       };
+    }
+
+    // The window but for what stands above and below; the lanes scroll in it.
+    roomFor(data) {
+      const pins = data.rows.filter((row) => row.pinned).length;
+      const top = T.topHeight({segments: data.segments, layout: {pinnedHeight: 24 * pins}});
+      const below = this.panel.isShown() && window.innerWidth > 1000 ? this.panel.root.offsetHeight + 8 : 0;
+      return Math.max(window.innerHeight - 150 - top - below, 160);
     }
 
     draw() {
@@ -148,6 +159,7 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
         this.shown = scene;
         if (!scene || scene.layout.width < 50) { return; }
         this.model.pixels = scene.scale.right - scene.scale.left;
+        this.room.style.maxHeight = `${scene.room}px`;
         const heights = [[this.top, T.topHeight(scene), T.paintTop], [this.lanes, scene.layout.height, T.paintLanes]];
         for (const [canvas, height, paint] of heights) {
           const ratio = window.devicePixelRatio || 1;
@@ -203,8 +215,11 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
       if (!place) { return; }
       if (place.row.opens) { this.openRow(y); return; }
       const bar = this.barAt(x, y);
-      if (bar >= 0) {
+      if (bar >= 0 && this.shown.data.bars.id[bar] >= 0) {
         this.model.set({event: this.shown.data.bars.id[bar], lane: null, at: null});
+      } else if (bar >= 0) {
+        const {start, length} = this.shown.data.bars;
+        this.model.set({event: null, lane: place.row.lane, at: start[bar] + Math.floor(length[bar] / 2)});
       } else if (place.row.lane >= 0 && this.shown.data.binned) {
         this.model.set({event: null, lane: place.row.lane, at: Math.round(this.shown.scale.ns(x))});
       }
@@ -270,7 +285,8 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
       if (!text) { return; }
       this.tip.textContent = text;
       const left = Math.min(place[0] + 12, Math.max(this.shown.layout.width - 260, 0));
-      this.tip.style.transform = `translate(${left}px, ${place[1] + this.lanes.offsetTop + 16}px)`;
+      const above = this.room.offsetTop - this.room.scrollTop;
+      this.tip.style.transform = `translate(${left}px, ${place[1] + above + 16}px)`;
     }
 
     fit() {
@@ -314,15 +330,33 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
       }
     }
 
+    // A step, ranks, a tensor and a text at once: "step 15, rank 3, conv1".
     search(text) {
-      const isSame = text && text === this.model.get("find");
-      if (isSame) { this.goToHit(((this.model.number("hit") ?? -1) + 1) % Math.max(this.found.hits.hits?.length || 1, 1)); return; }
-      this.goFirst = Boolean(text);
-      this.model.set({find: text, steps: null, hit: null});
+      const {step, ranks, tensor, find} = T.readSearch(text);
+      const {model} = this;
+      const isSame = find && find === model.get("find") && ranks === model.get("ranks") &&
+        tensor === model.get("tensor") && (!step || step === this.wanted?.step);
+      if (isSame) { this.goToHit(((model.number("hit") ?? -1) + 1) % Math.max(this.found.hits.hits?.length || 1, 1)); return; }
+      this.goFirst = Boolean(find);
+      this.wanted = {step, ranks};
+      model.set({ranks, tensor, find, steps: null, hit: null});
+      if (step) {
+        const segment = this.controls.segmentNow();
+        model.go(segment ? {segment, step} : {step});
+      }
+    }
+
+    // The first hit in the step and on the rank that were asked for with it.
+    firstHit(hits) {
+      const {step, ranks} = this.wanted || {};
+      const at = hits.findIndex((hit) => (!step || hit.step === Number(step)) &&
+        (!ranks || String(hit.rank) === ranks));
+      return Math.max(at, 0);
     }
 
     showSteps(kind) {
       this.goFirst = Boolean(kind);
+      this.wanted = null;
       this.model.set({steps: kind, find: null, hit: null});
     }
 
@@ -341,6 +375,8 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
       this.model.set({sel_from: null, sel_to: null, event: null, lane: null, at: null});
     }
 
+    toActing(by) { this.model.toActing(by); }
+
     focusSearch() { this.controls.search.focus(); }
 
     toggleHelp() {
@@ -351,7 +387,7 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
 
   // The page puts an empty element there; another run or pass changes its attributes.
   const OF_THE_PASS = ["from", "to", "step", "segment", "event", "lane", "at", "sel_from", "sel_to", "marks", "pins",
-    "find", "steps", "hit", "open"];
+    "find", "steps", "hit", "open", "all"];
   let shown = null;
   const look = () => {
     const root = document.getElementById("timeline");

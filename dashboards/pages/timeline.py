@@ -38,16 +38,16 @@ def layout(runs: RunStore, view: View) -> dmc.Stack:
             dmc.Group(
                 [
                     html.P(id=ids.TIMELINE_ANSWER, className="timeline-answer", role="status"),
-                    view_select(
-                        PASS_KEY, "Pass", options, pass_id, description="Pass", className="choice"
-                    ),
+                    html.Div(id=ids.TIMELINE_SEARCH),
+                    view_select(PASS_KEY, "Pass", options, pass_id, className="choice"),
                 ],
                 justify="space-between",
-                align="flex-start",
+                gap="xs",
+                className="timeline-head",
             ),
             html.Div(id=ids.TIMELINE, className="timeline", **shown),
         ],
-        gap="xs",
+        gap=4,
     )
 
 

@@ -1,6 +1,7 @@
 """A step that shows a finding, of typical length, and the steps to show around it."""
 
 from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -66,16 +67,40 @@ def typical_step(
         analysis: The finished analysis.
         finding: A row of FINDINGS on a cell.
     """
+    found = finding_steps(analysis, finding)
+    return None if found is None else (found.launch, found.typical)
+
+
+@dataclass(frozen=True, slots=True)
+class ActingSteps:
+    """The steps of a launch in which the cause of a finding acts, ascending, and a typical one."""
+
+    launch: LaunchKey
+    steps: Int64s
+    typical: int
+
+
+def finding_steps(
+    analysis: RunAnalysis, finding: Mapping[Hashable, object], pass_id: str = ""
+) -> ActingSteps | None:
+    """The steady steps in which the cause of a finding acts; see ``typical_step``.
+
+    Args:
+        analysis: The finished analysis.
+        finding: A row of FINDINGS on a cell.
+        pass_id: Only launches of this pass; all of the cell by default.
+    """
     model, engine = str(finding["model"]), str(finding["engine"])
     num_ranks = int(str(finding["np"]))
     cell = of_base_cell(analysis.run.segments, model, num_ranks, engine)
     traced_first = cell.iloc[np.argsort(cell["mode"] != Mode.TRACE, kind="stable")]
     cause = _cause(analysis, finding, model, num_ranks, engine)
-    for pass_id, segment in traced_first[LAUNCH].itertuples(index=False):
-        launch = (str(pass_id), str(segment))
-        step = _step_of_launch(analysis, launch, cause)
-        if step is not None:
-            return launch, step
+    for of_pass, segment in traced_first[LAUNCH].itertuples(index=False):
+        launch = (str(of_pass), str(segment))
+        acting = _acting(analysis, launch, cause) if pass_id in ("", launch[0]) else None
+        if acting is not None:
+            steps, typical = _chosen(*acting)
+            return ActingSteps(launch, np.sort(steps), typical)
     return None
 
 
@@ -107,14 +132,6 @@ def acting_steps(
         return frozenset()
     steps, _, acts = found
     return frozenset(int(step) for step in steps[acts])
-
-
-def _step_of_launch(analysis: RunAnalysis, launch: LaunchKey, cause: FrameRow | None) -> int | None:
-    found = _acting(analysis, launch, cause)
-    if found is None:
-        return None
-    steps, values, acts = found
-    return int(steps[_middle(values, acts)])
 
 
 def _acting(
@@ -151,8 +168,8 @@ def _late(late: pd.DataFrame, cause: FrameRow) -> tuple[Int64s, Float64s, Bools]
     return by_step.index.to_numpy(dtype=np.int64), own, acts
 
 
-def _middle(values: Float64s, chosen: Bools) -> int:
-    """The place of the value nearest to the median of the chosen ones; of all without any."""
-    places = np.flatnonzero(chosen) if chosen.any() else np.arange(len(values))
+def _chosen(steps: Int64s, values: Float64s, acts: Bools) -> tuple[Int64s, int]:
+    """The steps that act, all without any, and the one whose value is nearest to their median."""
+    places = np.flatnonzero(acts) if acts.any() else np.arange(len(values))
     distance = np.abs(values[places] - np.median(values[places]))
-    return int(places[distance.argmin()])
+    return steps[places], int(steps[places[distance.argmin()]])

@@ -24,6 +24,19 @@ GUTTER = 168
 """Pixels of the names, in a window of 1,280."""
 
 
+_PLACES = re.compile("&(from|step|segment|all)=")
+
+
+def whole(query: str) -> str:
+    """The query with the whole pass in view where it names no place: a pass opens elsewhere."""
+    return query if _PLACES.search(query) else f"{query}&all=1"
+
+
+def show_more(page):
+    """Open what is rarely used of the controls."""
+    page.evaluate("document.querySelector('.timeline-more').open = true")
+
+
 def settled(page):
     """The window on the screen, once it is exact."""
     page.wait_for_selector(".timeline-lanes")
@@ -77,8 +90,10 @@ class Drawing:
 
 def drawing_of(page) -> Drawing:
     """What the timeline draws, as saved by its button; arrows are lines of 1.2 pixels."""
+    show_more(page)
     with page.expect_download() as download:
         page.get_by_role("button", name="Save Timeline as SVG").click()
+    page.evaluate("document.querySelector('.timeline-more').open = false")
     root = ET.parse(Path(download.value.path())).getroot()
     space = "{http://www.w3.org/2000/svg}"
     texts = {one.text or "": float(one.attrib["y"]) for one in root.iter(f"{space}text")}

@@ -1,4 +1,4 @@
-"""Checks a Chrome trace against the Trace Event Format (JSON object format, events X, i and M).
+"""Checks a Chrome trace against the Trace Event Format (JSON object format).
 
 The rules are those of the public document "Trace Event Format" of the Catapult project, and the
 ones without which chrome://tracing or Perfetto draw something else than was meant: events ordered
@@ -14,7 +14,22 @@ _REQUIRED = {
     "X": {"name", "ph", "ts", "dur", "pid", "tid"},
     "i": {"name", "ph", "ts", "s", "pid", "tid"},
     "M": {"name", "ph", "pid", "tid", "args"},
+    "C": {"name", "ph", "ts", "pid", "tid", "args"},
+    "s": {"name", "ph", "ts", "pid", "tid", "id"},
+    "f": {"name", "ph", "ts", "pid", "tid", "id", "bp"},
 }
+_PALETTE = {
+    *("thread_state_uninterruptible", "thread_state_iowait", "thread_state_running"),
+    *("thread_state_runnable", "thread_state_sleeping", "thread_state_unknown"),
+    *("background_memory_dump", "light_memory_dump", "detailed_memory_dump"),
+    *("vsync_highlight_color", "generic_work", "good", "bad", "terrible", "black", "grey"),
+    *("white", "yellow", "olive", "rail_response", "rail_animation", "rail_idle", "rail_load"),
+    *("startup", "heap_dump_stack_frame", "heap_dump_object_type", "heap_dump_child_node_arrow"),
+    *("cq_build_running", "cq_build_passed", "cq_build_failed", "cq_build_abandoned"),
+    *("cq_build_attempt_runnig", "cq_build_attempt_passed", "cq_build_attempt_failed"),
+}
+"""The names of colours that Catapult's ``color_scheme.html`` knows, its misspelt one included."""
+
 _METADATA = {"process_name", "process_sort_index", "thread_name", "thread_sort_index"}
 
 
@@ -36,6 +51,7 @@ def checked_trace(text: str) -> dict[str, Any]:
         assert before["ts"] <= after["ts"], f"not in order of time: {after}"
     _check_names(events)
     _check_nesting(timed)
+    _check_arrows(timed)
     return trace
 
 
@@ -57,7 +73,7 @@ def drawing(trace: dict[str, Any]) -> str:
         lines.append(name)
         open_until: list[Decimal] = []
         for event in trace["traceEvents"]:
-            if event["ph"] == "M" or (event["pid"], event["tid"]) != key:
+            if event["ph"] in "MCsf" or (event["pid"], event["tid"]) != key:
                 continue
             while open_until and open_until[-1] <= event["ts"]:
                 open_until.pop()
@@ -72,7 +88,7 @@ def drawing(trace: dict[str, Any]) -> str:
 def _check_keys(event: dict[str, Any]) -> None:
     kind = event.get("ph")
     assert kind in _REQUIRED, f"unknown kind of event: {event}"
-    missing = _REQUIRED[kind] - set(event)
+    missing = (_REQUIRED[kind] | {"cat"}) - set(event)
     assert not missing, f"{missing} missing: {event}"
     assert isinstance(event["name"], str), event
     assert isinstance(event["pid"], int), event
@@ -85,6 +101,10 @@ def _check_keys(event: dict[str, Any]) -> None:
         assert event["ts"] >= 0, f"before the origin: {event}"
     if kind == "X":
         assert event["dur"] >= 0, f"negative length: {event}"
+        assert event.get("cname", "white") in _PALETTE, f"unknown colour: {event}"
+    if kind == "C":
+        assert event["args"], f"a counter without a value: {event}"
+        assert all(isinstance(value, (Decimal, int)) for value in event["args"].values()), event
     if kind == "i":
         assert event["s"] in ("t", "p", "g"), event
 
@@ -98,6 +118,22 @@ def _check_names(events: list[dict[str, Any]]) -> None:
             assert (event["pid"], event["tid"]) in threads, f"thread without a name: {event}"
     names = [event for event in events if event["name"] == "thread_name"]
     assert len(names) == len(threads), "a thread is named twice"
+
+
+def _check_arrows(timed: list[dict[str, Any]]) -> None:
+    """Each arrow has one begin and one end, which is not earlier, and an interval at either."""
+    starts, ends = ({e["id"]: e for e in timed if e["ph"] == kind} for kind in "sf")
+    assert len(starts) == sum(e["ph"] == "s" for e in timed), "an arrow begins twice"
+    assert len(ends) == sum(e["ph"] == "f" for e in timed), "an arrow ends twice"
+    assert set(starts) == set(ends), "an arrow without its other end"
+    for number, start in starts.items():
+        end = ends[number]
+        assert (start["name"], start["cat"]) == (end["name"], end["cat"]), (start, end)
+        assert start["ts"] <= end["ts"], (start, end)
+        for event in (start, end):
+            place = (event["pid"], event["tid"])
+            around = [e for e in timed if e["ph"] == "X" and (e["pid"], e["tid"]) == place]
+            assert any(e["ts"] <= event["ts"] <= e["ts"] + e["dur"] for e in around), event
 
 
 def _check_nesting(timed: list[dict[str, Any]]) -> None:

@@ -44,15 +44,15 @@ def view(**values):
 @pytest.mark.parametrize(
     ("first", "last", "expected"),
     [
-        (10, 20, (10, 110)),
-        (10, 210, (10, 210)),
-        (-5, 500, (0, 505)),
-        (900, 1_200, (700, 1_000)),
-        (-9, 9_999, (0, 1_000)),
+        (100, 200, (100, 1_100)),
+        (100, 2_100, (100, 2_100)),
+        (-50, 5_000, (0, 5_050)),
+        (9_000, 12_000, (7_000, 10_000)),
+        (-90, 99_990, (0, 10_000)),
     ],
 )
 def test_a_window_is_shifted_into_the_pass(first, last, expected):
-    window = fitted(first, last, 1_000)
+    window = fitted(first, last, 10_000)
     assert (window.first_ns, window.last_ns) == expected
 
 
@@ -64,6 +64,9 @@ def test_the_address_is_the_window():
     assert window_of(view(), lanes()) == Window(0, whole)
     assert window_of(view(**{"from": "9", "to": "x"}), lanes()) == Window(0, whole)
     assert window_of(view(step="99"), lanes()) == Window(0, whole)
+    opening = Window(1 * MS, 2 * MS)
+    assert window_of(view(), lanes(), opening) == opening
+    assert window_of(view(all="1"), lanes(), opening) == Window(0, whole)
 
 
 def test_a_segment_and_its_step_are_windows():
@@ -134,7 +137,7 @@ def test_a_phone_shows_the_timeline_and_the_link_brings_the_event_back(run_folde
 
 
 @pytest.mark.browser
-def test_another_pass_begins_with_its_whole_window(tmp_path):
+def test_another_pass_opens_anew_at_its_steady_steps(tmp_path):
     segments = (SegmentSpec(timeline=True),)
     folder = write_run(
         tmp_path / "two",
@@ -152,7 +155,12 @@ def test_another_pass_begins_with_its_whole_window(tmp_path):
         page.wait_for_url(lambda url: "pass=" in url and "step=" not in url)
         page.get_by_text("No Horovod timeline in this pass").wait_for()
         # The text comes with the answer of the server, the window once the tool has drawn it.
-        wait_until(page, "() => document.getElementById('timeline').dataset.first === '0'")
+        wait_until(page, IS_EXACT)
+        asked = "fetch('/timeline-data/view?run=two&pass=02-np2-throughput-r1')"
+        first = page.evaluate(f"{asked}.then((a) => a.json()).then((found) => found.window[0])")
+        assert first > 0
+        shown = "first => document.getElementById('timeline').dataset.first === String(first)"
+        wait_until(page, shown, first)
         assert watched.complaints == []
 
 

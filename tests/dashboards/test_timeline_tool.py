@@ -11,9 +11,22 @@ from hvdprof.dashboards.run_store import RunStore
 from tests.builders.browser import serious_violations, wait_until, watched_page
 from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts, write_run
 from tests.builders.served_dashboard import served
-from tests.builders.timeline_page import BOX, GUTTER, WINDOW, at, drag, query_of, settled
+from tests.builders.timeline_page import (
+    BOX,
+    GUTTER,
+    WINDOW,
+    at,
+    drag,
+    drawing_of,
+    query_of,
+    settled,
+    show_more,
+    whole,
+)
 
 pytestmark = pytest.mark.browser
+
+SEARCH = "Search: step, rank, tensor or event"
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +73,7 @@ def shown(browser):
 
     def open_at(query="", run="run"):
         browser.page.goto("about:blank")
-        browser.page.goto(f"{browser.address}?run={run}{query}")
+        browser.page.goto(f"{browser.address}?run={run}{whole(query)}")
         settled(browser.page)
         return browser.page
 
@@ -101,6 +114,7 @@ def test_a_drag_selects_a_range_whose_table_is_sorted_and_saved(shown, how):
     if how == "Shift":
         page.keyboard.down("Shift")
     else:
+        show_more(page)
         page.get_by_role("button", name="Select a range by dragging").click()
     # Sloped, as hands draw.
     drag(page, at(page, 0.25), at(page, 0.75, y=60))
@@ -173,16 +187,14 @@ def test_keys_zoom_pan_mark_and_help(shown):
     page.keyboard.press("Escape")
     page.wait_for_selector("#timeline-help", state="hidden")
     page.keyboard.press("/")
-    assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "Search events"
+    assert page.evaluate("document.activeElement.getAttribute('aria-label')") == SEARCH
     page.keyboard.type("w")
     assert settled(page)[0] == pytest.approx(first + 25_000_000, rel=1e-3)
 
 
 def test_an_event_has_facts_its_execution_and_its_last_rank_and_is_copied(shown):
     page = shown("&step=8")
-    page.get_by_role("textbox", name="Search events").or_(
-        page.get_by_role("searchbox", name="Search events")
-    ).fill("fc.weight")
+    page.get_by_role("searchbox", name=SEARCH).fill("fc.weight")
     page.keyboard.press("Enter")
     page.locator(".timeline-hits button").first.wait_for()
     page.wait_for_url("**event=*")
@@ -202,7 +214,7 @@ def test_an_event_has_facts_its_execution_and_its_last_rank_and_is_copied(shown)
     copied = json.loads(page.evaluate("navigator.clipboard.readText()"))
     assert copied["tensor"] == "allreduce.net.fc.weight"
     assert copied["arrivals"]["ranks"][0] == [1, 0]
-    search = page.get_by_role("searchbox", name="Search events")
+    search = page.get_by_role("searchbox", name=SEARCH)
     search.fill("no such name")
     search.press("Enter")
     page.get_by_text('No event of this pass contains "no such name".').wait_for()
@@ -222,22 +234,109 @@ def test_a_click_chooses_an_event_and_the_names_pin_a_lane(shown):
     assert page.evaluate(BOX)["y"] > before["y"]
 
 
-def test_the_lanes_have_the_full_width_until_something_is_chosen(shown):
-    page = shown("&step=8")
-    whole = page.evaluate(BOX)["width"]
-    assert whole > 0.9 * page.viewport_size["width"]
-    page.mouse.click(*at(page, 0.3))
-    page.locator("#timeline-details").get_by_text("duration").wait_for()
+def test_facts_stand_below_the_lanes_with_the_same_event_on_the_other_ranks(shown):
+    page = shown("&step=12")
+    width = page.evaluate(BOX)["width"]
+    assert width > 0.9 * page.viewport_size["width"]
+    page.mouse.click(*at(page, 0.3, y=60))
+    details = page.locator("#timeline-details")
+    details.get_by_text("duration").wait_for()
     settled(page)
-    assert page.evaluate(BOX)["width"] < 0.8 * whole
+    box = page.evaluate(BOX)
+    assert box["width"] == width
+    assert details.bounding_box()["y"] > box["y"]
+    assert details.bounding_box()["height"] == pytest.approx(160, abs=1)
+    rows = details.locator(".timeline-same tr")
+    assert rows.all_inner_texts() == ["rank 1\t\n\t35 ms\tthis", "rank 0\t\n\t5 ms\t\u221230 ms"]
+    rows.nth(1).get_by_role("button").click()
+    details.get_by_text("rank 0 node").wait_for()
+    assert (
+        details.get_by_role("link", name="Ranks").get_attribute("href").startswith("/stalls?run=")
+    )
     page.keyboard.press("Escape")
-    page.locator("#timeline-details").wait_for(state="hidden")
-    settled(page)
-    assert page.evaluate(BOX)["width"] == whole
+    details.wait_for(state="hidden")
+
+
+def test_the_page_opens_three_steps_wide_and_n_and_p_go_through_the_steps(browser, shown):
+    browser.page.goto("about:blank")
+    browser.page.goto(f"{browser.address}?run=many")
+    first, last = settled(browser.page)
+    page = browser.page
+    steps = page.evaluate("fetch('/timeline-data/view?run=many').then((a) => a.json())")
+    inside = [one for one in steps["acting"] if first < one[0] and one[1] < last]
+    assert len(inside) == 1
+    length = inside[0][1] - inside[0][0]
+    assert last - first == pytest.approx(3 * length, rel=0.02)
+    at_step = steps["acting"].index(inside[0])
+    page.keyboard.press("n")
+    page.wait_for_url("**from=*")
+    assert settled(page)[0] == pytest.approx(
+        steps["acting"][at_step + 1][0] - length, abs=0.1 * length
+    )
+    page.keyboard.press("p")
+    page.wait_for_timeout(100)
+    assert settled(page)[0] == pytest.approx(first, abs=0.1 * length)
+
+
+def test_lanes_take_the_room_that_the_window_has(shown):
+    page = shown("&step=8", run="many")
+    page.set_viewport_size({"width": 1280, "height": 480})
+    try:
+        settled(page)
+        low = page.evaluate(BOX)["height"]
+        room = "document.querySelector('.timeline-stage').getBoundingClientRect().height"
+        assert page.evaluate(room) == pytest.approx(480 - 150, abs=2)
+        page.set_viewport_size({"width": 1280, "height": 1000})
+        settled(page)
+        assert page.evaluate(BOX)["height"] > low
+    finally:
+        page.set_viewport_size({"width": 1280, "height": 900})
+
+
+def test_one_search_takes_a_step_ranks_and_a_text(shown):
+    page = shown()
+    search = page.get_by_role("searchbox", name=SEARCH)
+    search.fill("step 12, rank 1, forward")
+    search.press("Enter")
+    page.wait_for_url("**hit=*")
+    assert query_of(page)["ranks"] == "1"
+    page.locator("#timeline-details").get_by_text("duration").wait_for()
+    facts = page.locator("#timeline-details .timeline-facts").first.inner_text()
+    assert "12" in facts
+    assert "35.0 ms" in facts
+    search.fill("")
+    search.press("Enter")
+    page.wait_for_url(lambda url: "ranks=" not in url and "find=" not in url)
+
+
+def test_the_legend_says_the_share_of_the_view(shown):
+    page = shown("&step=8")
+    texts = page.get_by_role("group", name="Activities").locator("button").all_inner_texts()
+    shares = {
+        name: float(share.removesuffix(" %"))
+        for name, _, share in (text.partition("\n") for text in texts)
+        if share
+    }
+    of_ranks = ("forward", "backward", "blocked", "optimizer")
+    assert sum(shares.get(name, 0) for name in of_ranks) == pytest.approx(100, abs=2)
+    # 5 of 10.5 ms, and a part of the steps beside it.
+    assert shares["forward"] == pytest.approx(48, abs=6)
+
+
+def test_far_from_the_start_the_axis_counts_from_a_base(shown):
+    page = shown("&from=300000000&to=300010000")
+    texts = [text for text in drawing_of(page).texts if text.startswith("+")]
+    assert "+0 µs" in texts
+    assert "from 300.000 ms" in drawing_of(page).texts
+    for _ in range(30):
+        page.keyboard.press("w")
+    first, last = settled(page)
+    assert last - first == 1_000
 
 
 def test_one_goes_through_segments_and_steps_of_a_kind(shown):
     page = shown()
+    show_more(page)
     segments = page.get_by_label("Segment")
     names = [text for text in segments.locator("option").all_inner_texts() if "steps" in text]
     assert len(names) == 2
@@ -253,7 +352,7 @@ def test_one_goes_through_segments_and_steps_of_a_kind(shown):
     segments.select_option(index=2)
     page.wait_for_url("**segment=*")
     settled(page)
-    page.get_by_label("Go to step").fill("12")
+    page.get_by_role("searchbox", name=SEARCH).fill("step 12")
     page.keyboard.press("Enter")
     page.wait_for_url("**step=12*")
     second = settled(page)
@@ -263,14 +362,15 @@ def test_one_goes_through_segments_and_steps_of_a_kind(shown):
 def test_activities_tensors_and_ranks_are_filtered(shown):
     page = shown("&step=8")
     caption = page.inner_text("#timeline-caption")
-    page.get_by_label("Filter lanes by tensor").fill("bias")
+    search = page.get_by_role("searchbox", name=SEARCH)
+    search.fill("tensor bias")
     page.keyboard.press("Enter")
     page.wait_for_url("**tensor=bias*")
     wait_until(
         page, "old => document.querySelector('#timeline-caption').innerText !== old", caption
     )
     height = settled(page) and page.evaluate(BOX)["height"]
-    page.get_by_label("Filter ranks").fill("1")
+    search.fill("tensor bias, rank 1")
     page.keyboard.press("Enter")
     page.wait_for_url("**ranks=1*")
     settled(page)
@@ -302,12 +402,13 @@ def test_the_overview_moves_the_window_and_a_double_click_shows_the_whole_pass(s
     first, _ = settled(page)
     assert first > 200_000_000
     page.mouse.dblclick(*at(page, 0.5))
-    page.wait_for_url(lambda url: "from=" not in url)
+    page.wait_for_url("**all=1*")
     assert settled(page)[0] == 0
 
 
 def test_a_figure_is_saved_with_the_name_of_the_run(shown):
     page = shown("&step=8")
+    show_more(page)
     for form, begin in (("PNG", b"\x89PNG"), ("SVG", b"<svg")):
         with page.expect_download() as download:
             page.get_by_role("button", name=f"Save Timeline as {form}").click()
@@ -363,13 +464,13 @@ def test_two_fingers_zoom_at_their_middle(shown):
     assert (first + last) / 2 == pytest.approx(150_000_000, rel=0.01)
 
 
-def test_many_ranks_are_folded_beside_their_outlier_and_opened_by_a_click(shown):
+def test_many_ranks_are_folded_beside_their_extremes_and_opened_by_a_click(shown):
     page = shown("&step=8", run="many")
     folded = page.evaluate(BOX)["height"]
     page.mouse.click(page.evaluate(BOX)["x"] + 20, at(page, 0, y=12)[1])
     page.wait_for_url("**open=all*")
     settled(page)
-    assert page.evaluate(BOX)["height"] > folded + 39 * 7
+    assert page.evaluate(BOX)["height"] > folded + 200
 
 
 def test_the_state_of_the_view_survives_a_reload(shown):

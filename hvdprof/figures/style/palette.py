@@ -52,6 +52,7 @@ PART_COLOURS: dict[str, str] = {
     "before_update": _LIGHT_GREEN,
     "optimizer": _GREEN,
     "outside": _PURPLE,
+    "evaluation": "#7a6a3a",
     "residual": _GREY,
 }
 """Colour of each part of a step; the parts are those of ``hvdprof.model.step_parts``."""

@@ -6,6 +6,8 @@ import numpy as np
 import pandas as pd
 
 from hvdprof import units
+from hvdprof.figures.timeline.derived_spans import NAMES
+from hvdprof.figures.timeline.event_companions import RankEvent, same_event, sampled_lines
 from hvdprof.figures.timeline.time_text import length_text, place_text
 from hvdprof.figures.timeline.timeline_lanes import CATEGORIES, Lanes, own_times
 from hvdprof.figures.timeline.viewport import Ints
@@ -101,7 +103,8 @@ class EventFacts:
     of the execution where only the first tensor of it is drawn, -1 where it has no lane.
     ``execution`` are the tensors of the same execution with their sizes, at most 200 of
     ``num_tensors``. ``previous`` and ``next`` are the rows of the nearest events of the same name,
-    rank and tensor, -1 where there is none. ``values`` are the columns of its row as JSON has them.
+    rank and tensor, -1 where there is none. ``same`` and ``lines`` are those of
+    ``event_companions``. ``values`` are the columns of its row as JSON has them.
     """
 
     title: str
@@ -110,6 +113,8 @@ class EventFacts:
     execution_facts: tuple[tuple[str, str], ...]
     num_tensors: int
     arrivals: Arrivals | None
+    same: tuple[RankEvent, ...]
+    lines: tuple[tuple[str, str], ...]
     lane: int
     start_ns: int
     dur_ns: int
@@ -189,6 +194,8 @@ def event_facts(lanes: Lanes, row: int) -> EventFacts | None:
         execution_facts=_execution_facts(lanes, fused, operations),
         num_tensors=len(operations),
         arrivals=event_arrivals(lanes, event),
+        same=same_event(lanes, event),
+        lines=sampled_lines(lanes, event),
         lane=-1 if lane is None else lane,
         start_ns=start_ns,
         dur_ns=max(dur_ns, 0),
@@ -196,6 +203,38 @@ def event_facts(lanes: Lanes, row: int) -> EventFacts | None:
         next=after,
         values={str(name): _plain(value) for name, value in event.items()},
     )
+
+
+def derived_facts(lanes: Lanes, lane: int, at_ns: int) -> dict[str, object]:
+    """Title, facts and extent of the derived interval at a time of a lane; empty without one.
+
+    Args:
+        lanes: The lanes of a pass.
+        lane: Number of the lane.
+        at_ns: The time, ns since the start of the pass.
+    """
+    time_ns = lanes.origin_ns + at_ns
+    spans = lanes.spans.within(time_ns, time_ns + 1, np.array([lane]))
+    found = np.flatnonzero(spans.row < 0)
+    if not len(found):
+        return {}
+    start, end = int(spans.start_ns[found[0]]), int(spans.end_ns[found[0]])
+    title = NAMES[CATEGORIES[int(spans.category[found[0]])]]
+    steps = lanes.steps
+    inside = np.flatnonzero((steps.start_ns <= start) & (steps.end_ns >= end))
+    facts = [
+        ("lane", lanes.names[lane]),
+        ("step", units.count(int(steps.number[inside[0]])) if len(inside) else "outside steps"),
+        ("start", place_text(start - lanes.origin_ns)),
+        ("duration", length_text(end - start)),
+    ]
+    return {
+        "title": title[0].upper() + title[1:],
+        "facts": facts,
+        "lane": lane,
+        "start_ns": start - lanes.origin_ns,
+        "dur_ns": end - start,
+    }
 
 
 def bin_facts(lanes: Lanes, lane: int, at_ns: int, width_ns: int) -> tuple[tuple[str, str], ...]:

@@ -14,8 +14,11 @@ from numpy.typing import NDArray
 
 from hvdprof.figures.timeline.viewport import Ints
 from hvdprof.model.arrays import Bools, Int32s, Uint8s
+from hvdprof.model.interval_lanes import lanes_without_overlap
 
 _AT_ONCE = 1 << 18
+_MOST_APART = 500_000
+_MOST_NEGOTIATION_LANES = 4
 _DRAWN_PHASES = ("negotiation", "operation", "activity")
 
 Codes = NDArray[np.integer[Any]]
@@ -95,9 +98,10 @@ def categories_of(
 
 
 def execution_lanes(events: pd.DataFrame, rows: Int32s) -> LanesBelow:
-    """Negotiations on one lane, executions on another.
+    """Negotiations that overlap on up to four lanes, executions on one below.
 
-    Of a fused execution only the rows of its first tensor are drawn.
+    Further ones share the last of the four; so do all where there are very many. Of a fused
+    execution only the rows of its first tensor are drawn.
 
     Args:
         events: Rows of EVENTS.
@@ -124,7 +128,25 @@ def execution_lanes(events: pd.DataFrame, rows: Int32s) -> LanesBelow:
         is_drawn |= is_negotiation
         drawn.append(here[is_drawn])
         lane.append(np.where(is_negotiation[is_drawn], 0, 1).astype(np.int32))
-    return LanesBelow(("negotiation", "executions"), _joined(drawn), _joined(lane))
+    return _side_by_side(events, _joined(drawn), _joined(lane))
+
+
+def _side_by_side(events: pd.DataFrame, rows: Int32s, lane: Int32s) -> LanesBelow:
+    """The rows with negotiations that overlap apart; ``lane`` is 0 for negotiations, else 1."""
+    places = np.flatnonzero(lane == 0)
+    number = np.zeros(len(places), np.int64)
+    if len(places) <= _MOST_APART:
+        start = events["start_ns"].to_numpy(np.int64)[rows[places]]
+        length = events["dur_ns"].to_numpy(np.int64)[rows[places]]
+        end = np.where(length < 0, np.iinfo(np.int64).max, start + length)
+        order = np.argsort(start, kind="stable")
+        number[order] = lanes_without_overlap(start[order], end[order])
+        number = number.clip(max=_MOST_NEGOTIATION_LANES - 1)
+    most = int(number.max(initial=0)) + 1
+    laid = np.full(len(rows), most, np.int32)
+    laid[places] = number
+    names = ("negotiation", *(f"negotiation {at}" for at in range(2, most + 1)), "executions")
+    return LanesBelow(names, rows, laid)
 
 
 def tensor_lanes(events: pd.DataFrame, rows: Int32s) -> LanesBelow:

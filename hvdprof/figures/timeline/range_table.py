@@ -180,10 +180,9 @@ def range_facts(
     chosen = np.array(choice.is_drawn)[spans.category]
     row, lane = spans.row[chosen], spans.lane[chosen]
     start, end = spans.start_ns[chosen], spans.end_ns[chosen]
-    names = lanes.run.events["activity"].iloc[row]
     frame = pd.DataFrame(
         {
-            "name": names.array,
+            "name": lanes.names_at(row, spans.category[chosen], "activity"),
             "lane": lane,
             "inside": np.minimum(end, last) - np.maximum(start, first),
             "length": end - start,

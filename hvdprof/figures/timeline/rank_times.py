@@ -1,4 +1,4 @@
-"""Steps of a pass with the own work of every rank in them: bands, outliers, and kinds of steps."""
+"""Steps of a pass with the own work of every rank in them: bands, extremes, and kinds of steps."""
 
 import warnings
 from dataclasses import dataclass
@@ -18,14 +18,12 @@ Bools = NDArray[np.bool_]
 QUANTILES: tuple[float, ...] = (0.05, 0.25, 0.5, 0.75, 0.95)
 """Edges of the outer band, the inner band, and the median between them."""
 
-MOST_OUTLIERS = 8
+NUM_EXTREMES = 3
+"""So many of the slowest and of the fastest ranks are drawn where many are folded."""
+
 STRAGGLER_SHARE = 0.1
 LONG_STEP = 1.5
 
-_FAR = 3.0
-_LEAST_EXCESS = 0.05
-# A normal distribution has this ratio of standard deviation to median absolute deviation.
-_DEVIATION_OF_MAD = 1.4826
 _MOST_LISTED = 200
 
 
@@ -100,25 +98,27 @@ class StepTimes:
         own = self.own_ns[places][:, np.isin(self.ranks, ranks)]
         return _over_ranks(own, QUANTILES)
 
-    def outliers(self, ranks: Ints) -> Ints:
-        """Those of the ranks that are slow in most steps, the slowest first; at most eight.
+    def extremes(self, ranks: Ints) -> list[tuple[int, str]]:
+        """The three slowest of the ranks, the median one and the three fastest, each with a word.
 
-        A rank is slow whose median excess over the median rank lies three standard deviations
-        beyond that of the ranks, and takes at least 5 % of the own work.
+        By the mean of their own work over the steady steps; none of fewer than seven ranks.
         """
         columns = np.flatnonzero(np.isin(self.ranks, ranks))
         own = self.own_ns[~self.is_warmup][:, columns]
-        if own.shape[0] == 0 or own.shape[1] < 3:
-            return np.empty(0, np.int64)
-        middle = _over_ranks(own, (0.5,))
         with warnings.catch_warnings():
+            # A rank that has left before the first steady step.
             warnings.simplefilter("ignore", RuntimeWarning)
-            excess = np.nan_to_num(np.nanmedian(own - middle, axis=0))
-        spread = _DEVIATION_OF_MAD * float(np.median(np.abs(excess - np.median(excess))))
-        least = max(_FAR * spread, _LEAST_EXCESS * float(np.nanmedian(middle)))
-        order = np.argsort(excess, kind="stable")[::-1][:MOST_OUTLIERS]
-        far: Ints = self.ranks[columns[order[excess[order] > least]]].astype(np.int64)
-        return far
+            means = np.nanmean(own, axis=0) if own.shape[0] else np.empty(0)
+        known = columns[~np.isnan(means)] if len(means) else columns[:0]
+        if len(known) < 2 * NUM_EXTREMES + 1:
+            return []
+        order = known[np.argsort(-means[~np.isnan(means)], kind="stable")]
+        median = [len(order) // 2]
+        words = {"slow": range(NUM_EXTREMES), "median": median}
+        words["fast"] = range(len(order) - NUM_EXTREMES, len(order))
+        return [
+            (int(self.ranks[order[at]]), word) for word, places in words.items() for at in places
+        ]
 
 
 def step_times(run: Run, pass_id: str) -> StepTimes:

@@ -7,6 +7,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from hvdprof.figures.timeline.derived_spans import (
+    EVALUATION,
+    NAMES,
+    OUTSIDE,
+    derived_spans,
+)
 from hvdprof.figures.timeline.lane_rows import (
     categories_of,
     execution_lanes,
@@ -16,8 +22,9 @@ from hvdprof.figures.timeline.lane_rows import (
 )
 from hvdprof.figures.timeline.rank_times import StepTimes, step_times
 from hvdprof.figures.timeline.viewport import Ints, Spans
-from hvdprof.model.arrays import Float64s, Int32s
+from hvdprof.model.arrays import Float64s, Int32s, Uint8s
 from hvdprof.model.run import Run
+from hvdprof.model.tables.window_tables import EVALUATIONS
 
 RANK_PARTS: tuple[str, ...] = (
     "data",
@@ -27,6 +34,7 @@ RANK_PARTS: tuple[str, ...] = (
     "optimizer",
     "blocked",
 )
+DERIVED: tuple[str, ...] = (EVALUATION, OUTSIDE)
 HOROVOD_KINDS: tuple[str, ...] = (
     "negotiation",
     "operation",
@@ -36,7 +44,7 @@ HOROVOD_KINDS: tuple[str, ...] = (
     "copy",
     "transfer",
 )
-CATEGORIES: tuple[str, ...] = RANK_PARTS + HOROVOD_KINDS
+CATEGORIES: tuple[str, ...] = RANK_PARTS + DERIVED + HOROVOD_KINDS
 """Categories of a lane, in the order of ``Spans`` and of the legend."""
 
 BLOCKED = "blocked"
@@ -80,7 +88,8 @@ class Marks:
 class Lanes:
     """One pass on a time axis that begins with its first event at ``origin_ns``.
 
-    The rows of ``spans`` are those of ``run.events``. Lanes of ranks come first; ``ranks`` are
+    The rows of ``spans`` are those of ``run.events``, -1 for intervals of ``DERIVED`` categories,
+    which no row holds. Lanes of ranks come first; ``ranks`` are
     their numbers and ``hosts`` their hosts, empty where unknown. ``written_ns`` [segments, 2] is
     the first start and the last end of Horovod's events in each segment of ``steps``; -1 where it
     has none. ``blocked_in`` [categories] is the share of the ranks' blocked time that lies inside
@@ -109,6 +118,16 @@ class Lanes:
     def length_ns(self) -> int:
         """From the first event to the last end of one; at least a microsecond."""
         return max(self.spans.last_ns - self.origin_ns, 1_000)
+
+    def names_at(self, row: Ints, category: Ints, column: str) -> pd.Series:
+        """Activity or tensor of intervals by their row of ``run.events`` and their category."""
+        named = row >= 0
+        names = np.full(len(row), "", dtype=object)
+        # Rows before values: only the names of these rows are decoded.
+        names[named] = self.run.events[column].iloc[row[named]].astype(object).to_numpy()
+        if column == "activity":
+            names[~named] = [NAMES[CATEGORIES[number]] for number in category[~named]]
+        return pd.Series(names)
 
 
 def pass_lanes(run: Run, pass_id: str, kind: LaneKind = LaneKind.EXECUTIONS) -> Lanes:
@@ -151,7 +170,25 @@ def pass_lanes(run: Run, pass_id: str, kind: LaneKind = LaneKind.EXECUTIONS) -> 
         blocked=CATEGORIES.index(BLOCKED),
         num_categories=len(CATEGORIES),
     )
-    spans = Spans(lane, category, start, end, shape, drawn)
+    evaluations = run.table(EVALUATIONS.name)
+    derived = derived_spans(
+        (
+            run.steps[_is(run.steps["pass_id"], pass_id)],
+            evaluations[_is(evaluations["pass_id"], pass_id)],
+        ),
+        ranks,
+        lane[of_ranks].astype(np.int64),
+        start[of_ranks],
+        end[of_ranks],
+    )
+    spans = Spans(
+        np.concatenate([lane, derived.lane]),
+        np.concatenate([category, _numbers(derived.category)]),
+        np.concatenate([start, derived.start_ns]),
+        np.concatenate([end, derived.end_ns]),
+        shape,
+        np.concatenate([drawn, np.full(len(derived.lane), -1, np.int32)]),
+    )
     steps = step_times(run, pass_id)
     return Lanes(
         run=run,
@@ -164,7 +201,7 @@ def pass_lanes(run: Run, pass_id: str, kind: LaneKind = LaneKind.EXECUTIONS) -> 
         marks=_marks(run, pass_id, ranks, rows.marks, len(ranks) if below.names else 0),
         steps=steps,
         written_ns=written_spans(events, rows.written, steps.segments),
-        origin_ns=spans.first_ns,
+        origin_ns=int(start.min()) if len(start) else 0,
         blocked_in=shares,
     )
 
@@ -181,6 +218,10 @@ def own_times(busy: Float64s, blocked_in: Float64s) -> Float64s:
         own[:, CATEGORIES.index(outer)] -= busy[:, CATEGORIES.index(inner)]
     own -= blocked_in[None, :, None] * busy[:, [CATEGORIES.index(BLOCKED)]]
     return own.clip(min=0)
+
+
+def _numbers(categories: tuple[str, ...]) -> Uint8s:
+    return np.array([CATEGORIES.index(name) for name in categories], np.uint8)
 
 
 def _is(column: pd.Series, value: str) -> NDArray[np.bool_]:

@@ -11,7 +11,7 @@ from hvdprof import units
 from hvdprof.figures.timeline.timeline_lanes import CATEGORIES, LaneKind, Lanes
 from hvdprof.figures.timeline.viewport import Ints
 
-MOST_UNFOLDED = 32
+MOST_UNFOLDED = 16
 """More ranks than these are folded to bands until they are opened."""
 
 ALL_RANKS = "all"
@@ -169,7 +169,7 @@ def _rank_rows(lanes: Lanes, choice: RowChoice) -> Iterator[Row]:
     name = f"{units.counted(len(chosen), 'rank')} on {units.counted(len(by_host), 'host')}"
     yield _bands(name, chosen.tolist(), ALL_RANKS, is_open=is_open)
     if not is_open:
-        yield from _single(lanes, lanes.steps.outliers(chosen).tolist())
+        yield from _extremes(lanes, chosen)
         return
     for host, ranks in by_host.items():
         opens = host or "unknown"
@@ -186,10 +186,16 @@ def _bands(name: str, ranks: Sequence[int], opens: str, *, is_open: bool) -> Row
     return Row(RowKind.BANDS, name, full, ranks=tuple(ranks), opens=opens, is_open=is_open)
 
 
-def _single(lanes: Lanes, ranks: Sequence[int]) -> Iterator[Row]:
+def _extremes(lanes: Lanes, ranks: Ints) -> Iterator[Row]:
+    for rank, word in lanes.steps.extremes(ranks):
+        yield from _single(lanes, [rank], word)
+
+
+def _single(lanes: Lanes, ranks: Sequence[int], word: str = "") -> Iterator[Row]:
     for rank in ranks:
         lane = int(np.searchsorted(lanes.ranks, rank))
-        yield Row(RowKind.LANE, f"rank {rank}", lanes.names[lane], lane=lane)
+        name = f"rank {rank}{word and f' ({word})'}"
+        yield Row(RowKind.LANE, name, lanes.names[lane], lane=lane)
 
 
 def _below(lanes: Lanes, choice: RowChoice) -> Iterator[Row]:

@@ -85,6 +85,7 @@ def view_data(
         "bands": _bands(lanes, rows, first, last),
         "arrows": [] if is_binned else release_arrows(lanes, rows, executions, seen),
         "caption": _caption(asked, number, marks_text, is_binned=is_binned),
+        "shares": view_shares(lanes, drawn, seen),
     }
     if is_binned:
         most = int(np.clip(asked.pixels, 200, 2_000))
@@ -101,6 +102,27 @@ def bin_codes(bins: Bins, shown: NDArray[np.bool_], blocked_in: Float64s) -> NDA
     shade = np.ceil(busy.sum(axis=1).clip(max=1) * SHADES)
     codes: NDArray[np.uint8] = np.where(shade > 0, most * SHADES + shade, 0).astype(np.uint8)
     return codes
+
+
+def view_shares(lanes: Lanes, drawn: Ints, seen: tuple[int, int]) -> dict[str, float]:
+    """By category, its share of a view: of the phases the mean over the ranks that are shown.
+
+    Of Horovod's the sum over its lanes, so that what overlaps counts each.
+
+    Args:
+        lanes: The lanes of a pass.
+        drawn: Numbers of the lanes that are shown.
+        seen: The view, ns.
+    """
+    shown = np.unique(drawn)
+    busy = own_times(lanes.spans.bins(*seen, shown, most=1).busy, lanes.blocked_in)[:, :, 0]
+    num_ranks = int(np.count_nonzero(shown < lanes.num_ranks))
+    totals = busy[:num_ranks].sum(axis=0) / max(num_ranks, 1) + busy[num_ranks:].sum(axis=0)
+    return {
+        name: round(float(share), 4)
+        for name, share in zip(CATEGORIES, totals, strict=True)
+        if share > 0
+    }
 
 
 def _caption(asked: Asked, number: int, marks: str, *, is_binned: bool) -> str:
@@ -121,14 +143,13 @@ def _bars(lanes: Lanes, spans: SomeSpans, shown: NDArray[np.bool_]) -> Json:
     # Outer categories first, so that the inner ones are drawn on top of them.
     inner = [CATEGORIES.index(name) for name in (BLOCKED, *INSIDE)]
     order = np.argsort(np.isin(category, inner), kind="stable")
-    # Rows before values: only the names of the drawn rows are decoded.
-    names = lanes.run.events[["activity", "tensor"]].iloc[row[order]].astype("object")
-    activity, activities = pd.factorize(names["activity"])
-    tensor, tensors = pd.factorize(names["tensor"])
+    row, category = row[order], category[order]
+    activity, activities = pd.factorize(lanes.names_at(row, category, "activity"))
+    tensor, tensors = pd.factorize(lanes.names_at(row, category, "tensor"))
     return {
-        "id": row[order].tolist(),
+        "id": row.tolist(),
         "lane": lane[order].tolist(),
-        "kind": category[order].tolist(),
+        "kind": category.tolist(),
         "start": (start[order] - lanes.origin_ns).tolist(),
         "length": length[order].tolist(),
         "activity": activity.tolist(),

@@ -6,16 +6,21 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import IO, ClassVar
 
-import pandas as pd
-
-from hvdprof.model.cell_key import setting_name
 from hvdprof.model.run import Run, RunAnalysis
-from hvdprof.report.chrome.trace_event import Lane, TraceEvent, in_order_of_time, rows_of
+from hvdprof.model.tables.collective_tables import COLLECTIVES
+from hvdprof.report.chrome.trace_counters import counters
+from hvdprof.report.chrome.trace_event import (
+    EventKind,
+    Lane,
+    TraceEvent,
+    in_order_of_time,
+)
 from hvdprof.report.chrome.trace_horovod_lanes import horovod_lanes
+from hvdprof.report.chrome.trace_rank_lanes import derived_rows, rank_lanes
 from hvdprof.report.chrome.trace_selection import TracedPass, select_pass
 from hvdprof.report.format_names import Format
 from hvdprof.report.json_values import JsonObject
-from hvdprof.rundir.plan import COLLECTIVES_ENGINE, DDP_ENGINE, FSDP_ENGINE
+from hvdprof.rundir.plan import DDP_ENGINE
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +59,9 @@ class ChromeTraceReporter:
             UsageError: No pass or no model of the wanted name was recorded.
             UnreadableInputError: The run holds no recorded step and no timeline.
         """
-        traced = select_pass(analysis.run, self._pass_id, self._model)
+        traced = select_pass(
+            analysis.run, self._pass_id, self._model, analysis.table(COLLECTIVES.name)
+        )
         write_trace(trace_content(analysis.run, traced), stream)
 
 
@@ -70,12 +77,18 @@ def trace_content(run: Run, traced: TracedPass) -> TraceContent:
         rank: f"rank {rank} ({hosts[rank]})" if rank in hosts.index else f"rank {rank}"
         for rank in ranks
     }
-    parts = [rank_lanes(traced, rank) for rank in ranks]
+    derived = derived_rows(traced, ranks)
+    parts = [rank_lanes(traced, rank, derived[derived["rank"] == rank]) for rank in ranks]
     if (traced.events["source"] == "timeline").any():
         under_ddp = (traced.segments["engine"] == DDP_ENGINE).any()
         what = "DDP buckets" if under_ddp else "Horovod timeline"
         processes[traced.size] = f"{what} (rank 0's view)"
-        parts.append(horovod_lanes(traced, traced.size, end_ns))
+        phases = {lane.process: lane for lanes, _ in parts for lane in lanes if lane.thread == 2}
+        parts.append(horovod_lanes(traced, traced.size, end_ns, phases))
+    counted = counters(traced, traced.size + 1)
+    if counted[0]:
+        processes[traced.size + 1] = "job"
+        parts.append(counted)
     return TraceContent(
         processes=processes,
         lanes=[lane for lanes, _ in parts for lane in lanes],
@@ -126,21 +139,35 @@ def _names_of(lane: Lane) -> Iterator[str]:
 
 
 def _metadata(name: str, process: int, thread: int, args: JsonObject) -> str:
-    return _compact({"ph": "M", "name": name, "pid": process, "tid": thread, "args": args})
+    return _compact(
+        {"ph": "M", "cat": "__metadata", "name": name, "pid": process, "tid": thread, "args": args}
+    )
 
 
 def _record(event: TraceEvent, origin_ns: int) -> str:
     kind = '"ph":"i","s":"t"'
-    if event.dur_ns is not None:
+    if event.kind is not EventKind.INTERVAL:
+        kind = f'"ph":"{event.kind}"'
+    elif event.dur_ns is not None:
         kind = f'"ph":"X","dur":{_microseconds(event.dur_ns)}'
+    if event.kind in (EventKind.FLOW_START, EventKind.FLOW_END):
+        kind += f',"id":{event.flow}'
+        # An arrow ends at the interval that begins there, not at the next one.
+        kind += ',"bp":"e"' if event.kind is EventKind.FLOW_END else ""
+    category = event.category or _category(event.lane)
     text = (
-        f'{{{kind},"name":{json.dumps(event.name)},"pid":{event.lane.process},'
+        f'{{{kind},"cat":{json.dumps(category)},"name":{json.dumps(event.name)},"pid":{event.lane.process},'
         f'"tid":{event.lane.thread},"ts":{_microseconds(event.start_ns - origin_ns)}'
     )
     if event.colour:
         text += f',"cname":"{event.colour}"'
     args = {name: value for name, value in event.args.items() if not _is_nan(value)}
     return f'{text},"args":{_compact(args)}}}' if args else f"{text}}}"
+
+
+def _category(lane: Lane) -> str:
+    """The name of a lane without the number of a further one, as in ``executions 2``."""
+    return lane.name.rstrip(" ()0123456789") or lane.name
 
 
 def _microseconds(duration_ns: int) -> str:
@@ -154,103 +181,3 @@ def _is_nan(value: object) -> bool:
 
 def _compact(value: object) -> str:
     return json.dumps(value, separators=(",", ":"), allow_nan=False)
-
-
-# The nearest to hvdprof.figures.style.palette among the names that chrome://tracing knows; Perfetto
-# chooses its own.
-_COLOURS = {
-    "data": "yellow",
-    "forward": "thread_state_runnable",
-    "backward": "rail_response",
-    "before_update": "thread_state_runnable",
-    "optimizer": "thread_state_running",
-    "blocked": "rail_animation",
-}
-_BLOCKED = "blocked in synchronize()"
-_BLOCKED_UNDER = {
-    DDP_ENGINE: "blocked at the end of backward()",
-    FSDP_ENGINE: "blocked in a collective",
-    COLLECTIVES_ENGINE: "blocked in a collective",
-}
-
-
-def rank_lanes(traced: TracedPass, rank: int) -> tuple[list[Lane], Iterator[TraceEvent]]:
-    """The lanes of a rank that are not empty, and their events in order of time."""
-    steps = _of_rank(traced.steps, rank).sort_values("start_ns")
-    arrivals = _of_rank(traced.arrivals, rank).sort_values("ready_ns")
-    recorded = traced.events[traced.events["source"] == "recorder"]
-    recorded = _of_rank(recorded, rank).sort_values("start_ns")
-    marks, parts = (recorded[recorded["phase"] == phase] for phase in ("mark", "part"))
-    step_lane, phase_lane = Lane(rank, 1, "steps"), Lane(rank, 2, "phases")
-    ready_lane, mark_lane = Lane(rank, 3, "gradients ready"), Lane(rank, 4, "marks")
-    lanes = [step_lane, phase_lane]
-    lanes += [ready_lane] * (not arrivals.empty) + [mark_lane] * (not marks.empty)
-    sources = [
-        _segments(steps, traced.segments, step_lane),
-        _steps(steps, step_lane),
-        _phases(parts, phase_lane, _blocked_label(traced)),
-        _ready(arrivals, ready_lane),
-        _marks(marks, mark_lane),
-    ]
-    return lanes, in_order_of_time(sources)
-
-
-def _of_rank(table: pd.DataFrame, rank: int) -> pd.DataFrame:
-    return table[table["rank"] == rank]
-
-
-def _segments(steps: pd.DataFrame, segments: pd.DataFrame, lane: Lane) -> Iterator[TraceEvent]:
-    known = {str(row.segment): row for row in rows_of(segments)}
-    spans = steps.assign(end_ns=steps["start_ns"] + steps["dur_ns"])
-    spans = spans.groupby("segment", observed=True).agg(
-        start_ns=("start_ns", "min"), end_ns=("end_ns", "max")
-    )
-    for span in rows_of(spans.sort_values("start_ns")):
-        row = known[str(span.Index)]
-        yield TraceEvent(
-            lane,
-            f"{row.model} {setting_name(row.engine, row.compression, row.reduction)}",
-            int(span.start_ns),
-            int(span.end_ns - span.start_ns),
-            {
-                "segment": str(row.segment),
-                "np": int(row.size),
-                "batch_size": int(row.batch_size),
-                "num_tensors": int(row.num_tensors),
-                "gradient_bytes": int(row.gradient_bytes),
-                "sent_bytes": int(row.sent_bytes),
-            },
-        )
-
-
-def _steps(steps: pd.DataFrame, lane: Lane) -> Iterator[TraceEvent]:
-    for row in rows_of(steps):
-        args = {"step": int(row.step), "samples": int(row.samples), "loss": float(row.loss)}
-        args["clock_error_us"] = row.clock_error_ns / 1000
-        name = f"step {row.step} (warm-up)" if row.warmup else f"step {row.step}"
-        yield TraceEvent(lane, name, int(row.start_ns), int(row.dur_ns), args)
-
-
-def _blocked_label(traced: TracedPass) -> str:
-    engines = set(traced.segments["engine"].astype(str))
-    return next((label for engine, label in _BLOCKED_UNDER.items() if engine in engines), _BLOCKED)
-
-
-def _phases(parts: pd.DataFrame, lane: Lane, blocked: str) -> Iterator[TraceEvent]:
-    # Of two that start together the longer one holds the other: blocked lies in the optimizer's.
-    for row in rows_of(parts.sort_values(["start_ns", "dur_ns"], ascending=[True, False])):
-        name = str(row.activity)
-        label = blocked if name == "blocked" else name
-        colour = _COLOURS.get(name, "")
-        args = {"step": int(row.step)}
-        yield TraceEvent(lane, label, int(row.start_ns), int(row.dur_ns), args, colour)
-
-
-def _ready(arrivals: pd.DataFrame, lane: Lane) -> Iterator[TraceEvent]:
-    for row in rows_of(arrivals):
-        yield TraceEvent(lane, str(row.tensor), int(row.ready_ns), None, {"step": int(row.step)})
-
-
-def _marks(marks: pd.DataFrame, lane: Lane) -> Iterator[TraceEvent]:
-    for row in rows_of(marks):
-        yield TraceEvent(lane, str(row.activity), int(row.start_ns), None)

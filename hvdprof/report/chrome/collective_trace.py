@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from hvdprof.errors import UsageError
+from hvdprof.model.interval_lanes import lanes_without_overlap
 from hvdprof.model.run import Run
 from hvdprof.model.tables.nsys_tables import NSYS_GPUS
 from hvdprof.model.tables.rank_collective_tables import (
@@ -25,7 +26,6 @@ from hvdprof.report.chrome.trace_event import (
     Lane,
     TraceEvent,
     in_order_of_time,
-    lanes_without_overlap,
     rows_of,
 )
 from hvdprof.report.json_values import JsonObject

@@ -10,17 +10,23 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from hvdprof import units
+from hvdprof.model.interval_lanes import lanes_without_overlap
+from hvdprof.report.chrome.trace_counters import arrows
 from hvdprof.report.chrome.trace_event import (
     Lane,
     TraceEvent,
     in_order_of_time,
-    lanes_without_overlap,
     rows_of,
 )
 from hvdprof.report.chrome.trace_selection import TracedPass
 from hvdprof.report.json_values import JsonObject
 
 _ENTRY = ["segment", "fusion_id"]
+_MOST_TENSORS = 200
+
+_NEGOTIATION, _EXECUTION, _ACTIVITY = "olive", "generic_work", "rail_load"
+"""Names of colours of chrome://tracing."""
 
 
 @dataclass(slots=True)
@@ -31,21 +37,23 @@ class _Execution:
 
 
 def horovod_lanes(
-    traced: TracedPass, process: int, end_ns: int
+    traced: TracedPass, process: int, end_ns: int, phase_lanes: dict[int, Lane]
 ) -> tuple[list[Lane], Iterator[TraceEvent]]:
     """The lanes of Horovod's timeline, and their events in order of time.
 
     1. Executions: one interval for each ``fusion_id``, its activities nested, with all tensors
        and the sum of their bytes. The times are those of its first tensor; Horovod stamps the
        others within microseconds.
-    2. Negotiation: one interval a tensor, from the first rank that was ready to the last, laid
-       into as few lanes as hold them without overlap.
+    2. Negotiation: one interval for tensors that are negotiated at the same time, which lists
+       them; inside of it those that nest, each from the first rank that was ready to the last.
     3. The marks: which rank was ready when, cycles.
+    4. Arrows from the gradient that was ready last to the execution.
 
     Args:
         traced: The recordings.
         process: Number of the process of these lanes.
         end_ns: Where an interval ends whose end is not in the file.
+        phase_lanes: The lane of the phases of each rank, where arrows begin.
     """
     events = traced.events[traced.events["source"] == "timeline"]
     events = events.sort_values(["start_ns", "dur_ns"], ascending=[True, False], kind="stable")
@@ -58,22 +66,20 @@ def horovod_lanes(
     executions = events[phase == "operation"]
     negotiations = events[phase == "negotiation"]
     marks = events[phase == "mark"]
-    execution_lanes, execution_of = _lanes(
-        executions.drop_duplicates(_ENTRY), process, 1, "executions"
-    )
-    negotiation_lanes, negotiation_of = _lanes(
-        negotiations, process, 1 + len(execution_lanes), "negotiation"
-    )
-    after = 1 + len(execution_lanes) + len(negotiation_lanes)
+    first_tensors = executions.drop_duplicates(_ENTRY)
+    execution_lanes, execution_of = _lanes(first_tensors, process, 1, "executions")
+    after = 2 + len(execution_lanes)
+    negotiation_lane = Lane(process, after - 1, "negotiation")
     cycle_lane, ready_lane = Lane(process, after, "cycles"), Lane(process, after + 1, "ranks ready")
     is_cycle = marks["tensor"].astype(str) == ""
     sources = [
         _executions(events[phase.isin(["operation", "activity"])], execution_of),
-        _negotiations(negotiations, negotiation_of),
+        _negotiations(negotiations, negotiation_lane),
+        arrows(traced, phase_lanes, first_tensors, execution_of),
         _cycles(marks[is_cycle], cycle_lane),
         _ranks_ready(marks[~is_cycle], ready_lane),
     ]
-    lanes = [*execution_lanes, *negotiation_lanes]
+    lanes = [*execution_lanes, *[negotiation_lane] * (not negotiations.empty)]
     lanes += [cycle_lane] * bool(is_cycle.any()) + [ready_lane] * bool((~is_cycle).any())
     return lanes, in_order_of_time(sources)
 
@@ -105,7 +111,8 @@ def _executions(events: pd.DataFrame, lane_of: list[Lane]) -> Iterator[TraceEven
         execution = executions.get((row.segment, row.fusion_id))
         if execution is not None and row.tensor == execution.tensors[0]:
             args = _execution_args(row, execution) if row.phase == "operation" else {}
-            yield _interval(row, execution.lane, str(row.activity), args)
+            colour = _EXECUTION if row.phase == "operation" else _ACTIVITY
+            yield _interval(row, execution.lane, str(row.activity), args, colour)
 
 
 def _execution_args(row: Any, execution: _Execution) -> JsonObject:
@@ -118,16 +125,44 @@ def _execution_args(row: Any, execution: _Execution) -> JsonObject:
     return args | ({"size_bytes": execution.size_bytes} if execution.size_bytes else {})
 
 
-def _negotiations(events: pd.DataFrame, lane_of: list[Lane]) -> Iterator[TraceEvent]:
-    for row, lane in zip(rows_of(events), lane_of, strict=True):
-        args: JsonObject = {"step": int(row.step), "activity": str(row.activity)}
-        yield _interval(row, lane, str(row.tensor), args)
+def _negotiations(events: pd.DataFrame, lane: Lane) -> Iterator[TraceEvent]:
+    """Rounds of negotiations that overlap, each with those inside of it that nest."""
+    end = (events["start_ns"] + events["dur_ns"]).to_numpy(np.int64)
+    start = events["start_ns"].to_numpy(np.int64)
+    begins = np.ones(len(events), bool)
+    begins[1:] = start[1:] >= np.maximum.accumulate(end)[:-1]
+    for _, of_round in events.groupby(np.cumsum(begins)):
+        if len(of_round) > 1:
+            yield _round(of_round, lane)
+        ends: list[int] = []
+        for row in rows_of(of_round):
+            while ends and ends[-1] <= row.start_ns:
+                ends.pop()
+            if ends and row.start_ns + row.dur_ns > ends[-1]:
+                continue
+            ends.append(row.start_ns + row.dur_ns)
+            args: JsonObject = {"step": int(row.step), "activity": str(row.activity)}
+            yield _interval(row, lane, str(row.tensor), args, _NEGOTIATION)
 
 
-def _interval(row: Any, lane: Lane, name: str, args: JsonObject) -> TraceEvent:
+def _round(rows: pd.DataFrame, lane: Lane) -> TraceEvent:
+    """From the first start to the last end, with the name, begin and length of each tensor."""
+    start_ns = int(rows["start_ns"].min())
+    tensors = [
+        f"{row.tensor}: +{units.milliseconds(int(row.start_ns) - start_ns)}, "
+        f"{units.milliseconds(int(row.dur_ns))} long"
+        for row in rows_of(rows.head(_MOST_TENSORS))
+    ]
+    length_ns = int((rows["start_ns"] + rows["dur_ns"]).max()) - start_ns
+    name = f"negotiation of {units.counted(len(rows), 'tensor')}"
+    args: JsonObject = {"step": int(rows["step"].iloc[0]), "tensors": list(tensors)}
+    return TraceEvent(lane, name, start_ns, length_ns, args, _NEGOTIATION)
+
+
+def _interval(row: Any, lane: Lane, name: str, args: JsonObject, colour: str) -> TraceEvent:
     if row.unfinished:
         name, args = f"{name} (end not in the file)", args | {"unfinished": True}
-    return TraceEvent(lane, name, int(row.start_ns), int(row.dur_ns), args)
+    return TraceEvent(lane, name, int(row.start_ns), int(row.dur_ns), args, colour)
 
 
 def _cycles(marks: pd.DataFrame, lane: Lane) -> Iterator[TraceEvent]:

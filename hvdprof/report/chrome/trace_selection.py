@@ -13,9 +13,10 @@ import pandas as pd
 from hvdprof import units
 from hvdprof.errors import UnreadableInputError, UsageError
 from hvdprof.model.run import Run
+from hvdprof.model.tables.collective_tables import COLLECTIVES
 from hvdprof.model.tables.nsys_tables import NSYS_GPUS
 from hvdprof.model.tables.rank_collective_tables import RANK_COLLECTIVES
-from hvdprof.model.tables.window_tables import WINDOWS
+from hvdprof.model.tables.window_tables import EVALUATIONS, WINDOWS
 from hvdprof.rundir.attached import AttachedFile, AttachedKind, attached_files
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import Mode
@@ -23,7 +24,10 @@ from hvdprof.rundir.manifest import Mode
 
 @dataclass(frozen=True, slots=True)
 class TracedPass:
-    """The recordings of one pass, cut to the chosen model; tables as in ``model.tables``."""
+    """The recordings of one pass, cut to the chosen model; tables as in ``model.tables``.
+
+    ``collectives`` are the executions where the analysis has been made.
+    """
 
     pass_id: str
     mode: str
@@ -32,9 +36,16 @@ class TracedPass:
     steps: pd.DataFrame
     arrivals: pd.DataFrame
     events: pd.DataFrame
+    collectives: pd.DataFrame
+    evaluations: pd.DataFrame
 
 
-def select_pass(run: Run, pass_id: str | None = None, model: str | None = None) -> TracedPass:
+def select_pass(
+    run: Run,
+    pass_id: str | None = None,
+    model: str | None = None,
+    collectives: pd.DataFrame | None = None,
+) -> TracedPass:
     """The recordings that shall be shown.
 
     Args:
@@ -42,6 +53,7 @@ def select_pass(run: Run, pass_id: str | None = None, model: str | None = None) 
         pass_id: Id of a pass; without it the trace pass of the most ranks that holds the model,
             or the largest pass of all where the run has no trace pass.
         model: Name of a model; without it every segment of the pass.
+        collectives: COLLECTIVES of the run.
 
     Raises:
         UsageError: No pass or no model of that name was recorded, or the pass is a light recording.
@@ -70,7 +82,8 @@ def select_pass(run: Run, pass_id: str | None = None, model: str | None = None) 
             f"Pass {chosen} is a light recording: it holds means over windows, no single steps.",
             hint="Record the job without --light.",
         )
-    return _cut(run, wanted, chosen)
+    known = COLLECTIVES.empty() if collectives is None else collectives
+    return _cut(run, wanted, chosen, known)
 
 
 def _best(segments: pd.DataFrame) -> str:
@@ -81,7 +94,7 @@ def _best(segments: pd.DataFrame) -> str:
     return str(ranked["pass_id"].iloc[0])
 
 
-def _cut(run: Run, segments: pd.DataFrame, pass_id: str) -> TracedPass:
+def _cut(run: Run, segments: pd.DataFrame, pass_id: str, collectives: pd.DataFrame) -> TracedPass:
     chosen = segments[segments["pass_id"] == pass_id]
     ids = chosen["segment"].astype(str)
 
@@ -96,6 +109,8 @@ def _cut(run: Run, segments: pd.DataFrame, pass_id: str) -> TracedPass:
         steps=rows(run.steps),
         arrivals=rows(run.arrivals),
         events=rows(run.events),
+        collectives=rows(collectives),
+        evaluations=rows(run.table(EVALUATIONS.name)),
     )
 
 

@@ -63,14 +63,12 @@ def test_bands_are_quantiles_over_the_ranks_of_a_group():
     assert times.bands(np.array([4]), np.array([0]))[0].tolist() == [5 * MS] * 5
 
 
-@pytest.mark.heavy
-def test_outliers_are_slow_in_most_steps_and_noise_is_none():
-    rng = np.random.default_rng(1)
-    own = 10 + rng.normal(0, 0.05, (40, 64))
-    assert times_of(own.tolist()).outliers(np.arange(64)).tolist() == []
-    own[:, 17] += 2.0
-    own[3, 5] += 30.0
-    assert times_of(own.tolist()).outliers(np.arange(64)).tolist() == [17]
+def test_the_slowest_the_median_and_the_fastest_ranks_are_ranked_by_their_mean():
+    own = [[10 + (rank * 7) % 20 / 10 for rank in range(20)]] * 3
+    found = times_of([[0] * 20, *own], warmup=(0,)).extremes(np.arange(20))
+    assert [word for _, word in found] == ["slow"] * 3 + ["median"] + ["fast"] * 3
+    assert [own[0][rank] for rank, _ in found] == [11.9, 11.8, 11.7, 10.9, 10.2, 10.1, 10.0]
+    assert times_of(own).extremes(np.arange(6)) == []
 
 
 def test_a_rank_that_left_is_in_no_median():

@@ -1,10 +1,25 @@
 import numpy as np
 import pytest
 
-from hvdprof.figures.timeline.event_details import bin_facts, event_facts, timeline_passes
+from hvdprof.figures.timeline.event_details import (
+    bin_facts,
+    derived_facts,
+    event_facts,
+    timeline_passes,
+)
 from hvdprof.figures.timeline.timeline_lanes import CATEGORIES, LaneKind, pass_lanes
 from hvdprof.model.tables.run_tables import EVENTS
-from tests.builders.traced_run import MS, PASS_ID, event_row, fused_events, traced_run
+from hvdprof.model.tables.window_tables import EVALUATIONS
+from tests.builders.declared_rows import declared_rows
+from tests.builders.traced_run import (
+    MS,
+    PASS_ID,
+    SEGMENT_ID,
+    START_NS,
+    event_row,
+    fused_events,
+    traced_run,
+)
 
 
 def lanes_of(kind=LaneKind.EXECUTIONS, **tables):
@@ -19,7 +34,11 @@ def busy_ms(lanes, lane, category):
 
 
 def test_ranks_come_first_and_then_what_horovod_did():
-    assert lanes_of().names == ("rank 0 node1", "rank 1 node2", "negotiation", "executions")
+    assert lanes_of().names == (
+        *("rank 0 node1", "rank 1 node2"),
+        # Those of the two tensors overlap.
+        *("negotiation", "negotiation 2", "executions"),
+    )
     assert lanes_of(LaneKind.TENSORS).names[2:] == ("allreduce.fc.bias", "allreduce.fc.weight")
 
 
@@ -32,13 +51,13 @@ def test_every_part_of_a_rank_takes_its_time():
 
 def test_a_fused_execution_counts_once_for_each_kind():
     lanes = lanes_of()
-    assert busy_ms(lanes, 3, "operation") == pytest.approx(3.2)
-    assert busy_ms(lanes, 3, "copy") == pytest.approx(0.4)
-    assert busy_ms(lanes, 3, "transfer") == pytest.approx(2.5)
-    everything = np.arange(4)
-    in_executions = lanes.spans.within(0, 2**62, np.array([3]))
+    assert busy_ms(lanes, 4, "operation") == pytest.approx(3.2)
+    assert busy_ms(lanes, 4, "copy") == pytest.approx(0.4)
+    assert busy_ms(lanes, 4, "transfer") == pytest.approx(2.5)
+    everything = np.arange(5)
+    in_executions = lanes.spans.within(0, 2**62, np.array([4]))
     assert len(in_executions.row) == 3
-    assert lanes.spans.count(0, 2**62, everything) == len(lanes.spans) == 2 * 5 + 2 + 3
+    assert lanes.spans.count(0, 2**62, everything) == len(lanes.spans) == 2 * (5 + 1) + 2 + 3
 
 
 def test_an_interval_without_an_end_reaches_to_the_end_of_the_pass():
@@ -65,7 +84,7 @@ def test_an_event_has_its_facts_and_its_whole_execution():
         "MEMCPY_IN_FUSION_BUFFER": "400 µs",
         "GLOO_ALLREDUCE": "2.50 ms",
     }
-    assert facts.lane == 3
+    assert facts.lane == 4
     assert facts.values["dur_ns"] == 2_500_000
     assert event_facts(lanes, 10**9) is None
     assert event_facts(lanes, -1) is None
@@ -75,7 +94,7 @@ def test_an_event_of_a_later_tensor_is_drawn_where_its_execution_is():
     lanes = lanes_of()
     second = event_facts(lanes, row_of(lanes, "GLOO_ALLREDUCE", 1))
     assert dict(second.facts)["tensor"] == "allreduce.fc.weight"
-    assert second.lane == 3
+    assert second.lane == 4
 
 
 def test_the_previous_and_the_next_event_have_the_same_name_rank_and_tensor():
@@ -98,3 +117,42 @@ def test_a_bin_says_how_it_was_spent():
 
 def test_the_trace_pass_comes_first():
     assert timeline_passes(traced_run()) == {PASS_ID: f"{PASS_ID} (trace, 2 ranks)"}
+
+
+def test_time_outside_all_phases_is_an_interval_with_a_name():
+    lanes = lanes_of()
+    # From 1 to 2 ms of step 1, between data and forward.
+    assert busy_ms(lanes, 0, "outside") == pytest.approx(1)
+    found = derived_facts(lanes, 0, 1_500_000)
+    assert found["title"] == "Outside all phases"
+    assert dict(found["facts"])["step"] == "1"
+    assert (found["start_ns"], found["dur_ns"]) == (1 * MS, 1 * MS)
+    assert derived_facts(lanes, 0, 500_000) == {}
+
+
+def test_an_evaluation_after_the_last_step_is_drawn_and_is_not_outside():
+    row = {
+        "pass_id": PASS_ID,
+        "segment": SEGMENT_ID,
+        "rank": 1,
+        "step": 2,
+        "start_ns": START_NS + 40 * MS,
+        "dur_ns": 6 * MS,
+        "rest_ns": 1 * MS,
+    }
+    lanes = lanes_of(evaluations=declared_rows(EVALUATIONS, row))
+    assert busy_ms(lanes, 1, "evaluation") == pytest.approx(7)
+    assert busy_ms(lanes, 0, "evaluation") == 0
+    assert lanes.length_ns == 27 * MS
+    assert derived_facts(lanes, 1, 22 * MS)["title"] == "Evaluation"
+
+
+def test_negotiations_that_overlap_lie_apart_and_the_fifth_shares_the_last_lane():
+    rows = [
+        event_row("negotiation", "NEGOTIATE_ALLREDUCE", at, 9, tensor=f"t{at}") for at in range(6)
+    ]
+    lanes = lanes_of(events=EVENTS.frame(rows))
+    assert lanes.names[-5:] == (
+        *("negotiation", "negotiation 2", "negotiation 3", "negotiation 4", "executions"),
+    )
+    assert lanes.spans.count(0, 2**62, np.array([lanes.num_ranks + 3])) == 3

@@ -53,7 +53,7 @@ def names(found, **choice):
 def test_ranks_stand_under_their_host_and_above_horovod():
     assert names(lanes()) == [
         *("node1: 1 rank", "rank 0", "node2: 1 rank", "rank 1"),
-        *("bytes in flight", "busbw", "negotiation", "executions"),
+        *("bytes in flight", "busbw", "negotiation", "negotiation 2", "executions"),
     ]
 
 
@@ -83,10 +83,15 @@ def test_a_prefix_ends_at_a_divider(given, expected):
     assert dropped_prefix(given) == expected
 
 
-def test_many_ranks_are_folded_to_one_row_of_bands_beside_their_outliers():
+def test_many_ranks_are_folded_to_one_row_of_bands_beside_their_extremes():
     found = many_ranks()
     rows = timeline_rows(found, RowChoice())[0]
-    assert [row.name for row in rows] == ["40 ranks on 5 hosts", "rank 17"]
+    assert [row.name for row in rows[:3]] == [
+        *("40 ranks on 5 hosts", "rank 17 (slow)", "rank 0 (slow)"),
+    ]
+    assert [row.name.split()[-1] for row in rows[1:]] == (
+        ["(slow)"] * 3 + ["(median)"] + ["(fast)"] * 3
+    )
     assert rows[0].kind is RowKind.BANDS
     assert rows[0].opens == "all"
     assert len(rows[0].ranks) == 40

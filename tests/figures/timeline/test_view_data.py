@@ -63,10 +63,11 @@ def repeated(number):
 @pytest.mark.heavy
 def test_few_events_are_bars_and_many_are_bins_and_both_say_so():
     few = data_of(traced_run())
-    assert few["caption"].startswith("15 events, each drawn, and ")
-    assert len(few["bars"]["id"]) == 15
+    assert few["caption"].startswith("17 events, each drawn, and ")
+    # Two of them are outside all phases, which no row holds.
+    assert sorted(few["bars"]["id"])[:3] == [-1, -1, 0]
     many = data_of(traced_run(events=EVENTS.frame(repeated(300))))
-    assert many["caption"].startswith("binned, 3,000 events")
+    assert many["caption"].startswith("binned, 3,002 events")
     assert MOST_BARS < 3_000
     assert codes(many).shape == (2, 1_500)
 
@@ -76,7 +77,7 @@ def test_a_bar_has_its_place_its_names_and_its_row():
     at = bars["id"].index([row["activity"] for row in fused_events()].index("GLOO_ALLREDUCE"))
     assert bars["activities"][bars["activity"][at]] == "GLOO_ALLREDUCE"
     assert bars["tensors"][bars["tensor"][at]] == "allreduce.fc.bias"
-    assert bars["lane"][at] == 3
+    assert bars["lane"][at] == 4
     assert CATEGORIES[bars["kind"][at]] == "transfer"
     assert bars["length"][at] == round(2.5 * MS)
     # What is drawn on top comes last.

@@ -6,16 +6,21 @@ import pytest
 
 from hvdprof.api import load_run
 from hvdprof.errors import UnreadableInputError, UsageError
+from hvdprof.model.tables.collective_tables import COLLECTIVES
 from hvdprof.model.tables.run_tables import ARRIVALS, EVENTS, RANKS, SEGMENTS, STEPS
-from hvdprof.report.chrome.chrome_trace import ChromeTraceReporter, trace_content
+from hvdprof.model.tables.window_tables import EVALUATIONS
+from hvdprof.report.chrome.chrome_trace import ChromeTraceReporter, trace_content, write_trace
 from hvdprof.report.chrome.trace_selection import select_pass
+from tests.builders.declared_rows import declared_rows
 from tests.builders.finished_analysis import NAN, analysis, run
 from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts, write_run
 from tests.builders.trace_format import checked_trace, drawing, named_threads
 from tests.builders.traced_run import (
     MS,
     PASS_ID,
+    SEGMENT_ID,
     START_NS,
+    arrival_row,
     event_row,
     fused_events,
     part_rows,
@@ -31,6 +36,7 @@ rank 0 (node1) / steps
     0.000  +20.000    step 1
 rank 0 (node1) / phases
     0.000   +1.000  data
+    1.000   +1.000  outside all phases
     2.000   +5.000  forward
     7.000   +8.000  backward
    15.000   +5.000  optimizer
@@ -40,6 +46,7 @@ rank 1 (node2) / steps
     0.000  +20.000    step 1
 rank 1 (node2) / phases
     0.000   +1.000  data
+    1.000   +1.000  outside all phases
     2.000   +5.000  forward
     7.000   +8.000  backward
    15.000   +5.000  optimizer
@@ -49,14 +56,15 @@ Horovod timeline (rank 0's view) / executions
    14.600   +0.400    MEMCPY_IN_FUSION_BUFFER
    15.000   +2.500    GLOO_ALLREDUCE
 Horovod timeline (rank 0's view) / negotiation
-    8.000   +6.500  allreduce.fc.bias
-Horovod timeline (rank 0's view) / negotiation 2
-    9.000   +5.500  allreduce.fc.weight
+    8.000   +6.500  negotiation of 2 tensors
+    8.000   +6.500    allreduce.fc.bias
+    9.000   +5.500      allreduce.fc.weight
 Horovod timeline (rank 0's view) / cycles
    14.550        |  CYCLE_START
 Horovod timeline (rank 0's view) / ranks ready
     8.000        |  rank 0
-   14.500        |  rank 1"""
+   14.500        |  rank 1
+job / samples per second"""
 
 
 def exported(recorded, **options):
@@ -141,6 +149,84 @@ def test_executions_that_overlap_get_lanes_of_their_own():
         for event in trace["traceEvents"]
         if event["ph"] == "X" and event["name"] in ("ALLREDUCE", "BROADCAST")
     ] == ["executions", "executions 2", "executions"]
+
+
+def test_an_arrow_leads_from_the_rank_that_was_ready_last_to_the_execution():
+    ready = [
+        arrival_row(rank, 1, tensor, after + rank)
+        for rank in range(2)
+        for tensor, after in (("allreduce.fc.bias", 8.0), ("allreduce.fc.weight", 9.0))
+    ]
+    trace = exported(traced_run(arrivals=ARRIVALS.frame(ready)))
+    begin, end = (
+        next(event for event in trace["traceEvents"] if event["ph"] == kind) for kind in "sf"
+    )
+    lanes = named_threads(trace)
+    assert lanes[begin["pid"], begin["tid"]] == "rank 1 (node2) / phases"
+    assert lanes[end["pid"], end["tid"]].endswith("/ executions")
+    assert begin["name"] == "rank 1 is ready last"
+    assert (begin["ts"], end["ts"]) == (30_000, 34_600)
+    assert end["bp"] == "e"
+    alone = [row for row in ready if row["rank"] == 0]
+    trace = exported(traced_run(arrivals=ARRIVALS.frame(alone)))
+    assert [event for event in trace["traceEvents"] if event["ph"] in "sf"] == []
+
+
+def test_counters_hold_bytes_bandwidth_and_samples():
+    row = {
+        "pass_id": PASS_ID,
+        "segment": SEGMENT_ID,
+        "step": 1,
+        "fusion_id": 7,
+        "start_ns": START_NS + 34 * MS,
+        "dur_ns": 3 * MS,
+        "size_bytes": 600,
+        "busbw_gb_per_s": 0.5,
+    }
+    recorded = traced_run()
+    traced = select_pass(recorded, collectives=declared_rows(COLLECTIVES, row))
+    out = io.StringIO()
+    write_trace(trace_content(recorded, traced), out)
+    found = {}
+    for event in checked_trace(out.getvalue())["traceEvents"]:
+        if event["ph"] == "C":
+            found.setdefault(event["name"], []).append((event["ts"], *event["args"].values()))
+    # Two ranks train on 16 samples each in 20 ms.
+    assert found["samples per second"] == [(0, 1600), (20_000, 1600), (40_000, 0)]
+    assert found["bytes in flight"] == [(34_000, 600), (37_000, 0)]
+    assert found["busbw (GB/s)"] == [(34_000, Decimal("0.5")), (37_000, 0)]
+
+
+def test_negotiations_that_do_not_nest_are_listed_in_their_round():
+    rows = [
+        event_row("negotiation", "NEGOTIATE_ALLREDUCE", at, 5, tensor=name)
+        for at, name in ((1.0, "a"), (2.0, "b"), (9.0, "c"))
+    ]
+    trace = exported(one_step_run(events=EVENTS.frame(rows)))
+    (of_two,) = events_named(trace, "negotiation of 2 tensors")
+    assert (of_two["ts"], of_two["dur"]) == (1_000, 6_000)
+    assert of_two["args"]["tensors"] == ["a: +0 ms, 5.00 ms long", "b: +1.00 ms, 5.00 ms long"]
+    assert events_named(trace, "a")
+    assert events_named(trace, "b") == []
+    assert events_named(trace, "c")[0]["ts"] == 9_000
+
+
+def test_an_evaluation_after_the_last_step_and_time_outside_phases_are_drawn():
+    row = {
+        "pass_id": PASS_ID,
+        "segment": SEGMENT_ID,
+        "rank": 1,
+        "step": 2,
+        "after_last": True,
+        "start_ns": START_NS + 40 * MS,
+        "dur_ns": 6 * MS,
+        "rest_ns": 1 * MS,
+    }
+    trace = exported(traced_run(evaluations=declared_rows(EVALUATIONS, row)))
+    (evaluation,) = events_named(trace, "evaluation")
+    assert (evaluation["pid"], evaluation["ts"], evaluation["dur"]) == (1, 40_000, 7_000)
+    outside = events_named(trace, "outside all phases")
+    assert {event["cat"] for event in outside} == {"outside"}
 
 
 def test_marks_of_the_script_lie_on_the_rank():

@@ -1,0 +1,67 @@
+import numpy as np
+import pytest
+
+from hvdprof.dashboards.run_store import RunStore
+from hvdprof.dashboards.timeline_opening import opening_of
+from hvdprof.dashboards.view import Window
+from hvdprof.figures.timeline.timeline_lanes import pass_lanes
+from tests.builders.run_directory import PassSpec, SegmentSpec, write_run
+from tests.builders.timeline_text import timeline_text
+
+pytestmark = pytest.mark.heavy
+
+
+def opened(path, pass_id=None):
+    runs = RunStore([path])
+    run = runs.run(runs.ids[0])
+    chosen = pass_id or str(run.events["pass_id"].iloc[0])
+    lanes = pass_lanes(run, chosen)
+    return opening_of(runs, runs.ids[0], lanes), lanes
+
+
+def test_it_opens_at_a_typical_step_of_the_costliest_finding(tmp_path):
+    data = np.full((2, 42), 1.0)
+    data[1, ::2] = 13.0
+    parts = {
+        "data": data,
+        "forward": 5.0,
+        "backward": 9.0,
+        "blocked": 1.0 + data.max(axis=0) - data,
+    }
+    segment = SegmentSpec(parts_ms=parts | {"optimizer": 0.5}, num_steps=40, timeline=True)
+    passes = [PassSpec(mode=mode, size=2, segments=(segment,)) for mode in ("throughput", "trace")]
+    found, lanes = opened(write_run(tmp_path / "run", passes), "02-np2-trace-r1")
+    assert "Rank 1" in found.finding
+    steps = lanes.steps
+    starts = dict(
+        zip((steps.start_ns - lanes.origin_ns).tolist(), steps.number.tolist(), strict=True)
+    )
+    acting = [starts[first] for first, _ in found.steps]
+    assert acting
+    assert all(number % 2 == 0 for number in acting)
+    inside = [one for one in found.steps if found.window.first_ns <= one[0] < one[1]]
+    middle = (found.window.first_ns + found.window.last_ns) / 2
+    (shown,) = [one for one in inside if one[0] < middle < one[1]]
+    assert found.window.length_ns == pytest.approx(3 * (shown[1] - shown[0]), rel=0.01)
+
+
+def test_a_foreign_file_opens_at_its_steady_part(tmp_path):
+    file = tmp_path / "timeline.json"
+    file.write_text(timeline_text(SegmentSpec(timeline=True), 2, 0))
+    found, lanes = opened(file)
+    assert found.finding == ""
+    assert found.window.first_ns > 0
+    assert found.window.last_ns < lanes.length_ns
+    steps = lanes.steps
+    assert len(found.steps) == np.count_nonzero(~steps.is_warmup)
+
+
+def test_a_pass_without_steps_is_shown_whole(tmp_path):
+    file = tmp_path / "timeline.json"
+    event = '{{"name": "NEGOTIATE_ALLREDUCE", "ph": "{}", "pid": 1, "ts": {}}}'
+    names = '{"name": "process_name", "ph": "M", "pid": 1, "args": {"name": "a"}}'
+    text = ",\n".join((names, event.format("B", 10), event.format("E", 20)))
+    file.write_text(f"[{text}]")
+    found, lanes = opened(file)
+    assert found.window == Window(0, lanes.length_ns)
+    assert found.steps == []
