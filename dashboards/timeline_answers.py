@@ -13,9 +13,9 @@ from flask import Response, jsonify, request
 from hvdprof.api.tables import large_executions
 from hvdprof.dashboards.components.view_control import pass_of_launch
 from hvdprof.dashboards.run_store import RunStore
-from hvdprof.dashboards.timeline_opening import Opening, opening_of
 from hvdprof.dashboards.view import (
     View,
+    Window,
     fitted,
     lane_kind_of,
     row_choice_of,
@@ -32,6 +32,7 @@ from hvdprof.figures.timeline.event_details import (
 )
 from hvdprof.figures.timeline.event_search import Hits, events_named, steps_of_kind
 from hvdprof.figures.timeline.lane_notes import lane_notes, segment_spans
+from hvdprof.figures.timeline.opening import Opening, opening_of
 from hvdprof.figures.timeline.range_table import range_facts
 from hvdprof.figures.timeline.rank_times import STEP_KINDS, StepKind
 from hvdprof.figures.timeline.time_text import length_text, place_text
@@ -39,6 +40,7 @@ from hvdprof.figures.timeline.timeline_lanes import CATEGORIES, Lanes, pass_lane
 from hvdprof.figures.timeline.timeline_rows import Row, missed_filters, timeline_rows
 from hvdprof.figures.timeline.view_data import COLOURS, SHADES, Asked, Json, view_data
 from hvdprof.model.cell_key import setting_of_row
+from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.collective_tables import COLLECTIVES
 
 PATH = "/timeline-data/<what>"
@@ -121,7 +123,7 @@ def view_answer(runs: RunStore, view: View) -> Json:
     choice = row_choice_of(view)
     rows, num_left_out = timeline_rows(lanes, choice)
     opening = _opening(runs, view, lanes)
-    window = window_of(view, lanes, opening.window)
+    window = window_of(view, lanes, _opened(opening, lanes))
     beside = round(window.length_ns * _BESIDE)
     sent = fitted(window.first_ns - beside, window.last_ns + beside, lanes.length_ns)
     pixels = min(max(view.whole("px") or _BINS, 100), _WIDEST)
@@ -158,7 +160,7 @@ def details_answer(runs: RunStore, view: View) -> Json:
     lane, at = view.whole("lane"), view.whole("at")
     if lane is None or at is None or not 0 <= lane < len(lanes.names):
         return {}
-    window = window_of(view, lanes, _opening(runs, view, lanes).window)
+    window = window_of(view, lanes, _opened(_opening(runs, view, lanes), lanes))
     width = max(window.length_ns // _BINS, 1)
     return derived_facts(lanes, lane, at) or {
         "title": f"Around {place_text(at)}, {length_text(width)} wide",
@@ -214,7 +216,13 @@ def _hits(found: Hits) -> Json:
 def _opening(runs: RunStore, view: View, lanes: Lanes) -> Opening:
     run_id = str(view.run)
     key = ("opening", lanes.pass_id, lanes.kind)
-    return runs.made(run_id, key, lambda: opening_of(runs, run_id, lanes))
+    looked = runs.finished(run_id)
+    analysis = looked if isinstance(looked, RunAnalysis) else None
+    return runs.made(run_id, key, lambda: opening_of(analysis, lanes))
+
+
+def _opened(opening: Opening, lanes: Lanes) -> Window:
+    return fitted(opening.first_ns, opening.last_ns, lanes.length_ns)
 
 
 def _executions(runs: RunStore, view: View, lanes: Lanes) -> Executions:

@@ -1,5 +1,6 @@
 """The finished analysis as one HTML file that needs nothing else: no network, no server."""
 
+import json
 from typing import IO, Any, ClassVar
 
 from hvdprof.errors import MissingExtraError
@@ -7,12 +8,17 @@ from hvdprof.model.run import RunAnalysis
 from hvdprof.report.format_names import Format
 from hvdprof.report.screen.attached_pages import has_comparison
 
+_HEIGHT = 450
+"""Pixels of a figure that does not name its height: plotly's own."""
+
 _LOW = 220
 """Pixels of a figure of the first screen."""
 
 
 class HtmlReporter:
     """Verdict, figures, findings and tables; plotly is in the file, so it opens offline.
+
+    It is compressed: the page is shown before it is unpacked, and has less than 2 MB.
 
     The same analysis gives the same bytes.
     """
@@ -42,7 +48,9 @@ def html_page(analysis: RunAnalysis) -> str:
         from hvdprof.figures.catalogue import DETAIL_FIGURES, FIGURES, figure_kind
         from hvdprof.figures.scaling_curve import scaling_curve
         from hvdprof.figures.style.palette import PLOT_CONFIG
+        from hvdprof.figures.timeline.still import still_timeline
         from hvdprof.figures.waterfall_figure import waterfall_figure
+        from hvdprof.report.document.packed_figures import packed_script
         from hvdprof.report.document.templated import fill
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("hvdprof"):
@@ -51,14 +59,17 @@ def html_page(analysis: RunAnalysis) -> str:
 
     def drawn(name: str, figure: Any = None, *, title: str = "", div: str = "") -> dict[str, str]:
         kind = figure_kind(name)
-        text = (kind.draw(analysis) if figure is None else figure).to_html(
-            full_html=False,
-            include_plotlyjs=False,
-            div_id=f"figure-{div or name}",
-            config=PLOT_CONFIG | _saved_as(analysis, name),
-        )
-        return {"title": title or kind.title, "about": kind.about, "html": Markup(text)}
+        shown = kind.draw(analysis) if figure is None else figure
+        place = f"figure-{div or name}"
+        config = json.dumps(PLOT_CONFIG | _saved_as(analysis, name))
+        code = f"const made = {shown.to_json()};"
+        code += f'Plotly.newPlot("{place}", made.data, made.layout, {config});'
+        scripts.append(f"{{{code}}}")
+        height = shown.layout.height or _HEIGHT
+        room = Markup('<div id="{}" style="height: {}px; width: 100%"></div>').format(place, height)
+        return {"title": title or kind.title, "about": kind.about, "html": room}
 
+    scripts = [get_plotlyjs(), 'Plotly.setPlotConfig({plotlyServerURL: ""});']
     first, figures = [], []
     if has_comparison(analysis):
         first = [
@@ -79,7 +90,8 @@ def html_page(analysis: RunAnalysis) -> str:
         first=first,
         figures=figures,
         details=details,
-        plotly_js=Markup(get_plotlyjs()) if has_figures else "",
+        still=still_timeline(analysis),
+        packed=Markup(packed_script(scripts)) if has_figures else "",
     )
 
 

@@ -1,9 +1,8 @@
 import numpy as np
 import pytest
 
-from hvdprof.dashboards.run_store import RunStore
-from hvdprof.dashboards.timeline_opening import opening_of
-from hvdprof.dashboards.view import Window
+from hvdprof.api import analyze_run, load_run
+from hvdprof.figures.timeline.opening import opening_of
 from hvdprof.figures.timeline.timeline_lanes import pass_lanes
 from tests.builders.run_directory import PassSpec, SegmentSpec, write_run
 from tests.builders.timeline_text import timeline_text
@@ -12,11 +11,9 @@ pytestmark = pytest.mark.heavy
 
 
 def opened(path, pass_id=None):
-    runs = RunStore([path])
-    run = runs.run(runs.ids[0])
-    chosen = pass_id or str(run.events["pass_id"].iloc[0])
-    lanes = pass_lanes(run, chosen)
-    return opening_of(runs, runs.ids[0], lanes), lanes
+    run = load_run(path)
+    lanes = pass_lanes(run, pass_id or str(run.events["pass_id"].iloc[0]))
+    return opening_of(analyze_run(run) if len(run.steps) else None, lanes), lanes
 
 
 def test_it_opens_at_a_typical_step_of_the_costliest_finding(tmp_path):
@@ -39,10 +36,10 @@ def test_it_opens_at_a_typical_step_of_the_costliest_finding(tmp_path):
     acting = [starts[first] for first, _ in found.steps]
     assert acting
     assert all(number % 2 == 0 for number in acting)
-    inside = [one for one in found.steps if found.window.first_ns <= one[0] < one[1]]
-    middle = (found.window.first_ns + found.window.last_ns) / 2
+    inside = [one for one in found.steps if found.first_ns <= one[0] < one[1]]
+    middle = (found.first_ns + found.last_ns) / 2
     (shown,) = [one for one in inside if one[0] < middle < one[1]]
-    assert found.window.length_ns == pytest.approx(3 * (shown[1] - shown[0]), rel=0.01)
+    assert found.last_ns - found.first_ns == pytest.approx(3 * (shown[1] - shown[0]), rel=0.01)
 
 
 def test_a_foreign_file_opens_at_its_steady_part(tmp_path):
@@ -50,8 +47,8 @@ def test_a_foreign_file_opens_at_its_steady_part(tmp_path):
     file.write_text(timeline_text(SegmentSpec(timeline=True), 2, 0))
     found, lanes = opened(file)
     assert found.finding == ""
-    assert found.window.first_ns > 0
-    assert found.window.last_ns < lanes.length_ns
+    assert found.first_ns > 0
+    assert found.last_ns < lanes.length_ns
     steps = lanes.steps
     assert len(found.steps) == np.count_nonzero(~steps.is_warmup)
 
@@ -63,5 +60,5 @@ def test_a_pass_without_steps_is_shown_whole(tmp_path):
     text = ",\n".join((names, event.format("B", 10), event.format("E", 20)))
     file.write_text(f"[{text}]")
     found, lanes = opened(file)
-    assert found.window == Window(0, lanes.length_ns)
+    assert (found.first_ns, found.last_ns) == (0, lanes.length_ns)
     assert found.steps == []

@@ -1,0 +1,63 @@
+"""Where a timeline opens: at the steps of the finding that costs most, else at a steady part."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from hvdprof.figures.timeline.timeline_lanes import Lanes
+from hvdprof.figures.typical_step import ActingSteps, acting_steps
+from hvdprof.model.run import RunAnalysis
+
+_MOST_STEPS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """The first window, three steps wide, and the steps that one goes through.
+
+    Times are ns since the start of the pass. ``finding`` is the title of the finding that acts in
+    these steps, empty without one. ``steps`` are their starts and ends, at most 1,000.
+    """
+
+    first_ns: int
+    last_ns: int
+    finding: str
+    steps: list[list[int]]
+
+
+def opening_of(analysis: RunAnalysis | None, lanes: Lanes) -> Opening:
+    """The window around a typical step of the finding, or around the middle steady one.
+
+    The whole pass where it has no steps.
+
+    Args:
+        analysis: The finished analysis; ``None`` where there is none.
+        lanes: The lanes of a pass of its run.
+    """
+    steps = lanes.steps
+    title, found = ("", None) if analysis is None else _finding(analysis, lanes.pass_id)
+    if found is not None and found.launch[1] in steps.segments:
+        of_segment = steps.segment == steps.segments.index(found.launch[1])
+        places = np.flatnonzero(of_segment & np.isin(steps.number, found.steps))
+        middle = np.flatnonzero(of_segment & (steps.number == found.typical))
+    else:
+        title, places = "", np.flatnonzero(~steps.is_warmup)
+        middle = places[len(places) // 2 :]
+    if not len(middle):
+        return Opening(0, lanes.length_ns, "", [])
+    extents = np.stack([steps.start_ns[places], steps.end_ns[places]], axis=1) - lanes.origin_ns
+    start, end = int(steps.start_ns[middle[0]]), int(steps.end_ns[middle[0]])
+    first, last = 2 * start - end - lanes.origin_ns, 2 * end - start - lanes.origin_ns
+    return Opening(first, last, title, extents[:_MOST_STEPS].tolist())
+
+
+def _finding(analysis: RunAnalysis, pass_id: str) -> tuple[str, ActingSteps | None]:
+    """The first finding on a cell that has steps in this pass."""
+    for finding in analysis.findings.to_dict("records"):
+        if not finding["model"] or pd.isna(finding["np"]) or not finding["cause_id"]:
+            continue
+        found = acting_steps(analysis, finding, pass_id)
+        if found is not None:
+            return str(finding["title"]), found
+    return "", None
