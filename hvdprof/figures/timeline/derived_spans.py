@@ -1,4 +1,7 @@
-"""Intervals of ranks that no row of EVENTS holds: evaluations, and time outside all phases."""
+"""Intervals of ranks that no row of EVENTS holds: evaluations, and time outside all phases.
+
+Tested in ``tests/figures/timeline/test_timeline_lanes.py``.
+"""
 
 from dataclasses import dataclass
 

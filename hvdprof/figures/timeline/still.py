@@ -1,4 +1,7 @@
-"""A timeline as SVG, which needs no script: three steps of the finding on every rank."""
+"""A timeline as SVG, which needs no script: three steps of the finding on every rank.
+
+Tested in ``tests/report/document/test_html_report.py``.
+"""
 
 from dataclasses import dataclass
 from html import escape
