@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import dash_mantine_components as dmc
+from dash import html
 from dash.development.base_component import Component
 
 from hvdprof.dashboards.components.term_link import linked_terms, terms_in, titled
@@ -79,6 +80,17 @@ def section(
         p="xs" if hint else "md",
         radius="md",
     )
+
+
+def folded(title: str, *children: Component) -> html.Details:
+    """Cards that are shown when one opens them.
+
+    Args:
+        title: What is in them.
+        children: The cards.
+    """
+    summary = html.Summary(title, className="folded")
+    return html.Details([summary, dmc.Stack(list(children), gap="md", mt="md")])
 
 
 def _hint(title: str, text: str) -> dmc.Tooltip:

@@ -1,6 +1,7 @@
 """Parts of a step, by rank and over the steps, and the steady state of step times."""
 
 import dash_mantine_components as dmc
+import pandas as pd
 from dash import Dash
 from dash.development.base_component import Component
 
@@ -8,6 +9,7 @@ from hvdprof.dashboards.components.data_table import table_card
 from hvdprof.dashboards.components.empty_state import Lack, lack_card
 from hvdprof.dashboards.components.figure_card import figure_card
 from hvdprof.dashboards.components.first_screen import headline_bar
+from hvdprof.dashboards.components.section import folded
 from hvdprof.dashboards.components.view_control import LAUNCH_KEYS, chosen_launch, launch_select
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.view import View
@@ -15,6 +17,7 @@ from hvdprof.figures.launch import rows_of_cell, rows_of_launch
 from hvdprof.figures.step_times import (
     parts_by_rank,
     parts_over_steps,
+    slowest_and_median,
     step_time_course,
     step_time_distribution,
 )
@@ -28,6 +31,9 @@ from hvdprof.report.screen.launch_answers import parts_answer
 PATH = "/breakdown"
 TITLE = "Step breakdown"
 KEYS: tuple[str, ...] = LAUNCH_KEYS
+
+_LOW = 280
+"""Pixels of figures of which several share a screen."""
 
 _PART_COLUMNS = ("rank", "part", "time_ns", "share")
 _NO_PARTS = Lack(
@@ -70,17 +76,22 @@ def _of_launch(runs: RunStore, view: View, launch: tuple[str, str]) -> list[Comp
         figure_card(
             "parts-by-rank",
             "Mean step of each rank",
-            parts_by_rank(breakdown),
+            parts_by_rank(breakdown).update_layout(height=_LOW),
             about="Steady steps. Exposed communication is the time the rank is blocked in "
             "synchronize(): waiting for stragglers, and transfer.",
         ),
+        *_over_steps(rows_of_launch(recording.steps, launch)),
         figure_card(
-            "parts-over-steps",
-            "Parts over the steps",
-            parts_over_steps(rows_of_launch(recording.steps, launch)),
-            about="The same parts in each step, mean over ranks. Grey steps do not count: warm-up, "
-            "and the first step of each turn.",
+            "step-distribution",
+            "Step time distribution",
+            step_time_distribution(rows_of_cell(recording.segments, of_job, launch)).update_layout(
+                height=_LOW
+            ),
+            about="Steady steps of all launches of this cell. Launches that differ show why one "
+            "launch is not enough.",
         ),
+    ]
+    details: list[Component] = [
         figure_card(
             "step-times",
             "Warm-up and drift",
@@ -88,17 +99,25 @@ def _of_launch(runs: RunStore, view: View, launch: tuple[str, str]) -> list[Comp
             about="Step time of the job. Hollow points are excluded as warm-up; the line is the "
             "mean of the steady state with its drift.",
         ),
-        figure_card(
-            "step-distribution",
-            "Step time distribution",
-            step_time_distribution(rows_of_cell(recording.segments, of_job, launch)),
-            about="Steady steps of all launches of this cell. Launches that differ show why one "
-            "launch is not enough.",
-        ),
     ]
     if len(breakdown):
-        cards.append(table_card("All parts", BREAKDOWN, breakdown, columns=_PART_COLUMNS))
-    return cards
+        details.append(table_card("All parts", BREAKDOWN, breakdown, columns=_PART_COLUMNS))
+    return [*cards, folded("Details: warm-up and drift, all parts", *details)]
+
+
+def _over_steps(steps: pd.DataFrame) -> list[Component]:
+    """The parts of each step of the slowest rank, and of the median one below it."""
+    words = ("longest own work", "median own work")
+    return [
+        figure_card(
+            f"parts-over-steps-{word.split()[0]}",
+            f"Steps of rank {rank}: {word}",
+            parts_over_steps(steps[(steps["rank"] == rank).to_numpy()]),
+            about="Own work is what a rank is not blocked in. Grey steps do not count: warm-up, "
+            "and the first step of each turn.",
+        )
+        for rank, word in zip(slowest_and_median(steps), words, strict=False)
+    ]
 
 
 def _inferred(runs: RunStore, run_id: str) -> list[Component]:

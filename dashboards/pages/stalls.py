@@ -10,7 +10,8 @@ from hvdprof.dashboards.components.data_table import table_card
 from hvdprof.dashboards.components.empty_state import Lack, lack_card
 from hvdprof.dashboards.components.figure_card import figure_card
 from hvdprof.dashboards.components.finding_links import timeline_link
-from hvdprof.dashboards.components.first_screen import headline_bar
+from hvdprof.dashboards.components.first_screen import headline_bar, phase_strip
+from hvdprof.dashboards.components.section import folded
 from hvdprof.dashboards.components.text_table import TextRows, href_of, text_card
 from hvdprof.dashboards.components.view_control import LAUNCH_KEYS, chosen_launch, launch_select
 from hvdprof.dashboards.run_store import RunStore
@@ -27,8 +28,16 @@ from hvdprof.figures.waits import (
 )
 from hvdprof.model.launch_key import LaunchKey
 from hvdprof.model.tables.log_tables import INCIDENTS, STALLS
-from hvdprof.model.tables.waiting_tables import CAUSED_WAIT, CLOCKS, LATENESS, PATTERNS, STRAGGLERS
-from hvdprof.report.screen.launch_answers import waiting_answer
+from hvdprof.model.tables.waiting_tables import (
+    CAUSED_WAIT,
+    CLOCKS,
+    LATENESS,
+    PATTERNS,
+    RANK_COSTS,
+    STRAGGLERS,
+)
+from hvdprof.report.screen.launch_answers import waiting_answer, when_answer
+from hvdprof.report.screen.rank_phases import launch_phases
 
 PATH = "/stalls"
 TITLE = "Stalls"
@@ -67,7 +76,10 @@ def layout(runs: RunStore, view: View) -> dmc.Stack:
     missing = lack(runs, str(view.run))
     if missing is not None:
         return lack_card(missing)
-    parts = [*_recorded(runs, view), *_negotiated(runs, view), *_printed(runs, view)]
+    recorded, negotiated = _recorded(runs, view), _negotiated(runs, view)
+    if recorded and negotiated:
+        negotiated = [folded("Details: negotiations", *negotiated)]
+    parts = [*recorded, *negotiated, *_printed(runs, view)]
     return dmc.Stack(parts, gap="md")
 
 
@@ -101,26 +113,45 @@ def _recorded(runs: RunStore, view: View) -> list[Component]:
     )
     select = launch_select(runs, view, caused_wait, launch)
     late = rows_of_launch(runs.table(run_id, STRAGGLERS.name), launch)
+    phases = launch_phases(rows_of_launch(runs.table(run_id, RANK_COSTS.name), launch))
     return [
         *([select] if select is not None else []),
         headline_bar(waiting_answer(rows_of_launch(caused_wait, launch), late)),
         figure_card(
             "lateness",
             "Lateness of each rank, step by step",
-            lateness_map(rows_of_launch(runs.table(run_id, LATENESS.name), launch)),
-            about="Time from release to arrival on the rank's own clock, minus the median of the "
-            "other ranks. Orange is late, blue is early.",
+            lateness_map(
+                rows_of_launch(runs.table(run_id, LATENESS.name), launch),
+                rows_of_launch(runs.table(run_id, "job_steps"), launch),
+                late,
+            ),
+            about=f"{when_answer(late)} Time from release to arrival on the rank's own clock, "
+            "minus the median of the other ranks. Orange is late, blue is early; at the right "
+            "means with their 95 % intervals.".lstrip(),
         ),
+        *([phase_strip(phases)] if phases is not None else []),
+        *_stalls(runs, view, arrivals, launch),
+        folded(
+            "Details: caused wait, stragglers, tensors",
+            *_caused(rows_of_launch(caused_wait, launch)),
+            *_ranks(runs, run_id, launch),
+            *_tensors(arrivals),
+        ),
+    ]
+
+
+def _caused(caused_wait: pd.DataFrame) -> list[Component]:
+    """Wait of each rank and the wait that it causes; of two ranks each mirrors the other."""
+    if len(caused_wait) < 3:
+        return []
+    return [
         figure_card(
             "wait-by-rank",
             "Wait and caused wait",
-            wait_by_rank(rows_of_launch(caused_wait, launch)),
+            wait_by_rank(caused_wait),
             about="Caused wait (Shapley): the cost of each gap between two arrivals is split among "
             "the ranks still missing. Wait as last rank: the gap before the last arrival.",
-        ),
-        *_ranks(runs, run_id, launch),
-        *_tensors(arrivals),
-        *_stalls(runs, view, arrivals, launch),
+        )
     ]
 
 

@@ -15,7 +15,6 @@ from hvdprof.figures.style.palette import (
     PART_COLOURS,
     empty_figure,
     say,
-    translucent,
 )
 from hvdprof.figures.style.plain_text import plain
 from hvdprof.model.step_parts import PART_NAMES, RECORDED_PARTS
@@ -23,10 +22,15 @@ from hvdprof.model.step_parts import PART_NAMES, RECORDED_PARTS
 _MOST_STEPS = 500
 _MOST_TICKS = 16
 _MOST_SHADES = 40
+_ALIKE = 0.05
+_FEWEST_BINS = 20
+_SIGNIFICANT = 2.0
 
 
 def parts_by_rank(breakdown: pd.DataFrame) -> go.Figure:
-    """The mean steady step of each rank, stacked by part.
+    """The mean steady step of each rank, stacked by part; one bar where all are alike.
+
+    Ranks are alike where no part of any differs from its mean by 5 % of the step or more.
 
     Args:
         breakdown: Rows of BREAKDOWN of one launch.
@@ -34,6 +38,14 @@ def parts_by_rank(breakdown: pd.DataFrame) -> go.Figure:
     figure = empty_figure(400)
     if breakdown.empty:
         return say(figure, "This launch has no recorder files.")
+    num_ranks = breakdown["rank"].nunique()
+    times = breakdown.pivot_table(
+        index="part", columns="rank", values="time_ns", observed=True
+    ).to_numpy()
+    middle = np.nanmean(times, axis=1, keepdims=True)
+    is_alike = num_ranks > 1 and np.nanmax(np.abs(times - middle)) < _ALIKE * middle.sum()
+    if is_alike:
+        breakdown = breakdown[breakdown["rank"] == breakdown["rank"].min()]
     for part in RECORDED_PARTS:
         rows = breakdown[breakdown["part"] == part]
         rows = rows.sort_values("rank")
@@ -54,23 +66,23 @@ def parts_by_rank(breakdown: pd.DataFrame) -> go.Figure:
                 hoverinfo="text",
             )
         )
-    num_ranks = breakdown["rank"].nunique()
+    title = f"rank (all {num_ranks} are alike within 5 % of the step)" if is_alike else "rank"
     figure.update_layout(barmode="stack", bargap=0.35 if num_ranks <= 32 else 0)
     figure.update_layout(legend={"traceorder": "normal"})
-    figure.update_xaxes(title_text="rank", dtick=1 if num_ranks <= _MOST_TICKS else None)
+    figure.update_xaxes(title_text=title, dtick=1 if num_ranks <= _MOST_TICKS else None)
     figure.update_yaxes(title_text="mean step, ms", rangemode="tozero")
     return figure
 
 
 def parts_over_steps(steps: pd.DataFrame) -> go.Figure:
-    """The parts of each step, means over ranks, stacked; steps that do not count are shaded.
+    """The parts of each step as bars, means over ranks; steps that do not count are shaded.
 
     Above 500 steps, means over neighbouring steps are drawn, and the axis says so.
 
     Args:
-        steps: Rows of STEPS of one launch.
+        steps: Rows of STEPS of one launch, of one or several ranks.
     """
-    figure = empty_figure(400)
+    figure = empty_figure(220)
     if steps.empty:
         return say(figure, "This launch has no recorder files.")
     columns = [f"{part}_ns" for part in RECORDED_PARTS]
@@ -82,24 +94,36 @@ def parts_over_steps(steps: pd.DataFrame) -> go.Figure:
         if np.isnan(times).all():
             continue
         figure.add_trace(
-            go.Scatter(
+            go.Bar(
                 x=by_step.index.to_numpy()[starts],
                 y=bin_means(times, starts) / 1e6,
-                mode="lines",
-                stackgroup="parts",
                 name=PART_NAMES[part],
-                line={"color": PART_COLOURS[part], "width": 0.5},
-                fillcolor=translucent(PART_COLOURS[part], 0.85),
+                marker={"color": PART_COLOURS[part], "line": {"width": 0}},
                 hovertemplate=f"step %{{x}}, {PART_NAMES[part]}: %{{y:.3~g}} ms<extra></extra>",
             )
         )
     is_warm = steps.groupby("step")["warmup"].any().to_numpy(dtype=bool)
     _shade_excluded(figure, by_step.index.to_numpy(dtype=np.float64), is_warm)
     binned = f" (means of {len(by_step)} steps in {len(starts)})" * (len(starts) < len(by_step))
-    figure.update_layout(legend={"traceorder": "normal"})
+    figure.update_layout(legend={"traceorder": "normal"}, barmode="stack", bargap=0)
     figure.update_xaxes(title_text=f"step{binned}")
-    figure.update_yaxes(title_text="mean over ranks, ms", rangemode="tozero")
+    mean = ", mean over ranks" * (len(set(steps["rank"])) > 1)
+    figure.update_yaxes(title_text=f"step, ms{mean}", rangemode="tozero")
     return figure
+
+
+def slowest_and_median(steps: pd.DataFrame) -> list[int]:
+    """The rank with the longest own work in the steps that count, and the median one.
+
+    Of two ranks both; empty without any.
+
+    Args:
+        steps: Rows of STEPS of one launch.
+    """
+    own = steps.assign(own_ns=steps["dur_ns"] - steps["blocked_ns"].fillna(0))
+    counted = own[~own["warmup"].to_numpy(dtype=bool)]
+    ranks = counted.groupby("rank")["own_ns"].mean().sort_values(ascending=False).index.tolist()
+    return list(dict.fromkeys([*ranks[:1], *ranks[len(ranks) // 2 :][:1]]))
 
 
 def _shade_excluded(
@@ -110,7 +134,7 @@ def _shade_excluded(
     # Hundreds of shapes are slow to draw; the warm-up is the first of them.
     for begin, end in edges[:_MOST_SHADES]:
         figure.add_vrect(
-            x0=steps[begin] - 0.5 if begin else steps[begin],
+            x0=steps[begin] - 0.5,
             x1=steps[end - 1] + 0.5,
             # Grey: on a dark page white would glare.
             fillcolor=NEUTRAL_COLOUR,
@@ -144,7 +168,7 @@ def step_time_distribution(job_steps: pd.DataFrame) -> go.Figure:
     steady = job_steps[job_steps["steady"].to_numpy(dtype=bool)]
     if steady.empty:
         return say(figure, "No launch has steady steps.")
-    edges = linear_edges(steady["dur_ns"].to_numpy(dtype=np.float64) / 1e6)
+    edges = linear_edges(steady["dur_ns"].to_numpy(dtype=np.float64) / 1e6, fewest=_FEWEST_BINS)
     for place, launch in enumerate(launches_in(steady)):
         times = rows_of_launch(steady, launch)["dur_ns"].to_numpy(dtype=np.float64) / 1e6
         colour = LINE_COLOURS[place % len(LINE_COLOURS)]
@@ -200,15 +224,18 @@ def _points(rows: pd.DataFrame, name: str, colour: str, symbol: str) -> go.Scatt
 
 
 def _drift_line(first: float, last: float, row: "pd.Series[float]") -> go.Scatter:
-    """A straight line through the mean that changes by the drift over the steady steps."""
+    """A line through the mean; it has a slope where the drift is beyond two standard errors."""
     mean_ms, drift = row["step_time_ns"] / 1e6, row["drift"]
     error = row["drift_error"]
+    is_drift = abs(drift) > _SIGNIFICANT * error
+    change = f",<br>drift {units.percent(drift)} (standard error {units.percent(error)})"
+    name = f"mean {units.milliseconds(row['step_time_ns'])}{change * is_drift}"
+    half = drift / 2 * is_drift
     return go.Scatter(
         x=[first, last],
-        y=[mean_ms * (1 - drift / 2), mean_ms * (1 + drift / 2)],
+        y=[mean_ms * (1 - half), mean_ms * (1 + half)],
         mode="lines",
-        name=f"mean {units.milliseconds(row['step_time_ns'])},<br>drift "
-        f"{units.percent(drift)} (standard error {units.percent(error)})",
+        name=name,
         line={"color": LINE_COLOURS[1], "width": 2},
         hoverinfo="skip",
     )

@@ -9,8 +9,15 @@ import plotly.graph_objects as go
 
 from hvdprof import units
 from hvdprof.figures.style.fewer_rows import bin_largest, bin_starts, largest_of_each
-from hvdprof.figures.style.palette import LATE_SCALE, WAIT_COLOURS, empty_figure, say
+from hvdprof.figures.style.palette import (
+    LATE_SCALE,
+    NEUTRAL_COLOUR,
+    WAIT_COLOURS,
+    empty_figure,
+    say,
+)
 from hvdprof.figures.style.plain_text import plain
+from hvdprof.model.arrays import Int64s
 
 _MOST_STEPS = 2000
 _MOST_LATE_RANKS = 128
@@ -19,25 +26,41 @@ _COLOUR_QUANTILE = 0.99
 _MOST_TICKS = 16
 
 
-def lateness_map(lateness: pd.DataFrame) -> go.Figure:
+def lateness_map(
+    lateness: pd.DataFrame,
+    job_steps: pd.DataFrame | None = None,
+    stragglers: pd.DataFrame | None = None,
+) -> go.Figure:
     """Ranks by steps, coloured by lateness against the median of the other ranks.
 
     Above 2,000 steps, 128 ranks or 80,000 cells a cell stands for several and shows the largest
-    lateness of them; the axis says so.
+    lateness of them; the axis says so. Of two ranks, whose rows mirror each other, the later one
+    is drawn.
 
     Args:
         lateness: Rows of LATENESS of one launch, by step and rank.
+        job_steps: Its rows of JOB_STEPS, for the step times above, and for excluded steps, hatched.
+        stragglers: Its rows of STRAGGLERS, for the mean lateness of each rank at the right.
     """
     figure = empty_figure()
     if lateness.empty:
         return say(figure, "No launch of two or more ranks has steps recorded on all of them.")
     steps, ranks = (np.unique(lateness[name].to_numpy()) for name in ("step", "rank"))
     late_ms = lateness["lateness_ns"].to_numpy().reshape(len(steps), len(ranks)) / 1e6
+    if len(ranks) == 2:
+        later = int(late_ms.mean(axis=0).argmax())
+        ranks, late_ms = ranks[[later]], late_ms[:, [later]]
+    if job_steps is not None and len(job_steps) <= _MOST_STEPS:
+        # A column of its own: else a neighbour's colour covers it.
+        every = np.union1d(steps, job_steps["step"].to_numpy())
+        whole = np.full((len(every), len(ranks)), np.nan)
+        whole[np.searchsorted(every, steps)] = late_ms
+        steps, late_ms = every, whole
     rank_starts = bin_starts(len(ranks), _MOST_LATE_RANKS)
     most_columns = min(_MOST_STEPS, max(_MOST_CELLS // len(rank_starts), 1))
     step_starts = bin_starts(len(steps), most_columns)
     cells = bin_largest(bin_largest(late_ms, step_starts).T, rank_starts)
-    limit = max(float(np.quantile(np.abs(cells), _COLOUR_QUANTILE)), 1e-3)
+    limit = max(float(np.nanquantile(np.abs(cells), _COLOUR_QUANTILE)), 1e-3)
     figure.add_trace(
         go.Heatmap(
             z=cells.astype(np.float32),
@@ -58,7 +81,73 @@ def lateness_map(lateness: pd.DataFrame) -> go.Figure:
         autorange="reversed",
         dtick=1 if len(rank_starts) <= _MOST_TICKS else None,
     )
+    if job_steps is not None:
+        _step_times_above(figure, job_steps, ranks)
+    if stragglers is not None and len(rank_starts) == len(ranks):
+        _means_at_right(figure, stragglers[stragglers["rank"].isin(ranks)])
     return figure
+
+
+def _step_times_above(figure: go.Figure, job_steps: pd.DataFrame, ranks: Int64s) -> None:
+    """The step time over the columns, and a hatched bar over each step that is excluded."""
+    steady = job_steps["steady"].to_numpy(dtype=bool)
+    steps, times_ms = job_steps["step"], job_steps["dur_ns"] / 1e6
+    figure.add_trace(
+        go.Scatter(
+            x=steps,
+            y=times_ms,
+            yaxis="y2",
+            mode="lines",
+            line={"color": NEUTRAL_COLOUR, "width": 1.2},
+            showlegend=False,
+            hovertemplate="step %{x}: %{y:.4~g} ms<extra></extra>",
+        )
+    )
+    if not steady.all():
+        figure.add_trace(
+            go.Bar(
+                x=steps[~steady],
+                y=[float(ranks[-1] - ranks[0]) + 1] * int((~steady).sum()),
+                base=float(ranks[0]) - 0.5,
+                width=1,
+                name="excluded: warm-up, first steps of turns",
+                marker={
+                    "color": "rgba(0,0,0,0)",
+                    "pattern": {"shape": "/", "fgcolor": NEUTRAL_COLOUR, "size": 5},
+                },
+                showlegend=True,
+                hovertemplate="step %{x}: excluded<extra></extra>",
+            )
+        )
+    figure.update_layout(
+        yaxis={"domain": [0, 0.74]},
+        yaxis2={"domain": [0.8, 1], "anchor": "x", "title": {"text": "step, ms"}, "nticks": 3},
+        height=max(320, min(220 + 26 * len(ranks), 620)),
+    )
+
+
+def _means_at_right(figure: go.Figure, stragglers: pd.DataFrame) -> None:
+    """The mean lateness of each rank with its 95 % interval."""
+    mean, low, high = (
+        stragglers[f"lateness{end}_ns"].to_numpy(dtype=np.float64) / 1e6
+        for end in ("", "_low", "_high")
+    )
+    figure.add_trace(
+        go.Bar(
+            x=mean,
+            y=stragglers["rank"],
+            xaxis="x2",
+            orientation="h",
+            marker={"color": WAIT_COLOURS["caused_wait_ns"]},
+            error_x={"type": "data", "array": high - mean, "arrayminus": mean - low},
+            showlegend=False,
+            hovertemplate="rank %{y}: mean %{x:.3~g} ms<extra></extra>",
+        )
+    )
+    figure.update_layout(
+        xaxis={"domain": [0, 0.84]},
+        xaxis2={"domain": [0.87, 1], "anchor": "y", "title": {"text": "mean, ms"}, "nticks": 3},
+    )
 
 
 def _title(what: str, number: int, shown: int) -> str:

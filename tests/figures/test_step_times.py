@@ -5,6 +5,7 @@ from hvdprof.figures import step_times as module
 from hvdprof.figures.step_times import (
     parts_by_rank,
     parts_over_steps,
+    slowest_and_median,
     step_time_course,
     step_time_distribution,
 )
@@ -43,7 +44,10 @@ def breakdown_rows(rank):
 
 
 def test_every_part_of_every_rank_in_its_colour():
-    figure = parts_by_rank(BREAKDOWN.frame([*breakdown_rows(1), *breakdown_rows(0)]))
+    rows = [*breakdown_rows(1), *breakdown_rows(0)]
+    # One of 20 ms.
+    rows[0]["time_ns"] += 4e6
+    figure = parts_by_rank(BREAKDOWN.frame(rows))
     by_colour = {bar.marker.color: bar for bar in figure.data}
     assert set(by_colour) == {PART_COLOURS[part] for part in RECORDED_PARTS}
     blocked = by_colour[PART_COLOURS["blocked"]]
@@ -54,6 +58,25 @@ def test_every_part_of_every_rank_in_its_colour():
     assert sum(bar.y[0] for bar in figure.data) == pytest.approx(20.0)
 
 
+def test_ranks_that_are_alike_have_one_bar():
+    rows = [*breakdown_rows(0), *breakdown_rows(1)]
+    rows[-1]["time_ns"] += 1e6
+    figure = parts_by_rank(BREAKDOWN.frame(rows))
+    assert all(len(bar.x) == 1 for bar in figure.data)
+    assert figure.layout.xaxis.title.text == "rank (all 2 are alike within 5 % of the step)"
+
+
+def test_the_slowest_and_the_median_rank_are_those_of_own_work():
+    rows = [
+        step_row(rank, step, blocked_ns=blocked * 1_000_000, warmup=False)
+        for rank, blocked in enumerate((4, 1, 3))
+        for step in range(3)
+    ]
+    assert slowest_and_median(STEPS.frame(rows)) == [1, 2]
+    assert slowest_and_median(STEPS.frame(rows[:3])) == [0]
+    assert slowest_and_median(STEPS.empty()) == []
+
+
 def test_over_steps_parts_are_means_over_ranks_and_warmup_is_shaded():
     rows = [step_row(rank, step) for rank in (0, 1) for step in (0, 1, 2)]
     rows[0]["forward_ns"] = 9_000_000
@@ -61,7 +84,7 @@ def test_over_steps_parts_are_means_over_ranks_and_warmup_is_shaded():
     forward = next(area for area in figure.data if area.name == "forward")
     assert list(forward.y) == pytest.approx([7.0, 5.0, 5.0])
     (shade,) = figure.layout.shapes
-    assert (shade.x0, shade.x1) == (0, 0.5)
+    assert (shade.x0, shade.x1) == (-0.5, 0.5)
 
 
 def test_steps_that_do_not_count_later_are_shaded_alone():
@@ -69,7 +92,7 @@ def test_steps_that_do_not_count_later_are_shaded_alone():
     for row, warmup in zip(rows, (True, False, False, True, True, False), strict=True):
         row["warmup"] = warmup
     figure = parts_over_steps(STEPS.frame(rows))
-    assert [(shade.x0, shade.x1) for shade in figure.layout.shapes] == [(0, 0.5), (2.5, 4.5)]
+    assert [(shade.x0, shade.x1) for shade in figure.layout.shapes] == [(-0.5, 0.5), (2.5, 4.5)]
     assert [note.text for note in figure.layout.annotations] == ["warm-up"]
 
 
@@ -138,6 +161,18 @@ def test_cut_steps_are_apart_and_the_line_drifts_about_the_mean():
     assert list(steady.x) == [2, 3, 4]
     assert list(line.y) == pytest.approx([9.5, 10.5])
     assert line.name == "mean 10.0 ms,<br>drift 10.0 % (standard error 2.0 %)"
+
+
+def test_a_drift_within_two_standard_errors_is_not_drawn():
+    rows = job_step_rows("p", [10, 9, 11])
+    line = step_time_course(JOB_STEPS.frame(rows), LAUNCH.assign(drift_error=0.06)).data[-1]
+    assert list(line.y) == pytest.approx([10, 10])
+    assert line.name == "mean 10.0 ms"
+
+
+def test_a_distribution_has_twenty_bins_or_more():
+    rows = job_step_rows("a", [10.0, 10.5, 11.0, 14.0])
+    assert len(step_time_distribution(JOB_STEPS.frame(rows)).data[0].x) == 21
 
 
 def test_of_many_steps_the_longest_of_neighbours_is_drawn(monkeypatch):

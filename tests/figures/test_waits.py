@@ -32,6 +32,35 @@ def test_the_straggler_has_its_injected_delay(tmp_path):
     assert figure.layout.xaxis.title.text == "step"
 
 
+@pytest.mark.heavy
+def test_excluded_steps_are_hatched_and_margins_hold_step_times_and_means(tmp_path):
+    analysis = straggler_run(tmp_path / "run")
+    of_job = analysis.table("job_steps")
+    cut = of_job["step"].tolist()[20:23]
+    of_job = of_job.assign(steady=~of_job["step"].isin(cut))
+    lateness = analysis.table("lateness")
+    lateness = lateness[~lateness["step"].isin(cut)]
+    figure = lateness_map(lateness, of_job, analysis.table("stragglers"))
+    cells, course, excluded, means = figure.data
+    assert list(excluded.x) == cut
+    assert excluded.marker.pattern.shape == "/"
+    columns = {step: np.asarray(cells.z)[:, at] for at, step in enumerate(cells.x)}
+    assert all(np.isnan(columns[step]).all() for step in cut)
+    assert not np.isnan(columns[lateness["step"].iloc[0]]).any()
+    assert len(course.x) == len(of_job)
+    assert list(means.y) == [0, 1, 2]
+    assert means.x[2] == pytest.approx(4.0, abs=1e-2)
+    assert means.error_x.array[2] >= 0
+
+
+@pytest.mark.heavy
+def test_of_two_ranks_the_later_one_alone_is_drawn(tmp_path):
+    lateness = straggler_run(tmp_path / "run", num_ranks=2, straggler=1).table("lateness")
+    cells = lateness_map(lateness).data[0]
+    assert list(cells.y) == [lateness.groupby("rank")["lateness_ns"].mean().idxmax()]
+    assert np.asarray(cells.z).min() > 0
+
+
 @pytest.mark.slow
 def test_many_steps_are_binned_and_the_axis_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "_MOST_STEPS", 20)

@@ -10,15 +10,19 @@ from hvdprof.figures.style.palette import translucent
 _MOST_BINS = 60
 
 
-def linear_edges(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Edges of bins of equal width over the values, by Freedman and Diaconis (1981), at most 60."""
+def linear_edges(values: NDArray[np.float64], fewest: int = 1) -> NDArray[np.float64]:
+    """Edges of bins of equal width over the values, by Freedman and Diaconis (1981), at most 60.
+
+    Args:
+        values: The values.
+        fewest: So many bins at least, unless all values are equal.
+    """
     if len(values) < 2 or values.min() == values.max():
         middle = float(values[0]) if len(values) else 0.0
         return np.array([middle - 0.5 * (abs(middle) or 1.0), middle + 0.5 * (abs(middle) or 1.0)])
     edges = np.histogram_bin_edges(values, bins="fd")
-    if len(edges) - 1 <= _MOST_BINS:
-        return np.asarray(edges)
-    return np.linspace(values.min(), values.max(), _MOST_BINS + 1)
+    number = int(np.clip(len(edges) - 1, fewest, _MOST_BINS))
+    return np.linspace(values.min(), values.max(), number + 1)
 
 
 def log_edges(values: NDArray[np.float64], bins_per_decade: int = 8) -> NDArray[np.float64]:

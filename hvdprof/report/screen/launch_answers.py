@@ -8,7 +8,7 @@ import pandas as pd
 from hvdprof import units
 from hvdprof.model.cause_names import where
 from hvdprof.model.step_parts import PART_NAMES
-from hvdprof.model.tables.waiting_tables import STRAGGLER_PATTERNS
+from hvdprof.model.tables.waiting_tables import PATTERNS, STRAGGLER_PATTERNS
 from hvdprof.report.screen.rank_phases import slowest_phase
 
 _NOTABLE_COST = 0.05
@@ -44,6 +44,28 @@ def waiting_answer(caused_wait: pd.DataFrame, stragglers: pd.DataFrame) -> str:
         f"{cost} per step ({units.percent(share, 0)})."
     )
     return sentence if is_named else f"{sentence} Too few or too irregular to be a straggler."
+
+
+def when_answer(stragglers: pd.DataFrame) -> str:
+    """When the rank with the largest cost is late; empty where none is a straggler.
+
+    Args:
+        stragglers: Rows of STRAGGLERS of one launch.
+    """
+    named = stragglers[stragglers["pattern"].isin(STRAGGLER_PATTERNS).to_numpy(dtype=bool)]
+    if named.empty:
+        return ""
+    row = named.sort_values("cost_ns", ascending=False).iloc[0]
+    period = float(row["period_steps"])
+    how = PATTERNS[str(row["pattern"])]
+    if period == period:
+        how = f"late every {period:.3g} steps"
+    share = units.percent(float(row["share_late"]), 0)
+    run = units.counted(int(row["longest_run"]), "step")
+    return (
+        f"Rank {row['rank']} is {how}: by 5 % of the step or more in {share} of them, at most "
+        f"{run} in a row."
+    )
 
 
 def parts_answer(breakdown: pd.DataFrame, rank_costs: pd.DataFrame) -> str:

@@ -97,13 +97,27 @@ def rank_phases(analysis: RunAnalysis, cell: FrameRow) -> RankPhases | None:
     cost = ""
     if outlier is not None:
         cost = _cost(of_base_cell(analysis.table(WATERFALL.name), *key), outlier.rank)
+    return _strip(later, f"{_sentence(outlier)} {cost}".rstrip())
+
+
+def launch_phases(rank_costs: pd.DataFrame) -> RankPhases | None:
+    """The strip of one launch; None with fewer than two recorded ranks.
+
+    Args:
+        rank_costs: Rows of RANK_COSTS of the launch.
+    """
+    later = _later(rank_costs)
+    return None if later is None else _strip(later, _sentence(_outlier(later)))
+
+
+def _strip(later: "_Later", sentence: str) -> RankPhases:
     order = np.argsort(-np.abs(later.shares).max(axis=1), kind="stable")[:MOST_RANKS]
     shown = np.sort(order)
     return RankPhases(
         ranks=tuple(later.ranks[place] for place in shown),
         rows=tuple(_row(later, int(place)) for place in shown),
         num_ranks=len(later.ranks),
-        sentence=f"{_sentence(outlier)} {cost}".rstrip(),
+        sentence=sentence,
     )
 
 

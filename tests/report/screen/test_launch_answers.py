@@ -2,7 +2,7 @@ import pandas as pd
 
 from hvdprof.model.tables.collective_tables import BREAKDOWN
 from hvdprof.model.tables.waiting_tables import CAUSED_WAIT, RANK_COSTS, STRAGGLERS
-from hvdprof.report.screen.launch_answers import parts_answer, waiting_answer
+from hvdprof.report.screen.launch_answers import parts_answer, waiting_answer, when_answer
 from tests.builders.declared_rows import declared_rows
 
 MS = 1e6
@@ -40,6 +40,20 @@ def test_a_rank_without_a_pattern_is_no_straggler():
         sentence = waiting_answer(waits(42.0, 0.5), late)
         assert sentence.startswith("Rank 0 is last in 92 %")
         assert sentence.endswith("Too few or too irregular to be a straggler.")
+
+
+def test_when_a_straggler_is_late_is_one_sentence():
+    row = {"rank": 1, "pattern": "persistent", "share_late": 0.92, "longest_run": 30}
+    row |= {"cost_ns": MS, "period_steps": float("nan")}
+    assert when_answer(declared_rows(STRAGGLERS, row)) == (
+        "Rank 1 is late in most steps: by 5 % of the step or more in 92 % of them, at most 30 "
+        "steps in a row."
+    )
+    row |= {"pattern": "periodic", "period_steps": 2.0, "share_late": 0.5, "longest_run": 1}
+    assert when_answer(declared_rows(STRAGGLERS, row)).startswith(
+        "Rank 1 is late every 2 steps: by"
+    )
+    assert when_answer(straggler("none", "")) == ""
 
 
 def test_ranks_that_cost_little_are_not_named():
