@@ -32,7 +32,7 @@ PATH = "/breakdown"
 TITLE = "Step breakdown"
 KEYS: tuple[str, ...] = LAUNCH_KEYS
 
-_LOW = 280
+_LOW = 250
 """Pixels of figures of which several share a screen."""
 
 _PART_COLUMNS = ("rank", "part", "time_ns", "share")

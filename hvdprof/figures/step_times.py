@@ -227,7 +227,7 @@ def _drift_line(first: float, last: float, row: "pd.Series[float]") -> go.Scatte
     """A line through the mean; it has a slope where the drift is beyond two standard errors."""
     mean_ms, drift = row["step_time_ns"] / 1e6, row["drift"]
     error = row["drift_error"]
-    is_drift = abs(drift) > _SIGNIFICANT * error
+    is_drift = bool(abs(drift) > _SIGNIFICANT * error)
     change = f",<br>drift {units.percent(drift)} (standard error {units.percent(error)})"
     name = f"mean {units.milliseconds(row['step_time_ns'])}{change * is_drift}"
     half = drift / 2 * is_drift

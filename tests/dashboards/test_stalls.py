@@ -1,11 +1,14 @@
 import pytest
 
 from hvdprof.dashboards.pages import stalls
+from hvdprof.dashboards.run_store import RunStore
+from tests.builders.browser import show, watched_page
 from tests.builders.served_dashboard import (
     check_in_browser,
     empty_run,
     measured_run,
     page_text,
+    served,
     standalone_timeline,
 )
 
@@ -74,3 +77,23 @@ def test_in_a_browser(tmp_path):
         "timeline": "Negotiation time of tensors",
     }
     check_in_browser(stalls, tmp_path, expected)
+
+
+@pytest.mark.browser
+def test_both_pages_on_ranks_are_short_and_their_details_open_by_keys(tmp_path):
+    runs = RunStore([measured_run(tmp_path / "run")])
+    with served(runs) as address, watched_page(address, width=1440) as watched:
+        page = watched.page
+        for path in ("/stalls", "/breakdown"):
+            show(watched, f"{address}{path}?run=run")
+            page.locator(".js-plotly-plot .main-svg").first.wait_for()
+            height = "document.querySelector('main').getBoundingClientRect().height"
+            assert page.evaluate(height) <= 1_600, path
+            fold = page.locator("summary.folded").first
+            fold.focus()
+            page.keyboard.press("Enter")
+            page.wait_for_timeout(300)
+            assert page.evaluate(height) > 1_600, path
+        # Two ranks mirror each other.
+        assert page.get_by_text("Wait and caused wait").count() == 0
+        assert watched.complaints == []
