@@ -10,7 +10,8 @@ from hvdprof.dashboards.components.data_table import table_card
 from hvdprof.dashboards.components.empty_state import Lack, lack_card
 from hvdprof.dashboards.components.figure_card import figure_card
 from hvdprof.dashboards.components.finding_links import timeline_link
-from hvdprof.dashboards.components.first_screen import headline_bar, phase_strip
+from hvdprof.dashboards.components.first_screen import headline_bar
+from hvdprof.dashboards.components.phase_strip import phase_strip
 from hvdprof.dashboards.components.section import folded
 from hvdprof.dashboards.components.text_table import TextRows, href_of, text_card
 from hvdprof.dashboards.components.view_control import LAUNCH_KEYS, chosen_launch, launch_select

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from hvdprof.figures.timeline.timeline_lanes import Lanes
-from hvdprof.figures.typical_step import ActingSteps, acting_steps
+from hvdprof.figures.typical_step import ActingSteps, finding_steps
 from hvdprof.model.run import RunAnalysis
 
 _MOST_STEPS = 1_000
@@ -57,7 +57,7 @@ def _finding(analysis: RunAnalysis, pass_id: str) -> tuple[str, ActingSteps | No
     for finding in analysis.findings.to_dict("records"):
         if not finding["model"] or pd.isna(finding["np"]) or not finding["cause_id"]:
             continue
-        found = acting_steps(analysis, finding, pass_id)
+        found = finding_steps(analysis, finding, pass_id)
         if found is not None:
             return str(finding["title"]), found
     return "", None
