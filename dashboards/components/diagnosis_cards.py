@@ -24,7 +24,7 @@ _SMALLEST_LABEL = 0.08
 """A named part below this share of the width has its excess beside the bar."""
 
 _BARS_ABOUT = (
-    "Means of the steady steps of all launches. The outlined part is what the verdict blames, with "
+    "Means of the steady steps of all launches. The outlined part is what the verdict names, with "
     "its excess over the other ranks. A click opens the rank in the timeline."
 )
 
@@ -118,7 +118,7 @@ def _row(bar: RankBar, view: View) -> Component:
     segments = []
     for one in bar.segments:
         style = {"width": f"{100 * one.share:.2f}%", "background": PART_COLOURS[one.part]}
-        name = f"rank-part part-{one.part}" + (" rank-blamed" if one.excess else "")
+        name = f"rank-part part-{one.part}" + (" rank-named" if one.excess else "")
         inside = [html.Span(one.excess)] if one.excess and one.share >= _SMALLEST_LABEL else []
         segments.append(html.Div(inside, title=one.text, style=style, className=name))
     beside = [one.excess for one in bar.segments if one.excess and one.share < _SMALLEST_LABEL]

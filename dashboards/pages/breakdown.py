@@ -107,16 +107,15 @@ def _of_launch(runs: RunStore, view: View, launch: tuple[str, str]) -> list[Comp
 
 def _over_steps(steps: pd.DataFrame) -> list[Component]:
     """The parts of each step of the slowest rank, and of the median one below it."""
-    words = ("longest own work", "median own work")
     return [
         figure_card(
-            f"parts-over-steps-{word.split()[0]}",
-            f"Steps of rank {rank}: {word}",
+            f"parts-over-steps-{kind}",
+            f"Steps of rank {rank}: {kind} own work",
             parts_over_steps(steps[(steps["rank"] == rank).to_numpy()]),
             about="Own work is what a rank is not blocked in. Grey steps do not count: warm-up, "
             "and the first step of each turn.",
         )
-        for rank, word in zip(slowest_and_median(steps), words, strict=False)
+        for rank, kind in zip(slowest_and_median(steps), ("longest", "median"), strict=False)
     ]
 
 

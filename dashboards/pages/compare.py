@@ -197,7 +197,7 @@ def _sentence(one: Side, other: Side) -> str:
     if certain.empty:
         known = differences[["low_ns", "high_ns"]].notna().to_numpy(dtype=bool)
         if not known.all(axis=1).any():
-            return f"{steps} Whether a cause differs cannot be told: one launch each."
+            return f"{steps} Whether a cause differs is not known: one launch each."
         return f"{steps} No cause differs significantly."
     sizes = certain["difference_ns"].abs().to_numpy()
     row = certain.to_dict("records")[int(sizes.argmax())]

@@ -62,8 +62,8 @@ def test_the_whole_diagnosis_is_on_one_screen(opened):
     assert page.inner_text("h1") == "Rank 1 is too slow in forward."
     assert "Costs 2.9" in page.inner_text(".band")
     assert page.locator(".rank-row").count() == 3
-    assert page.locator(".rank-blamed").count() == 1
-    assert page.locator(".rank-blamed").inner_text().startswith("+3")
+    assert page.locator(".rank-named").count() == 1
+    assert page.locator(".rank-named").inner_text().startswith("+3")
     # All steady steps, the warm-up pale; the cause acts in nearly all of them.
     assert page.locator(".strip-step").count() > 40
     assert "acts in" in page.locator(".run-strip").get_attribute("aria-label")

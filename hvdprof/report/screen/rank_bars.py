@@ -29,7 +29,7 @@ _SMALLEST = 0.002
 class Segment:
     """A part of a step: its name of ``PART_NAMES``, and its share of the longest bar.
 
-    ``excess`` is what the verdict blames: ``+32 ms`` against the other ranks; else empty.
+    ``excess`` is what the verdict names: ``+32 ms`` against the other ranks; else empty.
     """
 
     part: str
@@ -66,14 +66,14 @@ def rank_bars(analysis: RunAnalysis, cell: FrameRow) -> RankBars | None:
     means = _mean_parts(analysis, str(cell["model"]), int(cell["np"]), str(cell["engine"]))
     if means.empty:
         return None
-    blamed = _blamed(analysis, cell)
+    named = _named(analysis, cell)
     own = means.drop(columns=_BLOCKED, errors="ignore").sum(axis=1)
     shown = _shown([int(rank) for rank in own.sort_values(ascending=False).index])
     base = _baseline(analysis, cell)
     longest = max(float(means.sum(axis=1).max()), float(base.sum()) if len(base) else 0.0)
     bars = [_bar("baseline", None, base, longest, {})] if len(base) else []
     for rank in shown:
-        parts = {part: text for (who, part), text in blamed.items() if who == rank}
+        parts = {part: text for (who, part), text in named.items() if who == rank}
         bars.append(_bar(f"rank {rank}", rank, pd.Series(means.loc[rank]), longest, parts))
     return RankBars(tuple(bars), len(means))
 
@@ -108,7 +108,7 @@ def _baseline(analysis: RunAnalysis, cell: FrameRow) -> pd.Series:
     return pd.Series(dtype="float64")
 
 
-def _blamed(analysis: RunAnalysis, cell: FrameRow) -> dict[tuple[int, str], str]:
+def _named(analysis: RunAnalysis, cell: FrameRow) -> dict[tuple[int, str], str]:
     """What the verdict's cause adds to a part of a rank, by (rank, part)."""
     verdict = analysis.verdict
     if (cell["model"], cell["np"], cell["engine"]) != (verdict.model, verdict.np, verdict.engine):
@@ -137,7 +137,7 @@ def _shown(slowest_first: Sequence[int]) -> list[int]:
 
 
 def _bar(
-    label: str, rank: int | None, parts: pd.Series, longest: float, blamed: dict[str, str]
+    label: str, rank: int | None, parts: pd.Series, longest: float, named: dict[str, str]
 ) -> RankBar:
     times = {part: float(parts[part]) for part in RECORDED_PARTS if part in parts.index}
     segments = [
@@ -145,7 +145,7 @@ def _bar(
             part,
             f"{label}, {PART_NAMES[part]}: {units.milliseconds(time_ns)}",
             time_ns / longest,
-            blamed.get(part, ""),
+            named.get(part, ""),
         )
         for part, time_ns in times.items()
         if time_ns >= _SMALLEST * longest

@@ -67,7 +67,7 @@ def verdict_band(analysis: RunAnalysis, cell: FrameRow | None) -> Band:
 
 
 def _plain(analysis: RunAnalysis) -> str:
-    """The main cause in plain words; empty where no single rank is to blame."""
+    """The main cause in plain words; empty where no single rank is the cause."""
     rows = analysis.table(WATERFALL.name).to_dict("records")
     verdict = analysis.verdict
     own = [
@@ -92,11 +92,11 @@ def repeated_command(analysis: RunAnalysis) -> str:
     if words[:2] not in (["hvdprof", "bench"], ["hvdprof", "run"]):
         return ""
     end = words.index("--") if "--" in words else len(words)
-    kept: list[str] = []
+    without: list[str] = []
     own = iter(words[:end])
     for word in own:
         if word == "--repeats":
             next(own, None)
         elif not word.startswith("--repeats="):
-            kept.append(word)
-    return shlex.join([*kept, "--repeats", "6", *words[end:]])
+            without.append(word)
+    return shlex.join([*without, "--repeats", "6", *words[end:]])

@@ -1,4 +1,4 @@
-"""The mean step of each rank: baseline, blamed part, and at most twelve bars."""
+"""The mean step of each rank: baseline, named part, and at most twelve bars."""
 
 import pytest
 
@@ -20,11 +20,11 @@ def measured(tmp_path_factory):
     return analyze_run(load_run(measured_run(tmp_path_factory.mktemp("measured") / "run")))
 
 
-def test_the_blamed_part_says_what_the_sentence_beside_it_says(late):
+def test_the_named_part_says_what_the_sentence_beside_it_says(late):
     cell = verdict_cell(late)
     bars = rank_bars(late, cell)
-    blamed = [(bar.rank, one.part, one.excess) for bar in bars.bars for one in bar.segments]
-    assert [one for one in blamed if one[2]] == [(1, "data", "+34 ms")]
+    named = [(bar.rank, one.part, one.excess) for bar in bars.bars for one in bar.segments]
+    assert [one for one in named if one[2]] == [(1, "data", "+34 ms")]
     assert "slower by 34 ms in data" in rank_phases(late, cell).sentence
     assert [bar.label for bar in bars.bars] == ["rank 0", "rank 1"]
 
