@@ -6,6 +6,7 @@ Terminal and Markdown are kept as they are; of an HTML report the markup, each s
 a digest; of the tables in JSON a digest each, which says which of them changed.
 """
 
+import base64
 import contextlib
 import hashlib
 import io
@@ -13,6 +14,7 @@ import json
 import re
 import sys
 import tempfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,8 @@ from tests.builders.recorded_runs import RECORDED, unpacked
 
 GOLDEN = ROOT / "tests" / "recorded_runs" / "golden"
 _NOT_MARKUP = re.compile(r"(<(script|style)\b[^>]*>)(.*?)(</\2>)", re.DOTALL)
+_PACKED = re.compile(r'<script type="text/plain" id="packed-figures">([^<]*)</script>')
+_PACKED_SIZE = re.compile(r"subarray\(0, \d+\)")
 _FRACTION = re.compile(r"-?\d+\.\d+(?:[eE][-+]?\d+)?")
 _BYTES_OF_NUMBERS = re.compile(r'"bdata":"[^"]*"')
 _DRAWN_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
@@ -38,7 +42,9 @@ def golden_texts(name: str, folder: Path) -> dict[str, str]:
     return {
         "terminal.txt": texts["terminal"],
         "report.md": texts["md"],
-        "report.html.txt": _NOT_MARKUP.sub(_digested, _DRAWN_ID.sub("ID", texts["html"])),
+        "report.html.txt": _NOT_MARKUP.sub(
+            _digested, _DRAWN_ID.sub("ID", _with_scripts(texts["html"]))
+        ),
         "json.txt": "".join(f"{line}\n" for line in _digests(json.loads(texts["json"]))),
     }
 
@@ -49,6 +55,18 @@ def _rendered(kind: str, analysis: RunAnalysis) -> str:
         analysis, stream
     )
     return stream.getvalue()
+
+
+def _with_scripts(html: str) -> str:
+    """A report with a script for each figure in place of all as one compressed text."""
+
+    def unpacked_scripts(found: "re.Match[str]") -> str:
+        packed = base64.b85decode(found[1].replace(",", "<"))
+        scripts = zlib.decompressobj(wbits=31).decompress(packed).decode().split("\n;\n")
+        return "\n".join(f"<script>{script}</script>" for script in scripts)
+
+    # How small it becomes is the compressor's.
+    return _PACKED.sub(unpacked_scripts, _PACKED_SIZE.sub("subarray(0, LENGTH)", html))
 
 
 def _digest(text: str) -> str:
