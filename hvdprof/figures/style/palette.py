@@ -55,7 +55,7 @@ PART_COLOURS: dict[str, str] = {
     "evaluation": "#7a6a3a",
     "residual": _GREY,
 }
-"""Colour of each part of a step; the parts are those of ``hvdprof.model.step_parts``."""
+"""Colour of each part of a step, those of ``hvdprof.model.step_parts``, and of an evaluation."""
 
 HOROVOD_COLOURS: dict[str, str] = {
     "negotiation": _ORANGE,

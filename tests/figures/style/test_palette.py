@@ -4,9 +4,9 @@ from hvdprof.figures.style.palette import LINE_COLOURS, PART_COLOURS, translucen
 from hvdprof.model.step_parts import PARTS
 
 
-def test_every_part_of_a_step_has_one_colour():
-    assert set(PART_COLOURS) == set(PARTS)
-    assert len(set(PART_COLOURS.values())) == len(PARTS)
+def test_every_part_of_a_step_and_an_evaluation_have_a_colour_each():
+    assert set(PART_COLOURS) == {*PARTS, "evaluation"}
+    assert len(set(PART_COLOURS.values())) == len(PARTS) + 1
 
 
 def test_colours_differ_in_lightness_or_hue_by_more_than_a_shade():
