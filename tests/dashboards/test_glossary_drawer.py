@@ -15,6 +15,7 @@ IN_SIGHT = """id => {
     const at = term ? term.getBoundingClientRect().top : -2;
     return at >= -1 && at < window.innerHeight;
 }"""
+OPENED = "document.querySelectorAll('details').forEach(one => { one.open = true; })"
 SHOWN_TERMS = """() => [...document.querySelectorAll('.glossary-term:not([hidden]) h3')]
     .map(one => one.textContent)"""
 
@@ -42,6 +43,7 @@ def test_a_term_shows_its_definition_on_focus_and_links_to_its_entry(opened, wid
     assert serious_violations(page) == []
     # Titles, headings of tables and the lines above grids are reached by the same keys.
     show(watched, f"{address}/stalls?run=run")
+    page.evaluate(OPENED)
     for place in ("h2 a.term", "th a.term", "p.about a.term"):
         page.locator(place).first.focus()
         page.wait_for_selector("[role=tooltip]")
