@@ -297,6 +297,8 @@ def test_runs_of_every_kind_stand_side_by_side(tmp_path):
     with served(RunStore(paths)) as address, watched_page(address) as watched:
         page = watched.page
         show(watched, f"{address}/?run=run")
+        # The header is drawn once more when the run is read.
+        page.wait_for_load_state("networkidle")
         for name in ("none", "timeline.json", "run"):
             page.get_by_role("textbox", name="Run").click()
             page.get_by_role("option", name=name, exact=True).click()
