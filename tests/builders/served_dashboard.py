@@ -164,7 +164,8 @@ def _check_in_window(
     browser = watched.page
     for kind, text in expected.items():
         browser.goto(f"{address}?run={paths[kind].name}")
-        browser.get_by_text(text).first.wait_for()
+        # A tab without data holds the reason, too, hidden until it is pointed at.
+        browser.get_by_text(text).filter(visible=True).first.wait_for()
         browser.wait_for_load_state("networkidle")
         what = (kind, width)
         assert browser.evaluate("document.documentElement.scrollWidth") <= width, what
