@@ -54,6 +54,9 @@ def test_a_recorded_run_becomes_a_valid_trace(run_folder, tmp_path, name):
     text = (gzip.decompress(data) if name.endswith(".gz") else data).decode()
     trace = checked_trace(text)
     assert set(named_threads(trace).values()) == {
+        "job / busbw (GB/s)",
+        "job / bytes in flight",
+        "job / samples per second",
         "rank 0 (node1) / steps",
         "rank 0 (node1) / phases",
         "rank 0 (node1) / gradients ready",

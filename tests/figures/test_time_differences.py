@@ -8,6 +8,7 @@ from hvdprof.analyze.causes.waterfall_diff import waterfall_diff
 from hvdprof.figures.style.palette import PART_COLOURS
 from hvdprof.figures.time_differences import losses_figure, waterfall_difference
 from hvdprof.model.causes import CAUSES, PAUSE, STRAGGLER
+from hvdprof.model.step_parts import PARTS
 from hvdprof.model.tables.scaling_tables import LOSSES, SCALING
 from hvdprof.model.tables.waterfall_tables import WATERFALL
 from tests.builders.declared_rows import declared_rows
@@ -30,7 +31,7 @@ def test_a_bar_a_cell_and_a_colour_a_part():
         "resnet18 np=2<br>none adasum",
     ]
     assert list(blocked.x) == pytest.approx([3.5 / 31.0, 18.6 / 45.6])
-    assert set(by_colour) == set(PART_COLOURS.values())
+    assert set(by_colour) == {PART_COLOURS[part] for part in PARTS}
 
 
 def test_the_parts_of_a_bar_sum_to_its_loss():

@@ -74,7 +74,7 @@ def test_a_lazy_package_gives_the_modules_of_the_names_that_are_used(graph: Grap
 
 @needs_grimp
 @pytest.mark.slow
-def test_the_command_needs_all_of_hvdprof_but_the_functions_of_notebooks(graph: Graph) -> None:
+def test_the_command_needs_all_of_hvdprof_but_what_scripts_and_notebooks_call(graph: Graph) -> None:
     seen = {"hvdprof.__main__"}
     open_ends = list(seen)
     while open_ends:
@@ -85,5 +85,7 @@ def test_the_command_needs_all_of_hvdprof_but_the_functions_of_notebooks(graph: 
     assert {name for name in beside if not name.startswith("hvdprof.launch.functions")} == {
         "hvdprof.api.functions",
         "hvdprof.collect.auto.recorded_function",
+        "hvdprof.live.callbacks",
+        "hvdprof.live.figure_feed",
         "hvdprof.rundir.recording.recorder_grammar",
     }
