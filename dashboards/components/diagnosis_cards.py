@@ -98,7 +98,8 @@ def strip_card(strip: RunStrip, view: View) -> dmc.Paper:
         html.Div(columns, className="run-strip", role="img", **label),
         _foot(". ".join(text for text in (strip.sentence, strip.source) if text)),
         hint="One column per step, as high as its time. Coloured where the cause of the verdict "
-        "acts, pale where a step is excluded as warm-up. A click opens the step in the timeline.",
+        "acts, if single steps show that; pale where a step is excluded, as in warm-up. A click "
+        "opens the step in the timeline.",
     )
 
 

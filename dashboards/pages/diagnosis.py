@@ -67,7 +67,7 @@ TITLE = "Diagnosis"
 KEYS: tuple[str, ...] = CELL_KEYS
 lack = never_empty
 
-_SCALING, _WATERFALL, _EVERY = "scaling", "waterfall", "all"
+_WATERFALL = "waterfall"
 _FINDINGS_ABOUT = (
     "Problems in order of their cost. The potential gain is computed by replaying the measured "
     "steps without the problem."

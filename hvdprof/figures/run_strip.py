@@ -22,7 +22,7 @@ MOST_COLUMNS = 240
 class Column:
     """A step: its number, its height as a share of the highest, and whether the cause acts in it.
 
-    ``text`` is what it says on hover; a step that is not ``steady`` is excluded as warm-up.
+    ``text`` is what it says on hover; a step that is not ``steady`` is excluded from results.
     """
 
     step: int
@@ -67,8 +67,10 @@ def run_strip(analysis: RunAnalysis, cell: FrameRow) -> RunStrip | None:
         f"{number} of {units.counted(int(rows['num_steps'].sum()), 'step')}, "
         f"launch {launch_label(segments, launch)}"
     )
-    windows = units.counted(int(steady.sum()), "step")
-    sentence = f"{name} acts in {units.count(len(acting))} of {windows}" if name else ""
+    # A light recording has windows of several steps.
+    noun = "window" if (rows["num_steps"] > 1).any() else "step"
+    counted = f"{units.count(len(acting))} of {units.counted(int(steady.sum()), noun)}"
+    sentence = f"{name} acts in {counted}" if acting else ""
     return RunStrip(
         launch,
         "" if cause is None else str(cause["term"]),
@@ -88,7 +90,7 @@ def _columns(
     columns = []
     for place in places:
         step, acts = int(steps[place]), int(steps[place]) in acting
-        why = f", {name}" if acts else "" if steady[place] else ", excluded as warm-up"
+        why = f", {name}" if acts else "" if steady[place] else ", excluded"
         text = f"step {units.count(step)}: {units.milliseconds(float(times[place]))}{why}"
         height = min(float(times[place]) / highest, 1.0)
         columns.append(Column(step, height, acts, bool(steady[place]), text))

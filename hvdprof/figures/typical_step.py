@@ -120,14 +120,17 @@ def _cause(
 def acting_steps(
     analysis: RunAnalysis, launch: LaunchKey, cause: FrameRow | None
 ) -> frozenset[int]:
-    """The steady steps of a launch in which a cause acts; none without a cause.
+    """The steady steps of a launch in which a straggler or a pause acts; none of other causes.
+
+    Those are in every step to some degree, and no step shows that they are.
 
     Args:
         analysis: The finished analysis.
         launch: The launch (pass_id, segment).
         cause: A row of WATERFALL.
     """
-    found = None if cause is None else _acting(analysis, launch, cause)
+    is_of_steps = cause is not None and cause["term"] in (STRAGGLER, PAUSE)
+    found = _acting(analysis, launch, cause) if is_of_steps else None
     if found is None:
         return frozenset()
     steps, _, acts = found

@@ -5,6 +5,8 @@ import pytest
 
 from hvdprof.api import analyze_run, load_run
 from hvdprof.figures.run_strip import MOST_COLUMNS, _columns, run_strip
+from hvdprof.figures.typical_step import acting_steps
+from hvdprof.model.causes import EXPOSED_TRANSFER, JITTER
 from hvdprof.report.screen.tiles import verdict_cell
 from tests.builders.recorded_runs import unpacked
 
@@ -21,6 +23,20 @@ def test_the_strip_marks_the_steps_of_the_cause(tmp_path, name):
     assert max(one.height for one in strip.columns) == 1.0
 
 
+def test_a_cause_that_no_single_step_shows_marks_none(tmp_path):
+    analysis = analyze_run(load_run(unpacked("horovod-slow-data", tmp_path)))
+    launch = run_strip(analysis, verdict_cell(analysis)).launch
+    for term in (JITTER, EXPOSED_TRANSFER):
+        assert not acting_steps(analysis, launch, {"term": term, "rank": None, "ranks": ""})
+
+
+def test_windows_of_a_light_recording_are_not_called_steps(tmp_path):
+    analysis = analyze_run(load_run(unpacked("ddp-light-slow-update", tmp_path)))
+    strip = run_strip(analysis, verdict_cell(analysis))
+    assert not strip.sentence or strip.sentence.endswith((" window", " windows"))
+    assert "steps, launch" in strip.source
+
+
 def test_many_steps_share_columns_and_the_longest_of_each_is_shown():
     times = np.full(1_000, 1e6)
     times[503] = 2e6
@@ -30,5 +46,5 @@ def test_many_steps_share_columns_and_the_longest_of_each_is_shown():
     assert [(one.step, one.height, one.text) for one in columns if one.acts] == [
         (503, 1.0, "step 503: 2.00 ms, pause")
     ]
-    assert columns[0].text.endswith("excluded as warm-up")
+    assert columns[0].text.endswith(", excluded")
     assert not columns[0].steady

@@ -218,6 +218,21 @@ def _trust(analysis: RunAnalysis, row: FrameRow | None) -> Tile:
     return Tile("Trust", TRUST_WORDS[tone], reason, tone)
 
 
+def needs_repeats(analysis: RunAnalysis, row: FrameRow | None) -> bool:
+    """Whether the trust in the number of a cell is limited by what more launches would add."""
+    if row is None or row["oversubscribed"] or is_too_busy(analysis, row):
+        return False
+    # A job whose files are attached exists already, and cannot be launched again.
+    is_single = row["num_launches"] == 1 and not attached_files(analysis.run.manifest)
+    return _width(row) > WIDE_SHARE or is_single
+
+
+def _width(row: FrameRow) -> float:
+    """Half of the interval of the efficiency, as a share of it."""
+    half = (float(row["efficiency_high"]) - float(row["efficiency_low"])) / 2
+    return half / float(row["efficiency"])
+
+
 def _tone(analysis: RunAnalysis, row: FrameRow | None) -> tuple[str, str]:
     """How far to trust the number of a cell, and the first reason."""
     if row is None:
@@ -226,13 +241,11 @@ def _tone(analysis: RunAnalysis, row: FrameRow | None) -> tuple[str, str]:
         return BAD, "more ranks than cores or GPUs"
     if is_too_busy(analysis, row):
         return BAD, f"{_TOO_BUSY}: measure on an idle one"
-    half = (float(row["efficiency_high"]) - float(row["efficiency_low"])) / 2
-    width = half / float(row["efficiency"])
+    width = _width(row)
     if width > WIDE_SHARE:
         reason = f"95 % CI is ±{units.percent(width, 0)} of the value: measure more repeats"
         return BAD if width > _VERY_WIDE else CAUTION, reason
-    # A job whose files are attached exists already, and cannot be launched again.
-    if row["num_launches"] == 1 and not attached_files(analysis.run.manifest):
+    if needs_repeats(analysis, row):
         return CAUTION, "one launch per cell: add --repeats"
     notes = [text for text in (analysis.verdict.caveat, *analysis.warnings) if text]
     if not notes:

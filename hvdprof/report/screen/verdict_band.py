@@ -10,7 +10,7 @@ from hvdprof.model.cell_key import place_name
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.waterfall_tables import WATERFALL
 from hvdprof.report.finding_texts import finding_texts
-from hvdprof.report.screen.tiles import BAD, CAUTION, GOOD, tiles
+from hvdprof.report.screen.tiles import BAD, CAUTION, GOOD, needs_repeats, tiles
 
 TONE_ICONS: dict[str, str] = {GOOD: "✔", CAUTION: "▲", BAD: "✖"}
 
@@ -25,7 +25,7 @@ class Band:
         trust: ``good``, ``limited`` or ``low``.
         reason: Why.
         tone: That of the trust: ``good``, ``caution`` or ``bad``.
-        command: The command that measures better; empty where none helps.
+        command: The command with more repeats; empty where these do not help.
     """
 
     sentence: str
@@ -62,7 +62,7 @@ def verdict_band(analysis: RunAnalysis, cell: FrameRow | None) -> Band:
         trust=f"Trust {trust.value}",
         reason=trust.detail,
         tone=trust.tone or CAUTION,
-        command="" if trust.tone == GOOD or cell is None else repeated_command(analysis),
+        command=repeated_command(analysis) if needs_repeats(analysis, cell) else "",
     )
 
 

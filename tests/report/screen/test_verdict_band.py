@@ -23,3 +23,10 @@ def test_the_band_names_rank_and_cost_and_how_to_measure_better(late):
     assert words[:2] == ["hvdprof", "run"]
     assert words.index("--repeats") < words.index("--")
     assert words[words.index("--") + 1] == "python"
+
+
+def test_more_repeats_are_proposed_only_where_they_help(late):
+    cell = verdict_cell(late)
+    assert "--repeats 6" in verdict_band(late, cell).command
+    crowded = verdict_band(late, {**cell, "oversubscribed": True})
+    assert (crowded.reason, crowded.command) == ("more ranks than cores or GPUs", "")
