@@ -13,9 +13,8 @@ from hvdprof import units
 from hvdprof.dashboards.components.cell_tables import cell_table
 from hvdprof.dashboards.components.figure_card import figure_card, low_figure_card
 from hvdprof.dashboards.components.finding_cards import finding_list
-from hvdprof.dashboards.components.first_screen import (
-    tile_row,
-)
+from hvdprof.dashboards.components.first_screen import tile_row
+from hvdprof.dashboards.components.line_card import line_card
 from hvdprof.dashboards.components.section import fact_table, section
 from hvdprof.dashboards.components.term_link import with_code
 from hvdprof.dashboards.components.text_table import section_cards
@@ -27,9 +26,7 @@ from hvdprof.model.arrays import FrameRow
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.session_tables import SESSIONS
 from hvdprof.report.forecast.forecast_texts import verdict_of
-from hvdprof.report.screen.attached_pages import (
-    has_comparison,
-)
+from hvdprof.report.screen.attached_pages import has_comparison
 from hvdprof.report.screen.tiles import tiles
 from hvdprof.report.terminal.report_page import Page
 from hvdprof.report.terminal.run_facts import run_facts
@@ -54,12 +51,14 @@ def folds_of_run(
     row: FrameRow | None,
     run_id: str,
 ) -> html.Div:
-    """Notes on quality, the scaling curve, all numbers, the forecast, and facts on the run."""
+    """Lines of code, notes on quality, scaling curve, numbers, forecast, and facts on the run."""
     scaling = figure_kind(_SCALING)
     rows = analysis.scaling
     if chosen is not None:
         rows = rows[(rows["model"] == chosen.model).to_numpy(dtype=bool)]
     folds: list[Component] = []
+    if (lines := line_card(analysis)) is not None:
+        folds.append(_fold("Lines of code", lines))
     quality, number = data_quality(page, analysis), _num_notes(page, analysis)
     if quality is not None:
         folds.append(_fold(f"{units.counted(number, 'note')} on quality", quality))

@@ -25,7 +25,6 @@ from hvdprof.dashboards.components.first_screen import (
     progress_card,
     tile_row,
 )
-from hvdprof.dashboards.components.line_card import line_card
 from hvdprof.dashboards.components.run_folds import (
     OWN_RULES,
     data_quality,
@@ -107,7 +106,6 @@ def content(analysis: RunAnalysis, view: View) -> dmc.Stack:
             _verdict(analysis, view, row, cells, chosen),
             *_pictures(analysis, view, row, chosen),
             _findings(analysis, view, row),
-            line_card(analysis),
             *of_files,
             failed_cells(page),
             folds_of_run(analysis, page, chosen, row, view.run or ""),

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from hvdprof.figures.timeline.timeline_lanes import Lanes
+from hvdprof.figures.timeline.viewport import Ints
 from hvdprof.figures.typical_step import ActingSteps, finding_steps
 from hvdprof.model.run import RunAnalysis
 
@@ -29,7 +30,8 @@ class Opening:
 def opening_of(analysis: RunAnalysis | None, lanes: Lanes) -> Opening:
     """The window around a typical step of the finding, or around the middle steady one.
 
-    The whole pass where it has no steps.
+    Horovod may stop to write before the pass ends: of steps on both sides, the nearest one that its
+    timeline holds is shown. The whole pass where it has no steps.
 
     Args:
         analysis: The finished analysis; ``None`` where there is none.
@@ -46,10 +48,22 @@ def opening_of(analysis: RunAnalysis | None, lanes: Lanes) -> Opening:
         middle = places[len(places) // 2 :]
     if not len(middle):
         return Opening(0, lanes.length_ns, "", [])
+    shown = _nearest_written(lanes, places, int(middle[0]))
     extents = np.stack([steps.start_ns[places], steps.end_ns[places]], axis=1) - lanes.origin_ns
-    start, end = int(steps.start_ns[middle[0]]), int(steps.end_ns[middle[0]])
+    start, end = int(steps.start_ns[shown]), int(steps.end_ns[shown])
     first, last = 2 * start - end - lanes.origin_ns, 2 * end - start - lanes.origin_ns
     return Opening(first, last, title, extents[:_MOST_STEPS].tolist())
+
+
+def _nearest_written(lanes: Lanes, places: Ints, wanted: int) -> int:
+    """The place of a step that Horovod's timeline holds, nearest to the wanted one.
+
+    That one itself where the timeline holds none of them.
+    """
+    steps = lanes.steps
+    begin, end = lanes.written_ns[steps.segment[places]].T
+    held = places[(steps.start_ns[places] >= begin) & (steps.end_ns[places] <= end)]
+    return int(held[np.abs(held - wanted).argmin()]) if len(held) else wanted
 
 
 def _finding(analysis: RunAnalysis, pass_id: str) -> tuple[str, ActingSteps | None]:

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 from hvdprof import units
 from hvdprof.model.arrays import FrameRow
-from hvdprof.model.cause_names import plain_sentence
-from hvdprof.model.cell_key import place_name
+from hvdprof.model.cause_names import place_of, plain_sentence
+from hvdprof.model.cell_key import of_base_cell, place_name
 from hvdprof.model.run import RunAnalysis
+from hvdprof.model.tables.line_tables import LINE_CAUSES
 from hvdprof.model.tables.waterfall_tables import WATERFALL
 from hvdprof.report.finding_texts import finding_texts
 from hvdprof.report.screen.tiles import BAD, CAUTION, GOOD, needs_repeats, tiles
@@ -50,6 +51,8 @@ def verdict_band(analysis: RunAnalysis, cell: FrameRow | None) -> Band:
         parts.append(place_name(cell["model"], int(cell["np"]), str(cell["engine"])))
     if (finding := main_finding(analysis)) is not None:
         parts.append(finding_texts(finding).cost)
+    if place := _line(analysis):
+        parts.append(f"At {place}")
     known = efficiency if efficiency.value != units.MISSING else throughput
     if known.value != units.MISSING:
         name = "Efficiency" if known is efficiency else "Throughput"
@@ -77,6 +80,15 @@ def _plain(analysis: RunAnalysis) -> str:
         and (row["model"], row["np"], row["engine"]) == (verdict.model, verdict.np, verdict.engine)
     ]
     return plain_sentence(own[0]) if own and not verdict.parts.rival else ""
+
+
+def _line(analysis: RunAnalysis) -> str:
+    """The line of code behind the cause of the verdict, ``train.py:6 (crop)``; empty without."""
+    verdict = analysis.verdict
+    causes = analysis.table(LINE_CAUSES.name)
+    behind = of_base_cell(causes, verdict.model, verdict.np, verdict.engine)
+    own = behind[(behind["cause_id"] == verdict.parts.cause_id).to_numpy(dtype=bool)]
+    return place_of(own.iloc[0].to_dict()) if len(own) else ""
 
 
 def main_finding(analysis: RunAnalysis) -> FrameRow | None:

@@ -42,6 +42,19 @@ def test_it_opens_at_a_typical_step_of_the_costliest_finding(tmp_path):
     assert found.last_ns - found.first_ns == pytest.approx(3 * (shown[1] - shown[0]), rel=0.01)
 
 
+def test_it_opens_where_the_timeline_of_the_engine_still_is(tmp_path):
+    file = tmp_path / "timeline.json"
+    file.write_text(timeline_text(SegmentSpec(timeline=True), 2, 0))
+    usual, lanes = opened(file)
+    third = int(np.flatnonzero(~lanes.steps.is_warmup)[2])
+    lanes.written_ns[0, 1] = lanes.steps.end_ns[third]
+    cut = opening_of(None, lanes)
+    assert cut.last_ns < usual.first_ns
+    # No step is held: it opens where it would without a timeline.
+    lanes.written_ns[0] = -1
+    assert opening_of(None, lanes) == usual
+
+
 def test_a_foreign_file_opens_at_its_steady_part(tmp_path):
     file = tmp_path / "timeline.json"
     file.write_text(timeline_text(SegmentSpec(timeline=True), 2, 0))

@@ -3,6 +3,7 @@
 import pytest
 
 from hvdprof.api import analyze_run, load_run
+from hvdprof.model.cause_names import place_of
 from hvdprof.report.screen.tiles import verdict_cell
 from hvdprof.report.screen.verdict_band import main_finding, repeated_command, verdict_band
 from tests.builders.recorded_runs import unpacked
@@ -30,3 +31,13 @@ def test_more_repeats_are_proposed_only_where_they_help(late):
     assert "--repeats 6" in verdict_band(late, cell).command
     crowded = verdict_band(late, {**cell, "oversubscribed": True})
     assert (crowded.reason, crowded.command) == ("more ranks than cores or GPUs", "")
+
+
+def test_the_band_names_the_line_of_code_behind_the_cause(tmp_path):
+    analysis = analyze_run(load_run(unpacked("ddp-code-lines", tmp_path)))
+    (place,) = [
+        place_of(row)
+        for row in analysis.table("line_causes").to_dict("records")
+        if row["cause_id"] == analysis.verdict.parts.cause_id
+    ][:1]
+    assert f". At {place}." in verdict_band(analysis, verdict_cell(analysis)).cost
