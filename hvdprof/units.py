@@ -210,8 +210,9 @@ def count(number: float) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """A number with its noun, ``(1, 'row') -> '1 row'``, ``(2, 'row') -> '2 rows'``."""
-    return f"{count(number)} {noun}{'' if number == 1 else 's'}"
+    """A number with its noun, ``(1, 'row') -> '1 row'``, ``(2, 'launch') -> '2 launches'``."""
+    plural = "es" if noun.endswith(("ch", "sh", "s", "x")) else "s"
+    return f"{count(number)} {noun}{'' if number == 1 else plural}"
 
 
 def of_unit(value: float, unit: str) -> str:

@@ -1,5 +1,6 @@
 """Test hvdprof where it is used: SelftestMeasurement."""
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -28,8 +29,8 @@ from hvdprof.errors import (
     UsageError,
 )
 from hvdprof.launch.plan.hosts import parse_hosts
-from hvdprof.launch.plan.options import check_options
-from hvdprof.launch.plan.preflight import parse_duration
+from hvdprof.launch.plan.options import TORCHRUN, check_options
+from hvdprof.launch.plan.preflight import AUTO, parse_duration
 from hvdprof.launch.plan.provenance import python_program
 from hvdprof.launch.plan.time_budget import TimeBudget
 from hvdprof.launch.plan.workload import INSTALLED_ALONE
@@ -47,6 +48,7 @@ from hvdprof.model.results.selftest import (
 )
 from hvdprof.model.tables.waiting_tables import STRAGGLER_PATTERNS
 from hvdprof.rundir.manifest import Manifest, Mode
+from hvdprof.rundir.plan import DDP_ENGINE, HOROVOD_ENGINE
 from hvdprof.rundir.recording.fault_plan import FAULTS
 
 __all__ = ["CaseResult", "Selftest", "SelftestMeasurement"]
@@ -71,6 +73,7 @@ class SelftestMeasurement:
     Attributes:
         cases: The launches, in their order.
         num_ranks: Ranks per launch.
+        engine: ``horovod``; ``ddp`` where that was asked for, or Horovod is not installed.
         limit_s: No launch starts after so many seconds.
         estimate_s: What it takes, roughly.
     """
@@ -85,7 +88,8 @@ class SelftestMeasurement:
         """
         check_options(options)
         self._options = options
-        self._tools: Tools = find_tools()
+        self.engine = options.engine or _engine_here(options)
+        self._tools: Tools = find_tools(TORCHRUN if self.engine == DDP_ENGINE else AUTO)
         hosts = parse_hosts(options.hosts) if options.hosts else ()
         slots = sum(host.slots for host in hosts)
         self.num_ranks = options.np or slots or 2
@@ -146,6 +150,7 @@ class SelftestMeasurement:
             hosts=self._options.hosts or "",
             device=self.device,
             controller=self.controller,
+            engine=self.engine,
             cases=tuple(results),
             recorder=None if is_live else self._recorder_cost(not_measured),
             marks=() if is_live else self._marks(not_measured),
@@ -159,6 +164,7 @@ class SelftestMeasurement:
             BenchOptions(
                 models=MODEL,
                 np=self.num_ranks,
+                engine=self.engine,
                 num_steps=NUM_LIVE_STEPS if options.live else NUM_STEPS,
                 light=options.live,
                 num_warmup_batches=NUM_WARMUP,
@@ -257,6 +263,14 @@ def _module_output(*module: str) -> _Printed:
         return _Printed("", str(error))
     lines = [line for line in done.stderr.splitlines() if line.strip()]
     return _Printed(done.stdout, lines[-1] if lines else f"it ended with code {done.returncode}.")
+
+
+def _engine_here(options: SelftestOptions) -> str:
+    if options.launcher == TORCHRUN:
+        return DDP_ENGINE
+    asks_horovod = options.hosts or options.controller != AUTO or options.launcher != AUTO
+    is_there = importlib.util.find_spec("horovod") is not None
+    return HOROVOD_ENGINE if asks_horovod or is_there else DDP_ENGINE
 
 
 def _reason(folder: Path, error: HvdprofError) -> str:

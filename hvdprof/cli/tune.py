@@ -102,8 +102,7 @@ def announce_tuning(tuning: "api.TuningMeasurement", stream: IO[str]) -> None:
         stream.write("  The present setting is measured already.\n")
     else:
         length = "" if plan.planned_s is None else f", about {units.duration(plan.planned_s)}"
-        num = len(present.manifest.passes)
-        launches = f"{num} launch{'es' if num > 1 else ''}"
+        launches = units.counted(len(present.manifest.passes), "launch")
         stream.write(f"  First the present setting: {launches}{length} ({plan.basis}).\n")
     if math.isfinite(tuning.budget_s):
         stream.write(f"  Budget: {units.duration(tuning.budget_s)} in all.\n")

@@ -66,7 +66,9 @@ def test_clocks_are_held_against_the_offset_that_was_injected(tmp_path: Path) ->
 @pytest.fixture
 def horovod(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine whose Horovod and MPI are those of the stand-ins."""
-    monkeypatch.setattr(selftest_api, "find_tools", lambda: Tools(make_build(), make_mpi()))
+    monkeypatch.setattr(
+        selftest_api, "find_tools", lambda _launcher: Tools(make_build(), make_mpi())
+    )
 
 
 @pytest.mark.usefixtures("horovod")
@@ -94,6 +96,33 @@ def test_a_live_self_test_is_one_light_launch_and_nothing_else(
     result = measurement.measure(lambda _: None)
     assert (result.cases, result.recorder, result.not_measured) == ((wrong,), None, ())
     assert not result.is_passed
+
+
+@pytest.mark.parametrize(
+    ("options", "is_installed", "engine"),
+    [
+        (SelftestOptions(), True, "horovod"),
+        (SelftestOptions(), False, "ddp"),
+        (SelftestOptions(engine="ddp"), True, "ddp"),
+        (SelftestOptions(launcher="torchrun"), True, "ddp"),
+        # What only Horovod has is not answered with another engine.
+        (SelftestOptions(controller="gloo"), False, "horovod"),
+    ],
+)
+def test_without_horovod_ddp_is_tested(
+    monkeypatch: pytest.MonkeyPatch, options: SelftestOptions, is_installed: bool, engine: str
+) -> None:
+    asked: list[str] = []
+
+    def tools(launcher: str) -> Tools:
+        asked.append(launcher)
+        return Tools(make_build(), make_mpi())
+
+    monkeypatch.setattr(selftest_api, "find_tools", tools)
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: object() if is_installed else None)
+    measurement = SelftestMeasurement(options)
+    assert measurement.engine == engine
+    assert asked == ["torchrun" if engine == "ddp" else "auto"]
 
 
 @pytest.mark.usefixtures("horovod")

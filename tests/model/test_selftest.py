@@ -70,6 +70,7 @@ def selftest(*results: CaseResult, marks: tuple[MarkAgreement, ...] = ()) -> Sel
         hosts="",
         device="cpu",
         controller="gloo",
+        engine="horovod",
         duration_s=80.0,
         cases=results,
         marks=marks,

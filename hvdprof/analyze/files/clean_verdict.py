@@ -77,8 +77,8 @@ def nccl_verdict(recording: NcclRecording, findings: pd.DataFrame) -> FileVerdic
     text = ": ".join(filter(None, (lead, ", ".join(filter(None, shown)))))
     notes = ""
     if len(findings):
-        more = f" and {units.counted(len(findings) - 1, 'more')}" if len(findings) > 1 else ""
-        notes = f" Note: {findings['phrase'].iloc[0]}{more.removesuffix('s')}."
+        more = f" and {units.count(len(findings) - 1)} more" if len(findings) > 1 else ""
+        notes = f" Note: {findings['phrase'].iloc[0]}{more}."
     listed = " or ".join(filter(None, (", ".join(lacks[:-1]), lacks[-1])))
     return FileVerdict(
         f"{text}; hvdprof reads no {listed} in this file.{notes}", gravity=Gravity.CLEAN

@@ -176,7 +176,7 @@ def _failed_launches(raced: Raced, winner: str) -> Iterator[str]:
     if launches.num_failed:
         reason = next(filter(None, reasons), "")
         yield (
-            f"{launches.num_failed} of {launches.num} launch{'es' if launches.num > 1 else ''} "
+            f"{launches.num_failed} of {units.counted(launches.num, 'launch')} "
             f"of {' + '.join(_names(raced.named))} failed{_because(reason)}."
         )
 

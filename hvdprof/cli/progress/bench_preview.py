@@ -79,16 +79,16 @@ def _plan(measurement: "api.Measurement") -> list[str]:
     models = dict.fromkeys(part.segment.model for record in passes for part in record.segments)
     sizes = sorted({record.size for record in passes})
     repeats = max((record.repeat for record in passes), default=0)
-    launches = _counted(len(passes), "launch", "launches")
+    launches = units.counted(len(passes), "launch")
     of_what = f"{', '.join(models)}; np {', '.join(map(str, sizes))}"
     settings = measurement.settings
     if not settings.stops_early:
         return [
-            f"{launches} of {of_what}; {_counted(repeats, 'repeat', 'repeats')}.",
+            f"{launches} of {of_what}; {units.counted(repeats, 'repeat')}.",
             *_turns(measurement),
             _time(measurement),
         ]
-    ends = [f"after {_counted(settings.repeats, 'repeat', 'repeats')}"]
+    ends = [f"after {units.counted(settings.repeats, 'repeat')}"]
     if settings.precision is not None:
         reached = units.percent_limit(settings.precision)
         ends.insert(0, f"at ±{reached} (efficiency at the largest np of each model, 95 % CI)")
@@ -144,7 +144,3 @@ def _time(measurement: "api.Measurement") -> str:
 def _shared(launches: Sequence["api.PlannedLaunch"]) -> frozenset[tuple[str, str]]:
     environments = [launch.environment.items() for launch in launches]
     return frozenset(environments[0]).intersection(*environments) if environments else frozenset()
-
-
-def _counted(number: int, one: str, several: str) -> str:
-    return f"{number} {one if number == 1 else several}"

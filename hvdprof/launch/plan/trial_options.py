@@ -4,10 +4,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hvdprof.launch.plan.options import MEASUREMENT, OUTPUT, RANKS, Amount, RankOptions, option
+from hvdprof.rundir.plan import DDP_ENGINE, HOROVOD_ENGINE
 
 DEFAULT_SECONDS = 0.5
 MOST_SECONDS = 60.0
 DEFAULT_LIMIT = "5m"
+SELFTEST_ENGINES = (HOROVOD_ENGINE, DDP_ENGINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +50,14 @@ class SelftestOptions(RankOptions):
         "-np",
         panel=RANKS,
         lowest=2,
+    )
+    engine: str | None = option(
+        None,
+        "What reduces the gradients: horovod or ddp; ddp where Horovod is not installed and this "
+        "is not given.",
+        "--engine",
+        panel=MEASUREMENT,
+        known=SELFTEST_ENGINES,
     )
     live: bool = option(
         False,

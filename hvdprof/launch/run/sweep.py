@@ -20,6 +20,7 @@ from hvdprof.launch.run.sweep_state import SweepState, hold_disk_reserve, releas
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import Mode, PassRecord, Status
 from hvdprof.rundir.run_lock import exclusive_run
+from hvdprof.units import counted
 
 LEAST_LAUNCHES = 2
 """Launches from which a result has an interval, where several are planned."""
@@ -74,8 +75,7 @@ def interruptions_counted(sweeps: Sequence["Sweep"]) -> Iterator[None]:
         passes = [record for sweep in sweeps for record in sweep.manifest.passes]
         ended = sum(record.status in (Status.DONE, *_FAILED) for record in passes)
         error.message = (
-            f"Interrupted after {ended} of {len(passes)} "
-            f"launch{'' if len(passes) == 1 else 'es'}. {error.message}"
+            f"Interrupted after {ended} of {counted(len(passes), 'launch')}. {error.message}"
         )
         raise
 

@@ -5,6 +5,7 @@ from hvdprof.machine.doctor.survey import Survey
 from hvdprof.machine.install.horovod_features import INSTALL_HINT, HorovodBuild, HorovodProblem
 from hvdprof.machine.install.horovod_recipe import OPENMPI_REQUIREMENT
 from hvdprof.machine.mpi import OPENMPI
+from hvdprof.units import counted
 
 
 def check_python(survey: Survey) -> Finding:
@@ -33,7 +34,7 @@ def check_torch(survey: Survey) -> Finding:
     gpus = survey.host["gpus"]
     if gpus and torch.cuda is None:
         return line.risk(
-            f"{detail}, but this machine has {len(gpus)} GPU(s)",
+            f"{detail}, but this machine has {counted(len(gpus), 'GPU')}",
             f"install a torch with CUDA, then: {INSTALL_HINT} --gpu",
         )
     return line.found(detail)

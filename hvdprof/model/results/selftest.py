@@ -192,6 +192,7 @@ class Selftest:
         hosts: The hosts as given; empty for this host alone.
         device: Where the model computed.
         controller: Horovod's controller.
+        engine: What reduced the gradients, ``horovod`` or ``ddp``.
         duration_s: What it took.
         cases: The launches.
         recorder: What the recorder costs; None where that was not measured.
@@ -203,6 +204,7 @@ class Selftest:
     hosts: str
     device: str
     controller: str
+    engine: str
     duration_s: float
     cases: tuple[CaseResult, ...]
     recorder: RecorderCost | None = None

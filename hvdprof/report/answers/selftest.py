@@ -5,6 +5,7 @@ from dataclasses import asdict
 from functools import partial
 
 from hvdprof import units
+from hvdprof.model.cell_key import ENGINE_TITLES, HOROVOD_ENGINE
 from hvdprof.model.results.selftest import (
     RIGHT,
     SELFTEST_SCHEMA_VERSION,
@@ -42,7 +43,9 @@ def selftest_answer(selftest: Selftest) -> Answer:
 
 def _page(selftest: Selftest) -> Page:
     where = selftest.hosts or "this host"
-    ranks = f"{selftest.num_ranks} ranks on {where}, {selftest.device}, {selftest.controller}"
+    is_horovod = selftest.engine == HOROVOD_ENGINE
+    engine = f"Horovod ({selftest.controller})" if is_horovod else ENGINE_TITLES[selftest.engine]
+    ranks = f"{selftest.num_ranks} ranks on {where}, {selftest.device}, {engine}"
     launches = Section(
         caption=f"{ranks}; {units.duration(selftest.duration_s)}",
         heads=_LIVE_HEADS if any(case.live for case in selftest.cases) else _HEADS,

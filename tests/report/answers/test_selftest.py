@@ -43,6 +43,7 @@ DONE = Selftest(
     hosts="",
     device="cpu",
     controller="gloo",
+    engine="horovod",
     duration_s=97.0,
     cases=(FOUND,),
     recorder=COST,
@@ -60,7 +61,7 @@ def test_the_table_has_result_errors_and_costs() -> None:
     lines = text_of(DONE).splitlines()
     assert lines[:2] == [
         "1 of 1 launches are judged correctly.",
-        "  2 ranks on this host, cpu, gloo; 1 min 37 s",
+        "  2 ranks on this host, cpu, Horovod (gloo); 1 min 37 s",
     ]
     row = next(line for line in lines if line.startswith("  12 ms in backward"))
     texts = "12 ms in backward|found|rank 1 in backward|+3 %|5.6 µs|12.5 µs"

@@ -58,7 +58,7 @@ def many_small_messages(evidence: Evidence) -> Iterator[Finding]:
 def _in_others(number: int) -> str:
     if not number:
         return ""
-    return f" The same holds for {number} other launch{'es' if number > 1 else ''}."
+    return f" The same holds for {units.counted(number, 'other launch')}."
 
 
 def _segment(evidence: Evidence, launch: FrameRow) -> FrameRow:
@@ -115,8 +115,9 @@ def fusion_too_large(evidence: Evidence) -> Iterator[Finding]:
                 severity_of_cost(shares["exposed"]),
                 f"{key[0]} {key[1]}",
                 "collectives too large to overlap with backward",
-                f"{key[0]}: {payload} per step travel in {by_step['number'].median():.0f} "
-                f"execution(s). Backward covers {units.percent(shares['overlapped'])} of them, "
+                f"{key[0]}: {payload} per step travel in "
+                f"{units.counted(round(by_step['number'].median()), 'execution')}. "
+                f"Backward covers {units.percent(shares['overlapped'])} of them, "
                 "because they start when it ends.",
                 _SMALLER_BUFFER,
                 "possible",
