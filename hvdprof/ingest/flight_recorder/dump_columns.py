@@ -3,12 +3,18 @@
 A job of 512 ranks keeps a million calls, of few kinds.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from hvdprof.ingest.flight_recorder.dump_file import DumpCall, call_of, parsed_dump
+from hvdprof.ingest.flight_recorder.dump_file import (
+    DumpCall,
+    call_of,
+    described_groups,
+    parsed_dump,
+)
 from hvdprof.model.arrays import Int64s
 
 _SAME = (
@@ -26,6 +32,7 @@ class DumpColumns:
 
     ``kinds`` are one call of each kind, and ``kind`` the place of that of each call. A time of the
     wall clock plus ``to_monotonic_ns`` is one of the monotonic clock; None where it is not stated.
+    ``groups`` has the ranks of each process group by its name, none where they are not listed.
     """
 
     kinds: tuple[DumpCall, ...]
@@ -33,6 +40,7 @@ class DumpColumns:
     seq: Int64s
     created_ns: Int64s
     to_monotonic_ns: int | None
+    groups: Mapping[str, tuple[int, ...]]
 
 
 def read_dump_columns(path: Path) -> DumpColumns:
@@ -72,7 +80,12 @@ def read_dump_columns(path: Path) -> DumpColumns:
     table = np.array(rows, dtype=np.int64).reshape(-1, 3)
     table = table[np.argsort(table[:, 0], kind="stable")]
     return DumpColumns(
-        tuple(kinds), table[:, 2], table[:, 1], table[:, 0], _to_monotonic_ns(content)
+        tuple(kinds),
+        table[:, 2],
+        table[:, 1],
+        table[:, 0],
+        _to_monotonic_ns(content),
+        {name: ranks for name, (_, ranks) in described_groups(content, ()).items()},
     )
 
 

@@ -165,7 +165,7 @@ def _checked_entries(content: Mapping[str, object]) -> Sequence[object]:
 def _groups(
     content: Mapping[str, object], raw: Sequence[Mapping[str, object]], calls: Sequence[DumpCall]
 ) -> dict[str, DumpGroup]:
-    described = _described(content, raw)
+    described = described_groups(content, raw)
     names = _names_by_id(content, raw, list(described))
     states = _mapping(content.get("pg_status", {}))
     arrivals_only = any(call.name.startswith(ARRIVALS_ONLY) for call in calls)
@@ -199,10 +199,10 @@ def _groups(
     return groups
 
 
-def _described(
+def described_groups(
     content: Mapping[str, object], raw: Sequence[Mapping[str, object]]
 ) -> dict[str, tuple[str, tuple[int, ...]]]:
-    """Description and ranks of each group by its name."""
+    """Description and ranks of each group by its name; no ranks where a dump does not list them."""
     found: dict[str, tuple[str, tuple[int, ...]]] = {}
     for key, value in _mapping(content.get("pg_config", {})).items():
         config = _mapping(value)

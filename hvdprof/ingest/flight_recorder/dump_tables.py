@@ -10,7 +10,7 @@ import pandas as pd
 
 from hvdprof.errors import HvdprofError, UnreadableInputError
 from hvdprof.ingest.flight_recorder.dump_file import Dump, DumpCall, DumpGroup, read_dump
-from hvdprof.ingest.flight_recorder.one_job import belong_together, check_one_job
+from hvdprof.ingest.flight_recorder.one_job import belong_together, check_one_job, group_labels
 from hvdprof.ingest.recognise import Recognised
 from hvdprof.ingest.storage.row_buffer import Rows
 from hvdprof.ingest.tables.collective_matching import with_matches
@@ -229,6 +229,8 @@ def _pending(dump: Dump, group: DumpGroup) -> DumpCall | None:
 def _calls(dumps: DumpSet) -> pd.DataFrame:
     ranks = sorted(dumps.dumps)
     rows = Rows(RANK_COLLECTIVES)
+    groups = [dump.groups.values() for dump in dumps.dumps.values()]
+    labels = group_labels({group.name: group.ranks for group in own} for own in groups)
     for rank in ranks:
         dump = dumps.dumps[rank]
         for call in dump.calls:
@@ -239,7 +241,7 @@ def _calls(dumps: DumpSet) -> pd.DataFrame:
                 source=SOURCE,
                 rank=rank,
                 step=-1,
-                group=call.group,
+                group=labels[group.name, group.ranks] if group else call.group,
                 group_size=len(group.ranks) if group and group.ranks else None,
                 seq=call.seq,
                 match_id=NO_MATCH,

@@ -1,6 +1,6 @@
 """Whether dumps are of one job: their process groups, and the times of what they recorded."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from hvdprof import units
 from hvdprof.errors import UnreadableInputError
@@ -51,6 +51,28 @@ def belong_together(some: Mapping[str, Dump], others: Mapping[str, Dump]) -> boo
     except UnreadableInputError:
         return False
     return True
+
+
+def group_labels(
+    members: Iterable[Mapping[str, tuple[int, ...]]],
+) -> dict[tuple[str, tuple[int, ...]], str]:
+    """What each process group of a job is called, by its name and its ranks: names of their own.
+
+    ``split_group`` and device meshes number the groups of each rank alike, so that disjoint groups
+    share a name. Their calls are no calls of one collective.
+
+    Args:
+        members: The ranks of each group by its name, of each rank.
+    """
+    found: dict[str, set[tuple[int, ...]]] = {}
+    for groups in members:
+        for name, ranks in groups.items():
+            found.setdefault(name, set()).add(ranks)
+    return {
+        (name, ranks): f"{name} ({ranks_named(ranks)})" if len(sets - {()}) > 1 and ranks else name
+        for name, sets in found.items()
+        for ranks in sets
+    }
 
 
 def _world(dump: Dump) -> tuple[str, tuple[int, ...]]:

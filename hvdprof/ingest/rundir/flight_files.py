@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +12,7 @@ from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.flight_recorder.dump_columns import DumpColumns, read_dump_columns
 from hvdprof.ingest.flight_recorder.dump_file import ARRIVALS_ONLY, DumpCall
 from hvdprof.ingest.flight_recorder.dump_tables import SOURCE
+from hvdprof.ingest.flight_recorder.one_job import group_labels
 from hvdprof.ingest.recorder.clock_alignment import Alignment, alignment_of
 from hvdprof.ingest.recorder.recorder_file import RecorderFile
 from hvdprof.ingest.recorder.recorder_lines import read_recorder_clock
@@ -81,14 +82,23 @@ def _of_pass(run: Run, record: PassRecord, files: Mapping[int, Path]) -> list[Bl
     """The calls of each rank of one launch, matched, on rank 0's clock."""
     paths = RunPaths(run.folder).of_pass(record.id)
     dumps = {rank: read_dump_columns(path) for rank, path in files.items()}
-    ids = _matched(dumps)
+    label_of = group_labels(dump.groups for dump in dumps.values())
+    labels = {
+        rank: [
+            label_of.get((kind.group, dump.groups.get(kind.group, ())), kind.group)
+            for kind in dump.kinds
+        ]
+        for rank, dump in dumps.items()
+    }
+    ids = _matched(dumps, labels)
     steps = run.table(STEPS.name)
     steps = steps[(steps["pass_id"] == record.id).to_numpy(dtype=bool)]
     rank_0 = _clock_of(paths, 0)
-    blocks = []
+    blocks: list[Block] = []
     for rank, dump in dumps.items():
         placed = _placed(files[rank], dump, _clock_of(paths, rank), rank_0)
-        blocks.append(_block(record, rank, dump, ids[rank], placed, steps))
+        block = dict(_block(record, rank, dump, ids[rank], placed, steps))
+        blocks.append(block | {"group": _per_call(dump, labels[rank])})
     return blocks
 
 
@@ -111,7 +121,9 @@ def _placed(
     return alignment.aligned_ns(dump.created_ns + dump.to_monotonic_ns), alignment
 
 
-def _matched(dumps: Mapping[int, DumpColumns]) -> dict[int, Int64s]:
+def _matched(
+    dumps: Mapping[int, DumpColumns], labels: Mapping[int, Sequence[str]]
+) -> dict[int, Int64s]:
     """The number of the collective of each call by rank; calls of one number and kind match."""
     code_of: dict[tuple[object, ...], int] = {}
     pieces = []
@@ -120,8 +132,8 @@ def _matched(dumps: Mapping[int, DumpColumns]) -> dict[int, Int64s]:
             [
                 -1
                 if kind.collective in POINT_TO_POINT
-                else code_of.setdefault(_signature(kind), len(code_of))
-                for kind in dump.kinds
+                else code_of.setdefault((label, *_signature(kind)), len(code_of))
+                for kind, label in zip(dump.kinds, labels[rank], strict=True)
             ],
             dtype=np.int64,
         )
@@ -138,8 +150,17 @@ def _matched(dumps: Mapping[int, DumpColumns]) -> dict[int, Int64s]:
     return {rank: found[edges[n] : edges[n + 1]] for n, rank in enumerate(dumps)}
 
 
+def _size_of(record: PassRecord, dump: DumpColumns, call: DumpCall) -> int | None:
+    return record.size if call.is_world else len(dump.groups.get(call.group, ())) or None
+
+
 def _signature(call: DumpCall) -> tuple[object, ...]:
-    return call.group, call.collective, call.dtype, call.size_bytes
+    return call.collective, call.dtype, call.size_bytes
+
+
+def _per_call(dump: DumpColumns, values: Sequence[str]) -> pd.Categorical:
+    named = names(values)
+    return pd.Categorical.from_codes(named.codes[dump.kind], dtype=named.dtype)
 
 
 def _block(
@@ -153,10 +174,6 @@ def _block(
     arrival, alignment = placed
     kinds = dump.kinds
 
-    def per_call(values: list[str]) -> pd.Categorical:
-        named = names(values)
-        return pd.Categorical.from_codes(named.codes[dump.kind], dtype=named.dtype)
-
     def numbers(values: list[int | None]) -> "pd.api.extensions.ExtensionArray":
         return pd.array(values, dtype="Int64").take(dump.kind)
 
@@ -168,21 +185,20 @@ def _block(
         "source": SOURCE,
         "rank": np.full(len(arrival), rank),
         "step": step,
-        "group": per_call([kind.group for kind in kinds]),
-        "group_size": numbers([record.size if kind.is_world else None for kind in kinds]),
+        "group_size": numbers([_size_of(record, dump, kind) for kind in kinds]),
         "seq": pd.array(dump.seq, dtype="Int64"),
         "match_id": ids,
-        "collective": per_call([kind.collective for kind in kinds]),
-        "name": per_call([kind.name for kind in kinds]),
-        "dtype": per_call([kind.dtype for kind in kinds]),
+        "collective": _per_call(dump, [kind.collective for kind in kinds]),
+        "name": _per_call(dump, [kind.name for kind in kinds]),
+        "dtype": _per_call(dump, [kind.dtype for kind in kinds]),
         "size_bytes": numbers([kind.size_bytes for kind in kinds]),
         "submitted_ns": pd.array(arrival, dtype="Int64"),
         "start_ns": nothing,
         "arrival_ns": arrival,
         "end_ns": nothing,
         "exposed_ns": nothing,
-        "state": per_call(
-            ["" if kind.name.startswith(ARRIVALS_ONLY) else kind.state for kind in kinds]
+        "state": _per_call(
+            dump, ["" if kind.name.startswith(ARRIVALS_ONLY) else kind.state for kind in kinds]
         ),
         "clock_error_ns": alignment.errors_ns(arrival - alignment.offset_ns),
     }

@@ -31,6 +31,20 @@ def test_calls_of_all_ranks_are_matched_by_their_number(tmp_path: Path, as_json:
     assert set(run.files["kind"]) == {"PyTorch Flight Recorder dump"}
 
 
+def test_disjoint_groups_of_one_name_share_no_collective(tmp_path: Path) -> None:
+    members = {0: (0, 1), 1: (0, 1), 2: (2, 3), 3: (2, 3)}
+    # The second pair is a second later: no rank of the first waits for it.
+    dumps = {
+        rank: dump(ranks=own, late_ns=own[0] * 10**9 // 2 + rank, desc="mesh_dp")
+        for rank, own in members.items()
+    }
+    calls = load_run([write_dumps(tmp_path, dumps)]).rank_collectives
+    assert set(calls["group"]) == {"0 (ranks 0 and 1)", "0 (ranks 2 and 3)"}
+    together = [tuple(sorted(own["rank"])) for _, own in calls.groupby("match_id")]
+    assert together.count((0, 1)) == together.count((2, 3)) == 5
+    assert len(together) == 10
+
+
 def test_a_ring_that_begins_later_on_one_rank_matches_by_number(tmp_path: Path) -> None:
     late = dump()
     entries = late["entries"]

@@ -88,6 +88,23 @@ def test_collectives_have_the_wait_for_the_last_rank(tmp_path: Path) -> None:
 
 
 @pytest.mark.heavy
+def test_disjoint_groups_of_one_name_wait_for_none_of_the_other(tmp_path: Path) -> None:
+    folder = _run(tmp_path / "run")
+    home = RunPaths(folder).of_pass(PASS).flight_folder
+    for rank in (0, 1):
+        path = home / f"rank-{rank}.json"
+        content = json.loads(path.read_text())
+        content["pg_config"] = {"0": {"name": "0", "desc": "mesh_tp", "ranks": f"[{rank}]"}}
+        for entry in content["entries"]:
+            entry["process_group"] = ["0", "mesh_tp"]
+        path.write_text(json.dumps(content))
+    run = load_run(folder)
+    assert set(run.rank_collectives["group"]) == {"0 (rank 0)", "0 (rank 1)"}
+    assert set(run.rank_collectives["group_size"]) == {1}
+    assert analyze_run(run).matched_collectives.empty
+
+
+@pytest.mark.heavy
 def test_no_file_is_read_before_its_table_is_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
