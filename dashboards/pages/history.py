@@ -24,9 +24,8 @@ from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.view import View
 from hvdprof.errors import HvdprofError
 from hvdprof.figures.history_figure import history_figure
-from hvdprof.model.arrays import FrameRow
 from hvdprof.model.cell_key import cell_label
-from hvdprof.model.results.comparison import EFFICIENCY, METRICS, size_text
+from hvdprof.model.results.comparison import EFFICIENCY, METRICS, change_at
 from hvdprof.model.run import RunAnalysis
 
 PATH = "/history"
@@ -122,7 +121,7 @@ def _values(found: History, run_ids: Sequence[str]) -> dmc.Paper:
             str(row["commit"])[:9] or units.MISSING,
             cell_label(row),
             units.interval_of_unit(row["value"], row["low"], row["high"], found.metric.unit),
-            _change(found, row),
+            change_at(row, found.metric) or units.MISSING,
         )
         for row in latest_first.to_dict("records")
     ]
@@ -142,10 +141,6 @@ def _run_link(name: str, run_ids: Sequence[str]) -> Component | str:
         return name
     link: Component = dmc.Anchor(name, href=View("/", {"run": name}).href, className="run-name")
     return link
-
-
-def _change(found: History, row: FrameRow) -> str:
-    return size_text(float(row["change"]), found.metric) if row["is_change"] else units.MISSING
 
 
 def _notes(sentences: Sequence[str], *, is_latest: bool) -> list[Component]:

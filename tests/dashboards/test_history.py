@@ -57,7 +57,7 @@ def test_the_efficiency_of_every_run_is_shown_with_its_interval(tmp_path):
     assert "Scaling efficiency of mnist" in text
     assert "83.3 %" in text
     # With full numbers and the ends of the interval in columns of their own.
-    assert "value,low,high,segment,is_change,change,metric,unit" in text
+    assert "value,low,high,segment,is_change,change,is_suspected,metric,unit" in text
     assert '"href": "/?run=c"' in text
 
 
@@ -66,7 +66,8 @@ def test_metric_model_and_runs_come_from_the_address(tmp_path):
     paths = series(tmp_path, "abc")
     text = shown(paths, metric="step_time", history="a|b", model="no-such")
     assert "Step time of mnist" in text
-    assert "in 2 runs." in text
+    assert "step time +8.3 % from b on: changed, not confirmed (" in text
+    assert '"+8.3 %, not confirmed"' in text
     assert "/?run=c" not in text
 
 
@@ -82,9 +83,9 @@ def test_runs_of_other_models_and_damaged_ones_leave_the_series_as_it_is(tmp_pat
         *series(tmp_path, "ab"),
     ]
     # The first run, which is shown by default, cannot be read.
-    assert "in 2 runs." in shown(paths, model="mnist")
+    assert "from b on" in shown(paths, model="mnist")
     text = shown(paths, history="damaged|a|b")
-    assert "in 2 runs." in text
+    assert "from b on" in text
     assert "damaged is left out: " in text
     assert "/?run=other" not in shown(paths, run="a")
 

@@ -18,7 +18,9 @@ from numpy.typing import NDArray
 from hvdprof.analyze.compare.comparison import ComparedSide, side_name
 from hvdprof.analyze.compare.sides import CellKey, SideCell
 from hvdprof.analyze.stats.distributions import student_below
+from hvdprof.analyze.stats.uncertainty import Interval
 from hvdprof.errors import UnreadableInputError
+from hvdprof.model.arrays import FrameRow
 from hvdprof.model.cell_key import CELL_KEY, cell_label
 from hvdprof.model.results.comparison import HISTORY, History, Metric, size_text
 
@@ -36,6 +38,8 @@ def history(sides: Sequence[ComparedSide], metric: Metric, margin: float) -> His
 
     1.  Change points of each cell by E-divisive, over the value of each run.
     2.  Those whose size is at most the margin are dropped: they do not matter.
+    3.  After the last of them, where too few runs lie on either side for another: the largest gap
+        beyond the margin, the intervals and the spread of the runs is a suspected change.
 
     Args:
         sides: The runs, at least two.
@@ -59,7 +63,9 @@ def history(sides: Sequence[ComparedSide], metric: Metric, margin: float) -> His
         if not any(metric.name in cell.spreads for cell in side.cells.values())
     )
     frame = HISTORY.frame(rows)
-    return History(metric, _sentence(frame, metric), frame, notes)
+    launches = {cell.num_launches for side in ordered for cell in side.cells.values()}
+    few = "one launch each" if launches == {1} else f"{LEAST} runs on either side would confirm it"
+    return History(metric, _sentence(frame, metric, few), frame, notes)
 
 
 def _rows(
@@ -75,10 +81,12 @@ def _rows(
     values = np.array([spread.value for _, spread in own])
     limit = math.log1p(margin) if metric.is_ratio else margin
     found = _large_enough(values, change_points(values), limit)
+    intervals = [spread.interval() for _, spread in own]
+    suspected = _suspected(intervals, max(found, default=0), limit)
+    sizes = suspected | found
     rows: list[dict[str, object]] = []
     scale, growth = (math.exp, math.expm1) if metric.is_ratio else (float, float)
-    for place, (side, spread) in enumerate(own):
-        interval = spread.interval()
+    for place, ((side, _), interval) in enumerate(zip(own, intervals, strict=True)):
         name = side_name(side)
         rows.append(
             {
@@ -92,7 +100,8 @@ def _rows(
                 "high": scale(interval.high),
                 "segment": sum(change <= place for change in found),
                 "is_change": place in found,
-                "change": growth(found[place]) if place in found else math.nan,
+                "is_suspected": place in suspected,
+                "change": growth(sizes[place]) if place in sizes else math.nan,
             }
         )
     return rows
@@ -114,23 +123,51 @@ def _large_enough(
         remaining.remove(min(small, key=lambda place: abs(sizes[place])))
 
 
+def _suspected(intervals: Sequence[Interval], start: int, limit: float) -> dict[int, float]:
+    """The place and size of a change that too few runs confirm; empty without one."""
+    values = np.array([one.value for one in intervals])
+    lows, highs = (
+        np.fmin(values, [one.low for one in intervals]),
+        np.fmax(values, [one.high for one in intervals]),
+    )
+    found: dict[int, float] = {}
+    for place in range(start + 1, len(values)):
+        if min(place - start, len(values) - place) >= LEAST:
+            # Tested, and no change.
+            continue
+        before, after = slice(start, place), slice(place, len(values))
+        gap = max(lows[after].min() - highs[before].max(), lows[before].min() - highs[after].max())
+        noise = max(np.ptp(values[before]), np.ptp(values[after]))
+        size = float(values[after].mean() - values[before].mean())
+        if gap > noise and abs(size) > limit:
+            found, limit = {place: size}, abs(size)
+    return found
+
+
 def _value(cell: SideCell, metric: Metric) -> float:
     spread = cell.spreads.get(metric.name)
     return math.nan if spread is None else spread.value
 
 
-def _sentence(rows: pd.DataFrame, metric: Metric) -> str:
+def _sentence(rows: pd.DataFrame, metric: Metric, few: str) -> str:
     changes = rows[rows["is_change"]].to_dict("records")
+    suspected = rows[rows["is_suspected"]].to_dict("records")
+    if suspected and not changes:
+        largest = max(suspected, key=lambda row: abs(float(row["change"])))
+        return f"{_change(largest, metric)}: changed, not confirmed ({few})."
     if not changes:
         most = int(rows.groupby(list(CELL_KEY), observed=True).size().max())
         few = "" if most >= 2 * LEAST else f" Change points need {2 * LEAST} runs of a cell."
         return f"No change of the {metric.title} beyond the margin found in {most} runs.{few}"
     worse = [row for row in changes if metric.worse * float(row["change"]) > 0]
     worst = max(worse or changes, key=lambda row: abs(float(row["change"])))
-    where = f"from {worst['run']} on" + (f" ({worst['commit'][:9]})" if worst["commit"] else "")
     more = f" {len(changes) - 1} more changes." if len(changes) > 1 else ""
-    size = size_text(float(worst["change"]), metric)
-    return f"{cell_label(worst)}: {metric.title} {size} {where}.{more}"
+    return f"{_change(worst, metric)}.{more}"
+
+
+def _change(row: FrameRow, metric: Metric) -> str:
+    where = f"from {row['run']} on" + (f" ({row['commit'][:9]})" if row["commit"] else "")
+    return f"{cell_label(row)}: {metric.title} {size_text(float(row['change']), metric)} {where}"
 
 
 def change_points(values: NDArray[np.float64]) -> list[int]:

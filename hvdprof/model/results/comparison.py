@@ -29,8 +29,15 @@ HISTORY = Table(
             "change",
             "float64",
             "ratio",
-            "At a change point: mean of the runs from here to the next one against that of the "
-            "runs before; relative, or in points of a ratio. Else NaN.",
+            "At a change, suspected ones included: mean of the runs from here to the next one "
+            "against that of the runs before; relative, or in points of a ratio. Else NaN.",
+        ),
+        Column(
+            "is_suspected",
+            "bool",
+            "",
+            "It seems to have changed from this run on: more than the margin and all intervals, "
+            "not confirmed, as too few runs lie on either side.",
         ),
     ),
 )
@@ -271,6 +278,14 @@ def size_text(change: float, metric: Metric) -> str:
     if is_missing(change):
         return "-"
     return f"{100 * change:+z.1f} {_change_unit(metric)}"
+
+
+def change_at(row: FrameRow, metric: Metric) -> str:
+    """What a row of HISTORY says of a change: ``+6.1 %, not confirmed``; empty without one."""
+    if not row["is_change"] and not row["is_suspected"]:
+        return ""
+    size = size_text(float(row["change"]), metric)
+    return size if row["is_change"] else f"{size}, not confirmed"
 
 
 def _change_unit(metric: Metric) -> str:

@@ -8,7 +8,7 @@ from functools import partial
 from hvdprof import units
 from hvdprof.model.arrays import FrameRow
 from hvdprof.model.cell_key import cell_label
-from hvdprof.model.results.comparison import History, size_text
+from hvdprof.model.results.comparison import History, change_at
 from hvdprof.report.answer import Answer
 from hvdprof.report.comparison.comparison_csv import write_values
 from hvdprof.report.json_values import JsonObject, json_rows
@@ -66,7 +66,7 @@ def _section(label: str, found: History, chosen: list[bool]) -> Section:
                 str(row["run"]),
                 str(row["commit"])[:9],
                 units.interval_of_unit(row["value"], row["low"], row["high"], metric.unit),
-                size_text(float(row["change"]), metric) if row["is_change"] else "",
+                change_at(row, metric),
             )
             for row in rows
         ),
@@ -76,5 +76,5 @@ def _section(label: str, found: History, chosen: list[bool]) -> Section:
 
 def _tone(row: FrameRow, worse: int) -> Tone:
     if not row["is_change"]:
-        return ""
+        return "caution" if row["is_suspected"] else ""
     return "bad" if worse * float(row["change"]) > 0 else "good"

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -6,7 +8,7 @@ from hvdprof.analyze.compare.history import change_points, history
 from hvdprof.analyze.compare.sides import SideCell
 from hvdprof.analyze.stats.uncertainty import Spread
 from hvdprof.errors import UnreadableInputError
-from hvdprof.model.results.comparison import EFFICIENCY, STEP_TIME, THROUGHPUT
+from hvdprof.model.results.comparison import EFFICIENCY, STEP_TIME, THROUGHPUT, change_at
 from hvdprof.model.tables.waterfall_tables import WATERFALL
 from hvdprof.rundir.manifest import Manifest
 
@@ -66,8 +68,51 @@ def test_noise_alone_rarely_has_a_change_point():
 
 
 def test_few_runs_have_no_change_point_and_it_is_said():
-    found = history(noisy([50.0, 50.0, 60.0]), STEP_TIME, 0.02)
+    found = history(noisy([50.0, 50.0, 50.4]), STEP_TIME, 0.02)
+    assert found.sentence.startswith("No change of the step time beyond the margin found in 3")
     assert "Change points need 8 runs of a cell." in found.sentence
+    assert not found.rows["is_suspected"].any()
+
+
+def efficiencies(*values, launches=1):
+    sides = [run(number, 50.0) for number in range(len(values))]
+    for side, (value, half) in zip(sides, values, strict=True):
+        cell = replace(side.cells[KEY], num_launches=launches)
+        cell.spreads[EFFICIENCY.name] = Spread(value, (half / 12.7) ** 2, 1.0)
+        side.cells[KEY] = cell
+    return history(sides, EFFICIENCY, 0.02)
+
+
+def test_a_jump_of_two_runs_is_a_change_that_is_not_confirmed():
+    found = efficiencies((0.701, 0.012), (0.952, 0.018))
+    assert found.sentence == (
+        "resnet18 on 2 ranks: scaling efficiency +25.1 points from r1 on (000000000): changed, "
+        "not confirmed (one launch each)."
+    )
+    assert found.rows["is_suspected"].tolist() == [False, True]
+    assert not found.rows["is_change"].any()
+    assert change_at(found.rows.to_dict("records")[1], EFFICIENCY) == "+25.1 points, not confirmed"
+    several = efficiencies((0.701, 0.012), (0.952, 0.018), launches=2)
+    assert several.sentence.endswith("(4 runs on either side would confirm it).")
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        ((0.701, 0.2), (0.952, 0.2)),
+        ((0.701, 0.001), (0.712, 0.001)),
+        ((0.70, 0.001), (0.80, 0.001), (0.70, 0.001), (0.85, 0.001)),
+    ],
+    ids=["intervals overlap", "within the margin", "no larger than before"],
+)
+def test_what_may_be_noise_is_not_suspected(values):
+    found = efficiencies(*values)
+    assert found.sentence.startswith("No change of the scaling efficiency")
+
+
+def test_the_latest_run_is_suspected_after_many_alike():
+    found = history(noisy([50.0] * 9 + [60.0]), STEP_TIME, 0.02)
+    assert found.rows.loc[found.rows["is_suspected"], "run"].tolist() == ["r9"]
 
 
 def test_a_run_without_a_number_hides_no_change():
