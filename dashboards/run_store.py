@@ -3,8 +3,8 @@
 import contextlib
 import threading
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar, cast
@@ -15,10 +15,10 @@ from hvdprof.api import (
     analyze_files,
     analyze_run,
     is_run_directory,
-    list_runs,
     load_run,
 )
-from hvdprof.api.run_entries import Stamp, manifest_stamp, run_entry, run_folders
+from hvdprof.api.run_entries import Stamp, manifest_stamp, newest_first, run_entry
+from hvdprof.api.run_folders import runs_below
 from hvdprof.api.tables import release_tables, tables_of_files
 from hvdprof.dashboards.trash import move_beside
 from hvdprof.errors import UnreadableInputError, UsageError
@@ -29,6 +29,10 @@ from hvdprof.plain_text import printable
 MOST_LISTED = 1_000
 """Runs of a watched folder that are offered, the latest ones."""
 
+OLDER = "older runs"
+"""Of a watched folder: those beyond the latest ``MOST_LISTED``."""
+
+_LONG_S = 0.1
 _MOST_CACHED = 8
 _MOST_MADE = 8
 
@@ -77,7 +81,7 @@ class RunStore:
         self._read = read
         self._check_every_s = check_every_s
         self._lock = threading.Lock()
-        self._num_left_out = 0
+        self._left_out: Counter[str] = Counter()
         self._names: dict[Path, str] = {}
         self._path_of: dict[str, Path] = {}
         self._cached: OrderedDict[str, _CachedRun] = OrderedDict()
@@ -91,10 +95,10 @@ class RunStore:
         return self._lately("ids", self._list)
 
     @property
-    def num_left_out(self) -> int:
-        """Runs of watched folders that are not offered: beyond the latest ``MOST_LISTED``."""
+    def left_out(self) -> Mapping[str, int]:
+        """What of watched folders is not offered, by reason: runs, folders, other files."""
         self._lately("ids", self._list)
-        return self._num_left_out
+        return self._left_out
 
     def finished(self, run_id: str) -> Finished:
         """The analysis of a run or a standalone file, read again when one of its files has changed.
@@ -199,7 +203,7 @@ class RunStore:
         # Not as it was seen lately.
         if run_entry(path).is_open:
             raise UsageError(f"{run_id} is being measured.", hint="End the measurement first.")
-        if path not in self._paths and path.parent not in self._watched:
+        if path not in self._paths and not any(map(path.is_relative_to, self._watched)):
             raise UsageError(f"{run_id} is a link to {path}.", hint="Delete it by hand.")
         target = move_beside(path)
         with self._lock:
@@ -247,14 +251,16 @@ class RunStore:
         raise UsageError(f"There is no run {run_id!r} here.", hint="Choose a run from the list.")
 
     def _list(self) -> list[str]:
-        found, num_left_out = list(self._paths), 0
+        found, left_out = list(self._paths), Counter[str]()
         for folder in self._watched:
             if folder.is_dir():
-                listed = list_runs(folder, most=MOST_LISTED)
+                folders, skipped = runs_below(folder)
+                listed = newest_first(folders, MOST_LISTED)
                 found += [entry.folder.resolve() for entry in listed]
-                if len(listed) == MOST_LISTED:
-                    num_left_out += len(run_folders(folder)) - MOST_LISTED
-        self._num_left_out = num_left_out
+                if older := len(folders) - len(listed):
+                    left_out[OLDER] += older
+                left_out.update(skipped)
+        self._left_out = left_out
         with self._lock:
             return [self._name(path) for path in dict.fromkeys(found)]
 
@@ -262,6 +268,8 @@ class RunStore:
         if path not in self._names:
             # What is not UTF-8 cannot be part of an address.
             plain, number = printable(path.name), 1
+            if plain in self._path_of:
+                plain = next(map(printable, self._places(path)), plain)
             name = plain
             while name in self._path_of:
                 number += 1
@@ -269,12 +277,19 @@ class RunStore:
             self._names[path], self._path_of[name] = name, path
         return self._names[path]
 
+    def _places(self, path: Path) -> list[str]:
+        """Where a run lies below the watched folders."""
+        return [str(path.relative_to(one)) for one in self._watched if path.is_relative_to(one)]
+
     def _lately(self, what: str, look: Callable[[], Made]) -> Made:
         now = time.monotonic()
-        seen_at, seen = self._seen.get(what, (-float("inf"), None))
-        if now - seen_at >= self._check_every_s:
+        until, seen = self._seen.get(what, (-float("inf"), None))
+        if now >= until:
             seen = look()
-            self._seen[what] = (now, seen)
+            took_s = time.monotonic() - now
+            # The search of a large folder shall take a tenth of the time at most.
+            wait_s = 10 * took_s if took_s > _LONG_S else 0.0
+            self._seen[what] = (now + max(self._check_every_s, wait_s), seen)
         return cast(Made, seen)
 
 

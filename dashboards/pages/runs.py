@@ -15,7 +15,7 @@ from hvdprof.dashboards.components.section import section
 from hvdprof.dashboards.guard import row_names
 from hvdprof.dashboards.ids import run_in_browser
 from hvdprof.dashboards.pages import never_empty
-from hvdprof.dashboards.run_store import MOST_LISTED, RunStore
+from hvdprof.dashboards.run_store import MOST_LISTED, OLDER, RunStore
 from hvdprof.dashboards.view import View
 from hvdprof.errors import HvdprofError
 from hvdprof.model.run import RunEntry, Verdict
@@ -92,7 +92,13 @@ def layout(runs: RunStore, view: View) -> dmc.Stack:
                 tools,
                 html.Div(id=ids.RUNS_NOTE, role="status"),
                 grid,
-                html.Div(_left_out(runs), id=ids.RUNS_LEFT_OUT),
+                html.Details(
+                    [
+                        html.Summary("Skipped in the folder"),
+                        html.Div(_left_out(runs), id=ids.RUNS_LEFT_OUT, className="about"),
+                    ],
+                    className="runs-skipped",
+                ),
                 about=_ABOUT,
             ),
             dcc.Interval(id=ids.RUNS_TICK, interval=_TICK_MS),
@@ -115,13 +121,16 @@ def rows_of(runs: RunStore) -> list[dict[str, object]]:
     return [_row(runs, run_id) for run_id in runs.ids]
 
 
-def _left_out(runs: RunStore) -> str | None:
-    if not runs.num_left_out:
-        return None
-    return (
-        f"{units.counted(runs.num_left_out, 'older run')} left out: of a folder, the latest "
-        f"{units.count(MOST_LISTED)} are listed. To see others: hvdprof dashboard RUN..."
-    )
+def _left_out(runs: RunStore) -> str:
+    """What of the folders is not in the list; empty where all is."""
+    reasons = runs.left_out
+    items = [f"{reason}: {units.count(number)}" for reason, number in reasons.items()]
+    if OLDER in reasons:
+        items.append(
+            f"of a folder, the latest {units.count(MOST_LISTED)} are listed; to see others: "
+            "hvdprof dashboard RUN..."
+        )
+    return "; ".join(items)
 
 
 def _register_rows(app: Dash, runs: RunStore) -> None:

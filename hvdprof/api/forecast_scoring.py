@@ -150,7 +150,7 @@ def _add_siblings(analyses: dict[Path, RunAnalysis], stored: Sequence[StoredFore
     }
     notes = []
     for parent in sorted({folder.parent for folder in analyses}):
-        for entry in list_runs(parent):
+        for entry in list_runs(parent, levels=1):
             folder = entry.folder.resolve()
             if folder in analyses:
                 continue

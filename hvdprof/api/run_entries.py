@@ -1,4 +1,4 @@
-"""The run directories in a folder: list_runs.
+"""The run directories below a folder: list_runs.
 
 The manifest of a run is read once as long as it stays the same file: an open dashboard lists all
 runs every second.
@@ -6,11 +6,13 @@ runs every second.
 
 import threading
 from collections import OrderedDict
+from collections.abc import Sequence
 from heapq import nlargest
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from hvdprof.errors import HvdprofError, UnreadableInputError
+from hvdprof.api.run_folders import MOST_LEVELS, runs_below
+from hvdprof.errors import HvdprofError
 from hvdprof.plain_text import printable
 from hvdprof.rundir.layout import MANIFEST_NAME
 from hvdprof.rundir.manifest import NOT_ENDED, Manifest
@@ -34,37 +36,33 @@ _known: OrderedDict[Path, _Known] = OrderedDict()
 _lock = threading.Lock()
 
 
-def list_runs(folder: str | Path, *, most: int | None = None) -> "tuple[RunEntry, ...]":
-    """The run directories in a folder, newest first; ``problem`` says why a run is unreadable.
+def list_runs(folder: str | Path, *, levels: int = MOST_LEVELS) -> "tuple[RunEntry, ...]":
+    """The run directories below a folder, newest first; ``problem`` says why a run is unreadable.
 
     >>> sorted(entry.folder.name for entry in list_runs("runs"))
     ['example', 'sweep']
 
     Args:
         folder: The folder of runs.
-        most: The number of runs to read at most, those whose manifests changed last.
+        levels: Levels of folders below it that are searched; 1 for the runs in it alone.
 
     Raises:
         UnreadableInputError: The folder does not exist or cannot be listed.
     """
-    folders = run_folders(Path(folder))
+    return newest_first(runs_below(Path(folder), levels).folders)
+
+
+def newest_first(folders: Sequence[Path], most: int | None = None) -> "tuple[RunEntry, ...]":
+    """Run directories as in a list of runs, newest first.
+
+    Args:
+        folders: The run directories.
+        most: The number of runs to read at most, those whose manifests changed last.
+    """
     if most is not None and len(folders) > most:
         folders = nlargest(most, folders, key=lambda path: manifest_stamp(path) or (0,))
     entries = [run_entry(folder) for folder in folders]
     return tuple(sorted(entries, key=lambda entry: (entry.created_at, entry.name), reverse=True))
-
-
-def run_folders(folder: Path) -> list[Path]:
-    """The run directories in a folder, by name; none is read. Raises as ``list_runs``."""
-    try:
-        manifests = sorted(folder.glob(f"*/{MANIFEST_NAME}")) if folder.is_dir() else None
-    except OSError as error:
-        raise UnreadableInputError(f"Could not list {folder}: {error.strerror}.") from error
-    if manifests is None:
-        raise UnreadableInputError(
-            f"{folder} is not a folder.", hint="hvdprof bench makes it with its first run."
-        )
-    return [path.parent for path in manifests]
 
 
 def run_entry(folder: Path) -> "RunEntry":

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from hvdprof import api
+from hvdprof.api.run_folders import runs_below
 from hvdprof.cli.measuring.chosen_run import RUNS, run_line
 from hvdprof.errors import MissingExtraError, UnreadableInputError
 
@@ -115,7 +116,7 @@ def _split(given: list[Path]) -> tuple[list[Path], list[Path]]:
 
 def _holds_recordings(folder: Path) -> bool:
     """Whether files lie in a folder and no run directory: dumps or logs of the ranks of a job."""
-    if not folder.is_dir() or api.list_runs(folder):
+    if not folder.is_dir() or runs_below(folder).folders:
         return False
     return any(path.is_file() and not path.name.startswith(".") for path in folder.iterdir())
 
@@ -123,7 +124,7 @@ def _holds_recordings(folder: Path) -> bool:
 def _notes(watched: list[Path]) -> Iterator[str]:
     """A line for each folder that holds no run yet."""
     for folder in watched:
-        if not api.list_runs(folder):
+        if not runs_below(folder).folders:
             yield (
                 f"{folder} holds no run directory yet: its runs are shown as they appear. "
                 "`hvdprof bench` makes one.\n"

@@ -113,6 +113,17 @@ def test_a_new_run_in_a_watched_folder_is_offered_and_ids_keep_their_meaning(tmp
         runs.analysis("quick (2)")
 
 
+def test_runs_of_one_name_are_told_apart_by_their_folders(tmp_path):
+    for place in ("quick", "a/quick", "b/quick", ".trash/old"):
+        run_folder(tmp_path, place)
+        write_run(tmp_path / place, [PassSpec()])
+    runs = RunStore([], watched=[tmp_path], check_every_s=0)
+    assert sorted(runs.ids) == ["a/quick", "b/quick", "quick"]
+    assert runs.left_out == {"hidden folders": 1}
+    assert runs.path("a/quick") == tmp_path / "a" / "quick"
+    assert runs.move_to_trash("a/quick") == tmp_path / "a" / ".trash" / "quick"
+
+
 @pytest.mark.heavy
 def test_a_standalone_timeline_has_tables_but_no_analysis(tmp_path):
     file = tmp_path / "timeline.json"
