@@ -15,12 +15,16 @@ from hvdprof.api import Comparison, compare
 from hvdprof.dashboards.components.data_table import table_card
 from hvdprof.dashboards.components.empty_state import empty_state
 from hvdprof.dashboards.components.figure_card import figure_card
+from hvdprof.dashboards.components.run_series import latest_of_model
 from hvdprof.dashboards.components.section import section
 from hvdprof.dashboards.components.term_link import with_code
 from hvdprof.dashboards.components.text_table import TextRows, text_card
+from hvdprof.dashboards.components.view_control import view_select
+from hvdprof.dashboards.run_store import RunStore
+from hvdprof.dashboards.view import View
 from hvdprof.errors import HvdprofError
 from hvdprof.figures.toggle_effects import learning_curves, toggle_speedups
-from hvdprof.model.run import RunAnalysis
+from hvdprof.model.run import RunAnalysis, Verdict
 from hvdprof.model.tables.waterfall_tables import TOGGLES
 from hvdprof.report.comparison.comparison_page import (
     cause_sections,
@@ -79,6 +83,34 @@ def loss_cards(analysis: RunAnalysis, model: str, num_ranks: str) -> list[Compon
         "at the same loss."
     )
     return [figure_card("learning", "Training loss", figure, about=about)]
+
+
+def second_run_card(runs: RunStore, run_id: str, verdict: Verdict) -> dmc.Paper:
+    """Asks for the run to compare with: the latest with the cell of the verdict, and any other.
+
+    Args:
+        runs: The runs of the dashboard.
+        run_id: Id of the run to compare.
+        verdict: Its verdict.
+    """
+    cell = f"{verdict.model} at np={verdict.np}"
+    others = [one for one in latest_of_model(runs, verdict.model) if one != run_id]
+    links: list[Component] = []
+    for one in others:
+        entry = runs.entry(one)
+        if entry is not None and verdict.np in entry.sizes:
+            href = View("/compare", {"run": run_id, "with": one}).href
+            began = entry.created_at[:16].replace("T", " ")
+            links.append(dmc.ListItem([dmc.Anchor(one, href=href), f", {began} UTC"]))
+    found = f"The latest runs of {cell}:" if links else f"No other run of {cell} is here."
+    return section(
+        f"Compare {run_id} with which run?",
+        dmc.Text(found, size="sm"),
+        dmc.List(links, size="sm") if links else None,
+        view_select(
+            "with", "With run", [one for one in runs.ids if one != run_id], None, placeholder="any"
+        ),
+    )
 
 
 _SIX = 760

@@ -25,8 +25,12 @@ from hvdprof.dashboards.compared_cells import (
 from hvdprof.dashboards.components.empty_state import Lack, empty_state, lack_card
 from hvdprof.dashboards.components.figure_card import figure_card
 from hvdprof.dashboards.components.first_screen import headline_bar
-from hvdprof.dashboards.components.run_outcome import loss_cards, outcome_of, toggle_cards
-from hvdprof.dashboards.components.run_series import latest_of_model
+from hvdprof.dashboards.components.run_outcome import (
+    loss_cards,
+    outcome_of,
+    second_run_card,
+    toggle_cards,
+)
 from hvdprof.dashboards.components.section import section
 from hvdprof.dashboards.components.text_table import TextRows, section_cards, text_card
 from hvdprof.dashboards.components.view_control import view_select
@@ -39,6 +43,7 @@ from hvdprof.model.cause_names import cause_name
 from hvdprof.model.cell_key import has_no_toggles, setting_name
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.waterfall_tables import ENGINE_DIFFS
+from hvdprof.report.comparison.comparison_page import no_cause_text
 
 PATH = "/compare"
 TITLE = "Compare"
@@ -61,9 +66,13 @@ def layout(runs: RunStore, view: View) -> dmc.Stack:
     looked = runs.finished(str(view.run))
     if not isinstance(looked, RunAnalysis) or not cells_of(looked):
         return lack_card(_NOTHING)
-    asked = view.text("with")
-    other_id = asked if asked in runs.ids else _other_run(runs, str(view.run), looked)
-    other, problem = _other(runs, str(other_id))
+    other_id = view.text("with")
+    other, problem = None, None
+    if other_id in runs.ids:
+        other, problem = _other(runs, str(other_id))
+    if other is None and not _has_two_settings(looked, view):
+        asked = second_run_card(runs, str(view.run), looked.verdict)
+        return dmc.Stack([*([problem] if problem is not None else []), asked], gap="md")
     if other is None:
         other, other_id = looked, str(view.run)
     first, second_cell = _defaults(looked, other, view)
@@ -109,14 +118,11 @@ def _other(runs: RunStore, run_id: str) -> tuple[RunAnalysis | None, Component |
     return None, empty_state(f"{run_id} cannot be compared: it has no measured cell.")
 
 
-def _other_run(runs: RunStore, run_id: str, looked: RunAnalysis) -> str:
-    """The run itself where it has two settings of the verdict's cell, else the latest like it."""
-    verdict = looked.verdict
-    size = [verdict.model, str(verdict.np)]
-    if sum(names_in(cell)[:2] == size for cell in cells_of(looked)) > 1:
-        return run_id
-    others = (one for one in latest_of_model(runs, verdict.model) if one != run_id)
-    return next(others, run_id)
+def _has_two_settings(looked: RunAnalysis, view: View) -> bool:
+    """Whether the address names two cells of one run, or its verdict's cell has two settings."""
+    size = [looked.verdict.model, str(looked.verdict.np)]
+    of_size = [cell for cell in cells_of(looked) if names_in(cell)[:2] == size]
+    return len(of_size) > 1 or bool(view.text("one") and view.text("other"))
 
 
 def _chosen(cells: dict[str, pd.Series], asked: str | None, default: str) -> str:
@@ -195,10 +201,8 @@ def _sentence(one: Side, other: Side) -> str:
     if differences.empty:
         return steps
     if certain.empty:
-        known = differences[["low_ns", "high_ns"]].notna().to_numpy(dtype=bool)
-        if not known.all(axis=1).any():
-            return f"{steps} Whether a cause differs is not known: one launch each."
-        return f"{steps} No cause differs significantly."
+        numbers = (int(side.scaling["num_launches"]) for side in (one, other))
+        return f"{steps} {no_cause_text(differences, *numbers)}"
     sizes = certain["difference_ns"].abs().to_numpy()
     row = certain.to_dict("records")[int(sizes.argmax())]
     change = units.interval_of_unit(row["difference_ns"], row["low_ns"], row["high_ns"], "ns")

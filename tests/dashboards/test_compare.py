@@ -125,8 +125,27 @@ def test_the_name_of_a_script_may_hold_any_sign(tmp_path):
     run = write_run(tmp_path / "run", [PassSpec(size=size, segments=[named]) for size in (1, 2)])
     # One number of ranks against another is no comparison of settings.
     text = page_text(compare, run)
-    assert compared(text) == ("a|2|<b>.py np=2, none average",) * 2
-    assert "Choose another run or configuration" in text
+    assert "No other run of a|2|<b>.py at np=2 is here." in text
+    cell = "a|2|<b>.py|2|horovod|none|average"
+    assert compared(page_text(compare, run, one=cell, other=cell))[0] == (
+        "a|2|<b>.py np=2, none average"
+    )
+
+
+def test_one_run_asks_for_the_second_and_is_never_compared_with_itself(tmp_path):
+    paths = [
+        write_run(tmp_path / name, sweep(sizes), created_at=f"2026-11-1{day}T08:00:00+00:00")
+        for day, (name, sizes) in enumerate(
+            (("one", {1: 10.0, 2: 12.0}), ("two", {2: 12.5}), ("alone", {1: 10.0}))
+        )
+    ]
+    view = View(compare.PATH, {"run": "one"})
+    text = shown_text(compare.layout(RunStore(paths), view))
+    assert "Compare one with which run?" in text
+    assert '"/compare?run=one&with=two"' in text
+    assert "with=alone" not in text
+    assert "Side by side" not in text
+    assert "2026-11-11 08:00 UTC" in text
 
 
 def test_the_answer_is_above_the_choices(tmp_path):

@@ -69,9 +69,13 @@ def changes_of(first: SideCell, second: SideCell, *, is_paired: bool) -> Iterato
         if sides[0] is None or sides[1] is None or _is_left_out(metric, first, second):
             continue
         differences = _differences(first, second, metric) if is_paired else {}
-        change = (
-            spread(list(differences.values())) if len(differences) > 1 else less(sides[1], sides[0])
-        )
+        if len(differences) > 1:
+            change = spread(list(differences.values()))
+        else:
+            change = less(sides[1], sides[0])
+            if metric is EFFICIENCY and not (_is_spread_known(first) and _is_spread_known(second)):
+                # The spread of its steps alone, not that of launches, as with the step time.
+                change = Spread(change.value, NAN, 0.0)
         scale = math.exp if metric.is_ratio else float
         yield CellChange(
             first.key,
@@ -82,6 +86,11 @@ def changes_of(first: SideCell, second: SideCell, *, is_paired: bool) -> Iterato
             _design(first, second, differences),
             differences if len(differences) > 1 else {},
         )
+
+
+def _is_spread_known(side: SideCell) -> bool:
+    own = side.spreads.get(STEP_TIME.name)
+    return own is None or not math.isnan(own.variance)
 
 
 def _design(first: SideCell, second: SideCell, differences: Mapping[int, float]) -> Design:

@@ -8,10 +8,19 @@ from hvdprof import units
 from hvdprof.model.arrays import FrameRow, is_missing
 from hvdprof.model.cause_names import change_sentence
 from hvdprof.model.cell_key import CELL_KEY, TORCH_ENGINE, cell_label
-from hvdprof.model.results.comparison import ComparisonOutcome, Metric, Rules, change_text
+from hvdprof.model.results.comparison import (
+    FINAL_LOSS,
+    METRICS,
+    ComparisonOutcome,
+    Metric,
+    Rules,
+    change_text,
+)
 
 FEW_LAUNCHES = 3
 """Fewer launches a side hardly show how much launches differ."""
+
+_CHANGED = (ComparisonOutcome.REGRESSED, ComparisonOutcome.IMPROVED)
 
 
 def comparison_sentence(
@@ -36,13 +45,25 @@ def comparison_sentence(
         anyhow = "To compare them nevertheless: --force, or force=True in Python."
         return f"{outcome.upper()}: {reason}. {anyhow}"
     rows = of_metric[of_metric["outcome"] != ComparisonOutcome.NOT_COMPARABLE].to_dict("records")
+    also = _also(cells)
     if outcome is ComparisonOutcome.EQUAL:
-        text = _equal(rows, metric)
+        text = _equal(rows, metric, also)
     elif outcome is ComparisonOutcome.INCONCLUSIVE:
-        text = _inconclusive(rows, metric, causes)
+        text = _inconclusive(rows, metric, causes, also)
     else:
         text = _decided(outcome, metric, rows, pooled, causes)
     return f"{outcome.upper()}: {text}"
+
+
+def _also(cells: pd.DataFrame) -> str:
+    """The other metric that is decided where the deciding one is not; empty without one."""
+    for metric in METRICS:
+        own = cells[(cells["metric"] == metric.name) & cells["outcome"].isin(_CHANGED)]
+        if len(own) and metric is not FINAL_LOSS:
+            row = max(own.to_dict("records"), key=_size)
+            change = f"{row['outcome']}, {change_text(row, metric)}"
+            return f"; {metric.title} of {cell_label(row)} {change}"
+    return ""
 
 
 def comparison_caveat(
@@ -105,18 +126,18 @@ def _of_machine(rows: Sequence[FrameRow], metric: Metric) -> Iterator[str]:
         yield "Measured one after the other: a drift of the machine counts as a change."
 
 
-def _equal(rows: Sequence[FrameRow], metric: Metric) -> str:
+def _equal(rows: Sequence[FrameRow], metric: Metric, also: str) -> str:
     margin = units.percent_limit(float(rows[0]["margin"]))
     which = cell_label(rows[0]) if len(rows) == 1 else f"all {len(rows)} cells"
     largest = change_text(max(rows, key=_size), metric)
-    return f"{metric.title} of {which} within {margin}. Largest change: {largest}."
+    return f"{metric.title} of {which} within {margin}, largest change: {largest}{also}."
 
 
-def _inconclusive(rows: Sequence[FrameRow], metric: Metric, causes: pd.DataFrame) -> str:
+def _inconclusive(rows: Sequence[FrameRow], metric: Metric, causes: pd.DataFrame, also: str) -> str:
     """The open cell of most ranks; what moved in it nevertheless, and what would decide."""
     own = [row for row in rows if row["outcome"] == ComparisonOutcome.INCONCLUSIVE]
     row = max(own, key=lambda row: (int(row["np"]), _size(row)))
-    text = f"{cell_label(row)}: {metric.title} {change_text(row, metric)}"
+    text = f"{cell_label(row)}: {metric.title} {change_text(row, metric)}{also}"
     if row["reason"]:
         return f"{text}. {row['reason'][0].upper()}{row['reason'][1:]}: measure at least 3."
     needed = None if is_missing(row["launches_needed"]) else int(row["launches_needed"])

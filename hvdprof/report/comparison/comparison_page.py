@@ -52,19 +52,41 @@ def comparison_page(comparison: Comparison) -> Page:
         (Section(title, sentences=sentences),) if sentences else ()
         for title, sentences in lists.items()
     )
-    moved = tuple(cause_sections(comparison))
+    moved, unmoved = tuple(cause_sections(comparison)), _no_cause_of(comparison)
     return Page(
         (
             Section(verdict=comparison.sentence, caveat=comparison.caveat, caption=sides),
             *gate,
             *cell_sections(comparison),
             *pooled,
-            *(moved or [Section("What moved", caption="No cause beyond chance.")]),
+            *(moved or ([Section("What moved", caption=unmoved)] if unmoved else [])),
             *lines,
             *differs,
         ),
         notes=comparison.notes,
     )
+
+
+def _no_cause_of(comparison: Comparison) -> str:
+    numbers = (int(comparison.cells[f"num_{side}"].min()) for side in ("first", "second"))
+    return no_cause_text(comparison.causes, *numbers)
+
+
+def no_cause_text(differences: pd.DataFrame, num_first: int, num_second: int) -> str:
+    """What is known where no cause is significant; empty where none was recorded.
+
+    Args:
+        differences: Causes with the interval of their difference.
+        num_first: Launches of the first run.
+        num_second: Launches of the second run.
+    """
+    if differences.empty:
+        return ""
+    if differences[["low_ns", "high_ns"]].notna().to_numpy(dtype=bool).all(axis=1).any():
+        return "No cause differs significantly."
+    alone = "the first run" if num_first == 1 else "the second run"
+    few = "one launch each" if num_first == num_second else f"one launch in {alone}"
+    return f"Whether a cause differs cannot be told: {few}."
 
 
 def line_texts(comparison: Comparison) -> tuple[str, ...]:

@@ -6,10 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from hvdprof.analyze.compare.comparison_verdict import comparison_sentence
 from hvdprof.api import analyze_run, compare, load_run
 from hvdprof.errors import UnreadableInputError, UsageError
 from hvdprof.model.results.comparison import STEP_TIME, ComparisonOutcome, change_text
+from hvdprof.model.tables.comparison_tables import COMPARED_POOLED, MOVED_CAUSES
 from tests.builders.analysis import analysis_of, sweep, with_a_straggler
+from tests.builders.finished_comparison import comparison
 from tests.builders.light_recording import made_light
 from tests.builders.run_directory import PassSpec, SegmentSpec, host_of, typical_parts, write_run
 
@@ -88,6 +91,36 @@ def test_one_launch_a_side_decides_nothing_and_says_why(tmp_path):
 
     assert found.outcome is ComparisonOutcome.INCONCLUSIVE
     assert "One launch: the variation between launches is unknown" in found.sentence
+
+
+@pytest.mark.heavy
+def test_of_one_launch_each_no_metric_is_decided_the_efficiency_neither(tmp_path):
+    def alone(step_ms):
+        return [
+            PassSpec(size=size, segments=[SegmentSpec(parts_ms=typical_parts(length))])
+            for size, length in ((1, 10.0), (2, step_ms))
+        ]
+
+    found = compare(*runs(tmp_path, alone(14.2), alone(10.5)))
+
+    efficiency = rows_of(found, "efficiency").loc[("horovod", 2)]
+    assert efficiency["change"] == pytest.approx(0.248, abs=0.001)
+    assert efficiency["outcome"] == "inconclusive"
+    assert set(found.cells["outcome"]) == {"inconclusive"}
+
+
+def test_the_verdict_names_the_other_metric_that_is_decided():
+    cells = comparison(outcome=ComparisonOutcome.INCONCLUSIVE).cells
+    cells.loc[cells["metric"] == "efficiency", ["change", "change_low", "change_high"]] = (
+        (0.251, 0.21, 0.29),
+    )
+    cells.loc[cells["metric"] == "efficiency", "outcome"] = "improved"
+    nothing = (COMPARED_POOLED.empty(), MOVED_CAUSES.empty())
+    sentence = comparison_sentence(ComparisonOutcome.INCONCLUSIVE, STEP_TIME, cells, *nothing)
+    assert sentence.startswith(
+        "INCONCLUSIVE: resnet18 on 2 ranks: step time +6.1 % (+4.2 to +8.1); scaling efficiency "
+        "of resnet18 on 2 ranks improved, +25.1 points (+21.0 to +29.0)."
+    )
 
 
 @pytest.mark.heavy

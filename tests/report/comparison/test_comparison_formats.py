@@ -63,6 +63,25 @@ def test_the_terminal_leads_with_the_verdict():
     assert [line.rstrip() for line in lines] == TERMINAL.splitlines()
 
 
+@pytest.mark.parametrize(
+    ("known", "launches", "said"),
+    [
+        (True, (3, 4), "No cause differs significantly."),
+        (False, (1, 1), "Whether a cause differs cannot be told: one launch each."),
+        (False, (3, 1), "Whether a cause differs cannot be told: one launch in the second run."),
+    ],
+)
+def test_without_a_cause_it_says_whether_one_was_tested(known, launches, said):
+    value = comparison(outcome=ComparisonOutcome.INCONCLUSIVE)
+    causes = value.causes.assign(moved=False, significant=False)
+    if not known:
+        causes = causes.assign(low_ns=float("nan"), high_ns=float("nan"))
+    cells = value.cells.assign(num_first=launches[0], num_second=launches[1])
+    assert said in written("terminal", replace(value, causes=causes, cells=cells))
+    untested = replace(value, causes=causes.iloc[:0])
+    assert "What moved" not in written("markdown", untested)
+
+
 def test_json_keeps_every_digit_and_has_no_nan():
     content = json.loads(written("json", comparison()))
     assert content["outcome"] == "regressed"
