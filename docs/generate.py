@@ -6,6 +6,7 @@ are out of date and ends with exit code 1.
 
 import argparse
 import ast
+import io
 import sys
 import textwrap
 import tomllib
@@ -29,6 +30,8 @@ from hvdprof.model.tables.forecast_tables import FORECAST_TABLES
 from hvdprof.model.tables.live_tables import LIVE_EVENTS
 from hvdprof.model.tables.log_tables import NOTES
 from hvdprof.model.tables.scaling_tables import LOSSES, SCALING
+from hvdprof.report.document.json_schema import json_schema
+from hvdprof.report.json_values import write_json
 from hvdprof.report.sections.run_sections import SECTIONS
 from hvdprof.rundir.recording.recorder_format import RECORDER_SCHEMA_VERSION
 from hvdprof.rundir.recording.recorder_grammar import DeclaredKey, DeclaredKind, declared_kinds
@@ -148,6 +151,13 @@ def json_page() -> str:
     return page
 
 
+def schema_file() -> str:
+    """The JSON Schema of what ``analyze`` writes."""
+    stream = io.StringIO()
+    write_json(json_schema(), stream)
+    return stream.getvalue()
+
+
 def metrics_page() -> str:
     """The page on the metrics of a running job, its table as they are declared."""
     page = (ROOT / "docs" / "reference" / "watch_metrics.md").read_text(encoding="utf-8")
@@ -201,6 +211,7 @@ PAGES: tuple[tuple[str, Callable[[], str]], ...] = (
     ("reference/glossary.md", glossary_page),
     ("reference/recorder_lines.md", recorder_page),
     ("reference/json.md", json_page),
+    ("reference/analysis.schema.json", schema_file),
     ("reference/watch_metrics.md", metrics_page),
     ("architecture.md", architecture_page),
 )

@@ -36,7 +36,8 @@ def analyze(
         format_option(
             tuple(AnalysisFormat),
             "Format; the name of --output chooses it when not given, else terminal. markdown, "
-            "junit and github show what became of --fail-on.",
+            "junit and github show what became of --fail-on; json-schema describes json, without "
+            "any PATH.",
         ),
     ] = None,
     output: Annotated[
@@ -85,6 +86,9 @@ def analyze(
     are recognised by their content; the result names the kind of each file, its facts, and the
     questions that it cannot answer.
     """
+    if format_ == AnalysisFormat.JSON_SCHEMA:
+        _write_schema(paths, output, overwrite=force)
+        return
     paths = chosen_paths(paths, "hvdprof analyze RUN")
     of_run = len(paths) == 1 and api.is_run_directory(paths[0])
     gate = _gate_of(format_, output, is_asked=bool(fail_on))
@@ -115,6 +119,15 @@ def analyze(
             render = _rendered_files(files, format_, output)
     show_or_write(render, output, overwrite=force)
     _raise_for(results, allow_inconclusive=allow_inconclusive)
+
+
+def _write_schema(paths: list[Path] | None, output: Path | None, *, overwrite: bool) -> None:
+    from hvdprof.report.document.json_schema import json_schema
+    from hvdprof.report.json_values import write_json
+
+    if paths:
+        raise UsageError("--format json-schema describes every analysis.", hint="Omit the paths.")
+    show_or_write(partial(write_json, json_schema()), output, overwrite=overwrite)
 
 
 def _raise_for(results: "tuple[LimitResult, ...]", *, allow_inconclusive: bool) -> None:

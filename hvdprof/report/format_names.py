@@ -42,6 +42,7 @@ class AnalysisFormat(StrEnum):
     MARKDOWN = "markdown"
     JUNIT = "junit"
     GITHUB = "github"
+    JSON_SCHEMA = "json-schema"
 
 
 GATES = (AnalysisFormat.MARKDOWN, AnalysisFormat.JUNIT, AnalysisFormat.GITHUB)

@@ -52,6 +52,14 @@ def test_json_on_standard_output_is_nothing_but_json(run_folder):
     assert result["verdict"]["efficiency"] == pytest.approx(0.8, abs=0.01)
 
 
+def test_the_schema_of_the_json_needs_no_run(run_folder, tmp_path):
+    output = tmp_path / "schema.json"
+    invoke("analyze", "--format", "json-schema", "-o", output)
+    assert json.loads(output.read_text(encoding="utf-8"))["$schema"].endswith("2020-12/schema")
+    with pytest.raises(UsageError, match="describes every analysis"):
+        invoke("analyze", run_folder, "--format", "json-schema")
+
+
 @pytest.mark.slow
 def test_the_file_name_chooses_the_format(run_folder, tmp_path):
     output = tmp_path / "scaling.csv"

@@ -72,3 +72,8 @@ def test_it_imports_the_checkout_that_it_is_in(tmp_path: Path) -> None:
     )
     assert shown.returncode == 0, shown.stderr
     assert "--check" in shown.stdout
+
+
+def test_the_schema_of_the_json_is_up_to_date() -> None:
+    written = generate.DOCS / "reference" / "analysis.schema.json"
+    assert written.read_text(encoding="utf-8") == generate.schema_file()

@@ -13,7 +13,7 @@ from hvdprof.rundir.manifest import Skipped
 
 JSON_SCHEMA_VERSION = 2
 
-_KEYS_OF_THEIR_OWN = (SCALING.name, LOSSES.name, FINDINGS.name)
+KEYS_OF_THEIR_OWN = (SCALING.name, LOSSES.name, FINDINGS.name)
 
 MOST_ROWS = 10_000
 """A table with more rows is not written out: `hvdprof convert` and `hvdprof sql` are for these."""
@@ -41,7 +41,7 @@ def json_object(analysis: RunAnalysis) -> JsonObject:
     manifest = analysis.run.manifest
     stop = manifest.stop
     others = {
-        name: one for name, one in analysis.ready_tables.items() if name not in _KEYS_OF_THEIR_OWN
+        name: one for name, one in analysis.ready_tables.items() if name not in KEYS_OF_THEIR_OWN
     }
     return {
         "schema_version": JSON_SCHEMA_VERSION,
