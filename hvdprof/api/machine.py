@@ -24,12 +24,8 @@ from hvdprof.launch.run.run_folder import make_run_folder
 from hvdprof.machine.doctor.check_result import Finding, State
 from hvdprof.machine.doctor.checks import can_bench, findings_of
 from hvdprof.machine.doctor.survey import take_survey
-from hvdprof.machine.install.horovod_install import (
-    Installer,
-    InstallRequest,
-    InstallResult,
-    Progress,
-)
+from hvdprof.machine.install.horovod_install import Installer
+from hvdprof.machine.install.install_request import InstallRequest, InstallResult, Progress
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import Status
 from hvdprof.rundir.run_lock import exclusive_run

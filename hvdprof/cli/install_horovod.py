@@ -1,4 +1,4 @@
-"""``hvdprof install-horovod``: build Horovod for the installed torch."""
+"""``hvdprof install-horovod``: build Horovod for the installed torch and TensorFlow."""
 
 import contextlib
 import math
@@ -23,6 +23,12 @@ _ROUNDING = 1e-6
 
 
 def install_horovod(
+    tensorflow: bool = typer.Option(
+        False,
+        "--tensorflow",
+        help="Build for the TensorFlow of this Python (2.16 or later, Keras 3), and for torch "
+        "where it is installed.",
+    ),
     gpu: bool = typer.Option(False, "--gpu", help="Build for GPUs: CUDA and NCCL."),
     mpi: bool | None = typer.Option(
         None,
@@ -43,7 +49,7 @@ def install_horovod(
         None, "--jobs", "-j", min=1, help="Compilers at once. Default: by cores and memory."
     ),
 ) -> None:
-    """Build Horovod for the torch of this Python, install it, and try it out.
+    """Build Horovod for torch or TensorFlow of this Python, install it, and try it out.
 
     The first build takes minutes. Its wheel is cached, so the next environment takes seconds.
     """
@@ -54,6 +60,7 @@ def install_horovod(
         keep_wheel=not no_cache,
         jobs=jobs,
         wheel_folder=wheel_dir,
+        tensorflow=tensorflow,
     )
     with _progress() as progress:
         result = api.install_horovod(request, progress)

