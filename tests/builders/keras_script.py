@@ -5,6 +5,7 @@ import argparse
 import horovod.tensorflow.keras as hvd
 import numpy as np
 import tensorflow as tf
+from horovod.tensorflow import allgather_object
 
 SAMPLES = 1000
 BATCH = 16
@@ -17,7 +18,7 @@ def main() -> None:
     parser.add_argument("--accumulate", type=int, default=1)
     parser.add_argument("--validate", action="store_true")
     parser.add_argument("--eager", action="store_true")
-    parser.add_argument("--legacy", action="store_true")
+    parser.add_argument("--schedule", action="store_true")
     options = parser.parse_args()
     hvd.init()
     tf.random.set_seed(0)
@@ -26,9 +27,9 @@ def main() -> None:
     labels = random.integers(0, 4, len(images))
     dense = tf.keras.layers.Dense
     model = tf.keras.Sequential([dense(256, activation="relu"), dense(4)])
-    sgd = tf.keras.optimizers.legacy.SGD if options.legacy else tf.keras.optimizers.SGD
+    rate = 0.01 * hvd.size()
     optimizer = hvd.DistributedOptimizer(
-        sgd(0.01 * hvd.size()), backward_passes_per_step=options.accumulate
+        tf.keras.optimizers.SGD(rate), backward_passes_per_step=options.accumulate
     )
     loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(optimizer=optimizer, loss=loss, metrics=["accuracy"], run_eagerly=options.eager)
@@ -36,6 +37,11 @@ def main() -> None:
         hvd.callbacks.BroadcastGlobalVariablesCallback(0),
         hvd.callbacks.MetricAverageCallback(),
     ]
+    if options.schedule:
+        callbacks += [
+            hvd.callbacks.LearningRateWarmupCallback(initial_lr=rate, warmup_epochs=1),
+            hvd.callbacks.LearningRateScheduleCallback(rate, lambda epoch: 0.5, start_epoch=1),
+        ]
     given = {"x": images, "y": labels, "batch_size": BATCH}
     if options.data == "dataset":
         batches = tf.data.Dataset.from_tensor_slices((images, labels)).batch(BATCH)
@@ -50,6 +56,9 @@ def main() -> None:
     )
     if hvd.rank() == 0:
         print("loss at the end", history.history["loss"][-1])
+        print("learning rates", history.history.get("lr"))
+    first = allgather_object([weight.tolist() for weight in model.get_weights()])
+    print("the weights are the same", all(other == first[0] for other in first))
 
 
 if __name__ == "__main__":

@@ -17,9 +17,9 @@ import sys
 
 class Digits(importlib.abc.MetaPathFinder):
     def find_spec(self, fullname, path, target=None):
-        if fullname == "keras.src.datasets.mnist":
+        if fullname == "tf_keras.src.datasets.mnist":
             sys.meta_path.remove(self)
-            import keras.src.utils.data_utils as data_utils
+            import tf_keras.src.utils.data_utils as data_utils
 
             data_utils.get_file = lambda path, **_: path
         return None

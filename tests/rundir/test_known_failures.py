@@ -75,6 +75,17 @@ def test_known_causes_come_with_what_to_do(reason: str, cause: str, action: str)
             "python -m pip install its package, or add its folder to PYTHONPATH",
         ),
         (
+            "AttributeError: 'Variable' object has no attribute 'ref'",
+            "Horovod 0.28.1 as published does not know Keras 3 (TensorFlow 2.16 and later)",
+            "hvdprof install-horovod --tensorflow --force",
+        ),
+        (
+            "TypeError: Trainer.compile() got an unexpected keyword argument "
+            "'experimental_run_tf_function'",
+            "Keras 3 does not take this argument of compile()",
+            "remove it, or stay with Keras 2: pip install tf_keras, and set TF_USE_LEGACY_KERAS=1",
+        ),
+        (
             "ModuleNotFoundError: No module named 'horovod'",
             "Horovod is not installed for the Python of the ranks",
             "hvdprof install-horovod",

@@ -95,11 +95,11 @@ class EagerCalls:
         return guarded
 
     def update(self, call: Call) -> Call:
-        """The guard of ``apply_gradients`` of an optimizer."""
+        """The guard of ``apply_gradients`` of an optimizer, or of ``apply`` of Keras 3."""
 
         def guarded(optimizer: object, *args: object, **kwargs: object) -> object:
-            is_eager = self._tf.executing_eagerly()
-            if not self._awaits_update or not is_eager or not self._recording.is_here():
+            is_update = self._awaits_update or _reduces_within(optimizer)
+            if not is_update or not self._tf.executing_eagerly() or not self._recording.is_here():
                 return call(optimizer, *args, **kwargs)
             self._update_depth += 1
             try:
@@ -131,9 +131,14 @@ class EagerCalls:
         self._num_fetched = batch_length(self._tf, batch)
 
     def _updated(self, optimizer: object) -> None:
-        if self._update_depth:
+        if self._update_depth or not self._awaits_update:
             return
         self._first_optimizer = self._first_optimizer or id(optimizer)
         if id(optimizer) == self._first_optimizer:
             self._awaits_update = False
             self._tracker.step_ended()
+
+
+def _reduces_within(optimizer: object) -> bool:
+    # Horovod's for Keras 3, alone in defining this: others have reduced before their update.
+    return "_backend_apply_gradients" in vars(type(optimizer))

@@ -8,6 +8,7 @@ failure in here ends the recording and never the training.
 """
 
 import functools
+import itertools
 import sys
 import time
 import weakref
@@ -84,7 +85,10 @@ class TensorFlowRecorder:
         keras, v1 = self._tf.keras, self._tf.compat.v1
         legacy = getattr(keras.optimizers, "legacy", keras.optimizers)
         for kind in {keras.optimizers.Optimizer, legacy.Optimizer, v1.train.Optimizer}:
-            replace(kind, "apply_gradients", self._eager.update)
+            # Of Keras 3 all updates pass `apply`; its legacy optimizers can only be named.
+            names = (name for name in ("apply", "apply_gradients") if hasattr(kind, name))
+            for name in itertools.islice(names, 1):
+                replace(kind, name, self._eager.update)
         for name in ("evaluate", "predict"):
             replace(keras.Model, name, self._eager.evaluation)
         collect.start()

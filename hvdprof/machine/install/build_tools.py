@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hvdprof.errors import EnvironmentNotReadyError, MissingExtraError
+from hvdprof.errors import EnvironmentNotReadyError
 
 APT_INSTALL = ("apt-get", "install", "-y", "--no-install-recommends")
 
@@ -79,11 +79,14 @@ def check_python_packages() -> None:
     """Make sure that the interpreter has what Horovod needs.
 
     Raises:
-        MissingExtraError: Something is not installed.
+        EnvironmentNotReadyError: Something is not installed.
     """
     absent = [name for name in _NEEDED_PACKAGES if _version(name) is None]
     if absent:
-        raise MissingExtraError(f"Building Horovod ({', '.join(absent)} missing)", extra="bench")
+        raise EnvironmentNotReadyError(
+            f"Horovod cannot be built here: {', '.join(absent)} missing.",
+            hint=f"python -m pip install {' '.join(absent)}",
+        )
 
 
 def default_jobs(num_cores: int, memory_bytes: int | None) -> int:

@@ -146,6 +146,16 @@ KNOWN_CAUSES = (
         "hvdprof install-horovod",
     ),
     _error(
+        r"'Variable' object has no attribute 'ref'",
+        "Horovod 0.28.1 as published does not know Keras 3 (TensorFlow 2.16 and later)",
+        "hvdprof install-horovod --tensorflow --force",
+    ),
+    _error(
+        r"unexpected keyword argument 'experimental_run_tf_function'",
+        "Keras 3 does not take this argument of compile()",
+        "remove it, or stay with Keras 2: pip install tf_keras, and set TF_USE_LEGACY_KERAS=1",
+    ),
+    _error(
         r"No module named '?(?P<module>\w+)",
         "the Python of the ranks has no module {module}",
         "python -m pip install its package, or add its folder to PYTHONPATH",

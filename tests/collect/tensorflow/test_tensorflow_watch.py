@@ -1,6 +1,7 @@
 """The recording of TensorFlow scripts on a TensorFlow that has functions and graphs alone."""
 
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -111,6 +112,35 @@ def test_a_step_that_is_not_compiled_ends_with_its_update(script):
     assert {step["samples"] for step in steps[1:]} == {5}
     for part in ("data", "backward", "collective", "optimizer"):
         assert all(phase_ns(step, part) > 0 for step in steps[1:]), part
+
+
+def test_an_optimizer_that_reduces_within_its_update_ends_the_step(script):
+    reduce = script.hvd._make_allreduce_grads_fn()
+    kind = script.tf.keras.optimizers.Optimizer
+
+    class Distributed(kind):
+        # As the one that Horovod makes of an optimizer of Keras 3.
+        def _backend_apply_gradients(self, pairs):
+            super()._backend_apply_gradients(reduce(pairs))
+
+    plain, distributed = kind(), Distributed()
+    for _ in range(4):
+        gradients = script.tf.GradientTape().gradient(FakeTensor(1), [FakeTensor(3)])
+        plain.apply_gradients(gradients)
+        distributed.apply_gradients(gradients)
+
+    steps = script.steps()
+    assert len(steps) == 4
+    for part in ("backward", "collective", "optimizer"):
+        assert all(phase_ns(step, part) > 0 for step in steps[1:]), part
+
+
+def test_optimizers_without_an_update_are_left_alone(script):
+    script.tf.keras.optimizers.legacy = SimpleNamespace(Optimizer=type("Warning", (), {}))
+    script.train()
+    script.train()
+
+    assert len(script.steps()) == 2
 
 
 def test_the_update_of_a_second_optimizer_ends_no_step(script):

@@ -17,8 +17,8 @@ set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 string(REGEX REPLACE "-std=[^ ]+" "" CMAKE_CXX_FLAGS "${CMAKE_CXX_FLAGS}")
 set(CMAKE_CXX_FLAGS "${CMAKE_CXX_FLAGS} -fPIC")
-add_library(pytorch SHARED names.cc spans.cc)
-target_include_directories(pytorch PRIVATE third_party/flatbuffers/include)
+add_library(LIBRARY SHARED names.cc spans.cc)
+target_include_directories(LIBRARY PRIVATE third_party/flatbuffers/include)
 """
 
 # No header is included, so that each compiler lacks what newer ones lack in Horovod's sources.
@@ -55,14 +55,14 @@ template <class T> class span {
 """
 
 
-@pytest.fixture
-def source(tmp_path: Path) -> Path:
+@pytest.fixture(params=["pytorch", "tensorflow"])
+def source(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     if cmake_version(os.environ["PATH"]) is None or shutil.which("g++") is None:
         pytest.skip("needs CMake and g++")
     folder = tmp_path / "source"
     headers = folder / "third_party" / "flatbuffers" / "include" / "flatbuffers"
     headers.mkdir(parents=True)
-    (folder / "CMakeLists.txt").write_text(PROJECT)
+    (folder / "CMakeLists.txt").write_text(PROJECT.replace("LIBRARY", request.param))
     (folder / "names.cc").write_text(NAMES)
     (folder / "spans.cc").write_text(SPANS)
     (headers / "flatbuffers.h").write_text(FLATBUFFERS)
