@@ -22,7 +22,6 @@ from hvdprof.dashboards.components import (
 from hvdprof.dashboards.pages import (
     Page,
     Tab,
-    breakdown,
     communication,
     compare,
     diagnosis,
@@ -30,7 +29,7 @@ from hvdprof.dashboards.pages import (
     history,
     live,
     nccl,
-    stalls,
+    ranks,
     timeline,
 )
 from hvdprof.dashboards.pages import (
@@ -66,7 +65,7 @@ def _pages(*modules: object) -> tuple[Page, ...]:
 TABS: tuple[Tab, ...] = (
     Tab("Diagnosis", _pages(diagnosis, forecast), key="1"),
     Tab("Timeline", _pages(timeline), key="2"),
-    Tab("Ranks", _pages(stalls, breakdown), key="3"),
+    Tab("Ranks", _pages(ranks), key="3"),
     Tab("Communication", _pages(communication, nccl), key="4"),
     Tab("Live", _pages(live), is_seldom=True),
     Tab("All runs", _pages(runs_page, history), key="5", is_apart=True),

@@ -21,7 +21,8 @@ def run_in_browser(app: Dash, function: str, *wiring: Any, first: bool = True) -
 
 
 LOCATION = "location"
-HEADER = "header"
+HEADER_LINKS = "header-links"
+HEADER_RUN = "header-run"
 HEADER_DRAWN = "header-drawn"
 NOTICE = "notice"
 PAGE = "page"
@@ -33,6 +34,11 @@ CONTROL = "view-control"
 
 GLOSSARY = "glossary"
 GLOSSARY_SEARCH = "glossary-search"
+
+STEPS_FIRST = "steps-first"
+STEPS_LAST = "steps-last"
+STEPS_ALL = "steps-all"
+STEPS_GRAPH = "steps-graph"
 
 TIMELINE = "timeline"
 TIMELINE_ANSWER = "timeline-answer"

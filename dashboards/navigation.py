@@ -10,10 +10,10 @@ import dash_mantine_components as dmc
 from dash import html
 from dash.development.base_component import Component
 
+from hvdprof.dashboards import ids
 from hvdprof.dashboards.components import glossary_drawer
 from hvdprof.dashboards.components.empty_state import Lack, lack_texts
 from hvdprof.dashboards.components.section import HIDDEN, attributes
-from hvdprof.dashboards.components.view_control import view_select
 from hvdprof.dashboards.pages import Page, Tab
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.view import View
@@ -83,15 +83,12 @@ def _link(
     return html.Div([link, html.Div(lack_texts(lack), className="shell-why")])
 
 
-def header_row(links: list[Component], view: View | None, run_ids: list[str]) -> list[Component]:
-    """The header; without a choice of the run where the page is about none."""
-    chooser = html.Div(className="shell-run")
-    if view is not None:
-        chooser = view_select("run", "Run", run_ids, view.run, className="shell-run")
+def header() -> list[Component]:
+    """The header: callbacks fill its links and its choice of the run, each by itself."""
     return [
         dmc.Text("hvdprof", fw=700, size="lg", className="shell-name"),
-        html.Nav(links, className="shell-nav", **_PAGES_LABEL),
-        chooser,
+        html.Nav(id=ids.HEADER_LINKS, className="shell-nav", **_PAGES_LABEL),
+        html.Div(id=ids.HEADER_RUN, className="shell-run"),
         glossary_drawer.open_button(),
         dmc.ColorSchemeToggle(
             lightIcon=html.Span("☀", **HIDDEN),

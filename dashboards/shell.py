@@ -11,9 +11,10 @@ from dash.exceptions import PreventUpdate
 
 from hvdprof.dashboards import ids
 from hvdprof.dashboards.components import empty_state, glossary_drawer
+from hvdprof.dashboards.components.view_control import view_select
 from hvdprof.dashboards.guard import text_or_none
 from hvdprof.dashboards.ids import run_in_browser
-from hvdprof.dashboards.navigation import header_row, lacks_of, links_beside, tab_link
+from hvdprof.dashboards.navigation import header, lacks_of, links_beside, tab_link
 from hvdprof.dashboards.pages import Page, Tab
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.view import View
@@ -28,7 +29,11 @@ RUNS_PATH = "/runs"
 LIVE_PATH = "/live"
 """The page that follows a run by itself."""
 
-OLD_PATHS: dict[str, str] = {glossary_drawer.OLD_PATH: "/"}
+OLD_PATHS: dict[str, str] = {
+    glossary_drawer.OLD_PATH: "/",
+    "/stalls": "/ranks",
+    "/breakdown": "/ranks",
+}
 """Addresses of pages that have moved, and where each leads."""
 
 _THEME = {
@@ -52,7 +57,7 @@ def frame() -> dmc.MantineProvider:
             dmc.Anchor("Skip to the content", href=f"#{ids.PAGE}", className="skip-link"),
             dmc.Container(
                 [
-                    html.Header(id=ids.HEADER, className="shell-header"),
+                    html.Header(header(), className="shell-header"),
                     html.Div(id=ids.NOTICE, role="status"),
                     dcc.Loading(
                         html.Main(id=ids.PAGE, tabIndex="-1", className="shell-page"),
@@ -165,16 +170,23 @@ def _register_page(app: Dash, runs: RunStore, tabs: Sequence[Tab]) -> None:
 def _register_header(app: Dash, runs: RunStore, tabs: Sequence[Tab]) -> None:
     pages = [page for tab in tabs for page in tab.pages]
 
-    def header(pathname: object, search: object, drawn: object) -> tuple[object, object]:
+    def drawn_anew(pathname: object, search: object, drawn: object) -> tuple[object, ...]:
         view = resolved(runs, text_or_none(pathname), text_or_none(search))
         page = start_page(pages, runs, text_or_none(pathname), text_or_none(search))
-        is_list = page is not None and page.PATH == RUNS_PATH
-        if view.run not in runs.ids:
-            view = view.changed(run=next(iter(runs.ids), None))
+        run_ids = runs.ids
+        if view.run not in run_ids:
+            view = view.changed(run=next(iter(run_ids), None))
         lacks = lacks_of(tabs, runs, view.run)
         is_open = bool(_progress(runs, view.run))
-        new = [view.path, is_list, view.at("/").href, runs.ids, [*lacks], is_open]
-        if drawn == new:
+        # The list of all runs is about none of them.
+        choice = None if page is not None and page.PATH == RUNS_PATH else view.run
+        new = {
+            "links": [view.path, view.at("/").href, [*lacks], is_open],
+            "run": [choice, run_ids],
+        }
+        old = drawn if isinstance(drawn, dict) else {}
+        changed = [name for name in new if new[name] != old.get(name)]
+        if not changed:
             raise PreventUpdate
         shown = [tab for tab in tabs if page in tab.pages or not tab.is_seldom or is_open]
         links = [
@@ -182,24 +194,30 @@ def _register_header(app: Dash, runs: RunStore, tabs: Sequence[Tab]) -> None:
             for apart in (False, True)
         ]
         of_tabs = [*links[0], html.Span(className="shell-gap"), *links[1]]
-        return header_row(of_tabs, None if is_list else view, runs.ids), new
+        choices = [] if choice is None else [view_select("run", "Run", run_ids, choice)]
+        return (
+            of_tabs if "links" in changed else no_update,
+            # A list that is drawn anew closes under the hand of a reader who has opened it.
+            choices if "run" in changed else no_update,
+            new,
+        )
 
     @app.callback(
-        Output(ids.HEADER, "children"),
+        Output(ids.HEADER_LINKS, "children"),
+        Output(ids.HEADER_RUN, "children"),
         Output(ids.HEADER_DRAWN, "data"),
         Input(ids.LOCATION, "pathname"),
         Input(ids.LOCATION, "search"),
         Input(ids.CLOCK, "n_intervals"),
         State(ids.HEADER_DRAWN, "data"),
     )
-    def show(
-        pathname: object, search: object, _ticks: object, drawn: object
-    ) -> tuple[object, object]:
-        return header(pathname, search, drawn)
+    def show(pathname: object, search: object, _ticks: object, drawn: object) -> tuple[object, ...]:
+        return drawn_anew(pathname, search, drawn)
 
     # Of its own: the first header would wait for the page, whose run is read meanwhile.
     @app.callback(
-        Output(ids.HEADER, "children", allow_duplicate=True),
+        Output(ids.HEADER_LINKS, "children", allow_duplicate=True),
+        Output(ids.HEADER_RUN, "children", allow_duplicate=True),
         Output(ids.HEADER_DRAWN, "data", allow_duplicate=True),
         Input(ids.DRAWN, "data"),
         State(ids.LOCATION, "pathname"),
@@ -207,10 +225,8 @@ def _register_header(app: Dash, runs: RunStore, tabs: Sequence[Tab]) -> None:
         State(ids.HEADER_DRAWN, "data"),
         prevent_initial_call=True,
     )
-    def grey(
-        _page: object, pathname: object, search: object, drawn: object
-    ) -> tuple[object, object]:
-        return header(pathname, search, drawn)
+    def grey(_page: object, pathname: object, search: object, drawn: object) -> tuple[object, ...]:
+        return drawn_anew(pathname, search, drawn)
 
 
 def _register_controls(app: Dash, runs: RunStore) -> None:

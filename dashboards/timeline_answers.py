@@ -45,7 +45,7 @@ from hvdprof.model.tables.collective_tables import COLLECTIVES
 
 PATH = "/timeline-data/<what>"
 
-_PAGES = {"ranks": ("/stalls", "Ranks"), "communication": ("/communication", "Communication")}
+_PAGES = {"ranks": ("/ranks", "Ranks"), "communication": ("/communication", "Communication")}
 _BESIDE = 0.5
 _BINS = 1_500
 _WIDEST = 4_000

@@ -48,9 +48,8 @@ VIEWS = (
     View("dashboard", "/", ".scaling .scatterlayer .trace"),
     View("waterfall", "/", ".waterfall-all .barlayer path", first=".waterfall-all"),
     View("timeline", "/timeline", ".timeline[data-exact=true]", query="&step=8"),
-    View("stalls", "/stalls", ".lateness .heatmaplayer image"),
+    View("ranks", "/ranks", ".lateness .heatmaplayer image"),
     View("communication", "/communication", ".transfer-by-size .scatterlayer .trace"),
-    View("breakdown", "/breakdown", ".parts-by-rank .barlayer path"),
     View("compare", "/compare", ".difference .barlayer path"),
     View("forecast", "/forecast", ".forecast-curve .scatterlayer .trace", first=".forecast-curve"),
 )

@@ -170,6 +170,28 @@ window.dash_clientside = Object.assign({}, window.dash_clientside, {
         });
       }
     },
+    // The chosen steps, typed or dragged over, into the address; all steps leave it.
+    chooseSteps(first, last, _all, dragged, lowest, highest) {
+      const [{prop_id: changed}] = window.dash_clientside.callback_context.triggered;
+      let ends = [first, last];
+      if (changed.startsWith("steps-all")) { ends = [lowest, highest]; }
+      if (changed.startsWith("steps-graph")) {
+        // Plotly forgets a choice when the figure is drawn anew.
+        if (!dragged || !dragged.range || !dragged.range.x) { return; }
+        ends = [Math.ceil(Math.min(...dragged.range.x)), Math.floor(Math.max(...dragged.range.x))];
+      }
+      if (ends.some((end) => !Number.isFinite(end))) { return; }
+      const [from, to] = [Math.max(Math.min(...ends), lowest), Math.min(Math.max(...ends), highest)];
+      if (from > to) { return; }
+      const query = new URLSearchParams(window.location.search);
+      const [before, isAll] = [query.toString(), from === lowest && to === highest];
+      for (const [key, value] of [["first", from], ["last", to]]) {
+        if (isAll) { query.delete(key); } else { query.set(key, value); }
+      }
+      if (query.toString() === before) { return; }
+      window.history.pushState(null, "", window.location.pathname + "?" + query);
+      window.dispatchEvent(new CustomEvent("_dashprivate_pushstate"));
+    },
     // The tab of the page, which a narrow screen can hide.
     showTab() {
       window.requestAnimationFrame(() => {

@@ -45,21 +45,20 @@ def timeline_link(
 
 
 _TYPICAL = "Show in timeline"
-_STALLS = ("/stalls", "Stalls")
-_BREAKDOWN = ("/breakdown", "Step breakdown")
+_RANKS = ("/ranks", "Ranks")
 _COMMUNICATION = ("/communication", "Communication")
 _COMPARE = ("/compare", "Compare")
 _NCCL = ("/nccl", "NCCL")
 
 _PAGE_OF: dict[str, tuple[str, str]] = {
-    "persistent-straggler": _STALLS,
-    "transient-straggler": _STALLS,
-    "stalled-steps": _STALLS,
-    "rotating-stragglers": _STALLS,
-    "stalled-tensors": _STALLS,
-    "input-bound": _BREAKDOWN,
-    "compute-inflation": _BREAKDOWN,
-    "outside-phases": _BREAKDOWN,
+    "persistent-straggler": _RANKS,
+    "transient-straggler": _RANKS,
+    "stalled-steps": _RANKS,
+    "rotating-stragglers": _RANKS,
+    "stalled-tensors": _RANKS,
+    "input-bound": _RANKS,
+    "compute-inflation": _RANKS,
+    "outside-phases": _RANKS,
     "size-cliff": _COMPARE,
     "fp16-costs": _COMPARE,
     "adasum-costs": _COMPARE,

@@ -2,7 +2,7 @@
 
 A page is a module with
 
-* ``PATH``: its path in the address, such as ``"/stalls"``; ``TITLE``: its name in the navigation;
+* ``PATH``: its path in the address, such as ``"/ranks"``; ``TITLE``: its name in the navigation;
 * ``KEYS``: keys of the address that the content depends on, such as ``("np", "pass")``; the run is
   always one of them. When one of these changes, the shell redraws the page; other keys (a zoom)
   are handled by callbacks of the page;

@@ -60,7 +60,7 @@ def lack(runs: RunStore, run_id: str) -> Lack | None:
             "A light recording holds windows of steps, no single steps on a time axis.",
             ("hvdprof run -np 4 -- python train.py",),
             about="Without --light this page shows the phases of every rank and Horovod's "
-            "timeline. Warm-up, drift and parts over time are on the page Step breakdown.",
+            "timeline. Warm-up, drift and parts over time are on the page Ranks.",
         )
     return Lack(
         "No events on a time axis in this run.",

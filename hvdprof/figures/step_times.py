@@ -90,8 +90,8 @@ def parts_over_steps(steps: pd.DataFrame) -> go.Figure:
     starts = bin_starts(len(by_step), _MOST_STEPS)
     for part in RECORDED_PARTS:
         times = by_step[f"{part}_ns"].to_numpy(dtype=np.float64)
-        # Not measured, such as within a compiled step on a GPU.
-        if np.isnan(times).all():
+        # Not measured, such as within a compiled step on a GPU, or never there.
+        if not (times > 0).any():
             continue
         figure.add_trace(
             go.Bar(
@@ -112,18 +112,35 @@ def parts_over_steps(steps: pd.DataFrame) -> go.Figure:
     return figure
 
 
-def slowest_and_median(steps: pd.DataFrame) -> list[int]:
-    """The rank with the longest own work in the steps that count, and the median one.
+def steps_of_ranks(steps: pd.DataFrame, culprit: int | None = None) -> dict[str, pd.DataFrame]:
+    """The steps of the culprit and of the median rank by title; of all ranks where they are alike.
 
-    Of two ranks both; empty without any.
+    Ranks are alike where the own work of none differs by 5 % of the step or more.
 
     Args:
-        steps: Rows of STEPS of one launch.
+        steps: Rows of STEPS of one launch; without any, nothing is returned.
+        culprit: The rank that costs most; by default the one with the longest own work.
     """
     own = steps.assign(own_ns=steps["dur_ns"] - steps["blocked_ns"].fillna(0))
     counted = own[~own["warmup"].to_numpy(dtype=bool)]
-    ranks = counted.groupby("rank")["own_ns"].mean().sort_values(ascending=False).index.tolist()
-    return list(dict.fromkeys([*ranks[:1], *ranks[len(ranks) // 2 :][:1]]))
+    means = (counted if len(counted) else own).groupby("rank")[["own_ns", "dur_ns"]].mean()
+    if means.empty:
+        return {}
+    work = means["own_ns"].sort_values(ascending=False)
+    ranks = work.index.tolist()
+    if len(ranks) > 1 and work.iloc[0] - work.iloc[-1] < _ALIKE * means["dur_ns"].mean():
+        return {f"Steps: mean of {len(ranks)} ranks, alike within 5 % of the step": steps}
+    slowest = culprit if culprit in ranks else ranks[0]
+    titles = {slowest: "highest cost" if slowest == culprit else "longest own work"}
+    middle = len(ranks) // 2
+    others = [rank for rank in (ranks[middle], ranks[middle - 1]) if rank != slowest]
+    titles |= dict.fromkeys(others[:1], "median own work")
+    return {
+        f"Steps of rank {rank}" + f": {kind}" * bool(others): steps[
+            (steps["rank"] == rank).to_numpy()
+        ]
+        for rank, kind in titles.items()
+    }
 
 
 def _shade_excluded(

@@ -11,6 +11,7 @@ from hvdprof import units
 from hvdprof.figures.style.fewer_rows import bin_largest, bin_starts, largest_of_each
 from hvdprof.figures.style.palette import (
     LATE_SCALE,
+    LINE_COLOURS,
     NEUTRAL_COLOUR,
     WAIT_COLOURS,
     empty_figure,
@@ -86,6 +87,13 @@ def lateness_map(
     if stragglers is not None and len(rank_starts) == len(ranks):
         _means_at_right(figure, stragglers[stragglers["rank"].isin(ranks)])
     return figure
+
+
+def frame(figure: go.Figure, first: int, last: int) -> go.Figure:
+    """The figure with the steps from ``first`` to ``last`` framed."""
+    line = {"color": LINE_COLOURS[0], "width": 2}
+    place = {"x0": first - 0.5, "x1": last + 0.5, "y0": 0, "y1": 1, "yref": "paper"}
+    return figure.add_shape(type="rect", fillcolor="rgba(0,0,0,0)", line=line, **place)
 
 
 def _step_times_above(figure: go.Figure, job_steps: pd.DataFrame, ranks: Int64s) -> None:

@@ -112,7 +112,7 @@ FIGURE = "Lateness of each rank, step by step"
 def test_figures_and_tables_are_saved(measured):
     with served(measured) as address, watched_page(address) as watched:
         page = watched.page
-        show(watched, f"{address}/stalls")
+        show(watched, f"{address}/ranks")
         page.locator("summary", has_text="Details: caused wait").click()
         page.wait_for_selector(".data-table .ag-row", timeout=60_000)
         stragglers = saved(page, "Save Stragglers as CSV")
@@ -250,7 +250,7 @@ def show_with_one_part_late(watched, address, late):
     released = False
 
     def hold(route):
-        is_header = '"output":"..header.children' in (route.request.post_data or "")
+        is_header = '"output":"..header-links.children' in (route.request.post_data or "")
         if not released and is_header == (late == "header"):
             held.append(route)
         else:
@@ -259,14 +259,14 @@ def show_with_one_part_late(watched, address, late):
     page = watched.page
     page.route(lambda url: "update-component" in url, hold)
     page.goto(address)
-    page.wait_for_selector(".shell-nav" if late == "page" else "main > *")
-    assert page.locator("main > *" if late == "page" else ".shell-nav").count() == 0
+    page.wait_for_selector(".shell-link" if late == "page" else "main > *")
+    assert page.locator("main > *" if late == "page" else ".shell-link").count() == 0
     while not held:
         page.wait_for_timeout(50)
     released = True
     for route in held:
         route.continue_()
-    page.wait_for_selector(".shell-nav")
+    page.wait_for_selector(".shell-link")
     page.wait_for_selector("main > *")
     page.wait_for_load_state("networkidle")
     page.wait_for_timeout(500)
@@ -297,8 +297,6 @@ def test_runs_of_every_kind_stand_side_by_side(tmp_path):
     with served(RunStore(paths)) as address, watched_page(address) as watched:
         page = watched.page
         show(watched, f"{address}/?run=run")
-        # The header is drawn once more when the run is read.
-        page.wait_for_load_state("networkidle")
         for name in ("none", "timeline.json", "run"):
             page.get_by_role("textbox", name="Run").click()
             page.get_by_role("option", name=name, exact=True).click()

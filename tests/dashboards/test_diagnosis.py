@@ -79,7 +79,7 @@ def test_a_finding_leads_to_a_typical_step_and_to_the_page_with_its_numbers(tmp_
     text = page_text(diagnosis, measured_run(tmp_path / "run"))
     assert "Show in timeline" in text
     assert "/timeline?run=run&pass=09-np2-trace-r1&from=" in text
-    assert "/stalls?run=run&np=2" in text
+    assert "/ranks?run=run&np=2" in text
 
 
 def test_every_rule_with_a_page_is_one_that_exists():

@@ -99,13 +99,10 @@ def test_model_and_ranks_are_chosen_once_for_tiles_and_figures(opened):
     wait_until(page, "document.querySelector('.waterfall')?.textContent.includes('2 ranks')")
     # The choice stays on every page of the run, and in the address.
     pages = page.get_by_role("navigation", name="Pages")
-    for title, place in (("Stalls", pages), ("Step breakdown", page)):
-        tab = "Ranks" if place is pages else title
-        place.get_by_role("link", name=tab, exact=True).click()
-        page.wait_for_url("**toggles=fp16*")
-        page.get_by_role("heading", name=title, exact=True).wait_for(state="attached")
-        launch = page.get_by_role("textbox", name="Launch")
-        assert "fp16 average" in launch.input_value(), title
+    pages.get_by_role("link", name="Ranks", exact=True).click()
+    page.wait_for_url("**toggles=fp16*")
+    page.get_by_role("heading", name="Ranks", exact=True).wait_for(state="attached")
+    assert "fp16 average" in page.get_by_role("textbox", name="Launch").input_value()
     pages.get_by_role("link", name="Compare", exact=True).click()
     second = page.get_by_role("textbox", name="Second")
     second.wait_for()
@@ -209,7 +206,7 @@ def test_two_runs_are_compared_and_one_goes_to_the_trash(opened, folder):
 def test_what_is_not_there_is_not_found(opened):
     address, watched = opened
     page = watched.page
-    show(watched, f"{address}/stalls?run=nosuchrun")
+    show(watched, f"{address}/ranks?run=nosuchrun")
     assert "Not found: there is no run 'nosuchrun' here." in page.inner_text("main")
     assert "run=nosuchrun" in page.url
     show(watched, f"{address}/nowhere?run=first")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hvdprof.dashboards.pages import breakdown
+from hvdprof.dashboards.pages import ranks
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.model.glossary import GLOSSARY, term
 from tests.builders.browser import serious_violations, show, wait_until, watched_page
@@ -35,14 +35,14 @@ def test_a_term_shows_its_definition_on_focus_and_links_to_its_entry(opened, wid
     address, watched = opened
     watched.resize(width, dark=False)
     page = watched.page
-    show(watched, f"{address}{breakdown.PATH}?run=run")
-    link = page.get_by_role("link", name="Exposed communication", exact=True)
+    show(watched, f"{address}{ranks.PATH}?run=run")
+    link = page.get_by_role("link", name="Exposed communication", exact=True).first
     link.focus()
     page.wait_for_selector("[role=tooltip]")
     assert page.inner_text("[role=tooltip]") == exposed.definition
     assert serious_violations(page) == []
     # Titles, headings of tables and the lines above grids are reached by the same keys.
-    show(watched, f"{address}/stalls?run=run")
+    show(watched, f"{address}/ranks?run=run")
     page.evaluate(OPENED)
     for place in ("h2 a.term", "th a.term", "p.about a.term"):
         page.locator(place).first.focus()
@@ -64,7 +64,7 @@ def test_the_drawer_is_opened_by_key_and_by_term_and_searched(opened):
     address, watched = opened
     watched.resize(1280, dark=False)
     page = watched.page
-    show(watched, f"{address}{breakdown.PATH}?run=run")
+    show(watched, f"{address}{ranks.PATH}?run=run")
     before = page.url
     page.keyboard.press("?")
     page.get_by_role("textbox", name="Search terms").fill("busbw")
@@ -75,7 +75,7 @@ def test_the_drawer_is_opened_by_key_and_by_term_and_searched(opened):
     wait_until(page, f"({SHOWN_TERMS})().length === {len(GLOSSARY)}")
     page.keyboard.press("Escape")
     page.get_by_role("dialog").wait_for(state="hidden")
-    page.get_by_role("link", name="Exposed communication", exact=True).click()
+    page.get_by_role("link", name="Exposed communication", exact=True).first.click()
     wait_until(page, IN_SIGHT, arg=term("exposed communication").anchor)
     # The page below stays where it is.
     assert page.url == before

@@ -76,7 +76,9 @@ def test_the_list_is_the_start_where_there_are_several_runs(tmp_path):
     assert start_page(PAGES, one, "/", "").PATH == "/"
     assert start_page(PAGES, two, "/", "").PATH == RUNS_PATH
     assert start_page(PAGES, two, "/", "?run=two").PATH == "/"
-    assert start_page(PAGES, two, "/stalls", "").PATH == "/stalls"
+    assert start_page(PAGES, two, "/ranks", "").PATH == "/ranks"
+    # An old address.
+    assert start_page(PAGES, two, "/breakdown", "").PATH == "/ranks"
 
 
 @pytest.mark.parametrize("value", ["x", [1], [{"id": 1}], [{}]])

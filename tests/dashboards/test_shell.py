@@ -56,11 +56,10 @@ def test_nothing_is_said_to_lack_before_the_run_is_read(runs):
     ("run_id", "empty"),
     [
         ("measured", {"/nccl", "/live", "/forecast"}),
-        ("timeline.json", {"/breakdown", "/nccl", "/live", "/forecast", "/compare"}),
+        ("timeline.json", {"/nccl", "/live", "/forecast", "/compare"}),
         (
             "nccl.log",
-            {"/timeline", "/stalls", "/breakdown", "/communication"}
-            | {"/live", "/forecast", "/compare"},
+            {"/timeline", "/ranks", "/communication"} | {"/live", "/forecast", "/compare"},
         ),
     ],
 )
@@ -92,14 +91,38 @@ def test_empty_tabs_are_grey_and_say_what_fills_them(runs):
 
 
 @pytest.mark.browser
+def test_an_open_list_of_runs_stays_open_while_the_run_is_read(runs):
+    held, released = [], []
+    with served(runs) as address, watched_page(address) as watched:
+        page = watched.page
+
+        def hold(route):
+            is_page = '"output":"..page.children' in (route.request.post_data or "")
+            if is_page and not released:
+                held.append(route)
+            else:
+                route.continue_()
+
+        page.route(lambda url: "update-component" in url, hold)
+        page.goto(f"{address}/?run=timeline.json")
+        page.get_by_role("textbox", name="Run").click()
+        page.get_by_role("option", name="measured", exact=True).wait_for()
+        released.append(True)
+        for route in held:
+            route.continue_()
+        # The links are drawn anew when the run says what it lacks.
+        page.locator(".shell-empty", has_text="Compare").wait_for()
+        assert page.get_by_role("option", name="measured", exact=True).is_visible()
+        assert watched.complaints == []
+
+
+@pytest.mark.browser
 def test_digits_open_the_tabs_but_not_while_one_types(runs):
     with served(runs) as address, watched_page(address) as watched:
         page = watched.page
         show(watched, f"{address}/?run=measured")
         page.keyboard.press("3")
-        page.wait_for_url("**/stalls?run=measured")
-        page.get_by_role("link", name="Step breakdown", exact=True).click()
-        page.wait_for_url("**/breakdown?run=measured")
+        page.wait_for_url("**/ranks?run=measured")
         page.keyboard.press("1")
         page.wait_for_url("**/?run=measured")
         page.wait_for_load_state("networkidle")

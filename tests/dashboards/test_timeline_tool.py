@@ -250,9 +250,7 @@ def test_facts_stand_below_the_lanes_with_the_same_event_on_the_other_ranks(show
     assert rows.all_inner_texts() == ["rank 1\t\n\t35 ms\tthis", "rank 0\t\n\t5 ms\t\u221230 ms"]
     rows.nth(1).get_by_role("button").click()
     details.get_by_text("rank 0 node").wait_for()
-    assert (
-        details.get_by_role("link", name="Ranks").get_attribute("href").startswith("/stalls?run=")
-    )
+    assert details.get_by_role("link", name="Ranks").get_attribute("href").startswith("/ranks?run=")
     page.keyboard.press("Escape")
     details.wait_for(state="hidden")
 

@@ -41,19 +41,19 @@ def test_another_run_starts_afresh():
 
 def test_another_page_keeps_the_run_and_the_cell():
     values = {"run": "a b", "toggles": "fp16 average", "np": "4", "step": "7", "model": "mnist"}
-    there = View("/timeline", values).at("/stalls")
-    assert there.href == "/stalls?run=a+b&np=4&model=mnist&toggles=fp16+average"
+    there = View("/timeline", values).at("/ranks")
+    assert there.href == "/ranks?run=a+b&np=4&model=mnist&toggles=fp16+average"
 
 
 def test_another_page_keeps_the_launch():
-    view = View("/breakdown", {"run": "a", "launch": "p|s", "step": "7"})
+    view = View("/ranks", {"run": "a", "launch": "p|s", "step": "7"})
 
-    assert view.at("/stalls").values == {"run": "a", "launch": "p|s"}
-    assert View("/timeline", {"pass": "p", "from": "3"}).at("/stalls").values == {"pass": "p"}
+    assert view.at("/ranks").values == {"run": "a", "launch": "p|s"}
+    assert View("/timeline", {"pass": "p", "from": "3"}).at("/ranks").values == {"pass": "p"}
 
 
 def test_the_choice_of_another_cell_pass_or_launch_replaces_the_launch():
-    view = View("/stalls", {"run": "a", "np": "2", "launch": "p|s"})
+    view = View("/ranks", {"run": "a", "np": "2", "launch": "p|s"})
 
     assert view.changed(np=4).values == {"run": "a", "np": "4"}
     assert view.changed(**{"pass": "q"}).values == {"run": "a", "np": "2", "pass": "q"}

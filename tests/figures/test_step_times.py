@@ -5,9 +5,9 @@ from hvdprof.figures import step_times as module
 from hvdprof.figures.step_times import (
     parts_by_rank,
     parts_over_steps,
-    slowest_and_median,
     step_time_course,
     step_time_distribution,
+    steps_of_ranks,
 )
 from hvdprof.figures.style.palette import PART_COLOURS
 from hvdprof.model.step_parts import RECORDED_PARTS
@@ -66,15 +66,23 @@ def test_ranks_that_are_alike_have_one_bar():
     assert figure.layout.xaxis.title.text == "rank (all 2 are alike within 5 % of the step)"
 
 
-def test_the_slowest_and_the_median_rank_are_those_of_own_work():
+def test_the_culprit_and_the_median_rank_have_figures_and_ranks_alike_share_one():
     rows = [
         step_row(rank, step, blocked_ns=blocked * 1_000_000, warmup=False)
         for rank, blocked in enumerate((4, 1, 3))
         for step in range(3)
     ]
-    assert slowest_and_median(STEPS.frame(rows)) == [1, 2]
-    assert slowest_and_median(STEPS.frame(rows[:3])) == [0]
-    assert slowest_and_median(STEPS.empty()) == []
+    found = steps_of_ranks(STEPS.frame(rows))
+    assert [*found] == ["Steps of rank 1: longest own work", "Steps of rank 2: median own work"]
+    assert set(found["Steps of rank 1: longest own work"]["rank"]) == {1}
+    named = steps_of_ranks(STEPS.frame(rows), culprit=2)
+    assert [*named] == ["Steps of rank 2: highest cost", "Steps of rank 1: median own work"]
+    assert [*steps_of_ranks(STEPS.frame(rows[:3]))] == ["Steps of rank 0"]
+    alike = STEPS.frame([step_row(rank, step, warmup=False) for rank in (0, 1) for step in (0, 1)])
+    ((title, whole),) = steps_of_ranks(alike).items()
+    assert title == "Steps: mean of 2 ranks, alike within 5 % of the step"
+    assert len(whole) == 4
+    assert steps_of_ranks(STEPS.empty()) == {}
 
 
 def test_over_steps_parts_are_means_over_ranks_and_warmup_is_shaded():

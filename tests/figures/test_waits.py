@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 
 from hvdprof.figures import waits as module
-from hvdprof.figures.waits import lateness_map, mean_waits, wait_by_rank, wait_by_tensor
+from hvdprof.figures.waits import frame, lateness_map, mean_waits, wait_by_rank, wait_by_tensor
 from hvdprof.model.tables.waiting_tables import CAUSED_WAIT, COLLECTIVE_ARRIVALS, LATENESS
 from tests.builders.analysis import analysis_of
 from tests.builders.run_directory import PassSpec, SegmentSpec
@@ -59,6 +59,13 @@ def test_of_two_ranks_the_later_one_alone_is_drawn(tmp_path):
     cells = lateness_map(lateness).data[0]
     assert list(cells.y) == [lateness.groupby("rank")["lateness_ns"].mean().idxmax()]
     assert np.asarray(cells.z).min() > 0
+
+
+@pytest.mark.heavy
+def test_chosen_steps_are_framed(tmp_path):
+    figure = lateness_map(straggler_run(tmp_path / "run").table("lateness"))
+    (choice,) = frame(figure, 20, 29).layout.shapes
+    assert (choice.x0, choice.x1) == (19.5, 29.5)
 
 
 @pytest.mark.slow

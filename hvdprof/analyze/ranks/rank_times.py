@@ -100,6 +100,24 @@ class RankTimes:
         """[steps, ...] Of [points, ...] those of one place of each step."""
         return times[place :: self.per_step]
 
+    def counted(self, first: int, last: int) -> Bools:
+        """[steps] Whether a step lies from ``first`` to ``last``, both included."""
+        return np.asarray((self.steps >= first) & (self.steps <= last))
+
+    def between(self, first: int, last: int) -> "RankTimes":
+        """The times of these steps alone, of which there has to be one."""
+        chosen = self.counted(first, last)
+        points = np.repeat(chosen, self.per_step)
+        part = replace(
+            self,
+            own_ns=self.own_ns[points],
+            transfer_ns=self.transfer_ns[points],
+            steps=self.steps[chosen],
+            follows=self.follows[chosen],
+        )
+        ratio = part.job_ns / self.job_ns * len(self.steps) / len(part.steps)
+        return replace(part, step_ns=self.step_ns * ratio)
+
 
 def rank_times(work: StepWork) -> RankTimes:
     """The own times of the steady steps.

@@ -9,7 +9,6 @@ from hvdprof import units
 from hvdprof.model.cause_names import where
 from hvdprof.model.step_parts import PART_NAMES
 from hvdprof.model.tables.waiting_tables import PATTERNS, STRAGGLER_PATTERNS
-from hvdprof.report.screen.rank_phases import slowest_phase
 
 _NOTABLE_COST = 0.05
 """A smaller share of the step is no loss worth a name, as for findings."""
@@ -68,12 +67,11 @@ def when_answer(stragglers: pd.DataFrame) -> str:
     )
 
 
-def parts_answer(breakdown: pd.DataFrame, rank_costs: pd.DataFrame) -> str:
-    """The mean step with its largest parts, and the rank and phase that stand out.
+def parts_answer(breakdown: pd.DataFrame) -> str:
+    """The mean step with its largest parts; empty without recorded parts.
 
     Args:
-        breakdown: Rows of BREAKDOWN of one launch; empty for an empty sentence.
-        rank_costs: Rows of RANK_COSTS of it.
+        breakdown: Rows of BREAKDOWN of one launch.
     """
     if breakdown.empty:
         return ""
@@ -84,5 +82,4 @@ def parts_answer(breakdown: pd.DataFrame, rank_costs: pd.DataFrame) -> str:
         f"{PART_NAMES[str(part)]} {units.percent(float(time_ns) / step_ns, 0)}"
         for part, time_ns in largest.items()
     )
-    sentence = f"A step of this launch takes {units.milliseconds(step_ns)}: {parts}."
-    return f"{sentence} {slowest_phase(rank_costs)}".rstrip()
+    return f"A step of this launch takes {units.milliseconds(step_ns)}: {parts}."

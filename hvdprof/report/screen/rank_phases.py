@@ -32,11 +32,16 @@ PHASES: dict[str, str] = {
 }
 """The phases of the strip by their name in RANK_COSTS."""
 
+_OTHER_PHASES = {"evaluation": "evaluation", "mixed": "not by phase", "all": "all"}
+
 MOST_RANKS = 6
 """Ranks of the strip: those that deviate most."""
 
 _NOTABLE = 0.02
 """A smaller share of the step is not tinted."""
+
+_SMALLEST = 0.001
+"""A cost of a smaller share of the step is none."""
 
 _DIGITS = 2
 """Significant digits: a mean without an interval supports no more."""
@@ -100,14 +105,58 @@ def rank_phases(analysis: RunAnalysis, cell: FrameRow) -> RankPhases | None:
     return _strip(later, f"{_sentence(outlier)} {cost}".rstrip())
 
 
-def launch_phases(rank_costs: pd.DataFrame) -> RankPhases | None:
-    """The strip of one launch; None with fewer than two recorded ranks.
+@dataclass(frozen=True, slots=True)
+class PhaseCosts:
+    """What each rank costs in each phase: a row for each rank, the costliest first.
+
+    Attributes:
+        heads: The phases that are recorded, and ``all`` of them together.
+        ranks: The ranks; at most six, those that cost most.
+        rows: By rank, a cost for each of ``heads``; its tint is full at a fifth of the step.
+        num_ranks: Number of ranks of the launch.
+        sentence: The rank and phase that stand out; empty without phases.
+    """
+
+    heads: tuple[str, ...]
+    ranks: tuple[int, ...]
+    rows: tuple[tuple[Deviation, ...], ...]
+    num_ranks: int
+    sentence: str
+
+
+def phase_costs(rank_costs: pd.DataFrame) -> PhaseCosts | None:
+    """The costs in one launch, or in some of its steps; None with fewer than two ranks.
 
     Args:
         rank_costs: Rows of RANK_COSTS of the launch.
     """
-    later = _later(rank_costs)
-    return None if later is None else _strip(later, _sentence(_outlier(later)))
+    if rank_costs.empty:
+        return None
+    times, shares = (
+        rank_costs.pivot_table(name, "rank", "phase", "sum", observed=True).assign(
+            all=lambda table: table.sum(axis=1)
+        )
+        for name in ("cost_ns", "cost_share")
+    )
+    heads = PHASES | _OTHER_PHASES
+    shown = [name for name in heads if name in times.columns]
+    ranks = times["all"].sort_values(ascending=False, kind="stable").index[:MOST_RANKS]
+    pairs = (zip(times.loc[rank, shown], shares.loc[rank, shown], strict=True) for rank in ranks)
+    return PhaseCosts(
+        heads=tuple(heads[name] for name in shown),
+        ranks=tuple(int(rank) for rank in ranks),
+        rows=tuple(tuple(_cost_of(float(a), float(b)) for a, b in row) for row in pairs),
+        num_ranks=len(times),
+        sentence=slowest_phase(rank_costs),
+    )
+
+
+def _cost_of(time_ns: float, share: float) -> Deviation:
+    # Of a rank that makes up for a part of it, a cost is below 0.
+    if share < _SMALLEST:
+        return Deviation("0", 0.0)
+    tint = min(share / _FULL, 1.0) if share >= _NOTABLE else 0.0
+    return Deviation(units.milliseconds(time_ns, _DIGITS), tint)
 
 
 def _strip(later: "_Later", sentence: str) -> RankPhases:

@@ -67,3 +67,13 @@ def test_a_run_of_steps_begins_with_what_lies_behind_its_last_arrival():
     assert times.own_ns.min() >= -1.0
     whole = (work.own_after_release + work.own_before_sync).sum()
     assert times.own_ns.sum() == pytest.approx(whole)
+
+
+def test_some_steps_are_a_launch_of_their_own():
+    times = rank_times(simulated(30, 3))
+    first, last = int(times.steps[5]), int(times.steps[14])
+    part = times.between(first, last)
+    assert part.steps.tolist() == times.steps[5:15].tolist()
+    np.testing.assert_array_equal(part.own_ns, times.own_ns[5 : 5 + len(part.own_ns)])
+    assert part.step_ns == pytest.approx(times.step_ns * part.job_ns / times.job_ns * 3)
+    assert times.between(0, 10_000).step_ns == pytest.approx(times.step_ns)

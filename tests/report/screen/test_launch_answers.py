@@ -1,7 +1,7 @@
 import pandas as pd
 
 from hvdprof.model.tables.collective_tables import BREAKDOWN
-from hvdprof.model.tables.waiting_tables import CAUSED_WAIT, RANK_COSTS, STRAGGLERS
+from hvdprof.model.tables.waiting_tables import CAUSED_WAIT, STRAGGLERS
 from hvdprof.report.screen.launch_answers import parts_answer, waiting_answer, when_answer
 from tests.builders.declared_rows import declared_rows
 
@@ -80,29 +80,14 @@ def parts(*backward_ms: float) -> pd.DataFrame:
     )
 
 
-def costs(*backward_ms: float) -> pd.DataFrame:
-    """Rows of RANK_COSTS in steps of 100 ms."""
-    return declared_rows(
-        RANK_COSTS,
-        *(
-            {"rank": rank, "phase": "backward", "later_ns": late * MS, "later_share": late / 100}
-            for rank, late in enumerate(backward_ms)
-        ),
+def test_a_step_begins_with_its_largest_parts():
+    assert parts_answer(parts(50.0, 30.0)) == (
+        "A step of this launch takes 100 ms: backward 40 %, blocked 35 %, forward 20 %."
     )
-
-
-def test_a_step_begins_with_its_largest_parts_and_the_rank_that_stands_out():
-    assert parts_answer(parts(50.0, 30.0), costs(20.0, -20.0)) == (
-        "A step of this launch takes 100 ms: backward 40 %, blocked 35 %, forward 20 %. Rank 0 is "
-        "slower by 20 ms in backward (20 % of the mean step)."
-    )
-
-
-def test_one_rank_is_compared_with_none():
-    assert parts_answer(parts(60.0), costs()) == (
+    assert parts_answer(parts(60.0)) == (
         "A step of this launch takes 100 ms: backward 60 %, forward 20 %, blocked 15 %."
     )
     alone = parts(70.0)
     alone.loc[alone["part"] == "outside", "time_ns"] = 30 * MS
-    assert "outside all phases 24 %" in parts_answer(alone, costs())
-    assert parts_answer(BREAKDOWN.empty(), costs()) == ""
+    assert "outside all phases 24 %" in parts_answer(alone)
+    assert parts_answer(BREAKDOWN.empty()) == ""

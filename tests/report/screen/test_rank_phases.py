@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hvdprof.report.screen.rank_phases import MOST_RANKS, PHASES, rank_phases
+from hvdprof.report.screen.rank_phases import MOST_RANKS, PHASES, phase_costs, rank_phases
 from hvdprof.report.screen.tiles import verdict_cell
 from tests.builders.analysis import analysis_of, sweep, with_a_straggler
 from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts
@@ -80,3 +80,20 @@ def test_of_many_ranks_those_that_deviate_most_are_shown(tmp_path):
 def test_one_rank_has_nothing_to_compare_with(tmp_path):
     finished = analysis_of(tmp_path / "run", sweep({0: 10.0, 1: 10.5}))
     assert rank_phases(finished, verdict_cell(finished)) is None
+
+
+@pytest.mark.heavy
+def test_costs_are_by_rank_and_phase_the_costliest_rank_first(tmp_path):
+    finished = analysis_of(tmp_path / "run", with_a_straggler(4, rank=2))
+    rows = finished.table("rank_costs")
+    table = phase_costs(rows[(rows["pass_id"] == rows["pass_id"].iloc[-1]).to_numpy()])
+    assert table.heads == (*PHASES.values(), "all")
+    assert table.ranks[0] == 2
+    assert table.num_ranks == 4
+    forward = table.heads.index("forward")
+    assert table.rows[0][forward].text == table.rows[0][-1].text == "3.0 ms"
+    assert table.rows[0][forward].tint == 1.0
+    # A cost below a thousandth of the step is none.
+    assert {one.text for row in table.rows[1:] for one in row} == {"0"}
+    assert table.sentence.startswith("Rank 2 is slower by 3.0 ms in forward")
+    assert phase_costs(rows.iloc[:0]) is None

@@ -1,0 +1,214 @@
+"""What stands folded below the ranks: caused wait, stalls, tensors, warm-up, negotiations.
+
+Tested in ``tests/dashboards/test_ranks.py``.
+"""
+
+import pandas as pd
+from dash.development.base_component import Component
+
+from hvdprof import units
+from hvdprof.dashboards.components.data_table import table_card
+from hvdprof.dashboards.components.figure_card import figure_card
+from hvdprof.dashboards.components.finding_links import timeline_link
+from hvdprof.dashboards.components.text_table import TextRows, href_of, text_card
+from hvdprof.dashboards.run_store import RunStore
+from hvdprof.dashboards.view import View
+from hvdprof.figures.communication_figures import longest_negotiations, negotiation_times
+from hvdprof.figures.launch import launches_in, rows_of_launch
+from hvdprof.figures.step_times import step_time_course
+from hvdprof.figures.typical_step import step_windows
+from hvdprof.figures.waits import longest_stalls, wait_by_rank, wait_by_tensor
+from hvdprof.model.launch_key import LaunchKey
+from hvdprof.model.tables.collective_tables import BREAKDOWN
+from hvdprof.model.tables.log_tables import INCIDENTS, STALLS
+from hvdprof.model.tables.scaling_tables import JOB_STEPS, LAUNCHES
+from hvdprof.model.tables.timeline_tables import INFERRED_STEPS
+from hvdprof.model.tables.waiting_tables import CAUSED_WAIT, CLOCKS, PATTERNS, STRAGGLERS
+
+_CAUSED_WAIT_COLUMNS = (
+    *("rank", "share_last", "waited_ns", "caused_wait_ns", "wait_as_last_ns"),
+    *("cost_ns", "cost_share", "share_undecided", "num_steps"),
+)
+_STRAGGLER_COLUMNS = (
+    *("rank", "pattern", "phase", "phase_share", "share_late"),
+    *("lateness_ns", "longest_run", "cost_ns", "cost_share"),
+)
+_INCIDENT_COLUMNS = (
+    *("file", "line", "rank", "time_ns", "kind"),
+    *("failed_rank", "exit_code", "signal", "message", "stack"),
+)
+_PART_COLUMNS = ("rank", "part", "time_ns", "share")
+_FEWEST_RANKS = 3
+"""Of two ranks each mirrors the other."""
+
+
+def waits_of_launch(runs: RunStore, run_id: str, launch: LaunchKey) -> list[Component]:
+    """Caused wait and stragglers of a launch, as tables and, of three ranks or more, as bars."""
+    caused_wait = rows_of_launch(runs.table(run_id, CAUSED_WAIT.name), launch)
+    late = rows_of_launch(runs.table(run_id, STRAGGLERS.name), launch)
+    cards: list[Component] = []
+    if len(caused_wait) >= _FEWEST_RANKS:
+        bars = figure_card(
+            "wait-by-rank",
+            "Wait and caused wait",
+            wait_by_rank(caused_wait),
+            about="Caused wait (Shapley): the cost of each gap between two arrivals is split among "
+            "the ranks still missing. Wait as last rank: the gap before the last arrival.",
+        )
+        cards.append(bars)
+    if len(caused_wait):
+        table = table_card(
+            "Caused wait",
+            CAUSED_WAIT,
+            caused_wait.sort_values("caused_wait_ns", ascending=False),
+            columns=_CAUSED_WAIT_COLUMNS,
+            about=_clocks(rows_of_launch(runs.table(run_id, CLOCKS.name), launch)),
+        )
+        cards.append(table)
+    if len(late) and len(caused_wait):
+        patterns = "; ".join(f"{name}: {meaning}" for name, meaning in PATTERNS.items())
+        table = table_card(
+            "Stragglers",
+            STRAGGLERS,
+            late.sort_values("cost_ns", ascending=False),
+            columns=_STRAGGLER_COLUMNS,
+            about=f"Patterns: {patterns}.",
+        )
+        cards.append(table)
+    return cards
+
+
+def _clocks(clocks: pd.DataFrame) -> str:
+    largest = float(clocks["u_ns"].max())
+    if largest == 0:
+        return "Times per step. All ranks read the same clock."
+    return (
+        f"Times per step. The clock error is at most {units.milliseconds(largest)}; no wait below "
+        "twice that is attributed to a rank."
+    )
+
+
+def tensor_waits(
+    runs: RunStore, view: View, arrivals: pd.DataFrame, launch: LaunchKey
+) -> list[Component]:
+    """The longest stalls, and waits by tensor; nothing without recorded gradients.
+
+    Args:
+        runs: The runs.
+        view: The view of the page.
+        arrivals: COLLECTIVE_ARRIVALS of the steady steps of a launch, or of some of them.
+        launch: The launch.
+    """
+    if arrivals.empty:
+        return []
+    found = longest_stalls(arrivals)
+    windows = step_windows(runs.run(str(view.run)), launch, found["step"])
+    rows = [
+        (
+            row["tensor"],
+            units.count(row["step"]),
+            f"rank {row['last_rank']}" if row["decided"] else "not decided",
+            units.milliseconds(row["wait_ns"]),
+            timeline_link(view, launch, row["step"], windows),
+        )
+        for row in found.to_dict("records")
+    ]
+    return [
+        text_card(
+            "longest-stalls",
+            "Longest stalls",
+            TextRows(
+                ("tensor", "step", "last", "first to last rank", "show"),
+                rows,
+                found.assign(timeline=[href_of(row[-1]) for row in rows]),
+            ),
+            about="The tensor with the longest wait in each steady step.",
+        ),
+        figure_card(
+            "wait-by-tensor",
+            "Tensors with the longest wait",
+            wait_by_tensor(arrivals),
+            about="Wait for the last rank after each ready time, summed over ranks; mean of the "
+            "steady steps. Hover over a bar to see the last rank.",
+        ),
+    ]
+
+
+def step_course(runs: RunStore, run_id: str, launch: LaunchKey) -> list[Component]:
+    """Warm-up and drift of a launch, and the parts of its mean step as a table."""
+    breakdown = rows_of_launch(runs.table(run_id, BREAKDOWN.name), launch)
+    cards: list[Component] = [
+        figure_card(
+            "step-times",
+            "Warm-up and drift",
+            step_time_course(
+                rows_of_launch(runs.table(run_id, JOB_STEPS.name), launch),
+                rows_of_launch(runs.table(run_id, LAUNCHES.name), launch),
+            ),
+            about="Step time of the job. Hollow points are excluded as warm-up; the line is the "
+            "mean of the steady state, with its drift where it is significant.",
+        )
+    ]
+    if len(breakdown):
+        cards.append(table_card("All parts", BREAKDOWN, breakdown, columns=_PART_COLUMNS))
+    return cards
+
+
+def negotiations(runs: RunStore, view: View) -> list[Component]:
+    """Negotiation times of a timeline, and its longest; nothing without a timeline."""
+    uses = runs.table(str(view.run), "tensor_uses")
+    if uses.empty:
+        return []
+    found = longest_negotiations(uses)
+    windows = {
+        launch: step_windows(runs.run(str(view.run)), launch, rows_of_launch(found, launch)["step"])
+        for launch in launches_in(found)
+    }
+    rows = [
+        (
+            row["tensor"],
+            units.count(row["step"]) if row["step"] >= 0 else units.MISSING,
+            units.milliseconds(row["negotiation_ns"]),
+            timeline_link(view, launch, row["step"], windows[launch]),
+        )
+        for row in found.to_dict("records")
+        for launch in [(str(row["pass_id"]), str(row["segment"]))]
+    ]
+    figure = figure_card(
+        "negotiation",
+        "Negotiation time of tensors",
+        negotiation_times(uses),
+        about="From the first ready rank to the last, as rank 0 records it in whole cycles; "
+        "all traced launches, without warm-up.",
+    )
+    if not rows:
+        return [figure]
+    saved = found.assign(timeline=[href_of(row[-1]) for row in rows])
+    table = text_card(
+        "longest-negotiations",
+        "Longest negotiations",
+        TextRows(("tensor", "step", "negotiation", "show"), rows, saved),
+        about="The longest negotiation of each step. Horovod's timeline rarely names the rank; "
+        "the recorder does.",
+    )
+    return [figure, table]
+
+
+def printed(runs: RunStore, run_id: str) -> list[Component]:
+    """Stall warnings and failures of the whole run, and steps inferred from a timeline."""
+    stalls, incidents = runs.table(run_id, STALLS.name), runs.table(run_id, INCIDENTS.name)
+    inferred = runs.table(run_id, INFERRED_STEPS.name)
+    cards: list[Component] = []
+    if len(stalls):
+        about = "Tensors that some ranks submitted and others did not for a minute or more."
+        cards.append(
+            table_card("Stall warnings of Horovod and hvdprof", STALLS, stalls, about=about)
+        )
+    if len(incidents):
+        cards.append(table_card("Other failures", INCIDENTS, incidents, columns=_INCIDENT_COLUMNS))
+    if len(inferred):
+        about = "Estimated from recurring sets of reduced tensors, with a confidence."
+        cards.append(
+            table_card("Steps inferred from the timeline", INFERRED_STEPS, inferred, about=about)
+        )
+    return cards
