@@ -33,7 +33,8 @@ _NOTHING = Lack(
     about="While a run is measured, this page shows which rank is slow, since when, and at which "
     "cost.",
 )
-_TONES = {"begun": "yellow", "over": "green", "once": "blue"}
+_TONES = {"begun": "yellow", "over": "green"}
+_TONE_OF_OTHERS = "blue"
 
 
 def layout(runs: RunStore, view: View) -> html.Div | dmc.Stack:
@@ -148,7 +149,11 @@ def _event(event: Event) -> dmc.Group:
     moment = time.strftime("%H:%M:%S", time.localtime(event.time_s))
     return dmc.Group(
         [
-            dmc.Badge(f"{event.kind} {event.state}", color=_TONES[event.state], variant="light"),
+            dmc.Badge(
+                f"{event.kind} {event.state}",
+                color=_TONES.get(event.state, _TONE_OF_OTHERS),
+                variant="light",
+            ),
             dmc.Text(f"{moment} {event.text}", size="sm"),
         ],
         gap="xs",

@@ -24,7 +24,11 @@ Warn = Callable[[str], None]
 
 
 def watch(
-    place: str | Path, *, sinks: "SinkOptions | None" = None, stop: threading.Event | None = None
+    place: str | Path,
+    *,
+    sinks: "SinkOptions | None" = None,
+    stop: threading.Event | None = None,
+    profile_on_event: bool = False,
 ) -> Iterator[Look]:
     """What is known of a running job, about once per second until it has ended.
 
@@ -38,6 +42,8 @@ def watch(
         place: A run directory, or a folder of recorder files (``HVDPROF_RECORDER_DIR``).
         sinks: Where figures and events go besides.
         stop: Ends the watch when it is set.
+        profile_on_event: Whether a rank that is named, and one that is not late, record three
+            steps with torch.profiler; on three events of a run at most.
 
     Yields:
         ``snapshot`` with the figures, ``events`` that are new, and ``problems``, sentences on what
@@ -47,7 +53,7 @@ def watch(
         UnreadableInputError: The place cannot be watched.
         UsageError: A sink is not known, or cannot be used.
     """
-    watcher = Watcher(Path(place))
+    watcher = Watcher(Path(place), profiles=profile_on_event)
     stop = stop or threading.Event()
     warnings: list[str] = []
     guards = guarded(sinks_of(sinks), warnings.append) if sinks is not None else []
@@ -78,7 +84,12 @@ def watch(
 
 @contextmanager
 def watching(
-    place: Path, show: Callable[[Look], None], warn: Warn, sinks: "SinkOptions | None" = None
+    place: Path,
+    show: Callable[[Look], None],
+    warn: Warn,
+    sinks: "SinkOptions | None" = None,
+    *,
+    profile_on_event: bool = False,
 ) -> Iterator[None]:
     """Watch a job in a thread within the block; the job continues where the watcher fails.
 
@@ -87,12 +98,13 @@ def watching(
         show: Called in the thread with each look.
         warn: Called in the thread with the message of an error that ends it.
         sinks: As ``watch``.
+        profile_on_event: As ``watch``.
     """
     stop = threading.Event()
 
     def follow() -> None:
         try:
-            for look in watch(place, sinks=sinks, stop=stop):
+            for look in watch(place, sinks=sinks, stop=stop, profile_on_event=profile_on_event):
                 show(look)
         except (HvdprofError, OSError) as error:
             warn(f"the watcher has ended: {error}")

@@ -48,5 +48,8 @@ def watch(
         waiting += "; start the job with HVDPROF_RECORDER_DIR set to it, or `hvdprof run --watch`"
     screens = screen_of(sys.stdout, sys.stderr, as_json=as_json, waiting=f"{waiting}.")
     with screens as screen:
-        for look in api.watch(folder, sinks=options.sinks(folder)):
+        looks = api.watch(
+            folder, sinks=options.sinks(folder), profile_on_event=options.profile_on_event
+        )
+        for look in looks:
             screen.show(look)

@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from pathlib import Path
 
 from hvdprof.collect.clock.clock_exchange import ClockTurns
 from hvdprof.collect.diagnostics import print_problem
@@ -29,6 +30,7 @@ from hvdprof.collect.standing import Moment, Standing
 from hvdprof.collect.step_recording import StepRecording
 from hvdprof.collect.steps.line_writer import LineWriter
 from hvdprof.collect.steps.step_marks import StepMarks
+from hvdprof.collect.steps.step_profile import StepProfile
 from hvdprof.collect.steps.time_source import HostClock, TimeSource
 from hvdprof.collect.timeline_switch import TimelineSwitch
 from hvdprof.rundir.recording.line_format import BLOCKED_PHASE
@@ -136,6 +138,12 @@ class Recorder(Guarded, Session):
         """The lines of steps from here on, for another thread that takes them out."""
         return self._recording.finished()
 
+    def profile_steps(self, path: Path, first_step: int) -> None:
+        """Let torch.profiler record some steps from one on into a file; for another thread."""
+        profile = StepProfile(path, first_step, self._report)
+        self.at_end.append(profile.end)
+        self._recording.profile = profile
+
     def report_problem(self, message: str) -> None:
         """Report what failed beside the recording; for any thread.
 
@@ -216,15 +224,20 @@ class Recorder(Guarded, Session):
 
     def _write_end(self) -> None:
         if not self._has_ended:
+            # Before the line by which a watcher takes all of it for written.
+            self._act_at_end()
             self._file.write({"kind": "end", "monotonic_ns": self._clock()})
             self._end(Session())
+
+    def _act_at_end(self) -> None:
+        while self.at_end:
+            self.at_end.pop(0)()
 
     def _end(self, successor: Session) -> None:
         self._has_ended = True
         atexit.unregister(self._write_passed)
         # First: what waits there may write into the file.
-        for act in self.at_end:
-            act()
+        self._act_at_end()
         self._recording.marks.drop()
         self._recording.watches.detach()
         if self._collectives is not None:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from hvdprof.collect.engines.watch_list import WatchList
 from hvdprof.collect.steps.line_writer import LineWriter
 from hvdprof.collect.steps.step_marks import MAX_PIECES, StepMarks
+from hvdprof.collect.steps.step_profile import StepProfile
 from hvdprof.collect.steps.step_writer import FinishedStep, LineTaker, StepWriter
 from hvdprof.collect.steps.time_source import Mark, TimeSource
 from hvdprof.collect.steps.window_length import WindowPace
@@ -26,6 +27,8 @@ def _windows(file: LineWriter, report: Callable[[str], None]) -> WindowWriter:
 
 class StepRecording:
     """Opens, closes and numbers the steps of a segment; ``thread`` is the one that trains.
+
+    ``profile`` records some of them with torch.profiler, where that was asked for.
 
     Args:
         file: Takes their lines.
@@ -56,6 +59,8 @@ class StepRecording:
         self._samples = 0
         self._warmup = False
         self._is_full_reported = False
+        self.profile: StepProfile | None = None
+        self._is_profiled = False
 
     @property
     def is_light(self) -> bool:
@@ -88,6 +93,8 @@ class StepRecording:
         self.thread = threading.get_ident()
         self.watches.begin_step()
         self.marks.open(self._source.begin_step())
+        # What the profiler takes to start and to stop is a part of steps that do not count.
+        self._is_profiled = self.profile is not None and self.profile.begins(self.number)
 
     def end(self, segment: str, ran_to_its_end: bool) -> None:
         """Close the step, and write those whose marks can be read.
@@ -186,6 +193,7 @@ class StepRecording:
             has_evaluation=marks.has_evaluation,
             evaluation_blocked_ns=marks.evaluation_blocked_ns,
             evaluation_waits=marks.evaluation_waits,
+            is_profiled=self._is_profiled,
         )
 
     def _raise_failure(self) -> None:

@@ -11,7 +11,7 @@ import pandas as pd
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.load_progress import ProgressCallback
 from hvdprof.ingest.recorder.clock_alignment import alignment_of
-from hvdprof.ingest.recorder.job_evaluations import exclude_evaluations
+from hvdprof.ingest.recorder.job_evaluations import exclude_evaluations, exclude_profiled
 from hvdprof.ingest.recorder.light_steps import steps_from_windows
 from hvdprof.ingest.recorder.line_files import lines_of_rank
 from hvdprof.ingest.recorder.recorder_file import RecorderFile
@@ -236,6 +236,7 @@ def _add_pass(
     tables: RunBuilder,
     reading: _Reading,
 ) -> None:
+    exclude_profiled(files.values())
     steps_from_windows(files.values())
     exclude_evaluations(files.values())
     mark_reached(manifest, record, files)

@@ -6,6 +6,7 @@ the file holds already is neither written nor reported again.
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -21,6 +22,7 @@ _Key = tuple[EventKind, tuple[int, ...]]
 _Seen = tuple[EventKind, EventState, tuple[int, ...], str, int]
 
 _NS = 1e9
+_NEW = -1
 
 
 class EventFile:
@@ -58,44 +60,54 @@ class EventFile:
         """
         key = change.kind, change.ranks
         begun = self._open.get(key)
-        if (change.state == EventState.BEGUN) == (begun is not None):
+        is_once = change.state == EventState.ONCE
+        if not is_once and (change.state == EventState.BEGUN) == (begun is not None):
             return None
-        known = self._before.pop(_seen(change), None)
-        self._beside |= self._read_on()
-        # Another watcher beside this one may have written it down: it is reported here, too.
-        written = self._beside.pop(_seen(change), None)
-        number = begun.number if begun else self._next
-        event = (
-            known
-            or written
-            or Event(
-                number=number,
-                kind=change.kind,
-                state=change.state,
-                time_s=time_s if math.isnan(change.time_s) else min(change.time_s, time_s),
-                since_s=change.since_s,
-                segment=change.segment,
-                step=change.step,
-                ranks=change.ranks,
-                host=change.host,
-                phase=change.phase,
-                cost_s=change.cost_s,
-                step_s=change.step_s,
-                place=place,
-                text=change.text,
-            )
+        event = Event(
+            number=begun.number if begun else _NEW,
+            kind=change.kind,
+            state=change.state,
+            time_s=time_s if math.isnan(change.time_s) else min(change.time_s, time_s),
+            since_s=change.since_s,
+            segment=change.segment,
+            step=change.step,
+            ranks=change.ranks,
+            host=change.host,
+            phase=change.phase,
+            cost_s=change.cost_s,
+            step_s=change.step_s,
+            place=place,
+            text=change.text,
         )
+        event, is_new = self._kept(event)
         if change.state == EventState.BEGUN:
             self._open[key] = event
-            self.counts[change.kind] = self.counts.get(change.kind, 0) + 1
         else:
             self._open.pop(key, None)
+        if change.state != EventState.OVER:
+            self.counts[change.kind] = self.counts.get(change.kind, 0) + 1
+        return event if is_new else None
+
+    def running_of(self, change: Change) -> Event | None:
+        """The event that a change has begun, also one that an earlier watcher has reported."""
+        return self._open.get((change.kind, change.ranks))
+
+    def follow(self, event: Event) -> Event | None:
+        """What followed an event; None where an earlier watcher has reported it."""
+        event, is_new = self._kept(event)
+        return event if is_new else None
+
+    def _kept(self, event: Event) -> tuple[Event, bool]:
+        """The event as it is written down, and whether it is to be reported."""
+        known = self._before.pop(_seen(event), None)
+        self._beside |= self._read_on()
+        # Another watcher beside this one may have written it down: it is reported here, too.
+        written = self._beside.pop(_seen(event), None)
+        event = known or written or _numbered(event, self._next)
         self._next = max(self._next, event.number + 1)
-        if known is not None:
-            return None
-        if written is None and self.keeps:
+        if known is None and written is None and self.keeps:
             self._write(event)
-        return event
+        return event, known is None
 
     def _read_on(self) -> dict[_Seen, Event]:
         """What was added to the file; a line that a full disk has cut is reported once more."""
@@ -125,8 +137,12 @@ def _seen(one: Change | Event) -> _Seen:
     return one.kind, one.state, one.ranks, one.segment, one.step
 
 
+def _numbered(event: Event, number: int) -> Event:
+    return replace(event, number=number) if event.number == _NEW else event
+
+
 def _line(event: Event) -> EventLine:
-    return {
+    line: EventLine = {
         "kind": "event",
         "number": event.number,
         "event": event.kind,
@@ -143,6 +159,9 @@ def _line(event: Event) -> EventLine:
         "place": event.place,
         "text": event.text,
     }
+    if event.files:
+        line |= {"share": event.share, "files": list(event.files)}
+    return line
 
 
 def _event(line: EventLine) -> Event:
@@ -161,4 +180,6 @@ def _event(line: EventLine) -> Event:
         step_s=line["step_ns"] / _NS,
         place=printable(str(line["place"])),
         text=printable(str(line["text"])),
+        share=float(line.get("share", 0.0)),
+        files=tuple(printable(str(name)) for name in line.get("files", ())),
     )

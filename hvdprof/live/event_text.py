@@ -4,6 +4,7 @@ import time
 from collections.abc import Sequence
 
 from hvdprof import units
+from hvdprof.live.sampled_place import MostSampled
 from hvdprof.rank_names import ranks_named
 
 OUTSIDE = "outside"
@@ -111,6 +112,38 @@ def rank_ended(ranks: Sequence[int], lasted_s: float) -> str:
     return f"{_begin(ranks)} {has} ended {its}, after {units.duration(lasted_s)}."
 
 
+def long_evaluation(length_ns: float, usual_ns: float) -> str:
+    """An evaluation that took longer than those before it."""
+    return f"An evaluation {_longer(length_ns, usual_ns)}."
+
+
+def long_checkpoint(rank: int, length_ns: float, usual_ns: float) -> str:
+    """A checkpoint that took longer than those of the rank before it."""
+    return f"A checkpoint of rank {rank} {_longer(length_ns, usual_ns)}."
+
+
+def sampled(rank: int, found: MostSampled, files: Sequence[str]) -> str:
+    """What a named rank has answered.
+
+    Args:
+        rank: The rank.
+        found: What its samples show.
+        files: Names of the files that it wrote.
+    """
+    where = phase_name(found.phase) or "in all phases"
+    share = units.two_digit_percent(found.share)
+    place = f"{found.place} has {share}" if found.place else "no line of the script stands out"
+    return (
+        f"Of {units.counted(found.number, 'sample')} of rank {rank} {where}, in "
+        f"{units.duration(found.span_s)}, {place}. Kept: {', '.join(files)}."
+    )
+
+
+def profiled(files: Sequence[str]) -> str:
+    """Steps that ranks have recorded with torch.profiler."""
+    return f"Steps under torch.profiler, which do not count: {', '.join(files)}."
+
+
 def clock(time_s: float) -> str:
     """A time of day of the watcher's host: ``14:03:07``."""
     return time.strftime("%H:%M:%S", time.localtime(time_s))
@@ -119,3 +152,10 @@ def clock(time_s: float) -> str:
 def _begin(ranks: Sequence[int]) -> str:
     named = ranks_named(ranks)
     return f"{named[:1].upper()}{named[1:]}"
+
+
+def _longer(length_ns: float, usual_ns: float) -> str:
+    length, usual, more = (
+        units.duration(one / 1e9) for one in (length_ns, usual_ns, length_ns - usual_ns)
+    )
+    return f"took {length}, {more} longer than usual ({usual}, the median of those before)"

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
+from hvdprof.collect.steps.step_marks import EVALUATION_PHASE
 from hvdprof.collect.steps.step_sums import PHASE_PARTS, part_lengths
 from hvdprof.live.file_tail import FileTail
 from hvdprof.plain_text import printable
@@ -20,7 +21,11 @@ _MOST = 1 << 62
 
 @dataclass(slots=True)
 class RankWindow:
-    """Consecutive steps of a rank summed up, ns; ``own`` by ``PARTS``, None with unseen waits."""
+    """Consecutive steps of a rank summed up, ns; ``own`` by ``PARTS``, None with unseen waits.
+
+    ``warmup`` also says that some were profiled. ``evaluation_ns`` is the time from the begin of a
+    step to the end of its evaluation.
+    """
 
     segment: str
     first: int
@@ -32,6 +37,7 @@ class RankWindow:
     wall_ns: int
     warmup: bool
     evaluates: bool
+    evaluation_ns: int = 0
 
     def add(self, other: "RankWindow") -> None:
         """Append the window that follows."""
@@ -41,6 +47,7 @@ class RankWindow:
         self.length_ns += other.length_ns
         self.warmup |= other.warmup
         self.evaluates |= other.evaluates
+        self.evaluation_ns = max(self.evaluation_ns, other.evaluation_ns)
         if self.own is None or other.own is None:
             self.own = None
         else:
@@ -51,7 +58,8 @@ class RankWindow:
 class RankFeed:
     """Follows the recorder file of a rank.
 
-    ``size`` is the number of ranks by its header, ``num_damaged`` the lines that were skipped.
+    ``size`` is the number of ranks by its header, ``num_damaged`` the lines that were skipped,
+    ``wall_minus_monotonic_ns`` what makes a time of the rank one of its host's wall clock.
     """
 
     rank: int
@@ -61,8 +69,8 @@ class RankFeed:
     last_step: int = -1
     has_ended: bool = False
     num_damaged: int = 0
+    wall_minus_monotonic_ns: int = 0
     _tail: FileTail = field(init=False)
-    _wall_minus_monotonic: int = 0
 
     def __post_init__(self) -> None:
         self._tail = FileTail(self.path)
@@ -94,7 +102,8 @@ class RankFeed:
             found.append(self._of_step(cast(StepLine, line)))
         elif kind == "header":
             header = cast(HeaderLine, line)
-            self._wall_minus_monotonic = _whole(header["wall_ns"]) - _whole(header["monotonic_ns"])
+            clocks = _whole(header["wall_ns"]), _whole(header["monotonic_ns"])
+            self.wall_minus_monotonic_ns = clocks[0] - clocks[1]
             self.size = min(_positive(header["size"]), 1 << 24)
             self.host = printable(str(header["host"]["hostname"]))
             self.has_ended = False
@@ -104,6 +113,7 @@ class RankFeed:
     def _of_step(self, line: StepLine) -> RankWindow:
         length, blocked = _positive(line["dur_ns"]), line["blocked"]
         own = None
+        passes = [piece for piece in line["phases"] if piece[0] == EVALUATION_PHASE]
         if blocked is not None:
             lengths = part_lengths(line)
             waited = sum(int(span[1]) for span in blocked)
@@ -116,9 +126,10 @@ class RankFeed:
             samples=_whole(line["samples"]),
             length_ns=length,
             own=own,
-            wall_ns=_whole(line["start_ns"]) + length + self._wall_minus_monotonic,
-            warmup=bool(line["warmup"]),
+            wall_ns=_whole(line["start_ns"]) + length + self.wall_minus_monotonic_ns,
+            warmup=bool(line["warmup"] or line.get("profiled")),
             evaluates=bool(line.get("evaluation")),
+            evaluation_ns=max((int(start + span) for _, start, span in passes), default=0),
         )
 
     def _of_window(self, line: WindowLine) -> RankWindow:
@@ -138,9 +149,10 @@ class RankFeed:
             length_ns=length,
             own=own,
             # The wall clock of a host may jump: events would end before they begin.
-            wall_ns=_whole(line["end_ns"]) + self._wall_minus_monotonic,
-            warmup=bool(line["warmup"]),
+            wall_ns=_whole(line["end_ns"]) + self.wall_minus_monotonic_ns,
+            warmup=bool(line["warmup"] or line.get("profiled")),
             evaluates="evaluation_ns" in line,
+            evaluation_ns=_whole(line.get("evaluation_ns", 0)),
         )
 
 

@@ -5,10 +5,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 
+from hvdprof.collect.steps.step_marks import BEFORE_UPDATE_PHASE
 from hvdprof.live.file_tail import FileTail
 from hvdprof.plain_text import printable
 from hvdprof.rundir.json_codec import DAMAGE
-from hvdprof.rundir.recording.line_format import SampledLine
+from hvdprof.rundir.recording.line_format import OUTSIDE_PHASES, SampledLine
 from hvdprof.rundir.recording.recorder_codec import from_bytes
 
 LATEST_NS = 120_000_000_000
@@ -42,11 +43,47 @@ def sampled_place(folder: Path, rank: int, other: int, phase: str, late_ns: floa
     return "" if own.delay_ns > late_ns / 2 else _longer(own, others)
 
 
+@dataclass(frozen=True, slots=True)
+class MostSampled:
+    """The line that most samples of a phase show, and its share of their ``number``.
+
+    ``phase`` is empty where too few fell into the phase, and all samples count; ``place`` is empty
+    where no line of the script is seen. ``span_s`` is the time of the samples.
+    """
+
+    place: str
+    share: float
+    number: int
+    phase: str
+    span_s: float
+
+
+def most_sampled(path: Path, phase: str) -> MostSampled | None:
+    """What a rank has answered, from the file of it; None before that is whole.
+
+    Args:
+        path: The file.
+        phase: The phase in which the rank is late.
+    """
+    # While it runs, a rank does not know this one: it is what lies before an update is made.
+    seen_as = OUTSIDE_PHASES if phase == BEFORE_UPDATE_PHASE else phase
+    found = _samples([path], seen_as)
+    if seen_as and found.number < LEAST_SAMPLES:
+        phase, found = "", _samples([path], "")
+    if not found.span_s:
+        return None
+    (place, number), *_ = [*found.counts.most_common(1), (("", 0, ""), 0)]
+    number_of_all = max(found.number, 1)
+    name = _name(place) if place[0] else ""
+    return MostSampled(name, number / number_of_all, found.number, phase, found.span_s)
+
+
 @dataclass(slots=True)
 class _Samples:
-    """Samples of each line, the seconds that they are of, and their mean delay, ns."""
+    """Samples of each line, their number, the seconds that they are of, their mean delay, ns."""
 
     counts: Counter[_Place] = field(default_factory=Counter)
+    number: int = 0
     span_s: float = 0.0
     delay_ns: float = 0.0
 
@@ -62,7 +99,7 @@ class _Window:
 
 def _samples(paths: Iterable[Path], phase: str) -> _Samples:
     """What the latest two minutes of some files hold, of one phase or of all."""
-    found, number, delays_ns = _Samples(), 0, 0
+    found, delays_ns = _Samples(), 0
     for path in paths:
         windows: list[_Window] = []
         places: dict[int, _Place] = {}
@@ -81,9 +118,9 @@ def _samples(paths: Iterable[Path], phase: str) -> _Samples:
             if window.end_ns > last - LATEST_NS:
                 found.counts.update(window.counts)
                 found.span_s += (window.end_ns - window.start_ns) / 1e9
-                number += window.number
+                found.number += window.number
                 delays_ns += window.delays_ns
-    found.delay_ns = delays_ns / number if number else 0.0
+    found.delay_ns = delays_ns / found.number if found.number else 0.0
     return found
 
 
@@ -112,9 +149,14 @@ def _longer(own: _Samples, other: _Samples) -> str:
         place: number / own.span_s - (other.counts[place] / other.span_s if other.span_s else 0.0)
         for place, number in own.counts.items()
     }
-    file, row, function = place = max(more, key=more.__getitem__)
+    place = max(more, key=more.__getitem__)
     positive = sum(rate for rate in more.values() if rate > 0)
     too_few = own.counts[place] < LEAST_SAMPLES
     if too_few or positive <= 0 or more[place] < _LEAST_SHARE * positive:
         return ""
+    return _name(place)
+
+
+def _name(place: _Place) -> str:
+    file, row, function = place
     return printable(f"{PurePath(file).name}:{row} ({function})")

@@ -35,7 +35,8 @@ class RankView:
 class Event:
     """Something that began, ended, or happened once; as ``rundir.recording.event_format``.
 
-    Times in seconds of the wall clock; ``cost_s`` and ``step_s`` per step, 0 where unknown.
+    Times in seconds of the wall clock; ``cost_s`` and ``step_s`` per step, 0 where unknown, as
+    ``share``.
     """
 
     number: int
@@ -52,6 +53,8 @@ class Event:
     step_s: float
     place: str
     text: str
+    share: float = 0.0
+    files: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,5 @@
 """The watcher: look at all recordings once, and say what is known and what has happened."""
 
-import contextlib
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -11,18 +10,20 @@ from hvdprof.live.event_file import EventFile
 from hvdprof.live.job_rows import SHOWN, mean
 from hvdprof.live.job_state import Change, JobState
 from hvdprof.live.job_windows import JobWindows
+from hvdprof.live.long_pauses import Checkpoints, Evaluations
+from hvdprof.live.on_demand import OnDemand, Profiles
 from hvdprof.live.rank_feed import RankFeed
 from hvdprof.live.sampled_place import LATEST_NS, sampled_place
 from hvdprof.live.silence import LEAST_SILENT_S, Silence, Stalls
 from hvdprof.live.snapshot import Event, Snapshot
 from hvdprof.live.watched_job import Recordings, WatchedJob
-from hvdprof.plain_text import printable
-from hvdprof.rundir.layout import watched_mark
 from hvdprof.rundir.recording.event_format import EventKind, EventState
-from hvdprof.rundir.written_file import open_run_file
 
 LOOK_S = 1.0
 _MARK_S = 5.0
+_LEAD_S = 5.0
+"""So long before ranks profile the same steps, they are asked to."""
+
 _PARTIAL_S = 60.0
 """All ranks have begun to record by then, where their files are seen."""
 
@@ -43,6 +44,7 @@ class Watcher:
         place: As ``WatchedJob``.
         clock: Seconds of a monotonic clock.
         wall: Seconds of the wall clock.
+        profiles: Whether a named rank, and one that is not, record steps with torch.profiler.
 
     Raises:
         UnreadableInputError: The place cannot be watched.
@@ -53,8 +55,11 @@ class Watcher:
         place: Path,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
+        *,
+        profiles: bool = False,
     ) -> None:
         self._job = WatchedJob(place)
+        self._profiles = Profiles(place, profiles)
         self._clock, self._wall = clock, wall
         self._launch: _Launch | None = None
         self._reported: set[str] = set()
@@ -74,13 +79,13 @@ class Watcher:
         if latest is not None and (self._launch is None or self._launch.files != latest):
             if self._launch is not None:
                 events += self._launch.look(now_s, wall_s)
-                self._launch.close()
-            self._launch, self._marked_s = _Launch(latest), -math.inf
+                self._launch.on_demand.close()
+            self._launch, self._marked_s = _Launch(latest, self._profiles), -math.inf
         if self._launch is None:
             return Look(_nothing(self._job.name, wall_s, is_over=is_over), (), ())
         if now_s - self._marked_s >= _MARK_S:
             self._marked_s = now_s
-            self._launch.mark()
+            self._launch.on_demand.mark()
         events += self._launch.look(now_s, wall_s, is_over=is_over)
         new = [text for text in self._launch.problems() if text not in self._reported]
         self._reported.update(new)
@@ -90,21 +95,23 @@ class Watcher:
     def close(self) -> None:
         """Remove the mark by which the ranks know that they are watched."""
         if self._launch is not None:
-            self._launch.close()
+            self._launch.on_demand.close()
 
 
 class _Launch:
     """One launch that is watched."""
 
-    def __init__(self, files: Recordings) -> None:
+    def __init__(self, files: Recordings, profiles: Profiles) -> None:
         self.files = files
+        self.on_demand = OnDemand(files.folder, profiles)
         self._feeds: dict[int, RankFeed] = {}
         self._windows = JobWindows()
         self._state = JobState()
         self._silence = Silence()
         self._stalls = Stalls(files.stalls)
         self._events = EventFile(files.events)
-        self._mark_problem = ""
+        self._evaluations = Evaluations()
+        self._checkpoints = Checkpoints(files.folder)
         self._step = -1
         self._ended_s: dict[int, float] = {}
         self._is_first = True
@@ -122,19 +129,6 @@ class _Launch:
         feeds = self._feeds.values()
         return len(feeds) >= max(self.size, 1) and all(feed.has_ended for feed in feeds)
 
-    def mark(self) -> None:
-        """Show the ranks that they are watched: their windows take a second from then on."""
-        path = watched_mark(self.files.folder)
-        try:
-            with open_run_file(path, "w") as file:
-                file.write(f"{time.time_ns()}\n")
-            self._mark_problem = ""
-        except OSError as error:
-            self._mark_problem = (
-                f"{printable(str(path))} cannot be written ({error.strerror or error}): "
-                "the windows of a light recording stay up to 10 s long, and events are seen later"
-            )
-
     def look(self, now_s: float, wall_s: float, *, is_over: bool = False) -> list[Event]:
         """Read on; the events that are new."""
         for rank, path in self.files.files().items():
@@ -146,6 +140,8 @@ class _Launch:
             for window in self._windows.finished(self._num_awaited(now_s)):
                 self._step = window.any_rank.last
                 changes += self._state.take(window)
+                changes += self._evaluations.take(window)
+        changes += self._checkpoints.look(self._feeds, now_s)
         if self._is_first and (is_over or self.has_ended):
             # No watcher has followed that job while it ran: its run must not say so.
             self._events.keeps = False
@@ -160,7 +156,11 @@ class _Launch:
             if is_taken or not has_stalls:
                 changes.append(change)
         changes += self._stalls.look()
-        found = [self._taken(change, wall_s) for change in changes]
+        found = [self._taken(change, now_s, wall_s) for change in changes]
+        found += map(
+            self._events.follow,
+            self.on_demand.answers(now_s, wall_s, is_over=is_over or self.has_ended),
+        )
         return [event for event in found if event is not None]
 
     def _note_missing(self, now_s: float) -> None:
@@ -175,10 +175,22 @@ class _Launch:
         left = [rank for rank, at in self._ended_s.items() if now_s - at > LEAST_SILENT_S]
         return len(self._feeds) - len(self._silence.silent.keys() | left)
 
-    def _taken(self, change: Change, wall_s: float) -> Event | None:
-        place = self._place(change)
+    def _taken(self, change: Change, now_s: float, wall_s: float) -> Event | None:
+        is_named = change.kind == EventKind.STRAGGLER and change.state == EventState.BEGUN
+        # What is over for long is not sampled now.
+        is_recent = is_named and self._state.rows.rows[-1].end_s - change.time_s <= LATEST_NS / 1e9
+        others = [rank for rank in self._feeds if not self._state.is_named(rank)]
+        other = min(others, default=change.ranks[0]) if is_named else -1
+        place = self._place(change, other) if is_recent else ""
         text = f"{change.text} Sampled there: {place}." if place else change.text
-        return self._events.take(replace(change, text=text), wall_s, place)
+        event = self._events.take(replace(change, text=text), wall_s, place)
+        begun = self._events.running_of(change)
+        if is_named and begun is not None and self._events.keeps:
+            self.on_demand.expect(begun, now_s)
+            if event is not None and is_recent:
+                lead = max(math.ceil(_LEAD_S / change.step_s) if change.step_s else 0, 2)
+                self.on_demand.ask(begun, other, self._step + lead)
+        return event
 
     def _read(self, now_s: float) -> bool:
         """Read a piece of every file; whether there was any, so that another may follow."""
@@ -199,22 +211,14 @@ class _Launch:
                 self._state.hosts[rank] = feed.host
         return is_any
 
-    def _place(self, change: Change) -> str:
-        if change.kind != EventKind.STRAGGLER or change.state != EventState.BEGUN:
-            return ""
-        if self._state.rows.rows[-1].end_s - change.time_s > LATEST_NS / 1e9:
-            # The latest samples are not of what is over for long.
-            return ""
-        rank, late_ns = change.ranks[0], 1e9 * change.cost_s
-        others = [other for other in self._feeds if not self._state.is_named(other)]
-        return sampled_place(
-            self.files.folder, rank, min(others, default=rank), change.phase, late_ns
-        )
+    def _place(self, change: Change, other: int) -> str:
+        late_ns = 1e9 * change.cost_s
+        return sampled_place(self.files.folder, change.ranks[0], other, change.phase, late_ns)
 
     def problems(self) -> list[str]:
         """What the user should know of the figures."""
         damaged = sum(feed.num_damaged for feed in self._feeds.values())
-        found = [self._mark_problem, self._events.problem]
+        found = [self.on_demand.problem, self._events.problem]
         if self._is_partial:
             found.append(
                 f"this host sees the recordings of {len(self._feeds)} of {self.size} ranks: the "
@@ -258,11 +262,6 @@ class _Launch:
             running=self._events.running,
             is_over=is_over,
         )
-
-    def close(self) -> None:
-        """Remove the mark by which the ranks know that they are watched."""
-        with contextlib.suppress(OSError):
-            watched_mark(self.files.folder).unlink()
 
 
 def _nothing(name: str, wall_s: float, *, is_over: bool, num_ranks: int = 0) -> Snapshot:

@@ -12,10 +12,31 @@ NET_NAME = "net.jsonl"
 RESUME_NAME = "resume.json"
 TUNING_NAME = "tuning.json"
 
+REQUESTS = "request-*.json"
+"""What a watcher asks of ranks, a file for each."""
+
+SAMPLES, STACKS, TRACE = ANSWERS = ".jsonl", ".stack", ".pt.trace.json.gz"
+"""Endings of the files that a rank writes on an event: sampled lines, stacks, profiled steps."""
+
 
 def watched_mark(recorder_folder: Path) -> Path:
     """A file whose time changes while ``hvdprof watch`` follows the ranks that record there."""
     return recorder_folder / "watched"
+
+
+def request_file(recorder_folder: Path, rank: int) -> Path:
+    """What a watcher asks of a rank that records there."""
+    return recorder_folder / f"request-{rank}.json"
+
+
+def is_of_watcher(path: Path) -> bool:
+    """Whether a file beside recorder files is a watcher's, for the ranks to see."""
+    return path == watched_mark(path.parent) or path.match(REQUESTS)
+
+
+def answer_file(recorder_folder: Path, event: int, rank: int, ending: str) -> Path:
+    """What a rank was asked for on an event: one of ``ANSWERS``."""
+    return recorder_folder / f"event-{event}-rank-{rank}{ending}"
 
 
 def session_id(pass_id: str, number: int) -> str:

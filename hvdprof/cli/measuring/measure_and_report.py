@@ -87,7 +87,7 @@ def measure_command(
 def _watching(folder: Path, watched: RunWatchOptions) -> Iterator[None]:
     """Show on standard error what is seen while ranks run, where that is asked for."""
     sinks = watched.sinks(folder)
-    if not (watched.watch or sinks):
+    if not (watched.watch or watched.profile_on_event or sinks):
         yield
         return
     from hvdprof.cli.progress.watch_screen import event_line
@@ -101,7 +101,7 @@ def _watching(folder: Path, watched: RunWatchOptions) -> Iterator[None]:
         for event in look.events if watched.watch else ():
             sys.stderr.write(f"{event_line(event)}\n")
 
-    with api.watching(folder, show, warn, sinks):
+    with api.watching(folder, show, warn, sinks, profile_on_event=watched.profile_on_event):
         yield
 
 

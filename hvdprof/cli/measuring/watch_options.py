@@ -36,6 +36,13 @@ class WatchOptions:
         panel=WATCH,
         repeated=True,
     )
+    profile_on_event: bool = option(
+        False,
+        "Let a rank that is named, and one that is not late, record three steps with "
+        "torch.profiler, on three events at most.",
+        "--profile-on-event",
+        panel=WATCH,
+    )
 
     def sinks(self, folder: Path) -> SinkOptions | None:
         """What the options ask for; None where they ask for nothing."""

@@ -19,7 +19,8 @@ from hvdprof.rank_names import ranks_named
 
 _BAR = 30
 _MOST_EVENTS = 12
-_TONES = {"begun": "bold yellow", "over": "green", "once": "cyan"}
+_TONES = {"begun": "bold yellow", "over": "green"}
+_TONE_OF_OTHERS = "cyan"
 
 
 class Screen(Protocol):
@@ -98,7 +99,9 @@ def drawn(
         parts.append(Text(_nothing_yet(snapshot, waiting)))
     else:
         parts += [Text(_rates(snapshot)), _bars(snapshot), _ranks(snapshot)]
-    lines = [Text(event_line(event), style=_TONES[event.state]) for event in events]
+    lines = [
+        Text(event_line(event), style=_TONES.get(event.state, _TONE_OF_OTHERS)) for event in events
+    ]
     parts += [Text("\nEvents", style="bold"), *lines] if lines else []
     parts += [Text(f"Note: {problem.rstrip('.')}.", style="dim") for problem in problems[-3:]]
     if snapshot.is_over:
@@ -165,7 +168,7 @@ def _end(snapshot: Snapshot) -> str:
 
 def _as_object(event: Event) -> dict[str, object]:
     names = ("number", "kind", "state", "time_s", "since_s", "segment", "step", "ranks", "host")
-    more = ("phase", "cost_s", "step_s", "place", "text")
+    more = ("phase", "cost_s", "step_s", "place", "text", "share", "files")
     return {name: getattr(event, name) for name in (*names, *more)}
 
 

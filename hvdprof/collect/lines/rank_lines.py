@@ -5,10 +5,11 @@ Tested in ``tests/collect/lines/test_rank_lines.py``.
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from hvdprof.collect.diagnostics import print_problem
+from hvdprof.collect.lines.event_answers import EventAnswers
 from hvdprof.collect.lines.line_window import LineFile, sampling_line
 from hvdprof.collect.lines.named_calls import NamedCalls
 from hvdprof.collect.lines.places import Places
@@ -20,7 +21,7 @@ from hvdprof.collect.recorder import Recorder
 from hvdprof.collect.steps.line_writer import LineWriter
 from hvdprof.collect.turn_gate import TURNS
 from hvdprof.rundir.layout import PassPaths
-from hvdprof.rundir.recording.line_format import MAIN_PROCESS
+from hvdprof.rundir.recording.line_format import MAIN_PROCESS, CallLine
 
 BYTES_AT_ONCE, BYTES_PER_HOUR = 60_000, 240_000
 
@@ -54,15 +55,23 @@ def _start(
     places = Places(user_code)
     file = LineFile(writer, places.names, now_ns, BYTES_AT_ONCE, BYTES_PER_HOUR)
     calls = NamedCalls(recorder.moment, user_code, clock)
+    answers = EventAnswers(
+        *(folder, rank, recorder.moment, recorder.profile_steps, recorder.report_problem, clock)
+    )
+
+    def over() -> Iterator[CallLine]:
+        answers.look()
+        return calls.over()
+
     samples = StepSamples(
         file,
         recorder.finished(),
         recorder.moment,
-        calls.over,
+        over,
         is_on_host=recorder.is_on_host,
         takes_turns=TURNS in os.environ,
     )
     sampler = LineSampler(places, samples, hz, recorder.report_problem, clock)
     calls.hook()
-    recorder.at_end += [calls.remove, sampler.close]
+    recorder.at_end += [calls.remove, sampler.close, answers.close]
     sampler.start()

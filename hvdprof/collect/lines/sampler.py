@@ -9,6 +9,7 @@ Tested in ``tests/collect/lines/test_sampler.py``.
 
 import atexit
 import contextlib
+import math
 import os
 import random
 import sys
@@ -62,6 +63,7 @@ class LineSampler:
         hz: Looks per second.
         report: Called with a message where the sampling ends by a failure.
         clock: Nanoseconds.
+        length_s: When it ends by itself.
     """
 
     def __init__(
@@ -71,12 +73,14 @@ class LineSampler:
         hz: float,
         report: Callable[[str], None] = print_problem,
         clock: Callable[[], int] = time.monotonic_ns,
+        length_s: float = math.inf,
     ) -> None:
         self._places = places
         self._taker = taker
         self._hz = hz
         self._report = report
         self._clock = clock
+        self._length_s = length_s
         # To be had once the sampling is to end: an event would make such a lock at each wait.
         self._over = threading.Lock()
         self._over.acquire()
@@ -92,6 +96,11 @@ class LineSampler:
             return
         # For a script that ends without stop().
         atexit.register(self.close)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has been started and has not ended."""
+        return self._thread.is_alive()
 
     def close(self) -> None:
         """End the sampling and wait until the rest is written; a second call does nothing."""
@@ -123,8 +132,8 @@ class LineSampler:
         # Of its own: the numbers of the script stay as they were.
         chance = random.Random()
         longest_s = LONGEST_GAPS / self._hz
-        before_ns = self._clock()
-        while True:
+        begin_ns = before_ns = self._clock()
+        while before_ns - begin_ns < 1e9 * self._length_s:
             gap_s = min(chance.expovariate(self._hz), longest_s)
             due_ns = self._clock() + round(gap_s * 1e9)
             if self._over.acquire(timeout=gap_s):

@@ -42,7 +42,7 @@ class FinishedStep:
     ``ready`` holds None for a gradient that was not produced; ``blocked`` is None where the
     blocked time is unknown, and ``waits`` what each blocked time was for. ``has_evaluation`` says
     that the rank also evaluated in the step, where it was blocked for ``evaluation_blocked_ns`` and
-    in ``evaluation_waits``.
+    in ``evaluation_waits``. ``is_profiled`` says that torch.profiler was on.
     """
 
     segment: str
@@ -60,6 +60,7 @@ class FinishedStep:
     has_evaluation: bool
     evaluation_blocked_ns: int
     evaluation_waits: list[tuple[Mark, Mark]]
+    is_profiled: bool = False
 
     def marks_to_read(self) -> Iterator[Mark]:
         """All marks but the begin, some of them more than once."""
@@ -223,6 +224,8 @@ class StepWriter:
             line["evaluation"] = True
             if blocked is not None:
                 line["evaluation_blocked_ns"] = self._evaluation_blocked_ns(step)
+        if step.is_profiled:
+            line["profiled"] = True
         if step.loss is not None:
             line["loss"] = float(step.loss)
         self._source.recycle(step.marks_to_read())

@@ -77,12 +77,14 @@ class _Window:
     num_losses: int = 0
     evaluation_ns: int = -1
     evaluation_blocked_ns: int | None = None
+    is_profiled: bool = False
 
     def add(self, line: StepLine) -> None:
         start_ns, length = line["start_ns"], line["dur_ns"]
         self.last_step, self.end_ns = line["step"], start_ns + length
         self.num_steps += 1
         self.samples += line["samples"]
+        self.is_profiled |= line.get("profiled", False)
         own = part_lengths(line)
         blocked = None if line["blocked"] is None else sum(span[1] for span in line["blocked"])
         if length > self.longest[1]:
@@ -146,6 +148,8 @@ class _Window:
             line["evaluation_ns"] = self.evaluation_ns
             if self.evaluation_blocked_ns is not None:
                 line["evaluation_blocked_ns"] = self.evaluation_blocked_ns
+        if self.is_profiled:
+            line["profiled"] = True
         if self.num_losses:
             line["loss"] = self.loss / self.num_losses
         return line
@@ -155,6 +159,7 @@ class WindowWriter:
     """Sums steps up and writes a line at the end of each window (``window_length``).
 
     A step with an evaluation is a window of its own: results exclude it where all ranks evaluate.
+    So is one that is profiled, which results always exclude.
 
     Args:
         file: The recorder file.
@@ -192,13 +197,15 @@ class WindowWriter:
             self._flush_if_allowed(line)
             self._part, self._base, self._length = part, line["step"], 1
         evaluates = bool(line.get("evaluation")) and self._has_room(line)
-        if evaluates:
+        is_apart = evaluates or line.get("profiled", False)
+        if is_apart:
             self.flush()
         window = self._window or self._open(line)
         window.add(line)
         if evaluates:
             window.evaluation_ns = _evaluation_end(line)
             window.evaluation_blocked_ns = line.get("evaluation_blocked_ns")
+        if is_apart:
             self.flush()
         elif self._is_over(window):
             elapsed_ns = window.end_ns - self._begin_ns

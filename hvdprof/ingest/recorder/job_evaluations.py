@@ -1,4 +1,4 @@
-"""Evaluations of the whole job, which no step time may contain.
+"""Evaluations of the whole job, and steps under a profiler, which no step time may contain.
 
 A rank that evaluates alone delays the others, and its step counts. Where all ranks evaluate, the
 step begins after it and is warm-up: caches and queues are cold. A rank does not know what the
@@ -29,6 +29,24 @@ def exclude_evaluations(files: Collection[RecorderFile]) -> None:
         if len(steps):
             for recording in recordings:
                 recording.begin_after_evaluation(steps)
+
+
+def exclude_profiled(files: Collection[RecorderFile]) -> None:
+    """Let steps, or windows of a light recording, be warm-up on all ranks where one is profiled.
+
+    Args:
+        files: What each rank of a pass recorded, before windows become steps; changed in place.
+    """
+    names = dict.fromkeys(name for file in files for name in file.segments)
+    for name in names:
+        recordings = [file.segments[name] for file in files if name in file.segments]
+        profiled = {steps for recording in recordings for steps in recording.profiled}
+        for recording in recordings if profiled else ():
+            steps, windows = recording.step_table(), recording.windows.table()
+            for first, last in profiled:
+                steps[(steps[:, 0] >= first) & (steps[:, 0] <= last), 1] = 1
+                is_hit = (windows["step"] <= last) & (windows["last_step"] >= first)
+                windows["warmup"][is_hit] = 1
 
 
 def _steps_all_evaluate(recordings: Sequence[SegmentRecording]) -> NDArray[np.int64]:

@@ -71,7 +71,8 @@ class SegmentRecording:
     the other; ``size_of`` the size of each gradient and ``sent_of`` what a rank submits of it, in
     bytes; ``process_times_ns`` the processor time of the rank with its workers at the first step
     and at the end; ``cut_ns`` what ``begin_after_evaluation`` has taken from each step;
-    ``last_evaluation`` follows the last step.
+    ``last_evaluation`` follows the last step. ``profiled`` holds first and last steps that
+    torch.profiler recorded.
     ``windows`` is what a light recording holds instead of steps, ``counts`` the steps of which each
     row of its ``step_table`` is the mean (empty in a full recording), ``totals`` its number of
     gradients, their size and what is submitted of them. ``ended`` says that the rank has ended it.
@@ -101,6 +102,7 @@ class SegmentRecording:
     totals: tuple[int, int, int] | None = None
     cut_ns: "array[int]" = field(default_factory=_int64s)
     last_evaluation: LastEvaluation | None = None
+    profiled: list[tuple[int, int]] = field(default_factory=list)
     ended: bool = False
 
     @property

@@ -210,10 +210,15 @@ class _Reader:
         recording.losses.append(loss)
         recording.evaluation_ns.append(evaluation_ns)
         recording.evaluation_blocked_ns.append(evaluation_blocked_ns)
+        if line.get("profiled"):
+            recording.profiled.append((row[0], row[0]))
 
     def window(self, line: WindowLine) -> None:
         name = str(line["segment"])
-        self.file.segments.setdefault(name, SegmentRecording(id=name)).windows.add(line)
+        recording = self.file.segments.setdefault(name, SegmentRecording(id=name))
+        recording.windows.add(line)
+        if line.get("profiled"):
+            recording.profiled.append((line["step"], line["last_step"]))
 
     def evaluation(self, line: EvaluationLine) -> None:
         numbers = [whole(line[key]) for key in ("step", "start_ns", "dur_ns", "rest_ns")]

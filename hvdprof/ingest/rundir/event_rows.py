@@ -31,9 +31,12 @@ def read_events(
     begun: dict[int, dict[str, object]] = {}
 
     def take(_: int, line: JsonObject) -> None:
-        number = whole(line["number"])
-        if EventState(line["state"]) == EventState.OVER:
+        number, state = whole(line["number"]), EventState(line["state"])
+        if state == EventState.OVER:
             begun[number] |= {"over_ns": whole(line["since_ns"]), "last_step": whole(line["step"])}
+            return
+        if state in (EventState.SAMPLED, EventState.PROFILED):
+            begun[number] |= _answered(begun[number], line)
             return
         ranks = [whole(rank) for rank in line["ranks"]]
         texts = ("segment", "host", "phase", "place", "text")
@@ -43,13 +46,15 @@ def read_events(
             "event": str(EventKind(line["event"])),
             "rank": ranks[0] if ranks else -1,
             "first_step": whole(line["step"]),
-            "last_step": -1,
+            "last_step": whole(line["step"]) if state == EventState.ONCE else -1,
             "since_ns": whole(line["since_ns"]),
             "seen_ns": whole(line["time_ns"]),
-            "over_ns": -1,
+            "over_ns": whole(line["time_ns"]) if state == EventState.ONCE else -1,
             "cost_ns": whole(line["cost_ns"]),
             "step_ns": whole(line["step_ns"]),
             **{name: printable(str(line[name])) for name in texts},
+            "share": float("nan"),
+            "files": "",
         }
 
     clauses = read_lines(path, take)
@@ -62,3 +67,13 @@ def read_events(
                 row |= {"over_ns": stalls_over_ns[key], "last_step": row["first_step"]}
         rows.add(**row)
     return rows.frame(), [Note(NoteCode.DAMAGED, f"{path.name}: {clause}") for clause in clauses]
+
+
+def _answered(row: Mapping[str, object], line: JsonObject) -> dict[str, object]:
+    """What the ranks of an event have answered, with what they had answered before."""
+    new = (printable(str(name)) for name in line["files"])
+    files = dict.fromkeys([*str(row["files"]).split(), *new])
+    answered: dict[str, object] = {"files": " ".join(files)}
+    if share := float(line["share"]):
+        answered |= {"share": share, "place": printable(str(line["place"]))}
+    return answered

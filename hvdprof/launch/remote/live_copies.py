@@ -21,7 +21,14 @@ from hvdprof import units
 from hvdprof.errors import HvdprofError, UnreadableInputError
 from hvdprof.launch.plan.provenance import python_program
 from hvdprof.launch.remote.fetch import last_line
-from hvdprof.launch.remote.live_files import SILENT_S, WORD_S, Held, Piece, PieceReader
+from hvdprof.launch.remote.live_files import (
+    SILENT_S,
+    WORD_S,
+    Held,
+    Piece,
+    PieceReader,
+    new_requests,
+)
 from hvdprof.launch.remote.pass_files import MAX_BYTES
 from hvdprof.launch.remote.remote_shell import HostShell
 from hvdprof.rundir.layout import watched_mark
@@ -186,13 +193,16 @@ class _HostCopy(threading.Thread):
         unsent = json.dumps({"token": token, "held": held}).encode() + b"\n"
         os.set_blocking(given.fileno(), False)
         pieces = PieceReader(token)
-        heard_s = word_s = time.monotonic()
+        heard_s = word_s = looked_s = time.monotonic()
+        sent_requests: dict[str, int] = {}
         while not self._stopped.is_set():
             now_s = time.monotonic()
             if now_s - heard_s > SILENT_S:
                 raise UnreadableInputError(f"no answer for {units.seconds(now_s - heard_s)}")
             if now_s - word_s > WORD_S:
                 unsent, word_s = unsent or b"\n", now_s
+            if now_s - looked_s > _LOOK_S and not unsent:
+                unsent, looked_s = new_requests(self._files.folder, sent_requests), now_s
             try:
                 # Nothing is written to a full pipe: the other side does not read.
                 unsent = unsent[given.write(unsent) or 0 :] if unsent else b""

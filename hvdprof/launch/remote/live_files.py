@@ -1,11 +1,13 @@
 """``python -m hvdprof.launch.remote.live_files FOLDER``: recordings of this host, as they grow.
 
 Standard input is a line with a token and with what the other side holds of each file, then a line
-whenever the ranks are to know that they are watched; its end ends this process. Standard output is
+whenever the ranks are to know that they are watched, with the requests to them that are new by the
+names of their files; its end ends this process. Standard output is
 the token on a line, so that output of a login shell before it is skipped, then pieces of files.
 """
 
 import contextlib
+import json
 import os
 import re
 import select
@@ -15,14 +17,15 @@ import sys
 import time
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO
 
-from hvdprof.errors import UnreadableInputError
+from hvdprof.errors import StorageError, UnreadableInputError
 from hvdprof.plain_text import printable
-from hvdprof.rundir.json_codec import DAMAGE, parse_json
-from hvdprof.rundir.layout import watched_mark
+from hvdprof.rundir.json_codec import DAMAGE, decode, parse_json
+from hvdprof.rundir.layout import REQUESTS, watched_mark
+from hvdprof.rundir.recording.request_format import Requests, read_requests, write_requests
 from hvdprof.rundir.regular_file import END_BYTES, continues, open_regular
 from hvdprof.rundir.written_file import open_run_file
 
@@ -37,7 +40,12 @@ _MOST_BEFORE_TOKEN = 1 << 20
 _HEAD = struct.Struct(">HIQI")
 """Bytes of the name and of the content, where it begins in the file, checksum of both."""
 
-_NAME = re.compile(r"(?:rank|lines)-\d{1,7}(?:-worker-\d{1,4})?\.jsonl", re.ASCII)
+_NAME = re.compile(
+    r"(?:rank|lines)-\d{1,7}(?:-worker-\d{1,4})?\.jsonl|"
+    r"event-\d{1,9}-rank-\d{1,7}(?:\.jsonl|\.stack|\.pt\.trace\.json\.gz)",
+    re.ASCII,
+)
+_REQUESTS = re.compile(r"request-\d{1,7}\.json", re.ASCII)
 _LONGEST_NAME = 64
 
 
@@ -107,7 +115,7 @@ class PieceReader:
 
 
 def is_recording(name: str) -> bool:
-    """Whether a file of that name holds the windows or the sampled lines of a rank."""
+    """Whether a file of that name holds windows or sampled lines of a rank, or what it answers."""
     return _NAME.fullmatch(name) is not None
 
 
@@ -161,14 +169,37 @@ class GrowingFiles:
         held.add(content)
 
 
+@dataclass(slots=True)
+class Words:
+    """The lines of standard input, none of which stays in a buffer of Python's."""
+
+    descriptor: int
+    _rest: bytes = b""
+
+    def lines(self) -> list[bytes]:
+        """The lines that are complete now; waits for input.
+
+        Raises:
+            EOFError: It has ended, or holds a line that is too long.
+        """
+        received = os.read(self.descriptor, 1 << 16)
+        if not received or len(self._rest) > LONGEST_HELLO:
+            raise EOFError
+        *whole, self._rest = (self._rest + received).split(b"\n")
+        return whole
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Send what ranks record until standard input ends; the exit code."""
     (where,) = sys.argv[1:] if arguments is None else arguments
+    words = Words(sys.stdin.fileno())
     try:
-        given = parse_json(sys.stdin.buffer.readline(LONGEST_HELLO))
+        while not (lines := words.lines()):
+            pass
+        given = parse_json(lines[0])
         token = str(given["token"])
         held = {name: Held(size, bytes.fromhex(end)) for name, (size, end) in given["held"].items()}
-    except DAMAGE:
+    except (*DAMAGE, EOFError):
         sys.stderr.write("standard input does not begin with a token\n")
         return UnreadableInputError.exit_code
     # Beside ranks that compute, and no longer than the other side is heard: also where writing
@@ -178,7 +209,7 @@ def main(arguments: list[str] | None = None) -> int:
     out = sys.stdout.buffer
     out.write(f"{token}\n".encode())
     try:
-        _send(GrowingFiles(Path(where), held), out)
+        _send(GrowingFiles(Path(where), held), words, out)
     except BrokenPipeError:
         # The other side has ended.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -188,17 +219,48 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def _send(files: GrowingFiles, out: IO[bytes]) -> None:
+def _send(files: GrowingFiles, words: Words, out: IO[bytes]) -> None:
     _mark(files.folder)
     while True:
         for piece in (*files.pieces(), Piece("", 0, b"")):
             out.write(piece.packed())
         out.flush()
-        if select.select([sys.stdin], [], [], _LOOK_S)[0]:
-            if not os.read(sys.stdin.fileno(), 4096):
+        if select.select([words.descriptor], [], [], _LOOK_S)[0]:
+            try:
+                lines = words.lines()
+            except EOFError:
                 return
             signal.alarm(SILENT_S)
             _mark(files.folder)
+            for line in filter(None, lines):
+                _take_requests(files.folder, line)
+
+
+def new_requests(folder: Path, sent: dict[str, int]) -> bytes:
+    """The requests of a folder that have changed, as a line; empty without any.
+
+    Args:
+        folder: The folder of the recorder files.
+        sent: When each that was given back had changed; is brought up to date.
+    """
+    found = {}
+    for path in folder.glob(REQUESTS):
+        with contextlib.suppress(OSError, ValueError):
+            changed = path.stat().st_mtime_ns
+            if sent.get(path.name) != changed:
+                sent[path.name] = changed
+                found[path.name] = [asdict(one) for one in read_requests(path)]
+    return json.dumps(found).encode() + b"\n" if found else b""
+
+
+def _take_requests(folder: Path, line: bytes) -> None:
+    """Write requests where ranks look for them; what is damaged or of another name is none."""
+    with contextlib.suppress(*DAMAGE, OSError, StorageError):
+        for name, requests in parse_json(line).items():
+            if _REQUESTS.fullmatch(name):
+                write_requests(
+                    folder / name, decode(Requests, {"requests": requests}, name).requests
+                )
 
 
 def _mark(folder: Path) -> None:

@@ -22,7 +22,7 @@ from hvdprof import units
 from hvdprof.errors import HvdprofError, StorageError, UnreadableInputError
 from hvdprof.plain_text import printable
 from hvdprof.rundir.file_names import check_relative
-from hvdprof.rundir.layout import PassPaths, watched_mark
+from hvdprof.rundir.layout import PassPaths, is_of_watcher
 from hvdprof.rundir.written_file import file_mode, make_run_folders, open_whole
 
 MAX_BYTES = 8_000_000_000
@@ -134,8 +134,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _files(folder: Path, names: Sequence[str]) -> Iterator[Path]:
     for name in names:
         for path in (folder / name).rglob("*"):
-            is_mark = path == watched_mark(path.parent)
-            if path.is_file() and not path.is_symlink() and not is_mark:
+            if path.is_file() and not path.is_symlink() and not is_of_watcher(path):
                 yield path
 
 

@@ -9,7 +9,8 @@ _COLUMNS = (
         "event",
         "category",
         "",
-        "straggler, slowdown, input-bound, hang, no-progress or rank-silent.",
+        "straggler, slowdown, input-bound, hang, no-progress, rank-silent, evaluation or "
+        "checkpoint.",
     ),
     Column("segment", "category", "", "Id of the segment; empty where unknown."),
     Column("rank", "int32", "", "The rank that it is about, the first of several; -1 for all."),
@@ -27,10 +28,27 @@ _COLUMNS = (
     Column("seen_ns", "int64", "ns", "Wall clock when it was reported."),
     Column("over_ns", "int64", "ns", "Wall clock when it was over; -1 if no end was seen."),
     Column(
-        "cost_ns", "int64", "ns", "What it cost the job per step, as reported; 0 where unknown."
+        "cost_ns",
+        "int64",
+        "ns",
+        "What it cost the job per step, as reported, 0 where unknown; of an evaluation or a "
+        "checkpoint, by how much it was longer than usual.",
     ),
     Column("step_ns", "int64", "ns", "Length of a step meanwhile; 0 where unknown."),
     Column("text", "category", "", "The sentence that was reported."),
+    Column(
+        "share",
+        "float64",
+        "ratio",
+        "Share of `place` in the samples of the phase that the rank took when it was named; NaN "
+        "without them.",
+    ),
+    Column(
+        "files",
+        "category",
+        "",
+        "What ranks wrote when it was named, in the folder of the recorder files, spaces between.",
+    ),
 )
 
 WATCHED_EVENTS = Table(

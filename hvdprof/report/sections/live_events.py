@@ -11,6 +11,9 @@ from hvdprof.model.tables.live_tables import LIVE_EVENTS
 from hvdprof.report.sections.section import Head, Section
 
 MOST_EVENTS = 12
+_ONCE = ("evaluation", "checkpoint")
+"""Events whose cost is not per step."""
+
 _HEADS = (
     *(Head("seen", is_text=True), Head("event", is_text=True), Head("where", is_text=True)),
     *(Head("lasted"), Head("cost per step,\nreported"), Head("lateness,\nrecorded")),
@@ -34,6 +37,7 @@ def live_sections(analysis: RunAnalysis) -> tuple[Section, ...]:
             f"{refuted} of {units.counted(stragglers, 'named straggler')} refuted: the recorded "
             "steps show less than 5 % of a step of lateness."
         )
+    sentences += [_kept(row) for row in shown.to_dict("records") if row["files"]]
     return (
         Section(
             "Seen while the job ran",
@@ -54,7 +58,7 @@ def _row(row: FrameRow) -> tuple[str, ...]:
         str(row["event"]),
         _where(row),
         units.duration((over - since) / 1e9) if over >= 0 else "no end seen",
-        units.milliseconds(cost) if cost else "",
+        f"{units.milliseconds(cost)}{' once' * (str(row['event']) in _ONCE)}" if cost else "",
         "" if math.isnan(late) else _within(row),
         str(row["outcome"]),
     )
@@ -65,7 +69,17 @@ def _where(row: FrameRow) -> str:
     host = f" ({row['host']})" if row["host"] else ""
     who = f"rank {rank}{host}" if rank >= 0 else "all ranks"
     phase = f"{row['phase']} phase" if row["phase"] else ""
-    return ", ".join(part for part in (who, phase, str(row["place"])) if part)
+    share = float(str(row["share"]))
+    place = str(row["place"])
+    if place and not math.isnan(share):
+        place = f"{place}: {units.two_digit_percent(share)} of samples"
+    return ", ".join(part for part in (who, phase, place) if part)
+
+
+def _kept(row: FrameRow) -> str:
+    files = ", ".join(str(row["files"]).split())
+    seen = f"{pd.Timestamp(int(str(row['seen_ns'])), unit='ns'):%H:%M:%S}"
+    return f"Kept of {seen} in passes/{row['pass_id']}/recorder: {files}."
 
 
 def _within(row: FrameRow) -> str:

@@ -4,7 +4,7 @@
 """
 
 from enum import StrEnum
-from typing import Literal, TypedDict
+from typing import Literal, NotRequired, TypedDict
 
 EVENTS_FILE = "events.jsonl"
 
@@ -18,23 +18,32 @@ class EventKind(StrEnum):
     HANG = "hang"
     NO_PROGRESS = "no-progress"
     RANK_SILENT = "rank-silent"
+    EVALUATION = "evaluation"
+    CHECKPOINT = "checkpoint"
 
 
 class EventState(StrEnum):
-    """``BEGUN`` until ``OVER``; ``ONCE`` for what has no length of its own."""
+    """``BEGUN`` until ``OVER``; ``ONCE`` for what is over when it is seen.
+
+    ``SAMPLED`` and ``PROFILED`` follow a begin: what the named rank has answered.
+    """
 
     BEGUN = "begun"
     OVER = "over"
     ONCE = "once"
+    SAMPLED = "sampled"
+    PROFILED = "profiled"
 
 
 class EventLine(TypedDict):
     """An event: the begin and the end of one share ``number``.
 
-    ``time_ns`` is the wall clock when it was seen, ``since_ns`` when it began, or was over.
-    ``ranks`` are those that it is about, empty for all; ``cost_ns`` is the time per step that it
-    costs the job, ``step_ns`` the time of a step (both 0 where unknown); ``place`` is the sampled
-    line of code, empty where unknown.
+    ``time_ns`` is the wall clock when it was seen, ``since_ns`` when it began, or was over; of
+    what comes once, they are its end and its begin. ``ranks`` are those that it is about, empty
+    for all; ``cost_ns`` is the time per step that it costs the job, and of what comes once all
+    that it cost, ``step_ns`` the time of a step (both 0 where unknown); ``place`` is the sampled
+    line of code, empty where unknown. Only after a begin: ``share`` is the share of the samples of
+    the phase that ``place`` has, ``files`` the answers, in the folder of the recorder files.
     """
 
     kind: Literal["event"]
@@ -52,3 +61,5 @@ class EventLine(TypedDict):
     step_ns: int
     place: str
     text: str
+    share: NotRequired[float]
+    files: NotRequired[list[str]]

@@ -217,6 +217,15 @@ class StepLine(TypedDict):
             ),
         ]
     ]
+    profiled: NotRequired[
+        Annotated[
+            bool,
+            Key(
+                "only where true: torch.profiler was on, or started or stopped; results exclude "
+                "the step of all ranks"
+            ),
+        ]
+    ]
     loss: NotRequired[
         Annotated[float, Key("training loss, only where given; may be `NaN`, `Infinity`")]
     ]

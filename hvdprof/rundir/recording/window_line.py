@@ -92,6 +92,15 @@ class WindowLine(TypedDict):
             ),
         ]
     ]
+    profiled: NotRequired[
+        Annotated[
+            bool,
+            Key(
+                "only where true: torch.profiler was on, or started or stopped; results exclude "
+                "the steps of all ranks"
+            ),
+        ]
+    ]
     loss: NotRequired[
         Annotated[float, Key("mean training loss, only where given; may be `NaN`, `Infinity`")]
     ]

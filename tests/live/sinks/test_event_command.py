@@ -44,6 +44,8 @@ def test_an_event_comes_as_json_on_standard_input(tmp_path):
         "step_s": 0.1,
         "place": "transforms.py:41",
         "text": "straggler: rank 3 on node1, data phase, 20.0 ms per step",
+        "share": 0.0,
+        "files": [],
     }
 
 
