@@ -73,6 +73,7 @@ class _Waiting:
     event: Event
     until_s: float
     is_sampled: bool = False
+    is_profiled: bool = False
 
 
 class OnDemand:
@@ -143,10 +144,11 @@ class OnDemand:
                 yield sampled
             is_last = is_over or now_s >= waiting.until_s
             traces = sorted(path.name for path in self._folder.glob(f"event-{number}-*{TRACE}"))
-            if len(traces) > 1 or (traces and is_last):
+            if not waiting.is_profiled and (len(traces) > 1 or (traces and is_last)):
+                waiting.is_profiled = True
                 text = event_text.profiled(traces)
                 yield replace(event, state=EventState.PROFILED, text=text, files=tuple(traces))
-            if is_last or (waiting.is_sampled and len(traces) > 1):
+            if is_last or (waiting.is_sampled and waiting.is_profiled):
                 del self._waiting[number]
 
     def _sampled(self, event: Event) -> Event | None:
@@ -159,10 +161,14 @@ class OnDemand:
             return None
         files = tuple(path.name for path in paths if path.exists())
         text = event_text.sampled(event.ranks[0], found, files)
-        place = found.place or event.place
-        share = found.share if found.place else 0.0
-        more = {"place": place, "share": share, "files": files}
-        return replace(event, state=EventState.SAMPLED, text=text, **more)
+        return replace(
+            event,
+            state=EventState.SAMPLED,
+            text=text,
+            place=found.place or event.place,
+            share=found.share if found.place else 0.0,
+            files=files,
+        )
 
     def _write(self, rank: int, request: Request) -> None:
         path = request_file(self._folder, rank)

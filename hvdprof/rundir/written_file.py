@@ -31,7 +31,12 @@ OVERWRITE_HINT = "Add --force, or overwrite=True in Python."
 
 @contextlib.contextmanager
 def open_whole(
-    path: Path, *, binary: bool = False, overwrite: bool = True, mode: int | None = None
+    path: Path,
+    *,
+    binary: bool = False,
+    overwrite: bool = True,
+    mode: int | None = None,
+    is_copy: bool = False,
 ) -> Iterator[IO[str]]:
     """A file to write to, which takes its name only when the block ends without an exception.
 
@@ -42,6 +47,7 @@ def open_whole(
         binary: Open for bytes instead of UTF-8 text.
         overwrite: Whether a file of that name may be replaced.
         mode: Who may read it; as the user's umask says when not given.
+        is_copy: Whether the bytes of another file are given, compressed as they are.
 
     Raises:
         StorageError: The file exists and may not be replaced, or cannot be written.
@@ -54,7 +60,8 @@ def open_whole(
         prefix = f".{path.name[:_LONGEST_PREFIX]}."
         handle, temporary = tempfile.mkstemp(prefix=prefix, dir=path.parent)
         os.close(handle)
-        with _open(temporary, compressed=path.suffix == ".gz", binary=binary) as file:
+        is_packed = path.suffix == ".gz" and not is_copy
+        with _open(temporary, compressed=is_packed, binary=binary) as file:
             yield file
         Path(temporary).chmod(_usual_mode() if mode is None else mode)
         Path(temporary).replace(path)

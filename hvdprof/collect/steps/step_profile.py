@@ -54,7 +54,7 @@ class StepProfile:
             self._num_begun += 1
         except Exception as error:
             # Another profiler records, or this torch has none.
-            self._give_up(f"{type(error).__name__}: {error}")
+            self._give_up(str(error))
         return True
 
     def end(self) -> None:
@@ -65,7 +65,9 @@ class StepProfile:
             self._export.join(_LONGEST_END_S)
 
     def _start(self) -> None:
-        torch = sys.modules["torch"]
+        torch = sys.modules.get("torch")
+        if torch is None:
+            raise RuntimeError("the script does not use torch")
         if torch.autograd._profiler_enabled():
             raise RuntimeError("another profiler records")
         profiler = torch.profiler
@@ -90,8 +92,9 @@ class StepProfile:
 
     def _write(self) -> None:
         written = self._path.with_name(f".{self._path.name}")
+        profile, self._profile = self._profile, None
         try:
-            self._profile.export_chrome_trace(str(written))
+            profile.export_chrome_trace(str(written))
             if (size := written.stat().st_size) > MOST_BYTES:
                 raise ValueError(f"their file is too large ({units.byte_size(size)})")
             written.chmod(file_mode(self._path))
@@ -100,4 +103,3 @@ class StepProfile:
             self._give_up(str(error))
         finally:
             written.unlink(missing_ok=True)
-            self._profile = None

@@ -132,7 +132,7 @@ class CopiedFolder:
             raise UnreadableInputError(f"its recordings are more than {limit}")
         if held is None or not piece.begin:
             # Under another name until it is whole, so that readers notice another file.
-            with open_whole(path, binary=True, mode=file_mode(path)) as file:
+            with open_whole(path, binary=True, mode=file_mode(path), is_copy=True) as file:
                 file.write(piece.content)  # type: ignore[arg-type]
             self.held[piece.name] = held = Held()
         else:

@@ -196,7 +196,8 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         while not (lines := words.lines()):
             pass
-        given = parse_json(lines[0])
+        hello, *more = lines
+        given = parse_json(hello)
         token = str(given["token"])
         held = {name: Held(size, bytes.fromhex(end)) for name, (size, end) in given["held"].items()}
     except (*DAMAGE, EOFError):
@@ -209,7 +210,7 @@ def main(arguments: list[str] | None = None) -> int:
     out = sys.stdout.buffer
     out.write(f"{token}\n".encode())
     try:
-        _send(GrowingFiles(Path(where), held), words, out)
+        _send(GrowingFiles(Path(where), held), words, more, out)
     except BrokenPipeError:
         # The other side has ended.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -219,9 +220,12 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def _send(files: GrowingFiles, words: Words, out: IO[bytes]) -> None:
+def _send(files: GrowingFiles, words: Words, lines: list[bytes], out: IO[bytes]) -> None:
     _mark(files.folder)
     while True:
+        for line in filter(None, lines):
+            _take_requests(files.folder, line)
+        lines = []
         for piece in (*files.pieces(), Piece("", 0, b"")):
             out.write(piece.packed())
         out.flush()
@@ -232,8 +236,6 @@ def _send(files: GrowingFiles, words: Words, out: IO[bytes]) -> None:
                 return
             signal.alarm(SILENT_S)
             _mark(files.folder)
-            for line in filter(None, lines):
-                _take_requests(files.folder, line)
 
 
 def new_requests(folder: Path, sent: dict[str, int]) -> bytes:

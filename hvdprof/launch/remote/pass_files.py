@@ -99,7 +99,8 @@ def unpack(stream: IO[bytes], folder: Path, allowed: Sequence[Path] | None = Non
                         f"the files unpack to more than {units.byte_size(MAX_BYTES)}"
                     )
                 target = _target(folder, member.name, allowed)
-                with open_whole(target, binary=True, mode=file_mode(target)) as file:
+                mode = file_mode(target)
+                with open_whole(target, binary=True, mode=mode, is_copy=True) as file:
                     shutil.copyfileobj(content, file, _BLOCK_BYTES)  # type: ignore[misc]
                 number += 1
     except (tarfile.TarError, EOFError, ValueError, zlib.error) as error:

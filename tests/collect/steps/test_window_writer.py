@@ -167,6 +167,26 @@ def test_an_hour_of_long_steps_stays_below_a_megabyte(light: Light) -> None:
 
 
 @pytest.mark.heavy
+def test_profiled_steps_have_windows_of_their_own_and_the_others_end_as_before(
+    tmp_path: Path,
+) -> None:
+    ends = []
+    for name, profiled in (("plain", False), ("profiled", True)):
+        (tmp_path / name).mkdir()
+        light = Light(tmp_path / name)
+        light.train(101, 90 * MS)
+        light.train(2, 90 * MS, **({"profiled": True} if profiled else {}))
+        light.train(97, 90 * MS)
+        light.writer.flush()
+        windows = light.windows
+        own = [one for one in windows if one.get("profiled")]
+        assert [one["step"] for one in own] == [101, 102] * profiled
+        assert all(one["num_steps"] == 1 and not one["warmup"] for one in own)
+        ends.append({one["last_step"] for one in windows})
+    # Windows of ranks nest where only one of them profiles.
+    assert ends[0] <= ends[1]
+
+
 @pytest.mark.parametrize("kind", ["warmup", "evaluation"])
 def test_what_asks_for_ever_more_windows_does_not_exceed_the_bound(light: Light, kind: str) -> None:
     for _ in range(1500):

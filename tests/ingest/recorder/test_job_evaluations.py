@@ -4,9 +4,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hvdprof.ingest.recorder.job_evaluations import exclude_evaluations
+from hvdprof.ingest.recorder.job_evaluations import exclude_evaluations, exclude_profiled
 from hvdprof.ingest.recorder.recorder_file import RecorderFile, SegmentRecording
 from hvdprof.ingest.recorder.recorder_lines import read_recorder_file
+from tests.builders.live_job import window
 from tests.builders.recorder_lines import recorder_lines
 from tests.builders.run_spec import PassSpec, SegmentSpec
 
@@ -150,3 +151,35 @@ def test_without_an_evaluation_or_a_file_nothing_changes(plain: SegmentRecording
     exclude_evaluations([])
 
     np.testing.assert_array_equal(plain.step_table(), before)
+
+
+def test_a_step_that_one_rank_profiles_is_warmup_on_all(tmp_path: Path) -> None:
+    files = []
+    for rank in (0, 1):
+        lines = list(recorder_lines(SPEC, rank))
+        for line in lines:
+            if rank == 1 and line["kind"] == "step" and line["step"] in (2, 3):
+                line["profiled"] = True
+        path = tmp_path / f"rank-{rank}.jsonl"
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        files.append(read_recorder_file(path))
+    exclude_profiled(files)
+
+    warmup = [segment(file).step_table()[:, 1].tolist() for file in files]
+    assert warmup == [[0, 0, 1, 1, 0, 0]] * 2
+
+
+def test_windows_that_hold_a_profiled_step_are_warmup_on_all(tmp_path: Path) -> None:
+    files = []
+    for rank, bounds in enumerate(([(0, 7), (8, 15), (16, 23)], [(0, 9), (10, 10), (11, 23)])):
+        lines = [window(first, last, own=10, length=20) for first, last in bounds]
+        extra = {"start_ns": 0, "after_ns": 0, "longest": [0, 1, 0, "", 0]}
+        lines = [line | extra for line in lines]
+        lines[1]["profiled"] = rank == 1
+        path = tmp_path / f"rank-{rank}.jsonl"
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        files.append(read_recorder_file(path))
+    exclude_profiled(files)
+
+    warmup = [segment(file).windows.table()["warmup"].tolist() for file in files]
+    assert warmup == [[0, 1, 0], [0, 1, 0]]

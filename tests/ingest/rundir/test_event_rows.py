@@ -39,3 +39,27 @@ def test_a_hang_whose_end_no_watcher_saw_has_that_of_its_stall(tmp_path):
     frame, _ = read_events(path, "np2", {("main", 7, 1): 800, ("main", 8, 3): 900})
     assert frame["over_ns"].tolist() == [800, -1, 90]
     assert frame["last_step"].tolist() == [7, -1, 7]
+
+
+def test_what_ranks_answered_is_in_the_row_of_the_event(tmp_path):
+    path = tmp_path / "events.jsonl"
+    files = ["event-0-rank-1.jsonl", "event-0-rank-1.stack"]
+    sampled = _line(0, "sampled", share=0.61, place="crop.py:41 (crop)", files=files)
+    profiled = _line(0, "profiled", share=0.0, files=["a.gz", files[0]], place="")
+    unseen = _line(1, "sampled", share=0.0, place="", files=files)
+    lines = [_line(0, "begun"), _line(1, "begun"), sampled, profiled, unseen]
+    path.write_text("\n".join([*lines, _line(7, "sampled", share=0.5, files=[])]))
+    frame, notes = read_events(path, "np2", {})
+    assert frame["place"].tolist() == ["crop.py:41 (crop)", "a\\x1b"]
+    assert frame["share"].tolist()[0] == 0.61
+    assert frame["share"].isna().tolist() == [False, True]
+    assert frame["files"].tolist() == [" ".join([*files, "a.gz"]), " ".join(files)]
+    assert [note.text for note in notes] == ["events.jsonl: line 6 is damaged: KeyError"]
+
+
+def test_what_comes_once_has_its_end(tmp_path):
+    path = tmp_path / "events.jsonl"
+    path.write_text(_line(0, "once", event="evaluation", ranks=[]))
+    frame, _ = read_events(path, "np2", {})
+    row = frame.iloc[0]
+    assert (row["since_ns"], row["over_ns"], row["last_step"]) == (20, 50, 7)

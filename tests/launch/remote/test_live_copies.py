@@ -13,7 +13,8 @@ from hvdprof.launch.remote import live_copies
 from hvdprof.launch.remote.live_copies import CopiedFolder, LiveCopies
 from hvdprof.launch.remote.live_files import Piece
 from hvdprof.launch.remote.remote_shell import HostShell
-from hvdprof.rundir.layout import watched_mark
+from hvdprof.rundir.layout import request_file, watched_mark
+from hvdprof.rundir.recording.request_format import Request, read_requests, write_requests
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -112,6 +113,31 @@ def test_recordings_are_copied_only_while_somebody_watches(
         file.write("three\n")
     _look(copies, clock)
     _until(lambda: _text(here / "rank-1.jsonl") == "one\ntwo\nthree\n")
+
+
+def test_requests_to_ranks_travel_there_and_their_answers_back(
+    copies: LiveCopies, clock: Clock, folders: tuple[Path, Path]
+) -> None:
+    here, there = folders
+    (there / "rank-1.jsonl").write_text("one\n")
+    watched_mark(here).touch()
+    asked = [Request(4, samples=True, first_step=120)]
+    write_requests(request_file(here, 1), asked)
+    request_file(here, 2).write_text("{torn")
+    _look(copies, clock)
+    _until(request_file(there, 1).exists)
+    assert read_requests(request_file(there, 1)) == asked
+    asked.append(Request(5, samples=False))
+    write_requests(request_file(here, 1), asked)
+    _until(lambda: read_requests(request_file(there, 1)) == asked)
+    for name in ("event-4-rank-1.stack", "event-4-rank-1.pt.trace.json.gz"):
+        (there / name).write_text("answer\n")
+        _until(lambda name=name: _text(here / name) == "answer\n")
+    assert not _requests(request_file(there, 2))
+
+
+def _requests(path: Path) -> list[Request]:
+    return read_requests(path) if path.exists() else []
 
 
 def test_a_lost_connection_is_made_again_and_loses_nothing(

@@ -10,7 +10,7 @@ import pytest
 
 from hvdprof.errors import UnreadableInputError
 from hvdprof.launch.remote.live_files import GrowingFiles, Piece, PieceReader
-from hvdprof.rundir.layout import watched_mark
+from hvdprof.rundir.layout import request_file, watched_mark
 
 TOKEN = "0123456789abcdef"
 PIECES = [
@@ -135,6 +135,33 @@ def test_the_process_goes_on_where_the_other_side_is_and_ends_with_its_input(
         process.stdin.close()
         assert process.wait(30) == 0
     assert not watched_mark(tmp_path).exists()
+
+
+def test_damaged_and_hostile_requests_are_written_nowhere(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "hvdprof.launch.remote.live_files", str(tmp_path)]
+    good = {"event": 1, "samples": True, "first_step": -1}
+    lines = [
+        {"token": TOKEN, "held": {}},
+        {"../request-1.json": [good]},
+        {"rank-1.jsonl": [good], "request-1.json\n": [good]},
+        {"request-2.json": [{"event": "x"}]},
+        [1],
+        {"request-3.json": [good]},
+    ]
+    text = "".join(f"{json.dumps(line)}\n" for line in lines).encode() + b"{torn\n"
+    # All at once: nothing of it may stay in a buffer behind the first line.
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        process.stdin.write(text)
+        process.stdin.flush()
+        deadline = time.monotonic() + 30
+        while not request_file(tmp_path, 3).exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        process.stdin.close()
+        assert process.wait(30) == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["request-3.json"]
+    assert not (tmp_path.parent / "request-1.json").exists()
 
 
 def test_a_process_without_a_token_says_so(tmp_path: Path) -> None:

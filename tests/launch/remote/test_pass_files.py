@@ -9,7 +9,7 @@ import pytest
 from hvdprof.errors import StorageError, UnreadableInputError
 from hvdprof.launch.remote import pass_files as host_files
 from hvdprof.launch.remote.pass_files import main, pack, unpack, written_folders
-from hvdprof.rundir.layout import PassPaths
+from hvdprof.rundir.layout import TRACE, PassPaths, answer_file, request_file, watched_mark
 
 
 def _pass(folder: Path) -> Path:
@@ -47,6 +47,17 @@ def test_what_ranks_wrote_comes_back_and_nothing_else(tmp_path: Path) -> None:
     wanted = _files(there)
     del wanted["plan.json"]
     assert _files(here) == wanted
+
+
+def test_answers_come_back_as_they_are_and_no_requests(tmp_path: Path) -> None:
+    there, here = PassPaths(tmp_path / "there").recorder_folder, tmp_path / "here"
+    there.mkdir(parents=True)
+    trace = answer_file(there, 0, 1, TRACE)
+    trace.write_bytes(b"compressed already")
+    for path in (request_file(there, 1), watched_mark(there)):
+        path.write_text("{}")
+    assert unpack(io.BytesIO(_stream(there.parent)), here) == 1
+    assert (here / "recorder" / trace.name).read_bytes() == b"compressed already"
 
 
 def test_what_a_login_shell_prints_is_skipped(tmp_path: Path) -> None:

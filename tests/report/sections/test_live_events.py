@@ -2,6 +2,7 @@
 
 import io
 import json
+import types
 
 import pytest
 
@@ -14,6 +15,7 @@ from hvdprof.report.formats import reporter_for
 from hvdprof.report.sections.live_events import live_sections
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.recording.event_format import EventKind, EventState
+from tests.builders.declared_rows import declared_rows
 from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts, write_run
 from tests.cli.test_convert import invoke
 from tests.ingest.rundir.test_stall_file import STALL
@@ -44,6 +46,18 @@ def folder(tmp_path_factory):
         )
         events.take(change, NOW_S + 1000, "crop.py:41 (crop)")
     return folder
+
+
+def test_what_ranks_answered_and_what_comes_once_are_shown():
+    more = {"pass_id": "01", "event": "straggler", "rank": 1, "share": 0.61, "files": "a.jsonl b"}
+    once = {"pass_id": "01", "event": "evaluation", "rank": -1, "cost_ns": 28_000_000_000}
+    events = declared_rows(LIVE_EVENTS, {**more, "place": "crop.py:41"}, once)
+    (section,) = live_sections(types.SimpleNamespace(table={LIVE_EVENTS.name: events}.get))
+    rows = {row[1]: row for row in section.rows}
+    assert rows["straggler"][2].endswith("crop.py:41: 61 % of samples")
+    assert rows["evaluation"][4] == "28.0 s once"
+    (kept,) = (text for text in section.sentences if text.startswith("Kept"))
+    assert kept.endswith("in passes/01/recorder: a.jsonl, b.")
 
 
 def test_the_section_says_where_how_long_and_at_which_cost(folder):
