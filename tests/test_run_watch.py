@@ -33,7 +33,7 @@ def _check_answers(folder: Path, named: FrameRow, printed: str) -> None:
     """The named rank was sampled, and with the other one profiled in steps that do not count."""
     answers = ["event-0-rank-1.jsonl", "event-0-rank-1.stack"]
     traces = [f"event-0-rank-{rank}.pt.trace.json.gz" for rank in (0, 1)]
-    assert sorted(str(named["files"]).split()) == sorted([*answers, *traces])
+    assert sorted(str(named["files"]).split(", ")) == sorted([*answers, *traces])
     assert "late_script.py" in str(named["place"])
     assert 0.5 < float(str(named["share"])) <= 1
     assert printed.count(" straggler sampled: ") == printed.count(" straggler profiled: ") == 1

@@ -28,7 +28,7 @@ def read_events(
     Raises:
         OSError: The file cannot be read.
     """
-    begun: dict[int, dict[str, object]] = {}
+    begun: dict[int, JsonObject] = {}
 
     def take(_: int, line: JsonObject) -> None:
         number, state = whole(line["number"]), EventState(line["state"])
@@ -54,7 +54,7 @@ def read_events(
             "step_ns": whole(line["step_ns"]),
             **{name: printable(str(line[name])) for name in texts},
             "share": float("nan"),
-            "files": "",
+            "files": [],
         }
 
     clauses = read_lines(path, take)
@@ -65,15 +65,14 @@ def read_events(
             key = str(row["segment"]), whole(row["first_step"]), whole(row["rank"])
             if key in stalls_over_ns:
                 row |= {"over_ns": stalls_over_ns[key], "last_step": row["first_step"]}
-        rows.add(**row)
+        rows.add(**row | {"files": ", ".join(row["files"])})
     return rows.frame(), [Note(NoteCode.DAMAGED, f"{path.name}: {clause}") for clause in clauses]
 
 
-def _answered(row: Mapping[str, object], line: JsonObject) -> dict[str, object]:
+def _answered(row: JsonObject, line: JsonObject) -> JsonObject:
     """What the ranks of an event have answered, with what they had answered before."""
-    new = (printable(str(name)) for name in line["files"])
-    files = dict.fromkeys([*str(row["files"]).split(), *new])
-    answered: dict[str, object] = {"files": " ".join(files)}
+    new = [printable(str(name)) for name in line["files"]]
+    answered: JsonObject = {"files": list(dict.fromkeys([*row["files"], *new]))}
     if share := float(line["share"]):
         answered |= {"share": share, "place": printable(str(line["place"]))}
     return answered

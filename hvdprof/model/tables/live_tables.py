@@ -47,7 +47,7 @@ _COLUMNS = (
         "files",
         "category",
         "",
-        "What ranks wrote when it was named, in the folder of the recorder files, spaces between.",
+        "What ranks wrote when it was named, in the folder of the recorder files.",
     ),
 )
 

@@ -77,9 +77,8 @@ def _where(row: FrameRow) -> str:
 
 
 def _kept(row: FrameRow) -> str:
-    files = ", ".join(str(row["files"]).split())
     seen = f"{pd.Timestamp(int(str(row['seen_ns'])), unit='ns'):%H:%M:%S}"
-    return f"Kept of {seen} in passes/{row['pass_id']}/recorder: {files}."
+    return f"Kept of {seen} in passes/{row['pass_id']}/recorder: {row['files']}."
 
 
 def _within(row: FrameRow) -> str:

@@ -53,7 +53,7 @@ def test_what_ranks_answered_is_in_the_row_of_the_event(tmp_path):
     assert frame["place"].tolist() == ["crop.py:41 (crop)", "a\\x1b"]
     assert frame["share"].tolist()[0] == 0.61
     assert frame["share"].isna().tolist() == [False, True]
-    assert frame["files"].tolist() == [" ".join([*files, "a.gz"]), " ".join(files)]
+    assert frame["files"].tolist() == [", ".join([*files, "a.gz"]), ", ".join(files)]
     assert [note.text for note in notes] == ["events.jsonl: line 6 is damaged: KeyError"]
 
 

@@ -49,7 +49,7 @@ def folder(tmp_path_factory):
 
 
 def test_what_ranks_answered_and_what_comes_once_are_shown():
-    more = {"pass_id": "01", "event": "straggler", "rank": 1, "share": 0.61, "files": "a.jsonl b"}
+    more = {"pass_id": "01", "event": "straggler", "rank": 1, "share": 0.61, "files": "a.jsonl, b"}
     once = {"pass_id": "01", "event": "evaluation", "rank": -1, "cost_ns": 28_000_000_000}
     events = declared_rows(LIVE_EVENTS, {**more, "place": "crop.py:41"}, once)
     (section,) = live_sections(types.SimpleNamespace(table={LIVE_EVENTS.name: events}.get))
