@@ -27,8 +27,8 @@ from hvdprof.rundir.layout import (
     request_file,
     watched_mark,
 )
+from hvdprof.rundir.rank_requests import Request, read_requests, write_requests
 from hvdprof.rundir.recording.event_format import EventState
-from hvdprof.rundir.recording.request_format import Request, read_requests, write_requests
 from hvdprof.rundir.written_file import open_run_file
 
 MOST_PROFILES = 3

@@ -20,8 +20,8 @@ from hvdprof.collect.lines.user_code import UserCode
 from hvdprof.collect.standing import Moment
 from hvdprof.collect.steps.line_writer import LineWriter
 from hvdprof.rundir.layout import SAMPLES, STACKS, TRACE, answer_file, request_file
+from hvdprof.rundir.rank_requests import Request, read_requests
 from hvdprof.rundir.recording.line_format import MAIN_PROCESS, OUTSIDE_PHASES
-from hvdprof.rundir.recording.request_format import Request, read_requests
 from hvdprof.rundir.written_file import open_run_file
 
 HZ, LENGTH_S = 100.0, 10.0

@@ -25,7 +25,7 @@ from hvdprof.errors import StorageError, UnreadableInputError
 from hvdprof.plain_text import printable
 from hvdprof.rundir.json_codec import DAMAGE, decode, parse_json
 from hvdprof.rundir.layout import REQUESTS, watched_mark
-from hvdprof.rundir.recording.request_format import Requests, read_requests, write_requests
+from hvdprof.rundir.rank_requests import Requests, read_requests, write_requests
 from hvdprof.rundir.regular_file import END_BYTES, continues, open_regular
 from hvdprof.rundir.written_file import open_run_file
 

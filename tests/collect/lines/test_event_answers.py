@@ -10,7 +10,7 @@ from hvdprof.collect.lines import event_answers
 from hvdprof.collect.lines.event_answers import EventAnswers
 from hvdprof.collect.standing import Moment
 from hvdprof.rundir.layout import request_file
-from hvdprof.rundir.recording.request_format import Request, write_requests
+from hvdprof.rundir.rank_requests import Request, write_requests
 
 LENGTH_S = 0.4
 

@@ -14,7 +14,7 @@ from hvdprof.launch.remote.live_copies import CopiedFolder, LiveCopies
 from hvdprof.launch.remote.live_files import Piece
 from hvdprof.launch.remote.remote_shell import HostShell
 from hvdprof.rundir.layout import request_file, watched_mark
-from hvdprof.rundir.recording.request_format import Request, read_requests, write_requests
+from hvdprof.rundir.rank_requests import Request, read_requests, write_requests
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from hvdprof.rundir.recording.request_format import (
+from hvdprof.rundir.rank_requests import (
     MOST_BYTES,
     MOST_WAITING,
     Request,
