@@ -139,7 +139,13 @@ class Recorder(Guarded, Session):
         return self._recording.finished()
 
     def profile_steps(self, path: Path, first_step: int) -> None:
-        """Let torch.profiler record some steps from one on into a file; for another thread."""
+        """Let torch.profiler record some steps from one on into a file; for another thread.
+
+        Raises:
+            RuntimeError: It does so already.
+        """
+        if self._recording.profile is not None and not self._recording.profile.is_over:
+            raise RuntimeError("other steps are being profiled")
         profile = StepProfile(path, first_step, self._report)
         self.at_end.append(profile.end)
         self._recording.profile = profile

@@ -27,12 +27,10 @@ def snapshot(**changes):
     return Snapshot(**(values | rates | shares | changes))
 
 
-def event(text="Rank 1 is slow."):
+def event(text="Rank 1 is slow.", state=EventState.BEGUN):
     times = {"time_s": 1.0, "since_s": 0.0, "cost_s": 0.01, "step_s": 0.04}
     place = {"segment": "main", "step": 3, "ranks": (1,), "host": "", "phase": "data", "place": ""}
-    return Event(
-        number=0, kind=EventKind.STRAGGLER, state=EventState.BEGUN, text=text, **times, **place
-    )
+    return Event(number=0, kind=EventKind.STRAGGLER, state=state, text=text, **times, **place)
 
 
 def shown(found, *events, problems=()):
@@ -55,6 +53,13 @@ def test_figures_ranks_and_events_stand_on_the_page():
     assert "rank 0" not in text
     assert "Rank <b>1</b> is slow." in text
     assert "Note: it is so." in text
+
+
+@pytest.mark.parametrize("state", EventState)
+def test_events_of_every_state_stand_on_the_page(state):
+    text = shown(snapshot(), event("It was so.", state=state))
+    assert f"straggler {state}" in text
+    assert "It was so." in text
 
 
 def test_nothing_is_said_of_ranks_before_there_are_steps():

@@ -30,6 +30,7 @@ MOST_BYTES, MOST_STACK_BYTES = 60_000, 60_000
 """Of the samples, and of each of the two sets of stacks."""
 
 _LOOK_NS = 2_000_000_000
+_SAMPLES, _STEPS = "samples", "profiled steps"
 
 
 class EventSamples(SampleTaker):
@@ -107,7 +108,7 @@ class EventAnswers:
         self._changed = 0
         self._next_look_ns = 0
         self._waiting: list[Request] = []
-        self._answered: set[int] = set()
+        self._answered: set[tuple[int, str]] = set()
         self._sampler: LineSampler | None = None
 
     def look(self) -> None:
@@ -124,32 +125,41 @@ class EventAnswers:
         except OSError:
             # Nothing is asked, or the folder cannot be read just now.
             return
-        new = [one for one in self._waiting if one.event not in self._answered]
-        if new and (self._sampler is None or not self._sampler.is_running):
-            self._answered.add(new[0].event)
-            try:
-                self._answer(new[0], now_ns)
-            except Exception as error:
-                # Answered by an earlier process of this rank, or the disk is full.
-                self._report(f"event {new[0].event} is not answered: {error}")
+        for request in self._waiting:
+            # Of two watchers, one alone may want profiled steps.
+            if request.samples and (self._sampler is None or not self._sampler.is_running):
+                self._once(request, _SAMPLES, self._sample)
+            if request.first_step >= 0:
+                self._once(request, _STEPS, self._profile_steps)
 
     def close(self) -> None:
         """End an answer and write what there is."""
         if self._sampler is not None:
             self._sampler.close()
 
-    def _answer(self, request: Request, now_ns: int) -> None:
-        def path(ending: str) -> Path:
-            return answer_file(self._folder, request.event, self._rank, ending)
-
-        if request.first_step >= 0 and not path(TRACE).exists():
-            self._profile(path(TRACE), request.first_step)
-        if not request.samples:
+    def _once(self, request: Request, kind: str, answer: Callable[[Request], None]) -> None:
+        if (request.event, kind) in self._answered:
             return
-        writer = LineWriter(path(SAMPLES))
+        self._answered.add((request.event, kind))
+        try:
+            answer(request)
+        except Exception as error:
+            # Answered by an earlier process of this rank, or the disk is full.
+            self._report(f"no {kind} for event {request.event}: {error}")
+
+    def _answer(self, request: Request, ending: str) -> Path:
+        return answer_file(self._folder, request.event, self._rank, ending)
+
+    def _profile_steps(self, request: Request) -> None:
+        if not self._answer(request, TRACE).exists():
+            self._profile(self._answer(request, TRACE), request.first_step)
+
+    def _sample(self, request: Request) -> None:
+        now_ns = self._clock()
+        writer = LineWriter(self._answer(request, SAMPLES))
         writer.write(sampling_line(self._rank, MAIN_PROCESS, HZ, now_ns))
         places = Places(UserCode(sys.modules.get("__main__")))
         file = LineFile(writer, places.names, now_ns, MOST_BYTES, 0)
-        taker = EventSamples(file, path(STACKS), self._moment, now_ns)
+        taker = EventSamples(file, self._answer(request, STACKS), self._moment, now_ns)
         self._sampler = LineSampler(places, taker, HZ, self._report, self._clock, LENGTH_S)
         self._sampler.start()

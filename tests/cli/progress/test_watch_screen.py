@@ -4,6 +4,8 @@ import io
 import json
 import math
 
+import pytest
+
 from hvdprof.api.live import Look
 from hvdprof.cli.progress.watch_screen import screen_of
 from hvdprof.rundir.recording.event_format import EventState
@@ -50,6 +52,14 @@ def test_json_is_an_object_per_event():
     first, last = map(json.loads, out.splitlines())
     assert (first["kind"], first["state"], first["ranks"]) == ("straggler", "begun", [3])
     assert last["state"] == "over"
+
+
+@pytest.mark.parametrize("state", EventState)
+def test_events_of_every_state_are_shown(monkeypatch, state):
+    monkeypatch.setenv("TERM", "xterm")
+    look = Look(snapshot(), [event(state=state, text="It was so.", files=("a.jsonl",))], [])
+    assert f"straggler {state}" in _shown(look, out=Terminal())[0]
+    assert json.loads(_shown(look, as_json=True)[0])["files"] == ["a.jsonl"]
 
 
 def test_a_terminal_shows_rates_costs_ranks_and_events(monkeypatch):

@@ -86,13 +86,13 @@ def test_an_event_is_answered_once_also_by_a_process_that_is_begun_again(rank):
     rank.look()
     rank.wait()
     before = _lines(rank, 0)
-    rank.ask(Request(0, samples=True), Request(0, samples=True, first_step=4))
+    rank.ask(Request(0, samples=True), Request(0, samples=True))
     rank.look()
     rank.answers = rank.begun_again()
     rank.look()
     assert _lines(rank, 0) == before
     assert rank.names() == ["event-0-rank-1.jsonl", "event-0-rank-1.stack"]
-    assert [text.partition(":")[0] for text in rank.problems] == ["event 0 is not answered"]
+    assert [text.partition(":")[0] for text in rank.problems] == ["no samples for event 0"]
 
 
 def test_a_second_event_waits_for_the_first(rank):
@@ -104,6 +104,17 @@ def test_a_second_event_waits_for_the_first(rank):
     rank.look()
     rank.wait()
     assert _lines(rank, 1)[-1]["kind"] == "lines"
+
+
+def test_of_two_watchers_one_alone_may_want_profiled_steps(rank):
+    rank.ask(Request(0, samples=True))
+    rank.look()
+    rank.wait()
+    rank.ask(Request(0, samples=True), Request(0, samples=True, first_step=50))
+    rank.look()
+    rank.look()
+    assert rank.profiled == [("event-0-rank-1.pt.trace.json.gz", 50)]
+    assert rank.problems == []
 
 
 def test_a_rank_that_is_not_late_profiles_alone(rank):

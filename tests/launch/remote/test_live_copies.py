@@ -132,7 +132,9 @@ def test_requests_to_ranks_travel_there_and_their_answers_back(
     _until(lambda: read_requests(request_file(there, 1)) == asked)
     for name in ("event-4-rank-1.stack", "event-4-rank-1.pt.trace.json.gz"):
         (there / name).write_text("answer\n")
-        _until(lambda name=name: _text(here / name) == "answer\n")
+        copied = here / name
+        _until(copied.exists)
+        assert copied.read_text() == "answer\n"
     assert not _requests(request_file(there, 2))
 
 
