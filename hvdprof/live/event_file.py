@@ -79,7 +79,7 @@ class EventFile:
             place=place,
             text=change.text,
         )
-        event, is_new = self._kept(event)
+        event, is_new = self._written_down(event)
         if change.state == EventState.BEGUN:
             self._open[key] = event
         else:
@@ -94,10 +94,10 @@ class EventFile:
 
     def follow(self, event: Event) -> Event | None:
         """What followed an event; None where an earlier watcher has reported it."""
-        event, is_new = self._kept(event)
+        event, is_new = self._written_down(event)
         return event if is_new else None
 
-    def _kept(self, event: Event) -> tuple[Event, bool]:
+    def _written_down(self, event: Event) -> tuple[Event, bool]:
         """The event as it is written down, and whether it is to be reported."""
         known = self._before.pop(_seen(event), None)
         self._beside |= self._read_on()

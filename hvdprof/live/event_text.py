@@ -135,7 +135,7 @@ def sampled(rank: int, found: MostSampled, files: Sequence[str]) -> str:
     place = f"{found.place} has {share}" if found.place else "no line of the script stands out"
     return (
         f"Of {units.counted(found.number, 'sample')} of rank {rank} {where}, in "
-        f"{units.duration(found.span_s)}, {place}. Kept: {', '.join(files)}."
+        f"{units.duration(found.span_s)}, {place}. Files: {', '.join(files)}."
     )
 
 

@@ -113,7 +113,7 @@ class OnDemand:
             watched_mark(self._folder).unlink()
 
     def expect(self, event: Event, now_s: float) -> None:
-        """Wait for what the rank of an event answers, whoever has asked it."""
+        """Wait for what the rank of an event answers, also where another watcher has asked it."""
         self._waiting[event.number] = _Waiting(event, now_s + _LONGEST_S)
 
     def ask(self, event: Event, other: int, first_step: int) -> None:

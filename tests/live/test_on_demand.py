@@ -75,7 +75,7 @@ def test_a_named_rank_is_asked_and_its_answer_follows_the_event(tmp_path):
     assert sampled.files == ("event-0-rank-1.jsonl", "event-0-rank-1.stack")
     assert sampled.text == (
         "Of 100 samples of rank 1 in data, in 10 s, crop.py:41 (crop) has 60 %. "
-        "Kept: event-0-rank-1.jsonl, event-0-rank-1.stack."
+        "Files: event-0-rank-1.jsonl, event-0-rank-1.stack."
     )
     snapshot = watch.watcher.look().snapshot
     assert (len(snapshot.running), sum(snapshot.events_total.values())) == (1, 1)

@@ -37,7 +37,7 @@ def live_sections(analysis: RunAnalysis) -> tuple[Section, ...]:
             f"{refuted} of {units.counted(stragglers, 'named straggler')} refuted: the recorded "
             "steps show less than 5 % of a step of lateness."
         )
-    sentences += [_kept(row) for row in shown.to_dict("records") if row["files"]]
+    sentences += [_answers(row) for row in shown.to_dict("records") if row["files"]]
     return (
         Section(
             "Seen while the job ran",
@@ -76,9 +76,9 @@ def _where(row: FrameRow) -> str:
     return ", ".join(part for part in (who, phase, place) if part)
 
 
-def _kept(row: FrameRow) -> str:
+def _answers(row: FrameRow) -> str:
     seen = f"{pd.Timestamp(int(str(row['seen_ns'])), unit='ns'):%H:%M:%S}"
-    return f"Kept of {seen} in passes/{row['pass_id']}/recorder: {row['files']}."
+    return f"Files of {seen} in passes/{row['pass_id']}/recorder: {row['files']}."
 
 
 def _within(row: FrameRow) -> str:

@@ -1,4 +1,4 @@
-"""Three steps under a profiler, in the thread that trains; whatever fails, the training goes on."""
+"""Three steps under a profiler; after a failure the training continues."""
 
 import sys
 import threading
@@ -111,7 +111,7 @@ def test_a_recording_that_ends_before_it_drops_it(tmp_path, monkeypatch, problem
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_that_is_too_large_is_not_kept(tmp_path, monkeypatch, problems):
+def test_a_file_that_is_too_large_is_removed(tmp_path, monkeypatch, problems):
     monkeypatch.setattr(step_profile, "MOST_BYTES", 10)
     _torch(monkeypatch, Profiler(content="x" * 11))
     profile = StepProfile(tmp_path / "t.json.gz", 0, problems.append)

@@ -56,8 +56,8 @@ def test_what_ranks_answered_and_what_comes_once_are_shown():
     rows = {row[1]: row for row in section.rows}
     assert rows["straggler"][2].endswith("crop.py:41: 61 % of samples")
     assert rows["evaluation"][4] == "28.0 s once"
-    (kept,) = (text for text in section.sentences if text.startswith("Kept"))
-    assert kept.endswith("in passes/01/recorder: a.jsonl, b.")
+    (answers,) = (text for text in section.sentences if text.startswith("Files of"))
+    assert answers.endswith("in passes/01/recorder: a.jsonl, b.")
 
 
 def test_the_section_says_where_how_long_and_at_which_cost(folder):
