@@ -6,16 +6,15 @@ the file holds already is neither written nor reported again.
 
 import json
 import math
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import cast
 
 from hvdprof.live.file_tail import FileTail
 from hvdprof.live.job_state import Change
 from hvdprof.live.snapshot import Event
 from hvdprof.plain_text import printable
-from hvdprof.rundir.json_codec import DAMAGE, parse_json
-from hvdprof.rundir.recording.event_format import EventKind, EventLine, EventState
+from hvdprof.rundir.json_codec import DAMAGE, JsonObject, parse_json
+from hvdprof.rundir.recording.event_format import EventKind, EventState
 from hvdprof.rundir.written_file import open_run_file
 
 _Key = tuple[EventKind, tuple[int, ...]]
@@ -23,6 +22,8 @@ _Seen = tuple[EventKind, EventState, tuple[int, ...], str, int]
 
 _NS = 1e9
 _NEW = -1
+_TIMES, _TEXTS = ("time", "since", "cost", "step"), ("segment", "host", "phase", "place", "text")
+"""Of an event; the file has whole nanoseconds."""
 
 
 class EventFile:
@@ -63,22 +64,9 @@ class EventFile:
         is_once = change.state == EventState.ONCE
         if not is_once and (change.state == EventState.BEGUN) == (begun is not None):
             return None
-        event = Event(
-            number=begun.number if begun else _NEW,
-            kind=change.kind,
-            state=change.state,
-            time_s=time_s if math.isnan(change.time_s) else min(change.time_s, time_s),
-            since_s=change.since_s,
-            segment=change.segment,
-            step=change.step,
-            ranks=change.ranks,
-            host=change.host,
-            phase=change.phase,
-            cost_s=change.cost_s,
-            step_s=change.step_s,
-            place=place,
-            text=change.text,
-        )
+        seen_s = time_s if math.isnan(change.time_s) else min(change.time_s, time_s)
+        number = begun.number if begun else _NEW
+        event = Event(number=number, place=place, **asdict(change) | {"time_s": seen_s})
         event, is_new = self._written_down(event)
         if change.state == EventState.BEGUN:
             self._open[key] = event
@@ -115,7 +103,7 @@ class EventFile:
         while lines := self._tail.lines():
             for text in lines:
                 try:
-                    event = _event(cast(EventLine, parse_json(text)))
+                    event = _event(parse_json(text))
                 except DAMAGE:
                     # ``analyze`` reports it.
                     continue
@@ -141,45 +129,30 @@ def _numbered(event: Event, number: int) -> Event:
     return replace(event, number=number) if event.number == _NEW else event
 
 
-def _line(event: Event) -> EventLine:
-    line: EventLine = {
+def _line(event: Event) -> JsonObject:
+    line = {
         "kind": "event",
         "number": event.number,
         "event": event.kind,
         "state": event.state,
-        "time_ns": round(event.time_s * _NS),
-        "since_ns": round(event.since_s * _NS),
-        "segment": event.segment,
         "step": event.step,
         "ranks": list(event.ranks),
-        "host": event.host,
-        "phase": event.phase,
-        "cost_ns": round(event.cost_s * _NS),
-        "step_ns": round(event.step_s * _NS),
-        "place": event.place,
-        "text": event.text,
+        **{f"{name}_ns": round(getattr(event, f"{name}_s") * _NS) for name in _TIMES},
+        **{name: getattr(event, name) for name in _TEXTS},
     }
-    if event.files:
-        line |= {"share": event.share, "files": list(event.files)}
-    return line
+    return line | ({"share": event.share, "files": list(event.files)} if event.files else {})
 
 
-def _event(line: EventLine) -> Event:
+def _event(line: JsonObject) -> Event:
+    times: JsonObject = {f"{name}_s": line[f"{name}_ns"] / _NS for name in _TIMES}
+    texts = {name: printable(str(line[name])) for name in _TEXTS}
     return Event(
         number=int(line["number"]),
         kind=EventKind(line["event"]),
         state=EventState(line["state"]),
-        time_s=line["time_ns"] / _NS,
-        since_s=line["since_ns"] / _NS,
-        segment=printable(str(line["segment"])),
         step=int(line["step"]),
         ranks=tuple(int(rank) for rank in line["ranks"]),
-        host=printable(str(line["host"])),
-        phase=printable(str(line["phase"])),
-        cost_s=line["cost_ns"] / _NS,
-        step_s=line["step_ns"] / _NS,
-        place=printable(str(line["place"])),
-        text=printable(str(line["text"])),
         share=float(line.get("share", 0.0)),
         files=tuple(printable(str(name)) for name in line.get("files", ())),
+        **times | texts,
     )

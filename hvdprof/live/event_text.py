@@ -112,14 +112,12 @@ def rank_ended(ranks: Sequence[int], lasted_s: float) -> str:
     return f"{_begin(ranks)} {has} ended {its}, after {units.duration(lasted_s)}."
 
 
-def long_evaluation(length_ns: float, usual_ns: float) -> str:
-    """An evaluation that took longer than those before it."""
-    return f"An evaluation {_longer(length_ns, usual_ns)}."
-
-
-def long_checkpoint(rank: int, length_ns: float, usual_ns: float) -> str:
-    """A checkpoint that took longer than those of the rank before it."""
-    return f"A checkpoint of rank {rank} {_longer(length_ns, usual_ns)}."
+def long_pause(what: str, length_ns: float, usual_ns: float) -> str:
+    """An evaluation or a checkpoint that took longer than those before it."""
+    length, usual, more = (
+        units.duration(one / 1e9) for one in (length_ns, usual_ns, length_ns - usual_ns)
+    )
+    return f"{what} took {length}, {more} longer than usual ({usual}, the median of those before)."
 
 
 def sampled(rank: int, found: MostSampled, files: Sequence[str]) -> str:
@@ -152,10 +150,3 @@ def clock(time_s: float) -> str:
 def _begin(ranks: Sequence[int]) -> str:
     named = ranks_named(ranks)
     return f"{named[:1].upper()}{named[1:]}"
-
-
-def _longer(length_ns: float, usual_ns: float) -> str:
-    length, usual, more = (
-        units.duration(one / 1e9) for one in (length_ns, usual_ns, length_ns - usual_ns)
-    )
-    return f"took {length}, {more} longer than usual ({usual}, the median of those before)"

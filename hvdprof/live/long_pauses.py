@@ -17,7 +17,7 @@ from hvdprof.live.job_state import Change
 from hvdprof.live.job_windows import JobWindow
 from hvdprof.live.rank_feed import RankFeed
 from hvdprof.plain_text import printable
-from hvdprof.rundir.json_codec import DAMAGE
+from hvdprof.rundir.json_codec import DAMAGE, JsonObject
 from hvdprof.rundir.recording.event_format import EventKind, EventState
 from hvdprof.rundir.recording.line_format import CallLine
 from hvdprof.rundir.recording.recorder_codec import from_bytes
@@ -63,21 +63,10 @@ class Evaluations:
         if not one.evaluation_ns:
             return []
         usual = self._usual.setdefault(one.segment, UsualLength()).exceeded(one.evaluation_ns)
-        if not usual:
-            return []
         begin_ns = one.wall_ns - one.length_ns
-        return [
-            Change(
-                kind=EventKind.EVALUATION,
-                state=EventState.ONCE,
-                since_s=begin_ns / 1e9,
-                time_s=(begin_ns + one.evaluation_ns) / 1e9,
-                text=event_text.long_evaluation(one.evaluation_ns, usual),
-                segment=printable(one.segment),
-                step=one.last,
-                cost_s=(one.evaluation_ns - usual) / 1e9,
-            )
-        ]
+        times = (begin_ns, begin_ns + one.evaluation_ns, one.evaluation_ns, usual)
+        where = {"segment": printable(one.segment), "step": one.last}
+        return _changes(EventKind.EVALUATION, "An evaluation", times, where)
 
 
 @dataclass(slots=True)
@@ -134,22 +123,34 @@ class Checkpoints:
             yield from self._over(feed, before)
         self._open[feed.rank] = call
 
-    def _over(self, feed: RankFeed, saving: _Saving) -> Iterator[Change]:
+    def _over(self, feed: RankFeed, saving: _Saving) -> list[Change]:
         key = feed.rank, saving.segment
         usual = self._usual.setdefault(key, UsualLength()).exceeded(saving.length_ns)
-        if usual:
-            yield Change(
-                kind=EventKind.CHECKPOINT,
-                state=EventState.ONCE,
-                since_s=(saving.start_ns + feed.wall_minus_monotonic_ns) / 1e9,
-                time_s=(saving.end_ns + feed.wall_minus_monotonic_ns) / 1e9,
-                text=event_text.long_checkpoint(feed.rank, saving.length_ns, usual),
-                segment=saving.segment,
-                step=saving.step,
-                ranks=(feed.rank,),
-                host=feed.host,
-                cost_s=(saving.length_ns - usual) / 1e9,
-            )
+        begin_ns = saving.start_ns + feed.wall_minus_monotonic_ns
+        times = (begin_ns, begin_ns + saving.end_ns - saving.start_ns, saving.length_ns, usual)
+        where = {"segment": saving.segment, "step": saving.step, "host": feed.host}
+        what = f"A checkpoint of rank {feed.rank}"
+        return _changes(EventKind.CHECKPOINT, what, times, {**where, "ranks": (feed.rank,)})
+
+
+def _changes(
+    kind: EventKind, what: str, times: tuple[int, int, int, float], where: JsonObject
+) -> list[Change]:
+    """The event of a pause; none where nothing is usual, or this is: begin, end, length, usual."""
+    begin_ns, end_ns, length_ns, usual_ns = times
+    if not usual_ns:
+        return []
+    return [
+        Change(
+            kind=kind,
+            state=EventState.ONCE,
+            since_s=begin_ns / 1e9,
+            time_s=end_ns / 1e9,
+            text=event_text.long_pause(what, length_ns, usual_ns),
+            cost_s=(length_ns - usual_ns) / 1e9,
+            **where,
+        )
+    ]
 
 
 def _saving(text: bytes, now_s: float) -> _Saving | None:

@@ -39,34 +39,6 @@ _LONGEST_S = 120.0
 
 
 @dataclass(slots=True)
-class Profiles:
-    """Which events of a run were profiled.
-
-    Args:
-        place: The run, or the folder that is watched.
-        is_wanted: Whether steps are to be profiled at all.
-    """
-
-    place: Path
-    is_wanted: bool
-
-    def may_begin(self) -> bool:
-        """Whether another event may be profiled."""
-        return self.is_wanted and len(self._known()) < MOST_PROFILES
-
-    def _known(self) -> set[tuple[Path, int]]:
-        """Folder and number of the events of which there are traces, or will be."""
-        found = set()
-        for path in self.place.rglob(f"event-*-rank-*{TRACE}"):
-            number = path.name.removeprefix("event-").partition("-")[0]
-            found.add((path.parent, int(number) if number.isdecimal() else -1))
-        for path in self.place.rglob(REQUESTS):
-            asked = [one for one in _requests(path) if one.first_step >= 0]
-            found |= {(path.parent, one.event) for one in asked}
-        return found
-
-
-@dataclass(slots=True)
 class _Waiting:
     """An event whose rank was asked; ``until_s`` on the clock of the watcher."""
 
@@ -81,11 +53,12 @@ class OnDemand:
 
     Args:
         folder: The folder of the recorder files.
-        profiles: Says whether steps may be profiled.
+        place: The run, or the folder that is watched.
+        profiles: Whether steps are to be profiled.
     """
 
-    def __init__(self, folder: Path, profiles: Profiles) -> None:
-        self._folder, self._profiles = folder, profiles
+    def __init__(self, folder: Path, place: Path, *, profiles: bool) -> None:
+        self._folder, self._place, self._profiles = folder, place, profiles
         self._waiting: dict[int, _Waiting] = {}
         self._unmarked = self._unasked = ""
 
@@ -124,7 +97,8 @@ class OnDemand:
             other: A rank that is not late; the same where there is none.
             first_step: The step from which on both record with torch.profiler, where wanted.
         """
-        profiled = first_step if self._profiles.may_begin() else -1
+        may_profile = self._profiles and len(self._profiled()) < MOST_PROFILES
+        profiled = first_step if may_profile else -1
         self._write(event.ranks[0], Request(event.number, True, profiled))
         if profiled >= 0 and other != event.ranks[0]:
             self._write(other, Request(event.number, False, profiled))
@@ -150,6 +124,17 @@ class OnDemand:
                 yield replace(event, state=EventState.PROFILED, text=text, files=tuple(traces))
             if is_last or (waiting.is_sampled and waiting.is_profiled):
                 del self._waiting[number]
+
+    def _profiled(self) -> set[tuple[Path, int]]:
+        """Folder and number of the events of the run of which there are traces, or will be."""
+        found = set()
+        for path in self._place.rglob(f"event-*-rank-*{TRACE}"):
+            number = path.name.removeprefix("event-").partition("-")[0]
+            found.add((path.parent, int(number) if number.isdecimal() else -1))
+        for path in self._place.rglob(REQUESTS):
+            asked = [one for one in _requests(path) if one.first_step >= 0]
+            found |= {(path.parent, one.event) for one in asked}
+        return found
 
     def _sampled(self, event: Event) -> Event | None:
         paths = [

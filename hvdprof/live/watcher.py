@@ -11,7 +11,7 @@ from hvdprof.live.job_rows import SHOWN, mean
 from hvdprof.live.job_state import Change, JobState
 from hvdprof.live.job_windows import JobWindows
 from hvdprof.live.long_pauses import Checkpoints, Evaluations
-from hvdprof.live.on_demand import OnDemand, Profiles
+from hvdprof.live.on_demand import OnDemand
 from hvdprof.live.rank_feed import RankFeed
 from hvdprof.live.sampled_place import LATEST_NS, sampled_place
 from hvdprof.live.silence import LEAST_SILENT_S, Silence, Stalls
@@ -59,7 +59,7 @@ class Watcher:
         profiles: bool = False,
     ) -> None:
         self._job = WatchedJob(place)
-        self._profiles = Profiles(place, profiles)
+        self._place, self._profiles = place, profiles
         self._clock, self._wall = clock, wall
         self._launch: _Launch | None = None
         self._reported: set[str] = set()
@@ -80,7 +80,8 @@ class Watcher:
             if self._launch is not None:
                 events += self._launch.look(now_s, wall_s)
                 self._launch.on_demand.close()
-            self._launch, self._marked_s = _Launch(latest, self._profiles), -math.inf
+            on_demand = OnDemand(latest.folder, self._place, profiles=self._profiles)
+            self._launch, self._marked_s = _Launch(latest, on_demand), -math.inf
         if self._launch is None:
             return Look(_nothing(self._job.name, wall_s, is_over=is_over), (), ())
         if now_s - self._marked_s >= _MARK_S:
@@ -101,9 +102,8 @@ class Watcher:
 class _Launch:
     """One launch that is watched."""
 
-    def __init__(self, files: Recordings, profiles: Profiles) -> None:
-        self.files = files
-        self.on_demand = OnDemand(files.folder, profiles)
+    def __init__(self, files: Recordings, on_demand: OnDemand) -> None:
+        self.files, self.on_demand = files, on_demand
         self._feeds: dict[int, RankFeed] = {}
         self._windows = JobWindows()
         self._state = JobState()
