@@ -4,7 +4,7 @@ The requests are those of the address: a view is asked for with the same query t
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pandas as pd
 from dash import Dash
@@ -31,17 +31,18 @@ from hvdprof.figures.timeline.event_details import (
     timeline_passes,
 )
 from hvdprof.figures.timeline.event_search import Hits, events_named, steps_of_kind
-from hvdprof.figures.timeline.lane_notes import lane_notes, segment_spans
+from hvdprof.figures.timeline.lane_notes import lane_notes, segment_spans, turn_gaps
 from hvdprof.figures.timeline.opening import Opening, opening_of
 from hvdprof.figures.timeline.range_table import range_facts
 from hvdprof.figures.timeline.rank_times import STEP_KINDS, StepKind
 from hvdprof.figures.timeline.time_text import length_text, place_text
 from hvdprof.figures.timeline.timeline_lanes import CATEGORIES, Lanes, pass_lanes
-from hvdprof.figures.timeline.timeline_rows import Row, missed_filters, timeline_rows
+from hvdprof.figures.timeline.timeline_rows import Row, RowChoice, missed_filters, timeline_rows
 from hvdprof.figures.timeline.view_data import COLOURS, SHADES, Asked, Json, view_data
 from hvdprof.model.cell_key import setting_of_row
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.collective_tables import COLLECTIVES
+from hvdprof.model.tables.run_tables import TURNS
 
 PATH = "/timeline-data/<what>"
 
@@ -120,9 +121,9 @@ def lanes_of_view(runs: RunStore, view: View) -> Lanes:
 def view_answer(runs: RunStore, view: View) -> Json:
     """The rows, and what is drawn of them from ``from`` to ``to`` and half as much beside it."""
     lanes = lanes_of_view(runs, view)
-    choice = row_choice_of(view)
-    rows, num_left_out = timeline_rows(lanes, choice)
     opening = _opening(runs, view, lanes)
+    choice = _choice(view, opening)
+    rows, num_left_out = timeline_rows(lanes, choice)
     window = window_of(view, lanes, _opened(opening, lanes))
     beside = round(window.length_ns * _BESIDE)
     sent = fitted(window.first_ns - beside, window.last_ns + beside, lanes.length_ns)
@@ -140,7 +141,10 @@ def view_answer(runs: RunStore, view: View) -> Json:
         "segments": segment_spans(lanes),
         "finding": opening.finding,
         "acting": opening.steps,
-        "notes": lane_notes(lanes, rows, runs.run(str(view.run)).segments),
+        "notes": [
+            *turn_gaps(lanes, rows, runs.table(str(view.run), TURNS.name)),
+            *lane_notes(lanes, rows, runs.run(str(view.run)).segments),
+        ],
         "kinds": [[name, COLOURS[name]] for name in CATEGORIES],
         "used": [CATEGORIES[number] for number in lanes.spans.categories()],
         "shades": SHADES,
@@ -177,7 +181,7 @@ def range_answer(runs: RunStore, view: View) -> Json:
     chosen = selection_of(view)
     if chosen is None:
         return {}
-    choice = row_choice_of(view)
+    choice = _choice(view, _opening(runs, view, lanes))
     rows, _ = timeline_rows(lanes, choice)
     executions = _executions(runs, view, lanes)
     window = (chosen.first_ns, chosen.last_ns)
@@ -219,6 +223,11 @@ def _opening(runs: RunStore, view: View, lanes: Lanes) -> Opening:
     looked = runs.finished(run_id)
     analysis = looked if isinstance(looked, RunAnalysis) else None
     return runs.made(run_id, key, lambda: opening_of(analysis, lanes))
+
+
+def _choice(view: View, opening: Opening) -> RowChoice:
+    """The rows that are asked for; Horovod's lanes folded where they are empty as it opens."""
+    return replace(row_choice_of(view), folded=opening.unwritten)
 
 
 def _opened(opening: Opening, lanes: Lanes) -> Window:

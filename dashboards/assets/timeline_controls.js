@@ -121,7 +121,10 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
         const box = element("span", {class: "timeline-colour"});
         box.style.background = T.css(theme.colours[at]);
         return element("button", {type: "button", "aria-pressed": String(!hidden.has(name)),
-          title: `Show or hide. The number is its share of the view: ${at < 8 ? "mean over the ranks" : "sum over its events"}`, "aria-label": NAMES[name] || name.replaceAll("_", " "), onclick: () => {
+          title: `Show or hide. The number is its share of the view: ${at < 8 ? "mean over the ranks" : "sum over its events"}`, "aria-label": NAMES[name] || name.replaceAll("_", " "),
+          // Browsers leave a chip cut of which they show a part.
+          onfocus: (event) => event.target.scrollIntoView({block: "nearest", inline: "nearest"}),
+          onclick: () => {
             if (!hidden.delete(name)) { hidden.add(name); }
             model.set({hide: [...hidden].join(",")});
           }}, box, NAMES[name] || name.replaceAll("_", " "),

@@ -281,6 +281,8 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
     const {layout, theme, scale, data} = scene;
     clear(ctx, scene, layout.height);
     const {steps} = data;
+    data.notes.filter((note) => note.is_gap).forEach((gap) => wash(
+      ctx, scale, gap.from, gap.to, 0, layout.height, theme.wash));
     const own = layout.places.filter((place) => !place.pinned);
     const byLane = new Map(own.filter((place) => place.row.lane >= 0)
       .map((place) => [place.row.lane, place]));

@@ -36,7 +36,7 @@ from hvdprof.figures.step_times import (
     step_time_distribution,
     steps_of_ranks,
 )
-from hvdprof.figures.waits import frame, lateness_map, steady_arrivals
+from hvdprof.figures.waits import frame, lateness_map, steady_arrivals, with_excluded
 from hvdprof.model.launch_key import LaunchKey
 from hvdprof.model.tables.collective_tables import BREAKDOWN
 from hvdprof.model.tables.log_tables import INCIDENTS, STALLS
@@ -177,7 +177,7 @@ def _matrix(runs: RunStore, shown: _Shown) -> Component:
     )
     if len(lateness["rank"].unique()) > 1:
         title = "Lateness of each rank, step by step"
-        figure = lateness_map(lateness, shown.of_job, late)
+        figure = lateness_map(lateness, with_excluded(shown.of_job, shown.steps), late)
         about = (
             f"{when_answer(late)} Time from release to arrival on the rank's own clock, minus the "
             "median of the other ranks. Orange is late, blue is early; at the right means with "

@@ -89,6 +89,19 @@ def lateness_map(
     return figure
 
 
+def with_excluded(job_steps: pd.DataFrame, steps: pd.DataFrame) -> pd.DataFrame:
+    """Step, length (``dur_ns``) and ``steady`` of all steps, those that do not count included.
+
+    Args:
+        job_steps: Rows of JOB_STEPS of one launch, which lack the warm-up and begins of turns.
+        steps: Its rows of STEPS; a step that does not count is as long as on its longest rank.
+    """
+    left_out = steps[~steps["step"].isin(job_steps["step"]).to_numpy()]
+    lengths = left_out.groupby("step", as_index=False)["dur_ns"].max().assign(steady=False)
+    both = pd.concat([job_steps[["step", "dur_ns", "steady"]], lengths])
+    return both.astype({"steady": bool}).sort_values("step", ignore_index=True)
+
+
 def frame(figure: go.Figure, first: int, last: int) -> go.Figure:
     """The figure with the steps from ``first`` to ``last`` framed."""
     line = {"color": LINE_COLOURS[0], "width": 2}

@@ -26,6 +26,12 @@ from tests.builders.timeline_page import (
 
 pytestmark = pytest.mark.browser
 
+LAST_CHIP_IN_SIGHT = """() => {
+    const legend = document.querySelector('.timeline-legend');
+    legend.lastChild.focus();
+    const [last, room] = [legend.lastChild, legend].map(one => one.getBoundingClientRect());
+    return last.right <= room.right + 1;
+}"""
 SEARCH = "Search: step, rank, tensor or event"
 
 
@@ -60,8 +66,20 @@ def many_ranks(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def browser(run_folder, many_ranks):
-    store = RunStore([run_folder, many_ranks])
+def cut_run(tmp_path_factory):
+    """A run whose Horovod timeline ends in the warm-up."""
+    segment = SegmentSpec(parts_ms=typical_parts(10.0, 2.0), num_steps=20, timeline=True)
+    folder = tmp_path_factory.mktemp("tool") / "cut"
+    write_run(folder, [PassSpec(mode="trace", size=2, segments=(segment,))])
+    (file,) = folder.glob("passes/*/timeline/*.json")
+    text = file.read_text(encoding="utf-8")
+    file.write_text(text[: text.index("}", len(text) // 12) + 1], encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def browser(run_folder, many_ranks, cut_run):
+    store = RunStore([run_folder, many_ranks, cut_run])
     with served(store) as address, watched_page(address) as watched:
         watched.address = f"{address}/timeline"
         yield watched
@@ -289,6 +307,33 @@ def test_lanes_take_the_room_that_the_window_has(shown):
         assert page.evaluate(BOX)["height"] > low
     finally:
         page.set_viewport_size({"width": 1280, "height": 900})
+
+
+@pytest.mark.parametrize("width", [1280, 1440])
+def test_the_controls_are_two_rows_whatever_the_pass_holds(browser, shown, width):
+    browser.resize(width, dark=False)
+    page = shown()
+    assert page.locator(".timeline-legend button").count() >= 9
+    head, controls = (
+        page.locator(place).bounding_box() for place in (".timeline-head", ".timeline-controls")
+    )
+    assert controls["height"] < 45
+    assert controls["y"] + controls["height"] - head["y"] < 100
+    # What does not fit is reached by the keyboard.
+    assert page.evaluate(LAST_CHIP_IN_SIGHT)
+    browser.resize(1280, dark=False)
+
+
+def test_horovods_empty_lanes_are_folded_and_open_by_a_click(browser, shown):
+    page = shown(run="cut")
+    (row,) = [text for text in drawing_of(page).texts if text.startswith("▸ Horovod: ")]
+    assert "its timeline holds " in row
+    assert "executions" not in drawing_of(page).texts
+    box = page.evaluate(BOX)
+    page.mouse.click(box["x"] + 40, box["y"] + box["height"] - 12)
+    page.wait_for_url("**open=horovod-lanes*", timeout=20_000)
+    settled(page)
+    assert "executions" in drawing_of(page).texts
 
 
 def test_one_search_takes_a_step_ranks_and_a_text(shown):

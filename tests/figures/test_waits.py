@@ -3,9 +3,19 @@ import pandas as pd
 import pytest
 
 from hvdprof.figures import waits as module
-from hvdprof.figures.waits import frame, lateness_map, mean_waits, wait_by_rank, wait_by_tensor
+from hvdprof.figures.waits import (
+    frame,
+    lateness_map,
+    mean_waits,
+    wait_by_rank,
+    wait_by_tensor,
+    with_excluded,
+)
+from hvdprof.model.tables.run_tables import STEPS
+from hvdprof.model.tables.scaling_tables import JOB_STEPS
 from hvdprof.model.tables.waiting_tables import CAUSED_WAIT, COLLECTIVE_ARRIVALS, LATENESS
 from tests.builders.analysis import analysis_of
+from tests.builders.declared_rows import declared_rows
 from tests.builders.run_directory import PassSpec, SegmentSpec
 
 NUM_STEPS = 62
@@ -59,6 +69,19 @@ def test_of_two_ranks_the_later_one_alone_is_drawn(tmp_path):
     cells = lateness_map(lateness).data[0]
     assert list(cells.y) == [lateness.groupby("rank")["lateness_ns"].mean().idxmax()]
     assert np.asarray(cells.z).min() > 0
+
+
+def test_steps_that_do_not_count_are_as_long_as_on_their_longest_rank():
+    of_job = declared_rows(
+        JOB_STEPS, *({"step": step, "dur_ns": 10, "steady": step != 3} for step in (1, 3))
+    )
+    rows = [{"rank": rank, "step": step, "dur_ns": 20 + rank} for rank in (0, 1) for step in (0, 1)]
+    found = with_excluded(of_job, declared_rows(STEPS, *rows))
+    assert found.to_dict("list") == {
+        "step": [0, 1, 3],
+        "dur_ns": [21, 10, 10],
+        "steady": [False, True, False],
+    }
 
 
 @pytest.mark.heavy

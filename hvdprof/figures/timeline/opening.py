@@ -19,12 +19,14 @@ class Opening:
 
     Times are ns since the start of the pass. ``finding`` is the title of the finding that acts in
     these steps, empty without one. ``steps`` are their starts and ends, at most 1,000.
+    ``unwritten`` says why Horovod's lanes are empty in all of these steps; empty where not all are.
     """
 
     first_ns: int
     last_ns: int
     finding: str
     steps: list[list[int]]
+    unwritten: str = ""
 
 
 def opening_of(analysis: RunAnalysis | None, lanes: Lanes) -> Opening:
@@ -48,22 +50,34 @@ def opening_of(analysis: RunAnalysis | None, lanes: Lanes) -> Opening:
         middle = places[len(places) // 2 :]
     if not len(middle):
         return Opening(0, lanes.length_ns, "", [])
-    shown = _nearest_written(lanes, places, int(middle[0]))
+    held = _held(lanes, places)
+    wanted = int(middle[0])
+    shown = int(held[np.abs(held - wanted).argmin()]) if len(held) else wanted
     extents = np.stack([steps.start_ns[places], steps.end_ns[places]], axis=1) - lanes.origin_ns
     start, end = int(steps.start_ns[shown]), int(steps.end_ns[shown])
     first, last = 2 * start - end - lanes.origin_ns, 2 * end - start - lanes.origin_ns
-    return Opening(first, last, title, extents[:_MOST_STEPS].tolist())
+    has_lanes = len(lanes.names) > lanes.num_ranks > 0
+    why = _unwritten(lanes, shown, title) if has_lanes and not len(held) else ""
+    return Opening(first, last, title, extents[:_MOST_STEPS].tolist(), why)
 
 
-def _nearest_written(lanes: Lanes, places: Ints, wanted: int) -> int:
-    """The place of a step that Horovod's timeline holds, nearest to the wanted one.
-
-    That one itself where the timeline holds none of them.
-    """
+def _held(lanes: Lanes, places: Ints) -> Ints:
+    """Of the places of steps those that Horovod's timeline holds."""
     steps = lanes.steps
     begin, end = lanes.written_ns[steps.segment[places]].T
-    held = places[(steps.start_ns[places] >= begin) & (steps.end_ns[places] <= end)]
-    return int(held[np.abs(held - wanted).argmin()]) if len(held) else wanted
+    held: Ints = places[(steps.start_ns[places] >= begin) & (steps.end_ns[places] <= end)]
+    return held
+
+
+def _unwritten(lanes: Lanes, place: int, title: str) -> str:
+    """That the timeline holds no step of the finding, and which steps of its segment it holds."""
+    steps = lanes.steps
+    held = _held(lanes, np.flatnonzero(steps.segment == steps.segment[place]))
+    what = "step of the finding" if title else "steady step"
+    if not len(held):
+        return f"its timeline holds no {what}"
+    first, last = int(steps.number[held].min()), int(steps.number[held].max())
+    return f"its timeline holds steps {first} to {last}, no {what}"
 
 
 def _finding(analysis: RunAnalysis, pass_id: str) -> tuple[str, ActingSteps | None]:

@@ -17,6 +17,9 @@ MOST_UNFOLDED = 16
 ALL_RANKS = "all"
 """The group of all ranks, in ``RowChoice.opened``."""
 
+HOROVOD = "horovod-lanes"
+"""The lanes of Horovod, in ``RowChoice.opened``."""
+
 _MOST_LANES = 512
 _MOST_PINS = 12
 _LAST_DIVIDER = re.compile(r"^.*[./:_]", re.DOTALL)
@@ -42,6 +45,7 @@ class RowChoice:
         opened: Groups that are open where many ranks are folded: ``all``, and names of hosts.
         pins: Numbers of lanes that are shown on top.
         hidden: Categories that are not drawn.
+        folded: Why Horovod's lanes are folded until they are opened; empty where they are not.
     """
 
     tensor: str = ""
@@ -49,6 +53,7 @@ class RowChoice:
     opened: frozenset[str] = frozenset()
     pins: tuple[int, ...] = ()
     hidden: frozenset[str] = frozenset()
+    folded: str = ""
 
     @property
     def is_drawn(self) -> list[bool]:
@@ -202,6 +207,12 @@ def _below(lanes: Lanes, choice: RowChoice) -> Iterator[Row]:
     names = lanes.names[lanes.num_ranks :]
     if not names:
         return
+    if choice.folded:
+        is_open = HOROVOD in choice.opened
+        head = f"{'▾' if is_open else '▸'} Horovod: {choice.folded}"
+        yield Row(RowKind.GROUP, head, head, opens=HOROVOD, is_open=is_open)
+        if not is_open:
+            return
     yield Row(
         RowKind.BYTES, "bytes in flight", "Payload of the executions that run: mean of each bin"
     )

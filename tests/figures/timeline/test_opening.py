@@ -55,6 +55,21 @@ def test_it_opens_where_the_timeline_of_the_engine_still_is(tmp_path):
     assert opening_of(None, lanes) == usual
 
 
+def test_it_says_which_steps_the_timeline_of_the_engine_holds_where_none_is_shown(tmp_path):
+    segment = SegmentSpec(timeline=True)
+    path = write_run(tmp_path / "run", [PassSpec(mode="trace", size=2, segments=(segment,))])
+    whole, lanes = opened(path)
+    assert whole.unwritten == ""
+    steps = lanes.steps
+    warm = np.flatnonzero(steps.is_warmup)
+    lanes.written_ns[0] = steps.start_ns[warm[0]], steps.end_ns[warm[-1]]
+    first, last = steps.number[warm[0]], steps.number[warm[-1]]
+    cut = opening_of(None, lanes)
+    assert cut.unwritten == f"its timeline holds steps {first} to {last}, no steady step"
+    lanes.written_ns[0] = -1
+    assert opening_of(None, lanes).unwritten == "its timeline holds no steady step"
+
+
 def test_a_foreign_file_opens_at_its_steady_part(tmp_path):
     file = tmp_path / "timeline.json"
     file.write_text(timeline_text(SegmentSpec(timeline=True), 2, 0))

@@ -3,6 +3,7 @@ import pytest
 
 from hvdprof.figures.timeline.timeline_lanes import LaneKind, pass_lanes
 from hvdprof.figures.timeline.timeline_rows import (
+    HOROVOD,
     RowChoice,
     RowKind,
     dropped_prefix,
@@ -55,6 +56,13 @@ def test_ranks_stand_under_their_host_and_above_horovod():
         *("node1: 1 rank", "rank 0", "node2: 1 rank", "rank 1"),
         *("bytes in flight", "busbw", "negotiation", "negotiation 2", "executions"),
     ]
+
+
+def test_lanes_that_are_empty_are_folded_with_the_reason_until_they_are_opened():
+    why = "its timeline holds steps 0 to 3, no step of the finding"
+    assert names(lanes(), folded=why)[-1] == f"▸ Horovod: {why}"
+    opened = names(lanes(), folded=why, opened=frozenset({HOROVOD}))
+    assert opened[-6:-3] == [f"▾ Horovod: {why}", "bytes in flight", "busbw"]
 
 
 def test_tensor_lanes_drop_what_all_names_begin_with():
