@@ -142,7 +142,13 @@ def _step_times_above(figure: go.Figure, job_steps: pd.DataFrame, ranks: Int64s)
         )
     figure.update_layout(
         yaxis={"domain": [0, 0.74]},
-        yaxis2={"domain": [0.8, 1], "anchor": "x", "title": {"text": "step, ms"}, "nticks": 3},
+        yaxis2={
+            "domain": [0.8, 1],
+            "anchor": "x",
+            "automargin": True,
+            "title": {"text": "step, ms"},
+            "nticks": 3,
+        },
         height=max(320, min(220 + 26 * len(ranks), 620)),
     )
 

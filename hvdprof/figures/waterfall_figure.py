@@ -23,6 +23,7 @@ _COMPACT_HEIGHT, _MOST_COMPACT, _COMPACT_CHARACTERS = 220, 4, 20
 _PLOT_WIDTH, _CHARACTER_WIDTH = 400, 6.5
 """Pixels of the bars of the compact waterfall at 1280 px, and of a character beside them."""
 
+_LEAST_PIXELS = 4
 _SMALLEST_SHARE = 0.005
 _SHORT = 0.5
 _MARGIN = 1.03
@@ -108,12 +109,14 @@ def _compact(
     base_ns, step_ns = ends_ns
     reference, *_ = _reference(analysis, cell, causes)
     largest = sorted(causes, key=lambda row: -abs(row["share"]))[:_MOST_COMPACT]
-    shown = [
-        row
-        for row in causes
-        if any(row is cause for cause in largest) and abs(row["share"]) >= _SMALLEST_SHARE
-    ]
-    others = [row for row in causes if not any(row is cause for cause in shown)]
+    # A narrower bar is a line, whose length nobody reads; one alone is worth its name.
+    smallest_ns = _LEAST_PIXELS / _PLOT_WIDTH * max(step_ns, base_ns)
+    shown = [row for row in largest if abs(row["time_ns"]) >= smallest_ns]
+    visible = [row for row in causes if abs(row["share"]) >= _SMALLEST_SHARE]
+    if len(visible) <= min(len(shown) + 1, _MOST_COMPACT):
+        shown = visible
+    shown = [row for row in causes if any(row is one for one in shown)]
+    others = [row for row in causes if row["time_ns"] and not any(row is one for one in shown)]
     reached = base_ns
     figure.add_trace(_whole(reference, base_ns, step_ns))
     for row in shown:
@@ -121,7 +124,8 @@ def _compact(
         reached += row["time_ns"]
     time_ns, share = (sum(float(row[key]) for row in others) for key in ("time_ns", "share"))
     if abs(share) >= _SMALLEST_SHARE:
-        figure.add_trace(_sum_of(len(others), reached, time_ns, share))
+        bar = _sum_of(len(others), reached, time_ns, share)
+        figure.add_trace(bar.update(hovertext=["<br>".join(map(_listed, others))]))
     ranks = "1 rank" if cell.np == 1 else f"{units.count(cell.np)} ranks"
     figure.add_trace(_whole(ranks, step_ns, base_ns))
     axis_ms = max(_needed_ms(bar) for bar in figure.data if isinstance(bar, go.Bar))
@@ -180,9 +184,13 @@ def _sum_of(number: int, reached_ns: float, time_ns: float, share: float) -> go.
         textposition="outside",
         textfont={"size": 11},
         cliponaxis=False,
-        hoverinfo="skip",
+        hoverinfo="text",
         showlegend=False,
     )
+
+
+def _listed(row: FrameRow) -> str:
+    return f"{cause_name(row)}: {units.milliseconds(row['time_ns'])}"
 
 
 def _reference(

@@ -53,6 +53,7 @@ RESERVED_HEADER = """() => {
     const header = document.querySelector('.shell-header');
     return Math.abs(header.scrollHeight - parseFloat(getComputedStyle(header).minHeight)) <= 1;
 }"""
+STYLE_OF = "([place, name]) => getComputedStyle(document.querySelector(place))[name]"
 CAPTION_IS_NEW = "old => document.querySelector('#timeline-caption').innerText !== old"
 COUNT_JUMPS = """
     window.moved = 0;
@@ -175,6 +176,10 @@ def test_paper_holds_all_rows_of_a_grid_and_the_whole_width_of_a_figure(measured
         assert hidden
         page.evaluate("window.dispatchEvent(new Event('afterprint'))")
         assert page.locator(".for-paper").count() == 0
+        # The bars of the first page are on the paper, and no empty sheet behind them.
+        show(watched, f"{address}/?run=run")
+        assert page.evaluate(STYLE_OF, [".rank-part", "printColorAdjust"]) == "exact"
+        assert page.evaluate(STYLE_OF, ["main", "minHeight"]) == "0px"
         assert watched.complaints == []
 
 

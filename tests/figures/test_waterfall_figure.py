@@ -51,6 +51,22 @@ def test_the_low_one_has_bars_of_one_line_that_end_at_the_cell(tmp_path):
 
 
 @pytest.mark.heavy
+def test_the_low_one_merges_bars_too_narrow_to_be_read(tmp_path):
+    analysis = analysis_of(tmp_path / "run", sweep({0: 10.0, 2: 12.5}, blocked_ms={2: 2.0}))
+    causes = analysis.table("waterfall")
+    is_own = (causes["np"] == 2).to_numpy()
+    # Of 12.5 ms: three bars of less than 4 of 400 pixels, and one that is seen.
+    small = (causes["term"].isin(["jitter", "input-bound", "outside"])).to_numpy() & is_own
+    for name, value in (("time_ns", 0.1e6), ("share", 0.1 / 12.5)):
+        causes.loc[small, name] = value
+    figure = waterfall_figure(analysis, compact=True)
+    names = [bar.y[0] for bar in figure.data]
+    (merged,) = [bar for bar in figure.data if "other cause" in bar.y[0]]
+    assert merged.hovertext[0].count("100 µs") == 3
+    assert len(names) < 7
+
+
+@pytest.mark.heavy
 def test_a_time_has_no_more_digits_than_its_interval(tmp_path):
     step_ms = {0: 10.0, 2: 12.5}
     passes = sweep(step_ms, blocked_ms={2: 2.0})
