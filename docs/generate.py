@@ -30,7 +30,7 @@ from hvdprof.model.tables.forecast_tables import FORECAST_TABLES
 from hvdprof.model.tables.live_tables import LIVE_EVENTS
 from hvdprof.model.tables.log_tables import NOTES
 from hvdprof.model.tables.scaling_tables import LOSSES, SCALING
-from hvdprof.report.document.json_schema import json_schema
+from hvdprof.report.answers.json_schema import json_schema
 from hvdprof.report.json_values import write_json
 from hvdprof.report.sections.run_sections import SECTIONS
 from hvdprof.rundir.recording.recorder_format import RECORDER_SCHEMA_VERSION

@@ -161,7 +161,7 @@ def _of_hint(hint: object) -> JsonValue:
     if typing.get_origin(hint) is tuple:
         return _list(_of_hint(typing.get_args(hint)[0]))
     if isinstance(hint, types.UnionType):
-        return {"type": sorted({name for one in hint.__args__ for name in _names(one)})}
+        return {"type": [*sorted({name for one in hint.__args__ for name in _names(one)})]}
     return {"type": names[0] if len(names := _names(hint)) == 1 else [*names]}
 
 
