@@ -76,6 +76,7 @@ ALLOWED = {
     ),
     "hvdprof/launch/diagnose/timeline_check.py": (1, _LOG),
     "hvdprof/launch/run/attempts.py": (1, _PASS),
+    "hvdprof/launch/run/kubernetes_run.py": (1, _WORDS),
     "hvdprof/launch/run/repeats.py": (3, _PASS),
     "hvdprof/launch/run/run_folder.py": (1, "the name of a file"),
     "hvdprof/launch/run/script_command.py": (10, _WORDS),

@@ -129,6 +129,7 @@ if TYPE_CHECKING:
     )
     from hvdprof.api.measured_runs import (
         job_script as job_script,
+        kubernetes_job as kubernetes_job,
         queue as queue,
     )
     from hvdprof.api.tables import (
@@ -209,6 +210,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "Stall",
         "SweepProgress",
         "job_script",
+        "kubernetes_job",
         "launch_title",
         "measure",
         "options_of",

@@ -23,6 +23,7 @@ from hvdprof.launch.plan.preflight import require_working_directory
 from hvdprof.launch.plan.provenance import python_program
 from hvdprof.launch.plan.settings import read_options
 from hvdprof.launch.run.bench_run import Tools, find_tools, prepare_bench, read_for_resuming
+from hvdprof.launch.run.kubernetes_run import kubernetes_job as kubernetes_job
 from hvdprof.launch.run.run_folder import new_run_folder
 from hvdprof.launch.run.script_command import script_name
 from hvdprof.launch.run.script_launcher import launcher_name

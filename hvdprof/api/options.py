@@ -8,6 +8,7 @@ from hvdprof.bench_models.registry import MODELS
 from hvdprof.launch.plan.bench_options import BenchOptions
 from hvdprof.launch.plan.bench_settings import KnownModel
 from hvdprof.launch.plan.compare_options import CompareOptions
+from hvdprof.launch.plan.kubernetes_options import KubernetesOptions
 from hvdprof.launch.plan.options import (
     OUTPUT,
     WATCH,
@@ -137,6 +138,7 @@ __all__ = [
     "BenchOptions",
     "CompareOptions",
     "FunctionOptions",
+    "KubernetesOptions",
     "NetOptions",
     "Option",
     "PredictOptions",

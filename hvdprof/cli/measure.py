@@ -7,7 +7,13 @@ from typing import Annotated
 import typer
 
 from hvdprof import api
-from hvdprof.api.options import OUTPUT, BenchOptions, NetOptions, RunOptions
+from hvdprof.api.options import (
+    OUTPUT,
+    BenchOptions,
+    KubernetesOptions,
+    NetOptions,
+    RunOptions,
+)
 from hvdprof.cli.measuring.choice import format_option
 from hvdprof.cli.measuring.command_options import CommandOptions
 from hvdprof.cli.measuring.measure_and_report import measure_command
@@ -59,17 +65,25 @@ def _show(folder: Path, format_: Format) -> None:
     net_answer(api.analyze_run(api.load_run(folder))).write(format_, sys.stdout)
 
 
-@takes(RunOptions, CommandOptions, RunWatchOptions)
+@takes(RunOptions, CommandOptions, RunWatchOptions, KubernetesOptions)
 def run(
-    options: RunOptions, chosen: CommandOptions, watched: RunWatchOptions, context: typer.Context
+    options: RunOptions,
+    chosen: CommandOptions,
+    watched: RunWatchOptions,
+    place: KubernetesOptions,
+    context: typer.Context,
 ) -> None:
     """Run an unmodified Horovod or DDP script; report how well it scales, and why not better."""
-    measure_command(context, options, chosen, watched)
+    measure_command(context, options, chosen, watched, place)
 
 
-@takes(BenchOptions, CommandOptions, RunWatchOptions)
+@takes(BenchOptions, CommandOptions, RunWatchOptions, KubernetesOptions)
 def bench(
-    options: BenchOptions, chosen: CommandOptions, watched: RunWatchOptions, context: typer.Context
+    options: BenchOptions,
+    chosen: CommandOptions,
+    watched: RunWatchOptions,
+    place: KubernetesOptions,
+    context: typer.Context,
 ) -> None:
     """Run the reference models at several rank counts and report how well they scale."""
-    measure_command(context, options, chosen, watched)
+    measure_command(context, options, chosen, watched, place)

@@ -11,11 +11,17 @@ from typing import IO, TYPE_CHECKING
 import typer
 
 from hvdprof import api
-from hvdprof.api.options import BenchOptions, RunOptions, arguments_of
+from hvdprof.api.options import (
+    KNOWN_MODELS,
+    BenchOptions,
+    KubernetesOptions,
+    RunOptions,
+    arguments_of,
+)
 from hvdprof.cli.measuring.command_options import CommandOptions
 from hvdprof.cli.measuring.given_options import given_options, is_given
 from hvdprof.cli.measuring.idle import wait_for_idle
-from hvdprof.cli.measuring.watch_options import RunWatchOptions
+from hvdprof.cli.measuring.watch_options import RunWatchOptions, WatchOptions
 from hvdprof.cli.progress.bench_preview import announce, print_launches
 from hvdprof.cli.progress.bench_progress import progress_for
 from hvdprof.errors import (
@@ -50,6 +56,7 @@ def measure_command(
     options: BenchOptions | RunOptions,
     chosen: CommandOptions,
     watched: RunWatchOptions,
+    place: KubernetesOptions,
 ) -> None:
     """Measure or resume, and print the result; or queue the command, or print what it would do.
 
@@ -68,8 +75,11 @@ def measure_command(
         _refuse_other_kind(options, measurement, chosen.resume)
         if not (measurement.is_own or chosen.yes or chosen.dry_run):
             confirm(measurement, sys.stdin, sys.stderr)
+    elif place.kind:
+        print_kubernetes_job(options, chosen, watched, place)
+        return
     elif chosen.sbatch:
-        queue_job(options, chosen)
+        queue_job(options, chosen, watched)
         return
     else:
         measurement = api.plan_measurement(options, progress=progress)
@@ -214,7 +224,40 @@ def _run(measurement: "api.Measurement") -> HvdprofError | None:
     return None
 
 
-def queue_job(options: BenchOptions | RunOptions, chosen: CommandOptions) -> None:
+def print_kubernetes_job(
+    options: BenchOptions | RunOptions,
+    chosen: CommandOptions,
+    watched: RunWatchOptions,
+    place: KubernetesOptions,
+) -> None:
+    """Print the manifest of the job that measures this in a cluster.
+
+    Raises:
+        UsageError: An option cannot be used, or is missing.
+    """
+    if chosen.sbatch:
+        raise UsageError("--kubernetes and --sbatch exclude each other.", hint="Omit one of them.")
+    if watched.metrics_port is not None and watched.metrics_host == WatchOptions().metrics_host:
+        # Prometheus asks from another pod.
+        watched = replace(watched, metrics_host="0.0.0.0")
+    job = api.kubernetes_job(
+        options,
+        place,
+        KNOWN_MODELS,
+        display=_display_words(chosen, watched),
+        metrics_port=watched.metrics_port,
+    )
+    sys.stdout.write(job.text())
+
+
+def _display_words(chosen: CommandOptions, watched: RunWatchOptions) -> list[str]:
+    here = replace(chosen, resume=None, dry_run=False, sbatch=False)
+    return [*arguments_of(here), *arguments_of(watched)]
+
+
+def queue_job(
+    options: BenchOptions | RunOptions, chosen: CommandOptions, watched: RunWatchOptions
+) -> None:
     """Write the job script beside the run directory, and submit it where ``sbatch`` is available.
 
     A dry run prints the script alone.
@@ -224,8 +267,7 @@ def queue_job(options: BenchOptions | RunOptions, chosen: CommandOptions) -> Non
         StorageError: The script exists already, or cannot be written.
         EnvironmentNotReadyError: Slurm refuses the job.
     """
-    display = arguments_of(replace(chosen, resume=None, dry_run=False, sbatch=False))
-    script = api.job_script(options, display=display)
+    script = api.job_script(options, display=_display_words(chosen, watched))
     if chosen.dry_run:
         sys.stdout.write(script.text())
         return

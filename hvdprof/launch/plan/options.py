@@ -35,13 +35,14 @@ LAUNCHER_NAMES = (AUTO, HOROVODRUN, MPIRUN, SRUN, TORCHRUN)
 DEVICES = (AUTO, "cpu", "cuda")
 DESIGN = "Design"
 RANKS = "Ranks and hosts"
+KUBERNETES = "Kubernetes"
 NETWORK = "Network"
 ELASTIC = "Elastic jobs"
 MEASUREMENT = "Measurement"
 HOROVOD = "Horovod's settings"
 WATCH = "While the job runs"
 OUTPUT = "Output"
-PANELS = (DESIGN, RANKS, NETWORK, ELASTIC, MEASUREMENT, HOROVOD, WATCH, OUTPUT)
+PANELS = (DESIGN, RANKS, KUBERNETES, NETWORK, ELASTIC, MEASUREMENT, HOROVOD, WATCH, OUTPUT)
 """The panels of ``--help``, in their order."""
 
 
@@ -224,7 +225,7 @@ def declared(kind: type) -> Iterator[tuple[str, Option]]:
     yield from sorted(found, key=lambda pair: PANELS.index(pair[1].panel))
 
 
-def check_options(options: RankOptions) -> None:
+def check_options(options: object) -> None:
     """Check what needs no knowledge of models, scripts or machines.
 
     Raises:

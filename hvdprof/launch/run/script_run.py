@@ -226,15 +226,9 @@ def check_run_options(options: RunOptions) -> None:
         EnvironmentNotReadyError: The program cannot be started here.
         StorageError: The working directory was deleted.
     """
-    if not options.command:
-        raise _incomplete(options)
     require_working_directory()
+    check_script_options(options)
     options, _ = started_by_torchrun(options)
-    check_torchrun(options)
-    sizes_of(options)
-    _stopping(options)
-    parse_variables("--env", options.env)
-    _check_training(options)
     program = options.command[0]
     if shutil.which(with_own_python(options.command)[0]) is None:
         hint = "Check the name and PATH."
@@ -245,6 +239,22 @@ def check_run_options(options: RunOptions) -> None:
         raise EnvironmentNotReadyError(f"{program} is not a program that can run.", hint=hint)
     if _runs_here(options):
         _check_script(options.command)
+
+
+def check_script_options(options: RunOptions) -> None:
+    """Find mistakes that show without the script, which may lie on another machine.
+
+    Raises:
+        UsageError: An option has a value that cannot be used, or there is no command.
+    """
+    if not options.command:
+        raise _incomplete(options)
+    options, _ = started_by_torchrun(options)
+    check_torchrun(options)
+    sizes_of(options)
+    _stopping(options)
+    parse_variables("--env", options.env)
+    _check_training(options)
 
 
 def _check_training(options: TrainingOptions) -> None:

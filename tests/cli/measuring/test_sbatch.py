@@ -66,6 +66,14 @@ def test_a_benchmark_is_queued_as_it_was_typed(tmp_path: Path) -> None:
     ]
 
 
+def test_a_queued_job_is_watched_as_it_was_typed(tmp_path: Path) -> None:
+    watch = ("--metrics-port", "9402", "--watch")
+    done = queue(tmp_path, "bench", *SLURM, *watch, "--np", "2", "--output", "run")
+
+    assert done.returncode == 0, done.stderr
+    assert words_behind(lines(tmp_path, "run"), "--output")[:3] == list(watch)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
