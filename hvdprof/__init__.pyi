@@ -27,3 +27,5 @@ from hvdprof.api import (
 from hvdprof.errors import HvdprofError as HvdprofError
 
 __version__: str
+
+def load_ipython_extension(shell: object) -> None: ...

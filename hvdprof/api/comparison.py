@@ -15,6 +15,7 @@ from hvdprof.analyze.compare.comparison import (
 from hvdprof.analyze.compare.gate import margins_of, parse_condition
 from hvdprof.analyze.compare.history import history as history_of_sides
 from hvdprof.analyze.scaling.throughput_scaling import throughput_scaling
+from hvdprof.api.analysis import shown
 from hvdprof.api.run_entries import list_runs
 from hvdprof.api.runs import analyze_run, is_run_directory, load_run
 from hvdprof.errors import UnreadableInputError, UsageError
@@ -186,7 +187,7 @@ def compare_by_rules(
     Raises:
         UnreadableInputError: A path holds nothing to compare, or both have no cell in common.
     """
-    return compare_sides(_side(first), _side(second), rules)
+    return shown(compare_sides(_side(first), _side(second), rules))
 
 
 def _check_margin(margin: float) -> None:

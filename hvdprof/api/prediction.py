@@ -15,6 +15,7 @@ from hvdprof.analyze.predict.forecast import forecast
 from hvdprof.analyze.predict.job_forecast import job_forecast
 from hvdprof.analyze.predict.stated_job import StatedJob, stated_facts, stated_inputs
 from hvdprof.analyze.predict.throughput_forecast import throughput_forecast
+from hvdprof.api.analysis import shown
 from hvdprof.api.forecast_scoring import earlier_errors, run_analysis
 from hvdprof.errors import MissingExtraError, UsageError
 from hvdprof.ingest.load import SAMPLES_PER_S, read_scaling_text
@@ -90,7 +91,8 @@ def predict_model(
         algorithm=Algorithm(question.algorithm) if question.algorithm else None,
     )
     asked = replace(question, settings=settings, engine=HOROVOD_ENGINE)
-    return job_forecast(stated_inputs(job, question.seed), asked, stated_facts(job, question.model))
+    inputs = stated_inputs(job, question.seed)
+    return shown(job_forecast(inputs, asked, stated_facts(job, question.model)))
 
 
 def _range(samples_per_s: Throughput) -> tuple[float, float]:
@@ -153,7 +155,7 @@ def predict(
     question = _question(options, sizes, earlier)
     found = forecast(analysis, question)
     notes = [*([note] if note else []), *_progress_note(analysis.run.manifest), *problems]
-    found = dataclasses.replace(found, assumptions=(*found.assumptions, *notes))
+    found = shown(dataclasses.replace(found, assumptions=(*found.assumptions, *notes)))
     if store:
         _store(folder, found)
     return found
@@ -230,9 +232,7 @@ def predict_throughput(
             "are predicted.",
             hint=f"--np {2 * largest},{4 * largest},{8 * largest}",
         )
-    if text.unit == SAMPLES_PER_S:
-        return found
-    return found.without_rates()
+    return shown(found if text.unit == SAMPLES_PER_S else found.without_rates())
 
 
 def _sizes(analysis: RunAnalysis, options: PredictOptions) -> tuple[tuple[int, ...], str]:

@@ -8,6 +8,7 @@ from hvdprof.analyze.tune.finals import CONFIDENCE, Raced, joined
 from hvdprof.analyze.tune.prediction_score import prediction_score
 from hvdprof.analyze.tune.racing import RaceStanding as RaceStanding
 from hvdprof.analyze.verdict.caveats import carried_caveats
+from hvdprof.api.analysis import shown
 from hvdprof.api.measured_runs import plan_measurement
 from hvdprof.api.options import TuneOptions
 from hvdprof.api.settings_by_turns import JobToTune
@@ -205,7 +206,7 @@ class TuningMeasurement:
         self, analysis: RunAnalysis, choice: Choice, raced: Raced, failure: HvdprofError | None
     ) -> tuple[Tuning, HvdprofError | None]:
         """The result, written to its folder; the error where that fails."""
-        tuning = self._result(analysis, choice, raced, failure)
+        tuning = shown(self._result(analysis, choice, raced, failure))
         try:
             write_tuning(tuning, self.folder)
         except StorageError as error:

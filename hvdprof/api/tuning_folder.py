@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from hvdprof.api.analysis import shown
 from hvdprof.api.measurement import Measurement
 from hvdprof.api.options import TuneOptions
 from hvdprof.api.runs import analyze_run, load_run
@@ -73,7 +74,7 @@ def load_tuning(folder: str | Path) -> Tuning:
         data = json.loads(read_regular(path), object_hook=_with_open_ends)
         if data.get("schema_version") != TUNING_SCHEMA_VERSION:
             raise ValueError(f"schema_version is not {TUNING_SCHEMA_VERSION}")
-        return decode(Tuning, data, path.name)
+        return shown(decode(Tuning, data, path.name))
     except OSError as error:
         raise UnreadableInputError(
             f"{folder} holds no result of a tuning: {error.strerror}.",

@@ -122,7 +122,7 @@ def analyze(
 
 
 def _write_schema(paths: list[Path] | None, output: Path | None, *, overwrite: bool) -> None:
-    from hvdprof.report.document.json_schema import json_schema
+    from hvdprof.report.answers.json_schema import json_schema
     from hvdprof.report.json_values import write_json
 
     if paths:

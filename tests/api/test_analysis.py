@@ -1,16 +1,22 @@
 """What Python and notebooks get of an analysis, and the examples of the public names."""
 
+import dataclasses
 import doctest
+import html
 import inspect
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import hvdprof
 from hvdprof import api
-from hvdprof.api.analysis import Analysis
+from hvdprof.api.analysis import Analysis, shown
 from hvdprof.errors import UnreadableInputError, UsageError
+from tests.builders.finished_comparison import comparison
+from tests.builders.finished_forecast import finished_forecast
+from tests.builders.finished_tuning import tuning
 from tests.builders.places import ROOT
 from tests.builders.recorded_runs import unpacked
 
@@ -145,12 +151,49 @@ def test_an_analysis_prints_its_verdict_and_shows_the_first_screen(folder: Path)
     first, second = str(analysis).splitlines()
     assert first == analysis.verdict.sentence
     assert second == f"Caveat: {analysis.verdict.caveat}"
-    assert repr(analysis) == "<Analysis of sweep: 21 tables>"
+    assert repr(analysis) == f"<Analysis of sweep: {analysis.verdict.headline}>"
     page = analysis._repr_html_()
     assert "Horovod&#x27;s cycle" in page
-    assert "<th style='text-align:left'>Scaling efficiency</th>" in page
+    assert "<small>Scaling efficiency</small>" in page
+    # The waterfall, drawn without a script.
+    assert "<svg" in page
+    assert "<script" not in page
     with pytest.raises(UsageError, match="No figure is named 'pie'"):
         analysis.figure("pie")
+
+
+@pytest.mark.parametrize(
+    ("made", "kind", "words"),
+    [
+        (comparison, "Comparison of", "What differs"),
+        (finished_forecast, "Forecast", "64"),
+        (tuning, "Tuning", "Present setting"),
+    ],
+)
+def test_results_show_their_verdict_and_in_a_notebook_their_page(made, kind, words) -> None:
+    result = made()
+    one = shown(result)
+    assert isinstance(one, type(result))
+    verdict = str(one).splitlines()[0]
+    assert verdict
+    assert repr(one).startswith(f"<{kind}")
+    page = one._repr_html_()
+    assert html.escape(verdict) in page
+    assert "<table>" in page
+    assert words in page
+    assert dataclasses.asdict(one).keys() == dataclasses.asdict(result).keys()
+
+
+def test_the_public_functions_return_results_that_show_themselves(folder: Path) -> None:
+    found: Any = api.compare(folder / "rates.csv", folder / "faster.csv")
+    assert found.sentence in found._repr_html_().replace("&#x27;", "'")
+    assert repr(found).startswith("<Comparison of ")
+
+
+def test_the_help_of_the_package_leads_to_functions_that_exist() -> None:
+    names = [line.split()[0] for line in hvdprof.__doc__.splitlines() if line.startswith("    ")]
+    assert len(names) == 10
+    assert set(names) < set(api.__all__)
 
 
 def test_a_file_that_is_no_run_directory_is_not_a_run_without_results(folder: Path) -> None:
