@@ -29,6 +29,12 @@ def check_torch(survey: Survey) -> Finding:
             "pip install 'hvdprof[bench]'",
             stops_bench=True,
         )
+    if "+rocm" in torch.version:
+        return line.risk(
+            f"{torch.version}: for AMD GPUs, with which hvdprof was never run; Horovod would be "
+            "built for the CPU",
+            "install a torch with CUDA or for the CPU, or go ahead and report what happens",
+        )
     built_for = f"CUDA {torch.cuda}" if torch.cuda else "CPU only"
     detail = f"{torch.version}, {built_for}"
     gpus = survey.host["gpus"]

@@ -84,6 +84,20 @@ CAUSES: tuple[Cause, ...] = (
         "CMake 4 refuses Horovod's files: python -m pip install 'cmake>=3.21,<4'",
     ),
     Cause(
+        re.compile(r"Unknown CMake command [^\w]?hip_add_library"),
+        "CMake did not load HIP's own commands. Builds for AMD GPUs are untried here; for a CPU "
+        "build: unset HOROVOD_GPU HOROVOD_GPU_OPERATIONS HOROVOD_ROCM_HOME",
+    ),
+    Cause(
+        re.compile(r"rccl\.h: No such file|fatal error: .?rccl\.h"),
+        "RCCL keeps its header in a folder of its own (untried here): "
+        "export CPATH=/opt/rocm/include/rccl",
+    ),
+    Cause(
+        re.compile(r"No module named 'packaging'"),
+        "Horovod's setup.py needs it: python -m pip install packaging",
+    ),
+    Cause(
         re.compile(r"No module named '(?:pkg_resources|distutils)|install_layout"),
         "setuptools 80 removed what Horovod's setup.py uses: python -m pip install 'setuptools<80'",
     ),

@@ -163,6 +163,13 @@ def test_finding(
     assert (fix in finding.fix) if fix else (finding.fix == "")
 
 
+def test_torch_for_amd_gpus_is_said_to_be_untried() -> None:
+    torch = TorchInstall("2.11.0+rocm7.1", None, Path("/venv/torch"))
+    finding = checks.check_torch(make_survey(torch=torch))
+    assert finding.state is State.RISK
+    assert "never run" in finding.detail
+
+
 def test_torch_with_cuda_names_it() -> None:
     torch = TorchInstall("2.13.0+cu130", "13.0", Path("/venv/torch"))
     finding = checks.check_torch(make_survey(torch=torch, host=make_host(gpus=[GPU])))

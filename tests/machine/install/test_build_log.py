@@ -106,6 +106,26 @@ FAILURES = {
         "Could NOT find CUDAToolkit",
         "HOROVOD_CUDA_HOME",
     ),
+    "HIP without its commands": (
+        """  CMake Error at horovod/common/ops/rocm/CMakeLists.txt:12 (hip_add_library):
+    Unknown CMake command "hip_add_library".
+""",
+        'CMake Error: Unknown CMake command "hip_add_library".',
+        "untried",
+    ),
+    "RCCL's header in another folder": (
+        """  /h/horovod/common/ops/nccl_operations.h:21:10: fatal error: rccl.h: No such file or directory
+  compilation terminated.
+""",
+        "/h/horovod/common/ops/nccl_operations.h:21:10: fatal error: rccl.h",
+        "CPATH=/opt/rocm/include/rccl",
+    ),
+    "no packaging": (
+        """  ModuleNotFoundError: No module named 'packaging'
+""",
+        "ModuleNotFoundError: No module named 'packaging'",
+        "pip install packaging",
+    ),
     "an architecture that nvcc has dropped": (
         """  nvcc fatal   : Unsupported gpu architecture 'compute_35'
   make[2]: *** [horovod/common/ops/cuda/CMakeFiles/x.dir/cuda_kernels.cu.o] Error 1
