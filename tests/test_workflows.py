@@ -11,7 +11,10 @@ import pytest
 from tests.builders.places import ROOT
 
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
-CHANGES = "# Changelog\n\n## Unreleased\n\n- new\n\n## 0.3.0 - 2026-12-01\n\n### Added\n\n- a\n\n## 0.2.0\n\n- b\n"
+CHANGES = (
+    "# Changelog\n\n## Unreleased\n\n- new\n\n## 0.3.0 - 2026-12-01\n\n### Added\n\n- a\n\n"
+    "## 0.2.0\n\n- b\n"
+)
 
 
 @pytest.fixture(scope="module")

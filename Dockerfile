@@ -1,0 +1,16 @@
+# hvdprof with Horovod for CPUs: the steps of `make bench`, a layer each.
+# Not built by the project's tests, which hold its steps against the Makefile.
+#   docker build -t hvdprof . && docker run --rm --shm-size=1g -v "$PWD/runs:/work/runs" hvdprof bench
+FROM debian:12-slim
+RUN apt-get update \
+ && apt-get install -y --no-install-recommends python3 python3-venv python3-dev g++ make openssh-client \
+ && rm -rf /var/lib/apt/lists/*
+COPY . /opt/hvdprof
+WORKDIR /opt/hvdprof
+RUN make .venv/.hvdprof-pip
+RUN make .venv/.hvdprof-core
+RUN make .venv/.hvdprof-horovod
+ENV PATH=/opt/hvdprof/.venv/bin:$PATH
+WORKDIR /work
+ENTRYPOINT ["hvdprof"]
+CMD ["bench", "--preset", "quick"]
