@@ -15,7 +15,8 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from hvdprof.machine.install.horovod_recipe import HOROVOD_PIN, OPENMPI_PIN
+from hvdprof.machine.install.horovod_recipe import OPENMPI_PIN
+from hvdprof.machine.install.horovod_source import HOROVOD_PIN
 
 ROOT = Path(__file__).resolve().parents[1]
 NAME = "hvdprof-gpu-check"

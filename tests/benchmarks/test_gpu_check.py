@@ -30,7 +30,8 @@ from benchmarks.gpu_check import (
     report,
     run_steps,
 )
-from hvdprof.machine.install.horovod_recipe import HOROVOD_PIN, OPENMPI_PIN
+from hvdprof.machine.install.horovod_recipe import OPENMPI_PIN
+from hvdprof.machine.install.horovod_source import HOROVOD_PIN
 from tests.builders.places import ROOT
 
 

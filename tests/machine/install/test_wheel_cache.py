@@ -50,6 +50,7 @@ def start_of_library_data(wheel: Path) -> int:
         ("flags", ("gloo", "nccl")),
         ("platform", "linux-aarch64-glibc2.36"),
         ("recipe", 99),
+        ("tensorflow", "2.21.0"),
     ],
 )
 def test_everything_that_changes_the_wheel_changes_the_key(field: str, other: object) -> None:
@@ -59,7 +60,18 @@ def test_everything_that_changes_the_wheel_changes_the_key(field: str, other: ob
 
 def test_the_name_is_stable_and_readable() -> None:
     assert KEY.folder_name == dataclasses.replace(KEY).folder_name
-    assert KEY.folder_name.startswith("horovod-0.28.1-torch-2.13.0+cpu-cpython-311-openmpi-4.1.8-")
+    # Wheels that were cached before there were builds for TensorFlow are still found.
+    assert KEY.folder_name == (
+        "horovod-0.28.1-torch-2.13.0+cpu-cpython-311-openmpi-4.1.8-00fad2f42f00"
+    )
+
+
+def test_a_wheel_for_tensorflow_alone_is_whole(tmp_path: Path) -> None:
+    wheel = make_wheel(tmp_path / NAME, library=False)
+    assert not is_whole(wheel)
+    with zipfile.ZipFile(wheel, "a") as archive:
+        archive.writestr("horovod/tensorflow/mpi_lib.cpython-311.so", b"library")
+    assert is_whole(wheel)
 
 
 def test_tags_name_this_interpreter_and_machine() -> None:
