@@ -19,6 +19,7 @@ from hvdprof.analyze.findings.run_rules import (
     evaluation_rules,
     evidence_rules,
     exposed_rules,
+    memory_rules,
     named_cause_rules,
     network_rules,
     settings_rules,
@@ -27,6 +28,7 @@ from hvdprof.analyze.findings.run_rules import (
     watchdog_rules,
 )
 from hvdprof.analyze.lines.line_causes import line_tables
+from hvdprof.analyze.ranks.rank_machine import rank_machine
 from hvdprof.analyze.run_basis import (
     Basis,
     Step,
@@ -60,6 +62,11 @@ from hvdprof.model.tables.rank_collective_tables import (
 )
 from hvdprof.model.tables.run_tables import ARRIVALS, EVENTS, RANKS, SEGMENTS, TURNS, WAITS
 from hvdprof.model.tables.run_tables import STEPS as RANK_STEPS
+from hvdprof.model.tables.sample_tables import (
+    DEVICE_SAMPLES,
+    RANK_MACHINE,
+    RANK_SAMPLES,
+)
 from hvdprof.model.tables.scaling_tables import JOB_STEPS, LAUNCHES, LOSSES, SCALING
 from hvdprof.model.tables.session_tables import RESETS, SESSION_RANKS, SESSIONS
 from hvdprof.model.tables.timeline_tables import EXECUTIONS, TENSOR_USES, TIMELINES
@@ -192,6 +199,22 @@ STEPS: tuple[Step, ...] = (
         (*_WAITED, *LINE_TABLES, EXECUTIONS, WATERFALL),
         lambda basis: line_tables(basis.run, basis.waits, basis.table(WATERFALL.name)),
         page="howto/lines.md",
+    ),
+    Step(
+        "what did the machine do to each rank",
+        (RANK_MACHINE,),
+        (*_WAITED, RANK_SAMPLES, DEVICE_SAMPLES),
+        lambda basis: rank_machine(
+            (basis.table(RANK_SAMPLES.name), basis.table(DEVICE_SAMPLES.name)), basis.recorded
+        ),
+        (
+            memory_rules.memory_grows,
+            memory_rules.host_swaps,
+            memory_rules.allocation_retries,
+            memory_rules.unequal_memory,
+            memory_rules.gpu_errors,
+        ),
+        "howto/machine.md",
     ),
     Step(
         "what does the network give, whose link is slow, what does the job make of it",

@@ -57,9 +57,34 @@ def host_cores() -> int:
 
     A rank that is pinned to one core sees one core in its affinity; the host still has more.
     """
-    listed = (_first_line(group / "cpuset.cpus.effective") for group in _cgroups())
-    cores = next((_count_listed(line) for line in listed if line), os.cpu_count() or 1)
+    listed = (_first_line(group / "cpuset.cpus.effective") for group in cgroups())
+    cores = next((len(listed_cores(line)) for line in listed if line), os.cpu_count() or 1)
     return _within_quota(cores)
+
+
+def listed_cores(text: str) -> set[int]:
+    """The cores of a list of the kernel: ``0-3,8``."""
+    ranges = [part.split("-") for part in text.split(",") if part]
+    return {core for ends in ranges for core in range(int(ends[0]), int(ends[-1]) + 1)}
+
+
+def cgroups() -> list[Path]:
+    """The control groups of this process, the innermost first, then those of version 1 for cores.
+
+    In a container, the groups of its host may be listed and not be there.
+    """
+    try:
+        lines = Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return []
+    groups: list[Path] = []
+    for number, controllers, path in (line.split(":", 2) for line in lines if line.count(":") > 1):
+        if number == "0" or "cpu" in controllers.split(","):
+            root = _CGROUP_ROOT if number == "0" else _CGROUP_V1
+            innermost = root / path.lstrip("/")
+            parents = (group for group in innermost.parents if group.is_relative_to(root))
+            groups += [innermost, *parents]
+    return sorted(groups, key=lambda group: group.is_relative_to(_CGROUP_V1))
 
 
 def network_interfaces() -> list[NetworkInterface]:
@@ -108,13 +133,8 @@ def _within_quota(cores: int) -> int:
     return cores if quota is None else max(1, min(cores, int(quota)))
 
 
-def _count_listed(cores: str) -> int:
-    ranges = [part.split("-") for part in cores.split(",") if part]
-    return sum(int(bounds[-1]) - int(bounds[0]) + 1 for bounds in ranges)
-
-
 def _cgroup_quota_cores() -> float | None:
-    limits = (_first_line(group / "cpu.max") for group in _cgroups())
+    limits = (_first_line(group / "cpu.max") for group in cgroups())
     quotas = [line.split() for line in limits if line and not line.startswith("max")]
     old_style = [
         _number_in(_CGROUP_V1 / name) for name in ("cpu.cfs_quota_us", "cpu.cfs_period_us")
@@ -127,20 +147,6 @@ def _cgroup_quota_cores() -> float | None:
 def _number_in(path: Path) -> int:
     text = _first_line(path) or ""
     return int(text) if text.isdecimal() else 0
-
-
-def _cgroups() -> list[Path]:
-    """The control groups (version 2) of this process, the innermost first."""
-    try:
-        lines = Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return []
-    own = next((line.removeprefix("0::") for line in lines if line.startswith("0::")), "/")
-    innermost = _CGROUP_ROOT / own.lstrip("/")
-    return [
-        innermost,
-        *(group for group in innermost.parents if group.is_relative_to(_CGROUP_ROOT)),
-    ]
 
 
 def _cpu_model() -> str | None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from hvdprof.collect._hooks import PROCESS
 from hvdprof.collect.clock.clock_exchange import ClockTurns, RankGroup, single_rank
 from hvdprof.collect.clock.job_group import rank_group
+from hvdprof.collect.devices.rank_samples import sample_machine
 from hvdprof.collect.diagnostics import print_problem
 from hvdprof.collect.faults.injection import InjectingSession
 from hvdprof.collect.identity import (
@@ -110,6 +111,7 @@ def open_session(
     watched = Watched(recorder.standing, recorder.write_at_rest, lambda: PROCESS.loop_standing())
     watch_over(watched, folder, identity.rank)
     sample_rank(recorder, folder, identity.rank, clock)
+    sample_machine(recorder, folder, identity, device, clock)
     recorder.exchange_clocks("start")
 
 

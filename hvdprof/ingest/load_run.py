@@ -16,6 +16,7 @@ from hvdprof.ingest.recorder.light_steps import steps_from_windows
 from hvdprof.ingest.recorder.line_files import lines_of_rank
 from hvdprof.ingest.recorder.recorder_file import RecorderFile
 from hvdprof.ingest.recorder.recorder_lines import read_recorder_file
+from hvdprof.ingest.recorder.sample_files import samples_of_rank
 from hvdprof.ingest.recorder.session_rows import session_ranks
 from hvdprof.ingest.rundir.attached_recordings import with_recordings
 from hvdprof.ingest.rundir.flight_files import with_flight_files
@@ -248,6 +249,10 @@ def _add_pass(
         lines, clauses = lines_of_rank(paths.lines_files(rank), file, reading.file)
         for table, block in lines.blocks(record.id, rank, alignments[rank]):
             tables.add_block(table, block)
+        samples, more = samples_of_rank(paths.samples_file(rank), reading.file)
+        for table, block in samples.blocks(record.id, rank, alignments[rank]):
+            tables.add_block(table, block)
+        clauses += more
         where = f"{record.id}: rank {rank}"
         tables.notes += [clause.at(where, record.id, [rank]) for clause in clauses]
     places = (of_header(file.header, file.host_fact("hostname") or "") for file in files.values())

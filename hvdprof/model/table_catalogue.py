@@ -37,6 +37,7 @@ from hvdprof.model.tables.run_tables import (
     TURNS,
     WAITS,
 )
+from hvdprof.model.tables.sample_tables import RANK_MACHINE, SAMPLE_TABLES
 from hvdprof.model.tables.scaling_tables import JOB_STEPS, LAUNCHES, LOSSES, SCALING
 from hvdprof.model.tables.session_tables import SESSION_TABLES
 from hvdprof.model.tables.timeline_tables import (
@@ -57,6 +58,7 @@ TABLES: tuple[Table, ...] = (
     EVALUATIONS,
     WINDOWS,
     *LINE_TABLES,
+    *SAMPLE_TABLES,
     GRADIENTS,
     ARRIVALS,
     WAITS,
@@ -76,6 +78,7 @@ TABLES: tuple[Table, ...] = (
     WATCHED_EVENTS,
     LIVE_EVENTS,
     *CODE_LINE_TABLES,
+    RANK_MACHINE,
     *COLLECTIVE_TABLES,
     *RANK_COLLECTIVE_TABLES,
     COLLECTIVE_PROGRESS,
@@ -178,6 +181,9 @@ class RecordedTables(Described):
     line_samples = TableAttribute()
     line_sampling = TableAttribute()
     named_calls = TableAttribute()
+    rank_samples = TableAttribute()
+    host_samples = TableAttribute()
+    device_samples = TableAttribute()
     watched_events = TableAttribute()
     gradients = TableAttribute()
     arrivals = TableAttribute()
@@ -259,6 +265,7 @@ class DerivedTables(Described):
     live_events = TableAttribute()
     lines = TableAttribute()
     line_causes = TableAttribute()
+    rank_machine = TableAttribute()
     tensors = TableAttribute()
     step_communication = TableAttribute()
     breakdown = TableAttribute()

@@ -148,6 +148,10 @@ class PassPaths:
         found = (own, *sorted(own.parent.glob(f"lines-{rank}-worker-*.jsonl")))
         return [path for path in found if path.is_file()]
 
+    def samples_file(self, rank: int) -> Path:
+        """Samples of the machine that a rank took; absent in older recordings."""
+        return self.recorder_folder / f"samples-{rank}.jsonl"
+
     def timeline(self, segment: str) -> Path:
         """Horovod's timeline of one segment, written by rank 0 alone."""
         return self.folder / "timeline" / f"{segment}.json"

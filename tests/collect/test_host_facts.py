@@ -19,7 +19,7 @@ def cgroup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     own.mkdir(parents=True)
     monkeypatch.setattr(module, "_CGROUP_ROOT", tmp_path)
     monkeypatch.setattr(module, "_CGROUP_V1", tmp_path / "cpu")
-    monkeypatch.setattr(module, "_cgroups", lambda: [own, own.parent, tmp_path])
+    monkeypatch.setattr(module, "cgroups", lambda: [own, own.parent, tmp_path])
     monkeypatch.setattr(os, "cpu_count", lambda: 64)
     return own
 

@@ -102,12 +102,13 @@ _RANDOM_ALL = advice(
 )
 
 
-def cause_advice(evidence: Evidence, cause: CostlyCause) -> Advice:
+def cause_advice(evidence: Evidence, cause: CostlyCause, *, has_its_cores: bool = False) -> Advice:
     """What to do about it, with the names of ranks and hosts.
 
     Args:
         evidence: The run.
         cause: A straggler or pause.
+        has_its_cores: Whether samples show that other processes on its cores are no cause.
     """
     row, ranks = cause.row, ranks_of(cause.row)
     setting = cell_setting(evidence.run, cause.cell)
@@ -119,6 +120,8 @@ def cause_advice(evidence: Evidence, cause: CostlyCause) -> Advice:
     if general is _SLOW_ON_GPUS and setting.gpu_crowd:
         # Ranks that all share one GPU have its clocks in common.
         general = in_turn(_COMPARE_WORK, own_gpu(setting, str(cause.cell["engine"])))
+    if general is _SLOW_ON_CPUS and has_its_cores:
+        general = _COMPARE_WORK
     return general.formatted(
         other="another host" if setting.num_hosts > 1 else neighbour,
         allreduce="hvd.allreduce()" if of_horovod else "torch.distributed.all_reduce()",

@@ -86,13 +86,17 @@ def _num_gpus(device: str) -> int | None:
 
 
 def _gpu(device: str) -> str:
-    """The UUID of a GPU; empty before torch 2.3, and where CUDA does not run yet."""
     torch = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_initialized():
         return ""
     number = device.removeprefix("cuda").removeprefix(":")
-    index = int(number) if number else torch.cuda.current_device()
-    return str(getattr(torch.cuda.get_device_properties(index), "uuid", ""))
+    return gpu_uuid(int(number) if number else torch.cuda.current_device())
+
+
+def gpu_uuid(number: int) -> str:
+    """The UUID of a GPU that CUDA runs on, as torch has it; empty before torch 2.3."""
+    properties = sys.modules["torch"].cuda.get_device_properties(number)
+    return str(getattr(properties, "uuid", ""))
 
 
 def _backend() -> str:

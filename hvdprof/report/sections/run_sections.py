@@ -10,6 +10,7 @@ from hvdprof.model.tables.live_tables import LIVE_EVENTS
 from hvdprof.model.tables.net_tables import NET_LINKS
 from hvdprof.model.tables.printed_tables import NCCL_TEST_RUNS, NCCL_TESTS
 from hvdprof.model.tables.rank_collective_tables import COLLECTIVE_BANDWIDTHS
+from hvdprof.model.tables.sample_tables import RANK_MACHINE
 from hvdprof.model.tables.session_tables import SESSIONS
 from hvdprof.model.tables.waiting_tables import CAUSED_WAIT
 from hvdprof.model.tables.waterfall_tables import ENGINE_DIFFS
@@ -20,6 +21,7 @@ from hvdprof.report.sections.collectives import collective_sections
 from hvdprof.report.sections.engines import engine_sections
 from hvdprof.report.sections.file_page import file_sections
 from hvdprof.report.sections.live_events import live_sections
+from hvdprof.report.sections.machine import machine_sections
 from hvdprof.report.sections.nccl_tests import nccl_test_sections
 from hvdprof.report.sections.network import network_sections
 from hvdprof.report.sections.section import Section
@@ -37,6 +39,7 @@ class Shown:
 SECTIONS: tuple[Shown, ...] = (
     Shown(CAUSED_WAIT, caused_wait_sections),
     Shown(LINES, line_sections),
+    Shown(RANK_MACHINE, machine_sections),
     Shown(COLLECTIVE_BANDWIDTHS, collective_sections),
     Shown(ENGINE_DIFFS, engine_sections),
     Shown(LIVE_EVENTS, live_sections),

@@ -13,6 +13,7 @@ from typing import Annotated, Literal, NotRequired, TypedDict
 
 from hvdprof.rundir.recording.host_format import HostFacts
 from hvdprof.rundir.recording.line_format import CallLine, SampledLine, SamplingLine
+from hvdprof.rundir.recording.sample_format import SamplesLine
 from hvdprof.rundir.recording.window_line import Key, WindowLine
 
 RECORDER_SCHEMA_VERSION = 1
@@ -348,4 +349,5 @@ RecorderLine = (
     | SamplingLine
     | SampledLine
     | CallLine
+    | SamplesLine
 )

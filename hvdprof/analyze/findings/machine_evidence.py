@@ -1,0 +1,176 @@
+"""What findings say of what the machine did to the ranks that they name.
+
+A measure explains a straggler only where its ranks differ from the others in the same windows
+beyond chance, and where the difference is large enough for most of the delay. Otherwise, what was
+seen is no cause; that a rank had its cores is then said, as other processes are a usual suspect.
+
+Tested in ``tests/analyze/findings/test_machine_evidence.py``.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from hvdprof import units
+from hvdprof.analyze.findings.advice import Advice, advice
+from hvdprof.analyze.findings.cell_finding import CostlyCause
+from hvdprof.analyze.findings.evidence import Evidence
+from hvdprof.analyze.ranks.named_cause import PERIODIC
+from hvdprof.analyze.steps.other_load import LEAST_EXPLAINED
+from hvdprof.model.cause_names import ranks_of
+from hvdprof.model.launch_key import LAUNCH
+from hvdprof.model.tables.sample_tables import RANK_MACHINE
+from hvdprof.rank_names import ranks_named
+from hvdprof.rundir.recording.sample_format import (
+    CORE_WAIT,
+    LIMITS,
+    MAIN_THREAD,
+    MEASURES,
+    SM_CLOCK,
+    THROTTLED,
+)
+
+MOST_CHANCE = 0.01
+"""Ranks that differ by chance as often are not said to."""
+
+LEAST_SHARE = 0.05
+"""The least difference of a share, or of a clock by its size, that is said."""
+
+MOST_NOT = 0.25
+"""Where cores explain less of a delay, they are said not to explain it."""
+
+_NOTHING = Advice()
+_OWN_CORE = advice(
+    "give {ranks} cores without other processes",
+    "`top -H` on the host shows what runs there. Pin every rank to cores of its own.",
+    command="top -H",
+)
+_QUOTA = advice(
+    "raise the CPU limit of the container or cgroup of {ranks} (cpu.max)",
+    "Or start fewer threads and DataLoader workers there.",
+)
+_CLOCK = advice(
+    "look at the GPU of {ranks}: `nvidia-smi -q -d CLOCK,PERFORMANCE,POWER`",
+    "Cool it, raise its power limit or its clocks to those of the others, or replace it.",
+    command="nvidia-smi -q -d CLOCK,PERFORMANCE,POWER",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class MachineEvidence:
+    """What the machine did: a sentence, and what to do where it explains the cause.
+
+    ``excludes_cores`` is true where other processes on the cores are no cause.
+    """
+
+    sentence: str = ""
+    fix: Advice = _NOTHING
+    excludes_cores: bool = False
+
+
+def machine_evidence(evidence: Evidence, cause: CostlyCause) -> MachineEvidence:
+    """What RANK_MACHINE says of a straggler; empty without samples.
+
+    Args:
+        evidence: The run.
+        cause: A straggler or pause.
+    """
+    ranks = ranks_of(cause.row)
+    rows = evidence.rows_of(evidence.table(RANK_MACHINE.name), cause.cell)
+    if not ranks or rows.empty or cause.row["pattern"] == PERIODIC:
+        return MachineEvidence()
+    own = rows[rows["rank"].isin(ranks)].astype({"measure": str})
+    who = ranks_named(ranks)
+    share = float(str(cause.row["share"]))
+    for measure, general in ((THROTTLED, _QUOTA), (CORE_WAIT, _OWN_CORE), (SM_CLOCK, _CLOCK)):
+        found = _differing(own, measure)
+        if found is None or _explained(own, measure) < LEAST_EXPLAINED * share:
+            continue
+        text = f"{_said(who, measure, found)}{_limits(own, measure)}"
+        return MachineEvidence(f"{text}.", general.formatted(ranks=_short(ranks)))
+    waits = own[(own["measure"] == CORE_WAIT).to_numpy()]
+    if waits["others"].isna().all() or _explained(own, CORE_WAIT) > MOST_NOT * share:
+        return MachineEvidence()
+    mean, others = (units.percent(float(waits[name].mean()), 0) for name in ("mean", "others"))
+    return MachineEvidence(
+        f"Other processes on the cores do not explain it: {who} had no core for {mean} of the "
+        f"time in which it could run, the others for {others}.",
+        excludes_cores=True,
+    )
+
+
+def _differing(own: pd.DataFrame, measure: str) -> pd.DataFrame | None:
+    """The rows of a measure, where every rank differs to its harm in most launches; else None."""
+    rows = own[(own["measure"] == measure).to_numpy()]
+    if rows.empty:
+        return None
+    is_worse_above = measure != SM_CLOCK
+    more = (rows["mean"] - rows["others"]) * (1 if is_worse_above else -1)
+    size = more if is_worse_above else more / rows["others"]
+    windows = rows["num_above" if is_worse_above else "num_below"]
+    differs = (
+        (rows["chance"] <= MOST_CHANCE) & (size >= LEAST_SHARE) & (2 * windows > rows["windows"])
+    )
+    by_rank = differs.groupby(rows["rank"]).mean()
+    return rows if bool((by_rank >= 0.5).all()) else None
+
+
+def _explained(own: pd.DataFrame, measure: str) -> float:
+    """The share of its time that a rank would have saved with what the others had; at least."""
+    tables = {
+        name: own[(own["measure"] == name).to_numpy()].set_index([*LAUNCH, "rank"])
+        for name in (measure, MAIN_THREAD)
+    }
+    rows = tables[measure]
+    mean, others = rows["mean"].to_numpy(), rows["others"].to_numpy()
+    if measure == SM_CLOCK:
+        saved = 1 - mean / np.maximum(others, 1.0)
+    elif measure == CORE_WAIT:
+        ran = tables[MAIN_THREAD]["mean"].reindex(rows.index).to_numpy()
+        # What runs for so long takes so much longer, for each share of its time without a core.
+        saved = ran * (1 / (1 - np.minimum(mean, 0.99)) - 1 / (1 - np.minimum(others, 0.99)))
+    else:
+        # A period may be throttled for any part of it.
+        saved = np.where(mean - others > 0, 1.0, 0.0)
+    return float(np.nanmean(saved)) if np.isfinite(saved).any() else 0.0
+
+
+def _said(who: str, measure: str, rows: pd.DataFrame) -> str:
+    mean, others = (float(rows[name].mean()) for name in ("mean", "others"))
+    above, below, windows = (int(rows[n].sum()) for n in ("num_above", "num_below", "windows"))
+    chance = units.percent(max(float(rows["chance"].max()), 1e-4), 2)
+    test = f"in {max(above, below)} of {windows} windows, by chance at most {chance}"
+    if measure == SM_CLOCK:
+        lower = units.percent(1 - mean / others, 0)
+        return (
+            f"The SM clock of {who} is {mean / 1e6:.0f} MHz, {lower} below that of the others "
+            f"({test})"
+        )
+    what = {
+        CORE_WAIT: "had no core for {} of the time in which it could run",
+        THROTTLED: "had used up the CPU limit of its cgroup in {} of the periods",
+    }[measure].format(units.percent(mean, 0))
+    capital = f"{who[0].upper()}{who[1:]}"
+    return f"{capital} {what}, the others {units.percent(others, 0)} (more {test})"
+
+
+def _limits(own: pd.DataFrame, measure: str) -> str:
+    """``; clock limited by power 62 % of the time``; empty for others and where none is."""
+    if measure != SM_CLOCK:
+        return ""
+    named = [name for name in LIMITS if MEASURES[name].title]
+    rows = own[own["measure"].isin(named)]
+    means = rows.groupby("measure")[["mean", "others"]].mean()
+    parts = [
+        f"{MEASURES[str(name)].title} {units.percent(float(row['mean']), 0)} of the time "
+        f"(others {units.percent(float(row['others']), 0)})"
+        for name, row in means.sort_values("mean", ascending=False).iterrows()
+        if row["mean"] - row["others"] >= LEAST_SHARE
+    ]
+    return f"; {', '.join(parts)}" if parts else ""
+
+
+def _short(ranks: Sequence[int]) -> str:
+    return f"rank {ranks[0]}" if len(ranks) == 1 else "these ranks"

@@ -1,0 +1,79 @@
+"""Samples of a source, summed up over whiles.
+
+Tested in ``tests/collect/devices/test_sample_window.py``.
+"""
+
+import statistics
+
+from hvdprof.collect.devices.source import Source
+from hvdprof.rundir.recording.sample_format import MEASURES, SamplesLine, Summary
+
+SHORTEST_NS, LONGEST_NS, SHARE_OF_TIME = 1_000_000_000, 30_000_000_000, 16
+"""Length of a window: a share of the time so far, within bounds; 10 s after three minutes."""
+
+SHORTEST_GAP_S = 0.09
+"""Within less, a count of jiffies says little: the last sample of a recording may come so soon."""
+
+
+class SampleWindow:
+    """The samples of one source since its last line.
+
+    Args:
+        source: What is sampled.
+        now_ns: The time.
+    """
+
+    def __init__(self, source: Source, now_ns: int) -> None:
+        self._source = source
+        self._begin_ns = self._start_ns = now_ns
+        self._before = source.read()
+        self._before_ns = now_ns
+        self._values: dict[str, list[float]] = {}
+
+    def sample(self, now_ns: int) -> None:
+        """Take one sample."""
+        passed_s = (now_ns - self._before_ns) / 1e9
+        if passed_s < SHORTEST_GAP_S:
+            return
+        values = self._source.read()
+        for name, value in values.items():
+            if not MEASURES[name].is_count:
+                self._values.setdefault(name, []).append(value)
+            elif name in self._before:
+                # Counters of hosts and drivers begin anew at times.
+                growth = max(value - self._before[name], 0.0)
+                self._values.setdefault(name, []).append(growth / passed_s)
+        self._before, self._before_ns = values, now_ns
+
+    def line(self, now_ns: int, *, is_last: bool = False) -> SamplesLine | None:
+        """What the window holds, once it is long enough; a new one begins then."""
+        goal_ns = min(max((now_ns - self._begin_ns) // SHARE_OF_TIME, SHORTEST_NS), LONGEST_NS)
+        if not self._values or (now_ns - self._start_ns < goal_ns and not is_last):
+            return None
+        line: SamplesLine = {
+            "kind": "samples",
+            "scope": self._source.scope,
+            "device": self._source.device,
+            "start_ns": self._start_ns,
+            "end_ns": now_ns,
+            "measures": [_summary(name, values) for name, values in self._values.items()],
+        }
+        self._start_ns, self._values = now_ns, {}
+        return line
+
+    def close(self) -> None:
+        """Close the source."""
+        self._source.close()
+
+
+def _summary(name: str, values: list[float]) -> Summary:
+    middle = statistics.median(values)
+    mean, low, middle, high = map(
+        _short, (statistics.fmean(values), min(values), middle, max(values))
+    )
+    return name, len(values), mean, low, middle, high
+
+
+def _short(value: float) -> float:
+    """With the digits that matter: files stay small."""
+    return float(f"{value:.6g}")
