@@ -44,6 +44,7 @@ from hvdprof.model.run import Run
 from hvdprof.model.tables.line_tables import (
     ALONE,
     BASELINE,
+    IDLE_LEAVES,
     LINE_CAUSES,
     LINE_SAMPLES,
     LINE_SAMPLING,
@@ -73,11 +74,6 @@ _PHASES: dict[str, tuple[str, ...]] = {
 """What the sampler calls the phases of causes, where it is not the same; mixed is any."""
 
 _COMMUNICATION = ("horovod/", "torch/distributed/", "mpi4py/")
-_IDLE = (
-    *("multiprocessing/", "_utils/worker.py", "_utils/pin_memory.py", "selectors.py"),
-    *("threading.py", "queue.py", "socket.py"),
-)
-"""Parts of leaves in which a rank waits for others, and a worker for its next batch."""
 
 
 def line_tables(
@@ -181,7 +177,7 @@ def _against_others(
     by_workers_ns = 0.0
     if phases == ("data",):
         pair = (cell.samples(cell.launches, own, process=WORKER_PROCESS) for own in (ranks, others))
-        busy = _without(longer_lines(*pair), _IDLE)
+        busy = _without(longer_lines(*pair), IDLE_LEAVES)
         yield from _rows(busy, WORKER_PROCESS, OTHER_RANKS, NAN)
         by_workers_ns = float(busy["excess_high_ns"].sum())
     own, beside = (
@@ -189,7 +185,7 @@ def _against_others(
     )
     longer = longer_lines(own, beside)
     # Workers that cause a delay lose all of it at least: prefetching hides a part of what they do.
-    longer = _without(longer, _IDLE) if by_workers_ns >= delay_ns else longer
+    longer = _without(longer, IDLE_LEAVES) if by_workers_ns >= delay_ns else longer
     # On a slow core every line is longer, each by a part of the delay.
     longer = longer if phases else longer[longer["excess_ns"] >= MOST_OF_DELAY * delay_ns]
     yield from _rows(longer, MAIN_PROCESS, OTHER_RANKS, delay_ns)
@@ -234,7 +230,7 @@ def _of_input(row: FrameRow, cell: CellSamples) -> Iterator[dict[str, object]]:
     own = cell.samples(cell.launches, ranks, process=WORKER_PROCESS)
     process = WORKER_PROCESS if len(own.lines) else MAIN_PROCESS
     if process == WORKER_PROCESS:
-        busy = _without(own.lines, _IDLE)
+        busy = _without(own.lines, IDLE_LEAVES)
         shares = busy.groupby("rank")["samples"].sum() / own.lines.groupby("rank")["samples"].sum()
         if not (shares.reindex(sorted(ranks or cell.ranks)) >= LEAST_BUSY).all():
             return

@@ -46,6 +46,7 @@ class ProcessSource(Source):
         own = resource.getrusage(resource.RUSAGE_SELF)
         values: Values = {
             names.CPU: own.ru_utime + own.ru_stime + self._workers_s(),
+            names.WORKERS: float(len(self._workers)),
             "major_faults": float(own.ru_majflt),
         }
         if pages := self._memory.text().split():

@@ -123,6 +123,12 @@ OTHER_RANKS, USUAL_STEPS, BASELINE = "other ranks", "usual steps", "baseline"
 ALONE, EXACT = "alone", "exact"
 """What a line is held against: alone where against nothing; exact calls are no samples."""
 
+IDLE_LEAVES = (
+    *("multiprocessing/", "_utils/worker.py", "_utils/pin_memory.py", "selectors.py"),
+    *("threading.py", "queue.py", "socket.py"),
+)
+"""Parts of leaves in which a rank waits for others, and a worker for its next batch."""
+
 LEAST_SAMPLES = 5
 """Lines with fewer samples are not named: too few samples."""
 

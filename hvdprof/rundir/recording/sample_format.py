@@ -21,7 +21,7 @@ RANK, HOST, DEVICE = "rank", "host", "device"
 """What is sampled: the process of a rank, its host, the GPU that it computes on."""
 
 MAIN_THREAD, CORE_WAIT, THROTTLED = "main_thread", "core_wait", "cgroup_throttled"
-RSS, CPU = "rss", "cpu"
+RSS, CPU, WORKERS = "rss", "cpu", "workers"
 TORCH_ALLOCATED, TORCH_RESERVED = "torch_allocated", "torch_reserved"
 TORCH_PEAK, TORCH_RETRIES = "torch_peak", "torch_retries"
 SWAP_IN, SWAP_OUT, AVAILABLE = "swap_in", "swap_out", "memory_available"
@@ -69,6 +69,7 @@ MEASURES: dict[str, Measure] = {
         "share of the periods in which its cgroup had used up its quota (cpu.max)",
         title="throttled by its cgroup",
     ),
+    WORKERS: Measure(RANK, "processes", "processes started by multiprocessing, such as workers"),
     "major_faults": Measure(RANK, "1/s", "pages read from disk (major faults)", True),
     RSS: Measure(RANK, "bytes", "memory of the process (resident set size)", title="rss"),
     TORCH_ALLOCATED: Measure(

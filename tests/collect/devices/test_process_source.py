@@ -44,7 +44,9 @@ def test_memory_and_waits_are_those_of_the_kernel(tmp_path: Path) -> None:
 
 
 def test_without_files_of_the_kernel_nothing_is_made_up(tmp_path: Path) -> None:
-    assert ProcessSource(tmp_path, [tmp_path]).read().keys() == {"cpu", "major_faults"}
+    assert ProcessSource(tmp_path, [tmp_path]).read().keys() == {
+        *("cpu", "workers", "major_faults")
+    }
 
 
 @pytest.mark.parametrize("name", ["throttled_usec", "throttled_time"])
@@ -82,8 +84,10 @@ def test_workers_count_while_they_run_and_after_their_end(
     source = ProcessSource(tmp_path, [])
     write(tmp_path / "77/stat", f"77 (a) worker) S {fields}\n")
     own_s = sum(os.times()[:2])
-    with_worker = source.read()["cpu"]
+    values = source.read()
+    with_worker = values["cpu"]
     children.clear()
 
+    assert (values["workers"], source.read()["workers"]) == (1, 0)
     assert with_worker == pytest.approx(own_s + sum(os.times()[2:4]) + 3, abs=0.5)
     assert source.read()["cpu"] >= with_worker

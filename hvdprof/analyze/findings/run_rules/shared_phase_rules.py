@@ -21,6 +21,7 @@ from hvdprof.analyze.findings.cell_finding import (
 )
 from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.finding import Finding, severity_of_cost
+from hvdprof.analyze.findings.input_evidence import input_evidence
 from hvdprof.analyze.findings.line_evidence import line_evidence
 from hvdprof.analyze.steps.cell_setting import cell_setting
 from hvdprof.model.cause_names import ranks_of
@@ -71,7 +72,7 @@ def input_bound(evidence: Evidence) -> Iterator[Finding]:
         sharing = crowding(evidence.run, cell)
         pinned = ", and set pin_memory=True" if cell_setting(evidence.run, cell).on_gpus else ""
         longest = _longest_waits(evidence, cause)
-        lines = line_evidence(evidence, cause)
+        lines, stages = line_evidence(evidence, cause), input_evidence(evidence, cell)
         yield Finding(
             "input-bound",
             severity_of_cost(share),
@@ -80,11 +81,15 @@ def input_bound(evidence: Evidence) -> Iterator[Finding]:
             sentences(
                 f"{cell_place(cell)}: {_waited(cause, share, longest)}.",
                 longest.sentence if longest else "",
+                stages.sentence,
                 lines.sentence,
                 _of_baseline(cause, share),
                 sharing,
             ),
-            in_turn(_MORE_WORKERS.formatted(where=pinned), lines.fix),
+            in_turn(
+                stages.advice if stages.advice.text else _MORE_WORKERS.formatted(where=pinned),
+                lines.fix,
+            ),
             "possible" if sharing else "certain",
             detail=_who_waits(cause, longest),
             **cost,
