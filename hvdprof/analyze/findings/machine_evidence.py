@@ -16,7 +16,7 @@ import pandas as pd
 from hvdprof import units
 from hvdprof.analyze.findings.advice import Advice, advice
 from hvdprof.analyze.findings.cell_finding import CostlyCause
-from hvdprof.analyze.findings.evidence import Evidence
+from hvdprof.analyze.findings.evidence import Cell, Evidence
 from hvdprof.analyze.ranks.named_cause import PERIODIC
 from hvdprof.analyze.steps.other_load import LEAST_EXPLAINED
 from hvdprof.model.cause_names import ranks_of
@@ -99,6 +99,15 @@ def machine_evidence(evidence: Evidence, cause: CostlyCause) -> MachineEvidence:
         f"time in which it could run, the others for {others}.",
         excludes_cores=True,
     )
+
+
+def cores_of_ranks(evidence: Evidence, cell: Cell) -> float:
+    """The share of the time in which the ranks of a cell could run that they had no core.
+
+    Mean over ranks; NaN without samples.
+    """
+    rows = evidence.rows_of(evidence.table(RANK_MACHINE.name), cell)
+    return float(rows.loc[(rows["measure"].astype(str) == CORE_WAIT).to_numpy(), "mean"].mean())
 
 
 def _differing(own: pd.DataFrame, measure: str) -> pd.DataFrame | None:

@@ -41,7 +41,9 @@ def found(
         {
             **dict.fromkeys(RANK_MACHINE.column_names, math.nan),
             **LAUNCH,
-            "rank": rank, "measure": "workers", "mean": float(workers),
+            "rank": rank,
+            "measure": "workers",
+            "mean": float(workers),
             **dict.fromkeys(("windows", "num_above", "num_below"), 0),
         }
         for rank in range(2)

@@ -8,7 +8,12 @@ import pytest
 
 from hvdprof.analyze.findings.cell_finding import CostlyCause
 from hvdprof.analyze.findings.evidence import Evidence
-from hvdprof.analyze.findings.machine_evidence import MachineEvidence, machine_evidence
+from hvdprof.analyze.findings.machine_evidence import (
+    MachineEvidence,
+    cores_of_ranks,
+    machine_evidence,
+)
+from hvdprof.analyze.findings.run_rules import causes_rules
 from hvdprof.model.tables.sample_tables import RANK_MACHINE
 
 Measured = dict[str, tuple[float, float]]
@@ -145,3 +150,39 @@ def test_one_rank_has_nothing_to_be_compared_with() -> None:
 def test_no_samples_or_no_rank_say_nothing() -> None:
     assert said({}) == MachineEvidence()
     assert said({"core_wait": (0.48, 0.02)}, ranks="any") == MachineEvidence()
+
+
+def test_jitter_says_whether_the_ranks_had_their_cores() -> None:
+    crowded, disturbed, free = (causes_rules._even_out(share, 0.1) for share in (0.4, 0.1, 0.01))
+
+    assert crowded.fix.startswith("give the ranks cores of their own")
+    assert "pidstat" in disturbed.text
+    assert causes_rules._even_out(math.nan, 0.1) == disturbed
+    assert "pidstat" not in free.text
+    assert causes_rules._of_cores(math.nan, 0.1) == ""
+    assert causes_rules._of_cores(0.4, 0.1) == (
+        "The ranks had no core for 40 % of the time in which they could run."
+    )
+    # As much as a quarter of the jitter may be due to it.
+    assert causes_rules._of_cores(0.03, 0.1).endswith("could run.")
+    assert causes_rules._of_cores(0.01, 0.1).endswith(": other processes are not the cause.")
+
+
+def test_cores_of_ranks_are_a_mean_over_them() -> None:
+    rows = [
+        {
+            **dict.fromkeys(RANK_MACHINE.column_names, math.nan),
+            "pass_id": "p",
+            "segment": "s",
+            "rank": rank,
+            "measure": "core_wait",
+            **dict.fromkeys(("windows", "num_above", "num_below"), 1),
+            "mean": mean,
+        }
+        for rank, mean in enumerate((0.2, 0.4))
+    ]
+    run: Any = None
+    evidence = OneLaunch(run, {RANK_MACHINE.name: RANK_MACHINE.frame(rows)})
+
+    assert cores_of_ranks(evidence, {}) == pytest.approx(0.3)
+    assert math.isnan(cores_of_ranks(OneLaunch(run, {RANK_MACHINE.name: RANK_MACHINE.empty()}), {}))

@@ -4,6 +4,7 @@ Tested in ``tests/analyze/findings/test_run_findings.py``.
 """
 
 import itertools
+import math
 from collections.abc import Iterator
 
 import pandas as pd
@@ -29,6 +30,7 @@ from hvdprof.analyze.findings.evidence import Evidence, is_base
 from hvdprof.analyze.findings.finding import Finding, severity_of_cost
 from hvdprof.analyze.findings.gpu_advice import NCCL, own_gpu, sharing
 from hvdprof.analyze.findings.line_evidence import line_evidence
+from hvdprof.analyze.findings.machine_evidence import MOST_NOT, cores_of_ranks
 from hvdprof.analyze.findings.uneven_batches import sizes_within_steps
 from hvdprof.analyze.steps.cell_setting import CellSetting, cell_setting
 from hvdprof.analyze.stragglers.stragglers import ROTATING
@@ -54,6 +56,15 @@ _EVEN_OUT = advice(
     first="Pin ranks to cores and even out the work per sample (bucket by length, equal shards).",
 )
 
+CROWDED = 0.2
+"""Share of the time without a core from which on it is the first thing to change."""
+
+_EVEN_WORK = advice("even out the work per sample (bucket by length, equal shards)")
+_FREE_CORES = advice(
+    "give the ranks cores of their own: end other processes, use fewer threads and workers",
+    "`top -H` on the hosts shows what runs there.",
+    command="top -H",
+)
 
 _LATE_IN = {
     "data": advice(
@@ -80,6 +91,7 @@ def jitter(evidence: Evidence) -> Iterator[Finding]:
         late, phase = str(cause.row["ranks"]), str(cause.row["phase"])
         sizes = sizes_within_steps(evidence, cause.cell)
         patterns = evidence.rows_of(evidence.table(STRAGGLERS.name), cause.cell)["pattern"]
+        without_core = cores_of_ranks(evidence, cause.cell)
         rotates = not late and bool((patterns == ROTATING).any())
         yield Finding(
             "rotating-stragglers",
@@ -96,12 +108,34 @@ def jitter(evidence: Evidence) -> Iterator[Finding]:
                 + f", which costs {cause.share_text} of the step.",
                 "" if late else _EVIDENCE[rotates],
                 sizes,
+                _of_cores(without_core, cause.share),
                 "Stragglers and pauses that have a finding of their own are not in it.",
             ),
-            _LATE_IN[phase].formatted(rank=late) if phase in _LATE_IN else _EVEN_OUT,
+            _LATE_IN[phase].formatted(rank=late)
+            if phase in _LATE_IN
+            else _even_out(without_core, cause.share),
             "possible" if crowded else "likely",
             **cause.cost,
         )
+
+
+def _of_cores(without_core: float, cost: float) -> str:
+    """What samples show of the cores of the ranks; empty without any."""
+    if math.isnan(without_core):
+        return ""
+    share = units.percent(without_core, 0)
+    text = f"The ranks had no core for {share} of the time in which they could run"
+    return (
+        f"{text}: other processes are not the cause."
+        if without_core < MOST_NOT * cost
+        else f"{text}."
+    )
+
+
+def _even_out(without_core: float, cost: float) -> Advice:
+    if without_core < MOST_NOT * cost:
+        return _EVEN_WORK
+    return _FREE_CORES if without_core >= CROWDED else _EVEN_OUT
 
 
 def compute_inflation(evidence: Evidence) -> Iterator[Finding]:
