@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 
 import pandas as pd
@@ -26,7 +25,7 @@ from hvdprof.ingest.logs.ras_text import RasText
 from hvdprof.ingest.logs.stall_warnings import StallWarnings
 from hvdprof.ingest.logs.throughput_table import ThroughputTable
 from hvdprof.ingest.nccl.line_prefixes import find_head, read_head
-from hvdprof.ingest.text.line_filter import EVERY_LINE
+from hvdprof.ingest.text.line_filter import EVERY_LINE, any_of
 from hvdprof.ingest.text.log_lines import PrintedLine
 from hvdprof.ingest.text.printed_lines import LogFile
 from hvdprof.ingest.text.text_chunks import Progress
@@ -90,18 +89,32 @@ def read_printed_file(
     readers = [part(shown_name(path)) for part in PARTS]
     for reader in readers:
         reader.state_np(np)
+    patterns: tuple[str, ...] = ()
+
+    def wanted() -> str:
+        nonlocal patterns
+        patterns = tuple([reader.wanted for reader in readers])
+        if EVERY_LINE in patterns:
+            return EVERY_LINE
+        return any_of((*patterns, _NCCL) if len(file.nccl_processes) < 2 else patterns)
+
     try:
-        for tagged in source.lines(lambda: _wanted(readers, file)):
+        for tagged in source.lines(wanted):
             line = tagged.without_inner_tags()
             if len(file.nccl_processes) < 2 and " NCCL " in line.text:
                 _note_process(line, file)
-            for reader in readers:
+            for reader in [readers[number] for number in source.takers(patterns)]:
                 try:
                     reader.take(line)
                 except OverflowError:
                     reader.num_absurd += 1
     except BrokenEndError as error:
         file.notes.append(Note(NoteCode.CUT_SHORT, str(error)))
+    _end(file, source, readers)
+    return file
+
+
+def _end(file: PrintedFile, source: LogFile, readers: Sequence[PartReader]) -> None:
     for reader in readers if source.is_cut else ():
         reader.end_within(source.num_lines)
     file.num_lines = source.num_lines
@@ -113,19 +126,6 @@ def read_printed_file(
     if number := sum(reader.num_absurd for reader in readers):
         text = f"{counted(number, 'row')} omitted: a number is too large or too small"
         file.notes.append(Note(NoteCode.OMITTED, text, number=number))
-    return file
-
-
-def _wanted(readers: Sequence[PartReader], file: PrintedFile) -> str:
-    patterns = [reader.wanted for reader in readers]
-    if EVERY_LINE in patterns:
-        return EVERY_LINE
-    return _any_of((*patterns, _NCCL) if len(file.nccl_processes) < 2 else tuple(patterns))
-
-
-@cache
-def _any_of(patterns: tuple[str, ...]) -> str:
-    return "|".join(f"(?:{pattern})" for pattern in patterns)
 
 
 def _note_process(line: PrintedLine, file: PrintedFile) -> None:

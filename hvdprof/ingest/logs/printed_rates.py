@@ -7,7 +7,7 @@ Tested in ``tests/ingest/logs/test_printed_rates.py``.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -31,7 +31,7 @@ from hvdprof.ingest.rates.rate_format import (
     rates_in,
 )
 from hvdprof.ingest.rates.rate_job import RateJob
-from hvdprof.ingest.text.line_filter import EVERY_LINE, anywhere
+from hvdprof.ingest.text.line_filter import EVERY_LINE, anywhere, literal_of
 from hvdprof.ingest.text.log_lines import PrintedLine
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.tables.log_tables import PRINTED_RATES, THROUGHPUT
@@ -42,7 +42,7 @@ _KINDS: dict[str, list[RateFormat]] = {}
 for _kind in RATE_FORMATS:
     _KINDS.setdefault(_kind.mark, []).append(_kind)
 _MARKS = tuple(_KINDS)
-_ANY_MARK = re.compile("|".join(f"(?P<m{place}>{mark})" for place, mark in enumerate(_MARKS)))
+_NEEDLES = tuple((literal_of(mark), re.compile(mark), kinds) for mark, kinds in _KINDS.items())
 _WANTED = anywhere(*_MARKS, *SETTING_LINES, *WANTED_SETTINGS)
 _UNNAMED = "throughput lines"
 _BARS = ("tqdm",)
@@ -111,7 +111,7 @@ class PrintedRates(IterationLog):
             return
         if self._take_rate(line, text):
             self._pieces = []
-        elif _ANY_MARK.search(text):
+        elif _kinds_of(text):
             self._pieces = [text] * (len(text) >= _SHORTEST_WRAPPED)
         else:
             if self._pieces:
@@ -160,8 +160,7 @@ class PrintedRates(IterationLog):
             self._pieces = []
 
     def _take_rate(self, line: PrintedLine, text: str) -> bool:
-        mark = _ANY_MARK.search(text)
-        for kind in _KINDS[_MARKS[int((mark.lastgroup or "")[1:])]] if mark else ():
+        for kind in _kinds_of(text):
             # Writers glue lines, and bars lose the returns between their draws.
             found = list(kind.pattern.finditer(text))
             for match in found:
@@ -287,3 +286,14 @@ class PrintedRates(IterationLog):
             text = f"the total of a run{ranks} is not in the file{what}"
             self._notes.append(Note(NoteCode.ENDED_EARLY, text))
         job.totals, job.steps = [], {}
+
+
+def _kinds_of(text: str) -> Sequence[RateFormat]:
+    """The formats of the first mark in a line."""
+    first, kinds_of_first = len(text) + 1, list[RateFormat]()
+    for needle, mark, kinds in _NEEDLES:
+        # One alternation of all marks would be tried at each letter, thirty times as slowly.
+        found = mark.search(text) if needle in text else None
+        if found is not None and found.start() < first:
+            first, kinds_of_first = found.start(), kinds
+    return kinds_of_first

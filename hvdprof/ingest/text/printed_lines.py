@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from hvdprof.ingest.text.line_filter import EVERY_LINE, matching, matching_texts
+from hvdprof.ingest.text.line_filter import EVERY_LINE, any_of, matching, matching_texts
 from hvdprof.ingest.text.log_lines import LogLines, PrintedLine
 from hvdprof.ingest.text.text_chunks import Progress
 from hvdprof.ingest.text.text_lines import LONGEST, TextBlock, text_blocks
@@ -22,9 +22,14 @@ from hvdprof.rundir.failures.log_prefixes import has_escape, without_colours
 Wanted = Callable[[], str]
 """Gives the pattern of the lines that are wanted next; empty for every line."""
 
+Patterns = tuple[str, ...]
+
 _MOST_LINES = 2000
 _LONGEST_READ = 4 << 20
 """Of a line without any break, so many bytes are read."""
+
+_FEWEST_SEARCHED = 200
+"""Of fewer lines each reader looks at all: making a search ready takes a millisecond."""
 
 _OF_NCCL = re.compile(rb"[NR]CCL (?:INFO|WARN|TRACE|CALL) ")
 _MOST_OF_NCCL = 5_000
@@ -77,6 +82,7 @@ class LogFile:
         self._path, self._progress = path, progress
         self._length = 0
         self._skips_rest = False
+        self._found: _Found | None = None
 
     def lines(self, wanted: Wanted = every_line) -> Iterator[PrintedLine]:
         """As ``printed_lines``, with the tags of launchers inside lines.
@@ -101,8 +107,43 @@ class LogFile:
             first_of_block, self.num_lines = number, number + int(block.places[-1])
             number = self.num_lines + block.ended
             if not self._is_endless(block):
-                yield from _chosen(_part(block, first_of_block, log), wanted)
+                yield from self._chosen(_part(block, first_of_block, log), wanted)
+        self._found = None
         yield from log.rest()
+
+    def takers(self, patterns: Patterns) -> Sequence[int]:
+        """Which of some readers want the line that was given last; all where the lines are few.
+
+        Args:
+            patterns: What each of them wants, as of ``wanted``.
+        """
+        return range(len(patterns)) if self._found is None else self._found.takers(patterns)
+
+    def _chosen(self, part: "_Part", wanted: Wanted) -> Iterator[PrintedLine]:
+        found = _Found(part)
+        place = 0
+        pattern, places, after = EVERY_LINE, list[int](), 0
+        while place < len(part):
+            before, pattern = pattern, wanted()
+            if pattern:
+                if pattern is not before:
+                    places = found.places(pattern)
+                    after = bisect_left(places, place)
+                if after == len(places):
+                    return
+                place = places[after]
+                after += 1
+            line = part.line(place)
+            if line is not None:
+                found.place = place
+                self._found = None if "\r" in line.text else found
+                yield from self._drawn(line, wanted) if "\r" in line.text else (line,)
+            place += 1
+
+    def _drawn(self, line: PrintedLine, wanted: Wanted) -> Iterator[PrintedLine]:
+        """The draws of a bar over itself: many of them are a part of their own."""
+        draws = [line._replace(text=piece) for piece in line.text.split("\r")]
+        return self._chosen(_Read(draws), wanted) if len(draws) >= _FEWEST_SEARCHED else iter(draws)
 
     def _without_rests(self, block: TextBlock) -> tuple[TextBlock, int]:
         """A block without the rest of NCCL's lines of over 64 KiB, and how many lines that ends."""
@@ -142,7 +183,7 @@ class _Part(Protocol):
 
     def __len__(self) -> int: ...
 
-    def places(self, pattern: str) -> npt.NDArray[np.int64]: ...
+    def places(self, pattern: str, among: list[int] | None = None) -> npt.NDArray[np.int64]: ...
 
     def line(self, place: int) -> PrintedLine | None: ...
 
@@ -158,8 +199,8 @@ class _Untouched:
     def __len__(self) -> int:
         return len(self._block)
 
-    def places(self, pattern: str) -> npt.NDArray[np.int64]:
-        return matching(self._block.data, self._block.bounds, pattern)
+    def places(self, pattern: str, among: list[int] | None = None) -> npt.NDArray[np.int64]:
+        return matching(self._block.data, self._block.bounds, pattern, among)
 
     def line(self, place: int) -> PrintedLine | None:
         text = self._block.text(place)
@@ -175,11 +216,50 @@ class _Read:
     def __len__(self) -> int:
         return len(self._lines)
 
-    def places(self, pattern: str) -> npt.NDArray[np.int64]:
-        return matching_texts((line.text for line in self._lines), pattern)
+    def places(self, pattern: str, among: list[int] | None = None) -> npt.NDArray[np.int64]:
+        return matching_texts((line.text for line in self._lines), pattern, among)
 
     def line(self, place: int) -> PrintedLine:
         return self._lines[place]
+
+
+class _Found:
+    """Where patterns find lines of a part; each is looked for once.
+
+    Attributes:
+        place: The line that is being read.
+    """
+
+    def __init__(self, part: _Part) -> None:
+        self.place = 0
+        self._part = part
+        self._places: dict[str, list[int]] = {}
+        self._takers: dict[Patterns, dict[int, list[int]]] = {}
+
+    def places(self, pattern: str) -> list[int]:
+        if pattern not in self._places:
+            self._places[pattern] = self._part.places(pattern).tolist()
+        return self._places[pattern]
+
+    def takers(self, patterns: Patterns) -> Sequence[int]:
+        if len(self._part) < _FEWEST_SEARCHED:
+            return range(len(patterns))
+        of_place = self._takers.get(patterns)
+        if of_place is None:
+            of_place = self._takers[patterns] = self._takers_by_place(patterns)
+        return of_place.get(self.place, of_place[-1])
+
+    def _takers_by_place(self, patterns: Patterns) -> dict[int, list[int]]:
+        """By place, and at -1 those who want every line."""
+        places = self.places(any_of(patterns))
+        of_place = {-1: [number for number, pattern in enumerate(patterns) if not pattern]}
+        if len(places) < _FEWEST_SEARCHED:
+            everyone = list(range(len(patterns)))
+            return dict.fromkeys(places, everyone) | of_place
+        for number, pattern in enumerate(patterns):
+            for place in self._part.places(pattern, places).tolist() if pattern else places:
+                of_place.setdefault(place, []).append(number)
+        return of_place
 
 
 def _part(block: TextBlock, first: int, log: LogLines) -> _Part:
@@ -194,31 +274,6 @@ def _part(block: TextBlock, first: int, log: LogLines) -> _Part:
     if not depends:
         return untouched
     return _Read([line for place in range(len(block)) if (line := untouched.line(place))])
-
-
-def _chosen(part: _Part, wanted: Wanted) -> Iterator[PrintedLine]:
-    found: dict[str, list[int]] = {}
-    place = 0
-    pattern, places, after = EVERY_LINE, list[int](), 0
-    while place < len(part):
-        before, pattern = pattern, wanted()
-        if pattern:
-            if pattern is not before:
-                if pattern not in found:
-                    found[pattern] = part.places(pattern).tolist()
-                places = found[pattern]
-                after = bisect_left(places, place)
-            if after == len(places):
-                return
-            place = places[after]
-            after += 1
-        line = part.line(place)
-        if line is not None:
-            if "\r" in line.text:
-                yield from (line._replace(text=piece) for piece in line.text.split("\r"))
-            else:
-                yield line
-        place += 1
 
 
 def _without_escapes(block: TextBlock) -> TextBlock:

@@ -8,7 +8,13 @@ import pytest
 
 from hvdprof.ingest.logs.part_reader import PartReader
 from hvdprof.ingest.logs.printed_file import PARTS, read_printed_file
-from hvdprof.ingest.text.line_filter import anywhere, matching, matching_texts
+from hvdprof.ingest.text.line_filter import (
+    any_of,
+    anywhere,
+    literal_of,
+    matching,
+    matching_texts,
+)
 from hvdprof.ingest.text.printed_lines import printed_lines
 from hvdprof.model.notes import texts
 from tests.builders.places import CORPUS, needs_corpus
@@ -19,7 +25,29 @@ def test_the_lines_that_a_pattern_finds() -> None:
     bounds = np.array([0, 4, 8, 18, len(data)])
     assert matching(data, bounds, "one").tolist() == [0, 2, 3]
     assert matching(data, bounds, "^one").tolist() == [0]
+    assert matching(data, bounds, "one", [1, 2]).tolist() == [2]
     assert matching_texts(["one", "größe", "two one"], "one").tolist() == [0, 2]
+    assert matching_texts(["one", "größe", "two one"], "one", [1, 2]).tolist() == [2]
+
+
+def test_patterns_of_readers_that_want_every_line_are_left_out() -> None:
+    assert matching_texts(["one", "two", "three"], any_of(("one", "", "th|tx"))).tolist() == [0, 2]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "literal"),
+    [
+        ("img/sec per", "img/sec per"),
+        (r"Data \(t\): ", "Data (t): "),
+        (r"Epoch: \[\d+\] +\[", "Epoch: ["),
+        (r"[0-9] ?GPUs?(?: x)?: *more text", "GPU"),
+        (r"\biter: \d+ ", "iter: "),
+        (r"ab+c{2}d", "ab"),
+        (r"(?:one|two) and", ""),
+    ],
+)
+def test_the_literal_of_a_pattern_stands_in_all_that_it_finds(pattern: str, literal: str) -> None:
+    assert literal_of(pattern) == literal
 
 
 @pytest.mark.parametrize(

@@ -96,3 +96,21 @@ def test_any_bytes_are_lines(tmp_path_factory: pytest.TempPathFactory, content: 
     assert max(numbers) == (b"x" + content).rstrip(b"\n").count(b"\n") + 1 + (
         0 if not content.endswith(b"\n") else len(content) - len(content.rstrip(b"\n")) - 1
     )
+
+
+@pytest.mark.parametrize("line_end", ["\n", "\r"])
+def test_of_many_lines_each_reader_takes_what_it_wants(tmp_path: Path, line_end: str) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text(line_end.join(["a", "b", "ab", "c"] * 300))
+    source = LogFile(path)
+    given = [(line.text, list(source.takers(("a", "b", "")))) for line in source.lines()]
+    assert given[:4] == [("a", [0, 2]), ("b", [1, 2]), ("ab", [0, 1, 2]), ("c", [2])]
+    # The last line, without an end, is a block of its own.
+    assert given[:-1] == (given[:4] * 300)[:-1]
+
+
+def test_of_few_lines_every_reader_takes_all(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("a\nb\n" * 20 + "a\rb")
+    source = LogFile(path)
+    assert {len(source.takers(("a", "b"))) for _ in source.lines()} == {2}
