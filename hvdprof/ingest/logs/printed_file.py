@@ -103,7 +103,9 @@ def read_printed_file(
             line = tagged.without_inner_tags()
             if len(file.nccl_processes) < 2 and " NCCL " in line.text:
                 _note_process(line, file)
-            for reader in [readers[number] for number in source.takers(patterns)]:
+            # A tag inside may have hidden what a reader wants.
+            takers = source.takers(patterns) if line is tagged else range(len(readers))
+            for reader in [readers[number] for number in takers]:
                 try:
                     reader.take(line)
                 except OverflowError:

@@ -53,10 +53,16 @@ _ALGORITHMS = ("TREE", "RING", "COLLNET_DIRECT", "COLLNET_CHAIN", "NVLS", "NVLS_
 _PROTOCOLS = ("LL", "LL128", "SIMPLE")
 
 
-@reads(
-    r"^(\w{1,32}): opCount ([0-9a-f]{1,15}) sendbuff \S+ recvbuff \S+ count (\d{1,18}) "
-    r"datatype (\d{1,4}) op (\d{1,18}) root (-?\d{1,7}) "
+REST_OF_CALL = re.compile(
+    r"count (\d{1,18}) datatype (\d{1,4}) op (\d{1,18}) root (-?\d{1,7}) "
     r"comm (0x[0-9a-f]{1,16}) \[nranks=(\d{1,7})\]"
+)
+"""What stands behind the buffers of a call."""
+
+
+@reads(
+    r"^(\w{1,32}): opCount ([0-9a-f]{1,15}) sendbuff \S+ recvbuff \S+ "
+    rf"{REST_OF_CALL.pattern}"
 )
 def read_call(log: Logbook, said: Message, match: re.Match[str]) -> None:
     """`AllReduce: opCount 5f7 sendbuff ... count 4 datatype 0 op 0 root 0 comm 0x.. [nranks=4]`.
@@ -85,12 +91,15 @@ class Call:
 def keep_call(log: Logbook, said: Message, member: Member, call: Call, subsystem: str) -> None:
     """Add a call to NCCL_CALLS, its numbers as names."""
     log.progressed(said)
+    log.add("nccl_calls", said, *call_values(member, call, subsystem))
+
+
+def call_values(member: Member, call: Call, subsystem: str) -> tuple[object, ...]:
+    """The columns of NCCL_CALLS up to its source; the communicator and rank are its context."""
     name, size = _dtype(call.dtype)
     num_bytes = call.count * size if size is not None and call.count < 1 << 59 else None
     number = call.reduction
-    log.add(
-        "nccl_calls",
-        said,
+    return (
         member.context,
         member.context,
         call.operation,

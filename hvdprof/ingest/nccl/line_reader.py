@@ -60,6 +60,15 @@ class LineKinds:
             counted[0] += 1
         return key
 
+    def times(self, file: str, word: str) -> int | None:
+        """How many lines of level INFO with this first word were understood; None for none."""
+        counted = self._counts.get((file, self._names.get(word, ""), True))
+        return None if counted is None else counted[0]
+
+    def add(self, file: str, word: str, number: int) -> None:
+        """Count further lines of a kind that ``times`` knows."""
+        self._counts[file, self._names[word], True][0] += number
+
     def correct(self, key: Key | None, said: Message) -> None:
         """A line counted as not understood was, once its rest had come."""
         if key is not None:

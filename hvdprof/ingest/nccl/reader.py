@@ -20,7 +20,7 @@ from hvdprof.ingest.nccl.line_reader import LineKinds
 from hvdprof.ingest.nccl.logbook import Logbook
 from hvdprof.ingest.nccl.scanner import Scanner
 from hvdprof.ingest.text.log_lines import PrintedLine
-from hvdprof.ingest.text.printed_lines import LogFile, Wanted
+from hvdprof.ingest.text.printed_lines import LogFile
 from hvdprof.ingest.text.text_lines import BrokenEndError
 from hvdprof.model.nccl_recording import NcclRecording
 from hvdprof.model.notes import Note, NoteCode
@@ -63,7 +63,7 @@ def read_nccl_logs(paths: Sequence[Path], *, progress: Progress | None = None) -
     broken: list[Note] = []
     for path in paths:
         scanner.open(shown_name(path))
-        for line in _lines_of(path, scanner.wanted, broken, progress):
+        for line in _lines_of(path, scanner, broken, progress):
             scanner.read(line)
         scanner.close()
     recording = _recording(log, kinds, scanner)
@@ -77,11 +77,11 @@ def read_nccl_logs(paths: Sequence[Path], *, progress: Progress | None = None) -
 
 
 def _lines_of(
-    path: Path, wanted: Wanted, broken: list[Note], progress: Progress | None
+    path: Path, scanner: Scanner, broken: list[Note], progress: Progress | None
 ) -> Iterator[PrintedLine]:
     within = None if progress is None else lambda done, _: progress(path, done)
     try:
-        yield from LogFile(path, within).lines(wanted)
+        yield from LogFile(path, within).lines(scanner.wanted, scanner.read_ahead)
     except BrokenEndError as error:
         broken.append(Note(NoteCode.CUT_SHORT, str(error)).at(shown_name(path)))
     except OSError as error:

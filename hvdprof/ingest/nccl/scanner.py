@@ -7,10 +7,12 @@ from dataclasses import dataclass, replace
 from hvdprof.ingest.nccl.line_prefixes import HEAD, Head, find_head, find_heads, read_head
 from hvdprof.ingest.nccl.line_reader import Key, LineKinds
 from hvdprof.ingest.nccl.logbook import Logbook, Message
+from hvdprof.ingest.nccl.repeated_calls import RepeatedCalls
 from hvdprof.ingest.nccl.subjects import understand
 from hvdprof.ingest.nccl.trouble_lines import read_foreign
 from hvdprof.ingest.text.line_filter import EVERY_LINE
 from hvdprof.ingest.text.log_lines import PrintedLine
+from hvdprof.ingest.text.printed_lines import UntouchedLines
 from hvdprof.rundir.failures.log_prefixes import TAG_AND_BLANK
 
 _MOST_HEADS = 8192
@@ -68,6 +70,7 @@ class Scanner:
         self._rank: int | None = None
         self._host = ""
         self._has_complete = False
+        self._repeated = RepeatedCalls(log, kinds, self._heads)
 
     def wanted(self) -> str:
         """A pattern of the lines to be read next; every line where one waits for its rest."""
@@ -84,6 +87,14 @@ class Scanner:
         """End a file: lines that waited for their rest stay incomplete."""
         self._unwrap("")
         self._fragments.clear()
+
+    def read_ahead(self, lines: UntouchedLines, place: int) -> int:
+        """Read repeated calls from a place on, as ``Ahead``; none where a line waits for more."""
+        if self._wrapped or self._fragments:
+            return place
+        behind = self._repeated.read(lines, place, self._file)
+        self._line = lines.numbers[behind - 1] if behind > place else self._line
+        return behind
 
     def read(self, line: PrintedLine) -> None:
         """Read the next line, with the tags of launchers inside it."""

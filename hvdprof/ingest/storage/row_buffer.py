@@ -1,6 +1,6 @@
 """Rows of a declared table, gathered one by one and packed into arrays as they come."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -59,6 +59,23 @@ class Rows:
             raise ValueError(f"table {self.table.name} has no column {', '.join(sorted(unknown))}")
         self.append(*(values[name] for name in self._names))
 
+    def extend(self, rows: Sequence[Values], which: Int64s, columns: Mapping[str, Int64s]) -> None:
+        """Add many rows that repeat a few.
+
+        Args:
+            rows: The different rows.
+            which: For each new row, the place of the one that it repeats.
+            columns: The columns of whole numbers in which they differ.
+        """
+        self._pack()
+        for number, (name, values) in enumerate(
+            zip(self._names, zip(*rows, strict=True), strict=True)
+        ):
+            own = columns.get(name)
+            packed = self._values(number, values)[which] if own is None else _narrow(own)
+            self._packed[number].append(packed)
+        self._num_packed += len(which)
+
     def set_last(self, **values: Any) -> None:
         """Replace values of the row that was added last."""
         known = dict(zip(self._names, self._fresh[-1], strict=True))
@@ -86,15 +103,15 @@ class Rows:
         if not self._fresh:
             return
         for number, values in enumerate(zip(*self._fresh, strict=True)):
-            dtype = self.table.columns[number].dtype
-            packed = (
-                _coded(values, self._codes[number])
-                if dtype == "category"
-                else _PACKERS.get(dtype, _plain)(values, dtype)
-            )
-            self._packed[number].append(packed)
+            self._packed[number].append(self._values(number, values))
         self._num_packed += len(self._fresh)
         self._fresh = []
+
+    def _values(self, number: int, values: Values) -> Packed:
+        dtype = self.table.columns[number].dtype
+        if dtype == "category":
+            return _coded(values, self._codes[number])
+        return _PACKERS.get(dtype, _plain)(values, dtype)
 
     def _column(
         self, number: int, dtype: str, values_of: Int64s | None

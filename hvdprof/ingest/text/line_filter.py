@@ -66,12 +66,17 @@ def matching(
         pattern: Of RE2.
         among: Places of the lines that are looked at; all without.
     """
-    offsets = pa.py_buffer(bounds.astype(np.int32))
-    lines = pa.Array.from_buffers(pa.binary(), len(bounds) - 1, [None, offsets, pa.py_buffer(data)])
+    lines = as_lines(data, bounds)
     looked_at = None if among is None else np.array(among, dtype=np.int64)
     found = pc.match_substring_regex(lines if looked_at is None else lines.take(looked_at), pattern)
     places = np.flatnonzero(found.to_numpy(zero_copy_only=False))
     return places if looked_at is None else looked_at[places]
+
+
+def as_lines(data: bytes, bounds: npt.NDArray[np.int64]) -> pa.BinaryArray:
+    """Lines with their ends as an array of Arrow that shares their bytes; as of ``matching``."""
+    offsets = pa.py_buffer(bounds.astype(np.int32))
+    return pa.Array.from_buffers(pa.binary(), len(bounds) - 1, [None, offsets, pa.py_buffer(data)])
 
 
 def matching_texts(

@@ -22,6 +22,9 @@ from hvdprof.rundir.failures.log_prefixes import has_escape, without_colours
 Wanted = Callable[[], str]
 """Gives the pattern of the lines that are wanted next; empty for every line."""
 
+Ahead = Callable[["UntouchedLines", int], int]
+"""Reads lines from a place on; returns the place behind them, the same where it reads none."""
+
 Patterns = tuple[str, ...]
 
 _MOST_LINES = 2000
@@ -84,13 +87,15 @@ class LogFile:
         self._skips_rest = False
         self._found: _Found | None = None
 
-    def lines(self, wanted: Wanted = every_line) -> Iterator[PrintedLine]:
+    def lines(
+        self, wanted: Wanted = every_line, ahead: Ahead | None = None
+    ) -> Iterator[PrintedLine]:
         """As ``printed_lines``, with the tags of launchers inside lines.
 
         A line that is longer than 64 KiB comes in pieces of that size with the same number, so that
         memory stays bounded. A carriage return ends a piece too: progress bars draw over
         themselves. Of such a line of NCCL's the beginning comes alone. The first 2000 lines decide
-        which prefixes the file has.
+        which prefixes the file has. Lines that ``ahead`` reads do not come.
         """
         log = LogLines()
         number = 1
@@ -107,7 +112,7 @@ class LogFile:
             first_of_block, self.num_lines = number, number + int(block.places[-1])
             number = self.num_lines + block.ended
             if not self._is_endless(block):
-                yield from self._chosen(_part(block, first_of_block, log), wanted)
+                yield from self._chosen(_part(block, first_of_block, log), wanted, ahead)
         self._found = None
         yield from log.rest()
 
@@ -119,7 +124,9 @@ class LogFile:
         """
         return range(len(patterns)) if self._found is None else self._found.takers(patterns)
 
-    def _chosen(self, part: "_Part", wanted: Wanted) -> Iterator[PrintedLine]:
+    def _chosen(
+        self, part: "_Part", wanted: Wanted, ahead: Ahead | None = None
+    ) -> Iterator[PrintedLine]:
         found = _Found(part)
         place = 0
         pattern, places, after = EVERY_LINE, list[int](), 0
@@ -133,6 +140,11 @@ class LogFile:
                     return
                 place = places[after]
                 after += 1
+            if ahead is not None and isinstance(part, UntouchedLines):
+                behind = ahead(part, place)
+                if behind > place:
+                    place, after = behind, bisect_left(places, behind)
+                    continue
             line = part.line(place)
             if line is not None:
                 found.place = place
@@ -188,23 +200,36 @@ class _Part(Protocol):
     def line(self, place: int) -> PrintedLine | None: ...
 
 
-class _Untouched:
-    """Lines whose prefixes are taken off when they are read: most never are."""
+class UntouchedLines:
+    """Lines whose prefixes are taken off when they are read: most never are.
+
+    Args:
+        block: The lines.
+        first: The number of the first.
+        log: Takes off the prefixes.
+
+    Attributes:
+        block: As given.
+        numbers: The number of each line.
+    """
 
     def __init__(self, block: TextBlock, first: int, log: LogLines) -> None:
-        self._block, self._log = block, log
+        self.block, self._log = block, log
         self._has_cr = b"\r" in block.data
-        self._numbers: list[int] = (block.places + first).tolist()
+        self.numbers: list[int] = (block.places + first).tolist()
 
     def __len__(self) -> int:
-        return len(self._block)
+        """How many they are."""
+        return len(self.block)
 
     def places(self, pattern: str, among: list[int] | None = None) -> npt.NDArray[np.int64]:
-        return matching(self._block.data, self._block.bounds, pattern, among)
+        """Where those are that a pattern finds, among all or some."""
+        return matching(self.block.data, self.block.bounds, pattern, among)
 
     def line(self, place: int) -> PrintedLine | None:
-        text = self._block.text(place)
-        return self._log.take(self._numbers[place], text.rstrip("\r") if self._has_cr else text)
+        """One line; None where the next continues it."""
+        text = self.block.text(place)
+        return self._log.take(self.numbers[place], text.rstrip("\r") if self._has_cr else text)
 
 
 class _Read:
@@ -264,7 +289,7 @@ class _Found:
 
 def _part(block: TextBlock, first: int, log: LogLines) -> _Part:
     data = block.data
-    untouched = _Untouched(block, first, log)
+    untouched = UntouchedLines(block, first, log)
     depends = (
         log.joins_lines
         or data.startswith(_RECORD)

@@ -1,11 +1,15 @@
 import time
 from collections.abc import Iterable
+from dataclasses import fields
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from hvdprof.ingest.load import load_run
 from hvdprof.ingest.nccl.reader import read_nccl_logs
+from hvdprof.ingest.nccl.repeated_calls import RepeatedCalls
+from hvdprof.ingest.text.printed_lines import UntouchedLines
 from hvdprof.model.notes import texts
 from tests.builders.nccl_log import call_line, init_line, job, of_rank, recorded, said
 
@@ -267,3 +271,51 @@ def test_a_line_with_a_number_beyond_64_bits_is_not_understood(tmp_path: Path) -
 def test_a_warning_with_such_a_number_is_a_problem(tmp_path: Path) -> None:
     text = said(f"misc/a.cc:7 NCCL WARN Call failed with {'9' * 25}").replace("NCCL INFO ", "", 1)
     assert len(recorded(tmp_path, [*job(), text]).problems) == 1
+
+
+def _long_log(tag: str) -> list[str]:
+    """Calls of four ranks, interrupted by what changes how later ones are read."""
+    lines = [tag + line for line in job()]
+    for number in range(600):
+        rank = number % 4
+        call = call_line(rank, 1024 * (1 + number // 4 % 9), n=number // 4)
+        odd = {
+            # A new communicator at the address of another.
+            150: of_rank(1, init_line(1, 4, "COMPLETE", comm_id="0x99")),
+            210: call[:60],
+            211: call + tag + call_line(0, 5),
+            260: call.replace("datatype 7", "datatype 9"),
+            261: call.replace("datatype 7", "datatype 3"),
+            300: call.replace("AllReduce", "Broadcast"),
+            333: call.replace("count", "count " + "9" * 25),
+            400: call.replace("0x7f0000000000", "(nil)"),
+            450: "a line of the script",
+        }
+        lines.append(tag + odd.get(number, call))
+    return lines
+
+
+@pytest.mark.parametrize("tag", ["", "[1,3]<stdout>:"])
+def test_repeated_calls_are_read_as_each_would_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tag: str
+) -> None:
+    read_ahead = RepeatedCalls.read
+    num_ahead = 0
+
+    def counting(calls: RepeatedCalls, lines: UntouchedLines, place: int, file: str) -> int:
+        nonlocal num_ahead
+        behind = read_ahead(calls, lines, place, file)
+        num_ahead += behind - place
+        return behind
+
+    monkeypatch.setattr(RepeatedCalls, "read", counting)
+    ahead = recorded(tmp_path, _long_log(tag))
+    assert 300 < num_ahead < 600
+    monkeypatch.setattr(RepeatedCalls, "read", lambda calls, lines, place, file: place)
+    single = recorded(tmp_path, _long_log(tag))
+    for field in fields(single):
+        of_ahead, of_single = getattr(ahead, field.name), getattr(single, field.name)
+        if isinstance(of_single, pd.DataFrame):
+            pd.testing.assert_frame_equal(of_ahead, of_single)
+        else:
+            assert of_ahead == of_single

@@ -1,3 +1,4 @@
+import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
@@ -68,6 +69,17 @@ def test_columns_are_those_of_the_table() -> None:
         buffer.add(n=1, other=2)
     with pytest.raises(KeyError):
         buffer.add()
+
+
+def test_many_rows_repeat_a_few() -> None:
+    columns = (Column("name", "category", "", "x"), Column("n", "Int64", "", "x"))
+    buffer = Rows(Table("t", "A row.", columns))
+    buffer.append("a", None)
+    buffer.extend([("b", None), ("a", 7)], np.array([0, 1, 0]), {"n": np.array([5, 6, 1 << 40])})
+    buffer.append("c", 2)
+    rows = buffer.frame()
+    assert rows["name"].tolist() == ["a", "b", "a", "b", "c"]
+    assert [plain(number) for number in rows["n"]] == [None, 5, 6, 1 << 40, 2]
 
 
 def test_categories_are_in_the_order_of_their_first_rows() -> None:
