@@ -19,6 +19,7 @@ from hvdprof.dashboards.components import (
     table_buttons,
     text_table,
 )
+from hvdprof.dashboards.frame import frame
 from hvdprof.dashboards.pages import (
     Page,
     Tab,
@@ -92,7 +93,7 @@ def create_app(runs: RunStore, *, access: Access | None = None) -> Dash:
         serve_locally=True,
         index_string=_INDEX,
     )
-    app.layout = shell.frame()
+    app.layout = frame()
     shell.register(app, runs, TABS)
     figure_card.register(app)
     data_table.register(app)

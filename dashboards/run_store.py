@@ -11,18 +11,14 @@ from typing import TypeVar, cast
 
 import pandas as pd
 
-from hvdprof.api import (
-    analyze_files,
-    analyze_run,
-    is_run_directory,
-    load_run,
-)
+from hvdprof.api import analyze_files, analyze_run, is_run_directory, load_run
 from hvdprof.api.run_entries import Stamp, manifest_stamp, newest_first, run_entry
 from hvdprof.api.run_folders import runs_below
 from hvdprof.api.tables import release_tables, tables_of_files
+from hvdprof.dashboards.glance import Glance, glance
 from hvdprof.dashboards.trash import move_beside
 from hvdprof.errors import UnreadableInputError, UsageError
-from hvdprof.model.run import Run, RunAnalysis, RunEntry, Verdict
+from hvdprof.model.run import Run, RunAnalysis, RunEntry
 from hvdprof.model.standalone_files import FilesAnalysis
 from hvdprof.plain_text import printable
 
@@ -87,7 +83,7 @@ class RunStore:
         self._cached: OrderedDict[str, _CachedRun] = OrderedDict()
         self._reading: dict[str, threading.Lock] = {}
         self._seen: dict[str, tuple[float, object]] = {}
-        self._verdicts: dict[str, tuple[Stamp | None, Verdict | None]] = {}
+        self._glances: dict[str, tuple[Stamp | None, Glance | None]] = {}
 
     @property
     def ids(self) -> list[str]:
@@ -180,14 +176,14 @@ class RunStore:
         with self._lock:
             return run_id in self._cached
 
-    def known_verdict(self, run_id: str) -> Verdict | None:
-        """The verdict of a run whose manifest is as it was analyzed; None of any other."""
-        return self._verdicts[run_id][1] if self.was_analyzed(run_id) else None
+    def known_glance(self, run_id: str) -> Glance | None:
+        """What is known of a run whose manifest is as it was analyzed; None of any other."""
+        return self._glances[run_id][1] if self.was_analyzed(run_id) else None
 
     def was_analyzed(self, run_id: str) -> bool:
         """Whether a run was analyzed, or could not be, with its manifest as it is."""
         stamp = manifest_stamp(self.path(run_id))
-        return stamp is not None and stamp == self._verdicts.get(run_id, (None,))[0]
+        return stamp is not None and stamp == self._glances.get(run_id, (None,))[0]
 
     def move_to_trash(self, run_id: str) -> Path:
         """Move a run directory into the folder ``.trash`` beside it, and return its new place.
@@ -229,10 +225,10 @@ class RunStore:
             with self._lock:
                 entry = self._cached.get(run_id)
             if entry is None or entry.state != state:
-                self._verdicts[run_id] = (stamp, None)
+                self._glances[run_id] = (stamp, None)
                 entry = _CachedRun(state, self._read(path))
                 if isinstance(entry.looked, RunAnalysis):
-                    self._verdicts[run_id] = (stamp, entry.looked.verdict)
+                    self._glances[run_id] = (stamp, glance(entry.looked))
             with self._lock:
                 self._cached[run_id] = entry
                 self._cached.move_to_end(run_id)
@@ -268,18 +264,15 @@ class RunStore:
         if path not in self._names:
             # What is not UTF-8 cannot be part of an address.
             plain, number = printable(path.name), 1
-            if plain in self._path_of:
-                plain = next(map(printable, self._places(path)), plain)
+            for folder in self._watched:
+                if plain in self._path_of and path.is_relative_to(folder):
+                    plain = printable(str(path.relative_to(folder)))
             name = plain
             while name in self._path_of:
                 number += 1
                 name = f"{plain} ({number})"
             self._names[path], self._path_of[name] = name, path
         return self._names[path]
-
-    def _places(self, path: Path) -> list[str]:
-        """Where a run lies below the watched folders."""
-        return [str(path.relative_to(one)) for one in self._watched if path.is_relative_to(one)]
 
     def _lately(self, what: str, look: Callable[[], Made]) -> Made:
         now = time.monotonic()

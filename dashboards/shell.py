@@ -2,10 +2,9 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import dash_mantine_components as dmc
-from dash import ALL, Dash, Input, Output, State, ctx, dcc, html, no_update
+from dash import ALL, Dash, Input, Output, State, ctx, html, no_update
 from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
@@ -14,14 +13,13 @@ from hvdprof.dashboards.components import empty_state, glossary_drawer
 from hvdprof.dashboards.components.view_control import view_select
 from hvdprof.dashboards.guard import text_or_none
 from hvdprof.dashboards.ids import run_in_browser
-from hvdprof.dashboards.navigation import header, lacks_of, links_beside, tab_link
+from hvdprof.dashboards.navigation import lacks_of, links_beside, tab_link
 from hvdprof.dashboards.pages import Page, Tab
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.view import View
 from hvdprof.errors import HvdprofError
 
 _LOG = logging.getLogger(__name__)
-_LOOK_EVERY_MS = 10_000
 
 RUNS_PATH = "/runs"
 """The page of all runs, which is about none of them."""
@@ -35,44 +33,6 @@ OLD_PATHS: dict[str, str] = {
     "/breakdown": "/ranks",
 }
 """Addresses of pages that have moved, and where each leads."""
-
-_THEME = {
-    "fontFamily": "system-ui, sans-serif",
-    "primaryColor": "blue",
-    # Contrast with white: 4.9 to 1.
-    "primaryShade": 8,
-}
-# A figure redrawn within the page does not cover the page.
-_ONLY_THE_PAGE: dict[str, Any] = {"target_components": {ids.PAGE: "children"}}
-
-
-def frame() -> dmc.MantineProvider:
-    """The empty shell; callbacks fill it according to the address."""
-    return dmc.MantineProvider(
-        [
-            dcc.Location(id=ids.LOCATION, refresh="callback-nav"),
-            dcc.Store(id=ids.DRAWN),
-            dcc.Store(id=ids.HEADER_DRAWN),
-            dcc.Interval(id=ids.CLOCK, interval=_LOOK_EVERY_MS),
-            dmc.Anchor("Skip to the content", href=f"#{ids.PAGE}", className="skip-link"),
-            dmc.Container(
-                [
-                    html.Header(header(), className="shell-header"),
-                    html.Div(id=ids.NOTICE, role="status"),
-                    dcc.Loading(
-                        html.Main(id=ids.PAGE, tabIndex="-1", className="shell-page"),
-                        delay_show=300,
-                        **_ONLY_THE_PAGE,
-                    ),
-                ],
-                size="xl",
-                pb="xl",
-            ),
-            glossary_drawer.drawer(),
-        ],
-        theme=_THEME,
-        defaultColorScheme="auto",
-    )
 
 
 def register(app: Dash, runs: RunStore, tabs: Sequence[Tab]) -> None:
@@ -129,33 +89,53 @@ def content(page: Page | None, runs: RunStore, view: View) -> Component | dmc.Pa
 def _register_page(app: Dash, runs: RunStore, tabs: Sequence[Tab]) -> None:
     pages = [page for tab in tabs for page in tab.pages]
 
-    @app.callback(
-        Output(ids.PAGE, "children"),
-        Output(ids.DRAWN, "data"),
-        Input(ids.LOCATION, "pathname"),
-        Input(ids.LOCATION, "search"),
-        Input(ids.CLOCK, "n_intervals"),
-        State(ids.DRAWN, "data"),
-    )
-    def show(
-        pathname: object, search: object, _ticks: object, drawn: object
-    ) -> tuple[object, object]:
+    def due(
+        pathname: object, search: object, drawn: object
+    ) -> tuple[Page | None, View, dict[str, object]]:
+        """The page and view at an address, and what was drawn by then; stops where it is drawn."""
         view = resolved(runs, text_or_none(pathname), text_or_none(search))
         page = start_page(pages, runs, text_or_none(pathname), text_or_none(search))
         known_keys, title = ((), "Not found") if page is None else (page.KEYS, page.TITLE)
         keys = [[key, view.text(key)] for key in ("run", *known_keys)]
-        is_there = page is not None and view.run in runs.ids
-        is_of_run = is_there and (page is None or page.PATH != RUNS_PATH)
-        new = {
+        new: dict[str, object] = {
             "path": view.path if page is None else page.PATH,
             "title": f"{title} · hvdprof",
             "keys": keys,
-            "is_there": is_there,
+            "is_there": page is not None and view.run in runs.ids,
             # The first page follows a run that is being measured.
             "progress": _progress(runs, view.run) if page is pages[0] else "",
         }
         if isinstance(drawn, dict) and new == {key: drawn.get(key) for key in new}:
             raise PreventUpdate
+        return page, view, new
+
+    # Of its own: while the page itself is asked for, its content is hidden.
+    @app.callback(
+        Output(ids.DUE, "data"),
+        Input(ids.CLOCK, "n_intervals"),
+        State(ids.LOCATION, "pathname"),
+        State(ids.LOCATION, "search"),
+        State(ids.DRAWN, "data"),
+        prevent_initial_call=True,
+    )
+    def look(ticks: object, pathname: object, search: object, drawn: object) -> object:
+        due(pathname, search, drawn)
+        return ticks
+
+    @app.callback(
+        Output(ids.PAGE, "children"),
+        Output(ids.DRAWN, "data"),
+        Input(ids.LOCATION, "pathname"),
+        Input(ids.LOCATION, "search"),
+        Input(ids.DUE, "data"),
+        State(ids.DRAWN, "data"),
+    )
+    def show(
+        pathname: object, search: object, _due: object, drawn: object
+    ) -> tuple[object, object]:
+        page, view, new = due(pathname, search, drawn)
+        title, is_there = "Not found" if page is None else page.TITLE, new["is_there"]
+        is_of_run = is_there and (page is None or page.PATH != RUNS_PATH)
         changed_ns = _changed_ns(runs, view.run)
         heading = [] if page is pages[0] else [html.H1(title, className="unseen")]
         shown = content(page, runs, view)

@@ -206,6 +206,12 @@ window.dash_clientside = Object.assign({}, window.dash_clientside, {
     searchRuns(text) {
       window.dash_ag_grid.getApi("runs-grid").setGridOption("quickFilterText", text || "");
     },
+    // The bar of what to do with the selected runs.
+    showSelected(rows) {
+      const number = (rows || []).length;
+      return [`${number} selected`, number ? "runs-bar shown" : "runs-bar"];
+    },
+    clearSelected() { return []; },
     // Terms whose entry holds the text.
     searchTerms(text) {
       document.querySelectorAll(".glossary-term").forEach((term) => {
@@ -253,10 +259,53 @@ window.dash_clientside = Object.assign({}, window.dash_clientside, {
   },
 });
 
-// A name of a run as a link; React shows it as text.
+// Cells of the list of runs; React shows texts as text.
+const {createElement, Fragment} = window.React;
 window.dashAgGridComponentFunctions = Object.assign(
   window.dashAgGridComponentFunctions || {}, {
-    RunLink(props) {
-      return window.React.createElement("a", {href: props.data.href, dir: "auto"}, props.value);
+    // After a dot in the tone of its verdict.
+    RunLink({data, value}) {
+      const dot = createElement("span", {className: `run-dot dot-${data.tone}`, "aria-hidden": true});
+      const link = createElement("a", {href: data.href, dir: "auto", title: value}, value);
+      return createElement(Fragment, null, dot, link);
+    },
+    RunAge({data}) {
+      return createElement("span", {title: data.started}, data.age);
+    },
+    // A ratio as text, and as a bar with its interval in darker colour.
+    EfficiencyBar({data}) {
+      const [value, low, high] = data.bar || [];
+      if (value === undefined) { return null; }
+      const place = (from, to) => ({left: `${100 * from}%`, width: `${100 * (to - from)}%`});
+      const bars = [createElement("span", {key: 0, className: "bar-value", style: place(0, value)})];
+      if (low !== null && high !== null) {
+        bars.push(createElement("span", {key: 1, className: "bar-interval", style: place(low, high)}));
+      }
+      return createElement("span", {className: "run-efficiency"},
+        createElement("span", null, data.efficiency_text),
+        createElement("span", {className: "bar", "aria-hidden": true}, bars));
+    },
+    Sparkline({value}) {
+      if (!value) { return null; }
+      return createElement("svg", {className: "spark", viewBox: "0 0 96 20", "aria-hidden": true},
+        createElement("polyline", {points: value}));
     },
   });
+
+// A phone has room for the name, the verdict and the efficiency.
+function fitRuns() {
+  const grid = document.querySelector("#runs-grid .ag-root");
+  const isPhone = String(window.innerWidth <= PHONE_PX);
+  if (!grid || grid.dataset.phone === isPhone) { return; }
+  grid.dataset.phone = isPhone;
+  window.dash_ag_grid.getApiAsync("runs-grid").then((api) => {
+    api.setColumnsVisible(["started", "what", "np", "trust", "steps"], isPhone === "false");
+    api.applyColumnState({state: [
+      {colId: "name", width: isPhone === "true" ? 104 : 210},
+      {colId: "efficiency", width: isPhone === "true" ? 84 : 170},
+    ]});
+  });
+}
+
+new MutationObserver(fitRuns).observe(document, {childList: true, subtree: true});
+window.addEventListener("resize", fitRuns);

@@ -1,7 +1,7 @@
-"""All runs: name, date, model, ranks, efficiency, largest cause and status."""
+"""All runs, newest first: age, script, ranks, efficiency, verdict, trust and step times."""
 
 import logging
-import math
+import threading
 
 import dash_ag_grid as dag
 import dash_mantine_components as dmc
@@ -15,10 +15,10 @@ from hvdprof.dashboards.components.section import section
 from hvdprof.dashboards.guard import row_names
 from hvdprof.dashboards.ids import run_in_browser
 from hvdprof.dashboards.pages import never_empty
+from hvdprof.dashboards.run_rows import rows_of
 from hvdprof.dashboards.run_store import MOST_LISTED, OLDER, RunStore
 from hvdprof.dashboards.view import View
 from hvdprof.errors import HvdprofError
-from hvdprof.model.run import RunEntry, Verdict
 from hvdprof.plain_text import printable
 
 _LOG = logging.getLogger(__name__)
@@ -32,21 +32,27 @@ MOST_READ = 20
 """Runs that the page analyzes by itself, newest first; the others when they are opened."""
 
 _TICK_MS = 1_000
+_ROW_HEIGHT = 32
+_RENDERERS = {
+    "name": "RunLink",
+    "started": "RunAge",
+    "efficiency": "EfficiencyBar",
+    "steps": "Sparkline",
+}
 _HISTORY_PATH = "/history"
 _ABOUT = (
-    "Efficiency and largest cause of the latest runs are computed one after the other. Select two "
-    "runs to compare them, or several for their history; without a selection, history shows the "
-    "latest runs. Deleted runs move into the folder .trash "
-    "beside them."
+    "The latest runs are analyzed one after the other, others when they are opened. Select runs to "
+    "compare two, see their history or delete them: they move into the folder .trash beside them."
 )
 _COLUMNS = (
-    ("name", "run", 220),
-    ("started", "started (UTC)", 160),
-    ("what", "model or script", 160),
-    ("np", "np", 90),
-    ("efficiency", "efficiency", 130),
-    ("cause", "largest cause", 230),
-    ("status", "status", 170),
+    ("name", "run", 210),
+    ("started", "age", 90),
+    ("what", "script", 120),
+    ("np", "np", 70),
+    ("verdict", "verdict", 240),
+    ("efficiency", "efficiency", 170),
+    ("trust", "trust", 80),
+    ("steps", "step times", 120),
 )
 
 
@@ -60,8 +66,11 @@ def layout(runs: RunStore, view: View) -> dmc.Stack:
         dashGridOptions={
             "domLayout": "autoHeight",
             "ensureDomOrder": True,
+            "rowHeight": _ROW_HEIGHT,
+            "headerHeight": _ROW_HEIGHT,
             "rowSelection": {"mode": "multiRow", "headerCheckbox": False},
             "tooltipShowDelay": 300,
+            "selectionColumnDef": {"width": 36},
         },
         getRowId="params.data.id",
         className="ag-theme-quartz data-table",
@@ -75,15 +84,23 @@ def layout(runs: RunStore, view: View) -> dmc.Stack:
                 w=220,
                 **{"aria-label": "Search runs"},
             ),
-            dmc.Button("Compare the two selected", id=ids.RUNS_COMPARE, size="xs"),
-            dmc.Button("History of these runs", id=ids.RUNS_HISTORY, size="xs", variant="default"),
+        ],
+        gap="xs",
+    )
+    selected = html.Div(
+        [
+            html.Span(id=ids.RUNS_COUNT, role="status"),
+            dmc.Button("Compare", id=ids.RUNS_COMPARE, size="xs"),
+            dmc.Button("History", id=ids.RUNS_HISTORY, size="xs", variant="default"),
             dcc.ConfirmDialogProvider(
-                dmc.Button("Delete the selected", size="xs", variant="default"),
+                dmc.Button("Delete", size="xs", variant="default"),
                 id=ids.RUNS_DELETE,
                 message="Move the selected runs into the folder .trash beside them?",
             ),
+            dmc.Button("Clear", id=ids.RUNS_CLEAR, size="xs", variant="default"),
         ],
-        gap="xs",
+        id=ids.RUNS_BAR,
+        className="runs-bar",
     )
     return dmc.Stack(
         [
@@ -101,6 +118,7 @@ def layout(runs: RunStore, view: View) -> dmc.Stack:
                 ),
                 about=_ABOUT,
             ),
+            selected,
             dcc.Interval(id=ids.RUNS_TICK, interval=_TICK_MS),
         ],
         gap="md",
@@ -110,15 +128,24 @@ def layout(runs: RunStore, view: View) -> dmc.Stack:
 def register(app: Dash, runs: RunStore) -> None:
     """Analyze what is missing run by run, search, compare, follow and delete."""
     run_in_browser(app, "searchRuns", Input(ids.RUNS_SEARCH, "value"), first=False)
+    run_in_browser(
+        app,
+        "showSelected",
+        Output(ids.RUNS_COUNT, "children"),
+        Output(ids.RUNS_BAR, "className"),
+        Input(ids.RUNS_GRID, "selectedRows"),
+    )
+    run_in_browser(
+        app,
+        "clearSelected",
+        Output(ids.RUNS_GRID, "selectedRows", allow_duplicate=True),
+        Input(ids.RUNS_CLEAR, "n_clicks"),
+        first=False,
+    )
     _register_rows(app, runs)
     _register_comparison(app)
     _register_history(app)
     _register_trash(app, runs)
-
-
-def rows_of(runs: RunStore) -> list[dict[str, object]]:
-    """A row for each run: what its manifest says, and its verdict where it is known."""
-    return [_row(runs, run_id) for run_id in runs.ids]
 
 
 def _left_out(runs: RunStore) -> str:
@@ -134,6 +161,8 @@ def _left_out(runs: RunStore) -> str:
 
 
 def _register_rows(app: Dash, runs: RunStore) -> None:
+    reading = threading.Lock()
+
     @app.callback(
         Output(ids.RUNS_GRID, "rowData"),
         Output(ids.RUNS_LEFT_OUT, "children"),
@@ -143,7 +172,9 @@ def _register_rows(app: Dash, runs: RunStore) -> None:
         prevent_initial_call=True,
     )
     def fill(_ticks: object, shown: object, noted: object) -> tuple[object, object]:
-        _read_next(runs)
+        # Not here: an answer that is later than the next question is dropped.
+        if reading.acquire(blocking=False):
+            threading.Thread(target=_read_next, args=(runs, reading), daemon=True).start()
         found = rows_of(runs), _left_out(runs)
         if found == (shown, noted):
             raise PreventUpdate
@@ -164,9 +195,10 @@ def _register_comparison(app: Dash) -> None:
             # The button has just appeared.
             raise PreventUpdate
         names = row_names(selected)
-        if len(names) != 2:
+        if not 1 <= len(names) <= 2:
             return no_update, no_update, "Select two runs to compare."
-        view = View("/compare", {"run": names[0], "with": names[1]})
+        # Of one run, the page asks for the second.
+        view = View("/compare", dict(zip(("run", "with"), names, strict=False)))
         return view.path, view.search, None
 
 
@@ -213,71 +245,28 @@ def _register_trash(app: Dash, runs: RunStore) -> None:
 
 def _column(field: str, title: str, width: int) -> dict[str, object]:
     column: dict[str, object] = {"field": field, "headerName": title, "width": width}
-    column["tooltipField"] = "efficiency_text" if field == "efficiency" else field
-    # Cut texts cannot be read on a touch screen, which has no pointer to hover with.
-    column |= {"wrapText": True, "autoHeight": True, "cellClass": "wrapped"}
-    if field == "name":
-        column["cellRenderer"] = "RunLink"
-    if field == "efficiency":
-        column["valueFormatter"] = {"function": "params.data.efficiency_text"}
+    if field in _RENDERERS:
+        # What it draws can change while its value stays.
+        column |= {"cellRenderer": _RENDERERS[field], "equals": {"function": "false"}}
+    else:
+        column["tooltipField"] = field
+    if field in ("name", "verdict"):
+        # One line; on a phone, which has no pointer to hover with, as many as it needs.
+        column |= {"wrapText": True, "autoHeight": True, "cellClass": "one-line"}
+    if field == "verdict":
+        column |= {"flex": 1, "minWidth": 90}
     return column
 
 
-def _row(runs: RunStore, run_id: str) -> dict[str, object]:
+def _read_next(runs: RunStore, reading: threading.Lock) -> None:
+    """Analyze the first of the latest runs whose verdict is not known, and release the lock."""
     try:
-        entry, verdict = runs.entry(run_id), runs.known_verdict(run_id)
-        return _texts(run_id, entry, verdict)
-    except HvdprofError as error:
-        return _texts(run_id, None, None) | {"status": error.message}
-    except Exception as error:
-        # One run with unusual data takes no other from the list.
-        _LOG.exception("The row of %s could not be made", run_id)
-        status = f"not shown: {type(error).__name__}; the log of the dashboard has the traceback"
-        return _texts(run_id, None, None) | {"status": status}
+        _analyze_next(runs)
+    finally:
+        reading.release()
 
 
-def _texts(run_id: str, entry: RunEntry | None, verdict: Verdict | None) -> dict[str, object]:
-    known = verdict is not None and not math.isnan(verdict.efficiency)
-    return {
-        "id": run_id,
-        "name": run_id,
-        "href": View("/", {"run": run_id}).href,
-        "started": entry.created_at[:16].replace("T", " ") if entry else "",
-        "what": ", ".join(entry.models) if entry else "standalone file",
-        "np": ", ".join(map(str, entry.sizes)) if entry else "",
-        "efficiency": verdict.efficiency if verdict is not None and known else None,
-        "efficiency_text": _efficiency(verdict) if known else "",
-        "cause": _cause(verdict),
-        "status": status_of(entry) if entry else "",
-    }
-
-
-def status_of(entry: RunEntry) -> str:
-    """The status of a run with its progress while it is measured, or why it cannot be read."""
-    if entry.problem:
-        return entry.problem
-    if entry.num_ended < entry.num_passes:
-        ended = units.count(entry.num_ended)
-        return f"{entry.status}: {ended} of {units.count(entry.num_passes)} passes"
-    return entry.status
-
-
-def _efficiency(verdict: Verdict | None) -> str:
-    if verdict is None:
-        return ""
-    return units.percent_interval(
-        verdict.efficiency, verdict.efficiency_low, verdict.efficiency_high
-    )
-
-
-def _cause(verdict: Verdict | None) -> str:
-    if verdict is None or not verdict.biggest_loss:
-        return ""
-    return f"{verdict.biggest_loss}, {units.percent(verdict.biggest_loss_share, 0)}"
-
-
-def _read_next(runs: RunStore) -> None:
-    """Analyze the first of the latest runs whose verdict is not known."""
+def _analyze_next(runs: RunStore) -> None:
     for run_id in runs.ids[:MOST_READ]:
         try:
             entry = runs.entry(run_id)

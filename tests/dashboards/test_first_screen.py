@@ -23,6 +23,14 @@ COPIED = """() => { window.copied = []; Object.defineProperty(navigator, 'clipbo
     writeText: text => { window.copied.push(text); return Promise.resolve(); }}}); }"""
 EFFICIENCIES = """() => [...document.querySelectorAll('[col-id=efficiency].ag-cell')]
     .map(one => one.textContent).filter(text => text.includes('%')).length"""
+HEIGHTS = """() => [...new Set([...document.querySelectorAll(
+    '#runs-grid .ag-center-cols-container .ag-row')].map(one => one.offsetHeight))]"""
+SHOWN_COLUMNS = """() => [...document.querySelectorAll('#runs-grid .ag-header-cell-text')]
+    .map(one => one.textContent).filter(text => text)"""
+
+SKELETON = """() => { const bones = getComputedStyle(document.querySelector('main'));
+    return [bones.backgroundImage.split('gradient').length > 4,
+        document.querySelector('main').offsetHeight > 500]; }"""
 
 PHONE_TEXTS = """(() => {
   const texts = [...document.querySelectorAll(".waterfall .barlayer text")];
@@ -140,6 +148,11 @@ def test_several_runs_begin_with_their_list(opened):
     assert "running: 1 of 2 passes" in page.inner_text("main")
     # Analyzed one after the other, without a click.
     wait_until(page, f"({EFFICIENCIES})() >= 2")
+    # One line each, even of a name of 120 letters; the step times are a picture.
+    assert page.evaluate(HEIGHTS) == [32]
+    assert page.locator("#runs-grid .spark polyline").count() >= 2
+    assert page.locator("#runs-grid .dot-caution").count() >= 2
+    assert page.locator(".runs-bar").is_hidden()
     page.get_by_role("textbox", name="Search runs").fill("sec")
     wait_until(page, "document.querySelectorAll('.ag-center-cols-container .ag-row').length === 1")
     page.get_by_role("textbox", name="Search runs").fill("")
@@ -173,21 +186,32 @@ def test_two_runs_are_compared_and_one_goes_to_the_trash(opened, folder):
     page = watched.page
     show(watched, f"{address}/runs")
     page.wait_for_selector(".ag-row")
-    page.get_by_role("button", name="Compare the two selected").click()
+    bar = page.locator(".runs-bar")
+    for number, name in enumerate(("first", "second", "third"), 1):
+        page.locator(f"[row-id='{name}'] input[type=checkbox]").check()
+        bar.get_by_text(f"{number} selected").wait_for()
+    bar.get_by_role("button", name="Compare").click()
     page.get_by_text("Select two runs to compare.").wait_for()
+    bar.get_by_role("button", name="Clear").click()
+    bar.wait_for(state="hidden")
+    page.locator("[row-id='second'] input[type=checkbox]").check()
+    bar.get_by_role("button", name="Compare").click()
+    # Of one run the page asks for the second, unless it holds two settings.
+    page.wait_for_url("**/compare?run=second")
+    show(watched, f"{address}/runs")
     for name in ("first", "second"):
         page.locator(f"[row-id='{name}'] input[type=checkbox]").check()
-    page.get_by_role("button", name="Compare the two selected").click()
+    bar.get_by_role("button", name="Compare").click()
     page.wait_for_url("**/compare?run=*&with=*")
     show(watched, f"{address}/runs")
     page.locator("[row-id='first'] input[type=checkbox]").check()
-    page.get_by_role("button", name="History of these runs").click()
+    bar.get_by_role("button", name="History").click()
     page.wait_for_url("**/history?run=first")
     page.get_by_text("of the model are read").wait_for()
     show(watched, f"{address}/runs")
     for name in ("first", "second"):
         page.locator(f"[row-id='{name}'] input[type=checkbox]").check()
-    page.get_by_role("button", name="History of these runs").click()
+    bar.get_by_role("button", name="History").click()
     page.wait_for_url("**/history?*history=*first*")
     page.wait_for_selector(".figure.history .scatterlayer path", state="attached")
     assert page.get_by_role("columnheader", name="efficiency").count() == 1
@@ -196,11 +220,30 @@ def test_two_runs_are_compared_and_one_goes_to_the_trash(opened, folder):
     page.on("dialog", lambda dialog: dialog.accept())
     for name in ("second", "third"):
         page.locator(f"[row-id='{name}'] input[type=checkbox]").check()
-    page.get_by_role("button", name="Delete the selected").click()
+    bar.get_by_role("button", name="Delete").click()
     page.get_by_text("third is being measured.").wait_for()
     assert (folder / ".trash" / "second" / "manifest.json").exists()
     assert (folder / "third" / "manifest.json").exists()
     wait_until(page, "!document.querySelector('[row-id=second]')")
+
+
+def test_until_a_page_is_drawn_its_skeleton_stands_in_its_place(opened):
+    address, watched = opened
+    page = watched.page
+    held, released = [], []
+    page.route(
+        lambda url: "update-component" in url,
+        lambda route: route.continue_() if released else held.append(route),
+    )
+    page.goto(f"{address}/?run=first")
+    page.wait_for_selector("main:empty", state="attached")
+    assert page.evaluate(SKELETON) == [True, True]
+    released.append(True)
+    for route in held:
+        route.continue_()
+    page.wait_for_selector("main > *")
+    page.unroute_all()
+    assert watched.complaints == []
 
 
 def test_what_is_not_there_is_not_found(opened):
@@ -230,5 +273,8 @@ def test_on_a_phone_nothing_is_wider_than_the_page_and_tabs_scroll(opened):
     assert page.locator(".modebar-container").first.is_hidden()
     # The texts beside the bars stay within the figure.
     wait_until(page, PHONE_TEXTS)
+    show(watched, f"{address}/runs")
+    wait_until(page, f"({SHOWN_COLUMNS})().join() === 'run,verdict,efficiency'")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
     assert serious_violations(page) == []
     assert watched.complaints == []

@@ -117,7 +117,7 @@ def test_the_list_of_runs_leads_to_the_history_and_a_long_name_stays_in_its_box(
     with served(RunStore(paths)) as address, watched_page(address, width=390) as watched:
         page = watched.page
         page.goto(address)
-        page.get_by_role("button", name="History").click()
+        page.get_by_role("link", name="History").click()
         page.wait_for_url("**/history*")
         page.wait_for_selector(".history .scatterlayer .trace")
         assert page.evaluate("document.documentElement.scrollWidth") <= 390

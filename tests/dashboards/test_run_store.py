@@ -9,7 +9,7 @@ import pytest
 
 from hvdprof.dashboards import run_store
 from hvdprof.dashboards.app import PAGES
-from hvdprof.dashboards.pages.runs import rows_of
+from hvdprof.dashboards.run_rows import rows_of
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.shell import content
 from hvdprof.dashboards.view import View
@@ -184,8 +184,8 @@ def test_one_row_that_fails_takes_no_other_away(tmp_path, monkeypatch):
         return entry(self, run_id)
 
     monkeypatch.setattr(RunStore, "entry", broken)
-    status_of = {row["name"]: row["status"] for row in rows_of(runs)}
-    assert status_of["good"] == "done"
+    status_of = {row["name"]: row["verdict"] for row in rows_of(runs)}
+    assert status_of["good"].startswith("done")
     assert status_of["bad"].startswith("not shown: RuntimeError")
 
 
@@ -200,12 +200,12 @@ def test_a_manifest_is_read_once_until_it_changes(tmp_path, monkeypatch):
     monkeypatch.setattr(Manifest, "read", counted)
     runs = RunStore([], watched=[tmp_path], check_every_s=0)
     for _ in range(3):
-        assert rows_of(runs)[0]["status"] == "done"
+        assert rows_of(runs)[0]["verdict"].startswith("done")
     assert len(seen) == 1
     manifest = read(folder)
     manifest.status = "failed"
     manifest.write(RunPaths(folder))
-    assert rows_of(runs)[0]["status"] == "failed"
+    assert rows_of(runs)[0]["verdict"] == "failed"
     assert len(seen) == 2
 
 
@@ -225,11 +225,11 @@ def test_a_killed_run_is_read_again_and_can_be_deleted(tmp_path):
     with exclusive_run(folder) as writer:
         write_run(folder, [PassSpec(status="running")], status="running", writer=writer)
         assert runs.analysis("run").run.manifest.status == "running"
-        assert rows_of(runs)[0]["status"] == "running: 0 of 1 passes"
+        assert rows_of(runs)[0]["verdict"] == "running: 0 of 1 passes"
         with pytest.raises(UsageError, match="being measured"):
             runs.move_to_trash("run")
     assert runs.analysis("run").run.manifest.status == "interrupted"
-    assert rows_of(runs)[0]["status"] == "interrupted: 0 of 1 passes"
+    assert rows_of(runs)[0]["verdict"].startswith("interrupted: 0 of 1 passes")
     assert runs.move_to_trash("run").exists()
 
 

@@ -1,15 +1,20 @@
+from datetime import UTC, datetime
+
 import pytest
 
 from hvdprof.dashboards import pages, run_store
 from hvdprof.dashboards.app import PAGES
+from hvdprof.dashboards.glance import MOST_POINTS
 from hvdprof.dashboards.guard import row_names
-from hvdprof.dashboards.pages.runs import layout, rows_of
+from hvdprof.dashboards.pages.runs import layout
+from hvdprof.dashboards.run_rows import age_text, rows_of
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.shell import RUNS_PATH, start_page
 from hvdprof.dashboards.trash import TRASH
 from hvdprof.dashboards.view import View
 from hvdprof.errors import UsageError
-from tests.builders.analysis import with_a_straggler
+from tests.builders.analysis import sweep, with_a_straggler
+from tests.builders.recorded_runs import unpacked
 from tests.builders.run_directory import PassSpec, write_run
 from tests.builders.served_dashboard import empty_run, shown_text, standalone_timeline
 
@@ -19,12 +24,54 @@ def test_a_row_holds_what_the_manifest_says_and_the_verdict_once_it_is_known(tmp
     write_run(tmp_path / "one", with_a_straggler())
     runs = RunStore([tmp_path / "one"])
     (row,) = rows_of(runs)
-    assert (row["what"], row["np"], row["status"]) == ("mnist", "1, 2", "done")
-    assert (row["efficiency"], row["cause"]) == (None, "")
+    assert (row["what"], row["np"]) == ("mnist", "1, 2")
+    assert (row["verdict"], row["tone"]) == ("done, not analyzed yet", "")
+    assert "efficiency" not in row
     verdict = runs.analysis("one").verdict
     (row,) = rows_of(runs)
     assert row["efficiency"] == verdict.efficiency
-    assert row["cause"] == "straggler: rank 1, forward phase, 23 %"
+    assert row["bar"] == [verdict.efficiency, verdict.efficiency_low, verdict.efficiency_high]
+    assert row["verdict"] == "Rank 1 is too slow in forward."
+    assert row["tone"] == "caution"
+    assert row["trust"] in ("good", "limited", "low")
+    # As many points as a small picture can show, however long the run is.
+    assert 2 <= len(row["steps"].split()) <= MOST_POINTS
+
+
+@pytest.mark.heavy
+def test_a_clean_run_has_no_loss_and_a_failed_one_its_reason(tmp_path):
+    write_run(tmp_path / "clean", sweep({1: 10.0, 2: 10.1}))
+    runs = RunStore([tmp_path / "clean", unpacked("horovod-failed", tmp_path)])
+    for run_id in runs.ids:
+        runs.analysis(run_id)
+    rows = {row["name"]: row for row in rows_of(runs)}
+    assert (rows["clean"]["verdict"], rows["clean"]["tone"]) == ("No loss of 5 % or more", "good")
+    failed = rows["horovod-failed"]
+    assert failed["verdict"] == "failed: rank 1 raised RuntimeError: on purpose"
+    assert failed["tone"] == "bad"
+
+
+@pytest.mark.parametrize(
+    ("started", "age"),
+    [
+        ("2026-11-28T09:59:30+00:00", "just now"),
+        ("2026-11-28T09:15:00+00:00", "45 min ago"),
+        ("2026-11-28T08:00:00+02:00", "4 h ago"),
+        ("2026-11-20T10:00:00+00:00", "8 d ago"),
+        ("2026-11-20T10:00:00", ""),
+        ("yesterday", ""),
+    ],
+)
+def test_the_age_of_a_run_is_in_one_unit(started, age):
+    assert age_text(started, datetime(2026, 11, 28, 10, tzinfo=UTC)) == age
+
+
+def test_the_newest_run_is_first_in_whatever_order_runs_are_given(tmp_path):
+    paths = [
+        write_run(tmp_path / name, [PassSpec()], created_at=f"2026-11-{day}T00:00:00+00:00")
+        for name, day in (("old", 10), ("new", 12), ("middle", 11))
+    ]
+    assert [row["name"] for row in rows_of(RunStore(paths))] == ["new", "middle", "old"]
 
 
 def test_progress_files_and_damaged_runs_are_rows(tmp_path):
@@ -33,10 +80,11 @@ def test_progress_files_and_damaged_runs_are_rows(tmp_path):
     (tmp_path / "bad").mkdir()
     (tmp_path / "bad" / "manifest.json").write_text("{")
     paths = [tmp_path / "half", tmp_path / "bad", standalone_timeline(tmp_path)]
-    rows = rows_of(RunStore(paths))
-    assert rows[0]["status"] == "running: 1 of 2 passes"
-    assert "manifest.json" in rows[1]["status"]
-    assert rows[2]["what"] == "standalone file"
+    rows = {row["name"]: row for row in rows_of(RunStore(paths))}
+    assert rows["half"]["verdict"] == "running: 1 of 2 passes"
+    assert "manifest.json" in rows["bad"]["verdict"]
+    assert rows["bad"]["tone"] == "bad"
+    assert rows["timeline.json"]["what"] == "standalone file"
 
 
 def test_the_page_says_how_many_older_runs_it_leaves_out(tmp_path, monkeypatch):
@@ -89,8 +137,8 @@ def test_malformed_selections_are_refused(value):
         row_names(value)
 
 
-def test_long_texts_of_the_list_wrap_instead_of_being_cut(tmp_path):
+def test_names_and_verdicts_may_wrap_where_a_phone_has_no_hover(tmp_path):
     write_run(tmp_path / "one", [PassSpec()])
     page = shown_text(layout(RunStore([tmp_path / "one"]), View("/runs", {})))
-    assert page.count('"wrapText": true') == page.count('"autoHeight": true') == 7
-    assert '"tooltipField": "efficiency_text"' in page
+    assert page.count('"wrapText": true') == page.count('"autoHeight": true') == 2
+    assert '"tooltipField": "verdict"' in page

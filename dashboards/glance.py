@@ -1,0 +1,62 @@
+"""What a list of runs says of an analyzed run: its verdict in a few words, and its steps.
+
+Tested in ``tests/dashboards/test_runs.py``.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from hvdprof.figures.run_strip import run_strip
+from hvdprof.model.causes import CAUSES
+from hvdprof.model.cell_key import of_base_cell
+from hvdprof.model.run import RunAnalysis, Verdict
+from hvdprof.model.tables.waterfall_tables import WATERFALL
+from hvdprof.report.screen.tiles import BAD, CAUTION, GOOD, tiles, verdict_cell
+from hvdprof.report.screen.verdict_band import verdict_band
+
+MOST_POINTS = 32
+_SMALLEST_LOSS = 0.05
+_CLEAN = "No loss of 5 % or more"
+
+
+class Glance(NamedTuple):
+    """A run at a glance.
+
+    ``tone`` is ``bad`` where it stalled or failed, ``caution`` where a loss stands out, ``good``
+    where each cause is surely below 5 % of the step; otherwise empty. ``steps`` are times of steps
+    of one launch in order, as shares of the highest.
+    """
+
+    verdict: Verdict
+    tone: str
+    sentence: str
+    trust: str
+    steps: tuple[float, ...]
+
+
+def glance(analysis: RunAnalysis) -> Glance:
+    """An analyzed run at a glance."""
+    verdict, cell = analysis.verdict, verdict_cell(analysis)
+    band = verdict_band(analysis, cell)
+    strip = None if cell is None else run_strip(analysis, cell)
+    heights = np.array([] if strip is None else [one.height for one in strip.columns])
+    bins = np.array_split(heights, min(len(heights), MOST_POINTS) or 1)
+    failed = [one.reason for one in analysis.failed if not one.is_counted]
+    tone, sentence = "", band.sentence
+    if verdict.parts.lead or failed:
+        tone, sentence = BAD, verdict.parts.lead or failed[0]
+    elif verdict.biggest_loss:
+        tone = CAUTION
+    elif _is_clean(analysis):
+        tone, sentence = GOOD, _CLEAN
+    steps = tuple(float(one.max()) for one in bins if len(one))
+    return Glance(verdict, tone, sentence, tiles(analysis, cell)[-1].value, steps)
+
+
+def _is_clean(analysis: RunAnalysis) -> bool:
+    """Whether every cause in the verdict's cell is below 5 % of the step, its interval too."""
+    verdict = analysis.verdict
+    rows = of_base_cell(analysis.table(WATERFALL.name), verdict.model, verdict.np, verdict.engine)
+    shares = rows.loc[rows["term"].isin(CAUSES), ["share", "share_high"]].to_numpy(dtype=float)
+    return not verdict.is_too_busy and len(shares) > 0 and bool((shares < _SMALLEST_LOSS).all())
