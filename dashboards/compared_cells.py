@@ -14,9 +14,19 @@ from hvdprof import units
 from hvdprof.dashboards.components.section import fact
 from hvdprof.model.cell_key import CELL_KEY, setting_name, with_engine
 from hvdprof.model.run import RunAnalysis
-from hvdprof.report.screen.tiles import EFFICIENCY_FACT, THROUGHPUT_FACT, verdict_cell
+from hvdprof.report.screen.tiles import (
+    EFFICIENCY_FACT,
+    STEP_TIME_FACT,
+    STEPS_FACT,
+    THROUGHPUT_FACT,
+    efficiency_text,
+    throughput_text,
+    verdict_cell,
+)
 
-HEADS = ("configuration", "run", "samples/s", "efficiency", "step, median", "blocked")
+HEADS = (
+    *("configuration", "run", "samples/s", "efficiency", "step, median", "steady steps", "blocked"),
+)
 
 _BETWEEN = "|"
 
@@ -68,7 +78,12 @@ def is_main_cell(analysis: RunAnalysis, cell: str) -> bool:
 
 def marked(numbers: Sequence[str]) -> list[Component | str]:
     """The numbers that other pages show too, each with its name for the test that compares them."""
-    names = {"samples/s": THROUGHPUT_FACT, "efficiency": EFFICIENCY_FACT}
+    names = {
+        "samples/s": THROUGHPUT_FACT,
+        "efficiency": EFFICIENCY_FACT,
+        "step, median": STEP_TIME_FACT,
+        "steady steps": STEPS_FACT,
+    }
     return [
         html.Span(text, **fact(names[head])) if head in names else text
         for head, text in zip(HEADS, numbers, strict=True)
@@ -85,13 +100,13 @@ def saved_sides(sides: Sequence[Side]) -> pd.DataFrame:
 def numbers_of(side: Side) -> tuple[str, ...]:
     """The row of a side in the order of ``HEADS``."""
     row = side.scaling
+    numbers = row.to_dict()
     return (
         side.label,
         side.run_id,
-        units.rate_interval(
-            row["samples_per_s"], row["samples_per_s_low"], row["samples_per_s_high"]
-        ),
-        units.percent_interval(row["efficiency"], row["efficiency_low"], row["efficiency_high"]),
+        throughput_text(numbers),
+        efficiency_text(numbers),
         units.milliseconds(row["step_time_median_ns"]),
+        units.count(row["num_steps"]),
         f"{units.milliseconds(row['blocked_ns'])}, {units.percent(row['blocked_share'])}",
     )

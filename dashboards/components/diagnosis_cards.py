@@ -56,7 +56,9 @@ def verdict_band(band: Band, links: Sequence[Component], choices: Component | No
     )
 
 
-def rank_bars_card(bars: RankBars, sentence: str, source: str, view: View) -> dmc.Paper:
+def rank_bars_card(
+    bars: RankBars, sentence: str, source: Sequence[Component | str], view: View
+) -> dmc.Paper:
     """A row for each rank, stacked by part.
 
     Args:
@@ -74,7 +76,7 @@ def rank_bars_card(bars: RankBars, sentence: str, source: str, view: View) -> dm
         dmc.Text([sentence, *left], size="sm"),
         html.Div([_row(bar, view) for bar in bars.bars], className="rank-bars"),
         html.Div(legend, className="legends"),
-        _foot(source),
+        _foot(*source),
         hint=_BARS_ABOUT,
     )
 
@@ -107,8 +109,8 @@ def _all(bars: RankBars) -> list[Segment]:
     return [segment for bar in bars.bars for segment in bar.segments]
 
 
-def _foot(source: str) -> html.Div:
-    return html.Div(source, className="card-foot")
+def _foot(*source: Component | str) -> html.Div:
+    return html.Div([*source], className="card-foot")
 
 
 def _swatch(part: str) -> html.Span:

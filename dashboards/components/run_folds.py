@@ -70,7 +70,7 @@ def folds_of_run(
         folds.append(_fold("Scaling curve", curve, is_open=sizes >= _MANY_SIZES))
     every = tiles(analysis, row)
     known = [tile for tile in every if tile.value != units.MISSING]
-    numbers = [tile_row(known), _tables(page, analysis), *section_cards(analysis, SESSIONS)]
+    numbers = [tile_row(known), _tables(page, analysis, row), *section_cards(analysis, SESSIONS)]
     folds.append(_fold("All numbers", *numbers, *_further(analysis, chosen)))
     for stored in analysis.run.forecasts[-1:]:
         link = dmc.Anchor("Forecast", href=View("/forecast", {"run": run_id}).href, size="sm")
@@ -104,8 +104,9 @@ def _further(analysis: RunAnalysis, cell: WaterfallCell | None) -> list[Componen
     ]
 
 
-def _tables(page: Page, analysis: RunAnalysis) -> dmc.Paper:
-    return section("All numbers", *[cell_table(table, analysis.scaling) for table in page.tables])
+def _tables(page: Page, analysis: RunAnalysis, row: FrameRow | None) -> dmc.Paper:
+    cells = [cell_table(table, analysis.scaling, row) for table in page.tables]
+    return section("All numbers", *cells)
 
 
 def failed_cells(page: Page) -> dmc.Paper | None:

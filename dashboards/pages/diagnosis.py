@@ -32,7 +32,7 @@ from hvdprof.dashboards.components.run_folds import (
     folds_of_run,
     run_facts_card,
 )
-from hvdprof.dashboards.components.section import fact_table, section
+from hvdprof.dashboards.components.section import fact, fact_table, section
 from hvdprof.dashboards.components.view_control import cell_selects, chosen_cell
 from hvdprof.dashboards.pages import never_empty
 from hvdprof.dashboards.run_store import RunStore
@@ -57,7 +57,7 @@ from hvdprof.report.screen.open_points import open_points
 from hvdprof.report.screen.progress import progress_of
 from hvdprof.report.screen.rank_bars import rank_bars
 from hvdprof.report.screen.rank_phases import rank_phases
-from hvdprof.report.screen.tiles import verdict_cell
+from hvdprof.report.screen.tiles import STEPS_FACT, verdict_cell
 from hvdprof.report.screen.verdict_band import main_finding, verdict_band
 from hvdprof.report.terminal.report_page import shape_page
 
@@ -146,7 +146,9 @@ def _pictures(
     shown: list[Component] = []
     if bars is not None:
         launches = _launches(int(row["num_launches"]))
-        source = f"{place_name(str(row['model']), int(row['np']), str(row['engine']))}, {launches}"
+        place = place_name(str(row["model"]), int(row["np"]), str(row["engine"]))
+        steps = html.Span(units.count(row["num_steps"]), **fact(STEPS_FACT))
+        source = [f"{place}, ", steps, f" steady steps, {launches}"]
         shown.append(rank_bars_card(bars, sentence, source, view))
     if has_comparison(analysis) or (chosen is not None and bars is not None):
         kind = figure_kind(_WATERFALL)

@@ -20,11 +20,13 @@ GOOD, CAUTION, BAD = "good", "caution", "bad"
 CAUSE_TITLE = "Largest cause"
 
 EFFICIENCY_FACT, THROUGHPUT_FACT = "efficiency", "throughput"
+STEP_TIME_FACT, STEPS_FACT = "step-time-median", "steady-steps"
 """Names of the numbers of the verdict's cell, which several pages show."""
 
 TRUST_WORDS: dict[str, str] = {GOOD: "good", CAUTION: "limited", BAD: "low"}
 """What the tile of trust says for each tone."""
 
+_NOISY = "too noisy"
 _TOO_BUSY = "the machine is too busy to judge"
 _SMALLEST_CAUSE = 0.05
 """The share of the step from which a cause is named, as in the verdict."""
@@ -113,20 +115,33 @@ def _efficiency(row: FrameRow) -> Tile:
     if row["oversubscribed"]:
         detail = f"{place}: oversubscribed, no statement on scaling"
         return Tile(title, units.MISSING, detail, CAUTION)
-    text = units.percent_interval(value, low, high)
     return Tile(
         title,
-        text,
+        efficiency_text(row),
         f"{place}, against {row['baseline']}",
         bar=Bar(value, low, high),
         fact=EFFICIENCY_FACT,
     )
 
 
+def efficiency_text(row: FrameRow) -> str:
+    """The efficiency with its interval; the interval alone where that is wider than the value."""
+    value, low, high = (float(row[f"efficiency{end}"]) for end in ("", "_low", "_high"))
+    if high - low > value:
+        return f"{_NOISY}: {units.percent(low, 0).removesuffix(' %')} to {units.percent(high, 0)}"
+    return units.percent_interval(value, low, high)
+
+
+def throughput_text(row: FrameRow) -> str:
+    """The throughput in the same way."""
+    value, low, high = (float(row[f"samples_per_s{end}"]) for end in ("", "_low", "_high"))
+    if high - low > value:
+        return f"{_NOISY}: {units.rate(low)} to {units.rate(high)}"
+    return units.rate_interval(value, low, high)
+
+
 def _throughput(row: FrameRow) -> Tile:
-    rate = units.rate_interval(
-        row["samples_per_s"], row["samples_per_s_low"], row["samples_per_s_high"]
-    )
+    rate = throughput_text(row)
     efficiency = float(row["efficiency"])
     known = efficiency > 0 and not row["oversubscribed"]
     ideal = f"ideal {units.rate(row['samples_per_s'] / efficiency)}" if known else ""

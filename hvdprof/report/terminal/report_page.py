@@ -63,6 +63,8 @@ class CellRow:
     oversubscribed: bool
     is_wide: bool
     last_of_size: bool
+    key: tuple[str, ...] = ()
+    """The values of ``CELL_KEY``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +202,7 @@ def _cell_row(row: FrameRow, *, last_of_size: bool, has_setting: bool) -> CellRo
         oversubscribed=bool(row["oversubscribed"]),
         is_wide=bool(row["is_wide"]),
         last_of_size=last_of_size,
+        key=tuple(str(row[name]) for name in CELL_KEY),
     )
 
 
