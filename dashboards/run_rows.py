@@ -15,7 +15,6 @@ from hvdprof.dashboards.view import View
 from hvdprof.errors import HvdprofError
 from hvdprof.model.run import RunEntry
 from hvdprof.report.screen.tiles import BAD
-from hvdprof.rundir.manifest import Status
 
 _LOG = logging.getLogger(__name__)
 _SPARK_WIDTH, _SPARK_HEIGHT = 96, 20
@@ -51,14 +50,14 @@ def _texts(run_id: str, entry: RunEntry | None, known: Glance | None) -> dict[st
         "what": ", ".join(entry.models) if entry else "standalone file",
         "np": ", ".join(map(str, entry.sizes)) if entry else "",
         "verdict": status_of(entry) if entry else "",
-        "tone": BAD if entry and (entry.problem or entry.status == Status.FAILED) else "",
+        "tone": BAD if entry and entry.has_failed else "",
     }
     if known is None:
-        if entry and entry.status == Status.DONE:
+        if entry and entry.is_done:
             row["verdict"] = "done, not analyzed yet"
         return row
     verdict = known.verdict
-    if entry and entry.status == Status.DONE:
+    if entry and entry.is_done:
         row |= {"verdict": known.sentence, "tone": known.tone}
     elif entry and not entry.is_open:
         row |= {"verdict": f"{status_of(entry)}: {known.sentence}", "tone": BAD}

@@ -101,14 +101,20 @@ def second_run_card(runs: RunStore, run_id: str, verdict: Verdict) -> dmc.Paper:
         if entry is not None and verdict.np in entry.sizes:
             href = View("/compare", {"run": run_id, "with": one}).href
             began = entry.created_at[:16].replace("T", " ")
-            links.append(dmc.ListItem([dmc.Anchor(one, href=href), f", {began} UTC"]))
+            links.append(dmc.ListItem([dmc.Anchor(one, href=href, inherit=True), f", {began} UTC"]))
     found = f"The latest runs of {cell}:" if links else f"No other run of {cell} is here."
     return section(
         f"Compare {run_id} with which run?",
         dmc.Text(found, size="sm"),
         dmc.List(links, size="sm") if links else None,
         view_select(
-            "with", "With run", [one for one in runs.ids if one != run_id], None, placeholder="any"
+            "with",
+            "With run",
+            [one for one in runs.ids if one != run_id],
+            None,
+            placeholder="any other",
+            w=300,
+            maw="100%",
         ),
     )
 

@@ -118,6 +118,16 @@ class RunEntry:
         """Whether the run is being measured, or about to be."""
         return self.status in NOT_ENDED
 
+    @property
+    def is_done(self) -> bool:
+        """Whether the run ended and no pass of it failed."""
+        return self.status == Status.DONE
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the run failed, or cannot be read."""
+        return bool(self.problem) or self.status == Status.FAILED
+
 
 class Sentence(NamedTuple):
     """A sentence of a verdict, and what of it stands in the headline."""
