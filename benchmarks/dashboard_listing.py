@@ -14,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from hvdprof.dashboards.pages.runs import rows_of
+from hvdprof.dashboards.run_rows import rows_of
 from hvdprof.dashboards.run_store import RunStore
 
 NUM_RUNS, NUM_PASSES, NUM_RANKS = 300, 12, 8

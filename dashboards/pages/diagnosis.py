@@ -148,7 +148,7 @@ def _pictures(
         launches = _launches(int(row["num_launches"]))
         place = place_name(str(row["model"]), int(row["np"]), str(row["engine"]))
         steps = html.Span(units.count(row["num_steps"]), **fact(STEPS_FACT))
-        source = [f"{place}, ", steps, f" steady steps, {launches}"]
+        source: list[Component | str] = [f"{place}, ", steps, f" steady steps, {launches}"]
         shown.append(rank_bars_card(bars, sentence, source, view))
     if has_comparison(analysis) or (chosen is not None and bars is not None):
         kind = figure_kind(_WATERFALL)

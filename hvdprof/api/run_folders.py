@@ -123,4 +123,4 @@ def _reason(entry: "os.DirEntry[str]") -> str:
         return _LINKS
     if not is_folder:
         return _FILES
-    return _HIDDEN if entry.name.startswith(".") else ""
+    return _HIDDEN if entry.name[0] == "." else ""

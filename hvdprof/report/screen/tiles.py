@@ -128,7 +128,7 @@ def efficiency_text(row: FrameRow) -> str:
     """The efficiency with its interval; the interval alone where that is wider than the value."""
     value, low, high = (float(row[f"efficiency{end}"]) for end in ("", "_low", "_high"))
     if high - low > value:
-        return f"{_NOISY}: {units.percent(low, 0).removesuffix(' %')} to {units.percent(high, 0)}"
+        return f"{_NOISY}: {units.percent(low, 0)} to {units.percent(high, 0)}"
     return units.percent_interval(value, low, high)
 
 
