@@ -183,3 +183,17 @@ def test_larger_causes_that_may_be_nothing_are_named_as_such(transfer, value, de
     )
     shown = by_title(finished)["Largest cause"]
     assert (shown.value, shown.detail) == (value, detail)
+
+
+def test_a_number_whose_interval_is_wider_than_it_is_not_shown_large():
+    noisy = cell(
+        efficiency=0.6,
+        efficiency_low=0.29,
+        efficiency_high=0.95,
+        samples_per_s=100.0,
+        samples_per_s_low=50.0,
+        samples_per_s_high=180.0,
+    )
+    shown = by_title(analysis(), noisy)
+    assert shown["Scaling efficiency"].value == "too noisy: 29 % to 95 %"
+    assert shown["Throughput, samples/s"].value == "too noisy: 50.0 to 180"
