@@ -113,7 +113,7 @@ def test_a_new_run_in_a_watched_folder_is_offered_and_ids_keep_their_meaning(tmp
         runs.analysis("quick (2)")
 
 
-def test_runs_of_one_name_are_told_apart_by_their_folders(tmp_path):
+def test_runs_of_one_name_have_their_folders_in_their_names(tmp_path):
     for place in ("quick", "a/quick", "b/quick", ".trash/old"):
         run_folder(tmp_path, place)
         write_run(tmp_path / place, [PassSpec()])

@@ -86,7 +86,7 @@ def no_cause_text(differences: pd.DataFrame, num_first: int, num_second: int) ->
         return "No cause differs significantly."
     alone = "the first run" if num_first == 1 else "the second run"
     few = "one launch each" if num_first == num_second else f"one launch in {alone}"
-    return f"Whether a cause differs cannot be told: {few}."
+    return f"Whether a cause differs is unknown: {few}."
 
 
 def line_texts(comparison: Comparison) -> tuple[str, ...]:

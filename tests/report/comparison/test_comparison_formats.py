@@ -67,8 +67,8 @@ def test_the_terminal_leads_with_the_verdict():
     ("known", "launches", "said"),
     [
         (True, (3, 4), "No cause differs significantly."),
-        (False, (1, 1), "Whether a cause differs cannot be told: one launch each."),
-        (False, (3, 1), "Whether a cause differs cannot be told: one launch in the second run."),
+        (False, (1, 1), "Whether a cause differs is unknown: one launch each."),
+        (False, (3, 1), "Whether a cause differs is unknown: one launch in the second run."),
     ],
 )
 def test_without_a_cause_it_says_whether_one_was_tested(known, launches, said):
