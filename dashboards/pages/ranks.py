@@ -169,7 +169,7 @@ def _answers(runs: RunStore, shown: _Shown) -> list[Component]:
     return [*(headline_bar(one) for one in sentences[:1]), *beside]
 
 
-def _matrix(runs: RunStore, shown: _Shown) -> Component:
+def _matrix(runs: RunStore, shown: _Shown) -> dmc.Paper:
     """All ranks and steps, and the choice; of one rank, which is late for no other, the steps."""
     lateness, late = (
         rows_of_launch(runs.table(shown.run_id, table.name), shown.launch)
@@ -244,7 +244,7 @@ def _chosen_steps(runs: RunStore, shown: _Shown) -> list[Component]:
     )
     card = _cost_card(costs, shown)
     by_rank = costs.groupby("rank")["cost_ns"].sum()
-    culprit = int(by_rank.idxmax()) if by_rank.gt(0).any() else None
+    culprit = int(by_rank.index[int(by_rank.argmax())]) if by_rank.gt(0).any() else None
     bars = [
         figure_card(
             f"parts-over-steps-{place}",
@@ -271,12 +271,12 @@ def _costs(runs: RunStore, shown: _Shown) -> pd.DataFrame:
     return costs(shown.first, shown.last)
 
 
-def _cost_card(costs: pd.DataFrame, shown: _Shown) -> Component | None:
+def _cost_card(costs: pd.DataFrame, shown: _Shown) -> dmc.Paper | None:
     """What each rank costs in each phase, the costliest first; None with fewer than two ranks."""
     table = phase_costs(costs)
     if table is None:
         return None
-    rows = [
+    rows: list[tuple[Component | str, ...]] = [
         (f"rank {rank}", *map(_cost, row))
         for rank, row in zip(table.ranks, table.rows, strict=True)
     ]

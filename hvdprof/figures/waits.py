@@ -99,14 +99,14 @@ def with_excluded(job_steps: pd.DataFrame, steps: pd.DataFrame) -> pd.DataFrame:
     left_out = steps[~steps["step"].isin(job_steps["step"]).to_numpy()]
     lengths = left_out.groupby("step", as_index=False)["dur_ns"].max().assign(steady=False)
     both = pd.concat([job_steps[["step", "dur_ns", "steady"]], lengths])
-    return both.astype({"steady": bool}).sort_values("step", ignore_index=True)
+    both["steady"] = both["steady"].astype(bool)
+    return both.sort_values("step", ignore_index=True)
 
 
 def frame(figure: go.Figure, first: int, last: int) -> go.Figure:
     """The figure with the steps from ``first`` to ``last`` framed."""
     line = {"color": LINE_COLOURS[0], "width": 2}
-    place = {"x0": first - 0.5, "x1": last + 0.5, "y0": 0, "y1": 1, "yref": "paper"}
-    return figure.add_shape(type="rect", fillcolor="rgba(0,0,0,0)", line=line, **place)
+    return figure.add_vrect(x0=first - 0.5, x1=last + 0.5, fillcolor="rgba(0,0,0,0)", line=line)
 
 
 def _step_times_above(figure: go.Figure, job_steps: pd.DataFrame, ranks: Int64s) -> None:

@@ -125,7 +125,8 @@ def _compact(
     time_ns, share = (sum(float(row[key]) for row in others) for key in ("time_ns", "share"))
     if abs(share) >= _SMALLEST_SHARE:
         bar = _sum_of(len(others), reached, time_ns, share)
-        figure.add_trace(bar.update(hovertext=["<br>".join(map(_listed, others))]))
+        bar.update(hovertext=["<br>".join(map(_listed, others))])
+        figure.add_trace(bar)
     ranks = "1 rank" if cell.np == 1 else f"{units.count(cell.np)} ranks"
     figure.add_trace(_whole(ranks, step_ns, base_ns))
     axis_ms = max(_needed_ms(bar) for bar in figure.data if isinstance(bar, go.Bar))
