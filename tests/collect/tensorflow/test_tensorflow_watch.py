@@ -118,12 +118,12 @@ def test_an_optimizer_that_reduces_within_its_update_ends_the_step(script):
     reduce = script.hvd._make_allreduce_grads_fn()
     kind = script.tf.keras.optimizers.Optimizer
 
-    class Distributed(kind):
-        # As the one that Horovod makes of an optimizer of Keras 3.
-        def _backend_apply_gradients(self, pairs):
-            super()._backend_apply_gradients(reduce(pairs))
+    def reduce_and_apply(optimizer, pairs):
+        kind._backend_apply_gradients(optimizer, reduce(pairs))
 
-    plain, distributed = kind(), Distributed()
+    # As the class that Horovod makes of an optimizer of Keras 3.
+    reducing = type("Distributed", (kind,), {"_backend_apply_gradients": reduce_and_apply})
+    plain, distributed = kind(), reducing()
     for _ in range(4):
         gradients = script.tf.GradientTape().gradient(FakeTensor(1), [FakeTensor(3)])
         plain.apply_gradients(gradients)
