@@ -30,7 +30,8 @@ _FIRST_WORKERS = advice(
 _MORE_WORKERS = advice("set num_workers={number}", "Each needs a core: that many are idle.")
 _CHEAPER = advice(
     "make the loading of a sample cheaper: no core is idle for more workers",
-    "Decode and resize beforehand, store samples smaller, use a faster decoder.",
+    "Decode and resize beforehand, store samples smaller, use a faster decoder. More workers help "
+    "only where loading waits: for storage, or for a network.",
 )
 _BEHIND_WORKERS = advice(
     "look at what lies between the workers and the loop: large batches through shared memory, "

@@ -92,19 +92,17 @@ class ProcessSource(Source):
         return {names.MAIN_THREAD: now[0] / 1e9, names.CORE_WAIT: share}
 
     def _throttled(self) -> float | None:
-        """The share of periods since the last call in which a group had no quota left."""
-        now = [_periods(file) for file in self._quotas]
-        before, self._periods = self._periods or now, now
-        if not any(periods for periods, _ in now):
+        """The share of periods since the last call in which a group had no quota left.
+
+        0 without a quota; None where the kernel does not say.
+        """
+        texts = [file.numbers() for file in self._quotas]
+        if not any(texts):
             return None
+        now = [(text.get("nr_periods", 0), text.get("nr_throttled", 0)) for text in texts]
+        before, self._periods = self._periods or now, now
         passed = [
             (periods - old, throttled - before_throttled)
             for (periods, throttled), (old, before_throttled) in zip(now, before, strict=True)
         ]
         return max((part / of for of, part in passed if of > 0), default=0.0)
-
-
-def _periods(file: KernelFile) -> tuple[int, int]:
-    """Periods of the quota of a group, and those in which it was used up; 0 without a quota."""
-    numbers = file.numbers()
-    return numbers.get("nr_periods", 0), numbers.get("nr_throttled", 0)

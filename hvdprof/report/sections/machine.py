@@ -22,6 +22,9 @@ _COLUMNS: dict[str, tuple[str, ...]] = {
 }
 """Heads with the measures of RANK_MACHINE below them; without samples of one there is no column."""
 
+_RARE = (names.THROTTLED, names.XID)
+"""Measures without a column where they are 0 on all ranks."""
+
 
 def machine_sections(analysis: RunAnalysis) -> tuple[Section, ...]:
     """The launch with most ranks, its ranks that differ most first; none without samples."""
@@ -38,7 +41,7 @@ def machine_sections(analysis: RunAnalysis) -> tuple[Section, ...]:
         head: measure
         for head, measures in _COLUMNS.items()
         for measure in measures
-        if measure in table and (measure != names.XID or table[measure].any())
+        if measure in table and (measure not in _RARE or table[measure].any())
     }
     sentences = [*(_limits(own, rank) for rank in ranks), *_hosts(analysis, str(launch[0]))]
     if left_out := len(table) - len(ranks):

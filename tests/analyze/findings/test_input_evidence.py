@@ -95,6 +95,7 @@ def test_without_idle_cores_more_workers_do_not_help(
 
     assert "no core is idle" in seen.advice.fix
     assert "num_workers" not in seen.advice.text
+    assert "only where loading waits" in seen.advice.text
 
 
 def test_idle_workers_are_not_what_the_ranks_wait_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -123,6 +123,20 @@ def clocks(*consistent, **names):
     return ("clocks", table("clocks", *rows))
 
 
+GROWING = {"low": 1e9, "high": 2e9, "growth": 1e6, "growth_low": 9e5, "growth_high": 2e6}
+GROWING |= {"last_growth": 1e6}
+
+
+def sampled(measure, **values):
+    return "rank_machine", table("rank_machine", {**NAMES, "rank": 1, "measure": measure, **values})
+
+
+def swapping(bytes_per_s):
+    window = {"pass_id": "p", "rank": 0, "duration_ns": 10**9}
+    rows = ({**window, "measure": name, "mean": bytes_per_s} for name in ("swap_in", "swap_out"))
+    return "host_samples", table("host_samples", *rows)
+
+
 def ranks(*local_ranks, hosts=("node1", "node1"), **values):
     return table(
         "ranks",
@@ -346,6 +360,23 @@ CASES = {
     "clocks-contradict": lambda: (
         evidence([clocks(True, False)]),
         evidence([clocks(True, True)]),
+    ),
+    "memory-grows": lambda: (
+        evidence([sampled("rss", **GROWING)]),
+        evidence([sampled("rss", **{**GROWING, "last_growth": 0.0})]),
+    ),
+    "host-swaps": lambda: (evidence([swapping(2e6)]), evidence([swapping(0.9e6)])),
+    "allocation-retries": lambda: (
+        evidence([sampled("torch_retries", mean=0.01)]),
+        evidence([sampled("torch_retries", mean=0.0)]),
+    ),
+    "unequal-memory": lambda: (
+        evidence([sampled("torch_peak", high=6.1e9, others=5e9)]),
+        evidence([sampled("torch_peak", high=5.9e9, others=5e9)]),
+    ),
+    "gpu-error": lambda: (
+        evidence([sampled("xid", high=79.0)]),
+        evidence([sampled("xid", high=0.0)]),
     ),
 }
 """By rule, a function: evidence that triggers it, and evidence just below."""
