@@ -41,7 +41,7 @@ _GROWS = {
     RSS: advice(
         "look for what stays from step to step on {ranks}: losses with their graph (use .item() or "
         ".detach()), lists of outputs, a cache without a bound",
-        "`tracemalloc` or `memray` names the line that allocates. A DataLoader whose dataset holds "
+        "To find the line that allocates, use `tracemalloc` or `memray`. A DataLoader whose dataset holds "
         "Python objects grows as workers touch them: use arrays.",
     ),
     TORCH_ALLOCATED: advice(
