@@ -39,15 +39,17 @@ UNEQUAL = 1.2
 
 _GROWS = {
     RSS: advice(
-        "look for what stays from step to step on {ranks}: losses with their graph (use .item() or "
-        ".detach()), lists of outputs, a cache without a bound",
-        "To find the line that allocates, use `tracemalloc` or `memray`. A DataLoader whose dataset holds "
-        "Python objects grows as workers touch them: use arrays.",
+        "look for what stays from step to step on {ranks}: losses with their graph, lists of "
+        "outputs, caches",
+        "Store losses by .item() or .detach(). To find the line that allocates, use `tracemalloc` "
+        "or `memray`. A DataLoader whose dataset holds Python objects grows as its workers read "
+        "them: use arrays.",
     ),
     TORCH_ALLOCATED: advice(
-        "look for tensors that stay from step to step on {ranks}: losses with their graph (use "
-        ".item() or .detach()), lists of outputs",
-        "torch.cuda.memory._record_memory_history() names the lines that allocate.",
+        "look for tensors that stay from step to step on {ranks}: losses with their graph, lists "
+        "of outputs",
+        "Store losses by .item() or .detach(). To find the lines that allocate, call "
+        "torch.cuda.memory._record_memory_history().",
     ),
 }
 _SWAP = advice(
