@@ -118,18 +118,19 @@ def hypergeometric_tail(
     least: int, num: int, places: NDArray[np.int64], total: int
 ) -> NDArray[np.float64]:
     """The probability that of ``num`` draws out of ``total`` at least so many are ``places``."""
-    from scipy.special import gammaln
+    # Importing scipy for its logarithms of factorials takes longer than all of these.
+    log_factorial = np.concatenate(([0.0], np.log(np.arange(1, total + 1)).cumsum()))
 
     def log_choose(of: NDArray[np.int64], chosen: NDArray[np.int64]) -> NDArray[np.float64]:
-        rest = np.maximum(of - chosen, 0)
-        return np.asarray(gammaln(of + 1.0) - gammaln(chosen + 1.0) - gammaln(rest + 1.0))
+        chosen = np.clip(chosen, 0, of)
+        return np.asarray(log_factorial[of] - log_factorial[chosen] - log_factorial[of - chosen])
 
     counts = np.arange(least, num + 1)[:, None]
     others = num - counts
     whole = log_choose(np.array(total), np.array(num))
-    terms = np.exp(log_choose(places, counts) + log_choose(total - places, others) - whole)
+    terms = log_choose(places, counts) + log_choose(total - places, others) - whole
     possible = (counts <= places) & (others <= total - places)
-    return np.asarray(np.where(possible, terms, 0.0).sum(axis=0))
+    return np.asarray(np.exp(np.where(possible, terms, -np.inf)).sum(axis=0))
 
 
 _TINY = 1e-300

@@ -35,8 +35,18 @@ def block_of(frame: pd.DataFrame) -> Block:
 
 
 def names(values: Sequence[str]) -> Any:
-    """Names as a categorical column of a block."""
-    return pd.Categorical(pd.Index(list(values), dtype=str))
+    """Names as a categorical column of a block, its categories in alphabetical order."""
+    known = sorted(set(values))
+    code_of = {name: code for code, name in enumerate(known)}
+    # Most ranks and passes have the same names, and making their dtype is most of the work.
+    return pd.Categorical.from_codes(
+        [code_of[value] for value in values], dtype=_named_by(tuple(known)), validate=False
+    )
+
+
+@functools.lru_cache(maxsize=256)
+def _named_by(known: tuple[str, ...]) -> pd.CategoricalDtype:
+    return pd.CategoricalDtype(pd.Index(list(known), dtype=str))
 
 
 def length_of(block: Block) -> int:

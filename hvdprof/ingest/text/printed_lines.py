@@ -12,7 +12,8 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from hvdprof.ingest.text.line_filter import EVERY_LINE, any_of, matching, matching_texts
+from hvdprof.ingest.text.found_lines import FEWEST_SEARCHED, FoundLines, Patterns
+from hvdprof.ingest.text.line_filter import EVERY_LINE, matching, matching_texts
 from hvdprof.ingest.text.log_lines import LogLines, PrintedLine
 from hvdprof.ingest.text.text_chunks import Progress
 from hvdprof.ingest.text.text_lines import LONGEST, TextBlock, text_blocks
@@ -25,14 +26,9 @@ Wanted = Callable[[], str]
 Ahead = Callable[["UntouchedLines", int], int]
 """Reads lines from a place on; returns the place behind them, the same where it reads none."""
 
-Patterns = tuple[str, ...]
-
 _MOST_LINES = 2000
 _LONGEST_READ = 4 << 20
 """Of a line without any break, so many bytes are read."""
-
-_FEWEST_SEARCHED = 200
-"""Of fewer lines each reader looks at all: making a search ready takes a millisecond."""
 
 _OF_NCCL = re.compile(rb"[NR]CCL (?:INFO|WARN|TRACE|CALL) ")
 _MOST_OF_NCCL = 5_000
@@ -85,7 +81,7 @@ class LogFile:
         self._path, self._progress = path, progress
         self._length = 0
         self._skips_rest = False
-        self._found: _Found | None = None
+        self._found: FoundLines | None = None
 
     def lines(
         self, wanted: Wanted = every_line, ahead: Ahead | None = None
@@ -127,7 +123,7 @@ class LogFile:
     def _chosen(
         self, part: "_Part", wanted: Wanted, ahead: Ahead | None = None
     ) -> Iterator[PrintedLine]:
-        found = _Found(part)
+        found = FoundLines(part)
         place = 0
         pattern, places, after = EVERY_LINE, list[int](), 0
         while place < len(part):
@@ -155,7 +151,7 @@ class LogFile:
     def _drawn(self, line: PrintedLine, wanted: Wanted) -> Iterator[PrintedLine]:
         """The draws of a bar over itself: many of them are a part of their own."""
         draws = [line._replace(text=piece) for piece in line.text.split("\r")]
-        return self._chosen(_Read(draws), wanted) if len(draws) >= _FEWEST_SEARCHED else iter(draws)
+        return self._chosen(_Read(draws), wanted) if len(draws) >= FEWEST_SEARCHED else iter(draws)
 
     def _without_rests(self, block: TextBlock) -> tuple[TextBlock, int]:
         """A block without the rest of NCCL's lines of over 64 KiB, and how many lines that ends."""
@@ -246,45 +242,6 @@ class _Read:
 
     def line(self, place: int) -> PrintedLine:
         return self._lines[place]
-
-
-class _Found:
-    """Where patterns find lines of a part; each is looked for once.
-
-    Attributes:
-        place: The line that is being read.
-    """
-
-    def __init__(self, part: _Part) -> None:
-        self.place = 0
-        self._part = part
-        self._places: dict[str, list[int]] = {}
-        self._takers: dict[Patterns, dict[int, list[int]]] = {}
-
-    def places(self, pattern: str) -> list[int]:
-        if pattern not in self._places:
-            self._places[pattern] = self._part.places(pattern).tolist()
-        return self._places[pattern]
-
-    def takers(self, patterns: Patterns) -> Sequence[int]:
-        if len(self._part) < _FEWEST_SEARCHED:
-            return range(len(patterns))
-        of_place = self._takers.get(patterns)
-        if of_place is None:
-            of_place = self._takers[patterns] = self._takers_by_place(patterns)
-        return of_place.get(self.place, of_place[-1])
-
-    def _takers_by_place(self, patterns: Patterns) -> dict[int, list[int]]:
-        """By place, and at -1 those who want every line."""
-        places = self.places(any_of(patterns))
-        of_place = {-1: [number for number, pattern in enumerate(patterns) if not pattern]}
-        if len(places) < _FEWEST_SEARCHED:
-            everyone = list(range(len(patterns)))
-            return dict.fromkeys(places, everyone) | of_place
-        for number, pattern in enumerate(patterns):
-            for place in self._part.places(pattern, places).tolist() if pattern else places:
-                of_place.setdefault(place, []).append(number)
-        return of_place
 
 
 def _part(block: TextBlock, first: int, log: LogLines) -> _Part:

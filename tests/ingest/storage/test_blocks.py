@@ -33,6 +33,14 @@ def test_pieces_are_stacked_in_order_and_single_values_hold_for_all_rows() -> No
 
 
 @pytest.mark.heavy
+def test_pieces_with_the_same_names_share_their_categories() -> None:
+    one, other = names(["b", "a", "b"]), names(["a", "b"])
+    assert one.tolist() == ["b", "a", "b"]
+    assert one.categories.tolist() == ["a", "b"]
+    assert one.dtype is other.dtype
+    assert names([]).tolist() == []
+
+
 def test_names_of_many_pieces_are_one_category_and_missing_ones_stay_missing() -> None:
     pieces = [
         {"file": names([f"f{one}", "same"]), "step": one, "size": pd.array([one, 1], dtype="Int64")}
