@@ -100,7 +100,8 @@ def with_excluded(job_steps: pd.DataFrame, steps: pd.DataFrame) -> pd.DataFrame:
     lengths = left_out.groupby("step", as_index=False)["dur_ns"].max().assign(steady=False)
     both = pd.concat([job_steps[["step", "dur_ns", "steady"]], lengths])
     both["steady"] = both["steady"].astype(bool)
-    return both.sort_values("step", ignore_index=True)
+    ordered: pd.DataFrame = both.sort_values("step", ignore_index=True)
+    return ordered
 
 
 def frame(figure: go.Figure, first: int, last: int) -> go.Figure:

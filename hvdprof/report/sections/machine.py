@@ -1,5 +1,7 @@
 """What the machine did to each rank: cores, memory, GPU; and to their hosts."""
 
+import math
+
 import pandas as pd
 
 from hvdprof import units
@@ -31,9 +33,9 @@ def machine_sections(analysis: RunAnalysis) -> tuple[Section, ...]:
     rows = analysis.table(RANK_MACHINE.name).astype({**dict.fromkeys(LAUNCH, str), "measure": str})
     if rows.empty:
         return ()
-    largest = rows.groupby(LAUNCH, sort=False)["rank"].nunique()
-    launch = largest.idxmax()
-    own = rows[(rows[LAUNCH].apply(tuple, axis=1) == launch).to_numpy()]
+    launches = [own for _, own in rows.groupby(LAUNCH, sort=False)]
+    own = max(launches, key=lambda rows: rows["rank"].nunique())
+    pass_id = str(own["pass_id"].iloc[0])
     table = own.pivot_table(index="rank", columns="measure", values="mean")
     waits = table.get(names.CORE_WAIT, pd.Series(0.0, table.index))
     ranks = sorted(waits.sort_values(ascending=False, kind="stable").index[:MOST_RANKS])
@@ -43,13 +45,13 @@ def machine_sections(analysis: RunAnalysis) -> tuple[Section, ...]:
         for measure in measures
         if measure in table and (measure not in _RARE or table[measure].any())
     }
-    sentences = [*(_limits(own, rank) for rank in ranks), *_hosts(analysis, str(launch[0]))]
+    sentences = [*(_limits(own, rank) for rank in ranks), *_hosts(analysis, pass_id)]
     if left_out := len(table) - len(ranks):
         sentences.append(f"{units.counted(left_out, 'rank')} with a core more often not shown.")
     return (
         Section(
             "What the machine did to each rank",
-            caption=f"means over the steady steps of {launch[0]}, sampled once a second",
+            caption=f"means over the steady steps of {pass_id}, sampled once a second",
             heads=(Head("rank"), *(Head(head) for head in shown)),
             rows=tuple(
                 (
@@ -66,7 +68,7 @@ def machine_sections(analysis: RunAnalysis) -> tuple[Section, ...]:
 
 
 def _shown(measure: str, value: float) -> str:
-    if pd.isna(value):
+    if math.isnan(value):
         return units.MISSING
     match names.MEASURES[measure].unit:
         case "":
@@ -100,7 +102,7 @@ def _hosts(analysis: RunAnalysis, pass_id: str) -> list[str]:
     ranks = analysis.run.ranks.astype({"pass_id": str, "hostname": str})
     hosts = ranks[(ranks["pass_id"] == pass_id).to_numpy()].set_index("rank")["hostname"]
     own = samples[(samples["pass_id"] == pass_id).to_numpy()]
-    sentences = []
+    sentences: list[str] = []
     for rank, of_host in own.groupby("rank"):
         means = of_host.groupby("measure")["mean"].mean()
         facts = [

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from hvdprof.analyze.findings import input_evidence as module
+from hvdprof.analyze.findings.advice import Advice
 from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.input_evidence import InputEvidence, input_evidence
 from hvdprof.model.tables.line_tables import LINE_SAMPLES
@@ -123,4 +124,4 @@ def test_cores_of_several_hosts_are_not_counted(monkeypatch: pytest.MonkeyPatch)
 def test_without_samples_nothing_is_said(
     monkeypatch: pytest.MonkeyPatch, workers: int | None
 ) -> None:
-    assert found(monkeypatch, workers=workers) == InputEvidence("", module.Advice())
+    assert found(monkeypatch, workers=workers) == InputEvidence("", Advice())

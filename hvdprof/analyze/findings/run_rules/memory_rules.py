@@ -5,6 +5,7 @@ Tested in ``tests/analyze/findings/test_memory_rules.py``.
 
 from collections.abc import Iterator
 
+import numpy as np
 import pandas as pd
 
 from hvdprof import units
@@ -87,7 +88,7 @@ def memory_grows(evidence: Evidence) -> Iterator[Finding]:
         found = own[grows]
         if found.empty:
             continue
-        worst = found.loc[found["growth"].idxmax()]
+        worst = found.iloc[int(found["growth"].to_numpy().argmax())]
         left = _steps_left(evidence, found, str(worst["pass_id"])) if measure == RSS else None
         what = "memory (rss)" if measure == RSS else "GPU memory (torch allocated)"
         ranks = ranks_named(found["rank"])
@@ -122,11 +123,14 @@ def host_swaps(evidence: Evidence) -> Iterator[Finding]:
         return
     lengths_s = sums["duration_ns", SWAP_IN] / 1e9
     rates = sums["bytes", SWAP_IN] / lengths_s
-    place = rates.idxmax()
-    read, written = float(rates[place]), float((sums["bytes", SWAP_OUT] / lengths_s)[place])
+    place = int(np.nan_to_num(rates.to_numpy(dtype=float)).argmax())
+    read, written = (
+        float(rates.iloc[place]),
+        float((sums["bytes", SWAP_OUT] / lengths_s).iloc[place]),
+    )
     if read < LEAST_SWAP:
         return
-    pass_id, rank = place
+    pass_id, rank = (sums.index.get_level_values(level)[place] for level in ("pass_id", "rank"))
     host = _host_of(evidence, str(pass_id), int(rank))
     yield Finding(
         "host-swaps",
@@ -146,7 +150,7 @@ def allocation_retries(evidence: Evidence) -> Iterator[Finding]:
     own = rows[((rows["measure"] == TORCH_RETRIES) & (rows["mean"] > 0)).to_numpy()]
     if own.empty:
         return
-    worst = own.loc[own["mean"].idxmax()]
+    worst = own.iloc[int(own["mean"].to_numpy().argmax())]
     ranks = ranks_named(own["rank"])
     yield Finding(
         "allocation-retries",
@@ -167,7 +171,7 @@ def unequal_memory(evidence: Evidence) -> Iterator[Finding]:
     found = own[(own["high"] >= UNEQUAL * own["others"]).to_numpy()]
     if found.empty:
         return
-    worst = found.loc[found["high"].idxmax()]
+    worst = found.iloc[int(found["high"].to_numpy().argmax())]
     rank = f"rank {worst['rank']}"
     yield Finding(
         "unequal-memory",
