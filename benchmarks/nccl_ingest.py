@@ -25,7 +25,7 @@ _ROUNDS = 3
 
 
 def main() -> None:
-    """Write the log, read it several ways in turn; print MB per CPU second and peak memory."""
+    """Write the log, read it several ways in turn, print MB per CPU second and peak memory."""
     parser = argparse.ArgumentParser(description="Measure reading of NCCL logs.")
     parser.add_argument("--mb", type=int, default=200, help="size of the log")
     parser.add_argument("--log", type=Path, help="repeat this log instead of a synthetic one")
