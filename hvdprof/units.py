@@ -241,13 +241,16 @@ def interval_of_unit(value: float, low: float, high: float, unit: str) -> str:
     text = percent_within(value, low, high) if unit == "ratio" else of_unit(value, unit)
     if unit == "ratio" and says_nothing(value, low, high, widest=_WIDEST):
         return UNKNOWN
-    # A time of several units keeps them at its ends.
-    sign = "" if " min " in text else text.rpartition(" ")[2]
+    # Units that differ, and a time of several units, stand at both ends.
+    sign = f" {text.rpartition(' ')[2]}"
+    is_one = " min " not in text and all(
+        of_unit(end, unit).endswith(sign) for end in (low, high) if not math.isnan(end)
+    )
 
     def end_text(end: float) -> str:
         digits = _decimals_of_percent(50 * (high - low)) if unit == "ratio" else 1
         shown = percent(end, digits) if unit == "ratio" else of_unit(end, unit)
-        return shown.removesuffix(f" {sign}")
+        return shown.removesuffix(sign) if is_one else shown
 
     if math.isnan(low) or math.isnan(high):
         return text + _open_ends(low, high, end_text)

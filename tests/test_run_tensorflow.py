@@ -193,8 +193,8 @@ def test_the_keras_script_of_a_tutorial_unmodified(tmp_path):
         keras_tutorial.write_digits(tmp_path, rank=rank, number=2000)
     options = ("-np", "2", "--no-trace", "--controller", "gloo", "--num-steps", "20")
     # It compiles its model with an argument that Keras 3 does not take.
-    kept = {"PYTHONPATH": str(tmp_path / "hook"), "TF_USE_LEGACY_KERAS": "1"}
-    ended = run(tmp_path, "train.py", *options, **kept)
+    environment = {"PYTHONPATH": str(tmp_path / "hook"), "TF_USE_LEGACY_KERAS": "1"}
+    ended = run(tmp_path, "train.py", *options, **environment)
 
     assert ended.returncode == 0, ended.stdout + ended.stderr
     _, steps = steps_of(tmp_path)

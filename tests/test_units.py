@@ -136,6 +136,7 @@ def test_long_times_scale_their_unit(duration_ns: float, text: str) -> None:
 
 
 def test_the_ends_of_a_long_time_keep_their_units() -> None:
+    assert units.interval_of_unit(1.4e6, 982e3, 1.402e6, "ns") == "1.40 ms (982 µs to 1.40 ms)"
     assert units.interval_of_unit(600e9, 590e9, 615e9, "ns") == (
         "10 min 00 s (9 min 50 s to 10 min 15 s)"
     )

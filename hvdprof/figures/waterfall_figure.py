@@ -109,7 +109,7 @@ def _compact(
     base_ns, step_ns = ends_ns
     reference, *_ = _reference(analysis, cell, causes)
     largest = sorted(causes, key=lambda row: -abs(row["share"]))[:_MOST_COMPACT]
-    # A narrower bar is a line, whose length nobody reads; one alone is worth its name.
+    # A narrower bar is a line, whose length cannot be read; one alone is worth its name.
     smallest_ns = _LEAST_PIXELS / _PLOT_WIDTH * max(step_ns, base_ns)
     shown = [row for row in largest if abs(row["time_ns"]) >= smallest_ns]
     visible = [row for row in causes if abs(row["share"]) >= _SMALLEST_SHARE]

@@ -79,7 +79,7 @@ def test_ranks_alike_are_drawn_once(tmp_path):
     assert "Steps of rank" not in text
 
 
-def test_the_choice_of_steps_sets_what_is_below_it_and_is_kept_within_the_launch(tmp_path):
+def test_the_choice_of_steps_sets_what_is_below_it_and_stays_within_the_launch(tmp_path):
     run = write_run(tmp_path / "run", with_a_straggler(4, rank=2))
     some = page_text(ranks, run, first=20, last=29)
     assert "10 steady steps." in some

@@ -85,6 +85,7 @@ def test_the_command_needs_all_of_hvdprof_but_what_scripts_and_notebooks_call(gr
     assert {name for name in beside if not name.startswith("hvdprof.launch.functions")} == {
         "hvdprof.api.functions",
         "hvdprof.collect.auto.recorded_function",
+        "hvdprof.cli.measuring.notebook_cell",
         "hvdprof.live.callbacks",
         "hvdprof.live.figure_feed",
         "hvdprof.rundir.recording.recorder_grammar",
