@@ -41,6 +41,10 @@ class Series:
         """Windows since it ended, likewise: those over which it stays away most."""
         return self._num_latest(-1.0)
 
+    def keep_latest(self, number: int) -> None:
+        """Drop the values of earlier windows."""
+        self.recent = deque(list(self.recent)[-number:], maxlen=HISTORY)
+
     def _num_latest(self, sign: float) -> int:
         values = [sign * (value - self.end_level) for value in self.recent]
         sums = [0.0, *accumulate(values)]
@@ -99,6 +103,8 @@ class EDetector:
         series.end_bets = [0.0] * len(SHARES)
         latest = list(series.recent)[-20:]
         series.end_level = max(sum(latest) / len(latest) / 2, self._lowest / 2)
+        # An end is after the begin, however long it stayed away before.
+        series.keep_latest(series.num_since_begin())
 
     def _has_ended(self, series: Series, value: float) -> bool:
         level = series.end_level
@@ -109,8 +115,7 @@ class EDetector:
             return False
         series.running = False
         # What is over is no part of an excess that begins later.
-        latest = list(series.recent)[-series.num_since_end() :]
-        series.recent = deque(latest, maxlen=HISTORY)
+        series.keep_latest(series.num_since_end())
         series.bets = [0.0] * len(self._bets)
         return True
 
