@@ -211,7 +211,8 @@ def count(number: float) -> str:
 
 def counted(number: int, noun: str) -> str:
     """A number with its noun, ``(1, 'row') -> '1 row'``, ``(2, 'launch') -> '2 launches'``."""
-    plural = "es" if noun.endswith(("ch", "sh", "s", "x")) else "s"
+    is_hissed = noun.endswith(("ch", "sh", "s", "x")) and not noun.endswith("epoch")
+    plural = "es" if is_hissed else "s"
     return f"{count(number)} {noun}{'' if number == 1 else plural}"
 
 

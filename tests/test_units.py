@@ -20,6 +20,7 @@ from hvdprof import units
         (units.points(-0.021), "-2.1 points"),
         (units.counted(1, "launch"), "1 launch"),
         (units.counted(7, "launch"), "7 launches"),
+        (units.counted(2, "epoch"), "2 epochs"),
         (units.counted(2, "GPU"), "2 GPUs"),
         (units.points(-0.0001), "+0.0 points"),
         (units.points(0.173, 0.05, 0.295), "+17 points"),
