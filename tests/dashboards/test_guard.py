@@ -22,7 +22,7 @@ def page_payload(search="", pathname="/", **changes):
         "inputs": [
             {"id": "location", "property": "pathname", "value": pathname},
             {"id": "location", "property": "search", "value": search},
-            {"id": "clock", "property": "n_intervals", "value": 0},
+            {"id": "due", "property": "data", "value": None},
         ],
         "changedPropIds": ["location.pathname"],
         "state": [{"id": "drawn", "property": "data", "value": None}],

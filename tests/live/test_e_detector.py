@@ -57,7 +57,7 @@ def test_an_excess_is_named_and_cleared(size, excess, within):
     assert over - ago + 1 == pytest.approx(300, abs=3)
 
 
-def test_a_short_excess_after_a_long_quiet_time_ends_after_its_begin():
+def test_a_short_excess_after_a_long_even_time_ends_after_its_begin():
     own = _noise(2, 500)
     own[280:310, 1] += 0.3
     (at, _, _, since), (over, _, _, ago) = _named(own)

@@ -13,7 +13,7 @@ def test_a_known_format_is_parsed() -> None:
 @pytest.mark.parametrize(
     ("command", "known"),
     [
-        (("analyze", "anything"), "terminal, json, csv, markdown, junit, github"),
+        (("analyze", "anything"), "terminal, json, csv, markdown, junit, github, json-schema"),
         (("report", "anything"), "html, markdown"),
         (("scaling", "anything"), "terminal, json"),
         (("net", "anything"), "terminal, json"),

@@ -212,7 +212,7 @@ def _base_rows(evidence: Evidence) -> pd.DataFrame:
 
 
 def _steps_left(evidence: Evidence, found: pd.DataFrame, pass_id: str) -> float | None:
-    """Steps until the memory of the host of a pass is used up; None where that is not known.
+    """Steps until the memory of the host of a pass is used up, two digits; None where not known.
 
     All ranks of the pass that grow are taken to be on the host with least memory.
     """
@@ -224,7 +224,7 @@ def _steps_left(evidence: Evidence, found: pd.DataFrame, pass_id: str) -> float 
     if len(set(own["rank"])) != 1:
         return None
     rate = float(found.loc[found["pass_id"] == pass_id, "growth"].sum())
-    return float(own["median"].iloc[-1]) / rate
+    return float(f"{float(own['median'].iloc[-1]) / rate:.1e}")
 
 
 def _host_of(evidence: Evidence, pass_id: str, rank: int) -> str:
