@@ -7,6 +7,7 @@ import pandas as pd
 from hvdprof import units
 from hvdprof.model.launch_key import LAUNCH
 from hvdprof.model.run import RunAnalysis
+from hvdprof.model.tables.run_tables import TURNS
 from hvdprof.model.tables.sample_tables import HOST_SAMPLES, RANK_MACHINE
 from hvdprof.report.sections.section import Head, Section
 from hvdprof.rundir.recording import sample_format as names
@@ -51,7 +52,7 @@ def machine_sections(analysis: RunAnalysis) -> tuple[Section, ...]:
     return (
         Section(
             "What the machine did to each rank",
-            caption=f"means over the steady steps of {pass_id}, sampled once a second",
+            caption=_caption(analysis, pass_id),
             heads=(Head("rank"), *(Head(head) for head in shown)),
             rows=tuple(
                 (
@@ -65,6 +66,15 @@ def machine_sections(analysis: RunAnalysis) -> tuple[Section, ...]:
             "straggler is in its finding (docs/howto/machine.md).",
         ),
     )
+
+
+def _caption(analysis: RunAnalysis, pass_id: str) -> str:
+    if pass_id in set(analysis.run.table(TURNS.name)["pass_id"].astype(str)):
+        return (
+            f"means from the first to the last steady step of {pass_id}, sampled once a second; "
+            "the turns of other launches between them, in which its ranks sleep, are included"
+        )
+    return f"means over the steady steps of {pass_id}, sampled once a second"
 
 
 def _shown(measure: str, value: float) -> str:

@@ -1,5 +1,6 @@
 """What the machine did to each rank, in the section of every report."""
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import pytest
 
 from hvdprof.api import analyze_run, load_run
+from hvdprof.model.tables.run_tables import TURNS
 from hvdprof.report.sections.machine import machine_sections
 from hvdprof.report.sections.section import Section
 from hvdprof.rundir.layout import PassPaths
@@ -15,7 +17,13 @@ from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts, w
 S = 1_000_000_000
 
 
-def sections(folder: Path, ranks: list[dict[str, float]], scopes: dict[str, str]) -> Any:
+def sections(
+    folder: Path,
+    ranks: list[dict[str, float]],
+    scopes: dict[str, str],
+    *,
+    takes_turns: bool = False,
+) -> Any:
     """The sections of a run whose ranks were sampled: the same values all along."""
     parts = SegmentSpec(parts_ms=typical_parts(40.0))
     write_run(folder, [PassSpec(size=len(ranks), segments=[parts])])
@@ -41,7 +49,13 @@ def sections(folder: Path, ranks: list[dict[str, float]], scopes: dict[str, str]
                 line |= {"start_ns": start * S // 4, "end_ns": (start + 1) * S // 4}
             with PassPaths(path).samples_file(rank).open("a") as file:
                 file.write("".join(json.dumps(line) + "\n" for line in lines))
-    return machine_sections(analyze_run(load_run(folder)))
+    analysis = analyze_run(load_run(folder))
+    if takes_turns:
+        turn = dict.fromkeys(("round", "first_step"), 0) | {"num_steps": 5, "dur_ns": S}
+        row = {"pass_id": path.name, "segment": "main", "other_cores": 0.1, "steal_share": 0.0}
+        frames = {**analysis.run.frames, TURNS.name: TURNS.frame([row | turn])}
+        analysis = dataclasses.replace(analysis, run=analysis.run.extended(frames, []))
+    return machine_sections(analysis)
 
 
 CPU = {"busy": "host", "psi_cpu": "host", "steal": "host", "swap_in": "host"}
@@ -51,6 +65,14 @@ GPU = dict.fromkeys(("sm_clock", "limited_power", "remote_cores", "xid", "limite
 def one(found: tuple[Section, ...]) -> Section:
     (section,) = found
     return section
+
+
+def test_turns_of_other_launches_are_said_to_be_included(tmp_path: Path) -> None:
+    values = [{"cpu": 0.2, "core_wait": 0.02}, {"cpu": 0.2, "core_wait": 0.03}]
+    plain = one(sections(tmp_path / "plain", values, {}))
+    turned = one(sections(tmp_path / "turned", values, {}, takes_turns=True))
+    assert "turns" not in plain.caption
+    assert "the turns of other launches between them" in turned.caption
 
 
 def test_cores_and_memory_of_each_rank_and_the_host(tmp_path: Path) -> None:
