@@ -163,6 +163,16 @@ def test_a_drag_selects_a_range_whose_table_is_sorted_and_saved(shown, how):
     page.wait_for_url(lambda url: "sel_to" not in url)
 
 
+def test_rare_controls_are_within_the_page(shown):
+    page = shown()
+    show_more(page)
+    widest = page.evaluate(
+        "Math.max(...[...document.querySelectorAll('.timeline-more > div *')]"
+        ".map(one => one.getBoundingClientRect().right))"
+    )
+    assert widest <= page.evaluate("document.documentElement.clientWidth")
+
+
 def test_escape_ends_a_drag_and_keeps_the_selection_of_before(shown):
     page = shown("&from=100000000&to=200000000&sel_from=110000000&sel_to=120000000")
     page.locator(".timeline-range").wait_for()
