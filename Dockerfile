@@ -1,6 +1,6 @@
 # hvdprof with Horovod for CPUs: the steps of `make bench`, a layer each.
 # Not built by the project's tests, which hold its steps against the Makefile.
-#   docker build -t hvdprof . && docker run --rm --shm-size=1g -v "$PWD/runs:/work/runs" hvdprof bench
+#   docker build -t hvdprof . && docker run --rm --shm-size=1g -v "$PWD/runs:/data/runs" hvdprof bench
 FROM debian:12-slim
 RUN apt-get update \
  && apt-get install -y --no-install-recommends python3 python3-venv python3-dev g++ make openssh-client \
@@ -11,6 +11,6 @@ RUN make .venv/.hvdprof-pip
 RUN make .venv/.hvdprof-core
 RUN make .venv/.hvdprof-horovod
 ENV PATH=/opt/hvdprof/.venv/bin:$PATH
-WORKDIR /work
+WORKDIR /data
 ENTRYPOINT ["hvdprof"]
 CMD ["bench", "--preset", "quick"]
