@@ -84,10 +84,7 @@ def test_samples_and_parts_of_a_compiled_step_are_seen(sweep):
     assert set(of_two["samples"]) == {BATCH, 4}
     assert (of_two["samples"] == 4).groupby(of_two["rank"]).sum().tolist() == [2, 2]
     assert of_two.groupby("rank").size().tolist() == [64 - WARMUP] * 2
-    seen = shares_seen(of_two, ("data", *PARTS))
-    # Its forward takes 0.3 ms: docs/howto/tensorflow.md says when that is counted as data.
-    assert seen.pop("forward") > 0.5
-    assert min(seen.values()) > 0.95
+    assert min(shares_seen(of_two, ("data", *PARTS)).values()) > 0.95
     assert (steps["outside_ns"] >= 0).all()
 
 

@@ -127,10 +127,10 @@ def test_start_takes_no_more_processor_time_than_importing_pandas(tmp_path: Path
     run = quick_run(tmp_path / "run")
     unit = processor_seconds("-c", "import pandas")
 
-    # Measured: 0.13, 0.35 and 3.0 to 4.1 of 0.41 s; what else runs slows pandas down by less.
+    # Measured: 0.13, 0.35 and 3.0 of 0.41 s.
     assert processor_seconds("-m", "hvdprof", "--version") < 0.5 * unit
     assert processor_seconds("-m", "hvdprof", "--help") < 0.8 * unit
-    assert processor_seconds("-m", "hvdprof", "analyze", str(run)) < 5 * unit
+    assert processor_seconds("-m", "hvdprof", "analyze", str(run)) < 4 * unit
 
 
 def ended(shell: str, folder: Path) -> subprocess.CompletedProcess[str]:
