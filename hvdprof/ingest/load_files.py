@@ -8,7 +8,6 @@ import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -18,10 +17,11 @@ from hvdprof.ingest.files_notes import session_notes, uncompared_throughputs
 from hvdprof.ingest.load_progress import ProgressCallback
 from hvdprof.ingest.nccl.joining import jobs_of
 from hvdprof.ingest.recognise import Found, Kind, Recognised
+from hvdprof.ingest.recorder_files import add_recordings
 from hvdprof.ingest.refusal import refuse_all
 from hvdprof.ingest.storage.row_buffer import Rows
 from hvdprof.ingest.tables.run_builder import RunBuilder
-from hvdprof.model.notes import Note, NoteCode
+from hvdprof.model.notes import Note
 from hvdprof.model.run import Run
 from hvdprof.model.tables.log_tables import FILES
 from hvdprof.model.tables.rank_collective_tables import INSPECTOR_COLLECTIVES, RANK_COLLECTIVES
@@ -29,8 +29,7 @@ from hvdprof.plain_text import printable
 from hvdprof.rundir.file_names import shown_name
 from hvdprof.rundir.manifest import Manifest
 
-if TYPE_CHECKING:
-    from hvdprof.ingest.recorder.recorder_file import RecorderFile
+_READ_TOGETHER = (Kind.RECORDER, Kind.SAMPLES, Kind.FLIGHT_RECORDER, Kind.PHASE_LOG)
 
 Read = Callable[[Path], Iterable[tuple[str, pd.DataFrame]]]
 
@@ -55,20 +54,17 @@ def load_files(found: Found, first: Path, *, progress: ProgressCallback | None =
     total = sum(file.size_bytes for file in files)
     done = 0
     entries = []
-    recorders: list[Recognised] = []
     dumps = [file for file in files if file.kind == Kind.FLIGHT_RECORDER]
     traces = [file for file in files if file.kind == Kind.TRACE]
     for file in files:
         report(file.name, done, total)
         if file.kind == Kind.TRACE:
             continue
-        if file.kind == Kind.RECORDER:
-            recorders.append(file)
-        elif file.kind not in (Kind.FLIGHT_RECORDER, Kind.PHASE_LOG):
+        if file.kind not in _READ_TOGETHER:
             within = functools.partial(_progress_within, report, file, done, total)
             entries.append(_add_file(file, builder, within))
         done += file.size_bytes
-    entries += _add_recordings(recorders, builder)
+    entries += add_recordings(files, builder)
     entries += _add_dumps(dumps, builder)
     if builder.frames.keys() & {INSPECTOR_COLLECTIVES.name, RANK_COLLECTIVES.name}:
         from hvdprof.ingest.rank_calls import match_rank_calls
@@ -242,56 +238,6 @@ def _add_dumps(found: Sequence[Recognised], builder: RunBuilder) -> list[FileEnt
         )
         for file in found
     ]
-
-
-def _add_recordings(found: Sequence[Recognised], builder: RunBuilder) -> list[FileEntry]:
-    by_folder: dict[Path, list[Recognised]] = {}
-    for file in found:
-        by_folder.setdefault(file.path.parent, []).append(file)
-    return [
-        entry
-        for folder, members in by_folder.items()
-        for entry in _add_recordings_of(folder, members, builder)
-    ]
-
-
-def _add_recordings_of(
-    folder: Path, found: Sequence[Recognised], builder: RunBuilder
-) -> list[FileEntry]:
-    """The recordings of one launch: those that lie in one folder."""
-    from hvdprof.ingest.recorder.clock_alignment import alignment_of
-    from hvdprof.ingest.recorder.job_evaluations import exclude_evaluations
-    from hvdprof.ingest.recorder.light_steps import steps_from_windows
-    from hvdprof.ingest.recorder.recorder_lines import read_recorder_file
-
-    files: dict[int, RecorderFile] = {}
-    entries = []
-    for number, one in enumerate(found):
-        entry = FileEntry(one, one.what)
-        entries.append(entry)
-        try:
-            file = read_recorder_file(one.path)
-        except OSError as error:
-            builder.notes.append(entry.fail(error))
-            continue
-        rank = file.header_number("rank", number)
-        if rank in files:
-            reason = f"{one.name}: another file holds rank {rank}; left out."
-            builder.notes.append(entry.fail(UnreadableInputError(reason), NoteCode.LEFT_OUT))
-            continue
-        files[rank] = file
-        builder.notes += [clause.at(one.name, ranks=[rank]) for clause in file.clauses()]
-        entry.num_rows = sum(
-            segment.num_steps or len(segment.windows) for segment in file.segments.values()
-        )
-        entry.num_rows += len(file.marks) + bool(file.header)
-    steps_from_windows(files.values())
-    # Ranks whose recordings are not given may have trained on in a step with an evaluation.
-    if len(files) >= max((file.header_number("size", 0) for file in files.values()), default=0):
-        exclude_evaluations(files.values())
-    for rank, file in sorted(files.items()):
-        builder.add_recording(shown_name(folder), rank, file, alignment_of(file, files.get(0)))
-    return entries
 
 
 def _file_rows(entries: Sequence[FileEntry]) -> pd.DataFrame:

@@ -35,7 +35,8 @@ from hvdprof.rundir.layout import MANIFEST_NAME
 from hvdprof.rundir.regular_file import NotRegularFileError, open_regular
 
 _BLOCK_BYTES = 65_536
-_RECORDER = re.compile(rb'^\s*\{"kind": ?"\w+"', re.MULTILINE)
+_RECORDER = re.compile(rb'^\s*\{"kind": ?"(\w+)"', re.MULTILINE)
+_SAMPLES = (b"sampling", b"lines", b"call", b"samples")
 _PHASE = re.compile(rb'"ph"\s*:\s*"[A-Za-z]"')
 _HOROVOD = re.compile(
     rb'"NEGOTIATE_|"start_time_since_epoch_in_micros"|"CYCLE_START"|"WAIT_FOR_(?:OTHER_|DATA)'
@@ -50,6 +51,7 @@ class Kind(StrEnum):
 
     RUN = "run directory"
     RECORDER = "recorder file"
+    SAMPLES = "samples of the recorder"
     TIMELINE = "Horovod timeline"
     FLIGHT_RECORDER = "PyTorch Flight Recorder dump"
     RAS = "NCCL RAS report (JSON)"
@@ -186,9 +188,14 @@ def _add_folder(folder: Path, found: Found) -> None:
         return
     listed = listing_of(folder)
     if not (listed.runs or listed.files):
+        around = next(
+            (one for one in folder.resolve().parents if (one / MANIFEST_NAME).is_file()), ""
+        )
         raise UnreadableInputError(
             f"{shown_name(folder)} is not a run directory, and holds no file.",
-            hint="Give the folder that `hvdprof bench` named, usually runs/<time>-<name>.",
+            hint=f"It lies in one: hvdprof analyze {around}"
+            if around
+            else "Give the folder that `hvdprof bench` named, usually runs/<time>-<name>.",
         )
     found.notes += listed.notes
     found.files += map(recognise, listed.runs)
@@ -253,8 +260,8 @@ def _kind_of(head: bytes, tail: bytes) -> tuple[Kind, ForeignFile]:
     both = head + b"\n" + tail
     if not both.strip():
         return Kind.FOREIGN, ForeignFile("an empty file")
-    if _RECORDER.match(head):
-        return Kind.RECORDER, _NOT_FOREIGN
+    if recorded := _RECORDER.match(head):
+        return (Kind.SAMPLES if recorded[1] in _SAMPLES else Kind.RECORDER), _NOT_FOREIGN
     if _PHASE.search(both):
         return _of_trace(both)
     if head.strip(b" \t\r\n\xef\xbb\xbf") in (b"[", b"[]"):

@@ -174,6 +174,23 @@ def test_recordings_of_one_folder_are_one_launch(tmp_path: Path) -> None:
     assert page.kind == "2 recorder files"
 
 
+def test_samples_beside_recordings_do_not_take_their_place(tmp_path: Path) -> None:
+    spec = PassSpec(size=2, segments=[SegmentSpec(num_steps=3)])
+    for rank in range(2):
+        lines = [json.dumps(line) for line in recorder_lines(spec, rank)]
+        (tmp_path / f"rank-{rank}.jsonl").write_text("\n".join(lines) + "\n")
+        (tmp_path / f"lines-{rank}.jsonl").write_text(f'{{"kind":"sampling","rank":{rank}}}\n')
+    run = load_run(tmp_path)
+    assert sorted(run.ranks["rank"]) == [0, 1]
+    (note,) = run.notes
+    assert note.text.endswith(
+        "lines-0.jsonl and 1 more: samples are read with their run directory."
+    )
+    with pytest.raises(UnreadableInputError, match="samples are read with their run") as caught:
+        load_run([tmp_path / "lines-0.jsonl", tmp_path / "lines-1.jsonl"])
+    assert caught.value.hint == "Give it: hvdprof analyze RUN"
+
+
 def test_an_evaluation_is_left_out_only_where_all_ranks_are_given(tmp_path: Path) -> None:
     segment = SegmentSpec(num_warmup_batches=0, num_steps=3)
     spec = PassSpec(size=2, segments=[segment])

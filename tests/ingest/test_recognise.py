@@ -31,6 +31,8 @@ def found_in(paths: list[Path]) -> list[Recognised]:
         (b"[", Kind.TIMELINE, "Horovod timeline"),
         (b'{"kind": "header", "rank": 0}\n', Kind.RECORDER, "recorder file"),
         (b'{"kind": "step", "rank"', Kind.RECORDER, "recorder file"),
+        (b'{"kind":"sampling","rank":0}\n', Kind.SAMPLES, "samples of the recorder"),
+        (b'{"kind":"samples","scope":"rank"}\n', Kind.SAMPLES, "samples of the recorder"),
         (b"np,samples/s\n1,2\n", Kind.TEXT, "text"),
         (b'{"pg_status": {}}', Kind.FLIGHT_RECORDER, "PyTorch Flight Recorder dump"),
         (b"\x80\x02}X\x09\0\0\0pg_statusq\0", Kind.FLIGHT_RECORDER, "PyTorch Flight Recorder dump"),
@@ -98,6 +100,14 @@ def test_folders_patterns_and_runs(tmp_path: Path) -> None:
     assert [one.kind for one in found] == [Kind.RUN, Kind.TEXT, Kind.TEXT]
     pattern = found_in([tmp_path / "logs" / "*.txt", tmp_path / "logs" / "a.txt"])
     assert [one.path.name for one in pattern] == ["a.txt", "b.txt"]
+
+
+def test_an_empty_folder_of_a_run_names_the_run(tmp_path: Path) -> None:
+    (tmp_path / "run" / "passes" / "01" / "nccl").mkdir(parents=True)
+    (tmp_path / "run" / "manifest.json").write_text("{}")
+    with pytest.raises(UnreadableInputError) as caught:
+        found_in([tmp_path / "run" / "passes" / "01" / "nccl"])
+    assert caught.value.hint == f"It lies in one: hvdprof analyze {tmp_path / 'run'}"
 
 
 def test_what_is_not_there(tmp_path: Path) -> None:

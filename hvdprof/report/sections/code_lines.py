@@ -21,6 +21,9 @@ from hvdprof.rundir.recording.line_format import MAIN_PROCESS, WORKER_PROCESS
 MOST_LINES = 8
 _LATE_SHARE = 0.2
 """Delays of samples from this share of the sampled time on are mentioned."""
+_TOO_FEW = (
+    "The steps have too few samples for the time of any line: train longer, or raise --lines."
+)
 
 _OF_CAUSES = (
     *(Head("cause", is_text=True), Head("line"), Head("time")),
@@ -52,16 +55,22 @@ def line_sections(analysis: RunAnalysis) -> tuple[Section, ...]:
         rows=explained,
         note="Times from samples, with 95 % intervals (docs/howto/lines.md).",
     )
+    largest = _largest(lines)
     most = Section(
-        "Lines with the most time",
+        "Lines with the most time" if len(largest) else "Lines of code",
         caption=f"{place}, per step",
         heads=_OF_STEPS,
-        rows=tuple(_line_row(row) for row in _largest(lines).to_dict("records")),
-        sentences=(*_unexplained(analysis), *_late(of_verdict(analysis, LINE_SAMPLING.name))),
+        rows=tuple(_line_row(row) for row in largest.to_dict("records")),
+        sentences=(
+            *(_unexplained(analysis) if len(largest) else (_TOO_FEW,)),
+            *_late(of_verdict(analysis, LINE_SAMPLING.name)),
+        ),
         note=(
             "blocked: the rank waits for others. With a GPU the time of a line includes waits for "
             "the device. All lines: --section lines."
-        ),
+        )
+        if len(largest)
+        else "",
     )
     return (causes, most) if explained else (most,)
 
@@ -92,7 +101,7 @@ def _unexplained(analysis: RunAnalysis) -> list[str]:
     """A sentence on each named cause without a line."""
     explained = set(lines_behind_causes(analysis)["cause_id"])
     return [
-        f"No line explains {cause_name(row)}: too few samples, or no single line."
+        f'No line for "{cause_name(row)}": too few samples, or no single line.'
         for row in _waterfall(analysis)
         if row["term"] in (STRAGGLER, PAUSE) and row["cause_id"] not in explained
     ]

@@ -31,10 +31,18 @@ def test_the_line_behind_a_cause_stands_first(run):
 
 
 def test_a_cause_without_a_line_is_said(run):
-    sections = line_sections(analyze_run(with_samples(run, hz=0.2)))
+    sections = line_sections(analyze_run(with_samples(run, hz=0.5)))
     assert [section.title for section in sections] == ["Lines with the most time"]
     assert sections[0].sentences == (
-        "No line explains straggler: rank 1, data phase: too few samples, or no single line.",
+        'No line for "straggler: rank 1, data phase": too few samples, or no single line.',
+    )
+
+
+def test_a_table_without_lines_is_not_headed_as_one(run):
+    (section,) = line_sections(analyze_run(with_samples(run, hz=0.2)))
+    assert (section.title, section.rows, section.note) == ("Lines of code", (), "")
+    assert section.sentences == (
+        "The steps have too few samples for the time of any line: train longer, or raise --lines.",
     )
 
 
