@@ -55,7 +55,7 @@ def time_plan(manifest: Manifest, runs_folder: Path) -> TimePlan:
     if not own.num_passes:
         earlier = _earlier_run(manifest, runs_folder)
         times = PassTimes(earlier[1].passes if earlier else ())
-        basis = f"{times.num_passes} launches of {earlier[0]}" if earlier else ""
+        basis = f"as in the earlier run {earlier[0]}" if earlier else ""
     planned = [record for record in manifest.passes if record.status == Status.PLANNED]
     repeat = [record for record in manifest.passes if _is_first_throughput(record)]
     planned_s, repeat_s = times.total(planned), times.total(repeat)
