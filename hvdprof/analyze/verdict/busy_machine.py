@@ -19,6 +19,8 @@ A smaller load cannot have moved its efficiency from one end of the interval to 
 
 WAIT = "--wait-for-quiet"
 _TEN_MINUTES = (WAIT, "10m")
+_MEASURE_AGAIN = "Measure again when it is idle."
+_CALL_AGAIN = f'Start when it is idle: FunctionRunner(wait_for_idle="{_TEN_MINUTES[1]}")'
 
 
 def busy_sentences(run: Run, cell: pd.Series) -> tuple[str, str] | None:
@@ -34,17 +36,24 @@ def busy_sentences(run: Run, cell: pd.Series) -> tuple[str, str] | None:
     load = cell_setting(run, {key: cell[key] for key in ("model", "np", "engine")}).load
     if load.most_cores <= BUSY_LAUNCH:
         return None
-    return (
-        f"The machine is too busy to judge: {load.text}.",
-        f"Start when it is idle: {wait_command(run)}",
-    )
+    return f"The machine is too busy to judge: {load.text}.", _what_to_do(run)
+
+
+def _what_to_do(run: Run) -> str:
+    if command := wait_command(run):
+        return f"Start when it is idle: {command}"
+    is_function = (run.manifest.settings.get("script") or {}).get("is_function")
+    return _CALL_AGAIN if is_function else _MEASURE_AGAIN
 
 
 def wait_command(run: Run) -> str:
-    """The command of the run that waits until other processes leave the cores alone."""
+    """The command of the run that waits until other processes leave the cores alone.
+
+    Empty where no command of `bench` or `run` measured it, as for a function.
+    """
     command = [word for word in run.manifest.command if word]
     if command[:1] != ["hvdprof"] or command[1:2] not in (["bench"], ["run"]):
-        return shlex.join(("hvdprof", "bench", *_TEN_MINUTES))
+        return ""
     end = command.index("--") if "--" in command else len(command)
     own = without_folder(command[2:end])
     return shlex.join([*command[:2], *_TEN_MINUTES, *own, *command[end:]])

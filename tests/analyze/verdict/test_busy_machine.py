@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from hvdprof.analyze.pipeline import analyze_run
-from hvdprof.analyze.verdict.busy_machine import WAIT, wait_command
+from hvdprof.analyze.verdict.busy_machine import WAIT, busy_sentences, wait_command
 from hvdprof.api import load_run
 from hvdprof.launch.plan.options import MeasureOptions, declared
 from hvdprof.model.run import RunAnalysis
@@ -105,8 +105,8 @@ def test_else_the_job_is_judged(
             "hvdprof run --np 1,2 --output x -- python a.py -o y",
             "hvdprof run --wait-for-quiet 10m --np 1,2 -- python a.py -o y",
         ),
-        ("horovod.run train", "hvdprof bench --wait-for-quiet 10m"),
-        ("", "hvdprof bench --wait-for-quiet 10m"),
+        ("horovod.run train", ""),
+        ("", ""),
     ],
 )
 def test_the_command_is_that_of_the_run_into_a_new_folder(
@@ -120,3 +120,20 @@ def test_the_command_is_that_of_the_run_into_a_new_folder(
 
 def test_the_flag_is_the_one_of_the_command_line() -> None:
     assert WAIT in {flag for _, one in declared(MeasureOptions) for flag in one.flags}
+
+
+@pytest.mark.heavy
+def test_what_to_do_is_what_measured_the_run_can_do(tmp_path: Path) -> None:
+    found = analysed(tmp_path, WIDE, 1.1)
+    run, verdict = found.run, found.verdict
+    (cell,) = (
+        row
+        for _, row in found.scaling.iterrows()
+        if (row["model"], row["np"], row["engine"]) == (verdict.model, verdict.np, verdict.engine)
+    )
+    run.manifest.command = ["horovod.run", "train"]
+    _, action = busy_sentences(run, cell) or ("", "")
+    assert action == "Measure again when it is idle."
+    run.manifest.settings["script"] = {"is_function": True}
+    _, action = busy_sentences(run, cell) or ("", "")
+    assert action == 'Start when it is idle: FunctionRunner(wait_for_idle="10m")'
