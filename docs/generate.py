@@ -19,6 +19,7 @@ from typer.main import get_command
 # The pages are those of the checkout that this file is in, not of the installed version.
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from docs.ran_where import ran_table, ran_where
 from hvdprof.analyze.pipeline import STEPS
 from hvdprof.cli.main import build_app
 from hvdprof.live.flat_figures import METRICS, Metric
@@ -49,6 +50,8 @@ ANALYSES_BEGIN = "<!-- analyses begin: written by docs/generate.py from STEPS an
 ANALYSES_END = "<!-- analyses end -->"
 METRICS_BEGIN = "<!-- metrics begin: written by docs/generate.py from METRICS -->"
 METRICS_END = "<!-- metrics end -->"
+RAN_BEGIN = "<!-- ran begin: written by docs/generate.py from the markers of the tests -->"
+RAN_END = "<!-- ran end -->"
 JSON_TYPES = {
     "category": "text",
     "str": "text",
@@ -170,6 +173,12 @@ def metrics_page() -> str:
     return _replaced(page, METRICS_BEGIN, METRICS_END, text)
 
 
+def launchers_page() -> str:
+    """The page on launchers, its table of what was run where as the tests declare it."""
+    page = (ROOT / "docs" / "howto" / "launchers.md").read_text(encoding="utf-8")
+    return _replaced(page, RAN_BEGIN, RAN_END, ran_table(ran_where(ROOT / "tests")))
+
+
 def rooms() -> Iterator[str]:
     """One line per package below ``hvdprof``: its place in the tree and its docstring's first."""
     yield "hvdprof/"
@@ -213,6 +222,7 @@ PAGES: tuple[tuple[str, Callable[[], str]], ...] = (
     ("reference/json.md", json_page),
     ("reference/analysis.schema.json", schema_file),
     ("reference/watch_metrics.md", metrics_page),
+    ("howto/launchers.md", launchers_page),
     ("architecture.md", architecture_page),
 )
 

@@ -33,6 +33,11 @@ def _cells(rows: list[dict[str, Any]]) -> set[tuple[Any, ...]]:
     return {(r["engine"], r["np"], r["compression"], r["reduction"]) for r in rows}
 
 
+@pytest.mark.ran(
+    "`hvdprof bench` by `mpirun`",
+    "Open MPI 4.1.8",
+    "one host",
+)
 def test_every_cell_is_measured_or_explained(tmp_path: Path) -> None:
     done = hvdprof(
         *("bench", *SHORT, "--np", "1,2", "--output", "run", "--format", "json"),
@@ -79,6 +84,11 @@ def test_every_cell_is_measured_or_explained(tmp_path: Path) -> None:
     _joins_timeline_and_steps(tmp_path, "mpi")
 
 
+@pytest.mark.ran(
+    "`hvdprof bench` by `horovodrun --gloo`",
+    "Gloo",
+    "one host, 3 ranks",
+)
 def test_three_ranks_by_gloo(tmp_path: Path) -> None:
     done = hvdprof(
         *("bench", *SHORT, "--np", "3", "-o", "run", "--controller", "gloo", "--attribution"),
@@ -176,6 +186,11 @@ def a_small_disk(tmp_path: Path) -> Iterator[Path]:
         yield folder
 
 
+@pytest.mark.ran(
+    "`hvdprof bench` on a disk that fills up",
+    "Open MPI 4.1.8, where it is chosen by itself",
+    "one host",
+)
 @pytest.mark.root
 def test_a_disk_that_fills_up_ends_in_one_message_and_a_readable_run(small_disk: Path) -> None:
     arguments = ("bench", *SHORT, "--np", "2", "-o", "run", "--num-steps", str(LASTING))

@@ -39,6 +39,11 @@ def of_engine(analysis: RunAnalysis, engine: str) -> dict[Hashable, Any]:
     return scaling[scaling["engine"] == engine].iloc[0].to_dict()
 
 
+@pytest.mark.ran(
+    "`hvdprof bench --engine horovod,ddp` by `torchrun` ([engines](engines.md))",
+    "torch 2.13 with Gloo",
+    "one host, 2 ranks",
+)
 def test_both_are_measured_alike_and_learn_alike(report_and_run) -> None:
     _, analysis = report_and_run
     horovod, ddp = (of_engine(analysis, engine) for engine in ("horovod", "ddp"))

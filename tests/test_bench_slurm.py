@@ -46,6 +46,11 @@ def within_allocation(node: SlurmNode, *command: str) -> "subprocess.CompletedPr
     )
 
 
+@pytest.mark.ran(
+    "`hvdprof bench --launcher srun`",
+    "Slurm 22.05.8 with PMIx 4.2.2; Open MPI 4.1.8, Gloo",
+    "one node, 2 ranks",
+)
 def test_bench_by_srun(slurm: SlurmNode, tmp_path: Path) -> None:
     done = within_allocation(
         slurm,
@@ -72,6 +77,11 @@ def test_a_job_script_of_a_bench_is_written_submitted_and_runs(
     _is_recorded_whole(folder, program="srun")
 
 
+@pytest.mark.ran(
+    "`hvdprof run --sbatch`, and `bench --sbatch`",
+    "Slurm 22.05.8; Gloo, Open MPI 4.1.8",
+    "one node, 2 ranks",
+)
 def test_a_job_script_of_a_script_is_written_submitted_and_runs(
     slurm: SlurmNode, tmp_path: Path
 ) -> None:
@@ -104,6 +114,11 @@ def _has_ended(folder: Path) -> bool:
     return Manifest.read(folder).status in (Status.DONE, Status.FAILED, Status.INTERRUPTED)
 
 
+@pytest.mark.ran(
+    "`hvdprof run --launcher srun` of a [DDP script](run.md#ddp-scripts)",
+    "Slurm 22.05.8, torch 2.13 with Gloo",
+    "one node, 2 ranks",
+)
 def test_a_ddp_script_that_finds_its_rank_by_itself(slurm: SlurmNode, tmp_path: Path) -> None:
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))

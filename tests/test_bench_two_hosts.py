@@ -25,6 +25,11 @@ def _hvdprof(hosts: NetworkHosts, *arguments: str) -> "subprocess.CompletedProce
     return hosts.hvdprof(*arguments, HVDPROF_CLOCK_EXCHANGE="always")
 
 
+@pytest.mark.ran(
+    "`hvdprof bench --hosts`",
+    "Open MPI 4.1.8, over a stand-in for ssh",
+    "two network namespaces of one host",
+)
 def test_bench_by_mpi(hosts: NetworkHosts, tmp_path: Path) -> None:
     done = _hvdprof(
         hosts,
@@ -41,6 +46,11 @@ def test_bench_by_mpi(hosts: NetworkHosts, tmp_path: Path) -> None:
     _finds_its_own_clock_again(run)
 
 
+@pytest.mark.ran(
+    "`hvdprof run --hosts`",
+    "Gloo, over a stand-in for ssh",
+    "two network namespaces of one host",
+)
 def test_a_script_by_gloo(hosts: NetworkHosts, tmp_path: Path) -> None:
     done = _hvdprof(
         hosts,
@@ -57,6 +67,11 @@ def test_a_script_by_gloo(hosts: NetworkHosts, tmp_path: Path) -> None:
     _finds_its_own_clock_again(run)
 
 
+@pytest.mark.ran(
+    "`hvdprof run --launcher torchrun --hosts`, without a common file system",
+    "torch 2.13 with Gloo, over a stand-in for ssh",
+    "two network namespaces of one host",
+)
 def test_a_ddp_script_by_torchrun_on_hosts_that_share_no_files(
     hosts: NetworkHosts, tmp_path: Path
 ) -> None:

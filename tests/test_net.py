@@ -38,6 +38,11 @@ def _may_be(row: dict[str, Any], least: float, most: float) -> bool:
     return bool(low <= most and (high is None or high >= least))
 
 
+@pytest.mark.ran(
+    "`hvdprof net`",
+    "Gloo, Open MPI 4.1.8",
+    "two network namespaces of one host with a limited rate",
+)
 @pytest.mark.timing
 @pytest.mark.parametrize(("controller", "rate"), [("gloo", 40), ("mpi", 200)])
 def test_the_limit_of_a_link_is_found(
@@ -76,6 +81,11 @@ def test_a_host_that_cannot_be_reached_is_named(hosts: NetworkHosts, tmp_path: P
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.ran(
+    "`hvdprof net` of three hosts",
+    "Gloo",
+    "three network namespaces of one host",
+)
 def test_every_pair_of_three_hosts(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

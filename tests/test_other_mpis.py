@@ -103,6 +103,11 @@ def case(request: pytest.FixtureRequest) -> Case:
     return Case(made, "openmpi 5.0.11", launcher, "[1,0]<stdout>: ")
 
 
+@pytest.mark.ran(
+    "`hvdprof bench` by `mpirun` and by `mpiexec`",
+    "Open MPI 5.0.11 with a Horovod built for 4.1.8; MPICH 4.3.2 with one of its own",
+    "one host, 2 ranks",
+)
 def test_bench(case: Case, tmp_path: Path) -> None:
     done = case.mpi.hvdprof(
         *("bench", *case.options(*SMALL), "--np", "2", "--quiet", "--format", "json"), cwd=tmp_path
@@ -119,6 +124,11 @@ def test_bench(case: Case, tmp_path: Path) -> None:
     assert "MPI_ALLREDUCE" in set(run.events["activity"])
 
 
+@pytest.mark.ran(
+    "`hvdprof run` by the same, and by `horovodrun --mpi`",
+    "the same",
+    "one host, 1 and 2 ranks",
+)
 def test_run_of_a_script(case: Case, tmp_path: Path) -> None:
     options = case.options("-q", "--np", "1,2", "--no-trace")
     done = case.mpi.hvdprof("run", *options, "--", *SCRIPT, "--epochs", "2", cwd=tmp_path)
@@ -135,6 +145,11 @@ def test_run_of_a_script(case: Case, tmp_path: Path) -> None:
     assert sorted(ranks.itertuples(index=False, name=None)) == [(0, 0), (0, 0), (1, 1)]
 
 
+@pytest.mark.ran(
+    "a rank that is killed, under the same",
+    "the same",
+    "one host, 2 ranks",
+)
 @and_horovodrun
 def test_a_killed_rank_is_named_and_nothing_is_left(case: Case, tmp_path: Path) -> None:
     options = case.options("-q", "-np", "2", "--no-trace")
@@ -158,6 +173,11 @@ def test_a_killed_rank_is_named_and_nothing_is_left(case: Case, tmp_path: Path) 
     assert marked_processes(str(recorder), RECORDER_DIR) == []
 
 
+@pytest.mark.ran(
+    "`hvdprof run --hosts` by the same",
+    "the same, over a stand-in for ssh",
+    "two network namespaces of one host",
+)
 @and_horovodrun
 @pytest.mark.root
 def test_two_hosts(case: Case, tmp_path: Path) -> None:

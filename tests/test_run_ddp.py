@@ -52,6 +52,11 @@ def clean(tmp_path_factory):
     return measured(folder, *own, SCRIPT)
 
 
+@pytest.mark.ran(
+    "`hvdprof run` of [DDP scripts](run.md#ddp-scripts) by `torchrun`",
+    "torch 2.13 with Gloo",
+    "one host, 1 and 2 ranks",
+)
 def test_a_torchrun_command_is_a_sweep_against_ddp_of_one_rank(clean):
     printed, analysis = clean
 
@@ -111,6 +116,11 @@ def test_an_accumulating_loop_is_recorded_whole(tmp_path):
     is_recorded_whole(analysis, num_steps=20)
 
 
+@pytest.mark.ran(
+    "the same by `--launcher mpirun`",
+    "torch 2.13 with Gloo, Open MPI 4.1.8",
+    "one host, 2 ranks",
+)
 def test_a_trainer_that_finds_its_rank_by_itself_is_recorded_below_mpirun(tmp_path):
     # As users do it: the script reads the variables of Open MPI, and hvdprof sets none of its own.
     launch = ("--launcher", "mpirun", "--np", "2", "--no-trace", "--num-threads", "1")

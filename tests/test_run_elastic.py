@@ -40,6 +40,11 @@ def words(text: str) -> str:
     return " ".join(text.split())
 
 
+@pytest.mark.ran(
+    "`hvdprof run --min-np 1 --max-np 2`: a rank comes in",
+    "Gloo",
+    "one host",
+)
 def test_a_rank_that_comes_in_starts_a_session_of_its_own(tmp_path):
     ended, folder = run(
         tmp_path,
@@ -71,6 +76,11 @@ def test_a_rank_that_comes_in_starts_a_session_of_its_own(tmp_path):
     assert {"mark", "part"} == set(commits["phase"].astype(str))
 
 
+@pytest.mark.ran(
+    "the same: a rank is killed",
+    "Gloo",
+    "one host under two names",
+)
 def test_a_rank_that_dies_is_named_and_both_timelines_remain(tmp_path):
     ended, folder = run(
         tmp_path,
@@ -129,6 +139,11 @@ def test_resuming_keeps_the_sessions_and_makes_the_launch_once_more(tmp_path):
     assert len(analysis.table("sessions")) == 2
 
 
+@pytest.mark.ran(
+    "the same: a host comes in",
+    "Gloo, over a stand-in for ssh",
+    "three network namespaces of one host",
+)
 @pytest.mark.root
 def test_a_host_that_comes_in_is_named(tmp_path):
     with network_hosts(tmp_path, number=3) as hosts:

@@ -40,6 +40,11 @@ def sweep(tmp_path_factory):
     return subprocess.run(command, capture_output=True, text=True, timeout=500), folder
 
 
+@pytest.mark.ran(
+    "`hvdprof run` of a script",
+    "Gloo",
+    "one host, 1 and 2 ranks",
+)
 def test_a_script_gets_a_verdict_without_a_change(sweep):
     ended, folder = sweep
 
@@ -129,6 +134,11 @@ def test_the_evaluation_after_the_last_step_is_recorded(evaluated):
     assert (last["start_ns"] >= ends_ns.groupby("rank")["end_ns"].max()).all()
 
 
+@pytest.mark.ran(
+    "`hvdprof run --launcher horovodrun --controller mpi`",
+    "Open MPI 4.1.8",
+    "one host, 2 ranks",
+)
 def test_horovodrun_in_front_of_mpirun(evaluated):
     record = Manifest.read(evaluated).passes[0]
     assert any(word.endswith("horovodrun") for word in record.command)

@@ -61,6 +61,11 @@ def nothing_runs(run: Path) -> bool:
     return not any(marked_processes(str(folder), RECORDER_DIR) for folder in folders)
 
 
+@pytest.mark.ran(
+    "`hvdprof run` with a rank that a signal ends",
+    "Gloo, Open MPI 4.1.8",
+    "one host, 2 ranks",
+)
 @pytest.mark.parametrize(
     ("controller", "number", "reason"),
     [
@@ -88,6 +93,11 @@ def test_a_rank_that_a_signal_ends(
     assert (failed.rank, failed.is_counted) == (1, True)
 
 
+@pytest.mark.ran(
+    "`hvdprof run` with a rank that raises",
+    "Gloo, Open MPI 4.1.8",
+    "one host, 2 ranks",
+)
 @pytest.mark.parametrize("controller", ["gloo", "mpi"])
 def test_a_rank_that_raises(tmp_path: Path, controller: str) -> None:
     done = hvdprof(*command(controller, "--no-trace"), "--fail-at", str(ENOUGH + 5), cwd=tmp_path)
@@ -155,6 +165,11 @@ def test_ctrl_c_under_mpi_keeps_the_steps_before(tmp_path: Path) -> None:
     is_interrupted_with_a_result(tmp_path, "mpi")
 
 
+@pytest.mark.ran(
+    "Ctrl-C and `--resume`",
+    "Gloo",
+    "one host, 2 ranks",
+)
 def test_ctrl_c_keeps_the_steps_before_and_resume_continues(tmp_path: Path) -> None:
     is_interrupted_with_a_result(tmp_path, "gloo")
 
@@ -222,6 +237,11 @@ def test_a_rank_that_is_stopped_is_the_cause_of_the_timeout_of_its_peer(tmp_path
     assert nothing_runs(tmp_path / "run")
 
 
+@pytest.mark.ran(
+    "a timeline that cannot be written",
+    "Gloo",
+    "one host, 2 ranks",
+)
 def test_a_timeline_that_cannot_be_written(tmp_path: Path) -> None:
     with started(*command("gloo", epochs=6), cwd=tmp_path) as process:
         wait_for((tmp_path / "run/passes/01-np2-throughput-r1").exists)

@@ -47,6 +47,11 @@ def counted(analysis: RunAnalysis):
     return steps[~steps["warmup"]]
 
 
+@pytest.mark.ran(
+    "`hvdprof run` of scripts of [frameworks](engines.md#scripts-of-frameworks)",
+    "Lightning 2.6.6, Accelerate 1.15.0, Transformers 5.23.0; Gloo",
+    "one host, 2 ranks",
+)
 def test_a_clean_script_has_all_phases_and_no_straggler(tmp_path, framework):
     launch = ("--launcher", "torchrun", "--np", "2", "--", "python", SCRIPT)
     analysis = measured(tmp_path / "run", *launch, framework, "--updates", str(UPDATES))

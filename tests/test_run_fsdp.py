@@ -9,6 +9,11 @@ from tests.builders.running_command import hvdprof
 pytestmark = [pytest.mark.horovod, pytest.mark.timeout(600)]
 
 
+@pytest.mark.ran(
+    "`hvdprof run` of an FSDP2 script by `torchrun`",
+    "torch 2.13 with Gloo",
+    "one host, 2 ranks",
+)
 def test_a_clean_run_below_torchrun_is_recorded_whole_and_accuses_no_rank(tmp_path):
     options = ("-q", "--no-trace", "--num-steps", "25", "--num-warmup-batches", "3")
     launch = ("--", "torchrun", "--nproc-per-node", "2", fsdp_script.__file__)

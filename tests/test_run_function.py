@@ -48,6 +48,11 @@ def own_steps(run, launch="throughput"):
     return steps[of_launch & ~steps["warmup"]]
 
 
+@pytest.mark.ran(
+    "functions by `FunctionRunner` ([from Python](python.md))",
+    "`horovod.run` with Gloo",
+    "one host, 1 and 2 ranks",
+)
 def test_a_function_is_measured_as_a_script_is(tmp_path):
     run = FunctionRunner(np=[1, 2], controller="gloo", output=tmp_path / "r").run(train, 3)
 
@@ -91,6 +96,11 @@ def test_a_function_is_ended_after_the_steps_asked_for(tmp_path):
     assert own_steps(run).groupby("rank").size().tolist() == [12, 12]
 
 
+@pytest.mark.ran(
+    "recordings that ranks carry back",
+    "`horovod.run` with Open MPI 4.1.8",
+    "one host",
+)
 def test_ranks_by_mpi_that_do_not_see_the_run_directory_carry_their_files_back(
     tmp_path, monkeypatch
 ):
@@ -110,6 +120,11 @@ def test_ranks_by_mpi_that_do_not_see_the_run_directory_carry_their_files_back(
     assert not list((tmp_path / "tmp").rglob("*pickle*"))
 
 
+@pytest.mark.ran(
+    "recordings that ranks carry back",
+    "`horovod.run` with Gloo",
+    "two network namespaces of one host, the second with other files",
+)
 @pytest.mark.root
 def test_recordings_come_back_from_a_host_that_shares_no_files(tmp_path):
     runs, elsewhere = tmp_path / "runs", tmp_path / "elsewhere"
@@ -158,6 +173,11 @@ def test_hosts_of_a_function_are_asked_before_anything_starts(hosts, tmp_path):
     assert not (tmp_path / "r" / "passes").exists()
 
 
+@pytest.mark.ran(
+    "functions on a host that vanishes",
+    "`horovod.run` with Gloo",
+    "two network namespaces of one host",
+)
 @pytest.mark.root
 @pytest.mark.waits
 def test_a_host_of_a_function_that_vanishes_is_named(hosts, tmp_path):

@@ -48,6 +48,11 @@ def own_steps(folder):
     return steps[of_launch & ~steps["warmup"]]
 
 
+@pytest.mark.ran(
+    "functions by `FunctionRunner` on Spark and Ray",
+    "pyspark 4.3.0 with Java 17, ray 2.60.0; Gloo",
+    "`local[2]`, one node",
+)
 def test_a_function_is_measured_and_gives_its_values(session):
     kind, folder, results = session
 

@@ -67,6 +67,11 @@ def sweep(tmp_path_factory):
     return ended, folder
 
 
+@pytest.mark.ran(
+    "`hvdprof run` of Keras' `fit` ([TensorFlow](tensorflow.md))",
+    "TensorFlow 2.21.0, Keras 3.15.1, Gloo",
+    "one host, 2 ranks",
+)
 def test_a_keras_script_gets_a_verdict_without_a_change(sweep):
     ended, folder = sweep
 
@@ -136,6 +141,11 @@ def test_validation_is_in_no_step(tmp_path):
     assert sorted(late["step"].unique()) == [31, 63]
 
 
+@pytest.mark.ran(
+    "a loop with a tape",
+    "TensorFlow 2.21.0, Gloo, Open MPI 4.1.8",
+    "one host, 2 ranks",
+)
 @pytest.mark.parametrize("controller", ["gloo", "mpi"])
 def test_a_loop_with_a_tape(tmp_path, controller):
     options = ("-np", "2", "--no-trace", "--controller", controller, "--", "--evaluate")
@@ -184,6 +194,11 @@ def test_a_rank_that_others_wait_for_within_a_compiled_step_is_named(tmp_path):
     assert any("main" in line for line in stall["late"][0]["stack"])
 
 
+@pytest.mark.ran(
+    "a tutorial's Keras script, as it is",
+    "TensorFlow 2.21.0, tf_keras 2.21.0",
+    "one host, 2 ranks, where the tutorials are",
+)
 @needs_tutorials
 def test_the_keras_script_of_a_tutorial_unmodified(tmp_path):
     (tmp_path / "train.py").write_text(keras_tutorial.script())

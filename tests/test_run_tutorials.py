@@ -39,6 +39,11 @@ def run(folder: Path, torchvision: Path, controller: str, *command: str) -> Path
     return folder / "run"
 
 
+@pytest.mark.ran(
+    "`hvdprof run` of Horovod's `pytorch_mnist.py`, as it is",
+    "Gloo with fp16, Open MPI with Adasum; torchvision 0.28.0",
+    "one host, 2 ranks, where the tutorials are",
+)
 @pytest.mark.parametrize(
     ("controller", "option"), [("gloo", "--fp16-allreduce"), ("mpi", "--use-adasum")]
 )
@@ -60,6 +65,11 @@ def test_horovods_own_mnist_script(tmp_path, torchvision, controller, option):
     assert printed.count("Test set: Average loss") == 2
 
 
+@pytest.mark.ran(
+    "a tutorial's function for `HorovodRunner`, as it is",
+    "Gloo; torchvision 0.28.0",
+    "one host, 2 ranks, where the tutorials are",
+)
 def test_the_function_of_a_horovod_runner(tmp_path, torchvision):
     (tmp_path / "runner.py").write_text(tutorial.runner_script(tmp_path / "checkpoints"))
     read = load_run(run(tmp_path, torchvision, "gloo", "runner.py"))
@@ -70,6 +80,11 @@ def test_the_function_of_a_horovod_runner(tmp_path, torchvision):
     assert len(list((tmp_path / "checkpoints").glob("*/MNISTDemo/checkpoint-*"))) == 5
 
 
+@pytest.mark.ran(
+    "a tutorial's notebook with `HorovodRunner`, as it is",
+    "pyspark 4.3.0, Java 17",
+    "`local[2]`, where the tutorials are",
+)
 @pytest.mark.skipif(
     importlib.util.find_spec("pyspark") is None or shutil.which("java") is None,
     reason="pyspark or Java is not installed",

@@ -12,6 +12,11 @@ from tests.builders.running_command import hvdprof
 pytestmark = [pytest.mark.horovod, pytest.mark.timeout(600)]
 
 
+@pytest.mark.ran(
+    "`hvdprof run --watch` of a DDP script",
+    "torch 2.13 with Gloo",
+    "one host, 2 ranks",
+)
 def test_a_slow_rank_is_named_while_the_job_runs(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     own = ("--np", "2", "--launcher", "torchrun", "--no-trace", "--no-net", "--light", "--watch")

@@ -61,6 +61,11 @@ def test_a_host_without_hvdprof_is_named_before_anything_starts(
     assert not (tmp_path / "run" / "passes").exists()
 
 
+@pytest.mark.ran(
+    "a host with another version, without hvdprof, or out of reach",
+    "Gloo, over a stand-in for ssh",
+    "two network namespaces of one host",
+)
 def test_a_host_with_another_version_is_named_before_anything_starts(
     hosts: NetworkHosts, tmp_path: Path
 ) -> None:
@@ -128,6 +133,11 @@ def test_files_of_hosts_that_share_none_come_back(hosts: NetworkHosts, tmp_path:
     assert [record.id for record in again.passes] == [one.id for one in manifest.passes]
 
 
+@pytest.mark.ran(
+    "`hvdprof run --hosts` without a common file system",
+    "Open MPI 4.1.8, over a stand-in for ssh",
+    "two network namespaces of one host",
+)
 def test_a_script_on_hosts_that_share_no_files(hosts: NetworkHosts, tmp_path: Path) -> None:
     script = ("--", "python", user_script.__file__, "--epochs", "1")
     options = ("--controller", "mpi", "--no-trace")
@@ -151,6 +161,11 @@ def test_no_host_sees_the_folder(hosts: NetworkHosts, tmp_path: Path) -> None:
     assert f"None of {hosts.names[1]} sees " in done.stderr
 
 
+@pytest.mark.ran(
+    "a host that vanishes",
+    "Gloo, Open MPI 4.1.8",
+    "two network namespaces of one host",
+)
 @pytest.mark.waits
 @pytest.mark.parametrize("controller", ["gloo", "mpi"])
 def test_a_host_that_vanishes_is_named_and_leaves_nothing_behind(

@@ -15,6 +15,11 @@ from tests.builders.network_hosts import network_hosts
 pytestmark = [pytest.mark.horovod, pytest.mark.root, pytest.mark.timeout(600)]
 
 
+@pytest.mark.ran(
+    "`hvdprof run --watch --hosts` without a common file system",
+    "torch 2.13 with Gloo, over a stand-in for ssh",
+    "two network namespaces of one host",
+)
 def test_a_slow_rank_on_a_host_without_common_files_is_named(tmp_path: Path) -> None:
     runs, elsewhere = tmp_path / "runs", tmp_path / "elsewhere"
     for folder in (runs, elsewhere):

@@ -68,7 +68,9 @@ def test_the_newest_run_of_the_same_kind_is_the_basis(tmp_path: Path) -> None:
 
 def test_the_present_setting_of_an_earlier_tuning_is_a_basis(tmp_path: Path) -> None:
     _write(_ended(_manifest(), 12.0), tmp_path / "1-tune" / "present")
-    assert time_plan(_manifest(), tmp_path).basis == f"as in the earlier run {tmp_path}/1-tune/present"
+    assert (
+        time_plan(_manifest(), tmp_path).basis == f"as in the earlier run {tmp_path}/1-tune/present"
+    )
 
 
 def test_a_run_of_another_host_is_no_basis(tmp_path: Path) -> None:
@@ -89,7 +91,8 @@ def test_a_budget_too_short_for_one_repeat_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as raised:
         fit_budget(_manifest(budget_s=30.0), tmp_path, is_given=True)
     assert raised.value.message == (
-        f"--budget 30s is too short: one repeat takes about 48 s (as in the earlier run {tmp_path / '1'})."
+        "--budget 30s is too short: one repeat takes about 48 s "
+        f"(as in the earlier run {tmp_path / '1'})."
     )
     assert raised.value.hint.startswith("Shortest useful budget, two repeats: --budget 85s")
     assert raised.value.exit_code == 2
