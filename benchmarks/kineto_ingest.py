@@ -6,7 +6,8 @@ the ways take turns, and medians of the turns are shown. Two parsers of JSON sta
 where they are installed: ``orjson`` makes objects of the whole text, ``pysimdjson`` parses it only.
 
 With ``--jobs 1x100,8x900`` it writes the traces of all ranks of two jobs (see ``kineto_job``), one
-of 100 MB and eight of 900 MB each, and runs ``hvdprof analyze`` on each job.
+of 100 MB and eight of 900 MB each, and runs ``hvdprof analyze`` on each job: with ``--jobs 1`` and
+with all cores in turn, each without kept tables, then ``hvdprof export`` with them.
 """
 
 import argparse
@@ -16,6 +17,7 @@ import importlib.util
 import json
 import os
 import resource
+import shutil
 import statistics
 import subprocess
 import sys
@@ -28,6 +30,7 @@ import pyarrow as pa
 
 from benchmarks.kineto_job import write_job
 from benchmarks.page_section import write_section
+from hvdprof.ingest.storage.parquet_cache import FOLDER
 
 WAYS = {
     "compiled": "hvdprof",
@@ -69,7 +72,7 @@ def main() -> None:
         return
     if options.jobs:
         jobs = [tuple(map(int, one.split("x"))) for one in options.jobs.split(",")]
-        table = table_of_jobs(jobs)
+        table = table_of_jobs(jobs, options.repeats)
         print(table)
         if options.write:
             write_section(options.write, "kineto jobs", table)
@@ -152,32 +155,48 @@ def read(path: Path, way: str = "compiled") -> None:
     print(json.dumps({"seconds": seconds, "peak_mb": peak_mb}))
 
 
-def table_of_jobs(jobs: Sequence[tuple[int, ...]]) -> str:
+def table_of_jobs(jobs: Sequence[tuple[int, ...]], repeats: int) -> str:
     """The table of jobs, each of so many ranks with so many MB per trace; files are deleted."""
     lines = [
-        "| traces | text in all | CPU seconds | MB of text per CPU second | peak memory |",
-        "|---|---|---|---|---|",
+        "| traces | text in all | command | CPU seconds | seconds | MB of text per CPU second "
+        "| peak memory |",
+        "|---|---|---|---|---|---|---|",
     ]
     for ranks, megabytes in jobs:
         with tempfile.TemporaryDirectory() as folder:
             paths = write_job(Path(folder) / "job", ranks, megabytes * 1_000_000)
             text_mb = sum(path.stat().st_size for path in paths) / 1e6
-            seconds, peak_mb = analyze(paths, Path(folder) / "cache")
-        lines.append(
-            f"| {ranks} of {text_mb / ranks:,.0f} MB | {text_mb:,.0f} MB | {seconds:.1f} "
-            f"| {text_mb / seconds:.0f} | {peak_mb:.0f} MB |"
-        )
+            kept = paths[0].parent / FOLDER
+            export = ["export", *map(str, paths), "-o", f"{folder}/out.json", "--force"]
+            ways = {
+                "`analyze --jobs 1`": ["analyze", "--jobs", "1", *map(str, paths)],
+                "`analyze`": ["analyze", *map(str, paths)],
+                "`export` afterwards": export,
+            }
+            found: dict[str, list[tuple[float, ...]]] = {name: [] for name in ways}
+            for _ in range(repeats):
+                for name, command in ways.items():
+                    if command is not export:
+                        shutil.rmtree(kept, ignore_errors=True)
+                    found[name].append(run_command(command, Path(folder) / "cache"))
+        for name, turns in found.items():
+            cpu, wall, peak_mb = map(statistics.median, zip(*turns, strict=True))
+            lines.append(
+                f"| {ranks} of {text_mb / ranks:,.0f} MB | {text_mb:,.0f} MB | {name} | {cpu:.1f} "
+                f"| {wall:.1f} | {text_mb / cpu:,.0f} | {peak_mb:.0f} MB |"
+            )
     return "\n".join(lines)
 
 
-def analyze(paths: Sequence[Path], cache: Path) -> tuple[float, float]:
-    """CPU seconds and largest resident memory, in MB, of ``hvdprof analyze``.
+def run_command(arguments: Sequence[str], cache: Path) -> tuple[float, float, float]:
+    """CPU seconds, seconds and largest resident memory, in MB, of a command of hvdprof.
 
     Raises:
         RuntimeError: The command failed.
     """
-    command = [sys.executable, "-m", "hvdprof", "analyze", *map(str, paths)]
+    command = [sys.executable, "-m", "hvdprof", *arguments]
     environment = {**os.environ, "XDG_CACHE_HOME": str(cache)}
+    began = time.perf_counter()
     with (
         tempfile.TemporaryFile() as output,
         subprocess.Popen(command, stdout=output, stderr=output, env=environment) as process,
@@ -187,7 +206,8 @@ def analyze(paths: Sequence[Path], cache: Path) -> tuple[float, float]:
         if process.returncode:
             output.seek(0)
             raise RuntimeError(output.read().decode("utf-8", "replace"))
-    return used.ru_utime + used.ru_stime, used.ru_maxrss / 1000
+    wall = time.perf_counter() - began
+    return used.ru_utime + used.ru_stime, wall, used.ru_maxrss / 1000
 
 
 def write(path: Path, num_bytes: int) -> None:

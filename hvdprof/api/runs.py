@@ -38,7 +38,13 @@ if TYPE_CHECKING:
 Paths = str | Path | Sequence[str | Path]
 
 
-def load_run(paths: Paths, *, progress: ProgressCallback | None = None, np: "Sizes" = ()) -> "Run":
+def load_run(
+    paths: Paths,
+    *,
+    progress: ProgressCallback | None = None,
+    np: "Sizes" = (),
+    jobs: int | None = None,
+) -> "Run":
     """What a run directory of ``hvdprof bench`` holds, or any files together.
 
     >>> run = load_run("runs/example")
@@ -64,6 +70,8 @@ def load_run(paths: Paths, *, progress: ProgressCallback | None = None, np: "Siz
             never for tables that are in the cache.
         np: The numbers of ranks of files that state none, such as ``1,4``: one for each file in
             their order, or one for all.
+        jobs: How many profiler traces are read at once, at most eight; as many as there are cores
+            this process may use if None.
 
     Raises:
         UnreadableInputError: The paths hold nothing usable, or a run directory is among files.
@@ -71,10 +79,10 @@ def load_run(paths: Paths, *, progress: ProgressCallback | None = None, np: "Siz
     """
     given = [Path(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
     if not np:
-        return load.load_run(given, progress=progress)
+        return load.load_run(given, progress=progress, jobs=jobs)
     from hvdprof.launch.plan.preflight import stated_sizes
 
-    return load.load_run(given, progress=progress, np=stated_sizes(np))
+    return load.load_run(given, progress=progress, np=stated_sizes(np), jobs=jobs)
 
 
 def is_run_directory(path: Path) -> bool:

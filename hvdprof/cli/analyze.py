@@ -76,6 +76,17 @@ def analyze(
             show_default=False,
         ),
     ] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            "--jobs",
+            "-j",
+            min=1,
+            help="Profiler traces that are read at once, at most 8; as many as there are cores "
+            "when not given.",
+            show_default=False,
+        ),
+    ] = None,
     allow_inconclusive: Annotated[
         bool, typer.Option("--allow-inconclusive", help="Exit with 0 if it is undecided.")
     ] = False,
@@ -94,6 +105,8 @@ def analyze(
     gate = _gate_of(format_, output, is_asked=bool(fail_on))
     if np and of_run:
         raise UsageError("--np is for files; a run directory states its ranks.", hint="Omit it.")
+    if jobs and of_run:
+        raise UsageError("--jobs is for files, not for a run directory.", hint="Omit it.")
     if section:
         if fail_on:
             raise UsageError("--fail-on and --section exclude each other.", hint="Run it twice.")
@@ -103,7 +116,7 @@ def analyze(
         # A format that is not known is refused before anything is read.
         _reporter(format_, output)
     with load_progress(paths) as progress:
-        run = api.load_run(paths, progress=progress, np=np or ())
+        run = api.load_run(paths, progress=progress, np=np or (), jobs=jobs)
         # An archive may hold a run directory.
         if run.recorded:
             analysis = api.analyze_run(run)

@@ -88,7 +88,11 @@ def __getattr__(name: str) -> object:
 
 
 def load_run(
-    paths: Sequence[Path], *, progress: ProgressCallback | None = None, np: Sequence[int] = ()
+    paths: Sequence[Path],
+    *,
+    progress: ProgressCallback | None = None,
+    np: Sequence[int] = (),
+    jobs: int | None = None,
 ) -> "Run":
     """What a run directory holds, or any files together.
 
@@ -99,6 +103,8 @@ def load_run(
             never for tables that are in the cache.
         np: The number of ranks of each file in their order, or one for all: it counts where a file
             states none; none at all without.
+        jobs: How many profiler traces are read at once, at most eight; as many as there are cores
+            if None.
 
     Raises:
         UnreadableInputError: The paths hold nothing usable, or a run directory is among files.
@@ -115,7 +121,7 @@ def load_run(
             workspace.keep()
             return _load_directory(found.files[0].path, progress)
         found.files = _with_np(found.files, np)
-        run = _load_files(found, paths[0], progress)
+        run = _load_files(found, paths[0], progress, jobs)
         cached = [rows for tables in run.cached.values() for rows in tables.values()]
         if any(workspace.holds(rows.source) for rows in cached):
             workspace.keep()
@@ -132,13 +138,15 @@ def _with_np(files: list[Recognised], np: Sequence[int]) -> list[Recognised]:
     return [replace(file, np=number) for file, number in zip(files, stated, strict=False)]
 
 
-def _load_files(found: Found, first: Path, progress: ProgressCallback | None) -> "Run":
+def _load_files(
+    found: Found, first: Path, progress: ProgressCallback | None, jobs: int | None
+) -> "Run":
     refuse_runs(found.files)
     if all(file.kind in (Kind.FOREIGN, Kind.ARCHIVE) for file in found.files):
         refuse_all([FileEntry(file, file.what) for file in found.files], found.notes)
     from hvdprof.ingest.load_files import load_files
 
-    return load_files(found, first, progress=progress)
+    return load_files(found, first, progress=progress, jobs=jobs)
 
 
 def _load_directory(folder: Path, progress: ProgressCallback | None) -> "Run":

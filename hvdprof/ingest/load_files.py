@@ -34,7 +34,13 @@ _READ_TOGETHER = (Kind.RECORDER, Kind.SAMPLES, Kind.FLIGHT_RECORDER, Kind.PHASE_
 Read = Callable[[Path], Iterable[tuple[str, pd.DataFrame]]]
 
 
-def load_files(found: Found, first: Path, *, progress: ProgressCallback | None = None) -> Run:
+def load_files(
+    found: Found,
+    first: Path,
+    *,
+    progress: ProgressCallback | None = None,
+    jobs: int | None = None,
+) -> Run:
     """The run that some files make up together; files that hold nothing usable are noted.
 
     The tables of large timelines are in the cache and loaded at their first use.
@@ -43,6 +49,7 @@ def load_files(found: Found, first: Path, *, progress: ProgressCallback | None =
         found: The files.
         first: The first path that the user named.
         progress: Called with the file that is being read.
+        jobs: How many traces are read at once; None for as many as there are cores.
 
     Raises:
         UnreadableInputError: Nothing usable is in them.
@@ -71,7 +78,7 @@ def load_files(found: Found, first: Path, *, progress: ProgressCallback | None =
 
         match_rank_calls(builder)
     _add_nccl(entries, builder, report)
-    manifest = _add_traces(traces, entries, builder, report)
+    manifest = _add_traces(traces, entries, builder, report, jobs)
     logs = [FileEntry(file, file.what) for file in files if file.kind == Kind.PHASE_LOG]
     if logs and manifest is None:
         from hvdprof.ingest.phase_logs import add_phase_logs
@@ -93,6 +100,7 @@ def _add_traces(
     entries: list[FileEntry],
     builder: RunBuilder,
     report: ProgressCallback,
+    jobs: int | None,
 ) -> Manifest | None:
     """The manifest of the job that profiler traces are of; None without a usable one.
 
@@ -101,7 +109,7 @@ def _add_traces(
     """
     if not traces:
         return None
-    from hvdprof.ingest.kineto.traced_pass import add_standalone_traces
+    from hvdprof.ingest.kineto.standalone_traces import add_standalone_traces
 
     sizes = {trace.path: trace.size_bytes for trace in traces}
     total = sum(sizes.values())
@@ -109,22 +117,23 @@ def _add_traces(
     own = {trace.path: FileEntry(trace, trace.what) for trace in traces}
     entries += own.values()
     try:
-        manifest, traced = add_standalone_traces(
+        traced = add_standalone_traces(
             list(sizes),
             builder,
             lambda path, done: report(shown_name(path), done, total),
+            jobs,
         )
     except UnreadableInputError as error:
         if not has_others:
             raise
         builder.notes += dict.fromkeys(entry.fail(error) for entry in own.values())
         return None
-    for rank in traced.ranks.values():
-        own[rank.path].num_rows = rank.file.num_records
+    for path, num_events in traced.num_events.items():
+        own[path].num_rows = num_events
     for path, reason in traced.left_out.items():
         own[path].fail(UnreadableInputError(reason))
     builder.notes += uncompared_throughputs(builder.frames)
-    return manifest
+    return traced.manifest
 
 
 def _progress_within(

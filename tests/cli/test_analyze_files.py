@@ -163,3 +163,9 @@ def test_a_limit_that_files_do_not_show_is_refused_without_a_detour(
     with pytest.raises(UsageError, match=said) as error:
         invoke("analyze", path, "--fail-on", limit)
     assert "attach" not in error.value.hint
+
+
+def test_jobs_are_for_files(tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text("{}")
+    with pytest.raises(UsageError, match="--jobs is for files"):
+        invoke("analyze", tmp_path, "--jobs", "2")

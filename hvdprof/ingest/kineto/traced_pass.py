@@ -1,10 +1,8 @@
 """The pass that profiler traces are of and their tables, also as a run of their own."""
 
-import re
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 
 from hvdprof.collect.host_facts import usable_cores
@@ -14,16 +12,13 @@ from hvdprof.ingest.kineto.trace_file import TraceFile, read_trace_file
 from hvdprof.ingest.kineto.trace_set import TraceSet, trace_set
 from hvdprof.ingest.kineto.trace_tables import trace_blocks
 from hvdprof.ingest.storage.blocks import Block
-from hvdprof.ingest.tables.run_builder import RunBuilder
 from hvdprof.ingest.timeline.machine_code import has_numba
 from hvdprof.model.cell_key import UNKNOWN
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.schema import Table
 from hvdprof.model.tables.run_tables import SEGMENTS, STEPS
-from hvdprof.plain_text import printable
-from hvdprof.rundir.attached import AttachedFile, AttachedKind, attached_settings
 from hvdprof.rundir.file_names import shown_name
-from hvdprof.rundir.manifest import Manifest, Mode, PassRecord, SegmentRecord, Status
+from hvdprof.rundir.manifest import Mode, PassRecord, SegmentRecord, Status
 from hvdprof.rundir.plan import Segment
 from hvdprof.units import percent
 
@@ -81,16 +76,22 @@ def traced_pass(
 
 
 def read_traces(
-    paths: Sequence[Path], notes: list[Note], *, progress: FileProgress | None = None
+    paths: Sequence[Path],
+    notes: list[Note],
+    *,
+    progress: FileProgress | None = None,
+    jobs: int | None = None,
 ) -> TraceSet:
     """The traces of one job; what cannot be read is noted.
 
-    Several are read at once: compiled code and decompression leave Python to the others.
+    Several are read at once, by threads: compiled code and decompression leave Python to the
+    others. Processes were no faster, and took a quarter more of the processor and twice the memory.
 
     Args:
         paths: The traces.
         notes: Receives sentences on what is left out.
         progress: Called while files are read, by one thread at a time.
+        jobs: How many are read at once, at most eight; as many as there are cores if None.
 
     Raises:
         UnreadableInputError: Several recordings are possible, or no trace is whole.
@@ -111,7 +112,7 @@ def read_traces(
         except OSError as error:
             return f"{shown_name(path)}: {error.strerror or error}."
 
-    number = min(usable_cores(), _MOST_AT_ONCE) if has_numba() else 1
+    number = min(jobs or usable_cores(), _MOST_AT_ONCE) if has_numba() else 1
     with ThreadPoolExecutor(number) as pool:
         found = dict(zip(paths, pool.map(read, paths), strict=True))
     files = [(path, one) for path, one in found.items() if isinstance(one, TraceFile)]
@@ -178,42 +179,3 @@ def segment_row(record: PassRecord, num_ranks: int) -> Block:
         "pinned": record.pinned,
         **dict.fromkeys(("busy_cores", "startup_ns"), float("nan")),
     }
-
-
-_OF_ONE_RANK = re.compile(r"[-_.]*(?:rank)?[-_.]*\d*(?:of\d+)?$", re.IGNORECASE)
-
-
-def add_standalone_traces(
-    paths: Sequence[Path], builder: RunBuilder, progress: FileProgress | None = None
-) -> tuple[Manifest, TraceSet]:
-    """Add the tables of the traces of one job; returns its manifest, and what they hold.
-
-    Args:
-        paths: The traces.
-        builder: Receives tables and notes.
-        progress: Called while a file is read.
-
-    Raises:
-        UnreadableInputError: Several recordings are possible, or no trace is whole.
-    """
-    found = read_traces(paths, builder.notes, progress=progress)
-    name = _name_of([rank.path for rank in found.ranks.values()])
-    record = traced_pass(found.size, name, found.controller, found.engine)
-    for table, block in traced_blocks(found, record):
-        builder.add_block(table, block)
-    files = [
-        AttachedFile(
-            kind=AttachedKind.TRACE,
-            given=shown_name(rank.path),
-            copy=printable(rank.path.name),
-            rank=rank.rank,
-        )
-        for rank in found.ranks.values()
-    ]
-    manifest = replace(Manifest.of_files(name), passes=[record], settings=attached_settings(files))
-    return manifest, found
-
-
-def _name_of(paths: Sequence[Path]) -> str:
-    """The name of the first file without its rank and endings."""
-    return _OF_ONE_RANK.sub("", printable(paths[0].name).partition(".")[0]) or "trace"

@@ -40,6 +40,7 @@ def cached_frames(
     tables: Sequence[Table],
     sources: Sequence[Path],
     build: Callable[[], Mapping[str, pd.DataFrame]],
+    key: str | None = None,
 ) -> dict[str, pd.DataFrame]:
     """Several tables that are built together from one or more files, by their names.
 
@@ -47,6 +48,7 @@ def cached_frames(
         tables: The declared tables.
         sources: The files that they are built from, at least one; the cache is beside the first.
         build: Builds them all; called where the cache lacks one of them.
+        key: As for ``cached_files``.
 
     Returns:
         The frames by name of the table, checked against it.
@@ -55,7 +57,7 @@ def cached_frames(
         OSError: A file cannot be looked at.
         ValueError: What was built is not as declared.
     """
-    files = cached_files(tables, sources)
+    files = cached_files(tables, sources, key)
     if files is not None:
         # A cache that cannot be read is built again.
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError, pa.ArrowException):
@@ -72,7 +74,7 @@ def cached_frames(
         for name, writer in writers.items():
             writer.append(partial(block_of, frames[name]))
 
-    write_cached(tables, sources, write)
+    write_cached(tables, sources, write, key)
     if not frames:
         write({}, Path())
     return frames

@@ -1,6 +1,7 @@
 """Traces of several ranks are read at once, in the order in which they were given."""
 
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -46,3 +47,27 @@ def test_a_failure_of_the_callback_ends_the_reading(tmp_path: Path) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         traced_pass.read_traces(paths, [], progress=stop)
+
+
+def test_no_more_are_read_at_once_than_jobs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = write_traces(tmp_path, TracedJob(size=4), range(4))
+    open_ones: list[Path] = []
+    most = 0
+
+    def read(path: Path, **options: object) -> object:
+        nonlocal most
+        open_ones.append(path)
+        most = max(most, len(open_ones))
+        time.sleep(0.05)
+        open_ones.remove(path)
+        return read_trace_file(path, **options)
+
+    monkeypatch.setattr(traced_pass, "read_trace_file", read)
+    monkeypatch.setattr(traced_pass, "usable_cores", lambda: 4)
+    monkeypatch.setattr(traced_pass, "has_numba", lambda: True)
+    traced_pass.read_traces(paths, [], jobs=1)
+    assert most == 1
+    traced_pass.read_traces(paths, [])
+    assert most > 1

@@ -21,7 +21,7 @@ from hvdprof.api import (
 )
 from hvdprof.cli.main import build_app
 from hvdprof.errors import UnreadableInputError, UsageError
-from hvdprof.ingest.kineto.traced_pass import _name_of
+from hvdprof.ingest.kineto.standalone_traces import _name_of
 from hvdprof.model.notes import texts
 from hvdprof.model.run import Run, RunAnalysis
 from hvdprof.model.step_parts import RECORDED_PARTS
