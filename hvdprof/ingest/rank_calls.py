@@ -81,8 +81,8 @@ def _of_job(name: str, calls: pd.DataFrame) -> pd.DataFrame:
             "seq": calls["seq"],
             "match_id": NO_MATCH,
             "collective": calls["collective"].map(collective_of),
-            "name": calls[["collective", "algorithm", "protocol"]]
-            .agg(" ".join, axis=1)
+            "name": calls["collective"]
+            .str.cat([calls["algorithm"], calls["protocol"]], sep=" ")
             .str.strip(),
             "dtype": "",
             "size_bytes": calls["size_bytes"],

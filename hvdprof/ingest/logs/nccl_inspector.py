@@ -4,16 +4,19 @@ Up to format 4.0 each line has its header and metadata. From 4.4 on they stand i
 own, and hold for the lines behind it, up to the next such line.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 
 from hvdprof.ingest.logs.part_reader import PartReader
 from hvdprof.ingest.text.line_filter import anywhere
 from hvdprof.ingest.text.log_lines import PrintedLine
+from hvdprof.ingest.text.printed_lines import Part, UntouchedLines
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.tables.rank_collective_tables import INSPECTOR_COLLECTIVES
 from hvdprof.rundir.json_codec import parse_json
 
 _WANTED = anywhere(r'"coll_perf"', r'"p2p_perf"', r'"inspector_output_format_version"')
+_ALONE = re.compile(r'\{"[^\r<]*_perf"[^\r<]*\}\Z').match
 _LARGEST = 2**52
 _PER_RANK = ("allgather", "reducescatter")
 
@@ -35,6 +38,22 @@ class NcclInspector(PartReader):
     def wanted(self) -> str:
         """Lines with a collective or a header."""
         return _WANTED
+
+    def read_ahead(self, part: Part, place: int) -> int:
+        """Read records that stand alone in their lines from a place on, as ``Ahead``.
+
+        Nothing in them is for another reader, and looking for that takes longer than reading them.
+        """
+        while not isinstance(part, UntouchedLines) and place < len(part):
+            line = part.line(place)
+            if line is None or not _ALONE(line.text) or " NCCL " in line.text:
+                break
+            try:
+                self.take(line)
+            except OverflowError:
+                self.num_absurd += 1
+            place += 1
+        return place
 
     def take(self, line: PrintedLine) -> None:
         """Look at the next line."""

@@ -5,7 +5,7 @@ Tested by the readers' own tests in ``tests/ingest/logs``.
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pandas as pd
 
@@ -112,13 +112,16 @@ class PartReader(ABC):
 
         A row with a number that fits no column is left out, and counted.
         """
-        row = {**self._missing[table.name], "file": self._file, "line": line, **values}
-        if any(_is_beyond(row[name], limit) for name, limit in self._limits[table.name]):
-            self.num_absurd += 1
-        else:
-            self._rows[table.name].add(**row)
-
-
-def _is_beyond(value: object, limit: int) -> bool:
-    # The smallest, too: ratios of damaged numbers would be beyond floats.
-    return isinstance(value, int | float) and (abs(value) >= limit or 0 < abs(value) < 1 / limit)
+        row: dict[str, Any] = {
+            **self._missing[table.name],
+            "file": self._file,
+            "line": line,
+            **values,
+        }
+        for name, limit in self._limits[table.name]:
+            value = row[name]
+            # The smallest, too: ratios of damaged numbers would be beyond floats.
+            if value and (abs(value) >= limit or abs(value) < 1 / limit):
+                self.num_absurd += 1
+                return
+        self._rows[table.name].add(**row)

@@ -27,7 +27,7 @@ from hvdprof.ingest.logs.throughput_table import ThroughputTable
 from hvdprof.ingest.nccl.line_prefixes import find_head, read_head
 from hvdprof.ingest.text.line_filter import EVERY_LINE, any_of
 from hvdprof.ingest.text.log_lines import PrintedLine
-from hvdprof.ingest.text.printed_lines import LogFile
+from hvdprof.ingest.text.printed_lines import LogFile, Part
 from hvdprof.ingest.text.text_chunks import Progress
 from hvdprof.ingest.text.text_lines import BrokenEndError
 from hvdprof.model.notes import Note, NoteCode
@@ -89,6 +89,7 @@ def read_printed_file(
     readers = [part(shown_name(path)) for part in PARTS]
     for reader in readers:
         reader.state_np(np)
+    inspector = next(reader for reader in readers if isinstance(reader, NcclInspector))
     patterns: tuple[str, ...] = ()
 
     def wanted() -> str:
@@ -98,8 +99,12 @@ def read_printed_file(
             return EVERY_LINE
         return any_of((*patterns, _NCCL) if len(file.nccl_processes) < 2 else patterns)
 
+    def ahead(part: Part, place: int) -> int:
+        # Until every reader has said what it wants, each gets all lines.
+        return place if EVERY_LINE in patterns else inspector.read_ahead(part, place)
+
     try:
-        for tagged in source.lines(wanted):
+        for tagged in source.lines(wanted, ahead):
             line = tagged.without_inner_tags()
             if len(file.nccl_processes) < 2 and " NCCL " in line.text:
                 _note_process(line, file)

@@ -12,7 +12,7 @@ from hvdprof.ingest.nccl.subjects import understand
 from hvdprof.ingest.nccl.trouble_lines import read_foreign
 from hvdprof.ingest.text.line_filter import EVERY_LINE
 from hvdprof.ingest.text.log_lines import PrintedLine
-from hvdprof.ingest.text.printed_lines import UntouchedLines
+from hvdprof.ingest.text.printed_lines import Part, UntouchedLines
 from hvdprof.rundir.failures.log_prefixes import TAG_AND_BLANK
 
 _MOST_HEADS = 8192
@@ -88,9 +88,9 @@ class Scanner:
         self._unwrap("")
         self._fragments.clear()
 
-    def read_ahead(self, lines: UntouchedLines, place: int) -> int:
+    def read_ahead(self, lines: Part, place: int) -> int:
         """Read repeated calls from a place on, as ``Ahead``; none where a line waits for more."""
-        if self._wrapped or self._fragments:
+        if self._wrapped or self._fragments or not isinstance(lines, UntouchedLines):
             return place
         behind = self._repeated.read(lines, place, self._file)
         self._line = lines.numbers[behind - 1] if behind > place else self._line

@@ -99,16 +99,12 @@ def _groups(
 
     A step begins at another moment on another rank, but a sequence number stays the same.
     """
-    numbered = {
-        group: all(call.seq is not None for own in calls.values() for call in own
-                   if call.group == group)
-        for group in {call.group for own in calls.values() for call in own}
-    }  # fmt: skip
+    unnumbered = {call.group for own in calls.values() for call in own if call.seq is None}
     found: dict[tuple[str, int], dict[int, list[int]]] = {}
     for rank, own in calls.items():
         for place, call in enumerate(own):
             if call.signature[0] not in POINT_TO_POINT:
-                key = call.group, -1 if numbered[call.group] else call.step
+                key = call.group, call.step if call.group in unnumbered else -1
                 found.setdefault(key, {}).setdefault(rank, []).append(place)
     return found
 

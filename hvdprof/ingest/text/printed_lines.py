@@ -23,7 +23,7 @@ from hvdprof.rundir.failures.log_prefixes import has_escape, without_colours
 Wanted = Callable[[], str]
 """Gives the pattern of the lines that are wanted next; empty for every line."""
 
-Ahead = Callable[["UntouchedLines", int], int]
+Ahead = Callable[["Part", int], int]
 """Reads lines from a place on; returns the place behind them, the same where it reads none."""
 
 _MOST_LINES = 2000
@@ -121,7 +121,7 @@ class LogFile:
         return range(len(patterns)) if self._found is None else self._found.takers(patterns)
 
     def _chosen(
-        self, part: "_Part", wanted: Wanted, ahead: Ahead | None = None
+        self, part: "Part", wanted: Wanted, ahead: Ahead | None = None
     ) -> Iterator[PrintedLine]:
         found = FoundLines(part)
         place = 0
@@ -136,7 +136,7 @@ class LogFile:
                     return
                 place = places[after]
                 after += 1
-            if ahead is not None and isinstance(part, UntouchedLines):
+            if ahead is not None:
                 behind = ahead(part, place)
                 if behind > place:
                     place, after = behind, bisect_left(places, behind)
@@ -186,14 +186,17 @@ def _has_pieces(block: TextBlock) -> bool:
     return not block.ended or len(block) > int(block.places[-1]) + 1
 
 
-class _Part(Protocol):
+class Part(Protocol):
     """Lines of a block that can be searched and read one by one."""
 
-    def __len__(self) -> int: ...
+    def __len__(self) -> int:
+        """How many they are."""
 
-    def places(self, pattern: str, among: list[int] | None = None) -> npt.NDArray[np.int64]: ...
+    def places(self, pattern: str, among: list[int] | None = None) -> npt.NDArray[np.int64]:
+        """Where those are that a pattern finds, among all or some."""
 
-    def line(self, place: int) -> PrintedLine | None: ...
+    def line(self, place: int) -> PrintedLine | None:
+        """One line; None where the next continues it."""
 
 
 class UntouchedLines:
@@ -244,7 +247,7 @@ class _Read:
         return self._lines[place]
 
 
-def _part(block: TextBlock, first: int, log: LogLines) -> _Part:
+def _part(block: TextBlock, first: int, log: LogLines) -> Part:
     data = block.data
     untouched = UntouchedLines(block, first, log)
     depends = (

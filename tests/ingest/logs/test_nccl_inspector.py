@@ -1,10 +1,13 @@
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from hvdprof.api import analyze_files, load_run
 from hvdprof.ingest.logs.nccl_inspector import NcclInspector
+from hvdprof.ingest.logs.printed_file import read_printed_file
+from hvdprof.ingest.text.printed_lines import LogFile
 from hvdprof.model.file_page import FilePage
 from hvdprof.model.notes import texts
 from tests.builders.printed import read_part
@@ -218,3 +221,30 @@ def test_times_need_not_be_whole(tmp_path: Path) -> None:
     assert (row["exec_ns"], row["size_bytes"]) == (500_500, 2**20)
     assert row["end_ns"] - row["start_ns"] == 1250
     assert reader.notes() == []
+
+
+def test_lines_of_records_alone_are_read_without_asking_every_reader(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records = [
+        text({**header(), "coll_perf": perf(n, **kernel_times(n, n + 9))}) for n in range(500)
+    ]
+    records[300] = '{"coll_perf": {"coll": "AllReduce", "coll_sn": 1e400}}\n'
+    records[400] = "  20  30 a line of another tool\n"
+    log = tmp_path / "rank0.log"
+    log.write_text("".join(records))
+    asked = []
+    takers = LogFile.takers
+
+    def counted(file: LogFile, patterns: tuple[str, ...]) -> Sequence[int]:
+        asked.append(patterns)
+        return takers(file, patterns)
+
+    monkeypatch.setattr(LogFile, "takers", counted)
+    file = read_printed_file(log)
+    tables, alone = read_part(NcclInspector, "".join(records), tmp_path)
+    (frame,) = [frame for name, frame in file.tables if name == "inspector_collectives"]
+    assert frame["line"].tolist() == [n + 1 for n in range(500) if n not in (300, 400)]
+    assert frame["start_ns"].tolist() == tables["inspector_collectives"]["start_ns"].tolist()
+    assert len(asked) < 50
+    assert [note.code for note in file.notes] == [note.code for note in alone.notes()]
